@@ -1,0 +1,1 @@
+//! Kernel IR to PTX through LLVM's NVPTX backend.

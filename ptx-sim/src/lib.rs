@@ -1,0 +1,1 @@
+//! Executes PTX text on the CPU, warp by warp, and reports counters and findings.

@@ -1,0 +1,1 @@
+//! Devices, buffers, typed launches and the PTX cache.

@@ -1,0 +1,1 @@
+//! A Rust-embedded tile DSL that compiles to PTX.

@@ -1,0 +1,1 @@
+//! The proc macros tile_kernel and schedule.
