@@ -1,1 +1,16 @@
 //! The compiler core: tile IR, schedules, rewrite engine, nest IR, kernel IR, reference evaluator, diagnostics.
+//!
+//! It knows neither LLVM nor CUDA nor `syn`. The stations of a program, in order:
+//! [`tile`] (what the user wrote) → [`nest`] (loops over axis digits, rewritten by [`schedule`] directives)
+//! → [`kernel`] (threads, shared memory, barriers) → PTX, in another crate.
+
+pub mod diagnostic;
+pub mod dtype;
+pub mod index;
+pub mod kernel;
+pub mod nest;
+pub mod op;
+pub mod program;
+pub mod schedule;
+pub mod span;
+pub mod tile;

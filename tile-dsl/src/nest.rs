@@ -1,0 +1,270 @@
+//! Nest IR: loops over axis digits around an untouched body. A schedule is a path through it.
+//!
+//! ```text
+//! Stmt ::= (for Digit At Stmt)        ; Digit = axis.stride.extent
+//!        | (let [Value*] Stmt Stmt)   ; the first computes the values, the second reads them; [] sequences
+//!        | (stage Copy Stmt)          ; copy the footprint of a tensor on chip, the body reads the copy
+//!        | (def Value E)              ; one element of an elementwise value
+//!        | (red Value Op E)           ; value = value op E; starts from the neutral element at the let
+//!        | (set Value E)              ; carried state: value = E
+//!        | (put Access E)             ; store one element
+//! E    ::= (ld Access) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
+//!        | (un E) | (bin E E) | (cmp E E) | (select E E E) | (cast type E)
+//! At   ::= #seq | #unroll | #vec | #pipeN | #unit.dim      ; unit: block warp lane thread; dim: x y z
+//! ```
+//! The value of axis `a` is `Σ digit · stride` over the digits of `a` bound by the enclosing loops.
+//! Accesses are affine over *axes*, so split, reorder, bind and stage substitute nothing.
+//! Points at or beyond an axis' extent are guarded where they matter: each `red` skips them (uses its
+//! neutral element), each `put` skips them, each `ld` outside its tensor yields zero.
+
+use crate::{
+    dtype::DType,
+    index::{Affine, AxisId, Extent},
+    op::{BinOp, CmpOp, RedOp, UnOp},
+    schedule::{Space, Unit, UnitDim, Via},
+    span::SpanId,
+    tile,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Index into [`Nest::values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ValueId(pub u16);
+/// Index into [`Nest::accesses`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AccessId(pub u16);
+/// Index into [`Nest::copies`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CopyId(pub u16);
+
+/// A scheduled (or not yet scheduled) program for fixed element types: the term and its side tables.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Nest {
+    /// The instantiated kernel this came from: parameters, axes, source.
+    pub kernel: tile::Kernel,
+    /// Named intermediates, accumulators included.
+    pub values: Vec<Value>,
+    /// Tensor accesses.
+    pub accesses: Vec<Access>,
+    /// Staged copies that the term mentions.
+    pub copies: Vec<Copy>,
+    /// The term.
+    pub body: Stmt,
+    /// Upper bounds of axes asserted by `fits`, checked at launch; by axis, in elements.
+    pub bounds: BTreeMap<AxisId, u32>,
+    /// User names of digits (`i.o`, `i.t`, `ir`), display and addressing only.
+    pub names: BTreeMap<String, Digit>,
+    /// How each unit-bound reduction combines its partials, by value.
+    pub combine: BTreeMap<ValueId, Level>,
+    /// Tensors whose contiguous dimension is the first (`layout(b: col)`), by parameter.
+    pub column_major: BTreeSet<tile::TensorId>,
+    /// Minimum resident CTAs an SM (`occupancy`), as `.minnctapersm`.
+    pub occupancy: Option<u32>,
+    /// Order of CTAs over output tiles.
+    pub order: Order,
+}
+
+/// A named intermediate, indexed by its own axes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// `acc`, `e`, `e.max`.
+    pub name: String,
+    /// Axes, in kernel order.
+    pub axes: BTreeSet<AxisId>,
+    /// Element type.
+    pub dtype: DType,
+    /// Reduction that defines it, if it is one.
+    pub reduction: Option<RedOp>,
+    /// Initial element of a reduction or of carried state, when it is not the neutral element.
+    pub init: Option<f64>,
+    /// Where it is held.
+    pub placement: Placement,
+    /// Source of the statement.
+    pub span: SpanId,
+}
+
+/// Where a value is held between its definition and its uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// Registers of the threads that compute it.
+    Register,
+    /// Shared memory, row-major over its in-tile digits.
+    Shared,
+}
+
+/// A tensor access: one affine form a dimension.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Access {
+    /// Tensor accessed.
+    pub tensor: tile::TensorId,
+    /// Index per dimension.
+    pub index: Vec<Affine>,
+    /// Source of the load or store.
+    pub span: SpanId,
+}
+
+/// A copy of the part of a tensor that the body of a `stage` reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Copy {
+    /// Tensor copied.
+    pub tensor: tile::TensorId,
+    /// Destination.
+    pub space: Space,
+    /// Dimensions in reverse order in the copy (the first dimension contiguous).
+    pub transposed: bool,
+    /// Instruction that moves it.
+    pub via: Via,
+    /// Bytes a thread moves at once from global memory; one element when absent.
+    pub vector: Option<u32>,
+    /// Bytes of padding after each contiguous row of the copy.
+    pub pad: u32,
+    /// XOR swizzle span in bytes (32, 64, 128), 0 for none: byte address bits 4.. ^= bits 7.. (PTX ISA, tensor swizzling modes).
+    pub swizzle: u32,
+    /// Source of the directive.
+    pub span: SpanId,
+}
+
+/// Which units of a CTA hold partial results of a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Level {
+    /// Lanes of one warp: butterfly shuffles.
+    Lane,
+    /// Warps of a CTA: through shared memory, one barrier.
+    Warp,
+    /// Both.
+    Cta,
+}
+
+/// Order in which CTAs walk over the output tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Last program axis fastest.
+    Row,
+    /// First program axis fastest.
+    Column,
+    /// Bands of `n` tiles of the first program axis, walked along the last.
+    Grouped(u32),
+}
+
+/// Number of steps of a digit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Steps {
+    /// A fixed number.
+    Fixed(u32),
+    /// ⌈extent of the axis / stride⌉: the outermost digit of an axis of symbolic extent.
+    Rest,
+}
+
+/// A digit of an axis: it contributes `digit · stride` to the axis' value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Digit {
+    /// Axis.
+    pub axis: AxisId,
+    /// Weight of one step, in points of the axis.
+    pub stride: u32,
+    /// Number of steps.
+    pub steps: Steps,
+}
+
+/// How a loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum At {
+    /// A loop at run time.
+    Seq,
+    /// Expanded while compiling; fixed digits only.
+    Unroll,
+    /// Expanded, with memory accesses of unit stride merged into vectors.
+    Vec,
+    /// A loop whose stages are `n` deep.
+    Pipe(u32),
+    /// Steps taken by distinct units of the grid or CTA.
+    Unit(Unit, UnitDim),
+}
+
+/// Statements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Stmt {
+    /// One digit loop.
+    For {
+        /// Digit bound.
+        digit: Digit,
+        /// How it runs.
+        at: At,
+        /// One step.
+        body: Box<Stmt>,
+    },
+    /// `first` computes `values`, `rest` reads them. An empty list is a plain sequence.
+    Let {
+        /// Values whose life is this statement.
+        values: Vec<ValueId>,
+        /// Computes them.
+        first: Box<Stmt>,
+        /// Reads them.
+        rest: Box<Stmt>,
+    },
+    /// Copies what the body reads of a tensor on chip.
+    Stage {
+        /// The copy.
+        copy: CopyId,
+        /// Reads the copy in place of the tensor.
+        body: Box<Stmt>,
+    },
+    /// Defines one element.
+    Def {
+        /// Value defined.
+        value: ValueId,
+        /// Element.
+        expr: Expr,
+    },
+    /// Accumulates one contribution.
+    Red {
+        /// Value accumulated into.
+        value: ValueId,
+        /// Operator.
+        op: RedOp,
+        /// Contribution.
+        expr: Expr,
+    },
+    /// Updates carried state.
+    Set {
+        /// Value updated.
+        value: ValueId,
+        /// New element.
+        expr: Expr,
+    },
+    /// Stores one element.
+    Put {
+        /// Destination.
+        access: AccessId,
+        /// Element.
+        expr: Expr,
+    },
+}
+
+/// Expressions: one element, at the point given by the enclosing loops.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Expr {
+    /// Element of a tensor.
+    Load(AccessId),
+    /// Element of a value at this point.
+    Get(ValueId),
+    /// Literal of a type.
+    Const(f64, DType),
+    /// Scalar parameter.
+    Scalar(tile::ScalarId),
+    /// Value of an axis at this point, `i32`.
+    Iota(AxisId),
+    /// Extent of a named dim, `i32`.
+    Dim(Extent),
+    /// One operand.
+    Un(UnOp, Box<Expr>),
+    /// Two operands.
+    Bin(BinOp, Box<Expr>, Box<Expr>),
+    /// Comparison.
+    Cmp(CmpOp, Box<Expr>, Box<Expr>),
+    /// Choice.
+    Select(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// Conversion.
+    Cast(DType, Box<Expr>),
+}

@@ -1,0 +1,163 @@
+//! Schedules: keyed lists of directives.
+//!
+//! Directives apply in the order of their [`Phase`], and inside one phase in the order written, so a
+//! child's directive that replaces its parent's needs no position. See `docs/schedule.md` for the grammar.
+
+use crate::{
+    dtype::DType,
+    nest::{Level, Order},
+    span::SpanId,
+};
+use serde::{Deserialize, Serialize};
+
+/// A schedule with everything it inherits, flattened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// Name.
+    pub name: String,
+    /// Kernel it applies to.
+    pub kernel: String,
+    /// Element types admitted for the kernel's generic parameter; empty for a kernel without one.
+    pub dtypes: Vec<DType>,
+    /// Target, for example 80 for `sm_80`.
+    pub target: Target,
+    /// Directives in the order inherited and written; [`Schedule::in_order`] sorts them by phase.
+    pub directives: Vec<Directive>,
+}
+
+/// A GPU target; budgets follow from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Target {
+    /// Compute capability times ten: 80, 86, 89, 90.
+    pub sm: u32,
+    /// Architecture-specific features (`sm_90a`).
+    pub specific: bool,
+}
+
+/// One directive, after `bind(i -> .., j -> ..)` and the like were taken apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Directive {
+    /// What it does.
+    pub kind: DirectiveKind,
+    /// The directive as written.
+    pub span: SpanId,
+    /// Path of the parent schedule it is inherited from, `None` when written in this one.
+    pub inherited: Option<String>,
+}
+
+/// A digit as addressed in a schedule: `i`, `i.o`, `i.t`, or a name given by `split`.
+///
+/// A bare axis name means its tile loop (`i.o`) in `at` and `pipeline`, its in-tile digit (`i.t`) elsewhere,
+/// and the whole axis where it is not tiled.
+pub type DigitName = String;
+
+/// The directives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum DirectiveKind {
+    /// `fits(N <= 1024)`: an upper bound, checked at launch.
+    Fits { dim: String, max: u32 },
+    /// `layout(b: col)`: the first dimension is contiguous.
+    Layout { tensor: String, column_major: bool },
+    /// `tile(i = 128)`: split into `i.o` and `i.t`, `i.o` outward; a program axis' `i.o` is bound to CTAs.
+    Tile { axis: String, size: u32 },
+    /// `split(n -> no, nl, nv: 32, 4)`: outermost first; a factor for each name but the first.
+    Split { digit: DigitName, names: Vec<String>, factors: Vec<u32> },
+    /// `recompute(v)`: a copy of the statement for each reader.
+    Recompute { value: String },
+    /// `fuse(v at n)`: compute `v` inside its reader's loops over `n`.
+    Fuse { value: String, at: DigitName },
+    /// `reorder(k, ir, jr)`, optionally `in acc`: these loops, in this order, outermost first.
+    Reorder { digits: Vec<DigitName>, within: Option<String> },
+    /// `stage(a at k: shared, ..)` for a tensor; `stage(p: shared)` for a value.
+    Stage {
+        buffer: String,
+        at: Option<DigitName>,
+        space: Space,
+        transposed: bool,
+        via: Via,
+        vector: Option<u32>,
+    },
+    /// `pad(a: 16)`: bytes after each row of the staged copy.
+    Pad { buffer: String, bytes: u32 },
+    /// `swizzle(a: 128)`: XOR swizzle of the staged copy, span in bytes.
+    Swizzle { buffer: String, span: u32 },
+    /// `pipeline(k, 2)`: the stages at this loop are `stages` deep.
+    Pipeline { digit: DigitName, stages: u32 },
+    /// `bind(j -> thread.x)`.
+    Bind { digit: DigitName, unit: Unit, dim: UnitDim },
+    /// `reduce(s: lane)`: how partial results of a bound reduction combine.
+    Reduce { value: String, level: Level },
+    /// `unroll(k)`, optionally `in acc`.
+    Unroll { digit: DigitName, within: Option<String> },
+    /// `vectorize(jv)`, optionally `in acc`.
+    Vectorize { digit: DigitName, within: Option<String> },
+    /// `occupancy(2)`: CTAs an SM must be able to hold.
+    Occupancy { ctas: u32 },
+    /// `order(grouped(8))`.
+    Order(Order),
+}
+
+/// Phases, in the order in which directives apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// `fits`, `layout`.
+    Assume,
+    /// `tile`.
+    Tile,
+    /// `split`.
+    Split,
+    /// `recompute`, `fuse`.
+    Place,
+    /// `reorder`.
+    Reorder,
+    /// `stage`, `pad`, `swizzle`.
+    Stage,
+    /// `pipeline`.
+    Pipeline,
+    /// `reduce`, then `bind`.
+    Bind,
+    /// `vectorize`, `unroll`.
+    Expand,
+    /// `occupancy`, `order`.
+    Launch,
+}
+
+/// Memory a copy lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Space {
+    /// Shared memory of the CTA.
+    Shared,
+}
+
+/// Instruction that moves a staged copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Via {
+    /// Load to registers, store to shared memory.
+    Plain,
+    /// `cp.async` (PTX ISA 9.7.9.25.3), 4, 8 or 16 bytes.
+    CpAsync,
+}
+
+/// Hardware units that loops are bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Unit {
+    /// CTAs of the grid.
+    Block,
+    /// Warps of a CTA.
+    Warp,
+    /// Lanes of a warp.
+    Lane,
+    /// Threads of a CTA, across warps.
+    Thread,
+}
+
+/// Dimension of a unit; x is fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum UnitDim {
+    /// Fastest.
+    X,
+    /// Second.
+    Y,
+    /// Slowest.
+    Z,
+}
