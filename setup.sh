@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Installs what a build of tilewright lacks on this machine, and nothing else: LLVM 22 (the PTX backend).
+# Safe to run twice; needs root (or sudo) only if something is missing.
+set -euo pipefail
+
+llvm=22
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"
+    elif command -v sudo >/dev/null; then sudo "$@"
+    else fail "'$*' needs root: run this script as root, or install sudo"; fi
+}
+
+llvm_config() {
+    local c
+    for c in "llvm-config-$llvm" "/usr/lib/llvm-$llvm/bin/llvm-config" "/opt/homebrew/opt/llvm@$llvm/bin/llvm-config" \
+             "${LLVM_SYS_221_PREFIX:+$LLVM_SYS_221_PREFIX/bin/llvm-config}" llvm-config; do
+        if [ -n "$c" ] && command -v "$c" >/dev/null && [ "$("$c" --version | cut -d. -f1)" = "$llvm" ]; then
+            printf '%s' "$c"
+            return
+        fi
+    done
+    return 1
+}
+
+apt_has() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+
+install_with_apt() {
+    export DEBIAN_FRONTEND=noninteractive
+    as_root apt-get update -qq
+    if ! apt_has "llvm-$llvm-dev"; then
+        # Not in this release of the distribution: LLVM's own packages.
+        say "adding LLVM's own package archive (apt.llvm.org)"
+        as_root apt-get install -y -qq ca-certificates curl gnupg >/dev/null
+        local codename
+        codename=$(. /etc/os-release && printf '%s' "${VERSION_CODENAME:-}")
+        [ -n "$codename" ] || fail "this distribution has no codename: install LLVM $llvm with its headers by hand"
+        curl -fsSL https://apt.llvm.org/llvm-snapshot.gpg.key | as_root gpg --dearmor --yes -o /usr/share/keyrings/llvm.gpg
+        printf 'deb [signed-by=/usr/share/keyrings/llvm.gpg] https://apt.llvm.org/%s/ llvm-toolchain-%s-%s main\n' \
+            "$codename" "$codename" "$llvm" | as_root tee /etc/apt/sources.list.d/llvm-$llvm.list >/dev/null
+        as_root apt-get update -qq
+    fi
+    say "installing $*"
+    as_root apt-get install -y -qq "$@" >/dev/null
+}
+
+command -v cargo >/dev/null || fail "Rust is missing: install it with rustup (https://rustup.rs), then run this again"
+
+missing=()
+command -v cc >/dev/null || missing+=(build-essential)
+llvm_config >/dev/null || missing+=("llvm-$llvm-dev")
+
+if [ ${#missing[@]} -eq 0 ]; then
+    say "nothing to do: $(command -v cc) and LLVM $("$(llvm_config)" --version) are here"
+elif command -v apt-get >/dev/null; then
+    install_with_apt "${missing[@]}"
+    say "installed LLVM $("$(llvm_config)" --version)"
+else
+    fail "please install LLVM $llvm with its headers and a C linker, then run this again:
+  Fedora   dnf install gcc llvm-devel          (release $llvm, or the llvm$llvm-devel package)
+  Arch     pacman -S base-devel llvm           (release $llvm)
+  macOS    brew install llvm@$llvm && export LLVM_SYS_221_PREFIX=\$(brew --prefix llvm@$llvm)
+On macOS the simulator is the device. Without LLVM, 'cargo check --no-default-features' works."
+fi
