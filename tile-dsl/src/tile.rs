@@ -13,6 +13,17 @@
 //! Outside the extents of its axes a value is unspecified and the *consumer* guards: a reduction
 //! uses its neutral element, a dot zeroes both operands, a store skips.
 
+mod instantiate;
+mod parse;
+mod print;
+mod types;
+mod verify;
+mod walk;
+
+pub use parse::{ParseError, parse};
+pub use types::ValueType;
+pub use verify::verify;
+
 use crate::{
     dtype::DType,
     index::{Affine, AxisId, Extent},

@@ -1,0 +1,56 @@
+//! Generic kernel + element type → kernel with fixed types, every literal typed.
+
+use super::{ElemType, Expr, ExprKind, Kernel, Stmt, verify};
+use crate::dtype::DType;
+
+impl Kernel {
+    /// Replaces the generic element type and gives each literal the type of its context.
+    ///
+    /// `None` is for a kernel without a generic parameter; a generic kernel stays generic then.
+    pub fn instantiate(&self, dtype: Option<DType>) -> Kernel {
+        let mut kernel = self.clone();
+        if let Some(dtype) = dtype {
+            kernel.generic = None;
+            for elem in kernel
+                .tensors
+                .iter_mut()
+                .map(|t| &mut t.elem)
+                .chain(kernel.scalars.iter_mut().map(|s| &mut s.elem))
+            {
+                fix(elem, dtype);
+            }
+            substitute(&mut kernel.body, dtype);
+        }
+        verify::type_literals(&mut kernel);
+        kernel
+    }
+}
+
+fn fix(elem: &mut ElemType, dtype: DType) {
+    if *elem == ElemType::Generic {
+        *elem = ElemType::Fixed(dtype);
+    }
+}
+
+fn substitute(body: &mut [Stmt], dtype: DType) {
+    for stmt in body {
+        match stmt {
+            Stmt::Let { value, .. } | Stmt::Assign { value, .. } | Stmt::Store { value, .. } => {
+                substitute_expr(value, dtype);
+            }
+            Stmt::For { body, .. } => substitute(body, dtype),
+        }
+    }
+}
+
+fn substitute_expr(expr: &mut Expr, dtype: DType) {
+    match &mut expr.kind {
+        ExprKind::Full { elem, .. } | ExprKind::Cast(elem, _) | ExprKind::Const { elem: Some(elem), .. } => {
+            fix(elem, dtype);
+        }
+        _ => {}
+    }
+    for child in expr.children_mut() {
+        substitute_expr(child, dtype);
+    }
+}

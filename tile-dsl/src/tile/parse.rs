@@ -1,0 +1,475 @@
+//! Reads the text that [`super::print`] writes. For tests: kernels come from the macro.
+
+use super::{
+    Axis, AxisKind, ElemType, Expr, ExprKind, Kernel, Scalar, ScalarId, Stmt, Tensor, TensorId, Var, VarId,
+};
+use crate::{
+    dtype::DType,
+    index::{Affine, AxisId, Extent},
+    op::{BinOp, CmpOp, RedOp, UnOp},
+    span::SpanId,
+};
+
+/// The text is not a kernel.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct ParseError {
+    /// Line, from 1.
+    pub line: usize,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+/// Reads one kernel. Spans are [`SpanId::NONE`]; types are not checked ([`super::verify`] does).
+pub fn parse(text: &str) -> Result<Kernel, ParseError> {
+    let mut p = Parser { tokens: tokens(text), at: 0, kernel: empty() };
+    p.kernel()?;
+    Ok(p.kernel)
+}
+
+fn empty() -> Kernel {
+    Kernel {
+        name: String::new(),
+        generic: None,
+        tensors: vec![],
+        scalars: vec![],
+        axes: vec![],
+        vars: vec![],
+        body: vec![],
+    }
+}
+
+/// Words, numbers and punctuation with their lines.
+fn tokens(text: &str) -> Vec<(String, usize)> {
+    let mut tokens = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        let line = line.split("//").next().unwrap_or_default();
+        let chars: Vec<char> = line.chars().collect();
+        let mut at = 0;
+        while at < chars.len() {
+            let start = at;
+            let c = chars[at];
+            if c.is_whitespace() {
+                at += 1;
+                continue;
+            }
+            if c.is_ascii_digit() {
+                // 1, 1.5, 1e-7, 1.0_f32; a sign belongs to the number after an `e` only
+                while at < chars.len()
+                    && (chars[at].is_alphanumeric()
+                        || chars[at] == '_'
+                        || (chars[at] == '.' && chars.get(at + 1).is_some_and(char::is_ascii_digit))
+                        || (matches!(chars[at], '-' | '+') && chars[at - 1] == 'e'))
+                {
+                    at += 1;
+                }
+            } else if c.is_alphabetic() || c == '_' {
+                while at < chars.len() && (chars[at].is_alphanumeric() || matches!(chars[at], '_' | '#')) {
+                    at += 1;
+                }
+            } else {
+                let two: String = chars[at..(at + 2).min(chars.len())].iter().collect();
+                at += if ["::", "==", "!=", "<=", ">="].contains(&two.as_str()) { 2 } else { 1 };
+            }
+            tokens.push((chars[start..at].iter().collect(), n + 1));
+        }
+    }
+    tokens
+}
+
+struct Parser {
+    tokens: Vec<(String, usize)>,
+    at: usize,
+    kernel: Kernel,
+}
+
+type Result<T, E = ParseError> = std::result::Result<T, E>;
+
+fn id(n: usize) -> u16 {
+    u16::try_from(n).expect("kernels are small")
+}
+
+impl Parser {
+    fn peek(&self) -> &str {
+        self.tokens.get(self.at).map_or("", |(t, _)| t)
+    }
+
+    fn next(&mut self) -> String {
+        let token = self.peek().to_string();
+        self.at += 1;
+        token
+    }
+
+    fn fail<T>(&self, message: impl Into<String>) -> Result<T> {
+        let line = self.tokens.get(self.at.min(self.tokens.len().saturating_sub(1))).map_or(1, |(_, l)| *l);
+        Err(ParseError { line, message: message.into() })
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        let found = self.peek() == token;
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, token: &str) -> Result<()> {
+        if self.eat(token) {
+            Ok(())
+        } else {
+            self.fail(format!("expected `{token}`, found `{}`", self.peek()))
+        }
+    }
+
+    fn comma_separated(&mut self, close: &str, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        while !self.eat(close) {
+            item(self)?;
+            if !self.eat(",") {
+                return self.expect(close);
+            }
+        }
+        Ok(())
+    }
+
+    fn elem(&mut self) -> Result<ElemType> {
+        let name = self.next();
+        self.elem_named(&name)
+    }
+
+    fn elem_named(&self, name: &str) -> Result<ElemType> {
+        match DType::from_name(name) {
+            Some(dtype) => Ok(ElemType::Fixed(dtype)),
+            None if self.kernel.generic.as_deref() == Some(name) => Ok(ElemType::Generic),
+            None => self.fail(format!("`{name}` is not an element type")),
+        }
+    }
+
+    fn kernel(&mut self) -> Result<()> {
+        self.expect("kernel")?;
+        self.kernel.name = self.next();
+        if self.eat("<") {
+            self.kernel.generic = Some(self.next());
+            self.expect(">")?;
+        }
+        self.expect("(")?;
+        self.comma_separated(")", Self::param)?;
+        self.expect("{")?;
+        while self.eat("axis") {
+            let name = self.next();
+            self.expect("in")?;
+            let kind = match self.next().as_str() {
+                "program_tile" => AxisKind::Program,
+                "tiles" => AxisKind::Tiles,
+                "whole" => AxisKind::Whole,
+                other => return self.fail(format!("`{other}` does not bind an axis")),
+            };
+            self.expect("(")?;
+            let extent = self.extent()?;
+            self.expect(")")?;
+            self.expect(";")?;
+            self.kernel.axes.push(Axis { name, extent, kind, span: SpanId::NONE });
+        }
+        self.kernel.body = self.block()?;
+        if self.peek().is_empty() { Ok(()) } else { self.fail("text after the kernel") }
+    }
+
+    fn param(&mut self) -> Result<()> {
+        let name = self.next();
+        self.expect(":")?;
+        if !self.eat("&") {
+            let elem = self.elem()?;
+            self.kernel.scalars.push(Scalar { name, elem, span: SpanId::NONE });
+            return Ok(());
+        }
+        let mutable = self.eat("mut");
+        self.expect("[")?;
+        let elem = self.elem()?;
+        self.expect(";")?;
+        let mut dims = Vec::new();
+        self.comma_separated("]", |p| {
+            dims.push(p.extent()?);
+            Ok(())
+        })?;
+        self.kernel.tensors.push(Tensor { name, elem, dims, mutable, span: SpanId::NONE });
+        Ok(())
+    }
+
+    /// `2*a - b + 1` as (coefficient, name or nothing).
+    fn terms(&mut self) -> Result<Vec<(i64, Option<String>)>> {
+        let mut terms = Vec::new();
+        let mut sign = if self.eat("-") { -1 } else { 1 };
+        loop {
+            let token = self.next();
+            terms.push(match token.parse::<i64>() {
+                Ok(n) if self.eat("*") => (sign * n, Some(self.next())),
+                Ok(n) => (sign * n, None),
+                Err(_) => (sign, Some(token)),
+            });
+            sign = match self.peek() {
+                "+" => 1,
+                "-" => -1,
+                _ => return Ok(terms),
+            };
+            self.at += 1;
+        }
+    }
+
+    fn extent(&mut self) -> Result<Extent> {
+        let mut extent = Extent::default();
+        for (c, name) in self.terms()? {
+            match name {
+                Some(name) => *extent.dims.entry(name).or_default() += c,
+                None => extent.constant += c,
+            }
+        }
+        Ok(extent)
+    }
+
+    fn axis(&self, name: &str) -> Result<AxisId> {
+        match self.kernel.axes.iter().position(|a| a.name == name) {
+            Some(n) => Ok(AxisId(id(n))),
+            None => self.fail(format!("`{name}` is not an axis")),
+        }
+    }
+
+    fn index(&mut self) -> Result<Vec<Affine>> {
+        let mut index = Vec::new();
+        self.expect("[")?;
+        self.comma_separated("]", |p| {
+            let mut form = Affine::default();
+            for (c, name) in p.terms()? {
+                match name {
+                    Some(name) => *form.terms.entry(p.axis(&name)?).or_default() += c,
+                    None => form.constant += c,
+                }
+            }
+            index.push(form);
+            Ok(())
+        })?;
+        Ok(index)
+    }
+
+    fn tensor(&mut self) -> Result<TensorId> {
+        let name = self.next();
+        match self.kernel.tensors.iter().position(|t| t.name == name) {
+            Some(n) => Ok(TensorId(id(n))),
+            None => self.fail(format!("`{name}` is not a tensor")),
+        }
+    }
+
+    fn block(&mut self) -> Result<Vec<Stmt>> {
+        let mut body = Vec::new();
+        while !self.eat("}") {
+            body.push(self.stmt()?);
+        }
+        Ok(body)
+    }
+
+    fn stmt(&mut self) -> Result<Stmt> {
+        let span = SpanId::NONE;
+        match self.next().as_str() {
+            "let" => {
+                let mutable = self.eat("mut");
+                let name = self.next();
+                self.expect("=")?;
+                let value = self.expr(0)?;
+                self.expect(";")?;
+                self.kernel.vars.push(Var { name, mutable, span });
+                Ok(Stmt::Let { var: VarId(id(self.kernel.vars.len() - 1)), value })
+            }
+            "for" => {
+                let name = self.next();
+                let axis = self.axis(&name)?;
+                self.expect("{")?;
+                Ok(Stmt::For { axis, body: self.block()?, span })
+            }
+            "store" => {
+                self.expect("(")?;
+                let tensor = self.tensor()?;
+                self.expect(",")?;
+                let index = self.index()?;
+                self.expect(",")?;
+                let value = self.expr(0)?;
+                self.expect(")")?;
+                self.expect(";")?;
+                Ok(Stmt::Store { tensor, index, value, span })
+            }
+            name => {
+                let Some(var) = self.kernel.vars.iter().position(|v| v.name == name) else {
+                    return self.fail(format!("`{name}` starts no statement"));
+                };
+                self.expect("=")?;
+                let value = self.expr(0)?;
+                self.expect(";")?;
+                Ok(Stmt::Assign { var: VarId(id(var)), value, span })
+            }
+        }
+    }
+
+    /// Infix expressions that bind at least as strongly as `level`.
+    fn expr(&mut self, level: u8) -> Result<Expr> {
+        let mut left = self.operand()?;
+        loop {
+            let op = self.peek().to_string();
+            let cmp = CmpOp::from_name(&op);
+            let own = match op.as_str() {
+                "+" | "-" => 2,
+                "*" | "/" | "%" => 3,
+                _ if cmp.is_some() => 1,
+                _ => return Ok(left),
+            };
+            if own < level.max(1) {
+                return Ok(left);
+            }
+            self.at += 1;
+            let (a, b) = (Box::new(left), Box::new(self.expr(own + 1)?));
+            left = expr(match cmp {
+                Some(cmp) => ExprKind::Cmp(cmp, a, b),
+                None => ExprKind::Bin(BinOp::from_name(&op).expect("an arithmetic operator"), a, b),
+            });
+        }
+    }
+
+    fn operand(&mut self) -> Result<Expr> {
+        let mut value = self.primary()?;
+        while self.eat(".") {
+            self.expect("cast")?;
+            let elem = self.turbofish()?;
+            self.expect("(")?;
+            self.expect(")")?;
+            value = expr(ExprKind::Cast(elem, Box::new(value)));
+        }
+        Ok(value)
+    }
+
+    fn turbofish(&mut self) -> Result<ElemType> {
+        self.expect("::")?;
+        self.expect("<")?;
+        let elem = self.elem()?;
+        self.expect(">")?;
+        Ok(elem)
+    }
+
+    fn args<const N: usize>(&mut self) -> Result<[Box<Expr>; N]> {
+        let mut args = Vec::new();
+        self.comma_separated(")", |p| {
+            args.push(Box::new(p.expr(0)?));
+            Ok(())
+        })?;
+        args.try_into()
+            .or_else(|args: Vec<_>| self.fail(format!("expected {N} arguments, found {}", args.len())))
+    }
+
+    fn number(&self, token: &str, sign: f64) -> Result<ExprKind> {
+        let (digits, suffix) = token.split_once('_').map_or((token, None), |(d, s)| (d, Some(s)));
+        let elem = suffix.map(|s| self.elem_named(s)).transpose()?;
+        match digits.parse::<f64>() {
+            Ok(value) => Ok(ExprKind::Const { value: sign * value, elem }),
+            Err(_) => self.fail(format!("`{token}` is not a number")),
+        }
+    }
+
+    fn signed_number(&mut self) -> Result<ExprKind> {
+        let sign = if self.eat("-") { -1.0 } else { 1.0 };
+        let token = self.next();
+        self.number(&token, sign)
+    }
+
+    fn is_number(token: &str) -> bool {
+        token.starts_with(|c: char| c.is_ascii_digit())
+            || matches!(token.split('_').next(), Some("inf" | "NaN"))
+    }
+
+    fn primary(&mut self) -> Result<Expr> {
+        let token = self.next();
+        let kind = match token.as_str() {
+            "(" => {
+                let inner = self.expr(0)?;
+                self.expect(")")?;
+                return Ok(inner);
+            }
+            "-" if Self::is_number(self.peek()) => {
+                self.at -= 1;
+                self.signed_number()?
+            }
+            "-" => ExprKind::Un(UnOp::Neg, Box::new(self.operand()?)),
+            "load" => {
+                self.expect("(")?;
+                let tensor = self.tensor()?;
+                self.expect(",")?;
+                let index = self.index()?;
+                self.expect(")")?;
+                ExprKind::Load { tensor, index }
+            }
+            "full" => {
+                let elem = self.turbofish()?;
+                self.expect("(")?;
+                let ExprKind::Const { value, .. } = self.signed_number()? else {
+                    unreachable!("a number is a constant")
+                };
+                self.expect(",")?;
+                self.expect("[")?;
+                let mut axes = Vec::new();
+                self.comma_separated("]", |p| {
+                    let name = p.next();
+                    axes.push(p.axis(&name)?);
+                    Ok(())
+                })?;
+                self.expect(")")?;
+                ExprKind::Full { value, elem, axes }
+            }
+            "iota" | "dim" if self.eat("(") => {
+                let name = self.next();
+                self.expect(")")?;
+                if token == "dim" { ExprKind::Dim(name) } else { ExprKind::Iota(self.axis(&name)?) }
+            }
+            "select" if self.eat("(") => {
+                let [c, a, b] = self.args()?;
+                ExprKind::Select(c, a, b)
+            }
+            "dot" if self.eat("(") => {
+                let [a, b, c] = self.args()?;
+                ExprKind::Dot(a, b, c)
+            }
+            "sum" | "max" | "min" | "and" | "or" if self.eat("(") => self.reduce_or_binary(&token)?,
+            name if UnOp::from_name(name).is_some() && self.eat("(") => {
+                let [x] = self.args()?;
+                ExprKind::Un(UnOp::from_name(name).expect("checked above"), x)
+            }
+            number if Self::is_number(number) => self.number(number, 1.0)?,
+            name => self.name(name)?,
+        };
+        Ok(expr(kind))
+    }
+
+    /// `max(x, n)` reduces if `n` is an axis, else takes the larger of two values.
+    fn reduce_or_binary(&mut self, name: &str) -> Result<ExprKind> {
+        let a = Box::new(self.expr(0)?);
+        self.expect(",")?;
+        if let Some(op) = RedOp::from_name(name)
+            && let Ok(axis) = self.axis(self.peek())
+        {
+            self.at += 1;
+            self.expect(")")?;
+            return Ok(ExprKind::Reduce(op, a, axis));
+        }
+        let b = Box::new(self.expr(0)?);
+        self.expect(")")?;
+        match BinOp::from_name(name) {
+            Some(op) => Ok(ExprKind::Bin(op, a, b)),
+            None => self.fail(format!("`{name}` needs an axis")),
+        }
+    }
+
+    fn name(&self, name: &str) -> Result<ExprKind> {
+        if let Some(n) = self.kernel.vars.iter().rposition(|v| v.name == name) {
+            return Ok(ExprKind::Var(VarId(id(n))));
+        }
+        match self.kernel.scalars.iter().position(|s| s.name == name) {
+            Some(n) => Ok(ExprKind::Scalar(ScalarId(id(n)))),
+            None => self.fail(format!("`{name}` is neither a value nor a scalar")),
+        }
+    }
+}
+
+fn expr(kind: ExprKind) -> Expr {
+    Expr { kind, span: SpanId::NONE }
+}

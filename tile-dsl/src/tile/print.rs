@@ -1,0 +1,187 @@
+//! Tile IR as text, close to the source; [`super::parse`] reads it back.
+
+use super::{AxisKind, Expr, ExprKind, Kernel, Stmt};
+use crate::{
+    index::{Affine, write_affine},
+    op::{BinOp, UnOp},
+};
+use std::fmt::{self, Display, Formatter};
+
+impl Display for Kernel {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "kernel {}", self.name)?;
+        if let Some(generic) = &self.generic {
+            write!(f, "<{generic}>")?;
+        }
+        f.write_str("(")?;
+        let mut first = true;
+        for t in &self.tensors {
+            let mutable = if t.mutable { "mut " } else { "" };
+            write!(f, "{}{}: &{mutable}[{}; ", sep(&mut first), t.name, self.elem_name(t.elem))?;
+            comma_separated(f, t.dims.iter())?;
+            f.write_str("]")?;
+        }
+        for s in &self.scalars {
+            write!(f, "{}{}: {}", sep(&mut first), s.name, self.elem_name(s.elem))?;
+        }
+        f.write_str(") {\n")?;
+        for axis in &self.axes {
+            let kind = match axis.kind {
+                AxisKind::Program => "program_tile",
+                AxisKind::Tiles => "tiles",
+                AxisKind::Whole => "whole",
+            };
+            writeln!(f, "    axis {} in {kind}({});", axis.name, axis.extent)?;
+        }
+        for stmt in &self.body {
+            self.write_stmt(f, stmt, 1)?;
+        }
+        f.write_str("}\n")
+    }
+}
+
+fn sep(first: &mut bool) -> &'static str {
+    if std::mem::take(first) { "" } else { ", " }
+}
+
+fn comma_separated<T: Display>(f: &mut Formatter<'_>, items: impl Iterator<Item = T>) -> fmt::Result {
+    let mut first = true;
+    for item in items {
+        write!(f, "{}{item}", sep(&mut first))?;
+    }
+    Ok(())
+}
+
+impl Kernel {
+    fn write_stmt(&self, f: &mut Formatter<'_>, stmt: &Stmt, depth: usize) -> fmt::Result {
+        write!(f, "{:1$}", "", 4 * depth)?;
+        match stmt {
+            Stmt::Let { var, value } => {
+                let var = &self.vars[usize::from(var.0)];
+                let mutable = if var.mutable { "mut " } else { "" };
+                writeln!(f, "let {mutable}{} = {};", var.name, self.show(value))
+            }
+            Stmt::Assign { var, value, .. } => {
+                writeln!(f, "{} = {};", self.vars[usize::from(var.0)].name, self.show(value))
+            }
+            Stmt::For { axis, body, .. } => {
+                writeln!(f, "for {} {{", self.axes[usize::from(axis.0)].name)?;
+                for stmt in body {
+                    self.write_stmt(f, stmt, depth + 1)?;
+                }
+                writeln!(f, "{:1$}}}", "", 4 * depth)
+            }
+            Stmt::Store { tensor, index, value, .. } => {
+                let tensor = &self.tensors[usize::from(tensor.0)].name;
+                writeln!(f, "store({tensor}, {}, {});", self.show_index(index), self.show(value))
+            }
+        }
+    }
+
+    /// The expression as text.
+    pub fn show<'a>(&'a self, expr: &'a Expr) -> impl Display + 'a {
+        Show(move |f: &mut Formatter<'_>| self.write_expr(f, expr, 0))
+    }
+
+    /// An index list as text: `[i + r, 0]`.
+    pub fn show_index<'a>(&'a self, index: &'a [Affine]) -> impl Display + 'a {
+        Show(move |f: &mut Formatter<'_>| {
+            f.write_str("[")?;
+            comma_separated(
+                f,
+                index.iter().map(|form| Show(move |f: &mut Formatter<'_>| self.write_form(f, form))),
+            )?;
+            f.write_str("]")
+        })
+    }
+
+    fn write_form(&self, f: &mut Formatter<'_>, form: &Affine) -> fmt::Result {
+        write_affine(
+            f,
+            form.terms.iter().map(|(a, c)| (self.axes[usize::from(a.0)].name.as_str(), *c)),
+            form.constant,
+        )
+    }
+
+    /// `level` is the binding strength of the context: 0 none, 1 comparison, 2 sum, 3 product, 4 operand, 5 receiver.
+    fn write_expr(&self, f: &mut Formatter<'_>, expr: &Expr, level: u8) -> fmt::Result {
+        let call = |f: &mut Formatter<'_>, name: &str, args: &[&Expr]| {
+            write!(f, "{name}(")?;
+            comma_separated(f, args.iter().map(|a| self.show(a)))?;
+            f.write_str(")")
+        };
+        match &expr.kind {
+            ExprKind::Load { tensor, index } => {
+                write!(f, "load({}, {})", self.tensors[usize::from(tensor.0)].name, self.show_index(index))
+            }
+            ExprKind::Full { value, elem, axes } => {
+                let axes = axes.iter().map(|a| self.axes[usize::from(a.0)].name.as_str());
+                write!(f, "full::<{}>({value:?}, [", self.elem_name(*elem))?;
+                comma_separated(f, axes)?;
+                f.write_str("])")
+            }
+            ExprKind::Iota(axis) => write!(f, "iota({})", self.axes[usize::from(axis.0)].name),
+            ExprKind::Dim(name) => write!(f, "dim({name})"),
+            ExprKind::Const { value, .. } if value.is_sign_negative() && level > 4 => {
+                write!(f, "({})", self.show(expr))
+            }
+            ExprKind::Const { value, elem: None } => write!(f, "{value:?}"),
+            // Literals carry their type as a suffix: `1.0_f32`, `1.0_T`.
+            ExprKind::Const { value, elem: Some(elem) } => write!(f, "{value:?}_{}", self.elem_name(*elem)),
+            ExprKind::Scalar(id) => f.write_str(&self.scalars[usize::from(id.0)].name),
+            ExprKind::Var(id) => f.write_str(&self.vars[usize::from(id.0)].name),
+            ExprKind::Un(UnOp::Neg, _) if level > 4 => write!(f, "({})", self.show(expr)),
+            // `-1.0` is a literal, `-(1.0)` a negation.
+            ExprKind::Un(UnOp::Neg, x) if matches!(x.kind, ExprKind::Const { .. }) => {
+                write!(f, "-({})", self.show(x))
+            }
+            ExprKind::Un(UnOp::Neg, x) => {
+                f.write_str("-")?;
+                self.write_expr(f, x, 4)
+            }
+            ExprKind::Un(op, x) => call(f, op.name(), &[x]),
+            ExprKind::Bin(op @ (BinOp::Max | BinOp::Min | BinOp::And | BinOp::Or), a, b) => {
+                call(f, op.name(), &[a, b])
+            }
+            ExprKind::Bin(op, a, b) => {
+                let own = if matches!(op, BinOp::Add | BinOp::Sub) { 2 } else { 3 };
+                self.write_infix(f, (op.name(), own), a, b, level)
+            }
+            ExprKind::Cmp(op, a, b) => self.write_infix(f, (op.name(), 1), a, b, level),
+            ExprKind::Select(c, a, b) => call(f, "select", &[c, a, b]),
+            ExprKind::Cast(elem, x) => {
+                self.write_expr(f, x, 5)?;
+                write!(f, ".cast::<{}>()", self.elem_name(*elem))
+            }
+            ExprKind::Reduce(op, x, axis) => {
+                write!(f, "{}({}, {})", op.name(), self.show(x), self.axes[usize::from(axis.0)].name)
+            }
+            ExprKind::Dot(a, b, c) => call(f, "dot", &[a, b, c]),
+        }
+    }
+
+    fn write_infix(
+        &self,
+        f: &mut Formatter<'_>,
+        (op, own): (&str, u8),
+        a: &Expr,
+        b: &Expr,
+        level: u8,
+    ) -> fmt::Result {
+        let (open, close) = if own < level || (own == 1 && level == 1) { ("(", ")") } else { ("", "") };
+        f.write_str(open)?;
+        self.write_expr(f, a, if own == 1 { 2 } else { own })?;
+        write!(f, " {op} ")?;
+        self.write_expr(f, b, own + 1)?;
+        f.write_str(close)
+    }
+}
+
+/// A closure as `Display`.
+struct Show<F>(F);
+
+impl<F: Fn(&mut Formatter<'_>) -> fmt::Result> Display for Show<F> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        (self.0)(f)
+    }
+}

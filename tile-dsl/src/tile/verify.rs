@@ -1,0 +1,553 @@
+//! Typing rules of the tile IR. Every mistake is reported, none twice.
+//!
+//! | rule | condition |
+//! |---|---|
+//! | elementwise | equal element types; the axes are the union |
+//! | `reduce(op, x, a)` | `a` ∈ axes(x), not a program axis, a float type |
+//! | `dot(A, B, C)` | axes(C) ⊆ A ∪ B; contracted = (A ∪ B) ∖ C, in both, not empty, no program axis |
+//! | `x = E` | keeps axes and element type; inside a loop that `x` was declared outside of |
+//! | scope | an axis of `tiles` and a value bound in its loop do not leave the loop |
+//! | `store` | axes(E) = axes(index); the index map is injective and inside the tensor; no program axis and no open loop is missing |
+//! | tensors | one store a tensor, read only at the identical index and only before it is overwritten |
+
+use super::{AxisKind, ElemType, Expr, ExprKind, Kernel, ScalarId, Stmt, TensorId, ValueType, VarId};
+use crate::{
+    diagnostic::Diagnostic,
+    dtype::DType,
+    index::{Affine, AxisId, Extent},
+    op::{BinOp, UnOp},
+    span::SpanId,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+mod index;
+mod signature;
+
+/// Checks every typing rule; an empty list means the kernel is well-formed. Works on generic kernels too.
+pub fn verify(kernel: &Kernel) -> Vec<Diagnostic> {
+    let mut errors = signature::check(kernel);
+    let mut body = kernel.body.clone();
+    let mut checker = Checker::new(kernel);
+    checker.block(&mut body);
+    checker.unused_stores();
+    errors.append(&mut checker.errors);
+    errors
+}
+
+/// Gives each literal the type of its context, as far as that is known.
+pub(super) fn type_literals(kernel: &mut Kernel) {
+    let mut body = std::mem::take(&mut kernel.body);
+    Checker::new(kernel).block(&mut body);
+    kernel.body = body;
+}
+
+struct Checker<'k> {
+    kernel: &'k Kernel,
+    /// Types of the variables in scope; `None` where the definition was wrong, to report nothing twice.
+    vars: BTreeMap<VarId, Option<ValueType>>,
+    /// Number of loops open where a variable was bound.
+    depth: BTreeMap<VarId, usize>,
+    /// Tensors whose loads a variable depends on.
+    reads: BTreeMap<VarId, BTreeSet<TensorId>>,
+    /// Loops around the current statement.
+    open: Vec<AxisId>,
+    stores: BTreeMap<TensorId, (Vec<Affine>, SpanId)>,
+    loads: Vec<(TensorId, Vec<Affine>, SpanId)>,
+    errors: Vec<Diagnostic>,
+}
+
+const F32: ElemType = ElemType::Fixed(DType::F32);
+const I32: ElemType = ElemType::Fixed(DType::I32);
+const BOOL: ElemType = ElemType::Fixed(DType::Bool);
+
+fn is_float(elem: ElemType) -> bool {
+    match elem {
+        ElemType::Fixed(dtype) => dtype.is_float(),
+        ElemType::Generic => true,
+    }
+}
+
+/// Whether the type of the expression follows from its context alone: built from plain literals.
+fn untyped(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Const { elem, .. } => elem.is_none(),
+        ExprKind::Un(_, x) => untyped(x),
+        ExprKind::Bin(_, a, b) => untyped(a) && untyped(b),
+        ExprKind::Select(_, a, b) => untyped(a) && untyped(b),
+        _ => false,
+    }
+}
+
+impl<'k> Checker<'k> {
+    fn new(kernel: &'k Kernel) -> Self {
+        Checker {
+            kernel,
+            vars: BTreeMap::new(),
+            depth: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            open: Vec::new(),
+            stores: BTreeMap::new(),
+            loads: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    fn error(&mut self, diagnostic: Diagnostic) {
+        self.errors.push(diagnostic);
+    }
+
+    fn block(&mut self, body: &mut [Stmt]) {
+        let mut bound = Vec::new();
+        for stmt in body {
+            match stmt {
+                Stmt::Let { var, value } => {
+                    self.check_overwritten(value);
+                    let found = self.infer(value, None);
+                    let reads = self.tensors_read(value);
+                    self.vars.insert(*var, found);
+                    self.depth.insert(*var, self.open.len());
+                    self.reads.insert(*var, reads);
+                    bound.push(*var);
+                }
+                Stmt::Assign { var, value, span } => self.assign(*var, value, *span),
+                Stmt::For { axis, body, span } => self.for_loop(*axis, body, *span),
+                Stmt::Store { tensor, index, value, span } => self.store(*tensor, index, value, *span),
+            }
+        }
+        for var in bound {
+            self.vars.remove(&var);
+        }
+    }
+
+    fn for_loop(&mut self, axis: AxisId, body: &mut [Stmt], span: SpanId) {
+        let name = &self.kernel.axes[usize::from(axis.0)].name;
+        if self.kernel.axes[usize::from(axis.0)].kind != AxisKind::Tiles {
+            self.error(
+                Diagnostic::new(
+                    span,
+                    format!("`{name}` is not bound by `tiles`, so it cannot be looped over"),
+                )
+                .help(format!("write `for {name} in tiles(..)`")),
+            );
+        }
+        if self.open.contains(&axis) {
+            self.error(Diagnostic::new(span, format!("the loop over `{name}` is inside itself")));
+        }
+        self.open.push(axis);
+        self.block(body);
+        self.open.pop();
+    }
+
+    fn assign(&mut self, var: VarId, value: &mut Expr, span: SpanId) {
+        self.check_overwritten(value);
+        let old = self.vars.get(&var).cloned().flatten();
+        let found = self.infer(value, old.as_ref().map(|t| t.elem));
+        let reads = self.tensors_read(value);
+        self.reads.entry(var).or_default().extend(reads);
+        let (kernel, entry) = (self.kernel, &self.kernel.vars[usize::from(var.0)]);
+        let name = &entry.name;
+        if !self.vars.contains_key(&var) {
+            self.error(Diagnostic::new(span, format!("`{name}` is not bound here")));
+            return;
+        }
+        if !entry.mutable {
+            self.error(
+                Diagnostic::new(span, format!("`{name}` is assigned but not declared `mut`"))
+                    .help(format!("declare it `let mut {name}`")),
+            );
+        }
+        if self.depth[&var] == self.open.len() {
+            self.error(
+                Diagnostic::new(span, format!("`{name}` is assigned outside a loop"))
+                    .help(format!("bind it again: `let {name} = ..`")),
+            );
+        }
+        let (Some(old), Some(found)) = (old, found) else { return };
+        if found.elem != old.elem {
+            let (was, is) = (kernel.elem_name(old.elem), kernel.elem_name(found.elem));
+            self.error(
+                Diagnostic::new(value.span, format!("`{name}` holds {was} but is assigned {is}"))
+                    .note(entry.span, format!("`{name}` is bound here"))
+                    .help(format!("add `.cast::<{was}>()`")),
+            );
+        }
+        if found.axes != old.axes {
+            let extra: BTreeSet<_> = &found.axes - &old.axes;
+            let message = format!(
+                "`{name}` has axes {} but is assigned a value with axes {}",
+                kernel.axes_text(&old.axes),
+                kernel.axes_text(&found.axes)
+            );
+            let mut diagnostic =
+                Diagnostic::new(value.span, message).note(entry.span, format!("`{name}` is bound here"));
+            diagnostic = match extra.iter().find(|a| self.open.contains(a)) {
+                Some(axis) => {
+                    let axis = &kernel.axes[usize::from(axis.0)].name;
+                    diagnostic.help(format!(
+                        "`{axis}` would escape its loop: contract it with `dot(.., .., {name})`, or reduce it with `sum(.., {axis})`"
+                    ))
+                }
+                None if extra.is_empty() => diagnostic.help(format!(
+                    "an assignment keeps the axes: bind `{name}` with axes {}, or add the missing axes to the value",
+                    kernel.axes_text(&found.axes)
+                )),
+                None => diagnostic
+                    .help(format!("bind `{name}` with axes {}", kernel.axes_text(&(&old.axes | &found.axes)))),
+            };
+            self.error(diagnostic);
+        }
+    }
+
+    /// Type of an expression; `None` after an error in it. `expected` gives plain literals their type.
+    fn infer(&mut self, expr: &mut Expr, expected: Option<ElemType>) -> Option<ValueType> {
+        let (kernel, span) = (self.kernel, expr.span);
+        match &mut expr.kind {
+            ExprKind::Load { tensor, index } => {
+                let index = index.clone();
+                let axes = self.load(*tensor, &index, span)?;
+                Some(ValueType { axes, elem: kernel.tensors[usize::from(tensor.0)].elem })
+            }
+            ExprKind::Full { elem, axes, .. } => {
+                let axes: BTreeSet<_> = axes.iter().copied().collect();
+                self.in_scope(&axes, span)?;
+                Some(ValueType { axes, elem: *elem })
+            }
+            ExprKind::Iota(axis) => {
+                let axes = [*axis].into();
+                self.in_scope(&axes, span)?;
+                Some(ValueType { axes, elem: I32 })
+            }
+            ExprKind::Dim(_) => Some(ValueType::scalar(I32)),
+            ExprKind::Const { value, elem } => {
+                let Some(found) = elem.or(expected) else {
+                    let text = if value.fract() == 0.0 { format!("{value:.1}") } else { value.to_string() };
+                    self.error(
+                        Diagnostic::new(span, "the type of this literal does not follow from its context")
+                            .help(format!(
+                                "write `{text}f32`, or use the literal in the expression that needs it"
+                            )),
+                    );
+                    return None;
+                };
+                if found == I32 && (value.fract() != 0.0 || value.abs() > f64::from(i32::MAX)) {
+                    self.error(
+                        Diagnostic::new(span, format!("the literal {value} is used as an i32"))
+                            .help("index values are i32: cast them with `.cast::<f32>()` first"),
+                    );
+                    return None;
+                }
+                *elem = Some(found);
+                Some(ValueType::scalar(found))
+            }
+            ExprKind::Scalar(ScalarId(id)) => Some(ValueType::scalar(kernel.scalars[usize::from(*id)].elem)),
+            ExprKind::Var(id) => match self.vars.get(id) {
+                Some(known) => known.clone(),
+                None => {
+                    let name = &kernel.vars[usize::from(id.0)].name;
+                    self.error(Diagnostic::new(span, format!("`{name}` is not bound here")).help(
+                        "a value lives in the block of its `let`: carry it out of a loop with `let mut`",
+                    ));
+                    None
+                }
+            },
+            ExprKind::Un(op, x) => {
+                let op = *op;
+                let found = self.infer(x, expected)?;
+                let fits = match op {
+                    UnOp::Not => found.elem == BOOL,
+                    UnOp::Neg | UnOp::Abs => is_float(found.elem) || found.elem == I32,
+                    _ => is_float(found.elem),
+                };
+                if !fits {
+                    let (name, elem) = (op.name(), kernel.elem_name(found.elem));
+                    let help = match op {
+                        UnOp::Not => "it takes the result of a comparison",
+                        _ => "cast it with `.cast::<f32>()` first",
+                    };
+                    self.error(Diagnostic::new(span, format!("`{name}` of a {elem} value")).help(help));
+                    return None;
+                }
+                Some(found)
+            }
+            ExprKind::Bin(op, a, b) => {
+                let op = *op;
+                let found = self.pair(a, b, expected, span, op.name())?;
+                let fits = match op {
+                    BinOp::And | BinOp::Or => found.elem == BOOL,
+                    BinOp::Rem => found.elem == I32,
+                    _ => found.elem != BOOL,
+                };
+                if !fits {
+                    let help = match op {
+                        BinOp::And | BinOp::Or => "it takes results of comparisons",
+                        BinOp::Rem => "remainders are of index values (i32) only",
+                        _ => "use `select(condition, a, b)` to turn a condition into numbers",
+                    };
+                    let message = format!("`{}` of {} values", op.name(), kernel.elem_name(found.elem));
+                    self.error(Diagnostic::new(span, message).help(help));
+                    return None;
+                }
+                Some(found)
+            }
+            ExprKind::Cmp(op, a, b) => {
+                let name = op.name();
+                let found = self.pair(a, b, None, span, name)?;
+                if found.elem == BOOL {
+                    self.error(
+                        Diagnostic::new(span, format!("`{name}` of bool values"))
+                            .help("combine conditions with `&`, `|` and `!`"),
+                    );
+                    return None;
+                }
+                Some(ValueType { elem: BOOL, ..found })
+            }
+            ExprKind::Select(c, a, b) => {
+                let condition = self.infer(c, None);
+                let found = self.pair(a, b, expected, span, "select");
+                let (condition, found) = (condition?, found?);
+                if condition.elem != BOOL {
+                    let elem = kernel.elem_name(condition.elem);
+                    self.error(
+                        Diagnostic::new(c.span, format!("the condition of `select` is {elem}, not bool"))
+                            .help("compare it: `select(x > 0.0, a, b)`"),
+                    );
+                    return None;
+                }
+                Some(ValueType { axes: &found.axes | &condition.axes, elem: found.elem })
+            }
+            ExprKind::Cast(elem, x) => {
+                let elem = *elem;
+                let found = self.infer(x, Some(elem))?;
+                if found.elem == BOOL || elem == BOOL {
+                    self.error(
+                        Diagnostic::new(span, "conditions are not cast")
+                            .help("use `select(condition, a, b)`, or a comparison"),
+                    );
+                    return None;
+                }
+                Some(ValueType { elem, ..found })
+            }
+            ExprKind::Reduce(op, x, axis) => {
+                let (op, axis) = (*op, *axis);
+                let mut found = self.infer(x, expected)?;
+                self.in_scope(&[axis].into(), span)?;
+                self.reduce(op.name(), &found, axis, span)?;
+                found.axes.remove(&axis);
+                Some(found)
+            }
+            ExprKind::Dot(a, b, c) => {
+                let left = self.infer(a, None);
+                let right = self.infer(b, left.as_ref().map(|t| t.elem));
+                let acc = self.infer(c, expected.or(Some(F32)));
+                self.dot(&left?, &right?, &acc?, [a.span, b.span, c.span], span)
+            }
+        }
+    }
+
+    /// Two operands of equal element type; their axes are joined.
+    fn pair(
+        &mut self,
+        a: &mut Expr,
+        b: &mut Expr,
+        expected: Option<ElemType>,
+        span: SpanId,
+        op: &str,
+    ) -> Option<ValueType> {
+        let (left, right) = if untyped(a) && !untyped(b) {
+            let right = self.infer(b, expected)?;
+            (self.infer(a, Some(right.elem))?, right)
+        } else {
+            let left = self.infer(a, expected);
+            let right = match &left {
+                Some(left) => self.infer(b, Some(left.elem)),
+                None if untyped(b) => None,
+                None => self.infer(b, expected),
+            };
+            (left?, right?)
+        };
+        if left.elem != right.elem {
+            let names = [self.kernel.elem_name(left.elem), self.kernel.elem_name(right.elem)];
+            let (cast, to) = match (left.elem, right.elem) {
+                (I32, other) | (other, I32) => ("the i32 operand", other),
+                (F32, _) => ("the second operand", F32),
+                _ => ("the first operand", right.elem),
+            };
+            let to = self.kernel.elem_name(to);
+            self.error(
+                Diagnostic::new(span, format!("operands of `{op}` are {} and {}", names[0], names[1]))
+                    .note(a.span, format!("this is {}", names[0]))
+                    .note(b.span, format!("this is {}", names[1]))
+                    .help(format!("add `.cast::<{to}>()` to {cast}")),
+            );
+            return None;
+        }
+        Some(ValueType { axes: &left.axes | &right.axes, elem: left.elem })
+    }
+
+    fn reduce(&mut self, op: &str, x: &ValueType, axis: AxisId, span: SpanId) -> Option<()> {
+        let entry = &self.kernel.axes[usize::from(axis.0)];
+        let name = &entry.name;
+        if !x.axes.contains(&axis) {
+            let axes = self.kernel.axes_text(&x.axes);
+            self.error(
+                Diagnostic::new(span, format!("`{op}` over `{name}` of a value that does not have it"))
+                    .note(SpanId::NONE, format!("the value has axes {axes}"))
+                    .help(format!("reduce over one of {axes}")),
+            );
+            return None;
+        }
+        if entry.kind == AxisKind::Program {
+            self.error(
+                Diagnostic::new(span, format!("`{op}` over the program axis `{name}`"))
+                    .note(
+                        entry.span,
+                        format!("each program owns one tile of `{name}`, so no program sees all of it"),
+                    )
+                    .help(format!("bind `{name}` with `whole(..)` or loop over it with `tiles(..)`")),
+            );
+            return None;
+        }
+        if !is_float(x.elem) {
+            let elem = self.kernel.elem_name(x.elem);
+            self.error(
+                Diagnostic::new(span, format!("`{op}` over an axis of {elem} values"))
+                    .help("cast it with `.cast::<f32>()` first"),
+            );
+            return None;
+        }
+        Some(())
+    }
+
+    fn dot(
+        &mut self,
+        a: &ValueType,
+        b: &ValueType,
+        acc: &ValueType,
+        spans: [SpanId; 3],
+        span: SpanId,
+    ) -> Option<ValueType> {
+        let kernel = self.kernel;
+        let text = |t: &ValueType| kernel.axes_text(&t.axes);
+        let shapes = |d: Diagnostic| {
+            d.note(spans[0], format!("the first operand has axes {}", text(a)))
+                .note(spans[1], format!("the second operand has axes {}", text(b)))
+                .note(spans[2], format!("the accumulator has axes {}", text(acc)))
+        };
+        let axis_name = |axis: &AxisId| kernel.axes[usize::from(axis.0)].name.as_str();
+        let before = self.errors.len();
+        if a.elem != b.elem || !is_float(a.elem) {
+            let (x, y) = (kernel.elem_name(a.elem), kernel.elem_name(b.elem));
+            self.error(
+                Diagnostic::new(span, format!("operands of `dot` are {x} and {y}"))
+                    .help("both have the same floating-point type: add a cast to one"),
+            );
+        } else if acc.elem != F32 && acc.elem != a.elem {
+            let (x, y) = (kernel.elem_name(acc.elem), kernel.elem_name(a.elem));
+            self.error(
+                Diagnostic::new(spans[2], format!("the accumulator of `dot` is {x}, its operands are {y}"))
+                    .help("accumulate in f32: `zeros::<f32>(..)`"),
+            );
+        }
+        let either = &a.axes | &b.axes;
+        let foreign: Vec<_> = (&acc.axes - &either).into_iter().collect();
+        if let Some(axis) = foreign.first() {
+            let name = axis_name(axis);
+            self.error(
+                shapes(Diagnostic::new(
+                    span,
+                    format!("the accumulator of `dot` has axis `{name}`, which neither operand has"),
+                ))
+                .help(format!("index an operand by `{name}`, or leave it out of the accumulator")),
+            );
+        }
+        let contracted = &either - &acc.axes;
+        for axis in &contracted {
+            let name = axis_name(axis);
+            let entry = &kernel.axes[usize::from(axis.0)];
+            let missing = match (a.axes.contains(axis), b.axes.contains(axis)) {
+                (true, true) => None,
+                (true, false) => Some("second"),
+                _ => Some("first"),
+            };
+            if let Some(which) = missing {
+                self.error(shapes(Diagnostic::new(
+                    span,
+                    format!("`dot` contracts `{name}`, which its {which} operand does not have"),
+                ))
+                .help(format!(
+                    "a contracted axis is in both operands: index the {which} operand by `{name}`, or give the accumulator the axis `{name}`"
+                )));
+            } else if entry.kind == AxisKind::Program {
+                self.error(
+                    shapes(Diagnostic::new(span, format!("`dot` contracts the program axis `{name}`")))
+                        .note(
+                            entry.span,
+                            format!("each program owns one tile of `{name}`, so no program sees all of it"),
+                        )
+                        .help(format!("bind `{name}` with `whole(..)` or `tiles(..)`")),
+                );
+            }
+        }
+        if contracted.is_empty() && foreign.is_empty() {
+            self.error(
+                shapes(Diagnostic::new(
+                    span,
+                    "`dot` contracts nothing: the accumulator has every axis of the operands",
+                ))
+                .help("write `acc + a * b` for an elementwise product"),
+            );
+        }
+        (self.errors.len() == before).then(|| acc.clone())
+    }
+
+    /// Reports axes whose loop is not open here.
+    fn in_scope(&mut self, axes: &BTreeSet<AxisId>, span: SpanId) -> Option<()> {
+        for axis in axes {
+            let entry = &self.kernel.axes[usize::from(axis.0)];
+            if entry.kind == AxisKind::Tiles && !self.open.contains(axis) {
+                let name = &entry.name;
+                self.error(
+                    Diagnostic::new(span, format!("axis `{name}` is used outside its loop"))
+                        .note(entry.span, format!("`{name}` is bound here"))
+                        .help(format!(
+                            "use it inside `for {name} in tiles(..)`, or bind it with `whole(..)`"
+                        )),
+                );
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    /// Tensors that an expression depends on, through variables too.
+    fn tensors_read(&self, expr: &Expr) -> BTreeSet<TensorId> {
+        let mut reads = BTreeSet::new();
+        match &expr.kind {
+            ExprKind::Load { tensor, .. } => {
+                reads.insert(*tensor);
+            }
+            ExprKind::Var(var) => reads.extend(self.reads.get(var).into_iter().flatten()),
+            _ => {}
+        }
+        for child in expr.children() {
+            reads.extend(self.tensors_read(child));
+        }
+        reads
+    }
+
+    /// A value that depends on a tensor may not be computed after the tensor was overwritten.
+    fn check_overwritten(&mut self, value: &Expr) {
+        for tensor in self.tensors_read(value) {
+            if let Some((_, at)) = self.stores.get(&tensor) {
+                let name = &self.kernel.tensors[usize::from(tensor.0)].name;
+                let diagnostic = Diagnostic::new(
+                    value.span,
+                    format!("this depends on `{name}`, which was already overwritten"),
+                )
+                .note(*at, format!("`{name}` is stored here"))
+                .help(format!("move this before the store to `{name}`"));
+                self.error(diagnostic);
+            }
+        }
+    }
+}

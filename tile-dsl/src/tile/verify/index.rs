@@ -1,0 +1,305 @@
+//! Rules of loads and stores: ranks, ranges, injectivity, and the read/write discipline of tensors.
+
+use super::{Affine, AxisId, AxisKind, BTreeSet, Checker, Diagnostic, Expr, Extent, SpanId, TensorId};
+
+/// `a - b`.
+fn minus(a: &Extent, b: &Extent) -> Extent {
+    let mut difference = a.clone();
+    difference.constant -= b.constant;
+    for (dim, c) in &b.dims {
+        *difference.dims.entry(dim.clone()).or_default() -= c;
+    }
+    difference.dims.retain(|_, c| *c != 0);
+    difference
+}
+
+/// Whether the extent is ≥ 0 for all dims ≥ 0, as far as signs tell.
+fn never_negative(e: &Extent) -> bool {
+    e.constant >= 0 && e.dims.values().all(|c| *c >= 0)
+}
+
+impl Checker<'_> {
+    fn extent(&self, axis: AxisId) -> &Extent {
+        &self.kernel.axes[usize::from(axis.0)].extent
+    }
+
+    fn name(&self, axis: AxisId) -> &str {
+        &self.kernel.axes[usize::from(axis.0)].name
+    }
+
+    /// Rank and scope of an index; its axes.
+    fn index_axes(&mut self, tensor: TensorId, index: &[Affine], span: SpanId) -> Option<BTreeSet<AxisId>> {
+        let t = &self.kernel.tensors[usize::from(tensor.0)];
+        if index.len() != t.dims.len() {
+            let (name, rank, n) = (&t.name, t.dims.len(), index.len());
+            let dims: Vec<_> = t.dims.iter().map(ToString::to_string).collect();
+            let plural = |n: usize| if n == 1 { "" } else { "s" };
+            self.error(
+                Diagnostic::new(
+                    span,
+                    format!(
+                        "`{name}` has {rank} dimension{} but the index has {n} entr{}",
+                        plural(rank),
+                        if n == 1 { "y" } else { "ies" }
+                    ),
+                )
+                .note(t.span, format!("`{name}` is [{}]", dims.join(", ")))
+                .help(format!("give {rank} index expression{}", plural(rank))),
+            );
+            return None;
+        }
+        let axes: BTreeSet<_> = index.iter().flat_map(|a| a.terms.keys()).copied().collect();
+        self.in_scope(&axes, span)?;
+        Some(axes)
+    }
+
+    /// Largest value of an affine form, for non-empty axes.
+    fn largest(&self, form: &Affine) -> Extent {
+        let mut max = Extent::constant(form.constant);
+        for (axis, c) in &form.terms {
+            if *c > 0 {
+                let e = self.extent(*axis);
+                max.constant += c * (e.constant - 1);
+                for (dim, d) in &e.dims {
+                    *max.dims.entry(dim.clone()).or_default() += c * d;
+                }
+            }
+        }
+        max.dims.retain(|_, c| *c != 0);
+        max
+    }
+
+    pub(super) fn load(
+        &mut self,
+        tensor: TensorId,
+        index: &[Affine],
+        span: SpanId,
+    ) -> Option<BTreeSet<AxisId>> {
+        let axes = self.index_axes(tensor, index, span)?;
+        let t = &self.kernel.tensors[usize::from(tensor.0)];
+        // A plain axis must stay inside; an affine form may leave the tensor on purpose (padding reads zero).
+        for (position, form) in index.iter().enumerate() {
+            let Some(axis) = form.as_axis() else { continue };
+            let (extent, dim) = (self.extent(axis).clone(), &t.dims[position]);
+            if !never_negative(&minus(dim, &extent)) {
+                let (name, axis_name) = (&t.name, self.name(axis).to_string());
+                let bound = self.kernel.axes[usize::from(axis.0)].span;
+                self.error(
+                    Diagnostic::new(
+                        span,
+                        format!("axis `{axis_name}` ranges over {extent}, but dimension {position} of `{name}` is {dim}"),
+                    )
+                    .note(bound, format!("`{axis_name}` is bound here"))
+                    .note(t.span, format!("`{name}` is declared here"))
+                    .help(format!("bind the axis over {dim}, or declare that dimension of `{name}` as {extent}")),
+                );
+                return None;
+            }
+        }
+        if let Some((stored, at)) = self.stores.get(&tensor)
+            && stored != index
+        {
+            let at = *at;
+            self.different_index(tensor, span, at);
+        }
+        self.loads.push((tensor, index.to_vec(), span));
+        Some(axes)
+    }
+
+    fn different_index(&mut self, tensor: TensorId, load: SpanId, store: SpanId) {
+        let name = &self.kernel.tensors[usize::from(tensor.0)].name;
+        self.error(
+            Diagnostic::new(load, format!("`{name}` is read and written at different indices"))
+                .note(store, "it is written here")
+                .help(format!("a program may not read what another writes: pass the input as a tensor other than `{name}`")),
+        );
+    }
+
+    pub(super) fn store(&mut self, tensor: TensorId, index: &[Affine], value: &mut Expr, span: SpanId) {
+        self.check_overwritten(value);
+        let kernel = self.kernel;
+        let t = &kernel.tensors[usize::from(tensor.0)];
+        let name = &t.name;
+        let found = self.infer(value, Some(t.elem));
+        let axes = self.index_axes(tensor, index, span);
+        if !t.mutable {
+            self.error(
+                Diagnostic::new(span, format!("`{name}` is stored to but not `&mut`"))
+                    .note(t.span, format!("`{name}` is declared here"))
+                    .help(format!("declare it `{name}: &mut Tensor<..>`")),
+            );
+        }
+        if let Some((_, first)) = self.stores.get(&tensor) {
+            let first = *first;
+            self.error(
+                Diagnostic::new(span, format!("`{name}` is stored twice"))
+                    .note(first, "the first store is here")
+                    .help("combine the values with `select` and store once"),
+            );
+        } else {
+            let loads = std::mem::take(&mut self.loads);
+            for (read, at, load_span) in &loads {
+                if *read == tensor && at != index {
+                    self.different_index(tensor, *load_span, span);
+                }
+            }
+            self.loads = loads;
+            self.stores.insert(tensor, (index.to_vec(), span));
+        }
+        let Some(axes) = axes else { return };
+        self.covers_program(&axes, name, span);
+        self.inside(tensor, index, span);
+        if !self.injective(index, &axes) {
+            self.error(
+                Diagnostic::new(
+                    span,
+                    format!("several points of {} may be stored to the same element of `{name}`", kernel.axes_text(&axes)),
+                )
+                .help("give each axis a dimension of its own, or strides that cannot collide, such as `2*i + r` with `r` of extent 2"),
+            );
+        }
+        let Some(found) = found else { return };
+        if found.elem != t.elem {
+            let (is, want) = (kernel.elem_name(found.elem), kernel.elem_name(t.elem));
+            self.error(
+                Diagnostic::new(value.span, format!("`{name}` holds {want} but a {is} value is stored"))
+                    .note(t.span, format!("`{name}` is declared here"))
+                    .help(format!("add `.cast::<{want}>()`")),
+            );
+        }
+        if found.axes != axes {
+            let (is, want) = (kernel.axes_text(&found.axes), kernel.axes_text(&axes));
+            let extra: Vec<_> = (&found.axes - &axes).into_iter().collect();
+            let help = match extra.first() {
+                Some(axis) => {
+                    let axis = self.name(*axis);
+                    format!("reduce `{axis}` (`sum(.., {axis})`), or index `{name}` by it")
+                }
+                None => {
+                    let elem = kernel.elem_name(t.elem);
+                    format!("broadcast it on purpose: add `zeros::<{elem}>({want})`")
+                }
+            };
+            self.error(
+                Diagnostic::new(
+                    value.span,
+                    format!("the value stored to `{name}` has axes {is}, its index has axes {want}"),
+                )
+                .help(help),
+            );
+        }
+    }
+
+    /// Every program and every step of an open loop must write elements of its own.
+    fn covers_program(&mut self, axes: &BTreeSet<AxisId>, tensor: &str, span: SpanId) {
+        for (n, axis) in self.kernel.axes.iter().enumerate() {
+            let id = AxisId(u16::try_from(n).expect("a kernel has fewer than 65536 axes"));
+            let name = &axis.name;
+            let message = if axes.contains(&id) {
+                continue;
+            } else if axis.kind == AxisKind::Program {
+                format!("every program along `{name}` would store the same elements of `{tensor}`")
+            } else if self.open.contains(&id) {
+                format!(
+                    "every step of the loop over `{name}` would overwrite the same elements of `{tensor}`"
+                )
+            } else {
+                continue;
+            };
+            let help = match axis.kind {
+                AxisKind::Program => {
+                    format!("index `{tensor}` by `{name}`, or bind `{name}` with `whole(..)`")
+                }
+                _ => format!("index `{tensor}` by `{name}`, or store after the loop"),
+            };
+            self.error(
+                Diagnostic::new(span, message).note(axis.span, format!("`{name}` is bound here")).help(help),
+            );
+        }
+    }
+
+    /// Stores must stay inside the tensor for all sizes.
+    fn inside(&mut self, tensor: TensorId, index: &[Affine], span: SpanId) {
+        let t = &self.kernel.tensors[usize::from(tensor.0)];
+        for (position, (form, dim)) in index.iter().zip(&t.dims).enumerate() {
+            let largest = self.largest(form);
+            let mut room = minus(dim, &largest);
+            room.constant -= 1;
+            // A point exists only where the extents of its axes are at least 1.
+            for axis in form.terms.keys() {
+                if let Some(dim) = self.extent(*axis).as_dim()
+                    && let Some(c @ 1..) = room.dims.get(dim).copied()
+                {
+                    room.dims.remove(dim);
+                    room.constant += c;
+                }
+            }
+            let least_is_negative = form.constant < 0 || form.terms.values().any(|c| *c < 0);
+            if never_negative(&room) && !least_is_negative {
+                continue;
+            }
+            let name = &t.name;
+            let message = if least_is_negative {
+                format!("the index of dimension {position} of `{name}` can be negative")
+            } else {
+                format!(
+                    "the index of dimension {position} of `{name}` reaches {largest}, but its extent is {dim}"
+                )
+            };
+            self.error(
+                Diagnostic::new(span, message)
+                    .note(t.span, format!("`{name}` is declared here"))
+                    .help("a store stays inside its tensor for all sizes: declare the extent accordingly, such as `{N + 2}`"),
+            );
+        }
+    }
+
+    /// Whether distinct points go to distinct elements: axes are determined one dimension after another.
+    fn injective(&self, index: &[Affine], axes: &BTreeSet<AxisId>) -> bool {
+        let mut unknown = axes.clone();
+        loop {
+            let before = unknown.len();
+            for form in index {
+                let mut open: Vec<(i64, AxisId)> = form
+                    .terms
+                    .iter()
+                    .filter(|(a, _)| unknown.contains(a))
+                    .map(|(a, c)| (c.abs(), *a))
+                    .collect();
+                open.sort_unstable();
+                // Mixed radix: each coefficient exceeds what all smaller ones can add up to.
+                let mut reach = Some(0i64);
+                let separated = open.iter().all(|(c, axis)| {
+                    let free = reach.is_some_and(|r| *c > r);
+                    reach = match (reach, self.extent(*axis).as_constant()) {
+                        (Some(r), Some(n)) => c.checked_mul((n - 1).max(0)).and_then(|x| r.checked_add(x)),
+                        _ => None,
+                    };
+                    free
+                });
+                if separated {
+                    for (_, axis) in open {
+                        unknown.remove(&axis);
+                    }
+                }
+            }
+            if unknown.is_empty() || unknown.len() == before {
+                return unknown.is_empty();
+            }
+        }
+    }
+
+    /// `&mut` tensors that nothing stores to.
+    pub(super) fn unused_stores(&mut self) {
+        for (n, t) in self.kernel.tensors.iter().enumerate() {
+            let id = TensorId(u16::try_from(n).expect("a kernel has fewer than 65536 tensors"));
+            if t.mutable && !self.stores.contains_key(&id) {
+                let name = &t.name;
+                self.errors.push(
+                    Diagnostic::new(t.span, format!("`{name}` is `&mut` but never stored to"))
+                        .help(format!("declare it `{name}: &Tensor<..>`, or add `store({name}, [..], ..)`")),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Rules of parameters and axes, before the body is looked at.
+
+use super::{BTreeMap, BTreeSet, Diagnostic, ElemType, Extent, Kernel, SpanId};
+
+pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
+    let mut errors = Vec::new();
+    let mut names: BTreeMap<&str, SpanId> = BTreeMap::new();
+    let params = kernel.tensors.iter().map(|t| (t.name.as_str(), t.span));
+    for (name, span) in params.chain(kernel.scalars.iter().map(|s| (s.name.as_str(), s.span))) {
+        if let Some(first) = names.insert(name, span) {
+            errors.push(
+                Diagnostic::new(span, format!("two parameters are named `{name}`"))
+                    .note(first, "the first is here"),
+            );
+        }
+    }
+    if !kernel.tensors.iter().any(|t| t.mutable) {
+        errors.push(
+            Diagnostic::new(SpanId::NONE, format!("`{}` stores nothing", kernel.name))
+                .help("take a tensor to store to: `y: &mut Tensor<f32, N>`"),
+        );
+    }
+    for t in &kernel.tensors {
+        if t.dims.is_empty() {
+            errors.push(
+                Diagnostic::new(t.span, format!("`{}` has no dimensions", t.name))
+                    .help("pass single values as scalar arguments: `alpha: f32`"),
+            );
+        }
+        if let ElemType::Fixed(dtype) = t.elem
+            && !dtype.is_float()
+        {
+            errors.push(
+                Diagnostic::new(t.span, format!("elements of `{}` are {dtype}", t.name))
+                    .help("element types are f32, f16, bf16 and the generic parameter"),
+            );
+        }
+        if let Some(dim) = t.dims.iter().find(|d| d.as_constant().is_some_and(|n| n < 1)) {
+            errors.push(Diagnostic::new(t.span, format!("a dimension of `{}` is {dim}", t.name)));
+        }
+    }
+    let known = determined(kernel);
+    let mut reported = BTreeSet::new();
+    let extents = kernel
+        .tensors
+        .iter()
+        .flat_map(|t| t.dims.iter().map(move |d| (d, t.span)))
+        .chain(kernel.axes.iter().map(|a| (&a.extent, a.span)));
+    for (extent, span) in extents {
+        for dim in extent.dims.keys().filter(|dim| !known.contains(*dim)) {
+            if reported.insert(dim) {
+                let in_tensor =
+                    kernel.tensors.iter().any(|t| t.dims.iter().any(|d| d.dims.contains_key(dim)));
+                let message = if in_tensor {
+                    format!("the shapes of the tensors do not determine `{dim}`")
+                } else {
+                    format!("`{dim}` is not a dimension of any tensor")
+                };
+                errors.push(
+                    Diagnostic::new(span, message)
+                        .help(format!("the launch reads `{dim}` off a tensor that has it as a dimension")),
+                );
+            }
+        }
+    }
+    let mut axes: BTreeMap<&str, SpanId> = BTreeMap::new();
+    for axis in &kernel.axes {
+        let name = axis.name.as_str();
+        if let Some(first) = axes.insert(name, axis.span) {
+            errors.push(
+                Diagnostic::new(axis.span, format!("two axes are named `{name}`"))
+                    .note(first, "the first is bound here")
+                    .help("schedules address axes by name: pick another"),
+            );
+        }
+    }
+    errors
+}
+
+/// Named dims that the shapes of the tensors determine, solving one unknown at a time.
+fn determined(kernel: &Kernel) -> BTreeSet<&String> {
+    let extents: Vec<&Extent> = kernel.tensors.iter().flat_map(|t| &t.dims).collect();
+    let mut known = BTreeSet::new();
+    loop {
+        let before = known.len();
+        for extent in &extents {
+            let mut open = extent.dims.keys().filter(|d| !known.contains(*d));
+            if let (Some(dim), None) = (open.next(), open.next()) {
+                known.insert(dim);
+            }
+        }
+        if known.len() == before {
+            return known;
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The tile IR as text: printing, reading back, instantiation and the typing rules.
+
+use tile_dsl::{
+    dtype::DType,
+    tile::{parse, verify},
+};
+
+const MATMUL: &str = "\
+kernel matmul<T>(a: &[T; M, K], b: &[T; K, N], c: &mut [T; M, N]) {
+    axis i in program_tile(M);
+    axis j in program_tile(N);
+    axis k in tiles(K);
+    let mut acc = full::<f32>(0.0, [i, j]);
+    for k {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}
+";
+
+const SOFTMAX: &str = "\
+kernel softmax(x: &[f32; R, N], y: &mut [f32; R, N], alpha: f32) {
+    axis r in program_tile(R);
+    axis n in whole(N);
+    let v = load(x, [r, n]) * alpha;
+    let e = exp(v - max(v, n));
+    let masked = select(iota(n) <= iota(r), e, -0.5);
+    store(y, [r, n], (masked / sum(e, n) + 2.0 * -(1.0)) * (-e).cast::<f32>());
+}
+";
+
+const CONV: &str = "\
+kernel conv1d(x: &[f32; 2*N + 1], w: &[f32; 3], y: &mut [f32; N]) {
+    axis i in program_tile(N);
+    axis r in whole(3);
+    store(y, [i], sum(load(x, [2*i + r - 1]) * load(w, [r]), r));
+}
+";
+
+#[test]
+fn text_round_trips() {
+    for text in [MATMUL, SOFTMAX, CONV] {
+        let kernel = parse(text).unwrap();
+        assert_eq!(kernel.to_string(), text);
+        assert_eq!(verify(&kernel), []);
+        for dtype in [DType::F32, DType::F16] {
+            let instance = kernel.instantiate(kernel.generic.is_some().then_some(dtype));
+            assert_eq!(verify(&instance), []);
+            assert_eq!(parse(&instance.to_string()).unwrap(), instance);
+        }
+    }
+}
+
+#[test]
+fn instantiation_types_every_literal() {
+    let text = parse(SOFTMAX).unwrap().instantiate(None).to_string();
+    assert!(text.contains("select(iota(n) <= iota(r), e, -0.5_f32)"), "{text}");
+    assert!(text.contains("2.0_f32 * -(1.0_f32)"), "{text}");
+    let generic = MATMUL.replace("acc.cast::<T>()", "acc.cast::<T>() + 0.5");
+    let text = parse(&generic).unwrap().instantiate(Some(DType::BF16)).to_string();
+    assert!(text.contains("store(c, [i, j], acc.cast::<bf16>() + 0.5_bf16)"), "{text}");
+    assert!(text.starts_with("kernel matmul(a: &[bf16; M, K]"), "{text}");
+}
+
+#[test]
+fn values_have_axes_and_element_types() {
+    let kernel = parse(SOFTMAX).unwrap().instantiate(None);
+    let types = kernel.value_types();
+    let axes: Vec<usize> = types.iter().map(|t| t.axes.len()).collect();
+    assert_eq!(axes, [2, 2, 2]);
+    assert!(types.iter().all(|t| t.dtype() == DType::F32));
+}
+
+/// The only mistake of a body, message and help; axes i (program), n (whole), k (tiles).
+fn mistake(body: &str) -> String {
+    let text = format!(
+        "kernel t<T>(x: &[f32; M, N], z: &[f32; N, M], h: &[T; M, N], y: &mut [f32; M, N], s: &mut [f32; M], q: i32) {{
+            axis i in program_tile(M);
+            axis n in whole(N);
+            axis k in tiles(N);
+            {body}
+        }}"
+    );
+    let errors = verify(&parse(&text).unwrap());
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+    format!("{} ({})", errors[0].message, errors[0].help.as_deref().unwrap_or("no help"))
+}
+
+const STORE_Y: &str = "store(y, [i, n], load(x, [i, n]));";
+const STORE_S: &str = "store(s, [i], sum(load(x, [i, n]), n));";
+
+#[test]
+fn every_rule_has_its_message() {
+    let with = |body: &str| mistake(&format!("{body} {STORE_Y} {STORE_S}"));
+    let y = |value: &str| mistake(&format!("store(y, [i, n], {value}); {STORE_S}"));
+    let s = |value: &str| mistake(&format!("{STORE_Y} store(s, [i], {value});"));
+    let cases = [
+        (y("load(x, [n, i])"), "axis `n` ranges over N, but dimension 0 of `x` is M"),
+        (y("load(x, [i])"), "`x` has 2 dimensions but the index has 1 entry"),
+        (y("load(h, [i, n])"), "`y` holds f32 but a T value is stored (add `.cast::<f32>()`)"),
+        (y("load(h, [i, n]) + load(x, [i, n])"), "operands of `+` are T and f32"),
+        (
+            y("load(x, [i, n]) * iota(n)"),
+            "operands of `*` are f32 and i32 (add `.cast::<f32>()` to the i32 operand)",
+        ),
+        (y("exp(iota(n) + iota(i)).cast::<f32>()"), "`exp` of a i32 value"),
+        (y("(iota(n) + iota(i) + 0.5).cast::<f32>()"), "the literal 0.5 is used as an i32"),
+        (y("load(x, [i, n]) % 2.0"), "`%` of f32 values"),
+        (y("select(load(x, [i, n]), 1.0, 2.0)"), "the condition of `select` is f32, not bool"),
+        (y("(iota(n) <= iota(i)).cast::<f32>()"), "conditions are not cast"),
+        (y("sum(load(x, [i, n]), n)"), "the value stored to `y` has axes [i], its index has axes [i, n]"),
+        (
+            s("load(x, [i, n])"),
+            "has axes [i, n], its index has axes [i] (reduce `n` (`sum(.., n)`), or index `s` by it)",
+        ),
+        (s("sum(sum(load(x, [i, n]), n), n)"), "`sum` over `n` of a value that does not have it"),
+        (y("load(x, [i, n]) - max(load(x, [i, n]), i)"), "`max` over the program axis `i`"),
+        (s("sum(iota(n) * q, n).cast::<f32>() + load(s, [i])"), "`sum` over an axis of i32 values"),
+        (y("load(x, [i, n]) + sum(load(x, [i, k]), k)"), "axis `k` is used outside its loop"),
+        (s("dot(load(x, [i, n]), load(x, [i, n]), full::<f32>(0.0, [i, n]))"), "`dot` contracts nothing"),
+        (
+            s("dot(load(x, [i, n]), sum(load(x, [i, n]), n), full::<f32>(0.0, [i]))"),
+            "`dot` contracts `n`, which its second operand does not have",
+        ),
+        (
+            s("dot(load(x, [i, n]), load(z, [n, i]), full::<f32>(0.0, [n]))"),
+            "`dot` contracts the program axis `i`",
+        ),
+        (
+            s("dot(load(h, [i, n]), load(x, [i, n]), full::<f32>(0.0, [i]))"),
+            "operands of `dot` are T and f32",
+        ),
+        (
+            s("dot(load(x, [i, n]), load(x, [i, n]), full::<f16>(0.0, [i])).cast::<f32>()"),
+            "the accumulator of `dot` is f16, its operands are f32 (accumulate in f32",
+        ),
+        (
+            with("let half = 0.5;"),
+            "the type of this literal does not follow from its context (write `0.5f32`",
+        ),
+        (
+            with("let mut acc = full::<f32>(0.0, [i]); for k { acc = acc + load(x, [i, k]); }"),
+            "`acc` has axes [i] but is assigned a value with axes [i, k] (`k` would escape its loop",
+        ),
+        (
+            with("let acc = full::<f32>(0.0, [i]); for k { acc = acc + sum(load(x, [i, k]), k); }"),
+            "`acc` is assigned but not declared `mut`",
+        ),
+        (
+            with("let mut acc = full::<f16>(0.0, [i]); for k { acc = sum(load(x, [i, k]), k); }"),
+            "`acc` holds f16 but is assigned f32",
+        ),
+        (with("let mut acc = full::<f16>(0.0, [i]); acc = acc + acc;"), "`acc` is assigned outside a loop"),
+        (with("for n { let v = load(x, [i, n]); }"), "`n` is not bound by `tiles`"),
+        (with("store(z, [n, i], full::<f32>(0.0, [i, n]));"), "`z` is stored to but not `&mut`"),
+        (with(STORE_Y), "`y` is stored twice"),
+        (mistake(STORE_Y), "`s` is `&mut` but never stored to"),
+        (
+            mistake(&format!("{STORE_Y} for k {{ store(s, [i], sum(load(x, [i, k]), k)); }}")),
+            "every step of the loop over `k` would overwrite the same elements of `s`",
+        ),
+        (
+            mistake(
+                &format!("store(y, [n, n], load(y, [n, n])); {STORE_S}")
+                    .replace("n, n", "i, n")
+                    .replace("load(y, [i, n])", "load(y, [i, n + 1])"),
+            ),
+            "`y` is read and written at different indices",
+        ),
+        (
+            mistake("let v = load(y, [i, n]); store(y, [i, n], v * 2.0); store(s, [i], sum(v, n)); "),
+            "this depends on `y`, which was already overwritten",
+        ),
+        (
+            mistake(&format!("store(y, [i, n + 1], load(x, [i, n])); {STORE_S}")),
+            "the index of dimension 1 of `y` reaches N, but its extent is N",
+        ),
+    ];
+    for (found, expected) in &cases {
+        assert!(found.contains(expected), "expected `{expected}`\n   found `{found}`");
+    }
+}
+
+#[test]
+fn signatures_are_checked() {
+    let signature = |text: &str| {
+        let errors = verify(&parse(text).unwrap());
+        assert_eq!(errors.len(), 1, "{errors:#?}");
+        errors[0].message.clone()
+    };
+    let first = |text: &str| verify(&parse(text).unwrap())[0].message.clone();
+    let one = |params: &str, axis: &str, index: &str| {
+        first(&format!(
+            "kernel t({params}) {{ axis {axis}; store(y, [{index}], full::<f32>(0.0, [{index}])); }}"
+        ))
+    };
+    assert_eq!(one("y: &mut [f32; N], y: f32", "i in program_tile(N)", "i"), "two parameters are named `y`");
+    assert_eq!(
+        one("y: &mut [f32; N]", "i in program_tile(N); axis i in whole(N)", "i"),
+        "two axes are named `i`"
+    );
+    assert_eq!(
+        one("x: &[f32; N], y: &mut [f32; M + N + P]", "i in program_tile(N)", "i"),
+        "the shapes of the tensors do not determine `M`"
+    );
+    assert!(
+        signature("kernel t(x: &[i32; N], y: &mut [f32; N]) { axis i in program_tile(N); store(y, [i], load(x, [i]).cast::<f32>()); }")
+            .contains("elements of `x` are i32")
+    );
+}
+
+#[test]
+fn strided_stores_are_injective_when_they_cannot_collide() {
+    let store = |index: &str, extent: u32| {
+        let text = format!(
+            "kernel t(y: &mut [f32; 4*N]) {{
+                axis i in program_tile(N);
+                axis r in whole({extent});
+                store(y, [{index}], full::<f32>(0.0, [i, r]));
+            }}"
+        );
+        verify(&parse(&text).unwrap()).into_iter().map(|d| d.message).collect::<Vec<_>>()
+    };
+    assert!(store("2*i + r", 2).is_empty());
+    assert_eq!(store("2*i + r", 3), ["several points of [i, r] may be stored to the same element of `y`"]);
+    assert_eq!(store("i + r", 2).len(), 1);
+}
