@@ -1,0 +1,102 @@
+//! The walk over the kernel IR.
+
+mod control;
+mod copy;
+mod emit;
+mod intrinsic;
+mod math;
+mod memory;
+mod module;
+mod scalar;
+
+use crate::{CompileError, Ptx};
+use inkwell::{
+    builder::{Builder, BuilderError},
+    context::Context,
+    module::Module,
+    types::BasicTypeEnum,
+    values::{BasicValueEnum, FunctionValue, PointerValue},
+};
+use tile_dsl::{
+    dtype::DType,
+    kernel::{Kernel, Ty},
+};
+
+pub(crate) fn compile(kernel: &Kernel) -> Result<Ptx> {
+    let context = Context::create();
+    let machine = emit::target_machine(kernel.target)?;
+    let built = module::build(&context, &machine, kernel)?;
+    emit::optimise(&built.module, &machine)?;
+    Ok(Ptx {
+        text: emit::ptx_text(&built.module, &machine)?,
+        entry: kernel.name.clone(),
+        threads: kernel.threads,
+        static_shared: built.static_shared,
+        dynamic_shared: built.dynamic_shared,
+    })
+}
+
+pub(crate) fn llvm_ir(kernel: &Kernel) -> Result<String> {
+    let context = Context::create();
+    let machine = emit::target_machine(kernel.target)?;
+    let built = module::build(&context, &machine, kernel)?;
+    emit::optimise(&built.module, &machine)?;
+    Ok(built.module.print_to_string().to_string())
+}
+
+/// A value and its type in the kernel IR.
+#[derive(Clone, Copy)]
+struct Value<'c> {
+    llvm: BasicValueEnum<'c>,
+    ty: Ty,
+}
+
+/// Where a variable of the kernel IR lives.
+#[derive(Clone, Copy)]
+enum Place<'c> {
+    /// Not assigned yet.
+    Unset,
+    /// Assigned in one place of the text: that SSA value.
+    Value(BasicValueEnum<'c>),
+    /// Assigned in several places, one of them a visit: a stack slot that `mem2reg` removes.
+    Slot(PointerValue<'c>),
+}
+
+/// State of the walk.
+struct Codegen<'c, 'k> {
+    context: &'c Context,
+    module: &'k Module<'c>,
+    builder: Builder<'c>,
+    kernel: &'k Kernel,
+    function: FunctionValue<'c>,
+    /// A pointer to each shared buffer.
+    shared: Vec<PointerValue<'c>>,
+    /// A stack slot for each register slot of each fragment; `mem2reg` removes them.
+    frags: Vec<Vec<PointerValue<'c>>>,
+    vars: Vec<Place<'c>>,
+}
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+impl<'c> Codegen<'c, '_> {
+    fn llvm_type(&self, ty: Ty) -> BasicTypeEnum<'c> {
+        match ty {
+            Ty::Elem(DType::F32) => self.context.f32_type().into(),
+            Ty::Elem(DType::F16) => self.context.f16_type().into(),
+            Ty::Elem(DType::BF16) => self.context.bf16_type().into(),
+            Ty::Elem(DType::I32) => self.context.i32_type().into(),
+            Ty::Elem(DType::Bool) => self.context.bool_type().into(),
+            Ty::I64 => self.context.i64_type().into(),
+        }
+    }
+}
+
+fn malformed<T>(what: impl Into<String>) -> Result<T> {
+    Err(CompileError::Malformed(what.into()))
+}
+
+impl From<BuilderError> for CompileError {
+    fn from(e: BuilderError) -> Self {
+        CompileError::Malformed(e.to_string())
+    }
+}

@@ -1,0 +1,144 @@
+//! Statements: loops, branches, barriers, shuffles.
+
+use super::{
+    Codegen, Result, Value, malformed, memory,
+    scalar::{F32, I32},
+};
+use inkwell::{IntPredicate, basic_block::BasicBlock};
+use tile_dsl::{
+    dtype::DType,
+    kernel::{Expr, Stmt, Ty, Var},
+};
+
+impl<'c> Codegen<'c, '_> {
+    pub(super) fn block(&mut self, body: &[Stmt]) -> Result<()> {
+        let mut rest = body;
+        while let Some(first) = rest.first() {
+            let (run, after) = rest.split_at(memory::run_length(rest));
+            rest = after;
+            match first {
+                Stmt::Load { guard, .. } => {
+                    let loads = run.iter().filter_map(|stmt| match stmt {
+                        Stmt::Load { dst, mem, offset, .. } => Some((dst.as_slice(), *mem, offset)),
+                        _ => None,
+                    });
+                    self.loads(guard.as_ref(), &loads.collect::<Vec<_>>())?;
+                }
+                Stmt::Store { guard, .. } => {
+                    let stores = run.iter().filter_map(|stmt| match stmt {
+                        Stmt::Store { mem, offset, values, .. } => Some((*mem, offset, values.as_slice())),
+                        _ => None,
+                    });
+                    self.stores(guard.as_ref(), &stores.collect::<Vec<_>>())?;
+                }
+                other => self.statement(other)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, stmt: &Stmt) -> Result<()> {
+        match stmt {
+            Stmt::Load { .. } | Stmt::Store { .. } => self.block(std::slice::from_ref(stmt)),
+            Stmt::Let(var, value) => {
+                let value = self.expr(value)?;
+                self.assign(*var, value)
+            }
+            Stmt::Set { frag, slot, value } => {
+                let value = self.expr(value)?;
+                let (pointer, ty) = self.frag_slot(*frag, *slot)?;
+                if value.ty != ty {
+                    return malformed(format!("a {:?} is put into a fragment of {ty:?}", value.ty));
+                }
+                self.builder.build_store(pointer, value.llvm)?;
+                Ok(())
+            }
+            Stmt::For { var, start, end, step, body } => self.for_loop(*var, [start, end, step], body),
+            Stmt::If { cond, then, otherwise } => self.branch(cond, then, otherwise),
+            Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard } => {
+                self.copy_async((*shared, shared_offset), (*global, global_offset), *elems, guard.as_ref())
+            }
+            Stmt::CommitGroup => self.commit_group(),
+            Stmt::WaitGroup(pending) => self.wait_group(*pending),
+            Stmt::Barrier => {
+                let zero = self.context.i32_type().const_zero();
+                self.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[zero.into()])?;
+                Ok(())
+            }
+            Stmt::Shuffle { dst, value, mask } => {
+                let value = self.expr(value)?;
+                let shuffled = self.shuffle(value, *mask)?;
+                self.assign(*dst, shuffled)
+            }
+        }
+    }
+
+    /// Tests once before the loop and then after each step, so that the loop has no jump in its middle.
+    fn for_loop(&mut self, var: Var, [start, end, step]: [&Expr; 3], body: &[Stmt]) -> Result<()> {
+        let (start, end, step) = (self.expr(start)?, self.expr(end)?, self.expr(step)?);
+        let ty = self.var_type(var)?;
+        if [start.ty, end.ty, step.ty].iter().any(|t| *t != ty) {
+            return malformed(format!("a loop over a {ty:?} with bounds of other types"));
+        }
+        let (start_int, end_int, step_int) = (start.int()?, end.int()?, step.int()?);
+        let below = |at| self.builder.build_int_compare(IntPredicate::SLT, at, end_int, "");
+
+        let head = self.context.append_basic_block(self.function, "loop");
+        let exit = self.context.append_basic_block(self.function, "done");
+        let before = self.current_block();
+        self.builder.build_conditional_branch(below(start_int)?, head, exit)?;
+
+        self.builder.position_at_end(head);
+        let counter = self.builder.build_phi(start_int.get_type(), "")?;
+        self.assign(var, Value { llvm: counter.as_basic_value(), ty })?;
+        self.block(body)?;
+        let next = self.builder.build_int_nsw_add(counter.as_basic_value().into_int_value(), step_int, "")?;
+        let again = self.builder.build_int_compare(IntPredicate::SLT, next, end_int, "")?;
+        let latch = self.current_block();
+        self.builder.build_conditional_branch(again, head, exit)?;
+        counter.add_incoming(&[(&start_int, before), (&next, latch)]);
+        self.builder.position_at_end(exit);
+        Ok(())
+    }
+
+    fn branch(&mut self, cond: &Expr, then: &[Stmt], otherwise: &[Stmt]) -> Result<()> {
+        let condition = self.expr(cond)?.bool()?;
+        let then_block = self.context.append_basic_block(self.function, "then");
+        let else_block = self.context.append_basic_block(self.function, "else");
+        let join = self.context.append_basic_block(self.function, "join");
+        self.builder.build_conditional_branch(condition, then_block, else_block)?;
+        for (block, body) in [(then_block, then), (else_block, otherwise)] {
+            self.builder.position_at_end(block);
+            self.block(body)?;
+            self.builder.build_unconditional_branch(join)?;
+        }
+        self.builder.position_at_end(join);
+        Ok(())
+    }
+
+    /// `shfl.sync.bfly` moves 32 bits; narrower values travel widened.
+    fn shuffle(&self, value: Value<'c>, mask: u32) -> Result<Value<'c>> {
+        let name = match value.ty {
+            Ty::Elem(DType::I32 | DType::Bool) => "llvm.nvvm.shfl.sync.bfly.i32",
+            Ty::Elem(_) => "llvm.nvvm.shfl.sync.bfly.f32",
+            Ty::I64 => return malformed("a shuffle of 64 bits"),
+        };
+        if mask >= 32 {
+            return malformed(format!("a shuffle by {mask}, beyond the warp"));
+        }
+        let carrier = if name.ends_with("i32") { I32 } else { F32 };
+        let wide = self.cast(carrier, value)?;
+        let int = |x: u64| self.context.i32_type().const_int(x, false).into();
+        let moved = self.call(name, &[], &[int(0xffff_ffff), wide.llvm.into(), int(mask.into()), int(31)])?;
+        let moved = Value { llvm: moved, ty: carrier };
+        if value.ty == Ty::Elem(DType::Bool) {
+            let bit = self.builder.build_int_truncate(moved.int()?, self.context.bool_type(), "")?;
+            return Ok(self.value(bit, value.ty));
+        }
+        self.cast(value.ty, moved)
+    }
+
+    pub(super) fn current_block(&self) -> BasicBlock<'c> {
+        self.builder.get_insert_block().expect("the walk always stands in a block")
+    }
+}

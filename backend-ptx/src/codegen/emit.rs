@@ -1,0 +1,62 @@
+//! Target machine, passes, PTX text.
+
+use super::Result;
+use crate::{CompileError, target};
+use inkwell::{
+    OptimizationLevel,
+    llvm_sys::support::LLVMParseCommandLineOptions,
+    module::Module,
+    passes::PassBuilderOptions,
+    targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple},
+};
+use std::sync::Once;
+
+/// Short on purpose: loops are unrolled by the schedule alone, and `opt -O3`'s other passes trade registers
+/// for instructions that ptxas would have merged anyway.
+const PASSES: &str = "function(nvvm-intr-range,mem2reg,instcombine,early-cse<memssa>,simplifycfg,loop-mssa(licm),\
+                      early-cse<memssa>,dce)";
+
+/// Initialises LLVM once in the life of the process.
+fn initialise() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        Target::initialize_nvptx(&InitializationConfig::default());
+        // Pointers to shared memory take 32 bits.
+        let args = [c"tilewright".as_ptr(), c"--nvptx-short-ptr".as_ptr()];
+        // SAFETY: both strings live forever, and the option exists in every LLVM with the NVPTX target.
+        unsafe { LLVMParseCommandLineOptions(args.len() as i32, args.as_ptr(), std::ptr::null()) };
+    });
+}
+
+pub(super) fn target_machine(target: tile_dsl::schedule::Target) -> Result<TargetMachine> {
+    initialise();
+    let (cpu, features) = target::llvm_names(target)?;
+    let triple = TargetTriple::create("nvptx64-nvidia-cuda");
+    Target::from_triple(&triple)
+        .map_err(|e| CompileError::Llvm(e.to_string()))?
+        .create_target_machine(
+            &triple,
+            &cpu,
+            features,
+            OptimizationLevel::Default,
+            RelocMode::Default,
+            CodeModel::Default,
+        )
+        .ok_or_else(|| CompileError::Llvm(format!("no target machine for {cpu}")))
+}
+
+pub(super) fn optimise(module: &Module<'_>, machine: &TargetMachine) -> Result<()> {
+    module.verify().map_err(|e| CompileError::Malformed(e.to_string()))?;
+    let options = PassBuilderOptions::create();
+    options.set_loop_unrolling(false);
+    module.run_passes(PASSES, machine, options).map_err(|e| CompileError::Llvm(e.to_string()))
+}
+
+pub(super) fn ptx_text(module: &Module<'_>, machine: &TargetMachine) -> Result<String> {
+    let buffer = machine
+        .write_to_memory_buffer(module, FileType::Assembly)
+        .map_err(|e| CompileError::Llvm(e.to_string()))?;
+    let bytes = buffer.as_slice();
+    let text = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+    String::from_utf8(text.to_vec()).map_err(|e| CompileError::Llvm(e.to_string()))
+}

@@ -1,0 +1,257 @@
+//! Loads, stores and addresses.
+//!
+//! A guarded access stands in a branch of its own, and neighbours under one guard share it; ptxas turns so short
+//! a branch into predicated instructions, so a false guard costs no memory traffic. Choosing a safe address
+//! instead would read memory that the program did not name, and an empty tensor has no safe address.
+
+use super::{Codegen, Result, Value, malformed, scalar::is_float};
+use inkwell::{
+    types::BasicTypeEnum,
+    values::{BasicValue, BasicValueEnum, IntValue, PointerValue},
+};
+use tile_dsl::{
+    dtype::DType,
+    kernel::{Expr, Mem, Param, Stmt, Ty, Var},
+};
+
+/// A load with its address computed, before its guard is looked at.
+struct Access<'c> {
+    pointer: PointerValue<'c>,
+    dtype: DType,
+    elems: u32,
+}
+
+impl<'c> Codegen<'c, '_> {
+    /// Loads under one guard: `(variables, address)` each.
+    pub(super) fn loads(&mut self, guard: Option<&Expr>, loads: &[(&[Var], Mem, &Expr)]) -> Result<()> {
+        let accesses = loads
+            .iter()
+            .map(|(dst, mem, offset)| self.access(*mem, offset, dst.len()))
+            .collect::<Result<Vec<_>>>()?;
+        let values: Vec<BasicValueEnum> = match guard {
+            None => accesses.iter().map(|a| self.load(a)).collect::<Result<_>>()?,
+            Some(guard) => {
+                let condition = self.expr(guard)?.bool()?;
+                let before = self.current_block();
+                let then = self.context.append_basic_block(self.function, "load");
+                let join = self.context.append_basic_block(self.function, "loaded");
+                self.builder.build_conditional_branch(condition, then, join)?;
+                self.builder.position_at_end(then);
+                let loaded = accesses.iter().map(|a| self.load(a)).collect::<Result<Vec<_>>>()?;
+                self.builder.build_unconditional_branch(join)?;
+                self.builder.position_at_end(join);
+                loaded
+                    .into_iter()
+                    .map(|value| {
+                        let phi = self.builder.build_phi(value.get_type(), "")?;
+                        phi.add_incoming(&[(&value, then), (&value.get_type().const_zero(), before)]);
+                        Ok(phi.as_basic_value())
+                    })
+                    .collect::<Result<_>>()?
+            }
+        };
+        for (((dst, ..), access), value) in loads.iter().zip(&accesses).zip(values) {
+            let ty = Ty::Elem(access.dtype);
+            if let [var] = dst {
+                self.assign(*var, Value { llvm: value, ty })?;
+                continue;
+            }
+            for (i, var) in (0u64..).zip(*dst) {
+                let index = self.context.i32_type().const_int(i, false);
+                let element = self.builder.build_extract_element(value.into_vector_value(), index, "")?;
+                self.assign(*var, Value { llvm: element, ty })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores under one guard: `(memory, offset, values)` each.
+    pub(super) fn stores(&mut self, guard: Option<&Expr>, stores: &[(Mem, &Expr, &[Expr])]) -> Result<()> {
+        let mut ready = Vec::new();
+        for (mem, offset, values) in stores {
+            let access = self.access(*mem, offset, values.len())?;
+            if let Mem::Global(param) = mem
+                && let Param::Tensor { mutable: false, name, .. } = &self.kernel.params[*param as usize]
+            {
+                return malformed(format!("a store to `{name}`, which is read-only"));
+            }
+            let value = self.vector(&access, values)?;
+            ready.push((access, value));
+        }
+        let join = match guard {
+            None => None,
+            Some(guard) => {
+                let condition = self.expr(guard)?.bool()?;
+                let then = self.context.append_basic_block(self.function, "store");
+                let join = self.context.append_basic_block(self.function, "stored");
+                self.builder.build_conditional_branch(condition, then, join)?;
+                self.builder.position_at_end(then);
+                Some(join)
+            }
+        };
+        for (access, value) in ready {
+            let store = self.builder.build_store(access.pointer, value)?;
+            set_alignment(store, access.alignment())?;
+        }
+        if let Some(join) = join {
+            self.builder.build_unconditional_branch(join)?;
+            self.builder.position_at_end(join);
+        }
+        Ok(())
+    }
+
+    fn load(&self, access: &Access<'c>) -> Result<BasicValueEnum<'c>> {
+        let value = self.builder.build_load(self.access_type(access), access.pointer, "")?;
+        let instruction = value.as_instruction_value();
+        let Some(instruction) = instruction else { return malformed("a load of a constant") };
+        set_alignment(instruction, access.alignment())?;
+        Ok(value)
+    }
+
+    fn vector(&self, access: &Access<'c>, values: &[Expr]) -> Result<BasicValueEnum<'c>> {
+        let ty = Ty::Elem(access.dtype);
+        let elements = values
+            .iter()
+            .map(|value| {
+                let value = self.expr(value)?;
+                if value.ty == ty {
+                    Ok(value.llvm)
+                } else {
+                    malformed(format!("a {:?} is stored among elements of {}", value.ty, access.dtype))
+                }
+            })
+            .collect::<Result<Vec<_>>>()?;
+        if let [element] = elements[..] {
+            return Ok(element);
+        }
+        let mut vector = self.llvm_type(ty).into_vector(access.elems).get_poison();
+        for (i, element) in (0u64..).zip(elements) {
+            let index = self.context.i32_type().const_int(i, false);
+            vector = self.builder.build_insert_element(vector, element, index, "")?;
+        }
+        Ok(vector.into())
+    }
+
+    fn access_type(&self, access: &Access<'c>) -> BasicTypeEnum<'c> {
+        let element = self.llvm_type(Ty::Elem(access.dtype));
+        if access.elems == 1 { element } else { element.into_vector(access.elems).into() }
+    }
+
+    fn access(&self, mem: Mem, offset: &Expr, elems: usize) -> Result<Access<'c>> {
+        let (pointer, dtype) = self.address(mem, offset)?;
+        let bytes = elems as u32 * dtype.bytes();
+        if !matches!(elems, 1 | 2 | 4 | 8) || bytes > 16 {
+            return malformed(format!("an access of {elems} elements of {dtype}"));
+        }
+        Ok(Access { pointer, dtype, elems: elems as u32 })
+    }
+
+    /// Address of element `offset` of a buffer, and the buffer's element type.
+    pub(super) fn address(&self, mem: Mem, offset: &Expr) -> Result<(PointerValue<'c>, DType)> {
+        let offset = self.expr(offset)?;
+        if is_float(offset.ty) || offset.ty == super::scalar::BOOL {
+            return malformed(format!("an offset of type {:?}", offset.ty));
+        }
+        let (base, dtype) = match mem {
+            Mem::Global(index) => match self.kernel.params.get(index as usize) {
+                Some(Param::Tensor { dtype, .. }) => (self.param(index)?.into_pointer_value(), *dtype),
+                _ => return malformed(format!("parameter {index} is no tensor")),
+            },
+            Mem::Shared(index) => match self.kernel.shared.get(index as usize) {
+                Some(shared) => (self.shared[index as usize], shared.dtype),
+                None => return malformed(format!("no shared buffer {index}")),
+            },
+        };
+        Ok((self.element(base, dtype, offset.int()?)?, dtype))
+    }
+
+    fn element(
+        &self,
+        base: PointerValue<'c>,
+        dtype: DType,
+        offset: IntValue<'c>,
+    ) -> Result<PointerValue<'c>> {
+        let ty = self.llvm_type(Ty::Elem(dtype));
+        // SAFETY: an address outside the buffer is poison, which only an access behind a false guard could see.
+        Ok(unsafe { self.builder.build_in_bounds_gep(ty, base, &[offset], "")? })
+    }
+
+    /// Slot of a fragment.
+    pub(super) fn frag_slot(&self, frag: u32, slot: u32) -> Result<(PointerValue<'c>, Ty)> {
+        let pointer = self.frags.get(frag as usize).and_then(|slots| slots.get(slot as usize));
+        match pointer {
+            Some(pointer) => Ok((*pointer, Ty::Elem(self.kernel.frags[frag as usize].dtype))),
+            None => malformed(format!("no slot {slot} in fragment {frag}")),
+        }
+    }
+}
+
+impl Access<'_> {
+    /// Accesses are aligned to their size: what vector instructions need.
+    fn alignment(&self) -> u32 {
+        self.elems * self.dtype.bytes()
+    }
+}
+
+fn set_alignment(instruction: inkwell::values::InstructionValue<'_>, bytes: u32) -> Result<()> {
+    instruction.set_alignment(bytes).or_else(|e| malformed(e.to_string()))
+}
+
+trait IntoVector<'c> {
+    fn into_vector(self, elems: u32) -> inkwell::types::VectorType<'c>;
+}
+
+impl<'c> IntoVector<'c> for BasicTypeEnum<'c> {
+    fn into_vector(self, elems: u32) -> inkwell::types::VectorType<'c> {
+        match self {
+            BasicTypeEnum::FloatType(ty) => ty.vec_type(elems),
+            BasicTypeEnum::IntType(ty) => ty.vec_type(elems),
+            _ => unreachable!("elements are floats and integers"),
+        }
+    }
+}
+
+/// Neighbouring loads, or neighbouring stores, that one branch can guard: the length of the run at the start of
+/// `body`, at least 1. No member but the last may change what a later one's address or the guard reads; only loads
+/// assign variables.
+pub(super) fn run_length(body: &[Stmt]) -> usize {
+    let mut assigned: Vec<Var> = Vec::new();
+    let first = &body[0];
+    let mut length = 0;
+    for stmt in body {
+        let joins = match (first, stmt) {
+            (Stmt::Load { guard: g, .. }, Stmt::Load { guard, offset, .. }) => {
+                g == guard
+                    && !mentions(offset, &assigned)
+                    && !guard.as_ref().is_some_and(|g| mentions(g, &assigned))
+            }
+            (Stmt::Store { guard: g, .. }, Stmt::Store { guard, .. }) => g == guard,
+            _ => false,
+        };
+        if !joins {
+            break;
+        }
+        if let Stmt::Load { dst, .. } = stmt {
+            assigned.extend(dst);
+        }
+        length += 1;
+    }
+    length.max(1)
+}
+
+fn mentions(expr: &Expr, vars: &[Var]) -> bool {
+    match expr {
+        Expr::Var(var) => vars.contains(var),
+        Expr::Float(..)
+        | Expr::Int(..)
+        | Expr::Bool(_)
+        | Expr::Slot { .. }
+        | Expr::Tid
+        | Expr::Cta
+        | Expr::Dim(_)
+        | Expr::Scalar(_) => false,
+        Expr::Un(_, x) | Expr::Cast(_, x) => mentions(x, vars),
+        Expr::Bin(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => mentions(a, vars) || mentions(b, vars),
+        Expr::Fma(a, b, c) | Expr::Select(a, b, c) => [a, b, c].into_iter().any(|e| mentions(e, vars)),
+    }
+}

@@ -1,0 +1,236 @@
+//! The module around the body: entry, parameters and their attributes, shared memory, launch bounds.
+
+use super::{Codegen, Place, Result, malformed};
+use crate::{CompileError, STATIC_SHARED_LIMIT};
+use inkwell::{
+    AddressSpace,
+    attributes::{Attribute, AttributeLoc},
+    context::Context,
+    llvm_sys::core::LLVMCreateConstantRangeAttribute,
+    module::{Linkage, Module},
+    targets::TargetMachine,
+    types::BasicMetadataTypeEnum,
+    values::{FunctionValue, PointerValue},
+};
+use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, Ty};
+
+/// Address spaces of NVPTX (LLVM's "User Guide for NVPTX Back-end").
+pub(super) const GLOBAL: u16 = 1;
+const SHARED: u16 = 3;
+/// LLVM's number for the `ptx_kernel` calling convention.
+const PTX_KERNEL: u32 = 71;
+
+pub(super) struct Built<'c> {
+    pub(super) module: Module<'c>,
+    pub(super) static_shared: u32,
+    pub(super) dynamic_shared: u32,
+}
+
+/// Builds the module, not yet optimised.
+pub(super) fn build<'c>(context: &'c Context, machine: &TargetMachine, kernel: &Kernel) -> Result<Built<'c>> {
+    let module = context.create_module(&kernel.name);
+    module.set_triple(&machine.get_triple());
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+
+    let function = declare_entry(context, &module, kernel)?;
+    let shared = SharedMemory::declare(context, &module, &kernel.shared)?;
+    let builder = context.create_builder();
+    builder.position_at_end(context.append_basic_block(function, "entry"));
+
+    let mut codegen = Codegen {
+        context,
+        module: &module,
+        builder,
+        kernel,
+        function,
+        shared: shared.pointers,
+        frags: Vec::new(),
+        vars: vec![Place::Unset; kernel.vars.len()],
+    };
+    codegen.allocate_registers()?;
+    codegen.block(&kernel.body)?;
+    codegen.builder.build_return(None)?;
+    drop(codegen);
+    Ok(Built { module, static_shared: shared.static_bytes, dynamic_shared: shared.dynamic_bytes })
+}
+
+fn declare_entry<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    kernel: &Kernel,
+) -> Result<FunctionValue<'c>> {
+    let types: Vec<BasicMetadataTypeEnum> = kernel
+        .params
+        .iter()
+        .map(|param| {
+            Ok(match param {
+                Param::Tensor { .. } => context.ptr_type(AddressSpace::from(GLOBAL)).into(),
+                Param::Dim(_) => context.i32_type().into(),
+                Param::Scalar { name, dtype } => match dtype {
+                    tile_dsl::dtype::DType::F32 => context.f32_type().into(),
+                    tile_dsl::dtype::DType::F16 => context.f16_type().into(),
+                    tile_dsl::dtype::DType::BF16 => context.bf16_type().into(),
+                    tile_dsl::dtype::DType::I32 => context.i32_type().into(),
+                    tile_dsl::dtype::DType::Bool => return malformed(format!("scalar `{name}` is a bool")),
+                },
+            })
+        })
+        .collect::<Result<_>>()?;
+    let function = module.add_function(&kernel.name, context.void_type().fn_type(&types, false), None);
+    function.set_call_conventions(PTX_KERNEL);
+
+    for (i, param) in (0..).zip(&kernel.params) {
+        let at = AttributeLoc::Param(i);
+        let flag =
+            |name, value| context.create_enum_attribute(Attribute::get_named_enum_kind_id(name), value);
+        function.add_attribute(at, flag("noundef", 0));
+        match param {
+            // Read-only and not aliased: the loads become `ld.global.nc`.
+            Param::Tensor { mutable, align, .. } => {
+                function.add_attribute(at, flag("align", u64::from(*align)));
+                if !mutable {
+                    function.add_attribute(at, flag("noalias", 0));
+                    function.add_attribute(at, flag("readonly", 0));
+                }
+            }
+            // Not negative: divisions by constants need no correction of the sign.
+            Param::Dim(_) => function.add_attribute(at, dim_range(context)),
+            Param::Scalar { .. } => {}
+        }
+    }
+
+    let text = |key, value: String| {
+        function.add_attribute(AttributeLoc::Function, context.create_string_attribute(key, &value));
+    };
+    // Exactly these threads; `maxntid` beside it is an error of ptxas.
+    text("nvvm.reqntid", format!("{},1,1", kernel.threads));
+    if let Some(ctas) = kernel.min_ctas {
+        text("nvvm.minctasm", ctas.to_string());
+    }
+    let nounwind = Attribute::get_named_enum_kind_id("nounwind");
+    function.add_attribute(AttributeLoc::Function, context.create_enum_attribute(nounwind, 0));
+    Ok(function)
+}
+
+/// `range(i32 0, 2³¹)`.
+fn dim_range(context: &Context) -> Attribute {
+    let kind = Attribute::get_named_enum_kind_id("range");
+    // SAFETY: `range` is a known kind that takes a constant range, and each bound has the one word that 32 bits need.
+    unsafe {
+        Attribute::new(LLVMCreateConstantRangeAttribute(
+            context.raw(),
+            kind,
+            32,
+            [0].as_ptr(),
+            [1 << 31].as_ptr(),
+        ))
+    }
+}
+
+struct SharedMemory<'c> {
+    pointers: Vec<PointerValue<'c>>,
+    static_bytes: u32,
+    dynamic_bytes: u32,
+}
+
+impl<'c> SharedMemory<'c> {
+    /// A module variable for each buffer, or one dynamic allocation when they are too large together.
+    fn declare(context: &'c Context, module: &Module<'c>, buffers: &[Shared]) -> Result<Self> {
+        let mut offsets = Vec::new();
+        let mut end = 0u32;
+        for buffer in buffers {
+            let bytes = buffer.elems.checked_mul(buffer.dtype.bytes());
+            let start = end.checked_next_multiple_of(buffer.align.max(1));
+            let (Some(bytes), Some(start)) = (bytes, start) else {
+                return malformed(format!("shared buffer `{}` is too large", buffer.name));
+            };
+            offsets.push(start);
+            end = start
+                .checked_add(bytes)
+                .ok_or_else(|| CompileError::Malformed("shared buffers are too large".into()))?;
+        }
+        let space = AddressSpace::from(SHARED);
+        let byte = context.i8_type();
+        if end <= STATIC_SHARED_LIMIT {
+            let pointers = buffers
+                .iter()
+                .map(|buffer| {
+                    let ty = byte.array_type(buffer.elems * buffer.dtype.bytes());
+                    let global = module.add_global(ty, Some(space), &identifier(&buffer.name));
+                    global.set_linkage(Linkage::Internal);
+                    global.set_alignment(buffer.align);
+                    global.set_initializer(&ty.get_undef());
+                    global.as_pointer_value()
+                })
+                .collect();
+            return Ok(SharedMemory { pointers, static_bytes: end, dynamic_bytes: 0 });
+        }
+        let global = module.add_global(byte.array_type(0), Some(space), "dynamic_shared");
+        global.set_linkage(Linkage::External);
+        global.set_alignment(buffers.iter().map(|b| b.align).max().unwrap_or(16).max(16));
+        let base = global.as_pointer_value();
+        let pointers = offsets
+            .iter()
+            .map(|&offset| {
+                let index = context.i32_type().const_int(offset.into(), false);
+                // SAFETY: the launch provides `end` bytes, and `offset` lies below.
+                unsafe { base.const_in_bounds_gep(byte, &[index]) }
+            })
+            .collect();
+        Ok(SharedMemory { pointers, static_bytes: 0, dynamic_bytes: end })
+    }
+}
+
+/// A PTX identifier for a name of the source: other characters become `_`.
+fn identifier(name: &str) -> String {
+    let tail: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+    format!("shared_{tail}")
+}
+
+impl<'c> Codegen<'c, '_> {
+    /// Stack slots for fragments and for variables with several assignments, all removed by `mem2reg`.
+    fn allocate_registers(&mut self) -> Result<()> {
+        for frag in &self.kernel.frags {
+            let ty = self.llvm_type(Ty::Elem(frag.dtype));
+            let slots = (0..frag.slots).map(|_| Ok(self.builder.build_alloca(ty, &frag.name)?));
+            let slots = slots.collect::<Result<Vec<_>>>()?;
+            self.frags.push(slots);
+        }
+        let mut assignments = vec![0u32; self.kernel.vars.len()];
+        count_assignments(&self.kernel.body, &mut assignments)?;
+        for (var, &count) in assignments.iter().enumerate() {
+            if count > 1 {
+                let ty = self.llvm_type(self.kernel.vars[var]);
+                self.vars[var] = Place::Slot(self.builder.build_alloca(ty, &format!("v{var}"))?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count_assignments(body: &[Stmt], counts: &mut [u32]) -> Result<()> {
+    for stmt in body {
+        let assigned = match stmt {
+            Stmt::Let(var, _) | Stmt::Shuffle { dst: var, .. } => std::slice::from_ref(var),
+            Stmt::Load { dst, .. } => dst,
+            Stmt::For { var, body, .. } => {
+                count_assignments(body, counts)?;
+                std::slice::from_ref(var)
+            }
+            Stmt::If { then, otherwise, .. } => {
+                count_assignments(then, counts)?;
+                count_assignments(otherwise, counts)?;
+                &[]
+            }
+            _ => &[],
+        };
+        for var in assigned {
+            match counts.get_mut(var.0 as usize) {
+                Some(count) => *count += 1,
+                None => return malformed(format!("v{} is not in the table of variables", var.0)),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,339 @@
+//! Scalar expressions.
+//!
+//! Arithmetic on `f16` and `bf16` widens to `f32`, computes, and rounds. Nothing is fused but [`Expr::Fma`]:
+//! LLVM prints `mul.rn` and `add.rn`, which ptxas may not contract. Integer arithmetic is `nsw`: the kernel IR
+//! chooses types in which offsets do not overflow; where a user's own `i32` arithmetic overflows, the result is
+//! unspecified.
+
+use super::{Codegen, Place, Result, Value, malformed};
+use inkwell::{
+    FloatPredicate, IntPredicate,
+    types::{FloatType, IntType},
+    values::{BasicValueEnum, FloatValue, IntValue},
+};
+use tile_dsl::{
+    dtype::DType,
+    index::Extent,
+    kernel::{Expr, Param, Ty, Var},
+    op::{BinOp, CmpOp, UnOp},
+};
+
+pub(super) const F32: Ty = Ty::Elem(DType::F32);
+pub(super) const I32: Ty = Ty::Elem(DType::I32);
+pub(super) const BOOL: Ty = Ty::Elem(DType::Bool);
+
+pub(super) fn is_float(ty: Ty) -> bool {
+    matches!(ty, Ty::Elem(d) if d.is_float())
+}
+
+impl<'c> Value<'c> {
+    pub(super) fn float(self) -> Result<FloatValue<'c>> {
+        match self.llvm {
+            BasicValueEnum::FloatValue(v) => Ok(v),
+            _ => malformed(format!("{:?} where a float is needed", self.ty)),
+        }
+    }
+
+    pub(super) fn int(self) -> Result<IntValue<'c>> {
+        match self.llvm {
+            BasicValueEnum::IntValue(v) => Ok(v),
+            _ => malformed(format!("{:?} where an integer or bool is needed", self.ty)),
+        }
+    }
+
+    pub(super) fn bool(self) -> Result<IntValue<'c>> {
+        if self.ty == BOOL { self.int() } else { malformed(format!("{:?} where a bool is needed", self.ty)) }
+    }
+}
+
+impl<'c> Codegen<'c, '_> {
+    pub(super) fn float_type(&self, ty: Ty) -> Result<FloatType<'c>> {
+        match ty {
+            Ty::Elem(DType::F32) => Ok(self.context.f32_type()),
+            Ty::Elem(DType::F16) => Ok(self.context.f16_type()),
+            Ty::Elem(DType::BF16) => Ok(self.context.bf16_type()),
+            _ => malformed(format!("{ty:?} where a float type is needed")),
+        }
+    }
+
+    pub(super) fn int_type(&self, ty: Ty) -> Result<IntType<'c>> {
+        match ty {
+            Ty::Elem(DType::I32) => Ok(self.context.i32_type()),
+            Ty::Elem(DType::Bool) => Ok(self.context.bool_type()),
+            Ty::I64 => Ok(self.context.i64_type()),
+            _ => malformed(format!("{ty:?} where an integer type is needed")),
+        }
+    }
+
+    pub(super) fn value(&self, llvm: impl Into<BasicValueEnum<'c>>, ty: Ty) -> Value<'c> {
+        Value { llvm: llvm.into(), ty }
+    }
+
+    pub(super) fn expr(&self, expr: &Expr) -> Result<Value<'c>> {
+        Ok(match expr {
+            Expr::Float(x, dtype) => {
+                let ty = Ty::Elem(*dtype);
+                self.value(self.float_type(ty)?.const_float(*x), ty)
+            }
+            Expr::Int(x, ty) => self.value(self.int_type(*ty)?.const_int(*x as u64, true), *ty),
+            Expr::Bool(x) => self.value(self.context.bool_type().const_int(u64::from(*x), false), BOOL),
+            Expr::Var(var) => self.read_var(*var)?,
+            Expr::Slot { frag, slot } => {
+                let (pointer, ty) = self.frag_slot(*frag, *slot)?;
+                self.value(self.builder.build_load(self.llvm_type(ty), pointer, "")?, ty)
+            }
+            Expr::Tid => self.value(self.call("llvm.nvvm.read.ptx.sreg.tid.x", &[], &[])?, I32),
+            Expr::Cta => self.value(self.call("llvm.nvvm.read.ptx.sreg.ctaid.x", &[], &[])?, I32),
+            Expr::Dim(extent) => self.extent(extent)?,
+            Expr::Scalar(index) => match self.kernel.params.get(*index as usize) {
+                Some(Param::Scalar { dtype, .. }) => self.value(self.param(*index)?, Ty::Elem(*dtype)),
+                _ => return malformed(format!("parameter {index} is no scalar")),
+            },
+            Expr::Un(op, x) => self.unary(*op, self.expr(x)?)?,
+            Expr::Bin(op, a, b) => self.binary(*op, self.expr(a)?, self.expr(b)?)?,
+            Expr::Fma(a, b, c) => self.fused(self.expr(a)?, self.expr(b)?, self.expr(c)?)?,
+            Expr::Xor(a, b) => {
+                let (a, b) = (self.expr(a)?, self.expr(b)?);
+                same_type(a, b)?;
+                self.value(self.builder.build_xor(a.int()?, b.int()?, "")?, a.ty)
+            }
+            Expr::Cmp(op, a, b) => self.compare(*op, self.expr(a)?, self.expr(b)?)?,
+            Expr::Select(c, a, b) => {
+                let (c, a, b) = (self.expr(c)?, self.expr(a)?, self.expr(b)?);
+                same_type(a, b)?;
+                self.value(self.builder.build_select(c.bool()?, a.llvm, b.llvm, "")?, a.ty)
+            }
+            Expr::Cast(ty, x) => self.cast(*ty, self.expr(x)?)?,
+        })
+    }
+
+    pub(super) fn param(&self, index: u32) -> Result<BasicValueEnum<'c>> {
+        match self.function.get_nth_param(index) {
+            Some(value) => Ok(value),
+            None => malformed(format!("no parameter {index}")),
+        }
+    }
+
+    pub(super) fn var_type(&self, var: Var) -> Result<Ty> {
+        match self.kernel.vars.get(var.0 as usize) {
+            Some(ty) => Ok(*ty),
+            None => malformed(format!("v{} is not in the table of variables", var.0)),
+        }
+    }
+
+    fn read_var(&self, var: Var) -> Result<Value<'c>> {
+        let ty = self.var_type(var)?;
+        match self.vars[var.0 as usize] {
+            Place::Value(llvm) => Ok(Value { llvm, ty }),
+            Place::Slot(pointer) => {
+                Ok(self.value(self.builder.build_load(self.llvm_type(ty), pointer, "")?, ty))
+            }
+            Place::Unset => malformed(format!("v{} is read before it is assigned", var.0)),
+        }
+    }
+
+    pub(super) fn assign(&mut self, var: Var, value: Value<'c>) -> Result<()> {
+        let ty = self.var_type(var)?;
+        if ty != value.ty {
+            return malformed(format!("v{}: {ty:?} is assigned a {:?}", var.0, value.ty));
+        }
+        match &mut self.vars[var.0 as usize] {
+            Place::Slot(pointer) => {
+                self.builder.build_store(*pointer, value.llvm)?;
+            }
+            place => *place = Place::Value(value.llvm),
+        }
+        Ok(())
+    }
+
+    /// `constant + Σ coefficient · dim`, in `i32`.
+    fn extent(&self, extent: &Extent) -> Result<Value<'c>> {
+        let i32_type = self.context.i32_type();
+        let mut sum = i32_type.const_int(extent.constant as u64, true);
+        for (name, coefficient) in &extent.dims {
+            let position =
+                self.kernel.params.iter().position(|p| matches!(p, Param::Dim(dim) if dim == name));
+            let Some(position) = position else {
+                return malformed(format!("no parameter for the dim `{name}`"));
+            };
+            let dim = self.value(self.param(position as u32)?, I32).int()?;
+            let factor = i32_type.const_int(*coefficient as u64, true);
+            let term = self.builder.build_int_nsw_mul(dim, factor, "")?;
+            sum = self.builder.build_int_nsw_add(term, sum, "")?;
+        }
+        Ok(self.value(sum, I32))
+    }
+
+    fn unary(&self, op: UnOp, x: Value<'c>) -> Result<Value<'c>> {
+        if op == UnOp::Not {
+            return Ok(self.value(self.builder.build_not(x.bool()?, "")?, BOOL));
+        }
+        if !is_float(x.ty) {
+            let int = x.int()?;
+            return match op {
+                UnOp::Neg => Ok(self.value(self.builder.build_int_nsw_neg(int, "")?, x.ty)),
+                UnOp::Abs => {
+                    let wraps = self.context.bool_type().const_zero();
+                    Ok(self.value(
+                        self.call("llvm.abs", &[x.llvm.get_type()], &[int.into(), wraps.into()])?,
+                        x.ty,
+                    ))
+                }
+                _ => malformed(format!("{} of {:?}", op.name(), x.ty)),
+            };
+        }
+        let wide = self.cast(F32, x)?.float()?;
+        let result = match op {
+            UnOp::Neg => self.builder.build_float_neg(wide, "")?,
+            UnOp::Abs => self.float_call("llvm.fabs", &[wide])?,
+            UnOp::Sqrt => self.float_call("llvm.sqrt", &[wide])?,
+            UnOp::Exp => self.exp(wide)?,
+            UnOp::Log => self.log(wide)?,
+            UnOp::Rsqrt => self.rsqrt(wide)?,
+            UnOp::Tanh => self.tanh(wide)?,
+            UnOp::Not => return malformed("not of a float"),
+        };
+        self.cast(x.ty, self.value(result, F32))
+    }
+
+    fn binary(&self, op: BinOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
+        same_type(a, b)?;
+        let builder = &self.builder;
+        if is_float(a.ty) {
+            let (x, y) = (self.cast(F32, a)?.float()?, self.cast(F32, b)?.float()?);
+            let result = match op {
+                BinOp::Add => builder.build_float_add(x, y, "")?,
+                BinOp::Sub => builder.build_float_sub(x, y, "")?,
+                BinOp::Mul => builder.build_float_mul(x, y, "")?,
+                BinOp::Div => builder.build_float_div(x, y, "")?,
+                BinOp::Max => self.float_call("llvm.maxnum", &[x, y])?,
+                BinOp::Min => self.float_call("llvm.minnum", &[x, y])?,
+                BinOp::Rem | BinOp::And | BinOp::Or => {
+                    return malformed(format!("`{}` of {:?}", op.name(), a.ty));
+                }
+            };
+            return self.cast(a.ty, self.value(result, F32));
+        }
+        let (x, y) = (a.int()?, b.int()?);
+        let result = match (op, a.ty == BOOL) {
+            (BinOp::And, true) => builder.build_and(x, y, "")?,
+            (BinOp::Or, true) => builder.build_or(x, y, "")?,
+            (BinOp::Add, false) => builder.build_int_nsw_add(x, y, "")?,
+            (BinOp::Sub, false) => builder.build_int_nsw_sub(x, y, "")?,
+            (BinOp::Mul, false) => builder.build_int_nsw_mul(x, y, "")?,
+            (BinOp::Div, false) => builder.build_int_signed_div(x, y, "")?,
+            (BinOp::Rem, false) => builder.build_int_signed_rem(x, y, "")?,
+            (BinOp::Max, false) => self.int_call("llvm.smax", x, y)?,
+            (BinOp::Min, false) => self.int_call("llvm.smin", x, y)?,
+            _ => return malformed(format!("`{}` of {:?}", op.name(), a.ty)),
+        };
+        Ok(self.value(result, a.ty))
+    }
+
+    fn fused(&self, a: Value<'c>, b: Value<'c>, c: Value<'c>) -> Result<Value<'c>> {
+        same_type(a, b)?;
+        same_type(a, c)?;
+        if !is_float(a.ty) {
+            let product = self.binary(BinOp::Mul, a, b)?;
+            return self.binary(BinOp::Add, product, c);
+        }
+        let wide = |x| self.cast(F32, x)?.float();
+        let result = self.fma(wide(a)?, wide(b)?, wide(c)?)?;
+        self.cast(a.ty, self.value(result, F32))
+    }
+
+    fn compare(&self, op: CmpOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
+        same_type(a, b)?;
+        let result = if is_float(a.ty) {
+            let predicate = match op {
+                CmpOp::Eq => FloatPredicate::OEQ,
+                CmpOp::Ne => FloatPredicate::UNE,
+                CmpOp::Lt => FloatPredicate::OLT,
+                CmpOp::Le => FloatPredicate::OLE,
+                CmpOp::Gt => FloatPredicate::OGT,
+                CmpOp::Ge => FloatPredicate::OGE,
+            };
+            let (x, y) = (self.cast(F32, a)?.float()?, self.cast(F32, b)?.float()?);
+            self.builder.build_float_compare(predicate, x, y, "")?
+        } else {
+            let predicate = match op {
+                CmpOp::Eq => IntPredicate::EQ,
+                CmpOp::Ne => IntPredicate::NE,
+                _ if a.ty == BOOL => return malformed(format!("`{}` of bools", op.name())),
+                CmpOp::Lt => IntPredicate::SLT,
+                CmpOp::Le => IntPredicate::SLE,
+                CmpOp::Gt => IntPredicate::SGT,
+                CmpOp::Ge => IntPredicate::SGE,
+            };
+            self.builder.build_int_compare(predicate, a.int()?, b.int()?, "")?
+        };
+        Ok(self.value(result, BOOL))
+    }
+
+    pub(super) fn cast(&self, to: Ty, x: Value<'c>) -> Result<Value<'c>> {
+        if to == x.ty {
+            return Ok(x);
+        }
+        let builder = &self.builder;
+        let llvm: BasicValueEnum = match (is_float(x.ty), is_float(to)) {
+            (true, true) => {
+                let target = self.float_type(to)?;
+                let (from, wide) = (x.float()?, self.context.f32_type());
+                if to == F32 {
+                    builder.build_float_ext(from, target, "")?.into()
+                } else {
+                    // Between the 16-bit types the way leads over f32, which holds either exactly.
+                    let from = if x.ty == F32 { from } else { builder.build_float_ext(from, wide, "")? };
+                    builder.build_float_trunc(from, target, "")?.into()
+                }
+            }
+            (true, false) if to == BOOL => return malformed("a float cast to bool"),
+            (true, false) => {
+                let (target, from) = (self.int_type(to)?, self.cast(F32, x)?);
+                let types = [target.into(), from.llvm.get_type()];
+                self.call("llvm.fptosi.sat", &types, &[from.llvm.into()])?
+            }
+            (false, true) => {
+                let (target, from) = (self.float_type(to)?, x.int()?);
+                if x.ty == BOOL {
+                    builder.build_unsigned_int_to_float(from, target, "")?.into()
+                } else {
+                    builder.build_signed_int_to_float(from, target, "")?.into()
+                }
+            }
+            (false, false) => {
+                let (target, from) = (self.int_type(to)?, x.int()?);
+                match (x.ty, to) {
+                    (_, BOOL) => return malformed("an integer cast to bool"),
+                    (BOOL, _) => builder.build_int_z_extend(from, target, "")?.into(),
+                    (Ty::I64, _) => builder.build_int_truncate(from, target, "")?.into(),
+                    _ => builder.build_int_s_extend(from, target, "")?.into(),
+                }
+            }
+        };
+        Ok(Value { llvm, ty: to })
+    }
+
+    /// An intrinsic over floats of the type of the first.
+    pub(super) fn float_call(&self, name: &str, args: &[FloatValue<'c>]) -> Result<FloatValue<'c>> {
+        let args_llvm: Vec<_> = args.iter().map(|&a| a.into()).collect();
+        Ok(self.call(name, &[args[0].get_type().into()], &args_llvm)?.into_float_value())
+    }
+
+    fn int_call(&self, name: &str, a: IntValue<'c>, b: IntValue<'c>) -> Result<IntValue<'c>> {
+        Ok(self.call(name, &[a.get_type().into()], &[a.into(), b.into()])?.into_int_value())
+    }
+
+    pub(super) fn fma(
+        &self,
+        a: FloatValue<'c>,
+        b: FloatValue<'c>,
+        c: FloatValue<'c>,
+    ) -> Result<FloatValue<'c>> {
+        self.float_call("llvm.fma", &[a, b, c])
+    }
+}
+
+fn same_type(a: Value<'_>, b: Value<'_>) -> Result<()> {
+    if a.ty == b.ty { Ok(()) } else { malformed(format!("operands of types {:?} and {:?}", a.ty, b.ty)) }
+}
