@@ -3,6 +3,14 @@
 //! Directives apply in the order of their [`Phase`], and inside one phase in the order written, so a
 //! child's directive that replaces its parent's needs no position. See `docs/schedule.md` for the grammar.
 
+mod extend;
+mod key;
+mod show;
+mod target;
+
+pub use extend::{Item, extend};
+pub use key::{Key, WHOLE_KERNEL};
+
 use crate::{
     dtype::DType,
     nest::{Level, Order},
@@ -53,6 +61,7 @@ pub type DigitName = String;
 
 /// The directives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // each variant's fields are named as in its example
 pub enum DirectiveKind {
     /// `fits(N <= 1024)`: an upper bound, checked at launch.
     Fits { dim: String, max: u32 },

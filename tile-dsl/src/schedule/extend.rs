@@ -1,0 +1,117 @@
+//! Extension: a parent's directives, with what a child adds, replaces and drops.
+
+use super::{Directive, Key};
+use crate::{diagnostic::Diagnostic, span::SpanId};
+
+/// One line of a schedule's body.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// Adds a directive, or replaces the parent's of the same key.
+    Directive(Directive),
+    /// `drop(key)`: removes the parent's directive.
+    Drop {
+        /// What to remove.
+        key: Key,
+        /// The `drop` as written.
+        span: SpanId,
+    },
+}
+
+/// The directives of a schedule: its parent's in their order, each replaced in place by the child's of the same key, then the
+/// child's new ones in the order written.
+///
+/// # Errors
+/// A key given twice in the child; a `drop` of what the parent does not have.
+pub fn extend(parent: &[Directive], own: &[Item]) -> Result<Vec<Directive>, Vec<Diagnostic>> {
+    let mut all = parent.to_vec();
+    let mut errors = Vec::new();
+    let mut added: Vec<(Key, SpanId)> = Vec::new();
+    // Drops act on the parent alone, wherever they stand in the child.
+    for item in own {
+        let Item::Drop { key, span } = item else { continue };
+        match all.iter().position(|d| d.key() == *key) {
+            Some(at) => {
+                all.remove(at);
+            }
+            None => errors.push(nothing_to_drop(parent, key, *span)),
+        }
+    }
+    for item in own {
+        let Item::Directive(directive) = item else { continue };
+        let key = directive.key();
+        if let Some((_, first)) = added.iter().find(|(k, _)| *k == key) {
+            let twice = Diagnostic::new(directive.span, format!("`{key}` is given twice in one schedule"));
+            errors.push(twice.note(*first, "given here first").help("keep one of the two"));
+            continue;
+        }
+        added.push((key.clone(), directive.span));
+        match all.iter_mut().find(|d| d.key() == key) {
+            Some(inherited) => *inherited = directive.clone(),
+            None => all.push(directive.clone()),
+        }
+    }
+    if errors.is_empty() { Ok(all) } else { Err(errors) }
+}
+
+fn nothing_to_drop(parent: &[Directive], key: &Key, span: SpanId) -> Diagnostic {
+    let error = Diagnostic::new(span, format!("there is no `{key}` to drop"));
+    let alike: Vec<Key> =
+        parent.iter().map(Directive::key).filter(|k| k.directive == key.directive).collect();
+    let offered = if alike.is_empty() { parent.iter().map(Directive::key).collect() } else { alike };
+    if offered.is_empty() {
+        return error.help("this schedule extends none: leave the directive out instead");
+    }
+    let list: Vec<String> = offered.iter().map(|k| format!("`drop({k})`")).collect();
+    error.help(format!("the parent has {}", list.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::{DirectiveKind, Unit, UnitDim};
+
+    fn directive(kind: DirectiveKind) -> Directive {
+        Directive { kind, span: SpanId::NONE, inherited: None }
+    }
+    fn tile(axis: &str, size: u32) -> Directive {
+        directive(DirectiveKind::Tile { axis: axis.into(), size })
+    }
+    fn bind(digit: &str, dim: UnitDim) -> Directive {
+        directive(DirectiveKind::Bind { digit: digit.into(), unit: Unit::Thread, dim })
+    }
+    fn drop_of(directive: &str, subject: &str) -> Item {
+        Item::Drop { key: Key::new(directive, Some(subject), None), span: SpanId(7) }
+    }
+
+    #[test]
+    fn a_child_replaces_in_place_and_adds_at_the_end() {
+        let parent = [tile("i", 32), bind("i", UnitDim::X)];
+        let own = [tile("k", 8), bind("i.t", UnitDim::Y), tile("i", 64)].map(Item::Directive);
+        let all = extend(&parent, &own).unwrap();
+        assert_eq!(all, [tile("i", 64), bind("i.t", UnitDim::Y), tile("k", 8)]);
+    }
+
+    #[test]
+    fn drop_removes_the_parents_and_only_that() {
+        let parent = [tile("i", 32), bind("i", UnitDim::X)];
+        let own = [Item::Directive(bind("it", UnitDim::X)), drop_of("bind", "i")];
+        assert_eq!(extend(&parent, &own).unwrap(), [tile("i", 32), bind("it", UnitDim::X)]);
+    }
+
+    #[test]
+    fn dropping_what_is_not_there_lists_what_is() {
+        let parent = [tile("i", 32), bind("i", UnitDim::X), bind("j", UnitDim::Y)];
+        let errors = extend(&parent, &[drop_of("bind", "k")]).unwrap_err();
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors[0].message, "there is no `bind(k)` to drop");
+        assert_eq!(errors[0].help.as_deref(), Some("the parent has `drop(bind(i))`, `drop(bind(j))`"));
+    }
+
+    #[test]
+    fn a_key_given_twice_is_an_error_and_both_mistakes_show() {
+        let own = [Item::Directive(tile("i", 8)), Item::Directive(tile("i", 16)), drop_of("tile", "j")];
+        let errors = extend(&[], &own).unwrap_err();
+        assert_eq!(errors.len(), 2);
+        assert!(errors[1].message.contains("`tile(i)` is given twice"));
+    }
+}

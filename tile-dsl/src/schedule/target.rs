@@ -1,0 +1,58 @@
+//! Targets and the budgets that follow from them.
+
+use super::Target;
+use std::fmt;
+
+impl Target {
+    /// Where a schedule names no target: `sm_80`, the oldest supported.
+    pub const DEFAULT: Target = Target { sm: 80, specific: false };
+
+    /// Parses `sm_80`, `sm_86`, `sm_89`, `sm_90`, `sm_90a`.
+    pub fn parse(text: &str) -> Option<Target> {
+        let digits = text.strip_prefix("sm_")?;
+        let (digits, specific) = digits.strip_suffix('a').map_or((digits, false), |d| (d, true));
+        let sm = digits.parse().ok()?;
+        (matches!(sm, 80 | 86 | 87 | 89 | 90) && (!specific || sm >= 90)).then_some(Target { sm, specific })
+    }
+
+    /// Shared memory that one CTA may use, in bytes (CUDA C++ Programming Guide, table of technical specifications).
+    pub const fn shared_bytes(self) -> u32 {
+        let kib = match self.sm {
+            86 | 89 => 99,
+            90.. => 227,
+            _ => 163,
+        };
+        kib * 1024
+    }
+
+    /// Threads of one CTA.
+    pub const fn threads(self) -> u32 {
+        1024
+    }
+
+    /// 32-bit registers of one thread.
+    pub const fn registers(self) -> u32 {
+        255
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sm_{}{}", self.sm, if self.specific { "a" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_unknown_ones_are_refused() {
+        for name in ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"] {
+            assert_eq!(Target::parse(name).unwrap().to_string(), name);
+        }
+        for name in ["sm_80a", "sm_75", "sm_", "90", "sm_9x"] {
+            assert_eq!(Target::parse(name), None, "{name}");
+        }
+    }
+}
