@@ -1,6 +1,6 @@
 //! The proved scheduled program, as the macros embed it: one versioned byte string.
 
-use crate::{dtype::DType, nest::Nest, schedule::Schedule};
+use crate::{dtype::DType, nest::Nest, schedule::Schedule, tile};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -52,20 +52,43 @@ pub enum DecodeError {
     Damaged(#[from] postcard::Error),
 }
 
+fn encode(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(postcard::to_stdvec(value).expect("IR types serialise"));
+    bytes
+}
+
+fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
+    let payload = bytes.strip_prefix(MAGIC.as_slice()).ok_or(DecodeError::Version)?;
+    Ok(postcard::from_bytes(payload)?)
+}
+
 impl Program {
     /// Encodes the program.
     ///
     /// # Panics
     /// Never: every IR type is serialisable.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend(postcard::to_stdvec(self).expect("IR types serialise"));
-        bytes
+        encode(self)
     }
 
     /// Decodes a program and checks the version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let payload = bytes.strip_prefix(MAGIC.as_slice()).ok_or(DecodeError::Version)?;
-        Ok(postcard::from_bytes(payload)?)
+        decode(bytes)
+    }
+}
+
+impl tile::Kernel {
+    /// Encodes the kernel, for tests and tools that schedule at run time.
+    ///
+    /// # Panics
+    /// Never: every IR type is serialisable.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// Decodes a kernel and checks the version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(bytes)
     }
 }

@@ -1,0 +1,175 @@
+//! The tile language: what may stand in the body of a `#[tile_kernel]`.
+//!
+//! The functions here are stand-ins that give names, signatures and documentation to editors; a kernel's body is
+//! never run as Rust but read by the macro. No import is needed inside a kernel.
+//!
+//! | form | meaning |
+//! |---|---|
+//! | `let (i, j) = program_tile(M, N);` | each program owns one tile of these axes |
+//! | `let n = whole(N);` | an axis that every program has all of |
+//! | `for k in tiles(K) { .. }` | a loop over the tiles of an axis; values are carried in `let mut` |
+//! | `load(x, [i, 2*k + 1])`, `store(y, [i], v)` | one affine index a dimension |
+//! | `zeros::<f32>([i, j])`, `full::<f32>(1.0, [i])` | a tile of one value |
+//! | `dot(a, b, acc)` | `acc` plus the sum over the axes that `acc` lacks |
+//! | `sum(x, n)`, `max(x, n)`, `min(x, n)` | reductions name their axis |
+//! | `+ - * / %`, `exp log sqrt rsqrt tanh abs`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
+//! | `== != < <= > >=`, `& \| !`, `select(c, a, b)` | conditions |
+//! | `x.cast::<T>()` | conversion, rounding to nearest |
+//! | an axis as a value | its index, `i32` |
+
+use std::marker::PhantomData;
+use std::ops::{
+    Add, AddAssign, BitAnd, BitOr, Div, DivAssign, Mul, MulAssign, Neg, Not, Rem, Sub, SubAssign,
+};
+
+/// A tensor parameter: element type, then its dimensions, outermost first: names (`M`), numbers (`3`) or
+/// affine forms (`{N + 2}`). Two tensors that share a name must agree, which a launch checks.
+pub struct Tensor<T, A = (), B = (), C = (), D = (), E = (), F = ()>(PhantomData<(T, A, B, C, D, E, F)>);
+
+/// A tile value, an axis, or a dim: a set of axes and an element type that the macro infers.
+#[derive(Clone, Copy)]
+pub struct Tile;
+
+impl Tile {
+    /// Converts the elements: floats round to nearest even, float to integer truncates.
+    pub fn cast<T>(self) -> Tile {
+        self
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident),*) => {$(
+        impl $trait for Tile {
+            type Output = Tile;
+            fn $method(self, _: Tile) -> Tile {
+                self
+            }
+        }
+    )*};
+}
+operators!(Add add, Sub sub, Mul mul, Div div, Rem rem, BitAnd bitand, BitOr bitor);
+
+macro_rules! assignments {
+    ($($trait:ident $method:ident),*) => {$(
+        impl $trait for Tile {
+            fn $method(&mut self, _: Tile) {}
+        }
+    )*};
+}
+assignments!(AddAssign add_assign, SubAssign sub_assign, MulAssign mul_assign, DivAssign div_assign);
+
+impl Neg for Tile {
+    type Output = Tile;
+    fn neg(self) -> Tile {
+        self
+    }
+}
+
+impl Not for Tile {
+    type Output = Tile;
+    fn not(self) -> Tile {
+        self
+    }
+}
+
+/// Binds an axis of which each program owns one tile; several at once: `let (i, j) = program_tile(M, N);`.
+pub fn program_tile(_dim: Tile) -> Tile {
+    Tile
+}
+
+/// Binds an axis that every program has all of.
+pub fn whole(_dim: Tile) -> Tile {
+    Tile
+}
+
+/// The tiles of an axis, to loop over: `for k in tiles(K)`. The tile size is the schedule's.
+pub fn tiles(_dim: Tile) -> Tile {
+    Tile
+}
+
+/// Reads a tensor: one affine index a dimension. What lies outside the tensor reads as zero.
+pub fn load<X, const N: usize>(_tensor: &X, _index: [Tile; N]) -> Tile {
+    Tile
+}
+
+/// Writes a tensor; each element is written by one program.
+pub fn store<X, const N: usize>(_tensor: &X, _index: [Tile; N], _value: Tile) -> Tile {
+    Tile
+}
+
+/// A tile of zeros.
+pub fn zeros<T>(_axes: impl IntoIterator<Item = Tile>) -> Tile {
+    Tile
+}
+
+/// A tile of one number.
+pub fn full<T>(_value: Tile, _axes: impl IntoIterator<Item = Tile>) -> Tile {
+    Tile
+}
+
+/// `acc` plus the products of `a` and `b`, summed over the axes that `acc` does not have.
+pub fn dot(_a: Tile, _b: Tile, _acc: Tile) -> Tile {
+    Tile
+}
+
+/// Sum over an axis; the sum over no elements is 0.
+pub fn sum(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// Maximum over an axis (of no elements: −∞), or the larger of two values.
+pub fn max(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// Minimum over an axis (of no elements: +∞), or the smaller of two values.
+pub fn min(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// `a` where the condition holds, `b` elsewhere.
+pub fn select(_condition: Tile, _a: Tile, _b: Tile) -> Tile {
+    Tile
+}
+
+/// e^x.
+pub fn exp(_x: Tile) -> Tile {
+    Tile
+}
+
+/// Natural logarithm.
+pub fn log(_x: Tile) -> Tile {
+    Tile
+}
+
+/// Square root, correctly rounded.
+pub fn sqrt(_x: Tile) -> Tile {
+    Tile
+}
+
+/// 1/√x.
+pub fn rsqrt(_x: Tile) -> Tile {
+    Tile
+}
+
+/// Hyperbolic tangent.
+pub fn tanh(_x: Tile) -> Tile {
+    Tile
+}
+
+/// Absolute value.
+pub fn abs(_x: Tile) -> Tile {
+    Tile
+}
+
+/// A scalar argument as a value.
+#[doc(hidden)]
+pub fn scalar<T>(_x: T) -> Tile {
+    Tile
+}
+
+/// A comparison.
+#[doc(hidden)]
+pub fn both(_a: Tile, _b: Tile) -> Tile {
+    Tile
+}

@@ -1,0 +1,5 @@
+//! Generated Rust.
+
+pub mod export;
+pub mod kernel;
+pub mod skeleton;

@@ -1,0 +1,4 @@
+//! Rust tokens → tile IR and directives.
+
+pub mod expr;
+pub mod kernel;

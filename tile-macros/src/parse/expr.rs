@@ -1,0 +1,454 @@
+//! Expressions and indices of a kernel body.
+
+use super::kernel::{Binding, Reader, call, integer, list};
+use quote::ToTokens;
+use syn::{Expr, GenericArgument, Lit, PathArguments};
+use tile_dsl::{
+    dtype::DType,
+    index::{Affine, AxisId},
+    op::{BinOp, CmpOp, RedOp, UnOp},
+    tile::{self, ElemType, ExprKind},
+};
+
+impl Reader<'_> {
+    /// Reads a value; `None` when it has mistakes, which are then reported.
+    pub(super) fn expr(&mut self, expr: &Expr) -> Option<tile::Expr> {
+        let kind = match expr {
+            Expr::Paren(p) => return self.expr(&p.expr),
+            Expr::Group(g) => return self.expr(&g.expr),
+            Expr::Lit(lit) => self.literal(&lit.lit, 1.0)?,
+            Expr::Path(path) => self.path(path)?,
+            Expr::Unary(unary) => self.unary(unary)?,
+            Expr::Binary(binary) => self.binary(binary)?,
+            Expr::Call(_) => self.call(expr)?,
+            Expr::MethodCall(method) => self.method(method)?,
+            other => return self.unsupported(other),
+        };
+        Some(tile::Expr { kind, span: self.spans.of(expr) })
+    }
+
+    fn unsupported(&mut self, expr: &Expr) -> Option<tile::Expr> {
+        let (what, help): (&str, &str) = match expr {
+            Expr::If(_) => ("`if`", "choose element by element: `select(condition, a, b)`"),
+            Expr::Match(_) => ("`match`", "choose element by element: `select(condition, a, b)`"),
+            Expr::Closure(_) => {
+                ("a closure", "write its body where it is used; operations on tiles are elementwise")
+            }
+            Expr::Index(index) => {
+                let help = format!(
+                    "write `load({}, [{}])`",
+                    index.expr.to_token_stream(),
+                    index.index.to_token_stream()
+                );
+                return self.fail(expr, "indexing is not supported in a kernel", &help);
+            }
+            Expr::Cast(cast) => {
+                let help = format!(
+                    "write `{}.cast::<{}>()`",
+                    cast.expr.to_token_stream(),
+                    cast.ty.to_token_stream()
+                );
+                return self.fail(expr, "`as` is not supported in a kernel", &help);
+            }
+            Expr::Reference(_) => ("a reference", "tile values are passed by value: remove the `&`"),
+            Expr::While(_) | Expr::Loop(_) => ("this loop", "loop over an axis: `for k in tiles(K) { .. }`"),
+            Expr::ForLoop(_) => ("a loop as a value", "assign to a `let mut` value inside the loop"),
+            Expr::Block(_) => ("a block as a value", "bind the intermediate values before"),
+            Expr::Array(_) | Expr::Repeat(_) => {
+                ("an array as a value", "make a tile: `zeros::<f32>([i, j])` or `full::<f32>(1.0, [i, j])`")
+            }
+            Expr::Tuple(_) => ("a tuple", "bind each value to a name of its own"),
+            Expr::Range(_) => ("a range", "loop over an axis: `for k in tiles(K) { .. }`"),
+            Expr::Macro(_) => ("a macro", "write the expression out"),
+            Expr::Field(_) => ("a field", "values are tiles: use the functions of `tilewright::dsl`"),
+            Expr::Unsafe(_) => ("`unsafe`", "remove it"),
+            Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => {
+                ("a jump", "use `select(condition, a, b)`")
+            }
+            _ => ("this expression", "see the functions of `tilewright::dsl`"),
+        };
+        self.fail(expr, format!("{what} is not supported in a kernel"), help)
+    }
+
+    fn literal(&mut self, lit: &Lit, sign: f64) -> Option<ExprKind> {
+        let (value, suffix) = match lit {
+            Lit::Float(x) => (x.base10_parse::<f64>().ok()?, x.suffix()),
+            Lit::Int(x) => (x.base10_parse::<f64>().ok()?, x.suffix()),
+            _ => {
+                return self.fail(
+                    lit,
+                    "this literal is not a number",
+                    "values are numbers; conditions come from comparisons",
+                );
+            }
+        };
+        let elem = match suffix {
+            "" => None,
+            "f32" => Some(ElemType::Fixed(DType::F32)),
+            "i32" => Some(ElemType::Fixed(DType::I32)),
+            other => {
+                let digits = lit.to_token_stream().to_string();
+                let digits = digits.strip_suffix(other).unwrap_or(&digits).trim_end_matches('_');
+                let help = format!(
+                    "write `{digits}`: a literal takes the type of the other operand; suffixes are `f32` and `i32`"
+                );
+                return self.fail(lit, format!("`{other}` is not an element type"), &help);
+            }
+        };
+        Some(ExprKind::Const { value: sign * value, elem })
+    }
+
+    fn path(&mut self, path: &syn::ExprPath) -> Option<ExprKind> {
+        let Some(name) = path.path.get_ident() else { return self.constant(path) };
+        let text = name.to_string();
+        match self.lookup(&text) {
+            Some(Binding::Var(var, _)) => Some(ExprKind::Var(var)),
+            Some(Binding::Scalar(scalar)) => Some(ExprKind::Scalar(scalar)),
+            Some(Binding::Axis(axis)) => Some(ExprKind::Iota(axis)),
+            Some(Binding::Tensor(_)) => self.fail(
+                name,
+                format!("`{text}` is a tensor, not a value"),
+                &format!("read it: `load({text}, [..])`"),
+            ),
+            Some(Binding::Broken) => None,
+            None if self.dims().contains(&text) => Some(ExprKind::Dim(text)),
+            None => {
+                let names = self.names();
+                let near = names.iter().find(|n| near(n, &text));
+                let help = match near {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => format!("names in scope are {}", list(&names)),
+                };
+                self.fail(name, format!("cannot find `{text}` in this kernel"), &help)
+            }
+        }
+    }
+
+    /// `f32::INFINITY` and the like.
+    fn constant(&mut self, path: &syn::ExprPath) -> Option<ExprKind> {
+        let text = path.path.to_token_stream().to_string().replace(' ', "");
+        let value = match text.as_str() {
+            "f32::INFINITY" => f64::INFINITY,
+            "f32::NEG_INFINITY" => f64::NEG_INFINITY,
+            "f32::MAX" => f64::from(f32::MAX),
+            "f32::MIN" => f64::from(f32::MIN),
+            "f32::MIN_POSITIVE" => f64::from(f32::MIN_POSITIVE),
+            "f32::EPSILON" => f64::from(f32::EPSILON),
+            _ => {
+                let help = "use a literal, a scalar argument, or `f32::INFINITY`, `f32::NEG_INFINITY`, `f32::MAX`, `f32::MIN`, `f32::MIN_POSITIVE`, `f32::EPSILON`";
+                return self.fail(path, "constants from outside the kernel are not visible in it", help);
+            }
+        };
+        Some(ExprKind::Const { value, elem: Some(ElemType::Fixed(DType::F32)) })
+    }
+
+    fn unary(&mut self, unary: &syn::ExprUnary) -> Option<ExprKind> {
+        let op = match unary.op {
+            syn::UnOp::Neg(_) => {
+                if let Expr::Lit(lit) = &*unary.expr {
+                    return self.literal(&lit.lit, -1.0);
+                }
+                UnOp::Neg
+            }
+            syn::UnOp::Not(_) => UnOp::Not,
+            _ => {
+                return self.fail(
+                    unary,
+                    "dereferencing is not supported in a kernel",
+                    "remove the `*`; tensors are read with `load(x, [..])`",
+                );
+            }
+        };
+        Some(ExprKind::Un(op, Box::new(self.expr(&unary.expr)?)))
+    }
+
+    fn binary(&mut self, binary: &syn::ExprBinary) -> Option<ExprKind> {
+        use syn::BinOp as B;
+        enum Op {
+            Bin(BinOp),
+            Cmp(CmpOp),
+        }
+        let op = match binary.op {
+            B::Add(_) => Op::Bin(BinOp::Add),
+            B::Sub(_) => Op::Bin(BinOp::Sub),
+            B::Mul(_) => Op::Bin(BinOp::Mul),
+            B::Div(_) => Op::Bin(BinOp::Div),
+            B::Rem(_) => Op::Bin(BinOp::Rem),
+            B::And(_) | B::BitAnd(_) => Op::Bin(BinOp::And),
+            B::Or(_) | B::BitOr(_) => Op::Bin(BinOp::Or),
+            B::Eq(_) => Op::Cmp(CmpOp::Eq),
+            B::Ne(_) => Op::Cmp(CmpOp::Ne),
+            B::Lt(_) => Op::Cmp(CmpOp::Lt),
+            B::Le(_) => Op::Cmp(CmpOp::Le),
+            B::Gt(_) => Op::Cmp(CmpOp::Gt),
+            B::Ge(_) => Op::Cmp(CmpOp::Ge),
+            _ => {
+                let op = binary.op.to_token_stream();
+                return self.fail(
+                    binary,
+                    format!("the operator `{op}` is not supported in a kernel"),
+                    "operators are + - * / % == != < <= > >= & |",
+                );
+            }
+        };
+        let (a, b) = (self.expr(&binary.left), self.expr(&binary.right));
+        let (a, b) = (Box::new(a?), Box::new(b?));
+        Some(match op {
+            Op::Bin(op) => ExprKind::Bin(op, a, b),
+            Op::Cmp(op) => ExprKind::Cmp(op, a, b),
+        })
+    }
+
+    fn call(&mut self, expr: &Expr) -> Option<ExprKind> {
+        let Some((name, args)) = call(expr) else {
+            return self.fail(expr, "this call is not supported in a kernel", FUNCTIONS);
+        };
+        match (name.as_str(), args.as_slice()) {
+            ("load", [tensor, index]) => {
+                let (tensor, index) = (self.tensor(tensor, "load(x, [i, j])"), self.index(index));
+                Some(ExprKind::Load { tensor: tensor?, index: index? })
+            }
+            ("zeros", [axes]) => {
+                let (elem, axes) = (self.turbofish(expr, &name), self.axis_list(axes));
+                Some(ExprKind::Full { value: 0.0, elem: elem?, axes: axes? })
+            }
+            ("full", [value, axes]) => {
+                let (elem, axes) = (self.turbofish(expr, &name), self.axis_list(axes));
+                let value = match self.expr(value)?.kind {
+                    ExprKind::Const { value, .. } => value,
+                    _ => {
+                        return self.fail(
+                            value,
+                            "`full` takes a number",
+                            "add a value to a tile of zeros: `zeros::<f32>([i, j]) + x`",
+                        );
+                    }
+                };
+                Some(ExprKind::Full { value, elem: elem?, axes: axes? })
+            }
+            ("dot", [a, b, acc]) => {
+                let (a, b, acc) = (self.expr(a), self.expr(b), self.expr(acc));
+                Some(ExprKind::Dot(Box::new(a?), Box::new(b?), Box::new(acc?)))
+            }
+            ("select", [c, a, b]) => {
+                let (c, a, b) = (self.expr(c), self.expr(a), self.expr(b));
+                Some(ExprKind::Select(Box::new(c?), Box::new(a?), Box::new(b?)))
+            }
+            ("sum" | "max" | "min", [x, axis]) if self.as_axis(axis).is_some() => {
+                let axis = self.as_axis(axis)?;
+                let x = self.expr(x)?;
+                Some(ExprKind::Reduce(RedOp::from_name(&name)?, Box::new(x), axis))
+            }
+            ("sum", [x, axis]) => {
+                self.expr(x);
+                let axes = self.axis_names();
+                let help = format!("write `sum(x, n)`; the axes of this kernel are {}", list(&axes));
+                self.fail(axis, "`sum` is over an axis", &help)
+            }
+            ("max" | "min", [a, b]) => {
+                let (a, b) = (self.expr(a), self.expr(b));
+                Some(ExprKind::Bin(BinOp::from_name(&name)?, Box::new(a?), Box::new(b?)))
+            }
+            ("exp" | "log" | "sqrt" | "rsqrt" | "tanh" | "abs", [x]) => {
+                Some(ExprKind::Un(UnOp::from_name(&name)?, Box::new(self.expr(x)?)))
+            }
+            ("cast", [x]) => {
+                let x = x.to_token_stream();
+                self.fail(expr, "`cast` is a method", &format!("write `{x}.cast::<f32>()`"))
+            }
+            ("store", _) => self.fail(expr, "`store` has no value", "write it as a statement of its own"),
+            ("program_tile" | "whole" | "tiles", _) => self.fail(
+                expr,
+                format!("`{name}` binds an axis and is not a value"),
+                "write `let n = whole(N);`, `let (i, j) = program_tile(M, N);` or `for k in tiles(K)`",
+            ),
+            _ => match USAGE.iter().find(|(function, _)| *function == name) {
+                Some((_, usage)) => {
+                    let n = args.len();
+                    self.fail(
+                        expr,
+                        format!("`{name}` with {n} argument{}", if n == 1 { "" } else { "s" }),
+                        &format!("write `{usage}`"),
+                    )
+                }
+                None => {
+                    self.fail(expr, format!("cannot find function `{name}` in the tile language"), FUNCTIONS)
+                }
+            },
+        }
+    }
+
+    fn method(&mut self, method: &syn::ExprMethodCall) -> Option<ExprKind> {
+        let name = method.method.to_string();
+        if name == "cast" {
+            let elem = match &method.turbofish {
+                Some(args) => match args.args.first() {
+                    Some(GenericArgument::Type(ty)) if args.args.len() == 1 => self.elem(ty),
+                    _ => self.fail(args, "`cast` takes one element type", "write `x.cast::<f32>()`"),
+                },
+                None => {
+                    self.fail(&method.method, "`cast` needs the type to cast to", "write `x.cast::<f32>()`")
+                }
+            };
+            let x = self.expr(&method.receiver);
+            return Some(ExprKind::Cast(elem?, Box::new(x?)));
+        }
+        let receiver = method.receiver.to_token_stream().to_string();
+        let args: Vec<_> = method.args.iter().map(|a| a.to_token_stream().to_string()).collect();
+        let all = [vec![receiver], args].concat().join(", ");
+        let help = match USAGE.iter().any(|(function, _)| *function == name) {
+            true => format!("write `{name}({all})`"),
+            false => {
+                "the only method is `.cast::<T>()`; everything else is a function, such as `exp(x)`".into()
+            }
+        };
+        self.fail(method, format!("the method `{name}` is not supported in a kernel"), &help)
+    }
+
+    fn turbofish(&mut self, expr: &Expr, name: &str) -> Option<ElemType> {
+        let Expr::Call(call) = expr else { return None };
+        let Expr::Path(path) = &*call.func else { return None };
+        if let PathArguments::AngleBracketed(args) = &path.path.segments.last()?.arguments
+            && let (1, Some(GenericArgument::Type(ty))) = (args.args.len(), args.args.first())
+        {
+            return self.elem(ty);
+        }
+        self.fail(
+            &call.func,
+            format!("`{name}` needs an element type"),
+            &format!("write `{name}::<f32>(..)`"),
+        )
+    }
+
+    fn axis_names(&self) -> Vec<String> {
+        self.kernel.axes.iter().map(|a| a.name.clone()).collect()
+    }
+
+    fn as_axis(&self, expr: &Expr) -> Option<AxisId> {
+        let Expr::Path(path) = expr else { return None };
+        match self.lookup(&path.path.get_ident()?.to_string())? {
+            Binding::Axis(axis) => Some(axis),
+            _ => None,
+        }
+    }
+
+    /// `[i, j]`.
+    fn axis_list(&mut self, expr: &Expr) -> Option<Vec<AxisId>> {
+        let Expr::Array(array) = expr else {
+            return self.fail(expr, "this is not a list of axes", "write the axes in brackets: `[i, j]`");
+        };
+        let mut axes = Vec::new();
+        for item in &array.elems {
+            match self.as_axis(item) {
+                Some(axis) if axes.contains(&axis) => {
+                    return self.fail(item, "this axis occurs twice", "name each axis once");
+                }
+                Some(axis) => axes.push(axis),
+                None => {
+                    let help = format!("the axes of this kernel are {}", list(&self.axis_names()));
+                    return self.fail(item, "this is not an axis", &help);
+                }
+            }
+        }
+        Some(axes)
+    }
+
+    /// `[i + r, 2*j - 1]`.
+    pub(super) fn index(&mut self, expr: &Expr) -> Option<Vec<Affine>> {
+        let Expr::Array(array) = expr else {
+            return self.fail(
+                expr,
+                "this is not an index",
+                "write one expression for each dimension in brackets: `[i, j]`",
+            );
+        };
+        let forms: Vec<_> = array
+            .elems
+            .iter()
+            .map(|item| {
+                let mut form = Affine::default();
+                self.add_index(item, 1, &mut form)?;
+                form.terms.retain(|_, c| *c != 0);
+                Some(form)
+            })
+            .collect();
+        forms.into_iter().collect()
+    }
+
+    fn add_index(&mut self, expr: &Expr, factor: i64, form: &mut Affine) -> Option<()> {
+        match expr {
+            Expr::Paren(p) => return self.add_index(&p.expr, factor, form),
+            Expr::Group(g) => return self.add_index(&g.expr, factor, form),
+            Expr::Unary(syn::ExprUnary { op: syn::UnOp::Neg(_), expr, .. }) => {
+                return self.add_index(expr, -factor, form);
+            }
+            Expr::Binary(b) => match (&b.op, integer(&b.left), integer(&b.right)) {
+                (syn::BinOp::Add(_), ..) => {
+                    self.add_index(&b.left, factor, form)?;
+                    return self.add_index(&b.right, factor, form);
+                }
+                (syn::BinOp::Sub(_), ..) => {
+                    self.add_index(&b.left, factor, form)?;
+                    return self.add_index(&b.right, -factor, form);
+                }
+                (syn::BinOp::Mul(_), Some(c), _) => return self.add_index(&b.right, factor * c, form),
+                (syn::BinOp::Mul(_), _, Some(c)) => return self.add_index(&b.left, factor * c, form),
+                _ => {}
+            },
+            _ => {}
+        }
+        if let Some(n) = integer(expr) {
+            form.constant += factor * n;
+            return Some(());
+        }
+        if let Some(axis) = self.as_axis(expr) {
+            *form.terms.entry(axis).or_default() += factor;
+            return Some(());
+        }
+        if let Expr::Path(path) = expr
+            && let Some(name) = path.path.get_ident()
+        {
+            match self.lookup(&name.to_string()) {
+                Some(Binding::Broken) => return None,
+                None => {
+                    let help = format!("the axes of this kernel are {}", list(&self.axis_names()));
+                    return self.fail(expr, format!("cannot find axis `{name}` in this kernel"), &help);
+                }
+                Some(_) => {}
+            }
+        }
+        let help = "indices are sums of axes with constant factors: `i`, `i + r`, `2*i + r - 1`";
+        self.fail(expr, "this index is not affine over axes", help)
+    }
+}
+
+const USAGE: [(&str, &str); 14] = [
+    ("load", "load(x, [i, j])"),
+    ("zeros", "zeros::<f32>([i, j])"),
+    ("full", "full::<f32>(1.0, [i, j])"),
+    ("dot", "dot(a, b, acc)"),
+    ("select", "select(condition, a, b)"),
+    ("sum", "sum(x, n)"),
+    ("max", "max(x, n) over an axis, or max(a, b)"),
+    ("min", "min(x, n) over an axis, or min(a, b)"),
+    ("exp", "exp(x)"),
+    ("log", "log(x)"),
+    ("sqrt", "sqrt(x)"),
+    ("rsqrt", "rsqrt(x)"),
+    ("tanh", "tanh(x)"),
+    ("abs", "abs(x)"),
+];
+
+const FUNCTIONS: &str = "functions are load, store, dot, zeros, full, select, sum, max, min, exp, log, sqrt, rsqrt, tanh, abs, and the method cast";
+
+/// Whether two names differ by one edit.
+pub(super) fn near(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    if a.len().abs_diff(b.len()) > 1 || a.len().min(b.len()) < 2 {
+        return false;
+    }
+    let same = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[same..], &b[same..]);
+    let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+    a.len().max(b.len()) - tail <= 1
+}

@@ -1,0 +1,654 @@
+//! `#[tile_kernel] fn` → [`tile::Kernel`]: signature and statements.
+
+use crate::{report::Report, spans::Spans};
+use std::collections::HashMap;
+use syn::{
+    Expr, FnArg, GenericArgument, GenericParam, ItemFn, Pat, PathArguments, Stmt as RustStmt, Type,
+    TypeParamBound, spanned::Spanned,
+};
+use tile_dsl::{
+    diagnostic::Diagnostic,
+    dtype::DType,
+    index::{AxisId, Extent},
+    op::BinOp,
+    span::SpanId,
+    tile::{self, Axis, AxisKind, ElemType, ExprKind, Kernel, ScalarId, Stmt, TensorId, VarId},
+};
+
+/// Reads a kernel. `None` when it has mistakes, which are then in `report`; types are checked too.
+pub fn kernel(item: &ItemFn, spans: &mut Spans, report: &mut Report) -> Option<Kernel> {
+    let mut reader = Reader {
+        spans,
+        report,
+        kernel: Kernel {
+            name: item.sig.ident.to_string(),
+            generic: None,
+            tensors: vec![],
+            scalars: vec![],
+            axes: vec![],
+            vars: vec![],
+            body: vec![],
+        },
+        scopes: vec![HashMap::new()],
+        loops: 0,
+        used: HashMap::new(),
+        failed: false,
+    };
+    reader.signature(item);
+    let body = reader.block(&item.block.stmts);
+    let (mut kernel, failed) = (reader.kernel, reader.failed);
+    kernel.body = body;
+    if failed {
+        return None;
+    }
+    let errors = tile::verify(&kernel);
+    let sound = errors.is_empty();
+    report.extend(errors);
+    sound.then_some(kernel)
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy)]
+pub(super) enum Binding {
+    Tensor(TensorId),
+    Scalar(ScalarId),
+    Axis(AxisId),
+    /// A value, and the number of loops open at its binding.
+    Var(VarId, usize),
+    /// Its definition has a mistake of its own.
+    Broken,
+}
+
+pub(super) struct Reader<'a> {
+    pub(super) spans: &'a mut Spans,
+    report: &'a mut Report,
+    pub(super) kernel: Kernel,
+    scopes: Vec<HashMap<String, Binding>>,
+    loops: usize,
+    /// How often a name was bound, to number the later ones.
+    used: HashMap<String, usize>,
+    failed: bool,
+}
+
+fn id(n: usize) -> u16 {
+    u16::try_from(n).expect("kernels have fewer than 65536 names")
+}
+
+impl Reader<'_> {
+    /// Reports a mistake in some tokens.
+    pub(super) fn fail<T>(
+        &mut self,
+        at: &impl quote::ToTokens,
+        message: impl Into<String>,
+        help: &str,
+    ) -> Option<T> {
+        let span = self.spans.of(at);
+        self.failed = true;
+        self.report.push(Diagnostic::new(span, message).help(help));
+        None
+    }
+
+    pub(super) fn lookup(&self, name: &str) -> Option<Binding> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name)).copied()
+    }
+
+    /// Names in scope, for messages.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.scopes.iter().flat_map(HashMap::keys).cloned().collect();
+        names.extend(self.dims());
+        names.sort();
+        names
+    }
+
+    /// Named dims of the signature.
+    pub(super) fn dims(&self) -> Vec<String> {
+        let mut dims: Vec<String> =
+            self.kernel.tensors.iter().flat_map(|t| &t.dims).flat_map(|d| d.dims.keys().cloned()).collect();
+        dims.sort();
+        dims.dedup();
+        dims
+    }
+
+    fn bind(&mut self, name: &str, binding: Binding) {
+        self.scopes.last_mut().expect("a scope is open").insert(name.to_string(), binding);
+    }
+
+    fn signature(&mut self, item: &ItemFn) {
+        let sig = &item.sig;
+        for (present, tokens) in [
+            (sig.asyncness.is_some(), quote::quote_spanned!(sig.asyncness.span()=> async)),
+            (sig.unsafety.is_some(), quote::quote_spanned!(sig.unsafety.span()=> unsafe)),
+            (sig.constness.is_some(), quote::quote_spanned!(sig.constness.span()=> const)),
+            (sig.abi.is_some(), quote::quote_spanned!(sig.abi.span()=> extern)),
+        ] {
+            if present {
+                self.fail::<()>(
+                    &tokens,
+                    format!("a kernel is not `{tokens}`"),
+                    "declare it `fn` or `pub fn`",
+                );
+            }
+        }
+        if let syn::ReturnType::Type(_, ty) = &sig.output {
+            self.fail::<()>(
+                ty,
+                "a kernel returns nothing",
+                "take a tensor to store to: `y: &mut Tensor<f32, N>`",
+            );
+        }
+        if let Some(clause) = &sig.generics.where_clause {
+            self.fail::<()>(
+                clause,
+                "a kernel has no `where` clause",
+                "write the bound in place: `<T: Float>`",
+            );
+        }
+        for (n, param) in sig.generics.params.iter().enumerate() {
+            let float = |b: &TypeParamBound| matches!(b, TypeParamBound::Trait(t) if t.path.segments.last().is_some_and(|s| s.ident == "Float"));
+            match param {
+                GenericParam::Type(t) if n == 0 && t.bounds.len() == 1 && t.bounds.iter().all(float) => {
+                    self.kernel.generic = Some(t.ident.to_string());
+                }
+                GenericParam::Type(t) if n == 0 => {
+                    self.kernel.generic = Some(t.ident.to_string());
+                    self.fail::<()>(
+                        t,
+                        "the generic element type needs the bound `Float`",
+                        &format!("write `<{}: Float>`", t.ident),
+                    );
+                }
+                other => {
+                    self.fail::<()>(
+                        other,
+                        "a kernel has at most one generic parameter, its element type",
+                        "dims need no declaration: `&Tensor<T, M, N>` introduces `M` and `N`",
+                    );
+                }
+            }
+        }
+        for input in &sig.inputs {
+            self.param(input);
+        }
+    }
+
+    fn param(&mut self, input: &FnArg) -> Option<()> {
+        const FORMS: &str =
+            "parameters are `x: &Tensor<f32, M, N>`, `y: &mut Tensor<f32, M, N>` and scalars `alpha: f32`";
+        let FnArg::Typed(typed) = input else { return self.fail(input, "a kernel has no `self`", FORMS) };
+        let Pat::Ident(pat) = &*typed.pat else {
+            return self.fail(&typed.pat, "a parameter is a plain name", FORMS);
+        };
+        let name = pat.ident.to_string();
+        let span = self.spans.of(typed);
+        self.used.insert(name.clone(), 1);
+        self.bind(&name, Binding::Broken);
+        match &*typed.ty {
+            Type::Reference(reference) => {
+                let Type::Path(path) = &*reference.elem else {
+                    return self.fail(&typed.ty, "this is not a tensor", FORMS);
+                };
+                let last = path.path.segments.last()?;
+                let PathArguments::AngleBracketed(args) = &last.arguments else {
+                    return self.fail(&typed.ty, "this is not a tensor", FORMS);
+                };
+                if last.ident != "Tensor" {
+                    return self.fail(&typed.ty, "this is not a tensor", FORMS);
+                }
+                let mut args = args.args.iter();
+                let elem = match args.next() {
+                    Some(GenericArgument::Type(ty)) => self.elem(ty)?,
+                    _ => return self.fail(&typed.ty, "a tensor has an element type and dimensions", FORMS),
+                };
+                let dims = args.map(|arg| self.dim(arg)).collect::<Vec<_>>();
+                let dims = dims.into_iter().collect::<Option<Vec<_>>>()?;
+                if dims.len() > 6 {
+                    return self.fail(
+                        &typed.ty,
+                        "a tensor has at most 6 dimensions",
+                        "merge dimensions that are indexed together",
+                    );
+                }
+                self.kernel.tensors.push(tile::Tensor {
+                    name: name.clone(),
+                    elem,
+                    dims,
+                    mutable: reference.mutability.is_some(),
+                    span,
+                });
+                self.bind(&name, Binding::Tensor(TensorId(id(self.kernel.tensors.len() - 1))));
+            }
+            ty => {
+                let elem = self.elem(ty)?;
+                if !matches!(elem, ElemType::Generic | ElemType::Fixed(DType::F32 | DType::I32)) {
+                    return self.fail(ty, "a scalar is `f32`, `i32` or of the generic element type", FORMS);
+                }
+                self.kernel.scalars.push(tile::Scalar { name: name.clone(), elem, span });
+                self.bind(&name, Binding::Scalar(ScalarId(id(self.kernel.scalars.len() - 1))));
+            }
+        }
+        Some(())
+    }
+
+    /// `f32`, `f16`, `bf16`, `i32`, or the generic parameter.
+    pub(super) fn elem(&mut self, ty: &Type) -> Option<ElemType> {
+        if let Type::Path(path) = ty
+            && let Some(segment) = path.path.segments.last()
+            && segment.arguments.is_none()
+        {
+            let name = segment.ident.to_string();
+            if self.kernel.generic.as_ref() == Some(&name) {
+                return Some(ElemType::Generic);
+            }
+            if let Some(dtype) = DType::from_name(&name).filter(|d| *d != DType::Bool) {
+                return Some(ElemType::Fixed(dtype));
+            }
+        }
+        let help = match &self.kernel.generic {
+            Some(generic) => {
+                format!("element types are f32, f16, bf16, i32 (indices and scalars) and {generic}")
+            }
+            None => {
+                "element types are f32, f16, bf16, i32 (indices and scalars), or a parameter `<T: Float>`"
+                    .into()
+            }
+        };
+        self.fail(ty, "this is not an element type", &help)
+    }
+
+    fn dim(&mut self, arg: &GenericArgument) -> Option<Extent> {
+        match arg {
+            GenericArgument::Type(Type::Path(path)) => match path.path.get_ident() {
+                Some(name) if self.kernel.generic.as_deref() == Some(&name.to_string()) => self.fail(
+                    name,
+                    format!("`{name}` is the element type, not a dimension"),
+                    "name dimensions differently, such as `M`, `N`, `K`",
+                ),
+                Some(name) => Some(Extent::dim(&name.to_string())),
+                None => self.fail(path, "this is not a dimension", EXTENTS),
+            },
+            GenericArgument::Const(expr) => self.extent(expr),
+            other => self.fail(other, "this is not a dimension", EXTENTS),
+        }
+    }
+
+    /// An extent: affine over named dims. Names must be dims of a tensor, except in the signature.
+    fn extent(&mut self, expr: &Expr) -> Option<Extent> {
+        let mut extent = Extent::default();
+        self.add_extent(expr, 1, &mut extent)?;
+        extent.dims.retain(|_, c| *c != 0);
+        Some(extent)
+    }
+
+    fn add_extent(&mut self, expr: &Expr, factor: i64, sum: &mut Extent) -> Option<()> {
+        match expr {
+            Expr::Paren(p) => self.add_extent(&p.expr, factor, sum),
+            Expr::Group(g) => self.add_extent(&g.expr, factor, sum),
+            Expr::Block(b) => match b.block.stmts.as_slice() {
+                [RustStmt::Expr(inner, None)] => self.add_extent(inner, factor, sum),
+                _ => self.fail(expr, "this is not an extent", EXTENTS),
+            },
+            Expr::Path(path) if path.path.get_ident().is_some() => {
+                *sum.dims.entry(path.path.get_ident()?.to_string()).or_default() += factor;
+                Some(())
+            }
+            Expr::Binary(b) => match (&b.op, integer(&b.left), integer(&b.right)) {
+                (syn::BinOp::Add(_), ..) => {
+                    self.add_extent(&b.left, factor, sum)?;
+                    self.add_extent(&b.right, factor, sum)
+                }
+                (syn::BinOp::Sub(_), ..) => {
+                    self.add_extent(&b.left, factor, sum)?;
+                    self.add_extent(&b.right, -factor, sum)
+                }
+                (syn::BinOp::Mul(_), Some(c), _) => self.add_extent(&b.right, factor.checked_mul(c)?, sum),
+                (syn::BinOp::Mul(_), _, Some(c)) => self.add_extent(&b.left, factor.checked_mul(c)?, sum),
+                _ => self.fail(expr, "this is not an extent", EXTENTS),
+            },
+            _ => match integer(expr) {
+                Some(n) => {
+                    sum.constant += factor * n;
+                    Some(())
+                }
+                None => self.fail(expr, "this is not an extent", EXTENTS),
+            },
+        }
+    }
+
+    fn block(&mut self, stmts: &[RustStmt]) -> Vec<Stmt> {
+        let mut body = Vec::new();
+        for stmt in stmts {
+            match stmt {
+                RustStmt::Local(local) => body.extend(self.local(local)),
+                RustStmt::Expr(expr, _) => body.extend(self.statement(expr)),
+                RustStmt::Item(item) => {
+                    self.fail::<()>(item, "items are not allowed in a kernel", "move it out of the function");
+                }
+                RustStmt::Macro(mac) => {
+                    self.fail::<()>(mac, "macros are not expanded in a kernel", "write the expression out");
+                }
+            }
+        }
+        body
+    }
+
+    fn local(&mut self, local: &syn::Local) -> Option<Stmt> {
+        let names = pattern_names(&local.pat);
+        let stmt = self.local_inner(local);
+        if self.failed {
+            // A name whose definition is wrong is reported once, not at each use.
+            for name in names {
+                if self.lookup(&name).is_none() {
+                    self.bind(&name, Binding::Broken);
+                }
+            }
+        }
+        stmt
+    }
+
+    fn local_inner(&mut self, local: &syn::Local) -> Option<Stmt> {
+        let Some(init) = &local.init else {
+            return self.fail(local, "a value is bound where it is declared", "write `let x = ..;`");
+        };
+        if let Some((_, otherwise)) = &init.diverge {
+            return self.fail(
+                otherwise,
+                "`let .. else` has no meaning in a kernel",
+                "use `select(condition, a, b)`",
+            );
+        }
+        if let Some((binder, args)) = call(&init.expr)
+            && matches!(binder.as_str(), "program_tile" | "whole" | "tiles")
+        {
+            return self.axes(&local.pat, &binder, &args, &init.expr);
+        }
+        match &local.pat {
+            Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => {
+                let name = pat.ident.to_string();
+                let Some(value) = self.expr(&init.expr) else {
+                    self.bind(&name, Binding::Broken);
+                    return None;
+                };
+                let var = self.new_var(&pat.ident, pat.mutability.is_some());
+                Some(Stmt::Let { var, value })
+            }
+            Pat::Type(typed) => {
+                let span_help = "the type of a value follows from its expression: remove the annotation";
+                self.fail(&typed.ty, "values are not annotated with types", span_help)
+            }
+            other => {
+                self.fail(other, "this pattern cannot be bound to a value", "bind one name: `let x = ..`")
+            }
+        }
+    }
+
+    fn new_var(&mut self, name: &syn::Ident, mutable: bool) -> VarId {
+        let text = name.to_string();
+        let count = self.used.entry(text.clone()).or_default();
+        *count += 1;
+        let unique = if *count == 1 { text.clone() } else { format!("{text}#{}", *count - 1) };
+        let span = self.spans.of(name);
+        self.kernel.vars.push(tile::Var { name: unique, mutable, span });
+        let var = VarId(id(self.kernel.vars.len() - 1));
+        self.bind(&text, Binding::Var(var, self.loops));
+        var
+    }
+
+    fn axes(&mut self, pat: &Pat, binder: &str, args: &[&Expr], call: &Expr) -> Option<Stmt> {
+        let kind = match binder {
+            "program_tile" => AxisKind::Program,
+            "whole" => AxisKind::Whole,
+            _ => return self.fail(call, "`tiles` is looped over", "write `for k in tiles(K) { .. }`"),
+        };
+        if self.loops > 0 {
+            return self.fail(call, format!("`{binder}` inside a loop"), "bind the axis before the loop");
+        }
+        if kind == AxisKind::Program && self.kernel.axes.iter().any(|a| a.kind == AxisKind::Program) {
+            return self.fail(
+                call,
+                "a kernel has one `program_tile`",
+                "bind all axes of the tile at once: `let (i, j) = program_tile(M, N);`",
+            );
+        }
+        let pats: Vec<&Pat> = match pat {
+            Pat::Tuple(tuple) => tuple.elems.iter().collect(),
+            other => vec![other],
+        };
+        if kind == AxisKind::Whole && args.len() != 1 {
+            return self.fail(call, "`whole` takes one dim", "write `let n = whole(N);`");
+        }
+        if args.is_empty() || pats.len() != args.len() {
+            let (names, dims) = (pats.len(), args.len());
+            return self.fail(
+                call,
+                format!("{names} axes are bound over {dims} dims"),
+                "give a dim for each axis: `let (i, j) = program_tile(M, N);`",
+            );
+        }
+        for (pat, arg) in pats.into_iter().zip(args) {
+            self.axis(pat, arg, kind);
+        }
+        None
+    }
+
+    fn axis(&mut self, pat: &Pat, arg: &Expr, kind: AxisKind) -> Option<AxisId> {
+        let Pat::Ident(name) = pat else {
+            return self.fail(
+                pat,
+                "an axis is bound to a plain name",
+                "write `let (i, j) = program_tile(M, N);`",
+            );
+        };
+        if name.mutability.is_some() {
+            return self.fail(name, "an axis is not `mut`", "remove `mut`");
+        }
+        let extent = self.extent(arg)?;
+        let dims = self.dims();
+        if let Some(unknown) = extent.dims.keys().find(|d| !dims.contains(d)) {
+            let help = format!("dims of the tensors are {}", list(&dims));
+            return self.fail(arg, format!("`{unknown}` is not a dimension of any tensor"), &help);
+        }
+        let span = self.spans.of(&name.ident);
+        let text = name.ident.to_string();
+        self.kernel.axes.push(Axis { name: text.clone(), extent, kind, span });
+        let axis = AxisId(id(self.kernel.axes.len() - 1));
+        self.bind(&text, Binding::Axis(axis));
+        Some(axis)
+    }
+
+    fn statement(&mut self, expr: &Expr) -> Option<Stmt> {
+        let span = self.spans.of(expr);
+        match expr {
+            Expr::ForLoop(for_loop) => self.for_loop(for_loop, span),
+            Expr::Assign(assign) => {
+                let value = self.expr(&assign.right);
+                self.assign(&assign.left, value?, span)
+            }
+            Expr::Binary(b) if compound(&b.op).is_some() => {
+                let op = compound(&b.op)?;
+                let (old, value) = (self.expr(&b.left), self.expr(&b.right));
+                let value = tile::Expr { kind: ExprKind::Bin(op, Box::new(old?), Box::new(value?)), span };
+                self.assign(&b.left, value, span)
+            }
+            Expr::Call(_) if call(expr).is_some_and(|(name, _)| name == "store") => {
+                let (_, args) = call(expr)?;
+                let [tensor, index, value] = args.as_slice() else {
+                    return self.fail(
+                        expr,
+                        "`store` takes a tensor, an index and a value",
+                        "write `store(y, [i, j], value)`",
+                    );
+                };
+                let tensor = self.tensor(tensor, "store(y, [i, j], value)");
+                let index = self.index(index);
+                let value = self.expr(value);
+                Some(Stmt::Store { tensor: tensor?, index: index?, value: value?, span })
+            }
+            Expr::While(w) => self.fail(
+                &w.while_token,
+                "`while` is not supported in a kernel",
+                "loop over an axis: `for k in tiles(K) { .. }`",
+            ),
+            Expr::Loop(l) => self.fail(
+                &l.loop_token,
+                "`loop` is not supported in a kernel",
+                "loop over an axis: `for k in tiles(K) { .. }`",
+            ),
+            Expr::Return(_) => self.fail(
+                expr,
+                "`return` is not supported in a kernel",
+                "store the result: `store(y, [i], value)`",
+            ),
+            Expr::Call(_)
+            | Expr::MethodCall(_)
+            | Expr::Binary(_)
+            | Expr::Path(_)
+            | Expr::Lit(_)
+            | Expr::Unary(_) => {
+                self.expr(expr)?;
+                self.fail(
+                    expr,
+                    "the value of this expression is not used",
+                    "bind it (`let x = ..`) or store it (`store(y, [i], ..)`)",
+                )
+            }
+            other => {
+                self.expr(other);
+                None
+            }
+        }
+    }
+
+    fn for_loop(&mut self, for_loop: &syn::ExprForLoop, span: SpanId) -> Option<Stmt> {
+        if let Some(label) = &for_loop.label {
+            return self.fail(label, "labels are not supported in a kernel", "remove the label");
+        }
+        let dim = match call(&for_loop.expr) {
+            Some((name, args)) if name == "tiles" && args.len() == 1 => args[0],
+            _ => {
+                return self.fail(
+                    &for_loop.expr,
+                    "a kernel loops over the tiles of an axis",
+                    "write `for k in tiles(K)`",
+                );
+            }
+        };
+        self.scopes.push(HashMap::new());
+        self.loops += 1;
+        let axis = self.axis(&for_loop.pat, dim, AxisKind::Tiles);
+        if axis.is_none()
+            && let Pat::Ident(name) = &*for_loop.pat
+        {
+            self.bind(&name.ident.to_string(), Binding::Broken);
+        }
+        let body = self.block(&for_loop.body.stmts);
+        self.loops -= 1;
+        self.scopes.pop();
+        Some(Stmt::For { axis: axis?, body, span })
+    }
+
+    fn assign(&mut self, target: &Expr, value: tile::Expr, span: SpanId) -> Option<Stmt> {
+        let name = match target {
+            Expr::Path(path) => path.path.get_ident().cloned(),
+            _ => None,
+        };
+        let Some(name) = name else {
+            return self.fail(
+                target,
+                "only a `let mut` value is assigned",
+                "write elements of a tensor with `store(y, [i], value)`",
+            );
+        };
+        match self.lookup(&name.to_string()) {
+            // Assigning where the value was bound is binding it again.
+            Some(Binding::Var(old, depth))
+                if depth == self.loops && self.kernel.vars[usize::from(old.0)].mutable =>
+            {
+                let var = self.new_var(&name, true);
+                Some(Stmt::Let { var, value })
+            }
+            Some(Binding::Var(var, _)) => Some(Stmt::Assign { var, value, span }),
+            Some(Binding::Tensor(_)) => self.fail(
+                target,
+                format!("`{name}` is a tensor"),
+                &format!("write its elements with `store({name}, [..], value)`"),
+            ),
+            Some(Binding::Broken) => None,
+            Some(Binding::Scalar(_) | Binding::Axis(_)) => self.fail(
+                target,
+                format!("`{name}` cannot be assigned"),
+                &format!("bind a new value: `let mut x = {name};`"),
+            ),
+            None => self.fail(
+                target,
+                format!("cannot find `{name}` in this kernel"),
+                "bind it first: `let mut x = ..;`",
+            ),
+        }
+    }
+
+    pub(super) fn tensor(&mut self, expr: &Expr, form: &str) -> Option<TensorId> {
+        let name = match expr {
+            Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
+            Expr::Reference(_) => None,
+            _ => None,
+        };
+        match name.as_deref().and_then(|n| self.lookup(n)) {
+            Some(Binding::Tensor(tensor)) => Some(tensor),
+            Some(Binding::Broken) => None,
+            _ => {
+                let tensors: Vec<_> = self.kernel.tensors.iter().map(|t| t.name.clone()).collect();
+                let help = format!("write `{form}`; the tensors of this kernel are {}", list(&tensors));
+                self.fail(expr, "this is not a tensor", &help)
+            }
+        }
+    }
+}
+
+const EXTENTS: &str = "extents are `M`, `3`, `{N + 2}` or `{2*N}`";
+
+/// `a, b and c`, each in backticks.
+pub(super) fn list(names: &[String]) -> String {
+    let quoted: Vec<_> = names.iter().map(|n| format!("`{n}`")).collect();
+    match quoted.split_last() {
+        None => "none".into(),
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// An integer literal, perhaps negative.
+pub(super) fn integer(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(n), .. }) => n.base10_parse().ok(),
+        Expr::Unary(syn::ExprUnary { op: syn::UnOp::Neg(_), expr, .. }) => integer(expr).map(|n| -n),
+        Expr::Paren(p) => integer(&p.expr),
+        Expr::Group(g) => integer(&g.expr),
+        _ => None,
+    }
+}
+
+/// Function name and arguments of a call of a plain function.
+pub(super) fn call(expr: &Expr) -> Option<(String, Vec<&Expr>)> {
+    let Expr::Call(call) = expr else { return None };
+    let Expr::Path(path) = &*call.func else { return None };
+    Some((path.path.segments.last()?.ident.to_string(), call.args.iter().collect()))
+}
+
+fn compound(op: &syn::BinOp) -> Option<BinOp> {
+    Some(match op {
+        syn::BinOp::AddAssign(_) => BinOp::Add,
+        syn::BinOp::SubAssign(_) => BinOp::Sub,
+        syn::BinOp::MulAssign(_) => BinOp::Mul,
+        syn::BinOp::DivAssign(_) => BinOp::Div,
+        _ => return None,
+    })
+}
+
+fn pattern_names(pat: &Pat) -> Vec<String> {
+    match pat {
+        Pat::Ident(p) => vec![p.ident.to_string()],
+        Pat::Tuple(t) => t.elems.iter().flat_map(pattern_names).collect(),
+        Pat::Type(t) => pattern_names(&t.pat),
+        _ => vec![],
+    }
+}

@@ -1,0 +1,71 @@
+//! Mistakes, gathered and turned into `rustc` errors in one go, so that several show at once.
+
+use crate::spans::{Range, Spans};
+use proc_macro2::{Group, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
+use tile_dsl::diagnostic::{Diagnostic, Note};
+
+/// Diagnostics in the order found.
+#[derive(Default)]
+pub struct Report(Vec<Diagnostic>);
+
+impl Report {
+    /// Adds one, unless it is there already.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        if !self.0.contains(&diagnostic) {
+            self.0.push(diagnostic);
+        }
+    }
+
+    /// Adds several.
+    pub fn extend(&mut self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
+        diagnostics.into_iter().for_each(|d| self.push(d));
+    }
+
+    /// Whether nothing was reported.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One `compile_error!` for each diagnostic, underlining its span; `fallback` for those without one.
+    pub fn errors(&self, spans: &Spans, fallback: Range) -> TokenStream {
+        self.0.iter().map(|d| compile_error(&text(d, spans), spans.get(d.span).unwrap_or(fallback))).collect()
+    }
+}
+
+/// `compile_error!` underlining a range: the path takes its first token's span, the braces its last's.
+pub fn compile_error(message: &str, range: Range) -> TokenStream {
+    let mut body = Group::new(proc_macro2::Delimiter::Brace, quote_spanned!(range.last=> #message));
+    body.set_span(range.last);
+    let body = TokenTree::Group(body);
+    let path = quote_spanned!(range.first=> ::core::compile_error!);
+    quote!(#path #body)
+}
+
+fn text(d: &Diagnostic, spans: &Spans) -> String {
+    let mut text = d.message.clone();
+    let mut line = |label: &str, body: &str| {
+        text.push_str("\n  = ");
+        text.push_str(label);
+        text.push_str(": ");
+        text.push_str(body);
+    };
+    for note in &d.notes {
+        line("note", &note_text(note, spans));
+    }
+    if let Some(help) = &d.help {
+        line("help", help);
+    }
+    text
+}
+
+/// The note's text, then ``(file:line: `excerpt`)`` as far as known.
+fn note_text(note: &Note, spans: &Spans) -> String {
+    let Some(range) = spans.get(note.span) else { return note.text.clone() };
+    match (range.place(), range.excerpt()) {
+        (Some(place), Some(excerpt)) => format!("{} ({place}: `{excerpt}`)", note.text),
+        (Some(place), None) => format!("{} ({place})", note.text),
+        (None, Some(excerpt)) => format!("{} (`{excerpt}`)", note.text),
+        (None, None) => note.text.clone(),
+    }
+}
