@@ -13,6 +13,7 @@
 //! Outside the extents of its axes a value is unspecified and the *consumer* guards: a reduction
 //! uses its neutral element, a dot zeroes both operands, a store skips.
 
+pub mod evaluate;
 mod instantiate;
 mod parse;
 mod print;
@@ -20,6 +21,7 @@ mod types;
 mod verify;
 mod walk;
 
+pub use evaluate::{evaluate, reference};
 pub use parse::{ParseError, parse};
 pub use types::ValueType;
 pub use verify::verify;

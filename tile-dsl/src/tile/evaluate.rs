@@ -1,0 +1,434 @@
+//! Reference evaluator of the tile IR, on tensors that fit in memory many times over.
+//!
+//! [`evaluate`] follows the element types exactly: 16-bit arithmetic is widen, compute in f32, round; `sum` and `dot`
+//! accumulate in their stated type in ascending order of the axis, `dot` with fused multiply-add. [`reference`]
+//! computes in f64 and carries along the magnitude that a rounding-error bound needs.
+//!
+//! A loop over tiles runs with a tile size of 1 unless [`Inputs::tiles`] says otherwise: for accumulations this is
+//! the plain ascending order, whatever the schedule's tile. A carried loop (a recurrence that is no
+//! accumulation) may depend on its tile size; give it the schedule's.
+
+mod array;
+mod reference;
+mod semantics;
+
+pub use reference::{Comparison, Reference};
+
+use super::{ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, ValueType, VarId};
+use crate::{
+    dtype::DType,
+    index::{Affine, AxisId},
+    op::BinOp,
+};
+use array::Array;
+use half::{bf16, f16};
+use semantics::{Bounded, Exact, Semantics};
+use std::collections::BTreeMap;
+
+/// Elements of a tensor in their own type, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elements {
+    /// `f32`.
+    F32(Vec<f32>),
+    /// `f16`.
+    F16(Vec<f16>),
+    /// `bf16`.
+    BF16(Vec<bf16>),
+    /// `i32`.
+    I32(Vec<i32>),
+}
+
+impl Elements {
+    /// Rounds each number to `dtype`.
+    ///
+    /// # Panics
+    /// For [`DType::Bool`], which no tensor holds.
+    pub fn from_f64(dtype: DType, values: impl IntoIterator<Item = f64>) -> Self {
+        let values = values.into_iter();
+        match dtype {
+            DType::F32 => Elements::F32(values.map(|x| x as f32).collect()),
+            DType::F16 => Elements::F16(values.map(f16::from_f64).collect()),
+            DType::BF16 => Elements::BF16(values.map(bf16::from_f64).collect()),
+            DType::I32 => Elements::I32(values.map(|x| x as i32).collect()),
+            DType::Bool => panic!("no tensor holds bool"),
+        }
+    }
+
+    /// The elements, widened exactly.
+    pub fn to_f64(&self) -> Vec<f64> {
+        match self {
+            Elements::F32(v) => v.iter().map(|&x| x.into()).collect(),
+            Elements::F16(v) => v.iter().map(|&x| x.into()).collect(),
+            Elements::BF16(v) => v.iter().map(|&x| x.into()).collect(),
+            Elements::I32(v) => v.iter().map(|&x| x.into()).collect(),
+        }
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Elements::F32(_) => DType::F32,
+            Elements::F16(_) => DType::F16,
+            Elements::BF16(_) => DType::BF16,
+            Elements::I32(_) => DType::I32,
+        }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        match self {
+            Elements::F32(v) => v.len(),
+            Elements::F16(v) => v.len(),
+            Elements::BF16(v) => v.len(),
+            Elements::I32(v) => v.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Arguments of a kernel, by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inputs {
+    /// Extents of the named dims.
+    pub dims: BTreeMap<String, i64>,
+    /// Scalars; rounded to their parameter's type.
+    pub scalars: BTreeMap<String, f64>,
+    /// Tensors. A tensor that is only stored to may be absent and then starts as zeros.
+    pub tensors: BTreeMap<String, Elements>,
+    /// Tile sizes of loops over tiles, by axis name.
+    pub tiles: BTreeMap<String, u32>,
+}
+
+/// The arguments do not fit the kernel.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum EvalError {
+    /// A generic kernel.
+    #[error("`{0}` is generic: instantiate it for an element type first")]
+    Generic(String),
+    /// A dim, scalar or tensor is absent.
+    #[error("no value is given for the {kind} `{name}`")]
+    Missing {
+        /// `dim`, `scalar` or `tensor`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// Elements of another type.
+    #[error("tensor `{name}` holds {expected}, {found} elements are given")]
+    Type {
+        /// Tensor.
+        name: String,
+        /// Type of the parameter.
+        expected: DType,
+        /// Type given.
+        found: DType,
+    },
+    /// Another number of elements than the shape has.
+    #[error("tensor `{name}` has shape {shape:?}, {found} elements are given")]
+    Length {
+        /// Tensor.
+        name: String,
+        /// Shape under the given dims.
+        shape: Vec<usize>,
+        /// Elements given.
+        found: usize,
+    },
+    /// An extent is negative or too large.
+    #[error("the extent `{0}` is negative or too large under the given dims")]
+    Extent(String),
+}
+
+/// Runs an instantiated, verified kernel with exact element types; the tensors stored to, by name.
+pub fn evaluate(kernel: &Kernel, inputs: &Inputs) -> Result<BTreeMap<String, Elements>, EvalError> {
+    let results = Machine::<Exact>::run(kernel, inputs)?;
+    Ok(results.into_iter().map(|(name, t)| (name, Elements::from_f64(t.dtype, t.data))).collect())
+}
+
+/// Runs an instantiated, verified kernel in f64, with the magnitudes that error bounds need; by name of the
+/// tensor stored to.
+pub fn reference(kernel: &Kernel, inputs: &Inputs) -> Result<BTreeMap<String, Reference>, EvalError> {
+    let results = Machine::<Bounded>::run(kernel, inputs)?;
+    Ok(results.into_iter().map(|(name, t)| (name, Reference::new(t.dtype, &t.data, t.steps))).collect())
+}
+
+/// A tensor in memory.
+struct Memory<E> {
+    dtype: DType,
+    shape: Vec<usize>,
+    data: Vec<E>,
+    /// Rounding steps on the longest path to an element.
+    steps: u64,
+}
+
+struct Machine<'k, S: Semantics> {
+    kernel: &'k Kernel,
+    inputs: &'k Inputs,
+    extents: Vec<i64>,
+    /// Points of each axis under consideration: all, or the current tile.
+    ranges: Vec<(i64, i64)>,
+    tensors: Vec<Memory<S::E>>,
+    /// Element types of the variables.
+    types: Vec<DType>,
+    vars: BTreeMap<VarId, Array<S::E>>,
+}
+
+fn fixed(kernel: &Kernel, elem: ElemType) -> Result<DType, EvalError> {
+    match elem {
+        ElemType::Fixed(dtype) => Ok(dtype),
+        ElemType::Generic => Err(EvalError::Generic(kernel.name.clone())),
+    }
+}
+
+impl<'k, S: Semantics> Machine<'k, S> {
+    fn run(kernel: &'k Kernel, inputs: &'k Inputs) -> Result<BTreeMap<String, Memory<S::E>>, EvalError> {
+        let extents =
+            kernel.axes.iter().map(|a| extent(&a.extent, &inputs.dims)).collect::<Result<Vec<_>, _>>()?;
+        let tensors = kernel
+            .tensors
+            .iter()
+            .map(|t| {
+                let dtype = fixed(kernel, t.elem)?;
+                let shape = t
+                    .dims
+                    .iter()
+                    .map(|d| Ok(usize::try_from(extent(d, &inputs.dims)?).expect("extents are checked")))
+                    .collect::<Result<Vec<_>, EvalError>>()?;
+                let len: usize = shape.iter().product();
+                let data = match inputs.tensors.get(&t.name) {
+                    Some(given) if given.dtype() != dtype => {
+                        let (name, found) = (t.name.clone(), given.dtype());
+                        return Err(EvalError::Type { name, expected: dtype, found });
+                    }
+                    Some(given) if given.len() != len => {
+                        return Err(EvalError::Length { name: t.name.clone(), shape, found: given.len() });
+                    }
+                    Some(given) => given.to_f64().into_iter().map(S::input).collect(),
+                    None if t.mutable => vec![S::input(0.0); len],
+                    None => return Err(EvalError::Missing { kind: "tensor", name: t.name.clone() }),
+                };
+                Ok(Memory { dtype, shape, data, steps: 0 })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        for s in &kernel.scalars {
+            fixed(kernel, s.elem)?;
+            if !inputs.scalars.contains_key(&s.name) {
+                return Err(EvalError::Missing { kind: "scalar", name: s.name.clone() });
+            }
+        }
+        let ranges = extents.iter().map(|n| (0, *n)).collect();
+        let types = kernel.value_types().iter().map(ValueType::dtype).collect();
+        let mut machine =
+            Machine::<S> { kernel, inputs, extents, ranges, tensors, types, vars: BTreeMap::new() };
+        machine.block(&kernel.body);
+        let named = kernel.tensors.iter().zip(machine.tensors);
+        Ok(named.filter(|(t, _)| t.mutable).map(|(t, memory)| (t.name.clone(), memory)).collect())
+    }
+
+    fn block(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::Let { var, value } | Stmt::Assign { var, value, .. } => {
+                    let value = self.expr(value, false);
+                    self.vars.insert(*var, value);
+                }
+                Stmt::For { axis, body, .. } => self.for_loop(*axis, body),
+                Stmt::Store { tensor, index, value, .. } => {
+                    let value = self.expr(value, true);
+                    self.store(*tensor, index, &value);
+                }
+            }
+        }
+    }
+
+    fn for_loop(&mut self, axis: AxisId, body: &[Stmt]) {
+        let at = usize::from(axis.0);
+        let extent = self.extents[at];
+        let tile = match self.inputs.tiles.get(&self.kernel.axes[at].name) {
+            Some(tile) => i64::from(*tile).max(1),
+            None if tile_size_is_irrelevant(body) => extent.max(1),
+            None => 1,
+        };
+        let mut start = 0;
+        while start < extent {
+            self.ranges[at] = (start, (start + tile).min(extent));
+            self.block(body);
+            start += tile;
+        }
+        self.ranges[at] = (0, extent);
+    }
+
+    fn shape(&self, axes: &[AxisId]) -> Vec<usize> {
+        let len = |a: &AxisId| {
+            let (lo, hi) = self.ranges[usize::from(a.0)];
+            usize::try_from(hi - lo).expect("ranges are ascending")
+        };
+        axes.iter().map(len).collect()
+    }
+
+    /// An array over sorted axes, from the coordinates of each point.
+    fn tabulate(&self, mut axes: Vec<AxisId>, mut f: impl FnMut(&[i64]) -> S::E) -> Array<S::E> {
+        axes.sort_unstable();
+        axes.dedup();
+        let shape = self.shape(&axes);
+        let starts: Vec<i64> = axes.iter().map(|a| self.ranges[usize::from(a.0)].0).collect();
+        let mut data = Vec::with_capacity(shape.iter().product());
+        array::points(&shape, |point| {
+            let at: Vec<i64> =
+                point.iter().zip(&starts).map(|(p, s)| s + i64::try_from(*p).expect("in range")).collect();
+            data.push(f(&at));
+        });
+        Array { axes, shape, data, steps: 0 }
+    }
+
+    /// Position in a tensor's elements; `None` outside.
+    fn offset(memory: &Memory<S::E>, index: &[Affine], axes: &[AxisId], point: &[i64]) -> Option<usize> {
+        let mut offset = 0;
+        for (form, extent) in index.iter().zip(&memory.shape) {
+            let value: i64 = form.constant
+                + axes.iter().zip(point).map(|(axis, at)| form.coefficient(*axis) * at).sum::<i64>();
+            let value = usize::try_from(value).ok().filter(|v| v < extent)?;
+            offset = offset * extent + value;
+        }
+        Some(offset)
+    }
+
+    fn store(&mut self, tensor: TensorId, index: &[Affine], value: &Array<S::E>) {
+        let starts: Vec<i64> = value.axes.iter().map(|a| self.ranges[usize::from(a.0)].0).collect();
+        let memory = &mut self.tensors[usize::from(tensor.0)];
+        memory.steps = memory.steps.max(value.steps);
+        let mut elements = value.data.iter();
+        array::points(&value.shape, |point| {
+            let at: Vec<i64> =
+                point.iter().zip(&starts).map(|(p, s)| s + i64::try_from(*p).expect("in range")).collect();
+            let element = *elements.next().expect("an element for each point");
+            if let Some(offset) = Self::offset(memory, index, &value.axes, &at) {
+                memory.data[offset] = element;
+            }
+        });
+    }
+
+    /// `root`: the value is stored as it is, so the rounding of its last operation is the store's.
+    fn expr(&self, expr: &Expr, root: bool) -> Array<S::E> {
+        let types = |e: &Expr| self.kernel_dtype(e);
+        match &expr.kind {
+            ExprKind::Load { tensor, index } => {
+                let memory = &self.tensors[usize::from(tensor.0)];
+                let axes: Vec<AxisId> = index.iter().flat_map(|f| f.terms.keys()).copied().collect();
+                let mut sorted = axes.clone();
+                sorted.sort_unstable();
+                sorted.dedup();
+                let mut array = self.tabulate(axes, |at| {
+                    Self::offset(memory, index, &sorted, at).map_or_else(|| S::input(0.0), |o| memory.data[o])
+                });
+                array.steps = memory.steps;
+                array
+            }
+            ExprKind::Full { value, elem, axes } => {
+                let literal = S::literal(*value, self.dtype(*elem));
+                self.tabulate(axes.clone(), |_| literal)
+            }
+            ExprKind::Iota(axis) => self.tabulate(vec![*axis], |at| S::input(at[0] as f64)),
+            ExprKind::Dim(name) => Array::scalar(S::input(self.inputs.dims[name] as f64)),
+            ExprKind::Const { value, elem } => {
+                let elem = elem.expect("literals of an instantiated kernel have a type");
+                Array::scalar(S::literal(*value, self.dtype(elem)))
+            }
+            ExprKind::Scalar(id) => {
+                let scalar = &self.kernel.scalars[usize::from(id.0)];
+                Array::scalar(S::literal(self.inputs.scalars[&scalar.name], self.dtype(scalar.elem)))
+            }
+            ExprKind::Var(id) => self.vars[id].clone(),
+            ExprKind::Un(op, x) => {
+                let dtype = types(x);
+                self.expr(x, false).map(semantics::steps(*op), |x| S::un(*op, dtype, x, root))
+            }
+            ExprKind::Bin(op, a, b) => {
+                let dtype = types(a);
+                let steps = u64::from(!matches!(op, BinOp::Max | BinOp::Min));
+                self.expr(a, false).zip(&self.expr(b, false), steps, |a, b| S::bin(*op, dtype, a, b, root))
+            }
+            ExprKind::Cmp(op, a, b) => {
+                self.expr(a, false).zip(&self.expr(b, false), 0, |a, b| S::cmp(*op, a, b))
+            }
+            ExprKind::Select(c, a, b) => {
+                let chosen = self.expr(a, root).zip(&self.expr(b, root), 0, |a, b| (a, b));
+                self.expr(c, false).zip(&chosen, 0, |c, (a, b)| if S::holds(c) { a } else { b })
+            }
+            ExprKind::Cast(elem, x) => {
+                let (from, to) = (types(x), self.dtype(*elem));
+                self.expr(x, false).map(0, |x| S::cast(from, to, x, root))
+            }
+            ExprKind::Reduce(op, x, axis) => {
+                let (dtype, combine) = (types(x), op.combine());
+                let neutral = S::literal(op.neutral().into(), dtype);
+                self.expr(x, false).reduce(*axis, neutral, u64::from(combine == BinOp::Add), |acc, x| {
+                    S::bin(combine, dtype, acc, x, false)
+                })
+            }
+            ExprKind::Dot(a, b, c) => {
+                let dtype = types(c);
+                self.expr(c, false)
+                    .dot(&self.expr(a, false), &self.expr(b, false), |acc, a, b| S::fma(dtype, a, b, acc))
+            }
+        }
+    }
+
+    fn dtype(&self, elem: ElemType) -> DType {
+        fixed(self.kernel, elem).expect("parameters were fixed, so casts are")
+    }
+
+    /// Element type of an expression.
+    fn kernel_dtype(&self, expr: &Expr) -> DType {
+        match &expr.kind {
+            ExprKind::Load { tensor, .. } => self.tensors[usize::from(tensor.0)].dtype,
+            ExprKind::Full { elem, .. }
+            | ExprKind::Cast(elem, _)
+            | ExprKind::Const { elem: Some(elem), .. } => self.dtype(*elem),
+            ExprKind::Const { elem: None, .. } => panic!("literals of an instantiated kernel have a type"),
+            ExprKind::Iota(_) | ExprKind::Dim(_) => DType::I32,
+            ExprKind::Scalar(id) => self.dtype(self.kernel.scalars[usize::from(id.0)].elem),
+            ExprKind::Cmp(..) => DType::Bool,
+            ExprKind::Var(id) => self.types[usize::from(id.0)],
+            ExprKind::Un(_, x)
+            | ExprKind::Bin(_, x, _)
+            | ExprKind::Select(_, x, _)
+            | ExprKind::Reduce(_, x, _) => self.kernel_dtype(x),
+            ExprKind::Dot(_, _, acc) => self.kernel_dtype(acc),
+        }
+    }
+}
+
+/// Whether all that a loop carries are sums by `dot`, which ascend over the axis whatever the tile.
+fn tile_size_is_irrelevant(body: &[Stmt]) -> bool {
+    fn reads(expr: &Expr, var: VarId) -> bool {
+        expr.kind == ExprKind::Var(var) || expr.children().into_iter().any(|e| reads(e, var))
+    }
+    fn values(body: &[Stmt]) -> Option<Vec<&Expr>> {
+        body.iter()
+            .map(|stmt| match stmt {
+                Stmt::Let { value, .. } | Stmt::Assign { value, .. } => Some(value),
+                _ => None,
+            })
+            .collect()
+    }
+    let Some(values) = values(body) else { return false };
+    body.iter().all(|stmt| match stmt {
+        Stmt::Assign { var, value, .. } => {
+            let ExprKind::Dot(_, _, acc) = &value.kind else { return false };
+            acc.kind == ExprKind::Var(*var) && values.iter().filter(|e| reads(e, *var)).count() == 1
+        }
+        _ => true,
+    })
+}
+
+fn extent(extent: &crate::index::Extent, dims: &BTreeMap<String, i64>) -> Result<i64, EvalError> {
+    if let Some(name) = extent.dims.keys().find(|d| !dims.contains_key(*d)) {
+        return Err(EvalError::Missing { kind: "dim", name: name.clone() });
+    }
+    let fits = |n: &i64| (0..=1 << 31).contains(n);
+    extent.eval(dims).filter(fits).ok_or_else(|| EvalError::Extent(extent.to_string()))
+}

@@ -1,0 +1,234 @@
+//! What one operation computes: with exact element types, or in f64 with a magnitude.
+
+use crate::{
+    dtype::DType,
+    op::{BinOp, CmpOp, UnOp},
+};
+
+/// Arithmetic of the evaluator. `root`: the result is stored as it is, so its rounding is accounted to the store.
+pub(super) trait Semantics {
+    /// An element.
+    type E: Copy;
+    /// An element of a tensor or an index value: exact.
+    fn input(x: f64) -> Self::E;
+    /// A number in the source, rounded to its type.
+    fn literal(x: f64, dtype: DType) -> Self::E;
+    fn un(op: UnOp, dtype: DType, x: Self::E, root: bool) -> Self::E;
+    fn bin(op: BinOp, dtype: DType, a: Self::E, b: Self::E, root: bool) -> Self::E;
+    fn cmp(op: CmpOp, a: Self::E, b: Self::E) -> Self::E;
+    fn holds(condition: Self::E) -> bool;
+    fn cast(from: DType, to: DType, x: Self::E, root: bool) -> Self::E;
+    /// `acc + a·b`, rounded once, in the accumulator's type.
+    fn fma(dtype: DType, a: Self::E, b: Self::E, acc: Self::E) -> Self::E;
+}
+
+/// Rounding steps that an operator counts for: the hardware's approximations are good to a few ulp.
+pub(super) fn steps(op: UnOp) -> u64 {
+    match op {
+        UnOp::Neg | UnOp::Abs | UnOp::Not => 0,
+        UnOp::Sqrt => 1,
+        UnOp::Exp | UnOp::Log | UnOp::Rsqrt | UnOp::Tanh => 8,
+    }
+}
+
+fn compare(op: CmpOp, a: f64, b: f64) -> bool {
+    match op {
+        CmpOp::Eq => a == b,
+        CmpOp::Ne => a != b,
+        CmpOp::Lt => a < b,
+        CmpOp::Le => a <= b,
+        CmpOp::Gt => a > b,
+        CmpOp::Ge => a >= b,
+    }
+}
+
+fn round(dtype: DType, x: f64) -> f64 {
+    match dtype {
+        DType::F32 => f64::from(x as f32),
+        DType::F16 => half::f16::from_f64(x).to_f64(),
+        DType::BF16 => half::bf16::from_f64(x).to_f64(),
+        DType::I32 => f64::from(x as i32),
+        DType::Bool => x,
+    }
+}
+
+/// Exact element types. Every element is held as the f64 of the same value.
+pub(super) struct Exact;
+
+impl Semantics for Exact {
+    type E = f64;
+
+    fn input(x: f64) -> f64 {
+        x
+    }
+
+    fn literal(x: f64, dtype: DType) -> f64 {
+        round(dtype, x)
+    }
+
+    fn un(op: UnOp, dtype: DType, x: f64, _: bool) -> f64 {
+        match (op, dtype) {
+            (UnOp::Not, _) => f64::from(u8::from(x == 0.0)),
+            (UnOp::Neg, DType::I32) => f64::from((x as i32).wrapping_neg()),
+            (UnOp::Abs, DType::I32) => f64::from((x as i32).wrapping_abs()),
+            _ => {
+                let x = x as f32;
+                let y = match op {
+                    UnOp::Neg => -x,
+                    UnOp::Exp => x.exp(),
+                    UnOp::Log => x.ln(),
+                    UnOp::Sqrt => x.sqrt(),
+                    UnOp::Rsqrt => 1.0 / x.sqrt(),
+                    UnOp::Tanh => x.tanh(),
+                    UnOp::Abs | UnOp::Not => x.abs(),
+                };
+                dtype.round(y).into()
+            }
+        }
+    }
+
+    fn bin(op: BinOp, dtype: DType, a: f64, b: f64, _: bool) -> f64 {
+        match dtype {
+            DType::Bool => match op {
+                BinOp::And => a * b,
+                _ => a.max(b),
+            },
+            DType::I32 => {
+                let (a, b) = (a as i32, b as i32);
+                f64::from(match op {
+                    BinOp::Add => a.wrapping_add(b),
+                    BinOp::Sub => a.wrapping_sub(b),
+                    BinOp::Mul => a.wrapping_mul(b),
+                    // The result of dividing by zero is unspecified.
+                    BinOp::Div => a.checked_div(b).unwrap_or_default(),
+                    BinOp::Rem => a.checked_rem(b).unwrap_or_default(),
+                    BinOp::Max => a.max(b),
+                    BinOp::Min => a.min(b),
+                    BinOp::And => a & b,
+                    BinOp::Or => a | b,
+                })
+            }
+            DType::F32 | DType::F16 | DType::BF16 => {
+                let (a, b) = (a as f32, b as f32);
+                let y = match op {
+                    BinOp::Add => a + b,
+                    BinOp::Sub => a - b,
+                    BinOp::Mul => a * b,
+                    BinOp::Div => a / b,
+                    BinOp::Rem => a % b,
+                    BinOp::Max | BinOp::Or => a.max(b),
+                    BinOp::Min | BinOp::And => a.min(b),
+                };
+                dtype.round(y).into()
+            }
+        }
+    }
+
+    fn cmp(op: CmpOp, a: f64, b: f64) -> f64 {
+        f64::from(u8::from(compare(op, a, b)))
+    }
+
+    fn holds(condition: f64) -> bool {
+        condition != 0.0
+    }
+
+    fn cast(_: DType, to: DType, x: f64, _: bool) -> f64 {
+        round(to, x)
+    }
+
+    fn fma(dtype: DType, a: f64, b: f64, acc: f64) -> f64 {
+        dtype.round((a as f32).mul_add(b as f32, acc as f32)).into()
+    }
+}
+
+/// f64 without rounding to element types, with a magnitude m such that a computation with unit roundoff u along
+/// s rounding steps is off by at most about s·u·m (first order): `|A|·|B|` for a dot, and what the usual
+/// condition numbers give for the rest (Higham, Accuracy and Stability of Numerical Algorithms, ch. 3).
+pub(super) struct Bounded;
+
+/// Rounding an intermediate to 16 bits is off by this much more than rounding it to f32.
+fn coarseness(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => f64::from(1u32 << 13),
+        DType::BF16 => f64::from(1u32 << 16),
+        DType::F32 | DType::I32 | DType::Bool => 0.0,
+    }
+}
+
+/// Adds the rounding of an intermediate to a 16-bit type.
+fn intermediate(dtype: DType, (v, m): (f64, f64), root: bool) -> (f64, f64) {
+    if root || !v.is_finite() { (v, m) } else { (v, m + coarseness(dtype) * v.abs()) }
+}
+
+fn magnitude(x: f64) -> f64 {
+    if x.is_finite() { x.abs() } else { 0.0 }
+}
+
+impl Semantics for Bounded {
+    type E = (f64, f64);
+
+    fn input(x: f64) -> (f64, f64) {
+        (x, magnitude(x))
+    }
+
+    fn literal(x: f64, dtype: DType) -> (f64, f64) {
+        Self::input(round(dtype, x))
+    }
+
+    fn un(op: UnOp, dtype: DType, (v, m): (f64, f64), root: bool) -> (f64, f64) {
+        if !dtype.is_float() {
+            return Self::input(Exact::un(op, dtype, v, root));
+        }
+        let result = match op {
+            UnOp::Neg => return (-v, m),
+            UnOp::Abs | UnOp::Not => return (v.abs(), m),
+            UnOp::Exp => (v.exp(), v.exp() * (1.0 + m)),
+            UnOp::Log => (v.ln(), v.ln().abs() + m / v),
+            UnOp::Sqrt => (v.sqrt(), if v > 0.0 { m / v.sqrt() } else { m.sqrt() }),
+            UnOp::Rsqrt => (1.0 / v.sqrt(), m / (v * v.sqrt())),
+            UnOp::Tanh => (v.tanh(), v.tanh().abs() + m / v.cosh().powi(2)),
+        };
+        intermediate(dtype, (result.0, if result.1.is_finite() { result.1 } else { 0.0 }), root)
+    }
+
+    fn bin(op: BinOp, dtype: DType, a: (f64, f64), b: (f64, f64), root: bool) -> (f64, f64) {
+        if !dtype.is_float() {
+            return Self::input(Exact::bin(op, dtype, a.0, b.0, root));
+        }
+        let ((x, p), (y, q)) = (a, b);
+        let result = match op {
+            BinOp::Add => (x + y, p + q),
+            BinOp::Sub => (x - y, p + q),
+            BinOp::Mul => (x * y, p * q),
+            BinOp::Div => (x / y, p / y.abs() + x.abs() * q / (y * y)),
+            BinOp::Rem => (x % y, p + q),
+            BinOp::Max | BinOp::Or => return (x.max(y), p.max(q)),
+            BinOp::Min | BinOp::And => return (x.min(y), p.max(q)),
+        };
+        intermediate(dtype, (result.0, if result.1.is_finite() { result.1 } else { 0.0 }), root)
+    }
+
+    fn cmp(op: CmpOp, a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+        (Exact::cmp(op, a.0, b.0), 0.0)
+    }
+
+    fn holds(condition: (f64, f64)) -> bool {
+        condition.0 != 0.0
+    }
+
+    fn cast(from: DType, to: DType, x: (f64, f64), root: bool) -> (f64, f64) {
+        match (from.is_float(), to.is_float()) {
+            (true, true) if to.bytes() < from.bytes() || (from != to && to != DType::F32) => {
+                intermediate(to, x, root)
+            }
+            (true, true) => x,
+            (_, false) => Self::input(round(to, x.0)),
+            (false, true) => intermediate(to, x, root),
+        }
+    }
+
+    fn fma(dtype: DType, a: (f64, f64), b: (f64, f64), acc: (f64, f64)) -> (f64, f64) {
+        let (v, m) = (acc.0 + a.0 * b.0, acc.1 + a.1 * b.1);
+        intermediate(dtype, (v, m), false)
+    }
+}
