@@ -6,6 +6,7 @@
 
 pub mod diagnostic;
 pub mod dtype;
+pub mod engine;
 pub mod index;
 pub mod kernel;
 pub mod nest;

@@ -28,6 +28,15 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+mod footprint;
+mod initial;
+mod print;
+mod walk;
+
+pub use footprint::{BoxDim, CopyLayout};
+pub use initial::initial;
+pub use walk::{Frame, Target, leaves, loops};
+
 /// Index into [`Nest::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ValueId(pub u16);

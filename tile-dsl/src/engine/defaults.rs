@@ -1,0 +1,151 @@
+//! What a schedule leaves unsaid, made explicit in the nest, so that `--emit nest` shows it.
+//!
+//! In this order:
+//! 1. loops of one step are dropped;
+//! 2. the outermost digit of each program axis is bound to CTAs of the grid;
+//! 3. a plain loop over a digit that indexes a value in registers is unrolled, because a register cannot be
+//!    indexed at run time.
+
+use super::{
+    facts::{Graph, at, digit, effects},
+    failure::Failure,
+    families::{bind, solve, with_body},
+    language::Node,
+    phase::Redex,
+    rule::{Rule, Verdict, get, patterns, set},
+};
+use crate::{
+    nest::{At, Digit, Nest, Placement, Steps, Stmt, Target, ValueId, loops},
+    schedule::{Unit, UnitDim},
+    tile::AxisKind,
+};
+use std::collections::BTreeSet;
+
+patterns! {
+    LOOP = "(for ?#0 ?#1 ?#2)";
+    UNROLLED = "(for ?#0 ?#3 ?#2)";
+}
+
+/// Applies the defaults.
+pub(super) fn apply(nest: &Nest) -> Result<Nest, Failure> {
+    let nest = with_body(nest, without_single_steps(&nest.body));
+    let nest = bind_grid(nest)?;
+    unroll_register_indices(nest)
+}
+
+/// `(for a t X) → X` where `a` has one step: it adds 0 to its axis.
+fn without_single_steps(stmt: &Stmt) -> Stmt {
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            let body = without_single_steps(body);
+            // A copy belongs to the loop around it, which may then be another one.
+            if digit.steps == Steps::Fixed(1) && !matches!(body, Stmt::Stage { .. }) {
+                return body;
+            }
+            Stmt::For { digit: *digit, at: *at, body: Box::new(body) }
+        }
+        Stmt::Let { values, first, rest } => Stmt::Let {
+            values: values.clone(),
+            first: Box::new(without_single_steps(first)),
+            rest: Box::new(without_single_steps(rest)),
+        },
+        Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: Box::new(without_single_steps(body)) },
+        leaf => leaf.clone(),
+    }
+}
+
+/// The outermost digit of each program axis, if it is a plain loop, is bound to CTAs.
+///
+/// The grid is one-dimensional: the dimension records the position among the program axes, last is x, and
+/// axes beyond three share z.
+fn bind_grid(mut nest: Nest) -> Result<Nest, Failure> {
+    let program: Vec<u16> = (0..nest.kernel.axes.len() as u16)
+        .filter(|n| nest.kernel.axes[usize::from(*n)].kind == AxisKind::Program)
+        .collect();
+    for (n, axis) in program.iter().rev().enumerate() {
+        let dim = [UnitDim::X, UnitDim::Y, UnitDim::Z][n.min(2)];
+        let outermost = loops(&nest.body)
+            .into_iter()
+            .filter(|(d, _)| d.axis.0 == *axis)
+            .max_by_key(|(d, _)| (d.stride, d.steps));
+        if let Some((digit, At::Seq)) = outermost {
+            let covers = match digit.steps {
+                Steps::Rest => true,
+                // A tile of a fixed axis: bound to the grid unless it is an in-tile digit.
+                Steps::Fixed(_) => !is_in_tile(&nest, digit),
+            };
+            if covers {
+                let name = nest.digit_name(digit);
+                nest = bind::bind_digit(&nest, &name, digit, Unit::Block, dim)?.0;
+            }
+        }
+    }
+    Ok(nest)
+}
+
+/// Whether a digit lies inside the tile of its axis.
+fn is_in_tile(nest: &Nest, digit: Digit) -> bool {
+    match nest.names.get(&format!("{}.t", nest.axis(digit.axis))) {
+        Some(Digit { steps: Steps::Fixed(n), .. }) => digit.stride < *n,
+        _ => false,
+    }
+}
+
+/// Plain loops over a fixed digit that indexes a register value held across it become `#unroll`.
+fn unroll_register_indices(nest: Nest) -> Result<Nest, Failure> {
+    // A value held across a digit: some loop over the digit is inside the value's let.
+    let mut held: BTreeSet<(Digit, ValueId)> = BTreeSet::new();
+    fn collect(nest: &Nest, stmt: &Stmt, open: &mut Vec<ValueId>, held: &mut BTreeSet<(Digit, ValueId)>) {
+        match stmt {
+            Stmt::For { digit, body, .. } => {
+                for v in open.iter().filter(|v| nest.value(**v).axes.contains(&digit.axis)) {
+                    held.insert((*digit, *v));
+                }
+                collect(nest, body, open, held);
+            }
+            Stmt::Let { values, first, rest } => {
+                let depth = open.len();
+                open.extend(values.iter().filter(|v| nest.value(**v).placement == Placement::Register));
+                collect(nest, first, open, held);
+                collect(nest, rest, open, held);
+                open.truncate(depth);
+            }
+            Stmt::Stage { body, .. } => collect(nest, body, open, held),
+            _ => {}
+        }
+    }
+    collect(&nest, &nest.body, &mut Vec::new(), &mut held);
+    let indexes = |graph: &Graph, d: Digit, body: egg::Id| {
+        let facts = effects(graph, body);
+        held.iter().any(|(h, v)| {
+            *h == d
+                && (facts.values & super::language::bit(v.0) != 0
+                    || facts.writes.iter().any(|w| w.target == Target::Value(*v)))
+        })
+    };
+    let fixed = |d: Digit| matches!(d.steps, Steps::Fixed(_));
+    let rules = [Rule::new("unroll", &LOOP, &UNROLLED, |graph, subst| {
+        let d = digit(graph, get(subst, 0));
+        if at(graph, get(subst, 1)) != At::Seq || !fixed(d) || !indexes(graph, d, get(subst, 2)) {
+            return Verdict::Skip;
+        }
+        let to = graph.add(Node::At(At::Unroll));
+        set(subst, 3, to);
+        Verdict::Apply
+    })];
+    let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For([_, _, body]), [Node::Digit(d), Node::At(At::Seq), _])
+            if fixed(*d) && indexes(graph, *d, *body) =>
+        {
+            Redex::Hard
+        }
+        _ => Redex::No,
+    };
+    let none = || Failure::no_match("");
+    match solve(&nest, &rules, &redex, none, || Failure::unmet("a loop over registers could not be unrolled"))
+    {
+        Ok((body, _)) => Ok(with_body(&nest, body)),
+        Err(f) if f.kind == super::FailureKind::NoMatch => Ok(nest),
+        Err(f) => Err(f),
+    }
+}

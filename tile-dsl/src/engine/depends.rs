@@ -1,0 +1,37 @@
+//! What directives introduce for later ones, so that one mistake is reported once.
+
+use crate::schedule::DirectiveKind;
+
+/// Names that it introduces for directives after it.
+pub(super) fn introduces(kind: &DirectiveKind) -> Vec<String> {
+    use DirectiveKind as D;
+    match kind {
+        D::Tile { axis, .. } => vec![format!("{axis}.o"), format!("{axis}.t"), axis.clone()],
+        D::Split { names, .. } => names.clone(),
+        D::Stage { buffer, at, .. } => {
+            // Its copy, and what a pipeline of the loop would run ahead.
+            std::iter::once(format!("stage {buffer}"))
+                .chain(at.iter().map(|a| format!("stage at {a}")))
+                .collect()
+        }
+        D::Reduce { value, .. } => vec![format!("reduce {value}")],
+        D::Recompute { value } => vec![format!("recompute {value}")],
+        D::Fits { .. } => vec!["fits".into()],
+        _ => Vec::new(),
+    }
+}
+
+/// Names introduced by other directives that it needs.
+pub(super) fn mentions(kind: &DirectiveKind) -> Vec<String> {
+    use DirectiveKind as D;
+    match kind {
+        D::Split { digit, .. } | D::Bind { digit, .. } => vec![digit.clone()],
+        D::Unroll { digit, .. } | D::Vectorize { digit, .. } => vec![digit.clone()],
+        D::Reorder { digits, .. } => digits.clone(),
+        D::Stage { at, .. } => at.iter().cloned().collect(),
+        D::Pad { buffer, .. } | D::Swizzle { buffer, .. } => vec![format!("stage {buffer}")],
+        D::Pipeline { digit, .. } => vec![digit.clone(), format!("stage at {digit}")],
+        D::Fuse { value, at } => vec![at.clone(), format!("recompute {value}")],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,268 @@
+//! The e-class analysis: what a statement computes, never how.
+//!
+//! Every fact is the same for all members of a class; [`Facts::merge`] checks that, so that a rule that
+//! changes the meaning of a nest is caught at the first union. Whether something is staged, bound or
+//! pipelined is a property of a term and is not here. The one exception is `wrap`, which is allowed because
+//! a wrapper is never united with its bare body.
+
+use super::language::{Bits, Node, bit, members};
+use crate::{
+    index::AxisId,
+    nest::{At, Digit, Expr, Nest, Steps, Stmt, Target, ValueId},
+    tile::TensorId,
+};
+use egg::{Analysis, DidMerge, EGraph, Id};
+use std::rc::Rc;
+
+pub(super) type Graph = EGraph<Node, Facts>;
+
+/// How a name is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Def,
+    Red,
+    Set,
+    Put,
+}
+
+/// Points of axes bound so far: merged intervals `[low, high)` of strides; `u32::MAX` is "to the end".
+pub(super) type Cover = Vec<(AxisId, u32, u32)>;
+
+/// A name written by a statement and not yet closed by its `let`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Write {
+    pub target: Target,
+    pub kind: Kind,
+    pub cover: Cover,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Effects {
+    /// Open writes, sorted.
+    pub writes: Vec<Write>,
+    /// Values read and not bound inside.
+    pub values: Bits,
+    /// Tensors read, by access.
+    pub accesses: Bits,
+    /// Axes mentioned by any statement inside, whether a loop inside binds them or not.
+    pub mentions: Bits,
+    /// Tensors of the copies directly around this statement (wrapper classes only).
+    pub wrap: Bits,
+}
+
+/// Analysis data of a class.
+#[derive(Clone, Debug)]
+pub(super) enum Data {
+    Leaf,
+    Stmt(Rc<Effects>),
+}
+
+/// A leaf statement with its facts.
+pub(super) struct Action {
+    pub stmt: Stmt,
+    effects: Rc<Effects>,
+}
+
+/// The side tables of one phase and what its conditions logged.
+pub(super) struct Facts {
+    pub nest: Rc<Nest>,
+    /// Leaf statements; [`Node::Do`] indexes this table.
+    pub actions: Vec<Action>,
+    /// Set when a union joined statements with different facts: a rule is wrong.
+    pub unsound: Option<String>,
+}
+
+impl Facts {
+    pub fn new(nest: Rc<Nest>) -> Self {
+        Facts { nest, actions: Vec::new(), unsound: None }
+    }
+
+    /// Number of a leaf statement.
+    pub fn action(&mut self, stmt: &Stmt) -> u32 {
+        if let Some(n) = self.actions.iter().position(|a| a.stmt == *stmt) {
+            return n as u32;
+        }
+        let (target, expr) = stmt.leaf().expect("a leaf statement");
+        let kind = match stmt {
+            Stmt::Def { .. } => Kind::Def,
+            Stmt::Red { .. } => Kind::Red,
+            Stmt::Set { .. } => Kind::Set,
+            _ => Kind::Put,
+        };
+        let (values, accesses, iotas) = reads(expr);
+        let mut mentions = iotas | target_axes(&self.nest, target);
+        members(values).for_each(|v| mentions |= value_axes(&self.nest, ValueId(v)));
+        members(accesses).for_each(|a| mentions |= target_axes(&self.nest, Target::Access(access_id(a))));
+        let writes = vec![Write { target, kind, cover: Vec::new() }];
+        let effects = Rc::new(Effects { writes, values, accesses, mentions, wrap: 0 });
+        self.actions.push(Action { stmt: stmt.clone(), effects });
+        self.actions.len() as u32 - 1
+    }
+}
+
+pub(super) fn access_id(n: u16) -> crate::nest::AccessId {
+    crate::nest::AccessId(n)
+}
+
+fn reads(expr: &Expr) -> (Bits, Bits, Bits) {
+    let (mut values, mut accesses, mut iotas) = (0, 0, 0);
+    expr.visit(&mut |e| match e {
+        Expr::Get(v) => values |= bit(v.0),
+        Expr::Load(a) => accesses |= bit(a.0),
+        Expr::Iota(a) => iotas |= bit(a.0),
+        _ => {}
+    });
+    (values, accesses, iotas)
+}
+
+/// Axes that a value is indexed by.
+pub(super) fn value_axes(nest: &Nest, value: ValueId) -> Bits {
+    nest.value(value).axes.iter().fold(0, |bits, a| bits | bit(a.0))
+}
+
+/// Axes that the index of a value or access mentions.
+pub(super) fn target_axes(nest: &Nest, target: Target) -> Bits {
+    match target {
+        Target::Value(v) => value_axes(nest, v),
+        Target::Access(a) => {
+            nest.access(a).index.iter().flat_map(|i| i.terms.keys()).fold(0, |bits, a| bits | bit(a.0))
+        }
+    }
+}
+
+/// Name of what is written, for messages.
+pub(super) fn target_name(nest: &Nest, target: Target) -> &str {
+    match target {
+        Target::Value(v) => &nest.value(v).name,
+        Target::Access(a) => &nest.tensor(nest.access(a).tensor).name,
+    }
+}
+
+/// Upper bound of an axis known while compiling: its constant extent or a `fits`.
+pub(super) fn bound(nest: &Nest, axis: AxisId) -> Option<u32> {
+    let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
+    let constant = extent.as_constant().and_then(|n| u32::try_from(n).ok());
+    constant.or_else(|| nest.bounds.get(&axis).copied())
+}
+
+/// Adds a digit to a cover.
+pub(super) fn cover(nest: &Nest, cover: &mut Cover, digit: Digit) {
+    let high = match digit.steps {
+        Steps::Rest => u32::MAX,
+        Steps::Fixed(1) => return,
+        Steps::Fixed(n) => digit.stride.saturating_mul(n),
+    };
+    let high = if bound(nest, digit.axis).is_some_and(|b| high >= b) { u32::MAX } else { high };
+    cover.push((digit.axis, digit.stride, high));
+    cover.sort_unstable();
+    let mut merged: Cover = Vec::with_capacity(cover.len());
+    for &(axis, low, high) in cover.iter() {
+        match merged.last_mut() {
+            Some(last) if last.0 == axis && low <= last.2 => last.2 = last.2.max(high),
+            _ => merged.push((axis, low, high)),
+        }
+    }
+    *cover = merged;
+}
+
+impl Effects {
+    /// Whether a tensor or value named by `target` is read (through any access of the tensor).
+    pub fn reads(&self, nest: &Nest, target: Target) -> bool {
+        match target {
+            Target::Value(v) => self.values & bit(v.0) != 0,
+            Target::Access(a) => self.reads_tensor(nest, nest.access(a).tensor),
+        }
+    }
+
+    pub fn reads_tensor(&self, nest: &Nest, tensor: TensorId) -> bool {
+        members(self.accesses).any(|a| nest.access(access_id(a)).tensor == tensor)
+    }
+
+    pub fn writes(&self, nest: &Nest, target: Target) -> bool {
+        self.writes.iter().any(|w| same_name(nest, w.target, target))
+    }
+}
+
+/// Whether two targets are the same value, or elements of the same tensor.
+pub(super) fn same_name(nest: &Nest, a: Target, b: Target) -> bool {
+    match (a, b) {
+        (Target::Access(a), Target::Access(b)) => nest.access(a).tensor == nest.access(b).tensor,
+        (a, b) => a == b,
+    }
+}
+
+impl Analysis<Node> for Facts {
+    type Data = Data;
+
+    fn make(graph: &mut Graph, node: &Node, _: Id) -> Data {
+        let stmt = |id: Id| effects(graph, id).clone();
+        let nest = &graph.analysis.nest;
+        Data::Stmt(match node {
+            Node::Digit(_) | Node::At(_) | Node::Values(_) | Node::Copy(_) => return Data::Leaf,
+            Node::Do(n) => graph.analysis.actions[*n as usize].effects.clone(),
+            Node::For([d, _, body]) => {
+                let digit = digit(graph, *d);
+                let mut body = Effects::clone(&stmt(*body));
+                body.writes.iter_mut().for_each(|w| cover(nest, &mut w.cover, digit));
+                body.wrap = 0;
+                Rc::new(body)
+            }
+            Node::Let([vs, first, rest]) => {
+                let vs = values(graph, *vs);
+                let (p, q) = (stmt(*first), stmt(*rest));
+                let open = |w: &&Write| !matches!(w.target, Target::Value(v) if vs & bit(v.0) != 0);
+                let mut writes: Vec<Write> =
+                    p.writes.iter().filter(open).chain(q.writes.iter().filter(open)).cloned().collect();
+                writes.sort_unstable();
+                writes.dedup();
+                Rc::new(Effects {
+                    writes,
+                    values: (p.values | q.values) & !vs,
+                    accesses: p.accesses | q.accesses,
+                    mentions: p.mentions | q.mentions,
+                    wrap: 0,
+                })
+            }
+            Node::Stage([copy, body]) => {
+                let body = stmt(*body);
+                let tensor = nest.copy(self::copy(graph, *copy)).tensor;
+                Rc::new(Effects { wrap: body.wrap | bit(tensor.0), ..Effects::clone(&body) })
+            }
+        })
+    }
+
+    fn merge(&mut self, a: &mut Data, b: Data) -> DidMerge {
+        if let (Data::Stmt(a), Data::Stmt(b)) = (a, b)
+            && *a != b
+            && self.unsound.is_none()
+        {
+            self.unsound = Some(format!("{a:?} united with {b:?}"));
+        }
+        DidMerge(false, false)
+    }
+}
+
+/// Facts of a statement class.
+pub(super) fn effects(graph: &Graph, id: Id) -> &Rc<Effects> {
+    match &graph[id].data {
+        Data::Stmt(e) => e,
+        Data::Leaf => unreachable!("the grammar puts a statement here"),
+    }
+}
+
+macro_rules! leaf {
+    ($name:ident, $variant:ident, $type:ty) => {
+        /// The leaf in a class.
+        pub(super) fn $name(graph: &Graph, id: Id) -> $type {
+            match graph[id].nodes[0] {
+                Node::$variant(x) => x,
+                _ => unreachable!("the grammar puts this leaf here"),
+            }
+        }
+    };
+}
+leaf!(digit, Digit, Digit);
+leaf!(at, At, At);
+leaf!(values, Values, Bits);
+leaf!(copy, Copy, crate::nest::CopyId);

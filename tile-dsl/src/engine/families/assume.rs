@@ -1,0 +1,121 @@
+//! `fits`, `layout`, `occupancy`, `order`: facts that the launch checks or obeys. They rewrite no statement.
+//!
+//! ```text
+//! fits(N <= n)     a.1.rest  →  a.1.n      for loops over an axis of extent N: at most n steps, guarded
+//! layout(b: col)   the first dimension of b is contiguous
+//! ```
+//! Side conditions: the dim is the extent of an axis; the tensor has two dimensions or more.
+
+use super::{Failure, Proof};
+use crate::{
+    diagnostic::Diagnostic,
+    engine::names,
+    index::AxisId,
+    nest::{Nest, Order, Steps, Stmt},
+    span::SpanId,
+    tile::AxisKind,
+};
+
+fn refuse(message: String) -> Failure {
+    Failure::refused(Diagnostic::new(SpanId::NONE, message))
+}
+
+/// `fits(dim <= max)`.
+pub(in crate::engine) fn fits(nest: &Nest, dim: &str, max: u32) -> Result<(Nest, Proof), Failure> {
+    if max == 0 {
+        return Err(refuse(format!("fits({dim} <= 0) admits no launch")));
+    }
+    let mut nest = nest.clone();
+    let mut facts = Vec::new();
+    for n in 0..nest.kernel.axes.len() {
+        let axis = &nest.kernel.axes[n];
+        let mut terms = axis.extent.dims.iter();
+        // `c·N + k` with one dim is bounded by its bound.
+        let bound = match (terms.next(), terms.next()) {
+            (Some((name, c)), None) if name == dim && *c > 0 => {
+                u32::try_from(c * i64::from(max) + axis.extent.constant).ok()
+            }
+            _ => None,
+        };
+        let Some(bound) = bound.filter(|b| *b > 0) else { continue };
+        let id = AxisId(n as u16);
+        facts.push(format!("`{}` has at most {bound} points", axis.name));
+        nest.bounds.insert(id, bound);
+        // The grid is as large as the launch needs: program axes keep their open end.
+        if axis.kind != AxisKind::Program {
+            nest.body = bounded(&nest.body, id, bound);
+            for digit in nest.names.values_mut().filter(|d| d.axis == id && d.steps == Steps::Rest) {
+                digit.steps = Steps::Fixed(bound.div_ceil(digit.stride));
+            }
+        }
+    }
+    if facts.is_empty() {
+        let dims: Vec<String> = nest.kernel.axes.iter().flat_map(|a| a.extent.dims.keys().cloned()).collect();
+        return Err(names::unknown("dim", dim, dims));
+    }
+    Ok((nest, Proof { facts, ..Proof::default() }))
+}
+
+fn bounded(stmt: &Stmt, axis: AxisId, bound: u32) -> Stmt {
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            let mut digit = *digit;
+            if digit.axis == axis && digit.steps == Steps::Rest {
+                digit.steps = Steps::Fixed(bound.div_ceil(digit.stride));
+            }
+            Stmt::For { digit, at: *at, body: Box::new(bounded(body, axis, bound)) }
+        }
+        Stmt::Let { values, first, rest } => Stmt::Let {
+            values: values.clone(),
+            first: Box::new(bounded(first, axis, bound)),
+            rest: Box::new(bounded(rest, axis, bound)),
+        },
+        Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: Box::new(bounded(body, axis, bound)) },
+        leaf => leaf.clone(),
+    }
+}
+
+/// `layout(tensor: row | col)`.
+pub(in crate::engine) fn layout(nest: &Nest, tensor: &str, column: bool) -> Result<(Nest, Proof), Failure> {
+    let Some(id) = names::tensor(nest, tensor) else {
+        let known = nest.kernel.tensors.iter().map(|t| t.name.clone()).collect();
+        return Err(names::unknown("tensor", tensor, known));
+    };
+    let info = nest.tensor(id);
+    if column && info.dims.len() < 2 {
+        return Err(refuse(format!("`{tensor}` has {} dimension: there is no column", info.dims.len()))
+            .note(info.span, "declared here"));
+    }
+    let mut nest = nest.clone();
+    if column {
+        nest.column_major.insert(id);
+    } else {
+        nest.column_major.remove(&id);
+    }
+    let which = if column { "first" } else { "last" };
+    let fact = format!("the {which} dimension of `{tensor}` is contiguous, checked at launch");
+    Ok((nest, Proof { facts: vec![fact], ..Proof::default() }))
+}
+
+/// `occupancy(ctas)`.
+pub(in crate::engine) fn occupancy(nest: &Nest, ctas: u32) -> Result<(Nest, Proof), Failure> {
+    if !(1..=32).contains(&ctas) {
+        return Err(refuse(format!("occupancy({ctas}): an SM holds 1 to 32 CTAs")));
+    }
+    Ok((Nest { occupancy: Some(ctas), ..nest.clone() }, Proof::default()))
+}
+
+/// `order(..)`.
+pub(in crate::engine) fn order(nest: &Nest, order: Order) -> Result<(Nest, Proof), Failure> {
+    let axes = nest.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program).count();
+    match order {
+        Order::Grouped(0) => return Err(refuse("order(grouped(0)): a band has at least one tile".into())),
+        Order::Grouped(_) if axes != 2 => {
+            return Err(refuse(format!(
+                "order(grouped(..)) walks bands of a two-dimensional grid, and the kernel has {axes} program axes"
+            )));
+        }
+        _ => {}
+    }
+    Ok((Nest { order, ..nest.clone() }, Proof::default()))
+}

@@ -1,0 +1,266 @@
+//! `bind`: the steps of a loop are taken by units of the grid or CTA at once.
+//!
+//! ```text
+//! (for a #seq X)  →  (for a #unit X)
+//! ```
+//! Side conditions. In `X`, no name that lacks the axis of `a` is carried (`set`), stored or defined; one that
+//! is reduced (`red`) has a `reduce(..)` of the right level, and for CTAs of the grid none at all. No copy is
+//! staged inside (each unit would copy it). Along one path a unit dimension is used once, everywhere with the
+//! same number of steps, and threads are addressed either as `thread` or as `warp` and `lane`.
+//! Source: parallel loops are those that carry no dependence (Bernstein 1966).
+
+use super::{Failure, Proof, Rule, solve, with_body};
+use crate::{
+    diagnostic::Diagnostic,
+    engine::{
+        facts::{Graph, Kind, at, digit, effects, target_axes, target_name},
+        language::{Node, bit},
+        names::{self, Bare},
+        phase::Redex,
+        rule::{Verdict, get, patterns, set},
+    },
+    nest::{At, Digit, Frame, Level, Nest, Steps, Target, leaves, loops},
+    schedule::{Unit, UnitDim},
+    span::SpanId,
+    tile::AxisKind,
+};
+
+patterns! {
+    LOOP = "(for ?#0 ?#1 ?#2)";
+    BOUND = "(for ?#0 ?#3 ?#2)";
+}
+
+/// `bind(name -> unit.dim)`.
+pub(in crate::engine) fn apply(
+    nest: &Nest,
+    name: &str,
+    unit: Unit,
+    dim: UnitDim,
+) -> Result<(Nest, Proof), Failure> {
+    let bare = if unit == Unit::Block { Bare::Tile } else { Bare::InTile };
+    let digit = names::existing(nest, name, bare)?;
+    bind_digit(nest, name, digit, unit, dim)
+}
+
+/// Binds every loop over a digit.
+pub(in crate::engine) fn bind_digit(
+    nest: &Nest,
+    name: &str,
+    a: Digit,
+    unit: Unit,
+    dim: UnitDim,
+) -> Result<(Nest, Proof), Failure> {
+    structure(nest, name, a, unit, dim)?;
+    let rules = [rule(a, unit, dim)];
+    let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For(_), [Node::Digit(d), Node::At(At::Seq), _]) if *d == a => Redex::Hard,
+        _ => Redex::No,
+    };
+    let result = solve(
+        nest,
+        &rules,
+        &redex,
+        || Failure::no_match(format!("`{name}` is bound or expanded already")),
+        || Failure::unmet(format!("`{name}` could not be bound to {unit}.{dim}")),
+    );
+    let (body, mut proof) = result.map_err(|f| with_reduce(nest, f, name, a, unit, dim))?;
+    let steps = match a.steps {
+        Steps::Fixed(n) => format!("{n} steps"),
+        Steps::Rest => "as many CTAs as steps".into(),
+    };
+    proof.facts.push(format!("no value is carried from step to step of `{name}`, {steps}"));
+    Ok((with_body(nest, body), proof))
+}
+
+fn rule(a: Digit, unit: Unit, dim: UnitDim) -> Rule<'static> {
+    Rule::new("bind", &LOOP, &BOUND, move |graph, subst| {
+        if digit(graph, get(subst, 0)) != a || at(graph, get(subst, 1)) != At::Seq {
+            return Verdict::Skip;
+        }
+        let facts = effects(graph, get(subst, 2)).clone();
+        let nest = graph.analysis.nest.clone();
+        for write in &facts.writes {
+            if target_axes(&nest, write.target) & bit(a.axis.0) == 0
+                && let Some(text) = conflict(&nest, write.target, write.kind, a, unit)
+            {
+                let name = target_name(&nest, write.target);
+                let span = super::reorder::value_span(&nest, write.target);
+                let diagnostic = Diagnostic::new(SpanId::NONE, text);
+                return Verdict::refuse(diagnostic.note(span, format!("`{name}` is written here")));
+            }
+        }
+        let unit = graph.add(Node::At(At::Unit(unit, dim)));
+        set(subst, 3, unit);
+        Verdict::Apply
+    })
+}
+
+/// Why steps of `a`, taken at once, would clash on a name that lacks the axis.
+fn conflict(nest: &Nest, target: Target, kind: Kind, a: Digit, unit: Unit) -> Option<String> {
+    let (name, digit, axis) = (target_name(nest, target), nest.digit_name(a), nest.axis(a.axis));
+    match (kind, target) {
+        (Kind::Set, _) => Some(format!("`{name}` is carried from one step of `{digit}` to the next")),
+        (Kind::Put, _) => Some(format!(
+            "every step of `{digit}` stores the same elements of `{name}`: `{name}` is not indexed by `{axis}`"
+        )),
+        (Kind::Def, _) => Some(format!("every step of `{digit}` defines the same elements of `{name}`")),
+        (Kind::Red, Target::Value(v)) => {
+            let steps = match a.steps {
+                Steps::Fixed(n) => n.to_string(),
+                Steps::Rest => "all".into(),
+            };
+            let held = match unit {
+                Unit::Block => {
+                    return Some(format!(
+                        "`{name}` is reduced over `{axis}`: CTAs of the grid cannot combine their parts"
+                    ));
+                }
+                Unit::Warp => "warps",
+                Unit::Lane => "lanes",
+                Unit::Thread => "threads",
+            };
+            match (nest.combine.get(&v), unit) {
+                (Some(Level::Cta), _) | (Some(Level::Lane), Unit::Lane) | (Some(Level::Warp), Unit::Warp) => {
+                    None
+                }
+                (None, _) => Some(format!(
+                    "`{name}` is reduced over `{axis}`: each of {steps} {held} would hold a part of it, and nothing combines them"
+                )),
+                (Some(level), _) => Some(format!(
+                    "`{name}` is reduced over `{axis}` by {steps} {held}, but `reduce({name}: {level})` combines {level}s only"
+                )),
+            }
+        }
+        (Kind::Red, Target::Access(_)) => unreachable!("reductions go to values"),
+    }
+}
+
+/// What `reduce` a unit needs.
+fn level(unit: Unit) -> Option<Level> {
+    match unit {
+        Unit::Block => None,
+        Unit::Lane => Some(Level::Lane),
+        Unit::Warp => Some(Level::Warp),
+        Unit::Thread => Some(Level::Cta),
+    }
+}
+
+/// Adds "add `reduce(..)`" to a refusal, if the bind then applies.
+fn with_reduce(nest: &Nest, failure: Failure, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Failure {
+    let Some(wanted) = level(unit) else { return failure };
+    let mut patched = nest.clone();
+    let mut added = Vec::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == a));
+        if let (crate::nest::Stmt::Red { value, .. }, true) = (leaf, inside)
+            && !nest.value(*value).axes.contains(&a.axis)
+        {
+            let wanted = match nest.combine.get(value) {
+                Some(old) if *old != wanted => Level::Cta,
+                _ => wanted,
+            };
+            if patched.combine.insert(*value, wanted) != Some(wanted) {
+                added.push(format!("reduce({}: {wanted})", nest.value(*value).name));
+            }
+        }
+    });
+    added.dedup();
+    if added.is_empty() {
+        return failure;
+    }
+    match structure(&patched, name, a, unit, dim).is_ok() && binds(&patched, a, unit, dim) {
+        true => failure.help(format!("add {}", names::list(&added))),
+        false => failure,
+    }
+}
+
+/// Whether the rule leaves no loop of the digit behind.
+fn binds(nest: &Nest, a: Digit, unit: Unit, dim: UnitDim) -> bool {
+    let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For(_), [Node::Digit(d), Node::At(At::Seq), _]) if *d == a => Redex::Hard,
+        _ => Redex::No,
+    };
+    let outcome = crate::engine::phase::run(nest, &[rule(a, unit, dim)], &redex);
+    outcome.internal.is_none() && outcome.left == 0
+}
+
+/// Conditions on the term rather than on what it computes.
+fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Result<(), Failure> {
+    let refuse = |text: String| Failure::refused(Diagnostic::new(SpanId::NONE, text));
+    if unit == Unit::Block {
+        return match nest.kernel.axes[usize::from(a.axis.0)].kind {
+            AxisKind::Program => Ok(()),
+            _ => Err(refuse(format!(
+                "`{}` is not a program axis: CTAs share out program tiles only",
+                nest.axis(a.axis)
+            ))),
+        };
+    }
+    let Steps::Fixed(steps) = a.steps else {
+        let axis = nest.axis(a.axis);
+        return Err(refuse(format!(
+            "`{name}` has as many steps as `{axis}` has points: a CTA has a fixed number of {unit}s"
+        ))
+        .help(format!("split it: `split({name} -> {name}o, {name}i: 32)`")));
+    };
+    let mut problem = None;
+    leaves(&nest.body, &mut |path, _| {
+        let Some(here) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == a)) else { return };
+        for frame in &path[here..] {
+            if let Frame::Stage(c) = frame {
+                let tensor = &nest.tensor(nest.copy(*c).tensor).name;
+                problem.get_or_insert_with(|| {
+                    refuse(format!(
+                        "`{tensor}` is staged inside the loop over `{name}`: each {unit} would copy it"
+                    ))
+                    .note(nest.copy(*c).span, format!("`{tensor}` is staged here"))
+                    .help(format!("reorder the loop that has the copy outside of `{name}`"))
+                });
+            }
+        }
+        for frame in path {
+            if let Frame::For(other, At::Unit(u, d)) = frame
+                && (*u, *d) == (unit, dim)
+                && *other != a
+            {
+                let other = nest.digit_name(*other);
+                problem.get_or_insert_with(|| {
+                    let text = format!("{unit}.{dim} is taken by `{other}` in the same loops: two loops cannot share a unit dimension");
+                    let free = [UnitDim::X, UnitDim::Y, UnitDim::Z]
+                        .into_iter()
+                        .find(|d| !loops(&nest.body).iter().any(|(_, at)| *at == At::Unit(unit, *d)));
+                    match free {
+                        Some(free) if structure(nest, name, a, unit, free).is_ok() => {
+                            refuse(text).help(format!("{unit}.{free} is free: `bind({name} -> {unit}.{free})`"))
+                        }
+                        _ => refuse(text),
+                    }
+                });
+            }
+        }
+    });
+    if let Some(problem) = problem {
+        return Err(problem);
+    }
+    for (other, at) in loops(&nest.body) {
+        let At::Unit(u, d) = at else { continue };
+        let mixed = matches!(
+            (u, unit),
+            (Unit::Thread, Unit::Warp | Unit::Lane) | (Unit::Warp | Unit::Lane, Unit::Thread)
+        );
+        if mixed {
+            return Err(refuse(format!(
+                "`{}` is bound to {u}.{d}: a kernel addresses its threads either as `thread` or as `warp` and `lane`",
+                nest.digit_name(other)
+            )));
+        }
+        if (u, d) == (unit, dim) && other != a && other.steps != a.steps {
+            return Err(refuse(format!(
+                "`{name}` has {steps} steps, but `{}`, bound to {unit}.{dim} in another statement, has {}",
+                nest.digit_name(other),
+                other.steps
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,322 @@
+//! `unroll` and `vectorize`: a loop of fixed steps is expanded while compiling.
+//!
+//! ```text
+//! (for a #seq X)  →  (for a #unroll X)
+//! (for a #seq X)  →  (for a #vec X)
+//! ```
+//! Side conditions. Both: the digit has a fixed number of steps. `vectorize`: every memory access in `X` has
+//! stride 0 or 1 over `a` in the memory it reads (the tensor's layout, or that of its copy), one with stride 1
+//! moves 4, 8 or 16 bytes, and starts at a multiple of that.
+//! Source: superword parallelism over unit-stride accesses (Larsen and Amarasinghe 2000); vector widths from
+//! `ld`/`st` (PTX ISA 9.7.9.8).
+
+use super::{Failure, Proof, Rule, reorder::target, solve, with_body};
+use crate::{
+    diagnostic::Diagnostic,
+    engine::{
+        facts::{Graph, at, digit, effects},
+        language::Node,
+        names::{self, Bare},
+        phase::Redex,
+        rule::{Verdict, get, patterns, set},
+    },
+    nest::{AccessId, At, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves},
+    span::SpanId,
+};
+use std::collections::BTreeSet;
+
+patterns! {
+    LOOP = "(for ?#0 ?#1 ?#2)";
+    EXPANDED = "(for ?#0 ?#3 ?#2)";
+}
+
+/// `unroll(name)`, optionally `in within`.
+pub(in crate::engine) fn unroll(
+    nest: &Nest,
+    name: &str,
+    within: Option<&str>,
+) -> Result<(Nest, Proof), Failure> {
+    expand(nest, name, within, At::Unroll)
+}
+
+/// `vectorize(name)`, optionally `in within`.
+pub(in crate::engine) fn vectorize(
+    nest: &Nest,
+    name: &str,
+    within: Option<&str>,
+) -> Result<(Nest, Proof), Failure> {
+    expand(nest, name, within, At::Vec)
+}
+
+fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest, Proof), Failure> {
+    let a = names::existing(nest, name, Bare::InTile)?;
+    let within = within.map(|w| target(nest, w)).transpose()?;
+    let what = if to == At::Vec { "vectorize" } else { "unroll" };
+    let Steps::Fixed(steps) = a.steps else {
+        let text = format!(
+            "`{name}` has as many steps as `{}` has points: {what} needs a fixed number",
+            nest.axis(a.axis)
+        );
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, text))
+            .help(format!("split it: `split({name} -> {name}o, {name}i: 4)`")));
+    };
+    if to == At::Vec {
+        vectors(nest, name, a, steps, within.as_ref())?;
+    }
+    let here = |graph: &Graph, body: egg::Id| {
+        let facts = effects(graph, body);
+        within.as_ref().is_none_or(|w| facts.writes.iter().any(|x| w.contains(&x.target)))
+    };
+    let rules = [Rule::new(what, &LOOP, &EXPANDED, |graph, subst| {
+        let wanted = digit(graph, get(subst, 0)) == a && at(graph, get(subst, 1)) == At::Seq;
+        if !wanted || !here(graph, get(subst, 2)) {
+            return Verdict::Skip;
+        }
+        let to = graph.add(Node::At(to));
+        set(subst, 3, to);
+        Verdict::Apply
+    })];
+    let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For([_, _, body]), [Node::Digit(d), Node::At(At::Seq), _])
+            if *d == a && here(graph, *body) =>
+        {
+            Redex::Hard
+        }
+        _ => Redex::No,
+    };
+    let taken = || {
+        let bound = crate::nest::loops(&nest.body).into_iter().find(|(d, at)| *d == a && *at != At::Seq);
+        match (bound, &within) {
+            (Some((_, at)), None) => Failure::refused(Diagnostic::new(
+                SpanId::NONE,
+                format!(
+                    "the loop over `{name}` is {at} already: it cannot also be {what}d",
+                    at = at.to_string().trim_start_matches('#')
+                ),
+            )),
+            _ => Failure::no_match(format!("there is no plain loop over `{name}` there")),
+        }
+    };
+    let (body, mut proof) =
+        solve(nest, &rules, &redex, taken, || Failure::unmet(format!("`{name}` could not be expanded")))?;
+    proof.facts.push(format!("`{name}` has {steps} steps"));
+    Ok((with_body(nest, body), proof))
+}
+
+/// Checks every memory access inside a loop over `a`.
+fn vectors(
+    nest: &Nest,
+    name: &str,
+    a: Digit,
+    steps: u32,
+    within: Option<&BTreeSet<Target>>,
+) -> Result<(), Failure> {
+    let mut failure = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == a));
+        if !inside || within.is_some_and(|w| !w.contains(&target)) || failure.is_some() {
+            return;
+        }
+        let mut accesses: Vec<(AccessId, bool)> = expr.accesses().into_iter().map(|a| (a, false)).collect();
+        if let Stmt::Put { access, .. } = leaf {
+            accesses.push((*access, true));
+        }
+        for (access, store) in accesses {
+            if let Err(f) = access_vector(nest, name, a, steps, path, access, store) {
+                failure.get_or_insert(f);
+            }
+        }
+        let shared = expr.values().into_iter().chain(match target {
+            Target::Value(v) => Some(v),
+            Target::Access(_) => None,
+        });
+        for v in shared.filter(|v| nest.value(*v).placement == Placement::Shared) {
+            if let Err(f) = value_vector(nest, name, a, steps, v) {
+                failure.get_or_insert(f);
+            }
+        }
+    });
+    failure.map_or(Ok(()), Err)
+}
+
+/// One access of a tensor, in global memory or in the nearest copy.
+fn access_vector(
+    nest: &Nest,
+    name: &str,
+    a: Digit,
+    steps: u32,
+    path: &[Frame],
+    access: AccessId,
+    store: bool,
+) -> Result<(), Failure> {
+    let info = nest.access(access);
+    let tensor = nest.tensor(info.tensor);
+    let verb = if store { "stored" } else { "read" };
+    let shown = nest.print_access(info);
+    let staged = path.iter().enumerate().rev().find_map(|(n, f)| match f {
+        Frame::Stage(c) if nest.copy(*c).tensor == info.tensor && !store => Some((n, *c)),
+        _ => None,
+    });
+    let (contiguous, place) = match staged {
+        Some((_, c)) => {
+            let order = nest.copy_layout(c).expect("bounded: checked by stage").order;
+            (*order.last().expect("a dimension"), "its copy")
+        }
+        None => (nest.contiguous(info.tensor), "memory"),
+    };
+    let moves = |dim: usize| info.index[dim].coefficient(a.axis) * i64::from(a.stride);
+    let used: Vec<usize> = (0..info.index.len()).filter(|d| moves(*d) != 0).collect();
+    if used.is_empty() {
+        return Ok(());
+    }
+    let refuse = |text: String| {
+        Failure::refused(Diagnostic::new(SpanId::NONE, text))
+            .note(info.span, format!("`{shown}` is {verb} here"))
+    };
+    if used != [contiguous] || moves(contiguous) != 1 {
+        let stride = element_stride(nest, info, staged.map(|(_, c)| c), &used, &moves);
+        let failure = refuse(format!(
+            "`{shown}` is {verb} with stride {stride} over `{name}` in {place}: a vector needs stride 1 (or 0)"
+        ));
+        return Err(match staged {
+            Some((_, c)) if used.len() == 1 && moves(used[0]) == 1 && info.index.len() == 2 => {
+                let turned =
+                    if nest.copy(c).transposed { "leave `transposed` out of" } else { "add `transposed` to" };
+                failure.note(nest.copy(c).span, format!("`{}` is staged here", tensor.name)).help(format!(
+                    "{turned} the stage of `{}`, which makes this dimension contiguous",
+                    tensor.name
+                ))
+            }
+            _ => match unit_digit(nest, info, contiguous, path) {
+                Some(other) => failure.help(format!("`{other}` has stride 1")),
+                None => failure,
+            },
+        });
+    }
+    let size = nest.elem(info.tensor).bytes();
+    width(nest, name, steps, size, &format!("`{shown}`"))
+        .map_err(|f| f.note(info.span, format!("{verb} here")))?;
+    // Every other contribution to the contiguous index is a multiple of the vector.
+    let inside_from = staged.map_or(0, |(n, _)| n);
+    for frame in &path[inside_from..] {
+        let Frame::For(d, _) = frame else { continue };
+        let step = info.index[contiguous].coefficient(d.axis) * i64::from(d.stride);
+        if *d != a && step % i64::from(steps) != 0 {
+            let other = nest.digit_name(*d);
+            return Err(refuse(format!(
+                "a step of `{other}` moves `{shown}` by {step}, so vectors of {steps} would start at any element: {other} = 1 starts {} past a multiple",
+                step.rem_euclid(i64::from(steps))
+            )));
+        }
+    }
+    let start = match staged {
+        Some((_, c)) => info.index[contiguous].constant - nest.footprint(c)[contiguous].low,
+        None => info.index[contiguous].constant,
+    };
+    if start % i64::from(steps) != 0 {
+        return Err(refuse(format!(
+            "`{shown}` starts {} past a multiple of the {steps} elements of a vector",
+            start.rem_euclid(i64::from(steps))
+        )));
+    }
+    if let Some((_, c)) = staged {
+        let layout = nest.copy_layout(c).expect("bounded: checked by stage");
+        if let Some(pitch) = layout.strides.iter().find(|s| **s > 1 && **s % u64::from(steps) != 0) {
+            return Err(refuse(format!(
+                "rows of the copy of `{}` are {pitch} elements apart, not a multiple of the {steps} of a vector",
+                tensor.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A value in shared memory: its last axis is contiguous, in-tile digits in order.
+fn value_vector(nest: &Nest, name: &str, a: Digit, steps: u32, v: ValueId) -> Result<(), Failure> {
+    let value = nest.value(v);
+    if !value.axes.contains(&a.axis) {
+        return Ok(());
+    }
+    if value.axes.last() != Some(&a.axis) || a.stride != 1 {
+        let text = format!(
+            "`{}` is in shared memory with a stride over `{name}`: a vector needs stride 1 (or 0)",
+            value.name
+        );
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, text)).note(value.span, "computed here"));
+    }
+    width(nest, name, steps, value.dtype.bytes(), &format!("`{}`", value.name))
+}
+
+/// 4, 8 or 16 bytes.
+fn width(nest: &Nest, name: &str, steps: u32, size: u32, what: &str) -> Result<(), Failure> {
+    let bytes = steps * size;
+    if [4, 8, 16].contains(&bytes) && steps > 1 {
+        return Ok(());
+    }
+    let legal: Vec<String> =
+        [4, 8, 16].iter().map(|b| b / size).filter(|s| *s > 1).map(|s| s.to_string()).collect();
+    let best =
+        [16, 8, 4].into_iter().map(|b| b / size).find(|s| *s > 1 && steps.is_multiple_of(*s) && *s < steps);
+    let text = format!(
+        "vectors of {steps} elements of {what} have {steps} · {size} = {bytes} bytes: memory moves 4, 8 or 16 at once ({} elements)",
+        legal.join(" or ")
+    );
+    let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text));
+    let _ = nest;
+    Err(match best {
+        Some(best) => failure
+            .help(format!("split it: `split({name} -> {name}o, {name}v: {best})` and vectorize `{name}v`")),
+        None => failure,
+    })
+}
+
+/// How far apart two steps are, as text: a number, or the pitch it depends on.
+fn element_stride(
+    nest: &Nest,
+    info: &crate::nest::Access,
+    copy: Option<CopyId>,
+    used: &[usize],
+    moves: &dyn Fn(usize) -> i64,
+) -> String {
+    match copy {
+        Some(c) => {
+            let strides = nest.copy_layout(c).expect("bounded: checked by stage").strides;
+            let sum: i64 = used.iter().map(|d| moves(*d) * strides[*d] as i64).sum();
+            sum.to_string()
+        }
+        None => {
+            let dims = &nest.tensor(info.tensor).dims;
+            let contiguous = nest.contiguous(info.tensor);
+            let parts: Vec<String> = used
+                .iter()
+                .map(|d| {
+                    let inner: Vec<String> = match nest.column_major.contains(&info.tensor) {
+                        false => dims[d + 1..].iter().map(|e| format!("({e})")).collect(),
+                        true => dims[..*d].iter().map(|e| format!("({e})")).collect(),
+                    };
+                    let pitch = inner.join("·").replace(['(', ')'], "");
+                    match (moves(*d), *d == contiguous) {
+                        (c, true) => c.to_string(),
+                        (1, false) => pitch,
+                        (c, false) => format!("{c}·{pitch}"),
+                    }
+                })
+                .collect();
+            parts.join(" + ")
+        }
+    }
+}
+
+/// A loop on the path over which the access has stride 1.
+fn unit_digit(nest: &Nest, info: &crate::nest::Access, contiguous: usize, path: &[Frame]) -> Option<String> {
+    path.iter().find_map(|f| match f {
+        Frame::For(d, At::Seq) if matches!(d.steps, Steps::Fixed(_)) => {
+            let only =
+                (0..info.index.len()).all(|n| (info.index[n].coefficient(d.axis) != 0) == (n == contiguous));
+            (only && info.index[contiguous].coefficient(d.axis) * i64::from(d.stride) == 1)
+                .then(|| nest.digit_name(*d))
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,73 @@
+//! `pipeline`: the copies made in each step of a loop run ahead of the steps that read them.
+//!
+//! ```text
+//! (for a #seq (stage c X))  →  (for a #pipeN (stage c X))
+//! ```
+//! Side condition: every loop over `a` has a copy directly inside. What is copied is a parameter that the
+//! kernel does not write (`stage` checks that), so copying earlier reads the same; N slots hold N steps.
+//! Source: software pipelining (Lam 1988); multi-stage `cp.async` rings (CUTLASS).
+
+use super::{Failure, Proof, Rule, solve, with_body};
+use crate::{
+    diagnostic::Diagnostic,
+    engine::{
+        facts::{Graph, at, digit},
+        language::Node,
+        names::{self, Bare},
+        phase::Redex,
+        rule::{Verdict, get, patterns, set},
+    },
+    nest::{At, Digit, Nest},
+    span::SpanId,
+};
+
+patterns! {
+    STAGED = "(for ?#0 ?#1 (stage ?#2 ?#3))";
+    PIPED = "(for ?#0 ?#4 (stage ?#2 ?#3))";
+}
+
+fn rule(a: Digit, stages: u32) -> Rule<'static> {
+    Rule::new("pipeline", &STAGED, &PIPED, move |graph, subst| {
+        if digit(graph, get(subst, 0)) != a || at(graph, get(subst, 1)) != At::Seq {
+            return Verdict::Skip;
+        }
+        let pipe = graph.add(Node::At(At::Pipe(stages)));
+        set(subst, 4, pipe);
+        Verdict::Apply
+    })
+}
+
+/// `pipeline(name, stages)`.
+pub(in crate::engine) fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(Nest, Proof), Failure> {
+    let refuse = |text: String| Failure::refused(Diagnostic::new(SpanId::NONE, text));
+    if !(2..=8).contains(&stages) {
+        return Err(refuse(format!("pipeline({name}, {stages}): a ring has 2 to 8 slots")));
+    }
+    let a = names::existing(nest, name, Bare::Tile)?;
+    let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For(_), [Node::Digit(d), Node::At(At::Seq), Node::Stage(_)]) if *d == a => Redex::Hard,
+        _ => Redex::No,
+    };
+    let absent = || {
+        let text = format!("nothing is staged at `{name}`: there is no copy to run ahead");
+        let failure = refuse(text);
+        match nest.copies.as_slice() {
+            [] => {
+                let read: Vec<String> =
+                    nest.kernel.tensors.iter().filter(|t| !t.mutable).map(|t| t.name.clone()).collect();
+                match read.first() {
+                    Some(t) => failure.help(format!("stage first: `stage({t} at {name}: shared, cp_async)`")),
+                    None => failure,
+                }
+            }
+            copies => copies.iter().fold(failure, |failure, copy| {
+                failure.note(copy.span, format!("`{}` is staged here", nest.tensor(copy.tensor).name))
+            }),
+        }
+    };
+    let (body, mut proof) = solve(nest, &[rule(a, stages)], &redex, absent, || {
+        Failure::unmet(format!("the copies at `{name}` could not be pipelined"))
+    })?;
+    proof.facts.push(format!("the tensors copied in `{name}` are not written by the kernel"));
+    Ok((with_body(nest, body), proof))
+}

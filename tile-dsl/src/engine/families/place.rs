@@ -1,0 +1,239 @@
+//! `recompute` and `fuse`: where an intermediate value is computed.
+//!
+//! ```text
+//! sink       (let v P (let w A B))  →  (let w (let v P A) B)            v unread in B
+//!                                   →  (let w A (let v P B))            v unread in A
+//! recompute  (let v P (let w A B))  →  (let w (let v P A) (let v P B))
+//! fuse       (let v (for a t P) (for a t Q))  →  (for a t (let v P Q))
+//! ```
+//! Side conditions. Sink and recompute: `P` writes only `v`; nothing that `P` reads is written by `A` if `v` is
+//! then computed after `A`. Fuse: as fission (its reverse): the axis of `a` indexes every value of the `let`,
+//! and steps communicate through nothing else.
+//! Source: compute_at and inlining (Ragan-Kelley et al. 2013); loop fusion (Kennedy and McKinley 1990).
+
+use super::{Failure, Proof, Rule, fission::independent, solve, with_body};
+use crate::{
+    diagnostic::Diagnostic,
+    engine::{
+        facts::{Graph, digit, effects, target_name, values},
+        language::{Node, bit},
+        names::{self, Bare},
+        phase::Redex,
+        rule::{Verdict, get, patterns},
+    },
+    nest::{Digit, Frame, Nest, Target, ValueId, leaves},
+    span::SpanId,
+};
+
+patterns! {
+    CHAIN = "(let ?#0 ?#1 (let ?#2 ?#3 ?#4))";
+    LEFT = "(let ?#2 (let ?#0 ?#1 ?#3) ?#4)";
+    RIGHT = "(let ?#2 ?#3 (let ?#0 ?#1 ?#4))";
+    BOTH = "(let ?#2 (let ?#0 ?#1 ?#3) (let ?#0 ?#1 ?#4))";
+    APART = "(let ?#0 (for ?#1 ?#2 ?#3) (for ?#1 ?#4 ?#5))";
+    FUSED = "(for ?#1 ?#2 (let ?#0 ?#3 ?#5))";
+}
+
+/// Moves `v` into the one part that reads it.
+fn sink(v: ValueId, left: bool) -> Rule<'static> {
+    let after = if left { &LEFT } else { &RIGHT };
+    Rule::new("sink", &CHAIN, after, move |graph, subst| moves(graph, subst, v, (left, !left)))
+}
+
+/// Gives each part that reads `v` its own computation of it.
+fn recompute(v: ValueId) -> Rule<'static> {
+    Rule::new("recompute", &CHAIN, &BOTH, move |graph, subst| moves(graph, subst, v, (true, true)))
+}
+
+fn moves(graph: &Graph, subst: &egg::Subst, v: ValueId, readers: (bool, bool)) -> Verdict {
+    if values(graph, get(subst, 0)) != bit(v.0) {
+        return Verdict::Skip;
+    }
+    let (p, a, b) =
+        (effects(graph, get(subst, 1)), effects(graph, get(subst, 3)), effects(graph, get(subst, 4)));
+    let read = (a.values & bit(v.0) != 0, b.values & bit(v.0) != 0);
+    if read != readers {
+        return Verdict::Skip;
+    }
+    let nest = &graph.analysis.nest;
+    let name = &nest.value(v).name;
+    let refuse = |text: String| {
+        let diagnostic = Diagnostic::new(SpanId::NONE, text);
+        Verdict::refuse(diagnostic.note(nest.value(v).span, format!("`{name}` is computed here")))
+    };
+    if let Some(other) = p.writes.iter().find(|w| w.target != Target::Value(v)) {
+        let other = target_name(nest, other.target);
+        return refuse(format!("the statement of `{name}` also writes `{other}`"));
+    }
+    let changed = a.writes.iter().find(|w| p.reads(nest, w.target));
+    if let (true, Some(changed)) = (readers.1, changed) {
+        let changed = target_name(nest, changed.target);
+        return refuse(format!("`{name}` reads `{changed}`, which changes before the last use of `{name}`"));
+    }
+    Verdict::Apply
+}
+
+/// Runs the loop that computes `v` and the loop that reads it as one.
+fn fuse<'a>(v: ValueId, digits: &'a [Digit]) -> Rule<'a> {
+    Rule::new("fuse", &APART, &FUSED, move |graph, subst| {
+        let a = digit(graph, get(subst, 1));
+        if values(graph, get(subst, 0)) != bit(v.0) || !digits.contains(&a) {
+            return Verdict::Skip;
+        }
+        if get(subst, 2) != get(subst, 4) {
+            return Verdict::Skip;
+        }
+        match independent(graph, a, get(subst, 0), get(subst, 3), get(subst, 5)) {
+            Ok(()) => Verdict::Apply,
+            Err(d) => Verdict::Refuse(d),
+        }
+    })
+}
+
+/// What the statements that read a value write.
+fn readers(nest: &Nest, v: ValueId) -> Vec<Target> {
+    let mut readers = Vec::new();
+    leaves(&nest.body, &mut |_, leaf| {
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        if expr.values().contains(&v) && !readers.contains(&target) {
+            readers.push(target);
+        }
+    });
+    readers
+}
+
+fn computed(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
+    let v = names::value(nest, name)?;
+    let mut carried = false;
+    leaves(&nest.body, &mut |_, leaf| {
+        carried |= matches!(leaf, crate::nest::Stmt::Set { value, .. } if *value == v);
+    });
+    if carried {
+        let text = format!("`{name}` is carried from step to step: it is not computed anew");
+        let diagnostic = Diagnostic::new(SpanId::NONE, text);
+        return Err(Failure::refused(diagnostic.note(nest.value(v).span, format!("`{name}` starts here"))));
+    }
+    Ok(v)
+}
+
+/// `recompute(value)`: every reader gets its own computation.
+pub(in crate::engine) fn apply_recompute(nest: &Nest, name: &str) -> Result<(Nest, Proof), Failure> {
+    let v = computed(nest, name)?;
+    let readers = readers(nest, v);
+    if readers.len() < 2 {
+        let reader = readers.first().map_or("nothing", |t| target_name(nest, *t));
+        let text = format!("`{name}` is read by `{reader}` only: there is nothing to compute twice");
+        let mut failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
+            .note(nest.value(v).span, format!("`{name}` is computed here"));
+        if let Some(at) = names::digit_names(nest).last()
+            && apply_fuse(nest, name, at).is_ok()
+        {
+            failure = failure.help(format!("`fuse({name} at {at})` computes it where it is read"));
+        }
+        return Err(failure);
+    }
+    let rules = [sink(v, true), sink(v, false), recompute(v)];
+    // Every `let v` above a `let` is moved down as far as it goes.
+    let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::Let(_), [Node::Values(vs), _, Node::Let([_, a, b])]) if *vs == bit(v.0) => {
+            let read = |id: &egg::Id| effects(graph, *id).values & bit(v.0) != 0;
+            if read(a) && read(b) { Redex::Hard } else { Redex::Soft }
+        }
+        _ => Redex::No,
+    };
+    let readers: Vec<&str> = readers.iter().map(|t| target_name(nest, *t)).collect();
+    let (body, mut proof) = solve(
+        nest,
+        &rules,
+        &redex,
+        || {
+            Failure::refused(Diagnostic::new(
+                SpanId::NONE,
+                format!("the readers of `{name}`, {}, share one loop", names::list(&readers)),
+            ))
+        },
+        || Failure::unmet(format!("`{name}` could not be moved to its readers {}", names::list(&readers))),
+    )?;
+    proof.facts.push(format!(
+        "nothing that `{name}` is computed from changes before {} read it",
+        names::list(&readers)
+    ));
+    Ok((with_body(nest, body), proof))
+}
+
+/// `fuse(value at digit)`: the value is computed inside its reader's loops, down to those of `at`.
+pub(in crate::engine) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result<(Nest, Proof), Failure> {
+    let v = computed(nest, name)?;
+    let whole = names::digit(nest, at, Bare::InTile)?;
+    let wanted = names::inside(nest, whole);
+    if wanted.is_empty() {
+        names::existing(nest, at, Bare::InTile)?;
+    }
+    let digits = loops_down_to(nest, v, &wanted);
+    let Some(digits) = digits else {
+        let axis = nest.axis(whole.axis);
+        let diagnostic = if nest.value(v).axes.contains(&whole.axis) {
+            let text = format!("no loop over `{at}` computes `{name}` apart from its readers");
+            Diagnostic::new(SpanId::NONE, text)
+        } else {
+            let text = format!(
+                "`{name}` has no axis `{axis}`: one value serves every step of `{at}`, so the loop that computes it cannot be the loop that reads it"
+            );
+            Diagnostic::new(SpanId::NONE, text)
+        };
+        return Err(Failure::refused(
+            diagnostic.note(nest.value(v).span, format!("`{name}` is computed here")),
+        ));
+    };
+    let rules = [sink(v, true), sink(v, false), fuse(v, &digits)];
+    let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::Let(_), [Node::Values(vs), Node::For([a, ..]), _])
+            if *vs == bit(v.0) && digits.contains(&digit(graph, *a)) =>
+        {
+            Redex::Hard
+        }
+        _ => Redex::No,
+    };
+    let several = || {
+        let readers = readers(nest, v);
+        let readers: Vec<&str> = readers.iter().map(|t| target_name(nest, *t)).collect();
+        if readers.len() > 1 {
+            let text = format!(
+                "`{name}` is read by {}, in loops of their own: one loop cannot compute it for all of them",
+                names::list(&readers)
+            );
+            let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
+                .note(nest.value(v).span, format!("`{name}` is computed here"));
+            let copies = apply_recompute(nest, name).and_then(|(n, _)| apply_fuse(&n, name, at));
+            return match copies {
+                Ok(_) => failure.help(format!("`recompute({name})` gives each reader its own")),
+                Err(_) => failure,
+            };
+        }
+        Failure::unmet(format!("the loops that compute `{name}` and those that read it do not match"))
+    };
+    let (body, mut proof) = solve(nest, &rules, &redex, several, several)?;
+    let loops: Vec<String> = digits.iter().map(|d| nest.digit_name(*d)).collect();
+    proof.facts.push(format!("each step of {} has its own `{name}`", names::list(&loops)));
+    Ok((with_body(nest, body), proof))
+}
+
+/// The loops around the computation of a value, inside its `let`, from the outermost down to the last wanted one.
+fn loops_down_to(nest: &Nest, v: ValueId, wanted: &[Digit]) -> Option<Vec<Digit>> {
+    let mut found: Option<Vec<Digit>> = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        if leaf.leaf().expect("a leaf").0 != Target::Value(v) {
+            return;
+        }
+        let bound = path.iter().rposition(|f| matches!(f, Frame::First(vs) if vs.contains(&v)));
+        let chain: Vec<Digit> = path[bound.unwrap_or(0)..]
+            .iter()
+            .filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None })
+            .filter(|d| nest.value(v).axes.contains(&d.axis))
+            .collect();
+        if let Some(last) = chain.iter().rposition(|d| wanted.contains(d)) {
+            found = Some(chain[..=last].to_vec());
+        }
+    });
+    found
+}

@@ -1,0 +1,37 @@
+//! `reduce`: partial results of a reduction, spread over units, are combined when its `let` ends.
+//!
+//! ```text
+//! (let [v] P Q)  with level(v) = none  →  level(v) = lane | warp | cta
+//! ```
+//! Side condition: `v` is a reduction, and no other level is set. That some loop over one of its reduced axes
+//! is bound to that unit is checked when the schedule is complete; `bind` needs the level before.
+//! After the combination every unit of the level holds the result.
+//! Source: butterfly all-reduce; `shfl.sync.bfly` (PTX ISA 9.7.9.6).
+
+use super::{Failure, Proof};
+use crate::{
+    diagnostic::Diagnostic,
+    engine::names,
+    nest::{Level, Nest},
+    span::SpanId,
+};
+
+/// `reduce(value: level)`.
+pub(in crate::engine) fn apply(nest: &Nest, value: &str, level: Level) -> Result<(Nest, Proof), Failure> {
+    let id = names::value(nest, value)?;
+    if nest.value(id).reduction.is_none() {
+        let text = format!("`{value}` is not a reduction: there are no parts of it to combine");
+        let reductions: Vec<String> =
+            nest.values.iter().filter(|v| v.reduction.is_some()).map(|v| v.name.clone()).collect();
+        let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
+            .note(nest.value(id).span, format!("`{value}` is defined here"));
+        return Err(match reductions.as_slice() {
+            [] => failure,
+            names => failure.help(format!("the reductions are {}", names::list(names))),
+        });
+    }
+    let mut nest = nest.clone();
+    nest.combine.insert(id, level);
+    let fact = format!("parts of `{value}` are combined across the {level}");
+    Ok((nest, Proof { facts: vec![fact], ..Proof::default() }))
+}

@@ -1,0 +1,197 @@
+//! `reorder`: loop interchange, directed towards the order asked for.
+//!
+//! ```text
+//! (for a t (for b u X))  →  (for b u (for a t X))      only if a stands after b in the order asked for
+//! ```
+//! Side condition: no name is carried (`set`) from step to step of both loops, and no copy stands between
+//! them and `X`. Reductions may be reordered: sums are documented as reassociable, and the order chosen is
+//! fixed, so results stay bit-identical from run to run.
+//! Source: Allen and Kennedy, *Automatic Loop Interchange* (1984).
+
+use super::{Failure, Proof, Rule, solve, with_body};
+use crate::{
+    diagnostic::Diagnostic,
+    engine::{
+        facts::{Graph, Kind, digit, effects, target_axes, target_name},
+        language::{Node, bit},
+        names::{self, Bare},
+        phase::Redex,
+        rule::{Verdict, get, patterns},
+    },
+    nest::{Digit, Frame, Nest, Target, leaves},
+    span::SpanId,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+patterns! {
+    NESTED = "(for ?#0 ?#1 (for ?#2 ?#3 ?#4))";
+    SWAPPED = "(for ?#2 ?#3 (for ?#0 ?#1 ?#4))";
+}
+
+/// Swaps neighbouring loops `a`, `b` around a body where `inverted(graph, body, a, b)`.
+pub(in crate::engine) fn rule<'a>(inverted: impl Fn(&Graph, egg::Id, Digit, Digit) -> bool + 'a) -> Rule<'a> {
+    Rule::new("reorder", &NESTED, &SWAPPED, move |graph, subst| {
+        let (a, b) = (digit(graph, get(subst, 0)), digit(graph, get(subst, 2)));
+        let body = get(subst, 4);
+        if !inverted(graph, body, a, b) {
+            return Verdict::Skip;
+        }
+        let nest = graph.analysis.nest.clone();
+        let facts = effects(graph, body);
+        if facts.wrap != 0 {
+            return Verdict::Skip;
+        }
+        for write in facts.writes.iter().filter(|w| w.kind == Kind::Set) {
+            let axes = target_axes(&nest, write.target);
+            if axes & (bit(a.axis.0) | bit(b.axis.0)) == 0 {
+                let name = target_name(&nest, write.target);
+                let (a, b) = (nest.digit_name(a), nest.digit_name(b));
+                let carried = format!(
+                    "`{name}` is carried from step to step of both `{a}` and `{b}`: swapping them changes what it holds"
+                );
+                let example = format!("{a} = 1, {b} = 0 must run after {a} = 0, {b} = 1");
+                let span = value_span(&nest, write.target);
+                return Verdict::refuse(Diagnostic::new(SpanId::NONE, carried).note(span, example));
+            }
+        }
+        Verdict::Apply
+    })
+}
+
+pub(in crate::engine) fn value_span(nest: &Nest, target: Target) -> SpanId {
+    match target {
+        Target::Value(v) => nest.value(v).span,
+        Target::Access(a) => nest.access(a).span,
+    }
+}
+
+/// `reorder(digits)`, optionally only around the statement that computes `within`.
+pub(in crate::engine) fn apply(
+    nest: &Nest,
+    digits: &[String],
+    within: Option<&str>,
+) -> Result<(Nest, Proof), Failure> {
+    let mut listed: Vec<Digit> = Vec::new();
+    for name in digits {
+        let digit = names::existing(nest, name, Bare::InTile)?;
+        if listed.contains(&digit) {
+            return Err(Failure::no_match(format!("`{name}` is listed twice")));
+        }
+        listed.push(digit);
+    }
+    let within = within.map(|w| target(nest, w)).transpose()?;
+    let orders = orders(nest, &listed, within.as_ref());
+    if orders.is_empty() {
+        return Err(apart(nest, digits, &listed));
+    }
+    let inverted = |graph: &Graph, body: egg::Id, a: Digit, b: Digit| {
+        effects(graph, body).writes.iter().any(|w| {
+            orders.get(&w.target).is_some_and(|order| {
+                let place = |d: Digit| order.iter().position(|o| *o == d);
+                matches!((place(a), place(b)), (Some(a), Some(b)) if a > b)
+            })
+        })
+    };
+    let is_redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For(_), [Node::Digit(a), _, Node::For([b, _, body])])
+            if inverted(graph, *body, *a, digit(graph, *b)) =>
+        {
+            Redex::Hard
+        }
+        _ => Redex::No,
+    };
+    let rules = [rule(inverted)];
+    let in_order =
+        || Failure::no_match(format!("the loops over {} are in this order already", names::list(digits)));
+    let unmet = || Failure::unmet(format!("the order {} could not be derived", names::list(digits)));
+    let (body, mut proof) = match solve(nest, &rules, &is_redex, in_order, unmet) {
+        Ok(solved) => solved,
+        // Nothing to do is what was asked for.
+        Err(f) if f.kind == crate::engine::FailureKind::NoMatch => (nest.body.clone(), Proof::default()),
+        Err(f) => return Err(f),
+    };
+    proof.facts.push(format!("no value is carried from step to step of two of {}", names::list(digits)));
+    Ok((with_body(nest, body), proof))
+}
+
+/// The statement that computes a value or stores a tensor, by name.
+pub(in crate::engine) fn target(nest: &Nest, name: &str) -> Result<BTreeSet<Target>, Failure> {
+    let mut found = BTreeSet::new();
+    let mut known = Vec::new();
+    leaves(&nest.body, &mut |_, leaf| {
+        let target = leaf.leaf().expect("a leaf").0;
+        let this = target_name(nest, target).to_string();
+        if this == name {
+            found.insert(target);
+        }
+        if !known.contains(&this) {
+            known.push(this);
+        }
+    });
+    if found.is_empty() { Err(names::unknown("statement", name, known)) } else { Ok(found) }
+}
+
+/// For each written name: the order its loops are to have, of those chains of loops that have two or more
+/// of the listed digits. The places of the listed loops are refilled in the listed order.
+fn orders(nest: &Nest, listed: &[Digit], within: Option<&BTreeSet<Target>>) -> BTreeMap<Target, Vec<Digit>> {
+    let mut orders: BTreeMap<Target, Vec<Digit>> = BTreeMap::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        let target = leaf.leaf().expect("a leaf").0;
+        if within.is_some_and(|w| !w.contains(&target)) {
+            return;
+        }
+        let (mut order, mut reordered) = (Vec::new(), false);
+        for chain in path.split(|f| !matches!(f, Frame::For(..))) {
+            let chain: Vec<Digit> =
+                chain.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect();
+            let mut wanted = listed.iter().filter(|d| chain.contains(d));
+            reordered |= chain.iter().filter(|d| listed.contains(d)).count() > 1;
+            order.extend(
+                chain.iter().map(|d| if listed.contains(d) { *wanted.next().expect("as many") } else { *d }),
+            );
+        }
+        if reordered {
+            orders.entry(target).or_insert(order);
+        }
+    });
+    orders
+}
+
+/// No statement has two of the loops in one chain: say what stands between them.
+fn apart(nest: &Nest, names: &[String], listed: &[Digit]) -> Failure {
+    let mut between = None;
+    leaves(&nest.body, &mut |path, _| {
+        let places: Vec<usize> = path
+            .iter()
+            .enumerate()
+            .filter(|(_, f)| matches!(f, Frame::For(d, _) if listed.contains(d)))
+            .map(|(n, _)| n)
+            .collect();
+        if let [first, .., last] = places.as_slice() {
+            between = between.take().or_else(|| {
+                path[*first..*last].iter().find_map(|f| match f {
+                    Frame::First(v) | Frame::Rest(v) => v.first().copied(),
+                    _ => None,
+                })
+            });
+        }
+    });
+    let loops = names::list(names);
+    match between {
+        Some(v) => {
+            let value = nest.value(v);
+            Failure::refused(
+                Diagnostic::new(
+                    SpanId::NONE,
+                    format!(
+                        "the loops over {loops} are not nested directly: `{}` is computed between them",
+                        value.name
+                    ),
+                )
+                .note(value.span, format!("`{}` is computed here", value.name)),
+            )
+        }
+        None => Failure::no_match(format!("no statement has two of the loops {loops}"))
+            .help(format!("the loops are {}", names::list(&names::digit_names(nest)))),
+    }
+}

@@ -1,0 +1,424 @@
+//! `stage`: the part of a tensor that one step of a loop reads is copied on chip first.
+//!
+//! ```text
+//! (for at t X)  →  (for at t (stage copy X))
+//! ```
+//! The union is one level above the copy, so a copy is never equal to its bare body. Copies directly inside
+//! one another are sorted by tensor.
+//!
+//! Side conditions: the tensor is read in `X` and the kernel does not write it; all its accesses in `X` agree
+//! in their coefficients (the box is then their union: per dimension 1 + Σ coefficient · (steps − 1) · stride);
+//! no loop without a bound over one of its axes runs inside `X`; the copy's instruction and vector fit its rows.
+//! Source: compute_at / cache_read (Ragan-Kelley et al. 2013; TVM), Exo's `stage_mem`.
+
+use super::{Failure, Proof, Rule, solve, with_body};
+use crate::{
+    diagnostic::Diagnostic,
+    engine::{
+        facts::{Graph, access_id, copy, digit, effects},
+        language::{Node, bit, members},
+        names::{self, Bare},
+        phase::Redex,
+        rule::{Verdict, get, patterns, set},
+    },
+    nest::{Copy, CopyId, Digit, Nest, Placement, Steps, Stmt, loops},
+    schedule::{Space, Via},
+    span::SpanId,
+    tile::TensorId,
+};
+
+patterns! {
+    LOOP = "(for ?#0 ?#1 ?#2)";
+    STAGED = "(for ?#0 ?#1 ?#3)";
+}
+
+/// The operands of a `stage` directive.
+pub(in crate::engine) struct Request<'a> {
+    pub buffer: &'a str,
+    pub at: Option<&'a str>,
+    pub space: Space,
+    pub transposed: bool,
+    pub via: Via,
+    pub vector: Option<u32>,
+    pub span: SpanId,
+}
+
+/// `stage(buffer at digit: shared, ..)` for a tensor, `stage(value: shared)` for a value.
+pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Nest, Proof), Failure> {
+    if let Some(tensor) = names::tensor(nest, request.buffer) {
+        return stage_tensor(nest, request, tensor);
+    }
+    let known = nest.kernel.tensors.iter().map(|t| t.name.clone());
+    let known = known.chain(nest.values.iter().map(|v| v.name.clone())).collect();
+    let value = names::value(nest, request.buffer)
+        .map_err(|_| names::unknown("tensor or value", request.buffer, known))?;
+    let name = request.buffer;
+    if request.at.is_some() || request.transposed || request.via != Via::Plain || request.vector.is_some() {
+        return Err(refuse(format!(
+            "`{name}` is a value that the kernel computes: write `stage({name}: shared)`, it has no `at` and no copy instruction"
+        )));
+    }
+    let mut nest = nest.clone();
+    nest.values[usize::from(value.0)].placement = Placement::Shared;
+    Ok((nest, Proof { facts: vec![format!("`{name}` is held in shared memory")], ..Proof::default() }))
+}
+
+fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
+    let name = request.buffer;
+    let info = nest.tensor(tensor);
+    if info.mutable {
+        let text = format!("`{name}` is stored to by the kernel: a copy of it would go stale");
+        return Err(refuse(text).note(info.span, format!("`{name}` is `&mut` here")));
+    }
+    let Some(at_name) = request.at else {
+        return Err(refuse(format!("say at which loop `{name}` is staged: `stage({name} at k: shared)`"))
+            .help(format!("the loops are {}", names::list(&names::digit_names(nest)))));
+    };
+    let at = names::existing(nest, at_name, Bare::Tile)?;
+    if !reads(&nest.body, nest, tensor) {
+        return Err(Failure::no_match(format!("the kernel does not read `{name}`")));
+    }
+    if !loops(&nest.body).iter().any(|(d, _)| *d == at) {
+        return Err(Failure::no_match(format!("there is no loop over `{at_name}`")));
+    }
+    let copy = CopyId(nest.copies.len() as u16);
+    let mut nest = nest.clone();
+    nest.copies.push(Copy {
+        tensor,
+        space: request.space,
+        transposed: request.transposed,
+        via: request.via,
+        vector: request.vector,
+        pad: 0,
+        swizzle: 0,
+        span: request.span,
+    });
+    let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For([_, _, body]), [Node::Digit(d), _, top]) if *d == at => {
+            // A loop of the digit around a statement that does not read the tensor is no redex.
+            let read = effects(graph, *body).reads_tensor(&graph.analysis.nest, tensor);
+            if read && !has_copy(graph, top, tensor) { Redex::Hard } else { Redex::No }
+        }
+        _ => Redex::No,
+    };
+    let absent = || {
+        let mut failure = Failure::refused(Diagnostic::new(
+            SpanId::NONE,
+            format!("`{name}` is not read inside the loop over `{at_name}`"),
+        ));
+        for access in nest.accesses.iter().filter(|a| a.tensor == tensor) {
+            failure = failure.note(access.span, format!("`{}` is read here", nest.print_access(access)));
+        }
+        failure
+    };
+    let (body, mut proof) = solve(&nest, &[rule(tensor, copy, at)], &redex, absent, || {
+        Failure::unmet(format!("`{name}` could not be staged at `{at_name}`"))
+    })?;
+    let staged = with_body(&nest, body);
+    check_box(&staged, request, copy, at, at_name)?;
+    let layout = staged.copy_layout(copy).expect("bounded: checked");
+    let bytes = layout.elems * u64::from(nest.elem(tensor).bytes());
+    proof
+        .facts
+        .push(format!("one step of `{at_name}` reads {} elements of `{name}`, {bytes} bytes", layout.elems));
+    Ok((staged, proof))
+}
+
+/// The rule. Nested copies are kept sorted: the new one goes below the copies of smaller tensors.
+fn rule(tensor: TensorId, new: CopyId, at: Digit) -> Rule<'static> {
+    Rule::new("stage", &LOOP, &STAGED, move |graph, subst| {
+        if digit(graph, get(subst, 0)) != at {
+            return Verdict::Skip;
+        }
+        let body = get(subst, 2);
+        let nest = graph.analysis.nest.clone();
+        let facts = effects(graph, body).clone();
+        if !facts.reads_tensor(&nest, tensor) || facts.wrap & bit(tensor.0) != 0 {
+            return Verdict::Skip;
+        }
+        let mut indices =
+            members(facts.accesses).map(|a| nest.access(access_id(a))).filter(|a| a.tensor == tensor);
+        let first = indices.next().expect("it is read");
+        if let Some(other) =
+            indices.find(|a| a.index.iter().zip(&first.index).any(|(x, y)| x.terms != y.terms))
+        {
+            let name = &nest.tensor(tensor).name;
+            let text = format!(
+                "`{name}` is read as `{}` and as `{}` inside `{}`: one box cannot follow both",
+                nest.print_access(first),
+                nest.print_access(other),
+                nest.digit_name(at)
+            );
+            return Verdict::refuse(
+                Diagnostic::new(SpanId::NONE, text)
+                    .note(first.span, "first read here")
+                    .note(other.span, "and read differently here"),
+            );
+        }
+        let new = graph.add(Node::Copy(new));
+        let staged = insert(graph, body, new, tensor);
+        set(subst, 3, staged);
+        Verdict::Apply
+    })
+}
+
+/// `(stage new body)`, below the copies of smaller tensors around `body`.
+fn insert(graph: &mut Graph, body: egg::Id, new: egg::Id, tensor: TensorId) -> egg::Id {
+    let stage = graph[body].nodes.iter().find_map(|n| if let Node::Stage(s) = n { Some(*s) } else { None });
+    match stage {
+        Some([old, inner]) if graph.analysis.nest.copy(copy(graph, old)).tensor < tensor => {
+            let inner = insert(graph, inner, new, tensor);
+            graph.add(Node::Stage([old, inner]))
+        }
+        _ => graph.add(Node::Stage([new, body])),
+    }
+}
+
+/// Whether `top` or a copy directly inside it copies the tensor.
+fn has_copy(graph: &Graph, top: &Node, tensor: TensorId) -> bool {
+    match top {
+        Node::Stage([c, inner]) => {
+            graph.analysis.nest.copy(copy(graph, *c)).tensor == tensor
+                || effects(graph, *inner).wrap & bit(tensor.0) != 0
+        }
+        _ => false,
+    }
+}
+
+fn reads(stmt: &Stmt, nest: &Nest, tensor: TensorId) -> bool {
+    let mut found = false;
+    crate::nest::leaves(stmt, &mut |_, leaf| {
+        let accesses = leaf.leaf().expect("a leaf").1.accesses();
+        found |= accesses.iter().any(|a| nest.access(*a).tensor == tensor);
+    });
+    found
+}
+
+fn refuse(message: String) -> Failure {
+    Failure::refused(Diagnostic::new(SpanId::NONE, message))
+}
+
+/// The box is bounded, and its rows suit the instruction that copies them.
+fn check_box(
+    nest: &Nest,
+    request: &Request<'_>,
+    copy: CopyId,
+    at: Digit,
+    at_name: &str,
+) -> Result<(), Failure> {
+    let name = request.buffer;
+    let info = nest.copy(copy);
+    let dims = nest.footprint(copy);
+    if let Some(dim) = dims.iter().position(|d| d.extent.is_none()) {
+        let access = nest.accesses.iter().find(|a| a.tensor == info.tensor).expect("it is read");
+        let axis = access.index[dim].terms.keys().find(|a| {
+            loops(&nest.body).iter().any(|(d, _)| d.axis == **a && d.steps == Steps::Rest && *d != at)
+        });
+        let axis = axis.map_or("an axis", |a| nest.axis(*a));
+        let mut failure = refuse(format!(
+            "one step of `{at_name}` reads `{name}` over all of `{axis}`, which has no bound: the copy would have no size"
+        ))
+        .note(access.span, format!("`{}` is read here", nest.print_access(access)));
+        let tile_loop = format!("{axis}.o");
+        if nest.names.get(&tile_loop).is_some_and(|d| *d != at) {
+            let other = Request { at: Some(axis), ..*request };
+            let mut before = nest.clone();
+            before.copies.pop();
+            before.body = unstaged(&nest.body, copy);
+            if apply(&before, &other).is_ok() {
+                failure = failure.help(format!("stage it at `{axis}`: `stage({name} at {axis}: shared)`"));
+            }
+        } else {
+            failure = failure.help(format!("tile `{axis}` and stage at its tile loop"));
+        }
+        return Err(failure);
+    }
+    let elem = nest.elem(info.tensor);
+    let size = elem.bytes();
+    let contiguous = nest.contiguous(info.tensor);
+    let row = dims[contiguous].extent.unwrap_or(0);
+    let moved = info.vector.unwrap_or(size);
+    let turned = {
+        let layout = nest.copy_layout(copy).expect("bounded");
+        layout.order.last() != Some(&contiguous)
+    };
+    if moved < size || !moved.is_power_of_two() || moved > 16 {
+        return Err(refuse(format!(
+            "vector({moved}) of `{name}`: a copy moves {size} to 16 bytes at once, a power of two, for elements of {size} bytes"
+        )));
+    }
+    if info.via == Via::CpAsync && moved < 4 {
+        return Err(refuse(format!(
+            "cp.async moves 4, 8 or 16 bytes at once, and an element of `{name}` ({elem}) has {size}"
+        ))
+        .help(format!("add vector(16), vector(8) or vector(4): `stage({name} at {at_name}: shared, cp_async, vector(16))`")));
+    }
+    if info.via == Via::CpAsync && turned && moved > size {
+        let mut failure = refuse(format!(
+            "cp.async writes {moved} consecutive bytes, but consecutive elements of `{name}` are {} apart in the transposed copy",
+            "rows"
+        ));
+        if size >= 4 {
+            failure = failure
+                .help(format!("leave `vector({moved})` out: cp.async then moves one element at a time"));
+        } else {
+            failure = failure.help("leave `cp_async` out: a plain copy can transpose");
+        }
+        return Err(failure);
+    }
+    let wide = u64::from(moved / size);
+    if !row.is_multiple_of(wide) {
+        let legal =
+            [16u32, 8, 4, 2].into_iter().find(|v| *v >= size && row.is_multiple_of(u64::from(v / size)));
+        let mut failure = refuse(format!(
+            "a row of the copy of `{name}` has {row} elements of {size} bytes = {} bytes, not a multiple of {moved}",
+            row * u64::from(size)
+        ));
+        if let Some(legal) = legal {
+            failure = failure.help(format!("`vector({legal})` divides a row"));
+        }
+        return Err(failure);
+    }
+    aligned_start(nest, copy, contiguous, wide as i64, request)
+}
+
+/// Every box starts at a multiple of the vector along the contiguous dimension.
+fn aligned_start(
+    nest: &Nest,
+    copy: CopyId,
+    dim: usize,
+    wide: i64,
+    request: &Request<'_>,
+) -> Result<(), Failure> {
+    if wide == 1 {
+        return Ok(());
+    }
+    let tensor = nest.copy(copy).tensor;
+    let low = nest.footprint(copy)[dim].low;
+    let mut outside: Vec<Digit> = Vec::new();
+    crate::nest::leaves(&nest.body, &mut |path, _| {
+        if let Some(at) = path.iter().position(|f| *f == crate::nest::Frame::Stage(copy)) {
+            outside.extend(path[..at].iter().filter_map(|f| match f {
+                crate::nest::Frame::For(d, _) => Some(*d),
+                _ => None,
+            }));
+        }
+    });
+    let access = nest.accesses.iter().find(|a| a.tensor == tensor).expect("it is read");
+    let step = outside.iter().find_map(|d| {
+        let step = access.index[dim].coefficient(d.axis) * i64::from(d.stride);
+        (step % wide != 0).then_some((*d, step))
+    });
+    let name = request.buffer;
+    match (low % wide, step) {
+        (0, None) => Ok(()),
+        (0, Some((digit, step))) => Err(refuse(format!(
+            "a step of `{}` moves the copy of `{name}` by {step} elements, not a multiple of the {wide} that are moved at once",
+            nest.digit_name(digit)
+        ))
+        .note(access.span, "read here")),
+        (low, _) => Err(refuse(format!(
+            "the copy of `{name}` starts {} elements off a multiple of the {wide} that are moved at once",
+            low.rem_euclid(wide)
+        ))
+        .note(access.span, "read here")),
+    }
+}
+
+/// The term without one copy.
+fn unstaged(stmt: &Stmt, copy: CopyId) -> Stmt {
+    match stmt {
+        Stmt::Stage { copy: c, body } if *c == copy => unstaged(body, copy),
+        Stmt::Stage { copy: c, body } => Stmt::Stage { copy: *c, body: Box::new(unstaged(body, copy)) },
+        Stmt::For { digit, at, body } => {
+            Stmt::For { digit: *digit, at: *at, body: Box::new(unstaged(body, copy)) }
+        }
+        Stmt::Let { values, first, rest } => Stmt::Let {
+            values: values.clone(),
+            first: Box::new(unstaged(first, copy)),
+            rest: Box::new(unstaged(rest, copy)),
+        },
+        leaf => leaf.clone(),
+    }
+}
+
+/// `pad(buffer: bytes)`: bytes after each row of the copies of a tensor.
+pub(in crate::engine) fn pad(nest: &Nest, buffer: &str, bytes: u32) -> Result<(Nest, Proof), Failure> {
+    let copies = copies_of(nest, "pad", buffer)?;
+    let mut nest = nest.clone();
+    for n in copies {
+        let (size, copy) = (nest.elem(nest.copies[n].tensor).bytes(), nest.copies[n].clone());
+        let moved = if copy.transposed == (nest.contiguous(copy.tensor) == 0) {
+            copy.vector.unwrap_or(size)
+        } else {
+            size
+        };
+        if bytes == 0 || !bytes.is_multiple_of(moved) || bytes > 128 {
+            return Err(refuse(format!(
+                "pad({buffer}: {bytes}): rows of the copy are moved {moved} bytes at once, so padding is a multiple of {moved}, at most 128"
+            ))
+            .help(format!("`pad({buffer}: {})`", bytes.max(1).next_multiple_of(moved).min(128))));
+        }
+        if copy.swizzle > 0 {
+            return Err(refuse(format!(
+                "the copy of `{buffer}` is swizzled: padding would shift the pattern"
+            )));
+        }
+        nest.copies[n].pad = bytes;
+    }
+    Ok((
+        nest,
+        Proof { facts: vec![format!("rows of `{buffer}` are {bytes} bytes longer")], ..Proof::default() },
+    ))
+}
+
+/// `swizzle(buffer: span)`: XOR swizzle of the copies of a tensor.
+pub(in crate::engine) fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result<(Nest, Proof), Failure> {
+    let copies = copies_of(nest, "swizzle", buffer)?;
+    if ![32, 64, 128].contains(&span) {
+        return Err(refuse(format!("swizzle({buffer}: {span}): the span is 32, 64 or 128 bytes")));
+    }
+    let mut nest = nest.clone();
+    for n in copies {
+        let id = CopyId(n as u16);
+        let layout = nest.copy_layout(id).expect("bounded: checked by stage");
+        let dims = nest.footprint(id);
+        let row = dims[*layout.order.last().expect("a dimension")].extent.unwrap_or(0)
+            * u64::from(nest.elem(nest.copies[n].tensor).bytes());
+        if nest.copies[n].pad > 0 {
+            return Err(refuse(format!("the copy of `{buffer}` is padded: padding would shift the pattern")));
+        }
+        if !row.is_multiple_of(u64::from(span)) {
+            let mut failure = refuse(format!(
+                "a row of the copy of `{buffer}` is {row} bytes long, not a multiple of the swizzle's {span}"
+            ));
+            if let Some(legal) = [128u64, 64, 32].into_iter().find(|s| row.is_multiple_of(*s)) {
+                failure = failure.help(format!("`swizzle({buffer}: {legal})` fits"));
+            }
+            return Err(failure);
+        }
+        nest.copies[n].swizzle = span;
+    }
+    Ok((
+        nest,
+        Proof {
+            facts: vec![format!("rows of `{buffer}` are multiples of {span} bytes")],
+            ..Proof::default()
+        },
+    ))
+}
+
+/// Copies of a tensor that the term has.
+fn copies_of(nest: &Nest, what: &str, buffer: &str) -> Result<Vec<usize>, Failure> {
+    let Some(tensor) = names::tensor(nest, buffer) else {
+        let known = nest.kernel.tensors.iter().map(|t| t.name.clone()).collect();
+        return Err(names::unknown("tensor", buffer, known));
+    };
+    let found: Vec<usize> =
+        nest.copies.iter().enumerate().filter(|(_, c)| c.tensor == tensor).map(|(n, _)| n).collect();
+    if found.is_empty() {
+        return Err(Failure::no_match(format!("`{buffer}` is not staged, so there is nothing to {what}"))
+            .help(format!("stage it first: `stage({buffer} at ..: shared)`")));
+    }
+    Ok(found)
+}

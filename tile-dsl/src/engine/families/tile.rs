@@ -1,0 +1,101 @@
+//! `tile`: split an axis at its tile, move the tile loop outward, give each statement its own in-tile loop.
+//!
+//! ```text
+//! (for i X)  →  (for i.o (for i.t X)), then reorder and fission:
+//! (for i.o (for i.t (let [v] P Q)))  →  (for i.o (let [v] (for i.t P) (for i.t Q)))
+//! ```
+//! Outer digits of program axes stand outermost, in the order of the kernel; then the tile loops of other
+//! axes; then in-tile digits. Conditions are those of `split`, `reorder` and fission; where fission is not
+//! legal the in-tile loop stays around the `let`.
+
+use super::{Failure, Proof, fission, reorder, solve, split, with_body};
+use crate::{
+    diagnostic::Diagnostic,
+    engine::{
+        facts::{Graph, digit},
+        language::Node,
+        names,
+        phase::Redex,
+    },
+    nest::{Digit, Nest, Steps},
+    span::SpanId,
+    tile::AxisKind,
+};
+
+/// `tile(axis = size)`.
+pub(in crate::engine) fn apply(nest: &Nest, axis: &str, size: u32) -> Result<(Nest, Proof), Failure> {
+    let id = names::axis(nest, axis)?;
+    if size == 0 || size > 1 << 20 {
+        return Err(Failure::refused(Diagnostic::new(
+            SpanId::NONE,
+            format!("a tile of {size} points of `{axis}` is not between 1 and 2²⁰"),
+        )));
+    }
+    let (outer_name, inner_name) = (format!("{axis}.o"), format!("{axis}.t"));
+    if nest.names.contains_key(&outer_name) {
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{axis}` is tiled already"))));
+    }
+    let whole = nest.names[axis];
+    let (outer, inner) = split::cut(whole, size);
+    let mut names = nest.names.clone();
+    names.insert(outer_name, outer);
+    names.insert(inner_name, inner);
+    if outer == whole {
+        // ⌈n / 1⌉ steps of 1 point: the loop is its own tile loop, the in-tile loop would have one step.
+        let proof = Proof { facts: vec![format!("a tile of one point of `{axis}`")], ..Proof::default() };
+        return Ok((Nest { names, ..nest.clone() }, proof));
+    }
+    // One tile holds the whole axis: the loop is its own in-tile loop.
+    let parts = if inner == whole { vec![inner] } else { vec![outer, inner] };
+    let order = canonical(nest, &names);
+    let place = |d: Digit| order.iter().position(|o| *o == d);
+    let inverted = |a: Digit, b: Digit| matches!((place(a), place(b)), (Some(a), Some(b)) if a > b);
+    let in_tile: Vec<Digit> = order.iter().copied().filter(|d| is_in_tile(&names, nest, *d)).collect();
+
+    let mut rules = vec![split::rule(whole, parts), reorder::rule(|_, _, a, b| inverted(a, b))];
+    rules.extend(in_tile.iter().flat_map(|d| fission::rules(*d)));
+    let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For(_), [Node::Digit(d), _, body]) => match body {
+            Node::For([b, ..]) if inverted(*d, digit(graph, *b)) => Redex::Hard,
+            Node::Let(_) if in_tile.contains(d) => Redex::Soft,
+            _ if *d == whole && inner != whole => Redex::Hard,
+            _ => Redex::No,
+        },
+        _ => Redex::No,
+    };
+    let (body, mut proof) = solve(
+        nest,
+        &rules,
+        &redex,
+        || Failure::no_match(format!("there is no loop over `{axis}`")),
+        || Failure::unmet(format!("the tile loop of `{axis}` could not be moved outward")),
+    )?;
+    let extent = &nest.kernel.axes[usize::from(id.0)].extent;
+    proof.facts.push(match whole.steps {
+        Steps::Fixed(n) if n % size == 0 => format!("{size} divides the {n} points of `{axis}`"),
+        _ => format!("points of `{axis}` at or beyond {extent} are guarded"),
+    });
+    Ok((Nest { names, ..with_body(nest, body) }, proof))
+}
+
+/// Outer digits of program axes, tile loops of other axes, then in-tile digits, each in kernel order.
+fn canonical(nest: &Nest, names: &std::collections::BTreeMap<String, Digit>) -> Vec<Digit> {
+    let (mut outer, mut tiles, mut inner) = (Vec::new(), Vec::new(), Vec::new());
+    for axis in &nest.kernel.axes {
+        let program = axis.kind == AxisKind::Program;
+        match (names.get(&format!("{}.o", axis.name)), names.get(&format!("{}.t", axis.name))) {
+            (Some(o), Some(t)) => {
+                if program { &mut outer } else { &mut tiles }.push(*o);
+                inner.push(*t);
+            }
+            _ if program => outer.push(names[&axis.name]),
+            _ => inner.push(names[&axis.name]),
+        }
+    }
+    outer.into_iter().chain(tiles).chain(inner).collect()
+}
+
+fn is_in_tile(names: &std::collections::BTreeMap<String, Digit>, nest: &Nest, digit: Digit) -> bool {
+    let axis = nest.axis(digit.axis);
+    names.get(&format!("{axis}.t")) == Some(&digit)
+}

@@ -1,0 +1,137 @@
+//! Resolves the names that directives use: digits, values, tensors.
+
+use super::failure::Failure;
+use crate::{
+    index::AxisId,
+    nest::{Digit, Nest, Steps, ValueId, loops},
+    tile::TensorId,
+};
+
+/// Which digit of a tiled axis a bare axis name means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bare {
+    /// `i.o`: in `at` and `pipeline`.
+    Tile,
+    /// `i.t`: elsewhere.
+    InTile,
+}
+
+/// The digit a name stands for, whether a loop over it still exists or it was split.
+pub(super) fn digit(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failure> {
+    let suffixed = match bare {
+        Bare::Tile => format!("{name}.o"),
+        Bare::InTile => format!("{name}.t"),
+    };
+    let found = nest.names.get(&suffixed).or_else(|| nest.names.get(name));
+    found.copied().ok_or_else(|| unknown("loop", name, digit_names(nest)))
+}
+
+/// A digit with a loop of its own somewhere.
+pub(super) fn existing(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failure> {
+    let digit = digit(nest, name, bare)?;
+    let all = loops(&nest.body);
+    if all.iter().any(|(d, _)| *d == digit) {
+        return Ok(digit);
+    }
+    let parts: Vec<String> = inside(nest, digit).into_iter().map(|d| nest.digit_name(d)).collect();
+    Err(match parts.as_slice() {
+        [] if digit.steps == Steps::Fixed(1) => {
+            Failure::no_match(format!("`{name}` has one step, so there is no loop over it"))
+                .help(format!("the loops are {}", list(&digit_names(nest))))
+        }
+        [] => Failure::no_match(format!("there is no loop over `{name}` any more"))
+            .help(format!("the loops are {}", list(&digit_names(nest)))),
+        parts => Failure::no_match(format!("`{name}` was split into {}", list(parts)))
+            .help(format!("name one of {}", list(parts))),
+    })
+}
+
+/// The loops that together make up a digit, outermost (largest stride) first.
+pub(super) fn inside(nest: &Nest, digit: Digit) -> Vec<Digit> {
+    let high = |d: Digit| match d.steps {
+        Steps::Fixed(n) => u64::from(d.stride) * u64::from(n),
+        Steps::Rest => u64::MAX,
+    };
+    let mut found: Vec<Digit> = loops(&nest.body)
+        .into_iter()
+        .map(|(d, _)| d)
+        .filter(|d| d.axis == digit.axis && d.stride >= digit.stride)
+        .filter(|d| high(*d) <= high(digit) || d.stride == digit.stride && d.steps == digit.steps)
+        .collect();
+    found.sort_by_key(|d| std::cmp::Reverse((d.stride, d.steps)));
+    found.dedup();
+    found
+}
+
+/// Names of the loops there are, for messages.
+pub(super) fn digit_names(nest: &Nest) -> Vec<String> {
+    let mut names = Vec::new();
+    for (d, _) in loops(&nest.body) {
+        let name = nest.digit_name(d);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// An axis by name.
+pub(super) fn axis(nest: &Nest, name: &str) -> Result<AxisId, Failure> {
+    let names: Vec<String> = nest.kernel.axes.iter().map(|a| a.name.clone()).collect();
+    match names.iter().position(|n| n == name) {
+        Some(n) => Ok(AxisId(n as u16)),
+        None => Err(unknown("axis", name, names)),
+    }
+}
+
+/// A value by name.
+pub(super) fn value(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
+    match nest.values.iter().position(|v| v.name == name) {
+        Some(n) => Ok(ValueId(n as u16)),
+        None => Err(unknown("value", name, nest.values.iter().map(|v| v.name.clone()).collect())),
+    }
+}
+
+/// A tensor by name.
+pub(super) fn tensor(nest: &Nest, name: &str) -> Option<TensorId> {
+    nest.kernel.tensors.iter().position(|t| t.name == name).map(|n| TensorId(n as u16))
+}
+
+/// "no loop `x`", with the nearest name if one is near, else the names there are.
+pub(super) fn unknown(what: &str, name: &str, known: Vec<String>) -> Failure {
+    let failure = Failure::no_match(format!("there is no {what} `{name}`"));
+    let near = known.iter().map(|k| (distance(name, k), k)).min();
+    let plural = if what == "axis" { "axes are".into() } else { format!("{what}s are") };
+    match near {
+        Some((d, near)) if d <= 1 + name.len() / 4 => {
+            failure.help(format!("did you mean `{near}`? the {plural} {}", list(&known)))
+        }
+        Some(_) => failure.help(format!("the {plural} {}", list(&known))),
+        None => failure,
+    }
+}
+
+/// `` `a`, `b` and `c` ``.
+pub(super) fn list(names: &[impl AsRef<str>]) -> String {
+    let quoted: Vec<String> = names.iter().map(|n| format!("`{}`", n.as_ref())).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+/// Edit distance (Wagner and Fischer 1974).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,62 @@
+//! Rewrite rules: two patterns and a condition that says why not.
+
+use super::facts::Graph;
+use super::language::Node;
+use crate::diagnostic::Diagnostic;
+use egg::{Id, Pattern, Subst, Var};
+
+/// What a condition says of one match.
+pub(super) enum Verdict {
+    /// The rule applies.
+    Apply,
+    /// The rule has no business here (another digit, already done): not worth a word.
+    Skip,
+    /// The rule would apply, but a condition fails.
+    Refuse(Box<Diagnostic>),
+}
+
+impl Verdict {
+    pub fn refuse(d: Diagnostic) -> Self {
+        Verdict::Refuse(Box::new(d))
+    }
+}
+
+type Condition<'a> = Box<dyn Fn(&mut Graph, &mut Subst) -> Verdict + 'a>;
+
+/// `before → after if condition`. The condition may bind variables that only `after` mentions.
+pub(super) struct Rule<'a> {
+    pub name: &'static str,
+    pub before: &'static Pattern<Node>,
+    pub after: &'static Pattern<Node>,
+    pub condition: Condition<'a>,
+}
+
+impl<'a> Rule<'a> {
+    pub fn new(
+        name: &'static str,
+        before: &'static Pattern<Node>,
+        after: &'static Pattern<Node>,
+        condition: impl Fn(&mut Graph, &mut Subst) -> Verdict + 'a,
+    ) -> Self {
+        Rule { name, before, after, condition: Box::new(condition) }
+    }
+}
+
+/// Declares patterns, parsed once. Variables are numbers: `?#0`.
+macro_rules! patterns {
+    ($($name:ident = $text:literal;)*) => {$(
+        static $name: std::sync::LazyLock<egg::Pattern<$crate::engine::language::Node>> =
+            std::sync::LazyLock::new(|| $text.parse().expect("a pattern over statements and variables"));
+    )*};
+}
+pub(super) use patterns;
+
+/// The class that a variable is bound to.
+pub(super) fn get(subst: &Subst, var: u32) -> Id {
+    *subst.get(Var::from_u32(var)).expect("bound by the pattern")
+}
+
+/// Binds a variable of the right-hand side.
+pub(super) fn set(subst: &mut Subst, var: u32, id: Id) {
+    subst.insert(Var::from_u32(var), id);
+}

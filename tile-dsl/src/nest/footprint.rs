@@ -1,0 +1,113 @@
+//! What a staged copy holds: a box of its tensor, and how the box lies in memory.
+
+use super::{CopyId, Digit, Frame, Nest, Steps, leaves};
+use crate::index::Affine;
+
+/// One dimension of the box of a copy.
+///
+/// The box starts at `low + Σ coefficient · digit · stride` over the digits bound *outside* the stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoxDim {
+    /// Offset of the first element, the digits inside at their extreme.
+    pub low: i64,
+    /// Number of elements; `None` when a loop without a bound runs inside the stage.
+    pub extent: Option<u64>,
+}
+
+/// How a copy lies in shared memory: one slot, without the depth of a pipeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyLayout {
+    /// Tensor dimensions in storage order, slowest first.
+    pub order: Vec<usize>,
+    /// Elements between neighbours of each tensor dimension, in the order of the tensor.
+    pub strides: Vec<u64>,
+    /// Elements in all, padding included.
+    pub elems: u64,
+}
+
+impl Nest {
+    /// The box of the tensor that a copy holds, a dimension each: the union over all accesses inside its stage.
+    ///
+    /// All accesses must agree in their coefficients over the axes, which `stage` checks.
+    pub fn footprint(&self, copy: CopyId) -> Vec<BoxDim> {
+        let tensor = self.copy(copy).tensor;
+        let mut dims: Vec<Option<(i64, Option<i64>)>> = vec![None; self.tensor(tensor).dims.len()];
+        leaves(&self.body, &mut |path, leaf| {
+            let Some(at) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
+            let inner: Vec<Digit> = path[at..]
+                .iter()
+                .filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None })
+                .collect();
+            for access in leaf.leaf().expect("a leaf").1.accesses() {
+                let access = self.access(access);
+                if access.tensor != tensor {
+                    continue;
+                }
+                for (dim, index) in dims.iter_mut().zip(&access.index) {
+                    let (low, high) = span(index, &inner);
+                    *dim = Some(match *dim {
+                        None => (low, high),
+                        Some((l, h)) => (l.min(low), h.zip(high).map(|(a, b)| a.max(b))),
+                    });
+                }
+            }
+        });
+        dims.into_iter()
+            .map(|d| match d {
+                None => BoxDim { low: 0, extent: Some(0) },
+                Some((low, high)) => BoxDim { low, extent: high.map(|h| (h - low + 1) as u64) },
+            })
+            .collect()
+    }
+
+    /// Layout of a copy in shared memory; `None` when its box has no bound.
+    pub fn copy_layout(&self, copy: CopyId) -> Option<CopyLayout> {
+        let info = self.copy(copy);
+        let extents: Vec<u64> = self.footprint(copy).iter().map(|d| d.extent).collect::<Option<_>>()?;
+        let mut order: Vec<usize> = (0..extents.len()).collect();
+        if info.transposed {
+            order.reverse();
+        }
+        let size = u64::from(self.elem(info.tensor).bytes());
+        let pad = u64::from(info.pad) / size;
+        let mut strides = vec![1; extents.len()];
+        let mut elems = 1;
+        for (n, dim) in order.iter().rev().enumerate() {
+            strides[*dim] = elems;
+            elems *= extents[*dim] + if n == 0 { pad } else { 0 };
+        }
+        Some(CopyLayout { order, strides, elems })
+    }
+
+    /// Element type of a tensor.
+    pub fn elem(&self, tensor: crate::tile::TensorId) -> crate::dtype::DType {
+        match self.tensor(tensor).elem {
+            crate::tile::ElemType::Fixed(t) => t,
+            crate::tile::ElemType::Generic => crate::dtype::DType::F32,
+        }
+    }
+
+    /// The dimension of a tensor that is contiguous in global memory.
+    pub fn contiguous(&self, tensor: crate::tile::TensorId) -> usize {
+        if self.column_major.contains(&tensor) { 0 } else { self.tensor(tensor).dims.len().saturating_sub(1) }
+    }
+}
+
+/// Least and greatest value of an index while the given digits run (the rest of each axis at 0).
+fn span(index: &Affine, inner: &[Digit]) -> (i64, Option<i64>) {
+    let (mut low, mut high) = (index.constant, Some(index.constant));
+    for (axis, c) in &index.terms {
+        for digit in inner.iter().filter(|d| d.axis == *axis) {
+            let reach = match digit.steps {
+                Steps::Fixed(n) => Some(c * i64::from(digit.stride) * (i64::from(n) - 1)),
+                Steps::Rest => None,
+            };
+            match reach {
+                Some(r) if r < 0 => low += r,
+                Some(r) => high = high.map(|h| h + r),
+                None => high = None,
+            }
+        }
+    }
+    (low, high)
+}

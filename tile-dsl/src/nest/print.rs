@@ -1,0 +1,210 @@
+//! Prints nests as indented S-expressions, digits by their user names.
+
+use super::{Access, At, Copy, Digit, Expr, Nest, Placement, Steps, Stmt, Value};
+use crate::{
+    schedule::{Unit, Via},
+    tile,
+};
+use std::fmt::{self, Write};
+
+impl fmt::Display for Nest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.print(&self.body))
+    }
+}
+
+impl Nest {
+    /// A part of the term as text, with a final newline.
+    pub fn print(&self, stmt: &Stmt) -> String {
+        let mut out = String::new();
+        self.stmt(&mut out, stmt, 0);
+        out.push('\n');
+        out
+    }
+
+    /// Name of a digit: the one that `split` or `tile` gave it, else the axis', else `axis.stride.steps`.
+    pub fn digit_name(&self, digit: Digit) -> String {
+        let axis = self.axis(digit.axis);
+        // A split name says more than `i.t`, which says more than the bare axis.
+        let rank = |name: &str| if name == axis { 2 } else { usize::from(name.contains('.')) };
+        match self.names.iter().filter(|(_, d)| **d == digit).min_by_key(|(n, _)| rank(n)) {
+            Some((name, _)) => name.clone(),
+            None => format!("{axis}.{}.{}", digit.stride, digit.steps),
+        }
+    }
+
+    /// Name of an axis.
+    pub fn axis(&self, axis: crate::index::AxisId) -> &str {
+        &self.kernel.axes[usize::from(axis.0)].name
+    }
+
+    /// Name of a tensor.
+    pub fn tensor(&self, tensor: tile::TensorId) -> &tile::Tensor {
+        &self.kernel.tensors[usize::from(tensor.0)]
+    }
+
+    /// A value by its number.
+    pub fn value(&self, value: super::ValueId) -> &Value {
+        &self.values[usize::from(value.0)]
+    }
+
+    /// An access by its number.
+    pub fn access(&self, access: super::AccessId) -> &Access {
+        &self.accesses[usize::from(access.0)]
+    }
+
+    /// A copy by its number.
+    pub fn copy(&self, copy: super::CopyId) -> &Copy {
+        &self.copies[usize::from(copy.0)]
+    }
+
+    /// An access as text: `a[i, k]`.
+    pub fn print_access(&self, access: &Access) -> String {
+        let mut out = format!("{}[", self.tensor(access.tensor).name);
+        for (n, index) in access.index.iter().enumerate() {
+            out.push_str(if n == 0 { "" } else { ", " });
+            out.push_str(&self.print_affine(index));
+        }
+        out.push(']');
+        out
+    }
+
+    /// An affine index as text: `2*i + r - 1`.
+    pub fn print_affine(&self, index: &crate::index::Affine) -> String {
+        struct Show<'a>(&'a Nest, &'a crate::index::Affine);
+        impl fmt::Display for Show<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let terms = self.1.terms.iter().map(|(a, c)| (self.0.axis(*a), *c));
+                crate::index::write_affine(f, terms, self.1.constant)
+            }
+        }
+        Show(self, index).to_string()
+    }
+
+    fn stmt(&self, out: &mut String, stmt: &Stmt, depth: usize) {
+        match stmt {
+            Stmt::For { digit, at, body } => {
+                let _ = write!(out, "(for {}", self.digit_name(*digit));
+                if *at != At::Seq {
+                    let _ = write!(out, " {at}");
+                }
+                self.body(out, body, depth);
+            }
+            Stmt::Stage { copy, body } => {
+                let copy = self.copy(*copy);
+                let _ = write!(out, "(stage {}:{}", self.tensor(copy.tensor).name, print_copy(copy));
+                self.body(out, body, depth);
+            }
+            Stmt::Let { values, first, rest } => {
+                out.push_str("(let [");
+                for (n, v) in values.iter().enumerate() {
+                    out.push_str(if n == 0 { "" } else { " " });
+                    let value = self.value(*v);
+                    out.push_str(&value.name);
+                    if value.placement == Placement::Shared {
+                        out.push_str("@shared");
+                    }
+                    if let Some(level) = self.combine.get(v) {
+                        let _ = write!(out, "@{level}");
+                    }
+                }
+                out.push(']');
+                newline(out, depth + 1);
+                self.stmt(out, first, depth + 1);
+                newline(out, depth + 1);
+                self.stmt(out, rest, depth + 1);
+                out.push(')');
+            }
+            Stmt::Def { value, expr } => {
+                let _ = write!(out, "(def {} {})", self.value(*value).name, self.expr(expr));
+            }
+            Stmt::Red { value, op, expr } => {
+                let _ = write!(out, "(red {} {} {})", self.value(*value).name, op.name(), self.expr(expr));
+            }
+            Stmt::Set { value, expr } => {
+                let _ = write!(out, "(set {} {})", self.value(*value).name, self.expr(expr));
+            }
+            Stmt::Put { access, expr } => {
+                let _ = write!(out, "(put {} {})", self.print_access(self.access(*access)), self.expr(expr));
+            }
+        }
+    }
+
+    /// The body of a loop or stage: chains stay on one line, a `let` starts a new one.
+    fn body(&self, out: &mut String, body: &Stmt, depth: usize) {
+        if matches!(body, Stmt::Let { .. }) {
+            newline(out, depth + 1);
+            self.stmt(out, body, depth + 1);
+        } else {
+            out.push(' ');
+            self.stmt(out, body, depth);
+        }
+        out.push(')');
+    }
+
+    /// An expression as text.
+    pub fn expr(&self, expr: &Expr) -> String {
+        match expr {
+            Expr::Load(a) => format!("(ld {})", self.print_access(self.access(*a))),
+            Expr::Get(v) => format!("(get {})", self.value(*v).name),
+            Expr::Const(c, t) => format!("{c:?}:{t}"),
+            Expr::Scalar(s) => format!("(scalar {})", self.kernel.scalars[usize::from(s.0)].name),
+            Expr::Iota(a) => format!("(iota {})", self.axis(*a)),
+            Expr::Dim(d) => format!("(dim {d})"),
+            Expr::Un(op, a) => format!("({} {})", op.name(), self.expr(a)),
+            Expr::Bin(op, a, b) => format!("({} {} {})", op.name(), self.expr(a), self.expr(b)),
+            Expr::Cmp(op, a, b) => format!("({} {} {})", op.name(), self.expr(a), self.expr(b)),
+            Expr::Select(c, a, b) => format!("(select {} {} {})", self.expr(c), self.expr(a), self.expr(b)),
+            Expr::Cast(t, a) => format!("(cast {t} {})", self.expr(a)),
+        }
+    }
+}
+
+fn newline(out: &mut String, depth: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n("  ", depth));
+}
+
+/// `shared`, `shared.transposed.cp_async.vector(16).pad(16).swizzle(128)`.
+fn print_copy(copy: &Copy) -> String {
+    let mut out = copy.space.to_string();
+    if copy.transposed {
+        out.push_str(".transposed");
+    }
+    if copy.via == Via::CpAsync {
+        out.push_str(".cp_async");
+    }
+    if let Some(v) = copy.vector {
+        let _ = write!(out, ".vector({v})");
+    }
+    if copy.pad > 0 {
+        let _ = write!(out, ".pad({})", copy.pad);
+    }
+    if copy.swizzle > 0 {
+        let _ = write!(out, ".swizzle({})", copy.swizzle);
+    }
+    out
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Steps::Fixed(n) => write!(f, "{n}"),
+            Steps::Rest => f.write_str("rest"),
+        }
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Seq => f.write_str("#seq"),
+            At::Unroll => f.write_str("#unroll"),
+            At::Vec => f.write_str("#vec"),
+            At::Pipe(n) => write!(f, "#pipe{n}"),
+            // The grid is one-dimensional; see `Order`.
+            At::Unit(Unit::Block, _) => f.write_str("#block"),
+            At::Unit(unit, dim) => write!(f, "#{unit}.{dim}"),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Walks over nests: each leaf statement with what encloses it.
+
+use super::{AccessId, At, CopyId, Digit, Expr, Stmt, ValueId};
+use crate::index::AxisId;
+
+/// What encloses a statement, outermost first in a path.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Frame {
+    /// A loop.
+    For(Digit, At),
+    /// The first part of a `let` of these values: the part that computes them.
+    First(Vec<ValueId>),
+    /// The second part of a `let` of these values: the part that reads them.
+    Rest(Vec<ValueId>),
+    /// A staged copy.
+    Stage(CopyId),
+}
+
+/// Calls `visit` with every leaf statement (`def`, `red`, `set`, `put`) and its path, in program order.
+pub fn leaves<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
+    fn go<'a>(stmt: &'a Stmt, path: &mut Vec<Frame>, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
+        match stmt {
+            Stmt::For { digit, at, body } => {
+                path.push(Frame::For(*digit, *at));
+                go(body, path, visit);
+                path.pop();
+            }
+            Stmt::Let { values, first, rest } => {
+                path.push(Frame::First(values.clone()));
+                go(first, path, visit);
+                path.pop();
+                path.push(Frame::Rest(values.clone()));
+                go(rest, path, visit);
+                path.pop();
+            }
+            Stmt::Stage { copy, body } => {
+                path.push(Frame::Stage(*copy));
+                go(body, path, visit);
+                path.pop();
+            }
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => visit(path, stmt),
+        }
+    }
+    go(stmt, &mut Vec::new(), visit);
+}
+
+/// Every loop of a statement, in program order, with repetitions.
+pub fn loops(stmt: &Stmt) -> Vec<(Digit, At)> {
+    fn go(stmt: &Stmt, out: &mut Vec<(Digit, At)>) {
+        match stmt {
+            Stmt::For { digit, at, body } => {
+                out.push((*digit, *at));
+                go(body, out);
+            }
+            Stmt::Let { first, rest, .. } => {
+                go(first, out);
+                go(rest, out);
+            }
+            Stmt::Stage { body, .. } => go(body, out),
+            _ => {}
+        }
+    }
+    let mut out = Vec::new();
+    go(stmt, &mut out);
+    out
+}
+
+impl Stmt {
+    /// The value or access that a leaf statement writes, and the expression it writes; `None` for the rest.
+    pub fn leaf(&self) -> Option<(Target, &Expr)> {
+        match self {
+            Stmt::Def { value, expr } | Stmt::Red { value, expr, .. } | Stmt::Set { value, expr } => {
+                Some((Target::Value(*value), expr))
+            }
+            Stmt::Put { access, expr } => Some((Target::Access(*access), expr)),
+            Stmt::For { .. } | Stmt::Let { .. } | Stmt::Stage { .. } => None,
+        }
+    }
+}
+
+/// What a leaf statement writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// A named intermediate.
+    Value(ValueId),
+    /// An element of a tensor.
+    Access(AccessId),
+}
+
+impl Expr {
+    /// Calls `visit` with every node, operands first.
+    pub fn visit<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        match self {
+            Expr::Un(_, a) | Expr::Cast(_, a) => a.visit(visit),
+            Expr::Bin(_, a, b) | Expr::Cmp(_, a, b) => {
+                a.visit(visit);
+                b.visit(visit);
+            }
+            Expr::Select(a, b, c) => {
+                a.visit(visit);
+                b.visit(visit);
+                c.visit(visit);
+            }
+            Expr::Load(_)
+            | Expr::Get(_)
+            | Expr::Const(..)
+            | Expr::Scalar(_)
+            | Expr::Iota(_)
+            | Expr::Dim(_) => {}
+        }
+        visit(self);
+    }
+
+    /// The tensor accesses in it.
+    pub fn accesses(&self) -> Vec<AccessId> {
+        let mut out = Vec::new();
+        self.visit(&mut |e| {
+            if let Expr::Load(a) = e {
+                out.push(*a);
+            }
+        });
+        out
+    }
+
+    /// The values in it.
+    pub fn values(&self) -> Vec<ValueId> {
+        let mut out = Vec::new();
+        self.visit(&mut |e| {
+            if let Expr::Get(v) = e {
+                out.push(*v);
+            }
+        });
+        out
+    }
+
+    /// The axes whose index value it uses.
+    pub fn iotas(&self) -> Vec<AxisId> {
+        let mut out = Vec::new();
+        self.visit(&mut |e| {
+            if let Expr::Iota(a) = e {
+                out.push(*a);
+            }
+        });
+        out
+    }
+}
