@@ -15,10 +15,31 @@ fn prove(kernel_text: &str, schedule: &tile_dsl::schedule::Schedule) -> Vec<Nest
         .collect()
 }
 
+/// Kernel, schedule name, schedule.
+fn named() -> Vec<(&'static str, String, tile_dsl::schedule::Schedule)> {
+    let mut all = Vec::new();
+    for (name, _, _) in LADDER {
+        all.push((MATMUL, format!("matmul_{name}"), rung(&LADDER, name)));
+        all.push((LINEAR, format!("linear_{name}"), rung(&LADDER, name)));
+    }
+    for (kernel, name, text) in [
+        (VECTOR_ADD, "vector_add", VECTOR_ADD_SCHEDULE),
+        (SOFTMAX, "softmax_short", SOFTMAX_SHORT),
+        (SOFTMAX, "softmax_long", SOFTMAX_LONG),
+        (CONV1D, "conv1d_direct", CONV_DIRECT),
+        (CONV1D, "conv1d_staged", CONV_STAGED),
+        (CONV3, "conv3_direct", CONV_DIRECT),
+        (CONV3, "conv3_staged", CONV3_STAGED),
+    ] {
+        all.push((kernel, name.to_string(), schedule(text)));
+    }
+    all
+}
+
 #[test]
-fn the_simple_rungs() {
-    for name in ["naive", "coalesced", "shared"] {
-        let nests = prove(MATMUL, &rung(&LADDER, name));
+fn every_named_schedule_is_proved_for_every_element_type() {
+    for (kernel, name, schedule) in named() {
+        let nests = prove(kernel, &schedule);
         println!("{name}\n{}", nests[0]);
     }
 }

@@ -65,36 +65,44 @@ kernel conv3(x: &[f32; N + 2], y: &mut [f32; N]) {
 pub const LADDER: [(&str, &str, &str); 8] = [
     ("naive", "", "tile(i = 32, j = 32); bind(i -> thread.x, j -> thread.y)"),
     ("coalesced", "naive", "bind(j -> thread.x, i -> thread.y)"),
-    ("shared", "coalesced", "tile(k = 32); stage(a at k: shared); stage(b at k: shared)"),
+    ("shared", "coalesced", "tile(k = 32); stage(a, b at k: shared)"),
     (
         "blocktile_1d",
         "shared",
-        "tile(i = 64, j = 64, k = 8); drop(bind(i)); split(i -> it, ir: 8); bind(it -> thread.y); reorder(k.t, ir); unroll(k)",
+        "tile(i = 64, j = 64, k = 8); drop(bind(i)); split(i -> it, ir: 8); bind(it -> thread.y); \
+         reorder(k, ir); unroll(k)",
     ),
     (
         "blocktile_2d",
         "blocktile_1d",
-        "tile(i = 128, j = 128); drop(bind(j)); split(j -> jt, jr: 8); bind(jt -> thread.x); reorder(k.t, ir, jr)",
+        "tile(i = 128, j = 128); drop(bind(j)); split(j -> jr, jt: 16); bind(jt -> thread.x); reorder(k, ir, jr)",
     ),
     (
         "vectorized",
         "blocktile_2d",
-        "split(j -> jh, jt, jr: 16, 4); stage(a at k: shared, transposed, vector(16)); stage(b at k: shared, vector(16)); \
-         reorder(k.t, ir, jh, jr); vectorize(jr); split(i -> ih, it, ir: 16, 4); reorder(k.t, ih, ir, jh, jr); vectorize(ir in acc)",
+        "stage(a at k: shared, transposed, vector(16)); stage(b at k: shared, vector(16)); \
+         split(i -> ih, it, ir: 16, 4); split(j -> jh, jt, jr: 16, 4); reorder(k, ih, ir, jh, jr); \
+         vectorize(jr); vectorize(ir in acc)",
     ),
     (
         "warptile",
         "vectorized",
         "tile(k = 16); drop(bind(it)); drop(bind(jt)); \
-         split(i -> iw, il, ir: 8, 8); split(j -> jw, js, jl, jr: 4, 4, 4); \
-         bind(iw -> warp.y, jw -> warp.x, il -> lane.y, jl -> lane.x); reorder(k.t, js, ir, jr)",
+         split(i -> iw, ih, il, ir: 2, 8, 4); split(j -> jw, jh, jl, jr: 4, 4, 4); \
+         bind(iw -> warp.y, jw -> warp.x, il -> lane.y, jl -> lane.x)",
     ),
-    (
-        "double_buffered",
-        "warptile",
-        "tile(j = 256); stage(a at k: shared, transposed, cp_async); stage(b at k: shared, cp_async, vector(16)); pipeline(k, 2)",
-    ),
+    ("double_buffered", "warptile", "tile(j = 256); stage(b at k: shared, cp_async, vector(16)); pipeline(k, 2)"),
 ];
+
+/// The linear layer takes matmul's directives as they are.
+pub const VECTOR_ADD_SCHEDULE: &str = "tile(i = 1024); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv)";
+pub const SOFTMAX_SHORT: &str = "fits(N <= 1024); tile(r = 4); split(n -> no, nl, nv: 32, 4); \
+    bind(r -> warp.x, nl -> lane.x); reduce(e.max, y.sum: lane); vectorize(nv)";
+pub const SOFTMAX_LONG: &str = "tile(r = 1); recompute(v, e); fuse(v, e at n); split(n -> no, nt, nv: 256, 4); \
+    bind(nt -> thread.x); reduce(e.max, y.sum: cta); vectorize(nv)";
+pub const CONV_DIRECT: &str = "tile(i = 256); bind(i -> thread.x)";
+pub const CONV_STAGED: &str = "fits(R <= 64); tile(i = 256); bind(i -> thread.x); stage(x, w at i: shared)";
+pub const CONV3_STAGED: &str = "tile(i = 256); bind(i -> thread.x); stage(x at i: shared)";
 
 pub fn kernel(text: &str) -> Kernel {
     let kernel = tile::parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
