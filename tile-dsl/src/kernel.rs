@@ -8,9 +8,17 @@
 //!          | shuffle v = bfly(E, mask)
 //! E      ::= const | v | frag[slot] | tid | cta | dim D | scalar S | un | bin | cmp | select | cast
 //! ```
+//! [`print`] writes that grammar in full, [`parse`] reads it back, [`verify`] checks a kernel between
+//! passes and [`interpret`] runs one without LLVM and without a GPU.
+//!
 //! Offsets are in elements. A load whose guard is false yields zeros; a store whose guard is false does nothing;
 //! an asynchronous copy whose guard is false fills its destination with zeros.
 //! Integer arithmetic is `I32`, or `I64` where an offset may pass 2³¹; all threads reach every barrier.
+
+pub mod interpret;
+pub mod parse;
+pub mod print;
+pub mod verify;
 
 use crate::{
     dtype::DType,
@@ -131,22 +139,71 @@ pub enum Stmt {
     /// Defines a scalar.
     Let(Var, Expr),
     /// Loads `dst.len()` consecutive elements (1, 2, 4 or 8; at most 16 bytes, aligned to their size).
-    Load { dst: Vec<Var>, mem: Mem, offset: Expr, guard: Option<Expr> },
+    Load {
+        /// One variable an element, of the buffer's element type.
+        dst: Vec<Var>,
+        /// Buffer.
+        mem: Mem,
+        /// Offset of the first element.
+        offset: Expr,
+        /// Where false, the result is zero and memory is not touched.
+        guard: Option<Expr>,
+    },
     /// Stores consecutive elements, as [`Stmt::Load`].
-    Store { mem: Mem, offset: Expr, values: Vec<Expr>, guard: Option<Expr> },
+    Store {
+        /// Buffer.
+        mem: Mem,
+        /// Offset of the first element.
+        offset: Expr,
+        /// One value an element, of the buffer's element type.
+        values: Vec<Expr>,
+        /// Where false, nothing happens.
+        guard: Option<Expr>,
+    },
     /// Writes a register slot.
-    Set { frag: u32, slot: u32, value: Expr },
+    Set {
+        /// Position in [`Kernel::frags`].
+        frag: u32,
+        /// Slot, below [`Frag::slots`].
+        slot: u32,
+        /// New value.
+        value: Expr,
+    },
     /// A loop at run time. `var` has the type of the bounds.
-    For { var: Var, start: Expr, end: Expr, step: Expr, body: Vec<Stmt> },
+    For {
+        /// Counter, in scope in the body only.
+        var: Var,
+        /// First value.
+        start: Expr,
+        /// Exclusive end; no step runs where `start >= end`.
+        end: Expr,
+        /// Positive increment.
+        step: Expr,
+        /// One step.
+        body: Vec<Stmt>,
+    },
     /// A branch.
-    If { cond: Expr, then: Vec<Stmt>, otherwise: Vec<Stmt> },
+    If {
+        /// A `bool`.
+        cond: Expr,
+        /// Runs where it is true.
+        then: Vec<Stmt>,
+        /// Runs where it is false.
+        otherwise: Vec<Stmt>,
+    },
     /// `cp.async` of `elems` consecutive elements (4, 8 or 16 bytes), zero-filled where the guard is false.
     CopyAsync {
+        /// Destination, position in [`Kernel::shared`].
         shared: u32,
+        /// Offset of the first element written.
         shared_offset: Expr,
+        /// Source, position in [`Kernel::params`].
         global: u32,
+        /// Offset of the first element read.
         global_offset: Expr,
+        /// Elements moved.
         elems: u32,
+        /// Where false, zeros are written and global memory is not touched.
         guard: Option<Expr>,
     },
     /// `cp.async.commit_group`.
@@ -156,7 +213,14 @@ pub enum Stmt {
     /// `bar.sync 0`: all threads of the CTA.
     Barrier,
     /// `shfl.sync.bfly` by `mask` over the full warp; 32-bit types, narrower ones are widened around it.
-    Shuffle { dst: Var, value: Expr, mask: u32 },
+    Shuffle {
+        /// The other lane's value.
+        dst: Var,
+        /// This lane's value.
+        value: Expr,
+        /// Lane exchanged with: lane xor `mask`, below 32.
+        mask: u32,
+    },
 }
 
 /// Scalar expressions.
@@ -171,7 +235,12 @@ pub enum Expr {
     /// A variable.
     Var(Var),
     /// A register slot.
-    Slot { frag: u32, slot: u32 },
+    Slot {
+        /// Position in [`Kernel::frags`].
+        frag: u32,
+        /// Slot, below [`Frag::slots`].
+        slot: u32,
+    },
     /// `%tid.x`, `i32` in `0..threads`.
     Tid,
     /// `%ctaid.x`, `i32`.
@@ -194,4 +263,53 @@ pub enum Expr {
     Select(Box<Expr>, Box<Expr>, Box<Expr>),
     /// Conversion: float ↔ float rounds to nearest even, float → int truncates, int → int extends or wraps.
     Cast(Ty, Box<Expr>),
+}
+
+impl Ty {
+    /// `i32`, the type of indices.
+    pub const I32: Ty = Ty::Elem(DType::I32);
+    /// `bool`, the type of guards.
+    pub const BOOL: Ty = Ty::Elem(DType::Bool);
+
+    /// Size in bytes in memory.
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Ty::Elem(dtype) => dtype.bytes(),
+            Ty::I64 => 8,
+        }
+    }
+
+    /// Whether this is `i32` or `i64`.
+    pub const fn is_int(self) -> bool {
+        matches!(self, Ty::Elem(DType::I32) | Ty::I64)
+    }
+}
+
+impl Kernel {
+    /// Element type of a buffer; `None` if there is no such buffer.
+    pub fn dtype_of(&self, mem: Mem) -> Option<DType> {
+        match mem {
+            Mem::Global(i) => match self.params.get(i as usize)? {
+                Param::Tensor { dtype, .. } => Some(*dtype),
+                _ => None,
+            },
+            Mem::Shared(i) => self.shared.get(i as usize).map(|s| s.dtype),
+        }
+    }
+
+    /// Bytes of shared memory in all, each buffer at its alignment, in order.
+    pub fn shared_bytes(&self) -> u64 {
+        self.shared.iter().fold(0u64, |at, s| {
+            at.next_multiple_of(u64::from(s.align)) + u64::from(s.elems) * u64::from(s.dtype.bytes())
+        })
+    }
+
+    /// CTAs for these dims: the product of ⌈extent / tile⌉, 0 if any extent is not positive.
+    /// `None` if a dim is missing or the product overflows.
+    pub fn ctas(&self, dims: &std::collections::BTreeMap<String, i64>) -> Option<u64> {
+        self.grid.iter().try_fold(1u64, |n, axis| {
+            let extent = u64::try_from(axis.extent.eval(dims)?.max(0)).ok()?;
+            n.checked_mul(extent.div_ceil(u64::from(axis.tile)))
+        })
+    }
 }

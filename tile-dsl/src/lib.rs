@@ -9,6 +9,7 @@ pub mod dtype;
 pub mod engine;
 pub mod index;
 pub mod kernel;
+pub mod lower;
 pub mod nest;
 pub mod op;
 pub mod program;

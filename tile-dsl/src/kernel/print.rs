@@ -1,0 +1,264 @@
+//! Text form of the kernel IR: `Kernel: Display`. [`super::parse`] reads it back.
+//!
+//! ```text
+//! kernel name sm_80 threads 256 min_ctas 2 {
+//!   param a: tensor f32 align 16          param c: mut tensor f32 align 4
+//!   param M: dim                          param alpha: scalar f32
+//!   shared a: f32[1024] align 16          frag acc: f32[64]
+//!   grid M / 32, N / 32
+//!   let %0: i32 = (tid % 32)              load %4, %5: f32 = a[(%3 + 1)] if %7
+//!   store c[%9] = %4, %5 if %7            set acc[3] = fma(%4, %5, acc[3])
+//!   for %3: i32 in 0 to dim(K) step 8 { } if %7 { } else { }
+//!   copy shared a[%2] <- a[%3] x 4 if %7  commit   wait 0   barrier
+//!   shuffle %8: f32 = acc[0] xor 16
+//! }
+//! ```
+//! A place in shared memory is written `shared name[offset]`, in global memory `name[offset]`.
+//! `i64` literals end in `l`; float literals carry their type: `f32(1.5)`.
+
+use super::{Expr, Kernel, Mem, Param, Stmt, Ty};
+use crate::op::BinOp;
+use std::fmt::{self, Display, Formatter, Write};
+
+impl Display for Ty {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Ty::Elem(dtype) => dtype.fmt(f),
+            Ty::I64 => f.write_str("i64"),
+        }
+    }
+}
+
+impl Display for Kernel {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let specific = if self.target.specific { "a" } else { "" };
+        write!(f, "kernel {} sm_{}{specific} threads {}", self.name, self.target.sm, self.threads)?;
+        if let Some(n) = self.min_ctas {
+            write!(f, " min_ctas {n}")?;
+        }
+        f.write_str(" {\n")?;
+        for param in &self.params {
+            match param {
+                Param::Tensor { name, dtype, mutable, align } => {
+                    let kind = if *mutable { "mut tensor" } else { "tensor" };
+                    writeln!(f, "  param {name}: {kind} {dtype} align {align}")?;
+                }
+                Param::Dim(name) => writeln!(f, "  param {name}: dim")?,
+                Param::Scalar { name, dtype } => writeln!(f, "  param {name}: scalar {dtype}")?,
+            }
+        }
+        for s in &self.shared {
+            writeln!(f, "  shared {}: {}[{}] align {}", s.name, s.dtype, s.elems, s.align)?;
+        }
+        for frag in &self.frags {
+            writeln!(f, "  frag {}: {}[{}]", frag.name, frag.dtype, frag.slots)?;
+        }
+        for (i, axis) in self.grid.iter().enumerate() {
+            write!(f, "{}{} / {}", if i == 0 { "  grid " } else { ", " }, axis.extent, axis.tile)?;
+        }
+        if !self.grid.is_empty() {
+            f.write_str("\n")?;
+        }
+        let mut text = String::new();
+        Printer { kernel: self, out: &mut text }.block(&self.body, 1)?;
+        f.write_str(&text)?;
+        f.write_str("}\n")
+    }
+}
+
+/// One expression, as in the text form of `kernel`.
+pub fn expr(kernel: &Kernel, e: &Expr) -> String {
+    let mut out = String::new();
+    Printer { kernel, out: &mut out }.expr(e).expect("writing to a string");
+    out
+}
+
+/// One statement, as in the text form of `kernel`.
+pub fn stmt(kernel: &Kernel, s: &Stmt) -> String {
+    let mut out = String::new();
+    Printer { kernel, out: &mut out }.stmt(s, 0).expect("writing to a string");
+    out
+}
+
+struct Printer<'a> {
+    kernel: &'a Kernel,
+    out: &'a mut String,
+}
+
+impl Printer<'_> {
+    fn block(&mut self, stmts: &[Stmt], depth: usize) -> fmt::Result {
+        for stmt in stmts {
+            for _ in 0..depth {
+                self.out.push_str("  ");
+            }
+            self.stmt(stmt, depth)?;
+            self.out.push('\n');
+        }
+        Ok(())
+    }
+
+    fn braces(&mut self, stmts: &[Stmt], depth: usize) -> fmt::Result {
+        self.out.push_str("{\n");
+        self.block(stmts, depth + 1)?;
+        for _ in 0..depth {
+            self.out.push_str("  ");
+        }
+        self.out.push('}');
+        Ok(())
+    }
+
+    fn ty(&self, var: super::Var) -> Ty {
+        self.kernel.vars.get(var.0 as usize).copied().unwrap_or(Ty::I64)
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, depth: usize) -> fmt::Result {
+        match stmt {
+            Stmt::Let(var, value) => {
+                write!(self.out, "let %{}: {} = ", var.0, self.ty(*var))?;
+                self.expr(value)
+            }
+            Stmt::Load { dst, mem, offset, guard } => {
+                self.out.push_str("load ");
+                for (i, var) in dst.iter().enumerate() {
+                    write!(self.out, "{}%{}", if i == 0 { "" } else { ", " }, var.0)?;
+                }
+                write!(self.out, ": {} = ", dst.first().map_or(Ty::I64, |v| self.ty(*v)))?;
+                self.place(*mem, offset)?;
+                self.guard(guard)
+            }
+            Stmt::Store { mem, offset, values, guard } => {
+                self.out.push_str("store ");
+                self.place(*mem, offset)?;
+                self.out.push_str(" = ");
+                self.list(values)?;
+                self.guard(guard)
+            }
+            Stmt::Set { frag, slot, value } => {
+                write!(self.out, "set {}[{slot}] = ", frag_name(self.kernel, *frag))?;
+                self.expr(value)
+            }
+            Stmt::For { var, start, end, step, body } => {
+                write!(self.out, "for %{}: {} in ", var.0, self.ty(*var))?;
+                self.expr(start)?;
+                self.out.push_str(" to ");
+                self.expr(end)?;
+                self.out.push_str(" step ");
+                self.expr(step)?;
+                self.out.push(' ');
+                self.braces(body, depth)
+            }
+            Stmt::If { cond, then, otherwise } => {
+                self.out.push_str("if ");
+                self.expr(cond)?;
+                self.out.push(' ');
+                self.braces(then, depth)?;
+                if otherwise.is_empty() {
+                    return Ok(());
+                }
+                self.out.push_str(" else ");
+                self.braces(otherwise, depth)
+            }
+            Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard } => {
+                self.out.push_str("copy ");
+                self.place(Mem::Shared(*shared), shared_offset)?;
+                self.out.push_str(" <- ");
+                self.place(Mem::Global(*global), global_offset)?;
+                write!(self.out, " x {elems}")?;
+                self.guard(guard)
+            }
+            Stmt::CommitGroup => self.out.write_str("commit"),
+            Stmt::WaitGroup(n) => write!(self.out, "wait {n}"),
+            Stmt::Barrier => self.out.write_str("barrier"),
+            Stmt::Shuffle { dst, value, mask } => {
+                write!(self.out, "shuffle %{}: {} = ", dst.0, self.ty(*dst))?;
+                self.expr(value)?;
+                write!(self.out, " xor {mask}")
+            }
+        }
+    }
+
+    fn place(&mut self, mem: Mem, offset: &Expr) -> fmt::Result {
+        match mem {
+            Mem::Global(i) => self.out.push_str(param_name(self.kernel, i)),
+            Mem::Shared(i) => {
+                let name = self.kernel.shared.get(i as usize).map_or("?", |s| &s.name);
+                write!(self.out, "shared {name}")?;
+            }
+        }
+        self.out.push('[');
+        self.expr(offset)?;
+        self.out.push(']');
+        Ok(())
+    }
+
+    fn guard(&mut self, guard: &Option<Expr>) -> fmt::Result {
+        let Some(guard) = guard else { return Ok(()) };
+        self.out.push_str(" if ");
+        self.expr(guard)
+    }
+
+    fn list(&mut self, exprs: &[Expr]) -> fmt::Result {
+        for (i, e) in exprs.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.expr(e)?;
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, name: impl Display, args: &[&Expr]) -> fmt::Result {
+        write!(self.out, "{name}(")?;
+        for (i, e) in args.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.expr(e)?;
+        }
+        self.out.push(')');
+        Ok(())
+    }
+
+    fn infix(&mut self, a: &Expr, op: &str, b: &Expr) -> fmt::Result {
+        self.out.push('(');
+        self.expr(a)?;
+        write!(self.out, " {op} ")?;
+        self.expr(b)?;
+        self.out.push(')');
+        Ok(())
+    }
+
+    fn expr(&mut self, e: &Expr) -> fmt::Result {
+        match e {
+            Expr::Float(x, dtype) => write!(self.out, "{dtype}({x:?})"),
+            Expr::Int(n, Ty::I64) => write!(self.out, "{n}l"),
+            Expr::Int(n, _) => write!(self.out, "{n}"),
+            Expr::Bool(b) => write!(self.out, "{b}"),
+            Expr::Var(v) => write!(self.out, "%{}", v.0),
+            Expr::Slot { frag, slot } => write!(self.out, "{}[{slot}]", frag_name(self.kernel, *frag)),
+            Expr::Tid => self.out.write_str("tid"),
+            Expr::Cta => self.out.write_str("cta"),
+            Expr::Dim(extent) => write!(self.out, "dim({extent})"),
+            Expr::Scalar(i) => write!(self.out, "${}", param_name(self.kernel, *i)),
+            Expr::Un(op, a) => self.call(op.name(), &[a]),
+            Expr::Bin(op @ (BinOp::Max | BinOp::Min), a, b) => self.call(op.name(), &[a, b]),
+            Expr::Bin(op, a, b) => self.infix(a, op.name(), b),
+            Expr::Fma(a, b, c) => self.call("fma", &[a, b, c]),
+            Expr::Xor(a, b) => self.infix(a, "xor", b),
+            Expr::Cmp(op, a, b) => self.infix(a, op.name(), b),
+            Expr::Select(c, a, b) => self.call("select", &[c, a, b]),
+            Expr::Cast(ty, a) => self.call(format_args!("cast {ty} "), &[a]),
+        }
+    }
+}
+
+fn param_name(kernel: &Kernel, i: u32) -> &str {
+    match kernel.params.get(i as usize) {
+        Some(Param::Tensor { name, .. } | Param::Dim(name) | Param::Scalar { name, .. }) => name,
+        None => "?",
+    }
+}
+
+fn frag_name(kernel: &Kernel, i: u32) -> &str {
+    kernel.frags.get(i as usize).map_or("?", |f| &f.name)
+}

@@ -1,0 +1,282 @@
+//! Checks a kernel between passes: what code generation takes for granted.
+//!
+//! Types agree; each variable is defined once, before its uses and in their scope; guards and conditions
+//! are `bool`; every barrier and shuffle is reached by all threads; vectors are 1, 2, 4 or 8 elements of at
+//! most 16 bytes; slots, buffers and parameters exist; shared memory and threads fit the target.
+
+use super::{Expr, Kernel, Mem, Param, Stmt, Ty, Var};
+use crate::{
+    dtype::DType,
+    op::{BinOp, UnOp},
+    schedule::Target,
+};
+use std::collections::BTreeSet;
+
+/// What is wrong with a kernel.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("invalid kernel `{kernel}`: {what}")]
+pub struct VerifyError {
+    /// Name of the kernel.
+    pub kernel: String,
+    /// The rule broken, with the offending statement.
+    pub what: String,
+}
+
+/// Bytes of shared memory one CTA may use: compute capability table of the CUDA C++ Programming Guide.
+pub const fn shared_limit(target: Target) -> u64 {
+    match target.sm {
+        80 | 87 => 163 * 1024,
+        90.. => 227 * 1024,
+        _ => 99 * 1024,
+    }
+}
+
+/// Checks a kernel.
+///
+/// # Errors
+/// The first rule broken, in program order.
+pub fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
+    let mut v = Verifier {
+        kernel,
+        scope: Vec::new(),
+        visible: vec![false; kernel.vars.len()],
+        defined: vec![false; kernel.vars.len()],
+        divergent: BTreeSet::new(),
+    };
+    v.kernel().map_err(|what| VerifyError { kernel: kernel.name.clone(), what })
+}
+
+struct Verifier<'a> {
+    kernel: &'a Kernel,
+    /// Variables in scope, innermost last.
+    scope: Vec<Var>,
+    /// Whether each variable is in scope.
+    visible: Vec<bool>,
+    /// Whether each variable was defined so far, in scope or not.
+    defined: Vec<bool>,
+    /// Variables whose value may differ between threads of a CTA.
+    divergent: BTreeSet<Var>,
+}
+
+type Check<T = ()> = Result<T, String>;
+
+fn ensure(ok: bool, what: impl FnOnce() -> String) -> Check {
+    if ok { Ok(()) } else { Err(what()) }
+}
+
+impl Verifier<'_> {
+    fn kernel(&mut self) -> Check {
+        let k = self.kernel;
+        ensure((1..=1024).contains(&k.threads), || {
+            format!("{} threads a CTA, expected 1..=1024", k.threads)
+        })?;
+        ensure(k.grid.iter().all(|g| g.tile > 0), || "a grid axis has tile 0".into())?;
+        let limit = shared_limit(k.target);
+        ensure(k.shared_bytes() <= limit, || {
+            format!("{} bytes of shared memory, the target has {limit}", k.shared_bytes())
+        })?;
+        for s in &k.shared {
+            ensure(s.align.is_power_of_two() && s.dtype != DType::Bool, || {
+                format!("shared buffer `{}`", s.name)
+            })?;
+        }
+        let mut names = BTreeSet::new();
+        let all = k.params.iter().map(|p| match p {
+            Param::Tensor { name, .. } | Param::Dim(name) | Param::Scalar { name, .. } => ("parameter", name),
+        });
+        let all = all.chain(k.shared.iter().map(|s| ("shared", &s.name)));
+        for name in all.chain(k.frags.iter().map(|f| ("fragment", &f.name))) {
+            ensure(names.insert(name), || format!("two {}s named `{}`", name.0, name.1))?;
+        }
+        self.block(&k.body, false)
+    }
+
+    /// `diverged`: some threads of the CTA may be elsewhere.
+    fn block(&mut self, stmts: &[Stmt], diverged: bool) -> Check {
+        let height = self.scope.len();
+        for stmt in stmts {
+            self.stmt(stmt, diverged)?;
+        }
+        self.leave(height);
+        Ok(())
+    }
+
+    fn leave(&mut self, height: usize) {
+        for var in self.scope.drain(height..) {
+            self.visible[var.0 as usize] = false;
+        }
+    }
+
+    fn define(&mut self, var: Var, ty: Ty, divergent: bool) -> Check {
+        let declared = self.kernel.vars.get(var.0 as usize);
+        ensure(declared == Some(&ty), || format!("%{} is declared {declared:?} and defined as {ty}", var.0))?;
+        ensure(!self.defined[var.0 as usize], || format!("%{} is defined twice", var.0))?;
+        self.defined[var.0 as usize] = true;
+        self.visible[var.0 as usize] = true;
+        if divergent {
+            self.divergent.insert(var);
+        }
+        self.scope.push(var);
+        Ok(())
+    }
+
+    fn stmt(&mut self, stmt: &Stmt, diverged: bool) -> Check {
+        match stmt {
+            Stmt::Let(var, value) => {
+                let ty = self.expr(value)?;
+                self.define(*var, ty, self.differs(value))
+            }
+            Stmt::Load { dst, mem, offset, guard } => {
+                let dtype = self.access(*mem, offset, guard, dst.len())?;
+                dst.iter().try_for_each(|v| self.define(*v, Ty::Elem(dtype), true))
+            }
+            Stmt::Store { mem, offset, values, guard } => {
+                let dtype = self.access(*mem, offset, guard, values.len())?;
+                if let Mem::Global(i) = mem {
+                    let mutable =
+                        matches!(self.kernel.params[*i as usize], Param::Tensor { mutable: true, .. });
+                    ensure(mutable, || format!("store to read-only parameter {i}"))?;
+                }
+                values.iter().try_for_each(|v| self.expect(v, Ty::Elem(dtype), "stored value"))
+            }
+            Stmt::Set { frag, slot, value } => {
+                let dtype = self.slot(*frag, *slot)?;
+                self.expect(value, Ty::Elem(dtype), "slot")
+            }
+            Stmt::For { var, start, end, step, body } => {
+                let ty = self.expr(start)?;
+                ensure(ty.is_int(), || format!("loop over {ty}"))?;
+                self.expect(end, ty, "loop end")?;
+                self.expect(step, ty, "loop step")?;
+                ensure(!matches!(step, Expr::Int(..=0, _)), || "a loop steps by zero or less".into())?;
+                let differs = self.differs(start) || self.differs(end) || self.differs(step);
+                let height = self.scope.len();
+                self.define(*var, ty, differs)?;
+                self.block(body, diverged || differs)?;
+                self.leave(height);
+                Ok(())
+            }
+            Stmt::If { cond, then, otherwise } => {
+                self.expect(cond, Ty::BOOL, "condition")?;
+                let diverged = diverged || self.differs(cond);
+                self.block(then, diverged)?;
+                self.block(otherwise, diverged)
+            }
+            Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard } => {
+                let to = self.access(Mem::Shared(*shared), shared_offset, guard, *elems as usize)?;
+                let from = self.access(Mem::Global(*global), global_offset, guard, *elems as usize)?;
+                ensure(to == from, || format!("copy of {from} into {to}"))?;
+                let bytes = to.bytes() * elems;
+                ensure([4, 8, 16].contains(&bytes), || format!("asynchronous copy of {bytes} bytes"))
+            }
+            Stmt::CommitGroup | Stmt::WaitGroup(_) => Ok(()),
+            Stmt::Barrier => ensure(!diverged, || "a barrier that some threads may not reach".into()),
+            Stmt::Shuffle { dst, value, mask } => {
+                ensure(!diverged, || "a shuffle that some lanes may not reach".into())?;
+                ensure((1..32).contains(mask), || format!("shuffle by {mask}, expected 1..32"))?;
+                ensure(self.kernel.threads.is_multiple_of(32), || {
+                    format!("a shuffle with {} threads: the last warp is not full", self.kernel.threads)
+                })?;
+                let ty = self.expr(value)?;
+                ensure(ty != Ty::I64 && ty != Ty::BOOL, || format!("shuffle of {ty}"))?;
+                self.define(*dst, ty, true)
+            }
+        }
+    }
+
+    fn access(&self, mem: Mem, offset: &Expr, guard: &Option<Expr>, n: usize) -> Check<DType> {
+        let dtype = self.kernel.dtype_of(mem).ok_or_else(|| format!("no buffer {mem:?}"))?;
+        let bytes = n as u64 * u64::from(dtype.bytes());
+        ensure([1, 2, 4, 8].contains(&n) && bytes <= 16, || format!("vector of {n} {dtype}, {bytes} bytes"))?;
+        let ty = self.expr(offset)?;
+        ensure(ty.is_int(), || format!("offset of type {ty}"))?;
+        if let (Mem::Shared(i), Expr::Int(at, _)) = (mem, offset) {
+            let elems = i64::from(self.kernel.shared[i as usize].elems);
+            ensure(*at >= 0 && at + n as i64 <= elems, || format!("offset {at} of {elems} shared elements"))?;
+        }
+        guard.as_ref().map_or(Ok(()), |g| self.expect(g, Ty::BOOL, "guard"))?;
+        Ok(dtype)
+    }
+
+    fn slot(&self, frag: u32, slot: u32) -> Check<DType> {
+        let f = self.kernel.frags.get(frag as usize).ok_or_else(|| format!("no fragment {frag}"))?;
+        ensure(slot < f.slots, || format!("slot {slot} of fragment `{}` with {} slots", f.name, f.slots))?;
+        Ok(f.dtype)
+    }
+
+    fn expect(&self, e: &Expr, ty: Ty, what: &str) -> Check {
+        let found = self.expr(e)?;
+        ensure(found == ty, || {
+            format!("{what} is {found}, expected {ty}: {}", super::print::expr(self.kernel, e))
+        })
+    }
+
+    /// Whether the value may differ between threads. Slots are taken to differ.
+    fn differs(&self, e: &Expr) -> bool {
+        match e {
+            Expr::Float(..) | Expr::Int(..) | Expr::Bool(_) | Expr::Cta | Expr::Dim(_) | Expr::Scalar(_) => {
+                false
+            }
+            Expr::Tid | Expr::Slot { .. } => true,
+            Expr::Var(v) => self.divergent.contains(v),
+            Expr::Un(_, a) | Expr::Cast(_, a) => self.differs(a),
+            Expr::Bin(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => self.differs(a) || self.differs(b),
+            Expr::Fma(a, b, c) | Expr::Select(a, b, c) => {
+                self.differs(a) || self.differs(b) || self.differs(c)
+            }
+        }
+    }
+
+    fn expr(&self, e: &Expr) -> Check<Ty> {
+        let float = |ty: Ty| matches!(ty, Ty::Elem(d) if d.is_float());
+        let same = |a: &Expr, b: &Expr| -> Check<Ty> {
+            let (x, y) = (self.expr(a)?, self.expr(b)?);
+            ensure(x == y, || format!("operands of {x} and {y}: {}", super::print::expr(self.kernel, e)))?;
+            Ok(x)
+        };
+        let ok = |ok: bool, ty: Ty| {
+            ensure(ok, || format!("{ty} operand of {}", super::print::expr(self.kernel, e)))?;
+            Ok(ty)
+        };
+        match e {
+            Expr::Float(_, dtype) => ok(dtype.is_float(), Ty::Elem(*dtype)),
+            Expr::Int(n, ty) => ok(ty.is_int() && (*ty == Ty::I64 || i32::try_from(*n).is_ok()), *ty),
+            Expr::Bool(_) => Ok(Ty::BOOL),
+            Expr::Var(v) => {
+                ensure(self.visible.get(v.0 as usize) == Some(&true), || {
+                    format!("%{} is used outside its scope", v.0)
+                })?;
+                Ok(self.kernel.vars[v.0 as usize])
+            }
+            Expr::Slot { frag, slot } => Ok(Ty::Elem(self.slot(*frag, *slot)?)),
+            Expr::Tid | Expr::Cta => Ok(Ty::I32),
+            Expr::Dim(extent) => {
+                for name in extent.dims.keys() {
+                    let known = self.kernel.params.iter().any(|p| matches!(p, Param::Dim(n) if n == name));
+                    ensure(known, || format!("no dim `{name}` among the parameters"))?;
+                }
+                Ok(Ty::I32)
+            }
+            Expr::Scalar(i) => match self.kernel.params.get(*i as usize) {
+                Some(Param::Scalar { dtype, .. }) => Ok(Ty::Elem(*dtype)),
+                _ => Err(format!("parameter {i} is no scalar")),
+            },
+            Expr::Un(UnOp::Not, a) => self.expr(a).and_then(|t| ok(t == Ty::BOOL, t)),
+            Expr::Un(UnOp::Neg | UnOp::Abs, a) => self.expr(a).and_then(|t| ok(t != Ty::BOOL, t)),
+            Expr::Un(_, a) => self.expr(a).and_then(|t| ok(float(t), t)),
+            Expr::Bin(BinOp::And | BinOp::Or, a, b) => same(a, b).and_then(|t| ok(t == Ty::BOOL, t)),
+            Expr::Bin(BinOp::Rem, a, b) | Expr::Xor(a, b) => same(a, b).and_then(|t| ok(t.is_int(), t)),
+            Expr::Bin(_, a, b) => same(a, b).and_then(|t| ok(t != Ty::BOOL, t)),
+            Expr::Fma(a, b, c) => {
+                same(a, b)?;
+                same(b, c).and_then(|t| ok(float(t), t))
+            }
+            Expr::Cmp(_, a, b) => same(a, b).map(|_| Ty::BOOL),
+            Expr::Select(c, a, b) => {
+                self.expect(c, Ty::BOOL, "condition")?;
+                same(a, b)
+            }
+            Expr::Cast(ty, a) => self.expr(a).map(|_| *ty),
+        }
+    }
+}

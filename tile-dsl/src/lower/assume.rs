@@ -1,0 +1,283 @@
+//! What a launch must satisfy for a variant: exactly what its lowering relies on.
+
+use super::{
+    digits::{Cover, cover},
+    fixed,
+    stage::loads,
+};
+use crate::{
+    index::{Affine, AxisId, Extent},
+    nest::{AccessId, At, Digit, Expr, Nest, Steps, Stmt},
+    program::{Program, Variant},
+    tile::TensorId,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// Room that index arithmetic may need beyond an extent.
+const SLACK: i64 = 1 << 16;
+
+/// A condition on the dims and base addresses of a launch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Assumption(Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    AtMost { extent: Extent, max: i64 },
+    Multiple { extent: Extent, of: i64 },
+    Equal { extent: Extent, points: i64 },
+    Aligned { tensor: TensorId, name: String, bytes: u32 },
+    Offsets { name: String, reach: Vec<Reach>, dims: Vec<Extent> },
+    Index { extent: Extent },
+}
+
+/// Greatest index of one dimension, tails included.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Reach {
+    constant: i64,
+    /// Coefficient, extent, and the multiple it is rounded up to or the number of points.
+    terms: Vec<(i64, Extent, i64, bool)>,
+}
+
+impl Assumption {
+    /// Whether the condition holds. `dims` are the named dims of the launch, `bases` the addresses of the
+    /// tensors in the order of the kernel's parameters. A missing dim or base fails.
+    pub fn holds(&self, dims: &BTreeMap<String, i64>, bases: &[u64]) -> bool {
+        match &self.0 {
+            Kind::AtMost { extent, max } => extent.eval(dims).is_some_and(|n| n <= *max),
+            Kind::Multiple { extent, of } => extent.eval(dims).is_some_and(|n| n % of == 0),
+            Kind::Equal { extent, points } => extent.eval(dims) == Some(*points),
+            Kind::Aligned { tensor, bytes, .. } => {
+                bases.get(tensor.0 as usize).is_some_and(|base| base % u64::from(*bytes) == 0)
+            }
+            Kind::Offsets { reach, dims: extents, .. } => {
+                last_offset(reach, extents, dims).is_some_and(|last| last < 1 << 31)
+            }
+            Kind::Index { extent } => extent.eval(dims).is_some_and(|n| n < (1 << 31) - SLACK),
+        }
+    }
+}
+
+/// The greatest offset; `None` if a dim is missing or the sum overflows.
+fn last_offset(reach: &[Reach], extents: &[Extent], dims: &BTreeMap<String, i64>) -> Option<i64> {
+    let (mut sum, mut pitch) = (0i64, 1i64);
+    for (reach, extent) in reach.iter().zip(extents) {
+        let mut index = reach.constant;
+        for (c, extent, points, round) in &reach.terms {
+            let last = if *round {
+                let n = extent.eval(dims)?.max(0);
+                n.checked_add(points - 1)? / points * points - 1
+            } else {
+                points - 1
+            };
+            index = index.checked_add(c.checked_mul(last)?)?;
+        }
+        let extent = extent.eval(dims)?.max(1);
+        sum = sum.checked_add(index.max(extent).checked_mul(pitch)?)?;
+        pitch = pitch.checked_mul(extent)?;
+    }
+    Some(sum)
+}
+
+impl fmt::Display for Assumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let atom = |e: &Extent| {
+            let text = e.to_string();
+            if text.contains(' ') { format!("({text})") } else { text }
+        };
+        match &self.0 {
+            Kind::AtMost { extent, max } => write!(f, "{extent} <= {max}"),
+            Kind::Multiple { extent, of } => write!(f, "{} % {of} == 0", atom(extent)),
+            Kind::Equal { extent, points } => write!(f, "{extent} == {points}"),
+            Kind::Aligned { name, bytes, .. } => write!(f, "{name} {bytes}-byte aligned"),
+            Kind::Offsets { name, .. } => write!(f, "offsets of {name} below 2^31"),
+            Kind::Index { extent } => write!(f, "{extent} below 2^31 - 2^16"),
+        }
+    }
+}
+
+/// What a launch must satisfy to run a variant of a program; all of them, in a fixed order.
+pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
+    let nest = &program.nest;
+    let kernel = &nest.kernel;
+    let mut kinds = BTreeSet::new();
+    for (axis, max) in &nest.bounds {
+        let extent = kernel.axes[axis.0 as usize].extent.clone();
+        kinds.insert(Kind::AtMost { extent, max: (*max).into() });
+    }
+    let extents = kernel.axes.iter().map(|a| &a.extent);
+    for extent in extents.chain(kernel.tensors.iter().flat_map(|t| &t.dims)) {
+        if extent.as_constant().is_none() {
+            kinds.insert(Kind::Index { extent: extent.clone() });
+        }
+    }
+    if variant == Variant::General {
+        return kinds.into_iter().map(Assumption).collect();
+    }
+
+    for (tensor, bytes) in vector_bytes(nest, variant) {
+        let t = &kernel.tensors[tensor.0 as usize];
+        kinds.insert(Kind::Aligned { tensor, name: t.name.clone(), bytes });
+        let fastest = if nest.column_major.contains(&tensor) { t.dims.first() } else { t.dims.last() };
+        if let Some(extent) = fastest {
+            kinds.insert(Kind::Multiple {
+                extent: extent.clone(),
+                of: (bytes / fixed(t.elem).bytes()).into(),
+            });
+        }
+    }
+    let mut visit = |digits: &[(Digit, At)], accesses: &[AccessId]| {
+        let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
+        for (axis, a) in kernel.axes.iter().enumerate() {
+            let axis = AxisId(axis as u16);
+            if a.extent.as_constant().is_some() || !loops.iter().any(|d| d.axis == axis) {
+                continue;
+            }
+            let extent = a.extent.clone();
+            match (variant, cover(axis, &loops)) {
+                (Variant::Exact, Cover::Multiple(of)) if of > 1 => {
+                    drop(kinds.insert(Kind::Multiple { extent, of }))
+                }
+                (Variant::Exact, Cover::Points(points)) => drop(kinds.insert(Kind::Equal { extent, points })),
+                _ => {}
+            }
+        }
+        // A vector is inside an extent or outside as a whole.
+        for (digit, at) in digits {
+            if let (At::Vec, Steps::Fixed(n), 1) = (at, digit.steps, digit.stride) {
+                let extent = kernel.axes[digit.axis.0 as usize].extent.clone();
+                let stored = accesses.iter().any(|a| {
+                    let access = &nest.accesses[a.0 as usize];
+                    access.index.iter().any(|i| i.coefficient(digit.axis) == 1)
+                });
+                if stored && extent.as_constant().is_none() {
+                    kinds.insert(Kind::Multiple { extent, of: n.into() });
+                }
+            }
+        }
+        for access in accesses {
+            let access = &nest.accesses[access.0 as usize];
+            let t = &kernel.tensors[access.tensor.0 as usize];
+            if t.dims.iter().all(|d| d.as_constant().is_some()) {
+                continue;
+            }
+            let mut dims = t.dims.clone();
+            let mut reach: Vec<Reach> = access.index.iter().map(|i| reach_of(nest, i, &loops)).collect();
+            if !nest.column_major.contains(&access.tensor) {
+                dims.reverse();
+                reach.reverse();
+            }
+            kinds.insert(Kind::Offsets { name: t.name.clone(), reach, dims });
+        }
+    };
+    walk(&nest.body, &mut Vec::new(), &mut visit);
+    kinds.into_iter().map(Assumption).collect()
+}
+
+fn reach_of(nest: &Nest, index: &Affine, digits: &[Digit]) -> Reach {
+    let terms = index.terms.iter().filter(|(_, c)| **c > 0).map(|(axis, c)| {
+        let extent = nest.kernel.axes[axis.0 as usize].extent.clone();
+        match cover(*axis, digits) {
+            Cover::Multiple(of) => (*c, extent, of, true),
+            Cover::Points(points) => (*c, extent, points, false),
+        }
+    });
+    Reach { constant: index.constant, terms: terms.collect() }
+}
+
+/// Calls `f` with the loops around each statement and the accesses it makes.
+fn walk(stmt: &Stmt, path: &mut Vec<(Digit, At)>, f: &mut dyn FnMut(&[(Digit, At)], &[AccessId])) {
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            path.push((*digit, *at));
+            walk(body, path, f);
+            path.pop();
+        }
+        Stmt::Let { first, rest, .. } => {
+            walk(first, path, f);
+            walk(rest, path, f);
+        }
+        Stmt::Stage { body, .. } => walk(body, path, f),
+        Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } => f(path, &reads(expr)),
+        Stmt::Put { access, expr } => {
+            let mut accesses = reads(expr);
+            accesses.push(*access);
+            f(path, &accesses);
+        }
+    }
+}
+
+fn reads(expr: &Expr) -> Vec<AccessId> {
+    let mut out = Vec::new();
+    loads(expr, &mut |id| out.push(id));
+    out
+}
+
+/// Widest vector in bytes with which a variant accesses each tensor in global memory, where it has vectors.
+pub(super) fn vector_bytes(nest: &Nest, variant: Variant) -> BTreeMap<TensorId, u32> {
+    let mut widest = BTreeMap::new();
+    if variant != Variant::General {
+        vectors(nest, &nest.body, &mut Vec::new(), &mut Vec::new(), &mut widest);
+    }
+    widest
+}
+
+fn vectors(
+    nest: &Nest,
+    stmt: &Stmt,
+    loops: &mut Vec<Digit>,
+    staged: &mut Vec<TensorId>,
+    widest: &mut BTreeMap<TensorId, u32>,
+) {
+    let elem = |t: TensorId| fixed(nest.kernel.tensors[t.0 as usize].elem).bytes();
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            let vec = *at == At::Vec;
+            if vec {
+                loops.push(*digit);
+            }
+            vectors(nest, body, loops, staged, widest);
+            if vec {
+                loops.pop();
+            }
+        }
+        Stmt::Let { first, rest, .. } => {
+            vectors(nest, first, loops, staged, widest);
+            vectors(nest, rest, loops, staged, widest);
+        }
+        Stmt::Stage { copy, body } => {
+            let copy = &nest.copies[copy.0 as usize];
+            if let Some(bytes) = copy.vector.filter(|b| *b > elem(copy.tensor)) {
+                let w = widest.entry(copy.tensor).or_insert(0);
+                *w = bytes.max(*w);
+            }
+            staged.push(copy.tensor);
+            vectors(nest, body, loops, staged, widest);
+            staged.pop();
+        }
+        Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } | Stmt::Put { expr, .. } => {
+            let mut accesses = reads(expr);
+            accesses.retain(|a| !staged.contains(&nest.accesses[a.0 as usize].tensor));
+            if let Stmt::Put { access, .. } = stmt {
+                accesses.push(*access);
+            }
+            for access in accesses {
+                let access = &nest.accesses[access.0 as usize];
+                let fastest = if nest.column_major.contains(&access.tensor) {
+                    access.index.first()
+                } else {
+                    access.index.last()
+                };
+                for digit in loops.iter() {
+                    let step = fastest.map_or(0, |i| i.coefficient(digit.axis) * i64::from(digit.stride));
+                    if let (1, Steps::Fixed(n)) = (step, digit.steps) {
+                        let w = widest.entry(access.tensor).or_insert(0);
+                        *w = (n * elem(access.tensor)).max(*w);
+                    }
+                }
+            }
+        }
+    }
+}

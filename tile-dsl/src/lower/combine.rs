@@ -1,0 +1,228 @@
+//! Reductions across threads: each thread's partial result becomes the result, in every thread.
+//!
+//! Within a warp by butterfly shuffles, which leave all lanes with the same bits; across warps through shared
+//! memory, read in ascending order, so that results are the same in every run.
+
+use super::{
+    Lowerer,
+    emit::{Atom, Emit},
+    error::LowerError,
+    linear::Linear,
+    storage::{Registers, writers},
+    units::UnitRange,
+};
+use crate::{
+    kernel::{self, Expr as KExpr, Mem, Ty},
+    nest::{At, Digit, Level, Stmt, ValueId},
+    op::{BinOp, CmpOp},
+    schedule::{Unit, UnitDim},
+};
+use std::collections::BTreeMap;
+
+const WARP: u32 = 32;
+
+impl Lowerer<'_> {
+    /// Units that hold partial results of a reduction, with a reduced digit bound to each.
+    fn partial_units(&self, value: ValueId, first: &Stmt) -> BTreeMap<(Unit, UnitDim), Digit> {
+        let v = &self.nest.values[value.0 as usize];
+        let mut units = BTreeMap::new();
+        if v.reduction.is_none() {
+            return units;
+        }
+        for (digit, at) in writers(first, value).into_iter().flatten() {
+            if let At::Unit(unit, dim) = at
+                && unit != Unit::Block
+                && !v.axes.contains(&digit.axis)
+                && self.units.dims.contains_key(&(unit, dim))
+            {
+                units.insert((unit, dim), digit);
+            }
+        }
+        units
+    }
+
+    /// Whether the result of a reduction combines partial results of several threads.
+    pub fn is_combined(&self, value: ValueId, first: &Stmt) -> bool {
+        !self.partial_units(value, first).is_empty()
+    }
+
+    /// Combines the partial results that `first` left in each thread.
+    pub fn combine(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
+        let partial = self.partial_units(value, first);
+        let Some(((unit, _), digit)) = partial.first_key_value() else { return Ok(()) };
+        let v = &self.nest.values[value.0 as usize];
+        let Some(level) = self.nest.combine.get(&value).copied() else {
+            let axis = self.axis_name(digit.axis);
+            return Err(LowerError::Combine { value: v.name.clone(), axis, unit: *unit });
+        };
+        let Some(registers) = self.held(value)?.registers.clone() else { return Ok(()) };
+        let plan = Plan::new(self, partial.keys());
+        plan.check(&v.name, level)?;
+        let op = v.reduction.expect("only reductions combine").combine();
+        self.shuffle(&registers, op, &plan, Ty::Elem(v.dtype));
+        self.through_shared(value, &registers, op, &plan);
+        if let Some(init) = v.init {
+            let init = super::walk::literal(init, v.dtype).expr();
+            for slot in 0..registers.slots {
+                let old = KExpr::Slot { frag: registers.frag, slot };
+                let value = KExpr::Bin(op, Box::new(init.clone()), Box::new(old));
+                self.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
+            }
+        }
+        Ok(())
+    }
+
+    fn shuffle(&mut self, registers: &Registers, op: BinOp, plan: &Plan, ty: Ty) {
+        let masks = plan
+            .lanes
+            .iter()
+            .flat_map(|r| (0..).map(|b| 1 << b).take_while(|m| *m < r.extent).map(|m| m * r.stride));
+        for mask in masks.collect::<Vec<u32>>() {
+            for slot in 0..registers.slots {
+                let own = KExpr::Slot { frag: registers.frag, slot };
+                let dst = self.emit.var(ty);
+                self.emit.stmt(kernel::Stmt::Shuffle { dst, value: own.clone(), mask });
+                let value = KExpr::Bin(op, Box::new(own), Box::new(KExpr::Var(dst)));
+                self.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
+            }
+        }
+    }
+
+    fn through_shared(&mut self, value: ValueId, registers: &Registers, op: BinOp, plan: &Plan) {
+        if plan.across.is_empty() {
+            return;
+        }
+        let v = &self.nest.values[value.0 as usize];
+        // One element for each slot and each group of threads that agree.
+        let mut pitch = i64::from(registers.slots);
+        let mut own = Linear::default();
+        let mut group = Linear::default();
+        let mut strides = Vec::new();
+        for (range, reduced) in
+            plan.kept.iter().map(|r| (r, false)).chain(plan.across.iter().map(|r| (r, true)))
+        {
+            if let Atom::Var(var) = self.units.part(&mut self.emit, *range) {
+                own.add_scaled(&Linear::var(var), pitch);
+                if !reduced {
+                    group.add_scaled(&Linear::var(var), pitch);
+                }
+            }
+            if reduced {
+                strides.push((pitch, range.extent));
+            }
+            pitch *= i64::from(range.extent);
+        }
+        let buffer = self.shared_buffer(&format!("{}.partial", v.name), v.dtype, pitch, 16);
+        self.write_shared(buffer);
+        let mut guard = None;
+        for range in &plan.lanes {
+            let lane = self.units.part(&mut self.emit, *range);
+            let first = self.emit.cmp(CmpOp::Eq, lane, Atom::i32(0));
+            guard = self.emit.and(guard, Some(first));
+        }
+        let (base, _) = self.emit.index_base(&own);
+        for slot in 0..registers.slots {
+            self.emit.stmt(kernel::Stmt::Store {
+                mem: Mem::Shared(buffer),
+                offset: Emit::sum_expr(base, slot.into(), Ty::I32),
+                values: vec![KExpr::Slot { frag: registers.frag, slot }],
+                guard: guard.map(Atom::expr),
+            });
+        }
+        self.read_shared(buffer);
+        let (base, _) = self.emit.index_base(&group);
+        let mut offsets = vec![0i64];
+        for (pitch, extent) in strides {
+            let steps = (0..i64::from(extent)).flat_map(|s| offsets.iter().map(move |o| o + s * pitch));
+            offsets = steps.collect();
+        }
+        for slot in 0..registers.slots {
+            let mut total = None;
+            for offset in &offsets {
+                let var = self.emit.var(Ty::Elem(v.dtype));
+                let offset = Emit::sum_expr(base, offset + i64::from(slot), Ty::I32);
+                self.emit.stmt(kernel::Stmt::Load {
+                    dst: vec![var],
+                    mem: Mem::Shared(buffer),
+                    offset,
+                    guard: None,
+                });
+                total = Some(match total {
+                    None => Atom::Var(var),
+                    Some(sum) => self.emit.bin(op, sum, Atom::Var(var)),
+                });
+            }
+            let value = total.expect("at least one partial result").expr();
+            self.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
+        }
+    }
+}
+
+/// How the thread index splits into what is combined and what is not.
+struct Plan {
+    /// Combined by shuffles.
+    lanes: Vec<UnitRange>,
+    /// Combined through shared memory.
+    across: Vec<UnitRange>,
+    /// Not combined.
+    kept: Vec<UnitRange>,
+    /// Some combined part lies within a warp.
+    within_warp: bool,
+    /// Some combined part lies across warps.
+    across_warps: bool,
+    full_warps: bool,
+}
+
+impl Plan {
+    fn new<'k>(lowerer: &Lowerer<'_>, partial: impl Iterator<Item = &'k (Unit, UnitDim)>) -> Plan {
+        let partial: Vec<_> = partial.collect();
+        let full_warps = lowerer.units.threads.is_multiple_of(WARP);
+        let mut plan = Plan {
+            lanes: Vec::new(),
+            across: Vec::new(),
+            kept: Vec::new(),
+            within_warp: false,
+            across_warps: false,
+            full_warps,
+        };
+        for (unit, range) in &lowerer.units.dims {
+            if !partial.contains(&unit) {
+                plan.kept.push(*range);
+                continue;
+            }
+            let UnitRange { stride, extent } = *range;
+            plan.within_warp |= stride < WARP;
+            plan.across_warps |= stride * extent > WARP;
+            let lanes = (WARP / stride.min(WARP)).min(extent);
+            let shuffles = full_warps
+                && stride.is_power_of_two()
+                && extent.is_multiple_of(lanes)
+                && lanes.is_power_of_two();
+            if shuffles && lanes > 1 {
+                plan.lanes.push(UnitRange { stride, extent: lanes });
+                if extent > lanes {
+                    plan.across.push(UnitRange { stride: stride * lanes, extent: extent / lanes });
+                }
+            } else {
+                plan.across.push(*range);
+            }
+        }
+        plan
+    }
+
+    fn check(&self, value: &str, level: Level) -> Result<(), LowerError> {
+        let held = match level {
+            Level::Lane if self.across_warps => "several warps",
+            Level::Lane if !self.full_warps => "a warp that is not full",
+            Level::Lane if !self.across.is_empty() => "a number of lanes that is no power of two",
+            Level::Warp if self.within_warp => "lanes of one warp",
+            _ => return Ok(()),
+        };
+        let level = match level {
+            Level::Lane => "lane",
+            Level::Warp => "warp",
+            Level::Cta => "cta",
+        };
+        Err(LowerError::CombineLevel { value: value.to_string(), level, held })
+    }
+}

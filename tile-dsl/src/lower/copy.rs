@@ -1,0 +1,208 @@
+//! The thread map of a copy: consecutive threads take consecutive vectors of the box, the dimension that is
+//! contiguous in global memory fastest, in as many unrolled rounds as it takes.
+
+use super::{
+    Lowerer,
+    emit::{Atom, Emit, Op},
+    error::LowerError,
+    guard::Sides,
+    linear::{Linear, Offset},
+    stage::{Layout, SHARED_OFFSET},
+};
+use crate::{
+    dtype::DType,
+    index::Affine,
+    kernel::{self, Expr as KExpr, Mem, Ty, Var},
+    op::{BinOp, CmpOp},
+    tile::TensorId,
+};
+
+/// Elements a thread has in flight between loads and stores of a plain copy.
+const IN_FLIGHT: u32 = 32;
+
+/// A copy of a box of a tensor into shared memory.
+pub(super) struct CopyPlan {
+    pub tensor: TensorId,
+    pub dtype: DType,
+    pub buffer: u32,
+    /// Digits bound outside of the stage.
+    pub height: usize,
+    pub layout: Layout,
+    /// An access of the tensor; all move alike with the digits outside.
+    pub index: Vec<Affine>,
+    /// Smallest index relative to the digits outside, by dimension.
+    pub low: Vec<i64>,
+    /// Extent of the box, by dimension.
+    pub extent: Vec<i64>,
+    /// Where the box may leave the tensor, by dimension.
+    pub sides: Vec<Sides>,
+    /// Elements moved at once.
+    pub vector: u32,
+    pub asynchronous: bool,
+}
+
+/// What a thread moves in one round.
+pub(super) struct Chunk {
+    /// Coordinates in the box.
+    coords: Vec<Linear>,
+    /// The chunk exists: the last round may not need every thread.
+    exists: Option<Atom>,
+}
+
+impl Lowerer<'_> {
+    /// The rounds of a copy.
+    pub fn chunks(&mut self, plan: &CopyPlan) -> Vec<Chunk> {
+        let fastest = self.contiguous(plan.tensor);
+        // Dimensions from the fastest in global memory, in chunks.
+        let mut dims: Vec<usize> = (0..plan.extent.len()).rev().collect();
+        if fastest == 0 {
+            dims.reverse();
+        }
+        let counts: Vec<i64> = dims
+            .iter()
+            .map(|d| if *d == fastest { plan.extent[*d] / i64::from(plan.vector) } else { plan.extent[*d] })
+            .collect();
+        let total: i64 = counts.iter().product();
+        let threads = i64::from(self.units.threads);
+        let tid = self.emit.op(Op::Tid, &[]);
+        let mut chunks = Vec::new();
+        for round in 0..(total + threads - 1) / threads {
+            let first = round * threads;
+            let last_round = first + threads > total;
+            let exists = last_round.then(|| self.emit.cmp(CmpOp::Lt, tid, Atom::i32(total - first)));
+            let mut coords = vec![Linear::default(); plan.extent.len()];
+            let (mut varying, mut constant) = (if threads == 1 { Atom::i32(0) } else { tid }, first);
+            for (n, (dim, count)) in dims.iter().zip(&counts).enumerate() {
+                let outermost = counts[n + 1..].iter().all(|c| *c == 1);
+                let step = if *dim == fastest { i64::from(plan.vector) } else { 1 };
+                if outermost {
+                    coords[*dim] = linear(varying, constant).scaled(step);
+                    break;
+                }
+                if constant % count != 0 {
+                    varying = self.emit.add(varying, Atom::i32(constant));
+                    constant = 0;
+                }
+                let digit = self.emit.bin(BinOp::Rem, varying, Atom::i32(*count));
+                coords[*dim] = linear(digit, 0).scaled(step);
+                varying = self.emit.bin(BinOp::Div, varying, Atom::i32(*count));
+                constant /= count;
+            }
+            chunks.push(Chunk { coords, exists });
+        }
+        chunks
+    }
+
+    /// Offset and guard of a chunk in global memory.
+    fn source(&mut self, plan: &CopyPlan, base: &[Linear], chunk: &Chunk) -> (KExpr, Option<Atom>) {
+        let pitches = self.pitches(plan.tensor);
+        let mut offset = Offset::default();
+        let mut guard = None;
+        for (d, coord) in chunk.coords.iter().enumerate() {
+            let at = base[d].clone().plus(coord);
+            let extent = &self.tensor(plan.tensor).dims[d];
+            let inside = self.inside(&at, extent, plan.sides[d]);
+            guard = self.emit.and(guard, inside);
+            offset.add(pitches[d], &at);
+        }
+        let ty = self.offset_ty();
+        let (base, constant) = self.emit.offset(&offset, ty);
+        (Emit::sum_expr(base, constant, ty), guard)
+    }
+
+    fn target(&mut self, plan: &CopyPlan, chunk: &Chunk, lane: u32, slot: &Linear) -> KExpr {
+        let mut offset = slot.clone();
+        for (coord, pitch) in chunk.coords.iter().zip(&plan.layout.pitch) {
+            offset.add_scaled(coord, *pitch);
+        }
+        offset.constant +=
+            i64::from(lane) * plan.layout.pitch.get(self.contiguous(plan.tensor)).unwrap_or(&1);
+        let (base, constant) = plan.layout.place(&mut self.emit, &offset);
+        Emit::sum_expr(base, constant, SHARED_OFFSET)
+    }
+
+    /// Copies, at the current point, into the slot: issued only if asynchronous, else complete.
+    pub fn copy_now(&mut self, plan: &CopyPlan, slot: &Linear) -> Result<(), LowerError> {
+        let chunks = self.chunks(plan);
+        if plan.asynchronous {
+            self.issue(plan, &chunks, slot);
+            return Ok(());
+        }
+        let batch = (IN_FLIGHT / plan.vector).max(1) as usize;
+        for chunks in chunks.chunks(batch) {
+            let mut loaded = Vec::new();
+            for chunk in chunks {
+                loaded.push(self.load_chunk(plan, chunk));
+            }
+            for (chunk, values) in chunks.iter().zip(loaded) {
+                let values = values.into_iter().map(KExpr::Var).collect();
+                self.store_chunk(plan, chunk, values, slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// Issues the asynchronous copies of a box.
+    fn issue(&mut self, plan: &CopyPlan, chunks: &[Chunk], slot: &Linear) {
+        let base = self.base(plan);
+        for chunk in chunks {
+            let (global_offset, guard) = self.source(plan, &base, chunk);
+            let shared_offset = self.target(plan, chunk, 0, slot);
+            let copy = kernel::Stmt::CopyAsync {
+                shared: plan.buffer,
+                shared_offset,
+                global: plan.tensor.0.into(),
+                global_offset,
+                elems: plan.vector,
+                guard: guard.map(Atom::expr),
+            };
+            match chunk.exists {
+                None => self.emit.stmt(copy),
+                Some(exists) => {
+                    self.emit.stmt(kernel::Stmt::If {
+                        cond: exists.expr(),
+                        then: vec![copy],
+                        otherwise: vec![],
+                    });
+                }
+            }
+        }
+    }
+
+    /// Loads a chunk to registers.
+    pub fn load_chunk(&mut self, plan: &CopyPlan, chunk: &Chunk) -> Vec<Var> {
+        let base = self.base(plan);
+        let (offset, guard) = self.source(plan, &base, chunk);
+        let guard = self.emit.and(chunk.exists, guard);
+        let dst: Vec<Var> = (0..plan.vector).map(|_| self.emit.var(Ty::Elem(plan.dtype))).collect();
+        let mem = self.global(plan.tensor);
+        self.emit.stmt(kernel::Stmt::Load { dst: dst.clone(), mem, offset, guard: guard.map(Atom::expr) });
+        dst
+    }
+
+    /// Stores a chunk to shared memory: as a vector where the layout keeps it together.
+    pub fn store_chunk(&mut self, plan: &CopyPlan, chunk: &Chunk, values: Vec<KExpr>, slot: &Linear) {
+        let mem = Mem::Shared(plan.buffer);
+        let guard = chunk.exists.map(Atom::expr);
+        let together = plan.layout.fastest == self.contiguous(plan.tensor)
+            && plan.layout.keeps_aligned(plan.vector.into());
+        if together {
+            let offset = self.target(plan, chunk, 0, slot);
+            self.emit.stmt(kernel::Stmt::Store { mem, offset, values, guard });
+            return;
+        }
+        for (lane, value) in (0..).zip(values) {
+            let offset = self.target(plan, chunk, lane, slot);
+            self.emit.stmt(kernel::Stmt::Store { mem, offset, values: vec![value], guard: guard.clone() });
+        }
+    }
+}
+
+/// `atom + constant` as an index.
+pub(super) fn linear(atom: Atom, constant: i64) -> Linear {
+    match atom {
+        Atom::Var(var) => Linear::var(var).plus(&Linear::constant(constant)),
+        Atom::Int(n, _) => Linear::constant(n + constant),
+        Atom::Float(..) | Atom::Bool(_) => unreachable!("an index is an integer"),
+    }
+}

@@ -1,0 +1,371 @@
+//! The statement builder: scopes, value numbering, and hoisting.
+//!
+//! A pure operation is placed in the outermost scope where its operands exist, and computed once there;
+//! so loop-invariant parts of offsets and guards leave their loops while they are emitted.
+//! Loads stay where they are, and are shared within one straight line of statements.
+
+use super::linear::{Linear, Offset};
+use crate::{
+    dtype::DType,
+    index::Extent,
+    kernel::{Expr, Mem, Stmt, Ty, Var},
+    op::{BinOp, CmpOp, UnOp},
+};
+use std::collections::HashMap;
+
+/// An operand without substructure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Atom {
+    Var(Var),
+    Int(i64, Ty),
+    /// Bits of the value.
+    Float(u64, DType),
+    Bool(bool),
+}
+
+impl Atom {
+    pub fn i32(n: i64) -> Self {
+        Atom::Int(n, Ty::I32)
+    }
+
+    pub fn float(x: f64, dtype: DType) -> Self {
+        Atom::Float(x.to_bits(), dtype)
+    }
+
+    pub fn expr(self) -> Expr {
+        match self {
+            Atom::Var(v) => Expr::Var(v),
+            Atom::Int(n, ty) => Expr::Int(n, ty),
+            Atom::Float(bits, dtype) => Expr::Float(f64::from_bits(bits), dtype),
+            Atom::Bool(b) => Expr::Bool(b),
+        }
+    }
+}
+
+/// A pure operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Op {
+    Tid,
+    Cta,
+    Dim(Extent),
+    Scalar(u32),
+    Un(UnOp),
+    Bin(BinOp),
+    Xor,
+    Cmp(CmpOp),
+    Select,
+    Cast(Ty),
+}
+
+impl Op {
+    /// The operation as an expression over `args`.
+    pub fn expr(self, args: Vec<Expr>) -> Expr {
+        let mut args = args.into_iter().map(Box::new);
+        let mut next = || args.next().expect("as many operands as the operation has");
+        match self {
+            Op::Tid => Expr::Tid,
+            Op::Cta => Expr::Cta,
+            Op::Dim(extent) => Expr::Dim(extent),
+            Op::Scalar(i) => Expr::Scalar(i),
+            Op::Un(op) => Expr::Un(op, next()),
+            Op::Bin(op) => Expr::Bin(op, next(), next()),
+            Op::Xor => Expr::Xor(next(), next()),
+            Op::Cmp(op) => Expr::Cmp(op, next(), next()),
+            Op::Select => Expr::Select(next(), next(), next()),
+            Op::Cast(ty) => Expr::Cast(ty, next()),
+        }
+    }
+}
+
+/// Identifies a load that may be shared: buffer, variable part and constant part of the offset, guard.
+pub(super) type LoadKey = (Mem, Option<Atom>, i64, Option<Atom>);
+
+#[derive(Default)]
+struct Scope {
+    stmts: Vec<Stmt>,
+    pure: HashMap<(Op, Vec<Atom>), Atom>,
+    loads: HashMap<LoadKey, Var>,
+}
+
+struct VarInfo {
+    ty: Ty,
+    /// Scope it is defined in.
+    depth: usize,
+    /// A number that divides every value it takes.
+    multiple: i64,
+}
+
+/// Builds the body of a kernel.
+pub(super) struct Emit {
+    vars: Vec<VarInfo>,
+    scopes: Vec<Scope>,
+    /// Statements emitted so far.
+    pub count: usize,
+}
+
+impl Emit {
+    pub fn new() -> Self {
+        Emit { vars: Vec::new(), scopes: vec![Scope::default()], count: 0 }
+    }
+
+    /// Opens the body of a loop or branch.
+    pub fn push(&mut self) {
+        self.scopes.push(Scope::default());
+    }
+
+    /// Closes it and returns its statements.
+    pub fn pop(&mut self) -> Vec<Stmt> {
+        self.scopes.pop().expect("an open scope").stmts
+    }
+
+    /// The statements and the types of the variables.
+    pub fn finish(mut self) -> (Vec<Stmt>, Vec<Ty>) {
+        (self.pop(), self.vars.iter().map(|v| v.ty).collect())
+    }
+
+    /// A variable of the innermost scope.
+    pub fn var(&mut self, ty: Ty) -> Var {
+        self.var_at(ty, self.scopes.len() - 1, 1)
+    }
+
+    fn var_at(&mut self, ty: Ty, depth: usize, multiple: i64) -> Var {
+        self.vars.push(VarInfo { ty, depth, multiple });
+        Var(self.vars.len() as u32 - 1)
+    }
+
+    /// States that every value of `var` is a multiple of `n`.
+    pub fn set_multiple(&mut self, var: Var, n: i64) {
+        self.vars[var.0 as usize].multiple = n;
+    }
+
+    pub fn stmt(&mut self, stmt: Stmt) {
+        self.count += 1;
+        self.scopes.last_mut().expect("an open scope").stmts.push(stmt);
+    }
+
+    fn depth(&self, atom: Atom) -> usize {
+        match atom {
+            Atom::Var(v) => self.vars[v.0 as usize].depth,
+            _ => 0,
+        }
+    }
+
+    pub fn ty(&self, atom: Atom) -> Ty {
+        match atom {
+            Atom::Var(v) => self.vars[v.0 as usize].ty,
+            Atom::Int(_, ty) => ty,
+            Atom::Float(_, dtype) => Ty::Elem(dtype),
+            Atom::Bool(_) => Ty::BOOL,
+        }
+    }
+
+    /// A pure operation: folded, found, or emitted where its operands exist.
+    pub fn op(&mut self, op: Op, args: &[Atom]) -> Atom {
+        if let Some(folded) = self.fold(&op, args) {
+            return folded;
+        }
+        let depth = args.iter().map(|a| self.depth(*a)).max().unwrap_or(0);
+        let key = (op, args.to_vec());
+        if let Some(found) = self.scopes[depth].pure.get(&key) {
+            return *found;
+        }
+        let ty = self.result(&key.0, args);
+        let var = self.var_at(ty, depth, 1);
+        let value = key.0.clone().expr(args.iter().map(|a| a.expr()).collect());
+        self.count += 1;
+        self.scopes[depth].stmts.push(Stmt::Let(var, value));
+        self.scopes[depth].pure.insert(key, Atom::Var(var));
+        Atom::Var(var)
+    }
+
+    fn result(&self, op: &Op, args: &[Atom]) -> Ty {
+        match op {
+            Op::Tid | Op::Cta | Op::Dim(_) => Ty::I32,
+            Op::Scalar(_) => unreachable!("scalars are emitted by `scalar`"),
+            Op::Cmp(_) => Ty::BOOL,
+            Op::Select => self.ty(args[1]),
+            Op::Cast(ty) => *ty,
+            Op::Un(_) | Op::Bin(_) | Op::Xor => self.ty(args[0]),
+        }
+    }
+
+    /// A scalar parameter.
+    pub fn scalar(&mut self, param: u32, dtype: DType) -> Atom {
+        let key = (Op::Scalar(param), Vec::new());
+        if let Some(found) = self.scopes[0].pure.get(&key) {
+            return *found;
+        }
+        let var = self.var_at(Ty::Elem(dtype), 0, 1);
+        self.scopes[0].stmts.push(Stmt::Let(var, Expr::Scalar(param)));
+        self.scopes[0].pure.insert(key, Atom::Var(var));
+        Atom::Var(var)
+    }
+
+    fn fold(&self, op: &Op, args: &[Atom]) -> Option<Atom> {
+        Some(match (op, args) {
+            (Op::Dim(extent), []) => Atom::i32(extent.as_constant()?),
+            (Op::Bin(op), [Atom::Int(a, ty), Atom::Int(b, _)]) => {
+                let n = match op {
+                    BinOp::Add => a.checked_add(*b)?,
+                    BinOp::Sub => a.checked_sub(*b)?,
+                    BinOp::Mul => a.checked_mul(*b)?,
+                    BinOp::Div => a.checked_div(*b)?,
+                    BinOp::Rem => a.checked_rem(*b)?,
+                    BinOp::Min => *a.min(b),
+                    BinOp::Max => *a.max(b),
+                    BinOp::And | BinOp::Or => return None,
+                };
+                // Out of range wraps at run time; leave it there.
+                if *ty != Ty::I64 && i32::try_from(n).is_err() {
+                    return None;
+                }
+                Atom::Int(n, *ty)
+            }
+            (Op::Bin(BinOp::Add | BinOp::Sub), [a, Atom::Int(0, _)]) => *a,
+            (Op::Bin(BinOp::Add), [Atom::Int(0, _), a]) => *a,
+            (Op::Bin(BinOp::Mul | BinOp::Div), [a, Atom::Int(1, _)]) => *a,
+            (Op::Bin(BinOp::Mul), [Atom::Int(1, _), a]) => *a,
+            (Op::Bin(BinOp::Rem), [_, Atom::Int(1, ty)]) => Atom::Int(0, *ty),
+            (Op::Bin(BinOp::And), [Atom::Bool(true), a] | [a, Atom::Bool(true)]) => *a,
+            (Op::Bin(BinOp::And), [Atom::Bool(false), _] | [_, Atom::Bool(false)]) => Atom::Bool(false),
+            (Op::Bin(BinOp::And), [a, b]) if a == b => *a,
+            (Op::Cmp(op), [Atom::Int(a, _), Atom::Int(b, _)]) => Atom::Bool(match op {
+                CmpOp::Eq => a == b,
+                CmpOp::Ne => a != b,
+                CmpOp::Lt => a < b,
+                CmpOp::Le => a <= b,
+                CmpOp::Gt => a > b,
+                CmpOp::Ge => a >= b,
+            }),
+            (Op::Select, [Atom::Bool(c), a, b]) => {
+                if *c {
+                    *a
+                } else {
+                    *b
+                }
+            }
+            (Op::Cast(ty), [a]) if self.ty(*a) == *ty => *a,
+            (Op::Cast(Ty::I64), [Atom::Int(n, _)]) => Atom::Int(*n, Ty::I64),
+            _ => return None,
+        })
+    }
+
+    pub fn bin(&mut self, op: BinOp, a: Atom, b: Atom) -> Atom {
+        self.op(Op::Bin(op), &[a, b])
+    }
+
+    pub fn add(&mut self, a: Atom, b: Atom) -> Atom {
+        self.bin(BinOp::Add, a, b)
+    }
+
+    pub fn cmp(&mut self, op: CmpOp, a: Atom, b: Atom) -> Atom {
+        self.op(Op::Cmp(op), &[a, b])
+    }
+
+    pub fn dim(&mut self, extent: &Extent) -> Atom {
+        self.op(Op::Dim(extent.clone()), &[])
+    }
+
+    /// Conjunction; `None` is true.
+    pub fn and(&mut self, a: Option<Atom>, b: Option<Atom>) -> Option<Atom> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(self.bin(BinOp::And, a, b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Variable part of an index, outer scopes first so that inner loops add to hoisted sums.
+    fn sum(&mut self, index: &Linear) -> Option<Atom> {
+        let mut terms: Vec<_> = index.terms.iter().map(|(v, c)| (*v, *c)).collect();
+        terms.sort_by_key(|(v, _)| (self.vars[v.0 as usize].depth, *v));
+        let mut total = None;
+        for (var, c) in terms {
+            let term = self.bin(BinOp::Mul, Atom::Var(var), Atom::i32(c));
+            total = Some(match total {
+                None => term,
+                Some(sum) => self.add(sum, term),
+            });
+        }
+        total
+    }
+
+    /// An `i32` index: its variable part; the constant is left to the caller.
+    pub fn index_base(&mut self, index: &Linear) -> (Option<Atom>, i64) {
+        (self.sum(index), index.constant)
+    }
+
+    /// An `i32` index as one operand.
+    pub fn index(&mut self, index: &Linear) -> Atom {
+        match self.sum(index) {
+            None => Atom::i32(index.constant),
+            Some(base) => self.add(base, Atom::i32(index.constant)),
+        }
+    }
+
+    /// Variable and constant part of an offset of type `ty` (`I32` or `I64`).
+    pub fn offset(&mut self, offset: &Offset, ty: Ty) -> (Option<Atom>, i64) {
+        // One summand for each (scope, pitch): what the scope's own variables contribute.
+        let mut parts: Vec<(usize, Option<Var>, Linear)> = Vec::new();
+        let mut split = |this: &Emit, pitch: Option<Var>, index: &Linear| {
+            let floor = pitch.map_or(0, |p| this.vars[p.0 as usize].depth);
+            let mut by_depth: std::collections::BTreeMap<usize, Linear> = Default::default();
+            for (v, c) in &index.terms {
+                let depth = this.vars[v.0 as usize].depth.max(floor);
+                by_depth.entry(depth).or_default().terms.insert(*v, *c);
+            }
+            parts.extend(by_depth.into_iter().map(|(d, l)| (d, pitch, l)));
+            if pitch.is_some() && index.constant != 0 {
+                parts.push((floor, pitch, Linear::constant(index.constant)));
+            }
+        };
+        for (pitch, index) in &offset.pitched {
+            split(self, Some(*pitch), index);
+        }
+        split(self, None, &offset.unit);
+        // Constant multiples of a pitch come last in their scope: unrolled rows then share the rest.
+        parts.sort_by_key(|(depth, _, l)| (*depth, l.terms.is_empty()));
+        let mut total = None;
+        for (_, pitch, index) in parts {
+            let mut term = self.index(&index);
+            term = self.op(Op::Cast(ty), &[term]);
+            if let Some(pitch) = pitch {
+                term = self.bin(BinOp::Mul, term, Atom::Var(pitch));
+            }
+            total = Some(match total {
+                None => term,
+                Some(sum) => self.add(sum, term),
+            });
+        }
+        (total, offset.unit.constant)
+    }
+
+    /// `base + constant` as an expression; the sum is not named, so that addresses fold it.
+    pub fn sum_expr(base: Option<Atom>, constant: i64, ty: Ty) -> Expr {
+        match (base, constant) {
+            (None, c) => Expr::Int(c, ty),
+            (Some(base), 0) => base.expr(),
+            (Some(base), c) => Expr::Bin(BinOp::Add, Box::new(base.expr()), Box::new(Expr::Int(c, ty))),
+        }
+    }
+
+    /// Whether every value of the index is a multiple of `n`.
+    pub fn is_multiple(&self, index: &Linear, n: i64) -> bool {
+        index.constant % n == 0
+            && index.terms.iter().all(|(v, c)| (c * self.vars[v.0 as usize].multiple) % n == 0)
+    }
+
+    pub fn find_load(&self, key: &LoadKey) -> Option<Var> {
+        self.scopes.last().expect("an open scope").loads.get(key).copied()
+    }
+
+    pub fn remember_load(&mut self, key: LoadKey, var: Var) {
+        self.scopes.last_mut().expect("an open scope").loads.insert(key, var);
+    }
+
+    /// After a store to these buffers, or a barrier: loads of them are not shared any more.
+    pub fn forget_loads(&mut self, stale: impl Fn(Mem) -> bool) {
+        for scope in &mut self.scopes {
+            scope.loads.retain(|key, _| !stale(key.0));
+        }
+    }
+}

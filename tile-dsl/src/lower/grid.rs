@@ -1,0 +1,138 @@
+//! The grid: one factor for each loop bound to CTAs, and each CTA's coordinates in the order asked for.
+
+use super::{
+    emit::{Atom, Emit, Op},
+    linear::Linear,
+};
+use crate::index::Extent;
+use crate::{
+    kernel::GridAxis,
+    nest::{At, Digit, Nest, Order, Steps, Stmt},
+    op::BinOp,
+    schedule::Unit,
+};
+use std::collections::BTreeMap;
+
+/// The loops bound to CTAs, and what each contributes to its axis in this CTA.
+pub(super) struct Grid {
+    pub axes: Vec<GridAxis>,
+    pub values: BTreeMap<Digit, Linear>,
+}
+
+impl Grid {
+    /// Decodes the CTA index.
+    pub fn of(nest: &Nest, emit: &mut Emit) -> Grid {
+        let mut digits = Vec::new();
+        collect(&nest.body, &mut digits);
+        // Program axes in kernel order, outer digits before inner ones.
+        digits.sort_by_key(|d| (d.axis, std::cmp::Reverse(d.stride)));
+        digits.dedup();
+        let axes: Vec<GridAxis> = digits
+            .iter()
+            .map(|d| match d.steps {
+                Steps::Rest => {
+                    GridAxis { extent: nest.kernel.axes[d.axis.0 as usize].extent.clone(), tile: d.stride }
+                }
+                Steps::Fixed(n) => GridAxis { extent: Extent::constant(n.into()), tile: 1 },
+            })
+            .collect();
+        let counts: Vec<Atom> = axes
+            .iter()
+            .map(|axis| {
+                let mut rounded = axis.extent.clone();
+                rounded.constant += i64::from(axis.tile) - 1;
+                let rounded = emit.dim(&rounded);
+                emit.bin(BinOp::Div, rounded, Atom::i32(axis.tile.into()))
+            })
+            .collect();
+        let steps = decode(emit, nest.order, &counts);
+        let values = digits
+            .iter()
+            .zip(steps)
+            .map(|(digit, step)| {
+                let point = emit.bin(BinOp::Mul, step, Atom::i32(digit.stride.into()));
+                let value = match point {
+                    Atom::Var(var) => {
+                        emit.set_multiple(var, digit.stride.into());
+                        Linear::var(var)
+                    }
+                    Atom::Int(n, _) => Linear::constant(n),
+                    Atom::Float(..) | Atom::Bool(_) => unreachable!("an index is an integer"),
+                };
+                (*digit, value)
+            })
+            .collect();
+        Grid { axes, values }
+    }
+}
+
+fn collect(stmt: &Stmt, digits: &mut Vec<Digit>) {
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            if matches!(at, At::Unit(Unit::Block, _)) {
+                digits.push(*digit);
+            }
+            collect(body, digits);
+        }
+        Stmt::Let { first, rest, .. } => {
+            collect(first, digits);
+            collect(rest, digits);
+        }
+        Stmt::Stage { body, .. } => collect(body, digits),
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {}
+    }
+}
+
+/// Step of each grid axis in this CTA.
+fn decode(emit: &mut Emit, order: Order, counts: &[Atom]) -> Vec<Atom> {
+    if counts.is_empty() {
+        return Vec::new();
+    }
+    let cta = emit.op(Op::Cta, &[]);
+    let n = counts.len();
+    match order {
+        Order::Grouped(band) if n >= 2 => {
+            // Bands of `band` steps of the first axis, walked along the last; axes between are slowest.
+            let (first, last) = (counts[0], counts[n - 1]);
+            let plane = emit.bin(BinOp::Mul, first, last);
+            let inner = if n == 2 { cta } else { emit.bin(BinOp::Rem, cta, plane) };
+            let width = emit.bin(BinOp::Mul, last, Atom::i32(band.into()));
+            let index = emit.bin(BinOp::Div, inner, width);
+            let start = emit.bin(BinOp::Mul, index, Atom::i32(band.into()));
+            let left = emit.bin(BinOp::Sub, first, start);
+            let height = emit.bin(BinOp::Min, left, Atom::i32(band.into()));
+            let within = emit.bin(BinOp::Rem, inner, width);
+            let row = emit.bin(BinOp::Rem, within, height);
+            let mut steps = vec![emit.add(start, row)];
+            if n > 2 {
+                let outer = emit.bin(BinOp::Div, cta, plane);
+                steps.extend(mixed_radix(emit, outer, &counts[1..n - 1]));
+            }
+            steps.push(emit.bin(BinOp::Div, within, height));
+            steps
+        }
+        Order::Row | Order::Grouped(_) => mixed_radix(emit, cta, counts),
+        Order::Column => {
+            let reversed: Vec<Atom> = counts.iter().rev().copied().collect();
+            let mut steps = mixed_radix(emit, cta, &reversed);
+            steps.reverse();
+            steps
+        }
+    }
+}
+
+/// Digits of `index`, the last of `counts` fastest.
+fn mixed_radix(emit: &mut Emit, index: Atom, counts: &[Atom]) -> Vec<Atom> {
+    let mut left = index;
+    let mut steps = Vec::new();
+    for (i, count) in counts.iter().enumerate().rev() {
+        if i == 0 {
+            steps.push(left);
+        } else {
+            steps.push(emit.bin(BinOp::Rem, left, *count));
+            left = emit.bin(BinOp::Div, left, *count);
+        }
+    }
+    steps.reverse();
+    steps
+}

@@ -1,0 +1,140 @@
+//! Stores: guarded by the extents, done by one replica, and merged into vectors under `#vec`.
+
+use super::{
+    Lowerer,
+    emit::{Atom, Emit},
+    error::LowerError,
+    expr::Lanes,
+    guard::Sides,
+    linear::{Linear, Offset},
+};
+use crate::{
+    index::AxisId,
+    kernel::{self, Expr as KExpr, Mem, Ty},
+    nest::{AccessId, At, Expr},
+    op::CmpOp,
+    schedule::Unit,
+};
+
+/// A vector store that waits for the other steps of its `#vec` loop.
+pub(super) struct Pending {
+    mem: Mem,
+    base: Option<Atom>,
+    constant: i64,
+    guard: Option<Atom>,
+    values: Vec<Option<KExpr>>,
+}
+
+impl Lowerer<'_> {
+    pub fn put(&mut self, id: AccessId, expr: &Expr) -> Result<(), LowerError> {
+        let value = self.value(expr)?.expr();
+        let access = &self.nest.accesses[id.0 as usize];
+        let tensor = access.tensor;
+        let coords: Vec<Linear> = access.index.iter().map(|i| self.index(i)).collect();
+        let lanes = self.global_lanes(id)?;
+        let lane = lanes.map_or(0, |l| l.lane);
+        let coords = self.without_lane(id, coords, lanes);
+        let mut guard = self.axes_guard(id, lanes);
+        let inside = self.access_guard(id, &coords);
+        guard = self.emit.and(guard, inside);
+        let replica = self.replica_guard();
+        guard = self.emit.and(guard, replica);
+
+        let pitches = self.pitches(tensor);
+        let mut offset = Offset::default();
+        for (coord, pitch) in coords.iter().zip(pitches) {
+            offset.add(pitch, coord);
+        }
+        let ty = self.offset_ty();
+        let mem = self.global(tensor);
+        let (base, constant) = self.emit.offset(&offset, ty);
+        let Some(lanes) = lanes else {
+            self.emit_store(mem, base, constant, ty, vec![value], guard);
+            return Ok(());
+        };
+        let t = self.tensor(tensor);
+        self.check_aligned(&offset.unit, lanes.steps, super::fixed(t.elem), &t.name)?;
+        // The value may be read from a slot that changes before the store is complete.
+        let value = self.name(value, Ty::Elem(super::fixed(t.elem)));
+        let same = |p: &Pending| (p.mem, p.base, p.constant, p.guard) == (mem, base, constant, guard);
+        let at = self.pending.iter().position(same).unwrap_or_else(|| {
+            let values = vec![None; lanes.steps as usize];
+            self.pending.push(Pending { mem, base, constant, guard, values });
+            self.pending.len() - 1
+        });
+        self.pending[at].values[lane as usize] = Some(value);
+        if self.pending[at].values.iter().all(Option::is_some) {
+            let done = self.pending.swap_remove(at);
+            let values = done.values.into_iter().flatten().collect();
+            self.emit_store(mem, base, constant, ty, values, guard);
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, value: KExpr, ty: Ty) -> KExpr {
+        if matches!(value, KExpr::Var(_) | KExpr::Float(..) | KExpr::Int(..)) {
+            return value;
+        }
+        let var = self.emit.var(ty);
+        self.emit.stmt(kernel::Stmt::Let(var, value));
+        KExpr::Var(var)
+    }
+
+    fn emit_store(
+        &mut self,
+        mem: Mem,
+        base: Option<Atom>,
+        constant: i64,
+        ty: Ty,
+        values: Vec<KExpr>,
+        guard: Option<Atom>,
+    ) {
+        let offset = Emit::sum_expr(base, constant, ty);
+        self.emit.stmt(kernel::Stmt::Store { mem, offset, values, guard: guard.map(Atom::expr) });
+        self.emit.forget_loads(|m| m == mem);
+    }
+
+    /// The condition that the point lies inside the extents of the axes of a stored element; a vector
+    /// is inside or outside as a whole, as its first element is.
+    fn axes_guard(&mut self, id: AccessId, lanes: Option<Lanes>) -> Option<Atom> {
+        let access = &self.nest.accesses[id.0 as usize];
+        let digits = self.digits();
+        let mut axes: Vec<AxisId> = access.index.iter().flat_map(|i| i.terms.keys().copied()).collect();
+        axes.sort();
+        axes.dedup();
+        axes.retain(|a| self.ragged(*a, &digits));
+        let mut guard = None;
+        for axis in axes {
+            let extent = &self.kernel.axes[axis.0 as usize].extent;
+            // Where the index of a dimension is the axis itself, the tensor's own extent is the same check.
+            let dims = access.index.iter().zip(&self.tensor(access.tensor).dims);
+            if dims.into_iter().any(|(i, d)| i.as_axis() == Some(axis) && d == extent) {
+                continue;
+            }
+            let mut at = self.axis_from(axis, 0);
+            if let Some(l) = lanes.filter(|l| l.axis == axis) {
+                at.constant -= i64::from(l.lane);
+            }
+            let part = self.inside(&at, extent, Sides { below: false, above: true });
+            guard = self.emit.and(guard, part);
+        }
+        guard
+    }
+
+    /// Where the enclosing loops leave a unit unbound, its coordinates do the same work: the first one stores.
+    pub fn replica_guard(&mut self) -> Option<Atom> {
+        let bound: Vec<At> = self.stack.iter().map(|b| b.at).collect();
+        let dims: Vec<_> = self.units.dims.keys().copied().collect();
+        let mut guard = None;
+        for (unit, dim) in dims {
+            debug_assert_ne!(unit, Unit::Block);
+            if bound.contains(&At::Unit(unit, dim)) {
+                continue;
+            }
+            let coordinate = self.units.coordinate(&mut self.emit, unit, dim);
+            let first = self.emit.cmp(CmpOp::Eq, coordinate, Atom::i32(0));
+            guard = self.emit.and(guard, Some(first));
+        }
+        guard
+    }
+}

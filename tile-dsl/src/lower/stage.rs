@@ -1,0 +1,361 @@
+//! Staged copies: which box of a tensor the body reads, and how shared memory lays it out.
+
+use super::{
+    Lowerer,
+    copy::CopyPlan,
+    emit::{Atom, Emit, Op},
+    error::LowerError,
+    guard::Sides,
+    linear::Linear,
+    storage::Step,
+};
+use crate::{
+    index::Affine,
+    kernel::Ty,
+    nest::{At, CopyId, Digit, Expr, Steps, Stmt},
+    op::BinOp,
+    schedule::{Unit, Via},
+    tile::TensorId,
+};
+
+/// A stage around the current point.
+#[derive(Clone, Debug)]
+pub(super) struct Active {
+    pub tensor: TensorId,
+    pub buffer: u32,
+    /// Digits bound outside of it.
+    pub height: usize,
+    pub layout: Layout,
+    /// Smallest constant part of the index, by dimension.
+    pub low: Vec<i64>,
+    /// Offset of the ring slot to read.
+    pub slot: Linear,
+}
+
+/// Layout of a copy in shared memory.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// Weight of each tensor dimension, in elements.
+    pub pitch: Vec<i64>,
+    /// The contiguous dimension.
+    pub fastest: usize,
+    /// Elements of one copy, padding included.
+    pub elems: i64,
+    swizzle: Option<Swizzle>,
+}
+
+/// XOR swizzle: chunk number within a row of `chunks` is xored with the number of the 128-byte line
+/// (PTX ISA 5.5.7, swizzling modes).
+#[derive(Clone, Copy, Debug)]
+struct Swizzle {
+    /// Elements in 16 bytes.
+    chunk: i64,
+    /// Elements in 128 bytes.
+    line: i64,
+    /// Chunks in the span: 2, 4 or 8.
+    chunks: i64,
+}
+
+impl Layout {
+    /// Variable and constant part of an offset.
+    pub fn place(&self, emit: &mut Emit, offset: &Linear) -> (Option<Atom>, i64) {
+        let Some(s) = self.swizzle else { return emit.index_base(offset) };
+        let at = emit.index(offset);
+        let line = emit.bin(BinOp::Div, at, Atom::i32(s.line));
+        let phase = emit.bin(BinOp::Rem, line, Atom::i32(s.chunks));
+        let mask = emit.bin(BinOp::Mul, phase, Atom::i32(s.chunk));
+        match emit.op(Op::Xor, &[at, mask]) {
+            Atom::Int(n, _) => (None, n),
+            swizzled => (Some(swizzled), 0),
+        }
+    }
+
+    /// Whether vectors of `n` elements along the contiguous dimension stay aligned.
+    pub fn keeps_aligned(&self, n: i64) -> bool {
+        self.pitch.iter().enumerate().all(|(d, p)| d == self.fastest || p % n == 0)
+    }
+}
+
+impl Active {
+    /// Variable and constant part of an offset into the slot that is read.
+    pub fn place(&self, emit: &mut Emit, offset: &Linear) -> (Option<Atom>, i64) {
+        self.layout.place(emit, &offset.clone().plus(&self.slot))
+    }
+}
+
+impl Lowerer<'_> {
+    /// A chain of stages outside of a pipeline: copy, meet, read.
+    pub fn stage(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
+        let (copies, body) = chain(stmt);
+        let mut plans = Vec::new();
+        for copy in &copies {
+            plans.push(self.plan(*copy, body, 1)?);
+        }
+        for plan in &plans {
+            self.write_shared(plan.buffer);
+        }
+        for plan in &plans {
+            self.copy_now(plan, &Linear::default())?;
+        }
+        if plans.iter().any(|p| p.asynchronous) {
+            self.emit.stmt(crate::kernel::Stmt::CommitGroup);
+            self.emit.stmt(crate::kernel::Stmt::WaitGroup(0));
+        }
+        self.meet();
+        let outside = self.stages.len();
+        self.stages.extend(plans.iter().map(|p| p.active(Linear::default())));
+        self.stmt(body)?;
+        self.stages.truncate(outside);
+        Ok(())
+    }
+
+    /// Where a copy goes and what it takes, at the current point; `depth` copies fit in its buffer.
+    pub fn plan(&mut self, copy: CopyId, body: &Stmt, depth: u32) -> Result<CopyPlan, LowerError> {
+        let c = &self.nest.copies[copy.0 as usize];
+        let tensor = self.tensor(c.tensor);
+        let dtype = super::fixed(tensor.elem);
+        for bound in &self.stack {
+            if let At::Unit(unit, _) = bound.at
+                && unit != Unit::Block
+            {
+                let axis = self.axis_name(bound.digit.axis);
+                return Err(LowerError::StageInUnit { tensor: tensor.name.clone(), axis, unit });
+            }
+        }
+        let mut reads = Vec::new();
+        self.reads(body, c.tensor, &mut Vec::new(), &mut reads);
+        let Some((first, _)) = reads.first().cloned() else {
+            return Err(LowerError::StageUnused { tensor: tensor.name.clone() });
+        };
+        let outer = self.digits();
+        let (mut low, mut extent, mut sides) = (Vec::new(), Vec::new(), Vec::new());
+        for dim in 0..tensor.dims.len() {
+            let (mut min, mut max) = (i64::MAX, i64::MIN);
+            let mut side = Sides::default();
+            for (index, path) in &reads {
+                let (index, like) = (&index[dim], &first[dim]);
+                if outer.iter().any(|d| index.coefficient(d.axis) != like.coefficient(d.axis)) {
+                    return Err(LowerError::StageAccesses { tensor: tensor.name.clone(), dim });
+                }
+                let (a, b) = self.span(index, path, &tensor.name)?;
+                (min, max) = (min.min(a), max.max(b));
+                let digits: Vec<Digit> = outer.iter().copied().chain(path.iter().map(|(d, _)| *d)).collect();
+                side = side.or(self.sides(c.tensor, dim, index, &digits));
+            }
+            low.push(min);
+            extent.push(max - min + 1);
+            sides.push(side);
+        }
+        let layout = self.layout(copy, &extent)?;
+        let align = if c.swizzle > 0 { 128 } else { 16 };
+        let buffer = self.shared_buffer(&tensor.name, dtype, layout.elems * i64::from(depth), align);
+        let mut plan = CopyPlan {
+            tensor: c.tensor,
+            dtype,
+            buffer,
+            height: self.stack.len(),
+            layout,
+            index: first,
+            low,
+            extent,
+            sides,
+            vector: 1,
+            asynchronous: false,
+        };
+        self.choose_move(&mut plan, c.via, c.vector)?;
+        Ok(plan)
+    }
+
+    /// Least and greatest value of an index over the loops inside the stage.
+    fn span(&self, index: &Affine, path: &[Step], tensor: &str) -> Result<(i64, i64), LowerError> {
+        let (mut min, mut max) = (index.constant, index.constant);
+        for (digit, _) in path {
+            let c = index.coefficient(digit.axis) * i64::from(digit.stride);
+            if c == 0 {
+                continue;
+            }
+            let Steps::Fixed(steps) = digit.steps else {
+                return Err(LowerError::Unbounded {
+                    what: tensor.to_string(),
+                    axis: self.axis_name(digit.axis),
+                });
+            };
+            let reach = c * (i64::from(steps) - 1);
+            min += reach.min(0);
+            max += reach.max(0);
+        }
+        Ok((min, max))
+    }
+
+    /// Reads of a tensor in `stmt`, with the loops around each; reads of an inner copy count for that one.
+    fn reads(
+        &self,
+        stmt: &Stmt,
+        tensor: TensorId,
+        path: &mut Vec<Step>,
+        out: &mut Vec<(Vec<Affine>, Vec<Step>)>,
+    ) {
+        match stmt {
+            Stmt::For { digit, at, body } => {
+                path.push((*digit, *at));
+                self.reads(body, tensor, path, out);
+                path.pop();
+            }
+            Stmt::Let { first, rest, .. } => {
+                self.reads(first, tensor, path, out);
+                self.reads(rest, tensor, path, out);
+            }
+            Stmt::Stage { body, .. } => self.reads(body, tensor, path, out),
+            Stmt::Def { expr, .. }
+            | Stmt::Red { expr, .. }
+            | Stmt::Set { expr, .. }
+            | Stmt::Put { expr, .. } => {
+                loads(expr, &mut |id| {
+                    let access = &self.nest.accesses[id.0 as usize];
+                    if access.tensor == tensor {
+                        out.push((access.index.clone(), path.clone()));
+                    }
+                });
+            }
+        }
+    }
+
+    fn layout(&self, copy: CopyId, extent: &[i64]) -> Result<Layout, LowerError> {
+        let c = &self.nest.copies[copy.0 as usize];
+        let tensor = self.tensor(c.tensor);
+        let elem = super::fixed(tensor.elem).bytes();
+        if !c.pad.is_multiple_of(elem) {
+            return Err(LowerError::Pad { tensor: tensor.name.clone(), bytes: c.pad, elem });
+        }
+        let rank = extent.len();
+        let mut fastest_first: Vec<usize> = (0..rank).rev().collect();
+        if c.transposed {
+            fastest_first.reverse();
+        }
+        let mut pitch = vec![1; rank];
+        let mut elems = 1i64;
+        for (n, d) in fastest_first.iter().enumerate() {
+            pitch[*d] = elems;
+            elems = elems.saturating_mul(extent[*d]);
+            if n == 0 {
+                elems += i64::from(c.pad / elem);
+            }
+        }
+        let elem = i64::from(elem);
+        let swizzle = (c.swizzle > 0).then(|| Swizzle {
+            chunk: 16 / elem,
+            line: 128 / elem,
+            chunks: i64::from(c.swizzle) / 16,
+        });
+        if swizzle.is_some() {
+            // Chunks move within whole lines.
+            elems = elems.saturating_add(128 / elem - 1) / (128 / elem) * (128 / elem);
+        }
+        if elems > i64::from(u32::MAX) / 64 {
+            let total = elems as u64 * elem as u64;
+            return Err(LowerError::SharedMemory { total, limit: 227 * 1024, sum: tensor.name.clone() });
+        }
+        Ok(Layout { pitch, fastest: fastest_first.first().copied().unwrap_or(0), elems, swizzle })
+    }
+
+    /// Vector width and instruction of a copy, in this variant.
+    fn choose_move(&self, plan: &mut CopyPlan, via: Via, vector: Option<u32>) -> Result<(), LowerError> {
+        let name = &self.tensor(plan.tensor).name;
+        let elem = plan.dtype.bytes();
+        let fastest = self.contiguous(plan.tensor);
+        let vectors = self.variant != crate::program::Variant::General;
+        if let Some(bytes) = vector.filter(|b| vectors && *b > elem) {
+            let n = bytes / elem;
+            let error = |why: String| LowerError::Alignment { buffer: name.clone(), bytes, why };
+            if bytes > 16 || !bytes.is_power_of_two() {
+                return Err(LowerError::VectorWidth { buffer: name.clone(), elems: n, bytes });
+            }
+            let row = plan.extent.get(fastest).copied().unwrap_or(1);
+            if row % i64::from(n) != 0 {
+                return Err(error(format!(
+                    "the copy's rows have {row} elements, no multiple of {n}: drop `vector`"
+                )));
+            }
+            let base = self.base(plan);
+            if !base.get(fastest).is_none_or(|b| self.emit.is_multiple(b, n.into())) {
+                return Err(error(format!(
+                    "its rows do not start at multiples of {n} elements: drop `vector`"
+                )));
+            }
+            plan.vector = n;
+        }
+        if via == Via::CpAsync {
+            let n = plan.vector;
+            let contiguous =
+                n == 1 || (plan.layout.fastest == fastest && plan.layout.keeps_aligned(n.into()));
+            let error = |why: &str| LowerError::CpAsync { tensor: name.clone(), why: why.to_string() };
+            if !contiguous {
+                return Err(error(
+                    "the vector is not contiguous and aligned in the copy: drop `transposed`, pad rows by the vector, or use `vector(4)`",
+                ));
+            }
+            match n * elem {
+                4 | 8 | 16 => plan.asynchronous = true,
+                // Narrow elements without alignment: the plain way.
+                _ if !vectors => {}
+                _ => return Err(error("it moves at least 4 bytes: add `vector(4)` or wider")),
+            }
+        }
+        Ok(())
+    }
+
+    /// First element of the box, by dimension, from the digits bound outside.
+    pub fn base(&self, plan: &CopyPlan) -> Vec<Linear> {
+        let base = plan.index.iter().zip(&plan.low).map(|(index, low)| {
+            let mut at = self.index_from(index, 0);
+            at.constant += low;
+            at
+        });
+        base.collect()
+    }
+}
+
+impl CopyPlan {
+    /// The stage that reads this copy.
+    pub fn active(&self, slot: Linear) -> Active {
+        Active {
+            tensor: self.tensor,
+            buffer: self.buffer,
+            height: self.height,
+            layout: self.layout.clone(),
+            low: self.low.clone(),
+            slot,
+        }
+    }
+}
+
+/// Directly nested stages, and what they stand around.
+pub(super) fn chain(stmt: &Stmt) -> (Vec<CopyId>, &Stmt) {
+    let (mut copies, mut body) = (Vec::new(), stmt);
+    while let Stmt::Stage { copy, body: inner } = body {
+        copies.push(*copy);
+        body = inner;
+    }
+    (copies, body)
+}
+
+/// Calls `f` for each load of an expression.
+pub(super) fn loads(expr: &Expr, f: &mut dyn FnMut(crate::nest::AccessId)) {
+    match expr {
+        Expr::Load(id) => f(*id),
+        Expr::Get(_) | Expr::Const(..) | Expr::Scalar(_) | Expr::Iota(_) | Expr::Dim(_) => {}
+        Expr::Un(_, a) | Expr::Cast(_, a) => loads(a, f),
+        Expr::Bin(_, a, b) | Expr::Cmp(_, a, b) => {
+            loads(a, f);
+            loads(b, f);
+        }
+        Expr::Select(a, b, c) => {
+            loads(a, f);
+            loads(b, f);
+            loads(c, f);
+        }
+    }
+}
+
+/// Type of offsets in shared memory.
+pub(super) const SHARED_OFFSET: Ty = Ty::I32;

@@ -1,0 +1,238 @@
+//! Where a value lives: each digit of its writer's loops is a unit (other threads hold the other elements)
+//! or part of the slot number; a value in shared memory is a row-major box over its in-tile points.
+
+use super::{Lowerer, digits::Bound, error::LowerError, linear::Linear};
+use crate::{
+    index::AxisId,
+    nest::{At, Digit, Placement, Steps, Stmt, ValueId},
+    schedule::{Unit, UnitDim},
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A loop on the way from a `let` to a statement.
+pub(super) type Step = (Digit, At);
+/// A digit held across the coordinates of a unit: unit, stride of the digit, steps.
+type Spread = (Unit, UnitDim, u32, Steps);
+
+/// A value in scope.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    /// Digits bound outside its `let`.
+    pub height: usize,
+    pub registers: Option<Registers>,
+    pub shared: Option<SharedBox>,
+}
+
+/// A value in registers.
+#[derive(Clone, Debug)]
+pub(super) struct Registers {
+    pub frag: u32,
+    pub slots: u32,
+    /// Loops over the value's axes, from its `let` to its writer.
+    loops: Vec<Step>,
+    /// Slot contribution of each offset along each axis.
+    offsets: BTreeMap<AxisId, BTreeMap<i64, u32>>,
+    /// How each axis is spread over units.
+    spread: BTreeMap<AxisId, BTreeSet<Spread>>,
+}
+
+/// A value in shared memory.
+#[derive(Clone, Debug)]
+pub(super) struct SharedBox {
+    pub buffer: u32,
+    /// Weight of a point of each axis, in elements.
+    pub pitches: BTreeMap<AxisId, i64>,
+}
+
+/// The loops from `stmt` down to each statement that writes `value`.
+pub(super) fn writers(stmt: &Stmt, value: ValueId) -> Vec<Vec<Step>> {
+    let mut out = Vec::new();
+    let writes = |s: &Stmt| matches!(s, Stmt::Def { value: v, .. } | Stmt::Red { value: v, .. } | Stmt::Set { value: v, .. } if *v == value);
+    paths(stmt, &writes, &mut Vec::new(), &mut out);
+    out
+}
+
+/// The loops from `stmt` down to each statement that `wanted` accepts.
+pub(super) fn paths(
+    stmt: &Stmt,
+    wanted: &dyn Fn(&Stmt) -> bool,
+    path: &mut Vec<Step>,
+    out: &mut Vec<Vec<Step>>,
+) {
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            path.push((*digit, *at));
+            paths(body, wanted, path, out);
+            path.pop();
+        }
+        Stmt::Let { first, rest, .. } => {
+            paths(first, wanted, path, out);
+            paths(rest, wanted, path, out);
+        }
+        Stmt::Stage { body, .. } => paths(body, wanted, path, out),
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {
+            if wanted(stmt) {
+                out.push(path.clone());
+            }
+        }
+    }
+}
+
+impl Registers {
+    /// Elements that one CTA holds.
+    fn elements(&self) -> u64 {
+        let units = self.spread.values().flatten().map(|(_, _, _, steps)| match steps {
+            Steps::Fixed(n) => u64::from(*n),
+            Steps::Rest => 1,
+        });
+        units.product::<u64>() * u64::from(self.slots)
+    }
+}
+
+impl Lowerer<'_> {
+    /// Gives a value that `first` computes its place.
+    pub fn hold(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
+        let v = &self.nest.values[value.0 as usize];
+        let writers = writers(first, value);
+        let loops: &[Step] = writers.first().map_or(&[], |w| w);
+        let loops: Vec<Step> = loops.iter().filter(|(d, _)| v.axes.contains(&d.axis)).copied().collect();
+        let is_def = v.reduction.is_none();
+        let shared = match v.placement {
+            Placement::Register => None,
+            Placement::Shared => Some(self.shared_box(value, &loops)?),
+        };
+        // A reduction accumulates in registers wherever its result goes.
+        let registers = match v.placement {
+            Placement::Shared if is_def => None,
+            _ => Some(self.registers(value, &loops)?),
+        };
+        self.held.insert(value, Held { height: self.stack.len(), registers, shared });
+        Ok(())
+    }
+
+    fn registers(&mut self, value: ValueId, loops: &[Step]) -> Result<Registers, LowerError> {
+        let v = &self.nest.values[value.0 as usize];
+        let mut slots = 1u32;
+        let mut offsets: BTreeMap<AxisId, BTreeMap<i64, u32>> =
+            v.axes.iter().map(|a| (*a, [(0, 0)].into())).collect();
+        let mut spread: BTreeMap<AxisId, BTreeSet<Spread>> =
+            v.axes.iter().map(|a| (*a, BTreeSet::new())).collect();
+        // Innermost loop fastest.
+        for (digit, at) in loops.iter().rev() {
+            let axis = digit.axis;
+            if let At::Unit(unit, dim) = at {
+                spread.entry(axis).or_default().insert((*unit, *dim, digit.stride, digit.steps));
+                continue;
+            }
+            let Steps::Fixed(steps) = digit.steps else {
+                return Err(LowerError::Unbounded { what: v.name.clone(), axis: self.axis_name(axis) });
+            };
+            if steps > 1 && !matches!(at, At::Unroll | At::Vec) {
+                return Err(LowerError::RegisterIndex { value: v.name.clone(), axis: self.axis_name(axis) });
+            }
+            let old = std::mem::take(offsets.entry(axis).or_default());
+            let points = (0..steps).flat_map(|s| {
+                old.iter()
+                    .map(move |(at, slot)| (at + i64::from(s) * i64::from(digit.stride), slot + s * slots))
+            });
+            offsets.insert(axis, points.collect());
+            slots = slots.saturating_mul(steps);
+        }
+        let frag = self.fragment(&v.name, v.dtype, slots);
+        Ok(Registers { frag, slots, loops: loops.to_vec(), offsets, spread })
+    }
+
+    fn shared_box(&mut self, value: ValueId, loops: &[Step]) -> Result<SharedBox, LowerError> {
+        let v = &self.nest.values[value.0 as usize];
+        let mut pitches = BTreeMap::new();
+        let mut elems = 1i64;
+        for axis in v.axes.iter().rev() {
+            let mut points = 1i64;
+            for (digit, _) in loops.iter().filter(|(d, _)| d.axis == *axis) {
+                let Steps::Fixed(steps) = digit.steps else {
+                    return Err(LowerError::Unbounded { what: v.name.clone(), axis: self.axis_name(*axis) });
+                };
+                points += i64::from(digit.stride) * (i64::from(steps) - 1);
+            }
+            pitches.insert(*axis, elems);
+            elems = elems.saturating_mul(points).min(i64::from(u32::MAX));
+        }
+        let buffer = self.shared_buffer(&v.name, v.dtype, elems, 16);
+        Ok(SharedBox { buffer, pitches })
+    }
+
+    /// Fragment and slot of a value at the current point.
+    pub fn slot(&self, value: ValueId) -> Result<(u32, u32), LowerError> {
+        let v = &self.nest.values[value.0 as usize];
+        let held = self.held(value)?;
+        let Some(registers) = &held.registers else {
+            return Err(LowerError::Malformed(format!("`{}` is not in registers", v.name)));
+        };
+        let mut slot = 0;
+        for axis in &v.axes {
+            let mut offset = 0;
+            let mut spread = BTreeSet::new();
+            for bound in self.stack[held.height..].iter().filter(|b| b.digit.axis == *axis) {
+                if let At::Unit(unit, dim) = bound.at {
+                    spread.insert((unit, dim, bound.digit.stride, bound.digit.steps));
+                    continue;
+                }
+                let Some(point) = bound.fixed() else {
+                    let axis = self.axis_name(*axis);
+                    return Err(LowerError::RegisterIndex { value: v.name.clone(), axis });
+                };
+                offset += point;
+            }
+            if spread != registers.spread[axis] {
+                let bytes = registers.elements() * u64::from(v.dtype.bytes());
+                return Err(LowerError::Distribution {
+                    value: v.name.clone(),
+                    axis: self.axis_name(*axis),
+                    bytes,
+                });
+            }
+            let Some(part) = registers.offsets[axis].get(&offset) else {
+                return Err(LowerError::Steps { value: v.name.clone(), axis: self.axis_name(*axis) });
+            };
+            slot += part;
+        }
+        Ok((registers.frag, slot))
+    }
+
+    /// The environment at each element that this thread holds of a value, from its `let` inwards.
+    pub fn elements_of(&mut self, registers: &Registers) -> Vec<Vec<Bound>> {
+        let mut points = vec![Vec::new()];
+        for (digit, at) in &registers.loops {
+            let values: Vec<Linear> = match (at, digit.steps) {
+                (At::Unit(unit, dim), _) => vec![self.unit_value(*unit, *dim, *digit)],
+                (_, Steps::Fixed(n)) => (0..n).map(|s| Linear::constant((s * digit.stride).into())).collect(),
+                (_, Steps::Rest) => unreachable!("registers hold fixed digits"),
+            };
+            let extend = |point: &Vec<Bound>, value: &Linear| {
+                let mut point = point.clone();
+                point.push(Bound { digit: *digit, at: *at, value: value.clone() });
+                point
+            };
+            points = points.iter().flat_map(|p| values.iter().map(move |v| extend(p, v))).collect();
+        }
+        points
+    }
+
+    /// Buffer and offset of a value in shared memory at the current point.
+    pub fn shared_place(&self, value: ValueId) -> Result<Option<(u32, Linear)>, LowerError> {
+        let held = self.held(value)?;
+        let Some(place) = &held.shared else { return Ok(None) };
+        let mut offset = Linear::default();
+        for (axis, pitch) in &place.pitches {
+            offset.add_scaled(&self.axis_from(*axis, held.height), *pitch);
+        }
+        Ok(Some((place.buffer, offset)))
+    }
+
+    pub fn held(&self, value: ValueId) -> Result<&Held, LowerError> {
+        self.held.get(&value).ok_or_else(|| {
+            let name = &self.nest.values[value.0 as usize].name;
+            LowerError::Malformed(format!("`{name}` is used outside its let"))
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! Launch shape: which threads a CTA has, and each thread's coordinates.
+//!
+//! x is fastest within `thread`, `lane` and `warp`; a warp is 32 consecutive threads. Where `warp` is bound
+//! and `lane` is not, the 32 lanes of a warp do the same.
+
+use super::{
+    emit::{Atom, Emit, Op},
+    error::LowerError,
+};
+use crate::{
+    nest::{At, Nest, Steps, Stmt},
+    op::BinOp,
+    schedule::{Unit, UnitDim},
+};
+use std::collections::BTreeMap;
+
+/// One dimension of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct UnitRange {
+    /// Threads between neighbours.
+    pub stride: u32,
+    /// Coordinates.
+    pub extent: u32,
+}
+
+/// The units of a CTA that a kernel uses.
+#[derive(Clone, Debug)]
+pub(super) struct Units {
+    /// Dimensions with more than one coordinate.
+    pub dims: BTreeMap<(Unit, UnitDim), UnitRange>,
+    /// Threads in a CTA.
+    pub threads: u32,
+}
+
+impl Units {
+    /// Collects the bound loops of a nest.
+    pub fn of(nest: &Nest) -> Result<Units, LowerError> {
+        let mut extents = BTreeMap::new();
+        collect(nest, &nest.body, &mut extents)?;
+        let uses = |unit| extents.keys().any(|(u, _)| *u == unit);
+        let (thread, warp, lane) = (uses(Unit::Thread), uses(Unit::Warp), uses(Unit::Lane));
+        if thread && (warp || lane) {
+            return Err(LowerError::MixedUnits);
+        }
+        let mut dims = BTreeMap::new();
+        let mut threads = 1u64;
+        let mut place = |unit, threads: &mut u64| {
+            for dim in [UnitDim::X, UnitDim::Y, UnitDim::Z] {
+                if let Some(extent) = extents.get(&(unit, dim)) {
+                    if *extent > 1 {
+                        dims.insert((unit, dim), UnitRange { stride: *threads as u32, extent: *extent });
+                    }
+                    *threads = threads.saturating_mul(u64::from(*extent)).min(u64::from(u32::MAX));
+                }
+            }
+        };
+        place(Unit::Thread, &mut threads);
+        place(Unit::Lane, &mut threads);
+        if lane && threads != 32 {
+            return Err(LowerError::Lanes { lanes: threads as u32 });
+        }
+        if warp {
+            threads = 32;
+            place(Unit::Warp, &mut threads);
+            if !lane {
+                dims.insert((Unit::Lane, UnitDim::X), UnitRange { stride: 1, extent: 32 });
+            }
+        }
+        if threads > 1024 {
+            return Err(LowerError::Threads { threads });
+        }
+        Ok(Units { dims, threads: threads as u32 })
+    }
+
+    /// This thread's coordinate: 0 along a dimension that is not used.
+    pub fn coordinate(&self, emit: &mut Emit, unit: Unit, dim: UnitDim) -> Atom {
+        match self.dims.get(&(unit, dim)) {
+            None => Atom::i32(0),
+            Some(range) => self.part(emit, *range),
+        }
+    }
+
+    /// The part of the thread index that a range of it counts.
+    pub fn part(&self, emit: &mut Emit, range: UnitRange) -> Atom {
+        let tid = emit.op(Op::Tid, &[]);
+        let shifted = emit.bin(BinOp::Div, tid, Atom::i32(range.stride.into()));
+        if u64::from(range.stride) * u64::from(range.extent) == u64::from(self.threads) {
+            return shifted;
+        }
+        emit.bin(BinOp::Rem, shifted, Atom::i32(range.extent.into()))
+    }
+}
+
+fn collect(nest: &Nest, stmt: &Stmt, extents: &mut BTreeMap<(Unit, UnitDim), u32>) -> Result<(), LowerError> {
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            if let At::Unit(unit, dim) = at
+                && *unit != Unit::Block
+            {
+                let Steps::Fixed(steps) = digit.steps else {
+                    let axis = nest.kernel.axes[digit.axis.0 as usize].name.clone();
+                    return Err(LowerError::Expand { axis });
+                };
+                let known = *extents.entry((*unit, *dim)).or_insert(steps);
+                if known != steps {
+                    return Err(LowerError::UnitExtent { unit: name(*unit, *dim), a: known, b: steps });
+                }
+            }
+            collect(nest, body, extents)
+        }
+        Stmt::Let { first, rest, .. } => {
+            collect(nest, first, extents)?;
+            collect(nest, rest, extents)
+        }
+        Stmt::Stage { body, .. } => collect(nest, body, extents),
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => Ok(()),
+    }
+}
+
+/// `thread.x`.
+pub(super) fn name(unit: Unit, dim: UnitDim) -> String {
+    format!("{unit:?}.{dim:?}").to_lowercase()
+}

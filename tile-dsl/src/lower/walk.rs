@@ -1,0 +1,245 @@
+//! The walk over the term.
+
+use super::{
+    Lowerer, MAX_STATEMENTS,
+    digits::Bound,
+    emit::{Atom, Emit},
+    error::LowerError,
+    expr::Operand,
+    linear::Linear,
+};
+use crate::{
+    dtype::DType,
+    kernel::{self, Expr as KExpr, Mem, Ty},
+    nest::{At, Digit, Expr, Steps, Stmt, ValueId},
+    op::{BinOp, RedOp},
+    schedule::{Unit, UnitDim},
+};
+
+impl Lowerer<'_> {
+    pub fn stmt(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
+        if self.emit.count > MAX_STATEMENTS {
+            return Err(LowerError::TooLarge { limit: MAX_STATEMENTS });
+        }
+        match stmt {
+            Stmt::For { digit, at, body } => self.loop_(*digit, *at, body),
+            Stmt::Let { values, first, rest } => self.let_(values, first, rest),
+            Stmt::Stage { .. } => self.stage(stmt),
+            Stmt::Def { value, expr } | Stmt::Set { value, expr } => self.define(*value, expr),
+            Stmt::Red { value, op, expr } => self.reduce(*value, *op, expr),
+            Stmt::Put { access, expr } => self.put(*access, expr),
+        }
+    }
+
+    fn loop_(&mut self, digit: Digit, at: At, body: &Stmt) -> Result<(), LowerError> {
+        match (at, digit.steps) {
+            (At::Unit(Unit::Block, _), _) => {
+                let value = self.grid.values.get(&digit).cloned().unwrap_or_default();
+                self.within(Bound { digit, at, value }, body)
+            }
+            (At::Unit(unit, dim), _) => {
+                let value = self.unit_value(unit, dim, digit);
+                self.within(Bound { digit, at, value }, body)
+            }
+            (At::Unroll | At::Vec, Steps::Fixed(steps)) => self.expand(digit, at, steps, body),
+            (At::Unroll | At::Vec, Steps::Rest) => {
+                Err(LowerError::Expand { axis: self.axis_name(digit.axis) })
+            }
+            (At::Seq, Steps::Fixed(1)) => self.within(Bound { digit, at, value: Linear::default() }, body),
+            (At::Seq | At::Pipe(0 | 1), _) => self.run_loop(digit, at, false, |this| this.stmt(body)),
+            (At::Pipe(depth), _) => self.ring(digit, depth, body),
+        }
+    }
+
+    /// What a digit bound to a unit contributes in this thread.
+    pub fn unit_value(&mut self, unit: Unit, dim: UnitDim, digit: Digit) -> Linear {
+        match self.units.coordinate(&mut self.emit, unit, dim) {
+            Atom::Var(var) => Linear::var(var).scaled(digit.stride.into()),
+            _ => Linear::default(),
+        }
+    }
+
+    pub fn within(&mut self, bound: Bound, body: &Stmt) -> Result<(), LowerError> {
+        self.stack.push(bound);
+        let result = self.stmt(body);
+        self.stack.pop();
+        result
+    }
+
+    fn expand(&mut self, digit: Digit, at: At, steps: u32, body: &Stmt) -> Result<(), LowerError> {
+        let pending = self.pending.len();
+        for step in 0..steps {
+            let value = Linear::constant(i64::from(step) * i64::from(digit.stride));
+            self.within(Bound { digit, at, value }, body)?;
+        }
+        if at == At::Vec && self.innermost_vec().is_none() && self.pending.len() != pending {
+            return Err(LowerError::Malformed("a vectorized store lacks elements".into()));
+        }
+        Ok(())
+    }
+
+    fn innermost_vec(&self) -> Option<&Bound> {
+        self.stack.iter().rev().find(|b| b.at == At::Vec)
+    }
+
+    /// The end of a loop over a digit, in points of its axis.
+    pub fn end(&mut self, digit: Digit) -> Atom {
+        match digit.steps {
+            Steps::Fixed(n) => Atom::i32(i64::from(n) * i64::from(digit.stride)),
+            Steps::Rest => self.emit.dim(&self.kernel.axes[digit.axis.0 as usize].extent),
+        }
+    }
+
+    /// A loop at run time; its variable counts points of the axis.
+    /// `synchronised`: each step starts with a barrier of its own.
+    pub fn run_loop(
+        &mut self,
+        digit: Digit,
+        at: At,
+        synchronised: bool,
+        body: impl FnOnce(&mut Self) -> Result<(), LowerError>,
+    ) -> Result<(), LowerError> {
+        let end = self.end(digit);
+        self.emit.push();
+        let var = self.emit.var(Ty::I32);
+        self.emit.set_multiple(var, digit.stride.into());
+        self.sync.enter();
+        self.stack.push(Bound { digit, at, value: Linear::var(var) });
+        body(self)?;
+        self.stack.pop();
+        if self.sync.leave(synchronised) {
+            self.barrier();
+        }
+        let body = self.emit.pop();
+        let step = KExpr::Int(digit.stride.into(), Ty::I32);
+        let start = KExpr::Int(0, Ty::I32);
+        self.emit.stmt(kernel::Stmt::For { var, start, end: end.expr(), step, body });
+        // The loop may have written what was loaded before it.
+        self.emit.forget_loads(|_| true);
+        Ok(())
+    }
+
+    fn let_(&mut self, values: &[ValueId], first: &Stmt, rest: &Stmt) -> Result<(), LowerError> {
+        let outer: Vec<_> = values.iter().map(|v| (*v, self.held.get(v).cloned())).collect();
+        for value in values {
+            self.hold(*value, first)?;
+            self.initialise(*value, first);
+        }
+        self.stmt(first)?;
+        for value in values {
+            self.combine(*value, first)?;
+            self.publish(*value)?;
+        }
+        let published = values.iter().any(|v| self.held.get(v).is_some_and(|h| h.shared.is_some()));
+        if published {
+            self.meet();
+        }
+        self.stmt(rest)?;
+        for (value, old) in outer {
+            match old {
+                Some(old) => self.held.insert(value, old),
+                None => self.held.remove(&value),
+            };
+        }
+        Ok(())
+    }
+
+    /// Reductions and carried state start at the `let`.
+    fn initialise(&mut self, value: ValueId, first: &Stmt) {
+        let v = &self.nest.values[value.0 as usize];
+        let start = match (v.reduction, v.init) {
+            // Partial results start neutral; the initial element joins once, after they combine.
+            (Some(op), init) if self.is_combined(value, first) || init.is_none() => f64::from(op.neutral()),
+            (_, Some(init)) => init,
+            (None, None) => return,
+            (Some(_), None) => unreachable!("handled above"),
+        };
+        let Some(registers) = self.held[&value].registers.clone() else { return };
+        for slot in 0..registers.slots {
+            let value = literal(start, v.dtype).expr();
+            self.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
+        }
+    }
+
+    /// Writes a combined reduction to its shared buffer.
+    fn publish(&mut self, value: ValueId) -> Result<(), LowerError> {
+        let held = self.held(value)?.clone();
+        let (Some(registers), Some(_)) = (&held.registers, &held.shared) else { return Ok(()) };
+        for point in self.elements_of(registers) {
+            let height = self.stack.len();
+            self.stack.extend(point);
+            let (frag, slot) = self.slot(value)?;
+            self.store_shared(value, KExpr::Slot { frag, slot })?;
+            self.stack.truncate(height);
+        }
+        Ok(())
+    }
+
+    /// Stores the current element of a value that lives in shared memory; one of its replicas does.
+    fn store_shared(&mut self, value: ValueId, element: KExpr) -> Result<(), LowerError> {
+        let Some((buffer, offset)) = self.shared_place(value)? else { return Ok(()) };
+        // Distinct threads write distinct elements: one barrier, before the first.
+        if !self.sync.is_written(buffer) {
+            self.write_shared(buffer);
+        }
+        self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));
+        let guard = self.replica_guard();
+        let (base, constant) = self.emit.index_base(&offset);
+        self.emit.stmt(kernel::Stmt::Store {
+            mem: Mem::Shared(buffer),
+            offset: Emit::sum_expr(base, constant, Ty::I32),
+            values: vec![element],
+            guard: guard.map(Atom::expr),
+        });
+        Ok(())
+    }
+
+    fn define(&mut self, value: ValueId, expr: &Expr) -> Result<(), LowerError> {
+        let operand = self.value(expr)?;
+        if self.held(value)?.shared.is_some() {
+            return self.store_shared(value, operand.expr());
+        }
+        let (frag, slot) = self.slot(value)?;
+        self.emit.stmt(kernel::Stmt::Set { frag, slot, value: operand.expr() });
+        Ok(())
+    }
+
+    fn reduce(&mut self, value: ValueId, op: RedOp, expr: &Expr) -> Result<(), LowerError> {
+        let height = self.held(value)?.height;
+        let guard = self.red_guard(value, height, op, expr);
+        let dtype = self.nest.values[value.0 as usize].dtype;
+        let updated = match (op, expr) {
+            (RedOp::Add, Expr::Bin(BinOp::Mul, a, b)) if dtype == DType::F32 => {
+                let (a, b) = (self.value(a)?, self.value(b)?);
+                let (frag, slot) = self.slot(value)?;
+                let sum = KExpr::Slot { frag, slot };
+                KExpr::Fma(Box::new(a.expr()), Box::new(b.expr()), Box::new(sum))
+            }
+            _ => {
+                let x: Operand = self.value(expr)?;
+                let (frag, slot) = self.slot(value)?;
+                let sum = KExpr::Slot { frag, slot };
+                KExpr::Bin(op.combine(), Box::new(sum), Box::new(x.expr()))
+            }
+        };
+        let (frag, slot) = self.slot(value)?;
+        let updated = match guard {
+            None => updated,
+            Some(guard) => {
+                let kept = KExpr::Slot { frag, slot };
+                KExpr::Select(Box::new(guard.expr()), Box::new(updated), Box::new(kept))
+            }
+        };
+        self.emit.stmt(kernel::Stmt::Set { frag, slot, value: updated });
+        Ok(())
+    }
+}
+
+/// A literal of an element type.
+pub(super) fn literal(x: f64, dtype: DType) -> Atom {
+    match dtype {
+        DType::F32 | DType::F16 | DType::BF16 => Atom::float(x, dtype),
+        DType::I32 => Atom::i32(x as i64),
+        DType::Bool => Atom::Bool(x != 0.0),
+    }
+}
