@@ -1,1 +1,460 @@
-//! placeholder
+//! Reads the text form of the kernel IR that [`super::print`] writes. For tests.
+
+use super::{Expr, Frag, GridAxis, Kernel, Mem, Param, Shared, Stmt, Ty, Var};
+use crate::{
+    dtype::DType,
+    index::Extent,
+    op::{BinOp, CmpOp, UnOp},
+    schedule::Target,
+};
+use std::collections::HashMap;
+
+/// The text is not a kernel.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct ParseError {
+    /// Line, from 1.
+    pub line: usize,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+type Parse<T = ()> = Result<T, ParseError>;
+
+/// Reads one kernel; [`super::verify`] is left to the caller.
+///
+/// # Errors
+/// The first word that does not fit.
+pub fn parse(text: &str) -> Parse<Kernel> {
+    let kernel = Kernel {
+        name: String::new(),
+        target: Target { sm: 80, specific: false },
+        params: Vec::new(),
+        shared: Vec::new(),
+        frags: Vec::new(),
+        vars: Vec::new(),
+        threads: 1,
+        grid: Vec::new(),
+        min_ctas: None,
+        body: Vec::new(),
+    };
+    let mut parser = Parser { words: words(text), at: 0, kernel, types: HashMap::new() };
+    parser.kernel()?;
+    let count = parser.types.keys().max().map_or(0, |last| last + 1);
+    let ty = |n| parser.types.get(&n).copied().unwrap_or(Ty::I32);
+    parser.kernel.vars = (0..count).map(ty).collect();
+    Ok(parser.kernel)
+}
+
+/// Words and punctuation with their lines.
+fn words(text: &str) -> Vec<(String, usize)> {
+    let mut out = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        let chars: Vec<char> = line.chars().collect();
+        let mut at = 0;
+        let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '#');
+        while at < chars.len() {
+            let start = at;
+            if chars[at].is_whitespace() {
+                at += 1;
+                continue;
+            }
+            let pair: String = chars[at..].iter().take(2).collect();
+            let signed = chars[at] == '-' && chars.get(at + 1).is_some_and(|c| c.is_alphanumeric());
+            if word(chars[at]) || signed {
+                at += 1;
+                while at < chars.len()
+                    && (word(chars[at])
+                        || (chars[at] == '-'
+                            && chars[at - 1] == 'e'
+                            && chars[start..at].iter().any(char::is_ascii_digit)))
+                {
+                    at += 1;
+                }
+            } else if ["<=", ">=", "==", "!=", "<-"].contains(&pair.as_str()) {
+                at += 2;
+            } else {
+                at += 1;
+            }
+            out.push((chars[start..at].iter().collect(), n + 1));
+        }
+    }
+    out
+}
+
+struct Parser {
+    words: Vec<(String, usize)>,
+    at: usize,
+    kernel: Kernel,
+    types: HashMap<u32, Ty>,
+}
+
+impl Parser {
+    fn peek(&self) -> &str {
+        self.words.get(self.at).map_or("", |w| &w.0)
+    }
+
+    fn next(&mut self) -> String {
+        let word = self.peek().to_string();
+        self.at += 1;
+        word
+    }
+
+    fn fail<T>(&self, expected: &str) -> Parse<T> {
+        let at = self.at.saturating_sub(1);
+        let (found, line) = self.words.get(at).cloned().unwrap_or(("the end".into(), 0));
+        Err(ParseError { line, message: format!("expected {expected}, found `{found}`") })
+    }
+
+    fn eat(&mut self, word: &str) -> bool {
+        let found = self.peek() == word;
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, word: &str) -> Parse {
+        if self.next() == word { Ok(()) } else { self.fail(&format!("`{word}`")) }
+    }
+
+    fn number<T: std::str::FromStr>(&mut self) -> Parse<T> {
+        let word = self.next();
+        word.parse().or_else(|_| self.fail("a number"))
+    }
+
+    fn dtype(&mut self) -> Parse<DType> {
+        let word = self.next();
+        DType::from_name(&word).map_or_else(|| self.fail("an element type"), Ok)
+    }
+
+    fn ty(&mut self) -> Parse<Ty> {
+        if self.eat("i64") { Ok(Ty::I64) } else { self.dtype().map(Ty::Elem) }
+    }
+
+    fn kernel(&mut self) -> Parse {
+        self.expect("kernel")?;
+        self.kernel.name = self.next();
+        let target = self.next();
+        let Some(sm) = target.strip_prefix("sm_") else { return self.fail("a target") };
+        let specific = sm.ends_with('a');
+        let Ok(sm) = sm.trim_end_matches('a').parse() else { return self.fail("a target") };
+        self.kernel.target = Target { sm, specific };
+        self.expect("threads")?;
+        self.kernel.threads = self.number()?;
+        if self.eat("min_ctas") {
+            self.kernel.min_ctas = Some(self.number()?);
+        }
+        self.expect("{")?;
+        loop {
+            if self.eat("param") {
+                self.param()?;
+            } else if self.peek() == "shared" {
+                self.at += 1;
+                let name = self.next();
+                let (dtype, elems) = self.array()?;
+                self.expect("align")?;
+                let align = self.number()?;
+                self.kernel.shared.push(Shared { name, dtype, elems, align });
+            } else if self.eat("frag") {
+                let name = self.next();
+                let (dtype, slots) = self.array()?;
+                self.kernel.frags.push(Frag { name, dtype, slots });
+            } else if self.eat("grid") {
+                self.grid_axis()?;
+                while self.eat(",") {
+                    self.grid_axis()?;
+                }
+            } else {
+                break;
+            }
+        }
+        self.kernel.body = self.block()?;
+        if self.at == self.words.len() { Ok(()) } else { self.fail("the end") }
+    }
+
+    fn array(&mut self) -> Parse<(DType, u32)> {
+        self.expect(":")?;
+        let dtype = self.dtype()?;
+        self.expect("[")?;
+        let n = self.number()?;
+        self.expect("]")?;
+        Ok((dtype, n))
+    }
+
+    fn param(&mut self) -> Parse {
+        let name = self.next();
+        self.expect(":")?;
+        let mutable = self.eat("mut");
+        let param = match self.next().as_str() {
+            "tensor" => {
+                let dtype = self.dtype()?;
+                self.expect("align")?;
+                Param::Tensor { name, dtype, mutable, align: self.number()? }
+            }
+            "dim" => Param::Dim(name),
+            "scalar" => Param::Scalar { name, dtype: self.dtype()? },
+            _ => return self.fail("`tensor`, `dim` or `scalar`"),
+        };
+        self.kernel.params.push(param);
+        Ok(())
+    }
+
+    fn grid_axis(&mut self) -> Parse {
+        let extent = self.extent()?;
+        self.expect("/")?;
+        let tile = self.number()?;
+        self.kernel.grid.push(GridAxis { extent, tile });
+        Ok(())
+    }
+
+    /// `2*M + N - 1`.
+    fn extent(&mut self) -> Parse<Extent> {
+        let mut extent = Extent::default();
+        let mut sign = 1;
+        loop {
+            let mut word = self.next();
+            if let Some(rest) = word.strip_prefix('-') {
+                (word, sign) = (rest.to_string(), -sign);
+            }
+            let (mut factor, mut name) = (sign, None);
+            match word.parse::<i64>() {
+                Ok(n) => {
+                    factor *= n;
+                    if self.eat("*") {
+                        name = Some(self.next());
+                    }
+                }
+                Err(_) => name = Some(word),
+            }
+            match name {
+                Some(name) => *extent.dims.entry(name).or_insert(0) += factor,
+                None => extent.constant += factor,
+            }
+            sign = match self.peek() {
+                "+" => 1,
+                "-" => -1,
+                _ => return Ok(extent),
+            };
+            self.at += 1;
+        }
+    }
+
+    /// Statements up to and including the closing brace.
+    fn block(&mut self) -> Parse<Vec<Stmt>> {
+        let mut stmts = Vec::new();
+        while !self.eat("}") {
+            stmts.push(self.stmt()?);
+        }
+        Ok(stmts)
+    }
+
+    fn var(&mut self) -> Parse<Var> {
+        self.expect("%")?;
+        self.number().map(Var)
+    }
+
+    fn declare(&mut self, vars: &[Var]) -> Parse {
+        self.expect(":")?;
+        let ty = self.ty()?;
+        self.types.extend(vars.iter().map(|v| (v.0, ty)));
+        Ok(())
+    }
+
+    fn stmt(&mut self) -> Parse<Stmt> {
+        match self.next().as_str() {
+            "let" => {
+                let var = self.var()?;
+                self.declare(&[var])?;
+                self.expect("=")?;
+                Ok(Stmt::Let(var, self.expr()?))
+            }
+            "load" => {
+                let mut dst = vec![self.var()?];
+                while self.eat(",") {
+                    dst.push(self.var()?);
+                }
+                self.declare(&dst)?;
+                self.expect("=")?;
+                let (mem, offset) = self.place()?;
+                Ok(Stmt::Load { dst, mem, offset, guard: self.guard()? })
+            }
+            "store" => {
+                let (mem, offset) = self.place()?;
+                self.expect("=")?;
+                let mut values = vec![self.expr()?];
+                while self.eat(",") {
+                    values.push(self.expr()?);
+                }
+                Ok(Stmt::Store { mem, offset, values, guard: self.guard()? })
+            }
+            "set" => {
+                let name = self.next();
+                let (frag, slot) = self.slot(&name)?;
+                self.expect("=")?;
+                Ok(Stmt::Set { frag, slot, value: self.expr()? })
+            }
+            "for" => {
+                let var = self.var()?;
+                self.declare(&[var])?;
+                self.expect("in")?;
+                let start = self.expr()?;
+                self.expect("to")?;
+                let end = self.expr()?;
+                self.expect("step")?;
+                let step = self.expr()?;
+                self.expect("{")?;
+                Ok(Stmt::For { var, start, end, step, body: self.block()? })
+            }
+            "if" => {
+                let cond = self.expr()?;
+                self.expect("{")?;
+                let then = self.block()?;
+                let mut otherwise = Vec::new();
+                if self.eat("else") {
+                    self.expect("{")?;
+                    otherwise = self.block()?;
+                }
+                Ok(Stmt::If { cond, then, otherwise })
+            }
+            "copy" => {
+                let (Mem::Shared(shared), shared_offset) = self.place()? else {
+                    return self.fail("a place in shared memory");
+                };
+                self.expect("<-")?;
+                let (Mem::Global(global), global_offset) = self.place()? else {
+                    return self.fail("a place in global memory");
+                };
+                self.expect("x")?;
+                let elems = self.number()?;
+                let guard = self.guard()?;
+                Ok(Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard })
+            }
+            "commit" => Ok(Stmt::CommitGroup),
+            "wait" => Ok(Stmt::WaitGroup(self.number()?)),
+            "barrier" => Ok(Stmt::Barrier),
+            "shuffle" => {
+                let dst = self.var()?;
+                self.declare(&[dst])?;
+                self.expect("=")?;
+                let value = self.expr()?;
+                self.expect("xor")?;
+                Ok(Stmt::Shuffle { dst, value, mask: self.number()? })
+            }
+            _ => self.fail("a statement"),
+        }
+    }
+
+    fn guard(&mut self) -> Parse<Option<Expr>> {
+        if self.eat("if") { self.expr().map(Some) } else { Ok(None) }
+    }
+
+    fn place(&mut self) -> Parse<(Mem, Expr)> {
+        let shared = self.eat("shared");
+        let name = self.next();
+        let found = if shared {
+            self.kernel.shared.iter().position(|s| s.name == name).map(|i| Mem::Shared(i as u32))
+        } else {
+            self.param_named(&name).map(Mem::Global)
+        };
+        let Some(mem) = found else { return self.fail("a buffer") };
+        self.expect("[")?;
+        let offset = self.expr()?;
+        self.expect("]")?;
+        Ok((mem, offset))
+    }
+
+    fn param_named(&self, name: &str) -> Option<u32> {
+        let named = |p: &Param| match p {
+            Param::Tensor { name: n, .. } | Param::Dim(n) | Param::Scalar { name: n, .. } => n == name,
+        };
+        self.kernel.params.iter().position(named).map(|i| i as u32)
+    }
+
+    fn slot(&mut self, name: &str) -> Parse<(u32, u32)> {
+        let Some(frag) = self.kernel.frags.iter().position(|f| f.name == name) else {
+            return self.fail("a fragment or an expression");
+        };
+        self.expect("[")?;
+        let slot = self.number()?;
+        self.expect("]")?;
+        Ok((frag as u32, slot))
+    }
+
+    fn args<const N: usize>(&mut self) -> Parse<[Box<Expr>; N]> {
+        self.expect("(")?;
+        let mut args = Vec::new();
+        for n in 0..N {
+            if n > 0 {
+                self.expect(",")?;
+            }
+            args.push(Box::new(self.expr()?));
+        }
+        self.expect(")")?;
+        Ok(args.try_into().expect("N arguments"))
+    }
+
+    fn expr(&mut self) -> Parse<Expr> {
+        let word = self.next();
+        let is_call = self.peek() == "(";
+        match word.as_str() {
+            "(" => {
+                let a = Box::new(self.expr()?);
+                let op = self.next();
+                let b = Box::new(self.expr()?);
+                self.expect(")")?;
+                if op == "xor" {
+                    return Ok(Expr::Xor(a, b));
+                }
+                if let Some(op) = BinOp::from_name(&op) {
+                    return Ok(Expr::Bin(op, a, b));
+                }
+                CmpOp::from_name(&op).map_or_else(|| self.fail("an operator"), |op| Ok(Expr::Cmp(op, a, b)))
+            }
+            "%" => self.number().map(|n| Expr::Var(Var(n))),
+            "$" => {
+                let name = self.next();
+                self.param_named(&name).map_or_else(|| self.fail("a scalar"), |i| Ok(Expr::Scalar(i)))
+            }
+            "tid" => Ok(Expr::Tid),
+            "cta" => Ok(Expr::Cta),
+            "true" => Ok(Expr::Bool(true)),
+            "false" => Ok(Expr::Bool(false)),
+            "dim" if is_call => {
+                self.expect("(")?;
+                let extent = self.extent()?;
+                self.expect(")")?;
+                Ok(Expr::Dim(extent))
+            }
+            "fma" if is_call => self.args().map(|[a, b, c]| Expr::Fma(a, b, c)),
+            "select" if is_call => self.args().map(|[a, b, c]| Expr::Select(a, b, c)),
+            "cast" => {
+                let ty = self.ty()?;
+                self.args().map(|[a]| Expr::Cast(ty, a))
+            }
+            name if is_call => {
+                if let Some(dtype) = DType::from_name(name) {
+                    self.expect("(")?;
+                    let x = self.number()?;
+                    self.expect(")")?;
+                    return Ok(Expr::Float(x, dtype));
+                }
+                if let Some(op) = UnOp::from_name(name) {
+                    return self.args().map(|[a]| Expr::Un(op, a));
+                }
+                match BinOp::from_name(name) {
+                    Some(op) => self.args().map(|[a, b]| Expr::Bin(op, a, b)),
+                    None => self.fail("a function"),
+                }
+            }
+            word => {
+                if let Some(Ok(n)) = word.strip_suffix('l').map(str::parse) {
+                    return Ok(Expr::Int(n, Ty::I64));
+                }
+                if let Ok(n) = word.parse() {
+                    return Ok(Expr::Int(n, Ty::I32));
+                }
+                let name = word.to_string();
+                self.slot(&name).map(|(frag, slot)| Expr::Slot { frag, slot })
+            }
+        }
+    }
+}

@@ -136,12 +136,13 @@ pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
                 continue;
             }
             let extent = a.extent.clone();
-            match (variant, cover(axis, &loops)) {
-                (Variant::Exact, Cover::Multiple(of)) if of > 1 => {
-                    drop(kinds.insert(Kind::Multiple { extent, of }))
-                }
-                (Variant::Exact, Cover::Points(points)) => drop(kinds.insert(Kind::Equal { extent, points })),
-                _ => {}
+            let whole = match cover(axis, &loops) {
+                Cover::Multiple(1) => continue,
+                Cover::Multiple(of) => Kind::Multiple { extent, of },
+                Cover::Points(points) => Kind::Equal { extent, points },
+            };
+            if variant == Variant::Exact {
+                kinds.insert(whole);
             }
         }
         // A vector is inside an extent or outside as a whole.
@@ -187,8 +188,10 @@ fn reach_of(nest: &Nest, index: &Affine, digits: &[Digit]) -> Reach {
     Reach { constant: index.constant, terms: terms.collect() }
 }
 
+type Visit<'a> = dyn FnMut(&[(Digit, At)], &[AccessId]) + 'a;
+
 /// Calls `f` with the loops around each statement and the accesses it makes.
-fn walk(stmt: &Stmt, path: &mut Vec<(Digit, At)>, f: &mut dyn FnMut(&[(Digit, At)], &[AccessId])) {
+fn walk(stmt: &Stmt, path: &mut Vec<(Digit, At)>, f: &mut Visit<'_>) {
     match stmt {
         Stmt::For { digit, at, body } => {
             path.push((*digit, *at));

@@ -295,7 +295,7 @@ impl Lowerer<'_> {
         buffer: &str,
     ) -> Result<(), LowerError> {
         let bytes = n * dtype.bytes();
-        if !n.is_power_of_two() || bytes > 16 || bytes < 4 {
+        if !n.is_power_of_two() || !(4..=16).contains(&bytes) {
             return Err(LowerError::VectorWidth { buffer: buffer.to_string(), elems: n, bytes });
         }
         if !self.emit.is_multiple(offset, n.into()) {
