@@ -1,0 +1,534 @@
+//! From syntax to [`Op`]s: resolves registers to slots, checks every opcode and modifier.
+//!
+//! An opcode or modifier that is not known here is an error, never skipped: a simulator that ignores what it
+//! does not know would claim that wrong programs are right.
+
+mod arith;
+mod float;
+mod memory;
+mod special;
+mod sync;
+
+use crate::ast::{AstInst, AstModule, Entry, Operand, RegId, Space};
+use crate::error::ParseError;
+use crate::kernel::*;
+use crate::op::*;
+use crate::types::Ty;
+pub(crate) use special::is_special;
+use std::collections::HashMap;
+
+type Res<T> = Result<T, ParseError>;
+
+/// The modifiers of one instruction; each must be taken by the decoder of its opcode.
+pub(crate) struct Mods<'a> {
+    list: Vec<Option<&'a str>>,
+    inst: &'a AstInst<'a>,
+}
+
+impl<'a> Mods<'a> {
+    fn new(inst: &'a AstInst<'a>) -> Self {
+        Mods { list: inst.mods.iter().map(|m| Some(*m)).collect(), inst }
+    }
+
+    pub fn take(&mut self, name: &str) -> bool {
+        for m in &mut self.list {
+            if *m == Some(name) {
+                *m = None;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes the first modifier that `f` accepts.
+    pub fn take_with<T>(&mut self, f: impl Fn(&str) -> Option<T>) -> Option<T> {
+        for m in &mut self.list {
+            if let Some(v) = m.and_then(&f) {
+                *m = None;
+                return Some(v);
+            }
+        }
+        None
+    }
+
+    pub fn take_one_of(&mut self, names: &[&'static str]) -> Option<&'static str> {
+        self.take_with(|m| names.iter().copied().find(|n| *n == m))
+    }
+
+    pub fn ty(&mut self) -> Res<Ty> {
+        let inst = self.inst;
+        self.take_with(Ty::parse)
+            .ok_or_else(|| ParseError::at(inst.pos, format!("`{}` needs a type such as `.u32`", text(inst))))
+    }
+
+    pub fn finish(self) -> Res<()> {
+        match self.list.iter().flatten().next() {
+            None => Ok(()),
+            Some(m) => Err(ParseError::at(
+                self.inst.pos,
+                format!("modifier `.{m}` of `{}` is not supported", text(self.inst)),
+            )),
+        }
+    }
+}
+
+pub(crate) fn text(inst: &AstInst<'_>) -> String {
+    let mut s = inst.opcode.to_string();
+    for m in &inst.mods {
+        s.push('.');
+        s.push_str(m);
+    }
+    s
+}
+
+#[derive(Clone, Copy)]
+enum Sym {
+    Shared(u32),
+    Local(u32),
+    Global(u32),
+    Param(u32),
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Slot(Slot),
+    Pred(u32),
+}
+
+/// State of decoding one kernel.
+pub(crate) struct Dec<'m> {
+    entry: &'m Entry<'m>,
+    places: Vec<Place>,
+    symbols: HashMap<&'m str, Sym>,
+    consts: HashMap<(ConstVal, Option<ConstVal>), Slot>,
+    const_list: Vec<(Slot, ConstVal)>,
+    n_slots: u32,
+    n_preds: u32,
+    /// Predicate slot of the carry flag, made on first use.
+    carry: Option<u32>,
+    sequential: bool,
+    out: Vec<Inst>,
+    sites: Vec<Site>,
+    /// Class and FLOPs of the instruction being decoded.
+    class: InstClass,
+    flops: u32,
+}
+
+/// Decodes every kernel of the module.
+pub(crate) fn decode(m: &AstModule<'_>) -> Res<(Vec<Kernel>, Vec<GlobalVar>)> {
+    let mut globals = vec![];
+    let mut module_syms = HashMap::new();
+    for v in &m.vars {
+        if matches!(v.space, Space::Global | Space::Const) {
+            module_syms.insert(v.name, Sym::Global(globals.len() as u32));
+            globals.push(GlobalVar { name: v.name.to_string(), size: v.size, init: v.init.clone() });
+        }
+    }
+    let mut kernels = vec![];
+    for e in &m.entries {
+        kernels.push(kernel(m, e, &module_syms, &mut globals)?);
+    }
+    Ok((kernels, globals))
+}
+
+fn align_up(x: u32, a: u32) -> u32 {
+    x.div_ceil(a.max(1)) * a.max(1)
+}
+
+fn kernel<'m>(
+    m: &'m AstModule<'m>,
+    e: &'m Entry<'m>,
+    module_syms: &HashMap<&'m str, Sym>,
+    globals: &mut Vec<GlobalVar>,
+) -> Res<Kernel> {
+    let mut symbols = module_syms.clone();
+    // Shared memory: what this kernel mentions, in order of declaration.
+    let mentioned = mentioned(e);
+    let (mut off, mut shared_vars, mut dynamic, mut local) = (0u32, vec![], (0u32, None, 1u32), 0u32);
+    let too_big = || ParseError {
+        line: 1,
+        column: 1,
+        message: format!("kernel `{}` declares too much memory", e.name),
+    };
+    for v in m.vars.iter().filter(|v| v.space == Space::Shared && mentioned.contains(v.name)).chain(&e.vars) {
+        match v.space {
+            Space::Shared if v.size == 0 => {
+                dynamic.1 = Some(v.name.to_string());
+                dynamic.2 = dynamic.2.max(v.align);
+                symbols.insert(v.name, Sym::Shared(u32::MAX));
+            }
+            Space::Shared => {
+                off = align_up(off, v.align);
+                if v.size > 1 << 23 {
+                    return Err(too_big());
+                }
+                symbols.insert(v.name, Sym::Shared(SHARED_BASE + off));
+                shared_vars.push((v.name.to_string(), off, v.size as u32));
+                off += v.size as u32;
+                if off > 1 << 23 {
+                    return Err(too_big());
+                }
+            }
+            Space::Local => {
+                local = align_up(local, v.align);
+                if v.size > 1 << 20 {
+                    return Err(too_big());
+                }
+                symbols.insert(v.name, Sym::Local(local));
+                local += v.size as u32;
+            }
+            Space::Global | Space::Const => {
+                symbols.insert(v.name, Sym::Global(globals.len() as u32));
+                globals.push(GlobalVar { name: v.name.to_string(), size: v.size, init: v.init.clone() });
+            }
+        }
+    }
+    let static_shared = off;
+    // SHARED_BASE is aligned to 1024; stricter requests are met relative to it.
+    let dyn_off = align_up(off, dynamic.2);
+    for s in symbols.values_mut() {
+        if let Sym::Shared(a @ u32::MAX) = s {
+            *a = SHARED_BASE + dyn_off;
+        }
+    }
+    let (mut params, mut at) = (vec![], 0);
+    for p in &e.params {
+        at = align_up(at, p.align);
+        symbols.insert(p.name, Sym::Param(at));
+        params.push(ParamInfo { name: p.name.to_string(), size: p.size, align: p.align, offset: at });
+        at += p.size;
+    }
+    let (mut n_slots, mut n_preds) = (0, 0);
+    let places = e
+        .reg_types
+        .iter()
+        .map(|t| {
+            if *t == Ty::Pred {
+                n_preds += 1;
+                Place::Pred(n_preds - 1)
+            } else {
+                n_slots += t.slots();
+                Place::Slot(n_slots - t.slots())
+            }
+        })
+        .collect();
+    let mut d = Dec {
+        entry: e,
+        places,
+        symbols,
+        consts: HashMap::new(),
+        const_list: vec![],
+        n_slots,
+        n_preds,
+        carry: None,
+        sequential: false,
+        out: Vec::with_capacity(e.body.len() + 1),
+        sites: Vec::with_capacity(e.body.len() + 1),
+        class: InstClass::Other,
+        flops: 0,
+    };
+    for inst in &e.body {
+        d.inst(inst)?;
+    }
+    // Falling off the end is a return.
+    d.out.push(Inst { op: Op::Exit, guard: PSrc::TRUE });
+    let (line, col) = e.body.last().map_or((1, 1), |i| (i.pos.line, i.pos.col));
+    d.sites.push(Site { line, col, loc: None, class: InstClass::Control, text: "ret".into(), flops: 0 });
+    Ok(Kernel {
+        info: KernelInfo {
+            name: e.name.to_string(),
+            params,
+            static_shared,
+            local_bytes: align_up(local, 4),
+            max_threads: e.maxntid,
+            required_threads: e.reqntid,
+            cluster: e.reqnctapercluster,
+            max_registers: e.maxnreg,
+            instructions: e.body.len() as u32,
+        },
+        insts: d.out,
+        sites: d.sites,
+        n_slots: d.n_slots,
+        n_preds: d.n_preds,
+        consts: d.const_list,
+        shared_vars,
+        dynamic: (dyn_off, dynamic.1),
+        sequential: d.sequential,
+    })
+}
+
+fn mentioned<'m>(e: &Entry<'m>) -> std::collections::HashSet<&'m str> {
+    fn walk<'m>(o: &Operand<'m>, set: &mut std::collections::HashSet<&'m str>) {
+        match o {
+            Operand::Sym(s, _) => {
+                set.insert(*s);
+            }
+            Operand::Vec(v) => v.iter().for_each(|o| walk(o, set)),
+            Operand::Addr(b, _, v) => {
+                walk(b, set);
+                v.iter().for_each(|o| walk(o, set));
+            }
+            Operand::Pair(a, b) => {
+                walk(a, set);
+                walk(b, set);
+            }
+            _ => {}
+        }
+    }
+    let mut set = std::collections::HashSet::new();
+    e.body.iter().flat_map(|i| &i.ops).for_each(|o| walk(o, &mut set));
+    set
+}
+
+impl<'m> Dec<'m> {
+    fn inst(&mut self, i: &'m AstInst<'m>) -> Res<()> {
+        let guard = match i.guard {
+            None => PSrc::TRUE,
+            Some((r, neg)) => PSrc::new(self.pred_of(i, r)?, neg),
+        };
+        self.class = InstClass::Other;
+        self.flops = 0;
+        let mut m = Mods::new(i);
+        let op = self.op(i, &mut m)?;
+        m.finish()?;
+        self.sites.push(Site {
+            line: i.pos.line,
+            col: i.pos.col,
+            loc: i.loc,
+            class: self.class,
+            text: text(i),
+            flops: self.flops,
+        });
+        self.out.push(Inst { op, guard });
+        Ok(())
+    }
+
+    fn op(&mut self, i: &'m AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {
+        if let Some(op) = self.arith(i, m)? {
+            return Ok(op);
+        }
+        if let Some(op) = self.float(i, m)? {
+            return Ok(op);
+        }
+        if let Some(op) = self.memory(i, m)? {
+            return Ok(op);
+        }
+        if let Some(op) = self.sync(i, m)? {
+            return Ok(op);
+        }
+        Err(ParseError::at(i.pos, format!("opcode `{}` is not supported", text(i))))
+    }
+
+    pub(crate) fn err<T>(&self, i: &AstInst<'_>, msg: impl std::fmt::Display) -> Res<T> {
+        Err(ParseError::at(i.pos, format!("`{}`: {msg}", text(i))))
+    }
+
+    /// Operand `n`, or an error that says how many there should be.
+    pub(crate) fn operand<'i>(&self, i: &'i AstInst<'m>, n: usize) -> Res<&'i Operand<'m>> {
+        match i.ops.get(n) {
+            Some(o) => Ok(o),
+            None => self.err(i, format_args!("expected at least {} operands, found {}", n + 1, i.ops.len())),
+        }
+    }
+
+    pub(crate) fn count(&self, i: &AstInst<'m>, allowed: std::ops::RangeInclusive<usize>) -> Res<()> {
+        if allowed.contains(&i.ops.len()) {
+            return Ok(());
+        }
+        let want = if allowed.start() == allowed.end() {
+            format!("{}", allowed.start())
+        } else {
+            format!("{} to {}", allowed.start(), allowed.end())
+        };
+        self.err(i, format_args!("expected {want} operands, found {}", i.ops.len()))
+    }
+
+    fn pred_of(&self, i: &AstInst<'m>, r: RegId) -> Res<u32> {
+        match self.places[r.0 as usize] {
+            Place::Pred(p) => Ok(p),
+            Place::Slot(_) => self.err(i, "expected a predicate register"),
+        }
+    }
+
+    fn new_slots(&mut self, n: u32) -> Slot {
+        self.n_slots += n;
+        self.n_slots - n
+    }
+
+    fn const_slot(&mut self, lo: ConstVal, hi: Option<ConstVal>) -> Slot {
+        if let Some(s) = self.consts.get(&(lo, hi)) {
+            return *s;
+        }
+        let s = self.new_slots(1 + hi.is_some() as u32);
+        self.const_list.push((s, lo));
+        if let Some(h) = hi {
+            self.const_list.push((s + 1, h));
+        }
+        self.consts.insert((lo, hi), s);
+        s
+    }
+
+    /// A slot (pair, if `slots` is 2) that holds `v`.
+    pub(crate) fn imm(&mut self, v: u64, slots: u32) -> Slot {
+        match slots {
+            1 => self.const_slot(ConstVal::Imm(v as u32), None),
+            _ => self.const_slot(ConstVal::Imm(v as u32), Some(ConstVal::Imm((v >> 32) as u32))),
+        }
+    }
+
+    fn reg_slot(&self, i: &AstInst<'m>, r: RegId, slots: u32) -> Res<Slot> {
+        let ty = self.entry.reg_types[r.0 as usize];
+        match self.places[r.0 as usize] {
+            Place::Slot(s) if ty.slots() >= slots => Ok(s),
+            Place::Slot(_) => self.err(
+                i,
+                format_args!("a register of {} bits does not fit a {}-bit operand", ty.bits(), slots * 32),
+            ),
+            Place::Pred(_) => self.err(i, "a predicate register does not fit here: expected a data register"),
+        }
+    }
+
+    /// Source operand of `ty` as a slot.
+    pub(crate) fn src_of(&mut self, i: &AstInst<'m>, o: &Operand<'m>, ty: Ty) -> Res<Slot> {
+        let slots = ty.slots();
+        match o {
+            Operand::Reg(r) => self.reg_slot(i, *r, slots),
+            Operand::Int(v) => {
+                let bits = match ty {
+                    Ty::F32 => (*v as i64 as f32).to_bits() as u64,
+                    Ty::F64 => (*v as i64 as f64).to_bits(),
+                    _ if ty.bits() == 16 => v & 0xffff,
+                    _ => *v,
+                };
+                Ok(self.imm(bits, slots))
+            }
+            Operand::F32(v) => Ok(if ty.bits() == 64 {
+                self.imm((f32::from_bits(*v) as f64).to_bits(), 2)
+            } else {
+                self.imm(*v as u64, 1)
+            }),
+            Operand::F64(v) => Ok(if ty.bits() == 64 {
+                self.imm(*v, 2)
+            } else {
+                self.imm((f64::from_bits(*v) as f32).to_bits() as u64, 1)
+            }),
+            Operand::Special(name, comp) => {
+                let lo = match special::fixed(name, comp) {
+                    Some(s) => ConstVal::Special(s),
+                    None => return self.err(i, format_args!("`%{name}` can only be read by `mov`")),
+                };
+                Ok(self.const_slot(lo, (slots == 2).then_some(ConstVal::Imm(0))))
+            }
+            Operand::Sym(name, off) => self.symbol_slot(i, name, *off, slots),
+            Operand::Not(_) => self.err(i, "`!` belongs before a predicate operand only"),
+            _ => self.err(i, "expected a register or a number as source operand"),
+        }
+    }
+
+    pub(crate) fn src(&mut self, i: &AstInst<'m>, n: usize, ty: Ty) -> Res<Slot> {
+        let o = self.operand(i, n)?.clone();
+        self.src_of(i, &o, ty)
+    }
+
+    fn symbol(&self, i: &AstInst<'m>, name: &str) -> Res<Sym> {
+        match self.symbols.get(name) {
+            Some(s) => Ok(*s),
+            None => self.err(i, format_args!("`{name}` is not declared")),
+        }
+    }
+
+    fn symbol_slot(&mut self, i: &AstInst<'m>, name: &str, off: i64, slots: u32) -> Res<Slot> {
+        Ok(match self.symbol(i, name)? {
+            Sym::Shared(a) | Sym::Local(a) | Sym::Param(a) => {
+                self.imm((a as i64).wrapping_add(off) as u64, slots)
+            }
+            Sym::Global(var) => self.const_slot(
+                ConstVal::Global { var, off, high: false },
+                (slots == 2).then_some(ConstVal::Global { var, off, high: true }),
+            ),
+        })
+    }
+
+    /// Destination register of at least `slots` slots.
+    pub(crate) fn dst_of(&self, i: &AstInst<'m>, o: &Operand<'m>, slots: u32) -> Res<Slot> {
+        match o {
+            Operand::Reg(r) => self.reg_slot(i, *r, slots),
+            Operand::Sink => Ok(SINK),
+            _ => self.err(i, "expected a register as destination"),
+        }
+    }
+
+    /// Destination 0 of `ty`; a register wider than the type is an error except for loads and conversions.
+    pub(crate) fn dst(&self, i: &AstInst<'m>, ty: Ty) -> Res<Slot> {
+        let o = self.operand(i, 0)?;
+        if let Operand::Reg(r) = o {
+            let have = self.entry.reg_types[r.0 as usize];
+            if have.slots() != ty.slots() || (have.bits() == 16) != (ty.bits() == 16) {
+                return self.err(
+                    i,
+                    format_args!("the destination has {} bits, the operation {}", have.bits(), ty.bits()),
+                );
+            }
+        }
+        match self.dst_of(i, o, ty.slots())? {
+            SINK => self.err(i, "`_` cannot be the destination here"),
+            s => Ok(s),
+        }
+    }
+
+    pub(crate) fn pdst_of(&self, i: &AstInst<'m>, o: &Operand<'m>) -> Res<Slot> {
+        match o {
+            Operand::Reg(r) => self.pred_of(i, *r),
+            Operand::Sink => Ok(SINK),
+            _ => self.err(i, "expected a predicate register as destination"),
+        }
+    }
+
+    pub(crate) fn psrc_of(&self, i: &AstInst<'m>, o: &Operand<'m>) -> Res<PSrc> {
+        match o {
+            Operand::Reg(r) => Ok(PSrc::new(self.pred_of(i, *r)?, false)),
+            Operand::Not(r) => Ok(PSrc::new(self.pred_of(i, *r)?, true)),
+            // Constant predicates: the never-written slot is false.
+            Operand::Int(v) => Ok(if *v != 0 { PSrc::TRUE } else { PSrc::FALSE }),
+            _ => self.err(i, "expected a predicate register"),
+        }
+    }
+
+    pub(crate) fn label(&self, i: &AstInst<'m>, name: &str) -> Res<u32> {
+        let mut scope = i.scope;
+        loop {
+            if let Some(at) = self.entry.labels.get(&(scope, name)) {
+                return Ok(*at as u32);
+            }
+            if scope == 0 {
+                return self.err(i, format_args!("label `{name}` is not defined"));
+            }
+            scope = self.entry.scope_parent[scope as usize];
+        }
+    }
+
+    pub(crate) fn reg_ty(&self, o: &Operand<'m>) -> Option<Ty> {
+        match o {
+            Operand::Reg(r) | Operand::Not(r) => Some(self.entry.reg_types[r.0 as usize]),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn alu(&self, k: Alu, d: Slot, a: Slot, b: Slot, c: Slot) -> Op {
+        Op::Alu { k, d, a, b, c, e: 0 }
+    }
+}
+
+/// `.rn`, `.rz`, `.rm`, `.rp` and the integer forms.
+pub(crate) fn rounding(m: &mut Mods<'_>) -> Option<Rnd> {
+    m.take_with(|s| {
+        Some(match s {
+            "rn" | "rni" => Rnd::Near,
+            "rz" | "rzi" => Rnd::Zero,
+            "rm" | "rmi" => Rnd::Down,
+            "rp" | "rpi" => Rnd::Up,
+            "rna" => Rnd::Away,
+            _ => return None,
+        })
+    })
+}

@@ -1,0 +1,196 @@
+//! `cp.async` and its groups (PTX ISA §9.7.9.25.3).
+//!
+//! *Early* copies when the instruction issues, *late* when its wait returns; until then the late destination
+//! holds NaN bytes, so that a missing wait gives visibly wrong data. In both modes the destination is marked as
+//! being written by an asynchronous agent that nobody is ordered with until the wait.
+
+use super::mem::{addresses, aligned};
+use super::{Engine, Warp};
+use crate::findings::FindingKind;
+use crate::launch::AsyncMode;
+use crate::op::*;
+use std::collections::VecDeque;
+
+#[derive(Debug, Clone)]
+struct Copy {
+    mask: u32,
+    dst: [u32; 32],
+    src: [u64; 32],
+    /// Bytes read from the source; the rest of `bytes` is zero.
+    read: [u8; 32],
+    bytes: u32,
+    pc: u32,
+}
+
+/// Outstanding copies of one warp.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    open: Vec<Copy>,
+    groups: VecDeque<(u32, Vec<Copy>)>,
+}
+
+impl Copies {
+    pub fn clear(&mut self) {
+        self.open.clear();
+        self.groups.clear();
+    }
+
+    /// Puts the uncommitted copies of the lanes `m` into a new group.
+    pub fn commit(&mut self, m: u32) {
+        let mut list = vec![];
+        self.open.retain_mut(|c| {
+            let lanes = c.mask & m;
+            if lanes != 0 {
+                list.push(Copy { mask: lanes, ..c.clone() });
+                c.mask &= !lanes;
+            }
+            c.mask != 0
+        });
+        self.groups.push_back((m, list));
+    }
+
+    /// Removes what the lanes `m` must wait for when they leave `keep` groups pending.
+    fn take(&mut self, m: u32, keep: u32) -> Vec<Copy> {
+        let mut done = vec![];
+        let mut newer = 0;
+        for (lanes, list) in self.groups.iter_mut().rev() {
+            if *lanes & m == 0 {
+                continue;
+            }
+            if newer < keep {
+                newer += 1;
+                continue;
+            }
+            *lanes &= !m;
+            let mut now = vec![];
+            list.retain_mut(|c| {
+                let l = c.mask & m;
+                if l != 0 {
+                    now.push(Copy { mask: l, ..c.clone() });
+                    c.mask &= !l;
+                }
+                c.mask != 0
+            });
+            // Older groups take effect first.
+            now.append(&mut done);
+            done = now;
+        }
+        self.groups.retain(|g| g.0 != 0);
+        done
+    }
+
+    fn take_all(&mut self, m: u32) -> Vec<Copy> {
+        let mut done = self.take(m, 0);
+        self.open.retain_mut(|c| {
+            let l = c.mask & m;
+            if l != 0 {
+                done.push(Copy { mask: l, ..c.clone() });
+                c.mask &= !l;
+            }
+            c.mask != 0
+        });
+        done
+    }
+}
+
+impl Engine<'_> {
+    pub(super) fn copy_issue(&mut self, w: &mut Warp, pc: u32, c: &CpAsync, m: u32) {
+        let dst = addresses(&w.regs, &self.env.globals, &c.dst).map(|a| a & 0xffff_ffff);
+        let src = addresses(&w.regs, &self.env.globals, &c.src);
+        let ignore = if c.has_ignore { c.ignore.lanes(&w.regs.p) } else { 0 };
+        let mut read = [0u8; 32];
+        let mut reads = 0;
+        for i in 0..32 {
+            let n = match c.src_size {
+                SINK => c.bytes,
+                s => w.regs.r[s as usize].0[i].min(c.bytes),
+            };
+            read[i] = if ignore >> i & 1 != 0 { 0 } else { n as u8 };
+            reads |= ((read[i] != 0) as u32) << i;
+        }
+        let ok = aligned(&dst, m, c.bytes) & (aligned(&src, m & reads, c.bytes) | !reads);
+        if ok != m {
+            let lane = (m & !ok).trailing_zeros();
+            self.find(FindingKind::Misaligned, w, pc, lane, 0, || {
+                format!("cp.async of {} bytes needs addresses that are multiples of {0}", c.bytes)
+            });
+        }
+        let (off, ok) = self.shared_offsets(w, pc, c.bytes, &dst, ok);
+        let groups = self.global_groups(w, pc, c.bytes, &src, ok & reads, false);
+        let found = groups.iter().fold(0, |s, g| s | g.1);
+        for (i, r) in read.iter_mut().enumerate() {
+            if found >> i & 1 == 0 {
+                *r = 0;
+            }
+        }
+        if ok == 0 {
+            return;
+        }
+        self.count_shared(pc, &off, ok, c.bytes, false);
+        if self.env.race_check || self.env.uninit_check {
+            self.check_shared(w, pc, &off, ok, c.bytes, Sem::Weak, true);
+            let agent = w.agent(self.wpc);
+            let shadow = &mut self.ctas[w.cta as usize].shadow;
+            for i in (0..32u32).filter(|i| ok >> i & 1 != 0) {
+                for k in 0..c.bytes / 4 {
+                    let word = (off[i as usize] / 4 + k) as usize;
+                    shadow.stamp(word, PENDING, (self.wpc + agent) as u32, i, pc);
+                }
+            }
+        }
+        let copy = Copy { mask: ok, dst: off, src, read, bytes: c.bytes, pc };
+        if self.env.async_mode == AsyncMode::Early {
+            self.copy_data(w, &copy);
+        } else {
+            let shared = &mut self.ctas[w.cta as usize].shared;
+            for i in (0..32).filter(|i| ok >> i & 1 != 0) {
+                let at = (off[i] / 4) as usize;
+                shared[at..at + (c.bytes / 4) as usize].fill(!0);
+            }
+        }
+        w.copies.open.push(copy);
+    }
+
+    fn copy_data(&mut self, w: &Warp, c: &Copy) {
+        let mem = self.env.mem;
+        let shared = &mut self.ctas[w.cta as usize].shared;
+        for i in (0..32).filter(|i| c.mask >> i & 1 != 0) {
+            let alloc = mem.find(c.src[i]).map(|a| &mem.allocs[a]);
+            for k in 0..c.bytes / 4 {
+                let have = (c.read[i] as u32).saturating_sub(4 * k).min(4);
+                let v = match (have, alloc) {
+                    (0, _) | (_, None) => 0,
+                    (n, Some(a)) => {
+                        let v = a.load(c.src[i] - a.base + 4 * k as u64, 4);
+                        if n == 4 { v } else { v & ((1 << (8 * n)) - 1) }
+                    }
+                };
+                shared[(c.dst[i] / 4 + k) as usize] = v;
+            }
+        }
+    }
+
+    /// `keep` groups may stay pending; `u32::MAX` waits for everything, committed or not.
+    pub(super) fn copy_wait(&mut self, w: &mut Warp, keep: u32, m: u32) {
+        let done = if keep == u32::MAX { w.copies.take_all(m) } else { w.copies.take(m, keep) };
+        let agent = w.agent(self.wpc);
+        let now = self.clocks.now(agent);
+        for c in done {
+            if self.env.async_mode == AsyncMode::Late {
+                self.copy_data(w, &c);
+            }
+            if self.env.race_check || self.env.uninit_check {
+                // From here on the bytes count as written by the waiting thread.
+                let shadow = &mut self.ctas[w.cta as usize].shadow;
+                for i in (0..32u32).filter(|i| c.mask >> i & 1 != 0) {
+                    for k in 0..c.bytes / 4 {
+                        shadow.stamp((c.dst[i as usize] / 4 + k) as usize, now, agent as u32, i, c.pc);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Clock of a pending copy's write: later than anything anybody has seen.
+pub(super) const PENDING: u32 = u32::MAX - 1;

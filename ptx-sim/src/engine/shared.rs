@@ -1,0 +1,304 @@
+//! Loads and stores of shared memory: bounds, banks, races.
+
+use super::mem::{Addrs, deliver};
+use super::{Engine, Warp};
+use crate::banks;
+use crate::findings::{FindingKind, RaceKind};
+use crate::kernel::SHARED_BASE;
+use crate::op::*;
+use crate::race::{ANY_LANE, Conflict, Issue, Who};
+
+impl Engine<'_> {
+    /// Offsets into the CTA's shared memory of the lanes that are inside it.
+    pub(super) fn shared_offsets(
+        &mut self,
+        w: &Warp,
+        pc: u32,
+        bytes: u32,
+        addr: &Addrs,
+        ok: u32,
+    ) -> ([u32; 32], u32) {
+        let size = self.ctas[w.cta as usize].size;
+        let room = size.saturating_sub(bytes - 1);
+        let mut inside = 0;
+        let mut off = [0u32; 32];
+        for i in 0..32 {
+            off[i] = (addr[i] as u32).wrapping_sub(SHARED_BASE);
+            inside |= ((off[i] < room) as u32) << i;
+        }
+        if ok & !inside != 0 {
+            let lane = (ok & !inside).trailing_zeros();
+            self.shared_out_of_bounds(w, pc, lane, addr[lane as usize], bytes);
+        }
+        (off, ok & inside)
+    }
+
+    #[cold]
+    fn shared_out_of_bounds(&mut self, w: &Warp, pc: u32, lane: u32, addr: u64, bytes: u32) {
+        let size = self.ctas[w.cta as usize].size;
+        let k = self.k;
+        self.find(FindingKind::SharedOutOfBounds, w, pc, lane, 0, || {
+            let off = (addr as u32) as i64 - SHARED_BASE as i64;
+            let near = k.shared_vars.iter().filter(|v| (v.1 as i64) <= off).max_by_key(|v| v.1);
+            let near = near.map_or(String::new(), |v| format!("; byte {} of `{}`", off - v.1 as i64, v.0));
+            format!("{bytes} bytes at byte {off} of the CTA's {size} bytes of shared memory{near}")
+        });
+    }
+
+    pub(super) fn count_shared(&mut self, pc: u32, off: &[u32; 32], m: u32, bytes: u32, load: bool) {
+        let (wavefronts, ideal) = banks::wavefronts(off, m, bytes, load);
+        let c = &mut self.counts.mem[pc as usize];
+        c.shared_requests += 1;
+        c.wavefronts += wavefronts as u64;
+        c.ideal_wavefronts += ideal as u64;
+        c.shared_bytes += (bytes * m.count_ones()) as u64;
+    }
+
+    pub(super) fn who(&self, w: &Warp, pc: u32, sem: Sem) -> Who {
+        let agent = w.agent(self.wpc);
+        Who {
+            agent: agent as u32,
+            lane: 0,
+            clock: self.clocks.now(agent),
+            floor: self.clocks.floor[agent],
+            bit: 1 << w.index,
+            pc,
+            strong: sem != Sem::Weak,
+        }
+    }
+
+    fn checks(&self) -> bool {
+        self.env.race_check || self.env.uninit_check
+    }
+
+    pub(super) fn load_shared(&mut self, w: &mut Warp, pc: u32, mem: &Mem, addr: &Addrs, m: u32, ok: u32) {
+        let bytes = mem.bytes();
+        let (off, ok) = self.shared_offsets(w, pc, bytes, addr, ok);
+        if ok == 0 {
+            for e in 0..mem.regs.len() {
+                for word in 0..mem.width.div_ceil(4) {
+                    deliver(&mut w.regs, mem, e, word, &[0; 32], m);
+                }
+            }
+            return;
+        }
+        self.count_shared(pc, &off, ok, bytes, true);
+        if mem.sem != Sem::Weak {
+            self.acquire_words(w, &off, ok);
+        }
+        if self.checks() {
+            self.check_shared(w, pc, &off, ok, bytes, mem.sem, false);
+        }
+        let data = &self.ctas[w.cta as usize].shared;
+        for e in 0..mem.regs.len() {
+            for word in 0..mem.width.div_ceil(4) {
+                let delta = e as u32 * mem.width + word * 4;
+                let mut v = [0; 32];
+                if mem.width >= 4 {
+                    for i in 0..32 {
+                        if ok >> i & 1 != 0 {
+                            v[i] = data[((off[i] + delta) / 4) as usize];
+                        }
+                    }
+                } else {
+                    let mask = (1 << (8 * mem.width)) - 1;
+                    for i in 0..32 {
+                        if ok >> i & 1 != 0 {
+                            let at = off[i] + delta;
+                            v[i] = data[(at / 4) as usize] >> (8 * (at % 4)) & mask;
+                        }
+                    }
+                }
+                deliver(&mut w.regs, mem, e, word, &v, m);
+            }
+        }
+    }
+
+    pub(super) fn store_shared(&mut self, w: &mut Warp, pc: u32, mem: &Mem, addr: &Addrs, ok: u32) {
+        let bytes = mem.bytes();
+        let (off, ok) = self.shared_offsets(w, pc, bytes, addr, ok);
+        if ok == 0 {
+            return;
+        }
+        self.count_shared(pc, &off, ok, bytes, false);
+        if self.checks() {
+            self.check_shared(w, pc, &off, ok, bytes, mem.sem, true);
+        }
+        let data = &mut self.ctas[w.cta as usize].shared;
+        for (e, r) in mem.regs.iter().enumerate() {
+            for word in 0..mem.width.div_ceil(4) {
+                let delta = e as u32 * mem.width + word * 4;
+                let v = &w.regs.r[(r + word) as usize].0;
+                for i in 0..32 {
+                    if ok >> i & 1 != 0 {
+                        put_bytes(data, off[i] + delta, mem.width.min(4), v[i]);
+                    }
+                }
+            }
+        }
+        if mem.sem != Sem::Weak {
+            self.release_words(w, &off, ok, mem.sem);
+        }
+    }
+
+    /// Race and initialisation checks of one access.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn check_shared(
+        &mut self,
+        w: &Warp,
+        pc: u32,
+        off: &[u32; 32],
+        ok: u32,
+        bytes: u32,
+        sem: Sem,
+        write: bool,
+    ) {
+        let mut who = self.who(w, pc, sem);
+        let words = bytes.div_ceil(4);
+        let cta = &mut self.ctas[w.cta as usize];
+        let vc = &self.clocks.vc[who.agent as usize];
+        let mut issues = Issues::default();
+        if !write && bytes == 4 {
+            // All lanes at one word, or each at the next: one check.
+            let first = off[0];
+            if ok == !0 && off.iter().all(|o| *o == first) {
+                who.lane = ANY_LANE;
+                let issue = cta.shadow.read((first / 4) as usize, 0xf, who, vc);
+                issues.add(issue, 0, first);
+                return self.report_issues(w, pc, issues);
+            }
+            if ok == !0
+                && off.iter().enumerate().all(|(i, o)| *o == first.wrapping_add(4 * i as u32))
+                && cta.shadow.read_row((first / 4) as usize, 32, who)
+            {
+                return;
+            }
+        }
+        for i in 0..32u32 {
+            if ok >> i & 1 == 0 {
+                continue;
+            }
+            who.lane = i;
+            let at = off[i as usize];
+            let mask = if bytes >= 4 { 0xf } else { ((1 << bytes) - 1) << (at % 4) };
+            for k in 0..words {
+                let word = (at / 4 + k) as usize;
+                let issue = if write {
+                    cta.shadow.write(word, mask, who, vc)
+                } else {
+                    cta.shadow.read(word, mask, who, vc)
+                };
+                if issue.is_some() {
+                    issues.add(issue, i, at + 4 * k);
+                }
+            }
+        }
+        self.report_issues(w, pc, issues);
+    }
+
+    fn report_issues(&mut self, w: &Warp, pc: u32, issues: Issues) {
+        for (issue, lane, off) in issues.0 {
+            self.report_issue(w, pc, lane, off, issue);
+        }
+    }
+
+    #[cold]
+    pub(super) fn report_issue(&mut self, w: &Warp, pc: u32, lane: u32, off: u32, issue: Issue) {
+        let place = self.shared_name(off);
+        match issue {
+            Issue::Uninitialized => self.find(FindingKind::UninitializedShared, w, pc, lane, 0, || {
+                format!("reads {place} of shared memory, which nothing has written")
+            }),
+            Issue::Race(c) => {
+                let (kind, text) = self.describe_race(w, c, lane, &place);
+                self.find(kind, w, pc, lane, c.pc as u64, || text);
+            }
+        }
+    }
+
+    fn describe_race(&self, w: &Warp, c: Conflict, lane: u32, place: &str) -> (FindingKind, String) {
+        let line = self.k.sites[c.pc as usize].line;
+        let warps = self.warps.len() as u32;
+        let access = match c.kind {
+            RaceKind::WriteWrite | RaceKind::WriteAfterRead => "writes",
+            RaceKind::ReadAfterWrite => "reads",
+        };
+        let was = if c.kind == RaceKind::WriteAfterRead { "read" } else { "write" };
+        if c.agent >= warps {
+            let text = format!(
+                "{access} {place} of shared memory while the asynchronous copy of warp {} at line {line} is pending there: wait for it first",
+                c.agent - warps
+            );
+            return (FindingKind::AsyncRace, text);
+        }
+        let other = if c.agent == w.agent(self.wpc) as u32 {
+            let l = if c.lane == ANY_LANE { "another lane".into() } else { format!("lane {}", c.lane) };
+            format!("{l} of the same warp at line {line}; `bar.warp.sync` orders lanes")
+        } else {
+            format!("warp {} at line {line}; a barrier orders warps", c.agent)
+        };
+        let text =
+            format!("lane {lane} {access} {place} of shared memory, unordered with the {was} by {other}");
+        (FindingKind::SharedRace(c.kind), text)
+    }
+
+    /// `byte 12 of `tile``
+    pub(super) fn shared_name(&self, off: u32) -> String {
+        let k = self.k;
+        if off >= k.dynamic.0
+            && let Some(name) = &k.dynamic.1
+        {
+            return format!("byte {} of `{name}`", off - k.dynamic.0);
+        }
+        match k.shared_vars.iter().find(|v| off >= v.1 && off - v.1 < v.2) {
+            Some(v) => format!("byte {} of `{}`", off - v.1, v.0),
+            None => format!("byte {off}"),
+        }
+    }
+
+    pub(super) fn acquire_words(&mut self, w: &Warp, off: &[u32; 32], ok: u32) {
+        let agent = w.agent(self.wpc);
+        for i in (0..32).filter(|i| ok >> i & 1 != 0) {
+            if let Some(v) = self.ctas[w.cta as usize].sync_words.get(&(off[i] / 4)) {
+                self.clocks.acquire(agent, v);
+            }
+        }
+    }
+
+    pub(super) fn release_words(&mut self, w: &Warp, off: &[u32; 32], ok: u32, sem: Sem) {
+        if !(matches!(sem, Sem::Release | Sem::AcqRel) || w.fenced) {
+            return;
+        }
+        let agent = w.agent(self.wpc);
+        let mut token = vec![];
+        self.clocks.release(agent, &mut token);
+        for i in (0..32).filter(|i| ok >> i & 1 != 0) {
+            let slot = self.ctas[w.cta as usize].sync_words.entry(off[i] / 4).or_default();
+            crate::race::join(slot, &token);
+        }
+    }
+}
+
+/// At most one issue of each kind per instruction.
+#[derive(Default)]
+struct Issues(Vec<(Issue, u32, u32)>);
+
+impl Issues {
+    fn add(&mut self, issue: Option<Issue>, lane: u32, off: u32) {
+        if let Some(i) = issue
+            && !self.0.iter().any(|o| std::mem::discriminant(&o.0) == std::mem::discriminant(&i))
+        {
+            self.0.push((i, lane, off));
+        }
+    }
+}
+
+pub(super) fn put_bytes(data: &mut [u32], at: u32, width: u32, v: u32) {
+    let word = &mut data[(at / 4) as usize];
+    if width == 4 {
+        *word = v;
+    } else {
+        let (sh, mask) = (8 * (at % 4), (1u32 << (8 * width)) - 1);
+        *word = (*word & !(mask << sh)) | (v & mask) << sh;
+    }
+}

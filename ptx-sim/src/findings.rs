@@ -1,0 +1,159 @@
+//! What a run found wrong.
+
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// A position in the source the PTX was compiled from, from `.loc`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SourceLoc {
+    /// File name from `.file`.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column.
+    pub column: u32,
+}
+
+/// How two accesses of a race relate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RaceKind {
+    /// Two writes.
+    WriteWrite,
+    /// A read of what another thread wrote.
+    ReadAfterWrite,
+    /// A write over what another thread read.
+    WriteAfterRead,
+}
+
+/// The kind of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind", content = "detail")]
+pub enum FindingKind {
+    /// A global or generic access outside every allocation. Loads give 0, stores are dropped.
+    OutOfBounds,
+    /// A shared access outside the CTA's shared memory.
+    SharedOutOfBounds,
+    /// A local access outside the thread's local memory.
+    LocalOutOfBounds,
+    /// An access that is not a multiple of its width.
+    Misaligned,
+    /// A read of shared memory that nothing wrote.
+    UninitializedShared,
+    /// Two unordered accesses to the same bytes of shared memory, at least one of them a write.
+    SharedRace(RaceKind),
+    /// No warp can ever run again.
+    Deadlock,
+    /// A launch ran more instructions than its limit allows.
+    InstructionLimit,
+    /// An `.aligned` instruction that only part of the warp reached together.
+    DivergentAligned,
+    /// A barrier released although threads had exited without arriving.
+    ExitedBarrier,
+    /// Different thread counts at one barrier, or a count that is no multiple of the warp size.
+    BarrierCount,
+    /// A warp-wide instruction whose member mask leaves out the executing lane.
+    BadMemberMask,
+    /// `trap` was executed.
+    Trap,
+    /// An address in a state space that the instruction cannot reach.
+    BadAddress,
+    /// A destination of a pending asynchronous copy was touched, or its source changed.
+    AsyncRace,
+    /// A misuse of an mbarrier.
+    Mbarrier,
+}
+
+/// Something wrong, with its place and how often it happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: FindingKind,
+    /// One readable sentence or more.
+    pub message: String,
+    /// Line of the PTX text.
+    pub line: u32,
+    /// Column in the PTX text.
+    pub column: u32,
+    /// Source position, where the PTX has `.loc`.
+    pub source: Option<SourceLoc>,
+    /// The instruction as written (opcode and modifiers).
+    pub instruction: String,
+    /// CTA in which it happened first.
+    pub cta: [u32; 3],
+    /// Warp of that CTA.
+    pub warp: u32,
+    /// Lane of that warp.
+    pub lane: u32,
+    /// How often it happened.
+    pub count: u64,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PTX line {}", self.line)?;
+        if let Some(s) = &self.source {
+            write!(f, " ({}:{}:{})", s.file, s.line, s.column)?;
+        }
+        let [x, y, z] = self.cta;
+        write!(
+            f,
+            ": {}\n  {} in CTA ({x},{y},{z}) warp {} lane {}",
+            self.message, self.instruction, self.warp, self.lane
+        )?;
+        if self.count > 1 {
+            write!(f, ", {} times", self.count)?;
+        }
+        Ok(())
+    }
+}
+
+/// A finding before its text positions are filled in.
+#[derive(Debug, Clone)]
+pub(crate) struct Raw {
+    pub kind: FindingKind,
+    pub message: String,
+    pub pc: u32,
+    pub cta: [u32; 3],
+    pub warp: u32,
+    pub lane: u32,
+    pub count: u64,
+}
+
+/// Distinct findings kept by one launch.
+pub(crate) const CAP: usize = 200;
+
+/// Findings of one CTA or of a launch, deduplicated by kind, place and a detail key.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub list: Vec<Raw>,
+    index: HashMap<(FindingKind, u32, u64), usize>,
+}
+
+impl Log {
+    /// Counts a finding; `make` runs only for the first of its key.
+    #[cold]
+    pub fn add(&mut self, kind: FindingKind, pc: u32, key: u64, make: impl FnOnce() -> Raw) {
+        if let Some(i) = self.index.get(&(kind, pc, key)) {
+            self.list[*i].count += 1;
+        } else if self.list.len() < CAP {
+            self.index.insert((kind, pc, key), self.list.len());
+            self.list.push(make());
+        }
+    }
+
+    /// Appends another log that comes later in the order of CTAs.
+    pub fn merge(&mut self, other: Log) {
+        let mut keys: Vec<_> = other.index.into_iter().collect();
+        keys.sort_by_key(|(_, i)| *i);
+        for ((key, _), raw) in keys.into_iter().zip(other.list) {
+            if let Some(i) = self.index.get(&key) {
+                self.list[*i].count += raw.count;
+            } else if self.list.len() < CAP {
+                self.index.insert(key, self.list.len());
+                self.list.push(raw);
+            }
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Launches: validation, distribution of CTAs over cores, merging of results.
+
+use crate::counters;
+use crate::engine::{Engine, Env, Outcome};
+use crate::findings::Log;
+use crate::memory::{Memory, MemoryError};
+use crate::report::{self, Report};
+use crate::{Module, simd};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// When asynchronous operations take effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AsyncMode {
+    /// When the instruction issues.
+    Early,
+    /// At the last legal moment: when a wait for them returns. Until then the destination holds NaN bytes, so a
+    /// missing wait gives visibly wrong data.
+    #[default]
+    Late,
+}
+
+/// What to launch and how. Build one with `Launch { kernel: "k".into(), ..Launch::default() }`.
+#[derive(Clone)]
+pub struct Launch<'a> {
+    /// Name of the entry.
+    pub kernel: String,
+    /// CTAs in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a CTA in x, y, z.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared: u32,
+    /// Raw little-endian bytes of each parameter, in order.
+    pub params: Vec<Vec<u8>>,
+    /// Number of SMs: decides `%smid`, `%nsmid` and how many CTAs may be resident at once.
+    pub sm_count: u32,
+    /// Seed of the warp schedule; 0 is plain round robin.
+    pub seed: u64,
+    /// When asynchronous operations take effect.
+    pub async_mode: AsyncMode,
+    /// Look for shared-memory races.
+    pub race_check: bool,
+    /// Look for reads of shared memory that nothing wrote.
+    pub uninit_check: bool,
+    /// Warp instructions after which a CTA is stopped with a finding.
+    pub max_instructions: u64,
+    /// Called after each CTA with (done, total), from any thread.
+    pub progress: Option<&'a (dyn Fn(u64, u64) + Sync)>,
+}
+
+impl Default for Launch<'_> {
+    fn default() -> Self {
+        Launch {
+            kernel: String::new(),
+            grid: [1; 3],
+            block: [32, 1, 1],
+            dynamic_shared: 0,
+            params: vec![],
+            sm_count: 132,
+            seed: 0,
+            async_mode: AsyncMode::Late,
+            race_check: true,
+            uninit_check: true,
+            max_instructions: 4_000_000_000,
+            progress: None,
+        }
+    }
+}
+
+/// Why a launch was refused. Nothing ran and nothing was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LaunchError {
+    /// No entry of that name.
+    #[error("the module has no kernel `{name}`: it has {available}")]
+    UnknownKernel {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        available: String,
+    },
+    /// Wrong number of parameters.
+    #[error("kernel `{kernel}` takes {expected} parameters, {given} were given")]
+    ParamCount {
+        /// Kernel name.
+        kernel: String,
+        /// Parameters of the kernel.
+        expected: usize,
+        /// Parameters given.
+        given: usize,
+    },
+    /// A parameter of the wrong size.
+    #[error("parameter {index} (`{name}`) has {expected} bytes, {given} were given")]
+    ParamSize {
+        /// Position from 0.
+        index: usize,
+        /// Name in the PTX text.
+        name: String,
+        /// Its size.
+        expected: u32,
+        /// Size given.
+        given: usize,
+    },
+    /// An impossible grid or block.
+    #[error("{0}")]
+    Shape(String),
+    /// Too much shared memory.
+    #[error(
+        "{bytes} bytes of shared memory ({fixed} static + {dynamic} dynamic) are above the {limit} that sm_{sm} has per CTA"
+    )]
+    SharedTooLarge {
+        /// Sum.
+        bytes: u64,
+        /// Static part, padding included.
+        fixed: u32,
+        /// Dynamic part.
+        dynamic: u32,
+        /// Limit of the target.
+        limit: u32,
+        /// Target.
+        sm: u32,
+    },
+    /// Module variables do not fit into memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+/// Bytes of shared memory that one CTA may use.
+pub fn shared_limit(sm: u32) -> u32 {
+    match sm {
+        90.. if sm < 120 => 227 * 1024,
+        80 | 87 => 163 * 1024,
+        86 | 89 | 120.. => 99 * 1024,
+        75 => 64 * 1024,
+        70..80 => 96 * 1024,
+        _ => 48 * 1024,
+    }
+}
+
+fn validate(m: &Module, l: &Launch<'_>) -> Result<usize, LaunchError> {
+    let Some(at) = m.kernels.iter().position(|k| k.info.name == l.kernel) else {
+        let names: Vec<_> = m.kernels.iter().map(|k| format!("`{}`", k.info.name)).collect();
+        return Err(LaunchError::UnknownKernel {
+            name: l.kernel.clone(),
+            available: if names.is_empty() { "none".into() } else { names.join(", ") },
+        });
+    };
+    let k = &m.kernels[at];
+    if l.params.len() != k.info.params.len() {
+        return Err(LaunchError::ParamCount {
+            kernel: l.kernel.clone(),
+            expected: k.info.params.len(),
+            given: l.params.len(),
+        });
+    }
+    for (index, (p, v)) in k.info.params.iter().zip(&l.params).enumerate() {
+        if v.len() != p.size as usize {
+            return Err(LaunchError::ParamSize {
+                index,
+                name: p.name.clone(),
+                expected: p.size,
+                given: v.len(),
+            });
+        }
+    }
+    let shape = |s: String| Err(LaunchError::Shape(s));
+    let [bx, by, bz] = l.block;
+    let threads = l.block.iter().map(|x| *x as u64).product::<u64>();
+    if threads == 0 || l.grid.contains(&0) {
+        return shape(format!(
+            "grid {:?} and block {:?} must be at least 1 in every dimension",
+            l.grid, l.block
+        ));
+    }
+    if threads > 1024 || bx > 1024 || by > 1024 || bz > 64 {
+        return shape(format!(
+            "a block of {:?} has {threads} threads: at most 1024 (64 in z) are possible",
+            l.block
+        ));
+    }
+    if l.grid[0] > i32::MAX as u32 || l.grid[1] > 65535 || l.grid[2] > 65535 {
+        return shape(format!("grid {:?} is above the limit of 2147483647, 65535, 65535", l.grid));
+    }
+    if let Some(r) = k.info.required_threads
+        && r != l.block
+    {
+        return shape(format!(
+            "kernel `{}` requires a block of {r:?} (.reqntid), not {:?}",
+            l.kernel, l.block
+        ));
+    }
+    if let Some(max) = k.info.max_threads
+        && threads > max.iter().map(|x| *x as u64).product()
+    {
+        return shape(format!(
+            "kernel `{}` allows at most {max:?} threads (.maxntid), not {:?}",
+            l.kernel, l.block
+        ));
+    }
+    if l.sm_count == 0 {
+        return shape("sm_count must be at least 1".into());
+    }
+    let (fixed, limit) = (k.dynamic.0.max(k.info.static_shared), shared_limit(m.sm));
+    let bytes = fixed as u64 + l.dynamic_shared as u64;
+    if bytes > limit as u64 {
+        return Err(LaunchError::SharedTooLarge { bytes, fixed, dynamic: l.dynamic_shared, limit, sm: m.sm });
+    }
+    Ok(at)
+}
+
+/// Runs a kernel on the memory.
+///
+/// CTAs run in parallel over cores; results, counters and findings do not depend on the number of cores. Kernels
+/// with global atomics whose order could show run their CTAs one after the other, with others started when one
+/// spins.
+///
+/// # Errors
+/// [`LaunchError`]; nothing ran then. What goes wrong while running is in [`Report::findings`].
+pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Report, LaunchError> {
+    let at = validate(module, l)?;
+    let k = &module.kernels[at];
+    let mut globals = vec![];
+    for (i, v) in module.globals.iter().enumerate() {
+        let key = (module.id, i as u32);
+        let addr = match memory.globals.get(&key) {
+            Some(a) => *a,
+            None => {
+                let a = memory.alloc(&v.name, v.size)?;
+                memory.write(a, &v.init)?;
+                memory.globals.insert(key, a);
+                a
+            }
+        };
+        globals.push(addr);
+    }
+    let mut params = vec![];
+    for (p, v) in k.info.params.iter().zip(&l.params) {
+        params.resize(p.offset as usize, 0);
+        params.extend_from_slice(v);
+    }
+    let env = Env {
+        k,
+        mem: memory,
+        run: simd::runner(),
+        grid: l.grid,
+        block: l.block,
+        dynamic_shared: l.dynamic_shared,
+        params,
+        globals,
+        sm_count: l.sm_count,
+        seed: l.seed,
+        async_mode: l.async_mode,
+        race_check: l.race_check,
+        uninit_check: l.uninit_check,
+        max_instructions: l.max_instructions,
+    };
+    let total = l.grid.iter().map(|x| *x as u64).product::<u64>();
+    let done = AtomicU64::new(0);
+    let tick = || {
+        let n = done.fetch_add(1, Relaxed) + 1;
+        if let Some(p) = l.progress {
+            p(n, total);
+        }
+    };
+    let (counts, log) =
+        if k.sequential { sequential(&env, total, &tick) } else { parallel(&env, total, &tick) };
+    Ok(report::build(module, k, &env, total, counts, log))
+}
+
+type Results = (counters::Raw, Log);
+
+fn parallel(env: &Env<'_>, total: u64, tick: &(dyn Fn() + Sync)) -> Results {
+    // The cut does not depend on the number of cores, so neither does what is merged.
+    let chunk = total.div_ceil(256);
+    let parts: Vec<Results> = (0..total.div_ceil(chunk))
+        .into_par_iter()
+        .map(|c| {
+            let mut e = Engine::new(env);
+            for cta in c * chunk..((c + 1) * chunk).min(total) {
+                e.start(cta);
+                while e.advance(u64::MAX) == Outcome::Pending {}
+                tick();
+            }
+            (e.counts, e.log)
+        })
+        .collect();
+    merge(env, parts)
+}
+
+fn merge(env: &Env<'_>, parts: Vec<Results>) -> Results {
+    let mut counts = counters::Raw::new(env.k.insts.len());
+    let mut log = Log::default();
+    for (c, l) in parts {
+        counts.merge(c);
+        log.merge(l);
+    }
+    (counts, log)
+}
+
+/// One CTA after the other, with as many in flight as the device could hold when one of them spins.
+fn sequential(env: &Env<'_>, total: u64, tick: &(dyn Fn() + Sync)) -> Results {
+    let resident = (env.sm_count as usize * 2).min(512);
+    let mut flying: Vec<Engine<'_>> = vec![];
+    let mut idle: Vec<Engine<'_>> = vec![];
+    let (mut next, mut at) = (0, 0);
+    while next < total || !flying.is_empty() {
+        let all_spin = at >= flying.len();
+        if all_spin && next < total && flying.len() < resident {
+            let mut e = idle.pop().unwrap_or_else(|| Engine::new(env));
+            e.start(next);
+            next += 1;
+            flying.push(e);
+            at = flying.len() - 1;
+        } else if all_spin {
+            at = 0;
+        }
+        if flying[at].advance(64) == Outcome::Done {
+            idle.push(flying.remove(at));
+            tick();
+            // Whoever waited for this CTA goes first.
+            at = 0;
+        } else {
+            at += 1;
+        }
+    }
+    merge(env, idle.into_iter().map(|e| (e.counts, e.log)).collect())
+}

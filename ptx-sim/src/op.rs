@@ -1,0 +1,545 @@
+//! Decoded instructions: what the execution loop dispatches on.
+//!
+//! Registers live in 32-lane slots of 32 bits; a 64-bit register is two consecutive slots. Immediates,
+//! symbol addresses and special registers get slots of their own, filled when a warp starts, so that every
+//! operand of an arithmetic instruction is a slot.
+
+use crate::types::Ty;
+
+/// Index of a 32-lane register slot.
+pub(crate) type Slot = u32;
+
+/// Slot value of the sink operand `_`.
+pub(crate) const SINK: Slot = u32::MAX;
+
+/// A predicate source: slot and whether it is negated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PSrc(u32);
+
+impl PSrc {
+    /// Always true.
+    pub const TRUE: PSrc = PSrc(u32::MAX);
+    /// Never true.
+    pub const FALSE: PSrc = PSrc(u32::MAX - 1);
+    pub fn new(slot: u32, neg: bool) -> Self {
+        PSrc(slot << 1 | neg as u32)
+    }
+    /// The lanes in which the predicate holds.
+    #[inline(always)]
+    pub fn lanes(self, preds: &[u32]) -> u32 {
+        if self.0 >= u32::MAX - 1 {
+            return if self == PSrc::TRUE { !0 } else { 0 };
+        }
+        let p = preds[(self.0 >> 1) as usize];
+        if self.0 & 1 != 0 { !p } else { p }
+    }
+}
+
+/// Rounding modes; the discriminants index nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rnd {
+    Near,
+    Zero,
+    Down,
+    Up,
+    /// Nearest, ties away from zero (`.rna`).
+    Away,
+}
+
+/// Modifiers of floating-point operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fl {
+    pub rnd: Rnd,
+    pub ftz: bool,
+    pub sat: bool,
+    pub relu: bool,
+    /// `.NaN`: a NaN operand makes the result NaN.
+    pub nan: bool,
+    pub xorsign: bool,
+}
+
+impl Fl {
+    pub const RN: Fl = Fl { rnd: Rnd::Near, ftz: false, sat: false, relu: false, nan: false, xorsign: false };
+    pub fn plain(self) -> bool {
+        self.rnd == Rnd::Near && !self.sat && !self.relu && !self.nan && !self.xorsign
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FOp {
+    Add,
+    Sub,
+    Mul,
+    Fma,
+    Min,
+    Max,
+    Abs,
+    Neg,
+    Div,
+    Rcp,
+    Sqrt,
+    Rsqrt,
+    Ex2,
+    Lg2,
+    Tanh,
+    Sin,
+    Cos,
+    Copysign,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cmp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    /// Floating-point comparisons that hold when an operand is NaN.
+    Equ,
+    Neu,
+    Ltu,
+    Leu,
+    Gtu,
+    Geu,
+    Num,
+    Nan,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BoolOp {
+    And,
+    Or,
+    Xor,
+}
+
+/// Width of an integer operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum W {
+    W16,
+    W32,
+    W64,
+}
+
+/// Operation of a register-only instruction. `W` is the operand width; `bool` tells signed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Alu {
+    Mov32,
+    Mov64,
+    Add(W),
+    Sub(W),
+    AddSat32,
+    SubSat32,
+    MulLo(W),
+    MulHi(W, bool),
+    /// 16×16→32 or 32×32→64.
+    MulWide(W, bool),
+    MadLo(W),
+    MadHi(W, bool),
+    MadWide(W, bool),
+    Mul24(bool),
+    Mad24(bool),
+    Div(W, bool),
+    Rem(W, bool),
+    Min(W, bool),
+    Max(W, bool),
+    Abs(W),
+    NegI(W),
+    And(W),
+    Or(W),
+    Xor(W),
+    Not(W),
+    Cnot(W),
+    Shl(W),
+    Shr(W, bool),
+    Lop3(u8),
+    Bfe(W, bool),
+    Bfi(W),
+    Bfind(W, bool, bool),
+    Brev(W),
+    Clz(W),
+    Popc(W),
+    Prmt,
+    PrmtMode(u8),
+    /// Funnel shift: left?, wrap?
+    Shf(bool, bool),
+    Sad(W, bool),
+    Szext(bool, bool),
+    Bmsk(bool),
+    /// Dot product of 4 bytes: signedness of a and b.
+    Dp4a(bool, bool),
+    /// Two 16-bit halves: 0 add, 1 min, 2 max; signed.
+    Half2(u8, bool),
+    /// b32 ← two b16 in (a, b).
+    Pack16,
+    /// Halves of a b32.
+    Lo16,
+    Hi16,
+    /// b64 ← two b32 in (a, b).
+    Pack32,
+    FmaF32(bool),
+    AddF32(bool),
+    MulF32(bool),
+    F32(FOp, Fl),
+    F64(FOp, Fl),
+    F16(FOp, Fl),
+    F16x2(FOp, Fl),
+    BF16(FOp, Fl),
+    BF16x2(FOp, Fl),
+    Cvt(Ty, Ty, Fl),
+    /// Packed conversion of two f32 (a high, b low) to f16x2, bf16x2, e4m3x2, e5m2x2.
+    CvtPack(Ty, Fl),
+    /// Two fp8 to f16x2, and back.
+    CvtFp8ToF16x2(bool, Fl),
+    CvtF16x2ToFp8(bool, Fl),
+    /// `cvt.rni.f32.f32` and friends, with the integer rounding mode in `Fl`.
+    RoundF32(Fl),
+    RoundF64(Fl),
+    RoundF16(Fl),
+    Testp(u8, bool),
+}
+
+/// Where a memory instruction goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MSpace {
+    Global,
+    Shared,
+    Local,
+    Param,
+    Generic,
+}
+
+/// An address operand.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Addr {
+    pub reg: Option<Slot>,
+    /// The register has 64 bits.
+    pub wide: bool,
+    pub off: i64,
+    /// Added at launch: the address of this module variable.
+    pub global: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Sem {
+    #[default]
+    Weak,
+    Volatile,
+    Relaxed,
+    Acquire,
+    Release,
+    AcqRel,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mem {
+    pub space: MSpace,
+    pub addr: Addr,
+    /// Bytes of one element: 1, 2, 4, 8 or 16.
+    pub width: u32,
+    pub signed: bool,
+    /// Slots of one register operand: 1, 2 or 4.
+    pub slots: u32,
+    /// One register per vector element.
+    pub regs: Vec<Slot>,
+    pub sem: Sem,
+}
+
+impl Mem {
+    /// Bytes of one lane's access.
+    pub fn bytes(&self) -> u32 {
+        self.width * self.regs.len() as u32
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtomOp {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Exch,
+    Cas,
+    Inc,
+    Dec,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Atom {
+    pub op: AtomOp,
+    pub ty: Ty,
+    pub space: MSpace,
+    pub addr: Addr,
+    /// SINK for `red`.
+    pub d: Slot,
+    pub b: Slot,
+    pub c: Slot,
+    pub sem: Sem,
+    /// More value registers of a vector `red`/`atom` (`.v2`, `.v4`).
+    pub more: Vec<Slot>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShflMode {
+    Up,
+    Down,
+    Bfly,
+    Idx,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VoteMode {
+    All,
+    Any,
+    Uni,
+    Ballot,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReduxOp {
+    Add,
+    Min(bool),
+    Max(bool),
+    And,
+    Or,
+    Xor,
+}
+
+/// What a CTA barrier instruction does besides arriving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BarKind {
+    Sync,
+    Arrive,
+    RedPopc,
+    RedAnd,
+    RedOr,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bar {
+    pub kind: BarKind,
+    pub aligned: bool,
+    pub id: Slot,
+    /// Number of threads; SINK: all threads of the CTA.
+    pub count: Slot,
+    /// Result: register slot (popc) or predicate slot.
+    pub d: Slot,
+    pub p: PSrc,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CpAsync {
+    pub dst: Addr,
+    pub src: Addr,
+    pub bytes: u32,
+    /// Register with the number of bytes to read; the rest is zero.
+    pub src_size: Slot,
+    pub ignore: PSrc,
+    pub has_ignore: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Op {
+    Alu {
+        k: Alu,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        e: Slot,
+    },
+    /// d = (a cmp b) bop c; q = !(a cmp b) bop c.
+    Setp {
+        cmp: Cmp,
+        ty: Ty,
+        ftz: bool,
+        d: Slot,
+        q: Slot,
+        a: Slot,
+        b: Slot,
+        bop: BoolOp,
+        c: PSrc,
+        has_c: bool,
+    },
+    Selp {
+        slots: u32,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        p: PSrc,
+    },
+    /// d = a op b on predicates.
+    PredLogic {
+        op: BoolOp,
+        d: Slot,
+        a: PSrc,
+        b: PSrc,
+    },
+    /// `set`: all ones or 1.0 where the comparison holds.
+    Set {
+        cmp: Cmp,
+        ty: Ty,
+        ftz: bool,
+        float: bool,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        bop: BoolOp,
+        c: PSrc,
+        has_c: bool,
+    },
+    Slct {
+        slots: u32,
+        float: bool,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+    },
+    /// Add or subtract with carry: `cin` reads, `cout` writes the carry flag.
+    Carry {
+        sub: bool,
+        wide: bool,
+        cin: bool,
+        cout: bool,
+        cc: Slot,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Clock {
+        d: Slot,
+        wide: bool,
+        hi: bool,
+    },
+    /// Register-only but with more operands than `Alu` carries.
+    Unpack {
+        from: Slot,
+        width: u32,
+        regs: Vec<Slot>,
+    },
+    Pack {
+        d: Slot,
+        width: u32,
+        regs: Vec<Slot>,
+    },
+    ActiveMask {
+        d: Slot,
+    },
+    Isspacep {
+        space: MSpace,
+        d: Slot,
+        a: Slot,
+    },
+    Ld(Box<Mem>),
+    St(Box<Mem>),
+    Atom(Box<Atom>),
+    CpAsync(Box<CpAsync>),
+    CpCommit,
+    /// Leave this many groups pending; `u32::MAX` marks `wait_all`.
+    CpWait(u32),
+    Bra {
+        target: u32,
+    },
+    Brx {
+        idx: Slot,
+        targets: Box<[u32]>,
+    },
+    Exit,
+    Trap,
+    Bar(Box<Bar>),
+    WarpSync {
+        mask: Slot,
+    },
+    Shfl {
+        mode: ShflMode,
+        d: Slot,
+        p: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+        mask: Slot,
+    },
+    Vote {
+        mode: VoteMode,
+        d: Slot,
+        p: PSrc,
+        mask: Slot,
+    },
+    Match {
+        all: bool,
+        wide: bool,
+        d: Slot,
+        p: Slot,
+        a: Slot,
+        mask: Slot,
+    },
+    Redux {
+        op: ReduxOp,
+        d: Slot,
+        a: Slot,
+        mask: Slot,
+    },
+    Elect {
+        d: Slot,
+        p: Slot,
+        mask: Slot,
+    },
+    Fence,
+    FenceProxyAsync,
+    /// `nanosleep`: lets other warps run.
+    Yield,
+    /// Prefetches and hints: checked when decoded, no effect.
+    Nop,
+}
+
+/// Class of an instruction in the reported mix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InstClass {
+    /// Fused multiply-add of any floating type.
+    Fma,
+    /// Any other floating-point arithmetic.
+    Float,
+    /// Integer and bit arithmetic, moves included.
+    Integer,
+    /// Comparisons, selects and predicate logic.
+    Compare,
+    /// `cvt`.
+    Conversion,
+    /// Loads from global or generic addresses.
+    GlobalLoad,
+    /// Stores to global or generic addresses.
+    GlobalStore,
+    /// Loads from shared memory, `ldmatrix` included.
+    SharedLoad,
+    /// Stores to shared memory, `stmatrix` included.
+    SharedStore,
+    /// Parameter and constant loads.
+    ParamLoad,
+    /// Loads and stores of local memory.
+    Local,
+    /// `atom` and `red`.
+    Atomic,
+    /// `cp.async` and the bulk copies, with their commits and waits.
+    AsyncCopy,
+    /// `mma` and `wgmma`.
+    TensorCore,
+    /// Shuffles, votes, matches and warp reductions.
+    Warp,
+    /// Barriers, fences and mbarrier operations.
+    Sync,
+    /// Branches and exits.
+    Control,
+    /// Everything else.
+    Other,
+}
+
+/// One decoded instruction.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Inst {
+    pub op: Op,
+    pub guard: PSrc,
+}

@@ -1,0 +1,141 @@
+//! From raw counts to the report.
+
+use crate::Module;
+use crate::counters::*;
+use crate::engine::Env;
+use crate::findings::{Finding, Log, SourceLoc};
+use crate::kernel::Kernel;
+use crate::op::InstClass;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What a launch counted and found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Exact counts of the PTX that ran.
+    pub counters: Counters,
+    /// What is wrong with the program, in the order of CTAs; empty for a clean run.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// No findings.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+fn direction(class: InstClass) -> Access {
+    match class {
+        InstClass::GlobalStore | InstClass::SharedStore => Access::Store,
+        InstClass::Atomic => Access::Atomic,
+        _ => Access::Load,
+    }
+}
+
+fn add(to: &mut GlobalCount, c: &GlobalCount) {
+    to.requests += c.requests;
+    to.sectors += c.sectors;
+    to.bytes += c.bytes;
+}
+
+pub(crate) fn build(m: &Module, k: &Kernel, env: &Env<'_>, ctas: u64, raw: Raw, log: Log) -> Report {
+    let mut c = Counters { ctas, warps: raw.warps, barriers: raw.barriers, ..Counters::default() };
+    c.barriers_per_cta = raw.barriers as f64 / ctas as f64;
+    let mut buffers: BTreeMap<(u32, Access), GlobalCount> = BTreeMap::new();
+    for (pc, site) in k.sites.iter().enumerate() {
+        let n = raw.pc[pc];
+        if n.warps == 0 {
+            continue;
+        }
+        let executed = InstCount { warp: n.warps, thread: n.threads };
+        c.instructions.warp += n.warps;
+        c.instructions.thread += n.threads;
+        let mix = c.mix.entry(site.class).or_default();
+        mix.warp += n.warps;
+        mix.thread += n.threads;
+        c.flops += n.threads * site.flops as u64;
+        let mem = &raw.mem[pc];
+        if mem.shared_requests == 0 && mem.buffers.is_empty() {
+            continue;
+        }
+        let access = direction(site.class);
+        let mut global = vec![];
+        for &(alloc, requests, sectors, bytes) in &mem.buffers {
+            let count = GlobalCount { requests, sectors, bytes };
+            add(buffers.entry((alloc, access)).or_default(), &count);
+            let total = match access {
+                Access::Load => &mut c.global_load,
+                Access::Store => &mut c.global_store,
+                Access::Atomic => &mut c.global_atomic,
+            };
+            add(total, &count);
+            global.push(BufferCount {
+                buffer: env.mem.allocs[alloc as usize].name.to_string(),
+                access,
+                count,
+            });
+        }
+        global.sort_by(|a, b| a.buffer.cmp(&b.buffer));
+        let shared = (mem.shared_requests > 0).then(|| {
+            let s = SharedCount {
+                requests: mem.shared_requests,
+                wavefronts: mem.wavefronts,
+                bank_conflicts: mem.wavefronts - mem.ideal_wavefronts,
+                bytes: mem.shared_bytes,
+            };
+            // A copy into shared memory loads from global memory and stores here.
+            let total = match site.class {
+                InstClass::Atomic => &mut c.shared_atomic,
+                InstClass::SharedStore | InstClass::AsyncCopy => &mut c.shared_store,
+                _ => &mut c.shared_load,
+            };
+            total.requests += s.requests;
+            total.wavefronts += s.wavefronts;
+            total.bank_conflicts += s.bank_conflicts;
+            total.bytes += s.bytes;
+            s
+        });
+        c.sites.push(SiteCount {
+            line: site.line,
+            instruction: site.text.clone(),
+            access,
+            executed,
+            global,
+            shared,
+        });
+    }
+    for ((alloc, access), count) in buffers {
+        c.buffers.push(BufferCount {
+            buffer: env.mem.allocs[alloc as usize].name.to_string(),
+            access,
+            count,
+        });
+    }
+    let bytes = c.global_load.bytes + c.global_store.bytes + c.global_atomic.bytes;
+    c.arithmetic_intensity = (bytes > 0).then(|| c.flops as f64 / bytes as f64);
+    let findings = log
+        .list
+        .into_iter()
+        .map(|r| {
+            let site = &k.sites[r.pc as usize];
+            Finding {
+                kind: r.kind,
+                message: r.message,
+                line: site.line,
+                column: site.col,
+                source: site.loc.map(|l| SourceLoc {
+                    file: m.files.get(&l.file).cloned().unwrap_or_default(),
+                    line: l.line,
+                    column: l.col,
+                }),
+                instruction: site.text.clone(),
+                cta: r.cta,
+                warp: r.warp,
+                lane: r.lane,
+                count: r.count,
+            }
+        })
+        .collect();
+    Report { counters: c, findings }
+}
