@@ -20,7 +20,7 @@ use crate::launch::AsyncMode;
 use crate::memory::Memory;
 use crate::op::*;
 use crate::race::{Clocks, Shadow};
-use crate::simd::RunFn;
+use crate::simd::Simd;
 use barrier::Barrier;
 use copy::Copies;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ use std::collections::HashMap;
 pub(crate) struct Env<'a> {
     pub k: &'a Kernel,
     pub mem: &'a Memory,
-    pub run: RunFn,
+    pub simd: Simd,
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub dynamic_shared: u32,
@@ -357,7 +357,7 @@ impl<'a> Engine<'a> {
         let stop = w.splits.iter().map(|s| s.pc).filter(|p| *p > pc).min().unwrap_or(u32::MAX);
         let alone = w.splits.len() == 1;
         loop {
-            let at = (self.env.run)(self.k, &mut w.regs, pc, stop, mask, &mut self.counts.pc);
+            let at = (self.env.simd.run)(self.k, &mut w.regs, pc, stop, mask, &mut self.counts.pc);
             *left = left.saturating_sub((at - pc) as u64);
             pc = at;
             if pc == stop {
@@ -457,7 +457,11 @@ impl<'a> Engine<'a> {
     fn step(&mut self, w: &mut Warp, pc: u32, m: u32, mask: u32) -> Flow {
         let k = self.k;
         match &k.insts[pc as usize].op {
-            Op::Ld(mem) => self.load(w, pc, mem, m),
+            Op::Ld(mem) => {
+                if m != !0 || !self.load_shared_row(w, pc, mem) {
+                    self.load(w, pc, mem, m);
+                }
+            }
             Op::St(mem) => self.store(w, pc, mem, m),
             Op::Bra { target } => return Flow::Branch(*target, m),
             Op::Brx { idx, targets } => return self.indexed_branch(w, pc, *idx, targets, m, mask),

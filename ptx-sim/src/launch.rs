@@ -1,11 +1,12 @@
 //! Launches: validation, distribution of CTAs over cores, merging of results.
 
+use crate::Module;
 use crate::counters;
 use crate::engine::{Engine, Env, Outcome};
 use crate::findings::Log;
 use crate::memory::{Memory, MemoryError};
 use crate::report::{self, Report};
-use crate::{Module, simd};
+use crate::simd::Simd;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -241,7 +242,7 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
     let env = Env {
         k,
         mem: memory,
-        run: simd::runner(),
+        simd: Simd::detect(),
         grid: l.grid,
         block: l.block,
         dynamic_shared: l.dynamic_shared,

@@ -205,36 +205,51 @@ impl Shadow {
         (self.first, self.races, self.uninit) = (first, races, uninit);
     }
 
-    /// Reads consecutive whole words, one a lane, in one go; `false` if a word needs the careful path.
+    /// Reads 32 consecutive whole words, one a lane, in one go; `false` if a word needs the careful path.
     #[inline(always)]
-    pub fn read_row(&mut self, word: usize, n: usize, who: Who) -> bool {
-        let (Some(w), Some(r)) = (self.w.get(word..word + n), self.r.get_mut(word..word + n)) else {
-            return false;
-        };
-        let limit = (who.floor as u64) << 32 | 0xffff_ffff;
-        let mut ok = true;
-        for k in 0..n {
-            ok &= (w[k].0 <= limit) & (w[k].0 & (VALID | MORE_READERS) == VALID);
+    pub fn read_row(&mut self, word: usize, who: Who) -> bool {
+        fn row<T>(v: &mut [T], at: usize) -> Option<&mut [T; 32]> {
+            v.get_mut(at..at + 32)?.try_into().ok()
         }
-        let clock = (who.clock as u64) << 32;
-        let mine = clock | who.bit as u64;
+        let (Some(w), Some(r)) = (row(&mut self.w, word), row(&mut self.r, word)) else { return false };
+        let limit = ((who.floor as u64) << 32 | 0xffff_ffff) as i64;
+        let clock = ((who.clock as u64) << 32) as i64;
+        let end = clock + (1 << 32);
+        let mut bad = false;
+        for k in 0..32 {
+            bad |= (w[k].0 as i64 > limit) | (w[k].0 & (VALID | MORE_READERS) != VALID);
+        }
+        let mut again = false;
         for v in r.iter() {
-            ok &= (*v <= limit) | (*v >= clock);
-            ok &= *v < (clock + (1 << 32));
+            let v = *v as i64;
+            bad |= ((v > limit) & (v < clock)) | (v >= end);
+            again |= v >= clock;
         }
-        if !ok {
+        // Clocks of split words and pending copies have their sign bit set.
+        for k in 0..32 {
+            bad |= ((w[k].0 | r[k]) as i64) < 0;
+        }
+        if bad {
             return false;
         }
-        for (k, v) in r.iter_mut().enumerate() {
-            let again = *v >= clock;
-            // Another warp's read in this epoch keeps its lane only if it is the same.
-            let lane = (who.lane + k as u32) as u8;
-            let old = self.r_lane[word + k];
-            let keep = !again | (old == lane);
-            self.r_lane[word + k] = if keep { lane } else { ANY_LANE as u8 };
-            *v = if again { *v | who.bit as u64 } else { mine };
+        let mine = clock as u64 | who.bit as u64;
+        if again {
+            let Some(lanes) = row(&mut self.r_lane, word) else { return false };
+            for k in 0..32 {
+                let again = r[k] as i64 >= clock;
+                // Another warp's read in this epoch keeps its lane only if it is the same.
+                let keep = !again | (lanes[k] == k as u8);
+                lanes[k] = if keep { k as u8 } else { ANY_LANE as u8 };
+                r[k] = if again { r[k] | who.bit as u64 } else { mine };
+            }
+        } else {
+            *r = [mine; 32];
+            let Some(lanes) = row(&mut self.r_lane, word) else { return false };
+            for (k, l) in lanes.iter_mut().enumerate() {
+                *l = k as u8;
+            }
         }
-        self.r_pc[word..word + n].fill(who.pc);
+        self.r_pc[word..word + 32].fill(who.pc);
         true
     }
 

@@ -8,30 +8,52 @@ use crate::alu::exec::{self, Regs};
 use crate::counters::PcCount;
 use crate::kernel::Kernel;
 use crate::op::Op;
+use crate::race::{Shadow, Who};
 
 /// Runs register-only instructions from a first pc until another kind, or the second pc, comes; returns where it
 /// stopped. The last number is the mask of lanes.
 pub(crate) type RunFn = fn(&Kernel, &mut Regs, u32, u32, u32, &mut [PcCount]) -> u32;
 
-/// The best build for this machine.
-pub(crate) fn runner() -> RunFn {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if std::is_x86_feature_detected!("avx2")
-            && std::is_x86_feature_detected!("fma")
-            && std::is_x86_feature_detected!("popcnt")
+/// Checks and records a read of 32 consecutive words, one a lane; `false` if that needs the careful path.
+pub(crate) type RowFn = fn(&mut Shadow, usize, Who) -> bool;
+
+/// The builds to use on this machine.
+#[derive(Clone, Copy)]
+pub(crate) struct Simd {
+    pub run: RunFn,
+    pub read_row: RowFn,
+}
+
+impl Simd {
+    pub fn detect() -> Simd {
+        #[cfg(target_arch = "x86_64")]
         {
-            // SAFETY: the features that `run_avx2` enables were just found.
-            return |k, r, pc, stop, mask, c| unsafe { run_avx2(k, r, pc, stop, mask, c) };
+            if std::is_x86_feature_detected!("avx2")
+                && std::is_x86_feature_detected!("fma")
+                && std::is_x86_feature_detected!("popcnt")
+            {
+                return Simd {
+                    // SAFETY: the features that the two functions enable were just found.
+                    run: |k, r, pc, stop, mask, c| unsafe { run_avx2(k, r, pc, stop, mask, c) },
+                    // SAFETY: as above.
+                    read_row: |s, word, who| unsafe { read_row_avx2(s, word, who) },
+                };
+            }
         }
+        Simd { run, read_row: |s, word, who| s.read_row(word, who) }
     }
-    run
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,popcnt")]
 fn run_avx2(k: &Kernel, r: &mut Regs, pc: u32, stop: u32, mask: u32, c: &mut [PcCount]) -> u32 {
     run(k, r, pc, stop, mask, c)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,popcnt")]
+fn read_row_avx2(s: &mut Shadow, word: usize, who: Who) -> bool {
+    s.read_row(word, who)
 }
 
 #[inline(always)]

@@ -8,6 +8,17 @@ use crate::alu::{convert, int};
 use crate::op::{Alu, BoolOp, Cmp, FOp, Fl, PSrc, Slot, W};
 use crate::types::Ty;
 
+/// An array over the lanes; a plain loop, so that it is compiled with the features of the function it is in.
+macro_rules! lanes {
+    ($i:ident => $e:expr) => {{
+        let mut out = [0; 32];
+        for $i in 0..32 {
+            out[$i] = $e;
+        }
+        out
+    }};
+}
+
 /// One 32-bit register of all lanes.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
@@ -34,7 +45,7 @@ impl Regs {
     #[inline(always)]
     pub fn get64(&self, s: Slot) -> [u64; 32] {
         let (lo, hi) = (&self.r[s as usize].0, &self.r[s as usize + 1].0);
-        std::array::from_fn(|i| lo[i] as u64 | (hi[i] as u64) << 32)
+        lanes!(i => lo[i] as u64 | (hi[i] as u64) << 32)
     }
 
     #[inline(always)]
@@ -51,46 +62,46 @@ impl Regs {
 
     #[inline(always)]
     pub fn put64(&mut self, d: Slot, v: &[u64; 32], mask: u32) {
-        self.put(d, &std::array::from_fn(|i| v[i] as u32), mask);
-        self.put(d + 1, &std::array::from_fn(|i| (v[i] >> 32) as u32), mask);
+        self.put(d, &lanes!(i => v[i] as u32), mask);
+        self.put(d + 1, &lanes!(i => (v[i] >> 32) as u32), mask);
     }
 
     #[inline(always)]
     fn m1(&mut self, d: Slot, a: Slot, mask: u32, f: impl Fn(u32) -> u32) {
         let x = self.get(a);
-        self.put(d, &std::array::from_fn(|i| f(x[i])), mask);
+        self.put(d, &lanes!(i => f(x[i])), mask);
     }
 
     #[inline(always)]
     fn m2(&mut self, d: Slot, a: Slot, b: Slot, mask: u32, f: impl Fn(u32, u32) -> u32) {
         let (x, y) = (self.get(a), self.get(b));
-        self.put(d, &std::array::from_fn(|i| f(x[i], y[i])), mask);
+        self.put(d, &lanes!(i => f(x[i], y[i])), mask);
     }
 
     #[inline(always)]
     fn m3(&mut self, d: Slot, a: Slot, b: Slot, c: Slot, mask: u32, f: impl Fn(u32, u32, u32) -> u32) {
         let (x, y, z) = (self.get(a), self.get(b), self.get(c));
-        self.put(d, &std::array::from_fn(|i| f(x[i], y[i], z[i])), mask);
+        self.put(d, &lanes!(i => f(x[i], y[i], z[i])), mask);
     }
 
     #[inline(always)]
     fn w2(&mut self, d: Slot, a: Slot, b: Slot, mask: u32, f: impl Fn(u64, u64) -> u64) {
         let (x, y) = (self.get64(a), self.get64(b));
-        self.put64(d, &std::array::from_fn(|i| f(x[i], y[i])), mask);
+        self.put64(d, &lanes!(i => f(x[i], y[i])), mask);
     }
 
     /// 64-bit with a 32-bit second operand (shifts).
     #[inline(always)]
     fn w64_32(&mut self, d: Slot, a: Slot, b: Slot, mask: u32, f: impl Fn(u64, u32) -> u64) {
         let (x, y) = (self.get64(a), self.get(b));
-        self.put64(d, &std::array::from_fn(|i| f(x[i], y[i])), mask);
+        self.put64(d, &lanes!(i => f(x[i], y[i])), mask);
     }
 
     /// 32-bit sources, 64-bit result.
     #[inline(always)]
     fn wide2(&mut self, d: Slot, a: Slot, b: Slot, mask: u32, f: impl Fn(u32, u32) -> u64) {
         let (x, y) = (self.get(a), self.get(b));
-        self.put64(d, &std::array::from_fn(|i| f(x[i], y[i])), mask);
+        self.put64(d, &lanes!(i => f(x[i], y[i])), mask);
     }
 }
 
@@ -144,7 +155,7 @@ pub(crate) fn alu(r: &mut Regs, k: Alu, d: Slot, a: Slot, b: Slot, c: Slot, e: S
         MadLo(W16) => r.m3(d, a, b, c, mask, |x, y, z| x.wrapping_mul(y).wrapping_add(z) & 0xffff),
         MadLo(W64) => {
             let (x, y, z) = (r.get64(a), r.get64(b), r.get64(c));
-            r.put64(d, &std::array::from_fn(|i| x[i].wrapping_mul(y[i]).wrapping_add(z[i])), mask);
+            r.put64(d, &lanes!(i => x[i].wrapping_mul(y[i]).wrapping_add(z[i])), mask);
         }
         MadWide(W16, s) => {
             if s {
@@ -158,9 +169,9 @@ pub(crate) fn alu(r: &mut Regs, k: Alu, d: Slot, a: Slot, b: Slot, c: Slot, e: S
         MadWide(_, s) => {
             let (x, y, z) = (r.get(a), r.get(b), r.get64(c));
             let v: [u64; 32] = if s {
-                std::array::from_fn(|i| ((x[i] as i32 as i64 * y[i] as i32 as i64) as u64).wrapping_add(z[i]))
+                lanes!(i => ((x[i] as i32 as i64 * y[i] as i32 as i64) as u64).wrapping_add(z[i]))
             } else {
-                std::array::from_fn(|i| (x[i] as u64 * y[i] as u64).wrapping_add(z[i]))
+                lanes!(i => (x[i] as u64 * y[i] as u64).wrapping_add(z[i]))
             };
             r.put64(d, &v, mask);
         }
@@ -221,7 +232,7 @@ pub(crate) fn alu(r: &mut Regs, k: Alu, d: Slot, a: Slot, b: Slot, c: Slot, e: S
         F32(op, fl) => f32_alu(r, op, fl, d, a, b, c, mask),
         F64(op, fl) => {
             let (x, y, z) = (r.get64(a), r.get64(b), r.get64(c));
-            r.put64(d, &std::array::from_fn(|i| float::f64_op(op, fl, x[i], y[i], z[i])), mask);
+            r.put64(d, &lanes!(i => float::f64_op(op, fl, x[i], y[i], z[i])), mask);
         }
         F16(op, fl) => small(r, float::F16, false, op, fl, d, a, b, c, mask),
         F16x2(op, fl) => small(r, float::F16, true, op, fl, d, a, b, c, mask),
@@ -299,7 +310,7 @@ fn lane_by_lane(r: &mut Regs, k: Alu, d: Slot, a: Slot, b: Slot, c: Slot, e: Slo
     if sd == 2 {
         r.put64(d, &out, mask);
     } else {
-        r.put(d, &std::array::from_fn(|i| out[i] as u32), mask);
+        r.put(d, &lanes!(i => out[i] as u32), mask);
     }
 }
 
@@ -422,7 +433,7 @@ fn cvt(r: &mut Regs, from: Ty, to: Ty, fl: Fl, d: Slot, a: Slot, mask: u32) {
         r.put64(d, &out, mask);
     } else {
         let keep = if to.bits() <= 16 && to.is_float() { 0xffff } else { !0 };
-        r.put(d, &std::array::from_fn(|i| out[i] as u32 & keep), mask);
+        r.put(d, &lanes!(i => out[i] as u32 & keep), mask);
     }
 }
 
@@ -538,7 +549,7 @@ pub(crate) fn selp(r: &mut Regs, slots: u32, d: Slot, a: Slot, b: Slot, p: PSrc,
     let t = p.lanes(&r.p);
     for k in 0..slots {
         let (x, y) = (r.get(a + k), r.get(b + k));
-        r.put(d + k, &std::array::from_fn(|i| if t >> i & 1 != 0 { x[i] } else { y[i] }), mask);
+        r.put(d + k, &lanes!(i => if t >> i & 1 != 0 { x[i] } else { y[i] }), mask);
     }
 }
 

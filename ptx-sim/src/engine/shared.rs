@@ -114,6 +114,57 @@ impl Engine<'_> {
         }
     }
 
+    /// The common case of a whole warp that loads one word, or 32 consecutive ones; `false` if it is not that.
+    pub(super) fn load_shared_row(&mut self, w: &mut Warp, pc: u32, mem: &Mem) -> bool {
+        let (Some(reg), [d]) = (mem.addr.reg, &mem.regs[..]) else { return false };
+        if mem.space != MSpace::Shared
+            || mem.width != 4
+            || mem.slots != 1
+            || mem.sem != Sem::Weak
+            || *d == SINK
+        {
+            return false;
+        }
+        let a = &w.regs.r[reg as usize].0;
+        let first = a[0];
+        let (mut spread, mut uneven) = (0, 0);
+        for i in 0..32 {
+            spread |= a[i] ^ first;
+            uneven |= a[i] ^ first.wrapping_add(4 * i as u32);
+        }
+        let off = first.wrapping_add(mem.addr.off as u32).wrapping_sub(SHARED_BASE);
+        let span = if spread == 0 { 4 } else { 128 };
+        let size = self.ctas[w.cta as usize].size;
+        if (spread != 0 && uneven != 0) || !off.is_multiple_of(4) || span > size || off > size - span {
+            return false;
+        }
+        let word = (off / 4) as usize;
+        if self.checks() {
+            let mut who = self.who(w, pc, Sem::Weak);
+            let shadow = &mut self.ctas[w.cta as usize].shadow;
+            if spread == 0 {
+                who.lane = ANY_LANE;
+                if let Some(issue) = shadow.read(word, 0xf, who, &self.clocks.vc[who.agent as usize]) {
+                    self.report_issue(w, pc, 0, off, issue);
+                }
+            } else if !(self.env.simd.read_row)(shadow, word, who) {
+                return false;
+            }
+        }
+        let c = &mut self.counts.mem[pc as usize];
+        c.shared_requests += 1;
+        c.wavefronts += 1;
+        c.ideal_wavefronts += 1;
+        c.shared_bytes += 128;
+        let data = &self.ctas[w.cta as usize].shared;
+        if spread == 0 {
+            w.regs.r[*d as usize].0 = [data[word]; 32];
+        } else {
+            w.regs.r[*d as usize].0.copy_from_slice(&data[word..word + 32]);
+        }
+        true
+    }
+
     pub(super) fn store_shared(&mut self, w: &mut Warp, pc: u32, mem: &Mem, addr: &Addrs, ok: u32) {
         let bytes = mem.bytes();
         let (off, ok) = self.shared_offsets(w, pc, bytes, addr, ok);
@@ -158,22 +209,6 @@ impl Engine<'_> {
         let cta = &mut self.ctas[w.cta as usize];
         let vc = &self.clocks.vc[who.agent as usize];
         let mut issues = Issues::default();
-        if !write && bytes == 4 {
-            // All lanes at one word, or each at the next: one check.
-            let first = off[0];
-            if ok == !0 && off.iter().all(|o| *o == first) {
-                who.lane = ANY_LANE;
-                let issue = cta.shadow.read((first / 4) as usize, 0xf, who, vc);
-                issues.add(issue, 0, first);
-                return self.report_issues(w, pc, issues);
-            }
-            if ok == !0
-                && off.iter().enumerate().all(|(i, o)| *o == first.wrapping_add(4 * i as u32))
-                && cta.shadow.read_row((first / 4) as usize, 32, who)
-            {
-                return;
-            }
-        }
         for i in 0..32u32 {
             if ok >> i & 1 == 0 {
                 continue;
