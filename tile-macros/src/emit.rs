@@ -2,4 +2,5 @@
 
 pub mod export;
 pub mod kernel;
+pub mod schedule;
 pub mod skeleton;

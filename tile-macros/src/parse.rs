@@ -1,4 +1,6 @@
 //! Rust tokens → tile IR and directives.
 
+pub mod directive;
 pub mod expr;
 pub mod kernel;
+pub mod schedule;

@@ -27,6 +27,24 @@ impl Report {
         self.0.is_empty()
     }
 
+    /// Adds a syntax error; one past the end of the input is put at the end of `range`.
+    pub fn syntax(&mut self, error: &syn::Error, range: Range, spans: &mut Spans) {
+        let (message, help) = match error.to_string().split_once("\n  = help: ") {
+            Some((message, help)) => (message.to_string(), Some(help.to_string())),
+            None => (error.to_string(), None),
+        };
+        let span = error.span();
+        // Spans have no equality on stable; their debug text identifies them.
+        let at_call_site = format!("{span:?}") == format!("{:?}", proc_macro2::Span::call_site());
+        let span = spans.add(if at_call_site { Range::from(range.last) } else { Range::from(span) });
+        self.push(Diagnostic { help, ..Diagnostic::new(span, message) });
+    }
+
+    /// Number of diagnostics so far.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// One `compile_error!` for each diagnostic, underlining its span; `fallback` for those without one.
     pub fn errors(&self, spans: &Spans, fallback: Range) -> TokenStream {
         self.0.iter().map(|d| compile_error(&text(d, spans), spans.get(d.span).unwrap_or(fallback))).collect()

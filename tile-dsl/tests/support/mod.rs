@@ -91,11 +91,16 @@ pub const LADDER: [(&str, &str, &str); 8] = [
          split(i -> iw, ih, il, ir: 2, 8, 4); split(j -> jw, jh, jl, jr: 4, 4, 4); \
          bind(iw -> warp.y, jw -> warp.x, il -> lane.y, jl -> lane.x)",
     ),
-    ("double_buffered", "warptile", "tile(j = 256); stage(b at k: shared, cp_async, vector(16)); pipeline(k, 2)"),
+    (
+        "double_buffered",
+        "warptile",
+        "tile(j = 256); stage(b at k: shared, cp_async, vector(16)); pipeline(k, 2)",
+    ),
 ];
 
 /// The linear layer takes matmul's directives as they are.
-pub const VECTOR_ADD_SCHEDULE: &str = "tile(i = 1024); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv)";
+pub const VECTOR_ADD_SCHEDULE: &str =
+    "tile(i = 1024); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv)";
 pub const SOFTMAX_SHORT: &str = "fits(N <= 1024); tile(r = 4); split(n -> no, nl, nv: 32, 4); \
     bind(r -> warp.x, nl -> lane.x); reduce(e.max, y.sum: lane); vectorize(nv)";
 pub const SOFTMAX_LONG: &str = "tile(r = 1); recompute(v, e); fuse(v, e at n); split(n -> no, nt, nv: 256, 4); \
