@@ -1,12 +1,71 @@
 //! A Rust-embedded tile DSL that compiles to PTX.
+//!
+//! A kernel says once **what** a tile program computes; schedules say **how** it runs and extend one another.
+//! Every directive of a schedule is a rewrite that is proved legal while `rustc` runs. The same binary runs on an
+//! NVIDIA GPU or, without one, on a simulator that executes the same PTX and reports why it is fast or slow.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// y = alpha·x + y.
+//! #[tile_kernel]
+//! fn saxpy(alpha: f32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+//!     let i = program_tile(N);
+//!     store(y, [i], alpha * load(x, [i]) + load(y, [i]));
+//! }
+//!
+//! schedule! {
+//!     /// One element a thread; neighbouring lanes take neighbouring elements.
+//!     simple for saxpy { tile(i = 128); bind(i -> thread.x); }
+//!     /// Four elements a thread, moved as 16 bytes.
+//!     wide = simple { tile(i = 512); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv); drop(bind(i)); }
+//! }
+//!
+//! # fn main() -> Result<(), tilewright::Error> {
+//! let device = Device::sim(); // or Device::auto()?: a GPU if there is one
+//! let x = Buffer::from_slice(&device, &[1.0; 1000], &[1000])?;
+//! let mut y = Buffer::from_slice(&device, &[2.0; 1000], &[1000])?;
+//!
+//! let report = saxpy(3.0, &x, &mut y).schedule(wide).run()?;
+//!
+//! assert_eq!(y.to_vec()?, [5.0; 1000]);
+//! let counters = report.counters.expect("the simulator counts");
+//! assert_eq!(counters.buffer("x", tilewright::sim::Access::Load).sectors_per_request(), 15.625);
+//! assert!(report.findings.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Arguments are checked before anything runs, and Rust itself sees to it that what a kernel writes is not also
+//! read through another argument:
+//!
+//! ```compile_fail,E0502
+//! # use tilewright::prelude::*;
+//! # #[tile_kernel]
+//! # fn copy(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+//! #     let i = program_tile(N);
+//! #     store(y, [i], load(x, [i]));
+//! # }
+//! # fn launch(mut x: Buffer<f32>) {
+//! copy(&x, &mut x); // error[E0502]: cannot borrow `x` as mutable
+//! # }
+//! ```
+//!
+//! # Features
+//! - `jit` (default): compiles kernels at their first launch with LLVM 22's shared library.
+//! - `static-llvm`: the same with LLVM linked in; use it with `default-features = false`.
+//! - Neither: no LLVM is needed to build, and launches take their PTX from the cache ([`PtxCache`]) or from
+//!   what was compiled ahead of time ([`aot`]).
 
 pub mod dsl;
 
-pub use tile_dsl::dtype::DType;
+/// Counters and findings of the simulator.
+pub use ptx_sim as sim;
+pub use tile_dsl::{dtype::DType, program::Variant};
 pub use tile_macros::tile_kernel;
 pub use tile_runtime::{
-    AnyBuffer, AnySchedule, Buffer, Device, Element, Error, Float, Kernel, Launch, Layout, ScalarValue,
-    Schedule, Scheduled,
+    AnyBuffer, AnySchedule, Buffer, Device, Element, Error, Float, Kernel, Launch, LaunchArgs, LaunchReport,
+    Layout, PtxCache, PtxSource, ScalarValue, Schedule, Scheduled, Stage, aot, emit, emit_program, verify,
 };
 
 /// Schedules for a kernel: `docs/schedule.md` has the grammar. Each is proved legal while `rustc` runs.

@@ -17,15 +17,16 @@ mod target;
 pub use error::CompileError;
 use tile_dsl::kernel::Kernel;
 
-/// Names everything that decides what PTX a kernel becomes, for cache keys: this crate's version, LLVM's, and
-/// a number that changes with the code generator.
-pub const VERSION: &str = concat!("backend-ptx ", env!("CARGO_PKG_VERSION"), ".1 llvm 22.1");
+/// Names everything beside the kernel that decides what PTX it becomes, for cache keys: LLVM's version, this
+/// crate's, and a fingerprint of its source.
+pub const VERSION: &str =
+    concat!("llvm 22.1, backend-ptx ", env!("CARGO_PKG_VERSION"), " ", env!("BACKEND_PTX_FINGERPRINT"));
 
 /// Shared memory that a CTA has without asking, in bytes (CUDA C++ Programming Guide, compute capabilities).
 pub const STATIC_SHARED_LIMIT: u32 = 48 * 1024;
 
 /// A compiled kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Ptx {
     /// The module's text.
     pub text: String,

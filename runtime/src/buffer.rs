@@ -1,6 +1,10 @@
 //! Buffers: typed tensors in a device's memory.
 
-use crate::{device::Device, element::Element, error::Error};
+use crate::{
+    device::{CudaMemory, Device, Kind},
+    element::Element,
+    error::Error,
+};
 use std::marker::PhantomData;
 use tile_dsl::dtype::DType;
 
@@ -54,7 +58,35 @@ pub struct RawBuffer {
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
     pub(crate) layout: Layout,
-    pub(crate) storage: Vec<u8>,
+    pub(crate) storage: Storage,
+}
+
+/// Memory that holds a buffer's elements.
+pub(crate) enum Storage {
+    /// The simulator's: copied into its memory for each launch.
+    Host(Vec<u8>),
+    /// A GPU's.
+    Cuda(CudaMemory),
+}
+
+impl std::fmt::Debug for Storage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (place, bytes) = match self {
+            Storage::Host(data) => ("host", data.len()),
+            Storage::Cuda(memory) => ("cuda", memory.bytes()),
+        };
+        write!(f, "{place}, {bytes} bytes")
+    }
+}
+
+impl RawBuffer {
+    /// Address on the device; 0 for the simulator, which places tensors anew, and well aligned, for each launch.
+    pub(crate) fn address(&self) -> u64 {
+        match &self.storage {
+            Storage::Host(_) => 0,
+            Storage::Cuda(memory) => memory.pointer(),
+        }
+    }
 }
 
 impl<T: Element> Buffer<T> {
@@ -81,19 +113,50 @@ impl<T: Element> Buffer<T> {
         if size_of_val(data) != bytes {
             return Err(Error::DataLength { shape: shape.to_vec(), elements: data.len() });
         }
-        Ok(Self::from_storage(device, T::bytes_of(data), shape, layout))
+        let data = T::bytes_of(data);
+        let storage = match &*device.kind {
+            Kind::Sim(_) => Storage::Host(data),
+            Kind::Cuda(cuda) => Storage::Cuda(cuda.upload(&data)?),
+        };
+        Ok(Self::from_storage(device, storage, shape, layout))
     }
 
     /// A row-major tensor of zeros.
     ///
     /// # Errors
-    /// [`Error::SizeOverflow`].
+    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
     pub fn zeros(device: &Device, shape: &[usize]) -> Result<Self, Error> {
-        let bytes = size_in_bytes::<T>(shape)?;
-        Ok(Self::from_storage(device, vec![0; bytes], shape, Layout::RowMajor))
+        Self::filled(device, shape, Layout::RowMajor, 0)
     }
 
-    fn from_storage(device: &Device, storage: Vec<u8>, shape: &[usize], layout: Layout) -> Self {
+    /// A row-major tensor to be written: every byte is `0xff`, which makes every float a NaN, so that an element
+    /// which a kernel forgets is noticed.
+    ///
+    /// # Errors
+    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    pub fn poisoned(device: &Device, shape: &[usize]) -> Result<Self, Error> {
+        Self::filled(device, shape, Layout::RowMajor, 0xff)
+    }
+
+    fn filled(device: &Device, shape: &[usize], layout: Layout, byte: u8) -> Result<Self, Error> {
+        let bytes = size_in_bytes::<T>(shape)?;
+        let storage = match &*device.kind {
+            Kind::Sim(_) => {
+                let mut data = Vec::new();
+                data.try_reserve_exact(bytes).map_err(|_| Error::OutOfMemory {
+                    device: device.name(),
+                    bytes: bytes as u128,
+                    free: 0,
+                })?;
+                data.resize(bytes, byte);
+                Storage::Host(data)
+            }
+            Kind::Cuda(cuda) => Storage::Cuda(cuda.filled(byte, bytes)?),
+        };
+        Ok(Self::from_storage(device, storage, shape, layout))
+    }
+
+    fn from_storage(device: &Device, storage: Storage, shape: &[usize], layout: Layout) -> Self {
         let raw =
             RawBuffer { device: device.clone(), dtype: T::DTYPE, shape: shape.to_vec(), layout, storage };
         Buffer { raw, elem: PhantomData }
@@ -102,9 +165,12 @@ impl<T: Element> Buffer<T> {
     /// The elements, in the order in which the layout stores them.
     ///
     /// # Errors
-    /// The device's, on a GPU.
+    /// The driver's, on a GPU.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
-        Ok(T::from_bytes(&self.raw.storage))
+        Ok(match &self.raw.storage {
+            Storage::Host(data) => T::from_bytes(data),
+            Storage::Cuda(memory) => T::from_bytes(&memory.download()?),
+        })
     }
 
     /// Extents, outermost first.

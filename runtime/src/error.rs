@@ -1,6 +1,10 @@
 //! Everything that can go wrong between a kernel call and its result.
 
-/// An error of the runtime. The message says what to do.
+use crate::{buffer::Layout, schedule::AnySchedule};
+use tile_dsl::{dtype::DType, program::Variant, schedule::Target};
+
+/// An error of the runtime. The message says what to do. Nothing has been written to any buffer when one of them
+/// is returned, but for [`Error::Cuda`] during a launch.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,10 +16,269 @@ pub enum Error {
         /// Elements given.
         elements: usize,
     },
-    /// More elements than a device can address.
-    #[error("a tensor of shape {shape:?} has more bytes than a device can address")]
+    /// More elements than can be addressed.
+    #[error("a tensor of shape {shape:?} has more bytes than can be addressed")]
     SizeOverflow {
         /// Shape asked for.
         shape: Vec<usize>,
     },
+    /// The device's memory does not suffice.
+    #[error("{device} cannot hold tensors of {bytes} bytes: {free} bytes are free")]
+    OutOfMemory {
+        /// The device.
+        device: String,
+        /// Bytes asked for.
+        bytes: u128,
+        /// Bytes free.
+        free: u64,
+    },
+
+    /// No CUDA driver.
+    #[error(
+        "no CUDA driver is installed (libcuda was not found): install NVIDIA's driver, or use the simulator (`Device::sim()`)"
+    )]
+    NoDriver,
+    /// A driver, but no such GPU.
+    #[error("there is no CUDA device {ordinal}: this machine has {count}")]
+    NoDevice {
+        /// Ordinal asked for.
+        ordinal: usize,
+        /// Devices present.
+        count: usize,
+    },
+    /// The GPU is older than the schedule's target.
+    #[error(
+        "schedule `{schedule}` needs {}, and {device} is sm_{sm}: choose a schedule for an older target, or the simulator",
+        target_name(*.target)
+    )]
+    DeviceTooOld {
+        /// The schedule.
+        schedule: String,
+        /// Its target.
+        target: Target,
+        /// The device.
+        device: String,
+        /// Compute capability of the device times ten.
+        sm: u32,
+    },
+    /// The driver refused the PTX.
+    #[error("the driver rejects the PTX of `{entry}` ({code}). Its log:\n{log}")]
+    PtxRejected {
+        /// The kernel's entry.
+        entry: String,
+        /// CUDA's name for the error.
+        code: String,
+        /// What the driver's compiler said.
+        log: String,
+    },
+    /// Another error of the CUDA driver.
+    #[error("CUDA: {what} failed with {code}")]
+    Cuda {
+        /// What was attempted.
+        what: &'static str,
+        /// CUDA's name and description of the error.
+        code: String,
+    },
+    /// The simulator refused the PTX or the launch.
+    #[error("the simulator cannot run `{entry}`: {reason}")]
+    Simulator {
+        /// The kernel's entry.
+        entry: String,
+        /// Why.
+        reason: String,
+    },
+
+    /// A schedule of another kernel.
+    #[error("schedule `{schedule}` is for kernel `{scheduled}`, not for `{kernel}`")]
+    WrongKernel {
+        /// The schedule.
+        schedule: String,
+        /// The kernel it is for.
+        scheduled: String,
+        /// The kernel called.
+        kernel: String,
+    },
+    /// The schedule was not proved for this element type.
+    #[error(
+        "schedule `{schedule}` does not admit {dtype}; it admits {}",
+        list(.admitted)
+    )]
+    DTypeNotAdmitted {
+        /// The schedule.
+        schedule: String,
+        /// The type asked for.
+        dtype: DType,
+        /// The types it admits.
+        admitted: Vec<DType>,
+    },
+    /// The embedded program cannot be read.
+    #[error("schedule `{schedule}`: {source}")]
+    Program {
+        /// The schedule.
+        schedule: String,
+        /// Why.
+        source: tile_dsl::program::DecodeError,
+    },
+    /// Wrong number or kind of arguments; only a launch put together by hand can have it.
+    #[error("kernel `{kernel}`: {what}")]
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// An argument's element type is not its parameter's.
+    #[error("`{name}` has elements of {found}, and the kernel takes {expected}")]
+    DTypeMismatch {
+        /// Parameter.
+        name: String,
+        /// The argument's type.
+        found: DType,
+        /// The parameter's type.
+        expected: DType,
+    },
+    /// A tensor has another rank than its parameter.
+    #[error("`{name}: {declared}` takes {} dimensions, and the argument has shape {shape:?}", .rank)]
+    Rank {
+        /// Parameter.
+        name: String,
+        /// Its declared dimensions, as text.
+        declared: String,
+        /// How many those are.
+        rank: usize,
+        /// Shape of the argument.
+        shape: Vec<usize>,
+    },
+    /// Two tensors disagree about a dim, or an extent does not come out.
+    #[error("{0}")]
+    Shape(String),
+    /// A tensor is stored the other way round.
+    #[error(
+        "`{name}` of shape {shape:?} is {}, and schedule `{schedule}` was proved for a {} `{name}`: {}",
+        .found.name(),
+        .expected.name(),
+        layout_advice(*.expected)
+    )]
+    LayoutMismatch {
+        /// Parameter.
+        name: String,
+        /// Shape of the argument.
+        shape: Vec<usize>,
+        /// The schedule.
+        schedule: String,
+        /// Layout of the argument.
+        found: Layout,
+        /// Layout the schedule needs.
+        expected: Layout,
+    },
+    /// An argument lives on another device than the launch.
+    #[error("`{name}` lives on {found}, and the launch is on {expected}: create the buffer on that device")]
+    DeviceMismatch {
+        /// Parameter.
+        name: String,
+        /// Device of the argument.
+        found: String,
+        /// Device of the launch.
+        expected: String,
+    },
+    /// An upper bound that the schedule asserts does not hold.
+    #[error(
+        "schedule `{schedule}` holds whole rows on chip under the assertion {axis} <= {max}, and here {axis} = {value}: use a schedule without `fits({axis} <= {max})`"
+    )]
+    Fits {
+        /// The schedule.
+        schedule: String,
+        /// Extent of the axis, as text.
+        axis: String,
+        /// The bound.
+        max: u32,
+        /// The extent.
+        value: i64,
+    },
+    /// A dim or the grid passes what 32 bits hold.
+    #[error("{what} = {value} is more than {max}, the largest that a launch supports")]
+    TooLarge {
+        /// What.
+        what: String,
+        /// Its value.
+        value: i128,
+        /// The limit.
+        max: i64,
+    },
+    /// The variant asked for makes assumptions that do not hold.
+    #[error("the {variant} variant of schedule `{schedule}` assumes {}, which does not hold here", .failed.join(", "))]
+    Variant {
+        /// The schedule.
+        schedule: String,
+        /// The variant.
+        variant: Variant,
+        /// Assumptions that fail.
+        failed: Vec<String>,
+    },
+
+    /// The scheduled program cannot be lowered.
+    #[error("schedule `{schedule}`: {reason}")]
+    Lower {
+        /// The schedule.
+        schedule: String,
+        /// Why.
+        reason: String,
+    },
+    /// The kernel did not become PTX.
+    #[error(transparent)]
+    Compile(#[from] backend_ptx::CompileError),
+    /// No compiler in this build, and a cache that might have had the PTX cannot be used.
+    #[error(
+        "this build has no compiler (feature `jit`), and the PTX cannot be had from the cache: {trouble}. Repair the cache, or enable `jit`"
+    )]
+    Cache {
+        /// What is wrong with the cache.
+        trouble: String,
+    },
+    /// PTX compiled ahead of time cannot be read.
+    #[error(
+        "the PTX compiled ahead of time is damaged or of another version of tilewright: compile it again"
+    )]
+    Precompiled,
+}
+
+impl Error {
+    pub(crate) fn not_admitted(schedule: &dyn AnySchedule, dtype: Option<DType>) -> Self {
+        Self::no_program(schedule.kernel(), schedule.name(), schedule.dtypes(), dtype)
+    }
+
+    pub(crate) fn wrong_kernel(schedule: &str, scheduled: &str, kernel: &str) -> Self {
+        Error::WrongKernel { schedule: schedule.into(), scheduled: scheduled.into(), kernel: kernel.into() }
+    }
+
+    /// A schedule has no program for an element type.
+    pub(crate) fn no_program(kernel: &str, schedule: &str, admitted: &[DType], dtype: Option<DType>) -> Self {
+        match dtype {
+            Some(dtype) => {
+                Error::DTypeNotAdmitted { schedule: schedule.into(), dtype, admitted: admitted.to_vec() }
+            }
+            None => Error::Arguments {
+                kernel: kernel.into(),
+                what: format!("schedule `{schedule}` needs an element type, one of {}", list(admitted)),
+            },
+        }
+    }
+}
+
+fn target_name(target: Target) -> String {
+    format!("sm_{}{}", target.sm, if target.specific { "a" } else { "" })
+}
+
+fn list(dtypes: &[DType]) -> String {
+    match dtypes {
+        [] => "none: its kernel is not generic".into(),
+        some => some.iter().map(|d| d.name()).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn layout_advice(expected: Layout) -> &'static str {
+    match expected {
+        Layout::RowMajor => "pass it row-major, or choose a schedule with `layout(..: col)`",
+        Layout::ColumnMajor => "create it with `Buffer::from_slice_in(.., Layout::ColumnMajor)`",
+    }
 }

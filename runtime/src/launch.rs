@@ -1,12 +1,23 @@
 //! Launches: the arguments of one call of a kernel, then a schedule and a device.
 
 use crate::{
-    buffer::AnyBuffer,
+    buffer::{AnyBuffer, RawBuffer},
+    compile,
+    device::Device,
+    dims::{self, Argument, Dims},
     element::ScalarValue,
+    error::Error,
+    execute,
+    report::LaunchReport,
     schedule::{AnySchedule, Kernel, Schedule},
 };
-use std::marker::PhantomData;
-use tile_dsl::dtype::DType;
+use std::{borrow::Cow, marker::PhantomData};
+use tile_dsl::{
+    dtype::DType,
+    lower,
+    program::{Program, Variant},
+    tile::{AxisKind, ElemType},
+};
 
 /// One tensor argument.
 pub enum TensorArg<'a> {
@@ -66,36 +77,193 @@ impl<'a, K: Kernel> Launch<'a, K> {
 
     /// Chooses the schedule; it must be one of this kernel's.
     pub fn schedule<S: Schedule<Kernel = K>>(self, schedule: S) -> Scheduled<'a> {
-        let program = S::program(self.args.dtype);
-        let _ = schedule;
-        Scheduled {
-            args: self.args,
-            schedule: S::NAME,
-            dtypes: S::DTYPES,
-            scheduled_kernel: K::NAME,
-            program,
-        }
+        self.schedule_dyn(&schedule)
     }
 
     /// Chooses a schedule known only when the program runs; that it is one of this kernel's is checked by `run`.
     pub fn schedule_dyn(self, schedule: &dyn AnySchedule) -> Scheduled<'a> {
-        Scheduled {
-            schedule: schedule.name(),
-            dtypes: schedule.dtypes(),
-            scheduled_kernel: schedule.kernel(),
-            program: schedule.program(self.args.dtype),
-            args: self.args,
-        }
+        let program = schedule.program(self.args.dtype).map(Cow::Borrowed).ok_or_else(|| {
+            if schedule.kernel() == self.args.kernel {
+                Error::not_admitted(schedule, self.args.dtype)
+            } else {
+                Error::wrong_kernel(schedule.name(), schedule.kernel(), self.args.kernel)
+            }
+        });
+        Scheduled { args: self.args, program, device: None, variant: None }
+    }
+
+    /// Chooses a scheduled program at hand, such as one that a test made.
+    pub fn program(self, program: &Program) -> Scheduled<'a> {
+        Scheduled::new(self.args, program)
     }
 }
 
 /// A launch with its schedule.
 #[must_use = "a launch does nothing until `.run()`"]
-#[expect(dead_code, reason = "read when the launch runs")]
 pub struct Scheduled<'a> {
-    pub(crate) args: LaunchArgs<'a>,
-    pub(crate) schedule: &'static str,
-    pub(crate) dtypes: &'static [DType],
-    pub(crate) scheduled_kernel: &'static str,
-    pub(crate) program: Option<&'static [u8]>,
+    args: LaunchArgs<'a>,
+    /// The encoded program, or why there is none.
+    program: Result<Cow<'static, [u8]>, Error>,
+    device: Option<Device>,
+    variant: Option<Variant>,
+}
+
+impl<'a> Scheduled<'a> {
+    /// A launch of a program at hand with arguments put together by hand.
+    pub fn new(args: LaunchArgs<'a>, program: &Program) -> Self {
+        Scheduled { args, program: Ok(Cow::Owned(program.to_bytes())), device: None, variant: None }
+    }
+
+    /// Runs on this device; by default, on the device of the arguments.
+    pub fn device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// Runs this variant; by default, the first of exact, aligned, general whose assumptions hold.
+    pub fn variant(mut self, variant: Variant) -> Self {
+        self.variant = Some(variant);
+        self
+    }
+
+    /// Checks the arguments, compiles if need be, runs, and waits for the result.
+    ///
+    /// # Errors
+    /// [`Error`]; but for an error of the driver while the kernel runs, nothing has been written then.
+    pub fn run(self) -> Result<LaunchReport, Error> {
+        let Scheduled { mut args, program, device, variant } = self;
+        let bytes = program?;
+        let program = Program::from_bytes(&bytes)
+            .map_err(|source| Error::Program { schedule: args.kernel.into(), source })?;
+        let schedule = &program.schedule;
+        if schedule.kernel != args.kernel {
+            return Err(Error::wrong_kernel(&schedule.name, &schedule.kernel, args.kernel));
+        }
+        args.check(&program)?;
+        let device = args.device(device)?;
+        check_target(&device, &program)?;
+
+        let (dims, bases) = {
+            let arguments: Vec<Argument<'_>> = args
+                .tensors
+                .iter()
+                .map(|(_, t)| Argument { shape: &t.raw().shape, layout: t.raw().layout })
+                .collect();
+            let dims = dims::resolve(&program.nest.kernel.tensors, &arguments)?;
+            dims::check_schedule(&program, &arguments, &dims)?;
+            (dims, args.tensors.iter().map(|(_, t)| t.raw().address()).collect::<Vec<_>>())
+        };
+        let mut report = LaunchReport::new(&args, &program, &device, dims);
+        let program_axes = program.nest.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program);
+        if program_axes.into_iter().any(|axis| axis.extent.eval(&report.dims) == Some(0)) {
+            return Ok(report);
+        }
+
+        let variant = choose(&program, variant, &report.dims, &bases)?;
+        report.variant = Some(variant);
+        report.assumptions = lower::assumptions(&program, variant).iter().map(ToString::to_string).collect();
+        let (compiled, source) =
+            compile::compile(&device.cache, &program, &bytes, variant, &mut report.warnings)?;
+        report.source = Some(source);
+        report.ptx = compiled.text.clone();
+        report.threads = compiled.ptx.threads;
+        report.shared_bytes = compiled.ptx.static_shared + compiled.ptx.dynamic_shared;
+        report.ctas = execute::ctas(&compiled.grid, &report.dims)?;
+        if report.ctas > 0 {
+            let scalars: Vec<ScalarValue> = args.scalars.iter().map(|(_, value)| *value).collect();
+            let outcome =
+                execute::run(&device, &compiled, report.ctas, &report.dims, &mut args.tensors, &scalars)?;
+            report.time_ms = outcome.time_ms;
+            report.counters = outcome.counters;
+            report.findings = outcome.findings;
+        }
+        Ok(report)
+    }
+}
+
+/// The variant asked for, or the first whose assumptions hold.
+fn choose(program: &Program, asked: Option<Variant>, dims: &Dims, bases: &[u64]) -> Result<Variant, Error> {
+    let failed = |variant| -> Vec<String> {
+        let assumptions = lower::assumptions(program, variant);
+        assumptions.iter().filter(|a| !a.holds(dims, bases)).map(ToString::to_string).collect()
+    };
+    let candidates = match asked {
+        Some(variant) => vec![variant],
+        None => vec![Variant::Exact, Variant::Aligned, Variant::General],
+    };
+    if let Some(variant) = candidates.iter().find(|&&variant| failed(variant).is_empty()) {
+        return Ok(*variant);
+    }
+    let variant = asked.unwrap_or(Variant::General);
+    Err(Error::Variant { schedule: program.schedule.name.clone(), variant, failed: failed(variant) })
+}
+
+/// PTX runs on its own compute capability and newer ones, architecture-specific PTX on its own alone.
+fn check_target(device: &Device, program: &Program) -> Result<(), Error> {
+    let target = program.schedule.target;
+    match device.sm() {
+        Some(sm) if sm < target.sm || (target.specific && sm != target.sm) => Err(Error::DeviceTooOld {
+            schedule: program.schedule.name.clone(),
+            target,
+            device: device.name(),
+            sm,
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl LaunchArgs<'_> {
+    /// Number, element types and mutability of the arguments against the kernel's parameters.
+    fn check(&self, program: &Program) -> Result<(), Error> {
+        let kernel = &program.nest.kernel;
+        let wrong = |what: String| Err(Error::Arguments { kernel: self.kernel.into(), what });
+        let expected = (kernel.tensors.len(), kernel.scalars.len());
+        if (self.tensors.len(), self.scalars.len()) != expected {
+            return wrong(format!("it takes {} tensors and {} scalars", expected.0, expected.1));
+        }
+        for ((name, argument), parameter) in self.tensors.iter().zip(&kernel.tensors) {
+            if parameter.mutable && matches!(argument, TensorArg::In(_)) {
+                return wrong(format!("it writes `{name}`, which is passed as an input"));
+            }
+            check_dtype(name, argument.raw().dtype, parameter.elem)?;
+        }
+        for ((name, value), parameter) in self.scalars.iter().zip(&kernel.scalars) {
+            check_dtype(name, value.dtype(), parameter.elem)?;
+        }
+        Ok(())
+    }
+
+    /// The device asked for, or that of the first tensor; every tensor must live there.
+    fn device(&self, asked: Option<Device>) -> Result<Device, Error> {
+        let first = self.tensors.first().map(|(_, t)| t.raw().device.clone());
+        let Some(device) = asked.or(first) else {
+            return Err(Error::Arguments { kernel: self.kernel.into(), what: "it has no tensors".into() });
+        };
+        for (name, tensor) in &self.tensors {
+            let found = &tensor.raw().device;
+            if !found.same_as(&device) {
+                let (found, expected) = (found.name(), device.name());
+                return Err(Error::DeviceMismatch { name: (*name).into(), found, expected });
+            }
+        }
+        Ok(device)
+    }
+}
+
+fn check_dtype(name: &str, found: DType, expected: ElemType) -> Result<(), Error> {
+    match expected {
+        ElemType::Fixed(expected) if expected != found => {
+            Err(Error::DTypeMismatch { name: name.into(), found, expected })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl TensorArg<'_> {
+    pub(crate) fn raw(&self) -> &RawBuffer {
+        match self {
+            TensorArg::In(buffer) => buffer.raw(),
+            TensorArg::Out(buffer) => buffer.raw(),
+        }
+    }
 }

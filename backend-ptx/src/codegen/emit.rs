@@ -21,9 +21,15 @@ fn initialise() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         Target::initialize_nvptx(&InitializationConfig::default());
-        // Pointers to shared memory take 32 bits.
-        let args = [c"tilewright".as_ptr(), c"--nvptx-short-ptr".as_ptr()];
-        // SAFETY: both strings live forever, and the option exists in every LLVM with the NVPTX target.
+        let args = [
+            c"tilewright".as_ptr(),
+            // Pointers to shared memory take 32 bits.
+            c"--nvptx-short-ptr".as_ptr(),
+            // Blocks stay in the order of the source, so that threads that part meet again further down; ptxas
+            // places blocks anyway.
+            c"--disable-block-placement".as_ptr(),
+        ];
+        // SAFETY: the strings live forever, and the options exist in every LLVM 22 with the NVPTX target.
         unsafe { LLVMParseCommandLineOptions(args.len() as i32, args.as_ptr(), std::ptr::null()) };
     });
 }

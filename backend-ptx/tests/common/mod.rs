@@ -260,10 +260,10 @@ pub fn matmul(fill: Fill, exact: bool, ring: u32) -> Kernel {
                 .collect()
         };
         let vb = b.load(&mut step, F32, 4, sb, add(base_b.clone(), add(int(kk * tn), tx.clone())), None);
-        for r in 0..4 {
-            for s in 0..4 {
-                let value = fma(va[r].clone(), vb[s].clone(), slot(acc, (4 * r + s) as u32));
-                step.push(Stmt::Set { frag: acc, slot: (4 * r + s) as u32, value });
+        for (r, a) in (0u32..).zip(&va) {
+            for (s, b) in (0u32..).zip(&vb) {
+                let value = fma(a.clone(), b.clone(), slot(acc, 4 * r + s));
+                step.push(Stmt::Set { frag: acc, slot: 4 * r + s, value });
             }
         }
     }

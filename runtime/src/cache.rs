@@ -1,0 +1,233 @@
+//! PTX on disk, by content.
+//!
+//! An entry's name is the SHA-256 of everything that decides the text: the kernel IR (which holds the schedule,
+//! the variant and the target) and the version of the code generator. An entry carries a checksum of its own; one
+//! that does not match is compiled again and replaced. Entries appear by renaming a complete file, so concurrent
+//! processes see an entry whole or not at all. Trouble with the disk never stops a launch that can do without: it
+//! becomes a warning in the launch's report. The folder may be deleted at any time.
+
+use backend_ptx::Ptx;
+use sha2::{Digest, Sha256};
+use std::{
+    fmt,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+use tile_dsl::kernel::Kernel;
+
+/// First bytes of each entry; another format has others.
+const MAGIC: &[u8; 8] = b"tilewptx";
+
+/// Where compiled kernels are kept.
+#[derive(Clone, Debug)]
+pub struct PtxCache {
+    folder: Option<PathBuf>,
+}
+
+impl PtxCache {
+    /// The user's cache: the folder in `TILEWRIGHT_CACHE_DIR` if that variable is set (empty: no cache), else
+    /// `tilewright` in the user's cache folder (`$XDG_CACHE_HOME` or `~/.cache` on Linux).
+    pub fn from_env() -> Self {
+        let folder = match std::env::var_os("TILEWRIGHT_CACHE_DIR") {
+            Some(dir) if dir.is_empty() => None,
+            Some(dir) => Some(dir.into()),
+            None => directories::BaseDirs::new().map(|dirs| dirs.cache_dir().join("tilewright")),
+        };
+        PtxCache { folder }
+    }
+
+    /// A cache in a folder, which is created when first written to.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        PtxCache { folder: Some(folder.into()) }
+    }
+
+    /// No cache.
+    pub fn disabled() -> Self {
+        PtxCache { folder: None }
+    }
+
+    /// The folder, if there is one.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Lookup {
+        let Some(folder) = &self.folder else { return Lookup::Absent };
+        let path = folder.join(key.to_string());
+        match std::fs::read(&path) {
+            Ok(bytes) => match decode(&bytes) {
+                Some(ptx) => Lookup::Found(ptx),
+                None => Lookup::Unusable(format!("the cache entry {} is damaged", path.display())),
+            },
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Lookup::Absent,
+            Err(e) => Lookup::Unusable(format!("the cache entry {} cannot be read: {e}", path.display())),
+        }
+    }
+
+    pub(crate) fn put(&self, key: &Key, ptx: &Ptx) -> io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        std::fs::create_dir_all(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&encode(ptx))?;
+        file.persist(folder.join(key.to_string()))?;
+        Ok(())
+    }
+}
+
+/// What the cache has under a key.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Lookup {
+    Found(Ptx),
+    Absent,
+    /// Something that is no entry, or cannot be read: what, in words.
+    Unusable(String),
+}
+
+/// Name of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key(pub(crate) [u8; 32]);
+
+impl Key {
+    /// Everything that decides the PTX of a kernel.
+    pub(crate) fn of(kernel: &Kernel) -> Self {
+        let kernel = postcard::to_stdvec(kernel).expect("IR types serialise");
+        let mut hash = Sha256::new();
+        hash.update(backend_ptx::VERSION);
+        hash.update([0]);
+        hash.update(kernel);
+        Key(hash.finalize().into())
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+pub(crate) fn encode(ptx: &Ptx) -> Vec<u8> {
+    let payload = postcard::to_stdvec(ptx).expect("strings and numbers serialise");
+    let checksum: [u8; 32] = Sha256::digest(&payload).into();
+    [MAGIC.as_slice(), &checksum, &payload].concat()
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Option<Ptx> {
+    let (checksum, payload) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<32>()?;
+    let intact = <[u8; 32]>::from(Sha256::digest(payload)) == *checksum;
+    intact.then(|| postcard::from_bytes(payload).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn ptx(text: &str) -> Ptx {
+        Ptx { text: text.into(), entry: "e".into(), threads: 32, static_shared: 1, dynamic_shared: 0 }
+    }
+
+    const KEY: Key = Key([7; 32]);
+
+    #[test]
+    fn keeps_entries() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PtxCache::at(folder.path().join("made/when/needed"));
+        assert_eq!(cache.get(&KEY), Lookup::Absent);
+        cache.put(&KEY, &ptx("text")).unwrap();
+        assert_eq!(cache.get(&KEY), Lookup::Found(ptx("text")));
+        assert_eq!(cache.get(&Key([8; 32])), Lookup::Absent);
+        let left: Vec<_> = std::fs::read_dir(cache.folder().unwrap()).unwrap().collect();
+        assert_eq!(left.len(), 1, "no temporary file stays behind");
+    }
+
+    #[test]
+    fn any_change_of_an_entry_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PtxCache::at(folder.path());
+        cache.put(&KEY, &ptx("text")).unwrap();
+        let path = folder.path().join(KEY.to_string());
+        let good = std::fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            std::fs::write(&path, bad).unwrap();
+            assert!(matches!(cache.get(&KEY), Lookup::Unusable(_)), "byte {at}");
+        }
+        for length in 0..good.len() {
+            std::fs::write(&path, &good[..length]).unwrap();
+            assert!(matches!(cache.get(&KEY), Lookup::Unusable(_)), "cut to {length}");
+        }
+        cache.put(&KEY, &ptx("new")).unwrap();
+        assert_eq!(cache.get(&KEY), Lookup::Found(ptx("new")), "replaced");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_one_is_an_error_of_put_alone() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let cache = PtxCache::at(file.path().join("below-a-file"));
+        assert!(cache.put(&KEY, &ptx("text")).is_err());
+        assert!(matches!(cache.get(&KEY), Lookup::Unusable(m) if m.contains("cannot be read")));
+    }
+
+    /// Body of the process that the next test starts; does nothing otherwise.
+    #[test]
+    fn full_disk_child() {
+        let Some(folder) = std::env::var_os("CACHE_TEST_FULL") else { return };
+        let error = PtxCache::at(folder).put(&KEY, &ptx(&"x".repeat(1 << 16))).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    /// A limit on the size of files makes the write fail half way, as a full disk does.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_disk_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = Command::new("bash")
+            .args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact cache::tests::full_disk_child"])
+            .arg(std::env::current_exe().unwrap())
+            .env("CACHE_TEST_FULL", folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_disabled_cache_keeps_nothing() {
+        let cache = PtxCache::disabled();
+        cache.put(&KEY, &ptx("text")).unwrap();
+        assert_eq!(cache.get(&KEY), Lookup::Absent);
+    }
+
+    /// Body of the processes that the next test starts; does nothing otherwise.
+    #[test]
+    fn concurrent_child() {
+        let Some(folder) = std::env::var_os("CACHE_TEST_FOLDER") else { return };
+        let cache = PtxCache::at(folder);
+        let text = "x".repeat(1 << 16);
+        for _ in 0..50 {
+            cache.put(&KEY, &ptx(&text)).unwrap();
+            assert_eq!(cache.get(&KEY), Lookup::Found(ptx(&text)));
+        }
+    }
+
+    #[test]
+    fn concurrent_processes_see_whole_entries() {
+        let folder = tempfile::tempdir().unwrap();
+        let children: Vec<_> = (0..4)
+            .map(|_| {
+                Command::new(std::env::current_exe().unwrap())
+                    .args(["--exact", "cache::tests::concurrent_child"])
+                    .env("CACHE_TEST_FOLDER", folder.path())
+                    .stdout(std::process::Stdio::piped())
+                    .spawn()
+                    .unwrap()
+            })
+            .collect();
+        for child in children {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

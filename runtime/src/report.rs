@@ -1,0 +1,83 @@
+//! What a launch did.
+
+use crate::{device::Device, dims::Dims, launch::LaunchArgs};
+use ptx_sim::{Counters, Finding};
+use std::{collections::BTreeMap, sync::Arc};
+use tile_dsl::{
+    dtype::DType,
+    program::{Program, Variant},
+};
+
+/// Report of one launch.
+#[derive(Clone, Debug)]
+pub struct LaunchReport {
+    /// Kernel.
+    pub kernel: String,
+    /// Schedule.
+    pub schedule: String,
+    /// Element type of the generic parameter.
+    pub dtype: Option<DType>,
+    /// Name of the device.
+    pub device: String,
+    /// Variant that ran; `None` when there was nothing to compute and nothing ran.
+    pub variant: Option<Variant>,
+    /// Assumptions under which it was compiled, all of which hold: `N % 4 == 0`.
+    pub assumptions: Vec<String>,
+    /// Values of the named dims.
+    pub dims: BTreeMap<String, i64>,
+    /// CTAs; 0 when nothing ran.
+    pub ctas: u32,
+    /// Threads in a CTA.
+    pub threads: u32,
+    /// Shared memory of a CTA in bytes.
+    pub shared_bytes: u32,
+    /// Milliseconds on the GPU, between events around the launch; `None` on the simulator, which claims no time.
+    pub time_ms: Option<f64>,
+    /// Counters of the simulator; `None` on a GPU.
+    pub counters: Option<Counters>,
+    /// What the simulator found wrong; empty on a GPU, which cannot tell.
+    pub findings: Vec<Finding>,
+    /// The PTX that ran; empty when nothing did.
+    pub ptx: Arc<str>,
+    /// Where the PTX came from.
+    pub source: Option<PtxSource>,
+    /// What went wrong without stopping the launch, such as a cache that cannot be written.
+    pub warnings: Vec<String>,
+}
+
+impl LaunchReport {
+    /// The report of a launch that has not run yet.
+    pub(crate) fn new(args: &LaunchArgs<'_>, program: &Program, device: &Device, dims: Dims) -> Self {
+        LaunchReport {
+            kernel: args.kernel.into(),
+            schedule: program.schedule.name.clone(),
+            dtype: program.dtype,
+            device: device.name(),
+            variant: None,
+            assumptions: Vec::new(),
+            dims,
+            ctas: 0,
+            threads: 0,
+            shared_bytes: 0,
+            time_ms: None,
+            counters: None,
+            findings: Vec::new(),
+            ptx: "".into(),
+            source: None,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// Where the PTX of a launch came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PtxSource {
+    /// Compiled for this launch.
+    Compiled,
+    /// Compiled earlier by this process.
+    Memory,
+    /// The cache on disk.
+    Disk,
+    /// Compiled ahead of time and registered with [`aot::provide`](crate::aot::provide).
+    AheadOfTime,
+}
