@@ -44,6 +44,11 @@ pub(crate) struct Env<'a> {
     pub max_instructions: u64,
 }
 
+/// Backward branches after which the other splits of a warp get a turn. Loops that read flags get there sooner.
+const MAX_SPINS: u32 = 8192;
+/// What reading a flag adds to the count of backward branches.
+const FLAG_SPINS: u32 = 512;
+
 /// Why a split does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
@@ -81,6 +86,10 @@ pub(crate) struct Warp {
     copies: Copies,
     /// Executed a fence: relaxed accesses after it release.
     fenced: bool,
+    /// The next aligned instruction goes on with the lanes it has.
+    forced: bool,
+    /// Strong loads executed: a loop around them may wait for another lane.
+    flag_reads: u32,
 }
 
 impl Warp {
@@ -208,7 +217,7 @@ impl<'a> Engine<'a> {
         let n = (threads - index * 32).min(32);
         w.exists = if n == 32 { !0 } else { (1 << n) - 1 };
         w.live = w.exists;
-        (w.index, w.cta, w.fenced) = (index, 0, false);
+        (w.index, w.cta, w.fenced, w.forced, w.flag_reads) = (index, 0, false, false, 0);
         w.local.clear();
         w.local.resize(k.info.local_bytes as usize / 4 * 32, 0);
         w.copies.clear();
@@ -293,7 +302,7 @@ impl<'a> Engine<'a> {
                 self.report_limit();
                 return Outcome::Done;
             }
-            if !ran {
+            if !ran && !self.force_aligned() {
                 self.report_deadlock();
                 return Outcome::Done;
             }
@@ -378,8 +387,8 @@ impl<'a> Engine<'a> {
                 }
                 Flow::Branch(target, taken) if taken == mask => {
                     if target <= pc && !alone {
-                        w.splits[si].spins += 1;
-                        if w.splits[si].spins > 16 {
+                        w.splits[si].spins += 1 + FLAG_SPINS * std::mem::take(&mut w.flag_reads).min(1);
+                        if w.splits[si].spins > MAX_SPINS {
                             w.splits[si].resting = true;
                         }
                         w.splits[si].pc = target;
@@ -458,6 +467,7 @@ impl<'a> Engine<'a> {
         let k = self.k;
         match &k.insts[pc as usize].op {
             Op::Ld(mem) => {
+                w.flag_reads += (mem.sem != Sem::Weak) as u32;
                 if m != !0 || !self.load_shared_row(w, pc, mem) {
                     self.load(w, pc, mem, m);
                 }
@@ -569,6 +579,31 @@ impl<'a> Engine<'a> {
             )
         });
         self.warps[wi] = w;
+    }
+
+    /// When nothing can run: lanes that wait for the rest of their warp at an aligned instruction go on without
+    /// it, which is a finding.
+    fn force_aligned(&mut self) -> bool {
+        for wi in 0..self.warps.len() {
+            let w = &self.warps[wi];
+            let stuck = w.splits.iter().position(|s| {
+                s.wait == Wait::Lanes && matches!(&self.k.insts[s.pc as usize].op, Op::Bar(b) if b.aligned)
+            });
+            let Some(si) = stuck else { continue };
+            let mut w = std::mem::take(&mut self.warps[wi]);
+            let Split { pc, mask, .. } = w.splits[si];
+            let live = w.live;
+            self.find(FindingKind::DivergentAligned, &w, pc, mask.trailing_zeros(), 0, || {
+                format!(
+                    "only lanes {mask:#010x} of {live:#010x} ever reach this aligned instruction together: the warp has diverged"
+                )
+            });
+            w.splits[si].wait = Wait::Ready;
+            w.forced = true;
+            self.warps[wi] = w;
+            return true;
+        }
+        false
     }
 
     fn report_deadlock(&mut self) {

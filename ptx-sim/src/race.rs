@@ -260,7 +260,12 @@ impl Shadow {
         let r = self.r[word];
         let limit = (who.floor as u64) << 32 | 0xffff_ffff;
         let clock = (who.clock as u64) << 32;
-        if w.0 <= limit && w.0 & (VALID | MORE_READERS) == VALID && bytes == 0xf && who.bit != 0 {
+        if w.0 <= limit
+            && w.0 & (VALID | MORE_READERS) == VALID
+            && bytes == 0xf
+            && who.bit != 0
+            && !who.strong
+        {
             if r <= limit {
                 self.r[word] = clock | who.bit as u64;
                 self.r_lane[word] = who.lane as u8;
@@ -435,6 +440,8 @@ impl Shadow {
             b.w = Write::new(who.clock, who.agent, who.lane, w.0 & VALID | who.strong_bit());
             b.w_pc = who.pc;
             b.r = 0;
+        } else if who.strong {
+            // Strong reads are not remembered: what may race with them is only a weak write.
         } else if who.bit != 0 && (rc == who.clock || rc <= who.floor) {
             if rc == who.clock {
                 b.r |= who.bit as u64;

@@ -27,11 +27,9 @@ pub(super) struct Barrier {
 impl Engine<'_> {
     pub(super) fn barrier(&mut self, w: &mut Warp, pc: u32, b: &Bar, m: u32) -> Flow {
         let lane = m.trailing_zeros();
-        if b.aligned && m != w.live {
-            let live = w.live;
-            self.find(FindingKind::DivergentAligned, w, pc, lane, 0, || {
-                format!("only lanes {m:#010x} of {live:#010x} reach this aligned barrier together: the warp has diverged")
-            });
+        // Lanes may come at different times, but all must come here.
+        if b.aligned && m != w.live && !std::mem::take(&mut w.forced) {
+            return Flow::Retry;
         }
         let value = |s: Slot| w.regs.r[s as usize].0[lane as usize];
         let id = value(b.id);
@@ -94,6 +92,7 @@ impl Engine<'_> {
         if bar.arrived == 0 || bar.arrived < bar.expected.unwrap_or(live) {
             return false;
         }
+        let all_threads = bar.expected.is_none();
         bar.result[(bar.phase & 1) as usize] = bar.votes;
         bar.phase += 1;
         bar.arrived = 0;
@@ -112,6 +111,9 @@ impl Engine<'_> {
             }
         }
         self.counts.barriers += 1;
+        if all_threads && live != self.env.block.iter().product() {
+            self.exited_barrier(cta, id);
+        }
         true
     }
 
@@ -131,24 +133,26 @@ impl Engine<'_> {
     pub(super) fn threads_exited(&mut self, cta: usize) {
         for id in 0..16 {
             let bar = &self.ctas[cta].bars[id];
-            if bar.arrived == 0 || bar.expected.is_some() {
-                continue;
-            }
-            let pc = bar.pc;
-            if self.try_complete(cta, id) {
-                let id_ = self.ctas[cta].id;
-                self.log.add(FindingKind::ExitedBarrier, pc, 0, || crate::findings::Raw {
-                    kind: FindingKind::ExitedBarrier,
-                    message: format!(
-                        "barrier {id} completed because threads exited without arriving: every thread of the CTA must reach it"
-                    ),
-                    pc,
-                    cta: id_,
-                    warp: 0,
-                    lane: 0,
-                    count: 1,
-                });
+            if bar.arrived != 0 && bar.expected.is_none() {
+                self.try_complete(cta, id);
             }
         }
+    }
+
+    #[cold]
+    fn exited_barrier(&mut self, cta: usize, id: usize) {
+        let c = &self.ctas[cta];
+        let (pc, at, live) = (c.bars[id].pc, c.id, c.live_threads);
+        self.log.add(FindingKind::ExitedBarrier, pc, 0, || crate::findings::Raw {
+            kind: FindingKind::ExitedBarrier,
+            message: format!(
+                "barrier {id} completed with the {live} threads that have not exited: every thread of the CTA must reach it"
+            ),
+            pc,
+            cta: at,
+            warp: 0,
+            lane: 0,
+            count: 1,
+        });
     }
 }
