@@ -1,4 +1,7 @@
 //! Lowering, tested without LLVM: kernels run in the interpreter of the kernel IR.
 
+mod agree;
 mod build;
 mod ladder;
+#[path = "../support/mod.rs"]
+mod support;
