@@ -183,12 +183,15 @@ impl<'a> Lowerer<'a> {
         }
         let mut pitches = vec![Pitch::Fixed(1); tensor.dims.len()];
         let mut pitch = Atom::Int(1, ty);
-        for d in fastest_first {
+        for (n, d) in fastest_first.iter().copied().enumerate() {
             pitches[d] = match pitch {
                 Atom::Var(var) => Pitch::Var(var),
                 Atom::Int(n, _) => Pitch::Fixed(n),
                 Atom::Float(..) | Atom::Bool(_) => unreachable!("a pitch is an integer"),
             };
+            if n + 1 == fastest_first.len() {
+                break;
+            }
             let extent = self.emit.dim(&tensor.dims[d]);
             let extent = self.emit.op(emit::Op::Cast(ty), &[extent]);
             pitch = self.emit.bin(crate::op::BinOp::Mul, pitch, extent);

@@ -13,8 +13,10 @@ use std::sync::Once;
 
 /// Short on purpose: loops are unrolled by the schedule alone, and `opt -O3`'s other passes trade registers
 /// for instructions that ptxas would have merged anyway.
-const PASSES: &str = "function(nvvm-intr-range,mem2reg,instcombine,early-cse<memssa>,simplifycfg,loop-mssa(licm),\
-                      early-cse<memssa>,dce)";
+///
+/// `instcombine` runs once: without the option LLVM aborts the process where a second run would find more.
+const PASSES: &str = "function(nvvm-intr-range,mem2reg,instcombine<no-verify-fixpoint>,early-cse<memssa>,simplifycfg,\
+                      loop-mssa(licm),early-cse<memssa>,dce)";
 
 /// Initialises LLVM once in the life of the process.
 fn initialise() {

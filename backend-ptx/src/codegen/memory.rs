@@ -12,6 +12,7 @@ use inkwell::{
 use tile_dsl::{
     dtype::DType,
     kernel::{Expr, Mem, Param, Stmt, Ty, Var},
+    op::BinOp,
 };
 
 /// A load with its address computed, before its guard is looked at.
@@ -147,7 +148,17 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// Address of element `offset` of a buffer, and the buffer's element type.
+    ///
+    /// A constant part is added to the address last: neighbouring accesses share the rest, and the constant
+    /// becomes the instruction's immediate.
     pub(super) fn address(&self, mem: Mem, offset: &Expr) -> Result<(PointerValue<'c>, DType)> {
+        if let Expr::Bin(BinOp::Add, varying, constant) = offset
+            && matches!(**constant, Expr::Int(..))
+        {
+            let (base, dtype) = self.address(mem, varying)?;
+            let constant = self.expr(constant)?;
+            return Ok((self.element(base, dtype, constant.int()?)?, dtype));
+        }
         let offset = self.expr(offset)?;
         if is_float(offset.ty) || offset.ty == super::scalar::BOOL {
             return malformed(format!("an offset of type {:?}", offset.ty));

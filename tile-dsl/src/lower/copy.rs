@@ -4,7 +4,6 @@
 use super::{
     Lowerer,
     emit::{Atom, Emit, Op},
-    error::LowerError,
     guard::Sides,
     linear::{Linear, Offset},
     stage::{Layout, SHARED_OFFSET},
@@ -17,7 +16,7 @@ use crate::{
     tile::TensorId,
 };
 
-/// Elements a thread has in flight between loads and stores of a plain copy.
+/// Elements a thread has in flight between loads and stores of plain copies; no less than a vector has.
 const IN_FLIGHT: u32 = 32;
 
 /// A copy of a box of a tensor into shared memory.
@@ -121,29 +120,38 @@ impl Lowerer<'_> {
         Emit::sum_expr(base, constant, SHARED_OFFSET)
     }
 
-    /// Copies, at the current point, into the slot: issued only if asynchronous, else complete.
-    pub fn copy_now(&mut self, plan: &CopyPlan, slot: &Linear) -> Result<(), LowerError> {
-        let chunks = self.chunks(plan);
-        if plan.asynchronous {
-            self.issue(plan, &chunks, slot);
-            return Ok(());
-        }
-        let batch = (IN_FLIGHT / plan.vector).max(1) as usize;
-        for chunks in chunks.chunks(batch) {
-            let mut loaded = Vec::new();
-            for chunk in chunks {
-                loaded.push(self.load_chunk(plan, chunk));
+    /// Copies boxes, at the current point, each into its slot: asynchronous ones are issued, plain ones are
+    /// complete. Plain loads come in batches before their stores, so that they overlap.
+    pub fn copy_all(&mut self, plans: &[(&CopyPlan, Linear)]) {
+        let mut plain = Vec::new();
+        for (plan, slot) in plans {
+            let chunks = self.chunks(plan);
+            if plan.asynchronous {
+                self.issue(plan, &chunks, slot);
+            } else {
+                plain.extend(chunks.into_iter().map(|chunk| (*plan, slot, chunk)));
             }
-            for (chunk, values) in chunks.iter().zip(loaded) {
+        }
+        let mut rest = plain.as_slice();
+        while !rest.is_empty() {
+            let mut elems = 0;
+            let mut fits = |plan: &CopyPlan| {
+                elems += plan.vector;
+                elems <= IN_FLIGHT
+            };
+            let count = rest.iter().take_while(|(plan, ..)| fits(plan)).count();
+            let (batch, later) = rest.split_at(count);
+            let loaded: Vec<_> = batch.iter().map(|(plan, _, chunk)| self.load_chunk(plan, chunk)).collect();
+            for ((plan, slot, chunk), values) in batch.iter().zip(loaded) {
                 let values = values.into_iter().map(KExpr::Var).collect();
                 self.store_chunk(plan, chunk, values, slot);
             }
+            rest = later;
         }
-        Ok(())
     }
 
     /// Issues the asynchronous copies of a box.
-    fn issue(&mut self, plan: &CopyPlan, chunks: &[Chunk], slot: &Linear) {
+    pub fn issue(&mut self, plan: &CopyPlan, chunks: &[Chunk], slot: &Linear) {
         let base = self.base(plan);
         for chunk in chunks {
             let (global_offset, guard) = self.source(plan, &base, chunk);

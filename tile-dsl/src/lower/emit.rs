@@ -11,7 +11,7 @@ use crate::{
     kernel::{Expr, Mem, Stmt, Ty, Var},
     op::{BinOp, CmpOp, UnOp},
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// An operand without substructure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,7 +85,12 @@ struct Scope {
     stmts: Vec<Stmt>,
     pure: HashMap<(Op, Vec<Atom>), Atom>,
     loads: HashMap<LoadKey, Var>,
+    /// Offsets that differ in their rows only: rows and offset, in the order emitted.
+    rows: HashMap<Offset, Vec<(Rows, Atom)>>,
 }
+
+/// Constant multiples of symbolic pitches.
+type Rows = BTreeMap<Var, i64>;
 
 struct VarInfo {
     ty: Ty,
@@ -303,29 +308,61 @@ impl Emit {
     }
 
     /// Variable and constant part of an offset of type `ty` (`I32` or `I64`).
+    ///
+    /// Constant multiples of a symbolic pitch (the rows of an unrolled loop) are added one after another,
+    /// each to the row before it: a register for each row would have to live through the loop.
     pub fn offset(&mut self, offset: &Offset, ty: Ty) -> (Option<Atom>, i64) {
-        // One summand for each (scope, pitch): what the scope's own variables contribute.
-        let mut parts: Vec<(usize, Option<Var>, Linear)> = Vec::new();
-        let mut split = |this: &Emit, pitch: Option<Var>, index: &Linear| {
-            let floor = pitch.map_or(0, |p| this.vars[p.0 as usize].depth);
-            let mut by_depth: std::collections::BTreeMap<usize, Linear> = Default::default();
-            for (v, c) in &index.terms {
-                let depth = this.vars[v.0 as usize].depth.max(floor);
-                by_depth.entry(depth).or_default().terms.insert(*v, *c);
-            }
-            parts.extend(by_depth.into_iter().map(|(d, l)| (d, pitch, l)));
-            if pitch.is_some() && index.constant != 0 {
-                parts.push((floor, pitch, Linear::constant(index.constant)));
-            }
-        };
-        for (pitch, index) in &offset.pitched {
-            split(self, Some(*pitch), index);
+        let mut start = offset.clone();
+        start.unit.constant = 0;
+        let rows: Rows =
+            offset.pitched.iter().map(|(p, l)| (*p, l.constant)).filter(|(_, c)| *c != 0).collect();
+        start.pitched.values_mut().for_each(|l| l.constant = 0);
+        let constant = offset.unit.constant;
+        if rows.is_empty() {
+            return (self.offset_start(&start, ty), constant);
         }
-        split(self, None, &offset.unit);
-        // Constant multiples of a pitch come last in their scope: unrolled rows then share the rest.
-        parts.sort_by_key(|(depth, _, l)| (*depth, l.terms.is_empty()));
+        let top = self.scopes.len() - 1;
+        let known = self.scopes[top].rows.get(&start).cloned().unwrap_or_default();
+        if let Some((_, atom)) = known.iter().find(|(r, _)| *r == rows) {
+            return (Some(*atom), constant);
+        }
+        let (from, mut total) = match known.last() {
+            Some((r, atom)) => (r.clone(), Some(*atom)),
+            None => (Rows::new(), self.offset_start(&start, ty)),
+        };
+        let pitches: BTreeSet<Var> = from.keys().chain(rows.keys()).copied().collect();
+        for pitch in pitches {
+            let step = rows.get(&pitch).unwrap_or(&0) - from.get(&pitch).unwrap_or(&0);
+            if step == 0 {
+                continue;
+            }
+            let term = self.bin(BinOp::Mul, Atom::Var(pitch), Atom::Int(step, ty));
+            total = Some(match total {
+                None => term,
+                Some(sum) => self.add(sum, term),
+            });
+        }
+        if let Some(atom) = total {
+            self.scopes[top].rows.entry(start).or_default().push((rows, atom));
+        }
+        (total, constant)
+    }
+
+    /// Variable part of an offset without constants, outer scopes first so that inner loops add to hoisted
+    /// sums.
+    fn offset_start(&mut self, offset: &Offset, ty: Ty) -> Option<Atom> {
+        // One summand for each (scope, pitch): what the scope's own variables contribute.
+        let mut parts: BTreeMap<(usize, Option<Var>), Linear> = BTreeMap::new();
+        let pitched = offset.pitched.iter().map(|(p, l)| (Some(*p), l));
+        for (pitch, index) in pitched.chain([(None, &offset.unit)]) {
+            let floor = pitch.map_or(0, |p| self.vars[p.0 as usize].depth);
+            for (v, c) in &index.terms {
+                let depth = self.vars[v.0 as usize].depth.max(floor);
+                parts.entry((depth, pitch)).or_default().terms.insert(*v, *c);
+            }
+        }
         let mut total = None;
-        for (_, pitch, index) in parts {
+        for ((_, pitch), index) in parts {
             let mut term = self.index(&index);
             term = self.op(Op::Cast(ty), &[term]);
             if let Some(pitch) = pitch {
@@ -336,7 +373,7 @@ impl Emit {
                 Some(sum) => self.add(sum, term),
             });
         }
-        (total, offset.unit.constant)
+        total
     }
 
     /// `base + constant` as an expression; the sum is not named, so that addresses fold it.

@@ -57,7 +57,7 @@ pub(super) enum Pitch {
 }
 
 /// Offset into a tensor: `Σ pitch · index`, in elements.
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub(super) struct Offset {
     /// Part of weight one.
     pub unit: Linear,

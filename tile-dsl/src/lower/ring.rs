@@ -56,10 +56,8 @@ impl Lowerer<'_> {
                 continue;
             }
             self.emit.push();
-            for plan in &plans {
-                let slot = self.slot_at(plan, Atom::i32(step));
-                self.copy_now(plan, &slot)?;
-            }
+            let copies: Vec<_> = plans.iter().map(|p| (p, self.slot_at(p, Atom::i32(step)))).collect();
+            self.copy_all(&copies);
             let then = self.emit.pop();
             if exists == Atom::Bool(true) {
                 then.into_iter().for_each(|s| self.emit.stmt(s));
@@ -112,13 +110,13 @@ impl Lowerer<'_> {
         let mut frags = Vec::new();
         self.emit.push();
         for plan in plans {
+            let chunks = self.chunks(plan);
             if plan.asynchronous {
                 let to = self.slot_at(plan, free);
-                self.copy_now(plan, &to)?;
+                self.issue(plan, &chunks, &to);
                 frags.push(None);
                 continue;
             }
-            let chunks = self.chunks(plan);
             let name = format!("{}.next", self.tensor(plan.tensor).name);
             let frag = self.fragment(&name, plan.dtype, chunks.len() as u32 * plan.vector);
             for (n, chunk) in (0..).zip(&chunks) {

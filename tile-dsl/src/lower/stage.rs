@@ -94,9 +94,8 @@ impl Lowerer<'_> {
         for plan in &plans {
             self.write_shared(plan.buffer);
         }
-        for plan in &plans {
-            self.copy_now(plan, &Linear::default())?;
-        }
+        let copies: Vec<_> = plans.iter().map(|p| (p, Linear::default())).collect();
+        self.copy_all(&copies);
         if plans.iter().any(|p| p.asynchronous) {
             self.emit.stmt(crate::kernel::Stmt::CommitGroup);
             self.emit.stmt(crate::kernel::Stmt::WaitGroup(0));
