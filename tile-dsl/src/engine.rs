@@ -117,16 +117,31 @@ pub fn schedule(
 }
 
 /// As [`schedule`], with the proof of each directive.
+///
+/// # Errors
+/// As [`schedule`].
 pub fn prove(
     kernel: &tile::Kernel,
     schedule: &Schedule,
     dtype: Option<DType>,
 ) -> Result<(Nest, Vec<Proof>), Vec<Diagnostic>> {
     let kernel = kernel.instantiate(dtype);
-    let mut nest = nest::initial(&kernel).map_err(|d| vec![d])?;
+    let (nest, proofs) = rewrite(&kernel, schedule)?;
+    // Suggestions are tried without making suggestions of their own.
+    let legal = |other: &Schedule| {
+        rewrite(&kernel, other).is_ok_and(|(nest, _)| {
+            checks::check(&checks::Context { nest: &nest, schedule: other, legal: &|_| false }).is_empty()
+        })
+    };
+    let wrong = checks::check(&checks::Context { nest: &nest, schedule, legal: &legal });
+    if wrong.is_empty() { Ok((nest, proofs)) } else { Err(wrong) }
+}
+
+/// All directives in order, then the defaults.
+fn rewrite(kernel: &tile::Kernel, schedule: &Schedule) -> Result<(Nest, Vec<Proof>), Vec<Diagnostic>> {
+    let mut nest = nest::initial(kernel).map_err(|d| vec![d])?;
     let (mut proofs, mut diagnostics, mut missing) = (Vec::new(), Vec::new(), Vec::<String>::new());
-    let ordered = schedule.in_order();
-    for directive in ordered.iter().copied() {
+    for directive in schedule.in_order() {
         match apply(directive, &nest, schedule.target) {
             Ok((next, proof)) => {
                 nest = next;
@@ -146,9 +161,13 @@ pub fn prove(
     if !diagnostics.is_empty() {
         return Err(diagnostics);
     }
-    nest = defaults::apply(&nest).map_err(|f| vec![f.diagnostic])?;
-    let wrong = checks::check(&nest, schedule, &ordered);
-    if wrong.is_empty() { Ok((nest, proofs)) } else { Err(wrong) }
+    let nest = defaults::apply(&nest).map_err(|f| vec![f.diagnostic])?;
+    Ok((nest, proofs))
+}
+
+/// Shared memory that a scheduled nest takes, in bytes: an upper bound, buffers are not overlaid.
+pub fn shared_bytes(nest: &Nest) -> u64 {
+    checks::shared_bytes(nest)
 }
 
 /// Says where an inherited directive comes from.

@@ -1,13 +1,175 @@
-//! What only the complete schedule shows: threads, distributions, budgets.
+//! What only the complete schedule shows. In this order:
+//! threads and lanes, reductions, values in registers, distributions, vectors, shared memory.
+
+mod distribution;
+mod registers;
+mod shared;
+mod threads;
 
 use crate::{
     diagnostic::Diagnostic,
-    nest::Nest,
-    schedule::{Directive, Schedule},
+    index::AxisId,
+    nest::{At, Digit, Frame, Nest, ValueId, leaves},
+    schedule::{Directive, DirectiveKind, Schedule},
+    span::SpanId,
 };
 
+pub(super) use shared::bytes as shared_bytes;
+
+/// The scheduled nest and how to try another schedule.
+pub(super) struct Context<'a> {
+    pub nest: &'a Nest,
+    pub schedule: &'a Schedule,
+    /// Whether a schedule is legal altogether; asked only to check what a message suggests.
+    pub legal: &'a dyn Fn(&Schedule) -> bool,
+}
+
 /// Every violation, attributed to the directive that is responsible.
-pub(super) fn check(nest: &Nest, schedule: &Schedule, directives: &[&Directive]) -> Vec<Diagnostic> {
-    let _ = (nest, schedule, directives);
-    Vec::new()
+pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    let mut wrong = threads::check(context);
+    wrong.extend(reductions(context));
+    wrong.extend(registers::check(context));
+    wrong.extend(distribution::check(context));
+    wrong.extend(vectors(context));
+    wrong.extend(shared::check(context));
+    wrong
+}
+
+impl Context<'_> {
+    /// The last directive that satisfies a predicate.
+    fn last(&self, of: impl Fn(&DirectiveKind) -> bool) -> Option<&Directive> {
+        self.schedule.directives.iter().rev().find(|d| of(&d.kind))
+    }
+
+    /// A diagnostic on the responsible directive, on the source of the kernel where there is none.
+    fn at(&self, directive: Option<&Directive>, otherwise: SpanId, message: String) -> Diagnostic {
+        match directive {
+            Some(d) => super::with_parent(Diagnostic::new(d.span, message), d),
+            None => Diagnostic::new(otherwise, message),
+        }
+    }
+
+    /// The last directive that cuts an axis (`tile`, `split`), or binds a digit of it.
+    fn cuts(&self, axis: AxisId) -> Option<&Directive> {
+        let of_axis = |name: &str| {
+            let digit = self.nest.names.get(name).or_else(|| self.nest.names.get(&format!("{name}.t")));
+            digit.is_some_and(|d| d.axis == axis)
+        };
+        self.last(|k| match k {
+            DirectiveKind::Tile { axis: a, .. } => self.nest.axis(axis) == a,
+            DirectiveKind::Split { digit, .. } => of_axis(digit),
+            _ => false,
+        })
+    }
+
+    /// The first legal schedule with one smaller tile, as the directive to write.
+    fn smaller_tile(&self, of: impl Fn(&str) -> bool) -> Option<String> {
+        self.replaced(|kind| match kind {
+            DirectiveKind::Tile { axis, size } if of(axis) => (1..10)
+                .map(|n| size >> n)
+                .take_while(|s| *s > 0)
+                .map(|size| DirectiveKind::Tile { axis: axis.clone(), size })
+                .collect(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// The first legal schedule with one directive replaced by one of its variants, as the directive to write.
+    fn replaced(&self, variants: impl Fn(&DirectiveKind) -> Vec<DirectiveKind>) -> Option<String> {
+        for (n, directive) in self.schedule.directives.iter().enumerate() {
+            for kind in variants(&directive.kind) {
+                let mut other = self.schedule.clone();
+                other.directives[n].kind = kind;
+                if (self.legal)(&other) {
+                    return Some(other.directives[n].kind.to_string());
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether the schedule with one more directive is legal.
+    fn legal_with(&self, kind: DirectiveKind) -> bool {
+        let mut other = self.schedule.clone();
+        other.directives.push(Directive { kind, span: SpanId::NONE, inherited: None });
+        (self.legal)(&other)
+    }
+
+    /// The `bind` of a digit.
+    fn bind_of(&self, digit: Digit) -> Option<&Directive> {
+        let names = |name: &str| {
+            let nest = self.nest;
+            [format!("{name}.t"), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&digit))
+        };
+        self.last(|k| matches!(k, DirectiveKind::Bind { digit, .. } if names(digit)))
+    }
+}
+
+/// `reduce(v: ..)` has something to combine.
+fn reductions(context: &Context<'_>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let combined = |v: ValueId| {
+        let mut found = false;
+        leaves(&nest.body, &mut |path, leaf| {
+            let writes = matches!(leaf, crate::nest::Stmt::Red { value, .. } if *value == v);
+            let bound = path
+                .iter()
+                .any(|f| matches!(f, Frame::For(d, At::Unit(..)) if !nest.value(v).axes.contains(&d.axis)));
+            found |= writes && bound;
+        });
+        found
+    };
+    nest.combine
+        .iter()
+        .filter(|(v, _)| !combined(**v))
+        .map(|(v, level)| {
+            let value = nest.value(*v);
+            let text = format!(
+                "`reduce({}: {level})` has nothing to combine: no loop over an axis that `{}` is reduced over is bound",
+                value.name, value.name
+            );
+            let reduce =
+                context.last(|k| matches!(k, DirectiveKind::Reduce { value: name, .. } if *name == value.name));
+            context.at(reduce, value.span, text).note(value.span, format!("`{}` is computed here", value.name))
+        })
+        .collect()
+}
+
+/// Inside a vectorized loop nothing loops at run time: the vector is one memory instruction.
+fn vectors(context: &Context<'_>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let mut found: Vec<(Digit, Digit)> = Vec::new();
+    leaves(&nest.body, &mut |path, _| {
+        let vec = path.iter().position(|f| matches!(f, Frame::For(_, At::Vec)));
+        let Some(Frame::For(vec, _)) = vec.map(|n| &path[n]) else { return };
+        let runtime = path.iter().skip_while(|f| !matches!(f, Frame::For(_, At::Vec)));
+        for frame in runtime {
+            if let Frame::For(inner, At::Seq | At::Pipe(_)) = frame
+                && !found.contains(&(*vec, *inner))
+            {
+                found.push((*vec, *inner));
+            }
+        }
+    });
+    found
+        .into_iter()
+        .map(|(vec, inner)| {
+            let (v, i) = (nest.digit_name(vec), nest.digit_name(inner));
+            let text =
+                format!("the loop over `{i}` runs inside the vectorized `{v}`: a vector is one instruction");
+            let names = |name: &str| {
+                [format!("{name}.t"), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&vec))
+            };
+            let by = context.last(|k| matches!(k, DirectiveKind::Vectorize { digit, .. } if names(digit)));
+            let diagnostic = context.at(by, SpanId::NONE, text);
+            let reorder = DirectiveKind::Reorder { digits: vec![i, v], within: None };
+            if context.last(|k| matches!(k, DirectiveKind::Reorder { within: None, .. })).is_none()
+                && context.legal_with(reorder.clone())
+            {
+                diagnostic.help(format!("add `{reorder}`"))
+            } else {
+                diagnostic
+            }
+        })
+        .collect()
 }

@@ -1,0 +1,170 @@
+//! Values in registers: a fixed number of slots a thread, within its registers.
+
+use super::Context;
+use crate::{
+    diagnostic::Diagnostic,
+    nest::{At, Digit, Nest, Placement, Steps, Stmt, ValueId},
+    schedule::{DirectiveKind, Space, Unit, Via},
+};
+
+/// Calls `visit` with every `let` of a value, and the loops over its axes inside it.
+pub(super) fn lets(nest: &Nest, visit: &mut dyn FnMut(ValueId, &[(Digit, At)], &[(Digit, At)])) {
+    fn go(
+        nest: &Nest,
+        stmt: &Stmt,
+        outside: &mut Vec<(Digit, At)>,
+        visit: &mut dyn FnMut(ValueId, &[(Digit, At)], &[(Digit, At)]),
+    ) {
+        match stmt {
+            Stmt::For { digit, at, body } => {
+                outside.push((*digit, *at));
+                go(nest, body, outside, visit);
+                outside.pop();
+            }
+            Stmt::Let { values, first, rest } => {
+                for v in values {
+                    let mut inside: Vec<(Digit, At)> = crate::nest::loops(first)
+                        .into_iter()
+                        .filter(|(d, _)| nest.value(*v).axes.contains(&d.axis))
+                        .collect();
+                    inside.sort_by_key(|(d, _)| *d);
+                    inside.dedup_by_key(|(d, _)| *d);
+                    visit(*v, outside, &inside);
+                }
+                go(nest, first, outside, visit);
+                go(nest, rest, outside, visit);
+            }
+            Stmt::Stage { body, .. } => go(nest, body, outside, visit),
+            _ => {}
+        }
+    }
+    go(nest, &nest.body, &mut Vec::new(), visit);
+}
+
+pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let mut wrong = Vec::new();
+    let mut seen = Vec::new();
+    lets(nest, &mut |v, outside, inside| {
+        if seen.contains(&v) {
+            return;
+        }
+        let value = nest.value(v);
+        let shared = value.placement == Placement::Shared;
+        if let Some((digit, _)) = inside.iter().find(|(d, _)| d.steps == Steps::Rest) {
+            seen.push(v);
+            wrong.push(unbounded(context, v, *digit));
+            return;
+        }
+        if shared {
+            if let Some((digit, At::Unit(unit, _))) =
+                outside.iter().find(|(_, at)| matches!(at, At::Unit(u, _) if *u != Unit::Block))
+            {
+                seen.push(v);
+                let text = format!(
+                    "`{}` is computed inside the loop over `{}`, bound to {unit}: each {unit} has its own, so it cannot be one buffer of the CTA",
+                    value.name,
+                    nest.digit_name(*digit)
+                );
+                let stage = context.last(
+                    |k| matches!(k, DirectiveKind::Stage { buffer, at: None, .. } if *buffer == value.name),
+                );
+                wrong.push(
+                    context
+                        .at(stage, value.span, text)
+                        .note(value.span, format!("`{}` is computed here", value.name)),
+                );
+            }
+            return;
+        }
+        let slots: Vec<(Digit, u64)> = inside
+            .iter()
+            .filter(|(_, at)| !matches!(at, At::Unit(..)))
+            .filter_map(|(d, _)| if let Steps::Fixed(n) = d.steps { Some((*d, u64::from(n))) } else { None })
+            .collect();
+        let total: u64 = slots.iter().map(|(_, n)| n).product();
+        let most = u64::from(context.schedule.target.registers());
+        if total > most {
+            seen.push(v);
+            let parts: Vec<String> =
+                slots.iter().map(|(d, n)| format!("{n} (`{}`)", nest.digit_name(*d))).collect();
+            let text = format!(
+                "each thread holds {} = {total} elements of `{}`, but it has at most {most} registers",
+                parts.join(" · "),
+                value.name
+            );
+            let largest = slots.iter().max_by_key(|(_, n)| *n).expect("more than one element");
+            let mut diagnostic = context
+                .at(context.cuts(largest.0.axis), value.span, text)
+                .note(value.span, format!("`{}` is computed here", value.name));
+            let axes: Vec<&str> = slots.iter().map(|(d, _)| nest.axis(d.axis)).collect();
+            if let Some(other) = context.smaller_tile(|a| axes.contains(&a)) {
+                diagnostic = diagnostic.help(format!("`{other}` fits"));
+            }
+            wrong.push(diagnostic);
+        }
+    });
+    wrong
+}
+
+/// A value over an axis of any length has no place on chip.
+fn unbounded(context: &Context<'_>, v: ValueId, digit: Digit) -> Diagnostic {
+    let nest = context.nest;
+    let value = nest.value(v);
+    let (axis, name) = (nest.axis(digit.axis), &value.name);
+    let text = format!(
+        "`{name}` is held for all of `{axis}`, which has no bound: neither registers nor shared memory can hold it"
+    );
+    let by = context.cuts(digit.axis).or_else(|| context.schedule.directives.first());
+    let diagnostic = context.at(by, value.span, text).note(value.span, format!("`{name}` is computed here"));
+    // Each remedy is tried before it is offered; other values may still be unbounded, so only progress counts.
+    let mut remedies = Vec::new();
+    let recompute = DirectiveKind::Recompute { value: name.clone() };
+    let fuse = DirectiveKind::Fuse { value: name.clone(), at: axis.to_string() };
+    let applies = |kinds: &[&DirectiveKind]| {
+        let kernel = &nest.kernel;
+        let start = crate::nest::initial(kernel).ok();
+        start.is_some_and(|mut n| {
+            kinds.iter().all(|kind| {
+                let directive =
+                    crate::schedule::Directive { kind: (*kind).clone(), span: value.span, inherited: None };
+                match crate::engine::apply(&directive, &n, context.schedule.target) {
+                    Ok((next, _)) => {
+                        n = next;
+                        true
+                    }
+                    Err(_) => false,
+                }
+            })
+        })
+    };
+    if applies(&[&fuse]) {
+        remedies.push(format!("compute it where it is read: `{fuse}`"));
+    } else if applies(&[&recompute, &fuse]) {
+        remedies.push(format!("compute it again where it is read: `{recompute}` and `{fuse}`"));
+    }
+    if let Some(dim) = nest.kernel.axes[usize::from(digit.axis.0)].extent.dims.keys().next() {
+        let fits = |max| DirectiveKind::Fits { dim: dim.clone(), max };
+        if let Some(fits) =
+            [4096, 1024, 256, 64].map(fits).into_iter().find(|f| context.legal_with(f.clone()))
+        {
+            remedies.push(format!("bound the axis: `{fits}`"));
+        }
+    }
+    match remedies.is_empty() {
+        true => diagnostic,
+        false => diagnostic.help(remedies.join(", or ")),
+    }
+}
+
+/// `stage(value: shared)`.
+pub(super) fn stage_value(name: &str) -> DirectiveKind {
+    DirectiveKind::Stage {
+        buffer: name.to_string(),
+        at: None,
+        space: Space::Shared,
+        transposed: false,
+        via: Via::Plain,
+        vector: None,
+    }
+}

@@ -1,0 +1,157 @@
+//! Shared memory of a CTA: copies with their padding and depth, values held there, and room to combine.
+
+use super::{Context, registers::lets, threads::dimensions};
+use crate::{
+    diagnostic::Diagnostic,
+    nest::{At, CopyId, Level, Nest, Placement, Steps, Stmt},
+    schedule::{DirectiveKind, Unit},
+    span::SpanId,
+};
+
+/// One user of shared memory.
+pub(super) struct Use {
+    /// Name of the tensor or value.
+    name: String,
+    /// How its bytes come about.
+    spelled: String,
+    bytes: u64,
+    /// Source of the directive or statement.
+    span: SpanId,
+}
+
+/// Shared memory of a nest in bytes, an upper bound: buffers are not overlaid.
+pub(in crate::engine) fn bytes(nest: &Nest) -> u64 {
+    uses(nest).iter().map(|u| u.bytes).sum()
+}
+
+pub(super) fn uses(nest: &Nest) -> Vec<Use> {
+    let mut all = Vec::new();
+    for (copy, depth) in staged(nest) {
+        let info = nest.copy(copy);
+        let Some(layout) = nest.copy_layout(copy) else { continue };
+        let dims: Vec<u64> = nest.footprint(copy).iter().filter_map(|d| d.extent).collect();
+        let size = u64::from(nest.elem(info.tensor).bytes());
+        let mut parts: Vec<String> = layout.order.iter().map(|d| dims[*d].to_string()).collect();
+        if info.pad > 0
+            && let Some(last) = parts.last_mut()
+        {
+            *last = format!("({last} + {})", u64::from(info.pad) / size);
+        }
+        let mut spelled = format!("{} · {size} B", parts.join(" · "));
+        if depth > 1 {
+            spelled.push_str(&format!(" · {depth} stages"));
+        }
+        let bytes = layout.elems * size * u64::from(depth);
+        all.push(Use { name: nest.tensor(info.tensor).name.clone(), spelled, bytes, span: info.span });
+    }
+    lets(nest, &mut |v, _, inside| {
+        let value = nest.value(v);
+        let steps: Option<Vec<u64>> = inside
+            .iter()
+            .map(|(d, _)| if let Steps::Fixed(n) = d.steps { Some(u64::from(n)) } else { None })
+            .collect();
+        if let (Placement::Shared, Some(steps)) = (value.placement, steps) {
+            let size = u64::from(value.dtype.bytes());
+            let parts: Vec<String> = steps.iter().map(u64::to_string).collect();
+            let spelled = format!("{} · {size} B", parts.join(" · "));
+            let bytes = steps.iter().product::<u64>() * size;
+            all.push(Use { name: value.name.clone(), spelled, bytes, span: value.span });
+        }
+    });
+    let dims = dimensions(nest);
+    let threads: u64 = dims
+        .iter()
+        .map(|((unit, _), (n, _))| if *unit == Unit::Lane { 1 } else { u64::from(*n) })
+        .product::<u64>();
+    let warps = if dims.keys().any(|(u, _)| *u == Unit::Thread) { threads.div_ceil(32) } else { threads };
+    for (v, level) in &nest.combine {
+        if *level != Level::Lane {
+            let value = nest.value(*v);
+            let slots = slots(nest, *v);
+            let spelled = format!("{warps} warps · {slots} · 4 B to combine");
+            let bytes = warps * slots * 4;
+            all.push(Use { name: value.name.clone(), spelled, bytes, span: value.span });
+        }
+    }
+    all
+}
+
+/// Elements of a value that a thread holds.
+fn slots(nest: &Nest, v: crate::nest::ValueId) -> u64 {
+    let mut slots = 1;
+    lets(nest, &mut |w, _, inside| {
+        if w == v {
+            slots = inside
+                .iter()
+                .filter(|(_, at)| !matches!(at, At::Unit(..)))
+                .map(|(d, _)| if let Steps::Fixed(n) = d.steps { u64::from(n) } else { 1 })
+                .product();
+        }
+    });
+    slots
+}
+
+/// Copies with the depth of the loop that they stand in.
+fn staged(nest: &Nest) -> Vec<(CopyId, u32)> {
+    fn go(stmt: &Stmt, depth: u32, out: &mut Vec<(CopyId, u32)>) {
+        match stmt {
+            Stmt::For { at, body, .. } => go(body, if let At::Pipe(n) = at { *n } else { 1 }, out),
+            Stmt::Stage { copy, body } => {
+                if !out.iter().any(|(c, _)| c == copy) {
+                    out.push((*copy, depth));
+                }
+                go(body, depth, out);
+            }
+            Stmt::Let { first, rest, .. } => {
+                go(first, 1, out);
+                go(rest, 1, out);
+            }
+            _ => {}
+        }
+    }
+    let mut out = Vec::new();
+    go(&nest.body, 1, &mut out);
+    out
+}
+
+pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let uses = uses(nest);
+    let total: u64 = uses.iter().map(|u| u.bytes).sum();
+    let target = context.schedule.target;
+    let most = u64::from(target.shared_bytes());
+    if total <= most {
+        return Vec::new();
+    }
+    let parts: Vec<String> =
+        uses.iter().map(|u| format!("`{}`: {} = {} B", u.name, u.spelled, u.bytes)).collect();
+    let largest = uses.iter().max_by_key(|u| u.bytes).expect("more than nothing");
+    let by = context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if *buffer == largest.name));
+    let text = format!(
+        "{total} bytes of shared memory, but a CTA on {target} has {most} ({} KB): {}",
+        most / 1024,
+        parts.join(", ")
+    );
+    let mut diagnostic = context.at(by, largest.span, text);
+    for other in uses.iter().filter(|u| u.name != largest.name) {
+        diagnostic = diagnostic.note(other.span, format!("`{}` takes {} bytes", other.name, other.bytes));
+    }
+    let fewer = context.replaced(|kind| match kind {
+        DirectiveKind::Pipeline { digit, stages } => (2..*stages)
+            .rev()
+            .map(|stages| DirectiveKind::Pipeline { digit: digit.clone(), stages })
+            .collect(),
+        _ => Vec::new(),
+    });
+    let axes: Vec<&str> = nest.kernel.axes.iter().map(|a| a.name.as_str()).collect();
+    let program =
+        |a: &str| nest.kernel.axes.iter().any(|x| x.name == a && x.kind == crate::tile::AxisKind::Program);
+    // A smaller tile of a loop keeps what a CTA computes; only then a smaller tile of the output.
+    let fix = fewer
+        .or_else(|| context.smaller_tile(|a| axes.contains(&a) && !program(a)))
+        .or_else(|| context.smaller_tile(program));
+    if let Some(fix) = fix {
+        diagnostic = diagnostic.help(format!("`{fix}` fits"));
+    }
+    vec![diagnostic]
+}
