@@ -29,6 +29,9 @@ mod rule;
 #[doc(hidden)]
 pub mod testing;
 
+#[doc(hidden)]
+pub use testing::random_schedule;
+
 pub use failure::{Failure, FailureKind, Proof};
 
 use crate::{
@@ -144,6 +147,10 @@ fn rewrite(kernel: &tile::Kernel, schedule: &Schedule) -> Result<(Nest, Vec<Proo
     for directive in schedule.in_order() {
         match apply(directive, &nest, schedule.target) {
             Ok((next, proof)) => {
+                if let Some(wrong) = nest::verify(&next).first() {
+                    let failure = Failure::internal(format!("after `{directive}`, {wrong}"));
+                    return Err(vec![Diagnostic { span: directive.span, ..failure.diagnostic }]);
+                }
                 nest = next;
                 proofs.push(proof);
             }

@@ -30,11 +30,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod footprint;
 mod initial;
+mod interpret;
 mod print;
+mod verify;
 mod walk;
 
 pub use footprint::{BoxDim, CopyLayout};
 pub use initial::initial;
+pub use interpret::{Arithmetic, InterpretError, interpret};
+pub use verify::verify;
 pub use walk::{Frame, Target, leaves, loops};
 
 /// Index into [`Nest::values`].

@@ -14,6 +14,7 @@ use crate::{
     span::SpanId,
 };
 
+pub(super) use registers::stage_value;
 pub(super) use shared::bytes as shared_bytes;
 
 /// The scheduled nest and how to try another schedule.

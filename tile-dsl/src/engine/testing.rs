@@ -1,5 +1,9 @@
 //! Entry points for tests: random members of e-classes and random legal schedules.
 
+mod schedules;
+
+pub use schedules::random_schedule;
+
 use super::phase;
 use crate::{
     nest::{Nest, Stmt},

@@ -10,7 +10,7 @@
 
 mod array;
 mod reference;
-mod semantics;
+pub(crate) mod semantics;
 
 pub use reference::{Comparison, Reference};
 

@@ -158,7 +158,7 @@ fn unbounded(context: &Context<'_>, v: ValueId, digit: Digit) -> Diagnostic {
 }
 
 /// `stage(value: shared)`.
-pub(super) fn stage_value(name: &str) -> DirectiveKind {
+pub(in crate::engine) fn stage_value(name: &str) -> DirectiveKind {
     DirectiveKind::Stage {
         buffer: name.to_string(),
         at: None,

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Arithmetic of the evaluator. `root`: the result is stored as it is, so its rounding is accounted to the store.
-pub(super) trait Semantics {
+pub(crate) trait Semantics {
     /// An element.
     type E: Copy;
     /// An element of a tensor or an index value: exact.
@@ -53,7 +53,7 @@ fn round(dtype: DType, x: f64) -> f64 {
 }
 
 /// Exact element types. Every element is held as the f64 of the same value.
-pub(super) struct Exact;
+pub(crate) struct Exact;
 
 impl Semantics for Exact {
     type E = f64;

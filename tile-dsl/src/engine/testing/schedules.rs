@@ -1,0 +1,345 @@
+//! Random legal schedules: directives are proposed and those that apply are kept.
+
+use super::Random;
+use crate::{
+    dtype::DType,
+    engine::{apply, prove},
+    nest::{self, Level, Nest, Order, Steps, loops},
+    schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
+    span::SpanId,
+    tile::{AxisKind, Kernel},
+};
+
+/// A legal schedule of a kernel, for every element type that its generic parameter may have. Equal seeds give
+/// equal schedules; different seeds differ in tiles, splits, order, staging, units and expansion.
+///
+/// # Panics
+/// If no legal schedule was found in a hundred attempts, which means that the generator does not know how to
+/// schedule the kernel.
+pub fn random_schedule(kernel: &Kernel, seed: u64) -> Schedule {
+    let mut random = Random::new(seed);
+    (0..100)
+        .find_map(|_| Generator::new(kernel, &mut random).run())
+        .unwrap_or_else(|| panic!("no legal schedule of `{}` found from seed {seed}", kernel.name))
+}
+
+/// The element types a kernel is scheduled for.
+fn dtypes(kernel: &Kernel) -> Vec<Option<DType>> {
+    match kernel.generic {
+        Some(_) => [DType::F32, DType::F16, DType::BF16].map(Some).to_vec(),
+        None => vec![None],
+    }
+}
+
+struct Generator<'a> {
+    kernel: &'a Kernel,
+    random: &'a mut Random,
+    /// One nest for each element type, with the directives so far applied.
+    nests: Vec<Nest>,
+    schedule: Schedule,
+    fresh: usize,
+    /// Threads are addressed as warps and lanes.
+    warps: bool,
+}
+
+impl<'a> Generator<'a> {
+    fn new(kernel: &'a Kernel, random: &'a mut Random) -> Self {
+        let nests = dtypes(kernel)
+            .into_iter()
+            .map(|t| nest::initial(&kernel.instantiate(t)).expect("a kernel that can be scheduled"))
+            .collect();
+        let target = *random.pick(&[80, 86, 90]);
+        let schedule = Schedule {
+            name: "random".into(),
+            kernel: kernel.name.clone(),
+            dtypes: dtypes(kernel).into_iter().flatten().collect(),
+            target: Target { sm: target, specific: false },
+            directives: Vec::new(),
+        };
+        let warps = random.below(100) < 45;
+        Generator { kernel, random, nests, schedule, fresh: 0, warps }
+    }
+
+    fn run(mut self) -> Option<Schedule> {
+        self.assume();
+        self.tile();
+        self.split();
+        self.place();
+        self.reorder();
+        self.stage();
+        self.bind();
+        self.expand();
+        if self.chance(30) {
+            let order = *self.random.pick(&[Order::Column, Order::Grouped(2), Order::Row]);
+            self.propose(DirectiveKind::Order(order));
+        }
+        self.repair()
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.random.below(100) < percent
+    }
+
+    /// Keeps a directive if it applies for every element type and its key is free.
+    fn propose(&mut self, kind: DirectiveKind) -> bool {
+        let span = SpanId(self.schedule.directives.len() as u32 + 1);
+        let directive = Directive { kind, span, inherited: None };
+        if self.schedule.directives.iter().any(|d| d.key() == directive.key()) {
+            return false;
+        }
+        let target = self.schedule.target;
+        let next: Option<Vec<Nest>> =
+            self.nests.iter().map(|n| apply(&directive, n, target).ok().map(|(n, _)| n)).collect();
+        match next {
+            Some(next) => {
+                self.nests = next;
+                self.schedule.directives.push(directive);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Names of loops of a fixed number of steps, or of all.
+    fn digits(&self, fixed: bool) -> Vec<(String, Option<u32>)> {
+        let nest = &self.nests[0];
+        let mut found = Vec::new();
+        for (digit, _) in loops(&nest.body) {
+            let steps = if let Steps::Fixed(n) = digit.steps { Some(n) } else { None };
+            let entry = (nest.digit_name(digit), steps);
+            if (steps.is_some() || !fixed) && !found.contains(&entry) {
+                found.push(entry);
+            }
+        }
+        found
+    }
+
+    fn assume(&mut self) {
+        for axis in &self.kernel.axes {
+            if axis.kind != AxisKind::Program
+                && let Some(dim) = axis.extent.dims.keys().next()
+                && self.chance(35)
+            {
+                let max = *self.random.pick(&[24, 32, 64, 100, 128]);
+                self.propose(DirectiveKind::Fits { dim: dim.clone(), max });
+            }
+        }
+        for tensor in &self.kernel.tensors {
+            if tensor.dims.len() > 1 && self.chance(15) {
+                let kind = DirectiveKind::Layout { tensor: tensor.name.clone(), column_major: true };
+                self.propose(kind);
+            }
+        }
+    }
+
+    fn tile(&mut self) {
+        let program = self.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program).count();
+        for axis in &self.kernel.axes {
+            let tiled = if axis.kind == AxisKind::Program { 85 } else { 60 };
+            if self.chance(tiled) {
+                let sizes: &[u32] = match (axis.kind, program) {
+                    (AxisKind::Program, 1) => &[1, 4, 32, 48, 64, 96, 128, 256],
+                    (AxisKind::Program, _) => &[1, 3, 8, 16, 24, 32, 64],
+                    _ => &[1, 2, 4, 5, 8, 16, 32],
+                };
+                let size = *self.random.pick(sizes);
+                self.propose(DirectiveKind::Tile { axis: axis.name.clone(), size });
+            }
+        }
+    }
+
+    fn split(&mut self) {
+        for n in 0..self.random.below(4) + usize::from(self.warps) {
+            let digits = self.digits(false);
+            // Tile loops are rarely worth a split.
+            let inner: Vec<_> = digits.iter().filter(|d| !d.0.ends_with(".o")).cloned().collect();
+            let among = if inner.is_empty() || self.chance(10) { &digits } else { &inner };
+            let (digit, _) = self.random.pick(among).clone();
+            let kind = if self.warps && n == 0 { 4 * self.random.below(2) } else { self.random.below(6) };
+            let factors: Vec<u32> = match kind {
+                0 => vec![32, 4],
+                1 => vec![8, 4],
+                2 => vec![*self.random.pick(&[2, 3, 4, 8, 16, 32])],
+                3 => vec![4, 2],
+                4 => vec![32],
+                _ => vec![2, 8, 2],
+            };
+            let names = (0..=factors.len())
+                .map(|_| {
+                    self.fresh += 1;
+                    format!("d{}", self.fresh)
+                })
+                .collect();
+            self.propose(DirectiveKind::Split { digit, names, factors });
+        }
+    }
+
+    fn place(&mut self) {
+        let values: Vec<String> = self.nests[0].values.iter().map(|v| v.name.clone()).collect();
+        for value in values {
+            if self.chance(50) {
+                self.propose(DirectiveKind::Recompute { value: value.clone() });
+                let digits = self.digits(false);
+                let axes: Vec<String> = self.kernel.axes.iter().map(|a| a.name.clone()).collect();
+                let at = match self.chance(70) {
+                    true => self.random.pick(&axes).clone(),
+                    false => self.random.pick(&digits).0.clone(),
+                };
+                self.propose(DirectiveKind::Fuse { value, at });
+            }
+        }
+    }
+
+    fn reorder(&mut self) {
+        let targets: Vec<String> = self.nests[0].values.iter().map(|v| v.name.clone()).collect();
+        for within in [None, targets.first().cloned()] {
+            if !self.chance(60) {
+                continue;
+            }
+            let mut digits: Vec<String> = self.digits(false).into_iter().map(|d| d.0).collect();
+            for n in (1..digits.len()).rev() {
+                digits.swap(n, self.random.below(n + 1));
+            }
+            // Tile loops stay outside mostly: copies and threads go inside them.
+            digits.retain(|d| !d.ends_with(".o"));
+            digits.truncate(2 + self.random.below(4));
+            self.propose(DirectiveKind::Reorder { digits, within });
+        }
+    }
+
+    fn stage(&mut self) {
+        for tensor in self.kernel.tensors.iter().filter(|t| !t.mutable) {
+            if !self.chance(55) {
+                continue;
+            }
+            let digits = self.digits(false);
+            let outer: Vec<&(String, Option<u32>)> = digits.iter().filter(|d| d.0.ends_with(".o")).collect();
+            let at = match outer.is_empty() || self.chance(20) {
+                true => self.random.pick(&digits).0.clone(),
+                false => self.random.pick(&outer).0.clone(),
+            };
+            let kind = DirectiveKind::Stage {
+                buffer: tensor.name.clone(),
+                at: Some(at),
+                space: Space::Shared,
+                transposed: self.chance(30),
+                via: *self.random.pick(&[Via::Plain, Via::Plain, Via::CpAsync]),
+                vector: *self.random.pick(&[None, None, Some(4), Some(8), Some(16)]),
+            };
+            if self.propose(kind) {
+                let buffer = tensor.name.clone();
+                match self.random.below(5) {
+                    0 => drop(self.propose(DirectiveKind::Pad { buffer, bytes: 16 })),
+                    1 => drop(self.propose(DirectiveKind::Pad { buffer, bytes: 4 })),
+                    2 => {
+                        let span = *self.random.pick(&[32, 64, 128]);
+                        self.propose(DirectiveKind::Swizzle { buffer, span });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let values: Vec<String> = self.nests[0].values.iter().map(|v| v.name.clone()).collect();
+        for value in values {
+            if self.chance(12) {
+                self.propose(super::super::checks::stage_value(&value));
+            }
+        }
+        let staged: Vec<String> = self
+            .schedule
+            .directives
+            .iter()
+            .filter_map(|d| if let DirectiveKind::Stage { at, .. } = &d.kind { at.clone() } else { None })
+            .collect();
+        if !staged.is_empty() && self.chance(50) {
+            let digit = self.random.pick(&staged).clone();
+            let stages = 2 + self.random.below(3) as u32;
+            self.propose(DirectiveKind::Pipeline { digit, stages });
+        }
+    }
+
+    fn bind(&mut self) {
+        let warps = self.warps;
+        let units: &[(Unit, UnitDim)] = match warps {
+            true => &[
+                (Unit::Lane, UnitDim::X),
+                (Unit::Lane, UnitDim::Y),
+                (Unit::Warp, UnitDim::X),
+                (Unit::Warp, UnitDim::Y),
+            ],
+            false => &[(Unit::Thread, UnitDim::X), (Unit::Thread, UnitDim::Y), (Unit::Thread, UnitDim::Z)],
+        };
+        let reductions: Vec<String> =
+            self.nests[0].values.iter().filter(|v| v.reduction.is_some()).map(|v| v.name.clone()).collect();
+        for value in reductions {
+            if self.chance(45) {
+                let level = match warps {
+                    true => *self.random.pick(&[Level::Lane, Level::Lane, Level::Cta]),
+                    false => Level::Cta,
+                };
+                self.propose(DirectiveKind::Reduce { value, level });
+            }
+        }
+        if self.warps {
+            let lanes =
+                self.digits(true).into_iter().filter(|d| d.1 == Some(32)).map(|d| d.0).collect::<Vec<_>>();
+            if !lanes.is_empty() {
+                let digit = self.random.pick(&lanes).clone();
+                self.propose(DirectiveKind::Bind { digit, unit: Unit::Lane, dim: UnitDim::X });
+            }
+        }
+        for (unit, dim) in units {
+            for _ in 0..3 {
+                let mut digits = self.digits(true);
+                if *unit == Unit::Lane {
+                    // 32 in one dimension, or 8 · 4 and 4 · 8 in two.
+                    digits.retain(|d| matches!(d.1, Some(32 | 16 | 8 | 4 | 2)));
+                }
+                digits.retain(|d| d.1.is_some_and(|n| n > 1 && n <= 256));
+                if digits.is_empty() {
+                    break;
+                }
+                let digit = self.random.pick(&digits).0.clone();
+                if self.propose(DirectiveKind::Bind { digit, unit: *unit, dim: *dim }) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn expand(&mut self) {
+        let short: Vec<String> =
+            self.digits(true).into_iter().filter(|d| matches!(d.1, Some(2 | 4 | 8))).map(|d| d.0).collect();
+        for digit in short {
+            if self.chance(60) {
+                self.propose(DirectiveKind::Vectorize { digit, within: None });
+            }
+        }
+        for _ in 0..self.random.below(4) {
+            let digits = self.digits(true);
+            if digits.is_empty() {
+                return;
+            }
+            let (digit, steps) = self.random.pick(&digits).clone();
+            let kind = match self.random.below(3) {
+                0 if steps.is_some_and(|n| n <= 16) => DirectiveKind::Unroll { digit, within: None },
+                _ => DirectiveKind::Vectorize { digit, within: None },
+            };
+            self.propose(kind);
+        }
+    }
+
+    /// Drops directives that the final checks object to, until none is left or the schedule is hopeless.
+    fn repair(mut self) -> Option<Schedule> {
+        for _ in 0..12 {
+            let wrong = dtypes(self.kernel)
+                .into_iter()
+                .find_map(|t| prove(self.kernel, &self.schedule, t).err())
+                .map(|wrong| wrong[0].span);
+            let Some(span) = wrong else { return Some(self.schedule) };
+            let at = self.schedule.directives.iter().position(|d| d.span == span)?;
+            self.schedule.directives.remove(at);
+        }
+        None
+    }
+}

@@ -1,0 +1,472 @@
+//! Interpreter of nests on small inputs, written to catch wrong rewrites.
+//!
+//! Values start as poison (reductions at their initial element) each time their `let` is entered. A staged copy
+//! is a real copy into a poisoned buffer, so reading beside its box is caught. Steps of unit-bound loops run in a
+//! seeded random order. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
+//! `put` skip them, a `ld` outside its tensor yields zero; anything else there is poison and must not reach a `put`.
+
+use super::{AccessId, At, CopyId, Digit, Expr, Nest, Steps, Stmt, ValueId};
+use crate::{
+    dtype::DType,
+    engine::testing::Random,
+    index::{Affine, AxisId},
+    op::{BinOp, CmpOp, RedOp, UnOp},
+    tile::{
+        ElemType,
+        evaluate::{
+            EvalError, Inputs,
+            semantics::{Exact, Semantics},
+        },
+    },
+};
+use std::collections::BTreeMap;
+
+/// How elements are computed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// In their element types, as [`crate::tile::evaluate`].
+    Exact,
+    /// Integers modulo a prime, exact under reassociation; `exp` and the like are fixed permutations.
+    Modular,
+}
+
+/// Why a nest has no result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum InterpretError {
+    /// The arguments do not fit the kernel.
+    #[error(transparent)]
+    Inputs(#[from] EvalError),
+    /// An element that nothing computed was used.
+    #[error("poison: {0}")]
+    Poison(String),
+}
+
+/// Runs a nest; the tensors stored to, by name, row-major.
+///
+/// `seed` orders the steps of unit-bound loops.
+///
+/// # Errors
+/// Missing arguments, and uses of elements that were not computed or not copied.
+pub fn interpret(
+    nest: &Nest,
+    inputs: &Inputs,
+    arithmetic: Arithmetic,
+    seed: u64,
+) -> Result<BTreeMap<String, Vec<f64>>, InterpretError> {
+    match arithmetic {
+        Arithmetic::Exact => Machine::<Exact>::run(nest, inputs, seed),
+        Arithmetic::Modular => Machine::<Modular>::run(nest, inputs, seed),
+    }
+}
+
+/// Integers modulo a prime, held as `f64`.
+struct Modular;
+
+const PRIME: u64 = 998_244_353;
+
+fn residue(x: f64) -> u64 {
+    if x.is_finite() { (x.rem_euclid(PRIME as f64)) as u64 } else { 0 }
+}
+
+/// A fixed function without structure that a wrong rewrite could hide behind.
+fn scramble(x: u64, salt: u64) -> f64 {
+    let y = (x + 1 + salt * 7919) * 1_103_515_245 % PRIME;
+    (y * y % PRIME) as f64
+}
+
+impl Semantics for Modular {
+    type E = f64;
+
+    fn input(x: f64) -> f64 {
+        residue(x) as f64
+    }
+    fn literal(x: f64, _: DType) -> f64 {
+        residue(x) as f64
+    }
+    fn un(op: UnOp, _: DType, x: f64, _: bool) -> f64 {
+        match op {
+            UnOp::Neg => ((PRIME - residue(x)) % PRIME) as f64,
+            UnOp::Not => f64::from(u8::from(x == 0.0)),
+            _ => scramble(residue(x), op as u64),
+        }
+    }
+    fn bin(op: BinOp, dtype: DType, a: f64, b: f64, root: bool) -> f64 {
+        if matches!(dtype, DType::Bool | DType::I32) {
+            return Exact::bin(op, dtype, a, b, root);
+        }
+        let (x, y) = (residue(a), residue(b));
+        match op {
+            BinOp::Add => ((x + y) % PRIME) as f64,
+            BinOp::Sub => ((x + PRIME - y) % PRIME) as f64,
+            BinOp::Mul => (x * y % PRIME) as f64,
+            BinOp::Max | BinOp::Or => a.max(b),
+            BinOp::Min | BinOp::And => a.min(b),
+            BinOp::Div | BinOp::Rem => (x * residue(scramble(y, 97)) % PRIME) as f64,
+        }
+    }
+    fn cmp(op: CmpOp, a: f64, b: f64) -> f64 {
+        Exact::cmp(op, a, b)
+    }
+    fn holds(condition: f64) -> bool {
+        condition != 0.0
+    }
+    fn cast(_: DType, _: DType, x: f64, _: bool) -> f64 {
+        x
+    }
+    fn fma(dtype: DType, a: f64, b: f64, acc: f64) -> f64 {
+        Self::bin(BinOp::Add, dtype, Self::bin(BinOp::Mul, dtype, a, b, false), acc, false)
+    }
+}
+
+/// A tensor in global memory.
+struct Global {
+    dtype: DType,
+    shape: Vec<i64>,
+    data: Vec<f64>,
+}
+
+/// The elements of a value in its innermost `let`. An element of another generation is poison.
+struct Store {
+    axes: Vec<AxisId>,
+    data: Vec<(u32, f64)>,
+    generation: u32,
+    initial: Option<f64>,
+    dtype: DType,
+}
+
+/// A staged copy.
+struct Buffer {
+    low: Vec<i64>,
+    extents: Vec<i64>,
+    data: Vec<f64>,
+}
+
+/// Neutral elements of reductions.
+trait Neutral: Semantics<E = f64> {
+    fn neutral(op: RedOp) -> f64;
+}
+
+impl Neutral for Exact {
+    fn neutral(op: RedOp) -> f64 {
+        op.neutral().into()
+    }
+}
+
+impl Neutral for Modular {
+    fn neutral(op: RedOp) -> f64 {
+        match op {
+            RedOp::Add | RedOp::Max => 0.0,
+            RedOp::Min => PRIME as f64,
+        }
+    }
+}
+
+struct Machine<'n, S> {
+    nest: &'n Nest,
+    inputs: &'n Inputs,
+    extents: Vec<i64>,
+    /// Value of each axis.
+    point: Vec<i64>,
+    /// Axes bound by enclosing loops, with repetitions.
+    bound: Vec<AxisId>,
+    tensors: Vec<Global>,
+    values: Vec<Store>,
+    /// Copies in force, innermost last, by tensor.
+    buffers: Vec<Vec<Buffer>>,
+    boxes: Vec<Vec<super::BoxDim>>,
+    random: Random,
+    semantics: std::marker::PhantomData<S>,
+}
+
+/// `None` is poison.
+type Element = Option<f64>;
+
+impl<'n, S: Neutral> Machine<'n, S> {
+    fn run(
+        nest: &'n Nest,
+        inputs: &'n Inputs,
+        seed: u64,
+    ) -> Result<BTreeMap<String, Vec<f64>>, InterpretError> {
+        let kernel = &nest.kernel;
+        let extent = |e: &crate::index::Extent| {
+            e.eval(&inputs.dims).filter(|n| *n >= 0).ok_or_else(|| EvalError::Extent(e.to_string()))
+        };
+        let extents = kernel.axes.iter().map(|a| extent(&a.extent)).collect::<Result<Vec<_>, _>>()?;
+        let tensors = kernel
+            .tensors
+            .iter()
+            .map(|t| {
+                let shape = t.dims.iter().map(extent).collect::<Result<Vec<_>, _>>()?;
+                let ElemType::Fixed(dtype) = t.elem else {
+                    return Err(EvalError::Generic(kernel.name.clone()));
+                };
+                let len = shape.iter().product::<i64>() as usize;
+                let data: Vec<f64> = match inputs.tensors.get(&t.name) {
+                    Some(given) => given.to_f64().into_iter().map(S::input).collect(),
+                    None if t.mutable => vec![S::input(0.0); len],
+                    None => return Err(EvalError::Missing { kind: "tensor", name: t.name.clone() }),
+                };
+                if data.len() != len {
+                    let shape = shape.iter().map(|n| *n as usize).collect();
+                    return Err(EvalError::Length { name: t.name.clone(), shape, found: data.len() });
+                }
+                Ok(Global { dtype, shape, data })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let values = nest
+            .values
+            .iter()
+            .map(|v| {
+                let axes: Vec<AxisId> = v.axes.iter().copied().collect();
+                let len = axes.iter().map(|a| extents[usize::from(a.0)] as usize).product();
+                let neutral = v.reduction.map(S::neutral);
+                let initial = v.init.map(|c| S::literal(c, v.dtype)).or(neutral);
+                Store { axes, data: vec![(0, 0.0); len], generation: 0, initial, dtype: v.dtype }
+            })
+            .collect();
+        let boxes = (0..nest.copies.len()).map(|n| nest.footprint(CopyId(n as u16))).collect();
+        let mut machine = Machine::<S> {
+            nest,
+            inputs,
+            point: vec![0; extents.len()],
+            bound: Vec::new(),
+            extents,
+            values,
+            buffers: tensors.iter().map(|_| Vec::new()).collect(),
+            tensors,
+            boxes,
+            random: Random::new(seed),
+            semantics: std::marker::PhantomData,
+        };
+        machine.stmt(&nest.body)?;
+        let named = kernel.tensors.iter().zip(machine.tensors);
+        Ok(named.filter(|(t, _)| t.mutable).map(|(t, g)| (t.name.clone(), g.data)).collect())
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Result<(), InterpretError> {
+        match stmt {
+            Stmt::For { digit, at, body } => self.steps(*digit, *at, body),
+            Stmt::Let { values, first, rest } => {
+                for v in values {
+                    self.values[usize::from(v.0)].generation += 1;
+                }
+                self.stmt(first)?;
+                self.stmt(rest)
+            }
+            Stmt::Stage { copy, body } => {
+                let tensor = usize::from(self.nest.copy(*copy).tensor.0);
+                let buffer = self.fill(*copy)?;
+                self.buffers[tensor].push(buffer);
+                let result = self.stmt(body);
+                self.buffers[tensor].pop();
+                result
+            }
+            Stmt::Def { value, expr } => {
+                if let Some(at) = self.slot(*value) {
+                    let element = self.expr(expr)?.0;
+                    let store = &mut self.values[usize::from(value.0)];
+                    // Poison beyond the extents stays poison.
+                    store.data[at] = match element {
+                        Some(x) => (store.generation, x),
+                        None => (0, 0.0),
+                    };
+                }
+                Ok(())
+            }
+            Stmt::Set { value, expr } => {
+                if self.inside()
+                    && let Some(at) = self.slot(*value)
+                {
+                    let element = self.expr(expr)?.0.ok_or_else(|| self.poison("set", *value))?;
+                    let store = &mut self.values[usize::from(value.0)];
+                    store.data[at] = (store.generation, element);
+                }
+                Ok(())
+            }
+            Stmt::Red { value, op, expr } => {
+                if self.inside()
+                    && let Some(at) = self.slot(*value)
+                {
+                    let (part, _) = self.expr(expr)?;
+                    let part = part.ok_or_else(|| self.poison("red", *value))?;
+                    let store = &self.values[usize::from(value.0)];
+                    let old = match store.data[at] {
+                        (g, x) if g == store.generation => Some(x),
+                        _ => store.initial,
+                    };
+                    let old = old.ok_or_else(|| self.poison("red into", *value))?;
+                    let new = S::bin(op.combine(), store.dtype, old, part, false);
+                    let store = &mut self.values[usize::from(value.0)];
+                    store.data[at] = (store.generation, new);
+                }
+                Ok(())
+            }
+            Stmt::Put { access, expr } => {
+                if !self.inside() {
+                    return Ok(());
+                }
+                let info = self.nest.access(*access);
+                let (element, _) = self.expr(expr)?;
+                let shown = || self.nest.print_access(info);
+                let element = element.ok_or_else(|| InterpretError::Poison(format!("put {}", shown())))?;
+                let index: Vec<i64> = info.index.iter().map(|i| self.affine(i)).collect();
+                let tensor = usize::from(info.tensor.0);
+                let offset = offset(&self.tensors[tensor].shape, &index)
+                    .ok_or_else(|| InterpretError::Poison(format!("{} at {index:?} is outside", shown())))?;
+                self.tensors[tensor].data[offset] = element;
+                Ok(())
+            }
+        }
+    }
+
+    fn steps(&mut self, digit: Digit, at: At, body: &Stmt) -> Result<(), InterpretError> {
+        let axis = usize::from(digit.axis.0);
+        let steps = match digit.steps {
+            Steps::Fixed(n) => i64::from(n),
+            Steps::Rest => (self.extents[axis] + i64::from(digit.stride) - 1) / i64::from(digit.stride),
+        };
+        let mut order: Vec<i64> = (0..steps).collect();
+        if matches!(at, At::Unit(..)) {
+            // Fisher–Yates.
+            for n in (1..order.len()).rev() {
+                order.swap(n, self.random.below(n + 1));
+            }
+        }
+        self.bound.push(digit.axis);
+        for step in order {
+            self.point[axis] += step * i64::from(digit.stride);
+            // Everything inside is guarded there.
+            let beyond = self.point[axis] >= self.extents[axis];
+            let result = if beyond { Ok(()) } else { self.stmt(body) };
+            self.point[axis] -= step * i64::from(digit.stride);
+            result?;
+        }
+        self.bound.pop();
+        Ok(())
+    }
+
+    /// Whether the point lies inside the extents of all axes of the enclosing loops.
+    fn inside(&self) -> bool {
+        self.bound.iter().all(|a| self.point[usize::from(a.0)] < self.extents[usize::from(a.0)])
+    }
+
+    /// Position of the current point in a value; `None` beyond the extent of one of its axes.
+    fn slot(&self, value: ValueId) -> Option<usize> {
+        self.values[usize::from(value.0)].axes.iter().try_fold(0usize, |at, axis| {
+            let (x, n) = (self.point[usize::from(axis.0)], self.extents[usize::from(axis.0)]);
+            (x < n).then(|| at * n as usize + x as usize)
+        })
+    }
+
+    fn affine(&self, index: &Affine) -> i64 {
+        index.terms.iter().map(|(a, c)| c * self.point[usize::from(a.0)]).sum::<i64>() + index.constant
+    }
+
+    fn poison(&self, what: &str, value: ValueId) -> InterpretError {
+        InterpretError::Poison(format!("{what} `{}` at {:?}", self.nest.value(value).name, self.point))
+    }
+
+    /// Copies the box of a stage, zero outside the tensor.
+    fn fill(&self, copy: CopyId) -> Result<Buffer, InterpretError> {
+        let tensor = self.nest.copy(copy).tensor;
+        let access = self.nest.accesses.iter().find(|a| a.tensor == tensor).expect("a staged tensor is read");
+        let global = &self.tensors[usize::from(tensor.0)];
+        let (mut low, mut extents) = (Vec::new(), Vec::new());
+        for (dim, index) in self.boxes[usize::from(copy.0)].iter().zip(&access.index) {
+            // `low` has the constant in it already.
+            low.push(dim.low + self.affine(index) - index.constant);
+            extents.push(dim.extent.ok_or_else(|| InterpretError::Poison("a copy without bound".into()))? as i64);
+        }
+        let len = extents.iter().product::<i64>();
+        let mut data = Vec::with_capacity(len as usize);
+        for n in 0..len {
+            let mut rest = n;
+            let mut index = vec![0; extents.len()];
+            for d in (0..extents.len()).rev() {
+                index[d] = low[d] + rest % extents[d];
+                rest /= extents[d];
+            }
+            data.push(offset(&global.shape, &index).map_or(0.0, |o| global.data[o]));
+        }
+        Ok(Buffer { low, extents, data })
+    }
+
+    fn load(&self, access: AccessId) -> Result<(Element, DType), InterpretError> {
+        let info = self.nest.access(access);
+        let tensor = usize::from(info.tensor.0);
+        let global = &self.tensors[tensor];
+        let index: Vec<i64> = info.index.iter().map(|i| self.affine(i)).collect();
+        let element = match self.buffers[tensor].last() {
+            Some(buffer) => {
+                let inner: Vec<i64> = index.iter().zip(&buffer.low).map(|(i, l)| i - l).collect();
+                let Some(at) = offset(&buffer.extents, &inner) else {
+                    let shown = self.nest.print_access(info);
+                    return Err(InterpretError::Poison(format!("{shown} at {index:?} is beside its copy")));
+                };
+                buffer.data[at]
+            }
+            None => offset(&global.shape, &index).map_or(0.0, |o| global.data[o]),
+        };
+        Ok((Some(element), global.dtype))
+    }
+
+    fn expr(&self, expr: &Expr) -> Result<(Element, DType), InterpretError> {
+        Ok(match expr {
+            Expr::Load(a) => self.load(*a)?,
+            Expr::Get(v) => {
+                let store = &self.values[usize::from(v.0)];
+                let element = match self.slot(*v) {
+                    None => None,
+                    Some(at) => match store.data[at] {
+                        (g, x) if g == store.generation && g > 0 => Some(x),
+                        _ => store.initial,
+                    },
+                };
+                (element, store.dtype)
+            }
+            Expr::Const(c, t) => (Some(S::literal(*c, *t)), *t),
+            Expr::Scalar(s) => {
+                let scalar = &self.nest.kernel.scalars[usize::from(s.0)];
+                let ElemType::Fixed(t) = scalar.elem else {
+                    return Err(EvalError::Generic(self.nest.kernel.name.clone()).into());
+                };
+                let x = self.inputs.scalars.get(&scalar.name).copied();
+                let name = scalar.name.clone();
+                (Some(S::literal(x.ok_or(EvalError::Missing { kind: "scalar", name })?, t)), t)
+            }
+            Expr::Iota(a) => (Some(self.point[usize::from(a.0)] as f64), DType::I32),
+            Expr::Dim(d) => {
+                let n = d.eval(&self.inputs.dims).ok_or_else(|| EvalError::Extent(d.to_string()))?;
+                (Some(n as f64), DType::I32)
+            }
+            Expr::Un(op, a) => {
+                let (a, t) = self.expr(a)?;
+                (a.map(|a| S::un(*op, t, a, false)), t)
+            }
+            Expr::Bin(op, a, b) => {
+                let ((a, t), (b, _)) = (self.expr(a)?, self.expr(b)?);
+                (a.zip(b).map(|(a, b)| S::bin(*op, t, a, b, false)), t)
+            }
+            Expr::Cmp(op, a, b) => {
+                let ((a, _), (b, _)) = (self.expr(a)?, self.expr(b)?);
+                (a.zip(b).map(|(a, b)| S::cmp(*op, a, b)), DType::Bool)
+            }
+            Expr::Select(c, a, b) => {
+                let ((c, _), (a, t), (b, _)) = (self.expr(c)?, self.expr(a)?, self.expr(b)?);
+                (c.and_then(|c| if S::holds(c) { a } else { b }), t)
+            }
+            Expr::Cast(to, a) => {
+                let (a, from) = self.expr(a)?;
+                (a.map(|a| S::cast(from, *to, a, false)), *to)
+            }
+        })
+    }
+}
+
+/// Row-major position of an index; `None` outside.
+fn offset(shape: &[i64], index: &[i64]) -> Option<usize> {
+    shape
+        .iter()
+        .zip(index)
+        .try_fold(0usize, |at, (n, i)| (0..*n).contains(i).then(|| at * *n as usize + *i as usize))
+}

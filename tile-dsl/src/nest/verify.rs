@@ -1,0 +1,135 @@
+//! Verifier of nests, run between passes: every rewrite keeps these properties.
+
+use super::{At, Digit, Frame, Nest, Steps, Stmt, Target, ValueId, leaves};
+use crate::{index::AxisId, schedule::Unit};
+use std::collections::BTreeSet;
+
+/// Checks a nest; an empty list means it is well-formed.
+///
+/// - every value read or written is bound by a `let` around it, written only in the first part (`red` and `def`),
+///   read only in the second unless it is carried (`set`);
+/// - at each leaf, the digits of every mentioned axis cover the axis once: strides chain from 1 to the extent;
+/// - a reduction has one operator, that of its table entry;
+/// - along a path, no digit is bound twice and no unit dimension is used twice; units have fixed steps, except
+///   CTAs; a copy stands directly inside a loop or another copy, and is read.
+pub fn verify(nest: &Nest) -> Vec<String> {
+    let mut wrong = Vec::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        let shown = nest.print(leaf).trim_end().to_string();
+        let mut say = |what: String| wrong.push(format!("{what}: {shown}"));
+        if let Target::Value(v) = target {
+            let bound = path.iter().any(|f| matches!(f, Frame::First(vs) if vs.contains(&v)));
+            if !bound {
+                say(format!("`{}` is written outside the first part of its let", nest.value(v).name));
+            }
+            if let Stmt::Red { op, .. } = leaf
+                && nest.value(v).reduction != Some(*op)
+            {
+                say(format!("`{}` is no {} reduction", nest.value(v).name, op.name()));
+            }
+        }
+        for v in expr.values() {
+            let carried = is_carried(&nest.body, v);
+            let bound = path.iter().any(|f| match f {
+                Frame::Rest(vs) => vs.contains(&v),
+                Frame::First(vs) => carried && vs.contains(&v),
+                _ => false,
+            });
+            if !bound {
+                say(format!("`{}` is read where it is not computed yet", nest.value(v).name));
+            }
+        }
+        let digits: Vec<Digit> =
+            path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect();
+        let mut axes: BTreeSet<AxisId> = digits.iter().map(|d| d.axis).collect();
+        axes.extend(expr.iotas());
+        let accesses = expr.accesses().into_iter().chain(match target {
+            Target::Access(a) => Some(a),
+            Target::Value(_) => None,
+        });
+        axes.extend(accesses.flat_map(|a| nest.access(a).index.iter()).flat_map(|i| i.terms.keys().copied()));
+        let values = expr.values().into_iter().chain(match target {
+            Target::Value(v) => Some(v),
+            Target::Access(_) => None,
+        });
+        axes.extend(values.flat_map(|v| nest.value(v).axes.iter().copied()));
+        for axis in axes {
+            if let Err(why) = chain(nest, axis, &digits) {
+                say(format!("axis `{}` {why}", nest.axis(axis)));
+            }
+        }
+        let mut units = BTreeSet::new();
+        for frame in path {
+            let Frame::For(d, At::Unit(unit, dim)) = frame else { continue };
+            // The grid is one-dimensional: its dimensions are labels.
+            if *unit != Unit::Block && !units.insert((*unit, *dim)) {
+                say(format!("{unit}.{dim} is used twice"));
+            }
+            if *unit != Unit::Block && d.steps == Steps::Rest {
+                say(format!("{unit}.{dim} has no fixed number of steps"));
+            }
+        }
+        for pair in path.windows(2) {
+            if let [Frame::First(_) | Frame::Rest(_), Frame::Stage(_)] = pair {
+                say("a copy stands outside a loop".into());
+            }
+        }
+    });
+    copies_read(nest, &nest.body, &mut wrong);
+    wrong
+}
+
+/// Mixed radix: strides chain from 1, each by the steps below it, and reach the extent.
+fn chain(nest: &Nest, axis: AxisId, digits: &[Digit]) -> Result<(), String> {
+    let mut own: Vec<Digit> =
+        digits.iter().copied().filter(|d| d.axis == axis && d.steps != Steps::Fixed(1)).collect();
+    own.sort_by_key(|d| d.stride);
+    let mut next = 1u64;
+    for (n, digit) in own.iter().enumerate() {
+        if u64::from(digit.stride) != next {
+            return Err(format!("has a digit of stride {} where {next} follows", digit.stride));
+        }
+        match digit.steps {
+            Steps::Fixed(steps) => next *= u64::from(steps),
+            Steps::Rest if n + 1 == own.len() => return Ok(()),
+            Steps::Rest => return Err("has a digit beyond its outermost".into()),
+        }
+    }
+    let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
+    let bound = extent.as_constant().or_else(|| nest.bounds.get(&axis).map(|b| i64::from(*b)));
+    match bound {
+        Some(bound) if next as i64 >= bound => Ok(()),
+        Some(bound) => Err(format!("is covered up to {next} of {bound}")),
+        None => Err(format!("is covered up to {next} of {extent}")),
+    }
+}
+
+fn is_carried(stmt: &Stmt, v: ValueId) -> bool {
+    let mut carried = false;
+    leaves(stmt, &mut |_, leaf| carried |= matches!(leaf, Stmt::Set { value, .. } if *value == v));
+    carried
+}
+
+fn copies_read(nest: &Nest, stmt: &Stmt, wrong: &mut Vec<String>) {
+    match stmt {
+        Stmt::For { body, .. } => copies_read(nest, body, wrong),
+        Stmt::Let { first, rest, .. } => {
+            copies_read(nest, first, wrong);
+            copies_read(nest, rest, wrong);
+        }
+        Stmt::Stage { copy, body } => {
+            let tensor = nest.copy(*copy).tensor;
+            let mut read = false;
+            leaves(body, &mut |_, leaf| {
+                let accesses = leaf.leaf().expect("a leaf").1.accesses();
+                read |= accesses.iter().any(|a| nest.access(*a).tensor == tensor);
+            });
+            if !read {
+                wrong.push(format!("the copy of `{}` is not read", nest.tensor(tensor).name));
+            }
+            copies_read(nest, body, wrong);
+        }
+        _ => {}
+    }
+}

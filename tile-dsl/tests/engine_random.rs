@@ -1,0 +1,124 @@
+//! Scheduled nests compute what the kernel says: under the nest interpreter, against the reference evaluator.
+
+mod support;
+use std::collections::BTreeMap;
+use support::*;
+use tile_dsl::{
+    dtype::DType,
+    engine::{self, testing::Random},
+    nest::{self, Arithmetic, Nest},
+    tile::{
+        ElemType, Kernel,
+        evaluate::{Elements, Inputs, evaluate},
+    },
+};
+
+/// Small integers in every tensor, so that sums are exact in every order.
+fn inputs(kernel: &Kernel, dims: &BTreeMap<String, i64>, random: &mut Random) -> Inputs {
+    let tensors = kernel.tensors.iter().filter(|t| !t.mutable).map(|t| {
+        let len: i64 = t.dims.iter().map(|d| d.eval(dims).expect("a dim for each extent")).product();
+        let ElemType::Fixed(dtype) = t.elem else { panic!("instantiated") };
+        let values = (0..len).map(|_| random.below(5) as f64 - 2.0);
+        (t.name.clone(), Elements::from_f64(dtype, values))
+    });
+    Inputs { dims: dims.clone(), tensors: tensors.collect(), ..Inputs::default() }
+}
+
+/// Extents that make tails, within the bounds a schedule asserts.
+fn dims(kernel: &Kernel, nest: &Nest, random: &mut Random) -> BTreeMap<String, i64> {
+    let mut dims: BTreeMap<String, i64> = BTreeMap::new();
+    for (n, axis) in kernel.axes.iter().enumerate() {
+        for dim in axis.extent.dims.keys() {
+            let most =
+                nest.bounds.get(&tile_dsl::index::AxisId(n as u16)).map_or(19, |b| i64::from(*b).min(40));
+            let size = 1 + random.below(most as usize) as i64;
+            dims.entry(dim.clone()).and_modify(|d| *d = size.min(*d)).or_insert(size);
+        }
+    }
+    dims
+}
+
+fn agree(kernel: &Kernel, nest: &Nest, what: &str, seed: u64) {
+    let mut random = Random::new(seed);
+    let dims = dims(kernel, nest, &mut random);
+    let inputs = inputs(kernel, &dims, &mut random);
+    let run = |n: &Nest, a| {
+        nest::interpret(n, &inputs, a, seed).unwrap_or_else(|e| panic!("{what}, {dims:?}: {e}\n{n}"))
+    };
+    let start = nest::initial(kernel).unwrap();
+    let (expected, found) = (run(&start, Arithmetic::Modular), run(nest, Arithmetic::Modular));
+    assert_eq!(expected, found, "{what}, modulo p, {dims:?}\n{nest}");
+    let exact = run(nest, Arithmetic::Exact);
+    for (name, elements) in evaluate(kernel, &inputs).unwrap() {
+        let (expected, found) = (elements.to_f64(), &exact[&name]);
+        let differs = expected.iter().zip(found).position(|(a, b)| {
+            // Sums of exponentials are rounded in their order; everything else is exact on small integers.
+            if kernel.name == "softmax" { (a - b).abs() > 1e-5 * a.abs() } else { a != b }
+        });
+        assert_eq!(differs, None, "{what}: `{name}`, {dims:?}\n{nest}");
+    }
+}
+
+#[test]
+fn initial_nests_compute_what_the_kernel_says() {
+    for text in [MATMUL, LINEAR, SOFTMAX, VECTOR_ADD, CONV1D, CONV3] {
+        let generic = kernel(text);
+        for dtype in dtypes(&generic) {
+            let kernel = generic.instantiate(dtype);
+            let nest = nest::initial(&kernel).unwrap();
+            assert_eq!(nest::verify(&nest), Vec::<String>::new(), "{nest}");
+            for seed in 0..3 {
+                agree(&kernel, &nest, &kernel.name.clone(), seed);
+            }
+        }
+    }
+}
+
+/// Schedules a kernel; `TILEWRIGHT_SEEDS` asks for more.
+fn seeds() -> u64 {
+    std::env::var("TILEWRIGHT_SEEDS").map_or(12, |n| n.parse().expect("a number"))
+}
+
+fn random_schedules(text: &str) {
+    let generic = kernel(text);
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in 0..seeds() {
+        let schedule = engine::random_schedule(&generic, seed);
+        if seed == 0 {
+            assert_eq!(schedule, engine::random_schedule(&generic, seed), "equal seeds, equal schedules");
+        }
+        schedule.directives.iter().for_each(|d| *kinds.entry(d.kind.name()).or_default() += 1);
+        let dtype = generic.generic.as_ref().map(|_| DType::F32);
+        let nest = engine::schedule(&generic, &schedule, dtype).unwrap().nest;
+        assert_eq!(nest::verify(&nest), Vec::<String>::new(), "{nest}");
+        let text: Vec<String> = schedule.directives.iter().map(ToString::to_string).collect();
+        let what = format!("{} seed {seed} {{ {} }}", generic.name, text.join("; "));
+        agree(&generic.instantiate(dtype), &nest, &what, seed);
+    }
+    println!("{}: {kinds:?}", generic.name);
+}
+
+#[test]
+fn random_schedules_of_matmul() {
+    random_schedules(MATMUL);
+}
+#[test]
+fn random_schedules_of_linear() {
+    random_schedules(LINEAR);
+}
+#[test]
+fn random_schedules_of_softmax() {
+    random_schedules(SOFTMAX);
+}
+#[test]
+fn random_schedules_of_vector_add() {
+    random_schedules(VECTOR_ADD);
+}
+#[test]
+fn random_schedules_of_conv1d() {
+    random_schedules(CONV1D);
+}
+#[test]
+fn random_schedules_of_conv3() {
+    random_schedules(CONV3);
+}
