@@ -1,0 +1,145 @@
+//! Options that every example takes.
+
+use clap::{
+    Args, ValueEnum,
+    builder::PossibleValuesParser,
+};
+use std::process::ExitCode;
+use tilewright::{AnySchedule, DType, Device, Stage, Variant};
+
+/// Where to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DeviceChoice {
+    /// A GPU if there is one, else the simulator.
+    Auto,
+    /// The first CUDA GPU.
+    Cuda,
+    /// The embedded PTX simulator.
+    Sim,
+}
+
+impl DeviceChoice {
+    /// Opens the device.
+    pub fn open(self) -> Result<Device, tilewright::Error> {
+        match self {
+            DeviceChoice::Auto => Device::auto(),
+            DeviceChoice::Cuda => Device::cuda(0),
+            DeviceChoice::Sim => Ok(Device::sim()),
+        }
+    }
+}
+
+/// Which text of a program to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EmitChoice {
+    /// The kernel as written.
+    Tile,
+    /// The scheduled loop nest.
+    Nest,
+    /// Threads, shared memory and barriers.
+    Kernel,
+    /// LLVM IR.
+    Llvm,
+    /// What the GPU or the simulator gets.
+    Ptx,
+}
+
+impl From<EmitChoice> for Stage {
+    fn from(choice: EmitChoice) -> Stage {
+        match choice {
+            EmitChoice::Tile => Stage::Tile,
+            EmitChoice::Nest => Stage::Nest,
+            EmitChoice::Kernel => Stage::Kernel,
+            EmitChoice::Llvm => Stage::Llvm,
+            EmitChoice::Ptx => Stage::Ptx,
+        }
+    }
+}
+
+/// Options common to the examples.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// Where to run
+    #[arg(long, value_enum, default_value = "auto")]
+    pub device: DeviceChoice,
+    /// Seed of the random inputs
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// One JSON object a line instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// List the schedules and exit
+    #[arg(long)]
+    pub list: bool,
+    /// Print a stage of the compilation instead of running
+    #[arg(long, value_enum)]
+    pub emit: Option<EmitChoice>,
+}
+
+/// Adds `--schedule NAME|all` with the names of `schedules` to a command.
+pub fn with_schedules(
+    command: clap::Command,
+    schedules: &'static [&'static dyn AnySchedule],
+    default: &'static str,
+) -> clap::Command {
+    let names = schedules.iter().map(|s| s.name()).chain(["all"]);
+    command.arg(
+        clap::Arg::new("schedule")
+            .long("schedule")
+            .value_name("NAME|all")
+            .default_value(default)
+            .value_parser(PossibleValuesParser::new(names))
+            .help("Schedule to run; `all` runs every one that admits the element type"),
+    )
+}
+
+/// The schedules that `--schedule` selected.
+pub fn selected(
+    matches: &clap::ArgMatches,
+    schedules: &'static [&'static dyn AnySchedule],
+) -> Vec<&'static dyn AnySchedule> {
+    let name: &String = matches.get_one("schedule").expect("it has a default");
+    schedules.iter().copied().filter(|s| name == "all" || s.name() == name).collect()
+}
+
+/// Prints the schedules with the first paragraph of their documentation.
+pub fn list(schedules: &[&dyn AnySchedule]) {
+    let width = schedules.iter().map(|s| s.name().len()).max().unwrap_or(0);
+    for s in schedules {
+        let types: Vec<_> = s.dtypes().iter().map(|d| d.name()).collect();
+        let types = if types.is_empty() { String::new() } else { format!("  [{}]", types.join(", ")) };
+        println!("{:width$}  {}{types}", s.name(), s.doc().split("\n\n").next().unwrap_or("").replace('\n', " ").trim());
+    }
+}
+
+/// The chosen schedules that admit an element type.
+///
+/// # Errors
+/// When none does: the message lists the types it admits.
+pub fn admitting(
+    chosen: &[&'static dyn AnySchedule],
+    dtype: Option<DType>,
+) -> Result<Vec<&'static dyn AnySchedule>, tilewright::Error> {
+    let admitted: Vec<_> = chosen.iter().copied().filter(|s| s.admits(dtype)).collect();
+    match (admitted.is_empty(), chosen.first(), dtype) {
+        (true, Some(s), Some(dtype)) => {
+            Err(tilewright::Error::DTypeNotAdmitted { schedule: s.name().into(), dtype, admitted: s.dtypes().to_vec() })
+        }
+        _ => Ok(admitted),
+    }
+}
+
+/// Prints a stage of the compilation of each schedule.
+///
+/// # Errors
+/// When the program cannot be lowered or compiled.
+pub fn emit(
+    schedules: &[&'static dyn AnySchedule],
+    dtype: Option<DType>,
+    stage: EmitChoice,
+) -> Result<ExitCode, tilewright::Error> {
+    for schedule in schedules {
+        println!("{}", tilewright::emit(*schedule, dtype, Variant::Exact, stage.into())?);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,30 @@
+//! A linear layer: bias and ReLU ride in the epilogue of the product.
+
+#[path = "../matmul/kernel.rs"]
+pub mod product;
+
+use tilewright::prelude::*;
+
+/// y = relu(x·w + bias), accumulated in f32.
+#[tile_kernel]
+pub fn linear<T: Float>(
+    a: &Tensor<T, M, K>,
+    b: &Tensor<T, K, N>,
+    bias: &Tensor<T, N>,
+    c: &mut Tensor<T, M, N>,
+) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], max(acc + load(bias, [j]).cast::<f32>(), 0.0).cast::<T>());
+}
+
+schedule! {
+    /// The directives of matmul's warp-tiled schedule, on a kernel with another epilogue.
+    pub warptile for linear<f32 | f16 | bf16> = product::warptile {}
+}
+
+/// All schedules.
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile];

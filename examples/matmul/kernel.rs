@@ -1,0 +1,77 @@
+//! One matmul program, and the ladder of schedules it climbs.
+
+use tilewright::prelude::*;
+
+/// C = A·B, accumulated in f32. Each program owns one tile of C.
+#[tile_kernel]
+pub fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}
+
+schedule! {
+    /// One element of C a thread; neighbouring lanes walk down a column, so each touches a row of its own.
+    pub naive for matmul<f32 | f16 | bf16> {
+        tile(i = 32, j = 32);
+        bind(i -> thread.x, j -> thread.y);
+    }
+    /// Neighbouring lanes take neighbouring columns: loads of B and stores of C coalesce.
+    pub coalesced = naive {
+        bind(j -> thread.x, i -> thread.y);
+    }
+    /// Tiles of A and B pass through shared memory: global memory is read once a CTA, not once a thread.
+    pub shared = coalesced {
+        tile(k = 32);
+        stage(a, b at k: shared);
+    }
+    /// Eight elements of a column a thread: what it reads of B serves all eight.
+    pub blocktile_1d = shared {
+        tile(i = 64, j = 64, k = 8);
+        drop(bind(i));
+        split(i -> it, ir: 8);
+        bind(it -> thread.y);
+        reorder(k, ir);
+        unroll(k);
+    }
+    /// Eight by eight elements a thread: an outer product a step of k.
+    pub blocktile_2d = blocktile_1d {
+        tile(i = 128, j = 128);
+        drop(bind(j));
+        split(j -> jr, jt: 16);
+        bind(jt -> thread.x);
+        reorder(k, ir, jr);
+    }
+    /// Sixteen bytes an instruction, to and from global memory and shared memory; A is transposed on its way.
+    pub vectorized = blocktile_2d {
+        stage(a at k: shared, transposed, vector(16));
+        stage(b at k: shared, vector(16));
+        split(i -> ih, it, ir: 16, 4);
+        split(j -> jh, jt, jr: 16, 4);
+        reorder(k, ih, ir, jh, jr);
+        vectorize(jr);
+        vectorize(ir in acc);
+    }
+    /// A level of warps between the CTA and the thread: a warp reads a compact tile of A and of B.
+    pub warptile = vectorized {
+        tile(k = 16);
+        drop(bind(it));
+        drop(bind(jt));
+        split(i -> iw, ih, il, ir: 2, 8, 4);
+        split(j -> jw, jh, jl, jr: 4, 4, 4);
+        bind(iw -> warp.y, jw -> warp.x, il -> lane.y, jl -> lane.x);
+    }
+    /// Two buffers in turn: the next tiles are copied while these are multiplied.
+    pub double_buffered = warptile {
+        tile(j = 256);
+        stage(b at k: shared, cp_async, vector(16));
+        pipeline(k, 2);
+    }
+}
+
+/// The ladder, in climbing order.
+pub const SCHEDULES: &[&dyn AnySchedule] =
+    schedules![naive, coalesced, shared, blocktile_1d, blocktile_2d, vectorized, warptile, double_buffered];

@@ -1,0 +1,131 @@
+//! Is C = A·B, up to the rounding of the accumulation?
+//!
+//! Accepted is |c − ref| ≤ γ·(K+1)·u·(|A|·|B|)ᵢⱼ + ½ ulp of the output type, with u = 2⁻²⁴ the unit roundoff of the
+//! f32 accumulation. γ = 1 is the worst case of any order of summation; for long sums γ = 4/√(K+1), since rounding errors of
+//! random data grow with the square root (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019): one missing product shows.
+
+use rayon::prelude::*;
+use tilewright::{
+    DType, Float,
+    verify::{Verdict, ulp, unit_roundoff},
+};
+
+/// What follows the sum: column and exact sum to the exact result, and the magnitude that it adds. Errors of the sum must not grow in it.
+pub type Epilogue<'a> = &'a (dyn Fn(usize, f64) -> (f64, f64) + Sync);
+
+/// Row-major operands and result of C[m,n] = epilogue(A[m,k]·B[k,n]).
+pub struct Product<'a, T> {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub a: &'a [T],
+    pub b: &'a [T],
+    pub c: &'a [T],
+    /// Nothing for a bare product.
+    pub epilogue: Option<Epilogue<'a>>,
+}
+
+/// Above this many products the check samples instead of computing all of C.
+const FULL_CHECK: usize = 1024 * 1024 * 1024;
+
+impl<T: Float> Product<'_, T> {
+    fn gamma(&self) -> f64 {
+        (4.0 / ((self.k + 1) as f64).sqrt()).min(1.0)
+    }
+
+    /// What the accumulation may be off by.
+    fn accumulation(&self, magnitude: f64) -> f64 {
+        self.gamma() * (self.k + 1) as f64 * unit_roundoff(DType::F32) * magnitude
+    }
+
+    fn half_ulp(reference: f64) -> f64 {
+        0.5 * ulp(T::DTYPE, reference.abs())
+    }
+
+    /// Compares the elements at the crossings of `rows` and `columns` with the reference.
+    fn check(&self, rows: &[usize], columns: &[usize]) -> Verdict {
+        // The columns side by side, so that the inner loop below walks memory in order.
+        let packed: Vec<f64> = (0..self.k)
+            .into_par_iter()
+            .flat_map_iter(|l| columns.iter().map(move |&j| self.b[l * self.n + j].to_f64()))
+            .collect();
+        let row = |&i: &usize| {
+            let mut sums = vec![(0.0, 0.0); columns.len()];
+            for l in 0..self.k {
+                let a = self.a[i * self.k + l].to_f64();
+                for ((sum, magnitude), b) in sums.iter_mut().zip(&packed[l * columns.len()..]) {
+                    let product = a * b;
+                    *sum += product;
+                    *magnitude += product.abs();
+                }
+            }
+            let mut verdict = Verdict::default();
+            for (&(sum, magnitude), &j) in sums.iter().zip(columns) {
+                let (reference, more) = self.epilogue.map_or((sum, 0.0), |f| f(j, sum));
+                let bound = self.accumulation(magnitude + more) + Self::half_ulp(reference);
+                let at = i * self.n + j;
+                verdict.element(at, self.c[at].to_f64(), reference, bound);
+            }
+            verdict
+        };
+        rows.par_iter().map(row).reduce(Verdict::default, Verdict::merge)
+    }
+
+    /// Freivalds' check: C·x against A·(B·x) in f64 for a sign vector x, row by row, each against the root mean square
+    /// of the elements' bounds (their errors are independent) times six.
+    fn freivalds(&self, seed: u64) -> Verdict {
+        let sign = |j: usize| -> f64 {
+            let mut z = (j as u64).wrapping_add(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            if (z ^ (z >> 31)) & 1 == 0 { 1.0 } else { -1.0 }
+        };
+        let x: Vec<f64> = (0..self.n).map(sign).collect();
+        // B·x and, for the bound, the squared length of each row of B.
+        let bx: Vec<(f64, f64)> = self
+            .b
+            .par_chunks(self.n)
+            .map(|row| {
+                row.iter().zip(&x).fold((0.0, 0.0), |(s, q), (b, x)| (s + b.to_f64() * x, q + b.to_f64() * b.to_f64()))
+            })
+            .collect();
+        (0..self.m)
+            .into_par_iter()
+            .map(|i| {
+                let row = &self.a[i * self.k..][..self.k];
+                let (reference, square) = row.iter().zip(&bx).fold((0.0, 0.0), |(s, q), (a, (bx, bb))| {
+                    (s + a.to_f64() * bx, q + a.to_f64() * a.to_f64() * bb)
+                });
+                let c = &self.c[i * self.n..][..self.n];
+                let (got, rounding) = c.iter().zip(&x).fold((0.0, 0.0), |(s, r), (c, x)| {
+                    (s + c.to_f64() * x, r + Self::half_ulp(c.to_f64()).powi(2))
+                });
+                // (|A||B|)ij ≤ √K·(ΣAil²Blj²)^½, so this is the same bound summed in quadrature over j.
+                let accumulation = self.accumulation((self.k as f64 * square).sqrt());
+                let bound = 6.0 * (accumulation.powi(2) + rounding).sqrt();
+                let mut verdict = Verdict::default();
+                verdict.element(i * self.n, got, reference, bound.max(f64::MIN_POSITIVE));
+                // A row's sum has no relative error that would mean anything for an element.
+                Verdict { max_rel_error: 0.0, ..verdict }
+            })
+            .reduce(Verdict::default, Verdict::merge)
+    }
+
+    /// Checks all of C up to 1024³ products; above, 64 full rows and 64 full columns (the last of each among them, so every
+    /// edge tile is touched), the crossing of the last 128 of each, and three
+    /// Freivalds vectors over all of a bare product.
+    pub fn verify(&self) -> Verdict {
+        let (m, n) = (self.m, self.n);
+        let (rows, columns): (Vec<usize>, Vec<usize>) = ((0..m).collect(), (0..n).collect());
+        if m.saturating_mul(n).saturating_mul(self.k) <= FULL_CHECK {
+            return self.check(&rows, &columns);
+        }
+        // A sample spread over the length, and its last 128 entries' crossing: every kind of edge tile.
+        let spread = |len: usize| (0..64).map(|s| s * (len - 1) / 63).collect::<Vec<_>>();
+        let tail = |len: usize| len.saturating_sub(128);
+        let sampled = self.check(&spread(m), &columns).merge(self.check(&rows, &spread(n)));
+        let edges = self.check(&rows[tail(m)..], &columns[tail(n)..]);
+        let vectors = if self.epilogue.is_none() { 1..=3 } else { 1..=0 };
+        vectors.fold(sampled.merge(edges), |verdict, seed| verdict.merge(self.freivalds(seed)))
+    }
+}

@@ -1,0 +1,121 @@
+//! The command line of the examples: what a user types, and what comes back.
+
+use serde_json::Value;
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+/// Examples are built beside the tests, one folder up.
+fn example(name: &str, args: &[&str]) -> Output {
+    let deps = std::env::current_exe().expect("a test knows its path");
+    let folder: PathBuf = deps.ancestors().nth(2).expect("target/<profile>/deps").join("examples");
+    Command::new(folder.join(name)).args(args).output().expect("cargo test builds the examples")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json_lines(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+#[test]
+fn every_example_verifies_every_schedule_on_the_simulator() {
+    for (name, sizes) in [
+        ("matmul", &["--size", "96x80x72"][..]),
+        ("vector_add", &["--length", "5000"]),
+        ("softmax", &["--rows", "6", "--length", "300"]),
+        ("conv1d", &["--length", "5000"]),
+        ("linear", &["--batch", "96", "--width", "72"]),
+    ] {
+        let args = [&["--schedule", "all", "--device", "sim", "--json"], sizes].concat();
+        let output = example(name, &args);
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+        let lines = json_lines(&output);
+        assert!(!lines.is_empty());
+        for line in lines {
+            assert_eq!(line["verified"], true, "{name}: {line}");
+            assert!(line["error_bound_ratio"].as_f64().unwrap() <= 1.0);
+        }
+    }
+}
+
+#[test]
+fn json_has_the_promised_keys_and_null_for_the_unknown() {
+    let output = example("matmul", &["--schedule", "naive", "--device", "sim", "--size", "33x17x9", "--json"]);
+    let line = &json_lines(&output)[0];
+    let keys: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
+    for key in [
+        "schedule", "dtype", "m", "n", "k", "device", "variant", "verified", "max_rel_error", "error_bound_ratio",
+        "time_ms", "tflops", "counters",
+    ] {
+        assert!(keys.contains(&key), "{key} is missing from {keys:?}");
+    }
+    assert_eq!((&line["m"], &line["n"], &line["k"]), (&33.into(), &17.into(), &9.into()));
+    assert_eq!(line["time_ms"], Value::Null, "the simulator claims no time");
+}
+
+#[test]
+fn all_types_and_degenerate_sizes_run() {
+    for dtype in ["f32", "f16", "bf16"] {
+        for size in ["1x1x1", "64x64x0", "0x5x5"] {
+            let output = example("matmul", &["--dtype", dtype, "--device", "sim", "--size", size, "--json"]);
+            assert!(output.status.success(), "{dtype} {size}: {}", stderr(&output));
+            assert_eq!(json_lines(&output)[0]["verified"], true);
+        }
+    }
+}
+
+#[test]
+fn wrong_options_list_the_valid_ones_and_exit_with_2() {
+    for (args, expected) in [
+        (["--schedule", "warptiel"], "warptile"),
+        (["--dtype", "f64"], "bf16"),
+        (["--device", "tpu"], "sim"),
+        (["--size", "12x12"], "M×N×K"),
+        (["--size", "axbxc"], "M×N×K"),
+        (["--size", "1x1x99999999999999999999999"], "M×N×K"),
+        (["--emit", "sas"], "ptx"),
+    ] {
+        let output = example("matmul", &args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(expected), "{args:?}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn sizes_that_overflow_or_do_not_fit_are_errors_not_panics() {
+    for size in ["4294967296x4294967296x4294967296", "18446744073709551615x2x2", "4000000x4000000x4000000"] {
+        let output = example("matmul", &["--device", "sim", "--size", size]);
+        assert_eq!(output.status.code(), Some(1), "{size}: {}", stderr(&output));
+        let message = stderr(&output);
+        assert!(message.starts_with("error: ") && !message.contains("panicked"), "{size}: {message}");
+    }
+}
+
+#[test]
+fn every_stage_of_the_compilation_can_be_printed() {
+    for (stage, expected) in
+        [("tile", "dot("), ("nest", "(for"), ("kernel", "barrier"), ("llvm", "define"), ("ptx", ".visible .entry")]
+    {
+        let output = example("matmul", &["--emit", stage, "--schedule", "shared"]);
+        assert!(output.status.success(), "{stage}: {}", stderr(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains(expected), "{stage}: {text}");
+    }
+}
+
+#[test]
+fn list_names_every_schedule_with_its_purpose() {
+    let output = example("matmul", &["--list"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let ladder =
+        ["naive", "coalesced", "shared", "blocktile_1d", "blocktile_2d", "vectorized", "warptile", "double_buffered"];
+    let names: Vec<_> = text.lines().map(|l| l.split_whitespace().next().unwrap_or("")).collect();
+    assert_eq!(names, ladder);
+    assert!(text.lines().all(|l| l.split_whitespace().count() > 5), "{text}");
+}
