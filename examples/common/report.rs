@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 use std::{process::ExitCode, time::Duration};
 use ptx_sim::{Access, Counters, InstClass};
-use tilewright::{AnySchedule, LaunchReport, verify::Verdict};
+use tilewright::{AnySchedule, Device, LaunchReport, verify::Verdict};
 
 /// Judges (result, reference, bound) triples. A NaN or an infinity out of place is never verified.
 pub fn judge(checks: impl IntoIterator<Item = (f64, f64, f64)>) -> Verdict {
@@ -14,6 +14,20 @@ pub fn judge(checks: impl IntoIterator<Item = (f64, f64, f64)>) -> Verdict {
         verdict.element(position, result, reference, bound);
     }
     verdict
+}
+
+/// Launches once on the simulator; on a GPU once to warm up and then ten times, reporting the median time.
+pub fn measure(
+    device: &Device,
+    mut launch: impl FnMut() -> Result<LaunchReport, tilewright::Error>,
+) -> Result<LaunchReport, tilewright::Error> {
+    let mut report = launch()?;
+    if device.is_gpu() {
+        let mut times = (0..10).map(|_| Ok(launch()?.time_ms)).collect::<Result<Vec<_>, tilewright::Error>>()?;
+        times.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
+        report.time_ms = times[times.len() / 2];
+    }
+    Ok(report)
 }
 
 /// One run.
@@ -26,6 +40,8 @@ pub struct Record {
     pub flops: f64,
     pub verdict: Verdict,
     pub launch: LaunchReport,
+    /// What `verified` means, for the reader of the table.
+    pub criterion: String,
 }
 
 impl Record {
@@ -124,6 +140,7 @@ fn print_table(records: &[Record]) {
             .collect();
         println!("{}", cells.join("  ").trim_end());
     }
+    println!("verified: {}", records[0].criterion);
     for r in records {
         for finding in &r.launch.findings {
             println!("{}: {finding}", r.schedule);

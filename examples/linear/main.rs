@@ -10,7 +10,7 @@ use clap::Parser;
 use common::{
     data::normal,
     example::{Setup, run_example},
-    report::Record,
+    report::{Record, measure},
 };
 use kernel::{SCHEDULES, linear};
 use std::process::ExitCode;
@@ -39,14 +39,10 @@ fn main() -> ExitCode {
         let (a, b) = (normal::<f32>(o.setup.seed, 0, m * k), normal::<f32>(o.setup.seed, 1, k * n));
         let bias = normal::<f32>(o.setup.seed, 2, n);
         let mut c = Buffer::<f32>::poisoned(device, &[m, n])?;
-        let launch = linear(
-            &Buffer::from_slice(device, &a, &[m, k])?,
-            &Buffer::from_slice(device, &b, &[k, n])?,
-            &Buffer::from_slice(device, &bias, &[n])?,
-            &mut c,
-        )
-        .schedule_dyn(schedule)
-        .run()?;
+        let x = Buffer::from_slice(device, &a, &[m, k])?;
+        let w = Buffer::from_slice(device, &b, &[k, n])?;
+        let added = Buffer::from_slice(device, &bias, &[n])?;
+        let launch = measure(device, || linear(&x, &w, &added, &mut c).schedule_dyn(schedule).run())?;
         let c = c.to_vec()?;
         let epilogue = |j: usize, sum: f64| ((sum + f64::from(bias[j])).max(0.0), f64::from(bias[j].abs()));
         let product = Product { m, n, k, a: &a, b: &b, c: &c, epilogue: Some(&epilogue) };
@@ -57,6 +53,7 @@ fn main() -> ExitCode {
             flops: 2.0 * m as f64 * n as f64 * k as f64,
             verdict: product.verify(),
             launch,
+            criterion: product.criterion(),
         })
     })
 }

@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use common::{
     data::normal,
     options::{self, Common},
-    report::{Record, run_all},
+    report::{Record, measure, run_all},
 };
 use half::{bf16, f16};
 use kernel::{SCHEDULES, matmul};
@@ -111,7 +111,7 @@ fn run<T: Float>(options: &Options, chosen: &[&'static dyn AnySchedule]) -> Resu
     Ok(run_all(&options.common, &admitted, |schedule| {
         // Not zeros: an element that no thread writes must not look like a result.
         let mut c = Buffer::<T>::poisoned(&device, &[size.m, size.n])?;
-        let launch = matmul(&a, &b, &mut c).schedule_dyn(schedule).run()?;
+        let launch = measure(&device, || matmul(&a, &b, &mut c).schedule_dyn(schedule).run())?;
         let c_host = c.to_vec()?;
         let product = Product { m: size.m, n: size.n, k: size.k, a: &a_host, b: &b_host, c: &c_host, epilogue: None };
         Ok(Record {
@@ -121,6 +121,7 @@ fn run<T: Float>(options: &Options, chosen: &[&'static dyn AnySchedule]) -> Resu
             flops: 2.0 * size.m as f64 * size.n as f64 * size.k as f64,
             verdict: product.verify(),
             launch,
+            criterion: product.criterion(),
         })
     }))
 }

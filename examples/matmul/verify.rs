@@ -33,6 +33,12 @@ impl<T: Float> Product<'_, T> {
         (4.0 / ((self.k + 1) as f64).sqrt()).min(1.0)
     }
 
+    /// The criterion, in words.
+    pub fn criterion(&self) -> String {
+        let (output, gamma) = (T::DTYPE, self.gamma());
+        format!("|c − ref| ≤ γ·(K+1)·u·(|A|·|B|) + ½ ulp({output}), γ = {gamma:.3}, u = 2⁻²⁴")
+    }
+
     /// What the accumulation may be off by.
     fn accumulation(&self, magnitude: f64) -> f64 {
         self.gamma() * (self.k + 1) as f64 * unit_roundoff(DType::F32) * magnitude

@@ -8,7 +8,7 @@ use clap::Parser;
 use common::{
     data::normal,
     example::{Setup, run_example},
-    report::{Record, judge},
+    report::{Record, judge, measure},
 };
 use kernel::{SCHEDULES, softmax};
 use std::process::ExitCode;
@@ -33,7 +33,8 @@ fn main() -> ExitCode {
         let (rows, n) = (o.rows.unwrap_or(if device.is_gpu() { 1 << 16 } else { 64 }), o.length);
         let x = normal::<f32>(o.setup.seed, 0, rows * n);
         let mut y = Buffer::<f32>::poisoned(device, &[rows, n])?;
-        let launch = softmax(&Buffer::from_slice(device, &x, &[rows, n])?, &mut y).schedule_dyn(schedule).run()?;
+        let input = Buffer::from_slice(device, &x, &[rows, n])?;
+        let launch = measure(device, || softmax(&input, &mut y).schedule_dyn(schedule).run())?;
         let y = y.to_vec()?;
         let checks = x.chunks(n.max(1)).zip(y.chunks(n.max(1))).flat_map(|(x, y)| {
             let top = x.iter().fold(f64::NEG_INFINITY, |m, &x| m.max(x.into()));
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
             flops: 5.0 * rows as f64 * n as f64,
             verdict: judge(checks),
             launch,
+            criterion: "|y − ref| ≤ (16 + 4√N)·u·(1 + |x − max|)·ref, u = 2⁻²⁴".into(),
         })
     })
 }

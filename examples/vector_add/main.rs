@@ -8,7 +8,7 @@ use clap::Parser;
 use common::{
     data::normal,
     example::{Setup, run_example},
-    report::{Record, judge},
+    report::{Record, judge, measure},
 };
 use kernel::{SCHEDULES, vector_add};
 use std::process::ExitCode;
@@ -30,9 +30,8 @@ fn main() -> ExitCode {
         let n = o.length.unwrap_or(if device.is_gpu() { 1 << 26 } else { 100_000 });
         let (x, y) = (normal::<f32>(o.setup.seed, 0, n), normal::<f32>(o.setup.seed, 1, n));
         let mut z = Buffer::<f32>::poisoned(device, &[n])?;
-        let launch = vector_add(&Buffer::from_slice(device, &x, &[n])?, &Buffer::from_slice(device, &y, &[n])?, &mut z)
-            .schedule_dyn(schedule)
-            .run()?;
+        let (a, b) = (Buffer::from_slice(device, &x, &[n])?, Buffer::from_slice(device, &y, &[n])?);
+        let launch = measure(device, || vector_add(&a, &b, &mut z).schedule_dyn(schedule).run())?;
         // One correctly rounded operation: the sum in f32 is the only right answer.
         let checks = z.to_vec()?.into_iter().zip(x.iter().zip(&y)).map(|(z, (x, y))| (z.into(), (x + y).into(), 0.0));
         Ok(Record {
@@ -42,6 +41,7 @@ fn main() -> ExitCode {
             flops: n as f64,
             verdict: judge(checks),
             launch,
+            criterion: "equal to the f32 sum".into(),
         })
     })
 }
