@@ -5,6 +5,7 @@
 
 mod arith;
 mod float;
+mod matrix;
 mod memory;
 mod special;
 mod sync;
@@ -311,6 +312,9 @@ impl<'m> Dec<'m> {
             return Ok(op);
         }
         if let Some(op) = self.memory(i, m)? {
+            return Ok(op);
+        }
+        if let Some(op) = self.matrix(i, m)? {
             return Ok(op);
         }
         if let Some(op) = self.sync(i, m)? {

@@ -9,6 +9,7 @@ mod barrier;
 mod collective;
 mod copy;
 mod global;
+mod matrix;
 mod mem;
 mod shared;
 
@@ -497,6 +498,18 @@ impl<'a> Engine<'a> {
                 }
                 self.collective(w, pc, m);
             }
+            Op::MatrixCopy(x) => {
+                if !self.whole_warp(w, m) {
+                    return Flow::Retry;
+                }
+                self.matrix_copy(w, pc, x, m);
+            }
+            Op::Mma(x) => {
+                if !self.whole_warp(w, m) {
+                    return Flow::Retry;
+                }
+                self.mma(w, x, m);
+            }
             Op::Atom(a) => self.atomic(w, pc, a, m),
             Op::CpAsync(c) => self.copy_issue(w, pc, c, m),
             Op::CpCommit => w.copies.commit(m),
@@ -586,9 +599,10 @@ impl<'a> Engine<'a> {
     fn force_aligned(&mut self) -> bool {
         for wi in 0..self.warps.len() {
             let w = &self.warps[wi];
-            let stuck = w.splits.iter().position(|s| {
-                s.wait == Wait::Lanes && matches!(&self.k.insts[s.pc as usize].op, Op::Bar(b) if b.aligned)
-            });
+            let stuck = w
+                .splits
+                .iter()
+                .position(|s| s.wait == Wait::Lanes && self.k.insts[s.pc as usize].op.is_aligned());
             let Some(si) = stuck else { continue };
             let mut w = std::mem::take(&mut self.warps[wi]);
             let Split { pc, mask, .. } = w.splits[si];

@@ -80,6 +80,7 @@ mod parse;
 mod race;
 mod report;
 mod simd;
+mod tensor_core;
 mod types;
 
 pub use counters::{

@@ -340,6 +340,30 @@ pub(crate) struct CpAsync {
     pub has_ignore: bool,
 }
 
+/// `ldmatrix` or `stmatrix` of one 8×8 matrix a register.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct MatrixCopy {
+    pub store: bool,
+    pub trans: bool,
+    pub addr: Addr,
+    pub regs: Vec<Slot>,
+}
+
+/// `mma.sync`: m is 16, or 8 if `a` is one register; n is 8.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mma {
+    pub k: u32,
+    pub a_ty: Ty,
+    pub b_ty: Ty,
+    pub c_ty: Ty,
+    pub d_ty: Ty,
+    pub sat: bool,
+    pub d: Vec<Slot>,
+    pub a: Vec<Slot>,
+    pub b: Vec<Slot>,
+    pub c: Vec<Slot>,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Op {
     Alu {
@@ -437,6 +461,8 @@ pub(crate) enum Op {
     St(Box<Mem>),
     Atom(Box<Atom>),
     CpAsync(Box<CpAsync>),
+    MatrixCopy(Box<MatrixCopy>),
+    Mma(Box<Mma>),
     CpCommit,
     /// Leave this many groups pending; `u32::MAX` marks `wait_all`.
     CpWait(u32),
@@ -493,6 +519,17 @@ pub(crate) enum Op {
     Yield,
     /// Prefetches and hints: checked when decoded, no effect.
     Nop,
+}
+
+impl Op {
+    /// All threads of the warp must execute it together.
+    pub fn is_aligned(&self) -> bool {
+        match self {
+            Op::Bar(b) => b.aligned,
+            Op::MatrixCopy(_) | Op::Mma(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Class of an instruction in the reported mix.

@@ -9,6 +9,7 @@ use crate::counters::PcCount;
 use crate::kernel::Kernel;
 use crate::op::Op;
 use crate::race::{Shadow, Who};
+use crate::tensor_core::{Block, COLS};
 
 /// Runs register-only instructions from a first pc until another kind, or the second pc, comes; returns where it
 /// stopped. The last number is the mask of lanes.
@@ -17,11 +18,15 @@ pub(crate) type RunFn = fn(&Kernel, &mut Regs, u32, u32, u32, &mut [PcCount]) ->
 /// Checks and records a read of 32 consecutive words, one a lane; `false` if that needs the careful path.
 pub(crate) type RowFn = fn(&mut Shadow, usize, Who) -> bool;
 
+/// Runs a block product of the tensor cores.
+pub(crate) type BlockFn = fn(&Block<'_>, &mut [[u32; COLS]]);
+
 /// The builds to use on this machine.
 #[derive(Clone, Copy)]
 pub(crate) struct Simd {
     pub run: RunFn,
     pub read_row: RowFn,
+    pub block: BlockFn,
 }
 
 impl Simd {
@@ -37,10 +42,12 @@ impl Simd {
                     run: |k, r, pc, stop, mask, c| unsafe { run_avx2(k, r, pc, stop, mask, c) },
                     // SAFETY: as above.
                     read_row: |s, word, who| unsafe { read_row_avx2(s, word, who) },
+                    // SAFETY: as above.
+                    block: |b, c| unsafe { block_avx2(b, c) },
                 };
             }
         }
-        Simd { run, read_row: |s, word, who| s.read_row(word, who) }
+        Simd { run, read_row: |s, word, who| s.read_row(word, who), block: |b, c| b.run(c) }
     }
 }
 
@@ -54,6 +61,12 @@ fn run_avx2(k: &Kernel, r: &mut Regs, pc: u32, stop: u32, mask: u32, c: &mut [Pc
 #[target_feature(enable = "avx2,fma,popcnt")]
 fn read_row_avx2(s: &mut Shadow, word: usize, who: Who) -> bool {
     s.read_row(word, who)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,popcnt")]
+fn block_avx2(b: &Block<'_>, c: &mut [[u32; COLS]]) {
+    b.run(c)
 }
 
 #[inline(always)]

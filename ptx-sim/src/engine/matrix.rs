@@ -1,0 +1,177 @@
+//! `ldmatrix`, `stmatrix` and `mma.sync` (PTX ISA §9.7.14).
+
+use super::mem::{addresses, aligned};
+use super::{Engine, Warp};
+use crate::alu::float::F16;
+use crate::banks;
+use crate::findings::FindingKind;
+use crate::op::*;
+use crate::race::ANY_LANE;
+use crate::tensor_core::{Block, COLS, Factor, factor};
+use crate::types::Ty;
+
+impl Engine<'_> {
+    /// Whether the whole warp is here, as `.aligned` asks.
+    pub(super) fn whole_warp(&mut self, w: &mut Warp, m: u32) -> bool {
+        m == w.live || std::mem::take(&mut w.forced)
+    }
+
+    pub(super) fn matrix_copy(&mut self, w: &mut Warp, pc: u32, x: &MatrixCopy, m: u32) {
+        let n = x.regs.len();
+        let rows = if n == 4 { !0 } else { (1u32 << (8 * n)) - 1 };
+        let m = m & rows;
+        let addr = addresses(&w.regs, &self.env.globals, &x.addr).map(|a| a & 0xffff_ffff);
+        let ok = aligned(&addr, m, 16);
+        if ok != m {
+            let lane = (m & !ok).trailing_zeros();
+            self.find(FindingKind::Misaligned, w, pc, lane, 0, || {
+                "a row of a matrix must be aligned to 16 bytes".into()
+            });
+        }
+        let (off, ok) = self.shared_offsets(w, pc, 16, &addr, ok);
+        let cost: u32 = (0..n).map(|i| banks::phase(&off, ok & (0xff << (8 * i)), 4)).sum();
+        let c = &mut self.counts.mem[pc as usize];
+        c.shared_requests += 1;
+        c.wavefronts += cost as u64;
+        c.ideal_wavefronts += n as u64;
+        c.shared_bytes += 16 * ok.count_ones() as u64;
+        if self.env.race_check || self.env.uninit_check {
+            self.check_rows(w, pc, &off, ok, x.store);
+        }
+        let data = &mut self.ctas[w.cta as usize].shared;
+        for (i, reg) in x.regs.iter().enumerate() {
+            let mut v = if x.store { w.regs.r[*reg as usize].0 } else { [0; 32] };
+            for lane in 0..32usize {
+                // Two elements of a row, or (transposed) of a column.
+                for half in 0..2 {
+                    let (r, c) = if x.trans {
+                        ((lane % 4) * 2 + half, lane / 4)
+                    } else {
+                        (lane / 4, (lane % 4) * 2 + half)
+                    };
+                    let at = 8 * i + r;
+                    if ok >> at & 1 == 0 {
+                        continue;
+                    }
+                    let byte = off[at] + 2 * c as u32;
+                    let (word, sh) = ((byte / 4) as usize, 8 * (byte % 4));
+                    if x.store {
+                        data[word] = (data[word] & !(0xffff << sh)) | (v[lane] >> (16 * half) & 0xffff) << sh;
+                    } else {
+                        v[lane] |= (data[word] >> sh & 0xffff) << (16 * half);
+                    }
+                }
+            }
+            if !x.store && *reg != SINK {
+                w.regs.put(*reg, &v, w.live);
+            }
+        }
+    }
+
+    /// Checks 16-byte rows that the warp reads, or writes, as a whole.
+    fn check_rows(&mut self, w: &Warp, pc: u32, off: &[u32; 32], ok: u32, write: bool) {
+        let mut who = self.who(w, pc, Sem::Weak);
+        let mut issues = vec![];
+        for i in (0..32u32).filter(|i| ok >> i & 1 != 0) {
+            who.lane = if write { i } else { ANY_LANE };
+            for k in 0..4 {
+                let word = (off[i as usize] / 4 + k) as usize;
+                let vc = &self.clocks.vc[who.agent as usize];
+                let shadow = &mut self.ctas[w.cta as usize].shadow;
+                let issue =
+                    if write { shadow.write(word, 0xf, who, vc) } else { shadow.read(word, 0xf, who, vc) };
+                if let Some(issue) = issue {
+                    issues.push((issue, i, off[i as usize] + 4 * k));
+                }
+            }
+        }
+        for (issue, lane, at) in issues.into_iter().take(1) {
+            self.report_issue(w, pc, lane, at, issue);
+        }
+    }
+
+    pub(super) fn mma(&mut self, w: &mut Warp, x: &Mma, m: u32) {
+        let r = |s: Slot, lane: usize| w.regs.r[s as usize].0[lane];
+        let bits = x.a_ty.bits().max(if x.a_ty == Ty::TF32 { 32 } else { 8 });
+        let epr = (32 / bits) as usize;
+        let chunk = 4 * epr;
+        let rows = if x.a.len() == 1 { 8 } else { 16 };
+        let k = x.k as usize;
+        let elem = |word: u32, j: usize| {
+            word >> (bits as usize * j % 32) & if bits == 32 { !0 } else { (1 << bits) - 1 }
+        };
+        // Register `i` of a lane holds `epr` elements of one row.
+        let place = |i: usize| if rows == 8 { (0, chunk * i) } else { (8 * (i & 1), chunk * (i >> 1)) };
+        let (mut am, mut bm) = (vec![0u32; rows * k], vec![[0u32; COLS]; k]);
+        for lane in 0..32 {
+            let (g, t) = (lane / 4, lane % 4);
+            for (i, s) in x.a.iter().enumerate() {
+                let (dr, dk) = place(i);
+                for j in 0..epr {
+                    am[(g + dr) * k + t * epr + dk + j] = elem(r(*s, lane), j);
+                }
+            }
+            for (i, s) in x.b.iter().enumerate() {
+                for j in 0..epr {
+                    bm[t * epr + chunk * i + j][g] = elem(r(*s, lane), j);
+                }
+            }
+        }
+        let half = x.d_ty == Ty::F16;
+        let c_half = x.c_ty == Ty::F16;
+        let mut c = vec![[0u32; COLS]; rows];
+        let each = rows / 4;
+        for lane in 0..32 {
+            let (g, t) = (lane / 4, lane % 4);
+            for i in 0..each {
+                let v = if c_half {
+                    (F16.decode(r(x.c[i / 2], lane) >> (16 * (i & 1)) & 0xffff) as f32).to_bits()
+                } else {
+                    r(x.c[i], lane)
+                };
+                c[g + 8 * (i >> 1)][2 * t + (i & 1)] = v;
+            }
+        }
+        if x.a_ty.is_float() {
+            let fa: Vec<Factor> = am.iter().map(|v| factor(x.a_ty, *v)).collect();
+            let (mut fm, mut fe) = (vec![[0; COLS]; k], vec![[0; COLS]; k]);
+            for i in 0..k {
+                for j in 0..COLS {
+                    let f = factor(x.b_ty, bm[i][j]);
+                    (fm[i][j], fe[i][j]) = (f.m, f.e);
+                }
+            }
+            let block = Block { a: &fa, k, bm: &fm, be: &fe, pairs: bits == 8 };
+            (self.env.simd.block)(&block, &mut c);
+        } else {
+            let ext = |v: u32, s: bool| if s { v as u8 as i8 as i64 } else { v as u8 as i64 };
+            for (row, c) in c.iter_mut().enumerate() {
+                for j in 0..COLS {
+                    let sum: i64 = (0..k)
+                        .map(|i| ext(am[row * k + i], x.a_ty.is_signed()) * ext(bm[i][j], x.b_ty.is_signed()))
+                        .sum::<i64>()
+                        + c[j] as i32 as i64;
+                    c[j] =
+                        if x.sat { sum.clamp(i32::MIN as i64, i32::MAX as i64) as u32 } else { sum as u32 };
+                }
+            }
+        }
+        for i in 0..each {
+            if half {
+                if i % 2 == 0 {
+                    let v = std::array::from_fn(|lane| {
+                        let at = |h: usize| {
+                            let v = c[lane / 4 + 8 * (i >> 1)][2 * (lane % 4) + h];
+                            F16.encode(f32::from_bits(v) as f64, Rnd::Near)
+                        };
+                        at(0) | at(1) << 16
+                    });
+                    w.regs.put(x.d[i / 2], &v, m);
+                }
+            } else {
+                let v = std::array::from_fn(|lane| c[lane / 4 + 8 * (i >> 1)][2 * (lane % 4) + (i & 1)]);
+                w.regs.put(x.d[i], &v, m);
+            }
+        }
+    }
+}
