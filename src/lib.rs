@@ -83,11 +83,18 @@ macro_rules! schedule {
     ($($tokens:tt)*) => { $crate::__private::__schedule! { [$crate] [] [$($tokens)*] } };
 }
 
+/// A list of schedules, known by name only: `&[&dyn AnySchedule]`.
+#[macro_export]
+macro_rules! schedules {
+    ($($schedule:path),* $(,)?) => { &[$(&$schedule as &dyn $crate::AnySchedule),*] };
+}
+
 /// What a program that defines and launches kernels needs.
 pub mod prelude {
     pub use crate::dsl::Tensor;
     pub use crate::{
-        AnySchedule, Buffer, Device, Element, Float, Launch, Layout, Schedule, schedule, tile_kernel,
+        AnySchedule, Buffer, Device, Element, Float, Launch, Layout, Schedule, schedule, schedules,
+        tile_kernel,
     };
     pub use half::{bf16, f16};
 }

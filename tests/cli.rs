@@ -45,12 +45,24 @@ fn every_example_verifies_every_schedule_on_the_simulator() {
 
 #[test]
 fn json_has_the_promised_keys_and_null_for_the_unknown() {
-    let output = example("matmul", &["--schedule", "naive", "--device", "sim", "--size", "33x17x9", "--json"]);
+    let output =
+        example("matmul", &["--schedule", "naive", "--device", "sim", "--size", "33x17x9", "--json"]);
     let line = &json_lines(&output)[0];
     let keys: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
     for key in [
-        "schedule", "dtype", "m", "n", "k", "device", "variant", "verified", "max_rel_error", "error_bound_ratio",
-        "time_ms", "tflops", "counters",
+        "schedule",
+        "dtype",
+        "m",
+        "n",
+        "k",
+        "device",
+        "variant",
+        "verified",
+        "max_rel_error",
+        "error_bound_ratio",
+        "time_ms",
+        "tflops",
+        "counters",
     ] {
         assert!(keys.contains(&key), "{key} is missing from {keys:?}");
     }
@@ -99,9 +111,13 @@ fn sizes_that_overflow_or_do_not_fit_are_errors_not_panics() {
 
 #[test]
 fn every_stage_of_the_compilation_can_be_printed() {
-    for (stage, expected) in
-        [("tile", "dot("), ("nest", "(for"), ("kernel", "barrier"), ("llvm", "define"), ("ptx", ".visible .entry")]
-    {
+    for (stage, expected) in [
+        ("tile", "dot("),
+        ("nest", "(for"),
+        ("kernel", "barrier"),
+        ("llvm", "define"),
+        ("ptx", ".visible .entry"),
+    ] {
         let output = example("matmul", &["--emit", stage, "--schedule", "shared"]);
         assert!(output.status.success(), "{stage}: {}", stderr(&output));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -113,8 +129,16 @@ fn every_stage_of_the_compilation_can_be_printed() {
 fn list_names_every_schedule_with_its_purpose() {
     let output = example("matmul", &["--list"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let ladder =
-        ["naive", "coalesced", "shared", "blocktile_1d", "blocktile_2d", "vectorized", "warptile", "double_buffered"];
+    let ladder = [
+        "naive",
+        "coalesced",
+        "shared",
+        "blocktile_1d",
+        "blocktile_2d",
+        "vectorized",
+        "warptile",
+        "double_buffered",
+    ];
     let names: Vec<_> = text.lines().map(|l| l.split_whitespace().next().unwrap_or("")).collect();
     assert_eq!(names, ladder);
     assert!(text.lines().all(|l| l.split_whitespace().count() > 5), "{text}");

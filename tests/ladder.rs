@@ -39,14 +39,22 @@ fn wavefronts_per_fma(c: &Counters) -> f64 {
 }
 
 fn memory_instructions_per_fma(c: &Counters) -> f64 {
-    let requests = c.global_load.requests + c.global_store.requests + c.shared_load.requests + c.shared_store.requests;
+    let requests =
+        c.global_load.requests + c.global_store.requests + c.shared_load.requests + c.shared_store.requests;
     requests as f64 / fma(c)
 }
 
 #[test]
 fn each_rung_is_better_for_the_reason_it_was_made() {
     let [naive, coalesced, shared, one, two, vectorized, warptile, double] = [
-        "naive", "coalesced", "shared", "blocktile_1d", "blocktile_2d", "vectorized", "warptile", "double_buffered",
+        "naive",
+        "coalesced",
+        "shared",
+        "blocktile_1d",
+        "blocktile_2d",
+        "vectorized",
+        "warptile",
+        "double_buffered",
     ]
     .map(rung);
 

@@ -1,9 +1,6 @@
 //! Options that every example takes.
 
-use clap::{
-    Args, ValueEnum,
-    builder::PossibleValuesParser,
-};
+use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use std::process::ExitCode;
 use tilewright::{AnySchedule, DType, Device, Stage, Variant};
 
@@ -108,7 +105,11 @@ pub fn list(schedules: &[&dyn AnySchedule]) {
     for s in schedules {
         let types: Vec<_> = s.dtypes().iter().map(|d| d.name()).collect();
         let types = if types.is_empty() { String::new() } else { format!("  [{}]", types.join(", ")) };
-        println!("{:width$}  {}{types}", s.name(), s.doc().split("\n\n").next().unwrap_or("").replace('\n', " ").trim());
+        println!(
+            "{:width$}  {}{types}",
+            s.name(),
+            s.doc().split("\n\n").next().unwrap_or("").replace('\n', " ").trim()
+        );
     }
 }
 
@@ -122,9 +123,11 @@ pub fn admitting(
 ) -> Result<Vec<&'static dyn AnySchedule>, tilewright::Error> {
     let admitted: Vec<_> = chosen.iter().copied().filter(|s| s.admits(dtype)).collect();
     match (admitted.is_empty(), chosen.first(), dtype) {
-        (true, Some(s), Some(dtype)) => {
-            Err(tilewright::Error::DTypeNotAdmitted { schedule: s.name().into(), dtype, admitted: s.dtypes().to_vec() })
-        }
+        (true, Some(s), Some(dtype)) => Err(tilewright::Error::DTypeNotAdmitted {
+            schedule: s.name().into(),
+            dtype,
+            admitted: s.dtypes().to_vec(),
+        }),
         _ => Ok(admitted),
     }
 }

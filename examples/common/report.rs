@@ -2,14 +2,14 @@
 
 use super::options::Common;
 use indicatif::{ProgressBar, ProgressStyle};
+use ptx_sim::{Access, Counters, InstClass};
 use serde_json::{Map, Value, json};
 use std::{process::ExitCode, time::Duration};
-use ptx_sim::{Access, Counters, InstClass};
-use tilewright::{AnySchedule, Device, LaunchReport, verify::Verdict};
+use tilewright::{AnySchedule, Device, LaunchReport, verify::Comparison};
 
 /// Judges (result, reference, bound) triples. A NaN or an infinity out of place is never verified.
-pub fn judge(checks: impl IntoIterator<Item = (f64, f64, f64)>) -> Verdict {
-    let mut verdict = Verdict::default();
+pub fn judge(checks: impl IntoIterator<Item = (f64, f64, f64)>) -> Comparison {
+    let mut verdict = Comparison::EMPTY;
     for (position, (result, reference, bound)) in checks.into_iter().enumerate() {
         verdict.element(position, result, reference, bound);
     }
@@ -23,7 +23,8 @@ pub fn measure(
 ) -> Result<LaunchReport, tilewright::Error> {
     let mut report = launch()?;
     if device.is_gpu() {
-        let mut times = (0..10).map(|_| Ok(launch()?.time_ms)).collect::<Result<Vec<_>, tilewright::Error>>()?;
+        let mut times =
+            (0..10).map(|_| Ok(launch()?.time_ms)).collect::<Result<Vec<_>, tilewright::Error>>()?;
         times.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
         report.time_ms = times[times.len() / 2];
     }
@@ -38,7 +39,7 @@ pub struct Record {
     pub sizes: Vec<(&'static str, usize)>,
     /// Useful floating-point operations.
     pub flops: f64,
-    pub verdict: Verdict,
+    pub verdict: Comparison,
     pub launch: LaunchReport,
     /// What `verified` means, for the reader of the table.
     pub criterion: String,
@@ -63,9 +64,9 @@ impl Record {
         }
         o.insert("device".into(), json!(self.launch.device));
         o.insert("variant".into(), json!(self.launch.variant.map(|v| v.to_string())));
-        o.insert("verified".into(), json!(self.verdict.verified));
+        o.insert("verified".into(), json!(self.verdict.verified()));
         o.insert("max_rel_error".into(), finite(self.verdict.max_rel_error));
-        o.insert("error_bound_ratio".into(), finite(self.verdict.bound_ratio));
+        o.insert("error_bound_ratio".into(), finite(self.verdict.error_bound_ratio));
         o.insert("time_ms".into(), json!(self.launch.time_ms));
         o.insert("tflops".into(), json!(self.tflops()));
         o.insert("counters".into(), json!(self.launch.counters));
@@ -103,7 +104,7 @@ pub fn run_all(
         bar.set_message(schedule.name());
         match run(schedule) {
             Ok(record) => {
-                ok &= record.verdict.verified && record.launch.findings.is_empty();
+                ok &= record.verdict.verified() && record.launch.findings.is_empty();
                 if common.json {
                     println!("{}", record.to_json());
                 }
@@ -162,8 +163,8 @@ fn row(r: &Record, simulated: bool) -> Vec<String> {
     let mut row = vec![
         r.schedule.to_string(),
         r.launch.variant.map(|v| v.to_string()).unwrap_or_else(|| "nothing to do".into()),
-        if r.verdict.verified { "yes".into() } else { "NO".into() },
-        format!("{:.3}", r.verdict.bound_ratio),
+        if r.verdict.verified() { "yes".into() } else { "NO".into() },
+        format!("{:.3}", r.verdict.error_bound_ratio),
     ];
     if simulated {
         row.extend(r.launch.counters.as_ref().map(counter_cells).unwrap_or_else(|| vec!["-".into(); 5]));

@@ -26,26 +26,32 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    run_example::<Options>(SCHEDULES, "staged", None, |o| &o.setup, |o, device, schedule| {
-        let n = o.length.unwrap_or(if device.is_gpu() { 1 << 26 } else { 100_000 });
-        let x = normal::<f32>(o.setup.seed, 0, n + 2);
-        let mut y = Buffer::<f32>::poisoned(device, &[n])?;
-        let signal = Buffer::from_slice(device, &x, &[n + 2])?;
-        let launch = measure(device, || conv1d(&signal, &mut y).schedule_dyn(schedule).run())?;
-        let checks = y.to_vec()?.into_iter().zip(x.windows(3)).map(|(y, w)| {
-            let sum: f64 = w.iter().map(|&x| f64::from(x)).sum();
-            let magnitude: f64 = w.iter().map(|&x| f64::from(x.abs())).sum();
-            // Two additions and a division, each rounded once.
-            (y.into(), sum / 3.0, 3.0 * 2f64.powi(-24) * magnitude / 3.0 + 2f64.powi(-149))
-        });
-        Ok(Record {
-            schedule: schedule.name(),
-            dtype: "f32",
-            sizes: vec![("n", n)],
-            flops: 3.0 * n as f64,
-            verdict: judge(checks),
-            launch,
-            criterion: "|y − ref| ≤ 3·u·Σ|x|/3, u = 2⁻²⁴".into(),
-        })
-    })
+    run_example::<Options>(
+        SCHEDULES,
+        "staged",
+        None,
+        |o| &o.setup,
+        |o, device, schedule| {
+            let n = o.length.unwrap_or(if device.is_gpu() { 1 << 26 } else { 100_000 });
+            let x = normal::<f32>(o.setup.seed, 0, n + 2);
+            let mut y = Buffer::<f32>::poisoned(device, &[n])?;
+            let signal = Buffer::from_slice(device, &x, &[n + 2])?;
+            let launch = measure(device, || conv1d(&signal, &mut y).schedule_dyn(schedule).run())?;
+            let checks = y.to_vec()?.into_iter().zip(x.windows(3)).map(|(y, w)| {
+                let sum: f64 = w.iter().map(|&x| f64::from(x)).sum();
+                let magnitude: f64 = w.iter().map(|&x| f64::from(x.abs())).sum();
+                // Two additions and a division, each rounded once.
+                (y.into(), sum / 3.0, 3.0 * 2f64.powi(-24) * magnitude / 3.0 + 2f64.powi(-149))
+            });
+            Ok(Record {
+                schedule: schedule.name(),
+                dtype: "f32",
+                sizes: vec![("n", n)],
+                flops: 3.0 * n as f64,
+                verdict: judge(checks),
+                launch,
+                criterion: "|y − ref| ≤ 3·u·Σ|x|/3, u = 2⁻²⁴".into(),
+            })
+        },
+    )
 }

@@ -5,7 +5,7 @@ mod common;
 mod kernel;
 mod verify;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 use common::{
     data::normal,
     options::{self, Common},
@@ -113,7 +113,8 @@ fn run<T: Float>(options: &Options, chosen: &[&'static dyn AnySchedule]) -> Resu
         let mut c = Buffer::<T>::poisoned(&device, &[size.m, size.n])?;
         let launch = measure(&device, || matmul(&a, &b, &mut c).schedule_dyn(schedule).run())?;
         let c_host = c.to_vec()?;
-        let product = Product { m: size.m, n: size.n, k: size.k, a: &a_host, b: &b_host, c: &c_host, epilogue: None };
+        let product =
+            Product { m: size.m, n: size.n, k: size.k, a: &a_host, b: &b_host, c: &c_host, epilogue: None };
         Ok(Record {
             schedule: schedule.name(),
             dtype: T::DTYPE.name(),

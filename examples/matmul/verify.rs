@@ -6,8 +6,8 @@
 
 use rayon::prelude::*;
 use tilewright::{
-    DType, Float,
-    verify::{Verdict, ulp, unit_roundoff},
+    Float,
+    verify::{Comparison, U, half_ulp},
 };
 
 /// What follows the sum: column and exact sum to the exact result, and the magnitude that it adds. Errors of the sum must not grow in it.
@@ -41,15 +41,15 @@ impl<T: Float> Product<'_, T> {
 
     /// What the accumulation may be off by.
     fn accumulation(&self, magnitude: f64) -> f64 {
-        self.gamma() * (self.k + 1) as f64 * unit_roundoff(DType::F32) * magnitude
+        self.gamma() * (self.k + 1) as f64 * U * magnitude
     }
 
     fn half_ulp(reference: f64) -> f64 {
-        0.5 * ulp(T::DTYPE, reference.abs())
+        half_ulp(T::DTYPE, reference)
     }
 
     /// Compares the elements at the crossings of `rows` and `columns` with the reference.
-    fn check(&self, rows: &[usize], columns: &[usize]) -> Verdict {
+    fn check(&self, rows: &[usize], columns: &[usize]) -> Comparison {
         // The columns side by side, so that the inner loop below walks memory in order.
         let packed: Vec<f64> = (0..self.k)
             .into_par_iter()
@@ -65,7 +65,7 @@ impl<T: Float> Product<'_, T> {
                     *magnitude += product.abs();
                 }
             }
-            let mut verdict = Verdict::default();
+            let mut verdict = Comparison::EMPTY;
             for (&(sum, magnitude), &j) in sums.iter().zip(columns) {
                 let (reference, more) = self.epilogue.map_or((sum, 0.0), |f| f(j, sum));
                 let bound = self.accumulation(magnitude + more) + Self::half_ulp(reference);
@@ -74,12 +74,12 @@ impl<T: Float> Product<'_, T> {
             }
             verdict
         };
-        rows.par_iter().map(row).reduce(Verdict::default, Verdict::merge)
+        rows.par_iter().map(row).reduce(|| Comparison::EMPTY, Comparison::merge)
     }
 
     /// Freivalds' check: C·x against A·(B·x) in f64 for a sign vector x, row by row, each against the root mean square
     /// of the elements' bounds (their errors are independent) times six.
-    fn freivalds(&self, seed: u64) -> Verdict {
+    fn freivalds(&self, seed: u64) -> Comparison {
         let sign = |j: usize| -> f64 {
             let mut z = (j as u64).wrapping_add(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
             z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -92,7 +92,9 @@ impl<T: Float> Product<'_, T> {
             .b
             .par_chunks(self.n)
             .map(|row| {
-                row.iter().zip(&x).fold((0.0, 0.0), |(s, q), (b, x)| (s + b.to_f64() * x, q + b.to_f64() * b.to_f64()))
+                row.iter()
+                    .zip(&x)
+                    .fold((0.0, 0.0), |(s, q), (b, x)| (s + b.to_f64() * x, q + b.to_f64() * b.to_f64()))
             })
             .collect();
         (0..self.m)
@@ -109,18 +111,18 @@ impl<T: Float> Product<'_, T> {
                 // (|A||B|)ij ≤ √K·(ΣAil²Blj²)^½, so this is the same bound summed in quadrature over j.
                 let accumulation = self.accumulation((self.k as f64 * square).sqrt());
                 let bound = 6.0 * (accumulation.powi(2) + rounding).sqrt();
-                let mut verdict = Verdict::default();
+                let mut verdict = Comparison::EMPTY;
                 verdict.element(i * self.n, got, reference, bound.max(f64::MIN_POSITIVE));
                 // A row's sum has no relative error that would mean anything for an element.
-                Verdict { max_rel_error: 0.0, ..verdict }
+                Comparison { max_rel_error: 0.0, ..verdict }
             })
-            .reduce(Verdict::default, Verdict::merge)
+            .reduce(|| Comparison::EMPTY, Comparison::merge)
     }
 
     /// Checks all of C up to 1024³ products; above, 64 full rows and 64 full columns (the last of each among them, so every
     /// edge tile is touched), the crossing of the last 128 of each, and three
     /// Freivalds vectors over all of a bare product.
-    pub fn verify(&self) -> Verdict {
+    pub fn verify(&self) -> Comparison {
         let (m, n) = (self.m, self.n);
         let (rows, columns): (Vec<usize>, Vec<usize>) = ((0..m).collect(), (0..n).collect());
         if m.saturating_mul(n).saturating_mul(self.k) <= FULL_CHECK {

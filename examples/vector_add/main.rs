@@ -26,22 +26,32 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    run_example::<Options>(SCHEDULES, "vectorized", Some(f32::DTYPE), |o| &o.setup, |o, device, schedule| {
-        let n = o.length.unwrap_or(if device.is_gpu() { 1 << 26 } else { 100_000 });
-        let (x, y) = (normal::<f32>(o.setup.seed, 0, n), normal::<f32>(o.setup.seed, 1, n));
-        let mut z = Buffer::<f32>::poisoned(device, &[n])?;
-        let (a, b) = (Buffer::from_slice(device, &x, &[n])?, Buffer::from_slice(device, &y, &[n])?);
-        let launch = measure(device, || vector_add(&a, &b, &mut z).schedule_dyn(schedule).run())?;
-        // One correctly rounded operation: the sum in f32 is the only right answer.
-        let checks = z.to_vec()?.into_iter().zip(x.iter().zip(&y)).map(|(z, (x, y))| (z.into(), (x + y).into(), 0.0));
-        Ok(Record {
-            schedule: schedule.name(),
-            dtype: "f32",
-            sizes: vec![("n", n)],
-            flops: n as f64,
-            verdict: judge(checks),
-            launch,
-            criterion: "equal to the f32 sum".into(),
-        })
-    })
+    run_example::<Options>(
+        SCHEDULES,
+        "vectorized",
+        Some(f32::DTYPE),
+        |o| &o.setup,
+        |o, device, schedule| {
+            let n = o.length.unwrap_or(if device.is_gpu() { 1 << 26 } else { 100_000 });
+            let (x, y) = (normal::<f32>(o.setup.seed, 0, n), normal::<f32>(o.setup.seed, 1, n));
+            let mut z = Buffer::<f32>::poisoned(device, &[n])?;
+            let (a, b) = (Buffer::from_slice(device, &x, &[n])?, Buffer::from_slice(device, &y, &[n])?);
+            let launch = measure(device, || vector_add(&a, &b, &mut z).schedule_dyn(schedule).run())?;
+            // One correctly rounded operation: the sum in f32 is the only right answer.
+            let checks = z
+                .to_vec()?
+                .into_iter()
+                .zip(x.iter().zip(&y))
+                .map(|(z, (x, y))| (z.into(), (x + y).into(), 0.0));
+            Ok(Record {
+                schedule: schedule.name(),
+                dtype: "f32",
+                sizes: vec![("n", n)],
+                flops: n as f64,
+                verdict: judge(checks),
+                launch,
+                criterion: "equal to the f32 sum".into(),
+            })
+        },
+    )
 }

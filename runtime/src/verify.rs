@@ -22,10 +22,11 @@ use crate::{
 };
 use half::{bf16, f16};
 use std::collections::BTreeMap;
+pub use tile_dsl::tile::evaluate::{Comparison, U, half_ulp};
 use tile_dsl::{
     dtype::DType,
     program::Program,
-    tile::evaluate::{self, Comparison, Elements, Inputs, Reference},
+    tile::evaluate::{self, Elements, Inputs, Reference},
 };
 
 /// The exact results of one call of a kernel.

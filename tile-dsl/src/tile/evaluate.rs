@@ -12,7 +12,7 @@ mod array;
 mod reference;
 pub(crate) mod semantics;
 
-pub use reference::{Comparison, Reference};
+pub use reference::{Comparison, Reference, U, half_ulp};
 
 use super::{ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, ValueType, VarId};
 use crate::{

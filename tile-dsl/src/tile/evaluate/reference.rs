@@ -28,6 +28,36 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Nothing compared yet.
+    pub const EMPTY: Comparison = Comparison { error_bound_ratio: 0.0, max_rel_error: 0.0, worst: None };
+
+    /// Takes one more element into account. A NaN agrees with a NaN only.
+    pub fn element(&mut self, at: usize, found: f64, expected: f64, bound: f64) {
+        let agree = found == expected || (found.is_nan() && expected.is_nan());
+        let error = if agree { 0.0 } else { (found - expected).abs() };
+        let ratio = if agree { 0.0 } else { error / bound };
+        let ratio = if ratio.is_nan() { f64::INFINITY } else { ratio };
+        if self.worst.is_none() || ratio > self.error_bound_ratio {
+            self.error_bound_ratio = ratio;
+            self.worst = Some(at);
+        }
+        if expected != 0.0 && !agree {
+            let relative = error / expected.abs();
+            self.max_rel_error =
+                if relative.is_nan() { f64::INFINITY } else { self.max_rel_error.max(relative) };
+        }
+    }
+
+    /// Both comparisons in one.
+    pub fn merge(self, other: Comparison) -> Comparison {
+        let worse = if other.error_bound_ratio > self.error_bound_ratio || self.worst.is_none() {
+            other
+        } else {
+            self
+        };
+        Comparison { max_rel_error: self.max_rel_error.max(other.max_rel_error), ..worse }
+    }
+
     /// Whether every element is within its bound.
     pub fn verified(&self) -> bool {
         self.error_bound_ratio <= 1.0
@@ -35,10 +65,10 @@ impl Comparison {
 }
 
 /// Unit roundoff of f32 arithmetic.
-const U: f64 = 1.0 / (1u32 << 24) as f64;
+pub const U: f64 = 1.0 / (1u32 << 24) as f64;
 
 /// Half a unit in the last place of `dtype` at `x`.
-fn half_ulp(dtype: DType, x: f64) -> f64 {
+pub fn half_ulp(dtype: DType, x: f64) -> f64 {
     // (unit roundoff, smallest subnormal)
     let (u, tiny): (f64, f64) = match dtype {
         DType::F32 => (U, 2f64.powi(-149)),
@@ -75,23 +105,13 @@ impl Reference {
     /// If the number of elements differs.
     pub fn compare(&self, actual: &Elements, gamma: f64) -> Comparison {
         assert_eq!(actual.len(), self.values.len(), "tensors of one shape are compared");
-        let mut result = Comparison { error_bound_ratio: 0.0, max_rel_error: 0.0, worst: None };
+        let mut result = Comparison::EMPTY;
         for (at, (found, expected)) in actual.to_f64().into_iter().zip(&self.values).enumerate() {
             let bound = self.bound(at, gamma);
             let overflows = found.is_infinite()
                 && found.is_sign_positive() == expected.is_sign_positive()
                 && expected.abs() + bound >= largest(self.dtype);
-            let agree = found == *expected || (found.is_nan() && expected.is_nan()) || overflows;
-            let error = if agree { 0.0 } else { (found - expected).abs() };
-            let ratio = if agree { 0.0 } else { error / bound };
-            let ratio = if ratio.is_nan() { f64::INFINITY } else { ratio };
-            if result.worst.is_none() || ratio > result.error_bound_ratio {
-                result.error_bound_ratio = ratio;
-                result.worst = Some(at);
-            }
-            if *expected != 0.0 {
-                result.max_rel_error = result.max_rel_error.max(error / expected.abs());
-            }
+            result.element(at, found, if overflows { found } else { *expected }, bound);
         }
         result
     }
