@@ -130,11 +130,13 @@ pub fn prove(
 ) -> Result<(Nest, Vec<Proof>), Vec<Diagnostic>> {
     let kernel = kernel.instantiate(dtype);
     let (nest, proofs) = rewrite(&kernel, schedule)?;
-    // Suggestions are tried without making suggestions of their own.
     let legal = |other: &Schedule| {
-        rewrite(&kernel, other).is_ok_and(|(nest, _)| {
-            checks::check(&checks::Context { nest: &nest, schedule: other, legal: &|_| false }).is_empty()
-        })
+        let found = failure::suggest(|| {
+            let (nest, _) = rewrite(&kernel, other).ok()?;
+            let context = checks::Context { nest: &nest, schedule: other, legal: &|_| false };
+            checks::check(&context).is_empty().then_some(())
+        });
+        found.is_some()
     };
     let wrong = checks::check(&checks::Context { nest: &nest, schedule, legal: &legal });
     if wrong.is_empty() { Ok((nest, proofs)) } else { Err(wrong) }

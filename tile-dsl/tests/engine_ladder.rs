@@ -39,7 +39,19 @@ fn named() -> Vec<(&'static str, String, tile_dsl::schedule::Schedule)> {
 #[test]
 fn every_named_schedule_is_proved_for_every_element_type() {
     for (kernel, name, schedule) in named() {
-        let nests = prove(kernel, &schedule);
-        println!("{name}\n{}", nests[0]);
+        let mut text = String::new();
+        for d in schedule.in_order() {
+            text += &format!("{d};\n");
+        }
+        for nest in prove(kernel, &schedule) {
+            text += &format!("\n{nest}");
+        }
+        golden(&format!("nest/{name}.txt"), &text);
     }
+}
+
+#[test]
+fn a_kernel_without_a_schedule_is_one_point_a_cta() {
+    let nests = prove(VECTOR_ADD, &schedule(""));
+    assert_eq!(nests[0].to_string(), "(for i #block (put c[i] (+ (ld a[i]) (ld b[i]))))\n");
 }

@@ -61,6 +61,22 @@ impl Context<'_> {
             DirectiveKind::Split { digit, .. } => of_axis(digit),
             _ => false,
         })
+        .or_else(|| {
+            let dims = &self.nest.kernel.axes[usize::from(axis.0)].extent.dims;
+            self.last(|k| matches!(k, DirectiveKind::Fits { dim, .. } if dims.contains_key(dim)))
+        })
+    }
+
+    /// The first legal schedule with a smaller bound, as the directive to write.
+    fn smaller_bound(&self) -> Option<String> {
+        self.replaced(|kind| match kind {
+            DirectiveKind::Fits { dim, max } => (1..8)
+                .map(|n| max >> n)
+                .filter(|m| *m > 0)
+                .map(|max| DirectiveKind::Fits { dim: dim.clone(), max })
+                .collect(),
+            _ => Vec::new(),
+        })
     }
 
     /// The first legal schedule with one smaller tile, as the directive to write.

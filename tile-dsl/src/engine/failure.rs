@@ -60,6 +60,20 @@ impl Failure {
     }
 }
 
+thread_local! {
+    static SUGGESTING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Looks for something to suggest by trying it. What is tried makes no suggestions of its own.
+pub(super) fn suggest<T>(search: impl FnOnce() -> Option<T>) -> Option<T> {
+    if SUGGESTING.replace(true) {
+        return None;
+    }
+    let found = search();
+    SUGGESTING.set(false);
+    found
+}
+
 /// Why a directive is legal: the rules that applied and the facts their conditions used.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Proof {

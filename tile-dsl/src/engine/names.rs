@@ -101,9 +101,14 @@ pub(super) fn tensor(nest: &Nest, name: &str) -> Option<TensorId> {
 pub(super) fn unknown(what: &str, name: &str, known: Vec<String>) -> Failure {
     let failure = Failure::no_match(format!("there is no {what} `{name}`"));
     let near = known.iter().map(|k| (distance(name, k), k)).min();
-    let plural = if what == "axis" { "axes are".into() } else { format!("{what}s are") };
+    let plural = match what {
+        "axis" => "axes are".to_string(),
+        "tensor or value" => "tensors and values are".to_string(),
+        _ => format!("{what}s are"),
+    };
     match near {
-        Some((d, near)) if d <= 1 + name.len() / 4 => {
+        // All letters replaced is no misspelling.
+        Some((d, near)) if d <= 1 + name.len() / 4 && d < name.len().min(near.len()) => {
             failure.help(format!("did you mean `{near}`? the {plural} {}", list(&known)))
         }
         Some(_) => failure.help(format!("the {plural} {}", list(&known))),

@@ -301,3 +301,26 @@ pub fn dtypes(kernel: &Kernel) -> Vec<Option<DType>> {
         None => vec![None],
     }
 }
+
+/// Compares with a file under `tests/goldens`; `TILEWRIGHT_BLESS=1` writes it.
+pub fn golden(name: &str, found: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens").join(name);
+    if std::env::var_os("TILEWRIGHT_BLESS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, found).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("{}: {e}; TILEWRIGHT_BLESS=1 writes it", path.display()));
+    if expected != found {
+        let differs = expected.lines().zip(found.lines()).position(|(a, b)| a != b).unwrap_or(0);
+        let show =
+            |text: &str| text.lines().skip(differs.saturating_sub(3)).take(12).collect::<Vec<_>>().join("\n");
+        panic!(
+            "{name} differs from line {}; TILEWRIGHT_BLESS=1 rewrites it\n--- expected\n{}\n--- found\n{}",
+            differs + 1,
+            show(&expected),
+            show(found)
+        );
+    }
+}

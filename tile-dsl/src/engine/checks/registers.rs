@@ -3,6 +3,7 @@
 use super::Context;
 use crate::{
     diagnostic::Diagnostic,
+    engine::failure::suggest,
     nest::{At, Digit, Nest, Placement, Steps, Stmt, ValueId},
     schedule::{DirectiveKind, Space, Unit, Via},
 };
@@ -98,7 +99,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                 .at(context.cuts(largest.0.axis), value.span, text)
                 .note(value.span, format!("`{}` is computed here", value.name));
             let axes: Vec<&str> = slots.iter().map(|(d, _)| nest.axis(d.axis)).collect();
-            if let Some(other) = context.smaller_tile(|a| axes.contains(&a)) {
+            let smaller = context.smaller_tile(|a| axes.contains(&a)).or_else(|| context.smaller_bound());
+            if let Some(other) = smaller {
                 diagnostic = diagnostic.help(format!("`{other}` fits"));
             }
             wrong.push(diagnostic);
@@ -138,9 +140,9 @@ fn unbounded(context: &Context<'_>, v: ValueId, digit: Digit) -> Diagnostic {
             })
         })
     };
-    if applies(&[&fuse]) {
+    if suggest(|| applies(&[&fuse]).then_some(())).is_some() {
         remedies.push(format!("compute it where it is read: `{fuse}`"));
-    } else if applies(&[&recompute, &fuse]) {
+    } else if suggest(|| applies(&[&recompute, &fuse]).then_some(())).is_some() {
         remedies.push(format!("compute it again where it is read: `{recompute}` and `{fuse}`"));
     }
     if let Some(dim) = nest.kernel.axes[usize::from(digit.axis.0)].extent.dims.keys().next() {

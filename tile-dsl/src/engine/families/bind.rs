@@ -14,6 +14,7 @@ use crate::{
     diagnostic::Diagnostic,
     engine::{
         facts::{Graph, Kind, at, digit, effects, target_axes, target_name},
+        failure::suggest,
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
@@ -168,7 +169,10 @@ fn with_reduce(nest: &Nest, failure: Failure, name: &str, a: Digit, unit: Unit, 
     if added.is_empty() {
         return failure;
     }
-    match structure(&patched, name, a, unit, dim).is_ok() && binds(&patched, a, unit, dim) {
+    let then = suggest(|| {
+        (structure(&patched, name, a, unit, dim).is_ok() && binds(&patched, a, unit, dim)).then_some(())
+    });
+    match then.is_some() {
         true => failure.help(format!("add {}", names::list(&added))),
         false => failure,
     }
@@ -198,10 +202,14 @@ fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Res
     }
     let Steps::Fixed(steps) = a.steps else {
         let axis = nest.axis(a.axis);
-        return Err(refuse(format!(
+        let failure = refuse(format!(
             "`{name}` has as many steps as `{axis}` has points: a CTA has a fixed number of {unit}s"
-        ))
-        .help(format!("split it: `split({name} -> {name}o, {name}i: 32)`")));
+        ));
+        let split = super::expand::split_first(nest, name, 32, |n, inner| apply(n, inner, unit, dim));
+        return Err(match split {
+            Some((split, inner)) => failure.help(format!("`{split}`, then bind `{inner}`")),
+            None => failure,
+        });
     };
     let mut problem = None;
     leaves(&nest.body, &mut |path, _| {
@@ -230,7 +238,7 @@ fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Res
                         .into_iter()
                         .find(|d| !loops(&nest.body).iter().any(|(_, at)| *at == At::Unit(unit, *d)));
                     match free {
-                        Some(free) if structure(nest, name, a, unit, free).is_ok() => {
+                        Some(free) if suggest(|| structure(nest, name, a, unit, free).ok()).is_some() => {
                             refuse(text).help(format!("{unit}.{free} is free: `bind({name} -> {unit}.{free})`"))
                         }
                         _ => refuse(text),

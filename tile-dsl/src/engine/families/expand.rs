@@ -15,6 +15,7 @@ use crate::{
     diagnostic::Diagnostic,
     engine::{
         facts::{Graph, at, digit, effects},
+        failure::suggest,
         language::Node,
         names::{self, Bare},
         phase::Redex,
@@ -50,18 +51,33 @@ pub(in crate::engine) fn vectorize(
 
 fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest, Proof), Failure> {
     let a = names::existing(nest, name, Bare::InTile)?;
+    let within_name = within;
     let within = within.map(|w| target(nest, w)).transpose()?;
-    let what = if to == At::Vec { "vectorize" } else { "unroll" };
+    let (what, done) = if to == At::Vec { ("vectorize", "vectorized") } else { ("unroll", "unrolled") };
     let Steps::Fixed(steps) = a.steps else {
         let text = format!(
             "`{name}` has as many steps as `{}` has points: {what} needs a fixed number",
             nest.axis(a.axis)
         );
-        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, text))
-            .help(format!("split it: `split({name} -> {name}o, {name}i: 4)`")));
+        let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text));
+        return Err(match split_first(nest, name, 4, |n, inner| expand(n, inner, None, to)) {
+            Some((split, inner)) => failure.help(format!("`{split}`, then {what} `{inner}`")),
+            None => failure,
+        });
     };
-    if to == At::Vec {
-        vectors(nest, name, a, steps, within.as_ref())?;
+    if to == At::Vec
+        && let Err(failure) = vectors(nest, name, a, steps, within.as_ref())
+    {
+        let shorter = [8, 4, 2]
+            .into_iter()
+            .filter(|f| *f < steps && steps % f == 0)
+            .find_map(|f| split_first(nest, name, f, |n, inner| expand(n, inner, within_name, to)));
+        return Err(match shorter {
+            Some((split, inner)) if failure.diagnostic.help.is_none() => {
+                failure.help(format!("`{split}`, then vectorize `{inner}`"))
+            }
+            _ => failure,
+        });
     }
     let here = |graph: &Graph, body: egg::Id| {
         let facts = effects(graph, body);
@@ -87,13 +103,16 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
     let taken = || {
         let bound = crate::nest::loops(&nest.body).into_iter().find(|(d, at)| *d == a && *at != At::Seq);
         match (bound, &within) {
-            (Some((_, at)), None) => Failure::refused(Diagnostic::new(
-                SpanId::NONE,
-                format!(
-                    "the loop over `{name}` is {at} already: it cannot also be {what}d",
-                    at = at.to_string().trim_start_matches('#')
-                ),
-            )),
+            (Some((_, at)), None) => {
+                let is = match at {
+                    At::Unit(..) => format!("bound to {}", at.to_string().trim_start_matches('#')),
+                    At::Vec => "vectorized".to_string(),
+                    At::Unroll => "unrolled".to_string(),
+                    At::Pipe(_) | At::Seq => "pipelined".to_string(),
+                };
+                let text = format!("the loop over `{name}` is {is}: it cannot also be {done}");
+                Failure::refused(Diagnostic::new(SpanId::NONE, text))
+            }
             _ => Failure::no_match(format!("there is no plain loop over `{name}` there")),
         }
     };
@@ -180,7 +199,7 @@ fn access_vector(
             "`{shown}` is {verb} with stride {stride} over `{name}` in {place}: a vector needs stride 1 (or 0)"
         ));
         return Err(match staged {
-            Some((_, c)) if used.len() == 1 && moves(used[0]) == 1 && info.index.len() == 2 => {
+            Some((_, c)) if turned_ok(nest, name, a, steps, path, access, c) => {
                 let turned =
                     if nest.copy(c).transposed { "leave `transposed` out of" } else { "add `transposed` to" };
                 failure.note(nest.copy(c).span, format!("`{}` is staged here", tensor.name)).help(format!(
@@ -195,8 +214,7 @@ fn access_vector(
         });
     }
     let size = nest.elem(info.tensor).bytes();
-    width(nest, name, steps, size, &format!("`{shown}`"))
-        .map_err(|f| f.note(info.span, format!("{verb} here")))?;
+    width(name, steps, size, &format!("`{shown}`")).map_err(|f| f.note(info.span, format!("{verb} here")))?;
     // Every other contribution to the contiguous index is a multiple of the vector.
     let inside_from = staged.map_or(0, |(n, _)| n);
     for frame in &path[inside_from..] {
@@ -232,6 +250,27 @@ fn access_vector(
     Ok(())
 }
 
+/// Whether the access could be vectorized if its copy were transposed.
+fn turned_ok(
+    nest: &Nest,
+    name: &str,
+    a: Digit,
+    steps: u32,
+    path: &[Frame],
+    access: AccessId,
+    copy: CopyId,
+) -> bool {
+    let mut turned = nest.clone();
+    let info = &mut turned.copies[usize::from(copy.0)];
+    info.transposed = !info.transposed;
+    // Once turned, the suggestion is not made again.
+    let used = turned.access(access).index.iter().filter(|i| i.coefficient(a.axis) != 0).count();
+    let contiguous = turned.copy_layout(copy).and_then(|l| l.order.last().copied());
+    used == 1
+        && contiguous.is_some_and(|d| turned.access(access).index[d].coefficient(a.axis) != 0)
+        && suggest(|| access_vector(&turned, name, a, steps, path, access, false).ok()).is_some()
+}
+
 /// A value in shared memory: its last axis is contiguous, in-tile digits in order.
 fn value_vector(nest: &Nest, name: &str, a: Digit, steps: u32, v: ValueId) -> Result<(), Failure> {
     let value = nest.value(v);
@@ -245,30 +284,40 @@ fn value_vector(nest: &Nest, name: &str, a: Digit, steps: u32, v: ValueId) -> Re
         );
         return Err(Failure::refused(Diagnostic::new(SpanId::NONE, text)).note(value.span, "computed here"));
     }
-    width(nest, name, steps, value.dtype.bytes(), &format!("`{}`", value.name))
+    width(name, steps, value.dtype.bytes(), &format!("`{}`", value.name))
 }
 
 /// 4, 8 or 16 bytes.
-fn width(nest: &Nest, name: &str, steps: u32, size: u32, what: &str) -> Result<(), Failure> {
+fn width(name: &str, steps: u32, size: u32, what: &str) -> Result<(), Failure> {
     let bytes = steps * size;
     if [4, 8, 16].contains(&bytes) && steps > 1 {
         return Ok(());
     }
     let legal: Vec<String> =
         [4, 8, 16].iter().map(|b| b / size).filter(|s| *s > 1).map(|s| s.to_string()).collect();
-    let best =
-        [16, 8, 4].into_iter().map(|b| b / size).find(|s| *s > 1 && steps.is_multiple_of(*s) && *s < steps);
     let text = format!(
-        "vectors of {steps} elements of {what} have {steps} · {size} = {bytes} bytes: memory moves 4, 8 or 16 at once ({} elements)",
+        "`{name}` has {steps} steps: {steps} elements of {what} are {steps} · {size} = {bytes} bytes, and memory moves 4, 8 or 16 at once ({} elements)",
         legal.join(" or ")
     );
-    let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text));
-    let _ = nest;
-    Err(match best {
-        Some(best) => failure
-            .help(format!("split it: `split({name} -> {name}o, {name}v: {best})` and vectorize `{name}v`")),
-        None => failure,
-    })
+    Err(Failure::refused(Diagnostic::new(SpanId::NONE, text)))
+}
+
+/// A `split` of a loop after which `then` holds for the inner part, with the name of that part.
+pub(in crate::engine) fn split_first<T>(
+    nest: &Nest,
+    name: &str,
+    factor: u32,
+    then: impl Fn(&Nest, &str) -> Result<T, Failure>,
+) -> Option<(crate::schedule::DirectiveKind, String)> {
+    let bare = name.replace('.', "");
+    let names = vec![format!("{bare}o"), format!("{bare}i")];
+    suggest(|| {
+        let (split, _) = super::split::apply(nest, name, &names, &[factor]).ok()?;
+        then(&split, &names[1]).ok()
+    })?;
+    let inner = names[1].clone();
+    let digit = name.to_string();
+    Some((crate::schedule::DirectiveKind::Split { digit, names, factors: vec![factor] }, inner))
 }
 
 /// How far apart two steps are, as text: a number, or the pitch it depends on.

@@ -12,12 +12,14 @@ use crate::{
     diagnostic::Diagnostic,
     engine::{
         facts::{Graph, at, digit},
+        failure::suggest,
         language::Node,
         names::{self, Bare},
         phase::Redex,
         rule::{Verdict, get, patterns, set},
     },
     nest::{At, Digit, Nest},
+    schedule::{Space, Via},
     span::SpanId,
 };
 
@@ -55,8 +57,26 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(
             [] => {
                 let read: Vec<String> =
                     nest.kernel.tensors.iter().filter(|t| !t.mutable).map(|t| t.name.clone()).collect();
-                match read.first() {
-                    Some(t) => failure.help(format!("stage first: `stage({t} at {name}: shared, cp_async)`")),
+                let stage = suggest(|| {
+                    read.iter().find_map(|t| {
+                        [Via::CpAsync, Via::Plain].into_iter().find_map(|via| {
+                            let request = super::stage::Request {
+                                buffer: t,
+                                at: Some(name),
+                                space: Space::Shared,
+                                transposed: false,
+                                via,
+                                vector: None,
+                                span: SpanId::NONE,
+                            };
+                            let (staged, _) = super::stage::apply(nest, &request).ok()?;
+                            apply(&staged, name, stages).ok()?;
+                            Some(request.kind())
+                        })
+                    })
+                });
+                match stage {
+                    Some(stage) => failure.help(format!("stage first: `{stage}`")),
                     None => failure,
                 }
             }

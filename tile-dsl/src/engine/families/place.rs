@@ -16,6 +16,7 @@ use crate::{
     diagnostic::Diagnostic,
     engine::{
         facts::{Graph, digit, effects, target_name, values},
+        failure::suggest,
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
@@ -126,7 +127,7 @@ pub(in crate::engine) fn apply_recompute(nest: &Nest, name: &str) -> Result<(Nes
         let mut failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
             .note(nest.value(v).span, format!("`{name}` is computed here"));
         if let Some(at) = names::digit_names(nest).last()
-            && apply_fuse(nest, name, at).is_ok()
+            && suggest(|| apply_fuse(nest, name, at).ok()).is_some()
         {
             failure = failure.help(format!("`fuse({name} at {at})` computes it where it is read"));
         }
@@ -204,10 +205,11 @@ pub(in crate::engine) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result
             );
             let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
                 .note(nest.value(v).span, format!("`{name}` is computed here"));
-            let copies = apply_recompute(nest, name).and_then(|(n, _)| apply_fuse(&n, name, at));
+            let copies =
+                suggest(|| apply_recompute(nest, name).and_then(|(n, _)| apply_fuse(&n, name, at)).ok());
             return match copies {
-                Ok(_) => failure.help(format!("`recompute({name})` gives each reader its own")),
-                Err(_) => failure,
+                Some(_) => failure.help(format!("`recompute({name})` gives each reader its own")),
+                None => failure,
             };
         }
         Failure::unmet(format!("the loops that compute `{name}` and those that read it do not match"))

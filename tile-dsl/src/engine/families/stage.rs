@@ -16,13 +16,14 @@ use crate::{
     diagnostic::Diagnostic,
     engine::{
         facts::{Graph, access_id, copy, digit, effects},
+        failure::suggest,
         language::{Node, bit, members},
         names::{self, Bare},
         phase::Redex,
         rule::{Verdict, get, patterns, set},
     },
     nest::{Copy, CopyId, Digit, Nest, Placement, Steps, Stmt, loops},
-    schedule::{Space, Via},
+    schedule::{DirectiveKind, Space, Via},
     span::SpanId,
     tile::TensorId,
 };
@@ -41,6 +42,20 @@ pub(in crate::engine) struct Request<'a> {
     pub via: Via,
     pub vector: Option<u32>,
     pub span: SpanId,
+}
+
+impl Request<'_> {
+    /// The directive.
+    pub fn kind(&self) -> DirectiveKind {
+        DirectiveKind::Stage {
+            buffer: self.buffer.to_string(),
+            at: self.at.map(str::to_string),
+            space: self.space,
+            transposed: self.transposed,
+            via: self.via,
+            vector: self.vector,
+        }
+    }
 }
 
 /// `stage(buffer at digit: shared, ..)` for a tensor, `stage(value: shared)` for a value.
@@ -225,7 +240,7 @@ fn check_box(
             let mut before = nest.clone();
             before.copies.pop();
             before.body = unstaged(&nest.body, copy);
-            if apply(&before, &other).is_ok() {
+            if suggest(|| apply(&before, &other).ok()).is_some() {
                 failure = failure.help(format!("stage it at `{axis}`: `stage({name} at {axis}: shared)`"));
             }
         } else {
@@ -247,37 +262,48 @@ fn check_box(
             "vector({moved}) of `{name}`: a copy moves {size} to 16 bytes at once, a power of two, for elements of {size} bytes"
         )));
     }
+    // The same stage made differently, if it is legal that way.
+    let variant = |change: &dyn Fn(&mut Request<'_>)| {
+        let mut before = nest.clone();
+        before.copies.pop();
+        before.body = unstaged(&nest.body, copy);
+        let mut other = Request { ..*request };
+        change(&mut other);
+        suggest(|| apply(&before, &other).ok()).map(|_| other.kind().to_string())
+    };
     if info.via == Via::CpAsync && moved < 4 {
-        return Err(refuse(format!(
+        let failure = refuse(format!(
             "cp.async moves 4, 8 or 16 bytes at once, and an element of `{name}` ({elem}) has {size}"
-        ))
-        .help(format!("add vector(16), vector(8) or vector(4): `stage({name} at {at_name}: shared, cp_async, vector(16))`")));
+        ));
+        let wider = [16, 8, 4].into_iter().find_map(|v| variant(&|r| r.vector = Some(v)));
+        return Err(match wider.or_else(|| variant(&|r| r.via = Via::Plain)) {
+            Some(other) => failure.help(format!("`{other}`")),
+            None => failure,
+        });
     }
     if info.via == Via::CpAsync && turned && moved > size {
-        let mut failure = refuse(format!(
-            "cp.async writes {moved} consecutive bytes, but consecutive elements of `{name}` are {} apart in the transposed copy",
-            "rows"
+        let failure = refuse(format!(
+            "cp.async writes {moved} consecutive bytes, but neighbours in a row of `{name}` are not neighbours in the transposed copy"
         ));
-        if size >= 4 {
-            failure = failure
-                .help(format!("leave `vector({moved})` out: cp.async then moves one element at a time"));
-        } else {
-            failure = failure.help("leave `cp_async` out: a plain copy can transpose");
-        }
-        return Err(failure);
+        return Err(match variant(&|r| r.vector = None).or_else(|| variant(&|r| r.via = Via::Plain)) {
+            Some(other) => failure.help(format!("`{other}`")),
+            None => failure,
+        });
     }
     let wide = u64::from(moved / size);
     if !row.is_multiple_of(wide) {
-        let legal =
+        let _legal =
             [16u32, 8, 4, 2].into_iter().find(|v| *v >= size && row.is_multiple_of(u64::from(v / size)));
-        let mut failure = refuse(format!(
+        let failure = refuse(format!(
             "a row of the copy of `{name}` has {row} elements of {size} bytes = {} bytes, not a multiple of {moved}",
             row * u64::from(size)
         ));
-        if let Some(legal) = legal {
-            failure = failure.help(format!("`vector({legal})` divides a row"));
-        }
-        return Err(failure);
+        let narrower =
+            [8, 4, 2].into_iter().filter(|v| *v > size).find_map(|v| variant(&|r| r.vector = Some(v)));
+        return Err(match narrower.or_else(|| variant(&|r| r.vector = None)) {
+            Some(other) => failure.help(format!("`{other}`")),
+            None => failure,
+        });
     }
     aligned_start(nest, copy, contiguous, wide as i64, request)
 }

@@ -1,0 +1,171 @@
+//! Mistakes in schedules: what the engine says, in full. `TILEWRIGHT_BLESS=1` rewrites the expected text.
+
+mod support;
+use std::fmt::Write;
+use support::*;
+use tile_dsl::{dtype::DType, engine, schedule::Schedule};
+
+const NAIVE: &str = "tile(i = 32, j = 32); bind(i -> thread.x, j -> thread.y)";
+
+/// Kernel, schedule. One mistake each, unless said otherwise.
+const CASES: [(&str, &str, &str); 52] = [
+    ("axis that is not there", MATMUL, "tile(m = 32)"),
+    ("tile of no points", MATMUL, "tile(i = 0)"),
+    ("loop that is not there", MATMUL, "tile(i = 32); bind(x -> thread.x)"),
+    ("misspelt loop", MATMUL, "tile(i = 32); split(i -> iout, iin: 8); bind(iinn -> thread.x)"),
+    ("a loop that was split", MATMUL, "tile(i = 32); split(i -> it, ir: 8); bind(i -> thread.x)"),
+    ("factor that does not divide", MATMUL, "tile(i = 32); split(i -> it, ir: 5)"),
+    ("factors that do not divide", MATMUL, "tile(i = 32); split(i -> iw, it, ir: 3, 4)"),
+    ("name taken", MATMUL, "tile(i = 32, j = 32); split(i -> a, b: 8); split(j -> a, c: 8)"),
+    ("too few factors", MATMUL, "tile(i = 32); split(i -> a, b, c: 8)"),
+    ("parallel reduction", MATMUL, "tile(i = 8, j = 8, k = 32); bind(i -> thread.y, k -> thread.x)"),
+    (
+        "reduction at the wrong level",
+        MATMUL,
+        "tile(i = 8, j = 8, k = 32); reduce(acc: warp); bind(k -> lane.x)",
+    ),
+    ("reduction without parts", MATMUL, "tile(i = 32, j = 32); reduce(acc: lane); bind(i -> thread.x)"),
+    ("combining what is no reduction", SOFTMAX, "fits(N <= 64); reduce(e: lane)"),
+    ("grid over a reduction", MATMUL, "tile(k = 32); bind(k -> block.x)"),
+    ("loop without fixed steps on threads", MATMUL, "bind(k -> thread.x)"),
+    ("two loops on one dimension", MATMUL, "tile(i = 32, j = 32); bind(i -> thread.x, j -> thread.x)"),
+    ("threads and lanes", MATMUL, "tile(i = 32, j = 32); bind(i -> thread.x, j -> lane.x)"),
+    ("too many threads", MATMUL, "tile(i = 64, j = 32); bind(i -> thread.x, j -> thread.y)"),
+    ("lanes that are no warp", MATMUL, "tile(i = 8, j = 8); bind(i -> lane.x, j -> warp.x)"),
+    ("warps without lanes", MATMUL, "tile(i = 8, j = 8); bind(j -> warp.x)"),
+    ("bound twice", MATMUL, "tile(i = 32, j = 8); bind(j -> thread.x); unroll(j)"),
+    ("reorder across a let", SOFTMAX, "fits(N <= 64); tile(r = 4); reorder(n, r.o)"),
+    ("reorder of loops that never nest", MATMUL, "tile(i = 32, k = 8); reorder(k.o, k.o)"),
+    ("stage of what is stored", MATMUL, "tile(k = 8); stage(c at k: shared)"),
+    ("stage without a place", MATMUL, "tile(k = 8); stage(a: shared)"),
+    ("stage of nothing", MATMUL, "tile(k = 8); stage(q at k: shared)"),
+    ("stage of all of an axis", MATMUL, "tile(i = 32, j = 32, k = 8); stage(a at i: shared)"),
+    ("stage where nothing is read", LINEAR, "tile(i = 32, j = 32, k = 8); stage(bias at k: shared)"),
+    (
+        "tiles too large for shared memory",
+        MATMUL,
+        "tile(i = 256, j = 256, k = 128); split(i -> it, ir: 16); split(j -> jt, jr: 16); bind(it -> thread.y, jt -> thread.x); stage(a, b at k: shared)",
+    ),
+    (
+        "ring too deep for shared memory",
+        MATMUL,
+        "tile(i = 128, j = 128, k = 32); split(i -> it, ir: 8); split(j -> jt, jr: 8); bind(it -> thread.y, jt -> thread.x); stage(a, b at k: shared, cp_async, vector(16)); pipeline(k, 6)",
+    ),
+    ("cp.async of 16-bit elements", MATMUL, "tile(i = 32, j = 32, k = 32); stage(a at k: shared, cp_async)"),
+    (
+        "cp.async that transposes",
+        MATMUL,
+        "tile(i = 32, j = 32, k = 32); stage(a at k: shared, transposed, cp_async, vector(16))",
+    ),
+    (
+        "vector that does not divide a row",
+        MATMUL,
+        "tile(i = 32, j = 32, k = 6); stage(a at k: shared, vector(16))",
+    ),
+    ("vector of 12 bytes", MATMUL, "tile(i = 32, j = 32, k = 12); stage(a at k: shared, vector(12))"),
+    (
+        "copy in each thread",
+        MATMUL,
+        "tile(i = 32, j = 32, k = 8); reorder(i.t, k.o); stage(a at k: shared); bind(i -> thread.x)",
+    ),
+    ("pipeline without a stage", MATMUL, "tile(i = 32, j = 32, k = 8); pipeline(k, 2)"),
+    (
+        "pipeline at another loop",
+        LINEAR,
+        "tile(i = 32, j = 32, k = 8); stage(bias at j: shared); pipeline(k, 2)",
+    ),
+    ("ring of one slot", MATMUL, "tile(k = 8); stage(a at k: shared); pipeline(k, 1)"),
+    ("pad without a stage", MATMUL, "pad(a: 16)"),
+    (
+        "swizzle that does not fit",
+        MATMUL,
+        "tile(i = 32, j = 32, k = 4); stage(a at k: shared); swizzle(a: 128)",
+    ),
+    (
+        "vectorize of a strided access",
+        MATMUL,
+        "tile(i = 32, j = 32); split(i -> it, iv: 4); bind(it -> thread.y, j -> thread.x); vectorize(iv)",
+    ),
+    (
+        "vectorize of a copy across its rows",
+        MATMUL,
+        "tile(i = 32, j = 32, k = 8); split(i -> it, iv: 4); stage(a, b at k: shared); bind(it -> thread.y, j -> thread.x); vectorize(iv in acc)",
+    ),
+    (
+        "vector too wide",
+        VECTOR_ADD,
+        "tile(i = 1024); split(i -> it, iv: 8); bind(it -> thread.x); vectorize(iv)",
+    ),
+    (
+        "vector that starts anywhere",
+        CONV3,
+        "tile(i = 256); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv)",
+    ),
+    (
+        "loop inside a vector",
+        CONV1D,
+        "tile(i = 256); split(i -> it, iv: 4); bind(it -> thread.x); stage(x at i: shared); fits(R <= 8); unroll(iv); vectorize(iv in y.sum)",
+    ),
+    ("row without a bound", SOFTMAX, "tile(r = 4); bind(r -> warp.x)"),
+    ("too many registers", SOFTMAX, "fits(N <= 4096); tile(r = 4); bind(r -> thread.x)"),
+    (
+        "one buffer for every thread's own value",
+        SOFTMAX,
+        "tile(r = 4); recompute(v, e); fuse(v, e at n); split(n -> no, nt: 32); bind(nt -> thread.x); reduce(e.max, y.sum: cta); stage(v: shared)",
+    ),
+    ("fuse over a reduced axis", SOFTMAX, "fuse(e.max at n)"),
+    ("fuse with several readers", SOFTMAX, "fuse(v at n)"),
+    ("recompute with one reader", MATMUL, "recompute(acc)"),
+    (
+        "two mistakes, and what follows from them",
+        MATMUL,
+        "tile(i = 32); split(i -> it, ir: 5); bind(it -> thread.x, ir -> thread.y); tile(q = 8)",
+    ),
+];
+
+fn report(kernel_text: &str, text: &str) -> String {
+    let schedule: Schedule = schedule(text);
+    let kernel = kernel(kernel_text);
+    let mut out = String::new();
+    let dtypes = if kernel.generic.is_some() { vec![Some(DType::F32), Some(DType::F16)] } else { vec![None] };
+    let mut last = String::new();
+    for dtype in dtypes {
+        let mut this = String::new();
+        match engine::schedule(&kernel, &schedule, dtype) {
+            Ok(program) => {
+                let _ = write!(this, "  legal\n{}", program.nest);
+            }
+            Err(errors) => {
+                for e in errors {
+                    let at = schedule.directives.iter().find(|d| d.span == e.span && e.span.0 != 0);
+                    let at = at.map_or("the kernel".to_string(), |d| d.to_string());
+                    let _ = writeln!(this, "  error at {at}\n    {}", e.message);
+                    for note in e.notes {
+                        let _ = writeln!(this, "    note: {}", note.text);
+                    }
+                    if let Some(help) = e.help {
+                        let _ = writeln!(this, "    help: {help}");
+                    }
+                }
+            }
+        }
+        if this != last {
+            if let (Some(dtype), false) = (dtype, last.is_empty()) {
+                let _ = writeln!(out, "  with {dtype}:");
+            }
+            out.push_str(&this);
+            last = this;
+        }
+    }
+    out
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let mut found = String::new();
+    for (name, kernel_text, text) in CASES {
+        let kernel = kernel(kernel_text).name;
+        let _ = writeln!(found, "== {name} ({kernel})\n  {{ {text} }}\n{}", report(kernel_text, text));
+    }
+    golden("errors.txt", &found);
+}
