@@ -6,15 +6,13 @@
 //! buffer, misaligned vectors, barriers and shuffles that some threads do not reach, and reading the
 //! destination of an asynchronous copy before its group was waited for.
 
+mod column;
 mod memory;
-mod scalar;
-
-pub use scalar::Scalar;
 
 use super::{Expr, Kernel, Mem, Param, Stmt, Ty, Var};
-use crate::dtype::DType;
+use column::{Column, Fault};
 use memory::SharedMemory;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 /// What a kernel runs on. Elements are given widened to `f32`; 16-bit types hold rounded values.
 #[derive(Clone, Debug, Default)]
@@ -67,20 +65,13 @@ pub struct InterpretError {
 pub fn interpret(kernel: &Kernel, launch: &mut Launch) -> Result<Counts, InterpretError> {
     let fault = |what: String| InterpretError { cta: 0, thread: 0, what, stmt: kernel.name.clone() };
     let ctas = kernel.ctas(&launch.dims).ok_or_else(|| fault("the grid cannot be computed".into()))?;
-    let mut global = Vec::new();
+    let mut params = Vec::new();
     for param in &kernel.params {
         let missing = |name: &String| fault(format!("no value for parameter `{name}`"));
-        global.push(match param {
-            Param::Tensor { name, .. } => {
-                Parameter::Tensor(launch.tensors.get(name).cloned().ok_or_else(|| missing(name))?)
-            }
-            Param::Dim(name) => {
-                Parameter::Scalar(Scalar::Int(*launch.dims.get(name).ok_or_else(|| missing(name))?))
-            }
-            Param::Scalar { name, dtype } => {
-                let x = *launch.scalars.get(name).ok_or_else(|| missing(name))?;
-                Parameter::Scalar(Scalar::from_f32(x, *dtype))
-            }
+        params.push(match param {
+            Param::Tensor { name, .. } => launch.tensors.get(name).cloned().ok_or_else(|| missing(name))?,
+            Param::Dim(name) => launch.dims.get(name).map(|_| Vec::new()).ok_or_else(|| missing(name))?,
+            Param::Scalar { name, .. } => vec![*launch.scalars.get(name).ok_or_else(|| missing(name))?],
         });
     }
     let mut counts = Counts::default();
@@ -90,316 +81,333 @@ pub fn interpret(kernel: &Kernel, launch: &mut Launch) -> Result<Counts, Interpr
             kernel,
             dims: &launch.dims,
             cta,
-            params: &mut global,
+            params: &mut params,
             shared: kernel.shared.iter().map(|s| SharedMemory::new(s.elems as usize)).collect(),
-            threads: vec![Thread::new(kernel); threads],
+            vars: vec![None; kernel.vars.len()],
+            frags: kernel.frags.iter().map(|f| vec![None; f.slots as usize]).collect(),
+            flights: vec![Flights::default(); threads],
             counts: &mut counts,
             epoch: 0,
         };
-        let everyone = vec![true; threads];
-        run.block(&kernel.body, &everyone)?;
+        run.block(&kernel.body, &vec![true; threads])?;
     }
-    for (param, value) in kernel.params.iter().zip(global) {
-        if let (Param::Tensor { name, .. }, Parameter::Tensor(data)) = (param, value) {
+    for (param, data) in kernel.params.iter().zip(params) {
+        if let Param::Tensor { name, mutable: true, .. } = param {
             launch.tensors.insert(name.clone(), data);
         }
     }
     Ok(counts)
 }
 
-enum Parameter {
-    Tensor(Vec<f32>),
-    Scalar(Scalar),
-}
-
 /// An asynchronous copy on its way: buffer, offset, elements.
 type Flight = (u32, usize, Vec<f32>);
 
-#[derive(Clone)]
-struct Thread {
-    vars: Vec<Option<Scalar>>,
-    frags: Vec<Vec<Option<Scalar>>>,
-    /// Copies since the last commit.
+/// The asynchronous copies of a thread.
+#[derive(Clone, Default)]
+struct Flights {
+    /// Since the last commit.
     open: Vec<Flight>,
     /// Committed groups, oldest first.
     groups: Vec<Vec<Flight>>,
 }
 
-impl Thread {
-    fn new(kernel: &Kernel) -> Self {
-        Thread {
-            vars: vec![None; kernel.vars.len()],
-            frags: kernel.frags.iter().map(|f| vec![None; f.slots as usize]).collect(),
-            open: Vec::new(),
-            groups: Vec::new(),
-        }
-    }
-}
+/// A register slot: its values, and which threads have written it.
+type Slot = Option<(Rc<Column>, Vec<bool>)>;
 
 struct Run<'a> {
     kernel: &'a Kernel,
     dims: &'a BTreeMap<String, i64>,
     cta: u64,
-    params: &'a mut Vec<Parameter>,
+    /// Tensors and scalars by position; dims are looked up by name.
+    params: &'a mut Vec<Vec<f32>>,
     shared: Vec<SharedMemory>,
-    threads: Vec<Thread>,
+    vars: Vec<Option<Rc<Column>>>,
+    frags: Vec<Vec<Slot>>,
+    flights: Vec<Flights>,
     counts: &'a mut Counts,
     /// Barriers passed.
     epoch: u64,
 }
 
-type Step<T = ()> = Result<T, String>;
-
 impl Run<'_> {
     fn block(&mut self, stmts: &[Stmt], mask: &[bool]) -> Result<(), InterpretError> {
-        stmts.iter().try_for_each(|stmt| self.stmt(stmt, mask))
-    }
-
-    fn error(&self, thread: usize, stmt: &Stmt, what: String) -> InterpretError {
-        let mut stmt = super::print::stmt(self.kernel, stmt);
-        if let Some(end) = stmt.find('\n') {
-            stmt.truncate(end);
-        }
-        InterpretError { cta: self.cta, thread: thread as u32, what, stmt }
-    }
-
-    /// Runs `f` for each active thread.
-    fn each(
-        &mut self,
-        stmt: &Stmt,
-        mask: &[bool],
-        mut f: impl FnMut(&mut Self, usize) -> Step,
-    ) -> Result<(), InterpretError> {
-        for thread in (0..mask.len()).filter(|t| mask[*t]) {
-            f(self, thread).map_err(|what| self.error(thread, stmt, what))?;
+        for stmt in stmts {
+            self.stmt(stmt, mask)?;
         }
         Ok(())
     }
 
     fn stmt(&mut self, stmt: &Stmt, mask: &[bool]) -> Result<(), InterpretError> {
         match stmt {
-            Stmt::Let(var, value) => self.each(stmt, mask, |run, t| {
-                let x = run.eval(t, value)?;
-                run.set(t, *var, x);
-                Ok(())
-            }),
-            Stmt::Load { dst, mem, offset, guard } => {
-                self.each(stmt, mask, |run, t| run.load(t, dst, *mem, offset, guard))
-            }
-            Stmt::Store { mem, offset, values, guard } => {
-                self.each(stmt, mask, |run, t| run.store(t, *mem, offset, values, guard))
-            }
-            Stmt::Set { frag, slot, value } => self.each(stmt, mask, |run, t| {
-                let x = run.eval(t, value)?;
-                run.counts.fma += u64::from(is_fma(value));
-                run.threads[t].frags[*frag as usize][*slot as usize] = Some(x);
-                Ok(())
-            }),
             Stmt::For { var, start, end, step, body } => {
-                self.each(stmt, mask, |run, t| {
-                    let x = run.eval(t, start)?;
-                    run.set(t, *var, x);
-                    Ok(())
-                })?;
+                let start = self.eval(start, mask).map_err(|f| self.error(stmt, mask, f))?;
+                self.define(*var, start, mask);
                 loop {
-                    let mut active = mask.to_vec();
-                    self.each(stmt, mask, |run, t| {
-                        let (at, end) = (run.eval(t, &Expr::Var(*var))?.int()?, run.eval(t, end)?.int()?);
-                        active[t] = at < end;
-                        Ok(())
-                    })?;
+                    let active = self.continues(*var, end, mask).map_err(|f| self.error(stmt, mask, f))?;
                     if !active.contains(&true) {
                         return Ok(());
                     }
                     self.block(body, &active)?;
-                    self.each(stmt, &active, |run, t| {
-                        let next = run.eval(t, &Expr::Var(*var))?.int()? + run.eval(t, step)?.int()?;
-                        run.set(t, *var, Scalar::Int(next));
-                        Ok(())
-                    })?;
+                    let next =
+                        Expr::Bin(crate::op::BinOp::Add, Box::new(Expr::Var(*var)), Box::new(step.clone()));
+                    let next = self.eval(&next, &active).map_err(|f| self.error(stmt, mask, f))?;
+                    self.define(*var, next, &active);
                 }
             }
             Stmt::If { cond, then, otherwise } => {
-                let mut yes = mask.to_vec();
-                self.each(stmt, mask, |run, t| {
-                    yes[t] = run.eval(t, cond)?.bool()?;
-                    Ok(())
-                })?;
-                let no: Vec<bool> = mask.iter().zip(&yes).map(|(m, y)| *m && !y).collect();
-                if yes.contains(&true) {
-                    self.block(then, &yes)?;
-                }
-                if no.contains(&true) {
-                    self.block(otherwise, &no)?;
+                let cond = self.eval(cond, mask).and_then(|c| Ok(c.bools()?.to_vec()));
+                let cond = cond.map_err(|f| self.error(stmt, mask, f))?;
+                for (branch, taken) in [(then, true), (otherwise, false)] {
+                    let active: Vec<bool> = mask.iter().zip(&cond).map(|(m, c)| *m && *c == taken).collect();
+                    if active.contains(&true) {
+                        self.block(branch, &active)?;
+                    }
                 }
                 Ok(())
+            }
+            simple => self.simple(simple, mask).map_err(|f| self.error(stmt, mask, f)),
+        }
+    }
+
+    /// A fault of no thread in particular is that of the first active one.
+    fn error(&self, stmt: &Stmt, mask: &[bool], (thread, what): Fault) -> InterpretError {
+        let mut text = super::print::stmt(self.kernel, stmt);
+        if let Some(end) = text.find('\n') {
+            text.truncate(end);
+        }
+        let first = mask.iter().position(|m| *m).unwrap_or(0);
+        InterpretError { cta: self.cta, thread: thread.max(first) as u32, what, stmt: text }
+    }
+
+    fn continues(&self, var: Var, end: &Expr, mask: &[bool]) -> Result<Vec<bool>, Fault> {
+        let (at, end) = (self.eval(&Expr::Var(var), mask)?, self.eval(end, mask)?);
+        let steps = at.ints()?.iter().zip(end.ints()?).zip(mask);
+        Ok(steps.map(|((at, end), m)| *m && at < end).collect())
+    }
+
+    fn simple(&mut self, stmt: &Stmt, mask: &[bool]) -> Result<(), Fault> {
+        match stmt {
+            Stmt::Let(var, value) => {
+                let value = self.eval(value, mask)?;
+                self.define(*var, value, mask);
+            }
+            Stmt::Load { dst, mem, offset, guard } => self.load(dst, *mem, offset, guard, mask)?,
+            Stmt::Store { mem, offset, values, guard } => self.store(*mem, offset, values, guard, mask)?,
+            Stmt::Set { frag, slot, value } => {
+                let new = self.eval(value, mask)?;
+                if is_fma(value) {
+                    self.counts.fma += mask.iter().filter(|m| **m).count() as u64;
+                }
+                let slot = &mut self.frags[*frag as usize][*slot as usize];
+                *slot = Some(match slot.take() {
+                    Some((old, mut written)) => {
+                        written.iter_mut().zip(mask).for_each(|(w, m)| *w |= m);
+                        (Rc::new(old.merged(&new, mask)), written)
+                    }
+                    None => (new, mask.to_vec()),
+                });
             }
             Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard } => {
-                self.each(stmt, mask, |run, t| {
-                    let n = *elems as usize;
-                    let to = run.eval(t, shared_offset)?.int()?;
+                let (to, from) = (self.eval(shared_offset, mask)?, self.eval(global_offset, mask)?);
+                let copies = self.guarded(guard, mask)?;
+                let n = *elems as usize;
+                for t in (0..mask.len()).filter(|t| mask[*t]) {
                     let mut data = vec![0.0; n];
-                    if run.guard(t, guard)? {
-                        let from = run.eval(t, global_offset)?.int()?;
-                        data = run.global(*global, from, n)?.to_vec();
+                    if copies[t] {
+                        data = self.global(t, *global, from.ints()?[t], n)?.to_vec();
                     }
-                    let epoch = run.epoch;
-                    let at = run.shared[*shared as usize].issue(to, n, t as u32, epoch)?;
-                    run.threads[t].open.push((*shared, at, data));
-                    run.counts.async_copies += 1;
-                    Ok(())
-                })
+                    let buffer = &mut self.shared[*shared as usize];
+                    let at =
+                        buffer.issue(to.ints()?[t], n, t as u32, self.epoch).map_err(|what| (t, what))?;
+                    self.flights[t].open.push((*shared, at, data));
+                    self.counts.async_copies += 1;
+                }
             }
-            Stmt::CommitGroup => self.each(stmt, mask, |run, t| {
-                let group = std::mem::take(&mut run.threads[t].open);
-                run.threads[t].groups.push(group);
-                Ok(())
-            }),
-            Stmt::WaitGroup(n) => self.each(stmt, mask, |run, t| {
-                while run.threads[t].groups.len() > *n as usize {
-                    for (buffer, at, data) in run.threads[t].groups.remove(0) {
-                        run.shared[buffer as usize].land(at, &data, t as u32, run.epoch);
+            Stmt::CommitGroup => {
+                for t in (0..mask.len()).filter(|t| mask[*t]) {
+                    let group = std::mem::take(&mut self.flights[t].open);
+                    self.flights[t].groups.push(group);
+                }
+            }
+            Stmt::WaitGroup(n) => {
+                for t in (0..mask.len()).filter(|t| mask[*t]) {
+                    while self.flights[t].groups.len() > *n as usize {
+                        for (buffer, at, data) in self.flights[t].groups.remove(0) {
+                            self.shared[buffer as usize].land(at, &data, t as u32, self.epoch);
+                        }
                     }
                 }
-                Ok(())
-            }),
+            }
             Stmt::Barrier => {
                 if let Some(thread) = mask.iter().position(|m| !m) {
-                    return Err(self.error(
-                        thread,
-                        stmt,
-                        "does not reach a barrier that others wait at".into(),
-                    ));
+                    return Err((thread, "does not reach a barrier that others wait at".into()));
                 }
                 self.epoch += 1;
                 self.counts.barriers += 1;
-                Ok(())
             }
             Stmt::Shuffle { dst, value, mask: lanes } => {
                 if let Some(thread) = mask.iter().position(|m| !m) {
-                    return Err(self.error(thread, stmt, "does not reach a shuffle of its warp".into()));
+                    return Err((thread, "does not reach a shuffle of its warp".into()));
                 }
-                let mut values = Vec::new();
-                self.each(stmt, mask, |run, t| {
-                    values.push(run.eval(t, value)?);
-                    Ok(())
-                })?;
-                self.each(stmt, mask, |run, t| {
-                    let x =
-                        *values.get(t ^ *lanes as usize).ok_or("shuffles with a lane that does not exist")?;
-                    run.set(t, *dst, x);
-                    Ok(())
-                })
+                let last = mask.len() - 1;
+                if !mask.len().is_multiple_of(32) {
+                    return Err((last, "shuffles in a warp that is not full".into()));
+                }
+                let value = self.eval(value, mask)?;
+                let moved = value.permuted(|t| t ^ *lanes as usize);
+                self.define(*dst, Rc::new(moved), mask);
             }
-        }
-    }
-
-    fn set(&mut self, thread: usize, var: Var, x: Scalar) {
-        self.threads[thread].vars[var.0 as usize] = Some(x);
-    }
-
-    fn guard(&self, thread: usize, guard: &Option<Expr>) -> Step<bool> {
-        guard.as_ref().map_or(Ok(true), |g| self.eval(thread, g)?.bool())
-    }
-
-    fn global(&mut self, param: u32, offset: i64, n: usize) -> Step<&mut [f32]> {
-        let name = match &self.kernel.params[param as usize] {
-            Param::Tensor { name, .. } => name,
-            Param::Dim(name) | Param::Scalar { name, .. } => return Err(format!("`{name}` is no tensor")),
-        };
-        let Parameter::Tensor(data) = &mut self.params[param as usize] else {
-            return Err(format!("`{name}` is no tensor"));
-        };
-        let len = data.len();
-        if offset < 0 || offset as usize + n > len {
-            return Err(format!("offset {offset} + {n} is outside `{name}` with {len} elements"));
-        }
-        if !(offset as usize).is_multiple_of(n) {
-            return Err(format!("a vector of {n} elements of `{name}` at {offset} is not aligned"));
-        }
-        Ok(&mut data[offset as usize..offset as usize + n])
-    }
-
-    fn load(&mut self, t: usize, dst: &[Var], mem: Mem, offset: &Expr, guard: &Option<Expr>) -> Step {
-        let dtype = self.kernel.dtype_of(mem).ok_or("no such buffer")?;
-        let mut data = vec![0.0; dst.len()];
-        if self.guard(t, guard)? {
-            let at = self.eval(t, offset)?.int()?;
-            data = match mem {
-                Mem::Global(param) => {
-                    self.counts.global_loads += 1;
-                    self.global(param, at, dst.len())?.to_vec()
-                }
-                Mem::Shared(i) => {
-                    self.counts.shared_loads += 1;
-                    let epoch = self.epoch;
-                    self.shared[i as usize].load(at, dst.len(), t as u32, epoch)?
-                }
-            };
-        }
-        for (var, x) in dst.iter().zip(data) {
-            self.set(t, *var, Scalar::from_f32(x, dtype));
+            Stmt::For { .. } | Stmt::If { .. } => unreachable!("`stmt` runs them"),
         }
         Ok(())
     }
 
-    fn store(&mut self, t: usize, mem: Mem, offset: &Expr, values: &[Expr], guard: &Option<Expr>) -> Step {
-        if !self.guard(t, guard)? {
-            return Ok(());
-        }
-        let at = self.eval(t, offset)?.int()?;
-        let data: Vec<f32> = values.iter().map(|v| self.eval(t, v)?.to_f32()).collect::<Step<_>>()?;
-        match mem {
-            Mem::Global(param) => {
-                self.counts.global_stores += 1;
-                self.global(param, at, data.len())?.copy_from_slice(&data);
-                Ok(())
-            }
-            Mem::Shared(i) => {
-                self.counts.shared_stores += 1;
-                let epoch = self.epoch;
-                self.shared[i as usize].store(at, &data, t as u32, epoch)
-            }
-        }
+    fn define(&mut self, var: Var, value: Rc<Column>, mask: &[bool]) {
+        let slot = &mut self.vars[var.0 as usize];
+        *slot = Some(match slot.take() {
+            Some(old) if mask.contains(&false) => Rc::new(old.merged(&value, mask)),
+            _ => value,
+        });
     }
 
-    fn eval(&self, t: usize, e: &Expr) -> Step<Scalar> {
-        let eval = |e: &Expr| self.eval(t, e);
-        match e {
-            Expr::Float(x, dtype) => Ok(Scalar::from_f32(*x as f32, *dtype)),
-            Expr::Int(n, _) => Ok(Scalar::Int(*n)),
-            Expr::Bool(b) => Ok(Scalar::Bool(*b)),
-            Expr::Var(v) => self.threads[t].vars[v.0 as usize]
-                .ok_or_else(|| format!("reads %{} before it is defined", v.0)),
-            Expr::Slot { frag, slot } => {
-                self.threads[t].frags[*frag as usize][*slot as usize].ok_or_else(|| {
-                    format!(
-                        "reads slot {slot} of `{}` before it is written",
-                        self.kernel.frags[*frag as usize].name
-                    )
-                })
-            }
-            Expr::Tid => Ok(Scalar::Int(t as i64)),
-            Expr::Cta => Ok(Scalar::Int(self.cta as i64)),
-            Expr::Dim(extent) => match extent.eval(self.dims) {
-                Some(n) if i32::try_from(n).is_ok() => Ok(Scalar::Int(n)),
-                _ => Err(format!("extent {extent} is no i32")),
-            },
-            Expr::Scalar(i) => match &self.params[*i as usize] {
-                Parameter::Scalar(x) => Ok(*x),
-                Parameter::Tensor(_) => Err("a tensor where a scalar is expected".into()),
-            },
-            Expr::Un(op, a) => scalar::un(*op, eval(a)?),
-            Expr::Bin(op, a, b) => scalar::bin(*op, eval(a)?, eval(b)?, self.wide(a)),
-            Expr::Fma(a, b, c) => scalar::fma(eval(a)?, eval(b)?, eval(c)?),
-            Expr::Xor(a, b) => Ok(Scalar::Int(eval(a)?.int()? ^ eval(b)?.int()?)),
-            Expr::Cmp(op, a, b) => scalar::cmp(*op, eval(a)?, eval(b)?),
-            Expr::Select(c, a, b) => {
-                let (a, b) = (eval(a)?, eval(b)?);
-                Ok(if eval(c)?.bool()? { a } else { b })
-            }
-            Expr::Cast(ty, a) => scalar::cast(*ty, eval(a)?),
+    /// Active threads whose guard is true.
+    fn guarded(&self, guard: &Option<Expr>, mask: &[bool]) -> Result<Vec<bool>, Fault> {
+        let Some(guard) = guard else { return Ok(mask.to_vec()) };
+        let guard = self.eval(guard, mask)?;
+        Ok(guard.bools()?.iter().zip(mask).map(|(g, m)| *g && *m).collect())
+    }
+
+    fn global(&mut self, thread: usize, param: u32, offset: i64, n: usize) -> Result<&mut [f32], Fault> {
+        let name = match &self.kernel.params[param as usize] {
+            Param::Tensor { name, .. } | Param::Dim(name) | Param::Scalar { name, .. } => name,
+        };
+        let data = &mut self.params[param as usize];
+        let len = data.len();
+        if offset < 0 || offset as usize + n > len {
+            return Err((thread, format!("offset {offset} + {n} is outside `{name}` with {len} elements")));
         }
+        if !(offset as usize).is_multiple_of(n) {
+            return Err((thread, format!("a vector of {n} elements of `{name}` at {offset} is not aligned")));
+        }
+        Ok(&mut data[offset as usize..offset as usize + n])
+    }
+
+    fn load(
+        &mut self,
+        dst: &[Var],
+        mem: Mem,
+        offset: &Expr,
+        guard: &Option<Expr>,
+        mask: &[bool],
+    ) -> Result<(), Fault> {
+        let dtype = self.kernel.dtype_of(mem).ok_or((0, "no such buffer".to_string()))?;
+        let offset = self.eval(offset, mask)?;
+        let reads = self.guarded(guard, mask)?;
+        let mut columns = vec![vec![0.0; mask.len()]; dst.len()];
+        for t in (0..mask.len()).filter(|t| reads[*t]) {
+            let at = offset.ints()?[t];
+            match mem {
+                Mem::Global(param) => {
+                    self.counts.global_loads += 1;
+                    let data = self.global(t, param, at, dst.len())?;
+                    columns.iter_mut().zip(data).for_each(|(c, x)| c[t] = *x);
+                }
+                Mem::Shared(i) => {
+                    self.counts.shared_loads += 1;
+                    let buffer = &mut self.shared[i as usize];
+                    let found = |lane: usize, x| columns[lane][t] = x;
+                    buffer.load(at, dst.len(), t as u32, self.epoch, found).map_err(|what| (t, what))?;
+                }
+            }
+        }
+        for (var, column) in dst.iter().zip(columns) {
+            self.define(*var, Rc::new(Column::elements(column, dtype)), mask);
+        }
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        mem: Mem,
+        offset: &Expr,
+        values: &[Expr],
+        guard: &Option<Expr>,
+        mask: &[bool],
+    ) -> Result<(), Fault> {
+        let writes = self.guarded(guard, mask)?;
+        let offset = self.eval(offset, &writes)?;
+        let columns: Vec<Vec<f32>> =
+            values.iter().map(|v| self.eval(v, &writes)?.to_f32()).collect::<Result<_, _>>()?;
+        for t in (0..mask.len()).filter(|t| writes[*t]) {
+            let at = offset.ints()?[t];
+            let data: Vec<f32> = columns.iter().map(|c| c[t]).collect();
+            match mem {
+                Mem::Global(param) => {
+                    self.counts.global_stores += 1;
+                    self.global(t, param, at, data.len())?.copy_from_slice(&data);
+                }
+                Mem::Shared(i) => {
+                    self.counts.shared_stores += 1;
+                    let epoch = self.epoch;
+                    self.shared[i as usize].store(at, &data, t as u32, epoch).map_err(|what| (t, what))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn eval(&self, e: &Expr, mask: &[bool]) -> Result<Rc<Column>, Fault> {
+        let n = mask.len();
+        let eval = |e: &Expr| self.eval(e, mask);
+        let column = match e {
+            Expr::Float(x, dtype) => Column::elements(vec![*x as f32; n], *dtype),
+            Expr::Int(x, _) => Column::Int(vec![*x; n]),
+            Expr::Bool(b) => Column::Bool(vec![*b; n]),
+            Expr::Var(v) => {
+                let known = self.vars[v.0 as usize].clone();
+                return known.ok_or_else(|| (0, format!("reads %{} before it is defined", v.0)));
+            }
+            Expr::Slot { frag, slot } => {
+                let name = &self.kernel.frags[*frag as usize].name;
+                let unset = |t| (t, format!("reads slot {slot} of `{name}` before it is written"));
+                let (values, written) =
+                    self.frags[*frag as usize][*slot as usize].as_ref().ok_or_else(|| unset(0))?;
+                if let Some(t) = (0..n).find(|t| mask[*t] && !written[*t]) {
+                    return Err(unset(t));
+                }
+                return Ok(values.clone());
+            }
+            Expr::Tid => Column::Int((0..n as i64).collect()),
+            Expr::Cta => Column::Int(vec![self.cta as i64; n]),
+            Expr::Dim(extent) => match extent.eval(self.dims) {
+                Some(x) if i32::try_from(x).is_ok() => Column::Int(vec![x; n]),
+                _ => return Err((0, format!("extent {extent} is no i32"))),
+            },
+            Expr::Scalar(i) => {
+                let dtype = match self.kernel.params[*i as usize] {
+                    Param::Scalar { dtype, .. } => dtype,
+                    _ => return Err((0, format!("parameter {i} is no scalar"))),
+                };
+                Column::elements(vec![self.params[*i as usize][0]; n], dtype)
+            }
+            Expr::Un(op, a) => column::un(*op, &*eval(a)?)?,
+            Expr::Bin(op, a, b) => column::bin(*op, &*eval(a)?, &*eval(b)?, self.wide(a), mask)?,
+            Expr::Fma(a, b, c) => column::fma(&*eval(a)?, &*eval(b)?, &*eval(c)?)?,
+            Expr::Xor(a, b) => column::xor(&*eval(a)?, &*eval(b)?)?,
+            Expr::Cmp(op, a, b) => column::cmp(*op, &*eval(a)?, &*eval(b)?)?,
+            Expr::Select(c, a, b) => {
+                let (c, a, b) = (eval(c)?, eval(a)?, eval(b)?);
+                b.merged(&a, c.bools()?)
+            }
+            Expr::Cast(ty, a) => {
+                let to = match ty {
+                    Ty::Elem(dtype) => Some(*dtype),
+                    Ty::I64 => None,
+                };
+                return column::cast(to, &eval(a)?);
+            }
+        };
+        Ok(Rc::new(column))
     }
 
     /// Whether an integer expression is `i64`.
@@ -419,13 +427,5 @@ fn is_fma(value: &Expr) -> bool {
         Expr::Fma(..) => true,
         Expr::Select(_, updated, _) => is_fma(updated),
         _ => false,
-    }
-}
-
-/// Element type of a scalar type; `i64` has none.
-fn elem(ty: Ty) -> Option<DType> {
-    match ty {
-        Ty::Elem(dtype) => Some(dtype),
-        Ty::I64 => None,
     }
 }

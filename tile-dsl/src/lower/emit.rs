@@ -9,6 +9,7 @@ use crate::{
     dtype::DType,
     index::Extent,
     kernel::{Expr, Mem, Stmt, Ty, Var},
+    nest::AccessId,
     op::{BinOp, CmpOp, UnOp},
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -80,11 +81,16 @@ impl Op {
 /// Identifies a load that may be shared: buffer, variable part and constant part of the offset, guard.
 pub(super) type LoadKey = (Mem, Option<Atom>, i64, Option<Atom>);
 
+/// An access, and the fixed digits around it. In one scope nothing else moves it.
+pub(super) type Point = (AccessId, Vec<i64>);
+
 #[derive(Default)]
 struct Scope {
     stmts: Vec<Stmt>,
     pure: HashMap<(Op, Vec<Atom>), Atom>,
     loads: HashMap<LoadKey, Var>,
+    /// As `loads`, by what was asked for: saves working out the offset again.
+    points: HashMap<Point, (Mem, Atom)>,
     /// Offsets that differ in their rows only: rows and offset, in the order emitted.
     rows: HashMap<Offset, Vec<(Rows, Atom)>>,
 }
@@ -399,10 +405,19 @@ impl Emit {
         self.scopes.last_mut().expect("an open scope").loads.insert(key, var);
     }
 
+    pub fn find_point(&self, point: &Point) -> Option<Atom> {
+        self.scopes.last().expect("an open scope").points.get(point).map(|(_, atom)| *atom)
+    }
+
+    pub fn remember_point(&mut self, point: Point, mem: Mem, atom: Atom) {
+        self.scopes.last_mut().expect("an open scope").points.insert(point, (mem, atom));
+    }
+
     /// After a store to these buffers, or a barrier: loads of them are not shared any more.
     pub fn forget_loads(&mut self, stale: impl Fn(Mem) -> bool) {
         for scope in &mut self.scopes {
             scope.loads.retain(|key, _| !stale(key.0));
+            scope.points.retain(|_, (mem, _)| !stale(*mem));
         }
     }
 }

@@ -133,11 +133,24 @@ impl Lowerer<'_> {
 
     /// Element of a tensor, from the innermost stage of it or from global memory.
     fn load(&mut self, id: AccessId) -> Result<Atom, LowerError> {
+        let index = &self.nest.accesses[id.0 as usize].index;
+        let moves = |b: &&Bound| index.iter().any(|i| i.terms.contains_key(&b.digit.axis));
+        let point = (id, self.stack.iter().filter(moves).filter_map(Bound::fixed).collect());
+        if let Some(known) = self.emit.find_point(&point) {
+            return Ok(known);
+        }
+        let (mem, atom) = self.load_element(id)?;
+        self.emit.remember_point(point, mem, atom);
+        Ok(atom)
+    }
+
+    fn load_element(&mut self, id: AccessId) -> Result<(Mem, Atom), LowerError> {
         let access = &self.nest.accesses[id.0 as usize];
         let tensor = access.tensor;
         let dtype = super::fixed(self.tensor(tensor).elem);
         if let Some(stage) = self.stages.iter().rev().find(|s| s.tensor == tensor).cloned() {
-            return self.load_staged(id, &stage, dtype);
+            let atom = self.load_staged(id, &stage, dtype)?;
+            return Ok((Mem::Shared(stage.buffer), atom));
         }
         let coords: Vec<Linear> = access.index.iter().map(|i| self.index(i)).collect();
         let lanes = self.global_lanes(id)?;
@@ -154,7 +167,7 @@ impl Lowerer<'_> {
         let ty = self.offset_ty();
         let (base, constant) = self.emit.offset(&offset, ty);
         let mem = self.global(tensor);
-        Ok(self.load_from(mem, dtype, base, constant, ty, guard, lanes))
+        Ok((mem, self.load_from(mem, dtype, base, constant, ty, guard, lanes)))
     }
 
     fn load_staged(

@@ -208,21 +208,18 @@ impl Lowerer<'_> {
         let height = self.held(value)?.height;
         let guard = self.red_guard(value, height, op, expr);
         let dtype = self.nest.values[value.0 as usize].dtype;
+        let (frag, slot) = self.slot(value)?;
+        let sum = Box::new(KExpr::Slot { frag, slot });
         let updated = match (op, expr) {
             (RedOp::Add, Expr::Bin(BinOp::Mul, a, b)) if dtype == DType::F32 => {
                 let (a, b) = (self.value(a)?, self.value(b)?);
-                let (frag, slot) = self.slot(value)?;
-                let sum = KExpr::Slot { frag, slot };
-                KExpr::Fma(Box::new(a.expr()), Box::new(b.expr()), Box::new(sum))
+                KExpr::Fma(Box::new(a.expr()), Box::new(b.expr()), sum)
             }
             _ => {
                 let x: Operand = self.value(expr)?;
-                let (frag, slot) = self.slot(value)?;
-                let sum = KExpr::Slot { frag, slot };
-                KExpr::Bin(op.combine(), Box::new(sum), Box::new(x.expr()))
+                KExpr::Bin(op.combine(), sum, Box::new(x.expr()))
             }
         };
-        let (frag, slot) = self.slot(value)?;
         let updated = match guard {
             None => updated,
             Some(guard) => {

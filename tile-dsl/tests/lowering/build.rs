@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use tile_dsl::{
     dtype::DType,
     index::{Affine, AxisId},
-    kernel::interpret::{Counts, Launch, interpret},
-    lower::lower,
+    kernel::{
+        Kernel,
+        interpret::{Counts, Launch, interpret},
+    },
+    lower::{assumptions, lower},
     nest::*,
     op::{BinOp, RedOp},
     program::{Program, Variant},
@@ -230,46 +233,52 @@ pub fn dims(of: &[(&str, i64)]) -> BTreeMap<String, i64> {
     of.iter().map(|(n, v)| (n.to_string(), *v)).collect()
 }
 
-/// Lowers and runs; the base addresses are aligned.
-pub fn run(program: &Program, variant: Variant, launch: &mut Launch) -> Counts {
-    let kernel = lower(program, variant).unwrap_or_else(|e| panic!("{variant}: {e}"));
-    interpret(&kernel, launch).unwrap_or_else(|e| panic!("{variant}: {e}\n{kernel}"))
-}
-
 /// Whether a launch may take a variant.
 pub fn admits(program: &Program, variant: Variant, dims: &BTreeMap<String, i64>) -> bool {
     let bases = vec![256; program.nest.kernel.tensors.len()];
-    tile_dsl::lower::assumptions(program, variant).iter().all(|a| a.holds(dims, &bases))
+    assumptions(program, variant).iter().all(|a| a.holds(dims, &bases))
 }
 
-/// Runs a matmul in every variant its sizes admit, and compares each with the definition.
-pub fn check_matmul(program: &Program, m: usize, n: usize, k: usize) -> Vec<(Variant, Counts)> {
-    let dims = dims(&[("M", m as i64), ("N", n as i64), ("K", k as i64)]);
-    let (a, b) = (data(1, m * k), data(2, k * n));
-    let dtype = program.dtype.unwrap();
-    let mut expected = vec![0.0f32; m * n];
-    for i in 0..m {
-        for j in 0..n {
-            let sum: f32 = (0..k).map(|k| a[i * program_k(&dims) + k] * b[k * n + j]).sum();
-            expected[i * n + j] = dtype.round(sum);
-        }
+/// The variants of a program, lowered.
+pub struct Kernels(Vec<(Variant, Kernel)>);
+
+impl Kernels {
+    pub fn of(program: &Program) -> Kernels {
+        let lower = |v| lower(program, v).unwrap_or_else(|e| panic!("{} {v}: {e}", program.schedule.name));
+        Kernels(VARIANTS.map(|v| (v, lower(v))).into())
     }
-    let mut done = Vec::new();
-    for variant in VARIANTS {
-        if !admits(program, variant, &dims) {
-            continue;
+
+    /// Runs every variant that the dims admit.
+    pub fn run(&self, program: &Program, launch: &Launch) -> Vec<(Variant, Launch, Counts)> {
+        let admitted = self.0.iter().filter(|(v, _)| admits(program, *v, &launch.dims));
+        let run = |(variant, kernel): &(Variant, Kernel)| {
+            let mut launch = launch.clone();
+            let counts =
+                interpret(kernel, &mut launch).unwrap_or_else(|e| panic!("{variant}: {e}\n{kernel}"));
+            (*variant, launch, counts)
+        };
+        admitted.map(run).collect()
+    }
+
+    /// Runs a matmul in every variant its sizes admit, and compares each with the definition.
+    pub fn check_matmul(&self, program: &Program, m: usize, n: usize, k: usize) -> Vec<(Variant, Counts)> {
+        let dims = dims(&[("M", m as i64), ("N", n as i64), ("K", k as i64)]);
+        let (a, b) = (data(1, m * k), data(2, k * n));
+        let dtype = program.dtype.unwrap();
+        let mut expected = vec![0.0f32; m * n];
+        for i in 0..m {
+            for j in 0..n {
+                let sum: f32 = (0..k).map(|p| a[i * k + p] * b[p * n + j]).sum();
+                expected[i * n + j] = dtype.round(sum);
+            }
         }
-        let poison = vec![f32::NAN; m * n];
-        let tensors = [("a", a.clone()), ("b", b.clone()), ("c", poison)];
+        let tensors = [("a", a), ("b", b), ("c", vec![f32::NAN; m * n])];
         let tensors = tensors.into_iter().map(|(n, d)| (n.to_string(), d)).collect();
-        let mut launch = Launch { dims: dims.clone(), scalars: BTreeMap::new(), tensors };
-        let counts = run(program, variant, &mut launch);
-        assert_eq!(launch.tensors["c"], expected, "{} {variant} {m}x{n}x{k}", program.schedule.name);
-        done.push((variant, counts));
+        let launch = Launch { dims, tensors, ..Launch::default() };
+        let done = self.run(program, &launch).into_iter().map(|(variant, launch, counts)| {
+            assert_eq!(launch.tensors["c"], expected, "{} {variant} {m}x{n}x{k}", program.schedule.name);
+            (variant, counts)
+        });
+        done.collect()
     }
-    done
-}
-
-fn program_k(dims: &BTreeMap<String, i64>) -> usize {
-    dims["K"] as usize
 }

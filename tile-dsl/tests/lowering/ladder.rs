@@ -1,7 +1,15 @@
 //! The rungs of a matmul ladder as nests, scaled down.
 
 use crate::build::*;
-use tile_dsl::{dtype::DType, nest::*, program::Program, schedule::Via};
+use std::collections::BTreeSet;
+use tile_dsl::{
+    dtype::DType,
+    kernel::{Kernel, Ty, interpret::Counts},
+    lower::lower,
+    nest::*,
+    program::{Program, Variant},
+    schedule::Via,
+};
 
 /// `(for grid (let acc (for around (stages (for red red))) (for put put)))`.
 pub struct Rung<'a> {
@@ -108,11 +116,9 @@ pub fn warptile(dtype: DType, depth: u32, via: Via) -> Program {
     .build(dtype, &format!("warptile_{depth}"))
 }
 
-const SIZES: [(usize, usize, usize); 7] =
-    [(1, 1, 1), (9, 17, 5), (33, 31, 35), (32, 32, 32), (1, 70, 3), (65, 1, 64), (16, 16, 0)];
-
 #[test]
 fn every_rung_computes_the_product() {
+    let sizes = [(33, 31, 35), (1, 70, 3), (16, 16, 0), (64, 128, 8)];
     for dtype in [DType::F32, DType::F16, DType::BF16] {
         let rungs = [
             naive(dtype),
@@ -127,11 +133,74 @@ fn every_rung_computes_the_product() {
             warptile(dtype, 4, Via::CpAsync),
         ];
         for program in &rungs {
-            let mut variants = 0;
-            for (m, n, k) in SIZES.into_iter().chain([(64, 128, 16), (64, 128, 8)]) {
-                variants |= check_matmul(program, m, n, k).len();
-            }
-            assert_eq!(variants & 3, 3, "{}: a size must admit all three variants", program.schedule.name);
+            let kernels = Kernels::of(program);
+            let run = sizes.iter().flat_map(|(m, n, k)| kernels.check_matmul(program, *m, *n, *k));
+            let variants: BTreeSet<_> = run.map(|(variant, _)| variant).collect();
+            assert_eq!(variants.len(), 3, "{}: the sizes cover all variants", program.schedule.name);
+        }
+    }
+}
+
+/// The counts of one run of the exact variant.
+fn counts(program: &Program, m: usize, n: usize, k: usize) -> Counts {
+    let runs = Kernels::of(program).check_matmul(program, m, n, k);
+    runs.into_iter().find(|(variant, _)| *variant == Variant::Exact).expect("the size is exact").1
+}
+
+/// How much more there is at twice the K: what the steps of the k loop do, without prologue and epilogue.
+fn per_k(program: &Program, m: usize, n: usize, k: usize) -> Counts {
+    let (one, two) = (counts(program, m, n, k), counts(program, m, n, 2 * k));
+    Counts {
+        barriers: two.barriers - one.barriers,
+        global_loads: two.global_loads - one.global_loads,
+        global_stores: two.global_stores - one.global_stores,
+        shared_loads: two.shared_loads - one.shared_loads,
+        shared_stores: two.shared_stores - one.shared_stores,
+        async_copies: two.async_copies - one.async_copies,
+        fma: two.fma - one.fma,
+    }
+}
+
+#[test]
+fn a_register_tile_loads_each_fragment_once() {
+    // 16 threads, 8×8 each; a k tile has 4 steps.
+    let c = per_k(&blocktile_2d(DType::F32), 32, 32, 4);
+    assert_eq!(c.fma, 32 * 32 * 4);
+    assert_eq!(c.shared_loads, 16 * 4 * (8 + 8));
+    assert_eq!(c.global_loads, 2 * 32 * 4);
+    // In vectors of 4: 2 + 2 a step; 8 steps a k tile.
+    let c = per_k(&vectorized(DType::F32, 4), 32, 32, 8);
+    assert_eq!(c.fma, 32 * 32 * 8);
+    assert_eq!(c.shared_loads, 16 * 8 * (2 + 2));
+    assert_eq!(c.global_loads, 2 * 32 * 8 / 4);
+    // B is stored as vectors; A is transposed on its way and is not.
+    assert_eq!(c.shared_stores, 32 * 8 + 32 * 8 / 4);
+}
+
+#[test]
+fn two_barriers_a_k_tile_or_one_when_pipelined() {
+    let per_tile = |program: Program, m, n, k| per_k(&program, m, n, k).barriers;
+    assert_eq!(per_tile(naive(DType::F32), 8, 8, 8), 0);
+    assert_eq!(per_tile(shared(DType::F32), 8, 8, 8), 2);
+    assert_eq!(per_tile(blocktile_2d(DType::F32), 32, 32, 4), 2);
+    assert_eq!(per_tile(warptile(DType::F32, 1, Via::Plain), 64, 128, 4), 2);
+    for depth in [2, 3, 4] {
+        assert_eq!(per_tile(warptile(DType::F32, depth, Via::Plain), 64, 128, 4), 1);
+        assert_eq!(per_tile(warptile(DType::F32, depth, Via::CpAsync), 64, 128, 4), 1);
+    }
+}
+
+#[test]
+fn exact_kernels_have_no_guards_and_narrow_offsets() {
+    let wide = |kernel: &Kernel| kernel.vars.contains(&Ty::I64);
+    for program in [naive(DType::F32), vectorized(DType::F32, 4), warptile(DType::BF16, 1, Via::Plain)] {
+        let [exact, aligned, general] = VARIANTS.map(|v| lower(&program, v).unwrap());
+        assert!(!exact.to_string().contains(" if "), "{exact}");
+        assert!(aligned.to_string().contains(" if ") && general.to_string().contains(" if "));
+        assert_eq!([wide(&exact), wide(&aligned), wide(&general)], [false, false, true]);
+        // The sum over k needs no guard: both factors are zero outside.
+        for kernel in [&aligned, &general] {
+            assert!(!kernel.to_string().contains("select"), "{kernel}");
         }
     }
 }

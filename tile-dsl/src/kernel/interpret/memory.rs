@@ -34,10 +34,16 @@ impl SharedMemory {
         Ok(offset as usize)
     }
 
-    /// Reads consecutive elements.
-    pub fn load(&mut self, offset: i64, n: usize, thread: u32, epoch: u64) -> Result<Vec<f32>, String> {
+    /// Reads consecutive elements: calls `found` with the position and the value of each.
+    pub fn load(
+        &mut self,
+        offset: i64,
+        n: usize,
+        thread: u32,
+        epoch: u64,
+        mut found: impl FnMut(usize, f32),
+    ) -> Result<(), String> {
         let at = self.range(offset, n)?;
-        let mut out = Vec::with_capacity(n);
         for (i, cell) in self.cells[at..at + n].iter_mut().enumerate() {
             if cell.in_flight {
                 return Err(format!("reads shared element {} while its copy is on its way", at + i));
@@ -55,11 +61,12 @@ impl SharedMemory {
                 Some((e, by)) if e == epoch && by != thread => Some((epoch, SEVERAL)),
                 _ => Some((epoch, thread)),
             };
-            out.push(
-                cell.value.ok_or_else(|| format!("reads shared element {} before it is written", at + i))?,
-            );
+            let Some(x) = cell.value else {
+                return Err(format!("reads shared element {} before it is written", at + i));
+            };
+            found(i, x);
         }
-        Ok(out)
+        Ok(())
     }
 
     fn claim(&mut self, at: usize, n: usize, thread: u32, epoch: u64) -> Result<(), String> {

@@ -1,0 +1,220 @@
+//! Arithmetic of the interpreter, all threads at once: f32 in f32, 16-bit floats widened, computed and
+//! rounded. Lanes that are not active hold leftovers; faults in them do not count.
+
+use crate::{
+    dtype::DType,
+    op::{BinOp, CmpOp, UnOp},
+};
+use std::rc::Rc;
+
+/// One value a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Column {
+    /// Floats of a type, widened.
+    Float(Vec<f32>, DType),
+    /// `i32` or `i64`.
+    Int(Vec<i64>),
+    /// `bool`.
+    Bool(Vec<bool>),
+}
+
+/// A fault: the thread, and what happened.
+pub(super) type Fault = (usize, String);
+type Eval = Result<Column, Fault>;
+
+impl Column {
+    /// Elements of a type.
+    pub fn elements(values: Vec<f32>, dtype: DType) -> Column {
+        match dtype {
+            DType::F32 => Column::Float(values, dtype),
+            DType::F16 | DType::BF16 => {
+                Column::Float(values.iter().map(|x| dtype.round(*x)).collect(), dtype)
+            }
+            DType::I32 => Column::Int(values.iter().map(|x| *x as i64).collect()),
+            DType::Bool => Column::Bool(values.iter().map(|x| *x != 0.0).collect()),
+        }
+    }
+
+    pub fn ints(&self) -> Result<&[i64], Fault> {
+        match self {
+            Column::Int(v) => Ok(v),
+            _ => Err((0, "another type where an integer is expected".into())),
+        }
+    }
+
+    pub fn bools(&self) -> Result<&[bool], Fault> {
+        match self {
+            Column::Bool(v) => Ok(v),
+            _ => Err((0, "another type where a bool is expected".into())),
+        }
+    }
+
+    /// As stored in a tensor.
+    pub fn to_f32(&self) -> Result<Vec<f32>, Fault> {
+        match self {
+            Column::Float(v, _) => Ok(v.clone()),
+            Column::Int(v) => Ok(v.iter().map(|n| *n as f32).collect()),
+            Column::Bool(_) => Err((0, "a bool in memory".into())),
+        }
+    }
+
+    /// The values of `new` where `mask` is true, these elsewhere.
+    pub fn merged(&self, new: &Column, mask: &[bool]) -> Column {
+        fn pick<T: Copy>(old: &[T], new: &[T], mask: &[bool]) -> Vec<T> {
+            mask.iter().enumerate().map(|(t, m)| if *m { new[t] } else { old[t] }).collect()
+        }
+        match (self, new) {
+            (Column::Float(a, _), Column::Float(b, dtype)) => Column::Float(pick(a, b, mask), *dtype),
+            (Column::Int(a), Column::Int(b)) => Column::Int(pick(a, b, mask)),
+            (Column::Bool(a), Column::Bool(b)) => Column::Bool(pick(a, b, mask)),
+            _ => new.clone(),
+        }
+    }
+
+    /// The value of lane `from(t)` in each lane `t`.
+    pub fn permuted(&self, from: impl Fn(usize) -> usize) -> Column {
+        fn pick<T: Copy>(v: &[T], from: impl Fn(usize) -> usize) -> Vec<T> {
+            (0..v.len()).map(|t| v[from(t)]).collect()
+        }
+        match self {
+            Column::Float(v, dtype) => Column::Float(pick(v, from), *dtype),
+            Column::Int(v) => Column::Int(pick(v, from)),
+            Column::Bool(v) => Column::Bool(pick(v, from)),
+        }
+    }
+}
+
+fn rounded(mut values: Vec<f32>, dtype: DType) -> Eval {
+    if dtype != DType::F32 {
+        values.iter_mut().for_each(|x| *x = dtype.round(*x));
+    }
+    Ok(Column::Float(values, dtype))
+}
+
+pub(super) fn un(op: UnOp, a: &Column) -> Eval {
+    match (op, a) {
+        (UnOp::Not, Column::Bool(v)) => Ok(Column::Bool(v.iter().map(|b| !b).collect())),
+        (UnOp::Neg, Column::Int(v)) => Ok(Column::Int(v.iter().map(|n| -n).collect())),
+        (UnOp::Abs, Column::Int(v)) => Ok(Column::Int(v.iter().map(|n| n.abs()).collect())),
+        (op, Column::Float(v, dtype)) => {
+            let f: fn(f32) -> f32 = match op {
+                UnOp::Neg => |x| -x,
+                UnOp::Exp => f32::exp,
+                UnOp::Log => f32::ln,
+                UnOp::Sqrt => f32::sqrt,
+                UnOp::Rsqrt => |x| 1.0 / x.sqrt(),
+                UnOp::Tanh => f32::tanh,
+                UnOp::Abs => f32::abs,
+                UnOp::Not => return Err((0, "not of a float".into())),
+            };
+            rounded(v.iter().map(|x| f(*x)).collect(), *dtype)
+        }
+        _ => Err((0, format!("{} of another type", op.name()))),
+    }
+}
+
+/// `wide`: integers are `i64`.
+pub(super) fn bin(op: BinOp, a: &Column, b: &Column, wide: bool, mask: &[bool]) -> Eval {
+    let wrong = || (0, format!("{} of operands of another type", op.name()));
+    match (a, b) {
+        (Column::Float(a, dtype), Column::Float(b, _)) => {
+            let f: fn(f32, f32) -> f32 = match op {
+                BinOp::Add => |x, y| x + y,
+                BinOp::Sub => |x, y| x - y,
+                BinOp::Mul => |x, y| x * y,
+                BinOp::Div => |x, y| x / y,
+                BinOp::Max => f32::max,
+                BinOp::Min => f32::min,
+                BinOp::Rem | BinOp::And | BinOp::Or => return Err(wrong()),
+            };
+            rounded(a.iter().zip(b).map(|(x, y)| f(*x, *y)).collect(), *dtype)
+        }
+        (Column::Int(a), Column::Int(b)) => {
+            let f: fn(i64, i64) -> Option<i64> = match op {
+                BinOp::Add => i64::checked_add,
+                BinOp::Sub => i64::checked_sub,
+                BinOp::Mul => i64::checked_mul,
+                BinOp::Div => i64::checked_div,
+                BinOp::Rem => i64::checked_rem,
+                BinOp::Max => |x, y| Some(x.max(y)),
+                BinOp::Min => |x, y| Some(x.min(y)),
+                BinOp::And | BinOp::Or => return Err(wrong()),
+            };
+            let mut out = Vec::with_capacity(a.len());
+            for (t, (x, y)) in a.iter().zip(b).enumerate() {
+                // The lowering promises that no index wraps.
+                match f(*x, *y) {
+                    Some(z) if wide || z == i64::from(z as i32) => out.push(z),
+                    _ if !mask[t] => out.push(0),
+                    _ => return Err((t, format!("{x} {} {y} overflows", op.name()))),
+                }
+            }
+            Ok(Column::Int(out))
+        }
+        (Column::Bool(a), Column::Bool(b)) => {
+            let f: fn(bool, bool) -> bool = match op {
+                BinOp::And => |x, y| x && y,
+                BinOp::Or => |x, y| x || y,
+                _ => return Err(wrong()),
+            };
+            Ok(Column::Bool(a.iter().zip(b).map(|(x, y)| f(*x, *y)).collect()))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+pub(super) fn fma(a: &Column, b: &Column, c: &Column) -> Eval {
+    match (a, b, c) {
+        (Column::Float(a, dtype), Column::Float(b, _), Column::Float(c, _)) => {
+            rounded(a.iter().zip(b).zip(c).map(|((a, b), c)| a.mul_add(*b, *c)).collect(), *dtype)
+        }
+        _ => Err((0, "fma of something else than floats".into())),
+    }
+}
+
+pub(super) fn xor(a: &Column, b: &Column) -> Eval {
+    Ok(Column::Int(a.ints()?.iter().zip(b.ints()?).map(|(x, y)| x ^ y).collect()))
+}
+
+pub(super) fn cmp(op: CmpOp, a: &Column, b: &Column) -> Eval {
+    fn test<T: PartialOrd>(op: CmpOp, a: &[T], b: &[T]) -> Eval {
+        let f: fn(&T, &T) -> bool = match op {
+            CmpOp::Eq => |a, b| a == b,
+            CmpOp::Ne => |a, b| a != b,
+            CmpOp::Lt => |a, b| a < b,
+            CmpOp::Le => |a, b| a <= b,
+            CmpOp::Gt => |a, b| a > b,
+            CmpOp::Ge => |a, b| a >= b,
+        };
+        Ok(Column::Bool(a.iter().zip(b).map(|(x, y)| f(x, y)).collect()))
+    }
+    match (a, b) {
+        (Column::Float(a, _), Column::Float(b, _)) => test(op, a, b),
+        (Column::Int(a), Column::Int(b)) => test(op, a, b),
+        (Column::Bool(a), Column::Bool(b)) => test(op, a, b),
+        _ => Err((0, format!("{} of operands of another type", op.name()))),
+    }
+}
+
+/// `to`: an element type, or `None` for `i64`.
+pub(super) fn cast(to: Option<DType>, a: &Rc<Column>) -> Result<Rc<Column>, Fault> {
+    let wrong = || (0, "a cast that does not exist".to_string());
+    let column = match (to, &**a) {
+        (None, Column::Int(_)) => return Ok(a.clone()),
+        (None, _) => return Err(wrong()),
+        (Some(DType::I32), Column::Int(v)) => Column::Int(v.iter().map(|n| i64::from(*n as i32)).collect()),
+        (Some(DType::I32), Column::Float(v, _)) => {
+            Column::Int(v.iter().map(|x| i64::from(*x as i32)).collect())
+        }
+        (Some(DType::I32), Column::Bool(v)) => Column::Int(v.iter().map(|b| i64::from(*b)).collect()),
+        (Some(dtype), _) if !dtype.is_float() => return Err(wrong()),
+        (Some(dtype), Column::Float(v, _)) => return rounded(v.clone(), dtype).map(Rc::new),
+        (Some(dtype), Column::Int(v)) => {
+            return rounded(v.iter().map(|n| *n as f32).collect(), dtype).map(Rc::new);
+        }
+        (Some(dtype), Column::Bool(v)) => {
+            Column::Float(v.iter().map(|b| f32::from(u8::from(*b))).collect(), dtype)
+        }
+    };
+    Ok(Rc::new(column))
+}
