@@ -299,3 +299,25 @@ fn describe(error: DriverError) -> String {
         _ => format!("{:?}", error.0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drivers_log_says_what_is_wrong_with_ptx() {
+        let Ok(device) = CudaDevice::new(0) else {
+            eprintln!("skipped: no GPU");
+            return;
+        };
+        let text =
+            ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry bad() { frobnicate; ret; }";
+        let ptx =
+            Ptx { text: text.into(), entry: "bad".into(), threads: 32, static_shared: 0, dynamic_shared: 0 };
+        // SAFETY: nothing runs.
+        let error = unsafe { device.run(&ptx, 1, &[]) }.unwrap_err();
+        let Error::PtxRejected { code, log, .. } = error else { panic!("{error}") };
+        assert!(code.contains("CUDA_ERROR_INVALID_PTX"), "{code}");
+        assert!(log.contains("frobnicate"), "{log}");
+    }
+}
