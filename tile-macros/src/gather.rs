@@ -112,11 +112,10 @@ impl ScheduleExport {
 impl Input {
     /// A call of the exported macro of the first kernel or parent still missing; its expansion calls back.
     pub fn fetch(&self, block: &Block) -> Option<TokenStream> {
-        let missing = block.0.iter().enumerate().find_map(|(n, entry)| {
-            let local = |p: &Named| block.0[..n].iter().any(|e| p.path.is_ident(&e.name));
-            let parent = entry.parent.as_ref().filter(|p| !local(p));
-            let names = [entry.kernel.as_ref(), parent].into_iter().flatten();
-            names.into_iter().find(|p| self.gathered.iter().all(|g| g.path != p.key()))
+        let missing = block.0.iter().find_map(|entry| {
+            let local = |p: &Named| block.0.iter().any(|e| p.path.is_ident(&e.name));
+            let names = [entry.kernel.as_ref(), entry.parent.as_ref()].into_iter().flatten();
+            names.into_iter().find(|p| !local(p) && self.gathered.iter().all(|g| g.path != p.key()))
         })?;
         let path = &missing.path;
         let (facade, gathered, own) = (&self.facade, &self.gathered_tokens, &self.own);

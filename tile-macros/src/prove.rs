@@ -12,7 +12,7 @@ use crate::{
 use proc_macro2::TokenStream;
 use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Note},
     dtype::DType,
     engine,
     program::Program,
@@ -46,7 +46,13 @@ pub struct Prover<'a> {
     pub report: &'a mut Report,
     /// Kernels read so far by their tokens, as several schedules share one; `None` for one with mistakes.
     kernels: BTreeMap<String, Option<Kernel>>,
+    /// Spans in the sources of kernels: mistakes there are shown at the schedule.
+    in_kernels: BTreeSet<SpanId>,
+    /// Names of all schedules of the block.
+    names: Vec<String>,
     done: Vec<(String, Proved)>,
+    /// Position in the block of the schedule at hand.
+    position: usize,
 }
 
 /// What a schedule builds on.
@@ -60,13 +66,24 @@ struct Base {
 
 impl<'a> Prover<'a> {
     pub fn new(input: &'a Input, spans: &'a mut Spans, report: &'a mut Report) -> Self {
-        Prover { input, spans, report, kernels: BTreeMap::new(), done: Vec::new() }
+        Prover {
+            input,
+            spans,
+            report,
+            kernels: BTreeMap::new(),
+            in_kernels: BTreeSet::new(),
+            names: Vec::new(),
+            done: Vec::new(),
+            position: 0,
+        }
     }
 
     /// Proves all schedules of a block, in order; `None` for one whose kernel or parent is not known.
     pub fn block(mut self, block: &Block) -> Vec<Option<Proved>> {
+        self.names = block.0.iter().map(|entry| entry.name.to_string()).collect();
         let mut found = Vec::new();
-        for entry in &block.0 {
+        for (position, entry) in block.0.iter().enumerate() {
+            self.position = position;
             if self.done.iter().any(|(name, _)| entry.name == name) {
                 let span = self.spans.of(&entry.name);
                 self.report.push(
@@ -94,19 +111,24 @@ impl<'a> Prover<'a> {
         None
     }
 
+    /// Whether a path is the name of a schedule of this block.
+    fn is_local(&self, named: &Named) -> bool {
+        self.names.iter().any(|name| named.path.is_ident(name))
+    }
+
     /// The kernel of `for`, if there is one.
     fn named_kernel(&mut self, named: &Named) -> Option<TokenStream> {
-        match self.input.export(named)? {
-            Content::Kernel(tokens) => Some(tokens.clone()),
-            Content::Schedule(_) => {
-                let text = named.text();
-                self.fail(
-                    &named.path,
-                    format!("`{text}` is a schedule, not a kernel"),
-                    format!("extend it: `name = {text} {{ .. }}`"),
-                )
-            }
+        if !self.is_local(named)
+            && let Content::Kernel(tokens) = self.input.export(named)?
+        {
+            return Some(tokens.clone());
         }
+        let text = named.text();
+        self.fail(
+            &named.path,
+            format!("`{text}` is a schedule, not a kernel"),
+            format!("extend it: `name = {text} {{ .. }}`"),
+        )
     }
 
     fn base_of_parent(&mut self, named: &Named) -> Option<Base> {
@@ -120,6 +142,20 @@ impl<'a> Prover<'a> {
                 chain: parent.export.chain.clone(),
                 failed: parent.failed,
             });
+        }
+        if self.is_local(named) {
+            let text = named.text();
+            // A parent above that could not be read was reported.
+            let at = self.names.iter().position(|name| named.path.is_ident(name))?;
+            return if at < self.position {
+                None
+            } else {
+                self.fail(
+                    &named.path,
+                    format!("`{text}` is not defined yet"),
+                    format!("move `{text}` above the schedules that extend it"),
+                )
+            };
         }
         match self.input.export(named)? {
             Content::Schedule(export) => Some(Base {
@@ -171,7 +207,9 @@ impl<'a> Prover<'a> {
             return kernel.clone();
         }
         let function = gather::function(tokens).ok();
+        let before = self.spans.len();
         let kernel = function.and_then(|f| parse::kernel::kernel(&f, self.spans, &mut Report::default()));
+        self.in_kernels.extend((before + 1..=self.spans.len()).map(SpanId));
         self.kernels.insert(key, kernel.clone());
         kernel
     }
@@ -315,6 +353,11 @@ impl<'a> Prover<'a> {
                 diagnostic.span = parent.unwrap_or(own_name);
             } else if diagnostic.span == SpanId::NONE {
                 diagnostic.span = own_name;
+            } else if self.in_kernels.contains(&diagnostic.span) {
+                let note = Note { span: diagnostic.span, text: format!("in `{}`", kernel.name) };
+                diagnostic.notes.insert(0, note);
+                diagnostic.span =
+                    entry.kernel.as_ref().map(|k| self.spans.of(&k.path)).or(parent).unwrap_or(own_name);
             }
             if let Some(generic) = &kernel.generic {
                 let names: Vec<_> = dtypes.iter().map(|d| d.name()).collect();

@@ -22,14 +22,9 @@ impl Report {
         diagnostics.into_iter().for_each(|d| self.push(d));
     }
 
-    /// Whether nothing was reported.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Adds a syntax error; one past the end of the input is put at the end of `range`.
     pub fn syntax(&mut self, error: &syn::Error, range: Range, spans: &mut Spans) {
-        let (message, help) = match error.to_string().split_once("\n  = help: ") {
+        let (message, help) = match error.to_string().split_once("\n= help: ") {
             Some((message, help)) => (message.to_string(), Some(help.to_string())),
             None => (error.to_string(), None),
         };
@@ -63,7 +58,7 @@ pub fn compile_error(message: &str, range: Range) -> TokenStream {
 fn text(d: &Diagnostic, spans: &Spans) -> String {
     let mut text = d.message.clone();
     let mut line = |label: &str, body: &str| {
-        text.push_str("\n  = ");
+        text.push_str("\n= ");
         text.push_str(label);
         text.push_str(": ");
         text.push_str(body);

@@ -35,19 +35,18 @@ impl Range {
         (!file.is_empty() && line > 0).then(|| format!("{file}:{line}"))
     }
 
-    /// The text of a range on one line, as written.
+    /// The text as written; of several lines the first.
     pub fn excerpt(self) -> Option<String> {
-        let (first, last) = (self.first.unwrap(), self.last.unwrap());
-        if first.line() == last.line()
-            && first.file() == last.file()
-            && let Some(line) =
-                std::fs::read_to_string(first.local_file()?).ok()?.lines().nth(first.line() - 1)
-        {
-            let chars: Vec<char> = line.chars().collect();
-            let text: String = chars.get(first.column() - 1..last.end().column() - 1)?.iter().collect();
-            return Some(text);
+        let (first, end) = (self.first.unwrap(), self.last.unwrap().end());
+        let source = || std::fs::read_to_string(first.local_file()?).ok();
+        let Some(source) = source() else { return self.first.source_text() };
+        let line: Vec<char> = source.lines().nth(first.line().checked_sub(1)?)?.chars().collect();
+        let start = first.column().checked_sub(1)?;
+        if first.line() == end.line() && first.file() == end.file() {
+            return Some(line.get(start..end.column().checked_sub(1)?)?.iter().collect());
         }
-        self.first.source_text()
+        let text: String = line.get(start..)?.iter().collect();
+        Some(format!("{} ..", text.trim_end()))
     }
 }
 
@@ -65,12 +64,17 @@ impl Spans {
     /// Enters a range.
     pub fn add(&mut self, range: impl Into<Range>) -> SpanId {
         self.0.push(range.into());
-        SpanId(u32::try_from(self.0.len()).expect("sources have fewer than 2³² tokens"))
+        SpanId(self.len())
     }
 
     /// Enters the range of some tokens.
     pub fn of(&mut self, tokens: &impl ToTokens) -> SpanId {
         self.add(Range::of(tokens))
+    }
+
+    /// Number of ranges so far: the next id is one more.
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.0.len()).expect("sources have fewer than 2³² tokens")
     }
 
     /// The range, unless it is [`SpanId::NONE`].

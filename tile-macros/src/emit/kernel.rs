@@ -38,13 +38,20 @@ pub fn emit(item: &ItemFn, kernel: Option<&Kernel>, facade: &TokenStream) -> Tok
     let bytes = proc_macro2::Literal::byte_string(&kernel.map(Kernel::to_bytes).unwrap_or_default());
     let text = name.to_string();
     let about = format!("The kernel `{name}` as a type.");
+    // A kernel with mistakes has parameters that no launch could take.
+    let launch = match kernel {
+        Some(_) => quote!(#private::Launch::new(#private::LaunchArgs::new(#text, #dtype) #args)),
+        None => quote!(::core::unreachable!("the kernel has mistakes")),
+    };
+    let allow = kernel.is_none().then(|| quote!(#[allow(warnings)]));
     let exported = export::export(vis, name, "kernel", &quote!(#item));
     let skeleton = skeleton::emit(item, &private, kernel.is_some());
     quote! {
         #(#attrs)*
+        #allow
         #[allow(clippy::too_many_arguments)]
         #vis fn #name<'tilewright #generics>(#params) -> #private::Launch<'tilewright, #name> {
-            #private::Launch::new(#private::LaunchArgs::new(#text, #dtype) #args)
+            #launch
         }
 
         #[doc = #about]

@@ -4,7 +4,7 @@
 //! Every value, axis and dim has the one type `dsl::Tile`, so the skeleton never adds errors of its own:
 //! typing is the business of [`tile_dsl::tile::verify`].
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use std::collections::BTreeMap;
 use syn::{Expr, FnArg, GenericArgument, ItemFn, Pat, PathArguments, Stmt, Type, spanned::Spanned};
@@ -79,6 +79,7 @@ impl Skeleton<'_> {
                 ident.to_token_stream()
             }
             other => {
+                self.add_dims(other.to_token_stream());
                 let span = other.span();
                 quote_spanned!(span=> #private::dsl::Tile)
             }
@@ -86,6 +87,19 @@ impl Skeleton<'_> {
         let dims: Vec<_> = dims.collect();
         let name = &last.ident;
         Some(quote!(#private::dsl::#name<#elem, #(#dims),*>))
+    }
+
+    /// The names in `{ 2 * N + 1 }`.
+    fn add_dims(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            match token {
+                TokenTree::Ident(ident) => {
+                    self.dims.entry(ident.to_string()).or_insert(ident);
+                }
+                TokenTree::Group(group) => self.add_dims(group.stream()),
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+        }
     }
 
     fn block(&self, stmts: &[Stmt]) -> TokenStream {

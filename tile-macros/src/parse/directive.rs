@@ -42,7 +42,7 @@ fn form(name: &str) -> &'static str {
 }
 
 fn error<T>(span: Span, message: impl std::fmt::Display, help: impl std::fmt::Display) -> syn::Result<T> {
-    Err(syn::Error::new(span, format!("{message}\n  = help: {help}")))
+    Err(syn::Error::new(span, format!("{message}\n= help: {help}")))
 }
 
 /// Reads one directive; a list such as `tile(i = 32, j = 32)` yields one item for each member.
@@ -451,7 +451,8 @@ impl Args<'_> {
             return if whole {
                 Ok(vec![Key::new(&name, None, None)])
             } else {
-                self.fail(word.span(), format!("`drop({name})` does not say which"))
+                let help = format!("write what it acts on: `drop({name}(..));`");
+                error(word.span(), format!("`drop({name})` does not say which"), help)
             };
         }
         let content;

@@ -241,6 +241,9 @@ impl Reader<'_> {
             }
             ("sum", [x, axis]) => {
                 self.expr(x);
+                if self.is_broken(axis) {
+                    return None;
+                }
                 let axes = self.axis_names();
                 let help = format!("write `sum(x, n)`; the axes of this kernel are {}", list(&axes));
                 self.fail(axis, "`sum` is over an axis", &help)
@@ -271,6 +274,7 @@ impl Reader<'_> {
                         &format!("write `{usage}`"),
                     )
                 }
+                None if matches!(self.lookup(&name), Some(Binding::Broken)) => None,
                 None => {
                     self.fail(expr, format!("cannot find function `{name}` in the tile language"), FUNCTIONS)
                 }
@@ -324,6 +328,13 @@ impl Reader<'_> {
         self.kernel.axes.iter().map(|a| a.name.clone()).collect()
     }
 
+    /// Whether the name's definition has a mistake, which was reported.
+    fn is_broken(&self, expr: &Expr) -> bool {
+        let Expr::Path(path) = expr else { return false };
+        let binding = path.path.get_ident().and_then(|name| self.lookup(&name.to_string()));
+        matches!(binding, Some(Binding::Broken))
+    }
+
     fn as_axis(&self, expr: &Expr) -> Option<AxisId> {
         let Expr::Path(path) = expr else { return None };
         match self.lookup(&path.path.get_ident()?.to_string())? {
@@ -344,6 +355,7 @@ impl Reader<'_> {
                     return self.fail(item, "this axis occurs twice", "name each axis once");
                 }
                 Some(axis) => axes.push(axis),
+                None if self.is_broken(item) => return None,
                 None => {
                     let help = format!("the axes of this kernel are {}", list(&self.axis_names()));
                     return self.fail(item, "this is not an axis", &help);

@@ -74,7 +74,7 @@ impl Parse for Entry {
             Err(e) => {
                 return Err(syn::Error::new(
                     e.span(),
-                    format!("expected the name of a schedule\n  = help: {FORMS}"),
+                    format!("expected the name of a schedule\n= help: {FORMS}"),
                 ));
             }
         };
@@ -86,11 +86,11 @@ impl Parse for Entry {
         let kernel = input.parse::<Option<Token![for]>>()?.map(|_| input.parse()).transpose()?;
         let parent = input.parse::<Option<Token![=]>>()?.map(|_| input.parse()).transpose()?;
         if kernel.is_none() && parent.is_none() {
-            let message = format!("`{name}` names neither a kernel nor a parent\n  = help: {FORMS}");
+            let message = format!("`{name}` names neither a kernel nor a parent\n= help: {FORMS}");
             return Err(syn::Error::new(name.span(), message));
         }
         if !input.peek(syn::token::Brace) {
-            let message = format!("expected the directives of `{name}` in braces\n  = help: {FORMS}");
+            let message = format!("expected the directives of `{name}` in braces\n= help: {FORMS}");
             return Err(syn::Error::new(input.span(), message));
         }
         let content;

@@ -1,0 +1,13 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn matmul(a: &Tensor<f32, M, K>, b: &Tensor<f32, N, K>, c: &mut Tensor<f32, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc);
+}
+
+fn main() {}
