@@ -308,19 +308,35 @@ fn arguments_that_do_not_fit_are_errors() {
         change(&mut inputs);
         evaluate(&kernel, &inputs).unwrap_err().to_string()
     };
-    assert_eq!(error(&|i| drop(i.dims.remove("K"))), "no value is given for the dim `K`");
-    assert_eq!(error(&|i| drop(i.tensors.remove("a"))), "no value is given for the tensor `a`");
     assert_eq!(
-        error(&|i| drop(i.dims.insert("K".into(), -1))),
+        error(&|i| {
+            i.dims.remove("K");
+        }),
+        "no value is given for the dim `K`"
+    );
+    assert_eq!(
+        error(&|i| {
+            i.tensors.remove("a");
+        }),
+        "no value is given for the tensor `a`"
+    );
+    assert_eq!(
+        error(&|i| {
+            i.dims.insert("K".into(), -1);
+        }),
         "the extent `K` is negative or too large under the given dims"
     );
     assert_eq!(
-        error(&|i| drop(i.dims.insert("K".into(), 3))),
+        error(&|i| {
+            i.dims.insert("K".into(), 3);
+        }),
         "tensor `a` has shape [2, 3], 4 elements are given"
     );
     let half = Elements::F16(vec![f16::ONE; 4]);
     assert_eq!(
-        error(&|i| drop(i.tensors.insert("b".into(), half.clone()))),
+        error(&|i| {
+            i.tensors.insert("b".into(), half.clone());
+        }),
         "tensor `b` holds f32, f16 elements are given"
     );
     let generic = parse(MATMUL).unwrap();

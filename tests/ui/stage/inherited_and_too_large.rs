@@ -12,10 +12,13 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 
 schedule! {
     small for matmul<f32 | f16> {
-        tile(i = 128, j = 128, k = 64);
+        tile(i = 64, j = 64, k = 64);
+        split(i -> it, ir: 8);
+        split(j -> jt, jr: 8);
         stage(a, b at k: shared);
+        bind(it -> thread.y, jt -> thread.x);
     }
-    large = small { tile(k = 256); }
+    large = small { tile(k = 512); }
 }
 
 fn main() {}

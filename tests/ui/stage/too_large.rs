@@ -12,8 +12,11 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 
 schedule! {
     fast for matmul<f32> {
-        tile(i = 256, j = 256, k = 128);
+        tile(i = 64, j = 64, k = 512);
+        split(i -> it, ir: 8);
+        split(j -> jt, jr: 8);
         stage(a, b at k: shared);
+        bind(it -> thread.y, jt -> thread.x);
     }
 }
 
