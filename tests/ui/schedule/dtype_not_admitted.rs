@@ -11,7 +11,7 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 }
 
 schedule! {
-    first for matmul<f32 | f16> { tile(i = 16, j = 16); }
+    first for matmul<f32 | f16> { tile(i = 16, j = 16); bind(i -> thread.y, j -> thread.x); }
     second = first<f32 | bf16> { tile(k = 8); }
 }
 
