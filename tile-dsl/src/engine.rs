@@ -28,6 +28,8 @@ mod phase;
 mod rule;
 #[doc(hidden)]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 
 #[doc(hidden)]
 pub use testing::random_schedule;

@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 mod footprint;
 mod initial;
 mod interpret;
+mod parse;
 mod print;
 mod verify;
 mod walk;
@@ -38,6 +39,7 @@ mod walk;
 pub use footprint::{BoxDim, CopyLayout};
 pub use initial::initial;
 pub use interpret::{Arithmetic, InterpretError, interpret};
+pub use parse::{ParseError, parse};
 pub use verify::verify;
 pub use walk::{Frame, Target, leaves, loops};
 

@@ -76,7 +76,7 @@ fn initial_nests_compute_what_the_kernel_says() {
 
 /// Schedules a kernel; `TILEWRIGHT_SEEDS` asks for more.
 fn seeds() -> u64 {
-    std::env::var("TILEWRIGHT_SEEDS").map_or(12, |n| n.parse().expect("a number"))
+    std::env::var("TILEWRIGHT_SEEDS").map_or(10, |n| n.parse().expect("a number"))
 }
 
 fn random_schedules(text: &str) {

@@ -74,6 +74,11 @@ pub(super) fn suggest<T>(search: impl FnOnce() -> Option<T>) -> Option<T> {
     found
 }
 
+/// Whether a suggestion is being tried.
+pub(super) fn suggesting() -> bool {
+    SUGGESTING.get()
+}
+
 /// Why a directive is legal: the rules that applied and the facts their conditions used.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Proof {

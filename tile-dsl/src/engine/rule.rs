@@ -42,6 +42,22 @@ impl<'a> Rule<'a> {
     }
 }
 
+/// Whether a conjunct of a condition is in force. Tests switch them off one at a time, to see that each is needed.
+#[cfg(not(test))]
+pub(super) const fn enforced(_conjunct: &'static str) -> bool {
+    true
+}
+
+#[cfg(test)]
+thread_local! {
+    pub(super) static OFF: std::cell::Cell<&'static str> = const { std::cell::Cell::new("") };
+}
+
+#[cfg(test)]
+pub(super) fn enforced(conjunct: &'static str) -> bool {
+    OFF.get() != conjunct
+}
+
 /// Declares patterns, parsed once. Variables are numbers: `?#0`.
 macro_rules! patterns {
     ($($name:ident = $text:literal;)*) => {$(

@@ -60,6 +60,22 @@ impl Nest {
             .collect()
     }
 
+    /// An access inside the stage of a copy: how its box moves with the axes. All of them move alike.
+    ///
+    /// # Panics
+    /// If nothing inside the stage reads the tensor, which no legal nest has.
+    pub fn copied_access(&self, copy: CopyId) -> &super::Access {
+        let tensor = self.copy(copy).tensor;
+        let mut found = None;
+        leaves(&self.body, &mut |path, leaf| {
+            if found.is_none() && path.contains(&Frame::Stage(copy)) {
+                let accesses = leaf.leaf().expect("a leaf").1.accesses();
+                found = accesses.into_iter().find(|a| self.access(*a).tensor == tensor);
+            }
+        });
+        self.access(found.expect("a staged tensor is read"))
+    }
+
     /// Layout of a copy in shared memory; `None` when its box has no bound.
     pub fn copy_layout(&self, copy: CopyId) -> Option<CopyLayout> {
         let info = self.copy(copy);

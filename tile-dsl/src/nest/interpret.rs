@@ -369,7 +369,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
     /// Copies the box of a stage, zero outside the tensor.
     fn fill(&self, copy: CopyId) -> Result<Buffer, InterpretError> {
         let tensor = self.nest.copy(copy).tensor;
-        let access = self.nest.accesses.iter().find(|a| a.tensor == tensor).expect("a staged tensor is read");
+        let access = self.nest.copied_access(copy);
         let global = &self.tensors[usize::from(tensor.0)];
         let (mut low, mut extents) = (Vec::new(), Vec::new());
         for (dim, index) in self.boxes[usize::from(copy.0)].iter().zip(&access.index) {

@@ -166,7 +166,7 @@ fn newline(out: &mut String, depth: usize) {
 }
 
 /// `shared`, `shared.transposed.cp_async.vector(16).pad(16).swizzle(128)`.
-fn print_copy(copy: &Copy) -> String {
+pub(super) fn print_copy(copy: &Copy) -> String {
     let mut out = copy.space.to_string();
     if copy.transposed {
         out.push_str(".transposed");

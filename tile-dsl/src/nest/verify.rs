@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// - every value read or written is bound by a `let` around it, written only in the first part (`red` and `def`),
 ///   read only in the second unless it is carried (`set`);
 /// - at each leaf, the digits of every mentioned axis cover the axis once: strides chain from 1 to the extent;
-/// - a reduction has one operator, that of its table entry;
+/// - a reduction has one operator, that of its table entry, and is combined if units hold parts of it;
 /// - along a path, no digit is bound twice and no unit dimension is used twice; units have fixed steps, except
 ///   CTAs; a copy stands directly inside a loop or another copy, and is read.
 pub fn verify(nest: &Nest) -> Vec<String> {
@@ -57,6 +57,18 @@ pub fn verify(nest: &Nest) -> Vec<String> {
         for axis in axes {
             if let Err(why) = chain(nest, axis, &digits) {
                 say(format!("axis `{}` {why}", nest.axis(axis)));
+            }
+        }
+        if let Stmt::Red { value, .. } = leaf
+            && !nest.combine.contains_key(value)
+        {
+            let inside = path.iter().rposition(|f| matches!(f, Frame::First(vs) if vs.contains(value)));
+            for frame in &path[inside.unwrap_or(0)..] {
+                if let Frame::For(d, At::Unit(unit, _)) = frame
+                    && !nest.value(*value).axes.contains(&d.axis)
+                {
+                    say(format!("{unit}s hold parts of `{}` that nothing combines", nest.value(*value).name));
+                }
             }
         }
         let mut units = BTreeSet::new();

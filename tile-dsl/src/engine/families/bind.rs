@@ -18,7 +18,7 @@ use crate::{
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
-        rule::{Verdict, get, patterns, set},
+        rule::{Verdict, enforced, get, patterns, set},
     },
     nest::{At, Digit, Frame, Level, Nest, Steps, Target, leaves, loops},
     schedule::{Unit, UnitDim},
@@ -81,7 +81,14 @@ fn rule(a: Digit, unit: Unit, dim: UnitDim) -> Rule<'static> {
         let facts = effects(graph, get(subst, 2)).clone();
         let nest = graph.analysis.nest.clone();
         for write in &facts.writes {
+            let conjunct = match write.kind {
+                Kind::Set => "bind: nothing carried",
+                Kind::Put => "bind: stores indexed",
+                Kind::Def => "bind: definitions indexed",
+                Kind::Red => "bind: reductions combined",
+            };
             if target_axes(&nest, write.target) & bit(a.axis.0) == 0
+                && enforced(conjunct)
                 && let Some(text) = conflict(&nest, write.target, write.kind, a, unit)
             {
                 let name = target_name(&nest, write.target);

@@ -16,7 +16,7 @@ use crate::{
     engine::{
         facts::{Effects, Graph, digit, effects, target_axes, target_name, value_axes, values},
         language::{bit, members},
-        rule::{Verdict, get, patterns},
+        rule::{Verdict, enforced, get, patterns},
     },
     nest::{Digit, Target, ValueId},
     span::SpanId,
@@ -46,7 +46,9 @@ pub(in crate::engine) fn rules(a: Digit) -> [Rule<'static>; 2] {
         let bound = values(graph, get(subst, 2));
         let p = effects(graph, get(subst, 3));
         let own = p.writes.iter().all(|w| matches!(w.target, Target::Value(v) if bound & bit(v.0) != 0));
-        if p.mentions & bit(a.axis.0) == 0 && own { Verdict::Apply } else { Verdict::Skip }
+        let own = own || !enforced("hoist: P writes only V");
+        let unused = p.mentions & bit(a.axis.0) == 0 || !enforced("hoist: P does not mention the axis");
+        if unused && own { Verdict::Apply } else { Verdict::Skip }
     });
     [fission, hoist]
 }
@@ -62,7 +64,7 @@ pub(in crate::engine) fn independent(
     let nest = &graph.analysis.nest;
     let bound = values(graph, bound);
     for v in members(bound).map(ValueId) {
-        if value_axes(nest, v) & bit(a.axis.0) == 0 {
+        if value_axes(nest, v) & bit(a.axis.0) == 0 && enforced("fission: the axis indexes V") {
             let (name, span) = (&nest.value(v).name, nest.value(v).span);
             let text = format!(
                 "`{name}` has no axis `{}`: one value serves every step of `{}`, so the loop that computes it cannot be the loop that reads it",
@@ -81,7 +83,9 @@ pub(in crate::engine) fn independent(
                 && target_axes(nest, *t) & bit(a.axis.0) == 0
         })
     };
-    if let Some(target) = conflict(p, q).or_else(|| conflict(q, p)) {
+    let forth = conflict(p, q).filter(|_| enforced("fission: what P writes is indexed"));
+    let back = || conflict(q, p).filter(|_| enforced("fission: what Q writes is indexed"));
+    if let Some(target) = forth.or_else(back) {
         let (name, a) = (target_name(nest, target), nest.digit_name(a));
         let text = format!("steps of `{a}` communicate through `{name}`, which they all share");
         return Err(Box::new(Diagnostic::new(SpanId::NONE, text)));

@@ -20,7 +20,7 @@ use crate::{
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
-        rule::{Verdict, get, patterns},
+        rule::{Verdict, enforced, get, patterns},
     },
     nest::{Digit, Frame, Nest, Target, ValueId, leaves},
     span::SpanId,
@@ -31,8 +31,8 @@ patterns! {
     LEFT = "(let ?#2 (let ?#0 ?#1 ?#3) ?#4)";
     RIGHT = "(let ?#2 ?#3 (let ?#0 ?#1 ?#4))";
     BOTH = "(let ?#2 (let ?#0 ?#1 ?#3) (let ?#0 ?#1 ?#4))";
-    APART = "(let ?#0 (for ?#1 ?#2 ?#3) (for ?#1 ?#4 ?#5))";
-    FUSED = "(for ?#1 ?#2 (let ?#0 ?#3 ?#5))";
+    APART = "(let ?#0 (for ?#1 ?#2 ?#3) (for ?#1 ?#2 ?#4))";
+    FUSED = "(for ?#1 ?#2 (let ?#0 ?#3 ?#4))";
 }
 
 /// Moves `v` into the one part that reads it.
@@ -53,7 +53,7 @@ fn moves(graph: &Graph, subst: &egg::Subst, v: ValueId, readers: (bool, bool)) -
     let (p, a, b) =
         (effects(graph, get(subst, 1)), effects(graph, get(subst, 3)), effects(graph, get(subst, 4)));
     let read = (a.values & bit(v.0) != 0, b.values & bit(v.0) != 0);
-    if read != readers {
+    if read != readers && enforced("sink: unread in the other") {
         return Verdict::Skip;
     }
     let nest = &graph.analysis.nest;
@@ -62,12 +62,13 @@ fn moves(graph: &Graph, subst: &egg::Subst, v: ValueId, readers: (bool, bool)) -
         let diagnostic = Diagnostic::new(SpanId::NONE, text);
         Verdict::refuse(diagnostic.note(nest.value(v).span, format!("`{name}` is computed here")))
     };
-    if let Some(other) = p.writes.iter().find(|w| w.target != Target::Value(v)) {
+    let other = p.writes.iter().find(|w| w.target != Target::Value(v));
+    if let (Some(other), true) = (other, enforced("sink: P writes only v")) {
         let other = target_name(nest, other.target);
         return refuse(format!("the statement of `{name}` also writes `{other}`"));
     }
     let changed = a.writes.iter().find(|w| p.reads(nest, w.target));
-    if let (true, Some(changed)) = (readers.1, changed) {
+    if let (true, Some(changed), true) = (readers.1, changed, enforced("sink: A writes nothing P reads")) {
         let changed = target_name(nest, changed.target);
         return refuse(format!("`{name}` reads `{changed}`, which changes before the last use of `{name}`"));
     }
@@ -81,10 +82,7 @@ fn fuse<'a>(v: ValueId, digits: &'a [Digit]) -> Rule<'a> {
         if values(graph, get(subst, 0)) != bit(v.0) || !digits.contains(&a) {
             return Verdict::Skip;
         }
-        if get(subst, 2) != get(subst, 4) {
-            return Verdict::Skip;
-        }
-        match independent(graph, a, get(subst, 0), get(subst, 3), get(subst, 5)) {
+        match independent(graph, a, get(subst, 0), get(subst, 3), get(subst, 4)) {
             Ok(()) => Verdict::Apply,
             Err(d) => Verdict::Refuse(d),
         }

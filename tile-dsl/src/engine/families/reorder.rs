@@ -3,8 +3,8 @@
 //! ```text
 //! (for a t (for b u X))  →  (for b u (for a t X))      only if a stands after b in the order asked for
 //! ```
-//! Side condition: no name is carried (`set`) from step to step of both loops, and no copy stands between
-//! them and `X`. Reductions may be reordered: sums are documented as reassociable, and the order chosen is
+//! Side condition: no name is carried (`set`) from step to step of both loops. Reordering precedes staging, so no
+//! copy stands between the loops. Reductions may be reordered: sums are documented as reassociable, and the order chosen is
 //! fixed, so results stay bit-identical from run to run.
 //! Source: Allen and Kennedy, *Automatic Loop Interchange* (1984).
 
@@ -16,7 +16,7 @@ use crate::{
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
-        rule::{Verdict, get, patterns},
+        rule::{Verdict, enforced, get, patterns},
     },
     nest::{Digit, Frame, Nest, Target, leaves},
     span::SpanId,
@@ -38,12 +38,9 @@ pub(in crate::engine) fn rule<'a>(inverted: impl Fn(&Graph, egg::Id, Digit, Digi
         }
         let nest = graph.analysis.nest.clone();
         let facts = effects(graph, body);
-        if facts.wrap != 0 {
-            return Verdict::Skip;
-        }
         for write in facts.writes.iter().filter(|w| w.kind == Kind::Set) {
             let axes = target_axes(&nest, write.target);
-            if axes & (bit(a.axis.0) | bit(b.axis.0)) == 0 {
+            if axes & (bit(a.axis.0) | bit(b.axis.0)) == 0 && enforced("reorder: nothing carried by both") {
                 let name = target_name(&nest, write.target);
                 let (a, b) = (nest.digit_name(a), nest.digit_name(b));
                 let carried = format!(

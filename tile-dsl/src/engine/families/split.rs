@@ -17,7 +17,7 @@ use crate::{
         language::Node,
         names::{self, Bare},
         phase::Redex,
-        rule::{Verdict, get, patterns, set},
+        rule::{Verdict, enforced, get, patterns, set},
     },
     nest::{At, Digit, Nest, Steps, loops},
     span::SpanId,
@@ -133,7 +133,7 @@ fn divides(nest: &Nest, name: &str, whole: Digit, factors: &[u32]) -> Result<u32
         .iter()
         .any(|(d, _)| d.axis == whole.axis && d.stride > whole.stride && d.steps != Steps::Fixed(1));
     match whole.steps {
-        Steps::Fixed(n) if n % product != 0 && !outermost => {
+        Steps::Fixed(n) if n % product != 0 && !outermost && enforced("split: the factor divides") => {
             let failure = if factors.len() == 1 {
                 refuse(format!("{product} does not divide the {n} steps of `{name}`"))
             } else {

@@ -6,7 +6,7 @@
 //! The union is one level above the copy, so a copy is never equal to its bare body. Copies directly inside
 //! one another are sorted by tensor.
 //!
-//! Side conditions: the tensor is read in `X` and the kernel does not write it; all its accesses in `X` agree
+//! Side conditions: the tensor is read in `X` and the kernel does not write it; all its accesses in loops over `at` agree
 //! in their coefficients (the box is then their union: per dimension 1 + Σ coefficient · (steps − 1) · stride);
 //! no loop without a bound over one of its axes runs inside `X`; the copy's instruction and vector fit its rows.
 //! Source: compute_at / cache_read (Ragan-Kelley et al. 2013; TVM), Exo's `stage_mem`.
@@ -15,14 +15,14 @@ use super::{Failure, Proof, Rule, solve, with_body};
 use crate::{
     diagnostic::Diagnostic,
     engine::{
-        facts::{Graph, access_id, copy, digit, effects},
+        facts::{Graph, copy, digit, effects},
         failure::suggest,
-        language::{Node, bit, members},
+        language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
-        rule::{Verdict, get, patterns, set},
+        rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{Copy, CopyId, Digit, Nest, Placement, Steps, Stmt, loops},
+    nest::{AccessId, Copy, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, loops},
     schedule::{DirectiveKind, Space, Via},
     span::SpanId,
     tile::TensorId,
@@ -81,7 +81,7 @@ pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Ne
 fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
     let name = request.buffer;
     let info = nest.tensor(tensor);
-    if info.mutable {
+    if info.mutable && enforced("stage: not written") {
         let text = format!("`{name}` is stored to by the kernel: a copy of it would go stale");
         return Err(refuse(text).note(info.span, format!("`{name}` is `&mut` here")));
     }
@@ -96,6 +96,7 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
     if !loops(&nest.body).iter().any(|(d, _)| *d == at) {
         return Err(Failure::no_match(format!("there is no loop over `{at_name}`")));
     }
+    one_box(nest, tensor, at)?;
     let copy = CopyId(nest.copies.len() as u16);
     let mut nest = nest.clone();
     nest.copies.push(Copy {
@@ -139,6 +140,32 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
     Ok((staged, proof))
 }
 
+/// All accesses of the tensor in loops over `at` move alike with every axis, so one box follows them all.
+fn one_box(nest: &Nest, tensor: TensorId, at: Digit) -> Result<(), Failure> {
+    let mut found: Vec<AccessId> = Vec::new();
+    crate::nest::leaves(&nest.body, &mut |path, leaf| {
+        if path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at)) {
+            let accesses = leaf.leaf().expect("a leaf").1.accesses();
+            found.extend(accesses.into_iter().filter(|a| nest.access(*a).tensor == tensor));
+        }
+    });
+    let mut accesses = found.into_iter().map(|a| nest.access(a));
+    let Some(first) = accesses.next() else { return Ok(()) };
+    let apart = accesses.find(|a| a.index.iter().zip(&first.index).any(|(x, y)| x.terms != y.terms));
+    match apart {
+        Some(other) if enforced("stage: one box") => Err(refuse(format!(
+            "`{}` is read as `{}` and as `{}` inside `{}`: one box cannot follow both",
+            nest.tensor(tensor).name,
+            nest.print_access(first),
+            nest.print_access(other),
+            nest.digit_name(at)
+        ))
+        .note(first.span, "first read here")
+        .note(other.span, "and read differently here")),
+        _ => Ok(()),
+    }
+}
+
 /// The rule. Nested copies are kept sorted: the new one goes below the copies of smaller tensors.
 fn rule(tensor: TensorId, new: CopyId, at: Digit) -> Rule<'static> {
     Rule::new("stage", &LOOP, &STAGED, move |graph, subst| {
@@ -150,25 +177,6 @@ fn rule(tensor: TensorId, new: CopyId, at: Digit) -> Rule<'static> {
         let facts = effects(graph, body).clone();
         if !facts.reads_tensor(&nest, tensor) || facts.wrap & bit(tensor.0) != 0 {
             return Verdict::Skip;
-        }
-        let mut indices =
-            members(facts.accesses).map(|a| nest.access(access_id(a))).filter(|a| a.tensor == tensor);
-        let first = indices.next().expect("it is read");
-        if let Some(other) =
-            indices.find(|a| a.index.iter().zip(&first.index).any(|(x, y)| x.terms != y.terms))
-        {
-            let name = &nest.tensor(tensor).name;
-            let text = format!(
-                "`{name}` is read as `{}` and as `{}` inside `{}`: one box cannot follow both",
-                nest.print_access(first),
-                nest.print_access(other),
-                nest.digit_name(at)
-            );
-            return Verdict::refuse(
-                Diagnostic::new(SpanId::NONE, text)
-                    .note(first.span, "first read here")
-                    .note(other.span, "and read differently here"),
-            );
         }
         let new = graph.add(Node::Copy(new));
         let staged = insert(graph, body, new, tensor);
@@ -225,7 +233,7 @@ fn check_box(
     let info = nest.copy(copy);
     let dims = nest.footprint(copy);
     if let Some(dim) = dims.iter().position(|d| d.extent.is_none()) {
-        let access = nest.accesses.iter().find(|a| a.tensor == info.tensor).expect("it is read");
+        let access = nest.copied_access(copy);
         let axis = access.index[dim].terms.keys().find(|a| {
             loops(&nest.body).iter().any(|(d, _)| d.axis == **a && d.steps == Steps::Rest && *d != at)
         });
@@ -319,7 +327,7 @@ fn aligned_start(
     if wide == 1 {
         return Ok(());
     }
-    let tensor = nest.copy(copy).tensor;
+    let _tensor = nest.copy(copy).tensor;
     let low = nest.footprint(copy)[dim].low;
     let mut outside: Vec<Digit> = Vec::new();
     crate::nest::leaves(&nest.body, &mut |path, _| {
@@ -330,7 +338,7 @@ fn aligned_start(
             }));
         }
     });
-    let access = nest.accesses.iter().find(|a| a.tensor == tensor).expect("it is read");
+    let access = nest.copied_access(copy);
     let step = outside.iter().find_map(|d| {
         let step = access.index[dim].coefficient(d.axis) * i64::from(d.stride);
         (step % wide != 0).then_some((*d, step))

@@ -1,0 +1,229 @@
+//! Reads the text that the printer writes, against the tables of a nest. For tests.
+
+use super::{AccessId, At, CopyId, Digit, Expr, Nest, Steps, Stmt, ValueId};
+use crate::{
+    dtype::DType,
+    op::{BinOp, CmpOp, RedOp, UnOp},
+    schedule::{Unit, UnitDim},
+    tile::ScalarId,
+};
+
+/// The text is no statement over the tables.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(String);
+
+/// Reads a statement; digits, values, accesses and copies are those of `tables`.
+///
+/// `#block` carries no dimension in print and is read as x.
+pub fn parse(text: &str, tables: &Nest) -> Result<Stmt, ParseError> {
+    let mut p = Parser { tokens: tokens(text), at: 0, tables };
+    let stmt = p.stmt()?;
+    match p.tokens.get(p.at) {
+        None => Ok(stmt),
+        Some(t) => Err(ParseError(format!("`{t}` after the statement"))),
+    }
+}
+
+/// Parentheses, and atoms: everything else up to white space outside of brackets.
+fn tokens(text: &str) -> Vec<String> {
+    let mut tokens: Vec<String> = Vec::new();
+    let (mut atom, mut depth) = (String::new(), 0);
+    let flush = |atom: &mut String, tokens: &mut Vec<String>| {
+        if !atom.is_empty() {
+            tokens.push(std::mem::take(atom));
+        }
+    };
+    for c in text.chars() {
+        match c {
+            '(' | ')' if depth == 0 => {
+                // `vector(16)` inside the name of a copy is no list.
+                if c == '(' && !atom.is_empty() {
+                    depth += 1;
+                    atom.push(c);
+                    continue;
+                }
+                flush(&mut atom, &mut tokens);
+                tokens.push(c.to_string());
+            }
+            '[' | '(' => {
+                depth += 1;
+                atom.push(c);
+            }
+            ']' | ')' => {
+                depth -= 1;
+                atom.push(c);
+            }
+            c if c.is_whitespace() && depth == 0 => flush(&mut atom, &mut tokens),
+            c => atom.push(c),
+        }
+    }
+    flush(&mut atom, &mut tokens);
+    tokens
+}
+
+struct Parser<'a> {
+    tokens: Vec<String>,
+    at: usize,
+    tables: &'a Nest,
+}
+
+impl Parser<'_> {
+    fn next(&mut self) -> Result<String, ParseError> {
+        self.at += 1;
+        self.tokens.get(self.at - 1).cloned().ok_or_else(|| ParseError("the text ends early".into()))
+    }
+
+    fn expect(&mut self, what: &str) -> Result<(), ParseError> {
+        let found = self.next()?;
+        if found == what { Ok(()) } else { Err(ParseError(format!("`{what}` expected, not `{found}`"))) }
+    }
+
+    fn stmt(&mut self) -> Result<Stmt, ParseError> {
+        self.expect("(")?;
+        let head = self.next()?;
+        let stmt = match head.as_str() {
+            "for" => {
+                let digit = self.digit()?;
+                let at = match self.tokens.get(self.at) {
+                    Some(t) if t.starts_with('#') => self.at_kind()?,
+                    _ => At::Seq,
+                };
+                Stmt::For { digit, at, body: Box::new(self.stmt()?) }
+            }
+            "let" => {
+                let names = self.next()?;
+                let names = names.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
+                let names = names.ok_or_else(|| ParseError("a list of values expected".into()))?;
+                let values = names
+                    .split_whitespace()
+                    .map(|n| self.value(n.split('@').next().unwrap_or(n)))
+                    .collect::<Result<_, _>>()?;
+                Stmt::Let { values, first: Box::new(self.stmt()?), rest: Box::new(self.stmt()?) }
+            }
+            "stage" => {
+                let name = self.next()?;
+                let shown = |c: &super::Copy| {
+                    format!("{}:{}", self.tables.tensor(c.tensor).name, super::print::print_copy(c))
+                };
+                let copy = self.tables.copies.iter().position(|c| shown(c) == name);
+                let copy = copy.ok_or_else(|| ParseError(format!("no copy `{name}`")))?;
+                Stmt::Stage { copy: CopyId(copy as u16), body: Box::new(self.stmt()?) }
+            }
+            "def" | "set" => {
+                let name = self.next()?;
+                let (value, expr) = (self.value(&name)?, self.expr()?);
+                if head == "def" { Stmt::Def { value, expr } } else { Stmt::Set { value, expr } }
+            }
+            "red" => {
+                let (name, op) = (self.next()?, self.next()?);
+                let op = RedOp::from_name(&op).ok_or_else(|| ParseError(format!("no reduction `{op}`")))?;
+                Stmt::Red { value: self.value(&name)?, op, expr: self.expr()? }
+            }
+            "put" => Stmt::Put { access: self.access()?, expr: self.expr()? },
+            other => return Err(ParseError(format!("no statement `{other}`"))),
+        };
+        self.expect(")")?;
+        Ok(stmt)
+    }
+
+    fn digit(&mut self) -> Result<Digit, ParseError> {
+        let name = self.next()?;
+        if let Some(digit) = self.tables.names.get(&name) {
+            return Ok(*digit);
+        }
+        let unknown = || ParseError(format!("no digit `{name}`"));
+        let parts: Vec<&str> = name.split('.').collect();
+        let [axis, stride, steps] = parts.as_slice() else { return Err(unknown()) };
+        let axis = self.tables.kernel.axes.iter().position(|a| a.name == *axis).ok_or_else(unknown)?;
+        let steps = match *steps {
+            "rest" => Steps::Rest,
+            n => Steps::Fixed(n.parse().map_err(|_| unknown())?),
+        };
+        let axis = crate::index::AxisId(axis as u16);
+        Ok(Digit { axis, stride: stride.parse().map_err(|_| unknown())?, steps })
+    }
+
+    fn at_kind(&mut self) -> Result<At, ParseError> {
+        let text = self.next()?;
+        let unknown = || ParseError(format!("no `{text}` loop"));
+        Ok(match text.as_str() {
+            "#seq" => At::Seq,
+            "#unroll" => At::Unroll,
+            "#vec" => At::Vec,
+            "#block" => At::Unit(Unit::Block, UnitDim::X),
+            pipe if pipe.starts_with("#pipe") => At::Pipe(pipe[5..].parse().map_err(|_| unknown())?),
+            unit => {
+                let (unit, dim) = unit[1..].split_once('.').ok_or_else(unknown)?;
+                let units = [Unit::Warp, Unit::Lane, Unit::Thread];
+                let dims = [UnitDim::X, UnitDim::Y, UnitDim::Z];
+                At::Unit(
+                    units.into_iter().find(|u| u.to_string() == unit).ok_or_else(unknown)?,
+                    dims.into_iter().find(|d| d.to_string() == dim).ok_or_else(unknown)?,
+                )
+            }
+        })
+    }
+
+    fn value(&self, name: &str) -> Result<ValueId, ParseError> {
+        let at = self.tables.values.iter().position(|v| v.name == name);
+        at.map(|n| ValueId(n as u16)).ok_or_else(|| ParseError(format!("no value `{name}`")))
+    }
+
+    fn access(&mut self) -> Result<AccessId, ParseError> {
+        let text = self.next()?;
+        let at = self.tables.accesses.iter().position(|a| self.tables.print_access(a) == text);
+        at.map(|n| AccessId(n as u16)).ok_or_else(|| ParseError(format!("no access `{text}`")))
+    }
+
+    fn expr(&mut self) -> Result<Expr, ParseError> {
+        let token = self.next()?;
+        if token != "(" {
+            let unknown = || ParseError(format!("no expression `{token}`"));
+            let (number, dtype) = token.split_once(':').ok_or_else(unknown)?;
+            let dtype = DType::from_name(dtype).ok_or_else(unknown)?;
+            return Ok(Expr::Const(number.parse().map_err(|_| unknown())?, dtype));
+        }
+        let head = self.next()?;
+        // `-` and the like are binary; `neg` has a name of its own.
+        let expr = match head.as_str() {
+            "ld" => Expr::Load(self.access()?),
+            "get" => {
+                let name = self.next()?;
+                Expr::Get(self.value(&name)?)
+            }
+            "scalar" => {
+                let name = self.next()?;
+                let at = self.tables.kernel.scalars.iter().position(|s| s.name == name);
+                Expr::Scalar(ScalarId(at.ok_or_else(|| ParseError(format!("no scalar `{name}`")))? as u16))
+            }
+            "iota" => {
+                let name = self.next()?;
+                let at = self.tables.kernel.axes.iter().position(|a| a.name == name);
+                let at = at.ok_or_else(|| ParseError(format!("no axis `{name}`")))?;
+                Expr::Iota(crate::index::AxisId(at as u16))
+            }
+            "dim" => Expr::Dim(crate::index::Extent::dim(&self.next()?)),
+            "select" => Expr::Select(Box::new(self.expr()?), Box::new(self.expr()?), Box::new(self.expr()?)),
+            "cast" => {
+                let name = self.next()?;
+                let to = DType::from_name(&name).ok_or_else(|| ParseError(format!("no type `{name}`")))?;
+                Expr::Cast(to, Box::new(self.expr()?))
+            }
+            op => {
+                let first = Box::new(self.expr()?);
+                if let Some(op) = UnOp::from_name(op) {
+                    Expr::Un(op, first)
+                } else if let Some(op) = BinOp::from_name(op) {
+                    Expr::Bin(op, first, Box::new(self.expr()?))
+                } else if let Some(op) = CmpOp::from_name(op) {
+                    Expr::Cmp(op, first, Box::new(self.expr()?))
+                } else {
+                    return Err(ParseError(format!("no operator `{op}`")));
+                }
+            }
+        };
+        self.expect(")")?;
+        Ok(expr)
+    }
+}
