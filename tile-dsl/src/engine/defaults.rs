@@ -4,7 +4,7 @@
 //! 1. loops of one step are dropped;
 //! 2. the outermost digit of each program axis is bound to CTAs of the grid;
 //! 3. a plain loop over a digit that indexes a value in registers is unrolled, because a register cannot be
-//!    indexed at run time.
+//!    indexed at run time. A reduction accumulates in registers even if its result is held in shared memory.
 
 use super::{
     facts::{Graph, at, digit, effects},
@@ -105,7 +105,7 @@ fn unroll_register_indices(nest: Nest) -> Result<Nest, Failure> {
             }
             Stmt::Let { values, first, rest } => {
                 let depth = open.len();
-                open.extend(values.iter().filter(|v| nest.value(**v).placement == Placement::Register));
+                open.extend(values);
                 collect(nest, first, open, held);
                 collect(nest, rest, open, held);
                 open.truncate(depth);
@@ -117,10 +117,12 @@ fn unroll_register_indices(nest: Nest) -> Result<Nest, Failure> {
     collect(&nest, &nest.body, &mut Vec::new(), &mut held);
     let indexes = |graph: &Graph, d: Digit, body: egg::Id| {
         let facts = effects(graph, body);
-        held.iter().any(|(h, v)| {
-            *h == d
-                && (facts.values & super::language::bit(v.0) != 0
-                    || facts.writes.iter().any(|w| w.target == Target::Value(*v)))
+        held.iter().filter(|(h, _)| *h == d).any(|(_, v)| {
+            let value = graph.analysis.nest.value(*v);
+            let register = value.placement == Placement::Register;
+            let written = facts.writes.iter().any(|w| w.target == Target::Value(*v));
+            written && (register || value.reduction.is_some())
+                || register && facts.values & super::language::bit(v.0) != 0
         })
     };
     let fixed = |d: Digit| matches!(d.steps, Steps::Fixed(_));

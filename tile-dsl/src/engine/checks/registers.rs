@@ -75,7 +75,16 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                         .at(stage, value.span, text)
                         .note(value.span, format!("`{}` is computed here", value.name)),
                 );
+                return;
             }
+            // A reduction accumulates in registers before its result goes to shared memory.
+            if value.reduction.is_none() {
+                return;
+            }
+        }
+        if let Some((digit, _)) = inside.iter().find(|(_, at)| matches!(at, At::Pipe(_))) {
+            seen.push(v);
+            wrong.push(piped(context, v, *digit));
             return;
         }
         let slots: Vec<(Digit, u64)> = inside
@@ -107,6 +116,27 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         }
     });
     wrong
+}
+
+/// A pipelined loop runs at run time, so it cannot index registers.
+fn piped(context: &Context<'_>, v: ValueId, digit: Digit) -> Diagnostic {
+    let nest = context.nest;
+    let (name, over) = (&nest.value(v).name, nest.digit_name(digit));
+    let text = format!(
+        "`{name}` is held in registers, one for each step of `{over}`, but a pipelined loop runs at run time and cannot index registers"
+    );
+    let names = |name: &str| {
+        [format!("{name}.o"), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&digit))
+    };
+    let by = context.last(|k| matches!(k, DirectiveKind::Pipeline { digit, .. } if names(digit)));
+    let diagnostic = context
+        .at(by, nest.value(v).span, text)
+        .note(nest.value(v).span, format!("`{name}` is computed here"));
+    let stage = stage_value(name);
+    match context.legal_with(stage.clone()) {
+        true => diagnostic.help(format!("add `{stage}`")),
+        false => diagnostic,
+    }
 }
 
 /// A value over an axis of any length has no place on chip.
