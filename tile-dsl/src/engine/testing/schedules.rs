@@ -3,7 +3,7 @@
 use super::Random;
 use crate::{
     dtype::DType,
-    engine::{apply, prove},
+    engine::{apply, failure::suggest, prove},
     nest::{self, Level, Nest, Order, Steps, loops},
     schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
@@ -18,8 +18,8 @@ use crate::{
 /// schedule the kernel.
 pub fn random_schedule(kernel: &Kernel, seed: u64) -> Schedule {
     let mut random = Random::new(seed);
-    (0..100)
-        .find_map(|_| Generator::new(kernel, &mut random).run())
+    // Refusals are frequent here, and nobody reads what they would suggest.
+    suggest(|| (0..100).find_map(|_| Generator::new(kernel, &mut random).run()))
         .unwrap_or_else(|| panic!("no legal schedule of `{}` found from seed {seed}", kernel.name))
 }
 
