@@ -4,11 +4,13 @@
 //! does not know would claim that wrong programs are right.
 
 mod arith;
+mod bulk;
 mod float;
 mod matrix;
 mod memory;
 mod special;
 mod sync;
+mod wgmma;
 
 use crate::ast::{AstInst, AstModule, Entry, Operand, RegId, Space};
 use crate::error::ParseError;
@@ -50,6 +52,15 @@ impl<'a> Mods<'a> {
             }
         }
         None
+    }
+
+    /// Takes every modifier that `f` accepts.
+    pub fn take_with_all<T>(&mut self, f: impl Fn(&str) -> Option<T>) -> Vec<T> {
+        let mut all = vec![];
+        while let Some(v) = self.take_with(&f) {
+            all.push(v);
+        }
+        all
     }
 
     pub fn take_one_of(&mut self, names: &[&'static str]) -> Option<&'static str> {
@@ -311,7 +322,13 @@ impl<'m> Dec<'m> {
         if let Some(op) = self.float(i, m)? {
             return Ok(op);
         }
+        if let Some(op) = self.bulk(i, m)? {
+            return Ok(op);
+        }
         if let Some(op) = self.memory(i, m)? {
+            return Ok(op);
+        }
+        if let Some(op) = self.wgmma(i, m)? {
             return Ok(op);
         }
         if let Some(op) = self.matrix(i, m)? {
@@ -443,9 +460,11 @@ impl<'m> Dec<'m> {
 
     fn symbol_slot(&mut self, i: &AstInst<'m>, name: &str, off: i64, slots: u32) -> Res<Slot> {
         Ok(match self.symbol(i, name)? {
-            Sym::Shared(a) | Sym::Local(a) | Sym::Param(a) => {
-                self.imm((a as i64).wrapping_add(off) as u64, slots)
-            }
+            Sym::Shared(a) => self.const_slot(
+                ConstVal::Shared((a as i64).wrapping_add(off) as u32),
+                (slots == 2).then_some(ConstVal::Imm(0)),
+            ),
+            Sym::Local(a) | Sym::Param(a) => self.imm((a as i64).wrapping_add(off) as u64, slots),
             Sym::Global(var) => self.const_slot(
                 ConstVal::Global { var, off, high: false },
                 (slots == 2).then_some(ConstVal::Global { var, off, high: true }),

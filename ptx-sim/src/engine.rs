@@ -6,12 +6,16 @@
 
 mod atomic;
 mod barrier;
+mod bulk;
+mod cluster;
 mod collective;
 mod copy;
 mod global;
 mod matrix;
+mod mbarrier;
 mod mem;
 mod shared;
+mod wgmma;
 
 use crate::alu::exec::Regs;
 use crate::counters;
@@ -23,8 +27,11 @@ use crate::op::*;
 use crate::race::{Clocks, Shadow};
 use crate::simd::Simd;
 use barrier::Barrier;
+use bulk::{BulkGroups, Bulks};
+use cluster::ClusterBarrier;
 use copy::Copies;
-use std::collections::HashMap;
+use mbarrier::MBarrier;
+use std::collections::{BTreeMap, HashMap};
 
 /// What the engines of one launch share.
 pub(crate) struct Env<'a> {
@@ -33,6 +40,8 @@ pub(crate) struct Env<'a> {
     pub simd: Simd,
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    pub cluster: [u32; 3],
+    pub explicit_cluster: bool,
     pub dynamic_shared: u32,
     pub params: Vec<u8>,
     /// Address of each module variable.
@@ -45,6 +54,8 @@ pub(crate) struct Env<'a> {
     pub max_instructions: u64,
 }
 
+/// Rounds in which warps only poll mbarriers before it counts as a deadlock.
+const IDLE_ROUNDS: u32 = 100;
 /// Backward branches after which the other splits of a warp get a turn. Loops that read flags get there sooner.
 const MAX_SPINS: u32 = 8192;
 /// What reading a flag adds to the count of backward branches.
@@ -57,6 +68,10 @@ enum Wait {
     /// At a CTA barrier that was in this phase.
     Bar {
         id: u8,
+        phase: u64,
+    },
+    /// At a cluster barrier that was in this phase.
+    Cluster {
         phase: u64,
     },
     /// At a `.sync` instruction, for other lanes of the warp.
@@ -91,6 +106,16 @@ pub(crate) struct Warp {
     forced: bool,
     /// Strong loads executed: a loop around them may wait for another lane.
     flag_reads: u32,
+    /// Phase of the cluster barrier in which this warp arrived last.
+    cluster_phase: u64,
+    bulk_groups: BulkGroups,
+    wg: wgmma::WgState,
+    /// Accumulators of `wgmma`s in flight, by register (late mode).
+    wg_saved: Vec<(Slot, [u32; 32])>,
+    /// The mbarrier a wait failed on last: CTA, offset, parity.
+    waits: Option<(u32, u32, u32)>,
+    /// A wait on an mbarrier failed in this turn.
+    failed: bool,
 }
 
 impl Warp {
@@ -112,6 +137,8 @@ pub(crate) struct Cta {
     live_threads: u32,
     /// What strong accesses released: word → clocks.
     sync_words: HashMap<u32, Vec<u32>>,
+    /// By offset of the 8 bytes. Ordered, so that reports are.
+    mbars: BTreeMap<u32, MBarrier>,
 }
 
 /// What executing one instruction did to the split.
@@ -145,6 +172,13 @@ pub(crate) struct Engine<'a> {
     wpc: usize,
     last_alloc: usize,
     clock: u64,
+    /// Rank of the CTA whose shared memory the current instruction addresses.
+    target: usize,
+    cluster_bar: ClusterBarrier,
+    bulk: Bulks,
+    /// Side effects so far, and rounds without one in which every warp waited.
+    events: u64,
+    idle: u32,
 }
 
 /// How a call of [`Engine::advance`] ended.
@@ -170,43 +204,61 @@ impl<'a> Engine<'a> {
             wpc: 0,
             last_alloc: usize::MAX,
             clock: 0,
+            target: 0,
+            cluster_bar: ClusterBarrier::default(),
+            bulk: Bulks::default(),
+            events: 0,
+            idle: 0,
         }
     }
 
-    /// Prepares the CTA with this linear index.
+    /// Prepares the cluster with this linear index; without clusters, the CTA.
     pub fn start(&mut self, linear: u64) {
         let env = self.env;
-        let [gx, gy, _] = env.grid.map(u64::from);
-        let id = [(linear % gx) as u32, (linear / gx % gy) as u32, (linear / (gx * gy)) as u32];
+        let dims = [0, 1, 2].map(|d| (env.grid[d] / env.cluster[d]) as u64);
+        let at = [linear % dims[0], linear / dims[0] % dims[1], linear / (dims[0] * dims[1])];
         let threads = env.block.iter().product::<u32>();
+        let ctas = env.cluster.iter().product::<u32>() as usize;
         self.wpc = threads.div_ceil(32) as usize;
+        let warps = ctas * self.wpc;
         self.rng =
             env.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ linear.wrapping_mul(0xd1b5_4a32_d192_ed03) | 1;
         self.budget = env.max_instructions;
         let size = (self.k.dynamic.0 + env.dynamic_shared).max(self.k.info.static_shared);
-        if self.ctas.is_empty() {
-            self.ctas.push(Cta::default());
+        self.ctas.resize_with(ctas, Cta::default);
+        for (rank, cta) in self.ctas.iter_mut().enumerate() {
+            let [cx, cy, _] = env.cluster;
+            let r = rank as u32;
+            let inner = [r % cx, r / cx % cy, r / (cx * cy)];
+            cta.id = [0, 1, 2].map(|d| at[d] as u32 * env.cluster[d] + inner[d]);
+            cta.linear = linear * ctas as u64 + rank as u64;
+            cta.size = size;
+            // What shared memory holds at the start is unspecified: a NaN in every float format.
+            cta.shared.clear();
+            cta.shared.resize(size.div_ceil(4) as usize, !0);
+            if env.race_check || env.uninit_check {
+                let first = (rank * self.wpc) as u32;
+                cta.shadow.reset(cta.shared.len(), first, env.race_check, env.uninit_check);
+            }
+            cta.bars.clear();
+            cta.bars.resize_with(16, Barrier::default);
+            cta.live_threads = threads;
+            cta.sync_words.clear();
+            cta.mbars.clear();
         }
-        let cta = &mut self.ctas[0];
-        (cta.id, cta.linear, cta.size) = (id, linear, size);
-        // What shared memory holds at the start is unspecified: a NaN in every float format.
-        cta.shared.clear();
-        cta.shared.resize(size.div_ceil(4) as usize, !0);
-        if env.race_check || env.uninit_check {
-            cta.shadow.reset(cta.shared.len(), 0, env.race_check, env.uninit_check);
-        }
-        cta.bars.clear();
-        cta.bars.resize_with(16, Barrier::default);
-        cta.live_threads = threads;
-        cta.sync_words.clear();
-        self.clocks.reset(self.wpc, 2 * self.wpc);
-        self.warps.resize_with(self.wpc, Warp::default);
-        for w in 0..self.wpc {
+        self.cluster_bar = ClusterBarrier::default();
+        self.bulk.clear();
+        (self.idle, self.events) = (0, 0);
+        self.clocks.reset(warps, self.wpc, 3 * warps + bulk::POOL);
+        self.warps.resize_with(warps, Warp::default);
+        for w in 0..warps {
             let mut warp = std::mem::take(&mut self.warps[w]);
-            self.start_warp(&mut warp, w as u32, threads, id);
+            let rank = w / self.wpc;
+            warp.cta = rank as u32;
+            self.start_warp(&mut warp, (w % self.wpc) as u32, threads, self.ctas[rank].id);
             self.warps[w] = warp;
         }
-        self.counts.warps += self.wpc as u64;
+        self.counts.warps += warps as u64;
     }
 
     fn start_warp(&self, w: &mut Warp, index: u32, threads: u32, id: [u32; 3]) {
@@ -218,7 +270,11 @@ impl<'a> Engine<'a> {
         let n = (threads - index * 32).min(32);
         w.exists = if n == 32 { !0 } else { (1 << n) - 1 };
         w.live = w.exists;
-        (w.index, w.cta, w.fenced, w.forced, w.flag_reads) = (index, 0, false, false, 0);
+        (w.index, w.fenced, w.forced, w.flag_reads) = (index, false, false, 0);
+        (w.cluster_phase, w.waits, w.failed) = (0, None, false);
+        w.bulk_groups.clear();
+        w.wg.clear();
+        w.wg_saved.clear();
         w.local.clear();
         w.local.resize(k.info.local_bytes as usize / 4 * 32, 0);
         w.copies.clear();
@@ -228,20 +284,21 @@ impl<'a> Engine<'a> {
             let lanes = &mut w.regs.r[*slot as usize].0;
             match *v {
                 ConstVal::Imm(v) => *lanes = [v; 32],
+                ConstVal::Shared(a) => *lanes = [a + (w.cta << 24); 32],
                 ConstVal::Global { var, off, high } => {
                     let a = self.env.globals[var as usize].wrapping_add(off as u64);
                     *lanes = [if high { (a >> 32) as u32 } else { a as u32 }; 32];
                 }
                 ConstVal::Special(s) => {
                     for (i, l) in lanes.iter_mut().enumerate() {
-                        *l = self.special(s, index, i as u32, id);
+                        *l = self.special(s, w.cta as usize, index, i as u32, id);
                     }
                 }
             }
         }
     }
 
-    fn special(&self, s: Special, warp: u32, lane: u32, id: [u32; 3]) -> u32 {
+    fn special(&self, s: Special, rank: usize, warp: u32, lane: u32, id: [u32; 3]) -> u32 {
         let env = self.env;
         let t = warp * 32 + lane;
         let [bx, by, _] = env.block;
@@ -255,7 +312,7 @@ impl<'a> Engine<'a> {
             Special::LaneId => lane,
             Special::WarpId => warp,
             Special::NWarpId => self.wpc as u32,
-            Special::SmId => (self.ctas[0].linear % env.sm_count as u64) as u32,
+            Special::SmId => (self.ctas[rank].linear % env.sm_count as u64) as u32,
             Special::NSmId => env.sm_count,
             Special::GridId => 1,
             Special::LaneMask(0) => 1 << lane,
@@ -263,10 +320,13 @@ impl<'a> Engine<'a> {
             Special::LaneMask(2) => (1 << lane) - 1,
             Special::LaneMask(3) => !0 << lane,
             Special::LaneMask(_) => !((1u64 << (lane + 1)) - 1) as u32,
-            Special::ClusterId(c) => id[c as usize],
-            Special::NClusterId(c) => env.grid[c as usize],
-            Special::ClusterCtaid(_) | Special::ClusterCtarank | Special::IsExplicitCluster => 0,
-            Special::ClusterNctaid(_) | Special::ClusterNctarank => 1,
+            Special::ClusterId(c) => id[c as usize] / env.cluster[c as usize],
+            Special::NClusterId(c) => env.grid[c as usize] / env.cluster[c as usize],
+            Special::ClusterCtaid(c) => id[c as usize] % env.cluster[c as usize],
+            Special::ClusterCtarank => rank as u32,
+            Special::IsExplicitCluster => env.explicit_cluster as u32,
+            Special::ClusterNctaid(c) => env.cluster[c as usize],
+            Special::ClusterNctarank => self.ctas.len() as u32,
             Special::DynamicSmem => env.dynamic_shared,
             Special::TotalSmem => self.ctas[0].size,
             Special::Zero => 0,
@@ -287,23 +347,39 @@ impl<'a> Engine<'a> {
         for _ in 0..rounds {
             let first = if self.env.seed == 0 { 0 } else { self.random() as usize % n };
             let (mut ran, mut done) = (false, true);
+            let before = self.events;
+            let mut waiting = true;
             for i in 0..n {
                 let w = (first + i) % n;
                 if self.warps[w].splits.is_empty() {
                     continue;
                 }
                 let quantum = if self.env.seed == 0 { 2048 } else { 16 + self.random() % 512 };
-                ran |= self.turn(w, quantum);
+                self.warps[w].failed = false;
+                let turned = self.turn(w, quantum);
+                ran |= turned;
+                // A warp that cannot run, or only polls, waits for something.
+                waiting &= !turned || self.warps[w].failed || self.warps[w].splits.is_empty();
                 done &= self.warps[w].splits.is_empty();
             }
             if done {
+                self.finish();
                 return Outcome::Done;
             }
             if self.budget == 0 {
                 self.report_limit();
                 return Outcome::Done;
             }
-            if !ran && !self.force_aligned() {
+            if !waiting || self.events != before {
+                self.idle = 0;
+                continue;
+            }
+            // Nothing moves: the last legal moment of the asynchronous copies has come, one by one.
+            if self.complete_one_bulk() {
+                continue;
+            }
+            self.idle += 1;
+            if (!ran || self.idle > IDLE_ROUNDS) && !self.force_aligned() {
                 self.report_deadlock();
                 return Outcome::Done;
             }
@@ -335,6 +411,13 @@ impl<'a> Engine<'a> {
                 && self.ctas[w.cta as usize].bars[id as usize].phase != phase
             {
                 self.deliver(w, s.pc, s.mask, id, phase);
+                w.splits[i].wait = Wait::Ready;
+                w.splits[i].pc += 1;
+            }
+            if let Wait::Cluster { phase } = s.wait
+                && self.cluster_bar.phase != phase
+            {
+                self.cluster_acquire(w);
                 w.splits[i].wait = Wait::Ready;
                 w.splits[i].pc += 1;
             }
@@ -420,7 +503,9 @@ impl<'a> Engine<'a> {
                     }
                     let cta = w.cta as usize;
                     self.ctas[cta].live_threads -= lanes.count_ones();
+                    self.events += 1;
                     self.threads_exited(cta);
+                    self.cluster_threads_exited();
                     // Lanes that waited for the exited ones may go on.
                     for s in &mut w.splits {
                         if s.wait == Wait::Lanes {
@@ -473,10 +558,16 @@ impl<'a> Engine<'a> {
                     self.load(w, pc, mem, m);
                 }
             }
-            Op::St(mem) => self.store(w, pc, mem, m),
+            Op::St(mem) => {
+                self.events += 1;
+                self.store(w, pc, mem, m);
+            }
             Op::Bra { target } => return Flow::Branch(*target, m),
             Op::Brx { idx, targets } => return self.indexed_branch(w, pc, *idx, targets, m, mask),
-            Op::Exit => return Flow::Exit(m),
+            Op::Exit => {
+                self.wgmma_exit(w, pc);
+                return Flow::Exit(m);
+            }
             Op::Trap => {
                 self.find(FindingKind::Trap, w, pc, m.trailing_zeros(), 0, || "`trap` was executed".into());
                 return Flow::Exit(m);
@@ -504,13 +595,36 @@ impl<'a> Engine<'a> {
                 }
                 self.matrix_copy(w, pc, x, m);
             }
+            op @ (Op::Wgmma(_) | Op::WgFence | Op::WgCommit | Op::WgWait(_)) => {
+                if !self.whole_warp(w, m) {
+                    return Flow::Retry;
+                }
+                match op {
+                    Op::Wgmma(x) => self.wgmma(w, pc, x, m),
+                    Op::WgFence => self.wgmma_fence(w),
+                    Op::WgCommit => self.wgmma_commit(w),
+                    Op::WgWait(n) => self.wgmma_wait(w, *n),
+                    _ => {}
+                }
+            }
             Op::Mma(x) => {
                 if !self.whole_warp(w, m) {
                     return Flow::Retry;
                 }
                 self.mma(w, x, m);
             }
-            Op::Atom(a) => self.atomic(w, pc, a, m),
+            Op::Atom(a) => {
+                self.events += 1;
+                self.atomic(w, pc, a, m);
+            }
+            Op::MBar(x) => return self.mbarrier(w, pc, x, m),
+            Op::Bulk(x) => self.bulk_issue(w, pc, x, m),
+            Op::BulkCommit => w.bulk_groups.commit(m),
+            Op::BulkWait { keep, read } => self.bulk_wait(w, *keep, *read, m),
+            Op::ClusterArrive { release } => self.cluster_arrive(w, m, *release),
+            Op::ClusterWait => return self.cluster_wait(w, m),
+            Op::Mapa { d, a, rank, wide } => cluster::mapa(&mut w.regs, *d, *a, *rank, *wide, m),
+            Op::CtaRank { d, a } => cluster::cta_rank(&mut w.regs, *d, *a, m),
             Op::CpAsync(c) => self.copy_issue(w, pc, c, m),
             Op::CpCommit => w.copies.commit(m),
             Op::CpWait(n) => self.copy_wait(w, *n, m),
@@ -523,7 +637,12 @@ impl<'a> Engine<'a> {
                     w.regs.put(*d, &[if *hi { (t >> 32) as u32 } else { t as u32 }; 32], m);
                 }
             }
-            Op::Fence | Op::FenceProxyAsync => w.fenced = true,
+            Op::Fence => w.fenced = true,
+            Op::FenceMbarrierInit => self.fence_mbarriers(w),
+            Op::FenceProxyAsync => {
+                self.clocks.proxy_fence(w.agent(self.wpc));
+                self.fence_mbarriers(w);
+            }
             Op::Yield => return Flow::Yield,
             Op::Nop => {}
             Op::Set { .. }
@@ -634,7 +753,9 @@ impl<'a> Engine<'a> {
                             b.expected.unwrap_or(self.ctas[w.cta as usize].live_threads)
                         )
                     }
-                    _ => format!("`{}`: other lanes of its member mask never arrive", site.text),
+                    Wait::Cluster { .. } => self.cluster_bar.describe(),
+                    Wait::Ready => self.describe_wait(w, s.pc),
+                    Wait::Lanes => format!("`{}`: other lanes of its member mask never arrive", site.text),
                 };
                 text.push_str(&format!(
                     "\n  warp {} lanes {:#010x} at line {}: {what}",
@@ -657,7 +778,7 @@ fn merge(splits: &mut Vec<Split>) {
         let mut j = i + 1;
         while j < splits.len() {
             let (a, b) = (splits[i], splits[j]);
-            let waits = |s: &Split| matches!(s.wait, Wait::Bar { .. });
+            let waits = |s: &Split| matches!(s.wait, Wait::Bar { .. } | Wait::Cluster { .. });
             if a.pc == b.pc && !waits(&a) && !waits(&b) {
                 splits[i].mask |= b.mask;
                 splits[i].wait = Wait::Ready;

@@ -60,6 +60,10 @@ pub enum FindingKind {
     BadAddress,
     /// A destination of a pending asynchronous copy was touched, or its source changed.
     AsyncRace,
+    /// The asynchronous proxy accesses what a thread wrote without `fence.proxy.async` in between.
+    MissingProxyFence,
+    /// `wgmma` without the fence before it, or without the wait after it.
+    WgmmaFence,
     /// A misuse of an mbarrier.
     Mbarrier,
 }

@@ -37,6 +37,8 @@ pub(crate) enum ConstVal {
         off: i64,
         high: bool,
     },
+    /// Address of a shared variable in this CTA.
+    Shared(u32),
     Special(Special),
 }
 

@@ -30,6 +30,8 @@ pub struct Launch<'a> {
     pub grid: [u32; 3],
     /// Threads of a CTA in x, y, z.
     pub block: [u32; 3],
+    /// CTAs of a cluster; `None`: what `.reqnctapercluster` says, or none.
+    pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
     /// Raw little-endian bytes of each parameter, in order.
@@ -56,6 +58,7 @@ impl Default for Launch<'_> {
             kernel: String::new(),
             grid: [1; 3],
             block: [32, 1, 1],
+            cluster: None,
             dynamic_shared: 0,
             params: vec![],
             sm_count: 132,
@@ -198,6 +201,24 @@ fn validate(m: &Module, l: &Launch<'_>) -> Result<usize, LaunchError> {
             l.kernel, l.block
         ));
     }
+    if let Some(c) = l.cluster.or(k.info.cluster) {
+        let n = c.iter().map(|x| *x as u64).product::<u64>();
+        if n == 0 || n > 16 || (0..3).any(|d| !l.grid[d].is_multiple_of(c[d])) {
+            return shape(format!(
+                "a cluster of {c:?} must have 1 to 16 CTAs and divide the grid {:?}",
+                l.grid
+            ));
+        }
+        if n > 1 && m.sm < 90 {
+            return shape(format!("clusters need sm_90, the module is for sm_{}", m.sm));
+        }
+        if l.cluster.is_some() && k.info.cluster.is_some_and(|r| r != c) {
+            return shape(format!(
+                "kernel `{}` requires another cluster than {c:?} (.reqnctapercluster)",
+                l.kernel
+            ));
+        }
+    }
     if l.sm_count == 0 {
         return shape("sm_count must be at least 1".into());
     }
@@ -220,6 +241,7 @@ fn validate(m: &Module, l: &Launch<'_>) -> Result<usize, LaunchError> {
 pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Report, LaunchError> {
     let at = validate(module, l)?;
     let k = &module.kernels[at];
+    let cluster = l.cluster.or(k.info.cluster).unwrap_or([1; 3]);
     let mut globals = vec![];
     for (i, v) in module.globals.iter().enumerate() {
         let key = (module.id, i as u32);
@@ -245,6 +267,8 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
         simd: Simd::detect(),
         grid: l.grid,
         block: l.block,
+        cluster,
+        explicit_cluster: l.cluster.is_some() || k.info.cluster.is_some(),
         dynamic_shared: l.dynamic_shared,
         params,
         globals,
@@ -256,15 +280,17 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
         max_instructions: l.max_instructions,
     };
     let total = l.grid.iter().map(|x| *x as u64).product::<u64>();
+    let per_cluster = cluster.iter().map(|x| *x as u64).product::<u64>();
+    let units = total / per_cluster;
     let done = AtomicU64::new(0);
     let tick = || {
-        let n = done.fetch_add(1, Relaxed) + 1;
+        let n = done.fetch_add(per_cluster, Relaxed) + per_cluster;
         if let Some(p) = l.progress {
             p(n, total);
         }
     };
     let (counts, log) =
-        if k.sequential { sequential(&env, total, &tick) } else { parallel(&env, total, &tick) };
+        if k.sequential { sequential(&env, units, &tick) } else { parallel(&env, units, &tick) };
     Ok(report::build(module, k, &env, total, counts, log))
 }
 

@@ -56,7 +56,10 @@
 //! - `.approx` functions give the correctly rounded result, which is inside their error bounds but not
 //!   bit-identical to the hardware's.
 //! - Races are looked for in shared memory only. Warps are agents: a synchronisation of part of a warp counts for
-//!   all of it.
+//!   all of it. Accumulators of a `wgmma` in flight are poisoned, not watched.
+//! - f16 accumulators, infinities and NaN in tensor cores, and fp8 `wgmma`, follow the rules of the recorded types
+//!   without having been recorded. A matrix descriptor's base offset and im2col tensor maps are not supported.
+//! - `setmaxnreg`, `griddepcontrol`, prefetches and cache hints are checked when decoded and have no effect.
 //! - Calls of device functions, textures, surfaces and indirect branches other than `brx.idx` are not supported.
 
 #![deny(unsafe_code)]
@@ -81,6 +84,7 @@ mod race;
 mod report;
 mod simd;
 mod tensor_core;
+mod tensor_map;
 mod types;
 
 pub use counters::{
@@ -93,6 +97,7 @@ pub use launch::{AsyncMode, Launch, LaunchError, launch, shared_limit};
 pub use memory::{Memory, MemoryError};
 pub use op::InstClass;
 pub use report::Report;
+pub use tensor_map::{Swizzle, TensorElement, TensorMap, TensorMapError};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

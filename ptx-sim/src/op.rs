@@ -340,6 +340,86 @@ pub(crate) struct CpAsync {
     pub has_ignore: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MBarKind {
+    Init,
+    Inval,
+    Arrive {
+        drop: bool,
+        expect: bool,
+        no_complete: bool,
+    },
+    ExpectTx,
+    CompleteTx,
+    TestWait {
+        parity: bool,
+    },
+    PendingCount,
+    /// `cp.async.mbarrier.arrive`
+    CopyArrive {
+        noinc: bool,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct MBar {
+    pub kind: MBarKind,
+    pub space: MSpace,
+    pub addr: Addr,
+    /// State, predicate or count that comes out.
+    pub d: Slot,
+    /// Count, bytes, state or parity that goes in.
+    pub b: Slot,
+    /// The arrival releases, the wait acquires (not `.relaxed`).
+    pub ordered: bool,
+}
+
+/// Directions of a bulk copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BulkDir {
+    GlobalToShared,
+    SharedToGlobal,
+    SharedToShared,
+    Prefetch,
+}
+
+/// `cp.async.bulk` and `cp.async.bulk.tensor`, with the reductions.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bulk {
+    pub dir: BulkDir,
+    pub dst: Addr,
+    pub src: Addr,
+    /// Register with the size in bytes; SINK for tensor copies.
+    pub size: Slot,
+    /// Tensor coordinates.
+    pub coords: Vec<Slot>,
+    pub tensor: bool,
+    pub mbar: Option<Addr>,
+    /// Register with the mask of destination CTAs.
+    pub multicast: Slot,
+    pub reduce: Option<(AtomOp, Ty)>,
+}
+
+/// `wgmma.mma_async`: m is 64.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wgmma {
+    pub n: u32,
+    pub k: u32,
+    pub ty: Ty,
+    pub b_ty: Ty,
+    pub d_ty: Ty,
+    pub sat: bool,
+    pub d: Vec<Slot>,
+    /// Four registers, or one descriptor.
+    pub a: Vec<Slot>,
+    pub b: Slot,
+    pub scale_d: PSrc,
+    pub neg_a: bool,
+    pub neg_b: bool,
+    pub trans_a: bool,
+    pub trans_b: bool,
+}
+
 /// `ldmatrix` or `stmatrix` of one 8×8 matrix a register.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct MatrixCopy {
@@ -463,6 +543,10 @@ pub(crate) enum Op {
     CpAsync(Box<CpAsync>),
     MatrixCopy(Box<MatrixCopy>),
     Mma(Box<Mma>),
+    Wgmma(Box<Wgmma>),
+    WgFence,
+    WgCommit,
+    WgWait(u32),
     CpCommit,
     /// Leave this many groups pending; `u32::MAX` marks `wait_all`.
     CpWait(u32),
@@ -515,6 +599,30 @@ pub(crate) enum Op {
     },
     Fence,
     FenceProxyAsync,
+    FenceMbarrierInit,
+    MBar(Box<MBar>),
+    Bulk(Box<Bulk>),
+    BulkCommit,
+    /// Leave this many bulk groups pending; `read`: only their reads need to be done.
+    BulkWait {
+        keep: u32,
+        read: bool,
+    },
+    ClusterArrive {
+        release: bool,
+    },
+    ClusterWait,
+    /// Address `a` in the CTA of that rank.
+    Mapa {
+        d: Slot,
+        a: Slot,
+        rank: Slot,
+        wide: bool,
+    },
+    CtaRank {
+        d: Slot,
+        a: Slot,
+    },
     /// `nanosleep`: lets other warps run.
     Yield,
     /// Prefetches and hints: checked when decoded, no effect.
@@ -526,7 +634,9 @@ impl Op {
     pub fn is_aligned(&self) -> bool {
         match self {
             Op::Bar(b) => b.aligned,
-            Op::MatrixCopy(_) | Op::Mma(_) => true,
+            Op::MatrixCopy(_) | Op::Mma(_) | Op::Wgmma(_) | Op::WgFence | Op::WgCommit | Op::WgWait(_) => {
+                true
+            }
             _ => false,
         }
     }

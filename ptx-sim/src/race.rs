@@ -12,15 +12,37 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Clocks {
     pub vc: Vec<Vec<u32>>,
+    /// What the asynchronous proxy sees of what each agent has seen: advances at `fence.proxy.async`.
+    pub pv: Vec<Vec<u32>>,
     pub floor: Vec<u32>,
     /// Agents that are warps; the rest are asynchronous units.
     pub warps: usize,
+    /// Warps of one CTA: `floor` speaks of them only.
+    per_cta: usize,
 }
 
+/// What an accessor has seen of other agents' writes and reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub writes: &'a [u32],
+    pub reads: &'a [u32],
+}
+
+impl<'a> Seen<'a> {
+    pub fn all(vc: &'a [u32]) -> Self {
+        Seen { writes: vc, reads: vc }
+    }
+}
+
+/// Marks the clock of an access that `floor` says nothing about: from another CTA, or asynchronous.
+pub(crate) const FOREIGN: u32 = 1 << 31;
+
 impl Clocks {
-    pub fn reset(&mut self, warps: usize, agents: usize) {
-        self.warps = warps;
+    pub fn reset(&mut self, warps: usize, per_cta: usize, agents: usize) {
+        (self.warps, self.per_cta) = (warps, per_cta);
         self.vc.resize(agents, vec![]);
+        self.pv.clear();
+        self.pv.resize(agents, vec![0; agents]);
         for (a, v) in self.vc.iter_mut().enumerate() {
             v.clear();
             v.resize(agents, 0);
@@ -37,25 +59,36 @@ impl Clocks {
 
     fn refloor(&mut self, a: usize) {
         let own = self.now(a) - 1;
-        self.floor[a] = self.vc[a][..self.warps]
-            .iter()
-            .enumerate()
-            .map(|(b, c)| if b == a { own } else { *c })
-            .min()
-            .unwrap_or(0);
+        let first = a / self.per_cta * self.per_cta;
+        let cta = self.vc[a].iter().enumerate().skip(first).take(self.per_cta);
+        self.floor[a] = cta.map(|(b, c)| if b == a { own } else { *c }).min().unwrap_or(0);
     }
 
-    /// What `a` passes on: its clock vector; `a` moves on to the next epoch.
+    /// What `a` passes on: both its clock vectors; `a` moves on to the next epoch.
     pub fn release(&mut self, a: usize, into: &mut Vec<u32>) {
-        join(into, &self.vc[a]);
+        let n = self.vc.len();
+        into.resize(2 * n, 0);
+        join(&mut into[..n], &self.vc[a]);
+        join(&mut into[n..], &self.pv[a]);
         self.vc[a][a] += 1;
         self.refloor(a);
     }
 
     pub fn acquire(&mut self, a: usize, from: &[u32]) {
-        let own = self.now(a);
-        join(&mut self.vc[a], from);
-        self.vc[a][a] = own.max(self.vc[a][a]);
+        let n = self.vc.len();
+        if from.len() != 2 * n {
+            return;
+        }
+        join(&mut self.vc[a], &from[..n]);
+        join(&mut self.pv[a], &from[n..]);
+        self.refloor(a);
+    }
+
+    /// `fence.proxy.async`: what `a` has seen, itself included, is visible to the asynchronous proxy.
+    pub fn proxy_fence(&mut self, a: usize) {
+        let (vc, pv) = (&self.vc[a], &mut self.pv[a]);
+        join(pv, vc);
+        self.vc[a][a] += 1;
         self.refloor(a);
     }
 
@@ -67,13 +100,16 @@ impl Clocks {
 
     /// A barrier of all of `agents`.
     pub fn full(&mut self, agents: std::ops::Range<usize>) {
-        let mut all = vec![];
+        let n = self.vc.len();
+        let (mut all, mut proxy) = (vec![0; n], vec![0; n]);
         for a in agents.clone() {
             join(&mut all, &self.vc[a]);
+            join(&mut proxy, &self.pv[a]);
         }
         let next = agents.clone().map(|a| self.now(a)).max().unwrap_or(0) + 1;
         for a in agents.clone() {
             self.vc[a].copy_from_slice(&all);
+            self.pv[a].copy_from_slice(&proxy);
             for b in agents.clone() {
                 self.vc[a][b] = next - 1;
             }
@@ -83,10 +119,7 @@ impl Clocks {
     }
 }
 
-pub(crate) fn join(into: &mut Vec<u32>, from: &[u32]) {
-    if into.len() < from.len() {
-        into.resize(from.len(), 0);
-    }
+pub(crate) fn join(into: &mut [u32], from: &[u32]) {
     for (i, f) in into.iter_mut().zip(from) {
         *i = (*i).max(*f);
     }
@@ -129,6 +162,7 @@ pub(crate) struct Conflict {
     pub kind: RaceKind,
     pub agent: u32,
     pub lane: u32,
+    pub clock: u32,
     pub pc: u32,
 }
 
@@ -255,7 +289,7 @@ impl Shadow {
 
     /// One lane, or a whole warp (`lane` = [`ANY_LANE`]), reads the bytes `bytes` (a 4-bit mask) of a word.
     #[inline(always)]
-    pub fn read(&mut self, word: usize, bytes: u32, who: Who, vc: &[u32]) -> Option<Issue> {
+    pub fn read(&mut self, word: usize, bytes: u32, who: Who, seen: Seen<'_>) -> Option<Issue> {
         let w = self.w[word];
         let r = self.r[word];
         let limit = (who.floor as u64) << 32 | 0xffff_ffff;
@@ -281,12 +315,12 @@ impl Shadow {
                 return None;
             }
         }
-        self.careful(word, bytes, who, vc, false)
+        self.careful(word, bytes, who, seen, false)
     }
 
     /// One lane writes the bytes `bytes` of a word.
     #[inline(always)]
-    pub fn write(&mut self, word: usize, bytes: u32, who: Who, vc: &[u32]) -> Option<Issue> {
+    pub fn write(&mut self, word: usize, bytes: u32, who: Who, seen: Seen<'_>) -> Option<Issue> {
         let w = self.w[word];
         let limit = (who.floor as u64) << 32 | 0xffff_ffff;
         if w.0 <= limit && w.0 & MORE_READERS == 0 && self.r[word] <= limit && bytes == 0xf {
@@ -294,7 +328,7 @@ impl Shadow {
             self.w_pc[word] = who.pc;
             return None;
         }
-        self.careful(word, bytes, who, vc, true)
+        self.careful(word, bytes, who, seen, true)
     }
 
     /// Records a write without checking it: an asynchronous copy that starts or takes effect.
@@ -306,7 +340,7 @@ impl Shadow {
     }
 
     #[inline(never)]
-    fn careful(&mut self, word: usize, bytes: u32, who: Who, vc: &[u32], write: bool) -> Option<Issue> {
+    fn careful(&mut self, word: usize, bytes: u32, who: Who, seen: Seen<'_>, write: bool) -> Option<Issue> {
         let key = word as u32;
         let is_split = self.w[word].0 & SPLIT != 0;
         if bytes == 0xf && !is_split {
@@ -318,7 +352,7 @@ impl Shadow {
                 r_pc: self.r_pc[word],
             };
             let valid = b.w.0 & VALID;
-            let issue = self.cell(&mut b, key * 4, who, vc, write);
+            let issue = self.cell(&mut b, key * 4, who, seen, write);
             if write {
                 b.w = Write(b.w.0 | VALID);
             } else {
@@ -365,7 +399,7 @@ impl Shadow {
                 continue;
             }
             let valid = b.w.0 & VALID;
-            let mut issue = self.cell(b, key * 4 + k as u32, who, vc, write);
+            let mut issue = self.cell(b, key * 4 + k as u32, who, seen, write);
             b.w = if write { Write(b.w.0 | VALID) } else { Write(b.w.0 & !VALID | valid) };
             if issue.is_none() && !write && valid == 0 && self.uninit {
                 issue = Some(Issue::Uninitialized);
@@ -398,20 +432,32 @@ impl Shadow {
     }
 
     /// The full check of one tracked unit; `unit` is its key in the reader table.
-    fn cell(&mut self, b: &mut Byte, unit: u32, who: Who, vc: &[u32], write: bool) -> Option<Issue> {
+    fn cell(&mut self, b: &mut Byte, unit: u32, who: Who, seen: Seen<'_>, write: bool) -> Option<Issue> {
         let mut conflict = None;
-        let ordered = |agent: u32, clock: u32, lane: u32| {
+        let ordered_in = |vc: &[u32], agent: u32, clock: u32, lane: u32| {
+            let clock = clock & !FOREIGN;
             if agent == who.agent {
-                clock < who.clock || (lane == who.lane && lane != ANY_LANE) || clock == 0
+                clock < who.clock & !FOREIGN || (lane == who.lane && lane != ANY_LANE) || clock == 0
             } else {
                 clock <= vc.get(agent as usize).copied().unwrap_or(0)
             }
         };
+        let ordered = |agent: u32, clock: u32, lane: u32| ordered_in(seen.reads, agent, clock, lane);
         let w = b.w;
         let both_strong = who.strong && w.0 & STRONG != 0;
-        if self.races && !both_strong && w.clock() != 0 && !ordered(w.agent() as u32, w.clock(), w.lane()) {
+        if self.races
+            && !both_strong
+            && w.clock() != 0
+            && !ordered_in(seen.writes, w.agent() as u32, w.clock(), w.lane())
+        {
             let kind = if write { RaceKind::WriteWrite } else { RaceKind::ReadAfterWrite };
-            conflict = Some(Conflict { kind, agent: w.agent() as u32, lane: w.lane(), pc: b.w_pc });
+            conflict = Some(Conflict {
+                kind,
+                agent: w.agent() as u32,
+                lane: w.lane(),
+                clock: w.clock() & !FOREIGN,
+                pc: b.w_pc,
+            });
         }
         let (rc, rm) = ((b.r >> 32) as u32, b.r as u32);
         if write {
@@ -422,8 +468,13 @@ impl Shadow {
                         // Of several readers only one lane is known; it stands for its own warp only if alone.
                         let lane = if rm.count_ones() == 1 { b.r_lane as u32 } else { ANY_LANE };
                         if !(ordered(agent, rc, lane) || agent == who.agent && rm.count_ones() > 1) {
-                            conflict =
-                                Some(Conflict { kind: RaceKind::WriteAfterRead, agent, lane, pc: b.r_pc });
+                            conflict = Some(Conflict {
+                                kind: RaceKind::WriteAfterRead,
+                                agent,
+                                lane,
+                                clock: rc,
+                                pc: b.r_pc,
+                            });
                             break;
                         }
                     }
@@ -435,7 +486,13 @@ impl Shadow {
                 && conflict.is_none()
                 && let Some(r) = list.iter().find(|r| !ordered(r.0, r.1, r.2))
             {
-                conflict = Some(Conflict { kind: RaceKind::WriteAfterRead, agent: r.0, lane: r.2, pc: r.3 });
+                conflict = Some(Conflict {
+                    kind: RaceKind::WriteAfterRead,
+                    agent: r.0,
+                    lane: r.2,
+                    clock: r.1,
+                    pc: r.3,
+                });
             }
             b.w = Write::new(who.clock, who.agent, who.lane, w.0 & VALID | who.strong_bit());
             b.w_pc = who.pc;
@@ -500,7 +557,7 @@ mod tests {
         fn new() -> T {
             let mut t = T { s: Shadow::default(), c: Clocks::default() };
             t.s.reset(8, 0, true, true);
-            t.c.reset(3, 3);
+            t.c.reset(3, 3, 3);
             t
         }
         fn who(&self, a: usize, lane: u32) -> Who {
@@ -516,11 +573,11 @@ mod tests {
         }
         fn read(&mut self, a: usize, lane: u32, word: usize, bytes: u32) -> Option<Issue> {
             let w = self.who(a, lane);
-            self.s.read(word, bytes, w, &self.c.vc[a])
+            self.s.read(word, bytes, w, Seen::all(&self.c.vc[a]))
         }
         fn write(&mut self, a: usize, lane: u32, word: usize, bytes: u32) -> Option<Issue> {
             let w = self.who(a, lane);
-            self.s.write(word, bytes, w, &self.c.vc[a])
+            self.s.write(word, bytes, w, Seen::all(&self.c.vc[a]))
         }
     }
 

@@ -191,7 +191,12 @@ impl<'m> Dec<'m> {
             m.take("alias");
             return Ok(Op::Nop);
         }
-        m.take_one_of(&["sc", "acq_rel", "acquire", "release", "mbarrier_init"]);
+        if m.take("mbarrier_init") {
+            m.take("release");
+            m.take("cluster");
+            return Ok(Op::FenceMbarrierInit);
+        }
+        m.take_one_of(&["sc", "acq_rel", "acquire", "release"]);
         m.take("release");
         m.take_one_of(&["cta", "cluster", "gpu", "sys"]);
         Ok(Op::Fence)
@@ -202,9 +207,6 @@ impl<'m> Dec<'m> {
             self.needs_sync(i, m)?;
             self.count(i, 1..=1)?;
             return Ok(Op::WarpSync { mask: self.src(i, 0, Ty::B32)? });
-        }
-        if i.opcode == "barrier" && m.take("cluster") {
-            return self.err(i, "cluster barriers are not supported");
         }
         m.take("cta");
         let aligned = i.opcode == "bar" || m.take("aligned");

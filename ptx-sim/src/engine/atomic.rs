@@ -1,13 +1,12 @@
 //! `atom` and `red`: lanes take their turn in lane order.
 
-use super::mem::addresses;
 use super::shared::put_bytes;
 use super::{Engine, Warp};
 use crate::alu::float::{self, BF16, F16};
 use crate::op::*;
 use crate::types::Ty;
 
-fn apply(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
+pub(super) fn apply(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
     let signed = ty.is_signed();
     let less = |x: u64, y: u64| match (signed, ty.bits()) {
         (true, 32) => (x as i32) < y as i32,
@@ -75,7 +74,7 @@ impl Engine<'_> {
     pub(super) fn atomic(&mut self, w: &mut Warp, pc: u32, a: &Atom, m: u32) {
         let n = a.more.len().max(1) as u32;
         let width = a.ty.bytes();
-        let addr = addresses(&w.regs, &self.env.globals, &a.addr);
+        let addr = self.lane_addresses(w, &a.addr, a.space);
         self.by_space(w, pc, a.space, width * n, &addr, m, |e, w, space, addr, _, ok| {
             let (off, ok, groups) = match space {
                 MSpace::Shared => {
@@ -119,7 +118,7 @@ impl Engine<'_> {
                     let delta = (k * width) as u64;
                     let old = match &groups {
                         None => {
-                            let s = &e.ctas[w.cta as usize].shared;
+                            let s = &e.ctas[e.target].shared;
                             let at = off[i];
                             let lo = s[(at / 4) as usize];
                             match width {
@@ -151,7 +150,7 @@ impl Engine<'_> {
                     result = old;
                     match &groups {
                         None => {
-                            let s = &mut e.ctas[w.cta as usize].shared;
+                            let s = &mut e.ctas[e.target].shared;
                             put_bytes(s, off[i], width.min(4), new as u32);
                             if width == 8 {
                                 put_bytes(s, off[i] + 4, 4, (new >> 32) as u32);

@@ -47,6 +47,7 @@ impl Engine<'_> {
                 format!("a barrier's thread count must be a positive multiple of 32, not {c}")
             });
         }
+        self.events += 1;
         let agent = w.agent(self.wpc);
         let votes = b.p.lanes(&w.regs.p) & m;
         let cta = w.cta as usize;
@@ -100,7 +101,7 @@ impl Engine<'_> {
         let mut released = std::mem::take(&mut bar.released);
         let arrive_only = std::mem::take(&mut bar.arrive_only);
         let first = cta * self.wpc;
-        if !arrive_only && waiting.len() == self.wpc && self.warps.len() == self.wpc {
+        if !arrive_only && waiting.len() == self.wpc {
             self.clocks.full(first..first + self.wpc);
         } else {
             for a in &waiting {

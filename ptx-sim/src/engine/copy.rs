@@ -95,6 +95,7 @@ impl Copies {
 
 impl Engine<'_> {
     pub(super) fn copy_issue(&mut self, w: &mut Warp, pc: u32, c: &CpAsync, m: u32) {
+        self.target = w.cta as usize;
         let dst = addresses(&w.regs, &self.env.globals, &c.dst).map(|a| a & 0xffff_ffff);
         let src = addresses(&w.regs, &self.env.globals, &c.src);
         let ignore = if c.has_ignore { c.ignore.lanes(&w.regs.p) } else { 0 };
@@ -130,19 +131,19 @@ impl Engine<'_> {
         if self.env.race_check || self.env.uninit_check {
             self.check_shared(w, pc, &off, ok, c.bytes, Sem::Weak, true);
             let agent = w.agent(self.wpc);
-            let shadow = &mut self.ctas[w.cta as usize].shadow;
+            let shadow = &mut self.ctas[self.target].shadow;
             for i in (0..32u32).filter(|i| ok >> i & 1 != 0) {
                 for k in 0..c.bytes / 4 {
                     let word = (off[i as usize] / 4 + k) as usize;
-                    shadow.stamp(word, PENDING, (self.wpc + agent) as u32, i, pc);
+                    shadow.stamp(word, PENDING, (self.warps.len() + agent) as u32, i, pc);
                 }
             }
         }
         let copy = Copy { mask: ok, dst: off, src, read, bytes: c.bytes, pc };
         if self.env.async_mode == AsyncMode::Early {
-            self.copy_data(w, &copy);
+            self.copy_data(&copy);
         } else {
-            let shared = &mut self.ctas[w.cta as usize].shared;
+            let shared = &mut self.ctas[self.target].shared;
             for i in (0..32).filter(|i| ok >> i & 1 != 0) {
                 let at = (off[i] / 4) as usize;
                 shared[at..at + (c.bytes / 4) as usize].fill(!0);
@@ -151,9 +152,9 @@ impl Engine<'_> {
         w.copies.open.push(copy);
     }
 
-    fn copy_data(&mut self, w: &Warp, c: &Copy) {
+    fn copy_data(&mut self, c: &Copy) {
         let mem = self.env.mem;
-        let shared = &mut self.ctas[w.cta as usize].shared;
+        let shared = &mut self.ctas[self.target].shared;
         for i in (0..32).filter(|i| c.mask >> i & 1 != 0) {
             let alloc = mem.find(c.src[i]).map(|a| &mem.allocs[a]);
             for k in 0..c.bytes / 4 {
@@ -173,15 +174,16 @@ impl Engine<'_> {
     /// `keep` groups may stay pending; `u32::MAX` waits for everything, committed or not.
     pub(super) fn copy_wait(&mut self, w: &mut Warp, keep: u32, m: u32) {
         let done = if keep == u32::MAX { w.copies.take_all(m) } else { w.copies.take(m, keep) };
+        self.target = w.cta as usize;
         let agent = w.agent(self.wpc);
         let now = self.clocks.now(agent);
         for c in done {
             if self.env.async_mode == AsyncMode::Late {
-                self.copy_data(w, &c);
+                self.copy_data(&c);
             }
             if self.env.race_check || self.env.uninit_check {
                 // From here on the bytes count as written by the waiting thread.
-                let shadow = &mut self.ctas[w.cta as usize].shadow;
+                let shadow = &mut self.ctas[self.target].shadow;
                 for i in (0..32u32).filter(|i| c.mask >> i & 1 != 0) {
                     for k in 0..c.bytes / 4 {
                         shadow.stamp((c.dst[i as usize] / 4 + k) as usize, now, agent as u32, i, c.pc);

@@ -6,7 +6,7 @@ use crate::alu::float::F16;
 use crate::banks;
 use crate::findings::FindingKind;
 use crate::op::*;
-use crate::race::ANY_LANE;
+use crate::race::{ANY_LANE, Seen};
 use crate::tensor_core::{Block, COLS, Factor, factor};
 use crate::types::Ty;
 
@@ -17,6 +17,7 @@ impl Engine<'_> {
     }
 
     pub(super) fn matrix_copy(&mut self, w: &mut Warp, pc: u32, x: &MatrixCopy, m: u32) {
+        self.target = w.cta as usize;
         let n = x.regs.len();
         let rows = if n == 4 { !0 } else { (1u32 << (8 * n)) - 1 };
         let m = m & rows;
@@ -38,7 +39,7 @@ impl Engine<'_> {
         if self.env.race_check || self.env.uninit_check {
             self.check_rows(w, pc, &off, ok, x.store);
         }
-        let data = &mut self.ctas[w.cta as usize].shared;
+        let data = &mut self.ctas[self.target].shared;
         for (i, reg) in x.regs.iter().enumerate() {
             let mut v = if x.store { w.regs.r[*reg as usize].0 } else { [0; 32] };
             for lane in 0..32usize {
@@ -76,10 +77,13 @@ impl Engine<'_> {
             who.lane = if write { i } else { ANY_LANE };
             for k in 0..4 {
                 let word = (off[i as usize] / 4 + k) as usize;
-                let vc = &self.clocks.vc[who.agent as usize];
-                let shadow = &mut self.ctas[w.cta as usize].shadow;
-                let issue =
-                    if write { shadow.write(word, 0xf, who, vc) } else { shadow.read(word, 0xf, who, vc) };
+                let seen = Seen::all(&self.clocks.vc[who.agent as usize]);
+                let shadow = &mut self.ctas[self.target].shadow;
+                let issue = if write {
+                    shadow.write(word, 0xf, who, seen)
+                } else {
+                    shadow.read(word, 0xf, who, seen)
+                };
                 if let Some(issue) = issue {
                     issues.push((issue, i, off[i as usize] + 4 * k));
                 }

@@ -77,7 +77,7 @@ impl Engine<'_> {
         if mem.space == MSpace::Param {
             return self.load_param(w, pc, mem, m);
         }
-        let addr = addresses(&w.regs, &self.env.globals, &mem.addr);
+        let addr = self.lane_addresses(w, &mem.addr, mem.space);
         self.by_space(w, pc, mem.space, mem.bytes(), &addr, m, |e, w, space, addr, m, ok| match space {
             MSpace::Global => e.load_global(w, pc, mem, addr, m, ok),
             MSpace::Shared => e.load_shared(w, pc, mem, addr, m, ok),
@@ -91,7 +91,7 @@ impl Engine<'_> {
     }
 
     pub(super) fn store(&mut self, w: &mut Warp, pc: u32, mem: &Mem, m: u32) {
-        let addr = addresses(&w.regs, &self.env.globals, &mem.addr);
+        let addr = self.lane_addresses(w, &mem.addr, mem.space);
         self.by_space(w, pc, mem.space, mem.bytes(), &addr, m, |e, w, space, addr, _, ok| match space {
             MSpace::Global => e.store_global(w, pc, mem, addr, ok),
             MSpace::Shared => e.store_shared(w, pc, mem, addr, ok),
@@ -122,6 +122,9 @@ impl Engine<'_> {
                 format!("address {a:#x} is not a multiple of the access's {bytes} bytes")
             });
         }
+        if space == MSpace::Shared {
+            return self.by_rank(w, pc, addr, m, ok, &mut f);
+        }
         if space != MSpace::Generic {
             return f(self, w, space, addr, m, ok);
         }
@@ -137,8 +140,52 @@ impl Engine<'_> {
                 }
             }
             left &= !same;
-            f(self, w, space, &local, same, ok & same);
+            if space == MSpace::Shared {
+                self.by_rank(w, pc, &local, same, ok & same, &mut f);
+            } else {
+                f(self, w, space, &local, same, ok & same);
+            }
         }
+    }
+
+    /// Lanes by the CTA of the cluster whose shared memory they address.
+    fn by_rank(
+        &mut self,
+        w: &mut Warp,
+        pc: u32,
+        addr: &Addrs,
+        m: u32,
+        ok: u32,
+        f: &mut impl FnMut(&mut Self, &mut Warp, MSpace, &Addrs, u32, u32),
+    ) {
+        let mut left = m;
+        while left != 0 {
+            let lane = left.trailing_zeros();
+            let rank = addr[lane as usize] >> 24 & 0xff;
+            let same = (0..32).fold(0, |s, i| s | ((addr[i] >> 24 & 0xff == rank) as u32) << i) & left;
+            left &= !same;
+            self.target = rank as usize;
+            if self.ctas.get(self.target).is_none_or(|c| c.live_threads == 0) {
+                self.target = w.cta as usize;
+                self.find(FindingKind::SharedOutOfBounds, w, pc, lane, rank, || {
+                    format!("addresses the shared memory of CTA {rank} of the cluster, which does not exist or has exited")
+                });
+                f(self, w, MSpace::Shared, addr, same, 0);
+                continue;
+            }
+            f(self, w, MSpace::Shared, addr, same, ok & same);
+        }
+    }
+
+    /// Addresses of the lanes; a symbol in shared memory is this CTA's.
+    pub(super) fn lane_addresses(&self, w: &Warp, a: &Addr, space: MSpace) -> Addrs {
+        let addr = addresses(&w.regs, &self.env.globals, a);
+        let own = match (a.reg, space) {
+            (None, MSpace::Shared) => w.cta << 24,
+            (None, MSpace::Generic) if classify(addr[0]).0 == MSpace::Shared => w.cta << 24,
+            _ => 0,
+        };
+        if own == 0 { addr } else { addr.map(|x| x + own as u64) }
     }
 
     fn load_param(&mut self, w: &mut Warp, pc: u32, mem: &Mem, m: u32) {

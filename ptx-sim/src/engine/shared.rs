@@ -6,7 +6,7 @@ use crate::banks;
 use crate::findings::{FindingKind, RaceKind};
 use crate::kernel::SHARED_BASE;
 use crate::op::*;
-use crate::race::{ANY_LANE, Conflict, Issue, Who};
+use crate::race::{ANY_LANE, Conflict, FOREIGN, Issue, Seen, Who};
 
 impl Engine<'_> {
     /// Offsets into the CTA's shared memory of the lanes that are inside it.
@@ -18,12 +18,12 @@ impl Engine<'_> {
         addr: &Addrs,
         ok: u32,
     ) -> ([u32; 32], u32) {
-        let size = self.ctas[w.cta as usize].size;
+        let size = self.ctas[self.target].size;
         let room = size.saturating_sub(bytes - 1);
         let mut inside = 0;
         let mut off = [0u32; 32];
         for i in 0..32 {
-            off[i] = (addr[i] as u32).wrapping_sub(SHARED_BASE);
+            off[i] = (addr[i] as u32 & 0xff_ffff).wrapping_sub(SHARED_BASE);
             inside |= ((off[i] < room) as u32) << i;
         }
         if ok & !inside != 0 {
@@ -35,10 +35,10 @@ impl Engine<'_> {
 
     #[cold]
     fn shared_out_of_bounds(&mut self, w: &Warp, pc: u32, lane: u32, addr: u64, bytes: u32) {
-        let size = self.ctas[w.cta as usize].size;
+        let size = self.ctas[self.target].size;
         let k = self.k;
         self.find(FindingKind::SharedOutOfBounds, w, pc, lane, 0, || {
-            let off = (addr as u32) as i64 - SHARED_BASE as i64;
+            let off = (addr & 0xff_ffff) as i64 - SHARED_BASE as i64;
             let near = k.shared_vars.iter().filter(|v| (v.1 as i64) <= off).max_by_key(|v| v.1);
             let near = near.map_or(String::new(), |v| format!("; byte {} of `{}`", off - v.1 as i64, v.0));
             format!("{bytes} bytes at byte {off} of the CTA's {size} bytes of shared memory{near}")
@@ -56,12 +56,13 @@ impl Engine<'_> {
 
     pub(super) fn who(&self, w: &Warp, pc: u32, sem: Sem) -> Who {
         let agent = w.agent(self.wpc);
+        let local = self.target == w.cta as usize;
         Who {
             agent: agent as u32,
             lane: 0,
-            clock: self.clocks.now(agent),
-            floor: self.clocks.floor[agent],
-            bit: 1 << w.index,
+            clock: self.clocks.now(agent) | if local { 0 } else { FOREIGN },
+            floor: if local { self.clocks.floor[agent] } else { 0 },
+            bit: if local { 1 << w.index } else { 0 },
             pc,
             strong: sem != Sem::Weak,
         }
@@ -89,7 +90,7 @@ impl Engine<'_> {
         if self.checks() {
             self.check_shared(w, pc, &off, ok, bytes, mem.sem, false);
         }
-        let data = &self.ctas[w.cta as usize].shared;
+        let data = &self.ctas[self.target].shared;
         for e in 0..mem.regs.len() {
             for word in 0..mem.width.div_ceil(4) {
                 let delta = e as u32 * mem.width + word * 4;
@@ -132,19 +133,22 @@ impl Engine<'_> {
             spread |= a[i] ^ first;
             uneven |= a[i] ^ first.wrapping_add(4 * i as u32);
         }
-        let off = first.wrapping_add(mem.addr.off as u32).wrapping_sub(SHARED_BASE);
+        self.target = w.cta as usize;
+        let off = first.wrapping_add(mem.addr.off as u32).wrapping_sub(SHARED_BASE + (w.cta << 24));
         let span = if spread == 0 { 4 } else { 128 };
-        let size = self.ctas[w.cta as usize].size;
+        let size = self.ctas[self.target].size;
         if (spread != 0 && uneven != 0) || !off.is_multiple_of(4) || span > size || off > size - span {
             return false;
         }
         let word = (off / 4) as usize;
         if self.checks() {
             let mut who = self.who(w, pc, Sem::Weak);
-            let shadow = &mut self.ctas[w.cta as usize].shadow;
+            let shadow = &mut self.ctas[self.target].shadow;
             if spread == 0 {
                 who.lane = ANY_LANE;
-                if let Some(issue) = shadow.read(word, 0xf, who, &self.clocks.vc[who.agent as usize]) {
+                if let Some(issue) =
+                    shadow.read(word, 0xf, who, Seen::all(&self.clocks.vc[who.agent as usize]))
+                {
                     self.report_issue(w, pc, 0, off, issue);
                 }
             } else if !(self.env.simd.read_row)(shadow, word, who) {
@@ -156,7 +160,7 @@ impl Engine<'_> {
         c.wavefronts += 1;
         c.ideal_wavefronts += 1;
         c.shared_bytes += 128;
-        let data = &self.ctas[w.cta as usize].shared;
+        let data = &self.ctas[self.target].shared;
         if spread == 0 {
             w.regs.r[*d as usize].0 = [data[word]; 32];
         } else {
@@ -175,7 +179,7 @@ impl Engine<'_> {
         if self.checks() {
             self.check_shared(w, pc, &off, ok, bytes, mem.sem, true);
         }
-        let data = &mut self.ctas[w.cta as usize].shared;
+        let data = &mut self.ctas[self.target].shared;
         for (e, r) in mem.regs.iter().enumerate() {
             for word in 0..mem.width.div_ceil(4) {
                 let delta = e as u32 * mem.width + word * 4;
@@ -206,8 +210,8 @@ impl Engine<'_> {
     ) {
         let mut who = self.who(w, pc, sem);
         let words = bytes.div_ceil(4);
-        let cta = &mut self.ctas[w.cta as usize];
-        let vc = &self.clocks.vc[who.agent as usize];
+        let cta = &mut self.ctas[self.target];
+        let seen = Seen::all(&self.clocks.vc[who.agent as usize]);
         let mut issues = Issues::default();
         for i in 0..32u32 {
             if ok >> i & 1 == 0 {
@@ -219,9 +223,9 @@ impl Engine<'_> {
             for k in 0..words {
                 let word = (at / 4 + k) as usize;
                 let issue = if write {
-                    cta.shadow.write(word, mask, who, vc)
+                    cta.shadow.write(word, mask, who, seen)
                 } else {
-                    cta.shadow.read(word, mask, who, vc)
+                    cta.shadow.read(word, mask, who, seen)
                 };
                 if issue.is_some() {
                     issues.add(issue, i, at + 4 * k);
@@ -251,6 +255,47 @@ impl Engine<'_> {
         }
     }
 
+    /// A conflict found when a bulk copy or a `wgmma` was issued.
+    #[cold]
+    pub(super) fn report_async(&mut self, w: &Warp, pc: u32, lane: u32, off: u32, issue: Issue) {
+        let Issue::Race(c) = issue else { return self.report_issue(w, pc, lane, off, issue) };
+        let place = self.shared_name(off);
+        let line = self.k.sites[c.pc as usize].line;
+        let agent = w.agent(self.wpc);
+        let thread = (c.agent as usize) < self.warps.len();
+        let seen = self.clocks.vc[agent].get(c.agent as usize).copied().unwrap_or(0);
+        let own = c.agent as usize == agent;
+        if thread && c.kind != RaceKind::WriteAfterRead && (own || c.clock <= seen) {
+            return self.find(FindingKind::MissingProxyFence, w, pc, lane, c.pc as u64, || {
+                format!(
+                    "accesses {place} of shared memory through the asynchronous proxy, but no fence.proxy.async follows the write at line {line}"
+                )
+            });
+        }
+        let other = self.agent_name(c.agent);
+        let was = if c.kind == RaceKind::WriteAfterRead { "read" } else { "write" };
+        self.find(FindingKind::AsyncRace, w, pc, lane, c.pc as u64, || {
+            format!("the asynchronous access to {place} of shared memory is unordered with the {was} by {other} at line {line}")
+        });
+    }
+
+    fn agent_name(&self, agent: u32) -> String {
+        let (n, a) = (self.warps.len() as u32, agent);
+        let warp = |a: u32| match self.ctas.len() {
+            1 => format!("warp {a}"),
+            _ => format!("warp {} of CTA {} of the cluster", a as usize % self.wpc, a as usize / self.wpc),
+        };
+        if a < n {
+            warp(a)
+        } else if a < 2 * n {
+            format!("the pending cp.async of {}", warp(a - n))
+        } else if a < 2 * n + super::bulk::POOL as u32 {
+            "a bulk copy".into()
+        } else {
+            format!("the wgmma of {}", warp(a - 2 * n - super::bulk::POOL as u32))
+        }
+    }
+
     fn describe_race(&self, w: &Warp, c: Conflict, lane: u32, place: &str) -> (FindingKind, String) {
         let line = self.k.sites[c.pc as usize].line;
         let warps = self.warps.len() as u32;
@@ -259,10 +304,16 @@ impl Engine<'_> {
             RaceKind::ReadAfterWrite => "reads",
         };
         let was = if c.kind == RaceKind::WriteAfterRead { "read" } else { "write" };
-        if c.agent >= warps {
+        if c.agent as usize == self.clocks.vc.len() {
             let text = format!(
-                "{access} {place} of shared memory while the asynchronous copy of warp {} at line {line} is pending there: wait for it first",
-                c.agent - warps
+                "{access} {place} of shared memory, which is part of the mbarrier initialised at line {line}"
+            );
+            return (FindingKind::Mbarrier, text);
+        }
+        if c.agent >= warps {
+            let other = self.agent_name(c.agent);
+            let text = format!(
+                "{access} {place} of shared memory, unordered with the asynchronous {was} by {other} at line {line}: wait for it first"
             );
             return (FindingKind::AsyncRace, text);
         }
@@ -270,7 +321,7 @@ impl Engine<'_> {
             let l = if c.lane == ANY_LANE { "another lane".into() } else { format!("lane {}", c.lane) };
             format!("{l} of the same warp at line {line}; `bar.warp.sync` orders lanes")
         } else {
-            format!("warp {} at line {line}; a barrier orders warps", c.agent)
+            format!("{} at line {line}; a barrier orders warps", self.agent_name(c.agent))
         };
         let text =
             format!("lane {lane} {access} {place} of shared memory, unordered with the {was} by {other}");
@@ -294,7 +345,7 @@ impl Engine<'_> {
     pub(super) fn acquire_words(&mut self, w: &Warp, off: &[u32; 32], ok: u32) {
         let agent = w.agent(self.wpc);
         for i in (0..32).filter(|i| ok >> i & 1 != 0) {
-            if let Some(v) = self.ctas[w.cta as usize].sync_words.get(&(off[i] / 4)) {
+            if let Some(v) = self.ctas[self.target].sync_words.get(&(off[i] / 4)) {
                 self.clocks.acquire(agent, v);
             }
         }
@@ -308,7 +359,8 @@ impl Engine<'_> {
         let mut token = vec![];
         self.clocks.release(agent, &mut token);
         for i in (0..32).filter(|i| ok >> i & 1 != 0) {
-            let slot = self.ctas[w.cta as usize].sync_words.entry(off[i] / 4).or_default();
+            let slot = self.ctas[self.target].sync_words.entry(off[i] / 4).or_default();
+            slot.resize(token.len(), 0);
             crate::race::join(slot, &token);
         }
     }

@@ -1,0 +1,123 @@
+//! `wgmma` and `setmaxnreg`.
+
+use super::{Dec, Mods, Res};
+use crate::ast::{AstInst, Operand};
+use crate::op::*;
+use crate::types::Ty;
+
+impl<'m> Dec<'m> {
+    pub(super) fn wgmma(&mut self, i: &'m AstInst<'m>, m: &mut Mods<'m>) -> Res<Option<Op>> {
+        if i.opcode == "setmaxnreg" {
+            self.class = InstClass::Other;
+            if m.take_one_of(&["inc", "dec"]).is_none() || !m.take("sync") || !m.take("aligned") {
+                return self.err(i, "expected `.inc.sync.aligned` or `.dec.sync.aligned`");
+            }
+            m.ty()?;
+            self.count(i, 1..=1)?;
+            return match i.ops[0] {
+                Operand::Int(n) if (24..=256).contains(&n) && n % 8 == 0 => Ok(Some(Op::Nop)),
+                _ => self.err(i, "expected a multiple of 8 from 24 to 256"),
+            };
+        }
+        if i.opcode != "wgmma" {
+            return Ok(None);
+        }
+        self.class = InstClass::TensorCore;
+        let kind = m.take_one_of(&["fence", "commit_group", "wait_group", "mma_async"]);
+        if !m.take("sync") || !m.take("aligned") {
+            return self.err(i, "expected `.sync.aligned`");
+        }
+        match kind {
+            Some("fence") => {
+                self.count(i, 0..=0)?;
+                Ok(Some(Op::WgFence))
+            }
+            Some("commit_group") => {
+                self.count(i, 0..=0)?;
+                Ok(Some(Op::WgCommit))
+            }
+            Some("wait_group") => {
+                self.count(i, 1..=1)?;
+                match i.ops[0] {
+                    Operand::Int(n) => Ok(Some(Op::WgWait(n as u32))),
+                    _ => self.err(i, "expected a constant"),
+                }
+            }
+            Some(_) => self.mma_async(i, m).map(Some),
+            None => self.err(i, "expected `.fence`, `.mma_async`, `.commit_group` or `.wait_group`"),
+        }
+    }
+
+    fn mma_async(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {
+        let shape = m.take_with(|s| {
+            let (n, k) = s.strip_prefix("m64n")?.split_once('k')?;
+            Some((n.parse::<u32>().ok()?, k.parse::<u32>().ok()?))
+        });
+        let Some((n, k)) = shape else { return self.err(i, "expected a shape such as `.m64n128k16`") };
+        let sat = m.take("satfinite");
+        let d_ty = m.ty()?;
+        let ty = m.ty()?;
+        let b_ty = m.ty()?;
+        let eight = |t: Ty| matches!(t, Ty::E4M3 | Ty::E5M2);
+        let int = |t: Ty| matches!(t, Ty::U8 | Ty::S8);
+        let ok = match ty {
+            Ty::F16 => b_ty == ty && k == 16 && matches!(d_ty, Ty::F16 | Ty::F32),
+            Ty::BF16 => b_ty == ty && k == 16 && d_ty == Ty::F32,
+            Ty::TF32 => b_ty == ty && k == 8 && d_ty == Ty::F32,
+            t if eight(t) => eight(b_ty) && k == 32 && matches!(d_ty, Ty::F16 | Ty::F32),
+            t if int(t) => int(b_ty) && k == 32 && d_ty == Ty::S32,
+            _ => false,
+        };
+        if !ok || n == 0 || n > 256 || n % 8 != 0 || (sat && !int(ty)) {
+            return self.err(i, "this combination of shape and types is not supported");
+        }
+        let d = self.regs32(i, 0, true)?;
+        let want = if d_ty == Ty::F16 { n / 4 } else { n / 2 } as usize;
+        if d.len() != want || d.contains(&SINK) {
+            return self.err(i, format_args!("expected {want} accumulator registers"));
+        }
+        let in_regs = matches!(i.ops.get(1), Some(Operand::Vec(_)));
+        let a = if in_regs { self.regs32(i, 1, false)? } else { vec![self.src(i, 1, Ty::B64)?] };
+        if in_regs && a.len() != 4 {
+            return self.err(i, "expected 4 registers for A");
+        }
+        let b = self.src(i, 2, Ty::B64)?;
+        let Some(p) = i.ops.get(3) else { return self.err(i, "expected scale-d") };
+        let scale_d = self.psrc_of(i, p)?;
+        let float = ty.is_float();
+        let trans = if matches!(ty, Ty::F16 | Ty::BF16) { if in_regs { 1 } else { 2 } } else { 0 };
+        let want = 4 + if float { 2 + trans } else { 0 };
+        self.count(i, want..=want)?;
+        let imm = |d: &Self, at: usize| match i.ops.get(at) {
+            Some(Operand::Int(v)) => Ok(*v as i64),
+            _ => d.err(i, "expected a constant"),
+        };
+        let (mut neg_a, mut neg_b, mut trans_a, mut trans_b) = (false, false, false, false);
+        if float {
+            (neg_a, neg_b) = (imm(self, 4)? == -1, imm(self, 5)? == -1);
+        }
+        match trans {
+            2 => (trans_a, trans_b) = (imm(self, 6)? == 1, imm(self, 7)? == 1),
+            1 => trans_b = imm(self, 6)? == 1,
+            _ => {}
+        }
+        // 64·n·k multiply-adds over the 128 threads of the warpgroup.
+        self.flops = if float { 2 * 64 * n * k / 128 } else { 0 };
+        Ok(Op::Wgmma(Box::new(Wgmma {
+            n,
+            k,
+            ty,
+            b_ty,
+            d_ty,
+            sat,
+            d,
+            a,
+            b,
+            scale_d,
+            neg_a,
+            neg_b,
+            trans_a,
+            trans_b,
+        })))
+    }
+}

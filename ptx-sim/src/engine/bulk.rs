@@ -1,0 +1,534 @@
+//! Bulk asynchronous copies and tensor tiles (PTX ISA §9.7.9.25.4, §9.7.9.27).
+//!
+//! *Early*: the effect is at issue. *Late*: loads that signal an mbarrier take effect only when nothing else in the
+//! cluster can move, their destination holding NaN bytes until then; stores when their group is waited for. Each
+//! copy in flight is an agent of its own. It belongs to the asynchronous proxy: what threads wrote is visible to it
+//! only after `fence.proxy.async`.
+
+use super::atomic::apply;
+use super::mem::{Addrs, classify};
+use super::{Engine, Warp};
+use crate::findings::FindingKind;
+use crate::kernel::SHARED_BASE;
+use crate::launch::AsyncMode;
+use crate::op::*;
+use crate::race::{ANY_LANE, FOREIGN, Seen, Who};
+use crate::tensor_map::TensorMap;
+use crate::types::Ty;
+use std::collections::VecDeque;
+
+/// Agents that copies in flight take in turn.
+pub(super) const POOL: usize = 64;
+
+/// At most 16 bytes that stay together.
+#[derive(Debug, Clone, Copy)]
+struct Chunk {
+    global: u64,
+    shared: u32,
+    n: u8,
+    /// Nothing to read: this byte instead.
+    fill: Option<u8>,
+}
+
+#[derive(Debug, Clone)]
+struct Transfer {
+    dir: BulkDir,
+    chunks: Vec<Chunk>,
+    /// CTA that holds the shared side when it is the source.
+    from: usize,
+    /// CTAs that receive, and the mbarrier of each.
+    to: Vec<(usize, Option<(usize, u32)>)>,
+    bytes: u32,
+    agent: usize,
+    clock: u32,
+    reduce: Option<(AtomOp, Ty)>,
+}
+
+/// Copies of the cluster that signal mbarriers and have not taken effect.
+#[derive(Debug, Default)]
+pub(super) struct Bulks {
+    pending: VecDeque<Transfer>,
+    issued: u32,
+}
+
+impl Bulks {
+    pub fn clear(&mut self) {
+        self.pending.clear();
+        self.issued = 0;
+    }
+}
+
+/// Bulk groups of one warp: lanes and their transfers; the flag tells that the effect is done.
+#[derive(Debug, Default)]
+pub(super) struct BulkGroups {
+    open: Vec<(u32, Transfer)>,
+    groups: VecDeque<(u32, Vec<Transfer>, bool)>,
+}
+
+impl BulkGroups {
+    pub fn clear(&mut self) {
+        self.open.clear();
+        self.groups.clear();
+    }
+
+    pub fn commit(&mut self, m: u32) {
+        let (now, rest) = std::mem::take(&mut self.open).into_iter().partition(|t| t.0 & m != 0);
+        self.open = rest;
+        let now: Vec<(u32, Transfer)> = now;
+        self.groups.push_back((m, now.into_iter().map(|t| t.1).collect(), false));
+    }
+}
+
+impl Engine<'_> {
+    pub(super) fn bulk_issue(&mut self, w: &mut Warp, pc: u32, x: &Bulk, m: u32) {
+        if x.dir == BulkDir::Prefetch {
+            return;
+        }
+        let dst = self.lane_addresses(
+            w,
+            &x.dst,
+            if x.dir == BulkDir::SharedToGlobal { MSpace::Generic } else { MSpace::Shared },
+        );
+        let src = self.lane_addresses(
+            w,
+            &x.src,
+            if x.dir == BulkDir::GlobalToShared { MSpace::Generic } else { MSpace::Shared },
+        );
+        let mbar = x.mbar.as_ref().map(|a| self.lane_addresses(w, a, MSpace::Shared));
+        for lane in (0..32u32).filter(|i| m >> i & 1 != 0) {
+            self.bulk_lane(w, pc, x, lane, &dst, &src, mbar.as_ref());
+        }
+        self.events += 1;
+    }
+
+    fn bulk_lane(
+        &mut self,
+        w: &mut Warp,
+        pc: u32,
+        x: &Bulk,
+        lane: u32,
+        dst: &Addrs,
+        src: &Addrs,
+        mbar: Option<&Addrs>,
+    ) {
+        let i = lane as usize;
+        let value = |s: Slot| w.regs.r[s as usize].0[i];
+        // The global side (or the remote shared one) and the shared side.
+        let load = x.dir == BulkDir::GlobalToShared;
+        let (global, shared) = if load { (src[i], dst[i]) } else { (dst[i], src[i]) };
+        let rank = (shared >> 24 & 0xff) as usize;
+        let off = (shared as u32 & 0xff_ffff).wrapping_sub(SHARED_BASE);
+        let mut reduce = x.reduce;
+        let (chunks, bytes) = if x.tensor {
+            let Some(map) = self.tensor_map(w, pc, lane, global) else { return };
+            let coords: Vec<i64> = x.coords.iter().map(|s| value(*s) as i32 as i64).collect();
+            if coords.len() != map.dims.len() {
+                let (n, d) = (coords.len(), map.dims.len());
+                return self.find(FindingKind::BadAddress, w, pc, lane, 1, || {
+                    format!("{n} coordinates for a tensor map of {d} dimensions")
+                });
+            }
+            if !off.is_multiple_of(128) {
+                self.find(FindingKind::Misaligned, w, pc, lane, 1, || {
+                    "a tensor tile in shared memory must be aligned to 128 bytes".into()
+                });
+                return;
+            }
+            if let Some((_, ty)) = &mut reduce {
+                *ty = element_ty(&map);
+            }
+            (tile_chunks(&map, &coords, off), map.tile_bytes())
+        } else {
+            let n = value(x.size);
+            if !n.is_multiple_of(16) || !off.is_multiple_of(16) || !global.is_multiple_of(16) {
+                self.find(FindingKind::Misaligned, w, pc, lane, 1, || {
+                    "a bulk copy needs addresses and a size that are multiples of 16 bytes".into()
+                });
+                return;
+            }
+            let piece =
+                |k: u32| Chunk { global: global + 16 * k as u64, shared: off + 16 * k, n: 16, fill: None };
+            ((0..n / 16).map(piece).collect(), n)
+        };
+        let end = chunks.iter().map(|c| c.shared as u64 + c.n as u64).max().unwrap_or(0);
+        if self.ctas.get(rank).is_none_or(|c| c.live_threads == 0 || end > c.size as u64) {
+            let size = self.ctas.get(rank).map_or(0, |c| c.size);
+            return self.find(FindingKind::SharedOutOfBounds, w, pc, lane, 2, || {
+                format!("a bulk copy of {bytes} bytes at byte {off} of the {size} bytes of shared memory of CTA {rank} of the cluster")
+            });
+        }
+        self.count_bulk(w, pc, lane, &chunks, !load && x.dir != BulkDir::SharedToShared, x.dir);
+        let mut t =
+            Transfer { dir: x.dir, chunks, from: rank, to: vec![], bytes, agent: 0, clock: 0, reduce };
+        let serial = self.bulk.issued;
+        self.bulk.issued += 1;
+        t.agent = 2 * self.warps.len() + serial as usize % POOL;
+        t.clock = serial / POOL as u32 + 1;
+        // Destinations and their mbarriers.
+        let place = match mbar {
+            Some(a) => match self.mbar_place(w, pc, MSpace::Shared, a[i], lane) {
+                Some(at) if self.mbar_for_copy(w, pc, lane, at) => Some(at),
+                _ => return,
+            },
+            None => None,
+        };
+        match x.dir {
+            BulkDir::GlobalToShared if x.multicast != SINK => {
+                let mask = value(x.multicast) & 0xffff;
+                for r in (0..16).filter(|r| mask >> r & 1 != 0) {
+                    if r >= self.ctas.len() {
+                        self.find(FindingKind::BadAddress, w, pc, lane, 3, || {
+                            format!("the multicast mask names CTA {r}, which is not in the cluster")
+                        });
+                        continue;
+                    }
+                    t.to.push((r, place.map(|p| (r, p.1))));
+                }
+            }
+            BulkDir::GlobalToShared => t.to.push((rank, place)),
+            BulkDir::SharedToShared => {
+                let to = (global >> 24 & 0xff) as usize;
+                if self.ctas.get(to).is_none_or(|c| c.live_threads == 0) {
+                    return self.find(FindingKind::SharedOutOfBounds, w, pc, lane, 4, || {
+                        format!("CTA {to} is not in the cluster or has exited")
+                    });
+                }
+                t.to.push((to, place));
+            }
+            _ => {}
+        }
+        self.check_transfer(w, pc, lane, &t);
+        if self.env.async_mode == AsyncMode::Early {
+            self.effect(&t);
+        } else if x.dir != BulkDir::SharedToGlobal {
+            self.poison(&t);
+        }
+        if x.dir == BulkDir::SharedToGlobal {
+            w.bulk_groups.open.push((1 << lane, t));
+        } else if self.env.async_mode == AsyncMode::Early {
+            self.signal(&t);
+        } else {
+            self.bulk.pending.push_back(t);
+        }
+    }
+
+    fn tensor_map(&mut self, w: &Warp, pc: u32, lane: u32, addr: u64) -> Option<TensorMap> {
+        let mut raw = [0u8; 128];
+        let got = match classify(addr) {
+            (MSpace::Param, off) => {
+                let p = &self.env.params;
+                let ok = off.checked_add(128).is_some_and(|e| e <= p.len() as u64);
+                if ok {
+                    raw.copy_from_slice(&p[off as usize..off as usize + 128]);
+                }
+                ok
+            }
+            (MSpace::Global, a) => self.env.mem.read(a, &mut raw).is_ok(),
+            _ => false,
+        };
+        let map = if got { TensorMap::decode(&raw) } else { None };
+        if map.is_none() {
+            self.find(FindingKind::BadAddress, w, pc, lane, 5, || {
+                format!("no tensor map at {addr:#x}: pass TensorMap::encode as a .b8 [128] parameter or copy it to global memory")
+            });
+        }
+        map
+    }
+
+    /// Global traffic of one transfer; pieces outside every allocation are filled and become a finding.
+    fn count_bulk(&mut self, w: &Warp, pc: u32, lane: u32, chunks: &[Chunk], store: bool, dir: BulkDir) {
+        if dir == BulkDir::SharedToShared {
+            return;
+        }
+        let mut by: Vec<(usize, u64, u64)> = vec![];
+        let mut last = u64::MAX;
+        for c in chunks.iter().filter(|c| c.fill.is_none()) {
+            let Some(a) = self.env.mem.find(c.global) else {
+                let near = self.env.mem.nearest(c.global).unwrap_or_else(|| "nothing is allocated".into());
+                let what = if store { "store" } else { "load" };
+                self.find(FindingKind::OutOfBounds, w, pc, lane, 6, || {
+                    format!("bulk {what} at {:#x}: {near}", c.global)
+                });
+                continue;
+            };
+            let first = c.global / 32;
+            let end = (c.global + c.n as u64 - 1) / 32;
+            let sectors = (end - first + 1) - (first == last) as u64;
+            last = end;
+            match by.iter_mut().find(|b| b.0 == a) {
+                Some(b) => {
+                    b.1 += sectors;
+                    b.2 += c.n as u64;
+                }
+                None => by.push((a, sectors, c.n as u64)),
+            }
+        }
+        for (a, sectors, bytes) in by {
+            self.counts.mem[pc as usize].global(a as u32, sectors, bytes);
+        }
+    }
+
+    /// Race checks of both sides at issue; the accesses belong to the copy's own agent.
+    fn check_transfer(&mut self, w: &Warp, pc: u32, lane: u32, t: &Transfer) {
+        if !self.env.race_check && !self.env.uninit_check {
+            return;
+        }
+        let issuer = w.agent(self.wpc);
+        let threads = 2 * self.warps.len();
+        // Generic writes count once a proxy fence has covered them, asynchronous ones once waited for.
+        let mut writes = self.clocks.pv[issuer].clone();
+        writes[threads..].copy_from_slice(&self.clocks.vc[issuer][threads..]);
+        let reads = self.clocks.vc[issuer].clone();
+        let who = Who {
+            agent: t.agent as u32,
+            lane: ANY_LANE,
+            clock: t.clock | FOREIGN,
+            floor: 0,
+            bit: 0,
+            pc,
+            strong: false,
+        };
+        let mut sides: Vec<(usize, bool)> = t.to.iter().map(|d| (d.0, true)).collect();
+        if t.dir != BulkDir::GlobalToShared {
+            sides.push((t.from, false));
+        }
+        let mut issue_at = None;
+        for (rank, write) in sides {
+            let shadow = &mut self.ctas[rank].shadow;
+            for c in &t.chunks {
+                let base = if t.dir == BulkDir::SharedToShared && write {
+                    (c.global as u32 & 0xff_ffff) - SHARED_BASE
+                } else {
+                    c.shared
+                };
+                let mut at = base;
+                while at < base + c.n as u32 {
+                    let n = (4 - at % 4).min(base + c.n as u32 - at);
+                    let mask = ((1u32 << n) - 1) << (at % 4);
+                    let seen = Seen { writes: &writes, reads: &reads };
+                    let word = (at / 4) as usize;
+                    let issue = if write {
+                        shadow.write(word, mask, who, seen)
+                    } else {
+                        shadow.read(word, mask, who, seen)
+                    };
+                    issue_at = issue_at.or(issue.map(|i| (i, at)));
+                    at += n;
+                }
+            }
+        }
+        if let Some((issue, at)) = issue_at {
+            self.report_async(w, pc, lane, at, issue);
+        }
+    }
+
+    fn poison(&mut self, t: &Transfer) {
+        for (rank, _) in &t.to {
+            for c in &t.chunks {
+                let base = if t.dir == BulkDir::SharedToShared {
+                    (c.global as u32 & 0xff_ffff) - SHARED_BASE
+                } else {
+                    c.shared
+                };
+                for k in 0..c.n as u32 {
+                    super::shared::put_bytes(&mut self.ctas[*rank].shared, base + k, 1, 0xff);
+                }
+            }
+        }
+    }
+
+    /// Moves the data.
+    fn effect(&mut self, t: &Transfer) {
+        let mem = self.env.mem;
+        for c in &t.chunks {
+            let n = c.n as u32;
+            let alloc = if t.dir == BulkDir::SharedToShared {
+                None
+            } else {
+                mem.find(c.global).map(|i| &mem.allocs[i])
+            };
+            let byte_in = |data: &[u32], at: u32| data[(at / 4) as usize] >> (8 * (at % 4)) & 0xff;
+            match t.dir {
+                BulkDir::GlobalToShared => {
+                    let mut raw = [c.fill.unwrap_or(0); 16];
+                    if let (None, Some(a)) = (c.fill, alloc) {
+                        for k in 0..n {
+                            raw[k as usize] = a.load(c.global - a.base + k as u64, 1) as u8;
+                        }
+                    }
+                    for (rank, _) in &t.to {
+                        let data = &mut self.ctas[*rank].shared;
+                        for k in 0..n {
+                            super::shared::put_bytes(data, c.shared + k, 1, raw[k as usize] as u32);
+                        }
+                    }
+                }
+                BulkDir::SharedToShared => {
+                    let base = (c.global as u32 & 0xff_ffff) - SHARED_BASE;
+                    for k in 0..n {
+                        let v = byte_in(&self.ctas[t.from].shared, c.shared + k);
+                        for (rank, _) in &t.to {
+                            super::shared::put_bytes(&mut self.ctas[*rank].shared, base + k, 1, v);
+                        }
+                    }
+                }
+                BulkDir::SharedToGlobal => {
+                    let (None, Some(a)) = (c.fill, alloc) else { continue };
+                    let data = &self.ctas[t.from].shared;
+                    let step = t.reduce.map_or(1, |r| r.1.bytes());
+                    for k in (0..n).step_by(step as usize) {
+                        let at = c.global - a.base + k as u64;
+                        let Some((op, ty)) = t.reduce else {
+                            a.store(at, 1, byte_in(data, c.shared + k));
+                            continue;
+                        };
+                        let half = step.min(4);
+                        let get = |b: u32| {
+                            (0..half).fold(0, |v, j| v | byte_in(data, c.shared + k + b + j) << (8 * j))
+                        };
+                        let mut new = get(0) as u64;
+                        let mut old = a.load(at, half) as u64;
+                        if step == 8 {
+                            new |= (get(4) as u64) << 32;
+                            old |= (a.load(at + 4, 4) as u64) << 32;
+                        }
+                        let v = apply(op, ty, old, new, 0);
+                        a.store(at, half, v as u32);
+                        if step == 8 {
+                            a.store(at + 4, 4, (v >> 32) as u32);
+                        }
+                    }
+                }
+                BulkDir::Prefetch => {}
+            }
+        }
+    }
+
+    /// Tells the mbarriers that the bytes are there.
+    fn signal(&mut self, t: &Transfer) {
+        for (_, mbar) in &t.to {
+            if let Some(at) = mbar {
+                self.mbar_complete(*at, t.bytes, t.agent, t.clock);
+            }
+        }
+    }
+
+    /// Late mode: lets one outstanding copy take effect; `false` if there is none.
+    pub(super) fn complete_one_bulk(&mut self) -> bool {
+        if self.bulk.pending.is_empty() {
+            return false;
+        }
+        let n = self.bulk.pending.len();
+        // Copies complete in any order.
+        let pick = if self.env.seed == 0 { 0 } else { self.random() as usize % n };
+        if let Some(t) = self.bulk.pending.remove(pick) {
+            self.effect(&t);
+            self.signal(&t);
+        }
+        true
+    }
+
+    pub(super) fn bulk_wait(&mut self, w: &mut Warp, keep: u32, read: bool, m: u32) {
+        let agent = w.agent(self.wpc);
+        let mut newer = 0;
+        let mut groups = std::mem::take(&mut w.bulk_groups.groups);
+        let mut done = vec![];
+        for g in groups.iter_mut().rev() {
+            if g.0 & m == 0 {
+                continue;
+            }
+            newer += 1;
+            if newer > keep {
+                done.push(g);
+            }
+        }
+        for g in done.into_iter().rev() {
+            for t in &g.1 {
+                if !g.2 && self.env.async_mode == AsyncMode::Late {
+                    self.effect(t);
+                }
+                let seen = &mut self.clocks.vc[agent][t.agent];
+                *seen = (*seen).max(t.clock);
+            }
+            // The effect is done once; a later wait for the writes only drops the group.
+            g.2 = true;
+            if !read || self.env.async_mode == AsyncMode::Late {
+                g.0 &= !m;
+            }
+        }
+        groups.retain(|g| g.0 != 0);
+        w.bulk_groups.groups = groups;
+        self.events += 1;
+    }
+
+    /// At the end: stores that nobody waited for still reach memory.
+    pub(super) fn flush_bulk(&mut self, w: &mut Warp) {
+        let late = self.env.async_mode == AsyncMode::Late;
+        let open = std::mem::take(&mut w.bulk_groups.open);
+        let groups = std::mem::take(&mut w.bulk_groups.groups);
+        let rest = groups.into_iter().filter(|g| !g.2).flat_map(|g| g.1).chain(open.into_iter().map(|o| o.1));
+        for t in rest {
+            if late {
+                self.effect(&t);
+            }
+        }
+    }
+}
+
+fn element_ty(map: &TensorMap) -> Ty {
+    use crate::tensor_map::TensorElement as E;
+    match map.element {
+        E::U8 => Ty::U8,
+        E::U16 => Ty::U16,
+        E::U32 => Ty::U32,
+        E::I32 => Ty::S32,
+        E::U64 => Ty::U64,
+        E::I64 => Ty::S64,
+        E::F16 => Ty::F16,
+        E::BF16 => Ty::BF16,
+        E::F32 => Ty::F32,
+        E::F64 => Ty::F64,
+    }
+}
+
+/// The pieces of a tile: dense and row-major in shared memory, 16-byte units permuted by the swizzle of the absolute
+/// address, elements outside the tensor filled.
+fn tile_chunks(map: &TensorMap, coords: &[i64], off: u32) -> Vec<Chunk> {
+    let es = map.element.bytes();
+    let rank = map.dims.len();
+    let rows: u32 = map.tile[1..].iter().product();
+    let fill = Some(if map.nan_fill { 0xff } else { 0 });
+    let mut out = vec![];
+    for row in 0..rows {
+        // Position of the row in the outer dimensions.
+        let (mut rest, mut inside, mut base) = (row, true, map.address);
+        for d in 1..rank {
+            let c = coords[d] + (rest % map.tile[d] * map.steps[d]) as i64;
+            rest /= map.tile[d];
+            inside &= c >= 0 && (c as u64) < map.dims[d];
+            base = base.wrapping_add((c as u64).wrapping_mul(map.strides[d - 1]));
+        }
+        let mut x = 0;
+        while x < map.tile[0] {
+            let linear = off + (row * map.tile[0] + x) * es;
+            let room = (16 - linear % 16) / es;
+            let at = |x: u32| coords[0] + (x * map.steps[0]) as i64;
+            let ok = |x: u32| inside && at(x) >= 0 && (at(x) as u64) < map.dims[0];
+            let state = ok(x);
+            // As many elements as stay in the unit, in the same state, and next to each other in memory.
+            let mut n = 1;
+            while n < room.max(1)
+                && x + n < map.tile[0]
+                && ok(x + n) == state
+                && (map.steps[0] == 1 || !state)
+            {
+                n += 1;
+            }
+            let shared = map.swizzle.apply(linear + SHARED_BASE) - SHARED_BASE;
+            let global = if state { base + at(x) as u64 * es as u64 } else { 0 };
+            out.push(Chunk { global, shared, n: (n * es) as u8, fill: if state { None } else { fill } });
+            x += n;
+        }
+    }
+    out
+}

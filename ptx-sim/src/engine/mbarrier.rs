@@ -1,0 +1,362 @@
+//! mbarrier objects (PTX ISA §9.7.13.15).
+//!
+//! A phase completes when no arrivals are pending and the tx-count is zero; the pending count is reloaded at once.
+//! The tx-count may be negative for a while. The object's bits are opaque, so they are kept beside the memory.
+
+use super::mem::classify;
+use super::{Engine, Flow, Warp};
+use crate::findings::FindingKind;
+use crate::kernel::SHARED_BASE;
+use crate::op::*;
+use crate::race::join;
+
+const MAX_COUNT: u32 = (1 << 20) - 1;
+
+#[derive(Debug, Default)]
+pub(super) struct MBarrier {
+    /// Arrivals that a phase expects, and those still missing in the current one.
+    expected: u32,
+    pending: u32,
+    /// Bytes announced and not yet copied.
+    tx: i64,
+    /// Completed phases.
+    phase: u64,
+    /// What this phase's arrivals and copies released, and what all completed phases did.
+    released: Vec<u32>,
+    done: Vec<u32>,
+    /// Who initialised it, and at which clock.
+    init: (usize, u32),
+    /// A fence made the initialisation visible to the asynchronous proxy and the cluster.
+    fenced: bool,
+}
+
+impl MBarrier {
+    fn describe(&self) -> String {
+        let bytes = match self.tx {
+            0 => String::new(),
+            t if t > 0 => format!(", {t} bytes announced by expect_tx have not arrived"),
+            t => format!(", {} bytes arrived that no expect_tx announced", -t),
+        };
+        format!("phase {}, {} of {} arrivals pending{bytes}", self.phase, self.pending, self.expected)
+    }
+
+    fn settle(&mut self) {
+        if self.pending == 0 && self.tx == 0 {
+            self.phase += 1;
+            self.pending = self.expected;
+            let released = std::mem::take(&mut self.released);
+            self.done.resize(released.len().max(self.done.len()), 0);
+            join(&mut self.done, &released);
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// CTA and offset of the mbarrier that lane `lane` names; `None` after a finding.
+    pub(super) fn mbar_place(
+        &mut self,
+        w: &Warp,
+        pc: u32,
+        space: MSpace,
+        addr: u64,
+        lane: u32,
+    ) -> Option<(usize, u32)> {
+        let (s, a) = if space == MSpace::Generic { classify(addr) } else { (space, addr) };
+        let (rank, off) = ((a >> 24 & 0xff) as usize, (a as u32 & 0xff_ffff).wrapping_sub(SHARED_BASE));
+        let ok = s == MSpace::Shared && self.ctas.get(rank).is_some_and(|c| off < c.size.saturating_sub(7));
+        if !ok || !off.is_multiple_of(8) {
+            self.find(FindingKind::Mbarrier, w, pc, lane, 0, || {
+                format!(
+                    "address {addr:#x} is no place for an mbarrier: it needs 8 aligned bytes of shared memory"
+                )
+            });
+            return None;
+        }
+        Some((rank, off))
+    }
+
+    fn misuse(&mut self, w: &Warp, pc: u32, lane: u32, at: (usize, u32), key: u64, what: String) {
+        let place = self.shared_name(at.1);
+        self.find(FindingKind::Mbarrier, w, pc, lane, key, || format!("mbarrier at {place}: {what}"));
+    }
+
+    /// Checks that the mbarrier exists and that this warp is ordered after its initialisation.
+    fn mbar_known(&mut self, w: &Warp, pc: u32, lane: u32, at: (usize, u32)) -> bool {
+        let Some(b) = self.ctas[at.0].mbars.get(&at.1) else {
+            self.misuse(w, pc, lane, at, 1, "it is not initialised (mbarrier.init)".into());
+            return false;
+        };
+        let (init, agent) = (b.init, w.agent(self.wpc));
+        let remote_unfenced = at.0 != w.cta as usize && !b.fenced;
+        if self.env.race_check && agent != init.0 && self.clocks.vc[agent][init.0] < init.1 {
+            self.misuse(
+                w,
+                pc,
+                lane,
+                at,
+                2,
+                "this use is not ordered after its initialisation: a barrier is missing".into(),
+            );
+        } else if self.env.race_check && remote_unfenced {
+            self.misuse(
+                w,
+                pc,
+                lane,
+                at,
+                3,
+                "a remote CTA uses it, but fence.mbarrier_init did not follow its initialisation".into(),
+            );
+        }
+        true
+    }
+
+    pub(super) fn mbarrier(&mut self, w: &mut Warp, pc: u32, x: &MBar, m: u32) -> Flow {
+        let agent = w.agent(self.wpc);
+        if x.kind == MBarKind::PendingCount {
+            let v = w.regs.get64(x.b);
+            w.regs.put(x.d, &v.map(|s| (s >> 40) as u32 & MAX_COUNT), m);
+            return Flow::Next;
+        }
+        let addr = self.lane_addresses(w, &x.addr, x.space);
+        let (mut state, mut pred, mut failed) = ([0u64; 32], 0u32, false);
+        if matches!(x.kind, MBarKind::CopyArrive { .. }) {
+            self.copy_wait(w, u32::MAX, m);
+        }
+        // One release stands for the arrivals of all lanes.
+        let mut token = vec![];
+        if matches!(x.kind, MBarKind::Arrive { .. } | MBarKind::CopyArrive { .. }) && x.ordered {
+            self.clocks.release(agent, &mut token);
+        }
+        for lane in (0..32u32).filter(|i| m >> i & 1 != 0) {
+            let i = lane as usize;
+            let Some(at) = self.mbar_place(w, pc, x.space, addr[i], lane) else { continue };
+            let value = |s: Slot, default: u32| if s == SINK { default } else { w.regs.r[s as usize].0[i] };
+            if x.kind == MBarKind::Init {
+                self.mbar_init(w, pc, lane, at, value(x.b, 1));
+                continue;
+            }
+            if !self.mbar_known(w, pc, lane, at) {
+                // Waiting for nothing would never end.
+                pred |= 1 << lane;
+                continue;
+            }
+            let remote = at.0 != w.cta as usize;
+            let Some(b) = self.ctas[at.0].mbars.get_mut(&at.1) else { continue };
+            let mut error = None;
+            match x.kind {
+                MBarKind::Inval => {
+                    self.ctas[at.0].mbars.remove(&at.1);
+                    self.events += 1;
+                    let now = self.clocks.now(agent);
+                    if self.env.race_check {
+                        for k in 0..2 {
+                            self.ctas[at.0].shadow.stamp(
+                                (at.1 / 4 + k) as usize,
+                                now,
+                                agent as u32,
+                                lane,
+                                pc,
+                            );
+                        }
+                    }
+                    continue;
+                }
+                MBarKind::ExpectTx => b.tx += value(x.b, 0) as i64,
+                MBarKind::CompleteTx => {
+                    b.tx -= value(x.b, 0) as i64;
+                    b.settle();
+                }
+                MBarKind::Arrive { drop, expect, no_complete } => {
+                    state[i] = b.phase | (b.pending as u64) << 40;
+                    let n = if expect { 1 } else { value(x.b, 1) };
+                    if expect {
+                        b.tx += value(x.b, 0) as i64;
+                    }
+                    b.released.resize(token.len().max(b.released.len()), 0);
+                    join(&mut b.released, &token);
+                    if n > b.pending {
+                        error =
+                            Some(format!("{n} arrivals, but only {} are pending in this phase", b.pending));
+                    }
+                    b.pending = b.pending.saturating_sub(n);
+                    if drop {
+                        b.expected = b.expected.saturating_sub(n);
+                    }
+                    if no_complete && b.pending == 0 {
+                        error = Some("arrive.noComplete completes the phase".into());
+                    }
+                    b.settle();
+                }
+                MBarKind::CopyArrive { noinc } => {
+                    // The copies before it count as complete once the phase does: the arrival is made at once,
+                    // after their effect.
+                    b.released.resize(token.len().max(b.released.len()), 0);
+                    join(&mut b.released, &token);
+                    if noinc {
+                        if b.pending == 0 {
+                            error = Some("an arrival, but none is pending in this phase".into());
+                        }
+                        b.pending = b.pending.saturating_sub(1);
+                    }
+                    b.settle();
+                }
+                MBarKind::TestWait { parity } => {
+                    let ok = if parity {
+                        let p = value(x.b, 0);
+                        b.phase & 1 != p as u64 & 1
+                    } else {
+                        let s = w.regs.r[x.b as usize].0[i] as u64
+                            | (w.regs.r[x.b as usize + 1].0[i] as u64) << 32;
+                        b.phase != s & ((1 << 40) - 1)
+                    };
+                    if remote {
+                        error = Some("only its own CTA may wait for it".into());
+                    }
+                    if ok {
+                        pred |= 1 << lane;
+                        if x.ordered {
+                            let done = std::mem::take(&mut b.done);
+                            self.clocks.acquire(agent, &done);
+                            if let Some(b) = self.ctas[at.0].mbars.get_mut(&at.1) {
+                                b.done = done;
+                            }
+                        }
+                    } else {
+                        failed = true;
+                        w.waits = Some((at.0 as u32, at.1, value(x.b, 0) & 1));
+                    }
+                }
+                MBarKind::Init | MBarKind::PendingCount => {}
+            }
+            if let Some(b) = self.ctas[at.0].mbars.get(&at.1)
+                && b.tx.unsigned_abs() > MAX_COUNT as u64
+            {
+                error = Some(format!("the tx-count {} is outside ±(2^20−1)", b.tx));
+            }
+            if let Some(e) = error {
+                self.misuse(w, pc, lane, at, 10, e);
+            }
+        }
+        match x.kind {
+            MBarKind::TestWait { .. } => {
+                crate::alu::exec::put_pred(&mut w.regs, x.d, pred, m);
+                if failed {
+                    w.failed = true;
+                    w.flag_reads = 2 * super::MAX_SPINS / super::FLAG_SPINS;
+                    return Flow::Yield;
+                }
+                w.waits = None;
+            }
+            _ => {
+                self.events += 1;
+                if x.d != SINK {
+                    w.regs.put64(x.d, &state, m);
+                }
+            }
+        }
+        Flow::Next
+    }
+
+    fn mbar_init(&mut self, w: &Warp, pc: u32, lane: u32, at: (usize, u32), count: u32) {
+        let agent = w.agent(self.wpc);
+        if count == 0 || count > MAX_COUNT {
+            self.misuse(w, pc, lane, at, 4, format!("a count of {count} is outside 1 to 2^20−1"));
+        }
+        if at.0 != w.cta as usize {
+            self.misuse(w, pc, lane, at, 5, "only its own CTA may initialise it".into());
+        }
+        if self.ctas[at.0].mbars.contains_key(&at.1) {
+            self.misuse(
+                w,
+                pc,
+                lane,
+                at,
+                6,
+                "it is initialised again while it lives: mbarrier.inval it first".into(),
+            );
+        }
+        let init = (agent, self.clocks.now(agent));
+        // Later releases of this warp must carry the initialisation, as any write.
+        let b = MBarrier { expected: count, pending: count, init, ..MBarrier::default() };
+        self.ctas[at.0].mbars.insert(at.1, b);
+        self.events += 1;
+        if self.env.race_check || self.env.uninit_check {
+            let agents = self.clocks.vc.len() as u32;
+            for k in 0..2 {
+                // An agent that nobody is ever ordered with: touching the bytes is a finding.
+                self.ctas[at.0].shadow.stamp((at.1 / 4 + k) as usize, super::copy::PENDING, agents, lane, pc);
+            }
+        }
+    }
+
+    /// `fence.mbarrier_init` or `fence.proxy.async` after an initialisation by this warp.
+    pub(super) fn fence_mbarriers(&mut self, w: &Warp) {
+        let agent = w.agent(self.wpc);
+        for b in self.ctas[w.cta as usize].mbars.values_mut() {
+            b.fenced |= b.init.0 == agent;
+        }
+    }
+
+    /// Bytes of a bulk copy have arrived.
+    pub(super) fn mbar_complete(&mut self, at: (usize, u32), bytes: u32, agent: usize, clock: u32) {
+        let n = self.clocks.vc.len();
+        if let Some(b) = self.ctas[at.0].mbars.get_mut(&at.1) {
+            b.tx -= bytes as i64;
+            b.released.resize(2 * n, 0);
+            b.released[agent] = b.released[agent].max(clock);
+            b.settle();
+        }
+        self.events += 1;
+    }
+
+    /// Checks the mbarrier that a bulk copy will signal.
+    pub(super) fn mbar_for_copy(&mut self, w: &Warp, pc: u32, lane: u32, at: (usize, u32)) -> bool {
+        if !self.mbar_known(w, pc, lane, at) {
+            return false;
+        }
+        if self.env.race_check && !self.ctas[at.0].mbars[&at.1].fenced {
+            let what = "a bulk copy signals it, but neither fence.mbarrier_init nor fence.proxy.async followed its initialisation";
+            self.misuse(w, pc, lane, at, 7, what.into());
+        }
+        true
+    }
+
+    pub(super) fn describe_wait(&self, w: &Warp, pc: u32) -> String {
+        let Some((rank, off, parity)) = w.waits else {
+            return format!("`{}`", self.k.sites[pc as usize].text);
+        };
+        let state = self.ctas[rank as usize].mbars.get(&off).map_or("gone".into(), MBarrier::describe);
+        format!("polls the mbarrier at {} for parity {parity}: {state}", self.shared_name(off))
+    }
+
+    /// At the end of a cluster: barriers whose bytes never came out even.
+    pub(super) fn finish(&mut self) {
+        while self.complete_one_bulk() {}
+        for i in 0..self.warps.len() {
+            let mut w = std::mem::take(&mut self.warps[i]);
+            self.flush_bulk(&mut w);
+            self.warps[i] = w;
+        }
+        let mut bad = vec![];
+        for (rank, cta) in self.ctas.iter().enumerate() {
+            for (off, b) in &cta.mbars {
+                if b.tx != 0 {
+                    bad.push((rank, *off, b.describe()));
+                }
+            }
+        }
+        for (rank, off, text) in bad {
+            let place = self.shared_name(off);
+            let (cta, pc) = (self.ctas[rank].id, self.k.insts.len() as u32 - 1);
+            self.log.add(FindingKind::Mbarrier, pc, off as u64, || crate::findings::Raw {
+                kind: FindingKind::Mbarrier,
+                message: format!("mbarrier at {place} at the end of the kernel: {text}"),
+                pc,
+                cta,
+                warp: 0,
+                lane: 0,
+                count: 1,
+            });
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! `wgmma` (PTX ISA §9.7.15).
+//!
+//! Each warp of a warpgroup computes its 16 rows on its own. *Late*: when a wait returns; until then the accumulators
+//! hold NaN. The operands in shared memory are read by an asynchronous agent of the warp, which the warp is ordered
+//! with again when it waits for the group.
+
+use super::bulk::POOL;
+use super::{Engine, Warp};
+use crate::findings::FindingKind;
+use crate::kernel::SHARED_BASE;
+use crate::launch::AsyncMode;
+use crate::op::*;
+use crate::race::{ANY_LANE, FOREIGN, Seen, Who};
+use crate::tensor_core::{Block, COLS, Factor, factor};
+use crate::types::Ty;
+
+/// Outstanding `wgmma`s of one warp: (pc, descriptors, scale-d, A fragments), by group.
+#[derive(Debug, Default)]
+pub(super) struct WgState {
+    open: Vec<Pending>,
+    groups: Vec<Vec<Pending>>,
+    committed: u32,
+    /// A `wgmma.fence` since the accumulators were last touched by other instructions.
+    fenced: bool,
+}
+
+#[derive(Debug)]
+struct Pending {
+    pc: u32,
+    a_desc: u64,
+    b_desc: u64,
+    scale_d: bool,
+    a_regs: Vec<[u32; 32]>,
+}
+
+impl WgState {
+    pub fn clear(&mut self) {
+        *self = WgState::default();
+    }
+
+    /// Whether any `wgmma` is in flight.
+    fn busy(&self) -> bool {
+        !self.open.is_empty() || !self.groups.is_empty()
+    }
+}
+
+/// Byte offset of element (r, k) of an operand with 16-byte core-matrix rows, before the start address and swizzle.
+fn offset(desc: u64, mn_major: bool, es: u32, r: u32, k: u32) -> u32 {
+    let lbo = (desc >> 16 & 0x3fff) as u32 * 16;
+    let sbo = (desc >> 32 & 0x3fff) as u32 * 16;
+    let w = [1, 8, 4, 2][(desc >> 62) as usize];
+    let n = 16 / es;
+    let none = desc >> 62 == 0;
+    if !mn_major {
+        let base = (r % 8) * 16 * w + (r / 8) * sbo + (k % n) * es;
+        base + if none { (k / n) * lbo } else { (k / n) * 16 }
+    } else if none {
+        (r % 8) * 2 + (r / 8) * sbo + (k % 8) * 16 + (k / 8) * lbo
+    } else {
+        (r % 8) * 2 + (r / 8 % w) * 16 + (r / (8 * w)) * lbo + (k % 8) * 16 * w + (k / 8) * sbo
+    }
+}
+
+fn swizzled(desc: u64, off: u32) -> u32 {
+    let bits = [0, 3, 2, 1][(desc >> 62) as usize];
+    let a = ((desc & 0x3fff) as u32 * 16).wrapping_add(off);
+    a ^ ((a >> 7) & ((1 << bits) - 1)) << 4
+}
+
+impl Engine<'_> {
+    pub(super) fn wgmma(&mut self, w: &mut Warp, pc: u32, x: &Wgmma, m: u32) {
+        let lane = m.trailing_zeros() as usize;
+        let wide =
+            |s: Slot| w.regs.r[s as usize].0[lane] as u64 | (w.regs.r[s as usize + 1].0[lane] as u64) << 32;
+        let p = Pending {
+            pc,
+            a_desc: if x.a.len() == 1 { wide(x.a[0]) } else { 0 },
+            b_desc: wide(x.b),
+            scale_d: x.scale_d.lanes(&w.regs.p) >> lane & 1 != 0,
+            a_regs: if x.a.len() == 1 {
+                vec![]
+            } else {
+                x.a.iter().map(|s| w.regs.r[*s as usize].0).collect()
+            },
+        };
+        if !w.wg.fenced {
+            self.find(FindingKind::WgmmaFence, w, pc, lane as u32, 0, || {
+                "no wgmma.fence orders this wgmma after the instructions that wrote its registers".into()
+            });
+        }
+        for (what, desc) in [("A", p.a_desc), ("B", p.b_desc)] {
+            if desc >> 49 & 7 != 0 {
+                self.find(FindingKind::BadAddress, w, pc, lane as u32, 9, || {
+                    format!("the matrix descriptor of {what} has a base offset, which is not supported")
+                });
+            }
+        }
+        self.wgmma_check(w, pc, x, &p);
+        w.wg.open.push(p);
+    }
+
+    /// Calls `f` with every shared byte offset of 16 bits or more that the warp's share reads.
+    fn wgmma_words(&self, w: &Warp, x: &Wgmma, p: &Pending) -> Vec<u32> {
+        let es = x.ty.bits().max(8).div_ceil(8).max(if x.ty == Ty::TF32 { 4 } else { 1 });
+        let row0 = (w.index % 4) * 16;
+        let mut words = vec![];
+        let mut add = |desc: u64, major: bool, rows: std::ops::Range<u32>| {
+            for r in rows {
+                for k in 0..x.k {
+                    words.push(swizzled(desc, offset(desc, major, es, r, k)) / 4);
+                }
+            }
+        };
+        if x.a.len() == 1 {
+            add(p.a_desc, x.trans_a, row0..row0 + 16);
+        }
+        add(p.b_desc, x.trans_b, 0..x.n);
+        words.sort_unstable();
+        words.dedup();
+        words
+    }
+
+    fn wgmma_check(&mut self, w: &Warp, pc: u32, x: &Wgmma, p: &Pending) {
+        if !self.env.race_check && !self.env.uninit_check {
+            return;
+        }
+        let words = self.wgmma_words(w, x, p);
+        let issuer = w.agent(self.wpc);
+        let threads = 2 * self.warps.len();
+        let mut writes = self.clocks.pv[issuer].clone();
+        writes[threads..].copy_from_slice(&self.clocks.vc[issuer][threads..]);
+        let who = Who {
+            agent: (threads + POOL + issuer) as u32,
+            lane: ANY_LANE,
+            clock: (w.wg.committed + 1) | FOREIGN,
+            floor: 0,
+            bit: 0,
+            pc,
+            strong: false,
+        };
+        let seen = Seen { writes: &writes, reads: &writes };
+        let cta = &mut self.ctas[w.cta as usize];
+        let mut first = None;
+        let mut outside = None;
+        for word in words {
+            let at = word.wrapping_sub(SHARED_BASE / 4);
+            if at >= cta.size / 4 {
+                outside = Some(at);
+                continue;
+            }
+            first = first.or(cta.shadow.read(at as usize, 0xf, who, seen).map(|i| (i, at * 4)));
+        }
+        if let Some(at) = outside {
+            let size = cta.size;
+            self.find(FindingKind::SharedOutOfBounds, w, pc, 0, 8, || {
+                format!("a matrix descriptor reaches word {at} of the CTA's {size} bytes of shared memory")
+            });
+        }
+        if let Some((issue, at)) = first {
+            self.report_async(w, pc, 0, at, issue);
+        }
+    }
+
+    pub(super) fn wgmma_commit(&mut self, w: &mut Warp) {
+        let open = std::mem::take(&mut w.wg.open);
+        if self.env.async_mode == AsyncMode::Early {
+            for p in &open {
+                self.wgmma_effect(w, p);
+            }
+        } else {
+            self.wgmma_poison(w, &open);
+        }
+        w.wg.groups.push(open);
+        w.wg.committed += 1;
+    }
+
+    /// The accumulators of what is in flight hold NaN.
+    fn wgmma_poison(&mut self, w: &mut Warp, list: &[Pending]) {
+        for p in list {
+            if let Op::Wgmma(x) = &self.k.insts[p.pc as usize].op {
+                // The values themselves stay aside until the effect.
+                for s in &x.d {
+                    if !w.wg_saved.iter().any(|v| v.0 == *s) {
+                        w.wg_saved.push((*s, w.regs.r[*s as usize].0));
+                    }
+                    w.regs.r[*s as usize].0 = [!0; 32];
+                }
+            }
+        }
+    }
+
+    pub(super) fn wgmma_wait(&mut self, w: &mut Warp, keep: u32) {
+        let n = w.wg.groups.len().saturating_sub(keep as usize);
+        let done: Vec<Vec<Pending>> = w.wg.groups.drain(..n).collect();
+        if done.is_empty() {
+            return;
+        }
+        if self.env.async_mode == AsyncMode::Late {
+            let saved = std::mem::take(&mut w.wg_saved);
+            for (s, v) in &saved {
+                w.regs.r[*s as usize].0 = *v;
+            }
+            for p in done.iter().flatten() {
+                self.wgmma_effect(w, p);
+            }
+            // What is still in flight goes aside again.
+            let rest = std::mem::take(&mut w.wg.groups);
+            for g in &rest {
+                self.wgmma_poison(w, g);
+            }
+            w.wg.groups = rest;
+        }
+        let agent = w.agent(self.wpc);
+        let slot = 2 * self.warps.len() + POOL + agent;
+        self.clocks.vc[agent][slot] = w.wg.committed - w.wg.groups.len() as u32;
+    }
+
+    pub(super) fn wgmma_fence(&mut self, w: &mut Warp) {
+        w.wg.fenced = true;
+    }
+
+    fn wgmma_effect(&mut self, w: &mut Warp, p: &Pending) {
+        let k = self.k;
+        let Op::Wgmma(x) = &k.insts[p.pc as usize].op else { return };
+        let bits = if x.ty == Ty::TF32 { 32 } else { x.ty.bits() };
+        let es = bits / 8;
+        let kk = x.k as usize;
+        let cta = &self.ctas[w.cta as usize];
+        let load = |desc: u64, major: bool, r: u32, k: u32| {
+            let at = swizzled(desc, offset(desc, major, es, r, k)).wrapping_sub(SHARED_BASE);
+            let v = cta.shared.get((at / 4) as usize).copied().unwrap_or(0) >> (8 * (at % 4));
+            if bits == 32 { v } else { v & ((1 << bits) - 1) }
+        };
+        let row0 = (w.index % 4) * 16;
+        let mut a = vec![Factor { m: 0, e: 0 }; 16 * kk];
+        let mut ai = vec![0u32; 16 * kk];
+        if p.a_regs.is_empty() {
+            for r in 0..16 {
+                for i in 0..kk {
+                    ai[r * kk + i] = load(p.a_desc, x.trans_a, row0 + r as u32, i as u32);
+                }
+            }
+        } else {
+            let epr = (32 / bits) as usize;
+            for (i, reg) in p.a_regs.iter().enumerate() {
+                for lane in 0..32 {
+                    for j in 0..epr {
+                        let v = reg[lane] >> (bits as usize * j % 32);
+                        let v = if bits == 32 { v } else { v & ((1 << bits) - 1) };
+                        ai[(lane / 4 + 8 * (i & 1)) * kk + (lane % 4) * epr + 4 * epr * (i >> 1) + j] = v;
+                    }
+                }
+            }
+        }
+        let negate = |f: Factor, n: bool| if n { Factor { m: -f.m, e: f.e } } else { f };
+        for (f, v) in a.iter_mut().zip(&ai) {
+            *f = negate(factor(x.ty, *v), x.neg_a);
+        }
+        let half = x.d_ty == Ty::F16;
+        for block in 0..(x.n / 8) as usize {
+            let (mut bm, mut be) = (vec![[0; COLS]; kk], vec![[0; COLS]; kk]);
+            let mut bi = vec![[0u32; COLS]; kk];
+            for i in 0..kk {
+                for j in 0..COLS {
+                    bi[i][j] = load(p.b_desc, x.trans_b, (8 * block + j) as u32, i as u32);
+                    let f = negate(factor(x.b_ty, bi[i][j]), x.neg_b);
+                    (bm[i][j], be[i][j]) = (f.m, f.e);
+                }
+            }
+            // Register and lane of (row, column) within the block.
+            let place = |row: usize, col: usize| (2 * (row / 8) + col % 2, 4 * (row % 8) + col / 2);
+            let mut c = [[0u32; COLS]; 16];
+            if p.scale_d {
+                for (row, c) in c.iter_mut().enumerate() {
+                    for (col, c) in c.iter_mut().enumerate() {
+                        let (i, lane) = place(row, col);
+                        *c = if half {
+                            let v =
+                                w.regs.r[x.d[2 * block + i / 2] as usize].0[lane] >> (16 * (i % 2)) & 0xffff;
+                            (crate::alu::float::F16.decode(v) as f32).to_bits()
+                        } else {
+                            w.regs.r[x.d[4 * block + i] as usize].0[lane]
+                        };
+                    }
+                }
+            }
+            if x.ty.is_float() {
+                (self.env.simd.block)(&Block { a: &a, k: kk, bm: &bm, be: &be, pairs: false }, &mut c);
+            } else {
+                let ext = |v: u32, s: bool| if s { v as u8 as i8 as i64 } else { v as u8 as i64 };
+                for (row, c) in c.iter_mut().enumerate() {
+                    for (j, c) in c.iter_mut().enumerate() {
+                        let sum = (0..kk)
+                            .map(|i| {
+                                ext(ai[row * kk + i], x.ty.is_signed()) * ext(bi[i][j], x.b_ty.is_signed())
+                            })
+                            .sum::<i64>()
+                            + *c as i32 as i64;
+                        *c = if x.sat {
+                            sum.clamp(i32::MIN as i64, i32::MAX as i64) as u32
+                        } else {
+                            sum as u32
+                        };
+                    }
+                }
+            }
+            for (row, c) in c.iter().enumerate() {
+                for (col, v) in c.iter().enumerate() {
+                    let (i, lane) = place(row, col);
+                    if half {
+                        let h = crate::alu::float::F16.encode(f32::from_bits(*v) as f64, Rnd::Near);
+                        let word = &mut w.regs.r[x.d[2 * block + i / 2] as usize].0[lane];
+                        let sh = 16 * (i % 2);
+                        *word = (*word & !(0xffff << sh)) | h << sh;
+                    } else {
+                        w.regs.r[x.d[4 * block + i] as usize].0[lane] = *v;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Exits with work in flight.
+    pub(super) fn wgmma_exit(&mut self, w: &Warp, pc: u32) {
+        if w.wg.busy() {
+            self.find(FindingKind::WgmmaFence, w, pc, 0, 1, || {
+                "the warp exits while wgmma is in flight: wait for it first".into()
+            });
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Tensor maps: what `cp.async.bulk.tensor` copies.
+//!
+//! PTX never looks into the 128 bytes of a `CUtensorMap`, and their layout is undocumented. So a launch builds a
+//! [`TensorMap`] and lowers it for its device: the driver's encoding on a GPU, [`TensorMap::encode`] here.
+
+/// Size and type of an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum TensorElement {
+    U8,
+    U16,
+    U32,
+    I32,
+    U64,
+    I64,
+    F16,
+    F32,
+    F64,
+    BF16,
+}
+
+const ELEMENTS: [TensorElement; 10] = [
+    TensorElement::U8,
+    TensorElement::U16,
+    TensorElement::U32,
+    TensorElement::I32,
+    TensorElement::U64,
+    TensorElement::I64,
+    TensorElement::F16,
+    TensorElement::F32,
+    TensorElement::F64,
+    TensorElement::BF16,
+];
+
+impl TensorElement {
+    /// Size in bytes.
+    pub fn bytes(self) -> u32 {
+        match self {
+            TensorElement::U8 => 1,
+            TensorElement::U16 | TensorElement::F16 | TensorElement::BF16 => 2,
+            TensorElement::U32 | TensorElement::I32 | TensorElement::F32 => 4,
+            _ => 8,
+        }
+    }
+}
+
+/// How 16-byte pieces are permuted in shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Swizzle {
+    /// Dense.
+    #[default]
+    None,
+    /// Within 32-byte rows.
+    B32,
+    /// Within 64-byte rows.
+    B64,
+    /// Within 128-byte rows.
+    B128,
+}
+
+impl Swizzle {
+    /// Bits of the row number that are XORed into the 16-byte index.
+    pub(crate) fn bits(self) -> u32 {
+        self as u32
+    }
+
+    /// Where the byte at shared address `a` goes.
+    pub(crate) fn apply(self, a: u32) -> u32 {
+        a ^ ((a >> 7) & ((1 << self.bits()) - 1)) << 4
+    }
+}
+
+/// A tensor in global memory and the box that one copy moves. Dimension 0 is contiguous.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorMap {
+    /// Device address of element 0, a multiple of 16.
+    pub address: u64,
+    /// Element type.
+    pub element: TensorElement,
+    /// Extents in elements, 1 to 5 dimensions.
+    pub dims: Vec<u64>,
+    /// Strides in bytes of dimensions 1 and up, multiples of 16.
+    pub strides: Vec<u64>,
+    /// Box extents in elements, each 1 to 256.
+    pub tile: Vec<u32>,
+    /// Steps in elements between the elements of the box, each 1 to 8.
+    pub steps: Vec<u32>,
+    /// Permutation in shared memory.
+    pub swizzle: Swizzle,
+    /// Elements outside the tensor become NaN instead of zero (floating types).
+    pub nan_fill: bool,
+}
+
+/// Why a tensor map is impossible.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("tensor map: {0}")]
+pub struct TensorMapError(String);
+
+const MAGIC: u32 = 0x5057_544d;
+
+impl TensorMap {
+    /// A map without swizzle, step 1 and zero fill.
+    pub fn new(address: u64, element: TensorElement, dims: &[u64], strides: &[u64], tile: &[u32]) -> Self {
+        TensorMap {
+            address,
+            element,
+            dims: dims.to_vec(),
+            strides: strides.to_vec(),
+            tile: tile.to_vec(),
+            steps: vec![1; dims.len()],
+            swizzle: Swizzle::None,
+            nan_fill: false,
+        }
+    }
+
+    /// Bytes that one copy writes to shared memory, elements outside the tensor included.
+    pub fn tile_bytes(&self) -> u32 {
+        self.tile.iter().product::<u32>() * self.element.bytes()
+    }
+
+    /// Checks what `cuTensorMapEncodeTiled` checks.
+    ///
+    /// # Errors
+    /// [`TensorMapError`] names the rule that is broken, with the numbers.
+    pub fn validate(&self) -> Result<(), TensorMapError> {
+        let e = |s: String| Err(TensorMapError(s));
+        let rank = self.dims.len();
+        if !(1..=5).contains(&rank) {
+            return e(format!("1 to 5 dimensions are possible, not {rank}"));
+        }
+        if self.strides.len() != rank - 1 || self.tile.len() != rank || self.steps.len() != rank {
+            return e(format!(
+                "{rank} dimensions need {} strides and {rank} tile extents and steps",
+                rank - 1
+            ));
+        }
+        if !self.address.is_multiple_of(16) {
+            return e(format!("address {:#x} is not a multiple of 16", self.address));
+        }
+        if let Some(d) = self.dims.iter().find(|d| **d == 0 || **d > 1 << 32) {
+            return e(format!("extent {d} is outside 1 to 2^32"));
+        }
+        if let Some(s) = self.strides.iter().find(|s| !s.is_multiple_of(16) || **s >= 1 << 40) {
+            return e(format!("stride {s} is not a multiple of 16 below 2^40"));
+        }
+        if let Some(t) = self.tile.iter().find(|t| !(1..=256).contains(*t)) {
+            return e(format!("tile extent {t} is outside 1 to 256"));
+        }
+        if let Some(t) = self.steps.iter().find(|t| !(1..=8).contains(*t)) {
+            return e(format!("step {t} is outside 1 to 8"));
+        }
+        let inner = self.tile[0] * self.element.bytes();
+        if !inner.is_multiple_of(16) {
+            return e(format!("the tile's inner extent of {inner} bytes is not a multiple of 16"));
+        }
+        let most = [u32::MAX, 32, 64, 128][self.swizzle.bits() as usize];
+        if inner > most {
+            return e(format!("the tile's inner extent of {inner} bytes is above the swizzle's {most}"));
+        }
+        Ok(())
+    }
+
+    /// The simulator's own encoding: pass it as a 128-byte kernel parameter, or put it into global memory.
+    ///
+    /// # Errors
+    /// As [`TensorMap::validate`].
+    pub fn encode(&self) -> Result<[u8; 128], TensorMapError> {
+        self.validate()?;
+        let mut out = [0u8; 128];
+        let mut at = 0;
+        let mut put = |v: u64, n: usize| {
+            out[at..at + n].copy_from_slice(&v.to_le_bytes()[..n]);
+            at += n;
+        };
+        put(MAGIC as u64, 4);
+        put(self.dims.len() as u64, 1);
+        put(ELEMENTS.iter().position(|e| *e == self.element).unwrap_or(0) as u64, 1);
+        put(self.swizzle.bits() as u64, 1);
+        put(self.nan_fill as u64, 1);
+        put(self.address, 8);
+        for i in 0..5 {
+            put(self.dims.get(i).map_or(0, |d| d - 1), 4);
+            put(self.strides.get(i).map_or(0, |s| s / 16), 5);
+            put(self.tile.get(i).copied().unwrap_or(0) as u64, 2);
+            put(self.steps.get(i).copied().unwrap_or(0) as u64, 1);
+        }
+        Ok(out)
+    }
+
+    /// Undoes [`TensorMap::encode`]; `None` for bytes that it did not make.
+    pub fn decode(bytes: &[u8; 128]) -> Option<TensorMap> {
+        let mut at = 0;
+        let mut get = |n: usize| {
+            let mut b = [0u8; 8];
+            b[..n].copy_from_slice(&bytes[at..at + n]);
+            at += n;
+            u64::from_le_bytes(b)
+        };
+        if get(4) != MAGIC as u64 {
+            return None;
+        }
+        let rank = get(1) as usize;
+        let element = *ELEMENTS.get(get(1) as usize)?;
+        let swizzle = *[Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128].get(get(1) as usize)?;
+        let nan_fill = get(1) != 0;
+        let address = get(8);
+        let (mut dims, mut strides, mut tile, mut steps) = (vec![], vec![], vec![], vec![]);
+        for i in 0..5 {
+            let (d, s, t, x) = (get(4) + 1, get(5) * 16, get(2) as u32, get(1) as u32);
+            if i < rank {
+                dims.push(d);
+                tile.push(t);
+                steps.push(x);
+            }
+            if i + 1 < rank {
+                strides.push(s);
+            }
+        }
+        let map = TensorMap { address, element, dims, strides, tile, steps, swizzle, nan_fill };
+        map.validate().ok().map(|()| map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_encoding_round_trips_and_bad_maps_are_refused() {
+        let mut m = TensorMap::new(0x1000, TensorElement::F16, &[1 << 32, 77], &[256], &[64, 16]);
+        m.swizzle = Swizzle::B128;
+        assert_eq!(TensorMap::decode(&m.encode().unwrap()), Some(m.clone()));
+        assert_eq!(m.tile_bytes(), 2048);
+        assert_eq!(TensorMap::decode(&[0; 128]), None);
+        m.tile[0] = 128;
+        assert!(m.encode().unwrap_err().to_string().contains("256 bytes is above the swizzle's 128"));
+        m.tile[0] = 4;
+        assert!(m.encode().unwrap_err().to_string().contains("multiple of 16"));
+        m.strides[0] = 8;
+        assert!(m.encode().unwrap_err().to_string().contains("stride 8"));
+    }
+}
