@@ -5,8 +5,6 @@ use std::fmt::Write;
 use support::*;
 use tile_dsl::{dtype::DType, engine, schedule::Schedule};
 
-const NAIVE: &str = "tile(i = 32, j = 32); bind(i -> thread.x, j -> thread.y)";
-
 /// Kernel, schedule. One mistake each, unless said otherwise.
 const CASES: [(&str, &str, &str); 52] = [
     ("axis that is not there", MATMUL, "tile(m = 32)"),

@@ -246,3 +246,32 @@ fn tables_are_as_the_cases_assume() {
     }
     assert_eq!(tables.values.iter().find(|v| v.name == "r").unwrap().reduction, Some(RedOp::Add));
 }
+
+#[test]
+fn registers_of_one_thread_cannot_be_read_by_another() {
+    // Directives act on all statements alike, so only a nest written by hand distributes a value in two ways.
+    let mut nest = tables();
+    let schedule = crate::schedule::Schedule {
+        name: "test".into(),
+        kernel: "tables".into(),
+        dtypes: Vec::new(),
+        target: Target::DEFAULT,
+        directives: vec![Directive { kind: bind("a"), span: SpanId(1), inherited: None }],
+    };
+    let mut check = |reader: &str| {
+        let text = format!(
+            "(for p (let [g] (for a #thread.x (def g (ld x[p, a]))) (for a {reader} (put y[p, a] (get g)))))"
+        );
+        nest.body = nest::parse(&text, &nest).unwrap();
+        super::checks::check(&super::checks::Context { nest: &nest, schedule: &schedule, legal: &|_| true })
+    };
+    assert_eq!(check("#thread.x"), []);
+    let wrong = check("#unroll");
+    assert_eq!(wrong.len(), 1);
+    assert_eq!(
+        wrong[0].message,
+        "`g` is held with `a` on thread.x, but `y` needs it with `a` in slots: registers of one thread cannot be read by another"
+    );
+    assert_eq!(wrong[0].span, SpanId(1));
+    assert_eq!(wrong[0].help.as_deref(), Some("add `stage(g: shared)` (24 bytes, 2 barriers)"));
+}

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 /// How elements are computed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
-    /// In their element types, as [`crate::tile::evaluate`].
+    /// In their element types, as [`crate::tile::evaluate()`].
     Exact,
     /// Integers modulo a prime, exact under reassociation; `exp` and the like are fixed permutations.
     Modular,

@@ -8,14 +8,12 @@ use crate::{
     schedule::{DirectiveKind, Space, Unit, Via},
 };
 
-/// Calls `visit` with every `let` of a value, and the loops over its axes inside it.
-pub(super) fn lets(nest: &Nest, visit: &mut dyn FnMut(ValueId, &[(Digit, At)], &[(Digit, At)])) {
-    fn go(
-        nest: &Nest,
-        stmt: &Stmt,
-        outside: &mut Vec<(Digit, At)>,
-        visit: &mut dyn FnMut(ValueId, &[(Digit, At)], &[(Digit, At)]),
-    ) {
+/// A value, the loops around its `let`, and the loops over its axes that compute it.
+type Visit<'a> = dyn FnMut(ValueId, &[(Digit, At)], &[(Digit, At)]) + 'a;
+
+/// Calls `visit` with every `let` of a value.
+pub(super) fn lets(nest: &Nest, visit: &mut Visit<'_>) {
+    fn go(nest: &Nest, stmt: &Stmt, outside: &mut Vec<(Digit, At)>, visit: &mut Visit<'_>) {
         match stmt {
             Stmt::For { digit, at, body } => {
                 outside.push((*digit, *at));
