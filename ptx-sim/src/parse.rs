@@ -11,12 +11,14 @@ type Res<T> = Result<T, ParseError>;
 /// Parses a whole module.
 pub(crate) fn parse(src: &str) -> Res<AstModule<'_>> {
     let toks = lex(src)?;
-    Parser { toks, i: 0 }.module()
+    Parser { toks, i: 0, depth: 0 }.module()
 }
 
 struct Parser<'a> {
     toks: Vec<(Tok<'a>, Pos)>,
     i: usize,
+    /// Nesting of operands and initial values, which recurse.
+    depth: u32,
 }
 
 /// A register family declared by `%r<8>`, or one register (`count` 0 means exact name).
@@ -312,12 +314,14 @@ impl<'a> Parser<'a> {
 
     fn init(&mut self, ty: Ty, out: &mut Vec<u8>) -> Res<()> {
         if self.eat('{') {
+            self.nest()?;
             loop {
                 self.init(ty, out)?;
                 if !self.eat(',') {
                     break;
                 }
             }
+            self.depth -= 1;
             return self.expect('}');
         }
         let neg = self.eat('-');
@@ -657,7 +661,19 @@ impl<'a> Parser<'a> {
         Ok(v)
     }
 
+    fn nest(&mut self) -> Res<()> {
+        self.depth += 1;
+        if self.depth > 16 { self.err("less nesting") } else { Ok(()) }
+    }
+
     fn atom(&mut self, scopes: &[Scope<'a>]) -> Res<Operand<'a>> {
+        self.nest()?;
+        let o = self.atom_inner(scopes);
+        self.depth -= 1;
+        o
+    }
+
+    fn atom_inner(&mut self, scopes: &[Scope<'a>]) -> Res<Operand<'a>> {
         let pos = self.pos();
         match self.next() {
             Tok::Int(v) => Ok(Operand::Int(v)),

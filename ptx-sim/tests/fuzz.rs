@@ -1,0 +1,62 @@
+//! Damaged PTX is refused with a place, never with a panic. The number of rounds can be raised with
+//! `PTX_SIM_FUZZ_ROUNDS`.
+
+use ptx_sim::Module;
+
+const SEEDS: [&str; 5] = [
+    include_str!("data/llvm/saxpy.ptx"),
+    include_str!("data/llvm/matmul.ptx"),
+    include_str!("data/llvm/misc.ptx"),
+    include_str!("data/llvm/half.ptx"),
+    ".version 8.4\n.target sm_90a\n.address_size 64\n.shared .align 8 .b8 b[64]; .global .u32 g[2] = {1, 2};
+     .entry k(.param .align 64 .b8 m[128]) .maxntid 32 { .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %d<4>; .reg .f32 %f<9>;
+     L: mbarrier.try_wait.parity.shared.b64 %p, [b+8], 0; @!%p bra L;
+     cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [b], [%d0, {%r0, -1}], [b+8];
+     wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0,%f1,%f2,%f3}, %d1, %d2, 1, 1, -1, 0, 1;
+     mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r1,%r2}, {%r3}, {%f4,%f5,%f6,%f7};
+     shfl.sync.idx.b32 %r1|%p, %r2, 0, 31, -1; atom.global.cas.b64 %d1, [%d0], 0, 1; mov.b64 {%r1, _}, %d0; ret; }",
+];
+
+#[test]
+fn damaged_text_never_panics() {
+    let rounds: u64 = std::env::var("PTX_SIM_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4000);
+    for s in SEEDS {
+        Module::parse(s).unwrap_or_else(|e| panic!("{e}"));
+    }
+    let words: Vec<&str> =
+        SEEDS.iter().flat_map(|s| s.split_inclusive([' ', ',', '.', ';', '\t', '[', '{'])).collect();
+    let mut state = 0x1234_5678_9abc_def1u64;
+    let mut next = |n: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as usize % n.max(1)
+    };
+    let mut refused = 0;
+    for round in 0..rounds {
+        let mut bytes = SEEDS[next(SEEDS.len())].as_bytes().to_vec();
+        for _ in 0..1 + next(4) {
+            let at = next(bytes.len());
+            match next(5) {
+                0 => drop(bytes.drain(at..(at + 1 + next(12)).min(bytes.len()))),
+                1 => bytes[at] = (next(256)) as u8,
+                2 => drop(bytes.splice(at..at, words[next(words.len())].bytes())),
+                3 => {
+                    let end = (at + 1 + next(60)).min(bytes.len());
+                    let piece = bytes[at..end].to_vec();
+                    let to = next(bytes.len());
+                    drop(bytes.splice(to..to, piece));
+                }
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if let Err(e) = Module::parse(&text) {
+            refused += 1;
+            assert!(e.line >= 1 && e.column >= 1 && !e.message.is_empty(), "round {round}");
+        }
+    }
+    assert!(refused > rounds / 2, "{refused} of {rounds}");
+    let deep = format!(".version 8.0\n.target sm_80\n.entry k() {{ mov.b32 {}1; }}", "{[".repeat(100_000));
+    assert!(Module::parse(&deep).unwrap_err().message.contains("less nesting"));
+}
