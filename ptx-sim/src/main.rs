@@ -111,8 +111,11 @@ fn buffer(memory: &mut Memory, name: &str, spec: &str, seed: u64) -> Result<u64,
     Ok(addr)
 }
 
+/// A buffer made by an argument: name and address.
+type Named = (String, u64);
+
 /// The bytes of one `--arg`.
-fn argument(memory: &mut Memory, text: &str, seed: u64) -> Result<(Vec<u8>, Option<(String, u64)>), String> {
+fn argument(memory: &mut Memory, text: &str, seed: u64) -> Result<(Vec<u8>, Option<Named>), String> {
     let (kind, value) =
         text.split_once(':').ok_or_else(|| format!("`{text}`: expected TYPE:VALUE or NAME:BYTES"))?;
     let bad = || format!("`{text}`: `{value}` is not a {kind}");

@@ -36,6 +36,9 @@ fn damaged_text_never_panics() {
     for round in 0..rounds {
         let mut bytes = SEEDS[next(SEEDS.len())].as_bytes().to_vec();
         for _ in 0..1 + next(4) {
+            if bytes.is_empty() {
+                break;
+            }
             let at = next(bytes.len());
             match next(5) {
                 0 => drop(bytes.drain(at..(at + 1 + next(12)).min(bytes.len()))),
