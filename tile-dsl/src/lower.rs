@@ -235,7 +235,7 @@ impl<'a> Lowerer<'a> {
 
     /// About to write a shared buffer.
     fn write_shared(&mut self, buffer: u32) {
-        if self.sync.write(buffer) {
+        if self.sync.write(buffer, self.sync.depth()) {
             self.barrier();
         }
         self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));

@@ -19,6 +19,8 @@ type Spread = (Unit, UnitDim, u32, Steps);
 pub(super) struct Held {
     /// Digits bound outside its `let`.
     pub height: usize,
+    /// Loops at run time outside its `let`.
+    pub loops: usize,
     pub registers: Option<Registers>,
     pub shared: Option<SharedBox>,
 }
@@ -96,17 +98,21 @@ impl Lowerer<'_> {
         let writers = writers(first, value);
         let loops: &[Step] = writers.first().map_or(&[], |w| w);
         let loops: Vec<Step> = loops.iter().filter(|(d, _)| v.axes.contains(&d.axis)).copied().collect();
-        let is_def = v.reduction.is_none();
         let shared = match v.placement {
             Placement::Register => None,
             Placement::Shared => Some(self.shared_box(value, &loops)?),
         };
-        // A reduction accumulates in registers wherever its result goes.
+        // A reduction accumulates in registers wherever its result goes, unless a loop at run time indexes it.
+        let fixed = |(digit, at): &Step| {
+            matches!(at, At::Unit(..) | At::Unroll | At::Vec) || digit.steps == Steps::Fixed(1)
+        };
+        let in_place = v.reduction.is_none() || !loops.iter().all(fixed);
         let registers = match v.placement {
-            Placement::Shared if is_def => None,
+            Placement::Shared if in_place => None,
             _ => Some(self.registers(value, &loops)?),
         };
-        self.held.insert(value, Held { height: self.stack.len(), registers, shared });
+        let (height, loops) = (self.stack.len(), self.sync.depth());
+        self.held.insert(value, Held { height, loops, registers, shared });
         Ok(())
     }
 

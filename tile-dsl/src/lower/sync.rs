@@ -22,15 +22,21 @@ struct Touched {
 }
 
 impl Sync {
-    /// Records a write; true if a barrier must come first.
+    /// Enclosing loops at run time.
+    pub fn depth(&self) -> usize {
+        self.loops.len()
+    }
+
+    /// Records a write that the outermost `loops` repeat on the same elements; in loops further inside each
+    /// thread writes elements of its own. True if a barrier must come first.
     #[must_use]
-    pub fn write(&mut self, buffer: u32) -> bool {
+    pub fn write(&mut self, buffer: u32, loops: usize) -> bool {
         let conflict = self.reads.contains(&buffer) || self.writes.contains(&buffer);
         if conflict {
             self.barrier();
         }
         self.writes.insert(buffer);
-        for around in &mut self.loops {
+        for around in &mut self.loops[..loops] {
             around.writes.insert(buffer);
         }
         conflict

@@ -7,6 +7,7 @@ use super::{
     error::LowerError,
     expr::Operand,
     linear::Linear,
+    storage::writers,
 };
 use crate::{
     dtype::DType,
@@ -123,7 +124,7 @@ impl Lowerer<'_> {
         let outer: Vec<_> = values.iter().map(|v| (*v, self.held.get(v).cloned())).collect();
         for value in values {
             self.hold(*value, first)?;
-            self.initialise(*value, first);
+            self.initialise(*value, first)?;
         }
         self.stmt(first)?;
         for value in values {
@@ -145,20 +146,37 @@ impl Lowerer<'_> {
     }
 
     /// Reductions and carried state start at the `let`.
-    fn initialise(&mut self, value: ValueId, first: &Stmt) {
+    fn initialise(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
         let v = &self.nest.values[value.0 as usize];
+        let combined = self.is_combined(value, first);
         let start = match (v.reduction, v.init) {
             // Partial results start neutral; the initial element joins once, after they combine.
-            (Some(op), init) if self.is_combined(value, first) || init.is_none() => f64::from(op.neutral()),
+            (Some(op), init) if combined || init.is_none() => f64::from(op.neutral()),
             (_, Some(init)) => init,
-            (None, None) => return,
+            (None, None) => return Ok(()),
             (Some(_), None) => unreachable!("handled above"),
         };
-        let Some(registers) = self.held[&value].registers.clone() else { return };
-        for slot in 0..registers.slots {
-            let value = literal(start, v.dtype).expr();
-            self.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
+        if let Some(registers) = self.held(value)?.registers.clone() {
+            for slot in 0..registers.slots {
+                let value = literal(start, v.dtype).expr();
+                self.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
+            }
+            return Ok(());
         }
+        // In shared memory: each thread starts the elements that it accumulates.
+        let loops = writers(first, value).into_iter().next().unwrap_or_default();
+        let mut stmt = Stmt::Def { value, expr: Expr::Const(start, v.dtype) };
+        for (digit, at) in loops.into_iter().rev().filter(|(d, _)| v.axes.contains(&d.axis)) {
+            let at = if let At::Pipe(_) = at { At::Seq } else { at };
+            if combined && !matches!(at, At::Unit(..)) {
+                return Err(LowerError::RegisterIndex {
+                    value: v.name.clone(),
+                    axis: self.axis_name(digit.axis),
+                });
+            }
+            stmt = Stmt::For { digit, at, body: Box::new(stmt) };
+        }
+        self.stmt(&stmt)
     }
 
     /// Writes a combined reduction to its shared buffer.
@@ -179,15 +197,16 @@ impl Lowerer<'_> {
     fn store_shared(&mut self, value: ValueId, element: KExpr) -> Result<(), LowerError> {
         let Some((buffer, offset)) = self.shared_place(value)? else { return Ok(()) };
         // Distinct threads write distinct elements: one barrier, before the first.
-        if !self.sync.is_written(buffer) {
-            self.write_shared(buffer);
+        let loops = self.held(value)?.loops;
+        if !self.sync.is_written(buffer) && self.sync.write(buffer, loops) {
+            self.barrier();
         }
         self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));
         let guard = self.replica_guard();
-        let (base, constant) = self.emit.index_base(&offset);
+        let offset = self.shared_offset(&offset);
         self.emit.stmt(kernel::Stmt::Store {
             mem: Mem::Shared(buffer),
-            offset: Emit::sum_expr(base, constant, Ty::I32),
+            offset,
             values: vec![element],
             guard: guard.map(Atom::expr),
         });
@@ -204,12 +223,33 @@ impl Lowerer<'_> {
         Ok(())
     }
 
+    fn shared_offset(&mut self, offset: &Linear) -> KExpr {
+        let (base, constant) = self.emit.index_base(offset);
+        Emit::sum_expr(base, constant, Ty::I32)
+    }
+
+    /// The current element of a reduction that accumulates in shared memory; this thread wrote it.
+    fn load_own(&mut self, buffer: u32, offset: &Linear, dtype: DType) -> KExpr {
+        let guard = self.replica_guard().map(Atom::expr);
+        let offset = self.shared_offset(offset);
+        let var = self.emit.var(Ty::Elem(dtype));
+        self.emit.stmt(kernel::Stmt::Load { dst: vec![var], mem: Mem::Shared(buffer), offset, guard });
+        KExpr::Var(var)
+    }
+
     fn reduce(&mut self, value: ValueId, op: RedOp, expr: &Expr) -> Result<(), LowerError> {
-        let height = self.held(value)?.height;
+        let held = self.held(value)?;
+        let (height, in_place) = (held.height, held.registers.is_none());
         let guard = self.red_guard(value, height, op, expr);
         let dtype = self.nest.values[value.0 as usize].dtype;
-        let (frag, slot) = self.slot(value)?;
-        let sum = Box::new(KExpr::Slot { frag, slot });
+        let kept = match self.shared_place(value)? {
+            Some((buffer, offset)) if in_place => self.load_own(buffer, &offset, dtype),
+            _ => {
+                let (frag, slot) = self.slot(value)?;
+                KExpr::Slot { frag, slot }
+            }
+        };
+        let sum = Box::new(kept.clone());
         let updated = match (op, expr) {
             (RedOp::Add, Expr::Bin(BinOp::Mul, a, b)) if dtype == DType::F32 => {
                 let (a, b) = (self.value(a)?, self.value(b)?);
@@ -222,12 +262,12 @@ impl Lowerer<'_> {
         };
         let updated = match guard {
             None => updated,
-            Some(guard) => {
-                let kept = KExpr::Slot { frag, slot };
-                KExpr::Select(Box::new(guard.expr()), Box::new(updated), Box::new(kept))
-            }
+            Some(guard) => KExpr::Select(Box::new(guard.expr()), Box::new(updated), Box::new(kept.clone())),
         };
-        self.emit.stmt(kernel::Stmt::Set { frag, slot, value: updated });
+        match kept {
+            KExpr::Slot { frag, slot } => self.emit.stmt(kernel::Stmt::Set { frag, slot, value: updated }),
+            _ => self.store_shared(value, updated)?,
+        }
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use crate::build::{self, Kernels, VARIANTS, data};
 use std::collections::BTreeMap;
 use tile_dsl::{
+    dtype::DType,
     engine,
     kernel::{
         interpret::{Counts, Launch},
@@ -92,11 +93,12 @@ fn row_major(program: &Program, name: &str, elements: &[f32], dims: &BTreeMap<St
 /// Proves a schedule for every element type of a kernel.
 pub fn programs(kernel: &str, schedule: &Schedule) -> Vec<Program> {
     let kernel = support::kernel(kernel);
-    let prove = |dtype| {
-        engine::schedule(&kernel, schedule, dtype)
-            .unwrap_or_else(|e| panic!("{} {dtype:?}: {e:#?}", schedule.name))
-    };
-    support::dtypes(&kernel).into_iter().map(prove).collect()
+    support::dtypes(&kernel).into_iter().map(|dtype| prove(&kernel, schedule, dtype)).collect()
+}
+
+pub fn prove(kernel: &tile::Kernel, schedule: &Schedule, dtype: Option<DType>) -> Program {
+    engine::schedule(kernel, schedule, dtype)
+        .unwrap_or_else(|e| panic!("{} {dtype:?}: {e:#?}", schedule.name))
 }
 
 /// The matmul ladder of the examples, scaled down so that an interpreter gets through it.

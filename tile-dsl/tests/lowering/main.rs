@@ -3,5 +3,6 @@
 mod agree;
 mod build;
 mod ladder;
+mod random;
 #[path = "../support/mod.rs"]
 mod support;
