@@ -8,7 +8,7 @@ use super::{
     emit::{Atom, Emit},
     error::LowerError,
     linear::Linear,
-    storage::{Registers, writers},
+    storage::{Held, Registers, writers},
     units::UnitRange,
 };
 use crate::{
@@ -55,10 +55,12 @@ impl Lowerer<'_> {
             let axis = self.axis_name(digit.axis);
             return Err(LowerError::Combine { value: v.name.clone(), axis, unit: *unit });
         };
-        let Some(registers) = self.held(value)?.registers.clone() else { return Ok(()) };
+        let op = v.reduction.expect("only reductions combine").combine();
+        let Some(registers) = self.held(value)?.registers.clone() else {
+            return self.combine_in_place(value, first, op);
+        };
         let plan = Plan::new(self, partial.keys());
         plan.check(&v.name, level)?;
-        let op = v.reduction.expect("only reductions combine").combine();
         self.shuffle(&registers, op, &plan, Ty::Elem(v.dtype));
         self.through_shared(value, &registers, op, &plan);
         if let Some(init) = v.init {
@@ -70,6 +72,63 @@ impl Lowerer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Before a reduction whose partial results accumulate in shared memory: each thread that holds some gets
+    /// a place for them beside the others' of the same element.
+    pub fn spread_partials(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
+        let partial: Vec<_> = self.partial_units(value, first).into_keys().collect();
+        let held = self.held(value)?.clone();
+        let (None, Some(mut shared), false) = (held.registers, held.shared, partial.is_empty()) else {
+            return Ok(());
+        };
+        let mut threads = 1i64;
+        let mut place = Linear::default();
+        for (unit, dim) in &partial {
+            if let Atom::Var(var) = self.units.coordinate(&mut self.emit, *unit, *dim) {
+                place.add_scaled(&Linear::var(var), threads);
+            }
+            threads *= i64::from(self.units.dims[&(*unit, *dim)].extent);
+        }
+        let v = &self.nest.values[value.0 as usize];
+        shared.pitches.values_mut().for_each(|p| *p *= threads);
+        shared.buffer =
+            self.shared_buffer(&format!("{}.partial", v.name), v.dtype, shared.elems * threads, 16);
+        (shared.partial, shared.place) = (partial, place);
+        self.held.insert(value, Held { registers: None, shared: Some(shared), ..held });
+        Ok(())
+    }
+
+    /// Combines partial results that accumulated in shared memory, in ascending order of the threads.
+    fn combine_in_place(&mut self, value: ValueId, first: &Stmt, op: BinOp) -> Result<(), LowerError> {
+        let v = &self.nest.values[value.0 as usize];
+        let held = self.held(value)?.clone();
+        let Some(spread) = held.shared.clone() else { return Ok(()) };
+        let threads: i64 = spread.partial.iter().map(|u| i64::from(self.units.dims[u].extent)).product();
+        let loops = self.own_loops(value, first);
+        self.meet();
+        let result = self.shared_box(value, &loops)?;
+        self.held.insert(value, Held { shared: Some(result), ..held });
+        self.each_element(&loops, &mut |this| {
+            let height = this.held(value)?.height;
+            let mut at = Linear::default();
+            for (axis, pitch) in &spread.pitches {
+                at.add_scaled(&this.axis_from(*axis, height), *pitch);
+            }
+            let (base, constant) = this.emit.index_base(&at);
+            let mut total = v.init.map(|init| super::walk::literal(init, v.dtype));
+            this.read_shared(spread.buffer);
+            for n in 0..threads {
+                let var = this.emit.var(Ty::Elem(v.dtype));
+                let (mem, offset) = (Mem::Shared(spread.buffer), Emit::sum_expr(base, constant + n, Ty::I32));
+                this.emit.stmt(kernel::Stmt::Load { dst: vec![var], mem, offset, guard: None });
+                total = Some(match total {
+                    None => Atom::Var(var),
+                    Some(sum) => this.emit.bin(op, sum, Atom::Var(var)),
+                });
+            }
+            this.store_shared(value, total.expect("at least one partial result").expr())
+        })
     }
 
     fn shuffle(&mut self, registers: &Registers, op: BinOp, plan: &Plan, ty: Ty) {

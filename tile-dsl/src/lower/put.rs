@@ -13,7 +13,7 @@ use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
     nest::{AccessId, At, Expr},
     op::CmpOp,
-    schedule::Unit,
+    schedule::{Unit, UnitDim},
 };
 
 /// A vector store that waits for the other steps of its `#vec` loop.
@@ -37,7 +37,7 @@ impl Lowerer<'_> {
         let mut guard = self.axes_guard(id, lanes);
         let inside = self.access_guard(id, &coords);
         guard = self.emit.and(guard, inside);
-        let replica = self.replica_guard();
+        let replica = self.replica_guard(&[]);
         guard = self.emit.and(guard, replica);
 
         let pitches = self.pitches(tensor);
@@ -122,13 +122,14 @@ impl Lowerer<'_> {
     }
 
     /// Where the enclosing loops leave a unit unbound, its coordinates do the same work: the first one stores.
-    pub fn replica_guard(&mut self) -> Option<Atom> {
+    /// Those of `distinct` do not.
+    pub fn replica_guard(&mut self, distinct: &[(Unit, UnitDim)]) -> Option<Atom> {
         let bound: Vec<At> = self.stack.iter().map(|b| b.at).collect();
         let dims: Vec<_> = self.units.dims.keys().copied().collect();
         let mut guard = None;
         for (unit, dim) in dims {
             debug_assert_ne!(unit, Unit::Block);
-            if bound.contains(&At::Unit(unit, dim)) {
+            if bound.contains(&At::Unit(unit, dim)) || distinct.contains(&(unit, dim)) {
                 continue;
             }
             let coordinate = self.units.coordinate(&mut self.emit, unit, dim);

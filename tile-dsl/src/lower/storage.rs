@@ -1,7 +1,7 @@
 //! Where a value lives: each digit of its writer's loops is a unit (other threads hold the other elements)
 //! or part of the slot number; a value in shared memory is a row-major box over its in-tile points.
 
-use super::{Lowerer, digits::Bound, error::LowerError, linear::Linear};
+use super::{Lowerer, error::LowerError, linear::Linear};
 use crate::{
     index::AxisId,
     nest::{At, Digit, Placement, Steps, Stmt, ValueId},
@@ -30,8 +30,6 @@ pub(super) struct Held {
 pub(super) struct Registers {
     pub frag: u32,
     pub slots: u32,
-    /// Loops over the value's axes, from its `let` to its writer.
-    loops: Vec<Step>,
     /// Slot contribution of each offset along each axis.
     offsets: BTreeMap<AxisId, BTreeMap<i64, u32>>,
     /// How each axis is spread over units.
@@ -44,6 +42,11 @@ pub(super) struct SharedBox {
     pub buffer: u32,
     /// Weight of a point of each axis, in elements.
     pub pitches: BTreeMap<AxisId, i64>,
+    /// Elements in all.
+    pub elems: i64,
+    /// While partial results accumulate here: the units that hold them, and this thread's place among them.
+    pub partial: Vec<(Unit, UnitDim)>,
+    pub place: Linear,
 }
 
 /// The loops from `stmt` down to each statement that writes `value`.
@@ -145,10 +148,10 @@ impl Lowerer<'_> {
             slots = slots.saturating_mul(steps);
         }
         let frag = self.fragment(&v.name, v.dtype, slots);
-        Ok(Registers { frag, slots, loops: loops.to_vec(), offsets, spread })
+        Ok(Registers { frag, slots, offsets, spread })
     }
 
-    fn shared_box(&mut self, value: ValueId, loops: &[Step]) -> Result<SharedBox, LowerError> {
+    pub fn shared_box(&mut self, value: ValueId, loops: &[Step]) -> Result<SharedBox, LowerError> {
         let v = &self.nest.values[value.0 as usize];
         let mut pitches = BTreeMap::new();
         let mut elems = 1i64;
@@ -164,7 +167,7 @@ impl Lowerer<'_> {
             elems = elems.saturating_mul(points).min(i64::from(u32::MAX));
         }
         let buffer = self.shared_buffer(&v.name, v.dtype, elems, 16);
-        Ok(SharedBox { buffer, pitches })
+        Ok(SharedBox { buffer, pitches, elems, partial: Vec::new(), place: Linear::default() })
     }
 
     /// Fragment and slot of a value at the current point.
@@ -205,30 +208,11 @@ impl Lowerer<'_> {
         Ok((registers.frag, slot))
     }
 
-    /// The environment at each element that this thread holds of a value, from its `let` inwards.
-    pub fn elements_of(&mut self, registers: &Registers) -> Vec<Vec<Bound>> {
-        let mut points = vec![Vec::new()];
-        for (digit, at) in &registers.loops {
-            let values: Vec<Linear> = match (at, digit.steps) {
-                (At::Unit(unit, dim), _) => vec![self.unit_value(*unit, *dim, *digit)],
-                (_, Steps::Fixed(n)) => (0..n).map(|s| Linear::constant((s * digit.stride).into())).collect(),
-                (_, Steps::Rest) => unreachable!("registers hold fixed digits"),
-            };
-            let extend = |point: &Vec<Bound>, value: &Linear| {
-                let mut point = point.clone();
-                point.push(Bound { digit: *digit, at: *at, value: value.clone() });
-                point
-            };
-            points = points.iter().flat_map(|p| values.iter().map(move |v| extend(p, v))).collect();
-        }
-        points
-    }
-
     /// Buffer and offset of a value in shared memory at the current point.
     pub fn shared_place(&self, value: ValueId) -> Result<Option<(u32, Linear)>, LowerError> {
         let held = self.held(value)?;
         let Some(place) = &held.shared else { return Ok(None) };
-        let mut offset = Linear::default();
+        let mut offset = place.place.clone();
         for (axis, pitch) in &place.pitches {
             offset.add_scaled(&self.axis_from(*axis, held.height), *pitch);
         }

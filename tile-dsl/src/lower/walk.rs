@@ -7,7 +7,7 @@ use super::{
     error::LowerError,
     expr::Operand,
     linear::Linear,
-    storage::writers,
+    storage::{Step, writers},
 };
 use crate::{
     dtype::DType,
@@ -124,12 +124,13 @@ impl Lowerer<'_> {
         let outer: Vec<_> = values.iter().map(|v| (*v, self.held.get(v).cloned())).collect();
         for value in values {
             self.hold(*value, first)?;
+            self.spread_partials(*value, first)?;
             self.initialise(*value, first)?;
         }
         self.stmt(first)?;
         for value in values {
             self.combine(*value, first)?;
-            self.publish(*value)?;
+            self.publish(*value, first)?;
         }
         let published = values.iter().any(|v| self.held.get(v).is_some_and(|h| h.shared.is_some()));
         if published {
@@ -164,37 +165,59 @@ impl Lowerer<'_> {
             return Ok(());
         }
         // In shared memory: each thread starts the elements that it accumulates.
-        let loops = writers(first, value).into_iter().next().unwrap_or_default();
-        let mut stmt = Stmt::Def { value, expr: Expr::Const(start, v.dtype) };
-        for (digit, at) in loops.into_iter().rev().filter(|(d, _)| v.axes.contains(&d.axis)) {
-            let at = if let At::Pipe(_) = at { At::Seq } else { at };
-            if combined && !matches!(at, At::Unit(..)) {
-                return Err(LowerError::RegisterIndex {
-                    value: v.name.clone(),
-                    axis: self.axis_name(digit.axis),
-                });
-            }
-            stmt = Stmt::For { digit, at, body: Box::new(stmt) };
-        }
-        self.stmt(&stmt)
+        let loops = self.own_loops(value, first);
+        self.each_element(&loops, &mut |this| this.store_shared(value, literal(start, v.dtype).expr()))
     }
 
-    /// Writes a combined reduction to its shared buffer.
-    fn publish(&mut self, value: ValueId) -> Result<(), LowerError> {
-        let held = self.held(value)?.clone();
-        let (Some(registers), Some(_)) = (&held.registers, &held.shared) else { return Ok(()) };
-        for point in self.elements_of(registers) {
-            let height = self.stack.len();
-            self.stack.extend(point);
-            let (frag, slot) = self.slot(value)?;
-            self.store_shared(value, KExpr::Slot { frag, slot })?;
-            self.stack.truncate(height);
+    /// The loops over a value's own axes from its `let` to its writer.
+    pub fn own_loops(&self, value: ValueId, first: &Stmt) -> Vec<Step> {
+        let axes = &self.nest.values[value.0 as usize].axes;
+        let mut loops = writers(first, value).into_iter().next().unwrap_or_default();
+        loops.retain(|(d, _)| axes.contains(&d.axis));
+        loops
+    }
+
+    /// Runs `leaf` at each point of some loops.
+    pub fn each_element(
+        &mut self,
+        loops: &[Step],
+        leaf: &mut dyn FnMut(&mut Self) -> Result<(), LowerError>,
+    ) -> Result<(), LowerError> {
+        let Some(((digit, at), inner)) = loops.split_first() else { return leaf(self) };
+        let values = match (*at, digit.steps) {
+            (At::Unit(Unit::Block, _), _) => {
+                return Err(LowerError::Malformed("a grid loop inside a let".into()));
+            }
+            (At::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
+            (At::Unroll | At::Vec, Steps::Fixed(n)) => {
+                (0..n).map(|s| Linear::constant(i64::from(s) * i64::from(digit.stride))).collect()
+            }
+            _ => return self.run_loop(*digit, At::Seq, false, |this| this.each_element(inner, leaf)),
+        };
+        for value in values {
+            self.stack.push(Bound { digit: *digit, at: *at, value });
+            let result = self.each_element(inner, leaf);
+            self.stack.pop();
+            result?;
         }
         Ok(())
     }
 
+    /// Writes a combined reduction to its shared buffer.
+    fn publish(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
+        let held = self.held(value)?;
+        if held.registers.is_none() || held.shared.is_none() {
+            return Ok(());
+        }
+        let loops = self.own_loops(value, first);
+        self.each_element(&loops, &mut |this| {
+            let (frag, slot) = this.slot(value)?;
+            this.store_shared(value, KExpr::Slot { frag, slot })
+        })
+    }
+
     /// Stores the current element of a value that lives in shared memory; one of its replicas does.
-    fn store_shared(&mut self, value: ValueId, element: KExpr) -> Result<(), LowerError> {
+    pub fn store_shared(&mut self, value: ValueId, element: KExpr) -> Result<(), LowerError> {
         let Some((buffer, offset)) = self.shared_place(value)? else { return Ok(()) };
         // Distinct threads write distinct elements: one barrier, before the first.
         let loops = self.held(value)?.loops;
@@ -202,7 +225,7 @@ impl Lowerer<'_> {
             self.barrier();
         }
         self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));
-        let guard = self.replica_guard();
+        let guard = self.owner_guard(value)?;
         let offset = self.shared_offset(&offset);
         self.emit.stmt(kernel::Stmt::Store {
             mem: Mem::Shared(buffer),
@@ -229,12 +252,20 @@ impl Lowerer<'_> {
     }
 
     /// The current element of a reduction that accumulates in shared memory; this thread wrote it.
-    fn load_own(&mut self, buffer: u32, offset: &Linear, dtype: DType) -> KExpr {
-        let guard = self.replica_guard().map(Atom::expr);
+    fn load_own(&mut self, value: ValueId, buffer: u32, offset: &Linear) -> Result<KExpr, LowerError> {
+        let dtype = self.nest.values[value.0 as usize].dtype;
+        let guard = self.owner_guard(value)?.map(Atom::expr);
         let offset = self.shared_offset(offset);
         let var = self.emit.var(Ty::Elem(dtype));
         self.emit.stmt(kernel::Stmt::Load { dst: vec![var], mem: Mem::Shared(buffer), offset, guard });
-        KExpr::Var(var)
+        Ok(KExpr::Var(var))
+    }
+
+    /// Of the threads that do the same work, the one that writes a value to shared memory. Threads that hold
+    /// partial results do not do the same work.
+    fn owner_guard(&mut self, value: ValueId) -> Result<Option<Atom>, LowerError> {
+        let partial = self.held(value)?.shared.as_ref().map(|s| s.partial.clone()).unwrap_or_default();
+        Ok(self.replica_guard(&partial))
     }
 
     fn reduce(&mut self, value: ValueId, op: RedOp, expr: &Expr) -> Result<(), LowerError> {
@@ -243,7 +274,7 @@ impl Lowerer<'_> {
         let guard = self.red_guard(value, height, op, expr);
         let dtype = self.nest.values[value.0 as usize].dtype;
         let kept = match self.shared_place(value)? {
-            Some((buffer, offset)) if in_place => self.load_own(buffer, &offset, dtype),
+            Some((buffer, offset)) if in_place => self.load_own(value, buffer, &offset)?,
             _ => {
                 let (frag, slot) = self.slot(value)?;
                 KExpr::Slot { frag, slot }

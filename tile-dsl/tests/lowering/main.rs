@@ -1,7 +1,9 @@
 //! Lowering, tested without LLVM: kernels run in the interpreter of the kernel IR.
 
 mod agree;
+mod barriers;
 mod build;
+mod golden;
 mod ladder;
 mod random;
 #[path = "../support/mod.rs"]

@@ -85,6 +85,24 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             wrong.push(piped(context, v, *digit));
             return;
         }
+        let pipelined = |(d, at): &&(Digit, At)| matches!(at, At::Pipe(_)) && d.steps != Steps::Fixed(1);
+        if let Some((digit, _)) = inside.iter().find(pipelined) {
+            seen.push(v);
+            let name = &value.name;
+            let text = format!(
+                "`{name}` is held in registers over `{}`, which a pipelined loop steps through at run time: registers cannot be indexed at run time",
+                nest.digit_name(*digit)
+            );
+            let by = context.last(|k| matches!(k, DirectiveKind::Pipeline { .. }));
+            wrong.push(
+                context.at(by, value.span, text).note(value.span, format!("`{name}` is computed here")).help(
+                    format!(
+                        "write `stage({name}: shared)`, or `recompute({name})` and `fuse` it into its reader"
+                    ),
+                ),
+            );
+            return;
+        }
         let slots: Vec<(Digit, u64)> = inside
             .iter()
             .filter(|(_, at)| !matches!(at, At::Unit(..)))

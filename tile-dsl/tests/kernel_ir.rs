@@ -1,0 +1,170 @@
+//! The kernel IR by itself: text form, verifier, interpreter.
+
+use std::collections::BTreeMap;
+use tile_dsl::kernel::{
+    interpret::{Counts, Launch, interpret},
+    parse::parse,
+    verify::verify,
+};
+
+/// A kernel of 64 threads around `body`.
+fn kernel(body: &str) -> String {
+    format!(
+        "kernel k sm_80 threads 64 {{
+  param x: tensor f32 align 16
+  param y: mut tensor f32 align 16
+  param N: dim
+  param alpha: scalar f32
+  shared s: f32[64] align 16
+  frag acc: f32[2]
+  grid N / 64
+{body}
+}}
+"
+    )
+}
+
+fn verdict(body: &str) -> String {
+    verify(&parse(&kernel(body)).unwrap()).map_or_else(|e| e.what, |()| "valid".into())
+}
+
+fn run(body: &str) -> Result<(Vec<f32>, Counts), String> {
+    let kernel = parse(&kernel(body)).unwrap();
+    verify(&kernel).map_err(|e| e.to_string())?;
+    let mut launch = Launch {
+        dims: [("N".to_string(), 64)].into(),
+        scalars: [("alpha".to_string(), 0.5)].into(),
+        tensors: BTreeMap::from([
+            ("x".to_string(), (0..64).map(|n| n as f32).collect()),
+            ("y".to_string(), vec![0.0; 64]),
+        ]),
+    };
+    let counts = interpret(&kernel, &mut launch).map_err(|e| e.to_string())?;
+    Ok((launch.tensors["y"].clone(), counts))
+}
+
+#[test]
+fn text_round_trips() {
+    let text = kernel(
+        "  let %0: i32 = (cta * 64)
+  let %1: bool = ((%0 + tid) < dim(N))
+  load %2: f32 = x[(%0 + tid)] if %1
+  let %3: i64 = cast i64 (%0)
+  set acc[0] = fma(%2, $alpha, f32(-inf))
+  set acc[1] = max(neg(acc[0]), f32(1e-7))
+  for %4: i32 in 0 to dim(2*N - 3) step 8 {
+    barrier
+  }
+  if %1 {
+    copy shared s[(tid xor 1)] <- x[tid] x 1 if (%1 and true)
+  } else {
+    store y[(%3 + 5l)] = select(%1, acc[1], f32(0.0)) if false
+  }
+  commit
+  wait 0
+  shuffle %5: f32 = acc[1] xor 16",
+    );
+    let kernel = parse(&text).unwrap();
+    assert_eq!(kernel.to_string(), text);
+    assert_eq!(verify(&kernel), Ok(()));
+    let error = parse(&text.replace("step 8", "stop 8")).unwrap_err();
+    assert_eq!(error.to_string(), "line 15: expected `step`, found `stop`");
+}
+
+#[test]
+fn verifier_names_the_rule_broken() {
+    for (body, expected) in [
+        ("barrier", "valid"),
+        ("if (tid < 3) { barrier }", "a barrier that some threads may not reach"),
+        ("for %0: i32 in 0 to tid step 1 { barrier }", "a barrier that some threads may not reach"),
+        ("for %0: i32 in 0 to dim(N) step 1 { barrier }", "valid"),
+        ("let %0: bool = (tid < 3) if %0 { barrier }", "a barrier that some threads may not reach"),
+        ("if (cta < 3) { barrier }", "valid"),
+        ("let %0: i32 = (tid + f32(1.0))", "operands of i32 and f32: (tid + f32(1.0))"),
+        ("let %0: f32 = tid", "%0 is declared Some(Elem(F32)) and defined as i32"),
+        ("let %0: i32 = tid let %0: i32 = tid", "%0 is defined twice"),
+        (
+            "for %0: i32 in 0 to 4 step 1 { let %1: i32 = %0 } let %2: i32 = %1",
+            "%1 is used outside its scope",
+        ),
+        ("for %0: i32 in 0 to 4 step 0 { }", "a loop steps by zero or less"),
+        ("load %0: f32 = x[0] if tid", "guard is i32, expected bool: tid"),
+        ("load %0, %1, %2: f32 = x[0]", "vector of 3 f32, 12 bytes"),
+        ("store y[0] = tid", "stored value is i32, expected f32: tid"),
+        ("store x[0] = f32(1.0)", "store to read-only parameter 0"),
+        ("set acc[2] = f32(0.0)", "slot 2 of fragment `acc` with 2 slots"),
+        ("let %0: i32 = dim(M)", "no dim `M` among the parameters"),
+        ("store shared s[64] = f32(0.0)", "offset 64 of 64 shared elements"),
+        ("shuffle %0: f32 = f32(0.0) xor 32", "shuffle by 32, expected 1..32"),
+        ("let %0: f32 = f32(0.0) copy shared s[0] <- x[0] x 8", "vector of 8 f32, 32 bytes"),
+    ] {
+        assert_eq!(verdict(body), expected, "{body}");
+    }
+    let big = kernel("").replace("f32[64]", "f32[50000]");
+    let error = verify(&parse(&big).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "invalid kernel `k`: 200000 bytes of shared memory, the target has 166912");
+}
+
+#[test]
+fn interpreter_runs_threads_and_counts() {
+    let (y, counts) = run("load %0: f32 = x[tid] if (tid < 60)
+        store shared s[tid] = %0
+        barrier
+        load %1: f32 = shared s[(63 - tid)]
+        shuffle %2: f32 = %1 xor 1
+        set acc[0] = %2
+        for %3: i32 in 0 to 3 step 1 { set acc[0] = fma($alpha, f32(2.0), acc[0]) }
+        if (tid < 1) { store y[tid] = f32(9.0) } else { store y[tid] = acc[0] }")
+    .unwrap();
+    let expected = |t: usize| match 63 - (t ^ 1) {
+        _ if t == 0 => 9.0,
+        n if n < 60 => n as f32 + 3.0,
+        _ => 3.0,
+    };
+    assert_eq!(y, (0..64).map(expected).collect::<Vec<_>>());
+    let expected = Counts {
+        barriers: 1,
+        global_loads: 60,
+        global_stores: 64,
+        shared_loads: 64,
+        shared_stores: 64,
+        async_copies: 0,
+        fma: 3 * 64,
+    };
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn interpreter_finds_faults() {
+    let copy = "copy shared s[tid] <- x[tid] x 1 commit";
+    for (body, expected) in [
+        ("load %0: f32 = x[(tid + 1)]".into(), "thread 63: offset 64 + 1 is outside `x` with 64 elements"),
+        ("load %0: f32 = x[(tid - 1)] if (tid > 1)".into(), ""),
+        ("load %0, %1: f32 = x[tid] if (tid < 2)".into(), "thread 1: a vector of 2 elements of `x` at 1 is not aligned"),
+        ("load %0: f32 = shared s[tid]".into(), "thread 0: reads shared element 0 before it is written"),
+        ("store y[tid] = acc[1]".into(), "thread 0: reads slot 1 of `acc` before it is written"),
+        (
+            "store shared s[tid] = f32(1.0) load %0: f32 = shared s[(63 - tid)]".into(),
+            "thread 0: reads shared element 63 that thread 63 wrote since the last barrier",
+        ),
+        (
+            "store shared s[0] = f32(1.0)".into(),
+            "thread 1: writes shared element 0 that thread 0 wrote since the last barrier",
+        ),
+        (
+            "store shared s[tid] = f32(1.0) barrier load %0: f32 = shared s[0] store shared s[tid] = f32(1.0)".into(),
+            "thread 0: writes shared element 0 that others read since the last barrier",
+        ),
+        (format!("{copy} load %0: f32 = shared s[tid]"), "thread 0: reads shared element 0 while its copy is on its way"),
+        (format!("{copy} wait 1 barrier load %0: f32 = shared s[tid]"), "thread 0: reads shared element 0 while its copy is on its way"),
+        (format!("{copy} wait 0 load %0: f32 = shared s[tid]"), ""),
+        (format!("{copy} wait 0 load %0: f32 = shared s[0]"), "thread 1: reads shared element 0 that thread 0 wrote since the last barrier"),
+        ("let %0: i32 = (2147483647 + tid)".into(), "thread 1: 2147483647 + 1 overflows"),
+        ("let %0: i64 = (2147483647l + cast i64 (tid))".into(), ""),
+    ] {
+        match run(&body) {
+            Ok(_) => assert_eq!(expected, "", "{body}"),
+            Err(e) => assert!(!expected.is_empty() && e.contains(expected), "{body}: {e}"),
+        }
+    }
+}
