@@ -1,5 +1,6 @@
 //! How long a scheduled program takes to become PTX: lowering, code generation and LLVM, for each rung of the
 //! matmul ladder. The budget is 150 ms a kernel.
+#![allow(missing_docs, reason = "criterion_group makes an undocumented function")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
