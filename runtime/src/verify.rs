@@ -86,8 +86,11 @@ impl Expected {
     }
 }
 
-/// The elements of a buffer, last dimension fastest.
-fn elements(buffer: &dyn AnyBuffer) -> Result<Elements, Error> {
+/// The elements of a buffer, last dimension fastest whatever the layout.
+///
+/// # Errors
+/// The driver's, on a GPU.
+pub fn elements(buffer: &dyn AnyBuffer) -> Result<Elements, Error> {
     let raw = buffer.raw();
     let downloaded;
     let bytes = match &raw.storage {

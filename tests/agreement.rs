@@ -1,0 +1,125 @@
+//! The executors agree: f64 reference of the tile IR, interpreter of the nest, simulator on the PTX.
+
+#[path = "../examples/conv1d/kernel.rs"]
+mod conv1d;
+#[path = "../examples/linear/kernel.rs"]
+mod linear;
+#[path = "../examples/softmax/kernel.rs"]
+mod softmax;
+mod support;
+#[path = "../examples/vector_add/kernel.rs"]
+mod vector_add;
+
+use linear::product;
+use support::{Case, random_schedules};
+use tile_dsl::engine::testing::Random;
+use tilewright::{AnySchedule, DType, Kernel};
+
+const FLOATS: &[DType] = &[DType::F32, DType::F16, DType::BF16];
+
+/// M×N×K: single elements, primes, ragged and whole tiles, thin and empty ones.
+const PRODUCTS: [[i64; 3]; 8] = [
+    [1, 1, 1],
+    [33, 65, 17],
+    [127, 129, 130],
+    [128, 128, 128],
+    [256, 192, 320],
+    [1, 1000, 3],
+    [257, 1, 255],
+    [64, 64, 0],
+];
+
+/// Every schedule, type and size on both executors.
+fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec<(&str, i64)>]) {
+    for dims in sizes {
+        let types: Vec<Option<DType>> = match schedules[0].dtypes() {
+            [] => vec![None],
+            types => types.iter().copied().map(Some).collect(),
+        };
+        for dtype in types {
+            let case = Case::new(encoded, dtype, dims, 11);
+            for schedule in schedules.iter().filter(|s| s.admits(dtype)) {
+                case.check_nest(*schedule);
+                case.check_simulator::<K>(*schedule);
+            }
+        }
+    }
+}
+
+/// 200 random legal schedules, each at its own random size.
+fn random<K: Kernel>(encoded: &[u8], dtypes: &'static [DType], dims: &[&str], largest: usize) {
+    let seed = std::env::var("TILEWRIGHT_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_260_101);
+    println!("TILEWRIGHT_SEED={seed}");
+    for (i, schedule) in random_schedules(K::NAME, encoded, dtypes, 200, seed).iter().enumerate() {
+        let mut numbers = Random::new(seed ^ i as u64);
+        let size: Vec<(&str, i64)> = dims.iter().map(|d| (*d, 1 + numbers.below(largest) as i64)).collect();
+        let case = Case::new(encoded, schedule.programs[0].0, &size, seed);
+        case.check_nest(schedule);
+        case.check_simulator::<K>(schedule);
+    }
+}
+
+fn products() -> Vec<Vec<(&'static str, i64)>> {
+    PRODUCTS.iter().map(|[m, n, k]| vec![("M", *m), ("N", *n), ("K", *k)]).collect()
+}
+
+#[test]
+fn matmul_named() {
+    named::<product::matmul>(product::matmul::KERNEL, product::SCHEDULES, &products());
+}
+
+#[test]
+fn matmul_random() {
+    random::<product::matmul>(product::matmul::KERNEL, FLOATS, &["M", "N", "K"], 80);
+}
+
+#[test]
+fn linear_named() {
+    named::<linear::linear>(linear::linear::KERNEL, linear::SCHEDULES, &products());
+}
+
+#[test]
+fn linear_random() {
+    random::<linear::linear>(linear::linear::KERNEL, FLOATS, &["M", "N", "K"], 80);
+}
+
+#[test]
+fn vector_add_named() {
+    let sizes: Vec<_> = [0, 1, 3, 4, 255, 1024, 4099].map(|n| vec![("N", n)]).into();
+    named::<vector_add::vector_add>(vector_add::vector_add::KERNEL, vector_add::SCHEDULES, &sizes);
+}
+
+#[test]
+fn vector_add_random() {
+    random::<vector_add::vector_add>(vector_add::vector_add::KERNEL, FLOATS, &["N"], 3000);
+}
+
+#[test]
+fn softmax_named() {
+    let sizes: Vec<_> =
+        [(1, 1), (4, 128), (5, 127), (3, 1000), (2, 1024), (0, 7)].map(|(r, n)| vec![("R", r), ("N", n)]).into();
+    named::<softmax::softmax>(softmax::softmax::KERNEL, softmax::SCHEDULES, &sizes);
+}
+
+#[test]
+fn softmax_of_long_rows() {
+    let long = softmax::SCHEDULES.iter().filter(|s| s.name() == "long").copied().collect::<Vec<_>>();
+    let sizes: Vec<_> = [(2, 1025), (1, 5000)].map(|(r, n)| vec![("R", r), ("N", n)]).into();
+    named::<softmax::softmax>(softmax::softmax::KERNEL, &long, &sizes);
+}
+
+#[test]
+fn softmax_random() {
+    random::<softmax::softmax>(softmax::softmax::KERNEL, &[], &["R", "N"], 60);
+}
+
+#[test]
+fn conv1d_named() {
+    let sizes: Vec<_> = [0, 1, 2, 255, 256, 257, 5000].map(|n| vec![("N", n)]).into();
+    named::<conv1d::conv1d>(conv1d::conv1d::KERNEL, conv1d::SCHEDULES, &sizes);
+}
+
+#[test]
+fn conv1d_random() {
+    random::<conv1d::conv1d>(conv1d::conv1d::KERNEL, &[], &["N"], 3000);
+}

@@ -1,0 +1,199 @@
+//! Runs any kernel under any schedule on random inputs and compares the executors.
+
+use half::{bf16, f16};
+use std::collections::BTreeMap;
+use tile_dsl::{
+    engine::testing::Random,
+    nest::{Arithmetic, interpret},
+    program::Program,
+    tile::{
+        ElemType, Kernel as TileKernel,
+        evaluate::{Elements, Inputs, Reference, reference},
+    },
+};
+use tilewright::{AnyBuffer, AnySchedule, Buffer, DType, Device, Element, Kernel, Launch, LaunchArgs, Layout};
+
+/// The factor γ of the bound on the error: 1 covers every order of summation.
+const GAMMA: f64 = 1.0;
+
+/// A schedule made while the test runs.
+pub struct Made {
+    pub kernel: &'static str,
+    pub dtypes: &'static [DType],
+    pub programs: Vec<(Option<DType>, &'static [u8])>,
+}
+
+impl AnySchedule for Made {
+    fn kernel(&self) -> &'static str {
+        self.kernel
+    }
+    fn name(&self) -> &'static str {
+        "made"
+    }
+    fn doc(&self) -> &'static str {
+        ""
+    }
+    fn dtypes(&self) -> &'static [DType] {
+        self.dtypes
+    }
+    fn program(&self, dtype: Option<DType>) -> Option<&'static [u8]> {
+        self.programs.iter().find(|(d, _)| *d == dtype).map(|(_, program)| *program)
+    }
+}
+
+/// One kernel on fixed random inputs, with its reference in f64.
+pub struct Case {
+    kernel: TileKernel,
+    dtype: Option<DType>,
+    inputs: Inputs,
+    shapes: BTreeMap<String, Vec<usize>>,
+    expected: BTreeMap<String, Reference>,
+    text: String,
+}
+
+impl Case {
+    /// Normal-like inputs (the sum of four uniform numbers) for the kernel of type `K`.
+    pub fn new(encoded: &[u8], dtype: Option<DType>, dims: &[(&str, i64)], seed: u64) -> Self {
+        let kernel = TileKernel::from_bytes(encoded).expect("an embedded kernel").instantiate(dtype);
+        let dims: BTreeMap<String, i64> = dims.iter().map(|(name, n)| (name.to_string(), *n)).collect();
+        let mut random = Random::new(seed);
+        let mut uniform = move || (random.next() % 20_001) as f64 / 10_000.0 - 1.0;
+        let mut inputs = Inputs { dims, ..Inputs::default() };
+        let mut shapes = BTreeMap::new();
+        for tensor in &kernel.tensors {
+            let extent = |e: &tile_dsl::index::Extent| e.eval(&inputs.dims).expect("all dims are given") as usize;
+            let shape: Vec<usize> = tensor.dims.iter().map(extent).collect();
+            let ElemType::Fixed(elem) = tensor.elem else { panic!("the kernel is instantiated") };
+            let values = (0..shape.iter().product()).map(|_| (0..4).map(|_| uniform()).sum());
+            inputs.tensors.insert(tensor.name.clone(), Elements::from_f64(elem, values));
+            shapes.insert(tensor.name.clone(), shape);
+        }
+        for scalar in &kernel.scalars {
+            inputs.scalars.insert(scalar.name.clone(), uniform());
+        }
+        let text = format!("{} {dtype:?} {:?}, seed {seed}", kernel.name, inputs.dims);
+        let expected = reference(&kernel, &inputs).unwrap_or_else(|e| panic!("{text}: {e}"));
+        Case { kernel, dtype, inputs, shapes, expected, text }
+    }
+
+    /// The interpreter of the scheduled nest agrees with the reference.
+    pub fn check_nest(&self, schedule: &dyn AnySchedule) {
+        let program = self.program(schedule);
+        let found = interpret(&program.nest, &self.inputs, Arithmetic::Exact, 7)
+            .unwrap_or_else(|e| panic!("{} under {}: {e}", self.text, schedule.name()));
+        for (name, expected) in &self.expected {
+            self.compare("nest", schedule, name, &Elements::from_f64(expected.dtype, found[name].clone()));
+        }
+    }
+
+    /// The simulator, on the PTX, agrees with the reference and finds nothing wrong.
+    pub fn check_simulator<K: Kernel>(&self, schedule: &dyn AnySchedule) {
+        let program = self.program(schedule);
+        let device = Device::sim();
+        let mut buffers: Vec<Box<dyn AnyBuffer>> = Vec::new();
+        for (t, tensor) in self.kernel.tensors.iter().enumerate() {
+            let column_major = program.nest.column_major.iter().any(|id| usize::from(id.0) == t);
+            let layout = if column_major { Layout::ColumnMajor } else { Layout::RowMajor };
+            buffers.push(buffer(&device, &self.inputs.tensors[&tensor.name], &self.shapes[&tensor.name], layout));
+        }
+        let names: Vec<&'static str> = self.kernel.tensors.iter().map(|t| &*t.name.clone().leak()).collect();
+        let mut args = LaunchArgs::new(K::NAME, self.dtype);
+        for ((tensor, name), buffer) in self.kernel.tensors.iter().zip(&names).zip(&mut buffers) {
+            args = if tensor.mutable { args.output(name, &mut **buffer) } else { args.input(name, &**buffer) };
+        }
+        for scalar in &self.kernel.scalars {
+            args = args.scalar(scalar.name.clone().leak(), self.inputs.scalars[&scalar.name] as f32);
+        }
+        let report = Launch::<K>::new(args).schedule_dyn(schedule).run();
+        let report = report.unwrap_or_else(|e| panic!("{} under {}: {e}", self.text, self.describe(schedule)));
+        assert!(report.findings.is_empty(), "{} under {}: {:?}", self.text, self.describe(schedule), report.findings);
+        for ((tensor, buffer), _) in self.kernel.tensors.iter().zip(&buffers).zip(&names) {
+            if self.expected.contains_key(&tensor.name) {
+                let found = contents(&**buffer);
+                self.compare("simulator", schedule, &tensor.name, &found);
+            }
+        }
+    }
+
+    fn program(&self, schedule: &dyn AnySchedule) -> Program {
+        let encoded = schedule.program(self.dtype).expect("the schedule admits the type");
+        Program::from_bytes(encoded).expect("an embedded program")
+    }
+
+    fn describe(&self, schedule: &dyn AnySchedule) -> String {
+        let directives: Vec<String> = self.program(schedule).schedule.directives.iter().map(|d| d.to_string()).collect();
+        format!("{} {{ {} }}", schedule.name(), directives.join("; "))
+    }
+
+    fn compare(&self, executor: &str, schedule: &dyn AnySchedule, name: &str, found: &Elements) {
+        let comparison = self.expected[name].compare(found, GAMMA);
+        assert!(
+            comparison.verified(),
+            "{executor}, {} under {}: `{name}` is {} times its bound off at {:?}",
+            self.text,
+            self.describe(schedule),
+            comparison.error_bound_ratio,
+            comparison.worst,
+        );
+    }
+}
+
+/// Positions of a row-major walk in column-major storage.
+fn column_major_positions(shape: &[usize]) -> Vec<usize> {
+    let total: usize = shape.iter().product();
+    (0..total)
+        .map(|mut at| {
+            let mut index = vec![0; shape.len()];
+            for (i, n) in index.iter_mut().zip(shape).rev() {
+                *i = at % n;
+                at /= n;
+            }
+            index.iter().zip(shape).rev().fold(0, |position, (i, n)| position * n + i)
+        })
+        .collect()
+}
+
+fn buffer(device: &Device, elements: &Elements, shape: &[usize], layout: Layout) -> Box<dyn AnyBuffer> {
+    fn typed<T: Element>(device: &Device, data: &[T], shape: &[usize], layout: Layout) -> Box<dyn AnyBuffer> {
+        let mut stored = data.to_vec();
+        if layout == Layout::ColumnMajor {
+            for (x, at) in data.iter().zip(column_major_positions(shape)) {
+                stored[at] = *x;
+            }
+        }
+        Box::new(Buffer::from_slice_in(device, &stored, shape, layout).expect("small"))
+    }
+    match elements {
+        Elements::F32(v) => typed(device, v, shape, layout),
+        Elements::F16(v) => typed::<f16>(device, v, shape, layout),
+        Elements::BF16(v) => typed::<bf16>(device, v, shape, layout),
+        Elements::I32(v) => typed(device, v, shape, layout),
+    }
+}
+
+/// The elements of a buffer, row-major.
+fn contents(buffer: &dyn AnyBuffer) -> Elements {
+    tilewright::verify::elements(buffer).expect("the simulator's memory")
+}
+
+/// `count` schedules of a kernel, seeded, each proved for every type given.
+pub fn random_schedules(
+    name: &'static str,
+    encoded: &[u8],
+    dtypes: &'static [DType],
+    count: u64,
+    seed: u64,
+) -> Vec<Made> {
+    let kernel = TileKernel::from_bytes(encoded).expect("an embedded kernel");
+    let types: Vec<Option<DType>> =
+        if dtypes.is_empty() { vec![None] } else { dtypes.iter().copied().map(Some).collect() };
+    (0..count)
+        .map(|i| {
+            let schedule = tile_dsl::engine::testing::random_schedule(&kernel, seed + i);
+            // One type a schedule, in turn: the types differ in vector widths, not in the rewrites.
+            let dtype = types[i as usize % types.len()];
+            let program = tile_dsl::engine::schedule(&kernel, &schedule, dtype).expect("it was proved");
+            Made { kernel: name, dtypes, programs: vec![(dtype, program.to_bytes().leak())] }
+        })
+        .collect()
+}
