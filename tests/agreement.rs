@@ -52,7 +52,10 @@ fn random<K: Kernel>(encoded: &[u8], dtypes: &'static [DType], dims: &[&str], la
     println!("TILEWRIGHT_SEED={seed}");
     for (i, schedule) in random_schedules(K::NAME, encoded, dtypes, 200, seed).iter().enumerate() {
         let mut numbers = Random::new(seed ^ i as u64);
-        let size: Vec<(&str, i64)> = dims.iter().map(|d| (*d, 1 + numbers.below(largest) as i64)).collect();
+        let size: Vec<(&str, i64)> = dims
+            .iter()
+            .map(|d| (*d, 1 + numbers.below(schedule.bound(d).map_or(largest, |n| largest.min(n))) as i64))
+            .collect();
         let case = Case::new(encoded, schedule.programs[0].0, &size, seed);
         case.check_nest(schedule);
         case.check_simulator::<K>(schedule);

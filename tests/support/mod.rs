@@ -6,6 +6,7 @@ use tile_dsl::{
     engine::testing::Random,
     nest::{Arithmetic, interpret},
     program::Program,
+    schedule::DirectiveKind,
     tile::{
         ElemType, Kernel as TileKernel,
         evaluate::{Elements, Inputs, Reference, reference},
@@ -38,6 +39,17 @@ impl AnySchedule for Made {
     }
     fn program(&self, dtype: Option<DType>) -> Option<&'static [u8]> {
         self.programs.iter().find(|(d, _)| *d == dtype).map(|(_, program)| *program)
+    }
+}
+
+impl Made {
+    /// The largest extent of a dim that the schedule admits, if it says.
+    pub fn bound(&self, dim: &str) -> Option<usize> {
+        let program = Program::from_bytes(self.programs[0].1).expect("encoded above");
+        program.schedule.directives.iter().find_map(|d| match &d.kind {
+            DirectiveKind::Fits { dim: bounded, max } if bounded == dim => Some(*max as usize),
+            _ => None,
+        })
     }
 }
 
