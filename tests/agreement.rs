@@ -99,8 +99,9 @@ fn vector_add_random() {
 
 #[test]
 fn softmax_named() {
-    let sizes: Vec<_> =
-        [(1, 1), (4, 128), (5, 127), (3, 1000), (2, 1024), (0, 7)].map(|(r, n)| vec![("R", r), ("N", n)]).into();
+    let sizes: Vec<_> = [(1, 1), (4, 128), (5, 127), (3, 1000), (2, 1024), (0, 7)]
+        .map(|(r, n)| vec![("R", r), ("N", n)])
+        .into();
     named::<softmax::softmax>(softmax::softmax::KERNEL, softmax::SCHEDULES, &sizes);
 }
 

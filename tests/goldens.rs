@@ -43,7 +43,10 @@ fn ptx_is_as_recorded() {
             }
         }
     }
-    assert!(different.is_empty(), "PTX differs from tests/goldens/ptx: {different:?}; TILEWRIGHT_BLESS=1 records it");
+    assert!(
+        different.is_empty(),
+        "PTX differs from tests/goldens/ptx: {different:?}; TILEWRIGHT_BLESS=1 records it"
+    );
 }
 
 /// A sample of random schedules, written where `scripts/check-ptx.sh` assembles it.
@@ -61,7 +64,8 @@ fn a_sample_of_random_schedules_compiles() {
             for variant in [Variant::Exact, Variant::General] {
                 let text = emit_program(&program, variant, Stage::Ptx).expect("a legal schedule compiles");
                 assert!(text.contains(".visible .entry"), "{name} {i}");
-                fs::write(sample.join(format!("{name}_{i}_{variant}.ptx")), text).expect("target is writable");
+                fs::write(sample.join(format!("{name}_{i}_{variant}.ptx")), text)
+                    .expect("target is writable");
             }
         }
     }

@@ -12,7 +12,9 @@ use tile_dsl::{
         evaluate::{Elements, Inputs, Reference, reference},
     },
 };
-use tilewright::{AnyBuffer, AnySchedule, Buffer, DType, Device, Element, Kernel, Launch, LaunchArgs, Layout};
+use tilewright::{
+    AnyBuffer, AnySchedule, Buffer, DType, Device, Element, Kernel, Launch, LaunchArgs, Layout,
+};
 
 /// The factor γ of the bound on the error: 1 covers every order of summation.
 const GAMMA: f64 = 1.0;
@@ -73,7 +75,8 @@ impl Case {
         let mut inputs = Inputs { dims, ..Inputs::default() };
         let mut shapes = BTreeMap::new();
         for tensor in &kernel.tensors {
-            let extent = |e: &tile_dsl::index::Extent| e.eval(&inputs.dims).expect("all dims are given") as usize;
+            let extent =
+                |e: &tile_dsl::index::Extent| e.eval(&inputs.dims).expect("all dims are given") as usize;
             let shape: Vec<usize> = tensor.dims.iter().map(extent).collect();
             let ElemType::Fixed(elem) = tensor.elem else { panic!("the kernel is instantiated") };
             let values = (0..shape.iter().product()).map(|_| (0..4).map(|_| uniform()).sum());
@@ -106,19 +109,32 @@ impl Case {
         for (t, tensor) in self.kernel.tensors.iter().enumerate() {
             let column_major = program.nest.column_major.iter().any(|id| usize::from(id.0) == t);
             let layout = if column_major { Layout::ColumnMajor } else { Layout::RowMajor };
-            buffers.push(buffer(&device, &self.inputs.tensors[&tensor.name], &self.shapes[&tensor.name], layout));
+            buffers.push(buffer(
+                &device,
+                &self.inputs.tensors[&tensor.name],
+                &self.shapes[&tensor.name],
+                layout,
+            ));
         }
         let names: Vec<&'static str> = self.kernel.tensors.iter().map(|t| &*t.name.clone().leak()).collect();
         let mut args = LaunchArgs::new(K::NAME, self.dtype);
         for ((tensor, name), buffer) in self.kernel.tensors.iter().zip(&names).zip(&mut buffers) {
-            args = if tensor.mutable { args.output(name, &mut **buffer) } else { args.input(name, &**buffer) };
+            args =
+                if tensor.mutable { args.output(name, &mut **buffer) } else { args.input(name, &**buffer) };
         }
         for scalar in &self.kernel.scalars {
             args = args.scalar(scalar.name.clone().leak(), self.inputs.scalars[&scalar.name] as f32);
         }
         let report = Launch::<K>::new(args).schedule_dyn(schedule).run();
-        let report = report.unwrap_or_else(|e| panic!("{} under {}: {e}", self.text, self.describe(schedule)));
-        assert!(report.findings.is_empty(), "{} under {}: {:?}", self.text, self.describe(schedule), report.findings);
+        let report =
+            report.unwrap_or_else(|e| panic!("{} under {}: {e}", self.text, self.describe(schedule)));
+        assert!(
+            report.findings.is_empty(),
+            "{} under {}: {:?}",
+            self.text,
+            self.describe(schedule),
+            report.findings
+        );
         for ((tensor, buffer), _) in self.kernel.tensors.iter().zip(&buffers).zip(&names) {
             if self.expected.contains_key(&tensor.name) {
                 let found = contents(&**buffer);
@@ -133,7 +149,8 @@ impl Case {
     }
 
     fn describe(&self, schedule: &dyn AnySchedule) -> String {
-        let directives: Vec<String> = self.program(schedule).schedule.directives.iter().map(|d| d.to_string()).collect();
+        let directives: Vec<String> =
+            self.program(schedule).schedule.directives.iter().map(|d| d.to_string()).collect();
         format!("{} {{ {} }}", schedule.name(), directives.join("; "))
     }
 
