@@ -133,7 +133,7 @@ impl<T: Float> Product<'_, T> {
         let tail = |len: usize| len.saturating_sub(128);
         let sampled = self.check(&spread(m), &columns).merge(self.check(&rows, &spread(n)));
         let edges = self.check(&rows[tail(m)..], &columns[tail(n)..]);
-        let vectors = if self.epilogue.is_none() { 1..=3 } else { 1..=0 };
-        vectors.fold(sampled.merge(edges), |verdict, seed| verdict.merge(self.freivalds(seed)))
+        let vectors = if self.epilogue.is_none() { 3 } else { 0 };
+        (1..=vectors).fold(sampled.merge(edges), |verdict, seed| verdict.merge(self.freivalds(seed)))
     }
 }
