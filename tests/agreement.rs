@@ -4,6 +4,8 @@
 mod conv1d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
+#[path = "support/random.rs"]
+mod random;
 #[path = "../examples/softmax/kernel.rs"]
 mod softmax;
 mod support;
@@ -11,7 +13,8 @@ mod support;
 mod vector_add;
 
 use linear::product;
-use support::{Case, random_schedules};
+use random::random_schedules;
+use support::{Case, bound};
 use tile_dsl::engine::testing::Random;
 use tilewright::{AnySchedule, DType, Kernel};
 
@@ -47,14 +50,20 @@ fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec
 }
 
 /// 200 random legal schedules, each at its own random size.
-fn random<K: Kernel>(encoded: &[u8], dtypes: &'static [DType], dims: &[&str], largest: usize) {
+fn seeded<K: Kernel>(encoded: &[u8], dtypes: &'static [DType], dims: &[&str], largest: usize) {
     let seed = std::env::var("TILEWRIGHT_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_260_101);
     println!("TILEWRIGHT_SEED={seed}");
     for (i, schedule) in random_schedules(K::NAME, encoded, dtypes, 200, seed).iter().enumerate() {
         let mut numbers = Random::new(seed ^ i as u64);
         let size: Vec<(&str, i64)> = dims
             .iter()
-            .map(|d| (*d, 1 + numbers.below(schedule.bound(d).map_or(largest, |n| largest.min(n))) as i64))
+            .map(|d| {
+                (
+                    *d,
+                    1 + numbers.below(bound(schedule.programs[0].1, d).map_or(largest, |n| largest.min(n)))
+                        as i64,
+                )
+            })
             .collect();
         let case = Case::new(encoded, schedule.programs[0].0, &size, seed);
         case.check_nest(schedule);
@@ -73,7 +82,7 @@ fn matmul_named() {
 
 #[test]
 fn matmul_random() {
-    random::<product::matmul>(product::matmul::KERNEL, FLOATS, &["M", "N", "K"], 80);
+    seeded::<product::matmul>(product::matmul::KERNEL, FLOATS, &["M", "N", "K"], 80);
 }
 
 #[test]
@@ -83,7 +92,7 @@ fn linear_named() {
 
 #[test]
 fn linear_random() {
-    random::<linear::linear>(linear::linear::KERNEL, FLOATS, &["M", "N", "K"], 80);
+    seeded::<linear::linear>(linear::linear::KERNEL, FLOATS, &["M", "N", "K"], 80);
 }
 
 #[test]
@@ -94,7 +103,7 @@ fn vector_add_named() {
 
 #[test]
 fn vector_add_random() {
-    random::<vector_add::vector_add>(vector_add::vector_add::KERNEL, FLOATS, &["N"], 3000);
+    seeded::<vector_add::vector_add>(vector_add::vector_add::KERNEL, FLOATS, &["N"], 3000);
 }
 
 #[test]
@@ -114,7 +123,7 @@ fn softmax_of_long_rows() {
 
 #[test]
 fn softmax_random() {
-    random::<softmax::softmax>(softmax::softmax::KERNEL, &[], &["R", "N"], 60);
+    seeded::<softmax::softmax>(softmax::softmax::KERNEL, &[], &["R", "N"], 60);
 }
 
 #[test]
@@ -125,5 +134,5 @@ fn conv1d_named() {
 
 #[test]
 fn conv1d_random() {
-    random::<conv1d::conv1d>(conv1d::conv1d::KERNEL, &[], &["N"], 3000);
+    seeded::<conv1d::conv1d>(conv1d::conv1d::KERNEL, &[], &["N"], 3000);
 }

@@ -6,17 +6,18 @@
 mod conv1d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
+#[path = "support/random.rs"]
+mod random;
 #[path = "../examples/softmax/kernel.rs"]
 mod softmax;
-mod support;
 #[path = "../examples/vector_add/kernel.rs"]
 mod vector_add;
 
 use linear::product;
+use random::random_schedules;
 use std::{fs, path::Path};
-use support::random_schedules;
 use tile_dsl::program::Program;
-use tilewright::{AnySchedule, DType, Stage, Variant, emit, emit_program};
+use tilewright::{DType, Stage, Variant, emit, emit_program};
 
 fn folder(name: &str) -> std::path::PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);

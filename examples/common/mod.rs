@@ -1,5 +1,7 @@
 //! What the examples share: options, random data, and how a run is reported.
 
+#![allow(dead_code)] // each example uses a part of it
+
 pub mod data;
 pub mod example;
 pub mod options;

@@ -1,5 +1,6 @@
 //! A linear layer: bias and ReLU ride in the epilogue of the product.
 
+#[allow(dead_code)] // one of its schedules is extended
 #[path = "../matmul/kernel.rs"]
 pub mod product;
 

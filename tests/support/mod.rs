@@ -19,40 +19,13 @@ use tilewright::{
 /// The factor γ of the bound on the error: 1 covers every order of summation.
 const GAMMA: f64 = 1.0;
 
-/// A schedule made while the test runs.
-pub struct Made {
-    pub kernel: &'static str,
-    pub dtypes: &'static [DType],
-    pub programs: Vec<(Option<DType>, &'static [u8])>,
-}
-
-impl AnySchedule for Made {
-    fn kernel(&self) -> &'static str {
-        self.kernel
-    }
-    fn name(&self) -> &'static str {
-        "made"
-    }
-    fn doc(&self) -> &'static str {
-        ""
-    }
-    fn dtypes(&self) -> &'static [DType] {
-        self.dtypes
-    }
-    fn program(&self, dtype: Option<DType>) -> Option<&'static [u8]> {
-        self.programs.iter().find(|(d, _)| *d == dtype).map(|(_, program)| *program)
-    }
-}
-
-impl Made {
-    /// The largest extent of a dim that the schedule admits, if it says.
-    pub fn bound(&self, dim: &str) -> Option<usize> {
-        let program = Program::from_bytes(self.programs[0].1).expect("encoded above");
-        program.schedule.directives.iter().find_map(|d| match &d.kind {
-            DirectiveKind::Fits { dim: bounded, max } if bounded == dim => Some(*max as usize),
-            _ => None,
-        })
-    }
+/// The largest extent of a dim that a program admits, if it says.
+pub fn bound(program: &[u8], dim: &str) -> Option<usize> {
+    let program = Program::from_bytes(program).expect("encoded above");
+    program.schedule.directives.iter().find_map(|d| match &d.kind {
+        DirectiveKind::Fits { dim: bounded, max } if bounded == dim => Some(*max as usize),
+        _ => None,
+    })
 }
 
 /// One kernel on fixed random inputs, with its reference in f64.
@@ -203,26 +176,4 @@ fn buffer(device: &Device, elements: &Elements, shape: &[usize], layout: Layout)
 /// The elements of a buffer, row-major.
 fn contents(buffer: &dyn AnyBuffer) -> Elements {
     tilewright::verify::elements(buffer).expect("the simulator's memory")
-}
-
-/// `count` schedules of a kernel, seeded, each proved for every type given.
-pub fn random_schedules(
-    name: &'static str,
-    encoded: &[u8],
-    dtypes: &'static [DType],
-    count: u64,
-    seed: u64,
-) -> Vec<Made> {
-    let kernel = TileKernel::from_bytes(encoded).expect("an embedded kernel");
-    let types: Vec<Option<DType>> =
-        if dtypes.is_empty() { vec![None] } else { dtypes.iter().copied().map(Some).collect() };
-    (0..count)
-        .map(|i| {
-            let schedule = tile_dsl::engine::testing::random_schedule(&kernel, seed + i);
-            // One type a schedule, in turn: the types differ in vector widths, not in the rewrites.
-            let dtype = types[i as usize % types.len()];
-            let program = tile_dsl::engine::schedule(&kernel, &schedule, dtype).expect("it was proved");
-            Made { kernel: name, dtypes, programs: vec![(dtype, program.to_bytes().leak())] }
-        })
-        .collect()
 }

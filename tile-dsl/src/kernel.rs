@@ -8,7 +8,7 @@
 //!          | shuffle v = bfly(E, mask)
 //! E      ::= const | v | frag[slot] | tid | cta | dim D | scalar S | un | bin | cmp | select | cast
 //! ```
-//! [`print`] writes that grammar in full, [`parse`] reads it back, [`verify`] checks a kernel between
+//! [`mod@print`] writes that grammar in full, [`mod@parse`] reads it back, [`mod@verify`] checks a kernel between
 //! passes and [`interpret`] runs one without LLVM and without a GPU.
 //!
 //! Offsets are in elements. A load whose guard is false yields zeros; a store whose guard is false does nothing;

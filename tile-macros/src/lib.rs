@@ -1,6 +1,6 @@
 //! The proc macros `tile_kernel` and `schedule`: tokens → [`tile_dsl`] → errors with spans, or generated Rust.
 //!
-//! Parse ([`parse`]), check (in `tile_dsl`), report ([`report`]) and emit ([`emit`]) are apart; mistakes accumulate.
+//! Parse (`parse`), check (in `tile_dsl`), report (`report`) and emit (`emit`) are apart; mistakes accumulate.
 
 mod emit;
 mod gather;

@@ -1,7 +1,7 @@
 //! Reference evaluator of the tile IR, on tensors that fit in memory many times over.
 //!
 //! [`evaluate`] follows the element types exactly: 16-bit arithmetic is widen, compute in f32, round; `sum` and `dot`
-//! accumulate in their stated type in ascending order of the axis, `dot` with fused multiply-add. [`reference`]
+//! accumulate in their stated type in ascending order of the axis, `dot` with fused multiply-add. [`reference()`]
 //! computes in f64 and carries along the magnitude that a rounding-error bound needs.
 //!
 //! A loop over tiles runs with a tile size of 1 unless [`Inputs::tiles`] says otherwise: for accumulations this is
