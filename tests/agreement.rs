@@ -49,11 +49,12 @@ fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec
     }
 }
 
-/// 200 random legal schedules, each at its own random size.
+/// Random legal schedules, each at its own random size: a sample by default, `TILEWRIGHT_RANDOM=200` for more.
 fn seeded<K: Kernel>(encoded: &[u8], dtypes: &'static [DType], dims: &[&str], largest: usize) {
     let seed = std::env::var("TILEWRIGHT_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_260_101);
-    println!("TILEWRIGHT_SEED={seed}");
-    for (i, schedule) in random_schedules(K::NAME, encoded, dtypes, 200, seed).iter().enumerate() {
+    let count = std::env::var("TILEWRIGHT_RANDOM").ok().and_then(|s| s.parse().ok()).unwrap_or(12);
+    println!("TILEWRIGHT_SEED={seed} TILEWRIGHT_RANDOM={count}");
+    for (i, schedule) in random_schedules(K::NAME, encoded, dtypes, count, seed).iter().enumerate() {
         let mut numbers = Random::new(seed ^ i as u64);
         let size: Vec<(&str, i64)> = dims
             .iter()
