@@ -1,0 +1,74 @@
+//! What is said when nothing can run any more.
+
+use super::*;
+
+impl Engine<'_> {
+    pub(super) fn report_limit(&mut self) {
+        let Some(wi) = self.warps.iter().position(|w| !w.splits.is_empty()) else { return };
+        let w = std::mem::take(&mut self.warps[wi]);
+        let limit = self.env.max_instructions;
+        self.find(FindingKind::InstructionLimit, &w, w.splits[0].pc, 0, 0, || {
+            format!(
+                "a CTA ran more than {limit} warp instructions: an endless loop, or raise `max_instructions`"
+            )
+        });
+        self.warps[wi] = w;
+    }
+
+    /// When nothing can run: lanes that wait for the rest of their warp at an aligned instruction go on without
+    /// it, which is a finding.
+    pub(super) fn force_aligned(&mut self) -> bool {
+        for wi in 0..self.warps.len() {
+            let w = &self.warps[wi];
+            let stuck = w
+                .splits
+                .iter()
+                .position(|s| s.wait == Wait::Lanes && self.k.insts[s.pc as usize].op.is_aligned());
+            let Some(si) = stuck else { continue };
+            let mut w = std::mem::take(&mut self.warps[wi]);
+            let Split { pc, mask, .. } = w.splits[si];
+            let live = w.live;
+            self.find(FindingKind::DivergentAligned, &w, pc, mask.trailing_zeros(), 0, || {
+                format!(
+                    "only lanes {mask:#010x} of {live:#010x} ever reach this aligned instruction together: the warp has diverged"
+                )
+            });
+            w.splits[si].wait = Wait::Ready;
+            w.forced = true;
+            self.warps[wi] = w;
+            return true;
+        }
+        false
+    }
+
+    pub(super) fn report_deadlock(&mut self) {
+        let mut text = String::from("deadlock: no warp of the CTA can ever run again");
+        for w in &self.warps {
+            for s in &w.splits {
+                let site = &self.k.sites[s.pc as usize];
+                let what = match s.wait {
+                    Wait::Bar { id, .. } => {
+                        let b = &self.ctas[w.cta as usize].bars[id as usize];
+                        format!(
+                            "barrier {id}: {} of {} threads arrived",
+                            b.arrived,
+                            b.expected.unwrap_or(self.ctas[w.cta as usize].live_threads)
+                        )
+                    }
+                    Wait::Cluster { .. } => self.cluster_bar.describe(),
+                    Wait::Ready => self.describe_wait(w, s.pc),
+                    Wait::Lanes => format!("`{}`: other lanes of its member mask never arrive", site.text),
+                };
+                text.push_str(&format!(
+                    "\n  warp {} lanes {:#010x} at line {}: {what}",
+                    w.index, s.mask, site.line
+                ));
+            }
+        }
+        let Some(wi) = self.warps.iter().position(|w| !w.splits.is_empty()) else { return };
+        let w = std::mem::take(&mut self.warps[wi]);
+        let lane = w.splits[0].mask.trailing_zeros();
+        self.find(FindingKind::Deadlock, &w, w.splits[0].pc, lane, 0, || text);
+        self.warps[wi] = w;
+    }
+}
