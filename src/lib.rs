@@ -64,8 +64,9 @@ pub use ptx_sim as sim;
 pub use tile_dsl::{dtype::DType, program::Variant};
 pub use tile_macros::tile_kernel;
 pub use tile_runtime::{
-    AnyBuffer, AnySchedule, Buffer, Device, Element, Error, Float, Kernel, Launch, LaunchArgs, LaunchReport,
-    Layout, PtxCache, PtxSource, ScalarValue, Schedule, Scheduled, Stage, aot, emit, emit_program, verify,
+    AnyBuffer, AnySchedule, Buffer, Device, Element, Error, Float, GpuInfo, Kernel, Launch, LaunchArgs,
+    LaunchReport, Layout, Ptx, PtxCache, PtxSource, Resources, ScalarValue, Schedule, Scheduled, Stage, aot,
+    emit, emit_program, ptx, verify,
 };
 
 /// Schedules for a kernel: `docs/schedule.md` has the grammar. Each is proved legal while `rustc` runs.

@@ -20,7 +20,7 @@ pub fn run_example<O: CommandFactory + FromArgMatches>(
     setup: impl Fn(&O) -> &Setup,
     run: impl Fn(&O, &Device, &'static dyn AnySchedule) -> Result<Record, Error>,
 ) -> ExitCode {
-    let matches = options::with_schedules(O::command(), schedules, default).get_matches();
+    let matches = options::with_schedules(O::command(), schedules, &[], default).get_matches();
     let options = O::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let setup = setup(&options);
     if setup.list {
@@ -28,13 +28,14 @@ pub fn run_example<O: CommandFactory + FromArgMatches>(
         return ExitCode::SUCCESS;
     }
     let chosen = options::selected(&matches, schedules);
-    let attempt = || -> Result<ExitCode, Error> {
+    let attempt = || -> Result<ExitCode, Box<dyn std::error::Error>> {
         let admitted = options::admitting(&chosen, dtype)?;
         if let Some(stage) = setup.emit {
-            return options::emit(&admitted, dtype, stage);
+            return options::emit(setup, &admitted, dtype, stage).map(|()| ExitCode::SUCCESS);
         }
         let device = setup.device.open()?;
-        Ok(run_all(setup, &admitted, |schedule| run(&options, &device, schedule)))
+        let ok = run_all(setup, &admitted, |schedule| run(&options, &device, schedule));
+        Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     };
     attempt().unwrap_or_else(|error| {
         eprintln!("error: {error}");

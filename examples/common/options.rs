@@ -1,7 +1,7 @@
 //! Options that every example takes.
 
+use super::machine::Machine;
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
-use std::process::ExitCode;
 use tilewright::{AnySchedule, DType, Device, Stage, Variant};
 
 /// Where to run.
@@ -39,17 +39,23 @@ pub enum EmitChoice {
     Llvm,
     /// What the GPU or the simulator gets.
     Ptx,
+    /// Machine code; needs ptxas and nvdisasm.
+    Sass,
+    /// Registers, spills, occupancy and the hot loop; needs ptxas and nvdisasm.
+    Resources,
 }
 
-impl From<EmitChoice> for Stage {
-    fn from(choice: EmitChoice) -> Stage {
-        match choice {
+impl EmitChoice {
+    /// The stage of this compiler; `None` for what NVIDIA's tools make of its PTX.
+    fn stage(self) -> Option<Stage> {
+        Some(match self {
             EmitChoice::Tile => Stage::Tile,
             EmitChoice::Nest => Stage::Nest,
             EmitChoice::Kernel => Stage::Kernel,
             EmitChoice::Llvm => Stage::Llvm,
             EmitChoice::Ptx => Stage::Ptx,
-        }
+            EmitChoice::Sass | EmitChoice::Resources => return None,
+        })
     }
 }
 
@@ -71,32 +77,43 @@ pub struct Common {
     /// Print a stage of the compilation instead of running
     #[arg(long, value_enum)]
     pub emit: Option<EmitChoice>,
+    /// Architecture for `--emit sass` and `--emit resources`, such as sm_90 [default: the schedule's target]
+    #[arg(long, value_name = "ARCH", requires = "emit")]
+    pub arch: Option<String>,
 }
 
-/// Adds `--schedule NAME|all` with the names of `schedules` to a command.
+/// Adds `--schedule NAME|all` with the names of `schedules`, and of `rules` that choose one, to a command.
 pub fn with_schedules(
     command: clap::Command,
     schedules: &'static [&'static dyn AnySchedule],
+    rules: &'static [&'static str],
     default: &'static str,
 ) -> clap::Command {
-    let names = schedules.iter().map(|s| s.name()).chain(["all"]);
+    let names = schedules.iter().map(|s| s.name()).chain(rules.iter().copied()).chain(["all"]);
     command.arg(
         clap::Arg::new("schedule")
             .long("schedule")
             .value_name("NAME|all")
             .default_value(default)
+            .value_delimiter(',')
+            .action(clap::ArgAction::Append)
             .value_parser(PossibleValuesParser::new(names))
-            .help("Schedule to run; `all` runs every one that admits the element type"),
+            .help("Schedule to run, or several; `all` runs every one that admits the element type"),
     )
 }
 
-/// The schedules that `--schedule` selected.
+/// Whether `--schedule` has a name.
+pub fn named(matches: &clap::ArgMatches, name: &str) -> bool {
+    matches.get_many::<String>("schedule").is_some_and(|mut names| names.any(|n| n == name))
+}
+
+/// The schedules that `--schedule` selected, in their own order.
 pub fn selected(
     matches: &clap::ArgMatches,
     schedules: &'static [&'static dyn AnySchedule],
 ) -> Vec<&'static dyn AnySchedule> {
-    let name: &String = matches.get_one("schedule").expect("it has a default");
-    schedules.iter().copied().filter(|s| name == "all" || s.name() == name).collect()
+    let all = named(matches, "all");
+    schedules.iter().copied().filter(|s| all || named(matches, s.name())).collect()
 }
 
 /// Prints the schedules with the first paragraph of their documentation.
@@ -132,17 +149,28 @@ pub fn admitting(
     }
 }
 
-/// Prints a stage of the compilation of each schedule.
+/// Prints the stage of the compilation of each schedule that `--emit` names.
 ///
 /// # Errors
-/// When the program cannot be lowered or compiled.
+/// When the program cannot be lowered or compiled, or a tool is missing.
 pub fn emit(
+    common: &Common,
     schedules: &[&'static dyn AnySchedule],
     dtype: Option<DType>,
-    stage: EmitChoice,
-) -> Result<ExitCode, tilewright::Error> {
-    for schedule in schedules {
-        println!("{}", tilewright::emit(*schedule, dtype, Variant::Exact, stage.into())?);
+    choice: EmitChoice,
+) -> Result<(), Box<dyn std::error::Error>> {
+    for &schedule in schedules {
+        match choice.stage() {
+            Some(stage) => println!("{}", tilewright::emit(schedule, dtype, Variant::Exact, stage)?),
+            None => {
+                let machine = Machine::of(schedule, dtype, Variant::Exact, common.arch.clone())?;
+                match (choice, common.json) {
+                    (EmitChoice::Sass, _) => println!("{}", machine.sass),
+                    (_, true) => println!("{}", machine.to_json()),
+                    (_, false) => println!("{}\n{}", machine.entry, machine.resources),
+                }
+            }
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -1,10 +1,10 @@
 //! Runs a list of schedules and reports each: a table, or one JSON object a line.
 
-use super::options::Common;
+use super::{options::Common, table::aligned};
 use indicatif::{ProgressBar, ProgressStyle};
 use ptx_sim::{Access, Counters, InstClass};
 use serde_json::{Map, Value, json};
-use std::{process::ExitCode, time::Duration};
+use std::time::Duration;
 use tilewright::{AnySchedule, Device, LaunchReport, verify::Comparison};
 
 /// Judges (result, reference, bound) triples. A NaN or an infinity out of place is never verified.
@@ -46,11 +46,13 @@ pub struct Record {
 }
 
 impl Record {
-    fn tflops(&self) -> Option<f64> {
+    /// 10¹² useful floating-point operations a second.
+    pub fn tflops(&self) -> Option<f64> {
         self.launch.time_ms.map(|ms| self.flops / ms / 1e9)
     }
 
-    fn size(&self) -> String {
+    /// Sizes as `256×192×320`.
+    pub fn size(&self) -> String {
         self.sizes.iter().map(|(_, n)| n.to_string()).collect::<Vec<_>>().join("×")
     }
 
@@ -88,14 +90,14 @@ fn progress(runs: usize, json: bool) -> ProgressBar {
     ProgressBar::new(runs as u64).with_style(style)
 }
 
-/// Runs every schedule, prints each result, and says with the exit status whether all of them verified.
+/// Runs every schedule, prints each result, and returns whether all of them verified.
 ///
 /// An error of one schedule is printed and the others still run.
 pub fn run_all(
     common: &Common,
     schedules: &[&'static dyn AnySchedule],
     run: impl Fn(&'static dyn AnySchedule) -> Result<Record, tilewright::Error>,
-) -> ExitCode {
+) -> bool {
     let bar = progress(schedules.len(), common.json);
     bar.enable_steady_tick(Duration::from_millis(200));
     let mut records = Vec::new();
@@ -121,7 +123,7 @@ pub fn run_all(
     if !common.json && !records.is_empty() {
         print_table(&records);
     }
-    if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    ok
 }
 
 fn print_table(records: &[Record]) {
@@ -129,18 +131,7 @@ fn print_table(records: &[Record]) {
     let simulated = records.iter().any(|r| r.launch.counters.is_some());
     let mut rows = vec![header(simulated)];
     rows.extend(records.iter().map(|r| row(r, simulated)));
-    let columns = rows[0].len();
-    let widths: Vec<usize> =
-        (0..columns).map(|c| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0)).collect();
-    for r in rows {
-        let cells: Vec<String> = r
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(c, (cell, &w))| if c < 3 { format!("{cell:w$}") } else { format!("{cell:>w$}") })
-            .collect();
-        println!("{}", cells.join("  ").trim_end());
-    }
+    print!("{}", aligned(&rows, 3));
     println!("verified: {}", records[0].criterion);
     for r in records {
         for finding in &r.launch.findings {

@@ -1,11 +1,14 @@
 //! One matmul program under a ladder of schedules: `cargo run --example matmul -- --schedule all`.
 
+mod bench;
+mod choose;
 #[path = "../common/mod.rs"]
 mod common;
 mod kernel;
 mod verify;
 
-use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
+use bench::Bench;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use common::{
     data::normal,
     options::{self, Common},
@@ -14,19 +17,25 @@ use common::{
 use half::{bf16, f16};
 use kernel::{SCHEDULES, matmul};
 use std::{process::ExitCode, str::FromStr};
-use tilewright::{AnySchedule, Buffer, Device, Error, prelude::Float};
+use tilewright::{AnySchedule, Buffer, DType, Device, Error, LaunchReport, prelude::Float};
 use verify::Product;
 
 /// Multiplies two random matrices, C = A·B, under one schedule or all, and verifies the result.
 #[derive(Parser)]
 #[command(name = "matmul", version)]
 struct Options {
-    /// Size M×N×K [default: 4096x4096x4096 on a GPU, 256x256x256 on the simulator]
-    #[arg(long, value_name = "MxNxK")]
-    size: Option<Size>,
+    /// Size M×N×K, or several [default: 4096x4096x4096 on a GPU, 256x256x256 on the simulator]
+    #[arg(long, value_name = "MxNxK", value_delimiter = ',')]
+    size: Vec<Size>,
     /// Element type of A, B and C; the accumulation is f32
     #[arg(long, value_enum, default_value = "f32")]
     dtype: TypeChoice,
+    /// Time the schedules in turn, against cuBLAS where it is installed; needs a GPU
+    #[arg(long, conflicts_with = "emit")]
+    bench: bool,
+    /// Timed launches of each schedule under `--bench`
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(20..))]
+    launches: u32,
     #[command(flatten)]
     common: Common,
 }
@@ -40,9 +49,9 @@ enum TypeChoice {
 
 #[derive(Clone, Copy, Debug)]
 struct Size {
-    m: usize,
-    n: usize,
-    k: usize,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
 }
 
 impl FromStr for Size {
@@ -59,9 +68,13 @@ impl FromStr for Size {
 }
 
 impl Size {
-    fn default_for(device: &Device) -> Self {
-        let n = if device.is_gpu() { 4096 } else { 256 };
+    fn cube(n: usize) -> Self {
         Size { m: n, n, k: n }
+    }
+
+    /// Floating-point operations of the product.
+    pub fn flops(self) -> f64 {
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64
     }
 
     /// Elements of A, B and C, refused before anything is allocated when they overflow.
@@ -71,22 +84,68 @@ impl Size {
     }
 }
 
+/// Matrices to multiply, on the host and on a device.
+struct Inputs<T> {
+    size: Size,
+    a_host: Vec<T>,
+    b_host: Vec<T>,
+    a: Buffer<T>,
+    b: Buffer<T>,
+}
+
+impl<T: Float> Inputs<T> {
+    /// Standard normal matrices.
+    fn random(device: &Device, size: Size, seed: u64) -> Result<Self, Error> {
+        let [a_len, b_len, c_len] = size.elements()?;
+        device.check_memory((a_len as u128 + b_len as u128 + c_len as u128) * size_of::<T>() as u128)?;
+        let (a_host, b_host) = (normal::<T>(seed, 0, a_len), normal::<T>(seed, 1, b_len));
+        let a = Buffer::from_slice(device, &a_host, &[size.m, size.k])?;
+        let b = Buffer::from_slice(device, &b_host, &[size.k, size.n])?;
+        Ok(Inputs { size, a_host, b_host, a, b })
+    }
+
+    fn product<'a>(&'a self, c: &'a [T]) -> Product<'a, T> {
+        let Size { m, n, k } = self.size;
+        Product { m, n, k, a: &self.a_host, b: &self.b_host, c, epilogue: None }
+    }
+
+    /// Lets `run` write a poisoned C under a schedule, and verifies it.
+    fn record(
+        &self,
+        device: &Device,
+        schedule: &'static dyn AnySchedule,
+        run: impl FnOnce(&mut Buffer<T>) -> Result<LaunchReport, Error>,
+    ) -> Result<Record, Error> {
+        // Not zeros: an element that no thread writes must not look like a result.
+        let mut c = Buffer::<T>::poisoned(device, &[self.size.m, self.size.n])?;
+        let launch = run(&mut c)?;
+        let c = c.to_vec()?;
+        let product = self.product(&c);
+        Ok(Record {
+            schedule: schedule.name(),
+            dtype: T::DTYPE.name(),
+            sizes: vec![("m", self.size.m), ("n", self.size.n), ("k", self.size.k)],
+            flops: self.size.flops(),
+            verdict: product.verify(),
+            launch,
+            criterion: product.criterion(),
+        })
+    }
+}
+
 fn main() -> ExitCode {
-    let command = options::with_schedules(Options::command(), SCHEDULES, "warptile");
+    let command = options::with_schedules(Options::command(), SCHEDULES, &[choose::NAME], "warptile")
+        .after_help(AFTER_HELP);
     let matches = command.get_matches();
-    let options = match Options::from_arg_matches(&matches) {
-        Ok(options) => options,
-        Err(error) => error.exit(),
-    };
+    let options = Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     if options.common.list {
         options::list(SCHEDULES);
         return ExitCode::SUCCESS;
     }
-    let chosen = options::selected(&matches, SCHEDULES);
     let result = match options.dtype {
-        TypeChoice::F32 => run::<f32>(&options, &chosen),
-        TypeChoice::F16 => run::<f16>(&options, &chosen),
-        TypeChoice::Bf16 => run::<bf16>(&options, &chosen),
+        TypeChoice::F32 => run::<f32>(&options, &matches),
+        TypeChoice::F16 => run::<f16>(&options, &matches),
+        TypeChoice::Bf16 => run::<bf16>(&options, &matches),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -94,35 +153,82 @@ fn main() -> ExitCode {
     })
 }
 
-fn run<T: Float>(options: &Options, chosen: &[&'static dyn AnySchedule]) -> Result<ExitCode, Error> {
-    let admitted = options::admitting(chosen, Some(T::DTYPE))?;
+const AFTER_HELP: &str =
+    "`--schedule auto-size` picks the schedule by the size: examples/matmul/choose.rs has the rule.";
+
+/// The schedules that `--schedule` names; under `auto-size`, the one for the size.
+fn schedules(
+    matches: &ArgMatches,
+    dtype: DType,
+    size: Size,
+    device: Option<&Device>,
+) -> Result<Vec<&'static dyn AnySchedule>, Error> {
+    let mut chosen = options::selected(matches, SCHEDULES);
+    if options::named(matches, choose::NAME) {
+        let gpu = device.map(Device::gpu).transpose()?.flatten();
+        let by_size = choose::by_size(size.m, size.n, dtype, gpu.as_ref());
+        if chosen.iter().all(|s| s.name() != by_size.name()) {
+            chosen.push(by_size);
+        }
+    }
+    options::admitting(&chosen, Some(dtype))
+}
+
+fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let sizes = |n| if options.size.is_empty() { vec![Size::cube(n)] } else { options.size.clone() };
     if let Some(stage) = options.common.emit {
-        return options::emit(&admitted, Some(T::DTYPE), stage);
+        for size in sizes(4096) {
+            let chosen = schedules(matches, T::DTYPE, size, None)?;
+            options::emit(&options.common, &chosen, Some(T::DTYPE), stage)?;
+        }
+        return Ok(ExitCode::SUCCESS);
     }
     let device = options.common.device.open()?;
-    let size = options.size.unwrap_or_else(|| Size::default_for(&device));
-    let [a_len, b_len, c_len] = size.elements()?;
-    device.check_memory((a_len as u128 + b_len as u128 + c_len as u128) * size_of::<T>() as u128)?;
+    let sizes = sizes(if device.is_gpu() { 4096 } else { 256 });
+    if options.bench {
+        return Ok(run_bench::<T>(options, matches, &device, &sizes)?);
+    }
+    let mut ok = true;
+    for size in sizes {
+        let chosen = schedules(matches, T::DTYPE, size, Some(&device))?;
+        let inputs = Inputs::<T>::random(&device, size, options.common.seed)?;
+        ok &= run_all(&options.common, &chosen, |schedule| {
+            inputs.record(&device, schedule, |c| {
+                measure(&device, || matmul(&inputs.a, &inputs.b, c).schedule_dyn(schedule).run())
+            })
+        });
+    }
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
 
-    let a_host = normal::<T>(options.common.seed, 0, a_len);
-    let b_host = normal::<T>(options.common.seed, 1, b_len);
-    let a = Buffer::from_slice(&device, &a_host, &[size.m, size.k])?;
-    let b = Buffer::from_slice(&device, &b_host, &[size.k, size.n])?;
-    Ok(run_all(&options.common, &admitted, |schedule| {
-        // Not zeros: an element that no thread writes must not look like a result.
-        let mut c = Buffer::<T>::poisoned(&device, &[size.m, size.n])?;
-        let launch = measure(&device, || matmul(&a, &b, &mut c).schedule_dyn(schedule).run())?;
-        let c_host = c.to_vec()?;
-        let product =
-            Product { m: size.m, n: size.n, k: size.k, a: &a_host, b: &b_host, c: &c_host, epilogue: None };
-        Ok(Record {
-            schedule: schedule.name(),
-            dtype: T::DTYPE.name(),
-            sizes: vec![("m", size.m), ("n", size.n), ("k", size.k)],
-            flops: 2.0 * size.m as f64 * size.n as f64 * size.k as f64,
-            verdict: product.verify(),
-            launch,
-            criterion: product.criterion(),
-        })
-    }))
+fn run_bench<T: Float>(
+    options: &Options,
+    matches: &ArgMatches,
+    device: &Device,
+    sizes: &[Size],
+) -> Result<ExitCode, Error> {
+    let wrong = |message: &str| {
+        eprintln!("error: {message}");
+        Ok(ExitCode::from(2))
+    };
+    if !device.is_gpu() {
+        return wrong("`--bench` measures time, and the simulator claims none: it needs a GPU");
+    }
+    if sizes.iter().any(|s| s.m == 0 || s.n == 0) {
+        return wrong("`--bench` needs something to time: M and N must be at least 1");
+    }
+    let bench = Bench::open(device, options.launches as usize)?;
+    let mut ok = true;
+    for &size in sizes {
+        let chosen = schedules(matches, T::DTYPE, size, Some(device))?;
+        let inputs = Inputs::<T>::random(device, size, options.common.seed)?;
+        let report = bench.measure(&inputs, &chosen)?;
+        ok &= report.verified;
+        if options.common.json {
+            bench.to_json::<T>(&report, size).iter().for_each(|line| println!("{line}"));
+        } else {
+            println!("{}", bench.to_table::<T>(&report, size));
+        }
+    }
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

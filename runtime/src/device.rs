@@ -3,7 +3,7 @@
 mod cuda;
 mod sim;
 
-use crate::{cache::PtxCache, error::Error};
+use crate::{cache::PtxCache, error::Error, gpu::GpuInfo};
 use cuda::CudaDevice;
 use sim::SimDevice;
 use std::{fmt, sync::Arc};
@@ -96,6 +96,17 @@ impl Device {
         match &*self.kind {
             Kind::Sim(_) => None,
             Kind::Cuda(device) => Some(device.sm()),
+        }
+    }
+
+    /// Facts about the GPU; `None` for the simulator.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn gpu(&self) -> Result<Option<GpuInfo>, Error> {
+        match &*self.kind {
+            Kind::Sim(_) => Ok(None),
+            Kind::Cuda(device) => device.info().map(Some),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The text of each stage of a program's compilation.
 
 use crate::{compile::lower_program, error::Error, schedule::AnySchedule};
+use backend_ptx::Ptx;
 use tile_dsl::{
     dtype::DType,
     program::{Program, Variant},
@@ -32,10 +33,20 @@ pub fn emit(
     variant: Variant,
     stage: Stage,
 ) -> Result<String, Error> {
+    emit_program(&decode(schedule, dtype)?, variant, stage)
+}
+
+/// PTX of a schedule with what a launch of it needs, for an element type and a variant.
+///
+/// # Errors
+/// As [`emit`].
+pub fn ptx(schedule: &dyn AnySchedule, dtype: Option<DType>, variant: Variant) -> Result<Ptx, Error> {
+    Ok(backend_ptx::compile(&lower_program(&decode(schedule, dtype)?, variant)?)?)
+}
+
+fn decode(schedule: &dyn AnySchedule, dtype: Option<DType>) -> Result<Program, Error> {
     let bytes = schedule.program(dtype).ok_or_else(|| Error::not_admitted(schedule, dtype))?;
-    let program = Program::from_bytes(bytes)
-        .map_err(|source| Error::Program { schedule: schedule.name().into(), source })?;
-    emit_program(&program, variant, stage)
+    Program::from_bytes(bytes).map_err(|source| Error::Program { schedule: schedule.name().into(), source })
 }
 
 /// [`emit`] for a program at hand.

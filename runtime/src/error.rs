@@ -79,6 +79,12 @@ pub enum Error {
         /// CUDA's name and description of the error.
         code: String,
     },
+    /// cuBLAS is not installed, or not where libraries are looked for.
+    #[cfg(feature = "cublas")]
+    #[error(
+        "cuBLAS was not found: install the CUDA toolkit's cuBLAS and name its folder in LD_LIBRARY_PATH (there must be a libcublas.so or libcublas.so.12)"
+    )]
+    NoCublas,
     /// The simulator refused the PTX or the launch.
     #[error("the simulator cannot run `{entry}`: {reason}")]
     Simulator {

@@ -7,6 +7,7 @@ use crate::{
     dims::Dims,
     element::ScalarValue,
     error::Error,
+    gpu::Resources,
     launch::TensorArg,
 };
 use ptx_sim::{Counters, Finding};
@@ -16,6 +17,7 @@ use tile_dsl::kernel::{GridAxis, Param};
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) time_ms: Option<f64>,
+    pub(crate) resources: Option<Resources>,
     pub(crate) counters: Option<Counters>,
     pub(crate) findings: Vec<Finding>,
 }
@@ -40,6 +42,7 @@ pub(crate) fn ctas(grid: &[GridAxis], dims: &Dims) -> Result<u32, Error> {
 /// Runs a kernel on `ctas` > 0 CTAs.
 ///
 /// Tensors and scalars come in the order of the parameters of their kind; that they match was checked before.
+/// `cold` overwrites a GPU's L2 cache first.
 pub(crate) fn run(
     device: &Device,
     kernel: &Compiled,
@@ -47,6 +50,7 @@ pub(crate) fn run(
     dims: &Dims,
     tensors: &mut [(&str, TensorArg<'_>)],
     scalars: &[ScalarValue],
+    cold: bool,
 ) -> Result<Outcome, Error> {
     let (ptx, params) = (&kernel.ptx, &kernel.params);
     match &*device.kind {
@@ -80,8 +84,8 @@ pub(crate) fn run(
             let arguments = arguments(params, &addresses, dims, scalars);
             // SAFETY: the arguments follow `params`, from which the entry was compiled. The tensors are borrowed for
             // the call, mutably where the kernel writes, and a kernel of a proved schedule stays inside them.
-            let time_ms = unsafe { cuda.run(ptx, ctas, &arguments)? };
-            Ok(Outcome { time_ms: Some(time_ms), ..Outcome::default() })
+            let run = unsafe { cuda.run(ptx, ctas, &arguments, cold)? };
+            Ok(Outcome { time_ms: Some(run.time_ms), resources: Some(run.resources), ..Outcome::default() })
         }
     }
 }

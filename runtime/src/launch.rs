@@ -89,7 +89,7 @@ impl<'a, K: Kernel> Launch<'a, K> {
                 Error::wrong_kernel(schedule.name(), schedule.kernel(), self.args.kernel)
             }
         });
-        Scheduled { args: self.args, program, device: None, variant: None }
+        Scheduled { args: self.args, program, device: None, variant: None, cold: false }
     }
 
     /// Chooses a scheduled program at hand, such as one that a test made.
@@ -106,12 +106,19 @@ pub struct Scheduled<'a> {
     program: Result<Cow<'static, [u8]>, Error>,
     device: Option<Device>,
     variant: Option<Variant>,
+    cold: bool,
 }
 
 impl<'a> Scheduled<'a> {
     /// A launch of a program at hand with arguments put together by hand.
     pub fn new(args: LaunchArgs<'a>, program: &Program) -> Self {
-        Scheduled { args, program: Ok(Cow::Owned(program.to_bytes())), device: None, variant: None }
+        Scheduled {
+            args,
+            program: Ok(Cow::Owned(program.to_bytes())),
+            device: None,
+            variant: None,
+            cold: false,
+        }
     }
 
     /// Runs on this device; by default, on the device of the arguments.
@@ -126,12 +133,19 @@ impl<'a> Scheduled<'a> {
         self
     }
 
+    /// Overwrites a GPU's L2 cache first, so that the launch finds none of its data there; the time is that of the
+    /// launch alone. Nothing changes on the simulator.
+    pub fn cold(mut self) -> Self {
+        self.cold = true;
+        self
+    }
+
     /// Checks the arguments, compiles if need be, runs, and waits for the result.
     ///
     /// # Errors
     /// [`Error`]; but for an error of the driver while the kernel runs, nothing has been written then.
     pub fn run(self) -> Result<LaunchReport, Error> {
-        let Scheduled { mut args, program, device, variant } = self;
+        let Scheduled { mut args, program, device, variant, cold } = self;
         let bytes = program?;
         let program = Program::from_bytes(&bytes)
             .map_err(|source| Error::Program { schedule: args.kernel.into(), source })?;
@@ -171,9 +185,11 @@ impl<'a> Scheduled<'a> {
         report.ctas = execute::ctas(&compiled.grid, &report.dims)?;
         if report.ctas > 0 {
             let scalars: Vec<ScalarValue> = args.scalars.iter().map(|(_, value)| *value).collect();
+            let dims = &report.dims;
             let outcome =
-                execute::run(&device, &compiled, report.ctas, &report.dims, &mut args.tensors, &scalars)?;
+                execute::run(&device, &compiled, report.ctas, dims, &mut args.tensors, &scalars, cold)?;
             report.time_ms = outcome.time_ms;
+            report.resources = outcome.resources;
             report.counters = outcome.counters;
             report.findings = outcome.findings;
         }

@@ -1,6 +1,6 @@
 //! What a launch did.
 
-use crate::{device::Device, dims::Dims, launch::LaunchArgs};
+use crate::{device::Device, dims::Dims, gpu::Resources, launch::LaunchArgs};
 use ptx_sim::{Counters, Finding};
 use std::{collections::BTreeMap, sync::Arc};
 use tile_dsl::{
@@ -33,6 +33,8 @@ pub struct LaunchReport {
     pub shared_bytes: u32,
     /// Milliseconds on the GPU, between events around the launch; `None` on the simulator, which claims no time.
     pub time_ms: Option<f64>,
+    /// What the driver's compiler made of the kernel; `None` on the simulator, which runs PTX as it is.
+    pub resources: Option<Resources>,
     /// Counters of the simulator; `None` on a GPU.
     pub counters: Option<Counters>,
     /// What the simulator found wrong; empty on a GPU, which cannot tell.
@@ -60,6 +62,7 @@ impl LaunchReport {
             threads: 0,
             shared_bytes: 0,
             time_ms: None,
+            resources: None,
             counters: None,
             findings: Vec::new(),
             ptx: "".into(),

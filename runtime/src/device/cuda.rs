@@ -1,6 +1,9 @@
 //! GPUs through the CUDA driver API, loaded when first used: neither building nor starting needs CUDA.
 
-use crate::error::Error;
+use crate::{
+    error::Error,
+    gpu::{GpuInfo, Resources},
+};
 use backend_ptx::Ptx;
 use cudarc::driver::{
     CudaContext,
@@ -10,7 +13,7 @@ use cudarc::driver::{
 use std::{
     collections::HashMap,
     ffi::{CStr, CString, c_void},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 /// A GPU with its context and the modules loaded into it.
@@ -20,6 +23,14 @@ pub(crate) struct CudaDevice {
     sm: u32,
     /// Loaded kernels by the text of their PTX. The context outlives them.
     loaded: Mutex<HashMap<String, Loaded>>,
+    /// Overwritten before a cold launch: twice the L2 cache.
+    evictor: OnceLock<CudaMemory>,
+}
+
+/// What a launch tells.
+pub(crate) struct CudaRun {
+    pub(crate) time_ms: f64,
+    pub(crate) resources: Resources,
 }
 
 /// A function of a loaded module. Modules stay loaded as long as the device.
@@ -27,6 +38,7 @@ pub(crate) struct CudaDevice {
 struct Loaded {
     module: sys::CUmodule,
     function: sys::CUfunction,
+    resources: Resources,
 }
 
 // SAFETY: module and function handles are process-wide; the driver may be called from any thread.
@@ -61,7 +73,7 @@ impl CudaDevice {
         let (major, minor) =
             context.compute_capability().map_err(failed("asking for the compute capability"))?;
         let sm = (10 * major + minor).max(0) as u32;
-        Ok(CudaDevice { context, name, sm, loaded: Mutex::default() })
+        Ok(CudaDevice { context, name, sm, loaded: Mutex::default(), evictor: OnceLock::new() })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -115,20 +127,94 @@ impl CudaDevice {
         Ok(free as u64)
     }
 
-    fn bind(&self) -> Result<(), Error> {
+    pub(crate) fn bind(&self) -> Result<(), Error> {
         self.context.bind_to_thread().map_err(failed("making the device current"))
     }
 
-    /// Runs a kernel and waits for it; returns the milliseconds between events around it.
+    pub(crate) fn info(&self) -> Result<GpuInfo, Error> {
+        use sys::CUdevice_attribute_enum as Attribute;
+        self.bind()?;
+        let get = |attribute| -> Result<u64, Error> {
+            let value = self.context.attribute(attribute).map_err(failed("asking for an attribute"))?;
+            Ok(value.max(0) as u64)
+        };
+        let mut version = 0;
+        // SAFETY: it writes one integer.
+        unsafe { sys::cuDriverGetVersion(&mut version) }
+            .result()
+            .map_err(failed("asking for the driver's version"))?;
+        let mut bus = [0; 32];
+        // SAFETY: it writes at most as many bytes as it is told, with a zero at their end.
+        unsafe { sys::cuDeviceGetPCIBusId(bus.as_mut_ptr(), bus.len() as i32, self.context.cu_device()) }
+            .result()
+            .map_err(failed("asking for the PCI bus id"))?;
+        let bus: Vec<u8> = bus.iter().take_while(|&&c| c != 0).map(|&c| c as u8).collect();
+        Ok(GpuInfo {
+            name: self.name.clone(),
+            sm: self.sm,
+            multiprocessors: get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
+            l2_bytes: get(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+            max_clock_mhz: get(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)? as f64 / 1e3,
+            cuda_version: (version as u32 / 1000, version as u32 % 1000 / 10),
+            pci_bus_id: String::from_utf8_lossy(&bus).into_owned(),
+        })
+    }
+
+    /// Queues `work` on the default stream and waits for it; returns the milliseconds between events around it.
     ///
-    /// `arguments` holds the bytes of each parameter, in order.
+    /// `cold`: overwrites the L2 cache first. The host queues the work while the GPU does that, so the time does
+    /// not hold what the host takes to launch.
+    ///
+    /// # Safety
+    /// What `work` queues is sound; it goes to the stream that it is given.
+    pub(crate) unsafe fn time(
+        &self,
+        cold: bool,
+        work: impl FnOnce(sys::CUstream) -> Result<(), Error>,
+    ) -> Result<f64, Error> {
+        self.bind()?;
+        let stream = result::stream::null();
+        let (start, end) = (Event::new()?, Event::new()?);
+        // SAFETY: the context is current and the events are its own; the evictor lives as long as the device.
+        unsafe {
+            if cold {
+                let evictor = self.evictor()?;
+                result::memset_d8_async(evictor.pointer, 0, evictor.bytes, stream)
+                    .map_err(failed("overwriting the L2 cache"))?;
+            }
+            start.record(stream)?;
+            work(stream)?;
+            end.record(stream)?;
+            result::event::synchronize(end.0).map_err(failed("running the kernel"))?;
+            let ms = result::event::elapsed(start.0, end.0).map_err(failed("timing the kernel"))?;
+            Ok(ms.into())
+        }
+    }
+
+    fn evictor(&self) -> Result<&CudaMemory, Error> {
+        if let Some(evictor) = self.evictor.get() {
+            return Ok(evictor);
+        }
+        let evictor = self.allocate(2 * self.info()?.l2_bytes as usize)?;
+        Ok(self.evictor.get_or_init(|| evictor))
+    }
+
+    /// Runs a kernel and waits for it; returns the milliseconds between events around it, and what it occupies.
+    ///
+    /// `arguments` holds the bytes of each parameter, in order. `cold`: overwrites the L2 cache first.
     ///
     /// # Safety
     /// The arguments match the entry's parameters, and the kernel touches memory only through pointers to live
     /// allocations that no one else uses at the time.
-    pub(crate) unsafe fn run(&self, ptx: &Ptx, grid: u32, arguments: &[Vec<u8>]) -> Result<f64, Error> {
+    pub(crate) unsafe fn run(
+        &self,
+        ptx: &Ptx,
+        grid: u32,
+        arguments: &[Vec<u8>],
+        cold: bool,
+    ) -> Result<CudaRun, Error> {
         self.bind()?;
-        let function = self.load(ptx)?.function;
+        let Loaded { function, resources, .. } = self.load(ptx)?;
         // The driver reads each argument through a pointer, with the alignment of its type.
         let mut words: Vec<u64> = arguments
             .iter()
@@ -139,26 +225,16 @@ impl CudaDevice {
             })
             .collect();
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|w| std::ptr::from_mut(w).cast()).collect();
-        let stream = result::stream::null();
-        let (start, end) = (Event::new()?, Event::new()?);
-        // SAFETY: the context is current, the events and the function are its own, the grid and the block have no
-        // zero dimension, and the caller vouches for the arguments.
-        unsafe {
-            start.record(stream)?;
-            result::launch_kernel(
-                function,
-                (grid, 1, 1),
-                (ptx.threads, 1, 1),
-                ptx.dynamic_shared,
-                stream,
-                &mut pointers,
-            )
-            .map_err(failed("launching"))?;
-            end.record(stream)?;
-            result::event::synchronize(end.0).map_err(failed("running the kernel"))?;
-            let ms = result::event::elapsed(start.0, end.0).map_err(failed("timing the kernel"))?;
-            Ok(ms.into())
-        }
+        let (grid, block) = ((grid, 1, 1), (ptx.threads, 1, 1));
+        // SAFETY: the function is this context's, the grid and the block have no zero dimension, and the caller
+        // vouches for the arguments.
+        let time_ms = unsafe {
+            self.time(cold, |stream| {
+                result::launch_kernel(function, grid, block, ptx.dynamic_shared, stream, &mut pointers)
+                    .map_err(failed("launching"))
+            })?
+        };
+        Ok(CudaRun { time_ms, resources })
     }
 
     /// Loads the PTX, once in the life of the device.
@@ -183,7 +259,8 @@ impl CudaDevice {
             }
             .map_err(failed("reserving dynamic shared memory"))?;
         }
-        let entry = Loaded { module, function };
+        let resources = resources(function, ptx)?;
+        let entry = Loaded { module, function, resources };
         loaded.insert(ptx.text.clone(), entry);
         Ok(entry)
     }
@@ -200,6 +277,29 @@ impl Drop for CudaDevice {
             let _ = unsafe { result::module::unload(loaded.module) };
         }
     }
+}
+
+/// What the driver's compiler made of a kernel.
+fn resources(function: sys::CUfunction, ptx: &Ptx) -> Result<Resources, Error> {
+    use sys::CUfunction_attribute_enum as Attribute;
+    // SAFETY: the function was just found in a module of the current context.
+    let get = |attribute| unsafe {
+        result::function::get_function_attribute(function, attribute)
+            .map_err(failed("asking for a kernel's resources"))
+    };
+    // SAFETY: as above.
+    let ctas = unsafe {
+        result::occupancy::max_active_block_per_multiprocessor(
+            function,
+            ptx.threads as i32,
+            ptx.dynamic_shared as usize,
+        )
+    };
+    Ok(Resources {
+        registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)? as u32,
+        local_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as u32,
+        ctas_per_multiprocessor: ctas.map_err(failed("asking for a kernel's occupancy"))? as u32,
+    })
 }
 
 /// `cuModuleLoadDataEx` with a buffer for the log of the driver's compiler.
@@ -315,7 +415,7 @@ mod tests {
         let ptx =
             Ptx { text: text.into(), entry: "bad".into(), threads: 32, static_shared: 0, dynamic_shared: 0 };
         // SAFETY: nothing runs.
-        let error = unsafe { device.run(&ptx, 1, &[]) }.unwrap_err();
+        let error = unsafe { device.run(&ptx, 1, &[], false) }.err().expect("no PTX");
         let Error::PtxRejected { code, log, .. } = error else { panic!("{error}") };
         assert!(code.contains("CUDA_ERROR_INVALID_PTX"), "{code}");
         assert!(log.contains("frobnicate"), "{log}");

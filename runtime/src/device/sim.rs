@@ -80,7 +80,7 @@ impl SimDevice {
                 memory.read(address, data).map_err(|e| refused(&e))?;
             }
         }
-        Ok(Outcome { time_ms: None, counters: Some(report.counters), findings: report.findings })
+        Ok(Outcome { counters: Some(report.counters), findings: report.findings, ..Outcome::default() })
     }
 
     fn module(&self, ptx: &Ptx) -> Result<Arc<Module>, ptx_sim::ParseError> {

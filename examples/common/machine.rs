@@ -1,0 +1,60 @@
+//! What NVIDIA's assembler makes of a schedule.
+
+use serde_json::{Value, json};
+use tile_sass::{Options, Resources, Tools};
+use tilewright::{AnySchedule, DType, Variant};
+
+/// Machine code of a schedule, and what it takes.
+pub struct Machine {
+    pub schedule: &'static str,
+    pub dtype: Option<DType>,
+    /// Name of the kernel.
+    pub entry: String,
+    pub sass: String,
+    pub resources: Resources,
+}
+
+impl Machine {
+    /// Assembles a variant for an architecture, by default the schedule's target.
+    ///
+    /// # Errors
+    /// When it cannot be compiled, or ptxas or nvdisasm is missing or refuses it.
+    pub fn of(
+        schedule: &dyn AnySchedule,
+        dtype: Option<DType>,
+        variant: Variant,
+        arch: Option<String>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let ptx = tilewright::ptx(schedule, dtype, variant)?;
+        let assembly = Tools::find()?.assemble(&ptx.text, &Options { arch, level: None })?;
+        let resources = assembly.resources(ptx.threads, ptx.dynamic_shared);
+        Ok(Machine { schedule: schedule.name(), dtype, entry: ptx.entry, sass: assembly.sass, resources })
+    }
+
+    /// One JSON object.
+    pub fn to_json(&self) -> Value {
+        let r = &self.resources;
+        let widths: Vec<Value> = r
+            .hot
+            .widths
+            .iter()
+            .map(|w| json!({ "access": w.kind, "bits": w.bits, "count": w.count }))
+            .collect();
+        json!({
+            "schedule": self.schedule,
+            "dtype": self.dtype.map(|d| d.name()),
+            "arch": r.arch,
+            "threads": r.threads,
+            "registers": r.registers,
+            "spills": r.spills,
+            "shared_bytes": r.shared,
+            "ctas_per_sm": r.occupancy.map(|o| o.ctas),
+            "hot_loop_instructions": r.hot.instructions,
+            "hot_loop_fma": r.hot.fma,
+            "hot_loop_fma_reused": r.hot.reused,
+            "fma_share": r.hot.fma_share(),
+            "hot_loop_accesses": widths,
+            "remarks": r.remarks,
+        })
+    }
+}

@@ -1,0 +1,193 @@
+//! `--bench`: schedules against each other and against cuBLAS.
+//!
+//! All contenders multiply the same matrices in one process. After a verified first launch and two more to warm up, they
+//! take turns, one launch each a round, so that clock and temperature are the same for all; each launch is timed by CUDA
+//! events and finds none of its data in the L2 cache. A figure is the median of its launches.
+
+use crate::{Inputs, Size, kernel::matmul};
+use serde_json::{Map, Value, json};
+use std::time::Instant;
+use tile_runtime::cublas::Cublas;
+use tilewright::{AnySchedule, Buffer, Device, Error, GpuInfo, prelude::Float};
+
+use crate::common::{
+    figures::{Figures, HEADER, percent, row, tflops},
+    monitor::{Monitor, Summary},
+    peak::peak_flops,
+    report::Record,
+    stats::{median, quantile},
+    table::aligned,
+};
+
+/// A GPU to measure on.
+pub struct Bench {
+    device: Device,
+    gpu: GpuInfo,
+    cublas: Result<Cublas, Error>,
+    monitor: Option<Monitor>,
+    launches: usize,
+}
+
+/// A schedule, measured.
+struct Measured {
+    record: Record,
+    /// Milliseconds of each launch.
+    times: Vec<f64>,
+}
+
+/// What one size gave.
+pub struct Report {
+    measured: Vec<Measured>,
+    /// Milliseconds of each of cuBLAS's launches.
+    cublas: Vec<f64>,
+    cublas_verified: bool,
+    clocks: Summary,
+    /// Whether every schedule's product, and cuBLAS's, was right.
+    pub verified: bool,
+}
+
+impl Bench {
+    /// Opens cuBLAS, if there is one, and starts to watch the clocks.
+    ///
+    /// # Errors
+    /// [`Error::NoDriver`] on the simulator, which has no time to measure.
+    pub fn open(device: &Device, launches: usize) -> Result<Self, Error> {
+        let gpu = device.gpu()?.ok_or(Error::NoDriver)?;
+        let monitor = Monitor::start(&gpu.pci_bus_id);
+        Ok(Bench { device: device.clone(), gpu, cublas: Cublas::open(device), monitor, launches })
+    }
+
+    /// Measures schedules at one size. One that cannot run is reported on stderr and left out.
+    ///
+    /// # Errors
+    /// The driver's, or cuBLAS's.
+    pub fn measure<T: Float>(
+        &self,
+        inputs: &Inputs<T>,
+        schedules: &[&'static dyn AnySchedule],
+    ) -> Result<Report, Error> {
+        let shape = [inputs.size.m, inputs.size.n];
+        let mut verified = true;
+        let mut contenders = Vec::new();
+        for &schedule in schedules {
+            let once =
+                |c: &mut Buffer<T>| matmul(&inputs.a, &inputs.b, c).schedule_dyn(schedule).cold().run();
+            match inputs.record(&self.device, schedule, once) {
+                Ok(record) => {
+                    verified &= record.verdict.verified();
+                    contenders.push((schedule, Measured { record, times: Vec::new() }));
+                }
+                Err(error) => {
+                    verified = false;
+                    eprintln!("error: {}: {error}", schedule.name());
+                }
+            }
+        }
+        // Poisoned for the check of cuBLAS; after that, everyone writes the same numbers into it.
+        let mut c = Buffer::<T>::poisoned(&self.device, &shape)?;
+        let mut cublas_verified = true;
+        if let Ok(cublas) = &self.cublas {
+            cublas.gemm(&inputs.a, &inputs.b, &mut c)?;
+            cublas_verified = inputs.product(&c.to_vec()?).verify().verified();
+        }
+
+        let mut cublas_times = Vec::new();
+        let mut start = Instant::now();
+        for round in 0..WARM_UP + self.launches {
+            if round == WARM_UP {
+                start = Instant::now();
+                cublas_times.clear();
+                contenders.iter_mut().for_each(|(_, m)| m.times.clear());
+            }
+            if let Ok(cublas) = &self.cublas {
+                cublas_times.push(cublas.gemm(&inputs.a, &inputs.b, &mut c)?);
+            }
+            for (schedule, measured) in &mut contenders {
+                let report = matmul(&inputs.a, &inputs.b, &mut c).schedule_dyn(*schedule).cold().run()?;
+                measured.times.extend(report.time_ms);
+            }
+        }
+        let clocks = self.monitor.as_ref().map(|m| m.since(start)).unwrap_or_default();
+        let mut measured: Vec<Measured> = contenders.into_iter().map(|(_, measured)| measured).collect();
+        for m in &mut measured {
+            m.record.launch.time_ms = median(&m.times);
+        }
+        verified &= cublas_verified;
+        Ok(Report { measured, cublas: cublas_times, cublas_verified, clocks, verified })
+    }
+
+    /// One JSON object a schedule; unknown values are null.
+    pub fn to_json<T: Float>(&self, report: &Report, size: Size) -> Vec<Value> {
+        let with = |(i, m): (usize, &Measured)| {
+            let mut object = match m.record.to_json() {
+                Value::Object(object) => object,
+                _ => Map::new(),
+            };
+            let figures = Figures {
+                times: &m.times,
+                cublas: &report.cublas,
+                previous: i.checked_sub(1).map(|p| &report.measured[p].times[..]),
+                flops: size.flops(),
+                peak: peak_flops(&self.gpu, T::DTYPE),
+            };
+            let resources = m.record.launch.resources;
+            let about = [
+                ("registers", json!(resources.map(|r| r.registers))),
+                ("spills", json!(resources.map(|r| r.local_bytes))),
+                ("shared_bytes", json!(m.record.launch.shared_bytes)),
+                ("ctas_per_sm", json!(resources.map(|r| r.ctas_per_multiprocessor))),
+                ("sm_clock_mhz", json!(report.clocks.sm_clock_mhz)),
+                ("power_w", json!(report.clocks.power_w)),
+                ("cublas", json!(self.cublas.as_ref().ok().map(Cublas::version))),
+                ("driver", json!(report.clocks.driver)),
+                ("distribution", json!("standard normal")),
+                ("l2", json!("overwritten before each launch")),
+            ];
+            let entries = figures.json().into_iter().chain(about);
+            object.extend(entries.map(|(key, value)| (key.to_string(), value)));
+            Value::Object(object)
+        };
+        report.measured.iter().enumerate().map(with).collect()
+    }
+
+    /// A readable table with what it was measured on and how.
+    pub fn to_table<T: Float>(&self, report: &Report, size: Size) -> String {
+        let lines = self.to_json::<T>(report, size);
+        let (name, clocks) = (&self.gpu.name, &report.clocks);
+        let (major, minor) = self.gpu.cuda_version;
+        let driver = clocks.driver.as_deref().map(|d| format!("driver {d}, ")).unwrap_or_default();
+        let cublas = match &self.cublas {
+            Ok(cublas) => format!("cuBLAS {}", cublas.version()),
+            Err(error) => format!("no comparison: {error}"),
+        };
+        let clock = match (clocks.sm_clock_mhz, clocks.range_mhz) {
+            (Some(clock), Some((low, high))) => format!("SM clock {clock:.0} MHz ({low:.0} to {high:.0})"),
+            _ => "SM clock unknown (no nvidia-smi)".into(),
+        };
+        let mut text = format!("{name} · {driver}CUDA {major}.{minor} · {cublas}\n");
+        text += &format!(
+            "{}×{}×{} {} · standard normal data · median of {} launches in turn, L2 ({} MB) overwritten before each\n",
+            size.m,
+            size.n,
+            size.k,
+            T::DTYPE,
+            self.launches,
+            self.gpu.l2_bytes >> 20
+        );
+        let watts = clocks.power_w.map(|w| format!(", {w:.0} W")).unwrap_or_default();
+        text += &format!("{clock} of at most {:.0}{watts}\n", self.gpu.max_clock_mhz);
+        let mut rows = vec![HEADER.map(String::from).to_vec()];
+        if let Some(ms) = median(&report.cublas) {
+            let rate = tflops(size.flops(), ms);
+            let share = peak_flops(&self.gpu, T::DTYPE).map(|peak| percent(rate, peak));
+            rows.push(row(&json!({ "schedule": "cuBLAS", "verified": report.cublas_verified, "time_ms": ms, "tflops": rate,
+                "ratio": 1.0, "percent_of_peak": share,
+                "time_ms_quartiles": [quantile(&report.cublas, 0.25), quantile(&report.cublas, 0.75)] })));
+        }
+        rows.extend(lines.iter().map(row));
+        text + &aligned(&rows, 3)
+    }
+}
+
+/// Launches of each contender that are not counted, besides the one that is verified.
+const WARM_UP: usize = 2;

@@ -1,0 +1,205 @@
+//! Benchmarks as far as they need no GPU: statistics, figures, clocks, peaks, the size rule, and the command line.
+
+#[path = "../examples/matmul/choose.rs"]
+mod choose;
+#[path = "../examples/common/mod.rs"]
+mod common;
+#[path = "../examples/matmul/kernel.rs"]
+mod kernel;
+
+use choose::{CANDIDATES, by_size};
+use common::{
+    figures::{Figures, HEADER, row},
+    monitor::{Sample, Summary},
+    peak::{fma_per_cycle, peak_flops},
+    stats::{median, paired_ratio, quantile},
+    table::aligned,
+};
+use serde_json::{Map, Value};
+use std::process::{Command, Output};
+use tile_dsl::program::Program;
+use tilewright::{DType, GpuInfo};
+
+fn h200() -> GpuInfo {
+    GpuInfo {
+        name: "NVIDIA H200".into(),
+        sm: 90,
+        multiprocessors: 132,
+        l2_bytes: 60 << 20,
+        max_clock_mhz: 1980.0,
+        cuda_version: (13, 0),
+        pci_bus_id: "0000:01:00.0".into(),
+    }
+}
+
+#[test]
+fn medians_and_quartiles_are_those_of_the_sorted_values() {
+    assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+    assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    assert_eq!(quantile(&[5.0, 1.0, 2.0, 3.0, 4.0], 0.25), Some(2.0));
+    assert_eq!((median(&[]), quantile(&[7.0], 0.9)), (None, Some(7.0)));
+    // One slow round slows both, and the median of the ratios does not see it.
+    assert_eq!(paired_ratio(&[2.0, 20.0, 2.0], &[1.0, 10.0, 1.0]), Some(2.0));
+    assert_eq!(paired_ratio(&[], &[]), None);
+}
+
+#[test]
+fn figures_follow_from_the_times() {
+    let figures = Figures {
+        times: &[2.0, 2.0, 4.0],
+        cublas: &[1.0, 1.0, 1.0],
+        previous: Some(&[4.0, 3.0, 8.0]),
+        flops: 4e12,
+        peak: Some(4e15),
+    };
+    let o: Map<String, Value> = figures.json().into_iter().map(|(k, v)| (k.to_string(), v)).collect();
+    let number = |key: &str| o[key].as_f64().unwrap();
+    assert_eq!((number("time_ms"), number("tflops"), number("cublas_tflops")), (2.0, 2000.0, 4000.0));
+    assert_eq!((number("ratio"), number("ratio_to_previous"), number("percent_of_peak")), (0.5, 2.0, 50.0));
+    assert_eq!((number("launches"), o["time_ms_quartiles"][1].as_f64()), (3.0, Some(3.0)));
+}
+
+#[test]
+fn what_is_not_known_is_null_and_a_dash() {
+    let figures = Figures { times: &[1.0], cublas: &[], previous: None, flops: 1e9, peak: None };
+    let o: Map<String, Value> = figures.json().into_iter().map(|(k, v)| (k.to_string(), v)).collect();
+    for key in ["cublas_tflops", "ratio", "ratio_to_previous", "percent_of_peak"] {
+        assert_eq!(o[key], Value::Null, "{key}");
+    }
+    let cells = row(&Value::Object(o));
+    assert_eq!(cells.len(), HEADER.len());
+    assert_eq!(
+        (cells[3].as_str(), cells[5].as_str(), cells[12].as_str()),
+        ("1.0000", "-", "1.0000 to 1.0000")
+    );
+}
+
+#[test]
+fn columns_are_aligned() {
+    let rows = [vec!["a".into(), "1.25".into()], vec!["naïve".into(), "30".into()]];
+    assert_eq!(aligned(&rows, 1), "a      1.25\nnaïve    30\n");
+}
+
+#[test]
+fn clocks_are_read_from_nvidia_smi() {
+    let lines = ["1980, 412.53, 580.159.04", "1965, [N/A], 580.159.04", "clocks", "a, b, c"];
+    let samples: Vec<Sample> = lines.iter().filter_map(|l| Sample::parse(l)).collect();
+    assert_eq!(samples.len(), 2);
+    let summary = Summary::of(&samples);
+    assert_eq!(summary.sm_clock_mhz, Some(1972.5));
+    assert_eq!((summary.range_mhz, summary.power_w), (Some((1965.0, 1980.0)), Some(412.53)));
+    assert_eq!(summary.driver.as_deref(), Some("580.159.04"));
+    assert_eq!(Summary::of(&[]), Summary::default());
+}
+
+#[test]
+fn the_peak_is_the_data_sheets() {
+    let f32 = peak_flops(&h200(), DType::F32).unwrap() / 1e12;
+    assert!((66.8..67.0).contains(&f32), "{f32}");
+    // The data sheet's 989 is at 1830 MHz.
+    let bf16 = peak_flops(&GpuInfo { max_clock_mhz: 1830.0, ..h200() }, DType::BF16).unwrap() / 1e12;
+    assert!((988.0..990.0).contains(&bf16), "{bf16}");
+    assert_eq!(fma_per_cycle(75, DType::F32), None);
+}
+
+#[test]
+fn candidates_have_the_tiles_that_the_rule_says() {
+    for c in CANDIDATES {
+        let program = Program::from_bytes(c.schedule.program(Some(DType::F32)).unwrap()).unwrap();
+        let kernel = tile_dsl::lower::lower(&program, tilewright::Variant::Exact).unwrap();
+        let tiles: Vec<_> = kernel.grid.iter().map(|axis| axis.tile as usize).collect();
+        assert_eq!(tiles, [c.rows, c.columns], "{}", c.schedule.name());
+        assert!(kernel::SCHEDULES.iter().any(|s| s.name() == c.schedule.name()), "{}", c.schedule.name());
+        assert!(c.share > 0.0 && c.share < 1.0);
+    }
+}
+
+#[test]
+fn the_rule_takes_large_tiles_for_large_sizes_and_smaller_ones_when_multiprocessors_would_idle() {
+    let pick = |m, n| by_size(m, n, DType::F32, Some(&h200()));
+    let tile = |m, n| {
+        let name = pick(m, n).name();
+        let c = CANDIDATES.iter().find(|c| c.schedule.name() == name).unwrap();
+        (c.rows, c.columns)
+    };
+    let best = CANDIDATES.iter().max_by(|a, b| a.share.total_cmp(&b.share)).unwrap();
+    assert_eq!(pick(8192, 8192).name(), best.schedule.name());
+    let area = |(rows, columns): (usize, usize)| rows * columns;
+    assert!(area(tile(512, 512)) < area(tile(8192, 8192)));
+    assert!(tile(32, 4096).0 <= 64, "a skinny result wastes a tall tile");
+    // Empty and huge results have a schedule too, and a GPU with few multiprocessors fills up sooner.
+    assert!(!pick(0, 0).name().is_empty() && !pick(usize::MAX, usize::MAX).name().is_empty());
+    let small = GpuInfo { multiprocessors: 2, ..h200() };
+    assert_eq!(by_size(1024, 1024, DType::F32, Some(&small)).name(), best.schedule.name());
+}
+
+/// Examples are built beside the tests, one folder up.
+fn matmul(args: &[&str]) -> Output {
+    let deps = std::env::current_exe().expect("a test knows its path");
+    let folder = deps.ancestors().nth(2).expect("target/<profile>/deps").join("examples");
+    let mut command = Command::new(folder.join("matmul"));
+    // No tool is found, whatever this machine has.
+    command
+        .args(args)
+        .env("TILEWRIGHT_PTXAS", "/nowhere/ptxas")
+        .output()
+        .expect("cargo test builds the examples")
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_benchmark_on_the_simulator_is_an_error_that_says_why() {
+    let output = matmul(&["--bench", "--device", "sim"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error(&output).contains("the simulator claims none: it needs a GPU"), "{}", error(&output));
+}
+
+#[test]
+fn options_that_do_not_go_together_exit_with_2() {
+    for (args, expected) in [
+        (&["--bench", "--emit", "ptx"][..], "cannot be used with"),
+        (&["--bench", "--launches", "5"], "20"),
+        (&["--arch", "sm_90"], "--emit"),
+        (&["--schedule", "warptile,fast"], "auto-size"),
+        (&["--size", "64x64x64,12"], "M×N×K"),
+    ] {
+        let output = matmul(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(error(&output).contains(expected), "{args:?}: {}", error(&output));
+    }
+}
+
+#[test]
+fn several_sizes_and_schedules_run_in_the_ladders_order() {
+    let args = ["--schedule", "shared,naive", "--size", "8x8x8,16x8x8", "--size", "8x16x8"];
+    let output = matmul(&[&args[..], &["--device", "sim", "--json"]].concat());
+    assert!(output.status.success(), "{}", error(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let runs: Vec<_> =
+        lines.iter().map(|l| (l["schedule"].as_str().unwrap(), l["m"].as_u64().unwrap())).collect();
+    assert_eq!(
+        runs,
+        [("naive", 8), ("shared", 8), ("naive", 16), ("shared", 16), ("naive", 8), ("shared", 8)]
+    );
+}
+
+#[test]
+fn the_size_rule_runs_one_schedule_a_size() {
+    let output = matmul(&["--schedule", choose::NAME, "--size", "64x64x16", "--device", "sim", "--json"]);
+    assert!(output.status.success(), "{}", error(&output));
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(line["schedule"], by_size(64, 64, DType::F32, None).name());
+}
+
+#[test]
+fn machine_code_without_an_assembler_says_what_to_install() {
+    for stage in ["sass", "resources"] {
+        let output = matmul(&["--emit", stage, "--schedule", "naive"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(error(&output).contains("pip install nvidia-cuda-nvcc"), "{}", error(&output));
+    }
+}
