@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Assembles the recorded PTX of the examples and the sample of random schedules that the tests left in target/.
-# Fails on an error, a spill, and on ptxas' C75xx remarks. Needs no GPU.
+# Fails on an error, a spill, on ptxas' C75xx remarks, and when the machine code of a schedule got worse than recorded in
+# tests/goldens/resources.txt, which TILEWRIGHT_BLESS=1 writes anew. Needs no GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/ptxas.sh tests/goldens/ptx/*.ptx
@@ -11,3 +12,6 @@ for file in target/ptx-sample/*.ptx; do
     log=$("$tool" -arch="$arch" -o /dev/null "$file" 2>&1) || { echo "FAIL $file"; echo "$log"; exit 1; }
 done
 echo "assembled $(find tests/goldens/ptx target/ptx-sample -name '*.ptx' | wc -l) files"
+
+TILEWRIGHT_PTXAS=$tool TILEWRIGHT_NVDISASM=$(scripts/ptxas.sh --path nvdisasm) \
+    cargo test --test resources -- --ignored --nocapture

@@ -2,7 +2,7 @@
 # Assembles PTX files with NVIDIA's ptxas, without a GPU or a CUDA toolkit.
 #
 #   scripts/ptxas.sh FILE.ptx...      assemble each for its own .target; print registers, spills, shared memory
-#   scripts/ptxas.sh --path           print the path of ptxas, fetching it first where it is missing
+#   scripts/ptxas.sh --path [nvdisasm]  print the path of ptxas or nvdisasm, fetching it first where it is missing
 #   scripts/ptxas.sh --sass FILE.ptx  print the SASS of one file
 #
 # ptxas comes from the wheel nvidia-cuda-nvcc on PyPI, kept under .cache/ of the repository.
@@ -49,7 +49,11 @@ case ${1:-} in
   exit 2
   ;;
 --path)
-  ptxas
+  case ${2:-ptxas} in
+  ptxas) ptxas ;;
+  nvdisasm) nvdisasm ;;
+  *) echo "no such tool: $2 (ptxas, nvdisasm)" >&2 && exit 2 ;;
+  esac
   exit
   ;;
 --sass)

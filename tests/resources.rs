@@ -1,0 +1,203 @@
+//! A guard on the machine code of every schedule that needs no GPU: registers, spills, shared memory, occupancy, the share
+//! of multiply-adds in the hot loop and the widths of its accesses stay within what is recorded.
+//!
+//! `scripts/check-ptx.sh` fetches NVIDIA's assembler and runs this; `TILEWRIGHT_BLESS=1 scripts/check-ptx.sh` records anew.
+
+#[path = "../examples/common/mod.rs"]
+mod common;
+#[path = "../examples/conv1d/kernel.rs"]
+mod conv1d;
+#[path = "../examples/linear/kernel.rs"]
+mod linear;
+#[path = "../examples/softmax/kernel.rs"]
+mod softmax;
+#[path = "../examples/vector_add/kernel.rs"]
+mod vector_add;
+
+use common::machine::Machine;
+use linear::product;
+use rayon::prelude::*;
+use std::{fmt, fs, path::Path, str::FromStr};
+use tile_dsl::program::Program;
+use tile_sass::Resources;
+use tilewright::{AnySchedule, Variant};
+
+/// Registers more than recorded that are let pass as long as occupancy stays: the allocator's noise.
+const REGISTER_SLACK: u32 = 8;
+/// Points of the multiply-adds' share less than recorded that are let pass.
+const SHARE_SLACK: f64 = 1.0;
+
+/// What is recorded of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+struct Bounds {
+    kernel: String,
+    arch: String,
+    registers: u32,
+    spills: u32,
+    shared: u32,
+    ctas: u32,
+    /// Of the hot loop's instructions, percent.
+    fma: f64,
+    /// Widest access of the hot loop by kind: `LDS`, 128.
+    widest: Vec<(String, u32)>,
+}
+
+impl Bounds {
+    fn of(kernel: &str, r: &Resources) -> Self {
+        let mut kinds: Vec<&str> = r.hot.widths.iter().map(|w| w.kind).collect();
+        kinds.dedup();
+        Bounds {
+            kernel: kernel.into(),
+            arch: r.arch.clone(),
+            registers: r.registers,
+            spills: r.spills,
+            shared: r.shared,
+            ctas: r.occupancy.map_or(0, |o| o.ctas),
+            fma: (1000.0 * r.hot.fma_share()).round() / 10.0,
+            widest: kinds.into_iter().map(|k| (k.to_string(), r.hot.widest(k))).collect(),
+        }
+    }
+
+    /// What of `now` is worse than recorded.
+    fn violations(&self, now: &Bounds) -> Vec<String> {
+        let mut worse = Vec::new();
+        let mut check = |fine: bool, what: &str, now: &dyn fmt::Display, then: &dyn fmt::Display| {
+            if !fine {
+                worse.push(format!("{}: {what} {now}, recorded {then}", self.kernel));
+            }
+        };
+        check(now.arch == self.arch, "assembled for", &now.arch, &self.arch);
+        check(now.registers <= self.registers + REGISTER_SLACK, "registers", &now.registers, &self.registers);
+        check(now.spills <= self.spills, "spilled bytes", &now.spills, &self.spills);
+        check(now.shared <= self.shared, "shared bytes", &now.shared, &self.shared);
+        check(now.ctas >= self.ctas, "CTAs a multiprocessor", &now.ctas, &self.ctas);
+        check(now.fma >= self.fma - SHARE_SLACK, "percent of multiply-adds", &now.fma, &self.fma);
+        for (kind, bits) in &self.widest {
+            let wide = now.widest.iter().find(|(k, _)| k == kind).map_or(0, |(_, bits)| *bits);
+            check(wide >= *bits, &format!("widest {kind} of the hot loop"), &wide, bits);
+        }
+        worse
+    }
+}
+
+impl fmt::Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Bounds { kernel, arch, registers, spills, shared, ctas, fma, widest } = self;
+        let widest: Vec<_> = widest.iter().map(|(kind, bits)| format!("{kind}.{bits}")).collect();
+        let widest = if widest.is_empty() { "-".into() } else { widest.join(",") };
+        write!(f, "{kernel:24} {arch:6} {registers:9} {spills:6} {shared:6} {ctas:4} {fma:5.1}  {widest}")
+    }
+}
+
+impl FromStr for Bounds {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let wrong = || format!("not a record: `{line}`");
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [kernel, arch, registers, spills, shared, ctas, fma, widest] = fields[..] else {
+            return Err(wrong());
+        };
+        let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
+        let width = |text: &str| -> Result<_, String> {
+            let (kind, bits) = text.split_once('.').ok_or_else(wrong)?;
+            Ok((kind.to_string(), number(bits)?))
+        };
+        Ok(Bounds {
+            kernel: kernel.into(),
+            arch: arch.into(),
+            registers: number(registers)?,
+            spills: number(spills)?,
+            shared: number(shared)?,
+            ctas: number(ctas)?,
+            fma: fma.parse().map_err(|_| wrong())?,
+            widest: if widest == "-" {
+                vec![]
+            } else {
+                widest.split(',').map(width).collect::<Result<_, _>>()?
+            },
+        })
+    }
+}
+
+const HEADER: &str = "# Machine code of each schedule with its first element type, exact variant: tests/resources.rs\n\
+     # kernel                 arch   registers spills shared ctas  fma%  widest accesses of the hot loop\n";
+
+/// Assembles for sm_90, or for what the schedule needs if that is more.
+fn assembled(schedule: &'static dyn AnySchedule) -> Bounds {
+    let dtype = schedule.dtypes().first().copied();
+    let program = Program::from_bytes(schedule.program(dtype).expect("its own type")).expect("proved");
+    let arch = (program.schedule.target.sm < 90).then(|| "sm_90".to_string());
+    let machine = Machine::of(schedule, dtype, Variant::Exact, arch).unwrap_or_else(|e| panic!("{e}"));
+    Bounds::of(&format!("{}_{}", schedule.kernel(), schedule.name()), &machine.resources)
+}
+
+#[test]
+#[ignore = "needs ptxas and nvdisasm: scripts/check-ptx.sh fetches them and runs this"]
+fn schedules_stay_within_their_recorded_resources() {
+    let lists =
+        [product::SCHEDULES, linear::SCHEDULES, vector_add::SCHEDULES, softmax::SCHEDULES, conv1d::SCHEDULES];
+    let now: Vec<Bounds> = lists.concat().into_par_iter().map(assembled).collect();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/resources.txt");
+    let text: String = now.iter().map(|b| format!("{b}\n")).collect();
+    if std::env::var_os("TILEWRIGHT_BLESS").is_some() {
+        fs::write(&file, format!("{HEADER}{text}")).expect("the checkout is writable");
+        return;
+    }
+    println!("{HEADER}{text}");
+    let recorded = fs::read_to_string(&file).expect("tests/goldens/resources.txt is part of the repository");
+    let recorded: Vec<Bounds> = recorded
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.parse().unwrap_or_else(|e| panic!("{e}")))
+        .collect();
+    let mut worse = Vec::new();
+    for now in &now {
+        match recorded.iter().find(|r| r.kernel == now.kernel) {
+            Some(then) => worse.extend(then.violations(now)),
+            None => worse.push(format!("{}: not recorded", now.kernel)),
+        }
+    }
+    let gone = recorded.iter().filter(|r| now.iter().all(|n| n.kernel != r.kernel));
+    worse.extend(gone.map(|r| format!("{}: recorded, and no longer there", r.kernel)));
+    assert!(
+        worse.is_empty(),
+        "the machine code got worse:\n{}\n`TILEWRIGHT_BLESS=1 scripts/check-ptx.sh` records it",
+        worse.join("\n")
+    );
+}
+
+#[test]
+fn a_record_reads_back_and_what_is_worse_is_named() {
+    let line = "matmul_warptile          sm_90        207      0  16384    2  93.2  LDG.128,LDS.128,STS.32";
+    let then: Bounds = line.parse().unwrap();
+    assert_eq!(then.to_string(), line);
+    assert_eq!(then.violations(&then), [""; 0]);
+    let better = Bounds { registers: 215, spills: 0, ctas: 3, fma: 92.3, ..then.clone() };
+    assert_eq!(then.violations(&better), [""; 0], "slack, and more occupancy");
+    let narrow = vec![("LDG".to_string(), 32), ("LDS".to_string(), 128)];
+    let worse = Bounds {
+        registers: 216,
+        spills: 4,
+        shared: 16388,
+        ctas: 1,
+        fma: 92.1,
+        widest: narrow,
+        ..then.clone()
+    };
+    let named = then.violations(&worse).join("\n");
+    for part in [
+        "registers 216, recorded 207",
+        "spilled bytes 4",
+        "shared bytes 16388",
+        "CTAs a multiprocessor 1",
+        "percent of multiply-adds 92.1",
+        "widest LDG of the hot loop 32, recorded 128",
+        "widest STS of the hot loop 0, recorded 32",
+    ] {
+        assert!(named.contains(part), "{part} in:\n{named}");
+    }
+    let bare: Bounds = "k sm_80 1 0 0 32 0.0 -".parse().unwrap();
+    assert_eq!((bare.widest.len(), bare.violations(&bare).len()), (0, 0));
+    assert!("k sm_80 1 0 0".parse::<Bounds>().is_err());
+}
