@@ -6,6 +6,8 @@ mod choose;
 mod common;
 #[path = "../examples/matmul/kernel.rs"]
 mod kernel;
+#[path = "../examples/ladder/predict.rs"]
+mod predict;
 
 use choose::{CANDIDATES, by_size};
 use common::{
@@ -15,6 +17,7 @@ use common::{
     stats::{median, paired_ratio, quantile},
     table::aligned,
 };
+use predict::{Gpu, Work, lines, predict};
 use serde_json::{Map, Value};
 use std::process::{Command, Output};
 use tile_dsl::program::Program;
@@ -114,23 +117,81 @@ fn candidates_have_the_tiles_that_the_rule_says() {
     }
 }
 
+/// The rule's choice on an H200 in f32.
+fn pick(size: [usize; 3]) -> &'static str {
+    by_size(size, DType::F32, Some(&h200())).name()
+}
+
+/// Area of the tile of a candidate.
+fn area(name: &str) -> usize {
+    let c = CANDIDATES.iter().find(|c| c.schedule.name() == name).unwrap();
+    c.rows * c.columns
+}
+
 #[test]
-fn the_rule_takes_large_tiles_for_large_sizes_and_smaller_ones_when_multiprocessors_would_idle() {
-    let pick = |m, n| by_size(m, n, DType::F32, Some(&h200()));
-    let tile = |m, n| {
-        let name = pick(m, n).name();
-        let c = CANDIDATES.iter().find(|c| c.schedule.name() == name).unwrap();
-        (c.rows, c.columns)
-    };
-    let best = CANDIDATES.iter().max_by(|a, b| a.share.total_cmp(&b.share)).unwrap();
-    assert_eq!(pick(8192, 8192).name(), best.schedule.name());
-    let area = |(rows, columns): (usize, usize)| rows * columns;
-    assert!(area(tile(512, 512)) < area(tile(8192, 8192)));
-    assert!(tile(32, 4096).0 <= 64, "a skinny result wastes a tall tile");
-    // Empty and huge results have a schedule too, and a GPU with few multiprocessors fills up sooner.
-    assert!(!pick(0, 0).name().is_empty() && !pick(usize::MAX, usize::MAX).name().is_empty());
+fn the_rule_takes_the_highest_share_for_large_sizes_and_smaller_tiles_when_multiprocessors_would_idle() {
+    let best = CANDIDATES.iter().max_by(|a, b| a.share.total_cmp(&b.share)).unwrap().schedule.name();
+    assert_eq!(pick([8192, 8192, 8192]), best);
+    assert!(area(pick([512, 512, 512])) < area(best), "small");
+    assert!(area(pick([64, 4096, 4096])) < area(best), "skinny");
+    let ragged = CANDIDATES.iter().max_by(|a, b| a.ragged.total_cmp(&b.ragged)).unwrap().schedule.name();
+    assert_eq!(pick([8191, 8191, 8191]), ragged);
+    // A GPU with few multiprocessors fills up sooner.
     let small = GpuInfo { multiprocessors: 2, ..h200() };
-    assert_eq!(by_size(1024, 1024, DType::F32, Some(&small)).name(), best.schedule.name());
+    assert_eq!(by_size([1024, 1024, 64], DType::F32, Some(&small)).name(), best);
+}
+
+#[test]
+fn the_rule_has_an_answer_for_every_size_type_and_gpu() {
+    for size in [[0, 0, 0], [1, 1, 1], [usize::MAX; 3]] {
+        for dtype in [DType::F32, DType::F16, DType::BF16] {
+            for sm in [75, 80, 90, 120] {
+                let gpu = GpuInfo { sm, ..h200() };
+                let schedule = by_size(size, dtype, Some(&gpu));
+                assert!(schedule.admits(Some(dtype)), "{size:?} {dtype} sm_{sm}: {}", schedule.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_prediction_names_the_busiest_resource() {
+    let gpu = Gpu { multiprocessors: 100.0, clock_hz: 1e9, fma_lanes: 128.0, dram: 1e12 };
+    let work = Work { ctas: 100.0, fma: 4e11, shared_wavefronts: 2e11, lines: 1e9, bytes: 1e10 };
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+    let p = predict(&gpu, &work, 0.9, 1e9);
+    // 2·10¹¹ wavefronts on 100 multiprocessors at 1 GHz: two seconds.
+    assert!(p.bound == "shared memory" && near(p.seconds, 2.0), "{p:?}");
+    let p = predict(&gpu, &Work { shared_wavefronts: 0.0, ..work }, 0.8, 1e9);
+    assert!(p.bound == "issue" && near(p.seconds, 1.25), "{p:?}");
+    // One CTA more than multiprocessors: a second round with one CTA in it.
+    let p = predict(&gpu, &Work { ctas: 101.0, ..work }, 0.9, 1e9);
+    assert!(near(p.seconds, 2.0 * 200.0 / 101.0), "{p:?}");
+    assert_eq!(predict(&gpu, &work, 0.9, 1e13).bound, "DRAM");
+}
+
+#[test]
+fn work_grows_linearly_with_depth_and_ctas() {
+    let at = |k: f64| Work {
+        ctas: 4.0,
+        fma: 10.0 * k,
+        shared_wavefronts: 7.0 + k,
+        lines: 3.0,
+        bytes: 2.0 * k + 1.0,
+    };
+    assert_eq!(Work::at_depth((256, at(256.0)), (512, at(512.0)), 4096), at(4096.0));
+    assert_eq!(
+        at(1.0).times(2.0),
+        Work { ctas: 8.0, fma: 20.0, shared_wavefronts: 16.0, lines: 6.0, bytes: 6.0 }
+    );
+}
+
+#[test]
+fn scattered_sectors_lie_in_lines_of_their_own() {
+    assert_eq!(lines(1, 32, 128), 32.0, "each lane a row");
+    assert_eq!(lines(1, 4, 128), 1.0, "a row of lanes");
+    assert_eq!(lines(1, 1, 128), 1.0, "all lanes one element");
+    assert_eq!(lines(1, 16, 512), 4.0, "16 bytes a lane");
 }
 
 /// Examples are built beside the tests, one folder up.
@@ -192,7 +253,7 @@ fn the_size_rule_runs_one_schedule_a_size() {
     let output = matmul(&["--schedule", choose::NAME, "--size", "64x64x16", "--device", "sim", "--json"]);
     assert!(output.status.success(), "{}", error(&output));
     let line: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(line["schedule"], by_size(64, 64, DType::F32, None).name());
+    assert_eq!(line["schedule"], by_size([64, 64, 16], DType::F32, None).name());
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn schedules(
     let mut chosen = options::selected(matches, SCHEDULES);
     if options::named(matches, choose::NAME) {
         let gpu = device.map(Device::gpu).transpose()?.flatten();
-        let by_size = choose::by_size(size.m, size.n, dtype, gpu.as_ref());
+        let by_size = choose::by_size([size.m, size.n, size.k], dtype, gpu.as_ref());
         if chosen.iter().all(|s| s.name() != by_size.name()) {
             chosen.push(by_size);
         }

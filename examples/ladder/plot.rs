@@ -1,0 +1,83 @@
+//! The ladder as an SVG: a bar a schedule, a mark for its prediction, a line for cuBLAS.
+
+use crate::Rung;
+use plotters::prelude::*;
+use std::{error::Error, path::Path};
+
+const WIDTH: u32 = 960;
+const ROW: u32 = 46;
+const MEASURED: RGBColor = RGBColor(52, 110, 180);
+const PREDICTED: RGBColor = RGBColor(214, 120, 30);
+const REFERENCE: RGBColor = RGBColor(110, 110, 110);
+
+/// Draws the rungs, first on top.
+pub fn draw(path: &Path, title: &str, rungs: &[Rung]) -> Result<(), Box<dyn Error>> {
+    let cublas = rungs.iter().find_map(|r| r.cublas);
+    let most = rungs.iter().flat_map(|r| [r.measured, r.predicted]).chain(cublas).fold(0.0, f64::max) * 1.12;
+    let height = 110 + ROW * rungs.len() as u32;
+    let root = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&root)
+        .caption(title, ("sans-serif", 18))
+        .margin(12)
+        .margin_right(24)
+        .x_label_area_size(42)
+        .y_label_area_size(130)
+        .build_cartesian_2d(0.0..most, (0..rungs.len() - 1).into_segmented())?;
+    let name = |segment: &SegmentValue<usize>| match segment {
+        SegmentValue::CenterOf(i) => {
+            rungs.len().checked_sub(i + 1).map_or(String::new(), |i| rungs[i].schedule.clone())
+        }
+        _ => String::new(),
+    };
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .light_line_style(WHITE)
+        .bold_line_style(RGBColor(225, 225, 225))
+        .y_labels(rungs.len() + 1)
+        .y_label_formatter(&name)
+        .label_style(("sans-serif", 14))
+        .x_desc("TFLOP/s, f32")
+        .draw()?;
+
+    // The first rung on top: rows count upwards.
+    let row = |i: usize| rungs.len() - 1 - i;
+    let above = |row| if row + 1 < rungs.len() { SegmentValue::Exact(row + 1) } else { SegmentValue::Last };
+    chart
+        .draw_series(rungs.iter().enumerate().map(|(i, r)| {
+            let (low, high) = (SegmentValue::Exact(row(i)), above(row(i)));
+            let mut bar = Rectangle::new([(0.0, low), (r.measured, high)], MEASURED.filled());
+            bar.set_margin(9, 9, 0, 0);
+            bar
+        }))?
+        .label("measured")
+        .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], MEASURED.filled()));
+    chart
+        .draw_series(rungs.iter().enumerate().map(|(i, r)| {
+            let at = (r.predicted, SegmentValue::CenterOf(row(i)));
+            EmptyElement::at(at) + Rectangle::new([(-2, -16), (2, 16)], PREDICTED.filled())
+        }))?
+        .label("predicted from the simulator's counts")
+        .legend(|(x, y)| Rectangle::new([(x + 5, y - 7), (x + 9, y + 7)], PREDICTED.filled()));
+    chart.draw_series(rungs.iter().enumerate().map(|(i, r)| {
+        let at = (r.measured, SegmentValue::CenterOf(row(i)));
+        EmptyElement::at(at) + Text::new(format!("{:.1}", r.measured), (8, -7), ("sans-serif", 14))
+    }))?;
+    if let Some(cublas) = cublas {
+        let ends = [SegmentValue::Exact(0), SegmentValue::Last];
+        chart
+            .draw_series(DashedLineSeries::new(ends.map(|y| (cublas, y)), 6, 4, REFERENCE.stroke_width(2)))?
+            .label(format!("cuBLAS {cublas:.1}"))
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 14, y)], REFERENCE.stroke_width(2)));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE)
+        .border_style(REFERENCE)
+        .label_font(("sans-serif", 13))
+        .draw()?;
+    root.present()?;
+    Ok(())
+}
