@@ -124,6 +124,8 @@ pub(crate) struct Dec<'m> {
     /// Class and FLOPs of the instruction being decoded.
     class: InstClass,
     flops: u32,
+    /// Registers that each instruction but `wgmma` names, in kernels that have `wgmma`.
+    named: Option<Vec<Vec<Slot>>>,
 }
 
 /// Decodes every kernel of the module.
@@ -238,12 +240,14 @@ fn kernel<'m>(
         sites: Vec::with_capacity(e.body.len() + 1),
         class: InstClass::Other,
         flops: 0,
+        named: e.body.iter().any(|i| i.opcode == "wgmma").then(Vec::new),
     };
     for inst in &e.body {
         d.inst(inst)?;
     }
     // Falling off the end is a return.
     d.out.push(Inst { op: Op::Exit, guard: PSrc::TRUE });
+    let (wg_next, wg_touch) = wgmma::touches(&d.out, &d.named);
     let (line, col) = e.body.last().map_or((1, 1), |i| (i.pos.line, i.pos.col));
     d.sites.push(Site { line, col, loc: None, class: InstClass::Control, text: "ret".into(), flops: 0 });
     Ok(Kernel {
@@ -258,14 +262,18 @@ fn kernel<'m>(
             max_registers: e.maxnreg,
             instructions: e.body.len() as u32,
         },
-        insts: d.out,
-        sites: d.sites,
         n_slots: d.n_slots,
         n_preds: d.n_preds,
         consts: d.const_list,
         shared_vars,
         dynamic: (dyn_off, dynamic.1),
+        asynchronous: d.out.iter().any(|i| i.op.is_asynchronous()),
+        granule: d.out.iter().map(|i| i.op.granule()).min().unwrap_or(16).trailing_zeros(),
+        wg_next,
+        wg_touch,
         sequential: d.sequential,
+        insts: d.out,
+        sites: d.sites,
     })
 }
 
@@ -303,6 +311,7 @@ impl<'m> Dec<'m> {
         let mut m = Mods::new(i);
         let op = self.op(i, &mut m)?;
         m.finish()?;
+        self.name_registers(i);
         self.sites.push(Site {
             line: i.pos.line,
             col: i.pos.col,

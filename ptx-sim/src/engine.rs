@@ -10,13 +10,16 @@ mod bulk;
 mod cluster;
 mod collective;
 mod copy;
+mod device;
 mod global;
 mod matrix;
 mod mbarrier;
 mod mem;
+mod registers;
 mod shared;
 mod step;
 mod stuck;
+mod sync;
 mod wgmma;
 
 use crate::alu::exec::Regs;
@@ -26,14 +29,17 @@ use crate::kernel::*;
 use crate::launch::AsyncMode;
 use crate::memory::Memory;
 use crate::op::*;
-use crate::race::{Clocks, Shadow};
+use crate::race::{Clocks, Crossings, Shadow, SyncWord};
 use crate::simd::Simd;
 use barrier::Barrier;
 use bulk::{BulkGroups, Bulks};
 use cluster::ClusterBarrier;
 use copy::Copies;
+pub(crate) use device::Device;
 use mbarrier::MBarrier;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 /// What the engines of one launch share.
 pub(crate) struct Env<'a> {
@@ -54,10 +60,14 @@ pub(crate) struct Env<'a> {
     pub race_check: bool,
     pub uninit_check: bool,
     pub max_instructions: u64,
+    /// Global memory by cluster, where no cluster can wait for another.
+    pub crossings: Option<Crossings>,
 }
 
 /// Rounds in which warps only poll mbarriers before it counts as a deadlock.
 const IDLE_ROUNDS: u32 = 100;
+/// The same where warps poll plain memory: a loop may also read the same value often for other reasons.
+const IDLE_POLLS: u32 = 10_000;
 /// Backward branches after which the other splits of a warp get a turn. Loops that read flags get there sooner.
 const MAX_SPINS: u32 = 8192;
 /// What reading a flag adds to the count of backward branches.
@@ -102,22 +112,28 @@ pub(crate) struct Warp {
     cta: u32,
     local: Vec<u32>,
     copies: Copies,
-    /// Executed a fence: relaxed accesses after it release.
-    fenced: bool,
+    order: sync::Order,
     /// The next aligned instruction goes on with the lanes it has.
     forced: bool,
     /// Strong loads executed: a loop around them may wait for another lane.
     flag_reads: u32,
-    /// Phase of the cluster barrier in which this warp arrived last.
+    /// Phase of the cluster barrier in which this warp arrived last, and the lanes that have not waited since.
     cluster_phase: u64,
+    cluster_arrived: u32,
+    /// Registers a thread may use, after `setmaxnreg`.
+    registers: u32,
     bulk_groups: BulkGroups,
     wg: wgmma::WgState,
     /// Accumulators of `wgmma`s in flight, by register (late mode).
     wg_saved: Vec<(Slot, [u32; 32])>,
     /// The mbarrier a wait failed on last: CTA, offset, parity.
     waits: Option<(u32, u32, u32)>,
-    /// A wait on an mbarrier failed in this turn.
+    /// A wait on an mbarrier failed, or a flag was found unchanged, in this turn.
     failed: bool,
+    /// The strong load executed last, and what it read.
+    poll: Option<(u32, u64)>,
+    /// It was from global memory and found nothing new: other CTAs may have to run.
+    polls_global: bool,
 }
 
 impl Warp {
@@ -137,10 +153,12 @@ pub(crate) struct Cta {
     shadow: Shadow,
     bars: Vec<Barrier>,
     live_threads: u32,
-    /// What strong accesses released: word → clocks.
-    sync_words: HashMap<u32, Vec<u32>>,
+    /// What strong accesses released, by word.
+    sync_words: HashMap<u32, SyncWord>,
     /// By offset of the 8 bytes. Ordered, so that reports are.
     mbars: BTreeMap<u32, MBarrier>,
+    /// Registers that `setmaxnreg.dec` returned and nobody took.
+    free_registers: u32,
 }
 
 /// What executing one instruction did to the split.
@@ -158,6 +176,8 @@ enum Flow {
     Block(u32, Wait),
     /// All lanes stay at this instruction and try again when others arrive.
     Retry,
+    /// All lanes try again in the next turn.
+    Again,
 }
 
 /// State of a worker that runs CTAs one after the other.
@@ -181,6 +201,9 @@ pub(crate) struct Engine<'a> {
     /// Side effects so far, and rounds without one in which every warp waited.
     events: u64,
     idle: u32,
+    device: Rc<RefCell<Device>>,
+    /// The cluster whose global accesses are in the device's shadow.
+    retiring: u32,
 }
 
 /// How a call of [`Engine::advance`] ended.
@@ -189,10 +212,12 @@ pub(crate) enum Outcome {
     Done,
     /// Ran for a while without finishing: other CTAs may have to run first.
     Pending,
+    /// Only polls global memory, which does not change.
+    Stalled,
 }
 
 impl<'a> Engine<'a> {
-    pub fn new(env: &'a Env<'a>) -> Self {
+    pub fn new(env: &'a Env<'a>, device: Rc<RefCell<Device>>) -> Self {
         Engine {
             env,
             k: env.k,
@@ -211,6 +236,8 @@ impl<'a> Engine<'a> {
             bulk: Bulks::default(),
             events: 0,
             idle: 0,
+            device,
+            retiring: 0,
         }
     }
 
@@ -247,11 +274,15 @@ impl<'a> Engine<'a> {
             cta.live_threads = threads;
             cta.sync_words.clear();
             cta.mbars.clear();
+            cta.free_registers = 0;
         }
+        self.retire();
+        self.retiring = linear as u32 + 1;
         self.cluster_bar = ClusterBarrier::default();
         self.bulk.clear();
         (self.idle, self.events) = (0, 0);
-        self.clocks.reset(warps, self.wpc, 3 * warps + bulk::POOL);
+        let units = if self.k.asynchronous { warps + 2 * bulk::POOL } else { 0 };
+        self.clocks.reset(warps, self.wpc, 2 * warps + units, linear as u32 + 1);
         self.warps.resize_with(warps, Warp::default);
         for w in 0..warps {
             let mut warp = std::mem::take(&mut self.warps[w]);
@@ -272,8 +303,11 @@ impl<'a> Engine<'a> {
         let n = (threads - index * 32).min(32);
         w.exists = if n == 32 { !0 } else { (1 << n) - 1 };
         w.live = w.exists;
-        (w.index, w.fenced, w.forced, w.flag_reads) = (index, false, false, 0);
-        (w.cluster_phase, w.waits, w.failed) = (0, None, false);
+        (w.index, w.forced, w.flag_reads) = (index, false, 0);
+        (w.cluster_phase, w.cluster_arrived, w.waits, w.failed) = (0, 0, None, false);
+        (w.poll, w.polls_global) = (None, false);
+        w.order.clear();
+        w.registers = self.initial_registers();
         w.bulk_groups.clear();
         w.wg.clear();
         w.wg_saved.clear();
@@ -381,7 +415,15 @@ impl<'a> Engine<'a> {
                 continue;
             }
             self.idle += 1;
-            if (!ran || self.idle > IDLE_ROUNDS) && !self.force_aligned() {
+            let limit = if self.warps.iter().any(|w| w.failed && w.poll.is_some()) {
+                IDLE_POLLS
+            } else {
+                IDLE_ROUNDS
+            };
+            if (!ran || self.idle > limit) && !self.force_aligned() {
+                if self.warps.iter().any(|w| w.polls_global && !w.splits.is_empty()) {
+                    return Outcome::Stalled;
+                }
                 self.report_deadlock();
                 return Outcome::Done;
             }
@@ -397,7 +439,9 @@ impl<'a> Engine<'a> {
         while left > 0 {
             self.wake(&mut w);
             let Some(si) = self.pick(&mut w) else { break };
-            self.run_split(&mut w, si, &mut left);
+            if self.run_split(&mut w, si, &mut left) {
+                break;
+            }
         }
         self.budget -= given - left;
         self.clock += given - left;

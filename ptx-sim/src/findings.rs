@@ -42,14 +42,14 @@ pub enum FindingKind {
     UninitializedShared,
     /// Two unordered accesses to the same bytes of shared memory, at least one of them a write.
     SharedRace(RaceKind),
-    /// No warp can ever run again.
+    /// Two unordered accesses to the same bytes of global memory, at least one of them a write.
+    GlobalRace(RaceKind),
+    /// No warp can ever go on: all wait, or poll what nobody is left to change.
     Deadlock,
     /// A launch ran more instructions than its limit allows.
     InstructionLimit,
     /// An `.aligned` instruction that only part of the warp reached together.
     DivergentAligned,
-    /// A barrier released although threads had exited without arriving.
-    ExitedBarrier,
     /// Different thread counts at one barrier, or a count that is no multiple of the warp size.
     BarrierCount,
     /// A warp-wide instruction whose member mask leaves out the executing lane.
@@ -66,6 +66,10 @@ pub enum FindingKind {
     WgmmaFence,
     /// A misuse of an mbarrier.
     Mbarrier,
+    /// `setmaxnreg` against its direction.
+    RegisterBudget,
+    /// A cluster barrier waited for without having arrived, or arrived at twice.
+    ClusterBarrier,
 }
 
 /// Something wrong, with its place and how often it happened.

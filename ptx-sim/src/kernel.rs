@@ -3,6 +3,7 @@
 use crate::ast::Loc;
 use crate::op::{Inst, InstClass, Slot};
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// First byte of a CTA's shared memory in the shared window; the bytes below are reserved by the system on
 /// sm_90, which also makes a null shared pointer an out-of-bounds access.
@@ -124,6 +125,15 @@ pub(crate) struct Kernel {
     pub shared_vars: Vec<(String, u32, u32)>,
     /// Offset of the dynamic part from [`SHARED_BASE`], and its name.
     pub dynamic: (u32, Option<String>),
+    /// Bulk copies, `wgmma` or copies that arrive on an mbarrier: there are asynchronous agents.
+    pub asynchronous: bool,
+    /// Log2 of the bytes of the narrowest access to global memory.
+    pub granule: u32,
+    /// For each pc, the first one from there on whose instruction, other than `wgmma`, names a register that some
+    /// `wgmma` accumulates into or takes A from; empty without such.
+    pub wg_next: Vec<u32>,
+    /// Those registers, by pc.
+    pub wg_touch: HashMap<u32, Vec<Slot>>,
     /// Global atomics or acquire loads: CTAs must run one after the other to stay deterministic.
     pub sequential: bool,
 }

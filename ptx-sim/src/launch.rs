@@ -2,9 +2,10 @@
 
 use crate::Module;
 use crate::counters;
-use crate::engine::{Engine, Env, Outcome};
+use crate::engine::{Device, Engine, Env, Outcome};
 use crate::findings::Log;
 use crate::memory::{Memory, MemoryError};
+use crate::race::Crossings;
 use crate::report::{self, Report};
 use crate::simd::Simd;
 use rayon::prelude::*;
@@ -42,7 +43,7 @@ pub struct Launch<'a> {
     pub seed: u64,
     /// When asynchronous operations take effect.
     pub async_mode: AsyncMode,
-    /// Look for shared-memory races.
+    /// Look for races in shared and global memory.
     pub race_check: bool,
     /// Look for reads of shared memory that nothing wrote.
     pub uninit_check: bool,
@@ -261,6 +262,9 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
         params.resize(p.offset as usize, 0);
         params.extend_from_slice(v);
     }
+    let total = l.grid.iter().map(|x| *x as u64).product::<u64>();
+    let per_cluster = cluster.iter().map(|x| *x as u64).product::<u64>();
+    let units = total / per_cluster;
     let env = Env {
         k,
         mem: memory,
@@ -278,10 +282,9 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
         race_check: l.race_check,
         uninit_check: l.uninit_check,
         max_instructions: l.max_instructions,
+        crossings: (l.race_check && units > 1 && !k.sequential)
+            .then(|| Crossings::new(memory.allocs.iter().map(|a| a.size).collect(), k.granule)),
     };
-    let total = l.grid.iter().map(|x| *x as u64).product::<u64>();
-    let per_cluster = cluster.iter().map(|x| *x as u64).product::<u64>();
-    let units = total / per_cluster;
     let done = AtomicU64::new(0);
     let tick = || {
         let n = done.fetch_add(per_cluster, Relaxed) + per_cluster;
@@ -289,8 +292,9 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
             p(n, total);
         }
     };
-    let (counts, log) =
+    let (counts, mut log) =
         if k.sequential { sequential(&env, units, &tick) } else { parallel(&env, units, &tick) };
+    report::crossings(k, &env, &counts, &mut log);
     Ok(report::build(module, k, &env, total, counts, log))
 }
 
@@ -302,12 +306,13 @@ fn parallel(env: &Env<'_>, total: u64, tick: &(dyn Fn() + Sync)) -> Results {
     let parts: Vec<Results> = (0..total.div_ceil(chunk))
         .into_par_iter()
         .map(|c| {
-            let mut e = Engine::new(env);
+            let mut e = Engine::new(env, Device::new(env));
             for cta in c * chunk..((c + 1) * chunk).min(total) {
                 e.start(cta);
                 while e.advance(u64::MAX) == Outcome::Pending {}
                 tick();
             }
+            e.retire();
             (e.counts, e.log)
         })
         .collect();
@@ -327,27 +332,43 @@ fn merge(env: &Env<'_>, parts: Vec<Results>) -> Results {
 /// One CTA after the other, with as many in flight as the device could hold when one of them spins.
 fn sequential(env: &Env<'_>, total: u64, tick: &(dyn Fn() + Sync)) -> Results {
     let resident = (env.sm_count as usize * 2).min(512);
+    let device = Device::new(env);
     let mut flying: Vec<Engine<'_>> = vec![];
     let mut idle: Vec<Engine<'_>> = vec![];
     let (mut next, mut at) = (0, 0);
+    // Something moved since the last time that all had their turn.
+    let mut moved = false;
     while next < total || !flying.is_empty() {
         let all_spin = at >= flying.len();
         if all_spin && next < total && flying.len() < resident {
-            let mut e = idle.pop().unwrap_or_else(|| Engine::new(env));
+            let mut e = idle.pop().unwrap_or_else(|| Engine::new(env, device.clone()));
             e.start(next);
             next += 1;
+            moved = true;
             flying.push(e);
             at = flying.len() - 1;
         } else if all_spin {
+            if !std::mem::take(&mut moved) {
+                // Every resident CTA polls, and nobody is left to change what they poll.
+                for mut e in flying.drain(..) {
+                    e.report_deadlock();
+                    idle.push(e);
+                    tick();
+                }
+                at = 0;
+                continue;
+            }
             at = 0;
         }
-        if flying[at].advance(64) == Outcome::Done {
-            idle.push(flying.remove(at));
-            tick();
-            // Whoever waited for this CTA goes first.
-            at = 0;
-        } else {
-            at += 1;
+        match flying[at].advance(64) {
+            Outcome::Done => {
+                idle.push(flying.remove(at));
+                tick();
+                // Whoever waited for this CTA goes first.
+                (at, moved) = (0, true);
+            }
+            Outcome::Pending => (at, moved) = (at + 1, true),
+            Outcome::Stalled => at += 1,
         }
     }
     merge(env, idle.into_iter().map(|e| (e.counts, e.log)).collect())

@@ -46,20 +46,22 @@
 //!
 //! # What it finds
 //! [`Finding`]s name the PTX line, and the source line where the PTX has `.loc`: accesses out of bounds (with the
-//! buffer's name and index) or misaligned, reads of uninitialised shared memory, races in shared memory by the
-//! happens-before relation of the PTX memory model, barriers that diverge or lose threads, deadlocks with what
-//! each warp waits for. The run goes on after a finding: loads that fail give zero, stores that fail are dropped.
+//! buffer's name and index) or misaligned, reads of uninitialised shared memory, races in shared and global memory by
+//! the happens-before relation of the PTX memory model (barriers, mbarriers, release and acquire by scope, fences, the
+//! asynchronous proxy), registers of `wgmma` touched in flight or without a fence, misused mbarriers, barriers that
+//! diverge, deadlocks with what each warp waits for. The run goes on after a finding: loads that fail give zero, stores that fail are dropped.
 //! Asynchronous copies run *early* or *late* ([`AsyncMode`]), so that a missing wait gives wrong data too.
 //!
 //! # Limits
 //! - It predicts no time, knows no caches, and counts PTX instructions, not those of the machine code.
 //! - `.approx` functions give the correctly rounded result, which is inside their error bounds but not
 //!   bit-identical to the hardware's.
-//! - Races are looked for in shared memory only. Warps are agents: a synchronisation of part of a warp counts for
-//!   all of it. Accumulators of a `wgmma` in flight are poisoned, not watched.
+//! - Warps are agents of the race checks: a synchronisation of part of a warp counts for all of it. Between CTAs that
+//!   cannot wait for one another, two accesses to one place race whatever the memory model's order would be.
 //! - f16 accumulators, infinities and NaN in tensor cores, and fp8 `wgmma`, follow the rules of the recorded types
 //!   without having been recorded. A matrix descriptor's base offset and im2col tensor maps are not supported.
-//! - `setmaxnreg`, `griddepcontrol`, prefetches and cache hints are checked when decoded and have no effect.
+//! - A launch is alone on the device, so `griddepcontrol` never waits. `setmaxnreg` moves registers between warps, but
+//!   nothing tells how many a warp needs. Prefetches and cache hints are checked when decoded and have no effect.
 //! - Calls of device functions, textures, surfaces and indirect branches other than `brx.idx` are not supported.
 
 #![deny(unsafe_code)]

@@ -6,6 +6,7 @@
 
 mod alu;
 
+use crate::race::Scope;
 use crate::types::Ty;
 
 pub(crate) use alu::*;
@@ -83,6 +84,7 @@ pub(crate) struct Mem {
     /// One register per vector element.
     pub regs: Vec<Slot>,
     pub sem: Sem,
+    pub scope: Scope,
 }
 
 impl Mem {
@@ -117,6 +119,7 @@ pub(crate) struct Atom {
     pub b: Slot,
     pub c: Slot,
     pub sem: Sem,
+    pub scope: Scope,
     /// More value registers of a vector `red`/`atom` (`.v2`, `.v4`).
     pub more: Vec<Slot>,
 }
@@ -437,7 +440,7 @@ pub(crate) enum Op {
         p: Slot,
         mask: Slot,
     },
-    Fence,
+    Fence(Scope),
     FenceProxyAsync,
     FenceMbarrierInit,
     MBar(Box<MBar>),
@@ -463,6 +466,11 @@ pub(crate) enum Op {
         d: Slot,
         a: Slot,
     },
+    /// `setmaxnreg`: registers per thread after it; `true` asks for more.
+    SetMaxNReg {
+        inc: bool,
+        count: u32,
+    },
     /// `nanosleep`: lets other warps run.
     Yield,
     /// Prefetches and hints: checked when decoded, no effect.
@@ -470,13 +478,39 @@ pub(crate) enum Op {
 }
 
 impl Op {
+    /// Starts work of an asynchronous agent with a clock of its own.
+    pub fn is_asynchronous(&self) -> bool {
+        match self {
+            Op::Bulk(_) | Op::Wgmma(_) => true,
+            Op::MBar(x) => matches!(x.kind, MBarKind::CopyArrive { .. }),
+            _ => false,
+        }
+    }
+
+    /// Bytes of one lane's access to global memory, 16 at most and if there is none.
+    pub fn granule(&self) -> u32 {
+        let n = match self {
+            Op::Ld(m) | Op::St(m) if matches!(m.space, MSpace::Global | MSpace::Generic) => m.bytes(),
+            Op::Atom(a) if a.space != MSpace::Shared => a.ty.bytes(),
+            Op::CpAsync(c) => c.bytes,
+            // Tiles may begin at any element; partly covered granules are left out.
+            Op::Bulk(b) if b.tensor => 4,
+            _ => 16,
+        };
+        n.min(16)
+    }
+
     /// All threads of the warp must execute it together.
     pub fn is_aligned(&self) -> bool {
         match self {
             Op::Bar(b) => b.aligned,
-            Op::MatrixCopy(_) | Op::Mma(_) | Op::Wgmma(_) | Op::WgFence | Op::WgCommit | Op::WgWait(_) => {
-                true
-            }
+            Op::MatrixCopy(_)
+            | Op::Mma(_)
+            | Op::Wgmma(_)
+            | Op::WgFence
+            | Op::WgCommit
+            | Op::WgWait(_)
+            | Op::SetMaxNReg { .. } => true,
             _ => false,
         }
     }

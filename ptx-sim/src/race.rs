@@ -1,4 +1,4 @@
-//! Happens-before race detection over shared memory, after FastTrack (Flanagan & Freund, PLDI 2009).
+//! Happens-before race detection over shared and global memory, after FastTrack (Flanagan & Freund, PLDI 2009).
 //!
 //! Agents are warps (and asynchronous units); lanes of one warp are told apart by the lane that is stored with an
 //! access, because between two warp-wide synchronisations they are unordered too (PTX ISA §8). Each agent has a
@@ -6,10 +6,14 @@
 //! clocks equal, so that one comparison with `floor[a]` (what `a` has seen of everybody) clears most accesses.
 
 mod clocks;
+mod global;
+mod sync;
 
 use crate::findings::RaceKind;
-pub(crate) use clocks::{Clocks, join};
+pub(crate) use clocks::{Clocks, Token};
+pub(crate) use global::{Access, Crossings, GlobalConflict, GlobalShadow, Me};
 use std::collections::HashMap;
+pub(crate) use sync::{Place, Scope, SyncWord};
 
 /// What an accessor has seen of other agents' writes and reads.
 #[derive(Debug, Clone, Copy)]
@@ -241,6 +245,35 @@ impl Shadow {
         self.w_pc[word] = pc;
     }
 
+    /// A recorded access by an agent that `mine` does not name, later than what `seen` says; with its offset.
+    pub fn unordered(&self, seen: &[u32], mine: impl Fn(u32) -> bool) -> Option<(Conflict, u32)> {
+        let late = |agent: u32, clock: u32| {
+            !mine(agent) && seen.get(agent as usize).is_some_and(|s| *s < clock & !FOREIGN)
+        };
+        let conflict = |kind, agent, clock, pc| Conflict { kind, agent, lane: 0, clock, pc };
+        for (k, w) in self.w.iter().enumerate() {
+            let at = 4 * k as u32;
+            let cells: &[Byte] = match self.split.get(&(k as u32)) {
+                Some(four) => four,
+                None => &[],
+            };
+            let whole = (w.0 & SPLIT == 0).then_some((*w, self.w_pc[k]));
+            for (w, pc) in whole.into_iter().chain(cells.iter().map(|b| (b.w, b.w_pc))) {
+                if w.clock() != 0 && late(w.agent() as u32, w.clock()) {
+                    return Some((conflict(RaceKind::WriteWrite, w.agent() as u32, w.clock(), pc), at));
+                }
+            }
+        }
+        let mut readers: Vec<_> = self.readers.iter().collect();
+        readers.sort_unstable_by_key(|r| r.0);
+        for (unit, list) in readers {
+            if let Some(r) = list.iter().find(|r| late(r.0, r.1)) {
+                return Some((conflict(RaceKind::WriteAfterRead, r.0, r.1, r.3), *unit));
+            }
+        }
+        None
+    }
+
     #[inline(never)]
     fn careful(&mut self, word: usize, bytes: u32, who: Who, seen: Seen<'_>, write: bool) -> Option<Issue> {
         let key = word as u32;
@@ -459,7 +492,7 @@ mod tests {
         fn new() -> T {
             let mut t = T { s: Shadow::default(), c: Clocks::default() };
             t.s.reset(8, 0, true, true);
-            t.c.reset(3, 3, 3);
+            t.c.reset(3, 3, 3, 1);
             t
         }
         fn who(&self, a: usize, lane: u32) -> Who {
@@ -535,7 +568,7 @@ mod tests {
     fn release_and_acquire_order_two_agents_only() {
         let mut t = T::new();
         assert_eq!(t.write(0, 0, 4, 0xf), None);
-        let mut token = vec![];
+        let mut token = Token::default();
         t.c.release(0, &mut token);
         t.c.acquire(1, &token);
         assert_eq!(t.read(1, 0, 4, 0xf), None);
@@ -549,7 +582,7 @@ mod tests {
         let mut t = T::new();
         t.write(0, 0, 5, 0xf);
         t.c.full(0..3);
-        let mut token = vec![];
+        let mut token = Token::default();
         assert_eq!(t.read(1, 0, 5, 0xf), None);
         t.c.release(2, &mut token);
         assert_eq!(t.read(2, 0, 5, 0xf), None);

@@ -3,9 +3,9 @@
 use crate::Module;
 use crate::counters::*;
 use crate::engine::Env;
-use crate::findings::{Finding, Log, SourceLoc};
+use crate::findings::{Finding, FindingKind, Log, RaceKind, SourceLoc};
 use crate::kernel::Kernel;
-use crate::op::InstClass;
+use crate::op::{BulkDir, InstClass, Op};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -37,6 +37,43 @@ fn add(to: &mut GlobalCount, c: &GlobalCount) {
     to.requests += c.requests;
     to.sectors += c.sectors;
     to.bytes += c.bytes;
+}
+
+/// Adds the races between clusters that cannot synchronise.
+pub(crate) fn crossings(k: &Kernel, env: &Env<'_>, raw: &Raw, log: &mut Log) {
+    let Some(c) = &env.crossings else { return };
+    for (alloc, race) in c.races() {
+        let touching = |stores: bool| {
+            (0..k.sites.len()).filter(move |pc| {
+                let class = k.sites[*pc].class;
+                let store = matches!(class, InstClass::GlobalStore | InstClass::Atomic)
+                    || matches!(&k.insts[*pc].op, Op::Bulk(b) if b.dir == BulkDir::SharedToGlobal);
+                store == stores && raw.mem[*pc].buffers.iter().any(|b| b.0 as usize == alloc)
+            })
+        };
+        let lines = |stores: bool| {
+            let list: Vec<_> = touching(stores).map(|pc| k.sites[pc].line.to_string()).collect();
+            list.join(", ")
+        };
+        let kind = FindingKind::GlobalRace(race.kind);
+        let Some(pc) = touching(true).next() else { continue };
+        let what = match race.kind {
+            RaceKind::WriteWrite => format!("write (line {})", lines(true)),
+            _ => format!("write (line {}) and read (line {})", lines(true), lines(false)),
+        };
+        log.add(kind, pc as u32, u64::MAX, || crate::findings::Raw {
+            kind,
+            message: format!(
+                "different CTAs {what} the same bytes of `{}`, first byte {}, {} places in all; nothing in this kernel orders CTAs",
+                env.mem.allocs[alloc].name, race.at, race.places
+            ),
+            pc: pc as u32,
+            cta: [0; 3],
+            warp: 0,
+            lane: 0,
+            count: 1,
+        });
+    }
 }
 
 pub(crate) fn build(m: &Module, k: &Kernel, env: &Env<'_>, ctas: u64, raw: Raw, log: Log) -> Report {

@@ -111,6 +111,108 @@ fn races_between_warps_and_between_lanes() {
 }
 
 #[test]
+fn races_in_global_memory() {
+    // Each thread reads what a thread of the other warp wrote.
+    let other = "xor.b32 %r3, %t, 32; sub.s64 %d1, %o, %d0; mul.wide.u32 %d2, %r3, 4; add.s64 %d1, %d1, %d2;";
+    both(
+        64,
+        K::GlobalRace(RaceKind::ReadAfterWrite),
+        "of `out`, unordered with the write by warp",
+        &format!("{other} st.global.b32 [%o], %t; ld.global.b32 %r0, [%d1];"),
+        &format!("{other} st.global.b32 [%o], %t; bar.sync 0; ld.global.b32 %r0, [%d1];"),
+    );
+    both(
+        64,
+        K::GlobalRace(RaceKind::WriteAfterRead),
+        "unordered with the read by warp",
+        &format!("{other} ld.global.b32 %r0, [%d1]; st.global.b32 [%o], %t;"),
+        &format!("{other} ld.global.b32 %r0, [%d1]; bar.sync 0; st.global.b32 [%o], %t;"),
+    );
+    // Lanes that store different values to one word, and the same value.
+    both(
+        32,
+        K::GlobalRace(RaceKind::WriteWrite),
+        "lane 1 writes byte 0 of `out`, unordered with the write by lane 0 of the same warp",
+        "sub.s64 %d1, %o, %d0; st.global.b32 [%d1], %t;",
+        "sub.s64 %d1, %o, %d0; st.global.b32 [%d1], 7;",
+    );
+    // CTAs cannot be ordered by barriers.
+    let grid = |body: &str| run_with(body, 32, |l| l.grid = [3, 1, 1]).0;
+    let r = grid("st.global.b32 [%o], %t;");
+    let f = find(&r, |k| *k == K::GlobalRace(RaceKind::WriteWrite)).expect("a finding");
+    assert!(f.message.contains("the same bytes of `out`, first byte 0, 32 places in all"), "{f}");
+    let r = grid(
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p0, %r1, 0; @%p0 st.global.b32 [%o], %t; @!%p0 ld.global.b32 %r0, [%o];",
+    );
+    assert!(find(&r, |k| *k == K::GlobalRace(RaceKind::ReadAfterWrite)).is_some(), "{:?}", r.findings);
+    assert!(grid("red.global.add.u32 [%o], 1;").is_clean());
+    assert!(grid("ld.global.b32 %r0, [%o];").is_clean());
+    // Halves of one word belong to different CTAs.
+    let halves = "mov.u32 %r1, %ctaid.x; mul.wide.u32 %d1, %r1, 2; add.s64 %d1, %d1, %o; mov.b16 %h0, 5; setp.lt.u32 %p0, %r1, 2; @%p0 st.global.b16 [%d1], %h0;";
+    assert!(grid(halves).is_clean());
+    // A flag orders two CTAs if it is released and acquired, and at gpu scope.
+    let flag = |st: &str, ld: &str| {
+        grid(&format!(
+            "mov.u32 %r1, %ctaid.x; sub.s64 %d1, %o, %d0; setp.ne.u32 %p0, %t, 0; @%p0 bra END; setp.gt.u32 %p1, %r1, 1; @%p1 bra END; setp.eq.u32 %p1, %r1, 1; @%p1 bra WAIT;
+            st.global.b32 [%d1], 5; {st} [%d1+4], 1; bra END;
+            WAIT: {ld} %r2, [%d1+4]; setp.eq.u32 %p1, %r2, 0; @%p1 bra WAIT; ld.global.b32 %r3, [%d1]; st.global.b32 [%d1+8], %r3; END: "
+        ))
+    };
+    assert!(flag("st.release.gpu.global.b32", "ld.acquire.gpu.global.b32").is_clean());
+    assert!(flag("fence.acq_rel.gpu; st.relaxed.gpu.global.b32", "ld.acquire.gpu.global.b32").is_clean());
+    for (st, ld) in [
+        ("st.relaxed.gpu.global.b32", "ld.acquire.gpu.global.b32"),
+        ("st.release.gpu.global.b32", "ld.relaxed.gpu.global.b32"),
+        ("st.release.cta.global.b32", "ld.acquire.gpu.global.b32"),
+        ("st.release.gpu.global.b32", "ld.acquire.cta.global.b32"),
+    ] {
+        let r = flag(st, ld);
+        let f = find(&r, |k| *k == K::GlobalRace(RaceKind::ReadAfterWrite)).expect("a finding");
+        assert!(f.message.contains("of CTA (0,0,0)"), "{st} {ld}: {f}");
+    }
+    let r = flag(
+        "st.release.gpu.global.b32",
+        "ld.acquire.gpu.global.b32 %r5, [%d1+12]; ld.relaxed.gpu.global.b32",
+    );
+    assert!(find(&r, |k| *k == K::GlobalRace(RaceKind::ReadAfterWrite)).is_some());
+}
+
+#[test]
+fn polling_what_nobody_changes_is_a_deadlock() {
+    both(
+        32,
+        K::Deadlock,
+        "polls memory at line",
+        "L: ld.volatile.global.b32 %r0, [%o]; setp.eq.u32 %p0, %r0, 0; @%p0 bra L;",
+        "st.global.b32 [%o], 1; L: ld.volatile.global.b32 %r0, [%o]; setp.eq.u32 %p0, %r0, 0; @%p0 bra L;",
+    );
+}
+
+#[test]
+fn registers_are_handed_over() {
+    // 512 threads: 128 registers each.
+    let body = |dec: &str| {
+        format!(
+            "setp.ge.u32 %p0, %t, 256; @%p0 bra MORE; {dec} bra END; MORE: setmaxnreg.inc.sync.aligned.u32 160; END: "
+        )
+    };
+    both(
+        512,
+        K::Deadlock,
+        "`setmaxnreg.inc` waits for 1024 registers: the warp has 128 a thread",
+        &body("setmaxnreg.dec.sync.aligned.u32 104;"),
+        &body("setmaxnreg.dec.sync.aligned.u32 96;"),
+    );
+    both(
+        512,
+        K::RegisterBudget,
+        "keeps more registers than the 128 a thread has: 136",
+        "setmaxnreg.dec.sync.aligned.u32 136;",
+        "setmaxnreg.dec.sync.aligned.u32 128;",
+    );
+}
+
+#[test]
 fn neighbouring_halves_do_not_race() {
     let body = "shl.b32 %r1, %t, 1; mov.u32 %r2, dyn; add.u32 %r1, %r1, %r2; cvt.u16.u32 %h0, %t; st.shared.b16 [%r1], %h0;
         bar.sync 0; shl.b32 %r3, %t, 1; xor.b32 %r3, %r3, 2; add.u32 %r3, %r3, %r2; ld.shared.u16 %r0, [%r3]; st.global.b32 [%o], %r0;";
@@ -140,13 +242,13 @@ fn barriers() {
         "setp.lt.u32 %p0, %t, 16; @%p0 bra A; bar.sync 0; bra B; A: bar.sync 0; B: ",
         "setp.lt.u32 %p0, %t, 16; @%p0 bra A; barrier.sync 0; bra B; A: barrier.sync 0; B: ",
     );
-    both(
-        64,
-        K::ExitedBarrier,
-        "every thread of the CTA must reach it",
-        "setp.lt.u32 %p0, %t, 32; @%p0 exit; bar.sync 0;",
-        "bar.sync 0; setp.lt.u32 %p0, %t, 32; @%p0 exit;",
-    );
+    // Barriers wait for the threads that have not exited (CUDA C++ Programming Guide, `__syncthreads`).
+    for body in
+        ["setp.lt.u32 %p0, %t, 32; @%p0 exit; bar.sync 0;", "setp.lt.u32 %p0, %t, 40; @%p0 exit; bar.sync 0;"]
+    {
+        let (r, _) = run(body, 64);
+        assert!(r.is_clean(), "{}", r.findings[0]);
+    }
     both(64, K::BarrierCount, "multiple of 32, not 40", "bar.sync 1, 40;", "bar.sync 1, 64;");
     both(32, K::BadMemberMask, "does not name the executing lane 1", "bar.warp.sync 1;", "bar.warp.sync -1;");
     both(32, K::Trap, "`trap` was executed", "trap;", "setp.eq.u32 %p0, %t, 99; @%p0 trap;");
@@ -203,7 +305,7 @@ fn copies_fill_with_zeros() {
     let body = "shl.b32 %r1, %t, 4; mov.u32 %r2, dyn; add.u32 %r1, %r1, %r2; mov.b32 %r5, -1; mul.wide.u32 %d1, %t, 4; sub.s64 %d2, %o, %d1;
         st.global.b32 [%o], %r5; bar.sync 0; mov.b32 %r6, 6; setp.eq.u32 %p0, %t, 1;
         @!%p0 cp.async.cg.shared.global [%r1], [%d2], 16, %r6; @%p0 cp.async.cg.shared.global [%r1], [%d2], 16, %p0; cp.async.wait_all;
-        ld.shared.v4.b32 {%r7, %r8, %r9, %r10}, [%r1]; or.b32 %r9, %r9, %r10; or.b32 %r8, %r8, %r9; xor.b32 %r7, %r7, %r8; st.global.b32 [%o], %r7;";
+        ld.shared.v4.b32 {%r7, %r8, %r9, %r10}, [%r1]; or.b32 %r9, %r9, %r10; or.b32 %r8, %r8, %r9; xor.b32 %r7, %r7, %r8; bar.sync 0; st.global.b32 [%o], %r7;";
     let (r, out) = run(body, 32);
     assert!(r.is_clean(), "{}", r.findings[0]);
     assert_eq!((out[0], out[1], out[2]), (0xffff_0000, 0, 0xffff_0000));

@@ -100,6 +100,15 @@ fn missing_fences_and_waits() {
         assert!(found("wgmma.fence.sync.aligned;", "", mode).contains(&K::WgmmaFence));
         assert!(found("wgmma.wait_group.sync.aligned 0;", "", mode).contains(&K::WgmmaFence));
         assert!(found("wgmma.commit_group.sync.aligned;", "", mode).contains(&K::WgmmaFence));
+        // The accumulators are cleared after the fence.
+        assert!(
+            found("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned; mov.f32 %f7, 0f00000000;", mode)
+                .contains(&K::WgmmaFence)
+        );
+        // An accumulator is read while in flight, with nothing that depends on it.
+        assert!(
+            found("wgmma.wait_group", "mov.b32 %x0, %f3; wgmma.wait_group", mode).contains(&K::WgmmaFence)
+        );
     }
     let (_, got) = layout(&case, |t| t.replace("wgmma.wait_group.sync.aligned 0;", ""), AsyncMode::Late);
     assert_eq!(got[0], !0, "a missing wait must give wrong data");

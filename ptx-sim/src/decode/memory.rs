@@ -4,6 +4,7 @@ use super::{Dec, Mods, Res, Sym};
 use crate::ast::{AstInst, Operand};
 use crate::kernel::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW};
 use crate::op::*;
+use crate::race::Scope;
 use crate::types::Ty;
 
 /// The state space named by a modifier.
@@ -21,7 +22,7 @@ pub(super) fn space(m: &mut Mods<'_>) -> MSpace {
 }
 
 /// Memory ordering, scope and cache hints. The hints have no effect here.
-fn ordering(m: &mut Mods<'_>) -> Sem {
+fn ordering(m: &mut Mods<'_>) -> (Sem, Scope) {
     let mut sem = m
         .take_with(|s| {
             Some(match s {
@@ -39,8 +40,16 @@ fn ordering(m: &mut Mods<'_>) -> Sem {
     if sem == Sem::Volatile {
         sem = m.take_one_of(&["relaxed"]).map_or(sem, |_| Sem::Relaxed);
     }
-    m.take_one_of(&["cta", "cluster", "gpu", "sys"]);
-    sem
+    (sem, scope(m))
+}
+
+/// `.cta`, `.cluster`, `.gpu` or `.sys`; the default is `.gpu`, which also contains `.sys` here.
+pub(super) fn scope(m: &mut Mods<'_>) -> Scope {
+    match m.take_one_of(&["cta", "cluster", "gpu", "sys"]) {
+        Some("cta") => Scope::Cta,
+        Some("cluster") => Scope::Cluster,
+        _ => Scope::Gpu,
+    }
 }
 
 /// Cache operators and eviction priorities; `true` if a cache-policy operand follows.
@@ -172,7 +181,7 @@ impl<'m> Dec<'m> {
 
     fn load_store(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>, load: bool) -> Res<Op> {
         let constant = i.mods.contains(&"const");
-        let sem = ordering(m);
+        let (sem, scope) = ordering(m);
         let sp = space(m);
         let nc = m.take("nc");
         let policy = cache_hints(m);
@@ -226,7 +235,7 @@ impl<'m> Dec<'m> {
         if load && slots > 2 && ty.bits() != 128 {
             return self.err(i, "the destination is wider than 64 bits");
         }
-        let mem = Mem { space: sp, addr, width: ty.bytes(), signed: ty.is_signed(), slots, regs, sem };
+        let mem = Mem { space: sp, addr, width: ty.bytes(), signed: ty.is_signed(), slots, regs, sem, scope };
         Ok(if load { Op::Ld(Box::new(mem)) } else { Op::St(Box::new(mem)) })
     }
 
@@ -254,7 +263,7 @@ impl<'m> Dec<'m> {
     fn atomic(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {
         self.class = InstClass::Atomic;
         let is_red = i.opcode == "red";
-        let sem = ordering(m);
+        let (sem, scope) = ordering(m);
         let sp = space(m);
         let op = m.take_with(|s| {
             Some(match s {
@@ -322,7 +331,7 @@ impl<'m> Dec<'m> {
         {
             self.sequential = true;
         }
-        Ok(Op::Atom(Box::new(Atom { op, ty, space: sp, addr, d, b, c, sem, more })))
+        Ok(Op::Atom(Box::new(Atom { op, ty, space: sp, addr, d, b, c, sem, scope, more })))
     }
 
     fn copy(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {

@@ -3,6 +3,7 @@
 use super::{Dec, Mods, Res};
 use crate::ast::{AstInst, Operand};
 use crate::op::*;
+use crate::race::Scope;
 use crate::types::Ty;
 
 impl<'m> Dec<'m> {
@@ -56,9 +57,9 @@ impl<'m> Dec<'m> {
             }
             "bar" | "barrier" => self.barrier(i, m)?,
             "membar" => {
-                m.take_one_of(&["cta", "gl", "sys"]);
+                let cta = m.take_one_of(&["cta", "gl", "sys"]) == Some("cta");
                 self.count(i, 0..=0)?;
-                Op::Fence
+                Op::Fence(if cta { Scope::Cta } else { Scope::Gpu })
             }
             "fence" => self.fence(i, m)?,
             "nanosleep" => {
@@ -198,8 +199,7 @@ impl<'m> Dec<'m> {
         }
         m.take_one_of(&["sc", "acq_rel", "acquire", "release"]);
         m.take("release");
-        m.take_one_of(&["cta", "cluster", "gpu", "sys"]);
-        Ok(Op::Fence)
+        Ok(Op::Fence(super::memory::scope(m)))
     }
 
     fn barrier(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {

@@ -1,21 +1,83 @@
 //! `wgmma` and `setmaxnreg`.
 
-use super::{Dec, Mods, Res};
-use crate::ast::{AstInst, Operand};
+use super::{Dec, Mods, Place, Res};
+use crate::ast::{AstInst, Operand, RegId};
 use crate::op::*;
 use crate::types::Ty;
+use std::collections::{HashMap, HashSet};
+
+/// For each instruction, the next one that names a register of a `wgmma`; and those registers.
+pub(super) fn touches(insts: &[Inst], named: &Option<Vec<Vec<Slot>>>) -> (Vec<u32>, HashMap<u32, Vec<Slot>>) {
+    let Some(named) = named else { return (vec![], HashMap::new()) };
+    let mut used: HashSet<Slot> = HashSet::new();
+    for i in insts {
+        if let Op::Wgmma(x) = &i.op {
+            used.extend(&x.d);
+            if x.a.len() > 1 {
+                used.extend(&x.a);
+            }
+        }
+    }
+    let mut touch = HashMap::new();
+    let mut next = vec![u32::MAX; insts.len()];
+    let mut at = u32::MAX;
+    for pc in (0..insts.len()).rev() {
+        let slots: Vec<Slot> = match (named.get(pc), &insts[pc].op) {
+            (_, Op::Wgmma(_)) | (None, _) => vec![],
+            (Some(list), _) => list.iter().copied().filter(|s| used.contains(s)).collect(),
+        };
+        if !slots.is_empty() {
+            at = pc as u32;
+            touch.insert(at, slots);
+        }
+        next[pc] = at;
+    }
+    (next, touch)
+}
 
 impl<'m> Dec<'m> {
+    /// Remembers which registers the instruction names.
+    pub(super) fn name_registers(&mut self, i: &AstInst<'m>) {
+        fn walk(o: &Operand<'_>, f: &mut impl FnMut(RegId)) {
+            match o {
+                Operand::Reg(r) => f(*r),
+                Operand::Vec(v) => v.iter().for_each(|o| walk(o, f)),
+                Operand::Addr(b, _, v) => {
+                    walk(b, f);
+                    v.iter().for_each(|o| walk(o, f));
+                }
+                Operand::Pair(a, b) => {
+                    walk(a, f);
+                    walk(b, f);
+                }
+                _ => {}
+            }
+        }
+        let Some(named) = &mut self.named else { return };
+        let mut slots = vec![];
+        for o in &i.ops {
+            walk(o, &mut |r| {
+                if let Place::Slot(s) = self.places[r.0 as usize] {
+                    slots.extend(s..s + self.entry.reg_types[r.0 as usize].slots());
+                }
+            });
+        }
+        named.push(slots);
+    }
+
     pub(super) fn wgmma(&mut self, i: &'m AstInst<'m>, m: &mut Mods<'m>) -> Res<Option<Op>> {
         if i.opcode == "setmaxnreg" {
             self.class = InstClass::Other;
-            if m.take_one_of(&["inc", "dec"]).is_none() || !m.take("sync") || !m.take("aligned") {
+            let inc = m.take_one_of(&["inc", "dec"]);
+            if inc.is_none() || !m.take("sync") || !m.take("aligned") {
                 return self.err(i, "expected `.inc.sync.aligned` or `.dec.sync.aligned`");
             }
             m.ty()?;
             self.count(i, 1..=1)?;
             return match i.ops[0] {
-                Operand::Int(n) if (24..=256).contains(&n) && n % 8 == 0 => Ok(Some(Op::Nop)),
+                Operand::Int(n) if (24..=256).contains(&n) && n % 8 == 0 => {
+                    Ok(Some(Op::SetMaxNReg { inc: inc == Some("inc"), count: n as u32 }))
+                }
                 _ => self.err(i, "expected a multiple of 8 from 24 to 256"),
             };
         }

@@ -1,6 +1,7 @@
 //! `atom` and `red`: lanes take their turn in lane order.
 
 use super::shared::put_bytes;
+use super::sync::mix;
 use super::{Engine, Warp};
 use crate::alu::float::{self, BF16, F16};
 use crate::op::*;
@@ -92,9 +93,13 @@ impl Engine<'_> {
                 return;
             }
             let sem = if a.sem == Sem::Weak { Sem::Relaxed } else { a.sem };
+            if let Some(g) = &groups {
+                e.order_atomic(w, pc, a, g, addr);
+            }
+            let (mut changed, mut value) = (false, 0);
             if groups.is_none() {
                 e.count_shared(pc, &off, ok, width, false);
-                e.acquire_words(w, &off, ok);
+                e.observe_shared(w, &off, ok, sem, a.scope);
                 if e.env.race_check || e.env.uninit_check {
                     e.check_shared(w, pc, &off, ok, width, sem, false);
                     e.check_shared(w, pc, &off, ok, width, sem, true);
@@ -140,6 +145,7 @@ impl Engine<'_> {
                                     Some(apply(a.op, a.ty, o as u64, b, c) as u32)
                                 });
                                 result = old.unwrap_or_default() as u64;
+                                changed |= apply(a.op, a.ty, result, b, c) as u32 != result as u32;
                                 continue;
                             }
                             let lo = al.load(at, width.min(4)) as u64;
@@ -148,6 +154,7 @@ impl Engine<'_> {
                     };
                     let new = apply(a.op, a.ty, old, b, reg(a.c));
                     result = old;
+                    changed |= new != old;
                     match &groups {
                         None => {
                             let s = &mut e.ctas[e.target].shared;
@@ -167,6 +174,7 @@ impl Engine<'_> {
                         }
                     }
                 }
+                value = mix(value, result as u32);
                 if a.d != SINK {
                     w.regs.r[a.d as usize].0[i] = result as u32;
                     if width == 8 {
@@ -175,7 +183,13 @@ impl Engine<'_> {
                 }
             }
             if groups.is_none() {
-                e.release_words(w, &off, ok, sem);
+                e.publish_shared(w, &off, ok, sem, a.scope, true);
+            }
+            if changed || a.d == SINK {
+                e.events += 1;
+                (w.poll, w.failed, w.polls_global) = (None, false, false);
+            } else {
+                e.polled(w, pc, value, groups.is_some());
             }
         });
     }

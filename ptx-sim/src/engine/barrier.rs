@@ -4,6 +4,7 @@ use super::{Engine, Flow, Wait, Warp};
 use crate::alu::exec::put_pred;
 use crate::findings::FindingKind;
 use crate::op::*;
+use crate::race::Token;
 
 /// One of the sixteen named barriers of a CTA.
 #[derive(Debug, Default)]
@@ -17,11 +18,10 @@ pub(super) struct Barrier {
     /// Agents that wait, and whether anybody only arrived.
     waiting: Vec<usize>,
     arrive_only: bool,
-    released: Vec<u32>,
+    released: Token,
     votes: (u32, bool, bool),
     /// Results of the two latest phases.
     result: [(u32, bool, bool); 2],
-    pc: u32,
 }
 
 impl Engine<'_> {
@@ -58,7 +58,6 @@ impl Engine<'_> {
         }
         let mismatch = !first && bar.expected != count;
         let phase = bar.phase;
-        bar.pc = pc;
         bar.arrived += if count.is_some() && m == w.live { 32 } else { m.count_ones() };
         bar.votes.0 += votes.count_ones();
         bar.votes.1 &= votes == m;
@@ -93,7 +92,6 @@ impl Engine<'_> {
         if bar.arrived == 0 || bar.arrived < bar.expected.unwrap_or(live) {
             return false;
         }
-        let all_threads = bar.expected.is_none();
         bar.result[(bar.phase & 1) as usize] = bar.votes;
         bar.phase += 1;
         bar.arrived = 0;
@@ -112,9 +110,6 @@ impl Engine<'_> {
             }
         }
         self.counts.barriers += 1;
-        if all_threads && live != self.env.block.iter().product() {
-            self.exited_barrier(cta, id);
-        }
         true
     }
 
@@ -138,22 +133,5 @@ impl Engine<'_> {
                 self.try_complete(cta, id);
             }
         }
-    }
-
-    #[cold]
-    fn exited_barrier(&mut self, cta: usize, id: usize) {
-        let c = &self.ctas[cta];
-        let (pc, at, live) = (c.bars[id].pc, c.id, c.live_threads);
-        self.log.add(FindingKind::ExitedBarrier, pc, 0, || crate::findings::Raw {
-            kind: FindingKind::ExitedBarrier,
-            message: format!(
-                "barrier {id} completed with the {live} threads that have not exited: every thread of the CTA must reach it"
-            ),
-            pc,
-            cta: at,
-            warp: 0,
-            lane: 0,
-            count: 1,
-        });
     }
 }

@@ -6,13 +6,14 @@
 //! only after `fence.proxy.async`.
 
 use super::atomic::apply;
+use super::copy::Batch;
 use super::mem::{Addrs, classify};
 use super::{Engine, Warp};
 use crate::findings::FindingKind;
 use crate::kernel::SHARED_BASE;
 use crate::launch::AsyncMode;
 use crate::op::*;
-use crate::race::{ANY_LANE, FOREIGN, Seen, Who};
+use crate::race::{ANY_LANE, Access, FOREIGN, Seen, Who};
 use crate::tensor_map::TensorMap;
 use crate::types::Ty;
 use std::collections::VecDeque;
@@ -39,15 +40,24 @@ struct Transfer {
     /// CTAs that receive, and the mbarrier of each.
     to: Vec<(usize, Option<(usize, u32)>)>,
     bytes: u32,
+    /// The agent that reads and, in shared memory, writes.
     agent: usize,
     clock: u32,
+    pc: u32,
     reduce: Option<(AtomOp, Ty)>,
+}
+
+/// Work that takes effect when nothing else can move.
+#[derive(Debug)]
+enum Pending {
+    Bulk(Transfer),
+    Copies(Batch),
 }
 
 /// Copies of the cluster that signal mbarriers and have not taken effect.
 #[derive(Debug, Default)]
 pub(super) struct Bulks {
-    pending: VecDeque<Transfer>,
+    pending: VecDeque<Pending>,
     issued: u32,
 }
 
@@ -159,11 +169,8 @@ impl Engine<'_> {
         }
         self.count_bulk(w, pc, lane, &chunks, !load && x.dir != BulkDir::SharedToShared, x.dir);
         let mut t =
-            Transfer { dir: x.dir, chunks, from: rank, to: vec![], bytes, agent: 0, clock: 0, reduce };
-        let serial = self.bulk.issued;
-        self.bulk.issued += 1;
-        t.agent = 2 * self.warps.len() + serial as usize % POOL;
-        t.clock = serial / POOL as u32 + 1;
+            Transfer { dir: x.dir, chunks, from: rank, to: vec![], bytes, agent: 0, clock: 0, pc, reduce };
+        (t.agent, t.clock) = self.next_transfer();
         // Destinations and their mbarriers.
         let place = match mbar {
             Some(a) => match self.mbar_place(w, pc, MSpace::Shared, a[i], lane) {
@@ -193,6 +200,13 @@ impl Engine<'_> {
                         format!("CTA {to} is not in the cluster or has exited")
                     });
                 }
+                let at = (global as u32 & 0xff_ffff).wrapping_sub(SHARED_BASE);
+                let size = self.ctas[to].size;
+                if at as u64 + bytes as u64 > size as u64 {
+                    return self.find(FindingKind::SharedOutOfBounds, w, pc, lane, 5, || {
+                        format!("a bulk copy of {bytes} bytes to byte {} of the {size} bytes of shared memory of CTA {to} of the cluster", at as i32)
+                    });
+                }
                 t.to.push((to, place));
             }
             _ => {}
@@ -208,7 +222,7 @@ impl Engine<'_> {
         } else if self.env.async_mode == AsyncMode::Early {
             self.signal(&t);
         } else {
-            self.bulk.pending.push_back(t);
+            self.bulk.pending.push_back(Pending::Bulk(t));
         }
     }
 
@@ -320,6 +334,52 @@ impl Engine<'_> {
         if let Some((issue, at)) = issue_at {
             self.report_async(w, pc, lane, at, issue);
         }
+        if t.dir != BulkDir::SharedToShared && self.env.race_check {
+            self.check_transfer_global(w, pc, lane, t, &writes);
+        }
+    }
+
+    /// The global side: read by the copy's agent, or written by the one that stands for its writes.
+    fn check_transfer_global(&mut self, w: &Warp, pc: u32, lane: u32, t: &Transfer, writes: &[u32]) {
+        let write = t.dir == BulkDir::SharedToGlobal;
+        let issuer = w.agent(self.wpc);
+        let agent = if write { self.writer(t.agent) } else { t.agent } as u16;
+        let cta = self.ctas[w.cta as usize].linear as u32 + 1;
+        let strong = t.reduce.is_some();
+        let access = Access { cta, clock: t.clock, pc, agent, lane: ANY_LANE as u8, strong };
+        let me = self.accessor(access, None);
+        let device = self.device.clone();
+        let device = &mut *device.borrow_mut();
+        let (whole, per_unit, unit) = (device.whole, me.per_unit, (cta - 1) / me.per_unit);
+        let clocks = &self.clocks;
+        let of = |own: &[u32], proxy: bool, cta: u32, b: u16| {
+            let u = cta.wrapping_sub(1) / per_unit;
+            match u == unit {
+                true => own[b as usize],
+                false if whole => clocks.seen_of(issuer, u + 1, b as usize, proxy),
+                false => u32::MAX,
+            }
+        };
+        let seen = |cta: u32, b: u16| of(&clocks.vc[issuer], false, cta, b);
+        let proxied = |cta: u32, b: u16| of(writes, true, cta, b);
+        let mut first = None;
+        let step = 1u64 << device.shadow.shift;
+        for c in t.chunks.iter().filter(|c| c.fill.is_none()) {
+            let Some(ai) = self.env.mem.find(c.global) else { continue };
+            let a = &self.env.mem.allocs[ai];
+            // Granules that the piece covers in full.
+            let begin = (c.global - a.base).next_multiple_of(step);
+            let end = (c.global - a.base + c.n as u64) & !(step - 1);
+            if begin < end {
+                let span = (begin, (end - begin) as u32);
+                let hit = device.shadow.access((ai as u32, a.size), span, &me, write, &seen, &proxied);
+                first = first.or(hit.map(|c| (ai, c)));
+            }
+        }
+        if let Some((ai, c)) = first {
+            let (kind, text) = self.describe_global(issuer, lane, ai, &c, true);
+            self.find(kind, w, pc, lane, c.with.pc as u64, || text);
+        }
     }
 
     fn poison(&mut self, t: &Transfer) {
@@ -421,11 +481,53 @@ impl Engine<'_> {
         let n = self.bulk.pending.len();
         // Copies complete in any order.
         let pick = if self.env.seed == 0 { 0 } else { self.random() as usize % n };
-        if let Some(t) = self.bulk.pending.remove(pick) {
-            self.effect(&t);
-            self.signal(&t);
+        if let Some(p) = self.bulk.pending.remove(pick) {
+            self.finish_pending(&p);
         }
         true
+    }
+
+    fn finish_pending(&mut self, p: &Pending) {
+        match p {
+            Pending::Bulk(t) => {
+                self.effect(t);
+                self.signal(t);
+            }
+            Pending::Copies(b) => self.finish_batch(b),
+        }
+    }
+
+    pub(super) fn push_batch(&mut self, b: Batch) {
+        self.bulk.pending.push_back(Pending::Copies(b));
+    }
+
+    /// The warp waits for all its copies: those that arrive on an mbarrier are done, too.
+    pub(super) fn finish_batches(&mut self, w: &Warp) {
+        let agent = w.agent(self.wpc);
+        let (now, later) = std::mem::take(&mut self.bulk.pending)
+            .into_iter()
+            .partition(|p| matches!(p, Pending::Copies(b) if b.issuer == agent));
+        self.bulk.pending = later;
+        let now: VecDeque<Pending> = now;
+        for p in &now {
+            self.finish_pending(p);
+            if let Pending::Copies(b) = p {
+                let seen = &mut self.clocks.vc[agent][b.agent];
+                *seen = (*seen).max(b.clock);
+            }
+        }
+    }
+
+    /// The asynchronous agent of the next copy, and its clock.
+    pub(super) fn next_transfer(&mut self) -> (usize, u32) {
+        let serial = self.bulk.issued;
+        self.bulk.issued += 1;
+        (2 * self.warps.len() + serial as usize % POOL, serial / POOL as u32 + 1)
+    }
+
+    /// The agent that stands for the writes to global memory of the copy of `agent`.
+    fn writer(&self, agent: usize) -> usize {
+        agent + self.warps.len() + POOL
     }
 
     pub(super) fn bulk_wait(&mut self, w: &mut Warp, keep: u32, read: bool, m: u32) {
@@ -442,23 +544,43 @@ impl Engine<'_> {
                 done.push(g);
             }
         }
+        let late = self.env.async_mode == AsyncMode::Late;
         for g in done.into_iter().rev() {
             for t in &g.1 {
-                if !g.2 && self.env.async_mode == AsyncMode::Late {
+                if !g.2 && late {
                     self.effect(t);
                 }
-                let seen = &mut self.clocks.vc[agent][t.agent];
-                *seen = (*seen).max(t.clock);
+                let writer = self.writer(t.agent);
+                for a in std::iter::once(t.agent).chain((!read).then_some(writer)) {
+                    let seen = &mut self.clocks.vc[agent][a];
+                    *seen = (*seen).max(t.clock);
+                }
             }
             // The effect is done once; a later wait for the writes only drops the group.
             g.2 = true;
-            if !read || self.env.async_mode == AsyncMode::Late {
+            if !read {
                 g.0 &= !m;
             }
         }
         groups.retain(|g| g.0 != 0);
+        // Groups whose writes nobody waits for: their agents have been reused by now.
+        while groups.len() > POOL && groups.front().is_some_and(|g| g.2) {
+            groups.pop_front();
+        }
         w.bulk_groups.groups = groups;
         self.events += 1;
+    }
+
+    /// Lanes that exit while copies still read the CTA's shared memory.
+    pub(super) fn bulk_exit(&mut self, w: &Warp, pc: u32, m: u32) {
+        let open = w.bulk_groups.open.iter().find(|o| o.0 & m != 0).map(|o| o.1.pc);
+        let group = w.bulk_groups.groups.iter().find(|g| g.0 & m != 0 && !g.2).and_then(|g| g.1.first());
+        if let Some(at) = open.or(group.map(|t| t.pc)) {
+            let line = self.k.sites[at as usize].line;
+            self.find(FindingKind::AsyncRace, w, pc, m.trailing_zeros(), 1, || {
+                format!("the thread exits while its bulk copy at line {line} may still read shared memory: cp.async.bulk.wait_group.read 0 comes first")
+            });
+        }
     }
 
     /// At the end: stores that nobody waited for still reach memory.

@@ -2,8 +2,9 @@
 
 use super::{Engine, Flow, Wait, Warp};
 use crate::alu::exec::Regs;
+use crate::findings::{FindingKind, RaceKind};
 use crate::op::Slot;
-use crate::race::join;
+use crate::race::{Conflict, Token};
 
 /// The one barrier of a cluster.
 #[derive(Debug, Default)]
@@ -12,8 +13,8 @@ pub(super) struct ClusterBarrier {
     pub phase: u64,
     arrived: u32,
     expected: u32,
-    released: Vec<u32>,
-    done: Vec<u32>,
+    released: Token,
+    done: Token,
 }
 
 impl ClusterBarrier {
@@ -23,8 +24,15 @@ impl ClusterBarrier {
 }
 
 impl Engine<'_> {
-    pub(super) fn cluster_arrive(&mut self, w: &mut Warp, m: u32, release: bool) {
+    pub(super) fn cluster_arrive(&mut self, w: &mut Warp, pc: u32, m: u32, release: bool) {
         self.events += 1;
+        if w.cluster_arrived & m != 0 {
+            let lane = (w.cluster_arrived & m).trailing_zeros();
+            self.find(FindingKind::ClusterBarrier, w, pc, lane, 0, || {
+                "arrives at the cluster barrier again: barrier.cluster.wait comes first".into()
+            });
+        }
+        w.cluster_arrived |= m;
         self.cluster_bar.arrived += m.count_ones();
         w.cluster_phase = self.cluster_bar.phase + 1;
         if release {
@@ -44,12 +52,18 @@ impl Engine<'_> {
             b.phase += 1;
             b.arrived = 0;
             let released = std::mem::take(&mut b.released);
-            b.done.resize(released.len().max(b.done.len()), 0);
-            join(&mut b.done, &released);
+            b.done.join(&released);
         }
     }
 
-    pub(super) fn cluster_wait(&mut self, w: &mut Warp, m: u32) -> Flow {
+    pub(super) fn cluster_wait(&mut self, w: &mut Warp, pc: u32, m: u32) -> Flow {
+        if m & !w.cluster_arrived != 0 {
+            let lane = (m & !w.cluster_arrived).trailing_zeros();
+            self.find(FindingKind::ClusterBarrier, w, pc, lane, 1, || {
+                "waits for the cluster barrier without having arrived in this phase".into()
+            });
+        }
+        w.cluster_arrived &= !m;
         if self.cluster_bar.phase < w.cluster_phase || w.cluster_phase == 0 {
             return Flow::Block(m, Wait::Cluster { phase: self.cluster_bar.phase });
         }
@@ -61,6 +75,44 @@ impl Engine<'_> {
         let done = std::mem::take(&mut self.cluster_bar.done);
         self.clocks.acquire(w.agent(self.wpc), &done);
         self.cluster_bar.done = done;
+    }
+}
+
+impl Engine<'_> {
+    /// The last thread of a CTA exits: what others do with its shared memory must be over.
+    pub(super) fn cta_exited(&mut self, w: &Warp, pc: u32) {
+        if self.ctas.len() == 1 || !self.env.race_check {
+            return;
+        }
+        let first = w.cta as usize * self.wpc;
+        let mut seen = vec![0; self.clocks.agents];
+        for a in first..first + self.wpc {
+            for (s, v) in seen.iter_mut().zip(&self.clocks.vc[a]) {
+                *s = (*s).max(*v);
+            }
+        }
+        let cta = &self.ctas[w.cta as usize];
+        let own = first as u32..(first + self.wpc) as u32;
+        let copies = (self.warps.len() + first) as u32..(self.warps.len() + first + self.wpc) as u32;
+        let mut late = cta.shadow.unordered(&seen, |a| own.contains(&a) || copies.contains(&a));
+        if late.is_none() {
+            let mut remote = cta.mbars.iter().flat_map(|(at, b)| b.remote.iter().map(move |r| (*at, r)));
+            let arrival = remote.find(|(_, (a, c))| **c > seen[**a as usize]);
+            late = arrival.map(|(at, (agent, clock))| {
+                let kind = RaceKind::WriteWrite;
+                (Conflict { kind, agent: *agent, lane: 0, clock: *clock, pc: u32::MAX }, at)
+            });
+        }
+        let Some((c, at)) = late else { return };
+        let place = self.shared_name(at);
+        let other = self.agent_name(c.agent);
+        let line = match self.k.sites.get(c.pc as usize) {
+            Some(s) => format!("the access by {other} at line {}", s.line),
+            None => format!("an arrival by {other}"),
+        };
+        self.find(FindingKind::AsyncRace, w, pc, 0, 0, || {
+            format!("the CTA exits, unordered with {line} to {place} of its shared memory: a cluster barrier must come last")
+        });
     }
 }
 

@@ -4,11 +4,13 @@
 //! holds NaN bytes, so that a missing wait gives visibly wrong data. In both modes the destination is marked as
 //! being written by an asynchronous agent that nobody is ordered with until the wait.
 
+use super::global::Lanes;
 use super::mem::{addresses, aligned};
 use super::{Engine, Warp};
 use crate::findings::FindingKind;
 use crate::launch::AsyncMode;
 use crate::op::*;
+use crate::race::FOREIGN;
 use std::collections::VecDeque;
 
 #[derive(Debug, Clone)]
@@ -93,6 +95,20 @@ impl Copies {
     }
 }
 
+/// Copies of some lanes, with the mbarriers that learn of their end.
+#[derive(Debug, Clone)]
+pub(super) struct Batch {
+    copies: Vec<Copy>,
+    /// Mask of one lane, and its mbarrier.
+    arrivals: Vec<(u32, (usize, u32))>,
+    cta: usize,
+    /// The warp that issued them, and the asynchronous agent that stands for them.
+    pub issuer: usize,
+    pub agent: usize,
+    pub clock: u32,
+    pc: u32,
+}
+
 impl Engine<'_> {
     pub(super) fn copy_issue(&mut self, w: &mut Warp, pc: u32, c: &CpAsync, m: u32) {
         self.target = w.cta as usize;
@@ -128,6 +144,9 @@ impl Engine<'_> {
             return;
         }
         self.count_shared(pc, &off, ok, c.bytes, false);
+        let bytes = c.bytes;
+        let l = Lanes { groups: &groups, addr: &src, bytes, strong: false, write: false, values: &[] };
+        self.check_global(w, pc, &l);
         if self.env.race_check || self.env.uninit_check {
             self.check_shared(w, pc, &off, ok, c.bytes, Sem::Weak, true);
             let agent = w.agent(self.wpc);
@@ -174,6 +193,9 @@ impl Engine<'_> {
     /// `keep` groups may stay pending; `u32::MAX` waits for everything, committed or not.
     pub(super) fn copy_wait(&mut self, w: &mut Warp, keep: u32, m: u32) {
         let done = if keep == u32::MAX { w.copies.take_all(m) } else { w.copies.take(m, keep) };
+        if keep == u32::MAX || keep == 0 {
+            self.finish_batches(w);
+        }
         self.target = w.cta as usize;
         let agent = w.agent(self.wpc);
         let now = self.clocks.now(agent);
@@ -189,6 +211,54 @@ impl Engine<'_> {
                         shadow.stamp((c.dst[i as usize] / 4 + k) as usize, now, agent as u32, i, c.pc);
                     }
                 }
+            }
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// `cp.async.mbarrier.arrive`: the mbarriers learn when the copies so far are done; the thread itself does not.
+    pub(super) fn copy_arrive(&mut self, w: &mut Warp, pc: u32, m: u32, arrivals: Vec<(u32, (usize, u32))>) {
+        let (agent, clock) = self.next_transfer();
+        let copies = w.copies.take_all(m);
+        let (cta, issuer) = (w.cta as usize, w.agent(self.wpc));
+        let batch = Batch { copies, arrivals, cta, issuer, agent, clock, pc };
+        self.events += 1;
+        if self.env.race_check || self.env.uninit_check {
+            // The bytes are the asynchronous agent's until it is seen through an mbarrier.
+            let shadow = &mut self.ctas[cta].shadow;
+            for c in &batch.copies {
+                for i in (0..32u32).filter(|i| c.mask >> i & 1 != 0) {
+                    for k in 0..c.bytes / 4 {
+                        let word = (c.dst[i as usize] / 4 + k) as usize;
+                        shadow.stamp(word, clock | FOREIGN, agent as u32, i, pc);
+                    }
+                }
+            }
+        }
+        if self.env.async_mode == AsyncMode::Early {
+            self.finish_batch(&batch);
+        } else {
+            self.push_batch(batch);
+        }
+    }
+
+    pub(super) fn finish_batch(&mut self, b: &Batch) {
+        self.target = b.cta;
+        if self.env.async_mode == AsyncMode::Late {
+            for c in &b.copies {
+                self.copy_data(c);
+            }
+        }
+        let mut before: Vec<((usize, u32), u64)> = vec![];
+        for (lane, at) in &b.arrivals {
+            let phase = self.mbar_copies_done(*at, b.agent, b.clock);
+            match before.iter().find(|p| p.0 == *at) {
+                None => before.push((*at, phase)),
+                Some((_, first)) if *first != phase => {
+                    self.report_split_arrival(b.issuer, b.pc, lane.trailing_zeros(), *at);
+                }
+                Some(_) => {}
             }
         }
     }

@@ -1,12 +1,167 @@
 //! Loads and stores of global memory: bounds, sectors, buffers.
 
 use super::mem::{Addrs, deliver};
+use super::sync::mix;
 use super::{Engine, Warp};
 use crate::banks;
-use crate::findings::FindingKind;
+use crate::findings::{FindingKind, RaceKind};
 use crate::op::*;
+use crate::race::{ANY_LANE, Access, GlobalConflict, Me, Scope};
+
+/// Accesses of the lanes of a warp to global memory.
+pub(super) struct Lanes<'a> {
+    pub groups: &'a Groups,
+    pub addr: &'a Addrs,
+    pub bytes: u32,
+    pub strong: bool,
+    pub write: bool,
+    /// Slots of the stored values: lanes that store the same value to one place in one instruction do not race.
+    pub values: &'a [Slot],
+}
 
 impl Engine<'_> {
+    /// Race checks of one access.
+    pub(super) fn check_global(&mut self, w: &Warp, pc: u32, l: &Lanes<'_>) {
+        if !self.env.race_check {
+            return;
+        }
+        let agent = w.agent(self.wpc);
+        let cta = self.ctas[w.cta as usize].linear as u32 + 1;
+        let clock = self.clocks.now(agent);
+        let access = Access { cta, clock, pc, agent: agent as u16, lane: 0, strong: l.strong };
+        let mut me = self.accessor(access, Some(w.index));
+        let device = self.device.clone();
+        let device = &mut *device.borrow_mut();
+        let (whole, per_unit, unit) = (device.whole, me.per_unit, (cta - 1) / me.per_unit);
+        let clocks = &self.clocks;
+        let seen = |cta: u32, b: u16| {
+            let u = cta.wrapping_sub(1) / per_unit;
+            match u == unit {
+                true => clocks.vc[agent][b as usize],
+                false if whole => clocks.seen_of(agent, u + 1, b as usize, false),
+                false => u32::MAX,
+            }
+        };
+        let mut first = None;
+        for &(ai, lanes) in l.groups.iter() {
+            let a = &self.env.mem.allocs[ai];
+            for i in (0..32).filter(|i| lanes >> i & 1 != 0) {
+                me.access.lane = i as u8;
+                let span = (l.addr[i] - a.base, l.bytes);
+                let hit = device.shadow.access((ai as u32, a.size), span, &me, l.write, &seen, &seen);
+                let Some(c) = hit else { continue };
+                let o = c.with;
+                let same = (o.agent, o.cta, o.pc, o.clock) == (agent as u16, cta, pc, clock);
+                let values = |s: &Slot| {
+                    let v = &w.regs.r[*s as usize].0;
+                    v[i] == v[o.lane as usize & 31]
+                };
+                if !(same && !l.values.is_empty() && l.values.iter().all(values)) {
+                    first = first.or(Some((i as u32, ai, c)));
+                }
+            }
+        }
+        if let Some((lane, ai, c)) = first {
+            let (kind, text) = self.describe_global(w.agent(self.wpc), lane, ai, &c, false);
+            self.find(kind, w, pc, lane, c.with.pc as u64, || text);
+        }
+    }
+
+    pub(super) fn accessor(&self, access: Access, warp: Option<u32>) -> Me {
+        Me { access, warp, per_cta: self.wpc as u16, per_unit: self.ctas.len() as u32 }
+    }
+
+    /// What a conflict in global memory is, in words.
+    #[cold]
+    pub(super) fn describe_global(
+        &self,
+        agent: usize,
+        lane: u32,
+        alloc: usize,
+        c: &GlobalConflict,
+        bulk: bool,
+    ) -> (FindingKind, String) {
+        let o = c.with;
+        let name = &self.env.mem.allocs[alloc].name;
+        let line = self.k.sites.get(o.pc as usize).map_or(0, |s| s.line);
+        let access = if c.kind == RaceKind::ReadAfterWrite { "reads" } else { "writes" };
+        let was = if c.kind == RaceKind::WriteAfterRead { "read" } else { "write" };
+        let who = if bulk { "the bulk copy".to_string() } else { format!("lane {lane}") };
+        let linear = o.cta.wrapping_sub(1) as u64;
+        let per_unit = self.ctas.len() as u64;
+        let (other, hint) = if linear / per_unit != self.ctas[0].linear / per_unit {
+            let [x, y, _] = self.env.grid.map(u64::from);
+            let at = format!("({},{},{})", linear % x, linear / x % y, linear / (x * y));
+            let warp = o.agent as usize % self.wpc;
+            (format!("warp {warp} of CTA {at}"), "release and acquire at gpu scope order CTAs")
+        } else if !bulk && o.agent as usize == agent {
+            let l =
+                if o.lane as u32 == ANY_LANE { "another lane".into() } else { format!("lane {}", o.lane) };
+            (format!("{l} of the same warp"), "`bar.warp.sync` orders lanes")
+        } else if (o.agent as usize) < self.warps.len() {
+            if bulk && o.clock <= self.clocks.vc[agent][o.agent as usize] {
+                let text = format!(
+                    "{who} {access} byte {} of `{name}` through the asynchronous proxy, but no fence.proxy.async follows the write at line {line}",
+                    c.at
+                );
+                return (FindingKind::MissingProxyFence, text);
+            }
+            (self.agent_name(o.agent as u32), "a barrier orders warps")
+        } else {
+            ("a bulk copy".into(), "wait for it first")
+        };
+        let text = format!(
+            "{who} {access} byte {} of `{name}`, unordered with the {was} by {other} at line {line}; {hint}",
+            c.at
+        );
+        (FindingKind::GlobalRace(c.kind), text)
+    }
+
+    /// A strong read: what was released at these words.
+    fn observe_global(&mut self, w: &mut Warp, groups: &Groups, addr: &Addrs, sem: Sem, scope: Scope) {
+        if !self.device.borrow().whole {
+            return;
+        }
+        for &(ai, lanes) in groups.iter() {
+            for i in (0..32).filter(|i| lanes >> i & 1 != 0) {
+                let key = (ai as u32, (addr[i] - self.env.mem.allocs[ai].base) / 4);
+                let word = self.device.borrow().sync.get(&key).cloned();
+                if let Some(word) = word {
+                    self.strong_read(w, key, &word, sem, scope);
+                }
+            }
+        }
+    }
+
+    fn publish_global(&mut self, w: &Warp, groups: &Groups, addr: &Addrs, sem: Sem, scope: Scope, rmw: bool) {
+        if !self.device.borrow().whole {
+            return;
+        }
+        let published = self.published(w, sem, scope);
+        let at = self.place(w);
+        let device = &mut *self.device.borrow_mut();
+        for &(ai, lanes) in groups.iter() {
+            for i in (0..32).filter(|i| lanes >> i & 1 != 0) {
+                let key = (ai as u32, (addr[i] - self.env.mem.allocs[ai].base) / 4);
+                if !rmw && let Some(word) = device.sync.get_mut(&key) {
+                    word.overwrite();
+                }
+                if let Some((scope, token)) = &published {
+                    device.sync.entry(key).or_default().publish(&self.clocks, at, *scope, token);
+                }
+            }
+        }
+    }
+
+    /// Both halves of an atomic's ordering and its race check.
+    pub(super) fn order_atomic(&mut self, w: &mut Warp, pc: u32, a: &Atom, groups: &Groups, addr: &Addrs) {
+        let bytes = a.ty.bytes() * a.more.len().max(1) as u32;
+        let l = Lanes { groups, addr, bytes, strong: true, write: true, values: &[] };
+        self.check_global(w, pc, &l);
+        self.observe_global(w, groups, addr, a.sem, a.scope);
+        self.publish_global(w, groups, addr, a.sem, a.scope, true);
+    }
+
     /// Cuts lanes into groups by allocation; lanes outside every allocation become a finding. Counts the traffic.
     pub(super) fn global_groups(
         &mut self,
@@ -82,7 +237,15 @@ impl Engine<'_> {
 
     pub(super) fn load_global(&mut self, w: &mut Warp, pc: u32, mem: &Mem, addr: &Addrs, m: u32, ok: u32) {
         let groups = self.global_groups(w, pc, mem.bytes(), addr, ok, false);
+        let strong = mem.sem != Sem::Weak;
+        if strong {
+            self.observe_global(w, &groups, addr, mem.sem, mem.scope);
+        }
+        let bytes = mem.bytes();
+        let l = Lanes { groups: &groups, addr, bytes, strong, write: false, values: &[] };
+        self.check_global(w, pc, &l);
         let width = mem.width.min(4);
+        let mut value = 0;
         for e in 0..mem.regs.len() {
             for word in 0..mem.width.div_ceil(4) {
                 let delta = (e as u32 * mem.width + word * 4) as u64;
@@ -96,12 +259,27 @@ impl Engine<'_> {
                     }
                 }
                 deliver(&mut w.regs, mem, e, word, &v, m);
+                if strong {
+                    value = v.iter().fold(value, |h, v| mix(h, *v));
+                }
             }
+        }
+        if strong {
+            self.polled(w, pc, value, true);
         }
     }
 
     pub(super) fn store_global(&mut self, w: &mut Warp, pc: u32, mem: &Mem, addr: &Addrs, ok: u32) {
         let groups = self.global_groups(w, pc, mem.bytes(), addr, ok, true);
+        let strong = mem.sem != Sem::Weak;
+        let words = mem.width.div_ceil(4);
+        let values: Vec<Slot> = mem.regs.iter().flat_map(|r| *r..*r + words).collect();
+        let bytes = mem.bytes();
+        let l = Lanes { groups: &groups, addr, bytes, strong, write: true, values: &values };
+        self.check_global(w, pc, &l);
+        if strong {
+            self.publish_global(w, &groups, addr, mem.sem, mem.scope, false);
+        }
         let width = mem.width.min(4);
         for (e, r) in mem.regs.iter().enumerate() {
             for word in 0..mem.width.div_ceil(4) {

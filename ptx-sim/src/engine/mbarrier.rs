@@ -8,8 +8,11 @@ use super::{Engine, Flow, Warp};
 use crate::findings::FindingKind;
 use crate::kernel::SHARED_BASE;
 use crate::op::*;
-use crate::race::join;
+use crate::race::Token;
+use std::collections::BTreeMap;
 
+const SPLIT_ARRIVAL: &str =
+    "the lanes of one arrive fall into two phases: fewer arrivals are expected than are made";
 const MAX_COUNT: u32 = (1 << 20) - 1;
 
 #[derive(Debug, Default)]
@@ -22,12 +25,14 @@ pub(super) struct MBarrier {
     /// Completed phases.
     phase: u64,
     /// What this phase's arrivals and copies released, and what all completed phases did.
-    released: Vec<u32>,
-    done: Vec<u32>,
+    released: Token,
+    done: Token,
     /// Who initialised it, and at which clock.
     init: (usize, u32),
-    /// A fence made the initialisation visible to the asynchronous proxy and the cluster.
-    fenced: bool,
+    /// Warps of other CTAs that arrived, and when.
+    pub(super) remote: BTreeMap<u32, u32>,
+    /// The initialiser's clock at the fence that made it visible to the asynchronous proxy and the cluster.
+    fenced: Option<u32>,
 }
 
 impl MBarrier {
@@ -45,8 +50,7 @@ impl MBarrier {
             self.phase += 1;
             self.pending = self.expected;
             let released = std::mem::take(&mut self.released);
-            self.done.resize(released.len().max(self.done.len()), 0);
-            join(&mut self.done, &released);
+            self.done.join(&released);
         }
     }
 }
@@ -63,11 +67,12 @@ impl Engine<'_> {
     ) -> Option<(usize, u32)> {
         let (s, a) = if space == MSpace::Generic { classify(addr) } else { (space, addr) };
         let (rank, off) = ((a >> 24 & 0xff) as usize, (a as u32 & 0xff_ffff).wrapping_sub(SHARED_BASE));
-        let ok = s == MSpace::Shared && self.ctas.get(rank).is_some_and(|c| off < c.size.saturating_sub(7));
+        let alive = |c: &super::Cta| c.live_threads != 0 && off < c.size.saturating_sub(7);
+        let ok = s == MSpace::Shared && self.ctas.get(rank).is_some_and(alive);
         if !ok || !off.is_multiple_of(8) {
             self.find(FindingKind::Mbarrier, w, pc, lane, 0, || {
                 format!(
-                    "address {addr:#x} is no place for an mbarrier: it needs 8 aligned bytes of shared memory"
+                    "address {addr:#x} is no place for an mbarrier: it needs 8 aligned bytes of shared memory of a CTA that has not exited"
                 )
             });
             return None;
@@ -87,7 +92,7 @@ impl Engine<'_> {
             return false;
         };
         let (init, agent) = (b.init, w.agent(self.wpc));
-        let remote_unfenced = at.0 != w.cta as usize && !b.fenced;
+        let remote_unfenced = at.0 != w.cta as usize && !self.fenced_for(b, agent);
         if self.env.race_check && agent != init.0 && self.clocks.vc[agent][init.0] < init.1 {
             self.misuse(
                 w,
@@ -119,12 +124,13 @@ impl Engine<'_> {
         }
         let addr = self.lane_addresses(w, &x.addr, x.space);
         let (mut state, mut pred, mut failed) = ([0u64; 32], 0u32, false);
-        if matches!(x.kind, MBarKind::CopyArrive { .. }) {
-            self.copy_wait(w, u32::MAX, m);
-        }
+        let mut copies = vec![];
+        let now = self.clocks.now(agent);
+        // Mbarriers whose phase an arrival of this instruction completed.
+        let mut completed: Vec<(usize, u32)> = vec![];
         // One release stands for the arrivals of all lanes.
-        let mut token = vec![];
-        if matches!(x.kind, MBarKind::Arrive { .. } | MBarKind::CopyArrive { .. }) && x.ordered {
+        let mut token = Token::default();
+        if matches!(x.kind, MBarKind::Arrive { .. }) && x.ordered {
             self.clocks.release(agent, &mut token);
         }
         for lane in (0..32u32).filter(|i| m >> i & 1 != 0) {
@@ -172,8 +178,13 @@ impl Engine<'_> {
                     if expect {
                         b.tx += value(x.b, 0) as i64;
                     }
-                    b.released.resize(token.len().max(b.released.len()), 0);
-                    join(&mut b.released, &token);
+                    b.released.join(&token);
+                    if remote {
+                        b.remote.insert(agent as u32, now);
+                    }
+                    if completed.contains(&at) {
+                        error = Some(SPLIT_ARRIVAL.into());
+                    }
                     if n > b.pending {
                         error =
                             Some(format!("{n} arrivals, but only {} are pending in this phase", b.pending));
@@ -185,20 +196,20 @@ impl Engine<'_> {
                     if no_complete && b.pending == 0 {
                         error = Some("arrive.noComplete completes the phase".into());
                     }
+                    let phase = b.phase;
                     b.settle();
+                    if b.phase != phase {
+                        completed.push(at);
+                    }
                 }
                 MBarKind::CopyArrive { noinc } => {
-                    // The copies before it count as complete once the phase does: the arrival is made at once,
-                    // after their effect.
-                    b.released.resize(token.len().max(b.released.len()), 0);
-                    join(&mut b.released, &token);
-                    if noinc {
-                        if b.pending == 0 {
-                            error = Some("an arrival, but none is pending in this phase".into());
-                        }
-                        b.pending = b.pending.saturating_sub(1);
+                    // Without `.noinc` the phase also waits for an arrival that is made here.
+                    if !noinc {
+                        b.pending += 1;
+                    } else if b.pending == 0 {
+                        error = Some("an arrival, but none is pending in this phase".into());
                     }
-                    b.settle();
+                    copies.push((1 << lane, at));
                 }
                 MBarKind::TestWait { parity } => {
                     let ok = if parity {
@@ -223,6 +234,7 @@ impl Engine<'_> {
                         }
                     } else {
                         failed = true;
+                        w.poll = None;
                         w.waits = Some((at.0 as u32, at.1, value(x.b, 0) & 1));
                     }
                 }
@@ -236,6 +248,9 @@ impl Engine<'_> {
             if let Some(e) = error {
                 self.misuse(w, pc, lane, at, 10, e);
             }
+        }
+        if matches!(x.kind, MBarKind::CopyArrive { .. }) {
+            self.copy_arrive(w, pc, m, copies);
         }
         match x.kind {
             MBarKind::TestWait { .. } => {
@@ -281,7 +296,7 @@ impl Engine<'_> {
         self.ctas[at.0].mbars.insert(at.1, b);
         self.events += 1;
         if self.env.race_check || self.env.uninit_check {
-            let agents = self.clocks.vc.len() as u32;
+            let agents = self.clocks.agents as u32;
             for k in 0..2 {
                 // An agent that nobody is ever ordered with: touching the bytes is a finding.
                 self.ctas[at.0].shadow.stamp((at.1 / 4 + k) as usize, super::copy::PENDING, agents, lane, pc);
@@ -292,21 +307,48 @@ impl Engine<'_> {
     /// `fence.mbarrier_init` or `fence.proxy.async` after an initialisation by this warp.
     pub(super) fn fence_mbarriers(&mut self, w: &Warp) {
         let agent = w.agent(self.wpc);
+        let now = self.clocks.now(agent);
         for b in self.ctas[w.cta as usize].mbars.values_mut() {
-            b.fenced |= b.init.0 == agent;
+            if b.init.0 == agent && b.fenced.is_none() {
+                b.fenced = Some(now);
+            }
         }
+    }
+
+    /// Whether `agent` is ordered after the fence that followed the initialisation.
+    fn fenced_for(&self, b: &MBarrier, agent: usize) -> bool {
+        b.fenced.is_some_and(|c| agent == b.init.0 || self.clocks.vc[agent][b.init.0] >= c)
     }
 
     /// Bytes of a bulk copy have arrived.
     pub(super) fn mbar_complete(&mut self, at: (usize, u32), bytes: u32, agent: usize, clock: u32) {
-        let n = self.clocks.vc.len();
+        let n = self.clocks.agents;
         if let Some(b) = self.ctas[at.0].mbars.get_mut(&at.1) {
             b.tx -= bytes as i64;
-            b.released.resize(2 * n, 0);
-            b.released[agent] = b.released[agent].max(clock);
+            b.released.see(n, agent, clock);
             b.settle();
         }
         self.events += 1;
+    }
+
+    /// The copies that a thread asked to arrive for are done; gives the phase in which it arrived.
+    pub(super) fn mbar_copies_done(&mut self, at: (usize, u32), agent: usize, clock: u32) -> u64 {
+        let n = self.clocks.agents;
+        self.events += 1;
+        let phase = self.ctas[at.0].mbars.get(&at.1).map_or(0, |b| b.phase);
+        if let Some(b) = self.ctas[at.0].mbars.get_mut(&at.1) {
+            b.pending = b.pending.saturating_sub(1);
+            b.released.see(n, agent, clock);
+            b.settle();
+        }
+        phase
+    }
+
+    /// Arrivals of one instruction that fell into two phases.
+    #[cold]
+    pub(super) fn report_split_arrival(&mut self, warp: usize, pc: u32, lane: u32, at: (usize, u32)) {
+        let w = Warp { cta: (warp / self.wpc) as u32, index: (warp % self.wpc) as u32, ..Warp::default() };
+        self.misuse(&w, pc, lane, at, 10, SPLIT_ARRIVAL.into());
     }
 
     /// Checks the mbarrier that a bulk copy will signal.
@@ -314,7 +356,8 @@ impl Engine<'_> {
         if !self.mbar_known(w, pc, lane, at) {
             return false;
         }
-        if self.env.race_check && !self.ctas[at.0].mbars[&at.1].fenced {
+        let b = &self.ctas[at.0].mbars[&at.1];
+        if self.env.race_check && !self.fenced_for(b, w.agent(self.wpc)) {
             let what = "a bulk copy signals it, but neither fence.mbarrier_init nor fence.proxy.async followed its initialisation";
             self.misuse(w, pc, lane, at, 7, what.into());
         }
@@ -323,7 +366,14 @@ impl Engine<'_> {
 
     pub(super) fn describe_wait(&self, w: &Warp, pc: u32) -> String {
         let Some((rank, off, parity)) = w.waits else {
-            return format!("`{}`", self.k.sites[pc as usize].text);
+            let text = &self.k.sites[pc as usize].text;
+            return match w.poll {
+                Some((at, _)) => format!(
+                    "`{text}`; polls memory at line {}, which nobody changes",
+                    self.k.sites[at as usize].line
+                ),
+                None => format!("`{text}`"),
+            };
         };
         let state = self.ctas[rank as usize].mbars.get(&off).map_or("gone".into(), MBarrier::describe);
         format!("polls the mbarrier at {} for parity {parity}: {state}", self.shared_name(off))

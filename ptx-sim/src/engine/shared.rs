@@ -1,12 +1,13 @@
 //! Loads and stores of shared memory: bounds, banks, races.
 
 use super::mem::{Addrs, deliver};
+use super::sync::mix;
 use super::{Engine, Warp};
 use crate::banks;
 use crate::findings::{FindingKind, RaceKind};
 use crate::kernel::SHARED_BASE;
 use crate::op::*;
-use crate::race::{ANY_LANE, Conflict, FOREIGN, Issue, Seen, Who};
+use crate::race::{ANY_LANE, Conflict, FOREIGN, Issue, Scope, Seen, Who};
 
 impl Engine<'_> {
     /// Offsets into the CTA's shared memory of the lanes that are inside it.
@@ -85,11 +86,12 @@ impl Engine<'_> {
         }
         self.count_shared(pc, &off, ok, bytes, true);
         if mem.sem != Sem::Weak {
-            self.acquire_words(w, &off, ok);
+            self.observe_shared(w, &off, ok, mem.sem, mem.scope);
         }
         if self.checks() {
             self.check_shared(w, pc, &off, ok, bytes, mem.sem, false);
         }
+        let mut value = 0;
         let data = &self.ctas[self.target].shared;
         for e in 0..mem.regs.len() {
             for word in 0..mem.width.div_ceil(4) {
@@ -111,7 +113,13 @@ impl Engine<'_> {
                     }
                 }
                 deliver(&mut w.regs, mem, e, word, &v, m);
+                if mem.sem != Sem::Weak {
+                    value = v.iter().fold(value, |h, v| mix(h, *v));
+                }
             }
+        }
+        if mem.sem != Sem::Weak {
+            self.polled(w, pc, value, false);
         }
     }
 
@@ -192,7 +200,7 @@ impl Engine<'_> {
             }
         }
         if mem.sem != Sem::Weak {
-            self.release_words(w, &off, ok, mem.sem);
+            self.publish_shared(w, &off, ok, mem.sem, mem.scope, false);
         }
     }
 
@@ -279,7 +287,7 @@ impl Engine<'_> {
         });
     }
 
-    fn agent_name(&self, agent: u32) -> String {
+    pub(super) fn agent_name(&self, agent: u32) -> String {
         let (n, a) = (self.warps.len() as u32, agent);
         let warp = |a: u32| match self.ctas.len() {
             1 => format!("warp {a}"),
@@ -289,7 +297,7 @@ impl Engine<'_> {
             warp(a)
         } else if a < 2 * n {
             format!("the pending cp.async of {}", warp(a - n))
-        } else if a < 2 * n + super::bulk::POOL as u32 {
+        } else if a < 2 * n + super::bulk::POOL as u32 || a >= 3 * n + super::bulk::POOL as u32 {
             "a bulk copy".into()
         } else {
             format!("the wgmma of {}", warp(a - 2 * n - super::bulk::POOL as u32))
@@ -304,7 +312,7 @@ impl Engine<'_> {
             RaceKind::ReadAfterWrite => "reads",
         };
         let was = if c.kind == RaceKind::WriteAfterRead { "read" } else { "write" };
-        if c.agent as usize == self.clocks.vc.len() {
+        if c.agent as usize == self.clocks.agents {
             let text = format!(
                 "{access} {place} of shared memory, which is part of the mbarrier initialised at line {line}"
             );
@@ -342,26 +350,36 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn acquire_words(&mut self, w: &Warp, off: &[u32; 32], ok: u32) {
-        let agent = w.agent(self.wpc);
+    pub(super) fn observe_shared(&mut self, w: &mut Warp, off: &[u32; 32], ok: u32, sem: Sem, scope: Scope) {
         for i in (0..32).filter(|i| ok >> i & 1 != 0) {
-            if let Some(v) = self.ctas[self.target].sync_words.get(&(off[i] / 4)) {
-                self.clocks.acquire(agent, v);
+            if let Some(word) = self.ctas[self.target].sync_words.get(&(off[i] / 4)).cloned() {
+                // Keys of global words have the number of an allocation here.
+                let key = (!(self.target as u32), off[i] as u64 / 4);
+                self.strong_read(w, key, &word, sem, scope);
             }
         }
     }
 
-    pub(super) fn release_words(&mut self, w: &Warp, off: &[u32; 32], ok: u32, sem: Sem) {
-        if !(matches!(sem, Sem::Release | Sem::AcqRel) || w.fenced) {
-            return;
-        }
-        let agent = w.agent(self.wpc);
-        let mut token = vec![];
-        self.clocks.release(agent, &mut token);
+    /// A strong write; `rmw`: it continues the release sequence of what it overwrites.
+    pub(super) fn publish_shared(
+        &mut self,
+        w: &Warp,
+        off: &[u32; 32],
+        ok: u32,
+        sem: Sem,
+        scope: Scope,
+        rmw: bool,
+    ) {
+        let published = self.published(w, sem, scope);
+        let at = self.place(w);
+        let words = &mut self.ctas[self.target].sync_words;
         for i in (0..32).filter(|i| ok >> i & 1 != 0) {
-            let slot = self.ctas[self.target].sync_words.entry(off[i] / 4).or_default();
-            slot.resize(token.len(), 0);
-            crate::race::join(slot, &token);
+            if !rmw && let Some(word) = words.get_mut(&(off[i] / 4)) {
+                word.overwrite();
+            }
+            if let Some((scope, token)) = &published {
+                words.entry(off[i] / 4).or_default().publish(&self.clocks, at, *scope, token);
+            }
         }
     }
 }

@@ -44,17 +44,33 @@ impl Engine<'_> {
             .or_else(|| self.join_warp_syncs(w).then(|| best(&w.splits, false)).flatten())
     }
 
-    pub(super) fn run_split(&mut self, w: &mut Warp, si: usize, left: &mut u64) {
+    /// Runs one split for at most `left` instructions; `true`: other warps should have their turn first.
+    pub(super) fn run_split(&mut self, w: &mut Warp, si: usize, left: &mut u64) -> bool {
         let Split { mut pc, mask, .. } = w.splits[si];
         // Where another split could be met.
         let stop = w.splits.iter().map(|s| s.pc).filter(|p| *p > pc).min().unwrap_or(u32::MAX);
         let alone = w.splits.len() == 1;
+        let mut yields = false;
         loop {
-            let at = (self.env.simd.run)(self.k, &mut w.regs, pc, stop, mask, &mut self.counts.pc);
+            let mut end = stop;
+            if let Some(next) = self.k.wg_next.get(pc as usize) {
+                // Up to the next instruction that names a register of a `wgmma`, or just that one.
+                end = stop.min(if *next == pc { pc + 1 } else { *next });
+                if *next == pc {
+                    self.wgmma_touch(w, pc, mask);
+                }
+            }
+            let at = (self.env.simd.run)(self.k, &mut w.regs, pc, end, mask, &mut self.counts.pc);
             *left = left.saturating_sub((at - pc) as u64);
             pc = at;
             if pc == stop {
                 break;
+            }
+            if pc == end {
+                if *left == 0 {
+                    break;
+                }
+                continue;
             }
             let inst = &self.k.insts[pc as usize];
             let m = mask & inst.guard.lanes(&w.regs.p);
@@ -67,7 +83,7 @@ impl Engine<'_> {
                 Flow::Next => pc += 1,
                 Flow::Yield => {
                     pc += 1;
-                    *left = 0;
+                    yields = true;
                 }
                 Flow::Branch(target, taken) if taken == mask => {
                     if target <= pc && !alone {
@@ -77,7 +93,7 @@ impl Engine<'_> {
                         }
                         w.splits[si].pc = target;
                         merge(&mut w.splits);
-                        return;
+                        return false;
                     }
                     pc = target;
                 }
@@ -92,7 +108,13 @@ impl Engine<'_> {
                         resting: false,
                     });
                     merge(&mut w.splits);
-                    return;
+                    return false;
+                }
+                Flow::Again => {
+                    yields = true;
+                    self.counts.pc[pc as usize].warps -= 1;
+                    self.counts.pc[pc as usize].threads -= m.count_ones() as u64;
+                    break;
                 }
                 Flow::Exit(lanes) => {
                     w.live &= !lanes;
@@ -103,6 +125,9 @@ impl Engine<'_> {
                     }
                     let cta = w.cta as usize;
                     self.ctas[cta].live_threads -= lanes.count_ones();
+                    if self.ctas[cta].live_threads == 0 {
+                        self.cta_exited(w, pc);
+                    }
                     self.events += 1;
                     self.threads_exited(cta);
                     self.cluster_threads_exited();
@@ -112,7 +137,7 @@ impl Engine<'_> {
                             s.wait = Wait::Ready;
                         }
                     }
-                    return;
+                    return false;
                 }
                 Flow::Block(lanes, wait) => {
                     w.splits[si].pc = pc;
@@ -127,7 +152,7 @@ impl Engine<'_> {
                             resting: false,
                         });
                     }
-                    return;
+                    return false;
                 }
                 Flow::Retry => {
                     self.counts.pc[pc as usize].warps -= 1;
@@ -135,10 +160,10 @@ impl Engine<'_> {
                     *left += 1;
                     w.splits[si].pc = pc;
                     w.splits[si].wait = Wait::Lanes;
-                    return;
+                    return false;
                 }
             }
-            if *left == 0 || pc >= stop {
+            if yields || *left == 0 || pc >= stop {
                 break;
             }
         }
@@ -146,6 +171,7 @@ impl Engine<'_> {
         if !alone {
             merge(&mut w.splits);
         }
+        yields
     }
 
     /// Executes one instruction that is not register-only. `m`: lanes whose guard holds; `mask`: the split.
@@ -156,6 +182,9 @@ impl Engine<'_> {
                 w.flag_reads += (mem.sem != Sem::Weak) as u32;
                 if m != !0 || !self.load_shared_row(w, pc, mem) {
                     self.load(w, pc, mem, m);
+                    if mem.sem != Sem::Weak && w.failed {
+                        return Flow::Yield;
+                    }
                 }
             }
             Op::St(mem) => {
@@ -166,6 +195,7 @@ impl Engine<'_> {
             Op::Brx { idx, targets } => return self.indexed_branch(w, pc, *idx, targets, m, mask),
             Op::Exit => {
                 self.wgmma_exit(w, pc);
+                self.bulk_exit(w, pc, m);
                 return Flow::Exit(m);
             }
             Op::Trap => {
@@ -214,15 +244,17 @@ impl Engine<'_> {
                 self.mma(w, x, m);
             }
             Op::Atom(a) => {
-                self.events += 1;
                 self.atomic(w, pc, a, m);
+                if a.d != SINK && w.failed {
+                    return Flow::Yield;
+                }
             }
             Op::MBar(x) => return self.mbarrier(w, pc, x, m),
             Op::Bulk(x) => self.bulk_issue(w, pc, x, m),
             Op::BulkCommit => w.bulk_groups.commit(m),
             Op::BulkWait { keep, read } => self.bulk_wait(w, *keep, *read, m),
-            Op::ClusterArrive { release } => self.cluster_arrive(w, m, *release),
-            Op::ClusterWait => return self.cluster_wait(w, m),
+            Op::ClusterArrive { release } => self.cluster_arrive(w, pc, m, *release),
+            Op::ClusterWait => return self.cluster_wait(w, pc, m),
             Op::Mapa { d, a, rank, wide } => cluster::mapa(&mut w.regs, *d, *a, *rank, *wide, m),
             Op::CtaRank { d, a } => cluster::cta_rank(&mut w.regs, *d, *a, m),
             Op::CpAsync(c) => self.copy_issue(w, pc, c, m),
@@ -237,11 +269,17 @@ impl Engine<'_> {
                     w.regs.put(*d, &[if *hi { (t >> 32) as u32 } else { t as u32 }; 32], m);
                 }
             }
-            Op::Fence => w.fenced = true,
+            Op::Fence(scope) => self.fence(w, *scope),
             Op::FenceMbarrierInit => self.fence_mbarriers(w),
             Op::FenceProxyAsync => {
                 self.clocks.proxy_fence(w.agent(self.wpc));
                 self.fence_mbarriers(w);
+            }
+            Op::SetMaxNReg { inc, count } => {
+                if !self.whole_warp(w, m) {
+                    return Flow::Retry;
+                }
+                return self.set_max_registers(w, pc, *inc, *count);
             }
             Op::Yield => return Flow::Yield,
             Op::Nop => {}

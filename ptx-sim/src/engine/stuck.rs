@@ -41,8 +41,8 @@ impl Engine<'_> {
         false
     }
 
-    pub(super) fn report_deadlock(&mut self) {
-        let mut text = String::from("deadlock: no warp of the CTA can ever run again");
+    pub fn report_deadlock(&mut self) {
+        let mut text = String::from("deadlock: no warp of the CTA can ever go on");
         for w in &self.warps {
             for s in &w.splits {
                 let site = &self.k.sites[s.pc as usize];
@@ -56,7 +56,10 @@ impl Engine<'_> {
                         )
                     }
                     Wait::Cluster { .. } => self.cluster_bar.describe(),
-                    Wait::Ready => self.describe_wait(w, s.pc),
+                    Wait::Ready => match self.k.insts[s.pc as usize].op {
+                        Op::SetMaxNReg { count, .. } => self.describe_registers(w, count),
+                        _ => self.describe_wait(w, s.pc),
+                    },
                     Wait::Lanes => format!("`{}`: other lanes of its member mask never arrive", site.text),
                 };
                 text.push_str(&format!(

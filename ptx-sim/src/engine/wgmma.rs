@@ -13,6 +13,7 @@ use crate::op::*;
 use crate::race::{ANY_LANE, FOREIGN, Seen, Who};
 use crate::tensor_core::{Block, COLS, Factor, factor};
 use crate::types::Ty;
+use std::collections::HashMap;
 
 /// Outstanding `wgmma`s of one warp: (pc, descriptors, scale-d, A fragments), by group.
 #[derive(Debug, Default)]
@@ -20,8 +21,12 @@ pub(super) struct WgState {
     open: Vec<Pending>,
     groups: Vec<Vec<Pending>>,
     committed: u32,
-    /// A `wgmma.fence` since the accumulators were last touched by other instructions.
+    /// The warp executed a `wgmma.fence`.
     fenced: bool,
+    /// Registers of `wgmma`s that other instructions named since the last fence, and where.
+    touched: HashMap<Slot, u32>,
+    /// Registers of `wgmma`s in flight, and their pc.
+    flying: HashMap<Slot, u32>,
 }
 
 #[derive(Debug)]
@@ -83,20 +88,65 @@ impl Engine<'_> {
                 x.a.iter().map(|s| w.regs.r[*s as usize].0).collect()
             },
         };
-        if !w.wg.fenced {
-            self.find(FindingKind::WgmmaFence, w, pc, lane as u32, 0, || {
-                "no wgmma.fence orders this wgmma after the instructions that wrote its registers".into()
-            });
-        }
+        self.wgmma_registers(w, pc, x, lane as u32);
         for (what, desc) in [("A", p.a_desc), ("B", p.b_desc)] {
             if desc >> 49 & 7 != 0 {
                 self.find(FindingKind::BadAddress, w, pc, lane as u32, 9, || {
-                    format!("the matrix descriptor of {what} has a base offset, which is not supported")
+                    format!("the matrix descriptor of {what} has base offset {} (bits 49 to 51), which is not supported: start the matrix at a multiple of its swizzle pattern's 256, 512 or 1024 bytes", desc >> 49 & 7)
                 });
             }
         }
         self.wgmma_check(w, pc, x, &p);
         w.wg.open.push(p);
+    }
+
+    /// Whether `wgmma.fence` orders the registers of this `wgmma` (PTX ISA §9.7.15.7.1).
+    fn wgmma_registers(&mut self, w: &mut Warp, pc: u32, x: &Wgmma, lane: u32) {
+        let a: &[Slot] = if x.a.len() > 1 { &x.a } else { &[] };
+        if !w.wg.fenced {
+            return self.find(FindingKind::WgmmaFence, w, pc, lane, 0, || {
+                "no wgmma.fence orders this wgmma after the instructions that wrote its registers".into()
+            });
+        }
+        let line = |e: &Self, pc: u32| e.k.sites[pc as usize].line;
+        if let Some(at) = x.d.iter().chain(a).find_map(|s| w.wg.touched.get(s)) {
+            let at = line(self, *at);
+            self.find(FindingKind::WgmmaFence, w, pc, lane, 2, || {
+                format!("no wgmma.fence orders this wgmma after line {at}, which accesses its registers")
+            });
+        }
+        // The same accumulators may be used again without a fence by a wgmma of the same shape.
+        let other_shape = |o: &u32| match &self.k.insts[*o as usize].op {
+            Op::Wgmma(y) => (y.n, y.k, y.d_ty) != (x.n, x.k, x.d_ty) || y.d != x.d,
+            _ => false,
+        };
+        let clash = x.d.iter().filter_map(|s| w.wg.flying.get(s)).find(|o| other_shape(o));
+        let in_a =
+            |o: &u32, s: &Slot| matches!(&self.k.insts[*o as usize].op, Op::Wgmma(y) if y.d.contains(s));
+        let clash = clash.or(a.iter().find_map(|s| w.wg.flying.get(s).filter(|o| in_a(o, s))));
+        if let Some(at) = clash {
+            let at = line(self, *at);
+            self.find(FindingKind::WgmmaFence, w, pc, lane, 3, || {
+                format!("uses registers of the wgmma of another shape or role at line {at}, which is in flight: wait for it first")
+            });
+        }
+        w.wg.flying.extend(x.d.iter().chain(a).map(|s| (*s, pc)));
+    }
+
+    /// An instruction other than `wgmma` names registers that some `wgmma` uses.
+    pub(super) fn wgmma_touch(&mut self, w: &mut Warp, pc: u32, mask: u32) {
+        let k = self.k;
+        if mask & k.insts[pc as usize].guard.lanes(&w.regs.p) == 0 {
+            return;
+        }
+        let Some(slots) = k.wg_touch.get(&pc) else { return };
+        w.wg.touched.extend(slots.iter().map(|s| (*s, pc)));
+        if let Some(at) = slots.iter().find_map(|s| w.wg.flying.get(s)) {
+            let at = k.sites[*at as usize].line;
+            self.find(FindingKind::WgmmaFence, w, pc, mask.trailing_zeros(), 4, || {
+                format!("accesses a register of the wgmma at line {at}, which is in flight: wgmma.commit_group and wgmma.wait_group come first")
+            });
+        }
     }
 
     /// Calls `f` with every shared byte offset of 16 bits or more that the warp's share reads.
@@ -210,6 +260,14 @@ impl Engine<'_> {
             }
             w.wg.groups = rest;
         }
+        let wg = &mut w.wg;
+        wg.flying.clear();
+        for p in wg.groups.iter().flatten().chain(&wg.open) {
+            if let Op::Wgmma(x) = &self.k.insts[p.pc as usize].op {
+                let a: &[Slot] = if x.a.len() > 1 { &x.a } else { &[] };
+                wg.flying.extend(x.d.iter().chain(a).map(|s| (*s, p.pc)));
+            }
+        }
         let agent = w.agent(self.wpc);
         let slot = 2 * self.warps.len() + POOL + agent;
         self.clocks.vc[agent][slot] = w.wg.committed - w.wg.groups.len() as u32;
@@ -217,6 +275,7 @@ impl Engine<'_> {
 
     pub(super) fn wgmma_fence(&mut self, w: &mut Warp) {
         w.wg.fenced = true;
+        w.wg.touched.clear();
     }
 
     fn wgmma_effect(&mut self, w: &mut Warp, p: &Pending) {

@@ -1,31 +1,68 @@
 //! Vector clocks: who has seen what of whom.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 /// Vector clocks of the agents of a CTA or cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Clocks {
+    /// One row a warp; the asynchronous units never learn anything.
     pub vc: Vec<Vec<u32>>,
-    /// What the asynchronous proxy sees of what each agent has seen: advances at `fence.proxy.async`.
+    /// What the asynchronous proxy sees of what each warp has seen: advances at `fence.proxy.async`.
     pub pv: Vec<Vec<u32>>,
     pub floor: Vec<u32>,
-    /// Agents that are warps; the rest are asynchronous units.
-    pub warps: usize,
+    /// What each warp knows of other clusters.
+    foreign: Vec<Foreign>,
+    /// Linear index of this cluster, from 1.
+    unit: u32,
+    /// Warps and asynchronous units.
+    pub agents: usize,
     /// Warps of one CTA: `floor` speaks of them only.
     per_cta: usize,
 }
 
+/// What is known of the agents of other clusters: cluster → both clock vectors, one after the other.
+pub(crate) type Foreign = Option<Arc<BTreeMap<u32, Arc<Vec<u32>>>>>;
+
+/// What a release passes on, within a cluster.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Token {
+    /// Both clock vectors of the releasing agents, one after the other; empty before the first release.
+    clocks: Vec<u32>,
+    foreign: Foreign,
+}
+
+impl Token {
+    pub fn join(&mut self, o: &Token) {
+        join_growing(&mut self.clocks, &o.clocks);
+        join_foreign(&mut self.foreign, &o.foreign);
+    }
+
+    /// Adds that the asynchronous unit `agent` of `agents` was seen up to `clock`.
+    pub fn see(&mut self, agents: usize, agent: usize, clock: u32) {
+        self.clocks.resize(2 * agents, 0);
+        self.clocks[agent] = self.clocks[agent].max(clock);
+    }
+}
+
 impl Clocks {
-    pub fn reset(&mut self, warps: usize, per_cta: usize, agents: usize) {
-        (self.warps, self.per_cta) = (warps, per_cta);
-        self.vc.resize(agents, vec![]);
-        self.pv.clear();
-        self.pv.resize(agents, vec![0; agents]);
+    pub fn reset(&mut self, warps: usize, per_cta: usize, agents: usize, unit: u32) {
+        (self.per_cta, self.agents, self.unit) = (per_cta, agents, unit);
+        self.vc.resize(warps, vec![]);
+        self.pv.resize(warps, vec![]);
         for (a, v) in self.vc.iter_mut().enumerate() {
             v.clear();
             v.resize(agents, 0);
             v[a] = 1;
         }
+        for v in &mut self.pv {
+            v.clear();
+            v.resize(agents, 0);
+        }
         self.floor.clear();
-        self.floor.resize(agents, 0);
+        self.floor.resize(warps, 0);
+        self.foreign.clear();
+        self.foreign.resize(warps, None);
     }
 
     #[inline(always)]
@@ -41,29 +78,68 @@ impl Clocks {
     }
 
     /// What `a` passes on: both its clock vectors; `a` moves on to the next epoch.
-    pub fn release(&mut self, a: usize, into: &mut Vec<u32>) {
-        let n = self.vc.len();
-        into.resize(2 * n, 0);
-        join(&mut into[..n], &self.vc[a]);
-        join(&mut into[n..], &self.pv[a]);
+    pub fn release(&mut self, a: usize, into: &mut Token) {
+        let n = self.agents;
+        into.clocks.resize(2 * n, 0);
+        join(&mut into.clocks[..n], &self.vc[a]);
+        join(&mut into.clocks[n..], &self.pv[a]);
+        join_foreign(&mut into.foreign, &self.foreign[a]);
         self.vc[a][a] += 1;
         self.refloor(a);
     }
 
-    pub fn acquire(&mut self, a: usize, from: &[u32]) {
-        let n = self.vc.len();
-        if from.len() != 2 * n {
-            return;
+    pub fn acquire(&mut self, a: usize, from: &Token) {
+        self.join_own(a, &from.clocks);
+        join_foreign(&mut self.foreign[a], &from.foreign);
+    }
+
+    fn join_own(&mut self, a: usize, clocks: &[u32]) {
+        let n = self.agents;
+        if clocks.len() == 2 * n {
+            join(&mut self.vc[a], &clocks[..n]);
+            join(&mut self.pv[a], &clocks[n..]);
+            self.refloor(a);
         }
-        join(&mut self.vc[a], &from[..n]);
-        join(&mut self.pv[a], &from[n..]);
-        self.refloor(a);
+    }
+
+    /// Adds `t` to what other clusters may learn.
+    pub fn export(&self, t: &Token, into: &mut Foreign) {
+        let own = BTreeMap::from([(self.unit, Arc::new(t.clocks.clone()))]);
+        join_foreign(into, &Some(Arc::new(own)));
+        join_foreign(into, &t.foreign);
+    }
+
+    /// `a` learns what clusters exported; with `own`, only what they said of this one.
+    pub fn import(&mut self, a: usize, from: &Foreign, own: bool) {
+        let Some(map) = from else { return };
+        if let Some(v) = map.get(&self.unit) {
+            let v = v.clone();
+            self.join_own(a, &v);
+        }
+        if !own && (map.len() > 1 || !map.contains_key(&self.unit)) {
+            join_foreign(&mut self.foreign[a], from);
+        }
+    }
+
+    /// How far `a` has seen agent `b` of another cluster; `proxy`: through the asynchronous proxy.
+    pub fn seen_of(&self, a: usize, unit: u32, b: usize, proxy: bool) -> u32 {
+        let Some(v) = self.foreign[a].as_ref().and_then(|m| m.get(&unit)) else { return 0 };
+        let n = v.len() / 2;
+        v.get(if proxy { n + b } else { b }).copied().unwrap_or(0)
     }
 
     /// `fence.proxy.async`: what `a` has seen, itself included, is visible to the asynchronous proxy.
     pub fn proxy_fence(&mut self, a: usize) {
         let (vc, pv) = (&self.vc[a], &mut self.pv[a]);
         join(pv, vc);
+        if let Some(map) = &mut self.foreign[a] {
+            for v in Arc::make_mut(map).values_mut() {
+                let v = Arc::make_mut(v);
+                let half = v.len() / 2;
+                let (vc, pv) = v.split_at_mut(half);
+                join(pv, vc);
+            }
+        }
         self.vc[a][a] += 1;
         self.refloor(a);
     }
@@ -76,16 +152,18 @@ impl Clocks {
 
     /// A barrier of all of `agents`.
     pub fn full(&mut self, agents: std::ops::Range<usize>) {
-        let n = self.vc.len();
-        let (mut all, mut proxy) = (vec![0; n], vec![0; n]);
+        let n = self.agents;
+        let (mut all, mut proxy, mut foreign) = (vec![0; n], vec![0; n], None);
         for a in agents.clone() {
             join(&mut all, &self.vc[a]);
             join(&mut proxy, &self.pv[a]);
+            join_foreign(&mut foreign, &self.foreign[a]);
         }
         let next = agents.clone().map(|a| self.now(a)).max().unwrap_or(0) + 1;
         for a in agents.clone() {
             self.vc[a].copy_from_slice(&all);
             self.pv[a].copy_from_slice(&proxy);
+            self.foreign[a].clone_from(&foreign);
             for b in agents.clone() {
                 self.vc[a][b] = next - 1;
             }
@@ -98,5 +176,30 @@ impl Clocks {
 pub(crate) fn join(into: &mut [u32], from: &[u32]) {
     for (i, f) in into.iter_mut().zip(from) {
         *i = (*i).max(*f);
+    }
+}
+
+fn join_growing(into: &mut Vec<u32>, from: &[u32]) {
+    into.resize(into.len().max(from.len()), 0);
+    join(into, from);
+}
+
+fn join_foreign(into: &mut Foreign, from: &Foreign) {
+    let Some(f) = from else { return };
+    match into {
+        None => *into = from.clone(),
+        Some(i) if Arc::ptr_eq(i, f) => {}
+        Some(i) => {
+            let i = Arc::make_mut(i);
+            for (unit, v) in f.iter() {
+                match i.get_mut(unit) {
+                    Some(o) if Arc::ptr_eq(o, v) => {}
+                    Some(o) => join_growing(Arc::make_mut(o), v),
+                    None => {
+                        i.insert(*unit, v.clone());
+                    }
+                }
+            }
+        }
     }
 }

@@ -1,0 +1,303 @@
+//! The correct kernels: how each is launched, and what it must leave in memory.
+
+use ptx_sim::{
+    AsyncMode, FindingKind, Launch, Memory, Module, Report, Swizzle, TensorElement, TensorMap, launch,
+};
+
+/// One kernel of the corpus.
+pub struct Case {
+    pub name: &'static str,
+    pub ptx: &'static str,
+    grid: u32,
+    block: u32,
+    setup: fn(&mut Setup),
+}
+
+/// Memory and parameters of a launch, and the words expected afterwards.
+#[derive(Default)]
+pub struct Setup {
+    memory: Memory,
+    params: Vec<Vec<u8>>,
+    expected: Vec<(u64, Vec<u32>)>,
+}
+
+/// What a run of a possibly mutated kernel did.
+pub enum Verdict {
+    /// Right results and no finding.
+    Right,
+    /// A finding (a diagnosed deadlock among them), in words.
+    Finding(String),
+    WrongResult,
+    /// Stopped by the instruction limit with nothing diagnosed: does not count as found.
+    TimedOut,
+}
+
+impl Setup {
+    fn alloc(&mut self, name: &str, words: &[u32]) -> u64 {
+        let at = self.memory.alloc(name, 4 * words.len() as u64).unwrap();
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.memory.write(at, &bytes).unwrap();
+        at
+    }
+
+    fn pointer(&mut self, at: u64) {
+        self.params.push(at.to_le_bytes().to_vec());
+    }
+
+    fn input(&mut self, name: &str, words: &[u32]) -> u64 {
+        let at = self.alloc(name, words);
+        self.pointer(at);
+        at
+    }
+
+    fn output(&mut self, name: &str, want: Vec<u32>) -> u64 {
+        let at = self.input(name, &vec![0; want.len()]);
+        self.expected.push((at, want));
+        at
+    }
+
+    fn map(&mut self, map: TensorMap) {
+        self.params.push(map.encode().unwrap().to_vec());
+    }
+}
+
+/// A fixed sequence without structure.
+fn noise(n: usize) -> Vec<u32> {
+    let mut x = 0x2545_f491_4f6c_dd1du64;
+    (0..n)
+        .map(|_| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            (x >> 40) as u32
+        })
+        .collect()
+}
+
+/// Small integers, and the bits of their f16 values.
+fn halves(n: usize) -> (Vec<f32>, Vec<u16>) {
+    let v: Vec<i32> = noise(n).into_iter().map(|x| (x % 9) as i32 - 4).collect();
+    let bits = |x: i32| match x.unsigned_abs() {
+        0 => 0,
+        a => {
+            let e = a.ilog2();
+            ((x < 0) as u16) << 15 | (15 + e as u16) << 10 | ((a << (10 - e)) & 0x3ff) as u16
+        }
+    };
+    (v.iter().map(|x| *x as f32).collect(), v.iter().map(|x| bits(*x)).collect())
+}
+
+fn words(h: &[u16]) -> Vec<u32> {
+    h.chunks_exact(2).map(|c| c[0] as u32 | (c[1] as u32) << 16).collect()
+}
+
+/// A·Bᵀ of `m`×`k` and 8×`k`, as f32 bits.
+fn product(a: &[f32], b: &[f32], m: usize, k: usize) -> Vec<u32> {
+    let at = |i: usize, j: usize| (0..k).map(|x| a[i * k + x] * b[j * k + x]).sum::<f32>();
+    (0..m * 8).map(|i| at(i / 8, i % 8).to_bits()).collect()
+}
+
+fn add(list: impl Iterator<Item = u32>) -> u32 {
+    list.fold(0, u32::wrapping_add)
+}
+
+fn mad(a: u32, b: u32, c: u32) -> u32 {
+    a.wrapping_mul(b).wrapping_add(c)
+}
+
+macro_rules! case {
+    ($name:literal, $grid:literal, $block:literal, $setup:expr) => {
+        Case {
+            name: $name,
+            ptx: include_str!(concat!("../data/mutation/", $name, ".ptx")),
+            grid: $grid,
+            block: $block,
+            setup: $setup,
+        }
+    };
+}
+
+pub const CASES: &[Case] = &[
+    case!("reduce", 2, 256, |s| {
+        let x = noise(512);
+        s.input("in", &x);
+        s.output("out", x.chunks(256).map(|c| add(c.iter().copied())).collect());
+    }),
+    case!("transpose", 1, 128, |s| {
+        let x = noise(32 * 64);
+        s.input("in", &x);
+        s.output("out", (0..64 * 32).map(|i| x[i % 32 * 64 + i / 32]).collect());
+    }),
+    case!("cp_async", 1, 64, |s| {
+        let x = noise(6 * 256);
+        s.input("in", &x);
+        s.output("out", (0..256).map(|i| add((0..6).map(|k| x[256 * k + (i ^ 128)]))).collect());
+    }),
+    case!("cp_async_mbarrier", 1, 64, |s| {
+        let x = noise(6 * 128);
+        s.input("in", &x);
+        let of = |l: usize, j: usize| add((0..6).map(|k| x[128 * k + 4 * (l ^ 1) + j]));
+        let pair = |l| [of(l, 0).wrapping_add(of(l, 1)), mad(of(l, 3), 3, of(l, 2))];
+        s.output("out", (0..32).flat_map(pair).collect());
+    }),
+    case!("tma_ring", 1, 96, |s| {
+        let x = noise(64 * 12);
+        let at = s.alloc("in", &x);
+        s.map(TensorMap::new(at, TensorElement::U32, &[64, 12], &[256], &[64, 2]));
+        let row = |t: usize, r: usize| x[64 * r + t];
+        let one = |t| add((0..6).map(|i| mad(row(t, 2 * i + 1), 3, row(t, 2 * i))));
+        s.output("out", (0..64).map(one).collect());
+    }),
+    case!("tma_store", 1, 64, |s| {
+        let x = noise(256);
+        s.input("in", &x);
+        let y: Vec<u32> = x.iter().map(|v| mad(*v, 3, 1)).collect();
+        let at = s.alloc("y", &[0; 256]);
+        s.map(TensorMap::new(at, TensorElement::U32, &[256], &[], &[64]));
+        s.pointer(at);
+        s.expected.push((at, y.clone()));
+        s.output("out", (0..256).map(|i| y[i].wrapping_add(if i % 4 == 0 { 7 } else { 0 })).collect());
+    }),
+    case!("wgmma_ring", 1, 160, |s| {
+        let ((a, ha), (b, hb)) = (halves(64 * 96), halves(64 * 96 + 8 * 96));
+        let (b, hb) = (&b[64 * 96..], &hb[64 * 96..]);
+        for (name, h, rows) in [("a", &ha[..], 64), ("b", hb, 8)] {
+            let at = s.alloc(name, &words(h));
+            let mut map = TensorMap::new(at, TensorElement::F16, &[96, rows], &[192], &[16, rows as u32]);
+            map.swizzle = Swizzle::B32;
+            s.map(map);
+        }
+        s.output("out", product(&a, b, 64, 96));
+    }),
+    case!("wgmma_registers", 1, 128, |s| {
+        let ((a, ha), (b, hb)) = (halves(64 * 32), halves(64 * 32 + 8 * 32));
+        let (b, hb) = (&b[64 * 32..], &hb[64 * 32..]);
+        let (mut fa, mut fb) = (vec![], vec![]);
+        for step in 0..2 {
+            for t in 0..128 {
+                for i in 0..4 {
+                    let row = 16 * (t / 32) + t % 32 / 4 + 8 * (i & 1);
+                    let k = 16 * step + 2 * (t % 4) + 8 * (i >> 1);
+                    fa.extend(&ha[row * 32 + k..][..2]);
+                }
+            }
+            for i in 0..128 {
+                // Two core matrices of eight rows of 16 bytes.
+                fb.push(hb[i % 64 / 8 * 32 + 16 * step + i / 64 * 8 + i % 8]);
+            }
+        }
+        s.input("a", &words(&fa));
+        s.input("b", &words(&fb));
+        s.output("out", product(&a, b, 64, 32));
+    }),
+    case!("cluster_barrier", 4, 64, |s| {
+        let mut v: Vec<u32> = (0..256).map(|i| 1000 * (i / 64) + i % 64).collect();
+        let mut acc = vec![0; 256];
+        for _ in 0..3 {
+            let got: Vec<u32> = (0..256).map(|i| v[i ^ 64]).collect();
+            for i in 0..256 {
+                acc[i] = mad(acc[i], 3, got[i]);
+                v[i] = v[i].wrapping_add(got[i]);
+            }
+        }
+        s.output("out", acc);
+    }),
+    case!("cluster_mbarrier", 4, 32, |s| {
+        let mut v: Vec<u32> = (0..128).map(|i| 100 * (i / 32) + i % 32).collect();
+        let mut acc = vec![0; 128];
+        for _ in 0..4 {
+            let got: Vec<u32> = (0..128).map(|i| v[i ^ 32]).collect();
+            for i in 0..128 {
+                acc[i] = mad(acc[i], 5, got[i]);
+                v[i] = v[i].wrapping_add(got[i]);
+            }
+        }
+        s.output("out", acc);
+    }),
+    case!("multicast", 2, 64, |s| {
+        let x = noise(640);
+        let at = s.alloc("in", &x);
+        s.map(TensorMap::new(at, TensorElement::U32, &[640], &[], &[64]));
+        let one = |l: usize| {
+            (0..5).fold(0, |acc, k| {
+                let v = &x[128 * k + 4 * l..][..4];
+                add([mad(acc, 7, v[0]), v[1], v[2].wrapping_mul(3), v[3]].into_iter())
+            })
+        };
+        s.output("out", (0..64).map(|i| one(i % 32)).collect());
+    }),
+    case!("named_barriers", 1, 128, |s| {
+        let x = noise(384);
+        s.input("in", &x);
+        let one = |t: usize| (0..6).fold(0, |acc, k| mad(acc, 3, x[64 * k + (t ^ 32)]));
+        s.output("out", (0..64).map(one).collect());
+    }),
+    case!("scan", 1, 128, |s| {
+        let x = noise(128);
+        s.input("in", &x);
+        let sum = |t: usize| add(x[..=t].iter().copied());
+        s.output("out", (0..128).flat_map(|t| [sum(t), sum(t).wrapping_sub(sum(t / 32 * 32))]).collect());
+    }),
+    case!("split_k", 4, 64, |s| {
+        let x = noise(256);
+        s.input("in", &x);
+        s.output("part", x.iter().map(|v| v.wrapping_mul(3)).collect());
+        s.output("count", vec![4]);
+        s.output("out", (0..64).map(|t| add((0..4).map(|c| x[64 * c + t].wrapping_mul(3)))).collect());
+    }),
+    case!("flag_chain", 4, 64, |s| {
+        let x = noise(256);
+        s.input("in", &x);
+        s.output("sums", (0..256).map(|i| add((0..=i / 64).map(|c| x[64 * c + i % 64]))).collect());
+        s.output("flags", vec![1; 4]);
+    }),
+    case!("mma_ldmatrix", 1, 64, |s| {
+        let ((a, ha), (b, hb)) = (halves(32 * 64), halves(32 * 64 + 8 * 64));
+        s.input("a", &words(&ha));
+        s.input("b", &words(&hb[32 * 64..]));
+        s.output("out", product(&a, &b[32 * 64..], 32, 64));
+    }),
+    case!("bulk_exchange", 2, 64, |s| {
+        let sent = |c: u32, t: u32, round: u32| 1000 * c + t + 17 * round;
+        let got = |c: u32, t: u32| mad(sent(c ^ 1, t, 0), 3, sent(c ^ 1, t, 1));
+        s.output("out", (0..64).map(|t| got(0, t).wrapping_add(got(1, t))).collect());
+    }),
+    case!("lock", 1, 128, |s| {
+        s.output("out", vec![5 + 6 + 7 + 8]);
+    }),
+];
+
+impl Case {
+    /// Runs `text` in place of the kernel.
+    pub fn run(&self, text: &str, seed: u64, async_mode: AsyncMode) -> Verdict {
+        let module = match Module::parse(text) {
+            Ok(m) => m,
+            Err(e) => panic!("{}: a mutant does not parse: {e}\n{text}", self.name),
+        };
+        let mut s = Setup::default();
+        (self.setup)(&mut s);
+        let l = Launch {
+            kernel: "k".into(),
+            grid: [self.grid, 1, 1],
+            block: [self.block, 1, 1],
+            params: s.params,
+            seed,
+            async_mode,
+            max_instructions: 2_000_000,
+            ..Launch::default()
+        };
+        let r: Report = launch(&module, &mut s.memory, &l).expect("a launch");
+        if let Some(f) = r.findings.iter().find(|f| f.kind != FindingKind::InstructionLimit) {
+            return Verdict::Finding(f.to_string());
+        }
+        if !r.is_clean() {
+            return Verdict::TimedOut;
+        }
+        let right = s.expected.iter().all(|(at, want)| {
+            let mut got = vec![0; 4 * want.len()];
+            s.memory.read(*at, &mut got).unwrap();
+            got.chunks_exact(4).zip(want).all(|(g, w)| g == w.to_le_bytes())
+        });
+        if right { Verdict::Right } else { Verdict::WrongResult }
+    }
+}

@@ -1,0 +1,82 @@
+//! Mutation score: correct kernels in which one synchronisation is deleted or weakened, or one address shifted, must be
+//! found wrong by the simulator, and the kernels themselves must not.
+//!
+//! A mutant is found by a finding (a diagnosed deadlock among them) or a wrong result under some schedule. What survives
+//! is listed in `tests/data/mutation/survivors.txt`, each with the reason.
+//! `PTX_SIM_SEEDS=20` tries 20 schedules of each mutant.
+
+mod corpus;
+mod mutants;
+
+use corpus::{CASES, Verdict};
+use mutants::mutants;
+use ptx_sim::AsyncMode::{Early, Late};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+fn seeds(default: u64) -> u64 {
+    std::env::var("PTX_SIM_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn correct_kernels_have_no_finding() {
+    CASES.par_iter().for_each(|c| {
+        for seed in 0..20 {
+            for mode in [Early, Late] {
+                match c.run(c.ptx, seed, mode) {
+                    Verdict::Right => {}
+                    Verdict::Finding(f) => panic!("{} seed {seed} {mode:?}: {f}", c.name),
+                    Verdict::WrongResult => panic!("{} seed {seed} {mode:?}: wrong result", c.name),
+                    Verdict::TimedOut => panic!("{} seed {seed} {mode:?}: timed out", c.name),
+                }
+            }
+        }
+    });
+}
+
+/// Survivors by name of the mutant, with whether each is listed as equivalent.
+fn listed() -> BTreeMap<String, bool> {
+    let mut out = BTreeMap::new();
+    for block in include_str!("../data/mutation/survivors.txt").split("\n\n") {
+        let lines: Vec<&str> = block.lines().filter(|l| !l.starts_with('#')).collect();
+        let Some((head, reason)) = lines.split_first() else { continue };
+        let (class, name) = head.split_once(' ').expect("`equivalent` or `missed`, then the mutant");
+        assert!(matches!(class, "equivalent" | "missed"), "{head}");
+        assert!(reason.iter().map(|r| r.len()).sum::<usize>() > 60, "`{name}` needs a reason");
+        assert!(out.insert(name.to_string(), class == "equivalent").is_none(), "`{name}` is listed twice");
+    }
+    out
+}
+
+#[test]
+fn mutants_are_found() {
+    let all: Vec<_> = CASES.iter().flat_map(|c| mutants(c.ptx).into_iter().map(move |m| (c, m))).collect();
+    let seeds = seeds(4);
+    let survivors: Vec<String> = all
+        .par_iter()
+        .filter(|(c, m)| {
+            !(0..seeds).any(|seed| {
+                [Late, Early].into_iter().any(|mode| {
+                    matches!(c.run(&m.text, seed, mode), Verdict::Finding(_) | Verdict::WrongResult)
+                })
+            })
+        })
+        .map(|(c, m)| format!("{} line {} {}", c.name, m.line, m.what))
+        .collect();
+    let listed = listed();
+    let equivalent = listed.values().filter(|e| **e).count();
+    let (total, found) = (all.len(), all.len() - survivors.len());
+    let score = found as f64 / (total - equivalent) as f64;
+    println!(
+        "{total} mutants of {} kernels, {found} found, {} survive, {equivalent} of them equivalent: {:.1} %",
+        CASES.len(),
+        survivors.len(),
+        100.0 * score
+    );
+    let unlisted: Vec<_> = survivors.iter().filter(|s| !listed.contains_key(*s)).collect();
+    assert!(unlisted.is_empty(), "these mutants survive and are not listed:\n{unlisted:#?}");
+    let stale: Vec<_> = listed.keys().filter(|s| !survivors.contains(s)).collect();
+    assert!(stale.is_empty(), "these are listed and do not survive:\n{stale:#?}");
+    assert!(score >= 0.95, "{score}");
+    assert!(total >= 300 && CASES.len() >= 12);
+}
