@@ -16,9 +16,11 @@ use std::sync::Once;
 ///
 /// Chosen on the matmul ladder (H200, f32, 4096³ and 4095×4097×4093; best of four launches). `instcombine` in place
 /// of `instsimplify` makes guarded kernels of large register tiles spill and costs up to 30 % (general variant of
-/// 8×8 elements a thread: 24.5 against 35.6 TFLOP/s); leaving out `licm` costs up to 8 %.
+/// 8×8 elements a thread: 24.5 against 35.6 TFLOP/s); leaving out `licm` costs up to 8 %. `infer-alignment` lets the
+/// code generator merge loads of neighbouring elements; ptxas would too, but then the simulator, which runs the PTX,
+/// would count other accesses than the GPU does.
 const PASSES: &str = "function(nvvm-intr-range,mem2reg,instsimplify,early-cse<memssa>,simplifycfg,loop-mssa(licm),\
-                      early-cse<memssa>,dce)";
+                      early-cse<memssa>,dce,infer-alignment)";
 
 /// Initialises LLVM once in the life of the process.
 fn initialise() {
