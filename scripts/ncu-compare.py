@@ -2,6 +2,7 @@
 """Compares the simulator's counts with what Nsight Compute counts on a GPU, schedule by schedule.
 
     scripts/ncu-compare.py target/release/examples/matmul [--size 512x512x512] [--schedule NAME ...] [--keep FOLDER]
+    scripts/ncu-compare.py --recorded NAME.csv NAME.json      # ncu's source page and a line of matmul's, from before
 
 Runs the matmul example once on the simulator and once under ncu for each schedule (clocks are left alone), and prints for
 each kind of access the requests, the sectors of global accesses and the wavefronts of shared ones, and how the requests of
@@ -98,11 +99,18 @@ def output(*command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("matmul")
+    parser.add_argument("matmul", nargs="?", default="target/release/examples/matmul")
+    parser.add_argument("--recorded", nargs=2, metavar=("CSV", "JSON"))
     parser.add_argument("--size", default="512x512x512")
     parser.add_argument("--schedule", nargs="*", help="default: all of the ladder")
     parser.add_argument("--keep", help="folder for ncu's reports")
     options = parser.parse_args()
+    if options.recorded:
+        page, line = (Path(file).read_text() for file in options.recorded)
+        name = Path(options.recorded[0]).stem
+        lines, agree = compare(name, of_ncu(page), of_simulator(json.loads(line)["counters"]))
+        print("\n".join(lines))
+        sys.exit(0 if agree else 1)
     schedules = options.schedule or [line.split()[0] for line in output(options.matmul, "--list").splitlines()]
     print("| schedule | access | requests: ncu / simulator | sectors or wavefronts | requests by sectors a request | |")
     print("|---|---|---|---|---|---|")
