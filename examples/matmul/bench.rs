@@ -1,12 +1,12 @@
 //! `--bench`: schedules against each other and against cuBLAS.
 //!
-//! All contenders multiply the same matrices in one process. After a verified first launch and two more to warm up, they
+//! All contenders multiply the same matrices in one process. After a verified first launch and some more to warm up, they
 //! take turns, one launch each a round, so that clock and temperature are the same for all; each launch is timed by CUDA
 //! events and finds none of its data in the L2 cache. A figure is the median of its launches.
 
 use crate::{Inputs, Size, kernel::matmul};
 use serde_json::{Map, Value, json};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tile_runtime::cublas::Cublas;
 use tilewright::{AnySchedule, Buffer, Device, Error, GpuInfo, prelude::Float};
 
@@ -92,13 +92,7 @@ impl Bench {
         }
 
         let mut cublas_times = Vec::new();
-        let mut start = Instant::now();
-        for round in 0..WARM_UP + self.launches {
-            if round == WARM_UP {
-                start = Instant::now();
-                cublas_times.clear();
-                contenders.iter_mut().for_each(|(_, m)| m.times.clear());
-            }
+        let mut turn = || -> Result<(), Error> {
             if let Ok(cublas) = &self.cublas {
                 cublas_times.push(cublas.gemm(&inputs.a, &inputs.b, &mut c)?);
             }
@@ -106,7 +100,14 @@ impl Bench {
                 let report = matmul(&inputs.a, &inputs.b, &mut c).schedule_dyn(*schedule).cold().run()?;
                 measured.times.extend(report.time_ms);
             }
-        }
+            Ok(())
+        };
+        // The GPU was idle while products were verified.
+        let warmed = rounds(WARM_UP, usize::MAX, Instant::now(), &mut turn)?;
+        let start = Instant::now();
+        rounds(self.launches, 10 * self.launches, start, &mut turn)?;
+        cublas_times.drain(..warmed.min(cublas_times.len()));
+        contenders.iter_mut().for_each(|(_, m)| drop(m.times.drain(..warmed.min(m.times.len()))));
         let clocks = self.monitor.as_ref().map(|m| m.since(start)).unwrap_or_default();
         let mut measured: Vec<Measured> = contenders.into_iter().map(|(_, measured)| measured).collect();
         for m in &mut measured {
@@ -169,7 +170,7 @@ impl Bench {
         };
         let mut text = format!("{name} · {driver}CUDA {major}.{minor} · {cublas}\n");
         text += &format!(
-            "{}×{}×{} {} · standard normal data · median of {} launches in turn, L2 ({} MB) overwritten before each\n",
+            "{}×{}×{} {} · standard normal data · median of at least {} launches in turn, L2 ({} MB) overwritten before each\n",
             size.m,
             size.n,
             size.k,
@@ -192,5 +193,22 @@ impl Bench {
     }
 }
 
-/// Launches of each contender that are not counted, besides the one that is verified.
+/// Rounds that are not counted, besides the launch that is verified.
 const WARM_UP: usize = 2;
+/// What rounds go on for at least, so that short launches are measured on a GPU at work, and often.
+const LEAST: Duration = Duration::from_millis(250);
+
+/// Plays at least `count` rounds, and no more than `most`; returns how many.
+fn rounds(
+    count: usize,
+    most: usize,
+    start: Instant,
+    turn: &mut impl FnMut() -> Result<(), Error>,
+) -> Result<usize, Error> {
+    let mut played = 0;
+    while played < count || (start.elapsed() < LEAST && played < most) {
+        turn()?;
+        played += 1;
+    }
+    Ok(played)
+}
