@@ -1,9 +1,17 @@
-//! Speed of the inner loops that matter, in thread instructions per second on one core.
+//! Speed of the inner loops that matter on one core: thread instructions a second of an SGEMM, and FLOP a second of
+//! tensor-core kernels, with counters and race checks on.
+//!
+//! `PTX_SIM_SPEED_GATE=1 cargo bench --bench speed` fails below 1.5 G thread instructions/s of the SGEMM inner loop or
+//! 2 GFLOP/s of `mma`.
 
 #![allow(missing_docs)]
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ptx_sim::{Launch, Memory, Module, launch};
+use criterion::{Criterion, Throughput, criterion_group};
+use ptx_sim::{Launch, Memory, Module, Report, launch};
+use rayon::ThreadPool;
+use std::time::{Duration, Instant};
+
+const HEAD: &str = ".version 8.4\n.target sm_90a\n.address_size 64\n";
 
 /// One k-step of a tiled SGEMM: two shared loads, eight multiply-adds, unrolled 16 times in a loop of 256.
 fn sgemm_inner() -> String {
@@ -17,7 +25,7 @@ fn sgemm_inner() -> String {
     let zero: String = (0..8).map(|i| format!("mov.f32 %c{i}, 0f00000000;")).collect();
     let sum: String = (1..8).map(|i| format!("add.rn.f32 %c0, %c0, %c{i};")).collect();
     format!(
-        ".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 out) {{
+        "{HEAD}.entry k(.param .u64 out) {{
         .reg .f32 %a, %b, %c<8>; .reg .b32 %t, %w, %ra, %rb, %i, %z; .reg .b64 %o, %x; .reg .pred %p;
         .shared .align 16 .f32 sm[4096];
         mov.u32 %t, %tid.x; mov.u32 %ra, sm; shl.b32 %z, %t, 2; add.u32 %rb, %ra, %z;
@@ -31,26 +39,129 @@ fn sgemm_inner() -> String {
     )
 }
 
+/// A chain of `mma` of one shape.
+fn mma() -> String {
+    format!(
+        "{HEAD}.entry k(.param .u64 out) {{
+        .reg .b32 %a<4>, %b<2>, %t, %i; .reg .f32 %c<4>; .reg .b64 %o, %x; .reg .pred %p;
+        mov.u32 %t, %tid.x; mov.u32 %i, 0; mad.lo.u32 %a0, %t, 65537, 0x3C003800; mad.lo.u32 %a1, %t, 131074, 0x34003C00;
+        xor.b32 %a2, %a0, 0x80000000; xor.b32 %a3, %a1, 0x8000; mad.lo.u32 %b0, %t, 196611, 0x30003A00; xor.b32 %b1, %b0, 0x80008000;
+        mov.f32 %c0, 0f00000000; mov.f32 %c1, 0f3F800000; mov.f32 %c2, 0f40000000; mov.f32 %c3, 0f00000000;
+        L: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{%c0, %c1, %c2, %c3}}, {{%a0, %a1, %a2, %a3}}, {{%b0, %b1}}, {{%c0, %c1, %c2, %c3}};
+        add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 1000; @%p bra L;
+        ld.param.u64 %o, [out]; mul.wide.u32 %x, %t, 4; add.s64 %o, %o, %x; st.global.f32 [%o], %c0; ret; }}"
+    )
+}
+
+/// `wgmma` of 64×64×16 over one tile, a group an instruction.
+fn wgmma() -> String {
+    let regs = |f: &dyn Fn(usize) -> String| (0..32).map(f).collect::<Vec<_>>().join(",");
+    let (d, zero) = (regs(&|i| format!("%f{i}")), (0..32).map(|i| format!("mov.f32 %f{i}, 0f00000000;")));
+    let zero: String = zero.collect();
+    format!(
+        "{HEAD}.entry k(.param .u64 out) {{
+        .reg .b32 %t, %w, %s, %i; .reg .f32 %f<32>; .reg .b64 %da, %db, %o, %x; .reg .pred %p; .shared .align 1024 .b8 sm[4096];
+        mov.u32 %t, %tid.x; mov.u32 %s, sm; mov.u32 %i, 0; {zero}
+        INIT: mad.lo.u32 %w, %i, 128, %t; shl.b32 %w, %w, 2; add.u32 %w, %w, %s; st.shared.b32 [%w], 0x3C003800; add.u32 %i, %i, 1;
+        setp.lt.u32 %p, %i, 8; @%p bra INIT;
+        fence.proxy.async; bar.sync 0; shr.u32 %w, %s, 4; cvt.u64.u32 %da, %w; or.b64 %da, %da, 0xC000001000010000; add.s64 %db, %da, 128; mov.u32 %i, 0;
+        L: wgmma.fence.sync.aligned; setp.eq.u32 %p, 0, 0;
+        wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{d}}}, %da, %db, %p, 1, 1, 0, 0;
+        wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 50; @%p bra L;
+        ld.param.u64 %o, [out]; mul.wide.u32 %x, %t, 4; add.s64 %o, %o, %x; st.global.f32 [%o], %f0; ret; }}"
+    )
+}
+
+/// y = 2x + y, a word a thread, 64 CTAs.
+fn axpy() -> String {
+    format!(
+        "{HEAD}.entry k(.param .u64 out) {{
+        .reg .b32 %t, %c, %n; .reg .f32 %f<3>; .reg .b64 %o, %x;
+        mov.u32 %t, %tid.x; mov.u32 %c, %ctaid.x; mov.u32 %n, %ntid.x; mad.lo.u32 %t, %c, %n, %t;
+        ld.param.u64 %o, [out]; mul.wide.u32 %x, %t, 4; add.s64 %o, %o, %x;
+        ld.global.f32 %f0, [%o]; ld.global.f32 %f1, [%o+65536]; fma.rn.f32 %f2, %f0, 0f40000000, %f1; st.global.f32 [%o+65536], %f2; ret; }}"
+    )
+}
+
+struct Run {
+    module: Module,
+    memory: Memory,
+    out: u64,
+    grid: u32,
+    block: u32,
+}
+
+impl Run {
+    fn new(ptx: &str, grid: u32, block: u32) -> Run {
+        let mut memory = Memory::new();
+        let out = memory.alloc("out", 1 << 17).expect("memory");
+        Run { module: Module::parse(ptx).expect("valid PTX"), memory, out, grid, block }
+    }
+
+    fn go(&mut self) -> Report {
+        let l = Launch {
+            kernel: "k".into(),
+            grid: [self.grid, 1, 1],
+            block: [self.block, 1, 1],
+            params: vec![self.out.to_le_bytes().to_vec()],
+            ..Launch::default()
+        };
+        let r = launch(&self.module, &mut self.memory, &l).expect("a launch");
+        assert!(r.is_clean(), "{}", r.findings[0]);
+        r
+    }
+}
+
+fn pool() -> ThreadPool {
+    rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread")
+}
+
 fn bench(c: &mut Criterion) {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
-    let module = Module::parse(&sgemm_inner()).expect("valid PTX");
-    let mut mem = Memory::new();
-    let out = mem.alloc("out", 1024).expect("memory");
-    let l = Launch {
-        kernel: "k".into(),
-        block: [256, 1, 1],
-        params: vec![out.to_le_bytes().to_vec()],
-        ..Launch::default()
+    let pool = pool();
+    let mut one = |group: &str, ptx: &str, grid: u32, block: u32, flops: bool| {
+        let mut run = Run::new(ptx, grid, block);
+        let n = run.go().counters;
+        let mut g = c.benchmark_group(group);
+        g.throughput(Throughput::Elements(if flops { n.flops } else { n.instructions.thread }));
+        g.bench_function("counters_and_races", |b| b.iter(|| pool.install(|| run.go())));
+        g.finish();
     };
-    let n = launch(&module, &mut mem, &l).expect("a launch");
-    assert!(n.is_clean(), "{:?}", n.findings);
-    let mut g = c.benchmark_group("sgemm_inner");
-    g.throughput(Throughput::Elements(n.counters.instructions.thread));
-    g.bench_function("counters_and_races", |b| {
-        b.iter(|| pool.install(|| launch(&module, &mut mem, &l).expect("a launch")))
-    });
-    g.finish();
+    one("sgemm_inner", &sgemm_inner(), 1, 256, false);
+    one("mma_flop", &mma(), 1, 128, true);
+    one("wgmma_flop", &wgmma(), 1, 128, true);
+    one("axpy", &axpy(), 64, 256, false);
+}
+
+/// Best of some runs, a second.
+fn rate(ptx: &str, block: u32, count: impl Fn(&Report) -> u64) -> f64 {
+    let mut run = Run::new(ptx, 1, block);
+    let pool = pool();
+    let mut best = f64::MAX;
+    let until = Instant::now() + Duration::from_secs(2);
+    let mut n = 0;
+    while Instant::now() < until {
+        let start = Instant::now();
+        n = count(&pool.install(|| run.go()));
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    n as f64 / best
+}
+
+fn gate() {
+    let sgemm = rate(&sgemm_inner(), 256, |r| r.counters.instructions.thread) / 1e9;
+    let mma = rate(&mma(), 128, |r| r.counters.flops) / 1e9;
+    println!(
+        "SGEMM inner loop {sgemm:.2} G thread instructions/s (1.5 needed), mma {mma:.2} GFLOP/s (2 needed)"
+    );
+    assert!(sgemm >= 1.5 && mma >= 2.0, "too slow");
 }
 
 criterion_group!(benches, bench);
-criterion_main!(benches);
+
+fn main() {
+    if std::env::var_os("PTX_SIM_SPEED_GATE").is_some() {
+        return gate();
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}

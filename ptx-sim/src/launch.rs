@@ -305,16 +305,19 @@ fn parallel(env: &Env<'_>, total: u64, tick: &(dyn Fn() + Sync)) -> Results {
     let chunk = total.div_ceil(256);
     let parts: Vec<Results> = (0..total.div_ceil(chunk))
         .into_par_iter()
-        .map(|c| {
-            let mut e = Engine::new(env, Device::new(env));
-            for cta in c * chunk..((c + 1) * chunk).min(total) {
-                e.start(cta);
-                while e.advance(u64::MAX) == Outcome::Pending {}
-                tick();
-            }
-            e.retire();
-            (e.counts, e.log)
-        })
+        .map_init(
+            || Engine::new(env, Device::new(env)),
+            |e, c| {
+                for cta in c * chunk..((c + 1) * chunk).min(total) {
+                    e.start(cta);
+                    while e.advance(u64::MAX) == Outcome::Pending {}
+                    tick();
+                }
+                e.retire();
+                let counts = counters::Raw::new(env.k.insts.len());
+                (std::mem::replace(&mut e.counts, counts), std::mem::take(&mut e.log))
+            },
+        )
         .collect();
     merge(env, parts)
 }

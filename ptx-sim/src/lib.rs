@@ -64,29 +64,50 @@
 //!   nothing tells how many a warp needs. Prefetches and cache hints are checked when decoded and have no effect.
 //! - Calls of device functions, textures, surfaces and indirect branches other than `brx.idx` are not supported.
 
+// `simd` alone lifts this: `forbid` for the whole crate could not be, so every other module has its own. A crate of
+// its own for it would have to hold the loops it compiles, and with them most of what they work on.
 #![deny(unsafe_code)]
 // Loops over lanes index several arrays at once; operands of an instruction are passed as such.
 #![allow(clippy::needless_range_loop, clippy::too_many_arguments, clippy::precedence)]
 
+#[forbid(unsafe_code)]
 mod alu;
+#[forbid(unsafe_code)]
 mod ast;
+#[forbid(unsafe_code)]
 mod banks;
+#[forbid(unsafe_code)]
 mod counters;
+#[forbid(unsafe_code)]
 mod decode;
+#[forbid(unsafe_code)]
 mod engine;
+#[forbid(unsafe_code)]
 mod error;
+#[forbid(unsafe_code)]
 mod findings;
+#[forbid(unsafe_code)]
 mod kernel;
+#[forbid(unsafe_code)]
 mod launch;
+#[forbid(unsafe_code)]
 mod lex;
+#[forbid(unsafe_code)]
 mod memory;
+#[forbid(unsafe_code)]
 mod op;
+#[forbid(unsafe_code)]
 mod parse;
+#[forbid(unsafe_code)]
 mod race;
+#[forbid(unsafe_code)]
 mod report;
 mod simd;
+#[forbid(unsafe_code)]
 mod tensor_core;
+#[forbid(unsafe_code)]
 mod tensor_map;
+#[forbid(unsafe_code)]
 mod types;
 
 pub use counters::{

@@ -2,6 +2,8 @@
 //!
 //! Exit status: 0 clean, 1 with findings, 2 if the file, the arguments or the launch are refused.
 
+#![forbid(unsafe_code)]
+
 use clap::{Parser, Subcommand};
 use ptx_sim::{AsyncMode, Launch, Memory, Module, Report, launch};
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use crate::banks;
 use crate::findings::FindingKind;
 use crate::op::*;
 use crate::race::{ANY_LANE, Seen};
-use crate::tensor_core::{Block, COLS, Factor, factor};
+use crate::tensor_core::{Block, COLS, MAX_K, MAX_ROWS};
 use crate::types::Ty;
 
 impl Engine<'_> {
@@ -106,24 +106,30 @@ impl Engine<'_> {
         };
         // Register `i` of a lane holds `epr` elements of one row.
         let place = |i: usize| if rows == 8 { (0, chunk * i) } else { (8 * (i & 1), chunk * (i >> 1)) };
-        let (mut am, mut bm) = (vec![0u32; rows * k], vec![[0u32; COLS]; k]);
-        for lane in 0..32 {
-            let (g, t) = (lane / 4, lane % 4);
-            for (i, s) in x.a.iter().enumerate() {
-                let (dr, dk) = place(i);
+        let (mut am, mut bm) = ([0u32; MAX_ROWS * MAX_K], [[0u32; COLS]; MAX_K]);
+        for (i, s) in x.a.iter().enumerate() {
+            let (dr, dk) = place(i);
+            let v = &w.regs.r[*s as usize].0;
+            for lane in 0..32 {
+                let at = (lane / 4 + dr) * k + lane % 4 * epr + dk;
                 for j in 0..epr {
-                    am[(g + dr) * k + t * epr + dk + j] = elem(r(*s, lane), j);
-                }
-            }
-            for (i, s) in x.b.iter().enumerate() {
-                for j in 0..epr {
-                    bm[t * epr + chunk * i + j][g] = elem(r(*s, lane), j);
+                    am[at + j] = elem(v[lane], j);
                 }
             }
         }
+        for (i, s) in x.b.iter().enumerate() {
+            let v = &w.regs.r[*s as usize].0;
+            for lane in 0..32 {
+                for j in 0..epr {
+                    bm[lane % 4 * epr + chunk * i + j][lane / 4] = elem(v[lane], j);
+                }
+            }
+        }
+        let (am, bm) = (&am[..rows * k], &bm[..k]);
         let half = x.d_ty == Ty::F16;
         let c_half = x.c_ty == Ty::F16;
-        let mut c = vec![[0u32; COLS]; rows];
+        let mut c = [[0u32; COLS]; MAX_ROWS];
+        let c = &mut c[..rows];
         let each = rows / 4;
         for lane in 0..32 {
             let (g, t) = (lane / 4, lane % 4);
@@ -137,16 +143,10 @@ impl Engine<'_> {
             }
         }
         if x.a_ty.is_float() {
-            let fa: Vec<Factor> = am.iter().map(|v| factor(x.a_ty, *v)).collect();
-            let (mut fm, mut fe) = (vec![[0; COLS]; k], vec![[0; COLS]; k]);
-            for i in 0..k {
-                for j in 0..COLS {
-                    let f = factor(x.b_ty, bm[i][j]);
-                    (fm[i][j], fe[i][j]) = (f.m, f.e);
-                }
-            }
-            let block = Block { a: &fa, k, bm: &fm, be: &fe, pairs: bits == 8 };
-            (self.env.simd.block)(&block, &mut c);
+            let (a_ty, b_ty) = (x.a_ty, x.b_ty);
+            let pairs = bits == 8;
+            let block = Block { k, a: am, b: bm, a_ty, b_ty, neg_a: false, neg_b: false, pairs };
+            (self.env.simd.block)(&block, c);
         } else {
             let ext = |v: u32, s: bool| if s { v as u8 as i8 as i64 } else { v as u8 as i64 };
             for (row, c) in c.iter_mut().enumerate() {

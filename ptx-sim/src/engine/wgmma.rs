@@ -11,7 +11,7 @@ use crate::kernel::SHARED_BASE;
 use crate::launch::AsyncMode;
 use crate::op::*;
 use crate::race::{ANY_LANE, FOREIGN, Seen, Who};
-use crate::tensor_core::{Block, COLS, Factor, factor};
+use crate::tensor_core::{Block, COLS, MAX_K, MAX_ROWS};
 use crate::types::Ty;
 use std::collections::HashMap;
 
@@ -70,6 +70,28 @@ fn swizzled(desc: u64, off: u32) -> u32 {
     let bits = [0, 3, 2, 1][(desc >> 62) as usize];
     let a = ((desc & 0x3fff) as u32 * 16).wrapping_add(off);
     a ^ ((a >> 7) & ((1 << bits) - 1)) << 4
+}
+
+fn element_bytes(ty: Ty) -> u32 {
+    if ty == Ty::TF32 { 4 } else { ty.bits() / 8 }
+}
+
+/// Calls `f(row, k, byte address)` for every 16 bytes of an operand: consecutive k of a row or, if it is MN-major,
+/// consecutive rows of one k. The swizzle leaves them together.
+fn units(
+    desc: u64,
+    mn_major: bool,
+    es: u32,
+    rows: std::ops::Range<u32>,
+    k: u32,
+    mut f: impl FnMut(u32, u32, u32),
+) {
+    let (step_r, step_k) = if mn_major { (16 / es, 1) } else { (1, 16 / es) };
+    for r in rows.step_by(step_r as usize) {
+        for k in (0..k).step_by(step_k as usize) {
+            f(r, k, swizzled(desc, offset(desc, mn_major, es, r, k)));
+        }
+    }
 }
 
 impl Engine<'_> {
@@ -149,25 +171,16 @@ impl Engine<'_> {
         }
     }
 
-    /// Calls `f` with every shared byte offset of 16 bits or more that the warp's share reads.
+    /// Every word of shared memory, from the start of the window, that the warp's share reads.
     fn wgmma_words(&self, w: &Warp, x: &Wgmma, p: &Pending) -> Vec<u32> {
-        let es = x.ty.bits().max(8).div_ceil(8).max(if x.ty == Ty::TF32 { 4 } else { 1 });
+        let es = element_bytes(x.ty);
         let row0 = (w.index % 4) * 16;
         let mut words = vec![];
-        let mut add = |desc: u64, major: bool, rows: std::ops::Range<u32>| {
-            for r in rows {
-                for k in 0..x.k {
-                    words.push(swizzled(desc, offset(desc, major, es, r, k)) / 4);
-                }
-            }
-        };
         if x.a.len() == 1 {
-            add(p.a_desc, x.trans_a, row0..row0 + 16);
+            units(p.a_desc, x.trans_a, es, row0..row0 + 16, x.k, |_, _, at| words.push(at / 4));
         }
-        add(p.b_desc, x.trans_b, 0..x.n);
-        words.sort_unstable();
-        words.dedup();
-        words
+        units(p.b_desc, x.trans_b, es, 0..x.n, x.k, |_, _, at| words.push(at / 4));
+        words.iter().flat_map(|w| *w..*w + 4).collect()
     }
 
     fn wgmma_check(&mut self, w: &Warp, pc: u32, x: &Wgmma, p: &Pending) {
@@ -281,24 +294,30 @@ impl Engine<'_> {
     fn wgmma_effect(&mut self, w: &mut Warp, p: &Pending) {
         let k = self.k;
         let Op::Wgmma(x) = &k.insts[p.pc as usize].op else { return };
-        let bits = if x.ty == Ty::TF32 { 32 } else { x.ty.bits() };
-        let es = bits / 8;
+        let es = element_bytes(x.ty);
+        let bits = 8 * es;
         let kk = x.k as usize;
         let cta = &self.ctas[w.cta as usize];
-        let load = |desc: u64, major: bool, r: u32, k: u32| {
-            let at = swizzled(desc, offset(desc, major, es, r, k)).wrapping_sub(SHARED_BASE);
-            let v = cta.shared.get((at / 4) as usize).copied().unwrap_or(0) >> (8 * (at % 4));
-            if bits == 32 { v } else { v & ((1 << bits) - 1) }
-        };
+        // The elements of 16 bytes: row and k of the first, and where they stand.
+        let load =
+            |desc: u64, major: bool, rows: std::ops::Range<u32>, put: &mut dyn FnMut(u32, u32, u32)| {
+                units(desc, major, es, rows, x.k, |r, k, at| {
+                    let word = (at.wrapping_sub(SHARED_BASE) / 4) as usize;
+                    for i in 0..16 / es {
+                        let at = word.wrapping_add((i * es / 4) as usize);
+                        let v = cta.shared.get(at).copied().unwrap_or(0) >> (8 * (i * es % 4));
+                        let v = if bits == 32 { v } else { v & ((1 << bits) - 1) };
+                        let (dr, dk) = if major { (i, 0) } else { (0, i) };
+                        put(r + dr, k + dk, v);
+                    }
+                });
+            };
         let row0 = (w.index % 4) * 16;
-        let mut a = vec![Factor { m: 0, e: 0 }; 16 * kk];
-        let mut ai = vec![0u32; 16 * kk];
+        let mut ai = [0u32; MAX_ROWS * MAX_K];
         if p.a_regs.is_empty() {
-            for r in 0..16 {
-                for i in 0..kk {
-                    ai[r * kk + i] = load(p.a_desc, x.trans_a, row0 + r as u32, i as u32);
-                }
-            }
+            load(p.a_desc, x.trans_a, row0..row0 + 16, &mut |r, k, v| {
+                ai[(r - row0) as usize * kk + k as usize] = v;
+            });
         } else {
             let epr = (32 / bits) as usize;
             for (i, reg) in p.a_regs.iter().enumerate() {
@@ -311,21 +330,15 @@ impl Engine<'_> {
                 }
             }
         }
-        let negate = |f: Factor, n: bool| if n { Factor { m: -f.m, e: f.e } } else { f };
-        for (f, v) in a.iter_mut().zip(&ai) {
-            *f = negate(factor(x.ty, *v), x.neg_a);
-        }
+        let ai = &ai[..16 * kk];
         let half = x.d_ty == Ty::F16;
         for block in 0..(x.n / 8) as usize {
-            let (mut bm, mut be) = (vec![[0; COLS]; kk], vec![[0; COLS]; kk]);
-            let mut bi = vec![[0u32; COLS]; kk];
-            for i in 0..kk {
-                for j in 0..COLS {
-                    bi[i][j] = load(p.b_desc, x.trans_b, (8 * block + j) as u32, i as u32);
-                    let f = negate(factor(x.b_ty, bi[i][j]), x.neg_b);
-                    (bm[i][j], be[i][j]) = (f.m, f.e);
-                }
-            }
+            let mut bi = [[0u32; COLS]; MAX_K];
+            let first = 8 * block as u32;
+            load(p.b_desc, x.trans_b, first..first + 8, &mut |r, k, v| {
+                bi[k as usize][(r - first) as usize] = v
+            });
+            let bi = &bi[..kk];
             // Register and lane of (row, column) within the block.
             let place = |row: usize, col: usize| (2 * (row / 8) + col % 2, 4 * (row % 8) + col / 2);
             let mut c = [[0u32; COLS]; 16];
@@ -344,7 +357,9 @@ impl Engine<'_> {
                 }
             }
             if x.ty.is_float() {
-                (self.env.simd.block)(&Block { a: &a, k: kk, bm: &bm, be: &be, pairs: false }, &mut c);
+                let (a_ty, b_ty, neg_a, neg_b) = (x.ty, x.b_ty, x.neg_a, x.neg_b);
+                let block = Block { k: kk, a: ai, b: bi, a_ty, b_ty, neg_a, neg_b, pairs: false };
+                (self.env.simd.block)(&block, &mut c);
             } else {
                 let ext = |v: u32, s: bool| if s { v as u8 as i8 as i64 } else { v as u8 as i64 };
                 for (row, c) in c.iter_mut().enumerate() {

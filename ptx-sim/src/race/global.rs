@@ -28,6 +28,10 @@ pub(crate) struct Access {
     pub strong: bool,
 }
 
+impl Access {
+    const NOBODY: Access = Access { cta: 0, clock: 0, pc: 0, agent: 0, lane: 0, strong: false };
+}
+
 /// Readers: the warps of `cta` in `mask` at `clock`.
 #[derive(Debug, Clone, Copy, Default)]
 struct Readers {
@@ -42,6 +46,8 @@ const MORE: u32 = 1 << 31;
 const PC: u32 = (1 << 24) - 1;
 
 impl Readers {
+    const NOBODY: Readers = Readers { cta: 0, clock: 0, place: 0, mask: 0 };
+
     fn lane(self) -> u32 {
         self.place >> 24 & 63
     }
@@ -58,7 +64,7 @@ struct Cell {
 pub(crate) struct GlobalShadow {
     /// By allocation: page of each `PAGE` granules.
     tables: Vec<Vec<u32>>,
-    pages: Vec<Box<[Cell; PAGE]>>,
+    pages: Vec<Box<Page>>,
     free: Vec<u32>,
     /// Pages in use: allocation and number.
     touched: Vec<(u32, u32)>,
@@ -66,8 +72,21 @@ pub(crate) struct GlobalShadow {
     more: HashMap<(u32, u32), Vec<Access>>,
     /// Granules both weakly and strongly written in one CTA, by page and cell.
     both: HashMap<(u32, u32), ()>,
+    /// The page used last: allocation, number, page.
+    last: Option<(u32, u32, u32)>,
     /// Log2 of the bytes of a granule.
     pub shift: u32,
+}
+
+#[derive(Debug)]
+struct Page {
+    cells: [Cell; PAGE],
+    /// Rows of 32 cells that are in use.
+    rows: u32,
+}
+
+impl Page {
+    const EMPTY: Page = Page { cells: [Cell { w: Access::NOBODY, r: Readers::NOBODY }; PAGE], rows: 0 };
 }
 
 /// What an access conflicts with.
@@ -95,25 +114,41 @@ impl GlobalShadow {
     pub fn retire(&mut self, crossings: Option<(&Crossings, u32)>) {
         for (alloc, number) in std::mem::take(&mut self.touched) {
             let page = std::mem::replace(&mut self.tables[alloc as usize][number as usize], NONE);
-            if let Some((c, unit)) = crossings {
-                let base = number as usize * PAGE;
-                for (k, cell) in self.pages[page as usize].iter().enumerate() {
-                    if cell.w.cta | cell.r.cta != 0 {
-                        let both = !self.both.is_empty() && self.both.contains_key(&(page, k as u32));
-                        let strong = cell.w.cta != 0 && (cell.w.strong || both);
-                        let weak = cell.w.cta != 0 && (!cell.w.strong || both);
-                        c.add(alloc as usize, base + k, unit, weak, strong, cell.r.cta != 0);
-                    }
+            let Page { cells, rows } = &mut *self.pages[page as usize];
+            let mut left = std::mem::take(rows);
+            while left != 0 {
+                let row = left.trailing_zeros() as usize * 32;
+                left &= left - 1;
+                let cells = &mut cells[row..row + 32];
+                if let Some((c, unit)) = crossings {
+                    let first = number as usize * PAGE + row;
+                    let both =
+                        |k: usize| !self.both.is_empty() && self.both.contains_key(&(page, (row + k) as u32));
+                    c.add_row(alloc as usize, first, unit, cells, both);
                 }
+                cells.fill(Cell::default());
             }
-            *self.pages[page as usize] = [Cell::default(); PAGE];
             self.free.push(page);
         }
+        self.last = None;
         self.more.clear();
         self.both.clear();
     }
 
+    #[inline(always)]
     fn page(&mut self, alloc: u32, size: u64, number: usize) -> u32 {
+        match self.last {
+            Some((a, n, p)) if a == alloc && n == number as u32 => p,
+            _ => {
+                let p = self.find_page(alloc, size, number);
+                self.last = Some((alloc, number as u32, p));
+                p
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn find_page(&mut self, alloc: u32, size: u64, number: usize) -> u32 {
         let a = alloc as usize;
         if self.tables.len() <= a {
             self.tables.resize(a + 1, vec![]);
@@ -127,7 +162,7 @@ impl GlobalShadow {
             return p;
         }
         let p = self.free.pop().unwrap_or_else(|| {
-            self.pages.push(Box::new([Cell::default(); PAGE]));
+            self.pages.push(Box::new(Page::EMPTY));
             self.pages.len() as u32 - 1
         });
         self.tables[a][number] = p;
@@ -169,7 +204,50 @@ impl GlobalShadow {
         writes: &impl Fn(u32, u16) -> u32,
     ) -> Option<(RaceKind, Access)> {
         let a = me.access;
-        let c = &mut self.pages[p as usize][k];
+        let page = &mut *self.pages[p as usize];
+        page.rows |= 1 << (k / 32);
+        let c = &mut page.cells[k];
+        // The common cases: nobody wrote, or nobody touched it.
+        if !write
+            && !a.strong
+            && c.w.cta == 0
+            && let Some(bit) = me.warp
+        {
+            if c.r.cta == 0 {
+                let place = (a.lane as u32) << 24 | a.pc & PC;
+                c.r = Readers { cta: a.cta, clock: a.clock, place, mask: 1 << bit };
+                return None;
+            }
+            if c.r.cta == a.cta && c.r.clock == a.clock {
+                let lane = if c.r.lane() == a.lane as u32 { c.r.lane() } else { ANY_LANE };
+                c.r.mask |= 1 << bit;
+                c.r.place = c.r.place & MORE | lane << 24 | a.pc & PC;
+                return None;
+            }
+        }
+        let own_read = |r: Readers| {
+            let bit = me.warp.map_or(0, |b| 1 << b);
+            r.cta == a.cta && r.mask == bit && r.lane() == a.lane as u32 && r.place & MORE == 0
+        };
+        if write && c.w.cta == 0 && (c.r.cta == 0 || own_read(c.r)) {
+            c.w = a;
+            return None;
+        }
+        self.careful(p, k, me, write, seen, writes)
+    }
+
+    #[inline(never)]
+    fn careful(
+        &mut self,
+        p: u32,
+        k: usize,
+        me: &Me,
+        write: bool,
+        seen: &impl Fn(u32, u16) -> u32,
+        writes: &impl Fn(u32, u16) -> u32,
+    ) -> Option<(RaceKind, Access)> {
+        let a = me.access;
+        let c = &mut self.pages[p as usize].cells[k];
         let ordered = |o: &Access, seen: &dyn Fn(u32, u16) -> u32| {
             if o.agent == a.agent && o.cta == a.cta {
                 o.clock < a.clock || (o.lane == a.lane && a.lane as u32 != ANY_LANE)
@@ -297,22 +375,31 @@ impl Crossings {
         Crossings { allocs, sizes, shift }
     }
 
-    fn add(&self, alloc: usize, granule: usize, unit: u32, weak: bool, strong: bool, read: bool) {
+    /// Adds what one cluster did to the granules from `first` on; `both(k)`: it wrote them weakly and strongly.
+    fn add_row(&self, alloc: usize, first: usize, unit: u32, cells: &[Cell], both: impl Fn(usize) -> bool) {
         let table = self.allocs[alloc].get_or_init(|| {
             let n = (self.sizes[alloc] >> self.shift) as usize + 1;
             (0..n).map(|_| AtomicU64::new(0)).collect()
         });
         let unit = unit as u64 % (MANY - 1) + 1;
-        let join = |old: u64| {
-            let (w, s, r) = (old & MANY, old >> 21 & MANY, old >> 42 & MANY);
-            let w = if weak { with(w, unit) } else { w };
-            let s = if strong { with(s, unit) } else { s };
-            let r = if read { with(r, unit) } else { r };
-            w | s << 21 | r << 42
-        };
-        let old = table[granule].load(Relaxed);
-        if join(old) != old {
-            let _ = table[granule].fetch_update(Relaxed, Relaxed, |o| Some(join(o)));
+        for (k, c) in cells.iter().enumerate() {
+            if c.w.cta | c.r.cta == 0 {
+                continue;
+            }
+            let written = c.w.cta != 0;
+            let (weak, strong) = (written && (!c.w.strong || both(k)), written && (c.w.strong || both(k)));
+            let join = |old: u64| {
+                let (w, s, r) = (old & MANY, old >> 21 & MANY, old >> 42 & MANY);
+                let w = if weak { with(w, unit) } else { w };
+                let s = if strong { with(s, unit) } else { s };
+                let r = if c.r.cta != 0 { with(r, unit) } else { r };
+                w | s << 21 | r << 42
+            };
+            let slot = &table[first + k];
+            let old = slot.load(Relaxed);
+            if join(old) != old {
+                let _ = slot.fetch_update(Relaxed, Relaxed, |o| Some(join(o)));
+            }
         }
     }
 
