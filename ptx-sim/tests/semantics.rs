@@ -171,10 +171,24 @@ fn unknown_opcodes_and_modifiers_are_errors() {
         ("cvt.s32.f32 %r0, %f0;", "expected a rounding mode"),
         ("fma.f32 %f0, %f1, %f1, %f1;", "expected a rounding mode"),
         ("call foo;", "opcode `call` is not supported"),
+        (
+            "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r0], [%d0, {%r1, %r1, %r1}], [%r2], {%r3};",
+            "`.im2col` is not supported: only `.tile` is",
+        ),
+        (
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [%r0], [%d0, {%r1, %r1}], [%r2];",
+            "`.tile::gather4` is not supported",
+        ),
+        ("setmaxnreg.dec.sync.aligned.u32 100;", "expected a multiple of 8 from 24 to 256"),
         ("mov.u32 %r0, %nosuch;", "neither a declared register nor a special register"),
     ] {
         let err = e(body);
         assert!(err.message.contains(text), "{body}: {err}");
         assert_eq!(err.line, 6, "{body}: {err}");
     }
+}
+
+#[test]
+fn a_lone_launch_waits_for_no_other_grid() {
+    assert_eq!(eval("griddepcontrol.wait; mov.b32 %r0, 5; griddepcontrol.launch_dependents;"), 5);
 }

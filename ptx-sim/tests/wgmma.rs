@@ -159,3 +159,125 @@ fn numerics_f16() {
 fn numerics_bf16() {
     numerics("bf16", "bf16");
 }
+
+/// Bits of a small integer in the type of an element.
+fn encode(ty: &str, v: i32) -> u32 {
+    let f16 = [0xc200, 0xc000, 0xbc00, 0, 0x3c00, 0x4000, 0x4200][(v + 3) as usize];
+    match ty {
+        "tf32" => (v as f32).to_bits(),
+        "f16" => f16,
+        "e5m2" => f16 >> 8,
+        "e4m3" => [0xc4, 0xc0, 0xb8, 0, 0x38, 0x40, 0x44][(v + 3) as usize],
+        _ => v as u8 as u32,
+    }
+}
+
+/// Twice A·Bᵀ of 64×16 small integers, both operands in shared memory without swizzle, A of `ta` and B of `tb`.
+fn types(shape: &str, d: &str, ta: &str, tb: &str) {
+    let es = if ta == "tf32" { 4 } else { 1 + (ta == "f16") as usize };
+    let k = 32 / es;
+    let value = |ty: &str, r: usize, x: usize, m: usize| {
+        let v = ((m * r + 5 * x) % 7) as i32 - 3;
+        if ty.starts_with('u') { v.abs() } else { v }
+    };
+    // Core matrices of 8 rows of 16 bytes; the next 16 bytes of a row 128 on, the next 8 rows 256.
+    let mut image = vec![0u8; 64 * 32 + 16 * 32];
+    for (first, ty, rows, m) in [(0, ta, 64, 3), (64 * 32, tb, 16, 2)] {
+        for r in 0..rows {
+            for x in 0..k {
+                let byte = x * es;
+                let at = first + r / 8 * 256 + byte / 16 * 128 + r % 8 * 16 + byte % 16;
+                image[at..at + es].copy_from_slice(&encode(ty, value(ty, r, x, m)).to_le_bytes()[..es]);
+            }
+        }
+    }
+    let half = d == "f16";
+    let n = if half { 4 } else { 8 };
+    let regs = (0..n).map(|i| format!("%x{i}")).collect::<Vec<_>>().join(",");
+    let imm = match ta {
+        "f16" => ",1,1,0,0",
+        "s8" | "u8" => "",
+        _ => ",1,1",
+    };
+    let mma = format!("wgmma.mma_async.sync.aligned.{shape}.{d}.{ta}.{tb} {{{regs}}},%da,%db,%p{imm};");
+    let stores: String = (0..n).map(|i| format!("st.global.b32 [%o+{}],%x{i};\n", 4 * i)).collect();
+    let text = format!(
+        ".version 8.4\n.target sm_90a\n.address_size 64\n.entry k(.param .u64 pa,.param .u64 po){{ .reg .u32 %t,%b,%s; .reg .u64 %a,%o,%w,%da,%db; .reg .b32 %x<8>,%y; .reg .pred %p; .shared .align 1024 .b8 sm[2560];
+ mov.u32 %s,%tid.x; ld.param.u64 %a,[pa]; ld.param.u64 %o,[po]; mul.wide.u32 %w,%s,{}; add.s64 %o,%o,%w; mov.u32 %b,sm; mul.wide.u32 %w,%s,4; add.s64 %a,%a,%w; shl.b32 %t,%s,2; add.u32 %t,%t,%b;
+ ld.global.b32 %y,[%a]; st.shared.b32 [%t],%y; ld.global.b32 %y,[%a+512]; st.shared.b32 [%t+512],%y; ld.global.b32 %y,[%a+1024]; st.shared.b32 [%t+1024],%y;
+ ld.global.b32 %y,[%a+1536]; st.shared.b32 [%t+1536],%y; ld.global.b32 %y,[%a+2048]; st.shared.b32 [%t+2048],%y;
+ fence.proxy.async; bar.sync 0; shr.u32 %b,%b,4; cvt.u64.u32 %da,%b; or.b64 %da,%da,0x0000001000080000; add.s64 %db,%da,128;
+ wgmma.fence.sync.aligned; setp.ne.u32 %p,0,0; {mma} setp.eq.u32 %p,0,0; {mma} wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; {stores} ret; }}",
+        4 * n
+    );
+    let m = Module::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    for mode in [AsyncMode::Early, AsyncMode::Late] {
+        let mut mem = Memory::new();
+        let a = mem.alloc("image", image.len() as u64).unwrap();
+        let o = mem.alloc("out", 128 * 4 * n as u64).unwrap();
+        mem.write(a, &image).unwrap();
+        let params = vec![param(a), param(o)];
+        let l =
+            Launch { kernel: "k".into(), block: [128, 1, 1], params, async_mode: mode, ..Launch::default() };
+        let r = launch(&m, &mut mem, &l).unwrap();
+        assert!(r.is_clean(), "{shape} {ta}: {}", r.findings[0]);
+        let got = read_u32(&mem, o, 128 * n);
+        for t in 0..128 {
+            for i in 0..8 {
+                let row = 16 * (t / 32) + t % 32 / 4 + 8 * (i >> 1 & 1);
+                let col = 8 * (i >> 2) + 2 * (t % 4) + (i & 1);
+                let sum: i32 = (0..k).map(|x| value(ta, row, x, 3) * value(tb, col, x, 2)).sum();
+                let got = match half {
+                    true => got[t * n + i / 2] >> (16 * (i & 1)) & 0xffff,
+                    false => got[t * n + i],
+                };
+                let want = match d {
+                    "s32" => (2 * sum) as u32,
+                    "f32" => (2.0 * sum as f32).to_bits(),
+                    _ => half_bits(2 * sum),
+                };
+                assert_eq!(got, want, "{shape} {ta} {tb} row {row} col {col}");
+            }
+        }
+    }
+}
+
+/// f16 bits of an integer below 2^11 in magnitude.
+fn half_bits(v: i32) -> u32 {
+    let a = v.unsigned_abs();
+    if a == 0 {
+        return 0;
+    }
+    let e = a.ilog2();
+    ((v < 0) as u32) << 15 | (15 + e) << 10 | (a << (10 - e)) & 0x3ff
+}
+
+#[test]
+fn every_type() {
+    types("m64n16k16", "f32", "f16", "f16");
+    types("m64n16k16", "f16", "f16", "f16");
+    types("m64n16k8", "f32", "tf32", "tf32");
+    for d in ["f32", "f16"] {
+        for (a, b) in [("e4m3", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e4m3"), ("e5m2", "e5m2")] {
+            types("m64n16k32", d, a, b);
+        }
+    }
+    for (a, b) in [("s8", "s8"), ("u8", "u8"), ("s8", "u8"), ("u8", "s8")] {
+        types("m64n16k32", "s32", a, b);
+    }
+}
+
+#[test]
+fn base_offsets_are_refused() {
+    let case = cases().into_iter().find(|c| c[2] == 1).unwrap();
+    let edit = |t: String| {
+        t.replace("add.s64 %da,%da,%w;", "add.s64 %da,%da,%w; or.b64 %da,%da,0x0002000000000000;")
+    };
+    let (r, _) = layout(&case, edit, AsyncMode::Late);
+    let f = find(&r, |k| *k == K::BadAddress).expect("a finding");
+    assert!(
+        f.message
+            .contains("the matrix descriptor of A has base offset 1 (bits 49 to 51), which is not supported"),
+        "{f}"
+    );
+}

@@ -185,6 +185,9 @@ impl<'m> Dec<'m> {
             })
         });
         m.take("tile");
+        if let Some(mode) = i.mods.iter().find(|s| s.starts_with("im2col") || s.starts_with("tile::")) {
+            return self.err(i, format_args!("`.{mode}` is not supported: only `.tile` is, describe the window as a tile of a tensor map"));
+        }
         m.take("L2");
         let done = m.take("mbarrier::complete_tx::bytes");
         let group = m.take("bulk_group");
