@@ -87,7 +87,8 @@ pub struct Tools {
 pub struct Options {
     /// Architecture, such as `sm_90`; by default, the PTX's own target.
     pub arch: Option<String>,
-    /// Optimisation level of `ptxas`, 0 to 3; by default, its own.
+    /// Optimisation level of `ptxas`, 0 to 3; by default, what the first line of the PTX asks for (`// ptxas -O1`), else
+    /// `ptxas`' own.
     pub level: Option<u8>,
 }
 
@@ -122,7 +123,7 @@ impl Tools {
         let folder = tempfile::tempdir().map_err(|e| io_error("creating a temporary folder", e))?;
         let (text, cubin) = (folder.path().join("kernel.ptx"), folder.path().join("kernel.cubin"));
         std::fs::write(&text, ptx).map_err(|e| io_error("writing the PTX", e))?;
-        let level = options.level.map(|level| format!("-O{level}"));
+        let level = options.level.or_else(|| level(ptx)).map(|level| format!("-O{level}"));
         let arch_option = format!("-arch={arch}");
         let mut arguments: Vec<&OsStr> =
             vec![arch_option.as_ref(), "-v".as_ref(), "-o".as_ref(), cubin.as_ref()];
@@ -146,6 +147,12 @@ impl Assembly {
 fn target(ptx: &str) -> Option<&str> {
     let names = ptx.lines().find_map(|line| line.trim().strip_prefix(".target"))?;
     names.split(',').map(str::trim).find(|name| name.starts_with("sm_"))
+}
+
+/// The level that PTX asks for in a comment on its first line; `ptxas` has none above 3.
+fn level(ptx: &str) -> Option<u8> {
+    let level: u8 = ptx.lines().next()?.trim().strip_prefix("// ptxas -O")?.parse().ok()?;
+    Some(level.min(3))
 }
 
 /// Standard output and standard error of a tool that succeeds.
@@ -207,5 +214,13 @@ mod tests {
     fn the_target_is_read_from_the_ptx() {
         assert_eq!(target(".version 8.0\n.target sm_90a, debug\n"), Some("sm_90a"));
         assert_eq!(target("// nothing"), None);
+    }
+
+    #[test]
+    fn the_level_is_read_from_the_first_line() {
+        assert_eq!(level("// ptxas -O1\n.version 8.0\n"), Some(1));
+        assert_eq!(level("// ptxas -O4\n"), Some(3), "the driver has one level more");
+        assert_eq!(level("//\n// ptxas -O1\n"), None);
+        assert_eq!(level("// ptxas -Ofast"), None);
     }
 }
