@@ -49,10 +49,11 @@ fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec
     }
 }
 
-/// Random legal schedules, each at its own random size: a sample by default, `TILEWRIGHT_RANDOM=200` for more.
+/// Random legal schedules, each at its own random size. `TILEWRIGHT_SEED` and `TILEWRIGHT_RANDOM` set the first seed and
+/// their number.
 fn seeded<K: Kernel>(encoded: &[u8], dtypes: &'static [DType], dims: &[&str], largest: usize) {
     let seed = std::env::var("TILEWRIGHT_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_260_101);
-    let count = std::env::var("TILEWRIGHT_RANDOM").ok().and_then(|s| s.parse().ok()).unwrap_or(12);
+    let count = std::env::var("TILEWRIGHT_RANDOM").ok().and_then(|s| s.parse().ok()).unwrap_or(200);
     println!("TILEWRIGHT_SEED={seed} TILEWRIGHT_RANDOM={count}");
     for (i, schedule) in random_schedules(K::NAME, encoded, dtypes, count, seed).iter().enumerate() {
         let mut numbers = Random::new(seed ^ i as u64);
@@ -67,6 +68,7 @@ fn seeded<K: Kernel>(encoded: &[u8], dtypes: &'static [DType], dims: &[&str], la
             })
             .collect();
         let case = Case::new(encoded, schedule.programs[0].0, &size, seed);
+        println!("{i}: {size:?} {}", case.describe(schedule));
         case.check_nest(schedule);
         case.check_simulator::<K>(schedule);
     }

@@ -121,7 +121,8 @@ impl Case {
         Program::from_bytes(encoded).expect("an embedded program")
     }
 
-    fn describe(&self, schedule: &dyn AnySchedule) -> String {
+    /// Name and directives.
+    pub fn describe(&self, schedule: &dyn AnySchedule) -> String {
         let directives: Vec<String> =
             self.program(schedule).schedule.directives.iter().map(|d| d.to_string()).collect();
         format!("{} {{ {} }}", schedule.name(), directives.join("; "))

@@ -4,11 +4,12 @@ use super::Random;
 use crate::{
     dtype::DType,
     engine::{apply, failure::suggest, prove},
-    nest::{self, Level, Nest, Order, Steps, loops},
+    nest::{self, At, Frame, Level, Nest, Order, Steps, leaves, loops},
     schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
 };
+use std::collections::BTreeMap;
 
 /// A legal schedule of a kernel, for every element type that its generic parameter may have. Equal seeds give
 /// equal schedules; different seeds differ in tiles, splits, order, staging, units and expansion.
@@ -29,6 +30,49 @@ fn dtypes(kernel: &Kernel) -> Vec<Option<DType>> {
         Some(_) => [DType::F32, DType::F16, DType::BF16].map(Some).to_vec(),
         None => vec![None],
     }
+}
+
+/// The most that a random schedule makes a simulator do, in steps of a warp: about a second's worth.
+const MOST_WORK: u64 = 1 << 20;
+/// Extent at which the work of a schedule is estimated, in points of each axis without a bound.
+const TYPICAL: u64 = 80;
+
+/// Steps of a warp, roughly: tiles run whole even where little of them exists, copies inside of loops are repeated,
+/// and threads that a statement does not use repeat its work.
+fn work(nest: &Nest) -> u64 {
+    let mut extents = BTreeMap::new();
+    for (digit, at) in loops(&nest.body) {
+        if let (At::Unit(unit, dim), Steps::Fixed(n)) = (at, digit.steps) {
+            let extent = extents.entry((unit, dim)).or_insert(1);
+            *extent = u64::from(n).max(*extent);
+        }
+    }
+    let along =
+        |wanted| extents.iter().filter(|((unit, _), _)| *unit == wanted).map(|(_, n)| n).product::<u64>();
+    let warps = along(Unit::Warp) * along(Unit::Thread).div_ceil(32);
+    let mut most = 0u64;
+    leaves(&nest.body, &mut |path, _| {
+        let mut steps = 1u64;
+        for frame in path {
+            match frame {
+                Frame::For(_, At::Unit(Unit::Thread | Unit::Lane | Unit::Warp, _)) => {}
+                Frame::For(digit, _) => {
+                    let n = match digit.steps {
+                        Steps::Fixed(n) => n.into(),
+                        Steps::Rest => TYPICAL.div_ceil(digit.stride.into()),
+                    };
+                    steps = steps.saturating_mul(n);
+                }
+                Frame::Stage(copy) => {
+                    let elems = nest.copy_layout(*copy).map_or(0, |l| l.elems);
+                    most = most.max(steps.saturating_mul(elems));
+                }
+                Frame::First(_) | Frame::Rest(_) => {}
+            }
+        }
+        most = most.max(steps);
+    });
+    most.saturating_mul(warps)
 }
 
 struct Generator<'a> {
@@ -332,11 +376,15 @@ impl<'a> Generator<'a> {
     /// Drops directives that the final checks object to, until none is left or the schedule is hopeless.
     fn repair(mut self) -> Option<Schedule> {
         for _ in 0..12 {
-            let wrong = dtypes(self.kernel)
-                .into_iter()
-                .find_map(|t| prove(self.kernel, &self.schedule, t).err())
-                .map(|wrong| wrong[0].span);
-            let Some(span) = wrong else { return Some(self.schedule) };
+            let proved: Result<Vec<_>, _> =
+                dtypes(self.kernel).into_iter().map(|t| prove(self.kernel, &self.schedule, t)).collect();
+            let span = match proved {
+                Ok(nests) => {
+                    let quick = nests.iter().all(|(nest, _)| work(nest) <= MOST_WORK);
+                    return quick.then_some(self.schedule);
+                }
+                Err(wrong) => wrong[0].span,
+            };
             let at = self.schedule.directives.iter().position(|d| d.span == span)?;
             self.schedule.directives.remove(at);
         }
