@@ -34,6 +34,9 @@ fn initialise() {
             // Blocks stay in the order of the source, so that threads that part meet again further down; ptxas
             // places blocks anyway.
             c"--disable-block-placement".as_ptr(),
+            // Straight-line strength reduction searches exponentially in chains of guarded addresses: a copy of a hundred
+            // rounds took minutes, and ptxas makes the same instructions of either. Offsets share their sums already.
+            c"--opt-disable=slsr".as_ptr(),
         ];
         // SAFETY: the strings live forever, and the options exist in every LLVM 22 with the NVPTX target.
         unsafe { LLVMParseCommandLineOptions(args.len() as i32, args.as_ptr(), std::ptr::null()) };
