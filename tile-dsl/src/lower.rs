@@ -37,6 +37,7 @@ use crate::{
     program::{Program, Variant},
     tile::{self, ElemType, TensorId},
 };
+pub(crate) use combine::places;
 use digits::Bound;
 use emit::{Atom, Emit};
 use grid::Grid;

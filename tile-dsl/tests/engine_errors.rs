@@ -6,7 +6,7 @@ use support::*;
 use tile_dsl::{dtype::DType, engine, schedule::Schedule};
 
 /// Kernel, schedule. One mistake each, unless said otherwise.
-const CASES: [(&str, &str, &str); 52] = [
+const CASES: [(&str, &str, &str); 55] = [
     ("axis that is not there", MATMUL, "tile(m = 32)"),
     ("tile of no points", MATMUL, "tile(i = 0)"),
     ("loop that is not there", MATMUL, "tile(i = 32); bind(x -> thread.x)"),
@@ -49,6 +49,17 @@ const CASES: [(&str, &str, &str); 52] = [
         MATMUL,
         "tile(i = 128, j = 128, k = 32); split(i -> it, ir: 8); split(j -> jt, jr: 8); bind(it -> thread.y, jt -> thread.x); stage(a, b at k: shared, cp_async, vector(16)); pipeline(k, 6)",
     ),
+    (
+        "room to combine",
+        MATMUL,
+        "tile(i = 128, j = 64, k = 8); split(i -> it, ir: 16); split(j -> jt, jr: 8); reduce(acc: cta); bind(it -> thread.y, jt -> thread.x, k -> thread.z)",
+    ),
+    (
+        "loops too long to expand",
+        MATMUL,
+        "tile(i = 128, j = 64, k = 256); split(i -> it, ir: 16); split(j -> jt, jr: 8); bind(it -> thread.y, jt -> thread.x); unroll(k)",
+    ),
+    ("copy too long for its threads", MATMUL, "tile(i = 8, k = 4096); stage(a at k: shared)"),
     ("cp.async of 16-bit elements", MATMUL, "tile(i = 32, j = 32, k = 32); stage(a at k: shared, cp_async)"),
     (
         "cp.async that transposes",

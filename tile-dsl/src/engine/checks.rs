@@ -1,7 +1,8 @@
 //! What only the complete schedule shows. In this order:
-//! threads and lanes, reductions, values in registers, distributions, vectors, shared memory.
+//! threads and lanes, reductions, values in registers, distributions, vectors, shared memory, length of the code.
 
 mod distribution;
+mod expansion;
 mod registers;
 mod shared;
 mod threads;
@@ -33,6 +34,10 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(distribution::check(context));
     wrong.extend(vectors(context));
     wrong.extend(shared::check(context));
+    if wrong.is_empty() {
+        // What does not fit is often too long as well.
+        wrong.extend(expansion::check(context));
+    }
     wrong
 }
 

@@ -9,15 +9,15 @@ use super::{
     error::LowerError,
     linear::Linear,
     storage::{Held, Registers, writers},
-    units::UnitRange,
+    units::{UnitRange, Units},
 };
 use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{At, Digit, Level, Stmt, ValueId},
+    nest::{At, Digit, Level, Nest, Placement, Stmt, ValueId},
     op::{BinOp, CmpOp},
     schedule::{Unit, UnitDim},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const WARP: u32 = 32;
 
@@ -59,7 +59,7 @@ impl Lowerer<'_> {
         let Some(registers) = self.held(value)?.registers.clone() else {
             return self.combine_in_place(value, first, op);
         };
-        let plan = Plan::new(self, partial.keys());
+        let plan = Plan::new(&self.units, partial.keys());
         plan.check(&v.name, level)?;
         self.shuffle(&registers, op, &plan, Ty::Elem(v.dtype));
         self.through_shared(value, &registers, op, &plan);
@@ -217,6 +217,26 @@ impl Lowerer<'_> {
     }
 }
 
+/// Places in shared memory that combining a reduction takes, for each element of it that a thread holds in registers,
+/// or for each element of it if it is held in shared memory. 0 where shuffles do.
+pub(crate) fn places(nest: &Nest, value: ValueId) -> u64 {
+    let Ok(units) = Units::of(nest) else { return 0 };
+    let v = &nest.values[usize::from(value.0)];
+    let partial: BTreeSet<(Unit, UnitDim)> = writers(&nest.body, value)
+        .into_iter()
+        .flatten()
+        .filter(|(digit, _)| !v.axes.contains(&digit.axis))
+        .filter_map(|(_, at)| if let At::Unit(unit, dim) = at { Some((unit, dim)) } else { None })
+        .filter(|unit| units.dims.contains_key(unit))
+        .collect();
+    let product = |ranges: &[UnitRange]| ranges.iter().map(|r| u64::from(r.extent)).product::<u64>();
+    if v.placement == Placement::Shared {
+        return partial.iter().map(|unit| u64::from(units.dims[unit].extent)).product();
+    }
+    let plan = Plan::new(&units, partial.iter());
+    if plan.across.is_empty() { 0 } else { product(&plan.kept) * product(&plan.across) }
+}
+
 /// How the thread index splits into what is combined and what is not.
 struct Plan {
     /// Combined by shuffles.
@@ -233,9 +253,9 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<'k>(lowerer: &Lowerer<'_>, partial: impl Iterator<Item = &'k (Unit, UnitDim)>) -> Plan {
+    fn new<'k>(units: &Units, partial: impl Iterator<Item = &'k (Unit, UnitDim)>) -> Plan {
         let partial: Vec<_> = partial.collect();
-        let full_warps = lowerer.units.threads.is_multiple_of(WARP);
+        let full_warps = units.threads.is_multiple_of(WARP);
         let mut plan = Plan {
             lanes: Vec::new(),
             across: Vec::new(),
@@ -244,7 +264,7 @@ impl Plan {
             across_warps: false,
             full_warps,
         };
-        for (unit, range) in &lowerer.units.dims {
+        for (unit, range) in &units.dims {
             if !partial.contains(&unit) {
                 plan.kept.push(*range);
                 continue;

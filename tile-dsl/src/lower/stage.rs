@@ -145,7 +145,12 @@ impl Lowerer<'_> {
             extent.push(max - min + 1);
             sides.push(side);
         }
-        let layout = self.layout(copy, &extent)?;
+        let mut layout = self.layout(copy, &extent)?;
+        if depth > 1 {
+            // Each slot of a ring starts where vectors may.
+            let unit = i64::from(16 / dtype.bytes());
+            layout.elems = (layout.elems + unit - 1) / unit * unit;
+        }
         let align = if c.swizzle > 0 { 128 } else { 16 };
         let buffer = self.shared_buffer(&tensor.name, dtype, layout.elems * i64::from(depth), align);
         let mut plan = CopyPlan {

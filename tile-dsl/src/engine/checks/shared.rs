@@ -1,10 +1,11 @@
 //! Shared memory of a CTA: copies with their padding and depth, values held there, and room to combine.
 
-use super::{Context, registers::lets, threads::dimensions};
+use super::{Context, registers::lets};
 use crate::{
     diagnostic::Diagnostic,
-    nest::{At, CopyId, Level, Nest, Placement, Steps, Stmt},
-    schedule::{DirectiveKind, Unit},
+    lower::places,
+    nest::{At, CopyId, Nest, Placement, Steps, Stmt},
+    schedule::DirectiveKind,
     span::SpanId,
 };
 
@@ -41,7 +42,11 @@ pub(super) fn uses(nest: &Nest) -> Vec<Use> {
         if depth > 1 {
             spelled.push_str(&format!(" · {depth} stages"));
         }
-        let bytes = layout.elems * size * u64::from(depth);
+        if (layout.elems * size) % 16 > 0 && depth > 1 {
+            spelled.push_str(", each rounded up to 16 B");
+        }
+        let stage = if depth > 1 { (layout.elems * size).next_multiple_of(16) } else { layout.elems * size };
+        let bytes = stage * u64::from(depth);
         all.push(Use { name: nest.tensor(info.tensor).name.clone(), spelled, bytes, span: info.span });
     }
     lets(nest, &mut |v, _, inside| {
@@ -58,37 +63,37 @@ pub(super) fn uses(nest: &Nest) -> Vec<Use> {
             all.push(Use { name: value.name.clone(), spelled, bytes, span: value.span });
         }
     });
-    let dims = dimensions(nest);
-    let threads: u64 = dims
-        .iter()
-        .map(|((unit, _), (n, _))| if *unit == Unit::Lane { 1 } else { u64::from(*n) })
-        .product::<u64>();
-    let warps = if dims.keys().any(|(u, _)| *u == Unit::Thread) { threads.div_ceil(32) } else { threads };
-    for (v, level) in &nest.combine {
-        if *level != Level::Lane {
-            let value = nest.value(*v);
-            let slots = slots(nest, *v);
-            let spelled = format!("{warps} warps · {slots} · 4 B to combine");
-            let bytes = warps * slots * 4;
-            all.push(Use { name: value.name.clone(), spelled, bytes, span: value.span });
+    for v in nest.combine.keys() {
+        let value = nest.value(*v);
+        let (places, elems) = (places(nest, *v), elems(nest, *v));
+        if places > 0 {
+            let size = u64::from(value.dtype.bytes());
+            let spelled = format!("{places} · {elems} · {size} B to combine");
+            all.push(Use {
+                name: value.name.clone(),
+                spelled,
+                bytes: places * elems * size,
+                span: value.span,
+            });
         }
     }
     all
 }
 
-/// Elements of a value that a thread holds.
-fn slots(nest: &Nest, v: crate::nest::ValueId) -> u64 {
-    let mut slots = 1;
+/// Elements of a value that a thread holds in registers, or that a CTA holds in shared memory.
+fn elems(nest: &Nest, v: crate::nest::ValueId) -> u64 {
+    let shared = nest.value(v).placement == Placement::Shared;
+    let mut elems = 1;
     lets(nest, &mut |w, _, inside| {
         if w == v {
-            slots = inside
+            elems = inside
                 .iter()
-                .filter(|(_, at)| !matches!(at, At::Unit(..)))
+                .filter(|(_, at)| shared || !matches!(at, At::Unit(..)))
                 .map(|(d, _)| if let Steps::Fixed(n) = d.steps { u64::from(n) } else { 1 })
                 .product();
         }
     });
-    slots
+    elems
 }
 
 /// Copies with the depth of the loop that they stand in.
@@ -126,7 +131,11 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let parts: Vec<String> =
         uses.iter().map(|u| format!("`{}`: {} = {} B", u.name, u.spelled, u.bytes)).collect();
     let largest = uses.iter().max_by_key(|u| u.bytes).expect("more than nothing");
-    let by = context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if *buffer == largest.name));
+    let by = context
+        .last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if *buffer == largest.name))
+        .or_else(|| {
+            context.last(|k| matches!(k, DirectiveKind::Reduce { value, .. } if *value == largest.name))
+        });
     let text = format!(
         "{total} bytes of shared memory, but a CTA on {target} has {most} ({} KB): {}",
         most / 1024,
