@@ -128,6 +128,12 @@ impl Engine<'_> {
         let (global, shared) = if load { (src[i], dst[i]) } else { (dst[i], src[i]) };
         let rank = (shared >> 24 & 0xff) as usize;
         let off = (shared as u32 & 0xff_ffff).wrapping_sub(SHARED_BASE);
+        let size = self.ctas.get(rank).map_or(0, |c| c.size);
+        if off >= size {
+            return self.find(FindingKind::SharedOutOfBounds, w, pc, lane, 2, || {
+                format!("a bulk copy at byte {} of the {size} bytes of shared memory of CTA {rank} of the cluster", off as i32)
+            });
+        }
         let mut reduce = x.reduce;
         let (chunks, bytes) = if x.tensor {
             let Some(map) = self.tensor_map(w, pc, lane, global) else { return };

@@ -233,7 +233,7 @@ impl Engine<'_> {
                     Op::Wgmma(x) => self.wgmma(w, pc, x, m),
                     Op::WgFence => self.wgmma_fence(w),
                     Op::WgCommit => self.wgmma_commit(w),
-                    Op::WgWait(n) => self.wgmma_wait(w, *n),
+                    Op::WgWait(n) => return self.wgmma_wait(w, *n),
                     _ => {}
                 }
             }

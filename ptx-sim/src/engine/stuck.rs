@@ -58,6 +58,10 @@ impl Engine<'_> {
                     Wait::Cluster { .. } => self.cluster_bar.describe(),
                     Wait::Ready => match self.k.insts[s.pc as usize].op {
                         Op::SetMaxNReg { count, .. } => self.describe_registers(w, count),
+                        Op::WgWait(_) => {
+                            "`wgmma.wait_group`: not all warps of the warpgroup have committed as many groups"
+                                .into()
+                        }
                         _ => self.describe_wait(w, s.pc),
                     },
                     Wait::Lanes => format!("`{}`: other lanes of its member mask never arrive", site.text),

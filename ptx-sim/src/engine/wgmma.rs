@@ -1,11 +1,11 @@
 //! `wgmma` (PTX ISA §9.7.15).
 //!
-//! Each warp of a warpgroup computes its 16 rows on its own. *Late*: when a wait returns; until then the accumulators
-//! hold NaN. The operands in shared memory are read by an asynchronous agent of the warp, which the warp is ordered
-//! with again when it waits for the group.
+//! Each warp of a warpgroup computes its 16 rows on its own. *Late*: when a wait of one of the four returns; until its
+//! own wait a warp's accumulators hold NaN. The operands in shared memory are read by an asynchronous agent of each warp,
+//! and a warp that waits for a group is ordered with all four.
 
 use super::bulk::POOL;
-use super::{Engine, Warp};
+use super::{Engine, Flow, Warp};
 use crate::findings::FindingKind;
 use crate::kernel::SHARED_BASE;
 use crate::launch::AsyncMode;
@@ -19,14 +19,24 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct WgState {
     open: Vec<Pending>,
-    groups: Vec<Vec<Pending>>,
+    groups: Vec<Group>,
+    /// Groups committed so far, and those of them that the warp has waited for.
     committed: u32,
+    waited: u32,
     /// The warp executed a `wgmma.fence`.
     fenced: bool,
     /// Registers of `wgmma`s that other instructions named since the last fence, and where.
     touched: HashMap<Slot, u32>,
     /// Registers of `wgmma`s in flight, and their pc.
     flying: HashMap<Slot, u32>,
+}
+
+/// A committed group.
+#[derive(Debug)]
+struct Group {
+    ops: Vec<Pending>,
+    /// Late mode: it has taken effect, because another warp of the warpgroup waited for it.
+    done: bool,
 }
 
 #[derive(Debug)]
@@ -233,7 +243,7 @@ impl Engine<'_> {
         } else {
             self.wgmma_poison(w, &open);
         }
-        w.wg.groups.push(open);
+        w.wg.groups.push(Group { ops: open, done: false });
         w.wg.committed += 1;
     }
 
@@ -252,38 +262,84 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn wgmma_wait(&mut self, w: &mut Warp, keep: u32) {
-        let n = w.wg.groups.len().saturating_sub(keep as usize);
-        let done: Vec<Vec<Pending>> = w.wg.groups.drain(..n).collect();
-        if done.is_empty() {
-            return;
+    /// A group is complete when all four warps have issued it: it is one operation of the warpgroup.
+    pub(super) fn wgmma_wait(&mut self, w: &mut Warp, keep: u32) -> Flow {
+        let target = w.wg.committed.saturating_sub(keep);
+        if target <= w.wg.waited {
+            return Flow::Next;
         }
+        let first = w.cta as usize * self.wpc;
+        let group = (w.index & !3) as usize;
+        let others = (group..(group + 4).min(self.wpc)).filter(|i| *i != w.index as usize);
+        let others: Vec<usize> = others.map(|i| first + i).collect();
+        for o in &others {
+            let o = &self.warps[*o];
+            if !o.splits.is_empty() && o.wg.committed < target {
+                (w.failed, w.poll) = (true, None);
+                return Flow::Again;
+            }
+        }
+        self.wgmma_finish(w, target);
+        let agent = w.agent(self.wpc);
+        let slots = 2 * self.warps.len() + POOL;
+        for o in others {
+            let mut other = std::mem::take(&mut self.warps[o]);
+            self.wgmma_finish(&mut other, target);
+            let seen = &mut self.clocks.vc[agent][slots + o];
+            *seen = (*seen).max(target.min(other.wg.committed));
+            self.warps[o] = other;
+        }
+        self.clocks.vc[agent][slots + agent] = target;
+        let wg = &mut w.wg;
+        wg.groups.drain(..(target - wg.waited) as usize);
+        wg.waited = target;
         if self.env.async_mode == AsyncMode::Late {
-            let saved = std::mem::take(&mut w.wg_saved);
-            for (s, v) in &saved {
-                w.regs.r[*s as usize].0 = *v;
-            }
-            for p in done.iter().flatten() {
-                self.wgmma_effect(w, p);
-            }
-            // What is still in flight goes aside again.
-            let rest = std::mem::take(&mut w.wg.groups);
-            for g in &rest {
-                self.wgmma_poison(w, g);
-            }
-            w.wg.groups = rest;
+            // Only what is still in flight stays aside.
+            self.wgmma_restore(w);
+            self.wgmma_set_aside(w);
         }
         let wg = &mut w.wg;
         wg.flying.clear();
-        for p in wg.groups.iter().flatten().chain(&wg.open) {
+        for p in wg.groups.iter().flat_map(|g| &g.ops).chain(&wg.open) {
             if let Op::Wgmma(x) = &self.k.insts[p.pc as usize].op {
                 let a: &[Slot] = if x.a.len() > 1 { &x.a } else { &[] };
                 wg.flying.extend(x.d.iter().chain(a).map(|s| (*s, p.pc)));
             }
         }
-        let agent = w.agent(self.wpc);
-        let slot = 2 * self.warps.len() + POOL + agent;
-        self.clocks.vc[agent][slot] = w.wg.committed - w.wg.groups.len() as u32;
+        self.events += 1;
+        Flow::Next
+    }
+
+    /// Late mode: the effect of the groups before `target`. Their accumulators stay poisoned until the warp waits.
+    fn wgmma_finish(&mut self, w: &mut Warp, target: u32) {
+        let n = (target.saturating_sub(w.wg.waited) as usize).min(w.wg.groups.len());
+        if self.env.async_mode == AsyncMode::Early || w.wg.groups.iter().take(n).all(|g| g.done) {
+            return;
+        }
+        self.wgmma_restore(w);
+        let mut groups = std::mem::take(&mut w.wg.groups);
+        for g in groups.iter_mut().take(n).filter(|g| !g.done) {
+            for p in &g.ops {
+                self.wgmma_effect(w, p);
+            }
+            g.done = true;
+        }
+        w.wg.groups = groups;
+        self.wgmma_set_aside(w);
+    }
+
+    fn wgmma_restore(&mut self, w: &mut Warp) {
+        for (s, v) in std::mem::take(&mut w.wg_saved) {
+            w.regs.r[s as usize].0 = v;
+        }
+    }
+
+    fn wgmma_set_aside(&mut self, w: &mut Warp) {
+        let groups = std::mem::take(&mut w.wg.groups);
+        for g in &groups {
+            self.wgmma_poison(w, &g.ops);
+        }
+        w.wg.groups = groups;
     }
 
     pub(super) fn wgmma_fence(&mut self, w: &mut Warp) {

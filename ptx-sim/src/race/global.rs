@@ -12,6 +12,8 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// Unordered readers of one granule that are remembered.
+const READERS: usize = 64;
 /// Granules a page.
 const PAGE: usize = 512;
 const NONE: u32 = u32::MAX;
@@ -339,7 +341,11 @@ fn list_reader(
     ordered: &dyn Fn(&Access) -> bool,
 ) {
     let list = more.entry(key).or_default();
-    list.retain(|o| o.strong != a.strong || !ordered(o));
+    // One agent's later read stands for its earlier ones; beyond the limit the oldest go.
+    list.retain(|o| o.strong != a.strong || !(ordered(o) || (o.cta, o.agent) == (a.cta, a.agent)));
+    if list.len() >= READERS {
+        list.remove(0);
+    }
     list.push(a);
 }
 

@@ -105,6 +105,16 @@ fn mad(a: u32, b: u32, c: u32) -> u32 {
     a.wrapping_mul(b).wrapping_add(c)
 }
 
+/// Six tiles of two rows of 64 words: each row's sum, the second three times.
+fn ring(s: &mut Setup) {
+    let x = noise(64 * 12);
+    let at = s.alloc("in", &x);
+    s.map(TensorMap::new(at, TensorElement::U32, &[64, 12], &[256], &[64, 2]));
+    let row = |t: usize, r: usize| x[64 * r + t];
+    let one = |t| add((0..6).map(|i| mad(row(t, 2 * i + 1), 3, row(t, 2 * i))));
+    s.output("out", (0..64).map(one).collect());
+}
+
 macro_rules! case {
     ($name:literal, $grid:literal, $block:literal, $setup:expr) => {
         Case {
@@ -140,14 +150,8 @@ pub const CASES: &[Case] = &[
         let pair = |l| [of(l, 0).wrapping_add(of(l, 1)), mad(of(l, 3), 3, of(l, 2))];
         s.output("out", (0..32).flat_map(pair).collect());
     }),
-    case!("tma_ring", 1, 96, |s| {
-        let x = noise(64 * 12);
-        let at = s.alloc("in", &x);
-        s.map(TensorMap::new(at, TensorElement::U32, &[64, 12], &[256], &[64, 2]));
-        let row = |t: usize, r: usize| x[64 * r + t];
-        let one = |t| add((0..6).map(|i| mad(row(t, 2 * i + 1), 3, row(t, 2 * i))));
-        s.output("out", (0..64).map(one).collect());
-    }),
+    case!("tma_ring", 1, 96, ring),
+    case!("tma_elected", 1, 96, ring),
     case!("tma_store", 1, 64, |s| {
         let x = noise(256);
         s.input("in", &x);
@@ -159,15 +163,15 @@ pub const CASES: &[Case] = &[
         s.output("out", (0..256).map(|i| y[i].wrapping_add(if i % 4 == 0 { 7 } else { 0 })).collect());
     }),
     case!("wgmma_ring", 1, 160, |s| {
-        let ((a, ha), (b, hb)) = (halves(64 * 96), halves(64 * 96 + 8 * 96));
-        let (b, hb) = (&b[64 * 96..], &hb[64 * 96..]);
+        let ((a, ha), (b, hb)) = (halves(64 * 240), halves(64 * 240 + 8 * 240));
+        let (b, hb) = (&b[64 * 240..], &hb[64 * 240..]);
         for (name, h, rows) in [("a", &ha[..], 64), ("b", hb, 8)] {
             let at = s.alloc(name, &words(h));
-            let mut map = TensorMap::new(at, TensorElement::F16, &[96, rows], &[192], &[16, rows as u32]);
+            let mut map = TensorMap::new(at, TensorElement::F16, &[240, rows], &[480], &[16, rows as u32]);
             map.swizzle = Swizzle::B32;
             s.map(map);
         }
-        s.output("out", product(&a, b, 64, 96));
+        s.output("out", product(&a, b, 64, 240));
     }),
     case!("wgmma_registers", 1, 128, |s| {
         let ((a, ha), (b, hb)) = (halves(64 * 32), halves(64 * 32 + 8 * 32));
@@ -270,6 +274,17 @@ pub const CASES: &[Case] = &[
 impl Case {
     /// Runs `text` in place of the kernel.
     pub fn run(&self, text: &str, seed: u64, async_mode: AsyncMode) -> Verdict {
+        self.run_limited(text, seed, async_mode, 2_000_000)
+    }
+
+    /// The same with another limit of warp instructions a CTA.
+    pub fn run_limited(
+        &self,
+        text: &str,
+        seed: u64,
+        async_mode: AsyncMode,
+        max_instructions: u64,
+    ) -> Verdict {
         let module = match Module::parse(text) {
             Ok(m) => m,
             Err(e) => panic!("{}: a mutant does not parse: {e}\n{text}", self.name),
@@ -283,7 +298,7 @@ impl Case {
             params: s.params,
             seed,
             async_mode,
-            max_instructions: 2_000_000,
+            max_instructions,
             ..Launch::default()
         };
         let r: Report = launch(&module, &mut s.memory, &l).expect("a launch");

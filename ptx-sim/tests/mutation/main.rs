@@ -80,3 +80,46 @@ fn mutants_are_found() {
     assert!(score >= 0.95, "{score}");
     assert!(total >= 300 && CASES.len() >= 12);
 }
+
+/// Random edits of the corpus: whatever they mean, the simulator reports and does not panic.
+/// `PTX_SIM_EDITS=20000` tries more.
+#[test]
+fn random_edits_do_not_panic() {
+    let n: u64 = std::env::var("PTX_SIM_EDITS").ok().and_then(|s| s.parse().ok()).unwrap_or(600);
+    (0..n).into_par_iter().for_each(|seed| {
+        let mut x = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut next = |n: usize| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            (x >> 33) as usize % n
+        };
+        let c = &CASES[next(CASES.len())];
+        let mut lines: Vec<String> = c.ptx.lines().map(String::from).collect();
+        let body = lines.iter().position(|l| l == "{").unwrap() + 1;
+        for _ in 0..1 + next(3) {
+            let (a, b) = (body + next(lines.len() - body - 1), body + next(lines.len() - body - 1));
+            match next(4) {
+                0 => lines.swap(a, b),
+                1 => lines[a] = lines[b].clone(),
+                2 => lines[a] = lines[a].replace("@!", "@").replace("bra ", "bra.uni "),
+                _ => {
+                    // Another number.
+                    let digits: Vec<usize> =
+                        lines[a].char_indices().filter(|c| c.1.is_ascii_digit()).map(|c| c.0).collect();
+                    if !digits.is_empty() {
+                        let at = digits[next(digits.len())];
+                        let to = ["0", "1", "7", "16", "255", "4096", "65535", "16777216", "4294967295"];
+                        lines[a].replace_range(at..at + 1, to[next(to.len())]);
+                    }
+                }
+            }
+        }
+        let text = lines.join("\n");
+        if ptx_sim::Module::parse(&text).is_ok() {
+            let mode = if next(2) == 0 { Early } else { Late };
+            let run = std::panic::catch_unwind(|| c.run_limited(&text, seed, mode, 20_000));
+            assert!(run.is_ok(), "{} edit {seed} {mode:?} panics:\n{text}", c.name);
+        }
+    });
+}
