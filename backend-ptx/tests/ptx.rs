@@ -30,7 +30,7 @@ fn entry_parameters_and_bounds() {
     assert_has(
         &compiled.text,
         &[
-            ".version 8.0",
+            ".version 8.3",
             ".target sm_80",
             ".visible .entry saxpy(",
             ".param .u64 .ptr .global .align 4 saxpy_param_0",
@@ -101,7 +101,7 @@ fn text_is_deterministic() {
 #[test]
 fn targets() {
     let at = |sm, specific| Kernel { target: Target { sm, specific }, ..saxpy() };
-    assert_has(&ptx(&at(90, false)).text, &[".version 8.0", ".target sm_90\n"]);
+    assert_has(&ptx(&at(90, false)).text, &[".version 8.3", ".target sm_90\n"]);
     assert_has(&ptx(&at(90, true)).text, &[".version 8.6", ".target sm_90a"]);
     assert_eq!(compile(&at(75, false)), Err(CompileError::Target(75)));
 }

@@ -76,11 +76,15 @@ pub(crate) struct AstInst<'a> {
     pub mods: Vec<&'a str>,
     pub ops: Vec<Operand<'a>>,
     pub scope: ScopeId,
+    /// `.pragma "used_bytes_mask"` before it: the bytes of a load whose values matter.
+    pub used: Option<u32>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Entry<'a> {
     pub name: &'a str,
+    /// Of the pragma that stands before the next instruction.
+    pub used_bytes: Option<u32>,
     pub params: Vec<Param<'a>>,
     pub reg_types: Vec<Ty>,
     pub vars: Vec<Var<'a>>,

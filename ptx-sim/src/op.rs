@@ -85,12 +85,26 @@ pub(crate) struct Mem {
     pub regs: Vec<Slot>,
     pub sem: Sem,
     pub scope: Scope,
+    /// Bytes of a load whose values matter, a bit each; all, unless a pragma says less.
+    pub used: u32,
 }
 
 impl Mem {
     /// Bytes of one lane's access.
     pub fn bytes(&self) -> u32 {
         self.width * self.regs.len() as u32
+    }
+
+    /// Bytes up to the last one that matters, at least one.
+    pub fn reach(&self) -> u32 {
+        let within = self.used & (!0u32 >> (32 - self.bytes().clamp(1, 32)));
+        (32 - within.leading_zeros()).max(1)
+    }
+
+    /// Whether the value of an element matters.
+    pub fn uses(&self, element: usize) -> bool {
+        let bytes = !0u32 >> (32 - self.width.clamp(1, 32));
+        self.used & bytes.wrapping_shl(element as u32 * self.width) != 0
     }
 }
 

@@ -71,6 +71,34 @@ fn shared_bounds_and_initialisation() {
     both(32, K::SharedOutOfBounds, "byte -1024", "mov.b32 %r1, 0; st.shared.b32 [%r1], %t;", store);
 }
 
+/// PTX ISA, `.pragma "used_bytes_mask"`: a compiler widens a load and does not use all of it.
+#[test]
+fn unused_bytes_of_a_widened_load() {
+    let store =
+        "mov.u32 %r2, dyn; mov.b32 %r1, 5; st.shared.v2.b32 [%r2], {%r1, %r1}; st.shared.b32 [%r2+8], %r1;";
+    let load = "ld.shared.v4.b32 {%r0, %r1, %r3, %r4}, [%r2];";
+    both(
+        1,
+        K::UninitializedShared,
+        "byte 12 of `dyn`",
+        &format!("{store} {load}"),
+        &format!("{store} .pragma \"used_bytes_mask 0xfff\"; {load}"),
+    );
+    // Of the next instruction only.
+    let (r, _) = run(&format!("{store} .pragma \"used_bytes_mask 0xfff\"; {load} {load}"), 1);
+    assert!(find(&r, |k| *k == K::UninitializedShared).is_some());
+    // `out` has 124 bytes: the vector at byte 112 lies within it up to the last byte used.
+    let first = "setp.eq.u32 %p0, %t, 0;";
+    let load = "@%p0 ld.global.v4.b32 {%r0, %r1, %r3, %r4}, [%o+112];";
+    both(
+        31,
+        K::OutOfBounds,
+        "runs over its end",
+        &format!("{first} {load}"),
+        &format!("{first} .pragma \"used_bytes_mask 0xfff\"; {load}"),
+    );
+}
+
 #[test]
 fn races_between_warps_and_between_lanes() {
     let addr = "shl.b32 %r1, %t, 2; mov.u32 %r2, dyn; add.u32 %r1, %r1, %r2; xor.b32 %r3, %t, 32; shl.b32 %r3, %r3, 2; add.u32 %r3, %r3, %r2;";

@@ -139,7 +139,7 @@ impl<'c> SharedMemory<'c> {
         let mut offsets = Vec::new();
         let mut end = 0u32;
         for buffer in buffers {
-            let bytes = buffer.elems.checked_mul(buffer.dtype.bytes());
+            let bytes = padded_bytes(buffer);
             let start = end.checked_next_multiple_of(buffer.align.max(1));
             let (Some(bytes), Some(start)) = (bytes, start) else {
                 return malformed(format!("shared buffer `{}` is too large", buffer.name));
@@ -155,7 +155,7 @@ impl<'c> SharedMemory<'c> {
             let pointers = buffers
                 .iter()
                 .map(|buffer| {
-                    let ty = byte.array_type(buffer.elems * buffer.dtype.bytes());
+                    let ty = byte.array_type(padded_bytes(buffer).expect("checked above"));
                     let global = module.add_global(ty, Some(space), &identifier(&buffer.name));
                     global.set_linkage(Linkage::Internal);
                     global.set_alignment(buffer.align);
@@ -179,6 +179,11 @@ impl<'c> SharedMemory<'c> {
             .collect();
         Ok(SharedMemory { pointers, static_bytes: 0, dynamic_bytes: end })
     }
+}
+
+/// Size of a buffer, whole vectors: loads may be widened to 16 bytes, the rest of them unused.
+fn padded_bytes(buffer: &Shared) -> Option<u32> {
+    buffer.elems.checked_mul(buffer.dtype.bytes())?.checked_next_multiple_of(buffer.align.clamp(1, 16))
 }
 
 /// A PTX identifier for a name of the source: other characters become `_`.

@@ -235,7 +235,9 @@ impl<'m> Dec<'m> {
         if load && slots > 2 && ty.bits() != 128 {
             return self.err(i, "the destination is wider than 64 bits");
         }
-        let mem = Mem { space: sp, addr, width: ty.bytes(), signed: ty.is_signed(), slots, regs, sem, scope };
+        let used = if load { i.used.unwrap_or(!0) } else { !0 };
+        let mem =
+            Mem { space: sp, addr, width: ty.bytes(), signed: ty.is_signed(), slots, regs, sem, scope, used };
         Ok(if load { Op::Ld(Box::new(mem)) } else { Op::St(Box::new(mem)) })
     }
 

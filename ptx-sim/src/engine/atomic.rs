@@ -101,8 +101,8 @@ impl Engine<'_> {
                 e.count_shared(pc, &off, ok, width, false);
                 e.observe_shared(w, &off, ok, sem, a.scope);
                 if e.env.race_check || e.env.uninit_check {
-                    e.check_shared(w, pc, &off, ok, width, sem, false);
-                    e.check_shared(w, pc, &off, ok, width, sem, true);
+                    e.check_shared(w, pc, &off, ok, width, !0, sem, false);
+                    e.check_shared(w, pc, &off, ok, width, !0, sem, true);
                 }
             }
             for i in 0..32 {

@@ -1,6 +1,6 @@
 //! Loads and stores of global memory: bounds, sectors, buffers.
 
-use super::mem::{Addrs, deliver};
+use super::mem::{Addrs, UNUSED, deliver};
 use super::sync::mix;
 use super::{Engine, Warp};
 use crate::banks;
@@ -236,18 +236,23 @@ impl Engine<'_> {
     }
 
     pub(super) fn load_global(&mut self, w: &mut Warp, pc: u32, mem: &Mem, addr: &Addrs, m: u32, ok: u32) {
-        let groups = self.global_groups(w, pc, mem.bytes(), addr, ok, false);
+        let groups = self.global_groups(w, pc, mem.reach(), addr, ok, false);
         let strong = mem.sem != Sem::Weak;
         if strong {
             self.observe_global(w, &groups, addr, mem.sem, mem.scope);
         }
-        let bytes = mem.bytes();
+        let bytes = mem.reach();
         let l = Lanes { groups: &groups, addr, bytes, strong, write: false, values: &[] };
         self.check_global(w, pc, &l);
         let width = mem.width.min(4);
         let mut value = 0;
         for e in 0..mem.regs.len() {
+            let used = mem.uses(e);
             for word in 0..mem.width.div_ceil(4) {
+                if !used {
+                    deliver(&mut w.regs, mem, e, word, &[UNUSED; 32], m);
+                    continue;
+                }
                 let delta = (e as u32 * mem.width + word * 4) as u64;
                 let mut v = [0; 32];
                 for &(ai, lanes) in groups.iter() {

@@ -72,6 +72,9 @@ pub(super) fn aligned(addr: &Addrs, m: u32, bytes: u32) -> u32 {
     m & !bad
 }
 
+/// What registers get for bytes of a load that a pragma calls unused: a NaN, so that a use shows.
+pub(super) const UNUSED: u32 = !0;
+
 impl Engine<'_> {
     pub(super) fn load(&mut self, w: &mut Warp, pc: u32, mem: &Mem, m: u32) {
         if mem.space == MSpace::Param {

@@ -1,6 +1,6 @@
 //! Loads and stores of shared memory: bounds, banks, races.
 
-use super::mem::{Addrs, deliver};
+use super::mem::{Addrs, UNUSED, deliver};
 use super::sync::mix;
 use super::{Engine, Warp};
 use crate::banks;
@@ -75,7 +75,7 @@ impl Engine<'_> {
 
     pub(super) fn load_shared(&mut self, w: &mut Warp, pc: u32, mem: &Mem, addr: &Addrs, m: u32, ok: u32) {
         let bytes = mem.bytes();
-        let (off, ok) = self.shared_offsets(w, pc, bytes, addr, ok);
+        let (off, ok) = self.shared_offsets(w, pc, mem.reach(), addr, ok);
         if ok == 0 {
             for e in 0..mem.regs.len() {
                 for word in 0..mem.width.div_ceil(4) {
@@ -89,12 +89,17 @@ impl Engine<'_> {
             self.observe_shared(w, &off, ok, mem.sem, mem.scope);
         }
         if self.checks() {
-            self.check_shared(w, pc, &off, ok, bytes, mem.sem, false);
+            self.check_shared(w, pc, &off, ok, bytes, mem.used, mem.sem, false);
         }
         let mut value = 0;
         let data = &self.ctas[self.target].shared;
         for e in 0..mem.regs.len() {
+            let used = mem.uses(e);
             for word in 0..mem.width.div_ceil(4) {
+                if !used {
+                    deliver(&mut w.regs, mem, e, word, &[UNUSED; 32], m);
+                    continue;
+                }
                 let delta = e as u32 * mem.width + word * 4;
                 let mut v = [0; 32];
                 if mem.width >= 4 {
@@ -185,7 +190,7 @@ impl Engine<'_> {
         }
         self.count_shared(pc, &off, ok, bytes, false);
         if self.checks() {
-            self.check_shared(w, pc, &off, ok, bytes, mem.sem, true);
+            self.check_shared(w, pc, &off, ok, bytes, !0, mem.sem, true);
         }
         let data = &mut self.ctas[self.target].shared;
         for (e, r) in mem.regs.iter().enumerate() {
@@ -213,6 +218,7 @@ impl Engine<'_> {
         off: &[u32; 32],
         ok: u32,
         bytes: u32,
+        used: u32,
         sem: Sem,
         write: bool,
     ) {
@@ -228,7 +234,7 @@ impl Engine<'_> {
             who.lane = i;
             let at = off[i as usize];
             let mask = if bytes >= 4 { 0xf } else { ((1 << bytes) - 1) << (at % 4) };
-            for k in 0..words {
+            for k in (0..words).filter(|k| used >> (4 * k) & 0xf != 0) {
                 let word = (at / 4 + k) as usize;
                 let issue = if write {
                     cta.shadow.write(word, mask, who, seen)

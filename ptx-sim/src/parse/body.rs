@@ -67,7 +67,7 @@ impl<'a> Parser<'a> {
                     "local" => self.vars(Space::Local, &mut e.vars)?,
                     "global" => self.vars(Space::Global, &mut e.vars)?,
                     "const" => self.vars(Space::Const, &mut e.vars)?,
-                    "pragma" => while !matches!(self.next(), Tok::Punct(';') | Tok::Eof) {},
+                    "pragma" => self.pragma(e)?,
                     "loc" => {
                         let file = self.u32("a file number")?;
                         let line = self.u32("a line")?;
@@ -116,12 +116,32 @@ impl<'a> Parser<'a> {
                 }
             }
             Tok::Ident(_) | Tok::Punct('@') => {
-                let inst = self.instruction(scopes, *loc)?;
+                let mut inst = self.instruction(scopes, *loc)?;
+                inst.used = e.used_bytes.take();
                 e.body.push(inst);
             }
             _ => return self.err("an instruction, a label, a directive or `}`"),
         }
         Ok(())
+    }
+
+    /// `.pragma "used_bytes_mask 0xfff";` (PTX ISA 12.3) speaks of the next instruction; other strings are ignored.
+    fn pragma(&mut self, e: &mut Entry<'a>) -> Res<()> {
+        let pos = self.pos();
+        loop {
+            match self.next() {
+                Tok::Str(text) => {
+                    let Some(mask) = text.trim().strip_prefix("used_bytes_mask") else { continue };
+                    let hex = mask.trim().trim_start_matches("0x");
+                    let mask = u32::from_str_radix(hex, 16);
+                    e.used_bytes = Some(mask.map_err(|_| {
+                        ParseError::at(pos, "`used_bytes_mask` takes a hexadecimal mask of at most 32 bits")
+                    })?);
+                }
+                Tok::Punct(';') | Tok::Eof => return Ok(()),
+                _ => {}
+            }
+        }
     }
 
     fn regs(&mut self, e: &mut Entry<'a>, scopes: &mut [Scope<'a>]) -> Res<()> {
@@ -196,7 +216,16 @@ impl<'a> Parser<'a> {
             return self.err("`,` and another operand, or `;`");
         }
         self.next();
-        Ok(AstInst { pos, loc, guard, opcode, mods, ops, scope: scopes.last().map_or(0, |s| s.id) })
+        Ok(AstInst {
+            pos,
+            loc,
+            guard,
+            opcode,
+            mods,
+            ops,
+            scope: scopes.last().map_or(0, |s| s.id),
+            used: None,
+        })
     }
 
     fn operand(&mut self, scopes: &[Scope<'a>]) -> Res<Operand<'a>> {
