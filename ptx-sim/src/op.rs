@@ -495,7 +495,7 @@ impl Op {
     /// Starts work of an asynchronous agent with a clock of its own.
     pub fn is_asynchronous(&self) -> bool {
         match self {
-            Op::Bulk(_) | Op::Wgmma(_) => true,
+            Op::Bulk(_) | Op::Wgmma(_) | Op::WgCommit | Op::WgWait(_) => true,
             Op::MBar(x) => matches!(x.kind, MBarKind::CopyArrive { .. }),
             _ => false,
         }

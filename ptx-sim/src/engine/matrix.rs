@@ -34,7 +34,7 @@ impl Engine<'_> {
         let c = &mut self.counts.mem[pc as usize];
         c.shared_requests += 1;
         c.wavefronts += cost as u64;
-        c.ideal_wavefronts += n as u64;
+        c.ideal_wavefronts += (0..n).filter(|i| ok >> (8 * i) & 0xff != 0).count() as u64;
         c.shared_bytes += 16 * ok.count_ones() as u64;
         if self.env.race_check || self.env.uninit_check {
             self.check_rows(w, pc, &off, ok, x.store);

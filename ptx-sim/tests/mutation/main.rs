@@ -99,6 +99,9 @@ fn random_edits_do_not_panic() {
         let body = lines.iter().position(|l| l == "{").unwrap() + 1;
         for _ in 0..1 + next(3) {
             let (a, b) = (body + next(lines.len() - body - 1), body + next(lines.len() - body - 1));
+            if lines[a].starts_with('.') || lines[b].starts_with('.') {
+                continue;
+            }
             match next(4) {
                 0 => lines.swap(a, b),
                 1 => lines[a] = lines[b].clone(),

@@ -1,0 +1,151 @@
+//! What a bulk copy reads and writes, counted and checked for races when it is issued.
+
+use super::{Chunk, Transfer};
+use crate::engine::{Engine, Warp};
+use crate::findings::FindingKind;
+use crate::kernel::SHARED_BASE;
+use crate::op::*;
+use crate::race::{ANY_LANE, Access, FOREIGN, Seen, Who};
+
+impl Engine<'_> {
+    /// Global traffic of one transfer; pieces outside every allocation are filled and become a finding.
+    pub(super) fn count_bulk(
+        &mut self,
+        w: &Warp,
+        pc: u32,
+        lane: u32,
+        chunks: &[Chunk],
+        store: bool,
+        dir: BulkDir,
+    ) {
+        if dir == BulkDir::SharedToShared {
+            return;
+        }
+        let mut by: Vec<(usize, u64, u64)> = vec![];
+        let mut last = u64::MAX;
+        for c in chunks.iter().filter(|c| c.fill.is_none()) {
+            let Some(a) = self.env.mem.find(c.global) else {
+                let near = self.env.mem.nearest(c.global).unwrap_or_else(|| "nothing is allocated".into());
+                let what = if store { "store" } else { "load" };
+                self.find(FindingKind::OutOfBounds, w, pc, lane, 6, || {
+                    format!("bulk {what} at {:#x}: {near}", c.global)
+                });
+                continue;
+            };
+            let first = c.global / 32;
+            let end = (c.global + c.n as u64 - 1) / 32;
+            let sectors = (end - first + 1) - (first == last) as u64;
+            last = end;
+            match by.iter_mut().find(|b| b.0 == a) {
+                Some(b) => {
+                    b.1 += sectors;
+                    b.2 += c.n as u64;
+                }
+                None => by.push((a, sectors, c.n as u64)),
+            }
+        }
+        for (a, sectors, bytes) in by {
+            self.counts.mem[pc as usize].global(a as u32, sectors, bytes);
+        }
+    }
+
+    /// Race checks of both sides at issue; the accesses belong to the copy's own agent.
+    pub(super) fn check_transfer(&mut self, w: &Warp, pc: u32, lane: u32, t: &Transfer) {
+        if !self.env.race_check && !self.env.uninit_check {
+            return;
+        }
+        let issuer = w.agent(self.wpc);
+        let threads = 2 * self.warps.len();
+        // Generic writes count once a proxy fence has covered them, asynchronous ones once waited for.
+        let mut writes = self.clocks.pv[issuer].clone();
+        writes[threads..].copy_from_slice(&self.clocks.vc[issuer][threads..]);
+        let reads = self.clocks.vc[issuer].clone();
+        let who = Who {
+            agent: t.agent as u32,
+            lane: ANY_LANE,
+            clock: t.clock | FOREIGN,
+            floor: 0,
+            bit: 0,
+            pc,
+            strong: false,
+        };
+        let mut sides: Vec<(usize, bool)> = t.to.iter().map(|d| (d.0, true)).collect();
+        if t.dir != BulkDir::GlobalToShared {
+            sides.push((t.from, false));
+        }
+        let mut issue_at = None;
+        for (rank, write) in sides {
+            let shadow = &mut self.ctas[rank].shadow;
+            for c in &t.chunks {
+                let base = if t.dir == BulkDir::SharedToShared && write {
+                    (c.global as u32 & 0xff_ffff) - SHARED_BASE
+                } else {
+                    c.shared
+                };
+                let mut at = base;
+                while at < base + c.n as u32 {
+                    let n = (4 - at % 4).min(base + c.n as u32 - at);
+                    let mask = ((1u32 << n) - 1) << (at % 4);
+                    let seen = Seen { writes: &writes, reads: &reads };
+                    let word = (at / 4) as usize;
+                    let issue = if write {
+                        shadow.write(word, mask, who, seen)
+                    } else {
+                        shadow.read(word, mask, who, seen)
+                    };
+                    issue_at = issue_at.or(issue.map(|i| (i, at)));
+                    at += n;
+                }
+            }
+        }
+        if let Some((issue, at)) = issue_at {
+            self.report_async(w, pc, lane, at, issue);
+        }
+        if t.dir != BulkDir::SharedToShared && self.env.race_check {
+            self.check_transfer_global(w, pc, lane, t, &writes);
+        }
+    }
+
+    /// The global side: read by the copy's agent, or written by the one that stands for its writes.
+    fn check_transfer_global(&mut self, w: &Warp, pc: u32, lane: u32, t: &Transfer, writes: &[u32]) {
+        let write = t.dir == BulkDir::SharedToGlobal;
+        let issuer = w.agent(self.wpc);
+        let agent = if write { self.writer(t.agent) } else { t.agent } as u16;
+        let cta = self.ctas[w.cta as usize].linear as u32 + 1;
+        let strong = t.reduce.is_some();
+        let access = Access { cta, clock: t.clock, pc, agent, lane: ANY_LANE as u8, strong };
+        let me = self.accessor(access, None);
+        let device = self.device.clone();
+        let device = &mut *device.borrow_mut();
+        let (whole, per_unit, unit) = (device.whole, me.per_unit, (cta - 1) / me.per_unit);
+        let clocks = &self.clocks;
+        let of = |own: &[u32], proxy: bool, cta: u32, b: u16| {
+            let u = cta.wrapping_sub(1) / per_unit;
+            match u == unit {
+                true => own[b as usize],
+                false if whole => clocks.seen_of(issuer, u + 1, b as usize, proxy),
+                false => u32::MAX,
+            }
+        };
+        let seen = |cta: u32, b: u16| of(&clocks.vc[issuer], false, cta, b);
+        let proxied = |cta: u32, b: u16| of(writes, true, cta, b);
+        let mut first = None;
+        let step = 1u64 << device.shadow.shift;
+        for c in t.chunks.iter().filter(|c| c.fill.is_none()) {
+            let Some(ai) = self.env.mem.find(c.global) else { continue };
+            let a = &self.env.mem.allocs[ai];
+            // Granules that the piece covers in full.
+            let begin = (c.global - a.base).next_multiple_of(step);
+            let end = (c.global - a.base + c.n as u64) & !(step - 1);
+            if begin < end {
+                let span = (begin, (end - begin) as u32);
+                let hit = device.shadow.access((ai as u32, a.size), span, &me, write, &seen, &proxied);
+                first = first.or(hit.map(|c| (ai, c)));
+            }
+        }
+        if let Some((ai, c)) = first {
+            let (kind, text) = self.describe_global(issuer, lane, ai, &c, true);
+            self.find(kind, w, pc, lane, c.with.pc as u64, || text);
+        }
+    }
+}
