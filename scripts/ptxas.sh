@@ -41,6 +41,9 @@ PY
 ptxas() { fetch nvidia-cuda-nvcc==13.0.88 bin/ptxas; }
 nvdisasm() { fetch nvidia-cuda-nvdisasm==13.2.51 bin/nvdisasm; }
 
+# The level that a schedule asks for (`assemble`), as an option.
+level_of() { sed -n '1s|^// ptxas \(-O[0-3]\)$|\1|p' "$1"; }
+
 target_of() { sed -n 's/^\.target \(sm_[0-9a-z]*\).*/\1/p' "$1" | head -n 1; }
 
 case ${1:-} in
@@ -60,7 +63,8 @@ case ${1:-} in
   tool=$(ptxas) disassembler=$(nvdisasm)
   cubin=$(mktemp)
   trap 'rm -f "$cubin"' EXIT
-  "$tool" -arch="$(target_of "$2")" -o "$cubin" "$2"
+  # shellcheck disable=SC2046 # none, or one option
+  "$tool" -arch="$(target_of "$2")" $(level_of "$2") -o "$cubin" "$2"
   "$disassembler" -c "$cubin"
   exit
   ;;
@@ -69,7 +73,8 @@ esac
 tool=$(ptxas)
 failed=0
 for file in "$@"; do
-  if ! log=$("$tool" -arch="$(target_of "$file")" -v -warn-spills -Werror -o /dev/null "$file" 2>&1); then
+  # shellcheck disable=SC2046 # none, or one option
+  if ! log=$("$tool" -arch="$(target_of "$file")" $(level_of "$file") -v -warn-spills -Werror -o /dev/null "$file" 2>&1); then
     failed=1
     echo "FAIL $file"
     echo "$log"

@@ -138,6 +138,8 @@ fn list_names_every_schedule_with_its_purpose() {
         "vectorized",
         "warptile",
         "double_buffered",
+        "prefetched",
+        "best",
     ];
     let names: Vec<_> = text.lines().map(|l| l.split_whitespace().next().unwrap_or("")).collect();
     assert_eq!(names, ladder);

@@ -27,8 +27,14 @@ pub(crate) fn compile(kernel: &Kernel) -> Result<Ptx> {
     let machine = emit::target_machine(kernel.target)?;
     let built = module::build(&context, &machine, kernel)?;
     emit::optimise(&built.module, &machine)?;
+    let mut text = emit::ptx_text(&built.module, &machine)?;
+    if let Some(level) = kernel.assemble {
+        // For those who assemble the text by hand; the assembler itself takes its level from its caller.
+        text.insert_str(0, &format!("// ptxas -O{level}\n"));
+    }
     Ok(Ptx {
-        text: emit::ptx_text(&built.module, &machine)?,
+        text,
+        assemble: kernel.assemble,
         entry: kernel.name.clone(),
         threads: kernel.threads,
         static_shared: built.static_shared,

@@ -36,6 +36,8 @@ pub struct Ptx {
     pub threads: u32,
     /// Bytes of shared memory that the module declares itself.
     pub static_shared: u32,
+    /// Optimisation level of the PTX assembler that the kernel asks for, 0 to 4; its own default when absent.
+    pub assemble: Option<u32>,
     /// Bytes of dynamic shared memory that the launch must provide: 0 unless the kernel needs more than
     /// [`STATIC_SHARED_LIMIT`].
     pub dynamic_shared: u32,

@@ -25,7 +25,9 @@ pub fn linear<T: Float>(
 schedule! {
     /// The directives of matmul's warp-tiled schedule, on a kernel with another epilogue.
     pub warptile for linear<f32 | f16 | bf16> = product::warptile {}
+    /// Those of its fastest one.
+    pub best for linear<f32> = product::best {}
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best];

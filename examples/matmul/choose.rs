@@ -43,9 +43,11 @@ pub struct Candidate {
 /// The candidates; of equals, the first is chosen.
 #[rustfmt::skip]
 pub const CANDIDATES: &[Candidate] = &[
-    Candidate { schedule: &kernel::double_buffered, rows: 128, columns: 256, resident: 1, share: 0.695, alone: 0.695, ragged: 0.471 },
-    Candidate { schedule: &kernel::vectorized,      rows: 128, columns: 128, resident: 2, share: 0.578, alone: 0.366, ragged: 0.519 },
-    Candidate { schedule: &kernel::warptile,        rows: 128, columns: 128, resident: 2, share: 0.565, alone: 0.343, ragged: 0.450 },
+    Candidate { schedule: &kernel::best,            rows: 128, columns: 256, resident: 1, share: 0.829, alone: 0.829, ragged: 0.262 },
+    Candidate { schedule: &kernel::prefetched,      rows: 128, columns: 128, resident: 2, share: 0.769, alone: 0.660, ragged: 0.685 },
+    Candidate { schedule: &kernel::double_buffered, rows: 128, columns: 128, resident: 2, share: 0.731, alone: 0.633, ragged: 0.673 },
+    Candidate { schedule: &kernel::warptile,        rows: 128, columns: 128, resident: 2, share: 0.694, alone: 0.572, ragged: 0.664 },
+    Candidate { schedule: &kernel::vectorized,      rows: 128, columns: 128, resident: 2, share: 0.602, alone: 0.368, ragged: 0.541 },
     Candidate { schedule: &kernel::blocktile_1d,    rows: 64,  columns: 64,  resident: 3, share: 0.301, alone: 0.142, ragged: 0.253 },
     Candidate { schedule: &kernel::shared,          rows: 32,  columns: 32,  resident: 2, share: 0.133, alone: 0.067, ragged: 0.127 },
 ];

@@ -19,13 +19,15 @@ schedule! {
         tile(i = 32, j = 32);
         bind(i -> thread.x, j -> thread.y);
     }
-    /// Neighbouring lanes take neighbouring columns: loads of B and stores of C coalesce.
+    /// Neighbouring lanes take neighbouring columns: loads of B and stores of C coalesce. One address serves 32 steps of k.
     pub coalesced = naive {
         bind(j -> thread.x, i -> thread.y);
+        tile(k = 32);
+        unroll(k);
     }
     /// Tiles of A and B pass through shared memory: global memory is read once a CTA, not once a thread.
     pub shared = coalesced {
-        tile(k = 32);
+        tile(k = 64);
         stage(a, b at k: shared);
     }
     /// Eight elements of a column a thread: what it reads of B serves all eight.
@@ -35,7 +37,6 @@ schedule! {
         split(i -> it, ir: 8);
         bind(it -> thread.y);
         reorder(k, ir);
-        unroll(k);
     }
     /// Eight by eight elements a thread: an outer product a step of k.
     pub blocktile_2d = blocktile_1d {
@@ -55,23 +56,59 @@ schedule! {
         vectorize(jr);
         vectorize(ir in acc);
     }
-    /// A level of warps between the CTA and the thread: a warp reads a compact tile of A and of B.
+    /// A level of warps between the CTA and the thread: a warp reads a compact tile of A and of B. Padded, the rows of A
+    /// are transposed without bank conflicts.
     pub warptile = vectorized {
-        tile(k = 16);
-        drop(bind(it));
-        drop(bind(jt));
-        split(i -> iw, ih, il, ir: 2, 8, 4);
-        split(j -> jw, jh, jl, jr: 4, 4, 4);
-        bind(iw -> warp.y, jw -> warp.x, il -> lane.y, jl -> lane.x);
+        tile(k = 32);
+        pad(a: 16);
+        drop(bind(it), bind(jt));
+        split(i -> iw, ih, il, ir: 2, 4, 4);
+        split(j -> jw, jh, jl, jr: 2, 8, 4);
+        split(jl -> jlo, jli: 2);
+        bind(iw -> warp.y, jw -> warp.x, jli -> lane.x, il -> lane.y, jlo -> lane.z);
+        occupancy(2);
     }
     /// Two buffers in turn: the next tiles are copied while these are multiplied.
     pub double_buffered = warptile {
-        tile(j = 256);
+        tile(k = 16);
         stage(b at k: shared, cp_async, vector(16));
         pipeline(k, 2);
+    }
+    /// Registers in turn, too: the operands of the next step of k are loaded while this one is computed, and the assembler
+    /// leaves that order alone. No two neighbouring lanes ask for the same word: the answers come at an even pace.
+    pub prefetched = double_buffered {
+        bind(il -> lane.x, jli -> lane.y, jlo -> lane.z ^ lane.x);
+        drop(unroll(k), vectorize(jr), vectorize(ir in acc));
+        fragment(a, b at k.t);
+        pipeline(k.t, 2);
+        reorder(k, jh, jr, ih, ir);
+        assemble(1);
+    }
+    /// Twice the tile, one CTA a multiprocessor: neighbouring multiply-adds share an operand, and C goes through shared memory
+    /// to leave in whole lines.
+    pub best on sm_90 = prefetched<f32> {
+        tile(j = 256);
+        split(j -> jw, jh, jl, jr: 4, 8, 4);
+        drop(occupancy);
+        pipeline(k, 3);
+        serpentine(jh, jr, ih, ir in acc);
+        stage(acc: shared);
+        vectorize(jr in c);
+        unroll(jh, ih, ir in c);
+        order(grouped(8));
     }
 }
 
 /// The ladder, in climbing order.
-pub const SCHEDULES: &[&dyn AnySchedule] =
-    schedules![naive, coalesced, shared, blocktile_1d, blocktile_2d, vectorized, warptile, double_buffered];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    naive,
+    coalesced,
+    shared,
+    blocktile_1d,
+    blocktile_2d,
+    vectorized,
+    warptile,
+    double_buffered,
+    prefetched,
+    best
+];

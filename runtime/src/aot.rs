@@ -83,8 +83,14 @@ mod tests {
 
     #[test]
     fn packs_are_read_whole_or_not_at_all() {
-        let ptx =
-            Ptx { text: "t".into(), entry: "e".into(), threads: 1, static_shared: 0, dynamic_shared: 0 };
+        let ptx = Ptx {
+            text: "t".into(),
+            entry: "e".into(),
+            assemble: None,
+            threads: 1,
+            static_shared: 0,
+            dynamic_shared: 0,
+        };
         let encoded = cache::encode(&ptx);
         let mut pack = Vec::new();
         for first in [201, 202] {

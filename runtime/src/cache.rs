@@ -123,7 +123,14 @@ mod tests {
     use std::process::Command;
 
     fn ptx(text: &str) -> Ptx {
-        Ptx { text: text.into(), entry: "e".into(), threads: 32, static_shared: 1, dynamic_shared: 0 }
+        Ptx {
+            text: text.into(),
+            entry: "e".into(),
+            assemble: None,
+            threads: 32,
+            static_shared: 1,
+            dynamic_shared: 0,
+        }
     }
 
     const KEY: Key = Key([7; 32]);

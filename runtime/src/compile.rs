@@ -102,6 +102,7 @@ mod tests {
             threads: 32,
             grid: vec![GridAxis { extent: Extent::constant(1), tile: 1 }],
             min_ctas: None,
+            assemble: None,
             body: vec![],
         }
     }
@@ -147,7 +148,14 @@ mod tests {
         let cache = PtxCache::at(folder.path());
         let kernel = kernel("cached");
         let text = ".visible .entry cached() { ret; }".into();
-        let ptx = Ptx { text, entry: "cached".into(), threads: 32, static_shared: 0, dynamic_shared: 0 };
+        let ptx = Ptx {
+            text,
+            entry: "cached".into(),
+            assemble: None,
+            threads: 32,
+            static_shared: 0,
+            dynamic_shared: 0,
+        };
         cache.put(&Key::of(&kernel), &ptx).unwrap();
         assert_eq!(source(&cache, &kernel), (PtxSource::Disk, vec![]));
         std::fs::write(folder.path().join(Key::of(&kernel).to_string()), "no entry").unwrap();

@@ -6,15 +6,16 @@
 //!
 //! | directive | family | rules |
 //! |---|---|---|
-//! | `fits`, `layout`, `occupancy`, `order` | `assume` | facts for the launch |
+//! | `fits`, `layout`, `occupancy`, `order`, `assemble` | `assume` | facts for the launch |
 //! | `tile` | `tile` | split, reorder, fission, hoist |
 //! | `split` | `split` | split |
 //! | `recompute`, `fuse` | `place` | sink, recompute, fuse |
 //! | `reorder` | `reorder` | reorder |
 //! | `stage`, `pad`, `swizzle` | `stage` | stage |
+//! | `fragment` | `fragment` | stage |
 //! | `pipeline` | `pipeline` | pipeline |
 //! | `reduce`, `bind` | `reduce`, `bind` | bind |
-//! | `unroll`, `vectorize` | `expand` | unroll, vectorize |
+//! | `unroll`, `serpentine`, `vectorize` | `expand` | unroll, serpentine, vectorize |
 
 mod checks;
 mod defaults;
@@ -44,7 +45,7 @@ use crate::{
     schedule::{Directive, DirectiveKind, Schedule, Target},
     tile,
 };
-use families::{assume, bind, expand, pipeline, place, reduce, reorder, split, stage};
+use families::{assume, bind, expand, fragment, pipeline, place, reduce, reorder, split, stage};
 
 /// Most values, accesses, tensors and axes a nest may have: sets of them are machine words.
 const MOST_NAMES: usize = 128;
@@ -93,15 +94,18 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
                 span: directive.span,
             },
         ),
+        D::Fragment { buffer, at } => fragment::apply(nest, buffer, at, directive.span),
         D::Pad { buffer, bytes } => stage::pad(nest, buffer, *bytes),
         D::Swizzle { buffer, span } => stage::swizzle(nest, buffer, *span),
         D::Pipeline { digit, stages } => pipeline::apply(nest, digit, *stages),
         D::Reduce { value, level } => reduce::apply(nest, value, *level),
-        D::Bind { digit, unit, dim } => bind::apply(nest, digit, *unit, *dim),
+        D::Bind { digit, unit, dim, xor } => bind::apply(nest, digit, *unit, *dim, *xor),
         D::Unroll { digit, within } => expand::unroll(nest, digit, within.as_deref()),
+        D::Serpentine { digit, within } => expand::serpentine(nest, digit, within.as_deref()),
         D::Vectorize { digit, within } => expand::vectorize(nest, digit, within.as_deref()),
         D::Occupancy { ctas } => assume::occupancy(nest, *ctas),
         D::Order(order) => assume::order(nest, *order),
+        D::Assemble { level } => assume::assemble(nest, *level),
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Kernel {
     pub grid: Vec<GridAxis>,
     /// `.minnctapersm`.
     pub min_ctas: Option<u32>,
+    /// Optimisation level of the PTX assembler, 0 to 4; its own default when absent.
+    pub assemble: Option<u32>,
     /// Statements.
     pub body: Vec<Stmt>,
 }

@@ -9,12 +9,14 @@
 //! launch must satisfy for each.
 
 mod assume;
+mod carried;
 mod combine;
 mod copy;
 mod digits;
 mod emit;
 mod error;
 mod expr;
+mod fragment;
 mod grid;
 mod guard;
 mod linear;
@@ -25,6 +27,7 @@ mod storage;
 mod sync;
 mod units;
 mod walk;
+mod weave;
 
 pub use assume::{Assumption, assumptions};
 pub use error::LowerError;
@@ -33,7 +36,7 @@ use crate::{
     dtype::DType,
     index::Extent,
     kernel::{self, Frag, Kernel, Mem, Param, Shared, Ty, verify},
-    nest::{Nest, ValueId},
+    nest::{Digit, Nest, ValueId},
     program::{Program, Variant},
     tile::{self, ElemType, TensorId},
 };
@@ -70,6 +73,7 @@ pub fn lower(program: &Program, variant: Variant) -> Result<Kernel, LowerError> 
         threads: units.threads,
         grid: grid.axes,
         min_ctas: nest.occupancy,
+        assemble: nest.assemble,
         body,
     };
     check_shared(&kernel)?;
@@ -112,6 +116,10 @@ struct Lowerer<'a> {
     stack: Vec<Bound>,
     /// Enclosing stages, outermost first.
     stages: Vec<stage::Active>,
+    /// Enclosing copies in registers, outermost first.
+    fragments: Vec<fragment::Active>,
+    /// Which serpentine loops ran forwards the last time.
+    turns: BTreeMap<Digit, bool>,
     /// Values in scope.
     held: BTreeMap<ValueId, Held>,
     /// Registers and buffers, by what they hold: expanded copies of a statement share them.
@@ -141,6 +149,8 @@ impl<'a> Lowerer<'a> {
             frags: Vec::new(),
             stack: Vec::new(),
             stages: Vec::new(),
+            fragments: Vec::new(),
+            turns: BTreeMap::new(),
             held: BTreeMap::new(),
             frag_ids: HashMap::new(),
             shared_ids: HashMap::new(),

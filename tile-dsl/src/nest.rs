@@ -10,7 +10,7 @@
 //!        | (put Access E)             ; store one element
 //! E    ::= (ld Access) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
 //!        | (un E) | (bin E E) | (cmp E E) | (select E E E) | (cast type E)
-//! At   ::= #seq | #unroll | #vec | #pipeN | #unit.dim      ; unit: block warp lane thread; dim: x y z
+//! At   ::= #seq | #unroll | #serpentine | #vec | #pipeN | #unit.dim      ; unit: block warp lane thread; dim: x y z
 //! ```
 //! The value of axis `a` is `Σ digit · stride` over the digits of `a` bound by the enclosing loops.
 //! Accesses are affine over *axes*, so split, reorder, bind and stage substitute nothing.
@@ -78,6 +78,10 @@ pub struct Nest {
     pub occupancy: Option<u32>,
     /// Order of CTAs over output tiles.
     pub order: Order,
+    /// Bound digits whose step is the coordinate of their unit xor this other coordinate of it.
+    pub skew: BTreeMap<Digit, UnitDim>,
+    /// Optimisation level of the PTX assembler (`assemble`); its own default when absent.
+    pub assemble: Option<u32>,
 }
 
 /// A named intermediate, indexed by its own axes.
@@ -182,6 +186,13 @@ pub struct Digit {
     pub steps: Steps,
 }
 
+impl At {
+    /// Whether each step has a text of its own.
+    pub const fn is_expanded(self) -> bool {
+        matches!(self, At::Unroll | At::Serpentine | At::Vec)
+    }
+}
+
 /// How a loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum At {
@@ -189,6 +200,8 @@ pub enum At {
     Seq,
     /// Expanded while compiling; fixed digits only.
     Unroll,
+    /// Expanded, the steps taken backwards every second time that the loop is entered.
+    Serpentine,
     /// Expanded, with memory accesses of unit stride merged into vectors.
     Vec,
     /// A loop whose stages are `n` deep.

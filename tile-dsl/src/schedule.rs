@@ -86,24 +86,30 @@ pub enum DirectiveKind {
         via: Via,
         vector: Option<u32>,
     },
+    /// `fragment(a at k.t)`: what the loops inside read of a tensor is loaded to registers first.
+    Fragment { buffer: String, at: DigitName },
     /// `pad(a: 16)`: bytes after each row of the staged copy.
     Pad { buffer: String, bytes: u32 },
     /// `swizzle(a: 128)`: XOR swizzle of the staged copy, span in bytes.
     Swizzle { buffer: String, span: u32 },
     /// `pipeline(k, 2)`: the stages at this loop are `stages` deep.
     Pipeline { digit: DigitName, stages: u32 },
-    /// `bind(j -> thread.x)`.
-    Bind { digit: DigitName, unit: Unit, dim: UnitDim },
+    /// `bind(j -> thread.x)`; `bind(j -> lane.y ^ lane.x)` with `xor`.
+    Bind { digit: DigitName, unit: Unit, dim: UnitDim, xor: Option<UnitDim> },
     /// `reduce(s: lane)`: how partial results of a bound reduction combine.
     Reduce { value: String, level: Level },
     /// `unroll(k)`, optionally `in acc`.
     Unroll { digit: DigitName, within: Option<String> },
+    /// `serpentine(ir)`, optionally `in acc`: unrolled, and run backwards every second time.
+    Serpentine { digit: DigitName, within: Option<String> },
     /// `vectorize(jv)`, optionally `in acc`.
     Vectorize { digit: DigitName, within: Option<String> },
     /// `occupancy(2)`: CTAs an SM must be able to hold.
     Occupancy { ctas: u32 },
     /// `order(grouped(8))`.
     Order(Order),
+    /// `assemble(1)`: optimisation level of the PTX assembler, 0 to 4.
+    Assemble { level: u32 },
 }
 
 /// Phases, in the order in which directives apply.
@@ -119,15 +125,15 @@ pub enum Phase {
     Place,
     /// `reorder`.
     Reorder,
-    /// `stage`, `pad`, `swizzle`.
+    /// `stage`, `fragment`, `pad`, `swizzle`.
     Stage,
     /// `pipeline`.
     Pipeline,
     /// `reduce`, then `bind`.
     Bind,
-    /// `vectorize`, `unroll`.
+    /// `vectorize`, `unroll`, `serpentine`.
     Expand,
-    /// `occupancy`, `order`.
+    /// `occupancy`, `order`, `assemble`.
     Launch,
 }
 
@@ -136,6 +142,8 @@ pub enum Phase {
 pub enum Space {
     /// Shared memory of the CTA.
     Shared,
+    /// Registers: each thread holds what its own steps read.
+    Register,
 }
 
 /// Instruction that moves a staged copy.

@@ -6,7 +6,7 @@ use support::*;
 use tile_dsl::{dtype::DType, engine, schedule::Schedule};
 
 /// Kernel, schedule. One mistake each, unless said otherwise.
-const CASES: [(&str, &str, &str); 55] = [
+const CASES: [(&str, &str, &str); 67] = [
     ("axis that is not there", MATMUL, "tile(m = 32)"),
     ("tile of no points", MATMUL, "tile(i = 0)"),
     ("loop that is not there", MATMUL, "tile(i = 32); bind(x -> thread.x)"),
@@ -83,6 +83,34 @@ const CASES: [(&str, &str, &str); 55] = [
         LINEAR,
         "tile(i = 32, j = 32, k = 8); stage(bias at j: shared); pipeline(k, 2)",
     ),
+    ("fragment of what is stored", MATMUL, "tile(i = 32, j = 32, k = 8); fragment(c at k.t)"),
+    ("fragment of all of an axis", MATMUL, "tile(i = 32, j = 32, k = 8); fragment(a at i.o)"),
+    ("fragment too large for registers", MATMUL, "tile(i = 32, j = 32, k = 32); fragment(a at k.o)"),
+    (
+        "registers pipelined over any number of steps",
+        MATMUL,
+        "tile(i = 32, j = 32); fragment(a at k); pipeline(k, 2)",
+    ),
+    (
+        "shared memory and registers in one pipeline",
+        MATMUL,
+        "tile(i = 8, j = 8, k = 8); stage(a at k: shared); fragment(b at k.o); pipeline(k, 2)",
+    ),
+    ("serpentine over a sum", MATMUL, "tile(i = 32, j = 32, k = 8); serpentine(k)"),
+    ("xor of 24 steps", MATMUL, "tile(i = 8, j = 24); bind(i -> thread.x, j -> thread.y ^ thread.x)"),
+    ("xor with too many", MATMUL, "tile(i = 32, j = 8); bind(i -> thread.x, j -> thread.y ^ thread.x)"),
+    (
+        "xor with the units of a sum",
+        MATMUL,
+        "tile(i = 8, j = 8, k = 4); reduce(acc: cta); bind(k -> thread.x, j -> thread.y ^ thread.x)",
+    ),
+    (
+        "fragment around a copy in shared memory",
+        MATMUL,
+        "tile(i = 32, j = 32, k = 8); stage(a at k.t: shared); fragment(a at k.o)",
+    ),
+    ("xor with nothing", MATMUL, "tile(i = 8, j = 8); bind(j -> thread.y ^ thread.x)"),
+    ("level that is not there", MATMUL, "tile(i = 32, j = 32); assemble(7)"),
     ("ring of one slot", MATMUL, "tile(k = 8); stage(a at k: shared); pipeline(k, 1)"),
     ("pad without a stage", MATMUL, "pad(a: 16)"),
     (

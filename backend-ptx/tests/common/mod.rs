@@ -72,6 +72,7 @@ impl Builder {
             threads,
             grid: vec![GridAxis { extent: Extent::constant(1), tile: 1 }],
             min_ctas: None,
+            assemble: None,
             body: Vec::new(),
         })
     }

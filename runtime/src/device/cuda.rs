@@ -310,11 +310,17 @@ fn load_module(ptx: &Ptx) -> Result<sys::CUmodule, Error> {
         log: "the PTX holds a zero byte".into(),
     })?;
     let mut log = vec![0u8; 1 << 16];
-    let mut options =
-        [sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER, sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    let mut values = [log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len())];
+    let mut options = vec![
+        sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+        sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+    ];
+    let mut values = vec![log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len())];
+    if let Some(level) = ptx.assemble {
+        options.push(sys::CUjit_option::CU_JIT_OPTIMIZATION_LEVEL);
+        values.push(std::ptr::without_provenance_mut(level as usize));
+    }
     let mut module = std::ptr::null_mut();
-    // SAFETY: the image ends with a zero, both arrays have two elements, and the log outlives the call.
+    // SAFETY: the image ends with a zero, both arrays are as long as each other, and the log outlives the call.
     let status = unsafe {
         sys::cuModuleLoadDataEx(
             &mut module,
@@ -412,8 +418,14 @@ mod tests {
         };
         let text =
             ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry bad() { frobnicate; ret; }";
-        let ptx =
-            Ptx { text: text.into(), entry: "bad".into(), threads: 32, static_shared: 0, dynamic_shared: 0 };
+        let ptx = Ptx {
+            text: text.into(),
+            entry: "bad".into(),
+            assemble: None,
+            threads: 32,
+            static_shared: 0,
+            dynamic_shared: 0,
+        };
         // SAFETY: nothing runs.
         let error = unsafe { device.run(&ptx, 1, &[], false) }.err().expect("no PTX");
         let Error::PtxRejected { code, log, .. } = error else { panic!("{error}") };

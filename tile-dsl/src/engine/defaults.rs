@@ -5,6 +5,7 @@
 //! 2. the outermost digit of each program axis is bound to CTAs of the grid;
 //! 3. a plain loop over a digit that indexes a value in registers is unrolled, because a register cannot be
 //!    indexed at run time. A reduction accumulates in registers even if its result is held in shared memory.
+//!    The same goes for a loop that indexes a `fragment`.
 
 use super::{
     facts::{Graph, at, digit, effects},
@@ -15,8 +16,8 @@ use super::{
     rule::{Rule, Verdict, get, patterns, set},
 };
 use crate::{
-    nest::{At, Digit, Nest, Placement, Steps, Stmt, Target, ValueId, loops},
-    schedule::{Unit, UnitDim},
+    nest::{At, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, loops},
+    schedule::{Space, Unit, UnitDim},
     tile::AxisKind,
 };
 use std::collections::BTreeSet;
@@ -91,6 +92,29 @@ fn is_in_tile(nest: &Nest, digit: Digit) -> bool {
     }
 }
 
+/// Digits that index what is read from a copy in registers: loops inside it over axes of its tensor.
+fn fragment_indices(nest: &Nest) -> BTreeSet<Digit> {
+    let mut found = BTreeSet::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        let accesses = leaf.leaf().expect("a leaf").1.accesses();
+        for (n, frame) in path.iter().enumerate() {
+            let Frame::Stage(c) = frame else { continue };
+            let copy = nest.copy(*c);
+            if copy.space != Space::Register {
+                continue;
+            }
+            let read = accesses.iter().map(|a| nest.access(*a)).filter(|a| a.tensor == copy.tensor);
+            let axes: BTreeSet<_> =
+                read.flat_map(|a| a.index.iter().flat_map(|i| i.terms.keys().copied())).collect();
+            found.extend(path[n..].iter().filter_map(|f| match f {
+                Frame::For(d, At::Seq) if axes.contains(&d.axis) => Some(*d),
+                _ => None,
+            }));
+        }
+    });
+    found
+}
+
 /// Plain loops over a fixed digit that indexes a register value held across it become `#unroll`.
 fn unroll_register_indices(nest: Nest) -> Result<Nest, Failure> {
     // A value held across a digit: some loop over the digit is inside the value's let.
@@ -115,15 +139,17 @@ fn unroll_register_indices(nest: Nest) -> Result<Nest, Failure> {
         }
     }
     collect(&nest, &nest.body, &mut Vec::new(), &mut held);
+    let fragments = fragment_indices(&nest);
     let indexes = |graph: &Graph, d: Digit, body: egg::Id| {
         let facts = effects(graph, body);
-        held.iter().filter(|(h, _)| *h == d).any(|(_, v)| {
-            let value = graph.analysis.nest.value(*v);
-            let register = value.placement == Placement::Register;
-            let written = facts.writes.iter().any(|w| w.target == Target::Value(*v));
-            written && (register || value.reduction.is_some())
-                || register && facts.values & super::language::bit(v.0) != 0
-        })
+        fragments.contains(&d)
+            || held.iter().filter(|(h, _)| *h == d).any(|(_, v)| {
+                let value = graph.analysis.nest.value(*v);
+                let register = value.placement == Placement::Register;
+                let written = facts.writes.iter().any(|w| w.target == Target::Value(*v));
+                written && (register || value.reduction.is_some())
+                    || register && facts.values & super::language::bit(v.0) != 0
+            })
     };
     let fixed = |d: Digit| matches!(d.steps, Steps::Fixed(_));
     let rules = [Rule::new("unroll", &LOOP, &UNROLLED, |graph, subst| {

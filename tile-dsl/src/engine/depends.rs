@@ -14,6 +14,7 @@ pub(super) fn introduces(kind: &DirectiveKind) -> Vec<String> {
                 .chain(at.iter().map(|a| format!("stage at {a}")))
                 .collect()
         }
+        D::Fragment { buffer, at } => vec![format!("fragment {buffer}"), format!("stage at {at}")],
         D::Reduce { value, .. } => vec![format!("reduce {value}")],
         D::Recompute { value } => vec![format!("recompute {value}")],
         D::Fits { .. } => vec!["fits".into()],
@@ -26,8 +27,11 @@ pub(super) fn mentions(kind: &DirectiveKind) -> Vec<String> {
     use DirectiveKind as D;
     match kind {
         D::Split { digit, .. } | D::Bind { digit, .. } => vec![digit.clone()],
-        D::Unroll { digit, .. } | D::Vectorize { digit, .. } => vec![digit.clone()],
+        D::Unroll { digit, .. } | D::Serpentine { digit, .. } | D::Vectorize { digit, .. } => {
+            vec![digit.clone()]
+        }
         D::Reorder { digits, .. } => digits.clone(),
+        D::Fragment { at, .. } => vec![at.clone()],
         D::Stage { at, .. } => at.iter().cloned().collect(),
         D::Pad { buffer, .. } | D::Swizzle { buffer, .. } => vec![format!("stage {buffer}")],
         D::Pipeline { digit, .. } => vec![digit.clone(), format!("stage at {digit}")],

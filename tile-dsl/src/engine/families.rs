@@ -4,6 +4,7 @@ pub(super) mod assume;
 pub(super) mod bind;
 pub(super) mod expand;
 pub(super) mod fission;
+pub(super) mod fragment;
 pub(super) mod pipeline;
 pub(super) mod place;
 pub(super) mod reduce;

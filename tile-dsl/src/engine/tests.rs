@@ -107,7 +107,7 @@ fn recompute(value: &str) -> DirectiveKind {
     DirectiveKind::Recompute { value: value.into() }
 }
 fn bind(digit: &str) -> DirectiveKind {
-    DirectiveKind::Bind { digit: digit.into(), unit: Unit::Thread, dim: UnitDim::X }
+    DirectiveKind::Bind { digit: digit.into(), unit: Unit::Thread, dim: UnitDim::X, xor: None }
 }
 fn stage(buffer: &str, at: &str) -> DirectiveKind {
     DirectiveKind::Stage {
@@ -203,6 +203,16 @@ fn cases() -> Vec<(&'static str, &'static str, DirectiveKind)> {
             "stage: one box",
             "(for p.2.rest (for p.1.2 (put u[p] (+ (ld q[p]) (ld q[2*p])))))",
             stage("q", "po"),
+        ),
+        (
+            "serpentine: independent steps",
+            "(for p (let [h] (for a (set h (+ (* (get h) 3.0:f32) (ld x[p, a])))) (put u[p] (get h))))",
+            DirectiveKind::Serpentine { digit: "a".into(), within: None },
+        ),
+        (
+            "fragment: not written",
+            "(for p.2.rest (let [] (for p.1.2 (put u[p] (ld q[p]))) (for p.1.2 (put t[p] (ld u[p])))))",
+            DirectiveKind::Fragment { buffer: "u".into(), at: "po".into() },
         ),
         (
             "stage: not written",

@@ -36,6 +36,7 @@ pub fn parse(text: &str) -> Parse<Kernel> {
         threads: 1,
         grid: Vec::new(),
         min_ctas: None,
+        assemble: None,
         body: Vec::new(),
     };
     let mut parser = Parser { words: words(text), at: 0, kernel, types: HashMap::new() };
@@ -142,6 +143,9 @@ impl Parser {
         self.kernel.threads = self.number()?;
         if self.eat("min_ctas") {
             self.kernel.min_ctas = Some(self.number()?);
+        }
+        if self.eat("assemble") {
+            self.kernel.assemble = Some(self.number()?);
         }
         self.expect("{")?;
         loop {

@@ -1,7 +1,7 @@
 //! Text form of the kernel IR: `Kernel: Display`. [`super::parse`] reads it back.
 //!
 //! ```text
-//! kernel name sm_80 threads 256 min_ctas 2 {
+//! kernel name sm_80 threads 256 min_ctas 2 assemble 1 {
 //!   param a: tensor f32 align 16          param c: mut tensor f32 align 4
 //!   param M: dim                          param alpha: scalar f32
 //!   shared a: f32[1024] align 16          frag acc: f32[64]
@@ -35,6 +35,9 @@ impl Display for Kernel {
         write!(f, "kernel {} sm_{}{specific} threads {}", self.name, self.target.sm, self.threads)?;
         if let Some(n) = self.min_ctas {
             write!(f, " min_ctas {n}")?;
+        }
+        if let Some(level) = self.assemble {
+            write!(f, " assemble {level}")?;
         }
         f.write_str(" {\n")?;
         for param in &self.params {

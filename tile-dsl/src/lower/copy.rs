@@ -1,5 +1,8 @@
 //! The thread map of a copy: consecutive threads take consecutive vectors of the box, the dimension that is
 //! contiguous in global memory fastest, in as many unrolled rounds as it takes.
+//!
+//! Where rounds divide a row, they run along it before they go to the next rows: a thread's vectors are then a
+//! constant distance apart, so one address serves them all. A row is not divided into pieces below a line of the caches.
 
 use super::{
     Lowerer,
@@ -18,6 +21,9 @@ use crate::{
 
 /// Elements a thread has in flight between loads and stores of plain copies; no less than a vector has.
 const IN_FLIGHT: u32 = 32;
+
+/// Bytes of a line of the caches: a piece of a row is no shorter, or requests would touch more lines.
+const LINE: i64 = 128;
 
 /// A copy of a box of a tensor into shared memory.
 pub(super) struct CopyPlan {
@@ -65,7 +71,13 @@ impl Lowerer<'_> {
         let threads = i64::from(self.units.threads);
         let tid = self.emit.op(Op::Tid, &[]);
         let mut chunks = Vec::new();
+        let pieces = pieces(plan, counts[0], total, threads);
         for round in 0..(total + threads - 1) / threads {
+            if pieces > 1 {
+                let coords = self.piece(plan, &dims, &counts, (round, pieces));
+                chunks.push(Chunk { coords, exists: None });
+                continue;
+            }
             let first = round * threads;
             let last_round = first + threads > total;
             let exists = last_round.then(|| self.emit.cmp(CmpOp::Lt, tid, Atom::i32(total - first)));
@@ -90,6 +102,38 @@ impl Lowerer<'_> {
             chunks.push(Chunk { coords, exists });
         }
         chunks
+    }
+
+    /// Coordinates of a thread's vector in a round, where rounds take one of `pieces` of a row after the other.
+    fn piece(
+        &mut self,
+        plan: &CopyPlan,
+        dims: &[usize],
+        counts: &[i64],
+        (round, pieces): (i64, i64),
+    ) -> Vec<Linear> {
+        let width = counts[0] / pieces;
+        let tid = self.emit.op(Op::Tid, &[]);
+        let mut coords = vec![Linear::default(); plan.extent.len()];
+        let column = self.emit.bin(BinOp::Rem, tid, Atom::i32(width));
+        coords[dims[0]] = linear(column, round % pieces * width).scaled(plan.vector.into());
+        let mut varying = self.emit.bin(BinOp::Div, tid, Atom::i32(width));
+        let mut constant = round / pieces * (i64::from(self.units.threads) / width);
+        for (n, (dim, count)) in dims.iter().zip(counts).enumerate().skip(1) {
+            if counts[n + 1..].iter().all(|c| *c == 1) {
+                coords[*dim] = linear(varying, constant);
+                break;
+            }
+            if constant % count != 0 {
+                varying = self.emit.add(varying, Atom::i32(constant));
+                constant = 0;
+            }
+            let digit = self.emit.bin(BinOp::Rem, varying, Atom::i32(*count));
+            coords[*dim] = linear(digit, 0);
+            varying = self.emit.bin(BinOp::Div, varying, Atom::i32(*count));
+            constant /= count;
+        }
+        coords
     }
 
     /// Offset and guard of a chunk in global memory.
@@ -204,6 +248,22 @@ impl Lowerer<'_> {
             self.emit.stmt(kernel::Stmt::Store { mem, offset, values: vec![value], guard: guard.clone() });
         }
     }
+}
+
+/// Into how many pieces rounds divide a row of `count` vectors.
+fn pieces(plan: &CopyPlan, count: i64, total: i64, threads: i64) -> i64 {
+    let bytes = i64::from(plan.vector * plan.dtype.bytes());
+    let fits = |pieces: &i64| {
+        let width = count / pieces;
+        count % pieces == 0
+            && (total / threads) % pieces == 0
+            && width * bytes >= LINE
+            && threads % width == 0
+    };
+    if total % threads != 0 || threads == 1 || plan.extent.len() < 2 {
+        return 1;
+    }
+    [8, 4, 2].into_iter().find(fits).unwrap_or(1)
 }
 
 /// `atom + constant` as an index.

@@ -149,6 +149,18 @@ impl Emit {
         self.vars[var.0 as usize].multiple = n;
     }
 
+    /// The end of the innermost scope.
+    pub fn mark(&self) -> usize {
+        self.scopes.last().expect("an open scope").stmts.len()
+    }
+
+    /// Takes back the statements of the innermost scope from a mark on, to be emitted again in the same scope.
+    pub fn take(&mut self, mark: usize) -> Vec<Stmt> {
+        let stmts = self.scopes.last_mut().expect("an open scope").stmts.split_off(mark);
+        self.count -= stmts.len();
+        stmts
+    }
+
     pub fn stmt(&mut self, stmt: Stmt) {
         self.count += 1;
         self.scopes.last_mut().expect("an open scope").stmts.push(stmt);

@@ -44,7 +44,10 @@ pub(super) struct Lanes {
 impl Lowerer<'_> {
     pub fn value(&mut self, expr: &Expr) -> Result<Operand, LowerError> {
         match expr {
-            Expr::Load(access) => Ok(Operand::Atom(self.load(*access)?)),
+            Expr::Load(access) => match self.fragment_slot(*access)? {
+                Some(slot) => Ok(slot),
+                None => Ok(Operand::Atom(self.load(*access)?)),
+            },
             Expr::Get(value) => self.get(*value),
             Expr::Const(x, dtype) => Ok(Operand::Atom(literal(*x, *dtype))),
             Expr::Scalar(id) => {
@@ -170,6 +173,17 @@ impl Lowerer<'_> {
         Ok((mem, self.load_from(mem, dtype, base, constant, ty, guard, lanes)))
     }
 
+    /// Offset of an element in the copy that a stage holds.
+    pub fn staged_offset(&self, id: AccessId, stage: &super::stage::Active) -> Linear {
+        let mut offset = Linear::default();
+        for (d, index) in self.nest.accesses[id.0 as usize].index.iter().enumerate() {
+            let mut local = self.index_from(index, stage.height);
+            local.constant += index.constant - stage.low[d];
+            offset.add_scaled(&local, stage.layout.pitch[d]);
+        }
+        offset
+    }
+
     fn load_staged(
         &mut self,
         id: AccessId,
@@ -177,12 +191,7 @@ impl Lowerer<'_> {
         dtype: DType,
     ) -> Result<Atom, LowerError> {
         let access = &self.nest.accesses[id.0 as usize];
-        let mut offset = Linear::default();
-        for (d, index) in access.index.iter().enumerate() {
-            let mut local = self.index_from(index, stage.height);
-            local.constant += index.constant - stage.low[d];
-            offset.add_scaled(&local, stage.layout.pitch[d]);
-        }
+        let mut offset = self.staged_offset(id, stage);
         let name = self.tensor(stage.tensor).name.clone();
         let index = access.index.clone();
         // A loop outside the stage moves the copy, not the place in it.

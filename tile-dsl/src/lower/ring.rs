@@ -24,6 +24,14 @@ use crate::{
     op::{BinOp, CmpOp},
 };
 
+/// A loop whose stages are `depth` deep.
+pub(super) struct Ring<'p> {
+    pub digit: Digit,
+    pub depth: u32,
+    pub end: Atom,
+    pub plans: &'p [CopyPlan],
+}
+
 impl Lowerer<'_> {
     /// Lowers a loop whose stages are `depth` deep.
     pub fn ring(&mut self, digit: Digit, depth: u32, body: &Stmt) -> Result<(), LowerError> {
@@ -68,8 +76,11 @@ impl Lowerer<'_> {
         }
         self.stack.pop();
 
-        self.run_loop(digit, at, true, |this| this.ring_step(digit, depth, end, &plans, inner))?;
-        Ok(())
+        let ring = Ring { digit, depth, end, plans: &plans };
+        match self.carried(inner, &plans) {
+            Some(carried) => self.carried_ring(&ring, &carried),
+            None => self.run_loop(digit, at, true, |this| this.ring_step(&ring, inner)),
+        }
     }
 
     fn commit(&mut self, asynchronous: bool) {
@@ -78,14 +89,8 @@ impl Lowerer<'_> {
         }
     }
 
-    fn ring_step(
-        &mut self,
-        digit: Digit,
-        depth: u32,
-        end: Atom,
-        plans: &[CopyPlan],
-        inner: &Stmt,
-    ) -> Result<(), LowerError> {
+    fn ring_step(&mut self, ring: &Ring<'_>, inner: &Stmt) -> Result<(), LowerError> {
+        let Ring { digit, depth, end, plans } = *ring;
         let asynchronous = plans.iter().any(|p| p.asynchronous);
         if asynchronous {
             self.emit.stmt(kernel::Stmt::WaitGroup(depth - 2));
@@ -160,7 +165,7 @@ impl Lowerer<'_> {
     }
 
     /// Offset of a ring slot.
-    fn slot_at(&mut self, plan: &CopyPlan, slot: Atom) -> Linear {
+    pub fn slot_at(&mut self, plan: &CopyPlan, slot: Atom) -> Linear {
         let offset = self.emit.bin(BinOp::Mul, slot, Atom::i32(plan.layout.elems));
         if let Atom::Var(var) = offset {
             self.emit.set_multiple(var, plan.layout.elems);

@@ -14,7 +14,7 @@ use crate::{
     kernel::Ty,
     nest::{At, CopyId, Digit, Expr, Steps, Stmt},
     op::BinOp,
-    schedule::{Unit, Via},
+    schedule::{Space, Unit, Via},
     tile::TensorId,
 };
 
@@ -87,6 +87,11 @@ impl Lowerer<'_> {
     /// A chain of stages outside of a pipeline: copy, meet, read.
     pub fn stage(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
         let (copies, body) = chain(stmt);
+        let (held, copies): (Vec<CopyId>, Vec<CopyId>) =
+            copies.into_iter().partition(|c| self.nest.copies[usize::from(c.0)].space == Space::Register);
+        if copies.is_empty() {
+            return self.hold_fragments(&held, body);
+        }
         let mut plans = Vec::new();
         for copy in &copies {
             plans.push(self.plan(*copy, body, 1)?);
@@ -103,7 +108,11 @@ impl Lowerer<'_> {
         self.meet();
         let outside = self.stages.len();
         self.stages.extend(plans.iter().map(|p| p.active(Linear::default())));
-        self.stmt(body)?;
+        if held.is_empty() {
+            self.stmt(body)?;
+        } else {
+            self.hold_fragments(&held, body)?;
+        }
         self.stages.truncate(outside);
         Ok(())
     }
@@ -192,7 +201,7 @@ impl Lowerer<'_> {
     }
 
     /// Reads of a tensor in `stmt`, with the loops around each; reads of an inner copy count for that one.
-    fn reads(
+    pub fn reads(
         &self,
         stmt: &Stmt,
         tensor: TensorId,

@@ -107,7 +107,7 @@ impl Lowerer<'_> {
         };
         // A reduction accumulates in registers wherever its result goes, unless a loop at run time indexes it.
         let fixed = |(digit, at): &Step| {
-            matches!(at, At::Unit(..) | At::Unroll | At::Vec) || digit.steps == Steps::Fixed(1)
+            matches!(at, At::Unit(..)) || at.is_expanded() || digit.steps == Steps::Fixed(1)
         };
         let in_place = v.reduction.is_none() || !loops.iter().all(fixed);
         let registers = match v.placement {
@@ -136,7 +136,7 @@ impl Lowerer<'_> {
             let Steps::Fixed(steps) = digit.steps else {
                 return Err(LowerError::Unbounded { what: v.name.clone(), axis: self.axis_name(axis) });
             };
-            if steps > 1 && !matches!(at, At::Unroll | At::Vec) {
+            if steps > 1 && !at.is_expanded() {
                 return Err(LowerError::RegisterIndex { value: v.name.clone(), axis: self.axis_name(axis) });
             }
             let old = std::mem::take(offsets.entry(axis).or_default());

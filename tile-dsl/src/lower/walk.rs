@@ -3,7 +3,7 @@
 use super::{
     Lowerer, MAX_STATEMENTS,
     digits::Bound,
-    emit::{Atom, Emit},
+    emit::{Atom, Emit, Op},
     error::LowerError,
     expr::Operand,
     linear::Linear,
@@ -14,7 +14,7 @@ use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
     nest::{At, Digit, Expr, Steps, Stmt, ValueId},
     op::{BinOp, RedOp},
-    schedule::{Unit, UnitDim},
+    schedule::{Space, Unit, UnitDim},
 };
 
 impl Lowerer<'_> {
@@ -42,19 +42,29 @@ impl Lowerer<'_> {
                 let value = self.unit_value(unit, dim, digit);
                 self.within(Bound { digit, at, value }, body)
             }
-            (At::Unroll | At::Vec, Steps::Fixed(steps)) => self.expand(digit, at, steps, body),
-            (At::Unroll | At::Vec, Steps::Rest) => {
+            (At::Unroll | At::Serpentine | At::Vec, Steps::Fixed(steps)) => {
+                self.expand(digit, at, steps, body)
+            }
+            (At::Unroll | At::Serpentine | At::Vec, Steps::Rest) => {
                 Err(LowerError::Expand { axis: self.axis_name(digit.axis) })
             }
             (At::Seq, Steps::Fixed(1)) => self.within(Bound { digit, at, value: Linear::default() }, body),
             (At::Seq | At::Pipe(0 | 1), _) => self.run_loop(digit, at, false, |this| this.stmt(body)),
+            (At::Pipe(depth), _) if self.copies_to(body, Space::Register) => {
+                self.fragment_ring(digit, depth, body)
+            }
             (At::Pipe(depth), _) => self.ring(digit, depth, body),
         }
     }
 
     /// What a digit bound to a unit contributes in this thread.
     pub fn unit_value(&mut self, unit: Unit, dim: UnitDim, digit: Digit) -> Linear {
-        match self.units.coordinate(&mut self.emit, unit, dim) {
+        let mut coordinate = self.units.coordinate(&mut self.emit, unit, dim);
+        if let Some(other) = self.nest.skew.get(&digit) {
+            let other = self.units.coordinate(&mut self.emit, unit, *other);
+            coordinate = self.emit.op(Op::Xor, &[coordinate, other]);
+        }
+        match coordinate {
             Atom::Var(var) => Linear::var(var).scaled(digit.stride.into()),
             _ => Linear::default(),
         }
@@ -69,7 +79,9 @@ impl Lowerer<'_> {
 
     fn expand(&mut self, digit: Digit, at: At, steps: u32, body: &Stmt) -> Result<(), LowerError> {
         let pending = self.pending.len();
+        let backwards = at == At::Serpentine && self.turn(digit);
         for step in 0..steps {
+            let step = if backwards { steps - 1 - step } else { step };
             let value = Linear::constant(i64::from(step) * i64::from(digit.stride));
             self.within(Bound { digit, at, value }, body)?;
         }
@@ -77,6 +89,16 @@ impl Lowerer<'_> {
             return Err(LowerError::Malformed("a vectorized store lacks elements".into()));
         }
         Ok(())
+    }
+
+    /// Whether a serpentine loop runs backwards this time. Each outermost one starts forwards.
+    fn turn(&mut self, digit: Digit) -> bool {
+        if !self.stack.iter().any(|b| b.at == At::Serpentine) {
+            self.turns.clear();
+        }
+        let backwards = self.turns.entry(digit).or_insert(true);
+        *backwards = !*backwards;
+        *backwards
     }
 
     fn innermost_vec(&self) -> Option<&Bound> {
@@ -189,7 +211,7 @@ impl Lowerer<'_> {
                 return Err(LowerError::Malformed("a grid loop inside a let".into()));
             }
             (At::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
-            (At::Unroll | At::Vec, Steps::Fixed(n)) => {
+            (at, Steps::Fixed(n)) if at.is_expanded() => {
                 (0..n).map(|s| Linear::constant(i64::from(s) * i64::from(digit.stride))).collect()
             }
             _ => return self.run_loop(*digit, At::Seq, false, |this| this.each_element(inner, leaf)),

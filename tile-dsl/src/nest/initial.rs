@@ -46,6 +46,8 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         combine: BTreeMap::new(),
         column_major: BTreeSet::new(),
         occupancy: None,
+        skew: BTreeMap::new(),
+        assemble: None,
         order: Order::Row,
     })
 }

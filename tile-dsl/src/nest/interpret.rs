@@ -2,7 +2,7 @@
 //!
 //! Values start as poison (reductions at their initial element) each time their `let` is entered. A staged copy
 //! is a real copy into a poisoned buffer, so reading beside its box is caught. Steps of unit-bound loops run in a
-//! seeded random order. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
+//! seeded random order, those of serpentine ones backwards every second time. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
 //! `put` skip them, a `ld` outside its tensor yields zero; anything else there is poison and must not reach a `put`.
 
 use super::{AccessId, At, CopyId, Digit, Expr, Nest, Steps, Stmt, ValueId};
@@ -175,6 +175,8 @@ struct Machine<'n, S> {
     buffers: Vec<Vec<Buffer>>,
     boxes: Vec<Vec<super::BoxDim>>,
     random: Random,
+    /// How often each serpentine loop was entered.
+    entered: BTreeMap<Digit, usize>,
     semantics: std::marker::PhantomData<S>,
 }
 
@@ -236,6 +238,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
             tensors,
             boxes,
             random: Random::new(seed),
+            entered: BTreeMap::new(),
             semantics: std::marker::PhantomData,
         };
         machine.stmt(&nest.body)?;
@@ -332,6 +335,13 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 order.swap(n, self.random.below(n + 1));
             }
         }
+        if at == At::Serpentine {
+            let entered = self.entered.entry(digit).or_insert(0);
+            if *entered % 2 == 1 {
+                order.reverse();
+            }
+            *entered += 1;
+        }
         self.bound.push(digit.axis);
         for step in order {
             self.point[axis] += step * i64::from(digit.stride);
@@ -366,7 +376,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
         InterpretError::Poison(format!("{what} `{}` at {:?}", self.nest.value(value).name, self.point))
     }
 
-    /// Copies the box of a stage, zero outside the tensor.
+    /// Copies the box of a stage, from the copy around it if there is one; zero outside the tensor.
     fn fill(&self, copy: CopyId) -> Result<Buffer, InterpretError> {
         let tensor = self.nest.copy(copy).tensor;
         let access = self.nest.copied_access(copy);
@@ -377,6 +387,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
             low.push(dim.low + self.affine(index) - index.constant);
             extents.push(dim.extent.ok_or_else(|| InterpretError::Poison("a copy without bound".into()))? as i64);
         }
+        let outer = self.buffers[usize::from(tensor.0)].last();
         let len = extents.iter().product::<i64>();
         let mut data = Vec::with_capacity(len as usize);
         for n in 0..len {
@@ -386,7 +397,16 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 index[d] = low[d] + rest % extents[d];
                 rest /= extents[d];
             }
-            data.push(offset(&global.shape, &index).map_or(0.0, |o| global.data[o]));
+            data.push(match outer {
+                Some(outer) => {
+                    let inner: Vec<i64> = index.iter().zip(&outer.low).map(|(i, l)| i - l).collect();
+                    let at = offset(&outer.extents, &inner);
+                    outer.data[at.ok_or_else(|| {
+                        InterpretError::Poison(format!("a copy reads {index:?}, beside the copy around it"))
+                    })?]
+                }
+                None => offset(&global.shape, &index).map_or(0.0, |o| global.data[o]),
+            });
         }
         Ok(Buffer { low, extents, data })
     }

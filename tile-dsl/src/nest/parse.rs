@@ -150,10 +150,13 @@ impl Parser<'_> {
         Ok(match text.as_str() {
             "#seq" => At::Seq,
             "#unroll" => At::Unroll,
+            "#serpentine" => At::Serpentine,
             "#vec" => At::Vec,
             "#block" => At::Unit(Unit::Block, UnitDim::X),
             pipe if pipe.starts_with("#pipe") => At::Pipe(pipe[5..].parse().map_err(|_| unknown())?),
             unit => {
+                // What a digit is xored with stands in the tables.
+                let unit = unit.split('^').next().unwrap_or(unit);
                 let (unit, dim) = unit[1..].split_once('.').ok_or_else(unknown)?;
                 let units = [Unit::Warp, Unit::Lane, Unit::Thread];
                 let dims = [UnitDim::X, UnitDim::Y, UnitDim::Z];

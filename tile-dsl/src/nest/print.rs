@@ -87,6 +87,9 @@ impl Nest {
                 let _ = write!(out, "(for {}", self.digit_name(*digit));
                 if *at != At::Seq {
                     let _ = write!(out, " {at}");
+                    if let (At::Unit(..), Some(other)) = (at, self.skew.get(digit)) {
+                        let _ = write!(out, "^{other}");
+                    }
                 }
                 self.body(out, body, depth);
             }
@@ -200,6 +203,7 @@ impl fmt::Display for At {
         match self {
             At::Seq => f.write_str("#seq"),
             At::Unroll => f.write_str("#unroll"),
+            At::Serpentine => f.write_str("#serpentine"),
             At::Vec => f.write_str("#vec"),
             At::Pipe(n) => write!(f, "#pipe{n}"),
             // The grid is one-dimensional; see `Order`.

@@ -77,7 +77,7 @@ mod tests {
         directive(DirectiveKind::Tile { axis: axis.into(), size })
     }
     fn bind(digit: &str, dim: UnitDim) -> Directive {
-        directive(DirectiveKind::Bind { digit: digit.into(), unit: Unit::Thread, dim })
+        directive(DirectiveKind::Bind { digit: digit.into(), unit: Unit::Thread, dim, xor: None })
     }
     fn drop_of(directive: &str, subject: &str) -> Item {
         Item::Drop { key: Key::new(directive, Some(subject), None), span: SpanId(7) }

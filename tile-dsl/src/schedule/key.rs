@@ -15,7 +15,7 @@ pub struct Key {
 }
 
 /// Directives that act on the whole kernel and so have no subject.
-pub const WHOLE_KERNEL: [&str; 3] = ["occupancy", "order", "reorder"];
+pub const WHOLE_KERNEL: [&str; 4] = ["occupancy", "order", "assemble", "reorder"];
 
 impl Key {
     /// A key as written in `drop(..)`; a bare tiled axis and its digit are one subject.
@@ -48,10 +48,14 @@ impl Directive {
             Tile { axis, .. } => key(axis),
             Split { digit, .. } | Pipeline { digit, .. } | Bind { digit, .. } => key(digit),
             Recompute { value } | Fuse { value, .. } | Reduce { value, .. } => key(value),
-            Stage { buffer, .. } | Pad { buffer, .. } | Swizzle { buffer, .. } => key(buffer),
-            Unroll { digit, within } | Vectorize { digit, within } => restricted(digit, within),
+            Stage { buffer, .. } | Fragment { buffer, .. } | Pad { buffer, .. } | Swizzle { buffer, .. } => {
+                key(buffer)
+            }
+            Unroll { digit, within } | Serpentine { digit, within } | Vectorize { digit, within } => {
+                restricted(digit, within)
+            }
             Reorder { within, .. } => Key::new(name, None, within.as_deref()),
-            Occupancy { .. } | Order(_) => Key::new(name, None, None),
+            Occupancy { .. } | Order(_) | Assemble { .. } => Key::new(name, None, None),
         }
     }
 }

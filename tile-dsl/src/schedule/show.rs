@@ -18,14 +18,17 @@ impl DirectiveKind {
             Reorder { .. } => "reorder",
             Stage { .. } => "stage",
             Pad { .. } => "pad",
+            Fragment { .. } => "fragment",
             Swizzle { .. } => "swizzle",
             Pipeline { .. } => "pipeline",
             Bind { .. } => "bind",
             Reduce { .. } => "reduce",
             Unroll { .. } => "unroll",
+            Serpentine { .. } => "serpentine",
             Vectorize { .. } => "vectorize",
             Occupancy { .. } => "occupancy",
             Order(_) => "order",
+            Assemble { .. } => "assemble",
         }
     }
 
@@ -38,11 +41,11 @@ impl DirectiveKind {
             Split { .. } => Phase::Split,
             Recompute { .. } | Fuse { .. } => Phase::Place,
             Reorder { .. } => Phase::Reorder,
-            Stage { .. } | Pad { .. } | Swizzle { .. } => Phase::Stage,
+            Stage { .. } | Fragment { .. } | Pad { .. } | Swizzle { .. } => Phase::Stage,
             Pipeline { .. } => Phase::Pipeline,
             Reduce { .. } | Bind { .. } => Phase::Bind,
-            Unroll { .. } | Vectorize { .. } => Phase::Expand,
-            Occupancy { .. } | Order(_) => Phase::Launch,
+            Unroll { .. } | Serpentine { .. } | Vectorize { .. } => Phase::Expand,
+            Occupancy { .. } | Order(_) | Assemble { .. } => Phase::Launch,
         }
     }
 
@@ -109,16 +112,24 @@ impl fmt::Display for DirectiveKind {
                 }
                 f.write_str(")")
             }
+            Fragment { buffer, at } => write!(f, "fragment({buffer} at {at})"),
             Pad { buffer, bytes } => write!(f, "pad({buffer}: {bytes})"),
             Swizzle { buffer, span } => write!(f, "swizzle({buffer}: {span})"),
             Pipeline { digit, stages } => write!(f, "pipeline({digit}, {stages})"),
-            Bind { digit, unit, dim } => write!(f, "bind({digit} -> {unit}.{dim})"),
+            Bind { digit, unit, dim, xor } => {
+                write!(f, "bind({digit} -> {unit}.{dim}")?;
+                if let Some(other) = xor {
+                    write!(f, " ^ {unit}.{other}")?;
+                }
+                f.write_str(")")
+            }
             Reduce { value, level } => write!(f, "reduce({value}: {level})"),
-            Unroll { digit, within } | Vectorize { digit, within } => {
+            Unroll { digit, within } | Serpentine { digit, within } | Vectorize { digit, within } => {
                 write!(f, "{name}({digit}{})", Within(within))
             }
             Occupancy { ctas } => write!(f, "occupancy({ctas})"),
             Order(order) => write!(f, "order({order})"),
+            Assemble { level } => write!(f, "assemble({level})"),
         }
     }
 }
@@ -133,6 +144,7 @@ impl fmt::Display for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Space::Shared => f.write_str("shared"),
+            Space::Register => f.write_str("register"),
         }
     }
 }

@@ -102,7 +102,7 @@ pub fn prove(kernel: &tile::Kernel, schedule: &Schedule, dtype: Option<DType>) -
 }
 
 /// The matmul ladder of the examples, scaled down so that an interpreter gets through it.
-pub const SMALL: [(&str, &str, &str); 8] = [
+pub const SMALL: [(&str, &str, &str); 10] = [
     ("naive", "", "tile(i = 8, j = 8); bind(i -> thread.x, j -> thread.y)"),
     ("coalesced", "naive", "bind(j -> thread.x, i -> thread.y)"),
     ("shared", "coalesced", "tile(k = 8); stage(a, b at k: shared)"),
@@ -133,6 +133,19 @@ pub const SMALL: [(&str, &str, &str); 8] = [
          bind(iw -> warp.y, jw -> warp.x, il -> lane.y, jl -> lane.x)",
     ),
     ("double_buffered", "warptile", "stage(b at k: shared, cp_async, vector(8)); pipeline(k, 2)"),
+    (
+        "fragments",
+        "double_buffered",
+        "drop(unroll(k)); drop(vectorize(ir in acc)); fragment(a, b at k.t); pipeline(k.t, 2)",
+    ),
+    (
+        "best",
+        "fragments",
+        "split(jl -> jlo, jli: 2); drop(bind(il)); drop(bind(jl)); drop(vectorize(jr)); \
+         bind(il -> lane.x, jli -> lane.y, jlo -> lane.z ^ lane.x); pipeline(k, 3); \
+         reorder(k, jh, jr, ih, ir); serpentine(jh, jr, ih, ir in acc); stage(acc: shared); vectorize(jr in c); \
+         unroll(jh, ih, ir in c); order(grouped(2)); assemble(1)",
+    ),
 ];
 
 #[test]

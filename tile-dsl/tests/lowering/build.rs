@@ -51,6 +51,8 @@ impl Table {
             combine: BTreeMap::new(),
             column_major: Default::default(),
             occupancy: None,
+            skew: BTreeMap::new(),
+            assemble: None,
             order: Order::Row,
         };
         Table { nest }

@@ -62,15 +62,14 @@ kernel conv3(x: &[f32; N + 2], y: &mut [f32; N]) {
 }";
 
 /// The matmul ladder: name, parent, what the rung adds.
-pub const LADDER: [(&str, &str, &str); 8] = [
+pub const LADDER: [(&str, &str, &str); 10] = [
     ("naive", "", "tile(i = 32, j = 32); bind(i -> thread.x, j -> thread.y)"),
-    ("coalesced", "naive", "bind(j -> thread.x, i -> thread.y)"),
-    ("shared", "coalesced", "tile(k = 32); stage(a, b at k: shared)"),
+    ("coalesced", "naive", "bind(j -> thread.x, i -> thread.y); tile(k = 32); unroll(k)"),
+    ("shared", "coalesced", "tile(k = 64); stage(a, b at k: shared)"),
     (
         "blocktile_1d",
         "shared",
-        "tile(i = 64, j = 64, k = 8); drop(bind(i)); split(i -> it, ir: 8); bind(it -> thread.y); \
-         reorder(k, ir); unroll(k)",
+        "tile(i = 64, j = 64, k = 8); drop(bind(i)); split(i -> it, ir: 8); bind(it -> thread.y); reorder(k, ir)",
     ),
     (
         "blocktile_2d",
@@ -87,14 +86,29 @@ pub const LADDER: [(&str, &str, &str); 8] = [
     (
         "warptile",
         "vectorized",
-        "tile(k = 16); drop(bind(it)); drop(bind(jt)); \
-         split(i -> iw, ih, il, ir: 2, 8, 4); split(j -> jw, jh, jl, jr: 4, 4, 4); \
-         bind(iw -> warp.y, jw -> warp.x, il -> lane.y, jl -> lane.x)",
+        "tile(k = 32); pad(a: 16); drop(bind(it)); drop(bind(jt)); \
+         split(i -> iw, ih, il, ir: 2, 4, 4); split(j -> jw, jh, jl, jr: 2, 8, 4); \
+         split(jl -> jlo, jli: 2); \
+         bind(iw -> warp.y, jw -> warp.x, jli -> lane.x, il -> lane.y, jlo -> lane.z); occupancy(2)",
     ),
     (
         "double_buffered",
         "warptile",
-        "tile(j = 256); stage(b at k: shared, cp_async, vector(16)); pipeline(k, 2)",
+        "tile(k = 16); stage(b at k: shared, cp_async, vector(16)); pipeline(k, 2)",
+    ),
+    (
+        "prefetched",
+        "double_buffered",
+        "bind(il -> lane.x, jli -> lane.y, jlo -> lane.z ^ lane.x); drop(unroll(k)); drop(vectorize(jr)); \
+         drop(vectorize(ir in acc)); fragment(a, b at k.t); pipeline(k.t, 2); reorder(k, jh, jr, ih, ir); \
+         assemble(1)",
+    ),
+    (
+        "best",
+        "prefetched",
+        "tile(j = 256); split(j -> jw, jh, jl, jr: 4, 8, 4); drop(occupancy); pipeline(k, 3); \
+         serpentine(jh, jr, ih, ir in acc); stage(acc: shared); vectorize(jr in c); unroll(jh, ih, ir in c); \
+         order(grouped(8))",
     ),
 ];
 
@@ -137,7 +151,8 @@ fn build(name: &str, directives: Vec<Directive>) -> Schedule {
         name: name.into(),
         kernel: "test".into(),
         dtypes: Vec::new(),
-        target: Target::DEFAULT,
+        // Shared memory of an sm_80 is too small for it.
+        target: if name == "best" { Target { sm: 90, specific: false } } else { Target::DEFAULT },
         directives,
     }
 }
@@ -232,6 +247,10 @@ fn kinds(name: &str, body: &str) -> Vec<DirectiveKind> {
                 })
                 .collect()
         }
+        "fragment" => {
+            let (buffers, at) = pair(body, " at ");
+            buffers.split(',').map(|b| D::Fragment { buffer: s(b), at: at.clone() }).collect()
+        }
         "pad" | "swizzle" => {
             let (buffer, bytes) = pair(body, ":");
             vec![match name {
@@ -247,6 +266,10 @@ fn kinds(name: &str, body: &str) -> Vec<DirectiveKind> {
             .split(',')
             .map(|p| {
                 let (digit, unit) = pair(p, "->");
+                let (unit, xor) = match unit.split_once('^') {
+                    Some((unit, other)) => (s(unit), Some(pair(other, ".").1)),
+                    None => (unit, None),
+                };
                 let (unit, dim) = pair(&unit, ".");
                 let unit = match unit.as_str() {
                     "block" => Unit::Block,
@@ -255,13 +278,13 @@ fn kinds(name: &str, body: &str) -> Vec<DirectiveKind> {
                     "thread" => Unit::Thread,
                     other => panic!("unit {other}"),
                 };
-                let dim = match dim.as_str() {
+                let dimension = |dim: &str| match dim {
                     "x" => UnitDim::X,
                     "y" => UnitDim::Y,
                     "z" => UnitDim::Z,
                     other => panic!("dimension {other}"),
                 };
-                D::Bind { digit, unit, dim }
+                D::Bind { digit, unit, dim: dimension(&dim), xor: xor.as_deref().map(dimension) }
             })
             .collect(),
         "reduce" => {
@@ -274,13 +297,16 @@ fn kinds(name: &str, body: &str) -> Vec<DirectiveKind> {
             };
             values.split(',').map(|v| D::Reduce { value: s(v), level }).collect()
         }
-        "unroll" | "vectorize" => {
-            let (digit, within) = within(body);
-            vec![match name {
-                "unroll" => D::Unroll { digit, within },
-                _ => D::Vectorize { digit, within },
-            }]
+        "unroll" | "serpentine" | "vectorize" => {
+            let (digits, within) = within(body);
+            let kind = |digit: &str| match name {
+                "unroll" => D::Unroll { digit: s(digit), within: within.clone() },
+                "serpentine" => D::Serpentine { digit: s(digit), within: within.clone() },
+                _ => D::Vectorize { digit: s(digit), within: within.clone() },
+            };
+            digits.split(',').map(kind).collect()
         }
+        "assemble" => vec![D::Assemble { level: n(body) }],
         "occupancy" => vec![D::Occupancy { ctas: n(body) }],
         "order" => vec![D::Order(match body {
             "row" => Order::Row,

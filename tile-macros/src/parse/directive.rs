@@ -16,7 +16,7 @@ use tile_dsl::{
 };
 
 /// Every directive with its form, in the order of the phases.
-const FORMS: [(&str, &str); 18] = [
+const FORMS: [(&str, &str); 21] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),
@@ -25,15 +25,18 @@ const FORMS: [(&str, &str); 18] = [
     ("fuse", "fuse(v at n)"),
     ("reorder", "reorder(k, i, j)"),
     ("stage", "stage(a, b at k: shared)"),
+    ("fragment", "fragment(a, b at k.t)"),
     ("pad", "pad(a: 16)"),
     ("swizzle", "swizzle(a: 128)"),
     ("pipeline", "pipeline(k, 2)"),
     ("reduce", "reduce(s: lane)"),
     ("bind", "bind(i -> thread.x)"),
     ("unroll", "unroll(k)"),
+    ("serpentine", "serpentine(i, j)"),
     ("vectorize", "vectorize(j)"),
     ("occupancy", "occupancy(2)"),
     ("order", "order(grouped(8))"),
+    ("assemble", "assemble(1)"),
     ("drop", "drop(bind(i))"),
 ];
 
@@ -162,6 +165,18 @@ impl Args<'_> {
         }
     }
 
+    /// A number that may be 0.
+    fn level(&self) -> syn::Result<u32> {
+        if !self.input.peek(LitInt) {
+            return self.here("a level from 0 to 4");
+        }
+        let literal: LitInt = self.input.parse()?;
+        match literal.base10_parse::<u32>() {
+            Ok(n) => Ok(n),
+            Err(_) => self.fail(literal.span(), "this number does not fit in 32 bits"),
+        }
+    }
+
     fn token<T: Parse>(&self, text: &str) -> syn::Result<()> {
         match self.input.fork().parse::<T>() {
             Ok(_) => self.input.parse::<T>().map(drop),
@@ -260,6 +275,13 @@ impl Args<'_> {
                 Self::one(D::Reorder { digits, within: self.within()? })
             }
             "stage" => self.stage(),
+            "fragment" => {
+                let buffers = self.list(|a| a.dotted("a tensor"))?;
+                self.keyword("at")?;
+                let at = self.dotted("a loop")?;
+                let fragment = |buffer| Found::Kind(D::Fragment { buffer, at: at.clone() });
+                Ok(buffers.into_iter().map(|(buffer, range)| (fragment(buffer), range)).collect())
+            }
             "pad" => self.kinds(|a| {
                 let buffer = a.dotted("a staged buffer")?;
                 a.token::<Token![:]>(":")?;
@@ -294,16 +316,18 @@ impl Args<'_> {
                 Ok(values.into_iter().map(|(value, range)| (reduce(value), range)).collect())
             }
             "bind" => self.kinds(Self::bind),
-            "unroll" | "vectorize" => {
+            "unroll" | "serpentine" | "vectorize" => {
                 let digits = self.list(|a| a.dotted("a loop"))?;
                 let within = self.within()?;
                 let kind = |digit| match self.name {
                     "unroll" => D::Unroll { digit, within: within.clone() },
+                    "serpentine" => D::Serpentine { digit, within: within.clone() },
                     _ => D::Vectorize { digit, within: within.clone() },
                 };
                 Ok(digits.into_iter().map(|(digit, range)| (Found::Kind(kind(digit)), range)).collect())
             }
             "occupancy" => Self::one(D::Occupancy { ctas: self.number()? }),
+            "assemble" => Self::one(D::Assemble { level: self.level()? }),
             "order" => {
                 let order = self.word("`row`, `col` or `grouped(n)`")?;
                 Self::one(D::Order(match order.to_string().as_str() {
@@ -354,9 +378,31 @@ impl Args<'_> {
         Self::one(DirectiveKind::Split { digit, names, factors })
     }
 
+    /// `i -> thread.x`, `j -> lane.y ^ lane.x`.
     fn bind(&self) -> syn::Result<DirectiveKind> {
         let digit = self.dotted("a loop")?;
         self.token::<Token![->]>("->")?;
+        let (unit, _) = self.unit()?;
+        if self.input.parse::<Option<Token![.]>>()?.is_none() {
+            return Ok(DirectiveKind::Bind { digit, unit, dim: UnitDim::X, xor: None });
+        }
+        let dim = self.dimension()?;
+        if self.input.parse::<Option<Token![^]>>()?.is_none() {
+            return Ok(DirectiveKind::Bind { digit, unit, dim, xor: None });
+        }
+        let (other, span) = self.unit()?;
+        if other != unit {
+            return self.fail(
+                span,
+                format!("`{unit}.{dim}` is combined with a coordinate of another unit, `{other}`"),
+            );
+        }
+        self.token::<Token![.]>(".")?;
+        let xor = Some(self.dimension()?);
+        Ok(DirectiveKind::Bind { digit, unit, dim, xor })
+    }
+
+    fn unit(&self) -> syn::Result<(Unit, Span)> {
         let word = self.word("a unit")?;
         let unit = match word.to_string().as_str() {
             "block" => Unit::Block,
@@ -370,22 +416,18 @@ impl Args<'_> {
                 );
             }
         };
-        if self.input.parse::<Option<Token![.]>>()?.is_none() {
-            return Ok(DirectiveKind::Bind { digit, unit, dim: UnitDim::X });
-        }
+        Ok((unit, word.span()))
+    }
+
+    fn dimension(&self) -> syn::Result<UnitDim> {
         let word = self.word("`x`, `y` or `z`")?;
-        let dim = match word.to_string().as_str() {
-            "x" => UnitDim::X,
-            "y" => UnitDim::Y,
-            "z" => UnitDim::Z,
-            other => {
-                return self.fail(
-                    word.span(),
-                    format!("unknown dimension `{other}`: dimensions are `x`, `y` and `z`"),
-                );
-            }
-        };
-        Ok(DirectiveKind::Bind { digit, unit, dim })
+        match word.to_string().as_str() {
+            "x" => Ok(UnitDim::X),
+            "y" => Ok(UnitDim::Y),
+            "z" => Ok(UnitDim::Z),
+            other => self
+                .fail(word.span(), format!("unknown dimension `{other}`: dimensions are `x`, `y` and `z`")),
+        }
     }
 
     /// `a, b at k: shared, transposed, cp_async, vector(16)`.

@@ -14,7 +14,7 @@ const MOST: u64 = 16_384;
 /// Steps of the expanded loops among some frames.
 fn expanded(path: &[Frame]) -> u64 {
     let steps = path.iter().map(|frame| match frame {
-        Frame::For(digit, At::Unroll | At::Vec) => match digit.steps {
+        Frame::For(digit, At::Unroll | At::Serpentine | At::Vec) => match digit.steps {
             Steps::Fixed(n) => u64::from(n),
             Steps::Rest => 1,
         },
@@ -83,7 +83,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 /// `d5: 2`.
 fn spelled(nest: &Nest, frame: &Frame) -> Option<String> {
     match frame {
-        Frame::For(digit, At::Unroll | At::Vec) => match digit.steps {
+        Frame::For(digit, At::Unroll | At::Serpentine | At::Vec) => match digit.steps {
             Steps::Fixed(n) => Some(format!("{}: {n}", nest.digit_name(*digit))),
             Steps::Rest => None,
         },

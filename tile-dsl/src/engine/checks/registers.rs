@@ -3,8 +3,8 @@
 use super::Context;
 use crate::{
     diagnostic::Diagnostic,
-    engine::failure::suggest,
-    nest::{At, Digit, Nest, Placement, Steps, Stmt, ValueId},
+    engine::{failure::suggest, families::fragment},
+    nest::{At, CopyId, Digit, Nest, Placement, Steps, Stmt, ValueId},
     schedule::{DirectiveKind, Space, Unit, Via},
 };
 
@@ -131,7 +131,39 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             wrong.push(diagnostic);
         }
     });
+    wrong.extend(fragments(context));
     wrong
+}
+
+/// Copies in registers fit.
+fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let most = u64::from(context.schedule.target.registers());
+    let copies = nest.copies.iter().enumerate().filter(|(_, c)| c.space == Space::Register);
+    copies
+        .filter_map(|(n, copy)| {
+            let id = CopyId(n as u16);
+            let name = &nest.tensor(copy.tensor).name;
+            let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if buffer == name));
+            if let Some(digit) = fragment::piped(nest, id) {
+                let text = format!(
+                    "`{name}` is held in registers over `{}`, which a pipelined loop steps through: registers are addressed while compiling",
+                    nest.digit_name(digit)
+                );
+                let inside = "load it in a loop inside of the pipelined one";
+                return Some(context.at(by, nest.tensor(copy.tensor).span, text).help(inside));
+            }
+            let slots = fragment::slots(nest, id);
+            (slots > most).then(|| {
+                let text = format!(
+                    "each thread would hold {slots} elements of `{name}` in registers, but it has at most {most}"
+                );
+                context
+                    .at(by, nest.tensor(copy.tensor).span, text)
+                    .help("load it in a loop further inside, or bind more of the loops inside to threads")
+            })
+        })
+        .collect()
 }
 
 /// A pipelined loop runs at run time, so it cannot index registers.

@@ -5,7 +5,7 @@ use crate::{
     diagnostic::Diagnostic,
     lower::places,
     nest::{At, CopyId, Nest, Placement, Steps, Stmt},
-    schedule::DirectiveKind,
+    schedule::{DirectiveKind, Space},
     span::SpanId,
 };
 
@@ -29,6 +29,9 @@ pub(super) fn uses(nest: &Nest) -> Vec<Use> {
     let mut all = Vec::new();
     for (copy, depth) in staged(nest) {
         let info = nest.copy(copy);
+        if info.space != Space::Shared {
+            continue;
+        }
         let Some(layout) = nest.copy_layout(copy) else { continue };
         let dims: Vec<u64> = nest.footprint(copy).iter().filter_map(|d| d.extent).collect();
         let size = u64::from(nest.elem(info.tensor).bytes());

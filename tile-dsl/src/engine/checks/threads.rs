@@ -4,7 +4,7 @@ use super::Context;
 use crate::{
     diagnostic::Diagnostic,
     engine::names,
-    nest::{At, Digit, Nest, Steps, loops},
+    nest::{At, Digit, Frame, Nest, Steps, Stmt, ValueId, leaves, loops},
     schedule::{DirectiveKind, Unit, UnitDim},
     span::SpanId,
 };
@@ -45,7 +45,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             .collect();
         parts.join(", ")
     };
-    let mut wrong = Vec::new();
+    let mut wrong = skews(context, &dims);
     let binds = |units: &'static [Unit]| {
         context.last(move |k| matches!(k, DirectiveKind::Bind { unit, .. } if units.contains(unit)))
     };
@@ -75,6 +75,59 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             diagnostic = diagnostic.help(format!("`{other}` fits"));
         }
         wrong.push(diagnostic);
+    }
+    wrong
+}
+
+/// A reduction inside a loop over `digit` whose parts the units of one dimension hold.
+fn combined_across(nest: &Nest, digit: Digit, unit: Unit, dim: UnitDim) -> Option<ValueId> {
+    let mut found = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let Stmt::Red { value, .. } = leaf else { return };
+        let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == digit));
+        let across = path.iter().any(|f| {
+            matches!(f, Frame::For(d, At::Unit(u, x)) if (*u, *x) == (unit, dim) && !nest.value(*value).axes.contains(&d.axis))
+        });
+        if inside && across {
+            found = Some(*value);
+        }
+    });
+    found
+}
+
+/// A coordinate that another is xored with has as many values at most, a power of two, and no reduction combines its
+/// units: parts of one element must lie along it.
+fn skews(context: &Context<'_>, dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let mut wrong = Vec::new();
+    for (digit, at) in loops(&nest.body) {
+        let (At::Unit(unit, dim), Some(other), Steps::Fixed(steps)) =
+            (at, nest.skew.get(&digit), digit.steps)
+        else {
+            continue;
+        };
+        let extent = dims.get(&(unit, *other)).map_or(1, |(n, _)| *n);
+        let name = nest.digit_name(digit);
+        let parts = combined_across(nest, digit, unit, *other);
+        if parts.is_none() && (2..=steps).contains(&extent) && extent.is_power_of_two() {
+            continue;
+        }
+        let text = match extent {
+            _ if parts.is_some() => format!(
+                "`{name}` is bound to {unit}.{dim} ^ {unit}.{other}, but parts of `{}` are combined across {unit}.{other}: they would be parts of different elements",
+                parts.map_or("", |v| &nest.value(v).name)
+            ),
+            1 => format!(
+                "`{name}` is bound to {unit}.{dim} ^ {unit}.{other}, but no loop is bound to {unit}.{other}"
+            ),
+            n => format!(
+                "`{name}` has {steps} steps, and {unit}.{other} has {n} coordinates: for the xor to stay below {steps}, they are a power of two, at most {steps}"
+            ),
+        };
+        let diagnostic = context.at(context.bind_of(digit), SpanId::NONE, text);
+        if !wrong.contains(&diagnostic) {
+            wrong.push(diagnostic);
+        }
     }
     wrong
 }

@@ -1,4 +1,4 @@
-//! `fits`, `layout`, `occupancy`, `order`: facts that the launch checks or obeys. They rewrite no statement.
+//! `fits`, `layout`, `occupancy`, `order`, `assemble`: facts that the launch checks or obeys. They rewrite no statement.
 //!
 //! ```text
 //! fits(N <= n)     a.1.rest  →  a.1.n      for loops over an axis of extent N: at most n steps, guarded
@@ -103,6 +103,15 @@ pub(in crate::engine) fn occupancy(nest: &Nest, ctas: u32) -> Result<(Nest, Proo
         return Err(refuse(format!("occupancy({ctas}): an SM holds 1 to 32 CTAs")));
     }
     Ok((Nest { occupancy: Some(ctas), ..nest.clone() }, Proof::default()))
+}
+
+/// `assemble(level)`.
+pub(in crate::engine) fn assemble(nest: &Nest, level: u32) -> Result<(Nest, Proof), Failure> {
+    if level > 4 {
+        return Err(refuse(format!("assemble({level}): the assembler's levels are 0 to 4"))
+            .help("`assemble(1)` keeps the order of the PTX"));
+    }
+    Ok((Nest { assemble: Some(level), ..nest.clone() }, Proof::default()))
 }
 
 /// `order(..)`.

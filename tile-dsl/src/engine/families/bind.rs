@@ -21,7 +21,7 @@ use crate::{
         rule::{Verdict, enforced, get, patterns, set},
     },
     nest::{At, Digit, Frame, Level, Nest, Steps, Target, leaves, loops},
-    schedule::{Unit, UnitDim},
+    schedule::{Space, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
 };
@@ -31,16 +31,50 @@ patterns! {
     BOUND = "(for ?#0 ?#3 ?#2)";
 }
 
-/// `bind(name -> unit.dim)`.
+/// `bind(name -> unit.dim)`, or `bind(name -> unit.dim ^ unit.xor)`.
 pub(in crate::engine) fn apply(
     nest: &Nest,
     name: &str,
     unit: Unit,
     dim: UnitDim,
+    xor: Option<UnitDim>,
 ) -> Result<(Nest, Proof), Failure> {
     let bare = if unit == Unit::Block { Bare::Tile } else { Bare::InTile };
     let digit = names::existing(nest, name, bare)?;
-    bind_digit(nest, name, digit, unit, dim)
+    let (mut bound, mut proof) = bind_digit(nest, name, digit, unit, dim)?;
+    if let Some(other) = xor {
+        permutes(nest, name, digit, unit, dim, other)?;
+        bound.skew.insert(digit, other);
+        proof.facts.push(format!(
+            "for each coordinate of {unit}.{other}, {unit}.{dim} ^ {unit}.{other} takes each step of `{name}` once"
+        ));
+    }
+    Ok((bound, proof))
+}
+
+/// `dim ^ other` is a permutation of the steps for each coordinate of `other`. How many those are is known when
+/// the schedule is complete.
+fn permutes(
+    nest: &Nest,
+    name: &str,
+    digit: Digit,
+    unit: Unit,
+    dim: UnitDim,
+    other: UnitDim,
+) -> Result<(), Failure> {
+    let refuse = |text: String| Failure::refused(Diagnostic::new(SpanId::NONE, text));
+    if unit == Unit::Block || dim == other {
+        return Err(refuse(format!(
+            "`{unit}.{dim} ^ {unit}.{other}`: a coordinate of a lane, warp or thread is combined with another coordinate of the same unit"
+        )));
+    }
+    match digit.steps {
+        Steps::Fixed(n) if n.is_power_of_two() => Ok(()),
+        steps => Err(refuse(format!(
+            "`{name}` has {steps} steps: {unit}.{dim} ^ {unit}.{other} stays below a power of two only"
+        ))
+        .help(format!("`bind({} -> {unit}.{dim})`", nest.digit_name(digit)))),
+    }
 }
 
 /// Binds every loop over a digit.
@@ -212,7 +246,7 @@ fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Res
         let failure = refuse(format!(
             "`{name}` has as many steps as `{axis}` has points: a CTA has a fixed number of {unit}s"
         ));
-        let split = super::expand::split_first(nest, name, 32, |n, inner| apply(n, inner, unit, dim));
+        let split = super::expand::split_first(nest, name, 32, |n, inner| apply(n, inner, unit, dim, None));
         return Err(match split {
             Some((split, inner)) => failure.help(format!("`{split}`, then bind `{inner}`")),
             None => failure,
@@ -222,7 +256,10 @@ fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Res
     leaves(&nest.body, &mut |path, _| {
         let Some(here) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == a)) else { return };
         for frame in &path[here..] {
-            if let Frame::Stage(c) = frame {
+            // A copy in registers is distributed: each thread holds what its own steps read.
+            if let Frame::Stage(c) = frame
+                && nest.copy(*c).space == Space::Shared
+            {
                 let tensor = &nest.tensor(nest.copy(*c).tensor).name;
                 problem.get_or_insert_with(|| {
                     refuse(format!(

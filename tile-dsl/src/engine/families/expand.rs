@@ -1,27 +1,30 @@
-//! `unroll` and `vectorize`: a loop of fixed steps is expanded while compiling.
+//! `unroll`, `serpentine` and `vectorize`: a loop of fixed steps is expanded while compiling.
 //!
 //! ```text
 //! (for a #seq X)  →  (for a #unroll X)
+//! (for a #seq X)  →  (for a #serpentine X)
 //! (for a #seq X)  →  (for a #vec X)
 //! ```
-//! Side conditions. Both: the digit has a fixed number of steps. `vectorize`: every memory access in `X` has
+//! Side conditions. All: the digit has a fixed number of steps. `serpentine`: nothing in `X` depends on the
+//! order of the steps, that is, every name written in `X` has the axis of `a`. `vectorize`: every memory access in `X` has
 //! stride 0 or 1 over `a` in the memory it reads (the tensor's layout, or that of its copy), one with stride 1
 //! moves 4, 8 or 16 bytes, and starts at a multiple of that.
-//! Source: superword parallelism over unit-stride accesses (Larsen and Amarasinghe 2000); vector widths from
+//! Source: boustrophedon register tiling, so that neighbours share an operand (Volkov and Demmel 2008); superword parallelism over unit-stride accesses (Larsen and Amarasinghe 2000); vector widths from
 //! `ld`/`st` (PTX ISA 9.7.9.8).
 
 use super::{Failure, Proof, Rule, reorder::target, solve, with_body};
 use crate::{
     diagnostic::Diagnostic,
     engine::{
-        facts::{Graph, at, digit, effects},
+        facts::{Graph, Kind, at, digit, effects, target_axes, target_name},
         failure::suggest,
-        language::Node,
+        language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
-        rule::{Verdict, get, patterns, set},
+        rule::{Verdict, enforced, get, patterns, set},
     },
     nest::{AccessId, At, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves},
+    schedule::Space,
     span::SpanId,
 };
 use std::collections::BTreeSet;
@@ -40,6 +43,15 @@ pub(in crate::engine) fn unroll(
     expand(nest, name, within, At::Unroll)
 }
 
+/// `serpentine(name)`, optionally `in within`.
+pub(in crate::engine) fn serpentine(
+    nest: &Nest,
+    name: &str,
+    within: Option<&str>,
+) -> Result<(Nest, Proof), Failure> {
+    expand(nest, name, within, At::Serpentine)
+}
+
 /// `vectorize(name)`, optionally `in within`.
 pub(in crate::engine) fn vectorize(
     nest: &Nest,
@@ -53,7 +65,11 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
     let a = names::existing(nest, name, Bare::InTile)?;
     let within_name = within;
     let within = within.map(|w| target(nest, w)).transpose()?;
-    let (what, done) = if to == At::Vec { ("vectorize", "vectorized") } else { ("unroll", "unrolled") };
+    let (what, done) = match to {
+        At::Vec => ("vectorize", "vectorized"),
+        At::Serpentine => ("serpentine", "serpentine"),
+        _ => ("unroll", "unrolled"),
+    };
     let Steps::Fixed(steps) = a.steps else {
         let text = format!(
             "`{name}` has as many steps as `{}` has points: {what} needs a fixed number",
@@ -88,6 +104,11 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
         if !wanted || !here(graph, get(subst, 2)) {
             return Verdict::Skip;
         }
+        if to == At::Serpentine
+            && let Some(refusal) = ordered(graph, get(subst, 2), a)
+        {
+            return Verdict::refuse(refusal);
+        }
         let to = graph.add(Node::At(to));
         set(subst, 3, to);
         Verdict::Apply
@@ -108,6 +129,7 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
                     At::Unit(..) => format!("bound to {}", at.to_string().trim_start_matches('#')),
                     At::Vec => "vectorized".to_string(),
                     At::Unroll => "unrolled".to_string(),
+                    At::Serpentine => "serpentine".to_string(),
                     At::Pipe(_) | At::Seq => "pipelined".to_string(),
                 };
                 let text = format!("the loop over `{name}` is {is}: it cannot also be {done}");
@@ -120,6 +142,30 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
         solve(nest, &rules, &redex, taken, || Failure::unmet(format!("`{name}` could not be expanded")))?;
     proof.facts.push(format!("`{name}` has {steps} steps"));
     Ok((with_body(nest, body), proof))
+}
+
+/// Why the steps of `a` cannot run backwards: a name written in them lacks its axis.
+fn ordered(graph: &Graph, body: egg::Id, a: Digit) -> Option<Diagnostic> {
+    let nest = &graph.analysis.nest;
+    let write = effects(graph, body).writes.iter().find(|w| {
+        target_axes(nest, w.target) & bit(a.axis.0) == 0 && enforced("serpentine: independent steps")
+    })?;
+    let (name, digit) = (target_name(nest, write.target), nest.digit_name(a));
+    let text = match write.kind {
+        Kind::Red => format!(
+            "`{name}` is reduced over `{}`: running `{digit}` backwards would change the order of its sum from one time to the next",
+            nest.axis(a.axis)
+        ),
+        _ => {
+            format!("every step of `{digit}` writes the same elements of `{name}`: they cannot run backwards")
+        }
+    };
+    let span = super::reorder::value_span(nest, write.target);
+    Some(
+        Diagnostic::new(SpanId::NONE, text)
+            .note(span, format!("`{name}` is written here"))
+            .help(format!("`unroll({digit})` keeps the order")),
+    )
 }
 
 /// Checks every memory access inside a loop over `a`.
@@ -177,6 +223,10 @@ fn access_vector(
         Frame::Stage(c) if nest.copy(*c).tensor == info.tensor && !store => Some((n, *c)),
         _ => None,
     });
+    if staged.is_some_and(|(_, c)| nest.copy(c).space == Space::Register) {
+        // Registers, addressed while compiling.
+        return Ok(());
+    }
     let (contiguous, place) = match staged {
         Some((_, c)) => {
             let order = nest.copy_layout(c).expect("bounded: checked by stage").order;

@@ -3,7 +3,8 @@
 //! ```text
 //! (for a #seq (stage c X))  →  (for a #pipeN (stage c X))
 //! ```
-//! Side condition: every loop over `a` has a copy directly inside. What is copied is a parameter that the
+//! Side condition: every loop over `a` has a copy directly inside, and all copies there are in shared memory, or all in
+//! registers; then the loop has fixed steps, because it is expanded. What is copied is a parameter that the
 //! kernel does not write (`stage` checks that), so copying earlier reads the same; N slots hold N steps.
 //! Source: software pipelining (Lam 1988); multi-stage `cp.async` rings (CUTLASS).
 
@@ -18,7 +19,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, get, patterns, set},
     },
-    nest::{At, Digit, Nest},
+    nest::{At, CopyId, Digit, Frame, Nest, Steps, leaves},
     schedule::{Space, Via},
     span::SpanId,
 };
@@ -46,6 +47,7 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(
         return Err(refuse(format!("pipeline({name}, {stages}): a ring has 2 to 8 slots")));
     }
     let a = names::existing(nest, name, Bare::Tile)?;
+    one_space(nest, name, a)?;
     let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
         (Node::For(_), [Node::Digit(d), Node::At(At::Seq), Node::Stage(_)]) if *d == a => Redex::Hard,
         _ => Redex::No,
@@ -90,4 +92,38 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(
     })?;
     proof.facts.push(format!("the tensors copied in `{name}` are not written by the kernel"));
     Ok((with_body(nest, body), proof))
+}
+
+/// The copies directly inside loops over `a` are all in shared memory, or all in registers.
+fn one_space(nest: &Nest, name: &str, a: Digit) -> Result<(), Failure> {
+    let mut found: Vec<CopyId> = Vec::new();
+    leaves(&nest.body, &mut |path, _| {
+        let at = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == a));
+        let inside = path[at.map_or(path.len(), |n| n + 1)..].iter();
+        found.extend(inside.map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None }));
+    });
+    let of = |space| found.iter().find(|c| nest.copy(**c).space == space);
+    let (shared, held) = (of(Space::Shared), of(Space::Register));
+    if let (Some(shared), Some(held)) = (shared, held) {
+        let refusal = Failure::refused(Diagnostic::new(
+            SpanId::NONE,
+            format!("copies in shared memory and in registers at `{name}` cannot share one pipeline"),
+        ));
+        let copied = |c: &CopyId| nest.tensor(nest.copy(*c).tensor).name.clone();
+        return Err(refusal
+            .note(nest.copy(*shared).span, format!("`{}` goes to shared memory", copied(shared)))
+            .note(nest.copy(*held).span, format!("`{}` goes to registers", copied(held)))
+            .help("load the fragments in a loop further inside"));
+    }
+    if let (Some(_), Steps::Rest) = (held, a.steps) {
+        return Err(Failure::refused(Diagnostic::new(
+            SpanId::NONE,
+            format!(
+                "`{name}` has as many steps as `{}` has points: a pipeline of registers is expanded while compiling",
+                nest.axis(a.axis)
+            ),
+        ))
+        .help(format!("tile `{}` and load the fragments at a loop inside its tile", nest.axis(a.axis))));
+    }
+    Ok(())
 }

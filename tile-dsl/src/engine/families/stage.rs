@@ -97,6 +97,7 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
         return Err(Failure::no_match(format!("there is no loop over `{at_name}`")));
     }
     one_box(nest, tensor, at)?;
+    super::fragment::held_already(nest, name, tensor, at)?;
     let copy = CopyId(nest.copies.len() as u16);
     let mut nest = nest.clone();
     nest.copies.push(Copy {
@@ -141,7 +142,7 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
 }
 
 /// All accesses of the tensor in loops over `at` move alike with every axis, so one box follows them all.
-fn one_box(nest: &Nest, tensor: TensorId, at: Digit) -> Result<(), Failure> {
+pub(super) fn one_box(nest: &Nest, tensor: TensorId, at: Digit) -> Result<(), Failure> {
     let mut found: Vec<AccessId> = Vec::new();
     crate::nest::leaves(&nest.body, &mut |path, leaf| {
         if path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at)) {
@@ -167,7 +168,7 @@ fn one_box(nest: &Nest, tensor: TensorId, at: Digit) -> Result<(), Failure> {
 }
 
 /// The rule. Nested copies are kept sorted: the new one goes below the copies of smaller tensors.
-fn rule(tensor: TensorId, new: CopyId, at: Digit) -> Rule<'static> {
+pub(super) fn rule(tensor: TensorId, new: CopyId, at: Digit) -> Rule<'static> {
     Rule::new("stage", &LOOP, &STAGED, move |graph, subst| {
         if digit(graph, get(subst, 0)) != at {
             return Verdict::Skip;
@@ -198,7 +199,7 @@ fn insert(graph: &mut Graph, body: egg::Id, new: egg::Id, tensor: TensorId) -> e
 }
 
 /// Whether `top` or a copy directly inside it copies the tensor.
-fn has_copy(graph: &Graph, top: &Node, tensor: TensorId) -> bool {
+pub(super) fn has_copy(graph: &Graph, top: &Node, tensor: TensorId) -> bool {
     match top {
         Node::Stage([c, inner]) => {
             graph.analysis.nest.copy(copy(graph, *c)).tensor == tensor
@@ -208,7 +209,7 @@ fn has_copy(graph: &Graph, top: &Node, tensor: TensorId) -> bool {
     }
 }
 
-fn reads(stmt: &Stmt, nest: &Nest, tensor: TensorId) -> bool {
+pub(super) fn reads(stmt: &Stmt, nest: &Nest, tensor: TensorId) -> bool {
     let mut found = false;
     crate::nest::leaves(stmt, &mut |_, leaf| {
         let accesses = leaf.leaf().expect("a leaf").1.accesses();
@@ -448,8 +449,13 @@ fn copies_of(nest: &Nest, what: &str, buffer: &str) -> Result<Vec<usize>, Failur
         let known = nest.kernel.tensors.iter().map(|t| t.name.clone()).collect();
         return Err(names::unknown("tensor", buffer, known));
     };
-    let found: Vec<usize> =
-        nest.copies.iter().enumerate().filter(|(_, c)| c.tensor == tensor).map(|(n, _)| n).collect();
+    let found: Vec<usize> = nest
+        .copies
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.tensor == tensor && c.space == Space::Shared)
+        .map(|(n, _)| n)
+        .collect();
     if found.is_empty() {
         return Err(Failure::no_match(format!("`{buffer}` is not staged, so there is nothing to {what}"))
             .help(format!("stage it first: `stage({buffer} at ..: shared)`")));

@@ -289,6 +289,7 @@ impl<'a> Generator<'a> {
                 self.propose(super::super::checks::stage_value(&value));
             }
         }
+        self.fragments();
         let staged: Vec<String> = self
             .schedule
             .directives
@@ -299,6 +300,27 @@ impl<'a> Generator<'a> {
             let digit = self.random.pick(&staged).clone();
             let stages = 2 + self.random.below(3) as u32;
             self.propose(DirectiveKind::Pipeline { digit, stages });
+        }
+    }
+
+    /// Loads some tensors to registers, ahead of their use where that is legal.
+    fn fragments(&mut self) {
+        let inner: Vec<String> =
+            self.digits(true).into_iter().filter(|d| matches!(d.1, Some(2..=16))).map(|d| d.0).collect();
+        if inner.is_empty() || !self.chance(40) {
+            return;
+        }
+        let at = self.random.pick(&inner).clone();
+        let mut loaded = false;
+        for tensor in self.kernel.tensors.iter().filter(|t| !t.mutable) {
+            if self.chance(70) {
+                loaded |=
+                    self.propose(DirectiveKind::Fragment { buffer: tensor.name.clone(), at: at.clone() });
+            }
+        }
+        if loaded && self.chance(60) {
+            let stages = 2 + self.random.below(2) as u32;
+            self.propose(DirectiveKind::Pipeline { digit: at, stages });
         }
     }
 
@@ -329,7 +351,7 @@ impl<'a> Generator<'a> {
                 self.digits(true).into_iter().filter(|d| d.1 == Some(32)).map(|d| d.0).collect::<Vec<_>>();
             if !lanes.is_empty() {
                 let digit = self.random.pick(&lanes).clone();
-                self.propose(DirectiveKind::Bind { digit, unit: Unit::Lane, dim: UnitDim::X });
+                self.propose(DirectiveKind::Bind { digit, unit: Unit::Lane, dim: UnitDim::X, xor: None });
             }
         }
         for (unit, dim) in units {
@@ -344,7 +366,8 @@ impl<'a> Generator<'a> {
                     break;
                 }
                 let digit = self.random.pick(&digits).0.clone();
-                if self.propose(DirectiveKind::Bind { digit, unit: *unit, dim: *dim }) {
+                let xor = (*dim != UnitDim::X && self.chance(25)).then_some(UnitDim::X);
+                if self.propose(DirectiveKind::Bind { digit, unit: *unit, dim: *dim, xor }) {
                     break;
                 }
             }
@@ -365,8 +388,9 @@ impl<'a> Generator<'a> {
                 return;
             }
             let (digit, steps) = self.random.pick(&digits).clone();
-            let kind = match self.random.below(3) {
+            let kind = match self.random.below(4) {
                 0 if steps.is_some_and(|n| n <= 16) => DirectiveKind::Unroll { digit, within: None },
+                1 if steps.is_some_and(|n| n <= 16) => DirectiveKind::Serpentine { digit, within: None },
                 _ => DirectiveKind::Vectorize { digit, within: None },
             };
             self.propose(kind);

@@ -1,0 +1,230 @@
+//! `fragment`: what one step of a loop reads of a tensor is loaded to registers first, each thread what its own
+//! steps read.
+//!
+//! ```text
+//! (for at t X)  →  (for at t (stage copy:register X))
+//! ```
+//! The rule is that of `stage`; the copy is distributed over the threads instead of shared by them, so it needs no
+//! barrier, and loops inside may be bound to units.
+//!
+//! Side conditions: the tensor is read in `X` and the kernel does not write it; all its accesses in loops over `at`
+//! agree in their coefficients; every loop over one of its axes inside `X` has a fixed number of steps, because
+//! registers are addressed while compiling; it is not held in registers there already, nor staged inside.
+//! Source: register blocking as a copy of its own (Exo's `stage_mem` into registers; CUTLASS' warp fragments).
+
+use super::{
+    Failure, Proof, solve,
+    stage::{has_copy, one_box, reads, rule},
+    with_body,
+};
+use crate::{
+    diagnostic::Diagnostic,
+    engine::{
+        facts::{Graph, effects},
+        language::Node,
+        names::{self, Bare},
+        phase::Redex,
+        rule::enforced,
+    },
+    nest::{At, Copy, CopyId, Digit, Frame, Nest, Steps, leaves, loops},
+    schedule::{Space, Via},
+    span::SpanId,
+    tile::TensorId,
+};
+
+fn refuse(message: String) -> Failure {
+    Failure::refused(Diagnostic::new(SpanId::NONE, message))
+}
+
+/// `fragment(buffer at loop)`.
+pub(in crate::engine) fn apply(
+    nest: &Nest,
+    buffer: &str,
+    at_name: &str,
+    span: SpanId,
+) -> Result<(Nest, Proof), Failure> {
+    let Some(tensor) = names::tensor(nest, buffer) else {
+        let known = nest.kernel.tensors.iter().map(|t| t.name.clone()).collect();
+        return Err(names::unknown("tensor", buffer, known));
+    };
+    let info = nest.tensor(tensor);
+    if info.mutable && enforced("fragment: not written") {
+        let text = format!("`{buffer}` is stored to by the kernel: a copy of it would go stale");
+        return Err(refuse(text).note(info.span, format!("`{buffer}` is `&mut` here")));
+    }
+    let at = names::existing(nest, at_name, Bare::InTile)?;
+    if !reads(&nest.body, nest, tensor) {
+        return Err(Failure::no_match(format!("the kernel does not read `{buffer}`")));
+    }
+    one_box(nest, tensor, at)?;
+    held_already(nest, buffer, tensor, at)?;
+    staged_inside(nest, buffer, tensor, at)?;
+    let copy = CopyId(nest.copies.len() as u16);
+    let mut nest = nest.clone();
+    nest.copies.push(Copy {
+        tensor,
+        space: Space::Register,
+        transposed: false,
+        via: Via::Plain,
+        vector: None,
+        pad: 0,
+        swizzle: 0,
+        span,
+    });
+    let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For([_, _, body]), [Node::Digit(d), _, top]) if *d == at => {
+            let read = effects(graph, *body).reads_tensor(&graph.analysis.nest, tensor);
+            if read && !has_copy(graph, top, tensor) { Redex::Hard } else { Redex::No }
+        }
+        _ => Redex::No,
+    };
+    let absent = || {
+        let failure = Failure::refused(Diagnostic::new(
+            SpanId::NONE,
+            format!("`{buffer}` is not read inside the loop over `{at_name}`, or is copied there already"),
+        ));
+        nest.copies
+            .iter()
+            .filter(|c| c.tensor == tensor && c.span != span)
+            .fold(failure, |failure, c| failure.note(c.span, format!("`{buffer}` is staged here")))
+    };
+    let (body, mut proof) = solve(&nest, &[rule(tensor, copy, at)], &redex, absent, || {
+        Failure::unmet(format!("`{buffer}` could not be loaded at `{at_name}`"))
+    })?;
+    let held = with_body(&nest, body);
+    if let Some(digit) = unbounded(&held, copy) {
+        let axis = held.axis(digit.axis);
+        return Err(refuse(format!(
+            "one step of `{at_name}` reads `{buffer}` over all of `{axis}`, which has no bound: registers cannot hold it"
+        ))
+        .note(held.copied_access(copy).span, "it is read here")
+        .help(format!("tile `{axis}`, or load it in a loop further inside")));
+    }
+    proof.facts.push(format!("one step of `{at_name}` reads a fixed number of elements of `{buffer}`"));
+    Ok((held, proof))
+}
+
+/// A loop without a fixed number of steps over one of the tensor's axes, inside the copy.
+fn unbounded(nest: &Nest, copy: CopyId) -> Option<Digit> {
+    let tensor = nest.copy(copy).tensor;
+    let mut found = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let Some(at) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
+        for access in leaf.leaf().expect("a leaf").1.accesses() {
+            let access = nest.access(access);
+            if access.tensor != tensor {
+                continue;
+            }
+            found = found.or(path[at..].iter().find_map(|f| match f {
+                Frame::For(d, _) if d.steps == Steps::Rest => {
+                    access.index.iter().any(|i| i.coefficient(d.axis) != 0).then_some(*d)
+                }
+                _ => None,
+            }));
+        }
+    });
+    found
+}
+
+/// Nothing is copied inside a fragment of it: registers are the last stop.
+pub(super) fn held_already(nest: &Nest, buffer: &str, tensor: TensorId, at: Digit) -> Result<(), Failure> {
+    let mut around = None;
+    leaves(&nest.body, &mut |path, _| {
+        let inner = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == at));
+        for frame in path.iter().take(inner.unwrap_or(0)) {
+            if let Frame::Stage(c) = frame
+                && nest.copy(*c).tensor == tensor
+                && nest.copy(*c).space == Space::Register
+            {
+                around = Some(*c);
+            }
+        }
+    });
+    match around {
+        Some(c) => Err(refuse(format!("`{buffer}` is held in registers around this loop already"))
+            .note(nest.copy(c).span, "by this")),
+        None => Ok(()),
+    }
+}
+
+/// The copy that a fragment reads stands around it, not inside.
+fn staged_inside(nest: &Nest, buffer: &str, tensor: TensorId, at: Digit) -> Result<(), Failure> {
+    let mut inside = None;
+    leaves(&nest.body, &mut |path, _| {
+        let Some(outer) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == at)) else { return };
+        inside = inside.or(path[outer..].iter().find_map(|f| match f {
+            Frame::Stage(c) if nest.copy(*c).tensor == tensor => Some(*c),
+            _ => None,
+        }));
+    });
+    match inside {
+        Some(c) => Err(refuse(format!(
+            "`{buffer}` is staged at this loop or further inside: load it to registers inside of that"
+        ))
+        .note(nest.copy(c).span, "staged here")),
+        None => Ok(()),
+    }
+}
+
+/// A pipelined loop inside a copy in registers that moves what is read of it.
+pub(in crate::engine) fn piped(nest: &Nest, copy: CopyId) -> Option<Digit> {
+    let tensor = nest.copy(copy).tensor;
+    let mut found = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let Some(at) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
+        for access in leaf.leaf().expect("a leaf").1.accesses() {
+            let access = nest.access(access);
+            if access.tensor != tensor {
+                continue;
+            }
+            found = found.or(path[at..].iter().find_map(|f| match f {
+                Frame::For(d, At::Pipe(_)) if access.index.iter().any(|i| i.coefficient(d.axis) != 0) => {
+                    Some(*d)
+                }
+                _ => None,
+            }));
+        }
+    });
+    found
+}
+
+/// Elements of a copy in registers that one thread holds: the loops inside it that are not bound to units.
+pub(in crate::engine) fn slots(nest: &Nest, copy: CopyId) -> u64 {
+    let tensor = nest.copy(copy).tensor;
+    let mut most = 0;
+    leaves(&nest.body, &mut |path, leaf| {
+        let Some(at) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
+        for access in leaf.leaf().expect("a leaf").1.accesses() {
+            let access = nest.access(access);
+            if access.tensor != tensor {
+                continue;
+            }
+            let own = path[at..].iter().map(|f| match f {
+                Frame::For(Digit { axis, steps: Steps::Fixed(n), .. }, how)
+                    if !matches!(how, At::Unit(..))
+                        && access.index.iter().any(|i| i.coefficient(*axis) != 0) =>
+                {
+                    u64::from(*n)
+                }
+                _ => 1,
+            });
+            most = most.max(own.product());
+        }
+    });
+    let depth = loops(&nest.body).into_iter().find_map(|(d, how)| match how {
+        At::Pipe(n) if stands_in(nest, copy, d) => Some(u64::from(n)),
+        _ => None,
+    });
+    most * depth.unwrap_or(1)
+}
+
+/// Whether a copy stands directly inside a loop over a digit, with other copies at most between.
+fn stands_in(nest: &Nest, copy: CopyId, digit: Digit) -> bool {
+    let mut found = false;
+    leaves(&nest.body, &mut |path, _| {
+        let Some(at) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
+        let around = path[..at].iter().rev().find(|f| !matches!(f, Frame::Stage(_)));
+        found |= matches!(around, Some(Frame::For(d, _)) if *d == digit);
+    });
+    found
+}

@@ -1,0 +1,290 @@
+//! A pipeline of fragments carried across the steps of the ring around it.
+//!
+//! Where the loop that reads a ring's slots is itself a pipeline of two sets of registers, it does not run empty at the
+//! end of each step of the ring: its last step loads the first fragments of the next slot. The ring's one wait and
+//! barrier a step stand before that last step, and nothing else waits.
+//!
+//! ```text
+//! fill the ring's slots but one; wait; barrier; load fragment 0 of slot 0
+//! for t: for s in 0..S-1: load fragment s + 1 of slot t while computing on fragment s;
+//!                         at first, copy(t + n - 1) → slot (t - 1) mod n, plain copies to registers; commit
+//!                         from the middle on, store the plain copies of t + n - 1
+//!        wait n-2; barrier                          // slot t + 1 is complete, everyone has left slot t
+//!        load fragment 0 of slot t + 1 while computing on fragment S - 1
+//! ```
+//! All of this is one straight line, so the copies are spread over the computation, too. Near the end nothing is
+//! skipped: the last steps copy a tile again that nobody reads, and the last fragment, which nobody reads, comes from
+//! the slot at hand.
+
+use super::{
+    Lowerer,
+    copy::{CopyPlan, linear},
+    digits::Bound,
+    emit::{Atom, Op},
+    error::LowerError,
+    fragment::FragmentPlan,
+    linear::Linear,
+    ring::Ring,
+    stage::chain,
+    storage::Step,
+    weave::{self, Woven},
+};
+use crate::{
+    dtype::DType,
+    kernel::{self, Expr as KExpr, Ty},
+    nest::{At, CopyId, Digit, Steps, Stmt},
+    op::CmpOp,
+    schedule::{Space, Unit},
+};
+
+/// A pipeline of two sets of fragments directly inside a ring, loops bound to units at most between.
+pub(super) struct Carried<'s> {
+    units: Vec<Step>,
+    digit: Digit,
+    steps: u32,
+    copies: Vec<CopyId>,
+    inner: &'s Stmt,
+}
+
+/// Sets of registers of a carried pipeline.
+const SETS: u32 = 2;
+
+impl Lowerer<'_> {
+    /// The pipeline of fragments that a ring around `stmt` would carry. All that the ring copies is read through
+    /// fragments: after the barrier before the last step nobody reads the slot any more, so that it can be filled.
+    pub fn carried<'s>(&self, stmt: &'s Stmt, plans: &[CopyPlan]) -> Option<Carried<'s>> {
+        let mut units = Vec::new();
+        let mut at = stmt;
+        loop {
+            match at {
+                Stmt::For { digit, at: how @ At::Unit(unit, _), body } if *unit != Unit::Block => {
+                    units.push((*digit, *how));
+                    at = body;
+                }
+                Stmt::For { digit, at: At::Pipe(2), body } if self.copies_to(body, Space::Register) => {
+                    let Steps::Fixed(steps) = digit.steps else { return None };
+                    let (copies, inner) = chain(body);
+                    let held = |plan: &CopyPlan| {
+                        copies.iter().any(|c| self.nest.copies[usize::from(c.0)].tensor == plan.tensor)
+                    };
+                    let carries = steps.is_multiple_of(SETS) && plans.iter().all(held);
+                    return carries.then_some(Carried { units, digit: *digit, steps, copies, inner });
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// The ring's loop with a carried pipeline inside; its slots but one are filled.
+    pub fn carried_ring(&mut self, ring: &Ring<'_>, carried: &Carried<'_>) -> Result<(), LowerError> {
+        let (digit, at) = (ring.digit, At::Pipe(ring.depth));
+        self.arrive(ring);
+        self.stack.push(Bound { digit, at, value: Linear::default() });
+        self.enter(ring, carried, Atom::i32(0));
+        let fragments = self.fragment_plans(&carried.copies, carried.inner, SETS)?;
+        let exists = self.emit.cmp(CmpOp::Lt, Atom::i32(0), ring.end);
+        self.emit.push();
+        let units = self.load_fragments(&fragments, 0)?;
+        self.emit_all(units.into_iter().flatten());
+        let then = self.emit.pop();
+        self.emit.stmt(kernel::Stmt::If { cond: exists.expr(), then, otherwise: vec![] });
+        self.leave(ring, carried);
+        self.stack.pop();
+        let name = format!("{}.slot", self.axis_name(digit.axis));
+        let counter = self.fragment(&name, DType::I32, 1);
+        self.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: KExpr::Int(0, Ty::I32) });
+        self.run_loop(digit, at, true, |this| this.carried_step(ring, carried, &fragments, counter))?;
+        if ring.plans.iter().any(|p| p.asynchronous) {
+            self.emit.stmt(kernel::Stmt::WaitGroup(0));
+        }
+        Ok(())
+    }
+
+    /// Stands where the carried pipeline does, reading a slot of the ring.
+    fn enter(&mut self, ring: &Ring<'_>, carried: &Carried<'_>, slot: Atom) {
+        for plan in ring.plans {
+            let from = self.slot_at(plan, slot);
+            self.stages.push(plan.active(from));
+        }
+        for (digit, at) in &carried.units {
+            let At::Unit(unit, dim) = at else { continue };
+            let value = self.unit_value(*unit, *dim, *digit);
+            self.stack.push(Bound { digit: *digit, at: *at, value });
+        }
+        self.stack.push(Bound { digit: carried.digit, at: At::Unroll, value: Linear::default() });
+    }
+
+    fn leave(&mut self, ring: &Ring<'_>, carried: &Carried<'_>) {
+        self.stack.truncate(self.stack.len() - carried.units.len() - 1);
+        self.stages.truncate(self.stages.len() - ring.plans.len());
+    }
+
+    /// The next slot is complete, and everyone has left the one before it.
+    fn arrive(&mut self, ring: &Ring<'_>) {
+        if ring.plans.iter().any(|p| p.asynchronous) {
+            self.emit.stmt(kernel::Stmt::WaitGroup(ring.depth - 2));
+        }
+        self.meet();
+    }
+
+    fn carried_step(
+        &mut self,
+        ring: &Ring<'_>,
+        carried: &Carried<'_>,
+        fragments: &[FragmentPlan<'_>],
+        counter: u32,
+    ) -> Result<(), LowerError> {
+        let at = self.turn_ring(ring, counter);
+        let (steps, stride) = (carried.steps, i64::from(carried.digit.stride));
+        let Ahead { issue, land } = self.copy_ahead(ring, &at);
+        // Plain copies take their time: stored from the middle on, before the barrier.
+        let early = Window { first: 0, end: (steps / 4).max(1) };
+        let late = Window { first: (steps / 2).min(steps - 2), end: steps - 1 };
+        let outside = self.stack.len() - 1;
+        self.enter(ring, carried, at.slot);
+        let top = self.stack.len() - 1;
+        for step in 0..steps {
+            let loads = if step + 1 == steps {
+                self.arrive(ring);
+                self.leave(ring, carried);
+                // What is not in the ring's slots moves with its loop.
+                self.stack[outside].value = linear(at.following, 0);
+                self.enter(ring, carried, at.follow);
+                let units = self.load_fragments(fragments, 0)?;
+                self.leave(ring, carried);
+                self.stack[outside].value = at.now.clone();
+                self.enter(ring, carried, at.slot);
+                units
+            } else {
+                self.stack[top].value = Linear::constant(i64::from(step + 1) * stride);
+                self.load_fragments(fragments, (step + 1) % SETS)?
+            };
+            self.stack[top].value = Linear::constant(i64::from(step) * stride);
+            let main = self.compute_on(fragments, step % SETS, carried.inner)?;
+            let even = [early.share(step, &issue), late.share(step, &land)].concat();
+            self.emit_all(weave::weave(main, Woven { early: loads, even }));
+        }
+        self.leave(ring, carried);
+        Ok(())
+    }
+
+    /// Where this step of the ring stands. The slot is counted in a register: a remainder by the depth would cost more.
+    fn turn_ring(&mut self, ring: &Ring<'_>, counter: u32) -> Position {
+        let (stride, depth) = (i64::from(ring.digit.stride), i64::from(ring.depth));
+        let now = self.stack.last().expect("the ring's loop").value.clone();
+        let point = self.emit.index(&now);
+        let copied = self.within_end(ring, point, (depth - 1) * stride, point);
+        let slot = self.emit.var(Ty::I32);
+        self.emit.stmt(kernel::Stmt::Let(slot, KExpr::Slot { frag: counter, slot: 0 }));
+        let slot = Atom::Var(slot);
+        let wrapped = |this: &mut Self, edge: i64, to: i64, step: i64| {
+            let at_edge = this.emit.cmp(CmpOp::Eq, slot, Atom::i32(edge));
+            let moved = this.emit.add(slot, Atom::i32(step));
+            this.emit.op(Op::Select, &[at_edge, Atom::i32(to), moved])
+        };
+        let next = wrapped(self, depth - 1, 0, 1);
+        let free = wrapped(self, 0, depth - 1, -1);
+        self.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: next.expr() });
+        let ahead = self.emit.add(point, Atom::i32(stride));
+        let exists = self.emit.cmp(CmpOp::Lt, ahead, ring.end);
+        let follow = self.emit.op(Op::Select, &[exists, next, slot]);
+        let following = self.within_end(ring, point, stride, point);
+        Position { now, copied, following, slot, follow, free }
+    }
+
+    /// `point + step` if that is below the ring's end, else `otherwise`; both are steps of the ring.
+    fn within_end(&mut self, ring: &Ring<'_>, point: Atom, step: i64, otherwise: Atom) -> Atom {
+        let next = self.emit.add(point, Atom::i32(step));
+        let exists = self.emit.cmp(CmpOp::Lt, next, ring.end);
+        let chosen = self.emit.op(Op::Select, &[exists, next, otherwise]);
+        if let Atom::Var(var) = chosen {
+            self.emit.set_multiple(var, ring.digit.stride.into());
+        }
+        chosen
+    }
+
+    /// The copies for the slot that everyone has left.
+    fn copy_ahead(&mut self, ring: &Ring<'_>, at: &Position) -> Ahead {
+        let top = self.stack.len() - 1;
+        self.stack[top].value = linear(at.copied, 0);
+        let mut ahead = Ahead { issue: Vec::new(), land: Vec::new() };
+        // Plain ones first: they have two ways to go.
+        let (plain, asynchronous): (Vec<_>, Vec<_>) = ring.plans.iter().partition(|p| !p.asynchronous);
+        for plan in plain {
+            let chunks = self.chunks(plan);
+            let name = format!("{}.next", self.tensor(plan.tensor).name);
+            let frag = self.fragment(&name, plan.dtype, chunks.len() as u32 * plan.vector);
+            for (n, chunk) in (0..).zip(&chunks) {
+                let slots = n * plan.vector..(n + 1) * plan.vector;
+                let unit = self.captured(|this| {
+                    let loaded = this.load_chunk(plan, chunk);
+                    for (slot, var) in slots.clone().zip(loaded) {
+                        this.emit.stmt(kernel::Stmt::Set { frag, slot, value: KExpr::Var(var) });
+                    }
+                });
+                ahead.issue.push(unit);
+                let to = self.slot_at(plan, at.free);
+                let values = slots.map(|slot| KExpr::Slot { frag, slot }).collect();
+                let stores = self.captured(|this| this.store_chunk(plan, chunk, values, &to));
+                let (addresses, stores): (Vec<_>, Vec<_>) =
+                    stores.into_iter().partition(|s| matches!(s, kernel::Stmt::Let(..)));
+                self.emit_all(addresses);
+                ahead.land.extend(stores.into_iter().map(|s| vec![s]));
+            }
+        }
+        // In one piece: ptxas waits for shared loads in flight before each run of asynchronous copies.
+        if !asynchronous.is_empty() {
+            let unit = self.captured(|this| {
+                for plan in &asynchronous {
+                    let to = this.slot_at(plan, at.free);
+                    let chunks = this.chunks(plan);
+                    this.issue(plan, &chunks, &to);
+                }
+                this.emit.stmt(kernel::Stmt::CommitGroup);
+            });
+            ahead.issue.push(unit);
+        }
+        self.stack[top].value = at.now.clone();
+        ahead
+    }
+}
+
+/// Copies of a ring, in units to spread over a computation.
+struct Ahead {
+    /// The loads of plain copies, then the asynchronous ones.
+    issue: Vec<Vec<kernel::Stmt>>,
+    /// The stores of plain ones.
+    land: Vec<Vec<kernel::Stmt>>,
+}
+
+/// Where a step of the ring stands.
+struct Position {
+    now: Linear,
+    /// The point whose copies are issued; this point again where that lies beyond the end.
+    copied: Atom,
+    /// The next step's point; in the last step, this step's.
+    following: Atom,
+    /// The slot that this step reads.
+    slot: Atom,
+    /// The slot that the next step reads; in the last step, this step's.
+    follow: Atom,
+    /// The slot that the copies go to.
+    free: Atom,
+}
+
+/// Steps of the carried pipeline over which something is spread.
+struct Window {
+    first: u32,
+    end: u32,
+}
+
+impl Window {
+    /// The share of one step.
+    fn share<T: Clone>(&self, step: u32, all: &[T]) -> Vec<T> {
+        if !(self.first..self.end).contains(&step) {
+            return Vec::new();
+        }
+        let done = |step: u32| all.len() * (step - self.first) as usize / (self.end - self.first) as usize;
+        all[done(step)..done(step + 1)].to_vec()
+    }
+}
