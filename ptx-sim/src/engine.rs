@@ -59,6 +59,7 @@ pub(crate) struct Env<'a> {
     pub async_mode: AsyncMode,
     pub race_check: bool,
     pub uninit_check: bool,
+    pub barrier_init_fence: bool,
     pub max_instructions: u64,
     /// Global memory by cluster, where no cluster can wait for another.
     pub crossings: Option<Crossings>,

@@ -47,6 +47,10 @@ pub struct Launch<'a> {
     pub race_check: bool,
     /// Look for reads of shared memory that nothing wrote.
     pub uninit_check: bool,
+    /// Demand `fence.mbarrier_init` or `fence.proxy.async` between the initialisation of an mbarrier and the bulk copies
+    /// that signal it, as the CUDA programming guide does. Without, a CTA barrier in between is enough: what the code
+    /// that Triton writes relies on.
+    pub barrier_init_fence: bool,
     /// Warp instructions after which a CTA is stopped with a finding.
     pub max_instructions: u64,
     /// Called after each CTA with (done, total), from any thread.
@@ -67,6 +71,7 @@ impl Default for Launch<'_> {
             async_mode: AsyncMode::Late,
             race_check: true,
             uninit_check: true,
+            barrier_init_fence: true,
             max_instructions: 4_000_000_000,
             progress: None,
         }
@@ -281,6 +286,7 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
         async_mode: l.async_mode,
         race_check: l.race_check,
         uninit_check: l.uninit_check,
+        barrier_init_fence: l.barrier_init_fence,
         max_instructions: l.max_instructions,
         crossings: (l.race_check && units > 1 && !k.sequential)
             .then(|| Crossings::new(memory.allocs.iter().map(|a| a.size).collect(), k.granule)),

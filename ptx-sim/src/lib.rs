@@ -137,7 +137,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Parses PTX text (ISA 1.0 to 9.0) and decodes its kernels.
+    /// Parses PTX text (ISA 1.0 to 9.4) and decodes its kernels.
     ///
     /// # Errors
     /// [`ParseError`] with line, column and what was expected, for malformed text and for instructions that the

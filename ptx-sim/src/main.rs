@@ -63,6 +63,9 @@ struct Run {
     /// Let asynchronous copies take effect at issue instead of at the last legal moment.
     #[arg(long)]
     early: bool,
+    /// Accept that bulk copies signal an mbarrier with only a CTA barrier, and no fence, after its initialisation.
+    #[arg(long)]
+    no_barrier_init_fence: bool,
     /// Number of SMs.
     #[arg(long, default_value_t = 132)]
     sms: u32,
@@ -176,6 +179,7 @@ fn run(r: &Run) -> Result<bool, String> {
             params,
             sm_count: r.sms,
             seed: r.seed,
+            barrier_init_fence: !r.no_barrier_init_fence,
             async_mode: if r.early { AsyncMode::Early } else { AsyncMode::Late },
             ..Launch::default()
         },

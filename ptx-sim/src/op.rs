@@ -134,8 +134,10 @@ pub(crate) struct Atom {
     pub c: Slot,
     pub sem: Sem,
     pub scope: Scope,
-    /// More value registers of a vector `red`/`atom` (`.v2`, `.v4`).
+    /// Value registers of a vector `red`/`atom` (`.v2`, `.v4`, `.v8`).
     pub more: Vec<Slot>,
+    /// Destinations of a vector `atom`, none for `red`.
+    pub more_d: Vec<Slot>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -195,10 +195,10 @@ impl<'a> Parser<'a> {
             _ => return Err(ParseError::at(pos, "expected a version such as `8.0`")),
         };
         let tenths = (v * 10.0).round();
-        if !(10.0..=90.0).contains(&tenths) {
+        if !(10.0..=94.0).contains(&tenths) {
             return Err(ParseError::at(
                 pos,
-                format!("PTX version {v} is not supported: expected 1.0 to 9.0"),
+                format!("PTX version {v} is not supported: expected 1.0 to 9.4"),
             ));
         }
         Ok((tenths as u32 / 10, tenths as u32 % 10))

@@ -315,11 +315,14 @@ impl<'m> Dec<'m> {
         self.count(i, want..=want)?;
         let d = if is_red || n > 1 { SINK } else { self.dst_of(i, &i.ops[0], ty.slots())? };
         let addr = self.addr(i, &i.ops[at], sp)?;
-        let (mut b, mut more) = (SINK, vec![]);
+        let (mut b, mut more, mut more_d) = (SINK, vec![], vec![]);
         if n > 1 {
             more = self.data_regs(i, &i.ops[at + 1], ty, n as usize, false)?;
             if !is_red && !matches!(i.ops[0], Operand::Sink) {
-                return self.err(i, "vector atomics that return a value are not supported: use `red`");
+                if ty.bits() == 64 {
+                    return self.err(i, "vector atomics have elements of at most 32 bits");
+                }
+                more_d = self.data_regs(i, &i.ops[0], ty, n as usize, true)?;
             }
         } else {
             b = self.src(i, at + 1, ty)?;
@@ -327,13 +330,14 @@ impl<'m> Dec<'m> {
         let c = if op == AtomOp::Cas { self.src(i, at + 2, ty)? } else { SINK };
         if sp != MSpace::Shared
             && (d != SINK
+                || !more_d.is_empty()
                 || ty.is_float()
                 || matches!(op, AtomOp::Exch | AtomOp::Cas)
                 || sem != Sem::Relaxed && sem != Sem::Weak)
         {
             self.sequential = true;
         }
-        Ok(Op::Atom(Box::new(Atom { op, ty, space: sp, addr, d, b, c, sem, scope, more })))
+        Ok(Op::Atom(Box::new(Atom { op, ty, space: sp, addr, d, b, c, sem, scope, more, more_d })))
     }
 
     fn copy(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {

@@ -101,8 +101,8 @@ impl Engine<'_> {
                 e.count_shared(pc, &off, ok, width, false);
                 e.observe_shared(w, &off, ok, sem, a.scope);
                 if e.env.race_check || e.env.uninit_check {
-                    e.check_shared(w, pc, &off, ok, width, !0, sem, false);
-                    e.check_shared(w, pc, &off, ok, width, !0, sem, true);
+                    e.check_shared(w, pc, &off, ok, width, !0, sem, None);
+                    e.check_shared(w, pc, &off, ok, width, !0, sem, Some((&[], 1)));
                 }
             }
             for i in 0..32 {
@@ -117,7 +117,7 @@ impl Engine<'_> {
                     let v = if width == 8 { lo | (w.regs.r[s as usize + 1].0[i] as u64) << 32 } else { lo };
                     if width == 2 { v & 0xffff } else { v }
                 };
-                let mut result = 0;
+                let (mut result, mut results) = (0, [0; 8]);
                 for k in 0..n {
                     let b = if a.more.is_empty() { reg(a.b) } else { reg(a.more[k as usize]) };
                     let delta = (k * width) as u64;
@@ -146,6 +146,7 @@ impl Engine<'_> {
                                 });
                                 result = old.unwrap_or_default() as u64;
                                 changed |= apply(a.op, a.ty, result, b, c) as u32 != result as u32;
+                                results[k as usize] = result as u32;
                                 continue;
                             }
                             let lo = al.load(at, width.min(4)) as u64;
@@ -155,6 +156,7 @@ impl Engine<'_> {
                     let new = apply(a.op, a.ty, old, b, reg(a.c));
                     result = old;
                     changed |= new != old;
+                    results[k as usize] = result as u32;
                     match &groups {
                         None => {
                             let s = &mut e.ctas[e.target].shared;
@@ -175,6 +177,9 @@ impl Engine<'_> {
                     }
                 }
                 value = mix(value, result as u32);
+                for (d, r) in a.more_d.iter().zip(results) {
+                    w.regs.r[*d as usize].0[i] = r;
+                }
                 if a.d != SINK {
                     w.regs.r[a.d as usize].0[i] = result as u32;
                     if width == 8 {
@@ -185,7 +190,7 @@ impl Engine<'_> {
             if groups.is_none() {
                 e.publish_shared(w, &off, ok, sem, a.scope, true);
             }
-            if changed || a.d == SINK {
+            if changed || a.d == SINK && a.more_d.is_empty() {
                 e.events += 1;
                 (w.poll, w.failed, w.polls_global) = (None, false, false);
             } else {

@@ -148,7 +148,7 @@ impl Engine<'_> {
         let l = Lanes { groups: &groups, addr: &src, bytes, strong: false, write: false, values: &[] };
         self.check_global(w, pc, &l);
         if self.env.race_check || self.env.uninit_check {
-            self.check_shared(w, pc, &off, ok, c.bytes, !0, Sem::Weak, true);
+            self.check_shared(w, pc, &off, ok, c.bytes, !0, Sem::Weak, Some((&[], 1)));
             let agent = w.agent(self.wpc);
             let shadow = &mut self.ctas[self.target].shadow;
             for i in (0..32u32).filter(|i| ok >> i & 1 != 0) {

@@ -357,7 +357,8 @@ impl Engine<'_> {
             return false;
         }
         let b = &self.ctas[at.0].mbars[&at.1];
-        if self.env.race_check && !self.fenced_for(b, w.agent(self.wpc)) {
+        let demanded = self.env.race_check && self.env.barrier_init_fence;
+        if demanded && !self.fenced_for(b, w.agent(self.wpc)) {
             let what = "a bulk copy signals it, but neither fence.mbarrier_init nor fence.proxy.async followed its initialisation";
             self.misuse(w, pc, lane, at, 7, what.into());
         }

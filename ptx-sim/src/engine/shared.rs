@@ -89,7 +89,7 @@ impl Engine<'_> {
             self.observe_shared(w, &off, ok, mem.sem, mem.scope);
         }
         if self.checks() {
-            self.check_shared(w, pc, &off, ok, bytes, mem.used, mem.sem, false);
+            self.check_shared(w, pc, &off, ok, bytes, mem.used, mem.sem, None);
         }
         let mut value = 0;
         let data = &self.ctas[self.target].shared;
@@ -190,7 +190,8 @@ impl Engine<'_> {
         }
         self.count_shared(pc, &off, ok, bytes, false);
         if self.checks() {
-            self.check_shared(w, pc, &off, ok, bytes, !0, mem.sem, true);
+            let words = mem.width.div_ceil(4);
+            self.check_shared(w, pc, &off, ok, bytes, !0, mem.sem, Some((&mem.regs, words)));
         }
         let data = &mut self.ctas[self.target].shared;
         for (e, r) in mem.regs.iter().enumerate() {
@@ -209,7 +210,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Race and initialisation checks of one access.
+    /// Race and initialisation checks of one access. `stored`: it writes, and these are the registers of the stored
+    /// elements and how many each has; writes of one value by one instruction, in several lanes or warps, do not race.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn check_shared(
         &mut self,
@@ -220,7 +222,7 @@ impl Engine<'_> {
         bytes: u32,
         used: u32,
         sem: Sem,
-        write: bool,
+        stored: Option<(&[Slot], u32)>,
     ) {
         let mut who = self.who(w, pc, sem);
         let words = bytes.div_ceil(4);
@@ -236,13 +238,25 @@ impl Engine<'_> {
             let mask = if bytes >= 4 { 0xf } else { ((1 << bytes) - 1) << (at % 4) };
             for k in (0..words).filter(|k| used >> (4 * k) & 0xf != 0) {
                 let word = (at / 4 + k) as usize;
-                let issue = if write {
+                let issue = if stored.is_some() {
                     cta.shadow.write(word, mask, who, seen)
                 } else {
                     cta.shadow.read(word, mask, who, seen)
                 };
-                if issue.is_some() {
-                    issues.add(issue, i, at + 4 * k);
+                if let Some(issue) = issue
+                    && !same_value(
+                        w,
+                        &cta.shared,
+                        &issue,
+                        stored.unwrap_or_default(),
+                        &who,
+                        off,
+                        ok,
+                        bytes,
+                        k,
+                    )
+                {
+                    issues.add(Some(issue), i, at + 4 * k);
                 }
             }
         }
@@ -402,6 +416,39 @@ impl Issues {
             self.0.push((i, lane, off));
         }
     }
+}
+
+/// Whether a conflict is with a write by the same instruction of what word `k` of this lane's write stores.
+#[cold]
+fn same_value(
+    w: &Warp,
+    data: &[u32],
+    issue: &Issue,
+    (stored, words): (&[Slot], u32),
+    who: &Who,
+    off: &[u32; 32],
+    ok: u32,
+    bytes: u32,
+    k: u32,
+) -> bool {
+    let Issue::Race(c) = issue else { return false };
+    if c.kind != RaceKind::WriteWrite || c.pc != who.pc || stored.is_empty() {
+        return false;
+    }
+    let (lane, other) = (who.lane as usize, c.lane as usize);
+    if c.agent == who.agent {
+        return other < 32
+            && ok >> other & 1 != 0
+            && off[other] == off[lane]
+            && stored.iter().flat_map(|s| *s..*s + words).all(|s| {
+                let v = &w.regs.r[s as usize].0;
+                v[lane] == v[other]
+            });
+    }
+    // Elements below 4 bytes share a word.
+    let whole = stored.len() as u32 * words * 4 == bytes;
+    let word = (off[lane] / 4 + k) as usize;
+    whole && data[word] == w.regs.r[(stored[(k / words) as usize] + k % words) as usize].0[lane]
 }
 
 pub(super) fn put_bytes(data: &mut [u32], at: u32, width: u32, v: u32) {
