@@ -1,9 +1,13 @@
-//! Damaged PTX is refused with a place, never with a panic. The number of rounds can be raised with
-//! `PTX_SIM_FUZZ_ROUNDS`.
+//! Damaged PTX is refused with a place, never with a panic. `PTX_SIM_FUZZ_ROUNDS` sets the number of rounds,
+//! `PTX_SIM_FUZZ_SECONDS` a time to go on for, `PTX_SIM_FUZZ_SEED` other damages.
 
 use ptx_sim::Module;
+use std::time::{Duration, Instant};
 
-const SEEDS: [&str; 5] = [
+const SEEDS: [&str; 8] = [
+    include_str!("data/triton/matmul_tma_ws.sm90.ptx"),
+    include_str!("data/triton/matmul_split_k.sm90.ptx"),
+    include_str!("data/triton/argmax.sm80.ptx"),
     include_str!("data/llvm/saxpy.ptx"),
     include_str!("data/llvm/matmul.ptx"),
     include_str!("data/llvm/misc.ptx"),
@@ -19,21 +23,26 @@ const SEEDS: [&str; 5] = [
 
 #[test]
 fn damaged_text_never_panics() {
-    let rounds: u64 = std::env::var("PTX_SIM_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4000);
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let least = number("PTX_SIM_FUZZ_ROUNDS").unwrap_or(4000);
+    let time = Duration::from_secs(number("PTX_SIM_FUZZ_SECONDS").unwrap_or(0));
+    let start = Instant::now();
     for s in SEEDS {
         Module::parse(s).unwrap_or_else(|e| panic!("{e}"));
     }
     let words: Vec<&str> =
         SEEDS.iter().flat_map(|s| s.split_inclusive([' ', ',', '.', ';', '\t', '[', '{'])).collect();
-    let mut state = 0x1234_5678_9abc_def1u64;
+    let seed = number("PTX_SIM_FUZZ_SEED").unwrap_or(0);
+    let mut state = 0x1234_5678_9abc_def1u64 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut next = |n: usize| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         (state >> 11) as usize % n.max(1)
     };
-    let mut refused = 0;
-    for round in 0..rounds {
+    let (mut refused, mut rounds) = (0, 0);
+    while rounds < least || start.elapsed() < time {
+        rounds += 1;
         let mut bytes = SEEDS[next(SEEDS.len())].as_bytes().to_vec();
         for _ in 0..1 + next(4) {
             if bytes.is_empty() {
@@ -56,9 +65,10 @@ fn damaged_text_never_panics() {
         let text = String::from_utf8_lossy(&bytes);
         if let Err(e) = Module::parse(&text) {
             refused += 1;
-            assert!(e.line >= 1 && e.column >= 1 && !e.message.is_empty(), "round {round}");
+            assert!(e.line >= 1 && e.column >= 1 && !e.message.is_empty(), "round {rounds}");
         }
     }
+    println!("{rounds} texts, {refused} refused, {:?}", start.elapsed());
     assert!(refused > rounds / 2, "{refused} of {rounds}");
     let deep = format!(".version 8.0\n.target sm_80\n.entry k() {{ mov.b32 {}1; }}", "{[".repeat(100_000));
     assert!(Module::parse(&deep).unwrap_err().message.contains("less nesting"));

@@ -192,3 +192,25 @@ fn unknown_opcodes_and_modifiers_are_errors() {
 fn a_lone_launch_waits_for_no_other_grid() {
     assert_eq!(eval("griddepcontrol.wait; mov.b32 %r0, 5; griddepcontrol.launch_dependents;"), 5);
 }
+
+#[test]
+fn less_common_opcodes() {
+    for (body, want) in [
+        ("mov.b32 %r1, 0x1000003; mul24.lo.u32 %r0, %r1, 5;", 15),
+        ("mov.b32 %r1, -3; mul24.lo.s32 %r0, %r1, 5;", -15i32 as u32),
+        ("mov.b32 %r1, 7; mad24.lo.u32 %r0, %r1, 5, 4;", 39),
+        (
+            "mov.b32 %f1, 0f80000000; mov.b32 %f2, 0f40400000; copysign.f32 %f3, %f1, %f2; mov.b32 %r0, %f3;",
+            0xc040_0000,
+        ),
+        ("mov.b32 %f1, 0f40800000; rcp.rn.f32 %f2, %f1; mov.b32 %r0, %f2;", 0x3e80_0000),
+        ("mov.u64 %d1, dyn; cvta.shared.u64 %d2, %d1; isspacep.global %p1, %d2; selp.b32 %r0, 1, 2, %p1;", 2),
+        ("isspacep.global %p1, %o; selp.b32 %r0, 1, 2, %p1;", 1),
+        ("mov.b32 %r0, 3; nanosleep.u32 20; prefetch.global.L2 [%o]; pmevent 1;", 3),
+        ("mov.b32 %r0, 3; discard.global.L2 [%o], 128;", 3),
+        ("mov.b32 %r0, 3; createpolicy.fractional.L2::evict_last.b64 %d1, 0f3F800000;", 3),
+        ("ldu.global.u32 %r1, [%o]; add.u32 %r0, %r1, 2;", 2),
+    ] {
+        assert_eq!(eval(body), want, "{body}");
+    }
+}
