@@ -22,9 +22,9 @@ fn decode(instruction: &str) -> Result<Module, String> {
         _ => String::new(),
     };
     let text = format!(
-        ".version 8.6\n.target sm_90a\n.address_size 64\n.extern .shared .align 128 .b8 dyn[];\n.entry k(.param .u64 out) {{
+        ".version 8.6\n.target sm_90a\n.address_size 64\n.extern .shared .align 128 .b8 dyn[];\n.shared .align 128 .b8 buf[1024];\n.shared .align 8 .b8 bar[64];\n.entry k(.param .u64 out) {{
          .reg .b32 %t, %r<400>; .reg .b64 %o, %d<99>, %rd<99>; .reg .pred %p<99>; .reg .f32 %f<400>; .reg .b16 %h<99>, %rs<99>;
-         .reg .f64 %g<99>, %fd<99>; {instruction}; {label} ret; }}"
+         .reg .f64 %g<99>, %fd<99>; .reg .b32 %x<99>, %dst, %mb, %c<9>; .reg .b64 %a, %da, %db, %m; .reg .pred %q; {instruction}; {label} ret; }}"
     );
     Module::parse(&text).map_err(|e| e.message)
 }
@@ -36,6 +36,17 @@ fn form(instruction: &str) -> Option<&str> {
     let form = if first.starts_with('@') { words.next()? } else { first };
     let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '_');
     (form.starts_with(|c: char| c.is_ascii_lowercase()) && form.chars().all(name)).then_some(form)
+}
+
+/// Whether the decoder knows this `mma` with some number of registers of A and B.
+fn takes_fragments(mma: &str) -> bool {
+    let regs = |p: &str, n: usize| format!("{{{}}}", vec![format!("%{p}1"); n].join(","));
+    [1, 2, 4].iter().any(|a| {
+        [("f", 1), ("f", 2), ("r", 1), ("r", 2)].iter().any(|(p, b)| {
+            let d = format!("{{%{p}1,%{p}2,%{p}3,%{p}4}}");
+            decode(&format!("{mma} {d}, {}, {}, {d}", regs("r", *a), regs("r", *b))).is_ok()
+        })
+    })
 }
 
 type Forms = BTreeMap<String, BTreeSet<String>>;
@@ -80,8 +91,11 @@ fn of_rust(text: &str, file: &str, forms: &mut Forms) {
             }
         }
         for quoted in part.split('"').filter(|q| q.contains('.') && form(q) == Some(q)) {
+            let mma = format!("mma.sync.aligned.{quoted}");
             if decode(&format!("{quoted} %f1, %f2")).is_ok() {
                 forms.entry(quoted.into()).or_default().insert(test.clone());
+            } else if quoted.starts_with("m16n8k") && takes_fragments(&mma) {
+                forms.entry(mma).or_default().insert(test.clone());
             }
         }
     }
@@ -136,7 +150,8 @@ fn render(forms: &Forms) -> String {
         "# PTX that the simulator runs\nWritten by `ptx-sim/tests/coverage.rs` from the decoder and the tests; \
          `TILEWRIGHT_BLESS=1 cargo test -p ptx-sim --test coverage` writes it anew. Tests: `file::function` in \
          `ptx-sim/tests`, or `corpus/kernel` in `ptx-sim/tests/data`. An opcode or modifier that the decoder does not \
-         know is refused with its place.\n\n",
+         know is refused with its place. Forms that a test puts together from parts (the types of \
+         `wgmma` in `wgmma::*`) are not listed.\n\n",
     );
     let n = forms.len();
     writeln!(
