@@ -172,8 +172,8 @@ fn render(forms: &Forms) -> String {
     out += "| form | tests |\n| --- | --- |\n";
     for (f, tests) in by_opcode.values().flatten() {
         let first: Vec<&str> = tests.iter().take(3).map(String::as_str).collect();
-        let more = tests.len().saturating_sub(3);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        // No count: it would change with every new test.
+        let more = if tests.len() > 3 { " and others" } else { "" };
         writeln!(out, "| `{f}` | {}{more} |", first.join(", ")).unwrap();
     }
     out

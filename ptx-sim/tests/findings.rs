@@ -354,3 +354,17 @@ fn findings_cite_the_source_and_count() {
     let json = serde_json::to_value(&r).unwrap();
     assert_eq!(json["findings"][0]["kind"], "uninitialized_shared");
 }
+
+#[test]
+fn replicated_stores_of_one_value_do_not_race() {
+    let race = |r: &Report| find(r, |k| matches!(k, K::SharedRace(RaceKind::WriteWrite))).is_some();
+    // All lanes of both warps store to one word: their CTA's number, or their own.
+    let (same, _) = run("mov.u32 %r1, %ctaid.x; st.shared.b32 [dyn], %r1;", 64);
+    assert!(same.is_clean(), "{}", same.findings[0]);
+    assert!(race(&run("st.shared.b32 [dyn], %t;", 32).0));
+    assert!(race(&run("shr.u32 %r1, %t, 5; st.shared.b32 [dyn], %r1;", 64).0));
+    // One value, but two instructions of two warps.
+    let two = "shr.u32 %r1, %t, 5; setp.eq.u32 %p1, %r1, 0; mov.b32 %r2, 7;
+        @%p1 st.shared.b32 [dyn], %r2; @!%p1 st.shared.b32 [dyn], %r2;";
+    assert!(race(&run(two, 64).0));
+}

@@ -214,3 +214,14 @@ fn less_common_opcodes() {
         assert_eq!(eval(body), want, "{body}");
     }
 }
+
+#[test]
+fn vector_atomics_return_what_was_there() {
+    let body = "mov.b32 %f1, 0f3F800000; setp.eq.u32 %p1, %t, 0;
+        @%p1 atom.global.gpu.relaxed.add.v2.f32 {%f2, %f3}, [%o], {%f1, %f1};
+        @%p1 atom.global.gpu.relaxed.add.v2.f32 {%f2, %f3}, [%o], {%f1, %f1};
+        add.f32 %f4, %f2, %f3; @%p1 st.global.f32 [%o+8], %f4;";
+    let (r, out) = run(body, 32);
+    assert!(r.is_clean(), "{}", r.findings[0]);
+    assert_eq!(out[..3].iter().map(|b| f32::from_bits(*b)).collect::<Vec<_>>(), [2.0, 2.0, 2.0]);
+}
