@@ -18,7 +18,7 @@ llvm_config() {
     local c
     for c in "llvm-config-$llvm" "/usr/lib/llvm-$llvm/bin/llvm-config" "/opt/homebrew/opt/llvm@$llvm/bin/llvm-config" \
              "${LLVM_SYS_221_PREFIX:+$LLVM_SYS_221_PREFIX/bin/llvm-config}" llvm-config; do
-        if [ -n "$c" ] && command -v "$c" >/dev/null && [ "$("$c" --version | cut -d. -f1)" = "$llvm" ]; then
+        if [ -n "$c" ] && command -v "$c" >/dev/null && [[ $("$c" --version) == "$llvm".* ]]; then
             printf '%s' "$c"
             return
         fi
@@ -26,7 +26,12 @@ llvm_config() {
     return 1
 }
 
-apt_has() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'; }
+# Not through a pipe: `grep -q` leaves early, and under `pipefail` the writer's SIGPIPE would read as "not there".
+apt_has() {
+    local policy
+    policy=$(apt-cache policy "$1" 2>/dev/null) || return 1
+    [[ $policy == *'Candidate: '[^\(]* ]]
+}
 
 install_with_apt() {
     export DEBIAN_FRONTEND=noninteractive
@@ -38,7 +43,8 @@ install_with_apt() {
         local codename
         codename=$(. /etc/os-release && printf '%s' "${VERSION_CODENAME:-}")
         [ -n "$codename" ] || fail "this distribution has no codename: install LLVM $llvm with its headers by hand"
-        curl -fsSL https://apt.llvm.org/llvm-snapshot.gpg.key | as_root gpg --dearmor --yes -o /usr/share/keyrings/llvm.gpg
+        curl -fsSL https://apt.llvm.org/llvm-snapshot.gpg.key | as_root gpg --dearmor --yes -o /usr/share/keyrings/llvm.gpg \
+            || fail "apt.llvm.org cannot be reached, and this distribution has no llvm-$llvm-dev"
         printf 'deb [signed-by=/usr/share/keyrings/llvm.gpg] https://apt.llvm.org/%s/ llvm-toolchain-%s-%s main\n' \
             "$codename" "$codename" "$llvm" | as_root tee /etc/apt/sources.list.d/llvm-$llvm.list >/dev/null
         as_root apt-get update -qq
