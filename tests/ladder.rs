@@ -78,7 +78,7 @@ fn each_rung_is_better_for_the_reason_it_was_made() {
     assert!(memory_instructions_per_fma(&vectorized) < 0.5 * memory_instructions_per_fma(&two));
 
     // A warp's tile is square: fewer words of A and B for as many products.
-    assert!(wavefronts_per_fma(&warptile) < 0.95 * wavefronts_per_fma(&vectorized));
+    assert!(wavefronts_per_fma(&warptile) < 0.9 * wavefronts_per_fma(&vectorized));
 
     // Two buffers: a tile of K is copied while the other is multiplied, and one barrier separates them.
     let k_tiles = |c: &Counters, tile: usize| c.barriers_per_cta / (K as f64 / tile as f64);
