@@ -287,6 +287,26 @@ impl Ty {
     }
 }
 
+impl Expr {
+    /// Whether the value depends on one of some variables.
+    pub fn mentions(&self, vars: &[Var]) -> bool {
+        match self {
+            Expr::Var(var) => vars.contains(var),
+            Expr::Float(..)
+            | Expr::Int(..)
+            | Expr::Bool(_)
+            | Expr::Slot { .. }
+            | Expr::Tid
+            | Expr::Cta
+            | Expr::Dim(_)
+            | Expr::Scalar(_) => false,
+            Expr::Un(_, x) | Expr::Cast(_, x) => x.mentions(vars),
+            Expr::Bin(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => a.mentions(vars) || b.mentions(vars),
+            Expr::Fma(a, b, c) | Expr::Select(a, b, c) => [a, b, c].into_iter().any(|e| e.mentions(vars)),
+        }
+    }
+}
+
 impl Kernel {
     /// Element type of a buffer; `None` if there is no such buffer.
     pub fn dtype_of(&self, mem: Mem) -> Option<DType> {

@@ -233,8 +233,8 @@ pub(super) fn run_length(body: &[Stmt]) -> usize {
         let joins = match (first, stmt) {
             (Stmt::Load { guard: g, .. }, Stmt::Load { guard, offset, .. }) => {
                 g == guard
-                    && !mentions(offset, &assigned)
-                    && !guard.as_ref().is_some_and(|g| mentions(g, &assigned))
+                    && !offset.mentions(&assigned)
+                    && !guard.as_ref().is_some_and(|g| g.mentions(&assigned))
             }
             (Stmt::Store { guard: g, .. }, Stmt::Store { guard, .. }) => g == guard,
             _ => false,
@@ -248,21 +248,4 @@ pub(super) fn run_length(body: &[Stmt]) -> usize {
         length += 1;
     }
     length.max(1)
-}
-
-fn mentions(expr: &Expr, vars: &[Var]) -> bool {
-    match expr {
-        Expr::Var(var) => vars.contains(var),
-        Expr::Float(..)
-        | Expr::Int(..)
-        | Expr::Bool(_)
-        | Expr::Slot { .. }
-        | Expr::Tid
-        | Expr::Cta
-        | Expr::Dim(_)
-        | Expr::Scalar(_) => false,
-        Expr::Un(_, x) | Expr::Cast(_, x) => mentions(x, vars),
-        Expr::Bin(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => mentions(a, vars) || mentions(b, vars),
-        Expr::Fma(a, b, c) | Expr::Select(a, b, c) => [a, b, c].into_iter().any(|e| mentions(e, vars)),
-    }
 }

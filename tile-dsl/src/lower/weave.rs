@@ -59,28 +59,11 @@ fn needs_names(stmts: &[Stmt], units: &[Vec<Stmt>]) -> bool {
         .flatten()
         .filter_map(|s| if let Stmt::Let(var, _) = s { Some(*var) } else { None })
         .collect();
-    let uses = |e: &Expr| mentions(e, &defined);
+    let uses = |e: &Expr| e.mentions(&defined);
     !defined.is_empty()
         && stmts.iter().any(|s| match s {
             Stmt::Let(_, value) | Stmt::Set { value, .. } => uses(value),
             Stmt::Load { offset, guard, .. } => uses(offset) || guard.as_ref().is_some_and(uses),
             _ => true,
         })
-}
-
-fn mentions(expr: &Expr, vars: &[Var]) -> bool {
-    match expr {
-        Expr::Var(var) => vars.contains(var),
-        Expr::Float(..)
-        | Expr::Int(..)
-        | Expr::Bool(_)
-        | Expr::Slot { .. }
-        | Expr::Tid
-        | Expr::Cta
-        | Expr::Dim(_)
-        | Expr::Scalar(_) => false,
-        Expr::Un(_, x) | Expr::Cast(_, x) => mentions(x, vars),
-        Expr::Bin(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => mentions(a, vars) || mentions(b, vars),
-        Expr::Fma(a, b, c) | Expr::Select(a, b, c) => [a, b, c].into_iter().any(|e| mentions(e, vars)),
-    }
 }
