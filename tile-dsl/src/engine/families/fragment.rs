@@ -106,17 +106,27 @@ pub(in crate::engine) fn apply(
 
 /// A loop without a fixed number of steps over one of the tensor's axes, inside the copy.
 fn unbounded(nest: &Nest, copy: CopyId) -> Option<Digit> {
+    moving(nest, copy, |digit, _| digit.steps == Steps::Rest)
+}
+
+/// A pipelined loop inside a copy in registers that moves what is read of it.
+pub(in crate::engine) fn piped(nest: &Nest, copy: CopyId) -> Option<Digit> {
+    moving(nest, copy, |_, at| matches!(at, At::Pipe(_)))
+}
+
+/// The first loop inside a copy that is of a kind and moves what is read of the tensor.
+fn moving(nest: &Nest, copy: CopyId, kind: impl Fn(Digit, At) -> bool) -> Option<Digit> {
     let tensor = nest.copy(copy).tensor;
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
-        let Some(at) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
+        let Some(inside) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
         for access in leaf.leaf().expect("a leaf").1.accesses() {
             let access = nest.access(access);
             if access.tensor != tensor {
                 continue;
             }
-            found = found.or(path[at..].iter().find_map(|f| match f {
-                Frame::For(d, _) if d.steps == Steps::Rest => {
+            found = found.or(path[inside..].iter().find_map(|f| match f {
+                Frame::For(d, at) if kind(*d, *at) => {
                     access.index.iter().any(|i| i.coefficient(d.axis) != 0).then_some(*d)
                 }
                 _ => None,
@@ -164,28 +174,6 @@ fn staged_inside(nest: &Nest, buffer: &str, tensor: TensorId, at: Digit) -> Resu
         .note(nest.copy(c).span, "staged here")),
         None => Ok(()),
     }
-}
-
-/// A pipelined loop inside a copy in registers that moves what is read of it.
-pub(in crate::engine) fn piped(nest: &Nest, copy: CopyId) -> Option<Digit> {
-    let tensor = nest.copy(copy).tensor;
-    let mut found = None;
-    leaves(&nest.body, &mut |path, leaf| {
-        let Some(at) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
-        for access in leaf.leaf().expect("a leaf").1.accesses() {
-            let access = nest.access(access);
-            if access.tensor != tensor {
-                continue;
-            }
-            found = found.or(path[at..].iter().find_map(|f| match f {
-                Frame::For(d, At::Pipe(_)) if access.index.iter().any(|i| i.coefficient(d.axis) != 0) => {
-                    Some(*d)
-                }
-                _ => None,
-            }));
-        }
-    });
-    found
 }
 
 /// Elements of a copy in registers that one thread holds: the loops inside it that are not bound to units.
