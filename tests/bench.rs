@@ -142,6 +142,16 @@ fn the_rule_takes_the_highest_share_for_large_sizes_and_smaller_tiles_when_multi
 }
 
 #[test]
+fn the_rule_leaves_a_schedule_that_needs_whole_tiles_when_one_size_is_no_multiple_of_them() {
+    assert_eq!(pick([4096; 3]), "best");
+    for axis in 0..3 {
+        let mut size = [4096; 3];
+        size[axis] = 4100;
+        assert_ne!(pick(size), "best", "{size:?}");
+    }
+}
+
+#[test]
 fn the_rule_has_an_answer_for_every_size_type_and_gpu() {
     for size in [[0, 0, 0], [1, 1, 1], [usize::MAX; 3]] {
         for dtype in [DType::F32, DType::F16, DType::BF16] {
