@@ -28,6 +28,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+mod assemble;
 mod footprint;
 mod initial;
 mod interpret;

@@ -5,7 +5,10 @@
 //! - `x = x ⊕ f` and `x = dot(.., x)`, where `x` has no other use in the loop, is a plain reduction over
 //!   the whole axis of the loop. Its initial value folds into the value table when it is a literal.
 
-use super::{Access, AccessId, Digit, Expr, Nest, Order, Placement, Steps, Stmt, Value, ValueId};
+use super::{
+    Access, AccessId, Expr, Nest, Order, Placement, Stmt, Value, ValueId,
+    assemble::{Axes, Item, assemble, digit, drop_unread, loops},
+};
 use crate::{
     diagnostic::Diagnostic,
     dtype::DType,
@@ -16,8 +19,6 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-type Axes = BTreeSet<AxisId>;
-
 /// The unscheduled nest of an instantiated kernel: per point, program axes outermost.
 ///
 /// # Errors
@@ -26,15 +27,14 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
     let mut build = Build { kernel, values: Vec::new(), accesses: Vec::new(), env: BTreeMap::new() };
     let mut items = Vec::new();
     build.stmts(&kernel.body, &mut items)?;
-    build.drop_unread(&mut items);
+    drop_unread(&mut items);
     let program: Vec<AxisId> =
         axis_ids(kernel).filter(|a| build.axis(*a).kind == AxisKind::Program).collect();
     let bound: Axes = program.iter().copied().collect();
-    let body = build
-        .assemble(items, &bound)
+    let body = assemble(kernel, items, &bound)
         .ok_or_else(|| Diagnostic::new(SpanId::NONE, "the kernel stores nothing".to_string()))?;
-    let body = build.loops(&program, body);
-    let names = axis_ids(kernel).map(|a| (build.axis(a).name.clone(), build.digit(a))).collect();
+    let body = loops(kernel, &program, body);
+    let names = axis_ids(kernel).map(|a| (build.axis(a).name.clone(), digit(kernel, a))).collect();
     Ok(Nest {
         kernel: kernel.clone(),
         values: build.values,
@@ -60,16 +60,6 @@ struct Binding {
     dtype: DType,
 }
 
-/// A statement of the nest, before loops and `let`s are put around it.
-enum Item {
-    /// Computes a value. `over`: axes it loops over besides the value's, innermost.
-    Compute { value: ValueId, axes: Axes, over: Axes, leaf: Stmt },
-    /// Stores, or accumulates into a value bound by an enclosing loop.
-    Effect { axes: Axes, over: Axes, leaf: Stmt },
-    /// A loop written in the kernel that computes `values` together.
-    Loop { axis: AxisId, values: Vec<ValueId>, body: Vec<Item> },
-}
-
 struct Build<'a> {
     kernel: &'a tile::Kernel,
     values: Vec<Value>,
@@ -92,22 +82,6 @@ fn dtype(elem: ElemType) -> DType {
 impl Build<'_> {
     fn axis(&self, axis: AxisId) -> &tile::Axis {
         &self.kernel.axes[usize::from(axis.0)]
-    }
-
-    fn digit(&self, axis: AxisId) -> Digit {
-        let steps = match self.axis(axis).extent.as_constant().map(u32::try_from) {
-            Some(Ok(n)) => Steps::Fixed(n),
-            _ => Steps::Rest,
-        };
-        Digit { axis, stride: 1, steps }
-    }
-
-    fn loops(&self, axes: &[AxisId], body: Stmt) -> Stmt {
-        axes.iter().rev().fold(body, |body, axis| Stmt::For {
-            digit: self.digit(*axis),
-            at: super::At::Seq,
-            body: Box::new(body),
-        })
     }
 
     fn stmts(&mut self, stmts: &[tile::Stmt], items: &mut Vec<Item>) -> Result<(), Diagnostic> {
@@ -452,72 +426,6 @@ impl Build<'_> {
                 if init.is_some() { dot } else { combine(BinOp::Add, acc, dot) }
             }
         })
-    }
-
-    /// Removes computations that nothing reads.
-    fn drop_unread(&self, items: &mut Vec<Item>) {
-        loop {
-            let mut read = BTreeSet::new();
-            fn reads(items: &[Item], read: &mut BTreeSet<ValueId>) {
-                for item in items {
-                    match item {
-                        Item::Compute { leaf, .. } | Item::Effect { leaf, .. } => {
-                            read.extend(leaf.leaf().expect("a leaf").1.values());
-                        }
-                        Item::Loop { body, .. } => reads(body, read),
-                    }
-                }
-            }
-            fn prune(items: &mut Vec<Item>, read: &BTreeSet<ValueId>) -> bool {
-                let before = items.len();
-                let mut changed = false;
-                items.retain_mut(|item| match item {
-                    Item::Compute { value, .. } => read.contains(value),
-                    Item::Effect { leaf, .. } => match leaf.leaf().expect("a leaf").0 {
-                        super::walk::Target::Value(v) => read.contains(&v),
-                        super::walk::Target::Access(_) => true,
-                    },
-                    Item::Loop { values, body, .. } => {
-                        values.retain(|v| read.contains(v));
-                        changed |= prune(body, read);
-                        !body.is_empty()
-                    }
-                });
-                changed || items.len() != before
-            }
-            reads(items, &mut read);
-            if !prune(items, &read) {
-                return;
-            }
-        }
-    }
-
-    /// Puts loops and `let`s around a sequence of statements. `None` for the empty sequence.
-    fn assemble(&self, items: Vec<Item>, bound: &Axes) -> Option<Stmt> {
-        let mut rest: Option<Stmt> = None;
-        for item in items.into_iter().rev() {
-            let (values, first) = match item {
-                Item::Compute { value, axes, over, leaf } => {
-                    (vec![value], self.statement(&axes, &over, bound, leaf))
-                }
-                Item::Effect { axes, over, leaf } => (vec![], self.statement(&axes, &over, bound, leaf)),
-                Item::Loop { axis, values, body } => {
-                    let inner = bound | &[axis].into();
-                    (values, self.loops(&[axis], self.assemble(body, &inner)?))
-                }
-            };
-            rest = Some(match rest {
-                Some(rest) => Stmt::Let { values, first: Box::new(first), rest: Box::new(rest) },
-                None => first,
-            });
-        }
-        rest
-    }
-
-    fn statement(&self, axes: &Axes, over: &Axes, bound: &Axes, leaf: Stmt) -> Stmt {
-        let mut order: Vec<AxisId> = axes.difference(bound).copied().collect();
-        order.extend(over.difference(bound));
-        self.loops(&order, leaf)
     }
 }
 
