@@ -4,3 +4,4 @@ pub mod directive;
 pub mod expr;
 pub mod kernel;
 pub mod schedule;
+pub mod signature;

@@ -1,0 +1,218 @@
+//! The signature of a kernel: parameters, element types, extents.
+
+use super::kernel::{Binding, Reader, id, integer};
+use syn::{
+    Expr, FnArg, GenericArgument, GenericParam, ItemFn, Pat, PathArguments, Stmt, Type, TypeParamBound,
+    spanned::Spanned,
+};
+use tile_dsl::{
+    dtype::DType,
+    index::Extent,
+    tile::{self, ElemType, ScalarId, TensorId},
+};
+
+const EXTENTS: &str = "extents are `M`, `3`, `{N + 2}` or `{2*N}`";
+
+impl Reader<'_> {
+    /// Reads parameters and generics.
+    pub(super) fn signature(&mut self, item: &ItemFn) {
+        let sig = &item.sig;
+        for (present, tokens) in [
+            (sig.asyncness.is_some(), quote::quote_spanned!(sig.asyncness.span()=> async)),
+            (sig.unsafety.is_some(), quote::quote_spanned!(sig.unsafety.span()=> unsafe)),
+            (sig.constness.is_some(), quote::quote_spanned!(sig.constness.span()=> const)),
+            (sig.abi.is_some(), quote::quote_spanned!(sig.abi.span()=> extern)),
+        ] {
+            if present {
+                self.fail::<()>(
+                    &tokens,
+                    format!("a kernel is not `{tokens}`"),
+                    "declare it `fn` or `pub fn`",
+                );
+            }
+        }
+        if let syn::ReturnType::Type(_, ty) = &sig.output {
+            self.fail::<()>(
+                ty,
+                "a kernel returns nothing",
+                "take a tensor to store to: `y: &mut Tensor<f32, N>`",
+            );
+        }
+        if let Some(clause) = &sig.generics.where_clause {
+            self.fail::<()>(
+                clause,
+                "a kernel has no `where` clause",
+                "write the bound in place: `<T: Float>`",
+            );
+        }
+        for (n, param) in sig.generics.params.iter().enumerate() {
+            let float = |b: &TypeParamBound| matches!(b, TypeParamBound::Trait(t) if t.path.segments.last().is_some_and(|s| s.ident == "Float"));
+            match param {
+                GenericParam::Type(t) if n == 0 && t.bounds.len() == 1 && t.bounds.iter().all(float) => {
+                    self.kernel.generic = Some(t.ident.to_string());
+                }
+                GenericParam::Type(t) if n == 0 => {
+                    self.kernel.generic = Some(t.ident.to_string());
+                    self.fail::<()>(
+                        t,
+                        "the generic element type needs the bound `Float`",
+                        &format!("write `<{}: Float>`", t.ident),
+                    );
+                }
+                other => {
+                    self.fail::<()>(
+                        other,
+                        "a kernel has at most one generic parameter, its element type",
+                        "dims need no declaration: `&Tensor<T, M, N>` introduces `M` and `N`",
+                    );
+                }
+            }
+        }
+        for input in &sig.inputs {
+            self.param(input);
+        }
+    }
+
+    fn param(&mut self, input: &FnArg) -> Option<()> {
+        const FORMS: &str =
+            "parameters are `x: &Tensor<f32, M, N>`, `y: &mut Tensor<f32, M, N>` and scalars `alpha: f32`";
+        let FnArg::Typed(typed) = input else { return self.fail(input, "a kernel has no `self`", FORMS) };
+        let Pat::Ident(pat) = &*typed.pat else {
+            return self.fail(&typed.pat, "a parameter is a plain name", FORMS);
+        };
+        let name = pat.ident.to_string();
+        let span = self.spans.of(typed);
+        self.used.insert(name.clone(), 1);
+        self.bind(&name, Binding::Broken);
+        match &*typed.ty {
+            Type::Reference(reference) => {
+                let Type::Path(path) = &*reference.elem else {
+                    return self.fail(&typed.ty, "this is not a tensor", FORMS);
+                };
+                let last = path.path.segments.last()?;
+                let PathArguments::AngleBracketed(args) = &last.arguments else {
+                    return self.fail(&typed.ty, "this is not a tensor", FORMS);
+                };
+                if last.ident != "Tensor" {
+                    return self.fail(&typed.ty, "this is not a tensor", FORMS);
+                }
+                let mut args = args.args.iter();
+                let elem = match args.next() {
+                    Some(GenericArgument::Type(ty)) => self.elem(ty)?,
+                    _ => return self.fail(&typed.ty, "a tensor has an element type and dimensions", FORMS),
+                };
+                let dims = args.map(|arg| self.dim(arg)).collect::<Vec<_>>();
+                let dims = dims.into_iter().collect::<Option<Vec<_>>>()?;
+                if dims.len() > 6 {
+                    return self.fail(
+                        &typed.ty,
+                        "a tensor has at most 6 dimensions",
+                        "merge dimensions that are indexed together",
+                    );
+                }
+                self.kernel.tensors.push(tile::Tensor {
+                    name: name.clone(),
+                    elem,
+                    dims,
+                    mutable: reference.mutability.is_some(),
+                    span,
+                });
+                self.bind(&name, Binding::Tensor(TensorId(id(self.kernel.tensors.len() - 1))));
+            }
+            ty => {
+                let elem = self.elem(ty)?;
+                if !matches!(elem, ElemType::Generic | ElemType::Fixed(DType::F32 | DType::I32)) {
+                    return self.fail(ty, "a scalar is `f32`, `i32` or of the generic element type", FORMS);
+                }
+                self.kernel.scalars.push(tile::Scalar { name: name.clone(), elem, span });
+                self.bind(&name, Binding::Scalar(ScalarId(id(self.kernel.scalars.len() - 1))));
+            }
+        }
+        Some(())
+    }
+
+    /// `f32`, `f16`, `bf16`, `i32`, or the generic parameter.
+    pub(super) fn elem(&mut self, ty: &Type) -> Option<ElemType> {
+        if let Type::Path(path) = ty
+            && let Some(segment) = path.path.segments.last()
+            && segment.arguments.is_none()
+        {
+            let name = segment.ident.to_string();
+            if self.kernel.generic.as_ref() == Some(&name) {
+                return Some(ElemType::Generic);
+            }
+            if let Some(dtype) = DType::from_name(&name).filter(|d| *d != DType::Bool) {
+                return Some(ElemType::Fixed(dtype));
+            }
+        }
+        let help = match &self.kernel.generic {
+            Some(generic) => {
+                format!("element types are f32, f16, bf16, i32 (indices and scalars) and {generic}")
+            }
+            None => {
+                "element types are f32, f16, bf16, i32 (indices and scalars), or a parameter `<T: Float>`"
+                    .into()
+            }
+        };
+        self.fail(ty, "this is not an element type", &help)
+    }
+
+    fn dim(&mut self, arg: &GenericArgument) -> Option<Extent> {
+        match arg {
+            GenericArgument::Type(Type::Path(path)) => match path.path.get_ident() {
+                Some(name) if self.kernel.generic.as_deref() == Some(&name.to_string()) => self.fail(
+                    name,
+                    format!("`{name}` is the element type, not a dimension"),
+                    "name dimensions differently, such as `M`, `N`, `K`",
+                ),
+                Some(name) => Some(Extent::dim(&name.to_string())),
+                None => self.fail(path, "this is not a dimension", EXTENTS),
+            },
+            GenericArgument::Const(expr) => self.extent(expr),
+            other => self.fail(other, "this is not a dimension", EXTENTS),
+        }
+    }
+
+    /// An extent: affine over named dims. Names must be dims of a tensor, except in the signature.
+    pub(super) fn extent(&mut self, expr: &Expr) -> Option<Extent> {
+        let mut extent = Extent::default();
+        self.add_extent(expr, 1, &mut extent)?;
+        extent.dims.retain(|_, c| *c != 0);
+        Some(extent)
+    }
+
+    fn add_extent(&mut self, expr: &Expr, factor: i64, sum: &mut Extent) -> Option<()> {
+        match expr {
+            Expr::Paren(p) => self.add_extent(&p.expr, factor, sum),
+            Expr::Group(g) => self.add_extent(&g.expr, factor, sum),
+            Expr::Block(b) => match b.block.stmts.as_slice() {
+                [Stmt::Expr(inner, None)] => self.add_extent(inner, factor, sum),
+                _ => self.fail(expr, "this is not an extent", EXTENTS),
+            },
+            Expr::Path(path) if path.path.get_ident().is_some() => {
+                *sum.dims.entry(path.path.get_ident()?.to_string()).or_default() += factor;
+                Some(())
+            }
+            Expr::Binary(b) => match (&b.op, integer(&b.left), integer(&b.right)) {
+                (syn::BinOp::Add(_), ..) => {
+                    self.add_extent(&b.left, factor, sum)?;
+                    self.add_extent(&b.right, factor, sum)
+                }
+                (syn::BinOp::Sub(_), ..) => {
+                    self.add_extent(&b.left, factor, sum)?;
+                    self.add_extent(&b.right, -factor, sum)
+                }
+                (syn::BinOp::Mul(_), Some(c), _) => self.add_extent(&b.right, factor.checked_mul(c)?, sum),
+                (syn::BinOp::Mul(_), _, Some(c)) => self.add_extent(&b.left, factor.checked_mul(c)?, sum),
+                _ => self.fail(expr, "this is not an extent", EXTENTS),
+            },
+            _ => match integer(expr) {
+                Some(n) => {
+                    sum.constant += factor * n;
+                    Some(())
+                }
+                None => self.fail(expr, "this is not an extent", EXTENTS),
+            },
+        }
+    }
+}
