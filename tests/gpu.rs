@@ -1,5 +1,9 @@
 //! The same programs on a GPU and on the simulator. Every test is skipped, aloud, on a machine without a GPU.
 
+#[path = "../examples/softmax/kernel.rs"]
+mod rows;
+
+use rows::softmax;
 use tilewright::{AnySchedule, Error, LaunchReport, prelude::*};
 
 #[tile_kernel]
@@ -35,26 +39,6 @@ schedule! {
         stage(a, b at k: shared, cp_async, vector(16));
         pipeline(k, 3);
         reorder(k, ir, jr);
-    }
-}
-
-#[tile_kernel]
-fn softmax(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
-    let r = program_tile(R);
-    let n = whole(N);
-    let v = load(x, [r, n]);
-    let e = exp(v - max(v, n));
-    store(y, [r, n], e / sum(e, n));
-}
-
-schedule! {
-    short_rows for softmax {
-        fits(N <= 1024);
-        tile(r = 4);
-        split(n -> no, nl, nv: 32, 4);
-        bind(r -> warp.x, nl -> lane.x);
-        reduce(e.max, y.sum: lane);
-        vectorize(nv);
     }
 }
 
@@ -147,13 +131,13 @@ fn products_of_narrow_types_have_the_simulators_bits() {
 #[test]
 fn rows_sum_to_one() {
     let Some(gpu) = gpu() else { return };
-    for n in [1, 100, 1000, 1024] {
+    for (schedule, n) in rows::SCHEDULES.iter().flat_map(|s| [1, 100, 1000, 1024].map(|n| (*s, n))) {
         let x = Buffer::from_slice(&gpu, &random(7 * n, 3), &[7, n]).unwrap();
         let mut y = Buffer::poisoned(&gpu, &[7, n]).unwrap();
-        softmax(&x, &mut y).schedule(short_rows).run().unwrap();
+        softmax(&x, &mut y).schedule_dyn(schedule).run().unwrap();
         for row in y.to_vec().unwrap().chunks(n) {
             let sum: f32 = row.iter().sum();
-            assert!((sum - 1.0).abs() < 1e-5, "{sum} for {n} elements");
+            assert!((sum - 1.0).abs() < 1e-5, "{}: {sum} for {n} elements", schedule.name());
         }
     }
 }

@@ -1,5 +1,9 @@
 //! Launches: arguments, variants, caches, reports, on the simulator.
 
+#[path = "../examples/softmax/kernel.rs"]
+mod rows;
+
+use rows::{short, softmax};
 use tile_dsl::program::Program;
 use tilewright::{
     AnySchedule, DType, Error, LaunchArgs, PtxCache, PtxSource, Scheduled, Stage, Variant, emit, prelude::*,
@@ -31,15 +35,6 @@ fn smooth(x: &Tensor<f32, { N + 2 }>, y: &mut Tensor<f32, N>) {
     store(y, [i], (load(x, [i]) + load(x, [i + 1]) + load(x, [i + 2])) / 3.0);
 }
 
-#[tile_kernel]
-fn softmax(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
-    let r = program_tile(R);
-    let n = whole(N);
-    let v = load(x, [r, n]);
-    let e = exp(v - max(v, n));
-    store(y, [r, n], e / sum(e, n));
-}
-
 schedule! {
     simple for saxpy { tile(i = 128); bind(i -> thread.x); }
     wide = simple { tile(i = 512); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv); drop(bind(i)); }
@@ -57,17 +52,6 @@ schedule! {
 
 schedule! {
     window for smooth { tile(i = 64); bind(i -> thread.x); }
-}
-
-schedule! {
-    short_rows for softmax {
-        fits(N <= 1024);
-        tile(r = 4);
-        split(n -> no, nl, nv: 32, 4);
-        bind(r -> warp.x, nl -> lane.x);
-        reduce(e.max, y.sum: lane);
-        vectorize(nv);
-    }
 }
 
 fn device() -> Device {
@@ -209,7 +193,7 @@ fn asserted_bounds_are_checked() {
     let device = device();
     let x = buffer::<f32>(&device, &[2, 1025]);
     let mut y = Buffer::poisoned(&device, &[2, 1025]).unwrap();
-    let error = softmax(&x, &mut y).schedule(short_rows).run().unwrap_err();
+    let error = softmax(&x, &mut y).schedule(short).run().unwrap_err();
     assert!(matches!(error, Error::Fits { max: 1024, value: 1025, .. }), "{error}");
     assert!(error.to_string().contains("without `fits(N <= 1024)`"), "{error}");
 }
@@ -331,13 +315,13 @@ fn schedules_of_other_targets_run_on_the_simulator() {
 #[test]
 fn kernels_compiled_ahead_of_time_are_used() {
     use tilewright::aot;
-    let pack = aot::compile(&[&short_rows]).unwrap();
-    assert_eq!(aot::provide(&pack).unwrap(), 3);
+    let pack = aot::compile(rows::SCHEDULES).unwrap();
+    assert_eq!(aot::provide(&pack).unwrap(), 3 * rows::SCHEDULES.len());
     assert!(matches!(aot::provide(&pack[1..]), Err(Error::Precompiled)));
     let device = device();
     let x = buffer::<f32>(&device, &[6, 100]);
     let mut y = Buffer::poisoned(&device, &[6, 100]).unwrap();
-    let report = softmax(&x, &mut y).schedule(short_rows).run().unwrap();
+    let report = softmax(&x, &mut y).schedule(short).run().unwrap();
     assert_eq!(report.source, Some(PtxSource::AheadOfTime));
     for row in y.to_vec().unwrap().chunks(100) {
         let sum: f32 = row.iter().sum();
