@@ -59,6 +59,27 @@ impl EmitChoice {
     }
 }
 
+/// Which variant of a program to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum VariantChoice {
+    /// Sizes are multiples of the tiles: no guards.
+    Exact,
+    /// Whole, aligned vectors; tails are guarded.
+    Aligned,
+    /// Any size: all guards, no vectors in global memory, 64-bit offsets.
+    General,
+}
+
+impl From<VariantChoice> for Variant {
+    fn from(choice: VariantChoice) -> Variant {
+        match choice {
+            VariantChoice::Exact => Variant::Exact,
+            VariantChoice::Aligned => Variant::Aligned,
+            VariantChoice::General => Variant::General,
+        }
+    }
+}
+
 /// Options common to the examples.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
@@ -80,6 +101,9 @@ pub struct Common {
     /// Architecture for `--emit sass` and `--emit resources`, such as sm_90 [default: the schedule's target]
     #[arg(long, value_name = "ARCH", requires = "emit")]
     pub arch: Option<String>,
+    /// Variant that `--emit` prints
+    #[arg(long, value_enum, default_value = "exact", requires = "emit")]
+    pub variant: VariantChoice,
 }
 
 /// Adds `--schedule NAME|all` with the names of `schedules`, and of `rules` that choose one, to a command.
@@ -159,11 +183,12 @@ pub fn emit(
     dtype: Option<DType>,
     choice: EmitChoice,
 ) -> Result<(), Box<dyn std::error::Error>> {
+    let variant = common.variant.into();
     for &schedule in schedules {
         match choice.stage() {
-            Some(stage) => println!("{}", tilewright::emit(schedule, dtype, Variant::Exact, stage)?),
+            Some(stage) => println!("{}", tilewright::emit(schedule, dtype, variant, stage)?),
             None => {
-                let machine = Machine::of(schedule, dtype, Variant::Exact, common.arch.clone())?;
+                let machine = Machine::of(schedule, dtype, variant, common.arch.clone())?;
                 match (choice, common.json) {
                     (EmitChoice::Sass, _) => println!("{}", machine.sass),
                     (_, true) => println!("{}", machine.to_json()),
