@@ -58,8 +58,6 @@
 //!   bit-identical to the hardware's.
 //! - Warps are agents of the race checks: a synchronisation of part of a warp counts for all of it. Between CTAs that
 //!   cannot wait for one another, two accesses to one place race whatever the memory model's order would be.
-//! - f16 accumulators, infinities and NaN in tensor cores, and fp8 `wgmma`, follow the rules of the recorded types
-//!   without having been recorded. A matrix descriptor's base offset and im2col tensor maps are not supported.
 //! - A launch is alone on the device, so `griddepcontrol` never waits. `setmaxnreg` moves registers between warps, but
 //!   nothing tells how many a warp needs. Prefetches and cache hints are checked when decoded and have no effect.
 //! - Calls of device functions, textures, surfaces and indirect branches other than `brx.idx` are not supported.
@@ -120,7 +118,7 @@ pub use launch::{AsyncMode, Launch, LaunchError, launch, shared_limit};
 pub use memory::{Memory, MemoryError};
 pub use op::InstClass;
 pub use report::Report;
-pub use tensor_map::{Swizzle, TensorElement, TensorMap, TensorMapError};
+pub use tensor_map::{Im2col, Swizzle, TensorElement, TensorMap, TensorMapError};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

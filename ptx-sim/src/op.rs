@@ -256,6 +256,9 @@ pub(crate) struct Bulk {
     pub mbar: Option<Addr>,
     /// Register with the mask of destination CTAs.
     pub multicast: Slot,
+    /// An im2col window, with its offsets (none for stores).
+    pub im2col: bool,
+    pub offsets: Vec<Slot>,
     pub reduce: Option<(AtomOp, Ty)>,
 }
 
@@ -294,7 +297,6 @@ pub(crate) struct Mma {
     pub k: u32,
     pub a_ty: Ty,
     pub b_ty: Ty,
-    pub c_ty: Ty,
     pub d_ty: Ty,
     pub sat: bool,
     pub d: Vec<Slot>,

@@ -99,6 +99,7 @@ fn add_avx2(row: &Row<'_>) -> Result<[u32; COLS], ([f64; COLS], [i32; COLS])> {
     for (a, e) in row.ae.iter().zip(row.be) {
         top = _mm256_max_epi32(top, _mm256_add_epi32(_mm256_set1_epi32(*a), load(e)));
     }
+    top = _mm256_add_epi32(top, _mm256_set1_epi32(row.sum.cut));
     let most = _mm256_set1_epi32(31);
     let aligned = |q: __m256i, right: __m256i| {
         let t = _mm256_srlv_epi32(_mm256_abs_epi32(q), _mm256_min_epi32(right, most));
@@ -145,7 +146,7 @@ fn add_avx2(row: &Row<'_>) -> Result<[u32; COLS], ([f64; COLS], [i32; COLS])> {
     let l = narrow(lo, _mm256_castsi256_si128(top));
     let h = narrow(hi, _mm256_extracti128_si256::<1>(top));
     let mut out = [0i32; COLS];
-    if _mm256_testz_si256(odd, odd) != 0 {
+    if !row.sum.half && _mm256_testz_si256(odd, odd) != 0 {
         store(&mut out, _mm256_set_m128i(h, l));
         return Ok(out.map(|v| v as u32));
     }
@@ -207,8 +208,10 @@ mod tests {
             let b: Vec<[u32; COLS]> = (0..k).map(|_| [(); COLS].map(|_| next() & mask)).collect();
             let c: Vec<[u32; COLS]> = (0..16).map(|_| [(); COLS].map(|_| next() & mask)).collect();
             let (neg_a, neg_b) = (round % 7 == 0, round % 11 == 0);
-            let pairs = k == 32 && round % 2 == 0;
-            let block = Block { k, a: &a, b: &b, a_ty: ty, b_ty: ty, neg_a, neg_b, pairs };
+            let (pairs, coarse, half) =
+                (k == 32 && round % 2 == 0, k == 32 && round % 2 != 0, round % 13 < 4);
+            let block = Block { k, a: &a, b: &b, a_ty: ty, b_ty: ty, neg_a, neg_b, pairs, coarse, half };
+            let c = if half { c.into_iter().map(|r| r.map(|v| v & 0xffff)).collect() } else { c };
             let (mut p, mut q) = (c.clone(), c);
             (simd.block)(&block, &mut p);
             block.run::<Portable>(&mut q);

@@ -70,6 +70,21 @@ impl Swizzle {
     }
 }
 
+/// The window of an im2col copy: `pixels` positions of the dimensions between the first (channels) and the last (images),
+/// in the order of memory, each with `channels` elements. Positions stay within a box: from `lower` to the last position
+/// plus `upper`, in each dimension (PTX ISA §5.5.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Im2col {
+    /// First position of the box, one number for each dimension but the first and the last.
+    pub lower: Vec<i32>,
+    /// Last position of the box, counted from the tensor's last one.
+    pub upper: Vec<i32>,
+    /// Elements of a position, 1 to 256.
+    pub channels: u32,
+    /// Positions of one copy, 1 to 1024.
+    pub pixels: u32,
+}
+
 /// A tensor in global memory and the box that one copy moves. Dimension 0 is contiguous.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorMap {
@@ -81,20 +96,46 @@ pub struct TensorMap {
     pub dims: Vec<u64>,
     /// Strides in bytes of dimensions 1 and up, multiples of 16.
     pub strides: Vec<u64>,
-    /// Box extents in elements, each 1 to 256.
+    /// Box extents in elements, each 1 to 256; empty for im2col. Of dimension `d`, every `steps[d]`th is copied.
     pub tile: Vec<u32>,
-    /// Steps in elements between the elements of the box, each 1 to 8.
+    /// Steps in elements, each 1 to 8; that of dimension 0 is ignored, as the driver's manual says.
     pub steps: Vec<u32>,
     /// Permutation in shared memory.
     pub swizzle: Swizzle,
-    /// Elements outside the tensor become NaN instead of zero (floating types).
+    /// Elements outside the tensor become NaN instead of zero (floating types): every 16 bits hold 0x7ff7.
     pub nan_fill: bool,
+    /// The window of im2col copies, in place of a tile.
+    pub im2col: Option<Im2col>,
 }
 
 /// Why a tensor map is impossible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("tensor map: {0}")]
 pub struct TensorMapError(String);
+
+impl Im2col {
+    fn validate(&self, rank: usize) -> Result<(), TensorMapError> {
+        let e = |s: String| Err(TensorMapError(s));
+        if !(3..=5).contains(&rank) {
+            return e(format!("im2col needs 3 to 5 dimensions, not {rank}"));
+        }
+        if self.lower.len() != rank - 2 || self.upper.len() != rank - 2 {
+            return e(format!("im2col of {rank} dimensions needs corners of {} numbers", rank - 2));
+        }
+        // 16 bits for one dimension, 8 for two, 5 for three.
+        let most = [1 << 15, 1 << 7, 1 << 4][rank - 3];
+        if let Some(c) = self.lower.iter().chain(&self.upper).find(|c| !(-most..most).contains(*c)) {
+            return e(format!("the corner {c} is outside {} to {}", -most, most - 1));
+        }
+        if !(1..=256).contains(&self.channels) || !(1..=1024).contains(&self.pixels) {
+            return e(format!(
+                "{} channels of {} pixels are outside 1 to 256 and 1 to 1024",
+                self.channels, self.pixels
+            ));
+        }
+        Ok(())
+    }
+}
 
 const MAGIC: u32 = 0x5057_544d;
 
@@ -110,12 +151,39 @@ impl TensorMap {
             steps: vec![1; dims.len()],
             swizzle: Swizzle::None,
             nan_fill: false,
+            im2col: None,
         }
     }
 
-    /// Bytes that one copy writes to shared memory, elements outside the tensor included.
+    /// Bytes of the elements of one copy, those outside the tensor included: what an mbarrier must expect.
     pub fn tile_bytes(&self) -> u32 {
-        self.tile.iter().product::<u32>() * self.element.bytes()
+        self.row() * self.rows() * self.element.bytes()
+    }
+
+    /// Elements of a row in shared memory.
+    pub(crate) fn row(&self) -> u32 {
+        self.im2col.as_ref().map_or_else(|| self.tile[0], |w| w.channels)
+    }
+
+    /// Rows in shared memory.
+    fn rows(&self) -> u32 {
+        match &self.im2col {
+            Some(window) => window.pixels,
+            None => (1..self.tile.len()).map(|d| self.copied(d)).product(),
+        }
+    }
+
+    /// Elements that a tile copies of a dimension but the first.
+    pub(crate) fn copied(&self, d: usize) -> u32 {
+        self.tile[d].div_ceil(self.steps[d])
+    }
+
+    /// Bytes from one row to the next in shared memory: swizzled rows take the width of the pattern.
+    pub(crate) fn pitch(&self) -> u32 {
+        match self.swizzle {
+            Swizzle::None => self.row() * self.element.bytes(),
+            s => 16 << s.bits(),
+        }
     }
 
     /// Checks what `cuTensorMapEncodeTiled` checks.
@@ -128,7 +196,8 @@ impl TensorMap {
         if !(1..=5).contains(&rank) {
             return e(format!("1 to 5 dimensions are possible, not {rank}"));
         }
-        if self.strides.len() != rank - 1 || self.tile.len() != rank || self.steps.len() != rank {
+        let box_rank = if self.im2col.is_some() { 0 } else { rank };
+        if self.strides.len() != rank - 1 || self.tile.len() != box_rank || self.steps.len() != rank {
             return e(format!(
                 "{rank} dimensions need {} strides and {rank} tile extents and steps",
                 rank - 1
@@ -149,7 +218,10 @@ impl TensorMap {
         if let Some(t) = self.steps.iter().find(|t| !(1..=8).contains(*t)) {
             return e(format!("step {t} is outside 1 to 8"));
         }
-        let inner = self.tile[0] * self.element.bytes();
+        if let Some(window) = &self.im2col {
+            window.validate(rank)?;
+        }
+        let inner = self.row() * self.element.bytes();
         if !inner.is_multiple_of(16) {
             return e(format!("the tile's inner extent of {inner} bytes is not a multiple of 16"));
         }
@@ -178,6 +250,15 @@ impl TensorMap {
         put(self.swizzle.bits() as u64, 1);
         put(self.nan_fill as u64, 1);
         put(self.address, 8);
+        let window = self.im2col.as_ref();
+        put(window.map_or(0, |w| w.pixels as u64), 2);
+        put(window.map_or(0, |w| w.channels as u64), 2);
+        for i in 0..3 {
+            let corner =
+                |list: Option<&Vec<i32>>| list.and_then(|l| l.get(i)).map_or(0, |c| *c as u16 as u64);
+            put(corner(window.map(|w| &w.lower)), 2);
+            put(corner(window.map(|w| &w.upper)), 2);
+        }
         for i in 0..5 {
             put(self.dims.get(i).map_or(0, |d| d - 1), 4);
             put(self.strides.get(i).map_or(0, |s| s / 16), 5);
@@ -204,19 +285,31 @@ impl TensorMap {
         let swizzle = *[Swizzle::None, Swizzle::B32, Swizzle::B64, Swizzle::B128].get(get(1) as usize)?;
         let nan_fill = get(1) != 0;
         let address = get(8);
+        let (pixels, channels) = (get(2) as u32, get(2) as u32);
+        let (mut lower, mut upper) = (vec![], vec![]);
+        for i in 0..3 {
+            let (l, u) = (get(2) as u16 as i16 as i32, get(2) as u16 as i16 as i32);
+            if i + 2 < rank {
+                lower.push(l);
+                upper.push(u);
+            }
+        }
+        let im2col = (pixels != 0).then_some(Im2col { lower, upper, channels, pixels });
         let (mut dims, mut strides, mut tile, mut steps) = (vec![], vec![], vec![], vec![]);
         for i in 0..5 {
             let (d, s, t, x) = (get(4) + 1, get(5) * 16, get(2) as u32, get(1) as u32);
             if i < rank {
                 dims.push(d);
-                tile.push(t);
+                if im2col.is_none() {
+                    tile.push(t);
+                }
                 steps.push(x);
             }
             if i + 1 < rank {
                 strides.push(s);
             }
         }
-        let map = TensorMap { address, element, dims, strides, tile, steps, swizzle, nan_fill };
+        let map = TensorMap { address, element, dims, strides, tile, steps, swizzle, nan_fill, im2col };
         map.validate().ok().map(|()| map)
     }
 }

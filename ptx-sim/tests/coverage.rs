@@ -120,6 +120,15 @@ fn collect() -> Forms {
             of_ptx(&std::fs::read_to_string(&f).unwrap(), &format!("{corpus}/{name}"), &mut forms);
         }
     }
+    for f in files(&tests.join("data/h200"), "gz") {
+        let name = f.file_name().unwrap().to_str().unwrap();
+        let Some(set) = name.strip_suffix(".json.gz") else { continue };
+        let file = std::fs::File::open(&f).unwrap();
+        let whole: serde_json::Value = serde_json::from_reader(flate2::read::GzDecoder::new(file)).unwrap();
+        for text in whole["kernels"].as_object().unwrap().values() {
+            of_ptx(text.as_str().unwrap(), &format!("h200/{set}"), &mut forms);
+        }
+    }
     for f in files(&tests, "rs") {
         let name = f.file_stem().unwrap().to_str().unwrap();
         // Fuzzing proves no behaviour, and this file's table is no test of the opcodes.

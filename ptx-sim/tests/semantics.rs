@@ -172,8 +172,8 @@ fn unknown_opcodes_and_modifiers_are_errors() {
         ("fma.f32 %f0, %f1, %f1, %f1;", "expected a rounding mode"),
         ("call foo;", "opcode `call` is not supported"),
         (
-            "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r0], [%d0, {%r1, %r1, %r1}], [%r2], {%r3};",
-            "`.im2col` is not supported: only `.tile` is",
+            "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r0], [%d0, {%r1, %r1, %r1}], [%r2], %r3;",
+            "expected `{offsets}` after the mbarrier",
         ),
         (
             "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [%r0], [%d0, {%r1, %r1}], [%r2];",

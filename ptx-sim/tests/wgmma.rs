@@ -266,18 +266,3 @@ fn every_type() {
         types("m64n16k32", "s32", a, b);
     }
 }
-
-#[test]
-fn base_offsets_are_refused() {
-    let case = cases().into_iter().find(|c| c[2] == 1).unwrap();
-    let edit = |t: String| {
-        t.replace("add.s64 %da,%da,%w;", "add.s64 %da,%da,%w; or.b64 %da,%da,0x0002000000000000;")
-    };
-    let (r, _) = layout(&case, edit, AsyncMode::Late);
-    let f = find(&r, |k| *k == K::BadAddress).expect("a finding");
-    assert!(
-        f.message
-            .contains("the matrix descriptor of A has base offset 1 (bits 49 to 51), which is not supported"),
-        "{f}"
-    );
-}

@@ -184,9 +184,14 @@ impl<'m> Dec<'m> {
                 _ => return None,
             })
         });
-        m.take("tile");
-        if let Some(mode) = i.mods.iter().find(|s| s.starts_with("im2col") || s.starts_with("tile::")) {
-            return self.err(i, format_args!("`.{mode}` is not supported: only `.tile` is, describe the window as a tile of a tensor map"));
+        let mode = m.take_one_of(&["tile", "im2col", "im2col_no_offs"]);
+        if let Some(other) = i.mods.iter().find(|s| s.starts_with("im2col::") || s.starts_with("tile::")) {
+            return self.err(
+                i,
+                format_args!(
+                    "`.{other}` is not supported: only `.tile`, `.im2col` and `.im2col_no_offs` are"
+                ),
+            );
         }
         m.take("L2");
         let done = m.take("mbarrier::complete_tx::bytes");
@@ -204,6 +209,12 @@ impl<'m> Dec<'m> {
         if wants_mbar != done || (dir == BulkDir::SharedToGlobal) != group {
             return self.err(i, "expected `.mbarrier::complete_tx::bytes` for copies into shared memory, `.bulk_group` for others");
         }
+        let expected = if dir == BulkDir::SharedToGlobal { "im2col_no_offs" } else { "im2col" };
+        let im2col = mode.is_some_and(|s| s != "tile");
+        if im2col && (rank.is_none_or(|r| r < 3) || mode != Some(expected)) {
+            return self.err(i, format_args!("expected `.{expected}` with `.3d` to `.5d`"));
+        }
+        let offsets = if mode == Some("im2col") { rank.map_or(0, |r| r - 2) } else { 0 };
         let reduce = if reduce {
             if dir != BulkDir::SharedToGlobal {
                 return self.err(i, "reductions go to global memory here");
@@ -236,6 +247,8 @@ impl<'m> Dec<'m> {
             size: SINK,
             coords: vec![],
             tensor,
+            im2col,
+            offsets: vec![],
             mbar: None,
             multicast: SINK,
             reduce,
@@ -284,6 +297,18 @@ impl<'m> Dec<'m> {
         if wants_mbar {
             let o = self.operand(i, n)?.clone();
             x.mbar = Some(self.addr(i, &o, MSpace::Shared)?);
+            n += 1;
+        }
+        if offsets != 0 {
+            let Operand::Vec(list) = self.operand(i, n)?.clone() else {
+                return self.err(i, "expected `{offsets}` after the mbarrier");
+            };
+            if list.len() != offsets {
+                return self.err(i, format_args!("expected {offsets} offsets, found {}", list.len()));
+            }
+            for o in &list {
+                x.offsets.push(self.src_of(i, o, Ty::U16)?);
+            }
             n += 1;
         }
         if multicast {

@@ -89,14 +89,15 @@ impl<'m> Dec<'m> {
             Ty::F16 => b_ty == a_ty && mm == 16 && matches!(k, 8 | 16) && matches!(d_ty, Ty::F32 | Ty::F16),
             Ty::BF16 => b_ty == a_ty && mm == 16 && matches!(k, 8 | 16) && d_ty == Ty::F32,
             Ty::TF32 => b_ty == a_ty && mm == 16 && matches!(k, 4 | 8) && d_ty == Ty::F32,
-            t if eight(t) => eight(b_ty) && mm == 16 && matches!(k, 16 | 32) && d_ty == Ty::F32,
+            t if eight(t) => {
+                eight(b_ty) && mm == 16 && matches!(k, 16 | 32) && matches!(d_ty, Ty::F32 | Ty::F16)
+            }
             t if int(t) => {
                 int(b_ty) && (mm == 8) == (k == 16 && mm == 8) && matches!(k, 16 | 32) && d_ty == Ty::S32
             }
             _ => false,
         };
-        let c_ok = c_ty == d_ty || (a_ty == Ty::F16 && matches!(c_ty, Ty::F32 | Ty::F16));
-        if !ok || !c_ok || kind || (sat && !int(a_ty)) {
+        if !ok || c_ty != d_ty || kind || (sat && !int(a_ty)) {
             return self.err(i, "this combination of shape and types is not supported");
         }
         self.count(i, 4..=4)?;
@@ -112,7 +113,7 @@ impl<'m> Dec<'m> {
             per(mm / 4, d_ty),
             (mm * k * bits / 1024) as usize,
             (8 * k * bits / 1024) as usize,
-            per(mm / 4, c_ty),
+            per(mm / 4, d_ty),
         ];
         if [d.len(), a.len(), b.len(), c.len()] != want {
             return self.err(i, format_args!("expected {want:?} registers for d, a, b, c"));
@@ -122,6 +123,6 @@ impl<'m> Dec<'m> {
         }
         // m·n·k multiply-adds, spread over 32 lanes.
         self.flops = if a_ty.is_float() { 2 * mm * 8 * k / 32 } else { 0 };
-        Ok(Op::Mma(Box::new(Mma { k, a_ty, b_ty, c_ty, d_ty, sat, d, a, b, c })))
+        Ok(Op::Mma(Box::new(Mma { k, a_ty, b_ty, d_ty, sat, d, a, b, c })))
     }
 }

@@ -6,6 +6,7 @@
 //! only after `fence.proxy.async`.
 
 mod check;
+mod tile;
 
 use super::atomic::apply;
 use super::copy::Batch;
@@ -28,8 +29,8 @@ struct Chunk {
     global: u64,
     shared: u32,
     n: u8,
-    /// Nothing to read: this byte instead.
-    fill: Option<u8>,
+    /// Nothing to read: this in every two bytes instead.
+    fill: Option<u16>,
 }
 
 #[derive(Debug, Clone)]
@@ -152,9 +153,22 @@ impl Engine<'_> {
                 return;
             }
             if let Some((_, ty)) = &mut reduce {
-                *ty = element_ty(&map);
+                *ty = tile::element_ty(&map);
             }
-            (tile_chunks(&map, &coords, off), map.tile_bytes())
+            if map.im2col.is_some() != x.im2col {
+                let kind = |im2col| if im2col { "im2col" } else { "tiles" };
+                return self.find(FindingKind::BadAddress, w, pc, lane, 7, || {
+                    format!("a copy of {} with a tensor map of {}", kind(x.im2col), kind(!x.im2col))
+                });
+            }
+            let store = x.dir == BulkDir::SharedToGlobal;
+            if let Some(why) = tile::refusal(&map, &coords, store, reduce.is_some()) {
+                return self.find(FindingKind::BadAddress, w, pc, lane, 8, || {
+                    format!("{why}: the GPU stops the kernel with an illegal instruction")
+                });
+            }
+            let offsets: Vec<i64> = x.offsets.iter().map(|s| (value(*s) & 0xffff) as i64).collect();
+            (tile::chunks(&map, &coords, &offsets, off), map.tile_bytes())
         } else {
             let n = value(x.size);
             if !n.is_multiple_of(16) || !off.is_multiple_of(16) || !global.is_multiple_of(16) {
@@ -284,7 +298,10 @@ impl Engine<'_> {
             let byte_in = |data: &[u32], at: u32| data[(at / 4) as usize] >> (8 * (at % 4)) & 0xff;
             match t.dir {
                 BulkDir::GlobalToShared => {
-                    let mut raw = [c.fill.unwrap_or(0); 16];
+                    let mut raw = [0; 16];
+                    for pair in raw.chunks_exact_mut(2) {
+                        pair.copy_from_slice(&c.fill.unwrap_or(0).to_le_bytes());
+                    }
                     if let (None, Some(a)) = (c.fill, alloc) {
                         for k in 0..n {
                             raw[k as usize] = a.load(c.global - a.base + k as u64, 1) as u8;
@@ -469,62 +486,4 @@ impl Engine<'_> {
             }
         }
     }
-}
-
-fn element_ty(map: &TensorMap) -> Ty {
-    use crate::tensor_map::TensorElement as E;
-    match map.element {
-        E::U8 => Ty::U8,
-        E::U16 => Ty::U16,
-        E::U32 => Ty::U32,
-        E::I32 => Ty::S32,
-        E::U64 => Ty::U64,
-        E::I64 => Ty::S64,
-        E::F16 => Ty::F16,
-        E::BF16 => Ty::BF16,
-        E::F32 => Ty::F32,
-        E::F64 => Ty::F64,
-    }
-}
-
-/// The pieces of a tile: dense and row-major in shared memory, 16-byte units permuted by the swizzle of the absolute
-/// address, elements outside the tensor filled.
-fn tile_chunks(map: &TensorMap, coords: &[i64], off: u32) -> Vec<Chunk> {
-    let es = map.element.bytes();
-    let rank = map.dims.len();
-    let rows: u32 = map.tile[1..].iter().product();
-    let fill = Some(if map.nan_fill { 0xff } else { 0 });
-    let mut out = vec![];
-    for row in 0..rows {
-        // Position of the row in the outer dimensions.
-        let (mut rest, mut inside, mut base) = (row, true, map.address);
-        for d in 1..rank {
-            let c = coords[d] + (rest % map.tile[d] * map.steps[d]) as i64;
-            rest /= map.tile[d];
-            inside &= c >= 0 && (c as u64) < map.dims[d];
-            base = base.wrapping_add((c as u64).wrapping_mul(map.strides[d - 1]));
-        }
-        let mut x = 0;
-        while x < map.tile[0] {
-            let linear = off + (row * map.tile[0] + x) * es;
-            let room = (16 - linear % 16) / es;
-            let at = |x: u32| coords[0] + (x * map.steps[0]) as i64;
-            let ok = |x: u32| inside && at(x) >= 0 && (at(x) as u64) < map.dims[0];
-            let state = ok(x);
-            // As many elements as stay in the unit, in the same state, and next to each other in memory.
-            let mut n = 1;
-            while n < room.max(1)
-                && x + n < map.tile[0]
-                && ok(x + n) == state
-                && (map.steps[0] == 1 || !state)
-            {
-                n += 1;
-            }
-            let shared = map.swizzle.apply(linear + SHARED_BASE) - SHARED_BASE;
-            let global = if state { base + at(x) as u64 * es as u64 } else { 0 };
-            out.push(Chunk { global, shared, n: (n * es) as u8, fill: if state { None } else { fill } });
-            x += n;
-        }
-    }
-    out
 }

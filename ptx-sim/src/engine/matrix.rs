@@ -2,7 +2,6 @@
 
 use super::mem::{addresses, aligned};
 use super::{Engine, Warp};
-use crate::alu::float::F16;
 use crate::banks;
 use crate::findings::FindingKind;
 use crate::op::*;
@@ -127,25 +126,21 @@ impl Engine<'_> {
         }
         let (am, bm) = (&am[..rows * k], &bm[..k]);
         let half = x.d_ty == Ty::F16;
-        let c_half = x.c_ty == Ty::F16;
         let mut c = [[0u32; COLS]; MAX_ROWS];
         let c = &mut c[..rows];
         let each = rows / 4;
         for lane in 0..32 {
             let (g, t) = (lane / 4, lane % 4);
             for i in 0..each {
-                let v = if c_half {
-                    (F16.decode(r(x.c[i / 2], lane) >> (16 * (i & 1)) & 0xffff) as f32).to_bits()
-                } else {
-                    r(x.c[i], lane)
-                };
+                let v = if half { r(x.c[i / 2], lane) >> (16 * (i & 1)) & 0xffff } else { r(x.c[i], lane) };
                 c[g + 8 * (i >> 1)][2 * t + (i & 1)] = v;
             }
         }
         if x.a_ty.is_float() {
             let (a_ty, b_ty) = (x.a_ty, x.b_ty);
             let pairs = bits == 8;
-            let block = Block { k, a: am, b: bm, a_ty, b_ty, neg_a: false, neg_b: false, pairs };
+            let (neg_a, neg_b, coarse) = (false, false, false);
+            let block = Block { k, a: am, b: bm, a_ty, b_ty, neg_a, neg_b, pairs, coarse, half };
             (self.env.simd.block)(&block, c);
         } else {
             let ext = |v: u32, s: bool| if s { v as u8 as i8 as i64 } else { v as u8 as i64 };
@@ -164,10 +159,7 @@ impl Engine<'_> {
             if half {
                 if i % 2 == 0 {
                     let v = std::array::from_fn(|lane| {
-                        let at = |h: usize| {
-                            let v = c[lane / 4 + 8 * (i >> 1)][2 * (lane % 4) + h];
-                            F16.encode(f32::from_bits(v) as f64, Rnd::Near)
-                        };
+                        let at = |h: usize| c[lane / 4 + 8 * (i >> 1)][2 * (lane % 4) + h];
                         at(0) | at(1) << 16
                     });
                     w.regs.put(x.d[i / 2], &v, m);

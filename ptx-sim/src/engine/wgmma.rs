@@ -76,10 +76,12 @@ fn offset(desc: u64, mn_major: bool, es: u32, r: u32, k: u32) -> u32 {
     }
 }
 
+/// The 16-byte index is XORed with the number of the 128-byte line, counted from the base offset (bits 49 to 51).
 fn swizzled(desc: u64, off: u32) -> u32 {
     let bits = [0, 3, 2, 1][(desc >> 62) as usize];
     let a = ((desc & 0x3fff) as u32 * 16).wrapping_add(off);
-    a ^ ((a >> 7) & ((1 << bits) - 1)) << 4
+    let line = (a >> 7).wrapping_sub((desc >> 49 & 7) as u32);
+    a ^ (line & ((1 << bits) - 1)) << 4
 }
 
 fn element_bytes(ty: Ty) -> u32 {
@@ -121,13 +123,6 @@ impl Engine<'_> {
             },
         };
         self.wgmma_registers(w, pc, x, lane as u32);
-        for (what, desc) in [("A", p.a_desc), ("B", p.b_desc)] {
-            if desc >> 49 & 7 != 0 {
-                self.find(FindingKind::BadAddress, w, pc, lane as u32, 9, || {
-                    format!("the matrix descriptor of {what} has base offset {} (bits 49 to 51), which is not supported: start the matrix at a multiple of its swizzle pattern's 256, 512 or 1024 bytes", desc >> 49 & 7)
-                });
-            }
-        }
         self.wgmma_check(w, pc, x, &p);
         w.wg.open.push(p);
     }
@@ -403,9 +398,7 @@ impl Engine<'_> {
                     for (col, c) in c.iter_mut().enumerate() {
                         let (i, lane) = place(row, col);
                         *c = if half {
-                            let v =
-                                w.regs.r[x.d[2 * block + i / 2] as usize].0[lane] >> (16 * (i % 2)) & 0xffff;
-                            (crate::alu::float::F16.decode(v) as f32).to_bits()
+                            w.regs.r[x.d[2 * block + i / 2] as usize].0[lane] >> (16 * (i % 2)) & 0xffff
                         } else {
                             w.regs.r[x.d[4 * block + i] as usize].0[lane]
                         };
@@ -414,7 +407,8 @@ impl Engine<'_> {
             }
             if x.ty.is_float() {
                 let (a_ty, b_ty, neg_a, neg_b) = (x.ty, x.b_ty, x.neg_a, x.neg_b);
-                let block = Block { k: kk, a: ai, b: bi, a_ty, b_ty, neg_a, neg_b, pairs: false };
+                let (pairs, coarse) = (false, es == 1);
+                let block = Block { k: kk, a: ai, b: bi, a_ty, b_ty, neg_a, neg_b, pairs, coarse, half };
                 (self.env.simd.block)(&block, &mut c);
             } else {
                 let ext = |v: u32, s: bool| if s { v as u8 as i8 as i64 } else { v as u8 as i64 };
@@ -438,10 +432,9 @@ impl Engine<'_> {
                 for (col, v) in c.iter().enumerate() {
                     let (i, lane) = place(row, col);
                     if half {
-                        let h = crate::alu::float::F16.encode(f32::from_bits(*v) as f64, Rnd::Near);
                         let word = &mut w.regs.r[x.d[2 * block + i / 2] as usize].0[lane];
                         let sh = 16 * (i % 2);
-                        *word = (*word & !(0xffff << sh)) | h << sh;
+                        *word = (*word & !(0xffff << sh)) | v << sh;
                     } else {
                         w.regs.r[x.d[4 * block + i] as usize].0[lane] = *v;
                     }

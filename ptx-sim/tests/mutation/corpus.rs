@@ -4,13 +4,21 @@ use ptx_sim::{
     AsyncMode, FindingKind, Launch, Memory, Module, Report, Swizzle, TensorElement, TensorMap, launch,
 };
 
+/// What a parameter is, apart from addresses.
+pub enum Arg {
+    /// The start of the buffer of that name.
+    Pointer(&'static str),
+    /// A tensor map over the buffer of that name.
+    Map(&'static str, TensorMap),
+}
+
 /// One kernel of the corpus.
 pub struct Case {
     pub name: &'static str,
     pub ptx: &'static str,
-    grid: u32,
-    block: u32,
-    setup: fn(&mut Setup),
+    pub grid: u32,
+    pub block: u32,
+    pub setup: fn(&mut Setup),
 }
 
 /// Memory and parameters of a launch, and the words expected afterwards.
@@ -19,6 +27,8 @@ pub struct Setup {
     memory: Memory,
     params: Vec<Vec<u8>>,
     expected: Vec<(u64, Vec<u32>)>,
+    buffers: Vec<(&'static str, u64, Vec<u32>)>,
+    pub args: Vec<Arg>,
 }
 
 /// What a run of a possibly mutated kernel did.
@@ -33,24 +43,38 @@ pub enum Verdict {
 }
 
 impl Setup {
-    fn alloc(&mut self, name: &str, words: &[u32]) -> u64 {
+    fn alloc(&mut self, name: &'static str, words: &[u32]) -> u64 {
         let at = self.memory.alloc(name, 4 * words.len() as u64).unwrap();
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         self.memory.write(at, &bytes).unwrap();
+        self.buffers.push((name, at, words.to_vec()));
         at
     }
 
+    fn name(&self, at: u64) -> &'static str {
+        self.buffers.iter().find(|b| b.1 == at).expect("a buffer").0
+    }
+
+    /// Name, words before and words expected afterwards (`None`: unchanged) of each buffer.
+    pub fn buffers(&self) -> impl Iterator<Item = (&'static str, &[u32], Option<&[u32]>)> {
+        self.buffers.iter().map(|(name, at, words)| {
+            let want = self.expected.iter().find(|e| e.0 == *at).map(|e| &e.1[..]);
+            (*name, &words[..], want)
+        })
+    }
+
     fn pointer(&mut self, at: u64) {
+        self.args.push(Arg::Pointer(self.name(at)));
         self.params.push(at.to_le_bytes().to_vec());
     }
 
-    fn input(&mut self, name: &str, words: &[u32]) -> u64 {
+    fn input(&mut self, name: &'static str, words: &[u32]) -> u64 {
         let at = self.alloc(name, words);
         self.pointer(at);
         at
     }
 
-    fn output(&mut self, name: &str, want: Vec<u32>) -> u64 {
+    fn output(&mut self, name: &'static str, want: Vec<u32>) -> u64 {
         let at = self.input(name, &vec![0; want.len()]);
         self.expected.push((at, want));
         at
@@ -58,6 +82,7 @@ impl Setup {
 
     fn map(&mut self, map: TensorMap) {
         self.params.push(map.encode().unwrap().to_vec());
+        self.args.push(Arg::Map(self.name(map.address), map));
     }
 }
 

@@ -6,6 +6,7 @@
 //! `PTX_SIM_SEEDS=20` tries 20 schedules of each mutant.
 
 mod corpus;
+mod hardware;
 mod mutants;
 
 use corpus::{CASES, Verdict};
@@ -79,6 +80,17 @@ fn mutants_are_found() {
     assert!(stale.is_empty(), "these are listed and do not survive:\n{stale:#?}");
     assert!(score >= 0.95, "{score}");
     assert!(total >= 300 && CASES.len() >= 12);
+}
+
+/// The kernels and their equivalent mutants, for `scripts/record-h200.py check` to run on a GPU.
+#[test]
+fn equivalent_mutants_are_written_for_the_gpu() {
+    let listed = listed();
+    let file = hardware::write(|name| listed.get(name) == Some(&true));
+    let rows = hardware::read(&file);
+    let names = |mutants: bool| rows.iter().filter(|r| r.get("mutant").is_some() == mutants).count();
+    assert_eq!(names(false), CASES.len());
+    assert_eq!(names(true), listed.values().filter(|e| **e).count());
 }
 
 /// Random edits of the corpus: whatever they mean, the simulator reports and does not panic.

@@ -87,9 +87,14 @@ impl Inst<'_> {
         let mut add = |what: &str, line: String| out.push((what.to_string(), line));
         if self.is("mbarrier.try_wait") || self.is("mbarrier.test_wait") {
             add("delete", self.with("setp.eq.u32", &[self.operands[0], "0", "0"]));
-            let acquire = if self.has("acquire") { "acquire" } else { "try_wait" };
-            let to = if acquire == "acquire" { "relaxed" } else { "try_wait.relaxed.cta" };
-            add("relaxed", self.opcode_as(acquire, to));
+            let (from, to) = if self.has("acquire") {
+                ("acquire", "relaxed")
+            } else if self.has("parity") {
+                ("parity", "parity.relaxed.cta")
+            } else {
+                ("_wait", "_wait.relaxed.cta")
+            };
+            add("relaxed", self.opcode_as(from, to));
             return out;
         }
         if self.is("shfl.sync") {
@@ -125,8 +130,14 @@ impl Inst<'_> {
             add("relaxed", self.opcode_as(release, "arrive.relaxed"));
         }
         if self.is("mbarrier.arrive") {
-            let to = if self.has("release") { "relaxed" } else { "arrive.relaxed.cta" };
-            add("relaxed", self.opcode_as(if self.has("release") { "release" } else { "arrive" }, to));
+            let (from, to) = if self.has("release") {
+                ("release", "relaxed")
+            } else if self.has("expect_tx") {
+                ("expect_tx", "expect_tx.relaxed.cta")
+            } else {
+                ("arrive", "arrive.relaxed.cta")
+            };
+            add("relaxed", self.opcode_as(from, to));
             if self.has("expect_tx") {
                 let o = &self.operands[..self.operands.len() - 1];
                 add("no expect_tx", self.with(&self.opcode.replace(".expect_tx", ""), o));
