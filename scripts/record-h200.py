@@ -6,6 +6,7 @@
     scripts/record-h200.py check FILE [--times N]      runs a recording again and reports what differs
     scripts/record-h200.py parse FOLDER LOG            adds Nsight Compute's log to the counters
 
+The mutation test of the simulator writes `mutants.json.gz` into Cargo's folder for temporary files, for `check` too.
 Needs the NVIDIA driver, which compiles the PTX, and for the set `counters` Nsight Compute (`ncu`); no CUDA toolkit and no
 Python package. The format of the files is in `h200_recording/recording.py`.
 """
@@ -125,7 +126,7 @@ def check(file, times):
         differing = sum(runner.run(row) != row["result"] for _ in range(times))
         wrong += differing > 0
         if differing or "mutant" in row:
-            print(f"{row.get('mutant', i)} ({row['kernel']}): {differing} of {times} runs differ", flush=True)
+            print(f"{row.get('mutant') or (i, row['kernel'])}: {differing} of {times} runs differ", flush=True)
     print(f"{Path(file).name}: {len(recording.rows)} rows, {times} runs each, {wrong} rows differ")
     return wrong
 

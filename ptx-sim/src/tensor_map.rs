@@ -332,4 +332,26 @@ mod tests {
         m.strides[0] = 8;
         assert!(m.encode().unwrap_err().to_string().contains("stride 8"));
     }
+
+    #[test]
+    fn im2col_windows_round_trip_and_their_corners_are_bounded() {
+        let mut m =
+            TensorMap::new(0x1000, TensorElement::U16, &[16, 7, 6, 3], &[32, 224, 1344], &[1, 1, 1, 1]);
+        let window = Im2col { lower: vec![-128, 1], upper: vec![127, -2], channels: 16, pixels: 1024 };
+        (m.tile, m.im2col) = (vec![], Some(window));
+        assert_eq!(TensorMap::decode(&m.encode().unwrap()), Some(m.clone()));
+        assert_eq!(m.tile_bytes(), 32 * 1024);
+        m.im2col.as_mut().unwrap().lower[0] = -129;
+        assert!(m.encode().unwrap_err().to_string().contains("the corner -129 is outside -128 to 127"));
+        m.im2col.as_mut().unwrap().lower = vec![0];
+        assert!(m.encode().unwrap_err().to_string().contains("needs corners of 2 numbers"));
+    }
+
+    #[test]
+    fn steps_and_swizzles_change_what_a_tile_takes() {
+        let mut m = TensorMap::new(0x1000, TensorElement::U16, &[64, 32], &[128], &[16, 9]);
+        assert_eq!((m.tile_bytes(), m.pitch()), (32 * 9, 32));
+        (m.steps, m.swizzle) = (vec![2, 4], Swizzle::B128);
+        assert_eq!((m.tile_bytes(), m.pitch()), (32 * 3, 128));
+    }
 }
