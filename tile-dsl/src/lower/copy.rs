@@ -7,7 +7,7 @@
 use super::{
     Lowerer,
     emit::{Atom, Emit, Op},
-    guard::Sides,
+    guard::{Sides, Within},
     linear::{Linear, Offset},
     stage::{Layout, SHARED_OFFSET},
 };
@@ -140,14 +140,14 @@ impl Lowerer<'_> {
     fn source(&mut self, plan: &CopyPlan, base: &[Linear], chunk: &Chunk) -> (KExpr, Option<Atom>) {
         let pitches = self.pitches(plan.tensor);
         let mut offset = Offset::default();
-        let mut guard = None;
+        let mut within = Vec::new();
         for (d, coord) in chunk.coords.iter().enumerate() {
             let at = base[d].clone().plus(coord);
-            let extent = &self.tensor(plan.tensor).dims[d];
-            let inside = self.inside(&at, extent, plan.sides[d]);
-            guard = self.emit.and(guard, inside);
             offset.add(pitches[d], &at);
+            let extent = self.tensor(plan.tensor).dims[d].clone();
+            within.push(Within { at, extent, sides: plan.sides[d] });
         }
+        let guard = self.inside(&within);
         let ty = self.offset_ty();
         let (base, constant) = self.emit.offset(&offset, ty);
         (Emit::sum_expr(base, constant, ty), guard)

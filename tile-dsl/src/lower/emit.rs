@@ -166,7 +166,8 @@ impl Emit {
         self.scopes.last_mut().expect("an open scope").stmts.push(stmt);
     }
 
-    fn depth(&self, atom: Atom) -> usize {
+    /// The scope that a value is defined in, counted from outside.
+    pub fn depth(&self, atom: Atom) -> usize {
         match atom {
             Atom::Var(v) => self.vars[v.0 as usize].depth,
             _ => 0,

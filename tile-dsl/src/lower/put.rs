@@ -5,7 +5,7 @@ use super::{
     emit::{Atom, Emit},
     error::LowerError,
     expr::Lanes,
-    guard::Sides,
+    guard::Within,
     linear::{Linear, Offset},
 };
 use crate::{
@@ -34,9 +34,9 @@ impl Lowerer<'_> {
         let lanes = self.global_lanes(id)?;
         let lane = lanes.map_or(0, |l| l.lane);
         let coords = self.without_lane(id, coords, lanes);
-        let mut guard = self.axes_guard(id, lanes);
-        let inside = self.access_guard(id, &coords);
-        guard = self.emit.and(guard, inside);
+        let mut within = self.axes_within(id, lanes);
+        within.extend(self.access_within(id, &coords));
+        let mut guard = self.inside(&within);
         let replica = self.replica_guard(&[]);
         guard = self.emit.and(guard, replica);
 
@@ -94,31 +94,29 @@ impl Lowerer<'_> {
         self.emit.forget_loads(|m| m == mem);
     }
 
-    /// The condition that the point lies inside the extents of the axes of a stored element; a vector
-    /// is inside or outside as a whole, as its first element is.
-    fn axes_guard(&mut self, id: AccessId, lanes: Option<Lanes>) -> Option<Atom> {
+    /// Where the point may leave the extents of the axes of a stored element; a vector is inside or outside as a
+    /// whole, as its first element is.
+    fn axes_within(&self, id: AccessId, lanes: Option<Lanes>) -> Vec<Within> {
         let access = &self.nest.accesses[id.0 as usize];
         let digits = self.digits();
         let mut axes: Vec<AxisId> = access.index.iter().flat_map(|i| i.terms.keys().copied()).collect();
         axes.sort();
         axes.dedup();
         axes.retain(|a| self.ragged(*a, &digits));
-        let mut guard = None;
+        let mut within = Vec::new();
         for axis in axes {
-            let extent = &self.kernel.axes[axis.0 as usize].extent;
+            let mut end = self.end_of(axis);
             // Where the index of a dimension is the axis itself, the tensor's own extent is the same check.
             let dims = access.index.iter().zip(&self.tensor(access.tensor).dims);
-            if dims.into_iter().any(|(i, d)| i.as_axis() == Some(axis) && d == extent) {
+            if dims.into_iter().any(|(i, d)| i.as_axis() == Some(axis) && *d == end.extent) {
                 continue;
             }
-            let mut at = self.axis_from(axis, 0);
             if let Some(l) = lanes.filter(|l| l.axis == axis) {
-                at.constant -= i64::from(l.lane);
+                end.at.constant -= i64::from(l.lane);
             }
-            let part = self.inside(&at, extent, Sides { below: false, above: true });
-            guard = self.emit.and(guard, part);
+            within.push(end);
         }
-        guard
+        within
     }
 
     /// Where the enclosing loops leave a unit unbound, its coordinates do the same work: the first one stores.
