@@ -17,9 +17,10 @@ use inkwell::{
     types::BasicTypeEnum,
     values::{BasicValueEnum, FunctionValue, PointerValue},
 };
+use std::collections::HashMap;
 use tile_dsl::{
     dtype::DType,
-    kernel::{Kernel, Ty},
+    kernel::{Expr, Kernel, Mem, Ty, Var},
 };
 
 pub(crate) fn compile(kernel: &Kernel) -> Result<Ptx> {
@@ -80,6 +81,10 @@ struct Codegen<'c, 'k> {
     /// A stack slot for each register slot of each fragment; `mem2reg` removes them.
     frags: Vec<Vec<PointerValue<'c>>>,
     vars: Vec<Place<'c>>,
+    /// The variables of 64 bits that are sums, and their summands.
+    sums: HashMap<Var, (Expr, Expr)>,
+    /// Addresses known in this straight line of statements, by buffer and offset.
+    addresses: HashMap<(Mem, Var), PointerValue<'c>>,
 }
 
 type Result<T> = std::result::Result<T, CompileError>;

@@ -62,6 +62,29 @@ fn vectors_stay_vectors() {
 }
 
 #[test]
+fn rows_of_wide_offsets_are_one_addition_apart() {
+    const ROWS: usize = 8;
+    let wide = |x: i64| Expr::Int(x, Ty::I64);
+    let mut b = Builder::new("column_sums", 128);
+    let x = b.tensor("x", F32, false, 4);
+    let y = b.tensor("y", F32, true, 4);
+    let n = b.dim("N");
+    let mut body = Vec::new();
+    let pitch = b.bind(&mut body, Ty::I64, mul(cast(Ty::I64, n), wide(16)));
+    let mut offset = b.bind(&mut body, Ty::I64, cast(Ty::I64, Expr::Tid));
+    let mut sum = float(0.0);
+    for _ in 0..ROWS {
+        let row = b.load(&mut body, F32, 1, x, offset.clone(), None);
+        sum = add(sum, row[0].clone());
+        offset = b.bind(&mut body, Ty::I64, add(offset, pitch.clone()));
+    }
+    body.push(Stmt::Store { mem: y, offset: Expr::Tid, values: vec![sum], guard: None });
+    let text = ptx(&b.finish(body)).text;
+    // The first element of x and of y, and the rows after the first; no offset beside the address.
+    assert_eq!(text.matches("add.s64").count(), 2 + ROWS - 1, "{text}");
+}
+
+#[test]
 fn asynchronous_copies_fill_with_zeros_behind_a_guard() {
     let guarded = ptx(&matmul(Fill::Async, false, 2)).text;
     assert_has(&guarded, &["cp.async.cg.shared.global", "cp.async.commit_group", "cp.async.wait_group"]);

@@ -8,6 +8,7 @@ use inkwell::{IntPredicate, basic_block::BasicBlock};
 use tile_dsl::{
     dtype::DType,
     kernel::{Expr, Stmt, Ty, Var},
+    op::BinOp,
 };
 
 impl<'c> Codegen<'c, '_> {
@@ -40,8 +41,13 @@ impl<'c> Codegen<'c, '_> {
     fn statement(&mut self, stmt: &Stmt) -> Result<()> {
         match stmt {
             Stmt::Load { .. } | Stmt::Store { .. } => self.block(std::slice::from_ref(stmt)),
-            Stmt::Let(var, value) => {
-                let value = self.expr(value)?;
+            Stmt::Let(var, sum) => {
+                let value = self.expr(sum)?;
+                if let Expr::Bin(BinOp::Add, a, b) = sum
+                    && value.ty == Ty::I64
+                {
+                    self.sums.insert(*var, ((**a).clone(), (**b).clone()));
+                }
                 self.assign(*var, value)
             }
             Stmt::Set { frag, slot, value } => {
@@ -91,13 +97,21 @@ impl<'c> Codegen<'c, '_> {
         self.builder.position_at_end(head);
         let counter = self.builder.build_phi(start_int.get_type(), "")?;
         self.assign(var, Value { llvm: counter.as_basic_value(), ty })?;
-        self.block(body)?;
+        self.body(body)?;
         let next = self.builder.build_int_nsw_add(counter.as_basic_value().into_int_value(), step_int, "")?;
         let again = self.builder.build_int_compare(IntPredicate::SLT, next, end_int, "")?;
         let latch = self.current_block();
         self.builder.build_conditional_branch(again, head, exit)?;
         counter.add_incoming(&[(&start_int, before), (&next, latch)]);
         self.builder.position_at_end(exit);
+        Ok(())
+    }
+
+    /// The body of a loop or branch: no address computed outside is used inside, nor the other way round.
+    fn body(&mut self, body: &[Stmt]) -> Result<()> {
+        self.addresses.clear();
+        self.block(body)?;
+        self.addresses.clear();
         Ok(())
     }
 
@@ -109,7 +123,7 @@ impl<'c> Codegen<'c, '_> {
         self.builder.build_conditional_branch(condition, then_block, else_block)?;
         for (block, body) in [(then_block, then), (else_block, otherwise)] {
             self.builder.position_at_end(block);
-            self.block(body)?;
+            self.body(body)?;
             self.builder.build_unconditional_branch(join)?;
         }
         self.builder.position_at_end(join);

@@ -7,7 +7,7 @@ impl Codegen<'_, '_> {
     /// Copies `elems` elements. Where the guard is false the source size is 0: the destination is filled with zeros
     /// and the source is not read, so its address need not exist.
     pub(super) fn copy_async(
-        &self,
+        &mut self,
         (shared, shared_offset): (u32, &Expr),
         (global, global_offset): (u32, &Expr),
         elems: u32,

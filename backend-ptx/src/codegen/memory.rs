@@ -138,7 +138,7 @@ impl<'c> Codegen<'c, '_> {
         if access.elems == 1 { element } else { element.into_vector(access.elems).into() }
     }
 
-    fn access(&self, mem: Mem, offset: &Expr, elems: usize) -> Result<Access<'c>> {
+    fn access(&mut self, mem: Mem, offset: &Expr, elems: usize) -> Result<Access<'c>> {
         let (pointer, dtype) = self.address(mem, offset)?;
         let bytes = elems as u32 * dtype.bytes();
         if !matches!(elems, 1 | 2 | 4 | 8) || bytes > 16 {
@@ -150,14 +150,29 @@ impl<'c> Codegen<'c, '_> {
     /// Address of element `offset` of a buffer, and the buffer's element type.
     ///
     /// A constant part is added to the address last: neighbouring accesses share the rest, and the constant
-    /// becomes the instruction's immediate.
-    pub(super) fn address(&self, mem: Mem, offset: &Expr) -> Result<(PointerValue<'c>, DType)> {
+    /// becomes the instruction's immediate. A sum of 64 bits is added to the address summand by summand: what the
+    /// summands before have in common with other accesses, or with other steps of a loop, is then an address too,
+    /// and no offset has to live beside it. (Sums of 32 bits stay sums: they take one register, and addresses two.)
+    pub(super) fn address(&mut self, mem: Mem, offset: &Expr) -> Result<(PointerValue<'c>, DType)> {
         if let Expr::Bin(BinOp::Add, varying, constant) = offset
             && matches!(**constant, Expr::Int(..))
         {
             let (base, dtype) = self.address(mem, varying)?;
             let constant = self.expr(constant)?;
             return Ok((self.element(base, dtype, constant.int()?)?, dtype));
+        }
+        if let Expr::Var(var) = offset
+            && let Some((base, summand)) = self.sums.get(var).cloned()
+        {
+            let dtype = self.kernel.dtype_of(mem);
+            if let (Some(known), Some(dtype)) = (self.addresses.get(&(mem, *var)), dtype) {
+                return Ok((*known, dtype));
+            }
+            let (base, dtype) = self.address(mem, &base)?;
+            let summand = self.expr(&summand)?;
+            let address = self.element(base, dtype, summand.int()?)?;
+            self.addresses.insert((mem, *var), address);
+            return Ok((address, dtype));
         }
         let offset = self.expr(offset)?;
         if is_float(offset.ty) || offset.ty == super::scalar::BOOL {

@@ -12,6 +12,7 @@ use inkwell::{
     types::BasicMetadataTypeEnum,
     values::{FunctionValue, PointerValue},
 };
+use std::collections::HashMap;
 use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, Ty};
 
 /// Address spaces of NVPTX (LLVM's "User Guide for NVPTX Back-end").
@@ -46,6 +47,8 @@ pub(super) fn build<'c>(context: &'c Context, machine: &TargetMachine, kernel: &
         shared: shared.pointers,
         frags: Vec::new(),
         vars: vec![Place::Unset; kernel.vars.len()],
+        sums: HashMap::new(),
+        addresses: HashMap::new(),
     };
     codegen.allocate_registers()?;
     codegen.block(&kernel.body)?;
