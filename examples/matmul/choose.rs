@@ -16,8 +16,6 @@
 //! - *K-heavy*: K is the same factor for all candidates, so it decides nothing as long as no candidate splits K.
 //! - *Ragged* (N or K no multiple of four): rows are not 16-byte aligned, so there are neither vectors nor 16-byte copies,
 //!   and schedules that live from these lose more: shares are scaled to what they reach then.
-//! - *Off the tile*: a schedule whose guards cost it registers that it has not is as slow on any size that is no multiple
-//!   of its tile, K's tile (`whole`) among them.
 
 use crate::kernel;
 use tile_dsl::program::Program;
@@ -40,20 +38,18 @@ pub struct Candidate {
     pub alone: f64,
     /// Share where vectors are impossible: 4095×4097×4093.
     pub ragged: f64,
-    /// The tile of K of a schedule that reaches its `ragged` share only where a size is no multiple of its tile.
-    pub whole: Option<usize>,
 }
 
 /// The candidates; of equals, the first is chosen.
 #[rustfmt::skip]
 pub const CANDIDATES: &[Candidate] = &[
-    Candidate { schedule: &kernel::best,            rows: 128, columns: 256, resident: 1, share: 0.829, alone: 0.829, ragged: 0.262, whole: Some(16) },
-    Candidate { schedule: &kernel::prefetched,      rows: 128, columns: 128, resident: 2, share: 0.769, alone: 0.660, ragged: 0.685, whole: None },
-    Candidate { schedule: &kernel::double_buffered, rows: 128, columns: 128, resident: 2, share: 0.731, alone: 0.633, ragged: 0.673, whole: None },
-    Candidate { schedule: &kernel::warptile,        rows: 128, columns: 128, resident: 2, share: 0.694, alone: 0.572, ragged: 0.664, whole: None },
-    Candidate { schedule: &kernel::vectorized,      rows: 128, columns: 128, resident: 2, share: 0.602, alone: 0.368, ragged: 0.541, whole: None },
-    Candidate { schedule: &kernel::blocktile_1d,    rows: 64,  columns: 64,  resident: 3, share: 0.301, alone: 0.142, ragged: 0.253, whole: None },
-    Candidate { schedule: &kernel::shared,          rows: 32,  columns: 32,  resident: 2, share: 0.133, alone: 0.067, ragged: 0.127, whole: None },
+    Candidate { schedule: &kernel::best,            rows: 128, columns: 256, resident: 1, share: 0.829, alone: 0.829, ragged: 0.262 },
+    Candidate { schedule: &kernel::prefetched,      rows: 128, columns: 128, resident: 2, share: 0.769, alone: 0.660, ragged: 0.685 },
+    Candidate { schedule: &kernel::double_buffered, rows: 128, columns: 128, resident: 2, share: 0.731, alone: 0.633, ragged: 0.673 },
+    Candidate { schedule: &kernel::warptile,        rows: 128, columns: 128, resident: 2, share: 0.694, alone: 0.572, ragged: 0.664 },
+    Candidate { schedule: &kernel::vectorized,      rows: 128, columns: 128, resident: 2, share: 0.602, alone: 0.368, ragged: 0.541 },
+    Candidate { schedule: &kernel::blocktile_1d,    rows: 64,  columns: 64,  resident: 3, share: 0.301, alone: 0.142, ragged: 0.253 },
+    Candidate { schedule: &kernel::shared,          rows: 32,  columns: 32,  resident: 2, share: 0.133, alone: 0.067, ragged: 0.127 },
 ];
 
 /// Multiprocessors assumed where there is no GPU to ask: an H200's.
@@ -84,9 +80,7 @@ impl Candidate {
         };
         let last = if rest == 0 { 0.0 } else { rest as f64 / rate };
         let aligned = n.is_multiple_of(4) && k.is_multiple_of(4);
-        let on_tile =
-            |depth| m.is_multiple_of(self.rows) && n.is_multiple_of(self.columns) && k.is_multiple_of(depth);
-        let scale = if aligned && self.whole.is_none_or(on_tile) { 1.0 } else { self.ragged / self.share };
+        let scale = if aligned { 1.0 } else { self.ragged / self.share };
         (self.rows * self.columns) as f64 * ((tiles - rest) as f64 / self.share + last) / scale
     }
 }
