@@ -376,7 +376,10 @@ impl<'m> Dec<'m> {
     fn pred_of(&self, i: &AstInst<'m>, r: RegId) -> Res<u32> {
         match self.places[r.0 as usize] {
             Place::Pred(p) => Ok(p),
-            Place::Slot(_) => self.err(i, "expected a predicate register"),
+            Place::Slot(_) => {
+                let bits = self.entry.reg_types[r.0 as usize].bits();
+                self.err(i, format_args!("expected a predicate register, found one of {bits} bits"))
+            }
         }
     }
 
@@ -406,23 +409,36 @@ impl<'m> Dec<'m> {
         }
     }
 
-    fn reg_slot(&self, i: &AstInst<'m>, r: RegId, slots: u32) -> Res<Slot> {
-        let ty = self.entry.reg_types[r.0 as usize];
+    /// Register `r`, at least as wide as `ty`.
+    fn reg_slot(&self, i: &AstInst<'m>, r: RegId, ty: Ty) -> Res<Slot> {
+        let (have, want) = (self.entry.reg_types[r.0 as usize].bits(), ty.bits());
         match self.places[r.0 as usize] {
-            Place::Slot(s) if ty.slots() >= slots => Ok(s),
-            Place::Slot(_) => self.err(
-                i,
-                format_args!("a register of {} bits does not fit a {}-bit operand", ty.bits(), slots * 32),
-            ),
+            Place::Slot(s) if have >= want => Ok(s),
+            Place::Slot(_) => {
+                self.err(i, format_args!("a register of {have} bits does not fit a {want}-bit operand"))
+            }
             Place::Pred(_) => self.err(i, "a predicate register does not fit here: expected a data register"),
         }
     }
 
-    /// Source operand of `ty` as a slot.
+    /// Source operand of `ty`, whose register has the width of the type (PTX ISA §9.2).
     pub(crate) fn src_of(&mut self, i: &AstInst<'m>, o: &Operand<'m>, ty: Ty) -> Res<Slot> {
+        if let Some(have) = self.reg_ty(o)
+            && have != Ty::Pred
+            && have.bits() != ty.bits()
+        {
+            let (have, want) = (have.bits(), ty.bits());
+            return self
+                .err(i, format_args!("expected an operand of {want} bits, found a register of {have}"));
+        }
+        self.wide_src_of(i, o, ty)
+    }
+
+    /// Source operand of `ty`, or a wider register of which the lower bits count: conversions and stores (PTX ISA §9.4.1).
+    pub(crate) fn wide_src_of(&mut self, i: &AstInst<'m>, o: &Operand<'m>, ty: Ty) -> Res<Slot> {
         let slots = ty.slots();
         match o {
-            Operand::Reg(r) => self.reg_slot(i, *r, slots),
+            Operand::Reg(r) => self.reg_slot(i, *r, ty),
             Operand::Int(v) => {
                 let bits = match ty {
                     Ty::F32 => (*v as i64 as f32).to_bits() as u64,
@@ -445,7 +461,13 @@ impl<'m> Dec<'m> {
             Operand::Special(name, comp) => {
                 let lo = match special::fixed(name, comp) {
                     Some(s) => ConstVal::Special(s),
-                    None => return self.err(i, format_args!("`%{name}` can only be read by `mov`")),
+                    None if special::clock(name).is_some() => {
+                        return self.err(i, format_args!("`%{name}` can only be read by `mov`"));
+                    }
+                    None if comp.is_empty() => {
+                        return self.err(i, format_args!("expected a component such as `%{name}.x`"));
+                    }
+                    None => return self.err(i, format_args!("`%{name}` has no component `.{comp}`")),
                 };
                 Ok(self.const_slot(lo, (slots == 2).then_some(ConstVal::Imm(0))))
             }
@@ -481,28 +503,30 @@ impl<'m> Dec<'m> {
         })
     }
 
-    /// Destination register of at least `slots` slots.
-    pub(crate) fn dst_of(&self, i: &AstInst<'m>, o: &Operand<'m>, slots: u32) -> Res<Slot> {
+    /// Destination of `ty`, or a wider register: loads and conversions (PTX ISA §9.4.1).
+    pub(crate) fn wide_dst_of(&self, i: &AstInst<'m>, o: &Operand<'m>, ty: Ty) -> Res<Slot> {
         match o {
-            Operand::Reg(r) => self.reg_slot(i, *r, slots),
+            Operand::Reg(r) => self.reg_slot(i, *r, ty),
             Operand::Sink => Ok(SINK),
             _ => self.err(i, "expected a register as destination"),
         }
     }
 
-    /// Destination 0 of `ty`; a register wider than the type is an error except for loads and conversions.
-    pub(crate) fn dst(&self, i: &AstInst<'m>, ty: Ty) -> Res<Slot> {
-        let o = self.operand(i, 0)?;
-        if let Operand::Reg(r) = o {
-            let have = self.entry.reg_types[r.0 as usize];
-            if have.slots() != ty.slots() || (have.bits() == 16) != (ty.bits() == 16) {
-                return self.err(
-                    i,
-                    format_args!("the destination has {} bits, the operation {}", have.bits(), ty.bits()),
-                );
-            }
+    /// Destination of `ty`, or `_`.
+    pub(crate) fn dst_of(&self, i: &AstInst<'m>, o: &Operand<'m>, ty: Ty) -> Res<Slot> {
+        if let Some(have) = self.reg_ty(o)
+            && have != Ty::Pred
+            && have.bits() != ty.bits()
+        {
+            let (have, want) = (have.bits(), ty.bits());
+            return self.err(i, format_args!("the destination has {have} bits, the operation {want}"));
         }
-        match self.dst_of(i, o, ty.slots())? {
+        self.wide_dst_of(i, o, ty)
+    }
+
+    /// Destination 0 of `ty`.
+    pub(crate) fn dst(&self, i: &AstInst<'m>, ty: Ty) -> Res<Slot> {
+        match self.dst_of(i, self.operand(i, 0)?, ty)? {
             SINK => self.err(i, "`_` cannot be the destination here"),
             s => Ok(s),
         }

@@ -3,7 +3,7 @@
 use crate::lex::Pos;
 
 /// Malformed or unsupported PTX, with the place and what was expected there.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct ParseError {
     /// Line of the PTX text, from 1.

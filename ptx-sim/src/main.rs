@@ -5,8 +5,11 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use ptx_sim::{AsyncMode, Launch, Memory, Module, Report, launch};
-use std::path::PathBuf;
+use ptx_sim::{
+    AsyncMode, Launch, Memory, Module, ParseError, Report, Swizzle, TensorElement, TensorMap, launch,
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -25,7 +28,7 @@ enum Command {
         /// PTX files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// One JSON object a file.
+        /// One JSON object a file; an error has its line and column.
         #[arg(long)]
         json: bool,
     },
@@ -50,10 +53,15 @@ struct Run {
     /// Bytes of dynamic shared memory.
     #[arg(long, default_value_t = 0)]
     shared: u32,
-    /// A parameter, in order: u32:5, s32:-1, u64:9, f32:1.5, f64:2, hex:00ff, or a buffer
-    /// NAME:BYTES[:zero|iota|random|@FILE] (iota: the words 0, 1, 2, …; random: f32 in [-1, 1)).
+    /// A parameter, in order: u32:5, s32:-1, u64:9, f32:1.5, f64:2, hex:00ff, a buffer
+    /// NAME:BYTES[:zero|iota|random|@FILE] (iota: the words 0, 1, 2, …; random: f32 in [-1, 1)), or the tensor map of
+    /// a dense tensor, sizes from the innermost on: map:BUFFER:ELEMENT:SIZES:BOX[:32B|64B|128B], as
+    /// map:a:f16:128x64:64x8:128B.
     #[arg(long = "arg")]
     args: Vec<String>,
+    /// A buffer that is no parameter itself, for tensor maps: NAME:BYTES[:zero|iota|random|@FILE].
+    #[arg(long)]
+    buffer: Vec<String>,
     /// Print the first COUNT words of a buffer after the run: NAME:COUNT[:u32|f32].
     #[arg(long)]
     dump: Vec<String>,
@@ -131,10 +139,14 @@ fn argument(memory: &mut Memory, text: &str, seed: u64) -> Result<(Vec<u8>, Opti
         "s64" => value.parse::<i64>().map_err(|_| bad())?.to_le_bytes().to_vec(),
         "f32" => value.parse::<f32>().map_err(|_| bad())?.to_le_bytes().to_vec(),
         "f64" => value.parse::<f64>().map_err(|_| bad())?.to_le_bytes().to_vec(),
-        "hex" if value.len().is_multiple_of(2) && value.is_ascii() => (0..value.len() / 2)
-            .map(|i| u8::from_str_radix(&value[2 * i..2 * i + 2], 16).map_err(|_| bad()))
-            .collect::<Result<_, _>>()?,
+        "hex" if value.len().is_multiple_of(2) && value.bytes().all(|c| c.is_ascii_hexdigit()) => {
+            (0..value.len() / 2)
+                .map(|i| u8::from_str_radix(&value[2 * i..2 * i + 2], 16).map_err(|_| bad()))
+                .collect::<Result<_, _>>()?
+        }
         "hex" => return Err(bad()),
+        // Made when all buffers are there.
+        "map" => vec![],
         name => {
             let addr = buffer(memory, name, value, seed)?;
             return Ok((addr.to_le_bytes().to_vec(), Some((name.to_string(), addr))));
@@ -143,13 +155,84 @@ fn argument(memory: &mut Memory, text: &str, seed: u64) -> Result<(Vec<u8>, Opti
     Ok((bytes, None))
 }
 
-fn load(path: &PathBuf) -> Result<Module, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    Module::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
+/// The 128 bytes of `map:BUFFER:ELEMENT:SIZES:BOX[:SWIZZLE]`.
+fn tensor_map(text: &str, buffers: &[Named]) -> Result<Vec<u8>, String> {
+    let bad = |what: &str| format!("`{text}`: {what}");
+    let (name, element, sizes, tile, swizzle) = match text.split(':').collect::<Vec<_>>()[..] {
+        [_, name, element, sizes, tile] => (name, element, sizes, tile, ""),
+        [_, name, element, sizes, tile, swizzle] => (name, element, sizes, tile, swizzle),
+        _ => return Err(bad("expected map:BUFFER:ELEMENT:SIZES:BOX[:SWIZZLE]")),
+    };
+    let buffer = buffers.iter().find(|b| b.0 == name).ok_or_else(|| bad("there is no such buffer"))?;
+    let element = match element {
+        "u8" => TensorElement::U8,
+        "u16" => TensorElement::U16,
+        "u32" => TensorElement::U32,
+        "s32" => TensorElement::I32,
+        "u64" => TensorElement::U64,
+        "s64" => TensorElement::I64,
+        "f16" => TensorElement::F16,
+        "bf16" => TensorElement::BF16,
+        "f32" => TensorElement::F32,
+        "f64" => TensorElement::F64,
+        _ => return Err(bad("expected an element u8, u16, u32, s32, u64, s64, f16, bf16, f32 or f64")),
+    };
+    let numbers = |list: &str| -> Result<Vec<u32>, String> {
+        list.split('x').map(|n| n.parse().map_err(|_| bad("expected sizes such as 128x64"))).collect()
+    };
+    let sizes: Vec<u64> = numbers(sizes)?.into_iter().map(u64::from).collect();
+    let strides: Vec<u64> = sizes[..sizes.len() - 1]
+        .iter()
+        .scan(u64::from(element.bytes()), |stride, n| {
+            *stride = stride.saturating_mul(*n);
+            Some(*stride)
+        })
+        .collect();
+    let mut map = TensorMap::new(buffer.1, element, &sizes, &strides, &numbers(tile)?);
+    map.swizzle = match swizzle {
+        "" => Swizzle::None,
+        "32B" => Swizzle::B32,
+        "64B" => Swizzle::B64,
+        "128B" => Swizzle::B128,
+        _ => return Err(bad("expected a swizzle 32B, 64B or 128B")),
+    };
+    Ok(map.encode().map_err(|e| bad(&e.to_string()))?.to_vec())
+}
+
+/// The words of one `--dump`.
+fn dump(memory: &Memory, buffers: &[Named], text: &str) -> Result<(String, Vec<Value>), String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let (Some((name, addr)), Some(Ok(count))) =
+        (buffers.iter().find(|b| b.0 == parts[0]), parts.get(1).map(|n| n.parse::<u64>()))
+    else {
+        return Err(format!("--dump {text}: expected NAME:COUNT of a buffer"));
+    };
+    let float = parts.get(2) == Some(&"f32");
+    let word = |i: u64| {
+        let mut raw = [0; 4];
+        memory.read(addr + 4 * i, &mut raw).map_err(|e| e.to_string())?;
+        Ok(if float { json!(f32::from_le_bytes(raw)) } else { json!(u32::from_le_bytes(raw)) })
+    };
+    Ok((name.clone(), (0..count).map(word).collect::<Result<_, String>>()?))
+}
+
+/// Why a file was refused.
+#[derive(serde::Serialize, thiserror::Error, Debug)]
+#[serde(untagged)]
+enum Refusal {
+    #[error("{message}")]
+    Unreadable { message: String },
+    #[error(transparent)]
+    Malformed(#[from] ParseError),
+}
+
+fn load(path: &Path) -> Result<Module, Refusal> {
+    let text = std::fs::read_to_string(path).map_err(|e| Refusal::Unreadable { message: e.to_string() })?;
+    Ok(Module::parse(&text)?)
 }
 
 fn run(r: &Run) -> Result<bool, String> {
-    let module = load(&r.file)?;
+    let module = load(&r.file).map_err(|e| format!("{}: {e}", r.file.display()))?;
     let kernel = match &r.kernel {
         Some(k) => k.clone(),
         None => {
@@ -162,10 +245,19 @@ fn run(r: &Run) -> Result<bool, String> {
     };
     let mut memory = Memory::new();
     let (mut params, mut buffers) = (vec![], vec![]);
+    for b in &r.buffer {
+        let (name, spec) = b.split_once(':').ok_or_else(|| format!("--buffer {b}: expected NAME:BYTES"))?;
+        buffers.push((name.to_string(), buffer(&mut memory, name, spec, r.seed)?));
+    }
     for a in &r.args {
         let (bytes, named) = argument(&mut memory, a, r.seed)?;
         params.push(bytes);
         buffers.extend(named);
+    }
+    for (param, a) in params.iter_mut().zip(&r.args) {
+        if a.starts_with("map:") {
+            *param = tensor_map(a, &buffers)?;
+        }
     }
     let report = launch(
         &module,
@@ -185,26 +277,18 @@ fn run(r: &Run) -> Result<bool, String> {
         },
     )
     .map_err(|e| e.to_string())?;
+    let dumps = r.dump.iter().map(|d| dump(&memory, &buffers, d)).collect::<Result<Vec<_>, _>>()?;
     if r.json {
-        println!("{}", serde_json::to_string(&report).map_err(|e| e.to_string())?);
+        let mut all = serde_json::to_value(&report).map_err(|e| e.to_string())?;
+        if !dumps.is_empty() {
+            all["dump"] = dumps.into_iter().collect();
+        }
+        println!("{all}");
     } else {
         print(&report);
-    }
-    for d in &r.dump {
-        let parts: Vec<&str> = d.split(':').collect();
-        let (Some((_, addr)), Some(Ok(n))) =
-            (buffers.iter().find(|b| b.0 == parts[0]), parts.get(1).map(|n| n.parse::<usize>()))
-        else {
-            return Err(format!("--dump {d}: expected NAME:COUNT of a buffer"));
-        };
-        let mut raw = vec![0; 4 * n];
-        memory.read(*addr, &mut raw).map_err(|e| e.to_string())?;
-        let float = parts.get(2) == Some(&"f32");
-        let show = |c: &[u8]| {
-            let v = u32::from_le_bytes([c[0], c[1], c[2], c[3]]);
-            if float { f32::from_bits(v).to_string() } else { v.to_string() }
-        };
-        println!("{}: {}", parts[0], raw.chunks_exact(4).map(show).collect::<Vec<_>>().join(" "));
+        for (name, words) in dumps {
+            println!("{name}: {}", words.iter().map(Value::to_string).collect::<Vec<_>>().join(" "));
+        }
     }
     Ok(report.is_clean())
 }
@@ -250,13 +334,13 @@ fn check(files: &[PathBuf], json: bool) -> bool {
         ok &= result.is_ok();
         match (&result, json) {
             (Ok(m), false) => println!("{}: {} kernels", f.display(), m.kernels().count()),
-            (Err(e), false) => println!("{e}"),
+            (Err(e), false) => println!("{}: {e}", f.display()),
             (_, true) => {
                 let kernels: Vec<_> = result.as_ref().map(|m| m.kernels().collect()).unwrap_or_default();
                 let error = result.as_ref().err();
                 println!(
                     "{}",
-                    serde_json::json!({ "file": f.display().to_string(), "error": error, "kernels": kernels })
+                    json!({ "file": f.display().to_string(), "error": error, "kernels": kernels })
                 );
             }
         }

@@ -154,7 +154,7 @@ fn sixteen_bit_floats_and_conversions() {
 fn unknown_opcodes_and_modifiers_are_errors() {
     let e = |body: &str| {
         let t = format!(
-            ".version 8.0\n.target sm_80\n.address_size 64\n.entry k() {{\n.reg .b32 %r<4>; .reg .f32 %f<3>; .reg .pred %p<2>; .reg .b64 %d<2>;\n  {body}\n}}"
+            ".version 8.0\n.target sm_80\n.address_size 64\n.entry k() {{\n.reg .b32 %r<4>; .reg .f32 %f<3>; .reg .pred %p<2>; .reg .b64 %d<2>; .reg .b16 %h<3>;\n  {body}\n}}"
         );
         ptx_sim::Module::parse(&t).expect_err(body)
     };
@@ -164,7 +164,30 @@ fn unknown_opcodes_and_modifiers_are_errors() {
         ("add.s32 %r0, %r1;", "expected 3 operands, found 2"),
         ("add.s64 %r0, %d0, %d1;", "the destination has 32 bits, the operation 64"),
         ("add.s32 %r0, %p0, %r1;", "a predicate register does not fit here"),
-        ("setp.lt.s32 %r0, %r1, %r2;", "expected a predicate register"),
+        ("add.u32 %r0, %d1, 1;", "expected an operand of 32 bits, found a register of 64"),
+        ("st.shared.b32 [%r0], %h1;", "a register of 16 bits does not fit a 32-bit operand"),
+        ("ld.shared.b32 %h0, [%r0];", "a register of 16 bits does not fit a 32-bit operand"),
+        ("atom.shared.add.u32 %d0, [%r0], 1;", "the destination has 64 bits, the operation 32"),
+        ("mov.b32 {%h0, %r1}, %r2;", "the destination has 32 bits, the operation 16"),
+        ("mov.b32 {%h0, %h1, %h2}, %r2;", "expected 2 or 4 registers that make up the type"),
+        (".reg .b32 %x<4>; .reg .b32 %x<2>; ret;", "register `%x` is declared twice in one scope"),
+        (".reg .b32 %r3; ret;", "register `%r3` is declared twice in one scope"),
+        ("setp.lt.s32 %r0, %r1, %r2;", "expected a predicate register, found one of 32 bits"),
+        ("@%r1 mov.u32 %r0, 1;", "expected a predicate register, found one of 32 bits"),
+        ("mov.u32 %r0, %tid;", "expected a component such as `%tid.x`"),
+        ("mov.u32 %r0, %laneid.x;", "`%laneid` has no component `.x`"),
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f0}, {%r0}, {%r2}, {%f0, %f1, %f2, %f0};",
+            "expected [4, 2, 1, 4] registers for d, a, b, c, found [4, 1, 1, 4]",
+        ),
+        (
+            "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {%f0, %f1}, %d0, %d1, 1, 1, 1, 0, 0;",
+            "expected N to be a multiple of 8 up to 256, found 12",
+        ),
+        (
+            "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%d0, {%r1}], [%r0];",
+            "expected 2 coordinates, found 1",
+        ),
         ("bra NOWHERE;", "label `NOWHERE` is not defined"),
         ("ld.global.b32 %r0, [%r1];", "expected a 64-bit address register"),
         ("ld.shared.b32 %r0, [missing];", "`missing` is not declared"),

@@ -318,14 +318,11 @@ impl<'m> Dec<'m> {
             (Operand::Vec(_), Operand::Vec(_)) => self.err(i, "only one side may be a vector"),
             (Operand::Vec(parts), src) => {
                 let n = parts.len() as u32;
-                if !matches!(n, 2 | 4) || !ty.bits().is_multiple_of(n) {
-                    return self.err(i, "expected 2 or 4 registers that make up the type");
-                }
-                let part = ty.bits() / n;
+                let (part, part_ty) = self.part(i, ty, n)?;
                 let a = self.src_of(i, src, ty)?;
                 let mut regs = vec![];
                 for p in parts {
-                    regs.push(self.dst_of(i, p, part.div_ceil(32))?);
+                    regs.push(self.dst_of(i, p, part_ty)?);
                 }
                 Ok(match (ty.bits(), n, regs[0] == SINK, regs[1] == SINK) {
                     (32, 2, false, true) => self.alu(Alu::Lo16, regs[0], a, a, a),
@@ -335,17 +332,7 @@ impl<'m> Dec<'m> {
             }
             (_, Operand::Vec(parts)) => {
                 let n = parts.len() as u32;
-                if !matches!(n, 2 | 4) || !ty.bits().is_multiple_of(n) {
-                    return self.err(i, "expected 2 or 4 registers that make up the type");
-                }
-                let part = ty.bits() / n;
-                let part_ty = match part {
-                    8 => Ty::B8,
-                    16 => Ty::B16,
-                    32 => Ty::B32,
-                    64 => Ty::B64,
-                    _ => return self.err(i, "these parts are not supported"),
-                };
+                let (part, part_ty) = self.part(i, ty, n)?;
                 let d = self.dst(i, ty)?;
                 let mut regs = vec![];
                 for p in parts {
@@ -374,6 +361,17 @@ impl<'m> Dec<'m> {
                     _ => self.alu(Alu::Mov32, d, a, a, a),
                 })
             }
+        }
+    }
+
+    /// Width and type of each of the `n` registers that make up one of `ty`.
+    fn part(&self, i: &AstInst<'m>, ty: Ty, n: u32) -> Res<(u32, Ty)> {
+        match (n, ty.bits() / n.max(1)) {
+            (2 | 4, 8) => Ok((8, Ty::B8)),
+            (2 | 4, 16) => Ok((16, Ty::B16)),
+            (2 | 4, 32) => Ok((32, Ty::B32)),
+            (2, 64) => Ok((64, Ty::B64)),
+            _ => self.err(i, "expected 2 or 4 registers that make up the type"),
         }
     }
 

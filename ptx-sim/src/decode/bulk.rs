@@ -119,7 +119,7 @@ impl<'m> Dec<'m> {
                 let at = !matches!(i.ops.first(), Some(Operand::Addr(..))) as usize;
                 self.count(i, at + 1..=at + 2)?;
                 if at == 1 {
-                    x.d = self.dst_of(i, &i.ops[0], 2)?;
+                    x.d = self.dst_of(i, &i.ops[0], Ty::B64)?;
                 }
                 x.addr = self.addr(i, &i.ops[at], space)?;
                 if i.ops.len() == at + 2 {
@@ -266,8 +266,10 @@ impl<'m> Dec<'m> {
                 let [Operand::Vec(list)] = &extra[..] else {
                     return d.err(i, "expected `{coordinates}` after the tensor map");
                 };
-                if Some(list.len()) != rank {
-                    return d.err(i, "the number of coordinates is not that of the dimensions");
+                if let Some(want) = rank
+                    && list.len() != want
+                {
+                    return d.err(i, format_args!("expected {want} coordinates, found {}", list.len()));
                 }
                 for c in list {
                     coords.push(d.src_of(i, c, Ty::B32)?);

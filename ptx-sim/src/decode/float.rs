@@ -183,12 +183,11 @@ impl<'m> Dec<'m> {
             return self.err(i, "a conversion to an integer needs `.rni`, `.rzi`, `.rmi` or `.rpi`");
         }
         // Destination and source registers may be wider than the types.
-        let slots = to.slots();
-        let d = match self.dst_of(i, &i.ops[0], slots)? {
+        let d = match self.wide_dst_of(i, &i.ops[0], to)? {
             SINK => return self.err(i, "`_` cannot be the destination here"),
             d => d,
         };
-        let a = self.src_of(i, &i.ops[1], from)?;
+        let a = self.wide_src_of(i, &i.ops[1], from)?;
         if from == to && to.is_float() {
             if !integral {
                 // `cvt.f32.f32` with .sat or .ftz.

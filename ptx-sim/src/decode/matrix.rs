@@ -21,7 +21,7 @@ impl<'m> Dec<'m> {
         };
         let mut regs = vec![];
         for o in &list {
-            regs.push(if dst { self.dst_of(i, o, 1)? } else { self.src_of(i, o, Ty::B32)? });
+            regs.push(if dst { self.dst_of(i, o, Ty::B32)? } else { self.src_of(i, o, Ty::B32)? });
         }
         Ok(regs)
     }
@@ -115,8 +115,9 @@ impl<'m> Dec<'m> {
             (8 * k * bits / 1024) as usize,
             per(mm / 4, d_ty),
         ];
-        if [d.len(), a.len(), b.len(), c.len()] != want {
-            return self.err(i, format_args!("expected {want:?} registers for d, a, b, c"));
+        let have = [d.len(), a.len(), b.len(), c.len()];
+        if have != want {
+            return self.err(i, format_args!("expected {want:?} registers for d, a, b, c, found {have:?}"));
         }
         if d.contains(&SINK) {
             return self.err(i, "`_` cannot be a result");

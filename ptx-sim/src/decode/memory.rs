@@ -92,7 +92,7 @@ impl<'m> Dec<'m> {
                 if !wide && (ty.bits() != 32 || matches!(sp, MSpace::Global | MSpace::Generic)) {
                     return self.err(i, "expected a 64-bit address register");
                 }
-                let reg = self.reg_slot(i, *r, ty.slots())?;
+                let reg = self.reg_slot(i, *r, ty)?;
                 Ok(Addr { reg: Some(reg), wide, off, global: None })
             }
             Operand::Int(v) => {
@@ -133,7 +133,7 @@ impl<'m> Dec<'m> {
         }
         let mut regs = vec![];
         for p in &parts {
-            regs.push(if load { self.dst_of(i, p, ty.slots())? } else { self.src_of(i, p, ty)? });
+            regs.push(if load { self.wide_dst_of(i, p, ty)? } else { self.wide_src_of(i, p, ty)? });
         }
         Ok(regs)
     }
@@ -170,7 +170,7 @@ impl<'m> Dec<'m> {
                 cache_hints(m);
                 while m.take_with(|s| s.starts_with("L2::").then_some(())).is_some() {}
                 m.ty()?;
-                let (d, z) = (self.dst_of(i, self.operand(i, 0)?, 2)?, self.imm(0, 2));
+                let (d, z) = (self.dst_of(i, self.operand(i, 0)?, Ty::B64)?, self.imm(0, 2));
                 self.alu(Alu::Mov64, d, z, z, z)
             }
             "cp" => return self.copy(i, m).map(Some),
@@ -313,7 +313,7 @@ impl<'m> Dec<'m> {
         let at = !is_red as usize;
         let want = at + 2 + (op == AtomOp::Cas) as usize + policy as usize;
         self.count(i, want..=want)?;
-        let d = if is_red || n > 1 { SINK } else { self.dst_of(i, &i.ops[0], ty.slots())? };
+        let d = if is_red || n > 1 { SINK } else { self.dst_of(i, &i.ops[0], ty)? };
         let addr = self.addr(i, &i.ops[at], sp)?;
         let (mut b, mut more, mut more_d) = (SINK, vec![], vec![]);
         if n > 1 {

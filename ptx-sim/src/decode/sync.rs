@@ -159,8 +159,8 @@ impl<'m> Dec<'m> {
     /// `d|p`, or `d` alone.
     fn pair(&self, i: &AstInst<'m>, o: &Operand<'m>) -> Res<(Slot, Slot)> {
         match o {
-            Operand::Pair(d, p) => Ok((self.dst_of(i, d, 1)?, self.pdst_of(i, p)?)),
-            d => Ok((self.dst_of(i, d, 1)?, SINK)),
+            Operand::Pair(d, p) => Ok((self.dst_of(i, d, Ty::B32)?, self.pdst_of(i, p)?)),
+            d => Ok((self.dst_of(i, d, Ty::B32)?, SINK)),
         }
     }
 

@@ -130,13 +130,17 @@ impl<'m> Dec<'m> {
             t if int(t) => int(b_ty) && k == 32 && d_ty == Ty::S32,
             _ => false,
         };
-        if !ok || n == 0 || n > 256 || n % 8 != 0 || (sat && !int(ty)) {
+        if n == 0 || n > 256 || n % 8 != 0 {
+            return self.err(i, format_args!("expected N to be a multiple of 8 up to 256, found {n}"));
+        }
+        if !ok || (sat && !int(ty)) {
             return self.err(i, "this combination of shape and types is not supported");
         }
         let d = self.regs32(i, 0, true)?;
         let want = if d_ty == Ty::F16 { n / 4 } else { n / 2 } as usize;
         if d.len() != want || d.contains(&SINK) {
-            return self.err(i, format_args!("expected {want} accumulator registers"));
+            let have = d.len();
+            return self.err(i, format_args!("expected {want} accumulator registers, found {have}"));
         }
         let in_regs = matches!(i.ops.get(1), Some(Operand::Vec(_)));
         let a = if in_regs { self.regs32(i, 1, false)? } else { vec![self.src(i, 1, Ty::B64)?] };

@@ -155,18 +155,25 @@ impl<'a> Parser<'a> {
         self.next();
         let Some(scope) = scopes.last_mut() else { return Ok(()) };
         loop {
+            let pos = self.pos();
             let name = self.ident("a register name")?;
             let first = e.reg_types.len() as u32;
-            let pos = self.pos();
+            let twice =
+                || Err(ParseError::at(pos, format!("register `{name}` is declared twice in one scope")));
             if self.eat('<') {
                 let n = self.u32("a register count")?;
                 if n as usize + e.reg_types.len() > 1 << 20 {
                     return Err(ParseError::at(pos, "a kernel has at most 2^20 registers"));
                 }
                 self.expect('>')?;
-                scope.ranges.insert(name, (first, n));
+                if scope.ranges.insert(name, (first, n)).is_some() {
+                    return twice();
+                }
                 e.reg_types.extend(std::iter::repeat_n(ty, n as usize));
             } else {
+                if scope.find(name).is_some() {
+                    return twice();
+                }
                 scope.exact.insert(name, RegId(first));
                 e.reg_types.push(ty);
             }
