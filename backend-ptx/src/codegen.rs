@@ -1,5 +1,6 @@
 //! The walk over the kernel IR.
 
+mod atomic;
 mod control;
 mod copy;
 mod emit;

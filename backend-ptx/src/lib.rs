@@ -3,7 +3,7 @@
 //! [`compile`] is a plain walk: every decision about the code was made in the kernel IR. The stations, each
 //! a module: `module` (entry, parameters, shared memory, attributes), `control` (statements), `scalar`
 //! (expressions), `math` (functions that the hardware lacks), `memory` (loads and stores), `copy`
-//! (asynchronous copies), `intrinsic` (checked lookup), `emit` (passes, target machine, text).
+//! (asynchronous copies), `atomic` (additions and arrivals between CTAs), `intrinsic` (checked lookup), `emit` (passes, target machine, text).
 //!
 //! Without the feature `jit` (or `static-llvm`) the crate builds on a machine that has no LLVM, and
 //! [`compile`] returns [`CompileError::NoCodegen`].

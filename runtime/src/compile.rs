@@ -25,6 +25,8 @@ pub(crate) struct Compiled {
     /// The text again, shared with reports.
     pub(crate) text: Arc<str>,
     pub(crate) params: Vec<Param>,
+    /// Tensor parameters that are zero before the launch.
+    pub(crate) cleared: Vec<u32>,
     pub(crate) grid: Vec<GridAxis>,
 }
 
@@ -55,7 +57,8 @@ pub(crate) fn compile(
     let kernel = lower_program(program, variant)?;
     let (ptx, source) = ptx_of(cache, &kernel, warnings)?;
     let text = ptx.text.as_str().into();
-    let compiled = Arc::new(Compiled { ptx, text, params: kernel.params, grid: kernel.grid });
+    let compiled =
+        Arc::new(Compiled { ptx, text, params: kernel.params, cleared: kernel.cleared, grid: kernel.grid });
     COMPILED.lock().unwrap_or_else(PoisonError::into_inner).insert(known, compiled.clone());
     Ok((compiled, source))
 }
@@ -96,6 +99,7 @@ mod tests {
             name: name.into(),
             target: Target { sm: 80, specific: false },
             params: vec![],
+            cleared: vec![],
             shared: vec![],
             frags: vec![],
             vars: vec![],

@@ -1,6 +1,7 @@
 //! Devices: where buffers live and kernels run.
 
 mod cuda;
+mod scratch;
 mod sim;
 
 use crate::{cache::PtxCache, error::Error, gpu::GpuInfo};
@@ -8,7 +9,8 @@ use cuda::CudaDevice;
 use sim::SimDevice;
 use std::{fmt, sync::Arc};
 
-pub(crate) use cuda::CudaMemory;
+pub(crate) use cuda::{CudaMemory, Work};
+pub(crate) use scratch::Wanted;
 pub(crate) use sim::{SimData, SimTensor};
 
 /// A device: a GPU or the simulator. Cheap to clone; clones are the same device.

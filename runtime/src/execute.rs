@@ -3,7 +3,7 @@
 use crate::{
     buffer::Storage,
     compile::Compiled,
-    device::{Device, Kind, SimData, SimTensor},
+    device::{Device, Kind, SimData, SimTensor, Wanted, Work},
     dims::Dims,
     element::ScalarValue,
     error::Error,
@@ -20,6 +20,7 @@ pub(crate) struct Outcome {
     pub(crate) resources: Option<Resources>,
     pub(crate) counters: Option<Counters>,
     pub(crate) findings: Vec<Finding>,
+    pub(crate) scratch_bytes: u64,
 }
 
 /// CTAs of a launch: the product of ⌈extent / tile⌉, 0 when an extent is 0.
@@ -53,25 +54,37 @@ pub(crate) fn run(
     cold: bool,
 ) -> Result<Outcome, Error> {
     let (ptx, params) = (&kernel.ptx, &kernel.params);
-    match &*device.kind {
+    let scratch = wanted(params, ctas);
+    // Tensors are the first parameters.
+    let is_cleared = |n: usize| kernel.cleared.contains(&(n as u32));
+    let scratch_bytes = scratch.iter().map(|w| w.bytes).sum();
+    let outcome = match &*device.kind {
         Kind::Sim(sim) => {
             let tensors = tensors
                 .iter_mut()
-                .map(|(name, argument)| {
+                .enumerate()
+                .map(|(n, (name, argument))| {
                     let data = match argument {
                         TensorArg::In(buffer) => match &buffer.raw().storage {
                             Storage::Host(data) => SimData::Read(data),
                             Storage::Cuda(_) => return Err(elsewhere(name, device)),
                         },
                         TensorArg::Out(buffer) => match &mut buffer.raw_mut().storage {
-                            Storage::Host(data) => SimData::Write(data),
+                            Storage::Host(data) => {
+                                if is_cleared(n) {
+                                    data.fill(0);
+                                }
+                                SimData::Write(data)
+                            }
                             Storage::Cuda(_) => return Err(elsewhere(name, device)),
                         },
                     };
                     Ok(SimTensor { name, data })
                 })
                 .collect::<Result<Vec<_>, Error>>()?;
-            sim.run(ptx, ctas, tensors, |addresses| arguments(params, addresses, dims, scalars))
+            sim.run(ptx, ctas, tensors, &scratch, |addresses, scratch| {
+                arguments(params, addresses, dims, scalars, scratch)
+            })?
         }
         Kind::Cuda(cuda) => {
             let addresses = tensors
@@ -81,13 +94,37 @@ pub(crate) fn run(
                     Storage::Host(_) => Err(elsewhere(name, device)),
                 })
                 .collect::<Result<Vec<_>, Error>>()?;
-            let arguments = arguments(params, &addresses, dims, scalars);
+            let cleared: Vec<(u64, usize)> = (0..)
+                .zip(tensors.iter())
+                .filter(|(n, _)| is_cleared(*n))
+                .filter_map(|(_, (_, argument))| match &argument.raw().storage {
+                    Storage::Cuda(memory) => Some((memory.pointer(), memory.bytes())),
+                    Storage::Host(_) => None,
+                })
+                .collect();
+            let arguments = |scratch: &[u64]| arguments(params, &addresses, dims, scalars, scratch);
+            let work = Work { ctas, arguments: &arguments, scratch: &scratch, cleared: &cleared, cold };
             // SAFETY: the arguments follow `params`, from which the entry was compiled. The tensors are borrowed for
             // the call, mutably where the kernel writes, and a kernel of a proved schedule stays inside them.
-            let run = unsafe { cuda.run(ptx, ctas, &arguments, cold)? };
-            Ok(Outcome { time_ms: Some(run.time_ms), resources: Some(run.resources), ..Outcome::default() })
+            let run = unsafe { cuda.run(ptx, &work)? };
+            Outcome { time_ms: Some(run.time_ms), resources: Some(run.resources), ..Outcome::default() }
         }
-    }
+    };
+    Ok(Outcome { scratch_bytes, ..outcome })
+}
+
+/// The scratch buffers of a launch, in the order of their parameters.
+fn wanted(params: &[Param], ctas: u32) -> Vec<Wanted> {
+    params
+        .iter()
+        .filter_map(|param| match param {
+            Param::Scratch { dtype, elems, zeroed, .. } => {
+                let bytes = u64::from(ctas) * u64::from(*elems) * u64::from(dtype.bytes());
+                Some(Wanted { bytes, zeroed: *zeroed })
+            }
+            Param::Tensor { .. } | Param::Dim(_) | Param::Scalar { .. } => None,
+        })
+        .collect()
 }
 
 fn elsewhere(name: &str, device: &Device) -> Error {
@@ -96,12 +133,20 @@ fn elsewhere(name: &str, device: &Device) -> Error {
 }
 
 /// Bytes of each parameter, in order.
-fn arguments(params: &[Param], addresses: &[u64], dims: &Dims, scalars: &[ScalarValue]) -> Vec<Vec<u8>> {
-    let (mut addresses, mut scalars) = (addresses.iter(), scalars.iter());
+fn arguments(
+    params: &[Param],
+    addresses: &[u64],
+    dims: &Dims,
+    scalars: &[ScalarValue],
+    scratch: &[u64],
+) -> Vec<Vec<u8>> {
+    let (mut addresses, mut scalars, mut scratch) = (addresses.iter(), scalars.iter(), scratch.iter());
+    let bytes = |address: Option<&u64>| address.copied().unwrap_or_default().to_le_bytes().to_vec();
     params
         .iter()
         .map(|param| match param {
-            Param::Tensor { .. } => addresses.next().copied().unwrap_or_default().to_le_bytes().to_vec(),
+            Param::Tensor { .. } => bytes(addresses.next()),
+            Param::Scratch { .. } => bytes(scratch.next()),
             Param::Dim(name) => (dims.get(name).copied().unwrap_or_default() as i32).to_le_bytes().to_vec(),
             Param::Scalar { .. } => scalars.next().map(|s| s.to_le_bytes()).unwrap_or_default(),
         })

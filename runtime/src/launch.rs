@@ -192,6 +192,7 @@ impl<'a> Scheduled<'a> {
             report.resources = outcome.resources;
             report.counters = outcome.counters;
             report.findings = outcome.findings;
+            report.scratch_bytes = outcome.scratch_bytes;
         }
         Ok(report)
     }

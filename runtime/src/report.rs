@@ -31,6 +31,8 @@ pub struct LaunchReport {
     pub threads: u32,
     /// Shared memory of a CTA in bytes.
     pub shared_bytes: u32,
+    /// Global memory that the kernel used beside its tensors, in bytes.
+    pub scratch_bytes: u64,
     /// Milliseconds on the GPU, between events around the launch; `None` on the simulator, which claims no time.
     pub time_ms: Option<f64>,
     /// What the driver's compiler made of the kernel; `None` on the simulator, which runs PTX as it is.
@@ -61,6 +63,7 @@ impl LaunchReport {
             ctas: 0,
             threads: 0,
             shared_bytes: 0,
+            scratch_bytes: 0,
             time_ms: None,
             resources: None,
             counters: None,

@@ -14,6 +14,7 @@
 //! | `stage`, `pad`, `swizzle` | `stage` | stage |
 //! | `fragment` | `fragment` | stage |
 //! | `pipeline` | `pipeline` | pipeline |
+//! | `split_k` | `split_k` | split_k |
 //! | `reduce`, `bind` | `reduce`, `bind` | bind |
 //! | `unroll`, `serpentine`, `vectorize` | `expand` | unroll, serpentine, vectorize |
 
@@ -45,7 +46,7 @@ use crate::{
     schedule::{Directive, DirectiveKind, Schedule, Target},
     tile,
 };
-use families::{assume, bind, expand, fragment, pipeline, place, reduce, reorder, split, stage};
+use families::{assume, bind, expand, fragment, pipeline, place, reduce, reorder, split, split_k, stage};
 
 /// Most values, accesses, tensors and axes a nest may have: sets of them are machine words.
 const MOST_NAMES: usize = 128;
@@ -98,6 +99,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Pad { buffer, bytes } => stage::pad(nest, buffer, *bytes),
         D::Swizzle { buffer, span } => stage::swizzle(nest, buffer, *span),
         D::Pipeline { digit, stages } => pipeline::apply(nest, digit, *stages),
+        D::SplitK { digit, parts, across } => split_k::apply(nest, digit, *parts, *across),
         D::Reduce { value, level } => reduce::apply(nest, value, *level),
         D::Bind { digit, unit, dim, xor } => bind::apply(nest, digit, *unit, *dim, *xor),
         D::Unroll { digit, within } => expand::unroll(nest, digit, within.as_deref()),

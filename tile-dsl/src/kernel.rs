@@ -5,7 +5,7 @@
 //! Stmt   ::= let v = E | load v* = Mem[E] (if E) | store Mem[E] = E* (if E)
 //!          | set frag[slot] = E | for v in E..E step E { } | if E { } else { }
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier
-//!          | shuffle v = bfly(E, mask)
+//!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
 //! E      ::= const | v | frag[slot] | tid | cta | dim D | scalar S | un | bin | cmp | select | cast
 //! ```
 //! [`mod@print`] writes that grammar in full, [`mod@parse`] reads it back, [`mod@verify`] checks a kernel between
@@ -44,8 +44,11 @@ pub struct Kernel {
     pub name: String,
     /// Target.
     pub target: Target,
-    /// Parameters in ABI order: a pointer for each tensor, an `i32` for each named dim, then the scalars.
+    /// Parameters in ABI order: a pointer for each tensor, an `i32` for each named dim, the scalars, then a pointer for
+    /// each scratch buffer.
     pub params: Vec<Param>,
+    /// Tensor parameters that the launch fills with zeros first, by position.
+    pub cleared: Vec<u32>,
     /// Shared buffers. Above 48 KB in total they are one dynamic allocation.
     pub shared: Vec<Shared>,
     /// Register fragments: arrays indexed by constants only.
@@ -86,6 +89,17 @@ pub enum Param {
         name: String,
         /// Type.
         dtype: DType,
+    },
+    /// Pointer to global memory that the launch provides, 16-byte aligned and no one else's while the kernel runs.
+    Scratch {
+        /// Name, for reports.
+        name: String,
+        /// Element type.
+        dtype: DType,
+        /// Elements for each CTA of the grid.
+        elems: u32,
+        /// Zero before the kernel, which leaves it zero; otherwise without a value before and after.
+        zeroed: bool,
     },
 }
 
@@ -129,7 +143,7 @@ pub struct Var(pub u32);
 /// A place in memory: a buffer. The offset stands beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mem {
-    /// Tensor parameter, by its position in [`Kernel::params`].
+    /// Tensor or scratch parameter, by its position in [`Kernel::params`].
     Global(u32),
     /// Shared buffer, by its position in [`Kernel::shared`].
     Shared(u32),
@@ -223,6 +237,33 @@ pub enum Stmt {
         /// Lane exchanged with: lane xor `mask`, below 32.
         mask: u32,
     },
+    /// `red.relaxed.gpu.global.add.f32` (PTX ISA 9.7.13.9) to consecutive elements of a tensor, as [`Stmt::Store`].
+    Add {
+        /// Tensor parameter, by its position in [`Kernel::params`].
+        global: u32,
+        /// Offset of the first element.
+        offset: Expr,
+        /// One addend an element, `f32`.
+        values: Vec<Expr>,
+        /// Where false, nothing happens.
+        guard: Option<Expr>,
+    },
+    /// All threads of `parts` CTAs meet at a counter, without waiting: `dst` is true in every thread of the CTA that
+    /// arrives last, which sees what the others stored to global memory before. A barrier of each CTA.
+    /// The counter starts at zero and is left at zero. `bar.sync`, `atom.acq_rel.gpu.inc` (PTX ISA 9.7.13.8) by
+    /// one thread, `bar.red.or`.
+    Arrive {
+        /// A `bool`, the same in all threads of the CTA.
+        dst: Var,
+        /// Scratch parameter of type `i32`, by its position in [`Kernel::params`].
+        counters: u32,
+        /// Which counter; the same in all threads of the CTA.
+        offset: Expr,
+        /// CTAs that meet there, at least 1.
+        parts: u32,
+        /// The same in all threads of the CTA. Where false, nothing is counted and `dst` is true.
+        guard: Option<Expr>,
+    },
 }
 
 /// Scalar expressions.
@@ -307,13 +348,25 @@ impl Expr {
     }
 }
 
+impl Param {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Param::Tensor { name, .. }
+            | Param::Dim(name)
+            | Param::Scalar { name, .. }
+            | Param::Scratch { name, .. } => name,
+        }
+    }
+}
+
 impl Kernel {
     /// Element type of a buffer; `None` if there is no such buffer.
     pub fn dtype_of(&self, mem: Mem) -> Option<DType> {
         match mem {
             Mem::Global(i) => match self.params.get(i as usize)? {
-                Param::Tensor { dtype, .. } => Some(*dtype),
-                _ => None,
+                Param::Tensor { dtype, .. } | Param::Scratch { dtype, .. } => Some(*dtype),
+                Param::Dim(_) | Param::Scalar { .. } => None,
             },
             Mem::Shared(i) => self.shared.get(i as usize).map(|s| s.dtype),
         }

@@ -8,6 +8,7 @@
 //! Three [`Variant`]s of one program differ in guards, vectors and offset width; [`assumptions`] lists what a
 //! launch must satisfy for each.
 
+mod across;
 mod assume;
 mod carried;
 mod combine;
@@ -45,7 +46,7 @@ use digits::Bound;
 use emit::{Atom, Emit};
 use grid::Grid;
 use linear::Pitch;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use storage::Held;
 use sync::Sync;
 use units::Units;
@@ -61,12 +62,14 @@ pub fn lower(program: &Program, variant: Variant) -> Result<Kernel, LowerError> 
     let nest = &program.nest;
     let mut lowerer = Lowerer::new(nest, variant)?;
     lowerer.stmt(&nest.body)?;
+    let cleared = lowerer.cleared.iter().copied().collect();
     let Lowerer { emit, units, grid, params, shared, frags, .. } = lowerer;
     let (body, vars) = emit.finish();
     let kernel = Kernel {
         name: entry_name(program, variant),
         target: program.schedule.target,
         params,
+        cleared,
         shared,
         frags,
         vars,
@@ -126,6 +129,10 @@ struct Lowerer<'a> {
     frag_ids: HashMap<String, u32>,
     shared_ids: HashMap<String, u32>,
     sync: Sync,
+    /// Each CTA holds a part of what is stored: stores add.
+    adding: bool,
+    /// Tensors that are added to.
+    cleared: BTreeSet<u32>,
     /// Stores of an enclosing `#vec` loop, not complete yet.
     pending: Vec<put::Pending>,
     /// Weight of each dimension, by tensor; filled on first use.
@@ -155,6 +162,8 @@ impl<'a> Lowerer<'a> {
             frag_ids: HashMap::new(),
             shared_ids: HashMap::new(),
             sync: Sync::default(),
+            adding: false,
+            cleared: BTreeSet::new(),
             pending: Vec::new(),
             pitches: BTreeMap::new(),
         })

@@ -73,6 +73,8 @@ pub struct Nest {
     pub names: BTreeMap<String, Digit>,
     /// How each unit-bound reduction combines its partials, by value.
     pub combine: BTreeMap<ValueId, Level>,
+    /// Reductions that several CTAs hold parts of (`split_k`), and how those come together.
+    pub across: BTreeMap<ValueId, Across>,
     /// Tensors whose contiguous dimension is the first (`layout(b: col)`), by parameter.
     pub column_major: BTreeSet<tile::TensorId>,
     /// Minimum resident CTAs an SM (`occupancy`), as `.minnctapersm`.
@@ -154,6 +156,17 @@ pub enum Level {
     Warp,
     /// Both.
     Cta,
+}
+
+/// How the parts of a reduction that CTAs of the grid hold come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Across {
+    /// Through global memory, two and two up a fixed tree; the CTA that ends up with all of them goes on alone. The same
+    /// bits in every run.
+    Workspace,
+    /// Each CTA adds its part to the stored tensor, which starts at zero. The order, and so the rounding, changes from
+    /// run to run.
+    Atomic,
 }
 
 /// Order in which CTAs walk over the output tiles.

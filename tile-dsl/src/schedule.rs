@@ -13,7 +13,7 @@ pub use key::{Key, WHOLE_KERNEL};
 
 use crate::{
     dtype::DType,
-    nest::{Level, Order},
+    nest::{Across, Level, Order},
     span::SpanId,
 };
 use serde::{Deserialize, Serialize};
@@ -94,6 +94,8 @@ pub enum DirectiveKind {
     Swizzle { buffer: String, span: u32 },
     /// `pipeline(k, 2)`: the stages at this loop are `stages` deep.
     Pipeline { digit: DigitName, stages: u32 },
+    /// `split_k(k, 4)`, `split_k(k, 4; atomic)`: the steps of a reduction are shared out among CTAs of the grid.
+    SplitK { digit: DigitName, parts: u32, across: Across },
     /// `bind(j -> thread.x)`; `bind(j -> lane.y ^ lane.x)` with `xor`.
     Bind { digit: DigitName, unit: Unit, dim: UnitDim, xor: Option<UnitDim> },
     /// `reduce(s: lane)`: how partial results of a bound reduction combine.
@@ -129,6 +131,8 @@ pub enum Phase {
     Stage,
     /// `pipeline`.
     Pipeline,
+    /// `split_k`.
+    SplitK,
     /// `reduce`, then `bind`.
     Bind,
     /// `vectorize`, `unroll`, `serpentine`.

@@ -76,6 +76,10 @@ impl<'c> Codegen<'c, '_> {
                 let shuffled = self.shuffle(value, *mask)?;
                 self.assign(*dst, shuffled)
             }
+            Stmt::Add { global, offset, values, guard } => self.add(*global, offset, values, guard.as_ref()),
+            Stmt::Arrive { dst, counters, offset, parts, guard } => {
+                self.arrive(*dst, (*counters, offset), *parts, guard.as_ref())
+            }
         }
     }
 

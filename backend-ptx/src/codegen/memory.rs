@@ -180,7 +180,9 @@ impl<'c> Codegen<'c, '_> {
         }
         let (base, dtype) = match mem {
             Mem::Global(index) => match self.kernel.params.get(index as usize) {
-                Some(Param::Tensor { dtype, .. }) => (self.param(index)?.into_pointer_value(), *dtype),
+                Some(Param::Tensor { dtype, .. } | Param::Scratch { dtype, .. }) => {
+                    (self.param(index)?.into_pointer_value(), *dtype)
+                }
                 _ => return malformed(format!("parameter {index} is no tensor")),
             },
             Mem::Shared(index) => match self.kernel.shared.get(index as usize) {
@@ -191,7 +193,7 @@ impl<'c> Codegen<'c, '_> {
         Ok((self.element(base, dtype, offset.int()?)?, dtype))
     }
 
-    fn element(
+    pub(super) fn element(
         &self,
         base: PointerValue<'c>,
         dtype: DType,

@@ -67,7 +67,9 @@ fn declare_entry<'c>(
         .iter()
         .map(|param| {
             Ok(match param {
-                Param::Tensor { .. } => context.ptr_type(AddressSpace::from(GLOBAL)).into(),
+                Param::Tensor { .. } | Param::Scratch { .. } => {
+                    context.ptr_type(AddressSpace::from(GLOBAL)).into()
+                }
                 Param::Dim(_) => context.i32_type().into(),
                 Param::Scalar { name, dtype } => match dtype {
                     tile_dsl::dtype::DType::F32 => context.f32_type().into(),
@@ -95,6 +97,10 @@ fn declare_entry<'c>(
                     function.add_attribute(at, flag("noalias", 0));
                     function.add_attribute(at, flag("readonly", 0));
                 }
+            }
+            Param::Scratch { .. } => {
+                function.add_attribute(at, flag("align", 16));
+                function.add_attribute(at, flag("noalias", 0));
             }
             // Not negative: divisions by constants need no correction of the sign.
             Param::Dim(_) => function.add_attribute(at, dim_range(context)),
@@ -220,7 +226,9 @@ impl<'c> Codegen<'c, '_> {
 fn count_assignments(body: &[Stmt], counts: &mut [u32]) -> Result<()> {
     for stmt in body {
         let assigned = match stmt {
-            Stmt::Let(var, _) | Stmt::Shuffle { dst: var, .. } => std::slice::from_ref(var),
+            Stmt::Let(var, _) | Stmt::Shuffle { dst: var, .. } | Stmt::Arrive { dst: var, .. } => {
+                std::slice::from_ref(var)
+            }
             Stmt::Load { dst, .. } => dst,
             Stmt::For { var, body, .. } => {
                 count_assignments(body, counts)?;

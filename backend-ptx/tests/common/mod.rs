@@ -71,6 +71,7 @@ impl Builder {
             vars: Vec::new(),
             threads,
             grid: vec![GridAxis { extent: Extent::constant(1), tile: 1 }],
+            cleared: Vec::new(),
             min_ctas: None,
             assemble: None,
             body: Vec::new(),

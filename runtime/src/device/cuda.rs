@@ -1,5 +1,6 @@
 //! GPUs through the CUDA driver API, loaded when first used: neither building nor starting needs CUDA.
 
+use super::scratch::{Scratch, Wanted};
 use crate::{
     error::Error,
     gpu::{GpuInfo, Resources},
@@ -25,6 +26,20 @@ pub(crate) struct CudaDevice {
     loaded: Mutex<HashMap<String, Loaded>>,
     /// Overwritten before a cold launch: twice the L2 cache.
     evictor: OnceLock<CudaMemory>,
+    /// Locked while a kernel that uses it runs.
+    scratch: Mutex<Scratch>,
+}
+
+/// What a launch needs beside its code.
+pub(crate) struct Work<'a> {
+    pub(crate) ctas: u32,
+    /// Bytes of each parameter, in order, for these addresses of the scratch buffers.
+    pub(crate) arguments: &'a dyn Fn(&[u64]) -> Vec<Vec<u8>>,
+    pub(crate) scratch: &'a [Wanted],
+    /// Memory that is set to zero first, as part of the launch: address and bytes.
+    pub(crate) cleared: &'a [(u64, usize)],
+    /// Overwrite the L2 cache first.
+    pub(crate) cold: bool,
 }
 
 /// What a launch tells.
@@ -73,7 +88,14 @@ impl CudaDevice {
         let (major, minor) =
             context.compute_capability().map_err(failed("asking for the compute capability"))?;
         let sm = (10 * major + minor).max(0) as u32;
-        Ok(CudaDevice { context, name, sm, loaded: Mutex::default(), evictor: OnceLock::new() })
+        Ok(CudaDevice {
+            context,
+            name,
+            sm,
+            loaded: Mutex::default(),
+            evictor: OnceLock::new(),
+            scratch: Mutex::default(),
+        })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -201,20 +223,15 @@ impl CudaDevice {
 
     /// Runs a kernel and waits for it; returns the milliseconds between events around it, and what it occupies.
     ///
-    /// `arguments` holds the bytes of each parameter, in order. `cold`: overwrites the L2 cache first.
-    ///
     /// # Safety
     /// The arguments match the entry's parameters, and the kernel touches memory only through pointers to live
-    /// allocations that no one else uses at the time.
-    pub(crate) unsafe fn run(
-        &self,
-        ptx: &Ptx,
-        grid: u32,
-        arguments: &[Vec<u8>],
-        cold: bool,
-    ) -> Result<CudaRun, Error> {
+    /// allocations that no one else uses at the time. So does what is cleared.
+    pub(crate) unsafe fn run(&self, ptx: &Ptx, work: &Work<'_>) -> Result<CudaRun, Error> {
         self.bind()?;
         let Loaded { function, resources, .. } = self.load(ptx)?;
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let addresses = scratch.reserve(self, work.scratch)?;
+        let arguments = (work.arguments)(&addresses);
         // The driver reads each argument through a pointer, with the alignment of its type.
         let mut words: Vec<u64> = arguments
             .iter()
@@ -225,16 +242,23 @@ impl CudaDevice {
             })
             .collect();
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|w| std::ptr::from_mut(w).cast()).collect();
-        let (grid, block) = ((grid, 1, 1), (ptx.threads, 1, 1));
+        let (grid, block) = ((work.ctas, 1, 1), (ptx.threads, 1, 1));
         // SAFETY: the function is this context's, the grid and the block have no zero dimension, and the caller
-        // vouches for the arguments.
-        let time_ms = unsafe {
-            self.time(cold, |stream| {
+        // vouches for the arguments and for what is cleared.
+        let time = unsafe {
+            self.time(work.cold, |stream| {
+                for (address, bytes) in work.cleared {
+                    result::memset_d8_async(*address, 0, *bytes, stream)
+                        .map_err(failed("clearing a tensor"))?;
+                }
                 result::launch_kernel(function, grid, block, ptx.dynamic_shared, stream, &mut pointers)
                     .map_err(failed("launching"))
-            })?
+            })
         };
-        Ok(CudaRun { time_ms, resources })
+        if time.is_err() {
+            scratch.discard();
+        }
+        Ok(CudaRun { time_ms: time?, resources })
     }
 
     /// Loads the PTX, once in the life of the device.
@@ -426,8 +450,9 @@ mod tests {
             static_shared: 0,
             dynamic_shared: 0,
         };
+        let work = Work { ctas: 1, arguments: &|_| Vec::new(), scratch: &[], cleared: &[], cold: false };
         // SAFETY: nothing runs.
-        let error = unsafe { device.run(&ptx, 1, &[], false) }.err().expect("no PTX");
+        let error = unsafe { device.run(&ptx, &work) }.err().expect("no PTX");
         let Error::PtxRejected { code, log, .. } = error else { panic!("{error}") };
         assert!(code.contains("CUDA_ERROR_INVALID_PTX"), "{code}");
         assert!(log.contains("frobnicate"), "{log}");

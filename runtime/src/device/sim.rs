@@ -1,5 +1,6 @@
 //! The simulator as a device.
 
+use super::scratch::Wanted;
 use crate::{error::Error, execute::Outcome};
 use backend_ptx::Ptx;
 use ptx_sim::{Launch, Memory, Module};
@@ -38,39 +39,49 @@ impl SimDevice {
         SimDevice { seed, parsed: Mutex::default() }
     }
 
-    /// Runs a kernel on copies of the tensors. `arguments` gets the address of each tensor, in order, and returns
-    /// the bytes of each parameter.
+    /// Runs a kernel on copies of the tensors. `arguments` gets the addresses of the tensors and of the scratch
+    /// buffers, in order, and returns the bytes of each parameter.
     pub(crate) fn run(
         &self,
         ptx: &Ptx,
         grid: u32,
         tensors: Vec<SimTensor<'_>>,
-        arguments: impl FnOnce(&[u64]) -> Vec<Vec<u8>>,
+        scratch: &[Wanted],
+        arguments: impl FnOnce(&[u64], &[u64]) -> Vec<Vec<u8>>,
     ) -> Result<Outcome, Error> {
         let refused =
             |reason: &dyn ToString| Error::Simulator { entry: ptx.entry.clone(), reason: reason.to_string() };
         let module = self.module(ptx).map_err(|e| refused(&e))?;
         let mut memory = Memory::with_capacity(CAPACITY);
-        let mut addresses = Vec::new();
-        for tensor in &tensors {
-            let data = match &tensor.data {
-                SimData::Read(data) => data,
-                SimData::Write(data) => data.as_slice(),
-            };
-            let address = memory.alloc(tensor.name, data.len() as u64).map_err(|_| Error::OutOfMemory {
+        let mut place = |name: &str, data: &[u8]| {
+            let address = memory.alloc(name, data.len() as u64).map_err(|_| Error::OutOfMemory {
                 device: "the simulator".into(),
                 bytes: data.len() as u128,
                 free: memory.capacity() - memory.used(),
             })?;
             memory.write(address, data).map_err(|e| refused(&e))?;
-            addresses.push(address);
-        }
+            Ok(address)
+        };
+        let addresses = tensors
+            .iter()
+            .map(|tensor| match &tensor.data {
+                SimData::Read(data) => place(tensor.name, data),
+                SimData::Write(data) => place(tensor.name, data),
+            })
+            .collect::<Result<Vec<u64>, Error>>()?;
+        // Without a value: not a number, so that it is seen.
+        let scratch = scratch
+            .iter()
+            .map(|wanted| {
+                place("scratch", &vec![if wanted.zeroed { 0 } else { 0xff }; wanted.bytes as usize])
+            })
+            .collect::<Result<Vec<u64>, Error>>()?;
         let launch = Launch {
             kernel: ptx.entry.clone(),
             grid: [grid, 1, 1],
             block: [ptx.threads, 1, 1],
             dynamic_shared: ptx.dynamic_shared,
-            params: arguments(&addresses),
+            params: arguments(&addresses, &scratch),
             seed: self.seed,
             ..Launch::default()
         };

@@ -1,6 +1,7 @@
 //! What only the complete schedule shows. In this order:
-//! threads and lanes, reductions, values in registers, distributions, vectors, shared memory, length of the code.
+//! threads and lanes, reductions, reductions across CTAs, values in registers, distributions, vectors, shared memory, length of the code.
 
+mod across;
 mod distribution;
 mod expansion;
 mod registers;
@@ -11,7 +12,7 @@ use crate::{
     diagnostic::Diagnostic,
     index::AxisId,
     nest::{At, Digit, Frame, Nest, ValueId, leaves},
-    schedule::{Directive, DirectiveKind, Schedule},
+    schedule::{Directive, DirectiveKind, Schedule, Unit},
     span::SpanId,
 };
 
@@ -30,6 +31,7 @@ pub(super) struct Context<'a> {
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut wrong = threads::check(context);
     wrong.extend(reductions(context));
+    wrong.extend(across::check(context));
     wrong.extend(registers::check(context));
     wrong.extend(distribution::check(context));
     wrong.extend(vectors(context));
@@ -136,7 +138,7 @@ fn reductions(context: &Context<'_>) -> Vec<Diagnostic> {
             let writes = matches!(leaf, crate::nest::Stmt::Red { value, .. } if *value == v);
             let bound = path
                 .iter()
-                .any(|f| matches!(f, Frame::For(d, At::Unit(..)) if !nest.value(v).axes.contains(&d.axis)));
+                .any(|f| matches!(f, Frame::For(d, At::Unit(unit, _)) if *unit != Unit::Block && !nest.value(v).axes.contains(&d.axis)));
             found |= writes && bound;
         });
         found

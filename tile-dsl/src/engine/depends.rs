@@ -26,7 +26,7 @@ pub(super) fn introduces(kind: &DirectiveKind) -> Vec<String> {
 pub(super) fn mentions(kind: &DirectiveKind) -> Vec<String> {
     use DirectiveKind as D;
     match kind {
-        D::Split { digit, .. } | D::Bind { digit, .. } => vec![digit.clone()],
+        D::Split { digit, .. } | D::SplitK { digit, .. } | D::Bind { digit, .. } => vec![digit.clone()],
         D::Unroll { digit, .. } | D::Serpentine { digit, .. } | D::Vectorize { digit, .. } => {
             vec![digit.clone()]
         }

@@ -10,6 +10,7 @@ pub(super) mod place;
 pub(super) mod reduce;
 pub(super) mod reorder;
 pub(super) mod split;
+pub(super) mod split_k;
 pub(super) mod stage;
 pub(super) mod tile;
 

@@ -6,7 +6,7 @@
 use super::{FailureKind, apply, rule::OFF, testing};
 use crate::{
     index::AxisId,
-    nest::{self, Arithmetic, Nest},
+    nest::{self, Across, Arithmetic, Nest},
     op::RedOp,
     schedule::{Directive, DirectiveKind, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
@@ -200,6 +200,12 @@ fn cases() -> Vec<(&'static str, &'static str, DirectiveKind)> {
             bind("a"),
         ),
         (
+            "split_k: X reduces only",
+            "(for p (let [h v] (for a (let [] (red h sum (ld x[p, a])) (def v (ld x[p, a]))))
+                (put u[p] (+ (get h) (get v)))))",
+            DirectiveKind::SplitK { digit: "a".into(), parts: 2, across: Across::Workspace },
+        ),
+        (
             "stage: one box",
             "(for p.2.rest (for p.1.2 (put u[p] (+ (ld q[p]) (ld q[2*p])))))",
             stage("q", "po"),
@@ -284,4 +290,34 @@ fn registers_of_one_thread_cannot_be_read_by_another() {
     );
     assert_eq!(wrong[0].span, SpanId(1));
     assert_eq!(wrong[0].help.as_deref(), Some("add `stage(g: shared)` (24 bytes, 2 barriers)"));
+}
+
+#[test]
+fn parts_in_several_ctas_meet_once_a_launch() {
+    let mut nest = tables();
+    let kind = DirectiveKind::SplitK { digit: "a".into(), parts: 2, across: Across::Workspace };
+    let schedule = crate::schedule::Schedule {
+        name: "test".into(),
+        kernel: "tables".into(),
+        dtypes: Vec::new(),
+        target: Target::DEFAULT,
+        directives: vec![Directive { kind, span: SpanId(1), inherited: None }],
+    };
+    let h = nest.values.iter().position(|v| v.name == "h").unwrap();
+    nest.across.insert(nest::ValueId(h as u16), Across::Workspace);
+    let mut check = |around: &str| {
+        let text = format!(
+            "(for p #block (for b {around} (let [h] (for a #block (red h sum (ld x[p, a]))) (put u[p] (get h)))))"
+        );
+        nest.body = nest::parse(&text, &nest).unwrap();
+        super::checks::check(&super::checks::Context { nest: &nest, schedule: &schedule, legal: &|_| true })
+    };
+    assert_eq!(check("#block"), []);
+    let wrong = check("#seq");
+    assert_eq!(wrong.len(), 1);
+    assert_eq!(
+        wrong[0].message,
+        "`h` is computed inside the loop over `b`: the CTAs that hold parts of it would have to meet once a step, and they meet once a launch"
+    );
+    assert_eq!(wrong[0].span, SpanId(1));
 }

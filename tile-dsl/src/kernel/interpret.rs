@@ -72,7 +72,13 @@ pub fn interpret(kernel: &Kernel, launch: &mut Launch) -> Result<Counts, Interpr
             Param::Tensor { name, .. } => launch.tensors.get(name).cloned().ok_or_else(|| missing(name))?,
             Param::Dim(name) => launch.dims.get(name).map(|_| Vec::new()).ok_or_else(|| missing(name))?,
             Param::Scalar { name, .. } => vec![*launch.scalars.get(name).ok_or_else(|| missing(name))?],
+            Param::Scratch { elems, zeroed, .. } => {
+                vec![if *zeroed { 0.0 } else { f32::NAN }; ctas as usize * *elems as usize]
+            }
         });
+    }
+    for i in &kernel.cleared {
+        params[*i as usize].fill(0.0);
     }
     let mut counts = Counts::default();
     for cta in 0..ctas {
@@ -92,8 +98,12 @@ pub fn interpret(kernel: &Kernel, launch: &mut Launch) -> Result<Counts, Interpr
         run.block(&kernel.body, &vec![true; threads])?;
     }
     for (param, data) in kernel.params.iter().zip(params) {
-        if let Param::Tensor { name, mutable: true, .. } = param {
-            launch.tensors.insert(name.clone(), data);
+        match param {
+            Param::Tensor { name, mutable: true, .. } => drop(launch.tensors.insert(name.clone(), data)),
+            Param::Scratch { name, zeroed: true, .. } if data.iter().any(|x| *x != 0.0) => {
+                return Err(fault(format!("`{name}` is not left at zero")));
+            }
+            _ => {}
         }
     }
     Ok(counts)
@@ -257,6 +267,34 @@ impl Run<'_> {
                 let moved = value.permuted(|t| t ^ *lanes as usize);
                 self.define(*dst, Rc::new(moved), mask);
             }
+            Stmt::Add { global, offset, values, guard } => {
+                let adds = self.guarded(guard, mask)?;
+                let offset = self.eval(offset, &adds)?;
+                let columns: Vec<Vec<f32>> =
+                    values.iter().map(|v| self.eval(v, &adds)?.to_f32()).collect::<Result<_, _>>()?;
+                for t in (0..mask.len()).filter(|t| adds[*t]) {
+                    self.counts.global_stores += 1;
+                    let at = offset.ints()?[t];
+                    let data = self.global(t, *global, at, columns.len())?;
+                    data.iter_mut().zip(&columns).for_each(|(x, c)| *x += c[t]);
+                }
+            }
+            Stmt::Arrive { dst, counters, offset, parts, guard } => {
+                if let Some(thread) = mask.iter().position(|m| !m) {
+                    return Err((thread, "does not arrive with its CTA".into()));
+                }
+                self.epoch += 1;
+                self.counts.barriers += 1;
+                // CTAs run one after the other here, so each sees what those before it stored.
+                let mut last = true;
+                if self.guarded(guard, mask)?[0] {
+                    let at = self.eval(offset, mask)?.ints()?[0];
+                    let counter = &mut self.global(0, *counters, at, 1)?[0];
+                    last = *counter as u32 + 1 == *parts;
+                    *counter = if last { 0.0 } else { *counter + 1.0 };
+                }
+                self.define(*dst, Rc::new(Column::Bool(vec![last; mask.len()])), mask);
+            }
             Stmt::For { .. } | Stmt::If { .. } => unreachable!("`stmt` runs them"),
         }
         Ok(())
@@ -278,9 +316,7 @@ impl Run<'_> {
     }
 
     fn global(&mut self, thread: usize, param: u32, offset: i64, n: usize) -> Result<&mut [f32], Fault> {
-        let name = match &self.kernel.params[param as usize] {
-            Param::Tensor { name, .. } | Param::Dim(name) | Param::Scalar { name, .. } => name,
-        };
+        let name = self.kernel.params[param as usize].name();
         let data = &mut self.params[param as usize];
         let len = data.len();
         if offset < 0 || offset as usize + n > len {

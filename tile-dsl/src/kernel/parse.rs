@@ -30,6 +30,7 @@ pub fn parse(text: &str) -> Parse<Kernel> {
         name: String::new(),
         target: Target { sm: 80, specific: false },
         params: Vec::new(),
+        cleared: Vec::new(),
         shared: Vec::new(),
         frags: Vec::new(),
         vars: Vec::new(),
@@ -187,7 +188,10 @@ impl Parser {
     fn param(&mut self) -> Parse {
         let name = self.next();
         self.expect(":")?;
-        let mutable = self.eat("mut");
+        if self.eat("cleared") {
+            self.kernel.cleared.push(self.kernel.params.len() as u32);
+        }
+        let (mutable, zeroed) = (self.eat("mut"), self.eat("zeroed"));
         let param = match self.next().as_str() {
             "tensor" => {
                 let dtype = self.dtype()?;
@@ -196,7 +200,14 @@ impl Parser {
             }
             "dim" => Param::Dim(name),
             "scalar" => Param::Scalar { name, dtype: self.dtype()? },
-            _ => return self.fail("`tensor`, `dim` or `scalar`"),
+            "scratch" => {
+                let dtype = self.dtype()?;
+                self.expect("[")?;
+                let elems = self.number()?;
+                self.expect("]")?;
+                Param::Scratch { name, dtype, elems, zeroed }
+            }
+            _ => return self.fail("`tensor`, `dim`, `scalar` or `scratch`"),
         };
         self.kernel.params.push(param);
         Ok(())
@@ -343,6 +354,28 @@ impl Parser {
                 self.expect("xor")?;
                 Ok(Stmt::Shuffle { dst, value, mask: self.number()? })
             }
+            "add" => {
+                let (Mem::Global(global), offset) = self.place()? else { return self.fail("a tensor") };
+                self.expect("+")?;
+                self.expect("=")?;
+                let mut values = vec![self.expr()?];
+                while self.eat(",") {
+                    values.push(self.expr()?);
+                }
+                Ok(Stmt::Add { global, offset, values, guard: self.guard()? })
+            }
+            "last" => {
+                let dst = self.var()?;
+                self.declare(&[dst])?;
+                self.expect("=")?;
+                self.expect("arrive")?;
+                let (Mem::Global(counters), offset) = self.place()? else {
+                    return self.fail("a scratch buffer");
+                };
+                self.expect("of")?;
+                let parts = self.number()?;
+                Ok(Stmt::Arrive { dst, counters, offset, parts, guard: self.guard()? })
+            }
             _ => self.fail("a statement"),
         }
     }
@@ -367,10 +400,7 @@ impl Parser {
     }
 
     fn param_named(&self, name: &str) -> Option<u32> {
-        let named = |p: &Param| match p {
-            Param::Tensor { name: n, .. } | Param::Dim(n) | Param::Scalar { name: n, .. } => n == name,
-        };
-        self.kernel.params.iter().position(named).map(|i| i as u32)
+        self.kernel.params.iter().position(|p| p.name() == name).map(|i| i as u32)
     }
 
     fn slot(&mut self, name: &str) -> Parse<(u32, u32)> {

@@ -4,13 +4,16 @@
 //! kernel name sm_80 threads 256 min_ctas 2 assemble 1 {
 //!   param a: tensor f32 align 16          param c: mut tensor f32 align 4
 //!   param M: dim                          param alpha: scalar f32
+//!   param c: cleared mut tensor f32 align 4
+//!   param parts: scratch f32[1024]        param arrivals: zeroed scratch i32[1]
 //!   shared a: f32[1024] align 16          frag acc: f32[64]
 //!   grid M / 32, N / 32
 //!   let %0: i32 = (tid % 32)              load %4, %5: f32 = a[(%3 + 1)] if %7
 //!   store c[%9] = %4, %5 if %7            set acc[3] = fma(%4, %5, acc[3])
 //!   for %3: i32 in 0 to dim(K) step 8 { } if %7 { } else { }
 //!   copy shared a[%2] <- a[%3] x 4 if %7  commit   wait 0   barrier
-//!   shuffle %8: f32 = acc[0] xor 16
+//!   shuffle %8: f32 = acc[0] xor 16       add c[%9] += %4, %5 if %7
+//!   last %6: bool = arrive arrivals[%2] of 4 if %7
 //! }
 //! ```
 //! A place in shared memory is written `shared name[offset]`, in global memory `name[offset]`.
@@ -40,11 +43,16 @@ impl Display for Kernel {
             write!(f, " assemble {level}")?;
         }
         f.write_str(" {\n")?;
-        for param in &self.params {
+        for (n, param) in (0..).zip(&self.params) {
             match param {
                 Param::Tensor { name, dtype, mutable, align } => {
+                    let cleared = if self.cleared.contains(&n) { "cleared " } else { "" };
                     let kind = if *mutable { "mut tensor" } else { "tensor" };
-                    writeln!(f, "  param {name}: {kind} {dtype} align {align}")?;
+                    writeln!(f, "  param {name}: {cleared}{kind} {dtype} align {align}")?;
+                }
+                Param::Scratch { name, dtype, elems, zeroed } => {
+                    let zeroed = if *zeroed { "zeroed " } else { "" };
+                    writeln!(f, "  param {name}: {zeroed}scratch {dtype}[{elems}]")?;
                 }
                 Param::Dim(name) => writeln!(f, "  param {name}: dim")?,
                 Param::Scalar { name, dtype } => writeln!(f, "  param {name}: scalar {dtype}")?,
@@ -177,6 +185,19 @@ impl Printer<'_> {
                 self.expr(value)?;
                 write!(self.out, " xor {mask}")
             }
+            Stmt::Add { global, offset, values, guard } => {
+                self.out.push_str("add ");
+                self.place(Mem::Global(*global), offset)?;
+                self.out.push_str(" += ");
+                self.list(values)?;
+                self.guard(guard)
+            }
+            Stmt::Arrive { dst, counters, offset, parts, guard } => {
+                write!(self.out, "last %{}: {} = arrive ", dst.0, self.ty(*dst))?;
+                self.place(Mem::Global(*counters), offset)?;
+                write!(self.out, " of {parts}")?;
+                self.guard(guard)
+            }
         }
     }
 
@@ -256,10 +277,7 @@ impl Printer<'_> {
 }
 
 fn param_name(kernel: &Kernel, i: u32) -> &str {
-    match kernel.params.get(i as usize) {
-        Some(Param::Tensor { name, .. } | Param::Dim(name) | Param::Scalar { name, .. }) => name,
-        None => "?",
-    }
+    kernel.params.get(i as usize).map_or("?", Param::name)
 }
 
 fn frag_name(kernel: &Kernel, i: u32) -> &str {

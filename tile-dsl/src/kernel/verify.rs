@@ -1,7 +1,7 @@
 //! Checks a kernel between passes: what code generation takes for granted.
 //!
 //! Types agree; each variable is defined once, before its uses and in their scope; guards and conditions
-//! are `bool`; every barrier and shuffle is reached by all threads; vectors are 1, 2, 4 or 8 elements of at
+//! are `bool`; every barrier, arrival and shuffle is reached by all threads; vectors are 1, 2, 4 or 8 elements of at
 //! most 16 bytes; slots, buffers and parameters exist; shared memory and threads fit the target.
 
 use super::{Expr, Kernel, Mem, Param, Stmt, Ty, Var};
@@ -81,12 +81,14 @@ impl Verifier<'_> {
             })?;
         }
         let mut names = BTreeSet::new();
-        let all = k.params.iter().map(|p| match p {
-            Param::Tensor { name, .. } | Param::Dim(name) | Param::Scalar { name, .. } => ("parameter", name),
-        });
-        let all = all.chain(k.shared.iter().map(|s| ("shared", &s.name)));
-        for name in all.chain(k.frags.iter().map(|f| ("fragment", &f.name))) {
+        let all = k.params.iter().map(|p| ("parameter", p.name()));
+        let all = all.chain(k.shared.iter().map(|s| ("shared", s.name.as_str())));
+        for name in all.chain(k.frags.iter().map(|f| ("fragment", f.name.as_str()))) {
             ensure(names.insert(name), || format!("two {}s named `{}`", name.0, name.1))?;
+        }
+        for i in &k.cleared {
+            let mutable = matches!(k.params.get(*i as usize), Some(Param::Tensor { mutable: true, .. }));
+            ensure(mutable, || format!("parameter {i} is cleared and no tensor that is stored to"))?;
         }
         self.block(&k.body, false)
     }
@@ -133,8 +135,9 @@ impl Verifier<'_> {
             Stmt::Store { mem, offset, values, guard } => {
                 let dtype = self.access(*mem, offset, guard, values.len())?;
                 if let Mem::Global(i) = mem {
+                    let param = &self.kernel.params[*i as usize];
                     let mutable =
-                        matches!(self.kernel.params[*i as usize], Param::Tensor { mutable: true, .. });
+                        matches!(param, Param::Tensor { mutable: true, .. } | Param::Scratch { .. });
                     ensure(mutable, || format!("store to read-only parameter {i}"))?;
                 }
                 values.iter().try_for_each(|v| self.expect(v, Ty::Elem(dtype), "stored value"))
@@ -180,6 +183,30 @@ impl Verifier<'_> {
                 let ty = self.expr(value)?;
                 ensure(ty != Ty::I64 && ty != Ty::BOOL, || format!("shuffle of {ty}"))?;
                 self.define(*dst, ty, true)
+            }
+            Stmt::Add { global, offset, values, guard } => {
+                let dtype = self.access(Mem::Global(*global), offset, guard, values.len())?;
+                ensure(dtype == DType::F32, || format!("atomic addition of {dtype}"))?;
+                ensure(self.kernel.cleared.contains(global), || {
+                    format!("atomic addition to parameter {global}, which is not cleared")
+                })?;
+                values.iter().try_for_each(|v| self.expect(v, Ty::Elem(dtype), "addend"))
+            }
+            Stmt::Arrive { dst, counters, offset, parts, guard } => {
+                ensure(!diverged, || "an arrival that some threads may not reach".into())?;
+                ensure(*parts > 0, || "an arrival of no CTAs".into())?;
+                let param = self.kernel.params.get(*counters as usize);
+                let counts = matches!(param, Some(Param::Scratch { dtype: DType::I32, zeroed: true, .. }));
+                ensure(counts, || format!("parameter {counters} holds no counters"))?;
+                let ty = self.expr(offset)?;
+                ensure(ty.is_int() && !self.differs(offset), || {
+                    "the counter differs between threads".into()
+                })?;
+                if let Some(guard) = guard {
+                    self.expect(guard, Ty::BOOL, "guard")?;
+                    ensure(!self.differs(guard), || "an arrival that some threads leave out".into())?;
+                }
+                self.define(*dst, Ty::BOOL, false)
             }
         }
     }

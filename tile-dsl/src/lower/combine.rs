@@ -63,7 +63,7 @@ impl Lowerer<'_> {
         plan.check(&v.name, level)?;
         self.shuffle(&registers, op, &plan, Ty::Elem(v.dtype));
         self.through_shared(value, &registers, op, &plan);
-        if let Some(init) = v.init {
+        if let Some(init) = v.init.filter(|_| !self.is_across(value, first)) {
             let init = super::walk::literal(init, v.dtype).expr();
             for slot in 0..registers.slots {
                 let old = KExpr::Slot { frag: registers.frag, slot };

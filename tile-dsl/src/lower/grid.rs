@@ -10,6 +10,7 @@ use crate::{
     nest::{At, Digit, Nest, Order, Steps, Stmt},
     op::BinOp,
     schedule::Unit,
+    tile::AxisKind,
 };
 use std::collections::BTreeMap;
 
@@ -17,6 +18,10 @@ use std::collections::BTreeMap;
 pub(super) struct Grid {
     pub axes: Vec<GridAxis>,
     pub values: BTreeMap<Digit, Linear>,
+    /// This CTA's number among those of the program axes.
+    pub tile: Atom,
+    /// Where CTAs share a reduction: which part this one takes, and how many there are.
+    pub part: Option<(Atom, u32)>,
 }
 
 impl Grid {
@@ -24,8 +29,9 @@ impl Grid {
     pub fn of(nest: &Nest, emit: &mut Emit) -> Grid {
         let mut digits = Vec::new();
         collect(&nest.body, &mut digits);
-        // Program axes in kernel order, outer digits before inner ones.
-        digits.sort_by_key(|d| (d.axis, std::cmp::Reverse(d.stride)));
+        // Program axes in kernel order, outer digits before inner ones; then what `split_k` shares out.
+        let is_part = |d: &Digit| nest.kernel.axes[d.axis.0 as usize].kind != AxisKind::Program;
+        digits.sort_by_key(|d| (is_part(d), d.axis, std::cmp::Reverse(d.stride)));
         digits.dedup();
         let axes: Vec<GridAxis> = digits
             .iter()
@@ -45,7 +51,17 @@ impl Grid {
                 emit.bin(BinOp::Div, rounded, Atom::i32(axis.tile.into()))
             })
             .collect();
-        let steps = decode(emit, nest.order, &counts);
+        let tiles = digits.iter().take_while(|d| !is_part(d)).count();
+        let cta = emit.op(Op::Cta, &[]);
+        let (mut tile, mut part) = (cta, None);
+        if let Some(Digit { steps: Steps::Fixed(parts), .. }) = digits.get(tiles) {
+            // All tiles of one part first: neighbours share more of what they read.
+            let plane = counts[..tiles].iter().fold(Atom::i32(1), |n, c| emit.bin(BinOp::Mul, n, *c));
+            tile = emit.bin(BinOp::Rem, cta, plane);
+            part = Some((emit.bin(BinOp::Div, cta, plane), *parts));
+        }
+        let mut steps = decode(emit, nest.order, tile, &counts[..tiles]);
+        steps.extend(part.map(|(part, _)| part));
         let values = digits
             .iter()
             .zip(steps)
@@ -62,7 +78,7 @@ impl Grid {
                 (*digit, value)
             })
             .collect();
-        Grid { axes, values }
+        Grid { axes, values, tile, part }
     }
 }
 
@@ -84,11 +100,10 @@ fn collect(stmt: &Stmt, digits: &mut Vec<Digit>) {
 }
 
 /// Step of each grid axis in this CTA.
-fn decode(emit: &mut Emit, order: Order, counts: &[Atom]) -> Vec<Atom> {
+fn decode(emit: &mut Emit, order: Order, cta: Atom, counts: &[Atom]) -> Vec<Atom> {
     if counts.is_empty() {
         return Vec::new();
     }
-    let cta = emit.op(Op::Cta, &[]);
     let n = counts.len();
     match order {
         Order::Grouped(band) if n >= 2 => {

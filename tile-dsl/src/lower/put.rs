@@ -90,7 +90,14 @@ impl Lowerer<'_> {
         guard: Option<Atom>,
     ) {
         let offset = Emit::sum_expr(base, constant, ty);
-        self.emit.stmt(kernel::Stmt::Store { mem, offset, values, guard: guard.map(Atom::expr) });
+        let guard = guard.map(Atom::expr);
+        self.emit.stmt(match mem {
+            Mem::Global(global) if self.adding => {
+                self.cleared.insert(global);
+                kernel::Stmt::Add { global, offset, values, guard }
+            }
+            mem => kernel::Stmt::Store { mem, offset, values, guard },
+        });
         self.emit.forget_loads(|m| m == mem);
     }
 

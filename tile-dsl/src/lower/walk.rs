@@ -12,7 +12,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{At, Digit, Expr, Steps, Stmt, ValueId},
+    nest::{Across, At, Digit, Expr, Steps, Stmt, ValueId},
     op::{BinOp, RedOp},
     schedule::{Space, Unit, UnitDim},
 };
@@ -152,13 +152,14 @@ impl Lowerer<'_> {
         self.stmt(first)?;
         for value in values {
             self.combine(*value, first)?;
-            self.publish(*value, first)?;
         }
-        let published = values.iter().any(|v| self.held.get(v).is_some_and(|h| h.shared.is_some()));
-        if published {
-            self.meet();
+        match self.across(values) {
+            None => self.rest(values, first, rest)?,
+            Some(Across::Workspace) => {
+                self.through_workspace(values, |this| this.rest(values, first, rest))?;
+            }
+            Some(Across::Atomic) => self.add_atomically(values, |this| this.rest(values, first, rest))?,
         }
-        self.stmt(rest)?;
         for (value, old) in outer {
             match old {
                 Some(old) => self.held.insert(value, old),
@@ -168,10 +169,22 @@ impl Lowerer<'_> {
         Ok(())
     }
 
+    /// What reads the values, once all threads that read those in shared memory can.
+    fn rest(&mut self, values: &[ValueId], first: &Stmt, rest: &Stmt) -> Result<(), LowerError> {
+        for value in values {
+            self.publish(*value, first)?;
+        }
+        let published = values.iter().any(|v| self.held.get(v).is_some_and(|h| h.shared.is_some()));
+        if published {
+            self.meet();
+        }
+        self.stmt(rest)
+    }
+
     /// Reductions and carried state start at the `let`.
     fn initialise(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
         let v = &self.nest.values[value.0 as usize];
-        let combined = self.is_combined(value, first);
+        let combined = self.is_combined(value, first) || self.is_across(value, first);
         let start = match (v.reduction, v.init) {
             // Partial results start neutral; the initial element joins once, after they combine.
             (Some(op), init) if combined || init.is_none() => f64::from(op.neutral()),

@@ -44,6 +44,7 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         bounds: BTreeMap::new(),
         names,
         combine: BTreeMap::new(),
+        across: BTreeMap::new(),
         column_major: BTreeSet::new(),
         occupancy: None,
         skew: BTreeMap::new(),

@@ -110,6 +110,9 @@ impl Nest {
                     if let Some(level) = self.combine.get(v) {
                         let _ = write!(out, "@{level}");
                     }
+                    if let Some(across) = self.across.get(v) {
+                        let _ = write!(out, "@{across}");
+                    }
                 }
                 out.push(']');
                 newline(out, depth + 1);

@@ -59,13 +59,15 @@ pub fn verify(nest: &Nest) -> Vec<String> {
                 say(format!("axis `{}` {why}", nest.axis(axis)));
             }
         }
-        if let Stmt::Red { value, .. } = leaf
-            && !nest.combine.contains_key(value)
-        {
+        if let Stmt::Red { value, .. } = leaf {
             let inside = path.iter().rposition(|f| matches!(f, Frame::First(vs) if vs.contains(value)));
             for frame in &path[inside.unwrap_or(0)..] {
                 if let Frame::For(d, At::Unit(unit, _)) = frame
                     && !nest.value(*value).axes.contains(&d.axis)
+                    && !match unit {
+                        Unit::Block => nest.across.contains_key(value),
+                        _ => nest.combine.contains_key(value),
+                    }
                 {
                     say(format!("{unit}s hold parts of `{}` that nothing combines", nest.value(*value).name));
                 }

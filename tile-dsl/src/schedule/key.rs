@@ -28,9 +28,9 @@ impl Key {
     }
 }
 
-/// `k` in `pipeline(k)` means `k.o`, everywhere else a bare axis means `k.t`: both spellings are one key.
+/// `k` in `pipeline(k)` and `split_k(k)` means `k.o`, everywhere else a bare axis means `k.t`: both spellings are one key.
 fn subject_of(directive: &str, subject: &str) -> DigitName {
-    let implied = if directive == "pipeline" { ".o" } else { ".t" };
+    let implied = if matches!(directive, "pipeline" | "split_k") { ".o" } else { ".t" };
     subject.strip_suffix(implied).unwrap_or(subject).to_string()
 }
 
@@ -46,7 +46,9 @@ impl Directive {
             Fits { dim, .. } => key(dim),
             Layout { tensor, .. } => key(tensor),
             Tile { axis, .. } => key(axis),
-            Split { digit, .. } | Pipeline { digit, .. } | Bind { digit, .. } => key(digit),
+            Split { digit, .. } | Pipeline { digit, .. } | SplitK { digit, .. } | Bind { digit, .. } => {
+                key(digit)
+            }
             Recompute { value } | Fuse { value, .. } | Reduce { value, .. } => key(value),
             Stage { buffer, .. } | Fragment { buffer, .. } | Pad { buffer, .. } | Swizzle { buffer, .. } => {
                 key(buffer)

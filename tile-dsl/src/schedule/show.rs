@@ -1,7 +1,7 @@
 //! Directives as written, and the phase each belongs to.
 
 use super::{Directive, DirectiveKind, Phase, Schedule, Space, Unit, UnitDim, Via};
-use crate::nest::{Level, Order};
+use crate::nest::{Across, Level, Order};
 use std::fmt;
 
 impl DirectiveKind {
@@ -21,6 +21,7 @@ impl DirectiveKind {
             Fragment { .. } => "fragment",
             Swizzle { .. } => "swizzle",
             Pipeline { .. } => "pipeline",
+            SplitK { .. } => "split_k",
             Bind { .. } => "bind",
             Reduce { .. } => "reduce",
             Unroll { .. } => "unroll",
@@ -43,6 +44,7 @@ impl DirectiveKind {
             Reorder { .. } => Phase::Reorder,
             Stage { .. } | Fragment { .. } | Pad { .. } | Swizzle { .. } => Phase::Stage,
             Pipeline { .. } => Phase::Pipeline,
+            SplitK { .. } => Phase::SplitK,
             Reduce { .. } | Bind { .. } => Phase::Bind,
             Unroll { .. } | Serpentine { .. } | Vectorize { .. } => Phase::Expand,
             Occupancy { .. } | Order(_) | Assemble { .. } => Phase::Launch,
@@ -116,6 +118,8 @@ impl fmt::Display for DirectiveKind {
             Pad { buffer, bytes } => write!(f, "pad({buffer}: {bytes})"),
             Swizzle { buffer, span } => write!(f, "swizzle({buffer}: {span})"),
             Pipeline { digit, stages } => write!(f, "pipeline({digit}, {stages})"),
+            SplitK { digit, parts, across: Across::Workspace } => write!(f, "split_k({digit}, {parts})"),
+            SplitK { digit, parts, across } => write!(f, "split_k({digit}, {parts}; {across})"),
             Bind { digit, unit, dim, xor } => {
                 write!(f, "bind({digit} -> {unit}.{dim}")?;
                 if let Some(other) = xor {
@@ -176,6 +180,15 @@ impl fmt::Display for Level {
             Level::Lane => "lane",
             Level::Warp => "warp",
             Level::Cta => "cta",
+        })
+    }
+}
+
+impl fmt::Display for Across {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Across::Workspace => "workspace",
+            Across::Atomic => "atomic",
         })
     }
 }

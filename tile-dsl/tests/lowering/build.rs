@@ -49,6 +49,7 @@ impl Table {
             bounds: BTreeMap::new(),
             names: BTreeMap::new(),
             combine: BTreeMap::new(),
+            across: BTreeMap::new(),
             column_major: Default::default(),
             occupancy: None,
             skew: BTreeMap::new(),

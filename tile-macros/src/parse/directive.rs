@@ -11,12 +11,12 @@ use syn::{
     parse::{Parse, ParseStream},
 };
 use tile_dsl::{
-    nest::{Level, Order},
+    nest::{Across, Level, Order},
     schedule::{Directive, DirectiveKind, Item, Key, Space, Unit, UnitDim, Via, WHOLE_KERNEL},
 };
 
 /// Every directive with its form, in the order of the phases.
-const FORMS: [(&str, &str); 21] = [
+const FORMS: [(&str, &str); 22] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),
@@ -29,6 +29,7 @@ const FORMS: [(&str, &str); 21] = [
     ("pad", "pad(a: 16)"),
     ("swizzle", "swizzle(a: 128)"),
     ("pipeline", "pipeline(k, 2)"),
+    ("split_k", "split_k(k, 4)"),
     ("reduce", "reduce(s: lane)"),
     ("bind", "bind(i -> thread.x)"),
     ("unroll", "unroll(k)"),
@@ -296,6 +297,17 @@ impl Args<'_> {
                 let digit = self.dotted("a loop")?;
                 self.token::<Token![,]>(",")?;
                 Self::one(D::Pipeline { digit, stages: self.number()? })
+            }
+            "split_k" => {
+                let digit = self.dotted("a loop")?;
+                self.token::<Token![,]>(",")?;
+                let parts = self.number()?;
+                if self.input.is_empty() {
+                    return Self::one(D::SplitK { digit, parts, across: Across::Workspace });
+                }
+                self.token::<Token![;]>(";")?;
+                self.keyword("atomic")?;
+                Self::one(D::SplitK { digit, parts, across: Across::Atomic })
             }
             "reduce" => {
                 let values = self.list(|a| a.dotted("a value"))?;

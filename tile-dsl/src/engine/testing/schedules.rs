@@ -4,7 +4,7 @@ use super::Random;
 use crate::{
     dtype::DType,
     engine::{apply, failure::suggest, prove},
-    nest::{self, At, Frame, Level, Nest, Order, Steps, leaves, loops},
+    nest::{self, Across, At, Frame, Level, Nest, Order, Steps, leaves, loops},
     schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
@@ -111,6 +111,7 @@ impl<'a> Generator<'a> {
         self.place();
         self.reorder();
         self.stage();
+        self.split_k();
         self.bind();
         self.expand();
         if self.chance(30) {
@@ -322,6 +323,18 @@ impl<'a> Generator<'a> {
             let stages = 2 + self.random.below(2) as u32;
             self.propose(DirectiveKind::Pipeline { digit: at, stages });
         }
+    }
+
+    /// Shares a reduction out among CTAs.
+    fn split_k(&mut self) {
+        if !self.chance(25) {
+            return;
+        }
+        let axes: Vec<String> = self.kernel.axes.iter().map(|a| a.name.clone()).collect();
+        let digit = self.random.pick(&axes).clone();
+        let parts = *self.random.pick(&[2, 3, 4, 7]);
+        let across = if self.chance(40) { Across::Atomic } else { Across::Workspace };
+        self.propose(DirectiveKind::SplitK { digit, parts, across });
     }
 
     fn bind(&mut self) {

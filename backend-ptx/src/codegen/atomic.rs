@@ -1,0 +1,132 @@
+//! Atomic additions to tensors, and arrivals of CTAs at a counter.
+//!
+//! As inline PTX: LLVM has no `red`, no vector atomics, and no barrier that reduces a predicate with a type of its own.
+
+use super::{Codegen, Result, Value, malformed};
+use inkwell::{
+    IntPredicate,
+    types::BasicMetadataTypeEnum,
+    values::{BasicMetadataValueEnum, BasicValue, BasicValueEnum},
+};
+use tile_dsl::{
+    dtype::DType,
+    kernel::{Expr, Mem, Ty, Var},
+};
+
+/// The first compute capability with `red` of vectors (PTX ISA 9.7.13.9).
+const VECTORS: u32 = 90;
+
+impl<'c> Codegen<'c, '_> {
+    /// Adds consecutive elements to a tensor: one instruction where the target has it, else one an element.
+    pub(super) fn add(
+        &mut self,
+        global: u32,
+        offset: &Expr,
+        values: &[Expr],
+        guard: Option<&Expr>,
+    ) -> Result<()> {
+        let (pointer, dtype) = self.address(Mem::Global(global), offset)?;
+        let addends: Vec<BasicValueEnum<'c>> =
+            values.iter().map(|v| Ok(self.expr(v)?.llvm)).collect::<Result<_>>()?;
+        if dtype != DType::F32 || !matches!(addends.len(), 1 | 2 | 4) {
+            return malformed(format!("an atomic addition of {} {dtype}", addends.len()));
+        }
+        let join = match guard {
+            None => None,
+            Some(guard) => {
+                let condition = self.expr(guard)?.bool()?;
+                let then = self.context.append_basic_block(self.function, "add");
+                let join = self.context.append_basic_block(self.function, "added");
+                self.builder.build_conditional_branch(condition, then, join)?;
+                self.builder.position_at_end(then);
+                Some(join)
+            }
+        };
+        if self.kernel.target.sm >= VECTORS && addends.len() > 1 {
+            let n = addends.len();
+            let operands: Vec<String> = (1..=n).map(|i| format!("${i}")).collect();
+            let text = format!("red.relaxed.gpu.global.add.v{n}.f32 [$0], {{{}}};", operands.join(", "));
+            let mut arguments = vec![pointer.as_basic_value_enum()];
+            arguments.extend(addends);
+            self.assembly(&text, None, &format!("l{}", ",f".repeat(n)), &arguments)?;
+        } else {
+            for (i, addend) in (0u64..).zip(addends) {
+                let index = self.context.i32_type().const_int(i, false);
+                let element = self.element(pointer, dtype, index)?;
+                let arguments = [element.as_basic_value_enum(), addend];
+                self.assembly("red.relaxed.gpu.global.add.f32 [$0], $1;", None, "l,f", &arguments)?;
+            }
+        }
+        if let Some(join) = join {
+            self.builder.build_unconditional_branch(join)?;
+            self.builder.position_at_end(join);
+        }
+        Ok(())
+    }
+
+    /// One thread counts for its CTA, between barriers: the first orders what all its threads stored before the
+    /// count, the second what they load after it, and tells all of them whether the count was the last. `inc` wraps
+    /// to 0 there.
+    pub(super) fn arrive(
+        &mut self,
+        dst: Var,
+        (counters, offset): (u32, &Expr),
+        parts: u32,
+        guard: Option<&Expr>,
+    ) -> Result<()> {
+        let i32_type = self.context.i32_type();
+        let (counter, _) = self.address(Mem::Global(counters), offset)?;
+        let zero = i32_type.const_zero();
+        self.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[zero.into()])?;
+        let tid = self.expr(&Expr::Tid)?.int()?;
+        let mut elected = self.builder.build_int_compare(IntPredicate::EQ, tid, zero, "")?;
+        // Where nothing is counted, the answer is yes from the start.
+        let mut unasked = self.context.bool_type().const_zero();
+        if let Some(guard) = guard {
+            let counts = self.expr(guard)?.bool()?;
+            elected = self.builder.build_and(elected, counts, "")?;
+            unasked = self.builder.build_not(counts, "")?;
+        }
+        let before = self.current_block();
+        let then = self.context.append_basic_block(self.function, "arrive");
+        let join = self.context.append_basic_block(self.function, "arrived");
+        self.builder.build_conditional_branch(elected, then, join)?;
+        self.builder.position_at_end(then);
+        let most = i32_type.const_int(u64::from(parts) - 1, false);
+        let arguments = [counter.as_basic_value_enum(), most.into()];
+        let text = "atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;";
+        let count = self.assembly(text, Some(Ty::I32), "=r,l,r", &arguments)?;
+        let Some(count) = count else { return malformed("a count without a result") };
+        let full = self.builder.build_int_compare(IntPredicate::EQ, count.into_int_value(), most, "")?;
+        self.builder.build_unconditional_branch(join)?;
+        self.builder.position_at_end(join);
+        let last = self.builder.build_phi(self.context.bool_type(), "")?;
+        last.add_incoming(&[(&full, then), (&unasked, before)]);
+        let arguments = [zero.into(), last.as_basic_value().into()];
+        let any = self.call("llvm.nvvm.barrier.cta.red.or.aligned.all", &[], &arguments)?;
+        self.assign(dst, Value { llvm: any, ty: Ty::BOOL })
+    }
+
+    /// Inline PTX with side effects.
+    fn assembly(
+        &self,
+        text: &str,
+        result: Option<Ty>,
+        constraints: &str,
+        arguments: &[BasicValueEnum<'c>],
+    ) -> Result<Option<BasicValueEnum<'c>>> {
+        let types: Vec<BasicMetadataTypeEnum> = arguments.iter().map(|a| a.get_type().into()).collect();
+        let ty = match result {
+            Some(ty) => {
+                use inkwell::types::BasicType;
+                self.llvm_type(ty).fn_type(&types, false)
+            }
+            None => self.context.void_type().fn_type(&types, false),
+        };
+        let constraints = format!("{constraints},~{{memory}}");
+        let function = self.context.create_inline_asm(ty, text.into(), constraints, true, false, None, false);
+        let arguments: Vec<BasicMetadataValueEnum> = arguments.iter().map(|a| (*a).into()).collect();
+        let call = self.builder.build_indirect_call(ty, function, &arguments, "")?;
+        Ok(call.try_as_basic_value().basic())
+    }
+}

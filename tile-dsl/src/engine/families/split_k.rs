@@ -1,0 +1,317 @@
+//! `split_k`: the steps of a reduction are shared out among CTAs of the grid.
+//!
+//! ```text
+//! (let V (.. (for a.s.n t X)) Q)  →  (let V (.. (for a.s.p #block (for a.(s·p).⌈n/p⌉ t X))) Q),  V across CTAs
+//! ```
+//! CTA c takes steps c, c + p, c + 2p ..: the digits are those of a split, so `X` is untouched. Each CTA then holds a
+//! part of V. By default the parts meet in a workspace, two and two up a fixed tree, and the CTA that ends up with all
+//! of them runs Q; with `atomic` each CTA adds its part to the tensor that Q stores.
+//!
+//! Side conditions. `a` is no program axis. What X writes are reductions over the axis, all of one `let`; every store
+//! stands in the second part of that `let`, so that one CTA, or with `atomic` every part, stores once. For `atomic`, Q
+//! does nothing but store V itself, as a sum in f32, once and whole, to a tensor that the kernel does not read.
+//! That no loop at run time stands around the `let` is checked when the schedule is complete.
+//! Source: split-K (CUTLASS); arrivals at a counter (CUDA C++ Programming Guide, memory fence functions); combining
+//! trees (Yew, Tzeng and Lawrie 1987). Reductions reassociate as documented.
+
+use super::{Failure, Proof, Rule, solve, split};
+use crate::{
+    diagnostic::Diagnostic,
+    dtype::DType,
+    engine::{
+        facts::{Graph, Kind, at, digit, effects, target_axes, target_name},
+        failure::suggest,
+        language::{Node, bit},
+        names::{self, Bare},
+        phase::Redex,
+        rule::{Verdict, enforced, get, patterns, set},
+    },
+    nest::{Across, At, Digit, Expr, Frame, Nest, Stmt, Target, ValueId, leaves},
+    op::RedOp,
+    schedule::{Unit, UnitDim},
+    span::SpanId,
+    tile::{AxisKind, ElemType},
+};
+use std::collections::BTreeSet;
+
+patterns! {
+    LOOP = "(for ?#0 ?#1 ?#2)";
+    SHARED_OUT = "(for ?#3 ?#4 (for ?#5 ?#1 ?#2))";
+}
+
+/// Most CTAs that share one reduction.
+const MOST: u32 = 256;
+
+fn refuse(text: String) -> Failure {
+    Failure::refused(Diagnostic::new(SpanId::NONE, text))
+}
+
+/// `split_k(name, parts)`, `split_k(name, parts; atomic)`.
+pub(in crate::engine) fn apply(
+    nest: &Nest,
+    name: &str,
+    parts: u32,
+    across: Across,
+) -> Result<(Nest, Proof), Failure> {
+    let whole = names::existing(nest, name, Bare::Tile)?;
+    let axis = nest.axis(whole.axis).to_string();
+    if !(1..=MOST).contains(&parts) {
+        return Err(refuse(format!("split_k({name}, {parts}): 1 to {MOST} CTAs share a reduction")));
+    }
+    if nest.kernel.axes[usize::from(whole.axis.0)].kind == AxisKind::Program {
+        let failure =
+            refuse(format!("`{axis}` is a program axis: its tiles are shared out among CTAs as it is"));
+        return Err(match reduced(nest).as_slice() {
+            [] => failure,
+            axes => failure.help(format!("axes that are reduced over: {}", names::list(axes))),
+        });
+    }
+    if !nest.across.is_empty() {
+        return Err(refuse("CTAs share one reduction of the kernel already".into()));
+    }
+    let values = one_let(nest, name, whole)?;
+    stores_after(nest, name, &values)?;
+    if across == Across::Atomic {
+        only_stored(nest, &values).map_err(|failure| {
+            let exact = suggest(|| apply(nest, name, parts, Across::Workspace).ok());
+            match exact {
+                Some(_) => failure
+                    .help(format!("`split_k({name}, {parts})` combines the parts before the rest runs")),
+                None => failure,
+            }
+        })?;
+    }
+    if parts == 1 {
+        let proof = Proof { facts: vec![format!("one CTA takes all steps of `{name}`")], ..Proof::default() };
+        return Ok((nest.clone(), proof));
+    }
+    let (rest, part) = split::cut(whole, parts);
+    let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For(_), [Node::Digit(d), _, _]) if *d == whole => Redex::Hard,
+        _ => Redex::No,
+    };
+    let (body, mut proof) = solve(
+        nest,
+        &[rule(whole, part, rest, values.clone())],
+        &redex,
+        || Failure::no_match(format!("there is no loop over `{name}`")),
+        || Failure::unmet(format!("the steps of `{name}` could not be shared out among CTAs")),
+    )?;
+    let mut names = nest.names.clone();
+    names.values_mut().filter(|d| **d == whole).for_each(|d| *d = rest);
+    names.insert(format!("{axis}.s"), part);
+    let list: Vec<&str> = values.iter().map(|v| nest.value(*v).name.as_str()).collect();
+    proof.facts.push(match across {
+        Across::Workspace => {
+            format!("{parts} parts of {} are combined in pairs, up a fixed tree", names::list(&list))
+        }
+        Across::Atomic => {
+            format!("{parts} parts of {} are added to what is stored, in any order", names::list(&list))
+        }
+    });
+    let across = values.into_iter().map(|v| (v, across)).collect();
+    Ok((Nest { body, names, across, ..nest.clone() }, proof))
+}
+
+fn rule(whole: Digit, part: Digit, rest: Digit, values: BTreeSet<ValueId>) -> Rule<'static> {
+    Rule::new("split_k", &LOOP, &SHARED_OUT, move |graph, subst| {
+        if digit(graph, get(subst, 0)) != whole {
+            return Verdict::Skip;
+        }
+        let (facts, nest) = (effects(graph, get(subst, 2)).clone(), graph.analysis.nest.clone());
+        for write in &facts.writes {
+            let reduction = write.kind == Kind::Red
+                && matches!(write.target, Target::Value(v) if values.contains(&v))
+                && target_axes(&nest, write.target) & bit(whole.axis.0) == 0;
+            if !reduction && enforced("split_k: X reduces only") {
+                let (name, axis) = (target_name(&nest, write.target), nest.axis(whole.axis));
+                let text = format!(
+                    "`{name}` is computed in the loop over `{axis}` and is no reduction over it: each CTA would hold other elements of it"
+                );
+                let span = super::reorder::value_span(&nest, write.target);
+                let diagnostic = Diagnostic::new(SpanId::NONE, text);
+                return Verdict::refuse(diagnostic.note(span, format!("`{name}` is written here")));
+            }
+        }
+        if !matches!(at(graph, get(subst, 1)), At::Seq | At::Pipe(_)) {
+            let name = nest.digit_name(whole);
+            let text = format!("the loop over `{name}` is bound or expanded: CTAs share out a plain loop");
+            return Verdict::refuse(Diagnostic::new(SpanId::NONE, text));
+        }
+        for (var, node) in
+            [(3, Node::Digit(part)), (4, Node::At(At::Unit(Unit::Block, UnitDim::Z))), (5, Node::Digit(rest))]
+        {
+            let id = graph.add(node);
+            set(subst, var, id);
+        }
+        Verdict::Apply
+    })
+}
+
+/// Names of the axes that some value is reduced over.
+fn reduced(nest: &Nest) -> Vec<String> {
+    let mut axes = BTreeSet::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        if let Stmt::Red { value, .. } = leaf {
+            let own = &nest.value(*value).axes;
+            let program = |d: &Digit| nest.kernel.axes[usize::from(d.axis.0)].kind == AxisKind::Program;
+            axes.extend(path.iter().filter_map(|f| match f {
+                Frame::For(d, _) if !own.contains(&d.axis) && !program(d) => {
+                    Some(nest.axis(d.axis).to_string())
+                }
+                _ => None,
+            }));
+        }
+    });
+    axes.into_iter().collect()
+}
+
+/// The values that loops over a digit reduce, all of one `let`.
+fn one_let(nest: &Nest, name: &str, whole: Digit) -> Result<BTreeSet<ValueId>, Failure> {
+    let mut found: Vec<(ValueId, Vec<ValueId>)> = Vec::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        let Some(here) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == whole)) else {
+            return;
+        };
+        if let Stmt::Red { value, .. } = leaf
+            && let Some(Frame::First(values)) =
+                path[..here].iter().rfind(|f| matches!(f, Frame::First(vs) if vs.contains(value)))
+        {
+            found.push((*value, values.clone()));
+        }
+    });
+    let Some((first, values)) = found.first() else {
+        return Err(refuse(format!("nothing is reduced over `{name}`: its steps leave no parts to add up")));
+    };
+    let Some((second, _)) = found.iter().find(|(_, vs)| vs != values) else {
+        return Ok(found.iter().map(|(v, _)| *v).collect());
+    };
+    let (first, second) = (nest.value(*first), nest.value(*second));
+    Err(refuse(format!(
+        "`{}` and `{}` are both reduced over `{name}`, one after the other: CTAs meet once a launch",
+        first.name, second.name
+    ))
+    .note(first.span, format!("`{}` is computed here", first.name))
+    .note(second.span, format!("`{}` is computed here", second.name)))
+}
+
+/// Every store stands where the values are read.
+fn stores_after(nest: &Nest, name: &str, values: &BTreeSet<ValueId>) -> Result<(), Failure> {
+    let mut outside = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let after =
+            path.iter().any(|f| matches!(f, Frame::Rest(vs) if vs.iter().any(|v| values.contains(v))));
+        if let (Stmt::Put { access, .. }, false) = (leaf, after) {
+            outside.get_or_insert(*access);
+        }
+    });
+    let Some(access) = outside else { return Ok(()) };
+    let access = nest.access(access);
+    let stored = &nest.tensor(access.tensor).name;
+    let value = values.first().map_or("", |v| &nest.value(*v).name);
+    Err(refuse(format!(
+        "`{stored}` is stored without `{value}`: each CTA that takes steps of `{name}` would store it"
+    ))
+    .note(access.span, format!("`{stored}` is stored here")))
+}
+
+/// What `atomic` needs: the values are stored as they are, by a sum that starts at zero.
+fn only_stored(nest: &Nest, values: &BTreeSet<ValueId>) -> Result<(), Failure> {
+    for v in values {
+        let value = nest.value(*v);
+        let note = |failure: Failure| failure.note(value.span, format!("`{}` is computed here", value.name));
+        if value.reduction != Some(RedOp::Add) {
+            return Err(note(refuse(format!(
+                "`{}` is no sum: atomic addition cannot combine its parts",
+                value.name
+            ))));
+        }
+    }
+    let mut problem = None;
+    let mut stored = Vec::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        if !path.iter().any(|f| matches!(f, Frame::Rest(vs) if vs.iter().any(|v| values.contains(v)))) {
+            return;
+        }
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        let found = match (target, expr) {
+            (Target::Access(access), expr) => {
+                stored.push(nest.access(access).tensor);
+                whole_store(nest, values, access, expr)
+            }
+            (Target::Value(v), _) => {
+                let name = &nest.value(v).name;
+                Err(refuse(format!(
+                    "`{name}` is computed from the sum, and each CTA holds a part of the sum only"
+                ))
+                .note(nest.value(v).span, format!("`{name}` is computed here")))
+            }
+        };
+        if let Err(failure) = found {
+            problem.get_or_insert(failure);
+        }
+    });
+    if let Some(problem) = problem {
+        return Err(problem);
+    }
+    stored.sort();
+    if let Some(twice) = stored.windows(2).find(|pair| pair[0] == pair[1]) {
+        let name = &nest.tensor(twice[0]).name;
+        return Err(refuse(format!("`{name}` is stored twice: both would be added")));
+    }
+    let read = nest.accesses.iter().enumerate().filter(|(n, a)| {
+        let mut is_read = false;
+        leaves(&nest.body, &mut |_, leaf| {
+            let accesses = leaf.leaf().expect("a leaf").1.accesses();
+            is_read |= accesses.iter().any(|id| usize::from(id.0) == *n);
+        });
+        is_read && stored.contains(&a.tensor)
+    });
+    match read.map(|(_, a)| a).next() {
+        Some(access) => {
+            let name = &nest.tensor(access.tensor).name;
+            Err(refuse(format!("`{name}` is read by the kernel, and it is set to zero before the launch"))
+                .note(access.span, format!("`{name}` is read here")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A store of one of the values as it is, in f32, to the element of the same point of a tensor that has no others.
+fn whole_store(
+    nest: &Nest,
+    values: &BTreeSet<ValueId>,
+    access: crate::nest::AccessId,
+    expr: &Expr,
+) -> Result<(), Failure> {
+    let access = nest.access(access);
+    let tensor = nest.tensor(access.tensor);
+    let refuse = |text: String| refuse(text).note(access.span, format!("`{}` is stored here", tensor.name));
+    if tensor.elem != ElemType::Fixed(DType::F32) {
+        return Err(refuse(format!("`{}` is not f32: each part would be rounded to its type", tensor.name)));
+    }
+    let mut expr = expr;
+    while let Expr::Cast(DType::F32, inner) = expr {
+        expr = inner;
+    }
+    let value = match expr {
+        Expr::Get(v) if values.contains(v) && nest.value(*v).dtype == DType::F32 => nest.value(*v),
+        _ => {
+            return Err(refuse(format!(
+                "what is stored to `{}` is not the sum itself, and each CTA holds a part of the sum only",
+                tensor.name
+            )));
+        }
+    };
+    let whole = access.index.iter().zip(&tensor.dims).all(|(index, dim)| {
+        let axis = index.as_axis();
+        axis.is_some_and(|a| value.axes.contains(&a) && nest.kernel.axes[usize::from(a.0)].extent == *dim)
+    });
+    if !whole || access.index.len() != value.axes.len() {
+        return Err(refuse(format!(
+            "the elements of `{}` are not those of `{}`, and the rest of the tensor would be set to zero",
+            tensor.name, value.name
+        )));
+    }
+    Ok(())
+}
