@@ -21,7 +21,7 @@ fn expansion(c: &mut Criterion) {
     let tile = Tile::from_bytes(kernel::matmul::KERNEL).expect("an embedded kernel");
     let mut group = c.benchmark_group("expansion");
     group.sample_size(10);
-    for schedule in kernel::SCHEDULES {
+    for schedule in kernel::SCHEDULES.iter().chain(kernel::BY_SIZE) {
         for dtype in schedule.dtypes() {
             let encoded = schedule.program(Some(*dtype)).expect("the schedule admits the type");
             let directives = Program::from_bytes(encoded).expect("an embedded program").schedule;
@@ -40,7 +40,7 @@ fn expansion(c: &mut Criterion) {
 fn ptx(c: &mut Criterion) {
     let mut group = c.benchmark_group("ptx");
     group.sample_size(10);
-    for schedule in kernel::SCHEDULES {
+    for schedule in kernel::SCHEDULES.iter().chain(kernel::BY_SIZE) {
         for variant in [Variant::Exact, Variant::General] {
             group.bench_function(format!("{} {variant}", schedule.name()), |b| {
                 b.iter(|| {

@@ -14,4 +14,5 @@ climbing=$("$matmul" --list | awk '{print $1}' | grep -vx -e naive -e coalesced 
 "$matmul" --bench --json --device cuda --schedule all --size 4096x4096x4096
 "$matmul" --bench --json --device cuda --schedule "$climbing" \
     --size 512x512x512,1024x1024x1024,2048x2048x2048,8192x8192x8192 \
-    --size 4095x4097x4093,64x4096x4096,128x8192x8192,4096x4096x512
+    --size 4095x4097x4093,64x4096x4096,128x8192x8192,4096x4096x512 \
+    --size 256x256x4096,1023x1025x1027,4100x4096x4096

@@ -81,6 +81,7 @@ fn products() -> Vec<Vec<(&'static str, i64)>> {
 #[test]
 fn matmul_named() {
     named::<product::matmul>(product::matmul::KERNEL, product::SCHEDULES, &products());
+    named::<product::matmul>(product::matmul::KERNEL, product::BY_SIZE, &products());
 }
 
 #[test]

@@ -110,22 +110,30 @@ fn candidates_have_the_tiles_that_the_rule_says() {
     for c in CANDIDATES {
         let program = Program::from_bytes(c.schedule.program(Some(DType::F32)).unwrap()).unwrap();
         let kernel = tile_dsl::lower::lower(&program, tilewright::Variant::Exact).unwrap();
-        let tiles: Vec<_> = kernel.grid.iter().map(|axis| axis.tile as usize).collect();
-        assert_eq!(tiles, [c.rows, c.columns], "{}", c.schedule.name());
-        assert!(kernel::SCHEDULES.iter().any(|s| s.name() == c.schedule.name()), "{}", c.schedule.name());
+        let tiles: Vec<_> = kernel.grid[..2].iter().map(|axis| axis.tile as usize).collect();
+        assert_eq!(tiles, c.tile[..2], "{}", c.schedule.name());
+        assert!(
+            kernel::SCHEDULES.iter().chain(kernel::BY_SIZE).any(|s| s.name() == c.schedule.name()),
+            "{}",
+            c.schedule.name()
+        );
+        // What `split_k` shares out is the grid's last axis.
+        let parts = kernel.grid.get(2).map_or(Some(1), |axis| axis.extent.as_constant());
+        assert_eq!(parts, Some(c.parts as i64), "{}", c.schedule.name());
+        assert_eq!(c.atomic, !kernel.cleared.is_empty(), "{}", c.schedule.name());
         assert!(c.share > 0.0 && c.share < 1.0);
     }
 }
 
 /// The rule's choice on an H200 in f32.
 fn pick(size: [usize; 3]) -> &'static str {
-    by_size(size, DType::F32, Some(&h200())).name()
+    by_size(size, DType::F32, Some(&h200()), false).name()
 }
 
 /// Area of the tile of a candidate.
 fn area(name: &str) -> usize {
     let c = CANDIDATES.iter().find(|c| c.schedule.name() == name).unwrap();
-    c.rows * c.columns
+    c.tile[0] * c.tile[1]
 }
 
 #[test]
@@ -134,11 +142,12 @@ fn the_rule_takes_the_highest_share_for_large_sizes_and_smaller_tiles_when_multi
     assert_eq!(pick([8192, 8192, 8192]), best);
     assert!(area(pick([512, 512, 512])) < area(best), "small");
     assert!(area(pick([64, 4096, 4096])) < area(best), "skinny");
-    let ragged = CANDIDATES.iter().max_by(|a, b| a.ragged.total_cmp(&b.ragged)).unwrap().schedule.name();
-    assert_eq!(pick([8191, 8191, 8191]), ragged);
+    let most = CANDIDATES.iter().map(|c| c.ragged).fold(0.0, f64::max);
+    let ragged = |name| CANDIDATES.iter().any(|c| c.schedule.name() == name && c.ragged == most);
+    assert!(ragged(pick([8191, 8191, 8191])));
     // A GPU with few multiprocessors fills up sooner.
     let small = GpuInfo { multiprocessors: 2, ..h200() };
-    assert_eq!(by_size([1024, 1024, 64], DType::F32, Some(&small)).name(), best);
+    assert_eq!(by_size([1024, 1024, 64], DType::F32, Some(&small), false).name(), best);
 }
 
 #[test]
@@ -152,12 +161,28 @@ fn a_size_off_the_tile_costs_the_edge_alone() {
 }
 
 #[test]
+fn the_rule_shares_k_out_where_tiles_are_few() {
+    let parts = |size, atomic| {
+        let name = by_size(size, DType::F32, Some(&h200()), atomic).name();
+        CANDIDATES.iter().find(|c| c.schedule.name() == name).map(|c| (c.parts, c.atomic)).unwrap()
+    };
+    for size in [[1024; 3], [512; 3], [64, 4096, 4096], [128, 8192, 8192], [256, 256, 4096]] {
+        let (ordered, atomic) = (parts(size, false), parts(size, true));
+        assert!(ordered.0 > 1 && !ordered.1, "{size:?}: {ordered:?}");
+        assert!(atomic.0 > 1, "{size:?}: {atomic:?}");
+    }
+    assert_eq!(parts([64, 4096, 4096], true), (16, true));
+    assert_eq!(parts([64, 64, 1 << 20], false), (64, false));
+    assert_eq!(parts([4096; 3], true), (1, false));
+}
+
+#[test]
 fn the_rule_has_an_answer_for_every_size_type_and_gpu() {
     for size in [[0, 0, 0], [1, 1, 1], [usize::MAX; 3]] {
         for dtype in [DType::F32, DType::F16, DType::BF16] {
             for sm in [75, 80, 90, 120] {
                 let gpu = GpuInfo { sm, ..h200() };
-                let schedule = by_size(size, dtype, Some(&gpu));
+                let schedule = by_size(size, dtype, Some(&gpu), true);
                 assert!(schedule.admits(Some(dtype)), "{size:?} {dtype} sm_{sm}: {}", schedule.name());
             }
         }
@@ -259,11 +284,13 @@ fn several_sizes_and_schedules_run_in_the_ladders_order() {
 }
 
 #[test]
-fn the_size_rule_runs_one_schedule_a_size() {
-    let output = matmul(&["--schedule", choose::NAME, "--size", "64x64x16", "--device", "sim", "--json"]);
-    assert!(output.status.success(), "{}", error(&output));
-    let line: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(line["schedule"], by_size([64, 64, 16], DType::F32, None).name());
+fn the_size_rules_run_one_schedule_a_size() {
+    for (rule, atomic) in [(choose::NAME, false), (choose::ATOMIC, true)] {
+        let output = matmul(&["--schedule", rule, "--size", "64x256x256", "--device", "sim", "--json"]);
+        assert!(output.status.success(), "{}", error(&output));
+        let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(line["schedule"], by_size([64, 256, 256], DType::F32, None, atomic).name());
+    }
 }
 
 #[test]

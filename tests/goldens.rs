@@ -30,9 +30,14 @@ fn ptx_is_as_recorded() {
     let bless = std::env::var_os("TILEWRIGHT_BLESS").is_some();
     let ptx = folder("tests/goldens/ptx");
     let mut different = Vec::new();
-    for schedules in
-        [product::SCHEDULES, linear::SCHEDULES, vector_add::SCHEDULES, softmax::SCHEDULES, conv1d::SCHEDULES]
-    {
+    for schedules in [
+        product::SCHEDULES,
+        product::BY_SIZE,
+        linear::SCHEDULES,
+        vector_add::SCHEDULES,
+        softmax::SCHEDULES,
+        conv1d::SCHEDULES,
+    ] {
         for schedule in schedules {
             let dtype = schedule.dtypes().first().copied();
             let text = emit(*schedule, dtype, Variant::Exact, Stage::Ptx).expect("an example compiles");

@@ -3,7 +3,7 @@
 #[path = "../examples/matmul/kernel.rs"]
 mod kernel;
 
-use kernel::{SCHEDULES, matmul};
+use kernel::{BY_SIZE, SCHEDULES, matmul};
 use ptx_sim::{Access, Counters, InstClass};
 use tilewright::{Buffer, Device};
 
@@ -13,7 +13,8 @@ const K: usize = 320;
 
 /// Counters of one rung in f32 at 256×192×320.
 fn rung(name: &str) -> Counters {
-    let schedule = SCHEDULES.iter().find(|s| s.name() == name).expect("a rung");
+    let schedule =
+        SCHEDULES.iter().chain(BY_SIZE).find(|s| s.name() == name).expect("a schedule of the example");
     let device = Device::sim();
     let ones = |len: usize| vec![1.0f32; len];
     let a = Buffer::from_slice(&device, &ones(M * K), &[M, K]).unwrap();

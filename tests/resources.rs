@@ -135,8 +135,14 @@ fn assembled((schedule, variant): (&'static dyn AnySchedule, Variant)) -> Bounds
 #[test]
 #[ignore = "needs ptxas and nvdisasm: scripts/check-ptx.sh fetches them and runs this"]
 fn schedules_stay_within_their_recorded_resources() {
-    let lists =
-        [product::SCHEDULES, linear::SCHEDULES, vector_add::SCHEDULES, softmax::SCHEDULES, conv1d::SCHEDULES];
+    let lists = [
+        product::SCHEDULES,
+        product::BY_SIZE,
+        linear::SCHEDULES,
+        vector_add::SCHEDULES,
+        softmax::SCHEDULES,
+        conv1d::SCHEDULES,
+    ];
     let variants = [Variant::Exact, Variant::Aligned, Variant::General];
     let each = lists.concat().into_iter().flat_map(|schedule| variants.map(|variant| (schedule, variant)));
     let now: Vec<Bounds> = each.collect::<Vec<_>>().into_par_iter().map(assembled).collect();

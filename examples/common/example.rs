@@ -20,14 +20,14 @@ pub fn run_example<O: CommandFactory + FromArgMatches>(
     setup: impl Fn(&O) -> &Setup,
     run: impl Fn(&O, &Device, &'static dyn AnySchedule) -> Result<Record, Error>,
 ) -> ExitCode {
-    let matches = options::with_schedules(O::command(), schedules, &[], default).get_matches();
+    let matches = options::with_schedules(O::command(), schedules, &[], &[], default).get_matches();
     let options = O::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let setup = setup(&options);
     if setup.list {
-        options::list(schedules);
+        options::list(schedules, &[]);
         return ExitCode::SUCCESS;
     }
-    let chosen = options::selected(&matches, schedules);
+    let chosen = options::selected(&matches, schedules, &[]);
     let attempt = || -> Result<ExitCode, Box<dyn std::error::Error>> {
         let admitted = options::admitting(&chosen, dtype)?;
         if let Some(stage) = setup.emit {

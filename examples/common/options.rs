@@ -106,14 +106,16 @@ pub struct Common {
     pub variant: VariantChoice,
 }
 
-/// Adds `--schedule NAME|all` with the names of `schedules`, and of `rules` that choose one, to a command.
+/// Adds `--schedule NAME|all` with the names of `schedules` and of `others`, which `all` leaves out, and of `rules`
+/// that choose one, to a command.
 pub fn with_schedules(
     command: clap::Command,
     schedules: &'static [&'static dyn AnySchedule],
+    others: &'static [&'static dyn AnySchedule],
     rules: &'static [&'static str],
     default: &'static str,
 ) -> clap::Command {
-    let names = schedules.iter().map(|s| s.name()).chain(rules.iter().copied()).chain(["all"]);
+    let names = schedules.iter().chain(others).map(|s| s.name()).chain(rules.iter().copied()).chain(["all"]);
     command.arg(
         clap::Arg::new("schedule")
             .long("schedule")
@@ -135,15 +137,17 @@ pub fn named(matches: &clap::ArgMatches, name: &str) -> bool {
 pub fn selected(
     matches: &clap::ArgMatches,
     schedules: &'static [&'static dyn AnySchedule],
+    others: &'static [&'static dyn AnySchedule],
 ) -> Vec<&'static dyn AnySchedule> {
     let all = named(matches, "all");
-    schedules.iter().copied().filter(|s| all || named(matches, s.name())).collect()
+    let schedules = schedules.iter().filter(|s| all || named(matches, s.name()));
+    schedules.chain(others.iter().filter(|s| named(matches, s.name()))).copied().collect()
 }
 
 /// Prints the schedules with the first paragraph of their documentation.
-pub fn list(schedules: &[&dyn AnySchedule]) {
-    let width = schedules.iter().map(|s| s.name().len()).max().unwrap_or(0);
-    for s in schedules {
+pub fn list(schedules: &[&dyn AnySchedule], others: &[&dyn AnySchedule]) {
+    let width = schedules.iter().chain(others).map(|s| s.name().len()).max().unwrap_or(0);
+    for s in schedules.iter().chain(others) {
         let types: Vec<_> = s.dtypes().iter().map(|d| d.name()).collect();
         let types = if types.is_empty() { String::new() } else { format!("  [{}]", types.join(", ")) };
         println!(

@@ -19,7 +19,7 @@ mod predict;
 
 use clap::Parser;
 use common::{data::normal, machine::Machine, peak::fma_per_cycle};
-use kernel::{SCHEDULES, matmul};
+use kernel::{BY_SIZE, SCHEDULES, matmul};
 use predict::{Gpu, Prediction, Work, lines, predict};
 use serde_json::Value;
 use std::{
@@ -109,6 +109,7 @@ fn rung(line: Value) -> Result<Rung, Box<dyn Error>> {
     let name = line["schedule"].as_str().unwrap_or_default();
     let schedule = *SCHEDULES
         .iter()
+        .chain(BY_SIZE)
         .find(|s| s.name() == name)
         .ok_or_else(|| format!("there is no schedule `{name}` any more: measure again"))?;
     let (m, n, k) = (number("m")? as usize, number("n")? as usize, number("k")? as usize);
@@ -212,7 +213,7 @@ fn table(rungs: &[Rung]) -> String {
     out
 }
 
-/// Every size measured, in Markdown: cuBLAS, the fastest schedule, the size rule's.
+/// Every size measured, in Markdown: cuBLAS, the fastest schedule, those of the size rules.
 fn sizes(lines: &[Value]) -> String {
     let rate = |line: &Value, key: &str| line[key].as_f64().unwrap_or(f64::NAN);
     let mut names: Vec<String> = Vec::new();
@@ -221,10 +222,11 @@ fn sizes(lines: &[Value]) -> String {
             names.push(size(line));
         }
     }
-    let rule = choose::NAME;
-    let mut out =
-        format!("| size | cuBLAS | fastest | TFLOP/s | of cuBLAS | `{rule}` picks | TFLOP/s | of cuBLAS |\n");
-    out += "|---|---:|---|---:|---:|---|---:|---:|\n";
+    let mut out = "| size | cuBLAS | fastest | TFLOP/s | of cuBLAS".to_string();
+    for rule in [choose::NAME, choose::ATOMIC] {
+        let _ = write!(out, " | `{rule}` picks | TFLOP/s | of cuBLAS");
+    }
+    out += " |\n|---|---:|---|---:|---:|---|---:|---:|---|---:|---:|\n";
     for name in names {
         let of_size: Vec<&Value> = lines.iter().filter(|l| size(l) == name).collect();
         let [m, n, k] = ["m", "n", "k"].map(|key| of_size[0][key].as_u64().unwrap_or(0) as usize);
@@ -237,9 +239,11 @@ fn sizes(lines: &[Value]) -> String {
             cuda_version: (0, 0),
             pci_bus_id: String::new(),
         };
-        let picked = choose::by_size([m, n, k], DType::F32, Some(&gpu)).name();
+        let picked =
+            [false, true].map(|atomic| choose::by_size([m, n, k], DType::F32, Some(&gpu), atomic).name());
         let fastest = of_size.iter().max_by(|a, b| rate(a, "tflops").total_cmp(&rate(b, "tflops")));
-        let cells = |line: Option<&&Value>| match line {
+        let measured = |picked: &str| of_size.iter().find(|l| l["schedule"] == picked);
+        let cells = |picked: &str, line: Option<&&Value>| match line {
             Some(l) => {
                 let schedule = l["schedule"].as_str().unwrap_or("–");
                 format!("{schedule} | {:.2} | {:.3}", rate(l, "tflops"), rate(l, "ratio"))
@@ -248,11 +252,12 @@ fn sizes(lines: &[Value]) -> String {
         };
         let _ = writeln!(
             out,
-            "| {} | {:.2} | {} | {} |",
+            "| {} | {:.2} | {} | {} | {} |",
             name.replace('x', "×"),
             rate(of_size[0], "cublas_tflops"),
-            cells(fastest),
-            cells(of_size.iter().find(|l| l["schedule"] == picked))
+            cells("–", fastest),
+            cells(picked[0], measured(picked[0])),
+            cells(picked[1], measured(picked[1]))
         );
     }
     out

@@ -1,79 +1,150 @@
 //! `--schedule auto-size`: which schedule for which size.
 //!
-//! The rule: of the candidates below, the one whose slowest multiprocessor is done first. A CTA computes a whole tile, its
-//! ragged edge too, so the busiest multiprocessor has n = ⌈CTAs / multiprocessors⌉ tiles to do, up to `resident` at once.
-//! With `resident` of them it reaches its `share` of the FMA peak; one `alone` hides less latency and reaches less, and what
-//! lies between is taken to lie on a line:
+//! The rule: of the candidates below, the one that is done first by this estimate. A CTA computes a whole tile, its ragged
+//! edge too, over its share of K. The busiest multiprocessor has n = ⌈CTAs / multiprocessors⌉ to do, up to `resident` at
+//! once. With `resident` of them it reaches its `share` of the FMA peak; one `alone` hides less latency and reaches less,
+//! and what lies between is taken to lie on a line:
 //!
 //! ```text
-//! time ∝ rows·columns·( resident·⌊n / resident⌋ / share  +  r / rate(r) )     r = n mod resident
-//! rate(r) = alone + (share − alone)·(r − 1) / (resident − 1)
+//! time = rows·columns·⌈K / parts⌉ / peak · ( resident·⌊n / resident⌋ / share  +  r / rate(r) )  +  meeting
+//! rate(r) = alone + (share − alone)·(r − 1) / (resident − 1)                         r = n mod resident
+//! meeting = 0.6 µs · MB of parts  +  16 ns · sums a thread · log₂ parts     (0.35 µs · MB where they are added to C)
 //! ```
 //!
 //! - *Large*: the quotient of tiles hardly rounds, so the highest share wins.
-//! - *Small*: large tiles are fewer than multiprocessors, and smaller ones put more of these to work.
+//! - *Small*: large tiles are fewer than multiprocessors, and smaller ones put more of these to work; so do parts of K.
 //! - *Skinny* (M or N below a tile's side): most of a large tile is edge, and a narrow one wastes less.
-//! - *K-heavy*: K is the same factor for all candidates, so it decides nothing as long as no candidate splits K.
+//! - *K-heavy*: few tiles and a long K leave multiprocessors idle, until several CTAs share a tile's K.
 //! - *Ragged* (N or K no multiple of four): rows are not 16-byte aligned, so there are neither vectors nor 16-byte copies,
 //!   and schedules that live from these lose more: shares are scaled to what they reach then.
+//!
+//! Schedules that add parts to C are considered only by `auto-size-atomic`: their rounding changes from run to run.
 
-use crate::kernel;
+use crate::{common::peak::fma_per_cycle, kernel};
 use tile_dsl::program::Program;
 use tilewright::{AnySchedule, DType, GpuInfo};
 
 /// What `--schedule` calls the rule.
 pub const NAME: &str = "auto-size";
+/// The rule with schedules that add up in any order.
+pub const ATOMIC: &str = "auto-size-atomic";
 
 /// A schedule to choose from. Shares are of the f32 FMA peak of the multiprocessors that have a tile, measured on an H200.
 pub struct Candidate {
     pub schedule: &'static dyn AnySchedule,
-    /// Tile of C that a CTA computes.
-    pub rows: usize,
-    pub columns: usize,
+    /// Tile of C that a CTA computes, and the tile of K that it steps by.
+    pub tile: [usize; 3],
+    /// Sums that a thread holds.
+    pub sums: usize,
     /// CTAs that a multiprocessor holds at once.
     pub resident: usize,
-    /// Share with that many: 8192×8192×8192.
+    /// CTAs that share a tile's K.
+    pub parts: usize,
+    /// Their parts are added to C.
+    pub atomic: bool,
+    /// Share with `resident` CTAs on each multiprocessor: 8192×8192×8192.
     pub share: f64,
-    /// Share with one: 1024×1024×1024, and 64×4096×4096 for tiles of 64.
+    /// Share with one: 1024×1024×1024, and 512×512×512 for tiles of 64.
     pub alone: f64,
-    /// Share where vectors are impossible: 4095×4097×4093.
+    /// Share where vectors are impossible: 4095×4097×4093, or 8191×8191×8191 where that leaves a round of tiles unfilled.
     pub ragged: f64,
 }
+
+const BEST: Candidate = Candidate {
+    schedule: &kernel::best,
+    tile: [128, 256, 16],
+    sums: 128,
+    resident: 1,
+    parts: 1,
+    atomic: false,
+    share: 0.829,
+    alone: 0.829,
+    ragged: 0.632,
+};
+const NARROW: Candidate = Candidate {
+    schedule: &kernel::narrow,
+    tile: [64, 256, 16],
+    resident: 2,
+    share: 0.80,
+    alone: 0.50,
+    ragged: 0.624,
+    ..BEST
+};
+const PREFETCHED: Candidate = Candidate {
+    schedule: &kernel::prefetched,
+    tile: [128, 128, 16],
+    sums: 64,
+    resident: 2,
+    share: 0.769,
+    alone: 0.660,
+    ragged: 0.657,
+    ..BEST
+};
+const SMALL: Candidate = Candidate {
+    schedule: &kernel::small,
+    tile: [64, 128, 16],
+    resident: 4,
+    share: 0.75,
+    alone: 0.52,
+    ragged: 0.650,
+    ..PREFETCHED
+};
 
 /// The candidates; of equals, the first is chosen.
 #[rustfmt::skip]
 pub const CANDIDATES: &[Candidate] = &[
-    Candidate { schedule: &kernel::best,            rows: 128, columns: 256, resident: 1, share: 0.829, alone: 0.829, ragged: 0.262 },
-    Candidate { schedule: &kernel::prefetched,      rows: 128, columns: 128, resident: 2, share: 0.769, alone: 0.660, ragged: 0.685 },
-    Candidate { schedule: &kernel::double_buffered, rows: 128, columns: 128, resident: 2, share: 0.731, alone: 0.633, ragged: 0.673 },
-    Candidate { schedule: &kernel::warptile,        rows: 128, columns: 128, resident: 2, share: 0.694, alone: 0.572, ragged: 0.664 },
-    Candidate { schedule: &kernel::vectorized,      rows: 128, columns: 128, resident: 2, share: 0.602, alone: 0.368, ragged: 0.541 },
-    Candidate { schedule: &kernel::blocktile_1d,    rows: 64,  columns: 64,  resident: 3, share: 0.301, alone: 0.142, ragged: 0.253 },
-    Candidate { schedule: &kernel::shared,          rows: 32,  columns: 32,  resident: 2, share: 0.133, alone: 0.067, ragged: 0.127 },
+    BEST,
+    PREFETCHED,
+    SMALL,
+    Candidate { schedule: &kernel::small_split4, parts: 4, ..SMALL },
+    Candidate { schedule: &kernel::small_split16, parts: 16, ..SMALL },
+    Candidate { schedule: &kernel::small_split64, parts: 64, ..SMALL },
+    Candidate { schedule: &kernel::ragged, share: 0.70, alone: 0.60, ragged: 0.724, ..PREFETCHED },
+    Candidate { schedule: &kernel::ragged_split4, parts: 4, share: 0.68, alone: 0.50, ragged: 0.711, ..SMALL },
+    NARROW,
+    Candidate { schedule: &kernel::narrow_split4, parts: 4, ..NARROW },
+    Candidate { schedule: &kernel::narrow_added4, parts: 4, atomic: true, ..NARROW },
+    Candidate { schedule: &kernel::narrow_added16, parts: 16, atomic: true, ..NARROW },
+    Candidate { schedule: &kernel::double_buffered, share: 0.731, alone: 0.633, ragged: 0.683, ..PREFETCHED },
+    Candidate { schedule: &kernel::warptile, tile: [128, 128, 32], share: 0.694, alone: 0.572, ragged: 0.667, ..PREFETCHED },
+    Candidate { schedule: &kernel::vectorized, tile: [128, 128, 8], share: 0.602, alone: 0.368, ragged: 0.541, ..PREFETCHED },
+    Candidate { schedule: &kernel::blocktile_1d, tile: [64, 64, 8], sums: 8, resident: 3, share: 0.301, alone: 0.142, ragged: 0.253, ..PREFETCHED },
+    Candidate { schedule: &kernel::shared, tile: [32, 32, 64], sums: 1, share: 0.133, alone: 0.067, ragged: 0.127, ..PREFETCHED },
 ];
 
-/// Multiprocessors assumed where there is no GPU to ask: an H200's.
+/// Multiprocessors, their lanes and their clock assumed where there is no GPU to ask: an H200's.
 const MULTIPROCESSORS: usize = 132;
+const LANES: u32 = 128;
+const CLOCK_MHZ: f64 = 1980.0;
 
 /// The schedule for C[M,N] = A[M,K]·B[K,N] on a GPU (`None`: on the simulator).
 ///
-/// Only schedules that admit the element type and that the GPU runs are considered.
-pub fn by_size([m, n, k]: [usize; 3], dtype: DType, gpu: Option<&GpuInfo>) -> &'static dyn AnySchedule {
+/// Only schedules that admit the element type and that the GPU runs are considered; those that add up in any order only
+/// with `atomic`.
+pub fn by_size(
+    size: [usize; 3],
+    dtype: DType,
+    gpu: Option<&GpuInfo>,
+    atomic: bool,
+) -> &'static dyn AnySchedule {
     let multiprocessors = gpu.map_or(MULTIPROCESSORS, |gpu| gpu.multiprocessors.max(1) as usize);
-    let cost = |c: &&Candidate| c.cost([m, n, k], multiprocessors);
+    let lanes = gpu.and_then(|gpu| fma_per_cycle(gpu.sm, DType::F32)).unwrap_or(LANES);
+    let clock = gpu.map_or(CLOCK_MHZ, |gpu| gpu.max_clock_mhz);
+    let time = |c: &&Candidate| c.microseconds(size, multiprocessors, f64::from(lanes) * clock);
     CANDIDATES
         .iter()
-        .filter(|c| runs(c.schedule, dtype, gpu))
-        .min_by(|a, b| cost(a).total_cmp(&cost(b)))
+        .filter(|c| (atomic || !c.atomic) && runs(c.schedule, dtype, gpu))
+        .min_by(|a, b| time(a).total_cmp(&time(b)))
         .map_or(&kernel::naive, |c| c.schedule)
 }
 
 impl Candidate {
-    /// What the time is proportional to.
-    fn cost(&self, [m, n, k]: [usize; 3], multiprocessors: usize) -> f64 {
-        let ctas = m.div_ceil(self.rows).saturating_mul(n.div_ceil(self.columns));
-        let tiles = ctas.div_ceil(multiprocessors);
-        let rest = tiles % self.resident;
+    /// The estimate of the module's documentation. `peak`: multiply-adds a microsecond of one multiprocessor.
+    pub fn microseconds(&self, [m, n, k]: [usize; 3], multiprocessors: usize, peak: f64) -> f64 {
+        let [rows, columns, depth] = self.tile;
+        let ctas = m.div_ceil(rows).saturating_mul(n.div_ceil(columns)).saturating_mul(self.parts);
+        let busiest = ctas.div_ceil(multiprocessors);
+        let rest = busiest % self.resident;
         let rate = match self.resident {
             1 => self.share,
             _ => self.alone + (self.share - self.alone) * (rest as f64 - 1.0) / (self.resident as f64 - 1.0),
@@ -81,7 +152,20 @@ impl Candidate {
         let last = if rest == 0 { 0.0 } else { rest as f64 / rate };
         let aligned = n.is_multiple_of(4) && k.is_multiple_of(4);
         let scale = if aligned { 1.0 } else { self.ragged / self.share };
-        (self.rows * self.columns) as f64 * ((tiles - rest) as f64 / self.share + last) / scale
+        let steps = k.div_ceil(depth).div_ceil(self.parts).saturating_mul(depth);
+        let fma = (rows * columns) as f64 * steps as f64;
+        let computing = fma / peak * ((busiest - rest) as f64 / self.share + last) / scale;
+        computing + self.meeting(ctas)
+    }
+
+    /// Microseconds until the parts of all tiles are one.
+    fn meeting(&self, ctas: usize) -> f64 {
+        let megabytes = ctas as f64 * (self.tile[0] * self.tile[1] * 4) as f64 / 1e6;
+        match (self.parts, self.atomic) {
+            (1, _) => 0.0,
+            (_, true) => 0.35 * megabytes,
+            (parts, false) => 0.6 * megabytes + 0.016 * self.sums as f64 * (parts as f64).log2(),
+        }
     }
 }
 

@@ -99,6 +99,37 @@ schedule! {
     }
 }
 
+// For sizes that leave the ladder's top without work for all multiprocessors, or without vectors.
+schedule! {
+    /// Half the tile, four CTAs a multiprocessor: for small products.
+    pub small = prefetched<f32> {
+        tile(i = 64);
+        occupancy(4);
+    }
+    /// For small products of some depth: four CTAs take a quarter of K each.
+    pub small_split4 = small { split_k(k, 4); }
+    /// For few tiles and a long K.
+    pub small_split16 = small { split_k(k, 16); }
+    /// For one tile or two, and a very long K.
+    pub small_split64 = small { split_k(k, 64); }
+    /// For rows that no vector fits: A, too, is copied four bytes at a time, past the registers.
+    pub ragged = prefetched<f32> { stage(a at k: shared, transposed, cp_async); }
+    /// The same for small products of some depth.
+    pub ragged_split4 = small_split4 { stage(a at k: shared, transposed, cp_async); }
+    /// Half the tile of `best`, two CTAs a multiprocessor: for flat and narrow products.
+    pub narrow on sm_90 = best {
+        tile(i = 64);
+        pipeline(k, 2);
+        occupancy(2);
+    }
+    /// For flat and narrow products of some depth.
+    pub narrow_split4 = narrow { split_k(k, 4); }
+    /// The same, added up in C: faster, and the rounding changes from run to run.
+    pub narrow_added4 = narrow { split_k(k, 4; atomic); }
+    /// For very flat and narrow products; the rounding changes from run to run.
+    pub narrow_added16 = narrow { split_k(k, 16; atomic); }
+}
+
 /// The ladder, in climbing order.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     naive,
@@ -111,4 +142,18 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     double_buffered,
     prefetched,
     best
+];
+
+/// Schedules for sizes that are small, flat, narrow, deep or ragged; `choose` says which for which.
+pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
+    small,
+    small_split4,
+    small_split16,
+    small_split64,
+    ragged,
+    ragged_split4,
+    narrow,
+    narrow_split4,
+    narrow_added4,
+    narrow_added16
 ];

@@ -15,7 +15,7 @@ use common::{
     report::{Record, measure, run_all},
 };
 use half::{bf16, f16};
-use kernel::{SCHEDULES, matmul};
+use kernel::{BY_SIZE, SCHEDULES, matmul};
 use std::{process::ExitCode, str::FromStr};
 use tilewright::{AnySchedule, Buffer, DType, Device, Error, LaunchReport, prelude::Float};
 use verify::Product;
@@ -134,12 +134,12 @@ impl<T: Float> Inputs<T> {
 }
 
 fn main() -> ExitCode {
-    let command = options::with_schedules(Options::command(), SCHEDULES, &[choose::NAME], "warptile")
+    let command = options::with_schedules(Options::command(), SCHEDULES, BY_SIZE, &RULES, "warptile")
         .after_help(AFTER_HELP);
     let matches = command.get_matches();
     let options = Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     if options.common.list {
-        options::list(SCHEDULES);
+        options::list(SCHEDULES, BY_SIZE);
         return ExitCode::SUCCESS;
     }
     let result = match options.dtype {
@@ -153,8 +153,12 @@ fn main() -> ExitCode {
     })
 }
 
-const AFTER_HELP: &str =
-    "`--schedule auto-size` picks the schedule by the size: examples/matmul/choose.rs has the rule.";
+/// What `--schedule` calls the rules that choose one.
+const RULES: [&str; 2] = [choose::NAME, choose::ATOMIC];
+
+const AFTER_HELP: &str = "`--schedule auto-size` picks the schedule by the size, `auto-size-atomic` also among those whose rounding changes \
+     from run to run: examples/matmul/choose.rs has the rule.\n\
+     `--schedule all` is the ladder; the schedules after `best` in `--list` are for sizes it does not suit.";
 
 /// The schedules that `--schedule` names; under `auto-size`, the one for the size.
 fn schedules(
@@ -163,10 +167,11 @@ fn schedules(
     size: Size,
     device: Option<&Device>,
 ) -> Result<Vec<&'static dyn AnySchedule>, Error> {
-    let mut chosen = options::selected(matches, SCHEDULES);
-    if options::named(matches, choose::NAME) {
+    let mut chosen = options::selected(matches, SCHEDULES, BY_SIZE);
+    for rule in RULES.into_iter().filter(|rule| options::named(matches, rule)) {
         let gpu = device.map(Device::gpu).transpose()?.flatten();
-        let by_size = choose::by_size([size.m, size.n, size.k], dtype, gpu.as_ref());
+        let atomic = rule == choose::ATOMIC;
+        let by_size = choose::by_size([size.m, size.n, size.k], dtype, gpu.as_ref(), atomic);
         if chosen.iter().all(|s| s.name() != by_size.name()) {
             chosen.push(by_size);
         }
