@@ -41,8 +41,8 @@
 //!
 //! # What it counts
 //! [`Counters`] are exact for the PTX that ran: requests and 32-byte sectors of global memory by buffer and
-//! instruction, wavefronts of shared memory, instruction mix, FLOPs, bytes. The bank and sector rules reproduce
-//! recorded hardware counters; for partly active warps they are an extension of the recorded rules.
+//! instruction, wavefronts of shared memory, instruction mix, FLOPs, bytes. The bank and sector rules reproduce the
+//! hardware counters recorded on an H200, with all lanes of a warp active and with some.
 //!
 //! # What it finds
 //! [`Finding`]s name the PTX line, and the source line where the PTX has `.loc`: accesses out of bounds (with the
@@ -51,6 +51,15 @@
 //! asynchronous proxy), registers of `wgmma` touched in flight or without a fence, misused mbarriers, barriers that
 //! diverge, deadlocks with what each warp waits for. The run goes on after a finding: loads that fail give zero, stores that fail are dropped.
 //! Asynchronous copies run *early* or *late* ([`AsyncMode`]), so that a missing wait gives wrong data too.
+//!
+//! # From the command line
+//! The program `ptx-sim` (feature `cli`) runs and checks files, for people or with `--json`:
+//! ```text
+//! ptx-sim check FILE.ptx...
+//! ptx-sim run saxpy.ptx --block 128 --arg x:512:random --arg y:512 --arg f32:2 --arg u32:128 --dump y:3:f32
+//! ptx-sim run tma_store.ptx --block 64 --arg in:1024:iota --arg map:y:u32:256:64 --arg y:1024 --arg out:1024
+//! ```
+//! Its exit status is 0 without findings, 1 with, and 2 if the file, the arguments or the launch are refused.
 //!
 //! # Limits
 //! - It predicts no time, knows no caches, and counts PTX instructions, not those of the machine code.

@@ -199,21 +199,41 @@ fn tensor_map(text: &str, buffers: &[Named]) -> Result<Vec<u8>, String> {
     Ok(map.encode().map_err(|e| bad(&e.to_string()))?.to_vec())
 }
 
-/// The words of one `--dump`.
-fn dump(memory: &Memory, buffers: &[Named], text: &str) -> Result<(String, Vec<Value>), String> {
+/// The words of a buffer, to be shown as u32 or as f32.
+struct Dump {
+    name: String,
+    words: Vec<u32>,
+    float: bool,
+}
+
+impl Dump {
+    fn text(&self) -> String {
+        let show = |w: &u32| if self.float { f32::from_bits(*w).to_string() } else { w.to_string() };
+        format!("{}: {}", self.name, self.words.iter().map(show).collect::<Vec<_>>().join(" "))
+    }
+
+    /// Infinities and NaN become null.
+    fn json(&self) -> (String, Value) {
+        let show = |w: &u32| if self.float { json!(f32::from_bits(*w)) } else { json!(w) };
+        (self.name.clone(), self.words.iter().map(show).collect())
+    }
+}
+
+/// What one `--dump` asks for.
+fn dump(memory: &Memory, buffers: &[Named], text: &str) -> Result<Dump, String> {
     let parts: Vec<&str> = text.split(':').collect();
     let (Some((name, addr)), Some(Ok(count))) =
         (buffers.iter().find(|b| b.0 == parts[0]), parts.get(1).map(|n| n.parse::<u64>()))
     else {
         return Err(format!("--dump {text}: expected NAME:COUNT of a buffer"));
     };
-    let float = parts.get(2) == Some(&"f32");
     let word = |i: u64| {
         let mut raw = [0; 4];
         memory.read(addr + 4 * i, &mut raw).map_err(|e| e.to_string())?;
-        Ok(if float { json!(f32::from_le_bytes(raw)) } else { json!(u32::from_le_bytes(raw)) })
+        Ok(u32::from_le_bytes(raw))
     };
-    Ok((name.clone(), (0..count).map(word).collect::<Result<_, String>>()?))
+    let words = (0..count).map(word).collect::<Result<_, String>>()?;
+    Ok(Dump { name: name.clone(), words, float: parts.get(2) == Some(&"f32") })
 }
 
 /// Why a file was refused.
@@ -281,14 +301,12 @@ fn run(r: &Run) -> Result<bool, String> {
     if r.json {
         let mut all = serde_json::to_value(&report).map_err(|e| e.to_string())?;
         if !dumps.is_empty() {
-            all["dump"] = dumps.into_iter().collect();
+            all["dump"] = dumps.iter().map(Dump::json).collect();
         }
         println!("{all}");
     } else {
         print(&report);
-        for (name, words) in dumps {
-            println!("{name}: {}", words.iter().map(Value::to_string).collect::<Vec<_>>().join(" "));
-        }
+        dumps.iter().for_each(|d| println!("{}", d.text()));
     }
     Ok(report.is_clean())
 }
