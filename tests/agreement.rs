@@ -125,6 +125,34 @@ fn softmax_of_long_rows() {
     named::<softmax::softmax>(softmax::softmax::KERNEL, &long, &sizes);
 }
 
+mod places {
+    use super::softmax::softmax;
+    use tilewright::prelude::*;
+
+    schedule! {
+        /// The loops inside the copies stand in another order in `e.max` than in `y`: a fragment is all rows' there, one row's here.
+        pub fragments for softmax {
+            layout(x: col);
+            tile(r = 32, n = 5);
+            recompute(v, e);
+            fuse(v at n);
+            fuse(e at r);
+            reorder(n.t, r.t);
+            reorder(r.t, n.t in v);
+            stage(x at n.o: shared, vector(4));
+            pad(x: 4);
+            fragment(x at n.t);
+            bind(r.t -> thread.x);
+        }
+    }
+}
+
+#[test]
+fn softmax_of_copies_at_several_places() {
+    let sizes: Vec<_> = [(33, 41), (32, 5), (1, 1)].map(|(r, n)| vec![("R", r), ("N", n)]).into();
+    named::<softmax::softmax>(softmax::softmax::KERNEL, &[&places::fragments], &sizes);
+}
+
 #[test]
 fn softmax_random() {
     seeded::<softmax::softmax>(softmax::softmax::KERNEL, &[], &["R", "N"], 60);

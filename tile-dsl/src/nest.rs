@@ -3,7 +3,7 @@
 //! ```text
 //! Stmt ::= (for Digit At Stmt)        ; Digit = axis.stride.extent
 //!        | (let [Value*] Stmt Stmt)   ; the first computes the values, the second reads them; [] sequences
-//!        | (stage Copy Stmt)          ; copy the footprint of a tensor on chip, the body reads the copy
+//!        | (stage Copy Stmt)          ; copy what the body reads of a tensor on chip, the body reads the copy
 //!        | (def Value E)              ; one element of an elementwise value
 //!        | (red Value Op E)           ; value = value op E; starts from the neutral element at the let
 //!        | (set Value E)              ; carried state: value = E

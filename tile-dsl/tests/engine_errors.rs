@@ -6,7 +6,7 @@ use support::*;
 use tile_dsl::{dtype::DType, engine, schedule::Schedule};
 
 /// Kernel, schedule. One mistake each, unless said otherwise.
-const CASES: [(&str, &str, &str); 67] = [
+const CASES: [(&str, &str, &str); 70] = [
     ("axis that is not there", MATMUL, "tile(m = 32)"),
     ("tile of no points", MATMUL, "tile(i = 0)"),
     ("loop that is not there", MATMUL, "tile(i = 32); bind(x -> thread.x)"),
@@ -60,6 +60,21 @@ const CASES: [(&str, &str, &str); 67] = [
         "tile(i = 128, j = 64, k = 256); split(i -> it, ir: 16); split(j -> jt, jr: 8); bind(it -> thread.y, jt -> thread.x); unroll(k)",
     ),
     ("copy too long for its threads", MATMUL, "tile(i = 8, k = 4096); stage(a at k: shared)"),
+    (
+        "places of a copy that share no buffer",
+        SOFTMAX,
+        "tile(r = 163, n = 256); recompute(v, e); fuse(v, e at n); split(n -> nh, nl: 16); reorder(n.o, r.t, nh, nl); reorder(nh, n.o, r.t, nl in e.max); stage(x at n.o: shared); bind(r.t -> thread.x)",
+    ),
+    (
+        "vector that does not divide a row at one place",
+        SPREAD,
+        "tile(r = 4, n = 32); stage(x at n.o: shared, vector(16))",
+    ),
+    (
+        "swizzle that does not divide a row at one place",
+        SPREAD,
+        "tile(r = 4, n = 32); stage(x at n.o: shared); swizzle(x: 128)",
+    ),
     ("cp.async of 16-bit elements", MATMUL, "tile(i = 32, j = 32, k = 32); stage(a at k: shared, cp_async)"),
     (
         "cp.async that transposes",

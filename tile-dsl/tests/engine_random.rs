@@ -6,7 +6,9 @@ use support::*;
 use tile_dsl::{
     dtype::DType,
     engine::{self, testing::Random},
+    lower::lower,
     nest::{self, Arithmetic, Nest},
+    program::Variant,
     tile::{
         ElemType, Kernel,
         evaluate::{Elements, Inputs, evaluate},
@@ -41,7 +43,11 @@ fn dims(kernel: &Kernel, nest: &Nest, random: &mut Random) -> BTreeMap<String, i
 fn agree(kernel: &Kernel, nest: &Nest, what: &str, seed: u64) {
     let mut random = Random::new(seed);
     let dims = dims(kernel, nest, &mut random);
-    let inputs = inputs(kernel, &dims, &mut random);
+    agree_at(kernel, nest, &dims, what, seed);
+}
+
+fn agree_at(kernel: &Kernel, nest: &Nest, dims: &BTreeMap<String, i64>, what: &str, seed: u64) {
+    let inputs = inputs(kernel, dims, &mut Random::new(seed));
     let run = |n: &Nest, a| {
         nest::interpret(n, &inputs, a, seed).unwrap_or_else(|e| panic!("{what}, {dims:?}: {e}\n{n}"))
     };
@@ -70,6 +76,28 @@ fn initial_nests_compute_what_the_kernel_says() {
             for seed in 0..3 {
                 agree(&kernel, &nest, &kernel.name.clone(), seed);
             }
+        }
+    }
+}
+
+/// A copy stands at several places with loops in other orders, and its box is that of each place.
+#[test]
+fn copies_at_places_of_other_orders() {
+    // One thread's fragment in `y`, but that of all rows in `e.max`: with 33 rows the second CTA has only the first,
+    // and a box of 32 rows from row 33 on would leave the copy around it.
+    let fragments = "layout(x: col); tile(r = 32); tile(n = 5); recompute(v, e); fuse(v at n); fuse(e at r); \
+        reorder(n.t, r.t); reorder(r.t, n.t in v); stage(x at n.o: shared, vector(4)); pad(x: 4); \
+        fragment(x at n.t); bind(r.t -> thread.x)";
+    // Rows of 34 and of 32 elements: only the latter suit the vectors, and only they are read with them.
+    let rows = SPREAD.replace("N + 32", "N + 2").replace("n + 32", "n + 1");
+    let vectors = "tile(r = 4, n = 32); split(n -> nt, nv: 4); stage(x at n.o: shared); vectorize(nv in y)";
+    for (text, directives, size) in [(SOFTMAX, fragments, [33, 41]), (&rows, vectors, [5, 64])] {
+        let kernel = kernel(text);
+        let program = engine::schedule(&kernel, &schedule(directives), None).unwrap();
+        let dims = ["R", "N"].map(str::to_string).into_iter().zip(size).collect();
+        agree_at(&kernel.instantiate(None), &program.nest, &dims, &kernel.name, 1);
+        for variant in [Variant::Aligned, Variant::General] {
+            lower(&program, variant).unwrap_or_else(|e| panic!("{e}: {}", program.nest));
         }
     }
 }

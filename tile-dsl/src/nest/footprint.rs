@@ -1,7 +1,7 @@
 //! What a staged copy holds: a box of its tensor, and how the box lies in memory.
 
-use super::{CopyId, Digit, Frame, Nest, Steps, leaves};
-use crate::index::Affine;
+use super::{CopyId, Digit, Frame, Nest, Steps, Stmt, leaves};
+use crate::{index::Affine, tile::TensorId};
 
 /// One dimension of the box of a copy.
 ///
@@ -26,18 +26,35 @@ pub struct CopyLayout {
 }
 
 impl Nest {
-    /// The box of the tensor that a copy holds, a dimension each: the union over all accesses inside its stage.
+    /// The bodies of a copy, in program order: it stands once in each loop that its directive names.
+    ///
+    /// Loops may be in another order at each place, so each place has a box of its own.
+    pub fn bodies(&self, copy: CopyId) -> Vec<&Stmt> {
+        fn go<'a>(stmt: &'a Stmt, copy: CopyId, out: &mut Vec<&'a Stmt>) {
+            match stmt {
+                Stmt::For { body, .. } => go(body, copy, out),
+                Stmt::Let { first, rest, .. } => {
+                    go(first, copy, out);
+                    go(rest, copy, out);
+                }
+                Stmt::Stage { copy: here, body } if *here == copy => out.push(body),
+                Stmt::Stage { body, .. } => go(body, copy, out),
+                Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {}
+            }
+        }
+        let mut out = Vec::new();
+        go(&self.body, copy, &mut out);
+        out
+    }
+
+    /// The box of a tensor that a copy around `body` holds, a dimension each: the union over all accesses in `body`.
     ///
     /// All accesses must agree in their coefficients over the axes, which `stage` checks.
-    pub fn footprint(&self, copy: CopyId) -> Vec<BoxDim> {
-        let tensor = self.copy(copy).tensor;
+    pub fn footprint(&self, tensor: TensorId, body: &Stmt) -> Vec<BoxDim> {
         let mut dims: Vec<Option<(i64, Option<i64>)>> = vec![None; self.tensor(tensor).dims.len()];
-        leaves(&self.body, &mut |path, leaf| {
-            let Some(at) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
-            let inner: Vec<Digit> = path[at..]
-                .iter()
-                .filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None })
-                .collect();
+        leaves(body, &mut |path, leaf| {
+            let inner: Vec<Digit> =
+                path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect();
             for access in leaf.leaf().expect("a leaf").1.accesses() {
                 let access = self.access(access);
                 if access.tensor != tensor {
@@ -76,14 +93,19 @@ impl Nest {
         self.access(found.expect("a staged tensor is read"))
     }
 
-    /// Layout of a copy in shared memory; `None` when its box has no bound.
-    pub fn copy_layout(&self, copy: CopyId) -> Option<CopyLayout> {
+    /// Dimensions of a copied tensor in the order of its copies, slowest first.
+    pub fn copy_order(&self, copy: CopyId) -> Vec<usize> {
         let info = self.copy(copy);
-        let extents: Vec<u64> = self.footprint(copy).iter().map(|d| d.extent).collect::<Option<_>>()?;
-        let mut order: Vec<usize> = (0..extents.len()).collect();
-        if info.transposed {
-            order.reverse();
-        }
+        let dims = 0..self.tensor(info.tensor).dims.len();
+        if info.transposed { dims.rev().collect() } else { dims.collect() }
+    }
+
+    /// Layout in shared memory of a copy around `body`; `None` when its box has no bound.
+    pub fn copy_layout(&self, copy: CopyId, body: &Stmt) -> Option<CopyLayout> {
+        let info = self.copy(copy);
+        let dims = self.footprint(info.tensor, body);
+        let extents: Vec<u64> = dims.iter().map(|d| d.extent).collect::<Option<_>>()?;
+        let order = self.copy_order(copy);
         let size = u64::from(self.elem(info.tensor).bytes());
         let pad = u64::from(info.pad) / size;
         let mut strides = vec![1; extents.len()];
@@ -95,8 +117,14 @@ impl Nest {
         Some(CopyLayout { order, strides, elems })
     }
 
+    /// Elements of the largest box of a copy, padding included; `None` when one has no bound.
+    pub fn copy_elems(&self, copy: CopyId) -> Option<u64> {
+        let layouts = self.bodies(copy).into_iter().map(|body| self.copy_layout(copy, body));
+        layouts.map(|layout| layout.map(|l| l.elems)).try_fold(0, |most, elems| Some(elems?.max(most)))
+    }
+
     /// Element type of a tensor.
-    pub fn elem(&self, tensor: crate::tile::TensorId) -> crate::dtype::DType {
+    pub fn elem(&self, tensor: TensorId) -> crate::dtype::DType {
         match self.tensor(tensor).elem {
             crate::tile::ElemType::Fixed(t) => t,
             crate::tile::ElemType::Generic => crate::dtype::DType::F32,
@@ -104,7 +132,7 @@ impl Nest {
     }
 
     /// The dimension of a tensor that is contiguous in global memory.
-    pub fn contiguous(&self, tensor: crate::tile::TensorId) -> usize {
+    pub fn contiguous(&self, tensor: TensorId) -> usize {
         if self.column_major.contains(&tensor) { 0 } else { self.tensor(tensor).dims.len().saturating_sub(1) }
     }
 }

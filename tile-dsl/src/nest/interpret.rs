@@ -1,8 +1,9 @@
 //! Interpreter of nests on small inputs, written to catch wrong rewrites.
 //!
 //! Values start as poison (reductions at their initial element) each time their `let` is entered. A staged copy
-//! is a real copy into a poisoned buffer, so reading beside its box is caught. Steps of unit-bound loops run in a
-//! seeded random order, those of serpentine ones backwards every second time. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
+//! is a real copy of the box that its own body reads, so reading beside it is caught, and so is a copy whose box
+//! leaves that of the copy around it. Steps of unit-bound loops run in a seeded random order, those of serpentine ones
+//! backwards every second time. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
 //! `put` skip them, a `ld` outside its tensor yields zero; anything else there is poison and must not reach a `put`.
 
 use super::{AccessId, At, CopyId, Digit, Expr, Nest, Steps, Stmt, ValueId};
@@ -173,7 +174,6 @@ struct Machine<'n, S> {
     values: Vec<Store>,
     /// Copies in force, innermost last, by tensor.
     buffers: Vec<Vec<Buffer>>,
-    boxes: Vec<Vec<super::BoxDim>>,
     random: Random,
     /// How often each serpentine loop was entered.
     entered: BTreeMap<Digit, usize>,
@@ -226,7 +226,6 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 Store { axes, data: vec![(0, 0.0); len], generation: 0, initial, dtype: v.dtype }
             })
             .collect();
-        let boxes = (0..nest.copies.len()).map(|n| nest.footprint(CopyId(n as u16))).collect();
         let mut machine = Machine::<S> {
             nest,
             inputs,
@@ -236,7 +235,6 @@ impl<'n, S: Neutral> Machine<'n, S> {
             values,
             buffers: tensors.iter().map(|_| Vec::new()).collect(),
             tensors,
-            boxes,
             random: Random::new(seed),
             entered: BTreeMap::new(),
             semantics: std::marker::PhantomData,
@@ -258,7 +256,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
             }
             Stmt::Stage { copy, body } => {
                 let tensor = usize::from(self.nest.copy(*copy).tensor.0);
-                let buffer = self.fill(*copy)?;
+                let buffer = self.fill(*copy, body)?;
                 self.buffers[tensor].push(buffer);
                 let result = self.stmt(body);
                 self.buffers[tensor].pop();
@@ -376,13 +374,13 @@ impl<'n, S: Neutral> Machine<'n, S> {
         InterpretError::Poison(format!("{what} `{}` at {:?}", self.nest.value(value).name, self.point))
     }
 
-    /// Copies the box of a stage, from the copy around it if there is one; zero outside the tensor.
-    fn fill(&self, copy: CopyId) -> Result<Buffer, InterpretError> {
+    /// Copies what the body of a stage reads, from the copy around it if there is one; zero outside the tensor.
+    fn fill(&self, copy: CopyId, body: &Stmt) -> Result<Buffer, InterpretError> {
         let tensor = self.nest.copy(copy).tensor;
         let access = self.nest.copied_access(copy);
         let global = &self.tensors[usize::from(tensor.0)];
         let (mut low, mut extents) = (Vec::new(), Vec::new());
-        for (dim, index) in self.boxes[usize::from(copy.0)].iter().zip(&access.index) {
+        for (dim, index) in self.nest.footprint(tensor, body).iter().zip(&access.index) {
             // `low` has the constant in it already.
             low.push(dim.low + self.affine(index) - index.constant);
             extents.push(dim.extent.ok_or_else(|| InterpretError::Poison("a copy without bound".into()))? as i64);

@@ -44,6 +44,20 @@ pub fn leaves<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
     go(stmt, &mut Vec::new(), visit);
 }
 
+impl Stmt {
+    /// The statement inside some frames of a path that [`leaves`] gives; `None` if they do not lead anywhere.
+    pub fn inside(&self, path: &[Frame]) -> Option<&Stmt> {
+        path.iter().try_fold(self, |stmt, frame| match (stmt, frame) {
+            (Stmt::For { body, .. }, Frame::For(..)) | (Stmt::Stage { body, .. }, Frame::Stage(_)) => {
+                Some(&**body)
+            }
+            (Stmt::Let { first, .. }, Frame::First(_)) => Some(&**first),
+            (Stmt::Let { rest, .. }, Frame::Rest(_)) => Some(&**rest),
+            _ => None,
+        })
+    }
+}
+
 /// Every loop of a statement, in program order, with repetitions.
 pub fn loops(stmt: &Stmt) -> Vec<(Digit, At)> {
     fn go(stmt: &Stmt, out: &mut Vec<(Digit, At)>) {

@@ -61,6 +61,15 @@ kernel conv3(x: &[f32; N + 2], y: &mut [f32; N]) {
     store(y, [i], (load(x, [i]) + load(x, [i + 1]) + load(x, [i + 2])) / 3.0);
 }";
 
+/// Reads of one tensor that lie 2 apart in one statement and 32 away in the next.
+pub const SPREAD: &str = "\
+kernel spread(x: &[f32; R, N + 32], y: &mut [f32; R, N]) {
+    axis r in program_tile(R);
+    axis n in whole(N);
+    let s = sum(load(x, [r, n]) * load(x, [r, n + 2]), n);
+    store(y, [r, n], load(x, [r, n + 32]) + s);
+}";
+
 /// The matmul ladder: name, parent, what the rung adds.
 pub const LADDER: [(&str, &str, &str); 10] = [
     ("naive", "", "tile(i = 32, j = 32); bind(i -> thread.x, j -> thread.y)"),

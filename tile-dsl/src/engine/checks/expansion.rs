@@ -42,16 +42,14 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                 continue;
             }
             copies.push(*copy);
-            let Some(layout) = nest.copy_layout(*copy) else { continue };
-            let each = layout.elems.div_ceil(threads);
+            let Some(elems) = nest.copy_elems(*copy) else { continue };
+            let each = elems.div_ceil(threads);
             let elements = each.saturating_mul(expanded(&path[..n]));
             total = total.saturating_add(elements);
             if elements > largest.0 {
                 let name = &nest.tensor(nest.copy(*copy).tensor).name;
-                let text = format!(
-                    "a thread copies {elements} elements of `{name}` ({} by {threads} threads)",
-                    layout.elems
-                );
+                let text =
+                    format!("a thread copies {elements} elements of `{name}` ({elems} by {threads} threads)");
                 largest = (elements, text, Some(*copy));
             }
         }

@@ -8,6 +8,7 @@ use crate::{
     schedule::{DirectiveKind, Space},
     span::SpanId,
 };
+use std::collections::BTreeSet;
 
 /// One user of shared memory.
 pub(super) struct Use {
@@ -27,13 +28,18 @@ pub(in crate::engine) fn bytes(nest: &Nest) -> u64 {
 
 pub(super) fn uses(nest: &Nest) -> Vec<Use> {
     let mut all = Vec::new();
-    for (copy, depth) in staged(nest) {
+    let mut sizes = BTreeSet::new();
+    for (copy, depth, body) in staged(nest) {
         let info = nest.copy(copy);
         if info.space != Space::Shared {
             continue;
         }
-        let Some(layout) = nest.copy_layout(copy) else { continue };
-        let dims: Vec<u64> = nest.footprint(copy).iter().filter_map(|d| d.extent).collect();
+        let Some(layout) = nest.copy_layout(copy, body) else { continue };
+        // Places of a copy share a buffer if they need as much of it.
+        if !sizes.insert((copy, depth, layout.elems)) {
+            continue;
+        }
+        let dims: Vec<u64> = nest.footprint(info.tensor, body).iter().filter_map(|d| d.extent).collect();
         let size = u64::from(nest.elem(info.tensor).bytes());
         let mut parts: Vec<String> = layout.order.iter().map(|d| dims[*d].to_string()).collect();
         if info.pad > 0
@@ -99,15 +105,13 @@ fn elems(nest: &Nest, v: crate::nest::ValueId) -> u64 {
     elems
 }
 
-/// Copies with the depth of the loop that they stand in.
-fn staged(nest: &Nest) -> Vec<(CopyId, u32)> {
-    fn go(stmt: &Stmt, depth: u32, out: &mut Vec<(CopyId, u32)>) {
+/// Copies at all their places: with the depth of the loop that they stand in, and their bodies.
+fn staged(nest: &Nest) -> Vec<(CopyId, u32, &Stmt)> {
+    fn go<'a>(stmt: &'a Stmt, depth: u32, out: &mut Vec<(CopyId, u32, &'a Stmt)>) {
         match stmt {
             Stmt::For { at, body, .. } => go(body, if let At::Pipe(n) = at { *n } else { 1 }, out),
             Stmt::Stage { copy, body } => {
-                if !out.iter().any(|(c, _)| c == copy) {
-                    out.push((*copy, depth));
-                }
+                out.push((*copy, depth, body));
                 go(body, depth, out);
             }
             Stmt::Let { first, rest, .. } => {

@@ -23,7 +23,9 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{AccessId, At, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves},
+    nest::{
+        AccessId, At, CopyId, CopyLayout, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves,
+    },
     schedule::Space,
     span::SpanId,
 };
@@ -227,11 +229,14 @@ fn access_vector(
         // Registers, addressed while compiling.
         return Ok(());
     }
-    let (contiguous, place) = match staged {
-        Some((_, c)) => {
-            let order = nest.copy_layout(c).expect("bounded: checked by stage").order;
-            (*order.last().expect("a dimension"), "its copy")
-        }
+    // The box and the layout of the copy at this place.
+    let copied = staged.map(|(n, c)| {
+        let body = nest.body.inside(&path[..=n]).expect("the path of a leaf");
+        let layout = nest.copy_layout(c, body).expect("bounded: checked by stage");
+        (nest.footprint(info.tensor, body), layout)
+    });
+    let (contiguous, place) = match &copied {
+        Some((_, layout)) => (*layout.order.last().expect("a dimension"), "its copy"),
         None => (nest.contiguous(info.tensor), "memory"),
     };
     let moves = |dim: usize| info.index[dim].coefficient(a.axis) * i64::from(a.stride);
@@ -244,7 +249,7 @@ fn access_vector(
             .note(info.span, format!("`{shown}` is {verb} here"))
     };
     if used != [contiguous] || moves(contiguous) != 1 {
-        let stride = element_stride(nest, info, staged.map(|(_, c)| c), &used, &moves);
+        let stride = element_stride(nest, info, copied.as_ref().map(|(_, l)| l), &used, &moves);
         let failure = refuse(format!(
             "`{shown}` is {verb} with stride {stride} over `{name}` in {place}: a vector needs stride 1 (or 0)"
         ));
@@ -278,8 +283,8 @@ fn access_vector(
             )));
         }
     }
-    let start = match staged {
-        Some((_, c)) => info.index[contiguous].constant - nest.footprint(c)[contiguous].low,
+    let start = match &copied {
+        Some((dims, _)) => info.index[contiguous].constant - dims[contiguous].low,
         None => info.index[contiguous].constant,
     };
     if start % i64::from(steps) != 0 {
@@ -288,14 +293,13 @@ fn access_vector(
             start.rem_euclid(i64::from(steps))
         )));
     }
-    if let Some((_, c)) = staged {
-        let layout = nest.copy_layout(c).expect("bounded: checked by stage");
-        if let Some(pitch) = layout.strides.iter().find(|s| **s > 1 && **s % u64::from(steps) != 0) {
-            return Err(refuse(format!(
-                "rows of the copy of `{}` are {pitch} elements apart, not a multiple of the {steps} of a vector",
-                tensor.name
-            )));
-        }
+    if let Some((_, layout)) = &copied
+        && let Some(pitch) = layout.strides.iter().find(|s| **s > 1 && **s % u64::from(steps) != 0)
+    {
+        return Err(refuse(format!(
+            "rows of the copy of `{}` are {pitch} elements apart, not a multiple of the {steps} of a vector",
+            tensor.name
+        )));
     }
     Ok(())
 }
@@ -315,7 +319,7 @@ fn turned_ok(
     info.transposed = !info.transposed;
     // Once turned, the suggestion is not made again.
     let used = turned.access(access).index.iter().filter(|i| i.coefficient(a.axis) != 0).count();
-    let contiguous = turned.copy_layout(copy).and_then(|l| l.order.last().copied());
+    let contiguous = turned.copy_order(copy).last().copied();
     used == 1
         && contiguous.is_some_and(|d| turned.access(access).index[d].coefficient(a.axis) != 0)
         && suggest(|| access_vector(&turned, name, a, steps, path, access, false).ok()).is_some()
@@ -374,14 +378,13 @@ pub(in crate::engine) fn split_first<T>(
 fn element_stride(
     nest: &Nest,
     info: &crate::nest::Access,
-    copy: Option<CopyId>,
+    copy: Option<&CopyLayout>,
     used: &[usize],
     moves: &dyn Fn(usize) -> i64,
 ) -> String {
     match copy {
-        Some(c) => {
-            let strides = nest.copy_layout(c).expect("bounded: checked by stage").strides;
-            let sum: i64 = used.iter().map(|d| moves(*d) * strides[*d] as i64).sum();
+        Some(layout) => {
+            let sum: i64 = used.iter().map(|d| moves(*d) * layout.strides[*d] as i64).sum();
             sum.to_string()
         }
         None => {

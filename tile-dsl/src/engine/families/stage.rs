@@ -8,7 +8,8 @@
 //!
 //! Side conditions: the tensor is read in `X` and the kernel does not write it; all its accesses in loops over `at` agree
 //! in their coefficients (the box is then their union: per dimension 1 + Σ coefficient · (steps − 1) · stride);
-//! no loop without a bound over one of its axes runs inside `X`; the copy's instruction and vector fit its rows.
+//! no loop without a bound over one of its axes runs inside `X`; the copy's instruction and vector fit its rows. What
+//! depends on the box holds for each loop over `at` by itself, because the loops inside may differ.
 //! Source: compute_at / cache_read (Ragan-Kelley et al. 2013; TVM), Exo's `stage_mem`.
 
 use super::{Failure, Proof, Rule, solve, with_body};
@@ -132,12 +133,12 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
         Failure::unmet(format!("`{name}` could not be staged at `{at_name}`"))
     })?;
     let staged = with_body(&nest, body);
-    check_box(&staged, request, copy, at, at_name)?;
-    let layout = staged.copy_layout(copy).expect("bounded: checked");
-    let bytes = layout.elems * u64::from(nest.elem(tensor).bytes());
-    proof
-        .facts
-        .push(format!("one step of `{at_name}` reads {} elements of `{name}`, {bytes} bytes", layout.elems));
+    for body in staged.bodies(copy) {
+        check_box(&staged, request, (copy, body), at, at_name)?;
+    }
+    let elems = staged.copy_elems(copy).expect("bounded: checked");
+    let bytes = elems * u64::from(nest.elem(tensor).bytes());
+    proof.facts.push(format!("one step of `{at_name}` reads {elems} elements of `{name}`, {bytes} bytes"));
     Ok((staged, proof))
 }
 
@@ -222,17 +223,17 @@ fn refuse(message: String) -> Failure {
     Failure::refused(Diagnostic::new(SpanId::NONE, message))
 }
 
-/// The box is bounded, and its rows suit the instruction that copies them.
+/// The box at one place of the copy is bounded, and its rows suit the instruction that copies them.
 fn check_box(
     nest: &Nest,
     request: &Request<'_>,
-    copy: CopyId,
+    (copy, body): (CopyId, &Stmt),
     at: Digit,
     at_name: &str,
 ) -> Result<(), Failure> {
     let name = request.buffer;
     let info = nest.copy(copy);
-    let dims = nest.footprint(copy);
+    let dims = nest.footprint(info.tensor, body);
     if let Some(dim) = dims.iter().position(|d| d.extent.is_none()) {
         let access = nest.copied_access(copy);
         let axis = access.index[dim].terms.keys().find(|a| {
@@ -262,10 +263,7 @@ fn check_box(
     let contiguous = nest.contiguous(info.tensor);
     let row = dims[contiguous].extent.unwrap_or(0);
     let moved = info.vector.unwrap_or(size);
-    let turned = {
-        let layout = nest.copy_layout(copy).expect("bounded");
-        layout.order.last() != Some(&contiguous)
-    };
+    let turned = nest.copy_order(copy).last() != Some(&contiguous);
     if moved < size || !moved.is_power_of_two() || moved > 16 {
         return Err(refuse(format!(
             "vector({moved}) of `{name}`: a copy moves {size} to 16 bytes at once, a power of two, for elements of {size} bytes"
@@ -314,22 +312,20 @@ fn check_box(
             None => failure,
         });
     }
-    aligned_start(nest, copy, contiguous, wide as i64, request)
+    aligned_start(nest, copy, (contiguous, dims[contiguous].low), wide as i64, request)
 }
 
 /// Every box starts at a multiple of the vector along the contiguous dimension.
 fn aligned_start(
     nest: &Nest,
     copy: CopyId,
-    dim: usize,
+    (dim, low): (usize, i64),
     wide: i64,
     request: &Request<'_>,
 ) -> Result<(), Failure> {
     if wide == 1 {
         return Ok(());
     }
-    let _tensor = nest.copy(copy).tensor;
-    let low = nest.footprint(copy)[dim].low;
     let mut outside: Vec<Digit> = Vec::new();
     crate::nest::leaves(&nest.body, &mut |path, _| {
         if let Some(at) = path.iter().position(|f| *f == crate::nest::Frame::Stage(copy)) {
@@ -415,19 +411,20 @@ pub(in crate::engine) fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result
     }
     let mut nest = nest.clone();
     for n in copies {
-        let id = CopyId(n as u16);
-        let layout = nest.copy_layout(id).expect("bounded: checked by stage");
-        let dims = nest.footprint(id);
-        let row = dims[*layout.order.last().expect("a dimension")].extent.unwrap_or(0)
-            * u64::from(nest.elem(nest.copies[n].tensor).bytes());
+        let (id, tensor) = (CopyId(n as u16), nest.copies[n].tensor);
         if nest.copies[n].pad > 0 {
             return Err(refuse(format!("the copy of `{buffer}` is padded: padding would shift the pattern")));
         }
-        if !row.is_multiple_of(u64::from(span)) {
+        let size = u64::from(nest.elem(tensor).bytes());
+        let fastest = *nest.copy_order(id).last().expect("a dimension");
+        let boxes = nest.bodies(id).into_iter().map(|body| nest.footprint(tensor, body));
+        let rows: Vec<u64> = boxes.map(|dims| dims[fastest].extent.unwrap_or(0) * size).collect();
+        if let Some(row) = rows.iter().find(|row| !row.is_multiple_of(u64::from(span))) {
             let mut failure = refuse(format!(
                 "a row of the copy of `{buffer}` is {row} bytes long, not a multiple of the swizzle's {span}"
             ));
-            if let Some(legal) = [128u64, 64, 32].into_iter().find(|s| row.is_multiple_of(*s)) {
+            let fits = |span: &u64| rows.iter().all(|row| row.is_multiple_of(*span));
+            if let Some(legal) = [128u64, 64, 32].into_iter().find(fits) {
                 failure = failure.help(format!("`swizzle({buffer}: {legal})` fits"));
             }
             return Err(failure);

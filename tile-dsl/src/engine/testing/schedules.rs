@@ -64,7 +64,7 @@ fn work(nest: &Nest) -> u64 {
                     steps = steps.saturating_mul(n);
                 }
                 Frame::Stage(copy) => {
-                    let elems = nest.copy_layout(*copy).map_or(0, |l| l.elems);
+                    let elems = nest.copy_elems(*copy).unwrap_or(0);
                     most = most.max(steps.saturating_mul(elems));
                 }
                 Frame::First(_) | Frame::Rest(_) => {}
