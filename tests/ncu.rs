@@ -1,4 +1,4 @@
-//! `scripts/ncu-compare.py` on what was recorded on an H200 of schedule `double_buffered` at 512×512×512.
+//! `scripts/ncu-compare.py` on what was recorded on an H200 of schedule `best` at 512×512×512.
 
 use std::{fs, path::Path, process::Command};
 
@@ -17,20 +17,18 @@ fn compare(csv: &Path, json: &Path) -> (bool, String) {
 #[test]
 fn a_recording_agrees_with_the_simulator_and_a_changed_one_does_not() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ncu");
-    let (csv, json) = (data.join("double_buffered.csv"), data.join("double_buffered.json"));
+    let (csv, json) = (data.join("best.csv"), data.join("best.json"));
     let (agree, table) = compare(&csv, &json);
     assert!(agree, "{table}");
     // Copies count as loads of global memory and stores to shared memory.
-    assert!(
-        table.contains("| global load | 12288 / 12288 | 196608 / 196608 | 16: 12288 / 16: 12288 | equal |")
-    );
-    assert!(table.contains("| shared store | 24576 / 24576 | 98304 / 98304 |  | equal |"), "{table}");
+    assert!(table.contains("| global load | 13056 / 13056 | 208896 / 208896 | equal |"), "{table}");
+    assert!(table.contains("| shared store | 34112 / 34112 | 101632 / 101632 | equal |"), "{table}");
 
     let text = fs::read_to_string(&json).unwrap();
-    let changed = text.replace("\"wavefronts\":98304", "\"wavefronts\":98305");
+    let changed = text.replace("\"wavefronts\":101632", "\"wavefronts\":101633");
     assert_ne!(text, changed);
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), changed).unwrap();
     let (agree, table) = compare(&csv, file.path());
-    assert!(!agree && table.contains("98304 / 98305 |  | differs |"), "{table}");
+    assert!(!agree && table.contains("101632 / 101633 | differs |"), "{table}");
 }

@@ -235,7 +235,7 @@ fn sizes(lines: &[Value]) -> String {
             sm: rate(of_size[0], "sm") as u32,
             multiprocessors: rate(of_size[0], "multiprocessors") as u32,
             l2_bytes: 0,
-            max_clock_mhz: 0.0,
+            max_clock_mhz: rate(of_size[0], "max_clock_mhz"),
             cuda_version: (0, 0),
             pci_bus_id: String::new(),
         };

@@ -129,7 +129,7 @@ pub fn by_size(
 ) -> &'static dyn AnySchedule {
     let multiprocessors = gpu.map_or(MULTIPROCESSORS, |gpu| gpu.multiprocessors.max(1) as usize);
     let lanes = gpu.and_then(|gpu| fma_per_cycle(gpu.sm, DType::F32)).unwrap_or(LANES);
-    let clock = gpu.map_or(CLOCK_MHZ, |gpu| gpu.max_clock_mhz);
+    let clock = gpu.map(|gpu| gpu.max_clock_mhz).filter(|mhz| *mhz > 0.0).unwrap_or(CLOCK_MHZ);
     let time = |c: &&Candidate| c.microseconds(size, multiprocessors, f64::from(lanes) * clock);
     CANDIDATES
         .iter()
