@@ -142,6 +142,8 @@ fn list_names_every_schedule_with_its_purpose() {
         "best",
     ];
     let names: Vec<_> = text.lines().map(|l| l.split_whitespace().next().unwrap_or("")).collect();
-    assert_eq!(names, ladder);
+    // After the ladder, the schedules for sizes that it does not suit.
+    assert_eq!(names[..ladder.len()], ladder);
+    assert!(names[ladder.len()..].contains(&"small_split4"), "{names:?}");
     assert!(text.lines().all(|l| l.split_whitespace().count() > 5), "{text}");
 }
