@@ -31,37 +31,24 @@ impl<'c> Codegen<'c, '_> {
         if dtype != DType::F32 || !matches!(addends.len(), 1 | 2 | 4) {
             return malformed(format!("an atomic addition of {} {dtype}", addends.len()));
         }
-        let join = match guard {
-            None => None,
-            Some(guard) => {
-                let condition = self.expr(guard)?.bool()?;
-                let then = self.context.append_basic_block(self.function, "add");
-                let join = self.context.append_basic_block(self.function, "added");
-                self.builder.build_conditional_branch(condition, then, join)?;
-                self.builder.position_at_end(then);
-                Some(join)
+        self.under(guard, |this| {
+            if this.kernel.target.sm >= VECTORS && addends.len() > 1 {
+                let n = addends.len();
+                let operands: Vec<String> = (1..=n).map(|i| format!("${i}")).collect();
+                let text = format!("red.relaxed.gpu.global.add.v{n}.f32 [$0], {{{}}};", operands.join(", "));
+                let mut arguments = vec![pointer.as_basic_value_enum()];
+                arguments.extend(addends);
+                this.assembly(&text, None, &format!("l{}", ",f".repeat(n)), &arguments)?;
+                return Ok(());
             }
-        };
-        if self.kernel.target.sm >= VECTORS && addends.len() > 1 {
-            let n = addends.len();
-            let operands: Vec<String> = (1..=n).map(|i| format!("${i}")).collect();
-            let text = format!("red.relaxed.gpu.global.add.v{n}.f32 [$0], {{{}}};", operands.join(", "));
-            let mut arguments = vec![pointer.as_basic_value_enum()];
-            arguments.extend(addends);
-            self.assembly(&text, None, &format!("l{}", ",f".repeat(n)), &arguments)?;
-        } else {
             for (i, addend) in (0u64..).zip(addends) {
-                let index = self.context.i32_type().const_int(i, false);
-                let element = self.element(pointer, dtype, index)?;
+                let index = this.context.i32_type().const_int(i, false);
+                let element = this.element(pointer, dtype, index)?;
                 let arguments = [element.as_basic_value_enum(), addend];
-                self.assembly("red.relaxed.gpu.global.add.f32 [$0], $1;", None, "l,f", &arguments)?;
+                this.assembly("red.relaxed.gpu.global.add.f32 [$0], $1;", None, "l,f", &arguments)?;
             }
-        }
-        if let Some(join) = join {
-            self.builder.build_unconditional_branch(join)?;
-            self.builder.position_at_end(join);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// One thread counts for its CTA, between barriers: the first orders what all its threads stored before the

@@ -79,25 +79,26 @@ impl<'c> Codegen<'c, '_> {
             let value = self.vector(&access, values)?;
             ready.push((access, value));
         }
-        let join = match guard {
-            None => None,
-            Some(guard) => {
-                let condition = self.expr(guard)?.bool()?;
-                let then = self.context.append_basic_block(self.function, "store");
-                let join = self.context.append_basic_block(self.function, "stored");
-                self.builder.build_conditional_branch(condition, then, join)?;
-                self.builder.position_at_end(then);
-                Some(join)
+        self.under(guard, |this| {
+            for (access, value) in ready {
+                let store = this.builder.build_store(access.pointer, value)?;
+                set_alignment(store, access.alignment())?;
             }
-        };
-        for (access, value) in ready {
-            let store = self.builder.build_store(access.pointer, value)?;
-            set_alignment(store, access.alignment())?;
-        }
-        if let Some(join) = join {
-            self.builder.build_unconditional_branch(join)?;
-            self.builder.position_at_end(join);
-        }
+            Ok(())
+        })
+    }
+
+    /// What gives no value, in a branch of its own where there is a guard.
+    pub(super) fn under(&self, guard: Option<&Expr>, effect: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
+        let Some(guard) = guard else { return effect(self) };
+        let condition = self.expr(guard)?.bool()?;
+        let then = self.context.append_basic_block(self.function, "store");
+        let join = self.context.append_basic_block(self.function, "stored");
+        self.builder.build_conditional_branch(condition, then, join)?;
+        self.builder.position_at_end(then);
+        effect(self)?;
+        self.builder.build_unconditional_branch(join)?;
+        self.builder.position_at_end(join);
         Ok(())
     }
 
