@@ -5,18 +5,23 @@
 
 mod arith;
 mod bulk;
+mod call;
 mod float;
+mod image;
 mod matrix;
 mod memory;
+mod module;
 mod special;
 mod sync;
 mod wgmma;
+mod wmma;
 
-use crate::ast::{AstInst, AstModule, Entry, Operand, RegId, Space};
+use crate::ast::{AstInst, Entry, Operand, RegId};
 use crate::error::ParseError;
 use crate::kernel::*;
 use crate::op::*;
 use crate::types::Ty;
+pub(crate) use module::{Decoded, decode};
 pub(crate) use special::is_special;
 use std::collections::HashMap;
 
@@ -99,6 +104,8 @@ enum Sym {
     Local(u32),
     Global(u32),
     Param(u32),
+    /// By its place among the module's functions.
+    Func(u32),
 }
 
 #[derive(Clone, Copy)]
@@ -109,9 +116,21 @@ enum Place {
 
 /// State of decoding one kernel.
 pub(crate) struct Dec<'m> {
+    /// The body that is decoded: the kernel's or a function's.
     entry: &'m Entry<'m>,
+    sm: u32,
+    suffix: Option<char>,
     places: Vec<Place>,
     symbols: HashMap<&'m str, Sym>,
+    /// Where the `.param` variables of the body begin in local memory.
+    call_base: u32,
+    /// The pc at which the body begins.
+    base: u32,
+    /// Its number among the kernel's functions, unless it is the kernel.
+    func: Option<u32>,
+    funcs: Vec<Func>,
+    /// From the place among the module's functions to that among the kernel's.
+    func_ids: HashMap<u32, u32>,
     consts: HashMap<(ConstVal, Option<ConstVal>), Slot>,
     const_list: Vec<(Slot, ConstVal)>,
     n_slots: u32,
@@ -128,202 +147,7 @@ pub(crate) struct Dec<'m> {
     named: Option<Vec<Vec<Slot>>>,
 }
 
-/// Decodes every kernel of the module.
-pub(crate) fn decode(m: &AstModule<'_>) -> Res<(Vec<Kernel>, Vec<GlobalVar>)> {
-    let mut globals = vec![];
-    let mut module_syms = HashMap::new();
-    for v in &m.vars {
-        if matches!(v.space, Space::Global | Space::Const) {
-            module_syms.insert(v.name, Sym::Global(globals.len() as u32));
-            globals.push(GlobalVar { name: v.name.to_string(), size: v.size, init: v.init.clone() });
-        }
-    }
-    let mut kernels = vec![];
-    for e in &m.entries {
-        kernels.push(kernel(m, e, &module_syms, &mut globals)?);
-    }
-    Ok((kernels, globals))
-}
-
-fn align_up(x: u32, a: u32) -> u32 {
-    x.div_ceil(a.max(1)) * a.max(1)
-}
-
-fn kernel<'m>(
-    m: &'m AstModule<'m>,
-    e: &'m Entry<'m>,
-    module_syms: &HashMap<&'m str, Sym>,
-    globals: &mut Vec<GlobalVar>,
-) -> Res<Kernel> {
-    let mut symbols = module_syms.clone();
-    // Shared memory: what this kernel mentions, in order of declaration.
-    let mentioned = mentioned(e);
-    let (mut off, mut shared_vars, mut dynamic, mut local) = (0u32, vec![], (0u32, None, 1u32), 0u32);
-    let too_big = || ParseError {
-        line: 1,
-        column: 1,
-        message: format!("kernel `{}` declares too much memory", e.name),
-    };
-    for v in m.vars.iter().filter(|v| v.space == Space::Shared && mentioned.contains(v.name)).chain(&e.vars) {
-        match v.space {
-            Space::Shared if v.size == 0 => {
-                dynamic.1 = Some(v.name.to_string());
-                dynamic.2 = dynamic.2.max(v.align);
-                symbols.insert(v.name, Sym::Shared(u32::MAX));
-            }
-            Space::Shared => {
-                off = align_up(off, v.align);
-                if v.size > 1 << 23 {
-                    return Err(too_big());
-                }
-                symbols.insert(v.name, Sym::Shared(SHARED_BASE + off));
-                shared_vars.push((v.name.to_string(), off, v.size as u32));
-                off += v.size as u32;
-                if off > 1 << 23 {
-                    return Err(too_big());
-                }
-            }
-            Space::Local => {
-                local = align_up(local, v.align);
-                if v.size > 1 << 20 {
-                    return Err(too_big());
-                }
-                symbols.insert(v.name, Sym::Local(local));
-                local += v.size as u32;
-            }
-            Space::Global | Space::Const => {
-                symbols.insert(v.name, Sym::Global(globals.len() as u32));
-                globals.push(GlobalVar { name: v.name.to_string(), size: v.size, init: v.init.clone() });
-            }
-        }
-    }
-    let static_shared = off;
-    // SHARED_BASE is aligned to 1024; stricter requests are met relative to it.
-    let dyn_off = align_up(off, dynamic.2);
-    for s in symbols.values_mut() {
-        if let Sym::Shared(a @ u32::MAX) = s {
-            *a = SHARED_BASE + dyn_off;
-        }
-    }
-    let (mut params, mut at) = (vec![], 0);
-    for p in &e.params {
-        at = align_up(at, p.align);
-        symbols.insert(p.name, Sym::Param(at));
-        params.push(ParamInfo { name: p.name.to_string(), size: p.size, align: p.align, offset: at });
-        at += p.size;
-    }
-    let (mut n_slots, mut n_preds) = (0, 0);
-    let places = e
-        .reg_types
-        .iter()
-        .map(|t| {
-            if *t == Ty::Pred {
-                n_preds += 1;
-                Place::Pred(n_preds - 1)
-            } else {
-                n_slots += t.slots();
-                Place::Slot(n_slots - t.slots())
-            }
-        })
-        .collect();
-    let mut d = Dec {
-        entry: e,
-        places,
-        symbols,
-        consts: HashMap::new(),
-        const_list: vec![],
-        n_slots,
-        n_preds,
-        carry: None,
-        sequential: false,
-        out: Vec::with_capacity(e.body.len() + 1),
-        sites: Vec::with_capacity(e.body.len() + 1),
-        class: InstClass::Other,
-        flops: 0,
-        named: e.body.iter().any(|i| i.opcode == "wgmma").then(Vec::new),
-    };
-    for inst in &e.body {
-        d.inst(inst)?;
-    }
-    // Falling off the end is a return.
-    d.out.push(Inst { op: Op::Exit, guard: PSrc::TRUE });
-    let (wg_next, wg_touch) = wgmma::touches(&d.out, &d.named);
-    let (line, col) = e.body.last().map_or((1, 1), |i| (i.pos.line, i.pos.col));
-    d.sites.push(Site { line, col, loc: None, class: InstClass::Control, text: "ret".into(), flops: 0 });
-    Ok(Kernel {
-        info: KernelInfo {
-            name: e.name.to_string(),
-            params,
-            static_shared,
-            local_bytes: align_up(local, 4),
-            max_threads: e.maxntid,
-            required_threads: e.reqntid,
-            cluster: e.reqnctapercluster,
-            max_registers: e.maxnreg,
-            instructions: e.body.len() as u32,
-        },
-        n_slots: d.n_slots,
-        n_preds: d.n_preds,
-        consts: d.const_list,
-        shared_vars,
-        dynamic: (dyn_off, dynamic.1),
-        asynchronous: d.out.iter().any(|i| i.op.is_asynchronous()),
-        granule: d.out.iter().map(|i| i.op.granule()).min().unwrap_or(16).trailing_zeros(),
-        wg_next,
-        wg_touch,
-        sequential: d.sequential,
-        insts: d.out,
-        sites: d.sites,
-    })
-}
-
-fn mentioned<'m>(e: &Entry<'m>) -> std::collections::HashSet<&'m str> {
-    fn walk<'m>(o: &Operand<'m>, set: &mut std::collections::HashSet<&'m str>) {
-        match o {
-            Operand::Sym(s, _) => {
-                set.insert(*s);
-            }
-            Operand::Vec(v) => v.iter().for_each(|o| walk(o, set)),
-            Operand::Addr(b, _, v) => {
-                walk(b, set);
-                v.iter().for_each(|o| walk(o, set));
-            }
-            Operand::Pair(a, b) => {
-                walk(a, set);
-                walk(b, set);
-            }
-            _ => {}
-        }
-    }
-    let mut set = std::collections::HashSet::new();
-    e.body.iter().flat_map(|i| &i.ops).for_each(|o| walk(o, &mut set));
-    set
-}
-
 impl<'m> Dec<'m> {
-    fn inst(&mut self, i: &'m AstInst<'m>) -> Res<()> {
-        let guard = match i.guard {
-            None => PSrc::TRUE,
-            Some((r, neg)) => PSrc::new(self.pred_of(i, r)?, neg),
-        };
-        self.class = InstClass::Other;
-        self.flops = 0;
-        let mut m = Mods::new(i);
-        let op = self.op(i, &mut m)?;
-        m.finish()?;
-        self.name_registers(i);
-        self.sites.push(Site {
-            line: i.pos.line,
-            col: i.pos.col,
-            loc: i.loc,
-            class: self.class,
-            text: text(i),
-            flops: self.flops,
-        });
-        self.out.push(Inst { op, guard });
-        Ok(())
-    }
-
     fn op(&mut self, i: &'m AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {
         if let Some(op) = self.arith(i, m)? {
             return Ok(op);
@@ -340,7 +164,13 @@ impl<'m> Dec<'m> {
         if let Some(op) = self.wgmma(i, m)? {
             return Ok(op);
         }
+        if let Some(op) = self.wmma(i, m)? {
+            return Ok(op);
+        }
         if let Some(op) = self.matrix(i, m)? {
+            return Ok(op);
+        }
+        if let Some(op) = self.image(i, m)? {
             return Ok(op);
         }
         if let Some(op) = self.sync(i, m)? {
@@ -472,6 +302,10 @@ impl<'m> Dec<'m> {
                 Ok(self.const_slot(lo, (slots == 2).then_some(ConstVal::Imm(0))))
             }
             Operand::Sym(name, off) => self.symbol_slot(i, name, *off, slots),
+            Operand::CallParam(p, off) => {
+                let at = self.call_base + self.entry.call_params[*p as usize].0;
+                Ok(self.imm((at as i64).wrapping_add(*off) as u64, slots))
+            }
             Operand::Not(_) => self.err(i, "`!` belongs before a predicate operand only"),
             _ => self.err(i, "expected a register or a number as source operand"),
         }
@@ -496,6 +330,7 @@ impl<'m> Dec<'m> {
                 (slots == 2).then_some(ConstVal::Imm(0)),
             ),
             Sym::Local(a) | Sym::Param(a) => self.imm((a as i64).wrapping_add(off) as u64, slots),
+            Sym::Func(n) => self.imm(function_address(n), slots),
             Sym::Global(var) => self.const_slot(
                 ConstVal::Global { var, off, high: false },
                 (slots == 2).then_some(ConstVal::Global { var, off, high: true }),
@@ -554,7 +389,7 @@ impl<'m> Dec<'m> {
         let mut scope = i.scope;
         loop {
             if let Some(at) = self.entry.labels.get(&(scope, name)) {
-                return Ok(*at as u32);
+                return Ok(self.base + *at as u32);
             }
             if scope == 0 {
                 return self.err(i, format_args!("label `{name}` is not defined"));

@@ -7,20 +7,24 @@
 mod atomic;
 mod barrier;
 mod bulk;
+mod call;
 mod cluster;
 mod collective;
 mod copy;
 mod device;
 mod global;
+mod image;
 mod matrix;
 mod mbarrier;
 mod mem;
+mod order;
 mod registers;
 mod shared;
 mod step;
 mod stuck;
 mod sync;
 mod wgmma;
+mod wmma;
 
 use crate::alu::exec::Regs;
 use crate::counters;
@@ -29,10 +33,11 @@ use crate::kernel::*;
 use crate::launch::AsyncMode;
 use crate::memory::Memory;
 use crate::op::*;
-use crate::race::{Clocks, Crossings, Shadow, SyncWord};
+use crate::race::{Budget, Clocks, Crossings, Shadow, SyncWord};
 use crate::simd::Simd;
 use barrier::Barrier;
 use bulk::{BulkGroups, Bulks};
+pub(crate) use call::PRINTED;
 use cluster::ClusterBarrier;
 use copy::Copies;
 pub(crate) use device::Device;
@@ -40,6 +45,7 @@ use mbarrier::MBarrier;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What the engines of one launch share.
 pub(crate) struct Env<'a> {
@@ -54,6 +60,8 @@ pub(crate) struct Env<'a> {
     pub params: Vec<u8>,
     /// Address of each module variable.
     pub globals: Vec<u64>,
+    /// Address of the grid's workspace, 0 for kernels that do not ask for it.
+    pub workspace: u64,
     pub sm_count: u32,
     pub seed: u64,
     pub async_mode: AsyncMode,
@@ -61,6 +69,10 @@ pub(crate) struct Env<'a> {
     pub uninit_check: bool,
     pub barrier_init_fence: bool,
     pub max_instructions: u64,
+    /// Log2 of the bytes of the narrowest access to shared memory.
+    pub shared_shift: u32,
+    /// Host memory that the checks may take.
+    pub budget: Arc<Budget>,
     /// Global memory by cluster, where no cluster can wait for another.
     pub crossings: Option<Crossings>,
 }
@@ -255,6 +267,8 @@ impl<'a> Engine<'a> {
             env.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ linear.wrapping_mul(0xd1b5_4a32_d192_ed03) | 1;
         self.budget = env.max_instructions;
         let size = (self.k.dynamic.0 + env.dynamic_shared).max(self.k.info.static_shared);
+        let reserved = self.k.reserved_shared();
+        let size = if reserved == 0 { size } else { size.next_multiple_of(16) + reserved };
         self.ctas.resize_with(ctas, Cta::default);
         for (rank, cta) in self.ctas.iter_mut().enumerate() {
             let [cx, cy, _] = env.cluster;
@@ -265,10 +279,12 @@ impl<'a> Engine<'a> {
             cta.size = size;
             // What shared memory holds at the start is unspecified: a NaN in every float format.
             cta.shared.clear();
-            cta.shared.resize(size.div_ceil(4) as usize, !0);
+            cta.shared.resize(((size - reserved).div_ceil(4)) as usize, !0);
+            cta.shared.resize(size.div_ceil(4) as usize, 0);
             if env.race_check || env.uninit_check {
                 let first = (rank * self.wpc) as u32;
-                cta.shadow.reset(cta.shared.len(), first, env.race_check, env.uninit_check);
+                let bytes = 4 * cta.shared.len();
+                cta.shadow.reset(bytes, env.shared_shift, first, env.race_check, env.uninit_check);
             }
             cta.bars.clear();
             cta.bars.resize_with(16, Barrier::default);
@@ -316,7 +332,7 @@ impl<'a> Engine<'a> {
         w.local.resize(k.info.local_bytes as usize / 4 * 32, 0);
         w.copies.clear();
         w.splits.clear();
-        w.splits.push(Split { pc: 0, mask: w.exists, wait: Wait::Ready, spins: 0, resting: false });
+        w.splits.push(Split { pc: k.entry, mask: w.exists, wait: Wait::Ready, spins: 0, resting: false });
         for (slot, v) in &k.consts {
             let lanes = &mut w.regs.r[*slot as usize].0;
             match *v {
@@ -365,7 +381,14 @@ impl<'a> Engine<'a> {
             Special::ClusterNctaid(c) => env.cluster[c as usize],
             Special::ClusterNctarank => self.ctas.len() as u32,
             Special::DynamicSmem => env.dynamic_shared,
-            Special::TotalSmem => self.ctas[0].size,
+            Special::TotalSmem => self.ctas[0].size - self.k.reserved_shared(),
+            Special::ReservedSmem(2) => RESERVED,
+            Special::ReservedSmem(end) => {
+                SHARED_BASE + self.ctas[0].size - if end == 0 { self.k.reserved_shared() } else { 0 }
+            }
+            Special::EnvReg(1) => (env.workspace >> 32) as u32,
+            Special::EnvReg(2) => env.workspace as u32,
+            Special::EnvReg(_) => 0,
             Special::Zero => 0,
         }
     }
@@ -378,7 +401,7 @@ impl<'a> Engine<'a> {
         self.rng
     }
 
-    /// Runs until the CTA is done, deadlocked, or (with `rounds`) has had that many turns of all warps.
+    /// Runs until the CTA is done, deadlocked, out of memory for the checks, or (with `rounds`) has had that many turns of all warps.
     pub fn advance(&mut self, rounds: u64) -> Outcome {
         let n = self.warps.len();
         for _ in 0..rounds {
@@ -405,6 +428,9 @@ impl<'a> Engine<'a> {
             }
             if self.budget == 0 {
                 self.report_limit();
+                return Outcome::Done;
+            }
+            if self.env.budget.exceeded() {
                 return Outcome::Done;
             }
             if !waiting || self.events != before {
@@ -463,6 +489,14 @@ impl<'a> Engine<'a> {
     ) {
         let cta = self.ctas[w.cta as usize].id;
         let (warp, n) = (w.index, 1);
-        self.log.add(kind, pc, key, || Raw { kind, message: text(), pc, cta, warp, lane, count: n });
+        self.log.add(kind, pc, key, || Raw {
+            kind,
+            message: kind.cite(text()),
+            pc,
+            cta,
+            warp,
+            lane,
+            count: n,
+        });
     }
 }

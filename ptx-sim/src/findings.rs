@@ -1,5 +1,7 @@
 //! What a run found wrong.
 
+use crate::Module;
+use crate::ast::{AstModule, Loc};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -12,6 +14,55 @@ pub struct SourceLoc {
     pub line: u32,
     /// Column.
     pub column: u32,
+}
+
+/// A call that the compiler inlined.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InlinedCall {
+    /// The function that was called, demangled; empty where the PTX does not name it.
+    pub function: String,
+    /// Where it was called.
+    pub call: SourceLoc,
+}
+
+/// A call that was inlined, before its file is looked up.
+#[derive(Debug)]
+pub(crate) struct Inlined {
+    function: String,
+    call: Loc,
+}
+
+/// The calls that the module's `.loc` directives tell of.
+pub(crate) fn inlined(m: &AstModule<'_>) -> Vec<Inlined> {
+    let (bytes, labels) = &m.debug_str;
+    let name = |label: &str, offset: u32| {
+        let from = bytes.get((labels.get(label)? + offset) as usize..)?;
+        let text = from.split(|b| *b == 0).next().unwrap_or(from);
+        Some(crate::demangle(&String::from_utf8_lossy(text)))
+    };
+    m.inlined
+        .iter()
+        .map(|i| Inlined {
+            function: i.function.and_then(|(label, offset)| name(label, offset)).unwrap_or_default(),
+            call: Loc { file: i.file, line: i.line, col: i.col, inlined: i.outer },
+        })
+        .collect()
+}
+
+/// A position with its file's name.
+fn place(m: &Module, l: Loc) -> SourceLoc {
+    SourceLoc { file: m.files.get(&l.file).cloned().unwrap_or_default(), line: l.line, column: l.col }
+}
+
+/// Where an instruction comes from, and through which calls.
+pub(crate) fn origin(m: &Module, loc: Option<Loc>) -> (Option<SourceLoc>, Vec<InlinedCall>) {
+    let mut calls = vec![];
+    let mut next = loc.and_then(|l| l.inlined);
+    while let Some(call) = next.and_then(|n| m.inlined.get(n as usize)) {
+        calls.push(InlinedCall { function: call.function.clone(), call: place(m, call.call) });
+        next = call.call.inlined;
+    }
+    (loc.map(|l| place(m, l)), calls)
 }
 
 /// How two accesses of a race relate.
@@ -44,6 +95,9 @@ pub enum FindingKind {
     SharedRace(RaceKind),
     /// Two unordered accesses to the same bytes of global memory, at least one of them a write.
     GlobalRace(RaceKind),
+    /// Two unordered `volatile` accesses to the same bytes, at least one of them a write, that exchange data: no race,
+    /// since `volatile` is as strong as `relaxed`, but either may come first.
+    UnorderedVolatile(RaceKind),
     /// No warp can ever go on: all wait, or poll what nobody is left to change.
     Deadlock,
     /// A launch ran more instructions than its limit allows.
@@ -56,6 +110,8 @@ pub enum FindingKind {
     BadMemberMask,
     /// `trap` was executed.
     Trap,
+    /// `assert` of CUDA failed.
+    AssertionFailed,
     /// An address in a state space that the instruction cannot reach.
     BadAddress,
     /// A destination of a pending asynchronous copy was touched, or its source changed.
@@ -86,6 +142,8 @@ pub struct Finding {
     pub column: u32,
     /// Source position, where the PTX has `.loc`.
     pub source: Option<SourceLoc>,
+    /// The calls that were inlined to get there, the innermost first; empty where nothing was, or the PTX does not say.
+    pub inlined: Vec<InlinedCall>,
     /// The instruction as written (opcode and modifiers).
     pub instruction: String,
     /// CTA in which it happened first.
@@ -113,8 +171,52 @@ impl std::fmt::Display for Finding {
         if self.count > 1 {
             write!(f, ", {} times", self.count)?;
         }
+        for c in &self.inlined {
+            let name = if c.function.is_empty() { "a function" } else { &c.function };
+            write!(f, "\n  in {name}, inlined at {}:{}:{}", c.call.file, c.call.line, c.call.column)?;
+        }
         Ok(())
     }
+}
+
+/// Findings of one kind at one line of the source; where the PTX has no `.loc`, at one line of the PTX.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FindingGroup {
+    /// What they are.
+    #[serde(flatten)]
+    pub kind: FindingKind,
+    /// File and line of the source, column of the first; `None`: the line of the PTX.
+    pub source: Option<SourceLoc>,
+    /// Their lines of the PTX, in order, each once.
+    pub lines: Vec<u32>,
+    /// How often they happened, all together.
+    pub count: u64,
+    /// Their places in [`Report::findings`](crate::Report::findings), in order.
+    pub findings: Vec<usize>,
+}
+
+/// Groups findings, in the order in which the first of each group stands.
+pub(crate) fn groups(list: &[Finding]) -> Vec<FindingGroup> {
+    let mut out: Vec<FindingGroup> = vec![];
+    let mut index = HashMap::new();
+    for (n, f) in list.iter().enumerate() {
+        let place = match &f.source {
+            Some(s) => (s.file.as_str(), s.line),
+            None => ("", f.line),
+        };
+        let at = *index.entry((f.kind, f.source.is_some(), place)).or_insert(out.len());
+        if at == out.len() {
+            let source = f.source.clone();
+            out.push(FindingGroup { kind: f.kind, source, lines: vec![], count: 0, findings: vec![] });
+        }
+        let g = &mut out[at];
+        if let Err(at) = g.lines.binary_search(&f.line) {
+            g.lines.insert(at, f.line);
+        }
+        g.count += f.count;
+        g.findings.push(n);
+    }
+    out
 }
 
 /// A finding before its text positions are filled in.
@@ -136,6 +238,8 @@ pub(crate) const CAP: usize = 200;
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub list: Vec<Raw>,
+    /// What the CTAs printed.
+    pub printed: String,
     index: HashMap<(FindingKind, u32, u64), usize>,
 }
 
@@ -151,8 +255,16 @@ impl Log {
         }
     }
 
+    /// Keeps what is printed, up to the size of CUDA's buffer.
+    pub fn print(&mut self, text: &str) {
+        let room = crate::engine::PRINTED - self.printed.len();
+        let end = (0..=room.min(text.len())).rev().find(|n| text.is_char_boundary(*n)).unwrap_or(0);
+        self.printed.push_str(&text[..end]);
+    }
+
     /// Appends another log that comes later in the order of CTAs.
     pub fn merge(&mut self, other: Log) {
+        self.print(&other.printed);
         let mut keys: Vec<_> = other.index.into_iter().collect();
         keys.sort_by_key(|(_, i)| *i);
         for ((key, _), raw) in keys.into_iter().zip(other.list) {

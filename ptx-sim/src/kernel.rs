@@ -66,6 +66,10 @@ pub(crate) enum Special {
     IsExplicitCluster,
     DynamicSmem,
     TotalSmem,
+    /// `%reserved_smem_offset_…`: where the region that the system reserves begins, its end, and its size.
+    ReservedSmem(u8),
+    /// `%envreg1` and 2 hold the address of the grid's workspace, that is the state of cooperative groups' grid barrier.
+    EnvReg(u8),
     Zero,
 }
 
@@ -75,6 +79,42 @@ pub(crate) struct GlobalVar {
     pub name: String,
     pub size: u64,
     pub init: Vec<u8>,
+    /// Addresses among the initial values: place, what they point at, and an offset from it.
+    pub relocs: Vec<(u64, Reloc, i64)>,
+}
+
+/// What an address in an initial value points at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Reloc {
+    /// A module variable.
+    Global(u32),
+    /// A function.
+    Fixed(u64),
+}
+
+/// The address of a function, which only calls can use, by its place in the module.
+pub(crate) fn function_address(n: u32) -> u64 {
+    0x0400_0000_0000 + 16 * (n as u64 + 1)
+}
+
+/// Where an argument or a result lies: bytes of local memory, or a register.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Passed {
+    Local { at: u32, bytes: u32 },
+    Reg { slot: Slot, bytes: u32 },
+}
+
+/// A device function within a kernel.
+#[derive(Debug)]
+pub(crate) struct Func {
+    pub name: String,
+    /// Its first pc.
+    pub entry: u32,
+    pub address: u64,
+    /// Register of the pc to return to.
+    pub ret: Slot,
+    pub params: Vec<Passed>,
+    pub results: Vec<Passed>,
 }
 
 /// One kernel parameter.
@@ -95,6 +135,8 @@ pub struct ParamInfo {
 pub struct KernelInfo {
     /// Name of the entry.
     pub name: String,
+    /// The name as the source has it.
+    pub demangled: String,
     /// Parameters in order.
     pub params: Vec<ParamInfo>,
     /// Bytes of statically allocated shared memory.
@@ -109,13 +151,35 @@ pub struct KernelInfo {
     pub cluster: Option<[u32; 3]>,
     /// `.maxnreg`, if given.
     pub max_registers: Option<u32>,
-    /// Number of instructions.
+    /// Number of instructions, those of the functions that it can call included.
     pub instructions: u32,
+}
+
+/// Bytes of shared memory that the system reserves, where a kernel asks for them.
+pub(crate) const RESERVED: u32 = 1024;
+
+impl Kernel {
+    fn reads(&self, f: impl Fn(Special) -> bool) -> bool {
+        self.consts.iter().any(|(_, v)| matches!(v, ConstVal::Special(s) if f(*s)))
+    }
+
+    /// Bytes of the reserved region: none if the kernel does not ask where it is. It lies behind the kernel's own.
+    pub fn reserved_shared(&self) -> u32 {
+        if self.reads(|s| matches!(s, Special::ReservedSmem(_))) { RESERVED } else { 0 }
+    }
+
+    /// Whether it asks for the state of the grid's barrier.
+    pub fn cooperative(&self) -> bool {
+        self.reads(|s| matches!(s, Special::EnvReg(1 | 2)))
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Kernel {
     pub info: KernelInfo,
+    /// The first pc; those of the functions are lower.
+    pub entry: u32,
+    pub funcs: Vec<Func>,
     pub insts: Vec<Inst>,
     pub sites: Vec<Site>,
     pub n_slots: u32,

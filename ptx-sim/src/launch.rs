@@ -4,11 +4,13 @@ use crate::Module;
 use crate::counters;
 use crate::engine::{Device, Engine, Env, Outcome};
 use crate::findings::Log;
+use crate::kernel::Kernel;
 use crate::memory::{Memory, MemoryError};
-use crate::race::Crossings;
+use crate::race::{Budget, Crossings};
 use crate::report::{self, Report};
 use crate::simd::Simd;
 use rayon::prelude::*;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// When asynchronous operations take effect.
@@ -41,6 +43,12 @@ pub struct Launch<'a> {
     pub sm_count: u32,
     /// Seed of the warp schedule; 0 is plain round robin.
     pub seed: u64,
+    /// Run the kernel again on a copy of the memory, under the schedule of this seed, and add what only that run finds.
+    ///
+    /// Races are found whatever the schedule where barriers alone order threads; where flags, locks or mbarriers do,
+    /// who comes first decides what is ordered. `None` by default, since it takes the time twice; the command line
+    /// does it unless a seed is given.
+    pub second_seed: Option<u64>,
     /// When asynchronous operations take effect.
     pub async_mode: AsyncMode,
     /// Look for races in shared and global memory.
@@ -56,6 +64,11 @@ pub struct Launch<'a> {
     /// fence out within a CTA. An H200 does not decide it: six kernels of the mutation corpus without the fence, three
     /// of them in clusters, gave right results in each of 3000 runs (`scripts/record-h200.py check`).
     pub barrier_init_fence: bool,
+    /// Bytes of host memory that the race checks may take; `None`: three quarters of what the system says is free.
+    ///
+    /// They take 8 bytes for every element of global memory that a CTA touches, and 32 while that CTA runs or, where CTAs
+    /// may wait for one another, until the end.
+    pub check_memory: Option<u64>,
     /// Warp instructions after which a CTA is stopped with a finding.
     pub max_instructions: u64,
     /// Called after each CTA with (done, total), from any thread.
@@ -73,17 +86,19 @@ impl Default for Launch<'_> {
             params: vec![],
             sm_count: 132,
             seed: 0,
+            second_seed: None,
             async_mode: AsyncMode::Late,
             race_check: true,
             uninit_check: true,
             barrier_init_fence: true,
+            check_memory: None,
             max_instructions: 4_000_000_000,
             progress: None,
         }
     }
 }
 
-/// Why a launch was refused. Nothing ran and nothing was written.
+/// Why a launch was refused. Nothing ran and nothing was written, but for [`LaunchError::CheckMemory`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
     /// No entry of that name.
@@ -93,6 +108,14 @@ pub enum LaunchError {
         name: String,
         /// The names there are.
         available: String,
+    },
+    /// The kernel, or a function that it calls, contains what the simulator does not support.
+    #[error("kernel `{kernel}` cannot be run: {error}")]
+    Refused {
+        /// Kernel name.
+        kernel: String,
+        /// Where and why.
+        error: crate::ParseError,
     },
     /// Wrong number of parameters.
     #[error("kernel `{kernel}` takes {expected} parameters, {given} were given")]
@@ -135,6 +158,16 @@ pub enum LaunchError {
         /// Target.
         sm: u32,
     },
+    /// The race checks need more host memory than they may take, or than there is. The kernel was stopped; what it had
+    /// written stays.
+    #[error(
+        "the race checks need more than {limit} bytes of host memory: launch fewer CTAs or smaller buffers, raise \
+         `check_memory`, or leave the checks out (`race_check: false`)"
+    )]
+    CheckMemory {
+        /// What they could take.
+        limit: u64,
+    },
     /// Module variables do not fit into memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
@@ -152,15 +185,17 @@ pub fn shared_limit(sm: u32) -> u32 {
     }
 }
 
-fn validate(m: &Module, l: &Launch<'_>) -> Result<usize, LaunchError> {
-    let Some(at) = m.kernels.iter().position(|k| k.info.name == l.kernel) else {
-        let names: Vec<_> = m.kernels.iter().map(|k| format!("`{}`", k.info.name)).collect();
+fn validate<'m>(m: &'m Module, l: &Launch<'_>) -> Result<&'m Kernel, LaunchError> {
+    let Some(at) = m.kernels().position(|k| k.name == l.kernel) else {
+        let names: Vec<_> = m.kernels().map(|k| format!("`{}`", k.name)).collect();
         return Err(LaunchError::UnknownKernel {
             name: l.kernel.clone(),
             available: if names.is_empty() { "none".into() } else { names.join(", ") },
         });
     };
-    let k = &m.kernels[at];
+    let k = m.kernels[at]
+        .as_ref()
+        .map_err(|refused| LaunchError::Refused { kernel: l.kernel.clone(), error: refused.1.clone() })?;
     if l.params.len() != k.info.params.len() {
         return Err(LaunchError::ParamCount {
             kernel: l.kernel.clone(),
@@ -238,7 +273,7 @@ fn validate(m: &Module, l: &Launch<'_>) -> Result<usize, LaunchError> {
     if bytes > limit as u64 {
         return Err(LaunchError::SharedTooLarge { bytes, fixed, dynamic: l.dynamic_shared, limit, sm: m.sm });
     }
-    Ok(at)
+    Ok(k)
 }
 
 /// Runs a kernel on the memory.
@@ -248,25 +283,23 @@ fn validate(m: &Module, l: &Launch<'_>) -> Result<usize, LaunchError> {
 /// spins.
 ///
 /// # Errors
-/// [`LaunchError`]; nothing ran then. What goes wrong while running is in [`Report::findings`].
+/// [`LaunchError`]; nothing ran then, with the exception named there. What goes wrong while running is in
+/// [`Report::findings`].
 pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Report, LaunchError> {
-    let at = validate(module, l)?;
-    let k = &module.kernels[at];
+    let Some(seed) = l.second_seed.filter(|s| *s != l.seed) else { return run(module, memory, l) };
+    validate(module, l)?;
+    let mut copy = memory.snapshot()?;
+    let mut report = run(module, memory, l)?;
+    let again = run(module, &mut copy, &Launch { seed, progress: None, ..l.clone() })?;
+    report.add_found(again, seed);
+    Ok(report)
+}
+
+fn run(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Report, LaunchError> {
+    let k = validate(module, l)?;
     let cluster = l.cluster.or(k.info.cluster).unwrap_or([1; 3]);
-    let mut globals = vec![];
-    for (i, v) in module.globals.iter().enumerate() {
-        let key = (module.id, i as u32);
-        let addr = match memory.globals.get(&key) {
-            Some(a) => *a,
-            None => {
-                let a = memory.alloc(&v.name, v.size)?;
-                memory.write(a, &v.init)?;
-                memory.globals.insert(key, a);
-                a
-            }
-        };
-        globals.push(addr);
-    }
+    let globals = module.place(memory)?;
+    let workspace = if k.cooperative() { memory.alloc("workspace of the grid", 64)? } else { 0 };
     let mut params = vec![];
     for (p, v) in k.info.params.iter().zip(&l.params) {
         params.resize(p.offset as usize, 0);
@@ -275,6 +308,8 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
     let total = l.grid.iter().map(|x| *x as u64).product::<u64>();
     let per_cluster = cluster.iter().map(|x| *x as u64).product::<u64>();
     let units = total / per_cluster;
+    let budget = Arc::new(Budget::new(l.check_memory.unwrap_or_else(free_memory)));
+    let shared_granule = k.insts.iter().map(|i| i.op.shared_granule()).min().unwrap_or(4);
     let env = Env {
         k,
         mem: memory,
@@ -286,6 +321,7 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
         dynamic_shared: l.dynamic_shared,
         params,
         globals,
+        workspace,
         sm_count: l.sm_count,
         seed: l.seed,
         async_mode: l.async_mode,
@@ -293,8 +329,11 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
         uninit_check: l.uninit_check,
         barrier_init_fence: l.barrier_init_fence,
         max_instructions: l.max_instructions,
-        crossings: (l.race_check && units > 1 && !k.sequential)
-            .then(|| Crossings::new(memory.allocs.iter().map(|a| a.size).collect(), k.granule)),
+        crossings: (l.race_check && units > 1 && !k.sequential).then(|| {
+            Crossings::new(memory.allocs.iter().map(|a| a.size).collect(), k.granule, budget.clone())
+        }),
+        shared_shift: shared_granule.trailing_zeros(),
+        budget,
     };
     let done = AtomicU64::new(0);
     let tick = || {
@@ -305,8 +344,29 @@ pub fn launch(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Re
     };
     let (counts, mut log) =
         if k.sequential { sequential(&env, units, &tick) } else { parallel(&env, units, &tick) };
+    if env.budget.exceeded() {
+        return Err(LaunchError::CheckMemory { limit: env.budget.limit() });
+    }
     report::crossings(k, &env, &counts, &mut log);
-    Ok(report::build(module, k, &env, total, counts, log))
+    let report = report::build(module, k, &env, total, counts, log);
+    if workspace != 0 {
+        memory.free(workspace)?;
+    }
+    Ok(report)
+}
+
+/// Three quarters of the host memory that the system says is free, where it says so.
+fn free_memory() -> u64 {
+    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let free = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find(|l| l.starts_with("MemAvailable:"))?;
+        Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+    });
+    // A container may have less.
+    let group = "/sys/fs/cgroup/memory.";
+    let limit = number(&format!("{group}max")).zip(number(&format!("{group}current")));
+    let inside = limit.map(|(max, now)| max.saturating_sub(now));
+    free.into_iter().chain(inside).min().map_or(u64::MAX, |n| n / 4 * 3)
 }
 
 type Results = (counters::Raw, Log);

@@ -33,8 +33,9 @@
 //! ```
 //!
 //! # How it works
-//! [`Module::parse`] reads the text and decodes every kernel into dense operations; an opcode or modifier that it
-//! does not know is an error with line and column, never skipped. [`launch`] runs the CTAs in parallel over cores.
+//! [`Module::parse`] reads the text and decodes every kernel, with the functions that it calls, into dense operations. An
+//! opcode or modifier that it does not know is never skipped: it refuses the kernels that contain or call it, and no
+//! other, with line and column. [`launch`] runs the CTAs in parallel over cores.
 //! A warp's registers are arrays of 32 lanes, so that arithmetic becomes vector code; divergence is a list of
 //! `(pc, mask)` splits of which the one with the lowest pc runs, splits that meet merge, and one that spins lets
 //! the others go first. The order of warps follows [`Launch::seed`] and nothing else.
@@ -48,18 +49,23 @@
 //! [`Finding`]s name the PTX line, and the source line where the PTX has `.loc`: accesses out of bounds (with the
 //! buffer's name and index) or misaligned, reads of uninitialised shared memory, races in shared and global memory by
 //! the happens-before relation of the PTX memory model (barriers, mbarriers, release and acquire by scope, fences, the
-//! asynchronous proxy), registers of `wgmma` touched in flight or without a fence, misused mbarriers, barriers that
-//! diverge, deadlocks with what each warp waits for. The run goes on after a finding: loads that fail give zero, stores that fail are dropped.
+//! asynchronous proxy), `volatile` accesses that exchange data in no order, registers of `wgmma` touched in flight or
+//! without a fence, misused mbarriers, barriers that diverge, deadlocks with what each warp waits for. A race says what
+//! would order the two accesses, and every kind cites the section of the PTX ISA it stands on ([`FindingKind::rule`]).
+//! [`Launch::second_seed`] tries another schedule. The run goes on after a finding: loads that fail give zero, stores that
+//! fail are dropped. [`Report::groups`] puts those of one line of the source together, and each names the calls that the
+//! compiler inlined.
 //! Asynchronous copies run *early* or *late* ([`AsyncMode`]), so that a missing wait gives wrong data too.
 //!
 //! # From the command line
 //! The program `ptx-sim` (feature `cli`) runs and checks files, for people or with `--json`:
 //! ```text
 //! ptx-sim check FILE.ptx...
+//! ptx-sim compare saxpy.ptx …    (feature `cuda`: on a GPU and here, element by element)
 //! ptx-sim run saxpy.ptx --block 128 --arg x:512:random --arg y:512 --arg f32:2 --arg u32:128 --dump y:3:f32
 //! ptx-sim run tma_store.ptx --block 64 --arg in:1024:iota --arg map:y:u32:256:64 --arg y:1024 --arg out:1024
 //! ```
-//! Its exit status is 0 without findings, 1 with, and 2 if the file, the arguments or the launch are refused.
+//! The JSON is versioned (`docs/ptx-sim-json.md`). Its exit status is 0 without findings, 1 with, and 2 if the file, the arguments or the launch are refused.
 //!
 //! # Limits
 //! - It predicts no time, knows no caches, and counts PTX instructions, not those of the machine code.
@@ -67,9 +73,15 @@
 //!   bit-identical to the hardware's.
 //! - Warps are agents of the race checks: a synchronisation of part of a warp counts for all of it. Between CTAs that
 //!   cannot wait for one another, two accesses to one place race whatever the memory model's order would be.
+//! - Of the atomics that touch one place the last stands for all, so that a weak access which is ordered after that one
+//!   alone passes; so does a weak write after a strong read of another scope. A release whose scope leaves the acquirer out
+//!   still comes after the releaser's reads: no write over what it has read is reported.
 //! - A launch is alone on the device, so `griddepcontrol` never waits. `setmaxnreg` moves registers between warps, but
 //!   nothing tells how many a warp needs. Prefetches and cache hints are checked when decoded and have no effect.
-//! - Calls of device functions, textures, surfaces and indirect branches other than `brx.idx` are not supported.
+//! - Calls of device functions need no stack here, so recursion is refused. `printf` is printed and `assert` is a finding;
+//!   `malloc`, launches from kernels and indirect branches other than `brx.idx` are not supported.
+//! - Textures and surfaces ([`Image`]) have one level, no anisotropy, and no race checks.
+//! - Fragments of `wmma` lie in registers as the simulator likes: PTX leaves open where their elements are.
 
 // `simd` alone lifts this: `forbid` for the whole crate could not be, so every other module has its own. A crate of
 // its own for it would have to hold the loops it compiles, and with them most of what they work on.
@@ -88,11 +100,15 @@ mod counters;
 #[forbid(unsafe_code)]
 mod decode;
 #[forbid(unsafe_code)]
+mod demangle;
+#[forbid(unsafe_code)]
 mod engine;
 #[forbid(unsafe_code)]
 mod error;
 #[forbid(unsafe_code)]
 mod findings;
+#[forbid(unsafe_code)]
+mod image;
 #[forbid(unsafe_code)]
 mod kernel;
 #[forbid(unsafe_code)]
@@ -109,6 +125,8 @@ mod parse;
 mod race;
 #[forbid(unsafe_code)]
 mod report;
+#[forbid(unsafe_code)]
+mod rules;
 mod simd;
 #[forbid(unsafe_code)]
 mod tensor_core;
@@ -120,8 +138,10 @@ mod types;
 pub use counters::{
     Access, BufferCount, Counters, GlobalCount, InstCount as ExecCount, SharedCount, SiteCount,
 };
+pub use demangle::demangle;
 pub use error::ParseError;
-pub use findings::{Finding, FindingKind, RaceKind, SourceLoc};
+pub use findings::{Finding, FindingGroup, FindingKind, InlinedCall, RaceKind, SourceLoc};
+pub use image::{AddressMode, Channel, Image};
 pub use kernel::{KernelInfo, ParamInfo};
 pub use launch::{AsyncMode, Launch, LaunchError, launch, shared_limit};
 pub use memory::{Memory, MemoryError};
@@ -138,39 +158,116 @@ pub struct Module {
     id: u64,
     version: (u32, u32),
     sm: u32,
-    kernels: Vec<kernel::Kernel>,
+    kernels: Vec<decode::Decoded>,
     globals: Vec<kernel::GlobalVar>,
     files: HashMap<u32, String>,
+    inlined: Vec<findings::Inlined>,
 }
 
 impl Module {
-    /// Parses PTX text (ISA 1.0 to 9.4) and decodes its kernels.
+    /// Parses PTX text (ISA 1.0 to 9.4) and decodes its kernels. A kernel that contains, or calls a function that
+    /// contains, something malformed or unsupported is refused only when it is launched: [`Module::check`] tells of all.
     ///
     /// # Errors
-    /// [`ParseError`] with line, column and what was expected, for malformed text and for instructions that the
-    /// simulator does not implement.
+    /// [`ParseError`] with line, column and what was expected, for text that is malformed outside the bodies of kernels
+    /// and functions.
     pub fn parse(ptx: &str) -> Result<Module, ParseError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let ast = parse::parse(ptx)?;
-        let (kernels, globals) = decode::decode(&ast)?;
+        let (kernels, globals) = decode::decode(&ast);
         Ok(Module {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             version: ast.version,
             sm: ast.sm,
             kernels,
             globals,
+            inlined: findings::inlined(&ast),
             files: ast.files.iter().map(|(n, f)| (*n, f.to_string())).collect(),
         })
     }
 
     /// The kernel of that name.
     pub fn kernel(&self, name: &str) -> Option<&KernelInfo> {
-        self.kernels.iter().map(|k| &k.info).find(|k| k.name == name)
+        self.kernels().find(|k| k.name == name)
     }
 
     /// All kernels, in the order of the text.
     pub fn kernels(&self) -> impl Iterator<Item = &KernelInfo> {
-        self.kernels.iter().map(|k| &k.info)
+        self.kernels.iter().map(|k| match k {
+            Ok(k) => &k.info,
+            Err(refused) => &refused.0,
+        })
+    }
+
+    /// The kernels whose name, as it stands or demangled, contains `part`; the one of exactly that name alone, if there
+    /// is one.
+    pub fn find_kernels(&self, part: &str) -> Vec<&KernelInfo> {
+        if let Some(k) = self.kernel(part) {
+            return vec![k];
+        }
+        self.kernels().filter(|k| k.name.contains(part) || k.demangled.contains(part)).collect()
+    }
+
+    /// Why the kernel of that name would be refused, if it would be.
+    pub fn refusal(&self, kernel: &str) -> Option<&ParseError> {
+        let refused = self.kernels.iter().filter_map(|k| k.as_ref().err());
+        refused.into_iter().find(|r| r.0.name == kernel).map(|r| &r.1)
+    }
+
+    /// Whether every kernel of the module can be run.
+    ///
+    /// # Errors
+    /// Why the first one that cannot would be refused.
+    pub fn check(&self) -> Result<(), ParseError> {
+        match self.kernels.iter().find_map(|k| k.as_ref().err()) {
+            Some(refused) => Err(refused.1.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Address and size in bytes of a `.global` or `.const` variable. The module's variables are placed in the memory,
+    /// with their initial values, unless they are there; [`launch`] does so too.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`]
+    pub fn variable(&self, memory: &mut Memory, name: &str) -> Result<Option<(u64, u64)>, MemoryError> {
+        let addresses = self.place(memory)?;
+        let at = self.globals.iter().position(|g| g.name == name);
+        Ok(at.map(|at| (addresses[at], self.globals[at].size)))
+    }
+
+    /// Names of the module's `.global` and `.const` variables.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.globals.iter().map(|g| g.name.as_str())
+    }
+
+    /// The address of each variable.
+    pub(crate) fn place(&self, memory: &mut Memory) -> Result<Vec<u64>, MemoryError> {
+        let (mut addresses, mut fresh) = (vec![], vec![]);
+        for (i, v) in self.globals.iter().enumerate() {
+            let key = (self.id, i as u32);
+            addresses.push(match memory.globals.get(&key) {
+                Some(a) => *a,
+                None => {
+                    let a = memory.alloc(&demangle::variable(&v.name), v.size)?;
+                    memory.globals.insert(key, a);
+                    fresh.push(i);
+                    a
+                }
+            });
+        }
+        for i in fresh {
+            let v = &self.globals[i];
+            memory.write(addresses[i], &v.init)?;
+            for (offset, to, add) in &v.relocs {
+                let base = match to {
+                    kernel::Reloc::Global(g) => addresses[*g as usize],
+                    kernel::Reloc::Fixed(a) => *a,
+                };
+                memory.write(addresses[i] + offset, &base.wrapping_add_signed(*add).to_le_bytes())?;
+            }
+        }
+        Ok(addresses)
     }
 
     /// `.version`, as (major, minor).

@@ -1,13 +1,17 @@
 //! `ptx-sim`: runs and checks PTX files without a GPU.
 //!
-//! Exit status: 0 clean, 1 with findings, 2 if the file, the arguments or the launch are refused.
+//! Exit status: 0 clean, 1 with findings (or, of `compare`, a difference), 2 if the file, the arguments or the launch are
+//! refused.
 
-#![forbid(unsafe_code)]
+// `cli::gpu`, which calls the CUDA driver, alone lifts this.
+#![deny(unsafe_code)]
+
+mod cli;
 
 use clap::{Parser, Subcommand};
-use ptx_sim::{
-    AsyncMode, Launch, Memory, Module, ParseError, Report, Swizzle, TensorElement, TensorMap, launch,
-};
+use cli::output::{self, SCHEMA};
+use cli::plan::{ARGUMENTS, Plan};
+use ptx_sim::{AsyncMode, Launch, LaunchError, Memory, Module, ParseError, launch};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,8 +26,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Launch one kernel.
+    #[command(after_help = ARGUMENTS)]
     Run(Box<Run>),
-    /// Parse and decode only: is every instruction known?
+    /// Parse and decode only: is every instruction of every kernel known?
     Check {
         /// PTX files.
         #[arg(required = true)]
@@ -32,54 +37,83 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Launch one kernel on a GPU and here, and report the first element of a buffer in which they differ.
+    #[cfg(feature = "cuda")]
+    #[command(after_help = ARGUMENTS)]
+    Compare(Box<cli::compare::Compare>),
+}
+
+/// What is launched, and on what.
+#[derive(clap::Args)]
+pub(crate) struct Shape {
+    /// PTX file.
+    pub(crate) file: PathBuf,
+    /// Kernel, by its name or a part of it (mangled or not); may be left out if the file has one.
+    #[arg(long)]
+    pub(crate) kernel: Option<String>,
+    /// CTAs: X, X,Y or X,Y,Z.
+    #[arg(long, default_value = "1", value_parser = dims)]
+    pub(crate) grid: [u32; 3],
+    /// Threads of a CTA.
+    #[arg(long, default_value = "32", value_parser = dims)]
+    pub(crate) block: [u32; 3],
+    /// CTAs of a cluster.
+    #[arg(long, value_parser = dims)]
+    pub(crate) cluster: Option<[u32; 3]>,
+    /// Bytes of dynamic shared memory.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) shared: u32,
+    /// A parameter, in order (see below).
+    #[arg(long = "arg", value_name = "ARGUMENT", allow_hyphen_values = true)]
+    pub(crate) args: Vec<String>,
+    /// A buffer that is no parameter itself: NAME:SIZE[:FILL].
+    #[arg(long)]
+    pub(crate) buffer: Vec<String>,
+    /// Contents of a `.const` or `.global` variable of the module: VARIABLE:SIZE:FILL, as c_taps:17xf32:random.
+    #[arg(long, value_name = "VARIABLE")]
+    pub(crate) set: Vec<String>,
+    /// Seed of random contents.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) data_seed: u64,
+    /// Seed of the warp schedule; 0 is round robin, and then a shuffled one is tried on a copy of the memory too.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Let asynchronous copies take effect at issue instead of at the last legal moment.
+    #[arg(long)]
+    pub(crate) early: bool,
+    /// Accept that bulk copies signal an mbarrier with only a CTA barrier, and no fence, after its initialisation.
+    #[arg(long)]
+    pub(crate) no_barrier_init_fence: bool,
+    /// Look for no races.
+    #[arg(long)]
+    pub(crate) no_race: bool,
+    /// Look for no reads of uninitialised shared memory.
+    #[arg(long)]
+    pub(crate) no_uninit: bool,
+    /// Warp instructions after which a CTA is stopped, with a finding.
+    #[arg(long, value_name = "COUNT", default_value_t = Launch::default().max_instructions)]
+    pub(crate) max_instructions: u64,
+    /// Number of SMs.
+    #[arg(long, default_value_t = 132)]
+    pub(crate) sms: u32,
+    /// Print the report, or why there is none, as one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(clap::Args)]
 struct Run {
-    /// PTX file.
-    file: PathBuf,
-    /// Kernel; may be left out if the file has one.
-    #[arg(long)]
-    kernel: Option<String>,
-    /// CTAs: X, X,Y or X,Y,Z.
-    #[arg(long, default_value = "1", value_parser = dims)]
-    grid: [u32; 3],
-    /// Threads of a CTA.
-    #[arg(long, default_value = "32", value_parser = dims)]
-    block: [u32; 3],
-    /// CTAs of a cluster.
-    #[arg(long, value_parser = dims)]
-    cluster: Option<[u32; 3]>,
-    /// Bytes of dynamic shared memory.
-    #[arg(long, default_value_t = 0)]
-    shared: u32,
-    /// A parameter, in order: u32:5, s32:-1, u64:9, f32:1.5, f64:2, hex:00ff, a buffer
-    /// NAME:BYTES[:zero|iota|random|@FILE] (iota: the words 0, 1, 2, …; random: f32 in [-1, 1)), or the tensor map of
-    /// a dense tensor, sizes from the innermost on: map:BUFFER:ELEMENT:SIZES:BOX[:32B|64B|128B], as
-    /// map:a:f16:128x64:64x8:128B.
-    #[arg(long = "arg")]
-    args: Vec<String>,
-    /// A buffer that is no parameter itself, for tensor maps: NAME:BYTES[:zero|iota|random|@FILE].
-    #[arg(long)]
-    buffer: Vec<String>,
-    /// Print the first COUNT words of a buffer after the run: NAME:COUNT[:u32|f32].
+    #[command(flatten)]
+    shape: Shape,
+    /// Print elements of a buffer or variable after the run: NAME[+BYTES][:COUNT][:TYPE].
     #[arg(long)]
     dump: Vec<String>,
-    /// Seed of the warp schedule; 0 is round robin.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Let asynchronous copies take effect at issue instead of at the last legal moment.
+    /// Write a buffer or variable to a file after the run, .npy or raw: NAME[:TYPE]:FILE.
     #[arg(long)]
-    early: bool,
-    /// Accept that bulk copies signal an mbarrier with only a CTA barrier, and no fence, after its initialisation.
+    save: Vec<String>,
+    /// Print every finding, not one of each kind and line of the source.
     #[arg(long)]
-    no_barrier_init_fence: bool,
-    /// Number of SMs.
-    #[arg(long, default_value_t = 132)]
-    sms: u32,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
+    all_findings: bool,
 }
 
 fn dims(s: &str) -> Result<[u32; 3], String> {
@@ -94,288 +128,198 @@ fn dims(s: &str) -> Result<[u32; 3], String> {
     Ok(d)
 }
 
-fn buffer(memory: &mut Memory, name: &str, spec: &str, seed: u64) -> Result<u64, String> {
-    let (size, fill) = spec.split_once(':').unwrap_or((spec, "zero"));
-    let file =
-        fill.strip_prefix('@').map(std::fs::read).transpose().map_err(|e| format!("buffer `{name}`: {e}"))?;
-    let bytes: usize = match (&file, size) {
-        (Some(f), "") => f.len(),
-        _ => size.parse().map_err(|_| format!("buffer `{name}`: `{size}` is not a number of bytes"))?,
-    };
-    let addr = memory.alloc(name, bytes as u64).map_err(|e| e.to_string())?;
-    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        ((state >> 40) as f32 / (1u64 << 23) as f32 - 1.0).to_bits()
-    };
-    let words = |f: &mut dyn FnMut(u32) -> u32| -> Vec<u8> {
-        (0..bytes.div_ceil(4) as u32).flat_map(|i| f(i).to_le_bytes()).take(bytes).collect()
-    };
-    let data = match (file, fill) {
-        (Some(f), _) => f,
-        (None, "zero") => return Ok(addr),
-        (None, "iota") => words(&mut |i| i),
-        (None, "random") => words(&mut |_| next()),
-        _ => return Err(format!("buffer `{name}`: `{fill}` is none of zero, iota, random, @FILE")),
-    };
-    memory.write(addr, &data).map_err(|e| e.to_string())?;
-    Ok(addr)
-}
-
-/// A buffer made by an argument: name and address.
-type Named = (String, u64);
-
-/// The bytes of one `--arg`.
-fn argument(memory: &mut Memory, text: &str, seed: u64) -> Result<(Vec<u8>, Option<Named>), String> {
-    let (kind, value) =
-        text.split_once(':').ok_or_else(|| format!("`{text}`: expected TYPE:VALUE or NAME:BYTES"))?;
-    let bad = || format!("`{text}`: `{value}` is not a {kind}");
-    let bytes = match kind {
-        "u32" => value.parse::<u32>().map_err(|_| bad())?.to_le_bytes().to_vec(),
-        "s32" => value.parse::<i32>().map_err(|_| bad())?.to_le_bytes().to_vec(),
-        "u64" => value.parse::<u64>().map_err(|_| bad())?.to_le_bytes().to_vec(),
-        "s64" => value.parse::<i64>().map_err(|_| bad())?.to_le_bytes().to_vec(),
-        "f32" => value.parse::<f32>().map_err(|_| bad())?.to_le_bytes().to_vec(),
-        "f64" => value.parse::<f64>().map_err(|_| bad())?.to_le_bytes().to_vec(),
-        "hex" if value.len().is_multiple_of(2) && value.bytes().all(|c| c.is_ascii_hexdigit()) => {
-            (0..value.len() / 2)
-                .map(|i| u8::from_str_radix(&value[2 * i..2 * i + 2], 16).map_err(|_| bad()))
-                .collect::<Result<_, _>>()?
-        }
-        "hex" => return Err(bad()),
-        // Made when all buffers are there.
-        "map" => vec![],
-        name => {
-            let addr = buffer(memory, name, value, seed)?;
-            return Ok((addr.to_le_bytes().to_vec(), Some((name.to_string(), addr))));
-        }
-    };
-    Ok((bytes, None))
-}
-
-/// The 128 bytes of `map:BUFFER:ELEMENT:SIZES:BOX[:SWIZZLE]`.
-fn tensor_map(text: &str, buffers: &[Named]) -> Result<Vec<u8>, String> {
-    let bad = |what: &str| format!("`{text}`: {what}");
-    let (name, element, sizes, tile, swizzle) = match text.split(':').collect::<Vec<_>>()[..] {
-        [_, name, element, sizes, tile] => (name, element, sizes, tile, ""),
-        [_, name, element, sizes, tile, swizzle] => (name, element, sizes, tile, swizzle),
-        _ => return Err(bad("expected map:BUFFER:ELEMENT:SIZES:BOX[:SWIZZLE]")),
-    };
-    let buffer = buffers.iter().find(|b| b.0 == name).ok_or_else(|| bad("there is no such buffer"))?;
-    let element = match element {
-        "u8" => TensorElement::U8,
-        "u16" => TensorElement::U16,
-        "u32" => TensorElement::U32,
-        "s32" => TensorElement::I32,
-        "u64" => TensorElement::U64,
-        "s64" => TensorElement::I64,
-        "f16" => TensorElement::F16,
-        "bf16" => TensorElement::BF16,
-        "f32" => TensorElement::F32,
-        "f64" => TensorElement::F64,
-        _ => return Err(bad("expected an element u8, u16, u32, s32, u64, s64, f16, bf16, f32 or f64")),
-    };
-    let numbers = |list: &str| -> Result<Vec<u32>, String> {
-        list.split('x').map(|n| n.parse().map_err(|_| bad("expected sizes such as 128x64"))).collect()
-    };
-    let sizes: Vec<u64> = numbers(sizes)?.into_iter().map(u64::from).collect();
-    let strides: Vec<u64> = sizes[..sizes.len() - 1]
-        .iter()
-        .scan(u64::from(element.bytes()), |stride, n| {
-            *stride = stride.saturating_mul(*n);
-            Some(*stride)
-        })
-        .collect();
-    let mut map = TensorMap::new(buffer.1, element, &sizes, &strides, &numbers(tile)?);
-    map.swizzle = match swizzle {
-        "" => Swizzle::None,
-        "32B" => Swizzle::B32,
-        "64B" => Swizzle::B64,
-        "128B" => Swizzle::B128,
-        _ => return Err(bad("expected a swizzle 32B, 64B or 128B")),
-    };
-    Ok(map.encode().map_err(|e| bad(&e.to_string()))?.to_vec())
-}
-
-/// The words of a buffer, to be shown as u32 or as f32.
-struct Dump {
-    name: String,
-    words: Vec<u32>,
-    float: bool,
-}
-
-impl Dump {
-    fn text(&self) -> String {
-        let show = |w: &u32| if self.float { f32::from_bits(*w).to_string() } else { w.to_string() };
-        format!("{}: {}", self.name, self.words.iter().map(show).collect::<Vec<_>>().join(" "))
-    }
-
-    /// Infinities and NaN become null.
-    fn json(&self) -> (String, Value) {
-        let show = |w: &u32| if self.float { json!(f32::from_bits(*w)) } else { json!(w) };
-        (self.name.clone(), self.words.iter().map(show).collect())
-    }
-}
-
-/// What one `--dump` asks for.
-fn dump(memory: &Memory, buffers: &[Named], text: &str) -> Result<Dump, String> {
-    let parts: Vec<&str> = text.split(':').collect();
-    let (Some((name, addr)), Some(Ok(count))) =
-        (buffers.iter().find(|b| b.0 == parts[0]), parts.get(1).map(|n| n.parse::<u64>()))
-    else {
-        return Err(format!("--dump {text}: expected NAME:COUNT of a buffer"));
-    };
-    let word = |i: u64| {
-        let mut raw = [0; 4];
-        memory.read(addr + 4 * i, &mut raw).map_err(|e| e.to_string())?;
-        Ok(u32::from_le_bytes(raw))
-    };
-    let words = (0..count).map(word).collect::<Result<_, String>>()?;
-    Ok(Dump { name: name.clone(), words, float: parts.get(2) == Some(&"f32") })
-}
-
-/// Why a file was refused.
-#[derive(serde::Serialize, thiserror::Error, Debug)]
-#[serde(untagged)]
-enum Refusal {
-    #[error("{message}")]
-    Unreadable { message: String },
+/// Why nothing was run.
+#[derive(thiserror::Error, Debug)]
+pub(crate) enum Refusal {
+    /// The file cannot be read.
+    #[error("{0}: {1}")]
+    Unreadable(String, std::io::Error),
+    /// The file is not PTX.
+    #[error("{0}: {1}")]
+    Malformed(String, ParseError),
+    #[error("{0}")]
+    Arguments(String),
     #[error(transparent)]
-    Malformed(#[from] ParseError),
+    Launch(#[from] LaunchError),
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "only a GPU makes it"))]
+    #[error("{0}")]
+    Gpu(String),
 }
 
-fn load(path: &Path) -> Result<Module, Refusal> {
-    let text = std::fs::read_to_string(path).map_err(|e| Refusal::Unreadable { message: e.to_string() })?;
-    Ok(Module::parse(&text)?)
+impl From<String> for Refusal {
+    fn from(text: String) -> Self {
+        Refusal::Arguments(text)
+    }
 }
 
-fn run(r: &Run) -> Result<bool, String> {
-    let module = load(&r.file).map_err(|e| format!("{}: {e}", r.file.display()))?;
-    let kernel = match &r.kernel {
-        Some(k) => k.clone(),
-        None => {
-            let names: Vec<&str> = module.kernels().map(|k| k.name.as_str()).collect();
-            match names[..] {
-                [one] => one.to_string(),
-                _ => return Err(format!("choose one with --kernel: {}", names.join(", "))),
+impl Refusal {
+    fn json(&self) -> Value {
+        let (kind, place) = match self {
+            Refusal::Unreadable(..) => ("file", None),
+            Refusal::Malformed(_, e) => ("ptx", Some(e)),
+            Refusal::Launch(LaunchError::Refused { error, .. }) => ("ptx", Some(error)),
+            Refusal::Arguments(_) => ("arguments", None),
+            Refusal::Launch(_) => ("launch", None),
+            Refusal::Gpu(_) => ("gpu", None),
+        };
+        let mut error = json!({ "kind": kind, "message": self.to_string() });
+        if let Some(e) = place {
+            error["line"] = json!(e.line);
+            error["column"] = json!(e.column);
+        }
+        json!({ "schema": SCHEMA, "error": error })
+    }
+}
+
+fn load(path: &Path) -> Result<(String, Module), Refusal> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| Refusal::Unreadable(name.clone(), e))?;
+    let module = Module::parse(&text).map_err(|e| Refusal::Malformed(name, e))?;
+    Ok((text, module))
+}
+
+impl Shape {
+    /// The text, the module, and the kernel's full name.
+    pub(crate) fn load(&self) -> Result<(String, Module, String), Refusal> {
+        let (text, module) = load(&self.file)?;
+        let part = self.kernel.as_deref().unwrap_or("");
+        let found = module.find_kernels(part);
+        let shown = |list: &mut dyn Iterator<Item = &ptx_sim::KernelInfo>| {
+            let names: Vec<String> = list
+                .take(20)
+                .map(|k| match k.name == k.demangled {
+                    true => format!("\n  {}", k.name),
+                    false => format!("\n  {}  {}", k.name, k.demangled),
+                })
+                .collect();
+            names.concat()
+        };
+        let name = match found[..] {
+            [one] => one.name.clone(),
+            [] if module.kernels().next().is_none() => {
+                return Err(format!("{} has no kernel", self.file.display()).into());
             }
-        }
-    };
-    let mut memory = Memory::new();
-    let (mut params, mut buffers) = (vec![], vec![]);
-    for b in &r.buffer {
-        let (name, spec) = b.split_once(':').ok_or_else(|| format!("--buffer {b}: expected NAME:BYTES"))?;
-        buffers.push((name.to_string(), buffer(&mut memory, name, spec, r.seed)?));
+            [] => {
+                return Err(
+                    format!("no kernel's name contains `{part}`:{}", shown(&mut module.kernels())).into()
+                );
+            }
+            _ => {
+                let list = shown(&mut found.iter().copied());
+                return Err(format!("choose one of {} with --kernel:{list}", found.len()).into());
+            }
+        };
+        Ok((text, module, name))
     }
-    for a in &r.args {
-        let (bytes, named) = argument(&mut memory, a, r.seed)?;
-        params.push(bytes);
-        buffers.extend(named);
+
+    pub(crate) fn plan(&self) -> Result<Plan, Refusal> {
+        Ok(Plan::new(&self.buffer, &self.args, &self.set, self.data_seed)?)
     }
-    for (param, a) in params.iter_mut().zip(&r.args) {
-        if a.starts_with("map:") {
-            *param = tensor_map(a, &buffers)?;
-        }
-    }
-    let report = launch(
-        &module,
-        &mut memory,
-        &Launch {
-            kernel,
-            grid: r.grid,
-            block: r.block,
-            cluster: r.cluster,
-            dynamic_shared: r.shared,
+
+    pub(crate) fn launch(&self, kernel: &str, params: Vec<Vec<u8>>) -> Launch<'static> {
+        Launch {
+            kernel: kernel.to_string(),
+            grid: self.grid,
+            block: self.block,
+            cluster: self.cluster,
+            dynamic_shared: self.shared,
             params,
-            sm_count: r.sms,
-            seed: r.seed,
-            barrier_init_fence: !r.no_barrier_init_fence,
-            async_mode: if r.early { AsyncMode::Early } else { AsyncMode::Late },
+            sm_count: self.sms,
+            seed: self.seed,
+            second_seed: (self.seed == 0).then_some(1),
+            barrier_init_fence: !self.no_barrier_init_fence,
+            race_check: !self.no_race,
+            uninit_check: !self.no_uninit,
+            max_instructions: self.max_instructions,
+            async_mode: if self.early { AsyncMode::Early } else { AsyncMode::Late },
             ..Launch::default()
-        },
-    )
-    .map_err(|e| e.to_string())?;
-    let dumps = r.dump.iter().map(|d| dump(&memory, &buffers, d)).collect::<Result<Vec<_>, _>>()?;
-    if r.json {
-        let mut all = serde_json::to_value(&report).map_err(|e| e.to_string())?;
-        if !dumps.is_empty() {
-            all["dump"] = dumps.iter().map(Dump::json).collect();
         }
-        println!("{all}");
+    }
+}
+
+fn run(r: &Run) -> Result<bool, Refusal> {
+    let (_, module, kernel) = r.shape.load()?;
+    let plan = r.shape.plan()?;
+    let mut memory = Memory::new();
+    let (addresses, params) = plan.place_all(&module, &mut memory)?;
+    let report = launch(&module, &mut memory, &r.shape.launch(&kernel, params))?;
+    let mut dumps = vec![];
+    for d in &r.dump {
+        dumps.push(output::dump(&module, &mut memory, &plan, &addresses, d, false)?);
+    }
+    for s in &r.save {
+        output::save(&module, &mut memory, &plan, &addresses, s)?;
+    }
+    if r.shape.json {
+        println!("{}", output::report_json(&kernel, &report, &dumps));
     } else {
-        print(&report);
+        output::print(&report, r.all_findings);
         dumps.iter().for_each(|d| println!("{}", d.text()));
     }
     Ok(report.is_clean())
 }
 
-fn print(r: &Report) {
-    let c = &r.counters;
-    println!(
-        "{} CTAs, {} warps, {} warp instructions, {} FLOPs",
-        c.ctas, c.warps, c.instructions.warp, c.flops
-    );
-    if let Some(ai) = c.arithmetic_intensity {
-        println!("{ai:.2} FLOP per requested global byte; {:.1} barriers per CTA", c.barriers_per_cta);
-    }
-    for (class, n) in &c.mix {
-        println!("  {:<14} {:>12} warp {:>14} thread", format!("{class:?}"), n.warp, n.thread);
-    }
-    for b in &c.buffers {
-        let s = b.count.sectors_per_request();
-        println!(
-            "  global {:?} `{}`: {} requests, {s:.2} sectors each, {} bytes",
-            b.access, b.buffer, b.count.requests, b.count.bytes
-        );
-    }
-    for (name, s) in [("load", c.shared_load), ("store", c.shared_store), ("atomic", c.shared_atomic)] {
-        if s.requests > 0 {
-            let w = s.wavefronts_per_request();
-            println!(
-                "  shared {name}: {} requests, {w:.2} wavefronts each, {} bank conflicts",
-                s.requests, s.bank_conflicts
-            );
-        }
-    }
-    for f in &r.findings {
-        println!("{f}");
-    }
-    println!("{} findings", r.findings.len());
-}
-
 fn check(files: &[PathBuf], json: bool) -> bool {
     let mut ok = true;
     for f in files {
-        let result = load(f);
-        ok &= result.is_ok();
-        match (&result, json) {
-            (Ok(m), false) => println!("{}: {} kernels", f.display(), m.kernels().count()),
-            (Err(e), false) => println!("{}: {e}", f.display()),
-            (_, true) => {
-                let kernels: Vec<_> = result.as_ref().map(|m| m.kernels().collect()).unwrap_or_default();
-                let error = result.as_ref().err();
-                println!(
-                    "{}",
-                    json!({ "file": f.display().to_string(), "error": error, "kernels": kernels })
-                );
+        let result = load(f).and_then(|(_, m)| match m.kernels().count() {
+            0 => Err(format!("{}: the file has no kernel", f.display()).into()),
+            _ => Ok(m),
+        });
+        ok &= result.as_ref().is_ok_and(|m| m.check().is_ok());
+        if json {
+            let mut object = result.as_ref().err().map_or_else(|| json!({ "schema": SCHEMA }), Refusal::json);
+            object["file"] = json!(f.display().to_string());
+            object["kernels"] = result.as_ref().map_or(json!([]), |m| {
+                m.kernels()
+                    .map(|k| {
+                        let mut v = json!(k);
+                        v["error"] = json!(m.refusal(&k.name));
+                        v
+                    })
+                    .collect()
+            });
+            println!("{object}");
+            continue;
+        }
+        match &result {
+            Ok(m) => {
+                let refused = m.kernels().filter(|k| m.refusal(&k.name).is_some()).count();
+                let note = if refused > 0 { format!(", {refused} of them refused") } else { String::new() };
+                println!("{}: {} kernels{note}", f.display(), m.kernels().count());
+                for k in m.kernels() {
+                    if let Some(e) = m.refusal(&k.name) {
+                        println!("  {}: {e}", k.demangled);
+                    }
+                }
             }
+            Err(e) => println!("{e}"),
         }
     }
     ok
 }
 
+/// Ends with what was found, or says why nothing was run.
+fn finish(result: Result<bool, Refusal>, json: bool) -> ExitCode {
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(e) => {
+            if json {
+                println!("{}", e.json());
+            } else {
+                eprintln!("error: {e}");
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Check { files, json } => ExitCode::from(if check(&files, json) { 0 } else { 2 }),
-        Command::Run(r) => match run(&r) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::from(1),
-            Err(e) => {
-                eprintln!("error: {e}");
-                ExitCode::from(2)
-            }
-        },
+        Command::Run(r) => finish(run(&r), r.shape.json),
+        #[cfg(feature = "cuda")]
+        Command::Compare(c) => finish(cli::compare::compare(&c), c.shape.json),
     }
 }

@@ -1,5 +1,6 @@
 //! Device memory: an allocation table with guard gaps, so that every stray address is caught and named.
 
+use crate::image::Image;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -26,6 +27,14 @@ pub enum MemoryError {
         /// Total capacity.
         capacity: u64,
     },
+    /// The host has no room for it.
+    #[error("the host gives no {bytes} bytes of memory for `{name}`")]
+    HostMemory {
+        /// Name of the allocation.
+        name: String,
+        /// Bytes asked for.
+        bytes: u64,
+    },
     /// The range is not inside one allocation.
     #[error("{bytes} bytes at address {addr:#x} are not inside one allocation{near}")]
     OutOfRange {
@@ -46,7 +55,7 @@ pub(crate) struct Alloc {
     pub base: u64,
     pub size: u64,
     pub name: Arc<str>,
-    pub words: Vec<AtomicU32>,
+    pub words: Box<[AtomicU32]>,
 }
 
 /// The memory of a simulated device.
@@ -62,6 +71,17 @@ pub struct Memory {
     used: u64,
     /// Module variables already placed: (module, variable) → address.
     pub(crate) globals: HashMap<(u64, u32), u64>,
+    images: Vec<Image>,
+}
+
+/// Handles of images are not addresses.
+const FIRST_IMAGE: u64 = 0x7e00_0000_0000_0001;
+
+/// Words for `bytes` bytes, which the host provides as they are touched.
+fn zeroed(name: &str, bytes: u64) -> Result<Box<[AtomicU32]>, MemoryError> {
+    let n = usize::try_from(bytes.div_ceil(4)).ok();
+    let words = n.and_then(|n| bytemuck::allocation::try_zeroed_slice_box(n).ok());
+    words.ok_or_else(|| MemoryError::HostMemory { name: name.to_string(), bytes })
 }
 
 impl Default for Memory {
@@ -78,13 +98,20 @@ impl Memory {
 
     /// An empty memory that holds at most `bytes` bytes.
     pub fn with_capacity(bytes: u64) -> Self {
-        Memory { allocs: vec![], next: BASE, capacity: bytes, used: 0, globals: HashMap::new() }
+        Memory {
+            allocs: vec![],
+            next: BASE,
+            capacity: bytes,
+            used: 0,
+            globals: HashMap::new(),
+            images: vec![],
+        }
     }
 
-    /// Allocates `bytes` zeroed bytes; reports call them `name`.
+    /// Allocates `bytes` zeroed bytes; reports call them `name`. The host provides them as they are touched.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfMemory`] if the capacity does not suffice.
+    /// [`MemoryError::OutOfMemory`] if the capacity does not suffice, [`MemoryError::HostMemory`] if the host's does not.
     pub fn alloc(&mut self, name: &str, bytes: u64) -> Result<u64, MemoryError> {
         let free = self.capacity - self.used;
         if bytes > free {
@@ -95,12 +122,39 @@ impl Memory {
                 capacity: self.capacity,
             });
         }
+        let words = zeroed(name, bytes)?;
         let base = self.next;
         self.next = (base + bytes + GUARD).next_multiple_of(ALIGN);
         self.used += bytes;
-        let words = (0..bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect();
         self.allocs.push(Alloc { base, size: bytes, name: name.into(), words });
         Ok(base)
+    }
+
+    /// Makes a texture or surface of an image in this memory: its handle, to be passed as a 64-bit parameter.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfRange`] unless the image lies in one allocation.
+    pub fn add_image(&mut self, image: Image) -> Result<u64, MemoryError> {
+        self.range(image.address, image.bytes())?;
+        self.images.push(image);
+        Ok(FIRST_IMAGE + self.images.len() as u64 - 1)
+    }
+
+    /// The image of a handle.
+    pub(crate) fn image(&self, handle: u64) -> Option<&Image> {
+        self.images.get(usize::try_from(handle.checked_sub(FIRST_IMAGE)?).ok()?)
+    }
+
+    /// Whether the range lies in one allocation.
+    pub(crate) fn holds(&self, addr: u64, bytes: u64) -> bool {
+        self.range(addr, bytes).is_ok()
+    }
+
+    /// Stores `width` ≤ 4 bytes at a naturally aligned address, while a launch runs.
+    pub(crate) fn poke(&self, addr: u64, v: u32, width: u32) {
+        if let Some(i) = self.find(addr) {
+            self.allocs[i].store(addr - self.allocs[i].base, width, v);
+        }
     }
 
     /// Releases the allocation that starts at `addr`.
@@ -124,6 +178,21 @@ impl Memory {
     /// Capacity in bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
+    }
+
+    /// A copy of everything. What is zero in pieces of some KiB takes no host memory.
+    pub(crate) fn snapshot(&self) -> Result<Memory, MemoryError> {
+        let mut allocs = vec![];
+        for a in &self.allocs {
+            let mut words = zeroed(&a.name, a.size)?;
+            for (to, from) in words.chunks_mut(1024).zip(a.words.chunks(1024)) {
+                if from.iter().any(|w| w.load(Relaxed) != 0) {
+                    to.iter_mut().zip(from).for_each(|(t, f)| *t.get_mut() = f.load(Relaxed));
+                }
+            }
+            allocs.push(Alloc { words, name: a.name.clone(), ..*a });
+        }
+        Ok(Memory { allocs, globals: self.globals.clone(), images: self.images.clone(), ..*self })
     }
 
     fn range(&self, addr: u64, bytes: u64) -> Result<(usize, u64), MemoryError> {

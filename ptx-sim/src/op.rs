@@ -5,11 +5,18 @@
 //! operand of an arithmetic instruction is a slot.
 
 mod alu;
+mod call;
+mod image;
+mod matrix;
 
+use crate::kernel::Passed;
 use crate::race::Scope;
 use crate::types::Ty;
 
 pub(crate) use alu::*;
+pub(crate) use call::*;
+pub(crate) use image::*;
+pub(crate) use matrix::*;
 
 /// Index of a 32-lane register slot.
 pub(crate) type Slot = u32;
@@ -229,8 +236,9 @@ pub(crate) struct MBar {
     pub d: Slot,
     /// Count, bytes, state or parity that goes in.
     pub b: Slot,
-    /// The arrival releases, the wait acquires (not `.relaxed`).
+    /// The arrival releases, the wait acquires (not `.relaxed`), and at which scope: `.cta` if none is written.
     pub ordered: bool,
+    pub scope: Scope,
 }
 
 /// Directions of a bulk copy.
@@ -260,49 +268,6 @@ pub(crate) struct Bulk {
     pub im2col: bool,
     pub offsets: Vec<Slot>,
     pub reduce: Option<(AtomOp, Ty)>,
-}
-
-/// `wgmma.mma_async`: m is 64.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Wgmma {
-    pub n: u32,
-    pub k: u32,
-    pub ty: Ty,
-    pub b_ty: Ty,
-    pub d_ty: Ty,
-    pub sat: bool,
-    pub d: Vec<Slot>,
-    /// Four registers, or one descriptor.
-    pub a: Vec<Slot>,
-    pub b: Slot,
-    pub scale_d: PSrc,
-    pub neg_a: bool,
-    pub neg_b: bool,
-    pub trans_a: bool,
-    pub trans_b: bool,
-}
-
-/// `ldmatrix` or `stmatrix` of one 8×8 matrix a register.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct MatrixCopy {
-    pub store: bool,
-    pub trans: bool,
-    pub addr: Addr,
-    pub regs: Vec<Slot>,
-}
-
-/// `mma.sync`: m is 16, or 8 if `a` is one register; n is 8.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Mma {
-    pub k: u32,
-    pub a_ty: Ty,
-    pub b_ty: Ty,
-    pub d_ty: Ty,
-    pub sat: bool,
-    pub d: Vec<Slot>,
-    pub a: Vec<Slot>,
-    pub b: Vec<Slot>,
-    pub c: Vec<Slot>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -374,6 +339,19 @@ pub(crate) enum Op {
         a: Slot,
         b: Slot,
     },
+    /// `mad.cc`, `madc`: the low or high half of `a * b`, plus `c`, with carries as above.
+    MadCarry {
+        hi: bool,
+        signed: bool,
+        wide: bool,
+        cin: bool,
+        cout: bool,
+        cc: Slot,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+        c: Slot,
+    },
     Clock {
         d: Slot,
         wide: bool,
@@ -404,6 +382,8 @@ pub(crate) enum Op {
     CpAsync(Box<CpAsync>),
     MatrixCopy(Box<MatrixCopy>),
     Mma(Box<Mma>),
+    WmmaCopy(Box<WmmaCopy>),
+    Wmma(Box<Wmma>),
     Wgmma(Box<Wgmma>),
     WgFence,
     WgCommit,
@@ -420,6 +400,14 @@ pub(crate) enum Op {
     },
     Exit,
     Trap,
+    Call(Box<Call>),
+    /// From the function of that number.
+    Ret(u32),
+    Printf(Box<Printf>),
+    Tex(Box<Tex>),
+    Surface(Box<Surface>),
+    /// `__assertfail`: message, file, line, function.
+    AssertFail(Box<[Passed; 4]>),
     Bar(Box<Bar>),
     WarpSync {
         mask: Slot,
@@ -511,11 +499,22 @@ impl Op {
             Op::Ld(m) | Op::St(m) if matches!(m.space, MSpace::Global | MSpace::Generic) => m.bytes(),
             Op::Atom(a) if a.space != MSpace::Shared => a.ty.bytes(),
             Op::CpAsync(c) => c.bytes,
+            Op::WmmaCopy(x) if x.space != MSpace::Shared => x.fragment.bytes,
             // Tiles may begin at any element; partly covered granules are left out.
             Op::Bulk(b) if b.tensor => 4,
             _ => 16,
         };
         n.min(16)
+    }
+
+    /// Bytes of the narrowest access to shared memory that it makes, 4 at most and if there is none.
+    pub fn shared_granule(&self) -> u32 {
+        let n = match self {
+            Op::Ld(m) | Op::St(m) if matches!(m.space, MSpace::Shared | MSpace::Generic) => m.bytes(),
+            Op::Atom(a) if a.space != MSpace::Global => a.ty.bytes(),
+            _ => 4,
+        };
+        n.min(4)
     }
 
     /// All threads of the warp must execute it together.
@@ -524,6 +523,8 @@ impl Op {
             Op::Bar(b) => b.aligned,
             Op::MatrixCopy(_)
             | Op::Mma(_)
+            | Op::WmmaCopy(_)
+            | Op::Wmma(_)
             | Op::Wgmma(_)
             | Op::WgFence
             | Op::WgCommit

@@ -1,12 +1,13 @@
 //! Recursive-descent parser of PTX modules (PTX ISA §4 and §5).
 
 mod body;
+mod debug;
+mod function;
 
 use crate::ast::*;
 use crate::error::ParseError;
 use crate::lex::{Pos, Tok, lex};
 use crate::types::Ty;
-use body::Scope;
 use std::collections::HashMap;
 
 type Res<T> = Result<T, ParseError>;
@@ -14,7 +15,8 @@ type Res<T> = Result<T, ParseError>;
 /// Parses a whole module.
 pub(crate) fn parse(src: &str) -> Res<AstModule<'_>> {
     let toks = lex(src)?;
-    Parser { toks, i: 0, depth: 0 }.module()
+    Parser { toks, i: 0, depth: 0, inlined: vec![], inlined_ids: HashMap::new(), locs: HashMap::new() }
+        .module()
 }
 
 struct Parser<'a> {
@@ -22,6 +24,10 @@ struct Parser<'a> {
     i: usize,
     /// Nesting of operands and initial values, which recurse.
     depth: u32,
+    inlined: Vec<Inlined<'a>>,
+    inlined_ids: HashMap<Inlined<'a>, u32>,
+    /// What each `.loc` of the body so far stands in.
+    locs: HashMap<(u32, u32, u32), Option<u32>>,
 }
 
 impl<'a> Parser<'a> {
@@ -102,8 +108,7 @@ impl<'a> Parser<'a> {
     }
 
     fn module(mut self) -> Res<AstModule<'a>> {
-        let mut m =
-            AstModule { version: (0, 0), sm: 0, vars: vec![], entries: vec![], files: HashMap::new() };
+        let mut m = AstModule::default();
         loop {
             let pos = self.pos();
             match self.next() {
@@ -114,6 +119,7 @@ impl<'a> Parser<'a> {
                     let at = self.pos();
                     let name = self.ident("a target such as `sm_90a`")?;
                     if let Some(n) = name.strip_prefix("sm_") {
+                        m.suffix = n.chars().last().filter(|c| matches!(c, 'a' | 'f'));
                         m.sm = n.trim_end_matches(['a', 'f']).parse().map_err(|_| {
                             ParseError::at(at, format!("`{name}` is no target: expected e.g. `sm_80`"))
                         })?;
@@ -133,6 +139,10 @@ impl<'a> Parser<'a> {
                     }
                 }
                 Tok::Dot("visible" | "weak" | "common" | "extern") => {}
+                Tok::Dot("section") if self.peek() == Tok::Dot("debug_str") => {
+                    self.next();
+                    self.debug_str(&mut m)?;
+                }
                 Tok::Dot("file") => self.file(&mut m)?,
                 Tok::Dot("section") => {
                     self.next();
@@ -142,18 +152,27 @@ impl<'a> Parser<'a> {
                 Tok::Dot("alias") => while !matches!(self.next(), Tok::Punct(';') | Tok::Eof) {},
                 Tok::Dot("entry") => {
                     let e = self.entry()?;
+                    if !e.has_body {
+                        continue;
+                    }
                     if m.entries.iter().any(|o| o.name == e.name) {
                         return Err(ParseError::at(pos, format!("kernel `{}` is defined twice", e.name)));
                     }
                     m.entries.push(e);
                 }
-                // Device functions are skipped; calling one is an error where it is called.
                 Tok::Dot("func") => {
-                    while !matches!(self.peek(), Tok::Punct(';' | '{') | Tok::Eof) {
-                        self.next();
-                    }
-                    if self.peek() == Tok::Punct('{') {
-                        self.skip_block()?;
+                    let f = self.func()?;
+                    // A declaration may come before and after the definition.
+                    match m.funcs.iter_mut().find(|o| o.name == f.name) {
+                        Some(o) if o.has_body && f.has_body => {
+                            return Err(ParseError::at(
+                                pos,
+                                format!("function `{}` is defined twice", f.name),
+                            ));
+                        }
+                        Some(o) if f.has_body => *o = f,
+                        Some(_) => {}
+                        None => m.funcs.push(f),
                     }
                 }
                 Tok::Dot(s @ ("global" | "const" | "shared")) => {
@@ -175,6 +194,7 @@ impl<'a> Parser<'a> {
                 }
             }
         }
+        m.inlined = self.inlined;
         if m.version == (0, 0) {
             return Err(ParseError::at(
                 Pos { line: 1, col: 1 },
@@ -263,9 +283,9 @@ impl<'a> Parser<'a> {
                     .ok_or_else(|| ParseError::at(pos, format!("array `{name}` is too large")))?;
                 self.expect(']')?;
             }
-            let mut init = vec![];
+            let (mut init, mut relocs) = (vec![], vec![]);
             if self.eat('=') {
-                self.init(ty, &mut init)?;
+                self.init(ty, &mut init, &mut relocs)?;
                 if incomplete {
                     size = init.len() as u64;
                     incomplete = false;
@@ -277,7 +297,7 @@ impl<'a> Parser<'a> {
                     ));
                 }
             }
-            out.push(Var { name, space, align, size: if incomplete { 0 } else { size }, init });
+            out.push(Var { name, space, align, size: if incomplete { 0 } else { size }, init, relocs });
             if !self.eat(',') {
                 break;
             }
@@ -285,11 +305,11 @@ impl<'a> Parser<'a> {
         self.expect(';')
     }
 
-    fn init(&mut self, ty: Ty, out: &mut Vec<u8>) -> Res<()> {
+    fn init(&mut self, ty: Ty, out: &mut Vec<u8>, relocs: &mut Vec<(usize, &'a str, i64)>) -> Res<()> {
         if self.eat('{') {
             self.nest()?;
             loop {
-                self.init(ty, out)?;
+                self.init(ty, out, relocs)?;
                 if !self.eat(',') {
                     break;
                 }
@@ -312,128 +332,28 @@ impl<'a> Parser<'a> {
             Tok::F32(v) => v as u64,
             Tok::F64(v) if ty == Ty::F32 => (f64::from_bits(v) as f32).to_bits() as u64,
             Tok::F64(v) => v,
-            _ => return self.err("a number (symbol addresses in initial values are not supported)"),
+            // The address of a variable or function; `generic(…)` makes it a generic one, which it is here anyway.
+            Tok::Ident(name) if !neg && ty.bytes() == 8 => {
+                self.next();
+                let name = match name {
+                    "generic" if self.eat('(') => {
+                        let name = self.ident("a symbol")?;
+                        self.expect(')')?;
+                        name
+                    }
+                    name => name,
+                };
+                relocs.push((out.len(), name, self.offset()?));
+                out.extend_from_slice(&[0; 8]);
+                return Ok(());
+            }
+            _ => return self.err("a number, or (for 64-bit types) the address of a symbol"),
         };
         self.next();
         let mut bytes = [0u8; 16];
         bytes[..8].copy_from_slice(&bits.to_le_bytes());
         out.extend_from_slice(&bytes[..n]);
         Ok(())
-    }
-
-    fn dims(&mut self) -> Res<[u32; 3]> {
-        let mut d = [1; 3];
-        for (k, slot) in d.iter_mut().enumerate() {
-            *slot = self.u32("a size")?;
-            if k == 2 || !self.eat(',') {
-                break;
-            }
-        }
-        Ok(d)
-    }
-
-    fn entry(&mut self) -> Res<Entry<'a>> {
-        let mut e = Entry { name: self.ident("a kernel name")?, ..Entry::default() };
-        if self.eat('(') && !self.eat(')') {
-            loop {
-                let p = self.param()?;
-                e.params.push(p);
-                if !self.eat(',') {
-                    break;
-                }
-            }
-            self.expect(')')?;
-        }
-        loop {
-            match self.peek() {
-                Tok::Dot(d) => {
-                    self.next();
-                    match d {
-                        "maxntid" => e.maxntid = Some(self.dims()?),
-                        "reqntid" => e.reqntid = Some(self.dims()?),
-                        "maxnreg" => e.maxnreg = Some(self.u32("a register count")?),
-                        "minnctapersm" | "maxnctapersm" | "maxclusterrank" => {
-                            self.int("a count")?;
-                        }
-                        "reqnctapercluster" => e.reqnctapercluster = Some(self.dims()?),
-                        "explicitcluster" => e.explicit_cluster = true,
-                        "blocksareclusters" | "noreturn" => {}
-                        "pragma" => while !matches!(self.next(), Tok::Punct(';') | Tok::Eof) {},
-                        _ => {
-                            self.i -= 1;
-                            return self.err("a performance directive such as `.maxntid`, or `{`");
-                        }
-                    }
-                }
-                Tok::Punct('{') => break,
-                _ => return self.err("`{` and the kernel's body"),
-            }
-        }
-        let open = self.pos();
-        self.next();
-        e.scope_parent.push(0);
-        let mut scopes = vec![Scope::default()];
-        let mut loc = None;
-        while !scopes.is_empty() {
-            if self.peek() == Tok::Eof {
-                return Err(ParseError::at(open, "this `{` is never closed: expected `}`"));
-            }
-            self.statement(&mut e, &mut scopes, &mut loc)?;
-        }
-        Ok(e)
-    }
-
-    fn param(&mut self) -> Res<Param<'a>> {
-        let pos = self.pos();
-        if self.next() != Tok::Dot("param") {
-            return Err(ParseError::at(pos, "expected `.param`"));
-        }
-        let (mut align, mut ty, mut is_ptr) = (None, None, false);
-        loop {
-            match self.peek() {
-                Tok::Dot("align") => {
-                    self.next();
-                    let a = self.u32("an alignment")?;
-                    // After `.ptr` the alignment is the pointee's.
-                    if !is_ptr {
-                        align = Some(a);
-                    }
-                }
-                Tok::Dot("ptr") => {
-                    self.next();
-                    is_ptr = true;
-                }
-                Tok::Dot("global" | "shared" | "const" | "local") if is_ptr => {
-                    self.next();
-                }
-                Tok::Dot(s) => match Ty::parse(s).filter(|t| *t != Ty::Pred) {
-                    Some(t) if ty.is_none() => {
-                        ty = Some(t);
-                        self.next();
-                    }
-                    _ => return self.err("a parameter's type or attribute"),
-                },
-                Tok::Ident(_) => break,
-                _ => return self.err("a parameter's type or name"),
-            }
-        }
-        let Some(ty) = ty else { return self.err("a type before the parameter's name") };
-        let name = self.ident("a parameter name")?;
-        let mut size = ty.bytes();
-        if self.eat('[') {
-            let at = self.pos();
-            let n = self.u32("the parameter's length")?;
-            size = size
-                .checked_mul(n)
-                .filter(|s| *s <= 32764)
-                .ok_or_else(|| ParseError::at(at, "parameters take at most 32764 bytes"))?;
-            self.expect(']')?;
-        }
-        let align = align.unwrap_or(ty.bytes()).max(1);
-        if !align.is_power_of_two() {
-            return Err(ParseError::at(pos, "expected an alignment that is a power of two"));
-        }
-        Ok(Param { name, size, align })
     }
 }
 
@@ -444,7 +364,8 @@ mod tests {
     const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
 
     fn err(body: &str) -> ParseError {
-        parse(&format!("{HEAD}.entry k(.param .u64 p) {{\n{body}\n}}")).unwrap_err()
+        let text = format!("{HEAD}.entry k(.param .u64 p) {{\n{body}\n}}");
+        parse(&text).map(|mut m| m.entries.remove(0).error.expect("an error")).unwrap_or_else(|e| e)
     }
 
     #[test]
@@ -469,7 +390,7 @@ mod tests {
         let p: Vec<_> = m.entries[0].params.iter().map(|p| (p.size, p.align)).collect();
         assert_eq!(p, [(128, 64), (8, 8), (4, 4)]);
         assert_eq!(m.entries[0].maxntid, Some([128, 2, 1]));
-        assert_eq!(m.entries[0].body[0].loc, Some(Loc { file: 1, line: 7, col: 3 }));
+        assert_eq!(m.entries[0].body[0].loc, Some(Loc { file: 1, line: 7, col: 3, inlined: Some(0) }));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::Module;
 use crate::counters::*;
 use crate::engine::Env;
-use crate::findings::{Finding, FindingKind, Log, RaceKind, SourceLoc};
+use crate::findings::{Finding, FindingGroup, FindingKind, Log, RaceKind};
 use crate::kernel::Kernel;
 use crate::op::{BulkDir, InstClass, Op};
 use serde::Serialize;
@@ -16,9 +16,28 @@ pub struct Report {
     pub counters: Counters,
     /// What is wrong with the program, in the order of CTAs; empty for a clean run.
     pub findings: Vec<Finding>,
+    /// What `printf` wrote, in the order of CTAs: at most 1 MiB, the rest is lost, as on a GPU.
+    pub printed: String,
 }
 
 impl Report {
+    /// Adds what another run of the same launch found and this one did not.
+    pub(crate) fn add_found(&mut self, other: Report, seed: u64) {
+        for mut f in other.findings {
+            let same = |o: &Finding| (o.kind, o.line, o.column) == (f.kind, f.line, f.column);
+            if !self.findings.iter().any(same) {
+                f.message += &format!("; found with the schedule of seed {seed}");
+                self.findings.push(f);
+            }
+        }
+    }
+
+    /// The findings by kind and line of the source, each group with how often it happened: one mistake in an unrolled or
+    /// inlined loop is many findings and one group.
+    pub fn groups(&self) -> Vec<FindingGroup> {
+        crate::findings::groups(&self.findings)
+    }
+
     /// No findings.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
@@ -63,10 +82,10 @@ pub(crate) fn crossings(k: &Kernel, env: &Env<'_>, raw: &Raw, log: &mut Log) {
         };
         log.add(kind, pc as u32, u64::MAX, || crate::findings::Raw {
             kind,
-            message: format!(
+            message: kind.cite(format!(
                 "different CTAs {what} the same bytes of `{}`, first byte {}, {} places in all; nothing in this kernel orders CTAs",
                 env.mem.allocs[alloc].name, race.at, race.places
-            ),
+            )),
             pc: pc as u32,
             cta: [0; 3],
             warp: 0,
@@ -151,21 +170,20 @@ pub(crate) fn build(m: &Module, k: &Kernel, env: &Env<'_>, ctas: u64, raw: Raw, 
     }
     let bytes = c.global_load.bytes + c.global_store.bytes + c.global_atomic.bytes;
     c.arithmetic_intensity = (bytes > 0).then(|| c.flops as f64 / bytes as f64);
+    let printed = log.printed;
     let findings = log
         .list
         .into_iter()
         .map(|r| {
             let site = &k.sites[r.pc as usize];
+            let (source, inlined) = crate::findings::origin(m, site.loc);
             Finding {
                 kind: r.kind,
                 message: r.message,
                 line: site.line,
                 column: site.col,
-                source: site.loc.map(|l| SourceLoc {
-                    file: m.files.get(&l.file).cloned().unwrap_or_default(),
-                    line: l.line,
-                    column: l.col,
-                }),
+                source,
+                inlined,
                 instruction: site.text.clone(),
                 cta: r.cta,
                 warp: r.warp,
@@ -174,5 +192,5 @@ pub(crate) fn build(m: &Module, k: &Kernel, env: &Env<'_>, ctas: u64, raw: Raw, 
             }
         })
         .collect();
-    Report { counters: c, findings }
+    Report { counters: c, findings, printed }
 }

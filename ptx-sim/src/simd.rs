@@ -18,8 +18,12 @@ use crate::tensor_core::{Adder, Block, CHUNK, COLS, Portable, Row};
 /// stopped. The last number is the mask of lanes.
 pub(crate) type RunFn = fn(&Kernel, &mut Regs, u32, u32, u32, &mut [PcCount]) -> u32;
 
-/// Checks and records a read of 32 consecutive words, one a lane; `false` if that needs the careful path.
-pub(crate) type RowFn = fn(&mut Shadow, usize, Who) -> bool;
+/// Checks and records an access to a row of shared memory: its offset, bytes a lane and lanes; `false` if that needs the
+/// careful path.
+pub(crate) type RowFn = fn(&mut Shadow, (u32, u32, u32), &Who) -> bool;
+
+/// Checks and records reads of some bytes at the offsets of some lanes; gives the lanes that need the careful path.
+pub(crate) type EachFn = fn(&mut Shadow, &[u32; 32], u32, u32, &Who) -> u32;
 
 /// Runs a block product of the tensor cores.
 pub(crate) type BlockFn = fn(&Block<'_>, &mut [[u32; COLS]]);
@@ -29,6 +33,8 @@ pub(crate) type BlockFn = fn(&Block<'_>, &mut [[u32; COLS]]);
 pub(crate) struct Simd {
     pub run: RunFn,
     pub read_row: RowFn,
+    pub write_row: RowFn,
+    pub read_each: EachFn,
     pub block: BlockFn,
 }
 
@@ -41,16 +47,25 @@ impl Simd {
                 && std::is_x86_feature_detected!("popcnt")
             {
                 return Simd {
-                    // SAFETY: the features that the two functions enable were just found.
+                    // SAFETY: the features that the functions enable were just found.
                     run: |k, r, pc, stop, mask, c| unsafe { run_avx2(k, r, pc, stop, mask, c) },
                     // SAFETY: as above.
-                    read_row: |s, word, who| unsafe { read_row_avx2(s, word, who) },
+                    read_row: |s, row, who| unsafe { read_row_avx2(s, row, who) },
+                    // SAFETY: as above.
+                    write_row: |s, row, who| unsafe { write_row_avx2(s, row, who) },
+                    // SAFETY: as above.
+                    read_each: |s, off, bytes, ok, who| unsafe { read_each_avx2(s, off, bytes, ok, who) },
                     // SAFETY: as above.
                     block: |b, c| unsafe { block_avx2(b, c) },
                 };
             }
         }
-        Simd { run, read_row: |s, word, who| s.read_row(word, who), block: |b, c| b.run::<Portable>(c) }
+        let (read_row, write_row): (RowFn, RowFn) = (
+            |s, (off, bytes, lanes), who| s.read_row(off, bytes, lanes, who),
+            |s, (off, bytes, lanes), who| s.write_row(off, bytes, lanes, who),
+        );
+        let read_each: EachFn = |s, off, bytes, ok, who| s.read_each(off, bytes, ok, who);
+        Simd { run, read_row, write_row, read_each, block: |b, c| b.run::<Portable>(c) }
     }
 }
 
@@ -62,8 +77,20 @@ fn run_avx2(k: &Kernel, r: &mut Regs, pc: u32, stop: u32, mask: u32, c: &mut [Pc
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,popcnt")]
-fn read_row_avx2(s: &mut Shadow, word: usize, who: Who) -> bool {
-    s.read_row(word, who)
+fn read_row_avx2(s: &mut Shadow, (off, bytes, lanes): (u32, u32, u32), who: &Who) -> bool {
+    s.read_row(off, bytes, lanes, who)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,popcnt")]
+fn write_row_avx2(s: &mut Shadow, (off, bytes, lanes): (u32, u32, u32), who: &Who) -> bool {
+    s.write_row(off, bytes, lanes, who)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,popcnt")]
+fn read_each_avx2(s: &mut Shadow, off: &[u32; 32], bytes: u32, ok: u32, who: &Who) -> u32 {
+    s.read_each(off, bytes, ok, who)
 }
 
 #[cfg(target_arch = "x86_64")]

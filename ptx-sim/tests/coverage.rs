@@ -26,7 +26,7 @@ fn decode(instruction: &str) -> Result<Module, String> {
          .reg .b32 %t, %r<400>; .reg .b64 %o, %d<99>, %rd<99>; .reg .pred %p<99>; .reg .f32 %f<400>; .reg .b16 %h<99>, %rs<99>;
          .reg .f64 %g<99>, %fd<99>; .reg .b32 %x<99>, %dst, %mb, %c<9>; .reg .b64 %a, %da, %db, %m; .reg .pred %q; {instruction}; {label} ret; }}"
     );
-    Module::parse(&text).map_err(|e| e.message)
+    Module::parse(&text).and_then(|m| m.check().map(|()| m)).map_err(|e| e.message)
 }
 
 /// `add.f32` of `@%p1 add.f32 %f1, %f2, %f3`.
@@ -203,6 +203,6 @@ fn coverage_table_is_current() {
 #[test]
 fn the_probe_tells_known_from_unknown() {
     assert!(known("add") && known("wgmma") && known("cp"));
-    assert!(!known("tex") && !known("tcgen05") && !known("frobnicate"));
+    assert!(!known("txq") && !known("tcgen05") && !known("frobnicate"));
     assert!(decode("add.u32 %r1, %r2, %r3").is_ok() && decode("add.rz.u32 %r1, %r2, %r3").is_err());
 }

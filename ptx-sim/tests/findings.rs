@@ -322,7 +322,7 @@ fn a_missing_wait_is_found_and_gives_wrong_data() {
         for wait in ["", "cp.async.wait_group 1;"] {
             let (r, out) = copy(wait, mode);
             let f = find(&r, |k| *k == K::AsyncRace).expect("a finding");
-            assert!(f.message.contains("wait for it first"), "{f}");
+            assert!(f.message.contains("must be waited for first"), "{f}");
             assert_eq!(out[5] == 5, mode == AsyncMode::Early);
         }
     }
@@ -353,6 +353,39 @@ fn findings_cite_the_source_and_count() {
     assert!(f.to_string().contains("kernel.rs:42:7"), "{f}");
     let json = serde_json::to_value(&r).unwrap();
     assert_eq!(json["findings"][0]["kind"], "uninitialized_shared");
+}
+
+/// Three reads of one line, inlined through two calls, are one group; the chain and the names are those of the source.
+#[test]
+fn findings_are_grouped_by_source_line_and_name_what_was_inlined() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.file 1 \"kernel.cu\"\n.file 2 \"tile.cuh\"
+.entry _Z6kernelILi4EEvv() {
+.reg .b32 %r<5>; .shared .align 4 .b8 _ZZ6kernelILi4EEvvE4tile[64];
+.loc 1 42 7
+.loc 2 9 3, function_name $L__info_string0, inlined_at 1 42 7
+.loc 2 30 1, function_name $L__info_string1+4, inlined_at 2 9 3
+ld.shared.b32 %r1, [_ZZ6kernelILi4EEvvE4tile];
+ld.shared.b32 %r2, [_ZZ6kernelILi4EEvvE4tile+4];
+.loc 2 31 1, function_name $L__info_string1+4, inlined_at 2 9 3
+ld.shared.b32 %r3, [_ZZ6kernelILi4EEvvE4tile+8];
+ret; }
+.section .debug_str {
+$L__info_string0: .b8 95,90,53,111,117,116,101,114,118,0
+$L__info_string1: .b8 0,0,0,0,105,110,110,101,114
+.b8 0 }";
+    let m = ptx_sim::Module::parse(text).unwrap();
+    assert_eq!(m.find_kernels("kernel<4>")[0].demangled, "void kernel<4>()");
+    let l = ptx_sim::Launch { kernel: "_Z6kernelILi4EEvv".into(), grid: [2, 1, 1], ..Default::default() };
+    let r = ptx_sim::launch(&m, &mut ptx_sim::Memory::new(), &l).unwrap();
+    let groups: Vec<_> =
+        r.groups().into_iter().map(|g| (g.source.unwrap().line, g.lines, g.count, g.findings)).collect();
+    assert_eq!(groups, [(30, vec![11, 12], 4, vec![0, 1]), (31, vec![14], 2, vec![2])]);
+    let text = r.findings[0].to_string();
+    assert!(text.contains("byte 0 of `tile` of shared memory"), "{text}");
+    assert!(
+        text.ends_with("\n  in inner, inlined at tile.cuh:9:3\n  in outer(), inlined at kernel.cu:42:7"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn damaged_text_never_panics() {
     let time = Duration::from_secs(number("PTX_SIM_FUZZ_SECONDS").unwrap_or(0));
     let start = Instant::now();
     for s in SEEDS {
-        Module::parse(s).unwrap_or_else(|e| panic!("{e}"));
+        Module::parse(s).and_then(|m| m.check()).unwrap_or_else(|e| panic!("{e}"));
     }
     let words: Vec<&str> =
         SEEDS.iter().flat_map(|s| s.split_inclusive([' ', ',', '.', ';', '\t', '[', '{'])).collect();
@@ -63,7 +63,7 @@ fn damaged_text_never_panics() {
             }
         }
         let text = String::from_utf8_lossy(&bytes);
-        if let Err(e) = Module::parse(&text) {
+        if let Err(e) = Module::parse(&text).and_then(|m| m.check()) {
             refused += 1;
             assert!(e.line >= 1 && e.column >= 1 && !e.message.is_empty(), "round {rounds}");
         }
@@ -71,5 +71,5 @@ fn damaged_text_never_panics() {
     println!("{rounds} texts, {refused} refused, {:?}", start.elapsed());
     assert!(refused > rounds / 2, "{refused} of {rounds}");
     let deep = format!(".version 8.0\n.target sm_80\n.entry k() {{ mov.b32 {}1; }}", "{[".repeat(100_000));
-    assert!(Module::parse(&deep).unwrap_err().message.contains("less nesting"));
+    assert!(Module::parse(&deep).and_then(|m| m.check()).unwrap_err().message.contains("less nesting"));
 }

@@ -154,9 +154,9 @@ fn sixteen_bit_floats_and_conversions() {
 fn unknown_opcodes_and_modifiers_are_errors() {
     let e = |body: &str| {
         let t = format!(
-            ".version 8.0\n.target sm_80\n.address_size 64\n.entry k() {{\n.reg .b32 %r<4>; .reg .f32 %f<3>; .reg .pred %p<2>; .reg .b64 %d<2>; .reg .b16 %h<3>;\n  {body}\n}}"
+            ".version 8.0\n.target sm_90a\n.address_size 64\n.entry k() {{\n.reg .b32 %r<4>; .reg .f32 %f<3>; .reg .pred %p<2>; .reg .b64 %d<2>; .reg .b16 %h<3>;\n  {body}\n}}"
         );
-        ptx_sim::Module::parse(&t).expect_err(body)
+        ptx_sim::Module::parse(&t).and_then(|m| m.check()).expect_err(body)
     };
     for (body, text) in [
         ("frobnicate.b32 %r0, %r1;", "opcode `frobnicate.b32` is not supported"),
@@ -193,7 +193,7 @@ fn unknown_opcodes_and_modifiers_are_errors() {
         ("ld.shared.b32 %r0, [missing];", "`missing` is not declared"),
         ("cvt.s32.f32 %r0, %f0;", "expected a rounding mode"),
         ("fma.f32 %f0, %f1, %f1, %f1;", "expected a rounding mode"),
-        ("call foo;", "opcode `call` is not supported"),
+        ("call foo;", "`foo` is not declared"),
         (
             "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r0], [%d0, {%r1, %r1, %r1}], [%r2], %r3;",
             "expected `{offsets}` after the mbarrier",

@@ -53,6 +53,11 @@ impl<'m> Dec<'m> {
                 let cc = m.take("cc");
                 return self.carry(i, m, i.opcode == "subc", true, cc).map(Some);
             }
+            "madc" => {
+                let cc = m.take("cc");
+                return self.mad_carry(i, m, true, cc).map(Some);
+            }
+            "mad" if !float && m.take("cc") => return self.mad_carry(i, m, false, true).map(Some),
             "mul" | "mad" if !float => return self.mul(i, m).map(Some),
             "mul24" | "mad24" => {
                 if !m.take("lo") {
@@ -268,14 +273,31 @@ impl<'m> Dec<'m> {
         }
         self.count(i, 3..=3)?;
         let (d, a, b) = (self.dst(i, ty)?, self.src(i, 1, ty)?, self.src(i, 2, ty)?);
-        let cc = match self.carry {
-            Some(c) => c,
-            None => {
-                self.n_preds += 1;
-                *self.carry.insert(self.n_preds - 1)
-            }
-        };
+        let cc = self.carry_flag();
         Ok(Op::Carry { sub, wide: ty.bits() == 64, cin, cout, cc, d, a, b })
+    }
+
+    fn carry_flag(&mut self) -> Slot {
+        *self.carry.get_or_insert_with(|| {
+            self.n_preds += 1;
+            self.n_preds - 1
+        })
+    }
+
+    fn mad_carry(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>, cin: bool, cout: bool) -> Res<Op> {
+        let hi = match m.take_one_of(&["lo", "hi"]) {
+            Some(part) => part == "hi",
+            None => return self.err(i, "expected `.lo` or `.hi`"),
+        };
+        let ty = m.ty()?;
+        if !matches!(ty.bits(), 32 | 64) || ty.is_float() {
+            return self.err(i, "carries need a 32- or 64-bit integer type");
+        }
+        self.count(i, 4..=4)?;
+        let (d, a) = (self.dst(i, ty)?, self.src(i, 1, ty)?);
+        let (b, c) = (self.src(i, 2, ty)?, self.src(i, 3, ty)?);
+        let cc = self.carry_flag();
+        Ok(Op::MadCarry { hi, signed: ty.is_signed(), wide: ty.bits() == 64, cin, cout, cc, d, a, b, c })
     }
 
     fn mul(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {

@@ -3,6 +3,7 @@
 use super::{Dec, Mods, Res, memory};
 use crate::ast::{AstInst, Operand};
 use crate::op::*;
+use crate::race::Scope;
 use crate::types::Ty;
 
 const NOWHERE: Addr = Addr { reg: None, wide: true, off: 0, global: None };
@@ -73,7 +74,8 @@ impl<'m> Dec<'m> {
         let no_complete = m.take("noComplete");
         let relaxed = m.take("relaxed");
         m.take_one_of(&["release", "acquire"]);
-        m.take_one_of(&["cta", "cluster"]);
+        let scope =
+            if m.take_one_of(&["cta", "cluster"]) == Some("cluster") { Scope::Cluster } else { Scope::Cta };
         let parity = m.take("parity");
         let space = memory::space(m);
         if m.ty()? != Ty::B64 {
@@ -90,7 +92,7 @@ impl<'m> Dec<'m> {
             (Some("pending_count"), false) => MBarKind::PendingCount,
             _ => return self.err(i, "expected e.g. `.init`, `.arrive` or `.try_wait`"),
         };
-        let mut x = MBar { kind, space, addr: NOWHERE, d: SINK, b: SINK, ordered: !relaxed };
+        let mut x = MBar { kind, space, addr: NOWHERE, d: SINK, b: SINK, ordered: !relaxed, scope };
         match kind {
             MBarKind::PendingCount => {
                 self.count(i, 2..=2)?;
@@ -149,6 +151,7 @@ impl<'m> Dec<'m> {
             d: SINK,
             b: SINK,
             ordered: true,
+            scope: Scope::Cta,
         })))
     }
 

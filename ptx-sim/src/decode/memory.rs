@@ -15,6 +15,7 @@ pub(super) fn space(m: &mut Mods<'_>) -> MSpace {
             "shared" | "shared::cta" | "shared::cluster" => MSpace::Shared,
             "local" => MSpace::Local,
             "param" | "param::entry" => MSpace::Param,
+            "param::func" => MSpace::Local,
             _ => return None,
         })
     })
@@ -101,6 +102,7 @@ impl<'m> Dec<'m> {
             Operand::Sym(name, _) => {
                 let sym = self.symbol(i, name)?;
                 let (at, global) = match (sym, sp) {
+                    (Sym::Func(_), _) => return self.err(i, format_args!("`{name}` is a function")),
                     (Sym::Shared(a), MSpace::Shared)
                     | (Sym::Local(a), MSpace::Local)
                     | (Sym::Param(a), MSpace::Param) => (a as i64, None),
@@ -112,11 +114,15 @@ impl<'m> Dec<'m> {
                 };
                 Ok(Addr { reg: None, wide: true, off: at.wrapping_add(off), global })
             }
+            Operand::CallParam(p, _) if sp == MSpace::Local => {
+                let at = self.call_base + self.entry.call_params[*p as usize].0;
+                Ok(Addr { reg: None, wide: true, off: (at as i64).wrapping_add(off), global: None })
+            }
             _ => self.err(i, "expected a register or a symbol as address"),
         }
     }
 
-    fn data_regs(
+    pub(super) fn data_regs(
         &mut self,
         i: &AstInst<'m>,
         o: &Operand<'m>,
@@ -182,7 +188,10 @@ impl<'m> Dec<'m> {
     fn load_store(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>, load: bool) -> Res<Op> {
         let constant = i.mods.contains(&"const");
         let (sem, scope) = ordering(m);
-        let sp = space(m);
+        let mut sp = space(m);
+        if sp == MSpace::Param && self.param_is_local(&i.ops) {
+            sp = MSpace::Local;
+        }
         let nc = m.take("nc");
         let policy = cache_hints(m);
         let n = m
@@ -241,6 +250,14 @@ impl<'m> Dec<'m> {
         Ok(if load { Op::Ld(Box::new(mem)) } else { Op::St(Box::new(mem)) })
     }
 
+    /// Parameters of functions, and what is passed to them, lie in local memory.
+    fn param_is_local(&self, ops: &[Operand<'m>]) -> bool {
+        let Some(Operand::Addr(base, ..)) = ops.iter().find(|o| matches!(o, Operand::Addr(..))) else {
+            return false;
+        };
+        self.func.is_some() || matches!(**base, Operand::CallParam(..))
+    }
+
     fn cvta(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {
         self.class = InstClass::Integer;
         let to = m.take("to");
@@ -255,6 +272,7 @@ impl<'m> Dec<'m> {
             MSpace::Global => 0,
             MSpace::Shared => SHARED_WINDOW,
             MSpace::Local => LOCAL_WINDOW,
+            MSpace::Param if self.func.is_some() => LOCAL_WINDOW,
             MSpace::Param => PARAM_WINDOW,
             MSpace::Generic => return self.err(i, "expected a state space"),
         };

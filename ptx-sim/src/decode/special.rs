@@ -40,7 +40,15 @@ pub(crate) fn fixed(name: &str, comp: &str) -> Option<Special> {
                 "dynamic_smem_size" => Special::DynamicSmem,
                 "total_smem_size" | "aggr_smem_size" => Special::TotalSmem,
                 "is_explicit_cluster" => Special::IsExplicitCluster,
-                _ => return None,
+                "reserved_smem_offset_begin" | "reserved_smem_offset_0" => Special::ReservedSmem(0),
+                "reserved_smem_offset_1" => Special::ReservedSmem(0),
+                "reserved_smem_offset_end" => Special::ReservedSmem(1),
+                "reserved_smem_offset_cap" => Special::ReservedSmem(2),
+                "current_graph_exec" => Special::Zero,
+                _ => match name.strip_prefix("envreg").map(str::parse) {
+                    Some(Ok(n @ 0..=31)) => Special::EnvReg(n),
+                    _ => return None,
+                },
             });
         }
     };

@@ -48,8 +48,12 @@ impl<'m> Dec<'m> {
                 self.class = InstClass::Control;
                 m.take("uni");
                 self.count(i, 0..=0)?;
-                Op::Exit
+                match self.func {
+                    Some(f) if i.opcode == "ret" => Op::Ret(f),
+                    _ => Op::Exit,
+                }
             }
+            "call" => self.call(i, m)?,
             "trap" | "brkpt" => {
                 self.class = InstClass::Control;
                 self.count(i, 0..=0)?;
@@ -228,6 +232,9 @@ impl<'m> Dec<'m> {
         };
         if i.opcode == "barrier" && i.mods.last() == Some(&"aligned") {
             m.take("aligned");
+        }
+        if let Some(Operand::Int(n @ 16..)) = i.ops.get(red as usize) {
+            return self.err(i, format_args!("barrier {n} is out of range: a CTA has the barriers 0 to 15"));
         }
         let mut b = Bar { kind, aligned, id: SINK, count: SINK, d: SINK, p: PSrc::TRUE };
         if red {

@@ -36,12 +36,16 @@ pub(super) fn touches(insts: &[Inst], named: &Option<Vec<Vec<Slot>>>) -> (Vec<u3
 }
 
 impl<'m> Dec<'m> {
+    fn target(&self) -> String {
+        format!("sm_{}{}", self.sm, self.suffix.map(String::from).unwrap_or_default())
+    }
+
     /// Remembers which registers the instruction names.
     pub(super) fn name_registers(&mut self, i: &AstInst<'m>) {
         fn walk(o: &Operand<'_>, f: &mut impl FnMut(RegId)) {
             match o {
                 Operand::Reg(r) => f(*r),
-                Operand::Vec(v) => v.iter().for_each(|o| walk(o, f)),
+                Operand::Vec(v) | Operand::List(v) => v.iter().for_each(|o| walk(o, f)),
                 Operand::Addr(b, _, v) => {
                     walk(b, f);
                     v.iter().for_each(|o| walk(o, f));
@@ -68,6 +72,12 @@ impl<'m> Dec<'m> {
     pub(super) fn wgmma(&mut self, i: &'m AstInst<'m>, m: &mut Mods<'m>) -> Res<Option<Op>> {
         if i.opcode == "setmaxnreg" {
             self.class = InstClass::Other;
+            if self.sm < 90 || self.suffix.is_none() {
+                return self.err(
+                    i,
+                    format_args!("needs a target with an `a` or `f`, such as sm_90a, not {}", self.target()),
+                );
+            }
             let inc = m.take_one_of(&["inc", "dec"]);
             if inc.is_none() || !m.take("sync") || !m.take("aligned") {
                 return self.err(i, "expected `.inc.sync.aligned` or `.dec.sync.aligned`");
@@ -85,6 +95,9 @@ impl<'m> Dec<'m> {
             return Ok(None);
         }
         self.class = InstClass::TensorCore;
+        if self.sm != 90 || self.suffix != Some('a') {
+            return self.err(i, format_args!("`wgmma` needs the target sm_90a, not {}", self.target()));
+        }
         let kind = m.take_one_of(&["fence", "commit_group", "wait_group", "mma_async"]);
         if !m.take("sync") || !m.take("aligned") {
             return self.err(i, "expected `.sync.aligned`");
@@ -154,17 +167,20 @@ impl<'m> Dec<'m> {
         let trans = if matches!(ty, Ty::F16 | Ty::BF16) { if in_regs { 1 } else { 2 } } else { 0 };
         let want = 4 + if float { 2 + trans } else { 0 };
         self.count(i, want..=want)?;
-        let imm = |d: &Self, at: usize| match i.ops.get(at) {
-            Some(Operand::Int(v)) => Ok(*v as i64),
-            _ => d.err(i, "expected a constant"),
+        let imm = |d: &Self, at: usize, allowed: [i64; 2]| match i.ops.get(at) {
+            Some(Operand::Int(v)) if allowed.contains(&(*v as i64)) => Ok(*v as i64),
+            _ => {
+                let [a, b] = allowed;
+                d.err(i, format_args!("expected {a} or {b} as operand {}", at + 1))
+            }
         };
         let (mut neg_a, mut neg_b, mut trans_a, mut trans_b) = (false, false, false, false);
         if float {
-            (neg_a, neg_b) = (imm(self, 4)? == -1, imm(self, 5)? == -1);
+            (neg_a, neg_b) = (imm(self, 4, [1, -1])? == -1, imm(self, 5, [1, -1])? == -1);
         }
         match trans {
-            2 => (trans_a, trans_b) = (imm(self, 6)? == 1, imm(self, 7)? == 1),
-            1 => trans_b = imm(self, 6)? == 1,
+            2 => (trans_a, trans_b) = (imm(self, 6, [0, 1])? == 1, imm(self, 7, [0, 1])? == 1),
+            1 => trans_b = imm(self, 6, [0, 1])? == 1,
             _ => {}
         }
         // 64·n·k multiply-adds over the 128 threads of the warpgroup.

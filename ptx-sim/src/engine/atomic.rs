@@ -1,10 +1,11 @@
 //! `atom` and `red`: lanes take their turn in lane order.
 
-use super::shared::put_bytes;
+use super::shared::{Span, put_bytes};
 use super::sync::mix;
 use super::{Engine, Warp};
 use crate::alu::float::{self, BF16, F16};
 use crate::op::*;
+use crate::race::Act;
 use crate::types::Ty;
 
 pub(super) fn apply(op: AtomOp, ty: Ty, old: u64, b: u64, c: u64) -> u64 {
@@ -94,15 +95,15 @@ impl Engine<'_> {
             }
             let sem = if a.sem == Sem::Weak { Sem::Relaxed } else { a.sem };
             if let Some(g) = &groups {
-                e.order_atomic(w, pc, a, g, addr);
+                e.order_atomic(w, pc, a, g, addr, sem);
             }
             let (mut changed, mut value) = (false, 0);
             if groups.is_none() {
                 e.count_shared(pc, &off, ok, width, false);
                 e.observe_shared(w, &off, ok, sem, a.scope);
-                if e.env.race_check || e.env.uninit_check {
-                    e.check_shared(w, pc, &off, ok, width, !0, sem, None);
-                    e.check_shared(w, pc, &off, ok, width, !0, sem, Some((&[], 1)));
+                if e.checks() {
+                    let span = Span { off: &off, ok, bytes: width, used: !0 };
+                    e.check_shared(w, pc, &span, w.strength(sem), Act::Update, None);
                 }
             }
             for i in 0..32 {

@@ -403,8 +403,7 @@ impl Engine<'_> {
         for p in &now {
             self.finish_pending(p);
             if let Pending::Copies(b) = p {
-                let seen = &mut self.clocks.vc[agent][b.agent];
-                *seen = (*seen).max(b.clock);
+                self.clocks.see(agent, b.agent, b.clock);
             }
         }
     }
@@ -443,8 +442,7 @@ impl Engine<'_> {
                 }
                 let writer = self.writer(t.agent);
                 for a in std::iter::once(t.agent).chain((!read).then_some(writer)) {
-                    let seen = &mut self.clocks.vc[agent][a];
-                    *seen = (*seen).max(t.clock);
+                    self.clocks.see(agent, a, t.clock);
                 }
             }
             // The effect is done once; a later wait for the writes only drops the group.

@@ -1,10 +1,10 @@
-//! Clusters: `barrier.cluster`, `mapa`, `getctarank` (PTX ISA §9.7.13.4, §9.7.9.23).
+//! Clusters: `barrier.cluster`, `mapa`, `getctarank` (PTX ISA §9.7.13.3, §9.7.9.23).
 
 use super::{Engine, Flow, Wait, Warp};
 use crate::alu::exec::Regs;
 use crate::findings::{FindingKind, RaceKind};
-use crate::op::Slot;
-use crate::race::{Conflict, Token};
+use crate::op::{Sem, Slot};
+use crate::race::{Conflict, Scope, SyncWord};
 
 /// The one barrier of a cluster.
 #[derive(Debug, Default)]
@@ -13,8 +13,9 @@ pub(super) struct ClusterBarrier {
     pub phase: u64,
     arrived: u32,
     expected: u32,
-    released: Token,
-    done: Token,
+    /// What this phase's arrivals released, and what all completed phases did.
+    released: SyncWord,
+    done: SyncWord,
 }
 
 impl ClusterBarrier {
@@ -35,10 +36,11 @@ impl Engine<'_> {
         w.cluster_arrived |= m;
         self.cluster_bar.arrived += m.count_ones();
         w.cluster_phase = self.cluster_bar.phase + 1;
-        if release {
-            let mut token = std::mem::take(&mut self.cluster_bar.released);
-            self.clocks.release(w.agent(self.wpc), &mut token);
-            self.cluster_bar.released = token;
+        // A relaxed arrival publishes what a fence before it released (§8.8; the second example of barrier.cluster).
+        let sem = if release { Sem::Release } else { Sem::Relaxed };
+        let at = self.place(w);
+        for (scope, token) in self.published(w, sem, Scope::Cluster) {
+            self.cluster_bar.released.publish(&self.clocks, at, scope, &token);
         }
         self.cluster_threads_exited();
     }
@@ -72,9 +74,8 @@ impl Engine<'_> {
     }
 
     pub(super) fn cluster_acquire(&mut self, w: &Warp) {
-        let done = std::mem::take(&mut self.cluster_bar.done);
-        self.clocks.acquire(w.agent(self.wpc), &done);
-        self.cluster_bar.done = done;
+        let (agent, at) = (w.agent(self.wpc), self.place(w));
+        self.cluster_bar.done.observe(&mut self.clocks, agent, at, Scope::Cluster);
     }
 }
 
@@ -87,7 +88,8 @@ impl Engine<'_> {
         let first = w.cta as usize * self.wpc;
         let mut seen = vec![0; self.clocks.agents];
         for a in first..first + self.wpc {
-            for (s, v) in seen.iter_mut().zip(&self.clocks.vc[a]) {
+            // What came before by an order of any scope cannot come after the exit.
+            for (s, v) in seen.iter_mut().zip(self.clocks.seen(a).reads) {
                 *s = (*s).max(*v);
             }
         }
@@ -100,7 +102,7 @@ impl Engine<'_> {
             let arrival = remote.find(|(_, (a, c))| **c > seen[**a as usize]);
             late = arrival.map(|(at, (agent, clock))| {
                 let kind = RaceKind::WriteWrite;
-                (Conflict { kind, agent: *agent, lane: 0, clock: *clock, pc: u32::MAX }, at)
+                (Conflict { kind, agent: *agent, lane: 0, clock: *clock, pc: u32::MAX, strong: true }, at)
             });
         }
         let Some((c, at)) = late else { return };

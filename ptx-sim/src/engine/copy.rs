@@ -2,15 +2,17 @@
 //!
 //! *Early* copies when the instruction issues, *late* when its wait returns; until then the late destination
 //! holds NaN bytes, so that a missing wait gives visibly wrong data. In both modes the destination is marked as
-//! being written by an asynchronous agent that nobody is ordered with until the wait.
+//! being written by an asynchronous agent that nobody is ordered with until the wait; two copies to the same bytes stay
+//! apart, so that waiting for one leaves the other.
 
 use super::global::Lanes;
 use super::mem::{addresses, aligned};
+use super::shared::Span;
 use super::{Engine, Warp};
 use crate::findings::FindingKind;
 use crate::launch::AsyncMode;
 use crate::op::*;
-use crate::race::FOREIGN;
+use crate::race::{Act, FOREIGN, Strength, Who};
 use std::collections::VecDeque;
 
 #[derive(Debug, Clone)]
@@ -22,6 +24,15 @@ struct Copy {
     read: [u8; 32],
     bytes: u32,
     pc: u32,
+    /// Number among the copies of the warp: the clock of its writes.
+    serial: u32,
+}
+
+impl Copy {
+    /// Offset and length of what each lane writes.
+    fn spans(&self) -> impl Iterator<Item = (u32, (u32, u32))> {
+        (0..32).filter(|i| self.mask >> i & 1 != 0).map(|i| (i, (self.dst[i as usize], self.bytes)))
+    }
 }
 
 /// Outstanding copies of one warp.
@@ -29,10 +40,12 @@ struct Copy {
 pub(super) struct Copies {
     open: Vec<Copy>,
     groups: VecDeque<(u32, Vec<Copy>)>,
+    issued: u32,
 }
 
 impl Copies {
     pub fn clear(&mut self) {
+        self.issued = 0;
         self.open.clear();
         self.groups.clear();
     }
@@ -145,20 +158,21 @@ impl Engine<'_> {
         }
         self.count_shared(pc, &off, ok, c.bytes, false);
         let bytes = c.bytes;
-        let l = Lanes { groups: &groups, addr: &src, bytes, strong: false, write: false, values: &[] };
+        let strength = Strength::WEAK;
+        let l = Lanes { groups: &groups, addr: &src, bytes, strength, write: false, values: &[] };
         self.check_global(w, pc, &l);
-        if self.env.race_check || self.env.uninit_check {
-            self.check_shared(w, pc, &off, ok, c.bytes, !0, Sem::Weak, Some((&[], 1)));
-            let agent = w.agent(self.wpc);
+        w.copies.issued += 1;
+        let copy = Copy { mask: ok, dst: off, src, read, bytes: c.bytes, pc, serial: w.copies.issued };
+        if self.checks() {
+            let span = Span { off: &off, ok, bytes, used: !0 };
+            self.check_shared(w, pc, &span, strength, Act::Write, Some((&[], 1)));
+            let mut who = self.pending(w.agent(self.wpc), &copy);
             let shadow = &mut self.ctas[self.target].shadow;
-            for i in (0..32u32).filter(|i| ok >> i & 1 != 0) {
-                for k in 0..c.bytes / 4 {
-                    let word = (off[i as usize] / 4 + k) as usize;
-                    shadow.stamp(word, PENDING, (self.warps.len() + agent) as u32, i, pc);
-                }
+            for (lane, (at, n)) in copy.spans() {
+                who.lane = lane;
+                shadow.hand_over(at, n, &who);
             }
         }
-        let copy = Copy { mask: ok, dst: off, src, read, bytes: c.bytes, pc };
         if self.env.async_mode == AsyncMode::Early {
             self.copy_data(&copy);
         } else {
@@ -169,6 +183,30 @@ impl Engine<'_> {
             }
         }
         w.copies.open.push(copy);
+    }
+
+    /// The asynchronous unit that writes for a copy of the warp `agent`.
+    fn pending(&self, agent: usize, c: &Copy) -> Who {
+        Who {
+            agent: (self.warps.len() + agent) as u32,
+            lane: 0,
+            clock: c.serial | FOREIGN,
+            floor: 0,
+            settled: 0,
+            bit: 0,
+            pc: c.pc,
+            strength: Strength::WEAK,
+        }
+    }
+
+    /// The destination of a copy counts as written by `who` from here on.
+    fn settle_copy(&mut self, cta: usize, issuer: usize, c: &Copy, mut who: Who) {
+        let pending = self.pending(issuer, c);
+        let shadow = &mut self.ctas[cta].shadow;
+        for (lane, (at, n)) in c.spans() {
+            who.lane = lane;
+            shadow.settle(at, n, (pending.agent, pending.clock), &who);
+        }
     }
 
     fn copy_data(&mut self, c: &Copy) {
@@ -198,19 +236,13 @@ impl Engine<'_> {
         }
         self.target = w.cta as usize;
         let agent = w.agent(self.wpc);
-        let now = self.clocks.now(agent);
         for c in done {
             if self.env.async_mode == AsyncMode::Late {
                 self.copy_data(&c);
             }
-            if self.env.race_check || self.env.uninit_check {
+            if self.checks() {
                 // From here on the bytes count as written by the waiting thread.
-                let shadow = &mut self.ctas[self.target].shadow;
-                for i in (0..32u32).filter(|i| c.mask >> i & 1 != 0) {
-                    for k in 0..c.bytes / 4 {
-                        shadow.stamp((c.dst[i as usize] / 4 + k) as usize, now, agent as u32, i, c.pc);
-                    }
-                }
+                self.settle_copy(self.target, agent, &c, self.who(w, c.pc, Strength::WEAK));
             }
         }
     }
@@ -224,16 +256,11 @@ impl Engine<'_> {
         let (cta, issuer) = (w.cta as usize, w.agent(self.wpc));
         let batch = Batch { copies, arrivals, cta, issuer, agent, clock, pc };
         self.events += 1;
-        if self.env.race_check || self.env.uninit_check {
+        if self.checks() {
             // The bytes are the asynchronous agent's until it is seen through an mbarrier.
-            let shadow = &mut self.ctas[cta].shadow;
             for c in &batch.copies {
-                for i in (0..32u32).filter(|i| c.mask >> i & 1 != 0) {
-                    for k in 0..c.bytes / 4 {
-                        let word = (c.dst[i as usize] / 4 + k) as usize;
-                        shadow.stamp(word, clock | FOREIGN, agent as u32, i, pc);
-                    }
-                }
+                let who = Who { agent: agent as u32, clock: clock | FOREIGN, pc, ..self.pending(issuer, c) };
+                self.settle_copy(cta, issuer, c, who);
             }
         }
         if self.env.async_mode == AsyncMode::Early {
@@ -263,6 +290,3 @@ impl Engine<'_> {
         }
     }
 }
-
-/// Clock of a pending copy's write: later than anything anybody has seen.
-pub(super) const PENDING: u32 = u32::MAX - 1;

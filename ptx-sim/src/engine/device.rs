@@ -18,9 +18,8 @@ pub(crate) struct Device {
 
 impl Device {
     pub fn new(env: &Env<'_>) -> Rc<RefCell<Device>> {
-        let mut d = Device { whole: env.k.sequential, ..Device::default() };
-        d.shadow.shift = env.k.granule;
-        Rc::new(RefCell::new(d))
+        let shadow = GlobalShadow::new(env.k.granule, env.budget.clone());
+        Rc::new(RefCell::new(Device { shadow, whole: env.k.sequential, ..Device::default() }))
     }
 }
 

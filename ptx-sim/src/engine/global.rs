@@ -6,14 +6,14 @@ use super::{Engine, Warp};
 use crate::banks;
 use crate::findings::{FindingKind, RaceKind};
 use crate::op::*;
-use crate::race::{ANY_LANE, Access, GlobalConflict, Me, Scope};
+use crate::race::{ANY_LANE, Access, GlobalConflict, Me, Scope, Strength};
 
 /// Accesses of the lanes of a warp to global memory.
 pub(super) struct Lanes<'a> {
     pub groups: &'a Groups,
     pub addr: &'a Addrs,
     pub bytes: u32,
-    pub strong: bool,
+    pub strength: Strength,
     pub write: bool,
     /// Slots of the stored values: lanes that store the same value to one place in one instruction do not race.
     pub values: &'a [Slot],
@@ -28,27 +28,51 @@ impl Engine<'_> {
         let agent = w.agent(self.wpc);
         let cta = self.ctas[w.cta as usize].linear as u32 + 1;
         let clock = self.clocks.now(agent);
-        let access = Access { cta, clock, pc, agent: agent as u16, lane: 0, strong: l.strong };
+        let access = Access { cta, clock, pc, agent: agent as u16, lane: 0, strength: l.strength };
         let mut me = self.accessor(access, Some(w.index));
         let device = self.device.clone();
         let device = &mut *device.borrow_mut();
         let (whole, per_unit, unit) = (device.whole, me.per_unit, (cta - 1) / me.per_unit);
         let clocks = &self.clocks;
-        let seen = |cta: u32, b: u16| {
+        let of = |own: &[u32], cta: u32, b: u16| {
             let u = cta.wrapping_sub(1) / per_unit;
             match u == unit {
-                true => clocks.vc[agent][b as usize],
+                true => own[b as usize],
                 false if whole => clocks.seen_of(agent, u + 1, b as usize, false),
                 false => u32::MAX,
             }
         };
+        let seen = clocks.seen(agent);
+        let (reads, writes) = (|c, b| of(seen.reads, c, b), |c, b| of(seen.writes, c, b));
         let mut first = None;
         for &(ai, lanes) in l.groups.iter() {
             let a = &self.env.mem.allocs[ai];
-            for i in (0..32).filter(|i| lanes >> i & 1 != 0) {
-                me.access.lane = i as u8;
+            let buffer = (ai as u32, a.size);
+            let weak = !l.strength.is_strong();
+            let start = lanes.trailing_zeros() as usize;
+            // All lanes of a load read the same: one access by the warp as a whole.
+            let spread = match lanes {
+                u32::MAX => l.addr.iter().fold(0, |s, x| s | (x ^ l.addr[0])),
+                _ => (0..32).filter(|i| lanes >> i & 1 != 0).fold(0, |s, i| s | (l.addr[i] ^ l.addr[start])),
+            };
+            let together = weak && !l.write && spread == 0 && lanes & (lanes - 1) != 0;
+            let mut left = if together { 1 << start } else { lanes };
+            if weak && !l.write {
+                me.access.lane = if together { ANY_LANE as u8 } else { 0 };
+                let at = (a.base, l.addr, l.bytes);
+                left = device.shadow.read_each(buffer, at, left, &me.access, 1 << w.index);
+            }
+            while left != 0 {
+                let i = left.trailing_zeros() as usize;
+                left &= left - 1;
+                if !together {
+                    me.access.lane = i as u8;
+                }
                 let span = (l.addr[i] - a.base, l.bytes);
-                let hit = device.shadow.access((ai as u32, a.size), span, &me, l.write, &seen, &seen);
+                if weak && l.write && device.shadow.first_write(buffer, span, &me.access, 1 << w.index) {
+                    continue;
+                }
+                let hit = device.shadow.access(buffer, span, &me, l.write, &reads, &writes);
                 let Some(c) = hit else { continue };
                 let o = c.with;
                 let same = (o.agent, o.cta, o.pc, o.clock) == (agent as u16, cta, pc, clock);
@@ -62,6 +86,9 @@ impl Engine<'_> {
             }
         }
         if let Some((lane, ai, c)) = first {
+            if c.loose {
+                return self.report_loose(w, pc, lane, ai, &c);
+            }
             let (kind, text) = self.describe_global(w.agent(self.wpc), lane, ai, &c, false);
             self.find(kind, w, pc, lane, c.with.pc as u64, || text);
         }
@@ -87,29 +114,20 @@ impl Engine<'_> {
         let access = if c.kind == RaceKind::ReadAfterWrite { "reads" } else { "writes" };
         let was = if c.kind == RaceKind::WriteAfterRead { "read" } else { "write" };
         let who = if bulk { "the bulk copy".to_string() } else { format!("lane {lane}") };
-        let linear = o.cta.wrapping_sub(1) as u64;
-        let per_unit = self.ctas.len() as u64;
-        let (other, hint) = if linear / per_unit != self.ctas[0].linear / per_unit {
-            let [x, y, _] = self.env.grid.map(u64::from);
-            let at = format!("({},{},{})", linear % x, linear / x % y, linear / (x * y));
-            let warp = o.agent as usize % self.wpc;
-            (format!("warp {warp} of CTA {at}"), "release and acquire at gpu scope order CTAs")
-        } else if !bulk && o.agent as usize == agent {
-            let l =
-                if o.lane as u32 == ANY_LANE { "another lane".into() } else { format!("lane {}", o.lane) };
-            (format!("{l} of the same warp"), "`bar.warp.sync` orders lanes")
-        } else if (o.agent as usize) < self.warps.len() {
-            if bulk && o.clock <= self.clocks.vc[agent][o.agent as usize] {
-                let text = format!(
-                    "{who} {access} byte {} of `{name}` through the asynchronous proxy, but no fence.proxy.async follows the write at line {line}",
-                    c.at
-                );
-                return (FindingKind::MissingProxyFence, text);
-            }
-            (self.agent_name(o.agent as u32), "a barrier orders warps")
-        } else {
-            ("a bulk copy".into(), "wait for it first")
-        };
+        let here = (o.cta.wrapping_sub(1) / self.ctas.len() as u32) as u64
+            == self.ctas[0].linear / self.ctas.len() as u64;
+        if bulk
+            && here
+            && (o.agent as usize) < self.warps.len()
+            && o.clock <= self.clocks.vc[agent][o.agent as usize]
+        {
+            let text = format!(
+                "{who} {access} byte {} of `{name}` through the asynchronous proxy, but no fence.proxy.async follows the write at line {line}",
+                c.at
+            );
+            return (FindingKind::MissingProxyFence, text);
+        }
+        let (other, hint) = self.other_access(agent, c);
         let text = format!(
             "{who} {access} byte {} of `{name}`, unordered with the {was} by {other} at line {line}; {hint}",
             c.at
@@ -146,7 +164,7 @@ impl Engine<'_> {
                 if !rmw && let Some(word) = device.sync.get_mut(&key) {
                     word.overwrite();
                 }
-                if let Some((scope, token)) = &published {
+                for (scope, token) in &published {
                     device.sync.entry(key).or_default().publish(&self.clocks, at, *scope, token);
                 }
             }
@@ -154,9 +172,17 @@ impl Engine<'_> {
     }
 
     /// Both halves of an atomic's ordering and its race check.
-    pub(super) fn order_atomic(&mut self, w: &mut Warp, pc: u32, a: &Atom, groups: &Groups, addr: &Addrs) {
+    pub(super) fn order_atomic(
+        &mut self,
+        w: &mut Warp,
+        pc: u32,
+        a: &Atom,
+        groups: &Groups,
+        addr: &Addrs,
+        sem: Sem,
+    ) {
         let bytes = a.ty.bytes() * a.more.len().max(1) as u32;
-        let l = Lanes { groups, addr, bytes, strong: true, write: true, values: &[] };
+        let l = Lanes { groups, addr, bytes, strength: w.strength(sem), write: true, values: &[] };
         self.check_global(w, pc, &l);
         self.observe_global(w, groups, addr, a.sem, a.scope);
         self.publish_global(w, groups, addr, a.sem, a.scope, true);
@@ -242,7 +268,8 @@ impl Engine<'_> {
             self.observe_global(w, &groups, addr, mem.sem, mem.scope);
         }
         let bytes = mem.reach();
-        let l = Lanes { groups: &groups, addr, bytes, strong, write: false, values: &[] };
+        let strength = w.strength(mem.sem);
+        let l = Lanes { groups: &groups, addr, bytes, strength, write: false, values: &[] };
         self.check_global(w, pc, &l);
         let width = mem.width.min(4);
         let mut value = 0;
@@ -280,7 +307,8 @@ impl Engine<'_> {
         let words = mem.width.div_ceil(4);
         let values: Vec<Slot> = mem.regs.iter().flat_map(|r| *r..*r + words).collect();
         let bytes = mem.bytes();
-        let l = Lanes { groups: &groups, addr, bytes, strong, write: true, values: &values };
+        let strength = w.strength(mem.sem);
+        let l = Lanes { groups: &groups, addr, bytes, strength, write: true, values: &values };
         self.check_global(w, pc, &l);
         if strong {
             self.publish_global(w, &groups, addr, mem.sem, mem.scope, false);

@@ -5,7 +5,7 @@ use super::{Engine, Warp};
 use crate::banks;
 use crate::findings::FindingKind;
 use crate::op::*;
-use crate::race::{ANY_LANE, Seen};
+use crate::race::{ANY_LANE, Act, Strength};
 use crate::tensor_core::{Block, COLS, MAX_K, MAX_ROWS};
 use crate::types::Ty;
 
@@ -70,25 +70,20 @@ impl Engine<'_> {
 
     /// Checks 16-byte rows that the warp reads, or writes, as a whole.
     fn check_rows(&mut self, w: &Warp, pc: u32, off: &[u32; 32], ok: u32, write: bool) {
-        let mut who = self.who(w, pc, Sem::Weak);
-        let mut issues = vec![];
+        let mut who = self.who(w, pc, Strength::WEAK);
+        let simd = self.env.simd;
+        let seen = self.clocks.seen(who.agent as usize);
+        let shadow = &mut self.ctas[self.target].shadow;
+        let mut first = None;
+        who.lane = ANY_LANE;
+        let ok = if write { ok } else { (simd.read_each)(shadow, off, 16, ok, &who) };
         for i in (0..32u32).filter(|i| ok >> i & 1 != 0) {
             who.lane = if write { i } else { ANY_LANE };
-            for k in 0..4 {
-                let word = (off[i as usize] / 4 + k) as usize;
-                let seen = Seen::all(&self.clocks.vc[who.agent as usize]);
-                let shadow = &mut self.ctas[self.target].shadow;
-                let issue = if write {
-                    shadow.write(word, 0xf, who, seen)
-                } else {
-                    shadow.read(word, 0xf, who, seen)
-                };
-                if let Some(issue) = issue {
-                    issues.push((issue, i, off[i as usize] + 4 * k));
-                }
-            }
+            let at = off[i as usize];
+            let act = if write { Act::Write } else { Act::Read };
+            shadow.access((at, 16), act, &who, seen, |issue, at| first = first.or(Some((issue, i, at))));
         }
-        for (issue, lane, at) in issues.into_iter().take(1) {
+        if let Some((issue, lane, at)) = first {
             self.report_issue(w, pc, lane, at, issue);
         }
     }

@@ -8,7 +8,7 @@ use super::{Engine, Flow, Warp};
 use crate::findings::FindingKind;
 use crate::kernel::SHARED_BASE;
 use crate::op::*;
-use crate::race::Token;
+use crate::race::{Scope, Strength, SyncWord, Token, Who};
 use std::collections::BTreeMap;
 
 const SPLIT_ARRIVAL: &str =
@@ -24,9 +24,12 @@ pub(super) struct MBarrier {
     tx: i64,
     /// Completed phases.
     phase: u64,
-    /// What this phase's arrivals and copies released, and what all completed phases did.
-    released: Token,
-    done: Token,
+    /// What this phase's arrivals released, and what those of all completed phases did.
+    released: SyncWord,
+    done: SyncWord,
+    /// The same of the copies that signal it: `complete_tx` releases to every waiter (§9.7.13.15.14).
+    copied: Token,
+    arrived: Token,
     /// Who initialised it, and at which clock.
     init: (usize, u32),
     /// Warps of other CTAs that arrived, and when.
@@ -51,6 +54,8 @@ impl MBarrier {
             self.pending = self.expected;
             let released = std::mem::take(&mut self.released);
             self.done.join(&released);
+            let copied = std::mem::take(&mut self.copied);
+            self.arrived.join(&copied);
         }
     }
 }
@@ -91,26 +96,10 @@ impl Engine<'_> {
             self.misuse(w, pc, lane, at, 1, "it is not initialised (mbarrier.init)".into());
             return false;
         };
-        let (init, agent) = (b.init, w.agent(self.wpc));
-        let remote_unfenced = at.0 != w.cta as usize && !self.fenced_for(b, agent);
-        if self.env.race_check && agent != init.0 && self.clocks.vc[agent][init.0] < init.1 {
-            self.misuse(
-                w,
-                pc,
-                lane,
-                at,
-                2,
-                "this use is not ordered after its initialisation: a barrier is missing".into(),
-            );
-        } else if self.env.race_check && remote_unfenced {
-            self.misuse(
-                w,
-                pc,
-                lane,
-                at,
-                3,
-                "a remote CTA uses it, but fence.mbarrier_init did not follow its initialisation".into(),
-            );
+        // Threads use it through the generic proxy, whichever CTA they are in: happens-before decides (§8.9.5).
+        if self.env.race_check && !self.clocks.seen_init(w.agent(self.wpc), b.init.0, b.init.1) {
+            let what = "this use is not ordered after its initialisation: a barrier is missing";
+            self.misuse(w, pc, lane, at, 2, what.into());
         }
         true
     }
@@ -126,13 +115,15 @@ impl Engine<'_> {
         let (mut state, mut pred, mut failed) = ([0u64; 32], 0u32, false);
         let mut copies = vec![];
         let now = self.clocks.now(agent);
+        // What waits without acquire have observed, for a fence to acquire.
+        let mut relaxed: Vec<((usize, u32), SyncWord)> = vec![];
         // Mbarriers whose phase an arrival of this instruction completed.
         let mut completed: Vec<(usize, u32)> = vec![];
         // One release stands for the arrivals of all lanes.
-        let mut token = Token::default();
-        if matches!(x.kind, MBarKind::Arrive { .. }) && x.ordered {
-            self.clocks.release(agent, &mut token);
-        }
+        let here = self.place(w);
+        let arrives = matches!(x.kind, MBarKind::Arrive { .. });
+        let sem = if x.ordered { Sem::Release } else { Sem::Relaxed };
+        let published = if arrives { self.published(w, sem, x.scope) } else { vec![] };
         for lane in (0..32u32).filter(|i| m >> i & 1 != 0) {
             let i = lane as usize;
             let Some(at) = self.mbar_place(w, pc, x.space, addr[i], lane) else { continue };
@@ -153,17 +144,10 @@ impl Engine<'_> {
                 MBarKind::Inval => {
                     self.ctas[at.0].mbars.remove(&at.1);
                     self.events += 1;
-                    let now = self.clocks.now(agent);
-                    if self.env.race_check {
-                        for k in 0..2 {
-                            self.ctas[at.0].shadow.stamp(
-                                (at.1 / 4 + k) as usize,
-                                now,
-                                agent as u32,
-                                lane,
-                                pc,
-                            );
-                        }
+                    if self.checks() {
+                        self.target = at.0;
+                        let who = Who { lane, ..self.who(w, pc, Strength::WEAK) };
+                        self.ctas[at.0].shadow.stamp(at.1, 8, &who);
                     }
                     continue;
                 }
@@ -178,7 +162,9 @@ impl Engine<'_> {
                     if expect {
                         b.tx += value(x.b, 0) as i64;
                     }
-                    b.released.join(&token);
+                    for (scope, token) in &published {
+                        b.released.publish(&self.clocks, here, *scope, token);
+                    }
                     if remote {
                         b.remote.insert(agent as u32, now);
                     }
@@ -226,11 +212,12 @@ impl Engine<'_> {
                     if ok {
                         pred |= 1 << lane;
                         if x.ordered {
-                            let done = std::mem::take(&mut b.done);
-                            self.clocks.acquire(agent, &done);
-                            if let Some(b) = self.ctas[at.0].mbars.get_mut(&at.1) {
-                                b.done = done;
-                            }
+                            self.clocks.acquire(agent, &b.arrived);
+                            b.done.observe(&mut self.clocks, agent, here, x.scope);
+                        } else {
+                            let mut word = b.done.clone();
+                            word.publish(&self.clocks, here, Scope::Cta, &b.arrived);
+                            relaxed.push((at, word));
                         }
                     } else {
                         failed = true;
@@ -248,6 +235,11 @@ impl Engine<'_> {
             if let Some(e) = error {
                 self.misuse(w, pc, lane, at, 10, e);
             }
+        }
+        for ((rank, off), word) in relaxed {
+            // Keys of global words have the number of an allocation here.
+            let key = (!(rank as u32), off as u64 / 4);
+            self.strong_read(w, key, &word, Sem::Relaxed, x.scope);
         }
         if matches!(x.kind, MBarKind::CopyArrive { .. }) {
             self.copy_arrive(w, pc, m, copies);
@@ -295,12 +287,11 @@ impl Engine<'_> {
         let b = MBarrier { expected: count, pending: count, init, ..MBarrier::default() };
         self.ctas[at.0].mbars.insert(at.1, b);
         self.events += 1;
-        if self.env.race_check || self.env.uninit_check {
-            let agents = self.clocks.agents as u32;
-            for k in 0..2 {
-                // An agent that nobody is ever ordered with: touching the bytes is a finding.
-                self.ctas[at.0].shadow.stamp((at.1 / 4 + k) as usize, super::copy::PENDING, agents, lane, pc);
-            }
+        if self.checks() {
+            // An agent that nobody is ever ordered with: touching the bytes is a finding.
+            let (agent, clock) = (self.clocks.agents as u32, u32::MAX - 1);
+            let who = Who { agent, clock, lane, ..self.who(w, pc, Strength::WEAK) };
+            self.ctas[at.0].shadow.stamp(at.1, 8, &who);
         }
     }
 
@@ -317,7 +308,7 @@ impl Engine<'_> {
 
     /// Whether `agent` is ordered after the fence that followed the initialisation.
     fn fenced_for(&self, b: &MBarrier, agent: usize) -> bool {
-        b.fenced.is_some_and(|c| agent == b.init.0 || self.clocks.vc[agent][b.init.0] >= c)
+        b.fenced.is_some_and(|c| self.clocks.seen_init(agent, b.init.0, c))
     }
 
     /// Bytes of a bulk copy have arrived.
@@ -325,7 +316,7 @@ impl Engine<'_> {
         let n = self.clocks.agents;
         if let Some(b) = self.ctas[at.0].mbars.get_mut(&at.1) {
             b.tx -= bytes as i64;
-            b.released.see(n, agent, clock);
+            b.copied.see(n, agent, clock);
             b.settle();
         }
         self.events += 1;
@@ -338,7 +329,7 @@ impl Engine<'_> {
         let phase = self.ctas[at.0].mbars.get(&at.1).map_or(0, |b| b.phase);
         if let Some(b) = self.ctas[at.0].mbars.get_mut(&at.1) {
             b.pending = b.pending.saturating_sub(1);
-            b.released.see(n, agent, clock);
+            b.copied.see(n, agent, clock);
             b.settle();
         }
         phase
@@ -401,7 +392,8 @@ impl Engine<'_> {
             let (cta, pc) = (self.ctas[rank].id, self.k.insts.len() as u32 - 1);
             self.log.add(FindingKind::Mbarrier, pc, off as u64, || crate::findings::Raw {
                 kind: FindingKind::Mbarrier,
-                message: format!("mbarrier at {place} at the end of the kernel: {text}"),
+                message: FindingKind::Mbarrier
+                    .cite(format!("mbarrier at {place} at the end of the kernel: {text}")),
                 pc,
                 cta,
                 warp: 0,

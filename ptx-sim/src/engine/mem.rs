@@ -81,7 +81,12 @@ impl Engine<'_> {
             return self.load_param(w, pc, mem, m);
         }
         let addr = self.lane_addresses(w, &mem.addr, mem.space);
-        self.by_space(w, pc, mem.space, mem.bytes(), &addr, m, |e, w, space, addr, m, ok| match space {
+        self.load_at(w, pc, mem, &addr, m);
+    }
+
+    /// A load from other addresses than the operand's.
+    pub(super) fn load_at(&mut self, w: &mut Warp, pc: u32, mem: &Mem, addr: &Addrs, m: u32) {
+        self.by_space(w, pc, mem.space, mem.bytes(), addr, m, |e, w, space, addr, m, ok| match space {
             MSpace::Global => e.load_global(w, pc, mem, addr, m, ok),
             MSpace::Shared => e.load_shared(w, pc, mem, addr, m, ok),
             MSpace::Local => e.load_local(w, pc, mem, addr, m, ok),
@@ -95,7 +100,11 @@ impl Engine<'_> {
 
     pub(super) fn store(&mut self, w: &mut Warp, pc: u32, mem: &Mem, m: u32) {
         let addr = self.lane_addresses(w, &mem.addr, mem.space);
-        self.by_space(w, pc, mem.space, mem.bytes(), &addr, m, |e, w, space, addr, _, ok| match space {
+        self.store_at(w, pc, mem, &addr, m);
+    }
+
+    pub(super) fn store_at(&mut self, w: &mut Warp, pc: u32, mem: &Mem, addr: &Addrs, m: u32) {
+        self.by_space(w, pc, mem.space, mem.bytes(), addr, m, |e, w, space, addr, _, ok| match space {
             MSpace::Global => e.store_global(w, pc, mem, addr, ok),
             MSpace::Shared => e.store_shared(w, pc, mem, addr, ok),
             MSpace::Local => e.store_local(w, pc, mem, addr, ok),
@@ -302,6 +311,33 @@ pub(super) fn odd_alu(r: &mut Regs, op: &Op, m: u32) {
                 let c = (carry >> i & 1) as u128;
                 let (p, q) = (x[i] as u128, y[i] as u128);
                 let v = if *sub { p.wrapping_sub(q + c) } else { p + q + c };
+                out[i] = v as u64;
+                flags |= ((v >> bits & 1) as u32) << i;
+            }
+            if *wide {
+                r.put64(*d, &out, m);
+            } else {
+                r.put(*d, &out.map(|v| v as u32), m);
+            }
+            if *cout {
+                put_pred(r, *cc, flags, m);
+            }
+        }
+        Op::MadCarry { hi, signed, wide, cin, cout, cc, d, a, b, c } => {
+            let carry = if *cin { r.p[*cc as usize] } else { 0 };
+            let wide_of = |s: Slot| if *wide { r.get64(s) } else { r.r[s as usize].0.map(u64::from) };
+            let (x, y, z) = (wide_of(*a), wide_of(*b), wide_of(*c));
+            let bits = if *wide { 64 } else { 32 };
+            let extended = |v: u64| match (*signed, *wide) {
+                (false, _) => v as i128,
+                (true, true) => v as i64 as i128,
+                (true, false) => v as u32 as i32 as i128,
+            };
+            let (mut out, mut flags) = ([0u64; 32], 0u32);
+            for i in 0..32 {
+                let product = extended(x[i]).wrapping_mul(extended(y[i])) as u128;
+                let half = (product >> if *hi { bits } else { 0 }) & ((1 << bits) - 1);
+                let v = half + z[i] as u128 + (carry >> i & 1) as u128;
                 out[i] = v as u64;
                 flags |= ((v >> bits & 1) as u32) << i;
             }

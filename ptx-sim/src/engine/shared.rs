@@ -7,7 +7,7 @@ use crate::banks;
 use crate::findings::{FindingKind, RaceKind};
 use crate::kernel::SHARED_BASE;
 use crate::op::*;
-use crate::race::{ANY_LANE, Conflict, FOREIGN, Issue, Scope, Seen, Who};
+use crate::race::{ANY_LANE, Act, Conflict, FOREIGN, Issue, Scope, Strength, Who};
 
 impl Engine<'_> {
     /// Offsets into the CTA's shared memory of the lanes that are inside it.
@@ -55,21 +55,27 @@ impl Engine<'_> {
         c.shared_bytes += (bytes * m.count_ones()) as u64;
     }
 
-    pub(super) fn who(&self, w: &Warp, pc: u32, sem: Sem) -> Who {
+    pub(super) fn who(&self, w: &Warp, pc: u32, strength: Strength) -> Who {
         let agent = w.agent(self.wpc);
         let local = self.target == w.cta as usize;
+        let first = agent - w.index as usize;
         Who {
             agent: agent as u32,
             lane: 0,
             clock: self.clocks.now(agent) | if local { 0 } else { FOREIGN },
             floor: if local { self.clocks.floor[agent] } else { 0 },
+            // Other CTAs of the cluster may come.
+            settled: match strength.is_strong() && self.ctas.len() == 1 {
+                true => self.clocks.settled(first..first + self.wpc),
+                false => 0,
+            },
             bit: if local { 1 << w.index } else { 0 },
             pc,
-            strong: sem != Sem::Weak,
+            strength,
         }
     }
 
-    fn checks(&self) -> bool {
+    pub(super) fn checks(&self) -> bool {
         self.env.race_check || self.env.uninit_check
     }
 
@@ -89,7 +95,8 @@ impl Engine<'_> {
             self.observe_shared(w, &off, ok, mem.sem, mem.scope);
         }
         if self.checks() {
-            self.check_shared(w, pc, &off, ok, bytes, mem.used, mem.sem, None);
+            let span = Span { off: &off, ok, bytes, used: mem.used };
+            self.check_shared(w, pc, &span, w.strength(mem.sem), Act::Read, None);
         }
         let mut value = 0;
         let data = &self.ctas[self.target].shared;
@@ -155,16 +162,17 @@ impl Engine<'_> {
         }
         let word = (off / 4) as usize;
         if self.checks() {
-            let mut who = self.who(w, pc, Sem::Weak);
+            let mut who = self.who(w, pc, Strength::WEAK);
             let shadow = &mut self.ctas[self.target].shadow;
             if spread == 0 {
                 who.lane = ANY_LANE;
-                if let Some(issue) =
-                    shadow.read(word, 0xf, who, Seen::all(&self.clocks.vc[who.agent as usize]))
-                {
+                let seen = self.clocks.seen(who.agent as usize);
+                let mut first = None;
+                shadow.access((off, 4), Act::Read, &who, seen, |i, _| first = first.or(Some(i)));
+                if let Some(issue) = first {
                     self.report_issue(w, pc, 0, off, issue);
                 }
-            } else if !(self.env.simd.read_row)(shadow, word, who) {
+            } else if !(self.env.simd.read_row)(shadow, (off, 4, 32), &who) {
                 return false;
             }
         }
@@ -191,7 +199,8 @@ impl Engine<'_> {
         self.count_shared(pc, &off, ok, bytes, false);
         if self.checks() {
             let words = mem.width.div_ceil(4);
-            self.check_shared(w, pc, &off, ok, bytes, !0, mem.sem, Some((&mem.regs, words)));
+            let span = Span { off: &off, ok, bytes, used: !0 };
+            self.check_shared(w, pc, &span, w.strength(mem.sem), Act::Write, Some((&mem.regs, words)));
         }
         let data = &mut self.ctas[self.target].shared;
         for (e, r) in mem.regs.iter().enumerate() {
@@ -210,54 +219,57 @@ impl Engine<'_> {
         }
     }
 
-    /// Race and initialisation checks of one access. `stored`: it writes, and these are the registers of the stored
-    /// elements and how many each has; writes of one value by one instruction, in several lanes or warps, do not race.
-    #[allow(clippy::too_many_arguments)]
+    /// Race and initialisation checks of one access. `stored`: the registers of the stored elements and how many each has;
+    /// writes of one value by one instruction, in several lanes or warps, do not race.
     pub(super) fn check_shared(
         &mut self,
         w: &Warp,
         pc: u32,
-        off: &[u32; 32],
-        ok: u32,
-        bytes: u32,
-        used: u32,
-        sem: Sem,
+        span: &Span<'_>,
+        strength: Strength,
+        act: Act,
         stored: Option<(&[Slot], u32)>,
     ) {
-        let mut who = self.who(w, pc, sem);
-        let words = bytes.div_ceil(4);
-        let cta = &mut self.ctas[self.target];
-        let seen = Seen::all(&self.clocks.vc[who.agent as usize]);
-        let mut issues = Issues::default();
-        for i in 0..32u32 {
-            if ok >> i & 1 == 0 {
-                continue;
+        let mut who = self.who(w, pc, strength);
+        let &Span { off, ok, bytes, used } = span;
+        let simd = self.env.simd;
+        let super::Cta { shadow, shared, .. } = &mut self.ctas[self.target];
+        // Lanes from 0 on without a gap, at addresses without a gap.
+        let (lanes, whole) = (ok.count_ones(), used == !0 && !strength.is_strong());
+        if whole && ok.wrapping_add(1) & ok == 0 && (0..lanes).all(|i| off[i as usize] == off[0] + i * bytes)
+        {
+            let row = (off[0], bytes, lanes);
+            let done = match act {
+                Act::Read => (simd.read_row)(shadow, row, &who),
+                Act::Write => (simd.write_row)(shadow, row, &who),
+                Act::Update => false,
+            };
+            if done {
+                return;
             }
+        }
+        let ok = match act {
+            Act::Read if whole => (simd.read_each)(shadow, off, bytes, ok, &who),
+            _ => ok,
+        };
+        let seen = self.clocks.seen(who.agent as usize);
+        let mut issues = Issues::default();
+        for i in (0..32u32).filter(|i| ok >> i & 1 != 0) {
             who.lane = i;
             let at = off[i as usize];
-            let mask = if bytes >= 4 { 0xf } else { ((1 << bytes) - 1) << (at % 4) };
-            for k in (0..words).filter(|k| used >> (4 * k) & 0xf != 0) {
-                let word = (at / 4 + k) as usize;
-                let issue = if stored.is_some() {
-                    cta.shadow.write(word, mask, who, seen)
-                } else {
-                    cta.shadow.read(word, mask, who, seen)
-                };
-                if let Some(issue) = issue
-                    && !same_value(
-                        w,
-                        &cta.shared,
-                        &issue,
-                        stored.unwrap_or_default(),
-                        &who,
-                        off,
-                        ok,
-                        bytes,
-                        k,
-                    )
-                {
-                    issues.add(Some(issue), i, at + 4 * k);
+            let mut found = |issue: Issue, cell: u32| {
+                let k = cell.saturating_sub(at) / 4;
+                let stored = stored.unwrap_or_default();
+                if !same_value(w, shared, &issue, stored, &who, span, k) {
+                    issues.add(issue, i, cell.max(at));
                 }
+            };
+            if used == !0 {
+                shadow.access((at, bytes), act, &who, seen, &mut found);
+                continue;
+            }
+            for k in (0..bytes.div_ceil(4)).filter(|k| used >> (4 * k) & 0xf != 0) {
+                shadow.access((at + 4 * k, bytes.min(4)), act, &who, seen, &mut found);
             }
         }
         self.report_issues(w, pc, issues);
@@ -273,6 +285,7 @@ impl Engine<'_> {
     pub(super) fn report_issue(&mut self, w: &Warp, pc: u32, lane: u32, off: u32, issue: Issue) {
         let place = self.shared_name(off);
         match issue {
+            Issue::Volatile(c) => self.report_volatile(w, pc, lane, &c, &format!("{place} of shared memory")),
             Issue::Uninitialized => self.find(FindingKind::UninitializedShared, w, pc, lane, 0, || {
                 format!("reads {place} of shared memory, which nothing has written")
             }),
@@ -338,18 +351,20 @@ impl Engine<'_> {
             );
             return (FindingKind::Mbarrier, text);
         }
+        let read = c.kind == RaceKind::WriteAfterRead;
+        let orders = self.what_orders(w.agent(self.wpc), c.agent as usize, c.clock, read);
         if c.agent >= warps {
             let other = self.agent_name(c.agent);
             let text = format!(
-                "{access} {place} of shared memory, unordered with the asynchronous {was} by {other} at line {line}: wait for it first"
+                "{access} {place} of shared memory, unordered with the asynchronous {was} by {other} at line {line}; {orders}"
             );
             return (FindingKind::AsyncRace, text);
         }
         let other = if c.agent == w.agent(self.wpc) as u32 {
             let l = if c.lane == ANY_LANE { "another lane".into() } else { format!("lane {}", c.lane) };
-            format!("{l} of the same warp at line {line}; `bar.warp.sync` orders lanes")
+            format!("{l} of the same warp at line {line}; {orders}")
         } else {
-            format!("{} at line {line}; a barrier orders warps", self.agent_name(c.agent))
+            format!("{} at line {line}; {orders}", self.agent_name(c.agent))
         };
         let text =
             format!("lane {lane} {access} {place} of shared memory, unordered with the {was} by {other}");
@@ -397,11 +412,20 @@ impl Engine<'_> {
             if !rmw && let Some(word) = words.get_mut(&(off[i] / 4)) {
                 word.overwrite();
             }
-            if let Some((scope, token)) = &published {
+            for (scope, token) in &published {
                 words.entry(off[i] / 4).or_default().publish(&self.clocks, at, *scope, token);
             }
         }
     }
+}
+
+/// What the lanes of a warp access.
+pub(super) struct Span<'a> {
+    pub off: &'a [u32; 32],
+    pub ok: u32,
+    pub bytes: u32,
+    /// Bytes of each lane that count, a bit each.
+    pub used: u32,
 }
 
 /// At most one issue of each kind per instruction.
@@ -409,11 +433,9 @@ impl Engine<'_> {
 struct Issues(Vec<(Issue, u32, u32)>);
 
 impl Issues {
-    fn add(&mut self, issue: Option<Issue>, lane: u32, off: u32) {
-        if let Some(i) = issue
-            && !self.0.iter().any(|o| std::mem::discriminant(&o.0) == std::mem::discriminant(&i))
-        {
-            self.0.push((i, lane, off));
+    fn add(&mut self, issue: Issue, lane: u32, off: u32) {
+        if !self.0.iter().any(|o| std::mem::discriminant(&o.0) == std::mem::discriminant(&issue)) {
+            self.0.push((issue, lane, off));
         }
     }
 }
@@ -426,12 +448,10 @@ fn same_value(
     issue: &Issue,
     (stored, words): (&[Slot], u32),
     who: &Who,
-    off: &[u32; 32],
-    ok: u32,
-    bytes: u32,
+    &Span { off, ok, bytes, .. }: &Span<'_>,
     k: u32,
 ) -> bool {
-    let Issue::Race(c) = issue else { return false };
+    let (Issue::Race(c) | Issue::Volatile(c)) = issue else { return false };
     if c.kind != RaceKind::WriteWrite || c.pc != who.pc || stored.is_empty() {
         return false;
     }

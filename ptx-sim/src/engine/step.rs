@@ -202,6 +202,12 @@ impl Engine<'_> {
                 self.find(FindingKind::Trap, w, pc, m.trailing_zeros(), 0, || "`trap` was executed".into());
                 return Flow::Exit(m);
             }
+            Op::Call(c) => return self.call(w, pc, c, m, mask),
+            Op::Ret(f) => return self.ret(w, *f, m, mask),
+            Op::Tex(t) => self.tex(w, pc, t, m),
+            Op::Surface(s) => self.surface(w, pc, s, m),
+            Op::Printf(p) => self.printf(w, p, m),
+            Op::AssertFail(p) => return self.assert_fail(w, pc, p, m),
             Op::Bar(b) => return self.barrier(w, pc, b, m),
             Op::WarpSync { mask: s } => {
                 if !self.members_here(w, pc, *s, m) {
@@ -237,6 +243,18 @@ impl Engine<'_> {
                     _ => {}
                 }
             }
+            Op::WmmaCopy(x) => {
+                if !self.whole_warp(w, m) {
+                    return Flow::Retry;
+                }
+                self.wmma_copy(w, pc, x, m);
+            }
+            Op::Wmma(x) => {
+                if !self.whole_warp(w, m) {
+                    return Flow::Retry;
+                }
+                self.wmma(w, x, m);
+            }
             Op::Mma(x) => {
                 if !self.whole_warp(w, m) {
                     return Flow::Retry;
@@ -270,7 +288,10 @@ impl Engine<'_> {
                 }
             }
             Op::Fence(scope) => self.fence(w, *scope),
-            Op::FenceMbarrierInit => self.fence_mbarriers(w),
+            Op::FenceMbarrierInit => {
+                self.fence_mbarriers(w);
+                self.fence_inits(w);
+            }
             Op::FenceProxyAsync => {
                 self.clocks.proxy_fence(w.agent(self.wpc));
                 self.fence_mbarriers(w);
@@ -286,6 +307,7 @@ impl Engine<'_> {
             Op::Set { .. }
             | Op::Slct { .. }
             | Op::Carry { .. }
+            | Op::MadCarry { .. }
             | Op::Pack { .. }
             | Op::Unpack { .. }
             | Op::Isspacep { .. } => {

@@ -1,11 +1,11 @@
-//! Release and acquire through strong accesses and fences (PTX ISA §8.9).
+//! Release and acquire through strong accesses and fences (PTX ISA §8.8).
 //!
 //! A release, or a fence followed by a strong write, publishes what the warp has seen at the word it writes. An acquire,
 //! or a strong read followed by a fence, learns it, if each side's scope contains the other.
 
 use super::{Engine, Warp};
 use crate::op::Sem;
-use crate::race::{Place, Scope, SyncWord, Token};
+use crate::race::{Place, Scope, Strength, SyncWord, Token};
 
 /// Words remembered between a strong read and the fence after it.
 const PENDING: usize = 16;
@@ -13,15 +13,18 @@ const PENDING: usize = 16;
 /// State of one warp.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// What the last fence released, and at which scope.
-    fence: Option<(Scope, Token)>,
+    /// What the last fence of each scope released, widest scopes first.
+    fences: Vec<(Scope, Token)>,
+    /// What the last `fence.mbarrier_init` released.
+    inits: Option<Token>,
     /// What relaxed reads found, for the next fence: key, word, scope.
     pending: Vec<((u32, u64), SyncWord, Scope)>,
 }
 
 impl Order {
     pub fn clear(&mut self) {
-        self.fence = None;
+        self.fences.clear();
+        self.inits = None;
         self.pending.clear();
     }
 }
@@ -60,17 +63,26 @@ impl Engine<'_> {
         }
         let mut token = Token::default();
         self.clocks.release(agent, &mut token);
-        w.order.fence = Some((scope, token));
+        // It does all that earlier ones of its scope or a narrower one did.
+        w.order.fences.retain(|f| f.0 > scope);
+        w.order.fences.push((scope, token));
     }
 
-    /// What a strong write publishes; nothing if it neither releases nor follows a fence.
-    pub(super) fn published(&mut self, w: &Warp, sem: Sem, scope: Scope) -> Option<(Scope, Token)> {
+    /// `fence.mbarrier_init`: orders the thread's initialisations, and nothing else, before its later strong operations.
+    pub(super) fn fence_inits(&mut self, w: &mut Warp) {
+        let agent = w.agent(self.wpc);
+        w.order.inits = Some(Token::of_inits(agent, self.clocks.now(agent)));
+    }
+
+    /// What a strong write or an arrival publishes, by scope; nothing if it neither releases nor follows a fence.
+    pub(super) fn published(&mut self, w: &Warp, sem: Sem, scope: Scope) -> Vec<(Scope, Token)> {
         if matches!(sem, Sem::Release | Sem::AcqRel) {
             let mut token = Token::default();
             self.clocks.release(w.agent(self.wpc), &mut token);
-            return Some((scope, token));
+            return vec![(scope, token)];
         }
-        w.order.fence.as_ref().map(|(s, t)| ((*s).min(scope), t.clone()))
+        let inits = w.order.inits.iter().map(|t| (Scope::Cluster.min(scope), t.clone()));
+        w.order.fences.iter().map(|(s, t)| ((*s).min(scope), t.clone())).chain(inits).collect()
     }
 
     /// A strong load at `pc` read `value`: whether it is the same as the last time, so that the warp just polls.
@@ -84,6 +96,18 @@ impl Engine<'_> {
         } else {
             self.events += 1;
         }
+    }
+}
+
+impl Warp {
+    /// How an access of this warp takes part in the memory model.
+    pub(super) fn strength(&self, sem: Sem) -> Strength {
+        let kind = match sem {
+            Sem::Weak => Strength::WEAK,
+            Sem::Volatile => Strength::VOLATILE,
+            _ => Strength::STRONG,
+        };
+        kind.fenced(sem != Sem::Weak && !self.order.fences.is_empty())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::findings::FindingKind;
 use crate::kernel::SHARED_BASE;
 use crate::launch::AsyncMode;
 use crate::op::*;
-use crate::race::{ANY_LANE, FOREIGN, Seen, Who};
+use crate::race::{ANY_LANE, FOREIGN, Run, Seen, Strength, Who};
 use crate::tensor_core::{Block, COLS, MAX_K, MAX_ROWS};
 use crate::types::Ty;
 use std::collections::HashMap;
@@ -176,50 +176,43 @@ impl Engine<'_> {
         }
     }
 
-    /// Every word of shared memory, from the start of the window, that the warp's share reads.
-    fn wgmma_words(&self, w: &Warp, x: &Wgmma, p: &Pending) -> Vec<u32> {
-        let es = element_bytes(x.ty);
-        let row0 = (w.index % 4) * 16;
-        let mut words = vec![];
-        if x.a.len() == 1 {
-            units(p.a_desc, x.trans_a, es, row0..row0 + 16, x.k, |_, _, at| words.push(at / 4));
-        }
-        units(p.b_desc, x.trans_b, es, 0..x.n, x.k, |_, _, at| words.push(at / 4));
-        words.iter().flat_map(|w| *w..*w + 4).collect()
-    }
-
+    /// Races of the warp's share of the operands with what threads and copies wrote.
     fn wgmma_check(&mut self, w: &Warp, pc: u32, x: &Wgmma, p: &Pending) {
-        if !self.env.race_check && !self.env.uninit_check {
+        if !self.checks() {
             return;
         }
-        let words = self.wgmma_words(w, x, p);
         let issuer = w.agent(self.wpc);
-        let threads = 2 * self.warps.len();
-        let mut writes = self.clocks.pv[issuer].clone();
-        writes[threads..].copy_from_slice(&self.clocks.vc[issuer][threads..]);
+        let writes = self.proxied(issuer);
         let who = Who {
-            agent: (threads + POOL + issuer) as u32,
+            agent: (2 * self.warps.len() + POOL + issuer) as u32,
             lane: ANY_LANE,
             clock: (w.wg.committed + 1) | FOREIGN,
             floor: 0,
+            settled: 0,
             bit: 0,
             pc,
-            strong: false,
+            strength: Strength::WEAK,
         };
         let seen = Seen { writes: &writes, reads: &writes };
         let cta = &mut self.ctas[w.cta as usize];
-        let mut first = None;
-        let mut outside = None;
-        for word in words {
-            let at = word.wrapping_sub(SHARED_BASE / 4);
-            if at >= cta.size / 4 {
-                outside = Some(at);
-                continue;
+        let (mut first, mut outside, mut run) = (None, None, Run::default());
+        let mut unit = |_, _, at: u32| {
+            let at = at.wrapping_sub(SHARED_BASE);
+            if at >= cta.size.saturating_sub(15) {
+                outside = Some(at / 4);
+                return;
             }
-            first = first.or(cta.shadow.read(at as usize, 0xf, who, seen).map(|i| (i, at * 4)));
+            let issue = cta.shadow.bulk((at, 16), false, &who, seen, &mut run);
+            first = first.or(issue);
+        };
+        let es = element_bytes(x.ty);
+        let row0 = (w.index % 4) * 16;
+        if x.a.len() == 1 {
+            units(p.a_desc, x.trans_a, es, row0..row0 + 16, x.k, &mut unit);
         }
+        units(p.b_desc, x.trans_b, es, 0..x.n, x.k, &mut unit);
         if let Some(at) = outside {
-            let size = cta.size;
+            let size = self.ctas[w.cta as usize].size;
             self.find(FindingKind::SharedOutOfBounds, w, pc, 0, 8, || {
                 format!("a matrix descriptor reaches word {at} of the CTA's {size} bytes of shared memory")
             });
@@ -280,11 +273,10 @@ impl Engine<'_> {
         for o in others {
             let mut other = std::mem::take(&mut self.warps[o]);
             self.wgmma_finish(&mut other, target);
-            let seen = &mut self.clocks.vc[agent][slots + o];
-            *seen = (*seen).max(target.min(other.wg.committed));
+            self.clocks.see(agent, slots + o, target.min(other.wg.committed));
             self.warps[o] = other;
         }
-        self.clocks.vc[agent][slots + agent] = target;
+        self.clocks.see(agent, slots + agent, target);
         let wg = &mut w.wg;
         wg.groups.drain(..(target - wg.waited) as usize);
         wg.waited = target;

@@ -13,9 +13,20 @@ pub(super) struct Scope<'a> {
     id: ScopeId,
     exact: HashMap<&'a str, RegId>,
     ranges: HashMap<&'a str, (u32, u32)>,
+    /// `.param` variables, by their place in [`Entry::call_params`]; and the bytes that those in scope take.
+    pub params: HashMap<&'a str, u32>,
+    pub call_top: u32,
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// A register with exactly this name.
+    pub fn declare(&mut self, e: &mut Entry<'a>, name: &'a str, ty: Ty) -> RegId {
+        let id = RegId(e.reg_types.len() as u32);
+        self.exact.insert(name, id);
+        e.reg_types.push(ty);
+        id
+    }
+
     fn find(&self, name: &str) -> Option<RegId> {
         if let Some(r) = self.exact.get(name) {
             return Some(*r);
@@ -50,7 +61,8 @@ impl<'a> Parser<'a> {
                 self.next();
                 let id = e.scope_parent.len() as ScopeId;
                 e.scope_parent.push(scopes.last().map_or(0, |s| s.id));
-                scopes.push(Scope { id, ..Scope::default() });
+                let call_top = scopes.last().map_or(0, |s| s.call_top);
+                scopes.push(Scope { id, call_top, ..Scope::default() });
             }
             Tok::Punct('}') => {
                 self.next();
@@ -67,28 +79,12 @@ impl<'a> Parser<'a> {
                     "local" => self.vars(Space::Local, &mut e.vars)?,
                     "global" => self.vars(Space::Global, &mut e.vars)?,
                     "const" => self.vars(Space::Const, &mut e.vars)?,
+                    "param" => match scopes.last_mut() {
+                        Some(scope) => self.call_param(e, scope)?,
+                        None => return self.err("`.param` inside the body"),
+                    },
                     "pragma" => self.pragma(e)?,
-                    "loc" => {
-                        let file = self.u32("a file number")?;
-                        let line = self.u32("a line")?;
-                        let col = self.u32("a column")?;
-                        *loc = Some(Loc { file, line, col });
-                        while self.eat(',') {
-                            match self.ident("`function_name` or `inlined_at`")? {
-                                "function_name" => {
-                                    self.ident("a name")?;
-                                    if self.eat('+') {
-                                        self.int("an offset")?;
-                                    }
-                                }
-                                _ => {
-                                    for _ in 0..3 {
-                                        self.int("a number")?;
-                                    }
-                                }
-                            }
-                        }
-                    }
+                    "loc" => *loc = Some(self.loc()?),
                     _ => {
                         self.i -= 1;
                         return self
@@ -100,7 +96,10 @@ impl<'a> Parser<'a> {
                 self.next();
                 self.next();
                 let scope = scopes.last().map_or(0, |s| s.id);
-                if self.peek() == Tok::Dot("branchtargets") {
+                if matches!(self.peek(), Tok::Dot("callprototype" | "calltargets")) {
+                    // What an indirect call may reach is told from the functions whose address is taken.
+                    while !matches!(self.next(), Tok::Punct(';') | Tok::Eof) {}
+                } else if self.peek() == Tok::Dot("branchtargets") {
                     self.next();
                     let mut list = vec![];
                     loop {
@@ -174,8 +173,7 @@ impl<'a> Parser<'a> {
                 if scope.find(name).is_some() {
                     return twice();
                 }
-                scope.exact.insert(name, RegId(first));
-                e.reg_types.push(ty);
+                scope.declare(e, name, ty);
             }
             if !self.eat(',') {
                 break;
@@ -244,7 +242,7 @@ impl<'a> Parser<'a> {
         Ok(first)
     }
 
-    fn offset(&mut self) -> Res<i64> {
+    pub(super) fn offset(&mut self) -> Res<i64> {
         let neg = match self.peek() {
             Tok::Punct('+') => {
                 self.next();
@@ -260,7 +258,7 @@ impl<'a> Parser<'a> {
         Ok(if neg { v.wrapping_neg() } else { v })
     }
 
-    fn list(&mut self, scopes: &[Scope<'a>]) -> Res<Vec<Operand<'a>>> {
+    fn list(&mut self, scopes: &[Scope<'a>], end: char) -> Res<Vec<Operand<'a>>> {
         let mut v = vec![];
         loop {
             v.push(self.atom(scopes)?);
@@ -268,7 +266,7 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        self.expect('}')?;
+        self.expect(end)?;
         Ok(v)
     }
 
@@ -297,10 +295,12 @@ impl<'a> Parser<'a> {
                 t => Err(ParseError::at(pos, format!("expected a number after `-`, found {}", t.describe()))),
             },
             Tok::Punct('!') => Ok(Operand::Not(self.guard_reg(scopes)?)),
-            Tok::Punct('{') => Ok(Operand::Vec(self.list(scopes)?)),
+            Tok::Punct('{') => Ok(Operand::Vec(self.list(scopes, '}')?)),
+            Tok::Punct('(') if self.eat(')') => Ok(Operand::List(vec![])),
+            Tok::Punct('(') => Ok(Operand::List(self.list(scopes, ')')?)),
             Tok::Punct('[') => {
                 let base = match self.atom(scopes)? {
-                    b @ (Operand::Reg(_) | Operand::Sym(..) | Operand::Int(_)) => b,
+                    b @ (Operand::Reg(_) | Operand::Sym(..) | Operand::CallParam(..) | Operand::Int(_)) => b,
                     _ => {
                         return Err(ParseError::at(
                             pos,
@@ -310,13 +310,14 @@ impl<'a> Parser<'a> {
                 };
                 let (base, mut off) = match base {
                     Operand::Sym(s, o) => (Operand::Sym(s, 0), o),
+                    Operand::CallParam(p, o) => (Operand::CallParam(p, 0), o),
                     b => (b, 0),
                 };
                 off += self.offset()?;
                 let mut coords = vec![];
                 while self.eat(',') {
                     if self.eat('{') {
-                        let list = self.list(scopes)?;
+                        let list = self.list(scopes, '}')?;
                         coords.push(Operand::Vec(list));
                     } else {
                         coords.push(self.atom(scopes)?);
@@ -326,6 +327,7 @@ impl<'a> Parser<'a> {
                 Ok(Operand::Addr(Box::new(base), off, coords))
             }
             Tok::Ident("_") => Ok(Operand::Sink),
+            Tok::Ident("WARP_SZ") => Ok(Operand::Int(32)),
             Tok::Ident(name) => {
                 if let Some(r) = Self::find_reg(scopes, name) {
                     if let Tok::Dot(c) = self.peek() {
@@ -353,7 +355,10 @@ impl<'a> Parser<'a> {
                     return Ok(Operand::Special(special, comp));
                 }
                 let off = self.offset()?;
-                Ok(Operand::Sym(name, off))
+                Ok(match scopes.iter().rev().find_map(|s| s.params.get(name)) {
+                    Some(p) => Operand::CallParam(*p, off),
+                    None => Operand::Sym(name, off),
+                })
             }
             t => Err(ParseError::at(pos, format!("expected an operand, found {}", t.describe()))),
         }

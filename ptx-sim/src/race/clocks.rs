@@ -1,5 +1,6 @@
 //! Vector clocks: who has seen what of whom.
 
+use super::Seen;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,6 +11,11 @@ pub(crate) struct Clocks {
     pub vc: Vec<Vec<u32>>,
     /// What the asynchronous proxy sees of what each warp has seen: advances at `fence.proxy.async`.
     pub pv: Vec<Vec<u32>>,
+    /// What each warp is ordered after the reads of; empty: the same as in `vc`. A release whose scope leaves the
+    /// acquirer out still comes after the releaser's reads: it makes no write visible, but no read can come later.
+    reads: Vec<Vec<u32>>,
+    /// Initialisations of mbarriers that each warp has seen through `fence.mbarrier_init` alone; may be shorter.
+    inits: Vec<Vec<u32>>,
     pub floor: Vec<u32>,
     /// What each warp knows of other clusters.
     foreign: Vec<Foreign>,
@@ -29,12 +35,17 @@ pub(crate) type Foreign = Option<Arc<BTreeMap<u32, Arc<Vec<u32>>>>>;
 pub(crate) struct Token {
     /// Both clock vectors of the releasing agents, one after the other; empty before the first release.
     clocks: Vec<u32>,
+    /// Of reads and of initialisations of mbarriers, where more is known of them.
+    reads: Vec<u32>,
+    inits: Vec<u32>,
     foreign: Foreign,
 }
 
 impl Token {
     pub fn join(&mut self, o: &Token) {
         join_growing(&mut self.clocks, &o.clocks);
+        join_growing(&mut self.reads, &o.reads);
+        join_growing(&mut self.inits, &o.inits);
         join_foreign(&mut self.foreign, &o.foreign);
     }
 
@@ -42,6 +53,14 @@ impl Token {
     pub fn see(&mut self, agents: usize, agent: usize, clock: u32) {
         self.clocks.resize(2 * agents, 0);
         self.clocks[agent] = self.clocks[agent].max(clock);
+    }
+
+    /// A release of nothing but the mbarriers that `agent` initialised up to `clock`.
+    pub fn of_inits(agent: usize, clock: u32) -> Token {
+        let mut t = Token::default();
+        t.inits.resize(agent + 1, 0);
+        t.inits[agent] = clock;
+        t
     }
 }
 
@@ -59,6 +78,10 @@ impl Clocks {
             v.clear();
             v.resize(agents, 0);
         }
+        for list in [&mut self.reads, &mut self.inits] {
+            list.clear();
+            list.resize(warps, vec![]);
+        }
         self.floor.clear();
         self.floor.resize(warps, 0);
         self.foreign.clear();
@@ -75,6 +98,39 @@ impl Clocks {
         let first = a / self.per_cta * self.per_cta;
         let cta = self.vc[a].iter().enumerate().skip(first).take(self.per_cta);
         self.floor[a] = cta.map(|(b, c)| if b == a { own } else { *c }).min().unwrap_or(0);
+        if !self.reads[a].is_empty() {
+            join(&mut self.reads[a], &self.vc[a]);
+        }
+    }
+
+    /// The cluster has more than one CTA.
+    pub fn clustered(&self) -> bool {
+        self.vc.len() > self.per_cta
+    }
+
+    /// What `a` has seen of whom.
+    #[inline(always)]
+    pub fn seen(&self, a: usize) -> Seen<'_> {
+        let (vc, reads) = (&self.vc[a], &self.reads[a]);
+        Seen { writes: vc, reads: if reads.is_empty() { vc } else { reads } }
+    }
+
+    /// `a` has seen the unit `b` up to `clock`.
+    pub fn see(&mut self, a: usize, b: usize, clock: u32) {
+        let reads = (!self.reads[a].is_empty()).then_some(&mut self.reads[a]);
+        for v in std::iter::once(&mut self.vc[a]).chain(reads) {
+            v[b] = v[b].max(clock);
+        }
+    }
+
+    /// Whether `a` is ordered after the initialisation of an mbarrier by `b` at `clock`.
+    pub fn seen_init(&self, a: usize, b: usize, clock: u32) -> bool {
+        a == b || self.vc[a][b] >= clock || self.inits[a].get(b).is_some_and(|c| *c >= clock)
+    }
+
+    /// Clock up to which all of `agents`, the warps of a CTA, have seen each other.
+    pub fn settled(&self, agents: std::ops::Range<usize>) -> u32 {
+        self.floor[agents].iter().copied().min().unwrap_or(0)
     }
 
     /// What `a` passes on: both its clock vectors; `a` moves on to the next epoch.
@@ -83,14 +139,30 @@ impl Clocks {
         into.clocks.resize(2 * n, 0);
         join(&mut into.clocks[..n], &self.vc[a]);
         join(&mut into.clocks[n..], &self.pv[a]);
+        join_growing(&mut into.reads, &self.reads[a]);
+        join_growing(&mut into.inits, &self.inits[a]);
         join_foreign(&mut into.foreign, &self.foreign[a]);
         self.vc[a][a] += 1;
         self.refloor(a);
     }
 
     pub fn acquire(&mut self, a: usize, from: &Token) {
+        if !from.reads.is_empty() {
+            self.acquire_reads(a, from);
+        }
         self.join_own(a, &from.clocks);
+        join_growing(&mut self.inits[a], &from.inits);
         join_foreign(&mut self.foreign[a], &from.foreign);
+    }
+
+    /// `a` comes after what `from` released, but not by an acquire that shows it the writes.
+    pub fn acquire_reads(&mut self, a: usize, from: &Token) {
+        let n = self.agents;
+        if self.reads[a].is_empty() {
+            self.reads[a].clone_from(&self.vc[a]);
+        }
+        join(&mut self.reads[a], from.clocks.get(..n).unwrap_or(&[]));
+        join(&mut self.reads[a], &from.reads);
     }
 
     fn join_own(&mut self, a: usize, clocks: &[u32]) {
@@ -154,15 +226,20 @@ impl Clocks {
     pub fn full(&mut self, agents: std::ops::Range<usize>) {
         let n = self.agents;
         let (mut all, mut proxy, mut foreign) = (vec![0; n], vec![0; n], None);
+        let (mut reads, mut inits) = (vec![], vec![]);
         for a in agents.clone() {
             join(&mut all, &self.vc[a]);
             join(&mut proxy, &self.pv[a]);
+            join_growing(&mut reads, &self.reads[a]);
+            join_growing(&mut inits, &self.inits[a]);
             join_foreign(&mut foreign, &self.foreign[a]);
         }
         let next = agents.clone().map(|a| self.now(a)).max().unwrap_or(0) + 1;
         for a in agents.clone() {
             self.vc[a].copy_from_slice(&all);
             self.pv[a].copy_from_slice(&proxy);
+            self.reads[a].clone_from(&reads);
+            self.inits[a].clone_from(&inits);
             self.foreign[a].clone_from(&foreign);
             for b in agents.clone() {
                 self.vc[a][b] = next - 1;
@@ -180,6 +257,9 @@ pub(crate) fn join(into: &mut [u32], from: &[u32]) {
 }
 
 fn join_growing(into: &mut Vec<u32>, from: &[u32]) {
+    if from.is_empty() {
+        return;
+    }
     into.resize(into.len().max(from.len()), 0);
     join(into, from);
 }

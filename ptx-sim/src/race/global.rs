@@ -6,16 +6,16 @@
 //! may synchronise run on one core with one shadow for the whole launch, in which accesses of other clusters are
 //! ordered by what a warp has acquired.
 
-use super::ANY_LANE;
+use super::{ANY_LANE, Budget, Crossings, Strength};
 use crate::findings::RaceKind;
 use std::collections::HashMap;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
 
 /// Unordered readers of one granule that are remembered.
 const READERS: usize = 64;
-/// Granules a page.
-const PAGE: usize = 512;
+/// Granules a page, and of each bit that tells what of it is in use.
+const PAGE: usize = 2048;
+const ROW: usize = PAGE / 64;
 const NONE: u32 = u32::MAX;
 
 /// Who accesses, and when.
@@ -27,38 +27,50 @@ pub(crate) struct Access {
     pub pc: u32,
     pub agent: u16,
     pub lane: u8,
-    pub strong: bool,
+    pub strength: Strength,
 }
 
-impl Access {
-    const NOBODY: Access = Access { cta: 0, clock: 0, pc: 0, agent: 0, lane: 0, strong: false };
-}
-
-/// Readers: the warps of `cta` in `mask` at `clock`.
+/// Readers: the warps of `cta` in `mask` at `clock`; or, with the lane [`UNIT`], the one unit of that number.
 #[derive(Debug, Clone, Copy, Default)]
-struct Readers {
+pub(super) struct Readers {
     cta: u32,
     clock: u32,
-    /// Bit 31: more readers in the table; then the lane, then the pc.
+    /// Bit 31: more readers in the table, bit 30: covered writes in theirs; then the lane, then the pc.
     place: u32,
     mask: u32,
 }
 
 const MORE: u32 = 1 << 31;
+const COVERED: u32 = 1 << 30;
+const MARKS: u32 = MORE | COVERED;
 const PC: u32 = (1 << 24) - 1;
+const UNIT: u32 = 62;
 
 impl Readers {
-    const NOBODY: Readers = Readers { cta: 0, clock: 0, place: 0, mask: 0 };
-
     fn lane(self) -> u32 {
         self.place >> 24 & 63
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Cell {
-    w: Access,
-    r: Readers,
+impl Readers {
+    pub fn any(self) -> bool {
+        self.cta != 0
+    }
+
+    /// One after the other.
+    fn each(self, me: &Me) -> impl Iterator<Item = Access> {
+        // The first agent of the readers' CTA.
+        let first = (self.cta.wrapping_sub(1) % me.per_unit) as u16 * me.per_cta;
+        let unit = self.lane() == UNIT;
+        let lane = if unit || self.mask.count_ones() != 1 { ANY_LANE } else { self.lane() } as u8;
+        let (mut left, cta, clock) = (if unit { 1 } else { self.mask }, self.cta, self.clock);
+        std::iter::from_fn(move || {
+            let bit = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            let agent = if unit { self.mask as u16 } else { first + bit as u16 };
+            Some(Access { cta, clock, pc: self.place & PC, agent, lane, strength: Strength::WEAK })
+        })
+    }
 }
 
 /// Shadow of all of global memory, paged.
@@ -66,29 +78,29 @@ struct Cell {
 pub(crate) struct GlobalShadow {
     /// By allocation: page of each `PAGE` granules.
     tables: Vec<Vec<u32>>,
-    pages: Vec<Box<Page>>,
+    pages: Vec<Page>,
     free: Vec<u32>,
     /// Pages in use: allocation and number.
     touched: Vec<(u32, u32)>,
     /// Readers that the cell cannot express, by page and cell.
     more: HashMap<(u32, u32), Vec<Access>>,
-    /// Granules both weakly and strongly written in one CTA, by page and cell.
-    both: HashMap<(u32, u32), ()>,
+    /// Writes that the last one covers but that later accesses must be ordered with, by page and cell.
+    covered: HashMap<(u32, u32), Vec<Access>>,
     /// The page used last: allocation, number, page.
     last: Option<(u32, u32, u32)>,
     /// Log2 of the bytes of a granule.
-    pub shift: u32,
+    shift: u32,
+    budget: Arc<Budget>,
 }
 
-#[derive(Debug)]
+/// The last write and the readers of `PAGE` granules. Both are empty if there was no memory for them, the writes also
+/// until there is one.
+#[derive(Debug, Default)]
 struct Page {
-    cells: [Cell; PAGE],
-    /// Rows of 32 cells that are in use.
-    rows: u32,
-}
-
-impl Page {
-    const EMPTY: Page = Page { cells: [Cell { w: Access::NOBODY, r: Readers::NOBODY }; PAGE], rows: 0 };
+    w: Box<[Access]>,
+    r: Box<[Readers]>,
+    /// Rows of granules that are in use.
+    rows: u64,
 }
 
 /// What an access conflicts with.
@@ -96,6 +108,8 @@ impl Page {
 pub(crate) struct GlobalConflict {
     pub kind: RaceKind,
     pub with: Access,
+    /// Both accesses are `volatile`: no race, but their order is left open.
+    pub loose: bool,
     /// Offset of the granule in the allocation.
     pub at: u64,
 }
@@ -112,29 +126,41 @@ pub(crate) struct Me {
 }
 
 impl GlobalShadow {
+    pub fn new(shift: u32, budget: Arc<Budget>) -> Self {
+        GlobalShadow { shift, budget, ..GlobalShadow::default() }
+    }
+
+    /// Log2 of the bytes of a granule.
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
     /// Forgets everything, after adding it to `crossings`.
     pub fn retire(&mut self, crossings: Option<(&Crossings, u32)>) {
         for (alloc, number) in std::mem::take(&mut self.touched) {
             let page = std::mem::replace(&mut self.tables[alloc as usize][number as usize], NONE);
-            let Page { cells, rows } = &mut *self.pages[page as usize];
+            let Page { w, r, rows } = &mut self.pages[page as usize];
             let mut left = std::mem::take(rows);
             while left != 0 {
-                let row = left.trailing_zeros() as usize * 32;
+                let row = left.trailing_zeros() as usize * ROW;
                 left &= left - 1;
-                let cells = &mut cells[row..row + 32];
+                let (w, r) = (w.get_mut(row..row + ROW).unwrap_or_default(), &mut r[row..row + ROW]);
                 if let Some((c, unit)) = crossings {
                     let first = number as usize * PAGE + row;
-                    let both =
-                        |k: usize| !self.both.is_empty() && self.both.contains_key(&(page, (row + k) as u32));
-                    c.add_row(alloc as usize, first, unit, cells, both);
+                    let both = |k: usize| {
+                        let list = self.covered.get(&(page, (row + k) as u32));
+                        list.is_some_and(|l| l.iter().any(|o| !o.strength.is_strong()))
+                    };
+                    c.add_row(alloc as usize, first, unit, (w, r), both);
                 }
-                cells.fill(Cell::default());
+                w.fill(Access::default());
+                r.fill(Readers::default());
             }
             self.free.push(page);
         }
         self.last = None;
         self.more.clear();
-        self.both.clear();
+        self.covered.clear();
     }
 
     #[inline(always)]
@@ -142,7 +168,11 @@ impl GlobalShadow {
         match self.last {
             Some((a, n, p)) if a == alloc && n == number as u32 => p,
             _ => {
-                let p = self.find_page(alloc, size, number);
+                let known = self.tables.get(alloc as usize).and_then(|t| t.get(number)).copied();
+                let p = match known {
+                    Some(p) if p != NONE => p,
+                    _ => self.find_page(alloc, size, number),
+                };
                 self.last = Some((alloc, number as u32, p));
                 p
             }
@@ -159,12 +189,9 @@ impl GlobalShadow {
             let granules = (size >> self.shift) as usize + 1;
             self.tables[a].resize(granules / PAGE + 1, NONE);
         }
-        let p = self.tables[a][number];
-        if p != NONE {
-            return p;
-        }
         let p = self.free.pop().unwrap_or_else(|| {
-            self.pages.push(Box::new(Page::EMPTY));
+            let r = self.budget.cells(PAGE, Readers::default());
+            self.pages.push(Page { w: Box::default(), r, rows: 0 });
             self.pages.len() as u32 - 1
         });
         self.tables[a][number] = p;
@@ -172,8 +199,87 @@ impl GlobalShadow {
         p
     }
 
+    /// Records weak reads by the lanes `left`, or (lane [`ANY_LANE`]) by the warp as a whole; gives the lanes that take the
+    /// full check, because somebody wrote there or other readers came before.
+    pub fn read_each(
+        &mut self,
+        (alloc, size): (u32, u64),
+        (base, addr, bytes): (u64, &[u64; 32], u32),
+        mut left: u32,
+        a: &Access,
+        bit: u32,
+    ) -> u32 {
+        let (shift, n) = (self.shift, (bytes >> self.shift).max(1) as usize);
+        // The granules of one lane are on one page, as those of an aligned access are.
+        let granule = |i: u32| ((addr[i as usize & 31] - base) >> shift) as usize;
+        let together = a.lane == ANY_LANE as u8;
+        let mut careful = 0;
+        while left != 0 {
+            let number = granule(left.trailing_zeros()) / PAGE;
+            let p = self.page(alloc, size, number);
+            let page = &mut self.pages[p as usize];
+            let Ok(readers) = <&mut [Readers; PAGE]>::try_from(&mut page.r[..]) else {
+                return careful | left;
+            };
+            let unwritten = page.w.is_empty();
+            // The next lanes on this page.
+            while left != 0 {
+                let i = left.trailing_zeros();
+                let first = granule(i);
+                if first / PAGE != number {
+                    break;
+                }
+                left &= left - 1;
+                let k = first % PAGE;
+                let lane = if together { ANY_LANE } else { i };
+                page.rows |= 1 << (k / ROW);
+                let mut bad = !unwritten && page.w[k..k + n].iter().any(|w| w.cta != 0);
+                for r in &mut readers[k..(k + n).min(PAGE)] {
+                    if (r.cta, r.clock) == (a.cta, a.clock) && r.lane() != UNIT && !bad {
+                        r.mask |= bit;
+                        let lane = if r.lane() == lane { lane } else { ANY_LANE };
+                        r.place = r.place & MARKS | lane << 24 | a.pc & PC;
+                    } else if r.cta == 0 && !bad {
+                        let place = lane << 24 | a.pc & PC;
+                        *r = Readers { cta: a.cta, clock: a.clock, place, mask: bit };
+                    } else {
+                        bad = true;
+                    }
+                }
+                careful |= (bad as u32) << i;
+            }
+        }
+        careful
+    }
+
+    /// Records a weak write of a warp to granules that nobody wrote and nobody else read; `false` if it takes the full
+    /// check.
+    #[inline(always)]
+    pub fn first_write(
+        &mut self,
+        (alloc, size): (u32, u64),
+        (off, bytes): (u64, u32),
+        a: &Access,
+        bit: u32,
+    ) -> bool {
+        let first = (off >> self.shift) as usize;
+        let p = self.page(alloc, size, first / PAGE);
+        let (k, n) = (first % PAGE, (bytes >> self.shift).max(1) as usize);
+        let page = &mut self.pages[p as usize];
+        let (Some(w), Some(r)) = (page.w.get_mut(k..k + n), page.r.get(k..k + n)) else { return false };
+        let own = |r: &Readers| {
+            r.cta == a.cta && r.mask == bit && r.place & MARKS == 0 && r.lane() == a.lane as u32
+        };
+        let free = w.iter().all(|w| w.cta == 0) && r.iter().all(|r| r.cta == 0 || own(r));
+        if free {
+            page.rows |= 1 << (k / ROW);
+            w.fill(*a);
+        }
+        free
+    }
+
     /// Checks and records an access to whole granules. `seen(cta, agent)` tells how far the accessor has seen that
-    /// agent; `writes` the same, of writes (the asynchronous proxy sees fewer of them).
+    /// agent's reads, `writes` the same of its writes.
     pub fn access(
         &mut self,
         (alloc, size): (u32, u64),
@@ -188,14 +294,22 @@ impl GlobalShadow {
         for g in first..first + (bytes as u64 >> self.shift).max(1) {
             let (number, k) = (g as usize / PAGE, g as usize % PAGE);
             let p = self.page(alloc, size, number);
-            if let Some((kind, with)) = self.cell(p, k, me, write, seen, writes) {
-                found = found.or(Some(GlobalConflict { kind, with, at: g << self.shift }));
+            let page = &mut self.pages[p as usize];
+            if write && page.w.is_empty() {
+                page.w = self.budget.cells(PAGE, Access::default());
+            }
+            if page.r.is_empty() || write && page.w.is_empty() {
+                continue;
+            }
+            page.rows |= 1 << (k / ROW);
+            if let Some((kind, with, loose)) = self.cell(p, k, me, write, seen, writes) {
+                found = found.or(Some(GlobalConflict { kind, with, loose, at: g << self.shift }));
             }
         }
         found
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn cell(
         &mut self,
         p: u32,
@@ -204,52 +318,13 @@ impl GlobalShadow {
         write: bool,
         seen: &impl Fn(u32, u16) -> u32,
         writes: &impl Fn(u32, u16) -> u32,
-    ) -> Option<(RaceKind, Access)> {
+    ) -> Option<(RaceKind, Access, bool)> {
         let a = me.access;
-        let page = &mut *self.pages[p as usize];
-        page.rows |= 1 << (k / 32);
-        let c = &mut page.cells[k];
-        // The common cases: nobody wrote, or nobody touched it.
-        if !write
-            && !a.strong
-            && c.w.cta == 0
-            && let Some(bit) = me.warp
-        {
-            if c.r.cta == 0 {
-                let place = (a.lane as u32) << 24 | a.pc & PC;
-                c.r = Readers { cta: a.cta, clock: a.clock, place, mask: 1 << bit };
-                return None;
-            }
-            if c.r.cta == a.cta && c.r.clock == a.clock {
-                let lane = if c.r.lane() == a.lane as u32 { c.r.lane() } else { ANY_LANE };
-                c.r.mask |= 1 << bit;
-                c.r.place = c.r.place & MORE | lane << 24 | a.pc & PC;
-                return None;
-            }
-        }
-        let own_read = |r: Readers| {
-            let bit = me.warp.map_or(0, |b| 1 << b);
-            r.cta == a.cta && r.mask == bit && r.lane() == a.lane as u32 && r.place & MORE == 0
-        };
-        if write && c.w.cta == 0 && (c.r.cta == 0 || own_read(c.r)) {
-            c.w = a;
-            return None;
-        }
-        self.careful(p, k, me, write, seen, writes)
-    }
-
-    #[inline(never)]
-    fn careful(
-        &mut self,
-        p: u32,
-        k: usize,
-        me: &Me,
-        write: bool,
-        seen: &impl Fn(u32, u16) -> u32,
-        writes: &impl Fn(u32, u16) -> u32,
-    ) -> Option<(RaceKind, Access)> {
-        let a = me.access;
-        let c = &mut self.pages[p as usize].cells[k];
+        let strong = a.strength.is_strong();
+        let key = (p, k as u32);
+        let Page { w, r: readers, .. } = &mut self.pages[p as usize];
+        let (w, c) = (w.get_mut(k), &mut readers[k]);
+        let old = w.as_deref().copied().unwrap_or_default();
         let ordered = |o: &Access, seen: &dyn Fn(u32, u16) -> u32| {
             if o.agent == a.agent && o.cta == a.cta {
                 o.clock < a.clock || (o.lane == a.lane && a.lane as u32 != ANY_LANE)
@@ -258,76 +333,96 @@ impl GlobalShadow {
             }
         };
         let mut conflict = None;
-        if c.w.cta != 0 && !(c.w.strong && a.strong) && !ordered(&c.w, writes) {
-            let kind = if write { RaceKind::WriteWrite } else { RaceKind::ReadAfterWrite };
-            conflict = Some((kind, c.w));
+        let kind = if write { RaceKind::WriteWrite } else { RaceKind::ReadAfterWrite };
+        let covered = (c.place & COVERED != 0).then(|| self.covered.get(&key)).flatten();
+        for o in std::iter::once(&old).chain(covered.into_iter().flatten()) {
+            if o.cta == 0 || conflict.is_some_and(|c: (_, _, bool)| !c.2) || ordered(o, writes) {
+                continue;
+            }
+            let both_strong = strong && o.strength.is_strong();
+            // Fenced writes may be flags, which others poll without being ordered.
+            let same = (o.agent, o.cta) == (a.agent, a.cta);
+            let exchange = if write { same } else { !o.strength.is_fenced() };
+            if !both_strong {
+                conflict = Some((kind, *o, false));
+            } else if o.strength.is_volatile() && a.strength.is_volatile() && exchange {
+                conflict = Some((kind, *o, true));
+            }
         }
-        let r = c.r;
-        // The first agent of the readers' CTA.
-        let first = (r.cta.wrapping_sub(1) % me.per_unit) as u16 * me.per_cta;
-        let reader = |bit: u32| Access {
-            cta: r.cta,
-            clock: r.clock,
-            pc: r.place & PC,
-            agent: first + bit as u16,
-            lane: if r.mask.count_ones() == 1 { r.lane() as u8 } else { ANY_LANE as u8 },
-            strong: false,
-        };
+        let r = *c;
         if write {
-            if conflict.is_none() && r.cta != 0 {
-                for bit in (0..32).filter(|b| r.mask >> b & 1 != 0) {
-                    let o = reader(bit);
-                    let excused = o.agent == a.agent && o.cta == a.cta && r.mask.count_ones() > 1;
-                    if !excused && !ordered(&o, seen) {
-                        conflict = Some((RaceKind::WriteAfterRead, o));
-                        break;
-                    }
-                }
+            let raced = conflict.is_some_and(|c| !c.2);
+            let mut late = None;
+            if r.cta != 0 {
+                let alone = r.lane() == UNIT || r.mask.count_ones() == 1;
+                let excused = |o: &Access| !alone && (o.agent, o.cta) == (a.agent, a.cta);
+                late = r.each(me).find(|o| !excused(o) && !ordered(o, seen));
             }
             if r.place & MORE != 0
-                && let Some(list) = self.more.get(&(p, k as u32))
-                && conflict.is_none()
+                && let Some(list) = self.more.get(&key)
+                && late.is_none()
             {
-                let o = list.iter().find(|o| !(ordered(o, seen) || o.strong && a.strong));
-                conflict = o.map(|o| (RaceKind::WriteAfterRead, *o));
+                late = list.iter().find(|o| !(ordered(o, seen) || o.strength.is_strong() && strong)).copied();
             }
-            if c.w.cta != 0 && c.w.strong != a.strong {
-                self.both.insert((p, k as u32), ());
+            if let Some(o) = late.filter(|_| !raced) {
+                conflict = Some((RaceKind::WriteAfterRead, o, false));
             }
-            c.w = a;
-            return conflict;
-        }
-        if a.strong {
-            // Only a weak write could race with it, and sees it here.
-            list_reader(&mut self.more, (p, k as u32), a, &|o| ordered(o, seen));
-            c.r.place |= MORE;
-            return conflict;
-        }
-        let Some(bit) = me.warp else {
-            list_reader(&mut self.more, (p, k as u32), a, &|o| ordered(o, seen));
-            c.r.place |= MORE;
-            if c.r.cta == 0 {
-                (c.r.cta, c.r.clock, c.r.mask) = (a.cta, 0, 0);
-            }
-            return conflict;
-        };
-        let place = |old: u32, lane: u32| old & MORE | lane << 24 | a.pc & PC;
-        if r.cta == a.cta && r.clock == a.clock {
-            let lane = if r.lane() == a.lane as u32 { r.lane() } else { ANY_LANE };
-            (c.r.mask, c.r.place) = (r.mask | 1 << bit, place(r.place, lane));
-            return conflict;
-        }
-        if r.cta != 0 && r.mask != 0 {
-            for b in (0..32).filter(|b| r.mask >> b & 1 != 0) {
-                let o = reader(b);
-                if !ordered(&o, seen) {
-                    list_reader(&mut self.more, (p, k as u32), o, &|o| ordered(o, seen));
-                    c.r.place |= MORE;
+            // Unordered writes, and weak ones under a strong one, which other strong accesses need not be ordered with.
+            let outlives = |o: &Access| {
+                let weak = !o.strength.is_strong();
+                if strong { weak } else { !ordered(o, writes) }
+            };
+            if r.place & COVERED != 0
+                && let Some(list) = self.covered.get_mut(&key)
+            {
+                list.retain(outlives);
+                if list.is_empty() {
+                    self.covered.remove(&key);
+                    c.place &= !COVERED;
                 }
             }
+            if old.cta != 0 && outlives(&old) {
+                let list = self.covered.entry(key).or_default();
+                // Of the weak writes of one agent the last stands for all.
+                list.retain(|o| (o.cta, o.agent) != (old.cta, old.agent));
+                if list.len() >= READERS {
+                    list.remove(0);
+                }
+                list.push(old);
+                c.place |= COVERED;
+            }
+            if let Some(w) = w {
+                *w = a;
+            }
+            return conflict;
         }
-        let p = place(c.r.place, a.lane as u32);
-        c.r = Readers { cta: a.cta, clock: a.clock, place: p, mask: 1 << bit };
+        if strong {
+            // Only a weak write could race with it, and sees it here.
+            list_reader(&mut self.more, key, a, &|o| ordered(o, seen));
+            c.place |= MORE;
+            return conflict;
+        }
+        let place = |old: u32, lane: u32| old & MARKS | lane << 24 | a.pc & PC;
+        if let Some(bit) = me.warp
+            && (r.cta, r.clock) == (a.cta, a.clock)
+            && r.lane() != UNIT
+        {
+            let lane = if r.lane() == a.lane as u32 { r.lane() } else { ANY_LANE };
+            (c.mask, c.place) = (r.mask | 1 << bit, place(r.place, lane));
+            return conflict;
+        }
+        // Readers that this one is not ordered after move to the table.
+        for o in r.each(me).filter(|o| r.cta != 0 && !ordered(o, seen)) {
+            if (o.cta, o.agent) != (a.cta, a.agent) || me.warp.is_some() {
+                list_reader(&mut self.more, key, o, &|o| ordered(o, seen));
+                c.place |= MORE;
+            }
+        }
+        let (lane, mask) = match me.warp {
+            Some(bit) => (a.lane as u32, 1 << bit),
+            None => (UNIT, a.agent as u32),
+        };
+        *c = Readers { cta: a.cta, clock: a.clock, place: place(c.place, lane), mask };
         conflict
     }
 }
@@ -342,97 +437,9 @@ fn list_reader(
 ) {
     let list = more.entry(key).or_default();
     // One agent's later read stands for its earlier ones; beyond the limit the oldest go.
-    list.retain(|o| o.strong != a.strong || !(ordered(o) || (o.cta, o.agent) == (a.cta, a.agent)));
+    list.retain(|o| o.strength != a.strength || !(ordered(o) || (o.cta, o.agent) == (a.cta, a.agent)));
     if list.len() >= READERS {
         list.remove(0);
     }
     list.push(a);
-}
-
-/// Which clusters touched each granule, when no order between clusters is possible.
-#[derive(Debug, Default)]
-pub(crate) struct Crossings {
-    /// By allocation: per granule three sets of clusters of 21 bits each: weak writers, strong writers, readers.
-    allocs: Vec<OnceLock<Box<[AtomicU64]>>>,
-    sizes: Vec<u64>,
-    shift: u32,
-}
-
-/// More than one cluster.
-const MANY: u64 = (1 << 21) - 1;
-
-/// A set of clusters: 0, one, or [`MANY`].
-fn with(set: u64, unit: u64) -> u64 {
-    if set == 0 || set == unit { unit } else { MANY }
-}
-
-/// Clusters whose accesses to one place are unordered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Crossing {
-    pub kind: RaceKind,
-    /// Offset in the allocation, and how many granules race.
-    pub at: u64,
-    pub places: u64,
-}
-
-impl Crossings {
-    pub fn new(sizes: Vec<u64>, shift: u32) -> Self {
-        let allocs = sizes.iter().map(|_| OnceLock::new()).collect();
-        Crossings { allocs, sizes, shift }
-    }
-
-    /// Adds what one cluster did to the granules from `first` on; `both(k)`: it wrote them weakly and strongly.
-    fn add_row(&self, alloc: usize, first: usize, unit: u32, cells: &[Cell], both: impl Fn(usize) -> bool) {
-        let table = self.allocs[alloc].get_or_init(|| {
-            let n = (self.sizes[alloc] >> self.shift) as usize + 1;
-            (0..n).map(|_| AtomicU64::new(0)).collect()
-        });
-        let unit = unit as u64 % (MANY - 1) + 1;
-        for (k, c) in cells.iter().enumerate() {
-            if c.w.cta | c.r.cta == 0 {
-                continue;
-            }
-            let written = c.w.cta != 0;
-            let (weak, strong) = (written && (!c.w.strong || both(k)), written && (c.w.strong || both(k)));
-            let join = |old: u64| {
-                let (w, s, r) = (old & MANY, old >> 21 & MANY, old >> 42 & MANY);
-                let w = if weak { with(w, unit) } else { w };
-                let s = if strong { with(s, unit) } else { s };
-                let r = if c.r.cta != 0 { with(r, unit) } else { r };
-                w | s << 21 | r << 42
-            };
-            let slot = &table[first + k];
-            let old = slot.load(Relaxed);
-            if join(old) != old {
-                let _ = slot.fetch_update(Relaxed, Relaxed, |o| Some(join(o)));
-            }
-        }
-    }
-
-    /// By allocation, the first place where clusters race.
-    pub fn races(&self) -> Vec<(usize, Crossing)> {
-        let mut out = vec![];
-        for (alloc, table) in self.allocs.iter().enumerate() {
-            let Some(table) = table.get() else { continue };
-            let mut first: Option<Crossing> = None;
-            for (g, v) in table.iter().enumerate() {
-                let v = v.load(Relaxed);
-                let (w, s, r) = (v & MANY, v >> 21 & MANY, v >> 42 & MANY);
-                let apart = |a: u64, b: u64| a != 0 && b != 0 && !(a == b && a != MANY);
-                let kind = if apart(w, w) || apart(w, s) {
-                    RaceKind::WriteWrite
-                } else if apart(w, r) || apart(s, r) {
-                    RaceKind::ReadAfterWrite
-                } else {
-                    continue;
-                };
-                match &mut first {
-                    Some(f) => f.places += 1,
-                    None => first = Some(Crossing { kind, at: (g as u64) << self.shift, places: 1 }),
-                }
-            }
-            out.extend(first.map(|f| (alloc, f)));
-        }
-        out
-    }
 }

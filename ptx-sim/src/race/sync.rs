@@ -1,4 +1,4 @@
-//! Words that synchronise: what strong writes released, by scope (PTX ISA §8).
+//! Words that synchronise: what strong writes released, by scope (PTX ISA §8.5, §8.8).
 
 use super::clocks::{Clocks, Foreign, Token};
 
@@ -18,20 +18,20 @@ pub(crate) struct Place {
     pub unit: u32,
 }
 
-/// What the writes to one word released.
+/// What the writes to one word, or the arrivals at one mbarrier, released.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct SyncWord {
-    cta: Vec<(u64, Token)>,
-    cluster: Vec<(u32, Token)>,
+    near: Vec<Released>,
+    /// What was released at gpu scope, for other clusters too.
     gpu: Foreign,
 }
 
-fn entry<K: PartialEq + Copy>(list: &mut Vec<(K, Token)>, key: K) -> &mut Token {
-    let at = list.iter().position(|e| e.0 == key).unwrap_or_else(|| {
-        list.push((key, Token::default()));
-        list.len() - 1
-    });
-    &mut list[at].1
+/// What one CTA released at one scope.
+#[derive(Debug, Clone)]
+struct Released {
+    from: Place,
+    scope: Scope,
+    token: Token,
 }
 
 impl SyncWord {
@@ -41,21 +41,42 @@ impl SyncWord {
     }
 
     pub fn publish(&mut self, clocks: &Clocks, from: Place, scope: Scope, token: &Token) {
-        match scope {
-            Scope::Cta => entry(&mut self.cta, from.cta).join(token),
-            Scope::Cluster => entry(&mut self.cluster, from.unit).join(token),
-            Scope::Gpu => clocks.export(token, &mut self.gpu),
+        if scope == Scope::Gpu {
+            clocks.export(token, &mut self.gpu);
+            // Of a CTA that is a cluster of its own, that says all.
+            if !clocks.clustered() {
+                return;
+            }
+        }
+        self.add(from, scope, token);
+    }
+
+    fn add(&mut self, from: Place, scope: Scope, token: &Token) {
+        match self.near.iter_mut().find(|r| r.from == from && r.scope == scope) {
+            Some(r) => r.token.join(token),
+            None => self.near.push(Released { from, scope, token: token.clone() }),
         }
     }
 
-    /// `agent` acquires what was released at a scope that contains it, by threads that `scope` contains.
+    /// Adds what another one released within the cluster.
+    pub fn join(&mut self, o: &SyncWord) {
+        for r in &o.near {
+            self.add(r.from, r.scope, &r.token);
+        }
+    }
+
+    /// `agent` acquires what was released at a scope that contains it, by threads that `scope` contains (§8.7). Of
+    /// others of its cluster it comes after the reads only.
     pub fn observe(&self, clocks: &mut Clocks, agent: usize, at: Place, scope: Scope) {
-        for t in self.cta.iter().filter(|t| t.0 == at.cta) {
-            clocks.acquire(agent, &t.1);
+        for r in self.near.iter().filter(|r| r.from.unit == at.unit) {
+            if r.from.cta == at.cta || (r.scope >= Scope::Cluster && scope >= Scope::Cluster) {
+                clocks.acquire(agent, &r.token);
+            } else {
+                clocks.acquire_reads(agent, &r.token);
+            }
         }
-        for t in self.cluster.iter().filter(|t| t.0 == at.unit) {
-            clocks.acquire(agent, &t.1);
+        if scope == Scope::Gpu || !clocks.clustered() {
+            clocks.import(agent, &self.gpu, scope != Scope::Gpu);
         }
-        clocks.import(agent, &self.gpu, scope != Scope::Gpu);
     }
 }

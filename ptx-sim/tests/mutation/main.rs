@@ -78,7 +78,7 @@ fn mutants_are_found() {
     assert!(unlisted.is_empty(), "these mutants survive and are not listed:\n{unlisted:#?}");
     let stale: Vec<_> = listed.keys().filter(|s| !survivors.contains(s)).collect();
     assert!(stale.is_empty(), "these are listed and do not survive:\n{stale:#?}");
-    assert!(score >= 0.95, "{score}");
+    assert!(score >= 0.985, "{score}");
     assert!(total >= 300 && CASES.len() >= 12);
 }
 
@@ -134,7 +134,7 @@ fn random_edits_do_not_panic() {
             }
         }
         let text = lines.join("\n");
-        if ptx_sim::Module::parse(&text).is_ok() {
+        if ptx_sim::Module::parse(&text).is_ok_and(|m| m.check().is_ok()) {
             let mode = if next(2) == 0 { Early } else { Late };
             let run = std::panic::catch_unwind(|| c.run_limited(&text, seed, mode, 20_000));
             assert!(run.is_ok(), "{} edit {seed} {mode:?} panics:\n{text}", c.name);

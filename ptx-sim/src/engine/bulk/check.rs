@@ -5,7 +5,7 @@ use crate::engine::{Engine, Warp};
 use crate::findings::FindingKind;
 use crate::kernel::SHARED_BASE;
 use crate::op::*;
-use crate::race::{ANY_LANE, Access, FOREIGN, Seen, Who};
+use crate::race::{ANY_LANE, Access, FOREIGN, Run, Seen, Strength, Who};
 
 impl Engine<'_> {
     /// Global traffic of one transfer; pieces outside every allocation are filled and become a finding.
@@ -49,56 +49,59 @@ impl Engine<'_> {
         }
     }
 
+    /// What the asynchronous proxy sees of writes on behalf of a warp: generic ones once a proxy fence has covered them,
+    /// asynchronous ones once waited for (PTX ISA §8.6).
+    pub(in crate::engine) fn proxied(&self, issuer: usize) -> Vec<u32> {
+        let threads = 2 * self.warps.len();
+        let mut writes = self.clocks.pv[issuer].clone();
+        writes[threads..].copy_from_slice(&self.clocks.vc[issuer][threads..]);
+        writes
+    }
+
     /// Race checks of both sides at issue; the accesses belong to the copy's own agent.
     pub(super) fn check_transfer(&mut self, w: &Warp, pc: u32, lane: u32, t: &Transfer) {
-        if !self.env.race_check && !self.env.uninit_check {
+        if !self.checks() {
             return;
         }
         let issuer = w.agent(self.wpc);
-        let threads = 2 * self.warps.len();
-        // Generic writes count once a proxy fence has covered them, asynchronous ones once waited for.
-        let mut writes = self.clocks.pv[issuer].clone();
-        writes[threads..].copy_from_slice(&self.clocks.vc[issuer][threads..]);
-        let reads = self.clocks.vc[issuer].clone();
+        let writes = self.proxied(issuer);
+        let seen = Seen { writes: &writes, reads: self.clocks.seen(issuer).reads };
         let who = Who {
             agent: t.agent as u32,
             lane: ANY_LANE,
             clock: t.clock | FOREIGN,
             floor: 0,
+            settled: 0,
             bit: 0,
             pc,
-            strong: false,
+            strength: Strength::WEAK,
         };
         let mut sides: Vec<(usize, bool)> = t.to.iter().map(|d| (d.0, true)).collect();
         if t.dir != BulkDir::GlobalToShared {
             sides.push((t.from, false));
         }
-        let mut issue_at = None;
+        let mut first = None;
         for (rank, write) in sides {
+            let remote = t.dir == BulkDir::SharedToShared && write;
+            let mut run = Run::default();
+            let mut span: Option<(u32, u32)> = None;
             let shadow = &mut self.ctas[rank].shadow;
-            for c in &t.chunks {
-                let base = if t.dir == BulkDir::SharedToShared && write {
-                    (c.global as u32 & 0xff_ffff) - SHARED_BASE
-                } else {
-                    c.shared
-                };
-                let mut at = base;
-                while at < base + c.n as u32 {
-                    let n = (4 - at % 4).min(base + c.n as u32 - at);
-                    let mask = ((1u32 << n) - 1) << (at % 4);
-                    let seen = Seen { writes: &writes, reads: &reads };
-                    let word = (at / 4) as usize;
-                    let issue = if write {
-                        shadow.write(word, mask, who, seen)
-                    } else {
-                        shadow.read(word, mask, who, seen)
-                    };
-                    issue_at = issue_at.or(issue.map(|i| (i, at)));
-                    at += n;
+            let mut check = |span: Option<(u32, u32)>| {
+                if let Some(s) = span {
+                    first = first.or(shadow.bulk(s, write, &who, seen, &mut run));
+                }
+            };
+            // What a tensor store leaves out of global memory it does not read either (§5.5.3).
+            for c in t.chunks.iter().filter(|c| write || c.fill.is_none()) {
+                let at = if remote { (c.global as u32 & 0xff_ffff) - SHARED_BASE } else { c.shared };
+                match &mut span {
+                    Some((from, n)) if *from + *n == at => *n += c.n as u32,
+                    _ => check(span.replace((at, c.n as u32))),
                 }
             }
+            check(span);
         }
-        if let Some((issue, at)) = issue_at {
+        if let Some((issue, at)) = first {
             self.report_async(w, pc, lane, at, issue);
         }
         if t.dir != BulkDir::SharedToShared && self.env.race_check {
@@ -112,8 +115,8 @@ impl Engine<'_> {
         let issuer = w.agent(self.wpc);
         let agent = if write { self.writer(t.agent) } else { t.agent } as u16;
         let cta = self.ctas[w.cta as usize].linear as u32 + 1;
-        let strong = t.reduce.is_some();
-        let access = Access { cta, clock: t.clock, pc, agent, lane: ANY_LANE as u8, strong };
+        let strength = if t.reduce.is_some() { Strength::STRONG } else { Strength::WEAK };
+        let access = Access { cta, clock: t.clock, pc, agent, lane: ANY_LANE as u8, strength };
         let me = self.accessor(access, None);
         let device = self.device.clone();
         let device = &mut *device.borrow_mut();
@@ -127,10 +130,10 @@ impl Engine<'_> {
                 false => u32::MAX,
             }
         };
-        let seen = |cta: u32, b: u16| of(&clocks.vc[issuer], false, cta, b);
+        let seen = |cta: u32, b: u16| of(clocks.seen(issuer).reads, false, cta, b);
         let proxied = |cta: u32, b: u16| of(writes, true, cta, b);
         let mut first = None;
-        let step = 1u64 << device.shadow.shift;
+        let step = 1u64 << device.shadow.shift();
         for c in t.chunks.iter().filter(|c| c.fill.is_none()) {
             let Some(ai) = self.env.mem.find(c.global) else { continue };
             let a = &self.env.mem.allocs[ai];
