@@ -1,16 +1,23 @@
 //! How long compiling takes, for each rung of the matmul ladder.
 //!
 //! `expansion`: proving a schedule for one element type and encoding the program, which is what `schedule!` does while
-//! `rustc` runs; the budget is 100 ms unoptimised. `ptx`: lowering, code generation and LLVM; the budget is 150 ms.
+//! `rustc` runs; the budget is 100 ms unoptimised. `mistake`: a schedule with a tile that is too large, for a kernel of 30
+//! values and three element types, help included; the budget is 1 s unoptimised. `ptx`: lowering, code generation and LLVM; the budget is 150 ms.
 //!
 //! `cargo bench --bench compile` is optimised. Proc macros are not by default, so for their times:
 //! `cargo bench --profile dev --config profile.dev.package.tile-dsl.opt-level=0
-//! --config profile.dev.package.egg.opt-level=0 --bench compile -- expansion`.
+//! --config profile.dev.package.egg.opt-level=0 --bench compile -- 'expansion|mistake'`.
 #![allow(missing_docs, reason = "criterion_group makes an undocumented function")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
-use tile_dsl::{engine, program::Program, tile::Kernel as Tile};
+use tile_dsl::{
+    engine,
+    program::Program,
+    schedule::{Directive, DirectiveKind, Schedule, Target},
+    span::SpanId,
+    tile::Kernel as Tile,
+};
 use tilewright::{DType, Stage, Variant, emit};
 
 #[path = "../examples/matmul/kernel.rs"]
@@ -37,6 +44,43 @@ fn expansion(c: &mut Criterion) {
     group.finish();
 }
 
+/// A chain of values, as the tile IR's text.
+fn chain(values: usize) -> Tile {
+    let steps: String =
+        (1..values).map(|n| format!("    let v{n} = v{} * 0.5 + v{};\n", n - 1, n / 2)).collect();
+    let text = format!(
+        "kernel chain<T>(x: &[T; M, N], y: &mut [T; M, N]) {{\n    axis i in program_tile(M);\n    \
+         axis j in program_tile(N);\n    let v0 = load(x, [i, j]);\n{steps}    store(y, [i, j], v{});\n}}\n",
+        values - 1
+    );
+    tile_dsl::tile::parse(&text).expect("the text of a kernel")
+}
+
+fn mistake(c: &mut Criterion) {
+    let tile = |axis: &str| DirectiveKind::Tile { axis: axis.into(), size: 256 };
+    let directives = [tile("i"), tile("j")].into_iter().enumerate();
+    let directive = |(n, kind)| Directive { kind, span: SpanId(n as u32 + 1), inherited: None };
+    let schedule = Schedule {
+        name: "large".into(),
+        kernel: "chain".into(),
+        dtypes: vec![DType::F32, DType::F16, DType::BF16],
+        target: Target::DEFAULT,
+        directives: directives.map(directive).collect(),
+    };
+    let mut group = c.benchmark_group("mistake");
+    group.sample_size(10);
+    for values in [10, 30, 100] {
+        let tile = chain(values);
+        group.bench_function(format!("{values} values"), |b| {
+            b.iter(|| {
+                let mut prover = engine::Prover::new(black_box(&tile).clone());
+                prover.schedule(black_box(&schedule), engine::MOST_TRIALS).expect_err("it is too large")
+            });
+        });
+    }
+    group.finish();
+}
+
 fn ptx(c: &mut Criterion) {
     let mut group = c.benchmark_group("ptx");
     group.sample_size(10);
@@ -52,5 +96,5 @@ fn ptx(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, expansion, ptx);
+criterion_group!(benches, expansion, mistake, ptx);
 criterion_main!(benches);

@@ -14,8 +14,8 @@ mod vector_add;
 
 use linear::product;
 use random::random_schedules;
-use support::{Case, bound};
-use tile_dsl::engine::testing::Random;
+use support::Case;
+use tile_dsl::{engine::testing::Random, program::Program, schedule::DirectiveKind};
 use tilewright::{AnySchedule, DType, Kernel};
 
 const FLOATS: &[DType] = &[DType::F32, DType::F16, DType::BF16];
@@ -31,6 +31,15 @@ const PRODUCTS: [[i64; 3]; 8] = [
     [257, 1, 255],
     [64, 64, 0],
 ];
+
+/// The largest extent of a dim that a program admits, if it says.
+fn bound(program: &[u8], dim: &str) -> Option<usize> {
+    let program = Program::from_bytes(program).expect("encoded above");
+    program.schedule.directives.iter().find_map(|d| match &d.kind {
+        DirectiveKind::Fits { dim: bounded, max } if bounded == dim => Some(*max as usize),
+        _ => None,
+    })
+}
 
 /// Every schedule, type and size on both executors.
 fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec<(&str, i64)>]) {

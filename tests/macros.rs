@@ -101,11 +101,11 @@ kernel matmul<T>(a: &[T; M, K], b: &[T; K, N], c: &mut [T; M, N]) {
 fn assigning_after_a_loop_binds_again() {
     let text = text(linear::KERNEL);
     assert!(
-        text.contains("let mut acc#1 = acc * alpha;\n    let mut acc#2 = acc#1 + load(bias, [j]);"),
+        text.contains("let mut acc.2 = acc * alpha;\n    let mut acc.3 = acc.2 + load(bias, [j]);"),
         "{text}"
     );
-    assert!(text.contains("store(y, [i, j], max(acc#2, 0.0).cast::<T>());"), "{text}");
-    assert!(text.contains("select(acc#2 < 0.0, 1.0, full::<f32>(0.0, [i, j]))"), "{text}");
+    assert!(text.contains("store(y, [i, j], max(acc.3, 0.0).cast::<T>());"), "{text}");
+    assert!(text.contains("select(acc.3 < 0.0, 1.0, full::<f32>(0.0, [i, j]))"), "{text}");
 }
 
 #[test]
@@ -113,11 +113,11 @@ fn every_operation_is_read() {
     let text = text(everything::KERNEL);
     for line in [
         "let v = load(x, [i, j, r]).cast::<f32>();",
-        "let v#1 = -v + abs(v) * sqrt(abs(v)) - rsqrt(1.0 + v * v) / 2.5_f32;",
-        "let w = tanh(v#1) + log(exp(v#1) + 0.001);",
+        "let v.2 = -v + abs(v) * sqrt(abs(v)) - rsqrt(1.0 + v * v) / 2.5_f32;",
+        "let w = tanh(v.2) + log(exp(v.2) + 0.001);",
         "let inside = or(and(iota(i) + shift <= iota(j) * 2.0, not(iota(r) == 3.0)), iota(j) % 2.0 != 0.0);",
-        "let x#1 = select(inside, min(v#1, w), -inf_f32);",
-        "let x#2 = x#1 + (dim(M) - iota(i)).cast::<f32>() * scale;",
+        "let x.2 = select(inside, min(v.2, w), -inf_f32);",
+        "let x.3 = x.2 + (dim(M) - iota(i)).cast::<f32>() * scale;",
     ] {
         assert!(text.contains(line), "no `{line}` in\n{text}");
     }

@@ -8,7 +8,7 @@ use ptx_sim::{Launch, Memory, Module, Report, launch};
 use tile_dsl::{
     dtype::DType,
     kernel::{Expr, Kernel, Param, Stmt, Ty},
-    op::{BinOp, CmpOp, UnOp},
+    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum},
 };
 
 /// An argument of a run.
@@ -242,8 +242,12 @@ fn signs_and_selections() {
     };
     same("neg", |x| un(UnOp::Neg, x), |x| -x);
     same("abs", |x| un(UnOp::Abs, x), f32::abs);
-    same("max", |x| bin(BinOp::Max, x, float(2.0)), |x| x.max(2.0));
-    same("min", |x| bin(BinOp::Min, x, float(2.0)), |x| x.min(2.0));
+    // NaN shows, and −0 lies below +0.
+    same("max", |x| bin(BinOp::Max, x, float(2.0)), |x| maximum(x.into(), 2.0) as f32);
+    same("min", |x| bin(BinOp::Min, float(2.0), x), |x| minimum(x.into(), 2.0) as f32);
+    same("max_zero", |x| bin(BinOp::Max, float(-0.0), x), |x| maximum(x.into(), -0.0) as f32);
+    same("min_zero", |x| bin(BinOp::Min, x, float(0.0)), |x| minimum(x.into(), 0.0) as f32);
+    same("relu_nan", |x| bin(BinOp::Max, x, float(0.0)), |x| maximum(x.into(), 0.0) as f32);
     same("div", |x| bin(BinOp::Div, float(3.0), x), |x| 3.0 / x);
     same("madd", |x| add(mul(x.clone(), float(1.1)), x), |x| x * 1.1 + x);
     same("fma", |x| fma(x.clone(), float(1.1), x), |x| x.mul_add(1.1, x));
@@ -255,6 +259,35 @@ fn signs_and_selections() {
     same("is_nan", not_equal, |x| if x.is_nan() { 1.0 } else { 0.0 });
     let truncated = |x: Expr| cast(Ty::Elem(F32), cast(I32, x));
     same("truncate", truncated, |x| x as i32 as f32);
+}
+
+/// `i32` arithmetic over all pairs of extremes, by a register and by a literal.
+#[test]
+fn integers_are_defined_everywhere() {
+    let numbers = [i32::MIN, i32::MIN + 1, -65536, -7, -1, 0, 1, 2, 7, 65536, i32::MAX];
+    let encode = |x: Vec<i32>| -> Vec<u8> { x.iter().flat_map(|x| x.to_le_bytes()).collect() };
+    let left: Vec<i32> = numbers.iter().flat_map(|a| [*a; 11]).collect();
+    let right: Vec<i32> = numbers.iter().flat_map(|_| numbers).collect();
+    for op in [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::Rem] {
+        for literal in numbers.map(Some).into_iter().chain([None]) {
+            let mut b = Builder::new("integers", 128);
+            let (x, z) = (b.tensor("x", DType::I32, false, 4), b.tensor("z", DType::I32, false, 4));
+            let y = b.tensor("y", DType::I32, true, 4);
+            let mut body = Vec::new();
+            let inside = Some(lt(Expr::Tid, int(121)));
+            let a = b.load(&mut body, DType::I32, 1, x, Expr::Tid, inside.clone()).remove(0);
+            let c = b.load(&mut body, DType::I32, 1, z, Expr::Tid, inside.clone()).remove(0);
+            let c = literal.map_or(c, |n| int(n.into()));
+            let values = vec![Expr::Wrapping(op, Box::new(a), Box::new(c))];
+            body.push(Stmt::Store { mem: y, offset: Expr::Tid, values, guard: inside });
+            let (mut x, mut z, mut y) = (encode(left.clone()), encode(right.clone()), vec![0xff; 121 * 4]);
+            let args = vec![Arg::Tensor(&mut x), Arg::Tensor(&mut z), Arg::Tensor(&mut y)];
+            run(&b.finish(body), 1, args);
+            let pairs = left.iter().zip(&right);
+            let expected = pairs.map(|(x, z)| integer(op, *x, literal.unwrap_or(*z))).collect();
+            assert_eq!(y, encode(expected), "{} {literal:?}", op.name());
+        }
+    }
 }
 
 #[test]

@@ -1,32 +1,20 @@
 //! Runs any kernel under any schedule on random inputs and compares the executors.
 
-use half::{bf16, f16};
 use std::collections::BTreeMap;
 use tile_dsl::{
     engine::testing::Random,
     nest::{Arithmetic, interpret},
     program::Program,
-    schedule::DirectiveKind,
     tile::{
         ElemType, Kernel as TileKernel,
         evaluate::{Elements, Inputs, Reference, reference},
     },
 };
-use tilewright::{
-    AnyBuffer, AnySchedule, Buffer, DType, Device, Element, Kernel, Launch, LaunchArgs, Layout,
-};
+use tile_fuzz::launch::buffer;
+use tilewright::{AnyBuffer, AnySchedule, DType, Device, Error, Kernel, Launch, LaunchArgs, Layout, Variant};
 
 /// The factor γ of the bound on the error: 1 covers every order of summation.
 const GAMMA: f64 = 1.0;
-
-/// The largest extent of a dim that a program admits, if it says.
-pub fn bound(program: &[u8], dim: &str) -> Option<usize> {
-    let program = Program::from_bytes(program).expect("encoded above");
-    program.schedule.directives.iter().find_map(|d| match &d.kind {
-        DirectiveKind::Fits { dim: bounded, max } if bounded == dim => Some(*max as usize),
-        _ => None,
-    })
-}
 
 /// One kernel on fixed random inputs, with its reference in f64.
 pub struct Case {
@@ -64,6 +52,23 @@ impl Case {
         Case { kernel, dtype, inputs, shapes, expected, text }
     }
 
+    /// As [`Case::new`], with these elements in some tensors.
+    #[allow(dead_code)] // each test uses its part
+    pub fn with(
+        encoded: &[u8],
+        dtype: Option<DType>,
+        dims: &[(&str, i64)],
+        tensors: &[(&str, Vec<f64>)],
+    ) -> Self {
+        let mut case = Case::new(encoded, dtype, dims, 5);
+        for (name, elements) in tensors {
+            let old = case.inputs.tensors.get_mut(*name).expect("a tensor of the kernel");
+            *old = Elements::from_f64(old.dtype(), elements.iter().copied());
+        }
+        case.expected = reference(&case.kernel, &case.inputs).expect("the dims are given");
+        case
+    }
+
     /// The interpreter of the scheduled nest agrees with the reference.
     pub fn check_nest(&self, schedule: &dyn AnySchedule) {
         let program = self.program(schedule);
@@ -74,20 +79,23 @@ impl Case {
         }
     }
 
-    /// The simulator, on the PTX, agrees with the reference and finds nothing wrong.
+    /// The simulator, on the PTX of each variant whose assumptions hold, agrees with the reference and finds nothing
+    /// wrong.
     pub fn check_simulator<K: Kernel>(&self, schedule: &dyn AnySchedule) {
+        for variant in [Variant::Exact, Variant::Aligned, Variant::General] {
+            self.check_variant::<K>(schedule, variant);
+        }
+    }
+
+    fn check_variant<K: Kernel>(&self, schedule: &dyn AnySchedule, variant: Variant) {
         let program = self.program(schedule);
         let device = Device::sim();
         let mut buffers: Vec<Box<dyn AnyBuffer>> = Vec::new();
         for (t, tensor) in self.kernel.tensors.iter().enumerate() {
             let column_major = program.nest.column_major.iter().any(|id| usize::from(id.0) == t);
             let layout = if column_major { Layout::ColumnMajor } else { Layout::RowMajor };
-            buffers.push(buffer(
-                &device,
-                &self.inputs.tensors[&tensor.name],
-                &self.shapes[&tensor.name],
-                layout,
-            ));
+            let elements = &self.inputs.tensors[&tensor.name];
+            buffers.push(buffer(&device, elements, &self.shapes[&tensor.name], layout).expect("small"));
         }
         let names: Vec<&'static str> = self.kernel.tensors.iter().map(|t| &*t.name.clone().leak()).collect();
         let mut args = LaunchArgs::new(K::NAME, self.dtype);
@@ -98,12 +106,18 @@ impl Case {
         for scalar in &self.kernel.scalars {
             args = args.scalar(scalar.name.clone().leak(), self.inputs.scalars[&scalar.name] as f32);
         }
-        let report = Launch::<K>::new(args).schedule_dyn(schedule).run();
-        let report =
-            report.unwrap_or_else(|e| panic!("{} under {}: {e}", self.text, self.describe(schedule)));
+        let report = match Launch::<K>::new(args).schedule_dyn(schedule).variant(variant).run() {
+            Err(Error::Variant { .. }) => {
+                assert_ne!(variant, Variant::General, "{}: general admits any size", self.text);
+                return;
+            }
+            run => run.unwrap_or_else(|e| {
+                panic!("{} under {}, {variant}: {e}", self.text, self.describe(schedule))
+            }),
+        };
         assert!(
             report.findings.is_empty(),
-            "{} under {}: {:?}",
+            "{} under {}, {variant}: {:?}",
             self.text,
             self.describe(schedule),
             report.findings
@@ -111,7 +125,7 @@ impl Case {
         for ((tensor, buffer), _) in self.kernel.tensors.iter().zip(&buffers).zip(&names) {
             if self.expected.contains_key(&tensor.name) {
                 let found = contents(&**buffer);
-                self.compare("simulator", schedule, &tensor.name, &found);
+                self.compare(&format!("simulator, {variant}"), schedule, &tensor.name, &found);
             }
         }
     }
@@ -138,39 +152,6 @@ impl Case {
             comparison.error_bound_ratio,
             comparison.worst,
         );
-    }
-}
-
-/// Positions of a row-major walk in column-major storage.
-fn column_major_positions(shape: &[usize]) -> Vec<usize> {
-    let total: usize = shape.iter().product();
-    (0..total)
-        .map(|mut at| {
-            let mut index = vec![0; shape.len()];
-            for (i, n) in index.iter_mut().zip(shape).rev() {
-                *i = at % n;
-                at /= n;
-            }
-            index.iter().zip(shape).rev().fold(0, |position, (i, n)| position * n + i)
-        })
-        .collect()
-}
-
-fn buffer(device: &Device, elements: &Elements, shape: &[usize], layout: Layout) -> Box<dyn AnyBuffer> {
-    fn typed<T: Element>(device: &Device, data: &[T], shape: &[usize], layout: Layout) -> Box<dyn AnyBuffer> {
-        let mut stored = data.to_vec();
-        if layout == Layout::ColumnMajor {
-            for (x, at) in data.iter().zip(column_major_positions(shape)) {
-                stored[at] = *x;
-            }
-        }
-        Box::new(Buffer::from_slice_in(device, &stored, shape, layout).expect("small"))
-    }
-    match elements {
-        Elements::F32(v) => typed(device, v, shape, layout),
-        Elements::F16(v) => typed::<f16>(device, v, shape, layout),
-        Elements::BF16(v) => typed::<bf16>(device, v, shape, layout),
-        Elements::I32(v) => typed(device, v, shape, layout),
     }
 }
 

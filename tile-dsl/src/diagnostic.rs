@@ -1,6 +1,6 @@
 //! Diagnostics: what is wrong, where, and what to write instead.
 
-use crate::span::SpanId;
+use crate::{schedule::DirectiveKind, span::SpanId};
 use serde::{Deserialize, Serialize};
 
 /// One mistake. The macro crate turns it into a `rustc` error at `span`.
@@ -12,8 +12,59 @@ pub struct Diagnostic {
     pub message: String,
     /// Loads, loops or parent directives involved; printed as `file:line` with an excerpt where they have a span.
     pub notes: Vec<Note>,
-    /// A legal alternative that was checked.
+    /// An edit that mends the mistake, as [`Edit::text`] words it. It was tried.
     pub help: Option<String>,
+    /// The piece of source that the help rewrites, where only its place is known here.
+    pub rewrite: Option<Box<Rewrite>>,
+    /// Edits of the schedule that may mend it, the least first. The engine tries them and makes one the help.
+    pub edits: Vec<Edit>,
+}
+
+/// What to write before and after a piece of source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rewrite {
+    /// The piece.
+    pub span: SpanId,
+    /// Text before it.
+    pub before: String,
+    /// Text after it.
+    pub after: String,
+}
+
+/// An edit of a schedule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Edit {
+    /// Whether the directive at fault goes.
+    pub instead: bool,
+    /// Directives to add, in place of those of the same key.
+    pub put: Vec<DirectiveKind>,
+    /// A name, and another for it, in all that the schedule itself says.
+    pub rename: Option<(String, String)>,
+    /// What it costs or achieves; printed in parentheses.
+    pub remark: Option<String>,
+}
+
+impl Edit {
+    /// Adds directives, or gives those of the same key other arguments.
+    pub fn put(kinds: impl Into<Vec<DirectiveKind>>) -> Self {
+        Edit { instead: false, put: kinds.into(), rename: None, remark: None }
+    }
+
+    /// Directives in place of the one at fault; without any, it is removed.
+    pub fn instead(kinds: impl Into<Vec<DirectiveKind>>) -> Self {
+        Edit { instead: true, put: kinds.into(), rename: None, remark: None }
+    }
+
+    /// Another name wherever the schedule itself uses one.
+    pub fn rename(from: impl Into<String>, to: impl Into<String>) -> Self {
+        Edit { instead: false, put: Vec::new(), rename: Some((from.into(), to.into())), remark: None }
+    }
+
+    /// Says what it costs or achieves.
+    pub fn remark(mut self, text: impl Into<String>) -> Self {
+        self.remark = Some(text.into());
+        self
+    }
 }
 
 /// A remark attached to a [`Diagnostic`].
@@ -28,7 +79,14 @@ pub struct Note {
 impl Diagnostic {
     /// A diagnostic without notes.
     pub fn new(span: SpanId, message: impl Into<String>) -> Self {
-        Diagnostic { span, message: message.into(), notes: Vec::new(), help: None }
+        Diagnostic {
+            span,
+            message: message.into(),
+            notes: Vec::new(),
+            help: None,
+            rewrite: None,
+            edits: Vec::new(),
+        }
     }
 
     /// Adds a note.
@@ -37,9 +95,40 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the help.
+    /// Adds a remark on no source in particular: a rule, a list of names, what to look for.
+    pub fn remark(self, text: impl Into<String>) -> Self {
+        self.note(SpanId::NONE, text)
+    }
+
+    /// Adds edits to try.
+    pub fn edits(mut self, edits: impl IntoIterator<Item = Edit>) -> Self {
+        self.edits.extend(edits);
+        self
+    }
+
+    /// Sets the help: a piece of source with more before and after it.
+    pub fn rewrite(mut self, span: SpanId, before: impl Into<String>, after: impl Into<String>) -> Self {
+        self.rewrite = Some(Box::new(Rewrite { span, before: before.into(), after: after.into() }));
+        self
+    }
+
+    /// Sets the help: an edit of the source, worded as [`replace`] and [`Edit::text`] do.
     pub fn help(mut self, text: impl Into<String>) -> Self {
         self.help = Some(text.into());
         self
+    }
+}
+
+/// The help that replaces one piece of source by another.
+pub fn replace(old: impl std::fmt::Display, new: impl std::fmt::Display) -> String {
+    format!("replace `{old}` by `{new}`")
+}
+
+/// `` `a`, `b` and `c` ``.
+pub fn list(names: &[impl AsRef<str>]) -> String {
+    let quoted: Vec<String> = names.iter().map(|n| format!("`{}`", n.as_ref())).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => quoted.concat(),
     }
 }

@@ -25,8 +25,10 @@ mod facts;
 mod failure;
 mod families;
 mod language;
+mod mend;
 mod names;
 mod phase;
+mod prover;
 mod rule;
 #[doc(hidden)]
 pub mod testing;
@@ -37,13 +39,16 @@ mod tests;
 pub use testing::random_schedule;
 
 pub use failure::{Failure, FailureKind, Proof};
+pub use mend::MOST_TRIALS;
+pub use prover::{Mistake, Prover};
 
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     dtype::DType,
     nest::{self, Nest},
     program::Program,
     schedule::{Directive, DirectiveKind, Schedule, Target},
+    span::SpanId,
     tile,
 };
 use families::{assume, bind, expand, fragment, pipeline, place, reduce, reorder, split, split_k, stage};
@@ -51,23 +56,57 @@ use families::{assume, bind, expand, fragment, pipeline, place, reduce, reorder,
 /// Most values, accesses, tensors and axes a nest may have: sets of them are machine words.
 const MOST_NAMES: usize = 128;
 
+/// Whether a kernel is one that schedules can be proved for.
+///
+/// # Errors
+/// A loop that carries what is no reduction; more names than the engine has room for.
+pub fn schedulable(kernel: &tile::Kernel) -> Result<(), Diagnostic> {
+    let dtype = kernel.generic.as_ref().map(|_| DType::F32);
+    let nest = nest::initial(&kernel.instantiate(dtype))?;
+    match crowded(&nest) {
+        Some((what, n)) => Err(Diagnostic::new(
+            SpanId::NONE,
+            format!("the kernel has {n} {what}, and {MOST_NAMES} are the most"),
+        )
+        .remark("share it out among several kernels")),
+        None => Ok(()),
+    }
+}
+
+/// What a nest has more of than sets of them have room for.
+fn crowded(nest: &Nest) -> Option<(&'static str, usize)> {
+    let counts = [
+        ("values", nest.values.len()),
+        ("places where tensors are read or stored", nest.accesses.len()),
+        ("tensors", nest.kernel.tensors.len()),
+        ("axes", nest.kernel.axes.len()),
+    ];
+    counts.into_iter().find(|(_, n)| *n > MOST_NAMES)
+}
+
 /// Applies one directive.
 ///
 /// # Errors
 /// The diagnostic's span is the directive's.
 pub fn apply(directive: &Directive, nest: &Nest, target: Target) -> Result<(Nest, Proof), Failure> {
-    let names = [nest.values.len(), nest.accesses.len(), nest.kernel.tensors.len(), nest.kernel.axes.len()];
-    let result = match names.into_iter().max() {
-        Some(n) if n > MOST_NAMES => {
-            Err(Failure::internal(format!("{n} names in one kernel, {MOST_NAMES} are the most")))
-        }
-        _ => dispatch(directive, nest, target),
+    let result = match crowded(nest) {
+        Some((what, n)) => Err(Failure::internal(format!("{n} {what}, {MOST_NAMES} are the most"))),
+        None => dispatch(directive, nest, target),
     };
     match result {
         Ok((nest, proof)) => Ok((nest, Proof { directive: directive.kind.to_string(), ..proof })),
         Err(mut failure) => {
             failure.diagnostic.span = directive.span;
             failure.introduces = depends::introduces(&directive.kind);
+            for (name, part) in &failure.parts {
+                let renamed = depends::renamed(&directive.kind, name, part);
+                failure.diagnostic.edits.push(Edit::instead([renamed]));
+            }
+            if let Some((name, meant)) = &failure.meant {
+                failure.diagnostic.edits.push(Edit::rename(name, meant));
+                // What follows may have used the right one.
+                failure.introduces.extend([meant.clone(), format!("{meant}.o"), format!("{meant}.t")]);
+            }
             Err(failure)
         }
     }
@@ -123,11 +162,11 @@ pub fn schedule(
     schedule: &Schedule,
     dtype: Option<DType>,
 ) -> Result<Program, Vec<Diagnostic>> {
-    let (nest, _) = prove(kernel, schedule, dtype)?;
+    let (nest, _) = proved(kernel, schedule, dtype, MOST_TRIALS)?;
     Ok(Program { schedule: schedule.clone(), dtype, nest })
 }
 
-/// As [`schedule`], with the proof of each directive.
+/// As [`schedule`], with the proof of each directive, and without looking for help.
 ///
 /// # Errors
 /// As [`schedule`].
@@ -136,64 +175,21 @@ pub fn prove(
     schedule: &Schedule,
     dtype: Option<DType>,
 ) -> Result<(Nest, Vec<Proof>), Vec<Diagnostic>> {
-    let kernel = kernel.instantiate(dtype);
-    let (nest, proofs) = rewrite(&kernel, schedule)?;
-    let legal = |other: &Schedule| {
-        let found = failure::suggest(|| {
-            let (nest, _) = rewrite(&kernel, other).ok()?;
-            let context = checks::Context { nest: &nest, schedule: other, legal: &|_| false };
-            checks::check(&context).is_empty().then_some(())
-        });
-        found.is_some()
-    };
-    let wrong = checks::check(&checks::Context { nest: &nest, schedule, legal: &legal });
-    if wrong.is_empty() { Ok((nest, proofs)) } else { Err(wrong) }
+    proved(kernel, schedule, dtype, 0)
 }
 
-/// All directives in order, then the defaults.
-fn rewrite(kernel: &tile::Kernel, schedule: &Schedule) -> Result<(Nest, Vec<Proof>), Vec<Diagnostic>> {
-    let mut nest = nest::initial(kernel).map_err(|d| vec![d])?;
-    let (mut proofs, mut diagnostics, mut missing) = (Vec::new(), Vec::new(), Vec::<String>::new());
-    for directive in schedule.in_order() {
-        match apply(directive, &nest, schedule.target) {
-            Ok((next, proof)) => {
-                if let Some(wrong) = nest::verify(&next).first() {
-                    let failure = Failure::internal(format!("after `{directive}`, {wrong}"));
-                    return Err(vec![Diagnostic { span: directive.span, ..failure.diagnostic }]);
-                }
-                nest = next;
-                proofs.push(proof);
-            }
-            Err(failure) => {
-                // A name that an earlier directive failed to introduce is no second mistake.
-                let mentioned = depends::mentions(&directive.kind);
-                let follows = mentioned.iter().any(|m| missing.contains(m));
-                missing.extend(failure.introduces);
-                if !follows {
-                    diagnostics.push(with_parent(failure.diagnostic, directive));
-                }
-            }
-        }
-    }
-    if !diagnostics.is_empty() {
-        return Err(diagnostics);
-    }
-    let nest = defaults::apply(&nest).map_err(|f| vec![f.diagnostic])?;
-    Ok((nest, proofs))
+fn proved(
+    kernel: &tile::Kernel,
+    schedule: &Schedule,
+    dtype: Option<DType>,
+    trials: u32,
+) -> Result<(Nest, Vec<Proof>), Vec<Diagnostic>> {
+    let proved = Prover::new(kernel.clone()).prove(schedule, &[dtype], trials);
+    let mut proved = proved.map_err(|mistakes| mistakes.into_iter().map(|(d, _)| d).collect::<Vec<_>>())?;
+    Ok(proved.remove(0))
 }
 
 /// Shared memory that a scheduled nest takes, in bytes: an upper bound, buffers are not overlaid.
 pub fn shared_bytes(nest: &Nest) -> u64 {
     checks::shared_bytes(nest)
-}
-
-/// Says where an inherited directive comes from.
-fn with_parent(diagnostic: Diagnostic, directive: &Directive) -> Diagnostic {
-    match &directive.inherited {
-        Some(parent) => {
-            let note = format!("`{}` is inherited from `{parent}`", directive.kind);
-            diagnostic.note(directive.span, note)
-        }
-        None => diagnostic,
-    }
 }

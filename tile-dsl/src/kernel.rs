@@ -6,7 +6,7 @@
 //!          | set frag[slot] = E | for v in E..E step E { } | if E { } else { }
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier
 //!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
-//! E      ::= const | v | frag[slot] | tid | cta | dim D | scalar S | un | bin | cmp | select | cast
+//! E      ::= const | v | frag[slot] | tid | cta | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
 //! ```
 //! [`mod@print`] writes that grammar in full, [`mod@parse`] reads it back, [`mod@verify`] checks a kernel between
 //! passes and [`interpret`] runs one without LLVM and without a GPU.
@@ -141,7 +141,7 @@ pub struct GridAxis {
 pub struct Var(pub u32);
 
 /// A place in memory: a buffer. The offset stands beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Mem {
     /// Tensor or scratch parameter, by its position in [`Kernel::params`].
     Global(u32),
@@ -294,8 +294,11 @@ pub enum Expr {
     Scalar(u32),
     /// One operand.
     Un(UnOp, Box<Expr>),
-    /// Two operands of equal type. Float `a * b + c` is fused only by [`Expr::Fma`].
+    /// Two operands of equal type. Float `a * b + c` is fused only by [`Expr::Fma`]. Integer arithmetic is that of
+    /// indices, which neither overflows nor divides by zero.
     Bin(BinOp, Box<Expr>, Box<Expr>),
+    /// `+ - * / %` of the kernel's own `i32` values, defined for all operands by [`crate::op::integer`].
+    Wrapping(BinOp, Box<Expr>, Box<Expr>),
     /// `a * b + c`, rounded once.
     Fma(Box<Expr>, Box<Expr>, Box<Expr>),
     /// Integer bit operation: `a xor b`, for swizzles.
@@ -342,7 +345,9 @@ impl Expr {
             | Expr::Dim(_)
             | Expr::Scalar(_) => false,
             Expr::Un(_, x) | Expr::Cast(_, x) => x.mentions(vars),
-            Expr::Bin(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => a.mentions(vars) || b.mentions(vars),
+            Expr::Bin(_, a, b) | Expr::Wrapping(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => {
+                a.mentions(vars) || b.mentions(vars)
+            }
             Expr::Fma(a, b, c) | Expr::Select(a, b, c) => [a, b, c].into_iter().any(|e| e.mentions(vars)),
         }
     }
@@ -360,6 +365,14 @@ impl Param {
     }
 }
 
+impl Shared {
+    /// Bytes it takes: whole accesses of up to 16 bytes, as far as it is aligned.
+    pub fn bytes(&self) -> u64 {
+        let bytes = u64::from(self.elems) * u64::from(self.dtype.bytes());
+        bytes.next_multiple_of(u64::from(self.align.clamp(1, 16)))
+    }
+}
+
 impl Kernel {
     /// Element type of a buffer; `None` if there is no such buffer.
     pub fn dtype_of(&self, mem: Mem) -> Option<DType> {
@@ -372,11 +385,23 @@ impl Kernel {
         }
     }
 
-    /// Bytes of shared memory in all, each buffer at its alignment, in order.
+    /// Bytes of shared memory in all.
     pub fn shared_bytes(&self) -> u64 {
-        self.shared.iter().fold(0u64, |at, s| {
-            at.next_multiple_of(u64::from(s.align)) + u64::from(s.elems) * u64::from(s.dtype.bytes())
-        })
+        self.shared_places().1
+    }
+
+    /// The byte at which each shared buffer starts, and the bytes of all. The most aligned come first, so that nothing is
+    /// lost between; each takes whole accesses, since loads may be widened.
+    pub fn shared_places(&self) -> (Vec<u64>, u64) {
+        let mut order: Vec<usize> = (0..self.shared.len()).collect();
+        order.sort_by_key(|n| std::cmp::Reverse(self.shared[*n].align));
+        let (mut starts, mut end) = (vec![0; self.shared.len()], 0u64);
+        for n in order {
+            let buffer = &self.shared[n];
+            starts[n] = end.next_multiple_of(u64::from(buffer.align));
+            end = starts[n] + buffer.bytes();
+        }
+        (starts, end)
     }
 
     /// CTAs for these dims: the product of ⌈extent / tile⌉, 0 if any extent is not positive.

@@ -37,8 +37,9 @@ use crate::{
     dtype::DType,
     index::Extent,
     kernel::{self, Frag, Kernel, Mem, Param, Shared, Ty, verify},
-    nest::{Digit, Nest, ValueId},
+    nest::{AccessId, At, CopyId, Digit, Nest, Steps, Target, ValueId, leaves},
     program::{Program, Variant},
+    schedule::{Space, Unit},
     tile::{self, ElemType, TensorId},
 };
 pub(crate) use combine::places;
@@ -48,7 +49,7 @@ use grid::Grid;
 use linear::Pitch;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use storage::Held;
-use sync::Sync;
+use sync::{Owners, Sync, Touch};
 use units::Units;
 
 /// Statements beyond which expansion is taken to be a mistake.
@@ -63,8 +64,14 @@ pub fn lower(program: &Program, variant: Variant) -> Result<Kernel, LowerError> 
     let mut lowerer = Lowerer::new(nest, variant)?;
     lowerer.stmt(&nest.body)?;
     let cleared = lowerer.cleared.iter().copied().collect();
-    let Lowerer { emit, units, grid, params, shared, frags, .. } = lowerer;
-    let (body, vars) = emit.finish();
+    let Lowerer { emit, units, grid, params, shared, frags, halves, .. } = lowerer;
+    let (mut body, mut vars) = emit.finish();
+    if !halves.is_empty() {
+        let cleared = halves.into_iter().map(|buffer| clear(buffer, &shared, units.threads, &mut vars));
+        let mut first: Vec<kernel::Stmt> = cleared.collect();
+        first.push(kernel::Stmt::Barrier);
+        body.splice(0..0, first);
+    }
     let kernel = Kernel {
         name: entry_name(program, variant),
         target: program.schedule.target,
@@ -82,6 +89,22 @@ pub fn lower(program: &Program, variant: Variant) -> Result<Kernel, LowerError> 
     check_shared(&kernel)?;
     verify::verify(&kernel)?;
     Ok(kernel)
+}
+
+/// All threads write zeros to a shared buffer.
+fn clear(buffer: u32, shared: &[Shared], threads: u32, vars: &mut Vec<Ty>) -> kernel::Stmt {
+    let var = kernel::Var(vars.len() as u32);
+    vars.push(Ty::I32);
+    let Shared { dtype, elems, .. } = shared[buffer as usize];
+    let store = kernel::Stmt::Store {
+        mem: Mem::Shared(buffer),
+        offset: kernel::Expr::Var(var),
+        values: vec![kernel::Expr::Float(0.0, dtype)],
+        guard: None,
+    };
+    let end = kernel::Expr::Int(elems.into(), Ty::I32);
+    let step = kernel::Expr::Int(threads.into(), Ty::I32);
+    kernel::Stmt::For { var, start: kernel::Expr::Tid, end, step, body: vec![store] }
 }
 
 /// `matmul_warptile_f32_exact`.
@@ -104,6 +127,36 @@ fn check_shared(kernel: &Kernel) -> Result<(), LowerError> {
     Err(LowerError::SharedMemory { total, limit, sum })
 }
 
+/// What a buffer or a register fragment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Holds {
+    /// The elements of a value.
+    Value(ValueId),
+    /// Partial results of a value, to be combined.
+    Partial(ValueId),
+    /// What a stage copied.
+    Copy(CopyId),
+    /// What a plain copy of a ring has loaded, not stored yet.
+    Next(CopyId),
+    /// The slot of a ring that the loop over a digit reads.
+    Turn(Digit),
+}
+
+impl Holds {
+    /// What it is called in the kernel IR.
+    fn name(self, nest: &Nest) -> String {
+        let copied = |copy: CopyId| &nest.tensor(nest.copy(copy).tensor).name;
+        match self {
+            Holds::Value(v) => nest.value(v).name.clone(),
+            Holds::Partial(v) => format!("{}.partial", nest.value(v).name),
+            Holds::Copy(c) if nest.copy(c).space == Space::Register => format!("{}.frag", copied(c)),
+            Holds::Copy(c) => copied(c).clone(),
+            Holds::Next(c) => format!("{}.next", copied(c)),
+            Holds::Turn(d) => format!("{}.slot", nest.axis(d.axis)),
+        }
+    }
+}
+
 /// State of the walk.
 struct Lowerer<'a> {
     nest: &'a Nest,
@@ -113,6 +166,8 @@ struct Lowerer<'a> {
     units: Units,
     grid: Grid,
     params: Vec<Param>,
+    /// Position of the first scalar among the parameters.
+    first_scalar: u32,
     shared: Vec<Shared>,
     frags: Vec<Frag>,
     /// Digits bound by the enclosing loops, outermost first.
@@ -126,9 +181,15 @@ struct Lowerer<'a> {
     /// Values in scope.
     held: BTreeMap<ValueId, Held>,
     /// Registers and buffers, by what they hold: expanded copies of a statement share them.
-    frag_ids: HashMap<String, u32>,
-    shared_ids: HashMap<String, u32>,
+    frag_ids: HashMap<(Holds, DType, u32), u32>,
+    /// Shared buffers of 16-bit elements in which half a word may never be written: loads of whole words would read it.
+    halves: BTreeSet<u32>,
+    shared_ids: HashMap<(Holds, DType, i64), u32>,
     sync: Sync,
+    /// Tensors that are read and stored.
+    in_place: BTreeSet<TensorId>,
+    /// While the operands of a store are loaded: the condition that this thread is the one that stores.
+    owner: Option<Atom>,
     /// Each CTA holds a part of what is stored: stores add.
     adding: bool,
     /// Tensors that are added to.
@@ -144,6 +205,7 @@ impl<'a> Lowerer<'a> {
         let units = Units::of(nest)?;
         let mut emit = Emit::new();
         let grid = Grid::of(nest, &mut emit);
+        let params = params(nest, variant);
         Ok(Lowerer {
             nest,
             kernel: &nest.kernel,
@@ -151,7 +213,8 @@ impl<'a> Lowerer<'a> {
             emit,
             units,
             grid,
-            params: params(nest, variant),
+            first_scalar: (params.len() - nest.kernel.scalars.len()) as u32,
+            params,
             shared: Vec::new(),
             frags: Vec::new(),
             stack: Vec::new(),
@@ -160,8 +223,11 @@ impl<'a> Lowerer<'a> {
             turns: BTreeMap::new(),
             held: BTreeMap::new(),
             frag_ids: HashMap::new(),
+            halves: BTreeSet::new(),
             shared_ids: HashMap::new(),
             sync: Sync::default(),
+            in_place: in_place(nest),
+            owner: None,
             adding: false,
             cleared: BTreeSet::new(),
             pending: Vec::new(),
@@ -197,6 +263,7 @@ impl<'a> Lowerer<'a> {
         }
         let tensor = self.tensor(id);
         let ty = self.offset_ty();
+        let wide = ty == Ty::I64 && !is_small(tensor);
         let mut fastest_first: Vec<usize> = (0..tensor.dims.len()).rev().collect();
         if self.nest.column_major.contains(&id) {
             fastest_first.reverse();
@@ -206,6 +273,7 @@ impl<'a> Lowerer<'a> {
         for (n, d) in fastest_first.iter().copied().enumerate() {
             pitches[d] = match pitch {
                 Atom::Var(var) => Pitch::Var(var),
+                Atom::Int(n, _) if wide && n != 1 => Pitch::Wide(n),
                 Atom::Int(n, _) => Pitch::Fixed(n),
                 Atom::Float(..) | Atom::Bool(_) => unreachable!("a pitch is an integer"),
             };
@@ -225,23 +293,33 @@ impl<'a> Lowerer<'a> {
         if self.nest.column_major.contains(&id) { 0 } else { self.tensor(id).dims.len().saturating_sub(1) }
     }
 
-    /// A shared buffer of its own for `name`.
-    fn shared_buffer(&mut self, name: &str, dtype: DType, elems: i64, align: u32) -> u32 {
-        let ids = &mut self.shared_ids;
+    /// The shared buffer that holds something.
+    fn shared_buffer(&mut self, holds: Holds, dtype: DType, elems: i64, align: u32) -> u32 {
+        // Whole words.
+        let odd = dtype.bytes() == 2 && elems % 2 == 1;
+        let buffer = self.place_shared(holds, dtype, elems + i64::from(odd), align);
+        if odd {
+            self.halves.insert(buffer);
+        }
+        buffer
+    }
+
+    fn place_shared(&mut self, holds: Holds, dtype: DType, elems: i64, align: u32) -> u32 {
+        let name = holds.name(self.nest);
         let shared = &mut self.shared;
-        *ids.entry(format!("{name} {dtype} {elems}")).or_insert_with(|| {
-            let name = unique(name, |n| shared.iter().any(|s| s.name == n));
+        *self.shared_ids.entry((holds, dtype, elems)).or_insert_with(|| {
+            let name = unique(&name, |n| shared.iter().any(|s| s.name == n));
             shared.push(Shared { name, dtype, elems: elems as u32, align });
             shared.len() as u32 - 1
         })
     }
 
-    /// A register fragment for `name`.
-    fn fragment(&mut self, name: &str, dtype: DType, slots: u32) -> u32 {
-        let ids = &mut self.frag_ids;
+    /// The register fragment that holds something.
+    fn fragment(&mut self, holds: Holds, dtype: DType, slots: u32) -> u32 {
+        let name = holds.name(self.nest);
         let frags = &mut self.frags;
-        *ids.entry(format!("{name} {dtype} {slots}")).or_insert_with(|| {
-            let name = unique(name, |n| frags.iter().any(|f| f.name == n));
+        *self.frag_ids.entry((holds, dtype, slots)).or_insert_with(|| {
+            let name = unique(&name, |n| frags.iter().any(|f| f.name == n));
             frags.push(Frag { name, dtype, slots });
             frags.len() as u32 - 1
         })
@@ -255,7 +333,7 @@ impl<'a> Lowerer<'a> {
 
     /// About to write a shared buffer.
     fn write_shared(&mut self, buffer: u32) {
-        if self.sync.write(buffer, self.sync.depth()) {
+        if self.sync.write(Touch::shared(buffer), self.sync.depth()) {
             self.barrier();
         }
         self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));
@@ -263,9 +341,62 @@ impl<'a> Lowerer<'a> {
 
     /// About to read a shared buffer.
     fn read_shared(&mut self, buffer: u32) {
-        if self.sync.read(buffer) {
+        if self.sync.read(Touch::shared(buffer)) {
             self.barrier();
         }
+    }
+
+    /// About to load an element of a tensor from global memory. Elements that the kernel stores, too, must be read before
+    /// another thread stores them.
+    fn read_global(&mut self, access: AccessId) {
+        let index = &self.nest.accesses[usize::from(access.0)];
+        if !self.in_place.contains(&index.tensor) {
+            return;
+        }
+        let touch =
+            Touch { mem: self.global(index.tensor), owners: self.owners(access, self.owner.is_some()) };
+        if self.sync.read(touch) {
+            self.barrier();
+        }
+    }
+
+    /// About to store an element of a tensor to global memory: one of those that do the same work does.
+    fn write_global(&mut self, access: AccessId) {
+        let index = &self.nest.accesses[usize::from(access.0)];
+        if !self.in_place.contains(&index.tensor) {
+            return;
+        }
+        let touch = Touch { mem: self.global(index.tensor), owners: self.owners(access, true) };
+        // All loops around it move it: each step stores elements of its own.
+        if self.sync.write(touch, 0) {
+            self.barrier();
+        }
+    }
+
+    /// The thread that makes an access at the current point; `first`: where several do the same, the first of them
+    /// alone. `None` where several make it.
+    fn owners(&self, access: AccessId, first: bool) -> Option<Owners> {
+        let index = &self.nest.accesses[usize::from(access.0)].index;
+        let mut owners = Owners { spread: BTreeMap::new(), first: BTreeSet::new() };
+        let mut free: BTreeSet<_> = self.units.dims.keys().copied().collect();
+        for bound in &self.stack {
+            let At::Unit(unit, dim) = bound.at else { continue };
+            free.remove(&(unit, dim));
+            if bound.digit.steps == Steps::Fixed(1) || unit == Unit::Block {
+                continue;
+            }
+            let axis = bound.digit.axis;
+            if index.iter().all(|i| i.coefficient(axis) == 0) {
+                return None;
+            }
+            let digit = (unit, dim, bound.digit.stride, bound.digit.steps);
+            owners.spread.entry(axis).or_default().insert(digit);
+        }
+        if !free.is_empty() && !first {
+            return None;
+        }
+        owners.first = free;
+        Some(owners)
     }
 
     /// All threads meet, whatever was accessed.
@@ -273,6 +404,25 @@ impl<'a> Lowerer<'a> {
         self.sync.barrier();
         self.barrier();
     }
+}
+
+/// Tensors that some statements read and some store.
+fn in_place(nest: &Nest) -> BTreeSet<TensorId> {
+    let (mut read, mut stored) = (BTreeSet::new(), BTreeSet::new());
+    leaves(&nest.body, &mut |_, leaf| {
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        read.extend(expr.accesses().into_iter().map(|a| nest.access(a).tensor));
+        if let Target::Access(a) = target {
+            stored.insert(nest.access(a).tensor);
+        }
+    });
+    &read & &stored
+}
+
+/// Whether offsets into a tensor fit 32 bits whatever the launch.
+fn is_small(tensor: &tile::Tensor) -> bool {
+    let elems = tensor.dims.iter().try_fold(1i64, |n, d| n.checked_mul(d.as_constant()?));
+    elems.is_some_and(|n| n < 1 << 30)
 }
 
 /// Element type of an instantiated parameter.

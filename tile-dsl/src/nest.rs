@@ -38,6 +38,7 @@ mod verify;
 mod walk;
 
 pub use footprint::{BoxDim, CopyLayout};
+pub(crate) use footprint::{SWIZZLE_LINE, WIDEST};
 pub use initial::initial;
 pub use interpret::{Arithmetic, InterpretError, interpret};
 pub use parse::{ParseError, parse};

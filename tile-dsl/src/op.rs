@@ -1,5 +1,6 @@
 //! Scalar operators shared by the three IRs.
 
+use crate::dtype::DType;
 use serde::{Deserialize, Serialize};
 
 /// One-operand operators, element by element.
@@ -26,19 +27,19 @@ pub enum UnOp {
 /// Two-operand operators, element by element; operands have equal types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BinOp {
-    /// `a + b`.
+    /// `a + b`; see [`integer`] for `i32`.
     Add,
     /// `a - b`.
     Sub,
     /// `a * b`.
     Mul,
-    /// `a / b`, correctly rounded for floats, truncating for `i32`.
+    /// `a / b`, correctly rounded for floats; see [`integer`] for `i32`.
     Div,
-    /// Remainder, of `i32` only.
+    /// Remainder, of `i32` only; see [`integer`].
     Rem,
-    /// Larger operand; a NaN operand loses (PTX `max.f32`).
+    /// Larger operand; see [`maximum`] for floats.
     Max,
-    /// Smaller operand; a NaN operand loses (PTX `min.f32`).
+    /// Smaller operand; see [`minimum`] for floats.
     Min,
     /// Logical and of `bool`.
     And,
@@ -66,12 +67,46 @@ pub enum CmpOp {
 /// Reductions over an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RedOp {
-    /// Sum; neutral element 0.
+    /// Sum; neutral element 0. 16-bit floats accumulate in f32, see [`RedOp::accumulator`].
     Add,
-    /// Maximum; neutral element −∞.
+    /// Maximum, NaN if an element is; neutral element −∞.
     Max,
-    /// Minimum; neutral element +∞.
+    /// Minimum, NaN if an element is; neutral element +∞.
     Min,
+}
+
+/// The larger of two numbers, NaN if one is, and +0 of the two zeros: IEEE 754-2019 `maximum`, PTX `max.NaN.f32`, LLVM
+/// `llvm.maximum`; a NaN shows as in NumPy and PyTorch.
+pub fn maximum(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a > b || (a == b && b.is_sign_negative()) {
+        a
+    } else {
+        b
+    }
+}
+
+/// The smaller of two numbers, NaN if one is, and −0 of the two zeros; as [`maximum`].
+pub fn minimum(a: f64, b: f64) -> f64 {
+    -maximum(-a, -b)
+}
+
+/// Arithmetic of `i32` values in kernels. It wraps, as of two's complement numbers; quotients truncate. Dividing by zero
+/// gives 0 with remainder 0, as in NumPy; dividing −2³¹ by −1 wraps to −2³¹ with remainder 0.
+pub fn integer(op: BinOp, a: i32, b: i32) -> i32 {
+    match op {
+        BinOp::Add => a.wrapping_add(b),
+        BinOp::Sub => a.wrapping_sub(b),
+        BinOp::Mul => a.wrapping_mul(b),
+        BinOp::Div | BinOp::Rem if b == 0 => 0,
+        BinOp::Div => a.wrapping_div(b),
+        BinOp::Rem => a.wrapping_rem(b),
+        BinOp::Max => a.max(b),
+        BinOp::Min => a.min(b),
+        BinOp::And => a & b,
+        BinOp::Or => a | b,
+    }
 }
 
 impl UnOp {
@@ -109,6 +144,10 @@ impl BinOp {
         (BinOp::And, "and"),
         (BinOp::Or, "or"),
     ];
+    /// Whether this is one of `+ - * / %`.
+    pub fn is_arithmetic(self) -> bool {
+        matches!(self, BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Rem)
+    }
     /// Name in the printed IRs.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(op, _)| *op == self).expect("listed").1
@@ -157,6 +196,14 @@ impl RedOp {
             RedOp::Add => 0.0,
             RedOp::Max => f32::NEG_INFINITY,
             RedOp::Min => f32::INFINITY,
+        }
+    }
+    /// The type in which a reduction of `dtype` elements accumulates. A sum of 16-bit floats does so in f32 and is rounded
+    /// once, when it is used; a maximum or minimum is one of its elements.
+    pub fn accumulator(self, dtype: DType) -> DType {
+        match (self, dtype) {
+            (RedOp::Add, DType::F16 | DType::BF16) => DType::F32,
+            _ => dtype,
         }
     }
     /// The operator that combines two partial results.

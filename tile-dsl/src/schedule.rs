@@ -5,11 +5,13 @@
 
 mod extend;
 mod key;
+mod parse;
 mod show;
 mod target;
 
-pub use extend::{Item, extend};
+pub use extend::{Item, extend, extend_without_mistakes};
 pub use key::{Key, WHOLE_KERNEL};
+pub use parse::{ParseError, parse};
 
 use crate::{
     dtype::DType,

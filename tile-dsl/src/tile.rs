@@ -12,6 +12,7 @@
 //! `reduce(op, x, a)` removes `a`; `dot(A, B, C)` contracts the axes of A∪B that C lacks.
 //! Outside the extents of its axes a value is unspecified and the *consumer* guards: a reduction
 //! uses its neutral element, a dot zeroes both operands, a store skips.
+//! A variable is a value: it stays what it was when it was bound, also after a store to a tensor that it was loaded from.
 
 pub mod evaluate;
 mod instantiate;
@@ -227,7 +228,8 @@ pub enum ExprKind {
     Select(Box<Expr>, Box<Expr>, Box<Expr>),
     /// `x.cast::<T>()`.
     Cast(ElemType, Box<Expr>),
-    /// `sum(x, axis)`, `max(x, axis)`, `min(x, axis)`; accumulates in the type of `x`.
+    /// `sum(x, axis)`, `max(x, axis)`, `min(x, axis)`, of the type of `x`; a sum of 16-bit floats accumulates in f32 and is
+    /// rounded once. Where a loop over tiles adds such sums to a variable, that is one sum.
     Reduce(RedOp, Box<Expr>, AxisId),
     /// `dot(a, b, acc)`; accumulates in the type of `acc`.
     Dot(Box<Expr>, Box<Expr>, Box<Expr>),

@@ -3,10 +3,15 @@
 mod support;
 use std::fmt::Write;
 use support::*;
-use tile_dsl::{dtype::DType, engine, schedule::Schedule};
+use tile_dsl::{
+    dtype::DType,
+    engine,
+    schedule::{Directive, Schedule},
+    tile::Kernel,
+};
 
 /// Kernel, schedule. One mistake each, unless said otherwise.
-const CASES: [(&str, &str, &str); 70] = [
+const CASES: [(&str, &str, &str); 71] = [
     ("axis that is not there", MATMUL, "tile(m = 32)"),
     ("tile of no points", MATMUL, "tile(i = 0)"),
     ("loop that is not there", MATMUL, "tile(i = 32); bind(x -> thread.x)"),
@@ -58,6 +63,16 @@ const CASES: [(&str, &str, &str); 70] = [
         "loops too long to expand",
         MATMUL,
         "tile(i = 128, j = 64, k = 256); split(i -> it, ir: 16); split(j -> jt, jr: 8); bind(it -> thread.y, jt -> thread.x); unroll(k)",
+    ),
+    (
+        "stores beside a loop that is bound to CTAs",
+        "\
+kernel k(y: &mut [f32; M], z: &mut [f32; M], x: &[f32; M]) {
+    axis i in program_tile(M);
+    store(z, [i], load(y, [i]));
+    store(y, [i], load(x, [i]));
+}",
+        "tile(i = 2); stage(x at i.t: shared); pipeline(i.t, 2); bind(i.t -> block.z)",
     ),
     ("copy too long for its threads", MATMUL, "tile(i = 8, k = 4096); stage(a at k: shared)"),
     (
@@ -197,6 +212,7 @@ fn report(kernel_text: &str, text: &str) -> String {
                     }
                     if let Some(help) = e.help {
                         let _ = writeln!(this, "    help: {help}");
+                        mended(&kernel, &schedule, dtype, &e.message, &help);
                     }
                 }
             }
@@ -210,6 +226,80 @@ fn report(kernel_text: &str, text: &str) -> String {
         }
     }
     out
+}
+
+/// Does what a help says, and checks that the mistake is gone and no other has come.
+fn mended(kernel: &Kernel, schedule: &Schedule, dtype: Option<DType>, mistake: &str, help: &str) {
+    let mut other = schedule.clone();
+    // Between clauses, not inside of what is quoted.
+    for clause in help.replace("`; ", "`\n").lines() {
+        let quoted: Vec<Directive> = clause
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .flat_map(|text| support::schedule(text).directives)
+            .collect();
+        let (old, new) = match clause.split(' ').next() {
+            Some("replace") => quoted.split_at(1),
+            Some("remove") => (quoted.as_slice(), &[] as &[Directive]),
+            Some("add") => (&[] as &[Directive], quoted.as_slice()),
+            word => panic!("a help starts with {word:?}: {help}"),
+        };
+        for directive in old {
+            let at = other.directives.iter().position(|d| d.kind == directive.kind);
+            other.directives.remove(at.unwrap_or_else(|| panic!("`{directive}` is not there: {help}")));
+        }
+        for directive in new {
+            match other.directives.iter_mut().find(|d| d.key() == directive.key()) {
+                Some(same) => same.kind = directive.kind.clone(),
+                None => other.directives.push(directive.clone()),
+            }
+        }
+    }
+    let messages = |schedule: &Schedule| -> Vec<String> {
+        let errors = engine::schedule(kernel, schedule, dtype).err().unwrap_or_default();
+        errors.into_iter().map(|e| e.message).collect()
+    };
+    let before = messages(schedule);
+    for left in messages(&other) {
+        assert!(left != mistake && before.contains(&left), "after {help}: {left}");
+    }
+}
+
+/// A chain of values, each of which takes part in two others.
+fn many(values: usize) -> String {
+    let mut body = String::from("    let v0 = load(x, [i, j]);\n");
+    for n in 1..values {
+        let _ = writeln!(body, "    let v{n} = v{} * 0.5 + v{};", n - 1, n / 2);
+    }
+    format!(
+        "kernel many<T>(x: &[T; M, N], y: &mut [T; M, N]) {{\n    axis i in program_tile(M);\n    \
+         axis j in program_tile(N);\n{body}    store(y, [i, j], v{});\n}}\n",
+        values - 1
+    )
+}
+
+/// Looking for help costs a number of proofs that does not grow with the kernel, and one cause is one mistake.
+#[test]
+fn help_takes_a_bounded_number_of_trials() {
+    let text = "tile(i = 256, j = 256); split(i -> ia, ib: 2); split(j -> ja, jb, jc: 4, 2); bind(jc -> thread.x, ib -> thread.y)";
+    let dtypes = [DType::F32, DType::F16, DType::BF16];
+    for values in [3, 30] {
+        let schedule = Schedule { dtypes: dtypes.to_vec(), ..support::schedule(text) };
+        let mut prover = engine::Prover::new(kernel(&many(values)));
+        let mistakes = prover.schedule(&schedule, engine::MOST_TRIALS).unwrap_err();
+        assert_eq!(mistakes.len(), 1);
+        assert_eq!(mistakes[0].0.help.as_deref(), Some("replace `tile(i = 256)` by `tile(i = 2)`"));
+        assert_eq!(mistakes[0].1, dtypes);
+        // One for each element type: the first size that is tried is one that fits.
+        assert_eq!(prover.tried(), 3);
+    }
+    for (_, kernel_text, text) in CASES {
+        let mut prover = engine::Prover::new(kernel(kernel_text));
+        let dtype = prover.kernel().generic.as_ref().map(|_| DType::F32);
+        let _ = prover.prove(&support::schedule(text), &[dtype], engine::MOST_TRIALS);
+        assert!(prover.tried() <= engine::MOST_TRIALS, "{} trials for {text}", prover.tried());
+    }
 }
 
 #[test]

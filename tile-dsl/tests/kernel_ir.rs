@@ -50,6 +50,7 @@ fn text_round_trips() {
   let %1: bool = ((%0 + tid) < dim(N))
   load %2: f32 = x[(%0 + tid)] if %1
   let %3: i64 = cast i64 (%0)
+  let %6: i32 = wrapping(%0 / wrapping(tid - 3))
   set acc[0] = fma(%2, $alpha, f32(-inf))
   set acc[1] = max(neg(acc[0]), f32(1e-7))
   for %4: i32 in 0 to dim(2*N - 3) step 8 {
@@ -68,13 +69,15 @@ fn text_round_trips() {
     assert_eq!(kernel.to_string(), text);
     assert_eq!(verify(&kernel), Ok(()));
     let error = parse(&text.replace("step 8", "stop 8")).unwrap_err();
-    assert_eq!(error.to_string(), "line 15: expected `step`, found `stop`");
+    assert_eq!(error.to_string(), "line 16: expected `step`, found `stop`");
 }
 
 #[test]
 fn verifier_names_the_rule_broken() {
     for (body, expected) in [
         ("barrier", "valid"),
+        ("let %0: i32 = wrapping(tid * cta)", "valid"),
+        ("let %0: f32 = wrapping(f32(1.0) + f32(1.0))", "f32 operand of wrapping(f32(1.0) + f32(1.0))"),
         ("if (tid < 3) { barrier }", "a barrier that some threads may not reach"),
         ("for %0: i32 in 0 to tid step 1 { barrier }", "a barrier that some threads may not reach"),
         ("for %0: i32 in 0 to dim(N) step 1 { barrier }", "valid"),
@@ -160,6 +163,8 @@ fn interpreter_finds_faults() {
         (format!("{copy} wait 0 load %0: f32 = shared s[tid]"), ""),
         (format!("{copy} wait 0 load %0: f32 = shared s[0]"), "thread 1: reads shared element 0 that thread 0 wrote since the last barrier"),
         ("let %0: i32 = (2147483647 + tid)".into(), "thread 1: 2147483647 + 1 overflows"),
+        ("let %0: i32 = (tid / (tid - 1))".into(), "thread 1: 1 / 0 overflows"),
+        ("let %0: i32 = wrapping(2147483647 + tid) let %1: i32 = wrapping(%0 / wrapping(tid - 1))".into(), ""),
         ("let %0: i64 = (2147483647l + cast i64 (tid))".into(), ""),
     ] {
         match run(&body) {

@@ -2,6 +2,7 @@
 
 use tile_dsl::{
     dtype::DType,
+    span::SpanId,
     tile::{parse, verify},
 };
 
@@ -83,7 +84,10 @@ fn mistake(body: &str) -> String {
     );
     let errors = verify(&parse(&text).unwrap());
     assert_eq!(errors.len(), 1, "{errors:#?}");
-    format!("{} ({})", errors[0].message, errors[0].help.as_deref().unwrap_or("no help"))
+    let added = errors[0].rewrite.as_ref().map(|r| format!("{}..{}", r.before, r.after));
+    let rule = errors[0].notes.iter().rev().find(|note| note.span == SpanId::NONE).map(|n| n.text.clone());
+    let help = errors[0].help.clone().or(added).or(rule);
+    format!("{} ({})", errors[0].message, help.as_deref().unwrap_or("no help"))
 }
 
 const STORE_Y: &str = "store(y, [i, n], load(x, [i, n]));";
@@ -97,12 +101,9 @@ fn every_rule_has_its_message() {
     let cases = [
         (y("load(x, [n, i])"), "axis `n` ranges over N, but dimension 0 of `x` is M"),
         (y("load(x, [i])"), "`x` has 2 dimensions but the index has 1 entry"),
-        (y("load(h, [i, n])"), "`y` holds f32 but a T value is stored (add `.cast::<f32>()`)"),
+        (y("load(h, [i, n])"), "`y` holds f32 but a T value is stored (...cast::<f32>())"),
         (y("load(h, [i, n]) + load(x, [i, n])"), "operands of `+` are T and f32"),
-        (
-            y("load(x, [i, n]) * iota(n)"),
-            "operands of `*` are f32 and i32 (add `.cast::<f32>()` to the i32 operand)",
-        ),
+        (y("load(x, [i, n]) * iota(n)"), "operands of `*` are f32 and i32 (...cast::<f32>())"),
         (y("exp(iota(n) + iota(i)).cast::<f32>()"), "`exp` of a i32 value"),
         (y("(iota(n) + iota(i) + 0.5).cast::<f32>()"), "the literal 0.5 is used as an i32"),
         (y("load(x, [i, n]) % 2.0"), "`%` of f32 values"),
@@ -136,7 +137,7 @@ fn every_rule_has_its_message() {
         ),
         (
             with("let half = 0.5;"),
-            "the type of this literal does not follow from its context (write `0.5f32`",
+            "the type of this literal does not follow from its context (replace `0.5` by `0.5f32`",
         ),
         (
             with("let mut acc = full::<f32>(0.0, [i]); for k { acc = acc + load(x, [i, k]); }"),
@@ -153,7 +154,10 @@ fn every_rule_has_its_message() {
         (with("let mut acc = full::<f16>(0.0, [i]); acc = acc + acc;"), "`acc` is assigned outside a loop"),
         (with("for n { let v = load(x, [i, n]); }"), "`n` is not bound by `tiles`"),
         (with("store(z, [n, i], full::<f32>(0.0, [i, n]));"), "`z` is stored to but not `&mut`"),
-        (with(STORE_Y), "`y` is stored twice"),
+        (
+            with(STORE_Y),
+            "`y` is stored twice: i = 0, n = 0 here and i = 0, n = 0 in the first store are both element [0, 0]",
+        ),
         (mistake(STORE_Y), "`s` is `&mut` but never stored to"),
         (
             mistake(&format!("{STORE_Y} for k {{ store(s, [i], sum(load(x, [i, k]), k)); }}")),
@@ -168,9 +172,14 @@ fn every_rule_has_its_message() {
             "`y` is read and written at different indices",
         ),
         (
-            mistake("let v = load(y, [i, n]); store(y, [i, n], v * 2.0); store(s, [i], sum(v, n)); "),
-            "this depends on `y`, which was already overwritten",
+            mistake("store(y, [i, n], load(y, [i, n]) * 2.0); store(s, [i], sum(load(y, [i, n]), n)); "),
+            "this loads from `y`, which was already overwritten here (bind what it held before",
         ),
+        (
+            y("load(x, [i, 9223372036854775807*n])"),
+            "the index of dimension 1 of `x` reaches 9223372036854775807 (indices are 32-bit",
+        ),
+        (y("load(x, [i, n + 4294967296])"), "the index of dimension 1 of `x` reaches 4294967297"),
         (
             mistake(&format!("store(y, [i, n + 1], load(x, [i, n])); {STORE_S}")),
             "the index of dimension 1 of `y` reaches N, but its extent is N",
@@ -199,6 +208,13 @@ fn signatures_are_checked() {
         one("y: &mut [f32; N]", "i in program_tile(N); axis i in whole(N)", "i"),
         "two axes are named `i`"
     );
+    for (params, axis) in [
+        ("y: &mut [f32; 4294967297]", "i in program_tile(4294967297)"),
+        ("y: &mut [f32; 4294967297*N]", "i in program_tile(N)"),
+        ("y: &mut [f32; N + 2147483647]", "i in program_tile(N)"),
+    ] {
+        assert!(one(params, axis, "i").ends_with("is not below 2^31 - 2^16"), "{params}");
+    }
     assert_eq!(
         one("x: &[f32; N], y: &mut [f32; M + N + P]", "i in program_tile(N)", "i"),
         "the shapes of the tensors do not determine `M`"
@@ -224,4 +240,63 @@ fn strided_stores_are_injective_when_they_cannot_collide() {
     assert!(store("2*i + r", 2).is_empty());
     assert_eq!(store("2*i + r", 3), ["several points of [i, r] may be stored to the same element of `y`"]);
     assert_eq!(store("i + r", 2).len(), 1);
+}
+
+#[test]
+fn several_stores_to_one_tensor_never_meet() {
+    let stores = |extents: &str, a: &str, b: &str| {
+        let axes = |index: &str| {
+            let names = ["i", "j", "r", "q"];
+            names.into_iter().filter(|n| index.contains(n)).collect::<Vec<_>>().join(", ")
+        };
+        let text = format!(
+            "kernel t(y: &mut [f32; {extents}]) {{
+                axis i in program_tile(N);
+                axis r in whole(2);
+                axis q in whole(3);
+                store(y, [{a}], full::<f32>(0.0, [{}]));
+                store(y, [{b}], full::<f32>(1.0, [{}]));
+            }}",
+            axes(a),
+            axes(b)
+        );
+        let errors = verify(&parse(&text).unwrap());
+        errors.into_iter().map(|d| d.message).collect::<Vec<_>>()
+    };
+    for (extents, a, b) in [
+        ("2*N", "2*i", "2*i + 1"),
+        ("3*N + 2", "3*i", "3*i + 4"),
+        ("4*N", "4*i + r", "4*i + r + 2"),
+        ("6*N", "6*i + 2*q", "6*i + 2*q + 1"),
+        ("2, N", "0, i", "1, i"),
+        ("N, 5", "i, r", "i, q + 2"),
+        ("12*N", "12*i + 3*r", "12*i + 3*q + 1"),
+    ] {
+        assert_eq!(stores(extents, a, b), [""; 0], "{a} and {b}");
+    }
+    for (extents, a, b, example) in [
+        ("2*N", "2*i", "i", "i = 0 here and i = 0 in the first store are both element [0]"),
+        ("N + 1", "i", "i + 1", "i = 0 here and i = 1 in the first store are both element [1]"),
+        (
+            "4*N",
+            "4*i + r",
+            "4*i + r + 1",
+            "i = 0, r = 0 here and i = 0, r = 1 in the first store are both element [1]",
+        ),
+        (
+            "6*N + 3",
+            "6*i + 3*r",
+            "6*i + 2*q + 1",
+            "i = 0, q = 1 here and i = 0, r = 1 in the first store are both element [3]",
+        ),
+        (
+            "N, 5",
+            "i, r",
+            "i, q",
+            "i = 0, q = 0 here and i = 0, r = 0 in the first store are both element [0, 0]",
+        ),
+        ("2, N", "1, i", "1, i", "i = 0 here and i = 0 in the first store are both element [1, 0]"),
+    ] {
+        assert_eq!(stores(extents, a, b), [format!("`y` is stored twice: {example}")], "{a} and {b}");
+    }
 }

@@ -7,18 +7,17 @@ use crate::{
         schedule::{Block, Entry, Named},
     },
     report::Report,
-    spans::Spans,
+    spans::{Range, Spans},
 };
 use proc_macro2::TokenStream;
 use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
-    diagnostic::{Diagnostic, Note},
+    diagnostic::{Diagnostic, Note, replace},
     dtype::DType,
     engine,
     program::Program,
-    schedule::{Directive, Schedule, Target, extend},
+    schedule::{Directive, Schedule, Target, extend_without_mistakes},
     span::SpanId,
-    tile::Kernel,
 };
 
 /// A schedule after proving.
@@ -33,6 +32,13 @@ pub struct Proved {
 }
 
 impl Proved {
+    /// Its directives as a child inherits them.
+    fn inherited(&self) -> Vec<Directive> {
+        let name = || Some(self.schedule.name.clone());
+        let inherited = self.schedule.directives.iter().cloned();
+        inherited.map(|d| Directive { inherited: d.inherited.clone().or_else(name), ..d }).collect()
+    }
+
     /// What its exported macro hands on.
     pub fn export(&self) -> TokenStream {
         self.export.tokens()
@@ -45,7 +51,7 @@ pub struct Prover<'a> {
     pub spans: &'a mut Spans,
     pub report: &'a mut Report,
     /// Kernels read so far by their tokens, as several schedules share one; `None` for one with mistakes.
-    kernels: BTreeMap<String, Option<Kernel>>,
+    kernels: BTreeMap<String, Option<engine::Prover>>,
     /// Spans in the sources of kernels: mistakes there are shown at the schedule.
     in_kernels: BTreeSet<SpanId>,
     /// Names of all schedules of the block.
@@ -61,6 +67,8 @@ struct Base {
     target: Target,
     dtypes: Vec<DType>,
     chain: Vec<(String, TokenStream)>,
+    /// All that the chain says, where it was read already.
+    directives: Option<Vec<Directive>>,
     failed: bool,
 }
 
@@ -88,7 +96,7 @@ impl<'a> Prover<'a> {
                 let span = self.spans.of(&entry.name);
                 self.report.push(
                     Diagnostic::new(span, format!("two schedules are named `{}`", entry.name))
-                        .help("each schedule of a module has a name of its own"),
+                        .remark("each schedule of a module has a name of its own"),
                 );
                 found.push(false);
                 continue;
@@ -105,9 +113,15 @@ impl<'a> Prover<'a> {
         found.into_iter().map(|found| if found { done.next() } else { None }).collect()
     }
 
-    fn fail<T>(&mut self, at: &impl quote::ToTokens, message: String, help: String) -> Option<T> {
+    fn fail<T>(&mut self, at: &impl quote::ToTokens, message: String, remark: String) -> Option<T> {
         let span = self.spans.of(at);
-        self.report.push(Diagnostic::new(span, message).help(help));
+        self.report.push(Diagnostic::new(span, message).remark(remark));
+        None
+    }
+
+    fn mend<T>(&mut self, at: &impl quote::ToTokens, message: String, old: String, new: String) -> Option<T> {
+        let span = self.spans.of(at);
+        self.report.push(Diagnostic::new(span, message).help(replace(old, new)));
         None
     }
 
@@ -117,17 +131,23 @@ impl<'a> Prover<'a> {
     }
 
     /// The kernel of `for`, if there is one.
-    fn named_kernel(&mut self, named: &Named) -> Option<TokenStream> {
+    fn named_kernel(&mut self, entry: &Entry, named: &Named) -> Option<TokenStream> {
+        if named.path.is_ident(&entry.name) {
+            let (name, new) = (entry.name.to_string(), format!("{}_schedule", entry.name));
+            let message = format!("`{name}` is the name of its kernel: both are items of one module");
+            return self.mend(&entry.name, message, name, new);
+        }
         if !self.is_local(named)
             && let Content::Kernel(tokens) = self.input.export(named)?
         {
             return Some(tokens.clone());
         }
         let text = named.text();
-        self.fail(
+        self.mend(
             &named.path,
             format!("`{text}` is a schedule, not a kernel"),
-            format!("extend it: `name = {text} {{ .. }}`"),
+            format!("for {text}"),
+            format!("= {text}"),
         )
     }
 
@@ -140,6 +160,7 @@ impl<'a> Prover<'a> {
                 target: parent.schedule.target,
                 dtypes: parent.schedule.dtypes.clone(),
                 chain: parent.export.chain.clone(),
+                directives: Some(parent.inherited()),
                 failed: parent.failed,
             });
         }
@@ -149,6 +170,12 @@ impl<'a> Prover<'a> {
             let at = self.names.iter().position(|name| named.path.is_ident(name))?;
             return if at < self.position {
                 None
+            } else if at == self.position {
+                self.fail(
+                    &named.path,
+                    format!("`{text}` extends itself"),
+                    "a parent is another schedule, above or in another module".into(),
+                )
             } else {
                 self.fail(
                     &named.path,
@@ -163,14 +190,16 @@ impl<'a> Prover<'a> {
                 target: Target::parse(&export.target).unwrap_or(Target::DEFAULT),
                 dtypes: export.dtypes.iter().filter_map(|d| DType::from_name(d)).collect(),
                 chain: export.chain.clone(),
+                directives: None,
                 failed: false,
             }),
             Content::Kernel(_) => {
                 let text = named.text();
-                self.fail(
+                self.mend(
                     &named.path,
                     format!("`{text}` is a kernel, not a schedule"),
-                    format!("write `name for {text} {{ .. }}`"),
+                    format!("= {text}"),
+                    format!("for {text}"),
                 )
             }
         }
@@ -184,12 +213,17 @@ impl<'a> Prover<'a> {
         let mut base = match (&entry.kernel, parent) {
             (None, Some(parent)) => parent,
             (Some(named), parent) => {
-                let kernel = self.named_kernel(named)?;
+                let kernel = self.named_kernel(entry, named)?;
                 match parent {
                     Some(parent) => Base { kernel, ..parent },
-                    None => {
-                        Base { kernel, target: Target::DEFAULT, dtypes: vec![], chain: vec![], failed: false }
-                    }
+                    None => Base {
+                        kernel,
+                        target: Target::DEFAULT,
+                        dtypes: vec![],
+                        chain: vec![],
+                        directives: None,
+                        failed: false,
+                    },
                 }
             }
             (None, None) => return None,
@@ -200,23 +234,29 @@ impl<'a> Prover<'a> {
         Some(base)
     }
 
-    /// The tile IR of a kernel; its own mistakes were reported where it is written.
-    fn kernel(&mut self, tokens: &TokenStream) -> Option<Kernel> {
+    /// Reads a kernel, unless it was read already; its own mistakes were reported where it is written. Returns its key.
+    fn kernel(&mut self, tokens: &TokenStream) -> String {
         let key = tokens.to_string();
-        if let Some(kernel) = self.kernels.get(&key) {
-            return kernel.clone();
+        if self.kernels.contains_key(&key) {
+            return key;
         }
         let function = gather::function(tokens).ok();
         let before = self.spans.len();
         let kernel = function.and_then(|f| parse::kernel::kernel(&f, self.spans, &mut Report::default()));
         self.in_kernels.extend((before + 1..=self.spans.len()).map(SpanId));
-        self.kernels.insert(key, kernel.clone());
-        kernel
+        self.kernels.insert(key.clone(), kernel.map(engine::Prover::new));
+        key
+    }
+
+    /// Name of a kernel, and of its generic element type.
+    fn signature(&self, key: &str) -> Option<(String, Option<String>)> {
+        let kernel = self.kernels.get(key)?.as_ref()?.kernel();
+        Some((kernel.name.clone(), kernel.generic.clone()))
     }
 
     /// Element types that a schedule admits: those it names, which its parent must admit, or its parent's.
-    fn dtypes(&mut self, entry: &Entry, kernel: Option<&Kernel>, inherited: &[DType]) -> Option<Vec<DType>> {
-        let generic = kernel.map(|k| (k.name.clone(), k.generic.is_some()));
+    fn dtypes(&mut self, entry: &Entry, kernel: &str, inherited: &[DType]) -> Option<Vec<DType>> {
+        let generic = self.signature(kernel).map(|(name, generic)| (name, generic.is_some()));
         let mut admitted = inherited.to_vec();
         let named = [entry.kernel.as_ref(), entry.parent.as_ref()];
         let mut listed = named.into_iter().flatten().filter_map(|n| Some((n, n.dtypes.as_ref()?)));
@@ -224,10 +264,13 @@ impl<'a> Prover<'a> {
             let before = self.report.len();
             let dtypes = parse::schedule::dtypes(names, self.spans, self.report);
             if let Some((kernel, false)) = &generic {
-                return self.fail(
+                let listed: Vec<String> = names.iter().map(ToString::to_string).collect();
+                let text = named.text();
+                return self.mend(
                     &names[0],
                     format!("`{kernel}` has no generic element type"),
-                    format!("write `{}` without element types", named.text()),
+                    format!("{text}<{}>", listed.join(" | ")),
+                    text,
                 );
             }
             if self.report.len() > before {
@@ -250,41 +293,76 @@ impl<'a> Prover<'a> {
         }
         match generic {
             Some((_, false)) => Some(vec![]),
-            Some((kernel, true)) if admitted.is_empty() => {
-                let named = entry.kernel.as_ref().or(entry.parent.as_ref())?;
-                let text = named.text();
-                self.fail(
-                    &named.path,
-                    format!("`{kernel}` is generic, but `{}` names no element types", entry.name),
-                    format!("write `{text}<f32 | f16 | bf16>` with those that the schedule admits"),
-                )
-            }
+            // Which ones it could name shows when its directives are known.
+            Some((_, true)) if admitted.is_empty() => None,
             _ => Some(admitted),
         }
+    }
+
+    /// A schedule of a generic kernel that names no element types: the help names those that it can be proved for.
+    fn without_dtypes(&mut self, entry: &Entry, kernel: &str, schedule: &Schedule) -> Option<()> {
+        let named = entry.kernel.as_ref().or(entry.parent.as_ref())?;
+        let prover = self.kernels.get_mut(kernel)?.as_mut()?;
+        let name = &prover.kernel().name;
+        let message = format!("`{name}` is generic, but `{}` names no element types", entry.name);
+        let legal: Vec<&str> = [DType::F32, DType::F16, DType::BF16]
+            .into_iter()
+            .filter(|dtype| prover.prove(schedule, &[Some(*dtype)], 0).is_ok())
+            .map(DType::name)
+            .collect();
+        let text = named.text();
+        match legal.is_empty() {
+            true => self.fail(&named.path, message, "element types are f32, f16 and bf16".into()),
+            false => {
+                let types = format!("{text}<{}>", legal.join(" | "));
+                self.mend(&named.path, message, text, types)
+            }
+        }
+    }
+
+    /// Reports a schedule named like something in its kernel: an item of that name would stand in for it there.
+    fn hides(&mut self, entry: &Entry, key: &str, tokens: &TokenStream) -> bool {
+        let here = entry.name.span().unwrap().file();
+        let by_name = entry.kernel.as_ref().is_none_or(|k| k.path.get_ident().is_some());
+        let Some(Some(prover)) = self.kernels.get(key) else { return false };
+        if !by_name || Range::of(tokens).first.unwrap().file() != here {
+            return false;
+        }
+        let kernel = prover.kernel();
+        let parameters = kernel.tensors.iter().map(|t| (&t.name, t.span, "a parameter"));
+        let parameters = parameters.chain(kernel.scalars.iter().map(|s| (&s.name, s.span, "a parameter")));
+        let axes = kernel.axes.iter().map(|a| (&a.name, a.span, "an axis"));
+        let values = kernel.vars.iter().map(|v| (&v.name, v.span, "a value"));
+        let hidden = parameters.chain(axes).chain(values).find(|(name, ..)| entry.name == **name);
+        let Some((name, span, what)) = hidden else { return false };
+        let message = format!("the schedule is named like {what} of `{}`, which it would hide", kernel.name);
+        let (note, new) = (format!("`{name}` is {what} here"), format!("{name}_schedule"));
+        let diagnostic = Diagnostic::new(self.spans.of(&entry.name), message);
+        self.report.push(diagnostic.note(span, note).help(replace(name, new)));
+        true
     }
 
     fn entry(&mut self, entry: &Entry) -> Option<Proved> {
         let base = self.base(entry)?;
         let kernel = self.kernel(&base.kernel);
         let errors = self.report.len();
-        let dtypes = self.dtypes(entry, kernel.as_ref(), &base.dtypes);
+        if self.hides(entry, &kernel, &base.kernel) {
+            return None;
+        }
+        let dtypes = self.dtypes(entry, &kernel, &base.dtypes);
         let name = entry.name.to_string();
 
-        let mut directives: Vec<Directive> = Vec::new();
-        for (ancestor, body) in &base.chain {
-            // Mistakes in an ancestor's body were reported where it is written.
-            let items = parse::schedule::items(body, Some(ancestor), self.spans, &mut Report::default());
-            directives = extend(&directives, &items).unwrap_or(directives);
-        }
+        let directives = base.directives.unwrap_or_else(|| {
+            base.chain.iter().fold(Vec::new(), |directives, (ancestor, body)| {
+                // Mistakes in an ancestor's body were reported where it is written.
+                let items = parse::schedule::items(body, Some(ancestor), self.spans, &mut Report::default());
+                extend_without_mistakes(&directives, &items).0
+            })
+        });
         let inherited: BTreeSet<SpanId> = directives.iter().map(|d| d.span).collect();
         let items = parse::schedule::items(&entry.body, None, self.spans, self.report);
-        let (directives, extended) = match extend(&directives, &items) {
-            Ok(all) => (all, true),
-            Err(errors) => {
-                self.report.extend(errors);
-                (directives, false)
-            }
-        };
+        let read = self.report.len() == errors;
+        let (directives, left_out) = extend_without_mistakes(&directives, &items);
 
         let mut export = ScheduleExport {
             kernel: base.kernel.clone(),
@@ -295,7 +373,7 @@ impl<'a> Prover<'a> {
         export.chain.push((name.clone(), entry.body.clone()));
         let mut proved = Proved {
             schedule: Schedule {
-                kernel: kernel.as_ref().map(|k| k.name.clone()).unwrap_or_default(),
+                kernel: self.signature(&kernel).map(|(name, _)| name).unwrap_or_default(),
                 dtypes: dtypes.clone().unwrap_or_default(),
                 target: base.target,
                 name,
@@ -303,12 +381,23 @@ impl<'a> Prover<'a> {
             },
             programs: vec![],
             export,
-            failed: base.failed || self.report.len() > errors,
+            failed: base.failed || self.report.len() > errors || !left_out.is_empty(),
         };
-        if let (Some(kernel), Some(_), true) = (kernel, dtypes, extended && self.report.len() == errors) {
+        let mut holds = false;
+        if dtypes.is_some() && read && self.report.len() == errors {
             let failed = self.prove(entry, &kernel, &mut proved, &inherited, base.failed);
+            holds = !failed;
             proved.failed |= failed;
         }
+        if dtypes.is_none() && read && self.report.len() == errors {
+            self.without_dtypes(entry, &kernel, &proved.schedule);
+            proved.failed = true;
+        }
+        // That a schedule holds without what was left out of it is what the help of those mistakes says.
+        self.report.extend(left_out.into_iter().map(|d| match holds {
+            true => d,
+            false => Diagnostic { help: None, ..d },
+        }));
         Some(proved)
     }
 
@@ -316,32 +405,22 @@ impl<'a> Prover<'a> {
     fn prove(
         &mut self,
         entry: &Entry,
-        kernel: &Kernel,
+        key: &str,
         proved: &mut Proved,
         inherited: &BTreeSet<SpanId>,
         parent_failed: bool,
     ) -> bool {
-        let schedule = &proved.schedule;
-        let dtypes: Vec<Option<DType>> = match schedule.dtypes.as_slice() {
-            [] => vec![None],
-            dtypes => dtypes.iter().copied().map(Some).collect(),
-        };
-        let mut failures: Vec<(Diagnostic, Vec<DType>)> = Vec::new();
-        let mut failed = false;
-        for dtype in dtypes {
-            match engine::schedule(kernel, schedule, dtype) {
-                Ok(program) => proved.programs.push((dtype, program)),
-                Err(diagnostics) => {
-                    failed = true;
-                    for diagnostic in diagnostics {
-                        match failures.iter_mut().find(|(d, _)| *d == diagnostic) {
-                            Some((_, dtypes)) => dtypes.extend(dtype),
-                            None => failures.push((diagnostic, dtype.into_iter().collect())),
-                        }
-                    }
-                }
+        let Some(Some(prover)) = self.kernels.get_mut(key) else { return false };
+        // Below a parent with mistakes, most mistakes are the parent's.
+        let trials = if parent_failed { 0 } else { engine::MOST_TRIALS };
+        let failures = match prover.schedule(&proved.schedule, trials) {
+            Ok(programs) => {
+                proved.programs = programs.into_iter().map(|program| (program.dtype, program)).collect();
+                return false;
             }
-        }
+            Err(failures) => failures,
+        };
+        let kernel = prover.kernel();
         let own_name = self.spans.of(&entry.name);
         let parent = entry.parent.as_ref().map(|p| self.spans.of(&p.path));
         for (mut diagnostic, dtypes) in failures {
@@ -359,12 +438,25 @@ impl<'a> Prover<'a> {
                 diagnostic.span =
                     entry.kernel.as_ref().map(|k| self.spans.of(&k.path)).or(parent).unwrap_or(own_name);
             }
+            if self.spans.get(diagnostic.span).is_some_and(|at| elsewhere(at, &entry.name)) {
+                diagnostic = diagnostic.remark(format!("in the schedule `{}`", entry.name));
+                // The words may be those of the macro or of who uses it.
+                if let Some(help) = diagnostic.help.take() {
+                    diagnostic = diagnostic.remark(format!("as the macro expands: {help}"));
+                }
+            }
             if let Some(generic) = &kernel.generic {
                 let names: Vec<_> = dtypes.iter().map(|d| d.name()).collect();
                 diagnostic = diagnostic.note(SpanId::NONE, format!("for {generic} = {}", names.join(", ")));
             }
             self.report.push(diagnostic);
         }
-        failed
+        true
     }
+}
+
+/// Whether a mistake does not stand below the name of its schedule, as where a `macro_rules!` wrote the directive.
+fn elsewhere(at: Range, name: &proc_macro2::Ident) -> bool {
+    let (at, name) = (at.first.unwrap(), name.span().unwrap());
+    at.file() != name.file() || (at.line(), at.column()) < (name.line(), name.column())
 }

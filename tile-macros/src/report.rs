@@ -3,7 +3,10 @@
 use crate::spans::{Range, Spans};
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
-use tile_dsl::diagnostic::{Diagnostic, Note};
+use tile_dsl::{
+    diagnostic::{Diagnostic, Note, Rewrite, replace},
+    span::SpanId,
+};
 
 /// Diagnostics in the order found.
 #[derive(Default)]
@@ -24,15 +27,22 @@ impl Report {
 
     /// Adds a syntax error; one past the end of the input is put at the end of `range`.
     pub fn syntax(&mut self, error: &syn::Error, range: Range, spans: &mut Spans) {
-        let (message, help) = match error.to_string().split_once("\n= help: ") {
-            Some((message, help)) => (message.to_string(), Some(help.to_string())),
-            None => (error.to_string(), None),
-        };
+        let text = error.to_string();
+        let mut lines = text.split("\n= ");
+        let message = lines.next().unwrap_or_default().to_string();
+        let (mut notes, mut help) = (Vec::new(), None);
+        for line in lines {
+            match (line.strip_prefix("note: "), line.strip_prefix("help: ")) {
+                (Some(text), _) => notes.push(Note { span: SpanId::NONE, text: text.to_string() }),
+                (_, Some(text)) => help = Some(text.to_string()),
+                _ => {}
+            }
+        }
         let span = error.span();
         // Spans have no equality on stable; their debug text identifies them.
         let at_call_site = format!("{span:?}") == format!("{:?}", proc_macro2::Span::call_site());
         let span = spans.add(if at_call_site { Range::from(range.last) } else { Range::from(span) });
-        self.push(Diagnostic { help, ..Diagnostic::new(span, message) });
+        self.push(Diagnostic { help, notes, ..Diagnostic::new(span, message) });
     }
 
     /// Number of diagnostics so far.
@@ -66,10 +76,26 @@ fn text(d: &Diagnostic, spans: &Spans) -> String {
     for note in &d.notes {
         line("note", &note_text(note, spans));
     }
-    if let Some(help) = &d.help {
-        line("help", help);
+    let rewritten = || rewrite(d.rewrite.as_ref()?, spans);
+    if let Some(help) = d.help.clone().or_else(rewritten) {
+        line("help", &help);
     }
     text
+}
+
+/// A rewrite as an edit of the source, if that stands on one line.
+fn rewrite(rewrite: &Rewrite, spans: &Spans) -> Option<String> {
+    let old = spans.get(rewrite.span)?.line()?;
+    let (before, after) = (&rewrite.before, &rewrite.after);
+    let operand = match syn::parse_str::<syn::Expr>(&old) {
+        Ok(syn::Expr::Assign(_)) => return None,
+        // What binds less tightly than a method call.
+        Ok(syn::Expr::Binary(_) | syn::Expr::Unary(_) | syn::Expr::Cast(_)) if after.starts_with('.') => {
+            format!("({old})")
+        }
+        _ => old.clone(),
+    };
+    Some(replace(&old, format!("{before}{operand}{after}")))
 }
 
 /// The note's text, then ``(file:line: `excerpt`)`` as far as known.

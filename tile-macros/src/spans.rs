@@ -35,6 +35,12 @@ impl Range {
         (!file.is_empty() && line > 0).then(|| format!("{file}:{line}"))
     }
 
+    /// The text as written, if it stands on one line.
+    pub fn line(self) -> Option<String> {
+        let (first, last) = (self.first.unwrap(), self.last.unwrap());
+        self.excerpt().filter(|_| first.line() == last.line())
+    }
+
     /// The text as written; of several lines the first.
     pub fn excerpt(self) -> Option<String> {
         let (first, end) = (self.first.unwrap(), self.last.unwrap().end());

@@ -7,7 +7,7 @@ use super::{
 use inkwell::{IntPredicate, basic_block::BasicBlock};
 use tile_dsl::{
     dtype::DType,
-    kernel::{Expr, Stmt, Ty, Var},
+    kernel::{Expr, Mem, Stmt, Ty, Var},
     op::BinOp,
 };
 
@@ -127,10 +127,23 @@ impl<'c> Codegen<'c, '_> {
         self.builder.build_conditional_branch(condition, then_block, else_block)?;
         for (block, body) in [(then_block, then), (else_block, otherwise)] {
             self.builder.position_at_end(block);
+            if body.iter().any(reads_shared) {
+                self.stay()?;
+            }
             self.body(body)?;
             self.builder.build_unconditional_branch(join)?;
         }
         self.builder.position_at_end(join);
+        Ok(())
+    }
+
+    /// What follows is not moved up. Loads of shared memory cannot fault, so LLVM would take them out of their branch,
+    /// where nothing may have been written yet.
+    fn stay(&self) -> Result<()> {
+        let ty = self.context.void_type().fn_type(&[], false);
+        let function =
+            self.context.create_inline_asm(ty, String::new(), "~{memory}".into(), true, false, None, false);
+        self.builder.build_indirect_call(ty, function, &[], "")?;
         Ok(())
     }
 
@@ -159,4 +172,9 @@ impl<'c> Codegen<'c, '_> {
     pub(super) fn current_block(&self) -> BasicBlock<'c> {
         self.builder.get_insert_block().expect("the walk always stands in a block")
     }
+}
+
+/// Whether a statement loads from shared memory, outside of loops and branches of its own.
+fn reads_shared(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::Load { mem: Mem::Shared(_), guard: None, .. })
 }

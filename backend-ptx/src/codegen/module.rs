@@ -1,7 +1,7 @@
 //! The module around the body: entry, parameters and their attributes, shared memory, launch bounds.
 
 use super::{Codegen, Place, Result, malformed};
-use crate::{CompileError, STATIC_SHARED_LIMIT};
+use crate::STATIC_SHARED_LIMIT;
 use inkwell::{
     AddressSpace,
     attributes::{Attribute, AttributeLoc},
@@ -34,7 +34,7 @@ pub(super) fn build<'c>(context: &'c Context, machine: &TargetMachine, kernel: &
     module.set_data_layout(&machine.get_target_data().get_data_layout());
 
     let function = declare_entry(context, &module, kernel)?;
-    let shared = SharedMemory::declare(context, &module, &kernel.shared)?;
+    let shared = SharedMemory::declare(context, &module, kernel)?;
     let builder = context.create_builder();
     builder.position_at_end(context.append_basic_block(function, "entry"));
 
@@ -144,27 +144,18 @@ struct SharedMemory<'c> {
 
 impl<'c> SharedMemory<'c> {
     /// A module variable for each buffer, or one dynamic allocation when they are too large together.
-    fn declare(context: &'c Context, module: &Module<'c>, buffers: &[Shared]) -> Result<Self> {
-        let mut offsets = Vec::new();
-        let mut end = 0u32;
-        for buffer in buffers {
-            let bytes = padded_bytes(buffer);
-            let start = end.checked_next_multiple_of(buffer.align.max(1));
-            let (Some(bytes), Some(start)) = (bytes, start) else {
-                return malformed(format!("shared buffer `{}` is too large", buffer.name));
-            };
-            offsets.push(start);
-            end = start
-                .checked_add(bytes)
-                .ok_or_else(|| CompileError::Malformed("shared buffers are too large".into()))?;
-        }
+    fn declare(context: &'c Context, module: &Module<'c>, kernel: &Kernel) -> Result<Self> {
+        let buffers = &kernel.shared;
+        let (starts, end) = kernel.shared_places();
+        let Ok(end) = u32::try_from(end) else { return malformed("shared buffers are too large") };
+        let bytes = |buffer: &Shared| u32::try_from(buffer.bytes()).expect("no larger than all together");
         let space = AddressSpace::from(SHARED);
         let byte = context.i8_type();
         if end <= STATIC_SHARED_LIMIT {
             let pointers = buffers
                 .iter()
                 .map(|buffer| {
-                    let ty = byte.array_type(padded_bytes(buffer).expect("checked above"));
+                    let ty = byte.array_type(bytes(buffer));
                     let global = module.add_global(ty, Some(space), &identifier(&buffer.name));
                     global.set_linkage(Linkage::Internal);
                     global.set_alignment(buffer.align);
@@ -178,21 +169,16 @@ impl<'c> SharedMemory<'c> {
         global.set_linkage(Linkage::External);
         global.set_alignment(buffers.iter().map(|b| b.align).max().unwrap_or(16).max(16));
         let base = global.as_pointer_value();
-        let pointers = offsets
+        let pointers = starts
             .iter()
-            .map(|&offset| {
-                let index = context.i32_type().const_int(offset.into(), false);
-                // SAFETY: the launch provides `end` bytes, and `offset` lies below.
+            .map(|&start| {
+                let index = context.i32_type().const_int(start, false);
+                // SAFETY: the launch provides `end` bytes, and `start` lies below.
                 unsafe { base.const_in_bounds_gep(byte, &[index]) }
             })
             .collect();
         Ok(SharedMemory { pointers, static_bytes: 0, dynamic_bytes: end })
     }
-}
-
-/// Size of a buffer, whole vectors: loads may be widened to 16 bytes, the rest of them unused.
-fn padded_bytes(buffer: &Shared) -> Option<u32> {
-    buffer.elems.checked_mul(buffer.dtype.bytes())?.checked_next_multiple_of(buffer.align.clamp(1, 16))
 }
 
 /// A PTX identifier for a name of the source: other characters become `_`.

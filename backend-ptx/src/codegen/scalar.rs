@@ -1,9 +1,8 @@
 //! Scalar expressions.
 //!
 //! Arithmetic on `f16` and `bf16` widens to `f32`, computes, and rounds. Nothing is fused but [`Expr::Fma`]:
-//! LLVM prints `mul.rn` and `add.rn`, which ptxas may not contract. Integer arithmetic is `nsw`: the kernel IR
-//! chooses types in which offsets do not overflow; where a user's own `i32` arithmetic overflows, the result is
-//! unspecified.
+//! LLVM prints `mul.rn` and `add.rn`, which ptxas may not contract. Index arithmetic is `nsw`: the kernel IR
+//! chooses types in which offsets do not overflow. [`Expr::Wrapping`] is defined for all operands.
 
 use super::{Codegen, Place, Result, Value, malformed};
 use inkwell::{
@@ -91,6 +90,7 @@ impl<'c> Codegen<'c, '_> {
             },
             Expr::Un(op, x) => self.unary(*op, self.expr(x)?)?,
             Expr::Bin(op, a, b) => self.binary(*op, self.expr(a)?, self.expr(b)?)?,
+            Expr::Wrapping(op, a, b) => self.wrapping(*op, self.expr(a)?, self.expr(b)?)?,
             Expr::Fma(a, b, c) => self.fused(self.expr(a)?, self.expr(b)?, self.expr(c)?)?,
             Expr::Xor(a, b) => {
                 let (a, b) = (self.expr(a)?, self.expr(b)?);
@@ -171,7 +171,7 @@ impl<'c> Codegen<'c, '_> {
         if !is_float(x.ty) {
             let int = x.int()?;
             return match op {
-                UnOp::Neg => Ok(self.value(self.builder.build_int_nsw_neg(int, "")?, x.ty)),
+                UnOp::Neg => Ok(self.value(self.builder.build_int_neg(int, "")?, x.ty)),
                 UnOp::Abs => {
                     let wraps = self.context.bool_type().const_zero();
                     Ok(self.value(
@@ -206,8 +206,8 @@ impl<'c> Codegen<'c, '_> {
                 BinOp::Sub => builder.build_float_sub(x, y, "")?,
                 BinOp::Mul => builder.build_float_mul(x, y, "")?,
                 BinOp::Div => builder.build_float_div(x, y, "")?,
-                BinOp::Max => self.float_call("llvm.maxnum", &[x, y])?,
-                BinOp::Min => self.float_call("llvm.minnum", &[x, y])?,
+                BinOp::Max => self.float_call("llvm.maximum", &[x, y])?,
+                BinOp::Min => self.float_call("llvm.minimum", &[x, y])?,
                 BinOp::Rem | BinOp::And | BinOp::Or => {
                     return malformed(format!("`{}` of {:?}", op.name(), a.ty));
                 }
@@ -226,6 +226,40 @@ impl<'c> Codegen<'c, '_> {
             (BinOp::Max, false) => self.int_call("llvm.smax", x, y)?,
             (BinOp::Min, false) => self.int_call("llvm.smin", x, y)?,
             _ => return malformed(format!("`{}` of {:?}", op.name(), a.ty)),
+        };
+        Ok(self.value(result, a.ty))
+    }
+
+    /// `i32` arithmetic as [`tile_dsl::op::integer`] defines it: LLVM leaves dividing by zero and −2³¹ by −1 undefined, so
+    /// those divide by 1 instead, which gives both remainders and the quotient of the second.
+    fn wrapping(&self, op: BinOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
+        same_type(a, b)?;
+        let builder = &self.builder;
+        let (x, y) = (a.int()?, b.int()?);
+        let is = |v: IntValue<'c>, n: i32| {
+            let n = v.get_type().const_int(i64::from(n) as u64, true);
+            builder.build_int_compare(IntPredicate::EQ, v, n, "")
+        };
+        let result = match op {
+            BinOp::Add => builder.build_int_add(x, y, "")?,
+            BinOp::Sub => builder.build_int_sub(x, y, "")?,
+            BinOp::Mul => builder.build_int_mul(x, y, "")?,
+            BinOp::Div | BinOp::Rem => {
+                let (one, zero) = (y.get_type().const_int(1, false), y.get_type().const_zero());
+                let by_zero = is(y, 0)?;
+                let overflows = builder.build_and(is(x, i32::MIN)?, is(y, -1)?, "")?;
+                let undefined = builder.build_or(by_zero, overflows, "")?;
+                let divisor = builder.build_select(undefined, one, y, "")?.into_int_value();
+                if op == BinOp::Rem {
+                    builder.build_int_signed_rem(x, divisor, "")?
+                } else {
+                    let quotient = builder.build_int_signed_div(x, divisor, "")?;
+                    builder.build_select(by_zero, zero, quotient, "")?.into_int_value()
+                }
+            }
+            BinOp::Max | BinOp::Min | BinOp::And | BinOp::Or => {
+                return malformed(format!("wrapping `{}`", op.name()));
+            }
         };
         Ok(self.value(result, a.ty))
     }

@@ -11,7 +11,7 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 }
 
 schedule! {
-    fast for matmul<f32> { tile(i = 32, j = 32); assemble(7); }
+    fast for matmul<f32> { tile(i = 32, j = 32); bind(i -> thread.y, j -> thread.x); assemble(7); }
 }
 
 fn main() {}

@@ -11,7 +11,7 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 }
 
 schedule! {
-    fast for matmul<f32> { tile(i = 16, j = 16, k = 16); pipeline(k, 2); }
+    fast for matmul<f32> { tile(i = 16, j = 16, k = 16); bind(i -> thread.y, j -> thread.x); pipeline(k, 2); }
 }
 
 fn main() {}

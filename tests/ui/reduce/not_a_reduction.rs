@@ -10,7 +10,7 @@ fn softmax(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
 }
 
 schedule! {
-    fast for softmax { tile(r = 4); reduce(e: lane); }
+    fast for softmax { fits(N <= 64); tile(r = 4); bind(r -> thread.x); reduce(e: lane); }
 }
 
 fn main() {}

@@ -7,7 +7,7 @@ fn vector_add(a: &Tensor<f32, N>, b: &Tensor<f32, N>, c: &mut Tensor<f32, N>) {
 }
 
 schedule! {
-    fast for vector_add { tile(i = 100); split(i -> it, ir: 8); }
+    fast for vector_add { tile(i = 100); split(i -> it, ir: 8); bind(it -> thread.x); }
 }
 
 fn main() {}

@@ -11,7 +11,7 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 }
 
 schedule! {
-    fast for matmul<f32> { tile(i = 16, j = 16, k = 16); swizzle(a: 128); }
+    fast for matmul<f32> { tile(i = 16, j = 16, k = 32); bind(i -> thread.y, j -> thread.x); swizzle(a: 128); }
 }
 
 fn main() {}

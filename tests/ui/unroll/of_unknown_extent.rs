@@ -10,7 +10,7 @@ fn softmax(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
 }
 
 schedule! {
-    fast for softmax { tile(r = 4); unroll(n); }
+    fast for softmax { tile(r = 4); recompute(v, e); fuse(v, e at n); bind(r -> thread.x); unroll(n); }
 }
 
 fn main() {}

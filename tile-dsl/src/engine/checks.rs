@@ -1,5 +1,5 @@
 //! What only the complete schedule shows. In this order:
-//! threads and lanes, reductions, reductions across CTAs, values in registers, distributions, vectors, shared memory, length of the code.
+//! threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, vectors, shared memory, length of the code.
 
 mod across;
 mod distribution;
@@ -9,7 +9,7 @@ mod shared;
 mod threads;
 
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     index::AxisId,
     nest::{At, Digit, Frame, Nest, ValueId, leaves},
     schedule::{Directive, DirectiveKind, Schedule, Unit},
@@ -19,17 +19,19 @@ use crate::{
 pub(super) use registers::stage_value;
 pub(super) use shared::bytes as shared_bytes;
 
-/// The scheduled nest and how to try another schedule.
+/// The scheduled nest and its schedule.
 pub(super) struct Context<'a> {
     pub nest: &'a Nest,
     pub schedule: &'a Schedule,
-    /// Whether a schedule is legal altogether; asked only to check what a message suggests.
-    pub legal: &'a dyn Fn(&Schedule) -> bool,
 }
+
+/// How many sizes to try for each directive that could be smaller.
+const SIZES: u32 = 2;
 
 /// Every violation, attributed to the directive that is responsible.
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut wrong = threads::check(context);
+    wrong.extend(threads::grid(context));
     wrong.extend(reductions(context));
     wrong.extend(across::check(context));
     wrong.extend(registers::check(context));
@@ -52,7 +54,7 @@ impl Context<'_> {
     /// A diagnostic on the responsible directive, on the source of the kernel where there is none.
     fn at(&self, directive: Option<&Directive>, otherwise: SpanId, message: String) -> Diagnostic {
         match directive {
-            Some(d) => super::with_parent(Diagnostic::new(d.span, message), d),
+            Some(d) => super::prover::with_parent(Diagnostic::new(d.span, message), d),
             None => Diagnostic::new(otherwise, message),
         }
     }
@@ -74,49 +76,41 @@ impl Context<'_> {
         })
     }
 
-    /// The first legal schedule with a smaller bound, as the directive to write.
-    fn smaller_bound(&self) -> Option<String> {
-        self.replaced(|kind| match kind {
-            DirectiveKind::Fits { dim, max } => (1..8)
-                .map(|n| max >> n)
-                .filter(|m| *m > 0)
-                .map(|max| DirectiveKind::Fits { dim: dim.clone(), max })
-                .collect(),
-            _ => Vec::new(),
-        })
-    }
-
-    /// The first legal schedule with one smaller tile, as the directive to write.
-    fn smaller_tile(&self, of: impl Fn(&str) -> bool) -> Option<String> {
-        self.replaced(|kind| match kind {
-            DirectiveKind::Tile { axis, size } if of(axis) => (1..10)
-                .map(|n| size >> n)
-                .take_while(|s| *s > 0)
-                .map(|size| DirectiveKind::Tile { axis: axis.clone(), size })
-                .collect(),
-            _ => Vec::new(),
-        })
-    }
-
-    /// The first legal schedule with one directive replaced by one of its variants, as the directive to write.
-    fn replaced(&self, variants: impl Fn(&DirectiveKind) -> Vec<DirectiveKind>) -> Option<String> {
-        for (n, directive) in self.schedule.directives.iter().enumerate() {
-            for kind in variants(&directive.kind) {
-                let mut other = self.schedule.clone();
-                other.directives[n].kind = kind;
-                if (self.legal)(&other) {
-                    return Some(other.directives[n].kind.to_string());
-                }
+    /// Bounds at most one `shrink`-th as large, the largest first.
+    fn smaller_bounds(&self, shrink: u64) -> Vec<Edit> {
+        self.smaller(shrink, |kind, size| match kind {
+            DirectiveKind::Fits { dim, max } => {
+                (size(*max) > 0).then(|| DirectiveKind::Fits { dim: dim.clone(), max: size(*max) })
             }
-        }
-        None
+            _ => None,
+        })
     }
 
-    /// Whether the schedule with one more directive is legal.
-    fn legal_with(&self, kind: DirectiveKind) -> bool {
-        let mut other = self.schedule.clone();
-        other.directives.push(Directive { kind, span: SpanId::NONE, inherited: None });
-        (self.legal)(&other)
+    /// Tiles of some axes at most one `shrink`-th as large, the largest first.
+    fn smaller_tiles(&self, shrink: u64, of: impl Fn(&str) -> bool) -> Vec<Edit> {
+        self.smaller(shrink, |kind, size_of| match kind {
+            DirectiveKind::Tile { axis, size } if of(axis) => {
+                (size_of(*size) > 0).then(|| DirectiveKind::Tile { axis: axis.clone(), size: size_of(*size) })
+            }
+            _ => None,
+        })
+    }
+
+    /// Each directive made smaller by the power of two that is at least `shrink`, and by the next ones.
+    fn smaller(
+        &self,
+        shrink: u64,
+        variant: impl Fn(&DirectiveKind, &dyn Fn(u32) -> u32) -> Option<DirectiveKind>,
+    ) -> Vec<Edit> {
+        let least = shrink.max(2).next_power_of_two().trailing_zeros();
+        let sizes = least..least.saturating_add(SIZES);
+        sizes
+            .flat_map(|by| {
+                let size = move |n: u32| n.checked_shr(by).unwrap_or(0);
+                self.schedule.directives.iter().filter_map(|d| variant(&d.kind, &size)).collect::<Vec<_>>()
+            })
+            .map(|kind| Edit::put([kind]))
+            .collect()
     }
 
     /// The `bind` of a digit.
@@ -154,7 +148,10 @@ fn reductions(context: &Context<'_>) -> Vec<Diagnostic> {
             );
             let reduce =
                 context.last(|k| matches!(k, DirectiveKind::Reduce { value: name, .. } if *name == value.name));
-            context.at(reduce, value.span, text).note(value.span, format!("`{}` is computed here", value.name))
+            context
+                .at(reduce, value.span, text)
+                .note(value.span, format!("`{}` is computed here", value.name))
+                .edits([Edit::instead([])])
         })
         .collect()
 }
@@ -187,13 +184,7 @@ fn vectors(context: &Context<'_>) -> Vec<Diagnostic> {
             let by = context.last(|k| matches!(k, DirectiveKind::Vectorize { digit, .. } if names(digit)));
             let diagnostic = context.at(by, SpanId::NONE, text);
             let reorder = DirectiveKind::Reorder { digits: vec![i, v], within: None };
-            if context.last(|k| matches!(k, DirectiveKind::Reorder { within: None, .. })).is_none()
-                && context.legal_with(reorder.clone())
-            {
-                diagnostic.help(format!("add `{reorder}`"))
-            } else {
-                diagnostic
-            }
+            diagnostic.edits([Edit::put([reorder])])
         })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! What a schedule leaves unsaid, made explicit in the nest, so that `--emit nest` shows it.
 //!
 //! In this order:
-//! 1. loops of one step are dropped;
+//! 1. loops of one step are dropped, unless one is all that stands for an axis that may be empty;
 //! 2. the outermost digit of each program axis is bound to CTAs of the grid;
 //! 3. a plain loop over a digit that indexes a value in registers is unrolled, because a register cannot be
 //!    indexed at run time. A reduction accumulates in registers even if its result is held in shared memory.
@@ -16,6 +16,7 @@ use super::{
     rule::{Rule, Verdict, get, patterns, set},
 };
 use crate::{
+    index::AxisId,
     nest::{At, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, loops},
     schedule::{Space, Unit, UnitDim},
     tile::AxisKind,
@@ -29,29 +30,51 @@ patterns! {
 
 /// Applies the defaults.
 pub(super) fn apply(nest: &Nest) -> Result<Nest, Failure> {
-    let nest = with_body(nest, without_single_steps(&nest.body));
+    let nest = with_body(nest, without_single_steps(nest, &nest.body, &mut Vec::new()));
     let nest = bind_grid(nest)?;
     unroll_register_indices(nest)
 }
 
-/// `(for a t X) → X` where `a` has one step: it adds 0 to its axis.
-fn without_single_steps(stmt: &Stmt) -> Stmt {
+/// `(for a t X) → X` where `a` has one step: it adds 0 to its axis. Where no other loop over an axis of symbolic extent is
+/// around or inside, the loop stays: it is what says that the axis may have no point at all.
+fn without_single_steps(nest: &Nest, stmt: &Stmt, around: &mut Vec<AxisId>) -> Stmt {
     match stmt {
         Stmt::For { digit, at, body } => {
-            let body = without_single_steps(body);
-            // A copy belongs to the loop around it, which may then be another one.
-            if digit.steps == Steps::Fixed(1) && !matches!(body, Stmt::Stage { .. }) {
-                return body;
+            let single = digit.steps == Steps::Fixed(1);
+            let known = nest.kernel.axes[usize::from(digit.axis.0)].extent.as_constant().is_some();
+            let told = known || around.contains(&digit.axis) || everywhere(digit.axis, body);
+            if !single || !told {
+                around.push(digit.axis);
             }
-            Stmt::For { digit: *digit, at: *at, body: Box::new(body) }
+            let inner = without_single_steps(nest, body, around);
+            if !single || !told {
+                around.pop();
+            }
+            // A copy belongs to the loop around it, which may then be another one.
+            if single && told && !matches!(inner, Stmt::Stage { .. }) {
+                return inner;
+            }
+            Stmt::For { digit: *digit, at: *at, body: Box::new(inner) }
         }
         Stmt::Let { values, first, rest } => Stmt::Let {
             values: values.clone(),
-            first: Box::new(without_single_steps(first)),
-            rest: Box::new(without_single_steps(rest)),
+            first: Box::new(without_single_steps(nest, first, around)),
+            rest: Box::new(without_single_steps(nest, rest, around)),
         },
-        Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: Box::new(without_single_steps(body)) },
+        Stmt::Stage { copy, body } => {
+            Stmt::Stage { copy: *copy, body: Box::new(without_single_steps(nest, body, around)) }
+        }
         leaf => leaf.clone(),
+    }
+}
+
+/// Whether a loop of several steps over an axis is around each statement inside.
+fn everywhere(axis: AxisId, stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::For { digit, .. } if digit.axis == axis && digit.steps != Steps::Fixed(1) => true,
+        Stmt::For { body, .. } | Stmt::Stage { body, .. } => everywhere(axis, body),
+        Stmt::Let { first, rest, .. } => everywhere(axis, first) && everywhere(axis, rest),
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => false,
     }
 }
 

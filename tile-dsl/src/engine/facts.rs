@@ -148,6 +148,10 @@ pub(super) fn bound(nest: &Nest, axis: AxisId) -> Option<u32> {
 
 /// Adds a digit to a cover.
 pub(super) fn cover(nest: &Nest, cover: &mut Cover, digit: Digit) {
+    // One point at most: whatever the digits, point 0 is all that there is.
+    if bound(nest, digit.axis).is_some_and(|b| b <= 1) {
+        return;
+    }
     let high = match digit.steps {
         Steps::Rest => u32::MAX,
         Steps::Fixed(1) => return,
@@ -237,9 +241,35 @@ impl Analysis<Node> for Facts {
             && *a != b
             && self.unsound.is_none()
         {
-            self.unsound = Some(format!("{a:?} united with {b:?}"));
+            self.unsound = Some(difference(&self.nest, a, &b));
         }
         DidMerge(false, false)
+    }
+}
+
+/// What two statements that should do the same do differently.
+fn difference(nest: &Nest, a: &Effects, b: &Effects) -> String {
+    let points = |write: &Write| -> Vec<String> {
+        let interval = |(axis, low, high): &(AxisId, u32, u32)| match *high {
+            u32::MAX => format!("`{}` from {low}", nest.axis(*axis)),
+            high => format!("`{}` from {low} to {high}", nest.axis(*axis)),
+        };
+        write.cover.iter().map(interval).collect()
+    };
+    for write in &a.writes {
+        let name = target_name(nest, write.target);
+        match b.writes.iter().find(|w| w.target == write.target) {
+            None => return format!("it writes `{name}` before and not after"),
+            Some(after) if after != write => {
+                let (before, after) = (points(write).join(", "), points(after).join(", "));
+                return format!("it writes `{name}` over {before} before, and over {after} after");
+            }
+            Some(_) => {}
+        }
+    }
+    match b.writes.iter().find(|w| a.writes.iter().all(|old| old.target != w.target)) {
+        Some(write) => format!("it writes `{}` after and not before", target_name(nest, write.target)),
+        None => "it reads something else".to_string(),
     }
 }
 

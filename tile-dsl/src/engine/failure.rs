@@ -1,6 +1,9 @@
 //! What became of a directive: a proof, or one of four failures that are never conflated.
 
-use crate::{diagnostic::Diagnostic, span::SpanId};
+use crate::{
+    diagnostic::{Diagnostic, Edit, Note},
+    span::SpanId,
+};
 
 /// Why a directive did not apply.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,9 +11,13 @@ pub struct Failure {
     /// Which of the outcomes it is.
     pub kind: FailureKind,
     /// What to tell the user.
-    pub diagnostic: Diagnostic,
+    pub diagnostic: Box<Diagnostic>,
     /// Names that the directive would have introduced; directives that mention them depend on it.
     pub introduces: Vec<String>,
+    /// A name that is not there, and the one that was probably meant.
+    pub(super) meant: Option<(String, String)>,
+    /// A name of a loop that was split, and those of its parts.
+    pub(super) parts: Vec<(String, String)>,
 }
 
 /// The four outcomes besides success.
@@ -29,7 +36,13 @@ pub enum FailureKind {
 impl Failure {
     /// A failure of a kind.
     pub(super) fn new(kind: FailureKind, diagnostic: Diagnostic) -> Self {
-        Failure { kind, diagnostic, introduces: Vec::new() }
+        Failure {
+            kind,
+            diagnostic: Box::new(diagnostic),
+            introduces: Vec::new(),
+            meant: None,
+            parts: Vec::new(),
+        }
     }
 
     pub(super) fn no_match(message: impl Into<String>) -> Self {
@@ -49,34 +62,28 @@ impl Failure {
         Failure::new(FailureKind::Internal, Diagnostic::new(SpanId::NONE, text))
     }
 
-    pub(super) fn help(mut self, text: impl Into<String>) -> Self {
-        self.diagnostic = self.diagnostic.help(text);
+    /// Adds an edit to try.
+    pub(super) fn edit(mut self, edit: Edit) -> Self {
+        self.diagnostic.edits.push(edit);
+        self
+    }
+
+    /// Adds edits to try.
+    pub(super) fn edits(mut self, edits: impl IntoIterator<Item = Edit>) -> Self {
+        self.diagnostic.edits.extend(edits);
+        self
+    }
+
+    /// Adds a remark on no source in particular.
+    pub(super) fn remark(mut self, text: impl Into<String>) -> Self {
+        self.diagnostic.notes.push(Note { span: SpanId::NONE, text: text.into() });
         self
     }
 
     pub(super) fn note(mut self, span: SpanId, text: impl Into<String>) -> Self {
-        self.diagnostic = self.diagnostic.note(span, text);
+        self.diagnostic.notes.push(Note { span, text: text.into() });
         self
     }
-}
-
-thread_local! {
-    static SUGGESTING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-/// Looks for something to suggest by trying it. What is tried makes no suggestions of its own.
-pub(super) fn suggest<T>(search: impl FnOnce() -> Option<T>) -> Option<T> {
-    if SUGGESTING.replace(true) {
-        return None;
-    }
-    let found = search();
-    SUGGESTING.set(false);
-    found
-}
-
-/// Whether a suggestion is being tried.
-pub(super) fn suggesting() -> bool {
-    SUGGESTING.get()
 }
 
 /// Why a directive is legal: the rules that applied and the facts their conditions used.

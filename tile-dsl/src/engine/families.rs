@@ -15,7 +15,7 @@ pub(super) mod stage;
 pub(super) mod tile;
 
 use super::{
-    failure::{Failure, Proof},
+    failure::{Failure, FailureKind, Proof},
     phase::{self, IsRedex},
     rule::Rule,
 };

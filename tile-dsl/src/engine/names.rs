@@ -1,7 +1,9 @@
 //! Resolves the names that directives use: digits, values, tensors.
 
 use super::failure::Failure;
+pub(super) use crate::diagnostic::list;
 use crate::{
+    diagnostic::Edit,
     index::AxisId,
     nest::{Digit, Nest, Steps, ValueId, loops},
     tile::TensorId,
@@ -37,12 +39,16 @@ pub(super) fn existing(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Fai
     Err(match parts.as_slice() {
         [] if digit.steps == Steps::Fixed(1) => {
             Failure::no_match(format!("`{name}` has one step, so there is no loop over it"))
-                .help(format!("the loops are {}", list(&digit_names(nest))))
+                .edit(Edit::instead([]))
+                .remark(format!("the loops are {}", list(&digit_names(nest))))
         }
         [] => Failure::no_match(format!("there is no loop over `{name}` any more"))
-            .help(format!("the loops are {}", list(&digit_names(nest)))),
-        parts => Failure::no_match(format!("`{name}` was split into {}", list(parts)))
-            .help(format!("name one of {}", list(parts))),
+            .remark(format!("the loops are {}", list(&digit_names(nest)))),
+        parts => Failure {
+            parts: parts.iter().map(|part| (name.to_string(), part.clone())).collect(),
+            ..Failure::no_match(format!("`{name}` was split into {}", list(parts)))
+                .remark(format!("name one of {}", list(parts)))
+        },
     })
 }
 
@@ -97,32 +103,26 @@ pub(super) fn tensor(nest: &Nest, name: &str) -> Option<TensorId> {
     nest.kernel.tensors.iter().position(|t| t.name == name).map(|n| TensorId(n as u16))
 }
 
-/// "no loop `x`", with the nearest name if one is near, else the names there are.
+/// "no loop `x`", with the names there are; one that is near, or the only one, was meant.
 pub(super) fn unknown(what: &str, name: &str, known: Vec<String>) -> Failure {
     let failure = Failure::no_match(format!("there is no {what} `{name}`"));
     let near = known.iter().map(|k| (distance(name, k), k)).min();
     let plural = match what {
-        "axis" => "axes are".to_string(),
+        "axis" if known.len() > 1 => "axes are".to_string(),
         "tensor or value" => "tensors and values are".to_string(),
+        _ if known.len() == 1 => format!("{what} is"),
         _ => format!("{what}s are"),
     };
-    match near {
+    let meant = match near {
         // All letters replaced is no misspelling.
-        Some((d, near)) if d <= 1 + name.len() / 4 && d < name.len().min(near.len()) => {
-            failure.help(format!("did you mean `{near}`? the {plural} {}", list(&known)))
-        }
-        Some(_) => failure.help(format!("the {plural} {}", list(&known))),
-        None => failure,
-    }
-}
-
-/// `` `a`, `b` and `c` ``.
-pub(super) fn list(names: &[impl AsRef<str>]) -> String {
-    let quoted: Vec<String> = names.iter().map(|n| format!("`{}`", n.as_ref())).collect();
-    match quoted.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        _ => quoted.concat(),
-    }
+        Some((d, near)) if d <= 1 + name.len() / 4 && d < name.len().min(near.len()) => Some(near),
+        _ => known.first().filter(|_| known.len() == 1),
+    };
+    let failure = match known.as_slice() {
+        [] => failure,
+        known => failure.remark(format!("the {plural} {}", list(known))),
+    };
+    Failure { meant: meant.map(|meant| (name.to_string(), meant.clone())), ..failure }
 }
 
 /// Edit distance (Wagner and Fischer 1974).

@@ -60,9 +60,7 @@ pub(super) fn run(nest: &Nest, rules: &[Rule<'_>], redex: IsRedex<'_>) -> Outcom
     let (graph, root) = start(nest);
     let before = Extraction::new(&graph, redex).best(root).hard();
     let saturated = saturate(graph, root, rules);
-    if !super::failure::suggesting() {
-        SAMPLES.with_borrow_mut(|wanted| wanted.iter_mut().for_each(|w| w.draw(&saturated)));
-    }
+    SAMPLES.with_borrow_mut(|wanted| wanted.iter_mut().for_each(|w| w.draw(&saturated)));
     let Saturated { graph, root, refusals, applied, internal } = saturated;
     let mut extraction = Extraction::new(&graph, redex);
     let choice = extraction.best(root);

@@ -2,7 +2,7 @@
 
 mod schedules;
 
-pub use schedules::random_schedule;
+pub use schedules::{Wild, random_schedule, repaired, wild_schedule};
 
 use super::phase;
 use crate::{

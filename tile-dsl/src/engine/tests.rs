@@ -5,6 +5,7 @@
 
 use super::{FailureKind, apply, rule::OFF, testing};
 use crate::{
+    diagnostic::Edit,
     index::AxisId,
     nest::{self, Across, Arithmetic, Nest},
     op::RedOp,
@@ -279,7 +280,7 @@ fn registers_of_one_thread_cannot_be_read_by_another() {
             "(for p (let [g] (for a #thread.x (def g (ld x[p, a]))) (for a {reader} (put y[p, a] (get g)))))"
         );
         nest.body = nest::parse(&text, &nest).unwrap();
-        super::checks::check(&super::checks::Context { nest: &nest, schedule: &schedule, legal: &|_| true })
+        super::checks::check(&super::checks::Context { nest: &nest, schedule: &schedule })
     };
     assert_eq!(check("#thread.x"), []);
     let wrong = check("#unroll");
@@ -289,7 +290,8 @@ fn registers_of_one_thread_cannot_be_read_by_another() {
         "`g` is held with `a` on thread.x, but `y` needs it with `a` in slots: registers of one thread cannot be read by another"
     );
     assert_eq!(wrong[0].span, SpanId(1));
-    assert_eq!(wrong[0].help.as_deref(), Some("add `stage(g: shared)` (24 bytes, 2 barriers)"));
+    let edit = Edit::put([super::checks::stage_value("g")]).remark("24 bytes, 2 barriers");
+    assert_eq!(wrong[0].edits, [edit]);
 }
 
 #[test]
@@ -310,7 +312,7 @@ fn parts_in_several_ctas_meet_once_a_launch() {
             "(for p #block (for b {around} (let [h] (for a #block (red h sum (ld x[p, a]))) (put u[p] (get h)))))"
         );
         nest.body = nest::parse(&text, &nest).unwrap();
-        super::checks::check(&super::checks::Context { nest: &nest, schedule: &schedule, legal: &|_| true })
+        super::checks::check(&super::checks::Context { nest: &nest, schedule: &schedule })
     };
     assert_eq!(check("#block"), []);
     let wrong = check("#seq");

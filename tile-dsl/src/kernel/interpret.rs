@@ -429,6 +429,7 @@ impl Run<'_> {
             Expr::Un(op, a) => column::un(*op, &*eval(a)?)?,
             Expr::Bin(op, a, b) => column::bin(*op, &*eval(a)?, &*eval(b)?, self.wide(a), mask)?,
             Expr::Fma(a, b, c) => column::fma(&*eval(a)?, &*eval(b)?, &*eval(c)?)?,
+            Expr::Wrapping(op, a, b) => column::wrapping(*op, &*eval(a)?, &*eval(b)?)?,
             Expr::Xor(a, b) => column::xor(&*eval(a)?, &*eval(b)?)?,
             Expr::Cmp(op, a, b) => column::cmp(*op, &*eval(a)?, &*eval(b)?)?,
             Expr::Select(c, a, b) => {

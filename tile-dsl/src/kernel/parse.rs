@@ -54,7 +54,7 @@ fn words(text: &str) -> Vec<(String, usize)> {
     for (n, line) in text.lines().enumerate() {
         let chars: Vec<char> = line.chars().collect();
         let mut at = 0;
-        let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '#');
+        let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
         while at < chars.len() {
             let start = at;
             if chars[at].is_whitespace() {
@@ -458,6 +458,10 @@ impl Parser {
                 self.expect(")")?;
                 Ok(Expr::Dim(extent))
             }
+            "wrapping" if is_call => match self.expr()? {
+                Expr::Bin(op, a, b) => Ok(Expr::Wrapping(op, a, b)),
+                _ => self.fail("an operation"),
+            },
             "fma" if is_call => self.args().map(|[a, b, c]| Expr::Fma(a, b, c)),
             "select" if is_call => self.args().map(|[a, b, c]| Expr::Select(a, b, c)),
             "cast" => {

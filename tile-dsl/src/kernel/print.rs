@@ -268,6 +268,10 @@ impl Printer<'_> {
             Expr::Bin(op @ (BinOp::Max | BinOp::Min), a, b) => self.call(op.name(), &[a, b]),
             Expr::Bin(op, a, b) => self.infix(a, op.name(), b),
             Expr::Fma(a, b, c) => self.call("fma", &[a, b, c]),
+            Expr::Wrapping(op, a, b) => {
+                self.out.push_str("wrapping");
+                self.infix(a, op.name(), b)
+            }
             Expr::Xor(a, b) => self.infix(a, "xor", b),
             Expr::Cmp(op, a, b) => self.infix(a, op.name(), b),
             Expr::Select(c, a, b) => self.call("select", &[c, a, b]),

@@ -247,7 +247,9 @@ impl Verifier<'_> {
             Expr::Tid | Expr::Slot { .. } => true,
             Expr::Var(v) => self.divergent.contains(v),
             Expr::Un(_, a) | Expr::Cast(_, a) => self.differs(a),
-            Expr::Bin(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => self.differs(a) || self.differs(b),
+            Expr::Bin(_, a, b) | Expr::Wrapping(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => {
+                self.differs(a) || self.differs(b)
+            }
             Expr::Fma(a, b, c) | Expr::Select(a, b, c) => {
                 self.differs(a) || self.differs(b) || self.differs(c)
             }
@@ -294,6 +296,7 @@ impl Verifier<'_> {
             Expr::Bin(BinOp::And | BinOp::Or, a, b) => same(a, b).and_then(|t| ok(t == Ty::BOOL, t)),
             Expr::Bin(BinOp::Rem, a, b) | Expr::Xor(a, b) => same(a, b).and_then(|t| ok(t.is_int(), t)),
             Expr::Bin(_, a, b) => same(a, b).and_then(|t| ok(t != Ty::BOOL, t)),
+            Expr::Wrapping(op, a, b) => same(a, b).and_then(|t| ok(op.is_arithmetic() && t == Ty::I32, t)),
             Expr::Fma(a, b, c) => {
                 same(a, b)?;
                 same(b, c).and_then(|t| ok(float(t), t))

@@ -1,13 +1,18 @@
 //! What a launch must satisfy for a variant: exactly what its lowering relies on.
+//!
+//! Every variant computes coordinates in 32 bits: extents stay below 2³¹ by what tails and constants add, and so does an
+//! index that the extents alone do not bound, such as `3*i` into a tensor of N elements. General computes offsets in 64
+//! bits; the others need the offsets of each access to fit 32.
 
 use super::{
     digits::{Cover, cover},
     fixed,
+    guard::{difference, non_negative, range},
     stage::loads,
 };
 use crate::{
     index::{Affine, AxisId, Extent},
-    nest::{AccessId, At, Digit, Expr, Nest, Steps, Stmt},
+    nest::{Access, AccessId, At, Digit, Expr, Nest, Steps, Stmt, loops},
     program::{Program, Variant},
     tile::TensorId,
 };
@@ -30,7 +35,8 @@ enum Kind {
     Equal { extent: Extent, points: i64 },
     Aligned { tensor: TensorId, name: String, bytes: u32 },
     Offsets { name: String, reach: Vec<Reach>, dims: Vec<Extent> },
-    Index { extent: Extent },
+    Index { extent: Extent, slack: i64 },
+    Coordinates { name: String, reach: Reach },
 }
 
 /// Greatest index of one dimension, tails included.
@@ -55,8 +61,29 @@ impl Assumption {
             Kind::Offsets { reach, dims: extents, .. } => {
                 last_offset(reach, extents, dims).is_some_and(|last| last < 1 << 31)
             }
-            Kind::Index { extent } => extent.eval(dims).is_some_and(|n| n < (1 << 31) - SLACK),
+            Kind::Index { extent, slack } => {
+                // No partial sum leaves the range either.
+                let terms = extent.dims.iter().map(|(name, c)| (name.clone(), c.saturating_abs()));
+                let size = Extent { dims: terms.collect(), constant: extent.constant.saturating_abs() };
+                size.eval(dims).is_some_and(|n| n < (1 << 31) - slack)
+            }
+            Kind::Coordinates { reach, .. } => reach.last(dims).is_some_and(|last| last < 1 << 31),
         }
+    }
+}
+
+impl Reach {
+    /// The greatest index; `None` if a dim is missing or the sum overflows.
+    fn last(&self, dims: &BTreeMap<String, i64>) -> Option<i64> {
+        self.terms.iter().try_fold(self.constant, |index, (c, extent, points, round)| {
+            let last = if *round {
+                let n = extent.eval(dims)?.max(0);
+                n.checked_add(points - 1)? / points * points - 1
+            } else {
+                points - 1
+            };
+            index.checked_add(c.checked_mul(last)?)
+        })
     }
 }
 
@@ -64,16 +91,7 @@ impl Assumption {
 fn last_offset(reach: &[Reach], extents: &[Extent], dims: &BTreeMap<String, i64>) -> Option<i64> {
     let (mut sum, mut pitch) = (0i64, 1i64);
     for (reach, extent) in reach.iter().zip(extents) {
-        let mut index = reach.constant;
-        for (c, extent, points, round) in &reach.terms {
-            let last = if *round {
-                let n = extent.eval(dims)?.max(0);
-                n.checked_add(points - 1)? / points * points - 1
-            } else {
-                points - 1
-            };
-            index = index.checked_add(c.checked_mul(last)?)?;
-        }
+        let index = reach.last(dims)?;
         let extent = extent.eval(dims)?.max(1);
         sum = sum.checked_add(index.max(extent).checked_mul(pitch)?)?;
         pitch = pitch.checked_mul(extent)?;
@@ -93,7 +111,8 @@ impl fmt::Display for Assumption {
             Kind::Equal { extent, points } => write!(f, "{extent} == {points}"),
             Kind::Aligned { name, bytes, .. } => write!(f, "{name} {bytes}-byte aligned"),
             Kind::Offsets { name, .. } => write!(f, "offsets of {name} below 2^31"),
-            Kind::Index { extent } => write!(f, "{extent} below 2^31 - 2^16"),
+            Kind::Index { extent, slack } => write!(f, "{extent} below 2^31 - 2^{}", slack.ilog2()),
+            Kind::Coordinates { name, .. } => write!(f, "indices of {name} below 2^31"),
         }
     }
 }
@@ -107,12 +126,7 @@ pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
         let extent = kernel.axes[axis.0 as usize].extent.clone();
         kinds.insert(Kind::AtMost { extent, max: (*max).into() });
     }
-    let extents = kernel.axes.iter().map(|a| &a.extent);
-    for extent in extents.chain(kernel.tensors.iter().flat_map(|t| &t.dims)) {
-        if extent.as_constant().is_none() {
-            kinds.insert(Kind::Index { extent: extent.clone() });
-        }
-    }
+    indices(nest, &mut kinds);
     if variant == Variant::General {
         return kinds.into_iter().map(Assumption).collect();
     }
@@ -161,20 +175,82 @@ pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
         for access in accesses {
             let access = &nest.accesses[access.0 as usize];
             let t = &kernel.tensors[access.tensor.0 as usize];
-            if t.dims.iter().all(|d| d.as_constant().is_some()) {
-                continue;
-            }
             let mut dims = t.dims.clone();
             let mut reach: Vec<Reach> = access.index.iter().map(|i| reach_of(nest, i, &loops)).collect();
             if !nest.column_major.contains(&access.tensor) {
                 dims.reverse();
                 reach.reverse();
             }
-            kinds.insert(Kind::Offsets { name: t.name.clone(), reach, dims });
+            let offsets = Kind::Offsets { name: t.name.clone(), reach, dims };
+            if t.dims.iter().any(|d| d.as_constant().is_none()) || !holds_always(&offsets) {
+                kinds.insert(offsets);
+            }
         }
     };
     walk(&nest.body, &mut Vec::new(), &mut visit);
     kinds.into_iter().map(Assumption).collect()
+}
+
+/// Whether a condition holds whatever the dims.
+fn holds_always(kind: &Kind) -> bool {
+    Assumption(kind.clone()).holds(&BTreeMap::new(), &[])
+}
+
+/// What coordinates in 32 bits rely on.
+fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
+    let kernel = &nest.kernel;
+    // The greatest step of a loop: its counter passes the extent by less.
+    let mut slack: BTreeMap<&Extent, i64> = BTreeMap::new();
+    let digits = loops(&nest.body);
+    for (n, axis) in kernel.axes.iter().enumerate() {
+        let steps = digits.iter().filter(|(d, _)| usize::from(d.axis.0) == n).map(|(d, _)| d.stride);
+        let step = i64::from(steps.max().unwrap_or(1));
+        let known = slack.entry(&axis.extent).or_insert(SLACK);
+        *known = (*known).max((2 * step).unsigned_abs().next_power_of_two() as i64);
+    }
+    for extent in kernel.tensors.iter().flat_map(|t| &t.dims) {
+        slack.entry(extent).or_insert(SLACK);
+    }
+    for (extent, slack) in slack {
+        let index = Kind::Index { extent: extent.clone(), slack };
+        if extent.as_constant().is_none() || !holds_always(&index) {
+            kinds.insert(index);
+        }
+    }
+    walk(&nest.body, &mut Vec::new(), &mut |digits, accesses| {
+        let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
+        for access in accesses {
+            let access = &nest.accesses[access.0 as usize];
+            let name = &kernel.tensors[access.tensor.0 as usize].name;
+            for dim in 0..access.index.len() {
+                if bounded_by_extents(nest, access, dim, &loops) {
+                    continue;
+                }
+                let index = &access.index[dim];
+                let magnitudes = index.terms.iter().map(|(a, c)| (*a, c.saturating_abs()));
+                let size = Affine { terms: magnitudes.collect(), constant: index.constant.saturating_abs() };
+                let kind = Kind::Coordinates { name: name.clone(), reach: reach_of(nest, &size, &loops) };
+                if !holds_always(&kind) {
+                    kinds.insert(kind);
+                }
+            }
+        }
+    });
+}
+
+/// Whether an index stays in 32 bits because the extents do: it is an axis, or inside its tensor, but for a little.
+fn bounded_by_extents(nest: &Nest, access: &Access, dim: usize, digits: &[Digit]) -> bool {
+    let index = &access.index[dim];
+    let beyond = index.terms.iter().map(|(axis, c)| match cover(*axis, digits) {
+        Cover::Multiple(of) => c.saturating_mul(of),
+        Cover::Points(points) => c.saturating_mul(points),
+    });
+    let beyond = beyond.fold(index.constant.saturating_abs(), i64::saturating_add);
+    let mut room = nest.kernel.tensors[access.tensor.0 as usize].dims[dim].clone();
+    room.constant -= 1;
+    let single = index.terms.len() < 2 && index.terms.values().all(|c| *c == 1);
+    let ascending = index.terms.values().all(|c| *c > 0);
+    ascending && beyond <= SLACK / 2 && (single || non_negative(&difference(&room, &range(nest, index).1)))
 }
 
 fn reach_of(nest: &Nest, index: &Affine, digits: &[Digit]) -> Reach {

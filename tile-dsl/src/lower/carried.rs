@@ -17,7 +17,7 @@
 //! the slot at hand.
 
 use super::{
-    Lowerer,
+    Holds, Lowerer,
     copy::{CopyPlan, linear},
     digits::Bound,
     emit::{Atom, Op},
@@ -90,8 +90,7 @@ impl Lowerer<'_> {
         self.emit.stmt(kernel::Stmt::If { cond: exists.expr(), then, otherwise: vec![] });
         self.leave(ring, carried);
         self.stack.pop();
-        let name = format!("{}.slot", self.axis_name(digit.axis));
-        let counter = self.fragment(&name, DType::I32, 1);
+        let counter = self.fragment(Holds::Turn(digit), DType::I32, 1);
         self.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: KExpr::Int(0, Ty::I32) });
         self.run_loop(digit, at, true, |this| this.carried_step(ring, carried, &fragments, counter))?;
         if ring.plans.iter().any(|p| p.asynchronous) {
@@ -212,8 +211,7 @@ impl Lowerer<'_> {
         let (plain, asynchronous): (Vec<_>, Vec<_>) = ring.plans.iter().partition(|p| !p.asynchronous);
         for plan in plain {
             let chunks = self.chunks(plan);
-            let name = format!("{}.next", self.tensor(plan.tensor).name);
-            let frag = self.fragment(&name, plan.dtype, chunks.len() as u32 * plan.vector);
+            let frag = self.fragment(Holds::Next(plan.copy), plan.dtype, chunks.len() as u32 * plan.vector);
             for (n, chunk) in (0..).zip(&chunks) {
                 let slots = n * plan.vector..(n + 1) * plan.vector;
                 let unit = self.captured(|this| {

@@ -4,7 +4,7 @@
 //! memory, read in ascending order, so that results are the same in every run.
 
 use super::{
-    Lowerer,
+    Holds, Lowerer,
     emit::{Atom, Emit},
     error::LowerError,
     linear::Linear,
@@ -92,8 +92,7 @@ impl Lowerer<'_> {
         }
         let v = &self.nest.values[value.0 as usize];
         shared.pitches.values_mut().for_each(|p| *p *= threads);
-        shared.buffer =
-            self.shared_buffer(&format!("{}.partial", v.name), v.dtype, shared.elems * threads, 16);
+        shared.buffer = self.shared_buffer(Holds::Partial(value), v.dtype, shared.elems * threads, 16);
         (shared.partial, shared.place) = (partial, place);
         self.held.insert(value, Held { registers: None, shared: Some(shared), ..held });
         Ok(())
@@ -171,7 +170,7 @@ impl Lowerer<'_> {
             }
             pitch *= i64::from(range.extent);
         }
-        let buffer = self.shared_buffer(&format!("{}.partial", v.name), v.dtype, pitch, 16);
+        let buffer = self.shared_buffer(Holds::Partial(value), v.dtype, pitch, 16);
         self.write_shared(buffer);
         let mut guard = None;
         for range in &plan.lanes {

@@ -15,6 +15,7 @@ use crate::{
     dtype::DType,
     index::Affine,
     kernel::{self, Expr as KExpr, Mem, Ty, Var},
+    nest::CopyId,
     op::{BinOp, CmpOp},
     tile::TensorId,
 };
@@ -27,6 +28,7 @@ const LINE: i64 = 128;
 
 /// A copy of a box of a tensor into shared memory.
 pub(super) struct CopyPlan {
+    pub copy: CopyId,
     pub tensor: TensorId,
     pub dtype: DType,
     pub buffer: u32,

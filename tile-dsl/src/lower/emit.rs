@@ -4,13 +4,13 @@
 //! so loop-invariant parts of offsets and guards leave their loops while they are emitted.
 //! Loads stay where they are, and are shared within one straight line of statements.
 
-use super::linear::{Linear, Offset};
+use super::linear::{Linear, Offset, Pitch};
 use crate::{
     dtype::DType,
     index::Extent,
     kernel::{Expr, Mem, Stmt, Ty, Var},
-    nest::AccessId,
-    op::{BinOp, CmpOp, UnOp},
+    op::{BinOp, CmpOp, UnOp, integer},
+    tile::TensorId,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -43,6 +43,14 @@ impl Atom {
     }
 }
 
+/// A pitch as a factor of offsets of type `ty`.
+fn weight(pitch: Pitch, ty: Ty) -> Atom {
+    match pitch {
+        Pitch::Fixed(c) | Pitch::Wide(c) => Atom::Int(c, ty),
+        Pitch::Var(var) => Atom::Var(var),
+    }
+}
+
 /// A pure operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Op {
@@ -52,6 +60,7 @@ pub(super) enum Op {
     Scalar(u32),
     Un(UnOp),
     Bin(BinOp),
+    Wrapping(BinOp),
     Xor,
     Cmp(CmpOp),
     Select,
@@ -70,6 +79,7 @@ impl Op {
             Op::Scalar(i) => Expr::Scalar(i),
             Op::Un(op) => Expr::Un(op, next()),
             Op::Bin(op) => Expr::Bin(op, next(), next()),
+            Op::Wrapping(op) => Expr::Wrapping(op, next(), next()),
             Op::Xor => Expr::Xor(next(), next()),
             Op::Cmp(op) => Expr::Cmp(op, next(), next()),
             Op::Select => Expr::Select(next(), next(), next()),
@@ -81,22 +91,22 @@ impl Op {
 /// Identifies a load that may be shared: buffer, variable part and constant part of the offset, guard.
 pub(super) type LoadKey = (Mem, Option<Atom>, i64, Option<Atom>);
 
-/// An access, and the fixed digits around it. In one scope nothing else moves it.
-pub(super) type Point = (AccessId, Vec<i64>);
+/// An element of a tensor: its index, one a dimension.
+pub(super) type Point = (TensorId, Vec<Linear>);
 
 #[derive(Default)]
 struct Scope {
     stmts: Vec<Stmt>,
     pure: HashMap<(Op, Vec<Atom>), Atom>,
     loads: HashMap<LoadKey, Var>,
-    /// As `loads`, by what was asked for: saves working out the offset again.
+    /// As `loads`, by the element asked for: saves working out the offset again.
     points: HashMap<Point, (Mem, Atom)>,
     /// Offsets that differ in their rows only: rows and offset, in the order emitted.
     rows: HashMap<Offset, Vec<(Rows, Atom)>>,
 }
 
 /// Constant multiples of symbolic pitches.
-type Rows = BTreeMap<Var, i64>;
+type Rows = BTreeMap<Pitch, i64>;
 
 struct VarInfo {
     ty: Ty,
@@ -209,7 +219,7 @@ impl Emit {
             Op::Cmp(_) => Ty::BOOL,
             Op::Select => self.ty(args[1]),
             Op::Cast(ty) => *ty,
-            Op::Un(_) | Op::Bin(_) | Op::Xor => self.ty(args[0]),
+            Op::Un(_) | Op::Bin(_) | Op::Wrapping(_) | Op::Xor => self.ty(args[0]),
         }
     }
 
@@ -244,6 +254,9 @@ impl Emit {
                     return None;
                 }
                 Atom::Int(n, *ty)
+            }
+            (Op::Wrapping(op), [Atom::Int(a, _), Atom::Int(b, _)]) => {
+                Atom::i32(integer(*op, *a as i32, *b as i32).into())
             }
             (Op::Bin(BinOp::Add | BinOp::Sub), [a, Atom::Int(0, _)]) => *a,
             (Op::Bin(BinOp::Add), [Atom::Int(0, _), a]) => *a,
@@ -349,13 +362,13 @@ impl Emit {
             Some((r, atom)) => (r.clone(), Some(*atom)),
             None => (Rows::new(), self.offset_start(&start, ty)),
         };
-        let pitches: BTreeSet<Var> = from.keys().chain(rows.keys()).copied().collect();
+        let pitches: BTreeSet<Pitch> = from.keys().chain(rows.keys()).copied().collect();
         for pitch in pitches {
             let step = rows.get(&pitch).unwrap_or(&0) - from.get(&pitch).unwrap_or(&0);
             if step == 0 {
                 continue;
             }
-            let term = self.bin(BinOp::Mul, Atom::Var(pitch), Atom::Int(step, ty));
+            let term = self.bin(BinOp::Mul, weight(pitch, ty), Atom::Int(step, ty));
             total = Some(match total {
                 None => term,
                 Some(sum) => self.add(sum, term),
@@ -371,10 +384,13 @@ impl Emit {
     /// sums.
     fn offset_start(&mut self, offset: &Offset, ty: Ty) -> Option<Atom> {
         // One summand for each (scope, pitch): what the scope's own variables contribute.
-        let mut parts: BTreeMap<(usize, Option<Var>), Linear> = BTreeMap::new();
+        let mut parts: BTreeMap<(usize, Option<Pitch>), Linear> = BTreeMap::new();
         let pitched = offset.pitched.iter().map(|(p, l)| (Some(*p), l));
         for (pitch, index) in pitched.chain([(None, &offset.unit)]) {
-            let floor = pitch.map_or(0, |p| self.vars[p.0 as usize].depth);
+            let floor = match pitch {
+                Some(Pitch::Var(var)) => self.vars[var.0 as usize].depth,
+                _ => 0,
+            };
             for (v, c) in &index.terms {
                 let depth = self.vars[v.0 as usize].depth.max(floor);
                 parts.entry((depth, pitch)).or_default().terms.insert(*v, *c);
@@ -385,7 +401,7 @@ impl Emit {
             let mut term = self.index(&index);
             term = self.op(Op::Cast(ty), &[term]);
             if let Some(pitch) = pitch {
-                term = self.bin(BinOp::Mul, term, Atom::Var(pitch));
+                term = self.bin(BinOp::Mul, term, weight(pitch, ty));
             }
             total = Some(match total {
                 None => term,

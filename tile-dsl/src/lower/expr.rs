@@ -52,9 +52,8 @@ impl Lowerer<'_> {
             Expr::Const(x, dtype) => Ok(Operand::Atom(literal(*x, *dtype))),
             Expr::Scalar(id) => {
                 let scalar = &self.kernel.scalars[id.0 as usize];
-                let scalars = self.kernel.scalars.len();
-                let param = self.params.len() - scalars + id.0 as usize;
-                Ok(Operand::Atom(self.emit.scalar(param as u32, super::fixed(scalar.elem))))
+                let param = self.first_scalar + u32::from(id.0);
+                Ok(Operand::Atom(self.emit.scalar(param, super::fixed(scalar.elem))))
             }
             Expr::Iota(axis) => {
                 let index = self.axis_from(*axis, 0);
@@ -67,7 +66,8 @@ impl Lowerer<'_> {
             }
             Expr::Bin(op, a, b) => {
                 let args = vec![self.value(a)?, self.value(b)?];
-                Ok(self.apply(Op::Bin(*op), args))
+                let wraps = op.is_arithmetic() && self.operand_ty(&args[0]) == Ty::I32;
+                Ok(self.apply(if wraps { Op::Wrapping(*op) } else { Op::Bin(*op) }, args))
             }
             Expr::Cmp(op, a, b) => {
                 let args = vec![self.value(a)?, self.value(b)?];
@@ -136,14 +136,16 @@ impl Lowerer<'_> {
 
     /// Element of a tensor, from the innermost stage of it or from global memory.
     fn load(&mut self, id: AccessId) -> Result<Atom, LowerError> {
-        let index = &self.nest.accesses[id.0 as usize].index;
-        let moves = |b: &&Bound| index.iter().any(|i| i.terms.contains_key(&b.digit.axis));
-        let point = (id, self.stack.iter().filter(moves).filter_map(Bound::fixed).collect());
+        let access = &self.nest.accesses[id.0 as usize];
+        let point = (access.tensor, access.index.iter().map(|i| self.index(i)).collect());
         if let Some(known) = self.emit.find_point(&point) {
             return Ok(known);
         }
         let (mem, atom) = self.load_element(id)?;
-        self.emit.remember_point(point, mem, atom);
+        // What one thread loads for its store is not there for the others.
+        if self.owner.is_none() || !self.in_place.contains(&point.0) {
+            self.emit.remember_point(point, mem, atom);
+        }
         Ok(atom)
     }
 
@@ -166,7 +168,11 @@ impl Lowerer<'_> {
         if let Some(l) = lanes {
             self.check_aligned(&offset.unit, l.steps, dtype, &self.tensor(tensor).name.clone())?;
         }
-        let guard = self.access_guard(id, &coords);
+        self.read_global(id);
+        let mut guard = self.access_guard(id, &coords);
+        if self.in_place.contains(&tensor) {
+            guard = self.emit.and(guard, self.owner);
+        }
         let ty = self.offset_ty();
         let (base, constant) = self.emit.offset(&offset, ty);
         let mem = self.global(tensor);

@@ -9,11 +9,12 @@
 //! ([`super::weave`]).
 
 use super::{
-    Lowerer,
+    Holds, Lowerer,
     digits::Bound,
     emit::Emit,
     error::LowerError,
     expr::Operand,
+    guard::Within,
     linear::{Linear, Offset},
     stage::{Active as Staged, chain, loads},
     weave::{self, Woven},
@@ -58,7 +59,7 @@ pub(super) struct Active {
 /// An element to load: its slot, and where it is.
 enum Source {
     Shared { offset: Linear, slot: u32 },
-    Global { access: AccessId, coords: Vec<Linear>, slot: u32 },
+    Global { coords: Vec<Linear>, within: Vec<Within>, slot: u32 },
 }
 
 impl<'a> Lowerer<'a> {
@@ -92,7 +93,7 @@ impl<'a> Lowerer<'a> {
                 return Err(LowerError::StageUnused { tensor: name });
             }
             let dtype = super::fixed(self.tensor(tensor).elem);
-            let frag = self.fragment(&format!("{name}.frag"), dtype, slots.len() as u32 * sets);
+            let frag = self.fragment(Holds::Copy(*copy), dtype, slots.len() as u32 * sets);
             plans.push(FragmentPlan { tensor, dtype, frag, slots: Rc::new(slots), height, body });
         }
         Ok(plans)
@@ -183,8 +184,10 @@ impl<'a> Lowerer<'a> {
                 Some(staged) => Source::Shared { offset: this.staged_offset(access, staged), slot },
                 None => {
                     let index = &this.nest.accesses[usize::from(access.0)].index;
-                    let coords = index.iter().map(|i| this.index(i)).collect();
-                    Source::Global { access, coords, slot }
+                    let coords: Vec<Linear> = index.iter().map(|i| this.index(i)).collect();
+                    // Here, where all digits that move the access are bound.
+                    let within = this.access_within(access, &coords);
+                    Source::Global { coords, within, slot }
                 }
             };
             sources.insert(slot, ());
@@ -241,13 +244,13 @@ impl<'a> Lowerer<'a> {
     fn global_loads(&mut self, plan: &FragmentPlan<'_>, sources: Vec<Source>) -> Vec<Vec<kernel::Stmt>> {
         let mut out = Vec::new();
         for source in sources {
-            let Source::Global { access, coords, slot } = source else { continue };
+            let Source::Global { coords, within, slot } = source else { continue };
             let pitches = self.pitches(plan.tensor);
             let mut offset = Offset::default();
             for (coord, pitch) in coords.iter().zip(pitches) {
                 offset.add(pitch, coord);
             }
-            let guard = self.access_guard(access, &coords);
+            let guard = self.inside(&within);
             let ty = self.offset_ty();
             let (base, constant) = self.emit.offset(&offset, ty);
             let mem = self.global(plan.tensor);

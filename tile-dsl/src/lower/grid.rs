@@ -60,7 +60,7 @@ impl Grid {
             tile = emit.bin(BinOp::Rem, cta, plane);
             part = Some((emit.bin(BinOp::Div, cta, plane), *parts));
         }
-        let mut steps = decode(emit, nest.order, tile, &counts[..tiles]);
+        let mut steps = decode(emit, nest.order, tile, &counts[..tiles], &axes[..tiles]);
         steps.extend(part.map(|(part, _)| part));
         let values = digits
             .iter()
@@ -99,8 +99,14 @@ fn collect(stmt: &Stmt, digits: &mut Vec<Digit>) {
     }
 }
 
+/// The greatest number of steps of a grid axis: extents are below 2³¹.
+fn most(axis: &GridAxis) -> i64 {
+    let extent = axis.extent.as_constant().unwrap_or((1 << 31) - 1);
+    (extent + i64::from(axis.tile) - 1) / i64::from(axis.tile)
+}
+
 /// Step of each grid axis in this CTA.
-fn decode(emit: &mut Emit, order: Order, cta: Atom, counts: &[Atom]) -> Vec<Atom> {
+fn decode(emit: &mut Emit, order: Order, cta: Atom, counts: &[Atom], axes: &[GridAxis]) -> Vec<Atom> {
     if counts.is_empty() {
         return Vec::new();
     }
@@ -111,11 +117,17 @@ fn decode(emit: &mut Emit, order: Order, cta: Atom, counts: &[Atom]) -> Vec<Atom
             let (first, last) = (counts[0], counts[n - 1]);
             let plane = emit.bin(BinOp::Mul, first, last);
             let inner = if n == 2 { cta } else { emit.bin(BinOp::Rem, cta, plane) };
-            let width = emit.bin(BinOp::Mul, last, Atom::i32(band.into()));
+            let band = match i64::from(band) {
+                // A band along the longest axis that there can be has less than 2³¹ tiles.
+                band if band * most(&axes[n - 1]) < 1 << 31 => Atom::i32(band),
+                // One as high as the axis has no more tiles than the grid.
+                band => emit.bin(BinOp::Min, first, Atom::i32(band.min(i32::MAX.into()))),
+            };
+            let width = emit.bin(BinOp::Mul, last, band);
             let index = emit.bin(BinOp::Div, inner, width);
-            let start = emit.bin(BinOp::Mul, index, Atom::i32(band.into()));
+            let start = emit.bin(BinOp::Mul, index, band);
             let left = emit.bin(BinOp::Sub, first, start);
-            let height = emit.bin(BinOp::Min, left, Atom::i32(band.into()));
+            let height = emit.bin(BinOp::Min, left, band);
             let within = emit.bin(BinOp::Rem, inner, width);
             let row = emit.bin(BinOp::Rem, within, height);
             let mut steps = vec![emit.add(start, row)];

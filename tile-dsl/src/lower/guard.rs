@@ -152,7 +152,7 @@ impl Lowerer<'_> {
 }
 
 /// Smallest and largest value of an index over the extents of its axes.
-fn range(nest: &crate::nest::Nest, index: &Affine) -> (Extent, Extent) {
+pub(super) fn range(nest: &crate::nest::Nest, index: &Affine) -> (Extent, Extent) {
     let mut low = Extent::constant(index.constant);
     let mut high = low.clone();
     for (axis, c) in &index.terms {
@@ -175,13 +175,13 @@ fn add_scaled(sum: &mut Extent, other: &Extent, factor: i64) {
     }
 }
 
-fn difference(a: &Extent, b: &Extent) -> Extent {
+pub(super) fn difference(a: &Extent, b: &Extent) -> Extent {
     let mut out = a.clone();
     add_scaled(&mut out, b, -1);
     out
 }
 
 /// Whether an extent is at least zero for all dims.
-fn non_negative(e: &Extent) -> bool {
+pub(super) fn non_negative(e: &Extent) -> bool {
     e.constant >= 0 && e.dims.values().all(|c| *c >= 0)
 }

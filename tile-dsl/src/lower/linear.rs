@@ -52,6 +52,8 @@ impl Linear {
 pub(super) enum Pitch {
     /// A number.
     Fixed(i64),
+    /// A number, where the product may pass 2³¹: it is taken in the offset type.
+    Wide(i64),
     /// A variable computed from the tensor's extents, of the offset type.
     Var(Var),
 }
@@ -61,8 +63,8 @@ pub(super) enum Pitch {
 pub(super) struct Offset {
     /// Part of weight one.
     pub unit: Linear,
-    /// Parts weighted by symbolic pitches.
-    pub pitched: BTreeMap<Var, Linear>,
+    /// Parts that are weighted in the offset type, by pitch.
+    pub pitched: BTreeMap<Pitch, Linear>,
 }
 
 impl Offset {
@@ -70,7 +72,12 @@ impl Offset {
     pub fn add(&mut self, pitch: Pitch, index: &Linear) {
         match pitch {
             Pitch::Fixed(c) => self.unit.add_scaled(index, c),
-            Pitch::Var(var) => self.pitched.entry(var).or_default().add_scaled(index, 1),
+            Pitch::Wide(c) => {
+                self.unit.constant += c * index.constant;
+                let varying = Linear { constant: 0, ..index.clone() };
+                self.pitched.entry(pitch).or_default().add_scaled(&varying, 1);
+            }
+            Pitch::Var(_) => self.pitched.entry(pitch).or_default().add_scaled(index, 1),
         }
     }
 }

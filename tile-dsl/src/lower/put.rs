@@ -27,7 +27,11 @@ pub(super) struct Pending {
 
 impl Lowerer<'_> {
     pub fn put(&mut self, id: AccessId, expr: &Expr) -> Result<(), LowerError> {
-        let value = self.value(expr)?.expr();
+        let replica = self.replica_guard(&[]);
+        self.owner = replica;
+        let value = self.value(expr);
+        self.owner = None;
+        let value = value?.expr();
         let access = &self.nest.accesses[id.0 as usize];
         let tensor = access.tensor;
         let coords: Vec<Linear> = access.index.iter().map(|i| self.index(i)).collect();
@@ -37,7 +41,6 @@ impl Lowerer<'_> {
         let mut within = self.axes_within(id, lanes);
         within.extend(self.access_within(id, &coords));
         let mut guard = self.inside(&within);
-        let replica = self.replica_guard(&[]);
         guard = self.emit.and(guard, replica);
 
         let pitches = self.pitches(tensor);
@@ -45,6 +48,7 @@ impl Lowerer<'_> {
         for (coord, pitch) in coords.iter().zip(pitches) {
             offset.add(pitch, coord);
         }
+        self.write_global(id);
         let ty = self.offset_ty();
         let mem = self.global(tensor);
         let (base, constant) = self.emit.offset(&offset, ty);

@@ -10,7 +10,7 @@
 //! A plain copy loads to registers before the computation and stores them after it.
 
 use super::{
-    Lowerer,
+    Holds, Lowerer,
     copy::{CopyPlan, linear},
     digits::Bound,
     emit::Atom,
@@ -122,8 +122,7 @@ impl Lowerer<'_> {
                 frags.push(None);
                 continue;
             }
-            let name = format!("{}.next", self.tensor(plan.tensor).name);
-            let frag = self.fragment(&name, plan.dtype, chunks.len() as u32 * plan.vector);
+            let frag = self.fragment(Holds::Next(plan.copy), plan.dtype, chunks.len() as u32 * plan.vector);
             for (n, chunk) in (0..).zip(&chunks) {
                 let loaded = self.load_chunk(plan, chunk);
                 for (lane, var) in (0..).zip(loaded) {

@@ -1,7 +1,7 @@
 //! Staged copies: which box of a tensor the body reads, and how shared memory lays it out.
 
 use super::{
-    Lowerer,
+    Holds, Lowerer,
     copy::CopyPlan,
     emit::{Atom, Emit, Op},
     error::LowerError,
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     index::Affine,
     kernel::Ty,
-    nest::{At, CopyId, Digit, Expr, Steps, Stmt},
+    nest::{At, CopyId, CopyLayout, Digit, Expr, SWIZZLE_LINE, Steps, Stmt},
     op::BinOp,
     schedule::{Space, Unit, Via},
     tile::TensorId,
@@ -154,15 +154,26 @@ impl Lowerer<'_> {
             extent.push(max - min + 1);
             sides.push(side);
         }
-        let mut layout = self.layout(copy, &extent)?;
-        if depth > 1 {
-            // Each slot of a ring starts where vectors may.
-            let unit = i64::from(16 / dtype.bytes());
-            layout.elems = (layout.elems + unit - 1) / unit * unit;
+        let name = || tensor.name.clone();
+        let Some(from) = self.nest.copy_layout(copy, body) else {
+            return Err(LowerError::Malformed(format!("a copy of `{}` has no size", name())));
+        };
+        let layout = self.layout(copy, &from, depth);
+        let elems = layout.elems.checked_mul(depth.into()).filter(|n| u32::try_from(*n).is_ok());
+        let Some(elems) = elems else {
+            return Err(LowerError::Malformed(format!(
+                "a copy of `{}` has {} elements",
+                name(),
+                layout.elems
+            )));
+        };
+        let buffer = self.shared_buffer(Holds::Copy(copy), dtype, elems, from.align);
+        // Rows or gaps between them that end within a word.
+        if dtype.bytes() == 2 && (extent[layout.fastest] % 2 == 1 || (c.pad / 2) % 2 == 1) {
+            self.halves.insert(buffer);
         }
-        let align = if c.swizzle > 0 { 128 } else { 16 };
-        let buffer = self.shared_buffer(&tensor.name, dtype, layout.elems * i64::from(depth), align);
         let mut plan = CopyPlan {
+            copy,
             tensor: c.tensor,
             dtype,
             buffer,
@@ -233,42 +244,23 @@ impl Lowerer<'_> {
         }
     }
 
-    fn layout(&self, copy: CopyId, extent: &[i64]) -> Result<Layout, LowerError> {
-        let c = &self.nest.copies[copy.0 as usize];
-        let tensor = self.tensor(c.tensor);
-        let elem = super::fixed(tensor.elem).bytes();
-        if !c.pad.is_multiple_of(elem) {
-            return Err(LowerError::Pad { tensor: tensor.name.clone(), bytes: c.pad, elem });
-        }
-        let rank = extent.len();
-        let mut fastest_first: Vec<usize> = (0..rank).rev().collect();
-        if c.transposed {
-            fastest_first.reverse();
-        }
-        let mut pitch = vec![1; rank];
-        let mut elems = 1i64;
-        for (n, d) in fastest_first.iter().enumerate() {
-            pitch[*d] = elems;
-            elems = elems.saturating_mul(extent[*d]);
-            if n == 0 {
-                elems += i64::from(c.pad / elem);
-            }
-        }
-        let elem = i64::from(elem);
+    /// The layout that the nest gives a copy, as offsets.
+    fn layout(&self, copy: CopyId, from: &CopyLayout, depth: u32) -> Layout {
+        let c = self.nest.copy(copy);
+        let size = u64::from(self.nest.elem(c.tensor).bytes());
+        let elem = size as i64;
+        let line = SWIZZLE_LINE as i64;
         let swizzle = (c.swizzle > 0).then(|| Swizzle {
             chunk: 16 / elem,
-            line: 128 / elem,
+            line: line / elem,
             chunks: i64::from(c.swizzle) / 16,
         });
-        if swizzle.is_some() {
-            // Chunks move within whole lines.
-            elems = elems.saturating_add(128 / elem - 1) / (128 / elem) * (128 / elem);
+        Layout {
+            pitch: from.strides.iter().map(|s| *s as i64).collect(),
+            fastest: from.contiguous,
+            elems: from.slot(depth, size) as i64,
+            swizzle,
         }
-        if elems > i64::from(u32::MAX) / 64 {
-            let total = elems as u64 * elem as u64;
-            return Err(LowerError::SharedMemory { total, limit: 227 * 1024, sum: tensor.name.clone() });
-        }
-        Ok(Layout { pitch, fastest: fastest_first.first().copied().unwrap_or(0), elems, swizzle })
     }
 
     /// Vector width and instruction of a copy, in this variant.

@@ -1,7 +1,7 @@
 //! Where a value lives: each digit of its writer's loops is a unit (other threads hold the other elements)
 //! or part of the slot number; a value in shared memory is a row-major box over its in-tile points.
 
-use super::{Lowerer, error::LowerError, linear::Linear};
+use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear, sync::Spread};
 use crate::{
     index::AxisId,
     nest::{At, Digit, Placement, Steps, Stmt, ValueId},
@@ -11,8 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A loop on the way from a `let` to a statement.
 pub(super) type Step = (Digit, At);
-/// A digit held across the coordinates of a unit: unit, stride of the digit, steps.
-type Spread = (Unit, UnitDim, u32, Steps);
 
 /// A value in scope.
 #[derive(Clone, Debug)]
@@ -129,6 +127,9 @@ impl Lowerer<'_> {
         // Innermost loop fastest.
         for (digit, at) in loops.iter().rev() {
             let axis = digit.axis;
+            if digit.steps == Steps::Fixed(1) {
+                continue;
+            }
             if let At::Unit(unit, dim) = at {
                 spread.entry(axis).or_default().insert((*unit, *dim, digit.stride, digit.steps));
                 continue;
@@ -136,7 +137,7 @@ impl Lowerer<'_> {
             let Steps::Fixed(steps) = digit.steps else {
                 return Err(LowerError::Unbounded { what: v.name.clone(), axis: self.axis_name(axis) });
             };
-            if steps > 1 && !at.is_expanded() {
+            if !at.is_expanded() {
                 return Err(LowerError::RegisterIndex { value: v.name.clone(), axis: self.axis_name(axis) });
             }
             let old = std::mem::take(offsets.entry(axis).or_default());
@@ -147,7 +148,7 @@ impl Lowerer<'_> {
             offsets.insert(axis, points.collect());
             slots = slots.saturating_mul(steps);
         }
-        let frag = self.fragment(&v.name, v.dtype, slots);
+        let frag = self.fragment(Holds::Value(value), v.dtype, slots);
         Ok(Registers { frag, slots, offsets, spread })
     }
 
@@ -166,7 +167,7 @@ impl Lowerer<'_> {
             pitches.insert(*axis, elems);
             elems = elems.saturating_mul(points).min(i64::from(u32::MAX));
         }
-        let buffer = self.shared_buffer(&v.name, v.dtype, elems, 16);
+        let buffer = self.shared_buffer(Holds::Value(value), v.dtype, elems, 16);
         Ok(SharedBox { buffer, pitches, elems, partial: Vec::new(), place: Linear::default() })
     }
 
@@ -181,7 +182,8 @@ impl Lowerer<'_> {
         for axis in &v.axes {
             let mut offset = 0;
             let mut spread = BTreeSet::new();
-            for bound in self.stack[held.height..].iter().filter(|b| b.digit.axis == *axis) {
+            let own = |b: &&Bound| b.digit.axis == *axis && b.digit.steps != Steps::Fixed(1);
+            for bound in self.stack[held.height..].iter().filter(own) {
                 if let At::Unit(unit, dim) = bound.at {
                     spread.insert((unit, dim, bound.digit.stride, bound.digit.steps));
                     continue;

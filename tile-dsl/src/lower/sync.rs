@@ -1,24 +1,66 @@
-//! Barriers between threads that write shared memory and threads that read it.
+//! Barriers between threads that write memory and threads that read it.
 //!
 //! A barrier is emitted before an access that conflicts with one since the last barrier, and at the end of a
-//! loop whose next step would conflict with this one; nowhere else.
+//! loop whose next step would conflict with this one; nowhere else. Accesses of shared memory conflict whoever makes
+//! them. Elements of a tensor that the kernel reads and stores have owners: where each is touched by one thread, and
+//! always by the same, nobody waits.
 
-use std::collections::BTreeSet;
+use crate::{
+    index::AxisId,
+    kernel::Mem,
+    nest::Steps,
+    schedule::{Unit, UnitDim},
+};
+use std::{collections::BTreeMap, collections::BTreeSet};
 
-/// Accesses of shared buffers since the last barrier.
+/// A digit held across the coordinates of a unit: unit, stride of the digit, steps.
+pub(super) type Spread = (Unit, UnitDim, u32, Steps);
+
+/// Which thread touches an element: one alone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Owners {
+    /// How each axis is spread over units.
+    pub spread: BTreeMap<AxisId, BTreeSet<Spread>>,
+    /// Units of which the first coordinate acts for all.
+    pub first: BTreeSet<(Unit, UnitDim)>,
+}
+
+/// An access of a buffer.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Touch {
+    pub mem: Mem,
+    /// The one thread for each element; `None` where any thread may touch any element.
+    pub owners: Option<Owners>,
+}
+
+impl Touch {
+    pub fn shared(buffer: u32) -> Self {
+        Touch { mem: Mem::Shared(buffer), owners: None }
+    }
+
+    fn conflicts(&self, other: &Touch) -> bool {
+        self.mem == other.mem && (self.owners.is_none() || self.owners != other.owners)
+    }
+
+    fn conflicts_any(&self, others: &BTreeSet<Touch>) -> bool {
+        others.iter().any(|other| self.conflicts(other))
+    }
+}
+
+/// Accesses since the last barrier.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sync {
-    reads: BTreeSet<u32>,
-    writes: BTreeSet<u32>,
+    reads: BTreeSet<Touch>,
+    writes: BTreeSet<Touch>,
     /// Buffers touched in each enclosing loop at run time, outermost first.
     loops: Vec<Touched>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Touched {
-    reads: BTreeSet<u32>,
-    writes: BTreeSet<u32>,
-    before: (BTreeSet<u32>, BTreeSet<u32>),
+    reads: BTreeSet<Touch>,
+    writes: BTreeSet<Touch>,
+    before: (BTreeSet<Touch>, BTreeSet<Touch>),
 }
 
 impl Sync {
@@ -30,34 +72,34 @@ impl Sync {
     /// Records a write that the outermost `loops` repeat on the same elements; in loops further inside each
     /// thread writes elements of its own. True if a barrier must come first.
     #[must_use]
-    pub fn write(&mut self, buffer: u32, loops: usize) -> bool {
-        let conflict = self.reads.contains(&buffer) || self.writes.contains(&buffer);
+    pub fn write(&mut self, touch: Touch, loops: usize) -> bool {
+        let conflict = touch.conflicts_any(&self.reads) || touch.conflicts_any(&self.writes);
         if conflict {
             self.barrier();
         }
-        self.writes.insert(buffer);
         for around in &mut self.loops[..loops] {
-            around.writes.insert(buffer);
+            around.writes.insert(touch.clone());
         }
+        self.writes.insert(touch);
         conflict
     }
 
     /// Whether a buffer was written since the last barrier.
-    pub fn is_written(&self, buffer: u32) -> bool {
-        self.writes.contains(&buffer)
+    pub fn is_written(&self, mem: Mem) -> bool {
+        self.writes.iter().any(|w| w.mem == mem)
     }
 
     /// Records a read; true if a barrier must come first.
     #[must_use]
-    pub fn read(&mut self, buffer: u32) -> bool {
-        let conflict = self.writes.contains(&buffer);
+    pub fn read(&mut self, touch: Touch) -> bool {
+        let conflict = touch.conflicts_any(&self.writes);
         if conflict {
             self.barrier();
         }
-        self.reads.insert(buffer);
         for around in &mut self.loops {
-            around.reads.insert(buffer);
+            around.reads.insert(touch.clone());
         }
+        self.reads.insert(touch);
         conflict
     }
 
@@ -79,8 +121,11 @@ impl Sync {
     pub fn leave(&mut self, synchronised: bool) -> bool {
         let touched = self.loops.pop().expect("a loop was entered");
         let conflict = !synchronised
-            && (!self.reads.is_disjoint(&touched.writes)
-                || self.writes.iter().any(|b| touched.reads.contains(b) || touched.writes.contains(b)));
+            && (self.reads.iter().any(|r| r.conflicts_any(&touched.writes))
+                || self
+                    .writes
+                    .iter()
+                    .any(|w| w.conflicts_any(&touched.reads) || w.conflicts_any(&touched.writes)));
         if conflict {
             self.barrier();
         }

@@ -8,6 +8,7 @@ use super::{
     expr::Operand,
     linear::Linear,
     storage::{Step, writers},
+    sync::Touch,
 };
 use crate::{
     dtype::DType,
@@ -220,9 +221,7 @@ impl Lowerer<'_> {
     ) -> Result<(), LowerError> {
         let Some(((digit, at), inner)) = loops.split_first() else { return leaf(self) };
         let values = match (*at, digit.steps) {
-            (At::Unit(Unit::Block, _), _) => {
-                return Err(LowerError::Malformed("a grid loop inside a let".into()));
-            }
+            (At::Unit(Unit::Block, _), _) => vec![self.grid.values.get(digit).cloned().unwrap_or_default()],
             (At::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
             (at, Steps::Fixed(n)) if at.is_expanded() => {
                 (0..n).map(|s| Linear::constant(i64::from(s) * i64::from(digit.stride))).collect()
@@ -256,7 +255,7 @@ impl Lowerer<'_> {
         let Some((buffer, offset)) = self.shared_place(value)? else { return Ok(()) };
         // Distinct threads write distinct elements: one barrier, before the first.
         let loops = self.held(value)?.loops;
-        if !self.sync.is_written(buffer) && self.sync.write(buffer, loops) {
+        if !self.sync.is_written(Mem::Shared(buffer)) && self.sync.write(Touch::shared(buffer), loops) {
             self.barrier();
         }
         self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));

@@ -14,15 +14,32 @@ pub struct BoxDim {
     pub extent: Option<u64>,
 }
 
-/// How a copy lies in shared memory: one slot, without the depth of a pipeline.
+/// How a copy lies in shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyLayout {
     /// Tensor dimensions in storage order, slowest first.
     pub order: Vec<usize>,
+    /// The dimension whose elements lie side by side: the fastest of those with more than one element, if there is one.
+    pub contiguous: usize,
     /// Elements between neighbours of each tensor dimension, in the order of the tensor.
     pub strides: Vec<u64>,
-    /// Elements in all, padding included.
+    /// Elements of one slot, padding included; with a swizzle whole lines, since chunks move within them.
     pub elems: u64,
+    /// Bytes at whose multiples the copy starts.
+    pub align: u32,
+}
+
+/// Bytes of a line, within which a swizzle moves chunks of 16 bytes.
+pub(crate) const SWIZZLE_LINE: u64 = 128;
+/// Bytes of the widest access: each slot of a ring starts at a multiple.
+pub(crate) const WIDEST: u64 = 16;
+
+impl CopyLayout {
+    /// Elements from one slot to the next of a ring of `depth`, for elements of `size` bytes; a copy alone takes what it
+    /// holds.
+    pub fn slot(&self, depth: u32, size: u64) -> u64 {
+        if depth > 1 { self.elems.next_multiple_of(WIDEST / size) } else { self.elems }
+    }
 }
 
 impl Nest {
@@ -108,13 +125,20 @@ impl Nest {
         let order = self.copy_order(copy);
         let size = u64::from(self.elem(info.tensor).bytes());
         let pad = u64::from(info.pad) / size;
+        let contiguous = order.iter().rev().find(|d| extents[**d] > 1).or(order.last()).copied().unwrap_or(0);
         let mut strides = vec![1; extents.len()];
-        let mut elems = 1;
-        for (n, dim) in order.iter().rev().enumerate() {
+        let mut elems = 1u64;
+        for dim in order.iter().rev() {
             strides[*dim] = elems;
-            elems *= extents[*dim] + if n == 0 { pad } else { 0 };
+            let row = extents[*dim] + if *dim == contiguous { pad } else { 0 };
+            elems = elems.saturating_mul(row);
         }
-        Some(CopyLayout { order, strides, elems })
+        let swizzled = info.swizzle > 0;
+        if swizzled {
+            elems = elems.checked_next_multiple_of(SWIZZLE_LINE / size).unwrap_or(elems);
+        }
+        let align = if swizzled { SWIZZLE_LINE } else { WIDEST } as u32;
+        Some(CopyLayout { order, contiguous, strides, elems, align })
     }
 
     /// Elements of the largest box of a copy, padding included; `None` when one has no bound.

@@ -2,8 +2,9 @@
 //!
 //! - Each `let` of the kernel is a statement; a reduction or dot nested in it gets its own value, named
 //!   `statement.op` (`e.max`). Literals, and loads that are used once or only by dots, stay inline.
-//! - `x = x ⊕ f` and `x = dot(.., x)`, where `x` has no other use in the loop, is a plain reduction over
-//!   the whole axis of the loop. Its initial value folds into the value table when it is a literal.
+//! - `x = x ⊕ f` and `x = dot(.., x)`, where `x` has no other use in the loops that it is carried through, is a plain
+//!   reduction over the whole axes of these loops. Its initial value folds into the value table when it is a literal.
+//! - The value of a reduction has the type it accumulates in ([`RedOp::accumulator`]); it is rounded where it is used.
 
 use super::{
     Access, AccessId, Expr, Nest, Order, Placement, Stmt, Value, ValueId,
@@ -24,7 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// # Errors
 /// A kernel that stores nothing, or whose loop is a recurrence other than a plain reduction.
 pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
-    let mut build = Build { kernel, values: Vec::new(), accesses: Vec::new(), env: BTreeMap::new() };
+    let (values, accesses) = (Vec::new(), Vec::new());
+    let mut build = Build { kernel, values, accesses, env: BTreeMap::new(), open: Vec::new() };
     let mut items = Vec::new();
     build.stmts(&kernel.body, &mut items)?;
     drop_unread(&mut items);
@@ -66,6 +68,33 @@ struct Build<'a> {
     values: Vec<Value>,
     accesses: Vec<Access>,
     env: BTreeMap<VarId, Binding>,
+    /// Loops over tiles around the current statement, outermost first.
+    open: Vec<Open<'a>>,
+}
+
+/// A loop over tiles.
+struct Open<'a> {
+    axis: AxisId,
+    body: &'a [tile::Stmt],
+    span: SpanId,
+    /// Variables that each step starts anew.
+    declared: BTreeSet<VarId>,
+    /// Reductions that start before the loop and end with it.
+    values: Vec<ValueId>,
+    carried: Vec<Carried>,
+}
+
+/// A variable that a loop over tiles accumulates into.
+struct Carried {
+    var: VarId,
+    name: String,
+    op: RedOp,
+    /// What it starts with joins after the loop.
+    outside: bool,
+    start: Binding,
+    /// What the loops add up.
+    total: Binding,
+    at: SpanId,
 }
 
 fn axis_ids(kernel: &tile::Kernel) -> impl Iterator<Item = AxisId> + use<> {
@@ -80,12 +109,12 @@ fn dtype(elem: ElemType) -> DType {
     }
 }
 
-impl Build<'_> {
+impl<'a> Build<'a> {
     fn axis(&self, axis: AxisId) -> &tile::Axis {
         &self.kernel.axes[usize::from(axis.0)]
     }
 
-    fn stmts(&mut self, stmts: &[tile::Stmt], items: &mut Vec<Item>) -> Result<(), Diagnostic> {
+    fn stmts(&mut self, stmts: &'a [tile::Stmt], items: &mut Vec<Item>) -> Result<(), Diagnostic> {
         for (n, stmt) in stmts.iter().enumerate() {
             match stmt {
                 tile::Stmt::Let { var, value } => self.bind(*var, value, &stmts[n + 1..], items)?,
@@ -128,12 +157,14 @@ impl Build<'_> {
         let binding = match &value.kind {
             _ if inline => self.expr(value, want, &name, items)?,
             ExprKind::Reduce(op, x, axis) => {
+                self.one_tile(&[*axis].into(), span)?;
                 let x = self.expr(x, want, &name, items)?;
-                self.reduction(name, *op, x, &[*axis].into(), None, span, items)
+                self.reduce(name, *op, x, *axis, span, items)
             }
             ExprKind::Dot(a, b, acc) => {
                 let acc = self.expr(acc, want, &name, items)?;
                 let (product, over) = self.product(a, b, &acc, &name, items)?;
+                self.one_tile(&over, span)?;
                 match literal(&acc.expr) {
                     Some(init) => {
                         let product = Binding { axes: &acc.axes | &product.axes, ..product };
@@ -159,99 +190,141 @@ impl Build<'_> {
     fn axis_loop(
         &mut self,
         axis: AxisId,
-        body: &[tile::Stmt],
+        body: &'a [tile::Stmt],
         span: SpanId,
         items: &mut Vec<Item>,
     ) -> Result<(), Diagnostic> {
-        let declared: BTreeSet<VarId> = body
+        let declared = body
             .iter()
             .filter_map(|s| if let tile::Stmt::Let { var, .. } = s { Some(*var) } else { None })
             .collect();
-        let carried = |var: VarId| !declared.contains(&var);
-        let (mut inner, mut values, mut results) = (Vec::new(), Vec::new(), Vec::new());
+        self.open.push(Open { axis, body, span, declared, values: Vec::new(), carried: Vec::new() });
+        let mut inner = Vec::new();
         for (n, stmt) in body.iter().enumerate() {
-            let tile::Stmt::Assign { var, value, span: at } = stmt else {
-                let rest = &body[n..];
-                self.stmts_one(stmt, rest, &mut inner)?;
-                continue;
-            };
-            if !carried(*var) {
-                self.bind(*var, value, &body[n + 1..], &mut inner)?;
-                continue;
-            }
-            let name = self.kernel.vars[usize::from(var.0)].name.clone();
-            let refuse = |build: &Self, why: &str| {
-                Diagnostic::new(*at, format!(
-                    "`{name}` is carried from one tile of `{}` to the next and {why}: only reductions of the form \
-                     `x = x + f`, `x = max(x, f)`, `x = min(x, f)` and `x = dot(.., x)` are supported in a loop over tiles",
-                    build.axis(axis).name
-                ))
-                .note(span, "in this loop")
-            };
-            let start =
-                self.env.get(var).cloned().ok_or_else(|| refuse(self, "has no value before the loop"))?;
-            if count_uses(*var, body).all != 1 {
-                return Err(refuse(self, "is used a second time in the loop"));
-            }
-            let (op, part, over) = match &value.kind {
-                ExprKind::Dot(a, b, acc) if is_var(acc, *var) => {
-                    let (product, over) = self.product(a, b, &start, &name, &mut inner)?;
-                    (RedOp::Add, product, over)
+            match stmt {
+                tile::Stmt::Assign { var, value, span: at }
+                    if self.carried_through(*var) < self.open.len() =>
+                {
+                    self.accumulate(*var, value, *at, &mut inner)?;
                 }
-                ExprKind::Bin(op, x, y) => {
-                    let (BinOp::Add | BinOp::Max | BinOp::Min) = op else {
-                        return Err(refuse(self, "is updated by another operator"));
-                    };
-                    let red = match op {
-                        BinOp::Max => RedOp::Max,
-                        BinOp::Min => RedOp::Min,
-                        _ => RedOp::Add,
-                    };
-                    let part = match (is_var(x, *var), is_var(y, *var)) {
-                        (true, _) => y,
-                        (_, true) => x,
-                        _ => return Err(refuse(self, "is not updated by one operator")),
-                    };
-                    // `acc + sum(f, axis)` over the tiles of the axis is the sum of f over the whole axis.
-                    let part = match &part.kind {
-                        ExprKind::Reduce(inner, f, a) if *inner == red && *a == axis => f,
-                        _ => part,
-                    };
-                    let part = self.expr(part, Some(start.dtype), &name, &mut inner)?;
-                    let over = &part.axes - &start.axes;
-                    (red, part, over)
+                tile::Stmt::Assign { var, value, .. } => {
+                    self.bind(*var, value, &body[n + 1..], &mut inner)?
                 }
-                _ => return Err(refuse(self, "is not updated by a reduction")),
-            };
-            if !over.contains(&axis) || over.len() > 1 && !matches!(value.kind, ExprKind::Dot(..)) {
-                return Err(refuse(self, "gains the same amount however many points a tile has"));
+                _ => self.stmts_one(stmt, &body[n..], &mut inner)?,
             }
-            let init = literal(&start.expr);
-            let unique = self.fresh(&name);
-            let red_name = if init.is_some() { unique.clone() } else { format!("{unique}.{}", op.name()) };
-            let id = self.new_value(red_name, &start.axes, start.dtype, Some(op), init, *at);
-            let leaf = Stmt::Red { value: id, op, expr: part.expr };
-            inner.push(Item::Effect { axes: start.axes.clone(), over: &over - &[axis].into(), leaf });
-            values.push(id);
-            results.push((*var, unique, op, init.is_none(), start, id, *at));
         }
+        let Open { values, carried, .. } = self.open.pop().expect("pushed above");
         items.push(Item::Loop { axis, values, body: inner });
-        for (var, name, op, define, start, id, at) in results {
-            let total = Binding { expr: Expr::Get(id), ..start.clone() };
-            let total = if define {
-                self.define(name, combine(op.combine(), start, total), at, items)
+        for Carried { var, name, op, outside, start, total, at } in carried {
+            let dtype = start.dtype;
+            let total = if outside {
+                let sum = combine(op.combine(), cast(start, total.dtype), total);
+                self.define(name, cast(sum, dtype), at, items)
             } else {
-                total
+                cast(total, dtype)
             };
             self.env.insert(var, total);
         }
         Ok(())
     }
 
+    /// The outermost of the open loops that a variable is carried through: as many loops are around its declaration.
+    fn carried_through(&self, var: VarId) -> usize {
+        self.open.iter().rposition(|o| o.declared.contains(&var)).map_or(0, |n| n + 1)
+    }
+
+    /// `var = value` in loops that `var` is carried through: a reduction over their axes.
+    fn accumulate(
+        &mut self,
+        var: VarId,
+        value: &tile::Expr,
+        at: SpanId,
+        items: &mut Vec<Item>,
+    ) -> Result<(), Diagnostic> {
+        let from = self.carried_through(var);
+        let name = self.kernel.vars[usize::from(var.0)].name.clone();
+        let loops: Axes = self.open[from..].iter().map(|o| o.axis).collect();
+        let (outermost, innermost) = (&self.open[from], self.open.last().expect("in a loop"));
+        let (span, over_axis) = (innermost.span, self.axis(innermost.axis).name.clone());
+        let refuse = |why: &str| {
+            Diagnostic::new(at, format!(
+                "`{name}` is carried from one tile of `{over_axis}` to the next and {why}: only reductions of the form \
+                 `x = x + f`, `x = max(x, f)`, `x = min(x, f)` and `x = dot(.., x)` are supported in a loop over tiles",
+            ))
+            .note(span, "in this loop")
+        };
+        let again = count_uses(var, outermost.body).all != 1;
+        let start = self.env.get(&var).cloned().ok_or_else(|| refuse("has no value before the loop"))?;
+        if again {
+            return Err(refuse("is used a second time in the loop"));
+        }
+        let (op, part, over) = match &value.kind {
+            ExprKind::Dot(a, b, acc) if is_var(acc, var) => {
+                let (product, over) = self.product(a, b, &start, &name, items)?;
+                (RedOp::Add, product, over)
+            }
+            ExprKind::Bin(op, x, y) => {
+                let red = match op {
+                    BinOp::Max => RedOp::Max,
+                    BinOp::Min => RedOp::Min,
+                    BinOp::Add => RedOp::Add,
+                    _ => return Err(refuse("is updated by another operator")),
+                };
+                let mut part = match (is_var(x, var), is_var(y, var)) {
+                    (true, _) => y,
+                    (_, true) => x,
+                    _ => return Err(refuse("is not updated by one operator")),
+                };
+                // `acc + sum(f, axis)` over the tiles of the axis is the sum of f over the whole axis.
+                let mut left = loops.clone();
+                while let ExprKind::Reduce(inner, f, a) = &part.kind {
+                    if *inner != red || !left.remove(a) {
+                        break;
+                    }
+                    part = f;
+                }
+                let part = self.expr(part, Some(start.dtype), &name, items)?;
+                let over = &part.axes - &start.axes;
+                (red, part, over)
+            }
+            _ => return Err(refuse("is not updated by a reduction")),
+        };
+        if !loops.is_subset(&over) || over != loops && !matches!(value.kind, ExprKind::Dot(..)) {
+            return Err(refuse("gains the same amount however many points a tile has"));
+        }
+        let init = literal(&start.expr).map(|c| f64::from(start.dtype.round(c as f32)));
+        let unique = self.fresh(&name);
+        let red_name = if init.is_some() { unique.clone() } else { format!("{unique}.{}", op.name()) };
+        // `dot` says itself what it accumulates in.
+        let wide = match value.kind {
+            ExprKind::Dot(..) => start.dtype,
+            _ => op.accumulator(start.dtype),
+        };
+        let id = self.new_value(red_name, &start.axes, wide, Some(op), init, at);
+        let leaf = Stmt::Red { value: id, op, expr: cast(part, wide).expr };
+        items.push(Item::Effect { axes: start.axes.clone(), over, leaf });
+        let total = Binding { expr: Expr::Get(id), axes: start.axes.clone(), dtype: wide };
+        let outside = init.is_none();
+        self.open[from].values.push(id);
+        self.open[from].carried.push(Carried { var, name: unique, op, outside, start, total, at });
+        Ok(())
+    }
+
+    /// A reduction over the axis of an open loop that is no step of an accumulation sees one tile only.
+    fn one_tile(&self, over: &Axes, span: SpanId) -> Result<(), Diagnostic> {
+        let Some(open) = self.open.iter().find(|o| over.contains(&o.axis)) else { return Ok(()) };
+        let axis = &self.axis(open.axis).name;
+        let text = format!(
+            "this reduces over one tile of `{axis}` at a time, so its value depends on the size of the tile: in a loop over tiles, \
+             reduce over `{axis}` as `x = x + sum(.., {axis})`, `max`, `min` or `dot(.., x)`, or reduce outside of the loop with `whole(..)`"
+        );
+        Err(Diagnostic::new(span, text).note(open.span, format!("in this loop over tiles of `{axis}`")))
+    }
+
     fn stmts_one(
         &mut self,
-        stmt: &tile::Stmt,
-        from: &[tile::Stmt],
+        stmt: &'a tile::Stmt,
+        from: &'a [tile::Stmt],
         items: &mut Vec<Item>,
     ) -> Result<(), Diagnostic> {
         match stmt {
@@ -281,6 +354,21 @@ impl Build<'_> {
         let leaf = Stmt::Def { value: id, expr: value.expr };
         items.push(Item::Compute { value: id, axes: value.axes.clone(), over: Axes::new(), leaf });
         Binding { expr: Expr::Get(id), axes: value.axes, dtype: value.dtype }
+    }
+
+    /// `op(part, axis)`, of the type of `part`.
+    fn reduce(
+        &mut self,
+        name: String,
+        op: RedOp,
+        part: Binding,
+        axis: AxisId,
+        span: SpanId,
+        items: &mut Vec<Item>,
+    ) -> Binding {
+        let dtype = part.dtype;
+        let part = cast(part, op.accumulator(dtype));
+        cast(self.reduction(name, op, part, &[axis].into(), None, span, items), dtype)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -325,13 +413,13 @@ impl Build<'_> {
         ValueId(self.values.len() as u16 - 1)
     }
 
-    /// `name`, or `name#2`, `name#3`, .. if it is taken.
+    /// `name`, or `name.2`, `name.3`, .. if it is taken.
     fn fresh(&self, name: &str) -> String {
         let taken = |n: &str| self.values.iter().any(|v| v.name == n);
         if !taken(name) {
             return name.to_string();
         }
-        (2..).map(|n| format!("{name}#{n}")).find(|n| !taken(n)).expect("unbounded")
+        (2..).map(|n| format!("{name}.{n}")).find(|n| !taken(n)).expect("unbounded")
     }
 
     fn access(&mut self, tensor: tile::TensorId, index: &[Affine], span: SpanId) -> AccessId {
@@ -413,13 +501,15 @@ impl Build<'_> {
             }
             ExprKind::Cast(_, a) => cast(self.expr(a, None, stmt, items)?, own),
             ExprKind::Reduce(op, a, axis) => {
+                self.one_tile(&[*axis].into(), e.span)?;
                 let a = self.expr(a, Some(own), stmt, items)?;
                 let name = format!("{stmt}.{}", op.name());
-                self.reduction(name, *op, a, &[*axis].into(), None, e.span, items)
+                self.reduce(name, *op, a, *axis, e.span, items)
             }
             ExprKind::Dot(a, b, acc) => {
                 let acc = self.expr(acc, want, stmt, items)?;
                 let (product, over) = self.product(a, b, &acc, stmt, items)?;
+                self.one_tile(&over, e.span)?;
                 let init = literal(&acc.expr);
                 let product = Binding { axes: &acc.axes | &product.axes, ..product };
                 let name = format!("{stmt}.dot");
@@ -443,7 +533,7 @@ fn cast(value: Binding, to: DType) -> Binding {
         return value;
     }
     let expr = match value.expr {
-        Expr::Const(c, _) if to.is_float() => Expr::Const(f64::from(to.round(c as f32)), to),
+        Expr::Const(c, from) if to.is_float() => Expr::Const(f64::from(to.round(from.round(c as f32))), to),
         expr => Expr::Cast(to, Box::new(expr)),
     };
     Binding { expr, axes: value.axes, dtype: to }

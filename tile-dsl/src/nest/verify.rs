@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 ///
 /// - every value read or written is bound by a `let` around it, written only in the first part (`red` and `def`),
 ///   read only in the second unless it is carried (`set`);
-/// - at each leaf, the digits of every mentioned axis cover the axis once: strides chain from 1 to the extent;
+/// - at each leaf, the digits of every axis that it depends on or reduces over cover the axis once: strides chain from
+///   1 to the extent;
 /// - a reduction has one operator, that of its table entry, and is combined if units hold parts of it;
 /// - along a path, no digit is bound twice and no unit dimension is used twice; units have fixed steps, except
 ///   CTAs; a copy stands directly inside a loop or another copy, and is read.
@@ -42,8 +43,15 @@ pub fn verify(nest: &Nest) -> Vec<String> {
         }
         let digits: Vec<Digit> =
             path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect();
-        let mut axes: BTreeSet<AxisId> = digits.iter().map(|d| d.axis).collect();
-        axes.extend(expr.iotas());
+        // A loop over an axis that nothing here depends on repeats the statement, but a reduction counts each step.
+        let mut axes: BTreeSet<AxisId> = expr.iotas().into_iter().collect();
+        if let Stmt::Red { value, .. } = leaf {
+            let inside = path.iter().rposition(|f| matches!(f, Frame::First(vs) if vs.contains(value)));
+            axes.extend(path[inside.unwrap_or(0)..].iter().filter_map(|f| match f {
+                Frame::For(d, _) => Some(d.axis),
+                _ => None,
+            }));
+        }
         let accesses = expr.accesses().into_iter().chain(match target {
             Target::Access(a) => Some(a),
             Target::Value(_) => None,

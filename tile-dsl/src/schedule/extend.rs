@@ -1,7 +1,10 @@
 //! Extension: a parent's directives, with what a child adds, replaces and drops.
 
 use super::{Directive, Key};
-use crate::{diagnostic::Diagnostic, span::SpanId};
+use crate::{
+    diagnostic::{Diagnostic, list},
+    span::SpanId,
+};
 
 /// One line of a schedule's body.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +26,12 @@ pub enum Item {
 /// # Errors
 /// A key given twice in the child; a `drop` of what the parent does not have.
 pub fn extend(parent: &[Directive], own: &[Item]) -> Result<Vec<Directive>, Vec<Diagnostic>> {
+    let (all, errors) = extend_without_mistakes(parent, own);
+    if errors.is_empty() { Ok(all) } else { Err(errors) }
+}
+
+/// As [`extend`], but leaves mistakes out, as the help of each says to: the first of two of one key holds.
+pub fn extend_without_mistakes(parent: &[Directive], own: &[Item]) -> (Vec<Directive>, Vec<Diagnostic>) {
     let mut all = parent.to_vec();
     let mut errors = Vec::new();
     let mut added: Vec<(Key, SpanId)> = Vec::new();
@@ -41,7 +50,7 @@ pub fn extend(parent: &[Directive], own: &[Item]) -> Result<Vec<Directive>, Vec<
         let key = directive.key();
         if let Some((_, first)) = added.iter().find(|(k, _)| *k == key) {
             let twice = Diagnostic::new(directive.span, format!("`{key}` is given twice in one schedule"));
-            errors.push(twice.note(*first, "given here first").help("keep one of the two"));
+            errors.push(twice.note(*first, "given here first").help(format!("remove `{directive}`")));
             continue;
         }
         added.push((key.clone(), directive.span));
@@ -50,19 +59,25 @@ pub fn extend(parent: &[Directive], own: &[Item]) -> Result<Vec<Directive>, Vec<
             None => all.push(directive.clone()),
         }
     }
-    if errors.is_empty() { Ok(all) } else { Err(errors) }
+    (all, errors)
 }
 
 fn nothing_to_drop(parent: &[Directive], key: &Key, span: SpanId) -> Diagnostic {
     let error = Diagnostic::new(span, format!("there is no `{key}` to drop"));
-    let alike: Vec<Key> =
-        parent.iter().map(Directive::key).filter(|k| k.directive == key.directive).collect();
-    let offered = if alike.is_empty() { parent.iter().map(Directive::key).collect() } else { alike };
-    if offered.is_empty() {
-        return error.help("this schedule extends none: leave the directive out instead");
-    }
-    let list: Vec<String> = offered.iter().map(|k| format!("`drop({k})`")).collect();
-    error.help(format!("the parent has {}", list.join(", ")))
+    let keys: Vec<String> = parent.iter().map(|d| d.key().to_string()).collect();
+    let name = &key.directive;
+    let error = match keys.as_slice() {
+        [] => error.remark("the schedule extends none"),
+        _ if parent.iter().all(|d| d.key().directive != *name) => {
+            error.remark(format!("the parent has no `{name}`; it has {}", list(&keys)))
+        }
+        _ => {
+            let alike = parent.iter().map(Directive::key).filter(|k| k.directive == *name);
+            let alike: Vec<String> = alike.map(|k| k.to_string()).collect();
+            error.remark(format!("the parent has {}", list(&alike)))
+        }
+    };
+    error.help(format!("remove `drop({key})`"))
 }
 
 #[cfg(test)]
@@ -101,16 +116,18 @@ mod tests {
     #[test]
     fn dropping_what_is_not_there_lists_what_is() {
         let parent = [tile("i", 32), bind("i", UnitDim::X), bind("j", UnitDim::Y)];
-        let errors = extend(&parent, &[drop_of("bind", "k")]).unwrap_err();
+        let (_, errors) = extend_without_mistakes(&parent, &[drop_of("bind", "k")]);
         assert_eq!(errors.len(), 1);
         assert_eq!(errors[0].message, "there is no `bind(k)` to drop");
-        assert_eq!(errors[0].help.as_deref(), Some("the parent has `drop(bind(i))`, `drop(bind(j))`"));
+        assert_eq!(errors[0].notes[0].text, "the parent has `bind(i)` and `bind(j)`");
+        assert_eq!(errors[0].help.as_deref(), Some("remove `drop(bind(k))`"));
     }
 
     #[test]
     fn a_key_given_twice_is_an_error_and_both_mistakes_show() {
         let own = [Item::Directive(tile("i", 8)), Item::Directive(tile("i", 16)), drop_of("tile", "j")];
-        let errors = extend(&[], &own).unwrap_err();
+        let (kept, errors) = extend_without_mistakes(&[], &own);
+        assert_eq!(kept, [tile("i", 8)]);
         assert_eq!(errors.len(), 2);
         assert!(errors[1].message.contains("`tile(i)` is given twice"));
     }

@@ -30,6 +30,23 @@ impl Target {
         1024
     }
 
+    /// Threads that an SM holds at once.
+    pub const fn resident_threads(self) -> u32 {
+        match self.sm {
+            86 | 87 | 89 => 1536,
+            _ => 2048,
+        }
+    }
+
+    /// CTAs that an SM holds at once.
+    pub const fn resident_ctas(self) -> u32 {
+        match self.sm {
+            86 | 87 => 16,
+            89 => 24,
+            _ => 32,
+        }
+    }
+
     /// 32-bit registers of one thread.
     pub const fn registers(self) -> u32 {
         255

@@ -1,7 +1,8 @@
 //! Reference evaluator of the tile IR, on tensors that fit in memory many times over.
 //!
-//! [`evaluate`] follows the element types exactly: 16-bit arithmetic is widen, compute in f32, round; `sum` and `dot`
-//! accumulate in their stated type in ascending order of the axis, `dot` with fused multiply-add. [`reference()`]
+//! [`evaluate`] follows the element types exactly: 16-bit arithmetic is widen, compute in f32, round; `sum` accumulates in
+//! f32 and rounds once, also over the tiles of a loop; `dot` accumulates in its stated type with fused multiply-add. Both
+//! ascend over the axis. [`reference()`]
 //! computes in f64 and carries along the magnitude that a rounding-error bound needs.
 //!
 //! A loop over tiles runs with a tile size of 1 unless [`Inputs::tiles`] says otherwise: for accumulations this is
@@ -18,12 +19,12 @@ use super::{ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, ValueType, VarId};
 use crate::{
     dtype::DType,
     index::{Affine, AxisId},
-    op::BinOp,
+    op::{BinOp, RedOp},
 };
 use array::Array;
 use half::{bf16, f16};
 use semantics::{Bounded, Exact, Semantics};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Elements of a tensor in their own type, row-major.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,6 +175,8 @@ struct Machine<'k, S: Semantics> {
     /// Element types of the variables.
     types: Vec<DType>,
     vars: BTreeMap<VarId, Array<S::E>>,
+    /// Variables that hold a sum wider than their type until the end of a loop.
+    wide: BTreeSet<VarId>,
 }
 
 fn fixed(kernel: &Kernel, elem: ElemType) -> Result<DType, EvalError> {
@@ -221,8 +224,8 @@ impl<'k, S: Semantics> Machine<'k, S> {
         }
         let ranges = extents.iter().map(|n| (0, *n)).collect();
         let types = kernel.value_types().iter().map(ValueType::dtype).collect();
-        let mut machine =
-            Machine::<S> { kernel, inputs, extents, ranges, tensors, types, vars: BTreeMap::new() };
+        let (vars, wide) = (BTreeMap::new(), BTreeSet::new());
+        let mut machine = Machine::<S> { kernel, inputs, extents, ranges, tensors, types, vars, wide };
         machine.block(&kernel.body);
         let named = kernel.tensors.iter().zip(machine.tensors);
         Ok(named.filter(|(t, _)| t.mutable).map(|(t, memory)| (t.name.clone(), memory)).collect())
@@ -231,6 +234,16 @@ impl<'k, S: Semantics> Machine<'k, S> {
     fn block(&mut self, body: &[Stmt]) {
         for stmt in body {
             match stmt {
+                Stmt::Assign { var, value, .. } if self.wide.contains(var) => {
+                    let part = added(*var, value).expect("a sum that goes on");
+                    let part = match &part.kind {
+                        ExprKind::Reduce(RedOp::Add, x, axis) => self.reduce(RedOp::Add, x, *axis),
+                        _ => self.expr(part, false),
+                    };
+                    let add = |a, b| S::bin(BinOp::Add, DType::F32, a, b, false);
+                    let sum = self.vars[var].zip(&part, 1, add);
+                    self.vars.insert(*var, sum);
+                }
                 Stmt::Let { var, value } | Stmt::Assign { var, value, .. } => {
                     let value = self.expr(value, false);
                     self.vars.insert(*var, value);
@@ -247,6 +260,12 @@ impl<'k, S: Semantics> Machine<'k, S> {
     fn for_loop(&mut self, axis: AxisId, body: &[Stmt]) {
         let at = usize::from(axis.0);
         let extent = self.extents[at];
+        let wider = |var: &VarId| {
+            let dtype = self.types[usize::from(var.0)];
+            RedOp::Add.accumulator(dtype) != dtype && !self.wide.contains(var)
+        };
+        let sums: Vec<VarId> = sums(body).into_iter().filter(wider).collect();
+        self.wide.extend(&sums);
         let tile = match self.inputs.tiles.get(&self.kernel.axes[at].name) {
             Some(tile) => i64::from(*tile).max(1),
             None if tile_size_is_irrelevant(body) => extent.max(1),
@@ -259,6 +278,21 @@ impl<'k, S: Semantics> Machine<'k, S> {
             start += tile;
         }
         self.ranges[at] = (0, extent);
+        for var in sums {
+            self.wide.remove(&var);
+            let dtype = self.types[usize::from(var.0)];
+            if let Some(sum) = self.vars.remove(&var) {
+                self.vars.insert(var, sum.map(0, |x| S::cast(DType::F32, dtype, x, false)));
+            }
+        }
+    }
+
+    /// A reduction in the type it accumulates in, not rounded to its own.
+    fn reduce(&self, op: RedOp, x: &Expr, axis: AxisId) -> Array<S::E> {
+        let (dtype, combine) = (op.accumulator(self.kernel_dtype(x)), op.combine());
+        let neutral = S::literal(op.neutral().into(), dtype);
+        let steps = u64::from(combine == BinOp::Add);
+        self.expr(x, false).reduce(axis, neutral, steps, |acc, x| S::bin(combine, dtype, acc, x, false))
     }
 
     fn shape(&self, axes: &[AxisId]) -> Vec<usize> {
@@ -363,11 +397,10 @@ impl<'k, S: Semantics> Machine<'k, S> {
                 self.expr(x, false).map(0, |x| S::cast(from, to, x, root))
             }
             ExprKind::Reduce(op, x, axis) => {
-                let (dtype, combine) = (types(x), op.combine());
-                let neutral = S::literal(op.neutral().into(), dtype);
-                self.expr(x, false).reduce(*axis, neutral, u64::from(combine == BinOp::Add), |acc, x| {
-                    S::bin(combine, dtype, acc, x, false)
-                })
+                let dtype = types(x);
+                let wide = op.accumulator(dtype);
+                let result = self.reduce(*op, x, *axis);
+                if wide == dtype { result } else { result.map(0, |x| S::cast(wide, dtype, x, root)) }
             }
             ExprKind::Dot(a, b, c) => {
                 let dtype = types(c);
@@ -400,6 +433,47 @@ impl<'k, S: Semantics> Machine<'k, S> {
             ExprKind::Dot(_, _, acc) => self.kernel_dtype(acc),
         }
     }
+}
+
+/// What `var = value` adds to `var`, where it is `var + part` or `part + var`.
+fn added(var: VarId, value: &Expr) -> Option<&Expr> {
+    let ExprKind::Bin(BinOp::Add, a, b) = &value.kind else { return None };
+    match (&a.kind, &b.kind) {
+        (ExprKind::Var(v), _) if *v == var => Some(b),
+        (_, ExprKind::Var(v)) if *v == var => Some(a),
+        _ => None,
+    }
+}
+
+/// Variables that a loop only adds to.
+fn sums(body: &[Stmt]) -> Vec<VarId> {
+    fn uses(expr: &Expr, count: &mut BTreeMap<VarId, usize>) {
+        if let ExprKind::Var(var) = expr.kind {
+            *count.entry(var).or_default() += 1;
+        }
+        expr.children().into_iter().for_each(|e| uses(e, count));
+    }
+    fn walk(body: &[Stmt], sums: &mut Vec<VarId>, count: &mut BTreeMap<VarId, usize>) {
+        for stmt in body {
+            match stmt {
+                Stmt::Let { value, .. } | Stmt::Store { value, .. } => uses(value, count),
+                Stmt::Assign { var, value, .. } => {
+                    uses(value, count);
+                    // A second assignment is a second use.
+                    if added(*var, value).is_some() {
+                        sums.push(*var);
+                    } else {
+                        *count.entry(*var).or_default() += 1;
+                    }
+                }
+                Stmt::For { body, .. } => walk(body, sums, count),
+            }
+        }
+    }
+    let (mut found, mut count) = (Vec::new(), BTreeMap::new());
+    walk(body, &mut found, &mut count);
+    found.retain(|var| count[var] == 1);
+    found
 }
 
 /// Whether all that a loop carries are sums by `dot`, which ascend over the axis whatever the tile.

@@ -64,7 +64,12 @@ fn tokens(text: &str) -> Vec<(String, usize)> {
                     at += 1;
                 }
             } else if c.is_alphabetic() || c == '_' {
-                while at < chars.len() && (chars[at].is_alphanumeric() || matches!(chars[at], '_' | '#')) {
+                // A name bound again has a number: `v.2`.
+                while at < chars.len()
+                    && (chars[at].is_alphanumeric()
+                        || chars[at] == '_'
+                        || (chars[at] == '.' && chars.get(at + 1).is_some_and(char::is_ascii_digit)))
+                {
                     at += 1;
                 }
             } else {

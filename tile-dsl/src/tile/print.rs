@@ -132,7 +132,7 @@ impl Kernel {
             ExprKind::Var(id) => f.write_str(&self.vars[usize::from(id.0)].name),
             ExprKind::Un(UnOp::Neg, _) if level > 4 => write!(f, "({})", self.show(expr)),
             // `-1.0` is a literal, `-(1.0)` a negation.
-            ExprKind::Un(UnOp::Neg, x) if matches!(x.kind, ExprKind::Const { .. }) => {
+            ExprKind::Un(UnOp::Neg, x) if starts_with_literal(x) => {
                 write!(f, "-({})", self.show(x))
             }
             ExprKind::Un(UnOp::Neg, x) => {
@@ -174,6 +174,15 @@ impl Kernel {
         write!(f, " {op} ")?;
         self.write_expr(f, b, own + 1)?;
         f.write_str(close)
+    }
+}
+
+/// `1.0`, `1.0.cast::<f16>()`.
+fn starts_with_literal(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Const { .. } => true,
+        ExprKind::Cast(_, x) => starts_with_literal(x),
+        _ => false,
     }
 }
 

@@ -8,11 +8,12 @@
 //! | `x = E` | keeps axes and element type; inside a loop that `x` was declared outside of |
 //! | scope | an axis of `tiles` and a value bound in its loop do not leave the loop |
 //! | `store` | axes(E) = axes(index); the index map is injective and inside the tensor; no program axis and no open loop is missing |
-//! | tensors | one store a tensor, read only at the identical index and only before it is overwritten |
+//! | numbers | extents and index expressions stay in 32 bits, as far as their numbers tell |
+//! | tensors | stores to one tensor never meet; it is read only where none does, or at the identical index before it is overwritten |
 
 use super::{AxisKind, ElemType, Expr, ExprKind, Kernel, ScalarId, Stmt, TensorId, ValueType, VarId};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, replace},
     dtype::DType,
     index::{Affine, AxisId, Extent},
     op::{BinOp, UnOp},
@@ -20,6 +21,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+mod disjoint;
 mod index;
 mod signature;
 
@@ -47,14 +49,15 @@ struct Checker<'k> {
     vars: BTreeMap<VarId, Option<ValueType>>,
     /// Number of loops open where a variable was bound.
     depth: BTreeMap<VarId, usize>,
-    /// Tensors whose loads a variable depends on.
-    reads: BTreeMap<VarId, BTreeSet<TensorId>>,
     /// Loops around the current statement.
     open: Vec<AxisId>,
-    stores: BTreeMap<TensorId, (Vec<Affine>, SpanId)>,
+    stores: BTreeMap<TensorId, Vec<(Vec<Affine>, SpanId)>>,
     loads: Vec<(TensorId, Vec<Affine>, SpanId)>,
     errors: Vec<Diagnostic>,
 }
+
+/// Numbers in extents and indices lie below this: indices are 32-bit, with room for tails.
+const LIMIT: i64 = (1 << 31) - (1 << 16);
 
 const F32: ElemType = ElemType::Fixed(DType::F32);
 const I32: ElemType = ElemType::Fixed(DType::I32);
@@ -84,7 +87,6 @@ impl<'k> Checker<'k> {
             kernel,
             vars: BTreeMap::new(),
             depth: BTreeMap::new(),
-            reads: BTreeMap::new(),
             open: Vec::new(),
             stores: BTreeMap::new(),
             loads: Vec::new(),
@@ -103,10 +105,8 @@ impl<'k> Checker<'k> {
                 Stmt::Let { var, value } => {
                     self.check_overwritten(value);
                     let found = self.infer(value, None);
-                    let reads = self.tensors_read(value);
                     self.vars.insert(*var, found);
                     self.depth.insert(*var, self.open.len());
-                    self.reads.insert(*var, reads);
                     bound.push(*var);
                 }
                 Stmt::Assign { var, value, span } => self.assign(*var, value, *span),
@@ -127,7 +127,7 @@ impl<'k> Checker<'k> {
                     span,
                     format!("`{name}` is not bound by `tiles`, so it cannot be looped over"),
                 )
-                .help(format!("write `for {name} in tiles(..)`")),
+                .remark(format!("write `for {name} in tiles(..)`")),
             );
         }
         if self.open.contains(&axis) {
@@ -142,10 +142,10 @@ impl<'k> Checker<'k> {
         self.check_overwritten(value);
         let old = self.vars.get(&var).cloned().flatten();
         let found = self.infer(value, old.as_ref().map(|t| t.elem));
-        let reads = self.tensors_read(value);
-        self.reads.entry(var).or_default().extend(reads);
         let (kernel, entry) = (self.kernel, &self.kernel.vars[usize::from(var.0)]);
         let name = &entry.name;
+        // `v.2` is a name bound again.
+        let bound = name.split('.').next().unwrap_or(name);
         if !self.vars.contains_key(&var) {
             self.error(Diagnostic::new(span, format!("`{name}` is not bound here")));
             return;
@@ -153,13 +153,14 @@ impl<'k> Checker<'k> {
         if !entry.mutable {
             self.error(
                 Diagnostic::new(span, format!("`{name}` is assigned but not declared `mut`"))
-                    .help(format!("declare it `let mut {name}`")),
+                    .note(entry.span, format!("`{name}` is bound here"))
+                    .help(replace(format!("let {bound}"), format!("let mut {bound}"))),
             );
         }
         if self.depth[&var] == self.open.len() {
             self.error(
                 Diagnostic::new(span, format!("`{name}` is assigned outside a loop"))
-                    .help(format!("bind it again: `let {name} = ..`")),
+                    .remark(format!("bind it again: `let {name} = ..`")),
             );
         }
         let (Some(old), Some(found)) = (old, found) else { return };
@@ -168,7 +169,7 @@ impl<'k> Checker<'k> {
             self.error(
                 Diagnostic::new(value.span, format!("`{name}` holds {was} but is assigned {is}"))
                     .note(entry.span, format!("`{name}` is bound here"))
-                    .help(format!("add `.cast::<{was}>()`")),
+                    .rewrite(value.span, "", format!(".cast::<{was}>()")),
             );
         }
         if found.axes != old.axes {
@@ -183,16 +184,16 @@ impl<'k> Checker<'k> {
             diagnostic = match extra.iter().find(|a| self.open.contains(a)) {
                 Some(axis) => {
                     let axis = &kernel.axes[usize::from(axis.0)].name;
-                    diagnostic.help(format!(
+                    diagnostic.remark(format!(
                         "`{axis}` would escape its loop: contract it with `dot(.., .., {name})`, or reduce it with `sum(.., {axis})`"
                     ))
                 }
-                None if extra.is_empty() => diagnostic.help(format!(
+                None if extra.is_empty() => diagnostic.remark(format!(
                     "an assignment keeps the axes: bind `{name}` with axes {}, or add the missing axes to the value",
                     kernel.axes_text(&found.axes)
                 )),
                 None => diagnostic
-                    .help(format!("bind `{name}` with axes {}", kernel.axes_text(&(&old.axes | &found.axes)))),
+                    .remark(format!("bind `{name}` with axes {}", kernel.axes_text(&(&old.axes | &found.axes)))),
             };
             self.error(diagnostic);
         }
@@ -223,16 +224,14 @@ impl<'k> Checker<'k> {
                     let text = if value.fract() == 0.0 { format!("{value:.1}") } else { value.to_string() };
                     self.error(
                         Diagnostic::new(span, "the type of this literal does not follow from its context")
-                            .help(format!(
-                                "write `{text}f32`, or use the literal in the expression that needs it"
-                            )),
+                            .help(replace(&text, format!("{text}f32"))),
                     );
                     return None;
                 };
                 if found == I32 && (value.fract() != 0.0 || value.abs() > f64::from(i32::MAX)) {
                     self.error(
                         Diagnostic::new(span, format!("the literal {value} is used as an i32"))
-                            .help("index values are i32: cast them with `.cast::<f32>()` first"),
+                            .remark("index values are i32: cast them with `.cast::<f32>()` first"),
                     );
                     return None;
                 }
@@ -244,7 +243,7 @@ impl<'k> Checker<'k> {
                 Some(known) => known.clone(),
                 None => {
                     let name = &kernel.vars[usize::from(id.0)].name;
-                    self.error(Diagnostic::new(span, format!("`{name}` is not bound here")).help(
+                    self.error(Diagnostic::new(span, format!("`{name}` is not bound here")).remark(
                         "a value lives in the block of its `let`: carry it out of a loop with `let mut`",
                     ));
                     None
@@ -264,7 +263,7 @@ impl<'k> Checker<'k> {
                         UnOp::Not => "it takes the result of a comparison",
                         _ => "cast it with `.cast::<f32>()` first",
                     };
-                    self.error(Diagnostic::new(span, format!("`{name}` of a {elem} value")).help(help));
+                    self.error(Diagnostic::new(span, format!("`{name}` of a {elem} value")).remark(help));
                     return None;
                 }
                 Some(found)
@@ -284,7 +283,7 @@ impl<'k> Checker<'k> {
                         _ => "use `select(condition, a, b)` to turn a condition into numbers",
                     };
                     let message = format!("`{}` of {} values", op.name(), kernel.elem_name(found.elem));
-                    self.error(Diagnostic::new(span, message).help(help));
+                    self.error(Diagnostic::new(span, message).remark(help));
                     return None;
                 }
                 Some(found)
@@ -295,7 +294,7 @@ impl<'k> Checker<'k> {
                 if found.elem == BOOL {
                     self.error(
                         Diagnostic::new(span, format!("`{name}` of bool values"))
-                            .help("combine conditions with `&`, `|` and `!`"),
+                            .remark("combine conditions with `&`, `|` and `!`"),
                     );
                     return None;
                 }
@@ -309,7 +308,7 @@ impl<'k> Checker<'k> {
                     let elem = kernel.elem_name(condition.elem);
                     self.error(
                         Diagnostic::new(c.span, format!("the condition of `select` is {elem}, not bool"))
-                            .help("compare it: `select(x > 0.0, a, b)`"),
+                            .remark("compare it: `select(x > 0.0, a, b)`"),
                     );
                     return None;
                 }
@@ -321,7 +320,7 @@ impl<'k> Checker<'k> {
                 if found.elem == BOOL || elem == BOOL {
                     self.error(
                         Diagnostic::new(span, "conditions are not cast")
-                            .help("use `select(condition, a, b)`, or a comparison"),
+                            .remark("use `select(condition, a, b)`, or a comparison"),
                     );
                     return None;
                 }
@@ -368,17 +367,20 @@ impl<'k> Checker<'k> {
         if left.elem != right.elem {
             let names = [self.kernel.elem_name(left.elem), self.kernel.elem_name(right.elem)];
             let (cast, to) = match (left.elem, right.elem) {
-                (I32, other) | (other, I32) => ("the i32 operand", other),
-                (F32, _) => ("the second operand", F32),
-                _ => ("the first operand", right.elem),
+                (I32, other) => (&a, other),
+                (other, I32) | (other @ F32, _) => (&b, other),
+                (_, other) => (&a, other),
             };
+            let cast = cast.span;
             let to = self.kernel.elem_name(to);
-            self.error(
+            let error =
                 Diagnostic::new(span, format!("operands of `{op}` are {} and {}", names[0], names[1]))
                     .note(a.span, format!("this is {}", names[0]))
-                    .note(b.span, format!("this is {}", names[1]))
-                    .help(format!("add `.cast::<{to}>()` to {cast}")),
-            );
+                    .note(b.span, format!("this is {}", names[1]));
+            self.error(match left.elem == BOOL || right.elem == BOOL {
+                true => error.remark("`select(condition, a, b)` turns a condition into numbers"),
+                false => error.rewrite(cast, "", format!(".cast::<{to}>()")),
+            });
             return None;
         }
         Some(ValueType { axes: &left.axes | &right.axes, elem: left.elem })
@@ -392,7 +394,7 @@ impl<'k> Checker<'k> {
             self.error(
                 Diagnostic::new(span, format!("`{op}` over `{name}` of a value that does not have it"))
                     .note(SpanId::NONE, format!("the value has axes {axes}"))
-                    .help(format!("reduce over one of {axes}")),
+                    .remark(format!("reduce over one of {axes}")),
             );
             return None;
         }
@@ -403,7 +405,7 @@ impl<'k> Checker<'k> {
                         entry.span,
                         format!("each program owns one tile of `{name}`, so no program sees all of it"),
                     )
-                    .help(format!("bind `{name}` with `whole(..)` or loop over it with `tiles(..)`")),
+                    .remark(format!("bind `{name}` with `whole(..)` or loop over it with `tiles(..)`")),
             );
             return None;
         }
@@ -411,7 +413,7 @@ impl<'k> Checker<'k> {
             let elem = self.kernel.elem_name(x.elem);
             self.error(
                 Diagnostic::new(span, format!("`{op}` over an axis of {elem} values"))
-                    .help("cast it with `.cast::<f32>()` first"),
+                    .remark("cast it with `.cast::<f32>()` first"),
             );
             return None;
         }
@@ -439,13 +441,13 @@ impl<'k> Checker<'k> {
             let (x, y) = (kernel.elem_name(a.elem), kernel.elem_name(b.elem));
             self.error(
                 Diagnostic::new(span, format!("operands of `dot` are {x} and {y}"))
-                    .help("both have the same floating-point type: add a cast to one"),
+                    .remark("both have the same floating-point type: add a cast to one"),
             );
         } else if acc.elem != F32 && acc.elem != a.elem {
             let (x, y) = (kernel.elem_name(acc.elem), kernel.elem_name(a.elem));
             self.error(
                 Diagnostic::new(spans[2], format!("the accumulator of `dot` is {x}, its operands are {y}"))
-                    .help("accumulate in f32: `zeros::<f32>(..)`"),
+                    .remark("accumulate in f32: `zeros::<f32>(..)`"),
             );
         }
         let either = &a.axes | &b.axes;
@@ -457,7 +459,7 @@ impl<'k> Checker<'k> {
                     span,
                     format!("the accumulator of `dot` has axis `{name}`, which neither operand has"),
                 ))
-                .help(format!("index an operand by `{name}`, or leave it out of the accumulator")),
+                .remark(format!("index an operand by `{name}`, or leave it out of the accumulator")),
             );
         }
         let contracted = &either - &acc.axes;
@@ -474,7 +476,7 @@ impl<'k> Checker<'k> {
                     span,
                     format!("`dot` contracts `{name}`, which its {which} operand does not have"),
                 ))
-                .help(format!(
+                .remark(format!(
                     "a contracted axis is in both operands: index the {which} operand by `{name}`, or give the accumulator the axis `{name}`"
                 )));
             } else if entry.kind == AxisKind::Program {
@@ -484,7 +486,7 @@ impl<'k> Checker<'k> {
                             entry.span,
                             format!("each program owns one tile of `{name}`, so no program sees all of it"),
                         )
-                        .help(format!("bind `{name}` with `whole(..)` or `tiles(..)`")),
+                        .remark(format!("bind `{name}` with `whole(..)` or `tiles(..)`")),
                 );
             }
         }
@@ -494,7 +496,7 @@ impl<'k> Checker<'k> {
                     span,
                     "`dot` contracts nothing: the accumulator has every axis of the operands",
                 ))
-                .help("write `acc + a * b` for an elementwise product"),
+                .remark("write `acc + a * b` for an elementwise product"),
             );
         }
         (self.errors.len() == before).then(|| acc.clone())
@@ -509,7 +511,7 @@ impl<'k> Checker<'k> {
                 self.error(
                     Diagnostic::new(span, format!("axis `{name}` is used outside its loop"))
                         .note(entry.span, format!("`{name}` is bound here"))
-                        .help(format!(
+                        .remark(format!(
                             "use it inside `for {name} in tiles(..)`, or bind it with `whole(..)`"
                         )),
                 );
@@ -517,37 +519,5 @@ impl<'k> Checker<'k> {
             }
         }
         Some(())
-    }
-
-    /// Tensors that an expression depends on, through variables too.
-    fn tensors_read(&self, expr: &Expr) -> BTreeSet<TensorId> {
-        let mut reads = BTreeSet::new();
-        match &expr.kind {
-            ExprKind::Load { tensor, .. } => {
-                reads.insert(*tensor);
-            }
-            ExprKind::Var(var) => reads.extend(self.reads.get(var).into_iter().flatten()),
-            _ => {}
-        }
-        for child in expr.children() {
-            reads.extend(self.tensors_read(child));
-        }
-        reads
-    }
-
-    /// A value that depends on a tensor may not be computed after the tensor was overwritten.
-    fn check_overwritten(&mut self, value: &Expr) {
-        for tensor in self.tensors_read(value) {
-            if let Some((_, at)) = self.stores.get(&tensor) {
-                let name = &self.kernel.tensors[usize::from(tensor.0)].name;
-                let diagnostic = Diagnostic::new(
-                    value.span,
-                    format!("this depends on `{name}`, which was already overwritten"),
-                )
-                .note(*at, format!("`{name}` is stored here"))
-                .help(format!("move this before the store to `{name}`"));
-                self.error(diagnostic);
-            }
-        }
     }
 }

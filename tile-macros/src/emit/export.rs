@@ -6,7 +6,7 @@
 //! dependency does no harm.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use syn::Visibility;
 
@@ -19,6 +19,14 @@ pub fn export(vis: &Visibility, name: &Ident, kind: &str, tokens: &TokenStream) 
         "kernel" => format!("`{name}` is a kernel: call it like a function, without `!`"),
         _ => format!("`{name}` is a schedule: pass it to `.schedule({name})`"),
     };
+    // Whether the name can be used elsewhere is for the type of the same name to say: a macro that cannot be named is
+    // reported by the name that it has here.
+    let within = match vis {
+        Visibility::Public(_) => quote!(#vis),
+        _ => quote!(pub(crate)),
+    };
+    // Two of one name in a module are one error, at the name.
+    let import = quote_spanned!(name.span()=> #within use #hidden as #name;);
     quote! {
         #[doc(hidden)]
         #exported
@@ -33,14 +41,15 @@ pub fn export(vis: &Visibility, name: &Ident, kind: &str, tokens: &TokenStream) 
         }
         #[doc(hidden)]
         #[allow(unused_imports)]
-        #vis use #hidden as #name;
+        #import
     }
 }
 
 /// A name of its own in the crate's one namespace of exported macros.
-fn hidden_name(name: &Ident, kind: &str) -> Ident {
+pub(super) fn hidden_name(name: &Ident, kind: &str) -> Ident {
     let span = name.span().unwrap();
     let mut hasher = DefaultHasher::new();
     (span.file(), span.line(), span.column(), std::env::var("CARGO_PKG_NAME").ok()).hash(&mut hasher);
-    format_ident!("__tilewright_{kind}_{name}_{:016x}", hasher.finish(), span = Span::call_site())
+    let at = Span::call_site().located_at(name.span());
+    format_ident!("__tilewright_{kind}_{name}_{:016x}", hasher.finish(), span = at)
 }

@@ -2,7 +2,7 @@
 
 use super::{export, skeleton};
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::{FnArg, ItemFn, Pat, Type};
 use tile_dsl::tile::Kernel;
 
@@ -45,6 +45,7 @@ pub fn emit(item: &ItemFn, kernel: Option<&Kernel>, facade: &TokenStream) -> Tok
     };
     let allow = kernel.is_none().then(|| quote!(#[allow(warnings)]));
     let exported = export::export(vis, name, "kernel", &quote!(#item));
+    let marker = quote_spanned!(name.span()=> #vis enum #name {});
     let skeleton = skeleton::emit(item, &private, kernel.is_some());
     quote! {
         #(#attrs)*
@@ -56,7 +57,7 @@ pub fn emit(item: &ItemFn, kernel: Option<&Kernel>, facade: &TokenStream) -> Tok
 
         #[doc = #about]
         #[allow(non_camel_case_types)]
-        #vis enum #name {}
+        #marker
 
         impl #name {
             /// The tile IR, generic element type and all: [`tile_dsl::tile::Kernel::from_bytes`] reads it.

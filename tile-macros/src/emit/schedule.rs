@@ -3,7 +3,8 @@
 use super::export;
 use crate::{parse::schedule::Entry, prove::Proved};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
-use quote::quote;
+use quote::{quote, quote_spanned};
+use syn::Visibility;
 use tile_dsl::{dtype::DType, program::Program};
 
 fn variant(dtype: DType) -> Ident {
@@ -51,13 +52,22 @@ pub fn emit(entry: &Entry, proved: &Proved, facade: &TokenStream) -> TokenStream
         quote!(#pattern => ::core::option::Option::Some(#bytes),)
     });
     let exported = export::export(vis, name, "schedule", &proved.export());
+    // The type has a module of its own, so that two of one name are one error at the names, not one for each `impl`.
+    let module = export::hidden_name(name, "module");
+    let inner = inside(vis);
+    let item = quote_spanned!(name.span()=> #vis use #module::#name;);
     quote! {
-        #(#attrs)*
-        #[allow(non_camel_case_types)]
-        #[derive(Clone, Copy, Debug)]
-        #vis struct #name;
+        #[doc(hidden)]
+        mod #module {
+            #(#attrs)*
+            #[allow(non_camel_case_types)]
+            #[derive(Clone, Copy, Debug)]
+            #inner struct #name;
+        }
+        #[allow(unused_imports)]
+        #item
 
-        impl #private::Schedule for #name {
+        impl #private::Schedule for #module::#name {
             type Kernel = #kernel;
             const NAME: &'static str = #text;
             const DOC: &'static str = #doc;
@@ -71,5 +81,18 @@ pub fn emit(entry: &Entry, proved: &Proved, facade: &TokenStream) -> TokenStream
         }
 
         #exported
+    }
+}
+
+/// A visibility as seen from a module inside.
+fn inside(vis: &Visibility) -> TokenStream {
+    match vis {
+        Visibility::Inherited => quote!(pub(super)),
+        Visibility::Restricted(to) if to.path.is_ident("self") => quote!(pub(super)),
+        Visibility::Restricted(to) if to.path.segments.first().is_some_and(|s| s.ident == "super") => {
+            let path = &to.path;
+            quote!(pub(in super::#path))
+        }
+        other => quote!(#other),
     }
 }

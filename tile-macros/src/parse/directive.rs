@@ -4,16 +4,47 @@ use super::expr::near;
 use crate::spans::{Range, Spans};
 use proc_macro2::{Ident, Span, TokenTree};
 use quote::ToTokens;
+use std::fmt::Display;
 use syn::{
-    LitInt, Token,
+    LitFloat, LitInt, Token,
     ext::IdentExt,
     parenthesized,
     parse::{Parse, ParseStream},
 };
 use tile_dsl::{
+    diagnostic::{list, replace},
     nest::{Across, Level, Order},
     schedule::{Directive, DirectiveKind, Item, Key, Space, Unit, UnitDim, Via, WHOLE_KERNEL},
 };
+
+/// The operator that comes next, whose last character is that of the operator's end: `=>` is one, not two.
+fn punctuation(input: ParseStream) -> Option<(String, Span)> {
+    let rest = input.fork();
+    let (mut text, mut first) = (String::new(), None);
+    while let Ok(TokenTree::Punct(punct)) = rest.parse::<TokenTree>() {
+        if matches!(punct.as_char(), ',' | ';' | '.') {
+            break;
+        }
+        first = first.or(Some(punct.span()));
+        text.push(punct.as_char());
+        if punct.spacing() == proc_macro2::Spacing::Alone {
+            break;
+        }
+    }
+    Some((text, first?))
+}
+
+/// A word for one of several: with the one that was probably meant, if there is one.
+fn one_of<T>(word: &Ident, what: &str, known: &[&str]) -> syn::Result<T> {
+    let text = word.to_string();
+    let lower = text.to_lowercase();
+    let meant = known.iter().find(|k| near(k, &lower) || lower.starts_with(**k) || k.starts_with(&lower));
+    let message = format!("unknown {what} `{text}`");
+    match meant {
+        Some(meant) => mend(word.span(), message, &text, meant),
+        None => error(word.span(), message, format!("{what}s are {}", list(known))),
+    }
+}
 
 /// Every directive with its form, in the order of the phases.
 const FORMS: [(&str, &str); 22] = [
@@ -45,8 +76,13 @@ fn form(name: &str) -> &'static str {
     FORMS.iter().find(|(n, _)| *n == name).map_or("tile(i = 32)", |(_, form)| form)
 }
 
-fn error<T>(span: Span, message: impl std::fmt::Display, help: impl std::fmt::Display) -> syn::Result<T> {
-    Err(syn::Error::new(span, format!("{message}\n= help: {help}")))
+fn error<T>(span: Span, message: impl Display, remark: impl Display) -> syn::Result<T> {
+    Err(syn::Error::new(span, format!("{message}\n= note: {remark}")))
+}
+
+/// A mistake that other text mends.
+fn mend<T>(span: Span, message: impl Display, old: impl Display, new: impl Display) -> syn::Result<T> {
+    Err(syn::Error::new(span, format!("{message}\n= help: {}", replace(old, new))))
 }
 
 /// Reads one directive; a list such as `tile(i = 32, j = 32)` yields one item for each member.
@@ -62,20 +98,20 @@ pub fn parse(input: ParseStream, inherited: Option<&str>, spans: &mut Spans) -> 
     let name = input.call(Ident::parse_any)?;
     let text = name.to_string();
     if !FORMS.iter().any(|(n, _)| *n == text) {
-        let help = match FORMS.iter().find(|(n, _)| near(n, &text)) {
-            Some((name, form)) => format!("did you mean `{name}`? write `{form};`"),
+        let message = format!("unknown directive `{text}`");
+        return match FORMS.iter().find(|(n, _)| near(n, &text)) {
+            Some((meant, _)) => mend(name.span(), message, &text, meant),
             None => {
                 let names: Vec<_> = FORMS.iter().map(|(n, _)| *n).collect();
-                format!("directives are {}", names.join(", "))
+                error(name.span(), message, format!("directives are {}", names.join(", ")))
             }
         };
-        return error(name.span(), format!("unknown directive `{text}`"), help);
     }
     if !input.peek(syn::token::Paren) {
         return error(
             name.span(),
             format!("`{text}` needs arguments in parentheses"),
-            format!("write `{};`", form(&text)),
+            format!("the form is `{};`", form(&text)),
         );
     }
     let content;
@@ -87,16 +123,13 @@ pub fn parse(input: ParseStream, inherited: Option<&str>, spans: &mut Spans) -> 
         return error(
             token.span(),
             format!("unexpected `{token}` in `{text}`"),
-            format!("write `{};`", form(&text)),
+            format!("the form is `{};`", form(&text)),
         );
     }
     if !input.is_empty() {
-        let span = input.span();
-        return error(
-            span,
-            format!("expected `;` after `{text}(..)`"),
-            "end each directive with a semicolon",
-        );
+        let next: TokenTree = input.parse()?;
+        let message = format!("expected `;` after `{text}(..)`\n= help: add `;` before `{next}`");
+        return Err(syn::Error::new(next.span(), message));
     }
     let single = found.len() == 1;
     Ok(found
@@ -126,8 +159,8 @@ struct Args<'a> {
 type Members = Vec<(Found, Range)>;
 
 impl Args<'_> {
-    fn fail<T>(&self, span: Span, message: impl std::fmt::Display) -> syn::Result<T> {
-        error(span, message, format!("write `{};`", form(self.name)))
+    fn fail<T>(&self, span: Span, message: impl Display) -> syn::Result<T> {
+        error(span, message, format!("the form is `{};`", form(self.name)))
     }
 
     fn here<T>(&self, wanted: &str) -> syn::Result<T> {
@@ -144,12 +177,21 @@ impl Args<'_> {
         if self.input.peek(Ident::peek_any) { self.input.call(Ident::parse_any) } else { self.here(wanted) }
     }
 
-    /// `i`, `i.t`, `e.max`.
+    /// `i`, `i.t`, `e.max`, `v.2`, `y.sum.2`.
     fn dotted(&self, wanted: &str) -> syn::Result<String> {
         let mut name = self.word(wanted)?.to_string();
         while self.input.parse::<Option<Token![.]>>()?.is_some() {
             name.push('.');
-            name.push_str(&self.word("a name after the dot")?.to_string());
+            if self.input.peek(LitInt) {
+                let number: LitInt = self.input.parse()?;
+                name.push_str(&number.to_string());
+            } else if self.input.peek(LitFloat) {
+                // Two numbers in a row, `v.2.3`, are one literal to Rust.
+                let numbers: LitFloat = self.input.parse()?;
+                name.push_str(&numbers.to_string());
+            } else {
+                name.push_str(&self.word("a name after the dot")?.to_string());
+            }
         }
         Ok(name)
     }
@@ -181,7 +223,14 @@ impl Args<'_> {
     fn token<T: Parse>(&self, text: &str) -> syn::Result<()> {
         match self.input.fork().parse::<T>() {
             Ok(_) => self.input.parse::<T>().map(drop),
-            Err(_) => self.here(&format!("`{text}`")),
+            Err(_) => match punctuation(self.input) {
+                // One operator for another.
+                Some((found, span)) => {
+                    let message = format!("expected `{text}` in `{}`, found `{found}`", self.name);
+                    mend(span, message, found, text)
+                }
+                None => self.here(&format!("`{text}`")),
+            },
         }
     }
 
@@ -190,7 +239,7 @@ impl Args<'_> {
         if found == word {
             Ok(())
         } else {
-            self.fail(found.span(), format!("expected `{word}`, found `{found}`"))
+            mend(found.span(), format!("expected `{word}` in `{}`, found `{found}`", self.name), found, word)
         }
     }
 
@@ -251,10 +300,7 @@ impl Args<'_> {
                 match layout.to_string().as_str() {
                     "row" => Ok(D::Layout { tensor, column_major: false }),
                     "col" => Ok(D::Layout { tensor, column_major: true }),
-                    other => a.fail(
-                        layout.span(),
-                        format!("unknown layout `{other}`: layouts are `row` and `col`"),
-                    ),
+                    _ => one_of(&layout, "layout", &["row", "col"]),
                 }
             }),
             "tile" => self.kinds(|a| {
@@ -317,12 +363,7 @@ impl Args<'_> {
                     "lane" => Level::Lane,
                     "warp" => Level::Warp,
                     "cta" => Level::Cta,
-                    other => {
-                        return self.fail(
-                            level.span(),
-                            format!("unknown level `{other}`: levels are `lane`, `warp` and `cta`"),
-                        );
-                    }
+                    _ => return one_of(&level, "level", &["lane", "warp", "cta"]),
                 };
                 let reduce = |value| Found::Kind(D::Reduce { value, level });
                 Ok(values.into_iter().map(|(value, range)| (reduce(value), range)).collect())
@@ -346,12 +387,7 @@ impl Args<'_> {
                     "row" => Order::Row,
                     "col" => Order::Column,
                     "grouped" => Order::Grouped(self.argument()?),
-                    other => {
-                        return self.fail(
-                            order.span(),
-                            format!("unknown order `{other}`: orders are `row`, `col` and `grouped(n)`"),
-                        );
-                    }
+                    _ => return one_of(&order, "order", &["row", "col", "grouped(8)"]),
                 }))
             }
             _ => self.drops(),
@@ -404,10 +440,8 @@ impl Args<'_> {
         }
         let (other, span) = self.unit()?;
         if other != unit {
-            return self.fail(
-                span,
-                format!("`{unit}.{dim}` is combined with a coordinate of another unit, `{other}`"),
-            );
+            let message = format!("`{unit}.{dim}` is combined with a coordinate of another unit, `{other}`");
+            return self.fail(span, message);
         }
         self.token::<Token![.]>(".")?;
         let xor = Some(self.dimension()?);
@@ -421,12 +455,7 @@ impl Args<'_> {
             "warp" => Unit::Warp,
             "lane" => Unit::Lane,
             "thread" => Unit::Thread,
-            other => {
-                return self.fail(
-                    word.span(),
-                    format!("unknown unit `{other}`: units are `block`, `warp`, `lane` and `thread`"),
-                );
-            }
+            _ => return one_of(&word, "unit", &["block", "warp", "lane", "thread"]),
         };
         Ok((unit, word.span()))
     }
@@ -437,8 +466,7 @@ impl Args<'_> {
             "x" => Ok(UnitDim::X),
             "y" => Ok(UnitDim::Y),
             "z" => Ok(UnitDim::Z),
-            other => self
-                .fail(word.span(), format!("unknown dimension `{other}`: dimensions are `x`, `y` and `z`")),
+            _ => one_of(&word, "dimension", &["x", "y", "z"]),
         }
     }
 
@@ -455,7 +483,7 @@ impl Args<'_> {
         self.token::<Token![:]>(":")?;
         let space = self.word("`shared`")?;
         if space != "shared" {
-            return self.fail(space.span(), format!("unknown memory space `{space}`: the space is `shared`"));
+            return mend(space.span(), format!("unknown memory space `{space}`"), space, "shared");
         }
         let (mut transposed, mut via, mut vector) = (false, Via::Plain, None);
         while self.input.parse::<Option<Token![,]>>()?.is_some() && !self.input.is_empty() {
@@ -464,12 +492,7 @@ impl Args<'_> {
                 "transposed" => transposed = true,
                 "cp_async" => via = Via::CpAsync,
                 "vector" => vector = Some(self.argument()?),
-                other => {
-                    return self.fail(
-                        option.span(),
-                        format!("unknown option `{other}`: options are `transposed`, `cp_async` and `vector(bytes)`"),
-                    );
-                }
+                _ => return one_of(&option, "option", &["transposed", "cp_async", "vector(16)"]),
             }
         }
         let stage = |buffer| {
@@ -498,15 +521,16 @@ impl Args<'_> {
         let word = self.word("the name of a directive")?;
         let name = word.to_string();
         if name == "drop" || !FORMS.iter().any(|(n, _)| *n == name) {
-            return self.fail(word.span(), format!("unknown directive `{name}`"));
+            let names: Vec<_> = FORMS.iter().map(|(n, _)| *n).filter(|n| *n != "drop").collect();
+            return one_of(&word, "directive", &names);
         }
         let whole = WHOLE_KERNEL.contains(&name.as_str());
         if !self.input.peek(syn::token::Paren) {
             return if whole {
                 Ok(vec![Key::new(&name, None, None)])
             } else {
-                let help = format!("write what it acts on: `drop({name}(..));`");
-                error(word.span(), format!("`drop({name})` does not say which"), help)
+                let remark = format!("the form is `drop({name}(..));`, with what it acts on");
+                error(word.span(), format!("`drop({name})` does not say which"), remark)
             };
         }
         let content;

@@ -1,6 +1,6 @@
 //! Expressions and indices of a kernel body.
 
-use super::kernel::{Binding, Reader, call, integer, list};
+use super::kernel::{Binding, Reader, call, integer, list, source, too_large};
 use quote::ToTokens;
 use syn::{Expr, GenericArgument, Lit, PathArguments};
 use tile_dsl::{
@@ -29,28 +29,34 @@ impl Reader<'_> {
 
     fn unsupported(&mut self, expr: &Expr) -> Option<tile::Expr> {
         let (what, help): (&str, &str) = match expr {
-            Expr::If(_) => ("`if`", "choose element by element: `select(condition, a, b)`"),
+            Expr::If(choice) if chosen(choice).is_none() => {
+                ("`if`", "choose element by element: `select(condition, a, b)`")
+            }
             Expr::Match(_) => ("`match`", "choose element by element: `select(condition, a, b)`"),
             Expr::Closure(_) => {
                 ("a closure", "write its body where it is used; operations on tiles are elementwise")
             }
             Expr::Index(index) => {
-                let help = format!(
-                    "write `load({}, [{}])`",
-                    index.expr.to_token_stream(),
-                    index.index.to_token_stream()
-                );
-                return self.fail(expr, "indexing is not supported in a kernel", &help);
+                let at = match &*index.index {
+                    Expr::Tuple(tuple) => tuple.elems.iter().map(source).collect::<Vec<_>>().join(", "),
+                    Expr::Array(array) => array.elems.iter().map(source).collect::<Vec<_>>().join(", "),
+                    other => source(other),
+                };
+                let load = format!("load({}, [{at}])", source(&index.expr));
+                return self.mend(expr, "indexing is not supported in a kernel", expr, load);
             }
             Expr::Cast(cast) => {
-                let help = format!(
-                    "write `{}.cast::<{}>()`",
-                    cast.expr.to_token_stream(),
-                    cast.ty.to_token_stream()
-                );
-                return self.fail(expr, "`as` is not supported in a kernel", &help);
+                let cast = format!("{}.cast::<{}>()", source(&cast.expr), source(&cast.ty));
+                return self.mend(expr, "`as` is not supported in a kernel", expr, cast);
             }
-            Expr::Reference(_) => ("a reference", "tile values are passed by value: remove the `&`"),
+            Expr::Reference(reference) => {
+                let value = source(&reference.expr);
+                return self.mend(expr, "a reference is not supported in a kernel", expr, value);
+            }
+            Expr::If(choice) => {
+                let select = chosen(choice)?;
+                return self.mend(expr, "`if` is not supported in a kernel", expr, select);
+            }
             Expr::While(_) | Expr::Loop(_) => ("this loop", "loop over an axis: `for k in tiles(K) { .. }`"),
             Expr::ForLoop(_) => ("a loop as a value", "assign to a `let mut` value inside the loop"),
             Expr::Block(_) => ("a block as a value", "bind the intermediate values before"),
@@ -88,11 +94,8 @@ impl Reader<'_> {
             "i32" => Some(ElemType::Fixed(DType::I32)),
             other => {
                 let digits = lit.to_token_stream().to_string();
-                let digits = digits.strip_suffix(other).unwrap_or(&digits).trim_end_matches('_');
-                let help = format!(
-                    "write `{digits}`: a literal takes the type of the other operand; suffixes are `f32` and `i32`"
-                );
-                return self.fail(lit, format!("`{other}` is not an element type"), &help);
+                let digits = digits.strip_suffix(other).unwrap_or(&digits).trim_end_matches('_').to_string();
+                return self.mend(lit, format!("`{other}` is not an element type"), lit, digits);
             }
         };
         Some(ExprKind::Const { value: sign * value, elem })
@@ -114,12 +117,11 @@ impl Reader<'_> {
             None if self.dims().contains(&text) => Some(ExprKind::Dim(text)),
             None => {
                 let names = self.names();
-                let near = names.iter().find(|n| near(n, &text));
-                let help = match near {
-                    Some(name) => format!("did you mean `{name}`?"),
-                    None => format!("names in scope are {}", list(&names)),
-                };
-                self.fail(name, format!("cannot find `{text}` in this kernel"), &help)
+                let message = format!("cannot find `{text}` in this kernel");
+                match names.iter().find(|n| near(n, &text)) {
+                    Some(meant) => self.mend(name, message, name, meant),
+                    None => self.fail(name, message, &format!("names in scope are {}", list(&names))),
+                }
             }
         }
     }
@@ -152,11 +154,8 @@ impl Reader<'_> {
             }
             syn::UnOp::Not(_) => UnOp::Not,
             _ => {
-                return self.fail(
-                    unary,
-                    "dereferencing is not supported in a kernel",
-                    "remove the `*`; tensors are read with `load(x, [..])`",
-                );
+                let value = source(&unary.expr);
+                return self.mend(unary, "dereferencing is not supported in a kernel", unary, value);
             }
         };
         Some(ExprKind::Un(op, Box::new(self.expr(&unary.expr)?)))
@@ -245,7 +244,7 @@ impl Reader<'_> {
                     return None;
                 }
                 let axes = self.axis_names();
-                let help = format!("write `sum(x, n)`; the axes of this kernel are {}", list(&axes));
+                let help = format!("the form is `sum(x, n)`; the axes of this kernel are {}", list(&axes));
                 self.fail(axis, "`sum` is over an axis", &help)
             }
             ("max" | "min", [a, b]) => {
@@ -256,14 +255,14 @@ impl Reader<'_> {
                 Some(ExprKind::Un(UnOp::from_name(&name)?, Box::new(self.expr(x)?)))
             }
             ("cast", [x]) => {
-                let x = x.to_token_stream();
-                self.fail(expr, "`cast` is a method", &format!("write `{x}.cast::<f32>()`"))
+                let call = format!("{}.cast::<f32>()", source(x));
+                self.mend(expr, "`cast` is a method", expr, call)
             }
             ("store", _) => self.fail(expr, "`store` has no value", "write it as a statement of its own"),
             ("program_tile" | "whole" | "tiles", _) => self.fail(
                 expr,
                 format!("`{name}` binds an axis and is not a value"),
-                "write `let n = whole(N);`, `let (i, j) = program_tile(M, N);` or `for k in tiles(K)`",
+                "the form is `let n = whole(N);`, `let (i, j) = program_tile(M, N);` or `for k in tiles(K)`",
             ),
             _ => match USAGE.iter().find(|(function, _)| *function == name) {
                 Some((_, usage)) => {
@@ -271,7 +270,7 @@ impl Reader<'_> {
                     self.fail(
                         expr,
                         format!("`{name}` with {n} argument{}", if n == 1 { "" } else { "s" }),
-                        &format!("write `{usage}`"),
+                        &format!("the form is `{usage}`"),
                     )
                 }
                 None if matches!(self.lookup(&name), Some(Binding::Broken)) => None,
@@ -288,25 +287,28 @@ impl Reader<'_> {
             let elem = match &method.turbofish {
                 Some(args) => match args.args.first() {
                     Some(GenericArgument::Type(ty)) if args.args.len() == 1 => self.elem(ty),
-                    _ => self.fail(args, "`cast` takes one element type", "write `x.cast::<f32>()`"),
+                    _ => self.fail(args, "`cast` takes one element type", "the form is `x.cast::<f32>()`"),
                 },
-                None => {
-                    self.fail(&method.method, "`cast` needs the type to cast to", "write `x.cast::<f32>()`")
-                }
+                None => self.fail(
+                    &method.method,
+                    "`cast` needs the type to cast to",
+                    "the form is `x.cast::<f32>()`",
+                ),
             };
             let x = self.expr(&method.receiver);
             return Some(ExprKind::Cast(elem?, Box::new(x?)));
         }
-        let receiver = method.receiver.to_token_stream().to_string();
-        let args: Vec<_> = method.args.iter().map(|a| a.to_token_stream().to_string()).collect();
-        let all = [vec![receiver], args].concat().join(", ");
-        let help = match USAGE.iter().any(|(function, _)| *function == name) {
-            true => format!("write `{name}({all})`"),
+        let message = format!("the method `{name}` is not supported in a kernel");
+        let args = std::iter::once(source(&method.receiver)).chain(method.args.iter().map(source));
+        let args = args.collect::<Vec<_>>().join(", ");
+        match USAGE.iter().any(|(function, _)| *function == name) {
+            true => self.mend(method, message, method, format!("{name}({args})")),
             false => {
-                "the only method is `.cast::<T>()`; everything else is a function, such as `exp(x)`".into()
+                let rule =
+                    "the only method is `.cast::<T>()`; everything else is a function, such as `exp(x)`";
+                self.fail(method, message, rule)
             }
-        };
-        self.fail(method, format!("the method `{name}` is not supported in a kernel"), &help)
+        }
     }
 
     fn turbofish(&mut self, expr: &Expr, name: &str) -> Option<ElemType> {
@@ -317,11 +319,7 @@ impl Reader<'_> {
         {
             return self.elem(ty);
         }
-        self.fail(
-            &call.func,
-            format!("`{name}` needs an element type"),
-            &format!("write `{name}::<f32>(..)`"),
-        )
+        self.mend(&call.func, format!("`{name}` needs an element type"), &call.func, format!("{name}::<f32>"))
     }
 
     fn axis_names(&self) -> Vec<String> {
@@ -368,11 +366,12 @@ impl Reader<'_> {
     /// `[i + r, 2*j - 1]`.
     pub(super) fn index(&mut self, expr: &Expr) -> Option<Vec<Affine>> {
         let Expr::Array(array) = expr else {
-            return self.fail(
-                expr,
-                "this is not an index",
-                "write one expression for each dimension in brackets: `[i, j]`",
-            );
+            let entries = match expr {
+                Expr::Tuple(tuple) => tuple.elems.iter().map(source).collect::<Vec<_>>().join(", "),
+                other => source(other),
+            };
+            let rule = "an index has one expression for each dimension, in brackets";
+            return self.mend(expr, rule, expr, format!("[{entries}]"));
         };
         let forms: Vec<_> = array
             .elems
@@ -403,15 +402,24 @@ impl Reader<'_> {
                     self.add_index(&b.left, factor, form)?;
                     return self.add_index(&b.right, -factor, form);
                 }
-                (syn::BinOp::Mul(_), Some(c), _) => return self.add_index(&b.right, factor * c, form),
-                (syn::BinOp::Mul(_), _, Some(c)) => return self.add_index(&b.left, factor * c, form),
+                (syn::BinOp::Mul(_), Some(c), _) => {
+                    let factor = self.product(expr, factor, c)?;
+                    return self.add_index(&b.right, factor, form);
+                }
+                (syn::BinOp::Mul(_), _, Some(c)) => {
+                    let factor = self.product(expr, factor, c)?;
+                    return self.add_index(&b.left, factor, form);
+                }
                 _ => {}
             },
             _ => {}
         }
         if let Some(n) = integer(expr) {
-            form.constant += factor * n;
+            form.constant += self.product(expr, factor, n)?;
             return Some(());
+        }
+        if too_large(expr) {
+            return self.product(expr, 1, i64::MAX).map(drop);
         }
         if let Some(axis) = self.as_axis(expr) {
             *form.terms.entry(axis).or_default() += factor;
@@ -423,8 +431,14 @@ impl Reader<'_> {
             match self.lookup(&name.to_string()) {
                 Some(Binding::Broken) => return None,
                 None => {
-                    let help = format!("the axes of this kernel are {}", list(&self.axis_names()));
-                    return self.fail(expr, format!("cannot find axis `{name}` in this kernel"), &help);
+                    let message = format!("cannot find axis `{name}` in this kernel");
+                    let axes = self.axis_names();
+                    return match axes.iter().find(|a| near(a, &name.to_string())) {
+                        Some(meant) => self.mend(expr, message, expr, meant),
+                        None => {
+                            self.fail(expr, message, &format!("the axes of this kernel are {}", list(&axes)))
+                        }
+                    };
                 }
                 Some(_) => {}
             }
@@ -432,6 +446,19 @@ impl Reader<'_> {
         let help = "indices are sums of axes with constant factors: `i`, `i + r`, `2*i + r - 1`";
         self.fail(expr, "this index is not affine over axes", help)
     }
+}
+
+/// `if c { a } else { b }` as a choice element by element.
+fn chosen(choice: &syn::ExprIf) -> Option<String> {
+    let value = |block: &syn::Block| match block.stmts.as_slice() {
+        [syn::Stmt::Expr(value, None)] => Some(source(value)),
+        _ => None,
+    };
+    let otherwise = match &*choice.else_branch.as_ref()?.1 {
+        Expr::Block(block) => value(&block.block)?,
+        _ => return None,
+    };
+    Some(format!("select({}, {}, {otherwise})", source(&choice.cond), value(&choice.then_branch)?))
 }
 
 const USAGE: [(&str, &str); 14] = [

@@ -1,10 +1,15 @@
 //! `#[tile_kernel] fn` → [`tile::Kernel`]: names and statements.
 
-use crate::{report::Report, spans::Spans};
+use super::expr::near;
+use crate::{
+    report::Report,
+    spans::{Range, Spans},
+};
 use std::collections::HashMap;
 use syn::{Expr, ItemFn, Pat, Stmt as RustStmt};
 use tile_dsl::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, replace},
+    engine,
     index::AxisId,
     op::BinOp,
     span::SpanId,
@@ -28,8 +33,10 @@ pub fn kernel(item: &ItemFn, spans: &mut Spans, report: &mut Report) -> Option<K
         scopes: vec![HashMap::new()],
         loops: 0,
         used: HashMap::new(),
+        stored: Vec::new(),
         failed: false,
     };
+    stored(&item.block.stmts, &mut reader.stored);
     reader.signature(item);
     let body = reader.block(&item.block.stmts);
     let (mut kernel, failed) = (reader.kernel, reader.failed);
@@ -37,7 +44,11 @@ pub fn kernel(item: &ItemFn, spans: &mut Spans, report: &mut Report) -> Option<K
     if failed {
         return None;
     }
-    let errors = tile::verify(&kernel);
+    let mut errors = tile::verify(&kernel);
+    if errors.is_empty() {
+        // What no schedule can run is a mistake of the kernel, not of each schedule.
+        errors.extend(engine::schedulable(&kernel).err());
+    }
     let sound = errors.is_empty();
     report.extend(errors);
     sound.then_some(kernel)
@@ -63,7 +74,26 @@ pub(super) struct Reader<'a> {
     loops: usize,
     /// How often a name was bound, to number the later ones.
     pub(super) used: HashMap<String, usize>,
+    /// Names of tensors that some `store` names, for messages on the signature.
+    pub(super) stored: Vec<String>,
     failed: bool,
+}
+
+/// First arguments of the calls of `store` among some statements.
+fn stored(stmts: &[RustStmt], names: &mut Vec<String>) {
+    for stmt in stmts {
+        match stmt {
+            RustStmt::Expr(Expr::ForLoop(l), _) => stored(&l.body.stmts, names),
+            RustStmt::Expr(expr, _) => {
+                if let Some((function, args)) = call(expr)
+                    && let ("store", Some(tensor)) = (function.as_str(), args.first())
+                {
+                    names.push(source(tensor));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 pub(super) fn id(n: usize) -> u16 {
@@ -71,16 +101,46 @@ pub(super) fn id(n: usize) -> u16 {
 }
 
 impl Reader<'_> {
-    /// Reports a mistake in some tokens.
+    /// Reports a mistake in some tokens, with a rule or what to look for.
     pub(super) fn fail<T>(
         &mut self,
         at: &impl quote::ToTokens,
         message: impl Into<String>,
-        help: &str,
+        remark: &str,
     ) -> Option<T> {
         let span = self.spans.of(at);
+        self.report(Diagnostic::new(span, message).remark(remark))
+    }
+
+    /// Reports a mistake in some tokens that other text in the place of `old` mends.
+    pub(super) fn mend<T>(
+        &mut self,
+        at: &impl quote::ToTokens,
+        message: impl Into<String>,
+        old: &impl quote::ToTokens,
+        new: impl std::fmt::Display,
+    ) -> Option<T> {
+        let span = self.spans.of(at);
+        let error = Diagnostic::new(span, message);
+        self.report(error.help(replace(source(old), new)))
+    }
+
+    /// A factor or summand of an index or extent.
+    pub(super) fn product(&mut self, at: &Expr, a: i64, b: i64) -> Option<i64> {
+        const MOST: i64 = 1 << 31;
+        match a.checked_mul(b).filter(|n| (-MOST..=MOST).contains(n)) {
+            Some(product) => Some(product),
+            None => self.fail(
+                at,
+                "this number is too large for an index or an extent",
+                "factors and summands of indices and extents are at most 2³¹",
+            ),
+        }
+    }
+
+    fn report<T>(&mut self, diagnostic: Diagnostic) -> Option<T> {
         self.failed = true;
-        self.report.push(Diagnostic::new(span, message).help(help));
+        self.report.push(diagnostic);
         None
     }
 
@@ -142,7 +202,7 @@ impl Reader<'_> {
 
     fn local_inner(&mut self, local: &syn::Local) -> Option<Stmt> {
         let Some(init) = &local.init else {
-            return self.fail(local, "a value is bound where it is declared", "write `let x = ..;`");
+            return self.fail(local, "a value is bound where it is declared", "the form is `let x = ..;`");
         };
         if let Some((_, otherwise)) = &init.diverge {
             return self.fail(
@@ -167,8 +227,9 @@ impl Reader<'_> {
                 Some(Stmt::Let { var, value })
             }
             Pat::Type(typed) => {
-                let span_help = "the type of a value follows from its expression: remove the annotation";
-                self.fail(&typed.ty, "values are not annotated with types", span_help)
+                let text = "values are not annotated with types: the type follows from the expression";
+                let name = source(&typed.pat);
+                self.mend(&typed.ty, text, typed, name)
             }
             other => {
                 self.fail(other, "this pattern cannot be bound to a value", "bind one name: `let x = ..`")
@@ -180,7 +241,7 @@ impl Reader<'_> {
         let text = name.to_string();
         let count = self.used.entry(text.clone()).or_default();
         *count += 1;
-        let unique = if *count == 1 { text.clone() } else { format!("{text}#{}", *count - 1) };
+        let unique = if *count == 1 { text.clone() } else { format!("{text}.{count}") };
         let span = self.spans.of(name);
         self.kernel.vars.push(tile::Var { name: unique, mutable, span });
         let var = VarId(id(self.kernel.vars.len() - 1));
@@ -192,7 +253,7 @@ impl Reader<'_> {
         let kind = match binder {
             "program_tile" => AxisKind::Program,
             "whole" => AxisKind::Whole,
-            _ => return self.fail(call, "`tiles` is looped over", "write `for k in tiles(K) { .. }`"),
+            _ => return self.fail(call, "`tiles` is looped over", "the form is `for k in tiles(K) { .. }`"),
         };
         if self.loops > 0 {
             return self.fail(call, format!("`{binder}` inside a loop"), "bind the axis before the loop");
@@ -209,7 +270,7 @@ impl Reader<'_> {
             other => vec![other],
         };
         if kind == AxisKind::Whole && args.len() != 1 {
-            return self.fail(call, "`whole` takes one dim", "write `let n = whole(N);`");
+            return self.fail(call, "`whole` takes one dim", "the form is `let n = whole(N);`");
         }
         if args.is_empty() || pats.len() != args.len() {
             let (names, dims) = (pats.len(), args.len());
@@ -230,17 +291,24 @@ impl Reader<'_> {
             return self.fail(
                 pat,
                 "an axis is bound to a plain name",
-                "write `let (i, j) = program_tile(M, N);`",
+                "the form is `let (i, j) = program_tile(M, N);`",
             );
         };
         if name.mutability.is_some() {
-            return self.fail(name, "an axis is not `mut`", "remove `mut`");
+            let axis = name.ident.to_string();
+            return self.mend(name, "an axis is not `mut`", name, axis);
         }
         let extent = self.extent(arg)?;
         let dims = self.dims();
         if let Some(unknown) = extent.dims.keys().find(|d| !dims.contains(d)) {
-            let help = format!("dims of the tensors are {}", list(&dims));
-            return self.fail(arg, format!("`{unknown}` is not a dimension of any tensor"), &help);
+            let message = format!("`{unknown}` is not a dimension of any tensor");
+            let cased = dims.iter().find(|d| d.eq_ignore_ascii_case(unknown) || near(d, unknown)).cloned();
+            return match cased {
+                Some(dim) if matches!(arg, Expr::Path(_)) => self.mend(arg, message, arg, dim),
+                // The tensors have mistakes of their own.
+                _ if dims.is_empty() && self.failed => None,
+                _ => self.fail(arg, message, &format!("dims of the tensors are {}", list(&dims))),
+            };
         }
         let span = self.spans.of(&name.ident);
         let text = name.ident.to_string();
@@ -270,7 +338,7 @@ impl Reader<'_> {
                     return self.fail(
                         expr,
                         "`store` takes a tensor, an index and a value",
-                        "write `store(y, [i, j], value)`",
+                        "the form is `store(y, [i, j], value)`",
                     );
                 };
                 let tensor = self.tensor(tensor, "store(y, [i, j], value)");
@@ -315,16 +383,21 @@ impl Reader<'_> {
 
     fn for_loop(&mut self, for_loop: &syn::ExprForLoop, span: SpanId) -> Option<Stmt> {
         if let Some(label) = &for_loop.label {
-            return self.fail(label, "labels are not supported in a kernel", "remove the label");
+            return self.fail(label, "labels are not supported in a kernel", "nothing leaves a loop early");
         }
         let dim = match call(&for_loop.expr) {
             Some((name, args)) if name == "tiles" && args.len() == 1 => args[0],
             _ => {
-                return self.fail(
-                    &for_loop.expr,
-                    "a kernel loops over the tiles of an axis",
-                    "write `for k in tiles(K)`",
-                );
+                const RULE: &str = "a kernel loops over the tiles of an axis";
+                let range = for_loop.expr.as_ref();
+                let end = match range {
+                    Expr::Range(syn::ExprRange { end: Some(end), .. }) => source(end),
+                    _ => String::new(),
+                };
+                return match self.dims().contains(&end) {
+                    true => self.mend(range, RULE, range, format!("tiles({end})")),
+                    false => self.fail(range, RULE, "loops are `for k in tiles(K) { .. }`"),
+                };
             }
         };
         self.scopes.push(HashMap::new());
@@ -384,7 +457,6 @@ impl Reader<'_> {
     pub(super) fn tensor(&mut self, expr: &Expr, form: &str) -> Option<TensorId> {
         let name = match expr {
             Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
-            Expr::Reference(_) => None,
             _ => None,
         };
         match name.as_deref().and_then(|n| self.lookup(n)) {
@@ -392,11 +464,33 @@ impl Reader<'_> {
             Some(Binding::Broken) => None,
             _ => {
                 let tensors: Vec<_> = self.kernel.tensors.iter().map(|t| t.name.clone()).collect();
-                let help = format!("write `{form}`; the tensors of this kernel are {}", list(&tensors));
-                self.fail(expr, "this is not a tensor", &help)
+                let text = "this is not a tensor";
+                match expr {
+                    Expr::Reference(reference) => {
+                        let inner = source(&reference.expr);
+                        self.mend(expr, "tensors are named without `&`", expr, inner)
+                    }
+                    _ => {
+                        let near = name.and_then(|n| tensors.iter().find(|t| near(t, &n)).cloned());
+                        match near {
+                            Some(tensor) => self.mend(expr, text, expr, tensor),
+                            None => {
+                                let tensors = list(&tensors);
+                                let form =
+                                    format!("the form is `{form}`; the tensors of this kernel are {tensors}");
+                                self.fail(expr, text, &form)
+                            }
+                        }
+                    }
+                }
             }
         }
     }
+}
+
+/// Tokens as written; as they are printed where the source is on several lines.
+pub(super) fn source(tokens: &impl quote::ToTokens) -> String {
+    Range::of(tokens).line().unwrap_or_else(|| tokens.to_token_stream().to_string())
 }
 
 /// `a, b and c`, each in backticks.
@@ -417,6 +511,17 @@ pub(super) fn integer(expr: &Expr) -> Option<i64> {
         Expr::Paren(p) => integer(&p.expr),
         Expr::Group(g) => integer(&g.expr),
         _ => None,
+    }
+}
+
+/// Whether this is an integer literal beyond 64 bits.
+pub(super) fn too_large(expr: &Expr) -> bool {
+    match expr {
+        Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(n), .. }) => n.base10_parse::<i64>().is_err(),
+        Expr::Unary(syn::ExprUnary { op: syn::UnOp::Neg(_), expr, .. }) => too_large(expr),
+        Expr::Paren(p) => too_large(&p.expr),
+        Expr::Group(g) => too_large(&g.expr),
+        _ => false,
     }
 }
 

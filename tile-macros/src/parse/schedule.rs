@@ -74,7 +74,7 @@ impl Parse for Entry {
             Err(e) => {
                 return Err(syn::Error::new(
                     e.span(),
-                    format!("expected the name of a schedule\n= help: {FORMS}"),
+                    format!("expected the name of a schedule\n= note: {FORMS}"),
                 ));
             }
         };
@@ -86,11 +86,11 @@ impl Parse for Entry {
         let kernel = input.parse::<Option<Token![for]>>()?.map(|_| input.parse()).transpose()?;
         let parent = input.parse::<Option<Token![=]>>()?.map(|_| input.parse()).transpose()?;
         if kernel.is_none() && parent.is_none() {
-            let message = format!("`{name}` names neither a kernel nor a parent\n= help: {FORMS}");
+            let message = format!("`{name}` names neither a kernel nor a parent\n= note: {FORMS}");
             return Err(syn::Error::new(name.span(), message));
         }
         if !input.peek(syn::token::Brace) {
-            let message = format!("expected the directives of `{name}` in braces\n= help: {FORMS}");
+            let message = format!("expected the directives of `{name}` in braces\n= note: {FORMS}");
             return Err(syn::Error::new(input.span(), message));
         }
         let content;
@@ -137,7 +137,7 @@ impl Entry {
         if target.is_none() {
             report.push(
                 Diagnostic::new(spans.of(name), format!("unknown target `{name}`"))
-                    .help("targets are sm_80, sm_86, sm_87, sm_89, sm_90 and sm_90a"),
+                    .remark("targets are sm_80, sm_86, sm_87, sm_89, sm_90 and sm_90a"),
             );
         }
         target
@@ -151,13 +151,14 @@ pub fn dtypes(names: &[Ident], spans: &mut Spans, report: &mut Report) -> Vec<DT
         match DType::from_name(&name.to_string()).filter(|d| d.is_float()) {
             Some(dtype) if dtypes.contains(&dtype) => {
                 report.push(
-                    Diagnostic::new(spans.of(name), format!("`{dtype}` is named twice")).help("name it once"),
+                    Diagnostic::new(spans.of(name), format!("`{dtype}` is named twice"))
+                        .remark("name it once"),
                 );
             }
             Some(dtype) => dtypes.push(dtype),
             None => report.push(
                 Diagnostic::new(spans.of(name), format!("`{name}` is not an element type"))
-                    .help("element types are f32, f16 and bf16"),
+                    .remark("element types are f32, f16 and bf16"),
             ),
         }
     }

@@ -1,6 +1,6 @@
 //! The signature of a kernel: parameters, element types, extents.
 
-use super::kernel::{Binding, Reader, id, integer};
+use super::kernel::{Binding, Reader, id, integer, source, too_large};
 use syn::{
     Expr, FnArg, GenericArgument, GenericParam, ItemFn, Pat, PathArguments, Stmt, Type, TypeParamBound,
     spanned::Spanned,
@@ -53,10 +53,11 @@ impl Reader<'_> {
                 }
                 GenericParam::Type(t) if n == 0 => {
                     self.kernel.generic = Some(t.ident.to_string());
-                    self.fail::<()>(
+                    self.mend::<()>(
                         t,
                         "the generic element type needs the bound `Float`",
-                        &format!("write `<{}: Float>`", t.ident),
+                        t,
+                        format!("{}: Float", t.ident),
                     );
                 }
                 other => {
@@ -119,8 +120,18 @@ impl Reader<'_> {
                 });
                 self.bind(&name, Binding::Tensor(TensorId(id(self.kernel.tensors.len() - 1))));
             }
+            Type::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "Tensor") => {
+                let reference = if self.stored.contains(&name) { "&mut " } else { "&" };
+                let borrowed = format!("{reference}{}", source(&typed.ty));
+                return self.mend(
+                    &typed.ty,
+                    format!("the tensor `{name}` is passed by value"),
+                    &typed.ty,
+                    borrowed,
+                );
+            }
             ty => {
-                let elem = self.elem(ty)?;
+                let elem = self.scalar(ty, FORMS)?;
                 if !matches!(elem, ElemType::Generic | ElemType::Fixed(DType::F32 | DType::I32)) {
                     return self.fail(ty, "a scalar is `f32`, `i32` or of the generic element type", FORMS);
                 }
@@ -131,19 +142,36 @@ impl Reader<'_> {
         Some(())
     }
 
+    /// The type of a scalar parameter.
+    fn scalar(&mut self, ty: &Type, forms: &str) -> Option<ElemType> {
+        const INTEGERS: [&str; 11] =
+            ["usize", "isize", "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i64", "i128"];
+        let text = source(ty);
+        let message = format!("a scalar is `f32`, `i32` or of the generic element type, not `{text}`");
+        match text.as_str() {
+            "f64" => self.mend(ty, message, ty, "f32"),
+            text if INTEGERS.contains(&text) => self.mend(ty, message, ty, "i32"),
+            _ => match self.known_elem(ty) {
+                Some(elem) => Some(elem),
+                None => self.fail(ty, message, forms),
+            },
+        }
+    }
+
+    fn known_elem(&self, ty: &Type) -> Option<ElemType> {
+        let Type::Path(path) = ty else { return None };
+        let segment = path.path.segments.last().filter(|s| s.arguments.is_none())?;
+        let name = segment.ident.to_string();
+        if self.kernel.generic.as_ref() == Some(&name) {
+            return Some(ElemType::Generic);
+        }
+        DType::from_name(&name).filter(|d| *d != DType::Bool).map(ElemType::Fixed)
+    }
+
     /// `f32`, `f16`, `bf16`, `i32`, or the generic parameter.
     pub(super) fn elem(&mut self, ty: &Type) -> Option<ElemType> {
-        if let Type::Path(path) = ty
-            && let Some(segment) = path.path.segments.last()
-            && segment.arguments.is_none()
-        {
-            let name = segment.ident.to_string();
-            if self.kernel.generic.as_ref() == Some(&name) {
-                return Some(ElemType::Generic);
-            }
-            if let Some(dtype) = DType::from_name(&name).filter(|d| *d != DType::Bool) {
-                return Some(ElemType::Fixed(dtype));
-            }
+        if let Some(elem) = self.known_elem(ty) {
+            return Some(elem);
         }
         let help = match &self.kernel.generic {
             Some(generic) => {
@@ -154,7 +182,7 @@ impl Reader<'_> {
                     .into()
             }
         };
-        self.fail(ty, "this is not an element type", &help)
+        self.fail(ty, format!("`{}` is not an element type", source(ty)), &help)
     }
 
     fn dim(&mut self, arg: &GenericArgument) -> Option<Extent> {
@@ -202,15 +230,22 @@ impl Reader<'_> {
                     self.add_extent(&b.left, factor, sum)?;
                     self.add_extent(&b.right, -factor, sum)
                 }
-                (syn::BinOp::Mul(_), Some(c), _) => self.add_extent(&b.right, factor.checked_mul(c)?, sum),
-                (syn::BinOp::Mul(_), _, Some(c)) => self.add_extent(&b.left, factor.checked_mul(c)?, sum),
+                (syn::BinOp::Mul(_), Some(c), _) => {
+                    let factor = self.product(expr, factor, c)?;
+                    self.add_extent(&b.right, factor, sum)
+                }
+                (syn::BinOp::Mul(_), _, Some(c)) => {
+                    let factor = self.product(expr, factor, c)?;
+                    self.add_extent(&b.left, factor, sum)
+                }
                 _ => self.fail(expr, "this is not an extent", EXTENTS),
             },
             _ => match integer(expr) {
                 Some(n) => {
-                    sum.constant += factor * n;
+                    sum.constant += self.product(expr, factor, n)?;
                     Some(())
                 }
+                None if too_large(expr) => self.product(expr, 1, i64::MAX).map(drop),
                 None => self.fail(expr, "this is not an extent", EXTENTS),
             },
         }

@@ -6,7 +6,7 @@
 
 use super::{Context, registers::stage_value};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     nest::{At, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves},
     schedule::{Unit, UnitDim},
 };
@@ -102,11 +102,8 @@ fn mismatch(context: &Context<'_>, v: ValueId, reader: &Stmt, held: &Map, needed
         .note(nest.value(v).span, format!("`{name}` is computed here"))
         .note(span, format!("`{user}` is computed here"));
     let stage = stage_value(name);
-    if context.legal_with(stage.clone()) {
-        let elems: u64 =
-            held.keys().map(|d| if let Steps::Fixed(n) = d.steps { u64::from(n) } else { 1 }).product();
-        let bytes = elems * u64::from(nest.value(v).dtype.bytes());
-        return diagnostic.help(format!("add `{stage}` ({bytes} bytes, 2 barriers)"));
-    }
-    diagnostic
+    let elems: u64 =
+        held.keys().map(|d| if let Steps::Fixed(n) = d.steps { u64::from(n) } else { 1 }).product();
+    let bytes = elems * u64::from(nest.value(v).dtype.bytes());
+    diagnostic.edits([Edit::put([stage]).remark(format!("{bytes} bytes, 2 barriers"))])
 }

@@ -2,14 +2,27 @@
 
 use super::{Context, threads::dimensions};
 use crate::{
-    diagnostic::Diagnostic,
-    nest::{At, CopyId, Frame, Nest, Steps, leaves},
+    diagnostic::{Diagnostic, Edit},
+    nest::{At, CopyId, Expr, Frame, Nest, Steps, Stmt, leaves},
     schedule::DirectiveKind,
     span::SpanId,
 };
 
-/// The most elements that straight-line code may treat; a large register tile has a few thousand.
-const MOST: u64 = 16_384;
+/// The most operations of straight-line code: LLVM and ptxas take seconds for so many. A large register tile has a few
+/// thousand.
+const MOST: u64 = 32_768;
+
+/// Operations of one element of a copy: its address, load and store.
+const COPY: u64 = 2;
+
+/// Operations of one step of a statement.
+fn operations(leaf: &Stmt) -> u64 {
+    let mut count = 1;
+    leaf.leaf().expect("a leaf").1.visit(&mut |e| {
+        count += u64::from(!matches!(e, Expr::Const(..) | Expr::Get(_) | Expr::Scalar(_) | Expr::Dim(_)));
+    });
+    count
+}
 
 /// Steps of the expanded loops among some frames.
 fn expanded(path: &[Frame]) -> u64 {
@@ -28,13 +41,15 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let threads = dimensions(nest).values().map(|(n, _)| u64::from(*n)).product::<u64>();
     let (mut total, mut largest) = (0u64, (0u64, String::new(), None));
     let mut copies: Vec<CopyId> = Vec::new();
-    leaves(&nest.body, &mut |path, _| {
-        let elements = expanded(path);
-        total = total.saturating_add(elements);
-        if elements > largest.0 {
+    leaves(&nest.body, &mut |path, leaf| {
+        let (steps, each) = (expanded(path), operations(leaf));
+        let all = steps.saturating_mul(each);
+        total = total.saturating_add(all);
+        if all > largest.0 {
             let loops: Vec<String> = path.iter().filter_map(|frame| spelled(nest, frame)).collect();
+            let loops = loops.join(" · ");
             largest =
-                (elements, format!("{} steps of expanded loops ({})", elements, loops.join(" · ")), None);
+                (all, format!("{steps} steps of expanded loops ({loops}) of {each} operations each"), None);
         }
         for (n, frame) in path.iter().enumerate() {
             let Frame::Stage(copy) = frame else { continue };
@@ -44,13 +59,13 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             copies.push(*copy);
             let Some(elems) = nest.copy_elems(*copy) else { continue };
             let each = elems.div_ceil(threads);
-            let elements = each.saturating_mul(expanded(&path[..n]));
-            total = total.saturating_add(elements);
-            if elements > largest.0 {
+            let all = each.saturating_mul(expanded(&path[..n])).saturating_mul(COPY);
+            total = total.saturating_add(all);
+            if all > largest.0 {
                 let name = &nest.tensor(nest.copy(*copy).tensor).name;
                 let text =
-                    format!("a thread copies {elements} elements of `{name}` ({elems} by {threads} threads)");
-                largest = (elements, text, Some(*copy));
+                    format!("a thread copies {each} elements of `{name}` ({elems} by {threads} threads)");
+                largest = (all, text, Some(*copy));
             }
         }
     });
@@ -68,14 +83,12 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         }),
     };
     let text =
-        format!("a thread's code would treat {total} elements one after the other, more than {MOST}: {what}");
+        format!("a thread's code would be {total} operations one after the other, more than {MOST}: {what}");
     let diagnostic = context.at(by, SpanId::NONE, text);
-    match context.smaller_tile(|_| true).or_else(|| context.smaller_bound()) {
-        Some(fix) => {
-            vec![diagnostic.help(format!("`{fix}` is short enough, and more threads shorten it too"))]
-        }
-        None => vec![diagnostic.help("bind a loop to more threads, or unroll fewer")],
-    }
+    let shrink = total.div_ceil(MOST);
+    let unrolled = by.filter(|d| matches!(d.kind, DirectiveKind::Unroll { .. })).map(|_| Edit::instead([]));
+    let smaller = context.smaller_tiles(shrink, |_| true).into_iter().chain(context.smaller_bounds(shrink));
+    vec![diagnostic.remark("more threads shorten it, too").edits(unrolled.into_iter().chain(smaller))]
 }
 
 /// `d5: 2`.

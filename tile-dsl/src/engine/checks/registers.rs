@@ -2,14 +2,31 @@
 
 use super::Context;
 use crate::{
-    diagnostic::Diagnostic,
-    engine::{failure::suggest, families::fragment},
-    nest::{At, CopyId, Digit, Nest, Placement, Steps, Stmt, ValueId},
-    schedule::{DirectiveKind, Space, Unit, Via},
+    diagnostic::{Diagnostic, Edit, list},
+    engine::families::{fragment, place},
+    nest::{At, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves},
+    schedule::{Directive, DirectiveKind, Space, Unit, Via},
 };
 
 /// A value, the loops around its `let`, and the loops over its axes that compute it.
 type Visit<'a> = dyn FnMut(ValueId, &[(Digit, At)], &[(Digit, At)]) + 'a;
+
+/// The loops over a value's axes around its computation in `first`, by digit.
+fn writer_loops(nest: &Nest, first: &Stmt, v: ValueId) -> Vec<(Digit, At)> {
+    let mut inside: Vec<(Digit, At)> = Vec::new();
+    leaves(first, &mut |path, leaf| {
+        if leaf.leaf().expect("a leaf").0 != Target::Value(v) {
+            return;
+        }
+        inside.extend(path.iter().filter_map(|f| match f {
+            Frame::For(d, at) if nest.value(v).axes.contains(&d.axis) => Some((*d, *at)),
+            _ => None,
+        }));
+    });
+    inside.sort_by_key(|(d, _)| *d);
+    inside.dedup_by_key(|(d, _)| *d);
+    inside
+}
 
 /// Calls `visit` with every `let` of a value.
 pub(super) fn lets(nest: &Nest, visit: &mut Visit<'_>) {
@@ -22,13 +39,7 @@ pub(super) fn lets(nest: &Nest, visit: &mut Visit<'_>) {
             }
             Stmt::Let { values, first, rest } => {
                 for v in values {
-                    let mut inside: Vec<(Digit, At)> = crate::nest::loops(first)
-                        .into_iter()
-                        .filter(|(d, _)| nest.value(*v).axes.contains(&d.axis))
-                        .collect();
-                    inside.sort_by_key(|(d, _)| *d);
-                    inside.dedup_by_key(|(d, _)| *d);
-                    visit(*v, outside, &inside);
+                    visit(*v, outside, &writer_loops(nest, first, *v));
                 }
                 go(nest, first, outside, visit);
                 go(nest, rest, outside, visit);
@@ -44,6 +55,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
     let mut wrong = Vec::new();
     let mut seen = Vec::new();
+    let (mut large, mut open) = (Vec::new(), Vec::new());
     lets(nest, &mut |v, outside, inside| {
         if seen.contains(&v) {
             return;
@@ -52,7 +64,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         let shared = value.placement == Placement::Shared;
         if let Some((digit, _)) = inside.iter().find(|(d, _)| d.steps == Steps::Rest) {
             seen.push(v);
-            wrong.push(unbounded(context, v, *digit));
+            open.push((v, *digit));
             return;
         }
         if shared {
@@ -80,27 +92,10 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                 return;
             }
         }
-        if let Some((digit, _)) = inside.iter().find(|(_, at)| matches!(at, At::Pipe(_))) {
-            seen.push(v);
-            wrong.push(piped(context, v, *digit));
-            return;
-        }
         let pipelined = |(d, at): &&(Digit, At)| matches!(at, At::Pipe(_)) && d.steps != Steps::Fixed(1);
         if let Some((digit, _)) = inside.iter().find(pipelined) {
             seen.push(v);
-            let name = &value.name;
-            let text = format!(
-                "`{name}` is held in registers over `{}`, which a pipelined loop steps through at run time: registers cannot be indexed at run time",
-                nest.digit_name(*digit)
-            );
-            let by = context.last(|k| matches!(k, DirectiveKind::Pipeline { .. }));
-            wrong.push(
-                context.at(by, value.span, text).note(value.span, format!("`{name}` is computed here")).help(
-                    format!(
-                        "write `stage({name}: shared)`, or `recompute({name})` and `fuse` it into its reader"
-                    ),
-                ),
-            );
+            wrong.push(piped(context, v, *digit));
             return;
         }
         let slots: Vec<(Digit, u64)> = inside
@@ -112,26 +107,40 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         let most = u64::from(context.schedule.target.registers());
         if total > most {
             seen.push(v);
-            let parts: Vec<String> =
-                slots.iter().map(|(d, n)| format!("{n} (`{}`)", nest.digit_name(*d))).collect();
-            let text = format!(
-                "each thread holds {} = {total} elements of `{}`, but it has at most {most} registers",
-                parts.join(" · "),
-                value.name
-            );
-            let largest = slots.iter().max_by_key(|(_, n)| *n).expect("more than one element");
-            let mut diagnostic = context
-                .at(context.cuts(largest.0.axis), value.span, text)
-                .note(value.span, format!("`{}` is computed here", value.name));
-            let axes: Vec<&str> = slots.iter().map(|(d, _)| nest.axis(d.axis)).collect();
-            let smaller = context.smaller_tile(|a| axes.contains(&a)).or_else(|| context.smaller_bound());
-            if let Some(other) = smaller {
-                diagnostic = diagnostic.help(format!("`{other}` fits"));
-            }
-            wrong.push(diagnostic);
+            large.push(Held { value: v, slots, total });
         }
     });
+    wrong.extend(too_many(context, &large));
+    wrong.extend(unbounded(context, &open));
+    wrong.extend(read_in_pipelines(context, &mut seen));
     wrong.extend(fragments(context));
+    wrong
+}
+
+/// No pipelined loop steps through a value in registers that a statement inside reads.
+fn read_in_pipelines(context: &Context<'_>, seen: &mut Vec<ValueId>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let mut wrong = Vec::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        for v in leaf.leaf().expect("a leaf").1.values() {
+            let value = nest.value(v);
+            if value.placement == Placement::Shared || seen.contains(&v) {
+                continue;
+            }
+            let binds = |f: &Frame| matches!(f, Frame::First(vs) | Frame::Rest(vs) if vs.contains(&v));
+            let Some(from) = path.iter().rposition(binds) else { continue };
+            let piped_loop = path[from..].iter().find_map(|f| match f {
+                Frame::For(d, At::Pipe(_)) if value.axes.contains(&d.axis) && d.steps != Steps::Fixed(1) => {
+                    Some(*d)
+                }
+                _ => None,
+            });
+            if let Some(digit) = piped_loop {
+                seen.push(v);
+                wrong.push(piped(context, v, digit));
+            }
+        }
+    });
     wrong
 }
 
@@ -150,8 +159,11 @@ fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
                     "`{name}` is held in registers over `{}`, which a pipelined loop steps through: registers are addressed while compiling",
                     nest.digit_name(digit)
                 );
-                let inside = "load it in a loop inside of the pipelined one";
-                return Some(context.at(by, nest.tensor(copy.tensor).span, text).help(inside));
+                return Some(
+                    context
+                        .at(by, nest.tensor(copy.tensor).span, text)
+                        .remark("load it in a loop inside of the pipelined one"),
+                );
             }
             let slots = fragment::slots(nest, id);
             (slots > most).then(|| {
@@ -160,7 +172,7 @@ fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
                 );
                 context
                     .at(by, nest.tensor(copy.tensor).span, text)
-                    .help("load it in a loop further inside, or bind more of the loops inside to threads")
+                    .remark("load it in a loop further inside, or bind more of the loops inside to threads")
             })
         })
         .collect()
@@ -181,60 +193,104 @@ fn piped(context: &Context<'_>, v: ValueId, digit: Digit) -> Diagnostic {
         .at(by, nest.value(v).span, text)
         .note(nest.value(v).span, format!("`{name}` is computed here"));
     let stage = stage_value(name);
-    match context.legal_with(stage.clone()) {
-        true => diagnostic.help(format!("add `{stage}`")),
-        false => diagnostic,
+    diagnostic.edits([Edit::put([stage])])
+}
+
+/// A value of which a thread holds too many elements.
+struct Held {
+    value: ValueId,
+    slots: Vec<(Digit, u64)>,
+    total: u64,
+}
+
+/// Values that no thread has registers for: one mistake for each directive at fault, told by the largest of them.
+fn too_many(context: &Context<'_>, held: &[Held]) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let most = u64::from(context.schedule.target.registers());
+    let mut groups: Vec<(Option<&Directive>, Vec<&Held>)> = Vec::new();
+    for one in held {
+        let (digit, _) = one.slots.iter().max_by_key(|(_, n)| *n).expect("more than one element");
+        let by = context.cuts(digit.axis);
+        match groups.iter_mut().find(|(other, _)| *other == by) {
+            Some((_, group)) => group.push(one),
+            None => groups.push((by, vec![one])),
+        }
+    }
+    let told = groups.into_iter().map(|(by, group)| {
+        // Of equals the first: the others are computed from it.
+        let largest = group.iter().rev().max_by_key(|one| one.total).expect("a group has one");
+        let (value, total) = (nest.value(largest.value), largest.total);
+        let parts: Vec<String> =
+            largest.slots.iter().map(|(d, n)| format!("{n} (`{}`)", nest.digit_name(*d))).collect();
+        let text = format!(
+            "each thread holds {} = {total} elements of `{}`, but it has at most {most} registers",
+            parts.join(" · "),
+            value.name
+        );
+        let axes: Vec<&str> = largest.slots.iter().map(|(d, _)| nest.axis(d.axis)).collect();
+        let shrink = total.div_ceil(most);
+        let smaller = context.smaller_tiles(shrink, |a| axes.contains(&a));
+        let diagnostic = context
+            .at(by, value.span, text)
+            .note(value.span, format!("`{}` is computed here", value.name))
+            .edits(smaller.into_iter().chain(context.smaller_bounds(shrink)));
+        others(diagnostic, nest, group.iter().map(|one| one.value).filter(|v| *v != largest.value))
+    });
+    told.collect()
+}
+
+/// "so are `b`, `c` and 7 more".
+fn others(diagnostic: Diagnostic, nest: &Nest, values: impl Iterator<Item = ValueId>) -> Diagnostic {
+    const NAMED: usize = 3;
+    let names: Vec<&str> = values.map(|v| nest.value(v).name.as_str()).collect();
+    match names.len() {
+        0 => diagnostic,
+        n if n <= NAMED => diagnostic.remark(format!("so it is with {}", list(&names))),
+        n => {
+            let named: Vec<String> = names[..NAMED].iter().map(|name| format!("`{name}`")).collect();
+            diagnostic.remark(format!("so it is with {} and {} more", named.join(", "), n - NAMED))
+        }
     }
 }
 
-/// A value over an axis of any length has no place on chip.
-fn unbounded(context: &Context<'_>, v: ValueId, digit: Digit) -> Diagnostic {
+/// Values over an axis of any length have no place on chip: one mistake for each such loop.
+fn unbounded(context: &Context<'_>, open: &[(ValueId, Digit)]) -> Vec<Diagnostic> {
     let nest = context.nest;
-    let value = nest.value(v);
-    let (axis, name) = (nest.axis(digit.axis), &value.name);
-    let text = format!(
-        "`{name}` is held for all of `{axis}`, which has no bound: neither registers nor shared memory can hold it"
-    );
-    let by = context.cuts(digit.axis).or_else(|| context.schedule.directives.first());
-    let diagnostic = context.at(by, value.span, text).note(value.span, format!("`{name}` is computed here"));
-    // Each remedy is tried before it is offered; other values may still be unbounded, so only progress counts.
-    let mut remedies = Vec::new();
-    let recompute = DirectiveKind::Recompute { value: name.clone() };
-    let fuse = DirectiveKind::Fuse { value: name.clone(), at: axis.to_string() };
-    let applies = |kinds: &[&DirectiveKind]| {
-        let kernel = &nest.kernel;
-        let start = crate::nest::initial(kernel).ok();
-        start.is_some_and(|mut n| {
-            kinds.iter().all(|kind| {
-                let directive =
-                    crate::schedule::Directive { kind: (*kind).clone(), span: value.span, inherited: None };
-                match crate::engine::apply(&directive, &n, context.schedule.target) {
-                    Ok((next, _)) => {
-                        n = next;
-                        true
-                    }
-                    Err(_) => false,
-                }
-            })
-        })
-    };
-    if suggest(|| applies(&[&fuse]).then_some(())).is_some() {
-        remedies.push(format!("compute it where it is read: `{fuse}`"));
-    } else if suggest(|| applies(&[&recompute, &fuse]).then_some(())).is_some() {
-        remedies.push(format!("compute it again where it is read: `{recompute}` and `{fuse}`"));
-    }
-    if let Some(dim) = nest.kernel.axes[usize::from(digit.axis.0)].extent.dims.keys().next() {
-        let fits = |max| DirectiveKind::Fits { dim: dim.clone(), max };
-        if let Some(fits) =
-            [4096, 1024, 256, 64].map(fits).into_iter().find(|f| context.legal_with(f.clone()))
-        {
-            remedies.push(format!("bound the axis: `{fits}`"));
+    let mut digits: Vec<Digit> = open.iter().map(|(_, digit)| *digit).collect();
+    digits.sort();
+    digits.dedup();
+    let told = digits.into_iter().map(|digit| {
+        let values: Vec<ValueId> = open.iter().filter(|(_, d)| *d == digit).map(|(v, _)| *v).collect();
+        let (axis, value) = (nest.axis(digit.axis), nest.value(values[0]));
+        let text = format!(
+            "`{}` is held for all of `{axis}`, which has no bound: neither registers nor shared memory can hold it",
+            value.name
+        );
+        let by = context.cuts(digit.axis).or_else(|| context.schedule.directives.first());
+        let diagnostic = context
+            .at(by, value.span, text)
+            .note(value.span, format!("`{}` is computed here", value.name));
+        let dim = nest.kernel.axes[usize::from(digit.axis.0)].extent.dims.keys().next();
+        let fits = dim.into_iter().flat_map(|dim| {
+            [1024, 64].map(|max| Edit::put([DirectiveKind::Fits { dim: dim.clone(), max }]))
+        });
+        let diagnostic = diagnostic.edits(std::iter::once(where_read(nest, &values, axis)).chain(fits));
+        others(diagnostic, nest, values.into_iter().skip(1))
+    });
+    told.collect()
+}
+
+/// Each value computed where it is read, again for each reader if there are several.
+fn where_read(nest: &Nest, values: &[ValueId], axis: &str) -> Edit {
+    let mut kinds = Vec::new();
+    for v in values {
+        let value = &nest.value(*v).name;
+        if place::readers(nest, *v).len() > 1 {
+            kinds.push(DirectiveKind::Recompute { value: value.clone() });
         }
+        kinds.push(DirectiveKind::Fuse { value: value.clone(), at: axis.to_string() });
     }
-    match remedies.is_empty() {
-        true => diagnostic,
-        false => diagnostic.help(remedies.join(", or ")),
-    }
+    Edit::put(kinds)
 }
 
 /// `stage(value: shared)`.

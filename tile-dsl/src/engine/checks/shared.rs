@@ -2,9 +2,9 @@
 
 use super::{Context, registers::lets};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     lower::places,
-    nest::{At, CopyId, Nest, Placement, Steps, Stmt},
+    nest::{At, Copy, CopyId, CopyLayout, Nest, Placement, SWIZZLE_LINE, Steps, Stmt, WIDEST},
     schedule::{DirectiveKind, Space},
     span::SpanId,
 };
@@ -41,21 +41,23 @@ pub(super) fn uses(nest: &Nest) -> Vec<Use> {
         }
         let dims: Vec<u64> = nest.footprint(info.tensor, body).iter().filter_map(|d| d.extent).collect();
         let size = u64::from(nest.elem(info.tensor).bytes());
-        let mut parts: Vec<String> = layout.order.iter().map(|d| dims[*d].to_string()).collect();
-        if info.pad > 0
-            && let Some(last) = parts.last_mut()
-        {
-            *last = format!("({last} + {})", u64::from(info.pad) / size);
-        }
+        let padded = |d: usize| match info.pad {
+            pad if pad > 0 && d == layout.contiguous => format!("({} + {})", dims[d], u64::from(pad) / size),
+            _ => dims[d].to_string(),
+        };
+        let parts: Vec<String> = layout.order.iter().map(|d| padded(*d)).collect();
         let mut spelled = format!("{} · {size} B", parts.join(" · "));
         if depth > 1 {
             spelled.push_str(&format!(" · {depth} stages"));
         }
-        if (layout.elems * size) % 16 > 0 && depth > 1 {
-            spelled.push_str(", each rounded up to 16 B");
+        let held = dims.iter().product::<u64>() + layout_padding(nest, info, &dims, &layout);
+        let slot = layout.slot(depth, size);
+        if slot > held {
+            let unit = if info.swizzle > 0 { SWIZZLE_LINE } else { WIDEST };
+            let each = if depth > 1 { ", each" } else { "," };
+            spelled.push_str(&format!("{each} rounded up to {unit} B"));
         }
-        let stage = if depth > 1 { (layout.elems * size).next_multiple_of(16) } else { layout.elems * size };
-        let bytes = stage * u64::from(depth);
+        let bytes = (slot * size * u64::from(depth)).next_multiple_of(layout.align.into());
         all.push(Use { name: nest.tensor(info.tensor).name.clone(), spelled, bytes, span: info.span });
     }
     lets(nest, &mut |v, _, inside| {
@@ -68,7 +70,7 @@ pub(super) fn uses(nest: &Nest) -> Vec<Use> {
             let size = u64::from(value.dtype.bytes());
             let parts: Vec<String> = steps.iter().map(u64::to_string).collect();
             let spelled = format!("{} · {size} B", parts.join(" · "));
-            let bytes = steps.iter().product::<u64>() * size;
+            let bytes = (steps.iter().product::<u64>() * size).next_multiple_of(WIDEST);
             all.push(Use { name: value.name.clone(), spelled, bytes, span: value.span });
         }
     });
@@ -81,12 +83,19 @@ pub(super) fn uses(nest: &Nest) -> Vec<Use> {
             all.push(Use {
                 name: value.name.clone(),
                 spelled,
-                bytes: places * elems * size,
+                bytes: (places * elems * size).next_multiple_of(WIDEST),
                 span: value.span,
             });
         }
     }
     all
+}
+
+/// Elements of padding in a copy.
+fn layout_padding(nest: &Nest, copy: &Copy, dims: &[u64], layout: &CopyLayout) -> u64 {
+    let pad = u64::from(copy.pad) / u64::from(nest.elem(copy.tensor).bytes());
+    let slower = layout.order.iter().take_while(|d| **d != layout.contiguous);
+    pad * slower.map(|d| dims[*d]).product::<u64>()
 }
 
 /// Elements of a value that a thread holds in registers, or that a CTA holds in shared memory.
@@ -152,22 +161,19 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     for other in uses.iter().filter(|u| u.name != largest.name) {
         diagnostic = diagnostic.note(other.span, format!("`{}` takes {} bytes", other.name, other.bytes));
     }
-    let fewer = context.replaced(|kind| match kind {
-        DirectiveKind::Pipeline { digit, stages } => (2..*stages)
-            .rev()
-            .map(|stages| DirectiveKind::Pipeline { digit: digit.clone(), stages })
-            .collect(),
-        _ => Vec::new(),
+    // As many stages of a pipeline as fit, if two do.
+    let shrink = total.div_ceil(most);
+    let fewer = context.schedule.directives.iter().filter_map(|d| match &d.kind {
+        DirectiveKind::Pipeline { digit, stages } => {
+            let stages = u32::try_from(u64::from(*stages) * most / total).unwrap_or(0);
+            (stages >= 2).then(|| Edit::put([DirectiveKind::Pipeline { digit: digit.clone(), stages }]))
+        }
+        _ => None,
     });
     let axes: Vec<&str> = nest.kernel.axes.iter().map(|a| a.name.as_str()).collect();
     let program =
         |a: &str| nest.kernel.axes.iter().any(|x| x.name == a && x.kind == crate::tile::AxisKind::Program);
     // A smaller tile of a loop keeps what a CTA computes; only then a smaller tile of the output.
-    let fix = fewer
-        .or_else(|| context.smaller_tile(|a| axes.contains(&a) && !program(a)))
-        .or_else(|| context.smaller_tile(program));
-    if let Some(fix) = fix {
-        diagnostic = diagnostic.help(format!("`{fix}` fits"));
-    }
-    vec![diagnostic]
+    let inner = context.smaller_tiles(shrink, |a| axes.contains(&a) && !program(a));
+    vec![diagnostic.edits(fewer.chain(inner).chain(context.smaller_tiles(shrink, program)))]
 }

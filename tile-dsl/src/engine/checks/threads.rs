@@ -2,11 +2,12 @@
 
 use super::Context;
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     engine::names,
     nest::{At, Digit, Frame, Nest, Steps, Stmt, ValueId, leaves, loops},
-    schedule::{DirectiveKind, Unit, UnitDim},
+    schedule::{Directive, DirectiveKind, Unit, UnitDim},
     span::SpanId,
+    tile::AxisKind,
 };
 use std::collections::BTreeMap;
 
@@ -56,7 +57,11 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                 1 if !uses(Unit::Lane) => "a warp has 32 lanes, and no loop is bound to `lane`".to_string(),
                 _ => format!("a warp has 32 lanes, not {lanes}: {}", spelled(&[Unit::Lane])),
             };
-            wrong.push(context.at(binds(&[Unit::Warp, Unit::Lane]), SpanId::NONE, text));
+            let diagnostic = context.at(binds(&[Unit::Warp, Unit::Lane]), SpanId::NONE, text);
+            let lane = dims.iter().filter(|((u, _), _)| *u == Unit::Lane).flat_map(|(_, (_, digits))| digits);
+            let resized = lane.filter_map(|digit| whole_warp(context, *digit));
+            let threads = binds(&[Unit::Warp]).filter(|_| !uses(Unit::Lane)).and_then(as_threads);
+            wrong.push(diagnostic.edits(resized.chain(threads)));
             return wrong;
         }
     }
@@ -65,18 +70,102 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     if threads > u64::from(most) {
         let units: &'static [Unit] = if uses(Unit::Thread) { &[Unit::Thread] } else { &[Unit::Warp] };
         let text = format!("{threads} threads, but a CTA has at most {most}: {}", spelled(units));
-        let mut diagnostic = context.at(binds(units), SpanId::NONE, text);
+        let diagnostic = context.at(binds(units), SpanId::NONE, text);
         let axes: Vec<String> = dims
             .iter()
             .filter(|((u, _), _)| units.contains(u))
             .flat_map(|(_, (_, digits))| digits.iter().map(|d| nest.axis(d.axis).to_string()))
             .collect();
-        if let Some(other) = context.smaller_tile(|a| axes.iter().any(|x| x == a)) {
-            diagnostic = diagnostic.help(format!("`{other}` fits"));
-        }
-        wrong.push(diagnostic);
+        let smaller =
+            context.smaller_tiles(threads.div_ceil(u64::from(most)), |a| axes.iter().any(|x| x == a));
+        wrong.push(diagnostic.edits(smaller));
+    } else {
+        wrong.extend(resident(context, threads));
     }
     wrong
+}
+
+/// What CTAs share out of a program axis, they share out of every store: one outside would be done by each of them.
+pub(super) fn grid(context: &Context<'_>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let program = |d: &Digit| nest.kernel.axes[usize::from(d.axis.0)].kind == AxisKind::Program;
+    let mut shared: Vec<Digit> = loops(&nest.body)
+        .into_iter()
+        .filter(|(d, at)| matches!(at, At::Unit(Unit::Block, _)) && program(d))
+        .map(|(d, _)| d)
+        .collect();
+    shared.sort();
+    shared.dedup();
+    let mut wrong = Vec::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        let Stmt::Put { access, .. } = leaf else { return };
+        let info = nest.access(*access);
+        let around =
+            |d: &Digit| path.iter().any(|f| matches!(f, Frame::For(x, At::Unit(Unit::Block, _)) if x == d));
+        if let Some(digit) = shared.iter().find(|d| !around(d)) {
+            let (name, digit_name) = (&nest.tensor(info.tensor).name, nest.digit_name(*digit));
+            let text = format!(
+                "`{name}` is stored in a loop over `{digit_name}` that is not bound to CTAs, and others are: every CTA would store all of it"
+            );
+            let diagnostic = context.at(context.bind_of(*digit), info.span, text);
+            wrong.push(diagnostic.note(info.span, format!("`{name}` is stored here")));
+        }
+    });
+    wrong
+}
+
+/// `occupancy(n)`: an SM holds as many CTAs of so many threads.
+fn resident(context: &Context<'_>, threads: u64) -> Option<Diagnostic> {
+    let target = context.schedule.target;
+    let asked = u64::from(context.nest.occupancy?);
+    let by_threads = u64::from(target.resident_threads()) / threads.max(1).next_multiple_of(32);
+    let most = by_threads.min(target.resident_ctas().into());
+    if asked <= most {
+        return None;
+    }
+    let text = match by_threads == most {
+        true => format!(
+            "occupancy({asked}): {asked} CTAs of {threads} threads are {} threads, and an SM of {target} holds {} at once",
+            asked * threads.next_multiple_of(32),
+            target.resident_threads()
+        ),
+        false => format!("occupancy({asked}): an SM of {target} holds {most} CTAs at once"),
+    };
+    let by = context.last(|k| matches!(k, DirectiveKind::Occupancy { .. }));
+    let fits = DirectiveKind::Occupancy { ctas: most as u32 };
+    Some(context.at(by, SpanId::NONE, text).edits([Edit::put([fits])]))
+}
+
+/// The tile or split that makes a loop bound to lanes, with 32 steps for it.
+fn whole_warp(context: &Context<'_>, digit: Digit) -> Option<Edit> {
+    let name = context.nest.digit_name(digit);
+    let kinds = context.schedule.directives.iter().map(|d| &d.kind);
+    let mut resized = kinds.filter_map(|kind| match kind {
+        DirectiveKind::Split { digit, names, factors } => {
+            let at = names.iter().position(|n| *n == name)?.checked_sub(1)?;
+            let mut factors = factors.clone();
+            factors[at] = 32;
+            Some(DirectiveKind::Split { digit: digit.clone(), names: names.clone(), factors })
+        }
+        DirectiveKind::Tile { axis, .. } if name == format!("{axis}.t") => {
+            Some(DirectiveKind::Tile { axis: axis.clone(), size: 32 })
+        }
+        _ => None,
+    });
+    resized.next().map(|kind| Edit::put([kind]))
+}
+
+/// A loop bound to warps bound to threads.
+fn as_threads(directive: &Directive) -> Option<Edit> {
+    match &directive.kind {
+        DirectiveKind::Bind { digit, dim, .. } => Some(Edit::instead([DirectiveKind::Bind {
+            digit: digit.clone(),
+            unit: Unit::Thread,
+            dim: *dim,
+            xor: None,
+        }])),
+        _ => None,
+    }
 }
 
 /// A reduction inside a loop over `digit` whose parts the units of one dimension hold.

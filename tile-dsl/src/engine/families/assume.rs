@@ -8,10 +8,11 @@
 
 use super::{Failure, Proof};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     engine::names,
     index::AxisId,
     nest::{Nest, Order, Steps, Stmt},
+    schedule::DirectiveKind,
     span::SpanId,
     tile::AxisKind,
 };
@@ -84,7 +85,8 @@ pub(in crate::engine) fn layout(nest: &Nest, tensor: &str, column: bool) -> Resu
     let info = nest.tensor(id);
     if column && info.dims.len() < 2 {
         return Err(refuse(format!("`{tensor}` has {} dimension: there is no column", info.dims.len()))
-            .note(info.span, "declared here"));
+            .note(info.span, "declared here")
+            .edit(Edit::instead([])));
     }
     let mut nest = nest.clone();
     if column {
@@ -100,7 +102,9 @@ pub(in crate::engine) fn layout(nest: &Nest, tensor: &str, column: bool) -> Resu
 /// `occupancy(ctas)`.
 pub(in crate::engine) fn occupancy(nest: &Nest, ctas: u32) -> Result<(Nest, Proof), Failure> {
     if !(1..=32).contains(&ctas) {
-        return Err(refuse(format!("occupancy({ctas}): an SM holds 1 to 32 CTAs")));
+        return Err(refuse(format!("occupancy({ctas}): an SM holds 1 to 32 CTAs"))
+            .edit(Edit::instead([DirectiveKind::Occupancy { ctas: 32 }]))
+            .edit(Edit::instead([DirectiveKind::Occupancy { ctas: 2 }])));
     }
     Ok((Nest { occupancy: Some(ctas), ..nest.clone() }, Proof::default()))
 }
@@ -108,8 +112,9 @@ pub(in crate::engine) fn occupancy(nest: &Nest, ctas: u32) -> Result<(Nest, Proo
 /// `assemble(level)`.
 pub(in crate::engine) fn assemble(nest: &Nest, level: u32) -> Result<(Nest, Proof), Failure> {
     if level > 4 {
-        return Err(refuse(format!("assemble({level}): the assembler's levels are 0 to 4"))
-            .help("`assemble(1)` keeps the order of the PTX"));
+        return Err(refuse(format!("assemble({level}): the assembler's levels are 0 to 4")).edit(
+            Edit::instead([DirectiveKind::Assemble { level: 1 }]).remark("keeps the order of the PTX"),
+        ));
     }
     Ok((Nest { assemble: Some(level), ..nest.clone() }, Proof::default()))
 }
@@ -121,8 +126,10 @@ pub(in crate::engine) fn order(nest: &Nest, order: Order) -> Result<(Nest, Proof
         Order::Grouped(0) => return Err(refuse("order(grouped(0)): a band has at least one tile".into())),
         Order::Grouped(_) if axes != 2 => {
             return Err(refuse(format!(
-                "order(grouped(..)) walks bands of a two-dimensional grid, and the kernel has {axes} program axes"
-            )));
+                "order(grouped(..)) walks bands of a two-dimensional grid, and the kernel has {}",
+                if axes == 1 { "one program axis".to_string() } else { format!("{axes} program axes") }
+            ))
+            .edit(Edit::instead([])));
         }
         _ => {}
     }

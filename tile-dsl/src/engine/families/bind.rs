@@ -11,17 +11,16 @@
 
 use super::{Failure, Proof, Rule, solve, with_body};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     engine::{
         facts::{Graph, Kind, at, digit, effects, target_axes, target_name},
-        failure::suggest,
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{At, Digit, Frame, Level, Nest, Steps, Target, leaves, loops},
-    schedule::{Space, Unit, UnitDim},
+    nest::{Across, At, Digit, Frame, Level, Nest, Steps, Target, leaves, loops},
+    schedule::{DirectiveKind, Space, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
 };
@@ -43,7 +42,7 @@ pub(in crate::engine) fn apply(
     let digit = names::existing(nest, name, bare)?;
     let (mut bound, mut proof) = bind_digit(nest, name, digit, unit, dim)?;
     if let Some(other) = xor {
-        permutes(nest, name, digit, unit, dim, other)?;
+        permutes(name, digit, unit, dim, other)?;
         bound.skew.insert(digit, other);
         proof.facts.push(format!(
             "for each coordinate of {unit}.{other}, {unit}.{dim} ^ {unit}.{other} takes each step of `{name}` once"
@@ -54,14 +53,7 @@ pub(in crate::engine) fn apply(
 
 /// `dim ^ other` is a permutation of the steps for each coordinate of `other`. How many those are is known when
 /// the schedule is complete.
-fn permutes(
-    nest: &Nest,
-    name: &str,
-    digit: Digit,
-    unit: Unit,
-    dim: UnitDim,
-    other: UnitDim,
-) -> Result<(), Failure> {
+fn permutes(name: &str, digit: Digit, unit: Unit, dim: UnitDim, other: UnitDim) -> Result<(), Failure> {
     let refuse = |text: String| Failure::refused(Diagnostic::new(SpanId::NONE, text));
     if unit == Unit::Block || dim == other {
         return Err(refuse(format!(
@@ -73,7 +65,12 @@ fn permutes(
         steps => Err(refuse(format!(
             "`{name}` has {steps} steps: {unit}.{dim} ^ {unit}.{other} stays below a power of two only"
         ))
-        .help(format!("`bind({} -> {unit}.{dim})`", nest.digit_name(digit)))),
+        .edit(Edit::instead([DirectiveKind::Bind {
+            digit: name.to_string(),
+            unit,
+            dim,
+            xor: None,
+        }]))),
     }
 }
 
@@ -98,7 +95,7 @@ pub(in crate::engine) fn bind_digit(
         || Failure::no_match(format!("`{name}` is bound or expanded already")),
         || Failure::unmet(format!("`{name}` could not be bound to {unit}.{dim}")),
     );
-    let (body, mut proof) = result.map_err(|f| with_reduce(nest, f, name, a, unit, dim))?;
+    let (body, mut proof) = result.map_err(|f| with_reduce(nest, f, a, unit))?;
     let steps = match a.steps {
         Steps::Fixed(n) => format!("{n} steps"),
         Steps::Rest => "as many CTAs as steps".into(),
@@ -187,11 +184,10 @@ fn level(unit: Unit) -> Option<Level> {
     }
 }
 
-/// Adds "add `reduce(..)`" to a refusal, if the bind then applies.
-fn with_reduce(nest: &Nest, failure: Failure, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Failure {
+/// Proposes the `reduce(..)` that the reductions inside need.
+fn with_reduce(nest: &Nest, failure: Failure, a: Digit, unit: Unit) -> Failure {
     let Some(wanted) = level(unit) else { return failure };
-    let mut patched = nest.clone();
-    let mut added = Vec::new();
+    let mut added: Vec<DirectiveKind> = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
         let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == a));
         if let (crate::nest::Stmt::Red { value, .. }, true) = (leaf, inside)
@@ -201,32 +197,25 @@ fn with_reduce(nest: &Nest, failure: Failure, name: &str, a: Digit, unit: Unit, 
                 Some(old) if *old != wanted => Level::Cta,
                 _ => wanted,
             };
-            if patched.combine.insert(*value, wanted) != Some(wanted) {
-                added.push(format!("reduce({}: {wanted})", nest.value(*value).name));
+            let reduce = DirectiveKind::Reduce { value: nest.value(*value).name.clone(), level: wanted };
+            if nest.combine.get(value) != Some(&wanted) && !added.contains(&reduce) {
+                added.push(reduce);
             }
         }
     });
-    added.dedup();
-    if added.is_empty() {
-        return failure;
-    }
-    let then = suggest(|| {
-        (structure(&patched, name, a, unit, dim).is_ok() && binds(&patched, a, unit, dim)).then_some(())
-    });
-    match then.is_some() {
-        true => failure.help(format!("add {}", names::list(&added))),
-        false => failure,
-    }
+    if added.is_empty() { failure } else { failure.edit(Edit::put(added)) }
 }
 
-/// Whether the rule leaves no loop of the digit behind.
-fn binds(nest: &Nest, a: Digit, unit: Unit, dim: UnitDim) -> bool {
-    let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For(_), [Node::Digit(d), Node::At(At::Seq), _]) if *d == a => Redex::Hard,
-        _ => Redex::No,
-    };
-    let outcome = crate::engine::phase::run(nest, &[rule(a, unit, dim)], &redex);
-    outcome.internal.is_none() && outcome.left == 0
+/// The loop that has a copy moved outside of the loop at a place on a path, and of those between.
+fn outside(nest: &Nest, path: &[Frame], here: usize) -> Option<Edit> {
+    let copy = path.iter().skip(here).position(|f| matches!(f, Frame::Stage(_)))? + here;
+    let names: Vec<String> = path[here..copy]
+        .iter()
+        .filter_map(|f| if let Frame::For(d, At::Seq) = f { Some(nest.digit_name(*d)) } else { None })
+        .collect();
+    let (last, others) = names.split_last()?;
+    let digits = std::iter::once(last).chain(others).cloned().collect();
+    (!others.is_empty()).then(|| Edit::put([DirectiveKind::Reorder { digits, within: None }]))
 }
 
 /// Conditions on the term rather than on what it computes.
@@ -238,7 +227,15 @@ fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Res
             _ => Err(refuse(format!(
                 "`{}` is not a program axis: CTAs share out program tiles only",
                 nest.axis(a.axis)
-            ))),
+            ))
+            .edit(
+                Edit::instead([DirectiveKind::SplitK {
+                    digit: nest.axis(a.axis).to_string(),
+                    parts: 4,
+                    across: Across::Workspace,
+                }])
+                .remark("CTAs share the steps of a reduction"),
+            )),
         };
     }
     let Steps::Fixed(steps) = a.steps else {
@@ -246,11 +243,8 @@ fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Res
         let failure = refuse(format!(
             "`{name}` has as many steps as `{axis}` has points: a CTA has a fixed number of {unit}s"
         ));
-        let split = super::expand::split_first(nest, name, 32, |n, inner| apply(n, inner, unit, dim, None));
-        return Err(match split {
-            Some((split, inner)) => failure.help(format!("`{split}`, then bind `{inner}`")),
-            None => failure,
-        });
+        let bind = |digit| DirectiveKind::Bind { digit, unit, dim, xor: None };
+        return Err(failure.edits(super::expand::split_first(nest, name, 32, bind)));
     };
     let mut problem = None;
     leaves(&nest.body, &mut |path, _| {
@@ -266,7 +260,7 @@ fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Res
                         "`{tensor}` is staged inside the loop over `{name}`: each {unit} would copy it"
                     ))
                     .note(nest.copy(*c).span, format!("`{tensor}` is staged here"))
-                    .help(format!("reorder the loop that has the copy outside of `{name}`"))
+                    .edits(outside(nest, path, here))
                 });
             }
         }
@@ -281,12 +275,8 @@ fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Res
                     let free = [UnitDim::X, UnitDim::Y, UnitDim::Z]
                         .into_iter()
                         .find(|d| !loops(&nest.body).iter().any(|(_, at)| *at == At::Unit(unit, *d)));
-                    match free {
-                        Some(free) if suggest(|| structure(nest, name, a, unit, free).ok()).is_some() => {
-                            refuse(text).help(format!("{unit}.{free} is free: `bind({name} -> {unit}.{free})`"))
-                        }
-                        _ => refuse(text),
-                    }
+                    let bind = |dim| DirectiveKind::Bind { digit: name.to_string(), unit, dim, xor: None };
+                    refuse(text).edits(free.map(|free| Edit::instead([bind(free)])))
                 });
             }
         }

@@ -14,10 +14,9 @@
 
 use super::{Failure, Proof, Rule, reorder::target, solve, with_body};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     engine::{
         facts::{Graph, Kind, at, digit, effects, target_axes, target_name},
-        failure::suggest,
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
@@ -26,7 +25,7 @@ use crate::{
     nest::{
         AccessId, At, CopyId, CopyLayout, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves,
     },
-    schedule::Space,
+    schedule::{DirectiveKind, Space, Via},
     span::SpanId,
 };
 use std::collections::BTreeSet;
@@ -78,24 +77,15 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
             nest.axis(a.axis)
         );
         let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text));
-        return Err(match split_first(nest, name, 4, |n, inner| expand(n, inner, None, to)) {
-            Some((split, inner)) => failure.help(format!("`{split}`, then {what} `{inner}`")),
-            None => failure,
-        });
+        return Err(failure.edits(split_first(nest, name, 4, |digit| kind(to, digit, within_name))));
     };
     if to == At::Vec
         && let Err(failure) = vectors(nest, name, a, steps, within.as_ref())
     {
-        let shorter = [8, 4, 2]
-            .into_iter()
-            .filter(|f| *f < steps && steps % f == 0)
-            .find_map(|f| split_first(nest, name, f, |n, inner| expand(n, inner, within_name, to)));
-        return Err(match shorter {
-            Some((split, inner)) if failure.diagnostic.help.is_none() => {
-                failure.help(format!("`{split}`, then vectorize `{inner}`"))
-            }
-            _ => failure,
-        });
+        let shorter = [4, 2].into_iter().filter(|f| *f < steps && steps % f == 0);
+        let shorter =
+            shorter.filter_map(|f| split_first(nest, name, f, |digit| kind(to, digit, within_name)));
+        return Err(failure.edits(shorter));
     }
     let here = |graph: &Graph, body: egg::Id| {
         let facts = effects(graph, body);
@@ -135,7 +125,7 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
                     At::Pipe(_) | At::Seq => "pipelined".to_string(),
                 };
                 let text = format!("the loop over `{name}` is {is}: it cannot also be {done}");
-                Failure::refused(Diagnostic::new(SpanId::NONE, text))
+                Failure::refused(Diagnostic::new(SpanId::NONE, text)).edit(Edit::instead([]))
             }
             _ => Failure::no_match(format!("there is no plain loop over `{name}` there")),
         }
@@ -166,7 +156,7 @@ fn ordered(graph: &Graph, body: egg::Id, a: Digit) -> Option<Diagnostic> {
     Some(
         Diagnostic::new(SpanId::NONE, text)
             .note(span, format!("`{name}` is written here"))
-            .help(format!("`unroll({digit})` keeps the order")),
+            .edits([Edit::instead([kind(At::Unroll, digit, None)]).remark("keeps the order")]),
     )
 }
 
@@ -181,8 +171,13 @@ fn vectors(
     let mut failure = None;
     leaves(&nest.body, &mut |path, leaf| {
         let (target, expr) = leaf.leaf().expect("a leaf");
-        let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == a));
-        if !inside || within.is_some_and(|w| !w.contains(&target)) || failure.is_some() {
+        // The whole loop is expanded if what is named is written in it, together with all else that stands there.
+        let around = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == a));
+        let concerned = around.is_some_and(|n| {
+            let body = nest.body.inside(&path[..=n]).expect("the path of a leaf");
+            within.is_none_or(|w| writes_any(body, w))
+        });
+        if !concerned || failure.is_some() {
             return;
         }
         let mut accesses: Vec<(AccessId, bool)> = expr.accesses().into_iter().map(|a| (a, false)).collect();
@@ -205,6 +200,13 @@ fn vectors(
         }
     });
     failure.map_or(Ok(()), Err)
+}
+
+/// Whether a statement writes one of some targets.
+fn writes_any(stmt: &Stmt, wanted: &BTreeSet<Target>) -> bool {
+    let mut found = false;
+    leaves(stmt, &mut |_, leaf| found |= wanted.contains(&leaf.leaf().expect("a leaf").0));
+    found
 }
 
 /// One access of a tensor, in global memory or in the nearest copy.
@@ -236,7 +238,7 @@ fn access_vector(
         (nest.footprint(info.tensor, body), layout)
     });
     let (contiguous, place) = match &copied {
-        Some((_, layout)) => (*layout.order.last().expect("a dimension"), "its copy"),
+        Some((_, layout)) => (layout.contiguous, "its copy"),
         None => (nest.contiguous(info.tensor), "memory"),
     };
     let moves = |dim: usize| info.index[dim].coefficient(a.axis) * i64::from(a.stride);
@@ -254,22 +256,37 @@ fn access_vector(
             "`{shown}` is {verb} with stride {stride} over `{name}` in {place}: a vector needs stride 1 (or 0)"
         ));
         return Err(match staged {
-            Some((_, c)) if turned_ok(nest, name, a, steps, path, access, c) => {
-                let turned =
-                    if nest.copy(c).transposed { "leave `transposed` out of" } else { "add `transposed` to" };
-                failure.note(nest.copy(c).span, format!("`{}` is staged here", tensor.name)).help(format!(
-                    "{turned} the stage of `{}`, which makes this dimension contiguous",
-                    tensor.name
-                ))
+            Some((at, c)) => {
+                let failure = failure.note(nest.copy(c).span, format!("`{}` is staged here", tensor.name));
+                failure.edits(turned(nest, path, at, c))
             }
-            _ => match unit_digit(nest, info, contiguous, path) {
-                Some(other) => failure.help(format!("`{other}` has stride 1")),
+            None => match unit_digit(nest, info, contiguous, path) {
+                Some(other) => failure.edit(Edit::instead([kind(At::Vec, other, None)])),
                 None => failure,
             },
         });
     }
     let size = nest.elem(info.tensor).bytes();
     width(name, steps, size, &format!("`{shown}`")).map_err(|f| f.note(info.span, format!("{verb} here")))?;
+    if copied.is_none()
+        && let Some(row) = tensor.dims[contiguous].as_constant()
+        && row % i64::from(steps) != 0
+    {
+        return Err(refuse(format!(
+            "rows of `{}` have {row} elements, no multiple of the {steps} of a vector: no launch could use it",
+            tensor.name
+        )));
+    }
+    // A vector is stored as a whole.
+    if store
+        && let Some(points) = nest.kernel.axes[usize::from(a.axis.0)].extent.as_constant()
+        && points % i64::from(steps) != 0
+    {
+        return Err(refuse(format!(
+            "`{}` has {points} points, no multiple of the {steps} of a vector: the last one would store beyond them",
+            nest.axis(a.axis)
+        )));
+    }
     // Every other contribution to the contiguous index is a multiple of the vector.
     let inside_from = staged.map_or(0, |(n, _)| n);
     for frame in &path[inside_from..] {
@@ -304,25 +321,19 @@ fn access_vector(
     Ok(())
 }
 
-/// Whether the access could be vectorized if its copy were transposed.
-fn turned_ok(
-    nest: &Nest,
-    name: &str,
-    a: Digit,
-    steps: u32,
-    path: &[Frame],
-    access: AccessId,
-    copy: CopyId,
-) -> bool {
-    let mut turned = nest.clone();
-    let info = &mut turned.copies[usize::from(copy.0)];
-    info.transposed = !info.transposed;
-    // Once turned, the suggestion is not made again.
-    let used = turned.access(access).index.iter().filter(|i| i.coefficient(a.axis) != 0).count();
-    let contiguous = turned.copy_order(copy).last().copied();
-    used == 1
-        && contiguous.is_some_and(|d| turned.access(access).index[d].coefficient(a.axis) != 0)
-        && suggest(|| access_vector(&turned, name, a, steps, path, access, false).ok()).is_some()
+/// The copy with its dimensions the other way round.
+fn turned(nest: &Nest, path: &[Frame], at: usize, copy: CopyId) -> Option<Edit> {
+    let info = nest.copy(copy);
+    let around =
+        path[..at].iter().rev().find_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None })?;
+    Some(Edit::put([DirectiveKind::Stage {
+        buffer: nest.tensor(info.tensor).name.clone(),
+        at: Some(nest.digit_name(around)),
+        space: info.space,
+        transposed: !info.transposed,
+        via: Via::Plain,
+        vector: None,
+    }]))
 }
 
 /// A value in shared memory: its last axis is contiguous, in-tile digits in order.
@@ -356,22 +367,31 @@ fn width(name: &str, steps: u32, size: u32, what: &str) -> Result<(), Failure> {
     Err(Failure::refused(Diagnostic::new(SpanId::NONE, text)))
 }
 
-/// A `split` of a loop after which `then` holds for the inner part, with the name of that part.
-pub(in crate::engine) fn split_first<T>(
+/// The directive that expands a loop.
+fn kind(to: At, digit: String, within: Option<&str>) -> DirectiveKind {
+    let within = within.map(str::to_string);
+    match to {
+        At::Vec => DirectiveKind::Vectorize { digit, within },
+        At::Serpentine => DirectiveKind::Serpentine { digit, within },
+        _ => DirectiveKind::Unroll { digit, within },
+    }
+}
+
+/// A `split` of a loop, and another directive on its inner part.
+pub(in crate::engine) fn split_first(
     nest: &Nest,
     name: &str,
     factor: u32,
-    then: impl Fn(&Nest, &str) -> Result<T, Failure>,
-) -> Option<(crate::schedule::DirectiveKind, String)> {
+    then: impl Fn(String) -> DirectiveKind,
+) -> Option<Edit> {
     let bare = name.replace('.', "");
     let names = vec![format!("{bare}o"), format!("{bare}i")];
-    suggest(|| {
-        let (split, _) = super::split::apply(nest, name, &names, &[factor]).ok()?;
-        then(&split, &names[1]).ok()
-    })?;
-    let inner = names[1].clone();
-    let digit = name.to_string();
-    Some((crate::schedule::DirectiveKind::Split { digit, names, factors: vec![factor] }, inner))
+    if names.iter().any(|n| nest.names.contains_key(n)) {
+        return None;
+    }
+    let inner = then(names[1].clone());
+    let split = DirectiveKind::Split { digit: name.to_string(), names, factors: vec![factor] };
+    Some(Edit::instead([split, inner]))
 }
 
 /// How far apart two steps are, as text: a number, or the pitch it depends on.

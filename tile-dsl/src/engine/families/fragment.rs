@@ -98,7 +98,7 @@ pub(in crate::engine) fn apply(
             "one step of `{at_name}` reads `{buffer}` over all of `{axis}`, which has no bound: registers cannot hold it"
         ))
         .note(held.copied_access(copy).span, "it is read here")
-        .help(format!("tile `{axis}`, or load it in a loop further inside")));
+        .remark(format!("tile `{axis}`, or load it in a loop further inside")));
     }
     proof.facts.push(format!("one step of `{at_name}` reads a fixed number of elements of `{buffer}`"));
     Ok((held, proof))

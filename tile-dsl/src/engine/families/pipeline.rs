@@ -10,17 +10,16 @@
 
 use super::{Failure, Proof, Rule, solve, with_body};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     engine::{
         facts::{Graph, at, digit},
-        failure::suggest,
         language::Node,
         names::{self, Bare},
         phase::Redex,
         rule::{Verdict, get, patterns, set},
     },
     nest::{At, CopyId, Digit, Frame, Nest, Steps, leaves},
-    schedule::{Space, Via},
+    schedule::{DirectiveKind, Space, Via},
     span::SpanId,
 };
 
@@ -44,7 +43,10 @@ fn rule(a: Digit, stages: u32) -> Rule<'static> {
 pub(in crate::engine) fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(Nest, Proof), Failure> {
     let refuse = |text: String| Failure::refused(Diagnostic::new(SpanId::NONE, text));
     if !(2..=8).contains(&stages) {
-        return Err(refuse(format!("pipeline({name}, {stages}): a ring has 2 to 8 slots")));
+        let legal = DirectiveKind::Pipeline { digit: name.to_string(), stages: stages.clamp(2, 8) };
+        return Err(refuse(format!("pipeline({name}, {stages}): a ring has 2 to 8 slots"))
+            .edit(Edit::instead([legal]))
+            .edit(Edit::instead([])));
     }
     let a = names::existing(nest, name, Bare::Tile)?;
     one_space(nest, name, a)?;
@@ -57,30 +59,20 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(
         let failure = refuse(text);
         match nest.copies.as_slice() {
             [] => {
-                let read: Vec<String> =
-                    nest.kernel.tensors.iter().filter(|t| !t.mutable).map(|t| t.name.clone()).collect();
-                let stage = suggest(|| {
-                    read.iter().find_map(|t| {
-                        [Via::CpAsync, Via::Plain].into_iter().find_map(|via| {
-                            let request = super::stage::Request {
-                                buffer: t,
-                                at: Some(name),
-                                space: Space::Shared,
-                                transposed: false,
-                                via,
-                                vector: None,
-                                span: SpanId::NONE,
-                            };
-                            let (staged, _) = super::stage::apply(nest, &request).ok()?;
-                            apply(&staged, name, stages).ok()?;
-                            Some(request.kind())
-                        })
+                let read = nest.kernel.tensors.iter().filter(|t| !t.mutable);
+                let stages = read.flat_map(|t| {
+                    [Via::CpAsync, Via::Plain].map(|via| {
+                        Edit::put([DirectiveKind::Stage {
+                            buffer: t.name.clone(),
+                            at: Some(name.to_string()),
+                            space: Space::Shared,
+                            transposed: false,
+                            via,
+                            vector: None,
+                        }])
                     })
                 });
-                match stage {
-                    Some(stage) => failure.help(format!("stage first: `{stage}`")),
-                    None => failure,
-                }
+                failure.edits(stages).edit(Edit::instead([]))
             }
             copies => copies.iter().fold(failure, |failure, copy| {
                 failure.note(copy.span, format!("`{}` is staged here", nest.tensor(copy.tensor).name))
@@ -113,7 +105,7 @@ fn one_space(nest: &Nest, name: &str, a: Digit) -> Result<(), Failure> {
         return Err(refusal
             .note(nest.copy(*shared).span, format!("`{}` goes to shared memory", copied(shared)))
             .note(nest.copy(*held).span, format!("`{}` goes to registers", copied(held)))
-            .help("load the fragments in a loop further inside"));
+            .remark("load the fragments in a loop further inside"));
     }
     if let (Some(_), Steps::Rest) = (held, a.steps) {
         return Err(Failure::refused(Diagnostic::new(
@@ -123,7 +115,7 @@ fn one_space(nest: &Nest, name: &str, a: Digit) -> Result<(), Failure> {
                 nest.axis(a.axis)
             ),
         ))
-        .help(format!("tile `{}` and load the fragments at a loop inside its tile", nest.axis(a.axis))));
+        .remark(format!("tile `{}` and load the fragments at a loop inside its tile", nest.axis(a.axis))));
     }
     Ok(())
 }

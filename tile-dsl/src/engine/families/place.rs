@@ -13,16 +13,16 @@
 
 use super::{Failure, Proof, Rule, fission::independent, solve, with_body};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     engine::{
         facts::{Graph, digit, effects, target_name, values},
-        failure::suggest,
         language::{Node, bit},
         names::{self, Bare},
-        phase::Redex,
+        phase::{self, Redex},
         rule::{Verdict, enforced, get, patterns},
     },
     nest::{Digit, Frame, Nest, Target, ValueId, leaves},
+    schedule::DirectiveKind,
     span::SpanId,
 };
 
@@ -90,7 +90,7 @@ fn fuse<'a>(v: ValueId, digits: &'a [Digit]) -> Rule<'a> {
 }
 
 /// What the statements that read a value write.
-fn readers(nest: &Nest, v: ValueId) -> Vec<Target> {
+pub(in crate::engine) fn readers(nest: &Nest, v: ValueId) -> Vec<Target> {
     let mut readers = Vec::new();
     leaves(&nest.body, &mut |_, leaf| {
         let (target, expr) = leaf.leaf().expect("a leaf");
@@ -122,14 +122,13 @@ pub(in crate::engine) fn apply_recompute(nest: &Nest, name: &str) -> Result<(Nes
     if readers.len() < 2 {
         let reader = readers.first().map_or("nothing", |t| target_name(nest, *t));
         let text = format!("`{name}` is read by `{reader}` only: there is nothing to compute twice");
-        let mut failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
+        let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
             .note(nest.value(v).span, format!("`{name}` is computed here"));
-        if let Some(at) = names::digit_names(nest).last()
-            && suggest(|| apply_fuse(nest, name, at).ok()).is_some()
-        {
-            failure = failure.help(format!("`fuse({name} at {at})` computes it where it is read"));
-        }
-        return Err(failure);
+        let fuse = names::digit_names(nest).last().map(|at| {
+            let fuse = DirectiveKind::Fuse { value: name.to_string(), at: at.clone() };
+            Edit::instead([fuse]).remark("computes it where it is read")
+        });
+        return Err(failure.edits(fuse).edit(Edit::instead([])));
     }
     let rules = [sink(v, true), sink(v, false), recompute(v)];
     // Every `let v` above a `let` is moved down as far as it goes.
@@ -141,6 +140,7 @@ pub(in crate::engine) fn apply_recompute(nest: &Nest, name: &str) -> Result<(Nes
         _ => Redex::No,
     };
     let readers: Vec<&str> = readers.iter().map(|t| target_name(nest, *t)).collect();
+    let nest = &sunk(nest, v)?;
     let (body, mut proof) = solve(
         nest,
         &rules,
@@ -158,6 +158,23 @@ pub(in crate::engine) fn apply_recompute(nest: &Nest, name: &str) -> Result<(Nes
         names::list(&readers)
     ));
     Ok((with_body(nest, body), proof))
+}
+
+/// The nest with a value computed as far down as one computation serves all readers: what else is computed between it
+/// and them, and so the order of two `recompute`, makes no difference.
+fn sunk(nest: &Nest, v: ValueId) -> Result<Nest, Failure> {
+    let above = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::Let(_), [Node::Values(vs), _, Node::Let([_, a, b])]) if *vs == bit(v.0) => {
+            let read = |id: &egg::Id| effects(graph, *id).values & bit(v.0) != 0;
+            if read(a) != read(b) { Redex::Soft } else { Redex::No }
+        }
+        _ => Redex::No,
+    };
+    let outcome = phase::run(nest, &[sink(v, true), sink(v, false)], &above);
+    match outcome.internal {
+        Some(why) => Err(Failure::internal(why)),
+        None => Ok(with_body(nest, outcome.body)),
+    }
 }
 
 /// `fuse(value at digit)`: the value is computed inside its reader's loops, down to those of `at`.
@@ -201,14 +218,12 @@ pub(in crate::engine) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result
                 "`{name}` is read by {}, in loops of their own: one loop cannot compute it for all of them",
                 names::list(&readers)
             );
-            let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
-                .note(nest.value(v).span, format!("`{name}` is computed here"));
-            let copies =
-                suggest(|| apply_recompute(nest, name).and_then(|(n, _)| apply_fuse(&n, name, at)).ok());
-            return match copies {
-                Some(_) => failure.help(format!("`recompute({name})` gives each reader its own")),
-                None => failure,
-            };
+            return Failure::refused(Diagnostic::new(SpanId::NONE, text))
+                .note(nest.value(v).span, format!("`{name}` is computed here"))
+                .edit(
+                    Edit::put([DirectiveKind::Recompute { value: name.to_string() }])
+                        .remark("each reader computes its own"),
+                );
         }
         Failure::unmet(format!("the loops that compute `{name}` and those that read it do not match"))
     };

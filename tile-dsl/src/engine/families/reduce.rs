@@ -10,9 +10,10 @@
 
 use super::{Failure, Proof};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     engine::names,
     nest::{Level, Nest},
+    schedule::DirectiveKind,
     span::SpanId,
 };
 
@@ -27,7 +28,13 @@ pub(in crate::engine) fn apply(nest: &Nest, value: &str, level: Level) -> Result
             .note(nest.value(id).span, format!("`{value}` is defined here"));
         return Err(match reductions.as_slice() {
             [] => failure,
-            names => failure.help(format!("the reductions are {}", names::list(names))),
+            names => {
+                let reduce = |value: &String| DirectiveKind::Reduce { value: value.clone(), level };
+                failure
+                    .remark(format!("the reductions are {}", names::list(names)))
+                    .edits(names.iter().map(|v| Edit::instead([reduce(v)])))
+                    .edit(Edit::instead([]))
+            }
         });
     }
     let mut nest = nest.clone();

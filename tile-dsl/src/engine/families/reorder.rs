@@ -10,7 +10,7 @@
 
 use super::{Failure, Proof, Rule, solve, with_body};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     engine::{
         facts::{Graph, Kind, digit, effects, target_axes, target_name},
         language::{Node, bit},
@@ -19,6 +19,7 @@ use crate::{
         rule::{Verdict, enforced, get, patterns},
     },
     nest::{Digit, Frame, Nest, Target, leaves},
+    schedule::DirectiveKind,
     span::SpanId,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +34,8 @@ pub(in crate::engine) fn rule<'a>(inverted: impl Fn(&Graph, egg::Id, Digit, Digi
     Rule::new("reorder", &NESTED, &SWAPPED, move |graph, subst| {
         let (a, b) = (digit(graph, get(subst, 0)), digit(graph, get(subst, 2)));
         let body = get(subst, 4);
-        if !inverted(graph, body, a, b) {
+        // From the inside out, as insertion sort does: other ways of getting there would only multiply the members.
+        if !inverted(graph, body, a, b) || !settled(graph, body, b, &inverted) {
             return Verdict::Skip;
         }
         let nest = graph.analysis.nest.clone();
@@ -55,6 +57,26 @@ pub(in crate::engine) fn rule<'a>(inverted: impl Fn(&Graph, egg::Id, Digit, Digi
     })
 }
 
+/// Whether the loops directly inside a loop over `a` are in order, or can be taken in an order in which they are.
+fn settled(
+    graph: &Graph,
+    body: egg::Id,
+    a: Digit,
+    inverted: &dyn Fn(&Graph, egg::Id, Digit, Digit) -> bool,
+) -> bool {
+    let mut ahead = false;
+    for node in &graph[body].nodes {
+        let Node::For([b, _, inner]) = node else { continue };
+        let b = digit(graph, *b);
+        if inverted(graph, *inner, a, b) {
+            ahead = true;
+        } else if settled(graph, *inner, b, inverted) {
+            return true;
+        }
+    }
+    !ahead && graph[body].nodes.iter().any(|node| !matches!(node, Node::For(_)))
+}
+
 pub(in crate::engine) fn value_span(nest: &Nest, target: Target) -> SpanId {
     match target {
         Target::Value(v) => nest.value(v).span,
@@ -72,7 +94,16 @@ pub(in crate::engine) fn apply(
     for name in digits {
         let digit = names::existing(nest, name, Bare::InTile)?;
         if listed.contains(&digit) {
-            return Err(Failure::no_match(format!("`{name}` is listed twice")));
+            let mut once: Vec<String> = Vec::new();
+            digits.iter().for_each(|d| {
+                if !once.contains(d) {
+                    once.push(d.clone())
+                }
+            });
+            let reorder = DirectiveKind::Reorder { digits: once, within: within.map(str::to_string) };
+            return Err(Failure::no_match(format!("`{name}` is listed twice"))
+                .edit(Edit::instead([reorder]))
+                .edit(Edit::instead([])));
         }
         listed.push(digit);
     }
@@ -189,6 +220,6 @@ fn apart(nest: &Nest, names: &[String], listed: &[Digit]) -> Failure {
             )
         }
         None => Failure::no_match(format!("no statement has two of the loops {loops}"))
-            .help(format!("the loops are {}", names::list(&names::digit_names(nest)))),
+            .remark(format!("the loops are {}", names::list(&names::digit_names(nest)))),
     }
 }

@@ -4,6 +4,11 @@
 //! (for a.s.n t X)  →  (for a.(s·f).⌈n/f⌉ t (for a.s.f t X))
 //! ```
 //! The value of the axis is Σ digit · stride on both sides, so `X` is untouched.
+//! A digit of one step adds 0. It gets a loop all the same, which other directives can name:
+//!
+//! ```text
+//! (for a X)  ⇔  (for a.1 (for a X))  ⇔  (for a (for a.1 X))
+//! ```
 //!
 //! Side condition: f divides n, unless the digit is the axis' outermost, where surplus points lie beyond the
 //! extent and are guarded. An inner digit with surplus steps would visit points of its neighbour again.
@@ -11,7 +16,7 @@
 
 use super::{Failure, Proof, Rule, solve, with_body};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     engine::{
         facts::{Graph, at, digit},
         language::Node,
@@ -19,7 +24,8 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{At, Digit, Nest, Steps, loops},
+    nest::{At, Digit, Nest, Steps, Stmt, loops},
+    schedule::DirectiveKind,
     span::SpanId,
 };
 
@@ -59,6 +65,41 @@ pub(in crate::engine) fn cut(whole: Digit, factor: u32) -> (Digit, Digit) {
     (outer, Digit { axis: whole.axis, stride: whole.stride, steps: Steps::Fixed(factor) })
 }
 
+/// Puts a loop over `single`, a digit of one step, around each loop over `at`.
+pub(in crate::engine) fn around(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
+    wrap(stmt, at, &|digit, how, body| {
+        let inner = Stmt::For { digit, at: how, body: Box::new(body) };
+        Stmt::For { digit: single, at: At::Seq, body: Box::new(inner) }
+    })
+}
+
+/// Puts a loop over `single`, a digit of one step, directly inside each loop over `at`.
+pub(in crate::engine) fn inside(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
+    wrap(stmt, at, &|digit, how, body| {
+        let inner = Stmt::For { digit: single, at: At::Seq, body: Box::new(body) };
+        Stmt::For { digit, at: how, body: Box::new(inner) }
+    })
+}
+
+fn wrap(stmt: &Stmt, wanted: Digit, build: &dyn Fn(Digit, At, Stmt) -> Stmt) -> Stmt {
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            let body = wrap(body, wanted, build);
+            match *digit == wanted {
+                true => build(*digit, *at, body),
+                false => Stmt::For { digit: *digit, at: *at, body: Box::new(body) },
+            }
+        }
+        Stmt::Let { values, first, rest } => Stmt::Let {
+            values: values.clone(),
+            first: Box::new(wrap(first, wanted, build)),
+            rest: Box::new(wrap(rest, wanted, build)),
+        },
+        Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: Box::new(wrap(body, wanted, build)) },
+        leaf => leaf.clone(),
+    }
+}
+
 /// `split(name -> names: factors)`.
 pub(in crate::engine) fn apply(
     nest: &Nest,
@@ -85,7 +126,7 @@ pub(in crate::engine) fn apply(
             return Err(Failure::no_match(format!("`{fresh}` already names a loop")));
         }
     }
-    let product = divides(nest, name, whole, factors)?;
+    let product = divides(nest, name, whole, new, factors)?;
     let (mut names, mut parts, mut rest) = (nest.names.clone(), Vec::new(), whole);
     for (name, factor) in new[1..].iter().zip(factors).rev() {
         let (outer, inner) = cut(rest, *factor);
@@ -95,11 +136,37 @@ pub(in crate::engine) fn apply(
     }
     names.insert(new[0].clone(), rest);
     parts.insert(0, rest);
-    // A digit of one step adds nothing.
-    parts.retain(|d| d.steps != Steps::Fixed(1));
-    if parts.is_empty() || parts == [whole] {
+    // Digits of one step are put beside the others, each once.
+    let (mut split, mut outside, mut within): (Vec<Digit>, Vec<(Digit, Digit)>, Vec<Digit>) =
+        Default::default();
+    let several = parts.iter().any(|d| d.steps != Steps::Fixed(1));
+    let known: Vec<Digit> = loops(&nest.body).into_iter().map(|(d, _)| d).collect();
+    let mut singles: Vec<Digit> = Vec::new();
+    for part in &parts {
+        if part.steps != Steps::Fixed(1) || !several && *part == whole {
+            outside.extend(singles.drain(..).map(|single| (single, *part)));
+            split.push(*part);
+        } else if !singles.contains(part) && !known.contains(part) {
+            singles.push(*part);
+        }
+    }
+    match split.last() {
+        Some(_) => within.extend(singles),
+        None => outside.extend(singles.into_iter().map(|single| (single, whole))),
+    }
+    let innermost = split.last().copied().unwrap_or(whole);
+    let beside = |mut body: Stmt| {
+        for (single, at) in outside.iter().rev() {
+            body = around(&body, *single, *at);
+        }
+        for single in within.iter().rev() {
+            body = inside(&body, *single, innermost);
+        }
+        body
+    };
+    if split.is_empty() || split == [whole] {
         let proof = Proof { facts: vec![format!("`{name}` keeps its one loop")], ..Proof::default() };
-        return Ok((Nest { names, ..nest.clone() }, proof));
+        return Ok((Nest { names, ..with_body(nest, beside(nest.body.clone())) }, proof));
     }
     let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
         (Node::For(_), [Node::Digit(d), Node::At(At::Seq), _]) if *d == whole => Redex::Hard,
@@ -107,7 +174,7 @@ pub(in crate::engine) fn apply(
     };
     let (body, mut proof) = solve(
         nest,
-        &[rule(whole, parts)],
+        &[rule(whole, split)],
         &redex,
         || Failure::no_match(format!("the loop over `{name}` is no plain loop")),
         || Failure::unmet(format!("the loop over `{name}` could not be split")),
@@ -116,11 +183,11 @@ pub(in crate::engine) fn apply(
         Steps::Fixed(n) if n % product == 0 => format!("{product} divides the {n} steps of `{name}`"),
         _ => format!("`{name}` is the outermost digit of its axis: steps beyond the extent are guarded"),
     });
-    Ok((Nest { names, ..with_body(nest, body) }, proof))
+    Ok((Nest { names, ..with_body(nest, beside(body)) }, proof))
 }
 
 /// Product of the factors, if they divide the digit or the digit is its axis' outermost.
-fn divides(nest: &Nest, name: &str, whole: Digit, factors: &[u32]) -> Result<u32, Failure> {
+fn divides(nest: &Nest, name: &str, whole: Digit, new: &[String], factors: &[u32]) -> Result<u32, Failure> {
     let refuse = |message: String| Failure::refused(Diagnostic::new(SpanId::NONE, message));
     if factors.contains(&0) {
         return Err(refuse(format!("a factor of the split of `{name}` is 0")));
@@ -129,9 +196,12 @@ fn divides(nest: &Nest, name: &str, whole: Digit, factors: &[u32]) -> Result<u32
     let Some(product) = product.filter(|p| p.checked_mul(whole.stride).is_some_and(|p| p < 1 << 30)) else {
         return Err(refuse(format!("the factors of the split of `{name}` multiply to more than 2³⁰ points")));
     };
-    let outermost = !loops(&nest.body)
-        .iter()
-        .any(|(d, _)| d.axis == whole.axis && d.stride > whole.stride && d.steps != Steps::Fixed(1));
+    // A digit of one step lies below the other digits of its stride.
+    let above = |d: &Digit| {
+        let single = whole.steps == Steps::Fixed(1) && d.steps != Steps::Fixed(1);
+        d.axis == whole.axis && (d.stride > whole.stride || d.stride == whole.stride && single)
+    };
+    let outermost = !loops(&nest.body).iter().any(|(d, _)| above(d));
     match whole.steps {
         Steps::Fixed(n) if n % product != 0 && !outermost && enforced("split: the factor divides") => {
             let failure = if factors.len() == 1 {
@@ -143,8 +213,17 @@ fn divides(nest: &Nest, name: &str, whole: Digit, factors: &[u32]) -> Result<u32
                     spelled.join(" · ")
                 ))
             };
-            let legal: Vec<String> = (2..=n).filter(|f| n % f == 0).map(|f| f.to_string()).collect();
-            Err(failure.help(format!("factors that divide {n}: {}", legal.join(", "))))
+            let legal: Vec<u32> = (2..=n).filter(|f| n % f == 0).collect();
+            let listed: Vec<String> = legal.iter().map(u32::to_string).collect();
+            let failure = failure.remark(format!("factors that divide {n}: {}", listed.join(", ")));
+            let [factor] = factors else { return Err(failure) };
+            let near = legal.into_iter().min_by_key(|f| f.abs_diff(*factor));
+            let split = |factor| DirectiveKind::Split {
+                digit: name.to_string(),
+                names: new.to_vec(),
+                factors: vec![factor],
+            };
+            Err(failure.edits(near.map(|factor| Edit::instead([split(factor)]))))
         }
         _ => Ok(product),
     }

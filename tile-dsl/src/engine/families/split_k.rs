@@ -16,19 +16,18 @@
 
 use super::{Failure, Proof, Rule, solve, split};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     dtype::DType,
     engine::{
         facts::{Graph, Kind, at, digit, effects, target_axes, target_name},
-        failure::suggest,
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{Across, At, Digit, Expr, Frame, Nest, Stmt, Target, ValueId, leaves},
+    nest::{Across, At, Digit, Expr, Frame, Nest, Steps, Stmt, Target, ValueId, leaves},
     op::RedOp,
-    schedule::{Unit, UnitDim},
+    schedule::{DirectiveKind, Unit, UnitDim},
     span::SpanId,
     tile::{AxisKind, ElemType},
 };
@@ -56,14 +55,33 @@ pub(in crate::engine) fn apply(
     let whole = names::existing(nest, name, Bare::Tile)?;
     let axis = nest.axis(whole.axis).to_string();
     if !(1..=MOST).contains(&parts) {
-        return Err(refuse(format!("split_k({name}, {parts}): 1 to {MOST} CTAs share a reduction")));
+        let most = DirectiveKind::SplitK { digit: name.to_string(), parts: parts.clamp(1, MOST), across };
+        return Err(refuse(format!("split_k({name}, {parts}): 1 to {MOST} CTAs share a reduction"))
+            .edit(Edit::instead([most])));
+    }
+    if let Steps::Fixed(steps) = whole.steps
+        && steps % parts != 0
+        && inside_another(nest, whole)
+    {
+        let digit = names::existing(nest, &axis, Bare::Tile).map_or(name.to_string(), |_| axis.clone());
+        let share = |digit, parts| DirectiveKind::SplitK { digit, parts, across };
+        let near = (1..=steps).filter(|n| steps % n == 0).min_by_key(|n| n.abs_diff(parts));
+        let text = format!(
+            "{parts} CTAs cannot share the {steps} steps of `{name}` alike, which run inside of others of `{axis}`"
+        );
+        return Err(refuse(text)
+            .edit(Edit::instead([share(digit, parts)]))
+            .edits(near.map(|near| Edit::instead([share(name.to_string(), near)]))));
     }
     if nest.kernel.axes[usize::from(whole.axis.0)].kind == AxisKind::Program {
         let failure =
             refuse(format!("`{axis}` is a program axis: its tiles are shared out among CTAs as it is"));
         return Err(match reduced(nest).as_slice() {
             [] => failure,
-            axes => failure.help(format!("axes that are reduced over: {}", names::list(axes))),
+            axes => {
+                let shared = |digit: &String| DirectiveKind::SplitK { digit: digit.clone(), parts, across };
+                failure.edits(axes.iter().map(|digit| Edit::instead([shared(digit)])))
+            }
         });
     }
     if !nest.across.is_empty() {
@@ -73,12 +91,8 @@ pub(in crate::engine) fn apply(
     stores_after(nest, name, &values)?;
     if across == Across::Atomic {
         only_stored(nest, &values).map_err(|failure| {
-            let exact = suggest(|| apply(nest, name, parts, Across::Workspace).ok());
-            match exact {
-                Some(_) => failure
-                    .help(format!("`split_k({name}, {parts})` combines the parts before the rest runs")),
-                None => failure,
-            }
+            let exact = DirectiveKind::SplitK { digit: name.to_string(), parts, across: Across::Workspace };
+            failure.edit(Edit::instead([exact]).remark("combines the parts before the rest runs"))
         })?;
     }
     if parts == 1 {
@@ -146,6 +160,12 @@ fn rule(whole: Digit, part: Digit, rest: Digit, values: BTreeSet<ValueId>) -> Ru
         }
         Verdict::Apply
     })
+}
+
+/// Whether there are loops over other digits of the axis that take larger steps.
+fn inside_another(nest: &Nest, digit: Digit) -> bool {
+    let larger = |d: &Digit| d.axis == digit.axis && d.stride > digit.stride && d.steps != Steps::Fixed(1);
+    crate::nest::loops(&nest.body).iter().any(|(d, _)| larger(d))
 }
 
 /// Names of the axes that some value is reduced over.

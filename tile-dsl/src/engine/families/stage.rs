@@ -14,10 +14,9 @@
 
 use super::{Failure, Proof, Rule, solve, with_body};
 use crate::{
-    diagnostic::Diagnostic,
+    diagnostic::{Diagnostic, Edit},
     engine::{
         facts::{Graph, copy, digit, effects},
-        failure::suggest,
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
@@ -71,8 +70,10 @@ pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Ne
     let name = request.buffer;
     if request.at.is_some() || request.transposed || request.via != Via::Plain || request.vector.is_some() {
         return Err(refuse(format!(
-            "`{name}` is a value that the kernel computes: write `stage({name}: shared)`, it has no `at` and no copy instruction"
-        )));
+            "`{name}` is a value that the kernel computes: it is held in shared memory as a whole, and no instruction copies it"
+        ))
+        .edit(Edit::instead([crate::engine::checks::stage_value(name)]))
+        .edit(Edit::instead([])));
     }
     let mut nest = nest.clone();
     nest.values[usize::from(value.0)].placement = Placement::Shared;
@@ -88,7 +89,13 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
     }
     let Some(at_name) = request.at else {
         return Err(refuse(format!("say at which loop `{name}` is staged: `stage({name} at k: shared)`"))
-            .help(format!("the loops are {}", names::list(&names::digit_names(nest)))));
+            .remark(format!("the loops are {}", names::list(&names::digit_names(nest))))
+            .edits(
+                nest.names
+                    .keys()
+                    .filter(|n| n.ends_with(".o"))
+                    .map(|at| Edit::instead([Request { at: Some(at), ..*request }.kind()])),
+            ));
     };
     let at = names::existing(nest, at_name, Bare::Tile)?;
     if !reads(&nest.body, nest, tensor) {
@@ -246,15 +253,15 @@ fn check_box(
         .note(access.span, format!("`{}` is read here", nest.print_access(access)));
         let tile_loop = format!("{axis}.o");
         if nest.names.get(&tile_loop).is_some_and(|d| *d != at) {
-            let other = Request { at: Some(axis), ..*request };
-            let mut before = nest.clone();
-            before.copies.pop();
-            before.body = unstaged(&nest.body, copy);
-            if suggest(|| apply(&before, &other).ok()).is_some() {
-                failure = failure.help(format!("stage it at `{axis}`: `stage({name} at {axis}: shared)`"));
-            }
-        } else {
-            failure = failure.help(format!("tile `{axis}` and stage at its tile loop"));
+            failure = failure.edit(Edit::instead([Request { at: Some(axis), ..*request }.kind()]));
+        } else if !nest.names.contains_key(&tile_loop) {
+            let axis = axis.to_string();
+            failure = failure.edits([32, 8].map(|size| {
+                Edit::put([
+                    DirectiveKind::Tile { axis: axis.clone(), size },
+                    Request { at: Some(&axis), ..*request }.kind(),
+                ])
+            }));
         }
         return Err(failure);
     }
@@ -269,48 +276,41 @@ fn check_box(
             "vector({moved}) of `{name}`: a copy moves {size} to 16 bytes at once, a power of two, for elements of {size} bytes"
         )));
     }
-    // The same stage made differently, if it is legal that way.
-    let variant = |change: &dyn Fn(&mut Request<'_>)| {
-        let mut before = nest.clone();
-        before.copies.pop();
-        before.body = unstaged(&nest.body, copy);
-        let mut other = Request { ..*request };
-        change(&mut other);
-        suggest(|| apply(&before, &other).ok()).map(|_| other.kind().to_string())
-    };
+    let vector = |vector| Edit::instead([Request { vector, ..*request }.kind()]);
+    let plain = || Edit::instead([Request { via: Via::Plain, ..*request }.kind()]);
+    let each = i64::from(moved / size);
+    if let Some(length) = nest.tensor(info.tensor).dims[contiguous].as_constant()
+        && length % each != 0
+    {
+        return Err(refuse(format!(
+            "vector({moved}) of `{name}`: its rows have {length} elements, no multiple of the {each} of a vector: no launch could use it"
+        ))
+        .edit(vector(None))
+        .edit(Edit::instead([Request { via: Via::Plain, vector: None, ..*request }.kind()])));
+    }
     if info.via == Via::CpAsync && moved < 4 {
         let failure = refuse(format!(
             "cp.async moves 4, 8 or 16 bytes at once, and an element of `{name}` ({elem}) has {size}"
         ));
-        let wider = [16, 8, 4].into_iter().find_map(|v| variant(&|r| r.vector = Some(v)));
-        return Err(match wider.or_else(|| variant(&|r| r.via = Via::Plain)) {
-            Some(other) => failure.help(format!("`{other}`")),
-            None => failure,
-        });
+        let whole = |v: &u32| row.is_multiple_of(u64::from(v / size));
+        let wider = [16, 8, 4].into_iter().filter(whole).map(|v| vector(Some(v)));
+        return Err(failure.edits(wider).edit(plain()));
     }
     if info.via == Via::CpAsync && turned && moved > size {
         let failure = refuse(format!(
             "cp.async writes {moved} consecutive bytes, but neighbours in a row of `{name}` are not neighbours in the transposed copy"
         ));
-        return Err(match variant(&|r| r.vector = None).or_else(|| variant(&|r| r.via = Via::Plain)) {
-            Some(other) => failure.help(format!("`{other}`")),
-            None => failure,
-        });
+        return Err(failure.edit(vector(None)).edit(plain()));
     }
     let wide = u64::from(moved / size);
     if !row.is_multiple_of(wide) {
-        let _legal =
-            [16u32, 8, 4, 2].into_iter().find(|v| *v >= size && row.is_multiple_of(u64::from(v / size)));
         let failure = refuse(format!(
             "a row of the copy of `{name}` has {row} elements of {size} bytes = {} bytes, not a multiple of {moved}",
             row * u64::from(size)
         ));
-        let narrower =
-            [8, 4, 2].into_iter().filter(|v| *v > size).find_map(|v| variant(&|r| r.vector = Some(v)));
-        return Err(match narrower.or_else(|| variant(&|r| r.vector = None)) {
-            Some(other) => failure.help(format!("`{other}`")),
-            None => failure,
-        });
+        let whole = |v: &u32| *v > size && row.is_multiple_of(u64::from(v / size));
+        let narrower = [8, 4].into_iter().filter(whole).map(|v| vector(Some(v)));
+        return Err(failure.edits(narrower).edit(vector(None)).edit(plain()));
     }
     aligned_start(nest, copy, (contiguous, dims[contiguous].low), wide as i64, request)
 }
@@ -356,23 +356,6 @@ fn aligned_start(
     }
 }
 
-/// The term without one copy.
-fn unstaged(stmt: &Stmt, copy: CopyId) -> Stmt {
-    match stmt {
-        Stmt::Stage { copy: c, body } if *c == copy => unstaged(body, copy),
-        Stmt::Stage { copy: c, body } => Stmt::Stage { copy: *c, body: Box::new(unstaged(body, copy)) },
-        Stmt::For { digit, at, body } => {
-            Stmt::For { digit: *digit, at: *at, body: Box::new(unstaged(body, copy)) }
-        }
-        Stmt::Let { values, first, rest } => Stmt::Let {
-            values: values.clone(),
-            first: Box::new(unstaged(first, copy)),
-            rest: Box::new(unstaged(rest, copy)),
-        },
-        leaf => leaf.clone(),
-    }
-}
-
 /// `pad(buffer: bytes)`: bytes after each row of the copies of a tensor.
 pub(in crate::engine) fn pad(nest: &Nest, buffer: &str, bytes: u32) -> Result<(Nest, Proof), Failure> {
     let copies = copies_of(nest, "pad", buffer)?;
@@ -388,12 +371,16 @@ pub(in crate::engine) fn pad(nest: &Nest, buffer: &str, bytes: u32) -> Result<(N
             return Err(refuse(format!(
                 "pad({buffer}: {bytes}): rows of the copy are moved {moved} bytes at once, so padding is a multiple of {moved}, at most 128"
             ))
-            .help(format!("`pad({buffer}: {})`", bytes.max(1).next_multiple_of(moved).min(128))));
+            .edit(Edit::instead([DirectiveKind::Pad {
+                buffer: buffer.to_string(),
+                bytes: bytes.max(1).next_multiple_of(moved).min(128),
+            }])));
         }
         if copy.swizzle > 0 {
             return Err(refuse(format!(
                 "the copy of `{buffer}` is swizzled: padding would shift the pattern"
-            )));
+            ))
+            .edit(Edit::instead([])));
         }
         nest.copies[n].pad = bytes;
     }
@@ -407,13 +394,16 @@ pub(in crate::engine) fn pad(nest: &Nest, buffer: &str, bytes: u32) -> Result<(N
 pub(in crate::engine) fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result<(Nest, Proof), Failure> {
     let copies = copies_of(nest, "swizzle", buffer)?;
     if ![32, 64, 128].contains(&span) {
-        return Err(refuse(format!("swizzle({buffer}: {span}): the span is 32, 64 or 128 bytes")));
+        let spans = [128, 64, 32].map(|span| DirectiveKind::Swizzle { buffer: buffer.to_string(), span });
+        return Err(refuse(format!("swizzle({buffer}: {span}): the span is 32, 64 or 128 bytes"))
+            .edits(spans.map(|kind| Edit::instead([kind]))));
     }
     let mut nest = nest.clone();
     for n in copies {
         let (id, tensor) = (CopyId(n as u16), nest.copies[n].tensor);
         if nest.copies[n].pad > 0 {
-            return Err(refuse(format!("the copy of `{buffer}` is padded: padding would shift the pattern")));
+            return Err(refuse(format!("the copy of `{buffer}` is padded: padding would shift the pattern"))
+                .edit(Edit::instead([])));
         }
         let size = u64::from(nest.elem(tensor).bytes());
         let fastest = *nest.copy_order(id).last().expect("a dimension");
@@ -424,9 +414,11 @@ pub(in crate::engine) fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result
                 "a row of the copy of `{buffer}` is {row} bytes long, not a multiple of the swizzle's {span}"
             ));
             let fits = |span: &u64| rows.iter().all(|row| row.is_multiple_of(*span));
-            if let Some(legal) = [128u64, 64, 32].into_iter().find(fits) {
-                failure = failure.help(format!("`swizzle({buffer}: {legal})` fits"));
-            }
+            let swizzle =
+                |span: u64| DirectiveKind::Swizzle { buffer: buffer.to_string(), span: span as u32 };
+            failure = failure
+                .edits([128u64, 64, 32].into_iter().filter(fits).map(|span| Edit::instead([swizzle(span)])))
+                .edit(Edit::instead([]));
             return Err(failure);
         }
         nest.copies[n].swizzle = span;
@@ -438,6 +430,29 @@ pub(in crate::engine) fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result
             ..Proof::default()
         },
     ))
+}
+
+/// Stages of a tensor at the tile loops of the axes that index it, the innermost first.
+fn staged_first(nest: &Nest, buffer: &str) -> Vec<Edit> {
+    let Some(tensor) = names::tensor(nest, buffer) else { return Vec::new() };
+    let mut axes: Vec<_> = nest
+        .accesses
+        .iter()
+        .filter(|a| a.tensor == tensor)
+        .flat_map(|a| a.index.iter().flat_map(|i| i.terms.keys().copied()))
+        .filter(|a| nest.names.contains_key(&format!("{}.o", nest.axis(*a))))
+        .collect();
+    axes.sort();
+    axes.dedup();
+    let stage = |axis: &crate::index::AxisId| DirectiveKind::Stage {
+        buffer: buffer.to_string(),
+        at: Some(nest.axis(*axis).to_string()),
+        space: Space::Shared,
+        transposed: false,
+        via: Via::Plain,
+        vector: None,
+    };
+    axes.iter().rev().map(|axis| Edit::put([stage(axis)])).collect()
 }
 
 /// Copies of a tensor that the term has.
@@ -455,7 +470,8 @@ fn copies_of(nest: &Nest, what: &str, buffer: &str) -> Result<Vec<usize>, Failur
         .collect();
     if found.is_empty() {
         return Err(Failure::no_match(format!("`{buffer}` is not staged, so there is nothing to {what}"))
-            .help(format!("stage it first: `stage({buffer} at ..: shared)`")));
+            .edits(staged_first(nest, buffer))
+            .edit(Edit::instead([])));
     }
     Ok(found)
 }

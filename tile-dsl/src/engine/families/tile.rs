@@ -8,7 +8,7 @@
 //! axes; then in-tile digits. Conditions are those of `split`, `reorder` and fission; where fission is not
 //! legal the in-tile loop stays around the `let`.
 
-use super::{Failure, Proof, fission, reorder, solve, split, with_body};
+use super::{Failure, FailureKind, Proof, fission, reorder, solve, split, with_body};
 use crate::{
     diagnostic::Diagnostic,
     engine::{
@@ -17,7 +17,7 @@ use crate::{
         names,
         phase::Redex,
     },
-    nest::{Digit, Nest, Steps},
+    nest::{Digit, Nest, Steps, loops},
     span::SpanId,
     tile::AxisKind,
 };
@@ -40,36 +40,49 @@ pub(in crate::engine) fn apply(nest: &Nest, axis: &str, size: u32) -> Result<(Ne
     let mut names = nest.names.clone();
     names.insert(outer_name, outer);
     names.insert(inner_name, inner);
-    if outer == whole {
-        // ⌈n / 1⌉ steps of 1 point: the loop is its own tile loop, the in-tile loop would have one step.
-        let proof = Proof { facts: vec![format!("a tile of one point of `{axis}`")], ..Proof::default() };
-        return Ok((Nest { names, ..nest.clone() }, proof));
-    }
-    // One tile holds the whole axis: the loop is its own in-tile loop.
-    let parts = if inner == whole { vec![inner] } else { vec![outer, inner] };
+    let start = if outer == inner {
+        // One tile of one point.
+        with_body(nest, nest.body.clone())
+    } else if outer == whole {
+        // ⌈n / 1⌉ steps of 1 point: the loop is its own tile loop.
+        with_body(nest, split::inside(&nest.body, inner, whole))
+    } else if inner == whole {
+        // One tile holds the whole axis: the loop is its own in-tile loop.
+        with_body(nest, split::around(&nest.body, outer, whole))
+    } else {
+        nest.clone()
+    };
+    let cuts = outer != whole && inner != whole;
     let order = canonical(nest, &names);
     let place = |d: Digit| order.iter().position(|o| *o == d);
     let inverted = |a: Digit, b: Digit| matches!((place(a), place(b)), (Some(a), Some(b)) if a > b);
     let in_tile: Vec<Digit> = order.iter().copied().filter(|d| is_in_tile(&names, nest, *d)).collect();
 
-    let mut rules = vec![split::rule(whole, parts), reorder::rule(|_, _, a, b| inverted(a, b))];
+    let mut rules = vec![reorder::rule(|_, _, a, b| inverted(a, b))];
+    if cuts {
+        rules.push(split::rule(whole, vec![outer, inner]));
+    }
     rules.extend(in_tile.iter().flat_map(|d| fission::rules(*d)));
     let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
         (Node::For(_), [Node::Digit(d), _, body]) => match body {
             Node::For([b, ..]) if inverted(*d, digit(graph, *b)) => Redex::Hard,
             Node::Let(_) if in_tile.contains(d) => Redex::Soft,
-            _ if *d == whole && inner != whole => Redex::Hard,
+            _ if *d == whole && cuts => Redex::Hard,
             _ => Redex::No,
         },
         _ => Redex::No,
     };
-    let (body, mut proof) = solve(
-        nest,
-        &rules,
-        &redex,
-        || Failure::no_match(format!("there is no loop over `{axis}`")),
-        || Failure::unmet(format!("the tile loop of `{axis}` could not be moved outward")),
-    )?;
+    let absent = || Failure::no_match(format!("there is no loop over `{axis}`"));
+    let unmet = || Failure::unmet(format!("the tile loop of `{axis}` could not be moved outward"));
+    let (body, mut proof) = match solve(&start, &rules, &redex, absent, unmet) {
+        // Nothing to cut and nothing to move.
+        Err(failure)
+            if failure.kind == FailureKind::NoMatch && loops(&nest.body).iter().any(|(d, _)| *d == whole) =>
+        {
+            (start.body.clone(), Proof::default())
+        }
+        solved => solved?,
+    };
     let extent = &nest.kernel.axes[usize::from(id.0)].extent;
     proof.facts.push(match whole.steps {
         Steps::Fixed(n) if n % size == 0 => format!("{size} divides the {n} points of `{axis}`"),

@@ -3,13 +3,17 @@
 use super::Random;
 use crate::{
     dtype::DType,
-    engine::{apply, failure::suggest, prove},
+    engine::{FailureKind, apply, prove},
     nest::{self, Across, At, Frame, Level, Nest, Order, Steps, leaves, loops},
     schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
 };
 use std::collections::BTreeMap;
+
+mod wild;
+
+pub use wild::{Wild, repaired, wild_schedule};
 
 /// A legal schedule of a kernel, for every element type that its generic parameter may have. Equal seeds give
 /// equal schedules; different seeds differ in tiles, splits, order, staging, units and expansion.
@@ -19,8 +23,8 @@ use std::collections::BTreeMap;
 /// schedule the kernel.
 pub fn random_schedule(kernel: &Kernel, seed: u64) -> Schedule {
     let mut random = Random::new(seed);
-    // Refusals are frequent here, and nobody reads what they would suggest.
-    suggest(|| (0..100).find_map(|_| Generator::new(kernel, &mut random).run()))
+    (0..100)
+        .find_map(|_| Generator::new(kernel, &mut random).run())
         .unwrap_or_else(|| panic!("no legal schedule of `{}` found from seed {seed}", kernel.name))
 }
 
@@ -38,8 +42,8 @@ const MOST_WORK: u64 = 1 << 20;
 const TYPICAL: u64 = 80;
 
 /// Steps of a warp, roughly: tiles run whole even where little of them exists, copies inside of loops are repeated,
-/// and threads that a statement does not use repeat its work.
-fn work(nest: &Nest) -> u64 {
+/// and threads that a statement does not use repeat its work. `typical` points of each axis without a bound.
+fn work(nest: &Nest, typical: u64) -> u64 {
     let mut extents = BTreeMap::new();
     for (digit, at) in loops(&nest.body) {
         if let (At::Unit(unit, dim), Steps::Fixed(n)) = (at, digit.steps) {
@@ -59,7 +63,7 @@ fn work(nest: &Nest) -> u64 {
                 Frame::For(digit, _) => {
                     let n = match digit.steps {
                         Steps::Fixed(n) => n.into(),
-                        Steps::Rest => TYPICAL.div_ceil(digit.stride.into()),
+                        Steps::Rest => typical.div_ceil(digit.stride.into()),
                     };
                     steps = steps.saturating_mul(n);
                 }
@@ -84,24 +88,31 @@ struct Generator<'a> {
     fresh: usize,
     /// Threads are addressed as warps and lanes.
     warps: bool,
+    most_work: u64,
+    /// Schedules with what the engine said when it caught itself in a mistake.
+    internal: Vec<(Schedule, String)>,
 }
 
 impl<'a> Generator<'a> {
     fn new(kernel: &'a Kernel, random: &'a mut Random) -> Self {
-        let nests = dtypes(kernel)
-            .into_iter()
-            .map(|t| nest::initial(&kernel.instantiate(t)).expect("a kernel that can be scheduled"))
-            .collect();
+        Generator::over(kernel, dtypes(kernel), random).expect("a kernel that can be scheduled")
+    }
+
+    /// For these element types of the generic parameter; nothing if the kernel cannot be scheduled.
+    fn over(kernel: &'a Kernel, types: Vec<Option<DType>>, random: &'a mut Random) -> Option<Self> {
+        let nests =
+            types.iter().map(|t| nest::initial(&kernel.instantiate(*t)).ok()).collect::<Option<_>>()?;
         let target = *random.pick(&[80, 86, 90]);
         let schedule = Schedule {
             name: "random".into(),
             kernel: kernel.name.clone(),
-            dtypes: dtypes(kernel).into_iter().flatten().collect(),
+            dtypes: types.into_iter().flatten().collect(),
             target: Target { sm: target, specific: false },
             directives: Vec::new(),
         };
         let warps = random.below(100) < 45;
-        Generator { kernel, random, nests, schedule, fresh: 0, warps }
+        let (fresh, most_work, internal) = (0, MOST_WORK, Vec::new());
+        Some(Generator { kernel, random, nests, schedule, fresh, warps, most_work, internal })
     }
 
     fn run(mut self) -> Option<Schedule> {
@@ -133,15 +144,22 @@ impl<'a> Generator<'a> {
             return false;
         }
         let target = self.schedule.target;
-        let next: Option<Vec<Nest>> =
-            self.nests.iter().map(|n| apply(&directive, n, target).ok().map(|(n, _)| n)).collect();
+        let next: Result<Vec<Nest>, _> =
+            self.nests.iter().map(|n| apply(&directive, n, target).map(|(n, _)| n)).collect();
         match next {
-            Some(next) => {
+            Ok(next) => {
                 self.nests = next;
                 self.schedule.directives.push(directive);
                 true
             }
-            None => false,
+            Err(failure) => {
+                if failure.kind == FailureKind::Internal {
+                    let mut schedule = self.schedule.clone();
+                    schedule.directives.push(directive);
+                    self.internal.push((schedule, failure.diagnostic.message));
+                }
+                false
+            }
         }
     }
 
@@ -417,7 +435,7 @@ impl<'a> Generator<'a> {
                 dtypes(self.kernel).into_iter().map(|t| prove(self.kernel, &self.schedule, t)).collect();
             let span = match proved {
                 Ok(nests) => {
-                    let quick = nests.iter().all(|(nest, _)| work(nest) <= MOST_WORK);
+                    let quick = nests.iter().all(|(nest, _)| work(nest, TYPICAL) <= self.most_work);
                     return quick.then_some(self.schedule);
                 }
                 Err(wrong) => wrong[0].span,

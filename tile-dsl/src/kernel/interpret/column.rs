@@ -3,7 +3,7 @@
 
 use crate::{
     dtype::DType,
-    op::{BinOp, CmpOp, UnOp},
+    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum},
 };
 use std::rc::Rc;
 
@@ -94,8 +94,12 @@ fn rounded(mut values: Vec<f32>, dtype: DType) -> Eval {
 pub(super) fn un(op: UnOp, a: &Column) -> Eval {
     match (op, a) {
         (UnOp::Not, Column::Bool(v)) => Ok(Column::Bool(v.iter().map(|b| !b).collect())),
-        (UnOp::Neg, Column::Int(v)) => Ok(Column::Int(v.iter().map(|n| -n).collect())),
-        (UnOp::Abs, Column::Int(v)) => Ok(Column::Int(v.iter().map(|n| n.abs()).collect())),
+        (UnOp::Neg, Column::Int(v)) => {
+            Ok(Column::Int(v.iter().map(|n| (*n as i32).wrapping_neg().into()).collect()))
+        }
+        (UnOp::Abs, Column::Int(v)) => {
+            Ok(Column::Int(v.iter().map(|n| (*n as i32).wrapping_abs().into()).collect()))
+        }
         (op, Column::Float(v, dtype)) => {
             let f: fn(f32) -> f32 = match op {
                 UnOp::Neg => |x| -x,
@@ -123,8 +127,8 @@ pub(super) fn bin(op: BinOp, a: &Column, b: &Column, wide: bool, mask: &[bool]) 
                 BinOp::Sub => |x, y| x - y,
                 BinOp::Mul => |x, y| x * y,
                 BinOp::Div => |x, y| x / y,
-                BinOp::Max => f32::max,
-                BinOp::Min => f32::min,
+                BinOp::Max => |x, y| maximum(x.into(), y.into()) as f32,
+                BinOp::Min => |x, y| minimum(x.into(), y.into()) as f32,
                 BinOp::Rem | BinOp::And | BinOp::Or => return Err(wrong()),
             };
             rounded(a.iter().zip(b).map(|(x, y)| f(*x, *y)).collect(), *dtype)
@@ -161,6 +165,12 @@ pub(super) fn bin(op: BinOp, a: &Column, b: &Column, wide: bool, mask: &[bool]) 
         }
         _ => Err(wrong()),
     }
+}
+
+/// Arithmetic of `i32` values, defined for all of them.
+pub(super) fn wrapping(op: BinOp, a: &Column, b: &Column) -> Eval {
+    let pairs = a.ints()?.iter().zip(b.ints()?);
+    Ok(Column::Int(pairs.map(|(x, y)| integer(op, *x as i32, *y as i32).into()).collect()))
 }
 
 pub(super) fn fma(a: &Column, b: &Column, c: &Column) -> Eval {

@@ -2,7 +2,7 @@
 
 use crate::{
     dtype::DType,
-    op::{BinOp, CmpOp, UnOp},
+    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum},
 };
 
 /// Arithmetic of the evaluator. `root`: the result is stored as it is, so its rounding is accounted to the store.
@@ -93,31 +93,17 @@ impl Semantics for Exact {
                 BinOp::And => a * b,
                 _ => a.max(b),
             },
-            DType::I32 => {
-                let (a, b) = (a as i32, b as i32);
-                f64::from(match op {
-                    BinOp::Add => a.wrapping_add(b),
-                    BinOp::Sub => a.wrapping_sub(b),
-                    BinOp::Mul => a.wrapping_mul(b),
-                    // The result of dividing by zero is unspecified.
-                    BinOp::Div => a.checked_div(b).unwrap_or_default(),
-                    BinOp::Rem => a.checked_rem(b).unwrap_or_default(),
-                    BinOp::Max => a.max(b),
-                    BinOp::Min => a.min(b),
-                    BinOp::And => a & b,
-                    BinOp::Or => a | b,
-                })
-            }
+            DType::I32 => f64::from(integer(op, a as i32, b as i32)),
             DType::F32 | DType::F16 | DType::BF16 => {
-                let (a, b) = (a as f32, b as f32);
+                let (x, y) = (a as f32, b as f32);
                 let y = match op {
-                    BinOp::Add => a + b,
-                    BinOp::Sub => a - b,
-                    BinOp::Mul => a * b,
-                    BinOp::Div => a / b,
-                    BinOp::Rem => a % b,
-                    BinOp::Max | BinOp::Or => a.max(b),
-                    BinOp::Min | BinOp::And => a.min(b),
+                    BinOp::Add => x + y,
+                    BinOp::Sub => x - y,
+                    BinOp::Mul => x * y,
+                    BinOp::Div => x / y,
+                    BinOp::Rem => x % y,
+                    BinOp::Max | BinOp::Or => return maximum(a, b),
+                    BinOp::Min | BinOp::And => return minimum(a, b),
                 };
                 dtype.round(y).into()
             }
@@ -202,8 +188,8 @@ impl Semantics for Bounded {
             BinOp::Mul => (x * y, p * q),
             BinOp::Div => (x / y, p / y.abs() + x.abs() * q / (y * y)),
             BinOp::Rem => (x % y, p + q),
-            BinOp::Max | BinOp::Or => return (x.max(y), p.max(q)),
-            BinOp::Min | BinOp::And => return (x.min(y), p.max(q)),
+            BinOp::Max | BinOp::Or => return (maximum(x, y), p.max(q)),
+            BinOp::Min | BinOp::And => return (minimum(x, y), p.max(q)),
         };
         intermediate(dtype, (result.0, if result.1.is_finite() { result.1 } else { 0.0 }), root)
     }

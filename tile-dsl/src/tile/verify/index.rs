@@ -1,9 +1,13 @@
 //! Rules of loads and stores: ranks, ranges, injectivity, and the read/write discipline of tensors.
 
-use super::{Affine, AxisId, AxisKind, BTreeSet, Checker, Diagnostic, Expr, Extent, SpanId, TensorId};
+use super::{
+    Affine, AxisId, AxisKind, BTreeSet, Checker, Diagnostic, Expr, ExprKind, Extent, SpanId, TensorId,
+    disjoint, replace,
+};
+use crate::tile::{Kernel, Tensor};
 
 /// `a - b`.
-fn minus(a: &Extent, b: &Extent) -> Extent {
+pub(super) fn minus(a: &Extent, b: &Extent) -> Extent {
     let mut difference = a.clone();
     difference.constant -= b.constant;
     for (dim, c) in &b.dims {
@@ -14,8 +18,33 @@ fn minus(a: &Extent, b: &Extent) -> Extent {
 }
 
 /// Whether the extent is ≥ 0 for all dims ≥ 0, as far as signs tell.
-fn never_negative(e: &Extent) -> bool {
+pub(super) fn never_negative(e: &Extent) -> bool {
     e.constant >= 0 && e.dims.values().all(|c| *c >= 0)
+}
+
+/// Largest value of an affine form, for non-empty axes.
+pub(super) fn largest(kernel: &Kernel, form: &Affine) -> Extent {
+    extreme(kernel, form, 1)
+}
+
+/// Smallest value of an affine form, for non-empty axes.
+pub(super) fn least(kernel: &Kernel, form: &Affine) -> Extent {
+    extreme(kernel, form, -1)
+}
+
+/// The constant, and the last points of the axes with coefficients of one sign.
+fn extreme(kernel: &Kernel, form: &Affine, sign: i64) -> Extent {
+    let mut sum = Extent::constant(form.constant);
+    for (axis, c) in form.terms.iter().filter(|(_, c)| c.signum() == sign) {
+        let e = &kernel.axes[usize::from(axis.0)].extent;
+        sum.constant = sum.constant.saturating_add(c.saturating_mul(e.constant.saturating_sub(1)));
+        for (dim, d) in &e.dims {
+            let old = sum.dims.entry(dim.clone()).or_default();
+            *old = old.saturating_add(c.saturating_mul(*d));
+        }
+    }
+    sum.dims.retain(|_, c| *c != 0);
+    sum
 }
 
 impl Checker<'_> {
@@ -44,29 +73,41 @@ impl Checker<'_> {
                     ),
                 )
                 .note(t.span, format!("`{name}` is [{}]", dims.join(", ")))
-                .help(format!("give {rank} index expression{}", plural(rank))),
+                .remark(format!("give {rank} index expression{}", plural(rank))),
             );
             return None;
         }
         let axes: BTreeSet<_> = index.iter().flat_map(|a| a.terms.keys()).copied().collect();
         self.in_scope(&axes, span)?;
+        for (position, form) in index.iter().enumerate() {
+            self.representable(tensor, position, form, span)?;
+        }
         Some(axes)
     }
 
-    /// Largest value of an affine form, for non-empty axes.
-    fn largest(&self, form: &Affine) -> Extent {
-        let mut max = Extent::constant(form.constant);
+    /// Whether the numbers of an index leave it inside 32 bits for at least the smallest extents.
+    fn representable(
+        &mut self,
+        tensor: TensorId,
+        position: usize,
+        form: &Affine,
+        span: SpanId,
+    ) -> Option<()> {
+        let mut reach = i128::from(form.constant).abs();
         for (axis, c) in &form.terms {
-            if *c > 0 {
-                let e = self.extent(*axis);
-                max.constant += c * (e.constant - 1);
-                for (dim, d) in &e.dims {
-                    *max.dims.entry(dim.clone()).or_default() += c * d;
-                }
-            }
+            // A symbolic extent may be 1, and then its axis is 0; but the factor is computed with.
+            let last = self.extent(*axis).as_constant().map_or(1, |n| i128::from(n - 1).max(1));
+            reach += i128::from(*c).abs() * last;
         }
-        max.dims.retain(|_, c| *c != 0);
-        max
+        if reach < 1 << 31 {
+            return Some(());
+        }
+        let name = &self.kernel.tensors[usize::from(tensor.0)].name;
+        self.error(
+            Diagnostic::new(span, format!("the index of dimension {position} of `{name}` reaches {reach}"))
+                .remark("indices are 32-bit: numbers in them, and their sums, lie below 2^31"),
+        );
+        None
     }
 
     pub(super) fn load(
@@ -91,14 +132,15 @@ impl Checker<'_> {
                     )
                     .note(bound, format!("`{axis_name}` is bound here"))
                     .note(t.span, format!("`{name}` is declared here"))
-                    .help(format!("bind the axis over {dim}, or declare that dimension of `{name}` as {extent}")),
+                    .remark(format!("bind the axis over {dim}, or declare that dimension of `{name}` as {extent}")),
                 );
                 return None;
             }
         }
-        if let Some((stored, at)) = self.stores.get(&tensor)
-            && stored != index
-        {
+        let kernel = self.kernel;
+        let overlaps =
+            |(stored, _): &&(Vec<Affine>, SpanId)| stored != index && !disjoint::apart(kernel, stored, index);
+        if let Some((_, at)) = self.stores.get(&tensor).and_then(|stores| stores.iter().find(overlaps)) {
             let at = *at;
             self.different_index(tensor, span, at);
         }
@@ -111,7 +153,7 @@ impl Checker<'_> {
         self.error(
             Diagnostic::new(load, format!("`{name}` is read and written at different indices"))
                 .note(store, "it is written here")
-                .help(format!("a program may not read what another writes: pass the input as a tensor other than `{name}`")),
+                .remark(format!("a program may not read what another writes: pass the input as a tensor other than `{name}`")),
         );
     }
 
@@ -126,26 +168,34 @@ impl Checker<'_> {
             self.error(
                 Diagnostic::new(span, format!("`{name}` is stored to but not `&mut`"))
                     .note(t.span, format!("`{name}` is declared here"))
-                    .help(format!("declare it `{name}: &mut Tensor<..>`")),
+                    .help(replace(declared(kernel, t, false), declared(kernel, t, true))),
             );
         }
-        if let Some((_, first)) = self.stores.get(&tensor) {
-            let first = *first;
-            self.error(
-                Diagnostic::new(span, format!("`{name}` is stored twice"))
-                    .note(first, "the first store is here")
-                    .help("combine the values with `select` and store once"),
-            );
-        } else {
-            let loads = std::mem::take(&mut self.loads);
-            for (read, at, load_span) in &loads {
-                if *read == tensor && at != index {
-                    self.different_index(tensor, *load_span, span);
+        let earlier = self.stores.get(&tensor).cloned().unwrap_or_default();
+        let meets = earlier.iter().find(|(stored, _)| !disjoint::apart(kernel, stored, index));
+        if let Some((stored, first)) = meets {
+            let message = match disjoint::example(kernel, stored, index) {
+                Some((p, q, element)) => {
+                    let element: Vec<String> = element.iter().map(ToString::to_string).collect();
+                    format!(
+                        "`{name}` is stored twice: {q} here and {p} in the first store are both element [{}]",
+                        element.join(", ")
+                    )
                 }
-            }
-            self.loads = loads;
-            self.stores.insert(tensor, (index.to_vec(), span));
+                None => format!("`{name}` is stored twice, and nothing shows that the two never meet"),
+            };
+            self.error(Diagnostic::new(span, message).note(*first, "the first store is here").remark(
+                "combine the values with `select` and store once, or store where indices differ for all points, such as `2*i` and `2*i + 1`",
+            ));
         }
+        let loads = std::mem::take(&mut self.loads);
+        for (read, at, load_span) in &loads {
+            if *read == tensor && at != index && !disjoint::apart(kernel, at, index) {
+                self.different_index(tensor, *load_span, span);
+            }
+        }
+        self.loads = loads;
+        self.stores.entry(tensor).or_default().push((index.to_vec(), span));
         let Some(axes) = axes else { return };
         self.covers_program(&axes, name, span);
         self.inside(tensor, index, span);
@@ -155,7 +205,7 @@ impl Checker<'_> {
                     span,
                     format!("several points of {} may be stored to the same element of `{name}`", kernel.axes_text(&axes)),
                 )
-                .help("give each axis a dimension of its own, or strides that cannot collide, such as `2*i + r` with `r` of extent 2"),
+                .remark("give each axis a dimension of its own, or strides that cannot collide, such as `2*i + r` with `r` of extent 2"),
             );
         }
         let Some(found) = found else { return };
@@ -164,29 +214,28 @@ impl Checker<'_> {
             self.error(
                 Diagnostic::new(value.span, format!("`{name}` holds {want} but a {is} value is stored"))
                     .note(t.span, format!("`{name}` is declared here"))
-                    .help(format!("add `.cast::<{want}>()`")),
+                    .rewrite(value.span, "", format!(".cast::<{want}>()")),
             );
         }
         if found.axes != axes {
             let (is, want) = (kernel.axes_text(&found.axes), kernel.axes_text(&axes));
             let extra: Vec<_> = (&found.axes - &axes).into_iter().collect();
-            let help = match extra.first() {
+            let error = Diagnostic::new(
+                value.span,
+                format!("the value stored to `{name}` has axes {is}, its index has axes {want}"),
+            );
+            let elem = kernel.elem_name(t.elem);
+            self.error(match extra.first() {
                 Some(axis) => {
                     let axis = self.name(*axis);
-                    format!("reduce `{axis}` (`sum(.., {axis})`), or index `{name}` by it")
+                    error.remark(format!("reduce `{axis}` (`sum(.., {axis})`), or index `{name}` by it"))
                 }
-                None => {
-                    let elem = kernel.elem_name(t.elem);
-                    format!("broadcast it on purpose: add `zeros::<{elem}>({want})`")
-                }
-            };
-            self.error(
-                Diagnostic::new(
+                None => error.remark("a value is broadcast to a tile on purpose only").rewrite(
                     value.span,
-                    format!("the value stored to `{name}` has axes {is}, its index has axes {want}"),
-                )
-                .help(help),
-            );
+                    "",
+                    format!(" + zeros::<{elem}>({want})"),
+                ),
+            });
         }
     }
 
@@ -213,7 +262,9 @@ impl Checker<'_> {
                 _ => format!("index `{tensor}` by `{name}`, or store after the loop"),
             };
             self.error(
-                Diagnostic::new(span, message).note(axis.span, format!("`{name}` is bound here")).help(help),
+                Diagnostic::new(span, message)
+                    .note(axis.span, format!("`{name}` is bound here"))
+                    .remark(help),
             );
         }
     }
@@ -222,7 +273,7 @@ impl Checker<'_> {
     fn inside(&mut self, tensor: TensorId, index: &[Affine], span: SpanId) {
         let t = &self.kernel.tensors[usize::from(tensor.0)];
         for (position, (form, dim)) in index.iter().zip(&t.dims).enumerate() {
-            let largest = self.largest(form);
+            let largest = largest(self.kernel, form);
             let mut room = minus(dim, &largest);
             room.constant -= 1;
             // A point exists only where the extents of its axes are at least 1.
@@ -249,7 +300,7 @@ impl Checker<'_> {
             self.error(
                 Diagnostic::new(span, message)
                     .note(t.span, format!("`{name}` is declared here"))
-                    .help("a store stays inside its tensor for all sizes: declare the extent accordingly, such as `{N + 2}`"),
+                    .remark("a store stays inside its tensor for all sizes: declare the extent accordingly, such as `{N + 2}`"),
             );
         }
     }
@@ -289,6 +340,26 @@ impl Checker<'_> {
         }
     }
 
+    /// An element may not be loaded after it was stored; a value that was loaded before stays what it was.
+    pub(super) fn check_overwritten(&mut self, value: &Expr) {
+        if let ExprKind::Load { tensor, index } = &value.kind
+            && let Some((_, at)) =
+                self.stores.get(tensor).and_then(|stores| stores.iter().find(|(stored, _)| stored == index))
+        {
+            let name = &self.kernel.tensors[usize::from(tensor.0)].name;
+            let diagnostic = Diagnostic::new(
+                value.span,
+                format!("this loads from `{name}`, which was already overwritten here"),
+            )
+            .note(*at, format!("`{name}` is stored here"))
+            .remark(format!("bind what it held before: `let old = load({name}, ..)` above the store"));
+            self.error(diagnostic);
+        }
+        for child in value.children() {
+            self.check_overwritten(child);
+        }
+    }
+
     /// `&mut` tensors that nothing stores to.
     pub(super) fn unused_stores(&mut self) {
         for (n, t) in self.kernel.tensors.iter().enumerate() {
@@ -296,10 +367,21 @@ impl Checker<'_> {
             if t.mutable && !self.stores.contains_key(&id) {
                 let name = &t.name;
                 self.errors.push(
-                    Diagnostic::new(t.span, format!("`{name}` is `&mut` but never stored to"))
-                        .help(format!("declare it `{name}: &Tensor<..>`, or add `store({name}, [..], ..)`")),
+                    Diagnostic::new(t.span, format!("`{name}` is `&mut` but never stored to")).remark(
+                        format!("declare it `{name}: &Tensor<..>`, or add `store({name}, [..], ..)`"),
+                    ),
                 );
             }
         }
     }
+}
+
+/// A tensor as the signature declares it.
+fn declared(kernel: &Kernel, tensor: &Tensor, mutable: bool) -> String {
+    let dims = tensor.dims.iter().map(|dim| match dim.as_dim().is_some() || dim.as_constant().is_some() {
+        true => dim.to_string(),
+        false => format!("{{{dim}}}"),
+    });
+    let args: Vec<String> = std::iter::once(kernel.elem_name(tensor.elem).to_string()).chain(dims).collect();
+    format!("{}: &{}Tensor<{}>", tensor.name, if mutable { "mut " } else { "" }, args.join(", "))
 }

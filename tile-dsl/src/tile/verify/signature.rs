@@ -1,6 +1,6 @@
 //! Rules of parameters and axes, before the body is looked at.
 
-use super::{BTreeMap, BTreeSet, Diagnostic, ElemType, Extent, Kernel, SpanId};
+use super::{BTreeMap, BTreeSet, Diagnostic, ElemType, Extent, Kernel, LIMIT, SpanId};
 
 pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
@@ -17,14 +17,14 @@ pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
     if !kernel.tensors.iter().any(|t| t.mutable) {
         errors.push(
             Diagnostic::new(SpanId::NONE, format!("`{}` stores nothing", kernel.name))
-                .help("take a tensor to store to: `y: &mut Tensor<f32, N>`"),
+                .remark("take a tensor to store to: `y: &mut Tensor<f32, N>`"),
         );
     }
     for t in &kernel.tensors {
         if t.dims.is_empty() {
             errors.push(
                 Diagnostic::new(t.span, format!("`{}` has no dimensions", t.name))
-                    .help("pass single values as scalar arguments: `alpha: f32`"),
+                    .remark("pass single values as scalar arguments: `alpha: f32`"),
             );
         }
         if let ElemType::Fixed(dtype) = t.elem
@@ -32,11 +32,21 @@ pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
         {
             errors.push(
                 Diagnostic::new(t.span, format!("elements of `{}` are {dtype}", t.name))
-                    .help("element types are f32, f16, bf16 and the generic parameter"),
+                    .remark("element types are f32, f16, bf16 and the generic parameter"),
             );
         }
         if let Some(dim) = t.dims.iter().find(|d| d.as_constant().is_some_and(|n| n < 1)) {
             errors.push(Diagnostic::new(t.span, format!("a dimension of `{}` is {dim}", t.name)));
+        }
+    }
+    let large = |e: &&Extent| e.dims.values().chain([&e.constant]).any(|n| n.unsigned_abs() >= LIMIT as u64);
+    let dims = kernel.tensors.iter().flat_map(|t| t.dims.iter().map(move |d| (d, t.span)));
+    for (extent, span) in dims.chain(kernel.axes.iter().map(|a| (&a.extent, a.span))) {
+        if large(&extent) {
+            errors.push(
+                Diagnostic::new(span, format!("the extent {extent} is not below 2^31 - 2^16"))
+                    .remark("indices are 32-bit: split the dimension in two"),
+            );
         }
     }
     let known = determined(kernel);
@@ -58,7 +68,7 @@ pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
                 };
                 errors.push(
                     Diagnostic::new(span, message)
-                        .help(format!("the launch reads `{dim}` off a tensor that has it as a dimension")),
+                        .remark(format!("the launch reads `{dim}` off a tensor that has it as a dimension")),
                 );
             }
         }
@@ -70,7 +80,7 @@ pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
             errors.push(
                 Diagnostic::new(axis.span, format!("two axes are named `{name}`"))
                     .note(first, "the first is bound here")
-                    .help("schedules address axes by name: pick another"),
+                    .remark("schedules address axes by name: pick another"),
             );
         }
     }

@@ -1,0 +1,71 @@
+//! Contents of tensors and values of scalars: small whole numbers, which most arithmetic keeps exact, so that any element
+//! taken from the wrong place shows.
+
+use crate::case::{Case, Launch};
+use std::collections::BTreeMap;
+use tile_dsl::{
+    dtype::DType,
+    engine::testing::Random,
+    tile::{
+        ElemType, Kernel,
+        evaluate::{Elements, Inputs},
+    },
+};
+
+/// Mixes two numbers into a seed (splitmix64, Steele et al. 2014).
+pub fn mix(a: u64, b: u64) -> u64 {
+    let mut z = a.wrapping_add(b.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The element type of a parameter of an instantiated kernel.
+pub fn dtype(elem: ElemType) -> DType {
+    match elem {
+        ElemType::Fixed(dtype) => dtype,
+        ElemType::Generic => panic!("the kernel is instantiated first"),
+    }
+}
+
+/// Shapes of the tensors; nothing if an extent is negative.
+pub fn shapes(kernel: &Kernel, dims: &BTreeMap<String, i64>) -> Option<Vec<Vec<usize>>> {
+    let shape = |t: &tile_dsl::tile::Tensor| {
+        t.dims.iter().map(|d| usize::try_from(d.eval(dims)?).ok()).collect::<Option<Vec<usize>>>()
+    };
+    kernel.tensors.iter().map(shape).collect()
+}
+
+/// Arguments of a launch of a kernel, which is instantiated. Tensors that are only stored to have contents, too: what a
+/// kernel does not store must stay.
+pub fn inputs(kernel: &Kernel, launch: &Launch) -> Option<Inputs> {
+    let mut inputs = Inputs { dims: launch.dims.clone(), ..Inputs::default() };
+    for ((n, tensor), shape) in (0..).zip(&kernel.tensors).zip(shapes(kernel, &launch.dims)?) {
+        let mut random = Random::new(mix(launch.data, n));
+        let dtype = dtype(tensor.elem);
+        let most: i64 = match dtype {
+            DType::BF16 => *random.pick(&[1, 2, 3]),
+            DType::F16 => *random.pick(&[1, 2, 4, 8]),
+            _ => *random.pick(&[1, 2, 4, 9, 50]),
+        };
+        let values = (0..shape.iter().product()).map(|_| {
+            if launch.special && random.below(12) == 0 {
+                return *random.pick(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0]);
+            }
+            (random.below(2 * most as usize + 1) as i64 - most) as f64
+        });
+        inputs.tensors.insert(tensor.name.clone(), Elements::from_f64(dtype, values));
+    }
+    for (n, scalar) in (1000..).zip(&kernel.scalars) {
+        let mut random = Random::new(mix(launch.data, n));
+        inputs.scalars.insert(scalar.name.clone(), random.below(7) as f64 - 3.0);
+    }
+    Some(inputs)
+}
+
+impl Case {
+    /// The kernel for the case's element type.
+    pub fn instantiated(&self) -> Kernel {
+        self.kernel.instantiate(self.dtype)
+    }
+}

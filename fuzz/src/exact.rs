@@ -1,0 +1,296 @@
+//! Which results are exact: whole numbers (or halves, quarters, ..) small enough that no order of the arithmetic rounds.
+//! Those are compared bit for bit, the others under the evaluator's bound on the error.
+//!
+//! Interval arithmetic over the kernel, for the contents of one launch. A number is a multiple of 2^grain in an interval;
+//! without a grain it is rounded somewhere. NaN and infinities among the contents change nothing: what becomes of them
+//! does not depend on the order of the arithmetic, as long as nothing else rounds.
+
+use crate::data::dtype;
+use std::collections::{BTreeMap, BTreeSet};
+use tile_dsl::{
+    dtype::DType,
+    index::{Affine, AxisId},
+    op::{BinOp, RedOp, UnOp},
+    tile::{Expr, ExprKind, Kernel, Stmt, VarId, evaluate::Inputs},
+};
+
+/// Why results cannot be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incomparable {
+    /// A number that was rounded decides something, or is a divisor near zero.
+    Discontinuous,
+    /// A number may leave the range of its type.
+    Overflow,
+}
+
+/// For each stored tensor, whether its elements are exact.
+///
+/// # Errors
+/// [`Incomparable`]: rounding may change results beyond any bound.
+pub fn exact(kernel: &Kernel, inputs: &Inputs) -> Result<BTreeMap<String, bool>, Incomparable> {
+    let mut scope = Scope { kernel, inputs, vars: BTreeMap::new(), stored: BTreeMap::new() };
+    scope.block(&kernel.body)?;
+    Ok(scope.stored)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    lo: f64,
+    hi: f64,
+    grain: Option<i32>,
+    dtype: DType,
+}
+
+/// Bits of a significand, and the greatest number.
+fn precision(dtype: DType) -> (i32, f64) {
+    match dtype {
+        DType::F32 => (24, f32::MAX.into()),
+        DType::F16 => (11, 65504.0),
+        DType::BF16 => (8, 3e38),
+        DType::I32 | DType::Bool => (31, f64::INFINITY),
+    }
+}
+
+impl Range {
+    fn most(&self) -> f64 {
+        self.lo.abs().max(self.hi.abs())
+    }
+
+    /// Rounds to the type if need be.
+    fn settle(mut self) -> Result<Range, Incomparable> {
+        let (bits, largest) = precision(self.dtype);
+        if !self.dtype.is_float() {
+            // Integers wrap.
+            if self.most() >= 2f64.powi(31) || self.lo.is_nan() || self.hi.is_nan() {
+                (self.lo, self.hi) = (-(2f64.powi(31)), 2f64.powi(31));
+            }
+            return Ok(self);
+        }
+        if self.lo.is_nan() || self.hi.is_nan() || self.most() > largest / 4.0 {
+            return Err(Incomparable::Overflow);
+        }
+        self.grain = self.grain.filter(|g| *g >= -24 && self.most() <= 2f64.powi(bits + g));
+        Ok(self)
+    }
+
+    fn rounded(self) -> Result<Range, Incomparable> {
+        Range { grain: None, ..self }.settle()
+    }
+
+    fn hull(self, other: Range) -> Range {
+        let grain = self.grain.zip(other.grain).map(|(a, b)| a.min(b));
+        Range { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi), grain, ..self }
+    }
+
+    fn plus(self, other: Range) -> Result<Range, Incomparable> {
+        let grain = self.grain.zip(other.grain).map(|(a, b)| a.min(b));
+        Range { lo: self.lo + other.lo, hi: self.hi + other.hi, grain, ..self }.settle()
+    }
+
+    fn negated(self) -> Range {
+        Range { lo: -self.hi, hi: -self.lo, ..self }
+    }
+
+    fn times(self, other: Range) -> Result<Range, Incomparable> {
+        let corners = [self.lo * other.lo, self.lo * other.hi, self.hi * other.lo, self.hi * other.hi];
+        let grain = self.grain.zip(other.grain).map(|(a, b)| a + b);
+        let (lo, hi) =
+            corners.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), c| (l.min(*c), h.max(*c)));
+        Range { lo, hi, grain, ..self }.settle()
+    }
+
+    /// The sum of `n` such numbers in any order.
+    fn summed(self, n: f64) -> Result<Range, Incomparable> {
+        if n == 0.0 {
+            return Ok(Range { lo: 0.0, hi: 0.0, grain: Some(0), ..self });
+        }
+        // Partial sums reach from nothing to all.
+        let sum = Range { lo: self.lo * n, hi: self.hi * n, ..self }.settle()?;
+        if self.dtype.is_float() && (self.lo * n).abs().max((self.hi * n).abs()) > 1e30 {
+            return Err(Incomparable::Overflow);
+        }
+        Ok(sum)
+    }
+}
+
+struct Scope<'a> {
+    kernel: &'a Kernel,
+    inputs: &'a Inputs,
+    vars: BTreeMap<VarId, (Range, BTreeSet<AxisId>)>,
+    stored: BTreeMap<String, bool>,
+}
+
+type Typed = (Range, BTreeSet<AxisId>);
+
+/// The greatest power of two that divides a number.
+fn grain(x: f64) -> Option<i32> {
+    (-24..=24).rev().find(|g| (x / 2f64.powi(*g)).fract() == 0.0)
+}
+
+fn literal(value: f64, dtype: DType) -> Range {
+    let value = match dtype.is_float() {
+        true => f64::from(dtype.round(value as f32)),
+        false => value,
+    };
+    Range { lo: value, hi: value, grain: grain(value).or(Some(-24)), dtype }
+}
+
+impl Scope<'_> {
+    fn block(&mut self, body: &[Stmt]) -> Result<(), Incomparable> {
+        for stmt in body {
+            match stmt {
+                Stmt::Let { var, value } | Stmt::Assign { var, value, .. } => {
+                    let value = self.expr(value)?;
+                    self.vars.insert(*var, value);
+                }
+                Stmt::For { body, .. } => self.block(body)?,
+                Stmt::Store { tensor, value, .. } => {
+                    let (range, _) = self.expr(value)?;
+                    let name = self.kernel.tensors[usize::from(tensor.0)].name.clone();
+                    let exact = range.grain.is_some();
+                    *self.stored.entry(name).or_insert(true) &= exact;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn extent(&self, axis: AxisId) -> f64 {
+        self.kernel.axes[usize::from(axis.0)].extent.eval(&self.inputs.dims).unwrap_or(0).max(0) as f64
+    }
+
+    fn load(&self, tensor: tile_dsl::tile::TensorId, index: &[Affine]) -> Typed {
+        let tensor = &self.kernel.tensors[usize::from(tensor.0)];
+        let values = self.inputs.tensors[&tensor.name].to_f64();
+        // Zero: an element outside of the tensor.
+        let (mut lo, mut hi) = (0f64, 0f64);
+        for x in values.into_iter().filter(|x| x.is_finite()) {
+            (lo, hi) = (lo.min(x), hi.max(x));
+        }
+        let axes = index.iter().flat_map(|form| form.terms.keys()).copied().collect();
+        (Range { lo, hi, grain: Some(0), dtype: dtype(tensor.elem) }, axes)
+    }
+
+    fn expr(&self, expr: &Expr) -> Result<Typed, Incomparable> {
+        let fixed = |range: Range| (range, BTreeSet::new());
+        Ok(match &expr.kind {
+            ExprKind::Load { tensor, index } => self.load(*tensor, index),
+            ExprKind::Full { value, elem, axes } => {
+                (literal(*value, dtype(*elem)).settle()?, axes.iter().copied().collect())
+            }
+            ExprKind::Iota(axis) => {
+                let range = Range { lo: 0.0, hi: self.extent(*axis), grain: Some(0), dtype: DType::I32 };
+                (range, [*axis].into())
+            }
+            ExprKind::Dim(name) => fixed(literal(self.inputs.dims[name] as f64, DType::I32)),
+            ExprKind::Const { value, elem } => {
+                fixed(literal(*value, dtype(elem.expect("literals are typed"))).settle()?)
+            }
+            ExprKind::Scalar(id) => {
+                let scalar = &self.kernel.scalars[usize::from(id.0)];
+                fixed(literal(self.inputs.scalars[&scalar.name], dtype(scalar.elem)))
+            }
+            ExprKind::Var(var) => self.vars[var].clone(),
+            ExprKind::Un(op, x) => {
+                let (range, axes) = self.expr(x)?;
+                (unary(*op, range)?, axes)
+            }
+            ExprKind::Bin(op, a, b) => {
+                let ((a, p), (b, q)) = (self.expr(a)?, self.expr(b)?);
+                (binary(*op, a, b)?, &p | &q)
+            }
+            ExprKind::Cmp(_, a, b) => {
+                let ((a, p), (b, q)) = (self.expr(a)?, self.expr(b)?);
+                if a.grain.is_none() || b.grain.is_none() {
+                    return Err(Incomparable::Discontinuous);
+                }
+                (Range { lo: 0.0, hi: 1.0, grain: Some(0), dtype: DType::Bool }, &p | &q)
+            }
+            ExprKind::Select(c, a, b) => {
+                let ((_, o), (a, p), (b, q)) = (self.expr(c)?, self.expr(a)?, self.expr(b)?);
+                (a.hull(b), &(&o | &p) | &q)
+            }
+            ExprKind::Cast(elem, x) => {
+                let (range, axes) = self.expr(x)?;
+                let to = dtype(*elem);
+                if !to.is_float() {
+                    let Some(grain) = range.grain else { return Err(Incomparable::Discontinuous) };
+                    return Ok((Range { grain: Some(grain.max(0)), dtype: to, ..range }.settle()?, axes));
+                }
+                (Range { dtype: to, ..range }.settle()?, axes)
+            }
+            ExprKind::Reduce(op, x, axis) => {
+                let (range, mut axes) = self.expr(x)?;
+                axes.remove(axis);
+                let n = self.extent(*axis);
+                match op {
+                    RedOp::Add => (range.summed(n)?, axes),
+                    // Of nothing: an infinity, whose further way does not round.
+                    RedOp::Max | RedOp::Min => (range, axes),
+                }
+            }
+            ExprKind::Dot(a, b, acc) => {
+                let ((a, p), (b, q), (acc, axes)) = (self.expr(a)?, self.expr(b)?, self.expr(acc)?);
+                let wide = |r: Range| Range { dtype: acc.dtype, ..r };
+                let n = (&(&p | &q) - &axes).into_iter().map(|axis| self.extent(axis)).product();
+                (wide(a).times(wide(b))?.summed(n)?.plus(acc)?, axes)
+            }
+        })
+    }
+}
+
+fn unary(op: UnOp, x: Range) -> Result<Range, Incomparable> {
+    // What amplifies rounding without bound needs an exact operand, or one away from zero.
+    let safe = x.grain.is_some() || x.lo > 1e-3;
+    let of = |lo: f64, hi: f64| Range { lo, hi, ..x }.rounded();
+    match op {
+        UnOp::Neg => Ok(x.negated()),
+        UnOp::Abs => {
+            let lo = if x.lo <= 0.0 && x.hi >= 0.0 { 0.0 } else { x.lo.abs().min(x.hi.abs()) };
+            Range { lo, hi: x.most(), ..x }.settle()
+        }
+        UnOp::Not => Ok(x),
+        UnOp::Exp if x.hi > 80.0 || x.lo < -80.0 => Err(Incomparable::Overflow),
+        UnOp::Exp => of(x.lo.exp(), x.hi.exp()),
+        UnOp::Tanh => of(-1.0, 1.0),
+        UnOp::Log | UnOp::Sqrt | UnOp::Rsqrt if !safe => Err(Incomparable::Discontinuous),
+        UnOp::Log => of(-110.0, x.hi.max(2.0).ln()),
+        UnOp::Sqrt => of(x.lo.max(0.0).sqrt(), x.hi.max(0.0).sqrt()),
+        UnOp::Rsqrt => of(1.0 / x.hi.max(1e-6).sqrt(), 1.0 / x.lo.max(1e-3).sqrt()),
+    }
+}
+
+fn binary(op: BinOp, a: Range, b: Range) -> Result<Range, Incomparable> {
+    match op {
+        BinOp::Add => a.plus(b),
+        BinOp::Sub => a.plus(b.negated()),
+        BinOp::Mul => a.times(b),
+        BinOp::Max => {
+            let grain = a.grain.zip(b.grain).map(|(a, b)| a.min(b));
+            Ok(Range { lo: a.lo.max(b.lo), hi: a.hi.max(b.hi), grain, ..a })
+        }
+        BinOp::Min => {
+            let grain = a.grain.zip(b.grain).map(|(a, b)| a.min(b));
+            Ok(Range { lo: a.lo.min(b.lo), hi: a.hi.min(b.hi), grain, ..a })
+        }
+        BinOp::And | BinOp::Or => Ok(a.hull(b)),
+        BinOp::Div | BinOp::Rem if !a.dtype.is_float() => {
+            let most = a.most().max(b.most()).max(1.0);
+            Range { lo: -most, hi: most, ..a }.settle()
+        }
+        BinOp::Div | BinOp::Rem => {
+            let away = b.lo > 1e-3 || b.hi < -1e-3;
+            if !away && b.grain.is_none() {
+                return Err(Incomparable::Discontinuous);
+            }
+            // An exact divisor that is not zero is at least its grain.
+            let least = match (away, b.grain) {
+                (true, _) => b.lo.abs().min(b.hi.abs()),
+                (false, Some(grain)) => 2f64.powi(grain),
+                (false, None) => 1.0,
+            };
+            let most = a.most() / least;
+            Range { lo: -most, hi: most, ..a }.rounded()
+        }
+    }
+}

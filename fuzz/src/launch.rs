@@ -1,0 +1,134 @@
+//! Launches of programs whose kernel is known only when the fuzzer runs, through the runtime.
+
+use half::{bf16, f16};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{LazyLock, Mutex, PoisonError},
+};
+use tile_dsl::{
+    dtype::DType,
+    program::{Program, Variant},
+    tile::{
+        TensorId,
+        evaluate::{Elements, Inputs},
+    },
+};
+use tile_runtime::{
+    AnyBuffer, Buffer, Device, Element, Error, LaunchArgs, LaunchReport, Layout, ScalarValue, Scheduled,
+    verify,
+};
+
+/// What a launch left.
+pub struct Run {
+    /// Contents of the tensors that the kernel stores to, row-major.
+    pub stored: BTreeMap<String, Elements>,
+    /// What the simulator found, as text.
+    pub findings: Vec<String>,
+    /// The report.
+    pub report: LaunchReport,
+}
+
+/// Names that live as long as the process, as the runtime wants them. There are few: the generator's.
+fn interned(name: &str) -> &'static str {
+    static NAMES: LazyLock<Mutex<BTreeSet<&'static str>>> = LazyLock::new(Mutex::default);
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    match names.get(name) {
+        Some(known) => known,
+        None => {
+            let name: &'static str = name.to_string().leak();
+            names.insert(name);
+            name
+        }
+    }
+}
+
+/// Positions of a row-major walk in column-major storage.
+pub fn column_major_positions(shape: &[usize]) -> Vec<usize> {
+    let total: usize = shape.iter().product();
+    (0..total)
+        .map(|mut at| {
+            let mut index = vec![0; shape.len()];
+            for (i, n) in index.iter_mut().zip(shape).rev() {
+                *i = at % n;
+                at /= n;
+            }
+            index.iter().zip(shape).rev().fold(0, |position, (i, n)| position * n + i)
+        })
+        .collect()
+}
+
+/// A buffer with these elements, which come row-major whatever the layout.
+///
+/// # Errors
+/// The device's.
+pub fn buffer(
+    device: &Device,
+    elements: &Elements,
+    shape: &[usize],
+    layout: Layout,
+) -> Result<Box<dyn AnyBuffer>, Error> {
+    fn typed<T: Element>(
+        device: &Device,
+        data: &[T],
+        shape: &[usize],
+        layout: Layout,
+    ) -> Result<Box<dyn AnyBuffer>, Error> {
+        let mut stored = data.to_vec();
+        if layout == Layout::ColumnMajor {
+            for (x, at) in data.iter().zip(column_major_positions(shape)) {
+                stored[at] = *x;
+            }
+        }
+        Ok(Box::new(Buffer::from_slice_in(device, &stored, shape, layout)?))
+    }
+    match elements {
+        Elements::F32(v) => typed(device, v, shape, layout),
+        Elements::F16(v) => typed::<f16>(device, v, shape, layout),
+        Elements::BF16(v) => typed::<bf16>(device, v, shape, layout),
+        Elements::I32(v) => typed(device, v, shape, layout),
+    }
+}
+
+/// A scalar argument of this type.
+pub fn scalar(dtype: DType, value: f64) -> ScalarValue {
+    match dtype {
+        DType::F32 => ScalarValue::F32(value as f32),
+        DType::F16 => ScalarValue::F16(f16::from_f64(value)),
+        DType::BF16 => ScalarValue::BF16(bf16::from_f64(value)),
+        DType::I32 | DType::Bool => ScalarValue::I32(value as i32),
+    }
+}
+
+/// Launches one variant of a program on a device.
+///
+/// # Errors
+/// The runtime's.
+pub fn run(program: &Program, inputs: &Inputs, device: &Device, variant: Variant) -> Result<Run, Error> {
+    let kernel = &program.nest.kernel;
+    let shapes = crate::data::shapes(kernel, &inputs.dims).expect("the sizes were admitted");
+    let mut buffers = Vec::new();
+    for ((n, tensor), shape) in (0..).zip(&kernel.tensors).zip(&shapes) {
+        let layout = match program.nest.column_major.contains(&TensorId(n)) {
+            true => Layout::ColumnMajor,
+            false => Layout::RowMajor,
+        };
+        buffers.push(buffer(device, &inputs.tensors[&tensor.name], shape, layout)?);
+    }
+    let mut args = LaunchArgs::new(interned(&kernel.name), program.dtype);
+    for (tensor, buffer) in kernel.tensors.iter().zip(&mut buffers) {
+        let name = interned(&tensor.name);
+        args = if tensor.mutable { args.output(name, &mut **buffer) } else { args.input(name, &**buffer) };
+    }
+    for s in &kernel.scalars {
+        args = args.scalar(interned(&s.name), scalar(crate::data::dtype(s.elem), inputs.scalars[&s.name]));
+    }
+    let report = Scheduled::new(args, program).device(device).variant(variant).run()?;
+    let mut stored = BTreeMap::new();
+    for (tensor, buffer) in kernel.tensors.iter().zip(&buffers) {
+        if tensor.mutable {
+            stored.insert(tensor.name.clone(), verify::elements(&**buffer)?);
+        }
+    }
+    let findings = report.findings.iter().map(|f| format!("{:?}: {}", f.kind, f.message)).collect();
+    Ok(Run { stored, findings, report })
+}

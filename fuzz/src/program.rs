@@ -1,0 +1,493 @@
+//! Random kernels in the tile IR, well-formed and with a nest.
+//!
+//! Axes and a skeleton of statements first: values (`let`), loops over tiles with accumulators, stores; then their
+//! expressions, whose axes are a subset of those asked for (`expr`). What the typing rules refuse is thrown away.
+
+mod expr;
+
+use tile_dsl::{
+    dtype::DType,
+    engine::testing::Random,
+    index::{Affine, AxisId, Extent},
+    nest,
+    op::{BinOp, RedOp},
+    span::SpanId,
+    tile::{
+        self, Axis, AxisKind, ElemType, Expr, ExprKind, Kernel, Scalar, ScalarId, Stmt, Tensor, TensorId,
+        Var, VarId,
+    },
+};
+
+/// Names of dims.
+const DIMS: [&str; 6] = ["M", "N", "K", "L", "P", "Q"];
+/// Names of axes, in the order of their making.
+const AXES: [&str; 6] = ["i", "j", "k", "l", "p", "q"];
+
+const F32: ElemType = ElemType::Fixed(DType::F32);
+const I32: ElemType = ElemType::Fixed(DType::I32);
+
+/// A random kernel that can be scheduled. Equal seeds give equal kernels.
+pub fn random_kernel(seed: u64) -> Kernel {
+    let mut random = Random::new(seed);
+    loop {
+        let mut generator = Generator::new(&mut random);
+        generator.run();
+        let kernel = generator.kernel;
+        if tile::verify(&kernel).is_empty() && schedulable(&kernel) {
+            return kernel;
+        }
+    }
+}
+
+fn schedulable(kernel: &Kernel) -> bool {
+    let dtype = kernel.generic.as_ref().map(|_| DType::F32);
+    nest::initial(&kernel.instantiate(dtype)).is_ok_and(|nest| nest.values.len() <= 24)
+}
+
+fn node(kind: ExprKind) -> Expr {
+    Expr { kind, span: SpanId::NONE }
+}
+
+fn boxed(kind: ExprKind) -> Box<Expr> {
+    Box::new(node(kind))
+}
+
+/// A value that may be read.
+#[derive(Clone)]
+struct Known {
+    var: VarId,
+    axes: Vec<AxisId>,
+    elem: ElemType,
+}
+
+/// An output that is read before it is stored, at the same index.
+#[derive(Clone)]
+struct InPlace {
+    tensor: TensorId,
+    index: Vec<Affine>,
+    axes: Vec<AxisId>,
+}
+
+struct Generator<'a> {
+    random: &'a mut Random,
+    kernel: Kernel,
+    known: Vec<Known>,
+    in_place: Vec<InPlace>,
+    /// Axes of `tiles` whose loop is open.
+    open: Vec<AxisId>,
+    /// Type that most of the arithmetic has.
+    compute: ElemType,
+    /// Type that most tensors have.
+    stored: ElemType,
+    /// Functions that round are used.
+    smooth: bool,
+    /// Few tensors, read again and again.
+    narrow: bool,
+    nodes: usize,
+}
+
+impl<'a> Generator<'a> {
+    fn new(random: &'a mut Random) -> Self {
+        let generic = random.below(100) < 25;
+        let stored = match random.below(10) {
+            _ if generic => ElemType::Generic,
+            0..7 => F32,
+            7 | 8 => ElemType::Fixed(DType::F16),
+            _ => ElemType::Fixed(DType::BF16),
+        };
+        let compute = if random.below(100) < 75 { F32 } else { stored };
+        let smooth = random.below(100) < 35;
+        let narrow = random.below(100) < 40;
+        let kernel = Kernel {
+            name: "k".into(),
+            generic: generic.then(|| "T".to_string()),
+            tensors: vec![],
+            scalars: vec![],
+            axes: vec![],
+            vars: vec![],
+            body: vec![],
+        };
+        Generator {
+            random,
+            kernel,
+            known: vec![],
+            in_place: vec![],
+            open: vec![],
+            compute,
+            stored,
+            smooth,
+            narrow,
+            nodes: 0,
+        }
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.random.below(100) < percent
+    }
+
+    fn run(&mut self) {
+        self.axes();
+        let outputs = *self.random.pick(&[1, 1, 1, 2, 2, 3]);
+        if self.chance(30) {
+            self.in_place_output();
+        }
+        let mut body = Vec::new();
+        for _ in 0..outputs {
+            self.statements(&mut body);
+            let store = self.output();
+            body.push(store);
+        }
+        for target in std::mem::take(&mut self.in_place) {
+            let value = self.value_over(&target.axes, self.elem_of(target.tensor));
+            body.push(Stmt::Store { tensor: target.tensor, index: target.index, value, span: SpanId::NONE });
+        }
+        self.kernel.body = body;
+    }
+
+    fn elem_of(&self, tensor: TensorId) -> ElemType {
+        self.kernel.tensors[usize::from(tensor.0)].elem
+    }
+
+    fn extent_of(&self, axis: AxisId) -> &Extent {
+        &self.kernel.axes[usize::from(axis.0)].extent
+    }
+
+    fn kind_of(&self, axis: AxisId) -> AxisKind {
+        self.kernel.axes[usize::from(axis.0)].kind
+    }
+
+    fn axes(&mut self) {
+        let program = *self.random.pick(&[0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3]);
+        let inner = *self.random.pick(&[0, 1, 1, 1, 2, 2, 2, 3]).max(&usize::from(program == 0));
+        let mut dims = 0;
+        for (n, name) in AXES.iter().enumerate().take(program + inner) {
+            let kind = match n < program {
+                true => AxisKind::Program,
+                false => *self.random.pick(&[AxisKind::Whole, AxisKind::Whole, AxisKind::Tiles]),
+            };
+            let fixed = if kind == AxisKind::Program { 12 } else { 35 };
+            let extent = match self.random.below(100) {
+                x if x < fixed => Extent::constant(1 + self.random.below(8) as i64),
+                x if x < fixed + 8 && dims > 0 => Extent::dim(DIMS[self.random.below(dims)]),
+                x => {
+                    dims += 1;
+                    let name = DIMS[dims - 1].to_string();
+                    let (coefficient, constant) = match x {
+                        94.. => (1, 1 + self.random.below(2) as i64),
+                        92.. => (2, self.random.below(2) as i64),
+                        _ => (1, 0),
+                    };
+                    Extent { dims: [(name, coefficient)].into(), constant }
+                }
+            };
+            self.kernel.axes.push(Axis { name: name.to_string(), extent, kind, span: SpanId::NONE });
+        }
+    }
+
+    fn all_axes(&self) -> Vec<AxisId> {
+        (0..self.kernel.axes.len() as u16).map(AxisId).collect()
+    }
+
+    /// Axes that an expression may have here.
+    fn usable(&self) -> Vec<AxisId> {
+        let mut axes = self.all_axes();
+        axes.retain(|a| self.kind_of(*a) != AxisKind::Tiles || self.open.contains(a));
+        axes
+    }
+
+    /// A random subset, in random order.
+    fn subset(&mut self, of: &[AxisId], percent: usize) -> Vec<AxisId> {
+        let mut some: Vec<AxisId> = of.to_vec();
+        some.retain(|_| self.random.below(100) < percent);
+        for n in (1..some.len()).rev() {
+            some.swap(n, self.random.below(n + 1));
+        }
+        some
+    }
+
+    fn let_of(&mut self, value: Expr, mutable: bool) -> (VarId, Stmt) {
+        let var = VarId(self.kernel.vars.len() as u16);
+        let name = format!("v{}", var.0);
+        self.kernel.vars.push(Var { name, mutable, span: SpanId::NONE });
+        (var, Stmt::Let { var, value })
+    }
+
+    /// Axes and type of an expression; nothing for one that is not well-formed.
+    fn type_of(&self, expr: &Expr) -> Option<(Vec<AxisId>, ElemType)> {
+        let vars = |v: VarId| self.known.iter().find(|k| k.var == v);
+        self.kernel_type(expr, &vars)
+    }
+
+    /// `let v = ..`, several perhaps, and loops.
+    fn statements(&mut self, body: &mut Vec<Stmt>) {
+        for _ in 0..*self.random.pick(&[0, 1, 1, 2, 2, 3]) {
+            let tiles: Vec<AxisId> =
+                self.all_axes().into_iter().filter(|a| self.kind_of(*a) == AxisKind::Tiles).collect();
+            if !tiles.is_empty() && self.chance(60) {
+                let axis = *self.random.pick(&tiles);
+                if !self.open.contains(&axis) {
+                    self.tiles_loop(axis, body);
+                    continue;
+                }
+            }
+            self.bind(body);
+        }
+        // A loop's axis is of no use otherwise.
+        if self.open.is_empty()
+            && self.known.is_empty()
+            && let Some(axis) = self.all_axes().into_iter().find(|a| self.kind_of(*a) == AxisKind::Tiles)
+        {
+            self.tiles_loop(axis, body);
+        }
+    }
+
+    fn bind(&mut self, body: &mut Vec<Stmt>) {
+        let usable = self.usable();
+        let axes = self.subset(&usable, 75);
+        let elem = self.compute;
+        let value = match self.random.below(10) {
+            0..3 => self.load(&axes, elem),
+            // Several reductions of what is loaded as it is.
+            3..6 => {
+                let depth = if self.narrow && self.chance(60) { 0 } else { 2 };
+                self.reduction(&axes, elem, depth)
+            }
+            6 => self.dot(&axes, elem),
+            _ => self.expr(&axes, elem, 3),
+        };
+        let Some((axes, elem)) = self.type_of(&value) else { return };
+        let (var, stmt) = self.let_of(value, false);
+        self.known.push(Known { var, axes, elem });
+        body.push(stmt);
+    }
+
+    /// Accumulators before, `for axis { .. }`, and what they hold after.
+    fn tiles_loop(&mut self, axis: AxisId, body: &mut Vec<Stmt>) {
+        let outside = self.usable();
+        let count = *self.random.pick(&[1, 1, 2]);
+        let mut accumulators = Vec::new();
+        for _ in 0..count {
+            let axes = self.subset(&outside, 75);
+            let elem = if self.chance(85) { F32 } else { self.compute };
+            let start = match self.chance(80) {
+                true => 0.0,
+                false => self.random.below(5) as f64 - 2.0,
+            };
+            let value = match self.chance(90) {
+                true => node(ExprKind::Full { value: start, elem, axes: axes.clone() }),
+                false => {
+                    let value = self.expr(&axes, elem, 1);
+                    self.spread(value, &axes, elem)
+                }
+            };
+            let (var, stmt) = self.let_of(value, true);
+            body.push(stmt);
+            accumulators.push(Known { var, axes, elem });
+        }
+        self.open.push(axis);
+        let before = self.known.len();
+        let mut inner = Vec::new();
+        for _ in 0..*self.random.pick(&[0, 0, 1, 2]) {
+            self.bind(&mut inner);
+        }
+        for accumulator in &accumulators {
+            let value = self.accumulate(accumulator, axis);
+            inner.push(Stmt::Assign { var: accumulator.var, value, span: SpanId::NONE });
+        }
+        if self.chance(12) {
+            let store = self.output();
+            inner.push(store);
+        }
+        self.known.truncate(before);
+        self.open.pop();
+        body.push(Stmt::For { axis, body: inner, span: SpanId::NONE });
+        self.known.extend(accumulators);
+    }
+
+    /// `dot(a, b, acc)`, `acc + sum(x, k)`, `max(acc, max(x, k))`.
+    fn accumulate(&mut self, acc: &Known, axis: AxisId) -> Expr {
+        let old = boxed(ExprKind::Var(acc.var));
+        if self.chance(55) {
+            let elem = if acc.elem == F32 && self.chance(50) { self.stored } else { acc.elem };
+            let mut contracted = vec![axis];
+            let whole: Vec<AxisId> = self
+                .usable()
+                .into_iter()
+                .filter(|a| self.kind_of(*a) == AxisKind::Whole && !acc.axes.contains(a))
+                .collect();
+            if !whole.is_empty() && self.chance(25) {
+                contracted.push(*self.random.pick(&whole));
+            }
+            let (a, b) = self.factors(&acc.axes, &contracted, elem);
+            return node(ExprKind::Dot(Box::new(a), Box::new(b), old));
+        }
+        let op = *self.random.pick(&[RedOp::Add, RedOp::Add, RedOp::Max, RedOp::Min]);
+        let mut axes = acc.axes.clone();
+        axes.push(axis);
+        let value = self.expr(&axes, acc.elem, 2);
+        let value = self.spread(value, &axes, acc.elem);
+        let part = boxed(ExprKind::Reduce(op, Box::new(value), axis));
+        let combine = op.combine();
+        match self.chance(80) {
+            true => node(ExprKind::Bin(combine, old, part)),
+            false => node(ExprKind::Bin(combine, part, old)),
+        }
+    }
+
+    /// Two operands with the contracted axes in both and the others in one or both.
+    fn factors(&mut self, kept: &[AxisId], contracted: &[AxisId], elem: ElemType) -> (Expr, Expr) {
+        let (mut left, mut right) = (contracted.to_vec(), contracted.to_vec());
+        for axis in kept {
+            match self.random.below(9) {
+                0 => {
+                    left.push(*axis);
+                    right.push(*axis);
+                }
+                1..5 => left.push(*axis),
+                _ => right.push(*axis),
+            }
+        }
+        let mut operand = |axes: Vec<AxisId>| {
+            let value = if self.chance(75) { self.load(&axes, elem) } else { self.expr(&axes, elem, 1) };
+            self.spread(value, &axes, elem)
+        };
+        (operand(left), operand(right))
+    }
+
+    /// A tensor that is loaded and, at the end, stored at the same index.
+    fn in_place_output(&mut self) {
+        let (axes, index, dims) = self.target();
+        let tensor = self.tensor(dims, self.stored, true);
+        self.in_place.push(InPlace { tensor, index, axes });
+    }
+
+    /// Axes, index and extents of what is stored: all program axes, all open loops, some others.
+    fn target(&mut self) -> (Vec<AxisId>, Vec<Affine>, Vec<Extent>) {
+        let mut axes: Vec<AxisId> =
+            self.usable().into_iter().filter(|a| self.kind_of(*a) != AxisKind::Whole).collect();
+        let whole: Vec<AxisId> =
+            self.usable().into_iter().filter(|a| self.kind_of(*a) == AxisKind::Whole).collect();
+        axes.extend(self.subset(&whole, 45));
+        if axes.is_empty() {
+            axes = self.usable().into_iter().take(1).collect();
+        }
+        let mut order = self.subset(&axes, 100);
+        if self.chance(75) {
+            order = axes.clone();
+        }
+        let (mut index, mut dims) = (Vec::new(), Vec::new());
+        for axis in order {
+            let extent = self.extent_of(axis).clone();
+            let (scale, shift) = match self.random.below(30) {
+                0 => (1, 1 + self.random.below(2) as i64),
+                1 => (2, self.random.below(2) as i64),
+                _ => (1, 0),
+            };
+            index.push(Affine { terms: [(axis, scale)].into(), constant: shift });
+            // The last index is scale · (n - 1) + shift; an extent of 0 still gives a tensor.
+            dims.push(scaled(&extent, scale, shift));
+        }
+        if self.chance(4) {
+            index.push(Affine { terms: Default::default(), constant: 1 });
+            dims.push(Extent::constant(2));
+        }
+        (axes, index, dims)
+    }
+
+    fn output(&mut self) -> Stmt {
+        let (axes, index, dims) = self.target();
+        let elem = if self.chance(85) { self.stored } else { F32 };
+        let value = self.value_over(&axes, elem);
+        let tensor = self.tensor(dims, elem, true);
+        Stmt::Store { tensor, index, value, span: SpanId::NONE }
+    }
+
+    fn value_over(&mut self, axes: &[AxisId], elem: ElemType) -> Expr {
+        let depth = 1 + self.random.below(3);
+        let compute = self.compute;
+        let value = self.expr(axes, compute, depth);
+        let value = self.spread(value, axes, compute);
+        self.cast(value, compute, elem)
+    }
+
+    fn tensor(&mut self, dims: Vec<Extent>, elem: ElemType, mutable: bool) -> TensorId {
+        let id = TensorId(self.kernel.tensors.len() as u16);
+        let name = format!("{}{}", if mutable { "y" } else { "x" }, id.0);
+        self.kernel.tensors.push(Tensor { name, elem, dims, mutable, span: SpanId::NONE });
+        id
+    }
+
+    fn scalar(&mut self, elem: ElemType) -> ScalarId {
+        if let Some(n) = self.kernel.scalars.iter().position(|s| s.elem == elem) {
+            return ScalarId(n as u16);
+        }
+        let name = format!("s{}", self.kernel.scalars.len());
+        self.kernel.scalars.push(Scalar { name, elem, span: SpanId::NONE });
+        ScalarId(self.kernel.scalars.len() as u16 - 1)
+    }
+
+    fn cast(&self, value: Expr, from: ElemType, to: ElemType) -> Expr {
+        if from == to { value } else { node(ExprKind::Cast(to, Box::new(value))) }
+    }
+
+    /// The value with exactly these axes: those it lacks come from a tensor of zeros or of numbers.
+    fn spread(&mut self, value: Expr, axes: &[AxisId], elem: ElemType) -> Expr {
+        let found = self.type_of(&value).map(|t| t.0).unwrap_or_default();
+        let missing: Vec<AxisId> = axes.iter().filter(|a| !found.contains(a)).copied().collect();
+        if missing.is_empty() {
+            return value;
+        }
+        let other = match self.chance(60) {
+            true => self.load(&missing, elem),
+            false => node(ExprKind::Full { value: 1.0, elem, axes: missing }),
+        };
+        let op = *self.random.pick(&[BinOp::Add, BinOp::Mul, BinOp::Sub]);
+        let joined = node(ExprKind::Bin(op, Box::new(value), Box::new(other)));
+        let found = self.type_of(&joined).map(|t| t.0).unwrap_or_default();
+        let missing: Vec<AxisId> = axes.iter().filter(|a| !found.contains(a)).copied().collect();
+        if missing.is_empty() {
+            return joined;
+        }
+        let zeros = node(ExprKind::Full { value: 0.0, elem, axes: missing });
+        node(ExprKind::Bin(BinOp::Add, Box::new(joined), Box::new(zeros)))
+    }
+}
+
+/// `scale · extent + shift`.
+fn scaled(extent: &Extent, scale: i64, shift: i64) -> Extent {
+    Extent {
+        dims: extent.dims.iter().map(|(name, c)| (name.clone(), c * scale)).collect(),
+        constant: extent.constant * scale + shift,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_deterministic_and_read_back_as_printed() {
+        for seed in 0..300 {
+            let kernel = random_kernel(seed);
+            assert_eq!(kernel, random_kernel(seed));
+            let text = kernel.to_string();
+            let read = tile::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            assert_eq!(read.to_string(), text);
+        }
+    }
+
+    /// What the fuzzer is for occurs: each feature in a fair share of kernels.
+    #[test]
+    fn kernels_have_every_feature() {
+        let texts: Vec<String> = (0..600).map(|seed| random_kernel(seed).to_string()).collect();
+        for feature in [
+            "dot(", "sum(", "max(", "min(", "select(", "iota(", "dim(", "for ", "tiles(", "whole(", " % ",
+            " / ", "exp(", "f16", "bf16", "<T>", "s0", " + 1", "2*",
+        ] {
+            let count = texts.iter().filter(|t| t.contains(feature)).count();
+            assert!(count >= 6, "`{feature}` occurs in {count} of {} kernels", texts.len());
+        }
+        let stores = |t: &&String| t.matches("store(").count() > 1;
+        assert!(texts.iter().filter(stores).count() > 100);
+    }
+}

@@ -1,0 +1,462 @@
+//! Changes that make a kernel smaller.
+
+use std::collections::{BTreeMap, BTreeSet};
+use tile_dsl::{
+    dtype::DType,
+    index::{Affine, AxisId, Extent},
+    span::SpanId,
+    tile::{self, AxisKind, ElemType, Expr, ExprKind, Kernel, ScalarId, Stmt, TensorId, VarId},
+};
+
+/// The `n`th change: `None` when there are fewer, `Some(None)` when it leaves no well-formed kernel.
+pub(super) fn change(kernel: &Kernel, mut n: usize) -> Option<Option<Kernel>> {
+    let statements = count_statements(&kernel.body);
+    if n < statements {
+        let mut changed = kernel.clone();
+        remove_statement(&mut changed.body, &mut n);
+        return Some(finish(changed));
+    }
+    n -= statements;
+    let axes = kernel.axes.len();
+    if n < axes {
+        return Some(without_axis(kernel, AxisId(n as u16)).and_then(finish));
+    }
+    n -= axes;
+    let whole = whole_changes(kernel);
+    if n < whole.len() {
+        return Some(finish(whole.into_iter().nth(n).expect("counted")));
+    }
+    n -= whole.len();
+    let mut simpler = Vec::new();
+    let mut at = 0;
+    for_exprs(&kernel.body, &mut |expr| {
+        simpler.extend((0..simpler_exprs(expr).len()).map(|choice| (at, choice)));
+        at += 1;
+    });
+    let (at, choice) = *simpler.get(n)?;
+    let mut changed = kernel.clone();
+    let mut count = 0;
+    for_exprs_mut(&mut changed.body, &mut |expr| {
+        let here = count == at;
+        count += 1;
+        if here {
+            *expr = simpler_exprs(expr).swap_remove(choice);
+        }
+        !here
+    });
+    Some(finish(changed))
+}
+
+fn finish(kernel: Kernel) -> Option<Kernel> {
+    let kernel = compact(kernel)?;
+    tile::verify(&kernel).is_empty().then_some(kernel)
+}
+
+fn count_statements(body: &[Stmt]) -> usize {
+    body.iter().map(|s| if let Stmt::For { body, .. } = s { 1 + count_statements(body) } else { 1 }).sum()
+}
+
+/// Removes the `n`th statement, in the order written.
+fn remove_statement(body: &mut Vec<Stmt>, n: &mut usize) -> bool {
+    for at in 0..body.len() {
+        if *n == 0 {
+            body.remove(at);
+            return true;
+        }
+        *n -= 1;
+        if let Stmt::For { body, .. } = &mut body[at]
+            && remove_statement(body, n)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// Fixed types, smaller and plain extents.
+fn whole_changes(kernel: &Kernel) -> Vec<Kernel> {
+    let mut all = Vec::new();
+    if kernel.generic.is_some() {
+        all.push(kernel.instantiate(Some(DType::F32)));
+    }
+    let mut elems: BTreeSet<DType> = BTreeSet::new();
+    for tensor in &kernel.tensors {
+        if let ElemType::Fixed(dtype) = tensor.elem {
+            elems.insert(dtype);
+        }
+    }
+    elems.remove(&DType::F32);
+    for from in elems {
+        all.push(retyped(kernel, from));
+    }
+    for (n, var) in (0..).zip(&kernel.vars) {
+        if !var.mutable {
+            all.extend(inlined(kernel, VarId(n)));
+        }
+    }
+    // Smaller constant extents, everywhere at once.
+    let constants: BTreeSet<i64> =
+        kernel.axes.iter().filter_map(|a| a.extent.as_constant()).filter(|n| *n > 1).collect();
+    for n in constants {
+        for smaller in [1, 2, n - 1] {
+            if smaller < n {
+                let mut changed = kernel.clone();
+                let extents = changed.axes.iter_mut().map(|a| &mut a.extent);
+                for extent in extents.chain(changed.tensors.iter_mut().flat_map(|t| &mut t.dims)) {
+                    if extent.as_constant() == Some(n) {
+                        *extent = Extent::constant(smaller);
+                    }
+                }
+                all.push(changed);
+            }
+        }
+    }
+    // `N + 1` and `2*N` as `N`.
+    let affine: BTreeSet<Extent> = kernel
+        .axes
+        .iter()
+        .map(|a| &a.extent)
+        .filter(|e| e.dims.len() == 1 && e.as_dim().is_none())
+        .cloned()
+        .collect();
+    for extent in affine {
+        let name = extent.dims.keys().next().expect("one dim").clone();
+        let mut changed = kernel.clone();
+        let extents = changed.axes.iter_mut().map(|a| &mut a.extent);
+        for e in extents.chain(changed.tensors.iter_mut().flat_map(|t| &mut t.dims)) {
+            if *e == extent {
+                *e = Extent::dim(&name);
+            }
+        }
+        all.push(changed);
+    }
+    all
+}
+
+/// The kernel with a value in the place of each of its uses.
+fn inlined(kernel: &Kernel, var: VarId) -> Option<Kernel> {
+    fn find(body: &[Stmt], var: VarId) -> Option<&Expr> {
+        body.iter().find_map(|stmt| match stmt {
+            Stmt::Let { var: v, value } if *v == var => Some(value),
+            Stmt::For { body, .. } => find(body, var),
+            _ => None,
+        })
+    }
+    let value = find(&kernel.body, var)?.clone();
+    let mut changed = kernel.clone();
+    for_exprs_mut(&mut changed.body, &mut |expr| {
+        if expr.kind == ExprKind::Var(var) {
+            *expr = value.clone();
+        }
+        true
+    });
+    Some(changed)
+}
+
+/// The kernel with f32 in place of another type.
+fn retyped(kernel: &Kernel, from: DType) -> Kernel {
+    let mut changed = kernel.clone();
+    let fix = |elem: &mut ElemType| {
+        if *elem == ElemType::Fixed(from) {
+            *elem = ElemType::Fixed(DType::F32);
+        }
+    };
+    changed.tensors.iter_mut().for_each(|t| fix(&mut t.elem));
+    changed.scalars.iter_mut().for_each(|s| fix(&mut s.elem));
+    for_exprs_mut(&mut changed.body, &mut |expr| {
+        match &mut expr.kind {
+            ExprKind::Full { elem, .. } | ExprKind::Cast(elem, _) => fix(elem),
+            ExprKind::Const { elem: Some(elem), .. } => fix(elem),
+            _ => {}
+        }
+        true
+    });
+    changed
+}
+
+/// The kernel at one point of an axis: what is indexed by it alone loses a dimension.
+fn without_axis(kernel: &Kernel, axis: AxisId) -> Option<Kernel> {
+    let mut changed = kernel.clone();
+    if kernel.axes[usize::from(axis.0)].kind == AxisKind::Tiles {
+        return None;
+    }
+    // Dimensions that go, by tensor: where every access has exactly the axis.
+    let mut dims: BTreeMap<(TensorId, usize), bool> = BTreeMap::new();
+    let mut look = |tensor: TensorId, index: &[Affine]| {
+        for (n, form) in index.iter().enumerate() {
+            let alone = form.terms.len() == 1 && form.terms.contains_key(&axis);
+            *dims.entry((tensor, n)).or_insert(true) &= alone;
+        }
+    };
+    for_accesses(&mut changed.body, &mut |tensor, index| look(tensor, index));
+    dims.retain(|(tensor, _), gone| *gone && kernel.tensors[usize::from(tensor.0)].dims.len() > 1);
+    for_accesses(&mut changed.body, &mut |tensor, index| {
+        let mut n = 0;
+        index.retain(|_| {
+            n += 1;
+            !dims.contains_key(&(tensor, n - 1))
+        });
+        for form in index {
+            form.terms.remove(&axis);
+        }
+    });
+    for (t, tensor) in (0..).zip(&mut changed.tensors) {
+        let mut n = 0;
+        tensor.dims.retain(|_| {
+            n += 1;
+            !dims.contains_key(&(TensorId(t), n - 1))
+        });
+    }
+    for_exprs_mut(&mut changed.body, &mut |expr| {
+        match &mut expr.kind {
+            ExprKind::Full { axes, .. } => axes.retain(|a| *a != axis),
+            ExprKind::Reduce(_, x, a) if *a == axis => *expr = (**x).clone(),
+            ExprKind::Iota(a) if *a == axis => {
+                expr.kind = ExprKind::Const { value: 0.0, elem: Some(ElemType::Fixed(DType::I32)) };
+            }
+            _ => {}
+        }
+        true
+    });
+    Some(changed)
+}
+
+/// What an expression may be replaced by: its operands, simpler indices.
+fn simpler_exprs(expr: &Expr) -> Vec<Expr> {
+    let mut all: Vec<Expr> = match &expr.kind {
+        ExprKind::Dot(..) | ExprKind::Cmp(..) => vec![],
+        _ => expr.children().into_iter().cloned().collect(),
+    };
+    match &expr.kind {
+        ExprKind::Load { tensor, index } => {
+            for (n, form) in index.iter().enumerate() {
+                for axis in form.terms.keys() {
+                    let mut plain = index.clone();
+                    plain[n] = Affine::axis(*axis);
+                    if plain != *index {
+                        all.push(with(ExprKind::Load { tensor: *tensor, index: plain }));
+                    }
+                }
+            }
+        }
+        ExprKind::Const { value, elem } if *value != 1.0 => {
+            all.push(with(ExprKind::Const { value: 1.0, elem: *elem }));
+        }
+        ExprKind::Full { value, elem, axes } if *value != 0.0 => {
+            all.push(with(ExprKind::Full { value: 0.0, elem: *elem, axes: axes.clone() }));
+        }
+        ExprKind::Dot(a, b, c) => {
+            all.push((**c).clone());
+            for (x, y) in [(a, b), (b, a)] {
+                // A product in place of operands that are more than a load.
+                if let ExprKind::Bin(_, p, q) = &x.kind {
+                    for part in [p, q] {
+                        let dot = if std::ptr::eq(x, a) {
+                            ExprKind::Dot(part.clone(), y.clone(), c.clone())
+                        } else {
+                            ExprKind::Dot(y.clone(), part.clone(), c.clone())
+                        };
+                        all.push(with(dot));
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+    all
+}
+
+fn with(kind: ExprKind) -> Expr {
+    Expr { kind, span: SpanId::NONE }
+}
+
+/// All expressions, each before its operands.
+fn for_exprs(body: &[Stmt], f: &mut impl FnMut(&Expr)) {
+    fn walk(expr: &Expr, f: &mut impl FnMut(&Expr)) {
+        f(expr);
+        expr.children().into_iter().for_each(|child| walk(child, f));
+    }
+    for stmt in body {
+        match stmt {
+            Stmt::Let { value, .. } | Stmt::Assign { value, .. } | Stmt::Store { value, .. } => {
+                walk(value, f)
+            }
+            Stmt::For { body, .. } => for_exprs(body, f),
+        }
+    }
+}
+
+/// As [`for_exprs`]; operands of what `f` says false to are left out.
+fn for_exprs_mut(body: &mut [Stmt], f: &mut impl FnMut(&mut Expr) -> bool) {
+    fn walk(expr: &mut Expr, f: &mut impl FnMut(&mut Expr) -> bool) {
+        if f(expr) {
+            expr.children_mut().into_iter().for_each(|child| walk(child, f));
+        }
+    }
+    for stmt in body {
+        match stmt {
+            Stmt::Let { value, .. } | Stmt::Assign { value, .. } | Stmt::Store { value, .. } => {
+                walk(value, f)
+            }
+            Stmt::For { body, .. } => for_exprs_mut(body, f),
+        }
+    }
+}
+
+fn for_accesses(body: &mut [Stmt], f: &mut impl FnMut(TensorId, &mut Vec<Affine>)) {
+    for stmt in &mut *body {
+        match stmt {
+            Stmt::Store { tensor, index, .. } => f(*tensor, index),
+            Stmt::For { body, .. } => stores(body, f),
+            _ => {}
+        }
+    }
+    for_exprs_mut(body, &mut |expr| {
+        if let ExprKind::Load { tensor, index } = &mut expr.kind {
+            f(*tensor, index);
+        }
+        true
+    });
+}
+
+fn stores(body: &mut [Stmt], f: &mut impl FnMut(TensorId, &mut Vec<Affine>)) {
+    for stmt in body {
+        match stmt {
+            Stmt::Store { tensor, index, .. } => f(*tensor, index),
+            Stmt::For { body, .. } => stores(body, f),
+            _ => {}
+        }
+    }
+}
+
+/// Without parameters, values, axes and loops that nothing mentions; nothing if a value is read that is not bound.
+fn compact(mut kernel: Kernel) -> Option<Kernel> {
+    while drop_unread(&mut kernel) {}
+    let (mut tensors, mut scalars, mut vars, mut axes) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut body = std::mem::take(&mut kernel.body);
+    for_accesses(&mut body, &mut |tensor, index| {
+        tensors.insert(tensor);
+        axes.extend(index.iter().flat_map(|form| form.terms.keys()).copied());
+    });
+    for_exprs(&body, &mut |expr| match &expr.kind {
+        ExprKind::Scalar(id) => drop(scalars.insert(*id)),
+        ExprKind::Full { axes: some, .. } => axes.extend(some),
+        ExprKind::Iota(axis) | ExprKind::Reduce(_, _, axis) => drop(axes.insert(*axis)),
+        _ => {}
+    });
+    bound(&body, &mut vars, &mut axes);
+    let mut unbound = false;
+    for_exprs(&body, &mut |expr| unbound |= matches!(&expr.kind, ExprKind::Var(v) if !vars.contains(v)));
+    if unbound {
+        return None;
+    }
+    let place = |keep: &[u16], old: u16| keep.iter().position(|k| *k == old).expect("kept") as u16;
+    let tensors: Vec<u16> = tensors.into_iter().map(|t: TensorId| t.0).collect();
+    let scalars: Vec<u16> = scalars.into_iter().map(|s: ScalarId| s.0).collect();
+    let vars: Vec<u16> = vars.into_iter().map(|v: VarId| v.0).collect();
+    let axes: Vec<u16> = axes.into_iter().map(|a: AxisId| a.0).collect();
+    let axis = |a: AxisId| AxisId(place(&axes, a.0));
+    for_accesses(&mut body, &mut |_, index| {
+        for form in index {
+            form.terms = std::mem::take(&mut form.terms).into_iter().map(|(a, c)| (axis(a), c)).collect();
+        }
+    });
+    for_exprs_mut(&mut body, &mut |expr| {
+        match &mut expr.kind {
+            ExprKind::Load { tensor, .. } => tensor.0 = place(&tensors, tensor.0),
+            ExprKind::Scalar(id) => id.0 = place(&scalars, id.0),
+            ExprKind::Var(id) => id.0 = place(&vars, id.0),
+            ExprKind::Full { axes, .. } => axes.iter_mut().for_each(|a| *a = axis(*a)),
+            ExprKind::Iota(a) | ExprKind::Reduce(_, _, a) => *a = axis(*a),
+            _ => {}
+        }
+        true
+    });
+    renumber(&mut body, &|t| TensorId(place(&tensors, t.0)), &|v| VarId(place(&vars, v.0)), &axis);
+    kernel.body = body;
+    fn keep<T>(table: &mut Vec<T>, kept: &[u16]) {
+        let mut n = 0;
+        table.retain(|_| {
+            n += 1;
+            kept.contains(&(n - 1))
+        });
+    }
+    keep(&mut kernel.tensors, &tensors);
+    keep(&mut kernel.scalars, &scalars);
+    keep(&mut kernel.vars, &vars);
+    keep(&mut kernel.axes, &axes);
+    Some(kernel)
+}
+
+fn bound(body: &[Stmt], vars: &mut BTreeSet<VarId>, axes: &mut BTreeSet<AxisId>) {
+    for stmt in body {
+        match stmt {
+            Stmt::Let { var, .. } | Stmt::Assign { var, .. } => drop(vars.insert(*var)),
+            Stmt::For { axis, body, .. } => {
+                axes.insert(*axis);
+                bound(body, vars, axes);
+            }
+            Stmt::Store { .. } => {}
+        }
+    }
+}
+
+fn renumber(
+    body: &mut [Stmt],
+    tensors: &impl Fn(TensorId) -> TensorId,
+    vars: &impl Fn(VarId) -> VarId,
+    axes: &impl Fn(AxisId) -> AxisId,
+) {
+    for stmt in body {
+        match stmt {
+            Stmt::Let { var, .. } | Stmt::Assign { var, .. } => *var = vars(*var),
+            Stmt::For { axis, body, .. } => {
+                *axis = axes(*axis);
+                renumber(body, tensors, vars, axes);
+            }
+            Stmt::Store { tensor, .. } => *tensor = tensors(*tensor),
+        }
+    }
+}
+
+/// Drops values that nothing reads and loops without statements; whether there were any.
+fn drop_unread(kernel: &mut Kernel) -> bool {
+    fn prune(body: &mut Vec<Stmt>, read: &BTreeSet<VarId>) -> bool {
+        let before = body.len();
+        let mut inner = false;
+        for stmt in body.iter_mut() {
+            if let Stmt::For { body, .. } = stmt {
+                inner |= prune(body, read);
+            }
+        }
+        body.retain(|stmt| match stmt {
+            Stmt::Let { var, .. } | Stmt::Assign { var, .. } => read.contains(var),
+            Stmt::For { body, .. } => !body.is_empty(),
+            Stmt::Store { .. } => true,
+        });
+        inner || body.len() != before
+    }
+    /// Reads but for that of a variable in its own assignment.
+    fn reads(body: &[Stmt], read: &mut BTreeSet<VarId>) {
+        for stmt in body {
+            match stmt {
+                Stmt::For { body, .. } => reads(body, read),
+                Stmt::Let { var, .. } | Stmt::Assign { var, .. } => {
+                    for_exprs(std::slice::from_ref(stmt), &mut |e| match &e.kind {
+                        ExprKind::Var(v) if v != var => drop(read.insert(*v)),
+                        _ => {}
+                    });
+                }
+                Stmt::Store { .. } => for_exprs(std::slice::from_ref(stmt), &mut |e| {
+                    if let ExprKind::Var(v) = &e.kind {
+                        read.insert(*v);
+                    }
+                }),
+            }
+        }
+    }
+    let mut read = BTreeSet::new();
+    reads(&kernel.body, &mut read);
+    prune(&mut kernel.body, &read)
+}

@@ -1,0 +1,142 @@
+//! Sizes to launch a program at: 0, 1, tiles and their neighbours, and what the exact and aligned variants admit.
+
+use crate::{case::Launch, data};
+use std::collections::BTreeMap;
+use tile_dsl::{
+    engine::testing::Random,
+    lower::assumptions,
+    program::{Program, Variant},
+    schedule::DirectiveKind,
+};
+
+/// Most points of all axes together, and elements of a tensor.
+const MOST_POINTS: i64 = 20_000;
+const MOST_ELEMENTS: usize = 20_000;
+
+/// Addresses as the simulator gives them: well aligned.
+pub fn bases(program: &Program) -> Vec<u64> {
+    vec![256; program.nest.kernel.tensors.len()]
+}
+
+/// The variants that a launch of this size admits.
+pub fn variants(program: &Program, dims: &BTreeMap<String, i64>) -> Vec<Variant> {
+    let holds =
+        |variant: &Variant| assumptions(program, *variant).iter().all(|a| a.holds(dims, &bases(program)));
+    [Variant::Exact, Variant::Aligned, Variant::General].into_iter().filter(holds).collect()
+}
+
+/// Whether a launch of this size is admitted and small enough to be run often.
+pub fn admitted(program: &Program, dims: &BTreeMap<String, i64>) -> bool {
+    let kernel = &program.nest.kernel;
+    let extents: Option<Vec<i64>> =
+        kernel.axes.iter().map(|a| a.extent.eval(dims).filter(|n| *n >= 0)).collect();
+    let Some(extents) = extents else { return false };
+    let fits = program.nest.bounds.iter().all(|(axis, max)| extents[usize::from(axis.0)] <= i64::from(*max));
+    let small = |shape: Vec<usize>| shape.iter().product::<usize>() <= MOST_ELEMENTS;
+    fits && extents.iter().product::<i64>() <= MOST_POINTS
+        && data::shapes(kernel, dims).is_some_and(|shapes| shapes.into_iter().all(small))
+}
+
+/// `count` different sizes at most: one that is exact and one that is aligned where there are such, then odd ones.
+pub fn sizes(program: &Program, random: &mut Random, count: usize) -> Vec<Launch> {
+    let names = names(program);
+    let tiles = tiles(program, &names);
+    let mut found: Vec<BTreeMap<String, i64>> = Vec::new();
+    let search = |wanted: Option<Variant>, random: &mut Random, found: &mut Vec<_>| {
+        for _ in 0..60 {
+            let dims: BTreeMap<String, i64> =
+                names.iter().map(|name| (name.clone(), extent(&tiles[name], wanted, random))).collect();
+            if !admitted(program, &dims) || found.contains(&dims) {
+                continue;
+            }
+            if wanted.is_none_or(|w| variants(program, &dims).first() == Some(&w)) {
+                found.push(dims);
+                return;
+            }
+        }
+    };
+    if names.is_empty() {
+        found.push(BTreeMap::new());
+    } else {
+        search(Some(Variant::Exact), random, &mut found);
+        search(Some(Variant::Aligned), random, &mut found);
+        while found.len() < count {
+            let before = found.len();
+            search(None, random, &mut found);
+            if found.len() == before {
+                break;
+            }
+        }
+    }
+    found.truncate(count);
+    found
+        .into_iter()
+        .map(|dims| Launch { dims, data: random.next(), special: random.below(8) == 0 })
+        .collect()
+}
+
+fn names(program: &Program) -> Vec<String> {
+    let kernel = &program.nest.kernel;
+    let extents = kernel.tensors.iter().flat_map(|t| &t.dims).chain(kernel.axes.iter().map(|a| &a.extent));
+    let mut names: Vec<String> = extents.flat_map(|e| e.dims.keys().cloned()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Tile sizes and factors that concern each dim.
+fn tiles(program: &Program, names: &[String]) -> BTreeMap<String, Vec<i64>> {
+    let kernel = &program.nest.kernel;
+    let mut tiles: BTreeMap<String, Vec<i64>> = names.iter().map(|n| (n.clone(), vec![])).collect();
+    for directive in &program.schedule.directives {
+        let (axes, sizes): (Vec<_>, Vec<i64>) = match &directive.kind {
+            DirectiveKind::Tile { axis, size } => {
+                (kernel.axes.iter().filter(|a| a.name == *axis).collect(), vec![(*size).into()])
+            }
+            DirectiveKind::Split { digit, factors, .. } => {
+                let axis = digit.split('.').next().unwrap_or_default();
+                let axes = kernel.axes.iter().filter(|a| a.name == axis).collect();
+                let product = factors.iter().map(|f| i64::from(*f)).product();
+                (axes, factors.iter().map(|f| i64::from(*f)).chain([product]).collect())
+            }
+            DirectiveKind::Fits { dim, max } => {
+                tiles.entry(dim.clone()).or_default().push((*max).into());
+                continue;
+            }
+            _ => continue,
+        };
+        for axis in axes {
+            for dim in axis.extent.dims.keys() {
+                tiles.entry(dim.clone()).or_default().extend(&sizes);
+            }
+        }
+    }
+    tiles
+}
+
+fn extent(tiles: &[i64], wanted: Option<Variant>, random: &mut Random) -> i64 {
+    let tile = if tiles.is_empty() { *random.pick(&[4, 8, 16]) } else { *random.pick(tiles) };
+    match wanted {
+        Some(Variant::Exact) => match random.below(6) {
+            0 => 32,
+            1 => 64,
+            // The product divides by all of them.
+            2 => tiles.iter().product::<i64>().clamp(1, 256),
+            3 => 0,
+            n => tile * (n as i64 - 3),
+        },
+        Some(_) => 4 * (1 + random.below(12) as i64),
+        None => match random.below(12) {
+            0 => 0,
+            1 | 2 => 1,
+            3 => tile - 1,
+            4 => tile,
+            5 => tile + 1,
+            6 => 2 * tile + 1,
+            7 => 2 * tile - 1,
+            8 => *random.pick(&[31, 33, 37]),
+            _ => 2 + random.below(16) as i64,
+        }
+        .max(0),
+    }
+}

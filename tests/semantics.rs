@@ -1,0 +1,201 @@
+//! What operators and stores mean where that is easily left undefined, on the simulator: every variant's PTX agrees with
+//! the reference. `tile-dsl/tests/semantics.rs` asks the same of the other executors, bit by bit.
+
+mod support;
+
+use support::Case;
+use tilewright::{AnySchedule, DType, Kernel};
+
+const FLOATS: [Option<DType>; 3] = [Some(DType::F32), Some(DType::F16), Some(DType::BF16)];
+
+mod kernels {
+    use tilewright::prelude::*;
+
+    /// Both operators on pairs of elements.
+    #[tile_kernel]
+    pub fn pairs<T: Float>(a: &Tensor<T, N>, b: &Tensor<T, N>, y: &mut Tensor<T, N>, z: &mut Tensor<T, N>) {
+        let i = program_tile(N);
+        store(y, [i], max(load(a, [i]), load(b, [i])));
+        store(z, [i], min(load(a, [i]), 0.0));
+    }
+
+    /// Largest and smallest element of each row.
+    #[tile_kernel]
+    pub fn extremes<T: Float>(x: &Tensor<T, R, N>, y: &mut Tensor<T, R>, z: &mut Tensor<T, R>) {
+        let r = program_tile(R);
+        let n = whole(N);
+        store(y, [r], max(load(x, [r, n]), n));
+        store(z, [r], min(load(x, [r, n]), n));
+    }
+
+    /// Largest element of each row, by tiles.
+    #[tile_kernel]
+    pub fn largest(x: &Tensor<f32, R, K>, y: &mut Tensor<f32, R>) {
+        let r = program_tile(R);
+        let mut m = full::<f32>(-1.0, [r]);
+        for k in tiles(K) {
+            m = max(m, max(load(x, [r, k]), k));
+        }
+        store(y, [r], m);
+    }
+
+    /// Quotients and remainders of index values, some by zero.
+    #[tile_kernel]
+    pub fn quotients(
+        x: &Tensor<f32, N>,
+        y: &mut Tensor<f32, N>,
+        z: &mut Tensor<f32, N>,
+        w: &mut Tensor<f32, N>,
+    ) {
+        let i = program_tile(N);
+        let a = load(x, [i]).cast::<i32>();
+        store(y, [i], (a / (i - 3)).cast::<f32>());
+        store(z, [i], (a % (i - 3)).cast::<f32>());
+        store(w, [i], (a / 0 + a * 65536 * 65536 + (a - 1) / (0 - 1)).cast::<f32>());
+    }
+
+    /// Sum of each row.
+    #[tile_kernel]
+    pub fn sums<T: Float>(x: &Tensor<T, R, N>, y: &mut Tensor<T, R>) {
+        let r = program_tile(R);
+        let mut s = zeros::<T>([r]);
+        for n in tiles(N) {
+            s += sum(load(x, [r, n]), n);
+        }
+        store(y, [r], s);
+    }
+
+    /// Exchanges two tensors.
+    #[tile_kernel]
+    pub fn swap(x: &mut Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+        let i = program_tile(N);
+        let a = load(x, [i]);
+        let b = load(y, [i]);
+        store(x, [i], b);
+        store(y, [i], a);
+    }
+
+    /// Adds in place, then normalises what was added.
+    #[tile_kernel]
+    pub fn add_norm(x: &Tensor<f32, R, N>, h: &mut Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
+        let r = program_tile(R);
+        let n = whole(N);
+        let v = load(x, [r, n]) + load(h, [r, n]);
+        store(h, [r, n], v);
+        store(y, [r, n], v / (1.0 + sum(v * v, n)));
+    }
+
+    /// Rotates pairs of neighbours in place.
+    #[tile_kernel]
+    pub fn rotate(x: &Tensor<f32, N>, y: &mut Tensor<f32, { 2 * N }>) {
+        let i = program_tile(N);
+        let a = load(y, [2 * i]);
+        let b = load(y, [2 * i + 1]);
+        let c = load(x, [i]);
+        store(y, [2 * i], a * c - b);
+        store(y, [2 * i + 1], b * c + a);
+    }
+
+    schedule! {
+        pub scalar for pairs<f32 | f16 | bf16> { tile(i = 8); bind(i -> thread.x); }
+        pub vectors = scalar { tile(i = 64); drop(bind(i)); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv); }
+        pub thread for extremes<f32 | f16 | bf16> { tile(r = 2); bind(r -> thread.x); }
+        pub lanes for extremes<f32 | f16 | bf16> {
+            tile(r = 2); split(n -> no, nl: 32); bind(r -> warp.x, nl -> lane.x); reduce(y.max, z.min: lane);
+        }
+        pub cta for extremes<f32 | f16 | bf16> { tile(r = 1); split(n -> no, nt: 64); bind(nt -> thread.x); reduce(y.max, z.min: cta); }
+        pub split for largest { tile(r = 2, k = 4); bind(r -> thread.x); split_k(k, 3); }
+        pub split_cta for largest { tile(r = 1, k = 32); bind(k.t -> thread.x); reduce(m: cta); split_k(k, 2); }
+        pub dividing for quotients { tile(i = 8); bind(i -> thread.x); }
+        pub unrolled for quotients { tile(i = 16); split(i -> it, iu: 8); bind(it -> thread.x); unroll(iu); }
+        pub one for sums<f32 | f16 | bf16> { tile(r = 2, n = 16); bind(r -> thread.x); stage(x at n: shared); }
+        pub warp for sums<f32 | f16 | bf16> { tile(r = 2, n = 32); bind(r -> warp.x, n.t -> lane.x); reduce(s: lane); }
+        pub block for sums<f32 | f16 | bf16> { tile(r = 1, n = 256); bind(n.t -> thread.x); reduce(s: cta); split_k(n, 3); }
+        pub added for sums<f32> { tile(r = 1, n = 256); bind(n.t -> thread.x); reduce(s: cta); split_k(n, 3; atomic); }
+        pub swapping for swap { tile(i = 64); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv); }
+        pub norm_thread for add_norm { fits(N <= 64); tile(r = 2); bind(r -> thread.x); unroll(n); }
+        pub norm_warp for add_norm {
+            fits(N <= 64); tile(r = 2); split(n -> no, nl: 32); bind(r -> warp.x, nl -> lane.x); reduce(y.sum: lane); unroll(no);
+        }
+        pub norm_shared for add_norm { fits(N <= 64); tile(r = 2); stage(v: shared); bind(r -> thread.x); }
+        pub rotating for rotate { tile(i = 8); bind(i -> thread.x); }
+    }
+}
+
+fn check<K: Kernel>(case: &Case, schedules: &[&dyn AnySchedule]) {
+    for schedule in schedules {
+        case.check_nest(*schedule);
+        case.check_simulator::<K>(*schedule);
+    }
+}
+
+#[test]
+fn maximum_and_minimum_propagate_nan() {
+    use kernels as k;
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    for dtype in FLOATS {
+        let a = vec![nan, 1.0, nan, -1.0, 0.0, -0.0, inf, nan];
+        let b = vec![0.0, nan, nan, 2.0, -0.0, 0.0, nan, -inf];
+        let case = Case::with(k::pairs::KERNEL, dtype, &[("N", 8)], &[("a", a), ("b", b)]);
+        check::<k::pairs>(&case, &[&k::scalar, &k::vectors]);
+        for n in [0, 1, 5, 63, 64, 65] {
+            let x = (0..4 * n).map(|at| match (at / n, at % n) {
+                (0, at) if at == n / 2 => nan,
+                (1, _) => nan,
+                (3, _) => inf,
+                (_, at) => -(at as f64),
+            });
+            let dims = [("R", 4), ("N", n as i64)];
+            let case = Case::with(k::extremes::KERNEL, dtype, &dims, &[("x", x.collect())]);
+            check::<k::extremes>(&case, &[&k::thread, &k::lanes, &k::cta]);
+        }
+    }
+    let mut x = vec![-3.0; 3 * 40];
+    x[17] = nan;
+    x[40..80].fill(nan);
+    let case = Case::with(k::largest::KERNEL, None, &[("R", 3), ("K", 40)], &[("x", x)]);
+    check::<k::largest>(&case, &[&k::split, &k::split_cta]);
+}
+
+#[test]
+fn integers_wrap_and_divide_by_zero() {
+    use kernels as k;
+    let low = f64::from(i32::MIN);
+    let x = vec![low, 7.0, low, 5.0, low, -7.0, 1.0, 2_147_483_520.0, 0.0];
+    for n in [0, 1, 8, 9] {
+        let case = Case::with(k::quotients::KERNEL, None, &[("N", n)], &[("x", x[..n as usize].to_vec())]);
+        check::<k::quotients>(&case, &[&k::dividing, &k::unrolled]);
+    }
+}
+
+#[test]
+fn sums_of_16_bit_floats_accumulate_in_f32() {
+    use kernels as k;
+    for dtype in FLOATS {
+        for n in [0, 1, 255, 256, 257, 4096] {
+            let dims = [("R", 2), ("N", n)];
+            let case = Case::with(k::sums::KERNEL, dtype, &dims, &[("x", vec![1.0; 2 * n as usize])]);
+            check::<k::sums>(&case, &[&k::one, &k::warp, &k::block]);
+            if dtype == Some(DType::F32) {
+                check::<k::sums>(&case, &[&k::added]);
+            }
+        }
+    }
+}
+
+#[test]
+fn values_stay_what_they_were_after_a_store() {
+    use kernels as k;
+    for n in [0, 1, 3, 4, 63, 64, 65] {
+        let case = Case::new(k::swap::KERNEL, None, &[("N", n)], 3);
+        check::<k::swap>(&case, &[&k::swapping]);
+        let case = Case::new(k::rotate::KERNEL, None, &[("N", n)], 4);
+        check::<k::rotate>(&case, &[&k::rotating]);
+        for r in [0, 1, 3] {
+            if n <= 64 {
+                let case = Case::new(k::add_norm::KERNEL, None, &[("R", r), ("N", n)], 9);
+                check::<k::add_norm>(&case, &[&k::norm_thread, &k::norm_warp, &k::norm_shared]);
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn softmax(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
+    let r = program_tile(R);
+    let n = whole(N);
+    let v = load(x, [r, n]);
+    let e = exp(v - max(v, n));
+    store(y, [r, n], e / sum(e, n));
+}
+
+schedule! {
+    fast for softmax { split(n -> no, nt: 256); bind(nt -> thread.x); }
+}
+
+fn main() {}
