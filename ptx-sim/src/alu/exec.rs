@@ -175,6 +175,8 @@ pub(crate) fn alu(r: &mut Regs, k: Alu, d: Slot, a: Slot, b: Slot, c: Slot, e: S
             };
             r.put64(d, &v, mask);
         }
+        MinRelu => r.m2(d, a, b, mask, |x, y| (x as i32).min(y as i32).max(0) as u32),
+        MaxRelu => r.m2(d, a, b, mask, |x, y| (x as i32).max(y as i32).max(0) as u32),
         Min(W32, true) => r.m2(d, a, b, mask, |x, y| (x as i32).min(y as i32) as u32),
         Min(W32, false) => r.m2(d, a, b, mask, |x, y| x.min(y)),
         Max(W32, true) => r.m2(d, a, b, mask, |x, y| (x as i32).max(y as i32) as u32),

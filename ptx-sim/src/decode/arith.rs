@@ -77,13 +77,21 @@ impl<'m> Dec<'m> {
                 self.three(i, ty, if i.opcode == "div" { Alu::Div(w, s) } else { Alu::Rem(w, s) })?
             }
             "min" | "max" if !float => {
+                let relu = m.take("relu");
                 let ty = m.ty()?;
+                if relu && ty != Ty::S32 {
+                    return self.err(i, "`.relu` needs `.s32` here");
+                }
                 let max = i.opcode == "max";
                 if matches!(ty, Ty::U16x2 | Ty::S16x2) {
                     return self.three(i, ty, Alu::Half2(1 + max as u8, ty == Ty::S16x2)).map(Some);
                 }
                 let (w, s) = (self.w(i, ty)?, ty.is_signed());
-                self.three(i, ty, if max { Alu::Max(w, s) } else { Alu::Min(w, s) })?
+                if relu {
+                    self.three(i, ty, if max { Alu::MaxRelu } else { Alu::MinRelu })?
+                } else {
+                    self.three(i, ty, if max { Alu::Max(w, s) } else { Alu::Min(w, s) })?
+                }
             }
             "abs" | "neg" if !float => {
                 let ty = m.ty()?;

@@ -109,6 +109,9 @@ pub(crate) enum Alu {
     Div(W, bool),
     Rem(W, bool),
     Min(W, bool),
+    /// The smaller of two signed words, and 0 where that is negative.
+    MinRelu,
+    MaxRelu,
     Max(W, bool),
     Abs(W),
     NegI(W),

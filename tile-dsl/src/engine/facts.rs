@@ -148,8 +148,8 @@ pub(super) fn bound(nest: &Nest, axis: AxisId) -> Option<u32> {
 
 /// Adds a digit to a cover.
 pub(super) fn cover(nest: &Nest, cover: &mut Cover, digit: Digit) {
-    // One point at most: whatever the digits, point 0 is all that there is.
-    if bound(nest, digit.axis).is_some_and(|b| b <= 1) {
+    // Steps but the first lie beyond the end: they add nothing.
+    if bound(nest, digit.axis).is_some_and(|b| b <= digit.stride) {
         return;
     }
     let high = match digit.steps {

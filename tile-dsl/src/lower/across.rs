@@ -11,6 +11,7 @@ use super::{
     emit::{Atom, Emit, Op},
     error::LowerError,
     storage::{Registers, writers},
+    unique,
 };
 use crate::{
     dtype::DType,
@@ -226,6 +227,7 @@ impl Lowerer<'_> {
     }
 
     fn scratch(&mut self, name: String, dtype: DType, elems: u32, zeroed: bool) -> u32 {
+        let name = unique(&name, |n| self.params.iter().any(|p| p.name() == n));
         self.params.push(Param::Scratch { name, dtype, elems, zeroed });
         self.params.len() as u32 - 1
     }

@@ -198,10 +198,15 @@ fn skews(context: &Context<'_>, dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit
         let extent = dims.get(&(unit, *other)).map_or(1, |(n, _)| *n);
         let name = nest.digit_name(digit);
         let parts = combined_across(nest, digit, unit, *other);
-        if parts.is_none() && (2..=steps).contains(&extent) && extent.is_power_of_two() {
+        let back = around(nest, digit, unit, *other);
+        if back.is_none() && parts.is_none() && (2..=steps).contains(&extent) && extent.is_power_of_two() {
             continue;
         }
         let text = match extent {
+            _ if back.is_some() => format!(
+                "`{name}` is bound to {unit}.{dim} ^ {unit}.{other}, and `{}` to {unit}.{other} ^ {unit}.{dim}: two threads would take the same steps of both",
+                back.map_or(String::new(), |d| nest.digit_name(d))
+            ),
             _ if parts.is_some() => format!(
                 "`{name}` is bound to {unit}.{dim} ^ {unit}.{other}, but parts of `{}` are combined across {unit}.{other}: they would be parts of different elements",
                 parts.map_or("", |v| &nest.value(v).name)
@@ -213,10 +218,32 @@ fn skews(context: &Context<'_>, dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit
                 "`{name}` has {steps} steps, and {unit}.{other} has {n} coordinates: for the xor to stay below {steps}, they are a power of two, at most {steps}"
             ),
         };
-        let diagnostic = context.at(context.bind_of(digit), SpanId::NONE, text);
+        let mut diagnostic = context.at(context.bind_of(digit), SpanId::NONE, text);
+        if back.is_some() {
+            let straight = DirectiveKind::Bind { digit: nest.digit_name(digit), unit, dim, xor: None };
+            diagnostic = diagnostic.edits([Edit::instead([straight])]);
+        }
         if !wrong.contains(&diagnostic) {
             wrong.push(diagnostic);
         }
     }
     wrong
+}
+
+/// A loop of the same statement, bound to the coordinate that a digit's own is xored with, whose own is xored in turn:
+/// the two together are no permutation of the threads then.
+fn around(nest: &Nest, digit: Digit, unit: Unit, other: UnitDim) -> Option<Digit> {
+    let mut found = None;
+    leaves(&nest.body, &mut |path, _| {
+        if !path.iter().any(|f| matches!(f, Frame::For(d, At::Unit(..)) if *d == digit)) {
+            return;
+        }
+        found = found.or(path.iter().find_map(|f| match f {
+            Frame::For(d, At::Unit(u, x)) if (*u, *x) == (unit, other) && nest.skew.contains_key(d) => {
+                Some(*d)
+            }
+            _ => None,
+        }));
+    });
+    found
 }

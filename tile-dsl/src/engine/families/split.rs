@@ -186,6 +186,14 @@ pub(in crate::engine) fn apply(
     Ok((Nest { names, ..with_body(nest, beside(body)) }, proof))
 }
 
+/// Whether there are loops over other digits of the axis that take larger steps. A digit of one step lies below the
+/// other digits of its stride, and adds nothing itself.
+pub(super) fn inside_another(nest: &Nest, digit: Digit) -> bool {
+    let one = Steps::Fixed(1);
+    let above = |d: &Digit| d.stride > digit.stride || d.stride == digit.stride && digit.steps == one;
+    loops(&nest.body).iter().any(|(d, _)| d.axis == digit.axis && d.steps != one && above(d))
+}
+
 /// Product of the factors, if they divide the digit or the digit is its axis' outermost.
 fn divides(nest: &Nest, name: &str, whole: Digit, new: &[String], factors: &[u32]) -> Result<u32, Failure> {
     let refuse = |message: String| Failure::refused(Diagnostic::new(SpanId::NONE, message));
@@ -196,12 +204,7 @@ fn divides(nest: &Nest, name: &str, whole: Digit, new: &[String], factors: &[u32
     let Some(product) = product.filter(|p| p.checked_mul(whole.stride).is_some_and(|p| p < 1 << 30)) else {
         return Err(refuse(format!("the factors of the split of `{name}` multiply to more than 2³⁰ points")));
     };
-    // A digit of one step lies below the other digits of its stride.
-    let above = |d: &Digit| {
-        let single = whole.steps == Steps::Fixed(1) && d.steps != Steps::Fixed(1);
-        d.axis == whole.axis && (d.stride > whole.stride || d.stride == whole.stride && single)
-    };
-    let outermost = !loops(&nest.body).iter().any(|(d, _)| above(d));
+    let outermost = !inside_another(nest, whole);
     match whole.steps {
         Steps::Fixed(n) if n % product != 0 && !outermost && enforced("split: the factor divides") => {
             let failure = if factors.len() == 1 {

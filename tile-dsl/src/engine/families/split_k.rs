@@ -61,7 +61,7 @@ pub(in crate::engine) fn apply(
     }
     if let Steps::Fixed(steps) = whole.steps
         && steps % parts != 0
-        && inside_another(nest, whole)
+        && split::inside_another(nest, whole)
     {
         let digit = names::existing(nest, &axis, Bare::Tile).map_or(name.to_string(), |_| axis.clone());
         let share = |digit, parts| DirectiveKind::SplitK { digit, parts, across };
@@ -160,12 +160,6 @@ fn rule(whole: Digit, part: Digit, rest: Digit, values: BTreeSet<ValueId>) -> Ru
         }
         Verdict::Apply
     })
-}
-
-/// Whether there are loops over other digits of the axis that take larger steps.
-fn inside_another(nest: &Nest, digit: Digit) -> bool {
-    let larger = |d: &Digit| d.axis == digit.axis && d.stride > digit.stride && d.steps != Steps::Fixed(1);
-    crate::nest::loops(&nest.body).iter().any(|(d, _)| larger(d))
 }
 
 /// Names of the axes that some value is reduced over.
