@@ -12,7 +12,7 @@ pub struct Diagnostic {
     pub message: String,
     /// Loads, loops or parent directives involved; printed as `file:line` with an excerpt where they have a span.
     pub notes: Vec<Note>,
-    /// An edit that mends the mistake, as [`Edit::text`] words it. It was tried.
+    /// An edit that mends the mistake. It was tried.
     pub help: Option<String>,
     /// The piece of source that the help rewrites, where only its place is known here.
     pub rewrite: Option<Box<Rewrite>>,
@@ -112,7 +112,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the help: an edit of the source, worded as [`replace`] and [`Edit::text`] do.
+    /// Sets the help: an edit of the source, worded as [`replace`] does.
     pub fn help(mut self, text: impl Into<String>) -> Self {
         self.help = Some(text.into());
         self
