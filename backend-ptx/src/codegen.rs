@@ -6,6 +6,7 @@ mod copy;
 mod emit;
 mod intrinsic;
 mod math;
+mod matrix;
 mod memory;
 mod module;
 mod scalar;

@@ -99,6 +99,23 @@ schedule! {
     }
 }
 
+schedule! {
+    /// Tensor cores: a warp multiplies 16×16 by 16×8 at once, from copies in shared memory.
+    pub mma for matmul<f16 | bf16> {
+        tile(i = 128, j = 128, k = 32);
+        split(i -> iw, im: 64);
+        split(j -> jw, jm: 32);
+        tensor_core(acc: mma);
+        reorder(k.atom, im, jm);
+        stage(a, b at k: shared, cp_async, vector(16));
+        swizzle(a: 64, b: 128);
+        pipeline(k, 3);
+        bind(iw -> warp.y, jw -> warp.x);
+        unroll(k.atom);
+        vectorize(j.pair);
+    }
+}
+
 // For sizes that leave the ladder's top without work for all multiprocessors, or without vectors.
 schedule! {
     /// Half the tile, four CTAs a multiprocessor: for small products.
@@ -141,6 +158,7 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     warptile,
     double_buffered,
     prefetched,
+    mma,
     best
 ];
 

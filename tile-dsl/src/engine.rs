@@ -10,6 +10,7 @@
 //! | `tile` | `tile` | split, reorder, fission, hoist |
 //! | `split` | `split` | split |
 //! | `recompute`, `fuse` | `place` | sink, recompute, fuse |
+//! | `tensor_core` | `tensor_core` | split, reorder, tensor_core, spread |
 //! | `reorder` | `reorder` | reorder |
 //! | `stage`, `pad`, `swizzle` | `stage` | stage |
 //! | `fragment` | `fragment` | stage |
@@ -51,7 +52,9 @@ use crate::{
     span::SpanId,
     tile,
 };
-use families::{assume, bind, expand, fragment, pipeline, place, reduce, reorder, split, split_k, stage};
+use families::{
+    assume, bind, expand, fragment, pipeline, place, reduce, reorder, split, split_k, stage, tensor_core,
+};
 
 /// Most values, accesses, tensors and axes a nest may have: sets of them are machine words.
 const MOST_NAMES: usize = 128;
@@ -121,6 +124,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Split { digit, names, factors } => split::apply(nest, digit, names, factors),
         D::Recompute { value } => place::apply_recompute(nest, value),
         D::Fuse { value, at } => place::apply_fuse(nest, value, at),
+        D::TensorCore { value, atom } => tensor_core::apply(nest, value, *atom),
         D::Reorder { digits, within } => reorder::apply(nest, digits, within.as_deref()),
         D::Stage { buffer, at, space, transposed, via, vector } => stage::apply(
             nest,

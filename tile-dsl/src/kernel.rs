@@ -5,6 +5,7 @@
 //! Stmt   ::= let v = E | load v* = Mem[E] (if E) | store Mem[E] = E* (if E)
 //!          | set frag[slot] = E | for v in E..E step E { } | if E { } else { }
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier
+//!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += v* x v*
 //!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
 //! E      ::= const | v | frag[slot] | tid | cta | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
 //! ```
@@ -23,6 +24,7 @@ pub mod verify;
 use crate::{
     dtype::DType,
     index::Extent,
+    nest::Atom,
     op::{BinOp, CmpOp, UnOp},
     schedule::Target,
 };
@@ -236,6 +238,32 @@ pub enum Stmt {
         value: Expr,
         /// Lane exchanged with: lane xor `mask`, below 32.
         mask: u32,
+    },
+    /// `ldmatrix` (PTX ISA 9.7.15.5.15): the warp loads 8×8 matrices of 16-bit elements. Lane 8·q + r gives the address of
+    /// row r of matrix q; each lane gets two elements of each matrix, those of row lane/4 at columns 2·(lane mod 4) and
+    /// the next. Lanes beyond the last matrix give no address.
+    LoadMatrices {
+        /// Two variables a matrix; 1, 2 or 4 matrices.
+        dst: Vec<Var>,
+        /// Source, position in [`Kernel::shared`].
+        shared: u32,
+        /// Offset of this lane's row, a multiple of 8 elements.
+        offset: Expr,
+        /// Rows and columns exchanged while loading.
+        transposed: bool,
+    },
+    /// An instruction that a warp executes together: accumulators += a · b.
+    Mma {
+        /// The instruction.
+        atom: Atom,
+        /// Accumulators, position in [`Kernel::frags`].
+        frag: u32,
+        /// Their slots, in the order of the instruction's registers.
+        slots: Vec<u32>,
+        /// Elements of the first operand, likewise.
+        a: Vec<Var>,
+        /// Elements of the second operand, likewise.
+        b: Vec<Var>,
     },
     /// `red.relaxed.gpu.global.add.f32` (PTX ISA 9.7.13.9) to consecutive elements of a tensor, as [`Stmt::Store`].
     Add {

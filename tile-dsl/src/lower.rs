@@ -21,6 +21,7 @@ mod fragment;
 mod grid;
 mod guard;
 mod linear;
+mod matrix;
 mod put;
 mod ring;
 mod stage;

@@ -11,6 +11,7 @@
 //! E    ::= (ld Access) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
 //!        | (un E) | (bin E E) | (cmp E E) | (select E E E) | (cast type E)
 //! At   ::= #seq | #unroll | #serpentine | #vec | #pipeN | #unit.dim      ; unit: block warp lane thread; dim: x y z
+//!        | #atom.role                                                 ; atom: mma; role: m n k
 //! ```
 //! The value of axis `a` is `Σ digit · stride` over the digits of `a` bound by the enclosing loops.
 //! Accesses are affine over *axes*, so split, reorder, bind and stage substitute nothing.
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 mod assemble;
+mod atom;
 mod footprint;
 mod initial;
 mod interpret;
@@ -37,6 +39,9 @@ mod print;
 mod verify;
 mod walk;
 
+pub use atom::{
+    Atom, MATRIX_ROW, Matrices, NoMatrices, NoProduct, Part, Place, Role, Row, Scope, copy_on, parts,
+};
 pub use footprint::{BoxDim, CopyLayout};
 pub(crate) use footprint::{SWIZZLE_LINE, WIDEST};
 pub use initial::initial;
@@ -223,6 +228,8 @@ pub enum At {
     Pipe(u32),
     /// Steps taken by distinct units of the grid or CTA.
     Unit(Unit, UnitDim),
+    /// A dimension of an instruction that takes all steps at once.
+    Atom(Atom, Role),
 }
 
 /// Statements.

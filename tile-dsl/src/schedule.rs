@@ -15,7 +15,7 @@ pub use parse::{ParseError, parse};
 
 use crate::{
     dtype::DType,
-    nest::{Across, Level, Order},
+    nest::{Across, Atom, Level, Order},
     span::SpanId,
 };
 use serde::{Deserialize, Serialize};
@@ -79,6 +79,8 @@ pub enum DirectiveKind {
     Fuse { value: String, at: DigitName },
     /// `reorder(k, ir, jr)`, optionally `in acc`: these loops, in this order, outermost first.
     Reorder { digits: Vec<DigitName>, within: Option<String> },
+    /// `tensor_core(acc: mma)`: the sum of products is computed by an instruction of the tensor cores.
+    TensorCore { value: String, atom: Atom },
     /// `stage(a at k: shared, ..)` for a tensor; `stage(p: shared)` for a value.
     Stage {
         buffer: String,
@@ -127,6 +129,8 @@ pub enum Phase {
     Split,
     /// `recompute`, `fuse`.
     Place,
+    /// `tensor_core`.
+    TensorCore,
     /// `reorder`.
     Reorder,
     /// `stage`, `fragment`, `pad`, `swizzle`.

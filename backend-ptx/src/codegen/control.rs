@@ -76,6 +76,10 @@ impl<'c> Codegen<'c, '_> {
                 let shuffled = self.shuffle(value, *mask)?;
                 self.assign(*dst, shuffled)
             }
+            Stmt::LoadMatrices { dst, shared, offset, transposed } => {
+                self.load_matrices(dst, *shared, offset, *transposed)
+            }
+            Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b),
             Stmt::Add { global, offset, values, guard } => self.add(*global, offset, values, guard.as_ref()),
             Stmt::Arrive { dst, counters, offset, parts, guard } => {
                 self.arrive(*dst, (*counters, offset), *parts, guard.as_ref())

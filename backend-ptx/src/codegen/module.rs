@@ -215,7 +215,7 @@ fn count_assignments(body: &[Stmt], counts: &mut [u32]) -> Result<()> {
             Stmt::Let(var, _) | Stmt::Shuffle { dst: var, .. } | Stmt::Arrive { dst: var, .. } => {
                 std::slice::from_ref(var)
             }
-            Stmt::Load { dst, .. } => dst,
+            Stmt::Load { dst, .. } | Stmt::LoadMatrices { dst, .. } => dst,
             Stmt::For { var, body, .. } => {
                 count_assignments(body, counts)?;
                 std::slice::from_ref(var)

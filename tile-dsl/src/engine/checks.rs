@@ -1,7 +1,8 @@
 //! What only the complete schedule shows. In this order:
-//! threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, vectors, shared memory, length of the code.
+//! threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, shared memory, length of the code.
 
 mod across;
+mod atoms;
 mod distribution;
 mod expansion;
 mod registers;
@@ -36,6 +37,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(across::check(context));
     wrong.extend(registers::check(context));
     wrong.extend(distribution::check(context));
+    wrong.extend(atoms::check(context));
     wrong.extend(vectors(context));
     wrong.extend(shared::check(context));
     if wrong.is_empty() {

@@ -1,5 +1,6 @@
 //! What directives introduce for later ones, so that one mistake is reported once.
 
+use super::families::tensor_core;
 use crate::schedule::DirectiveKind;
 
 /// Names that it introduces for directives after it.
@@ -15,6 +16,7 @@ pub(super) fn introduces(kind: &DirectiveKind) -> Vec<String> {
                 .collect()
         }
         D::Fragment { buffer, at } => vec![format!("fragment {buffer}"), format!("stage at {at}")],
+        D::TensorCore { .. } => vec!["tensor_core".into()],
         D::Reduce { value, .. } => vec![format!("reduce {value}")],
         D::Recompute { value } => vec![format!("recompute {value}")],
         D::Fits { .. } => vec!["fits".into()],
@@ -24,6 +26,14 @@ pub(super) fn introduces(kind: &DirectiveKind) -> Vec<String> {
 
 /// Names introduced by other directives that it needs.
 pub(super) fn mentions(kind: &DirectiveKind) -> Vec<String> {
+    let mut names = named(kind);
+    if names.iter().any(|name| tensor_core::introduces(name)) {
+        names.push("tensor_core".into());
+    }
+    names
+}
+
+fn named(kind: &DirectiveKind) -> Vec<String> {
     use DirectiveKind as D;
     match kind {
         D::Split { digit, .. } | D::SplitK { digit, .. } | D::Bind { digit, .. } => vec![digit.clone()],
@@ -54,7 +64,7 @@ pub(super) fn renamed(kind: &DirectiveKind, from: &str, to: &str) -> DirectiveKi
         | D::Bind { digit, .. } => {
             vec![digit]
         }
-        D::Recompute { value } | D::Reduce { value, .. } => vec![value],
+        D::Recompute { value } | D::TensorCore { value, .. } | D::Reduce { value, .. } => vec![value],
         D::Fuse { value, at } => vec![value, at],
         D::Reorder { digits, within } => digits.iter_mut().chain(within).collect(),
         D::Stage { buffer, at, .. } => std::iter::once(buffer).chain(at).collect(),

@@ -12,6 +12,7 @@ pub(super) mod reorder;
 pub(super) mod split;
 pub(super) mod split_k;
 pub(super) mod stage;
+pub(super) mod tensor_core;
 pub(super) mod tile;
 
 use super::{

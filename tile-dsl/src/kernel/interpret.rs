@@ -7,6 +7,7 @@
 //! destination of an asynchronous copy before its group was waited for.
 
 mod column;
+mod matrix;
 mod memory;
 
 use super::{Expr, Kernel, Mem, Param, Stmt, Ty, Var};
@@ -208,15 +209,12 @@ impl Run<'_> {
                 if is_fma(value) {
                     self.counts.fma += mask.iter().filter(|m| **m).count() as u64;
                 }
-                let slot = &mut self.frags[*frag as usize][*slot as usize];
-                *slot = Some(match slot.take() {
-                    Some((old, mut written)) => {
-                        written.iter_mut().zip(mask).for_each(|(w, m)| *w |= m);
-                        (Rc::new(old.merged(&new, mask)), written)
-                    }
-                    None => (new, mask.to_vec()),
-                });
+                self.set(*frag, *slot, new, mask);
             }
+            Stmt::LoadMatrices { dst, shared, offset, transposed } => {
+                self.load_matrices(dst, *shared, offset, *transposed, mask)?;
+            }
+            Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b, mask)?,
             Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard } => {
                 let (to, from) = (self.eval(shared_offset, mask)?, self.eval(global_offset, mask)?);
                 let copies = self.guarded(guard, mask)?;
@@ -305,6 +303,17 @@ impl Run<'_> {
         *slot = Some(match slot.take() {
             Some(old) if mask.contains(&false) => Rc::new(old.merged(&value, mask)),
             _ => value,
+        });
+    }
+
+    fn set(&mut self, frag: u32, slot: u32, new: Rc<Column>, mask: &[bool]) {
+        let slot = &mut self.frags[frag as usize][slot as usize];
+        *slot = Some(match slot.take() {
+            Some((old, mut written)) => {
+                written.iter_mut().zip(mask).for_each(|(w, m)| *w |= m);
+                (Rc::new(old.merged(&new, mask)), written)
+            }
+            None => (new, mask.to_vec()),
         });
     }
 

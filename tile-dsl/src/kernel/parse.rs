@@ -4,6 +4,7 @@ use super::{Expr, Frag, GridAxis, Kernel, Mem, Param, Shared, Stmt, Ty, Var};
 use crate::{
     dtype::DType,
     index::Extent,
+    nest::Atom,
     op::{BinOp, CmpOp, UnOp},
     schedule::Target,
 };
@@ -267,6 +268,14 @@ impl Parser {
         self.number().map(Var)
     }
 
+    fn vars(&mut self) -> Parse<Vec<Var>> {
+        let mut vars = vec![self.var()?];
+        while self.eat(",") {
+            vars.push(self.var()?);
+        }
+        Ok(vars)
+    }
+
     fn declare(&mut self, vars: &[Var]) -> Parse {
         self.expect(":")?;
         let ty = self.ty()?;
@@ -282,11 +291,32 @@ impl Parser {
                 self.expect("=")?;
                 Ok(Stmt::Let(var, self.expr()?))
             }
-            "load" => {
-                let mut dst = vec![self.var()?];
+            "matrices" => {
+                let dst = self.vars()?;
+                self.declare(&dst)?;
+                self.expect("=")?;
+                let (Mem::Shared(shared), offset) = self.place()? else {
+                    return self.fail("a shared buffer");
+                };
+                Ok(Stmt::LoadMatrices { dst, shared, offset, transposed: self.eat("transposed") })
+            }
+            word if Atom::from_name(word).is_some() => {
+                let Some(atom) = Atom::from_name(word) else { return self.fail("an instruction") };
+                let name = self.next();
+                let frag = self.frag(&name)?;
+                self.expect("[")?;
+                let mut slots = vec![self.number()?];
                 while self.eat(",") {
-                    dst.push(self.var()?);
+                    slots.push(self.number()?);
                 }
+                self.expect("]")?;
+                self.expect("+=")?;
+                let a = self.vars()?;
+                self.expect("x")?;
+                Ok(Stmt::Mma { atom, frag, slots, a, b: self.vars()? })
+            }
+            "load" => {
+                let dst = self.vars()?;
                 self.declare(&dst)?;
                 self.expect("=")?;
                 let (mem, offset) = self.place()?;
@@ -404,13 +434,16 @@ impl Parser {
     }
 
     fn slot(&mut self, name: &str) -> Parse<(u32, u32)> {
-        let Some(frag) = self.kernel.frags.iter().position(|f| f.name == name) else {
-            return self.fail("a fragment or an expression");
-        };
+        let frag = self.frag(name)?;
         self.expect("[")?;
         let slot = self.number()?;
         self.expect("]")?;
-        Ok((frag as u32, slot))
+        Ok((frag, slot))
+    }
+
+    fn frag(&self, name: &str) -> Parse<u32> {
+        let found = self.kernel.frags.iter().position(|f| f.name == name);
+        found.map_or_else(|| self.fail("a fragment or an expression"), |n| Ok(n as u32))
     }
 
     fn args<const N: usize>(&mut self) -> Parse<[Box<Expr>; N]> {

@@ -130,9 +130,7 @@ impl Printer<'_> {
             }
             Stmt::Load { dst, mem, offset, guard } => {
                 self.out.push_str("load ");
-                for (i, var) in dst.iter().enumerate() {
-                    write!(self.out, "{}%{}", if i == 0 { "" } else { ", " }, var.0)?;
-                }
+                self.vars(dst)?;
                 write!(self.out, ": {} = ", dst.first().map_or(Ty::I64, |v| self.ty(*v)))?;
                 self.place(*mem, offset)?;
                 self.guard(guard)
@@ -185,6 +183,24 @@ impl Printer<'_> {
                 self.expr(value)?;
                 write!(self.out, " xor {mask}")
             }
+            Stmt::LoadMatrices { dst, shared, offset, transposed } => {
+                self.out.push_str("matrices ");
+                self.vars(dst)?;
+                write!(self.out, ": {} = ", dst.first().map_or(Ty::I64, |v| self.ty(*v)))?;
+                self.place(Mem::Shared(*shared), offset)?;
+                self.out.push_str(if *transposed { " transposed" } else { "" });
+                Ok(())
+            }
+            Stmt::Mma { atom, frag, slots, a, b } => {
+                write!(self.out, "{atom} {}", frag_name(self.kernel, *frag))?;
+                for (n, slot) in slots.iter().enumerate() {
+                    write!(self.out, "{}{slot}", if n == 0 { "[" } else { ", " })?;
+                }
+                self.out.push_str("] += ");
+                self.vars(a)?;
+                self.out.push_str(" x ");
+                self.vars(b)
+            }
             Stmt::Add { global, offset, values, guard } => {
                 self.out.push_str("add ");
                 self.place(Mem::Global(*global), offset)?;
@@ -199,6 +215,13 @@ impl Printer<'_> {
                 self.guard(guard)
             }
         }
+    }
+
+    fn vars(&mut self, vars: &[super::Var]) -> fmt::Result {
+        for (i, var) in vars.iter().enumerate() {
+            write!(self.out, "{}%{}", if i == 0 { "" } else { ", " }, var.0)?;
+        }
+        Ok(())
     }
 
     fn place(&mut self, mem: Mem, offset: &Expr) -> fmt::Result {

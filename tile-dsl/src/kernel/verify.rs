@@ -175,14 +175,40 @@ impl Verifier<'_> {
             Stmt::CommitGroup | Stmt::WaitGroup(_) => Ok(()),
             Stmt::Barrier => ensure(!diverged, || "a barrier that some threads may not reach".into()),
             Stmt::Shuffle { dst, value, mask } => {
-                ensure(!diverged, || "a shuffle that some lanes may not reach".into())?;
+                self.warps(diverged, "a shuffle")?;
                 ensure((1..32).contains(mask), || format!("shuffle by {mask}, expected 1..32"))?;
-                ensure(self.kernel.threads.is_multiple_of(32), || {
-                    format!("a shuffle with {} threads: the last warp is not full", self.kernel.threads)
-                })?;
                 let ty = self.expr(value)?;
                 ensure(ty != Ty::I64 && ty != Ty::BOOL, || format!("shuffle of {ty}"))?;
                 self.define(*dst, ty, true)
+            }
+            Stmt::LoadMatrices { dst, shared, offset, .. } => {
+                self.warps(diverged, "a load of matrices")?;
+                let dtype = self.kernel.dtype_of(Mem::Shared(*shared));
+                let dtype = dtype.ok_or_else(|| format!("no shared buffer {shared}"))?;
+                ensure(dtype.bytes() == 2 && [2, 4, 8].contains(&dst.len()), || {
+                    format!("{} elements of {dtype} of matrices", dst.len())
+                })?;
+                let ty = self.expr(offset)?;
+                ensure(ty.is_int(), || format!("offset of type {ty}"))?;
+                dst.iter().try_for_each(|v| self.define(*v, Ty::Elem(dtype), true))
+            }
+            Stmt::Mma { atom, frag, slots, a, b } => {
+                self.warps(diverged, "an instruction of a warp")?;
+                let [m, n, k] = atom.row().shape;
+                let counts = [(slots.len(), m * n), (a.len(), m * k), (b.len(), n * k)];
+                ensure(counts.iter().all(|(have, all)| *have as u32 * 32 == *all), || {
+                    format!("{atom} of {} accumulators, {} and {} elements", slots.len(), a.len(), b.len())
+                })?;
+                for slot in slots {
+                    let dtype = self.slot(*frag, *slot)?;
+                    ensure(dtype == atom.row().accumulator, || format!("{atom} adds to {dtype}"))?;
+                }
+                let types =
+                    a.iter().chain(b).map(|v| self.expr(&Expr::Var(*v))).collect::<Check<Vec<_>>>()?;
+                let known = |ty: &Ty| matches!(ty, Ty::Elem(d) if atom.row().operands.contains(d));
+                ensure(types.iter().all(|ty| known(ty) && *ty == types[0]), || {
+                    format!("{atom} of other types")
+                })
             }
             Stmt::Add { global, offset, values, guard } => {
                 let dtype = self.access(Mem::Global(*global), offset, guard, values.len())?;
@@ -209,6 +235,14 @@ impl Verifier<'_> {
                 self.define(*dst, Ty::BOOL, false)
             }
         }
+    }
+
+    /// All lanes of all warps are here.
+    fn warps(&self, diverged: bool, what: &str) -> Check {
+        ensure(!diverged, || format!("{what} that some lanes may not reach"))?;
+        ensure(self.kernel.threads.is_multiple_of(32), || {
+            format!("{what} with {} threads: the last warp is not full", self.kernel.threads)
+        })
     }
 
     fn access(&self, mem: Mem, offset: &Expr, guard: &Option<Expr>, n: usize) -> Check<DType> {

@@ -35,6 +35,8 @@ pub(super) struct CopyPlan {
     /// Digits bound outside of the stage.
     pub height: usize,
     pub layout: Layout,
+    /// The same as the nest has it.
+    pub from: crate::nest::CopyLayout,
     /// An access of the tensor; all move alike with the digits outside.
     pub index: Vec<Affine>,
     /// Smallest index relative to the digits outside, by dimension.

@@ -4,7 +4,10 @@
 //! so loop-invariant parts of offsets and guards leave their loops while they are emitted.
 //! Loads stay where they are, and are shared within one straight line of statements.
 
-use super::linear::{Linear, Offset, Pitch};
+use super::{
+    linear::{Linear, Offset, Pitch},
+    matrix::MatrixKey,
+};
 use crate::{
     dtype::DType,
     index::Extent,
@@ -101,6 +104,8 @@ struct Scope {
     loads: HashMap<LoadKey, Var>,
     /// As `loads`, by the element asked for: saves working out the offset again.
     points: HashMap<Point, (Mem, Atom)>,
+    /// Operands of atoms.
+    matrices: HashMap<MatrixKey, Vec<Var>>,
     /// Offsets that differ in their rows only: rows and offset, in the order emitted.
     rows: HashMap<Offset, Vec<(Rows, Atom)>>,
 }
@@ -442,11 +447,20 @@ impl Emit {
         self.scopes.last_mut().expect("an open scope").points.insert(point, (mem, atom));
     }
 
+    pub fn find_matrices(&self, key: &MatrixKey) -> Option<Vec<Var>> {
+        self.scopes.last().expect("an open scope").matrices.get(key).cloned()
+    }
+
+    pub fn remember_matrices(&mut self, key: MatrixKey, vars: Vec<Var>) {
+        self.scopes.last_mut().expect("an open scope").matrices.insert(key, vars);
+    }
+
     /// After a store to these buffers, or a barrier: loads of them are not shared any more.
     pub fn forget_loads(&mut self, stale: impl Fn(Mem) -> bool) {
         for scope in &mut self.scopes {
             scope.loads.retain(|key, _| !stale(key.0));
             scope.points.retain(|_, (mem, _)| !stale(*mem));
+            scope.matrices.retain(|key, _| !stale(key.0));
         }
     }
 }

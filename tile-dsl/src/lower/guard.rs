@@ -137,12 +137,7 @@ impl Lowerer<'_> {
     /// Both factors of a product must be: zero times infinity is not zero.
     fn vanishes(&self, expr: &Expr, axis: AxisId) -> bool {
         match expr {
-            Expr::Load(access) => {
-                let access = &self.nest.accesses[access.0 as usize];
-                let extent = &self.kernel.axes[axis.0 as usize].extent;
-                let dims = &self.tensor(access.tensor).dims;
-                access.index.iter().zip(dims).any(|(i, d)| i.as_axis() == Some(axis) && d == extent)
-            }
+            Expr::Load(access) => self.nest.ends_with(*access, axis),
             Expr::Cast(dtype, e) => dtype.is_float() && self.vanishes(e, axis),
             Expr::Un(UnOp::Neg, e) => self.vanishes(e, axis),
             Expr::Bin(BinOp::Mul, a, b) => self.vanishes(a, axis) && self.vanishes(b, axis),

@@ -26,6 +26,8 @@ pub(super) struct Active {
     /// Digits bound outside of it.
     pub height: usize,
     pub layout: Layout,
+    /// The same as the nest has it.
+    pub from: CopyLayout,
     /// Smallest constant part of the index, by dimension.
     pub low: Vec<i64>,
     /// Offset of the ring slot to read.
@@ -179,6 +181,7 @@ impl Lowerer<'_> {
             buffer,
             height: self.stack.len(),
             layout,
+            from,
             index: first,
             low,
             extent,
@@ -328,6 +331,7 @@ impl CopyPlan {
             buffer: self.buffer,
             height: self.height,
             layout: self.layout.clone(),
+            from: self.from.clone(),
             low: self.low.clone(),
             slot,
         }

@@ -4,7 +4,7 @@
 use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear, sync::Spread};
 use crate::{
     index::AxisId,
-    nest::{At, Digit, Placement, Steps, Stmt, ValueId},
+    nest::{At, Digit, Placement, Steps, Stmt, ValueId, parts},
     schedule::{Unit, UnitDim},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,7 +98,11 @@ impl Lowerer<'_> {
         let v = &self.nest.values[value.0 as usize];
         let writers = writers(first, value);
         let loops: &[Step] = writers.first().map_or(&[], |w| w);
-        let loops: Vec<Step> = loops.iter().filter(|(d, _)| v.axes.contains(&d.axis)).copied().collect();
+        let loops: Vec<Step> = loops
+            .iter()
+            .flat_map(|(d, at)| parts(*d, *at))
+            .filter(|(d, _)| v.axes.contains(&d.axis))
+            .collect();
         let shared = match v.placement {
             Placement::Register => None,
             Placement::Shared => Some(self.shared_box(value, &loops)?),

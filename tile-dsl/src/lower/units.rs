@@ -8,7 +8,7 @@ use super::{
     error::LowerError,
 };
 use crate::{
-    nest::{At, Nest, Steps, Stmt},
+    nest::{At, Nest, Steps, Stmt, parts},
     op::BinOp,
     schedule::{Unit, UnitDim},
 };
@@ -94,16 +94,18 @@ impl Units {
 fn collect(nest: &Nest, stmt: &Stmt, extents: &mut BTreeMap<(Unit, UnitDim), u32>) -> Result<(), LowerError> {
     match stmt {
         Stmt::For { digit, at, body } => {
-            if let At::Unit(unit, dim) = at
-                && *unit != Unit::Block
-            {
+            for (digit, at) in parts(*digit, *at) {
+                let At::Unit(unit, dim) = at else { continue };
+                if unit == Unit::Block {
+                    continue;
+                }
                 let Steps::Fixed(steps) = digit.steps else {
                     let axis = nest.kernel.axes[digit.axis.0 as usize].name.clone();
                     return Err(LowerError::Expand { axis });
                 };
-                let known = *extents.entry((*unit, *dim)).or_insert(steps);
+                let known = *extents.entry((unit, dim)).or_insert(steps);
                 if known != steps {
-                    return Err(LowerError::UnitExtent { unit: name(*unit, *dim), a: known, b: steps });
+                    return Err(LowerError::UnitExtent { unit: name(unit, dim), a: known, b: steps });
                 }
             }
             collect(nest, body, extents)

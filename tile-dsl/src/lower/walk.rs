@@ -13,7 +13,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Across, At, Digit, Expr, Steps, Stmt, ValueId},
+    nest::{Across, At, Digit, Expr, Steps, Stmt, ValueId, parts},
     op::{BinOp, RedOp},
     schedule::{Space, Unit, UnitDim},
 };
@@ -51,6 +51,7 @@ impl Lowerer<'_> {
             }
             (At::Seq, Steps::Fixed(1)) => self.within(Bound { digit, at, value: Linear::default() }, body),
             (At::Seq | At::Pipe(0 | 1), _) => self.run_loop(digit, at, false, |this| this.stmt(body)),
+            (At::Atom(atom, _), _) => self.atom(atom, digit, body),
             (At::Pipe(depth), _) if self.copies_to(body, Space::Register) => {
                 self.fragment_ring(digit, depth, body)
             }
@@ -208,9 +209,8 @@ impl Lowerer<'_> {
     /// The loops over a value's own axes from its `let` to its writer.
     pub fn own_loops(&self, value: ValueId, first: &Stmt) -> Vec<Step> {
         let axes = &self.nest.values[value.0 as usize].axes;
-        let mut loops = writers(first, value).into_iter().next().unwrap_or_default();
-        loops.retain(|(d, _)| axes.contains(&d.axis));
-        loops
+        let loops = writers(first, value).into_iter().next().unwrap_or_default();
+        loops.into_iter().flat_map(|(d, at)| parts(d, at)).filter(|(d, _)| axes.contains(&d.axis)).collect()
     }
 
     /// Runs `leaf` at each point of some loops.

@@ -1,6 +1,6 @@
 //! Reads the text that the printer writes, against the tables of a nest. For tests.
 
-use super::{AccessId, At, CopyId, Digit, Expr, Nest, Steps, Stmt, ValueId};
+use super::{AccessId, At, Atom, CopyId, Digit, Expr, Nest, Role, Steps, Stmt, ValueId};
 use crate::{
     dtype::DType,
     op::{BinOp, CmpOp, RedOp, UnOp},
@@ -144,6 +144,13 @@ impl Parser<'_> {
         Ok(Digit { axis, stride: stride.parse().map_err(|_| unknown())?, steps })
     }
 
+    /// `#mma.m`.
+    fn atom(&self, text: &str) -> Option<At> {
+        let (name, role) = text.strip_prefix('#')?.split_once('.')?;
+        let role = [Role::M, Role::N, Role::K].into_iter().find(|r| r.to_string() == role)?;
+        Some(At::Atom(Atom::from_name(name)?, role))
+    }
+
     fn at_kind(&mut self) -> Result<At, ParseError> {
         let text = self.next()?;
         let unknown = || ParseError(format!("no `{text}` loop"));
@@ -154,6 +161,7 @@ impl Parser<'_> {
             "#vec" => At::Vec,
             "#block" => At::Unit(Unit::Block, UnitDim::X),
             pipe if pipe.starts_with("#pipe") => At::Pipe(pipe[5..].parse().map_err(|_| unknown())?),
+            atom if self.atom(atom).is_some() => self.atom(atom).ok_or_else(unknown)?,
             unit => {
                 // What a digit is xored with stands in the tables.
                 let unit = unit.split('^').next().unwrap_or(unit);

@@ -49,7 +49,9 @@ impl Directive {
             Split { digit, .. } | Pipeline { digit, .. } | SplitK { digit, .. } | Bind { digit, .. } => {
                 key(digit)
             }
-            Recompute { value } | Fuse { value, .. } | Reduce { value, .. } => key(value),
+            Recompute { value } | Fuse { value, .. } | TensorCore { value, .. } | Reduce { value, .. } => {
+                key(value)
+            }
             Stage { buffer, .. } | Fragment { buffer, .. } | Pad { buffer, .. } | Swizzle { buffer, .. } => {
                 key(buffer)
             }

@@ -9,7 +9,7 @@
 
 use super::{Directive, DirectiveKind, Item, Key, Space, Unit, UnitDim, Via, WHOLE_KERNEL};
 use crate::{
-    nest::{Across, Level, Order},
+    nest::{Across, Atom, Level, Order},
     span::SpanId,
 };
 
@@ -237,6 +237,12 @@ impl<'a> Parser<'a> {
                     false => Across::Workspace,
                 };
                 vec![D::SplitK { digit, parts, across }]
+            }
+            "tensor_core" => {
+                let value = self.name()?;
+                self.expect(":")?;
+                let atoms: Vec<_> = Atom::ALL.into_iter().map(|a| (a.row().name, a)).collect();
+                vec![D::TensorCore { value, atom: self.one_of(&atoms)? }]
             }
             "reduce" => {
                 let values = self.list(Self::name)?;

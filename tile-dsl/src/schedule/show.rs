@@ -15,6 +15,7 @@ impl DirectiveKind {
             Split { .. } => "split",
             Recompute { .. } => "recompute",
             Fuse { .. } => "fuse",
+            TensorCore { .. } => "tensor_core",
             Reorder { .. } => "reorder",
             Stage { .. } => "stage",
             Pad { .. } => "pad",
@@ -41,6 +42,7 @@ impl DirectiveKind {
             Tile { .. } => Phase::Tile,
             Split { .. } => Phase::Split,
             Recompute { .. } | Fuse { .. } => Phase::Place,
+            TensorCore { .. } => Phase::TensorCore,
             Reorder { .. } => Phase::Reorder,
             Stage { .. } | Fragment { .. } | Pad { .. } | Swizzle { .. } => Phase::Stage,
             Pipeline { .. } => Phase::Pipeline,
@@ -96,6 +98,7 @@ impl fmt::Display for DirectiveKind {
             }
             Recompute { value } => write!(f, "recompute({value})"),
             Fuse { value, at } => write!(f, "fuse({value} at {at})"),
+            TensorCore { value, atom } => write!(f, "tensor_core({value}: {atom})"),
             Reorder { digits, within } => write!(f, "reorder({}{})", digits.join(", "), Within(within)),
             Stage { buffer, at, space, transposed, via, vector } => {
                 write!(f, "stage({buffer}")?;

@@ -13,7 +13,7 @@ use syn::{
 };
 use tile_dsl::{
     diagnostic::{list, replace},
-    nest::{Across, Level, Order},
+    nest::{Across, Atom, Level, Order},
     schedule::{Directive, DirectiveKind, Item, Key, Space, Unit, UnitDim, Via, WHOLE_KERNEL},
 };
 
@@ -47,13 +47,14 @@ fn one_of<T>(word: &Ident, what: &str, known: &[&str]) -> syn::Result<T> {
 }
 
 /// Every directive with its form, in the order of the phases.
-const FORMS: [(&str, &str); 22] = [
+const FORMS: [(&str, &str); 23] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),
     ("split", "split(i -> it, ir: 8)"),
     ("recompute", "recompute(v)"),
     ("fuse", "fuse(v at n)"),
+    ("tensor_core", "tensor_core(acc: mma)"),
     ("reorder", "reorder(k, i, j)"),
     ("stage", "stage(a, b at k: shared)"),
     ("fragment", "fragment(a, b at k.t)"),
@@ -354,6 +355,15 @@ impl Args<'_> {
                 self.token::<Token![;]>(";")?;
                 self.keyword("atomic")?;
                 Self::one(D::SplitK { digit, parts, across: Across::Atomic })
+            }
+            "tensor_core" => {
+                let value = self.dotted("an accumulator")?;
+                self.token::<Token![:]>(":")?;
+                let word = self.word("an instruction")?;
+                match Atom::from_name(&word.to_string()) {
+                    Some(atom) => Self::one(D::TensorCore { value, atom }),
+                    None => one_of(&word, "instruction", &Atom::ALL.map(|a| a.row().name)),
+                }
             }
             "reduce" => {
                 let values = self.list(|a| a.dotted("a value"))?;

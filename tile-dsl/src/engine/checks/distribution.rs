@@ -7,7 +7,7 @@
 use super::{Context, registers::stage_value};
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{At, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves},
+    nest::{At, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, parts},
     schedule::{Unit, UnitDim},
 };
 use std::collections::BTreeMap;
@@ -57,15 +57,11 @@ fn binder(path: &[Frame], v: ValueId) -> Option<usize> {
 
 /// Places of the digits of a value's axes, by the loops on a path. Digits of one step add nothing.
 fn map(nest: &Nest, path: &[Frame], v: ValueId) -> Map {
-    path.iter()
-        .filter_map(|f| match f {
-            Frame::For(d, at) if nest.value(v).axes.contains(&d.axis) && d.steps != Steps::Fixed(1) => {
-                let place = if let At::Unit(unit, dim) = at { Some((*unit, *dim)) } else { None };
-                Some((*d, place))
-            }
-            _ => None,
-        })
-        .collect()
+    let loops =
+        path.iter().filter_map(|f| if let Frame::For(d, at) = f { Some(parts(*d, *at)) } else { None });
+    let own =
+        loops.flatten().filter(|(d, _)| nest.value(v).axes.contains(&d.axis) && d.steps != Steps::Fixed(1));
+    own.map(|(d, at)| (d, if let At::Unit(unit, dim) = at { Some((unit, dim)) } else { None })).collect()
 }
 
 fn mismatch(context: &Context<'_>, v: ValueId, reader: &Stmt, held: &Map, needed: &Map) -> Diagnostic {

@@ -4,7 +4,7 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit, list},
     engine::families::{fragment, place},
-    nest::{At, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves},
+    nest::{At, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, parts},
     schedule::{Directive, DirectiveKind, Space, Unit, Via},
 };
 
@@ -18,10 +18,14 @@ fn writer_loops(nest: &Nest, first: &Stmt, v: ValueId) -> Vec<(Digit, At)> {
         if leaf.leaf().expect("a leaf").0 != Target::Value(v) {
             return;
         }
-        inside.extend(path.iter().filter_map(|f| match f {
-            Frame::For(d, at) if nest.value(v).axes.contains(&d.axis) => Some((*d, *at)),
-            _ => None,
-        }));
+        inside.extend(
+            path.iter()
+                .filter_map(|f| match f {
+                    Frame::For(d, at) if nest.value(v).axes.contains(&d.axis) => Some(parts(*d, *at)),
+                    _ => None,
+                })
+                .flatten(),
+        );
     });
     inside.sort_by_key(|(d, _)| *d);
     inside.dedup_by_key(|(d, _)| *d);

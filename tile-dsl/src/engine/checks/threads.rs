@@ -4,7 +4,7 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::names,
-    nest::{At, Digit, Frame, Nest, Steps, Stmt, ValueId, leaves, loops},
+    nest::{At, Digit, Frame, Nest, Steps, Stmt, ValueId, leaves, loops, parts},
     schedule::{Directive, DirectiveKind, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Steps of each unit dimension of a CTA, with the digits bound to it.
 pub(super) fn dimensions(nest: &Nest) -> BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)> {
     let mut dims: BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)> = BTreeMap::new();
-    for (digit, at) in loops(&nest.body) {
+    for (digit, at) in loops(&nest.body).into_iter().flat_map(|(d, at)| parts(d, at)) {
         if let (At::Unit(unit, dim), Steps::Fixed(steps)) = (at, digit.steps)
             && unit != Unit::Block
         {

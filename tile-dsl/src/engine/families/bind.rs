@@ -109,28 +109,32 @@ fn rule(a: Digit, unit: Unit, dim: UnitDim) -> Rule<'static> {
         if digit(graph, get(subst, 0)) != a || at(graph, get(subst, 1)) != At::Seq {
             return Verdict::Skip;
         }
-        let facts = effects(graph, get(subst, 2)).clone();
-        let nest = graph.analysis.nest.clone();
-        for write in &facts.writes {
-            let conjunct = match write.kind {
-                Kind::Set => "bind: nothing carried",
-                Kind::Put => "bind: stores indexed",
-                Kind::Def => "bind: definitions indexed",
-                Kind::Red => "bind: reductions combined",
-            };
-            if target_axes(&nest, write.target) & bit(a.axis.0) == 0
-                && enforced(conjunct)
-                && let Some(text) = conflict(&nest, write.target, write.kind, a, unit)
-            {
-                let name = target_name(&nest, write.target);
-                let span = super::reorder::value_span(&nest, write.target);
-                let diagnostic = Diagnostic::new(SpanId::NONE, text);
-                return Verdict::refuse(diagnostic.note(span, format!("`{name}` is written here")));
-            }
+        if let Some(diagnostic) = clash(graph, get(subst, 2), a, unit) {
+            return Verdict::refuse(diagnostic);
         }
         let unit = graph.add(Node::At(At::Unit(unit, dim)));
         set(subst, 3, unit);
         Verdict::Apply
+    })
+}
+
+/// Why units cannot take the steps of `a` around a body at once.
+pub(in crate::engine) fn clash(graph: &Graph, body: egg::Id, a: Digit, unit: Unit) -> Option<Diagnostic> {
+    let (facts, nest) = (effects(graph, body), &graph.analysis.nest);
+    facts.writes.iter().find_map(|write| {
+        let conjunct = match write.kind {
+            Kind::Set => "bind: nothing carried",
+            Kind::Put => "bind: stores indexed",
+            Kind::Def => "bind: definitions indexed",
+            Kind::Red => "bind: reductions combined",
+        };
+        if target_axes(nest, write.target) & bit(a.axis.0) != 0 || !enforced(conjunct) {
+            return None;
+        }
+        let text = conflict(nest, write.target, write.kind, a, unit)?;
+        let name = target_name(nest, write.target);
+        let span = super::reorder::value_span(nest, write.target);
+        Some(Diagnostic::new(SpanId::NONE, text).note(span, format!("`{name}` is written here")))
     })
 }
 
@@ -219,7 +223,13 @@ fn outside(nest: &Nest, path: &[Frame], here: usize) -> Option<Edit> {
 }
 
 /// Conditions on the term rather than on what it computes.
-fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Result<(), Failure> {
+pub(in crate::engine) fn structure(
+    nest: &Nest,
+    name: &str,
+    a: Digit,
+    unit: Unit,
+    dim: UnitDim,
+) -> Result<(), Failure> {
     let refuse = |text: String| Failure::refused(Diagnostic::new(SpanId::NONE, text));
     if unit == Unit::Block {
         return match nest.kernel.axes[usize::from(a.axis.0)].kind {

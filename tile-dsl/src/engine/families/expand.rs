@@ -122,6 +122,7 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
                     At::Vec => "vectorized".to_string(),
                     At::Unroll => "unrolled".to_string(),
                     At::Serpentine => "serpentine".to_string(),
+                    At::Atom(atom, _) => format!("taken at once by `{atom}`"),
                     At::Pipe(_) | At::Seq => "pipelined".to_string(),
                 };
                 let text = format!("the loop over `{name}` is {is}: it cannot also be {done}");

@@ -1,0 +1,101 @@
+//! Instructions that a warp executes together (PTX ISA 9.7.15.5, `ldmatrix` and `mma`).
+//!
+//! The kernel IR names elements; the registers of these instructions hold two 16-bit elements each.
+
+use super::{Codegen, Result, Value, malformed};
+use inkwell::values::BasicValueEnum;
+use tile_dsl::{
+    dtype::DType,
+    kernel::{Expr, Mem, Ty, Var},
+    nest::Atom,
+};
+
+impl<'c> Codegen<'c, '_> {
+    pub(super) fn load_matrices(
+        &mut self,
+        dst: &[Var],
+        shared: u32,
+        offset: &Expr,
+        transposed: bool,
+    ) -> Result<()> {
+        let (pointer, dtype) = self.address(Mem::Shared(shared), offset)?;
+        let count = dst.len() / 2;
+        let name = format!(
+            "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{}.b16",
+            if transposed { ".trans" } else { "" }
+        );
+        let loaded = self.call(&name, &[pointer.get_type().into()], &[pointer.into()])?;
+        let pair = self.llvm_type(Ty::Elem(dtype));
+        let pair = match pair {
+            inkwell::types::BasicTypeEnum::FloatType(ty) => ty.vec_type(2),
+            _ => return malformed(format!("matrices of {dtype}")),
+        };
+        for (register, vars) in (0u32..).zip(dst.chunks(2)) {
+            let word = match loaded {
+                BasicValueEnum::StructValue(all) => self.builder.build_extract_value(all, register, "")?,
+                single => single,
+            };
+            let both = self.builder.build_bit_cast(word, pair, "")?.into_vector_value();
+            for (n, var) in (0u64..).zip(vars) {
+                let index = self.context.i32_type().const_int(n, false);
+                let llvm = self.builder.build_extract_element(both, index, "")?;
+                self.assign(*var, Value { llvm, ty: Ty::Elem(dtype) })?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn mma(
+        &mut self,
+        atom: Atom,
+        (frag, slots): (u32, &[u32]),
+        a: &[Var],
+        b: &[Var],
+    ) -> Result<()> {
+        let Some(Ty::Elem(dtype)) = a.first().and_then(|v| self.kernel.vars.get(v.0 as usize)).copied()
+        else {
+            return malformed(format!("{atom} of nothing"));
+        };
+        let [m, n, k] = atom.row().shape;
+        let types = match dtype {
+            DType::F16 => "f32.f32",
+            DType::BF16 => "bf16",
+            _ => return malformed(format!("{atom} of {dtype}")),
+        };
+        let name = format!("llvm.nvvm.mma.m{m}n{n}k{k}.row.col.{types}");
+        let mut args = Vec::new();
+        for pair in a.chunks(2).chain(b.chunks(2)) {
+            args.push(self.packed(pair, dtype)?.into());
+        }
+        let pointers =
+            slots.iter().map(|slot| Ok(self.frag_slot(frag, *slot)?.0)).collect::<Result<Vec<_>>>()?;
+        for pointer in &pointers {
+            args.push(self.builder.build_load(self.context.f32_type(), *pointer, "")?.into());
+        }
+        let BasicValueEnum::StructValue(sums) = self.call(&name, &[], &args)? else {
+            return malformed(format!("`{name}` returns one value"));
+        };
+        for (register, pointer) in (0u32..).zip(pointers) {
+            let sum = self.builder.build_extract_value(sums, register, "")?;
+            self.builder.build_store(pointer, sum)?;
+        }
+        Ok(())
+    }
+
+    /// Two elements in a register, as the intrinsic takes them: halves as a vector, bfloats as a word.
+    fn packed(&mut self, pair: &[Var], dtype: DType) -> Result<BasicValueEnum<'c>> {
+        let inkwell::types::BasicTypeEnum::FloatType(ty) = self.llvm_type(Ty::Elem(dtype)) else {
+            return malformed(format!("a pair of {dtype}"));
+        };
+        let mut both = ty.vec_type(2).get_poison();
+        for (n, var) in (0u64..).zip(pair) {
+            let value = self.expr(&Expr::Var(*var))?;
+            let index = self.context.i32_type().const_int(n, false);
+            both = self.builder.build_insert_element(both, value.llvm, index, "")?;
+        }
+        match dtype {
+            DType::BF16 => Ok(self.builder.build_bit_cast(both, self.context.i32_type(), "")?),
+            _ => Ok(both.into()),
+        }
+    }
+}

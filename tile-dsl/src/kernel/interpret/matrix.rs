@@ -1,0 +1,133 @@
+//! Instructions that a warp executes together.
+
+use super::{
+    Run, Var,
+    column::{Column, Fault},
+};
+use crate::{
+    kernel::{Expr, Mem},
+    nest::{Atom, Part, Place, Role},
+    schedule::UnitDim,
+};
+use std::rc::Rc;
+
+/// Lanes of a warp.
+const WARP: usize = 32;
+/// Rows and columns of a matrix.
+const EDGE: usize = 8;
+
+/// Row and column of a matrix that element `e` of a lane is.
+fn element(lane: usize, e: usize) -> (usize, usize) {
+    (lane / 4, 2 * (lane % 4) + e)
+}
+
+/// Where matrix `q` starts, along m or n and along k.
+fn matrix(order: &[[u32; 2]], q: usize) -> [usize; 2] {
+    let taken = order.iter().enumerate().filter(|(bit, _)| q >> bit & 1 == 1);
+    taken.fold([0, 0], |[free, k], (_, [f, s])| [free + *f as usize, k + *s as usize])
+}
+
+/// The point of a dimension of an accumulator that a register of a lane holds; `weights`: those of its slot digits.
+fn point(parts: &[Part], lane: usize, register: usize, weight: u32) -> usize {
+    let step = |part: &Part| match part.place {
+        Place::Slot => register / weight as usize % part.steps as usize,
+        Place::Lane(UnitDim::X) => lane % 4,
+        Place::Lane(_) => lane / 4,
+    };
+    parts.iter().map(|p| step(p) * p.stride as usize).sum()
+}
+
+impl Run<'_> {
+    pub(super) fn load_matrices(
+        &mut self,
+        dst: &[Var],
+        shared: u32,
+        offset: &Expr,
+        transposed: bool,
+        mask: &[bool],
+    ) -> Result<(), Fault> {
+        whole(mask)?;
+        let dtype = self.kernel.dtype_of(Mem::Shared(shared)).ok_or((0, "no such buffer".to_string()))?;
+        let offset = self.eval(offset, mask)?;
+        let offset = offset.ints()?;
+        let mut columns = vec![vec![0.0; mask.len()]; dst.len()];
+        for warp in 0..mask.len() / WARP {
+            for (q, r) in (0..dst.len() / 2).flat_map(|q| (0..EDGE).map(move |r| (q, r))) {
+                let thread = warp * WARP + EDGE * q + r;
+                let mut row = [0.0; EDGE];
+                self.counts.shared_loads += 1;
+                // Every lane reads: none of them may have written since the last barrier.
+                let reader = (mask.len() + warp) as u32;
+                let buffer = &mut self.shared[shared as usize];
+                let found = |n: usize, x| row[n] = x;
+                buffer
+                    .load(offset[thread], EDGE, reader, self.epoch, found)
+                    .map_err(|what| (thread, what))?;
+                for (c, x) in row.into_iter().enumerate() {
+                    let (r, c) = if transposed { (c, r) } else { (r, c) };
+                    columns[2 * q + c % 2][warp * WARP + 4 * r + c / 2] = x;
+                }
+            }
+        }
+        for (var, column) in dst.iter().zip(columns) {
+            self.define(*var, Rc::new(Column::elements(column, dtype)), mask);
+        }
+        Ok(())
+    }
+
+    /// Products are summed exactly and rounded once; hardware rounds in between.
+    pub(super) fn mma(
+        &mut self,
+        atom: Atom,
+        (frag, slots): (u32, &[u32]),
+        a: &[Var],
+        b: &[Var],
+        mask: &[bool],
+    ) -> Result<(), Fault> {
+        whole(mask)?;
+        let row = atom.row();
+        let [m, n, k] = row.shape.map(|x| x as usize);
+        let values = |vars: &[Var]| -> Result<Vec<Vec<f32>>, Fault> {
+            vars.iter().map(|v| self.eval(&Expr::Var(*v), mask)?.to_f32()).collect()
+        };
+        let (a, b) = (values(a)?, values(b)?);
+        let slot = |slot: &u32| self.eval(&Expr::Slot { frag, slot: *slot }, mask)?.to_f32();
+        let mut sums = slots.iter().map(slot).collect::<Result<Vec<_>, _>>()?;
+        for warp in 0..mask.len() / WARP {
+            // Element (x, y) of an operand, x along m or n.
+            let gather = |held: &[Vec<f32>], order: &[[u32; 2]], rows: usize| {
+                let mut all = vec![0.0; rows * k];
+                for (register, lane) in (0..held.len()).flat_map(|r| (0..WARP).map(move |l| (r, l))) {
+                    let [x, y] = matrix(order, register / 2);
+                    let (r, c) = element(lane, register % 2);
+                    all[(x + r) * k + y + c] = f64::from(held[register][warp * WARP + lane]);
+                }
+                all
+            };
+            let (x, y) = (gather(&a, row.a, m), gather(&b, row.b, n));
+            for (register, sum) in sums.iter_mut().enumerate() {
+                for lane in 0..WARP {
+                    let i = point(atom.parts(Role::M), lane, register, row.slots[0]);
+                    let j = point(atom.parts(Role::N), lane, register, row.slots[1]);
+                    let products = (0..k).map(|k_| x[i * k + k_] * y[j * k + k_]);
+                    let at = &mut sum[warp * WARP + lane];
+                    *at = (f64::from(*at) + products.sum::<f64>()) as f32;
+                }
+            }
+        }
+        for (slot, sum) in slots.iter().zip(sums) {
+            self.set(frag, *slot, Rc::new(Column::elements(sum, row.accumulator)), mask);
+        }
+        Ok(())
+    }
+}
+
+fn whole(mask: &[bool]) -> Result<(), Fault> {
+    match mask.iter().position(|m| !m) {
+        Some(thread) => Err((thread, "does not reach an instruction of its warp".into())),
+        None if !mask.len().is_multiple_of(WARP) => {
+            Err((mask.len() - 1, "is in a warp that is not full".into()))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,188 @@
+//! Atoms: operands from staged copies to registers by `ldmatrix`, and the instruction.
+//!
+//! Lane 8·q + r gives the address of row r of matrix q. An operand that several atoms of one straight line read is
+//! loaded once; where the next atom along the columns follows, one `ldmatrix` loads for both.
+
+use super::{
+    Lowerer,
+    digits::Bound,
+    emit::{Atom as Operand, Emit},
+    error::LowerError,
+    linear::Linear,
+    units::UnitRange,
+};
+use crate::{
+    kernel::{self, Mem, Ty, Var},
+    nest::{AccessId, At, Atom, Digit, Expr, MATRIX_ROW, Matrices, Place, Role, Steps, Stmt, ValueId},
+    op::BinOp,
+};
+
+/// Operand fragments known in a straight line: buffer, address of the first row, whether rows are transposed, matrices.
+pub(super) type MatrixKey = (Mem, Option<Operand>, i64, bool, usize);
+
+/// Elements of an 8×8 matrix that a lane holds.
+const EACH: usize = 2;
+
+impl Lowerer<'_> {
+    /// The loops of an atom: `digit` is that of m, `body` the rest.
+    pub fn atom(&mut self, atom: Atom, m: Digit, body: &Stmt) -> Result<(), LowerError> {
+        let malformed = || LowerError::Malformed(format!("the loops of an `{atom}` do not stand together"));
+        let Stmt::For { digit: n, body, .. } = body else { return Err(malformed()) };
+        let Stmt::For { digit: k, body, .. } = &**body else { return Err(malformed()) };
+        let Stmt::Red { value, op, expr } = &**body else { return Err(malformed()) };
+        let (n, k) = (*n, *k);
+        let digits = [(m, Role::M), (n, Role::N), (k, Role::K)];
+        let height = self.stack.len();
+        for (digit, role) in digits {
+            self.stack.push(Bound { digit, at: At::Atom(atom, role), value: Linear::default() });
+        }
+        let from = self.held(*value)?.height;
+        if self.red_guard(*value, from, *op, expr).is_some() {
+            return Err(LowerError::Malformed(format!("an `{atom}` would add what does not exist")));
+        }
+        let result = self.multiply(atom, digits.map(|(d, _)| d), *value, expr);
+        self.stack.truncate(height);
+        result
+    }
+
+    fn multiply(
+        &mut self,
+        atom: Atom,
+        [m, n, k]: [Digit; 3],
+        value: ValueId,
+        expr: &Expr,
+    ) -> Result<(), LowerError> {
+        let factors =
+            self.nest.factors(expr).map_err(|_| LowerError::Malformed("an atom of no product".into()))?;
+        let reads = |axis| factors.into_iter().find(|f| self.nest.access_axes(*f).contains(&axis));
+        let (Some(a), Some(b)) = (reads(m.axis), reads(n.axis)) else {
+            return Err(LowerError::Malformed("an atom without its factors".into()));
+        };
+        let row = atom.row();
+        let a = self.fragment_of(a, [m, k], row.a, None)?;
+        let next = self.neighbour(atom, n);
+        let b = self.fragment_of(b, [n, k], row.b, next)?;
+        let (frag, slots) = self.accumulators(atom, [m, n], value)?;
+        self.emit.stmt(kernel::Stmt::Mma { atom, frag, slots, a, b });
+        Ok(())
+    }
+
+    /// The slots of the accumulators, in the order of the instruction's registers.
+    fn accumulators(
+        &mut self,
+        atom: Atom,
+        digits: [Digit; 2],
+        value: ValueId,
+    ) -> Result<(u32, Vec<u32>), LowerError> {
+        let height = self.stack.len();
+        let mut weights = atom.row().slots.into_iter();
+        let mut steps: Vec<(usize, u32, u32)> = Vec::new();
+        for (digit, role) in digits.into_iter().zip([Role::M, Role::N]) {
+            for part in atom.parts(role) {
+                let own = part.digit(digit);
+                let value = match part.at() {
+                    At::Unit(unit, dim) => self.unit_value(unit, dim, own),
+                    _ => Linear::default(),
+                };
+                if part.place == Place::Slot {
+                    steps.push((self.stack.len(), own.stride, weights.next().unwrap_or(1)));
+                }
+                self.stack.push(Bound { digit: own, at: part.at(), value });
+            }
+        }
+        let count = atom.parts(Role::M).iter().chain(atom.parts(Role::N));
+        let count: u32 = count.filter(|p| p.place == Place::Slot).map(|p| p.steps).product();
+        let mut found = Vec::new();
+        for register in 0..count {
+            for (at, stride, weight) in &steps {
+                self.stack[*at].value =
+                    Linear::constant(i64::from(register / weight % 2) * i64::from(*stride));
+            }
+            found.push(self.slot(value)?);
+        }
+        self.stack.truncate(height);
+        let frag = found.first().map_or(0, |(frag, _)| *frag);
+        Ok((frag, found.into_iter().map(|(_, slot)| slot).collect()))
+    }
+
+    /// The expanded loop over the atoms beside this one along n, if it takes them two by two: by how many points it
+    /// moves, and whether this is the second of two.
+    fn neighbour(&self, atom: Atom, n: Digit) -> Option<(u32, bool)> {
+        let size = n.stride * atom.size(Role::N);
+        let bound = self.stack.iter().find(|b| b.digit.axis == n.axis && b.digit.stride == size)?;
+        let at = bound.fixed().filter(|_| bound.at.is_expanded())? / i64::from(size);
+        matches!(bound.digit.steps, Steps::Fixed(steps) if steps.is_multiple_of(2))
+            .then_some((size, at % 2 == 1))
+    }
+
+    /// An operand in registers. `order`: by how much the digits of a matrix's number move it along m or n and along k.
+    fn fragment_of(
+        &mut self,
+        access: AccessId,
+        [free, k]: [Digit; 2],
+        order: &[[u32; 2]],
+        next: Option<(u32, bool)>,
+    ) -> Result<Vec<Var>, LowerError> {
+        let tensor = self.nest.access(access).tensor;
+        let Some(stage) = self.stages.iter().rev().find(|s| s.tensor == tensor).cloned() else {
+            return Err(LowerError::Malformed("an atom of what is not staged".into()));
+        };
+        let inside: Vec<Digit> = self.stack[stage.height..]
+            .iter()
+            .filter(|b| !matches!(b.at, At::Atom(..)))
+            .map(|b| b.digit)
+            .collect();
+        let found = self.nest.matrices(access, &stage.from, &stage.low, [free.axis, k.axis], &inside);
+        let how = found
+            .map_err(|_| LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into()))?;
+        let mut order = order.to_vec();
+        let single = 1 << order.len();
+        order.extend(next.map(|(points, _)| [points, 0]));
+        let mut first = self.staged_offset(access, &stage);
+        if let Some((points, true)) = next {
+            first.constant -= i64::from(points) * how.free;
+        }
+        let offset = first.plus(&self.row_of_lane(how, &order));
+        let (base, constant) = stage.place(&mut self.emit, &offset);
+        self.read_shared(stage.buffer);
+        let matrices = 1 << order.len();
+        let key = (Mem::Shared(stage.buffer), base, constant, how.transposed, matrices);
+        let all = match self.emit.find_matrices(&key) {
+            Some(known) => known,
+            None => {
+                let ty = Ty::Elem(self.nest.elem(tensor));
+                let dst: Vec<Var> = (0..matrices * EACH).map(|_| self.emit.var(ty)).collect();
+                let offset = Emit::sum_expr(base, constant, Ty::I32);
+                self.emit.stmt(kernel::Stmt::LoadMatrices {
+                    dst: dst.clone(),
+                    shared: stage.buffer,
+                    offset,
+                    transposed: how.transposed,
+                });
+                self.emit.remember_matrices(key, dst.clone());
+                dst
+            }
+        };
+        let from = if let Some((_, true)) = next { single * EACH } else { 0 };
+        Ok(all[from..from + single * EACH].to_vec())
+    }
+
+    /// What a lane adds to the address of the first row: lane 8·q + r that of row r of matrix q.
+    fn row_of_lane(&mut self, how: Matrices, order: &[[u32; 2]]) -> Linear {
+        let lane = self.units.part(&mut self.emit, UnitRange { stride: 1, extent: 32 });
+        let row = self.emit.bin(BinOp::Rem, lane, Operand::i32(MATRIX_ROW));
+        let mut sum = Linear::default();
+        let mut add = |atom: Operand, weight: i64| {
+            if let Operand::Var(var) = atom {
+                sum.add_scaled(&Linear::var(var), weight);
+            }
+        };
+        add(row, if how.transposed { how.k } else { how.free });
+        for (bit, [free, k]) in order.iter().enumerate() {
+            let digit = self.emit.bin(BinOp::Div, lane, Operand::i32(MATRIX_ROW << bit));
+            let digit = self.emit.bin(BinOp::Rem, digit, Operand::i32(2));
+            add(digit, i64::from(*free) * how.free + i64::from(*k) * how.k);
+        }
+        sum
+    }
+}

@@ -1,0 +1,361 @@
+//! Atoms: instructions that a whole warp executes together, and how their operands lie in its registers.
+//!
+//! An atom stands in a nest as three loops directly around a `red` of a product, marked `#mma.m`, `#mma.n`, `#mma.k`:
+//! the hardware takes all their steps at once. What the loops mean is unchanged. The accumulator's digits lie in lanes
+//! and register slots, by the table of the instruction; in this table an instruction is a row.
+//!
+//! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.15.5.15 (`ldmatrix`).
+
+use super::{AccessId, At, Copy, CopyLayout, Digit, Expr, Frame, Nest, Steps};
+use crate::{
+    dtype::DType,
+    index::AxisId,
+    op::BinOp,
+    schedule::{Unit, UnitDim},
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeSet, fmt};
+
+/// An instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Atom {
+    /// `mma.sync.aligned.m16n8k16.row.col`, 16-bit operands, `f32` accumulators.
+    Mma,
+}
+
+/// What a loop of an atom is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Role {
+    /// Rows of the accumulator and of the first operand.
+    M,
+    /// Columns of the accumulator and of the second operand.
+    N,
+    /// What is summed over.
+    K,
+}
+
+/// The threads that execute a statement together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Each thread by itself.
+    Thread,
+    /// The 32 lanes of a warp.
+    Warp,
+}
+
+/// Where a digit of a fragment lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Register slots.
+    Slot,
+    /// Lanes.
+    Lane(UnitDim),
+}
+
+/// A digit of an operand's dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What its loop is called, after the axis: `j.pair`.
+    pub name: &'static str,
+    /// Weight of a step, in points of the dimension.
+    pub stride: u32,
+    /// Steps.
+    pub steps: u32,
+    /// Where its steps lie.
+    pub place: Place,
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Row {
+    /// As directives name it.
+    pub name: &'static str,
+    /// Points of m, n and k.
+    pub shape: [u32; 3],
+    /// Who executes it.
+    pub scope: Scope,
+    /// Element types of both operands.
+    pub operands: &'static [DType],
+    /// Element type of the accumulator.
+    pub accumulator: DType,
+    /// Digits of m of the accumulator, largest stride first.
+    pub m: [Part; 2],
+    /// Digits of n of the accumulator, likewise.
+    pub n: [Part; 2],
+    /// Weight of a step of each slot digit in the number of the accumulator's register: those of m, then those of n.
+    pub slots: [u32; 2],
+    /// The 8×8 matrices of the first operand in the order of its registers, as digits of their number: by how much a
+    /// step moves along m and along k.
+    pub a: &'static [[u32; 2]],
+    /// Those of the second operand: along n and along k.
+    pub b: &'static [[u32; 2]],
+}
+
+const MMA: Row = Row {
+    name: "mma",
+    shape: [16, 8, 16],
+    scope: Scope::Warp,
+    operands: &[DType::F16, DType::BF16],
+    accumulator: DType::F32,
+    m: [
+        Part { name: "half", stride: 8, steps: 2, place: Place::Slot },
+        Part { name: "row", stride: 1, steps: 8, place: Place::Lane(UnitDim::Y) },
+    ],
+    n: [
+        Part { name: "quad", stride: 2, steps: 4, place: Place::Lane(UnitDim::X) },
+        Part { name: "pair", stride: 1, steps: 2, place: Place::Slot },
+    ],
+    slots: [2, 1],
+    a: &[[8, 0], [0, 8]],
+    b: &[[0, 8]],
+};
+
+impl Atom {
+    /// Every instruction.
+    pub const ALL: [Atom; 1] = [Atom::Mma];
+
+    /// What is known of it.
+    pub const fn row(self) -> &'static Row {
+        match self {
+            Atom::Mma => &MMA,
+        }
+    }
+
+    /// By the name that directives use.
+    pub fn from_name(name: &str) -> Option<Atom> {
+        Atom::ALL.into_iter().find(|a| a.row().name == name)
+    }
+
+    /// Points along one of its dimensions.
+    pub const fn size(self, role: Role) -> u32 {
+        let [m, n, k] = self.row().shape;
+        match role {
+            Role::M => m,
+            Role::N => n,
+            Role::K => k,
+        }
+    }
+
+    /// The digits of the accumulator along one of its dimensions; k has none.
+    pub const fn parts(self, role: Role) -> &'static [Part] {
+        let row = self.row();
+        match role {
+            Role::M => &row.m,
+            Role::N => &row.n,
+            Role::K => &[],
+        }
+    }
+}
+
+impl Part {
+    /// Its digit of an axis, given the digit of the atom.
+    pub fn digit(&self, of: Digit) -> Digit {
+        Digit { axis: of.axis, stride: of.stride * self.stride, steps: Steps::Fixed(self.steps) }
+    }
+
+    /// How a loop over it runs in one thread's view.
+    pub fn at(&self) -> At {
+        match self.place {
+            Place::Slot => At::Unroll,
+            Place::Lane(dim) => At::Unit(Unit::Lane, dim),
+        }
+    }
+}
+
+/// A loop as one thread sees it: the loops of an atom fall into lanes and register slots, others are as they are.
+pub fn parts(digit: Digit, at: At) -> Vec<(Digit, At)> {
+    match at {
+        At::Atom(atom, role) => atom.parts(role).iter().map(|p| (p.digit(digit), p.at())).collect(),
+        _ => vec![(digit, at)],
+    }
+}
+
+/// Why an expression is no product that an atom computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoProduct {
+    /// It is something else than a product.
+    Other,
+    /// The product is rounded to a type before it is added.
+    Rounded(DType),
+    /// A factor is no load.
+    Computed,
+    /// A load is rounded to a type before it is multiplied.
+    Narrowed(AccessId, DType),
+}
+
+impl Nest {
+    /// The two loads that an expression multiplies, conversions that are exact left out.
+    ///
+    /// # Errors
+    /// What else it is.
+    pub fn factors(&self, expr: &Expr) -> Result<[AccessId; 2], NoProduct> {
+        match expr {
+            Expr::Cast(DType::F32, inner) => match self.factors(inner) {
+                // In f32 already, or else rounded.
+                Ok(found) if self.is_wide(inner) => Ok(found),
+                Ok(found) => Err(NoProduct::Rounded(self.elem(self.access(found[0]).tensor))),
+                Err(why) => Err(why),
+            },
+            Expr::Bin(BinOp::Mul, x, y) => Ok([self.factor(x)?, self.factor(y)?]),
+            _ => Err(NoProduct::Other),
+        }
+    }
+
+    fn factor(&self, expr: &Expr) -> Result<AccessId, NoProduct> {
+        match expr {
+            Expr::Load(access) => Ok(*access),
+            Expr::Cast(to, inner) => {
+                let access = self.factor(inner)?;
+                let from = self.elem(self.access(access).tensor);
+                if *to == from || *to == DType::F32 {
+                    Ok(access)
+                } else {
+                    Err(NoProduct::Narrowed(access, *to))
+                }
+            }
+            _ => Err(NoProduct::Computed),
+        }
+    }
+
+    /// Whether a product of loads is computed in f32.
+    pub fn is_wide(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Bin(BinOp::Mul, x, _) => self.is_wide(x),
+            Expr::Load(access) => self.elem(self.access(*access).tensor) == DType::F32,
+            Expr::Cast(to, _) => *to == DType::F32,
+            _ => false,
+        }
+    }
+
+    /// The axes that the index of an access mentions.
+    pub fn access_axes(&self, access: AccessId) -> BTreeSet<AxisId> {
+        self.access(access).index.iter().flat_map(|i| i.terms.keys().copied()).collect()
+    }
+
+    /// Whether a load is zero beyond the extent of an axis, because the tensor ends there.
+    pub fn ends_with(&self, access: AccessId, axis: AxisId) -> bool {
+        let access = self.access(access);
+        let extent = &self.kernel.axes[usize::from(axis.0)].extent;
+        let dims = &self.tensor(access.tensor).dims;
+        access.index.iter().zip(dims).any(|(i, d)| i.as_axis() == Some(axis) && d == extent)
+    }
+}
+
+/// How `ldmatrix` finds the rows of an operand in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrices {
+    /// Elements from one point to the next along m or n.
+    pub free: i64,
+    /// Elements from one point to the next along k.
+    pub k: i64,
+    /// Rows run along m or n, not along k: `ldmatrix.trans`.
+    pub transposed: bool,
+}
+
+/// Elements of a row of a matrix: 16 bytes of a 16-bit type.
+pub const MATRIX_ROW: i64 = 8;
+
+/// Why an operand cannot be read by `ldmatrix`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoMatrices {
+    /// Neither dimension's points lie side by side.
+    Apart,
+    /// Rows do not start at multiples of 16 bytes; elements by which something moves them.
+    Unaligned(i64),
+}
+
+impl Nest {
+    /// How an operand is read from its staged copy. `inside`: the loops inside the copy, those of the atom left out.
+    ///
+    /// # Errors
+    /// Where rows of 8 elements along m, n or k are no aligned 16 bytes.
+    pub fn matrices(
+        &self,
+        access: AccessId,
+        layout: &CopyLayout,
+        low: &[i64],
+        [free, k]: [AxisId; 2],
+        inside: &[Digit],
+    ) -> Result<Matrices, NoMatrices> {
+        let index = &self.access(access).index;
+        let step = |axis: AxisId| -> i64 {
+            index.iter().zip(&layout.strides).map(|(i, s)| i.coefficient(axis) * *s as i64).sum()
+        };
+        let (free, k) = (step(free), step(k));
+        let (transposed, other) = match (free, k) {
+            (_, 1) => (false, free),
+            (1, _) => (true, k),
+            _ => return Err(NoMatrices::Apart),
+        };
+        let low: i64 =
+            index.iter().zip(low).zip(&layout.strides).map(|((i, l), s)| (i.constant - l) * *s as i64).sum();
+        let moves = inside.iter().map(|d| step(d.axis) * i64::from(d.stride)).chain([other, low]);
+        match moves.into_iter().find(|m| m % MATRIX_ROW != 0) {
+            Some(by) => Err(NoMatrices::Unaligned(by)),
+            None => Ok(Matrices { free, k, transposed }),
+        }
+    }
+}
+
+/// The innermost copy of a tensor on a path, with its place on it.
+pub fn copy_on(nest: &Nest, path: &[Frame], access: AccessId) -> Option<(usize, super::CopyId)> {
+    let tensor = nest.access(access).tensor;
+    let found = path.iter().enumerate().rev().find_map(|(n, f)| match f {
+        Frame::Stage(c) if nest.copy(*c).tensor == tensor => Some((n, *c)),
+        _ => None,
+    });
+    found.filter(|(_, c)| matches!(nest.copy(*c), Copy { space: crate::schedule::Space::Shared, .. }))
+}
+
+impl fmt::Display for Atom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.row().name)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::M => "m",
+            Role::N => "n",
+            Role::K => "k",
+        })
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Scope::Thread => "thread",
+            Scope::Warp => "warp",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every element of an accumulator lies in one register of one lane, and the lanes are those of a warp.
+    #[test]
+    fn accumulators_are_spread_over_a_warp() {
+        for atom in Atom::ALL {
+            let mut seen = BTreeSet::new();
+            let [m, n, _] = atom.row().shape;
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let mut place = Vec::new();
+                for (role, at) in [(Role::M, i), (Role::N, j)] {
+                    for part in atom.parts(role) {
+                        place.push((at / part.stride % part.steps, matches!(part.place, Place::Lane(_))));
+                    }
+                }
+                assert!(seen.insert(place), "{atom}: {i}, {j}");
+            }
+            let lanes = |role| -> u32 {
+                let parts = atom.parts(role).iter();
+                parts.filter(|p| matches!(p.place, Place::Lane(_))).map(|p| p.steps).product()
+            };
+            assert_eq!(lanes(Role::M) * lanes(Role::N), 32, "{atom}");
+        }
+    }
+}
