@@ -106,13 +106,26 @@ schedule! {
         split(i -> iw, im: 64);
         split(j -> jw, jm: 32);
         tensor_core(acc: mma);
-        reorder(k.atom, im, jm);
+        reorder(iw, jw, k.atom, im, jm);
         stage(a, b at k: shared, cp_async, vector(16));
-        swizzle(a: 64, b: 128);
+        pad(a: 16, b: 16);
         pipeline(k, 3);
         bind(iw -> warp.y, jw -> warp.x);
         unroll(k.atom);
         vectorize(j.pair);
+    }
+    /// Registers in turn: the operands of the next step of k are loaded while this one is multiplied.
+    pub mma_pipelined = mma {
+        drop(unroll(k.atom));
+        fragment(a, b at k.atom);
+        pipeline(k.atom, 2);
+    }
+    /// Twice the tile, 64 by 64 elements a warp, and tiles of C in bands, so that what CTAs read together stays in L2.
+    pub mma_best = mma_pipelined {
+        tile(i = 256);
+        split(j -> jw, jm: 64);
+        pipeline(k, 4);
+        order(grouped(8));
     }
 }
 
@@ -159,6 +172,8 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     double_buffered,
     prefetched,
     mma,
+    mma_pipelined,
+    mma_best,
     best
 ];
 

@@ -5,7 +5,7 @@
 //! Stmt   ::= let v = E | load v* = Mem[E] (if E) | store Mem[E] = E* (if E)
 //!          | set frag[slot] = E | for v in E..E step E { } | if E { } else { }
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier
-//!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += v* x v*
+//!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
 //!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
 //! E      ::= const | v | frag[slot] | tid | cta | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
 //! ```
@@ -260,10 +260,10 @@ pub enum Stmt {
         frag: u32,
         /// Their slots, in the order of the instruction's registers.
         slots: Vec<u32>,
-        /// Elements of the first operand, likewise.
-        a: Vec<Var>,
+        /// Elements of the first operand, likewise: variables or slots.
+        a: Vec<Expr>,
         /// Elements of the second operand, likewise.
-        b: Vec<Var>,
+        b: Vec<Expr>,
     },
     /// `red.relaxed.gpu.global.add.f32` (PTX ISA 9.7.13.9) to consecutive elements of a tensor, as [`Stmt::Store`].
     Add {

@@ -49,11 +49,14 @@ impl<'c> Codegen<'c, '_> {
         &mut self,
         atom: Atom,
         (frag, slots): (u32, &[u32]),
-        a: &[Var],
-        b: &[Var],
+        a: &[Expr],
+        b: &[Expr],
     ) -> Result<()> {
-        let Some(Ty::Elem(dtype)) = a.first().and_then(|v| self.kernel.vars.get(v.0 as usize)).copied()
-        else {
+        let mut operands: Vec<Vec<Value<'c>>> = Vec::new();
+        for pair in a.chunks(2).chain(b.chunks(2)) {
+            operands.push(pair.iter().map(|e| self.expr(e)).collect::<Result<_>>()?);
+        }
+        let Some(Ty::Elem(dtype)) = operands.first().and_then(|pair| pair.first()).map(|v| v.ty) else {
             return malformed(format!("{atom} of nothing"));
         };
         let [m, n, k] = atom.row().shape;
@@ -64,7 +67,7 @@ impl<'c> Codegen<'c, '_> {
         };
         let name = format!("llvm.nvvm.mma.m{m}n{n}k{k}.row.col.{types}");
         let mut args = Vec::new();
-        for pair in a.chunks(2).chain(b.chunks(2)) {
+        for pair in &operands {
             args.push(self.packed(pair, dtype)?.into());
         }
         let pointers =
@@ -83,13 +86,12 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// Two elements in a register, as the intrinsic takes them: halves as a vector, bfloats as a word.
-    fn packed(&mut self, pair: &[Var], dtype: DType) -> Result<BasicValueEnum<'c>> {
+    fn packed(&self, pair: &[Value<'c>], dtype: DType) -> Result<BasicValueEnum<'c>> {
         let inkwell::types::BasicTypeEnum::FloatType(ty) = self.llvm_type(Ty::Elem(dtype)) else {
             return malformed(format!("a pair of {dtype}"));
         };
         let mut both = ty.vec_type(2).get_poison();
-        for (n, var) in (0u64..).zip(pair) {
-            let value = self.expr(&Expr::Var(*var))?;
+        for (n, value) in (0u64..).zip(pair) {
             let index = self.context.i32_type().const_int(n, false);
             both = self.builder.build_insert_element(both, value.llvm, index, "")?;
         }

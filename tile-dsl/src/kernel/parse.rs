@@ -276,6 +276,14 @@ impl Parser {
         Ok(vars)
     }
 
+    fn exprs(&mut self) -> Parse<Vec<Expr>> {
+        let mut exprs = vec![self.expr()?];
+        while self.eat(",") {
+            exprs.push(self.expr()?);
+        }
+        Ok(exprs)
+    }
+
     fn declare(&mut self, vars: &[Var]) -> Parse {
         self.expect(":")?;
         let ty = self.ty()?;
@@ -311,9 +319,9 @@ impl Parser {
                 }
                 self.expect("]")?;
                 self.expect("+=")?;
-                let a = self.vars()?;
+                let a = self.exprs()?;
                 self.expect("x")?;
-                Ok(Stmt::Mma { atom, frag, slots, a, b: self.vars()? })
+                Ok(Stmt::Mma { atom, frag, slots, a, b: self.exprs()? })
             }
             "load" => {
                 let dst = self.vars()?;
@@ -325,10 +333,7 @@ impl Parser {
             "store" => {
                 let (mem, offset) = self.place()?;
                 self.expect("=")?;
-                let mut values = vec![self.expr()?];
-                while self.eat(",") {
-                    values.push(self.expr()?);
-                }
+                let values = self.exprs()?;
                 Ok(Stmt::Store { mem, offset, values, guard: self.guard()? })
             }
             "set" => {
@@ -388,10 +393,7 @@ impl Parser {
                 let (Mem::Global(global), offset) = self.place()? else { return self.fail("a tensor") };
                 self.expect("+")?;
                 self.expect("=")?;
-                let mut values = vec![self.expr()?];
-                while self.eat(",") {
-                    values.push(self.expr()?);
-                }
+                let values = self.exprs()?;
                 Ok(Stmt::Add { global, offset, values, guard: self.guard()? })
             }
             "last" => {

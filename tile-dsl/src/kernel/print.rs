@@ -197,9 +197,9 @@ impl Printer<'_> {
                     write!(self.out, "{}{slot}", if n == 0 { "[" } else { ", " })?;
                 }
                 self.out.push_str("] += ");
-                self.vars(a)?;
+                self.list(a)?;
                 self.out.push_str(" x ");
-                self.vars(b)
+                self.list(b)
             }
             Stmt::Add { global, offset, values, guard } => {
                 self.out.push_str("add ");

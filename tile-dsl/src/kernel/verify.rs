@@ -203,8 +203,7 @@ impl Verifier<'_> {
                     let dtype = self.slot(*frag, *slot)?;
                     ensure(dtype == atom.row().accumulator, || format!("{atom} adds to {dtype}"))?;
                 }
-                let types =
-                    a.iter().chain(b).map(|v| self.expr(&Expr::Var(*v))).collect::<Check<Vec<_>>>()?;
+                let types = a.iter().chain(b).map(|e| self.expr(e)).collect::<Check<Vec<_>>>()?;
                 let known = |ty: &Ty| matches!(ty, Ty::Elem(d) if atom.row().operands.contains(d));
                 ensure(types.iter().all(|ty| known(ty) && *ty == types[0]), || {
                     format!("{atom} of other types")

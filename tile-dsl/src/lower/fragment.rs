@@ -16,6 +16,7 @@ use super::{
     expr::Operand,
     guard::Within,
     linear::{Linear, Offset},
+    matrix::{MatrixLoad, Reads},
     stage::{Active as Staged, chain, loads},
     weave::{self, Woven},
 };
@@ -26,7 +27,10 @@ use crate::{
     schedule::{Space, Unit},
     tile::TensorId,
 };
-use std::{collections::BTreeMap, rc::Rc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 /// Index of an element, one a dimension, from the digits bound inside the fragment.
 type Place = Vec<Linear>;
@@ -36,8 +40,10 @@ pub(super) struct FragmentPlan<'s> {
     tensor: TensorId,
     dtype: DType,
     frag: u32,
-    /// Slot of each element in a set.
+    /// Slot of each element in a set; of operands of atoms, that of the first of the elements that a lane holds.
     slots: Rc<BTreeMap<Place, u32>>,
+    /// Slots of a set.
+    count: u32,
     /// Digits bound outside.
     height: usize,
     /// What reads it.
@@ -48,7 +54,6 @@ pub(super) struct FragmentPlan<'s> {
 #[derive(Clone)]
 pub(super) struct Active {
     tensor: TensorId,
-    dtype: DType,
     frag: u32,
     slots: Rc<BTreeMap<Place, u32>>,
     /// First slot of the set that is read.
@@ -56,8 +61,9 @@ pub(super) struct Active {
     height: usize,
 }
 
-/// An element to load: its slot, and where it is.
+/// What to load: its slots, and where it is.
 enum Source {
+    Matrices { load: MatrixLoad, slots: Vec<u32> },
     Shared { offset: Linear, slot: u32 },
     Global { coords: Vec<Linear>, within: Vec<Within>, slot: u32 },
 }
@@ -83,18 +89,21 @@ impl<'a> Lowerer<'a> {
         for copy in copies {
             let tensor = self.nest.copies[usize::from(copy.0)].tensor;
             let name = self.tensor(tensor).name.clone();
-            let mut slots = BTreeMap::new();
+            let (mut slots, mut count) = (BTreeMap::new(), 0);
             self.each_read(body, tensor, &mut |this, access| {
-                let next = slots.len() as u32;
-                slots.entry(this.place(access, height)).or_insert(next);
+                let held = this.atom_reads(access).map_or(1, |reads| reads.elements() as u32);
+                slots.entry(this.place(access, height)).or_insert_with(|| {
+                    count += held;
+                    count - held
+                });
                 Ok(())
             })?;
             if slots.is_empty() {
                 return Err(LowerError::StageUnused { tensor: name });
             }
             let dtype = super::fixed(self.tensor(tensor).elem);
-            let frag = self.fragment(Holds::Copy(*copy), dtype, slots.len() as u32 * sets);
-            plans.push(FragmentPlan { tensor, dtype, frag, slots: Rc::new(slots), height, body });
+            let frag = self.fragment(Holds::Copy(*copy), dtype, count * sets);
+            plans.push(FragmentPlan { tensor, dtype, frag, slots: Rc::new(slots), count, height, body });
         }
         Ok(plans)
     }
@@ -131,6 +140,8 @@ impl<'a> Lowerer<'a> {
                         vec![self.grid.values.get(digit).cloned().unwrap_or_default()]
                     }
                     (At::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
+                    // An operand of an atom is read as a whole.
+                    (At::Atom(..), _) => fixed(1).collect(),
                     (_, Steps::Fixed(n)) if moves && (at.is_expanded() || n == 1) => fixed(n).collect(),
                     _ if moves => {
                         let value = self.tensor(tensor).name.clone();
@@ -172,12 +183,27 @@ impl<'a> Lowerer<'a> {
         set: u32,
     ) -> Result<Vec<Vec<kernel::Stmt>>, LowerError> {
         let staged = self.stages.iter().rev().find(|s| s.tensor == plan.tensor).cloned();
-        let first = set * plan.slots.len() as u32;
-        let mut sources = BTreeMap::new();
+        let first = set * plan.count;
+        let mut known = BTreeSet::new();
         let mut out = Vec::new();
         self.each_read(plan.body, plan.tensor, &mut |this, access| {
-            let slot = first + plan.slots[&this.place(access, plan.height)];
-            if sources.contains_key(&slot) {
+            let place = this.place(access, plan.height);
+            let slot = first + plan.slots[&place];
+            if !known.insert(slot) {
+                return Ok(());
+            }
+            if let Some(reads) = this.atom_reads(access) {
+                let Some(staged) = &staged else {
+                    return Err(LowerError::Malformed("an atom of what is not staged".into()));
+                };
+                let beside =
+                    this.beside(access, place, &reads).and_then(|next| plan.slots.get(&next).copied());
+                let starts = [Some(slot), beside.map(|next| first + next)];
+                known.extend(starts[1]);
+                let (_, load) = this.matrix_load(access, &reads, staged, beside.is_some())?;
+                let slots =
+                    starts.into_iter().flatten().flat_map(|s| s..s + reads.elements() as u32).collect();
+                out.push(Source::Matrices { load, slots });
                 return Ok(());
             }
             let source = match &staged {
@@ -190,7 +216,6 @@ impl<'a> Lowerer<'a> {
                     Source::Global { coords, within, slot }
                 }
             };
-            sources.insert(slot, ());
             out.push(source);
             Ok(())
         })?;
@@ -207,16 +232,20 @@ impl<'a> Lowerer<'a> {
         sources: Vec<Source>,
     ) -> Vec<Vec<kernel::Stmt>> {
         self.read_shared(staged.buffer);
-        let mut elements: Vec<(Linear, u32)> = sources
-            .into_iter()
-            .filter_map(|s| match s {
-                Source::Shared { offset, slot } => Some((offset, slot)),
-                Source::Global { .. } => None,
-            })
-            .collect();
+        let (mut elements, mut out) = (Vec::new(), Vec::new());
+        for source in sources {
+            match source {
+                Source::Shared { offset, slot } => elements.push((offset, slot)),
+                Source::Matrices { load, slots } => {
+                    let dst: Vec<_> = slots.iter().map(|_| self.emit.var(load.ty)).collect();
+                    let sets = slots_from(plan, &slots, &dst);
+                    out.push(std::iter::once(load.into_stmt(dst)).chain(sets).collect());
+                }
+                Source::Global { .. } => {}
+            }
+        }
         elements.sort();
         let most = (16 / plan.dtype.bytes()).min(8) as usize;
-        let mut out = Vec::new();
         let mut rest = elements.as_slice();
         while let Some((offset, _)) = rest.first() {
             let consecutive = |n: usize| {
@@ -269,19 +298,34 @@ impl<'a> Lowerer<'a> {
         slots: &[u32],
     ) -> Vec<kernel::Stmt> {
         let dst: Vec<_> = slots.iter().map(|_| self.emit.var(Ty::Elem(plan.dtype))).collect();
-        let set = |(slot, var): (&u32, &kernel::Var)| kernel::Stmt::Set {
-            frag: plan.frag,
-            slot: *slot,
-            value: KExpr::Var(*var),
-        };
-        let sets: Vec<_> = slots.iter().zip(&dst).map(set).collect();
+        let sets = slots_from(plan, slots, &dst);
         let mut unit = vec![kernel::Stmt::Load { dst, mem, offset, guard }];
         unit.extend(sets);
         unit
     }
 
+    /// The place of the operand that the next atom along n reads, if this is the first of two.
+    fn beside(&self, access: AccessId, mut place: Place, reads: &Reads) -> Option<Place> {
+        let (points, second) = reads.next?;
+        for (at, index) in place.iter_mut().zip(&self.nest.accesses[usize::from(access.0)].index) {
+            at.constant += index.coefficient(reads.free.axis) * i64::from(points);
+        }
+        (!second).then_some(place)
+    }
+
     /// An element of the innermost fragment of its tensor, if there is one.
     pub fn fragment_slot(&mut self, access: AccessId) -> Result<Option<Operand>, LowerError> {
+        let dtype = super::fixed(self.tensor(self.nest.access(access).tensor).elem);
+        let slots = self.fragment_slots(access, 1)?;
+        Ok(slots.and_then(|all| all.into_iter().next()).map(|slot| Operand::Tree(slot, Ty::Elem(dtype))))
+    }
+
+    /// The slots of what is read at the current point, from the innermost fragment of its tensor, if there is one.
+    pub fn fragment_slots(
+        &mut self,
+        access: AccessId,
+        count: usize,
+    ) -> Result<Option<Vec<KExpr>>, LowerError> {
         let tensor = self.nest.accesses[usize::from(access.0)].tensor;
         let Some(active) = self.fragments.iter().rev().find(|f| f.tensor == tensor).cloned() else {
             return Ok(None);
@@ -293,8 +337,9 @@ impl<'a> Lowerer<'a> {
                 self.tensor(tensor).name
             )));
         };
-        let slot = KExpr::Slot { frag: active.frag, slot: active.first + slot };
-        Ok(Some(Operand::Tree(slot, Ty::Elem(active.dtype))))
+        let slots =
+            (0..count as u32).map(|n| KExpr::Slot { frag: active.frag, slot: active.first + slot + n });
+        Ok(Some(slots.collect()))
     }
 
     /// The statements of `stmt`, reading one set of some fragments; they are not emitted yet.
@@ -307,10 +352,9 @@ impl<'a> Lowerer<'a> {
         let outside = self.fragments.len();
         self.fragments.extend(plans.iter().map(|plan| Active {
             tensor: plan.tensor,
-            dtype: plan.dtype,
             frag: plan.frag,
             slots: plan.slots.clone(),
-            first: set * plan.slots.len() as u32,
+            first: set * plan.count,
             height: plan.height,
         }));
         let mark = self.emit.mark();
@@ -383,4 +427,14 @@ impl<'a> Lowerer<'a> {
         self.stack.pop();
         Ok(())
     }
+}
+
+/// Assignments of loaded elements to slots.
+fn slots_from(plan: &FragmentPlan<'_>, slots: &[u32], dst: &[kernel::Var]) -> Vec<kernel::Stmt> {
+    let set = |(slot, var): (&u32, &kernel::Var)| kernel::Stmt::Set {
+        frag: plan.frag,
+        slot: *slot,
+        value: KExpr::Var(*var),
+    };
+    slots.iter().zip(dst).map(set).collect()
 }

@@ -9,10 +9,11 @@ use super::{
     emit::{Atom as Operand, Emit},
     error::LowerError,
     linear::Linear,
+    stage::Active as Staged,
     units::UnitRange,
 };
 use crate::{
-    kernel::{self, Mem, Ty, Var},
+    kernel::{self, Expr as KExpr, Mem, Ty, Var},
     nest::{AccessId, At, Atom, Digit, Expr, MATRIX_ROW, Matrices, Place, Role, Steps, Stmt, ValueId},
     op::BinOp,
 };
@@ -22,6 +23,41 @@ pub(super) type MatrixKey = (Mem, Option<Operand>, i64, bool, usize);
 
 /// Elements of an 8×8 matrix that a lane holds.
 const EACH: usize = 2;
+
+/// How an atom reads an operand.
+pub(super) struct Reads {
+    /// The atom's digit of m or n.
+    pub free: Digit,
+    /// That of k.
+    k: Digit,
+    /// By how much the digits of a matrix's number move it along m or n and along k.
+    order: &'static [[u32; 2]],
+    /// The next atom along n reads what lies beside: by how many points it moves, and whether this is the second of two.
+    pub next: Option<(u32, bool)>,
+}
+
+impl Reads {
+    /// Elements of the operand that a lane holds.
+    pub fn elements(&self) -> usize {
+        EACH << self.order.len()
+    }
+}
+
+/// An `ldmatrix`, its destination left open.
+pub(super) struct MatrixLoad {
+    shared: u32,
+    offset: KExpr,
+    transposed: bool,
+    /// Type of the elements.
+    pub ty: Ty,
+}
+
+impl MatrixLoad {
+    pub fn into_stmt(self, dst: Vec<Var>) -> kernel::Stmt {
+        let MatrixLoad { shared, offset, transposed, .. } = self;
+        kernel::Stmt::LoadMatrices { dst, shared, offset, transposed }
+    }
+}
 
 impl Lowerer<'_> {
     /// The loops of an atom: `digit` is that of m, `body` the rest.
@@ -40,7 +76,7 @@ impl Lowerer<'_> {
         if self.red_guard(*value, from, *op, expr).is_some() {
             return Err(LowerError::Malformed(format!("an `{atom}` would add what does not exist")));
         }
-        let result = self.multiply(atom, digits.map(|(d, _)| d), *value, expr);
+        let result = self.multiply(atom, [m, n], *value, expr);
         self.stack.truncate(height);
         result
     }
@@ -48,7 +84,7 @@ impl Lowerer<'_> {
     fn multiply(
         &mut self,
         atom: Atom,
-        [m, n, k]: [Digit; 3],
+        [m, n]: [Digit; 2],
         value: ValueId,
         expr: &Expr,
     ) -> Result<(), LowerError> {
@@ -58,10 +94,7 @@ impl Lowerer<'_> {
         let (Some(a), Some(b)) = (reads(m.axis), reads(n.axis)) else {
             return Err(LowerError::Malformed("an atom without its factors".into()));
         };
-        let row = atom.row();
-        let a = self.fragment_of(a, [m, k], row.a, None)?;
-        let next = self.neighbour(atom, n);
-        let b = self.fragment_of(b, [n, k], row.b, next)?;
+        let (a, b) = (self.operand(a)?, self.operand(b)?);
         let (frag, slots) = self.accumulators(atom, [m, n], value)?;
         self.emit.stmt(kernel::Stmt::Mma { atom, frag, slots, a, b });
         Ok(())
@@ -115,56 +148,72 @@ impl Lowerer<'_> {
             .then_some((size, at % 2 == 1))
     }
 
-    /// An operand in registers. `order`: by how much the digits of a matrix's number move it along m or n and along k.
-    fn fragment_of(
-        &mut self,
-        access: AccessId,
-        [free, k]: [Digit; 2],
-        order: &[[u32; 2]],
-        next: Option<(u32, bool)>,
-    ) -> Result<Vec<Var>, LowerError> {
+    /// How the atom at the current point reads a tensor; `None` outside of atoms.
+    pub fn atom_reads(&self, access: AccessId) -> Option<Reads> {
+        let [.., m, n, k] = self.stack.as_slice() else { return None };
+        let (At::Atom(atom, Role::M), At::Atom(_, Role::N), At::Atom(_, Role::K)) = (m.at, n.at, k.at) else {
+            return None;
+        };
+        let rows = self.nest.access_axes(access).contains(&m.digit.axis);
+        Some(if rows {
+            Reads { free: m.digit, k: k.digit, order: atom.row().a, next: None }
+        } else {
+            Reads { free: n.digit, k: k.digit, order: atom.row().b, next: self.neighbour(atom, n.digit) }
+        })
+    }
+
+    /// An operand of the atom at the current point, in registers.
+    fn operand(&mut self, access: AccessId) -> Result<Vec<KExpr>, LowerError> {
+        let missing = |what: &str| LowerError::Malformed(format!("an atom {what}"));
+        let reads = self.atom_reads(access).ok_or_else(|| missing("outside of its loops"))?;
+        if let Some(slots) = self.fragment_slots(access, reads.elements())? {
+            return Ok(slots);
+        }
         let tensor = self.nest.access(access).tensor;
         let Some(stage) = self.stages.iter().rev().find(|s| s.tensor == tensor).cloned() else {
-            return Err(LowerError::Malformed("an atom of what is not staged".into()));
+            return Err(missing("of what is not staged"));
         };
-        let inside: Vec<Digit> = self.stack[stage.height..]
-            .iter()
-            .filter(|b| !matches!(b.at, At::Atom(..)))
-            .map(|b| b.digit)
-            .collect();
-        let found = self.nest.matrices(access, &stage.from, &stage.low, [free.axis, k.axis], &inside);
-        let how = found
-            .map_err(|_| LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into()))?;
-        let mut order = order.to_vec();
-        let single = 1 << order.len();
-        order.extend(next.map(|(points, _)| [points, 0]));
-        let mut first = self.staged_offset(access, &stage);
-        if let Some((points, true)) = next {
-            first.constant -= i64::from(points) * how.free;
-        }
-        let offset = first.plus(&self.row_of_lane(how, &order));
-        let (base, constant) = stage.place(&mut self.emit, &offset);
-        self.read_shared(stage.buffer);
-        let matrices = 1 << order.len();
-        let key = (Mem::Shared(stage.buffer), base, constant, how.transposed, matrices);
+        let (key, load) = self.matrix_load(access, &reads, &stage, reads.next.is_some())?;
         let all = match self.emit.find_matrices(&key) {
             Some(known) => known,
             None => {
-                let ty = Ty::Elem(self.nest.elem(tensor));
-                let dst: Vec<Var> = (0..matrices * EACH).map(|_| self.emit.var(ty)).collect();
-                let offset = Emit::sum_expr(base, constant, Ty::I32);
-                self.emit.stmt(kernel::Stmt::LoadMatrices {
-                    dst: dst.clone(),
-                    shared: stage.buffer,
-                    offset,
-                    transposed: how.transposed,
-                });
+                let dst: Vec<Var> = (0..key.4 * EACH).map(|_| self.emit.var(load.ty)).collect();
+                self.emit.stmt(load.into_stmt(dst.clone()));
                 self.emit.remember_matrices(key, dst.clone());
                 dst
             }
         };
-        let from = if let Some((_, true)) = next { single * EACH } else { 0 };
-        Ok(all[from..from + single * EACH].to_vec())
+        let from = if let Some((_, true)) = reads.next { reads.elements() } else { 0 };
+        Ok(all[from..from + reads.elements()].iter().map(|v| KExpr::Var(*v)).collect())
+    }
+
+    /// The load of an operand of the atom at the current point; of two beside each other, `both`.
+    pub fn matrix_load(
+        &mut self,
+        access: AccessId,
+        reads: &Reads,
+        stage: &Staged,
+        both: bool,
+    ) -> Result<(MatrixKey, MatrixLoad), LowerError> {
+        let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, At::Atom(..)));
+        let inside: Vec<Digit> = own.map(|b| b.digit).collect();
+        let axes = [reads.free.axis, reads.k.axis];
+        let found = self.nest.matrices(access, &stage.from, &stage.low, axes, &inside);
+        let how = found
+            .map_err(|_| LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into()))?;
+        let mut order = reads.order.to_vec();
+        let mut first = self.staged_offset(access, stage);
+        if let (Some((points, second)), true) = (reads.next, both) {
+            order.push([points, 0]);
+            first.constant -= if second { i64::from(points) * how.free } else { 0 };
+        }
+        let offset = first.plus(&self.row_of_lane(how, &order));
+        let (base, constant) = stage.place(&mut self.emit, &offset);
+        self.read_shared(stage.buffer);
+        let key = (Mem::Shared(stage.buffer), base, constant, how.transposed, 1 << order.len());
+        let ty = Ty::Elem(self.nest.elem(stage.tensor));
+        let offset = Emit::sum_expr(base, constant, Ty::I32);
+        Ok((key, MatrixLoad { shared: stage.buffer, offset, transposed: how.transposed, ty }))
     }
 
     /// What a lane adds to the address of the first row: lane 8·q + r that of row r of matrix q.

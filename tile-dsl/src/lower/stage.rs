@@ -62,13 +62,27 @@ impl Layout {
     /// Variable and constant part of an offset.
     pub fn place(&self, emit: &mut Emit, offset: &Linear) -> (Option<Atom>, i64) {
         let Some(s) = self.swizzle else { return emit.index_base(offset) };
-        let at = emit.index(offset);
+        // The pattern repeats: what is a multiple of its period moves past the swizzle, and loops share the rest.
+        let period = s.line * s.chunks;
+        let (mut inside, mut outside) = (Linear::default(), Linear::default());
+        // No part is negative, so that division and remainder are those of the whole.
+        let rising = offset.terms.values().all(|factor| *factor > 0);
+        for (var, factor) in &offset.terms {
+            let term = Linear::var(*var).scaled(*factor);
+            if rising && emit.is_multiple(&term, period) { &mut outside } else { &mut inside }
+                .add_scaled(&term, 1);
+        }
+        inside.constant = offset.constant.rem_euclid(period);
+        outside.constant = offset.constant - inside.constant;
+        let at = emit.index(&inside);
         let line = emit.bin(BinOp::Div, at, Atom::i32(s.line));
         let phase = emit.bin(BinOp::Rem, line, Atom::i32(s.chunks));
         let mask = emit.bin(BinOp::Mul, phase, Atom::i32(s.chunk));
-        match emit.op(Op::Xor, &[at, mask]) {
-            Atom::Int(n, _) => (None, n),
-            swizzled => (Some(swizzled), 0),
+        let (varying, constant) = emit.index_base(&outside);
+        match (emit.op(Op::Xor, &[at, mask]), varying) {
+            (Atom::Int(n, _), varying) => (varying, n + constant),
+            (swizzled, None) => (Some(swizzled), constant),
+            (swizzled, Some(varying)) => (Some(emit.add(varying, swizzled)), constant),
         }
     }
 

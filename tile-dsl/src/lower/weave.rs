@@ -23,7 +23,17 @@ pub(super) struct Woven {
 /// The computation with the units spread over it. Where it is more than a straight line, they come first.
 pub(super) fn weave(main: Vec<Stmt>, woven: Woven) -> Vec<Stmt> {
     let Woven { early, mut even } = woven;
-    let straight = main.iter().all(|s| matches!(s, Stmt::Let(..) | Stmt::Set { .. } | Stmt::Load { .. }));
+    let plain = |s: &Stmt| {
+        matches!(
+            s,
+            Stmt::Let(..)
+                | Stmt::Set { .. }
+                | Stmt::Load { .. }
+                | Stmt::LoadMatrices { .. }
+                | Stmt::Mma { .. }
+        )
+    };
+    let straight = main.iter().all(plain);
     if !straight {
         return even.into_iter().chain(early).flatten().chain(main).collect();
     }
@@ -63,6 +73,8 @@ fn needs_names(stmts: &[Stmt], units: &[Vec<Stmt>]) -> bool {
     !defined.is_empty()
         && stmts.iter().any(|s| match s {
             Stmt::Let(_, value) | Stmt::Set { value, .. } => uses(value),
+            Stmt::LoadMatrices { offset, .. } => uses(offset),
+            Stmt::Mma { a, b, .. } => a.iter().chain(b).any(uses),
             Stmt::Load { offset, guard, .. } => uses(offset) || guard.as_ref().is_some_and(uses),
             _ => true,
         })

@@ -6,12 +6,12 @@
 //!
 //! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.15.5.15 (`ldmatrix`).
 
-use super::{AccessId, At, Copy, CopyLayout, Digit, Expr, Frame, Nest, Steps};
+use super::{AccessId, At, CopyId, CopyLayout, Digit, Expr, Frame, Nest, Steps};
 use crate::{
     dtype::DType,
     index::AxisId,
     op::BinOp,
-    schedule::{Unit, UnitDim},
+    schedule::{Space, Unit, UnitDim},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
@@ -297,14 +297,15 @@ impl Nest {
     }
 }
 
-/// The innermost copy of a tensor on a path, with its place on it.
-pub fn copy_on(nest: &Nest, path: &[Frame], access: AccessId) -> Option<(usize, super::CopyId)> {
+/// The innermost copy in shared memory of a tensor on a path, with its place on it.
+pub fn copy_on(nest: &Nest, path: &[Frame], access: AccessId) -> Option<(usize, CopyId)> {
     let tensor = nest.access(access).tensor;
-    let found = path.iter().enumerate().rev().find_map(|(n, f)| match f {
-        Frame::Stage(c) if nest.copy(*c).tensor == tensor => Some((n, *c)),
+    path.iter().enumerate().rev().find_map(|(n, f)| match f {
+        Frame::Stage(c) if nest.copy(*c).tensor == tensor && nest.copy(*c).space == Space::Shared => {
+            Some((n, *c))
+        }
         _ => None,
-    });
-    found.filter(|(_, c)| matches!(nest.copy(*c), Copy { space: crate::schedule::Space::Shared, .. }))
+    })
 }
 
 impl fmt::Display for Atom {

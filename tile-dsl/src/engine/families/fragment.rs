@@ -196,7 +196,9 @@ pub(in crate::engine) fn slots(nest: &Nest, copy: CopyId) -> u64 {
                 }
                 _ => 1,
             });
-            most = most.max(own.product());
+            // The elements of an atom's operand are shared out among the lanes of a warp.
+            let lanes = path[at..].iter().any(|f| matches!(f, Frame::For(_, At::Atom(..)))).then_some(32);
+            most = most.max(own.product::<u64>() / lanes.unwrap_or(1));
         }
     });
     let depth = loops(&nest.body).into_iter().find_map(|(d, how)| match how {

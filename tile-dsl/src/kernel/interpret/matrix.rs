@@ -80,15 +80,15 @@ impl Run<'_> {
         &mut self,
         atom: Atom,
         (frag, slots): (u32, &[u32]),
-        a: &[Var],
-        b: &[Var],
+        a: &[Expr],
+        b: &[Expr],
         mask: &[bool],
     ) -> Result<(), Fault> {
         whole(mask)?;
         let row = atom.row();
         let [m, n, k] = row.shape.map(|x| x as usize);
-        let values = |vars: &[Var]| -> Result<Vec<Vec<f32>>, Fault> {
-            vars.iter().map(|v| self.eval(&Expr::Var(*v), mask)?.to_f32()).collect()
+        let values = |elements: &[Expr]| -> Result<Vec<Vec<f32>>, Fault> {
+            elements.iter().map(|e| self.eval(e, mask)?.to_f32()).collect()
         };
         let (a, b) = (values(a)?, values(b)?);
         let slot = |slot: &u32| self.eval(&Expr::Slot { frag, slot: *slot }, mask)?.to_f32();
