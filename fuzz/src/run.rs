@@ -9,7 +9,7 @@ use crate::{
     sizes::sizes,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
         Mutex, PoisonError,
@@ -143,6 +143,8 @@ pub struct Outcome {
     pub programs: u64,
     /// Schedules proved and checked.
     pub schedules: u64,
+    /// How many of them have a directive, by its name.
+    pub directives: BTreeMap<&'static str, u64>,
     /// Kernels for which no schedule was found in some attempt.
     pub unscheduled: u64,
     /// Runs and what was left out.
@@ -225,6 +227,7 @@ fn one(options: &Options, id: Id, start: Instant, outcome: &Mutex<Outcome>) {
     let begin = Instant::now();
     let made = caught(|| make(id, options.sizes));
     let (mut failed, mut done, mut proved) = (Vec::new(), Done::default(), false);
+    let mut directives = BTreeSet::new();
     match made {
         Ok(made) => {
             for case in made.internal {
@@ -234,6 +237,7 @@ fn one(options: &Options, id: Id, start: Instant, outcome: &Mutex<Outcome>) {
             }
             if let Some(case) = made.case {
                 proved = true;
+                directives.extend(case.schedule.directives.iter().map(|d| d.kind.name()));
                 let (d, failure) = check(&case, MOST_STATEMENTS);
                 done = d;
                 failed.extend(failure.map(|failure| (case, failure)));
@@ -258,6 +262,7 @@ fn one(options: &Options, id: Id, start: Instant, outcome: &Mutex<Outcome>) {
         let mut outcome = lock();
         outcome.schedules += u64::from(proved);
         outcome.unscheduled += u64::from(!proved);
+        directives.into_iter().for_each(|name| *outcome.directives.entry(name).or_default() += 1);
         outcome.done.add(done);
         if outcome.slowest.is_none_or(|(seconds, _)| took > seconds) {
             outcome.slowest = Some((took, id));
@@ -316,6 +321,8 @@ impl fmt::Display for Outcome {
         let [exact, aligned, general] = done.variants;
         writeln!(f, "{:>10}  programs", self.programs)?;
         writeln!(f, "{:>10}  schedules ({} attempts found none)", self.schedules, self.unscheduled)?;
+        let directives: Vec<String> = self.directives.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        writeln!(f, "            with {}", directives.join(", "))?;
         writeln!(f, "{:>10}  launches: exact {exact}, aligned {aligned}, general {general}", done.launches)?;
         writeln!(f, "{:>10}  of them compared bit for bit", done.exact)?;
         writeln!(

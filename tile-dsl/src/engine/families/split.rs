@@ -186,12 +186,15 @@ pub(in crate::engine) fn apply(
     Ok((Nest { names, ..with_body(nest, beside(body)) }, proof))
 }
 
-/// Whether there are loops over other digits of the axis that take larger steps. A digit of one step lies below the
-/// other digits of its stride, and adds nothing itself.
-pub(super) fn inside_another(nest: &Nest, digit: Digit) -> bool {
+/// Loops over other digits of the axis that take larger steps. A digit of one step lies below the other digits of its
+/// stride.
+pub(super) fn around_digit(nest: &Nest, digit: Digit) -> impl Iterator<Item = Digit> {
     let one = Steps::Fixed(1);
-    let above = |d: &Digit| d.stride > digit.stride || d.stride == digit.stride && digit.steps == one;
-    loops(&nest.body).iter().any(|(d, _)| d.axis == digit.axis && d.steps != one && above(d))
+    let above = move |d: &Digit| {
+        let single = digit.steps == one && d.steps != one;
+        d.axis == digit.axis && (d.stride > digit.stride || d.stride == digit.stride && single)
+    };
+    loops(&nest.body).into_iter().map(|(d, _)| d).filter(above)
 }
 
 /// Product of the factors, if they divide the digit or the digit is its axis' outermost.
@@ -204,7 +207,8 @@ fn divides(nest: &Nest, name: &str, whole: Digit, new: &[String], factors: &[u32
     let Some(product) = product.filter(|p| p.checked_mul(whole.stride).is_some_and(|p| p < 1 << 30)) else {
         return Err(refuse(format!("the factors of the split of `{name}` multiply to more than 2³⁰ points")));
     };
-    let outermost = !inside_another(nest, whole);
+    // One of a single step, too: it may be split itself, and grow.
+    let outermost = around_digit(nest, whole).next().is_none();
     match whole.steps {
         Steps::Fixed(n) if n % product != 0 && !outermost && enforced("split: the factor divides") => {
             let failure = if factors.len() == 1 {

@@ -61,7 +61,7 @@ pub(in crate::engine) fn apply(
     }
     if let Steps::Fixed(steps) = whole.steps
         && steps % parts != 0
-        && split::inside_another(nest, whole)
+        && split::around_digit(nest, whole).any(|d| d.steps != Steps::Fixed(1))
     {
         let digit = names::existing(nest, &axis, Bare::Tile).map_or(name.to_string(), |_| axis.clone());
         let share = |digit, parts| DirectiveKind::SplitK { digit, parts, across };

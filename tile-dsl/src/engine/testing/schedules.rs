@@ -11,6 +11,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
+mod matrix;
 mod wild;
 
 pub use wild::{Wild, repaired, wild_schedule};
@@ -59,7 +60,7 @@ fn work(nest: &Nest, typical: u64) -> u64 {
         let mut steps = 1u64;
         for frame in path {
             match frame {
-                Frame::For(_, At::Unit(Unit::Thread | Unit::Lane | Unit::Warp, _)) => {}
+                Frame::For(_, At::Unit(Unit::Thread | Unit::Lane | Unit::Warp, _) | At::Atom(..)) => {}
                 Frame::For(digit, _) => {
                     let n = match digit.steps {
                         Steps::Fixed(n) => n.into(),

@@ -43,7 +43,11 @@ impl Generator<'_> {
     fn wild(&mut self) -> Option<Schedule> {
         // Few directives show what each does, many how they meet.
         let busy = *self.random.pick(&[1, 2, 2, 3]);
-        if self.chance(15) {
+        let products = self.products();
+        if !products.is_empty() && self.chance(60) {
+            let product = self.random.pick(&products).clone();
+            self.wild_matrix(&product, busy);
+        } else if self.chance(15) {
             self.wild_straight(busy);
         } else {
             self.wild_assumptions();
@@ -63,7 +67,7 @@ impl Generator<'_> {
         quick.then(|| self.schedule.clone())
     }
 
-    fn times(&mut self, percent: usize, most: usize) -> usize {
+    pub(super) fn times(&mut self, percent: usize, most: usize) -> usize {
         if self.chance(percent) { 1 + self.random.below(most) } else { 0 }
     }
 
@@ -153,7 +157,7 @@ impl Generator<'_> {
         found
     }
 
-    fn wild_assumptions(&mut self) {
+    pub(super) fn wild_assumptions(&mut self) {
         for axis in &self.kernel.axes {
             if let Some(dim) = axis.extent.dims.keys().next()
                 && self.chance(30)
@@ -203,7 +207,7 @@ impl Generator<'_> {
         }
     }
 
-    fn wild_places(&mut self, busy: usize) {
+    pub(super) fn wild_places(&mut self, busy: usize) {
         for _ in 0..self.times(60, busy) {
             let values = self.values();
             if values.is_empty() {
@@ -220,7 +224,7 @@ impl Generator<'_> {
         }
     }
 
-    fn wild_orders(&mut self, busy: usize) {
+    pub(super) fn wild_orders(&mut self, busy: usize) {
         for _ in 0..self.times(70, busy + 1) {
             let within = self.within(70);
             let mut digits: Vec<String> = match &within {
@@ -296,7 +300,7 @@ impl Generator<'_> {
         }
     }
 
-    fn wild_layout(&mut self, buffer: &str) {
+    pub(super) fn wild_layout(&mut self, buffer: &str) {
         let buffer = buffer.to_string();
         match self.random.below(5) {
             0 => {
@@ -311,7 +315,7 @@ impl Generator<'_> {
         }
     }
 
-    fn wild_units(&mut self, busy: usize) {
+    pub(super) fn wild_units(&mut self, busy: usize) {
         let reductions: Vec<String> =
             self.nests[0].values.iter().filter(|v| v.reduction.is_some()).map(|v| v.name.clone()).collect();
         for value in reductions {
@@ -340,7 +344,7 @@ impl Generator<'_> {
         }
     }
 
-    fn wild_expansion(&mut self, busy: usize) {
+    pub(super) fn wild_expansion(&mut self, busy: usize) {
         // All in one straight line: what is shared between statements there is shared.
         if self.chance(30) {
             for (digit, steps) in self.digits(true) {

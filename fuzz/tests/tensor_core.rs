@@ -1,0 +1,76 @@
+//! One directive, whatever the product is spelled like: order of loops and of factors, majors, conversions.
+#![cfg(any(feature = "jit", feature = "static-llvm"))]
+
+use tile_fuzz::{case::Case, check::check};
+
+/// A kernel of a product, and a schedule of it.
+fn text(
+    axes: [&str; 2],
+    a: (&str, &str),
+    b: (&str, &str),
+    update: &str,
+    stored: (&str, &str),
+    split: &str,
+) -> String {
+    let dim = |axis: &str| if axis == "i" { "M" } else { "N" };
+    let [first, second] = axes;
+    format!(
+        "kernel k(a: &[f16; {}], b: &[f16; {}], c: &mut [f32; {}]) {{
+    axis {first} in program_tile({});
+    axis {second} in program_tile({});
+    axis k in tiles(K);
+    let mut acc = full::<f32>(0.0, [i, j]);
+    for k {{
+        acc = {update};
+    }}
+    store(c, [{}], acc);
+}}
+schedule sm_80 {{
+    tile(i = 32); tile(j = 16); tile(k = 32);
+    {split}
+    tensor_core(acc: mma);
+    stage(a at k: shared); stage(b at k: shared);
+    pad(a: 16); pad(b: 16);
+}}
+launch M = 33, N = 17, K = 40; data 1
+launch M = 32, N = 32, K = 32; data 2
+launch M = 1, N = 1, K = 1; data 3
+launch M = 5, N = 7, K = 0; data 4
+",
+        a.0,
+        b.0,
+        stored.0,
+        dim(first),
+        dim(second),
+        stored.1,
+    )
+}
+
+#[test]
+fn every_spelling_is_multiplied_by_tensor_cores() {
+    let mut spellings = 0;
+    for axes in [["i", "j"], ["j", "i"]] {
+        for a in [("M, K", "i, k"), ("K, M", "k, i")] {
+            for b in [("K, N", "k, j"), ("N, K", "j, k")] {
+                let (x, y) = (format!("load(a, [{}])", a.1), format!("load(b, [{}])", b.1));
+                let updates = [
+                    format!("dot({x}, {y}, acc)"),
+                    format!("dot({y}, {x}, acc)"),
+                    format!("acc + sum({x}.cast::<f32>() * {y}.cast::<f32>(), k)"),
+                    format!("sum({y}.cast::<f32>() * {x}.cast::<f32>(), k) + acc"),
+                ];
+                for (n, update) in updates.iter().enumerate() {
+                    let stored = if n % 2 == 0 { ("M, N", "i, j") } else { ("N, M", "j, i") };
+                    let split = ["", "split(k.t -> ko, ki: 16);", "split(i.t -> io, ii: 16);"][spellings % 3];
+                    let text = text(axes, a, b, update, stored, split);
+                    let case = Case::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+                    let (done, failure) = check(&case, usize::MAX);
+                    assert!(failure.is_none(), "{}\n{text}", failure.unwrap());
+                    assert!(done.launches >= 8, "{} launches\n{text}", done.launches);
+                    spellings += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(spellings, 32);
+}

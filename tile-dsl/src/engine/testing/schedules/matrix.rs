@@ -1,0 +1,104 @@
+//! Schedules for tensor cores, where a kernel sums products that they multiply.
+
+use super::Generator;
+use crate::{
+    nest::{Atom, Stmt, leaves},
+    schedule::{DirectiveKind as D, Space, Via},
+};
+
+/// A sum of products: the value, its factors' tensors, the axes that it is summed over.
+#[derive(Clone, Debug)]
+pub(super) struct Product {
+    value: String,
+    factors: [String; 2],
+    summed: Vec<String>,
+}
+
+impl Generator<'_> {
+    /// The sums whose products an atom could multiply.
+    pub(super) fn products(&self) -> Vec<Product> {
+        let nest = &self.nests[0];
+        let mut found = Vec::new();
+        leaves(&nest.body, &mut |_, leaf| {
+            let Stmt::Red { value, expr, .. } = leaf else { return };
+            let Ok(factors) = nest.factors(expr) else { return };
+            let fits = |access| Atom::Mma.row().operands.contains(&nest.elem(nest.access(access).tensor));
+            if !factors.into_iter().all(fits) {
+                return;
+            }
+            let info = nest.value(*value);
+            let axes = factors.map(|f| nest.access_axes(f));
+            let summed = axes[0].intersection(&axes[1]).filter(|a| !info.axes.contains(a));
+            found.push(Product {
+                value: info.name.clone(),
+                factors: factors.map(|f| nest.tensor(nest.access(f).tensor).name.clone()),
+                summed: summed.map(|a| nest.axis(*a).to_string()).collect(),
+            });
+        });
+        found
+    }
+
+    /// Tiles that atoms divide, mostly; copies in rows of 16 bytes, mostly.
+    pub(super) fn wild_matrix(&mut self, product: &Product, busy: usize) {
+        self.warps = true;
+        self.wild_assumptions();
+        for axis in &self.kernel.axes {
+            let size = *self.random.pick(&[16, 16, 16, 32, 32, 48, 8, 24, 17]);
+            self.propose(D::Tile { axis: axis.name.clone(), size });
+        }
+        for axis in &self.kernel.axes {
+            if self.chance(25) {
+                self.fresh += 2;
+                let names = vec![format!("d{}", self.fresh), format!("d{}", self.fresh + 1)];
+                let factors = vec![*self.random.pick(&[8, 16, 16, 24])];
+                self.propose(D::Split { digit: format!("{}.t", axis.name), names, factors });
+            }
+        }
+        if self.chance(20) {
+            self.wild_places(busy);
+        }
+        self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Mma });
+        self.wild_orders(busy);
+        let Some(k) = product.summed.first().cloned() else { return };
+        let at = if self.chance(85) { format!("{k}.o") } else { k.clone() };
+        for buffer in &product.factors {
+            let kind = D::Stage {
+                buffer: buffer.clone(),
+                at: Some(at.clone()),
+                space: Space::Shared,
+                transposed: self.chance(30),
+                via: *self.random.pick(&[Via::Plain, Via::CpAsync]),
+                vector: *self.random.pick(&[None, None, Some(4), Some(8), Some(16)]),
+            };
+            if self.propose(kind) {
+                match self.random.below(4) {
+                    0 => {
+                        self.propose(D::Pad { buffer: buffer.clone(), bytes: 16 });
+                    }
+                    1 => {
+                        let span = 32 << self.random.below(3);
+                        self.propose(D::Swizzle { buffer: buffer.clone(), span });
+                    }
+                    2 => self.wild_layout(buffer),
+                    _ => {}
+                }
+            }
+        }
+        let atoms = format!("{k}.atom");
+        if self.chance(40) {
+            for buffer in &product.factors {
+                if self.chance(85) {
+                    self.propose(D::Fragment { buffer: buffer.clone(), at: atoms.clone() });
+                }
+            }
+        }
+        for digit in [at, atoms] {
+            if self.chance(50) {
+                let stages = 2 + self.random.below(3) as u32;
+                self.propose(D::Pipeline { digit, stages });
+            }
+        }
+        self.wild_units(busy);
+        self.wild_expansion(busy);
+    }
+}
