@@ -75,6 +75,8 @@ pub struct Nest {
     pub body: Stmt,
     /// Upper bounds of axes asserted by `fits`, checked at launch; by axis, in elements.
     pub bounds: BTreeMap<AxisId, u32>,
+    /// Loops of the kernel whose steps see a tile as a whole, by axis.
+    pub recurrences: BTreeMap<AxisId, Recurrence>,
     /// User names of digits (`i.o`, `i.t`, `ir`), display and addressing only.
     pub names: BTreeMap<String, Digit>,
     /// How each unit-bound reduction combines its partials, by value.
@@ -91,6 +93,20 @@ pub struct Nest {
     pub skew: BTreeMap<Digit, UnitDim>,
     /// Optimisation level of the PTX assembler (`assemble`); its own default when absent.
     pub assemble: Option<u32>,
+}
+
+/// A loop over tiles whose steps see a tile as a whole: what the kernel computes depends on the size of its tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recurrence {
+    /// The size that `tile` gives it, in points of the axis.
+    pub tile: Option<u32>,
+    /// Source of a statement that depends on it.
+    pub span: SpanId,
+}
+
+impl Recurrence {
+    /// Size of the tiles as long as nothing says it; more than 1, so that its two digits differ.
+    pub(crate) const UNTILED: u32 = 2;
 }
 
 /// A named intermediate, indexed by its own axes.
@@ -204,6 +220,35 @@ pub struct Digit {
     pub stride: u32,
     /// Number of steps.
     pub steps: Steps,
+}
+
+impl Digit {
+    /// The two digits of this one cut at `factor`: the steps over groups of so many, and those inside one.
+    pub fn cut(self, factor: u32) -> (Digit, Digit) {
+        let steps = match self.steps {
+            Steps::Fixed(n) => Steps::Fixed(n.div_ceil(factor)),
+            Steps::Rest => Steps::Rest,
+        };
+        let outer = Digit { stride: self.stride.saturating_mul(factor), steps, ..self };
+        (outer, Digit { steps: Steps::Fixed(factor), ..self })
+    }
+}
+
+impl Nest {
+    /// Sizes of the tiles that the kernel sees, by axis name: what the evaluator has to know.
+    pub fn tiles(&self) -> BTreeMap<String, u32> {
+        let sized = self.recurrences.iter().filter_map(|(axis, r)| Some((*axis, r.tile?)));
+        sized.map(|(axis, tile)| (self.axis(axis).to_string(), tile)).collect()
+    }
+
+    /// Whether a value is carried from step to step of a loop: set, not only computed or reduced.
+    pub fn is_carried(&self, value: ValueId) -> bool {
+        let mut carried = false;
+        leaves(&self.body, &mut |_, leaf| {
+            carried |= matches!(leaf, Stmt::Set { value: v, .. } if *v == value);
+        });
+        carried
+    }
 }
 
 impl At {

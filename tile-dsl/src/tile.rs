@@ -18,12 +18,14 @@ pub mod evaluate;
 mod instantiate;
 mod parse;
 mod print;
+mod sums;
 mod types;
 mod verify;
 mod walk;
 
 pub use evaluate::{evaluate, reference};
 pub use parse::{ParseError, parse};
+pub(crate) use sums::{added, sums};
 pub use types::ValueType;
 pub use verify::verify;
 

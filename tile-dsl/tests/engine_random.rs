@@ -47,7 +47,7 @@ fn agree(kernel: &Kernel, nest: &Nest, what: &str, seed: u64) {
 }
 
 fn agree_at(kernel: &Kernel, nest: &Nest, dims: &BTreeMap<String, i64>, what: &str, seed: u64) {
-    let inputs = inputs(kernel, dims, &mut Random::new(seed));
+    let inputs = Inputs { tiles: nest.tiles(), ..inputs(kernel, dims, &mut Random::new(seed)) };
     let run = |n: &Nest, a| {
         nest::interpret(n, &inputs, a, seed).unwrap_or_else(|e| panic!("{what}, {dims:?}: {e}\n{n}"))
     };

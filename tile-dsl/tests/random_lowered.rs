@@ -68,7 +68,7 @@ fn run(generic: &Kernel, seed: u64) -> [usize; 3] {
                 (t.name.clone(), Elements::from_f64(dtype, (0..len).map(|_| random.below(5) as f64 - 2.0)))
             })
             .collect();
-        let inputs = Inputs { dims: dims.clone(), tensors, ..Inputs::default() };
+        let inputs = Inputs { dims: dims.clone(), tensors, tiles: nest.tiles(), ..Inputs::default() };
         let expected = evaluate(kernel, &inputs).unwrap();
         for (n, variant) in [Variant::Exact, Variant::Aligned, Variant::General].into_iter().enumerate() {
             let bases = vec![256; kernel.tensors.len()];
