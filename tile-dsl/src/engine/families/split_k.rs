@@ -14,7 +14,7 @@
 //! Source: split-K (CUTLASS); arrivals at a counter (CUDA C++ Programming Guide, memory fence functions); combining
 //! trees (Yew, Tzeng and Lawrie 1987). Reductions reassociate as documented.
 
-use super::{Failure, Proof, Rule, solve};
+use super::{Failure, Proof, Rule, solve, split};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     dtype::DType,

@@ -210,6 +210,17 @@ impl<'a> Generator<'a> {
                 self.propose(DirectiveKind::Tile { axis: axis.name.clone(), size });
             }
         }
+        self.size_recurrences(&[1, 2, 4, 5, 8, 16, 32]);
+    }
+
+    /// Loops whose tiles the kernel sees have a size, whatever else is tiled.
+    fn size_recurrences(&mut self, sizes: &[u32]) {
+        let open: Vec<_> =
+            self.nests[0].recurrences.iter().filter(|(_, r)| r.tile.is_none()).map(|(a, _)| *a).collect();
+        for axis in open {
+            let (axis, size) = (self.nests[0].axis(axis).to_string(), *self.random.pick(sizes));
+            self.propose(DirectiveKind::Tile { axis, size });
+        }
     }
 
     fn split(&mut self) {
@@ -442,8 +453,22 @@ impl<'a> Generator<'a> {
                 Err(wrong) => wrong[0].span,
             };
             let at = self.schedule.directives.iter().position(|d| d.span == span)?;
-            self.schedule.directives.remove(at);
+            without(self.kernel, &mut self.schedule, at)?;
         }
         None
     }
+}
+
+/// Takes a directive away, or makes it smaller where there must be one; nothing if it is as small as can be.
+fn without(kernel: &Kernel, schedule: &mut Schedule, at: usize) -> Option<()> {
+    if let DirectiveKind::Tile { axis, size } = &mut schedule.directives[at].kind {
+        let dtype = kernel.generic.as_ref().map(|_| DType::F32);
+        let nest = nest::initial(&kernel.instantiate(dtype)).ok()?;
+        if nest.recurrences.keys().any(|a| nest.axis(*a) == axis) {
+            *size /= 2;
+            return (*size > 0).then_some(());
+        }
+    }
+    schedule.directives.remove(at);
+    Some(())
 }
