@@ -35,8 +35,12 @@ fn replaced(stmt: &Stmt, old: [Digit; 2], new: [Digit; 2]) -> Stmt {
     let again = |stmt: &Stmt| Box::new(replaced(stmt, old, new));
     match stmt {
         Stmt::For { digit, at, body } => {
-            let digit = old.iter().position(|d| d == digit).map_or(*digit, |n| new[n]);
-            Stmt::For { digit, at: *at, body: again(body) }
+            match old.iter().position(|d| d == digit) {
+                // One tile of one point: its loop is the loop over tiles.
+                Some(1) if new[0] == new[1] => *again(body),
+                Some(n) => Stmt::For { digit: new[n], at: *at, body: again(body) },
+                None => Stmt::For { digit: *digit, at: *at, body: again(body) },
+            }
         }
         Stmt::Let { values, first, rest } => {
             Stmt::Let { values: values.clone(), first: again(first), rest: again(rest) }
