@@ -1,5 +1,7 @@
 //! The executors agree: f64 reference of the tile IR, interpreter of the nest, simulator on the PTX.
 
+#[path = "../examples/attention/kernel.rs"]
+mod attention;
 #[path = "../examples/conv1d/kernel.rs"]
 mod conv1d;
 #[path = "../examples/linear/kernel.rs"]
@@ -165,6 +167,29 @@ fn softmax_of_copies_at_several_places() {
 #[test]
 fn softmax_random() {
     seeded::<softmax::softmax>(softmax::softmax::KERNEL, &[], &["R", "N"], 60);
+}
+
+#[test]
+fn attention_named() {
+    // Queries, keys, head: tails of tiles and heads, one key, none.
+    let sizes: Vec<_> = [(1, 1, 1), (33, 17, 20), (64, 64, 64), (130, 15, 32), (7, 33, 63), (3, 0, 8), (0, 4, 8)]
+        .map(|(m, n, d)| vec![("B", 1), ("H", 2), ("M", m), ("N", n), ("D", d)])
+        .into();
+    named::<attention::attention>(attention::attention::KERNEL, attention::SCHEDULES, &sizes);
+}
+
+#[test]
+fn attention_of_wide_heads() {
+    let wide = attention::SCHEDULES.iter().filter(|s| s.name() != "lanes").copied().collect::<Vec<_>>();
+    let sizes: Vec<_> = [(70, 20, 128), (5, 9, 65)]
+        .map(|(m, n, d)| vec![("B", 2), ("H", 1), ("M", m), ("N", n), ("D", d)])
+        .into();
+    named::<attention::attention>(attention::attention::KERNEL, &wide, &sizes);
+}
+
+#[test]
+fn attention_random() {
+    seeded::<attention::attention>(attention::attention::KERNEL, FLOATS, &["B", "H", "M", "N", "D"], 11);
 }
 
 #[test]

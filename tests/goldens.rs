@@ -2,6 +2,8 @@
 //!
 //! `TILEWRIGHT_BLESS=1 cargo test --test goldens` writes the files anew; `scripts/check-ptx.sh` assembles them.
 
+#[path = "../examples/attention/kernel.rs"]
+mod attention;
 #[path = "../examples/conv1d/kernel.rs"]
 mod conv1d;
 #[path = "../examples/linear/kernel.rs"]
@@ -37,6 +39,7 @@ fn ptx_is_as_recorded() {
         vector_add::SCHEDULES,
         softmax::SCHEDULES,
         conv1d::SCHEDULES,
+        attention::SCHEDULES,
     ] {
         for schedule in schedules {
             let dtype = schedule.dtypes().first().copied();
@@ -64,6 +67,7 @@ fn a_sample_of_random_schedules_compiles() {
         ("matmul", product::matmul::KERNEL, &floats[..]),
         ("softmax", softmax::softmax::KERNEL, &[]),
         ("conv1d", conv1d::conv1d::KERNEL, &[]),
+        ("attention", attention::attention::KERNEL, floats),
     ] {
         for (i, made) in random_schedules(name, encoded, types, 12, 4_000).into_iter().enumerate() {
             let program = Program::from_bytes(made.programs[0].1).expect("encoded above");

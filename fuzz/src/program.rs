@@ -534,7 +534,15 @@ mod tests {
     /// What the fuzzer is for occurs: each feature in a fair share of kernels.
     #[test]
     fn kernels_have_every_feature() {
-        let texts: Vec<String> = (0..600).map(|seed| random_kernel(seed).to_string()).collect();
+        let kernels: Vec<Kernel> = (0..600).map(random_kernel).collect();
+        let recurrences = kernels.iter().filter(|kernel| {
+            let dtype = kernel.generic.as_ref().map(|_| DType::F32);
+            let nest = nest::initial(&kernel.instantiate(dtype)).expect("schedulable");
+            (0..nest.values.len() as u16).any(|v| nest.is_carried(nest::ValueId(v)))
+        });
+        let count = recurrences.count();
+        assert!(count > 60, "{count} kernels carry values from tile to tile");
+        let texts: Vec<String> = kernels.iter().map(Kernel::to_string).collect();
         for feature in [
             "dot(", "sum(", "max(", "min(", "select(", "iota(", "dim(", "for ", "tiles(", "whole(", " % ",
             " / ", "exp(", "f16", "bf16", "<T>", "s0", " + 1", "2*",

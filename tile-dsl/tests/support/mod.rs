@@ -109,6 +109,28 @@ kernel nested(x: &[f32; M, A, B], y: &mut [f32; M], z: &mut [f32; M, A]) {
     store(y, [i], c);
 }";
 
+/// Attention, in one pass over the keys.
+pub const ATTENTION: &str = "\
+kernel attention<T>(q: &[T; M, D], k: &[T; N, D], v: &[T; N, D], o: &mut [T; M, D]) {
+    axis i in program_tile(M);
+    axis j in tiles(N);
+    axis d in whole(D);
+    axis e in whole(D);
+    let mut m = full::<f32>(-inf, [i]);
+    let mut l = full::<f32>(0.0, [i]);
+    let mut acc = full::<f32>(0.0, [i, e]);
+    for j {
+        let s = dot(load(q, [i, d]), load(k, [j, d]), full::<f32>(0.0, [i, j])) * 0.25;
+        let top = max(m, max(s, j));
+        let p = exp(s - top);
+        let alpha = exp(m - top);
+        l = l * alpha + sum(p, j);
+        acc = dot(p.cast::<T>(), load(v, [j, e]), acc * alpha);
+        m = top;
+    }
+    store(o, [i, e], (acc / l).cast::<T>());
+}";
+
 /// The matmul ladder: name, parent, what the rung adds.
 pub const LADDER: [(&str, &str, &str); 10] = [
     ("naive", "", "tile(i = 32, j = 32); bind(i -> thread.x, j -> thread.y)"),

@@ -4,12 +4,12 @@ use super::Random;
 use crate::{
     dtype::DType,
     engine::{FailureKind, apply, prove},
-    nest::{self, Across, At, Frame, Level, Nest, Order, Steps, leaves, loops},
+    nest::{self, Across, At, Frame, Level, Nest, Order, Steps, ValueId, leaves, loops},
     schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod matrix;
 mod wild;
@@ -178,7 +178,22 @@ impl<'a> Generator<'a> {
         found
     }
 
+    /// What is carried is held all the time: its axes have bounds, and small ones.
+    fn bound_what_is_carried(&mut self) {
+        let nest = &self.nests[0];
+        let carried = (0..nest.values.len() as u16).map(ValueId).filter(|v| nest.is_carried(*v));
+        let axes: BTreeSet<_> = carried.flat_map(|v| nest.value(v).axes.clone()).collect();
+        let held = axes.into_iter().map(|a| &self.kernel.axes[usize::from(a.0)]);
+        let held = held.filter(|a| a.kind != AxisKind::Program);
+        let dims: Vec<String> = held.filter_map(|a| a.extent.dims.keys().next().cloned()).collect();
+        for dim in dims {
+            let max = *self.random.pick(&[3, 4, 8, 11, 16]);
+            self.propose(DirectiveKind::Fits { dim, max });
+        }
+    }
+
     fn assume(&mut self) {
+        self.bound_what_is_carried();
         for axis in &self.kernel.axes {
             if axis.kind != AxisKind::Program
                 && let Some(dim) = axis.extent.dims.keys().next()
