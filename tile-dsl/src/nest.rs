@@ -6,7 +6,7 @@
 //!        | (stage Copy Stmt)          ; copy what the body reads of a tensor on chip, the body reads the copy
 //!        | (def Value E)              ; one element of an elementwise value
 //!        | (red Value Op E)           ; value = value op E; starts from the neutral element at the let
-//!        | (set Value E)              ; carried state: value = E
+//!        | (set Value E)              ; state that the loops inside its let carry: value = E, in program order
 //!        | (put Access E)             ; store one element
 //! E    ::= (ld Access) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
 //!        | (un E) | (bin E E) | (cmp E E) | (select E E E) | (cast type E)
@@ -16,7 +16,8 @@
 //! The value of axis `a` is `Σ digit · stride` over the digits of `a` bound by the enclosing loops.
 //! Accesses are affine over *axes*, so split, reorder, bind and stage substitute nothing.
 //! Points at or beyond an axis' extent are guarded where they matter: each `red` skips them (uses its
-//! neutral element), each `put` skips them, each `ld` outside its tensor yields zero.
+//! neutral element), each `put` skips them, each `ld` outside its tensor yields zero. A `set` skips steps without points:
+//! a tile of nothing changes no state.
 
 use crate::{
     dtype::DType,
