@@ -67,7 +67,6 @@ fn a_sample_of_random_schedules_compiles() {
         ("matmul", product::matmul::KERNEL, &floats[..]),
         ("softmax", softmax::softmax::KERNEL, &[]),
         ("conv1d", conv1d::conv1d::KERNEL, &[]),
-        ("attention", attention::attention::KERNEL, floats),
     ] {
         for (i, made) in random_schedules(name, encoded, types, 12, 4_000).into_iter().enumerate() {
             let program = Program::from_bytes(made.programs[0].1).expect("encoded above");

@@ -5,8 +5,6 @@
 
 #[path = "../examples/common/mod.rs"]
 mod common;
-#[path = "../examples/attention/kernel.rs"]
-mod attention;
 #[path = "../examples/conv1d/kernel.rs"]
 mod conv1d;
 #[path = "../examples/linear/kernel.rs"]
@@ -144,7 +142,6 @@ fn schedules_stay_within_their_recorded_resources() {
         vector_add::SCHEDULES,
         softmax::SCHEDULES,
         conv1d::SCHEDULES,
-        attention::SCHEDULES,
     ];
     let variants = [Variant::Exact, Variant::Aligned, Variant::General];
     let each = lists.concat().into_iter().flat_map(|schedule| variants.map(|variant| (schedule, variant)));
