@@ -1,5 +1,7 @@
 //! The executors agree: f64 reference of the tile IR, interpreter of the nest, simulator on the PTX.
 
+#[path = "../examples/attention/kernel.rs"]
+mod attention;
 #[path = "../examples/conv1d/kernel.rs"]
 mod conv1d;
 #[path = "../examples/linear/kernel.rs"]
@@ -165,6 +167,60 @@ fn softmax_of_copies_at_several_places() {
 #[test]
 fn softmax_random() {
     seeded::<softmax::softmax>(softmax::softmax::KERNEL, &[], &["R", "N"], 60);
+}
+
+#[test]
+fn attention_named() {
+    // Queries, keys, head: tails of tiles and heads, one key, none.
+    let sizes: Vec<_> =
+        [(1, 1, 1), (33, 17, 20), (64, 64, 64), (130, 15, 32), (7, 33, 63), (3, 0, 8), (0, 4, 8)]
+            .map(|(m, n, d)| vec![("B", 1), ("H", 2), ("M", m), ("N", n), ("D", d)])
+            .into();
+    named::<attention::attention>(attention::attention::KERNEL, attention::SCHEDULES, &sizes);
+}
+
+#[test]
+fn attention_of_wide_heads() {
+    let wide = attention::SCHEDULES.iter().filter(|s| s.name() != "lanes").copied().collect::<Vec<_>>();
+    let sizes: Vec<_> = [(70, 20, 128), (5, 9, 65)]
+        .map(|(m, n, d)| vec![("B", 2), ("H", 1), ("M", m), ("N", n), ("D", d)])
+        .into();
+    named::<attention::attention>(attention::attention::KERNEL, &wide, &sizes);
+}
+
+mod one_head {
+    use tilewright::prelude::*;
+
+    /// Attention of one head: few axes, so that random schedules are quick.
+    #[tile_kernel]
+    pub fn head<T: Float>(
+        q: &Tensor<T, M, D>,
+        k: &Tensor<T, N, D>,
+        v: &Tensor<T, N, D>,
+        o: &mut Tensor<T, M, D>,
+    ) {
+        let i = program_tile(M);
+        let d = whole(D);
+        let e = whole(D);
+        let mut m = full::<f32>(f32::NEG_INFINITY, [i]);
+        let mut l = zeros::<f32>([i]);
+        let mut acc = zeros::<f32>([i, e]);
+        for j in tiles(N) {
+            let s = dot(load(q, [i, d]), load(k, [j, d]), zeros::<f32>([i, j])) * 0.25;
+            let top = max(m, max(s, j));
+            let p = exp(s - top);
+            let alpha = exp(m - top);
+            l = l * alpha + sum(p, j);
+            acc = dot(p.cast::<T>(), load(v, [j, e]), acc * alpha);
+            m = top;
+        }
+        store(o, [i, e], (acc / l).cast::<T>());
+    }
+}
+
+#[test]
+fn attention_random() {
+    seeded::<one_head::head>(one_head::head::KERNEL, FLOATS, &["M", "N", "D"], 40);
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn every_example_verifies_every_schedule_on_the_simulator() {
         ("softmax", &["--rows", "6", "--length", "300"]),
         ("conv1d", &["--length", "5000"]),
         ("linear", &["--batch", "96", "--width", "72"]),
+        ("attention", &["--size", "1x2x37x21x20"]),
     ] {
         let args = [&["--schedule", "all", "--device", "sim", "--json"], sizes].concat();
         let output = example(name, &args);

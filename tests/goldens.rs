@@ -2,6 +2,8 @@
 //!
 //! `TILEWRIGHT_BLESS=1 cargo test --test goldens` writes the files anew; `scripts/check-ptx.sh` assembles them.
 
+#[path = "../examples/attention/kernel.rs"]
+mod attention;
 #[path = "../examples/conv1d/kernel.rs"]
 mod conv1d;
 #[path = "../examples/linear/kernel.rs"]
@@ -37,6 +39,7 @@ fn ptx_is_as_recorded() {
         vector_add::SCHEDULES,
         softmax::SCHEDULES,
         conv1d::SCHEDULES,
+        attention::SCHEDULES,
     ] {
         for schedule in schedules {
             let dtype = schedule.dtypes().first().copied();

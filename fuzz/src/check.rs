@@ -317,7 +317,7 @@ impl Expected {
         let kernel = &program.nest.kernel;
         let mut launch = launch.clone();
         let exact = loop {
-            let Some(inputs) = data::inputs(kernel, &launch) else { return Ok(None) };
+            let Some(inputs) = data::inputs(kernel, &launch, program.nest.tiles()) else { return Ok(None) };
             match exact(kernel, &inputs) {
                 // NaN and infinities make bounds on the error meaningless.
                 Ok(exact) if launch.special && !exact.values().all(|e| *e) => launch.special = false,
@@ -325,7 +325,7 @@ impl Expected {
                 Err(Incomparable::Discontinuous | Incomparable::Overflow) => return Ok(None),
             }
         };
-        let inputs = data::inputs(kernel, &launch).expect("checked above");
+        let inputs = data::inputs(kernel, &launch, program.nest.tiles()).expect("checked above");
         let wrong = |e| Failure::new(Class::Nest, format!("the evaluator says: {e}"));
         let reference = reference(kernel, &inputs).map_err(wrong)?;
         let values = evaluate(kernel, &inputs).map_err(wrong)?;

@@ -37,9 +37,9 @@ pub fn shapes(kernel: &Kernel, dims: &BTreeMap<String, i64>) -> Option<Vec<Vec<u
 }
 
 /// Arguments of a launch of a kernel, which is instantiated. Tensors that are only stored to have contents, too: what a
-/// kernel does not store must stay.
-pub fn inputs(kernel: &Kernel, launch: &Launch) -> Option<Inputs> {
-    let mut inputs = Inputs { dims: launch.dims.clone(), ..Inputs::default() };
+/// kernel does not store must stay. `tiles`: sizes of the tiles that the kernel sees.
+pub fn inputs(kernel: &Kernel, launch: &Launch, tiles: BTreeMap<String, u32>) -> Option<Inputs> {
+    let mut inputs = Inputs { dims: launch.dims.clone(), tiles, ..Inputs::default() };
     for ((n, tensor), shape) in (0..).zip(&kernel.tensors).zip(shapes(kernel, &launch.dims)?) {
         let mut random = Random::new(mix(launch.data, n));
         let dtype = dtype(tensor.elem);

@@ -3,7 +3,8 @@
 //!
 //! Interval arithmetic over the kernel, for the contents of one launch. A number is a multiple of 2^grain in an interval;
 //! without a grain it is rounded somewhere. NaN and infinities among the contents change nothing: what becomes of them
-//! does not depend on the order of the arithmetic, as long as nothing else rounds.
+//! does not depend on the order of the arithmetic, as long as nothing else rounds. A loop whose tiles have a size runs
+//! from tile to tile, as what it carries does; any other one is one step.
 
 use crate::data::dtype;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,19 @@ pub enum Incomparable {
 /// # Errors
 /// [`Incomparable`]: rounding may change results beyond any bound.
 pub fn exact(kernel: &Kernel, inputs: &Inputs) -> Result<BTreeMap<String, bool>, Incomparable> {
-    let mut scope = Scope { kernel, inputs, vars: BTreeMap::new(), stored: BTreeMap::new() };
+    let contents = inputs.tensors.iter().map(|(name, elements)| {
+        // Zero: an element outside of the tensor.
+        let finite = elements.to_f64().into_iter().filter(|x| x.is_finite());
+        (name.clone(), finite.fold((0f64, 0f64), |(lo, hi), x| (lo.min(x), hi.max(x))))
+    });
+    let mut scope = Scope {
+        kernel,
+        inputs,
+        contents: contents.collect(),
+        points: BTreeMap::new(),
+        vars: BTreeMap::new(),
+        stored: BTreeMap::new(),
+    };
     scope.block(&kernel.body)?;
     Ok(scope.stored)
 }
@@ -116,6 +129,10 @@ impl Range {
 struct Scope<'a> {
     kernel: &'a Kernel,
     inputs: &'a Inputs,
+    /// Least and greatest element of each tensor.
+    contents: BTreeMap<String, (f64, f64)>,
+    /// Points of the current tile of an axis.
+    points: BTreeMap<AxisId, i64>,
     vars: BTreeMap<VarId, (Range, BTreeSet<AxisId>)>,
     stored: BTreeMap<String, bool>,
 }
@@ -143,7 +160,20 @@ impl Scope<'_> {
                     let value = self.expr(value)?;
                     self.vars.insert(*var, value);
                 }
-                Stmt::For { body, .. } => self.block(body)?,
+                Stmt::For { axis, body, .. } => {
+                    let info = &self.kernel.axes[usize::from(axis.0)];
+                    let Some(tile) = self.inputs.tiles.get(&info.name) else {
+                        self.block(body)?;
+                        continue;
+                    };
+                    let extent = self.extent(*axis) as i64;
+                    let tile = i64::from(*tile).max(1);
+                    for start in (0..extent).step_by(tile as usize) {
+                        self.points.insert(*axis, tile.min(extent - start));
+                        self.block(body)?;
+                    }
+                    self.points.remove(axis);
+                }
                 Stmt::Store { tensor, value, .. } => {
                     let (range, _) = self.expr(value)?;
                     let name = self.kernel.tensors[usize::from(tensor.0)].name.clone();
@@ -159,14 +189,14 @@ impl Scope<'_> {
         self.kernel.axes[usize::from(axis.0)].extent.eval(&self.inputs.dims).unwrap_or(0).max(0) as f64
     }
 
+    /// Points that a reduction over an axis takes.
+    fn reduced(&self, axis: AxisId) -> f64 {
+        self.points.get(&axis).map_or_else(|| self.extent(axis), |n| *n as f64)
+    }
+
     fn load(&self, tensor: tile_dsl::tile::TensorId, index: &[Affine]) -> Typed {
         let tensor = &self.kernel.tensors[usize::from(tensor.0)];
-        let values = self.inputs.tensors[&tensor.name].to_f64();
-        // Zero: an element outside of the tensor.
-        let (mut lo, mut hi) = (0f64, 0f64);
-        for x in values.into_iter().filter(|x| x.is_finite()) {
-            (lo, hi) = (lo.min(x), hi.max(x));
-        }
+        let (lo, hi) = self.contents[&tensor.name];
         let axes = index.iter().flat_map(|form| form.terms.keys()).copied().collect();
         (Range { lo, hi, grain: Some(0), dtype: dtype(tensor.elem) }, axes)
     }
@@ -222,7 +252,7 @@ impl Scope<'_> {
             ExprKind::Reduce(op, x, axis) => {
                 let (range, mut axes) = self.expr(x)?;
                 axes.remove(axis);
-                let n = self.extent(*axis);
+                let n = self.reduced(*axis);
                 match op {
                     RedOp::Add => (range.summed(n)?, axes),
                     // Of nothing: an infinity, whose further way does not round.
@@ -232,7 +262,7 @@ impl Scope<'_> {
             ExprKind::Dot(a, b, acc) => {
                 let ((a, p), (b, q), (acc, axes)) = (self.expr(a)?, self.expr(b)?, self.expr(acc)?);
                 let wide = |r: Range| Range { dtype: acc.dtype, ..r };
-                let n = (&(&p | &q) - &axes).into_iter().map(|axis| self.extent(axis)).product();
+                let n = (&(&p | &q) - &axes).into_iter().map(|axis| self.reduced(axis)).product();
                 (wide(a).times(wide(b))?.summed(n)?.plus(acc)?, axes)
             }
         })

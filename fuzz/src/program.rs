@@ -261,7 +261,7 @@ impl<'a> Generator<'a> {
         body.push(stmt);
     }
 
-    /// Accumulators before, `for axis { .. }`, and what they hold after.
+    /// Accumulators before, or what the steps carry, `for axis { .. }`, and what they hold after.
     fn tiles_loop(&mut self, axis: AxisId, body: &mut Vec<Stmt>) {
         let outside = self.usable();
         let count = *self.random.pick(&[1, 1, 2]);
@@ -287,14 +287,33 @@ impl<'a> Generator<'a> {
         self.open.push(axis);
         let before = self.known.len();
         let mut inner = Vec::new();
+        let carried = self.chance(45);
+        if carried {
+            self.known.extend(accumulators.iter().cloned());
+        }
         for _ in 0..*self.random.pick(&[0, 0, 1, 2]) {
             self.bind(&mut inner);
         }
-        for accumulator in &accumulators {
-            let value = self.accumulate(accumulator, axis);
-            inner.push(Stmt::Assign { var: accumulator.var, value, span: SpanId::NONE });
+        if carried && self.chance(15) {
+            self.statements(&mut inner);
         }
-        if self.chance(12) {
+        for accumulator in &accumulators {
+            let value = match carried && self.chance(75) {
+                true => self.carry(accumulator, axis),
+                false => self.accumulate(accumulator, axis),
+            };
+            inner.push(Stmt::Assign { var: accumulator.var, value, span: SpanId::NONE });
+            // Between the updates: what was, and what is now.
+            if carried && self.chance(30) {
+                self.bind(&mut inner);
+            }
+        }
+        if carried && self.chance(30) {
+            let again = self.random.pick(&accumulators).clone();
+            let value = self.carry(&again, axis);
+            inner.push(Stmt::Assign { var: again.var, value, span: SpanId::NONE });
+        }
+        if self.chance(if carried { 25 } else { 12 }) {
             let store = self.output();
             inner.push(store);
         }
@@ -302,6 +321,42 @@ impl<'a> Generator<'a> {
         self.open.pop();
         body.push(Stmt::For { axis, body: inner, span: SpanId::NONE });
         self.known.extend(accumulators);
+    }
+
+    /// A new value for what is carried from tile to tile: any expression, mostly of the old one and of the tile.
+    fn carry(&mut self, acc: &Known, axis: AxisId) -> Expr {
+        let old = || boxed(ExprKind::Var(acc.var));
+        let scaled = match self.random.below(4) {
+            0 => {
+                let half = node(ExprKind::Const { value: 0.5, elem: Some(acc.elem) });
+                node(ExprKind::Bin(BinOp::Mul, old(), Box::new(half)))
+            }
+            1 => {
+                let other = self.expr(&acc.axes, acc.elem, 1);
+                let op = *self.random.pick(&[BinOp::Mul, BinOp::Max, BinOp::Sub]);
+                node(ExprKind::Bin(op, old(), Box::new(other)))
+            }
+            _ => *old(),
+        };
+        let mut axes = acc.axes.clone();
+        let value = match self.random.below(4) {
+            0 => {
+                let elem = if acc.elem == F32 && self.chance(50) { self.stored } else { acc.elem };
+                let (a, b) = self.factors(&acc.axes, &[axis], elem);
+                return node(ExprKind::Dot(Box::new(a), Box::new(b), Box::new(scaled)));
+            }
+            1 => self.expr(&axes, acc.elem, 2),
+            _ => {
+                axes.push(axis);
+                let op = *self.random.pick(&[RedOp::Add, RedOp::Max, RedOp::Min]);
+                let value = self.expr(&axes, acc.elem, 2);
+                let value = self.spread(value, &axes, acc.elem);
+                node(ExprKind::Reduce(op, Box::new(value), axis))
+            }
+        };
+        let op = *self.random.pick(&[BinOp::Add, BinOp::Sub, BinOp::Max, BinOp::Min]);
+        let joined = node(ExprKind::Bin(op, Box::new(scaled), Box::new(value)));
+        self.spread(joined, &acc.axes, acc.elem)
     }
 
     /// `dot(a, b, acc)`, `acc + sum(x, k)`, `max(acc, max(x, k))`.
@@ -479,7 +534,15 @@ mod tests {
     /// What the fuzzer is for occurs: each feature in a fair share of kernels.
     #[test]
     fn kernels_have_every_feature() {
-        let texts: Vec<String> = (0..600).map(|seed| random_kernel(seed).to_string()).collect();
+        let kernels: Vec<Kernel> = (0..600).map(random_kernel).collect();
+        let recurrences = kernels.iter().filter(|kernel| {
+            let dtype = kernel.generic.as_ref().map(|_| DType::F32);
+            let nest = nest::initial(&kernel.instantiate(dtype)).expect("schedulable");
+            (0..nest.values.len() as u16).any(|v| nest.is_carried(nest::ValueId(v)))
+        });
+        let count = recurrences.count();
+        assert!(count > 60, "{count} kernels carry values from tile to tile");
+        let texts: Vec<String> = kernels.iter().map(Kernel::to_string).collect();
         for feature in [
             "dot(", "sum(", "max(", "min(", "select(", "iota(", "dim(", "for ", "tiles(", "whole(", " % ",
             " / ", "exp(", "f16", "bf16", "<T>", "s0", " + 1", "2*",

@@ -47,7 +47,8 @@ impl Expected {
             .iter()
             .map(|(_, t)| Argument { shape: &t.raw().shape, layout: t.raw().layout })
             .collect();
-        let mut inputs = Inputs { dims: dims::resolve(&kernel.tensors, &arguments)?, ..Inputs::default() };
+        let dims = dims::resolve(&kernel.tensors, &arguments)?;
+        let mut inputs = Inputs { dims, tiles: program.nest.tiles(), ..Inputs::default() };
         for (name, tensor) in &args.tensors {
             let elements = match tensor {
                 TensorArg::In(buffer) => elements(*buffer)?,

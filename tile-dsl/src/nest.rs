@@ -6,7 +6,7 @@
 //!        | (stage Copy Stmt)          ; copy what the body reads of a tensor on chip, the body reads the copy
 //!        | (def Value E)              ; one element of an elementwise value
 //!        | (red Value Op E)           ; value = value op E; starts from the neutral element at the let
-//!        | (set Value E)              ; carried state: value = E
+//!        | (set Value E)              ; state that the loops inside its let carry: value = E, in program order
 //!        | (put Access E)             ; store one element
 //! E    ::= (ld Access) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
 //!        | (un E) | (bin E E) | (cmp E E) | (select E E E) | (cast type E)
@@ -16,7 +16,8 @@
 //! The value of axis `a` is `Σ digit · stride` over the digits of `a` bound by the enclosing loops.
 //! Accesses are affine over *axes*, so split, reorder, bind and stage substitute nothing.
 //! Points at or beyond an axis' extent are guarded where they matter: each `red` skips them (uses its
-//! neutral element), each `put` skips them, each `ld` outside its tensor yields zero.
+//! neutral element), each `put` skips them, each `ld` outside its tensor yields zero. A `set` skips steps without points:
+//! a tile of nothing changes no state.
 
 use crate::{
     dtype::DType,
@@ -75,6 +76,8 @@ pub struct Nest {
     pub body: Stmt,
     /// Upper bounds of axes asserted by `fits`, checked at launch; by axis, in elements.
     pub bounds: BTreeMap<AxisId, u32>,
+    /// Loops of the kernel whose steps see a tile as a whole, by axis.
+    pub recurrences: BTreeMap<AxisId, Recurrence>,
     /// User names of digits (`i.o`, `i.t`, `ir`), display and addressing only.
     pub names: BTreeMap<String, Digit>,
     /// How each unit-bound reduction combines its partials, by value.
@@ -91,6 +94,20 @@ pub struct Nest {
     pub skew: BTreeMap<Digit, UnitDim>,
     /// Optimisation level of the PTX assembler (`assemble`); its own default when absent.
     pub assemble: Option<u32>,
+}
+
+/// A loop over tiles whose steps see a tile as a whole: what the kernel computes depends on the size of its tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recurrence {
+    /// The size that `tile` gives it, in points of the axis.
+    pub tile: Option<u32>,
+    /// Source of a statement that depends on it.
+    pub span: SpanId,
+}
+
+impl Recurrence {
+    /// Size of the tiles as long as nothing says it; more than 1, so that its two digits differ.
+    pub(crate) const UNTILED: u32 = 2;
 }
 
 /// A named intermediate, indexed by its own axes.
@@ -204,6 +221,35 @@ pub struct Digit {
     pub stride: u32,
     /// Number of steps.
     pub steps: Steps,
+}
+
+impl Digit {
+    /// The two digits of this one cut at `factor`: the steps over groups of so many, and those inside one.
+    pub fn cut(self, factor: u32) -> (Digit, Digit) {
+        let steps = match self.steps {
+            Steps::Fixed(n) => Steps::Fixed(n.div_ceil(factor)),
+            Steps::Rest => Steps::Rest,
+        };
+        let outer = Digit { stride: self.stride.saturating_mul(factor), steps, ..self };
+        (outer, Digit { steps: Steps::Fixed(factor), ..self })
+    }
+}
+
+impl Nest {
+    /// Sizes of the tiles that the kernel sees, by axis name: what the evaluator has to know.
+    pub fn tiles(&self) -> BTreeMap<String, u32> {
+        let sized = self.recurrences.iter().filter_map(|(axis, r)| Some((*axis, r.tile?)));
+        sized.map(|(axis, tile)| (self.axis(axis).to_string(), tile)).collect()
+    }
+
+    /// Whether a value is carried from step to step of a loop: set, not only computed or reduced.
+    pub fn is_carried(&self, value: ValueId) -> bool {
+        let mut carried = false;
+        leaves(&self.body, &mut |_, leaf| {
+            carried |= matches!(leaf, Stmt::Set { value: v, .. } if *v == value);
+        });
+        carried
+    }
 }
 
 impl At {

@@ -12,18 +12,22 @@
 //! `reduce(op, x, a)` removes `a`; `dot(A, B, C)` contracts the axes of A∪B that C lacks.
 //! Outside the extents of its axes a value is unspecified and the *consumer* guards: a reduction
 //! uses its neutral element, a dot zeroes both operands, a store skips.
+//! A loop over tiles takes one tile a step; a reduction over its axis inside of it covers that tile, so only what is
+//! accumulated alone (`x = x + f`, `dot(.., x)`) does not depend on the size of the tiles, which the schedule then says.
 //! A variable is a value: it stays what it was when it was bound, also after a store to a tensor that it was loaded from.
 
 pub mod evaluate;
 mod instantiate;
 mod parse;
 mod print;
+mod sums;
 mod types;
 mod verify;
 mod walk;
 
 pub use evaluate::{evaluate, reference};
 pub use parse::{ParseError, parse};
+pub(crate) use sums::{added, sums};
 pub use types::ValueType;
 pub use verify::verify;
 

@@ -18,15 +18,18 @@ use tile_dsl::{
     },
 };
 
-/// Row-major to memory order, or back.
+/// Row-major to first dimension fastest, or back.
 fn transposed(shape: &[i64], data: &[f32], back: bool) -> Vec<f32> {
-    let (rows, cols) = (shape[0] as usize, shape[1] as usize);
-    let (rows, cols) = if back { (cols, rows) } else { (rows, cols) };
     let mut out = vec![0.0; data.len()];
-    for r in 0..rows {
-        for c in 0..cols {
-            out[c * rows + r] = data[r * cols + c];
+    for at in 0..data.len() {
+        let (mut rest, mut weight, mut other) = (at, data.len(), 0);
+        for n in shape.iter().rev().map(|n| *n as usize) {
+            weight /= n;
+            other += rest % n * weight;
+            rest /= n;
         }
+        let (from, to) = if back { (other, at) } else { (at, other) };
+        out[to] = data[from];
     }
     out
 }
@@ -68,7 +71,7 @@ fn run(generic: &Kernel, seed: u64) -> [usize; 3] {
                 (t.name.clone(), Elements::from_f64(dtype, (0..len).map(|_| random.below(5) as f64 - 2.0)))
             })
             .collect();
-        let inputs = Inputs { dims: dims.clone(), tensors, ..Inputs::default() };
+        let inputs = Inputs { dims: dims.clone(), tensors, tiles: nest.tiles(), ..Inputs::default() };
         let expected = evaluate(kernel, &inputs).unwrap();
         for (n, variant) in [Variant::Exact, Variant::Aligned, Variant::General].into_iter().enumerate() {
             let bases = vec![256; kernel.tensors.len()];
@@ -138,6 +141,11 @@ fn softmax() {
 #[test]
 fn vector_add() {
     agree(VECTOR_ADD);
+}
+#[test]
+fn recurrences() {
+    agree(RECURRENCE);
+    agree(NESTED);
 }
 #[test]
 fn conv1d() {

@@ -25,6 +25,18 @@ pub(super) enum Kind {
     Put,
 }
 
+impl Kind {
+    /// How a leaf statement writes.
+    pub fn of(leaf: &Stmt) -> Kind {
+        match leaf {
+            Stmt::Def { .. } => Kind::Def,
+            Stmt::Red { .. } => Kind::Red,
+            Stmt::Set { .. } => Kind::Set,
+            _ => Kind::Put,
+        }
+    }
+}
+
 /// Points of axes bound so far: merged intervals `[low, high)` of strides; `u32::MAX` is "to the end".
 pub(super) type Cover = Vec<(AxisId, u32, u32)>;
 
@@ -84,12 +96,7 @@ impl Facts {
             return n as u32;
         }
         let (target, expr) = stmt.leaf().expect("a leaf statement");
-        let kind = match stmt {
-            Stmt::Def { .. } => Kind::Def,
-            Stmt::Red { .. } => Kind::Red,
-            Stmt::Set { .. } => Kind::Set,
-            _ => Kind::Put,
-        };
+        let kind = Kind::of(stmt);
         let (values, accesses, iotas) = reads(expr);
         let mut mentions = iotas | target_axes(&self.nest, target);
         members(values).for_each(|v| mentions |= value_axes(&self.nest, ValueId(v)));

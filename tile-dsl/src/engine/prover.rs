@@ -1,7 +1,7 @@
 //! Proves schedules of one kernel: nests that one schedule shares with the last are not derived again, and the
 //! edits that failed directives propose are tried before one is offered.
 
-use super::{Failure, Proof, apply, checks, defaults, depends, mend};
+use super::{Failure, Proof, apply, checks, defaults, depends, families::recurrence, mend};
 use crate::{
     diagnostic::Diagnostic,
     dtype::DType,
@@ -123,6 +123,10 @@ impl Prover {
             nest = step.nest.clone();
         }
         let (mut wrong, mut missing) = (Vec::new(), Vec::<String>::new());
+        for (axis, diagnostic) in recurrence::without_size(&nest, schedule) {
+            wrong.push(diagnostic);
+            missing.extend([format!("{axis}.o"), format!("{axis}.t"), axis]);
+        }
         for directive in &order[shared..] {
             match apply(directive, &nest, schedule.target) {
                 Ok((next, proof)) => {

@@ -146,7 +146,10 @@ pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
         let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
         for (axis, a) in kernel.axes.iter().enumerate() {
             let axis = AxisId(axis as u16);
-            if a.extent.as_constant().is_some() || !loops.iter().any(|d| d.axis == axis) {
+            if a.extent.as_constant().is_some()
+                || !loops.iter().any(|d| d.axis == axis)
+                || once_a_tile(nest, axis, &loops)
+            {
                 continue;
             }
             let extent = a.extent.clone();
@@ -189,6 +192,13 @@ pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
     };
     walk(&nest.body, &mut Vec::new(), &mut visit);
     kinds.into_iter().map(Assumption).collect()
+}
+
+/// Whether a statement inside these loops takes no point of an axis but runs once for each of its tiles.
+fn once_a_tile(nest: &Nest, axis: AxisId, digits: &[Digit]) -> bool {
+    let tile = nest.recurrences.get(&axis).and_then(|r| r.tile).unwrap_or(1);
+    let inside = |d: &Digit| d.axis == axis && d.stride < tile && d.steps != Steps::Fixed(1);
+    tile > 1 && !digits.iter().any(inside)
 }
 
 /// Whether a condition holds whatever the dims.

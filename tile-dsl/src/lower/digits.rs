@@ -2,7 +2,7 @@
 
 use super::{Lowerer, linear::Linear};
 use crate::{
-    index::{Affine, AxisId},
+    index::{Affine, AxisId, Extent},
     nest::{At, Digit, Steps},
     program::Variant,
 };
@@ -87,4 +87,23 @@ pub(super) fn cover(axis: AxisId, digits: &[Digit]) -> Cover {
         }
     }
     Cover::Points(points)
+}
+
+/// Whether loops over digits of an axis take steps that start at or beyond its extent, in any variant.
+pub(super) fn oversteps(extent: &Extent, axis: AxisId, digits: &[Digit]) -> bool {
+    let own = |d: &&Digit| d.axis == axis && d.steps != Steps::Fixed(1);
+    let own: Vec<&Digit> = digits.iter().filter(own).collect();
+    let last: Option<i64> = own
+        .iter()
+        .map(|d| match d.steps {
+            Steps::Fixed(n) => Some(i64::from(d.stride) * (i64::from(n) - 1)),
+            Steps::Rest => None,
+        })
+        .sum();
+    match (own.as_slice(), last, extent.as_constant()) {
+        // It runs as long as it is inside.
+        ([single], _, _) if single.steps == Steps::Rest => false,
+        (_, Some(last), Some(points)) => last >= points,
+        _ => true,
+    }
 }

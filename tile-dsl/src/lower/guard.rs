@@ -4,6 +4,7 @@
 
 use super::{
     Lowerer,
+    digits::oversteps,
     emit::{Atom, Op},
     linear::Linear,
 };
@@ -123,6 +124,19 @@ impl Lowerer<'_> {
         axes.sort();
         axes.dedup();
         axes.retain(|a| self.ragged(*a, &digits) && !(op == RedOp::Add && self.vanishes(expr, *a)));
+        let within: Vec<Within> = axes.into_iter().map(|a| self.end_of(a)).collect();
+        self.inside(&within)
+    }
+
+    /// The condition that the current steps of the loops that carry a value have points; `None` where they always do.
+    pub fn step_guard(&mut self, value: ValueId, height: usize) -> Option<Atom> {
+        let digits = self.digits();
+        let own = &self.nest.values[value.0 as usize].axes;
+        let carrying = digits[height..].iter().map(|d| d.axis).filter(|a| !own.contains(a));
+        let mut axes: Vec<AxisId> = carrying.collect();
+        axes.sort();
+        axes.dedup();
+        axes.retain(|a| oversteps(&self.kernel.axes[usize::from(a.0)].extent, *a, &digits));
         let within: Vec<Within> = axes.into_iter().map(|a| self.end_of(a)).collect();
         self.inside(&within)
     }

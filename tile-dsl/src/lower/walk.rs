@@ -27,7 +27,8 @@ impl Lowerer<'_> {
             Stmt::For { digit, at, body } => self.loop_(*digit, *at, body),
             Stmt::Let { values, first, rest } => self.let_(values, first, rest),
             Stmt::Stage { .. } => self.stage(stmt),
-            Stmt::Def { value, expr } | Stmt::Set { value, expr } => self.define(*value, expr),
+            Stmt::Def { value, expr } => self.define(*value, expr),
+            Stmt::Set { value, expr } => self.set(*value, expr),
             Stmt::Red { value, op, expr } => self.reduce(*value, *op, expr),
             Stmt::Put { access, expr } => self.put(*access, expr),
         }
@@ -277,6 +278,23 @@ impl Lowerer<'_> {
         }
         let (frag, slot) = self.slot(value)?;
         self.emit.stmt(kernel::Stmt::Set { frag, slot, value: operand.expr() });
+        Ok(())
+    }
+
+    /// `value = expr`, unless the step of the loop that carries it has no points.
+    fn set(&mut self, value: ValueId, expr: &Expr) -> Result<(), LowerError> {
+        let height = self.held(value)?.height;
+        let guard = self.step_guard(value, height);
+        let (frag, slot) = self.slot(value)?;
+        let new = self.value(expr)?.expr();
+        let value = match guard {
+            None => new,
+            Some(guard) => {
+                let old = KExpr::Slot { frag, slot };
+                KExpr::Select(Box::new(guard.expr()), Box::new(new), Box::new(old))
+            }
+        };
+        self.emit.stmt(kernel::Stmt::Set { frag, slot, value });
         Ok(())
     }
 

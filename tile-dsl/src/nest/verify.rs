@@ -1,6 +1,6 @@
 //! Verifier of nests, run between passes: every rewrite keeps these properties.
 
-use super::{At, Digit, Frame, Nest, Role, Steps, Stmt, Target, ValueId, leaves};
+use super::{At, Digit, Frame, Nest, Role, Steps, Stmt, Target, leaves};
 use crate::{index::AxisId, schedule::Unit};
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub fn verify(nest: &Nest) -> Vec<String> {
             }
         }
         for v in expr.values() {
-            let carried = is_carried(&nest.body, v);
+            let carried = nest.is_carried(v);
             let bound = path.iter().any(|f| match f {
                 Frame::Rest(vs) => vs.contains(&v),
                 Frame::First(vs) => carried && vs.contains(&v),
@@ -134,12 +134,6 @@ fn chain(nest: &Nest, axis: AxisId, digits: &[Digit]) -> Result<(), String> {
         Some(bound) => Err(format!("is covered up to {next} of {bound}")),
         None => Err(format!("is covered up to {next} of {extent}")),
     }
-}
-
-fn is_carried(stmt: &Stmt, v: ValueId) -> bool {
-    let mut carried = false;
-    leaves(stmt, &mut |_, leaf| carried |= matches!(leaf, Stmt::Set { value, .. } if *value == v));
-    carried
 }
 
 fn copies_read(nest: &Nest, stmt: &Stmt, wrong: &mut Vec<String>) {

@@ -15,7 +15,7 @@ pub(crate) mod semantics;
 
 pub use reference::{Comparison, Reference, U, half_ulp};
 
-use super::{ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, ValueType, VarId};
+use super::{ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, ValueType, VarId, added, sums};
 use crate::{
     dtype::DType,
     index::{Affine, AxisId},
@@ -433,47 +433,6 @@ impl<'k, S: Semantics> Machine<'k, S> {
             ExprKind::Dot(_, _, acc) => self.kernel_dtype(acc),
         }
     }
-}
-
-/// What `var = value` adds to `var`, where it is `var + part` or `part + var`.
-fn added(var: VarId, value: &Expr) -> Option<&Expr> {
-    let ExprKind::Bin(BinOp::Add, a, b) = &value.kind else { return None };
-    match (&a.kind, &b.kind) {
-        (ExprKind::Var(v), _) if *v == var => Some(b),
-        (_, ExprKind::Var(v)) if *v == var => Some(a),
-        _ => None,
-    }
-}
-
-/// Variables that a loop only adds to.
-fn sums(body: &[Stmt]) -> Vec<VarId> {
-    fn uses(expr: &Expr, count: &mut BTreeMap<VarId, usize>) {
-        if let ExprKind::Var(var) = expr.kind {
-            *count.entry(var).or_default() += 1;
-        }
-        expr.children().into_iter().for_each(|e| uses(e, count));
-    }
-    fn walk(body: &[Stmt], sums: &mut Vec<VarId>, count: &mut BTreeMap<VarId, usize>) {
-        for stmt in body {
-            match stmt {
-                Stmt::Let { value, .. } | Stmt::Store { value, .. } => uses(value, count),
-                Stmt::Assign { var, value, .. } => {
-                    uses(value, count);
-                    // A second assignment is a second use.
-                    if added(*var, value).is_some() {
-                        sums.push(*var);
-                    } else {
-                        *count.entry(*var).or_default() += 1;
-                    }
-                }
-                Stmt::For { body, .. } => walk(body, sums, count),
-            }
-        }
-    }
-    let (mut found, mut count) = (Vec::new(), BTreeMap::new());
-    walk(body, &mut found, &mut count);
-    found.retain(|var| count[var] == 1);
-    found
 }
 
 /// Whether all that a loop carries are sums by `dot`, which ascend over the axis whatever the tile.

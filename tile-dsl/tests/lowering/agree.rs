@@ -10,6 +10,7 @@ use tile_dsl::{
         parse::parse,
     },
     lower::lower,
+    nest::{Arithmetic, interpret},
     program::{Program, Variant},
     schedule::Schedule,
     tile::{
@@ -27,7 +28,7 @@ const GAMMA: f64 = 4.0;
 pub fn check(program: &Program, kernels: &Kernels, dims: &[(&str, i64)]) -> Vec<(Variant, Counts)> {
     let kernel = &program.nest.kernel;
     let dims = build::dims(dims);
-    let mut inputs = Inputs { dims: dims.clone(), ..Inputs::default() };
+    let mut inputs = Inputs { dims: dims.clone(), tiles: program.nest.tiles(), ..Inputs::default() };
     let mut launch = Launch { dims: dims.clone(), ..Launch::default() };
     for (n, t) in kernel.tensors.iter().enumerate() {
         let len: i64 = t.dims.iter().map(|d| d.eval(&dims).unwrap()).product();
@@ -42,14 +43,21 @@ pub fn check(program: &Program, kernels: &Kernels, dims: &[(&str, i64)]) -> Vec<
         launch.scalars.insert(s.name.clone(), 0.5);
     }
     let expected = reference(kernel, &inputs).unwrap();
+    let verify = |executor: &str, name: &str, found: Vec<f64>| {
+        let comparison = expected[name].compare(&Elements::from_f64(expected[name].dtype, found), GAMMA);
+        let schedule = &program.schedule.name;
+        assert!(comparison.verified(), "{schedule} {executor} {dims:?}: `{name}`: {comparison:?}");
+    };
+    let nest = interpret(&program.nest, &inputs, Arithmetic::Exact, 3)
+        .unwrap_or_else(|e| panic!("{dims:?}: {e}\n{}", program.nest));
+    for name in expected.keys() {
+        verify("nest", name, nest[name].clone());
+    }
     let mut done = Vec::new();
     for (variant, launch, counts) in kernels.run(program, &launch) {
-        for (name, reference) in &expected {
+        for name in expected.keys() {
             let found = row_major(program, name, &launch.tensors[name], &dims);
-            let found = Elements::from_f64(reference.dtype, found.into_iter().map(f64::from));
-            let comparison = reference.compare(&found, GAMMA);
-            let schedule = &program.schedule.name;
-            assert!(comparison.verified(), "{schedule} {variant} {dims:?}: `{name}`: {comparison:?}");
+            verify(&variant.to_string(), name, found.into_iter().map(f64::from).collect());
         }
         done.push((variant, counts));
     }

@@ -47,6 +47,7 @@ impl Table {
             copies: vec![],
             body: seq(vec![]),
             bounds: BTreeMap::new(),
+            recurrences: BTreeMap::new(),
             names: BTreeMap::new(),
             combine: BTreeMap::new(),
             across: BTreeMap::new(),

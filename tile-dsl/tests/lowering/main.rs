@@ -6,5 +6,6 @@ mod build;
 mod golden;
 mod ladder;
 mod random;
+mod recurrence;
 #[path = "../support/mod.rs"]
 mod support;

@@ -68,6 +68,69 @@ kernel spread(x: &[f32; R, N + 32], y: &mut [f32; R, N]) {
     store(y, [r, n], load(x, [r, n + 32]) + s);
 }";
 
+/// Whole numbers and halves of them, carried from tile to tile: exact in every order.
+pub const RECURRENCE: &str = "\
+kernel recurrence(x: &[f32; M, N], v: &[f32; N, D], w: &[f32; M], y: &mut [f32; M, D], z: &mut [f32; M, N]) {
+    axis i in program_tile(M);
+    axis j in tiles(N);
+    axis d in whole(D);
+    let mut m = load(w, [i]);
+    let mut n = full::<f32>(0.0, [i]);
+    let mut acc = full::<f32>(1.0, [i, d]);
+    for j {
+        let s = load(x, [i, j]) - m;
+        let top = max(max(s, j), 0.0);
+        let p = select(s >= 0.0, s, -1.0);
+        n = n + sum(p, j) - top;
+        acc = dot(p, load(v, [j, d]), select(abs(acc) > 8.0, 1.0, acc * top));
+        store(z, [i, j], p + m);
+        m = min(m + top, 4.0) - 1.0;
+    }
+    store(y, [i, d], acc + n * m);
+}";
+
+/// A loop over tiles in another, and both carry.
+pub const NESTED: &str = "\
+kernel nested(x: &[f32; M, A, B], y: &mut [f32; M], z: &mut [f32; M, A]) {
+    axis i in program_tile(M);
+    axis a in tiles(A);
+    axis b in tiles(B);
+    let mut c = full::<f32>(1.0, [i]);
+    for a {
+        let mut row = full::<f32>(0.0, [i, a]);
+        for b {
+            let v = load(x, [i, a, b]);
+            row = max(v, b) - row;
+            c = sum(sum(v, b), a) - c;
+        }
+        c = max(row, a) - c;
+        store(z, [i, a], row + c);
+    }
+    store(y, [i], c);
+}";
+
+/// Attention, in one pass over the keys.
+pub const ATTENTION: &str = "\
+kernel attention<T>(q: &[T; M, D], k: &[T; N, D], v: &[T; N, D], o: &mut [T; M, D]) {
+    axis i in program_tile(M);
+    axis j in tiles(N);
+    axis d in whole(D);
+    axis e in whole(D);
+    let mut m = full::<f32>(-inf, [i]);
+    let mut l = full::<f32>(0.0, [i]);
+    let mut acc = full::<f32>(0.0, [i, e]);
+    for j {
+        let s = dot(load(q, [i, d]), load(k, [j, d]), full::<f32>(0.0, [i, j])) * 0.25;
+        let top = max(m, max(s, j));
+        let p = exp(s - top);
+        let alpha = exp(m - top);
+        l = l * alpha + sum(p, j);
+        acc = dot(p.cast::<T>(), load(v, [j, e]), acc * alpha);
+        m = top;
+    }
+    store(o, [i, e], (acc / l).cast::<T>());
+}";
+
 /// The matmul ladder: name, parent, what the rung adds.
 pub const LADDER: [(&str, &str, &str); 10] = [
     ("naive", "", "tile(i = 32, j = 32); bind(i -> thread.x, j -> thread.y)"),

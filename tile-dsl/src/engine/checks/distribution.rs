@@ -1,8 +1,8 @@
 //! Distributions: which unit, or which slot of a thread, holds each element of a value in registers.
 //!
 //! The loops of the statement that computes a value map each digit of its axes to a unit or to a slot. A
-//! reader's loops must map it the same way. Units that neither mentions, and those of a combined reduction,
-//! hold replicas.
+//! reader's loops must map it the same way, and so must those of every other statement that computes it. Units that
+//! neither mentions, and those of a combined reduction, hold replicas.
 
 use super::{Context, registers::stage_value};
 use crate::{
@@ -34,6 +34,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     leaves(&nest.body, &mut |path, leaf| {
         let (target, expr) = leaf.leaf().expect("a leaf");
         let mut read = expr.values();
+        read.extend(if let Target::Value(v) = target { Some(v) } else { None });
+        read.retain(|v| nest.value(*v).placement == Placement::Register);
         read.dedup();
         for v in read {
             let Some(at) = binder(path, v) else { continue };

@@ -27,7 +27,8 @@ fn writer_loops(nest: &Nest, first: &Stmt, v: ValueId) -> Vec<(Digit, At)> {
                 .flatten(),
         );
     });
-    inside.sort_by_key(|(d, _)| *d);
+    // Of several statements that compute it, one in a pipelined loop tells.
+    inside.sort_by_key(|(d, at)| (*d, !matches!(at, At::Pipe(_))));
     inside.dedup_by_key(|(d, _)| *d);
     inside
 }

@@ -4,7 +4,7 @@
 //! (for a #seq X)  →  (for a #unit X)
 //! ```
 //! Side conditions. In `X`, no name that lacks the axis of `a` is carried (`set`), stored or defined; one that
-//! is reduced (`red`) has a `reduce(..)` of the right level, and for CTAs of the grid none at all. No copy is
+//! is reduced (`red`) is not carried and has a `reduce(..)` of the right level, and for CTAs of the grid none at all. No copy is
 //! staged inside (each unit would copy it). Along one path a unit dimension is used once, everywhere with the
 //! same number of steps, and threads are addressed either as `thread` or as `warp` and `lane`.
 //! Source: parallel loops are those that carry no dependence (Bernstein 1966).
@@ -147,6 +147,9 @@ fn conflict(nest: &Nest, target: Target, kind: Kind, a: Digit, unit: Unit) -> Op
             "every step of `{digit}` stores the same elements of `{name}`: `{name}` is not indexed by `{axis}`"
         )),
         (Kind::Def, _) => Some(format!("every step of `{digit}` defines the same elements of `{name}`")),
+        (Kind::Red, Target::Value(v)) if nest.is_carried(v) => Some(format!(
+            "`{name}` is carried from tile to tile, and `{digit}` adds to it: {unit}s would each carry a part of it, and what is carried is set as a whole"
+        )),
         (Kind::Red, Target::Value(v)) => {
             let steps = match a.steps {
                 Steps::Fixed(n) => n.to_string(),
@@ -196,6 +199,7 @@ fn with_reduce(nest: &Nest, failure: Failure, a: Digit, unit: Unit) -> Failure {
         let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == a));
         if let (crate::nest::Stmt::Red { value, .. }, true) = (leaf, inside)
             && !nest.value(*value).axes.contains(&a.axis)
+            && !nest.is_carried(*value)
         {
             let wanted = match nest.combine.get(value) {
                 Some(old) if *old != wanted => Level::Cta,

@@ -3,7 +3,7 @@
 //! ```text
 //! (let [v] P Q)  with level(v) = none  →  level(v) = lane | warp | cta
 //! ```
-//! Side condition: `v` is a reduction, and no other level is set. That some loop over one of its reduced axes
+//! Side condition: `v` is a reduction that no loop carries, and no other level is set. That some loop over one of its reduced axes
 //! is bound to that unit is checked when the schedule is complete; `bind` needs the level before.
 //! After the combination every unit of the level holds the result.
 //! Source: butterfly all-reduce; `shfl.sync.bfly` (PTX ISA 9.7.9.6).
@@ -12,7 +12,7 @@ use super::{Failure, Proof};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::names,
-    nest::{Level, Nest},
+    nest::{Level, Nest, ValueId},
     schedule::DirectiveKind,
     span::SpanId,
 };
@@ -20,10 +20,17 @@ use crate::{
 /// `reduce(value: level)`.
 pub(in crate::engine) fn apply(nest: &Nest, value: &str, level: Level) -> Result<(Nest, Proof), Failure> {
     let id = names::value(nest, value)?;
-    if nest.value(id).reduction.is_none() {
+    let combines = |id: ValueId| nest.value(id).reduction.is_some() && !nest.is_carried(id);
+    if nest.is_carried(id) {
+        let text = format!("`{value}` is carried from tile to tile: units cannot each carry a part of it");
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, text))
+            .note(nest.value(id).span, format!("`{value}` starts here"))
+            .edit(Edit::instead([])));
+    }
+    if !combines(id) {
         let text = format!("`{value}` is not a reduction: there are no parts of it to combine");
-        let reductions: Vec<String> =
-            nest.values.iter().filter(|v| v.reduction.is_some()).map(|v| v.name.clone()).collect();
+        let ids = (0..nest.values.len() as u16).map(ValueId).filter(|id| combines(*id));
+        let reductions: Vec<String> = ids.map(|id| nest.value(id).name.clone()).collect();
         let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
             .note(nest.value(id).span, format!("`{value}` is defined here"));
         return Err(match reductions.as_slice() {

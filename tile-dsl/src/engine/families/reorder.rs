@@ -114,10 +114,13 @@ pub(in crate::engine) fn apply(
     }
     let inverted = |graph: &Graph, body: egg::Id, a: Digit, b: Digit| {
         effects(graph, body).writes.iter().any(|w| {
-            orders.get(&w.target).is_some_and(|order| {
+            // Several statements may write a name that is carried: the first with both loops says.
+            let of_name = orders.get(&(w.target, w.kind)).into_iter().flatten();
+            let mut places = of_name.filter_map(|order| {
                 let place = |d: Digit| order.iter().position(|o| *o == d);
-                matches!((place(a), place(b)), (Some(a), Some(b)) if a > b)
-            })
+                place(a).zip(place(b))
+            });
+            places.next().is_some_and(|(a, b)| a > b)
         })
     };
     let is_redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
@@ -159,10 +162,13 @@ pub(in crate::engine) fn target(nest: &Nest, name: &str) -> Result<BTreeSet<Targ
     if found.is_empty() { Err(names::unknown("statement", name, known)) } else { Ok(found) }
 }
 
-/// For each written name: the order its loops are to have, of those chains of loops that have two or more
+/// The orders that the loops around statements are to have, by the name they write and how.
+type Orders = BTreeMap<(Target, Kind), Vec<Vec<Digit>>>;
+
+/// The order that the loops of each statement are to have, of those chains of loops that have two or more
 /// of the listed digits. The places of the listed loops are refilled in the listed order.
-fn orders(nest: &Nest, listed: &[Digit], within: Option<&BTreeSet<Target>>) -> BTreeMap<Target, Vec<Digit>> {
-    let mut orders: BTreeMap<Target, Vec<Digit>> = BTreeMap::new();
+fn orders(nest: &Nest, listed: &[Digit], within: Option<&BTreeSet<Target>>) -> Orders {
+    let mut orders = Orders::new();
     leaves(&nest.body, &mut |path, leaf| {
         let target = leaf.leaf().expect("a leaf").0;
         if within.is_some_and(|w| !w.contains(&target)) {
@@ -179,7 +185,10 @@ fn orders(nest: &Nest, listed: &[Digit], within: Option<&BTreeSet<Target>>) -> B
             );
         }
         if reordered {
-            orders.entry(target).or_insert(order);
+            let known = orders.entry((target, Kind::of(leaf))).or_default();
+            if !known.contains(&order) {
+                known.push(order);
+            }
         }
     });
     orders

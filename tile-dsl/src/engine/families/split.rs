@@ -55,16 +55,6 @@ pub(in crate::engine) fn rule(whole: Digit, parts: Vec<Digit>) -> Rule<'static> 
     })
 }
 
-/// The two digits of a digit cut at `factor`.
-pub(in crate::engine) fn cut(whole: Digit, factor: u32) -> (Digit, Digit) {
-    let steps = match whole.steps {
-        Steps::Fixed(n) => Steps::Fixed(n.div_ceil(factor)),
-        Steps::Rest => Steps::Rest,
-    };
-    let outer = Digit { axis: whole.axis, stride: whole.stride.saturating_mul(factor), steps };
-    (outer, Digit { axis: whole.axis, stride: whole.stride, steps: Steps::Fixed(factor) })
-}
-
 /// Puts a loop over `single`, a digit of one step, around each loop over `at`.
 pub(in crate::engine) fn around(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
     wrap(stmt, at, &|digit, how, body| {
@@ -129,7 +119,7 @@ pub(in crate::engine) fn apply(
     let product = divides(nest, name, whole, new, factors)?;
     let (mut names, mut parts, mut rest) = (nest.names.clone(), Vec::new(), whole);
     for (name, factor) in new[1..].iter().zip(factors).rev() {
-        let (outer, inner) = cut(rest, *factor);
+        let (outer, inner) = rest.cut(*factor);
         names.insert(name.clone(), inner);
         parts.insert(0, inner);
         rest = outer;

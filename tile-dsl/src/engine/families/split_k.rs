@@ -99,7 +99,7 @@ pub(in crate::engine) fn apply(
         let proof = Proof { facts: vec![format!("one CTA takes all steps of `{name}`")], ..Proof::default() };
         return Ok((nest.clone(), proof));
     }
-    let (rest, part) = split::cut(whole, parts);
+    let (rest, part) = whole.cut(parts);
     let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
         (Node::For(_), [Node::Digit(d), _, _]) if *d == whole => Redex::Hard,
         _ => Redex::No,
@@ -139,9 +139,14 @@ fn rule(whole: Digit, part: Digit, rest: Digit, values: BTreeSet<ValueId>) -> Ru
                 && target_axes(&nest, write.target) & bit(whole.axis.0) == 0;
             if !reduction && enforced("split_k: X reduces only") {
                 let (name, axis) = (target_name(&nest, write.target), nest.axis(whole.axis));
-                let text = format!(
-                    "`{name}` is computed in the loop over `{axis}` and is no reduction over it: each CTA would hold other elements of it"
-                );
+                let text = match write.kind {
+                    Kind::Set => format!(
+                        "`{name}` is carried from one tile of `{axis}` to the next: CTAs cannot share the tiles"
+                    ),
+                    _ => format!(
+                        "`{name}` is computed in the loop over `{axis}` and is no reduction over it: each CTA would hold other elements of it"
+                    ),
+                };
                 let span = super::reorder::value_span(&nest, write.target);
                 let diagnostic = Diagnostic::new(SpanId::NONE, text);
                 return Verdict::refuse(diagnostic.note(span, format!("`{name}` is written here")));

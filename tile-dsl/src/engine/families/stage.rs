@@ -75,6 +75,14 @@ pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Ne
         .edit(Edit::instead([crate::engine::checks::stage_value(name)]))
         .edit(Edit::instead([])));
     }
+    if nest.is_carried(value) {
+        let text = format!(
+            "`{name}` is carried from tile to tile: it is held in registers of the threads that set it"
+        );
+        return Err(refuse(text)
+            .note(nest.value(value).span, format!("`{name}` starts here"))
+            .edit(Edit::instead([])));
+    }
     let mut nest = nest.clone();
     nest.values[usize::from(value.0)].placement = Placement::Shared;
     Ok((nest, Proof { facts: vec![format!("`{name}` is held in shared memory")], ..Proof::default() }))

@@ -69,7 +69,7 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(N
         whole.push(innermost(nest, value, axis, role, atom)?);
     }
     let cut: Vec<(Digit, Digit)> =
-        ROLES.iter().zip(&whole).map(|(role, whole)| split::cut(*whole, atom.size(*role))).collect();
+        ROLES.iter().zip(&whole).map(|(role, whole)| whole.cut(atom.size(*role))).collect();
     let own: Vec<Digit> = cut.iter().map(|(_, inner)| *inner).collect();
     let (marked, mut proof) = mark(nest, name, value, atom, &whole, &cut)?;
     let (mut body, mut combine) = (with_body(nest, marked), nest.combine.clone());

@@ -6,9 +6,9 @@
 //! ```
 //! Outer digits of program axes stand outermost, in the order of the kernel; then the tile loops of other
 //! axes; then in-tile digits. Conditions are those of `split`, `reorder` and fission; where fission is not
-//! legal the in-tile loop stays around the `let`.
+//! legal the in-tile loop stays around the `let`. Where the kernel sees the tiles of the axis, see `recurrence`.
 
-use super::{Failure, FailureKind, Proof, fission, reorder, solve, split, with_body};
+use super::{Failure, FailureKind, Proof, fission, recurrence, reorder, solve, split, with_body};
 use crate::{
     diagnostic::Diagnostic,
     engine::{
@@ -31,12 +31,15 @@ pub(in crate::engine) fn apply(nest: &Nest, axis: &str, size: u32) -> Result<(Ne
             format!("a tile of {size} points of `{axis}` is not between 1 and 2²⁰"),
         )));
     }
+    if nest.recurrences.contains_key(&id) {
+        return recurrence::size(nest, id, size);
+    }
     let (outer_name, inner_name) = (format!("{axis}.o"), format!("{axis}.t"));
     if nest.names.contains_key(&outer_name) {
         return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{axis}` is tiled already"))));
     }
     let whole = nest.names[axis];
-    let (outer, inner) = split::cut(whole, size);
+    let (outer, inner) = whole.cut(size);
     let mut names = nest.names.clone();
     names.insert(outer_name, outer);
     names.insert(inner_name, inner);

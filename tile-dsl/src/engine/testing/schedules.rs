@@ -4,12 +4,12 @@ use super::Random;
 use crate::{
     dtype::DType,
     engine::{FailureKind, apply, prove},
-    nest::{self, Across, At, Frame, Level, Nest, Order, Steps, leaves, loops},
+    nest::{self, Across, At, Frame, Level, Nest, Order, Steps, ValueId, leaves, loops},
     schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod matrix;
 mod wild;
@@ -178,7 +178,22 @@ impl<'a> Generator<'a> {
         found
     }
 
+    /// What is carried is held all the time: its axes have bounds, and small ones.
+    fn bound_what_is_carried(&mut self) {
+        let nest = &self.nests[0];
+        let carried = (0..nest.values.len() as u16).map(ValueId).filter(|v| nest.is_carried(*v));
+        let axes: BTreeSet<_> = carried.flat_map(|v| nest.value(v).axes.clone()).collect();
+        let held = axes.into_iter().map(|a| &self.kernel.axes[usize::from(a.0)]);
+        let held = held.filter(|a| a.kind != AxisKind::Program);
+        let dims: Vec<String> = held.filter_map(|a| a.extent.dims.keys().next().cloned()).collect();
+        for dim in dims {
+            let max = *self.random.pick(&[3, 4, 8, 11, 16]);
+            self.propose(DirectiveKind::Fits { dim, max });
+        }
+    }
+
     fn assume(&mut self) {
+        self.bound_what_is_carried();
         for axis in &self.kernel.axes {
             if axis.kind != AxisKind::Program
                 && let Some(dim) = axis.extent.dims.keys().next()
@@ -209,6 +224,17 @@ impl<'a> Generator<'a> {
                 let size = *self.random.pick(sizes);
                 self.propose(DirectiveKind::Tile { axis: axis.name.clone(), size });
             }
+        }
+        self.size_recurrences(&[1, 2, 4, 5, 8, 16, 32]);
+    }
+
+    /// Loops whose tiles the kernel sees have a size, whatever else is tiled.
+    fn size_recurrences(&mut self, sizes: &[u32]) {
+        let open: Vec<_> =
+            self.nests[0].recurrences.iter().filter(|(_, r)| r.tile.is_none()).map(|(a, _)| *a).collect();
+        for axis in open {
+            let (axis, size) = (self.nests[0].axis(axis).to_string(), *self.random.pick(sizes));
+            self.propose(DirectiveKind::Tile { axis, size });
         }
     }
 
@@ -442,8 +468,22 @@ impl<'a> Generator<'a> {
                 Err(wrong) => wrong[0].span,
             };
             let at = self.schedule.directives.iter().position(|d| d.span == span)?;
-            self.schedule.directives.remove(at);
+            without(self.kernel, &mut self.schedule, at)?;
         }
         None
     }
+}
+
+/// Takes a directive away, or makes it smaller where there must be one; nothing if it is as small as can be.
+fn without(kernel: &Kernel, schedule: &mut Schedule, at: usize) -> Option<()> {
+    if let DirectiveKind::Tile { axis, size } = &mut schedule.directives[at].kind {
+        let dtype = kernel.generic.as_ref().map(|_| DType::F32);
+        let nest = nest::initial(&kernel.instantiate(dtype)).ok()?;
+        if nest.recurrences.keys().any(|a| nest.axis(*a) == axis) {
+            *size /= 2;
+            return (*size > 0).then_some(());
+        }
+    }
+    schedule.directives.remove(at);
+    Some(())
 }

@@ -1,6 +1,6 @@
 //! Schedules that nobody would write: every directive, at every place where it applies.
 
-use super::{Generator, dtypes, work};
+use super::{Generator, dtypes, without, work};
 use crate::{
     dtype::DType,
     engine::{checks::stage_value, prove, testing::Random},
@@ -115,6 +115,7 @@ impl Generator<'_> {
                 self.propose(D::Fits { dim: dim.clone(), max: size });
             }
         }
+        self.size_recurrences(&[2, 3, 4, 8]);
         self.wild_places(busy);
         for statement in self.statements() {
             let mut digits = self.around(&statement);
@@ -189,6 +190,7 @@ impl Generator<'_> {
             };
             self.propose(D::Tile { axis: axis.name.clone(), size });
         }
+        self.size_recurrences(&SIZES);
         for _ in 0..self.random.below(busy + 1) {
             let digit = self.wild_digit();
             let factors: Vec<u32> = match self.random.below(8) {
@@ -406,7 +408,7 @@ impl Generator<'_> {
                 self.internal.push((self.schedule.clone(), mistake.message.clone()));
             }
             let at = self.schedule.directives.iter().position(|d| d.span == wrong[0].span)?;
-            self.schedule.directives.remove(at);
+            without(self.kernel, &mut self.schedule, at)?;
         }
         None
     }
@@ -435,6 +437,6 @@ pub fn repaired(kernel: &Kernel, schedule: &Schedule, dtype: Option<DType>) -> O
     loop {
         let Err(wrong) = prove(kernel, &schedule, dtype) else { return Some(schedule) };
         let at = schedule.directives.iter().position(|d| d.span == wrong[0].span)?;
-        schedule.directives.remove(at);
+        without(kernel, &mut schedule, at)?;
     }
 }

@@ -16,7 +16,7 @@ fn log_sum_exp(x: &Tensor<f32, M, N>, y: &mut Tensor<f32, M>) {
 }
 
 schedule! {
-    fast for log_sum_exp { tile(i = 32, j = 64); }
+    fast for log_sum_exp { tile(i = 32); bind(i -> thread.x); }
 }
 
 fn main() {}

@@ -1,0 +1,68 @@
+//! Attention in one pass over the keys: the maximum, the sum and the weighted sum of a row are carried from tile to tile.
+
+use tilewright::prelude::*;
+
+/// o = softmax(q·kᵀ · scale) · v for each head of a batch, as in "Online normalizer calculation for softmax" (Milakov and
+/// Gimelshein, 2018) and FlashAttention (Dao and others, 2022).
+#[tile_kernel]
+pub fn attention<T: Float>(
+    q: &Tensor<T, B, H, M, D>,
+    k: &Tensor<T, B, H, N, D>,
+    v: &Tensor<T, B, H, N, D>,
+    o: &mut Tensor<T, B, H, M, D>,
+    scale: f32,
+) {
+    let (b, h, i) = program_tile(B, H, M);
+    let d = whole(D);
+    let e = whole(D);
+    let mut m = full::<f32>(f32::NEG_INFINITY, [b, h, i]);
+    let mut l = zeros::<f32>([b, h, i]);
+    let mut acc = zeros::<f32>([b, h, i, e]);
+    for j in tiles(N) {
+        let s = dot(load(q, [b, h, i, d]), load(k, [b, h, j, d]), zeros::<f32>([b, h, i, j])) * scale;
+        let top = max(m, max(s, j));
+        let p = exp(s - top);
+        let alpha = exp(m - top);
+        l = l * alpha + sum(p, j);
+        acc = dot(p.cast::<T>(), load(v, [b, h, j, e]), acc * alpha);
+        m = top;
+    }
+    store(o, [b, h, i, e], (acc / l).cast::<T>());
+}
+
+schedule! {
+    /// A thread a query, from global memory. The tile of keys is part of what the kernel computes.
+    pub naive for attention<f32 | f16 | bf16> {
+        fits(D <= 128);
+        tile(i = 64, j = 8);
+        bind(i -> thread.x);
+    }
+    /// Four lanes share the head of four queries: each multiplies its part of it, and they add up by shuffles. Keys and values
+    /// pass through shared memory, two tiles deep; queries and results stay in registers. Heads of up to 64.
+    pub lanes for attention<f32 | f16 | bf16> {
+        fits(D <= 64);
+        tile(i = 128, j = 16);
+        split(i -> iw, il, ir: 8, 4);
+        split(d -> dh, dl, dv: 4, 4);
+        split(e -> eh, el, ev: 4, 4);
+        reorder(dh, dl, dv, iw, il, ir, j in s.dot);
+        reorder(j, iw, il, ir, eh, el, ev in acc);
+        stage(k, v at j: shared, cp_async, vector(16));
+        fragment(q at i.o);
+        pipeline(j, 2);
+        reduce(s.dot: lane);
+        bind(iw -> warp.x, il -> lane.y, dl -> lane.x, el -> lane.x);
+        vectorize(dv, ev);
+    }
+    /// Eight lanes share a head of up to 128.
+    pub wide = lanes {
+        fits(D <= 128);
+        tile(i = 64);
+        split(i -> iw, il, ir: 4, 4);
+        split(d -> dh, dl, dv: 8, 4);
+        split(e -> eh, el, ev: 8, 4);
+    }
+}
+
+/// All schedules.
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, lanes, wide];

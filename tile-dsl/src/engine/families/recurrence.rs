@@ -1,0 +1,76 @@
+//! `tile` of a loop whose steps see a tile as a whole: it says what the kernel computes.
+//!
+//! ```text
+//! (for a.2 (.. (for a.1.2 X)))  →  (for a.n (.. (for a.1.n X)))      in tiles of n points, where nothing said so yet
+//! ```
+//! This is no rewrite but the choice of a program: a value carried from tile to tile depends on where tiles end. The
+//! evaluator takes the size as an input. So there is no side condition, and no schedule without a size.
+
+use super::{Failure, Proof, with_body};
+use crate::{
+    diagnostic::{Diagnostic, Edit},
+    index::AxisId,
+    nest::{Digit, Nest, Recurrence, Stmt},
+    schedule::{Directive, DirectiveKind, Schedule},
+    span::SpanId,
+};
+
+/// Gives the tiles of an axis their size.
+pub(super) fn size(nest: &Nest, axis: AxisId, size: u32) -> Result<(Nest, Proof), Failure> {
+    let name = nest.axis(axis).to_string();
+    let known = nest.recurrences[&axis];
+    if known.tile.is_some() {
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{name}` is tiled already"))));
+    }
+    let (outer, inner) = (format!("{name}.o"), format!("{name}.t"));
+    let (old, new) = ([nest.names[&outer], nest.names[&inner]], nest.names[&name].cut(size));
+    let mut sized = with_body(nest, replaced(&nest.body, old, [new.0, new.1]));
+    sized.recurrences.insert(axis, Recurrence { tile: Some(size), ..known });
+    sized.names.extend([(outer, new.0), (inner, new.1)]);
+    let fact = format!("what the kernel computes is defined for tiles of {size} points of `{name}`");
+    Ok((sized, Proof { facts: vec![fact], ..Proof::default() }))
+}
+
+fn replaced(stmt: &Stmt, old: [Digit; 2], new: [Digit; 2]) -> Stmt {
+    let again = |stmt: &Stmt| Box::new(replaced(stmt, old, new));
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            match old.iter().position(|d| d == digit) {
+                // One tile of one point: its loop is the loop over tiles.
+                Some(1) if new[0] == new[1] => *again(body),
+                Some(n) => Stmt::For { digit: new[n], at: *at, body: again(body) },
+                None => Stmt::For { digit: *digit, at: *at, body: again(body) },
+            }
+        }
+        Stmt::Let { values, first, rest } => {
+            Stmt::Let { values: values.clone(), first: again(first), rest: again(rest) }
+        }
+        Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: again(body) },
+        leaf => leaf.clone(),
+    }
+}
+
+/// Sizes that a help tries.
+const SIZES: [u32; 3] = [64, 16, 4];
+
+/// The axes whose tiles the kernel sees and to which no directive gives a size.
+pub(in crate::engine) fn without_size(nest: &Nest, schedule: &Schedule) -> Vec<(String, Diagnostic)> {
+    let sized = |name: &str| {
+        let tile = |d: &Directive| matches!(&d.kind, DirectiveKind::Tile { axis, .. } if axis == name);
+        schedule.directives.iter().any(tile)
+    };
+    let open = nest.recurrences.iter().map(|(axis, r)| (&nest.kernel.axes[usize::from(axis.0)], r));
+    let told = open.filter(|(axis, _)| !sized(&axis.name)).map(|(axis, recurrence)| {
+        let name = &axis.name;
+        let text = format!(
+            "the loop over `{name}` goes from tile to tile, and what it computes depends on their size: a schedule says it with `tile({name} = ..)`"
+        );
+        let tile = |size| Edit::put([DirectiveKind::Tile { axis: name.clone(), size }]);
+        let diagnostic = Diagnostic::new(SpanId::NONE, text)
+            .note(axis.span, format!("`{name}` is bound here"))
+            .note(recurrence.span, "this depends on where a tile ends")
+            .edits(SIZES.map(tile));
+        (name.clone(), diagnostic)
+    });
+    told.collect()
+}
