@@ -12,6 +12,7 @@ use std::{
     fmt,
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use tile_dsl::kernel::Kernel;
 
@@ -21,7 +22,7 @@ const MAGIC: &[u8; 8] = b"tilewptx";
 /// Where compiled kernels are kept.
 #[derive(Clone, Debug)]
 pub struct PtxCache {
-    folder: Option<PathBuf>,
+    folder: Option<Arc<Path>>,
 }
 
 impl PtxCache {
@@ -30,15 +31,15 @@ impl PtxCache {
     pub fn from_env() -> Self {
         let folder = match std::env::var_os("TILEWRIGHT_CACHE_DIR") {
             Some(dir) if dir.is_empty() => None,
-            Some(dir) => Some(dir.into()),
-            None => directories::BaseDirs::new().map(|dirs| dirs.cache_dir().join("tilewright")),
+            Some(dir) => Some(PathBuf::from(dir).into()),
+            None => directories::BaseDirs::new().map(|dirs| dirs.cache_dir().join("tilewright").into()),
         };
         PtxCache { folder }
     }
 
     /// A cache in a folder, which is created when first written to.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        PtxCache { folder: Some(folder.into()) }
+        PtxCache { folder: Some(folder.into().into()) }
     }
 
     /// No cache.
