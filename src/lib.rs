@@ -91,6 +91,20 @@ macro_rules! schedules {
     ($($schedule:path),* $(,)?) => { &[$(&$schedule as &dyn $crate::AnySchedule),*] };
 }
 
+/// Schedules for a build script to compile ahead of time, by the paths under which the application knows them:
+/// [`aot::Bundle`].
+///
+/// ```text
+/// bundle![my_kernels::tiled, my_kernels::rows].dtypes(&[DType::F32]).write(&out_dir)?;
+/// ```
+#[macro_export]
+macro_rules! bundle {
+    ($first:path $(, $schedule:path)* $(,)?) => {
+        $crate::aot::Bundle::of(stringify!($first), &$first)
+            $(.and($crate::aot::Bundle::of(stringify!($schedule), &$schedule)))*
+    };
+}
+
 /// What a program that defines and launches kernels needs.
 pub mod prelude {
     pub use crate::dsl::Tensor;

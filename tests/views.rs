@@ -273,3 +273,22 @@ fn memory_of_others_is_a_gpus() {
     assert_eq!(Buffer::<f32>::zeros(&device, &[4]).unwrap().device_pointer().unwrap(), None);
     assert!(Stream::new(&device).unwrap().cuda_stream().is_none());
 }
+
+#[test]
+fn threads_write_parts_of_one_buffer() {
+    let device = device();
+    let x = Buffer::from_slice(&device, &numbers(400), &[2, 10, 20]).unwrap();
+    let mut y = Buffer::poisoned(&device, &[2, 10, 20]).unwrap();
+    for _ in 0..4 {
+        let (mut left, mut right) = y.split_at_mut(2, 10).unwrap();
+        let (from_left, from_right) = (x.slice(&[0..2, 0..10, 0..10]), x.slice(&[0..2, 0..10, 10..20]));
+        let (from_left, from_right) = (from_left.unwrap(), from_right.unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| twice(&from_left, &mut left).schedule(by_rows).run().unwrap());
+            scope.spawn(|| twice(&from_right, &mut right).schedule(by_rows).run().unwrap());
+        });
+        let expected: Vec<f32> = x.to_vec().unwrap().iter().map(|x| 2.0 * x).collect();
+        assert_eq!(y.to_vec().unwrap(), expected);
+        y.copy_from(&[f32::NAN; 400]).unwrap();
+    }
+}

@@ -7,6 +7,7 @@
 //! becomes a warning in the launch's report. The folder may be deleted at any time.
 
 use backend_ptx::Ptx;
+use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::{
     fmt,
@@ -106,13 +107,15 @@ impl fmt::Display for Key {
     }
 }
 
-pub(crate) fn encode(ptx: &Ptx) -> Vec<u8> {
-    let payload = postcard::to_stdvec(ptx).expect("strings and numbers serialise");
+/// A value with a checksum.
+pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
+    let payload = postcard::to_stdvec(value).expect("strings and numbers serialise");
     let checksum: [u8; 32] = Sha256::digest(&payload).into();
     [MAGIC.as_slice(), &checksum, &payload].concat()
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Option<Ptx> {
+/// The inverse of [`encode`]; `None` for bytes that are not what it made.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     let (checksum, payload) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<32>()?;
     let intact = <[u8; 32]>::from(Sha256::digest(payload)) == *checksum;
     intact.then(|| postcard::from_bytes(payload).ok())?

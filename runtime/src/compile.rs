@@ -1,7 +1,7 @@
 //! From a scheduled program to PTX: lower, look in the caches, compile.
 
 use crate::{
-    aot,
+    aot::{self, MachineCode, Precompiled},
     cache::{Key, Lookup, PtxCache},
     device::Wanted,
     error::Error,
@@ -33,6 +33,8 @@ pub(crate) struct Compiled {
     pub(crate) ptx: Ptx,
     /// The text again, shared with reports.
     pub(crate) text: Arc<str>,
+    /// What NVIDIA's assembler made of it ahead of time, for some architectures.
+    pub(crate) machine: Vec<MachineCode>,
     /// Where each parameter comes from, in order.
     pub(crate) words: Vec<Word>,
     /// Bytes of each scalar parameter and dim, for devices that want them exactly.
@@ -52,7 +54,7 @@ static COMPILED: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 type Known = HashMap<(Key, Variant, Gaps), Arc<Compiled>>;
 
 impl Compiled {
-    fn new(plan: &Plan, kernel: &Kernel, ptx: Ptx) -> Self {
+    fn new(plan: &Plan, kernel: &Kernel, Precompiled { ptx, machine }: Precompiled) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let grid = kernel.grid.iter().map(|g| (Form::new(&g.extent, |name| plan.position(name)), g.tile));
         let scratch = kernel.params.iter().filter_map(|param| match param {
@@ -71,6 +73,7 @@ impl Compiled {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             text: ptx.text.as_str().into(),
             ptx,
+            machine,
             words: plan::words(plan, &kernel.params),
             widths: widths.collect(),
             cleared: kernel.cleared.clone(),
@@ -90,7 +93,7 @@ impl Compiled {
             let extent = extent.eval(values).unwrap_or(0).max(0);
             count *= (i128::from(extent) + i128::from(*tile) - 1) / i128::from(*tile);
         }
-        u32::try_from(count).ok().filter(|&n| n <= i32::MAX as u32).ok_or(Error::TooLarge {
+        u32::try_from(count).ok().filter(|&n| n <= i32::MAX as u32).ok_or_else(|| Error::TooLarge {
             what: "the number of CTAs".into(),
             value: count,
             max: i32::MAX.into(),
@@ -131,7 +134,8 @@ pub(crate) fn lower_program(program: &Program, variant: Variant) -> Result<Kerne
     lower_strided(program, variant, &Strided::new())
 }
 
-fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> Result<Kernel, Error> {
+/// Lowers one variant of a program in which some tensors have strides of their own.
+pub(crate) fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> Result<Kernel, Error> {
     lower::lower_strided(program, variant, strided)
         .map_err(|e| Error::Lower { schedule: program.schedule.name.clone(), reason: e.to_string() })
 }
@@ -150,19 +154,27 @@ pub(crate) fn compile(
     }
     // Another thread may compile the same meanwhile; both get the same text, and the first is kept.
     let kernel = lower_strided(&plan.program, variant, &plan::strided(gaps))?;
-    let (ptx, source) = ptx_of(cache, &kernel, warnings)?;
-    let compiled = Arc::new(Compiled::new(plan, &kernel, ptx));
+    let (code, source) = code_of(cache, &kernel, warnings).map_err(|e| match e {
+        Error::Compile(CompileError::NoCodegen) => plan.not_compiled(variant, gaps, aot::count()),
+        other => other,
+    })?;
+    let compiled = Arc::new(Compiled::new(plan, &kernel, code));
     Ok((lock(&COMPILED).entry(known).or_insert(compiled).clone(), source))
 }
 
-/// PTX of a kernel: compiled ahead of time, or on disk, or compiled now and put on disk.
-fn ptx_of(cache: &PtxCache, kernel: &Kernel, warnings: &mut Vec<String>) -> Result<(Ptx, PtxSource), Error> {
+/// A kernel that was compiled ahead of time, or is on disk, or is compiled now and put on disk.
+fn code_of(
+    cache: &PtxCache,
+    kernel: &Kernel,
+    warnings: &mut Vec<String>,
+) -> Result<(Precompiled, PtxSource), Error> {
     let key = Key::of(kernel);
-    if let Some(ptx) = aot::find(&key) {
-        return Ok((ptx, PtxSource::AheadOfTime));
+    if let Some(precompiled) = aot::find(&key) {
+        return Ok(((*precompiled).clone(), PtxSource::AheadOfTime));
     }
+    let ptx_alone = |ptx| Precompiled { ptx, machine: Vec::new() };
     match cache.get(&key) {
-        Lookup::Found(ptx) => return Ok((ptx, PtxSource::Disk)),
+        Lookup::Found(ptx) => return Ok((ptx_alone(ptx), PtxSource::Disk)),
         Lookup::Absent => {}
         Lookup::Unusable(why) => warnings.push(why),
     }
@@ -178,7 +190,7 @@ fn ptx_of(cache: &PtxCache, kernel: &Kernel, warnings: &mut Vec<String>) -> Resu
     {
         warnings.push(format!("the compiled kernel cannot be kept in {}: {e}", folder.display()));
     }
-    Ok((ptx, PtxSource::Compiled))
+    Ok((ptx_alone(ptx), PtxSource::Compiled))
 }
 
 #[cfg(test)]
@@ -205,8 +217,8 @@ mod tests {
 
     fn source(cache: &PtxCache, kernel: &Kernel) -> (PtxSource, Vec<String>) {
         let mut warnings = Vec::new();
-        let (ptx, source) = ptx_of(cache, kernel, &mut warnings).unwrap();
-        assert!(ptx.text.contains(&format!(".entry {}", kernel.name)));
+        let (code, source) = code_of(cache, kernel, &mut warnings).unwrap();
+        assert!(code.ptx.text.contains(&format!(".entry {}", kernel.name)));
         (source, warnings)
     }
 
@@ -238,7 +250,7 @@ mod tests {
     #[test]
     #[cfg(not(any(feature = "jit", feature = "static-llvm")))]
     fn without_llvm_only_finished_ptx_runs() {
-        let error = ptx_of(&PtxCache::disabled(), &kernel("missing"), &mut Vec::new()).unwrap_err();
+        let error = code_of(&PtxCache::disabled(), &kernel("missing"), &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("enable the feature `jit`"), "{error}");
         let folder = tempfile::tempdir().unwrap();
         let cache = PtxCache::at(folder.path());
@@ -255,7 +267,7 @@ mod tests {
         cache.put(&Key::of(&kernel), &ptx).unwrap();
         assert_eq!(source(&cache, &kernel), (PtxSource::Disk, vec![]));
         std::fs::write(folder.path().join(Key::of(&kernel).to_string()), "no entry").unwrap();
-        let error = ptx_of(&cache, &kernel, &mut Vec::new()).unwrap_err();
+        let error = code_of(&cache, &kernel, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, Error::Cache { .. }), "{error}");
     }
 }

@@ -1,9 +1,9 @@
 //! What this machine has of what tilewright can use, which features work with it, and what is missing for the rest.
 
-use crate::{cache::PtxCache, compile, device::Device, error::Error, gpu::GpuInfo};
+use crate::{cache::PtxCache, compile, device::Device, error::Error, gpu::GpuInfo, toolkit};
 use libloading::Library;
 use std::{
-    env, fmt,
+    fmt,
     path::{Path, PathBuf},
 };
 
@@ -58,7 +58,7 @@ impl Findings {
             llvm: compile::trial().map_err(|e| e.to_string()),
             driver,
             gpus,
-            ptxas: find_program("ptxas", |name| env::var_os(name).map(PathBuf::from)),
+            ptxas: toolkit::find("ptxas"),
             cublas: load(&["libcublas.so", "libcublas.so.12", "libcublas.so.13"]),
             nccl: load(&["libnccl.so", "libnccl.so.2"]),
             cache: cache.folder().map(|folder| (folder.to_path_buf(), contents(folder))),
@@ -159,21 +159,6 @@ fn text<T>(result: Result<T, Error>) -> Result<T, String> {
 fn load(names: &[&str]) -> Option<String> {
     // SAFETY: NVIDIA's libraries have no initialisers that rely on anything here.
     names.iter().find(|name| unsafe { Library::new(**name) }.is_ok()).map(|name| name.to_string())
-}
-
-/// A program of the CUDA toolkit: named by `TILEWRIGHT_PTXAS`, in the toolkit's folders, or on the search path.
-pub(crate) fn find_program(name: &str, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    let named =
-        variable(&format!("TILEWRIGHT_{}", name.to_uppercase())).filter(|p| !p.as_os_str().is_empty());
-    if let Some(path) = named {
-        return path.is_file().then_some(path);
-    }
-    let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(&variable).map(|d| d.join("bin"));
-    let path = variable("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = toolkits.chain(env::split_paths(&path)).collect();
-    folders.push("/usr/local/cuda/bin".into());
-    let file = format!("{name}{}", env::consts::EXE_SUFFIX);
-    folders.into_iter().map(|d| d.join(&file)).find(|p| p.is_file())
 }
 
 /// Number and bytes of the files in a folder, which need not be there yet.
@@ -318,16 +303,6 @@ What works:
         std::fs::write(folder.path().join("a"), [0; 70]).unwrap();
         assert_eq!(contents(folder.path()), Ok((1, 70)));
         assert!(contents(&folder.path().join("a")).is_err());
-
-        let program = folder.path().join("ptxas");
-        std::fs::write(&program, "").unwrap();
-        let path = |name: &str| (name == "PATH").then(|| folder.path().to_path_buf());
-        assert_eq!(find_program("ptxas", path), Some(program.clone()));
-        assert_eq!(find_program("no-such-program", path), None);
-        let named = |name: &str| (name == "TILEWRIGHT_PTXAS").then(|| program.clone());
-        assert_eq!(find_program("ptxas", named), Some(program.clone()));
-        let wrong = |name: &str| if name == "TILEWRIGHT_PTXAS" { Some("/none".into()) } else { path(name) };
-        assert_eq!(find_program("ptxas", wrong), None, "what was named is not replaced by another");
     }
 
     #[test]

@@ -306,6 +306,47 @@ pub enum Error {
     /// The kernel did not become PTX.
     #[error(transparent)]
     Compile(#[from] backend_ptx::CompileError),
+    /// No compiler in this build, and the kernel is not among those that it carries.
+    #[error(
+        "the {variant} variant of schedule `{schedule}`{} was not compiled ahead of time ({known} kernels were), and this build has no compiler: name it in the build script's `bundle!`, or enable the feature `jit`",
+        what_for(.dtype, .gaps)
+    )]
+    NotCompiled {
+        /// The schedule.
+        schedule: String,
+        /// Element type of the generic parameter.
+        dtype: Option<DType>,
+        /// The variant that the launch needs.
+        variant: Variant,
+        /// Tensors with strides of their own.
+        gaps: Vec<String>,
+        /// Kernels that were compiled ahead of time.
+        known: usize,
+    },
+    /// NVIDIA's assembler refuses a kernel.
+    #[error("ptxas does not assemble `{entry}` for {architecture}: {what}")]
+    Assembler {
+        /// The kernel's entry.
+        entry: String,
+        /// Architecture asked for.
+        architecture: String,
+        /// What it said.
+        what: String,
+    },
+    /// Not the name of an architecture.
+    #[error("`{name}` is no architecture: write `sm_90`, or `sm_90a`")]
+    Architecture {
+        /// What was given.
+        name: String,
+    },
+    /// A file cannot be written.
+    #[error("{path} cannot be written: {reason}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// No compiler in this build, and a cache that might have had the PTX cannot be used.
     #[error(
         "this build has no compiler (feature `jit`), and the PTX cannot be had from the cache: {trouble}. Repair the cache, or enable `jit`"
@@ -351,6 +392,15 @@ fn pending(launches: &[String]) -> String {
         [one] => one.clone(),
         some => format!("one of [{}]", some.join("; ")),
     }
+}
+
+/// ` for f32 with strides of their own in a, b`.
+fn what_for(dtype: &Option<DType>, gaps: &[String]) -> String {
+    let mut text = dtype.map_or_else(String::new, |dtype| format!(" for {dtype}"));
+    if !gaps.is_empty() {
+        text += &format!(" with strides of their own in {}", gaps.join(", "));
+    }
+    text
 }
 
 fn dtype(dtype: &Option<DType>) -> &'static str {

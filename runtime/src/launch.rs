@@ -154,6 +154,10 @@ impl<'a> Scheduled<'a> {
             let queue = &checked.device.inner.queue;
             let call = checked.call(&choice);
             let simulated = if timed {
+                // What other streams still do with the arguments is not the launch's time.
+                for (_, argument) in checked.args.tensors.iter() {
+                    argument.raw().memory.wait(argument.is_out())?;
+                }
                 let (simulated, ms) =
                     timing::timed(&checked.device, queue, cold, || call.queue(checked.device.kind(), queue))?;
                 report.time_ms = ms;

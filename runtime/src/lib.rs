@@ -32,6 +32,7 @@ mod schedule;
 mod solve;
 mod stream;
 mod timing;
+mod toolkit;
 pub mod verify;
 mod view;
 

@@ -313,6 +313,18 @@ impl Plan {
         Err(Error::Variant { schedule: self.schedule.to_string(), variant, failed })
     }
 
+    /// No kernel was compiled ahead of time for such a launch, of `known` that were.
+    pub(crate) fn not_compiled(&self, variant: Variant, gaps: &Gaps, known: usize) -> Error {
+        let tensors = &self.program.nest.kernel.tensors;
+        Error::NotCompiled {
+            schedule: self.schedule.to_string(),
+            dtype: self.dtype(),
+            variant,
+            gaps: gaps.iter().map(|t| tensors[usize::from(*t)].name.clone()).collect(),
+            known,
+        }
+    }
+
     /// Element type of the generic parameter.
     pub(crate) fn dtype(&self) -> Option<DType> {
         self.program.dtype

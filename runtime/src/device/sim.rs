@@ -76,19 +76,26 @@ impl SimDevice {
         };
         let tensors: Vec<SimTensor<'_>> = call.sim_tensors().collect();
         let mut placed: Vec<u64> = Vec::new();
+        // What the memory of written tensors held, by the first tensor in it.
+        let mut before: Vec<Option<Vec<u8>>> = Vec::new();
         for (n, tensor) in tensors.iter().enumerate() {
             if tensor.cleared {
                 let mut contents = tensor.contents()?;
                 tensor.runs(|run| contents[run].fill(0));
             }
-            // Two parts of one memory, of which one is written, are one allocation: each is written back as a whole.
+            // Two parts of one memory, of which one is written, are one allocation, as on a GPU.
             let shared = tensors[..n].iter().position(|earlier| {
                 std::ptr::eq(earlier.memory, tensor.memory) && (earlier.written || tensor.written)
             });
-            placed.push(match shared {
-                Some(earlier) => placed[earlier],
-                None => place(tensor.name, &tensor.contents()?)?,
-            });
+            let (address, copy) = match shared {
+                Some(earlier) => (placed[earlier], None),
+                None => {
+                    let copy = tensor.contents()?.clone();
+                    (place(tensor.name, &copy)?, Some(copy))
+                }
+            };
+            placed.push(address);
+            before.push(copy);
         }
         // Without a value: not a number, so that it is seen.
         let mut scratch = Vec::new();
@@ -109,9 +116,17 @@ impl SimDevice {
             ..Launch::default()
         };
         let report = ptx_sim::launch(module, &mut memory, &launch).map_err(|e| refused(&e))?;
-        for (tensor, address) in tensors.iter().zip(placed) {
-            if tensor.written {
-                memory.read(address, &mut tensor.contents()?).map_err(|e| refused(&e))?;
+        for (n, tensor) in tensors.iter().enumerate() {
+            let same = |other: &&SimTensor<'_>| std::ptr::eq(other.memory, tensor.memory);
+            let written = tensors.iter().filter(same).any(|other| other.written);
+            if let (Some(before), true) = (&before[n], written) {
+                let mut after = vec![0; before.len()];
+                memory.read(placed[n], &mut after).map_err(|e| refused(&e))?;
+                // Only what changed: another launch may be at work on another part of the memory.
+                let mut contents = tensor.contents()?;
+                let changed =
+                    before.iter().zip(&after).enumerate().filter(|(_, (before, after))| before != after);
+                changed.for_each(|(at, (_, after))| contents[at] = *after);
             }
         }
         Ok(Simulated { counters: report.counters, findings: report.findings })

@@ -32,14 +32,25 @@ impl CudaDevice {
         if let Some(found) = loaded.get(&compiled.id) {
             return Ok(*found);
         }
-        let entry = load(&compiled.ptx)?;
+        let machine = compiled.machine.iter().find(|machine| machine.runs_on(self.sm()));
+        // Machine code that the driver does not take is no reason to fail: there is the PTX.
+        let entry = match machine
+            .map(|machine| load_machine_code(&machine.code).and_then(|module| finish(module, &compiled.ptx)))
+        {
+            Some(Ok(entry)) => entry,
+            Some(Err(_)) | None => load(&compiled.ptx)?,
+        };
         loaded.insert(compiled.id, entry);
         Ok(entry)
     }
 }
 
 fn load(ptx: &Ptx) -> Result<Loaded, Error> {
-    let module = load_module(ptx)?;
+    finish(load_module(ptx)?, ptx)
+}
+
+/// Finds the entry of a loaded module and asks what it occupies.
+fn finish(module: sys::CUmodule, ptx: &Ptx) -> Result<Loaded, Error> {
     let entry = CString::new(ptx.entry.as_str())
         .map_err(|_| Error::Cuda { what: "finding the entry", code: "its name holds a zero byte".into() })?;
     // SAFETY: the module was just loaded into the current context.
@@ -76,6 +87,11 @@ fn resources(function: sys::CUfunction, ptx: &Ptx) -> Result<Resources, Error> {
         local_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as u32,
         ctas_per_multiprocessor: ctas.map_err(failed("asking for a kernel's occupancy"))? as u32,
     })
+}
+
+fn load_machine_code(code: &[u8]) -> Result<sys::CUmodule, Error> {
+    // SAFETY: what the assembler made says itself how long it is, and the checksum of the bundle was right.
+    unsafe { result::module::load_data(code.as_ptr().cast()) }.map_err(failed("loading machine code"))
 }
 
 /// `cuModuleLoadDataEx` with a buffer for the log of the driver's compiler.
