@@ -21,7 +21,7 @@ grep -o '/[^ ]*' <<<"$libraries" | while read -r library; do
     cp -L "$library" "$work$library"
 done
 if [ "$(id -u)" -eq 0 ]; then
-    run() { env -i TILEWRIGHT_CACHE_DIR= chroot "$work" /deployed "$@"; }
+    run() { env -i TILEWRIGHT_CACHE_DIR= "$(command -v chroot)" "$work" /deployed "$@"; }
 else
     run() { env -i TILEWRIGHT_CACHE_DIR= "$work/deployed" "$@"; }
 fi

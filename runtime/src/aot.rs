@@ -1,7 +1,7 @@
 //! Kernels compiled ahead of time: an application that carries them needs no LLVM.
 //!
 //! The application's build script, which depends on the crate with the kernels and on `tilewright` with the feature
-//! `jit`, lists schedules with [`bundle!`](https://docs.rs/tilewright) and calls [`Bundle::write`]. The application,
+//! `jit`, lists schedules with `bundle!` and calls [`Bundle::write`]. The application,
 //! built without `jit`, includes the file `bundle.rs` that was written, and calls its `provide` before the first
 //! launch. `examples/deployed` does so.
 

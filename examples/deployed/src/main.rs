@@ -33,7 +33,8 @@ fn main() -> Result<(), Error> {
     println!("matmul: right, {} on {}, {:?}", named(report.variant), report.device, report.source);
 
     let mut y = Buffer::poisoned(&device, &[m])?;
-    let report = sums(&a.slice(&[0..m, 1..k])?, &mut y).schedule(bundle::bundled(rows)).run()?;
+    let part = a.slice(&[0..m, 1..k])?;
+    let report = sums(&part, &mut y).schedule(bundle::bundled(rows)).run()?;
     assert_eq!(y.to_vec()?, vec![(k - 1) as f32; m]);
     println!("sums: right, {} on {}, {:?}", named(report.variant), report.device, report.source);
     Ok(())
