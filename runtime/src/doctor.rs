@@ -23,8 +23,11 @@ pub struct Findings {
     /// The file name under which NCCL was loaded.
     pub nccl: Option<String>,
     /// The folder of compiled kernels with their number and bytes, or what is wrong with it; `None` when it is off.
-    pub cache: Option<(PathBuf, Result<(usize, u64), String>)>,
+    pub cache: Option<(PathBuf, CacheSize)>,
 }
+
+/// Compiled kernels in the cache and their bytes, or what is wrong with its folder.
+pub type CacheSize = Result<(usize, u64), String>;
 
 /// A feature, and whether it works here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +113,7 @@ impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let row = |f: &mut fmt::Formatter<'_>, name: &str, what: &str| writeln!(f, "  {name:<8} {what}");
         writeln!(f, "tilewright {}", env!("CARGO_PKG_VERSION"))?;
-        row(f, "LLVM", self.llvm.as_ref().map_or_else(String::as_str, |version| version))?;
+        row(f, "LLVM", self.llvm.as_deref().unwrap_or_else(|missing| missing))?;
         match &self.driver {
             Ok((major, minor)) => row(f, "driver", &format!("CUDA {major}.{minor}"))?,
             Err(why) => row(f, "driver", why)?,

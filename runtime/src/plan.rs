@@ -89,8 +89,10 @@ impl std::ops::Deref for RulesRef<'_> {
     }
 }
 
+type Plans = HashMap<(usize, usize), Arc<Plan>>;
+
 /// Plans of the programs that are embedded in this process, by place and length of their bytes.
-static PLANS: LazyLock<Mutex<HashMap<(usize, usize), Arc<Plan>>>> = LazyLock::new(Mutex::default);
+static PLANS: LazyLock<Mutex<Plans>> = LazyLock::new(Mutex::default);
 
 impl Plan {
     /// The plan of an embedded program, which is decoded the first time.

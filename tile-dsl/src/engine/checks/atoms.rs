@@ -119,7 +119,7 @@ fn unreadable(
     };
     let stage = context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == name));
     let pad = nest.copy(copy).pad;
-    let even = (pad % row as u32 != 0).then(|| {
+    let even = (!pad.is_multiple_of(row as u32)).then(|| {
         Edit::put([DirectiveKind::Pad { buffer: name.to_string(), bytes: pad.next_multiple_of(row as u32) }])
     });
     Some(
