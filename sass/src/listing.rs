@@ -68,6 +68,7 @@ impl Instruction {
             "STG" => Kind::GlobalStore,
             "LDGSTS" => Kind::Copy,
             "LDS" => Kind::SharedLoad,
+            "LDSM" => Kind::Matrices,
             "STS" => Kind::SharedStore,
             "LDL" => Kind::LocalLoad,
             "STL" => Kind::LocalStore,
@@ -78,6 +79,8 @@ impl Instruction {
             "U16" | "S16" => Some(16),
             "64" => Some(64),
             "128" => Some(128),
+            // 8×8 matrices, a word of each.
+            "1" | "2" | "4" if kind == Kind::Matrices => part.parse::<u32>().ok().map(|n| 32 * n),
             _ => None,
         });
         Some((kind, bits.unwrap_or(32)))
@@ -97,6 +100,7 @@ enum Kind {
     GlobalStore,
     Copy,
     SharedLoad,
+    Matrices,
     SharedStore,
     LocalLoad,
     LocalStore,
@@ -105,7 +109,7 @@ enum Kind {
 /// Accesses of one kind and width.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Width {
-    /// `LDG`, `STG`, `LDGSTS`, `LDS`, `STS`, `LDL`, `STL`.
+    /// `LDG`, `STG`, `LDGSTS`, `LDS`, `LDSM`, `STS`, `LDL`, `STL`.
     pub kind: &'static str,
     /// Bits a lane.
     pub bits: u32,
@@ -157,6 +161,7 @@ impl HotLoop {
                         Kind::GlobalStore => "STG",
                         Kind::Copy => "LDGSTS",
                         Kind::SharedLoad => "LDS",
+                        Kind::Matrices => "LDSM",
                         Kind::SharedStore => "STS",
                         Kind::LocalLoad => "LDL",
                         Kind::LocalStore => "STL",
@@ -243,6 +248,7 @@ mod tests {
         assert_eq!(bits("LDG.E.U16"), Some((Kind::GlobalLoad, 16)));
         assert_eq!(bits("STS"), Some((Kind::SharedStore, 32)));
         assert_eq!(bits("LDGSTS.E.BYPASS.128"), Some((Kind::Copy, 128)));
+        assert_eq!(bits("LDSM.16.MT88.4"), Some((Kind::Matrices, 128)));
         assert_eq!(bits("STL.64"), Some((Kind::LocalStore, 64)));
         assert_eq!(bits("MOV"), None);
     }
