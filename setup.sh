@@ -1,9 +1,19 @@
 #!/usr/bin/env bash
 # Installs what a build of tilewright lacks on this machine, and nothing else: LLVM 22 (the PTX backend).
 # Safe to run twice; needs root (or sudo) only if something is missing.
+#
+#   ./setup.sh            for the default feature `jit`: LLVM's shared library
+#   ./setup.sh --static   for `static-llvm` too: what LLVM's static libraries are linked with
 set -euo pipefail
 
 llvm=22
+
+static=
+case "${1-}" in
+    '') ;;
+    --static) static=yes ;;
+    *) printf 'setup: unknown argument %s: there is only --static\n' "$1" >&2; exit 2 ;;
+esac
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -58,6 +68,17 @@ command -v cargo >/dev/null || fail "Rust is missing: install it with rustup (ht
 missing=()
 command -v cc >/dev/null || missing+=(build-essential)
 llvm_config >/dev/null || missing+=("llvm-$llvm-dev")
+
+# LLVM names Polly among its static libraries; they use zstd, zlib and libxml2.
+if [ -n "$static" ]; then
+    if command -v dpkg-query >/dev/null; then
+        for package in "libpolly-$llvm-dev" libzstd-dev zlib1g-dev libxml2-dev; do
+            [[ $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) == 'install ok installed' ]] || missing+=("$package")
+        done
+    else
+        say "--static also needs the static library of Polly $llvm, and the headers of zstd, zlib and libxml2"
+    fi
+fi
 
 if [ ${#missing[@]} -eq 0 ]; then
     say "nothing to do: $(command -v cc) and LLVM $("$(llvm_config)" --version) are here"

@@ -64,9 +64,10 @@ pub use ptx_sim as sim;
 pub use tile_dsl::{dtype::DType, program::Variant};
 pub use tile_macros::tile_kernel;
 pub use tile_runtime::{
-    AnyBuffer, AnySchedule, Buffer, Device, Element, Error, Float, GpuInfo, Kernel, Launch, LaunchArgs,
-    LaunchReport, Layout, Ptx, PtxCache, PtxSource, Resources, ScalarValue, Schedule, Scheduled, Stage, aot,
-    emit, emit_program, ptx, verify,
+    AnyBuffer, AnySchedule, Buffer, Device, Element, Error, Event, Float, GpuInfo, Kernel, Launch,
+    LaunchArgs, LaunchReport, Launched, Layout, Prepare, Prepared, Ptx, PtxCache, PtxSource, Resources,
+    ScalarValue, Schedule, Scheduled, Simulated, Stage, Stream, Timestamp, View, ViewMut, aot, doctor, emit,
+    emit_program, interop, ptx, verify,
 };
 
 /// Schedules for a kernel: `docs/schedule.md` has the grammar. Each is proved legal while `rustc` runs.
@@ -90,12 +91,26 @@ macro_rules! schedules {
     ($($schedule:path),* $(,)?) => { &[$(&$schedule as &dyn $crate::AnySchedule),*] };
 }
 
+/// Schedules for a build script to compile ahead of time, by the paths under which the application knows them:
+/// [`aot::Bundle`].
+///
+/// ```text
+/// bundle![my_kernels::tiled, my_kernels::rows].dtypes(&[DType::F32]).write(&out_dir)?;
+/// ```
+#[macro_export]
+macro_rules! bundle {
+    ($first:path $(, $schedule:path)* $(,)?) => {
+        $crate::aot::Bundle::of(stringify!($first), &$first)
+            $(.and($crate::aot::Bundle::of(stringify!($schedule), &$schedule)))*
+    };
+}
+
 /// What a program that defines and launches kernels needs.
 pub mod prelude {
     pub use crate::dsl::Tensor;
     pub use crate::{
-        AnySchedule, Buffer, Device, Element, Float, Launch, Layout, Schedule, schedule, schedules,
-        tile_kernel,
+        AnySchedule, Buffer, Device, Element, Float, Launch, Layout, Prepare, Schedule, Stream, schedule,
+        schedules, tile_kernel,
     };
     pub use half::{bf16, f16};
 }

@@ -141,6 +141,9 @@ fn list_names_every_schedule_with_its_purpose() {
         "double_buffered",
         "prefetched",
         "best",
+        "mma",
+        "mma_pipelined",
+        "mma_best",
     ];
     let names: Vec<_> = text.lines().map(|l| l.split_whitespace().next().unwrap_or("")).collect();
     // After the ladder, the schedules for sizes that it does not suit.

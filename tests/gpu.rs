@@ -99,7 +99,8 @@ fn product<T: Float>(
     let a = Buffer::from_slice(device, &narrow(random(m * k, 1)), &[m, k]).unwrap();
     let b = Buffer::from_slice(device, &narrow(random(k * n, 2)), &[k, n]).unwrap();
     let mut c = Buffer::<T>::poisoned(device, &[m, n]).unwrap();
-    let report = matmul(&a, &b, &mut c).schedule_dyn(schedule).run().unwrap_or_else(|e| panic!("{e}"));
+    let report =
+        matmul(&a, &b, &mut c).schedule_dyn(schedule).timed().run().unwrap_or_else(|e| panic!("{e}"));
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     (c.to_vec().unwrap(), report)
 }

@@ -64,7 +64,7 @@ impl Record {
         for (name, n) in &self.sizes {
             o.insert((*name).into(), json!(n));
         }
-        o.insert("device".into(), json!(self.launch.device));
+        o.insert("device".into(), json!(&*self.launch.device));
         o.insert("variant".into(), json!(self.launch.variant.map(|v| v.to_string())));
         o.insert("verified".into(), json!(self.verdict.verified()));
         o.insert("max_rel_error".into(), finite(self.verdict.max_rel_error));

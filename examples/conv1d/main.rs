@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             let x = normal::<f32>(o.setup.seed, 0, n + 2);
             let mut y = Buffer::<f32>::poisoned(device, &[n])?;
             let signal = Buffer::from_slice(device, &x, &[n + 2])?;
-            let launch = measure(device, || conv1d(&signal, &mut y).schedule_dyn(schedule).run())?;
+            let launch = measure(device, || conv1d(&signal, &mut y).schedule_dyn(schedule).timed().run())?;
             let checks = y.to_vec()?.into_iter().zip(x.windows(3)).map(|(y, w)| {
                 let sum: f64 = w.iter().map(|&x| f64::from(x)).sum();
                 let magnitude: f64 = w.iter().map(|&x| f64::from(x.abs())).sum();

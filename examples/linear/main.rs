@@ -47,7 +47,8 @@ fn main() -> ExitCode {
             let x = Buffer::from_slice(device, &a, &[m, k])?;
             let w = Buffer::from_slice(device, &b, &[k, n])?;
             let added = Buffer::from_slice(device, &bias, &[n])?;
-            let launch = measure(device, || linear(&x, &w, &added, &mut c).schedule_dyn(schedule).run())?;
+            let launch =
+                measure(device, || linear(&x, &w, &added, &mut c).schedule_dyn(schedule).timed().run())?;
             let c = c.to_vec()?;
             let epilogue =
                 |j: usize, sum: f64| ((sum + f64::from(bias[j])).max(0.0), f64::from(bias[j].abs()));

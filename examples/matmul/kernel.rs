@@ -171,10 +171,10 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     warptile,
     double_buffered,
     prefetched,
+    best,
     mma,
     mma_pipelined,
-    mma_best,
-    best
+    mma_best
 ];
 
 /// Schedules for sizes that are small, flat, narrow, deep or ragged; `choose` says which for which.

@@ -199,7 +199,7 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
         let inputs = Inputs::<T>::random(&device, size, options.common.seed)?;
         ok &= run_all(&options.common, &chosen, |schedule| {
             inputs.record(&device, schedule, |c| {
-                measure(&device, || matmul(&inputs.a, &inputs.b, c).schedule_dyn(schedule).run())
+                measure(&device, || matmul(&inputs.a, &inputs.b, c).schedule_dyn(schedule).timed().run())
             })
         });
     }

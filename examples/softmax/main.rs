@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             let x = normal::<f32>(o.setup.seed, 0, rows * n);
             let mut y = Buffer::<f32>::poisoned(device, &[rows, n])?;
             let input = Buffer::from_slice(device, &x, &[rows, n])?;
-            let launch = measure(device, || softmax(&input, &mut y).schedule_dyn(schedule).run())?;
+            let launch = measure(device, || softmax(&input, &mut y).schedule_dyn(schedule).timed().run())?;
             let y = y.to_vec()?;
             let checks = x.chunks(n.max(1)).zip(y.chunks(n.max(1))).flat_map(|(x, y)| {
                 let top = x.iter().fold(f64::NEG_INFINITY, |m, &x| m.max(x.into()));

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             let (x, y) = (normal::<f32>(o.setup.seed, 0, n), normal::<f32>(o.setup.seed, 1, n));
             let mut z = Buffer::<f32>::poisoned(device, &[n])?;
             let (a, b) = (Buffer::from_slice(device, &x, &[n])?, Buffer::from_slice(device, &y, &[n])?);
-            let launch = measure(device, || vector_add(&a, &b, &mut z).schedule_dyn(schedule).run())?;
+            let launch = measure(device, || vector_add(&a, &b, &mut z).schedule_dyn(schedule).timed().run())?;
             // One correctly rounded operation: the sum in f32 is the only right answer.
             let checks = z
                 .to_vec()?

@@ -1,36 +1,27 @@
 //! Buffers: typed tensors in a device's memory.
 
 use crate::{
-    device::{CudaMemory, Device, Kind},
+    device::{Device, Kind},
     element::Element,
     error::Error,
+    geometry::{Geometry, Layout},
+    memory::{Memory, Storage, lock},
 };
-use std::marker::PhantomData;
+use std::{
+    marker::PhantomData,
+    sync::{Arc, Mutex},
+};
 use tile_dsl::dtype::DType;
 
-/// Which dimension of a tensor is contiguous.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Layout {
-    /// The last: element `[i, j]` of an `M×N` tensor lies at `i·N + j`.
-    #[default]
-    RowMajor,
-    /// The first: element `[i, j]` of an `M×N` tensor lies at `i + j·M`.
-    ColumnMajor,
-}
-
-impl Layout {
-    /// `row-major` or `column-major`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Layout::RowMajor => "row-major",
-            Layout::ColumnMajor => "column-major",
-        }
-    }
-}
-
-/// A tensor of `T` in a device's memory, without gaps between its elements.
+/// A tensor of `T` in a device's memory.
+///
+/// A buffer that was created has no gaps between its elements; [`View`](crate::View)s of it, which a kernel takes
+/// just as well, may have.
+///
+/// Work that was queued on a [`Stream`](crate::Stream) may still be using the memory. Whatever would get in its way
+/// waits for it: [`Buffer::to_vec`] for what writes, [`Buffer::copy_from`] and dropping the buffer for all of it.
 pub struct Buffer<T> {
-    raw: RawBuffer,
+    pub(crate) raw: RawBuffer,
     elem: PhantomData<T>,
 }
 
@@ -40,52 +31,76 @@ pub trait AnyBuffer: sealed::Sealed {
     fn dtype(&self) -> DType;
     /// Extents, outermost first as the kernel declares them, whatever the layout.
     fn shape(&self) -> &[usize];
+    /// Elements from one index of each dimension to the next.
+    fn strides(&self) -> &[usize];
     /// Which dimension is contiguous.
     fn layout(&self) -> Layout;
     /// Where it lives.
     fn device(&self) -> &Device;
     #[doc(hidden)]
     fn raw(&self) -> &RawBuffer;
-    #[doc(hidden)]
-    fn raw_mut(&mut self) -> &mut RawBuffer;
 }
 
 /// Untyped contents of a [`Buffer`].
 #[doc(hidden)]
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RawBuffer {
-    pub(crate) device: Device,
+    /// Shared with the views of a buffer. Who may write is decided by the borrows of the buffers, not here.
+    pub(crate) memory: Arc<Memory>,
     pub(crate) dtype: DType,
-    pub(crate) shape: Vec<usize>,
-    pub(crate) layout: Layout,
-    pub(crate) storage: Storage,
-}
-
-/// Memory that holds a buffer's elements.
-pub(crate) enum Storage {
-    /// The simulator's: copied into its memory for each launch.
-    Host(Vec<u8>),
-    /// A GPU's.
-    Cuda(CudaMemory),
-}
-
-impl std::fmt::Debug for Storage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (place, bytes) = match self {
-            Storage::Host(data) => ("host", data.len()),
-            Storage::Cuda(memory) => ("cuda", memory.bytes()),
-        };
-        write!(f, "{place}, {bytes} bytes")
-    }
+    pub(crate) geometry: Geometry,
 }
 
 impl RawBuffer {
-    /// Address on the device; 0 for the simulator, which places tensors anew, and well aligned, for each launch.
+    /// Address of the first element; on the simulator, from the start of its memory.
     pub(crate) fn address(&self) -> u64 {
-        match &self.storage {
-            Storage::Host(_) => 0,
-            Storage::Cuda(memory) => memory.pointer(),
+        self.memory.address() + (self.geometry.offset * self.dtype.bytes() as usize) as u64
+    }
+
+    /// Bytes from the first element to one past the last, once what writes them has ended.
+    ///
+    /// # Errors
+    /// Those of the work that was waited for, and the driver's.
+    pub(crate) fn span(&self) -> Result<Vec<u8>, Error> {
+        self.memory.wait(false)?;
+        let size = self.dtype.bytes() as usize;
+        let (start, length) = (self.geometry.offset * size, self.geometry.span() * size);
+        match &self.memory.storage {
+            Storage::Host(data) => Ok(lock(data)[start..start + length].to_vec()),
+            Storage::Cuda(memory) => memory.download(start, length),
         }
+    }
+
+    /// The elements, in the order in which the layout stores them.
+    fn stored(&self) -> Result<Vec<u8>, Error> {
+        let span = self.span()?;
+        if self.geometry.is_dense() {
+            return Ok(span);
+        }
+        let size = self.dtype.bytes() as usize;
+        let mut out = Vec::with_capacity(self.geometry.count() * size);
+        self.geometry.runs(|at, count| {
+            let at = (at - self.geometry.offset) * size;
+            out.extend_from_slice(&span[at..at + count * size]);
+        });
+        Ok(out)
+    }
+
+    /// Overwrites the elements, in the order in which the layout stores them.
+    fn overwrite(&self, data: &[u8]) -> Result<(), Error> {
+        self.memory.wait(true)?;
+        let size = self.dtype.bytes() as usize;
+        let (mut rest, mut result) = (data, Ok(()));
+        self.geometry.runs(|at, count| {
+            let (run, after) = rest.split_at(count * size);
+            rest = after;
+            match &self.memory.storage {
+                Storage::Host(data) => lock(data)[at * size..][..run.len()].copy_from_slice(run),
+                Storage::Cuda(memory) if result.is_ok() => result = memory.upload(at * size, run),
+                Storage::Cuda(_) => {}
+            }
+        });
+        result
     }
 }
 
@@ -94,7 +109,7 @@ impl<T: Element> Buffer<T> {
     ///
     /// # Errors
     /// [`Error::DataLength`] when `data` does not have as many elements as `shape`,
-    /// [`Error::SizeOverflow`] when `shape` has more than a device can address.
+    /// [`Error::SizeOverflow`] when `shape` has more than a device can address, [`Error::OutOfMemory`].
     pub fn from_slice(device: &Device, data: &[T], shape: &[usize]) -> Result<Self, Error> {
         Self::from_slice_in(device, data, shape, Layout::RowMajor)
     }
@@ -114,11 +129,15 @@ impl<T: Element> Buffer<T> {
             return Err(Error::DataLength { shape: shape.to_vec(), elements: data.len() });
         }
         let data = T::bytes_of(data);
-        let storage = match &*device.kind {
-            Kind::Sim(_) => Storage::Host(data),
-            Kind::Cuda(cuda) => Storage::Cuda(cuda.upload(&data)?),
+        let storage = match device.kind() {
+            Kind::Sim(_) => Storage::Host(Mutex::new(data)),
+            Kind::Cuda(cuda) => {
+                let memory = cuda.allocate(bytes)?;
+                memory.upload(0, &data)?;
+                Storage::Cuda(memory)
+            }
         };
-        Ok(Self::from_storage(device, storage, shape, layout))
+        Ok(Self::new(Memory::new(device, storage), Geometry::dense(shape, layout)))
     }
 
     /// A row-major tensor of zeros.
@@ -126,7 +145,7 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
     pub fn zeros(device: &Device, shape: &[usize]) -> Result<Self, Error> {
-        Self::filled(device, shape, Layout::RowMajor, 0)
+        Self::filled(device, shape, 0)
     }
 
     /// A row-major tensor to be written: every byte is `0xff`, which makes every float a NaN, so that an element
@@ -135,12 +154,12 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
     pub fn poisoned(device: &Device, shape: &[usize]) -> Result<Self, Error> {
-        Self::filled(device, shape, Layout::RowMajor, 0xff)
+        Self::filled(device, shape, 0xff)
     }
 
-    fn filled(device: &Device, shape: &[usize], layout: Layout, byte: u8) -> Result<Self, Error> {
+    fn filled(device: &Device, shape: &[usize], byte: u8) -> Result<Self, Error> {
         let bytes = size_in_bytes::<T>(shape)?;
-        let storage = match &*device.kind {
+        let storage = match device.kind() {
             Kind::Sim(_) => {
                 let mut data = Vec::new();
                 data.try_reserve_exact(bytes).map_err(|_| Error::OutOfMemory {
@@ -149,43 +168,73 @@ impl<T: Element> Buffer<T> {
                     free: 0,
                 })?;
                 data.resize(bytes, byte);
-                Storage::Host(data)
+                Storage::Host(Mutex::new(data))
             }
-            Kind::Cuda(cuda) => Storage::Cuda(cuda.filled(byte, bytes)?),
+            Kind::Cuda(cuda) => Storage::Cuda(cuda.allocate(bytes)?),
         };
-        Ok(Self::from_storage(device, storage, shape, layout))
+        let memory = Memory::new(device, storage);
+        let queue = &device.inner.queue;
+        if let (Storage::Cuda(allocated), Some(cuda)) = (&memory.storage, &queue.cuda) {
+            // SAFETY: the memory is new, and freed after this work, which is noted.
+            unsafe { cuda.fill(allocated.pointer(), byte, bytes)? };
+            memory.used(queue, queue.ticket(), true);
+        }
+        Ok(Self::new(memory, Geometry::dense(shape, Layout::RowMajor)))
     }
 
-    fn from_storage(device: &Device, storage: Storage, shape: &[usize], layout: Layout) -> Self {
-        let raw =
-            RawBuffer { device: device.clone(), dtype: T::DTYPE, shape: shape.to_vec(), layout, storage };
+    fn new(memory: Memory, geometry: Geometry) -> Self {
+        let raw = RawBuffer { memory: Arc::new(memory), dtype: T::DTYPE, geometry };
         Buffer { raw, elem: PhantomData }
     }
 
-    /// The elements, in the order in which the layout stores them.
+    /// Another tensor in the same memory: the caller decides who may use it when.
+    pub(crate) fn alias(&self, geometry: Geometry) -> Self {
+        let raw = RawBuffer { memory: self.raw.memory.clone(), dtype: T::DTYPE, geometry };
+        Buffer { raw, elem: PhantomData }
+    }
+
+    /// A tensor in memory of another owner.
+    pub(crate) fn foreign(memory: Memory, geometry: Geometry) -> Self {
+        Self::new(memory, geometry)
+    }
+
+    /// The elements, in the order in which the layout stores them, gaps left out. Waits for work that writes them.
     ///
     /// # Errors
-    /// The driver's, on a GPU.
+    /// [`Error::Asynchronous`] when that work failed; the driver's, on a GPU.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
-        Ok(match &self.raw.storage {
-            Storage::Host(data) => T::from_bytes(data),
-            Storage::Cuda(memory) => T::from_bytes(&memory.download()?),
-        })
+        Ok(T::from_bytes(&self.raw.stored()?))
+    }
+
+    /// Overwrites the elements, in the order in which the layout stores them. Waits for work that uses them.
+    ///
+    /// # Errors
+    /// [`Error::DataLength`]; [`Error::Asynchronous`] when that work failed; the driver's, on a GPU.
+    pub fn copy_from(&mut self, data: &[T]) -> Result<(), Error> {
+        if data.len() != self.raw.geometry.count() {
+            return Err(Error::DataLength { shape: self.shape().to_vec(), elements: data.len() });
+        }
+        self.raw.overwrite(&T::bytes_of(data))
     }
 
     /// Extents, outermost first.
     pub fn shape(&self) -> &[usize] {
-        &self.raw.shape
+        &self.raw.geometry.shape
+    }
+
+    /// Elements from one index of each dimension to the next.
+    pub fn strides(&self) -> &[usize] {
+        &self.raw.geometry.strides
     }
 
     /// Which dimension is contiguous.
     pub fn layout(&self) -> Layout {
-        self.raw.layout
+        self.raw.geometry.layout
     }
 
     /// Where it lives.
     pub fn device(&self) -> &Device {
-        &self.raw.device
+        &self.raw.memory.device
     }
 }
 
@@ -193,9 +242,10 @@ impl<T: Element> std::fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Buffer")
             .field("dtype", &self.raw.dtype)
-            .field("shape", &self.raw.shape)
-            .field("layout", &self.raw.layout)
-            .field("device", &self.raw.device)
+            .field("shape", &self.shape())
+            .field("strides", &self.strides())
+            .field("layout", &self.layout())
+            .field("device", &self.device())
             .finish()
     }
 }
@@ -205,23 +255,23 @@ impl<T: Element> AnyBuffer for Buffer<T> {
         T::DTYPE
     }
     fn shape(&self) -> &[usize] {
-        &self.raw.shape
+        self.shape()
+    }
+    fn strides(&self) -> &[usize] {
+        self.strides()
     }
     fn layout(&self) -> Layout {
-        self.raw.layout
+        self.layout()
     }
     fn device(&self) -> &Device {
-        &self.raw.device
+        self.device()
     }
     fn raw(&self) -> &RawBuffer {
         &self.raw
     }
-    fn raw_mut(&mut self) -> &mut RawBuffer {
-        &mut self.raw
-    }
 }
 
-fn size_in_bytes<T>(shape: &[usize]) -> Result<usize, Error> {
+pub(crate) fn size_in_bytes<T>(shape: &[usize]) -> Result<usize, Error> {
     shape
         .iter()
         .try_fold(size_of::<T>(), |n, &d| n.checked_mul(d))

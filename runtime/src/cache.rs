@@ -7,11 +7,13 @@
 //! becomes a warning in the launch's report. The folder may be deleted at any time.
 
 use backend_ptx::Ptx;
+use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::{
     fmt,
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use tile_dsl::kernel::Kernel;
 
@@ -21,7 +23,7 @@ const MAGIC: &[u8; 8] = b"tilewptx";
 /// Where compiled kernels are kept.
 #[derive(Clone, Debug)]
 pub struct PtxCache {
-    folder: Option<PathBuf>,
+    folder: Option<Arc<Path>>,
 }
 
 impl PtxCache {
@@ -30,15 +32,15 @@ impl PtxCache {
     pub fn from_env() -> Self {
         let folder = match std::env::var_os("TILEWRIGHT_CACHE_DIR") {
             Some(dir) if dir.is_empty() => None,
-            Some(dir) => Some(dir.into()),
-            None => directories::BaseDirs::new().map(|dirs| dirs.cache_dir().join("tilewright")),
+            Some(dir) => Some(PathBuf::from(dir).into()),
+            None => directories::BaseDirs::new().map(|dirs| dirs.cache_dir().join("tilewright").into()),
         };
         PtxCache { folder }
     }
 
     /// A cache in a folder, which is created when first written to.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        PtxCache { folder: Some(folder.into()) }
+        PtxCache { folder: Some(folder.into().into()) }
     }
 
     /// No cache.
@@ -105,13 +107,15 @@ impl fmt::Display for Key {
     }
 }
 
-pub(crate) fn encode(ptx: &Ptx) -> Vec<u8> {
-    let payload = postcard::to_stdvec(ptx).expect("strings and numbers serialise");
+/// A value with a checksum.
+pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
+    let payload = postcard::to_stdvec(value).expect("strings and numbers serialise");
     let checksum: [u8; 32] = Sha256::digest(&payload).into();
     [MAGIC.as_slice(), &checksum, &payload].concat()
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Option<Ptx> {
+/// The inverse of [`encode`]; `None` for bytes that are not what it made.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     let (checksum, payload) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<32>()?;
     let intact = <[u8; 32]>::from(Sha256::digest(payload)) == *checksum;
     intact.then(|| postcard::from_bytes(payload).ok())?

@@ -1,76 +1,180 @@
 //! From a scheduled program to PTX: lower, look in the caches, compile.
 
 use crate::{
-    aot,
+    aot::{self, MachineCode, Precompiled},
     cache::{Key, Lookup, PtxCache},
+    device::Wanted,
     error::Error,
+    memory::lock,
+    plan::{self, Gaps, Plan, Word},
     report::PtxSource,
 };
 use backend_ptx::{CompileError, Ptx};
-use sha2::{Digest, Sha256};
+use ptx_sim::Module;
+use smallvec::SmallVec;
 use std::{
     collections::HashMap,
-    sync::{Arc, LazyLock, Mutex, PoisonError},
+    sync::{
+        Arc, LazyLock, Mutex, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 use tile_dsl::{
-    kernel::{GridAxis, Kernel, Param},
-    lower,
+    kernel::{Kernel, Param},
+    lower::{self, Form, Strided},
     program::{Program, Variant},
 };
 
-/// A kernel, ready to run.
+/// A kernel as PTX, with what a launch of it needs.
 #[derive(Debug)]
 pub(crate) struct Compiled {
+    /// Different for any two.
+    pub(crate) id: u64,
     pub(crate) ptx: Ptx,
     /// The text again, shared with reports.
     pub(crate) text: Arc<str>,
-    pub(crate) params: Vec<Param>,
+    /// What NVIDIA's assembler made of it ahead of time, for some architectures.
+    pub(crate) machine: Vec<MachineCode>,
+    /// Where each parameter comes from, in order.
+    pub(crate) words: Vec<Word>,
+    /// Bytes of each scalar parameter and dim, for devices that want them exactly.
+    pub(crate) widths: Vec<u8>,
     /// Tensor parameters that are zero before the launch.
     pub(crate) cleared: Vec<u32>,
-    pub(crate) grid: Vec<GridAxis>,
+    /// Extent and tile of each factor of the grid.
+    grid: Vec<(Form, u32)>,
+    /// Scratch buffers, in the order of their parameters, with their bytes for one CTA.
+    scratch: Vec<Wanted>,
+    /// The text as the simulator reads it, once it was needed.
+    pub(crate) parsed: OnceLock<Result<Module, ptx_sim::ParseError>>,
 }
 
-/// Compiled kernels of this process, by program and variant.
+/// Compiled kernels of this process, by program, variant and tensors with strides of their own.
 static COMPILED: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
-type Known = HashMap<(Key, Variant), Arc<Compiled>>;
+type Known = HashMap<(Key, Variant, Gaps), Arc<Compiled>>;
+
+impl Compiled {
+    fn new(plan: &Plan, kernel: &Kernel, Precompiled { ptx, machine }: Precompiled) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let grid = kernel.grid.iter().map(|g| (Form::new(&g.extent, |name| plan.position(name)), g.tile));
+        let scratch = kernel.params.iter().filter_map(|param| match param {
+            Param::Scratch { dtype, elems, zeroed, .. } => {
+                let bytes = u64::from(*elems) * u64::from(dtype.bytes());
+                Some(Wanted { bytes, zeroed: *zeroed })
+            }
+            Param::Tensor { .. } | Param::Dim(_) | Param::Scalar { .. } => None,
+        });
+        let widths = kernel.params.iter().map(|param| match param {
+            Param::Tensor { .. } | Param::Scratch { .. } => 8,
+            Param::Dim(_) => 4,
+            Param::Scalar { dtype, .. } => dtype.bytes() as u8,
+        });
+        Compiled {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            text: ptx.text.as_str().into(),
+            ptx,
+            machine,
+            words: plan::words(plan, &kernel.params),
+            widths: widths.collect(),
+            cleared: kernel.cleared.clone(),
+            grid: grid.collect(),
+            scratch: scratch.collect(),
+            parsed: OnceLock::new(),
+        }
+    }
+
+    /// CTAs of a launch: the product of ⌈extent / tile⌉, 0 when an extent is 0.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] above 2³¹ − 1, the limit of a grid's first dimension.
+    pub(crate) fn ctas(&self, values: &[i64]) -> Result<u32, Error> {
+        let mut count = 1i128;
+        for (extent, tile) in &self.grid {
+            let extent = extent.eval(values).unwrap_or(0).max(0);
+            count *= (i128::from(extent) + i128::from(*tile) - 1) / i128::from(*tile);
+        }
+        u32::try_from(count).ok().filter(|&n| n <= i32::MAX as u32).ok_or_else(|| Error::TooLarge {
+            what: "the number of CTAs".into(),
+            value: count,
+            max: i32::MAX.into(),
+        })
+    }
+
+    /// The scratch buffers of a launch.
+    pub(crate) fn wanted(&self, ctas: u32) -> SmallVec<[Wanted; 4]> {
+        self.scratch.iter().map(|w| Wanted { bytes: w.bytes * u64::from(ctas), ..*w }).collect()
+    }
+}
+
+/// Compiles a kernel that does nothing; returns LLVM's version.
+///
+/// # Errors
+/// What the compiler says.
+pub(crate) fn trial() -> Result<&'static str, Error> {
+    let kernel = Kernel {
+        name: "nothing".into(),
+        target: tile_dsl::schedule::Target::DEFAULT,
+        params: vec![],
+        cleared: vec![],
+        shared: vec![],
+        frags: vec![],
+        vars: vec![],
+        threads: 32,
+        grid: vec![],
+        min_ctas: None,
+        assemble: None,
+        body: vec![],
+    };
+    backend_ptx::compile(&kernel)?;
+    Ok("22.1")
+}
 
 /// Lowers one variant of a program.
 pub(crate) fn lower_program(program: &Program, variant: Variant) -> Result<Kernel, Error> {
-    lower::lower(program, variant)
+    lower_strided(program, variant, &Strided::new())
+}
+
+/// Lowers one variant of a program in which some tensors have strides of their own.
+pub(crate) fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> Result<Kernel, Error> {
+    lower::lower_strided(program, variant, strided)
         .map_err(|e| Error::Lower { schedule: program.schedule.name.clone(), reason: e.to_string() })
 }
 
-/// The PTX of one variant of a program, from wherever it is nearest. `bytes` is the encoded program.
+/// The PTX of one variant of a program, from wherever it is nearest.
 pub(crate) fn compile(
     cache: &PtxCache,
-    program: &Program,
-    bytes: &[u8],
+    plan: &Plan,
     variant: Variant,
+    gaps: &Gaps,
     warnings: &mut Vec<String>,
 ) -> Result<(Arc<Compiled>, PtxSource), Error> {
-    let known = (Key(Sha256::digest(bytes).into()), variant);
-    let found = COMPILED.lock().unwrap_or_else(PoisonError::into_inner).get(&known).cloned();
-    if let Some(compiled) = found {
-        return Ok((compiled, PtxSource::Memory));
+    let known = (plan.key, variant, gaps.clone());
+    if let Some(compiled) = lock(&COMPILED).get(&known) {
+        return Ok((compiled.clone(), PtxSource::Memory));
     }
-    // Another thread may compile the same meanwhile; both get the same text.
-    let kernel = lower_program(program, variant)?;
-    let (ptx, source) = ptx_of(cache, &kernel, warnings)?;
-    let text = ptx.text.as_str().into();
-    let compiled =
-        Arc::new(Compiled { ptx, text, params: kernel.params, cleared: kernel.cleared, grid: kernel.grid });
-    COMPILED.lock().unwrap_or_else(PoisonError::into_inner).insert(known, compiled.clone());
-    Ok((compiled, source))
+    // Another thread may compile the same meanwhile; both get the same text, and the first is kept.
+    let kernel = lower_strided(&plan.program, variant, &plan::strided(gaps))?;
+    let (code, source) = code_of(cache, &kernel, warnings).map_err(|e| match e {
+        Error::Compile(CompileError::NoCodegen) => plan.not_compiled(variant, gaps, aot::count()),
+        other => other,
+    })?;
+    let compiled = Arc::new(Compiled::new(plan, &kernel, code));
+    Ok((lock(&COMPILED).entry(known).or_insert(compiled).clone(), source))
 }
 
-/// PTX of a kernel: compiled ahead of time, or on disk, or compiled now and put on disk.
-fn ptx_of(cache: &PtxCache, kernel: &Kernel, warnings: &mut Vec<String>) -> Result<(Ptx, PtxSource), Error> {
+/// A kernel that was compiled ahead of time, or is on disk, or is compiled now and put on disk.
+fn code_of(
+    cache: &PtxCache,
+    kernel: &Kernel,
+    warnings: &mut Vec<String>,
+) -> Result<(Precompiled, PtxSource), Error> {
     let key = Key::of(kernel);
-    if let Some(ptx) = aot::find(&key) {
-        return Ok((ptx, PtxSource::AheadOfTime));
+    if let Some(precompiled) = aot::find(&key) {
+        return Ok(((*precompiled).clone(), PtxSource::AheadOfTime));
     }
+    let ptx_alone = |ptx| Precompiled { ptx, machine: Vec::new() };
     match cache.get(&key) {
-        Lookup::Found(ptx) => return Ok((ptx, PtxSource::Disk)),
+        Lookup::Found(ptx) => return Ok((ptx_alone(ptx), PtxSource::Disk)),
         Lookup::Absent => {}
         Lookup::Unusable(why) => warnings.push(why),
     }
@@ -86,13 +190,13 @@ fn ptx_of(cache: &PtxCache, kernel: &Kernel, warnings: &mut Vec<String>) -> Resu
     {
         warnings.push(format!("the compiled kernel cannot be kept in {}: {e}", folder.display()));
     }
-    Ok((ptx, PtxSource::Compiled))
+    Ok((ptx_alone(ptx), PtxSource::Compiled))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tile_dsl::{index::Extent, schedule::Target};
+    use tile_dsl::{index::Extent, kernel::GridAxis, schedule::Target};
 
     fn kernel(name: &str) -> Kernel {
         Kernel {
@@ -113,8 +217,8 @@ mod tests {
 
     fn source(cache: &PtxCache, kernel: &Kernel) -> (PtxSource, Vec<String>) {
         let mut warnings = Vec::new();
-        let (ptx, source) = ptx_of(cache, kernel, &mut warnings).unwrap();
-        assert!(ptx.text.contains(&format!(".entry {}", kernel.name)));
+        let (code, source) = code_of(cache, kernel, &mut warnings).unwrap();
+        assert!(code.ptx.text.contains(&format!(".entry {}", kernel.name)));
         (source, warnings)
     }
 
@@ -146,7 +250,7 @@ mod tests {
     #[test]
     #[cfg(not(any(feature = "jit", feature = "static-llvm")))]
     fn without_llvm_only_finished_ptx_runs() {
-        let error = ptx_of(&PtxCache::disabled(), &kernel("missing"), &mut Vec::new()).unwrap_err();
+        let error = code_of(&PtxCache::disabled(), &kernel("missing"), &mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("enable the feature `jit`"), "{error}");
         let folder = tempfile::tempdir().unwrap();
         let cache = PtxCache::at(folder.path());
@@ -163,7 +267,7 @@ mod tests {
         cache.put(&Key::of(&kernel), &ptx).unwrap();
         assert_eq!(source(&cache, &kernel), (PtxSource::Disk, vec![]));
         std::fs::write(folder.path().join(Key::of(&kernel).to_string()), "no entry").unwrap();
-        let error = ptx_of(&cache, &kernel, &mut Vec::new()).unwrap_err();
+        let error = code_of(&cache, &kernel, &mut Vec::new()).unwrap_err();
         assert!(matches!(error, Error::Cache { .. }), "{error}");
     }
 }

@@ -1,10 +1,12 @@
 //! NVIDIA's cuBLAS, to compare with: loaded when first used, absent on most machines.
 
 use crate::{
-    buffer::{AnyBuffer, Buffer, Storage},
+    buffer::Buffer,
     device::{Device, Kind},
     element::Float,
     error::Error,
+    geometry::{Geometry, Layout},
+    memory::Storage,
 };
 use cudarc::cublas::{
     result::{self, CublasError},
@@ -30,7 +32,7 @@ impl Cublas {
     /// [`Error::NoCublas`] when the library is not there; [`Error::Cuda`] when it does not start, or when
     /// `NVIDIA_TF32_OVERRIDE` would turn TF32 on behind our back; [`Error::NoDriver`] on the simulator.
     pub fn open(device: &Device) -> Result<Self, Error> {
-        let Kind::Cuda(cuda) = &*device.kind else { return Err(Error::NoDriver) };
+        let Kind::Cuda(cuda) = device.kind() else { return Err(Error::NoDriver) };
         // SAFETY: looks for the library and nothing more. Without this, the first call would panic.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::NoCublas);
@@ -47,6 +49,11 @@ impl Cublas {
             sys::cublasGetVersion_v2(handle, &mut cublas.version)
                 .result()
                 .map_err(failed("asking for cuBLAS's version"))?;
+            if let Some(queue) = &device.inner.queue.cuda {
+                sys::cublasSetStream_v2(handle, queue.stream.cu_stream().cast())
+                    .result()
+                    .map_err(failed("giving cuBLAS a stream"))?;
+            }
             sys::cublasSetMathMode(handle, sys::cublasMath_t::CUBLAS_DEFAULT_MATH)
                 .result()
                 .map_err(failed("setting cuBLAS's math mode"))?;
@@ -92,44 +99,52 @@ impl Cublas {
         };
         let (pa, pb) = (self.pointer("a", a)?, self.pointer("b", b)?);
         let pc = self.pointer("c", c)?;
-        let Kind::Cuda(cuda) = &*self.device.kind else { return Err(Error::NoDriver) };
         let (alpha, beta) = (1f32, 0f32);
         let scalar = |x: &f32| std::ptr::from_ref(x).cast::<c_void>();
         // cuBLAS thinks in columns: row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ, and nothing is transposed.
         // SAFETY: the shapes were checked against each other and the buffers, which live on this device and are
-        // borrowed for the call; the call waits for the result. The handle works on the default stream.
-        unsafe {
-            cuda.time(true, |_| {
-                sys::cublasGemmEx(
-                    self.handle,
-                    sys::cublasOperation_t::CUBLAS_OP_N,
-                    sys::cublasOperation_t::CUBLAS_OP_N,
-                    n,
-                    m,
-                    k,
-                    scalar(&alpha),
-                    pb as *const c_void,
-                    dtype,
-                    n.max(1),
-                    pa as *const c_void,
-                    dtype,
-                    k.max(1),
-                    scalar(&beta),
-                    pc as *mut c_void,
-                    dtype,
-                    n.max(1),
-                    sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
-                    sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
-                )
-                .result()
-                .map_err(failed("cuBLAS's product"))
-            })
+        // borrowed for the call; the call waits for the result. The handle works on the device's own stream.
+        for raw in [&a.raw, &b.raw, &c.raw] {
+            raw.memory.wait(true)?;
         }
+        let ms = crate::timing::timed(&self.device, &self.device.inner.queue, true, || unsafe {
+            sys::cublasGemmEx(
+                self.handle,
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                sys::cublasOperation_t::CUBLAS_OP_N,
+                n,
+                m,
+                k,
+                scalar(&alpha),
+                pb as *const c_void,
+                dtype,
+                n.max(1),
+                pa as *const c_void,
+                dtype,
+                k.max(1),
+                scalar(&beta),
+                pc as *mut c_void,
+                dtype,
+                n.max(1),
+                sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+                sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+            )
+            .result()
+            .map_err(failed("cuBLAS's product"))
+        })?;
+        Ok(ms.1.unwrap_or_default())
     }
 
     fn pointer<T: Float>(&self, name: &str, buffer: &Buffer<T>) -> Result<u64, Error> {
-        match &buffer.raw().storage {
-            Storage::Cuda(memory) if buffer.device().same_as(&self.device) => Ok(memory.pointer()),
+        let raw = &buffer.raw;
+        if raw.geometry
+            != (Geometry { offset: raw.geometry.offset, ..Geometry::dense(buffer.shape(), Layout::RowMajor) })
+        {
+            let (shape, strides) = (buffer.shape().to_vec(), buffer.strides().to_vec());
+            return Err(Error::Gaps { shape, strides, what: "the product by cuBLAS, row-major," });
+        }
+        match &raw.memory.storage {
+            Storage::Cuda(_) if buffer.device().same_as(&self.device) => Ok(raw.address()),
             _ => Err(Error::DeviceMismatch {
                 name: name.into(),
                 found: buffer.device().name(),

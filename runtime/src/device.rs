@@ -4,20 +4,37 @@ mod cuda;
 mod scratch;
 mod sim;
 
-use crate::{cache::PtxCache, error::Error, gpu::GpuInfo};
+use crate::{
+    cache::PtxCache, error::Error, gpu::GpuInfo, kernels::Kernels, memory::lock, plan::Plan, queue::Queue,
+};
 use cuda::CudaDevice;
 use sim::SimDevice;
-use std::{fmt, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
 
-pub(crate) use cuda::{CudaMemory, Work};
-pub(crate) use scratch::Wanted;
-pub(crate) use sim::{SimData, SimTensor};
+pub(crate) use cuda::driver_present;
+pub(crate) use cuda::{CudaEvent, CudaMemory, CudaQueue, Loaded};
+pub(crate) use scratch::{Scratch, Wanted};
+pub(crate) use sim::SimTensor;
 
 /// A device: a GPU or the simulator. Cheap to clone; clones are the same device.
 #[derive(Clone)]
 pub struct Device {
-    pub(crate) kind: Arc<Kind>,
+    pub(crate) inner: Arc<Inner>,
     pub(crate) cache: PtxCache,
+}
+
+/// What the clones of a device share.
+pub(crate) struct Inner {
+    /// What `Scheduled::run` works on. First to go: its destructor waits for work that uses the rest.
+    pub(crate) queue: Arc<Queue>,
+    /// Kernels of embedded programs, by the address of their plan, which they keep alive.
+    kernels: Mutex<HashMap<usize, Arc<Kernels>>>,
+    pub(crate) kind: Kind,
+    pub(crate) name: Arc<str>,
 }
 
 pub(crate) enum Kind {
@@ -42,21 +59,37 @@ impl Device {
     /// # Errors
     /// [`Error::NoDriver`], [`Error::NoDevice`], or the driver's error.
     pub fn cuda(ordinal: usize) -> Result<Self, Error> {
-        Ok(Self::new(Kind::Cuda(CudaDevice::new(ordinal)?)))
+        let device = CudaDevice::new(ordinal)?;
+        let queue = Queue::new(Some(device.new_queue()?));
+        let name = device.name().into();
+        Ok(Self::new(Kind::Cuda(device), queue, name))
+    }
+
+    /// All GPUs of this machine, in the order of their ordinals; the simulator alone where there is none.
+    ///
+    /// # Errors
+    /// The driver's, when there is a GPU that cannot be opened.
+    pub fn all() -> Result<Vec<Self>, Error> {
+        match cuda::count() {
+            Ok(count) if count > 0 => (0..count).map(Self::cuda).collect(),
+            Ok(_) | Err(Error::NoDriver) => Ok(vec![Self::sim()]),
+            Err(other) => Err(other),
+        }
     }
 
     /// The simulator, which executes the same PTX on the CPU and reports counters and findings.
     pub fn sim() -> Self {
-        Self::new(Kind::Sim(SimDevice::new(0)))
+        Self::sim_with_seed(0)
     }
 
     /// A simulator with another order of warps and CTAs: programs without races give the same bits for every seed.
     pub fn sim_with_seed(seed: u64) -> Self {
-        Self::new(Kind::Sim(SimDevice::new(seed)))
+        Self::new(Kind::Sim(SimDevice::new(seed)), Queue::simulated(), "simulator".into())
     }
 
-    fn new(kind: Kind) -> Self {
-        Device { kind: Arc::new(kind), cache: PtxCache::from_env() }
+    fn new(kind: Kind, queue: Queue, name: Arc<str>) -> Self {
+        let inner = Inner { queue: Arc::new(queue), kernels: Mutex::default(), kind, name };
+        Device { inner: Arc::new(inner), cache: PtxCache::from_env() }
     }
 
     /// The same device with compiled kernels kept elsewhere.
@@ -66,15 +99,12 @@ impl Device {
 
     /// Name for reports: `simulator`, or the GPU's.
     pub fn name(&self) -> String {
-        match &*self.kind {
-            Kind::Sim(_) => "simulator".into(),
-            Kind::Cuda(device) => device.name().to_string(),
-        }
+        self.inner.name.to_string()
     }
 
     /// Whether this is a GPU rather than the simulator.
     pub fn is_gpu(&self) -> bool {
-        matches!(&*self.kind, Kind::Cuda(_))
+        matches!(self.kind(), Kind::Cuda(_))
     }
 
     /// Whether buffers of so many bytes in all fit, before any is created.
@@ -82,7 +112,7 @@ impl Device {
     /// # Errors
     /// [`Error::OutOfMemory`] if not; the driver's error, on a GPU.
     pub fn check_memory(&self, bytes: u128) -> Result<(), Error> {
-        let free = match &*self.kind {
+        let free = match self.kind() {
             Kind::Sim(_) => sim::CAPACITY,
             Kind::Cuda(device) => device.free_memory()?,
         };
@@ -95,7 +125,7 @@ impl Device {
 
     /// Compute capability times ten (90 for 9.0); `None` for the simulator, which runs every target.
     pub fn sm(&self) -> Option<u32> {
-        match &*self.kind {
+        match self.kind() {
             Kind::Sim(_) => None,
             Kind::Cuda(device) => Some(device.sm()),
         }
@@ -106,19 +136,29 @@ impl Device {
     /// # Errors
     /// The driver's.
     pub fn gpu(&self) -> Result<Option<GpuInfo>, Error> {
-        match &*self.kind {
+        match self.kind() {
             Kind::Sim(_) => Ok(None),
             Kind::Cuda(device) => device.info().map(Some),
         }
     }
 
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.inner.kind
+    }
+
     pub(crate) fn same_as(&self, other: &Device) -> bool {
-        Arc::ptr_eq(&self.kind, &other.kind)
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// The kernels of an embedded program as this device has loaded them.
+    pub(crate) fn kernels(&self, plan: &Arc<Plan>) -> Arc<Kernels> {
+        let known = Arc::as_ptr(plan) as usize;
+        lock(&self.inner.kernels).entry(known).or_insert_with(|| Arc::new(Kernels::new(plan.clone()))).clone()
     }
 }
 
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Device").field(&self.name()).finish()
+        f.debug_tuple("Device").field(&self.inner.name).finish()
     }
 }

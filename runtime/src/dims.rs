@@ -1,38 +1,30 @@
-//! From the shapes of the arguments to the value of every named dim.
+//! From the shapes of the arguments to the value of every named dim, with the reason where there is none.
+//!
+//! Launches have [`solve`](crate::solve), which finds the same values faster and says nothing.
 
-use crate::{buffer::Layout, error::Error};
+use crate::error::Error;
 use std::collections::BTreeMap;
-use tile_dsl::{
-    index::{AxisId, Extent},
-    program::Program,
-    tile,
-};
+use tile_dsl::{index::Extent, tile};
 
 /// Values of the named dims.
 pub(crate) type Dims = BTreeMap<String, i64>;
-
-/// Shape and layout of one argument, in the order of the kernel's tensors.
-pub(crate) struct Argument<'a> {
-    pub(crate) shape: &'a [usize],
-    pub(crate) layout: Layout,
-}
 
 /// Solves `shape = declared extent` for all dimensions of all tensors, and checks those that are overdetermined.
 ///
 /// # Errors
 /// [`Error::Rank`], [`Error::Shape`], [`Error::TooLarge`].
-pub(crate) fn resolve(tensors: &[tile::Tensor], arguments: &[Argument<'_>]) -> Result<Dims, Error> {
+pub(crate) fn resolve(tensors: &[tile::Tensor], shapes: &[&[usize]]) -> Result<Dims, Error> {
     let mut equations = Vec::new();
-    for (tensor, argument) in tensors.iter().zip(arguments) {
-        if argument.shape.len() != tensor.dims.len() {
+    for (tensor, &shape) in tensors.iter().zip(shapes) {
+        if shape.len() != tensor.dims.len() {
             return Err(Error::Rank {
                 name: tensor.name.clone(),
                 declared: declared(tensor),
                 rank: tensor.dims.len(),
-                shape: argument.shape.to_vec(),
+                shape: shape.to_vec(),
             });
         }
-        for (position, (extent, &size)) in tensor.dims.iter().zip(argument.shape).enumerate() {
+        for (position, (extent, &size)) in tensor.dims.iter().zip(shape).enumerate() {
             let size = i64::try_from(size).ok().filter(|&s| s <= i64::from(i32::MAX)).ok_or_else(|| {
                 Error::TooLarge {
                     what: format!("dimension {position} of `{}`", tensor.name),
@@ -40,7 +32,7 @@ pub(crate) fn resolve(tensors: &[tile::Tensor], arguments: &[Argument<'_>]) -> R
                     max: i32::MAX.into(),
                 }
             })?;
-            equations.push(Equation { tensor, shape: argument.shape, extent, size });
+            equations.push(Equation { tensor, shape, extent, size });
         }
     }
 
@@ -152,47 +144,10 @@ fn declared(tensor: &tile::Tensor) -> String {
     format!("[{}]", dims.join(", "))
 }
 
-/// Checks what a schedule asserts of the arguments: layouts and upper bounds.
-///
-/// # Errors
-/// [`Error::LayoutMismatch`], [`Error::Fits`].
-pub(crate) fn check_schedule(
-    program: &Program,
-    arguments: &[Argument<'_>],
-    dims: &Dims,
-) -> Result<(), Error> {
-    let (nest, schedule) = (&program.nest, &program.schedule.name);
-    for (index, (tensor, argument)) in (0..).zip(nest.kernel.tensors.iter().zip(arguments)) {
-        let expected = if nest.column_major.contains(&tile::TensorId(index)) {
-            Layout::ColumnMajor
-        } else {
-            Layout::RowMajor
-        };
-        // With at most one dimension longer than 1 both layouts are the same.
-        let long = argument.shape.iter().filter(|&&n| n != 1).count();
-        if argument.layout != expected && long > 1 {
-            return Err(Error::LayoutMismatch {
-                name: tensor.name.clone(),
-                shape: argument.shape.to_vec(),
-                schedule: schedule.clone(),
-                found: argument.layout,
-                expected,
-            });
-        }
-    }
-    for (&AxisId(axis), &max) in &nest.bounds {
-        let extent = &nest.kernel.axes[usize::from(axis)].extent;
-        let value = extent.eval(dims).unwrap_or(i64::MAX);
-        if value > i64::from(max) {
-            return Err(Error::Fits { schedule: schedule.clone(), axis: extent.to_string(), max, value });
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::solve::{Solver, Values};
     use tile_dsl::{
         dtype::DType,
         span::SpanId,
@@ -213,10 +168,28 @@ mod tests {
         Extent { dims: [(name.to_string(), coefficient)].into(), constant }
     }
 
+    /// The dims, which the fast solver finds too, or refuses too.
     fn solve(tensors: &[Tensor], shapes: &[&[usize]]) -> Result<Dims, String> {
-        let arguments: Vec<_> =
-            shapes.iter().map(|shape| Argument { shape, layout: Layout::RowMajor }).collect();
-        resolve(tensors, &arguments).map_err(|e| e.to_string())
+        let dims = resolve(tensors, shapes).map_err(|e| e.to_string());
+        let mut names: Vec<&str> = Vec::new();
+        for name in tensors.iter().flat_map(|t| &t.dims).flat_map(|e| e.dims.keys()) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        let position = |name: &str| names.iter().position(|n| *n == name).unwrap();
+        let solver = Solver::new(tensors, names.len(), position);
+        let mut values = Values::from_elem(0, names.len());
+        let ranks = tensors.iter().zip(shapes).all(|(t, s)| t.dims.len() == s.len());
+        let solved = solver.filter(|_| ranks).and_then(|s| s.solve(|t| shapes[t], &mut values));
+        assert_eq!(solved.is_some(), dims.is_ok(), "{dims:?}");
+        if let Ok(dims) = &dims {
+            assert!(
+                names.iter().zip(&values).all(|(name, value)| dims[*name] == *value),
+                "{dims:?}, {values:?}"
+            );
+        }
+        dims
     }
 
     #[test]

@@ -48,6 +48,16 @@ impl ScalarValue {
         }
     }
 
+    /// Its bits, in the low bytes of a word.
+    pub(crate) fn to_word(self) -> u64 {
+        match self {
+            ScalarValue::F32(x) => x.to_bits().into(),
+            ScalarValue::F16(x) => x.to_bits().into(),
+            ScalarValue::BF16(x) => x.to_bits().into(),
+            ScalarValue::I32(x) => u64::from(x as u32),
+        }
+    }
+
     /// Little-endian bytes, as many as the type has.
     pub fn to_le_bytes(self) -> Vec<u8> {
         match self {
@@ -121,6 +131,10 @@ mod tests {
         let x = [1.5f32, -0.0, f32::INFINITY];
         assert_eq!(f32::from_bytes(&f32::bytes_of(&x)), x);
         assert_eq!(half::f16::bytes_of(&[half::f16::ONE]), [0x00, 0x3c]);
+        for value in [ScalarValue::F32(-1.5), half::f16::ONE.into(), half::bf16::ONE.into(), (-2i32).into()] {
+            let bytes = value.to_le_bytes();
+            assert_eq!(value.to_word().to_le_bytes()[..bytes.len()], bytes, "{value:?}");
+        }
         assert_eq!(ScalarValue::from(half::bf16::ONE).to_le_bytes(), [0x80, 0x3f]);
     }
 }

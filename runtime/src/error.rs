@@ -1,6 +1,7 @@
 //! Everything that can go wrong between a kernel call and its result.
 
-use crate::{buffer::Layout, schedule::AnySchedule};
+use crate::{geometry::Layout, schedule::AnySchedule};
+use std::ops::Range;
 use tile_dsl::{dtype::DType, program::Variant, schedule::Target};
 
 /// An error of the runtime. The message says what to do. Nothing has been written to any buffer when one of them
@@ -21,6 +22,34 @@ pub enum Error {
     SizeOverflow {
         /// Shape asked for.
         shape: Vec<usize>,
+    },
+    /// Strides that no tensor of the shape can have.
+    #[error("strides {strides:?} do not fit a tensor of shape {shape:?}: {what}")]
+    Strides {
+        /// Strides asked for, in elements.
+        strides: Vec<usize>,
+        /// Shape asked for.
+        shape: Vec<usize>,
+        /// What a fitting one needs.
+        what: String,
+    },
+    /// A slice of what is not there.
+    #[error("the slice {ranges:?} leaves a tensor of shape {shape:?}")]
+    Slice {
+        /// Indices asked for, a range for each dimension.
+        ranges: Vec<Range<usize>>,
+        /// Shape of the tensor.
+        shape: Vec<usize>,
+    },
+    /// A tensor with gaps where one without is needed.
+    #[error("a tensor of shape {shape:?} with strides {strides:?} has gaps, and {what} needs one without")]
+    Gaps {
+        /// Its shape.
+        shape: Vec<usize>,
+        /// Its strides in elements.
+        strides: Vec<usize>,
+        /// What was attempted.
+        what: &'static str,
     },
     /// The device's memory does not suffice.
     #[error("{device} cannot hold tensors of {bytes} bytes: {free} bytes are free")]
@@ -79,6 +108,28 @@ pub enum Error {
         /// CUDA's name and description of the error.
         code: String,
     },
+    /// Work that was queued earlier failed on the device, which can do nothing more in this process.
+    #[error("{} failed on the GPU with {code}; the process can use that GPU no more", pending(.launches))]
+    Asynchronous {
+        /// Launches that had not ended for certain, oldest first: kernel, schedule, variant.
+        launches: Vec<String>,
+        /// CUDA's name and description of the error.
+        code: String,
+    },
+    /// Memory of a GPU, offered to the simulator.
+    #[error("{device} cannot use memory of a GPU: open that GPU with `Device::cuda`")]
+    ForeignMemory {
+        /// The device.
+        device: String,
+    },
+    /// A stream of another device than the launch.
+    #[error("the stream is one of {found}, and the launch is on {expected}: open a stream on that device")]
+    StreamMismatch {
+        /// Device of the stream.
+        found: String,
+        /// Device of the launch.
+        expected: String,
+    },
     /// cuBLAS is not installed, or not where libraries are looked for.
     #[cfg(feature = "cublas")]
     #[error(
@@ -103,6 +154,28 @@ pub enum Error {
         scheduled: String,
         /// The kernel called.
         kernel: String,
+    },
+    /// A launch prepared for another element type.
+    #[error("schedule `{schedule}` was prepared for {}, and the arguments are of {}", dtype(.prepared), dtype(.found))]
+    PreparedFor {
+        /// The schedule.
+        schedule: String,
+        /// Element type it was prepared for.
+        prepared: Option<DType>,
+        /// Element type of the arguments.
+        found: Option<DType>,
+    },
+    /// A launch prepared on another device.
+    #[error(
+        "schedule `{schedule}` was prepared on {prepared}, and the launch is on {expected}: prepare it there"
+    )]
+    PreparedOn {
+        /// The schedule.
+        schedule: String,
+        /// Device on which it was prepared.
+        prepared: String,
+        /// Device of the launch.
+        expected: String,
     },
     /// The schedule was not proved for this element type.
     #[error(
@@ -233,6 +306,47 @@ pub enum Error {
     /// The kernel did not become PTX.
     #[error(transparent)]
     Compile(#[from] backend_ptx::CompileError),
+    /// No compiler in this build, and the kernel is not among those that it carries.
+    #[error(
+        "the {variant} variant of schedule `{schedule}`{} was not compiled ahead of time ({known} kernels were), and this build has no compiler: name it in the build script's `bundle!`, or enable the feature `jit`",
+        what_for(.dtype, .gaps)
+    )]
+    NotCompiled {
+        /// The schedule.
+        schedule: String,
+        /// Element type of the generic parameter.
+        dtype: Option<DType>,
+        /// The variant that the launch needs.
+        variant: Variant,
+        /// Tensors with strides of their own.
+        gaps: Vec<String>,
+        /// Kernels that were compiled ahead of time.
+        known: usize,
+    },
+    /// NVIDIA's assembler refuses a kernel.
+    #[error("ptxas does not assemble `{entry}` for {architecture}: {what}")]
+    Assembler {
+        /// The kernel's entry.
+        entry: String,
+        /// Architecture asked for.
+        architecture: String,
+        /// What it said.
+        what: String,
+    },
+    /// Not the name of an architecture.
+    #[error("`{name}` is no architecture: write `sm_90`, or `sm_90a`")]
+    Architecture {
+        /// What was given.
+        name: String,
+    },
+    /// A file cannot be written.
+    #[error("{path} cannot be written: {reason}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// No compiler in this build, and a cache that might have had the PTX cannot be used.
     #[error(
         "this build has no compiler (feature `jit`), and the PTX cannot be had from the cache: {trouble}. Repair the cache, or enable `jit`"
@@ -269,6 +383,28 @@ impl Error {
             },
         }
     }
+}
+
+/// `one of: kernel ..; kernel ..`.
+fn pending(launches: &[String]) -> String {
+    match launches {
+        [] => "work other than a kernel".into(),
+        [one] => one.clone(),
+        some => format!("one of [{}]", some.join("; ")),
+    }
+}
+
+/// ` for f32 with strides of their own in a, b`.
+fn what_for(dtype: &Option<DType>, gaps: &[String]) -> String {
+    let mut text = dtype.map_or_else(String::new, |dtype| format!(" for {dtype}"));
+    if !gaps.is_empty() {
+        text += &format!(" with strides of their own in {}", gaps.join(", "));
+    }
+    text
+}
+
+fn dtype(dtype: &Option<DType>) -> &'static str {
+    dtype.map_or("no element type", DType::name)
 }
 
 fn target_name(target: Target) -> String {

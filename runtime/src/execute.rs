@@ -1,154 +1,123 @@
-//! Runs a compiled kernel on a device: argument bytes, grid, result.
+//! Puts a compiled kernel on a queue: parameters, scratch memory, what is cleared first.
 
 use crate::{
-    buffer::Storage,
+    arguments::{Scalars, Tensors},
     compile::Compiled,
-    device::{Device, Kind, SimData, SimTensor, Wanted, Work},
-    dims::Dims,
-    element::ScalarValue,
+    device::{CudaQueue, Kind, Loaded, SimTensor},
     error::Error,
-    gpu::Resources,
-    launch::TensorArg,
+    memory::Storage,
+    plan::{Plan, Word},
+    queue::Queue,
 };
 use ptx_sim::{Counters, Finding};
-use tile_dsl::kernel::{GridAxis, Param};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use tile_dsl::program::Variant;
 
-/// What a run tells.
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) time_ms: Option<f64>,
-    pub(crate) resources: Option<Resources>,
-    pub(crate) counters: Option<Counters>,
-    pub(crate) findings: Vec<Finding>,
-    pub(crate) scratch_bytes: u64,
+/// What the simulator tells of a run.
+#[derive(Clone, Debug)]
+pub struct Simulated {
+    /// Counters.
+    pub counters: Counters,
+    /// What it found wrong.
+    pub findings: Vec<Finding>,
 }
 
-/// CTAs of a launch: the product of ⌈extent / tile⌉, 0 when an extent is 0.
-///
-/// # Errors
-/// [`Error::TooLarge`] above 2³¹ − 1, the limit of a grid's first dimension.
-pub(crate) fn ctas(grid: &[GridAxis], dims: &Dims) -> Result<u32, Error> {
-    let mut count = 1i128;
-    for axis in grid {
-        let extent = axis.extent.eval(dims).unwrap_or(0).max(0);
-        count *= (i128::from(extent) + i128::from(axis.tile) - 1) / i128::from(axis.tile);
+/// A launch whose arguments were checked.
+pub(crate) struct Call<'c, 'a> {
+    pub(crate) plan: &'c Arc<Plan>,
+    pub(crate) variant: Variant,
+    pub(crate) compiled: &'c Compiled,
+    /// As loaded into the GPU; `None` on the simulator.
+    pub(crate) loaded: Option<Loaded>,
+    /// More than 0.
+    pub(crate) ctas: u32,
+    pub(crate) values: &'c [i64],
+    /// Address of each tensor, which on the simulator is relative to its memory.
+    pub(crate) bases: &'c [u64],
+    pub(crate) tensors: &'c Tensors<'a>,
+    pub(crate) scalars: &'c Scalars,
+}
+
+/// Words of the parameters, each with its value in the low bytes.
+pub(crate) type Words = SmallVec<[u64; 24]>;
+
+impl Call<'_, '_> {
+    /// The parameters, for these addresses of tensors and scratch buffers.
+    pub(crate) fn words(&self, tensors: &[u64], scratch: &[u64]) -> Words {
+        let word = |word: &Word| match *word {
+            Word::Tensor(n) => tensors[n],
+            Word::Dim(n) => u64::from(self.values[n] as u32),
+            Word::Scalar(n) => self.scalars[n].1.to_word(),
+            Word::Scratch(n) => scratch[n],
+        };
+        self.compiled.words.iter().map(word).collect()
     }
-    u32::try_from(count).ok().filter(|&n| n <= i32::MAX as u32).ok_or(Error::TooLarge {
-        what: "the number of CTAs".into(),
-        value: count,
-        max: i32::MAX.into(),
-    })
-}
 
-/// Runs a kernel on `ctas` > 0 CTAs.
-///
-/// Tensors and scalars come in the order of the parameters of their kind; that they match was checked before.
-/// `cold` overwrites a GPU's L2 cache first.
-pub(crate) fn run(
-    device: &Device,
-    kernel: &Compiled,
-    ctas: u32,
-    dims: &Dims,
-    tensors: &mut [(&str, TensorArg<'_>)],
-    scalars: &[ScalarValue],
-    cold: bool,
-) -> Result<Outcome, Error> {
-    let (ptx, params) = (&kernel.ptx, &kernel.params);
-    let scratch = wanted(params, ctas);
-    // Tensors are the first parameters.
-    let is_cleared = |n: usize| kernel.cleared.contains(&(n as u32));
-    let scratch_bytes = scratch.iter().map(|w| w.bytes).sum();
-    let outcome = match &*device.kind {
-        Kind::Sim(sim) => {
-            let tensors = tensors
-                .iter_mut()
-                .enumerate()
-                .map(|(n, (name, argument))| {
-                    let data = match argument {
-                        TensorArg::In(buffer) => match &buffer.raw().storage {
-                            Storage::Host(data) => SimData::Read(data),
-                            Storage::Cuda(_) => return Err(elsewhere(name, device)),
-                        },
-                        TensorArg::Out(buffer) => match &mut buffer.raw_mut().storage {
-                            Storage::Host(data) => {
-                                if is_cleared(n) {
-                                    data.fill(0);
-                                }
-                                SimData::Write(data)
-                            }
-                            Storage::Cuda(_) => return Err(elsewhere(name, device)),
-                        },
-                    };
-                    Ok(SimTensor { name, data })
-                })
-                .collect::<Result<Vec<_>, Error>>()?;
-            sim.run(ptx, ctas, tensors, &scratch, |addresses, scratch| {
-                arguments(params, addresses, dims, scalars, scratch)
-            })?
+    /// Queues the launch. On the simulator it has ended then.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] for scratch memory, [`Error::Simulator`], the driver's.
+    pub(crate) fn queue(&self, kind: &Kind, queue: &Arc<Queue>) -> Result<Option<Simulated>, Error> {
+        match (kind, &queue.cuda) {
+            (Kind::Sim(sim), _) => sim.run(self).map(Some),
+            (Kind::Cuda(_), Some(cuda)) => self.queue_cuda(cuda, queue).map(|()| None),
+            (Kind::Cuda(_), None) => unreachable!("the stream was checked to be the device's"),
         }
-        Kind::Cuda(cuda) => {
-            let addresses = tensors
-                .iter()
-                .map(|(name, argument)| match &argument.raw().storage {
-                    Storage::Cuda(memory) => Ok(memory.pointer()),
-                    Storage::Host(_) => Err(elsewhere(name, device)),
-                })
-                .collect::<Result<Vec<_>, Error>>()?;
-            let cleared: Vec<(u64, usize)> = (0..)
-                .zip(tensors.iter())
-                .filter(|(n, _)| is_cleared(*n))
-                .filter_map(|(_, (_, argument))| match &argument.raw().storage {
-                    Storage::Cuda(memory) => Some((memory.pointer(), memory.bytes())),
-                    Storage::Host(_) => None,
-                })
-                .collect();
-            let arguments = |scratch: &[u64]| arguments(params, &addresses, dims, scalars, scratch);
-            let work = Work { ctas, arguments: &arguments, scratch: &scratch, cleared: &cleared, cold };
-            // SAFETY: the arguments follow `params`, from which the entry was compiled. The tensors are borrowed for
-            // the call, mutably where the kernel writes, and a kernel of a proved schedule stays inside them.
-            let run = unsafe { cuda.run(ptx, &work)? };
-            Outcome { time_ms: Some(run.time_ms), resources: Some(run.resources), ..Outcome::default() }
-        }
-    };
-    Ok(Outcome { scratch_bytes, ..outcome })
-}
+    }
 
-/// The scratch buffers of a launch, in the order of their parameters.
-fn wanted(params: &[Param], ctas: u32) -> Vec<Wanted> {
-    params
-        .iter()
-        .filter_map(|param| match param {
-            Param::Scratch { dtype, elems, zeroed, .. } => {
-                let bytes = u64::from(ctas) * u64::from(*elems) * u64::from(dtype.bytes());
-                Some(Wanted { bytes, zeroed: *zeroed })
+    fn queue_cuda(&self, cuda: &CudaQueue, queue: &Arc<Queue>) -> Result<(), Error> {
+        let loaded = self.loaded.as_ref().expect("loaded for the GPU");
+        for (_, argument) in self.tensors.iter() {
+            argument.raw().memory.order(queue, argument.is_out())?;
+        }
+        let ticket = queue.launch(self.plan, self.variant, |state| {
+            let scratch = state.scratch.reserve(cuda, &self.compiled.wanted(self.ctas))?;
+            let mut words = self.words(self.bases, &scratch);
+            for &tensor in &self.compiled.cleared {
+                self.clear(cuda, tensor as usize)?;
             }
-            Param::Tensor { .. } | Param::Dim(_) | Param::Scalar { .. } => None,
-        })
-        .collect()
-}
+            // SAFETY: the words follow the parameters from which the entry was compiled. The tensors were checked
+            // to be as large as the kernel of a proved schedule reaches; they are freed and overwritten only after
+            // this work, which `used` notes below, and no other work writes them meanwhile: they are borrowed,
+            // mutably where the kernel writes, and other queues wait, which `order` saw to.
+            unsafe { cuda.launch(loaded, self.ctas, &mut words) }
+        });
+        // What was queued before the failure uses the memory too.
+        let ticket = ticket.inspect_err(|_| cuda.synchronize().unwrap_or(()))?;
+        for (_, argument) in self.tensors.iter() {
+            argument.raw().memory.used(queue, ticket, argument.is_out());
+        }
+        Ok(())
+    }
 
-fn elsewhere(name: &str, device: &Device) -> Error {
-    let found = if device.is_gpu() { "the simulator" } else { "a GPU" };
-    Error::DeviceMismatch { name: name.into(), found: found.into(), expected: device.name() }
-}
+    fn clear(&self, cuda: &CudaQueue, tensor: usize) -> Result<(), Error> {
+        let raw = self.tensors[tensor].1.raw();
+        let Storage::Cuda(memory) = &raw.memory.storage else { return Ok(()) };
+        let size = raw.dtype.bytes() as usize;
+        let mut result = Ok(());
+        raw.geometry.runs(|at, count| {
+            if result.is_ok() {
+                // SAFETY: the run lies inside the memory, which is the kernel's to write.
+                result = unsafe { cuda.fill(memory.pointer() + (at * size) as u64, 0, count * size) };
+            }
+        });
+        result
+    }
 
-/// Bytes of each parameter, in order.
-fn arguments(
-    params: &[Param],
-    addresses: &[u64],
-    dims: &Dims,
-    scalars: &[ScalarValue],
-    scratch: &[u64],
-) -> Vec<Vec<u8>> {
-    let (mut addresses, mut scalars, mut scratch) = (addresses.iter(), scalars.iter(), scratch.iter());
-    let bytes = |address: Option<&u64>| address.copied().unwrap_or_default().to_le_bytes().to_vec();
-    params
-        .iter()
-        .map(|param| match param {
-            Param::Tensor { .. } => bytes(addresses.next()),
-            Param::Scratch { .. } => bytes(scratch.next()),
-            Param::Dim(name) => (dims.get(name).copied().unwrap_or_default() as i32).to_le_bytes().to_vec(),
-            Param::Scalar { .. } => scalars.next().map(|s| s.to_le_bytes()).unwrap_or_default(),
+    /// The tensors as the simulator wants them.
+    pub(crate) fn sim_tensors(&self) -> impl Iterator<Item = SimTensor<'_>> {
+        self.tensors.iter().enumerate().map(|(n, (name, argument))| {
+            let raw = argument.raw();
+            SimTensor {
+                name,
+                memory: &raw.memory,
+                base: self.bases[n],
+                size: raw.dtype.bytes() as usize,
+                geometry: &raw.geometry,
+                written: argument.is_out(),
+                cleared: self.compiled.cleared.contains(&(n as u32)),
+            }
         })
-        .collect()
+    }
 }

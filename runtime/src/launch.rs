@@ -1,66 +1,22 @@
 //! Launches: the arguments of one call of a kernel, then a schedule and a device.
 
 use crate::{
-    buffer::{AnyBuffer, RawBuffer},
-    compile,
+    arguments::LaunchArgs,
     device::Device,
-    dims::{self, Argument, Dims},
-    element::ScalarValue,
     error::Error,
-    execute,
+    execute::{Call, Simulated},
+    kernels::{Kernels, Origin, Ready},
+    plan::{Gaps, Plan, RulesRef},
+    prepare::Prepared,
     report::LaunchReport,
     schedule::{AnySchedule, Kernel, Schedule},
+    solve::Values,
+    stream::Stream,
+    timing,
 };
-use std::{borrow::Cow, marker::PhantomData};
-use tile_dsl::{
-    dtype::DType,
-    lower,
-    program::{Program, Variant},
-    tile::{AxisKind, ElemType},
-};
-
-/// One tensor argument.
-pub enum TensorArg<'a> {
-    /// `&Tensor`: read.
-    In(&'a dyn AnyBuffer),
-    /// `&mut Tensor`: written, perhaps read too.
-    Out(&'a mut dyn AnyBuffer),
-}
-
-/// Arguments of one call of a kernel, as the macro collects them: tensors and scalars each in the order
-/// of the kernel's parameters.
-pub struct LaunchArgs<'a> {
-    /// Name of the kernel.
-    pub kernel: &'static str,
-    /// Element type of the generic parameter.
-    pub dtype: Option<DType>,
-    /// Tensors with their parameter names.
-    pub tensors: Vec<(&'static str, TensorArg<'a>)>,
-    /// Scalars with their parameter names.
-    pub scalars: Vec<(&'static str, ScalarValue)>,
-}
-
-impl<'a> LaunchArgs<'a> {
-    /// No arguments yet.
-    pub fn new(kernel: &'static str, dtype: Option<DType>) -> Self {
-        LaunchArgs { kernel, dtype, tensors: Vec::new(), scalars: Vec::new() }
-    }
-    /// Adds a tensor that is read.
-    pub fn input(mut self, name: &'static str, buffer: &'a dyn AnyBuffer) -> Self {
-        self.tensors.push((name, TensorArg::In(buffer)));
-        self
-    }
-    /// Adds a tensor that is written.
-    pub fn output(mut self, name: &'static str, buffer: &'a mut dyn AnyBuffer) -> Self {
-        self.tensors.push((name, TensorArg::Out(buffer)));
-        self
-    }
-    /// Adds a scalar.
-    pub fn scalar(mut self, name: &'static str, value: impl Into<ScalarValue>) -> Self {
-        self.scalars.push((name, value.into()));
-        self
-    }
-}
+use smallvec::SmallVec;
+use std::{marker::PhantomData, sync::Arc};
+use tile_dsl::program::{Program, Variant};
 
 /// A call of kernel `K` that has its arguments but not yet a schedule: what calling a kernel returns.
 #[must_use = "a launch does nothing until `.schedule(..).run()`"]
@@ -82,14 +38,21 @@ impl<'a, K: Kernel> Launch<'a, K> {
 
     /// Chooses a schedule known only when the program runs; that it is one of this kernel's is checked by `run`.
     pub fn schedule_dyn(self, schedule: &dyn AnySchedule) -> Scheduled<'a> {
-        let program = schedule.program(self.args.dtype).map(Cow::Borrowed).ok_or_else(|| {
-            if schedule.kernel() == self.args.kernel {
-                Error::not_admitted(schedule, self.args.dtype)
-            } else {
-                Error::wrong_kernel(schedule.name(), schedule.kernel(), self.args.kernel)
+        let source = match schedule.program(self.args.dtype) {
+            Some(bytes) => Source::Embedded { bytes, schedule: schedule.name() },
+            None if schedule.kernel() == self.args.kernel => {
+                Source::Missing(Error::not_admitted(schedule, self.args.dtype))
             }
-        });
-        Scheduled { args: self.args, program, device: None, variant: None, cold: false }
+            None => {
+                Source::Missing(Error::wrong_kernel(schedule.name(), schedule.kernel(), self.args.kernel))
+            }
+        };
+        Scheduled::from(self.args, source)
+    }
+
+    /// Uses a schedule that was prepared, on the device for which it was.
+    pub fn prepared(self, prepared: &'a Prepared<K>) -> Scheduled<'a> {
+        Scheduled::from(self.args, Source::Prepared(&prepared.device, &prepared.kernels))
     }
 
     /// Chooses a scheduled program at hand, such as one that a test made.
@@ -99,26 +62,48 @@ impl<'a, K: Kernel> Launch<'a, K> {
 }
 
 /// A launch with its schedule.
-#[must_use = "a launch does nothing until `.run()`"]
+#[must_use = "a launch does nothing until `.run()` or `.enqueue(..)`"]
 pub struct Scheduled<'a> {
     args: LaunchArgs<'a>,
-    /// The encoded program, or why there is none.
-    program: Result<Cow<'static, [u8]>, Error>,
+    source: Source<'a>,
     device: Option<Device>,
     variant: Option<Variant>,
+    timed: bool,
     cold: bool,
+}
+
+/// Where the scheduled program comes from.
+enum Source<'a> {
+    /// The binary.
+    Embedded { bytes: &'static [u8], schedule: &'static str },
+    /// The caller.
+    Given(Arc<Plan>),
+    /// An earlier call of `prepare`.
+    Prepared(&'a Device, &'a Arc<Kernels>),
+    /// Nowhere, for this reason.
+    Missing(Error),
+}
+
+/// What a launch that was queued is.
+#[derive(Clone, Debug)]
+pub struct Launched {
+    /// Variant that runs; `None` when there is nothing to compute and nothing runs.
+    pub variant: Option<Variant>,
+    /// CTAs; 0 when nothing runs.
+    pub ctas: u32,
+    /// What the simulator tells, which has run the launch; `None` on a GPU.
+    pub simulated: Option<Simulated>,
 }
 
 impl<'a> Scheduled<'a> {
     /// A launch of a program at hand with arguments put together by hand.
     pub fn new(args: LaunchArgs<'a>, program: &Program) -> Self {
-        Scheduled {
-            args,
-            program: Ok(Cow::Owned(program.to_bytes())),
-            device: None,
-            variant: None,
-            cold: false,
-        }
+        let plan = Plan::new(program.clone(), &program.to_bytes());
+        Self::from(args, Source::Given(Arc::new(plan)))
+    }
+
+    fn from(args: LaunchArgs<'a>, source: Source<'a>) -> Self {
+        Scheduled { args, source, device: None, variant: None, timed: false, cold: false }
     }
 
     /// Runs on this device; by default, on the device of the arguments.
@@ -133,90 +118,188 @@ impl<'a> Scheduled<'a> {
         self
     }
 
-    /// Overwrites a GPU's L2 cache first, so that the launch finds none of its data there; the time is that of the
-    /// launch alone. Nothing changes on the simulator.
+    /// Takes the time of [`Scheduled::run`] on a GPU, between two events around the launch.
+    pub fn timed(mut self) -> Self {
+        self.timed = true;
+        self
+    }
+
+    /// Overwrites a GPU's L2 cache first, so that [`Scheduled::run`] finds none of its data there, and takes the time
+    /// of the launch alone. Nothing changes on the simulator.
     pub fn cold(mut self) -> Self {
         self.cold = true;
-        self
+        self.timed()
     }
 
     /// Checks the arguments, compiles if need be, runs, and waits for the result.
     ///
     /// # Errors
-    /// [`Error`]; but for an error of the driver while the kernel runs, nothing has been written then.
+    /// [`Error`]; but for [`Error::Asynchronous`], nothing has been written then.
     pub fn run(self) -> Result<LaunchReport, Error> {
-        let Scheduled { mut args, program, device, variant, cold } = self;
-        let bytes = program?;
-        let program = Program::from_bytes(&bytes)
-            .map_err(|source| Error::Program { schedule: args.kernel.into(), source })?;
-        let schedule = &program.schedule;
-        if schedule.kernel != args.kernel {
-            return Err(Error::wrong_kernel(&schedule.name, &schedule.kernel, args.kernel));
-        }
-        args.check(&program)?;
-        let device = args.device(device)?;
-        check_target(&device, &program)?;
-
-        let (dims, bases) = {
-            let arguments: Vec<Argument<'_>> = args
-                .tensors
-                .iter()
-                .map(|(_, t)| Argument { shape: &t.raw().shape, layout: t.raw().layout })
-                .collect();
-            let dims = dims::resolve(&program.nest.kernel.tensors, &arguments)?;
-            dims::check_schedule(&program, &arguments, &dims)?;
-            (dims, args.tensors.iter().map(|(_, t)| t.raw().address()).collect::<Vec<_>>())
-        };
-        let mut report = LaunchReport::new(&args, &program, &device, dims);
-        let program_axes = program.nest.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program);
-        if program_axes.into_iter().any(|axis| axis.extent.eval(&report.dims) == Some(0)) {
-            return Ok(report);
-        }
-
-        let variant = choose(&program, variant, &report.dims, &bases)?;
-        report.variant = Some(variant);
-        report.assumptions = lower::assumptions(&program, variant).iter().map(ToString::to_string).collect();
-        let (compiled, source) =
-            compile::compile(&device.cache, &program, &bytes, variant, &mut report.warnings)?;
-        report.source = Some(source);
+        let (timed, cold) = (self.timed, self.cold);
+        let checked = self.check()?;
+        let mut report = LaunchReport::new(checked.plan(), &checked.device, &checked.values);
+        let Some(choice) = checked.choose()? else { return Ok(report) };
+        report.variant = Some(choice.variant);
+        report.assumptions = choice.rules.texts(choice.variant);
+        report.source = Some(choice.origin.source);
+        report.warnings = choice.origin.warnings.clone();
+        let compiled = &choice.ready.compiled;
         report.ptx = compiled.text.clone();
         report.threads = compiled.ptx.threads;
         report.shared_bytes = compiled.ptx.static_shared + compiled.ptx.dynamic_shared;
-        report.ctas = execute::ctas(&compiled.grid, &report.dims)?;
-        if report.ctas > 0 {
-            let scalars: Vec<ScalarValue> = args.scalars.iter().map(|(_, value)| *value).collect();
-            let dims = &report.dims;
-            let outcome =
-                execute::run(&device, &compiled, report.ctas, dims, &mut args.tensors, &scalars, cold)?;
-            report.time_ms = outcome.time_ms;
-            report.resources = outcome.resources;
-            report.counters = outcome.counters;
-            report.findings = outcome.findings;
-            report.scratch_bytes = outcome.scratch_bytes;
+        report.ctas = choice.ctas;
+        report.scratch_bytes = compiled.wanted(choice.ctas).iter().map(|w| w.bytes).sum();
+        if choice.ctas > 0 {
+            let queue = &checked.device.inner.queue;
+            let call = checked.call(&choice);
+            let simulated = if timed {
+                // What other streams still do with the arguments is not the launch's time.
+                for (_, argument) in checked.args.tensors.iter() {
+                    argument.raw().memory.wait(argument.is_out())?;
+                }
+                let (simulated, ms) =
+                    timing::timed(&checked.device, queue, cold, || call.queue(checked.device.kind(), queue))?;
+                report.time_ms = ms;
+                simulated
+            } else {
+                call.queue(checked.device.kind(), queue)?
+            };
+            queue.sync()?;
+            report.resources = choice.ready.loaded.map(|l| l.resources);
+            if let Some(Simulated { counters, findings }) = simulated {
+                (report.counters, report.findings) = (Some(counters), findings);
+            }
         }
         Ok(report)
     }
+
+    /// Checks the arguments, compiles if need be, and puts the launch on a stream; on a GPU it has not ended then.
+    ///
+    /// The buffers may be used, passed to other launches and dropped at once: what would get in the way of the
+    /// kernel waits for it.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing has been queued then.
+    pub fn enqueue(self, stream: &Stream) -> Result<Launched, Error> {
+        let checked = self.check()?;
+        if !checked.device.same_as(stream.device()) {
+            let (found, expected) = (stream.device().name(), checked.device.name());
+            return Err(Error::StreamMismatch { found, expected });
+        }
+        let Some(choice) = checked.choose()? else {
+            return Ok(Launched { variant: None, ctas: 0, simulated: None });
+        };
+        let mut simulated = None;
+        if choice.ctas > 0 {
+            simulated = checked.call(&choice).queue(checked.device.kind(), &stream.queue)?;
+        }
+        Ok(Launched { variant: Some(choice.variant), ctas: choice.ctas, simulated })
+    }
+
+    /// All that [`Scheduled::enqueue`] does but the driver's part, for measuring it: returns the parameters' sum.
+    ///
+    /// # Errors
+    /// As [`Scheduled::enqueue`].
+    #[doc(hidden)]
+    pub fn host_part(self) -> Result<u64, Error> {
+        let checked = self.check()?;
+        let Some(choice) = checked.choose()? else { return Ok(0) };
+        let scratch: SmallVec<[u64; 4]> =
+            choice.ready.compiled.wanted(choice.ctas).iter().map(|w| w.bytes).collect();
+        let words = checked.call(&choice).words(&checked.bases, &scratch);
+        Ok(words.into_iter().fold(choice.ctas.into(), u64::wrapping_add))
+    }
+
+    /// Everything that does not need the compiled kernel.
+    fn check(self) -> Result<Checked<'a>, Error> {
+        let Scheduled { args, source, device, variant, .. } = self;
+        let (plan, given, home) = match source {
+            Source::Embedded { bytes, schedule } => (Plan::embedded(bytes, schedule)?, None, None),
+            Source::Given(plan) => (plan.clone(), Some(Arc::new(Kernels::new(plan))), None),
+            Source::Prepared(home, kernels) => (kernels.plan.clone(), Some(kernels.clone()), Some(home)),
+            Source::Missing(why) => return Err(why),
+        };
+        if *plan.kernel != *args.kernel {
+            return Err(Error::wrong_kernel(&plan.schedule, &plan.kernel, args.kernel));
+        }
+        if home.is_some() && plan.dtype() != args.dtype {
+            let (prepared, found) = (plan.dtype(), args.dtype);
+            return Err(Error::PreparedFor { schedule: plan.schedule.to_string(), prepared, found });
+        }
+        args.check(&plan)?;
+        if let (Some(home), Some(asked)) = (home, &device)
+            && !home.same_as(asked)
+        {
+            let (schedule, prepared) = (plan.schedule.to_string(), home.name());
+            return Err(Error::PreparedOn { schedule, prepared, expected: asked.name() });
+        }
+        let device = args.device(device.or_else(|| home.cloned()))?;
+        check_target(&device, &plan.program)?;
+        let kernels = given.unwrap_or_else(|| device.kernels(&plan));
+        let (values, gaps) = kernels.plan.values(|t| &args.tensors[t].1.raw().geometry)?;
+        let bases = args.tensors.iter().map(|(_, t)| t.raw().address()).collect();
+        Ok(Checked { args, kernels, device, variant, values, gaps, bases })
+    }
 }
 
-/// The variant asked for, or the first whose assumptions hold.
-fn choose(program: &Program, asked: Option<Variant>, dims: &Dims, bases: &[u64]) -> Result<Variant, Error> {
-    let failed = |variant| -> Vec<String> {
-        let assumptions = lower::assumptions(program, variant);
-        assumptions.iter().filter(|a| !a.holds(dims, bases)).map(ToString::to_string).collect()
-    };
-    let candidates = match asked {
-        Some(variant) => vec![variant],
-        None => vec![Variant::Exact, Variant::Aligned, Variant::General],
-    };
-    if let Some(variant) = candidates.iter().find(|&&variant| failed(variant).is_empty()) {
-        return Ok(*variant);
+/// A launch whose arguments fit the kernel and the schedule.
+struct Checked<'a> {
+    args: LaunchArgs<'a>,
+    kernels: Arc<Kernels>,
+    device: Device,
+    /// Asked for.
+    variant: Option<Variant>,
+    values: Values,
+    gaps: Gaps,
+    /// Address of each tensor, which on the simulator is relative to its memory.
+    bases: SmallVec<[u64; 8]>,
+}
+
+/// The variant that a launch runs.
+struct Choice<'c> {
+    variant: Variant,
+    rules: RulesRef<'c>,
+    ready: Arc<Ready>,
+    origin: Origin,
+    ctas: u32,
+}
+
+impl<'a> Checked<'a> {
+    fn plan(&self) -> &Arc<Plan> {
+        &self.kernels.plan
     }
-    let variant = asked.unwrap_or(Variant::General);
-    Err(Error::Variant { schedule: program.schedule.name.clone(), variant, failed: failed(variant) })
+
+    /// The first variant whose assumptions hold, compiled and loaded; `None` when there is nothing to compute.
+    fn choose(&self) -> Result<Option<Choice<'_>>, Error> {
+        let plan = self.plan();
+        if plan.is_empty(&self.values) {
+            return Ok(None);
+        }
+        let rules = plan.rules(&self.gaps);
+        let variant = plan.choose(&rules, self.variant, &self.values, &self.bases)?;
+        let (ready, origin) = self.kernels.ready(&self.device, variant, &self.gaps)?;
+        let ctas = ready.compiled.ctas(&self.values)?;
+        Ok(Some(Choice { variant, rules, ready, origin, ctas }))
+    }
+
+    fn call<'c>(&'c self, choice: &'c Choice<'_>) -> Call<'c, 'a> {
+        Call {
+            plan: self.plan(),
+            variant: choice.variant,
+            compiled: &choice.ready.compiled,
+            loaded: choice.ready.loaded,
+            ctas: choice.ctas,
+            values: &self.values,
+            bases: &self.bases,
+            tensors: &self.args.tensors,
+            scalars: &self.args.scalars,
+        }
+    }
 }
 
 /// PTX runs on its own compute capability and newer ones, architecture-specific PTX on its own alone.
-fn check_target(device: &Device, program: &Program) -> Result<(), Error> {
+pub(crate) fn check_target(device: &Device, program: &Program) -> Result<(), Error> {
     let target = program.schedule.target;
     match device.sm() {
         Some(sm) if sm < target.sm || (target.specific && sm != target.sm) => Err(Error::DeviceTooOld {
@@ -226,61 +309,5 @@ fn check_target(device: &Device, program: &Program) -> Result<(), Error> {
             sm,
         }),
         _ => Ok(()),
-    }
-}
-
-impl LaunchArgs<'_> {
-    /// Number, element types and mutability of the arguments against the kernel's parameters.
-    fn check(&self, program: &Program) -> Result<(), Error> {
-        let kernel = &program.nest.kernel;
-        let wrong = |what: String| Err(Error::Arguments { kernel: self.kernel.into(), what });
-        let expected = (kernel.tensors.len(), kernel.scalars.len());
-        if (self.tensors.len(), self.scalars.len()) != expected {
-            return wrong(format!("it takes {} tensors and {} scalars", expected.0, expected.1));
-        }
-        for ((name, argument), parameter) in self.tensors.iter().zip(&kernel.tensors) {
-            if parameter.mutable && matches!(argument, TensorArg::In(_)) {
-                return wrong(format!("it writes `{name}`, which is passed as an input"));
-            }
-            check_dtype(name, argument.raw().dtype, parameter.elem)?;
-        }
-        for ((name, value), parameter) in self.scalars.iter().zip(&kernel.scalars) {
-            check_dtype(name, value.dtype(), parameter.elem)?;
-        }
-        Ok(())
-    }
-
-    /// The device asked for, or that of the first tensor; every tensor must live there.
-    fn device(&self, asked: Option<Device>) -> Result<Device, Error> {
-        let first = self.tensors.first().map(|(_, t)| t.raw().device.clone());
-        let Some(device) = asked.or(first) else {
-            return Err(Error::Arguments { kernel: self.kernel.into(), what: "it has no tensors".into() });
-        };
-        for (name, tensor) in &self.tensors {
-            let found = &tensor.raw().device;
-            if !found.same_as(&device) {
-                let (found, expected) = (found.name(), device.name());
-                return Err(Error::DeviceMismatch { name: (*name).into(), found, expected });
-            }
-        }
-        Ok(device)
-    }
-}
-
-fn check_dtype(name: &str, found: DType, expected: ElemType) -> Result<(), Error> {
-    match expected {
-        ElemType::Fixed(expected) if expected != found => {
-            Err(Error::DTypeMismatch { name: name.into(), found, expected })
-        }
-        _ => Ok(()),
-    }
-}
-
-impl TensorArg<'_> {
-    pub(crate) fn raw(&self) -> &RawBuffer {
-        match self {
-            TensorArg::In(buffer) => buffer.raw(),
-            TensorArg::Out(buffer) => buffer.raw(),
-        }
     }
 }

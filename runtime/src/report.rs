@@ -1,28 +1,25 @@
 //! What a launch did.
 
-use crate::{device::Device, dims::Dims, gpu::Resources, launch::LaunchArgs};
+use crate::{device::Device, gpu::Resources, plan::Plan, solve::Values};
 use ptx_sim::{Counters, Finding};
 use std::{collections::BTreeMap, sync::Arc};
-use tile_dsl::{
-    dtype::DType,
-    program::{Program, Variant},
-};
+use tile_dsl::{dtype::DType, program::Variant};
 
 /// Report of one launch.
 #[derive(Clone, Debug)]
 pub struct LaunchReport {
     /// Kernel.
-    pub kernel: String,
+    pub kernel: Arc<str>,
     /// Schedule.
-    pub schedule: String,
+    pub schedule: Arc<str>,
     /// Element type of the generic parameter.
     pub dtype: Option<DType>,
     /// Name of the device.
-    pub device: String,
+    pub device: Arc<str>,
     /// Variant that ran; `None` when there was nothing to compute and nothing ran.
     pub variant: Option<Variant>,
     /// Assumptions under which it was compiled, all of which hold: `N % 4 == 0`.
-    pub assumptions: Vec<String>,
+    pub assumptions: Arc<[String]>,
     /// Values of the named dims.
     pub dims: BTreeMap<String, i64>,
     /// CTAs; 0 when nothing ran.
@@ -33,7 +30,8 @@ pub struct LaunchReport {
     pub shared_bytes: u32,
     /// Global memory that the kernel used beside its tensors, in bytes.
     pub scratch_bytes: u64,
-    /// Milliseconds on the GPU, between events around the launch; `None` on the simulator, which claims no time.
+    /// Milliseconds on the GPU, between events around the launch, where [`Scheduled::timed`](crate::Scheduled::timed)
+    /// asked for them; `None` on the simulator, which claims no time.
     pub time_ms: Option<f64>,
     /// What the driver's compiler made of the kernel; `None` on the simulator, which runs PTX as it is.
     pub resources: Option<Resources>,
@@ -51,15 +49,15 @@ pub struct LaunchReport {
 
 impl LaunchReport {
     /// The report of a launch that has not run yet.
-    pub(crate) fn new(args: &LaunchArgs<'_>, program: &Program, device: &Device, dims: Dims) -> Self {
+    pub(crate) fn new(plan: &Plan, device: &Device, values: &Values) -> Self {
         LaunchReport {
-            kernel: args.kernel.into(),
-            schedule: program.schedule.name.clone(),
-            dtype: program.dtype,
-            device: device.name(),
+            kernel: plan.kernel.clone(),
+            schedule: plan.schedule.clone(),
+            dtype: plan.dtype(),
+            device: device.inner.name.clone(),
             variant: None,
-            assumptions: Vec::new(),
-            dims,
+            assumptions: Arc::default(),
+            dims: plan.dims(values).map(|(name, value)| (name.to_string(), value)).collect(),
             ctas: 0,
             threads: 0,
             shared_bytes: 0,

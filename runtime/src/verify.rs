@@ -14,11 +14,12 @@
 //! The evaluator visits every term: some 10⁷ a second. For larger products check samples or products with vectors.
 
 use crate::{
-    buffer::{AnyBuffer, Layout, Storage},
-    dims::{self, Argument},
+    arguments::{LaunchArgs, TensorArg},
+    buffer::AnyBuffer,
+    dims,
     element::{Float, ScalarValue},
     error::Error,
-    launch::{LaunchArgs, TensorArg},
+    geometry::Geometry,
 };
 use half::{bf16, f16};
 use std::collections::BTreeMap;
@@ -42,21 +43,20 @@ impl Expected {
     /// What a launch would say of the shapes; [`Error::Arguments`] for arguments that the kernel does not take.
     pub fn of(program: &Program, args: &LaunchArgs<'_>) -> Result<Self, Error> {
         let kernel = &program.nest.kernel;
-        let arguments: Vec<Argument<'_>> = args
-            .tensors
-            .iter()
-            .map(|(_, t)| Argument { shape: &t.raw().shape, layout: t.raw().layout })
-            .collect();
-        let dims = dims::resolve(&kernel.tensors, &arguments)?;
-        let mut inputs = Inputs { dims, tiles: program.nest.tiles(), ..Inputs::default() };
-        for (name, tensor) in &args.tensors {
+        let shapes: Vec<&[usize]> = args.tensors.iter().map(|(_, t)| &t.raw().geometry.shape[..]).collect();
+        let mut inputs = Inputs {
+            dims: dims::resolve(&kernel.tensors, &shapes)?,
+            tiles: program.nest.tiles(),
+            ..Inputs::default()
+        };
+        for (name, tensor) in args.tensors.iter() {
             let elements = match tensor {
                 TensorArg::In(buffer) => elements(*buffer)?,
                 TensorArg::Out(buffer) => elements(&**buffer)?,
             };
             inputs.tensors.insert((*name).into(), elements);
         }
-        for (name, value) in &args.scalars {
+        for (name, value) in args.scalars.iter() {
             let value = match *value {
                 ScalarValue::F32(x) => x.to_f64(),
                 ScalarValue::F16(x) => x.to_f64(),
@@ -93,53 +93,16 @@ impl Expected {
 /// The driver's, on a GPU.
 pub fn elements(buffer: &dyn AnyBuffer) -> Result<Elements, Error> {
     let raw = buffer.raw();
-    let downloaded;
-    let bytes = match &raw.storage {
-        Storage::Host(data) => data,
-        Storage::Cuda(memory) => {
-            downloaded = memory.download()?;
-            &downloaded
-        }
-    };
-    fn ordered<T: crate::Element>(bytes: &[u8], shape: &[usize], layout: Layout) -> Vec<T> {
-        let stored = T::from_bytes(bytes);
-        match layout {
-            Layout::RowMajor => stored,
-            Layout::ColumnMajor => row_major(shape).map(|at| stored[at]).collect(),
-        }
+    let span = raw.span()?;
+    fn ordered<T: crate::Element>(span: &[u8], geometry: &Geometry) -> Vec<T> {
+        let stored = T::from_bytes(span);
+        (0..geometry.count()).map(|position| stored[geometry.place(position)]).collect()
     }
-    let (shape, layout) = (&raw.shape, raw.layout);
+    let geometry = &raw.geometry;
     match raw.dtype {
-        DType::F32 => Ok(Elements::F32(ordered(bytes, shape, layout))),
-        DType::F16 => Ok(Elements::F16(ordered::<f16>(bytes, shape, layout))),
-        DType::BF16 => Ok(Elements::BF16(ordered::<bf16>(bytes, shape, layout))),
-        DType::I32 | DType::Bool => Ok(Elements::I32(ordered(bytes, shape, layout))),
-    }
-}
-
-/// Offsets in a column-major tensor, in row-major order of its elements.
-fn row_major(shape: &[usize]) -> impl Iterator<Item = usize> {
-    let count: usize = shape.iter().product();
-    (0..count).map(move |position| {
-        // Peel the row-major digits off from the last dimension; each weighs the product of the extents before it.
-        let (mut rest, mut offset, mut weight) = (position, 0, count);
-        for &extent in shape.iter().rev() {
-            weight /= extent;
-            offset += rest % extent * weight;
-            rest /= extent;
-        }
-        offset
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::row_major;
-
-    #[test]
-    fn column_major_offsets() {
-        assert_eq!(row_major(&[2, 3]).collect::<Vec<_>>(), [0, 2, 4, 1, 3, 5]);
-        assert_eq!(row_major(&[2, 1, 2]).collect::<Vec<_>>(), [0, 2, 1, 3]);
-        assert_eq!(row_major(&[3, 0]).count(), 0);
+        DType::F32 => Ok(Elements::F32(ordered(&span, geometry))),
+        DType::F16 => Ok(Elements::F16(ordered::<f16>(&span, geometry))),
+        DType::BF16 => Ok(Elements::BF16(ordered::<bf16>(&span, geometry))),
+        DType::I32 | DType::Bool => Ok(Elements::I32(ordered(&span, geometry))),
     }
 }

@@ -31,7 +31,7 @@ mod units;
 mod walk;
 mod weave;
 
-pub use assume::{Assumption, assumptions};
+pub use assume::{Assumption, Condition, Form, assumptions, assumptions_strided};
 pub use error::LowerError;
 
 use crate::{
@@ -56,13 +56,30 @@ use units::Units;
 /// Statements beyond which expansion is taken to be a mistake.
 const MAX_STATEMENTS: usize = 200_000;
 
+/// Tensors whose strides do not follow from their extents: but for the contiguous dimension's, which is 1, each is a
+/// parameter of the kernel, named by [`stride`].
+pub type Strided = BTreeSet<TensorId>;
+
+/// Name of the parameter that holds the stride of dimension `dim`, in elements: `b.stride0`.
+pub fn stride(tensor: &tile::Tensor, dim: usize) -> String {
+    format!("{}.stride{dim}", tensor.name)
+}
+
 /// Lowers one variant of a program.
 ///
 /// # Errors
 /// What the nest lacks, see [`LowerError`].
 pub fn lower(program: &Program, variant: Variant) -> Result<Kernel, LowerError> {
+    lower_strided(program, variant, &Strided::new())
+}
+
+/// [`lower`] where some tensors have strides of their own.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> Result<Kernel, LowerError> {
     let nest = &program.nest;
-    let mut lowerer = Lowerer::new(nest, variant)?;
+    let mut lowerer = Lowerer::new(nest, variant, strided)?;
     lowerer.stmt(&nest.body)?;
     let cleared = lowerer.cleared.iter().copied().collect();
     let Lowerer { emit, units, grid, params, shared, frags, halves, .. } = lowerer;
@@ -74,7 +91,7 @@ pub fn lower(program: &Program, variant: Variant) -> Result<Kernel, LowerError> 
         body.splice(0..0, first);
     }
     let kernel = Kernel {
-        name: entry_name(program, variant),
+        name: entry_name(program, variant, strided),
         target: program.schedule.target,
         params,
         cleared,
@@ -109,12 +126,15 @@ fn clear(buffer: u32, shared: &[Shared], threads: u32, vars: &mut Vec<Ty>) -> ke
 }
 
 /// `matmul_warptile_f32_exact`.
-fn entry_name(program: &Program, variant: Variant) -> String {
+fn entry_name(program: &Program, variant: Variant, strided: &Strided) -> String {
     let mut name = format!("{}_{}", program.nest.kernel.name, program.schedule.name);
     if let Some(dtype) = program.dtype {
         name += &format!("_{dtype}");
     }
     name += &format!("_{variant}");
+    if !strided.is_empty() {
+        name += "_strided";
+    }
     name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_")
 }
 
@@ -163,6 +183,7 @@ struct Lowerer<'a> {
     nest: &'a Nest,
     kernel: &'a tile::Kernel,
     variant: Variant,
+    strided: &'a Strided,
     emit: Emit,
     units: Units,
     grid: Grid,
@@ -202,15 +223,16 @@ struct Lowerer<'a> {
 }
 
 impl<'a> Lowerer<'a> {
-    fn new(nest: &'a Nest, variant: Variant) -> Result<Self, LowerError> {
+    fn new(nest: &'a Nest, variant: Variant, strided: &'a Strided) -> Result<Self, LowerError> {
         let units = Units::of(nest)?;
         let mut emit = Emit::new();
         let grid = Grid::of(nest, &mut emit);
-        let params = params(nest, variant);
+        let params = params(nest, variant, strided);
         Ok(Lowerer {
             nest,
             kernel: &nest.kernel,
             variant,
+            strided,
             emit,
             units,
             grid,
@@ -280,6 +302,12 @@ impl<'a> Lowerer<'a> {
             };
             if n + 1 == fastest_first.len() {
                 break;
+            }
+            if self.strided.contains(&id) {
+                let next = Extent::dim(&stride(tensor, fastest_first[n + 1]));
+                let next = self.emit.dim(&next);
+                pitch = self.emit.op(emit::Op::Cast(ty), &[next]);
+                continue;
             }
             let extent = self.emit.dim(&tensor.dims[d]);
             let extent = self.emit.op(emit::Op::Cast(ty), &[extent]);
@@ -439,8 +467,8 @@ fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
     candidates.into_iter().find(|n| !taken(n)).expect("endless candidates")
 }
 
-/// Parameters: tensors, dims in order of first use by tensors and then by axes, scalars.
-fn params(nest: &Nest, variant: Variant) -> Vec<Param> {
+/// Parameters: tensors, dims in order of first use by tensors and then by axes, strides, scalars.
+fn params(nest: &Nest, variant: Variant, strided: &Strided) -> Vec<Param> {
     let kernel = &nest.kernel;
     let vectors = assume::vector_bytes(nest, variant);
     let mut params: Vec<Param> = kernel
@@ -461,6 +489,12 @@ fn params(nest: &Nest, variant: Variant) -> Vec<Param> {
         }
     }
     params.extend(dims.into_iter().map(|d| Param::Dim(d.to_string())));
+    for id in strided {
+        let tensor = &kernel.tensors[id.0 as usize];
+        let contiguous = if nest.column_major.contains(id) { 0 } else { tensor.dims.len().saturating_sub(1) };
+        let strides = (0..tensor.dims.len()).filter(|d| *d != contiguous).map(|d| stride(tensor, d));
+        params.extend(strides.map(Param::Dim));
+    }
     let scalars = kernel.scalars.iter();
     params.extend(scalars.map(|s| Param::Scalar { name: s.name.clone(), dtype: fixed(s.elem) }));
     params

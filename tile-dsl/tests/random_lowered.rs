@@ -9,7 +9,7 @@ use tile_dsl::{
     engine::{self, testing::Random},
     index::AxisId,
     kernel::interpret::{Launch, interpret},
-    lower::{assumptions, lower},
+    lower::{Strided, assumptions_strided, lower_strided, stride},
     nest::Nest,
     program::{Program, Variant},
     tile::{
@@ -18,20 +18,59 @@ use tile_dsl::{
     },
 };
 
-/// Row-major to first dimension fastest, or back.
-fn transposed(shape: &[i64], data: &[f32], back: bool) -> Vec<f32> {
-    let mut out = vec![0.0; data.len()];
-    for at in 0..data.len() {
-        let (mut rest, mut weight, mut other) = (at, data.len(), 0);
-        for n in shape.iter().rev().map(|n| *n as usize) {
-            weight /= n;
-            other += rest % n * weight;
-            rest /= n;
+/// Where the elements of a tensor lie.
+struct Place {
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+impl Place {
+    /// With gaps of `gap` elements between the rows, and between the matrices of rows, and so on.
+    fn new(shape: Vec<i64>, column_major: bool, gap: i64) -> Self {
+        let mut order: Vec<usize> = (0..shape.len()).collect();
+        if !column_major {
+            order.reverse();
         }
-        let (from, to) = if back { (other, at) } else { (at, other) };
-        out[to] = data[from];
+        let (mut strides, mut stride) = (vec![1; shape.len()], 1);
+        for d in order {
+            strides[d] = stride;
+            stride = stride * shape[d] + gap;
+        }
+        Place { shape, strides }
     }
-    out
+
+    /// Position in memory of each element, row-major.
+    fn positions(&self) -> Vec<usize> {
+        let count: i64 = self.shape.iter().product();
+        let position = |n: i64| {
+            let mut rest = n;
+            let digits = self.shape.iter().zip(&self.strides).rev().map(|(size, stride)| {
+                let digit = rest % size;
+                rest /= size;
+                digit * stride
+            });
+            digits.sum::<i64>() as usize
+        };
+        (0..count).map(position).collect()
+    }
+
+    /// Row-major elements in memory order; what lies between them is not a number.
+    fn store(&self, elements: impl Iterator<Item = f32>) -> Vec<f32> {
+        let positions = self.positions();
+        let mut memory = vec![f32::NAN; positions.iter().max().map_or(0, |n| n + 1)];
+        positions.into_iter().zip(elements).for_each(|(at, x)| memory[at] = x);
+        memory
+    }
+
+    /// The elements, row-major; what lies between them is as it was.
+    fn load(&self, memory: &[f32], cleared: bool) -> Vec<f32> {
+        let positions = self.positions();
+        let gaps = memory.len() - positions.len();
+        let found = positions.iter().map(|at| memory[*at]).collect();
+        let kept = (0..memory.len()).filter(|at| !positions.contains(at) && memory[*at].is_nan()).count();
+        assert!(kept == gaps || cleared, "{kept} of {gaps} numbers between the elements were kept");
+        found
+    }
 }
 
 fn shape(kernel: &Kernel, tensor: usize, dims: &BTreeMap<String, i64>) -> Vec<i64> {
@@ -73,12 +112,38 @@ fn run(generic: &Kernel, seed: u64) -> [usize; 3] {
             .collect();
         let inputs = Inputs { dims: dims.clone(), tensors, tiles: nest.tiles(), ..Inputs::default() };
         let expected = evaluate(kernel, &inputs).unwrap();
-        for (n, variant) in [Variant::Exact, Variant::Aligned, Variant::General].into_iter().enumerate() {
+        // Gaps that leave vectors aligned, and gaps that do not.
+        let gap = if round { 16 } else { 3 };
+        let some: Strided =
+            (0..kernel.tensors.len() as u16).filter(|_| random.below(2) == 0).map(TensorId).collect();
+        let cases = [(Strided::new(), true), (some, false)].into_iter().flat_map(|(strided, dense)| {
+            let variants = [Variant::Exact, Variant::Aligned, Variant::General].into_iter().enumerate();
+            variants.map(move |(n, variant)| (strided.clone(), dense, n, variant))
+        });
+        for (strided, dense, n, variant) in cases {
+            let place = |n: usize| {
+                let id = TensorId(n as u16);
+                let gap = if strided.contains(&id) { gap } else { 0 };
+                Place::new(shape(kernel, n, &dims), nest.column_major.contains(&id), gap)
+            };
+            let mut dims = dims.clone();
+            for (n, tensor) in kernel.tensors.iter().enumerate().filter(|_| !dense) {
+                for (d, size) in place(n).strides.into_iter().enumerate() {
+                    dims.insert(stride(tensor, d), size);
+                }
+            }
             let bases = vec![256; kernel.tensors.len()];
-            if !assumptions(&program, variant).iter().all(|a| a.holds(&dims, &bases)) {
+            let assumed = assumptions_strided(&program, variant, &strided);
+            let holds = assumed.iter().all(|a| a.holds(&dims, &bases));
+            let (names, values): (Vec<&String>, Vec<i64>) = dims.iter().map(|(n, v)| (n, *v)).unzip();
+            let position = |name: &str| names.iter().position(|n| *n == name).unwrap();
+            for a in &assumed {
+                assert_eq!(a.at(position).holds(&values, &bases), a.holds(&dims, &bases), "{a}");
+            }
+            if !holds {
                 continue;
             }
-            ran[n] += 1;
+            ran[n] += usize::from(dense);
             let what = || {
                 let text: Vec<String> = schedule.directives.iter().map(ToString::to_string).collect();
                 format!(
@@ -87,20 +152,17 @@ fn run(generic: &Kernel, seed: u64) -> [usize; 3] {
                     text.join("; ")
                 )
             };
-            let lowered = lower(&program, variant).unwrap_or_else(|e| panic!("{e}: {}", what()));
-            let column = |n: usize| nest.column_major.contains(&TensorId(n as u16));
+            let lowered =
+                lower_strided(&program, variant, &strided).unwrap_or_else(|e| panic!("{e}: {}", what()));
             let mut launch = Launch { dims: dims.clone(), ..Launch::default() };
             for (n, tensor) in kernel.tensors.iter().enumerate() {
-                let data: Vec<f32> =
-                    inputs.tensors[&tensor.name].to_f64().iter().map(|x| *x as f32).collect();
-                let data = if column(n) { transposed(&shape(kernel, n, &dims), &data, false) } else { data };
-                launch.tensors.insert(tensor.name.clone(), data);
+                let elements = inputs.tensors[&tensor.name].to_f64().into_iter().map(|x| x as f32);
+                launch.tensors.insert(tensor.name.clone(), place(n).store(elements));
             }
             interpret(&lowered, &mut launch).unwrap_or_else(|e| panic!("{e}: {}", what()));
             for (n, tensor) in kernel.tensors.iter().enumerate().filter(|(_, t)| t.mutable) {
-                let found = &launch.tensors[&tensor.name];
-                let found =
-                    if column(n) { transposed(&shape(kernel, n, &dims), found, true) } else { found.clone() };
+                let cleared = lowered.cleared.contains(&(n as u32));
+                let found = place(n).load(&launch.tensors[&tensor.name], cleared);
                 let wanted = expected[&tensor.name].to_f64();
                 let differs = wanted.iter().zip(&found).position(|(a, b)| {
                     let (a, b) = (*a as f32, *b);

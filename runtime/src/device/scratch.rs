@@ -1,7 +1,8 @@
-//! Global memory that a kernel needs beside its tensors, kept from launch to launch.
+//! Global memory that a kernel needs beside its tensors, kept from launch to launch of a queue.
 
-use super::cuda::{CudaDevice, CudaMemory};
+use super::cuda::{CudaMemory, CudaQueue};
 use crate::error::Error;
+use smallvec::SmallVec;
 
 /// A scratch buffer of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,32 +23,35 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// The address of each buffer.
+    /// The address of each buffer, for work that is queued next.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], and the driver's.
-    pub(crate) fn reserve(&mut self, device: &CudaDevice, wanted: &[Wanted]) -> Result<Vec<u64>, Error> {
+    pub(crate) fn reserve(
+        &mut self,
+        queue: &CudaQueue,
+        wanted: &[Wanted],
+    ) -> Result<SmallVec<[u64; 4]>, Error> {
         let mut ends = [0u64; 2];
-        let mut offsets = Vec::new();
+        let mut offsets = SmallVec::<[u64; 4]>::new();
         for buffer in wanted {
             let end = &mut ends[usize::from(buffer.zeroed)];
             offsets.push(*end);
             *end += buffer.bytes.next_multiple_of(ALIGN);
         }
         for (memory, bytes, byte) in [(&mut self.plain, ends[0], 0xff), (&mut self.zeroed, ends[1], 0)] {
-            if memory.as_ref().is_none_or(|m| (m.bytes() as u64) < bytes) {
-                // The old one first: there may be no room for both.
+            if bytes > memory.as_ref().map_or(0, |m| m.bytes() as u64) {
+                // The old one first: there may be no room for both. Earlier work of the queue may still use it.
+                queue.synchronize()?;
                 *memory = None;
-                *memory = Some(device.filled(byte, bytes as usize)?);
+                let new = queue.allocate(bytes as usize)?;
+                // SAFETY: it is as large, and no one else's.
+                unsafe { queue.fill(new.pointer(), byte, new.bytes())? };
+                *memory = Some(new);
             }
         }
         let base = |memory: &Option<CudaMemory>| memory.as_ref().map_or(0, CudaMemory::pointer);
         let bases = [base(&self.plain), base(&self.zeroed)];
         Ok(wanted.iter().zip(offsets).map(|(b, offset)| bases[usize::from(b.zeroed)] + offset).collect())
-    }
-
-    /// After a launch that failed: nobody knows what it left.
-    pub(crate) fn discard(&mut self) {
-        *self = Scratch::default();
     }
 }

@@ -1,57 +1,69 @@
 //! The simulator as a device.
 
-use super::scratch::Wanted;
-use crate::{error::Error, execute::Outcome};
-use backend_ptx::Ptx;
-use ptx_sim::{Launch, Memory, Module};
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+use crate::{
+    compile::Compiled,
+    error::Error,
+    execute::{Call, Simulated},
+    geometry::Geometry,
+    memory::{Memory as Bytes, Storage, lock},
 };
+use ptx_sim::{Launch, Memory, Module};
 
 /// Bytes that the tensors of one launch may take.
 pub(crate) const CAPACITY: u64 = 16 << 30;
 
-/// The simulator with the modules it has parsed.
+/// The simulator.
 #[derive(Debug, Default)]
 pub(crate) struct SimDevice {
     seed: u64,
-    /// Parsed modules by the text of their PTX.
-    parsed: Mutex<HashMap<String, Arc<Module>>>,
 }
 
 /// A tensor of a launch.
 pub(crate) struct SimTensor<'a> {
     /// Name of the parameter, for reports.
     pub(crate) name: &'a str,
-    /// Its contents.
-    pub(crate) data: SimData<'a>,
+    pub(crate) memory: &'a Bytes,
+    /// Place of its first element in `memory`, in bytes.
+    pub(crate) base: u64,
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    pub(crate) geometry: &'a Geometry,
+    /// What the kernel leaves is kept.
+    pub(crate) written: bool,
+    /// Zero before the launch.
+    pub(crate) cleared: bool,
 }
 
-/// Contents of a tensor; what may be written comes back.
-pub(crate) enum SimData<'a> {
-    Read(&'a [u8]),
-    Write(&'a mut Vec<u8>),
+impl SimTensor<'_> {
+    /// Calls `f` with the bytes of each contiguous run.
+    fn runs(&self, mut f: impl FnMut(std::ops::Range<usize>)) {
+        self.geometry.runs(|at, count| f(at * self.size..(at + count) * self.size));
+    }
+
+    fn contents(&self) -> Result<std::sync::MutexGuard<'_, Vec<u8>>, Error> {
+        match &self.memory.storage {
+            Storage::Host(data) => Ok(lock(data)),
+            Storage::Cuda(_) => Err(Error::DeviceMismatch {
+                name: self.name.into(),
+                found: "a GPU".into(),
+                expected: "simulator".into(),
+            }),
+        }
+    }
 }
 
 impl SimDevice {
     pub(crate) fn new(seed: u64) -> Self {
-        SimDevice { seed, parsed: Mutex::default() }
+        SimDevice { seed }
     }
 
-    /// Runs a kernel on copies of the tensors. `arguments` gets the addresses of the tensors and of the scratch
-    /// buffers, in order, and returns the bytes of each parameter.
-    pub(crate) fn run(
-        &self,
-        ptx: &Ptx,
-        grid: u32,
-        tensors: Vec<SimTensor<'_>>,
-        scratch: &[Wanted],
-        arguments: impl FnOnce(&[u64], &[u64]) -> Vec<Vec<u8>>,
-    ) -> Result<Outcome, Error> {
+    /// Runs a kernel on copies of the memory that its tensors lie in, each as a whole, so that a view has the
+    /// alignment that it has on a GPU and what is written beside it is seen.
+    pub(crate) fn run(&self, call: &Call<'_, '_>) -> Result<Simulated, Error> {
+        let ptx = &call.compiled.ptx;
         let refused =
             |reason: &dyn ToString| Error::Simulator { entry: ptx.entry.clone(), reason: reason.to_string() };
-        let module = self.module(ptx).map_err(|e| refused(&e))?;
+        let module = parsed(call.compiled).as_ref().map_err(|e| refused(e))?;
         let mut memory = Memory::with_capacity(CAPACITY);
         let mut place = |name: &str, data: &[u8]| {
             let address = memory.alloc(name, data.len() as u64).map_err(|_| Error::OutOfMemory {
@@ -60,47 +72,68 @@ impl SimDevice {
                 free: memory.capacity() - memory.used(),
             })?;
             memory.write(address, data).map_err(|e| refused(&e))?;
-            Ok(address)
+            Ok::<u64, Error>(address)
         };
-        let addresses = tensors
-            .iter()
-            .map(|tensor| match &tensor.data {
-                SimData::Read(data) => place(tensor.name, data),
-                SimData::Write(data) => place(tensor.name, data),
-            })
-            .collect::<Result<Vec<u64>, Error>>()?;
+        let tensors: Vec<SimTensor<'_>> = call.sim_tensors().collect();
+        let mut placed: Vec<u64> = Vec::new();
+        // What the memory of written tensors held, by the first tensor in it.
+        let mut before: Vec<Option<Vec<u8>>> = Vec::new();
+        for (n, tensor) in tensors.iter().enumerate() {
+            if tensor.cleared {
+                let mut contents = tensor.contents()?;
+                tensor.runs(|run| contents[run].fill(0));
+            }
+            // Two parts of one memory, of which one is written, are one allocation, as on a GPU.
+            let shared = tensors[..n].iter().position(|earlier| {
+                std::ptr::eq(earlier.memory, tensor.memory) && (earlier.written || tensor.written)
+            });
+            let (address, copy) = match shared {
+                Some(earlier) => (placed[earlier], None),
+                None => {
+                    let copy = tensor.contents()?.clone();
+                    (place(tensor.name, &copy)?, Some(copy))
+                }
+            };
+            placed.push(address);
+            before.push(copy);
+        }
         // Without a value: not a number, so that it is seen.
-        let scratch = scratch
-            .iter()
-            .map(|wanted| {
-                place("scratch", &vec![if wanted.zeroed { 0 } else { 0xff }; wanted.bytes as usize])
-            })
-            .collect::<Result<Vec<u64>, Error>>()?;
+        let mut scratch = Vec::new();
+        for wanted in call.compiled.wanted(call.ctas) {
+            let byte = if wanted.zeroed { 0 } else { 0xff };
+            scratch.push(place("scratch", &vec![byte; wanted.bytes as usize])?);
+        }
+        let addresses: Vec<u64> = tensors.iter().zip(&placed).map(|(t, at)| at + t.base).collect();
+        let words = call.words(&addresses, &scratch);
+        let params = words.iter().zip(&call.compiled.widths);
         let launch = Launch {
             kernel: ptx.entry.clone(),
-            grid: [grid, 1, 1],
+            grid: [call.ctas, 1, 1],
             block: [ptx.threads, 1, 1],
             dynamic_shared: ptx.dynamic_shared,
-            params: arguments(&addresses, &scratch),
+            params: params.map(|(word, width)| word.to_le_bytes()[..usize::from(*width)].to_vec()).collect(),
             seed: self.seed,
             ..Launch::default()
         };
-        let report = ptx_sim::launch(&module, &mut memory, &launch).map_err(|e| refused(&e))?;
-        for (tensor, address) in tensors.into_iter().zip(addresses) {
-            if let SimData::Write(data) = tensor.data {
-                memory.read(address, data).map_err(|e| refused(&e))?;
+        let report = ptx_sim::launch(module, &mut memory, &launch).map_err(|e| refused(&e))?;
+        for (n, tensor) in tensors.iter().enumerate() {
+            let same = |other: &&SimTensor<'_>| std::ptr::eq(other.memory, tensor.memory);
+            let written = tensors.iter().filter(same).any(|other| other.written);
+            if let (Some(before), true) = (&before[n], written) {
+                let mut after = vec![0; before.len()];
+                memory.read(placed[n], &mut after).map_err(|e| refused(&e))?;
+                // Only what changed: another launch may be at work on another part of the memory.
+                let mut contents = tensor.contents()?;
+                let changed =
+                    before.iter().zip(&after).enumerate().filter(|(_, (before, after))| before != after);
+                changed.for_each(|(at, (_, after))| contents[at] = *after);
             }
         }
-        Ok(Outcome { counters: Some(report.counters), findings: report.findings, ..Outcome::default() })
+        Ok(Simulated { counters: report.counters, findings: report.findings })
     }
+}
 
-    fn module(&self, ptx: &Ptx) -> Result<Arc<Module>, ptx_sim::ParseError> {
-        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = parsed.get(&ptx.text) {
-            return Ok(module.clone());
-        }
-        let module = Arc::new(Module::parse(&ptx.text)?);
-        parsed.insert(ptx.text.clone(), module.clone());
-        Ok(module)
-    }
+/// The module, parsed once in the life of the process.
+fn parsed(compiled: &Compiled) -> &Result<Module, ptx_sim::ParseError> {
+    compiled.parsed.get_or_init(|| Module::parse(&compiled.ptx.text))
 }

@@ -4,11 +4,17 @@
 //! index that the extents alone do not bound, such as `3*i` into a tensor of N elements. General computes offsets in 64
 //! bits; the others need the offsets of each access to fit 32.
 
+mod condition;
+
+pub use condition::{Condition, Form};
+
 use super::{
+    Strided,
     digits::{Cover, cover},
     fixed,
     guard::{difference, non_negative, range},
     stage::loads,
+    stride,
 };
 use crate::{
     index::{Affine, AxisId, Extent},
@@ -28,75 +34,39 @@ const SLACK: i64 = 1 << 16;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Assumption(Kind);
 
+/// Over extents of named dims, or of dims by position.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    AtMost { extent: Extent, max: i64 },
-    Multiple { extent: Extent, of: i64 },
-    Equal { extent: Extent, points: i64 },
+enum Kind<E = Extent> {
+    AtMost { extent: E, max: i64 },
+    Multiple { extent: E, of: i64 },
+    Equal { extent: E, points: i64 },
     Aligned { tensor: TensorId, name: String, bytes: u32 },
-    Offsets { name: String, reach: Vec<Reach>, dims: Vec<Extent> },
-    Index { extent: Extent, slack: i64 },
-    Coordinates { name: String, reach: Reach },
+    Offsets { name: String, reach: Vec<Reach<E>>, pitches: Pitches<E> },
+    Index { extent: E, slack: i64 },
+    Coordinates { name: String, reach: Reach<E> },
 }
 
 /// Greatest index of one dimension, tails included.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Reach {
+struct Reach<E = Extent> {
     constant: i64,
     /// Coefficient, extent, and the multiple it is rounded up to or the number of points.
-    terms: Vec<(i64, Extent, i64, bool)>,
+    terms: Vec<(i64, E, i64, bool)>,
+}
+
+/// Extents of a tensor, fastest dimension first, and its strides where they do not follow from the extents.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Pitches<E = Extent> {
+    extents: Vec<E>,
+    strides: Option<Vec<E>>,
 }
 
 impl Assumption {
     /// Whether the condition holds. `dims` are the named dims of the launch, `bases` the addresses of the
     /// tensors in the order of the kernel's parameters. A missing dim or base fails.
     pub fn holds(&self, dims: &BTreeMap<String, i64>, bases: &[u64]) -> bool {
-        match &self.0 {
-            Kind::AtMost { extent, max } => extent.eval(dims).is_some_and(|n| n <= *max),
-            Kind::Multiple { extent, of } => extent.eval(dims).is_some_and(|n| n % of == 0),
-            Kind::Equal { extent, points } => extent.eval(dims) == Some(*points),
-            Kind::Aligned { tensor, bytes, .. } => {
-                bases.get(tensor.0 as usize).is_some_and(|base| base % u64::from(*bytes) == 0)
-            }
-            Kind::Offsets { reach, dims: extents, .. } => {
-                last_offset(reach, extents, dims).is_some_and(|last| last < 1 << 31)
-            }
-            Kind::Index { extent, slack } => {
-                // No partial sum leaves the range either.
-                let terms = extent.dims.iter().map(|(name, c)| (name.clone(), c.saturating_abs()));
-                let size = Extent { dims: terms.collect(), constant: extent.constant.saturating_abs() };
-                size.eval(dims).is_some_and(|n| n < (1 << 31) - slack)
-            }
-            Kind::Coordinates { reach, .. } => reach.last(dims).is_some_and(|last| last < 1 << 31),
-        }
+        self.0.holds(dims, bases)
     }
-}
-
-impl Reach {
-    /// The greatest index; `None` if a dim is missing or the sum overflows.
-    fn last(&self, dims: &BTreeMap<String, i64>) -> Option<i64> {
-        self.terms.iter().try_fold(self.constant, |index, (c, extent, points, round)| {
-            let last = if *round {
-                let n = extent.eval(dims)?.max(0);
-                n.checked_add(points - 1)? / points * points - 1
-            } else {
-                points - 1
-            };
-            index.checked_add(c.checked_mul(last)?)
-        })
-    }
-}
-
-/// The greatest offset; `None` if a dim is missing or the sum overflows.
-fn last_offset(reach: &[Reach], extents: &[Extent], dims: &BTreeMap<String, i64>) -> Option<i64> {
-    let (mut sum, mut pitch) = (0i64, 1i64);
-    for (reach, extent) in reach.iter().zip(extents) {
-        let index = reach.last(dims)?;
-        let extent = extent.eval(dims)?.max(1);
-        sum = sum.checked_add(index.max(extent).checked_mul(pitch)?)?;
-        pitch = pitch.checked_mul(extent)?;
-    }
-    Some(sum)
 }
 
 impl fmt::Display for Assumption {
@@ -119,6 +89,11 @@ impl fmt::Display for Assumption {
 
 /// What a launch must satisfy to run a variant of a program; all of them, in a fixed order.
 pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
+    assumptions_strided(program, variant, &Strided::new())
+}
+
+/// [`assumptions`] where some tensors have strides of their own.
+pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Strided) -> Vec<Assumption> {
     let nest = &program.nest;
     let kernel = &nest.kernel;
     let mut kinds = BTreeSet::new();
@@ -135,11 +110,13 @@ pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
         let t = &kernel.tensors[tensor.0 as usize];
         kinds.insert(Kind::Aligned { tensor, name: t.name.clone(), bytes });
         let fastest = if nest.column_major.contains(&tensor) { t.dims.first() } else { t.dims.last() };
+        let of = (bytes / fixed(t.elem).bytes()).into();
         if let Some(extent) = fastest {
-            kinds.insert(Kind::Multiple {
-                extent: extent.clone(),
-                of: (bytes / fixed(t.elem).bytes()).into(),
-            });
+            kinds.insert(Kind::Multiple { extent: extent.clone(), of });
+        }
+        if strided.contains(&tensor) {
+            let strides = strides(nest, tensor).into_iter().filter(|s| s.as_constant().is_none());
+            kinds.extend(strides.map(|extent| Kind::Multiple { extent, of }));
         }
     }
     let mut visit = |digits: &[(Digit, At)], accesses: &[AccessId]| {
@@ -184,7 +161,9 @@ pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
                 dims.reverse();
                 reach.reverse();
             }
-            let offsets = Kind::Offsets { name: t.name.clone(), reach, dims };
+            let strides = strided.contains(&access.tensor).then(|| strides(nest, access.tensor));
+            let pitches = Pitches { extents: dims, strides };
+            let offsets = Kind::Offsets { name: t.name.clone(), reach, pitches };
             if t.dims.iter().any(|d| d.as_constant().is_none()) || !holds_always(&offsets) {
                 kinds.insert(offsets);
             }
@@ -199,6 +178,18 @@ fn once_a_tile(nest: &Nest, axis: AxisId, digits: &[Digit]) -> bool {
     let tile = nest.recurrences.get(&axis).and_then(|r| r.tile).unwrap_or(1);
     let inside = |d: &Digit| d.axis == axis && d.stride < tile && d.steps != Steps::Fixed(1);
     tile > 1 && !digits.iter().any(inside)
+}
+
+/// Strides of a tensor that has its own, fastest dimension first.
+fn strides(nest: &Nest, id: TensorId) -> Vec<Extent> {
+    let tensor = &nest.kernel.tensors[id.0 as usize];
+    let mut order: Vec<usize> = (0..tensor.dims.len()).collect();
+    if !nest.column_major.contains(&id) {
+        order.reverse();
+    }
+    let one = std::iter::once(Extent::constant(1));
+    let strides = order.iter().skip(1).map(|d| Extent::dim(&stride(tensor, *d)));
+    one.chain(strides).take(order.len()).collect()
 }
 
 /// Whether a condition holds whatever the dims.

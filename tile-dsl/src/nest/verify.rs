@@ -1,6 +1,6 @@
 //! Verifier of nests, run between passes: every rewrite keeps these properties.
 
-use super::{At, Digit, Frame, Nest, Steps, Stmt, Target, leaves};
+use super::{At, Digit, Frame, Nest, Role, Steps, Stmt, Target, leaves};
 use crate::{index::AxisId, schedule::Unit};
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 ///   1 to the extent;
 /// - a reduction has one operator, that of its table entry, and is combined if units hold parts of it;
 /// - along a path, no digit is bound twice and no unit dimension is used twice; units have fixed steps, except
-///   CTAs; a copy stands directly inside a loop or another copy, and is read.
+///   CTAs; the loops of an atom are the innermost, around a sum of products; a copy stands directly inside a loop or another copy, and is read.
 pub fn verify(nest: &Nest) -> Vec<String> {
     let mut wrong = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
@@ -40,6 +40,15 @@ pub fn verify(nest: &Nest) -> Vec<String> {
             if !bound {
                 say(format!("`{}` is read where it is not computed yet", nest.value(v).name));
             }
+        }
+        let atoms: Vec<Role> = path
+            .iter()
+            .filter_map(|f| if let Frame::For(_, At::Atom(_, role)) = f { Some(*role) } else { None })
+            .collect();
+        let last = path.iter().rev().take_while(|f| matches!(f, Frame::For(_, At::Atom(..)))).count();
+        let multiplies = matches!(leaf, Stmt::Red { expr, .. } if nest.factors(expr).is_ok());
+        if !atoms.is_empty() && (atoms != [Role::M, Role::N, Role::K] || last != atoms.len() || !multiplies) {
+            say("the loops of an atom do not stand together around a product".into());
         }
         let digits: Vec<Digit> =
             path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect();

@@ -1,0 +1,42 @@
+//! What the host does for a launch before the driver is called: checks, variant, parameters.
+//!
+//! `plain` looks the schedule up each time, `prepared` does not; neither runs the kernel. `large` has ten tensors' worth
+//! of assumptions less than a driver call's time to hide behind: compare both with the 1.5 to 2 µs that
+//! `cuLaunchKernel` takes.
+#![allow(missing_docs, reason = "criterion_group makes an undocumented function")]
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use std::hint::black_box;
+use tilewright::{DType, prelude::*};
+
+#[path = "../examples/matmul/kernel.rs"]
+#[allow(missing_docs, reason = "an example's")]
+mod kernel;
+
+use kernel::matmul;
+
+fn launch(c: &mut Criterion) {
+    let device = Device::sim();
+    let stage = |n: usize| Buffer::<f32>::zeros(&device, &[n, n]).expect("small");
+    let mut group = c.benchmark_group("launch");
+    for schedule in kernel::SCHEDULES.iter().filter(|s| ["naive", "best"].contains(&s.name())) {
+        for n in [256, 252, 251] {
+            let (a, b, mut out) = (stage(n), stage(n), stage(n));
+            let prepared = tilewright::Prepared::new(&device, *schedule, DType::F32).expect("admitted");
+            group.bench_function(format!("{} {n} plain", schedule.name()), |bench| {
+                bench.iter(|| {
+                    black_box(matmul(&a, &b, &mut out).schedule_dyn(*schedule).host_part()).expect("fits")
+                });
+            });
+            group.bench_function(format!("{} {n} prepared", schedule.name()), |bench| {
+                bench.iter(|| {
+                    black_box(matmul(&a, &b, &mut out).prepared(&prepared).host_part()).expect("fits")
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, launch);
+criterion_main!(benches);

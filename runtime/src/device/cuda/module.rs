@@ -1,0 +1,160 @@
+//! PTX in the driver's hands: modules, functions, what they occupy.
+
+use super::{CudaDevice, describe, failed};
+use crate::{compile::Compiled, error::Error, gpu::Resources, memory::lock};
+use backend_ptx::Ptx;
+use cudarc::driver::{result, sys};
+use std::ffi::{CStr, CString, c_void};
+
+/// A function of a loaded module, with what each launch of it says. Modules stay loaded as long as the device.
+#[derive(Clone, Copy)]
+pub(crate) struct Loaded {
+    pub(super) module: sys::CUmodule,
+    pub(super) function: sys::CUfunction,
+    pub(super) threads: u32,
+    pub(super) dynamic_shared: u32,
+    pub(crate) resources: Resources,
+}
+
+// SAFETY: module and function handles are process-wide; the driver may be called from any thread.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+impl CudaDevice {
+    /// Loads a kernel, once in the life of the device.
+    ///
+    /// # Errors
+    /// [`Error::PtxRejected`], or the driver's.
+    pub(crate) fn load(&self, compiled: &Compiled) -> Result<Loaded, Error> {
+        self.bind()?;
+        let mut loaded = lock(&self.loaded);
+        if let Some(found) = loaded.get(&compiled.id) {
+            return Ok(*found);
+        }
+        let machine = compiled.machine.iter().find(|machine| machine.runs_on(self.sm()));
+        // Machine code that the driver does not take is no reason to fail: there is the PTX.
+        let entry = match machine
+            .map(|machine| load_machine_code(&machine.code).and_then(|module| finish(module, &compiled.ptx)))
+        {
+            Some(Ok(entry)) => entry,
+            Some(Err(_)) | None => load(&compiled.ptx)?,
+        };
+        loaded.insert(compiled.id, entry);
+        Ok(entry)
+    }
+}
+
+fn load(ptx: &Ptx) -> Result<Loaded, Error> {
+    finish(load_module(ptx)?, ptx)
+}
+
+/// Finds the entry of a loaded module and asks what it occupies.
+fn finish(module: sys::CUmodule, ptx: &Ptx) -> Result<Loaded, Error> {
+    let entry = CString::new(ptx.entry.as_str())
+        .map_err(|_| Error::Cuda { what: "finding the entry", code: "its name holds a zero byte".into() })?;
+    // SAFETY: the module was just loaded into the current context.
+    let function =
+        unsafe { result::module::get_function(module, entry) }.map_err(failed("finding the entry"))?;
+    if ptx.dynamic_shared > 0 {
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function was just found.
+        unsafe { result::function::set_function_attribute(function, attribute, ptx.dynamic_shared as i32) }
+            .map_err(failed("reserving dynamic shared memory"))?;
+    }
+    let resources = resources(function, ptx)?;
+    Ok(Loaded { module, function, threads: ptx.threads, dynamic_shared: ptx.dynamic_shared, resources })
+}
+
+/// What the driver's compiler made of a kernel.
+fn resources(function: sys::CUfunction, ptx: &Ptx) -> Result<Resources, Error> {
+    use sys::CUfunction_attribute_enum as Attribute;
+    // SAFETY: the function was just found in a module of the current context.
+    let get = |attribute| unsafe {
+        result::function::get_function_attribute(function, attribute)
+            .map_err(failed("asking for a kernel's resources"))
+    };
+    // SAFETY: as above.
+    let ctas = unsafe {
+        result::occupancy::max_active_block_per_multiprocessor(
+            function,
+            ptx.threads as i32,
+            ptx.dynamic_shared as usize,
+        )
+    };
+    Ok(Resources {
+        registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)? as u32,
+        local_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as u32,
+        ctas_per_multiprocessor: ctas.map_err(failed("asking for a kernel's occupancy"))? as u32,
+    })
+}
+
+fn load_machine_code(code: &[u8]) -> Result<sys::CUmodule, Error> {
+    // SAFETY: what the assembler made says itself how long it is, and the checksum of the bundle was right.
+    unsafe { result::module::load_data(code.as_ptr().cast()) }.map_err(failed("loading machine code"))
+}
+
+/// `cuModuleLoadDataEx` with a buffer for the log of the driver's compiler.
+fn load_module(ptx: &Ptx) -> Result<sys::CUmodule, Error> {
+    let image = CString::new(ptx.text.as_str()).map_err(|_| Error::PtxRejected {
+        entry: ptx.entry.clone(),
+        code: "not text".into(),
+        log: "the PTX holds a zero byte".into(),
+    })?;
+    let mut log = vec![0u8; 1 << 16];
+    let mut options = vec![
+        sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+        sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+    ];
+    let mut values = vec![log.as_mut_ptr().cast::<c_void>(), std::ptr::without_provenance_mut(log.len())];
+    if let Some(level) = ptx.assemble {
+        options.push(sys::CUjit_option::CU_JIT_OPTIMIZATION_LEVEL);
+        values.push(std::ptr::without_provenance_mut(level as usize));
+    }
+    let mut module = std::ptr::null_mut();
+    // SAFETY: the image ends with a zero, both arrays are as long as each other, and the log outlives the call.
+    let status = unsafe {
+        sys::cuModuleLoadDataEx(
+            &mut module,
+            image.as_ptr().cast(),
+            options.len() as u32,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    status.result().map_err(|e| Error::PtxRejected {
+        entry: ptx.entry.clone(),
+        code: describe(e),
+        log: CStr::from_bytes_until_nul(&log)
+            .map_or_else(|_| "(no log)".into(), |log| log.to_string_lossy().trim().to_string()),
+    })?;
+    Ok(module)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drivers_log_says_what_is_wrong_with_ptx() {
+        let Ok(device) = CudaDevice::new(0) else {
+            eprintln!("skipped: no GPU");
+            return;
+        };
+        device.bind().unwrap();
+        let text =
+            ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry bad() { frobnicate; ret; }";
+        let ptx = Ptx {
+            text: text.into(),
+            entry: "bad".into(),
+            assemble: None,
+            threads: 32,
+            static_shared: 0,
+            dynamic_shared: 0,
+        };
+        let error = load(&ptx).err().expect("no PTX");
+        let Error::PtxRejected { code, log, .. } = error else { panic!("{error}") };
+        assert!(code.contains("CUDA_ERROR_INVALID_PTX"), "{code}");
+        assert!(log.contains("frobnicate"), "{log}");
+    }
+}

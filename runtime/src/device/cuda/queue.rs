@@ -1,0 +1,181 @@
+//! CUDA streams and events.
+
+use super::{CudaMemory, Loaded, failed};
+use crate::error::Error;
+use cudarc::driver::{
+    CudaContext, CudaStream,
+    result::{self, DriverError},
+    sys,
+};
+use smallvec::SmallVec;
+use std::{ffi::c_void, sync::Arc};
+
+/// A stream, with what an allocation for its work needs.
+pub(crate) struct CudaQueue {
+    pub(crate) stream: Arc<CudaStream>,
+    /// Name of the device.
+    name: Arc<str>,
+}
+
+impl CudaQueue {
+    pub(crate) fn new(stream: Arc<CudaStream>, name: Arc<str>) -> Self {
+        CudaQueue { stream, name }
+    }
+
+    fn context(&self) -> &Arc<CudaContext> {
+        self.stream.context()
+    }
+
+    fn bind(&self) -> Result<(), Error> {
+        self.context().bind_to_thread().map_err(failed("making the device current"))
+    }
+
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<CudaMemory, Error> {
+        CudaMemory::allocate(self.context(), &self.name, bytes)
+    }
+
+    /// Waits for all its work.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        self.stream.synchronize().map_err(failed("waiting for a stream"))
+    }
+
+    /// Makes later work wait for what `other` has been given.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn wait_for(&self, other: &CudaQueue) -> Result<(), Error> {
+        // The driver remembers what was recorded: the event may go at once.
+        self.wait_event(&other.record(false)?)
+    }
+
+    /// Makes later work wait for an event.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn wait_event(&self, event: &CudaEvent) -> Result<(), Error> {
+        self.bind()?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both are live.
+        unsafe { result::stream::wait_event(self.stream.cu_stream(), event.raw, flags) }
+            .map_err(failed("waiting for an event"))
+    }
+
+    /// An event after the work so far.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn record(&self, timed: bool) -> Result<CudaEvent, Error> {
+        self.bind()?;
+        let event = CudaEvent::new(self.context(), timed)?;
+        // SAFETY: both are live, and of one context.
+        unsafe { result::event::record(event.raw, self.stream.cu_stream()) }
+            .map_err(failed("recording an event"))?;
+        Ok(event)
+    }
+
+    /// Fills memory.
+    ///
+    /// # Safety
+    /// The memory is live until the work has ended, and no one else uses it meanwhile.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) unsafe fn fill(&self, pointer: u64, byte: u8, bytes: usize) -> Result<(), Error> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.bind()?;
+        // SAFETY: the caller's.
+        unsafe { result::memset_d8_async(pointer, byte, bytes, self.stream.cu_stream()) }
+            .map_err(failed("filling memory"))
+    }
+
+    /// Launches a kernel with these parameters, each in the low bytes of its word.
+    ///
+    /// # Safety
+    /// The words match the entry's parameters, and the kernel touches memory only through pointers to allocations
+    /// that live, and that no one else uses, until it has ended.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) unsafe fn launch(&self, loaded: &Loaded, ctas: u32, words: &mut [u64]) -> Result<(), Error> {
+        self.bind()?;
+        // The driver reads each argument through a pointer, with the alignment of its type.
+        let mut pointers: SmallVec<[*mut c_void; 24]> =
+            words.iter_mut().map(|w| std::ptr::from_mut(w).cast()).collect();
+        let (grid, block) = ((ctas, 1, 1), (loaded.threads, 1, 1));
+        let (shared, stream) = (loaded.dynamic_shared, self.stream.cu_stream());
+        // SAFETY: the function is this context's, the grid and the block have no zero dimension, and the caller
+        // vouches for the arguments.
+        unsafe { result::launch_kernel(loaded.function, grid, block, shared, stream, &mut pointers) }
+            .map_err(failed("launching"))
+    }
+}
+
+/// A point in a stream's work.
+pub(crate) struct CudaEvent {
+    context: Arc<CudaContext>,
+    raw: sys::CUevent,
+}
+
+// SAFETY: event handles are process-wide; the driver may be called from any thread.
+unsafe impl Send for CudaEvent {}
+// SAFETY: as above.
+unsafe impl Sync for CudaEvent {}
+
+impl CudaEvent {
+    fn new(context: &Arc<CudaContext>, timed: bool) -> Result<Self, Error> {
+        let flags = match timed {
+            true => sys::CUevent_flags::CU_EVENT_DEFAULT,
+            false => sys::CUevent_flags::CU_EVENT_DISABLE_TIMING,
+        };
+        let raw = result::event::create(flags).map_err(failed("creating an event"))?;
+        Ok(CudaEvent { context: context.clone(), raw })
+    }
+
+    /// Whether the work before it has ended.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub(crate) fn is_done(&self) -> Result<bool, Error> {
+        self.context.bind_to_thread().map_err(failed("making the device current"))?;
+        // SAFETY: the event is live.
+        match unsafe { result::event::query(self.raw) } {
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
+            other => other.map(|()| true).map_err(failed("asking for an event")),
+        }
+    }
+
+    /// Waits for the work before it.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub(crate) fn wait(&self) -> Result<(), Error> {
+        self.context.bind_to_thread().map_err(failed("making the device current"))?;
+        // SAFETY: the event is live.
+        unsafe { result::event::synchronize(self.raw) }.map_err(failed("waiting for an event"))
+    }
+
+    /// Milliseconds from `start` to this event; both record times and have passed.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn ms_since(&self, start: &CudaEvent) -> Result<f64, Error> {
+        self.context.bind_to_thread().map_err(failed("making the device current"))?;
+        // SAFETY: both events are live.
+        let ms = unsafe { result::event::elapsed(start.raw, self.raw) };
+        Ok(ms.map_err(failed("timing work"))?.into())
+    }
+}
+
+impl Drop for CudaEvent {
+    fn drop(&mut self) {
+        if self.context.bind_to_thread().is_ok() {
+            // SAFETY: created once, destroyed once.
+            let _ = unsafe { result::event::destroy(self.raw) };
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The kernels of a plan on a device: compiled and loaded when a launch first needs them.
+
+use crate::{
+    compile::{self, Compiled},
+    device::{Device, Kind, Loaded},
+    error::Error,
+    memory::lock,
+    plan::{Gaps, Plan},
+    report::PtxSource,
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, OnceLock},
+};
+use tile_dsl::program::Variant;
+
+/// The kernels of one plan.
+pub(crate) struct Kernels {
+    pub(crate) plan: Arc<Plan>,
+    /// Without gaps in any tensor.
+    dense: [OnceLock<Arc<Ready>>; 3],
+    gapped: Mutex<HashMap<(Variant, Gaps), Arc<Ready>>>,
+}
+
+/// A kernel that can run.
+pub(crate) struct Ready {
+    pub(crate) compiled: Arc<Compiled>,
+    /// `None` on the simulator.
+    pub(crate) loaded: Option<Loaded>,
+}
+
+/// Where a kernel came from, and what went wrong meanwhile without stopping it.
+pub(crate) struct Origin {
+    pub(crate) source: PtxSource,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Kernels {
+    pub(crate) fn new(plan: Arc<Plan>) -> Self {
+        Kernels { plan, dense: Default::default(), gapped: Mutex::default() }
+    }
+
+    /// The kernel of a variant, on the one device that these kernels are for.
+    ///
+    /// # Errors
+    /// What the compiler or the driver says.
+    pub(crate) fn ready(
+        &self,
+        device: &Device,
+        variant: Variant,
+        gaps: &Gaps,
+    ) -> Result<(Arc<Ready>, Origin), Error> {
+        let known = || Origin { source: PtxSource::Memory, warnings: Vec::new() };
+        if gaps.is_empty() {
+            let slot = &self.dense[variant as usize];
+            if let Some(ready) = slot.get() {
+                return Ok((ready.clone(), known()));
+            }
+            let (ready, origin) = self.make(device, variant, gaps)?;
+            return Ok((slot.get_or_init(|| ready).clone(), origin));
+        }
+        let key = (variant, gaps.clone());
+        if let Some(ready) = lock(&self.gapped).get(&key) {
+            return Ok((ready.clone(), known()));
+        }
+        let (ready, origin) = self.make(device, variant, gaps)?;
+        Ok((lock(&self.gapped).entry(key).or_insert(ready).clone(), origin))
+    }
+
+    fn make(&self, device: &Device, variant: Variant, gaps: &Gaps) -> Result<(Arc<Ready>, Origin), Error> {
+        let mut warnings = Vec::new();
+        let (compiled, source) = compile::compile(&device.cache, &self.plan, variant, gaps, &mut warnings)?;
+        let loaded = match device.kind() {
+            Kind::Sim(_) => None,
+            Kind::Cuda(cuda) => Some(cuda.load(&compiled)?),
+        };
+        Ok((Arc::new(Ready { compiled, loaded }), Origin { source, warnings }))
+    }
+}

@@ -1,0 +1,155 @@
+//! Memory of a device, and which streams still work on it.
+
+use crate::{
+    device::{CudaMemory, Device},
+    error::Error,
+    queue::Queue,
+};
+use smallvec::SmallVec;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An allocation with what is under way on it. Freed when the last tensor in it is gone and all that work has ended.
+pub(crate) struct Memory {
+    // Before `device`: it goes first.
+    pub(crate) storage: Storage,
+    pub(crate) device: Device,
+    uses: Mutex<Uses>,
+}
+
+/// Where the bytes are.
+pub(crate) enum Storage {
+    /// The simulator's: copied into its memory for each launch.
+    Host(Mutex<Vec<u8>>),
+    /// A GPU's.
+    Cuda(CudaMemory),
+}
+
+/// The last work on an allocation, by stream.
+#[derive(Default)]
+struct Uses {
+    write: Option<Use>,
+    /// Reads since that write, at most one a stream.
+    reads: SmallVec<[Use; 2]>,
+}
+
+struct Use {
+    queue: Arc<Queue>,
+    ticket: u64,
+}
+
+impl Memory {
+    pub(crate) fn new(device: &Device, storage: Storage) -> Self {
+        Memory { storage, device: device.clone(), uses: Mutex::default() }
+    }
+
+    /// Bytes in all.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.storage {
+            Storage::Host(data) => lock(data).len(),
+            Storage::Cuda(memory) => memory.bytes(),
+        }
+    }
+
+    /// Address on the device; 0 for the simulator, which places memory anew, and well aligned, for each launch.
+    pub(crate) fn address(&self) -> u64 {
+        match &self.storage {
+            Storage::Host(_) => 0,
+            Storage::Cuda(memory) => memory.pointer(),
+        }
+    }
+
+    /// Makes work that is queued from now on wait for what it depends on: a reader for the last write, a writer for
+    /// everything. Work of the same stream is in order anyway.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn order(&self, queue: &Arc<Queue>, writes: bool) -> Result<(), Error> {
+        let uses = lock(&self.uses);
+        let reads = uses.reads.iter().filter(|_| writes);
+        for earlier in uses.write.iter().chain(reads) {
+            if !Arc::ptr_eq(&earlier.queue, queue) && !earlier.queue.is_done(earlier.ticket) {
+                queue.wait_for(&earlier.queue)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes work that was queued.
+    pub(crate) fn used(&self, queue: &Arc<Queue>, ticket: u64, writes: bool) {
+        let mut uses = lock(&self.uses);
+        if writes {
+            uses.reads.clear();
+            match &mut uses.write {
+                Some(write) if Arc::ptr_eq(&write.queue, queue) => write.ticket = ticket,
+                write => *write = Some(Use { queue: queue.clone(), ticket }),
+            }
+        } else if let Some(read) = uses.reads.iter_mut().find(|read| Arc::ptr_eq(&read.queue, queue)) {
+            read.ticket = read.ticket.max(ticket);
+        } else {
+            uses.reads.push(Use { queue: queue.clone(), ticket });
+        }
+    }
+
+    /// Waits until the contents may be read (`writes`: overwritten or freed) by the host.
+    ///
+    /// # Errors
+    /// Those of the work that was waited for.
+    pub(crate) fn wait(&self, writes: bool) -> Result<(), Error> {
+        // Not under the lock: other threads may go on reading meanwhile.
+        let pending: SmallVec<[(Arc<Queue>, u64); 2]> = {
+            let uses = lock(&self.uses);
+            let reads = uses.reads.iter().filter(|_| writes);
+            uses.write.iter().chain(reads).map(|u| (u.queue.clone(), u.ticket)).collect()
+        };
+        pending.into_iter().try_for_each(|(queue, ticket)| queue.wait(ticket))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // After a failure the GPU runs nothing any more.
+        let _ = self.wait(true);
+    }
+}
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let place = match &self.storage {
+            Storage::Host(_) => "host",
+            Storage::Cuda(_) => "cuda",
+        };
+        write!(f, "{place}, {} bytes", self.bytes())
+    }
+}
+
+/// Contents are plain bytes: a panic elsewhere leaves them valid.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The queues that a use would have to wait for.
+    fn pending(memory: &Memory, writes: bool) -> Vec<(usize, u64)> {
+        let uses = lock(&memory.uses);
+        let reads = uses.reads.iter().filter(|_| writes);
+        uses.write.iter().chain(reads).map(|u| (Arc::as_ptr(&u.queue) as usize, u.ticket)).collect()
+    }
+
+    #[test]
+    fn readers_wait_for_the_writer_and_writers_for_everyone() {
+        let memory = Memory::new(&Device::sim(), Storage::Host(Mutex::default()));
+        let (a, b) = (Arc::new(Queue::simulated()), Arc::new(Queue::simulated()));
+        let id = |queue: &Arc<Queue>| Arc::as_ptr(queue) as usize;
+        memory.used(&a, 1, true);
+        memory.used(&a, 2, false);
+        memory.used(&b, 7, false);
+        memory.used(&b, 9, false);
+        assert_eq!(pending(&memory, false), [(id(&a), 1)]);
+        assert_eq!(pending(&memory, true), [(id(&a), 1), (id(&a), 2), (id(&b), 9)]);
+        memory.used(&b, 10, true);
+        assert_eq!(pending(&memory, true), [(id(&b), 10)]);
+    }
+}

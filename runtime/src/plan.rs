@@ -1,0 +1,376 @@
+//! What a launch needs of a scheduled program, worked out once: nothing here depends on arguments.
+
+use crate::{
+    cache::Key,
+    dims,
+    error::Error,
+    geometry::{Geometry, Layout},
+    memory::lock,
+    solve::{Solver, Values},
+};
+use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock},
+};
+use tile_dsl::{
+    dtype::DType,
+    kernel::Param,
+    lower::{self, Condition, Form, Strided},
+    program::{Program, Variant},
+    tile::{AxisKind, ElemType, TensorId},
+};
+
+/// In the order in which a launch tries them.
+pub(crate) const VARIANTS: [Variant; 3] = [Variant::Exact, Variant::Aligned, Variant::General];
+
+/// Positions of the tensors that have strides of their own, ascending; empty when all lie without gaps.
+pub(crate) type Gaps = SmallVec<[u16; 4]>;
+
+/// A scheduled program with all that a launch asks of it.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) program: Program,
+    /// Of the encoded program.
+    pub(crate) key: Key,
+    pub(crate) kernel: Arc<str>,
+    pub(crate) schedule: Arc<str>,
+    pub(crate) tensors: Vec<TensorParam>,
+    /// Type of each scalar.
+    pub(crate) scalars: Vec<ElemType>,
+    /// The named dims, then the strides.
+    names: Vec<String>,
+    named: usize,
+    /// `None` when the shapes cannot determine the dims, which every launch reports.
+    solver: Option<Solver>,
+    /// Extents that the schedule asserts to be at most a number.
+    bounds: Vec<(Form, i64)>,
+    /// Extents of the axes whose tiles are spread over CTAs.
+    spread: Vec<Form>,
+    dense: OnceLock<Rules>,
+    gapped: RwLock<HashMap<Gaps, Arc<Rules>>>,
+}
+
+/// A tensor parameter.
+#[derive(Debug)]
+pub(crate) struct TensorParam {
+    pub(crate) elem: ElemType,
+    pub(crate) mutable: bool,
+    /// Which dimension the schedule was proved to find contiguous.
+    pub(crate) layout: Layout,
+    /// Position of the stride of each dimension among the dims; the contiguous dimension has none.
+    strides: SmallVec<[Option<usize>; 6]>,
+}
+
+/// What each variant assumes.
+#[derive(Debug)]
+pub(crate) struct Rules([Assumed; 3]);
+
+#[derive(Debug)]
+struct Assumed {
+    conditions: Vec<Condition>,
+    texts: Arc<[String]>,
+}
+
+/// [`Rules`] that are kept for ever, or shared.
+pub(crate) enum RulesRef<'a> {
+    Dense(&'a Rules),
+    Gapped(Arc<Rules>),
+}
+
+impl std::ops::Deref for RulesRef<'_> {
+    type Target = Rules;
+    fn deref(&self) -> &Rules {
+        match self {
+            RulesRef::Dense(rules) => rules,
+            RulesRef::Gapped(rules) => rules,
+        }
+    }
+}
+
+/// Plans of the programs that are embedded in this process, by place and length of their bytes.
+static PLANS: LazyLock<Mutex<HashMap<(usize, usize), Arc<Plan>>>> = LazyLock::new(Mutex::default);
+
+impl Plan {
+    /// The plan of an embedded program, which is decoded the first time.
+    ///
+    /// # Errors
+    /// [`Error::Program`], naming `schedule`.
+    pub(crate) fn embedded(bytes: &'static [u8], schedule: &str) -> Result<Arc<Self>, Error> {
+        // Bytes that live for ever and cannot change are the same wherever they are found again.
+        let place = (bytes.as_ptr() as usize, bytes.len());
+        if let Some(known) = lock(&PLANS).get(&place) {
+            return Ok(known.clone());
+        }
+        let program = Program::from_bytes(bytes)
+            .map_err(|source| Error::Program { schedule: schedule.into(), source })?;
+        let plan = Arc::new(Self::new(program, bytes));
+        Ok(lock(&PLANS).entry(place).or_insert(plan).clone())
+    }
+
+    /// The plan of a program, with the bytes that encode it.
+    pub(crate) fn new(program: Program, bytes: &[u8]) -> Self {
+        let kernel = &program.nest.kernel;
+        let extents =
+            || kernel.tensors.iter().flat_map(|t| &t.dims).chain(kernel.axes.iter().map(|a| &a.extent));
+        let mut names: Vec<String> = Vec::new();
+        for name in kernel.tensors.iter().flat_map(|t| &t.dims).flat_map(|e| e.dims.keys()) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        let named = names.len();
+        let mut tensors = Vec::new();
+        for (id, tensor) in (0..).zip(&kernel.tensors) {
+            let layout = match program.nest.column_major.contains(&TensorId(id)) {
+                true => Layout::ColumnMajor,
+                false => Layout::RowMajor,
+            };
+            let contiguous = layout.fastest_first(tensor.dims.len()).next();
+            let strides = (0..tensor.dims.len()).map(|d| {
+                (Some(d) != contiguous).then(|| {
+                    names.push(lower::stride(tensor, d));
+                    names.len() - 1
+                })
+            });
+            let strides = strides.collect();
+            tensors.push(TensorParam { elem: tensor.elem, mutable: tensor.mutable, layout, strides });
+        }
+        // A dim that no tensor has is past all values, where evaluation fails.
+        let position = |name: &str| names.iter().position(|n| n == name).unwrap_or(usize::MAX);
+        let determined = extents().all(|e| e.dims.keys().all(|name| position(name) < named));
+        let solver = determined.then(|| Solver::new(&kernel.tensors, named, position)).flatten();
+        let axis = |at: usize| Form::new(&kernel.axes[at].extent, position);
+        let spread = kernel.axes.iter().enumerate().filter(|(_, a)| a.kind == AxisKind::Program);
+        Plan {
+            key: Key(Sha256::digest(bytes).into()),
+            kernel: kernel.name.as_str().into(),
+            schedule: program.schedule.name.as_str().into(),
+            scalars: kernel.scalars.iter().map(|s| s.elem).collect(),
+            bounds: program
+                .nest
+                .bounds
+                .iter()
+                .map(|(a, max)| (axis(usize::from(a.0)), i64::from(*max)))
+                .collect(),
+            spread: spread.map(|(at, _)| axis(at)).collect(),
+            tensors,
+            named,
+            solver,
+            names,
+            program,
+            dense: OnceLock::new(),
+            gapped: RwLock::default(),
+        }
+    }
+
+    /// Position of a dim or stride among the [`Values`] of a launch.
+    pub(crate) fn position(&self, name: &str) -> usize {
+        self.names.iter().position(|n| n == name).unwrap_or(usize::MAX)
+    }
+
+    /// The named dims with their values.
+    pub(crate) fn dims<'a>(&'a self, values: &'a Values) -> impl Iterator<Item = (&'a str, i64)> {
+        self.names[..self.named].iter().map(String::as_str).zip(values.iter().copied())
+    }
+
+    /// Solves for the named dims and checks what the schedule asserts of the arguments.
+    ///
+    /// # Errors
+    /// [`Error::Rank`], [`Error::Shape`], [`Error::TooLarge`], [`Error::LayoutMismatch`], [`Error::Fits`].
+    pub(crate) fn values<'a>(
+        &self,
+        geometry: impl Fn(usize) -> &'a Geometry + Copy,
+    ) -> Result<(Values, Gaps), Error> {
+        let mut values = Values::from_elem(0, self.names.len());
+        let ranks = self.tensors.iter().enumerate().all(|(t, p)| p.strides.len() == geometry(t).shape.len());
+        let solver = self.solver.as_ref().filter(|_| ranks);
+        if solver.and_then(|s| s.solve(|t| &geometry(t).shape, &mut values)).is_none() {
+            return Err(self.misfit(geometry));
+        }
+        let gaps = self.gaps(geometry, &mut values)?;
+        for (n, (extent, max)) in self.bounds.iter().enumerate() {
+            let value = extent.eval(&values).unwrap_or(i64::MAX);
+            if value > *max {
+                return Err(self.too_long(n, value));
+            }
+        }
+        Ok((values, gaps))
+    }
+
+    /// Why shapes do not fit, in full.
+    fn misfit<'a>(&self, geometry: impl Fn(usize) -> &'a Geometry) -> Error {
+        let tensors = &self.program.nest.kernel.tensors;
+        let shapes: Vec<&[usize]> = (0..tensors.len()).map(|t| &geometry(t).shape[..]).collect();
+        match dims::resolve(tensors, &shapes) {
+            Err(error) => error,
+            Ok(_) => Error::Shape("the shapes do not determine every extent of the kernel".into()),
+        }
+    }
+
+    fn too_long(&self, bound: usize, value: i64) -> Error {
+        let nest = &self.program.nest;
+        let (axis, max) = nest.bounds.iter().nth(bound).expect("one of them failed");
+        let axis = nest.kernel.axes[usize::from(axis.0)].extent.to_string();
+        Error::Fits { schedule: self.schedule.to_string(), axis, max: *max, value }
+    }
+
+    /// The strides of the tensors, and which tensors have gaps.
+    fn gaps<'a>(&self, geometry: impl Fn(usize) -> &'a Geometry, values: &mut Values) -> Result<Gaps, Error> {
+        let mut gaps = Gaps::new();
+        for (t, param) in self.tensors.iter().enumerate() {
+            let g = geometry(t);
+            let empty = g.shape.contains(&0);
+            let (mut dense, mut gapped) = (1usize, false);
+            for d in param.layout.fastest_first(g.shape.len()) {
+                // Where there is one index or none, a stride means nothing.
+                let stride = if g.shape[d] <= 1 || empty { dense } else { g.strides[d] };
+                match param.strides[d] {
+                    None if stride != 1 => {
+                        let tensor = &self.program.nest.kernel.tensors[t];
+                        return Err(Error::LayoutMismatch {
+                            name: tensor.name.clone(),
+                            shape: g.shape.to_vec(),
+                            schedule: self.schedule.to_string(),
+                            found: g.layout,
+                            expected: param.layout,
+                        });
+                    }
+                    None => {}
+                    Some(at) => {
+                        gapped |= stride != dense;
+                        values[at] = i64::try_from(stride).unwrap_or(i64::MAX);
+                    }
+                }
+                dense = dense.saturating_mul(g.shape[d]);
+            }
+            if gapped {
+                // The kernel takes these strides as 32-bit parameters.
+                let strides = param.strides.iter().flatten().map(|at| values[*at]);
+                if let Some(value) = strides.max().filter(|s| *s > i64::from(i32::MAX)) {
+                    return Err(Error::TooLarge {
+                        what: format!("a stride of `{}`", self.program.nest.kernel.tensors[t].name),
+                        value: value.into(),
+                        max: i32::MAX.into(),
+                    });
+                }
+                gaps.push(t as u16);
+            }
+        }
+        Ok(gaps)
+    }
+
+    /// Whether there is nothing to compute: an axis that is spread over CTAs is empty.
+    pub(crate) fn is_empty(&self, values: &Values) -> bool {
+        self.spread.iter().any(|extent| extent.eval(values) == Some(0))
+    }
+
+    /// What the variants assume when these tensors have strides of their own.
+    pub(crate) fn rules(&self, gaps: &Gaps) -> RulesRef<'_> {
+        if gaps.is_empty() {
+            return RulesRef::Dense(self.dense.get_or_init(|| self.assume(gaps)));
+        }
+        if let Some(known) = self.gapped.read().unwrap_or_else(PoisonError::into_inner).get(gaps) {
+            return RulesRef::Gapped(known.clone());
+        }
+        let rules = Arc::new(self.assume(gaps));
+        self.gapped.write().unwrap_or_else(PoisonError::into_inner).insert(gaps.clone(), rules.clone());
+        RulesRef::Gapped(rules)
+    }
+
+    fn assume(&self, gaps: &Gaps) -> Rules {
+        Rules(VARIANTS.map(|variant| {
+            let assumptions = lower::assumptions_strided(&self.program, variant, &strided(gaps));
+            Assumed {
+                conditions: assumptions.iter().map(|a| a.at(|name| self.position(name))).collect(),
+                texts: assumptions.iter().map(ToString::to_string).collect(),
+            }
+        }))
+    }
+
+    /// The variant asked for, or the first whose assumptions hold.
+    ///
+    /// # Errors
+    /// [`Error::Variant`].
+    pub(crate) fn choose(
+        &self,
+        rules: &Rules,
+        asked: Option<Variant>,
+        values: &Values,
+        bases: &[u64],
+    ) -> Result<Variant, Error> {
+        let mut candidates = VARIANTS.into_iter().filter(|v| asked.is_none_or(|asked| *v == asked));
+        if let Some(found) =
+            candidates.find(|v| rules.of(*v).conditions.iter().all(|c| c.holds(values, bases)))
+        {
+            return Ok(found);
+        }
+        let variant = asked.unwrap_or(Variant::General);
+        let Assumed { conditions, texts } = rules.of(variant);
+        let failed = conditions.iter().zip(&**texts).filter(|(c, _)| !c.holds(values, bases));
+        let failed = failed.map(|(_, text)| text.clone()).collect();
+        Err(Error::Variant { schedule: self.schedule.to_string(), variant, failed })
+    }
+
+    /// No kernel was compiled ahead of time for such a launch, of `known` that were.
+    pub(crate) fn not_compiled(&self, variant: Variant, gaps: &Gaps, known: usize) -> Error {
+        let tensors = &self.program.nest.kernel.tensors;
+        Error::NotCompiled {
+            schedule: self.schedule.to_string(),
+            dtype: self.dtype(),
+            variant,
+            gaps: gaps.iter().map(|t| tensors[usize::from(*t)].name.clone()).collect(),
+            known,
+        }
+    }
+
+    /// Element type of the generic parameter.
+    pub(crate) fn dtype(&self) -> Option<DType> {
+        self.program.dtype
+    }
+}
+
+impl Rules {
+    fn of(&self, variant: Variant) -> &Assumed {
+        &self.0[variant as usize]
+    }
+
+    /// The assumptions of a variant as text.
+    pub(crate) fn texts(&self, variant: Variant) -> Arc<[String]> {
+        self.of(variant).texts.clone()
+    }
+}
+
+/// As the compiler calls them.
+pub(crate) fn strided(gaps: &Gaps) -> Strided {
+    gaps.iter().map(|t| TensorId(*t)).collect()
+}
+
+/// Where a parameter of the compiled kernel comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    /// Address of a tensor.
+    Tensor(usize),
+    /// A dim or a stride.
+    Dim(usize),
+    /// A scalar.
+    Scalar(usize),
+    /// Address of a scratch buffer.
+    Scratch(usize),
+}
+
+/// Sources of the parameters, in order.
+pub(crate) fn words(plan: &Plan, params: &[Param]) -> Vec<Word> {
+    let (mut tensors, mut scalars, mut scratch) = (0.., 0.., 0..);
+    let next = |counter: &mut std::ops::RangeFrom<usize>| counter.next().expect("endless");
+    params
+        .iter()
+        .map(|param| match param {
+            Param::Tensor { .. } => Word::Tensor(next(&mut tensors)),
+            Param::Dim(name) => Word::Dim(plan.position(name)),
+            Param::Scalar { .. } => Word::Scalar(next(&mut scalars)),
+            Param::Scratch { .. } => Word::Scratch(next(&mut scratch)),
+        })
+        .collect()
+}

@@ -1,0 +1,161 @@
+//! The order of work on a device: what a stream has been given, and how far it is known to have come.
+
+use crate::{
+    device::{CudaQueue, Scratch},
+    error::Error,
+    memory::lock,
+    plan::Plan,
+};
+use std::{
+    fmt::Write as _,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tile_dsl::program::Variant;
+
+/// Launches that an asynchronous error can name.
+const REMEMBERED: usize = 16;
+
+/// A queue of work. That of the simulator is always empty: it runs everything at once.
+pub(crate) struct Queue {
+    /// First to go: its destructor waits for the work.
+    pub(crate) cuda: Option<CudaQueue>,
+    /// Pieces of work queued so far.
+    issued: AtomicU64,
+    /// Of those, how many have ended for certain.
+    done: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// What one launch at a time may touch.
+#[derive(Default)]
+pub(crate) struct State {
+    /// Memory that kernels need beside their tensors: those of one queue run one after another.
+    pub(crate) scratch: Scratch,
+    recent: Recent,
+}
+
+/// The last launches, oldest first from `next` on.
+#[derive(Default)]
+struct Recent {
+    ring: [Option<(u64, Arc<Plan>, Variant)>; REMEMBERED],
+    next: usize,
+}
+
+impl Queue {
+    pub(crate) fn simulated() -> Self {
+        Self::new(None)
+    }
+
+    pub(crate) fn new(cuda: Option<CudaQueue>) -> Self {
+        Queue { cuda, issued: AtomicU64::new(0), done: AtomicU64::new(0), state: Mutex::default() }
+    }
+
+    /// Queues a launch and returns its ticket.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(crate) fn launch(
+        &self,
+        plan: &Arc<Plan>,
+        variant: Variant,
+        work: impl FnOnce(&mut State) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let mut state = lock(&self.state);
+        work(&mut state)?;
+        let ticket = self.ticket();
+        let Recent { ring, next } = &mut state.recent;
+        ring[*next] = Some((ticket, plan.clone(), variant));
+        *next = (*next + 1) % REMEMBERED;
+        Ok(ticket)
+    }
+
+    /// The ticket of a piece of work that was just queued.
+    pub(crate) fn ticket(&self) -> u64 {
+        let ticket = self.issued.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.cuda.is_none() {
+            self.done.fetch_max(ticket, Ordering::Relaxed);
+        }
+        ticket
+    }
+
+    /// Whether a piece of work has ended for certain.
+    pub(crate) fn is_done(&self, ticket: u64) -> bool {
+        ticket <= self.done.load(Ordering::Acquire)
+    }
+
+    /// Makes what is queued here from now on wait for what `other` has been given.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn wait_for(&self, other: &Queue) -> Result<(), Error> {
+        match (&self.cuda, &other.cuda) {
+            (Some(this), Some(other)) => this.wait_for(other),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until a piece of work has ended.
+    ///
+    /// # Errors
+    /// [`Error::Asynchronous`] when it failed, or another before it.
+    pub(crate) fn wait(&self, ticket: u64) -> Result<(), Error> {
+        if self.is_done(ticket) {
+            return Ok(());
+        }
+        let issued = self.issued.load(Ordering::Acquire);
+        if let Some(cuda) = &self.cuda {
+            cuda.synchronize().map_err(|e| self.failed(e))?;
+        }
+        self.done.fetch_max(issued, Ordering::Release);
+        Ok(())
+    }
+
+    /// Waits for everything queued so far.
+    ///
+    /// # Errors
+    /// As [`Queue::wait`].
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        // Work that others queued on the same stream has no ticket.
+        let issued = self.issued.load(Ordering::Acquire);
+        if let Some(cuda) = &self.cuda {
+            cuda.synchronize().map_err(|e| self.failed(e))?;
+        }
+        self.done.fetch_max(issued, Ordering::Release);
+        Ok(())
+    }
+
+    /// Names the launches that may have failed.
+    pub(crate) fn failed(&self, error: Error) -> Error {
+        let Error::Cuda { code, .. } = error else { return error };
+        let state = lock(&self.state);
+        let Recent { ring, next } = &state.recent;
+        let (newer, older) = ring.split_at(*next);
+        let pending = older.iter().chain(newer).flatten().filter(|(ticket, ..)| !self.is_done(*ticket));
+        let mut launches: Vec<(String, u32)> = Vec::new();
+        for (_, plan, variant) in pending {
+            let mut name = String::new();
+            let _ = write!(name, "kernel `{}` with schedule `{}` ({variant})", plan.kernel, plan.schedule);
+            match launches.last_mut() {
+                Some((last, times)) if *last == name => *times += 1,
+                _ => launches.push((name, 1)),
+            }
+        }
+        let launches = launches.into_iter().map(|(name, times)| match times {
+            1 => name,
+            n => format!("{name}, {n} times"),
+        });
+        Error::Asynchronous { launches: launches.collect(), code }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // The scratch memory goes with the queue; what runs may still use it.
+        if let Some(cuda) = &self.cuda {
+            let _ = cuda.synchronize();
+        }
+    }
+}

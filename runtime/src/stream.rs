@@ -1,0 +1,130 @@
+//! Streams and events: work that goes on while the host does something else.
+
+use crate::{
+    device::{CudaEvent, Device, Kind},
+    error::Error,
+    queue::Queue,
+};
+use std::sync::Arc;
+
+/// A queue of work on a device: launches on one stream run one after another, those on different streams may overlap.
+///
+/// Launches that share a buffer need no events between their streams: one waits for another as their borrows say, a
+/// reader for the last writer, a writer for everyone. On the simulator a launch has ended when the call returns.
+#[derive(Clone)]
+pub struct Stream {
+    device: Device,
+    pub(crate) queue: Arc<Queue>,
+}
+
+impl Stream {
+    /// A new stream.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn new(device: &Device) -> Result<Self, Error> {
+        let queue = match device.kind() {
+            Kind::Sim(_) => Queue::simulated(),
+            Kind::Cuda(cuda) => Queue::new(Some(cuda.new_queue()?)),
+        };
+        Ok(Stream { device: device.clone(), queue: Arc::new(queue) })
+    }
+
+    /// The stream on which [`Scheduled::run`](crate::Scheduled::run) works.
+    pub fn default_of(device: &Device) -> Self {
+        Stream { device: device.clone(), queue: device.inner.queue.clone() }
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Waits for all its work.
+    ///
+    /// # Errors
+    /// [`Error::Asynchronous`] when some of it failed, with the launches that may have been it.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.queue.sync()
+    }
+
+    /// An event after the work so far.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn record(&self) -> Result<Event, Error> {
+        let cuda = self.queue.cuda.as_ref().map(|cuda| cuda.record(false)).transpose()?;
+        Ok(Event { queue: self.queue.clone(), cuda })
+    }
+
+    /// The time at which the work so far ends.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn timestamp(&self) -> Result<Timestamp, Error> {
+        let cuda = self.queue.cuda.as_ref().map(|cuda| cuda.record(true)).transpose()?;
+        Ok(Timestamp { event: Event { queue: self.queue.clone(), cuda } })
+    }
+
+    /// Makes later work wait for an event, which may be another stream's. Only work that shares no buffer needs it.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn wait(&self, event: &Event) -> Result<(), Error> {
+        match (&self.queue.cuda, &event.cuda) {
+            (Some(cuda), Some(event)) => cuda.wait_event(event),
+            (None, Some(_)) => event.sync(),
+            (_, None) => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
+/// A point in a stream's work.
+pub struct Event {
+    queue: Arc<Queue>,
+    /// `None` on the simulator, where the work has ended.
+    cuda: Option<CudaEvent>,
+}
+
+impl Event {
+    /// Whether the work before it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Asynchronous`] when it failed.
+    pub fn is_done(&self) -> Result<bool, Error> {
+        self.cuda.as_ref().map_or(Ok(true), |event| event.is_done().map_err(|e| self.queue.failed(e)))
+    }
+
+    /// Waits for the work before it.
+    ///
+    /// # Errors
+    /// [`Error::Asynchronous`] when it failed.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.cuda.as_ref().map_or(Ok(()), |event| event.wait().map_err(|e| self.queue.failed(e)))
+    }
+}
+
+/// A point in a stream's work whose time is taken.
+pub struct Timestamp {
+    event: Event,
+}
+
+impl Timestamp {
+    /// Milliseconds from `start`, which is of the same device, to here; waits for the work before both. `None` on the
+    /// simulator, which claims no time.
+    ///
+    /// # Errors
+    /// [`Error::Asynchronous`] when the work failed; the driver's.
+    pub fn ms_since(&self, start: &Timestamp) -> Result<Option<f64>, Error> {
+        let (Some(end), Some(from)) = (&self.event.cuda, &start.event.cuda) else { return Ok(None) };
+        start.event.sync()?;
+        self.event.sync()?;
+        end.ms_since(from).map(Some)
+    }
+}

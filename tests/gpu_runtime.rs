@@ -1,0 +1,291 @@
+//! Streams, views and borrowed memory on a GPU. Every test is skipped, aloud, on a machine without one.
+
+use tilewright::{
+    DType, Error, LaunchReport, Variant,
+    interop::{self, cudarc::driver::CudaContext},
+    prelude::*,
+};
+
+/// C = A·B.
+#[tile_kernel]
+fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}
+
+/// x + 1, in place.
+#[tile_kernel]
+fn increment(x: &mut Tensor<f32, M, N>) {
+    let (i, j) = program_tile(M, N);
+    store(x, [i, j], load(x, [i, j]) + 1.0);
+}
+
+schedule! {
+    wide for matmul<f32 | f16> {
+        tile(i = 32, j = 64, k = 16);
+        split(j -> jt, jv: 4);
+        split(i -> it, ir: 4);
+        bind(jt -> thread.x, it -> thread.y);
+        stage(a, b at k: shared, cp_async, vector(16));
+        pipeline(k, 2);
+        reorder(k, ir, jv);
+        vectorize(jv);
+    }
+    parts = wide<f32> { split_k(k, 4); }
+}
+
+schedule! {
+    by_rows for increment {
+        tile(i = 1, j = 512);
+        split(j -> jt, jv: 4);
+        bind(jt -> thread.x);
+        vectorize(jv);
+    }
+}
+
+/// The GPU, or nothing where there is none.
+fn gpu() -> Option<Device> {
+    match Device::cuda(0) {
+        Ok(device) => Some(device),
+        Err(Error::NoDriver | Error::NoDevice { .. }) => {
+            eprintln!("skipped: no GPU");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 7) % 11) as f32 - 5.0).collect()
+}
+
+/// C = A·B on views with these pitches and offsets, with nothing beside it written.
+fn pitched(
+    device: &Device,
+    [m, n, k]: [usize; 3],
+    pitch: [usize; 3],
+    at: [usize; 3],
+) -> (Vec<f32>, LaunchReport) {
+    let inside = |rows: usize, columns: usize, which: usize| {
+        let mut data = vec![f32::NAN; (rows + 1) * pitch[which]];
+        for (n, x) in numbers(rows * columns).into_iter().enumerate() {
+            data[n / columns * pitch[which] + at[which] + n % columns] = x;
+        }
+        let buffer = Buffer::from_slice(device, &data, &[rows + 1, pitch[which]]).unwrap();
+        (buffer, [0..rows, at[which]..at[which] + columns])
+    };
+    let ((a, at_a), (b, at_b), (mut c, at_c)) = (inside(m, k, 0), inside(k, n, 1), inside(m, n, 2));
+    let before = c.to_vec().unwrap();
+    let (a, b) = (a.slice(&at_a).unwrap(), b.slice(&at_b).unwrap());
+    let mut view = c.slice_mut(&at_c).unwrap();
+    let report = matmul(&a, &b, &mut view).schedule(wide).run().unwrap();
+    let found = view.to_vec().unwrap();
+    for (place, (before, after)) in before.iter().zip(c.to_vec().unwrap()).enumerate() {
+        let inside = place / pitch[2] < m && at_c[1].contains(&(place % pitch[2]));
+        assert!(inside || before.to_bits() == after.to_bits(), "{place} was written");
+    }
+    (found, report)
+}
+
+#[test]
+fn views_have_the_simulators_bits_and_variants() {
+    let (Some(gpu), sim) = (gpu(), Device::sim()) else { return };
+    let size = [64, 64, 32];
+    for (pitch, at, variant) in [
+        ([32, 64, 64], [0, 0, 0], Variant::Exact),
+        ([36, 68, 100], [4, 0, 8], Variant::Exact),
+        ([36, 68, 68], [0, 1, 0], Variant::General),
+        ([35, 71, 73], [1, 2, 3], Variant::General),
+    ] {
+        let (on_gpu, report) = pitched(&gpu, size, pitch, at);
+        let (on_sim, _) = pitched(&sim, size, pitch, at);
+        assert_eq!(report.variant, Some(variant), "{pitch:?} {at:?}");
+        assert_eq!(on_gpu, on_sim, "{pitch:?} {at:?}");
+    }
+}
+
+/// 4100 elements from row to row of 4096, and then one element further on.
+#[test]
+fn a_large_pitch_and_an_offset() {
+    let Some(gpu) = gpu() else { return };
+    let count = 4096;
+    for (before, variant) in [(0, Variant::Exact), (1, Variant::General)] {
+        let mut whole = Buffer::<f32>::zeros(&gpu, &[64, 4100]).unwrap();
+        let mut x = whole.slice_mut(&[0..64, before..before + count]).unwrap();
+        let report = increment(&mut x).schedule(by_rows).timed().run().unwrap();
+        assert_eq!(report.variant, Some(variant));
+        assert!(report.time_ms.unwrap() > 0.0);
+        let x = whole.to_vec().unwrap();
+        let wrong = (0..x.len()).find(|n| x[*n] != f32::from((before..before + count).contains(&(n % 4100))));
+        assert_eq!(wrong, None);
+    }
+}
+
+#[test]
+fn launches_of_many_streams_follow_their_buffers() {
+    let Some(gpu) = gpu() else { return };
+    let kernel = by_rows.prepare(&gpu, None).unwrap();
+    let streams: Vec<Stream> = (0..4).map(|_| Stream::new(&gpu).unwrap()).collect();
+    let mut x = Buffer::<f32>::zeros(&gpu, &[256, 4096]).unwrap();
+    for n in 0..400 {
+        increment(&mut x).prepared(&kernel).enqueue(&streams[n * 7 % 4]).unwrap();
+    }
+    // Without a wait by the caller.
+    assert!(x.to_vec().unwrap().iter().all(|x| *x == 400.0));
+    let start = streams[0].timestamp().unwrap();
+    increment(&mut x).prepared(&kernel).enqueue(&streams[0]).unwrap();
+    let end = streams[0].timestamp().unwrap();
+    assert!(end.ms_since(&start).unwrap().unwrap() > 0.0);
+    let event = streams[0].record().unwrap();
+    streams[1].wait(&event).unwrap();
+    event.sync().unwrap();
+    assert!(event.is_done().unwrap());
+}
+
+#[test]
+fn buffers_may_go_while_kernels_run() {
+    let Some(gpu) = gpu() else { return };
+    let stream = Stream::new(&gpu).unwrap();
+    let n = 1024;
+    let mut c = Buffer::<f32>::poisoned(&gpu, &[n, n]).unwrap();
+    for round in 0..20 {
+        let a = Buffer::from_slice(&gpu, &vec![round as f32; n * n], &[n, n]).unwrap();
+        let b = Buffer::from_slice(&gpu, &vec![1.0f32; n * n], &[n, n]).unwrap();
+        matmul(&a, &b, &mut c).schedule(wide).enqueue(&stream).unwrap();
+        // Their memory must not go to the next round's before the kernel has ended.
+    }
+    assert!(c.to_vec().unwrap().iter().all(|x| *x == 19.0 * n as f32));
+}
+
+/// Shared and separate buffers, shared and separate streams, scratch memory; no memory is lost.
+#[test]
+fn threads_and_streams() {
+    let Some(gpu) = gpu() else { return };
+    let launches: usize = std::env::var("TILEWRIGHT_LAUNCHES").map_or(500, |n| n.parse().expect("a number"));
+    let round = |launches: usize| {
+        let (plain, split) =
+            (wide.prepare(&gpu, DType::F32).unwrap(), parts.prepare(&gpu, DType::F32).unwrap());
+        let shared = Stream::new(&gpu).unwrap();
+        let a = Buffer::from_slice(&gpu, &vec![1.0f32; 64 * 128], &[64, 128]).unwrap();
+        let b = Buffer::from_slice(&gpu, &vec![2.0f32; 128 * 64], &[128, 64]).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (a, b, shared, plain, split, gpu) = (&a, &b, &shared, &plain, &split, &gpu);
+                scope.spawn(move || {
+                    let mut streams: Vec<Stream> = (0..3).map(|_| Stream::new(gpu).unwrap()).collect();
+                    streams.push(shared.clone());
+                    let mut c: Vec<_> =
+                        (0..4).map(|_| Buffer::<f32>::poisoned(gpu, &[64, 64]).unwrap()).collect();
+                    for n in 0..launches {
+                        let kernel = if (n + thread) % 5 == 0 { split } else { plain };
+                        let out = &mut c[n % 3 + n % 2];
+                        matmul(a, b, out).prepared(kernel).enqueue(&streams[n % 4]).unwrap();
+                        if n % 97 == 0 {
+                            assert!(out.to_vec().unwrap().iter().all(|x| *x == 256.0), "{thread} {n}");
+                        }
+                    }
+                    assert!(c.iter().all(|c| c.to_vec().unwrap().iter().all(|x| *x == 256.0)), "{thread}");
+                });
+            }
+        });
+    };
+    let free = || {
+        // The largest amount that is said to fit.
+        let (mut low, mut high) = (0u128, 1 << 50);
+        while high - low > 1 {
+            let middle = (low + high) / 2;
+            if gpu.check_memory(middle).is_ok() { low = middle } else { high = middle }
+        }
+        low
+    };
+    round(20);
+    let before = free();
+    round(launches);
+    let after = free();
+    assert!(after + (8 << 20) >= before, "{before} bytes were free, and {after} are");
+}
+
+#[test]
+fn memory_of_cudarc_is_used_in_place() {
+    let Some(gpu) = gpu() else { return };
+    let context = CudaContext::new(0).unwrap();
+    let stream = context.new_stream().unwrap();
+    let mut slice = stream.clone_htod(&numbers(8 * 1024)).unwrap();
+    {
+        // SAFETY: the view is dropped before the slice is used again.
+        let mut x = unsafe { interop::cuda_view_mut(&gpu, &mut slice, &[8, 1024]) }.unwrap();
+        increment(&mut x).schedule(by_rows).enqueue(&Stream::new(&gpu).unwrap()).unwrap();
+    }
+    let expected: Vec<f32> = numbers(8 * 1024).iter().map(|x| x + 1.0).collect();
+    assert_eq!(stream.clone_dtoh(&slice).unwrap(), expected);
+    {
+        // SAFETY: as above.
+        let x = unsafe { interop::cuda_view::<f32, _>(&gpu, &slice, &[4, 2048]) }.unwrap();
+        assert_eq!(x.to_vec().unwrap(), expected);
+        // SAFETY: as above.
+        let error = unsafe { interop::cuda_view::<f32, _>(&gpu, &slice, &[9, 1024]) }.unwrap_err();
+        assert_eq!(error.to_string(), "8192 elements do not fill a tensor of shape [9, 1024]");
+    }
+    let mut owned = interop::cuda_buffer(&gpu, slice, &[8, 1024]).unwrap();
+    increment(&mut owned).schedule(by_rows).run().unwrap();
+    let pointer = owned.device_pointer().unwrap().unwrap();
+    // SAFETY: `owned` outlives the view, and is not used meanwhile.
+    let again = unsafe { interop::raw_view::<f32>(&gpu, pointer, &[8, 1024]) }.unwrap();
+    assert_eq!(again.device_pointer().unwrap(), Some(pointer));
+    assert!(again.to_vec().unwrap().iter().zip(&expected).all(|(found, x)| *found == x + 1.0));
+    let shape = interop::Shape { extents: &[8, 1000], strides: Some(&[1024, 1]), layout: Layout::RowMajor };
+    // SAFETY: as above.
+    let part = unsafe { interop::raw_view::<f32>(&gpu, pointer, shape) }.unwrap();
+    assert_eq!(part.to_vec().unwrap()[1000], expected[1024] + 1.0);
+}
+
+/// Body of the process that the next test starts; does nothing otherwise.
+#[test]
+fn fault_child() {
+    if std::env::var_os("TILEWRIGHT_FAULT").is_none() {
+        return;
+    }
+    let gpu = gpu().unwrap();
+    let stream = Stream::new(&gpu).unwrap();
+    // SAFETY: it is not; that is what the test is about, and the GPU notices.
+    let mut x = unsafe { interop::raw_view_mut::<f32>(&gpu, 1 << 20, &[4, 512]) }.unwrap();
+    increment(&mut x).schedule(by_rows).enqueue(&stream).unwrap();
+    let error = stream.sync().unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "kernel `increment` with schedule `by_rows` (exact) failed on the GPU with CUDA_ERROR_"
+        ),
+        "{error}"
+    );
+    assert!(x.to_vec().is_err());
+    println!("the fault was named");
+}
+
+#[test]
+fn an_asynchronous_error_names_the_kernel() {
+    let Some(_) = gpu() else { return };
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "fault_child", "--nocapture"])
+        .env("TILEWRIGHT_FAULT", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("the fault was named"), "{text}");
+}
+
+#[test]
+fn a_stream_of_another_device_is_refused() {
+    let (Some(gpu), sim) = (gpu(), Device::sim()) else { return };
+    let mut x = Buffer::<f32>::zeros(&gpu, &[4, 512]).unwrap();
+    let error =
+        increment(&mut x).schedule(by_rows).enqueue(&Stream::new(&sim).unwrap()).unwrap_err().to_string();
+    let expected = format!(
+        "the stream is one of simulator, and the launch is on {}: open a stream on that device",
+        gpu.name()
+    );
+    assert_eq!(error, expected);
+}
