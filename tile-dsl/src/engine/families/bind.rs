@@ -134,7 +134,12 @@ pub(in crate::engine) fn clash(graph: &Graph, body: egg::Id, a: Digit, unit: Uni
         let text = conflict(nest, write.target, write.kind, a, unit)?;
         let name = target_name(nest, write.target);
         let span = super::reorder::value_span(nest, write.target);
-        Some(Diagnostic::new(SpanId::NONE, text).note(span, format!("`{name}` is written here")))
+        let diagnostic = Diagnostic::new(SpanId::NONE, text).note(span, format!("`{name}` is written here"));
+        Some(match (write.kind, write.target) {
+            (Kind::Red, Target::Value(v)) if nest.is_carried(v) => diagnostic
+                .remark("sum up one tile in a `let` of its own and add that: parts of it can be combined"),
+            _ => diagnostic,
+        })
     })
 }
 
@@ -148,7 +153,7 @@ fn conflict(nest: &Nest, target: Target, kind: Kind, a: Digit, unit: Unit) -> Op
         )),
         (Kind::Def, _) => Some(format!("every step of `{digit}` defines the same elements of `{name}`")),
         (Kind::Red, Target::Value(v)) if nest.is_carried(v) => Some(format!(
-            "`{name}` is carried from tile to tile, and `{digit}` adds to it: {unit}s would each carry a part of it, and what is carried is set as a whole"
+            "`{name}` is carried from tile to tile, and `{digit}` adds to it: {unit}s would each carry a part of it"
         )),
         (Kind::Red, Target::Value(v)) => {
             let steps = match a.steps {
