@@ -9,7 +9,7 @@ use std::hint::black_box;
 use tilewright::{DType, prelude::*};
 
 #[path = "../examples/matmul/kernel.rs"]
-#[allow(missing_docs, reason = "an example's")]
+#[allow(missing_docs, dead_code, reason = "an example's")]
 mod kernel;
 
 use kernel::matmul;

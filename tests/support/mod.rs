@@ -16,6 +16,9 @@ use tilewright::{AnyBuffer, AnySchedule, DType, Device, Error, Kernel, Launch, L
 /// The factor γ of the bound on the error: 1 covers every order of summation.
 const GAMMA: f64 = 1.0;
 
+/// Sizes of the tiles that a kernel sees, by axis name.
+type Tiles = BTreeMap<String, u32>;
+
 /// One kernel on fixed random inputs, with its reference in f64.
 pub struct Case {
     kernel: TileKernel,
@@ -23,7 +26,7 @@ pub struct Case {
     inputs: Inputs,
     shapes: BTreeMap<String, Vec<usize>>,
     /// By the tiles that the kernel sees.
-    expected: RefCell<BTreeMap<BTreeMap<String, u32>, Rc<BTreeMap<String, Reference>>>>,
+    expected: RefCell<BTreeMap<Tiles, Rc<BTreeMap<String, Reference>>>>,
     text: String,
 }
 
