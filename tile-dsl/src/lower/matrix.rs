@@ -138,11 +138,12 @@ impl Lowerer<'_> {
         Ok((frag, found.into_iter().map(|(_, slot)| slot).collect()))
     }
 
-    /// The expanded loop over the atoms beside this one along n, if it takes them two by two: by how many points it
-    /// moves, and whether this is the second of two.
-    fn neighbour(&self, atom: Atom, n: Digit) -> Option<(u32, bool)> {
+    /// The expanded loop over the atoms beside this one along n, if it takes them two by two from one copy: by how many
+    /// points it moves, and whether this is the second of two. `height`: digits bound outside of the copy.
+    fn neighbour(&self, atom: Atom, n: Digit, height: usize) -> Option<(u32, bool)> {
         let size = n.stride * atom.size(Role::N);
-        let bound = self.stack.iter().find(|b| b.digit.axis == n.axis && b.digit.stride == size)?;
+        let inside = &self.stack[height..];
+        let bound = inside.iter().find(|b| b.digit.axis == n.axis && b.digit.stride == size)?;
         let at = bound.fixed().filter(|_| bound.at.is_expanded())? / i64::from(size);
         matches!(bound.digit.steps, Steps::Fixed(steps) if steps.is_multiple_of(2))
             .then_some((size, at % 2 == 1))
@@ -155,10 +156,18 @@ impl Lowerer<'_> {
             return None;
         };
         let rows = self.nest.access_axes(access).contains(&m.digit.axis);
+        let tensor = self.nest.access(access).tensor;
+        let copy = self.stages.iter().rev().find(|s| s.tensor == tensor);
+        let height = copy.map_or(self.stack.len(), |stage| stage.height);
         Some(if rows {
             Reads { free: m.digit, k: k.digit, order: atom.row().a, next: None }
         } else {
-            Reads { free: n.digit, k: k.digit, order: atom.row().b, next: self.neighbour(atom, n.digit) }
+            Reads {
+                free: n.digit,
+                k: k.digit,
+                order: atom.row().b,
+                next: self.neighbour(atom, n.digit, height),
+            }
         })
     }
 

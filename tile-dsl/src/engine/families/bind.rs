@@ -186,6 +186,25 @@ fn conflict(nest: &Nest, target: Target, kind: Kind, a: Digit, unit: Unit) -> Op
     }
 }
 
+/// Why the parts of a reduction that loops bound already leave in units would not be combined.
+pub(in crate::engine) fn uncombined(nest: &Nest, value: crate::nest::ValueId) -> Option<String> {
+    let mut found = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let writes = matches!(leaf, crate::nest::Stmt::Red { value: v, .. } if *v == value);
+        found = found.take().or_else(|| {
+            path.iter().filter(|_| writes).find_map(|frame| match frame {
+                Frame::For(d, At::Unit(unit, _))
+                    if *unit != Unit::Block && !nest.value(value).axes.contains(&d.axis) =>
+                {
+                    conflict(nest, Target::Value(value), Kind::Red, *d, *unit)
+                }
+                _ => None,
+            })
+        });
+    });
+    found
+}
+
 /// What `reduce` a unit needs.
 fn level(unit: Unit) -> Option<Level> {
     match unit {

@@ -8,7 +8,7 @@
 //! After the combination every unit of the level holds the result.
 //! Source: butterfly all-reduce; `shfl.sync.bfly` (PTX ISA 9.7.9.6).
 
-use super::{Failure, Proof};
+use super::{Failure, Proof, bind};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::names,
@@ -46,6 +46,12 @@ pub(in crate::engine) fn apply(nest: &Nest, value: &str, level: Level) -> Result
     }
     let mut nest = nest.clone();
     nest.combine.insert(id, level);
+    if let Some(text) = bind::uncombined(&nest, id) {
+        let whole = DirectiveKind::Reduce { value: value.to_string(), level: Level::Cta };
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, text))
+            .note(nest.value(id).span, format!("`{value}` is computed here"))
+            .edit(Edit::instead([whole])));
+    }
     let fact = format!("parts of `{value}` are combined across the {level}");
     Ok((nest, Proof { facts: vec![fact], ..Proof::default() }))
 }

@@ -18,7 +18,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns},
     },
-    nest::{Digit, Frame, Nest, Target, leaves},
+    nest::{At, Digit, Frame, Nest, Target, leaves},
     schedule::DirectiveKind,
     span::SpanId,
 };
@@ -175,7 +175,8 @@ fn orders(nest: &Nest, listed: &[Digit], within: Option<&BTreeSet<Target>>) -> O
             return;
         }
         let (mut order, mut reordered) = (Vec::new(), false);
-        for chain in path.split(|f| !matches!(f, Frame::For(..))) {
+        // The loops of an atom stay together.
+        for chain in path.split(|f| !matches!(f, Frame::For(_, at) if !matches!(at, At::Atom(..)))) {
             let chain: Vec<Digit> =
                 chain.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect();
             let mut wanted = listed.iter().filter(|d| chain.contains(d));

@@ -43,14 +43,14 @@ impl Generator<'_> {
         self.warps = true;
         self.wild_assumptions();
         for axis in &self.kernel.axes {
-            let size = *self.random.pick(&[16, 16, 16, 32, 32, 48, 8, 24, 17]);
+            let size = *self.random.pick(&[16, 16, 16, 16, 32, 32, 32, 48, 8, 17]);
             self.propose(D::Tile { axis: axis.name.clone(), size });
         }
         for axis in &self.kernel.axes {
             if self.chance(25) {
                 self.fresh += 2;
                 let names = vec![format!("d{}", self.fresh), format!("d{}", self.fresh + 1)];
-                let factors = vec![*self.random.pick(&[8, 16, 16, 24])];
+                let factors = vec![*self.random.pick(&[8, 16, 16, 16])];
                 self.propose(D::Split { digit: format!("{}.t", axis.name), names, factors });
             }
         }
@@ -60,17 +60,22 @@ impl Generator<'_> {
         self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Mma });
         self.wild_orders(busy);
         let Some(k) = product.summed.first().cloned() else { return };
-        let at = if self.chance(85) { format!("{k}.o") } else { k.clone() };
+        let at = if self.chance(95) { format!("{k}.o") } else { k.clone() };
         for buffer in &product.factors {
-            let kind = D::Stage {
+            let plain = D::Stage {
                 buffer: buffer.clone(),
                 at: Some(at.clone()),
                 space: Space::Shared,
                 transposed: self.chance(30),
-                via: *self.random.pick(&[Via::Plain, Via::CpAsync]),
-                vector: *self.random.pick(&[None, None, Some(4), Some(8), Some(16)]),
+                via: Via::Plain,
+                vector: None,
             };
-            if self.propose(kind) {
+            let mut kind = plain.clone();
+            if let D::Stage { via, vector, .. } = &mut kind {
+                *via = *self.random.pick(&[Via::Plain, Via::CpAsync]);
+                *vector = *self.random.pick(&[None, None, Some(4), Some(8), Some(16)]);
+            }
+            if self.propose(kind) || self.propose(plain) {
                 match self.random.below(4) {
                     0 => {
                         self.propose(D::Pad { buffer: buffer.clone(), bytes: 16 });

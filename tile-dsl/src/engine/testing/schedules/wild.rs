@@ -44,7 +44,7 @@ impl Generator<'_> {
         // Few directives show what each does, many how they meet.
         let busy = *self.random.pick(&[1, 2, 2, 3]);
         let products = self.products();
-        if !products.is_empty() && self.chance(60) {
+        if !products.is_empty() && self.chance(85) {
             let product = self.random.pick(&products).clone();
             self.wild_matrix(&product, busy);
         } else if self.chance(15) {
