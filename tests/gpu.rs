@@ -47,6 +47,7 @@ schedule! {
 fn functions(
     x: &Tensor<f32, N>,
     exps: &mut Tensor<f32, N>,
+    powers: &mut Tensor<f32, N>,
     logs: &mut Tensor<f32, N>,
     roots: &mut Tensor<f32, N>,
     inverse_roots: &mut Tensor<f32, N>,
@@ -56,6 +57,7 @@ fn functions(
     let i = program_tile(N);
     let v = load(x, [i]);
     store(exps, [i], exp(v));
+    store(powers, [i], exp2(v));
     store(logs, [i], log(v));
     store(roots, [i], sqrt(v));
     store(inverse_roots, [i], rsqrt(v));
@@ -160,15 +162,16 @@ fn functions_are_as_accurate_as_documented() {
     let Some(gpu) = gpu() else { return };
     let x: Vec<f32> = (0..1u32 << 24).map(|i| f32::from_bits(i.wrapping_mul(256) + (i >> 16))).collect();
     let input = Buffer::from_slice(&gpu, &x, &[x.len()]).unwrap();
-    let mut y: [Buffer<f32>; 6] = std::array::from_fn(|_| Buffer::poisoned(&gpu, &[x.len()]).unwrap());
-    let [exps, logs, roots, inverse_roots, tanhs, reciprocals] = &mut y;
-    functions(&input, exps, logs, roots, inverse_roots, tanhs, reciprocals)
+    let mut y: [Buffer<f32>; 7] = std::array::from_fn(|_| Buffer::poisoned(&gpu, &[x.len()]).unwrap());
+    let [exps, powers, logs, roots, inverse_roots, tanhs, reciprocals] = &mut y;
+    functions(&input, exps, powers, logs, roots, inverse_roots, tanhs, reciprocals)
         .schedule(elementwise)
         .run()
         .unwrap();
     type Function = fn(f64) -> f64;
-    let exact: [(&str, Function, f64); 6] = [
+    let exact: [(&str, Function, f64); 7] = [
         ("exp", f64::exp, 3.0),
+        ("exp2", f64::exp2, 2.0),
         ("log", f64::ln, 1.0),
         ("sqrt", f64::sqrt, 0.5),
         ("rsqrt", |x| 1.0 / x.sqrt(), 2.0),

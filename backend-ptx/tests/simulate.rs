@@ -201,8 +201,9 @@ fn samples() -> Vec<f32> {
 #[test]
 fn functions_are_accurate() {
     type Function = fn(f64) -> f64;
-    let exact: [(UnOp, Function, f64); 5] = [
+    let exact: [(UnOp, Function, f64); 6] = [
         (UnOp::Exp, f64::exp, 3.0),
+        (UnOp::Exp2, f64::exp2, 2.0),
         (UnOp::Log, f64::ln, 1.0),
         (UnOp::Sqrt, f64::sqrt, 0.5),
         (UnOp::Rsqrt, |x| 1.0 / x.sqrt(), 2.0),

@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 
-/// o = softmax(q·kᵀ · scale) · v for each head of a batch, as in "Online normalizer calculation for softmax" (Milakov and
+/// o = softmax(q·kᵀ · scale) · v for each head of a batch, with powers of 2 for those of e (the factor is log₂ e), as in "Online normalizer calculation for softmax" (Milakov and
 /// Gimelshein, 2018) and FlashAttention (Dao and others, 2022).
 #[tile_kernel]
 pub fn attention<T: Float>(
@@ -19,15 +19,17 @@ pub fn attention<T: Float>(
     let mut l = zeros::<f32>([b, h, i]);
     let mut acc = zeros::<f32>([b, h, i, e]);
     for j in tiles(N) {
-        let s = dot(load(q, [b, h, i, d]), load(k, [b, h, j, d]), zeros::<f32>([b, h, i, j])) * scale;
+        let s = dot(load(q, [b, h, i, d]), load(k, [b, h, j, d]), zeros::<f32>([b, h, i, j]))
+            * (scale * 1.442695);
         let top = max(m, max(s, j));
-        let p = exp(s - top);
-        let alpha = exp(m - top);
+        let p = exp2(s - top);
+        let alpha = exp2(m - top);
         l = l * alpha + sum(p, j);
         acc = dot(p.cast::<T>(), load(v, [b, h, j, e]), acc * alpha);
         m = top;
     }
-    store(o, [b, h, i, e], (acc / l).cast::<T>());
+    let inverse = 1.0 / l;
+    store(o, [b, h, i, e], (acc * inverse).cast::<T>());
 }
 
 schedule! {
@@ -64,5 +66,25 @@ schedule! {
     }
 }
 
+schedule! {
+    /// Both products on tensor cores. A warp has 32 queries; its weights go from the registers that the first product leaves
+    /// them in straight to the second.
+    pub mma for attention<f16 | bf16> {
+        fits(D <= 128);
+        tile(i = 128, j = 64);
+        split(i -> iw, im: 32);
+        tensor_core(s.dot: mma);
+        tensor_core(acc: mma);
+        reorder(iw, d.atom, j.atom, im in s.dot);
+        reorder(iw, j.acc, e.atom, im in acc);
+        stage(q at i: shared, vector(16));
+        stage(k, v at j: shared, cp_async, vector(16));
+        pad(q: 16, k: 16, v: 16);
+        pipeline(j, 2);
+        bind(iw -> warp.x);
+        vectorize(e.pair in o);
+    }
+}
+
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, lanes, wide];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, lanes, wide, mma];

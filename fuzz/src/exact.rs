@@ -282,6 +282,8 @@ fn unary(op: UnOp, x: Range) -> Result<Range, Incomparable> {
         UnOp::Not => Ok(x),
         UnOp::Exp if x.hi > 80.0 || x.lo < -80.0 => Err(Incomparable::Overflow),
         UnOp::Exp => of(x.lo.exp(), x.hi.exp()),
+        UnOp::Exp2 if x.hi > 115.0 || x.lo < -115.0 => Err(Incomparable::Overflow),
+        UnOp::Exp2 => of(x.lo.exp2(), x.hi.exp2()),
         UnOp::Tanh => of(-1.0, 1.0),
         UnOp::Log | UnOp::Sqrt | UnOp::Rsqrt if !safe => Err(Incomparable::Discontinuous),
         UnOp::Log => of(-110.0, x.hi.max(2.0).ln()),

@@ -280,7 +280,7 @@ fn one(program: &Program, wanted: &Expectation, device: &Device) -> Result<bool,
 /// Whether hardware and simulator may differ in the last bits.
 fn approximate(program: &Program) -> bool {
     fn function(expr: &Expr) -> bool {
-        matches!(expr.kind, ExprKind::Un(UnOp::Exp | UnOp::Log | UnOp::Tanh | UnOp::Rsqrt, _))
+        matches!(expr.kind, ExprKind::Un(UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Tanh | UnOp::Rsqrt, _))
             || expr.children().into_iter().any(function)
     }
     fn any(body: &[Stmt]) -> bool {

@@ -41,7 +41,8 @@ mod verify;
 mod walk;
 
 pub use atom::{
-    Atom, MATRIX_ROW, Matrices, NoMatrices, NoProduct, Part, Place, Role, Row, Scope, copy_on, parts,
+    Atom, Factor, MATRIX_ROW, Matrices, NoMatrices, NoProduct, Operand, Part, Place, Product, Role, Row,
+    Scope, copy_on, parts,
 };
 pub use footprint::{BoxDim, CopyLayout};
 pub(crate) use footprint::{SWIZZLE_LINE, WIDEST};
@@ -249,6 +250,17 @@ impl Nest {
             carried |= matches!(leaf, Stmt::Set { value: v, .. } if *v == value);
         });
         carried
+    }
+}
+
+impl Nest {
+    /// How a loop runs, given the copy directly inside: one that is pipelined over copies in registers is expanded, as
+    /// registers are addressed while compiling.
+    pub fn runs(&self, at: At, inside: Option<CopyId>) -> At {
+        match (at, inside) {
+            (At::Pipe(_), Some(c)) if self.copy(c).space == Space::Register => At::Unroll,
+            _ => at,
+        }
     }
 }
 

@@ -10,6 +10,8 @@ pub enum UnOp {
     Neg,
     /// e^x.
     Exp,
+    /// 2^x.
+    Exp2,
     /// Natural logarithm.
     Log,
     /// Square root, correctly rounded.
@@ -111,9 +113,10 @@ pub fn integer(op: BinOp, a: i32, b: i32) -> i32 {
 
 impl UnOp {
     /// Every operator with its name in the printed IRs and in kernels.
-    pub const ALL: [(UnOp, &'static str); 8] = [
+    pub const ALL: [(UnOp, &'static str); 9] = [
         (UnOp::Neg, "neg"),
         (UnOp::Exp, "exp"),
+        (UnOp::Exp2, "exp2"),
         (UnOp::Log, "log"),
         (UnOp::Sqrt, "sqrt"),
         (UnOp::Rsqrt, "rsqrt"),

@@ -3,6 +3,7 @@
 //! | function | method | largest error |
 //! |---|---|---|
 //! | exp | two-term reduction to [−½, ½] in base 2, `ex2.approx` | 3 ulp |
+//! | exp2 | `ex2.approx` | 2 ulp |
 //! | log | exponent and a polynomial on [⅔, 4⁄3) | 1 ulp |
 //! | rsqrt | `rsqrt.approx` | 2 ulp |
 //! | tanh | polynomial below 0.55, else 1 − 2/(e²ˣ + 1) | 3 ulp |
@@ -72,6 +73,10 @@ impl<'c> Codegen<'c, '_> {
         let exponent = builder.build_left_shift(self.bits_of(shifted)?, self.int(23), "")?;
         let scale = self.float_of_bits(builder.build_int_add(exponent, self.int(0x3f80_0000), "")?)?;
         Ok(builder.build_float_mul(fraction, scale, "")?)
+    }
+
+    pub(super) fn exp2(&self, x: FloatValue<'c>) -> Result<FloatValue<'c>> {
+        self.float_call("llvm.nvvm.ex2.approx", &[x])
     }
 
     /// log x = e·log 2 + log m with m in [⅔, 4⁄3), log m by a polynomial in m − 1.

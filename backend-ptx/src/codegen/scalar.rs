@@ -188,6 +188,7 @@ impl<'c> Codegen<'c, '_> {
             UnOp::Abs => self.float_call("llvm.fabs", &[wide])?,
             UnOp::Sqrt => self.float_call("llvm.sqrt", &[wide])?,
             UnOp::Exp => self.exp(wide)?,
+            UnOp::Exp2 => self.exp2(wide)?,
             UnOp::Log => self.log(wide)?,
             UnOp::Rsqrt => self.rsqrt(wide)?,
             UnOp::Tanh => self.tanh(wide)?,

@@ -164,7 +164,8 @@ impl Generator<'_> {
             1 => {
                 let small = boxed(ExprKind::Bin(BinOp::Min, Box::new(x), number(4.0)));
                 let small = boxed(ExprKind::Bin(BinOp::Max, small, number(-4.0)));
-                node(ExprKind::Un(UnOp::Exp, small))
+                let op = *self.random.pick(&[UnOp::Exp, UnOp::Exp2]);
+                node(ExprKind::Un(op, small))
             }
             2 => node(ExprKind::Un(UnOp::Tanh, Box::new(x))),
             3 => {

@@ -58,7 +58,7 @@ impl Lowerer<'_> {
     /// Whether `first` leaves parts of `value` in several CTAs.
     pub fn is_across(&self, value: ValueId, first: &Stmt) -> bool {
         let v = &self.nest.values[value.0 as usize];
-        writers(first, value)
+        writers(self.nest, first, value)
             .into_iter()
             .flatten()
             .any(|(digit, at)| matches!(at, At::Unit(Unit::Block, _)) && !v.axes.contains(&digit.axis))

@@ -29,7 +29,7 @@ impl Lowerer<'_> {
         if v.reduction.is_none() {
             return units;
         }
-        for (digit, at) in writers(first, value).into_iter().flatten() {
+        for (digit, at) in writers(self.nest, first, value).into_iter().flatten() {
             if let At::Unit(unit, dim) = at
                 && unit != Unit::Block
                 && !v.axes.contains(&digit.axis)
@@ -221,7 +221,7 @@ impl Lowerer<'_> {
 pub(crate) fn places(nest: &Nest, value: ValueId) -> u64 {
     let Ok(units) = Units::of(nest) else { return 0 };
     let v = &nest.values[usize::from(value.0)];
-    let partial: BTreeSet<(Unit, UnitDim)> = writers(&nest.body, value)
+    let partial: BTreeSet<(Unit, UnitDim)> = writers(nest, &nest.body, value)
         .into_iter()
         .flatten()
         .filter(|(digit, _)| !v.axes.contains(&digit.axis))

@@ -1,4 +1,4 @@
-//! Atoms: operands from staged copies to registers by `ldmatrix`, and the instruction.
+//! Atoms: operands from staged copies to registers by `ldmatrix`, or computed there, and the instruction.
 //!
 //! Lane 8·q + r gives the address of row r of matrix q. An operand that several atoms of one straight line read is
 //! loaded once; where the next atom along the columns follows, one `ldmatrix` loads for both.
@@ -8,14 +8,19 @@ use super::{
     digits::Bound,
     emit::{Atom as Operand, Emit},
     error::LowerError,
+    guard::Within,
     linear::Linear,
     stage::Active as Staged,
     units::UnitRange,
 };
 use crate::{
+    index::AxisId,
     kernel::{self, Expr as KExpr, Mem, Ty, Var},
-    nest::{AccessId, At, Atom, Digit, Expr, MATRIX_ROW, Matrices, Place, Role, Steps, Stmt, ValueId},
-    op::BinOp,
+    nest::{
+        AccessId, At, Atom, Digit, Expr, Factor, MATRIX_ROW, Matrices, Operand as Side, Place, Role, Steps,
+        Stmt, ValueId,
+    },
+    op::{BinOp, RedOp},
 };
 
 /// Operand fragments known in a straight line: buffer, address of the first row, whether rows are transposed, matrices.
@@ -65,18 +70,14 @@ impl Lowerer<'_> {
         let malformed = || LowerError::Malformed(format!("the loops of an `{atom}` do not stand together"));
         let Stmt::For { digit: n, body, .. } = body else { return Err(malformed()) };
         let Stmt::For { digit: k, body, .. } = &**body else { return Err(malformed()) };
-        let Stmt::Red { value, op, expr } = &**body else { return Err(malformed()) };
+        let Stmt::Red { value, op: RedOp::Add, expr } = &**body else { return Err(malformed()) };
         let (n, k) = (*n, *k);
         let digits = [(m, Role::M), (n, Role::N), (k, Role::K)];
         let height = self.stack.len();
         for (digit, role) in digits {
             self.stack.push(Bound { digit, at: At::Atom(atom, role), value: Linear::default() });
         }
-        let from = self.held(*value)?.height;
-        if self.red_guard(*value, from, *op, expr).is_some() {
-            return Err(LowerError::Malformed(format!("an `{atom}` would add what does not exist")));
-        }
-        let result = self.multiply(atom, [m, n], *value, expr);
+        let result = self.multiply(atom, [m, n, k], *value, expr);
         self.stack.truncate(height);
         result
     }
@@ -84,20 +85,101 @@ impl Lowerer<'_> {
     fn multiply(
         &mut self,
         atom: Atom,
-        [m, n]: [Digit; 2],
+        [m, n, k]: [Digit; 3],
         value: ValueId,
         expr: &Expr,
     ) -> Result<(), LowerError> {
-        let factors =
-            self.nest.factors(expr).map_err(|_| LowerError::Malformed("an atom of no product".into()))?;
-        let reads = |axis| factors.into_iter().find(|f| self.nest.access_axes(*f).contains(&axis));
-        let (Some(a), Some(b)) = (reads(m.axis), reads(n.axis)) else {
-            return Err(LowerError::Malformed("an atom without its factors".into()));
+        let Some(factors) = self.nest.operands(expr, m.axis) else {
+            return Err(LowerError::Malformed("an atom of no product".into()));
         };
-        let (a, b) = (self.operand(a)?, self.operand(b)?);
+        let beyond = self.reaches_beyond(value)?;
+        let mut operands = Vec::new();
+        for (operand, factor) in [Side::A, Side::B].into_iter().zip(factors) {
+            operands.push(match factor {
+                Factor::Load(access) if beyond.iter().all(|axis| self.nest.ends_with(access, *axis)) => {
+                    self.operand(access)?
+                }
+                Factor::Load(_) => {
+                    return Err(LowerError::Malformed(format!("an `{atom}` would add what does not exist")));
+                }
+                Factor::Computed(expr) => {
+                    let free = if operand == Side::A { (m, Role::M) } else { (n, Role::N) };
+                    self.computed(atom, operand, [free, (k, Role::K)], expr, &beyond)?
+                }
+            });
+        }
         let (frag, slots) = self.accumulators(atom, [m, n], value)?;
+        let [a, b] = operands.try_into().expect("two operands");
         self.emit.stmt(kernel::Stmt::Mma { atom, frag, slots, a, b });
         Ok(())
+    }
+
+    /// The axes that a value is summed over whose ends the atom at the current point may pass.
+    fn reaches_beyond(&self, value: ValueId) -> Result<Vec<AxisId>, LowerError> {
+        let from = self.held(value)?.height;
+        let digits = self.digits();
+        let own = &self.nest.value(value).axes;
+        let mut axes: Vec<AxisId> =
+            digits[from..].iter().map(|d| d.axis).filter(|a| !own.contains(a)).collect();
+        axes.sort();
+        axes.dedup();
+        axes.retain(|a| self.ragged(*a, &digits));
+        Ok(axes)
+    }
+
+    /// An operand that each lane computes: its elements in the order of the instruction's registers, zero beyond the end
+    /// of an axis.
+    fn computed(
+        &mut self,
+        atom: Atom,
+        operand: Side,
+        digits: [(Digit, Role); 2],
+        expr: &Expr,
+        beyond: &[AxisId],
+    ) -> Result<Vec<KExpr>, LowerError> {
+        let outside = self.stack.split_off(self.stack.len() - 3);
+        let height = self.stack.len();
+        // By dimension, the slot digits; each matrix has pairs of elements side by side.
+        let mut steps: [Vec<(usize, u32)>; 2] = [Vec::new(), Vec::new()];
+        for ((digit, role), steps) in digits.into_iter().zip(&mut steps) {
+            for part in atom.operand(operand, role) {
+                let own = part.digit(digit);
+                let value = match part.at() {
+                    At::Unit(unit, dim) => self.unit_value(unit, dim, own),
+                    _ => Linear::default(),
+                };
+                if part.place == Place::Slot {
+                    steps.push((self.stack.len(), part.stride));
+                }
+                self.stack.push(Bound { digit: own, at: part.at(), value });
+            }
+        }
+        let order = if operand == Side::A { atom.row().a } else { atom.row().b };
+        let mut elements = Vec::new();
+        let result = (0..EACH << order.len()).try_for_each(|n| {
+            let (matrix, pair) = (n / EACH, n % EACH);
+            for (dimension, steps) in steps.iter().enumerate() {
+                for (at, stride) in steps {
+                    let of_matrix = order.iter().position(|o| o[dimension] == *stride && *stride > 1);
+                    let step = of_matrix.map_or(pair, |bit| matrix >> bit & 1);
+                    let bound = &mut self.stack[*at];
+                    bound.value = Linear::constant(step as i64 * i64::from(bound.digit.stride));
+                }
+            }
+            let element = self.value(expr)?.expr();
+            let within: Vec<Within> = beyond.iter().map(|a| self.end_of(*a)).collect();
+            elements.push(match self.inside(&within) {
+                None => element,
+                Some(inside) => {
+                    let zero = KExpr::Float(0.0, self.nest.dtype(expr));
+                    KExpr::Select(Box::new(inside.expr()), Box::new(element), Box::new(zero))
+                }
+            });
+            Ok(())
+        });
+        self.stack.truncate(height);
+        self.stack.extend(outside);
+        result.map(|()| elements)
     }
 
     /// The slots of the accumulators, in the order of the instruction's registers.

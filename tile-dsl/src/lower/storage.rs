@@ -4,7 +4,7 @@
 use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear, sync::Spread};
 use crate::{
     index::AxisId,
-    nest::{At, Digit, Placement, Steps, Stmt, ValueId, parts},
+    nest::{At, Digit, Nest, Placement, Steps, Stmt, ValueId, parts},
     schedule::{Unit, UnitDim},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,15 +48,16 @@ pub(super) struct SharedBox {
 }
 
 /// The loops from `stmt` down to each statement that writes `value`.
-pub(super) fn writers(stmt: &Stmt, value: ValueId) -> Vec<Vec<Step>> {
+pub(super) fn writers(nest: &Nest, stmt: &Stmt, value: ValueId) -> Vec<Vec<Step>> {
     let mut out = Vec::new();
     let writes = |s: &Stmt| matches!(s, Stmt::Def { value: v, .. } | Stmt::Red { value: v, .. } | Stmt::Set { value: v, .. } if *v == value);
-    paths(stmt, &writes, &mut Vec::new(), &mut out);
+    paths(nest, stmt, &writes, &mut Vec::new(), &mut out);
     out
 }
 
 /// The loops from `stmt` down to each statement that `wanted` accepts.
 pub(super) fn paths(
+    nest: &Nest,
     stmt: &Stmt,
     wanted: &dyn Fn(&Stmt) -> bool,
     path: &mut Vec<Step>,
@@ -64,15 +65,16 @@ pub(super) fn paths(
 ) {
     match stmt {
         Stmt::For { digit, at, body } => {
-            path.push((*digit, *at));
-            paths(body, wanted, path, out);
+            let inside = if let Stmt::Stage { copy, .. } = &**body { Some(*copy) } else { None };
+            path.push((*digit, nest.runs(*at, inside)));
+            paths(nest, body, wanted, path, out);
             path.pop();
         }
         Stmt::Let { first, rest, .. } => {
-            paths(first, wanted, path, out);
-            paths(rest, wanted, path, out);
+            paths(nest, first, wanted, path, out);
+            paths(nest, rest, wanted, path, out);
         }
-        Stmt::Stage { body, .. } => paths(body, wanted, path, out),
+        Stmt::Stage { body, .. } => paths(nest, body, wanted, path, out),
         Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {
             if wanted(stmt) {
                 out.push(path.clone());
@@ -96,7 +98,7 @@ impl Lowerer<'_> {
     /// Gives a value that `first` computes its place.
     pub fn hold(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
         let v = &self.nest.values[value.0 as usize];
-        let writers = writers(first, value);
+        let writers = writers(self.nest, first, value);
         let loops: &[Step] = writers.first().map_or(&[], |w| w);
         let loops: Vec<Step> = loops
             .iter()

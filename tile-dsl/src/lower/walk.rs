@@ -210,7 +210,7 @@ impl Lowerer<'_> {
     /// The loops over a value's own axes from its `let` to its writer.
     pub fn own_loops(&self, value: ValueId, first: &Stmt) -> Vec<Step> {
         let axes = &self.nest.values[value.0 as usize].axes;
-        let loops = writers(first, value).into_iter().next().unwrap_or_default();
+        let loops = writers(self.nest, first, value).into_iter().next().unwrap_or_default();
         loops.into_iter().flat_map(|(d, at)| parts(d, at)).filter(|(d, _)| axes.contains(&d.axis)).collect()
     }
 

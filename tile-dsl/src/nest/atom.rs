@@ -6,7 +6,7 @@
 //!
 //! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.15.5.15 (`ldmatrix`).
 
-use super::{AccessId, At, CopyId, CopyLayout, Digit, Expr, Frame, Nest, Steps};
+use super::{AccessId, At, CopyId, CopyLayout, Digit, Expr, Frame, Nest, Steps, Stmt, Target, ValueId};
 use crate::{
     dtype::DType,
     index::AxisId,
@@ -32,6 +32,15 @@ pub enum Role {
     N,
     /// What is summed over.
     K,
+}
+
+/// One of the two factors that an atom multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// The one with rows of the accumulator.
+    A,
+    /// The one with columns of the accumulator.
+    B,
 }
 
 /// The threads that execute a statement together.
@@ -136,6 +145,33 @@ impl Atom {
         }
     }
 
+    /// The digits of an operand along one of its dimensions, largest stride first: 8×8 matrices, in which lane `4·r + c`
+    /// holds elements `2·c` and `2·c + 1` of row `r`.
+    pub fn operand(self, operand: Operand, role: Role) -> Vec<Part> {
+        let (free, order) = match operand {
+            Operand::A => (Role::M, self.row().a),
+            Operand::B => (Role::N, self.row().b),
+        };
+        let at = match role {
+            Role::K => 1,
+            role if role == free => 0,
+            _ => return Vec::new(),
+        };
+        let matrices = order.iter().map(|step| step[at]).filter(|points| *points > 0);
+        let mut parts: Vec<Part> = matrices
+            .map(|points| Part { name: "matrix", stride: points, steps: 2, place: Place::Slot })
+            .collect();
+        parts.sort_by_key(|part| std::cmp::Reverse(part.stride));
+        match role {
+            Role::K => parts.extend([
+                Part { name: "quad", stride: 2, steps: 4, place: Place::Lane(UnitDim::X) },
+                Part { name: "pair", stride: 1, steps: 2, place: Place::Slot },
+            ]),
+            _ => parts.push(Part { name: "row", stride: 1, steps: 8, place: Place::Lane(UnitDim::Y) }),
+        }
+        parts
+    }
+
     /// The digits of the accumulator along one of its dimensions; k has none.
     pub const fn parts(self, role: Role) -> &'static [Part] {
         let row = self.row();
@@ -177,53 +213,89 @@ pub enum NoProduct {
     Other,
     /// The product is rounded to a type before it is added.
     Rounded(DType),
-    /// A factor is no load.
-    Computed,
-    /// A load is rounded to a type before it is multiplied.
-    Narrowed(AccessId, DType),
+}
+
+/// A factor of a product, conversions that are exact left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Factor<'e> {
+    /// An element of a tensor as it is.
+    Load(AccessId),
+    /// Anything else: each lane computes the elements that it holds.
+    Computed(&'e Expr),
 }
 
 impl Nest {
-    /// The two loads that an expression multiplies, conversions that are exact left out.
+    /// The two factors of a product whose terms are added in f32.
     ///
     /// # Errors
     /// What else it is.
-    pub fn factors(&self, expr: &Expr) -> Result<[AccessId; 2], NoProduct> {
+    pub fn factors<'e>(&self, expr: &'e Expr) -> Result<[Factor<'e>; 2], NoProduct> {
         match expr {
-            Expr::Cast(DType::F32, inner) => match self.factors(inner) {
+            Expr::Cast(DType::F32, inner) => match self.dtype(inner) {
                 // In f32 already, or else rounded.
-                Ok(found) if self.is_wide(inner) => Ok(found),
-                Ok(found) => Err(NoProduct::Rounded(self.elem(self.access(found[0]).tensor))),
-                Err(why) => Err(why),
+                DType::F32 => self.factors(inner),
+                dtype => self.factors(inner).and(Err(NoProduct::Rounded(dtype))),
             },
-            Expr::Bin(BinOp::Mul, x, y) => Ok([self.factor(x)?, self.factor(y)?]),
+            Expr::Bin(BinOp::Mul, x, y) => Ok([self.factor(x), self.factor(y)]),
             _ => Err(NoProduct::Other),
         }
     }
 
-    fn factor(&self, expr: &Expr) -> Result<AccessId, NoProduct> {
-        match expr {
-            Expr::Load(access) => Ok(*access),
-            Expr::Cast(to, inner) => {
-                let access = self.factor(inner)?;
-                let from = self.elem(self.access(access).tensor);
-                if *to == from || *to == DType::F32 {
-                    Ok(access)
-                } else {
-                    Err(NoProduct::Narrowed(access, *to))
-                }
-            }
-            _ => Err(NoProduct::Computed),
+    fn factor<'e>(&self, expr: &'e Expr) -> Factor<'e> {
+        let mut exact = expr;
+        while let Expr::Cast(to, inner) = exact
+            && (*to == DType::F32 && self.dtype(inner).is_float() || *to == self.dtype(inner))
+        {
+            exact = inner;
+        }
+        match exact {
+            Expr::Load(access) => Factor::Load(*access),
+            _ => Factor::Computed(exact),
         }
     }
 
-    /// Whether a product of loads is computed in f32.
-    pub fn is_wide(&self, expr: &Expr) -> bool {
+    /// Element type of a factor.
+    pub fn factor_dtype(&self, factor: Factor<'_>) -> DType {
+        match factor {
+            Factor::Load(access) => self.elem(self.access(access).tensor),
+            Factor::Computed(expr) => self.dtype(expr),
+        }
+    }
+
+    /// The axes that a factor depends on.
+    pub fn factor_axes(&self, factor: Factor<'_>) -> BTreeSet<AxisId> {
+        match factor {
+            Factor::Load(access) => self.access_axes(access),
+            Factor::Computed(expr) => {
+                let mut axes: BTreeSet<AxisId> = expr.iotas().into_iter().collect();
+                axes.extend(expr.accesses().into_iter().flat_map(|a| self.access_axes(a)));
+                axes.extend(expr.values().into_iter().flat_map(|v| self.value(v).axes.iter().copied()));
+                axes
+            }
+        }
+    }
+
+    /// What a factor is called in messages.
+    pub fn factor_name(&self, factor: Factor<'_>) -> String {
+        let expr = match factor {
+            Factor::Load(access) => return self.tensor(self.access(access).tensor).name.clone(),
+            Factor::Computed(expr) => expr,
+        };
+        let value = expr.values().first().map(|v| self.value(*v).name.clone());
+        let load = || expr.accesses().first().map(|a| self.tensor(self.access(*a).tensor).name.clone());
+        value.or_else(load).unwrap_or_else(|| "a constant".into())
+    }
+
+    /// Element type of an expression.
+    pub fn dtype(&self, expr: &Expr) -> DType {
         match expr {
-            Expr::Bin(BinOp::Mul, x, _) => self.is_wide(x),
-            Expr::Load(access) => self.elem(self.access(*access).tensor) == DType::F32,
-            Expr::Cast(to, _) => *to == DType::F32,
-            _ => false,
+            Expr::Load(access) => self.elem(self.access(*access).tensor),
+            Expr::Get(value) => self.value(*value).dtype,
+            Expr::Const(_, dtype) | Expr::Cast(dtype, _) => *dtype,
+            Expr::Scalar(scalar) => self.scalar_dtype(*scalar),
+            Expr::Iota(_) | Expr::Dim(_) => DType::I32,
+            Expr::Cmp(..) => DType::Bool,
+            Expr::Un(_, x) | Expr::Bin(_, x, _) | Expr::Select(_, x, _) => self.dtype(x),
         }
     }
 
@@ -239,6 +311,71 @@ impl Nest {
         let dims = &self.tensor(access.tensor).dims;
         access.index.iter().zip(dims).any(|(i, d)| i.as_axis() == Some(axis) && d == extent)
     }
+}
+
+impl Nest {
+    /// The loops of a path as one thread sees them where its leaf writes or reads a value: once for each place in the leaf
+    /// that may see them differently.
+    pub fn views(&self, path: &[Frame], leaf: &Stmt, value: ValueId) -> Vec<Vec<(Digit, At)>> {
+        let loops =
+            || path.iter().filter_map(|f| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None });
+        let Some((target, expr)) = leaf.leaf() else { return Vec::new() };
+        let mut views = Vec::new();
+        if target == Target::Value(value) {
+            views.push(loops().flat_map(|(d, at)| parts(d, at)).collect());
+        }
+        if !expr.values().contains(&value) {
+            return views;
+        }
+        let Some(product) = self.product(path, leaf) else {
+            views.push(loops().collect());
+            return views;
+        };
+        for (operand, factor) in [Operand::A, Operand::B].into_iter().zip(product.factors) {
+            if let Factor::Computed(expr) = factor
+                && expr.values().contains(&value)
+            {
+                let own = |(d, at): (Digit, At)| match at {
+                    At::Atom(atom, role) => {
+                        atom.operand(operand, role).iter().map(|p| (p.digit(d), p.at())).collect()
+                    }
+                    _ => vec![(d, at)],
+                };
+                views.push(loops().flat_map(own).collect());
+            }
+        }
+        views
+    }
+
+    /// The atom that a leaf is, if it is one.
+    pub fn product<'e>(&self, path: &[Frame], leaf: &'e Stmt) -> Option<Product<'e>> {
+        let Stmt::Red { expr, .. } = leaf else { return None };
+        let digit = |role| {
+            path.iter().find_map(|f| match f {
+                Frame::For(d, At::Atom(atom, r)) if *r == role => Some((*d, *atom)),
+                _ => None,
+            })
+        };
+        let ((m, atom), (n, _), (k, _)) = (digit(Role::M)?, digit(Role::N)?, digit(Role::K)?);
+        Some(Product { atom, factors: self.operands(expr, m.axis)?, digits: [m, n, k] })
+    }
+
+    /// The factors of a product, the one with rows of the accumulator first.
+    pub fn operands<'e>(&self, expr: &'e Expr, m: AxisId) -> Option<[Factor<'e>; 2]> {
+        let [x, y] = self.factors(expr).ok()?;
+        Some(if self.factor_axes(x).contains(&m) { [x, y] } else { [y, x] })
+    }
+}
+
+/// The statement of an atom.
+#[derive(Clone, Copy, Debug)]
+pub struct Product<'e> {
+    /// The instruction.
+    pub atom: Atom,
+    /// First and second operand.
+    pub factors: [Factor<'e>; 2],
+    /// The digits of m, n and k.
+    pub digits: [Digit; 3],
 }
 
 /// How `ldmatrix` finds the rows of an operand in shared memory.

@@ -155,6 +155,14 @@ impl Nest {
         }
     }
 
+    /// Element type of a scalar parameter.
+    pub(super) fn scalar_dtype(&self, scalar: crate::tile::ScalarId) -> crate::dtype::DType {
+        match self.kernel.scalars[usize::from(scalar.0)].elem {
+            crate::tile::ElemType::Fixed(t) => t,
+            crate::tile::ElemType::Generic => crate::dtype::DType::F32,
+        }
+    }
+
     /// The dimension of a tensor that is contiguous in global memory.
     pub fn contiguous(&self, tensor: TensorId) -> usize {
         if self.column_major.contains(&tensor) { 0 } else { self.tensor(tensor).dims.len().saturating_sub(1) }

@@ -251,7 +251,7 @@ impl Reader<'_> {
                 let (a, b) = (self.expr(a), self.expr(b));
                 Some(ExprKind::Bin(BinOp::from_name(&name)?, Box::new(a?), Box::new(b?)))
             }
-            ("exp" | "log" | "sqrt" | "rsqrt" | "tanh" | "abs", [x]) => {
+            ("exp" | "exp2" | "log" | "sqrt" | "rsqrt" | "tanh" | "abs", [x]) => {
                 Some(ExprKind::Un(UnOp::from_name(&name)?, Box::new(self.expr(x)?)))
             }
             ("cast", [x]) => {
@@ -461,7 +461,7 @@ fn chosen(choice: &syn::ExprIf) -> Option<String> {
     Some(format!("select({}, {}, {otherwise})", source(&choice.cond), value(&choice.then_branch)?))
 }
 
-const USAGE: [(&str, &str); 14] = [
+const USAGE: [(&str, &str); 15] = [
     ("load", "load(x, [i, j])"),
     ("zeros", "zeros::<f32>([i, j])"),
     ("full", "full::<f32>(1.0, [i, j])"),
@@ -471,6 +471,7 @@ const USAGE: [(&str, &str); 14] = [
     ("max", "max(x, n) over an axis, or max(a, b)"),
     ("min", "min(x, n) over an axis, or min(a, b)"),
     ("exp", "exp(x)"),
+    ("exp2", "exp2(x)"),
     ("log", "log(x)"),
     ("sqrt", "sqrt(x)"),
     ("rsqrt", "rsqrt(x)"),
@@ -478,7 +479,7 @@ const USAGE: [(&str, &str); 14] = [
     ("abs", "abs(x)"),
 ];
 
-const FUNCTIONS: &str = "functions are load, store, dot, zeros, full, select, sum, max, min, exp, log, sqrt, rsqrt, tanh, abs, and the method cast";
+const FUNCTIONS: &str = "functions are load, store, dot, zeros, full, select, sum, max, min, exp, exp2, log, sqrt, rsqrt, tanh, abs, and the method cast";
 
 /// Whether two names differ by one edit.
 pub(super) fn near(a: &str, b: &str) -> bool {

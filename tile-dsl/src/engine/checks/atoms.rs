@@ -1,52 +1,37 @@
-//! Operands of atoms: staged in shared memory, in rows that `ldmatrix` reads, and zero beyond the end of what is summed.
+//! Operands of atoms: staged in shared memory, in rows that `ldmatrix` reads, and zero beyond the end of what is summed;
+//! or computed by the lanes that hold them.
 
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{
-        AccessId, At, Atom, CopyId, Digit, Frame, MATRIX_ROW, Nest, NoMatrices, Role, Steps, Stmt, copy_on,
-        leaves,
+        AccessId, At, Atom, CopyId, Digit, Expr, Factor, Frame, MATRIX_ROW, Nest, NoMatrices, Product, Steps,
+        copy_on, leaves,
     },
     schedule::{DirectiveKind, Space, Via},
     tile::AxisKind,
 };
 
-/// The statement of an atom: its product, and the digits of m, n and k.
-struct Product {
-    atom: Atom,
-    factors: [AccessId; 2],
-    digits: [Digit; 3],
-}
-
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
     let mut wrong: Vec<Diagnostic> = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
-        let Some(product) = product(nest, path, leaf) else { return };
+        let Some(product) = nest.product(path, leaf) else { return };
         let [m, n, k] = product.digits;
         for factor in product.factors {
-            let free = if nest.access_axes(factor).contains(&m.axis) { m } else { n };
-            let found = match copy_on(nest, path, factor) {
-                None => Some(unstaged(context, path, product.atom, factor)),
-                Some((at, copy)) => unreadable(context, path, (at, copy), factor, [free, k]),
+            let free = if nest.factor_axes(factor).contains(&m.axis) { m } else { n };
+            let found = match factor {
+                Factor::Load(access) => match copy_on(nest, path, access) {
+                    None => Some(unstaged(context, path, product.atom, access)),
+                    Some((at, copy)) => unreadable(context, path, (at, copy), access, [free, k]),
+                },
+                Factor::Computed(expr) => in_fragment(context, path, product.atom, expr),
             };
             wrong.extend(found.into_iter().filter(|d| !wrong.contains(d)).collect::<Vec<_>>());
         }
         wrong.extend(beyond(context, path, &product));
     });
     wrong
-}
-
-fn product(nest: &Nest, path: &[Frame], leaf: &Stmt) -> Option<Product> {
-    let Stmt::Red { expr, .. } = leaf else { return None };
-    let digit = |role| {
-        path.iter().find_map(|f| match f {
-            Frame::For(d, At::Atom(atom, r)) if *r == role => Some((*d, *atom)),
-            _ => None,
-        })
-    };
-    let ((m, atom), (n, _), (k, _)) = (digit(Role::M)?, digit(Role::N)?, digit(Role::K)?);
-    Some(Product { atom, factors: nest.factors(expr).ok()?, digits: [m, n, k] })
 }
 
 fn name(nest: &Nest, access: AccessId) -> &str {
@@ -83,6 +68,24 @@ fn unstaged(context: &Context<'_>, path: &[Frame], atom: Atom, factor: AccessId)
         .at(by, span, text)
         .note(span, format!("`{name}` is read here"))
         .edits(stage.map(|stage| Edit::put([stage])))
+}
+
+/// What a lane computes with is not held for it: a fragment has what `ldmatrix` reads.
+fn in_fragment(context: &Context<'_>, path: &[Frame], atom: Atom, expr: &Expr) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let held = |access: &AccessId| {
+        let tensor = nest.access(*access).tensor;
+        path.iter().any(|f| {
+            matches!(f, Frame::Stage(c) if nest.copy(*c).tensor == tensor && nest.copy(*c).space == Space::Register)
+        })
+    };
+    let access = expr.accesses().into_iter().find(held)?;
+    let (name, span) = (name(nest, access), nest.access(access).span);
+    let text = format!(
+        "a factor of `{atom}` is computed from `{name}`: `fragment` holds what is multiplied as it is"
+    );
+    let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if buffer == name));
+    Some(context.at(by, span, text).note(span, format!("`{name}` is read here")).edits([Edit::instead([])]))
 }
 
 fn unreadable(
@@ -131,7 +134,7 @@ fn unreadable(
 }
 
 /// Where tiles reach beyond the end of what is summed, both factors are zero there.
-fn beyond(context: &Context<'_>, path: &[Frame], product: &Product) -> Option<Diagnostic> {
+fn beyond(context: &Context<'_>, path: &[Frame], product: &Product<'_>) -> Option<Diagnostic> {
     let nest = context.nest;
     let axis = product.digits[2].axis;
     let digits = path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None });
@@ -146,7 +149,11 @@ fn beyond(context: &Context<'_>, path: &[Frame], product: &Product) -> Option<Di
     if extent.as_constant().is_some_and(|n| n % points == 0) {
         return None;
     }
-    let factor = product.factors.into_iter().find(|f| !nest.ends_with(*f, axis))?;
+    // What is computed is left out there.
+    let factor = product.factors.into_iter().find_map(|f| match f {
+        Factor::Load(access) if !nest.ends_with(access, axis) => Some(access),
+        _ => None,
+    })?;
     let (name, axis) = (name(nest, factor), nest.axis(axis));
     let span = nest.access(factor).span;
     let text = format!(

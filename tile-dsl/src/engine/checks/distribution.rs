@@ -2,12 +2,12 @@
 //!
 //! The loops of the statement that computes a value map each digit of its axes to a unit or to a slot. A
 //! reader's loops must map it the same way, and so must those of every other statement that computes it. Units that
-//! neither mentions, and those of a combined reduction, hold replicas.
+//! neither mentions, and those of a combined reduction, hold replicas. An operand of an atom is read as the instruction has it.
 
 use super::{Context, registers::stage_value};
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{At, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, parts},
+    nest::{At, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves},
     schedule::{Unit, UnitDim},
 };
 use std::collections::BTreeMap;
@@ -27,7 +27,13 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             && nest.value(v).placement == Placement::Register
             && let Some(at) = binder(path, v)
         {
-            writers.push((path[..at].to_vec(), v, map(nest, &path[at..], v)));
+            // The first view is the writer's.
+            writers.extend(
+                views(nest, &path[at..], leaf, v)
+                    .into_iter()
+                    .take(1)
+                    .map(|map| (path[..at].to_vec(), v, map)),
+            );
         }
     });
     let mut reported: Vec<(ValueId, Target)> = Vec::new();
@@ -39,13 +45,15 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         read.dedup();
         for v in read {
             let Some(at) = binder(path, v) else { continue };
-            let reader = map(nest, &path[at..], v);
-            let writer = writers.iter().find(|(p, w, m)| *w == v && p[..] == path[..at] && *m != reader);
-            if let Some((_, _, writer)) = writer
-                && !reported.contains(&(v, target))
-            {
-                reported.push((v, target));
-                wrong.push(mismatch(context, v, leaf, writer, &reader));
+            for reader in views(nest, &path[at..], leaf, v) {
+                let differs = |m: &Map| merged(m) != merged(&reader);
+                let writer = writers.iter().find(|(p, w, m)| *w == v && p[..] == path[..at] && differs(m));
+                if let Some((_, _, writer)) = writer
+                    && !reported.contains(&(v, target))
+                {
+                    reported.push((v, target));
+                    wrong.push(mismatch(context, v, leaf, writer, &reader));
+                }
             }
         }
     });
@@ -57,13 +65,41 @@ fn binder(path: &[Frame], v: ValueId) -> Option<usize> {
     path.iter().rposition(|f| matches!(f, Frame::First(vs) | Frame::Rest(vs) if vs.contains(&v)))
 }
 
-/// Places of the digits of a value's axes, by the loops on a path. Digits of one step add nothing.
-fn map(nest: &Nest, path: &[Frame], v: ValueId) -> Map {
-    let loops =
-        path.iter().filter_map(|f| if let Frame::For(d, at) = f { Some(parts(*d, *at)) } else { None });
-    let own =
-        loops.flatten().filter(|(d, _)| nest.value(v).axes.contains(&d.axis) && d.steps != Steps::Fixed(1));
-    own.map(|(d, at)| (d, if let At::Unit(unit, dim) = at { Some((unit, dim)) } else { None })).collect()
+/// Places of the digits of a value's axes, by the loops on a path, for each way in which the leaf sees them. Digits of one
+/// step add nothing.
+fn views(nest: &Nest, path: &[Frame], leaf: &Stmt, v: ValueId) -> Vec<Map> {
+    let own = |(d, _): &(Digit, At)| nest.value(v).axes.contains(&d.axis) && d.steps != Steps::Fixed(1);
+    let place = |(d, at)| (d, if let At::Unit(unit, dim) = at { Some((unit, dim)) } else { None });
+    let views = nest.views(path, leaf, v).into_iter();
+    views.map(|loops| loops.into_iter().filter(own).map(place).collect()).collect()
+}
+
+/// Neighbouring digits in slots as one: slots are told apart by the points that they hold.
+fn merged(map: &Map) -> Map {
+    let mut out = Map::new();
+    let mut last: Option<Digit> = None;
+    // By axis, and by ascending stride within it.
+    for (digit, place) in map {
+        let (Steps::Fixed(steps), None) = (digit.steps, place) else {
+            out.insert(*digit, *place);
+            continue;
+        };
+        match last.filter(|l| l.axis == digit.axis) {
+            Some(Digit { stride, steps: Steps::Fixed(below), axis })
+                if u64::from(stride) * u64::from(below) == u64::from(digit.stride) =>
+            {
+                let grown = Digit { axis, stride, steps: Steps::Fixed(below.saturating_mul(steps)) };
+                out.remove(&Digit { axis, stride, steps: Steps::Fixed(below) });
+                out.insert(grown, None);
+                last = Some(grown);
+            }
+            _ => {
+                out.insert(*digit, None);
+                last = Some(*digit);
+            }
+        }
+    }
+    out
 }
 
 fn mismatch(context: &Context<'_>, v: ValueId, reader: &Stmt, held: &Map, needed: &Map) -> Diagnostic {

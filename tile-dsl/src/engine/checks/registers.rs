@@ -18,19 +18,22 @@ fn writer_loops(nest: &Nest, first: &Stmt, v: ValueId) -> Vec<(Digit, At)> {
         if leaf.leaf().expect("a leaf").0 != Target::Value(v) {
             return;
         }
-        inside.extend(
-            path.iter()
-                .filter_map(|f| match f {
-                    Frame::For(d, at) if nest.value(v).axes.contains(&d.axis) => Some(parts(*d, *at)),
-                    _ => None,
-                })
-                .flatten(),
-        );
+        for (n, frame) in path.iter().enumerate() {
+            if let Frame::For(d, at) = frame {
+                inside.extend(parts(*d, runs(nest, path, n, *at)));
+            }
+        }
+        inside.retain(|(d, _)| nest.value(v).axes.contains(&d.axis));
     });
     // Of several statements that compute it, one in a pipelined loop tells.
     inside.sort_by_key(|(d, at)| (*d, !matches!(at, At::Pipe(_))));
     inside.dedup_by_key(|(d, _)| *d);
     inside
+}
+
+/// How the loop at a place on a path runs.
+fn runs(nest: &Nest, path: &[Frame], place: usize, at: At) -> At {
+    nest.runs(at, if let Some(Frame::Stage(c)) = path.get(place + 1) { Some(*c) } else { None })
 }
 
 /// Calls `visit` with every `let` of a value.
@@ -134,8 +137,12 @@ fn read_in_pipelines(context: &Context<'_>, seen: &mut Vec<ValueId>) -> Vec<Diag
             }
             let binds = |f: &Frame| matches!(f, Frame::First(vs) | Frame::Rest(vs) if vs.contains(&v));
             let Some(from) = path.iter().rposition(binds) else { continue };
-            let piped_loop = path[from..].iter().find_map(|f| match f {
-                Frame::For(d, At::Pipe(_)) if value.axes.contains(&d.axis) && d.steps != Steps::Fixed(1) => {
+            let piped_loop = (from..path.len()).find_map(|n| match &path[n] {
+                Frame::For(d, at)
+                    if value.axes.contains(&d.axis)
+                        && d.steps != Steps::Fixed(1)
+                        && matches!(runs(nest, path, n, *at), At::Pipe(_)) =>
+                {
                     Some(*d)
                 }
                 _ => None,

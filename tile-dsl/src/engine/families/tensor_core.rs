@@ -1,15 +1,17 @@
 //! `tensor_core`: a sum of products is computed by an instruction that a warp executes together.
 //!
 //! ```text
+//! (for a.s.n (for a.t.m X))  →  (for a.t.nm X)                                     digits that another atom left, s = t·m
 //! (for a.1.n X)  →  (for a.s.n/s (for a.1.s X))                                   s: the atom's size along a
 //! (for m (for n (for k (red acc + (* x y)))))  →  (for m #atom.m (for n #atom.n (for k #atom.k (red ..))))
 //! (for m X)  →  (for m.half (for m.row #lane.y X)), and n likewise               X: what reads the sums
 //! ```
 //! The loops are split at the sizes of the atom and moved inward, whatever their order was; which factor is the first
-//! operand follows from the axes, whatever their order is. The third rule gives the readers of the sums the lanes and
-//! registers in which the atom leaves them.
+//! operand follows from the axes, whatever their order is. The last rule gives the readers of the sums the lanes and
+//! registers in which the atom leaves them; where such a reader is a sum of products itself, the first rule takes that back
+//! for an atom of its own.
 //!
-//! Side conditions. The value is a sum in f32 of products of two loads, exact conversions aside, of a type that the
+//! Side conditions. The value is a sum in f32 of products of two factors, exact conversions aside, of a type that the
 //! atom multiplies. m is an axis of the value and of the first factor only, n one of the value and of the second only, k
 //! one of both factors only. Of each of them the innermost loop stands inside of the value's `let`, is a plain one and
 //! is a multiple of the atom long. Readers: the conditions of `bind`, for lanes.
@@ -19,27 +21,32 @@ use super::{Failure, Proof, Rule, bind, reorder, solve, split, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::{
-        facts::{Graph, Kind, at, digit, effects},
+        facts::{Graph, Kind, Write, at, digit, effects},
         language::Node,
         names,
-        phase::Redex,
+        phase::{self, Redex},
         rule::{Verdict, enforced, get, patterns, set},
     },
     index::AxisId,
     nest::{
-        AccessId, At, Atom, Digit, Frame, Level, Nest, NoProduct, Part, Place, Role, Steps, Stmt, Target,
-        ValueId, leaves, loops,
+        At, Atom, Digit, Expr, Factor, Frame, Level, Nest, NoProduct, Operand, Part, Place, Role, Steps,
+        Stmt, Target, ValueId, leaves, loops,
     },
     op::RedOp,
-    schedule::DirectiveKind,
+    schedule::{DirectiveKind, Unit},
     span::SpanId,
 };
+use std::collections::BTreeSet;
 
 patterns! {
     THREE = "(for ?#0 ?#1 (for ?#2 ?#3 (for ?#4 ?#5 ?#6)))";
     MARKED = "(for ?#0 ?#7 (for ?#2 ?#8 (for ?#4 ?#9 ?#6)))";
+    TWO = "(for ?#0 ?#1 (for ?#2 ?#3 ?#4))";
+    ONE = "(for ?#5 ?#6 ?#4)";
     LOOP = "(for ?#0 ?#1 ?#2)";
-    SPREAD = "(for ?#3 ?#4 (for ?#5 ?#6 ?#2))";
+    SPREAD_1 = "(for ?#3 ?#4 ?#2)";
+    SPREAD_2 = "(for ?#3 ?#4 (for ?#5 ?#6 ?#2))";
+    SPREAD_3 = "(for ?#3 ?#4 (for ?#5 ?#6 (for ?#7 ?#8 ?#2)))";
 }
 
 /// Roles in the order in which the loops of an atom stand.
@@ -50,8 +57,12 @@ const ATOMS: &str = "atom";
 
 /// Whether some `tensor_core` gives a loop this name.
 pub(in crate::engine) fn introduces(name: &str) -> bool {
+    let parts = |a: &Atom, role| {
+        let operands = [Operand::A, Operand::B].into_iter().flat_map(move |o| a.operand(o, role));
+        a.parts(role).iter().copied().chain(operands).collect::<Vec<Part>>()
+    };
     let named = |last: &str| {
-        Atom::ALL.iter().any(|a| ROLES.iter().any(|r| a.parts(*r).iter().any(|p| p.name == last)))
+        Atom::ALL.iter().any(|a| ROLES.iter().any(|r| parts(a, *r).iter().any(|p| p.name == last)))
     };
     name.split_once('.').is_some_and(|(_, last)| last == ATOMS || named(last))
 }
@@ -64,6 +75,8 @@ fn refuse(text: String) -> Failure {
 pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(Nest, Proof), Failure> {
     let value = names::value(nest, name)?;
     let sum = sum_of(nest, value, atom)?;
+    let gathered = gather(nest, value, &sum)?;
+    let nest = &gathered;
     let mut whole = Vec::new();
     for (role, axis) in ROLES.into_iter().zip(sum.axes) {
         whole.push(innermost(nest, value, axis, role, atom)?);
@@ -73,32 +86,45 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(N
     let own: Vec<Digit> = cut.iter().map(|(_, inner)| *inner).collect();
     let (marked, mut proof) = mark(nest, name, value, atom, &whole, &cut)?;
     let (mut body, mut combine) = (with_body(nest, marked), nest.combine.clone());
-    for (role, own) in [(Role::M, own[0]), (Role::N, own[1])] {
-        combined(&body, own, &mut combine);
-        body = spread(&Nest { combine: combine.clone(), ..body }, name, own, atom.parts(role))?;
+    let mut layouts = Vec::new();
+    for (role, own) in ROLES.into_iter().zip(&own) {
+        let of_role = layouts_of(&body, value, atom, role);
+        combined(&body, *own, &of_role, &mut combine);
+        body = spread(&Nest { combine: combine.clone(), ..body }, name, *own, &of_role)?;
+        layouts.push(of_role);
     }
-    for (role, own) in [(Role::M, own[0]), (Role::N, own[1])] {
-        for part in atom.parts(role) {
-            if let (Place::Lane(_), At::Unit(unit, dim)) = (part.place, part.at()) {
-                let lane = part.digit(own);
+    let exists = |nest: &Nest, digit: Digit| loops(&nest.body).iter().any(|(d, _)| *d == digit);
+    for (layouts, own) in layouts.iter().zip(&own) {
+        for part in layouts.iter().flat_map(|l| &l.parts) {
+            let lane = part.digit(*own);
+            if let (At::Unit(unit, dim), true) = (part.at(), exists(&body, lane)) {
                 bind::structure(&body, &body.digit_name(lane), lane, unit, dim)?;
             }
         }
     }
     let mut names = nest.names.clone();
-    for (((outer, inner), whole), role) in cut.iter().zip(&whole).zip(ROLES) {
+    for (((outer, inner), whole), layouts) in cut.iter().zip(&whole).zip(&layouts) {
         let axis = nest.axis(whole.axis);
         if inner != whole {
             // A name that the schedule gave counts atoms from here on; `i.t` stays the tile.
             let tile = [format!("{axis}.t"), format!("{axis}.o"), axis.to_string()];
             names.iter_mut().filter(|(n, d)| *d == whole && !tile.contains(n)).for_each(|(_, d)| *d = *outer);
-            names.insert(format!("{axis}.{ATOMS}"), *outer);
+            let atoms = format!("{axis}.{ATOMS}");
+            // Another atom may take more or fewer points of the axis at once.
+            let taken = names.get(&atoms).is_some_and(|d| d != outer);
+            names.insert(if taken { format!("{axis}.{name}") } else { atoms }, *outer);
         }
-        for part in atom.parts(role) {
-            names.insert(format!("{axis}.{}", part.name), part.digit(*inner));
+        // The last layout is that of the sums, after which a digit that several have is called.
+        for (layout, part) in layouts.iter().flat_map(|l| l.parts.iter().map(move |p| (l, p))) {
+            let digit = part.digit(*inner);
+            if layout.of.is_none() || exists(&body, digit) {
+                let named = format!("{axis}.{}", part.name);
+                names.retain(|name, d| *d != digit || !introduces(name));
+                names.insert(named, digit);
+            }
         }
     }
-    let [a, b] = sum.factors.map(|f| nest.tensor(nest.access(f).tensor).name.clone());
+    let [a, b] = sum.factors;
     let [m, n, k] = sum.axes.map(|axis| nest.axis(axis).to_string());
     let [x, y, z] = atom.row().shape;
     proof.facts.push(format!(
@@ -109,8 +135,8 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(N
 
 /// What a value sums.
 struct Sum {
-    /// Loads of the first and of the second operand.
-    factors: [AccessId; 2],
+    /// Names of the first and of the second operand.
+    factors: [String; 2],
     /// m, n and k.
     axes: [AxisId; 3],
 }
@@ -139,29 +165,34 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom) -> Result<Sum, Failure> {
     let [product] = found.as_slice() else {
         return Err(here(refuse(format!("{} statements add to `{name}`: `{atom}` is one", found.len()))));
     };
-    let factors = product.map_err(|why| here(no_product(nest, name, atom, why)))?;
-    for factor in factors {
-        let tensor = nest.tensor(nest.access(factor).tensor);
-        let dtype = nest.elem(nest.access(factor).tensor);
-        if !row.operands.contains(&dtype) {
-            let types: Vec<String> = row.operands.iter().map(|d| d.to_string()).collect();
-            return Err(refuse(format!(
-                "`{}` is {dtype}: `{atom}` multiplies {}, and no schedule changes the precision of a product",
-                tensor.name,
-                types.join(" or ")
-            ))
-            .note(nest.access(factor).span, format!("`{}` is read here", tensor.name)));
+    let factors = product.map_err(|why| here(no_product(name, atom, why)))?;
+    let tensors = factors.map(|f| nest.factor_name(f));
+    let types = factors.map(|f| nest.factor_dtype(f));
+    for ((factor, dtype), tensor) in factors.into_iter().zip(types).zip(&tensors) {
+        if row.operands.contains(&dtype) {
+            continue;
         }
+        let known: Vec<String> = row.operands.iter().map(|d| d.to_string()).collect();
+        let what = if let Factor::Load(_) = factor { "" } else { "what is computed from " };
+        let text = format!(
+            "{what}`{tensor}` is {dtype}: `{atom}` multiplies {}, and no schedule changes the precision of a product",
+            known.join(" or ")
+        );
+        return Err(match factor {
+            Factor::Load(access) => {
+                refuse(text).note(nest.access(access).span, format!("`{tensor}` is read here"))
+            }
+            Factor::Computed(_) => here(refuse(text)),
+        });
     }
     let [x, y] = factors;
-    let types = factors.map(|f| nest.elem(nest.access(f).tensor));
     if types[0] != types[1] {
         return Err(here(refuse(format!(
             "`{atom}` multiplies two factors of one type, not {} and {}",
             types[0], types[1]
         ))));
     }
-    let axes = [nest.access_axes(x), nest.access_axes(y)];
+    let axes = [nest.factor_axes(x), nest.factor_axes(y)];
     let last = |of: &dyn Fn(AxisId) -> bool| {
         let fits = |a: &AxisId| of(*a) && innermost_digit(nest, value, *a).is_some_and(|d| d.stride == 1);
         let all: Vec<AxisId> = (0..nest.kernel.axes.len() as u16).map(AxisId).filter(|a| of(*a)).collect();
@@ -172,7 +203,6 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom) -> Result<Sum, Failure> {
     };
     let (first, second) = (last(&|a| own(a, 0)), last(&|a| own(a, 1)));
     let k = last(&|a| !info.axes.contains(&a) && axes[0].contains(&a) && axes[1].contains(&a));
-    let tensors = factors.map(|f| nest.tensor(nest.access(f).tensor).name.clone());
     let missing = |what: String| here(refuse(what));
     let (Some(first), Some(second)) = (first, second) else {
         let lacks = usize::from(first.is_some());
@@ -188,6 +218,7 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom) -> Result<Sum, Failure> {
         )));
     };
     // Columns are the later axis of the kernel: results are stored along it.
+    let [x, y] = tensors;
     Ok(if first < second {
         Sum { factors: [x, y], axes: [first, second, k] }
     } else {
@@ -195,7 +226,77 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom) -> Result<Sum, Failure> {
     })
 }
 
-fn no_product(nest: &Nest, name: &str, atom: Atom, why: NoProduct) -> Failure {
+/// What is computed from a value, itself included.
+fn downstream(nest: &Nest, value: ValueId) -> BTreeSet<Target> {
+    let mut found: BTreeSet<Target> = [Target::Value(value)].into();
+    loop {
+        let before = found.len();
+        leaves(&nest.body, &mut |_, leaf| {
+            let (target, expr) = leaf.leaf().expect("a leaf");
+            if expr.values().into_iter().any(|v| found.contains(&Target::Value(v))) {
+                found.insert(target);
+            }
+        });
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// Takes back what another atom made of the loops around a sum and around what is computed from it: digits that its lanes
+/// and registers hold.
+fn gather(nest: &Nest, value: ValueId, sum: &Sum) -> Result<Nest, Failure> {
+    let left: Vec<Digit> = nest
+        .names
+        .iter()
+        .filter(|(name, digit)| introduces(name) && sum.axes.contains(&digit.axis))
+        .map(|(_, digit)| *digit)
+        .collect();
+    let (later, [_, _, summed]) = (downstream(nest, value), sum.axes);
+    let concerns = |graph: &Graph, axis: AxisId, body: egg::Id| {
+        let adds = |w: &Write| w.target == Target::Value(value) && w.kind == Kind::Red;
+        effects(graph, body).writes.iter().all(|w| adds(w) || axis != summed && later.contains(&w.target))
+    };
+    let apart = |at: At| matches!(at, At::Seq | At::Unit(Unit::Lane, _));
+    let rule = Rule::new("gather", &TWO, &ONE, |graph, subst| {
+        let [(a, s), (b, t)] =
+            [(0, 1), (2, 3)].map(|(d, t)| (digit(graph, get(subst, d)), at(graph, get(subst, t))));
+        let (Steps::Fixed(n), Steps::Fixed(m)) = (a.steps, b.steps) else { return Verdict::Skip };
+        let neighbours = a.axis == b.axis && a.stride == b.stride.saturating_mul(m);
+        if !neighbours
+            || !left.contains(&a)
+            || !apart(s)
+            || !apart(t)
+            || !concerns(graph, a.axis, get(subst, 4))
+        {
+            return Verdict::Skip;
+        }
+        let whole = Digit { steps: Steps::Fixed(n.saturating_mul(m)), ..b };
+        let (whole, plain) = (graph.add(Node::Digit(whole)), graph.add(Node::At(At::Seq)));
+        set(subst, 5, whole);
+        set(subst, 6, plain);
+        Verdict::Apply
+    });
+    let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For([.., body]), [Node::Digit(d), Node::At(t), _])
+            if left.contains(d) && apart(*t) && concerns(graph, d.axis, *body) =>
+        {
+            Redex::Soft
+        }
+        _ => Redex::No,
+    };
+    let outcome = phase::run(nest, &[rule], &redex);
+    if let Some(why) = outcome.internal {
+        return Err(Failure::internal(why));
+    }
+    let mut gathered = with_body(nest, outcome.body);
+    // Lanes that held parts of a reduction hold them no more.
+    let parts = Nest { combine: Default::default(), ..gathered.clone() };
+    gathered.combine.retain(|v, _| bind::uncombined(&parts, *v).is_some());
+    Ok(gathered)
+}
+
+fn no_product(name: &str, atom: Atom, why: NoProduct) -> Failure {
     match why {
         NoProduct::Other => {
             refuse(format!("`{name}` does not sum products: `{atom}` multiplies two factors and adds"))
@@ -204,15 +305,6 @@ fn no_product(nest: &Nest, name: &str, atom: Atom, why: NoProduct) -> Failure {
             "the products that `{name}` sums are rounded to {to} first: `{atom}` does not round them"
         ))
         .remark("convert the factors to f32, or write `dot`"),
-        NoProduct::Computed => refuse(format!(
-            "a factor of what `{name}` sums is computed: `{atom}` reads both from a staged tensor"
-        )),
-        NoProduct::Narrowed(access, to) => {
-            let access = nest.access(access);
-            let tensor = &nest.tensor(access.tensor).name;
-            refuse(format!("`{tensor}` is rounded to {to} before it is multiplied: `{atom}` does not round"))
-                .note(access.span, format!("`{tensor}` is read here"))
-        }
     }
 }
 
@@ -245,8 +337,16 @@ fn innermost(nest: &Nest, value: ValueId, axis: AxisId, role: Role, atom: Atom) 
         .edit(Edit::put([tile(size)])));
     };
     let loop_name = nest.digit_name(digit);
-    let how = loops(&nest.body).into_iter().find(|(d, at)| *d == digit && *at != At::Seq);
-    if let Some((_, At::Atom(other, _))) = how {
+    let mut own = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        if matches!(leaf, Stmt::Red { value: v, .. } if *v == value) {
+            own = path.iter().find_map(|f| match f {
+                Frame::For(d, At::Atom(other, _)) if *d == digit => Some(*other),
+                _ => None,
+            });
+        }
+    });
+    if let Some(other) = own {
         return Err(refuse(format!("the loop over `{loop_name}` is part of another `{other}` already")));
     }
     match digit.steps {
@@ -307,9 +407,22 @@ fn mark(
             .filter(|((_, o), w)| o != *w)
             .map(|((outer, inner), whole)| split::rule(*whole, vec![*outer, *inner])),
     );
+    // Where another atom cut the axis, readers of the sums still have its pieces.
+    let pieces: Vec<(Digit, Digit, Digit)> = loops(&nest.body)
+        .into_iter()
+        .filter(|(_, at)| *at == At::Seq)
+        .filter_map(|(d, _)| {
+            let atom = own[..2].iter().find(|o| o.axis == d.axis && o.stride == d.stride)?;
+            let (Steps::Fixed(n), Steps::Fixed(m)) = (d.steps, atom.steps) else { return None };
+            let (outer, inner) = d.cut(m);
+            (n > m && n % m == 0 && !whole.contains(&d)).then_some((d, outer, inner))
+        })
+        .collect();
+    rules.extend(pieces.iter().map(|(d, outer, inner)| split::rule(*d, vec![*outer, *inner])));
     let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
         (Node::For([_, _, body]), [Node::Digit(d), Node::At(At::Seq), _]) => {
-            if split.contains(d) || own.contains(d) && writes(graph, *body) { Redex::Hard } else { Redex::No }
+            let cut = split.contains(d) || pieces.iter().any(|(p, ..)| p == d);
+            if cut || own.contains(d) && writes(graph, *body) { Redex::Hard } else { Redex::No }
         }
         _ => Redex::No,
     };
@@ -326,50 +439,150 @@ fn mark(
     )
 }
 
+/// Whether a body is a sum of products over the axis of a digit, for which lanes may be no place: another atom can
+/// take its loops. If none does, distributions will not fit.
+fn multiplied(graph: &Graph, body: egg::Id, own: Digit) -> bool {
+    let nest = &graph.analysis.nest;
+    let over = |target: Target| matches!(target, Target::Value(v) if !nest.value(v).axes.contains(&own.axis));
+    let sums = effects(graph, body).writes.iter().any(|w| w.kind == Kind::Red && over(w.target));
+    let product = |stmt: &Stmt| matches!(stmt, Stmt::Red { expr, .. } if nest.factors(expr).is_ok());
+    let leaf =
+        |node: &Node| matches!(node, Node::Do(n) if product(&graph.analysis.actions[*n as usize].stmt));
+    let mut body = body;
+    sums && loop {
+        let nodes = &graph[body].nodes;
+        if nodes.iter().any(leaf) {
+            break true;
+        }
+        match nodes.iter().find_map(|n| if let Node::For([_, _, inner]) = n { Some(*inner) } else { None }) {
+            Some(inner) => body = inner,
+            None => break false,
+        }
+    }
+}
+
+/// How lanes and slots hold a dimension.
+struct Layout {
+    /// Statements that write these, or all others.
+    of: Option<BTreeSet<Target>>,
+    parts: Vec<Part>,
+}
+
+/// The layouts of a dimension of an atom: what its operands are computed from lies as the operands do, all else as the sums.
+fn layouts_of(nest: &Nest, value: ValueId, atom: Atom, role: Role) -> Vec<Layout> {
+    let mut layouts = Vec::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        let Some(product) = nest.product(path, leaf) else { return };
+        if leaf.leaf().expect("a leaf").0 != Target::Value(value) {
+            return;
+        }
+        for (operand, factor) in [Operand::A, Operand::B].into_iter().zip(product.factors) {
+            let parts = atom.operand(operand, role);
+            if let (Factor::Computed(expr), false) = (factor, parts.is_empty()) {
+                layouts.push(Layout { of: Some(upstream(nest, expr)), parts });
+            }
+        }
+    });
+    if role != Role::K {
+        layouts.push(Layout { of: None, parts: atom.parts(role).to_vec() });
+    }
+    layouts
+}
+
+/// The values that an expression is computed from.
+fn upstream(nest: &Nest, expr: &Expr) -> BTreeSet<Target> {
+    let mut found: BTreeSet<Target> = expr.values().into_iter().map(Target::Value).collect();
+    loop {
+        let before = found.len();
+        leaves(&nest.body, &mut |_, leaf| {
+            let (target, expr) = leaf.leaf().expect("a leaf");
+            if found.contains(&target) {
+                found.extend(expr.values().into_iter().map(Target::Value));
+            }
+        });
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// The layout of what a body writes.
+fn layout_of<'l>(graph: &Graph, body: egg::Id, layouts: &'l [Layout]) -> Option<&'l Layout> {
+    let writes = &effects(graph, body).writes;
+    let within = |of: &BTreeSet<Target>| writes.iter().all(|w| of.contains(&w.target));
+    layouts.iter().find(|l| l.of.as_ref().is_none_or(within))
+}
+
 /// Reductions over lanes are combined across them.
-fn combined(nest: &Nest, own: Digit, combine: &mut std::collections::BTreeMap<ValueId, Level>) {
+fn combined(
+    nest: &Nest,
+    own: Digit,
+    layouts: &[Layout],
+    combine: &mut std::collections::BTreeMap<ValueId, Level>,
+) {
     leaves(&nest.body, &mut |path, leaf| {
         if let Stmt::Red { value, .. } = leaf
             && path.contains(&Frame::For(own, At::Seq))
             && !nest.value(*value).axes.contains(&own.axis)
+            && !nest.is_carried(*value)
+            && layouts.iter().any(|l| l.of.as_ref().is_none_or(|of| of.contains(&Target::Value(*value))))
         {
             combine.entry(*value).or_insert(Level::Lane);
         }
     });
 }
 
-/// Gives the loops over a digit, those of the atom aside, the lanes and slots of the sums.
-fn spread(nest: &Nest, name: &str, own: Digit, parts: &[Part]) -> Result<Nest, Failure> {
-    let [outer, inner] = parts else {
-        return Err(Failure::internal("a dimension of an accumulator has two digits"));
-    };
+/// Gives the loops over a digit, those of the atom aside, the lanes and slots of the layouts.
+fn spread(nest: &Nest, name: &str, own: Digit, layouts: &[Layout]) -> Result<Nest, Failure> {
     // Slots stay plain loops, which a schedule may vectorize and which are unrolled otherwise.
     let how = |part: &Part| if part.place == Place::Slot { At::Seq } else { part.at() };
-    let rule = Rule::new("spread", &LOOP, &SPREAD, |graph, subst| {
-        if digit(graph, get(subst, 0)) != own || at(graph, get(subst, 1)) != At::Seq {
-            return Verdict::Skip;
-        }
-        for part in parts {
-            if let At::Unit(unit, _) = part.at()
-                && enforced("tensor_core: readers distribute")
-                && let Some(d) = bind::clash(graph, get(subst, 2), part.digit(own), unit)
-            {
-                return Verdict::refuse(d);
+    // An atom of its own may take these loops, or they may stay as they are.
+    let optional =
+        |graph: &Graph, body: egg::Id, layout: &Layout| layout.of.is_some() || multiplied(graph, body, own);
+    let rule = |after: &'static egg::Pattern<Node>, count: usize| {
+        Rule::new("spread", &LOOP, after, move |graph, subst| {
+            if digit(graph, get(subst, 0)) != own || at(graph, get(subst, 1)) != At::Seq {
+                return Verdict::Skip;
+            }
+            let body = get(subst, 2);
+            let Some(layout) = layout_of(graph, body, layouts).filter(|l| l.parts.len() == count) else {
+                return Verdict::Skip;
+            };
+            for part in &layout.parts {
+                if let At::Unit(unit, _) = part.at()
+                    && enforced("tensor_core: readers distribute")
+                    && let Some(d) = bind::clash(graph, body, part.digit(own), unit)
+                {
+                    return if optional(graph, body, layout) { Verdict::Skip } else { Verdict::refuse(d) };
+                }
+            }
+            for (var, part) in (3..).step_by(2).zip(&layout.parts) {
+                let (loop_, at) = (graph.add(Node::Digit(part.digit(own))), graph.add(Node::At(how(part))));
+                set(subst, var, loop_);
+                set(subst, var + 1, at);
+            }
+            Verdict::Apply
+        })
+    };
+    let rules = [rule(&SPREAD_1, 1), rule(&SPREAD_2, 2), rule(&SPREAD_3, 3)];
+    let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
+        (Node::For([.., body]), [Node::Digit(d), Node::At(At::Seq), _]) if *d == own => {
+            match layout_of(graph, *body, layouts) {
+                None => Redex::No,
+                Some(layout) if optional(graph, *body, layout) => Redex::Soft,
+                Some(_) => Redex::Hard,
             }
         }
-        for (var, part) in [(3, outer), (5, inner)] {
-            let (loop_, at) = (graph.add(Node::Digit(part.digit(own))), graph.add(Node::At(how(part))));
-            set(subst, var, loop_);
-            set(subst, var + 1, at);
-        }
-        Verdict::Apply
-    });
-    let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For(_), [Node::Digit(d), Node::At(At::Seq), _]) if *d == own => Redex::Hard,
         _ => Redex::No,
     };
-    let unread = || Failure::no_match(format!("nothing reads `{name}`"));
-    let unmet = || Failure::unmet(format!("what reads `{name}` could not be spread over lanes"));
-    let (body, _) = solve(nest, &[rule], &redex, unread, unmet)?;
-    Ok(with_body(nest, body))
+    // Another atom may have spread them all.
+    let outcome = phase::run(nest, &rules, &redex);
+    if let Some(why) = outcome.internal {
+        return Err(Failure::internal(why));
+    }
+    if outcome.left > 0 {
+        let unmet = || Failure::unmet(format!("what reads `{name}` could not be spread over lanes"));
+        return Err(outcome.refusals.into_iter().next().map_or_else(unmet, Failure::refused));
+    }
+    Ok(with_body(nest, outcome.body))
 }

@@ -104,6 +104,7 @@ pub(super) fn un(op: UnOp, a: &Column) -> Eval {
             let f: fn(f32) -> f32 = match op {
                 UnOp::Neg => |x| -x,
                 UnOp::Exp => f32::exp,
+                UnOp::Exp2 => f32::exp2,
                 UnOp::Log => f32::ln,
                 UnOp::Sqrt => f32::sqrt,
                 UnOp::Rsqrt => |x| 1.0 / x.sqrt(),

@@ -27,7 +27,7 @@ pub(super) fn steps(op: UnOp) -> u64 {
     match op {
         UnOp::Neg | UnOp::Abs | UnOp::Not => 0,
         UnOp::Sqrt => 1,
-        UnOp::Exp | UnOp::Log | UnOp::Rsqrt | UnOp::Tanh => 8,
+        UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Rsqrt | UnOp::Tanh => 8,
     }
 }
 
@@ -76,6 +76,7 @@ impl Semantics for Exact {
                 let y = match op {
                     UnOp::Neg => -x,
                     UnOp::Exp => x.exp(),
+                    UnOp::Exp2 => x.exp2(),
                     UnOp::Log => x.ln(),
                     UnOp::Sqrt => x.sqrt(),
                     UnOp::Rsqrt => 1.0 / x.sqrt(),
@@ -169,6 +170,7 @@ impl Semantics for Bounded {
             UnOp::Neg => return (-v, m),
             UnOp::Abs | UnOp::Not => return (v.abs(), m),
             UnOp::Exp => (v.exp(), v.exp() * (1.0 + m)),
+            UnOp::Exp2 => (v.exp2(), v.exp2() * (1.0 + m)),
             UnOp::Log => (v.ln(), v.ln().abs() + m / v),
             UnOp::Sqrt => (v.sqrt(), if v > 0.0 { m / v.sqrt() } else { m.sqrt() }),
             UnOp::Rsqrt => (1.0 / v.sqrt(), m / (v * v.sqrt())),

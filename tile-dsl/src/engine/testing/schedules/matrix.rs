@@ -2,7 +2,7 @@
 
 use super::Generator;
 use crate::{
-    nest::{Atom, Stmt, leaves},
+    nest::{Atom, Factor, Stmt, leaves},
     schedule::{DirectiveKind as D, Space, Via},
 };
 
@@ -10,7 +10,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Product {
     value: String,
-    factors: [String; 2],
+    factors: Vec<String>,
     summed: Vec<String>,
 }
 
@@ -22,16 +22,20 @@ impl Generator<'_> {
         leaves(&nest.body, &mut |_, leaf| {
             let Stmt::Red { value, expr, .. } = leaf else { return };
             let Ok(factors) = nest.factors(expr) else { return };
-            let fits = |access| Atom::Mma.row().operands.contains(&nest.elem(nest.access(access).tensor));
+            let fits = |factor| Atom::Mma.row().operands.contains(&nest.factor_dtype(factor));
             if !factors.into_iter().all(fits) {
                 return;
             }
             let info = nest.value(*value);
-            let axes = factors.map(|f| nest.access_axes(f));
+            let axes = factors.map(|f| nest.factor_axes(f));
+            let loads = factors.into_iter().filter_map(|f| match f {
+                Factor::Load(access) => Some(nest.tensor(nest.access(access).tensor).name.clone()),
+                Factor::Computed(_) => None,
+            });
             let summed = axes[0].intersection(&axes[1]).filter(|a| !info.axes.contains(a));
             found.push(Product {
                 value: info.name.clone(),
-                factors: factors.map(|f| nest.tensor(nest.access(f).tensor).name.clone()),
+                factors: loads.collect(),
                 summed: summed.map(|a| nest.axis(*a).to_string()).collect(),
             });
         });

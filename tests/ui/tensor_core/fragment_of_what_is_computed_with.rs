@@ -5,7 +5,7 @@ fn k(a: &Tensor<f16, M, K>, b: &Tensor<f16, K, N>, c: &mut Tensor<f32, M, N>) {
     let (i, j) = program_tile(M, N);
     let mut acc = zeros::<f32>([i, j]);
     for k in tiles(K) {
-        acc = acc + sum((load(a, [i, k]) + load(a, [i, k])).cast::<f32>() * load(b, [k, j]).cast::<f32>(), k);
+        acc = dot(load(a, [i, k]) + load(a, [i, k]), load(b, [k, j]), acc);
     }
     store(c, [i, j], acc);
 }
@@ -15,6 +15,7 @@ schedule! {
         tile(i = 64, j = 64, k = 32);
         tensor_core(acc: mma);
         stage(a, b at k: shared);
+        fragment(a at k.atom);
     }
 }
 
