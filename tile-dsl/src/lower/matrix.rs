@@ -73,10 +73,16 @@ impl Lowerer<'_> {
             self.stack.push(Bound { digit, at: At::Atom(atom, role), value: Linear::default() });
         }
         let from = self.held(*value)?.height;
-        if self.red_guard(*value, from, *op, expr).is_some() {
-            return Err(LowerError::Malformed(format!("an `{atom}` would add what does not exist")));
+        // Beyond the end of k, both factors are zero; the end of another axis is the same for all lanes.
+        let guard = self.red_guard(*value, from, *op, expr);
+        if guard.is_some() {
+            self.emit.push();
         }
         let result = self.multiply(atom, [m, n], *value, expr);
+        if let Some(guard) = guard {
+            let then = self.emit.pop();
+            self.emit.stmt(kernel::Stmt::If { cond: guard.expr(), then, otherwise: Vec::new() });
+        }
         self.stack.truncate(height);
         result
     }
