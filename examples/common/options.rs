@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
-use tilewright::{AnySchedule, DType, Device, Stage, Variant};
+use tilewright::{AnySchedule, DType, Device, Error, Stage, Variant};
 
 /// Where to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,13 +17,50 @@ pub enum DeviceChoice {
 
 impl DeviceChoice {
     /// Opens the device.
-    pub fn open(self) -> Result<Device, tilewright::Error> {
+    pub fn open(self) -> Result<Device, Error> {
         match self {
             DeviceChoice::Auto => Device::auto(),
             DeviceChoice::Cuda => Device::cuda(0),
             DeviceChoice::Sim => Ok(Device::sim()),
         }
     }
+}
+
+/// Element types of the tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TypeChoice {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl From<TypeChoice> for DType {
+    fn from(choice: TypeChoice) -> DType {
+        match choice {
+            TypeChoice::F32 => DType::F32,
+            TypeChoice::F16 => DType::F16,
+            TypeChoice::Bf16 => DType::BF16,
+        }
+    }
+}
+
+/// Sizes such as `256x192x320`; `form` is `M×N×K`, and `example` says what to write.
+///
+/// # Errors
+/// Another number of sizes, or what is no number.
+pub fn sizes<const N: usize>(text: &str, form: &str, example: &str) -> Result<[usize; N], String> {
+    let wrong = || format!("expected {N} numbers {form} such as {example}, got `{text}`");
+    let numbers: Result<Vec<usize>, _> = text.split(['x', '×']).map(|n| n.trim().parse()).collect();
+    numbers.map_err(|_| wrong())?.try_into().map_err(|_| wrong())
+}
+
+/// Elements of a tensor, refused before anything is allocated when they overflow.
+///
+/// # Errors
+/// [`Error::SizeOverflow`].
+pub fn elements(shape: &[usize]) -> Result<usize, Error> {
+    let product = shape.iter().try_fold(1usize, |p, n| p.checked_mul(*n));
+    product.ok_or_else(|| Error::SizeOverflow { shape: shape.to_vec() })
 }
 
 /// Which text of a program to print.
@@ -165,14 +202,12 @@ pub fn list(schedules: &[&dyn AnySchedule], others: &[&dyn AnySchedule]) {
 pub fn admitting(
     chosen: &[&'static dyn AnySchedule],
     dtype: Option<DType>,
-) -> Result<Vec<&'static dyn AnySchedule>, tilewright::Error> {
+) -> Result<Vec<&'static dyn AnySchedule>, Error> {
     let admitted: Vec<_> = chosen.iter().copied().filter(|s| s.admits(dtype)).collect();
     match (admitted.is_empty(), chosen.first(), dtype) {
-        (true, Some(s), Some(dtype)) => Err(tilewright::Error::DTypeNotAdmitted {
-            schedule: s.name().into(),
-            dtype,
-            admitted: s.dtypes().to_vec(),
-        }),
+        (true, Some(s), Some(dtype)) => {
+            Err(Error::DTypeNotAdmitted { schedule: s.name().into(), dtype, admitted: s.dtypes().to_vec() })
+        }
         _ => Ok(admitted),
     }
 }

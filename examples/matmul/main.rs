@@ -8,10 +8,10 @@ mod kernel;
 mod verify;
 
 use bench::Bench;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
     data::normal,
-    options::{self, Common},
+    options::{self, Common, TypeChoice, elements},
     report::{Record, measure, run_all},
 };
 use half::{bf16, f16};
@@ -40,13 +40,6 @@ struct Options {
     common: Common,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum TypeChoice {
-    F32,
-    F16,
-    Bf16,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Size {
     pub m: usize,
@@ -58,12 +51,8 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("expected three numbers M×N×K such as 256x192x320, got `{text}`");
-        let numbers: Result<Vec<usize>, _> = text.split(['x', '×']).map(|n| n.trim().parse()).collect();
-        match numbers.map_err(|_| wrong())?[..] {
-            [m, n, k] => Ok(Size { m, n, k }),
-            _ => Err(wrong()),
-        }
+        let [m, n, k] = options::sizes(text, "M×N×K", "256x192x320")?;
+        Ok(Size { m, n, k })
     }
 }
 
@@ -79,8 +68,7 @@ impl Size {
 
     /// Elements of A, B and C, refused before anything is allocated when they overflow.
     fn elements(self) -> Result<[usize; 3], Error> {
-        let product = |x: usize, y: usize| x.checked_mul(y).ok_or(Error::SizeOverflow { shape: vec![x, y] });
-        Ok([product(self.m, self.k)?, product(self.k, self.n)?, product(self.m, self.n)?])
+        Ok([elements(&[self.m, self.k])?, elements(&[self.k, self.n])?, elements(&[self.m, self.n])?])
     }
 }
 
