@@ -82,14 +82,9 @@ impl Generic for Options {
                 false => batched(&x_in, &y_in, &mut c).schedule_dyn(schedule).timed().run(),
             })?;
             let c = c.to_vec()?;
-            let product = |batch: usize| Product {
-                m,
-                n,
-                k,
-                a: &x[batch * m * k..][..m * k],
-                b: &y[batch * k * n..][..k * n],
-                c: &c[batch * m * n..][..m * n],
-                epilogue: None,
+            let product = |batch: usize| {
+                let (x, y) = (&x[batch * m * k..][..m * k], &y[batch * k * n..][..k * n]);
+                Product::new([m, n, k], x, y, &c[batch * m * n..][..m * n])
             };
             Ok(Record {
                 schedule: schedule.name(),
@@ -98,7 +93,7 @@ impl Generic for Options {
                 flops: 2.0 * lengths[2] as f64 * k as f64,
                 verdict: (0..b).map(|n| product(n).verify()).fold(Comparison::EMPTY, Comparison::merge),
                 launch,
-                criterion: Product::<T> { m, n, k, a: &[], b: &[], c: &[], epilogue: None }.criterion(),
+                criterion: Product::<T>::new([m, n, k], &[], &[], &[]).criterion(),
             })
         };
         Ok(run_all(setup, schedules, one))

@@ -143,16 +143,24 @@ pub struct Common {
     pub variant: VariantChoice,
 }
 
+/// Lists of schedules beside the main one.
+type Others<'a> = &'a [&'a [&'a dyn AnySchedule]];
+
 /// Adds `--schedule NAME|all` with the names of `schedules` and of `others`, which `all` leaves out, and of `rules`
 /// that choose one, to a command.
 pub fn with_schedules(
     command: clap::Command,
     schedules: &'static [&'static dyn AnySchedule],
-    others: &'static [&'static dyn AnySchedule],
+    others: Others<'static>,
     rules: &'static [&'static str],
     default: &'static str,
 ) -> clap::Command {
-    let names = schedules.iter().chain(others).map(|s| s.name()).chain(rules.iter().copied()).chain(["all"]);
+    let names = schedules
+        .iter()
+        .chain(others.iter().copied().flatten())
+        .map(|s| s.name())
+        .chain(rules.iter().copied())
+        .chain(["all"]);
     command.arg(
         clap::Arg::new("schedule")
             .long("schedule")
@@ -174,17 +182,19 @@ pub fn named(matches: &clap::ArgMatches, name: &str) -> bool {
 pub fn selected(
     matches: &clap::ArgMatches,
     schedules: &'static [&'static dyn AnySchedule],
-    others: &'static [&'static dyn AnySchedule],
+    others: Others<'static>,
 ) -> Vec<&'static dyn AnySchedule> {
     let all = named(matches, "all");
     let schedules = schedules.iter().filter(|s| all || named(matches, s.name()));
-    schedules.chain(others.iter().filter(|s| named(matches, s.name()))).copied().collect()
+    let others = others.iter().copied().flatten().filter(|s| named(matches, s.name()));
+    schedules.chain(others).copied().collect()
 }
 
 /// Prints the schedules with the first paragraph of their documentation.
-pub fn list(schedules: &[&dyn AnySchedule], others: &[&dyn AnySchedule]) {
-    let width = schedules.iter().chain(others).map(|s| s.name().len()).max().unwrap_or(0);
-    for s in schedules.iter().chain(others) {
+pub fn list(schedules: &[&dyn AnySchedule], others: Others<'_>) {
+    let all: Vec<&&dyn AnySchedule> = schedules.iter().chain(others.iter().copied().flatten()).collect();
+    let width = all.iter().map(|s| s.name().len()).max().unwrap_or(0);
+    for s in all {
         let types: Vec<_> = s.dtypes().iter().map(|d| d.name()).collect();
         let types = if types.is_empty() { String::new() } else { format!("  [{}]", types.join(", ")) };
         println!(

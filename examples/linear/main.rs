@@ -58,7 +58,7 @@ impl Generic for Options {
                 let bias = bias[j].to_f64();
                 ((sum + bias).max(0.0), bias.abs())
             };
-            let product = Product { m, n, k, a: &a, b: &b, c: &c, epilogue: Some(&epilogue) };
+            let product = Product { epilogue: Some(&epilogue), ..Product::new([m, n, k], &a, &b, &c) };
             Ok(Record {
                 schedule: schedule.name(),
                 dtype: T::DTYPE.name(),

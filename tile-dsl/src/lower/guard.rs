@@ -153,7 +153,7 @@ impl Lowerer<'_> {
         match expr {
             Expr::Load(access) => self.nest.ends_with(*access, axis),
             Expr::Cast(dtype, e) => dtype.is_float() && self.vanishes(e, axis),
-            Expr::Un(UnOp::Neg, e) => self.vanishes(e, axis),
+            Expr::Un(UnOp::Neg | UnOp::Tf32, e) => self.vanishes(e, axis),
             Expr::Bin(BinOp::Mul, a, b) => self.vanishes(a, axis) && self.vanishes(b, axis),
             _ => false,
         }

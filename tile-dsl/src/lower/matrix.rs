@@ -14,15 +14,12 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty, Var},
-    nest::{AccessId, At, Atom, Digit, Expr, MATRIX_ROW, Matrices, Place, Role, Steps, Stmt, ValueId},
-    op::BinOp,
+    nest::{AccessId, At, Atom, Digit, Expr, MATRIX_ROWS, Matrices, Place, Role, Steps, Stmt, ValueId},
+    op::{BinOp, UnOp},
 };
 
 /// Operand fragments known in a straight line: buffer, address of the first row, whether rows are transposed, matrices.
 pub(super) type MatrixKey = (Mem, Option<Operand>, i64, bool, usize);
-
-/// Elements of an 8×8 matrix that a lane holds.
-const EACH: usize = 2;
 
 /// How an atom reads an operand.
 pub(super) struct Reads {
@@ -31,7 +28,9 @@ pub(super) struct Reads {
     /// That of k.
     k: Digit,
     /// By how much the digits of a matrix's number move it along m or n and along k.
-    order: &'static [[u32; 2]],
+    pub order: &'static [[u32; 2]],
+    /// Elements of a matrix that a lane holds.
+    each: usize,
     /// The next atom along n reads what lies beside: by how many points it moves, and whether this is the second of two.
     pub next: Option<(u32, bool)>,
 }
@@ -39,7 +38,7 @@ pub(super) struct Reads {
 impl Reads {
     /// Elements of the operand that a lane holds.
     pub fn elements(&self) -> usize {
-        EACH << self.order.len()
+        self.each << self.order.len()
     }
 }
 
@@ -101,6 +100,11 @@ impl Lowerer<'_> {
             return Err(LowerError::Malformed("an atom without its factors".into()));
         };
         let (a, b) = (self.operand(a)?, self.operand(b)?);
+        let rounded = |operand: Vec<KExpr>| match atom.row().rounded {
+            true => operand.into_iter().map(|e| KExpr::Un(UnOp::Tf32, Box::new(e))).collect(),
+            false => operand,
+        };
+        let (a, b) = (rounded(a), rounded(b));
         let (frag, slots) = self.accumulators(atom, [m, n], value)?;
         self.emit.stmt(kernel::Stmt::Mma { atom, frag, slots, a, b });
         Ok(())
@@ -165,15 +169,12 @@ impl Lowerer<'_> {
         let tensor = self.nest.access(access).tensor;
         let copy = self.stages.iter().rev().find(|s| s.tensor == tensor);
         let height = copy.map_or(self.stack.len(), |stage| stage.height);
+        let (k, each) = (k.digit, atom.each());
         Some(if rows {
-            Reads { free: m.digit, k: k.digit, order: atom.row().a, next: None }
+            Reads { free: m.digit, k, order: atom.row().a, each, next: None }
         } else {
-            Reads {
-                free: n.digit,
-                k: k.digit,
-                order: atom.row().b,
-                next: self.neighbour(atom, n.digit, height),
-            }
+            let next = self.neighbour(atom, n.digit, height);
+            Reads { free: n.digit, k, order: atom.row().b, each, next }
         })
     }
 
@@ -188,11 +189,14 @@ impl Lowerer<'_> {
         let Some(stage) = self.stages.iter().rev().find(|s| s.tensor == tensor).cloned() else {
             return Err(missing("of what is not staged"));
         };
+        if let Some(words) = self.words(access, &reads, &stage)? {
+            return Ok(words.into_iter().map(|offset| self.word(&stage, &offset)).collect());
+        }
         let (key, load) = self.matrix_load(access, &reads, &stage, reads.next.is_some())?;
         let all = match self.emit.find_matrices(&key) {
             Some(known) => known,
             None => {
-                let dst: Vec<Var> = (0..key.4 * EACH).map(|_| self.emit.var(load.ty)).collect();
+                let dst: Vec<Var> = (0..key.4 * reads.each).map(|_| self.emit.var(load.ty)).collect();
                 self.emit.stmt(load.into_stmt(dst.clone()));
                 self.emit.remember_matrices(key, dst.clone());
                 dst
@@ -200,6 +204,15 @@ impl Lowerer<'_> {
         };
         let from = if let Some((_, true)) = reads.next { reads.elements() } else { 0 };
         Ok(all[from..from + reads.elements()].iter().map(|v| KExpr::Var(*v)).collect())
+    }
+
+    /// How the atom at the current point finds an operand in its copy.
+    pub fn matrices(&self, access: AccessId, reads: &Reads, stage: &Staged) -> Result<Matrices, LowerError> {
+        let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, At::Atom(..)));
+        let inside: Vec<Digit> = own.map(|b| b.digit).collect();
+        let axes = [reads.free.axis, reads.k.axis];
+        let found = self.nest.matrices(access, &stage.from, &stage.low, axes, &inside);
+        found.map_err(|_| LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into()))
     }
 
     /// The load of an operand of the atom at the current point; of two beside each other, `both`.
@@ -210,12 +223,7 @@ impl Lowerer<'_> {
         stage: &Staged,
         both: bool,
     ) -> Result<(MatrixKey, MatrixLoad), LowerError> {
-        let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, At::Atom(..)));
-        let inside: Vec<Digit> = own.map(|b| b.digit).collect();
-        let axes = [reads.free.axis, reads.k.axis];
-        let found = self.nest.matrices(access, &stage.from, &stage.low, axes, &inside);
-        let how = found
-            .map_err(|_| LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into()))?;
+        let how = self.matrices(access, reads, stage)?;
         let mut order = reads.order.to_vec();
         let mut first = self.staged_offset(access, stage);
         if let (Some((points, second)), true) = (reads.next, both) {
@@ -234,7 +242,7 @@ impl Lowerer<'_> {
     /// What a lane adds to the address of the first row: lane 8·q + r that of row r of matrix q.
     fn row_of_lane(&mut self, how: Matrices, order: &[[u32; 2]]) -> Linear {
         let lane = self.units.part(&mut self.emit, UnitRange { stride: 1, extent: 32 });
-        let row = self.emit.bin(BinOp::Rem, lane, Operand::i32(MATRIX_ROW));
+        let row = self.emit.bin(BinOp::Rem, lane, Operand::i32(MATRIX_ROWS));
         let mut sum = Linear::default();
         let mut add = |atom: Operand, weight: i64| {
             if let Operand::Var(var) = atom {
@@ -243,7 +251,7 @@ impl Lowerer<'_> {
         };
         add(row, if how.transposed { how.k } else { how.free });
         for (bit, [free, k]) in order.iter().enumerate() {
-            let digit = self.emit.bin(BinOp::Div, lane, Operand::i32(MATRIX_ROW << bit));
+            let digit = self.emit.bin(BinOp::Div, lane, Operand::i32(MATRIX_ROWS << bit));
             let digit = self.emit.bin(BinOp::Rem, digit, Operand::i32(2));
             add(digit, i64::from(*free) * how.free + i64::from(*k) * how.k);
         }

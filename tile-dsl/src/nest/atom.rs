@@ -10,7 +10,7 @@ use super::{AccessId, At, CopyId, CopyLayout, Digit, Expr, Frame, Nest, Steps};
 use crate::{
     dtype::DType,
     index::AxisId,
-    op::BinOp,
+    op::{BinOp, UnOp},
     schedule::{Space, Unit, UnitDim},
 };
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ use std::{collections::BTreeSet, fmt};
 pub enum Atom {
     /// `mma.sync.aligned.m16n8k16.row.col`, 16-bit operands, `f32` accumulators.
     Mma,
+    /// `mma.sync.aligned.m16n8k8.row.col`, `f32` operands rounded to tf32, `f32` accumulators.
+    MmaTf32,
 }
 
 /// What a loop of an atom is.
@@ -68,14 +70,18 @@ pub struct Part {
 /// A row of the table.
 #[derive(Debug)]
 pub struct Row {
-    /// As directives name it.
+    /// As directives name it; what it multiplies says which of several it is.
     pub name: &'static str,
+    /// As the printed IRs name it.
+    pub label: &'static str,
     /// Points of m, n and k.
     pub shape: [u32; 3],
     /// Who executes it.
     pub scope: Scope,
     /// Element types of both operands.
     pub operands: &'static [DType],
+    /// They are rounded to tf32.
+    pub rounded: bool,
     /// Element type of the accumulator.
     pub accumulator: DType,
     /// Digits of m of the accumulator, largest stride first.
@@ -93,9 +99,11 @@ pub struct Row {
 
 const MMA: Row = Row {
     name: "mma",
+    label: "mma",
     shape: [16, 8, 16],
     scope: Scope::Warp,
     operands: &[DType::F16, DType::BF16],
+    rounded: false,
     accumulator: DType::F32,
     m: [
         Part { name: "half", stride: 8, steps: 2, place: Place::Slot },
@@ -110,20 +118,43 @@ const MMA: Row = Row {
     b: &[[0, 8]],
 };
 
+const MMA_TF32: Row = Row {
+    label: "mma_tf32",
+    shape: [16, 8, 8],
+    operands: &[DType::F32],
+    rounded: true,
+    a: &[[8, 0], [0, 4]],
+    b: &[[0, 4]],
+    ..MMA
+};
+
 impl Atom {
     /// Every instruction.
-    pub const ALL: [Atom; 1] = [Atom::Mma];
+    pub const ALL: [Atom; 2] = [Atom::Mma, Atom::MmaTf32];
+    /// One of each name that directives use.
+    pub const NAMED: [Atom; 1] = [Atom::Mma];
 
     /// What is known of it.
     pub const fn row(self) -> &'static Row {
         match self {
             Atom::Mma => &MMA,
+            Atom::MmaTf32 => &MMA_TF32,
         }
     }
 
     /// By the name that directives use.
     pub fn from_name(name: &str) -> Option<Atom> {
-        Atom::ALL.into_iter().find(|a| a.row().name == name)
+        Atom::NAMED.into_iter().find(|a| a.row().name == name)
+    }
+
+    /// By the name in the printed IRs.
+    pub fn from_label(label: &str) -> Option<Atom> {
+        Atom::ALL.into_iter().find(|a| a.row().label == label)
+    }
+
+    /// Elements of an operand in a register.
+    pub const fn each(self) -> usize {
+        (4 / self.row().operands[0].bytes()) as usize
     }
 
     /// Points along one of its dimensions.
@@ -204,6 +235,8 @@ impl Nest {
     fn factor(&self, expr: &Expr) -> Result<AccessId, NoProduct> {
         match expr {
             Expr::Load(access) => Ok(*access),
+            // What it does to the products is for the atom to say: see `is_rounded`.
+            Expr::Un(UnOp::Tf32, inner) => self.factor(inner),
             Expr::Cast(to, inner) => {
                 let access = self.factor(inner)?;
                 let from = self.elem(self.access(access).tensor);
@@ -220,9 +253,20 @@ impl Nest {
     /// Whether a product of loads is computed in f32.
     pub fn is_wide(&self, expr: &Expr) -> bool {
         match expr {
-            Expr::Bin(BinOp::Mul, x, _) => self.is_wide(x),
+            Expr::Bin(BinOp::Mul, x, _) | Expr::Un(UnOp::Tf32, x) => self.is_wide(x),
             Expr::Load(access) => self.elem(self.access(*access).tensor) == DType::F32,
             Expr::Cast(to, _) => *to == DType::F32,
+            _ => false,
+        }
+    }
+
+    /// Whether a factor of a product is f32 and rounded to tf32; 16-bit numbers are not changed by that.
+    pub fn is_rounded(&self, factor: &Expr) -> bool {
+        match factor {
+            Expr::Un(UnOp::Tf32, inner) => {
+                self.factor(inner).is_ok_and(|read| self.elem(self.access(read).tensor) == DType::F32)
+            }
+            Expr::Cast(_, inner) => self.is_rounded(inner),
             _ => false,
         }
     }
@@ -241,7 +285,7 @@ impl Nest {
     }
 }
 
-/// How `ldmatrix` finds the rows of an operand in shared memory.
+/// How an operand is read from shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matrices {
     /// Elements from one point to the next along m or n.
@@ -250,10 +294,14 @@ pub struct Matrices {
     pub k: i64,
     /// Rows run along m or n, not along k: `ldmatrix.trans`.
     pub transposed: bool,
+    /// Each lane loads its elements by themselves: `ldmatrix` exchanges rows and columns of 16-bit elements alone.
+    pub words: bool,
 }
 
-/// Elements of a row of a matrix: 16 bytes of a 16-bit type.
-pub const MATRIX_ROW: i64 = 8;
+/// Rows of a matrix.
+pub const MATRIX_ROWS: i64 = 8;
+/// Bytes of a row.
+pub const MATRIX_ROW_BYTES: i64 = 16;
 
 /// Why an operand cannot be read by `ldmatrix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,7 +316,7 @@ impl Nest {
     /// How an operand is read from its staged copy. `inside`: the loops inside the copy, those of the atom left out.
     ///
     /// # Errors
-    /// Where rows of 8 elements along m, n or k are no aligned 16 bytes.
+    /// Where the 16 bytes of a row, along m, n or k, are no aligned ones.
     pub fn matrices(
         &self,
         access: AccessId,
@@ -282,17 +330,19 @@ impl Nest {
             index.iter().zip(&layout.strides).map(|(i, s)| i.coefficient(axis) * *s as i64).sum()
         };
         let (free, k) = (step(free), step(k));
+        let bytes = i64::from(self.elem(self.access(access).tensor).bytes());
         let (transposed, other) = match (free, k) {
             (_, 1) => (false, free),
+            _ if bytes == 4 => return Ok(Matrices { free, k, transposed: false, words: true }),
             (1, _) => (true, k),
             _ => return Err(NoMatrices::Apart),
         };
         let low: i64 =
             index.iter().zip(low).zip(&layout.strides).map(|((i, l), s)| (i.constant - l) * *s as i64).sum();
         let moves = inside.iter().map(|d| step(d.axis) * i64::from(d.stride)).chain([other, low]);
-        match moves.into_iter().find(|m| m % MATRIX_ROW != 0) {
+        match moves.into_iter().find(|m| m * bytes % MATRIX_ROW_BYTES != 0) {
             Some(by) => Err(NoMatrices::Unaligned(by)),
-            None => Ok(Matrices { free, k, transposed }),
+            None => Ok(Matrices { free, k, transposed, words: false }),
         }
     }
 }

@@ -4,8 +4,8 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{
-        AccessId, At, Atom, CopyId, Digit, Frame, MATRIX_ROW, Nest, NoMatrices, Role, Steps, Stmt, copy_on,
-        leaves,
+        AccessId, At, Atom, CopyId, Digit, Frame, MATRIX_ROW_BYTES, Nest, NoMatrices, Role, Steps, Stmt,
+        copy_on, leaves,
     },
     schedule::{DirectiveKind, Space, Via},
     tile::AxisKind,
@@ -106,7 +106,7 @@ fn unreadable(
         .collect();
     let why = nest.matrices(factor, &layout, &low, [free.axis, k.axis], &inside).err()?;
     let name = name(nest, factor);
-    let row = MATRIX_ROW * i64::from(nest.elem(nest.copy(copy).tensor).bytes());
+    let row = MATRIX_ROW_BYTES;
     let text = match why {
         NoMatrices::Apart => format!(
             "the copy of `{name}` has neither its points of `{}` nor those of `{}` side by side: `ldmatrix` reads rows of {row} bytes",

@@ -15,7 +15,7 @@
 //! is a multiple of the atom long. Readers: the conditions of `bind`, for lanes.
 //! Source: PTX ISA 9.7.15.5; tensorisation by rewriting (Hagedorn et al., ICFP 2020; Exo, PLDI 2022).
 
-use super::{Failure, Proof, Rule, bind, reorder, solve, split, with_body};
+use super::{Failure, Proof, Rule, bind, precision, reorder, solve, split, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::{
@@ -63,6 +63,7 @@ fn refuse(text: String) -> Failure {
 /// `tensor_core(value: atom)`.
 pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(Nest, Proof), Failure> {
     let value = names::value(nest, name)?;
+    let atom = precision::chosen(nest, value, atom);
     let sum = sum_of(nest, value, atom)?;
     let mut whole = Vec::new();
     for (role, axis) in ROLES.into_iter().zip(sum.axes) {
@@ -145,12 +146,13 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom) -> Result<Sum, Failure> {
         let dtype = nest.elem(nest.access(factor).tensor);
         if !row.operands.contains(&dtype) {
             let types: Vec<String> = row.operands.iter().map(|d| d.to_string()).collect();
-            return Err(refuse(format!(
+            let failure = refuse(format!(
                 "`{}` is {dtype}: `{atom}` multiplies {}, and no schedule changes the precision of a product",
                 tensor.name,
                 types.join(" or ")
             ))
-            .note(nest.access(factor).span, format!("`{}` is read here", tensor.name)));
+            .note(nest.access(factor).span, format!("`{}` is read here", tensor.name));
+            return Err(precision::advice(failure, dtype));
         }
     }
     let [x, y] = factors;
