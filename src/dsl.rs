@@ -11,6 +11,7 @@
 //! | `load(x, [i, 2*k + 1])`, `store(y, [i], v)` | one affine index a dimension |
 //! | `zeros::<f32>([i, j])`, `full::<f32>(1.0, [i])` | a tile of one value |
 //! | `dot(a, b, acc)` | `acc` plus the sum over the axes that `acc` lacks |
+//! | `dot(a, b, acc, tf32)` | the same of factors rounded to tf32, as `tf32(x)` does |
 //! | `sum(x, n)`, `max(x, n)`, `min(x, n)` | reductions name their axis |
 //! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
 //! | `== != < <= > >=`, `& \| !`, `select(c, a, b)` | conditions |
@@ -159,6 +160,11 @@ pub fn rsqrt(_x: Tile) -> Tile {
 
 /// Hyperbolic tangent.
 pub fn tanh(_x: Tile) -> Tile {
+    Tile
+}
+
+/// The nearest number of tf32, of two the one away from zero: 11 significant bits, the exponents of `f32`.
+pub fn tf32(_x: Tile) -> Tile {
     Tile
 }
 

@@ -2,8 +2,12 @@
 
 #[path = "../examples/attention/kernel.rs"]
 mod attention;
+#[path = "../examples/batched/kernel.rs"]
+mod batched;
 #[path = "../examples/conv1d/kernel.rs"]
 mod conv1d;
+#[path = "../examples/conv2d/kernel.rs"]
+mod conv2d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
 #[path = "support/random.rs"]
@@ -108,6 +112,39 @@ fn linear_named() {
 #[test]
 fn linear_random() {
     seeded::<linear::linear>(linear::linear::KERNEL, FLOATS, &["M", "N", "K"], 80);
+}
+
+/// A batch of products.
+fn batches() -> Vec<Vec<(&'static str, i64)>> {
+    [(1, 1, 1, 1), (3, 33, 65, 17), (2, 128, 130, 31), (2, 5, 128, 64), (3, 64, 7, 0), (0, 4, 4, 4)]
+        .map(|(b, m, n, k)| vec![("B", b), ("M", m), ("N", n), ("K", k)])
+        .into()
+}
+
+#[test]
+fn batched_named() {
+    let of = |kernel: &str| -> Vec<&dyn AnySchedule> {
+        batched::SCHEDULES.iter().filter(|s| s.kernel() == kernel).copied().collect()
+    };
+    named::<batched::batched>(batched::batched::KERNEL, &of("batched"), &batches());
+    named::<batched::batched_nt>(batched::batched_nt::KERNEL, &of("batched_nt"), &batches());
+}
+
+#[test]
+fn conv2d_named() {
+    // Windows of one pixel and of none, tails of lines, columns, channels and filters, no channels, no images.
+    let sizes: Vec<_> = [
+        [1, 1, 1, 1, 1, 1, 1],
+        [2, 9, 17, 33, 20, 3, 3],
+        [1, 8, 16, 32, 128, 1, 2],
+        [1, 3, 33, 8, 129, 2, 5],
+        [2, 4, 5, 0, 6, 3, 3],
+        [1, 4, 5, 3, 6, 0, 1],
+        [0, 4, 5, 3, 6, 1, 1],
+    ]
+    .map(|[b, p, q, c, f, r, s]| vec![("B", b), ("P", p), ("Q", q), ("C", c), ("F", f), ("R", r), ("S", s)])
+    .into();
+    named::<conv2d::conv2d>(conv2d::conv2d::KERNEL, conv2d::SCHEDULES, &sizes);
 }
 
 #[test]

@@ -30,7 +30,12 @@ fn every_example_verifies_every_schedule_on_the_simulator() {
         ("softmax", &["--rows", "6", "--length", "300"]),
         ("conv1d", &["--length", "5000"]),
         ("linear", &["--batch", "96", "--width", "72"]),
+        ("linear", &["--batch", "96", "--width", "72", "--dtype", "f16"]),
         ("attention", &["--size", "1x2x37x21x20"]),
+        ("batched", &["--size", "2x33x40x24"]),
+        ("batched", &["--size", "2x33x40x24", "--dtype", "bf16"]),
+        ("conv2d", &["--size", "1x5x18x8x12"]),
+        ("conv2d", &["--size", "1x5x18x8x12", "--window", "1x4", "--dtype", "f16"]),
     ] {
         let args = [&["--schedule", "all", "--device", "sim", "--json"], sizes].concat();
         let output = example(name, &args);

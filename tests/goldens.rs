@@ -4,8 +4,12 @@
 
 #[path = "../examples/attention/kernel.rs"]
 mod attention;
+#[path = "../examples/batched/kernel.rs"]
+mod batched;
 #[path = "../examples/conv1d/kernel.rs"]
 mod conv1d;
+#[path = "../examples/conv2d/kernel.rs"]
+mod conv2d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
 #[path = "support/random.rs"]
@@ -40,6 +44,8 @@ fn ptx_is_as_recorded() {
         softmax::SCHEDULES,
         conv1d::SCHEDULES,
         attention::SCHEDULES,
+        batched::SCHEDULES,
+        conv2d::SCHEDULES,
     ] {
         for schedule in schedules {
             let dtype = schedule.dtypes().first().copied();

@@ -3,10 +3,16 @@
 //!
 //! `scripts/check-ptx.sh` fetches NVIDIA's assembler and runs this; `TILEWRIGHT_BLESS=1 scripts/check-ptx.sh` records anew.
 
+#[path = "../examples/attention/kernel.rs"]
+mod attention;
+#[path = "../examples/batched/kernel.rs"]
+mod batched;
 #[path = "../examples/common/mod.rs"]
 mod common;
 #[path = "../examples/conv1d/kernel.rs"]
 mod conv1d;
+#[path = "../examples/conv2d/kernel.rs"]
+mod conv2d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
 #[path = "../examples/softmax/kernel.rs"]
@@ -142,6 +148,9 @@ fn schedules_stay_within_their_recorded_resources() {
         vector_add::SCHEDULES,
         softmax::SCHEDULES,
         conv1d::SCHEDULES,
+        attention::SCHEDULES,
+        batched::SCHEDULES,
+        conv2d::SCHEDULES,
     ];
     let variants = [Variant::Exact, Variant::Aligned, Variant::General];
     let each = lists.concat().into_iter().flat_map(|schedule| variants.map(|variant| (schedule, variant)));

@@ -1,28 +1,81 @@
-//! The frame of an example with one element type: options, `--list`, `--emit`, and a run a schedule.
+//! The frame of an example: options, `--list`, `--emit`, and a run a schedule.
 
 use super::{
-    options,
+    options::{self, TypeChoice},
     report::{Record, run_all},
 };
-use clap::{CommandFactory, FromArgMatches};
+use clap::{Args, CommandFactory, FromArgMatches};
+use half::{bf16, f16};
 use std::process::ExitCode;
-use tilewright::{AnySchedule, DType, Device, Error};
+use tilewright::{AnySchedule, DType, Device, Error, Float};
 
 pub use super::options::Common as Setup;
+
+type Schedules<'a> = &'a [&'static dyn AnySchedule];
+
+/// Options of an example whose element type is chosen.
+#[derive(Args, Clone, Debug)]
+pub struct Typed {
+    /// Element type of the tensors; sums are f32
+    #[arg(long, value_enum, default_value = "f32")]
+    pub dtype: TypeChoice,
+    #[command(flatten)]
+    pub setup: Setup,
+}
+
+/// An example whose element type is chosen.
+pub trait Generic: CommandFactory + FromArgMatches {
+    /// The options that it shares with others.
+    fn typed(&self) -> &Typed;
+
+    /// Makes data of a type and runs schedules on it, as [`run_all`] does.
+    ///
+    /// # Errors
+    /// Sizes that overflow or do not fit, and the device's.
+    fn run<T: Float>(&self, device: &Device, schedules: Schedules<'_>) -> Result<bool, Error>;
+}
+
+/// Runs an example whose element type is chosen: exit status as of [`run_example`].
+pub fn run_generic<O: Generic>(schedules: Schedules<'static>, default: &'static str) -> ExitCode {
+    frame(
+        schedules,
+        default,
+        |o: &O| (&o.typed().setup, Some(o.typed().dtype.into())),
+        |o, device, chosen| match o.typed().dtype {
+            TypeChoice::F32 => o.run::<f32>(device, chosen),
+            TypeChoice::F16 => o.run::<f16>(device, chosen),
+            TypeChoice::Bf16 => o.run::<bf16>(device, chosen),
+        },
+    )
+}
 
 /// Parses the options `O`, opens the device and runs each chosen schedule.
 ///
 /// Exit status: 0 if every run verified, 2 for wrong options, 1 otherwise.
 pub fn run_example<O: CommandFactory + FromArgMatches>(
-    schedules: &'static [&'static dyn AnySchedule],
+    schedules: Schedules<'static>,
     default: &'static str,
     dtype: Option<DType>,
     setup: impl Fn(&O) -> &Setup,
     run: impl Fn(&O, &Device, &'static dyn AnySchedule) -> Result<Record, Error>,
 ) -> ExitCode {
+    frame(
+        schedules,
+        default,
+        |o| (setup(o), dtype),
+        |o, device, chosen| Ok(run_all(setup(o), chosen, |schedule| run(o, device, schedule))),
+    )
+}
+
+fn frame<O: CommandFactory + FromArgMatches>(
+    schedules: Schedules<'static>,
+    default: &'static str,
+    setup: impl Fn(&O) -> (&Setup, Option<DType>),
+    run: impl Fn(&O, &Device, Schedules<'_>) -> Result<bool, Error>,
+) -> ExitCode {
     let matches = options::with_schedules(O::command(), schedules, &[], &[], default).get_matches();
     let options = O::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let setup = setup(&options);
+    let (setup, dtype) = setup(&options);
     if setup.list {
         options::list(schedules, &[]);
         return ExitCode::SUCCESS;
@@ -34,7 +87,7 @@ pub fn run_example<O: CommandFactory + FromArgMatches>(
             return options::emit(setup, &admitted, dtype, stage).map(|()| ExitCode::SUCCESS);
         }
         let device = setup.device.open()?;
-        let ok = run_all(setup, &admitted, |schedule| run(&options, &device, schedule));
+        let ok = run(&options, &device, &admitted)?;
         Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     };
     attempt().unwrap_or_else(|error| {

@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
-use tilewright::{AnySchedule, DType, Device, Stage, Variant};
+use tilewright::{AnySchedule, DType, Device, Error, Stage, Variant};
 
 /// Where to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,13 +17,50 @@ pub enum DeviceChoice {
 
 impl DeviceChoice {
     /// Opens the device.
-    pub fn open(self) -> Result<Device, tilewright::Error> {
+    pub fn open(self) -> Result<Device, Error> {
         match self {
             DeviceChoice::Auto => Device::auto(),
             DeviceChoice::Cuda => Device::cuda(0),
             DeviceChoice::Sim => Ok(Device::sim()),
         }
     }
+}
+
+/// Element types of the tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TypeChoice {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl From<TypeChoice> for DType {
+    fn from(choice: TypeChoice) -> DType {
+        match choice {
+            TypeChoice::F32 => DType::F32,
+            TypeChoice::F16 => DType::F16,
+            TypeChoice::Bf16 => DType::BF16,
+        }
+    }
+}
+
+/// Sizes such as `256x192x320`; `form` is `M×N×K`, and `example` says what to write.
+///
+/// # Errors
+/// Another number of sizes, or what is no number.
+pub fn sizes<const N: usize>(text: &str, form: &str, example: &str) -> Result<[usize; N], String> {
+    let wrong = || format!("expected {N} numbers {form} such as {example}, got `{text}`");
+    let numbers: Result<Vec<usize>, _> = text.split(['x', '×']).map(|n| n.trim().parse()).collect();
+    numbers.map_err(|_| wrong())?.try_into().map_err(|_| wrong())
+}
+
+/// Elements of a tensor, refused before anything is allocated when they overflow.
+///
+/// # Errors
+/// [`Error::SizeOverflow`].
+pub fn elements(shape: &[usize]) -> Result<usize, Error> {
+    let product = shape.iter().try_fold(1usize, |p, n| p.checked_mul(*n));
+    product.ok_or_else(|| Error::SizeOverflow { shape: shape.to_vec() })
 }
 
 /// Which text of a program to print.
@@ -106,16 +143,24 @@ pub struct Common {
     pub variant: VariantChoice,
 }
 
+/// Lists of schedules beside the main one.
+type Others<'a> = &'a [&'a [&'a dyn AnySchedule]];
+
 /// Adds `--schedule NAME|all` with the names of `schedules` and of `others`, which `all` leaves out, and of `rules`
 /// that choose one, to a command.
 pub fn with_schedules(
     command: clap::Command,
     schedules: &'static [&'static dyn AnySchedule],
-    others: &'static [&'static dyn AnySchedule],
+    others: Others<'static>,
     rules: &'static [&'static str],
     default: &'static str,
 ) -> clap::Command {
-    let names = schedules.iter().chain(others).map(|s| s.name()).chain(rules.iter().copied()).chain(["all"]);
+    let names = schedules
+        .iter()
+        .chain(others.iter().copied().flatten())
+        .map(|s| s.name())
+        .chain(rules.iter().copied())
+        .chain(["all"]);
     command.arg(
         clap::Arg::new("schedule")
             .long("schedule")
@@ -137,17 +182,19 @@ pub fn named(matches: &clap::ArgMatches, name: &str) -> bool {
 pub fn selected(
     matches: &clap::ArgMatches,
     schedules: &'static [&'static dyn AnySchedule],
-    others: &'static [&'static dyn AnySchedule],
+    others: Others<'static>,
 ) -> Vec<&'static dyn AnySchedule> {
     let all = named(matches, "all");
     let schedules = schedules.iter().filter(|s| all || named(matches, s.name()));
-    schedules.chain(others.iter().filter(|s| named(matches, s.name()))).copied().collect()
+    let others = others.iter().copied().flatten().filter(|s| named(matches, s.name()));
+    schedules.chain(others).copied().collect()
 }
 
 /// Prints the schedules with the first paragraph of their documentation.
-pub fn list(schedules: &[&dyn AnySchedule], others: &[&dyn AnySchedule]) {
-    let width = schedules.iter().chain(others).map(|s| s.name().len()).max().unwrap_or(0);
-    for s in schedules.iter().chain(others) {
+pub fn list(schedules: &[&dyn AnySchedule], others: Others<'_>) {
+    let all: Vec<&&dyn AnySchedule> = schedules.iter().chain(others.iter().copied().flatten()).collect();
+    let width = all.iter().map(|s| s.name().len()).max().unwrap_or(0);
+    for s in all {
         let types: Vec<_> = s.dtypes().iter().map(|d| d.name()).collect();
         let types = if types.is_empty() { String::new() } else { format!("  [{}]", types.join(", ")) };
         println!(
@@ -165,14 +212,12 @@ pub fn list(schedules: &[&dyn AnySchedule], others: &[&dyn AnySchedule]) {
 pub fn admitting(
     chosen: &[&'static dyn AnySchedule],
     dtype: Option<DType>,
-) -> Result<Vec<&'static dyn AnySchedule>, tilewright::Error> {
+) -> Result<Vec<&'static dyn AnySchedule>, Error> {
     let admitted: Vec<_> = chosen.iter().copied().filter(|s| s.admits(dtype)).collect();
     match (admitted.is_empty(), chosen.first(), dtype) {
-        (true, Some(s), Some(dtype)) => Err(tilewright::Error::DTypeNotAdmitted {
-            schedule: s.name().into(),
-            dtype,
-            admitted: s.dtypes().to_vec(),
-        }),
+        (true, Some(s), Some(dtype)) => {
+            Err(Error::DTypeNotAdmitted { schedule: s.name().into(), dtype, admitted: s.dtypes().to_vec() })
+        }
         _ => Ok(admitted),
     }
 }

@@ -15,8 +15,16 @@ pub fn fma_per_cycle(sm: u32, dtype: DType) -> Option<u32> {
     }
 }
 
-/// FLOP/s at the highest clock.
-pub fn peak_flops(gpu: &GpuInfo, dtype: DType) -> Option<f64> {
-    let fma = fma_per_cycle(gpu.sm, dtype)?;
-    Some(2.0 * f64::from(fma) * f64::from(gpu.multiprocessors) * gpu.max_clock_mhz * 1e6)
+/// The same of f32 rounded to tf32, on tensor cores.
+pub fn tf32_per_cycle(sm: u32) -> Option<u32> {
+    match sm {
+        80 => Some(512),
+        90 => Some(1024),
+        _ => None,
+    }
+}
+
+/// FLOP/s at the highest clock, of so many multiply-adds a cycle of one multiprocessor.
+pub fn peak_flops(gpu: &GpuInfo, fma: Option<u32>) -> Option<f64> {
+    Some(2.0 * f64::from(fma?) * f64::from(gpu.multiprocessors) * gpu.max_clock_mhz * 1e6)
 }

@@ -27,7 +27,11 @@ schedule! {
     pub warptile for linear<f32 | f16 | bf16> = product::warptile {}
     /// Those of its fastest one.
     pub best for linear<f32> = product::best {}
+    /// Those of its first one on tensor cores: bias and ReLU are applied where the sums lie in registers.
+    pub mma for linear<f16 | bf16> = product::mma {}
+    /// And those of its fastest one there.
+    pub mma_best for linear<f16 | bf16> = product::mma_best {}
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best, mma, mma_best];

@@ -9,12 +9,13 @@ mod verify;
 use clap::Parser;
 use common::{
     data::normal,
-    example::{Setup, run_example},
-    report::{Record, measure},
+    example::{Generic, Typed, run_generic},
+    options::elements,
+    report::{Record, measure, run_all},
 };
 use kernel::{SCHEDULES, linear};
 use std::process::ExitCode;
-use tilewright::{Buffer, Element};
+use tilewright::{AnySchedule, Buffer, Device, Error, Float};
 use verify::Product;
 
 /// Computes relu(x·w + bias) of random matrices under one schedule or all, and verifies the result.
@@ -28,40 +29,50 @@ struct Options {
     #[arg(long)]
     width: Option<usize>,
     #[command(flatten)]
-    setup: Setup,
+    typed: Typed,
 }
 
-fn main() -> ExitCode {
-    run_example::<Options>(
-        SCHEDULES,
-        "warptile",
-        Some(f32::DTYPE),
-        |o| &o.setup,
-        |o, device, schedule| {
-            let default = if device.is_gpu() { 4096 } else { 256 };
-            let (m, n) = (o.batch.unwrap_or(default), o.width.unwrap_or(default));
-            let k = n;
-            let (a, b) = (normal::<f32>(o.setup.seed, 0, m * k), normal::<f32>(o.setup.seed, 1, k * n));
-            let bias = normal::<f32>(o.setup.seed, 2, n);
-            let mut c = Buffer::<f32>::poisoned(device, &[m, n])?;
-            let x = Buffer::from_slice(device, &a, &[m, k])?;
-            let w = Buffer::from_slice(device, &b, &[k, n])?;
-            let added = Buffer::from_slice(device, &bias, &[n])?;
+impl Generic for Options {
+    fn typed(&self) -> &Typed {
+        &self.typed
+    }
+
+    fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {
+        let default = if device.is_gpu() { 4096 } else { 256 };
+        let (m, n) = (self.batch.unwrap_or(default), self.width.unwrap_or(default));
+        let k = n;
+        let (input, weights) = (elements(&[m, k])?, elements(&[k, n])?);
+        device.check_memory((2 * input as u128 + weights as u128) * size_of::<T>() as u128)?;
+        let setup = &self.typed.setup;
+        let data = |stream, len| normal::<T>(setup.seed, stream, len);
+        let (a, b, bias) = (data(0, input), data(1, weights), data(2, n));
+        let x = Buffer::from_slice(device, &a, &[m, k])?;
+        let w = Buffer::from_slice(device, &b, &[k, n])?;
+        let added = Buffer::from_slice(device, &bias, &[n])?;
+        let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {
+            let mut c = Buffer::<T>::poisoned(device, &[m, n])?;
             let launch =
                 measure(device, || linear(&x, &w, &added, &mut c).schedule_dyn(schedule).timed().run())?;
             let c = c.to_vec()?;
-            let epilogue =
-                |j: usize, sum: f64| ((sum + f64::from(bias[j])).max(0.0), f64::from(bias[j].abs()));
-            let product = Product { m, n, k, a: &a, b: &b, c: &c, epilogue: Some(&epilogue) };
+            let epilogue = |j: usize, sum: f64| {
+                let bias = bias[j].to_f64();
+                ((sum + bias).max(0.0), bias.abs())
+            };
+            let product = Product { epilogue: Some(&epilogue), ..Product::new([m, n, k], &a, &b, &c) };
             Ok(Record {
                 schedule: schedule.name(),
-                dtype: "f32",
+                dtype: T::DTYPE.name(),
                 sizes: vec![("m", m), ("n", n), ("k", k)],
                 flops: 2.0 * m as f64 * n as f64 * k as f64,
                 verdict: product.verify(),
                 launch,
                 criterion: product.criterion(),
             })
-        },
-    )
+        };
+        Ok(run_all(setup, schedules, one))
+    }
+}
+
+fn main() -> ExitCode {
+    run_generic::<Options>(SCHEDULES, "warptile")
 }

@@ -4,16 +4,16 @@
 //! take turns, one launch each a round, so that clock and temperature are the same for all; each launch is timed by CUDA
 //! events and finds none of its data in the L2 cache. A figure is the median of its launches.
 
-use crate::{Inputs, Size, kernel::matmul};
+use crate::{Inputs, Size, is_rounded, verify::Product};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 use tile_runtime::cublas::Cublas;
-use tilewright::{AnySchedule, Buffer, Device, Error, GpuInfo, prelude::Float};
+use tilewright::{AnySchedule, Buffer, DType, Device, Error, GpuInfo, prelude::Float};
 
 use crate::common::{
     figures::{Figures, HEADER, percent, row, tflops},
     monitor::{Monitor, Summary},
-    peak::peak_flops,
+    peak::{fma_per_cycle, peak_flops, tf32_per_cycle},
     report::Record,
     stats::{median, quantile},
     table::aligned,
@@ -37,6 +37,8 @@ struct Measured {
 
 /// What one size gave.
 pub struct Report {
+    /// The factors are rounded to tf32.
+    rounded: bool,
     measured: Vec<Measured>,
     /// Milliseconds of each of cuBLAS's launches.
     cublas: Vec<f64>,
@@ -70,8 +72,7 @@ impl Bench {
         let mut verified = true;
         let mut contenders = Vec::new();
         for &schedule in schedules {
-            let once =
-                |c: &mut Buffer<T>| matmul(&inputs.a, &inputs.b, c).schedule_dyn(schedule).cold().run();
+            let once = |c: &mut Buffer<T>| inputs.multiply(schedule, c).cold().run();
             match inputs.record(&self.device, schedule, once) {
                 Ok(record) => {
                     verified &= record.verdict.verified();
@@ -86,18 +87,25 @@ impl Bench {
         // Poisoned for the check of cuBLAS; after that, everyone writes the same numbers into it.
         let mut c = Buffer::<T>::poisoned(&self.device, &shape)?;
         let mut cublas_verified = true;
+        let rounded = schedules.first().is_some_and(|s| is_rounded(*s));
+        let gemm = |cublas: &Cublas, c: &mut Buffer<T>| match rounded && T::DTYPE == DType::F32 {
+            true => cublas.gemm_tf32(&inputs.a, &inputs.b, c),
+            false => cublas.gemm(&inputs.a, &inputs.b, c),
+        };
         if let Ok(cublas) = &self.cublas {
-            cublas.gemm(&inputs.a, &inputs.b, &mut c)?;
-            cublas_verified = inputs.product(&c.to_vec()?).verify().verified();
+            gemm(cublas, &mut c)?;
+            // How cuBLAS rounds to tf32 is not said: each factor is off by an ulp of it at most.
+            let each = if rounded { 2.0 * 2f64.powi(-10) } else { 0.0 };
+            cublas_verified = Product { each, ..inputs.product(&c.to_vec()?, false) }.verify().verified();
         }
 
         let mut cublas_times = Vec::new();
         let mut turn = || -> Result<(), Error> {
             if let Ok(cublas) = &self.cublas {
-                cublas_times.push(cublas.gemm(&inputs.a, &inputs.b, &mut c)?);
+                cublas_times.push(gemm(cublas, &mut c)?);
             }
             for (schedule, measured) in &mut contenders {
-                let report = matmul(&inputs.a, &inputs.b, &mut c).schedule_dyn(*schedule).cold().run()?;
+                let report = inputs.multiply(*schedule, &mut c).cold().run()?;
                 measured.times.extend(report.time_ms);
             }
             Ok(())
@@ -114,7 +122,14 @@ impl Bench {
             m.record.launch.time_ms = median(&m.times);
         }
         verified &= cublas_verified;
-        Ok(Report { measured, cublas: cublas_times, cublas_verified, clocks, verified })
+        Ok(Report { rounded, measured, cublas: cublas_times, cublas_verified, clocks, verified })
+    }
+
+    fn peak<T: Float>(&self, report: &Report) -> Option<f64> {
+        match report.rounded && T::DTYPE == DType::F32 {
+            true => peak_flops(&self.gpu, tf32_per_cycle(self.gpu.sm)),
+            false => peak_flops(&self.gpu, fma_per_cycle(self.gpu.sm, T::DTYPE)),
+        }
     }
 
     /// One JSON object a schedule; unknown values are null.
@@ -129,7 +144,7 @@ impl Bench {
                 cublas: &report.cublas,
                 previous: i.checked_sub(1).map(|p| &report.measured[p].times[..]),
                 flops: size.flops(),
-                peak: peak_flops(&self.gpu, T::DTYPE),
+                peak: self.peak::<T>(report),
             };
             let resources = m.record.launch.resources;
             let about = [
@@ -183,7 +198,7 @@ impl Bench {
         let mut rows = vec![HEADER.map(String::from).to_vec()];
         if let Some(ms) = median(&report.cublas) {
             let rate = tflops(size.flops(), ms);
-            let share = peak_flops(&self.gpu, T::DTYPE).map(|peak| percent(rate, peak));
+            let share = self.peak::<T>(report).map(|peak| percent(rate, peak));
             rows.push(row(&json!({ "schedule": "cuBLAS", "verified": report.cublas_verified, "time_ms": ms, "tflops": rate,
                 "ratio": 1.0, "percent_of_peak": share,
                 "time_ms_quartiles": [quantile(&report.cublas, 0.25), quantile(&report.cublas, 0.75)] })));

@@ -13,6 +13,17 @@ pub fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor
     store(c, [i, j], acc.cast::<T>());
 }
 
+/// C = A·B, of factors rounded to tf32: 11 significant bits and the exponents of f32.
+#[tile_kernel]
+pub fn matmul_tf32<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc, tf32);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}
+
 schedule! {
     /// One element of C a thread; neighbouring lanes walk down a column, so each touches a row of its own.
     pub naive for matmul<f32 | f16 | bf16> {
@@ -129,6 +140,33 @@ schedule! {
     }
 }
 
+schedule! {
+    /// The factors are rounded, and the products added on CUDA cores.
+    pub shared_tf32 for matmul_tf32<f32 | f16 | bf16> = shared {}
+    /// Tensor cores: a warp multiplies 16×8 by 8×8 at once. B, whose rows run across what is summed, is read by words, and
+    /// its rows are padded so that no two lanes meet in a bank.
+    pub mma_tf32 for matmul_tf32<f32> {
+        tile(i = 128, j = 128, k = 32);
+        split(i -> iw, im: 64);
+        split(j -> jw, jm: 32);
+        tensor_core(acc: mma);
+        reorder(iw, jw, k.atom, im, jm);
+        stage(a, b at k: shared, cp_async, vector(16));
+        pad(a: 16, b: 32);
+        pipeline(k, 3);
+        bind(iw -> warp.y, jw -> warp.x);
+        fragment(a, b at k.atom);
+        pipeline(k.atom, 2);
+        vectorize(j.pair);
+    }
+    /// Twice the tile, 64 by 64 elements a warp, and tiles of C in bands.
+    pub mma_tf32_best = mma_tf32 {
+        tile(i = 256);
+        split(j -> jw, jm: 64);
+        order(grouped(8));
+    }
+}
+
 // For sizes that leave the ladder's top without work for all multiprocessors, or without vectors.
 schedule! {
     /// Half the tile, four CTAs a multiprocessor: for small products.
@@ -190,3 +228,6 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     narrow_added4,
     narrow_added16
 ];
+
+/// Schedules of [`matmul_tf32`].
+pub const TF32: &[&dyn AnySchedule] = schedules![shared_tf32, mma_tf32, mma_tf32_best];

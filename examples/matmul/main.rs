@@ -8,16 +8,16 @@ mod kernel;
 mod verify;
 
 use bench::Bench;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
     data::normal,
-    options::{self, Common},
+    options::{self, Common, TypeChoice, elements},
     report::{Record, measure, run_all},
 };
 use half::{bf16, f16};
-use kernel::{BY_SIZE, SCHEDULES, matmul};
+use kernel::{BY_SIZE, SCHEDULES, TF32, matmul, matmul_tf32};
 use std::{process::ExitCode, str::FromStr};
-use tilewright::{AnySchedule, Buffer, DType, Device, Error, LaunchReport, prelude::Float};
+use tilewright::{AnySchedule, Buffer, DType, Device, Error, Kernel, LaunchReport, prelude::Float};
 use verify::Product;
 
 /// Multiplies two random matrices, C = A·B, under one schedule or all, and verifies the result.
@@ -40,13 +40,6 @@ struct Options {
     common: Common,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum TypeChoice {
-    F32,
-    F16,
-    Bf16,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Size {
     pub m: usize,
@@ -58,12 +51,8 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("expected three numbers M×N×K such as 256x192x320, got `{text}`");
-        let numbers: Result<Vec<usize>, _> = text.split(['x', '×']).map(|n| n.trim().parse()).collect();
-        match numbers.map_err(|_| wrong())?[..] {
-            [m, n, k] => Ok(Size { m, n, k }),
-            _ => Err(wrong()),
-        }
+        let [m, n, k] = options::sizes(text, "M×N×K", "256x192x320")?;
+        Ok(Size { m, n, k })
     }
 }
 
@@ -79,9 +68,13 @@ impl Size {
 
     /// Elements of A, B and C, refused before anything is allocated when they overflow.
     fn elements(self) -> Result<[usize; 3], Error> {
-        let product = |x: usize, y: usize| x.checked_mul(y).ok_or(Error::SizeOverflow { shape: vec![x, y] });
-        Ok([product(self.m, self.k)?, product(self.k, self.n)?, product(self.m, self.n)?])
+        Ok([elements(&[self.m, self.k])?, elements(&[self.k, self.n])?, elements(&[self.m, self.n])?])
     }
+}
+
+/// Whether a schedule is of the kernel that rounds the factors to tf32.
+fn is_rounded(schedule: &dyn AnySchedule) -> bool {
+    schedule.kernel() == matmul_tf32::NAME
 }
 
 /// Matrices to multiply, on the host and on a device.
@@ -104,9 +97,25 @@ impl<T: Float> Inputs<T> {
         Ok(Inputs { size, a_host, b_host, a, b })
     }
 
-    fn product<'a>(&'a self, c: &'a [T]) -> Product<'a, T> {
+    /// C = A·B, as exactly as a schedule's kernel says.
+    fn product<'a>(&'a self, c: &'a [T], rounded: bool) -> Product<'a, T> {
         let Size { m, n, k } = self.size;
-        Product { m, n, k, a: &self.a_host, b: &self.b_host, c, epilogue: None }
+        let product = Product::new([m, n, k], &self.a_host, &self.b_host, c);
+        // Exact of 16-bit numbers, as `to_f64` is of all.
+        let tf32: fn(&T) -> f64 = |x| f64::from(tile_dsl::op::tf32(x.to_f64() as f32));
+        Product { factor: if rounded { tf32 } else { product.factor }, ..product }
+    }
+
+    /// The kernel of a schedule.
+    fn multiply<'a>(
+        &'a self,
+        schedule: &'static dyn AnySchedule,
+        c: &'a mut Buffer<T>,
+    ) -> tilewright::Scheduled<'a> {
+        match is_rounded(schedule) {
+            true => matmul_tf32(&self.a, &self.b, c).schedule_dyn(schedule),
+            false => matmul(&self.a, &self.b, c).schedule_dyn(schedule),
+        }
     }
 
     /// Lets `run` write a poisoned C under a schedule, and verifies it.
@@ -120,7 +129,7 @@ impl<T: Float> Inputs<T> {
         let mut c = Buffer::<T>::poisoned(device, &[self.size.m, self.size.n])?;
         let launch = run(&mut c)?;
         let c = c.to_vec()?;
-        let product = self.product(&c);
+        let product = self.product(&c, is_rounded(schedule));
         Ok(Record {
             schedule: schedule.name(),
             dtype: T::DTYPE.name(),
@@ -134,12 +143,13 @@ impl<T: Float> Inputs<T> {
 }
 
 fn main() -> ExitCode {
-    let command = options::with_schedules(Options::command(), SCHEDULES, BY_SIZE, &RULES, "warptile")
-        .after_help(AFTER_HELP);
+    let command =
+        options::with_schedules(Options::command(), SCHEDULES, &[BY_SIZE, TF32], &RULES, "warptile")
+            .after_help(AFTER_HELP);
     let matches = command.get_matches();
     let options = Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     if options.common.list {
-        options::list(SCHEDULES, BY_SIZE);
+        options::list(SCHEDULES, &[BY_SIZE, TF32]);
         return ExitCode::SUCCESS;
     }
     let result = match options.dtype {
@@ -158,7 +168,8 @@ const RULES: [&str; 2] = [choose::NAME, choose::ATOMIC];
 
 const AFTER_HELP: &str = "`--schedule auto-size` picks the schedule by the size, `auto-size-atomic` also among those whose rounding changes \
      from run to run: examples/matmul/choose.rs has the rule.\n\
-     `--schedule all` is the ladder; the schedules after `best` in `--list` are for sizes it does not suit.";
+     `--schedule all` is the ladder; the schedules after `mma_best` in `--list` are for sizes it does not suit, and those that \
+     end in `_tf32` or `_tf32_best` are of a kernel that rounds the factors to tf32.";
 
 /// The schedules that `--schedule` names; under `auto-size`, the one for the size.
 fn schedules(
@@ -167,7 +178,7 @@ fn schedules(
     size: Size,
     device: Option<&Device>,
 ) -> Result<Vec<&'static dyn AnySchedule>, Error> {
-    let mut chosen = options::selected(matches, SCHEDULES, BY_SIZE);
+    let mut chosen = options::selected(matches, SCHEDULES, &[BY_SIZE, TF32]);
     for rule in RULES.into_iter().filter(|rule| options::named(matches, rule)) {
         let gpu = device.map(Device::gpu).transpose()?.flatten();
         let atomic = rule == choose::ATOMIC;
@@ -199,7 +210,7 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
         let inputs = Inputs::<T>::random(&device, size, options.common.seed)?;
         ok &= run_all(&options.common, &chosen, |schedule| {
             inputs.record(&device, schedule, |c| {
-                measure(&device, || matmul(&inputs.a, &inputs.b, c).schedule_dyn(schedule).timed().run())
+                measure(&device, || inputs.multiply(schedule, c).timed().run())
             })
         });
     }
@@ -226,6 +237,9 @@ fn run_bench<T: Float>(
     let mut ok = true;
     for &size in sizes {
         let chosen = schedules(matches, T::DTYPE, size, Some(device))?;
+        if chosen.iter().any(|s| is_rounded(*s) != is_rounded(chosen[0])) {
+            return wrong("`--bench` compares schedules of one precision: those of tf32 by themselves");
+        }
         let inputs = Inputs::<T>::random(device, size, options.common.seed)?;
         let report = bench.measure(&inputs, &chosen)?;
         ok &= report.verified;

@@ -21,6 +21,10 @@ pub struct Product<'a, T> {
     pub a: &'a [T],
     pub b: &'a [T],
     pub c: &'a [T],
+    /// What is multiplied of an element.
+    pub factor: fn(&T) -> f64,
+    /// What each product may be off by, of itself.
+    pub each: f64,
     /// Nothing for a bare product.
     pub epilogue: Option<Epilogue<'a>>,
 }
@@ -28,7 +32,12 @@ pub struct Product<'a, T> {
 /// Above this many products the check samples instead of computing all of C.
 const FULL_CHECK: usize = 1024 * 1024 * 1024;
 
-impl<T: Float> Product<'_, T> {
+impl<'a, T: Float> Product<'a, T> {
+    /// C = A·B, of the elements as they are.
+    pub fn new([m, n, k]: [usize; 3], a: &'a [T], b: &'a [T], c: &'a [T]) -> Self {
+        Product { m, n, k, a, b, c, factor: |x| x.to_f64(), each: 0.0, epilogue: None }
+    }
+
     fn gamma(&self) -> f64 {
         (4.0 / ((self.k + 1) as f64).sqrt()).min(1.0)
     }
@@ -41,7 +50,7 @@ impl<T: Float> Product<'_, T> {
 
     /// What the accumulation may be off by.
     fn accumulation(&self, magnitude: f64) -> f64 {
-        self.gamma() * (self.k + 1) as f64 * U * magnitude
+        (self.gamma() * (self.k + 1) as f64 * U + self.each) * magnitude
     }
 
     fn half_ulp(reference: f64) -> f64 {
@@ -53,12 +62,12 @@ impl<T: Float> Product<'_, T> {
         // The columns side by side, so that the inner loop below walks memory in order.
         let packed: Vec<f64> = (0..self.k)
             .into_par_iter()
-            .flat_map_iter(|l| columns.iter().map(move |&j| self.b[l * self.n + j].to_f64()))
+            .flat_map_iter(|l| columns.iter().map(move |&j| (self.factor)(&self.b[l * self.n + j])))
             .collect();
         let row = |&i: &usize| {
             let mut sums = vec![(0.0, 0.0); columns.len()];
             for l in 0..self.k {
-                let a = self.a[i * self.k + l].to_f64();
+                let a = (self.factor)(&self.a[i * self.k + l]);
                 for ((sum, magnitude), b) in sums.iter_mut().zip(&packed[l * columns.len()..]) {
                     let product = a * b;
                     *sum += product;
@@ -94,16 +103,19 @@ impl<T: Float> Product<'_, T> {
             .map(|row| {
                 row.iter()
                     .zip(&x)
-                    .fold((0.0, 0.0), |(s, q), (b, x)| (s + b.to_f64() * x, q + b.to_f64() * b.to_f64()))
+                    .map(|(b, x)| ((self.factor)(b), x))
+                    .fold((0.0, 0.0), |(s, q), (b, x)| (s + b * x, q + b * b))
             })
             .collect();
         (0..self.m)
             .into_par_iter()
             .map(|i| {
                 let row = &self.a[i * self.k..][..self.k];
-                let (reference, square) = row.iter().zip(&bx).fold((0.0, 0.0), |(s, q), (a, (bx, bb))| {
-                    (s + a.to_f64() * bx, q + a.to_f64() * a.to_f64() * bb)
-                });
+                let (reference, square) = row
+                    .iter()
+                    .zip(&bx)
+                    .map(|(a, b)| ((self.factor)(a), b))
+                    .fold((0.0, 0.0), |(s, q), (a, (bx, bb))| (s + a * bx, q + a * a * bb));
                 let c = &self.c[i * self.n..][..self.n];
                 let (got, rounding) = c.iter().zip(&x).fold((0.0, 0.0), |(s, r), (c, x)| {
                     (s + c.to_f64() * x, r + Self::half_ulp(c.to_f64()).powi(2))

@@ -280,6 +280,12 @@ fn unary(op: UnOp, x: Range) -> Result<Range, Incomparable> {
             Range { lo, hi: x.most(), ..x }.settle()
         }
         UnOp::Not => Ok(x),
+        // Where the operand is exact, so is what it is rounded to.
+        UnOp::Tf32 if x.grain.is_none() => Err(Incomparable::Discontinuous),
+        UnOp::Tf32 => {
+            let to = |x: f64| f64::from(tile_dsl::op::tf32(x as f32));
+            Range { lo: to(x.lo), hi: to(x.hi), ..x }.settle()
+        }
         UnOp::Exp if x.hi > 80.0 || x.lo < -80.0 => Err(Incomparable::Overflow),
         UnOp::Exp => of(x.lo.exp(), x.hi.exp()),
         UnOp::Exp2 if x.hi > 115.0 || x.lo < -115.0 => Err(Incomparable::Overflow),

@@ -72,6 +72,24 @@ impl Cublas {
     /// # Errors
     /// [`Error::Shape`] when the shapes do not fit, [`Error::DeviceMismatch`], or what cuBLAS says.
     pub fn gemm<T: Float>(&self, a: &Buffer<T>, b: &Buffer<T>, c: &mut Buffer<T>) -> Result<f64, Error> {
+        self.product(a, b, c, sys::cublasComputeType_t::CUBLAS_COMPUTE_32F)
+    }
+
+    /// As [`Cublas::gemm`], with factors rounded to tf32.
+    ///
+    /// # Errors
+    /// As [`Cublas::gemm`].
+    pub fn gemm_tf32<T: Float>(&self, a: &Buffer<T>, b: &Buffer<T>, c: &mut Buffer<T>) -> Result<f64, Error> {
+        self.product(a, b, c, sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32)
+    }
+
+    fn product<T: Float>(
+        &self,
+        a: &Buffer<T>,
+        b: &Buffer<T>,
+        c: &mut Buffer<T>,
+        compute: sys::cublasComputeType_t,
+    ) -> Result<f64, Error> {
         let (&[m, k], &[k_b, n], &[m_c, n_c]) = (a.shape(), b.shape(), c.shape()) else {
             return Err(Error::Shape("cuBLAS multiplies matrices, and these are not".into()));
         };
@@ -126,7 +144,7 @@ impl Cublas {
                 pc as *mut c_void,
                 dtype,
                 n.max(1),
-                sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
+                compute,
                 sys::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
             )
             .result()

@@ -241,15 +241,16 @@ pub enum Stmt {
     },
     /// `ldmatrix` (PTX ISA 9.7.15.5.15): the warp loads 8×8 matrices of 16-bit elements. Lane 8·q + r gives the address of
     /// row r of matrix q; each lane gets two elements of each matrix, those of row lane/4 at columns 2·(lane mod 4) and
-    /// the next. Lanes beyond the last matrix give no address.
+    /// the next. Lanes beyond the last matrix give no address. Of 32-bit elements, a matrix is 8×4, and each lane gets
+    /// that of row lane/4 at column lane mod 4.
     LoadMatrices {
-        /// Two variables a matrix; 1, 2 or 4 matrices.
+        /// Two variables a matrix, one of 32-bit elements; 1, 2 or 4 matrices.
         dst: Vec<Var>,
         /// Source, position in [`Kernel::shared`].
         shared: u32,
-        /// Offset of this lane's row, a multiple of 8 elements.
+        /// Offset of this lane's row, a multiple of 16 bytes.
         offset: Expr,
-        /// Rows and columns exchanged while loading.
+        /// Rows and columns exchanged while loading; 16-bit elements only.
         transposed: bool,
     },
     /// An instruction that a warp executes together: accumulators += a · b.

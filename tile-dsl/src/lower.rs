@@ -30,6 +30,7 @@ mod sync;
 mod units;
 mod walk;
 mod weave;
+mod words;
 
 pub use assume::{Assumption, Condition, Form, assumptions, assumptions_strided};
 pub use error::LowerError;

@@ -11,7 +11,7 @@
 //! E    ::= (ld Access) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
 //!        | (un E) | (bin E E) | (cmp E E) | (select E E E) | (cast type E)
 //! At   ::= #seq | #unroll | #serpentine | #vec | #pipeN | #unit.dim      ; unit: block warp lane thread; dim: x y z
-//!        | #atom.role                                                 ; atom: mma; role: m n k
+//!        | #atom.role                                                 ; atom: mma mma_tf32; role: m n k
 //! ```
 //! The value of axis `a` is `Σ digit · stride` over the digits of `a` bound by the enclosing loops.
 //! Accesses are affine over *axes*, so split, reorder, bind and stage substitute nothing.
@@ -41,8 +41,8 @@ mod verify;
 mod walk;
 
 pub use atom::{
-    Atom, Factor, MATRIX_ROW, Matrices, NoMatrices, NoProduct, Operand, Part, Place, Product, Role, Row,
-    Scope, copy_on, parts,
+    Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Part, Place,
+    Product, Role, Row, Scope, copy_on, parts,
 };
 pub use footprint::{BoxDim, CopyLayout};
 pub(crate) use footprint::{SWIZZLE_LINE, WIDEST};

@@ -24,6 +24,8 @@ pub enum UnOp {
     Abs,
     /// Logical not of a `bool`.
     Not,
+    /// Rounded to tf32: see [`tf32`].
+    Tf32,
 }
 
 /// Two-operand operators, element by element; operands have equal types.
@@ -111,9 +113,20 @@ pub fn integer(op: BinOp, a: i32, b: i32) -> i32 {
     }
 }
 
+/// The nearest number of 11 significant bits, of two the one away from zero: what tensor cores take of an `f32` (PTX
+/// `cvt.rna.tf32.f32`). Numbers too large become infinite; NaN stays NaN. Every `f16` and `bf16` is such a number.
+pub fn tf32(x: f32) -> f32 {
+    const CUT: u32 = 13;
+    if !x.is_finite() {
+        return x;
+    }
+    // The carry goes on into the exponent, as it should.
+    f32::from_bits((x.to_bits() + (1 << (CUT - 1))) >> CUT << CUT)
+}
+
 impl UnOp {
     /// Every operator with its name in the printed IRs and in kernels.
-    pub const ALL: [(UnOp, &'static str); 9] = [
+    pub const ALL: [(UnOp, &'static str); 10] = [
         (UnOp::Neg, "neg"),
         (UnOp::Exp, "exp"),
         (UnOp::Exp2, "exp2"),
@@ -123,6 +136,7 @@ impl UnOp {
         (UnOp::Tanh, "tanh"),
         (UnOp::Abs, "abs"),
         (UnOp::Not, "not"),
+        (UnOp::Tf32, "tf32"),
     ];
     /// Name in the printed IRs.
     pub fn name(self) -> &'static str {
@@ -215,6 +229,43 @@ impl RedOp {
             RedOp::Add => BinOp::Add,
             RedOp::Max => BinOp::Max,
             RedOp::Min => BinOp::Min,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tf32_rounds_to_nearest_and_ties_away_from_zero() {
+        let half = 1.0 / 2048.0;
+        for (x, y) in [
+            (0.0, 0.0),
+            (1.0 + half, 1.0 + 2.0 * half),
+            (-1.0 - half, -1.0 - 2.0 * half),
+            (1.0 + half - f32::EPSILON, 1.0),
+            (1.0 + 3.0 * half, 1.0 + 4.0 * half),
+            (2.0 - f32::EPSILON, 2.0),
+            (f32::MAX, f32::INFINITY),
+            (f32::NEG_INFINITY, f32::NEG_INFINITY),
+            (f32::from_bits(0x1000), f32::from_bits(0x2000)),
+            (f32::from_bits(0x0fff), 0.0),
+        ] {
+            assert_eq!(tf32(x).to_bits(), y.to_bits(), "{x}");
+        }
+        assert_eq!(tf32(-0.0).to_bits(), (-0.0f32).to_bits());
+        for nan in [0x7fff_ffff, 0x7f80_0001, 0xffc0_0000] {
+            assert!(tf32(f32::from_bits(nan)).is_nan());
+        }
+    }
+
+    #[test]
+    fn tf32_leaves_sixteen_bit_numbers_as_they_are() {
+        for bits in 0..=u16::MAX {
+            for x in [half::f16::from_bits(bits).to_f32(), half::bf16::from_bits(bits).to_f32()] {
+                assert!(x.is_nan() || tf32(x).to_bits() == x.to_bits(), "{x}");
+            }
         }
     }
 }

@@ -235,6 +235,6 @@ pub enum ExprKind {
     /// `sum(x, axis)`, `max(x, axis)`, `min(x, axis)`, of the type of `x`; a sum of 16-bit floats accumulates in f32 and is
     /// rounded once. Where a loop over tiles adds such sums to a variable, that is one sum.
     Reduce(RedOp, Box<Expr>, AxisId),
-    /// `dot(a, b, acc)`; accumulates in the type of `acc`.
+    /// `dot(a, b, acc)`; accumulates in the type of `acc`. `dot(a, b, acc, tf32)` is that of both factors rounded to tf32.
     Dot(Box<Expr>, Box<Expr>, Box<Expr>),
 }

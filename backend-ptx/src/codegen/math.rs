@@ -120,6 +120,11 @@ impl<'c> Codegen<'c, '_> {
         Ok(self.call("llvm.nvvm.rsqrt.approx.f", &[], &[x.into()])?.into_float_value())
     }
 
+    /// Rounded to nearest, ties away from zero.
+    pub(super) fn tf32(&self, x: FloatValue<'c>) -> Result<FloatValue<'c>> {
+        self.float_of_bits(self.call("llvm.nvvm.f2tf32.rna", &[], &[x.into()])?.into_int_value())
+    }
+
     /// An odd polynomial near 0, 1 − 2/(e²ˣ + 1) elsewhere, both computed.
     pub(super) fn tanh(&self, x: FloatValue<'c>) -> Result<FloatValue<'c>> {
         let builder = &self.builder;

@@ -1,6 +1,6 @@
 //! Instructions that a warp executes together (PTX ISA 9.7.15.5, `ldmatrix` and `mma`).
 //!
-//! The kernel IR names elements; the registers of these instructions hold two 16-bit elements each.
+//! The kernel IR names elements; the registers of these instructions hold two 16-bit elements each, or one of 32 bits.
 
 use super::{Codegen, Result, Value, malformed};
 use inkwell::values::BasicValueEnum;
@@ -19,23 +19,27 @@ impl<'c> Codegen<'c, '_> {
         transposed: bool,
     ) -> Result<()> {
         let (pointer, dtype) = self.address(Mem::Shared(shared), offset)?;
-        let count = dst.len() / 2;
+        let each = (4 / dtype.bytes()) as usize;
+        let count = dst.len() / each;
         let name = format!(
             "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{}.b16",
             if transposed { ".trans" } else { "" }
         );
         let loaded = self.call(&name, &[pointer.get_type().into()], &[pointer.into()])?;
-        let pair = self.llvm_type(Ty::Elem(dtype));
-        let pair = match pair {
-            inkwell::types::BasicTypeEnum::FloatType(ty) => ty.vec_type(2),
-            _ => return malformed(format!("matrices of {dtype}")),
+        let inkwell::types::BasicTypeEnum::FloatType(element) = self.llvm_type(Ty::Elem(dtype)) else {
+            return malformed(format!("matrices of {dtype}"));
         };
-        for (register, vars) in (0u32..).zip(dst.chunks(2)) {
+        for (register, vars) in (0u32..).zip(dst.chunks(each)) {
             let word = match loaded {
                 BasicValueEnum::StructValue(all) => self.builder.build_extract_value(all, register, "")?,
                 single => single,
             };
-            let both = self.builder.build_bit_cast(word, pair, "")?.into_vector_value();
+            if let [var] = vars {
+                let llvm = self.builder.build_bit_cast(word, element, "")?;
+                self.assign(*var, Value { llvm, ty: Ty::Elem(dtype) })?;
+                continue;
+            }
+            let both = self.builder.build_bit_cast(word, element.vec_type(2), "")?.into_vector_value();
             for (n, var) in (0u64..).zip(vars) {
                 let index = self.context.i32_type().const_int(n, false);
                 let llvm = self.builder.build_extract_element(both, index, "")?;
@@ -53,8 +57,8 @@ impl<'c> Codegen<'c, '_> {
         b: &[Expr],
     ) -> Result<()> {
         let mut operands: Vec<Vec<Value<'c>>> = Vec::new();
-        for pair in a.chunks(2).chain(b.chunks(2)) {
-            operands.push(pair.iter().map(|e| self.expr(e)).collect::<Result<_>>()?);
+        for register in a.chunks(atom.each()).chain(b.chunks(atom.each())) {
+            operands.push(register.iter().map(|e| self.expr(e)).collect::<Result<_>>()?);
         }
         let Some(Ty::Elem(dtype)) = operands.first().and_then(|pair| pair.first()).map(|v| v.ty) else {
             return malformed(format!("{atom} of nothing"));
@@ -63,6 +67,7 @@ impl<'c> Codegen<'c, '_> {
         let types = match dtype {
             DType::F16 => "f32.f32",
             DType::BF16 => "bf16",
+            DType::F32 => "tf32",
             _ => return malformed(format!("{atom} of {dtype}")),
         };
         let name = format!("llvm.nvvm.mma.m{m}n{n}k{k}.row.col.{types}");
@@ -85,11 +90,14 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
-    /// Two elements in a register, as the intrinsic takes them: halves as a vector, bfloats as a word.
+    /// The elements in a register, as the intrinsic takes them: halves as a vector, others as a word.
     fn packed(&self, pair: &[Value<'c>], dtype: DType) -> Result<BasicValueEnum<'c>> {
         let inkwell::types::BasicTypeEnum::FloatType(ty) = self.llvm_type(Ty::Elem(dtype)) else {
             return malformed(format!("a pair of {dtype}"));
         };
+        if let [word] = pair {
+            return Ok(self.builder.build_bit_cast(word.llvm, self.context.i32_type(), "")?);
+        }
         let mut both = ty.vec_type(2).get_poison();
         for (n, value) in (0u64..).zip(pair) {
             let index = self.context.i32_type().const_int(n, false);

@@ -192,6 +192,9 @@ impl<'c> Codegen<'c, '_> {
             UnOp::Log => self.log(wide)?,
             UnOp::Rsqrt => self.rsqrt(wide)?,
             UnOp::Tanh => self.tanh(wide)?,
+            // Every 16-bit number is one of tf32.
+            UnOp::Tf32 if x.ty != F32 => wide,
+            UnOp::Tf32 => self.tf32(wide)?,
             UnOp::Not => return malformed("not of a float"),
         };
         self.cast(x.ty, self.value(result, F32))

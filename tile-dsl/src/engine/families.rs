@@ -7,6 +7,7 @@ pub(super) mod fission;
 pub(super) mod fragment;
 pub(super) mod pipeline;
 pub(super) mod place;
+pub(super) mod precision;
 pub(super) mod recurrence;
 pub(super) mod reduce;
 pub(super) mod reorder;

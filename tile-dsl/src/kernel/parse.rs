@@ -308,8 +308,8 @@ impl Parser {
                 };
                 Ok(Stmt::LoadMatrices { dst, shared, offset, transposed: self.eat("transposed") })
             }
-            word if Atom::from_name(word).is_some() => {
-                let Some(atom) = Atom::from_name(word) else { return self.fail("an instruction") };
+            word if Atom::from_label(word).is_some() => {
+                let Some(atom) = Atom::from_label(word) else { return self.fail("an instruction") };
                 let name = self.next();
                 let frag = self.frag(&name)?;
                 self.expect("[")?;

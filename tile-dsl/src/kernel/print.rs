@@ -192,7 +192,7 @@ impl Printer<'_> {
                 Ok(())
             }
             Stmt::Mma { atom, frag, slots, a, b } => {
-                write!(self.out, "{atom} {}", frag_name(self.kernel, *frag))?;
+                write!(self.out, "{} {}", atom.row().label, frag_name(self.kernel, *frag))?;
                 for (n, slot) in slots.iter().enumerate() {
                     write!(self.out, "{}{slot}", if n == 0 { "[" } else { ", " })?;
                 }

@@ -181,13 +181,16 @@ impl Verifier<'_> {
                 ensure(ty != Ty::I64 && ty != Ty::BOOL, || format!("shuffle of {ty}"))?;
                 self.define(*dst, ty, true)
             }
-            Stmt::LoadMatrices { dst, shared, offset, .. } => {
+            Stmt::LoadMatrices { dst, shared, offset, transposed } => {
                 self.warps(diverged, "a load of matrices")?;
                 let dtype = self.kernel.dtype_of(Mem::Shared(*shared));
                 let dtype = dtype.ok_or_else(|| format!("no shared buffer {shared}"))?;
-                ensure(dtype.bytes() == 2 && [2, 4, 8].contains(&dst.len()), || {
-                    format!("{} elements of {dtype} of matrices", dst.len())
-                })?;
+                let counted = match dtype.bytes() {
+                    2 => [2, 4, 8].contains(&dst.len()),
+                    4 => [1, 2, 4].contains(&dst.len()) && !transposed,
+                    _ => false,
+                };
+                ensure(counted, || format!("{} elements of {dtype} of matrices", dst.len()))?;
                 let ty = self.expr(offset)?;
                 ensure(ty.is_int(), || format!("offset of type {ty}"))?;
                 dst.iter().try_for_each(|v| self.define(*v, Ty::Elem(dtype), true))

@@ -217,7 +217,7 @@ impl Lowerer<'_> {
         Ok(self.load_shared(stage.buffer, dtype, base, constant, lanes))
     }
 
-    fn load_shared(
+    pub fn load_shared(
         &mut self,
         buffer: u32,
         dtype: DType,

@@ -196,6 +196,11 @@ impl<'a> Lowerer<'a> {
                 let Some(staged) = &staged else {
                     return Err(LowerError::Malformed("an atom of what is not staged".into()));
                 };
+                if let Some(words) = this.words(access, &reads, staged)? {
+                    let own = |(offset, n)| Source::Shared { offset, slot: slot + n };
+                    out.extend(words.into_iter().zip(0..).map(own));
+                    return Ok(());
+                }
                 let beside =
                     this.beside(access, place, &reads).and_then(|next| plan.slots.get(&next).copied());
                 let starts = [Some(slot), beside.map(|next| first + next)];

@@ -149,11 +149,11 @@ impl Lowerer<'_> {
 
     /// Whether an expression is zero beyond the extent of `axis`, because loads outside a tensor are.
     /// Both factors of a product must be: zero times infinity is not zero.
-    fn vanishes(&self, expr: &Expr, axis: AxisId) -> bool {
+    pub fn vanishes(&self, expr: &Expr, axis: AxisId) -> bool {
         match expr {
             Expr::Load(access) => self.nest.ends_with(*access, axis),
             Expr::Cast(dtype, e) => dtype.is_float() && self.vanishes(e, axis),
-            Expr::Un(UnOp::Neg, e) => self.vanishes(e, axis),
+            Expr::Un(UnOp::Neg | UnOp::Tf32, e) => self.vanishes(e, axis),
             Expr::Bin(BinOp::Mul, a, b) => self.vanishes(a, axis) && self.vanishes(b, axis),
             _ => false,
         }

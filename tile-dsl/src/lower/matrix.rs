@@ -17,17 +17,14 @@ use crate::{
     index::AxisId,
     kernel::{self, Expr as KExpr, Mem, Ty, Var},
     nest::{
-        AccessId, At, Atom, Digit, Expr, Factor, MATRIX_ROW, Matrices, Operand as Side, Place, Role, Steps,
+        AccessId, At, Atom, Digit, Expr, Factor, MATRIX_ROWS, Matrices, Operand as Side, Place, Role, Steps,
         Stmt, ValueId,
     },
-    op::{BinOp, RedOp},
+    op::{BinOp, RedOp, UnOp},
 };
 
 /// Operand fragments known in a straight line: buffer, address of the first row, whether rows are transposed, matrices.
 pub(super) type MatrixKey = (Mem, Option<Operand>, i64, bool, usize);
-
-/// Elements of an 8×8 matrix that a lane holds.
-const EACH: usize = 2;
 
 /// How an atom reads an operand.
 pub(super) struct Reads {
@@ -36,7 +33,9 @@ pub(super) struct Reads {
     /// That of k.
     k: Digit,
     /// By how much the digits of a matrix's number move it along m or n and along k.
-    order: &'static [[u32; 2]],
+    pub order: &'static [[u32; 2]],
+    /// Elements of a matrix that a lane holds.
+    each: usize,
     /// The next atom along n reads what lies beside: by how many points it moves, and whether this is the second of two.
     pub next: Option<(u32, bool)>,
 }
@@ -44,7 +43,7 @@ pub(super) struct Reads {
 impl Reads {
     /// Elements of the operand that a lane holds.
     pub fn elements(&self) -> usize {
-        EACH << self.order.len()
+        self.each << self.order.len()
     }
 }
 
@@ -77,7 +76,19 @@ impl Lowerer<'_> {
         for (digit, role) in digits {
             self.stack.push(Bound { digit, at: At::Atom(atom, role), value: Linear::default() });
         }
-        let result = self.multiply(atom, [m, n, k], *value, expr);
+        let beyond = self.reaches_beyond(*value)?;
+        // Beyond the end of k, both factors are zero; the end of another axis is the same for all lanes.
+        let others = beyond.iter().filter(|axis| **axis != k.axis && !self.vanishes(expr, **axis));
+        let within: Vec<Within> = others.map(|axis| self.end_of(*axis)).collect();
+        let guard = self.inside(&within);
+        if guard.is_some() {
+            self.emit.push();
+        }
+        let result = self.multiply(atom, [m, n, k], *value, expr, beyond.contains(&k.axis));
+        if let Some(guard) = guard {
+            let then = self.emit.pop();
+            self.emit.stmt(kernel::Stmt::If { cond: guard.expr(), then, otherwise: Vec::new() });
+        }
         self.stack.truncate(height);
         result
     }
@@ -88,24 +99,26 @@ impl Lowerer<'_> {
         [m, n, k]: [Digit; 3],
         value: ValueId,
         expr: &Expr,
+        beyond: bool,
     ) -> Result<(), LowerError> {
         let Some(factors) = self.nest.operands(expr, m.axis) else {
             return Err(LowerError::Malformed("an atom of no product".into()));
         };
-        let beyond = self.reaches_beyond(value)?;
         let mut operands = Vec::new();
         for (operand, factor) in [Side::A, Side::B].into_iter().zip(factors) {
-            operands.push(match factor {
-                Factor::Load(access) if beyond.iter().all(|axis| self.nest.ends_with(access, *axis)) => {
-                    self.operand(access)?
-                }
-                Factor::Load(_) => {
+            let elements = match factor {
+                Factor::Load(access) if beyond && !self.nest.ends_with(access, k.axis) => {
                     return Err(LowerError::Malformed(format!("an `{atom}` would add what does not exist")));
                 }
+                Factor::Load(access) => self.operand(access)?,
                 Factor::Computed(expr) => {
                     let free = if operand == Side::A { (m, Role::M) } else { (n, Role::N) };
-                    self.computed(atom, operand, [free, (k, Role::K)], expr, &beyond)?
+                    self.computed(atom, operand, [free, (k, Role::K)], expr, beyond)?
                 }
+            };
+            operands.push(match atom.row().rounded {
+                true => elements.into_iter().map(|e| KExpr::Un(UnOp::Tf32, Box::new(e))).collect(),
+                false => elements,
             });
         }
         let (frag, slots) = self.accumulators(atom, [m, n], value)?;
@@ -128,14 +141,14 @@ impl Lowerer<'_> {
     }
 
     /// An operand that each lane computes: its elements in the order of the instruction's registers, zero beyond the end
-    /// of an axis.
+    /// of k.
     fn computed(
         &mut self,
         atom: Atom,
         operand: Side,
         digits: [(Digit, Role); 2],
         expr: &Expr,
-        beyond: &[AxisId],
+        beyond: bool,
     ) -> Result<Vec<KExpr>, LowerError> {
         let outside = self.stack.split_off(self.stack.len() - 3);
         let height = self.stack.len();
@@ -156,8 +169,8 @@ impl Lowerer<'_> {
         }
         let order = if operand == Side::A { atom.row().a } else { atom.row().b };
         let mut elements = Vec::new();
-        let result = (0..EACH << order.len()).try_for_each(|n| {
-            let (matrix, pair) = (n / EACH, n % EACH);
+        let result = (0..atom.each() << order.len()).try_for_each(|n| {
+            let (matrix, pair) = (n / atom.each(), n % atom.each());
             for (dimension, steps) in steps.iter().enumerate() {
                 for (at, stride) in steps {
                     let of_matrix = order.iter().position(|o| o[dimension] == *stride && *stride > 1);
@@ -167,7 +180,8 @@ impl Lowerer<'_> {
                 }
             }
             let element = self.value(expr)?.expr();
-            let within: Vec<Within> = beyond.iter().map(|a| self.end_of(*a)).collect();
+            let end = beyond.then(|| self.end_of(digits[1].0.axis));
+            let within: Vec<Within> = end.into_iter().collect();
             elements.push(match self.inside(&within) {
                 None => element,
                 Some(inside) => {
@@ -241,15 +255,12 @@ impl Lowerer<'_> {
         let tensor = self.nest.access(access).tensor;
         let copy = self.stages.iter().rev().find(|s| s.tensor == tensor);
         let height = copy.map_or(self.stack.len(), |stage| stage.height);
+        let (k, each) = (k.digit, atom.each());
         Some(if rows {
-            Reads { free: m.digit, k: k.digit, order: atom.row().a, next: None }
+            Reads { free: m.digit, k, order: atom.row().a, each, next: None }
         } else {
-            Reads {
-                free: n.digit,
-                k: k.digit,
-                order: atom.row().b,
-                next: self.neighbour(atom, n.digit, height),
-            }
+            let next = self.neighbour(atom, n.digit, height);
+            Reads { free: n.digit, k, order: atom.row().b, each, next }
         })
     }
 
@@ -264,11 +275,14 @@ impl Lowerer<'_> {
         let Some(stage) = self.stages.iter().rev().find(|s| s.tensor == tensor).cloned() else {
             return Err(missing("of what is not staged"));
         };
+        if let Some(words) = self.words(access, &reads, &stage)? {
+            return Ok(words.into_iter().map(|offset| self.word(&stage, &offset)).collect());
+        }
         let (key, load) = self.matrix_load(access, &reads, &stage, reads.next.is_some())?;
         let all = match self.emit.find_matrices(&key) {
             Some(known) => known,
             None => {
-                let dst: Vec<Var> = (0..key.4 * EACH).map(|_| self.emit.var(load.ty)).collect();
+                let dst: Vec<Var> = (0..key.4 * reads.each).map(|_| self.emit.var(load.ty)).collect();
                 self.emit.stmt(load.into_stmt(dst.clone()));
                 self.emit.remember_matrices(key, dst.clone());
                 dst
@@ -276,6 +290,15 @@ impl Lowerer<'_> {
         };
         let from = if let Some((_, true)) = reads.next { reads.elements() } else { 0 };
         Ok(all[from..from + reads.elements()].iter().map(|v| KExpr::Var(*v)).collect())
+    }
+
+    /// How the atom at the current point finds an operand in its copy.
+    pub fn matrices(&self, access: AccessId, reads: &Reads, stage: &Staged) -> Result<Matrices, LowerError> {
+        let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, At::Atom(..)));
+        let inside: Vec<Digit> = own.map(|b| b.digit).collect();
+        let axes = [reads.free.axis, reads.k.axis];
+        let found = self.nest.matrices(access, &stage.from, &stage.low, axes, &inside);
+        found.map_err(|_| LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into()))
     }
 
     /// The load of an operand of the atom at the current point; of two beside each other, `both`.
@@ -286,12 +309,7 @@ impl Lowerer<'_> {
         stage: &Staged,
         both: bool,
     ) -> Result<(MatrixKey, MatrixLoad), LowerError> {
-        let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, At::Atom(..)));
-        let inside: Vec<Digit> = own.map(|b| b.digit).collect();
-        let axes = [reads.free.axis, reads.k.axis];
-        let found = self.nest.matrices(access, &stage.from, &stage.low, axes, &inside);
-        let how = found
-            .map_err(|_| LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into()))?;
+        let how = self.matrices(access, reads, stage)?;
         let mut order = reads.order.to_vec();
         let mut first = self.staged_offset(access, stage);
         if let (Some((points, second)), true) = (reads.next, both) {
@@ -310,7 +328,7 @@ impl Lowerer<'_> {
     /// What a lane adds to the address of the first row: lane 8·q + r that of row r of matrix q.
     fn row_of_lane(&mut self, how: Matrices, order: &[[u32; 2]]) -> Linear {
         let lane = self.units.part(&mut self.emit, UnitRange { stride: 1, extent: 32 });
-        let row = self.emit.bin(BinOp::Rem, lane, Operand::i32(MATRIX_ROW));
+        let row = self.emit.bin(BinOp::Rem, lane, Operand::i32(MATRIX_ROWS));
         let mut sum = Linear::default();
         let mut add = |atom: Operand, weight: i64| {
             if let Operand::Var(var) = atom {
@@ -319,7 +337,7 @@ impl Lowerer<'_> {
         };
         add(row, if how.transposed { how.k } else { how.free });
         for (bit, [free, k]) in order.iter().enumerate() {
-            let digit = self.emit.bin(BinOp::Div, lane, Operand::i32(MATRIX_ROW << bit));
+            let digit = self.emit.bin(BinOp::Div, lane, Operand::i32(MATRIX_ROWS << bit));
             let digit = self.emit.bin(BinOp::Rem, digit, Operand::i32(2));
             add(digit, i64::from(*free) * how.free + i64::from(*k) * how.k);
         }

@@ -10,7 +10,7 @@ use super::{AccessId, At, CopyId, CopyLayout, Digit, Expr, Frame, Nest, Steps, S
 use crate::{
     dtype::DType,
     index::AxisId,
-    op::BinOp,
+    op::{BinOp, UnOp},
     schedule::{Space, Unit, UnitDim},
 };
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ use std::{collections::BTreeSet, fmt};
 pub enum Atom {
     /// `mma.sync.aligned.m16n8k16.row.col`, 16-bit operands, `f32` accumulators.
     Mma,
+    /// `mma.sync.aligned.m16n8k8.row.col`, `f32` operands rounded to tf32, `f32` accumulators.
+    MmaTf32,
 }
 
 /// What a loop of an atom is.
@@ -77,14 +79,18 @@ pub struct Part {
 /// A row of the table.
 #[derive(Debug)]
 pub struct Row {
-    /// As directives name it.
+    /// As directives name it; what it multiplies says which of several it is.
     pub name: &'static str,
+    /// As the printed IRs name it.
+    pub label: &'static str,
     /// Points of m, n and k.
     pub shape: [u32; 3],
     /// Who executes it.
     pub scope: Scope,
     /// Element types of both operands.
     pub operands: &'static [DType],
+    /// They are rounded to tf32.
+    pub rounded: bool,
     /// Element type of the accumulator.
     pub accumulator: DType,
     /// Digits of m of the accumulator, largest stride first.
@@ -102,9 +108,11 @@ pub struct Row {
 
 const MMA: Row = Row {
     name: "mma",
+    label: "mma",
     shape: [16, 8, 16],
     scope: Scope::Warp,
     operands: &[DType::F16, DType::BF16],
+    rounded: false,
     accumulator: DType::F32,
     m: [
         Part { name: "half", stride: 8, steps: 2, place: Place::Slot },
@@ -119,20 +127,43 @@ const MMA: Row = Row {
     b: &[[0, 8]],
 };
 
+const MMA_TF32: Row = Row {
+    label: "mma_tf32",
+    shape: [16, 8, 8],
+    operands: &[DType::F32],
+    rounded: true,
+    a: &[[8, 0], [0, 4]],
+    b: &[[0, 4]],
+    ..MMA
+};
+
 impl Atom {
     /// Every instruction.
-    pub const ALL: [Atom; 1] = [Atom::Mma];
+    pub const ALL: [Atom; 2] = [Atom::Mma, Atom::MmaTf32];
+    /// One of each name that directives use.
+    pub const NAMED: [Atom; 1] = [Atom::Mma];
 
     /// What is known of it.
     pub const fn row(self) -> &'static Row {
         match self {
             Atom::Mma => &MMA,
+            Atom::MmaTf32 => &MMA_TF32,
         }
     }
 
     /// By the name that directives use.
     pub fn from_name(name: &str) -> Option<Atom> {
-        Atom::ALL.into_iter().find(|a| a.row().name == name)
+        Atom::NAMED.into_iter().find(|a| a.row().name == name)
+    }
+
+    /// By the name in the printed IRs.
+    pub fn from_label(label: &str) -> Option<Atom> {
+        Atom::ALL.into_iter().find(|a| a.row().label == label)
+    }
+
+    /// Elements of an operand in a register.
+    pub const fn each(self) -> usize {
+        (4 / self.row().operands[0].bytes()) as usize
     }
 
     /// Points along one of its dimensions.
@@ -145,8 +176,8 @@ impl Atom {
         }
     }
 
-    /// The digits of an operand along one of its dimensions, largest stride first: 8×8 matrices, in which lane `4·r + c`
-    /// holds elements `2·c` and `2·c + 1` of row `r`.
+    /// The digits of an operand along one of its dimensions, largest stride first: matrices of 8 rows of 16 bytes, in which
+    /// lane `4·r + c` holds word `c` of row `r`.
     pub fn operand(self, operand: Operand, role: Role) -> Vec<Part> {
         let (free, order) = match operand {
             Operand::A => (Role::M, self.row().a),
@@ -163,10 +194,13 @@ impl Atom {
             .collect();
         parts.sort_by_key(|part| std::cmp::Reverse(part.stride));
         match role {
-            Role::K => parts.extend([
-                Part { name: "quad", stride: 2, steps: 4, place: Place::Lane(UnitDim::X) },
-                Part { name: "pair", stride: 1, steps: 2, place: Place::Slot },
-            ]),
+            Role::K => {
+                let each = self.each() as u32;
+                parts.push(Part { name: "quad", stride: each, steps: 4, place: Place::Lane(UnitDim::X) });
+                if each > 1 {
+                    parts.push(Part { name: "pair", stride: 1, steps: each, place: Place::Slot });
+                }
+            }
             _ => parts.push(Part { name: "row", stride: 1, steps: 8, place: Place::Lane(UnitDim::Y) }),
         }
         parts
@@ -243,10 +277,14 @@ impl Nest {
 
     fn factor<'e>(&self, expr: &'e Expr) -> Factor<'e> {
         let mut exact = expr;
-        while let Expr::Cast(to, inner) = exact
-            && (*to == DType::F32 && self.dtype(inner).is_float() || *to == self.dtype(inner))
-        {
-            exact = inner;
+        loop {
+            exact = match exact {
+                Expr::Cast(to, inner) if *to == self.dtype(inner) => inner,
+                Expr::Cast(DType::F32, inner) if self.dtype(inner).is_float() => inner,
+                // What it does to the products is for the atom to say: see `is_rounded`.
+                Expr::Un(UnOp::Tf32, inner) => inner,
+                _ => break,
+            };
         }
         match exact {
             Expr::Load(access) => Factor::Load(*access),
@@ -296,6 +334,15 @@ impl Nest {
             Expr::Iota(_) | Expr::Dim(_) => DType::I32,
             Expr::Cmp(..) => DType::Bool,
             Expr::Un(_, x) | Expr::Bin(_, x, _) | Expr::Select(_, x, _) => self.dtype(x),
+        }
+    }
+
+    /// Whether a factor of a product is f32 and rounded to tf32; 16-bit numbers are not changed by that.
+    pub fn is_rounded(&self, factor: &Expr) -> bool {
+        match factor {
+            Expr::Un(UnOp::Tf32, inner) => self.factor_dtype(self.factor(inner)) == DType::F32,
+            Expr::Cast(_, inner) => self.is_rounded(inner),
+            _ => false,
         }
     }
 
@@ -378,7 +425,7 @@ pub struct Product<'e> {
     pub digits: [Digit; 3],
 }
 
-/// How `ldmatrix` finds the rows of an operand in shared memory.
+/// How an operand is read from shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matrices {
     /// Elements from one point to the next along m or n.
@@ -387,10 +434,14 @@ pub struct Matrices {
     pub k: i64,
     /// Rows run along m or n, not along k: `ldmatrix.trans`.
     pub transposed: bool,
+    /// Each lane loads its elements by themselves: `ldmatrix` exchanges rows and columns of 16-bit elements alone.
+    pub words: bool,
 }
 
-/// Elements of a row of a matrix: 16 bytes of a 16-bit type.
-pub const MATRIX_ROW: i64 = 8;
+/// Rows of a matrix.
+pub const MATRIX_ROWS: i64 = 8;
+/// Bytes of a row.
+pub const MATRIX_ROW_BYTES: i64 = 16;
 
 /// Why an operand cannot be read by `ldmatrix`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -405,7 +456,7 @@ impl Nest {
     /// How an operand is read from its staged copy. `inside`: the loops inside the copy, those of the atom left out.
     ///
     /// # Errors
-    /// Where rows of 8 elements along m, n or k are no aligned 16 bytes.
+    /// Where the 16 bytes of a row, along m, n or k, are no aligned ones.
     pub fn matrices(
         &self,
         access: AccessId,
@@ -419,17 +470,19 @@ impl Nest {
             index.iter().zip(&layout.strides).map(|(i, s)| i.coefficient(axis) * *s as i64).sum()
         };
         let (free, k) = (step(free), step(k));
+        let bytes = i64::from(self.elem(self.access(access).tensor).bytes());
         let (transposed, other) = match (free, k) {
             (_, 1) => (false, free),
+            _ if bytes == 4 => return Ok(Matrices { free, k, transposed: false, words: true }),
             (1, _) => (true, k),
             _ => return Err(NoMatrices::Apart),
         };
         let low: i64 =
             index.iter().zip(low).zip(&layout.strides).map(|((i, l), s)| (i.constant - l) * *s as i64).sum();
         let moves = inside.iter().map(|d| step(d.axis) * i64::from(d.stride)).chain([other, low]);
-        match moves.into_iter().find(|m| m % MATRIX_ROW != 0) {
+        match moves.into_iter().find(|m| m * bytes % MATRIX_ROW_BYTES != 0) {
             Some(by) => Err(NoMatrices::Unaligned(by)),
-            None => Ok(Matrices { free, k, transposed }),
+            None => Ok(Matrices { free, k, transposed, words: false }),
         }
     }
 }

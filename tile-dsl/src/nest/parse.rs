@@ -148,7 +148,7 @@ impl Parser<'_> {
     fn atom(&self, text: &str) -> Option<At> {
         let (name, role) = text.strip_prefix('#')?.split_once('.')?;
         let role = [Role::M, Role::N, Role::K].into_iter().find(|r| r.to_string() == role)?;
-        Some(At::Atom(Atom::from_name(name)?, role))
+        Some(At::Atom(Atom::from_label(name)?, role))
     }
 
     fn at_kind(&mut self) -> Result<At, ParseError> {

@@ -212,7 +212,7 @@ impl fmt::Display for At {
             // The grid is one-dimensional; see `Order`.
             At::Unit(Unit::Block, _) => f.write_str("#block"),
             At::Unit(unit, dim) => write!(f, "#{unit}.{dim}"),
-            At::Atom(atom, role) => write!(f, "#{atom}.{role}"),
+            At::Atom(atom, role) => write!(f, "#{}.{role}", atom.row().label),
         }
     }
 }

@@ -241,7 +241,7 @@ impl<'a> Parser<'a> {
             "tensor_core" => {
                 let value = self.name()?;
                 self.expect(":")?;
-                let atoms: Vec<_> = Atom::ALL.into_iter().map(|a| (a.row().name, a)).collect();
+                let atoms: Vec<_> = Atom::NAMED.into_iter().map(|a| (a.row().name, a)).collect();
                 vec![D::TensorCore { value, atom: self.one_of(&atoms)? }]
             }
             "reduce" => {

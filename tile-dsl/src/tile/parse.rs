@@ -431,8 +431,18 @@ impl Parser {
                 ExprKind::Select(c, a, b)
             }
             "dot" if self.eat("(") => {
-                let [a, b, c] = self.args()?;
-                ExprKind::Dot(a, b, c)
+                let a = self.expr(0)?;
+                self.expect(",")?;
+                let b = self.expr(0)?;
+                self.expect(",")?;
+                let acc = Box::new(self.expr(0)?);
+                let rounded = self.eat(",");
+                if rounded {
+                    self.expect("tf32")?;
+                }
+                self.expect(")")?;
+                let factor = |x: Expr| Box::new(if rounded { x.tf32() } else { x });
+                ExprKind::Dot(factor(a), factor(b), acc)
             }
             "sum" | "max" | "min" | "and" | "or" if self.eat("(") => self.reduce_or_binary(&token)?,
             name if UnOp::from_name(name).is_some() && self.eat("(") => {

@@ -156,7 +156,12 @@ impl Kernel {
             ExprKind::Reduce(op, x, axis) => {
                 write!(f, "{}({}, {})", op.name(), self.show(x), self.axes[usize::from(axis.0)].name)
             }
-            ExprKind::Dot(a, b, c) => call(f, "dot", &[a, b, c]),
+            ExprKind::Dot(a, b, c) => match (&a.kind, &b.kind) {
+                (ExprKind::Un(UnOp::Tf32, a), ExprKind::Un(UnOp::Tf32, b)) => {
+                    write!(f, "dot({}, {}, {}, tf32)", self.show(a), self.show(b), self.show(c))
+                }
+                _ => call(f, "dot", &[a, b, c]),
+            },
         }
     }
 

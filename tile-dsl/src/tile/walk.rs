@@ -1,8 +1,14 @@
 //! Operands of an expression, for passes that treat most operations alike.
 
 use super::{Expr, ExprKind};
+use crate::op::UnOp;
 
 impl Expr {
+    /// As a factor of `dot(.., tf32)`.
+    pub fn tf32(self) -> Expr {
+        Expr { span: self.span, kind: ExprKind::Un(UnOp::Tf32, Box::new(self)) }
+    }
+
     /// Operands in the order written.
     pub fn children(&self) -> Vec<&Expr> {
         match &self.kind {

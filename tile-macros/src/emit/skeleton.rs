@@ -227,6 +227,14 @@ impl Skeleton<'_> {
             Expr::Call(call) => {
                 let func = self.function(&call.func);
                 let tensor_first = matches!(&*call.func, Expr::Path(p) if p.path.is_ident("load") || p.path.is_ident("store"));
+                // The precision of `dot` is a word, and each factor is rounded to it.
+                if let (Expr::Path(p), 4) = (&*call.func, call.args.len())
+                    && p.path.is_ident("dot")
+                {
+                    let [a, b, acc] = [0, 1, 2].map(|n| self.expr(&call.args[n]));
+                    let precision = self.function(&call.args[3]);
+                    return quote!(#func(#precision(#a), #precision(#b), #acc));
+                }
                 let args = call.args.iter().enumerate().map(|(n, arg)| {
                     let value = self.expr(arg);
                     if n == 0 && tensor_first { quote!(&#value) } else { value }

@@ -362,7 +362,7 @@ impl Args<'_> {
                 let word = self.word("an instruction")?;
                 match Atom::from_name(&word.to_string()) {
                     Some(atom) => Self::one(D::TensorCore { value, atom }),
-                    None => one_of(&word, "instruction", &Atom::ALL.map(|a| a.row().name)),
+                    None => one_of(&word, "instruction", &Atom::NAMED.map(|a| a.row().name)),
                 }
             }
             "reduce" => {

@@ -229,6 +229,17 @@ impl Reader<'_> {
                 let (a, b, acc) = (self.expr(a), self.expr(b), self.expr(acc));
                 Some(ExprKind::Dot(Box::new(a?), Box::new(b?), Box::new(acc?)))
             }
+            ("dot", [a, b, acc, precision]) => {
+                let (a, b, acc) = (self.expr(a), self.expr(b), self.expr(acc));
+                if !matches!(precision, Expr::Path(p) if p.path.is_ident("tf32")) {
+                    return self.fail(
+                        precision,
+                        "this is no precision of `dot`",
+                        "`dot(a, b, acc, tf32)` rounds both factors to tf32, and `dot(a, b, acc)` leaves them as they are",
+                    );
+                }
+                Some(ExprKind::Dot(Box::new(a?.tf32()), Box::new(b?.tf32()), Box::new(acc?)))
+            }
             ("select", [c, a, b]) => {
                 let (c, a, b) = (self.expr(c), self.expr(a), self.expr(b));
                 Some(ExprKind::Select(Box::new(c?), Box::new(a?), Box::new(b?)))
@@ -251,7 +262,7 @@ impl Reader<'_> {
                 let (a, b) = (self.expr(a), self.expr(b));
                 Some(ExprKind::Bin(BinOp::from_name(&name)?, Box::new(a?), Box::new(b?)))
             }
-            ("exp" | "exp2" | "log" | "sqrt" | "rsqrt" | "tanh" | "abs", [x]) => {
+            ("exp" | "exp2" | "log" | "sqrt" | "rsqrt" | "tanh" | "abs" | "tf32", [x]) => {
                 Some(ExprKind::Un(UnOp::from_name(&name)?, Box::new(self.expr(x)?)))
             }
             ("cast", [x]) => {
@@ -461,11 +472,11 @@ fn chosen(choice: &syn::ExprIf) -> Option<String> {
     Some(format!("select({}, {}, {otherwise})", source(&choice.cond), value(&choice.then_branch)?))
 }
 
-const USAGE: [(&str, &str); 15] = [
+const USAGE: [(&str, &str); 16] = [
     ("load", "load(x, [i, j])"),
     ("zeros", "zeros::<f32>([i, j])"),
     ("full", "full::<f32>(1.0, [i, j])"),
-    ("dot", "dot(a, b, acc)"),
+    ("dot", "dot(a, b, acc), or dot(a, b, acc, tf32)"),
     ("select", "select(condition, a, b)"),
     ("sum", "sum(x, n)"),
     ("max", "max(x, n) over an axis, or max(a, b)"),
@@ -477,9 +488,10 @@ const USAGE: [(&str, &str); 15] = [
     ("rsqrt", "rsqrt(x)"),
     ("tanh", "tanh(x)"),
     ("abs", "abs(x)"),
+    ("tf32", "tf32(x)"),
 ];
 
-const FUNCTIONS: &str = "functions are load, store, dot, zeros, full, select, sum, max, min, exp, exp2, log, sqrt, rsqrt, tanh, abs, and the method cast";
+const FUNCTIONS: &str = "functions are load, store, dot, zeros, full, select, sum, max, min, exp, exp2, log, sqrt, rsqrt, tanh, abs, tf32, and the method cast";
 
 /// Whether two names differ by one edit.
 pub(super) fn near(a: &str, b: &str) -> bool {

@@ -5,8 +5,8 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{
-        AccessId, At, Atom, CopyId, Digit, Expr, Factor, Frame, MATRIX_ROW, Nest, NoMatrices, Product, Steps,
-        copy_on, leaves,
+        AccessId, At, Atom, CopyId, Digit, Expr, Factor, Frame, MATRIX_ROW_BYTES, Nest, NoMatrices, Product,
+        Steps, copy_on, leaves,
     },
     schedule::{DirectiveKind, Space, Via},
     tile::AxisKind,
@@ -109,7 +109,7 @@ fn unreadable(
         .collect();
     let why = nest.matrices(factor, &layout, &low, [free.axis, k.axis], &inside).err()?;
     let name = name(nest, factor);
-    let row = MATRIX_ROW * i64::from(nest.elem(nest.copy(copy).tensor).bytes());
+    let row = MATRIX_ROW_BYTES;
     let text = match why {
         NoMatrices::Apart => format!(
             "the copy of `{name}` has neither its points of `{}` nor those of `{}` side by side: `ldmatrix` reads rows of {row} bytes",

@@ -17,7 +17,7 @@
 //! is a multiple of the atom long. Readers: the conditions of `bind`, for lanes.
 //! Source: PTX ISA 9.7.15.5; tensorisation by rewriting (Hagedorn et al., ICFP 2020; Exo, PLDI 2022).
 
-use super::{Failure, Proof, Rule, bind, reorder, solve, split, with_body};
+use super::{Failure, Proof, Rule, bind, precision, reorder, solve, split, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::{
@@ -74,6 +74,7 @@ fn refuse(text: String) -> Failure {
 /// `tensor_core(value: atom)`.
 pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(Nest, Proof), Failure> {
     let value = names::value(nest, name)?;
+    let atom = precision::chosen(nest, value, atom);
     let sum = sum_of(nest, value, atom)?;
     let gathered = gather(nest, value, &sum)?;
     let nest = &gathered;
@@ -178,12 +179,13 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom) -> Result<Sum, Failure> {
             "{what}`{tensor}` is {dtype}: `{atom}` multiplies {}, and no schedule changes the precision of a product",
             known.join(" or ")
         );
-        return Err(match factor {
+        let failure = match factor {
             Factor::Load(access) => {
                 refuse(text).note(nest.access(access).span, format!("`{tensor}` is read here"))
             }
             Factor::Computed(_) => here(refuse(text)),
-        });
+        };
+        return Err(precision::advice(failure, dtype));
     }
     let [x, y] = factors;
     if types[0] != types[1] {

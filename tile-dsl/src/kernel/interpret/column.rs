@@ -3,7 +3,7 @@
 
 use crate::{
     dtype::DType,
-    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum},
+    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum, tf32},
 };
 use std::rc::Rc;
 
@@ -110,6 +110,7 @@ pub(super) fn un(op: UnOp, a: &Column) -> Eval {
                 UnOp::Rsqrt => |x| 1.0 / x.sqrt(),
                 UnOp::Tanh => f32::tanh,
                 UnOp::Abs => f32::abs,
+                UnOp::Tf32 => tf32,
                 UnOp::Not => return Err((0, "not of a float".into())),
             };
             rounded(v.iter().map(|x| f(*x)).collect(), *dtype)

@@ -6,19 +6,19 @@ use super::{
 };
 use crate::{
     kernel::{Expr, Mem},
-    nest::{Atom, Part, Place, Role},
+    nest::{Atom, MATRIX_ROW_BYTES, MATRIX_ROWS, Part, Place, Role},
     schedule::UnitDim,
 };
 use std::rc::Rc;
 
 /// Lanes of a warp.
 const WARP: usize = 32;
-/// Rows and columns of a matrix.
-const EDGE: usize = 8;
+/// Rows of a matrix.
+const EDGE: usize = MATRIX_ROWS as usize;
 
-/// Row and column of a matrix that element `e` of a lane is.
-fn element(lane: usize, e: usize) -> (usize, usize) {
-    (lane / 4, 2 * (lane % 4) + e)
+/// Row and column of a matrix that element `e` is of the `each` of a lane.
+fn element(lane: usize, e: usize, each: usize) -> (usize, usize) {
+    (lane / 4, each * (lane % 4) + e)
 }
 
 /// Where matrix `q` starts, along m or n and along k.
@@ -48,24 +48,25 @@ impl Run<'_> {
     ) -> Result<(), Fault> {
         whole(mask)?;
         let dtype = self.kernel.dtype_of(Mem::Shared(shared)).ok_or((0, "no such buffer".to_string()))?;
+        let (long, each) = ((MATRIX_ROW_BYTES as u32 / dtype.bytes()) as usize, (4 / dtype.bytes()) as usize);
         let offset = self.eval(offset, mask)?;
         let offset = offset.ints()?;
         let mut columns = vec![vec![0.0; mask.len()]; dst.len()];
         for warp in 0..mask.len() / WARP {
-            for (q, r) in (0..dst.len() / 2).flat_map(|q| (0..EDGE).map(move |r| (q, r))) {
+            for (q, r) in (0..dst.len() / each).flat_map(|q| (0..EDGE).map(move |r| (q, r))) {
                 let thread = warp * WARP + EDGE * q + r;
-                let mut row = [0.0; EDGE];
+                let mut row = vec![0.0; long];
                 self.counts.shared_loads += 1;
                 // Every lane reads: none of them may have written since the last barrier.
                 let reader = (mask.len() + warp) as u32;
                 let buffer = &mut self.shared[shared as usize];
                 let found = |n: usize, x| row[n] = x;
                 buffer
-                    .load(offset[thread], EDGE, reader, self.epoch, found)
+                    .load(offset[thread], long, reader, self.epoch, found)
                     .map_err(|what| (thread, what))?;
                 for (c, x) in row.into_iter().enumerate() {
                     let (r, c) = if transposed { (c, r) } else { (r, c) };
-                    columns[2 * q + c % 2][warp * WARP + 4 * r + c / 2] = x;
+                    columns[each * q + c % each][warp * WARP + 4 * r + c / each] = x;
                 }
             }
         }
@@ -85,7 +86,7 @@ impl Run<'_> {
         mask: &[bool],
     ) -> Result<(), Fault> {
         whole(mask)?;
-        let row = atom.row();
+        let (row, each) = (atom.row(), atom.each());
         let [m, n, k] = row.shape.map(|x| x as usize);
         let values = |elements: &[Expr]| -> Result<Vec<Vec<f32>>, Fault> {
             elements.iter().map(|e| self.eval(e, mask)?.to_f32()).collect()
@@ -98,8 +99,8 @@ impl Run<'_> {
             let gather = |held: &[Vec<f32>], order: &[[u32; 2]], rows: usize| {
                 let mut all = vec![0.0; rows * k];
                 for (register, lane) in (0..held.len()).flat_map(|r| (0..WARP).map(move |l| (r, l))) {
-                    let [x, y] = matrix(order, register / 2);
-                    let (r, c) = element(lane, register % 2);
+                    let [x, y] = matrix(order, register / each);
+                    let (r, c) = element(lane, register % each, each);
                     all[(x + r) * k + y + c] = f64::from(held[register][warp * WARP + lane]);
                 }
                 all

@@ -1,6 +1,17 @@
 //! Where the variables of a kernel are used and assigned.
 
-use crate::tile::{self, ExprKind, VarId};
+use crate::{
+    op::UnOp,
+    tile::{self, ExprKind, VarId},
+};
+
+/// Whether a factor of a dot is a variable, rounded or not.
+fn is_factor(e: &tile::Expr, var: VarId) -> bool {
+    match &e.kind {
+        ExprKind::Un(UnOp::Tf32, x) => is_var(x, var),
+        _ => is_var(e, var),
+    }
+}
 
 pub(super) fn is_var(e: &tile::Expr, var: VarId) -> bool {
     matches!(e.kind, ExprKind::Var(v) if v == var)
@@ -40,7 +51,7 @@ pub(super) fn count_uses(var: VarId, stmts: &[tile::Stmt]) -> Uses {
             }
             ExprKind::Select(a, b, c) => [a, b, c].into_iter().for_each(|e| expr(var, e, uses)),
             ExprKind::Dot(a, b, c) => {
-                uses.dots += usize::from(is_var(a, var)) + usize::from(is_var(b, var));
+                uses.dots += usize::from(is_factor(a, var)) + usize::from(is_factor(b, var));
                 [a, b, c].into_iter().for_each(|e| expr(var, e, uses));
             }
             ExprKind::Load { .. }

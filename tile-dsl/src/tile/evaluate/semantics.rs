@@ -2,7 +2,7 @@
 
 use crate::{
     dtype::DType,
-    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum},
+    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum, tf32},
 };
 
 /// Arithmetic of the evaluator. `root`: the result is stored as it is, so its rounding is accounted to the store.
@@ -25,7 +25,7 @@ pub(crate) trait Semantics {
 /// Rounding steps that an operator counts for: the hardware's approximations are good to a few ulp.
 pub(super) fn steps(op: UnOp) -> u64 {
     match op {
-        UnOp::Neg | UnOp::Abs | UnOp::Not => 0,
+        UnOp::Neg | UnOp::Abs | UnOp::Not | UnOp::Tf32 => 0,
         UnOp::Sqrt => 1,
         UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Rsqrt | UnOp::Tanh => 8,
     }
@@ -82,6 +82,7 @@ impl Semantics for Exact {
                     UnOp::Rsqrt => 1.0 / x.sqrt(),
                     UnOp::Tanh => x.tanh(),
                     UnOp::Abs | UnOp::Not => x.abs(),
+                    UnOp::Tf32 => tf32(x),
                 };
                 dtype.round(y).into()
             }
@@ -147,6 +148,16 @@ fn intermediate(dtype: DType, (v, m): (f64, f64), root: bool) -> (f64, f64) {
     if root || !v.is_finite() { (v, m) } else { (v, m + coarseness(dtype) * v.abs()) }
 }
 
+/// What is an f32 is rounded exactly. Else the computed element may round to either neighbour, 2⁻¹⁰ apart.
+fn rounded_to_tf32(v: f64, m: f64) -> (f64, f64) {
+    const APART: f64 = (1u32 << 14) as f64;
+    if f64::from(v as f32) == v || v.is_nan() {
+        (f64::from(tf32(v as f32)), m)
+    } else {
+        (v, m + APART * v.abs())
+    }
+}
+
 fn magnitude(x: f64) -> f64 {
     if x.is_finite() { x.abs() } else { 0.0 }
 }
@@ -169,6 +180,7 @@ impl Semantics for Bounded {
         let result = match op {
             UnOp::Neg => return (-v, m),
             UnOp::Abs | UnOp::Not => return (v.abs(), m),
+            UnOp::Tf32 => return rounded_to_tf32(v, m),
             UnOp::Exp => (v.exp(), v.exp() * (1.0 + m)),
             UnOp::Exp2 => (v.exp2(), v.exp2() * (1.0 + m)),
             UnOp::Log => (v.ln(), v.ln().abs() + m / v),

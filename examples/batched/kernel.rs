@@ -1,0 +1,58 @@
+//! Products of the matrices of a batch, a program for each tile of each of them.
+
+#[allow(dead_code)] // some of its schedules are extended
+#[path = "../matmul/kernel.rs"]
+pub mod product;
+
+use tilewright::prelude::*;
+
+/// C = A·B for each of a batch, accumulated in f32.
+#[tile_kernel]
+pub fn batched<T: Float>(a: &Tensor<T, B, M, K>, b: &Tensor<T, B, K, N>, c: &mut Tensor<T, B, M, N>) {
+    let (batch, i, j) = program_tile(B, M, N);
+    let mut acc = zeros::<f32>([batch, i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [batch, i, k]), load(b, [batch, k, j]), acc);
+    }
+    store(c, [batch, i, j], acc.cast::<T>());
+}
+
+/// C = A·Bᵀ for each of a batch: rows of both factors are contiguous along what is summed.
+#[tile_kernel]
+pub fn batched_nt<T: Float>(a: &Tensor<T, B, M, K>, b: &Tensor<T, B, N, K>, c: &mut Tensor<T, B, M, N>) {
+    let (batch, i, j) = program_tile(B, M, N);
+    let mut acc = zeros::<f32>([batch, i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [batch, i, k]), load(b, [batch, j, k]), acc);
+    }
+    store(c, [batch, i, j], acc.cast::<T>());
+}
+
+schedule! {
+    /// One element a thread, neighbouring lanes along a row.
+    pub naive for batched<f32 | f16 | bf16> = product::coalesced {}
+    /// The directives of matmul's warp-tiled schedule: the batch is one more dimension of the grid.
+    pub warptile for batched<f32 | f16 | bf16> = product::warptile {}
+    /// Those of its first schedule on tensor cores.
+    pub mma for batched<f16 | bf16> = product::mma {}
+    /// And those of its fastest one there, but for the order of the tiles: bands are of a grid of two dimensions.
+    pub mma_best for batched<f16 | bf16> = product::mma_best { drop(order); }
+}
+
+schedule! {
+    /// The same directives, with the second factor read along its rows.
+    pub naive_nt for batched_nt<f32 | f16 | bf16> = naive {}
+    /// It is transposed on its way to shared memory, as the first one is.
+    pub warptile_nt for batched_nt<f32 | f16 | bf16> = warptile {
+        stage(b at k: shared, transposed, vector(16));
+        pad(b: 16);
+    }
+    /// `ldmatrix` reads rows of either kind.
+    pub mma_nt for batched_nt<f16 | bf16> = mma {}
+    /// The fastest one.
+    pub mma_best_nt for batched_nt<f16 | bf16> = mma_best {}
+}
+
+/// All schedules, of both kernels.
+pub const SCHEDULES: &[&dyn AnySchedule] =
+    schedules![naive, warptile, mma, mma_best, naive_nt, warptile_nt, mma_nt, mma_best_nt];

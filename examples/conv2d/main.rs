@@ -1,0 +1,113 @@
+//! A two-dimensional convolution as a product: `cargo run --example conv2d -- --schedule all`.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod kernel;
+mod verify;
+
+use clap::Parser;
+use common::{
+    data::normal,
+    example::{Generic, Typed, run_generic},
+    options::{elements, sizes},
+    report::{Record, judge, measure, run_all},
+};
+use kernel::{SCHEDULES, conv2d};
+use std::{process::ExitCode, str::FromStr};
+use tilewright::{AnySchedule, Buffer, Device, Error, Float};
+use verify::Convolution;
+
+/// Convolves random images with random weights under one schedule or all, and verifies the result.
+#[derive(Parser)]
+#[command(name = "conv2d", version)]
+struct Options {
+    /// Images×lines×columns of the result×channels×filters [default: 32x56x56x128x256 on a GPU, 2x9x20x40x72 on the simulator]
+    #[arg(long, value_name = "BxPxQxCxF")]
+    size: Option<Size>,
+    /// Lines and columns of a window
+    #[arg(long, value_name = "RxS", default_value = "3x3")]
+    window: Window,
+    #[command(flatten)]
+    typed: Typed,
+}
+
+/// Sizes of the images and of the result.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    b: usize,
+    p: usize,
+    q: usize,
+    c: usize,
+    f: usize,
+}
+
+/// Sizes of a window.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    r: usize,
+    s: usize,
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let [b, p, q, c, f] = sizes(text, "B×P×Q×C×F", "2x9x20x40x72")?;
+        Ok(Size { b, p, q, c, f })
+    }
+}
+
+impl FromStr for Window {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match sizes(text, "R×S", "3x3")? {
+            [r, s] if r > 0 && s > 0 => Ok(Window { r, s }),
+            _ => Err("a window has a line and a column at least".into()),
+        }
+    }
+}
+
+impl Generic for Options {
+    fn typed(&self) -> &Typed {
+        &self.typed
+    }
+
+    fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {
+        let size = self.size.unwrap_or(match device.is_gpu() {
+            true => Size { b: 32, p: 56, q: 56, c: 128, f: 256 },
+            false => Size { b: 2, p: 9, q: 20, c: 40, f: 72 },
+        });
+        let (Size { b, p, q, c, f }, Window { r, s }) = (size, self.window);
+        let padded = |n: usize, window: usize| n.saturating_add(window - 1);
+        let (images, weights, result) = ([b, padded(p, r), padded(q, s), c], [r, s, c, f], [b, p, q, f]);
+        let lengths = [elements(&images)?, elements(&weights)?, elements(&result)?];
+        let all: u128 = lengths.iter().map(|n| *n as u128).sum();
+        device.check_memory(all * size_of::<T>() as u128)?;
+        let setup = &self.typed.setup;
+        let (x, w) = (normal::<T>(setup.seed, 0, lengths[0]), normal::<T>(setup.seed, 1, lengths[1]));
+        let x_in = Buffer::from_slice(device, &x, &images)?;
+        let w_in = Buffer::from_slice(device, &w, &weights)?;
+        let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {
+            let mut y = Buffer::<T>::poisoned(device, &result)?;
+            let launch =
+                measure(device, || conv2d(&x_in, &w_in, &mut y).schedule_dyn(schedule).timed().run())?;
+            let y = y.to_vec()?;
+            let convolution = Convolution { size, window: self.window, x: &x, w: &w, y: &y };
+            Ok(Record {
+                schedule: schedule.name(),
+                dtype: T::DTYPE.name(),
+                sizes: vec![("b", b), ("p", p), ("q", q), ("c", c), ("f", f), ("r", r), ("s", s)],
+                flops: 2.0 * lengths[2] as f64 * (r * s * c) as f64,
+                verdict: judge(convolution.checks()),
+                launch,
+                criterion: convolution.criterion(),
+            })
+        };
+        Ok(run_all(setup, schedules, one))
+    }
+}
+
+fn main() -> ExitCode {
+    run_generic::<Options>(SCHEDULES, "tiled")
+}

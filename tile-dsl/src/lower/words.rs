@@ -1,0 +1,55 @@
+//! Operands of atoms that `ldmatrix` does not read: each lane loads its elements by themselves.
+//!
+//! Of an 8×4 matrix of 32-bit elements, lane 4·r + c holds the element of row r and column c, rows along m or n and columns
+//! along k (PTX ISA 9.7.15.5.4). So k need not be contiguous.
+
+use super::{
+    Lowerer, emit::Atom as Operand, error::LowerError, linear::Linear, matrix::Reads,
+    stage::Active as Staged, units::UnitRange,
+};
+use crate::{kernel::Expr as KExpr, nest::AccessId};
+
+/// Lanes along a row of a matrix, and rows.
+const LANES: [u32; 2] = [4, 8];
+
+impl Lowerer<'_> {
+    /// The offsets of what this lane holds of an operand of the atom at the current point, in the order of its registers;
+    /// `None` where `ldmatrix` reads it.
+    pub fn words(
+        &mut self,
+        access: AccessId,
+        reads: &Reads,
+        stage: &Staged,
+    ) -> Result<Option<Vec<Linear>>, LowerError> {
+        let how = self.matrices(access, reads, stage)?;
+        if !how.words {
+            return Ok(None);
+        }
+        let mut first = self.staged_offset(access, stage);
+        for (range, weight) in [
+            (UnitRange { stride: 1, extent: LANES[0] }, how.k),
+            (UnitRange { stride: LANES[0], extent: LANES[1] }, how.free),
+        ] {
+            if let Operand::Var(part) = self.units.part(&mut self.emit, range) {
+                first.add_scaled(&Linear::var(part), weight);
+            }
+        }
+        let moved = |register: usize| {
+            let mut offset = first.clone();
+            for (bit, [free, k]) in reads.order.iter().enumerate() {
+                if register >> bit & 1 == 1 {
+                    offset.constant += i64::from(*free) * how.free + i64::from(*k) * how.k;
+                }
+            }
+            offset
+        };
+        Ok(Some((0..1 << reads.order.len()).map(moved).collect()))
+    }
+
+    /// The element of a copy at an offset, loaded once in a straight line.
+    pub fn word(&mut self, stage: &Staged, offset: &Linear) -> KExpr {
+        let (base, constant) = stage.place(&mut self.emit, offset);
+        let dtype = super::fixed(self.tensor(stage.tensor).elem);
+        self.load_shared(stage.buffer, dtype, base, constant, None).expr()
+    }
+}
