@@ -30,8 +30,10 @@ const I32: ElemType = ElemType::Fixed(DType::I32);
 /// A random kernel that can be scheduled. Equal seeds give equal kernels.
 pub fn random_kernel(seed: u64) -> Kernel {
     let mut random = Random::new(seed);
-    if random.below(12) == 0 {
-        return product::product_kernel(&mut random);
+    match random.below(24) {
+        0 => return product::chain_kernel(&mut random),
+        1 | 2 => return product::product_kernel(&mut random),
+        _ => {}
     }
     loop {
         let mut generator = Generator::new(&mut random);

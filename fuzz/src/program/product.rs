@@ -22,6 +22,8 @@ pub(super) fn product_kernel(random: &mut Random) -> Kernel {
     };
     let axes = if batch.is_empty() { axes } else { format!("axis b in program_tile(B);\n    {axes}") };
     let (x, y) = (format!("load(x0, [{batch}{x}])"), format!("load(x1, [{batch}{y}])"));
+    let (first, x) = factor(x, "v1", dtype, &mut pick);
+    let (second, y) = factor(y, "v2", dtype, &mut pick);
     let update = match pick(&["dot", "swapped", "sum", "behind"]) {
         "dot" => format!("dot({x}, {y}, v0)"),
         "swapped" => format!("dot({y}, {x}, v0)"),
@@ -51,17 +53,83 @@ pub(super) fn product_kernel(random: &mut Random) -> Kernel {
         }
     };
     let text = format!(
-        "kernel k(x0: &[{dtype}; {dims}{a}], x1: &[{dtype}; {dims}{b}], x2: &[{dtype}; N], y3: &mut [{elem}; {stored}]{}) {{
+        "kernel k(x0: &[{dtype}; {dims}{a}], x1: &[{dtype}; {dims}{b}], x2: &[{dtype}; N], x5: &[{dtype}; K], y3: &mut [{elem}; {stored}]{}) {{
     {axes}
     axis k in tiles(K);
     let mut v0 = full::<f32>(0.0, {sums});
     for k {{
-        v0 = {update};
+{first}{second}        v0 = {update};
     }}
     store(y3, [{at}], ({result}){cast});
 {}}}
 ",
         rows.0, rows.1
+    );
+    tile_dsl::tile::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// A factor as it is, or computed from: the statement that names it, and what is multiplied.
+fn factor(
+    load: String,
+    name: &str,
+    dtype: &str,
+    pick: &mut impl FnMut(&[&'static str]) -> &'static str,
+) -> (String, String) {
+    let computed = match pick(&["", "", "", "", "scaled", "wide", "cut"]) {
+        "scaled" => format!("{load} * load(x5, [k])"),
+        "wide" => format!("({load}.cast::<f32>() * load(x5, [k]).cast::<f32>()).cast::<{dtype}>()"),
+        "cut" => format!("max({load}, 0.0)"),
+        _ => return (String::new(), load),
+    };
+    match pick(&["named", ""]) {
+        "named" => (format!("        let {name} = {computed};\n"), name.to_string()),
+        _ => (String::new(), format!("({computed})")),
+    }
+}
+
+/// A random kernel of a product of a product, carried from tile to tile or not.
+///
+/// # Panics
+/// If the text is no kernel.
+pub(super) fn chain_kernel(random: &mut Random) -> Kernel {
+    let mut pick = |words: &[&'static str]| *random.pick(words);
+    let dtype = pick(&["f16", "bf16"]);
+    let (b, y) =
+        *[("N, D", "j, d"), ("D, N", "d, j")].get(usize::from(pick(&["", "t"]) == "t")).expect("two");
+    let (v, z) =
+        *[("N, E", "j, e"), ("E, N", "e, j")].get(usize::from(pick(&["", "t"]) == "t")).expect("two");
+    let first = match pick(&["", "swapped"]) {
+        "swapped" => format!("dot(load(x1, [{y}]), load(x0, [i, d]), full::<f32>(0.0, [i, j]))"),
+        _ => format!("dot(load(x0, [i, d]), load(x1, [{y}]), full::<f32>(0.0, [i, j]))"),
+    };
+    let weight =
+        pick(&["v1", "v1 * 0.25_f32", "max(v1, 0.0_f32)", "select(iota(j) <= iota(i), v1, 0.0_f32)"]);
+    let start = match pick(&["v0", "v0", "v0 * 0.5_f32"]) {
+        "v0" => "v0",
+        other => other,
+    };
+    let second = match pick(&["", "swapped"]) {
+        "swapped" => format!("dot(load(x2, [{z}]), v2.cast::<{dtype}>(), {start})"),
+        _ => format!("dot(v2.cast::<{dtype}>(), load(x2, [{z}]), {start})"),
+    };
+    let rows = pick(&["", "", "store(y4, [i], sum(v0, e));"]);
+    let parameter = if rows.is_empty() { "" } else { ", y4: &mut [f32; M]" };
+    let text = format!(
+        "kernel k(x0: &[{dtype}; M, D], x1: &[{dtype}; {b}], x2: &[{dtype}; {v}], y3: &mut [f32; M, E]{parameter}) {{
+    axis i in program_tile(M);
+    axis d in whole(D);
+    axis e in whole(E);
+    axis j in tiles(N);
+    let mut v0 = full::<f32>(0.0, [i, e]);
+    for j {{
+        let v1 = {first};
+        let v2 = {weight};
+        v0 = {second};
+    }}
+    store(y3, [i, e], v0);
+    {rows}
+}}
+"
     );
     tile_dsl::tile::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }

@@ -22,8 +22,8 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{AccessId, Copy, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, loops},
-    schedule::{DirectiveKind, Space, Via},
+    nest::{AccessId, At, Copy, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, leaves, loops},
+    schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
     tile::TensorId,
 };
@@ -88,6 +88,35 @@ pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Ne
     Ok((nest, Proof { facts: vec![format!("`{name}` is held in shared memory")], ..Proof::default() }))
 }
 
+/// No loop around the copy is one that lanes take: each would copy it.
+fn outside_lanes(nest: &Nest, name: &str, tensor: TensorId, at: Digit) -> Result<(), Failure> {
+    let mut problem = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let Some(here) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == at)) else { return };
+        let accesses = leaf.leaf().expect("a leaf").1.accesses();
+        if !accesses.into_iter().any(|a| nest.access(a).tensor == tensor) {
+            return;
+        }
+        let units = path[..here].iter().filter_map(|f| match f {
+            Frame::For(d, At::Unit(unit, _)) if *unit != Unit::Block => Some((*d, *unit)),
+            _ => None,
+        });
+        let around: Vec<(Digit, Unit)> = units.collect();
+        if let Some((digit, unit)) = around.first() {
+            problem.get_or_insert_with(|| {
+                let text = format!(
+                    "`{name}` would be staged inside the loop over `{}`, which {unit}s take: each {unit} would copy it",
+                    nest.digit_name(*digit)
+                );
+                let mut digits = vec![nest.digit_name(at)];
+                digits.extend(around.iter().map(|(d, _)| nest.digit_name(*d)));
+                refuse(text).edit(Edit::put([DirectiveKind::Reorder { digits, within: None }]))
+            });
+        }
+    });
+    problem.map_or(Ok(()), Err)
+}
+
 fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
     let name = request.buffer;
     let info = nest.tensor(tensor);
@@ -114,6 +143,9 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
     }
     one_box(nest, tensor, at)?;
     super::fragment::held_already(nest, name, tensor, at)?;
+    if request.space == Space::Shared {
+        outside_lanes(nest, name, tensor, at)?;
+    }
     let copy = CopyId(nest.copies.len() as u16);
     let mut nest = nest.clone();
     nest.copies.push(Copy {
@@ -160,7 +192,7 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
 /// All accesses of the tensor in loops over `at` move alike with every axis, so one box follows them all.
 pub(super) fn one_box(nest: &Nest, tensor: TensorId, at: Digit) -> Result<(), Failure> {
     let mut found: Vec<AccessId> = Vec::new();
-    crate::nest::leaves(&nest.body, &mut |path, leaf| {
+    leaves(&nest.body, &mut |path, leaf| {
         if path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at)) {
             let accesses = leaf.leaf().expect("a leaf").1.accesses();
             found.extend(accesses.into_iter().filter(|a| nest.access(*a).tensor == tensor));
@@ -227,7 +259,7 @@ pub(super) fn has_copy(graph: &Graph, top: &Node, tensor: TensorId) -> bool {
 
 pub(super) fn reads(stmt: &Stmt, nest: &Nest, tensor: TensorId) -> bool {
     let mut found = false;
-    crate::nest::leaves(stmt, &mut |_, leaf| {
+    leaves(stmt, &mut |_, leaf| {
         let accesses = leaf.leaf().expect("a leaf").1.accesses();
         found |= accesses.iter().any(|a| nest.access(*a).tensor == tensor);
     });
@@ -335,7 +367,7 @@ fn aligned_start(
         return Ok(());
     }
     let mut outside: Vec<Digit> = Vec::new();
-    crate::nest::leaves(&nest.body, &mut |path, _| {
+    leaves(&nest.body, &mut |path, _| {
         if let Some(at) = path.iter().position(|f| *f == crate::nest::Frame::Stage(copy)) {
             outside.extend(path[..at].iter().filter_map(|f| match f {
                 crate::nest::Frame::For(d, _) => Some(*d),

@@ -62,24 +62,47 @@ impl Generator<'_> {
             self.wild_places(busy);
         }
         self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Mma });
+        let others = self.products().into_iter().filter(|other| other.value != product.value);
+        let mut products = vec![product.clone()];
+        for other in others {
+            if self.chance(85) {
+                self.propose(D::TensorCore { value: other.value.clone(), atom: Atom::Mma });
+            }
+            products.push(other);
+        }
         self.wild_orders(busy);
+        for product in &products {
+            self.wild_operands(product);
+        }
+        self.wild_units(busy);
+        self.wild_expansion(busy);
+    }
+
+    /// Copies of the factors of a product, and pipelines over them.
+    fn wild_operands(&mut self, product: &Product) {
         let Some(k) = product.summed.first().cloned() else { return };
         let at = if self.chance(95) { format!("{k}.o") } else { k.clone() };
         for buffer in &product.factors {
-            let plain = D::Stage {
+            let plain = |at: &str, transposed| D::Stage {
                 buffer: buffer.clone(),
-                at: Some(at.clone()),
+                at: Some(at.to_string()),
                 space: Space::Shared,
-                transposed: self.chance(30),
+                transposed,
                 via: Via::Plain,
                 vector: None,
             };
-            let mut kind = plain.clone();
+            let transposed = self.chance(30);
+            let mut kind = plain(&at, transposed);
             if let D::Stage { via, vector, .. } = &mut kind {
                 *via = *self.random.pick(&[Via::Plain, Via::CpAsync]);
                 *vector = *self.random.pick(&[None, None, Some(4), Some(8), Some(16)]);
             }
-            if self.propose(kind) || self.propose(plain) {
+            let axes: Vec<String> = self.kernel.axes.iter().map(|a| format!("{}.o", a.name)).collect();
+            // Where the axis is not tiled, at the tiles of another.
+            let staged = self.propose(kind)
+                || self.propose(plain(&at, transposed))
+                || axes.iter().any(|axis| self.propose(plain(axis, transposed)));
+            if staged {
                 match self.random.below(4) {
                     0 => {
                         self.propose(D::Pad { buffer: buffer.clone(), bytes: 16 });
@@ -93,7 +116,10 @@ impl Generator<'_> {
                 }
             }
         }
-        let atoms = format!("{k}.atom");
+        let atoms = match self.chance(50) {
+            true => format!("{k}.atom"),
+            false => format!("{k}.{}", product.value),
+        };
         if self.chance(40) {
             for buffer in &product.factors {
                 if self.chance(85) {
@@ -107,7 +133,5 @@ impl Generator<'_> {
                 self.propose(D::Pipeline { digit, stages });
             }
         }
-        self.wild_units(busy);
-        self.wild_expansion(busy);
     }
 }
