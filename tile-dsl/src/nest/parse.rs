@@ -17,7 +17,10 @@ pub struct ParseError(String);
 ///
 /// `#block` carries no dimension in print and is read as x.
 pub fn parse(text: &str, tables: &Nest) -> Result<Stmt, ParseError> {
-    let mut p = Parser { tokens: tokens(text), at: 0, tables };
+    // Layouts follow from the term.
+    let term: String =
+        text.lines().filter(|line| !line.starts_with(';')).flat_map(|line| [line, "\n"]).collect();
+    let mut p = Parser { tokens: tokens(&term), at: 0, tables };
     let stmt = p.stmt()?;
     match p.tokens.get(p.at) {
         None => Ok(stmt),

@@ -1,4 +1,4 @@
-//! Prints nests as indented S-expressions, digits by their user names.
+//! Prints nests as indented S-expressions, digits by their user names; then where values and copies lie.
 
 use super::{Access, At, Copy, Digit, Expr, Nest, Placement, Steps, Stmt, Value};
 use crate::{
@@ -9,7 +9,8 @@ use std::fmt::{self, Write};
 
 impl fmt::Display for Nest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.print(&self.body))
+        f.write_str(&self.print(&self.body))?;
+        f.write_str(&self.print_layouts())
     }
 }
 

@@ -464,14 +464,14 @@ fn multiplied(graph: &Graph, body: egg::Id, own: Digit) -> bool {
 }
 
 /// How lanes and slots hold a dimension.
-struct Layout {
+struct Spread {
     /// Statements that write these, or all others.
     of: Option<BTreeSet<Target>>,
     parts: Vec<Part>,
 }
 
 /// The layouts of a dimension of an atom: what its operands are computed from lies as the operands do, all else as the sums.
-fn layouts_of(nest: &Nest, value: ValueId, atom: Atom, role: Role) -> Vec<Layout> {
+fn layouts_of(nest: &Nest, value: ValueId, atom: Atom, role: Role) -> Vec<Spread> {
     let mut layouts = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
         let Some(product) = nest.product(path, leaf) else { return };
@@ -481,12 +481,12 @@ fn layouts_of(nest: &Nest, value: ValueId, atom: Atom, role: Role) -> Vec<Layout
         for (operand, factor) in [Operand::A, Operand::B].into_iter().zip(product.factors) {
             let parts = atom.operand(operand, role);
             if let (Factor::Computed(expr), false) = (factor, parts.is_empty()) {
-                layouts.push(Layout { of: Some(upstream(nest, expr)), parts });
+                layouts.push(Spread { of: Some(upstream(nest, expr)), parts });
             }
         }
     });
     if role != Role::K {
-        layouts.push(Layout { of: None, parts: atom.parts(role).to_vec() });
+        layouts.push(Spread { of: None, parts: atom.parts(role).to_vec() });
     }
     layouts
 }
@@ -509,7 +509,7 @@ fn upstream(nest: &Nest, expr: &Expr) -> BTreeSet<Target> {
 }
 
 /// The layout of what a body writes.
-fn layout_of<'l>(graph: &Graph, body: egg::Id, layouts: &'l [Layout]) -> Option<&'l Layout> {
+fn layout_of<'l>(graph: &Graph, body: egg::Id, layouts: &'l [Spread]) -> Option<&'l Spread> {
     let writes = &effects(graph, body).writes;
     let within = |of: &BTreeSet<Target>| writes.iter().all(|w| of.contains(&w.target));
     layouts.iter().find(|l| l.of.as_ref().is_none_or(within))
@@ -519,7 +519,7 @@ fn layout_of<'l>(graph: &Graph, body: egg::Id, layouts: &'l [Layout]) -> Option<
 fn combined(
     nest: &Nest,
     own: Digit,
-    layouts: &[Layout],
+    layouts: &[Spread],
     combine: &mut std::collections::BTreeMap<ValueId, Level>,
 ) {
     leaves(&nest.body, &mut |path, leaf| {
@@ -535,12 +535,12 @@ fn combined(
 }
 
 /// Gives the loops over a digit, those of the atom aside, the lanes and slots of the layouts.
-fn spread(nest: &Nest, name: &str, own: Digit, layouts: &[Layout]) -> Result<Nest, Failure> {
+fn spread(nest: &Nest, name: &str, own: Digit, layouts: &[Spread]) -> Result<Nest, Failure> {
     // Slots stay plain loops, which a schedule may vectorize and which are unrolled otherwise.
     let how = |part: &Part| if part.place == Place::Slot { At::Seq } else { part.at() };
     // An atom of its own may take these loops, or they may stay as they are.
     let optional =
-        |graph: &Graph, body: egg::Id, layout: &Layout| layout.of.is_some() || multiplied(graph, body, own);
+        |graph: &Graph, body: egg::Id, layout: &Spread| layout.of.is_some() || multiplied(graph, body, own);
     let rule = |after: &'static egg::Pattern<Node>, count: usize| {
         Rule::new("spread", &LOOP, after, move |graph, subst| {
             if digit(graph, get(subst, 0)) != own || at(graph, get(subst, 1)) != At::Seq {

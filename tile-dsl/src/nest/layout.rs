@@ -1,0 +1,244 @@
+//! Layouts: where each element of a value lies.
+//!
+//! ```text
+//! Layout ::= Digit* ; outermost loop first
+//! Where  ::= unit.dim   ; other threads hold the other steps
+//!          | slot       ; each step has a register, or a place in shared memory, of its own
+//! ```
+//! The loops around the statement that computes a value take its axes apart into digits; those of an atom fall into the
+//! digits of the instruction ([`super::parts`]). A unit that no digit mentions holds a replica. Two statements that touch
+//! a value in registers must see the same layout: neighbouring digits in slots are one digit then, because slots are told
+//! apart by the points that they hold.
+//! The digits are those of Triton's linear layouts (Zhou et al., 2025) with strides that need be no powers of two.
+
+use super::{At, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves};
+use crate::schedule::{Space, Unit, UnitDim};
+use std::fmt::Write;
+
+/// Where the steps of a digit lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Where {
+    /// In different units of the grid or CTA.
+    Unit(Unit, UnitDim),
+    /// In different registers of a thread, or places in shared memory.
+    Slot,
+}
+
+/// Where the elements of a value lie.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Layout {
+    /// The digits of its axes with more than one step.
+    digits: Vec<(Digit, Where)>,
+}
+
+impl Layout {
+    /// That of a value, given the loops around it as one thread sees them.
+    pub fn new(nest: &Nest, value: ValueId, loops: impl IntoIterator<Item = (Digit, At)>) -> Layout {
+        let axes = &nest.value(value).axes;
+        let own = |(d, _): &(Digit, At)| axes.contains(&d.axis) && d.steps != Steps::Fixed(1);
+        let place =
+            |(d, at)| (d, if let At::Unit(unit, dim) = at { Where::Unit(unit, dim) } else { Where::Slot });
+        Layout { digits: loops.into_iter().filter(own).map(place).collect() }
+    }
+
+    /// The digits and where they lie, outermost loop first.
+    pub fn digits(&self) -> &[(Digit, Where)] {
+        &self.digits
+    }
+
+    /// Elements of the CTA's tile; a digit without a fixed number of steps counts once.
+    pub fn elements(&self) -> u64 {
+        self.digits.iter().map(|(d, _)| steps(*d)).product()
+    }
+
+    /// Elements that one thread holds in registers.
+    pub fn slots(&self) -> u64 {
+        self.digits.iter().filter(|(_, at)| *at == Where::Slot).map(|(d, _)| steps(*d)).product()
+    }
+
+    /// Whether each thread finds each element in the same place in both.
+    pub fn agrees(&self, other: &Layout) -> bool {
+        self.merged() == other.merged()
+    }
+
+    /// In one order, neighbouring digits in slots as one.
+    fn merged(&self) -> Vec<(Digit, Where)> {
+        let mut sorted = self.digits.clone();
+        sorted.sort();
+        sorted.dedup();
+        let mut out: Vec<(Digit, Where)> = Vec::new();
+        for (digit, at) in sorted {
+            let below = out.iter_mut().rev().find(|(d, w)| d.axis == digit.axis && *w == Where::Slot);
+            match (below, digit.steps) {
+                (Some((below, _)), Steps::Fixed(n))
+                    if at == Where::Slot
+                        && u64::from(below.stride) * steps(*below) == u64::from(digit.stride) =>
+                {
+                    below.steps = Steps::Fixed((steps(*below) as u32).saturating_mul(n));
+                }
+                _ => out.push((digit, at)),
+            }
+        }
+        out.sort();
+        out
+    }
+
+    /// A digit that lies elsewhere in the other.
+    pub fn difference(&self, other: &Layout) -> Option<Digit> {
+        let apart = |a: &Layout, b: &Layout| {
+            let mut digits: Vec<Digit> =
+                a.digits.iter().filter(|d| !b.digits.contains(d)).map(|(d, _)| *d).collect();
+            digits.sort();
+            digits.first().copied()
+        };
+        apart(self, other).or_else(|| apart(other, self))
+    }
+
+    /// "`i.row` on lane.y, `i.half` in slots".
+    pub fn show(&self, nest: &Nest) -> String {
+        let mut sorted = self.digits.clone();
+        sorted.sort();
+        sorted.dedup();
+        let show = |(digit, at): &(Digit, Where)| match at {
+            Where::Unit(unit, dim) => format!("`{}` on {unit}.{dim}", nest.digit_name(*digit)),
+            Where::Slot => format!("`{}` in slots", nest.digit_name(*digit)),
+        };
+        let parts: Vec<String> = sorted.iter().map(show).collect();
+        if parts.is_empty() { "every thread".into() } else { parts.join(", ") }
+    }
+}
+
+fn steps(digit: Digit) -> u64 {
+    if let Steps::Fixed(n) = digit.steps { n.into() } else { 1 }
+}
+
+impl Nest {
+    /// The layouts that a leaf statement sees a value in, given the frames from the value's `let` inward: that of what it
+    /// writes first.
+    pub fn layouts(&self, path: &[Frame], leaf: &Stmt, value: ValueId) -> Vec<Layout> {
+        self.views(path, leaf, value).into_iter().map(|loops| Layout::new(self, value, loops)).collect()
+    }
+
+    /// Position on a path of the frame of the innermost `let` that binds a value.
+    pub fn binder(path: &[Frame], value: ValueId) -> Option<usize> {
+        path.iter().rposition(|f| matches!(f, Frame::First(vs) | Frame::Rest(vs) if vs.contains(&value)))
+    }
+
+    /// The layout of each value and each copy in shared memory, a line each, in the order in which the nest computes them.
+    /// Indices of copies count from the corner of their box.
+    pub fn print_layouts(&self) -> String {
+        let mut out = String::new();
+        let (mut values, mut copies): (Vec<ValueId>, Vec<CopyId>) = Default::default();
+        leaves(&self.body, &mut |path, leaf| {
+            for (n, frame) in path.iter().enumerate() {
+                if let Frame::Stage(copy) = frame
+                    && !copies.contains(copy)
+                    && let Some(body) = self.body.inside(&path[..=n])
+                {
+                    copies.push(*copy);
+                    let outer = path[..n].iter().rev().find(|f| !matches!(f, Frame::Stage(_)));
+                    self.print_copy_layout(&mut out, *copy, body, outer);
+                }
+            }
+            if let Some((Target::Value(v), _)) = leaf.leaf()
+                && !values.contains(&v)
+                && let Some(at) = Nest::binder(path, v)
+            {
+                values.push(v);
+                let layouts = self.layouts(&path[at..], leaf, v);
+                let layout = layouts.first().cloned().unwrap_or_default();
+                let _ = match self.value(v).placement {
+                    Placement::Register => {
+                        let slots = layout.slots();
+                        writeln!(out, "; {}: {slots} a thread; {}", self.value(v).name, layout.plain(self))
+                    }
+                    Placement::Shared => {
+                        writeln!(out, "; {}: shared, {} elements", self.value(v).name, layout.elements())
+                    }
+                };
+            }
+        });
+        out
+    }
+
+    fn print_copy_layout(&self, out: &mut String, copy: CopyId, body: &Stmt, around: Option<&Frame>) {
+        let info = self.copy(copy);
+        let name = &self.tensor(info.tensor).name;
+        if info.space != Space::Shared {
+            let _ = writeln!(out, "; {name}.frag: what each thread reads");
+            return;
+        }
+        let Some(layout) = self.copy_layout(copy, body) else { return };
+        let access = self.copied_access(copy);
+        let dims: Vec<String> = layout
+            .order
+            .iter()
+            .map(|d| (layout.strides[*d], self.print_affine(&access.index[*d])))
+            .map(|(stride, index)| match (stride, index.contains(' ')) {
+                (1, _) => index,
+                (stride, true) => format!("{stride}·({index})"),
+                (stride, false) => format!("{stride}·{index}"),
+            })
+            .collect();
+        let _ = write!(out, "; {name}: shared, element {} of {}", dims.join(" + "), layout.elems);
+        if info.swizzle > 0 {
+            let _ = write!(out, ", swizzle {}", info.swizzle);
+        }
+        if let Some(Frame::For(_, At::Pipe(n))) = around {
+            let _ = write!(out, ", {n} slots");
+        }
+        out.push('\n');
+    }
+}
+
+impl Layout {
+    /// As the printed nest has it: "i.row lane.y, i.half slot".
+    fn plain(&self, nest: &Nest) -> String {
+        let show = |(digit, at): &(Digit, Where)| match at {
+            Where::Unit(unit, dim) => format!("{} {unit}.{dim}", nest.digit_name(*digit)),
+            Where::Slot => format!("{} slot", nest.digit_name(*digit)),
+        };
+        let parts: Vec<String> = self.digits.iter().map(show).collect();
+        if parts.is_empty() { "a replica in each".into() } else { parts.join(", ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::AxisId;
+
+    fn digit(stride: u32, steps: u32) -> Digit {
+        Digit { axis: AxisId(0), stride, steps: Steps::Fixed(steps) }
+    }
+
+    fn layout(digits: &[(Digit, Where)]) -> Layout {
+        Layout { digits: digits.to_vec() }
+    }
+
+    #[test]
+    fn slots_are_told_apart_by_their_points_alone() {
+        let lane = Where::Unit(Unit::Lane, UnitDim::X);
+        let whole = layout(&[(digit(1, 8), Where::Slot)]);
+        let cut = layout(&[(digit(4, 2), Where::Slot), (digit(1, 4), Where::Slot)]);
+        let turned = layout(&[(digit(1, 4), Where::Slot), (digit(4, 2), Where::Slot)]);
+        assert!(whole.agrees(&cut) && cut.agrees(&turned));
+        assert_eq!((whole.slots(), cut.slots()), (8, 8));
+        let apart = layout(&[(digit(4, 2), Where::Slot), (digit(1, 4), lane)]);
+        assert!(!apart.agrees(&cut));
+        assert_eq!(apart.slots(), 2);
+        assert_eq!(apart.difference(&cut), Some(digit(1, 4)));
+        // Lanes between slots: the slots do not touch.
+        let around = layout(&[(digit(8, 2), Where::Slot), (digit(2, 4), lane), (digit(1, 2), Where::Slot)]);
+        let without = layout(&[(digit(2, 2), Where::Slot), (digit(2, 4), lane), (digit(1, 2), Where::Slot)]);
+        assert!(!around.agrees(&without));
+    }
+
+    #[test]
+    fn lanes_are_not_merged() {
+        let lane = |dim| Where::Unit(Unit::Lane, dim);
+        let one = layout(&[(digit(4, 2), lane(UnitDim::X)), (digit(1, 4), lane(UnitDim::X))]);
+        let other = layout(&[(digit(1, 8), lane(UnitDim::X))]);
+        assert!(!one.agrees(&other));
+    }
+}
