@@ -36,6 +36,7 @@ mod footprint;
 mod initial;
 mod interpret;
 mod parse;
+mod precision;
 mod print;
 mod verify;
 mod walk;
