@@ -13,7 +13,7 @@
 //! | `dot(a, b, acc)` | `acc` plus the sum over the axes that `acc` lacks |
 //! | `dot(a, b, acc, tf32)` | the same of factors rounded to tf32, as `tf32(x)` does |
 //! | `sum(x, n)`, `max(x, n)`, `min(x, n)` | reductions name their axis |
-//! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
+//! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs tf32`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
 //! | `== != < <= > >=`, `& \| !`, `select(c, a, b)` | conditions |
 //! | `x.cast::<T>()` | conversion, rounding to nearest |
 //! | an axis as a value | its index, `i32` |
@@ -109,6 +109,8 @@ pub fn full<T>(_value: Tile, _axes: impl IntoIterator<Item = Tile>) -> Tile {
 }
 
 /// `acc` plus the products of `a` and `b`, summed over the axes that `acc` does not have.
+///
+/// `dot(a, b, acc, tf32)` is `dot(tf32(a), tf32(b), acc)`.
 pub fn dot(_a: Tile, _b: Tile, _acc: Tile) -> Tile {
     Tile
 }

@@ -100,6 +100,16 @@ fn matmul_named() {
 }
 
 #[test]
+fn matmul_tf32_named() {
+    named::<product::matmul_tf32>(product::matmul_tf32::KERNEL, product::TF32, &products());
+}
+
+#[test]
+fn matmul_tf32_random() {
+    seeded::<product::matmul_tf32>(product::matmul_tf32::KERNEL, FLOATS, &["M", "N", "K"], 80);
+}
+
+#[test]
 fn matmul_random() {
     seeded::<product::matmul>(product::matmul::KERNEL, FLOATS, &["M", "N", "K"], 80);
 }

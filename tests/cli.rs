@@ -30,6 +30,7 @@ fn every_example_verifies_every_schedule_on_the_simulator() {
         ("softmax", &["--rows", "6", "--length", "300"]),
         ("conv1d", &["--length", "5000"]),
         ("linear", &["--batch", "96", "--width", "72"]),
+        ("matmul", &["--size", "40x33x24", "--schedule", "shared_tf32,mma_tf32,mma_tf32_best"]),
         ("linear", &["--batch", "96", "--width", "72", "--dtype", "f16"]),
         ("attention", &["--size", "1x2x37x21x20"]),
         ("batched", &["--size", "2x33x40x24"]),

@@ -39,6 +39,7 @@ fn ptx_is_as_recorded() {
     for schedules in [
         product::SCHEDULES,
         product::BY_SIZE,
+        product::TF32,
         linear::SCHEDULES,
         vector_add::SCHEDULES,
         softmax::SCHEDULES,

@@ -144,6 +144,7 @@ fn schedules_stay_within_their_recorded_resources() {
     let lists = [
         product::SCHEDULES,
         product::BY_SIZE,
+        product::TF32,
         linear::SCHEDULES,
         vector_add::SCHEDULES,
         softmax::SCHEDULES,

@@ -65,6 +65,17 @@ mod kernels {
         store(y, [r], s);
     }
 
+    /// Factors rounded to tf32.
+    #[tile_kernel]
+    pub fn rounded(a: &Tensor<f32, M, K>, b: &Tensor<f32, K, N>, c: &mut Tensor<f32, M, N>) {
+        let (i, j) = program_tile(M, N);
+        let mut acc = zeros::<f32>([i, j]);
+        for k in tiles(K) {
+            acc = dot(load(a, [i, k]), load(b, [k, j]), acc, tf32);
+        }
+        store(c, [i, j], acc);
+    }
+
     /// Exchanges two tensors.
     #[tile_kernel]
     pub fn swap(x: &mut Tensor<f32, N>, y: &mut Tensor<f32, N>) {
@@ -108,6 +119,9 @@ mod kernels {
         pub split_cta for largest { tile(r = 1, k = 32); bind(k.t -> thread.x); reduce(m: cta); split_k(k, 2); }
         pub dividing for quotients { tile(i = 8); bind(i -> thread.x); }
         pub unrolled for quotients { tile(i = 16); split(i -> it, iu: 8); bind(it -> thread.x); unroll(iu); }
+        pub cores for rounded { tile(i = 8, j = 8); bind(i -> thread.x, j -> thread.y); }
+        pub matrices for rounded { tile(i = 16, j = 16, k = 16); tensor_core(acc: mma); stage(a, b at k: shared); pad(a: 16, b: 32); }
+        pub words = matrices { stage(a, b at k: shared, transposed); }
         pub one for sums<f32 | f16 | bf16> { tile(r = 2, n = 16); bind(r -> thread.x); stage(x at n: shared); }
         pub warp for sums<f32 | f16 | bf16> { tile(r = 2, n = 32); bind(r -> warp.x, n.t -> lane.x); reduce(s: lane); }
         pub block for sums<f32 | f16 | bf16> { tile(r = 1, n = 256); bind(n.t -> thread.x); reduce(s: cta); split_k(n, 3); }
@@ -155,6 +169,21 @@ fn maximum_and_minimum_propagate_nan() {
     x[40..80].fill(nan);
     let case = Case::with(k::largest::KERNEL, None, &[("R", 3), ("K", 40)], &[("x", x)]);
     check::<k::largest>(&case, &[&k::split, &k::split_cta]);
+}
+
+#[test]
+fn products_are_of_factors_rounded_to_tf32() {
+    use kernels as k;
+    let tie = 1.0 + 2f64.powi(-11);
+    let a: Vec<f64> =
+        (0..17 * 11u32).map(|n| f64::from(f32::from_bits(0x3f80_0000 + n * 0x0003_6c3b))).collect();
+    let b: Vec<f64> = (0..11 * 11).map(|n| if n % 11 == n / 11 { -tie } else { 0.0 }).collect();
+    for rest in [0, 3] {
+        let dims = [("M", 17), ("N", 11), ("K", 11 - rest)];
+        let (a, b) = (&a[..17 * (11 - rest as usize)], &b[..11 * (11 - rest as usize)]);
+        let case = Case::with(k::rounded::KERNEL, None, &dims, &[("a", a.to_vec()), ("b", b.to_vec())]);
+        check::<k::rounded>(&case, &[&k::cores, &k::matrices, &k::words]);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use ptx_sim::{Launch, Memory, Module, Report, launch};
 use tile_dsl::{
     dtype::DType,
     kernel::{Expr, Kernel, Param, Stmt, Ty},
-    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum},
+    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum, tf32},
 };
 
 /// An argument of a run.
@@ -243,6 +243,7 @@ fn signs_and_selections() {
     };
     same("neg", |x| un(UnOp::Neg, x), |x| -x);
     same("abs", |x| un(UnOp::Abs, x), f32::abs);
+    same("tf32", |x| un(UnOp::Tf32, x), tf32);
     // NaN shows, and −0 lies below +0.
     same("max", |x| bin(BinOp::Max, x, float(2.0)), |x| maximum(x.into(), 2.0) as f32);
     same("min", |x| bin(BinOp::Min, float(2.0), x), |x| minimum(x.into(), 2.0) as f32);

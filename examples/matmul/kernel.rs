@@ -155,14 +155,16 @@ schedule! {
         pad(a: 16, b: 32);
         pipeline(k, 3);
         bind(iw -> warp.y, jw -> warp.x);
-        fragment(a, b at k.atom);
-        pipeline(k.atom, 2);
+        unroll(k.atom);
         vectorize(j.pair);
     }
-    /// Twice the tile, 64 by 64 elements a warp, and tiles of C in bands.
+    /// Registers in turn, twice the tile, 64 by 64 elements a warp, and tiles of C in bands.
     pub mma_tf32_best = mma_tf32 {
         tile(i = 256);
         split(j -> jw, jm: 64);
+        drop(unroll(k.atom));
+        fragment(a, b at k.atom);
+        pipeline(k.atom, 2);
         order(grouped(8));
     }
 }

@@ -5,6 +5,7 @@ use tile_fuzz::{case::Case, check::check};
 
 /// A kernel of a product, and a schedule of it.
 fn text(
+    elem: &str,
     axes: [&str; 2],
     a: (&str, &str),
     b: (&str, &str),
@@ -15,7 +16,7 @@ fn text(
     let dim = |axis: &str| if axis == "i" { "M" } else { "N" };
     let [first, second] = axes;
     format!(
-        "kernel k(a: &[f16; {}], b: &[f16; {}], c: &mut [f32; {}]) {{
+        "kernel k(a: &[{elem}; {}], b: &[{elem}; {}], c: &mut [f32; {}]) {{
     axis {first} in program_tile({});
     axis {second} in program_tile({});
     axis k in tiles(K);
@@ -48,21 +49,39 @@ launch M = 5, N = 7, K = 0; data 4
 
 #[test]
 fn every_spelling_is_multiplied_by_tensor_cores() {
+    spellings("f16", |x, y| {
+        [
+            format!("dot({x}, {y}, acc)"),
+            format!("dot({y}, {x}, acc)"),
+            format!("acc + sum({x}.cast::<f32>() * {y}.cast::<f32>(), k)"),
+            format!("sum({y}.cast::<f32>() * {x}.cast::<f32>(), k) + acc"),
+        ]
+    });
+}
+
+#[test]
+fn every_spelling_of_tf32_is_multiplied_by_tensor_cores() {
+    spellings("f32", |x, y| {
+        [
+            format!("dot({x}, {y}, acc, tf32)"),
+            format!("dot({y}, {x}, acc, tf32)"),
+            format!("acc + sum(tf32({x}) * tf32({y}), k)"),
+            format!("sum(tf32({y}) * tf32({x}), k) + acc"),
+        ]
+    });
+}
+
+fn spellings(elem: &str, updates: impl Fn(&str, &str) -> [String; 4]) {
     let mut spellings = 0;
     for axes in [["i", "j"], ["j", "i"]] {
         for a in [("M, K", "i, k"), ("K, M", "k, i")] {
             for b in [("K, N", "k, j"), ("N, K", "j, k")] {
                 let (x, y) = (format!("load(a, [{}])", a.1), format!("load(b, [{}])", b.1));
-                let updates = [
-                    format!("dot({x}, {y}, acc)"),
-                    format!("dot({y}, {x}, acc)"),
-                    format!("acc + sum({x}.cast::<f32>() * {y}.cast::<f32>(), k)"),
-                    format!("sum({y}.cast::<f32>() * {x}.cast::<f32>(), k) + acc"),
-                ];
+                let updates = updates(&x, &y);
                 for (n, update) in updates.iter().enumerate() {
                     let stored = if n % 2 == 0 { ("M, N", "i, j") } else { ("N, M", "j, i") };
                     let split = ["", "split(k.t -> ko, ki: 16);", "split(i.t -> io, ii: 16);"][spellings % 3];
-                    let text = text(axes, a, b, update, stored, split);
+                    let text = text(elem, axes, a, b, update, stored, split);
                     let case = Case::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
                     let (done, failure) = check(&case, usize::MAX);
                     assert!(failure.is_none(), "{}\n{text}", failure.unwrap());
@@ -116,6 +135,8 @@ fn windows_and_batches_are_multiplied_by_tensor_cores() {
         // The window is copied once, and the loop over it runs inside of the copy.
         ("fits(R <= 3); reorder(k.o, r);", ""),
         ("fits(R <= 3); reorder(k.o, k.atom, r);", "unroll(r);"),
+        // Warps take steps of the window, some of which do not exist.
+        ("fits(R <= 3); reorder(k.o, r);", "bind(r -> warp.x); reduce(acc: warp);"),
     ] {
         let text = WINDOW.replace("ORDER", order).replace("MORE", more);
         let case = Case::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));

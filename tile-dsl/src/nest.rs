@@ -37,6 +37,7 @@ mod initial;
 mod interpret;
 mod layout;
 mod parse;
+mod precision;
 mod print;
 mod verify;
 mod walk;

@@ -43,6 +43,25 @@ fn run(body: &str) -> Result<(Vec<f32>, Counts), String> {
     Ok((launch.tensors["y"].clone(), counts))
 }
 
+/// Matrices of 32-bit elements, and an instruction that takes one element a register.
+#[test]
+fn matrices_of_words_round_trip() {
+    let body = |elements: &str, how: &str| {
+        format!(
+            "  matrices {elements}: f32 = s[(tid % 32)]{how}
+  mma_tf32 acc[0, 1, 2, 3] += tf32(%0), %1, %2, %3 x %0, %1"
+        )
+    };
+    let text = kernel(&body("%0, %1, %2, %3", "")).replace("frag acc: f32[2]", "frag acc: f32[4]");
+    let parsed = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(parsed.to_string(), text);
+    assert_eq!(verify(&parsed), Ok(()));
+    let transposed = text.replace("% 32)]", "% 32)] transposed");
+    assert!(verify(&parse(&transposed).unwrap()).is_err(), "16-bit elements alone are exchanged");
+    let halves = text.replace("mma_tf32", "mma");
+    assert!(verify(&parse(&halves).unwrap()).is_err(), "16-bit operands");
+}
+
 #[test]
 fn text_round_trips() {
     let text = kernel(

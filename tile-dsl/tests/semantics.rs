@@ -112,6 +112,75 @@ kernel t<T>(a: &[T; N], b: &[T; N], y: &mut [T; N], z: &mut [T; N]) {
     }
 }
 
+#[test]
+fn tf32_rounds_to_nearest_and_ties_away_from_zero() {
+    let half = 2f64.powi(-11);
+    let less = 2f64.powi(-23);
+    let given =
+        [1.0 + half, -1.0 - half, 1.0 + half - less, 1.0 + 3.0 * half, 2.0 - less, -0.0, 3e38, f64::NAN];
+    let expected = [1.0 + 2.0 * half, -1.0 - 2.0 * half, 1.0, 1.0 + 4.0 * half, 2.0, -0.0, 3e38, f64::NAN];
+    let kernel = "\
+kernel t<T>(a: &[T; N], y: &mut [T; N]) {
+    axis i in program_tile(N);
+    store(y, [i], tf32(load(a, [i])));
+}";
+    let tensors = [("a", given.to_vec())];
+    let case =
+        |dtype| Case { kernel, dtype: Some(dtype), dims: &[("N", 8)], tensors: &tensors, scalars: &[] };
+    let found = case(DType::F32).agree(&ELEMENTWISE);
+    same(&found["y"][..6], &expected[..6], "tf32");
+    assert!(found["y"][7].is_nan() && (found["y"][6] - 3e38).abs() <= 3e38 * half);
+    // Every 16-bit number is one of tf32.
+    for dtype in [DType::F16, DType::BF16] {
+        let found = case(dtype).agree(&ELEMENTWISE);
+        same(&found["y"], &Elements::from_f64(dtype, given).to_f64(), "as it was");
+    }
+}
+
+/// Times a matrix of one entry a row: each sum is one product, exact whatever adds it up.
+#[test]
+fn products_of_tf32_are_rounded_alike_on_all_units() {
+    let (m, k) = (17i64, 11i64);
+    let a: Vec<f64> = (0..m * k)
+        .map(|n| {
+            f64::from(
+                f32::from_bits(0x3f80_0000 + (n as u32) * 0x0003_6c3b) * if n % 3 == 0 { -1.0 } else { 1.0 },
+            )
+        })
+        .collect();
+    let b: Vec<f64> = (0..k * k).map(|n| if n % k == n / k { 1.0 + 2f64.powi(-11) } else { 0.0 }).collect();
+    let kernel = "\
+kernel t(a: &[f32; M, K], b: &[f32; K, N], c: &mut [f32; M, N]) {
+    axis i in program_tile(M);
+    axis j in program_tile(N);
+    axis k in tiles(K);
+    let mut acc = full::<f32>(0.0, [i, j]);
+    for k {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc, tf32);
+    }
+    store(c, [i, j], acc);
+}";
+    let case = Case {
+        kernel,
+        dtype: None,
+        dims: &[("M", m), ("N", k), ("K", k)],
+        tensors: &[("a", a.clone()), ("b", b)],
+        scalars: &[],
+    };
+    let mma = "tile(i = 16, j = 16, k = 16); tensor_core(acc: mma); pad(a: 16); pad(b: 32)";
+    let found = case.agree(&[
+        "tile(i = 8, j = 8); bind(i -> thread.x); bind(j -> thread.y)",
+        "tile(i = 8, j = 8, k = 4); stage(a, b at k: shared); bind(i -> thread.x); bind(j -> thread.y)",
+        &format!("{mma}; stage(a, b at k: shared)"),
+        &format!("{mma}; stage(a, b at k: shared, transposed)"),
+        &format!("{mma}; stage(a, b at k: shared, cp_async, vector(16)); fragment(a, b at k.atom); pipeline(k.atom, 2)"),
+    ]);
+    let rounded = |x: f64| f64::from(tile_dsl::op::tf32(x as f32));
+    let wanted: Vec<f64> =
+        a.iter().map(|a| f64::from((rounded(*a) * rounded(1.0 + 2f64.powi(-11))) as f32)).collect();
+    same(&found["c"], &wanted, "a product");
+}
+
 const EXTREMES: &str = "\
 kernel t<T>(x: &[T; R, N], y: &mut [T; R], z: &mut [T; R]) {
     axis r in program_tile(R);

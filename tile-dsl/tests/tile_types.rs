@@ -40,7 +40,8 @@ kernel conv1d(x: &[f32; 2*N + 1], w: &[f32; 3], y: &mut [f32; N]) {
 
 #[test]
 fn text_round_trips() {
-    for text in [MATMUL, SOFTMAX, CONV] {
+    let tf32 = MATMUL.replace(", acc);", ", acc, tf32);");
+    for text in [MATMUL, SOFTMAX, CONV, &tf32] {
         let kernel = parse(text).unwrap();
         assert_eq!(kernel.to_string(), text);
         assert_eq!(verify(&kernel), []);
@@ -50,6 +51,18 @@ fn text_round_trips() {
             assert_eq!(parse(&instance.to_string()).unwrap(), instance);
         }
     }
+}
+
+/// A precision is what each factor is rounded to, and one factor may be rounded by itself.
+#[test]
+fn a_precision_of_dot_rounds_both_factors() {
+    let both =
+        MATMUL.replace("load(a, [i, k]), load(b, [k, j])", "tf32(load(a, [i, k])), tf32(load(b, [k, j]))");
+    let word = MATMUL.replace(", acc);", ", acc, tf32);");
+    assert_eq!(parse(&both).unwrap(), parse(&word).unwrap());
+    let one = MATMUL.replace("load(b, [k, j])", "tf32(load(b, [k, j]))");
+    assert_eq!(parse(&one).unwrap().to_string(), one);
+    assert!(parse(&MATMUL.replace(", acc);", ", acc, tf16);")).is_err());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Products of 16-bit tensors, which tensor cores multiply: majors, spellings, batches, what becomes of the sums.
+//! Products that tensor cores multiply, of 16-bit tensors and of f32 rounded to tf32: majors, spellings, batches, what becomes of the sums.
 
 use tile_dsl::{engine::testing::Random, tile::Kernel};
 
@@ -8,7 +8,7 @@ use tile_dsl::{engine::testing::Random, tile::Kernel};
 /// If the text is no kernel.
 pub(super) fn product_kernel(random: &mut Random) -> Kernel {
     let mut pick = |words: &[&'static str]| *random.pick(words);
-    let dtype = pick(&["f16", "bf16"]);
+    let dtype = pick(&["f16", "f16", "bf16", "bf16", "f32"]);
     let (a, x) =
         *[("M, K", "i, k"), ("K, M", "k, i")].get(usize::from(pick(&["", "t"]) == "t")).expect("two");
     let (b, y) =
@@ -25,6 +25,10 @@ pub(super) fn product_kernel(random: &mut Random) -> Kernel {
     let (first, x) = factor(x, "v1", dtype, &mut pick);
     let (second, y) = factor(y, "v2", dtype, &mut pick);
     let update = match pick(&["dot", "swapped", "sum", "behind"]) {
+        "dot" if dtype == "f32" => format!("dot({x}, {y}, v0, tf32)"),
+        "swapped" if dtype == "f32" => format!("dot({y}, {x}, v0, tf32)"),
+        "sum" if dtype == "f32" => format!("v0 + sum(tf32({x}) * tf32({y}), k)"),
+        _ if dtype == "f32" => format!("sum(tf32({y}) * tf32({x}), k) + v0"),
         "dot" => format!("dot({x}, {y}, v0)"),
         "swapped" => format!("dot({y}, {x}, v0)"),
         "sum" => format!("v0 + sum({x}.cast::<f32>() * {y}.cast::<f32>(), k)"),

@@ -3,32 +3,19 @@
 use super::Failure;
 use crate::{
     dtype::DType,
-    nest::{Atom, Expr, Nest, Stmt, Target, ValueId, leaves},
-    op::BinOp,
+    nest::{Atom, Nest, Stmt, ValueId, leaves},
 };
 
 /// The instruction for the products that a value sums: of the atom's name, and for f32 rounded to tf32 where both factors
 /// are.
 pub(super) fn chosen(nest: &Nest, value: ValueId, atom: Atom) -> Atom {
     let mut rounded = false;
-    leaves(&nest.body, &mut |_, leaf| {
-        if let (Stmt::Red { expr, .. }, Some((Target::Value(v), _))) = (leaf, leaf.leaf())
-            && v == value
-        {
-            rounded |= rounds(nest, expr);
-        }
+    leaves(&nest.body, &mut |_, leaf| match leaf {
+        Stmt::Red { value: v, expr, .. } if *v == value => rounded |= nest.rounds(expr),
+        _ => {}
     });
     let of_name = |a: &Atom| a.row().name == atom.row().name && a.row().rounded == rounded;
     Atom::ALL.into_iter().find(of_name).unwrap_or(atom)
-}
-
-/// Whether both factors of a product are f32 and rounded to tf32.
-fn rounds(nest: &Nest, expr: &Expr) -> bool {
-    match expr {
-        Expr::Cast(_, inner) => rounds(nest, inner),
-        Expr::Bin(BinOp::Mul, x, y) => nest.is_rounded(x) && nest.is_rounded(y),
-        _ => false,
-    }
 }
 
 /// What to write where factors have too many bits.
