@@ -193,7 +193,7 @@ fn proved(
     Ok(proved.remove(0))
 }
 
-/// Shared memory that a scheduled nest takes, in bytes: an upper bound, buffers are not overlaid.
+/// Shared memory that a scheduled nest takes, in bytes. Buffers that live at other times share bytes.
 pub fn shared_bytes(nest: &Nest) -> u64 {
     checks::shared_bytes(nest)
 }

@@ -14,5 +14,6 @@ pub mod nest;
 pub mod op;
 pub mod program;
 pub mod schedule;
+mod shared;
 pub mod span;
 pub mod tile;

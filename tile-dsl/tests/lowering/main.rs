@@ -5,6 +5,7 @@ mod barriers;
 mod build;
 mod golden;
 mod ladder;
+mod overlay;
 mod random;
 mod recurrence;
 #[path = "../support/mod.rs"]
