@@ -12,6 +12,7 @@ pub mod kernel;
 pub mod lower;
 pub mod nest;
 pub mod op;
+pub mod passes;
 pub mod program;
 pub mod schedule;
 mod shared;

@@ -1,7 +1,7 @@
 //! Lowering: nest IR → kernel IR. Deterministic; it re-decides nothing that a directive decided.
 //!
-//! In order: the buffers in shared memory, units (launch shape), grid (coordinates of the CTA), then one walk over the
-//! term that keeps an environment of bound digits. The walk gives each value its place (registers or shared memory), expands
+//! `PASSES` has the order. The largest of them is one walk over the term: units (launch shape) and grid (coordinates of
+//! the CTA) first, then the statements, in an environment of bound digits. The walk gives each value its place (registers or shared memory), expands
 //! `#unroll` and `#vec`, copies stages, inserts barriers, combines reductions across threads, and guards
 //! what may lie outside the extents. What the nest lacks is a [`LowerError`] that names the directive to add.
 //!
@@ -22,6 +22,7 @@ mod grid;
 mod guard;
 mod linear;
 mod matrix;
+mod passes;
 mod put;
 mod ring;
 mod stage;
@@ -38,7 +39,7 @@ pub use error::LowerError;
 use crate::{
     dtype::DType,
     index::Extent,
-    kernel::{self, Frag, Kernel, Mem, Param, Shared, Ty, lives, verify},
+    kernel::{self, Frag, Kernel, Mem, Param, Ty},
     nest::{AccessId, At, CopyId, Digit, Nest, Steps, Target, ValueId, leaves},
     program::{Program, Variant},
     schedule::Unit,
@@ -51,6 +52,7 @@ use emit::{Atom, Emit};
 pub(crate) use fragment::copies_to_registers;
 use grid::Grid;
 use linear::Pitch;
+use passes::{Lowering, Pass};
 pub(crate) use stage::chain;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use storage::Held;
@@ -83,99 +85,42 @@ pub fn lower(program: &Program, variant: Variant) -> Result<Kernel, LowerError> 
 /// # Errors
 /// As [`lower`].
 pub fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> Result<Kernel, LowerError> {
-    let nest = &program.nest;
-    let shared = Allocation::of(nest);
-    let mut kernel = walk(program, variant, strided, &shared)?;
-    lives::begin(&mut kernel);
-    clear_halves(&mut kernel, &shared);
-    check_shared(&kernel)?;
-    verify::verify(&kernel)?;
-    Ok(kernel)
+    lower_observed(program, variant, strided, &mut |_, _| {})
 }
 
-/// The walk over the term.
-fn walk(
+/// The passes, in the order in which they run.
+const PASSES: [Pass; 5] = [
+    Pass {
+        name: "allocate",
+        what: "buffers in shared memory, when each lives, where it lies",
+        run: passes::allocate,
+    },
+    Pass { name: "walk", what: "threads, registers, copies, barriers, guards", run: passes::walk },
+    Pass {
+        name: "turns",
+        what: "all threads meet where one buffer takes the bytes of another",
+        run: passes::take_turns,
+    },
+    Pass { name: "halves", what: "zeros where half a word may never be written", run: passes::clear_halves },
+    Pass { name: "verify", what: "what code generation takes for granted", run: passes::check },
+];
+
+/// [`lower_strided`], `observe` sees what each pass leaves.
+///
+/// # Errors
+/// As [`lower`].
+pub(crate) fn lower_observed(
     program: &Program,
     variant: Variant,
     strided: &Strided,
-    shared: &Allocation,
+    observe: &mut dyn FnMut(&Pass, &Lowering<'_>),
 ) -> Result<Kernel, LowerError> {
-    let nest = &program.nest;
-    let mut lowerer = Lowerer::new(nest, variant, strided, shared)?;
-    lowerer.stmt(&nest.body)?;
-    let cleared = lowerer.cleared.iter().copied().collect();
-    let Lowerer { emit, units, grid, params, frags, .. } = lowerer;
-    let (body, vars) = emit.finish();
-    let buffers = shared.buffers.iter().map(|b| Shared {
-        name: b.name.clone(),
-        dtype: b.dtype,
-        elems: u32::try_from(b.elems).unwrap_or(u32::MAX),
-        align: b.align,
-        start: b.start,
-    });
-    Ok(Kernel {
-        name: entry_name(program, variant, strided),
-        target: program.schedule.target,
-        params,
-        cleared,
-        shared: buffers.collect(),
-        frags,
-        vars,
-        threads: units.threads,
-        grid: grid.axes,
-        min_ctas: nest.occupancy,
-        assemble: nest.assemble,
-        body,
-    })
-}
-
-/// Zeros in the buffers in which half a word may never be written: loads of whole words would read it.
-fn clear_halves(kernel: &mut Kernel, shared: &Allocation) {
-    let halves = (0..).zip(&shared.buffers).filter(|(_, b)| b.halves).map(|(n, _)| n);
-    let mut first: Vec<kernel::Stmt> = halves.map(|buffer| clear(buffer, kernel)).collect();
-    if !first.is_empty() {
-        first.push(kernel::Stmt::Barrier);
-        kernel.body.splice(0..0, first);
+    let mut lowering = Lowering::new(program, variant, strided);
+    for pass in &PASSES {
+        (pass.run)(&mut lowering)?;
+        observe(pass, &lowering);
     }
-}
-
-/// All threads write zeros to a shared buffer.
-fn clear(buffer: u32, kernel: &mut Kernel) -> kernel::Stmt {
-    let var = kernel::Var(kernel.vars.len() as u32);
-    kernel.vars.push(Ty::I32);
-    let (threads, Shared { dtype, elems, .. }) = (kernel.threads, kernel.shared[buffer as usize].clone());
-    let store = kernel::Stmt::Store {
-        mem: Mem::Shared(buffer),
-        offset: kernel::Expr::Var(var),
-        values: vec![kernel::Expr::Float(0.0, dtype)],
-        guard: None,
-    };
-    let end = kernel::Expr::Int(elems.into(), Ty::I32);
-    let step = kernel::Expr::Int(threads.into(), Ty::I32);
-    kernel::Stmt::For { var, start: kernel::Expr::Tid, end, step, body: vec![store] }
-}
-
-/// `matmul_warptile_f32_exact`.
-fn entry_name(program: &Program, variant: Variant, strided: &Strided) -> String {
-    let mut name = format!("{}_{}", program.nest.kernel.name, program.schedule.name);
-    if let Some(dtype) = program.dtype {
-        name += &format!("_{dtype}");
-    }
-    name += &format!("_{variant}");
-    if !strided.is_empty() {
-        name += "_strided";
-    }
-    name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_")
-}
-
-fn check_shared(kernel: &Kernel) -> Result<(), LowerError> {
-    let (total, limit) = (kernel.shared_bytes(), verify::shared_limit(kernel.target));
-    if total <= limit {
-        return Ok(());
-    }
-    let bytes = |s: &Shared| format!("{}: {}", s.name, u64::from(s.elems) * u64::from(s.dtype.bytes()));
-    let sum = kernel.shared.iter().map(bytes).collect::<Vec<_>>().join(" + ");
-    Err(LowerError::SharedMemory { total, limit, sum })
+    Ok(lowering.kernel)
 }
 
 /// What a register fragment holds.

@@ -30,7 +30,7 @@ use crate::{
     span::SpanId,
 };
 use life::{Clock, Life};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,7 +88,7 @@ pub(crate) struct Buffer {
 }
 
 /// The buffers of a nest, in the order in which they are first filled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Allocation {
     pub buffers: Vec<Buffer>,
     /// Bytes in all.
@@ -153,6 +153,19 @@ impl Allocation {
         }
         // As they are filled.
         self.buffers.iter().filter(|b| pile.iter().any(|p| std::ptr::eq(*p, *b))).collect()
+    }
+}
+
+/// A line a buffer: where it lies, and at which ticks of the statements' clock it lives.
+impl fmt::Display for Allocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for buffer in &self.buffers {
+            let Buffer { name, dtype, elems, start, lives, .. } = buffer;
+            let lives: Vec<String> = lives.iter().map(|l| format!("{} to {}", l.begin, l.end)).collect();
+            let end = buffer.end();
+            writeln!(f, "{name}: {dtype}[{elems}] in bytes {start}..{end}, lives {}", lives.join(", "))?;
+        }
+        writeln!(f, "{} bytes", self.bytes)
     }
 }
 

@@ -6,6 +6,7 @@ mod build;
 mod golden;
 mod ladder;
 mod overlay;
+mod passes;
 mod random;
 mod recurrence;
 #[path = "../support/mod.rs"]
