@@ -122,6 +122,7 @@ fn every_stage_of_the_compilation_can_be_printed() {
         ("tile", "dot("),
         ("nest", "(for"),
         ("kernel", "barrier"),
+        ("passes", "== kernel, walk"),
         ("llvm", "define"),
         ("ptx", ".visible .entry"),
     ] {
@@ -130,6 +131,42 @@ fn every_stage_of_the_compilation_can_be_printed() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains(expected), "{stage}: {text}");
     }
+}
+
+#[test]
+fn every_pass_is_shown_in_the_order_in_which_it_runs() {
+    let args = ["--emit", "passes", "--schedule", "best"];
+    let output = example("matmul", &args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let headings = text.lines().filter_map(|l| l.strip_prefix("== ")).map(|l| l.split(':').next().unwrap());
+    let expected = [
+        "nest, initial",
+        "nest, tile",
+        "nest, split",
+        "nest, reorder",
+        "nest, stage",
+        "nest, pipeline",
+        "nest, bind",
+        "nest, expand",
+        "nest, launch",
+        "nest, defaults",
+        "kernel, allocate",
+        "kernel, walk",
+        "kernel, turns",
+        "kernel, halves",
+        "kernel, verify",
+    ];
+    assert_eq!(headings.collect::<Vec<_>>(), expected);
+    assert!(text.contains("== nest, pipeline: pipeline(k, 3); pipeline(k.t, 2)"), "{text}");
+    // C takes the bytes of the pipeline, once all threads have left it.
+    let turns = text.split("== kernel, turns").nth(1).unwrap().split("== ").next().unwrap();
+    let added: Vec<&str> = turns.lines().filter_map(|l| l.strip_prefix("+ ")).map(str::trim).collect();
+    assert_eq!(added, ["live a, b", "barrier", "live acc"]);
+    assert!(
+        text.contains("== kernel, halves: zeros where half a word may never be written\nunchanged"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -72,6 +72,8 @@ pub enum EmitChoice {
     Nest,
     /// Threads, shared memory and barriers.
     Kernel,
+    /// All of these, after each phase of the schedule and each pass.
+    Passes,
     /// LLVM IR.
     Llvm,
     /// What the GPU or the simulator gets.
@@ -89,6 +91,7 @@ impl EmitChoice {
             EmitChoice::Tile => Stage::Tile,
             EmitChoice::Nest => Stage::Nest,
             EmitChoice::Kernel => Stage::Kernel,
+            EmitChoice::Passes => Stage::Passes,
             EmitChoice::Llvm => Stage::Llvm,
             EmitChoice::Ptx => Stage::Ptx,
             EmitChoice::Sass | EmitChoice::Resources => return None,

@@ -16,6 +16,8 @@ pub enum Stage {
     Nest,
     /// Kernel IR: threads, shared memory, barriers.
     Kernel,
+    /// The nest after each phase of the schedule, the kernel IR after each pass.
+    Passes,
     /// LLVM IR after the passes.
     Llvm,
     /// PTX.
@@ -58,6 +60,8 @@ pub fn emit_program(program: &Program, variant: Variant, stage: Stage) -> Result
         Stage::Tile => program.nest.kernel.to_string(),
         Stage::Nest => program.nest.to_string(),
         Stage::Kernel => lower_program(program, variant)?.to_string(),
+        Stage::Passes => tile_dsl::passes::passes(program, variant)
+            .map_err(|e| Error::Lower { schedule: program.schedule.name.clone(), reason: e.to_string() })?,
         Stage::Llvm => backend_ptx::llvm_ir(&lower_program(program, variant)?)?,
         Stage::Ptx => backend_ptx::compile(&lower_program(program, variant)?)?.text,
     })

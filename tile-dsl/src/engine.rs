@@ -193,7 +193,37 @@ fn proved(
     Ok(proved.remove(0))
 }
 
-/// Shared memory that a scheduled nest takes, in bytes: an upper bound, buffers are not overlaid.
+/// What a phase of a schedule made.
+pub struct Applied {
+    /// Name of the phase: `stage`.
+    pub name: String,
+    /// Its directives, as written.
+    pub directives: Vec<String>,
+    /// The nest after them.
+    pub nest: Nest,
+}
+
+/// The nests of a proved program: as the kernel has it, after each phase of its schedule, after the defaults.
+///
+/// # Errors
+/// The directive that does not apply; none for a program of this version.
+pub fn phases(program: &Program) -> Result<Vec<Applied>, Diagnostic> {
+    let mut nest = nest::initial(&program.nest.kernel)?;
+    let mut done = vec![Applied { name: "initial".into(), directives: vec![], nest: nest.clone() }];
+    for directives in program.schedule.in_order().chunk_by(|a, b| a.kind.phase() == b.kind.phase()) {
+        for directive in directives {
+            nest = apply(directive, &nest, program.schedule.target).map_err(|f| *f.diagnostic)?.0;
+        }
+        let name = directives.first().map(|d| d.kind.phase().to_string()).unwrap_or_default();
+        let directives = directives.iter().map(ToString::to_string).collect();
+        done.push(Applied { name, directives, nest: nest.clone() });
+    }
+    let nest = defaults::apply(&nest).map_err(|f| *f.diagnostic)?;
+    done.push(Applied { name: "defaults".into(), directives: vec![], nest });
+    Ok(done)
+}
+
+/// Shared memory that a scheduled nest takes, in bytes. Buffers that live at other times share bytes.
 pub fn shared_bytes(nest: &Nest) -> u64 {
     checks::shared_bytes(nest)
 }

@@ -4,7 +4,7 @@
 //! Kernel ::= params shared* frags* launch Block
 //! Stmt   ::= let v = E | load v* = Mem[E] (if E) | store Mem[E] = E* (if E)
 //!          | set frag[slot] = E | for v in E..E step E { } | if E { } else { }
-//!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier
+//!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
 //!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
 //!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
 //! E      ::= const | v | frag[slot] | tid | cta | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
@@ -17,7 +17,9 @@
 //! Integer arithmetic is `I32`, or `I64` where an offset may pass 2³¹; all threads reach every barrier.
 
 pub mod interpret;
+pub(crate) mod lives;
 pub mod parse;
+pub mod place;
 pub mod print;
 pub mod verify;
 
@@ -116,6 +118,8 @@ pub struct Shared {
     pub elems: u32,
     /// Alignment in bytes.
     pub align: u32,
+    /// Byte at which it starts. Buffers may lie in the same bytes, one after the other: [`Stmt::Live`].
+    pub start: u64,
 }
 
 /// A register fragment.
@@ -230,6 +234,9 @@ pub enum Stmt {
     WaitGroup(u32),
     /// `bar.sync 0`: all threads of the CTA.
     Barrier,
+    /// The lives of shared buffers begin, positions in [`Kernel::shared`]: the bytes that they share with others are theirs
+    /// from here on, without a value. Takes no instruction; all threads have left the others, [`mod@verify`] sees to it.
+    Live(Vec<u32>),
     /// `shfl.sync.bfly` by `mask` over the full warp; 32-bit types, narrower ones are widened around it.
     Shuffle {
         /// The other lane's value.
@@ -397,8 +404,12 @@ impl Param {
 impl Shared {
     /// Bytes it takes: whole accesses of up to 16 bytes, as far as it is aligned.
     pub fn bytes(&self) -> u64 {
-        let bytes = u64::from(self.elems) * u64::from(self.dtype.bytes());
-        bytes.next_multiple_of(u64::from(self.align.clamp(1, 16)))
+        place::whole(u64::from(self.elems) * u64::from(self.dtype.bytes()), self.align)
+    }
+
+    /// Whether some bytes are those of another buffer, too.
+    pub fn overlaps(&self, other: &Shared) -> bool {
+        self.start < other.start + other.bytes() && other.start < self.start + self.bytes()
     }
 }
 
@@ -416,21 +427,23 @@ impl Kernel {
 
     /// Bytes of shared memory in all.
     pub fn shared_bytes(&self) -> u64 {
-        self.shared_places().1
+        self.shared.iter().map(|s| s.start + s.bytes()).max().unwrap_or(0)
     }
 
-    /// The byte at which each shared buffer starts, and the bytes of all. The most aligned come first, so that nothing is
-    /// lost between; each takes whole accesses, since loads may be widened.
-    pub fn shared_places(&self) -> (Vec<u64>, u64) {
-        let mut order: Vec<usize> = (0..self.shared.len()).collect();
-        order.sort_by_key(|n| std::cmp::Reverse(self.shared[*n].align));
-        let (mut starts, mut end) = (vec![0; self.shared.len()], 0u64);
-        for n in order {
-            let buffer = &self.shared[n];
-            starts[n] = end.next_multiple_of(u64::from(buffer.align));
-            end = starts[n] + buffer.bytes();
-        }
-        (starts, end)
+    /// Gives each shared buffer bytes of its own.
+    pub fn place_apart(&mut self) {
+        let sizes: Vec<(u64, u32)> = self.shared.iter().map(|s| (s.bytes(), s.align)).collect();
+        let (starts, _) = place::apart(&sizes);
+        self.shared.iter_mut().zip(starts).for_each(|(buffer, start)| buffer.start = start);
+    }
+
+    /// Of each shared buffer those that lie in bytes of it.
+    pub fn rivals(&self) -> Vec<Vec<u32>> {
+        let shared = || (0..).zip(&self.shared);
+        let of = |(n, buffer): (u32, &Shared)| {
+            shared().filter(|(m, other)| *m != n && buffer.overlaps(other)).map(|(m, _)| m).collect()
+        };
+        shared().map(of).collect()
     }
 
     /// CTAs for these dims: the product of ⌈extent / tile⌉, 0 if any extent is not positive.

@@ -1,7 +1,7 @@
 //! Lowering: nest IR → kernel IR. Deterministic; it re-decides nothing that a directive decided.
 //!
-//! In order: units (launch shape), grid (coordinates of the CTA), then one walk over the term that keeps an
-//! environment of bound digits. The walk gives each value its place (registers or shared memory), expands
+//! `PASSES` has the order. The largest of them is one walk over the term: units (launch shape) and grid (coordinates of
+//! the CTA) first, then the statements, in an environment of bound digits. The walk gives each value its place (registers or shared memory), expands
 //! `#unroll` and `#vec`, copies stages, inserts barriers, combines reductions across threads, and guards
 //! what may lie outside the extents. What the nest lacks is a [`LowerError`] that names the directive to add.
 //!
@@ -22,6 +22,7 @@ mod grid;
 mod guard;
 mod linear;
 mod matrix;
+mod passes;
 mod put;
 mod ring;
 mod stage;
@@ -38,19 +39,24 @@ pub use error::LowerError;
 use crate::{
     dtype::DType,
     index::Extent,
-    kernel::{self, Frag, Kernel, Mem, Param, Shared, Ty, verify},
+    kernel::{self, Frag, Kernel, Mem, Param, Ty},
     nest::{AccessId, At, CopyId, Digit, Nest, Steps, Target, ValueId, leaves},
     program::{Program, Variant},
-    schedule::{Space, Unit},
+    schedule::Unit,
+    shared::{Allocation, Content},
     tile::{self, ElemType, TensorId},
 };
 pub(crate) use combine::places;
 use digits::Bound;
 use emit::{Atom, Emit};
+pub(crate) use fragment::copies_to_registers;
 use grid::Grid;
 use linear::Pitch;
+use passes::{Lowering, Pass};
+pub(crate) use stage::chain;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use storage::Held;
+pub(crate) use storage::{Step, writers};
 use sync::{Owners, Sync, Touch};
 use units::Units;
 
@@ -79,83 +85,49 @@ pub fn lower(program: &Program, variant: Variant) -> Result<Kernel, LowerError> 
 /// # Errors
 /// As [`lower`].
 pub fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> Result<Kernel, LowerError> {
-    let nest = &program.nest;
-    let mut lowerer = Lowerer::new(nest, variant, strided)?;
-    lowerer.stmt(&nest.body)?;
-    let cleared = lowerer.cleared.iter().copied().collect();
-    let Lowerer { emit, units, grid, params, shared, frags, halves, .. } = lowerer;
-    let (mut body, mut vars) = emit.finish();
-    if !halves.is_empty() {
-        let cleared = halves.into_iter().map(|buffer| clear(buffer, &shared, units.threads, &mut vars));
-        let mut first: Vec<kernel::Stmt> = cleared.collect();
-        first.push(kernel::Stmt::Barrier);
-        body.splice(0..0, first);
-    }
-    let kernel = Kernel {
-        name: entry_name(program, variant, strided),
-        target: program.schedule.target,
-        params,
-        cleared,
-        shared,
-        frags,
-        vars,
-        threads: units.threads,
-        grid: grid.axes,
-        min_ctas: nest.occupancy,
-        assemble: nest.assemble,
-        body,
-    };
-    check_shared(&kernel)?;
-    verify::verify(&kernel)?;
-    Ok(kernel)
+    lower_observed(program, variant, strided, &mut |_, _| {})
 }
 
-/// All threads write zeros to a shared buffer.
-fn clear(buffer: u32, shared: &[Shared], threads: u32, vars: &mut Vec<Ty>) -> kernel::Stmt {
-    let var = kernel::Var(vars.len() as u32);
-    vars.push(Ty::I32);
-    let Shared { dtype, elems, .. } = shared[buffer as usize];
-    let store = kernel::Stmt::Store {
-        mem: Mem::Shared(buffer),
-        offset: kernel::Expr::Var(var),
-        values: vec![kernel::Expr::Float(0.0, dtype)],
-        guard: None,
-    };
-    let end = kernel::Expr::Int(elems.into(), Ty::I32);
-    let step = kernel::Expr::Int(threads.into(), Ty::I32);
-    kernel::Stmt::For { var, start: kernel::Expr::Tid, end, step, body: vec![store] }
+/// The passes, in the order in which they run.
+const PASSES: [Pass; 5] = [
+    Pass {
+        name: "allocate",
+        what: "buffers in shared memory, when each lives, where it lies",
+        run: passes::allocate,
+    },
+    Pass { name: "walk", what: "threads, registers, copies, barriers, guards", run: passes::walk },
+    Pass {
+        name: "turns",
+        what: "all threads meet where one buffer takes the bytes of another",
+        run: passes::take_turns,
+    },
+    Pass { name: "halves", what: "zeros where half a word may never be written", run: passes::clear_halves },
+    Pass { name: "verify", what: "what code generation takes for granted", run: passes::check },
+];
+
+/// [`lower_strided`], `observe` sees what each pass leaves.
+///
+/// # Errors
+/// As [`lower`].
+pub(crate) fn lower_observed(
+    program: &Program,
+    variant: Variant,
+    strided: &Strided,
+    observe: &mut dyn FnMut(&Pass, &Lowering<'_>),
+) -> Result<Kernel, LowerError> {
+    let mut lowering = Lowering::new(program, variant, strided);
+    for pass in &PASSES {
+        (pass.run)(&mut lowering)?;
+        observe(pass, &lowering);
+    }
+    Ok(lowering.kernel)
 }
 
-/// `matmul_warptile_f32_exact`.
-fn entry_name(program: &Program, variant: Variant, strided: &Strided) -> String {
-    let mut name = format!("{}_{}", program.nest.kernel.name, program.schedule.name);
-    if let Some(dtype) = program.dtype {
-        name += &format!("_{dtype}");
-    }
-    name += &format!("_{variant}");
-    if !strided.is_empty() {
-        name += "_strided";
-    }
-    name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_")
-}
-
-fn check_shared(kernel: &Kernel) -> Result<(), LowerError> {
-    let (total, limit) = (kernel.shared_bytes(), verify::shared_limit(kernel.target));
-    if total <= limit {
-        return Ok(());
-    }
-    let bytes = |s: &Shared| format!("{}: {}", s.name, u64::from(s.elems) * u64::from(s.dtype.bytes()));
-    let sum = kernel.shared.iter().map(bytes).collect::<Vec<_>>().join(" + ");
-    Err(LowerError::SharedMemory { total, limit, sum })
-}
-
-/// What a buffer or a register fragment holds.
+/// What a register fragment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Holds {
     /// The elements of a value.
     Value(ValueId),
-    /// Partial results of a value, to be combined.
-    Partial(ValueId),
     /// What a stage copied.
     Copy(CopyId),
     /// What a plain copy of a ring has loaded, not stored yet.
@@ -170,9 +142,7 @@ impl Holds {
         let copied = |copy: CopyId| &nest.tensor(nest.copy(copy).tensor).name;
         match self {
             Holds::Value(v) => nest.value(v).name.clone(),
-            Holds::Partial(v) => format!("{}.partial", nest.value(v).name),
-            Holds::Copy(c) if nest.copy(c).space == Space::Register => format!("{}.frag", copied(c)),
-            Holds::Copy(c) => copied(c).clone(),
+            Holds::Copy(c) => format!("{}.frag", copied(c)),
             Holds::Next(c) => format!("{}.next", copied(c)),
             Holds::Turn(d) => format!("{}.slot", nest.axis(d.axis)),
         }
@@ -191,7 +161,7 @@ struct Lowerer<'a> {
     params: Vec<Param>,
     /// Position of the first scalar among the parameters.
     first_scalar: u32,
-    shared: Vec<Shared>,
+    shared: &'a Allocation,
     frags: Vec<Frag>,
     /// Digits bound by the enclosing loops, outermost first.
     stack: Vec<Bound>,
@@ -203,11 +173,8 @@ struct Lowerer<'a> {
     turns: BTreeMap<Digit, bool>,
     /// Values in scope.
     held: BTreeMap<ValueId, Held>,
-    /// Registers and buffers, by what they hold: expanded copies of a statement share them.
+    /// Registers by what they hold: expanded copies of a statement share them.
     frag_ids: HashMap<(Holds, DType, u32), u32>,
-    /// Shared buffers of 16-bit elements in which half a word may never be written: loads of whole words would read it.
-    halves: BTreeSet<u32>,
-    shared_ids: HashMap<(Holds, DType, i64), u32>,
     sync: Sync,
     /// Tensors that are read and stored.
     in_place: BTreeSet<TensorId>,
@@ -224,7 +191,12 @@ struct Lowerer<'a> {
 }
 
 impl<'a> Lowerer<'a> {
-    fn new(nest: &'a Nest, variant: Variant, strided: &'a Strided) -> Result<Self, LowerError> {
+    fn new(
+        nest: &'a Nest,
+        variant: Variant,
+        strided: &'a Strided,
+        shared: &'a Allocation,
+    ) -> Result<Self, LowerError> {
         let units = Units::of(nest)?;
         let mut emit = Emit::new();
         let grid = Grid::of(nest, &mut emit);
@@ -239,7 +211,7 @@ impl<'a> Lowerer<'a> {
             grid,
             first_scalar: (params.len() - nest.kernel.scalars.len()) as u32,
             params,
-            shared: Vec::new(),
+            shared,
             frags: Vec::new(),
             stack: Vec::new(),
             stages: Vec::new(),
@@ -247,8 +219,6 @@ impl<'a> Lowerer<'a> {
             turns: BTreeMap::new(),
             held: BTreeMap::new(),
             frag_ids: HashMap::new(),
-            halves: BTreeSet::new(),
-            shared_ids: HashMap::new(),
             sync: Sync::default(),
             in_place: in_place(nest),
             owner: None,
@@ -323,25 +293,11 @@ impl<'a> Lowerer<'a> {
         if self.nest.column_major.contains(&id) { 0 } else { self.tensor(id).dims.len().saturating_sub(1) }
     }
 
-    /// The shared buffer that holds something.
-    fn shared_buffer(&mut self, holds: Holds, dtype: DType, elems: i64, align: u32) -> u32 {
-        // Whole words.
-        let odd = dtype.bytes() == 2 && elems % 2 == 1;
-        let buffer = self.place_shared(holds, dtype, elems + i64::from(odd), align);
-        if odd {
-            self.halves.insert(buffer);
-        }
-        buffer
-    }
-
-    fn place_shared(&mut self, holds: Holds, dtype: DType, elems: i64, align: u32) -> u32 {
-        let name = holds.name(self.nest);
-        let shared = &mut self.shared;
-        *self.shared_ids.entry((holds, dtype, elems)).or_insert_with(|| {
-            let name = unique(&name, |n| shared.iter().any(|s| s.name == n));
-            shared.push(Shared { name, dtype, elems: elems as u32, align });
-            shared.len() as u32 - 1
-        })
+    /// The shared buffer that holds `elems` elements of something.
+    fn shared_buffer(&self, content: Content, elems: u64) -> Result<u32, LowerError> {
+        let missing =
+            || LowerError::Malformed(format!("no shared buffer for {content:?} of {elems} elements"));
+        self.shared.find(content, elems).ok_or_else(missing)
     }
 
     /// The register fragment that holds something.
@@ -463,7 +419,7 @@ fn fixed(elem: ElemType) -> DType {
     }
 }
 
-fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
+pub(crate) fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let candidates = std::iter::once(name.to_string()).chain((2..).map(|n| format!("{name}_{n}")));
     candidates.into_iter().find(|n| !taken(n)).expect("endless candidates")
 }

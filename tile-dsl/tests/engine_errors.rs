@@ -11,7 +11,7 @@ use tile_dsl::{
 };
 
 /// Kernel, schedule. One mistake each, unless said otherwise.
-const CASES: [(&str, &str, &str); 71] = [
+const CASES: [(&str, &str, &str); 72] = [
     ("axis that is not there", MATMUL, "tile(m = 32)"),
     ("tile of no points", MATMUL, "tile(i = 0)"),
     ("loop that is not there", MATMUL, "tile(i = 32); bind(x -> thread.x)"),
@@ -55,6 +55,11 @@ const CASES: [(&str, &str, &str); 71] = [
         "tile(i = 128, j = 128, k = 32); split(i -> it, ir: 8); split(j -> jt, jr: 8); bind(it -> thread.y, jt -> thread.x); stage(a, b at k: shared, cp_async, vector(16)); pipeline(k, 6)",
     ),
     (
+        "epilogue in the bytes of a ring too deep for shared memory",
+        MATMUL,
+        "tile(i = 128, j = 128, k = 32); split(i -> it, ir: 8); split(j -> jt, jr: 8); bind(it -> thread.y, jt -> thread.x); stage(a, b at k: shared, cp_async, vector(16)); stage(acc: shared); pipeline(k, 6)",
+    ),
+    (
         "room to combine",
         MATMUL,
         "tile(i = 128, j = 64, k = 8); split(i -> it, ir: 16); split(j -> jt, jr: 8); reduce(acc: cta); bind(it -> thread.y, jt -> thread.x, k -> thread.z)",
@@ -76,9 +81,9 @@ kernel k(y: &mut [f32; M], z: &mut [f32; M], x: &[f32; M]) {
     ),
     ("copy too long for its threads", MATMUL, "tile(i = 8, k = 4096); stage(a at k: shared)"),
     (
-        "places of a copy that share no buffer",
+        "places of a copy that share bytes, not a buffer",
         SOFTMAX,
-        "tile(r = 163, n = 256); recompute(v, e); fuse(v, e at n); split(n -> nh, nl: 16); reorder(n.o, r.t, nh, nl); reorder(nh, n.o, r.t, nl in e.max); stage(x at n.o: shared); bind(r.t -> thread.x)",
+        "tile(r = 164, n = 256); recompute(v, e); fuse(v, e at n); split(n -> nh, nl: 16); reorder(n.o, r.t, nh, nl); reorder(nh, n.o, r.t, nl in e.max); stage(x at n.o: shared); bind(r.t -> thread.x)",
     ),
     (
         "vector that does not divide a row at one place",

@@ -154,6 +154,7 @@ fn run(generic: &Kernel, seed: u64) -> [usize; 3] {
             };
             let lowered =
                 lower_strided(&program, variant, &strided).unwrap_or_else(|e| panic!("{e}: {}", what()));
+            assert_eq!(lowered.shared_bytes(), engine::shared_bytes(nest), "{}", what());
             let mut launch = Launch { dims: dims.clone(), ..Launch::default() };
             for (n, tensor) in kernel.tensors.iter().enumerate() {
                 let elements = inputs.tensors[&tensor.name].to_f64().into_iter().map(|x| x as f32);

@@ -66,6 +66,7 @@ impl<'c> Codegen<'c, '_> {
             }
             Stmt::CommitGroup => self.commit_group(),
             Stmt::WaitGroup(pending) => self.wait_group(*pending),
+            Stmt::Live(_) => Ok(()),
             Stmt::Barrier => {
                 let zero = self.context.i32_type().const_zero();
                 self.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[zero.into()])?;

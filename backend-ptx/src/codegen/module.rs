@@ -143,15 +143,18 @@ struct SharedMemory<'c> {
 }
 
 impl<'c> SharedMemory<'c> {
-    /// A module variable for each buffer, or one dynamic allocation when they are too large together.
+    /// A module variable for each buffer; one for all where some share bytes, and one dynamic allocation when they are too
+    /// large together.
     fn declare(context: &'c Context, module: &Module<'c>, kernel: &Kernel) -> Result<Self> {
         let buffers = &kernel.shared;
-        let (starts, end) = kernel.shared_places();
-        let Ok(end) = u32::try_from(end) else { return malformed("shared buffers are too large") };
+        let Ok(end) = u32::try_from(kernel.shared_bytes()) else {
+            return malformed("shared buffers are too large");
+        };
         let bytes = |buffer: &Shared| u32::try_from(buffer.bytes()).expect("no larger than all together");
         let space = AddressSpace::from(SHARED);
         let byte = context.i8_type();
-        if end <= STATIC_SHARED_LIMIT {
+        let apart = kernel.rivals().iter().all(Vec::is_empty);
+        if end <= STATIC_SHARED_LIMIT && apart {
             let pointers = buffers
                 .iter()
                 .map(|buffer| {
@@ -165,19 +168,28 @@ impl<'c> SharedMemory<'c> {
                 .collect();
             return Ok(SharedMemory { pointers, static_bytes: end, dynamic_bytes: 0 });
         }
-        let global = module.add_global(byte.array_type(0), Some(space), "dynamic_shared");
-        global.set_linkage(Linkage::External);
+        let fixed = end <= STATIC_SHARED_LIMIT;
+        let ty = byte.array_type(if fixed { end } else { 0 });
+        let name = if fixed { "shared_memory" } else { "dynamic_shared" };
+        let global = module.add_global(ty, Some(space), name);
+        if fixed {
+            global.set_linkage(Linkage::Internal);
+            global.set_initializer(&ty.get_undef());
+        } else {
+            global.set_linkage(Linkage::External);
+        }
         global.set_alignment(buffers.iter().map(|b| b.align).max().unwrap_or(16).max(16));
         let base = global.as_pointer_value();
-        let pointers = starts
+        let pointers = buffers
             .iter()
-            .map(|&start| {
-                let index = context.i32_type().const_int(start, false);
-                // SAFETY: the launch provides `end` bytes, and `start` lies below.
+            .map(|buffer| {
+                let index = context.i32_type().const_int(buffer.start, false);
+                // SAFETY: there are `end` bytes, and `start` lies below.
                 unsafe { base.const_in_bounds_gep(byte, &[index]) }
             })
             .collect();
-        Ok(SharedMemory { pointers, static_bytes: 0, dynamic_bytes: end })
+        let (static_bytes, dynamic_bytes) = if fixed { (end, 0) } else { (0, end) };
+        Ok(SharedMemory { pointers, static_bytes, dynamic_bytes })
     }
 }
 

@@ -90,7 +90,8 @@ impl Builder {
         Expr::Scalar(self.0.params.len() as u32 - 1)
     }
     pub fn shared(&mut self, name: &str, dtype: DType, elems: u32) -> Mem {
-        self.0.shared.push(Shared { name: name.into(), dtype, elems, align: 16 });
+        self.0.shared.push(Shared { name: name.into(), dtype, elems, align: 16, start: 0 });
+        self.0.place_apart();
         Mem::Shared(self.0.shared.len() as u32 - 1)
     }
     pub fn frag(&mut self, name: &str, dtype: DType, slots: u32) -> u32 {

@@ -4,7 +4,8 @@
 //! barriers, so every access of shared memory is checked against those of other threads since the last
 //! barrier. Also errors: reading what was never written (registers and shared memory), anything outside a
 //! buffer, misaligned vectors, barriers and shuffles that some threads do not reach, and reading the
-//! destination of an asynchronous copy before its group was waited for.
+//! destination of an asynchronous copy before its group was waited for. Where buffers share bytes, what one writes is
+//! lost to the others, and the start of a life leaves the bytes without a value.
 
 mod column;
 mod matrix;
@@ -89,7 +90,7 @@ pub fn interpret(kernel: &Kernel, launch: &mut Launch) -> Result<Counts, Interpr
             dims: &launch.dims,
             cta,
             params: &mut params,
-            shared: kernel.shared.iter().map(|s| SharedMemory::new(s.elems as usize)).collect(),
+            shared: SharedMemory::new(&kernel.shared),
             vars: vec![None; kernel.vars.len()],
             frags: kernel.frags.iter().map(|f| vec![None; f.slots as usize]).collect(),
             flights: vec![Flights::default(); threads],
@@ -131,7 +132,7 @@ struct Run<'a> {
     cta: u64,
     /// Tensors and scalars by position; dims are looked up by name.
     params: &'a mut Vec<Vec<f32>>,
-    shared: Vec<SharedMemory>,
+    shared: SharedMemory,
     vars: Vec<Option<Rc<Column>>>,
     frags: Vec<Vec<Slot>>,
     flights: Vec<Flights>,
@@ -224,9 +225,8 @@ impl Run<'_> {
                     if copies[t] {
                         data = self.global(t, *global, from.ints()?[t], n)?.to_vec();
                     }
-                    let buffer = &mut self.shared[*shared as usize];
-                    let at =
-                        buffer.issue(to.ints()?[t], n, t as u32, self.epoch).map_err(|what| (t, what))?;
+                    let place = (*shared, to.ints()?[t]);
+                    let at = self.shared.issue(place, n, t as u32, self.epoch).map_err(|what| (t, what))?;
                     self.flights[t].open.push((*shared, at, data));
                     self.counts.async_copies += 1;
                 }
@@ -241,7 +241,7 @@ impl Run<'_> {
                 for t in (0..mask.len()).filter(|t| mask[*t]) {
                     while self.flights[t].groups.len() > *n as usize {
                         for (buffer, at, data) in self.flights[t].groups.remove(0) {
-                            self.shared[buffer as usize].land(at, &data, t as u32, self.epoch);
+                            self.shared.land((buffer, at), &data, t as u32, self.epoch);
                         }
                     }
                 }
@@ -252,6 +252,11 @@ impl Run<'_> {
                 }
                 self.epoch += 1;
                 self.counts.barriers += 1;
+            }
+            Stmt::Live(buffers) => {
+                for buffer in buffers {
+                    self.shared.begin(*buffer).map_err(|what| (0, what))?;
+                }
             }
             Stmt::Shuffle { dst, value, mask: lanes } => {
                 if let Some(thread) = mask.iter().position(|m| !m) {
@@ -359,9 +364,9 @@ impl Run<'_> {
                 }
                 Mem::Shared(i) => {
                     self.counts.shared_loads += 1;
-                    let buffer = &mut self.shared[i as usize];
                     let found = |lane: usize, x| columns[lane][t] = x;
-                    buffer.load(at, dst.len(), t as u32, self.epoch, found).map_err(|what| (t, what))?;
+                    let loaded = self.shared.load((i, at), dst.len(), t as u32, self.epoch, found);
+                    loaded.map_err(|what| (t, what))?;
                 }
             }
         }
@@ -394,7 +399,7 @@ impl Run<'_> {
                 Mem::Shared(i) => {
                     self.counts.shared_stores += 1;
                     let epoch = self.epoch;
-                    self.shared[i as usize].store(at, &data, t as u32, epoch).map_err(|what| (t, what))?;
+                    self.shared.store((i, at), &data, t as u32, epoch).map_err(|what| (t, what))?;
                 }
             }
         }

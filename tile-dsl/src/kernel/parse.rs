@@ -150,6 +150,7 @@ impl Parser {
             self.kernel.assemble = Some(self.number()?);
         }
         self.expect("{")?;
+        let mut placed = false;
         loop {
             if self.eat("param") {
                 self.param()?;
@@ -159,7 +160,9 @@ impl Parser {
                 let (dtype, elems) = self.array()?;
                 self.expect("align")?;
                 let align = self.number()?;
-                self.kernel.shared.push(Shared { name, dtype, elems, align });
+                placed |= self.peek() == "at";
+                let start = if self.eat("at") { self.number()? } else { 0 };
+                self.kernel.shared.push(Shared { name, dtype, elems, align, start });
             } else if self.eat("frag") {
                 let name = self.next();
                 let (dtype, slots) = self.array()?;
@@ -172,6 +175,9 @@ impl Parser {
             } else {
                 break;
             }
+        }
+        if !placed {
+            self.kernel.place_apart();
         }
         self.kernel.body = self.block()?;
         if self.at == self.words.len() { Ok(()) } else { self.fail("the end") }
@@ -381,6 +387,13 @@ impl Parser {
             "commit" => Ok(Stmt::CommitGroup),
             "wait" => Ok(Stmt::WaitGroup(self.number()?)),
             "barrier" => Ok(Stmt::Barrier),
+            "live" => {
+                let mut buffers = vec![self.shared()?];
+                while self.eat(",") {
+                    buffers.push(self.shared()?);
+                }
+                Ok(Stmt::Live(buffers))
+            }
             "shuffle" => {
                 let dst = self.var()?;
                 self.declare(&[dst])?;
@@ -429,6 +442,12 @@ impl Parser {
         let offset = self.expr()?;
         self.expect("]")?;
         Ok((mem, offset))
+    }
+
+    fn shared(&mut self) -> Parse<u32> {
+        let name = self.next();
+        let found = self.kernel.shared.iter().position(|s| s.name == name);
+        found.map_or_else(|| self.fail("a shared buffer"), |n| Ok(n as u32))
     }
 
     fn param_named(&self, name: &str) -> Option<u32> {

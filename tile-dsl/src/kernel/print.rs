@@ -58,8 +58,14 @@ impl Display for Kernel {
                 Param::Scalar { name, dtype } => writeln!(f, "  param {name}: scalar {dtype}")?,
             }
         }
+        // Where each has bytes of its own, they lie one after the other.
+        let overlaid = self.rivals().iter().any(|rivals| !rivals.is_empty());
         for s in &self.shared {
-            writeln!(f, "  shared {}: {}[{}] align {}", s.name, s.dtype, s.elems, s.align)?;
+            write!(f, "  shared {}: {}[{}] align {}", s.name, s.dtype, s.elems, s.align)?;
+            if overlaid {
+                write!(f, " at {}", s.start)?;
+            }
+            f.write_str("\n")?;
         }
         for frag in &self.frags {
             writeln!(f, "  frag {}: {}[{}]", frag.name, frag.dtype, frag.slots)?;
@@ -178,6 +184,11 @@ impl Printer<'_> {
             Stmt::CommitGroup => self.out.write_str("commit"),
             Stmt::WaitGroup(n) => write!(self.out, "wait {n}"),
             Stmt::Barrier => self.out.write_str("barrier"),
+            Stmt::Live(buffers) => {
+                self.out.push_str("live ");
+                let name = |b: &u32| self.kernel.shared.get(*b as usize).map_or("?", |s| &s.name);
+                self.out.write_str(&buffers.iter().map(name).collect::<Vec<_>>().join(", "))
+            }
             Stmt::Shuffle { dst, value, mask } => {
                 write!(self.out, "shuffle %{}: {} = ", dst.0, self.ty(*dst))?;
                 self.expr(value)?;

@@ -2,7 +2,8 @@
 //!
 //! Types agree; each variable is defined once, before its uses and in their scope; guards and conditions
 //! are `bool`; every barrier, arrival and shuffle is reached by all threads; vectors are 1, 2, 4 or 8 elements of at
-//! most 16 bytes; slots, buffers and parameters exist; shared memory and threads fit the target.
+//! most 16 bytes; slots, buffers and parameters exist; shared memory and threads fit the target; buffers that lie in the
+//! same bytes take turns, with a barrier between, and no copy to one on its way.
 
 use super::{Expr, Kernel, Mem, Param, Stmt, Ty, Var};
 use crate::{
@@ -76,9 +77,8 @@ impl Verifier<'_> {
             format!("{} bytes of shared memory, the target has {limit}", k.shared_bytes())
         })?;
         for s in &k.shared {
-            ensure(s.align.is_power_of_two() && s.dtype != DType::Bool, || {
-                format!("shared buffer `{}`", s.name)
-            })?;
+            let aligned = s.align.is_power_of_two() && s.start.is_multiple_of(s.align.into());
+            ensure(aligned && s.dtype != DType::Bool, || format!("shared buffer `{}`", s.name))?;
         }
         let mut names = BTreeSet::new();
         let all = k.params.iter().map(|p| ("parameter", p.name()));
@@ -90,7 +90,8 @@ impl Verifier<'_> {
             let mutable = matches!(k.params.get(*i as usize), Some(Param::Tensor { mutable: true, .. }));
             ensure(mutable, || format!("parameter {i} is cleared and no tensor that is stored to"))?;
         }
-        self.block(&k.body, false)
+        self.block(&k.body, false)?;
+        super::lives::check(k)
     }
 
     /// `diverged`: some threads of the CTA may be elsewhere.
@@ -173,6 +174,11 @@ impl Verifier<'_> {
                 ensure([4, 8, 16].contains(&bytes), || format!("asynchronous copy of {bytes} bytes"))
             }
             Stmt::CommitGroup | Stmt::WaitGroup(_) => Ok(()),
+            Stmt::Live(buffers) => {
+                let known = |b: &u32| (*b as usize) < self.kernel.shared.len();
+                ensure(buffers.iter().all(known), || format!("no shared buffers {buffers:?}"))?;
+                ensure(!diverged, || "a life that begins for some threads alone".into())
+            }
             Stmt::Barrier => ensure(!diverged, || "a barrier that some threads may not reach".into()),
             Stmt::Shuffle { dst, value, mask } => {
                 self.warps(diverged, "a shuffle")?;

@@ -22,7 +22,7 @@ use super::{
     digits::Bound,
     emit::{Atom, Op},
     error::LowerError,
-    fragment::FragmentPlan,
+    fragment::{FragmentPlan, copies_to_registers},
     linear::Linear,
     ring::Ring,
     stage::chain,
@@ -34,7 +34,7 @@ use crate::{
     kernel::{self, Expr as KExpr, Ty},
     nest::{At, CopyId, Digit, Steps, Stmt},
     op::CmpOp,
-    schedule::{Space, Unit},
+    schedule::Unit,
 };
 
 /// A pipeline of two sets of fragments directly inside a ring, loops bound to units at most between.
@@ -61,7 +61,7 @@ impl Lowerer<'_> {
                     units.push((*digit, *how));
                     at = body;
                 }
-                Stmt::For { digit, at: At::Pipe(2), body } if self.copies_to(body, Space::Register) => {
+                Stmt::For { digit, at: At::Pipe(2), body } if copies_to_registers(self.nest, body) => {
                     let Steps::Fixed(steps) = digit.steps else { return None };
                     let (copies, inner) = chain(body);
                     let held = |plan: &CopyPlan| {

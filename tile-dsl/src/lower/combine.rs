@@ -4,7 +4,7 @@
 //! memory, read in ascending order, so that results are the same in every run.
 
 use super::{
-    Holds, Lowerer,
+    Lowerer,
     emit::{Atom, Emit},
     error::LowerError,
     linear::Linear,
@@ -13,32 +13,19 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{At, Digit, Level, Nest, Placement, Stmt, ValueId},
+    nest::{At, Digit, Level, Nest, Stmt, ValueId},
     op::{BinOp, CmpOp},
     schedule::{Unit, UnitDim},
+    shared::{Content, own_loops},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 const WARP: u32 = 32;
 
 impl Lowerer<'_> {
     /// Units that hold partial results of a reduction, with a reduced digit bound to each.
     fn partial_units(&self, value: ValueId, first: &Stmt) -> BTreeMap<(Unit, UnitDim), Digit> {
-        let v = &self.nest.values[value.0 as usize];
-        let mut units = BTreeMap::new();
-        if v.reduction.is_none() {
-            return units;
-        }
-        for (digit, at) in writers(self.nest, first, value).into_iter().flatten() {
-            if let At::Unit(unit, dim) = at
-                && unit != Unit::Block
-                && !v.axes.contains(&digit.axis)
-                && self.units.dims.contains_key(&(unit, dim))
-            {
-                units.insert((unit, dim), digit);
-            }
-        }
-        units
+        partial_units(self.nest, &self.units, value, first)
     }
 
     /// Whether the result of a reduction combines partial results of several threads.
@@ -62,7 +49,7 @@ impl Lowerer<'_> {
         let plan = Plan::new(&self.units, partial.keys());
         plan.check(&v.name, level)?;
         self.shuffle(&registers, op, &plan, Ty::Elem(v.dtype));
-        self.through_shared(value, &registers, op, &plan);
+        self.through_shared(value, &registers, op, &plan)?;
         if let Some(init) = v.init.filter(|_| !self.is_across(value, first)) {
             let init = super::walk::literal(init, v.dtype).expr();
             for slot in 0..registers.slots {
@@ -90,9 +77,8 @@ impl Lowerer<'_> {
             }
             threads *= i64::from(self.units.dims[&(*unit, *dim)].extent);
         }
-        let v = &self.nest.values[value.0 as usize];
         shared.pitches.values_mut().for_each(|p| *p *= threads);
-        shared.buffer = self.shared_buffer(Holds::Partial(value), v.dtype, shared.elems * threads, 16);
+        shared.buffer = self.shared_buffer(Content::Partial(value), (shared.elems * threads) as u64)?;
         (shared.partial, shared.place) = (partial, place);
         self.held.insert(value, Held { registers: None, shared: Some(shared), ..held });
         Ok(())
@@ -104,7 +90,7 @@ impl Lowerer<'_> {
         let held = self.held(value)?.clone();
         let Some(spread) = held.shared.clone() else { return Ok(()) };
         let threads: i64 = spread.partial.iter().map(|u| i64::from(self.units.dims[u].extent)).product();
-        let loops = self.own_loops(value, first);
+        let loops = own_loops(self.nest, value, first);
         self.meet();
         let result = self.shared_box(value, &loops)?;
         self.held.insert(value, Held { shared: Some(result), ..held });
@@ -146,9 +132,15 @@ impl Lowerer<'_> {
         }
     }
 
-    fn through_shared(&mut self, value: ValueId, registers: &Registers, op: BinOp, plan: &Plan) {
+    fn through_shared(
+        &mut self,
+        value: ValueId,
+        registers: &Registers,
+        op: BinOp,
+        plan: &Plan,
+    ) -> Result<(), LowerError> {
         if plan.across.is_empty() {
-            return;
+            return Ok(());
         }
         let v = &self.nest.values[value.0 as usize];
         // One element for each slot and each group of threads that agree.
@@ -170,7 +162,7 @@ impl Lowerer<'_> {
             }
             pitch *= i64::from(range.extent);
         }
-        let buffer = self.shared_buffer(Holds::Partial(value), v.dtype, pitch, 16);
+        let buffer = self.shared_buffer(Content::Partial(value), pitch as u64)?;
         self.write_shared(buffer);
         let mut guard = None;
         for range in &plan.lanes {
@@ -213,26 +205,45 @@ impl Lowerer<'_> {
             let value = total.expect("at least one partial result").expr();
             self.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
         }
+        Ok(())
     }
 }
 
-/// Places in shared memory that combining a reduction takes, for each element of it that a thread holds in registers,
-/// or for each element of it if it is held in shared memory. 0 where shuffles do.
-pub(crate) fn places(nest: &Nest, value: ValueId) -> u64 {
-    let Ok(units) = Units::of(nest) else { return 0 };
-    let v = &nest.values[usize::from(value.0)];
-    let partial: BTreeSet<(Unit, UnitDim)> = writers(nest, &nest.body, value)
-        .into_iter()
-        .flatten()
-        .filter(|(digit, _)| !v.axes.contains(&digit.axis))
-        .filter_map(|(_, at)| if let At::Unit(unit, dim) = at { Some((unit, dim)) } else { None })
-        .filter(|unit| units.dims.contains_key(unit))
-        .collect();
-    let product = |ranges: &[UnitRange]| ranges.iter().map(|r| u64::from(r.extent)).product::<u64>();
-    if v.placement == Placement::Shared {
-        return partial.iter().map(|unit| u64::from(units.dims[unit].extent)).product();
+/// Units that hold partial results of a reduction that `first` computes, with a reduced digit bound to each.
+fn partial_units(
+    nest: &Nest,
+    units: &Units,
+    value: ValueId,
+    first: &Stmt,
+) -> BTreeMap<(Unit, UnitDim), Digit> {
+    let v = nest.value(value);
+    let mut partial = BTreeMap::new();
+    if v.reduction.is_none() {
+        return partial;
     }
-    let plan = Plan::new(&units, partial.iter());
+    for (digit, at) in writers(nest, first, value).into_iter().flatten() {
+        if let At::Unit(unit, dim) = at
+            && unit != Unit::Block
+            && !v.axes.contains(&digit.axis)
+            && units.dims.contains_key(&(unit, dim))
+        {
+            partial.insert((unit, dim), digit);
+        }
+    }
+    partial
+}
+
+/// Places in shared memory that combining a reduction takes, for each element of it that a thread holds in registers,
+/// or for each element of it if its parts accumulate in shared memory. 0 where shuffles do.
+pub(crate) fn places(nest: &Nest, value: ValueId, first: &Stmt, in_place: bool) -> u64 {
+    let Ok(units) = Units::of(nest) else { return 0 };
+    let partial = partial_units(nest, &units, value, first);
+    let product = |ranges: &[UnitRange]| ranges.iter().map(|r| u64::from(r.extent)).product::<u64>();
+    if in_place {
+        let threads = partial.keys().map(|unit| u64::from(units.dims[unit].extent));
+        return if partial.is_empty() { 0 } else { threads.product() };
+    }
+    let plan = Plan::new(&units, partial.keys());
     if plan.across.is_empty() { 0 } else { product(&plan.kept) * product(&plan.across) }
 }
 

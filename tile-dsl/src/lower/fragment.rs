@@ -23,7 +23,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, At, CopyId, Digit, Steps, Stmt},
+    nest::{AccessId, At, CopyId, Digit, Nest, Steps, Stmt},
     schedule::{Space, Unit},
     tile::TensorId,
 };
@@ -68,15 +68,12 @@ enum Source {
     Global { coords: Vec<Linear>, within: Vec<Within>, slot: u32 },
 }
 
-impl<'a> Lowerer<'a> {
-    /// Whether the copies directly around a statement go to `space`.
-    pub fn copies_to(&self, stmt: &Stmt, space: Space) -> bool {
-        match stmt {
-            Stmt::Stage { copy, .. } => self.nest.copies[usize::from(copy.0)].space == space,
-            _ => false,
-        }
-    }
+/// Whether the copies directly around a statement go to registers.
+pub(crate) fn copies_to_registers(nest: &Nest, stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::Stage { copy, .. } if nest.copy(*copy).space == Space::Register)
+}
 
+impl<'a> Lowerer<'a> {
     /// The registers of the copies around `body`, with `sets` sets each, at the current point.
     pub fn fragment_plans<'s>(
         &mut self,

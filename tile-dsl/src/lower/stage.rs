@@ -1,7 +1,7 @@
 //! Staged copies: which box of a tensor the body reads, and how shared memory lays it out.
 
 use super::{
-    Holds, Lowerer,
+    Lowerer,
     copy::CopyPlan,
     emit::{Atom, Emit, Op},
     error::LowerError,
@@ -15,6 +15,7 @@ use crate::{
     nest::{At, CopyId, CopyLayout, Digit, Expr, SWIZZLE_LINE, Steps, Stmt},
     op::BinOp,
     schedule::{Space, Unit, Via},
+    shared::Content,
     tile::TensorId,
 };
 
@@ -183,11 +184,7 @@ impl Lowerer<'_> {
                 layout.elems
             )));
         };
-        let buffer = self.shared_buffer(Holds::Copy(copy), dtype, elems, from.align);
-        // Rows or gaps between them that end within a word.
-        if dtype.bytes() == 2 && (extent[layout.fastest] % 2 == 1 || (c.pad / 2) % 2 == 1) {
-            self.halves.insert(buffer);
-        }
+        let buffer = self.shared_buffer(Content::Copy(copy), elems as u64)?;
         let mut plan = CopyPlan {
             copy,
             tensor: c.tensor,
@@ -353,7 +350,7 @@ impl CopyPlan {
 }
 
 /// Directly nested stages, and what they stand around.
-pub(super) fn chain(stmt: &Stmt) -> (Vec<CopyId>, &Stmt) {
+pub(crate) fn chain(stmt: &Stmt) -> (Vec<CopyId>, &Stmt) {
     let (mut copies, mut body) = (Vec::new(), stmt);
     while let Stmt::Stage { copy, body: inner } = body {
         copies.push(*copy);

@@ -4,13 +4,14 @@
 use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear, sync::Spread};
 use crate::{
     index::AxisId,
-    nest::{At, Digit, Nest, Placement, Steps, Stmt, ValueId, parts},
+    nest::{At, Digit, Nest, Placement, Steps, Stmt, ValueId},
     schedule::{Unit, UnitDim},
+    shared::{Content, ValueBox, in_place, own_loops, value_box},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A loop on the way from a `let` to a statement.
-pub(super) type Step = (Digit, At);
+pub(crate) type Step = (Digit, At);
 
 /// A value in scope.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ pub(super) struct SharedBox {
 }
 
 /// The loops from `stmt` down to each statement that writes `value`.
-pub(super) fn writers(nest: &Nest, stmt: &Stmt, value: ValueId) -> Vec<Vec<Step>> {
+pub(crate) fn writers(nest: &Nest, stmt: &Stmt, value: ValueId) -> Vec<Vec<Step>> {
     let mut out = Vec::new();
     let writes = |s: &Stmt| matches!(s, Stmt::Def { value: v, .. } | Stmt::Red { value: v, .. } | Stmt::Set { value: v, .. } if *v == value);
     paths(nest, stmt, &writes, &mut Vec::new(), &mut out);
@@ -98,25 +99,14 @@ impl Lowerer<'_> {
     /// Gives a value that `first` computes its place.
     pub fn hold(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
         let v = &self.nest.values[value.0 as usize];
-        let writers = writers(self.nest, first, value);
-        let loops: &[Step] = writers.first().map_or(&[], |w| w);
-        let loops: Vec<Step> = loops
-            .iter()
-            .flat_map(|(d, at)| parts(*d, *at))
-            .filter(|(d, _)| v.axes.contains(&d.axis))
-            .collect();
+        let loops = own_loops(self.nest, value, first);
         let shared = match v.placement {
             Placement::Register => None,
             Placement::Shared => Some(self.shared_box(value, &loops)?),
         };
-        // A reduction accumulates in registers wherever its result goes, unless a loop at run time indexes it.
-        let fixed = |(digit, at): &Step| {
-            matches!(at, At::Unit(..)) || at.is_expanded() || digit.steps == Steps::Fixed(1)
-        };
-        let in_place = v.reduction.is_none() || !loops.iter().all(fixed);
-        let registers = match v.placement {
-            Placement::Shared if in_place => None,
-            _ => Some(self.registers(value, &loops)?),
+        let registers = match in_place(self.nest, value, &loops) {
+            true => None,
+            false => Some(self.registers(value, &loops)?),
         };
         let (height, loops) = (self.stack.len(), self.sync.depth());
         self.held.insert(value, Held { height, loops, registers, shared });
@@ -158,23 +148,14 @@ impl Lowerer<'_> {
         Ok(Registers { frag, slots, offsets, spread })
     }
 
-    pub fn shared_box(&mut self, value: ValueId, loops: &[Step]) -> Result<SharedBox, LowerError> {
-        let v = &self.nest.values[value.0 as usize];
-        let mut pitches = BTreeMap::new();
-        let mut elems = 1i64;
-        for axis in v.axes.iter().rev() {
-            let mut points = 1i64;
-            for (digit, _) in loops.iter().filter(|(d, _)| d.axis == *axis) {
-                let Steps::Fixed(steps) = digit.steps else {
-                    return Err(LowerError::Unbounded { what: v.name.clone(), axis: self.axis_name(*axis) });
-                };
-                points += i64::from(digit.stride) * (i64::from(steps) - 1);
-            }
-            pitches.insert(*axis, elems);
-            elems = elems.saturating_mul(points).min(i64::from(u32::MAX));
-        }
-        let buffer = self.shared_buffer(Holds::Value(value), v.dtype, elems, 16);
-        Ok(SharedBox { buffer, pitches, elems, partial: Vec::new(), place: Linear::default() })
+    pub fn shared_box(&self, value: ValueId, loops: &[Step]) -> Result<SharedBox, LowerError> {
+        let unbounded = |axis| {
+            let what = self.nest.value(value).name.clone();
+            LowerError::Unbounded { what, axis: self.axis_name(axis) }
+        };
+        let ValueBox { pitches, elems, .. } = value_box(self.nest, value, loops).map_err(unbounded)?;
+        let buffer = self.shared_buffer(Content::Value(value), elems)?;
+        Ok(SharedBox { buffer, pitches, elems: elems as i64, partial: Vec::new(), place: Linear::default() })
     }
 
     /// Fragment and slot of a value at the current point.

@@ -6,16 +6,18 @@ use super::{
     emit::{Atom, Emit, Op},
     error::LowerError,
     expr::Operand,
+    fragment::copies_to_registers,
     linear::Linear,
-    storage::{Step, writers},
+    storage::Step,
     sync::Touch,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Across, At, Digit, Expr, Steps, Stmt, ValueId, parts},
+    nest::{Across, At, Digit, Expr, Steps, Stmt, ValueId},
     op::{BinOp, RedOp},
-    schedule::{Space, Unit, UnitDim},
+    schedule::{Unit, UnitDim},
+    shared::own_loops,
 };
 
 impl Lowerer<'_> {
@@ -53,7 +55,7 @@ impl Lowerer<'_> {
             (At::Seq, Steps::Fixed(1)) => self.within(Bound { digit, at, value: Linear::default() }, body),
             (At::Seq | At::Pipe(0 | 1), _) => self.run_loop(digit, at, false, |this| this.stmt(body)),
             (At::Atom(atom, _), _) => self.atom(atom, digit, body),
-            (At::Pipe(depth), _) if self.copies_to(body, Space::Register) => {
+            (At::Pipe(depth), _) if copies_to_registers(self.nest, body) => {
                 self.fragment_ring(digit, depth, body)
             }
             (At::Pipe(depth), _) => self.ring(digit, depth, body),
@@ -203,15 +205,8 @@ impl Lowerer<'_> {
             return Ok(());
         }
         // In shared memory: each thread starts the elements that it accumulates.
-        let loops = self.own_loops(value, first);
+        let loops = own_loops(self.nest, value, first);
         self.each_element(&loops, &mut |this| this.store_shared(value, literal(start, v.dtype).expr()))
-    }
-
-    /// The loops over a value's own axes from its `let` to its writer.
-    pub fn own_loops(&self, value: ValueId, first: &Stmt) -> Vec<Step> {
-        let axes = &self.nest.values[value.0 as usize].axes;
-        let loops = writers(self.nest, first, value).into_iter().next().unwrap_or_default();
-        loops.into_iter().flat_map(|(d, at)| parts(d, at)).filter(|(d, _)| axes.contains(&d.axis)).collect()
     }
 
     /// Runs `leaf` at each point of some loops.
@@ -244,7 +239,7 @@ impl Lowerer<'_> {
         if held.registers.is_none() || held.shared.is_none() {
             return Ok(());
         }
-        let loops = self.own_loops(value, first);
+        let loops = own_loops(self.nest, value, first);
         self.each_element(&loops, &mut |this| {
             let (frag, slot) = this.slot(value)?;
             this.store_shared(value, KExpr::Slot { frag, slot })

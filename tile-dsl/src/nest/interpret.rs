@@ -2,7 +2,7 @@
 //!
 //! Values start as poison (reductions at their initial element) each time their `let` is entered. A staged copy
 //! is a real copy of the box that its own body reads, so reading beside it is caught, and so is a copy whose box
-//! leaves that of the copy around it. Steps of unit-bound loops run in a seeded random order, those of serpentine ones
+//! leaves that of the copy around it. What shared memory holds is lost when another buffer takes its bytes. Steps of unit-bound loops run in a seeded random order, those of serpentine ones
 //! backwards every second time. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
 //! `put` skip them, a `ld` outside its tensor yields zero; anything else there is poison and must not reach a `put`.
 
@@ -12,6 +12,7 @@ use crate::{
     engine::testing::Random,
     index::{Affine, AxisId},
     op::{BinOp, CmpOp, RedOp, UnOp},
+    shared::{Allocation, Content, accumulates_in_place},
     tile::{
         ElemType,
         evaluate::{
@@ -54,9 +55,20 @@ pub fn interpret(
     arithmetic: Arithmetic,
     seed: u64,
 ) -> Result<BTreeMap<String, Vec<f64>>, InterpretError> {
+    interpret_in(&Allocation::of(nest), nest, inputs, arithmetic, seed)
+}
+
+/// [`interpret`] with buffers in given places of shared memory.
+fn interpret_in(
+    shared: &Allocation,
+    nest: &Nest,
+    inputs: &Inputs,
+    arithmetic: Arithmetic,
+    seed: u64,
+) -> Result<BTreeMap<String, Vec<f64>>, InterpretError> {
     match arithmetic {
-        Arithmetic::Exact => Machine::<Exact>::run(nest, inputs, seed),
-        Arithmetic::Modular => Machine::<Modular>::run(nest, inputs, seed),
+        Arithmetic::Exact => Machine::<Exact>::run(shared, nest, inputs, seed),
+        Arithmetic::Modular => Machine::<Modular>::run(shared, nest, inputs, seed),
     }
 }
 
@@ -133,10 +145,19 @@ struct Store {
     generation: u32,
     initial: Option<f64>,
     dtype: DType,
+    /// Steps of units around its `let`.
+    units: usize,
+    /// Another buffer has its bytes.
+    lost: bool,
 }
 
 /// A staged copy.
 struct Buffer {
+    copy: CopyId,
+    /// Steps of units around it.
+    units: usize,
+    /// Another buffer has its bytes.
+    lost: bool,
     low: Vec<i64>,
     extents: Vec<i64>,
     data: Vec<f64>,
@@ -164,6 +185,11 @@ impl Neutral for Modular {
 
 struct Machine<'n, S> {
     nest: &'n Nest,
+    shared: &'n Allocation,
+    /// Whether buffers share bytes.
+    overlaid: bool,
+    /// Enclosing loops that units share out.
+    units: usize,
     inputs: &'n Inputs,
     extents: Vec<i64>,
     /// Value of each axis.
@@ -185,6 +211,7 @@ type Element = Option<f64>;
 
 impl<'n, S: Neutral> Machine<'n, S> {
     fn run(
+        shared: &'n Allocation,
         nest: &'n Nest,
         inputs: &'n Inputs,
         seed: u64,
@@ -223,11 +250,22 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 let len = axes.iter().map(|a| extents[usize::from(a.0)] as usize).product();
                 let neutral = v.reduction.map(S::neutral);
                 let initial = v.init.map(|c| S::literal(c, v.dtype)).or(neutral);
-                Store { axes, data: vec![(0, 0.0); len], generation: 0, initial, dtype: v.dtype }
+                Store {
+                    axes,
+                    data: vec![(0, 0.0); len],
+                    generation: 0,
+                    initial,
+                    dtype: v.dtype,
+                    units: 0,
+                    lost: false,
+                }
             })
             .collect();
         let mut machine = Machine::<S> {
             nest,
+            shared,
+            overlaid: shared.overlaid(),
+            units: 0,
             inputs,
             point: vec![0; extents.len()],
             bound: Vec::new(),
@@ -249,14 +287,29 @@ impl<'n, S: Neutral> Machine<'n, S> {
             Stmt::For { digit, at, body } => self.steps(*digit, *at, body),
             Stmt::Let { values, first, rest } => {
                 for v in values {
-                    self.values[usize::from(v.0)].generation += 1;
+                    let store = &mut self.values[usize::from(v.0)];
+                    store.generation += 1;
+                    (store.units, store.lost) = (self.units, false);
+                    if self.overlaid && accumulates_in_place(self.nest, *v, first) {
+                        self.take(Content::Value(*v));
+                        self.take(Content::Partial(*v));
+                    }
                 }
                 self.stmt(first)?;
+                // Until here a reduction may have been in registers.
+                let later = |v: &&ValueId| self.overlaid && !accumulates_in_place(self.nest, **v, first);
+                let later: Vec<ValueId> = values.iter().filter(later).copied().collect();
+                for v in later {
+                    self.take(Content::Partial(v));
+                    self.values[usize::from(v.0)].lost = false;
+                    self.take(Content::Value(v));
+                }
                 self.stmt(rest)
             }
             Stmt::Stage { copy, body } => {
                 let tensor = usize::from(self.nest.copy(*copy).tensor.0);
                 let buffer = self.fill(*copy, body)?;
+                self.take(Content::Copy(*copy));
                 self.buffers[tensor].push(buffer);
                 let result = self.stmt(body);
                 self.buffers[tensor].pop();
@@ -320,6 +373,31 @@ impl<'n, S: Neutral> Machine<'n, S> {
         }
     }
 
+    /// A buffer takes its bytes: what others have there is lost. A copy that has several buffers takes none, and what is
+    /// filled outside of a loop that units share out is kept: its steps, one after the other here, are taken at once.
+    fn take(&mut self, content: Content) {
+        if !self.overlaid {
+            return;
+        }
+        let mut own = self.shared.buffers.iter().filter(|b| b.content == content);
+        let (Some(own), None) = (own.next(), own.next()) else { return };
+        let units = self.units;
+        for rival in self.shared.buffers.iter().filter(|b| b.content != content && b.overlaps(own)) {
+            match rival.content {
+                Content::Value(v) => {
+                    let store = &mut self.values[usize::from(v.0)];
+                    store.lost |= store.units == units;
+                }
+                Content::Copy(copy) => {
+                    let held =
+                        self.buffers.iter_mut().flatten().filter(|b| b.copy == copy && b.units == units);
+                    held.for_each(|b| b.lost = true);
+                }
+                Content::Partial(_) => {}
+            }
+        }
+    }
+
     fn steps(&mut self, digit: Digit, at: At, body: &Stmt) -> Result<(), InterpretError> {
         let axis = usize::from(digit.axis.0);
         let steps = match digit.steps {
@@ -340,6 +418,8 @@ impl<'n, S: Neutral> Machine<'n, S> {
             }
             *entered += 1;
         }
+        let units = usize::from(matches!(at, At::Unit(..)));
+        self.units += units;
         self.bound.push(digit.axis);
         for step in order {
             self.point[axis] += step * i64::from(digit.stride);
@@ -350,6 +430,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
             result?;
         }
         self.bound.pop();
+        self.units -= units;
         Ok(())
     }
 
@@ -406,7 +487,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 None => offset(&global.shape, &index).map_or(0.0, |o| global.data[o]),
             });
         }
-        Ok(Buffer { low, extents, data })
+        Ok(Buffer { copy, units: self.units, lost: false, low, extents, data })
     }
 
     fn load(&self, access: AccessId) -> Result<(Element, DType), InterpretError> {
@@ -421,6 +502,10 @@ impl<'n, S: Neutral> Machine<'n, S> {
                     let shown = self.nest.print_access(info);
                     return Err(InterpretError::Poison(format!("{shown} at {index:?} is beside its copy")));
                 };
+                if buffer.lost {
+                    let shown = self.nest.print_access(info);
+                    return Err(InterpretError::Poison(format!("another buffer has the bytes of {shown}")));
+                }
                 buffer.data[at]
             }
             None => offset(&global.shape, &index).map_or(0.0, |o| global.data[o]),
@@ -433,6 +518,9 @@ impl<'n, S: Neutral> Machine<'n, S> {
             Expr::Load(a) => self.load(*a)?,
             Expr::Get(v) => {
                 let store = &self.values[usize::from(v.0)];
+                if store.lost {
+                    return Err(self.poison("another buffer has the bytes of", *v));
+                }
                 let element = match self.slot(*v) {
                     None => None,
                     Some(at) => match store.data[at] {
@@ -488,3 +576,6 @@ fn offset(shape: &[i64], index: &[i64]) -> Option<usize> {
         .zip(index)
         .try_fold(0usize, |at, (n, i)| (0..*n).contains(i).then(|| at * *n as usize + *i as usize))
 }
+
+#[cfg(test)]
+mod tests;

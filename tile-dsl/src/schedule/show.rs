@@ -62,6 +62,25 @@ impl DirectiveKind {
     }
 }
 
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Assume => "assume",
+            Phase::Tile => "tile",
+            Phase::Split => "split",
+            Phase::Place => "place",
+            Phase::TensorCore => "tensor_core",
+            Phase::Reorder => "reorder",
+            Phase::Stage => "stage",
+            Phase::Pipeline => "pipeline",
+            Phase::SplitK => "split_k",
+            Phase::Bind => "bind",
+            Phase::Expand => "expand",
+            Phase::Launch => "launch",
+        })
+    }
+}
+
 impl Schedule {
     /// The directives in the order in which they apply: by phase, inside a phase as listed.
     pub fn in_order(&self) -> Vec<&Directive> {

@@ -5,6 +5,8 @@ mod barriers;
 mod build;
 mod golden;
 mod ladder;
+mod overlay;
+mod passes;
 mod random;
 mod recurrence;
 #[path = "../support/mod.rs"]

@@ -59,10 +59,9 @@ impl Run<'_> {
                 self.counts.shared_loads += 1;
                 // Every lane reads: none of them may have written since the last barrier.
                 let reader = (mask.len() + warp) as u32;
-                let buffer = &mut self.shared[shared as usize];
                 let found = |n: usize, x| row[n] = x;
-                buffer
-                    .load(offset[thread], long, reader, self.epoch, found)
+                self.shared
+                    .load((shared, offset[thread]), long, reader, self.epoch, found)
                     .map_err(|what| (thread, what))?;
                 for (c, x) in row.into_iter().enumerate() {
                     let (r, c) = if transposed { (c, r) } else { (r, c) };

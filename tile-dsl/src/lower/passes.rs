@@ -1,0 +1,137 @@
+//! The passes of the lowering: what each does to a kernel. `super::PASSES` has their order.
+
+use super::{LowerError, Lowerer, Strided};
+use crate::{
+    kernel::{self, Kernel, Mem, Shared, Ty, lives, verify},
+    nest::Nest,
+    program::{Program, Variant},
+    shared::Allocation,
+};
+
+/// A step from the nest to a kernel that code can be generated for.
+pub(crate) struct Pass {
+    pub name: &'static str,
+    /// What it is for.
+    pub what: &'static str,
+    pub(super) run: fn(&mut Lowering<'_>) -> Result<(), LowerError>,
+}
+
+/// A kernel on its way through the passes.
+pub(crate) struct Lowering<'a> {
+    program: &'a Program,
+    variant: Variant,
+    strided: &'a Strided,
+    pub shared: Allocation,
+    pub kernel: Kernel,
+}
+
+impl<'a> Lowering<'a> {
+    /// Nothing but a name.
+    pub fn new(program: &'a Program, variant: Variant, strided: &'a Strided) -> Self {
+        let kernel = Kernel {
+            name: entry_name(program, variant, strided),
+            target: program.schedule.target,
+            params: Vec::new(),
+            cleared: Vec::new(),
+            shared: Vec::new(),
+            frags: Vec::new(),
+            vars: Vec::new(),
+            threads: 1,
+            grid: Vec::new(),
+            min_ctas: program.nest.occupancy,
+            assemble: program.nest.assemble,
+            body: Vec::new(),
+        };
+        Lowering { program, variant, strided, shared: Allocation::default(), kernel }
+    }
+
+    fn nest(&self) -> &'a Nest {
+        &self.program.nest
+    }
+}
+
+/// Finds the buffers in shared memory, when each lives and where it lies.
+pub(super) fn allocate(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+    lowering.shared = Allocation::of(lowering.nest());
+    let buffers = lowering.shared.buffers.iter().map(|b| Shared {
+        name: b.name.clone(),
+        dtype: b.dtype,
+        elems: u32::try_from(b.elems).unwrap_or(u32::MAX),
+        align: b.align,
+        start: b.start,
+    });
+    lowering.kernel.shared = buffers.collect();
+    let (total, limit) = (lowering.shared.bytes, verify::shared_limit(lowering.kernel.target));
+    if total <= limit {
+        return Ok(());
+    }
+    let pile = lowering.shared.pile();
+    let sum = pile.iter().map(|b| format!("{}: {}", b.name, b.bytes())).collect::<Vec<_>>().join(" + ");
+    Err(LowerError::SharedMemory { total, limit, sum })
+}
+
+/// Walks over the term of the nest.
+pub(super) fn walk(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+    let nest = lowering.nest();
+    let mut lowerer = Lowerer::new(nest, lowering.variant, lowering.strided, &lowering.shared)?;
+    lowerer.stmt(&nest.body)?;
+    let kernel = &mut lowering.kernel;
+    kernel.cleared = lowerer.cleared.iter().copied().collect();
+    let Lowerer { emit, units, grid, params, frags, .. } = lowerer;
+    (kernel.params, kernel.frags) = (params, frags);
+    (kernel.threads, kernel.grid) = (units.threads, grid.axes);
+    (kernel.body, kernel.vars) = emit.finish();
+    Ok(())
+}
+
+/// Has buffers in the same bytes take turns.
+pub(super) fn take_turns(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+    lives::begin(&mut lowering.kernel);
+    Ok(())
+}
+
+/// Zeros in the buffers in which half a word may never be written: loads of whole words would read it.
+pub(super) fn clear_halves(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+    let Lowering { shared, kernel, .. } = lowering;
+    let halves = (0..).zip(&shared.buffers).filter(|(_, b)| b.halves).map(|(n, _)| n);
+    let mut first: Vec<kernel::Stmt> = halves.map(|buffer| clear(buffer, kernel)).collect();
+    if !first.is_empty() {
+        first.push(kernel::Stmt::Barrier);
+        kernel.body.splice(0..0, first);
+    }
+    Ok(())
+}
+
+/// All threads write zeros to a shared buffer.
+fn clear(buffer: u32, kernel: &mut Kernel) -> kernel::Stmt {
+    let var = kernel::Var(kernel.vars.len() as u32);
+    kernel.vars.push(Ty::I32);
+    let Shared { dtype, elems, .. } = kernel.shared[buffer as usize];
+    let store = kernel::Stmt::Store {
+        mem: Mem::Shared(buffer),
+        offset: kernel::Expr::Var(var),
+        values: vec![kernel::Expr::Float(0.0, dtype)],
+        guard: None,
+    };
+    let end = kernel::Expr::Int(elems.into(), Ty::I32);
+    let step = kernel::Expr::Int(kernel.threads.into(), Ty::I32);
+    kernel::Stmt::For { var, start: kernel::Expr::Tid, end, step, body: vec![store] }
+}
+
+/// Checks what code generation takes for granted.
+pub(super) fn check(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+    Ok(verify::verify(&lowering.kernel)?)
+}
+
+/// `matmul_warptile_f32_exact`.
+fn entry_name(program: &Program, variant: Variant, strided: &Strided) -> String {
+    let mut name = format!("{}_{}", program.nest.kernel.name, program.schedule.name);
+    if let Some(dtype) = program.dtype {
+        name += &format!("_{dtype}");
+    }
+    name += &format!("_{variant}");
+    if !strided.is_empty() {
+        name += "_strided";
+    }
+    name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_")
+}

@@ -1,0 +1,75 @@
+//! What shared memory holds is lost when another buffer takes its bytes.
+
+use super::{Arithmetic, InterpretError, interpret, interpret_in};
+use crate::{
+    engine,
+    schedule::{Schedule, Target, extend, parse},
+    shared::Allocation,
+    tile::{
+        self,
+        evaluate::{Elements, Inputs},
+    },
+};
+
+/// Two products, one after the other, and a value that all threads read.
+const TWICE: &str = "\
+kernel twice(a: &[f32; M, K], b: &[f32; K, N], d: &[f32; M, L], e: &[f32; L, N], c: &mut [f32; M, N]) {
+    axis i in program_tile(M);
+    axis j in program_tile(N);
+    axis k in tiles(K);
+    axis l in tiles(L);
+    let mut p = full::<f32>(0.0, [i, j]);
+    for k {
+        p = dot(load(a, [i, k]), load(b, [k, j]), p);
+    }
+    let mut q = full::<f32>(0.0, [i, j]);
+    for l {
+        q = dot(load(d, [i, l]), load(e, [l, j]), q);
+    }
+    store(c, [i, j], p - q);
+}";
+
+#[test]
+fn buffers_that_live_at_the_same_time_lose_what_they_hold() {
+    let kernel = tile::parse(TWICE).unwrap();
+    let text = "tile(i = 16, j = 16, k = 32, l = 32); bind(i -> thread.y, j -> thread.x); stage(p: shared); \
+                stage(a, b at k: shared); stage(d, e at l: shared)";
+    let schedule = Schedule {
+        name: "staged".into(),
+        kernel: "twice".into(),
+        dtypes: vec![],
+        target: Target::DEFAULT,
+        directives: extend(&[], &parse(text).unwrap()).unwrap(),
+    };
+    let nest = engine::schedule(&kernel, &schedule, None).unwrap().nest;
+    let mut inputs = Inputs {
+        dims: [("M", 17), ("N", 3), ("K", 33), ("L", 31)].map(|(n, d)| (n.into(), d)).into(),
+        ..Inputs::default()
+    };
+    for (name, len) in [("a", 17 * 33), ("b", 33 * 3), ("d", 17 * 31), ("e", 31 * 3)] {
+        let elements = Elements::from_f64(crate::dtype::DType::F32, (0..len).map(|n| f64::from(n % 5)));
+        inputs.tensors.insert(name.into(), elements);
+    }
+    let right = interpret(&nest, &inputs, Arithmetic::Exact, 1).unwrap();
+    let shared = Allocation::of(&nest);
+    let names: Vec<&str> = shared.buffers.iter().map(|b| b.name.as_str()).collect();
+    assert_eq!(names, ["p", "a", "b", "d", "e"]);
+    assert!(shared.overlaid());
+    for a in 0..names.len() {
+        for b in 0..a {
+            let mut wrong = shared.clone();
+            // The others out of the way.
+            wrong.buffers.iter_mut().enumerate().for_each(|(n, buffer)| buffer.start = 0x10_0000 * n as u64);
+            wrong.buffers[a].start = wrong.buffers[b].start;
+            let found = interpret_in(&wrong, &nest, &inputs, Arithmetic::Exact, 1);
+            // The first product is published after its loop.
+            let after = |one: &str, other: &str| "pab".contains(one) && "de".contains(other) && one != "p";
+            let apart = after(names[b], names[a]) || names[b] == "p" && "ab".contains(names[a]);
+            if apart {
+                assert_eq!(found.as_ref(), Ok(&right), "{} and {}", names[a], names[b]);
+            } else {
+                assert!(matches!(found, Err(InterpretError::Poison(_))), "{} and {}", names[a], names[b]);
+            }
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Shared memory of a CTA: the buffers that a nest needs, how long each lives, and where it lies.
+//!
+//! A buffer holds a staged copy with its pipeline slots, a value `in shared`, or room to combine a reduction. It lives
+//! from the statement that fills it to the last one that reads it:
+//!
+//! ```text
+//! copy under a pipelined loop      from before the loop, which fills slots ahead, to its end
+//! other copy                       from its stage to the last read in it
+//! value computed in place          from its let to its last read
+//! reduction in registers, then     from where it is published, between the two parts of its let, to its last read
+//!   in shared memory
+//! room to combine                  where parts meet, between the two parts of the let; from the let on where the parts
+//!                                  accumulate in it
+//! ```
+//! What is read in a loop inside lives as long as the loop. Buffers whose lives do not meet may lie in the same bytes.
+//! Of two buffers in one loop at run time each step then takes two barriers more, so they share only where a loop
+//! further inside has barriers of its own, and never in a pipelined loop. Buffers with half words that are cleared once
+//! ([`Buffer::halves`]) share with none.
+//!
+//! The engine's check explains the bytes, the lowering takes the places: both read this.
+
+mod life;
+
+use crate::{
+    dtype::DType,
+    index::AxisId,
+    kernel::place,
+    lower,
+    nest::{At, CopyId, CopyLayout, Nest, Placement, Steps, Stmt, ValueId, parts},
+    span::SpanId,
+};
+use life::{Clock, Life};
+use std::{collections::BTreeMap, fmt};
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Content {
+    /// What a stage copied.
+    Copy(CopyId),
+    /// The elements of a value.
+    Value(ValueId),
+    /// Partial results of a value, to be combined.
+    Partial(ValueId),
+}
+
+/// How the elements of a buffer come about.
+#[derive(Clone, Debug)]
+pub(crate) enum Size {
+    /// A box of a tensor, once a slot.
+    Copy {
+        /// Elements of the box by dimension, padding left out.
+        dims: Vec<u64>,
+        /// How the box lies.
+        layout: CopyLayout,
+        /// Slots.
+        depth: u32,
+    },
+    /// A box of points, by axis.
+    Value(Vec<u64>),
+    /// So many places for each of so many elements.
+    Partial {
+        /// Places for an element.
+        places: u64,
+        /// Elements that a thread holds in registers, or that a CTA holds in shared memory.
+        elems: u64,
+    },
+}
+
+/// A buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffer {
+    pub content: Content,
+    /// Name, unlike those of the others.
+    pub name: String,
+    pub dtype: DType,
+    /// Elements in all, whole words.
+    pub elems: u64,
+    /// Alignment in bytes.
+    pub align: u32,
+    pub size: Size,
+    /// 16-bit elements, half a word of which may never be written: loads of whole words would read it.
+    pub halves: bool,
+    /// Source of the directive or statement.
+    pub span: SpanId,
+    /// Byte at which it starts.
+    pub start: u64,
+    lives: Vec<Life>,
+}
+
+/// The buffers of a nest, in the order in which they are first filled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Allocation {
+    pub buffers: Vec<Buffer>,
+    /// Bytes in all.
+    pub bytes: u64,
+}
+
+impl Buffer {
+    /// Bytes it takes.
+    pub fn bytes(&self) -> u64 {
+        place::whole(self.elems.saturating_mul(self.dtype.bytes().into()), self.align)
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes()
+    }
+
+    /// Whether some bytes are those of another buffer, too.
+    pub fn overlaps(&self, other: &Buffer) -> bool {
+        self.start < other.end() && other.start < self.end()
+    }
+}
+
+impl Allocation {
+    /// Buffers for a nest. What has no bound has no buffer, which the engine's checks report.
+    pub fn of(nest: &Nest) -> Allocation {
+        let mut finder = Finder { nest, clock: Clock::default(), buffers: Vec::new() };
+        finder.stmt(&nest.body);
+        let Finder { clock, mut buffers, .. } = finder;
+        let sizes: Vec<(u64, u32)> = buffers.iter().map(|b| (b.bytes(), b.align)).collect();
+        let (starts, bytes) = place::overlaid(&sizes, &|a, b| {
+            let (a, b): (&Buffer, &Buffer) = (&buffers[a], &buffers[b]);
+            !a.halves && !b.halves && clock.apart(&a.lives, &b.lives)
+        });
+        buffers.iter_mut().zip(starts).for_each(|(buffer, start)| buffer.start = start);
+        Allocation { buffers, bytes }
+    }
+
+    /// Whether some buffers share bytes.
+    pub fn overlaid(&self) -> bool {
+        let later = |n: usize| &self.buffers[n + 1..];
+        self.buffers.iter().enumerate().any(|(n, a)| later(n).iter().any(|b| a.overlaps(b)))
+    }
+
+    /// The buffer for `elems` elements of something.
+    pub fn find(&self, content: Content, elems: u64) -> Option<u32> {
+        let at =
+            self.buffers.iter().position(|b| b.content == content && b.elems == whole_words(b.dtype, elems));
+        at.map(|at| at as u32)
+    }
+
+    /// Buffers one after the other that take all bytes; the others lie in bytes of these.
+    pub fn pile(&self) -> Vec<&Buffer> {
+        let mut pile: Vec<&Buffer> = Vec::new();
+        let mut top = self.bytes;
+        while top > 0 {
+            let below = |b: &&Buffer| {
+                b.end().next_multiple_of(pile.last().map_or(1, |above| above.align.into())) == top
+            };
+            let Some(next) = self.buffers.iter().find(below) else { break };
+            pile.push(next);
+            top = next.start;
+        }
+        // As they are filled.
+        self.buffers.iter().filter(|b| pile.iter().any(|p| std::ptr::eq(*p, *b))).collect()
+    }
+}
+
+/// A line a buffer: where it lies, and at which ticks of the statements' clock it lives.
+impl fmt::Display for Allocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for buffer in &self.buffers {
+            let Buffer { name, dtype, elems, start, lives, .. } = buffer;
+            let lives: Vec<String> = lives.iter().map(|l| format!("{} to {}", l.begin, l.end)).collect();
+            let end = buffer.end();
+            writeln!(f, "{name}: {dtype}[{elems}] in bytes {start}..{end}, lives {}", lives.join(", "))?;
+        }
+        writeln!(f, "{} bytes", self.bytes)
+    }
+}
+
+/// Elements rounded up to whole 32-bit words.
+fn whole_words(dtype: DType, elems: u64) -> u64 {
+    if dtype.bytes() == 2 { elems.next_multiple_of(2) } else { elems }
+}
+
+/// How the elements of a value lie in shared memory: row-major over its points inside its `let`.
+#[derive(Clone, Debug)]
+pub(crate) struct ValueBox {
+    /// Weight of a point of each axis, in elements.
+    pub pitches: BTreeMap<AxisId, i64>,
+    /// Points, by axis.
+    pub points: Vec<u64>,
+    /// Elements in all.
+    pub elems: u64,
+}
+
+/// Lays out a value that `loops` compute.
+///
+/// # Errors
+/// The axis of a loop without a bound.
+pub(crate) fn value_box(nest: &Nest, value: ValueId, loops: &[lower::Step]) -> Result<ValueBox, AxisId> {
+    let (mut pitches, mut all, mut elems) = (BTreeMap::new(), Vec::new(), 1u64);
+    for axis in nest.value(value).axes.iter().rev() {
+        let mut points = 1u64;
+        for (digit, _) in loops.iter().filter(|(d, _)| d.axis == *axis) {
+            let Steps::Fixed(steps) = digit.steps else { return Err(*axis) };
+            points += u64::from(digit.stride) * (u64::from(steps) - 1);
+        }
+        pitches.insert(*axis, elems as i64);
+        all.push(points);
+        elems = elems.saturating_mul(points).min(u32::MAX.into());
+    }
+    all.reverse();
+    Ok(ValueBox { pitches, points: all, elems })
+}
+
+/// The loops over a value's own axes from `first` of its `let` to the statement that computes it.
+pub(crate) fn own_loops(nest: &Nest, value: ValueId, first: &Stmt) -> Vec<lower::Step> {
+    let axes = &nest.value(value).axes;
+    let loops = lower::writers(nest, first, value).into_iter().next().unwrap_or_default();
+    loops.into_iter().flat_map(|(d, at)| parts(d, at)).filter(|(d, _)| axes.contains(&d.axis)).collect()
+}
+
+/// Whether a value in shared memory is computed there. A reduction accumulates in registers wherever its result goes,
+/// unless a loop at run time indexes it.
+pub(crate) fn in_place(nest: &Nest, value: ValueId, loops: &[lower::Step]) -> bool {
+    let v = nest.value(value);
+    let fixed = |(digit, at): &lower::Step| {
+        matches!(at, At::Unit(..)) || at.is_expanded() || digit.steps == Steps::Fixed(1)
+    };
+    v.placement == Placement::Shared && (v.reduction.is_none() || !loops.iter().all(fixed))
+}
+
+/// Whether a value of a `let` is computed in shared memory.
+pub(crate) fn accumulates_in_place(nest: &Nest, value: ValueId, first: &Stmt) -> bool {
+    in_place(nest, value, &own_loops(nest, value, first))
+}
+
+/// Register slots of a thread for the elements that `loops` compute.
+fn slots(loops: &[lower::Step]) -> u64 {
+    let steps = loops.iter().filter(|(_, at)| !matches!(at, At::Unit(..))).map(|(d, _)| match d.steps {
+        Steps::Fixed(n) => u64::from(n),
+        Steps::Rest => 1,
+    });
+    steps.fold(1, u64::saturating_mul)
+}
+
+/// Finds the buffers of a nest, and when each lives.
+struct Finder<'n> {
+    nest: &'n Nest,
+    clock: Clock,
+    buffers: Vec<Buffer>,
+}
+
+impl Finder<'_> {
+    fn stmt(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::For { digit, at, body } => {
+                let deep = matches!(at, At::Pipe(2..)) && !lower::copies_to_registers(self.nest, body);
+                let (copies, inner) = lower::chain(body);
+                if let (At::Pipe(depth), true, false) = (at, deep, copies.is_empty()) {
+                    let ring = self.clock.tick();
+                    let around = self.clock.enter(*digit, *at);
+                    self.clock.meets();
+                    let buffers: Vec<_> =
+                        copies.iter().filter_map(|c| self.copy(*c, inner, *depth)).collect();
+                    self.stmt(inner);
+                    self.clock.leave(around);
+                    let life = Life { begin: ring, end: self.clock.tick() };
+                    buffers.into_iter().for_each(|b| self.buffers[b].lives.push(life));
+                    return;
+                }
+                let around = self.clock.enter(*digit, *at);
+                self.stmt(body);
+                self.clock.leave(around);
+            }
+            Stmt::Stage { .. } => {
+                let (copies, inner) = lower::chain(stmt);
+                let begin = self.clock.tick();
+                let buffers: Vec<_> = copies
+                    .iter()
+                    .filter_map(|c| {
+                        Some((self.copy(*c, inner, 1)?, life::Read::Tensor(self.nest.copy(*c).tensor)))
+                    })
+                    .collect();
+                if !buffers.is_empty() {
+                    self.clock.meets();
+                }
+                let reads: Vec<_> = buffers.iter().map(|(_, read)| self.clock.watch(*read)).collect();
+                self.stmt(inner);
+                for ((buffer, _), read) in buffers.into_iter().zip(reads).rev() {
+                    let end = self.clock.last(read).max(begin);
+                    self.buffers[buffer].lives.push(Life { begin, end });
+                }
+            }
+            Stmt::Let { values, first, rest } => self.let_(values, first, rest),
+            Stmt::Def { expr, .. }
+            | Stmt::Red { expr, .. }
+            | Stmt::Set { expr, .. }
+            | Stmt::Put { expr, .. } => {
+                self.clock.tick();
+                for value in expr.values() {
+                    self.clock.read(life::Read::Value(value));
+                }
+                for access in expr.accesses() {
+                    self.clock.read(life::Read::Tensor(self.nest.access(access).tensor));
+                }
+            }
+        }
+    }
+
+    fn let_(&mut self, values: &[ValueId], first: &Stmt, rest: &Stmt) {
+        let begin = self.clock.tick();
+        let rooms: Vec<Rooms> = values.iter().map(|v| self.rooms(*v, first)).collect();
+        if rooms.iter().any(|r| r.held.is_some() || r.partial.is_some()) {
+            self.clock.meets();
+        }
+        self.stmt(first);
+        let mut published = Vec::new();
+        for (value, room) in values.iter().zip(&rooms) {
+            let combined = self.clock.tick();
+            if let Some(partial) = room.partial {
+                let from = if room.in_place { begin } else { combined };
+                self.buffers[partial].lives.push(Life { begin: from, end: combined });
+            }
+            if let Some(held) = room.held {
+                // In place, combined from parts; in place; from registers, later.
+                let from = match (room.in_place, room.partial) {
+                    (true, Some(_)) => Some(combined),
+                    (true, None) => Some(begin),
+                    (false, _) => None,
+                };
+                published.push((held, from, self.clock.watch(life::Read::Value(*value))));
+            }
+        }
+        let publish = self.clock.tick();
+        self.stmt(rest);
+        for (buffer, from, read) in published.into_iter().rev() {
+            let end = self.clock.last(read).max(publish);
+            self.buffers[buffer].lives.push(Life { begin: from.unwrap_or(publish), end });
+        }
+    }
+
+    /// The buffers of a value of a `let`.
+    fn rooms(&mut self, value: ValueId, first: &Stmt) -> Rooms {
+        let v = self.nest.value(value);
+        let loops = own_loops(self.nest, value, first);
+        let in_place = in_place(self.nest, value, &loops);
+        let mut held = None;
+        let mut whole = None;
+        if v.placement == Placement::Shared
+            && let Ok(ValueBox { points, elems, .. }) = value_box(self.nest, value, &loops)
+        {
+            whole = Some(elems);
+            held = Some(self.buffer(Content::Value(value), v.dtype, elems, Size::Value(points), v.span));
+        }
+        let each = if in_place { whole } else { Some(slots(&loops)) };
+        let places = lower::places(self.nest, value, first, in_place);
+        let partial = each.filter(|_| places > 0).map(|elems| {
+            let size = Size::Partial { places, elems };
+            self.buffer(Content::Partial(value), v.dtype, places.saturating_mul(elems), size, v.span)
+        });
+        Rooms { held, partial, in_place }
+    }
+
+    fn copy(&mut self, copy: CopyId, body: &Stmt, depth: u32) -> Option<usize> {
+        let info = self.nest.copy(copy);
+        if info.space != crate::schedule::Space::Shared {
+            return None;
+        }
+        let layout = self.nest.copy_layout(copy, body)?;
+        let dims: Vec<u64> = self.nest.footprint(info.tensor, body).iter().filter_map(|d| d.extent).collect();
+        let dtype = self.nest.elem(info.tensor);
+        let elems = layout.slot(depth, dtype.bytes().into()).saturating_mul(depth.into());
+        let (align, span) = (layout.align, info.span);
+        // Rows or gaps between them that end within a word.
+        let row = dims.get(layout.contiguous).copied().unwrap_or(1);
+        let within = dtype.bytes() == 2 && (row % 2 == 1 || (info.pad / 2) % 2 == 1);
+        let buffer = self.buffer(Content::Copy(copy), dtype, elems, Size::Copy { dims, layout, depth }, span);
+        self.buffers[buffer].align = align;
+        self.buffers[buffer].halves |= within;
+        Some(buffer)
+    }
+
+    /// A buffer, the same for all places that hold the same in as many elements.
+    fn buffer(&mut self, content: Content, dtype: DType, elems: u64, size: Size, span: SpanId) -> usize {
+        let words = whole_words(dtype, elems);
+        if let Some(known) = self.buffers.iter().position(|b| b.content == content && b.elems == words) {
+            return known;
+        }
+        let base = match content {
+            Content::Copy(copy) => self.nest.tensor(self.nest.copy(copy).tensor).name.clone(),
+            Content::Value(value) => self.nest.value(value).name.clone(),
+            Content::Partial(value) => format!("{}.partial", self.nest.value(value).name),
+        };
+        let name = lower::unique(&base, |n| self.buffers.iter().any(|b| b.name == n));
+        self.buffers.push(Buffer {
+            content,
+            name,
+            dtype,
+            elems: words,
+            align: crate::nest::WIDEST as u32,
+            size,
+            halves: words != elems,
+            span,
+            start: 0,
+            lives: Vec::new(),
+        });
+        self.buffers.len() - 1
+    }
+}
+
+/// The buffers of a value, by position.
+struct Rooms {
+    held: Option<usize>,
+    partial: Option<usize>,
+    in_place: bool,
+}
