@@ -37,7 +37,6 @@ mod initial;
 mod interpret;
 mod layout;
 mod parse;
-mod precision;
 mod print;
 mod verify;
 mod walk;

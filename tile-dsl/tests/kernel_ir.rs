@@ -48,7 +48,7 @@ fn run(body: &str) -> Result<(Vec<f32>, Counts), String> {
 fn matrices_of_words_round_trip() {
     let body = |elements: &str, how: &str| {
         format!(
-            "  matrices {elements}: f32 = s[(tid % 32)]{how}
+            "  matrices {elements}: f32 = shared s[(tid % 32)]{how}
   mma_tf32 acc[0, 1, 2, 3] += tf32(%0), %1, %2, %3 x %0, %1"
         )
     };

@@ -324,7 +324,8 @@ impl Parser {
                     slots.push(self.number()?);
                 }
                 self.expect("]")?;
-                self.expect("+=")?;
+                self.expect("+")?;
+                self.expect("=")?;
                 let a = self.exprs()?;
                 self.expect("x")?;
                 Ok(Stmt::Mma { atom, frag, slots, a, b: self.exprs()? })

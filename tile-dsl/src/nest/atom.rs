@@ -275,7 +275,6 @@ impl Nest {
         }
     }
 
-<<<<<<< HEAD
     fn factor<'e>(&self, expr: &'e Expr) -> Factor<'e> {
         let mut exact = expr;
         loop {
@@ -290,23 +289,6 @@ impl Nest {
         match exact {
             Expr::Load(access) => Factor::Load(*access),
             _ => Factor::Computed(exact),
-=======
-    pub(super) fn factor(&self, expr: &Expr) -> Result<AccessId, NoProduct> {
-        match expr {
-            Expr::Load(access) => Ok(*access),
-            // What it does to the products is for the atom to say: see `rounds`.
-            Expr::Un(UnOp::Tf32, inner) => self.factor(inner),
-            Expr::Cast(to, inner) => {
-                let access = self.factor(inner)?;
-                let from = self.elem(self.access(access).tensor);
-                if *to == from || *to == DType::F32 {
-                    Ok(access)
-                } else {
-                    Err(NoProduct::Narrowed(access, *to))
-                }
-            }
-            _ => Err(NoProduct::Computed),
->>>>>>> f846864 (Test tf32 in every executor; document it)
         }
     }
 
@@ -355,7 +337,15 @@ impl Nest {
         }
     }
 
-<<<<<<< HEAD
+    /// Whether both factors of a product are f32 and rounded to tf32.
+    pub fn rounds(&self, product: &Expr) -> bool {
+        match product {
+            Expr::Cast(_, inner) => self.rounds(inner),
+            Expr::Bin(BinOp::Mul, x, y) => self.is_rounded(x) && self.is_rounded(y),
+            _ => false,
+        }
+    }
+
     /// Whether a factor of a product is f32 and rounded to tf32; 16-bit numbers are not changed by that.
     pub fn is_rounded(&self, factor: &Expr) -> bool {
         match factor {
@@ -365,8 +355,6 @@ impl Nest {
         }
     }
 
-=======
->>>>>>> f846864 (Test tf32 in every executor; document it)
     /// The axes that the index of an access mentions.
     pub fn access_axes(&self, access: AccessId) -> BTreeSet<AxisId> {
         self.access(access).index.iter().flat_map(|i| i.terms.keys().copied()).collect()

@@ -3,16 +3,19 @@
 use super::Failure;
 use crate::{
     dtype::DType,
-    nest::{Atom, Nest, Stmt, ValueId, leaves},
+    nest::{Atom, Nest, Stmt, Target, ValueId, leaves},
 };
 
 /// The instruction for the products that a value sums: of the atom's name, and for f32 rounded to tf32 where both factors
 /// are.
 pub(super) fn chosen(nest: &Nest, value: ValueId, atom: Atom) -> Atom {
     let mut rounded = false;
-    leaves(&nest.body, &mut |_, leaf| match leaf {
-        Stmt::Red { value: v, expr, .. } if *v == value => rounded |= nest.rounds(expr),
-        _ => {}
+    leaves(&nest.body, &mut |_, leaf| {
+        if let (Stmt::Red { expr, .. }, Some((Target::Value(v), _))) = (leaf, leaf.leaf())
+            && v == value
+        {
+            rounded |= nest.rounds(expr);
+        }
     });
     let of_name = |a: &Atom| a.row().name == atom.row().name && a.row().rounded == rounded;
     Atom::ALL.into_iter().find(of_name).unwrap_or(atom)

@@ -22,17 +22,12 @@ impl Generator<'_> {
         leaves(&nest.body, &mut |_, leaf| {
             let Stmt::Red { value, expr, .. } = leaf else { return };
             let Ok(factors) = nest.factors(expr) else { return };
-<<<<<<< HEAD
-            let fits = |factor| Atom::Mma.row().operands.contains(&nest.factor_dtype(factor));
-            if !factors.into_iter().all(fits) {
-=======
-            let types = factors.map(|f| nest.elem(nest.access(f).tensor));
+            let types = factors.map(|f| nest.factor_dtype(f));
             let multiplies = |atom: &Atom| {
                 let row = atom.row();
                 row.rounded == nest.rounds(expr) && types.iter().all(|t| row.operands.contains(t))
             };
             if !Atom::ALL.iter().any(multiplies) {
->>>>>>> f846864 (Test tf32 in every executor; document it)
                 return;
             }
             let info = nest.value(*value);
