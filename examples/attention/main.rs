@@ -10,10 +10,11 @@ use common::{
     data::normal,
     example::{Generic, Typed, run_generic},
     options::{elements, sizes},
-    report::{Record, judge, measure, run_all},
+    run::run_all,
 };
 use kernel::{SCHEDULES, attention};
 use std::{process::ExitCode, str::FromStr};
+use tile_bench::record::{Record, judge, measure};
 use tilewright::{AnySchedule, Buffer, Device, Error, Float};
 use verify::Attention;
 

@@ -11,10 +11,11 @@ use common::{
     data::normal,
     example::{Generic, Typed, run_generic},
     options::{elements, sizes},
-    report::{Record, measure, run_all},
+    run::run_all,
 };
 use kernel::{SCHEDULES, batched, batched_nt};
 use std::{process::ExitCode, str::FromStr};
+use tile_bench::record::{Record, measure};
 use tilewright::{AnySchedule, Buffer, Device, Error, Float, Kernel, verify::Comparison};
 use verify::Product;
 

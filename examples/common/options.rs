@@ -1,7 +1,7 @@
 //! Options that every example takes.
 
-use super::machine::Machine;
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use tile_bench::Machine;
 use tilewright::{AnySchedule, DType, Device, Error, Stage, Variant};
 
 /// Where to run.

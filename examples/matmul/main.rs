@@ -12,11 +12,12 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
     data::normal,
     options::{self, Common, TypeChoice, elements},
-    report::{Record, measure, run_all},
+    run::run_all,
 };
 use half::{bf16, f16};
 use kernel::{BY_SIZE, SCHEDULES, TF32, matmul, matmul_tf32};
 use std::{process::ExitCode, str::FromStr};
+use tile_bench::record::{Record, measure};
 use tilewright::{AnySchedule, Buffer, DType, Device, Error, Kernel, LaunchReport, prelude::Float};
 use verify::Product;
 
@@ -167,7 +168,7 @@ fn main() -> ExitCode {
 const RULES: [&str; 2] = [choose::NAME, choose::ATOMIC];
 
 const AFTER_HELP: &str = "`--schedule auto-size` picks the schedule by the size, `auto-size-atomic` also among those whose rounding changes \
-     from run to run: examples/matmul/choose.rs has the rule.\n\
+     from run to run: bench/src/choose.rs has the rule.\n\
      `--schedule all` is the ladder; the schedules after `mma_best` in `--list` are for sizes it does not suit, and those that \
      end in `_tf32` or `_tf32_best` are of a kernel that rounds the factors to tf32.";
 
