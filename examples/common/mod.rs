@@ -5,4 +5,5 @@
 pub mod data;
 pub mod example;
 pub mod options;
+pub mod output;
 pub mod run;

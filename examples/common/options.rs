@@ -1,5 +1,6 @@
 //! Options that every example takes.
 
+use super::output::line;
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use tile_bench::Machine;
 use tilewright::{AnySchedule, DType, Device, Error, Stage, Variant};
@@ -200,11 +201,8 @@ pub fn list(schedules: &[&dyn AnySchedule], others: Others<'_>) {
     for s in all {
         let types: Vec<_> = s.dtypes().iter().map(|d| d.name()).collect();
         let types = if types.is_empty() { String::new() } else { format!("  [{}]", types.join(", ")) };
-        println!(
-            "{:width$}  {}{types}",
-            s.name(),
-            s.doc().split("\n\n").next().unwrap_or("").replace('\n', " ").trim()
-        );
+        let purpose = s.doc().split("\n\n").next().unwrap_or("").replace('\n', " ");
+        line(format_args!("{:width$}  {}{types}", s.name(), purpose.trim()));
     }
 }
 
@@ -238,13 +236,13 @@ pub fn emit(
     let variant = common.variant.into();
     for &schedule in schedules {
         match choice.stage() {
-            Some(stage) => println!("{}", tilewright::emit(schedule, dtype, variant, stage)?),
+            Some(stage) => line(tilewright::emit(schedule, dtype, variant, stage)?),
             None => {
                 let machine = Machine::of(schedule, dtype, variant, common.arch.clone())?;
                 match (choice, common.json) {
-                    (EmitChoice::Sass, _) => println!("{}", machine.sass),
-                    (_, true) => println!("{}", machine.to_json()),
-                    (_, false) => println!("{}\n{}", machine.entry, machine.resources),
+                    (EmitChoice::Sass, _) => line(machine.sass),
+                    (_, true) => line(machine.to_json()),
+                    (_, false) => line(format_args!("{}\n{}", machine.entry, machine.resources)),
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Runs a list of schedules and reports each: a table, or one JSON object a line.
 
-use super::options::Common;
+use super::{options::Common, output::line};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use tile_bench::record::{Record, table};
@@ -33,7 +33,7 @@ pub fn run_all(
             Ok(record) => {
                 ok &= record.verdict.verified() && record.launch.findings.is_empty();
                 if common.json {
-                    println!("{}", record.to_json());
+                    line(record.to_json());
                 }
                 records.push(record);
             }
@@ -46,7 +46,7 @@ pub fn run_all(
     }
     bar.finish_and_clear();
     if !common.json && !records.is_empty() {
-        print!("{}", table(&records));
+        line(table(&records).trim_end());
     }
     ok
 }

@@ -17,7 +17,7 @@ mod kernel;
 mod plot;
 
 use clap::Parser;
-use common::data::normal;
+use common::{data::normal, output::line};
 use kernel::{BY_SIZE, SCHEDULES, matmul};
 use serde_json::Value;
 use std::{
@@ -95,7 +95,7 @@ fn draw(options: &Options) -> Result<(), Box<dyn Error>> {
     for (name, table) in [("ladder", table(&rungs)), ("sizes", sizes(&f32_lines))] {
         match &options.doc {
             Some(path) => replace(path, name, &table)?,
-            None => println!("{table}"),
+            None => line(table),
         }
     }
     Ok(())
@@ -124,6 +124,7 @@ fn rung(line: Value) -> Result<Rung, Box<dyn Error>> {
         multiprocessors: number("multiprocessors")?,
         clock_hz: 1e6 * number("sm_clock_mhz").or_else(|_| number("max_clock_mhz"))?,
         fma_lanes: fma_per_cycle(sm, DType::F32).ok_or("the GPU's f32 rate is not published")?.into(),
+        // Data sheet of the H200.
         dram: if line["device"] == "NVIDIA H200" { 4.8e12 } else { 0.0 },
     };
     let [first, second] = DEPTHS.map(|depth| count(schedule, depth).map(|work| (depth, work)));

@@ -12,6 +12,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
     data::normal,
     options::{self, Common, TypeChoice, elements},
+    output::line,
     run::run_all,
 };
 use half::{bf16, f16};
@@ -245,9 +246,9 @@ fn run_bench<T: Float>(
         let report = bench.measure(&inputs, &chosen)?;
         ok &= report.verified;
         if options.common.json {
-            bench.to_json::<T>(&report, size).iter().for_each(|line| println!("{line}"));
+            bench.to_json::<T>(&report, size).iter().for_each(line);
         } else {
-            println!("{}", bench.to_table::<T>(&report, size));
+            line(bench.to_table::<T>(&report, size));
         }
     }
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
