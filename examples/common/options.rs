@@ -55,6 +55,37 @@ pub fn sizes<const N: usize>(text: &str, form: &str, example: &str) -> Result<[u
     numbers.map_err(|_| wrong())?.try_into().map_err(|_| wrong())
 }
 
+/// A struct of sizes: `size! { Size { m, n, k } as "M×N×K", "256x192x320" }` reads itself from such a text, and knows its
+/// sizes by name.
+#[allow(unused_macros)] // not every example takes sizes
+macro_rules! size {
+    ($(#[$about:meta])* $name:ident { $($field:ident),* } as $form:literal, $example:literal) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug)]
+        struct $name {
+            $($field: usize),*
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let [$($field),*] = $crate::common::options::sizes(text, $form, $example)?;
+                Ok($name { $($field),* })
+            }
+        }
+
+        impl $name {
+            /// Each size with its name.
+            fn named(self) -> Vec<(&'static str, usize)> {
+                vec![$((stringify!($field), self.$field)),*]
+            }
+        }
+    };
+}
+#[allow(unused_imports)] // as above
+pub(crate) use size;
+
 /// Elements of a tensor, refused before anything is allocated when they overflow.
 ///
 /// # Errors

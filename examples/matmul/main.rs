@@ -11,13 +11,13 @@ use bench::Bench;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
     data::normal,
-    options::{self, Common, TypeChoice, elements},
+    options::{self, Common, TypeChoice, elements, size},
     output::line,
     run::run_all,
 };
 use half::{bf16, f16};
 use kernel::{BY_SIZE, SCHEDULES, TF32, matmul, matmul_tf32};
-use std::{process::ExitCode, str::FromStr};
+use std::process::ExitCode;
 use tile_bench::record::{Record, measure};
 use tilewright::{AnySchedule, Buffer, DType, Device, Error, Kernel, LaunchReport, prelude::Float};
 use verify::Product;
@@ -42,21 +42,7 @@ struct Options {
     common: Common,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Size {
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-}
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [m, n, k] = options::sizes(text, "M×N×K", "256x192x320")?;
-        Ok(Size { m, n, k })
-    }
-}
+size! { Size { m, n, k } as "M×N×K", "256x192x320" }
 
 impl Size {
     fn cube(n: usize) -> Self {
@@ -135,7 +121,7 @@ impl<T: Float> Inputs<T> {
         Ok(Record {
             schedule: schedule.name(),
             dtype: T::DTYPE.name(),
-            sizes: vec![("m", self.size.m), ("n", self.size.n), ("k", self.size.k)],
+            sizes: self.size.named(),
             flops: self.size.flops(),
             verdict: product.verify(),
             launch,
