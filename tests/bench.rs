@@ -1,25 +1,14 @@
-//! Benchmarks as far as they need no GPU: statistics, figures, clocks, peaks, the size rule, and the command line.
+//! Benchmarks of the matmul example as far as they need no GPU: the size rule and the command line.
 
 #[path = "../examples/matmul/choose.rs"]
 mod choose;
-#[path = "../examples/common/mod.rs"]
-mod common;
 #[path = "../examples/matmul/kernel.rs"]
 mod kernel;
-#[path = "../examples/ladder/predict.rs"]
-mod predict;
 
 use choose::{CANDIDATES, by_size};
-use common::{
-    figures::{Figures, HEADER, row},
-    monitor::{Sample, Summary},
-    peak::{fma_per_cycle, peak_flops},
-    stats::{median, paired_ratio, quantile},
-    table::aligned,
-};
-use predict::{Gpu, Work, lines, predict};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::process::{Command, Output};
+use tile_bench::choose::{Candidate, Shape};
 use tile_dsl::program::Program;
 use tilewright::{DType, GpuInfo};
 
@@ -35,95 +24,54 @@ fn h200() -> GpuInfo {
     }
 }
 
-#[test]
-fn medians_and_quartiles_are_those_of_the_sorted_values() {
-    assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-    assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
-    assert_eq!(quantile(&[5.0, 1.0, 2.0, 3.0, 4.0], 0.25), Some(2.0));
-    assert_eq!((median(&[]), quantile(&[7.0], 0.9)), (None, Some(7.0)));
-    // One slow round slows both, and the median of the ratios does not see it.
-    assert_eq!(paired_ratio(&[2.0, 20.0, 2.0], &[1.0, 10.0, 1.0]), Some(2.0));
-    assert_eq!(paired_ratio(&[], &[]), None);
+/// What the program of a candidate fixes.
+fn shape(c: &Candidate) -> Shape {
+    let program = Program::from_bytes(c.schedule.program(Some(DType::F32)).unwrap()).unwrap();
+    Shape::of(&program).unwrap()
+}
+
+/// The candidate of a schedule.
+fn candidate(name: &str) -> &'static Candidate {
+    CANDIDATES.iter().find(|c| c.schedule.name() == name).unwrap()
 }
 
 #[test]
-fn figures_follow_from_the_times() {
-    let figures = Figures {
-        times: &[2.0, 2.0, 4.0],
-        cublas: &[1.0, 1.0, 1.0],
-        previous: Some(&[4.0, 3.0, 8.0]),
-        flops: 4e12,
-        peak: Some(4e15),
-    };
-    let o: Map<String, Value> = figures.json().into_iter().map(|(k, v)| (k.to_string(), v)).collect();
-    let number = |key: &str| o[key].as_f64().unwrap();
-    assert_eq!((number("time_ms"), number("tflops"), number("cublas_tflops")), (2.0, 2000.0, 4000.0));
-    assert_eq!((number("ratio"), number("ratio_to_previous"), number("percent_of_peak")), (0.5, 2.0, 50.0));
-    assert_eq!((number("launches"), o["time_ms_quartiles"][1].as_f64()), (3.0, Some(3.0)));
-}
-
-#[test]
-fn what_is_not_known_is_null_and_a_dash() {
-    let figures = Figures { times: &[1.0], cublas: &[], previous: None, flops: 1e9, peak: None };
-    let o: Map<String, Value> = figures.json().into_iter().map(|(k, v)| (k.to_string(), v)).collect();
-    for key in ["cublas_tflops", "ratio", "ratio_to_previous", "percent_of_peak"] {
-        assert_eq!(o[key], Value::Null, "{key}");
-    }
-    let cells = row(&Value::Object(o));
-    assert_eq!(cells.len(), HEADER.len());
-    assert_eq!(
-        (cells[3].as_str(), cells[5].as_str(), cells[12].as_str()),
-        ("1.0000", "-", "1.0000 to 1.0000")
-    );
-}
-
-#[test]
-fn columns_are_aligned() {
-    let rows = [vec!["a".into(), "1.25".into()], vec!["naïve".into(), "30".into()]];
-    assert_eq!(aligned(&rows, 1), "a      1.25\nnaïve    30\n");
-}
-
-#[test]
-fn clocks_are_read_from_nvidia_smi() {
-    let lines = ["1980, 412.53, 580.159.04", "1965, [N/A], 580.159.04", "clocks", "a, b, c"];
-    let samples: Vec<Sample> = lines.iter().filter_map(|l| Sample::parse(l)).collect();
-    assert_eq!(samples.len(), 2);
-    let summary = Summary::of(&samples);
-    assert_eq!(summary.sm_clock_mhz, Some(1972.5));
-    assert_eq!((summary.range_mhz, summary.power_w), (Some((1965.0, 1980.0)), Some(412.53)));
-    assert_eq!(summary.driver.as_deref(), Some("580.159.04"));
-    assert_eq!(Summary::of(&[]), Summary::default());
-}
-
-#[test]
-fn the_peak_is_the_data_sheets() {
-    let f32 = peak_flops(&h200(), fma_per_cycle(90, DType::F32)).unwrap() / 1e12;
-    assert!((66.8..67.0).contains(&f32), "{f32}");
-    // The data sheet's 989 is at 1830 MHz.
-    let bf16 = peak_flops(&GpuInfo { max_clock_mhz: 1830.0, ..h200() }, fma_per_cycle(90, DType::BF16))
-        .unwrap()
-        / 1e12;
-    assert!((988.0..990.0).contains(&bf16), "{bf16}");
-    assert_eq!(fma_per_cycle(75, DType::F32), None);
-}
-
-#[test]
-fn candidates_have_the_tiles_that_the_rule_says() {
+fn the_rule_reads_from_the_programs_what_their_schedules_say() {
     for c in CANDIDATES {
+        let name = c.schedule.name();
+        let (tile, sums, resident) = match name {
+            "best" => ([128, 256, 16], 128, 1),
+            _ if name.starts_with("narrow") => ([64, 256, 16], 128, 2),
+            "prefetched" | "ragged" | "double_buffered" => ([128, 128, 16], 64, 2),
+            "small" | "small_split4" | "small_split16" | "small_split64" | "ragged_split4" => {
+                ([64, 128, 16], 64, 4)
+            }
+            "warptile" => ([128, 128, 32], 64, 2),
+            "vectorized" => ([128, 128, 8], 64, 2),
+            "blocktile_1d" => ([64, 64, 8], 8, 3),
+            "shared" => ([32, 32, 64], 1, 2),
+            other => panic!("{other} is not listed here"),
+        };
+        let shape = shape(c);
+        let read: Vec<u32> = shape.owned.iter().chain(&shape.summed).map(|t| t.tile).collect();
+        assert_eq!(read, tile, "{name}");
+        assert_eq!(shape.area() as u32 / shape.threads, sums, "{name}");
+        assert_eq!(shape.resident(c.registers), resident, "{name}");
+        let digits = name.rsplit_once(|c: char| !c.is_ascii_digit()).map(|(_, digits)| digits.parse());
+        let parts = if name.contains("_split") || name.contains("_added") { digits } else { None };
+        assert_eq!(Ok(shape.parts), parts.unwrap_or(Ok(1)), "{name}");
+        assert_eq!(shape.atomic, name.contains("_added"), "{name}");
+        // As the launch has it: program axes first, then what `split_k` shares out.
         let program = Program::from_bytes(c.schedule.program(Some(DType::F32)).unwrap()).unwrap();
         let kernel = tile_dsl::lower::lower(&program, tilewright::Variant::Exact).unwrap();
-        let tiles: Vec<_> = kernel.grid[..2].iter().map(|axis| axis.tile as usize).collect();
-        assert_eq!(tiles, c.tile[..2], "{}", c.schedule.name());
-        assert!(
-            kernel::SCHEDULES.iter().chain(kernel::BY_SIZE).any(|s| s.name() == c.schedule.name()),
-            "{}",
-            c.schedule.name()
-        );
-        // What `split_k` shares out is the grid's last axis.
+        let tiles: Vec<u32> = kernel.grid[..2].iter().map(|axis| axis.tile).collect();
+        assert_eq!(tiles, tile[..2], "{name}");
         let parts = kernel.grid.get(2).map_or(Some(1), |axis| axis.extent.as_constant());
-        assert_eq!(parts, Some(c.parts as i64), "{}", c.schedule.name());
-        assert_eq!(c.atomic, !kernel.cleared.is_empty(), "{}", c.schedule.name());
+        assert_eq!(parts, Some(i64::from(shape.parts)), "{name}");
+        assert_eq!(shape.atomic, !kernel.cleared.is_empty(), "{name}");
         assert!(c.share > 0.0 && c.share < 1.0);
+        let all = || kernel::SCHEDULES.iter().chain(kernel::BY_SIZE);
+        assert!(all().any(|s| s.name() == name), "{name}");
     }
 }
 
@@ -134,8 +82,7 @@ fn pick(size: [usize; 3]) -> &'static str {
 
 /// Area of the tile of a candidate.
 fn area(name: &str) -> usize {
-    let c = CANDIDATES.iter().find(|c| c.schedule.name() == name).unwrap();
-    c.tile[0] * c.tile[1]
+    shape(candidate(name)).area() as usize
 }
 
 #[test]
@@ -166,7 +113,8 @@ fn a_size_off_the_tile_costs_the_edge_alone() {
 fn the_rule_shares_k_out_where_tiles_are_few() {
     let parts = |size, atomic| {
         let name = by_size(size, DType::F32, Some(&h200()), atomic).name();
-        CANDIDATES.iter().find(|c| c.schedule.name() == name).map(|c| (c.parts, c.atomic)).unwrap()
+        let shape = shape(candidate(name));
+        (shape.parts, shape.atomic)
     };
     for size in [[1024; 3], [512; 3], [64, 4096, 4096], [128, 8192, 8192], [256, 256, 4096]] {
         let (ordered, atomic) = (parts(size, false), parts(size, true));
@@ -189,46 +137,6 @@ fn the_rule_has_an_answer_for_every_size_type_and_gpu() {
             }
         }
     }
-}
-
-#[test]
-fn a_prediction_names_the_busiest_resource() {
-    let gpu = Gpu { multiprocessors: 100.0, clock_hz: 1e9, fma_lanes: 128.0, dram: 1e12 };
-    let work = Work { ctas: 100.0, fma: 4e11, shared_wavefronts: 2e11, lines: 1e9, bytes: 1e10 };
-    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
-    let p = predict(&gpu, &work, 0.9, 1e9);
-    // 2·10¹¹ wavefronts on 100 multiprocessors at 1 GHz: two seconds.
-    assert!(p.bound == "shared memory" && near(p.seconds, 2.0), "{p:?}");
-    let p = predict(&gpu, &Work { shared_wavefronts: 0.0, ..work }, 0.8, 1e9);
-    assert!(p.bound == "issue" && near(p.seconds, 1.25), "{p:?}");
-    // One CTA more than multiprocessors: a second round with one CTA in it.
-    let p = predict(&gpu, &Work { ctas: 101.0, ..work }, 0.9, 1e9);
-    assert!(near(p.seconds, 2.0 * 200.0 / 101.0), "{p:?}");
-    assert_eq!(predict(&gpu, &work, 0.9, 1e13).bound, "DRAM");
-}
-
-#[test]
-fn work_grows_linearly_with_depth_and_ctas() {
-    let at = |k: f64| Work {
-        ctas: 4.0,
-        fma: 10.0 * k,
-        shared_wavefronts: 7.0 + k,
-        lines: 3.0,
-        bytes: 2.0 * k + 1.0,
-    };
-    assert_eq!(Work::at_depth((256, at(256.0)), (512, at(512.0)), 4096), at(4096.0));
-    assert_eq!(
-        at(1.0).times(2.0),
-        Work { ctas: 8.0, fma: 20.0, shared_wavefronts: 16.0, lines: 6.0, bytes: 6.0 }
-    );
-}
-
-#[test]
-fn scattered_sectors_lie_in_lines_of_their_own() {
-    assert_eq!(lines(1, 32, 128), 32.0, "each lane a row");
-    assert_eq!(lines(1, 4, 128), 1.0, "a row of lanes");
-    assert_eq!(lines(1, 1, 128), 1.0, "all lanes one element");
-    assert_eq!(lines(1, 16, 512), 4.0, "16 bytes a lane");
 }
 
 /// Examples are built beside the tests, one folder up.

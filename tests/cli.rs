@@ -3,14 +3,20 @@
 use serde_json::Value;
 use std::{
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 /// Examples are built beside the tests, one folder up.
-fn example(name: &str, args: &[&str]) -> Output {
+fn command(name: &str, args: &[&str]) -> Command {
     let deps = std::env::current_exe().expect("a test knows its path");
     let folder: PathBuf = deps.ancestors().nth(2).expect("target/<profile>/deps").join("examples");
-    Command::new(folder.join(name)).args(args).output().expect("cargo test builds the examples")
+    let mut command = Command::new(folder.join(name));
+    command.args(args);
+    command
+}
+
+fn example(name: &str, args: &[&str]) -> Output {
+    command(name, args).output().expect("cargo test builds the examples")
 }
 
 fn stderr(output: &Output) -> String {
@@ -167,6 +173,22 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
         text.contains("== kernel, halves: zeros where half a word may never be written\nunchanged"),
         "{text}"
     );
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_program_quietly() {
+    for args in [
+        &["--emit", "kernel", "--schedule", "all"][..],
+        &["--list"],
+        &["--schedule", "naive,shared", "--size", "8x8x8", "--device", "sim"],
+        &["--schedule", "naive,shared", "--size", "8x8x8", "--device", "sim", "--json"],
+    ] {
+        let mut command = command("matmul", args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {}", stderr(&output));
+    }
 }
 
 #[test]

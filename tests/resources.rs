@@ -7,8 +7,6 @@
 mod attention;
 #[path = "../examples/batched/kernel.rs"]
 mod batched;
-#[path = "../examples/common/mod.rs"]
-mod common;
 #[path = "../examples/conv1d/kernel.rs"]
 mod conv1d;
 #[path = "../examples/conv2d/kernel.rs"]
@@ -20,10 +18,10 @@ mod softmax;
 #[path = "../examples/vector_add/kernel.rs"]
 mod vector_add;
 
-use common::machine::Machine;
 use linear::product;
 use rayon::prelude::*;
 use std::{fmt, fs, path::Path, str::FromStr};
+use tile_bench::Machine;
 use tile_dsl::program::Program;
 use tile_sass::Resources;
 use tilewright::{AnySchedule, Variant};

@@ -9,11 +9,12 @@ use clap::Parser;
 use common::{
     data::normal,
     example::{Generic, Typed, run_generic},
-    options::{elements, sizes},
-    report::{Record, judge, measure, run_all},
+    options::{elements, size},
+    run::run_all,
 };
 use kernel::{SCHEDULES, attention};
-use std::{process::ExitCode, str::FromStr};
+use std::process::ExitCode;
+use tile_bench::record::{Record, judge, measure};
 use tilewright::{AnySchedule, Buffer, Device, Error, Float};
 use verify::Attention;
 
@@ -28,23 +29,9 @@ struct Options {
     typed: Typed,
 }
 
-/// Sizes of one call.
-#[derive(Clone, Copy, Debug)]
-struct Size {
-    b: usize,
-    h: usize,
-    m: usize,
-    n: usize,
-    d: usize,
-}
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [b, h, m, n, d] = sizes(text, "B×H×M×N×D", "1x2x160x100x64")?;
-        Ok(Size { b, h, m, n, d })
-    }
+size! {
+    /// Sizes of one call.
+    Size { b, h, m, n, d } as "B×H×M×N×D", "1x2x160x100x64"
 }
 
 impl Generic for Options {
@@ -79,7 +66,7 @@ impl Generic for Options {
             Ok(Record {
                 schedule: schedule.name(),
                 dtype: T::DTYPE.name(),
-                sizes: vec![("b", size.b), ("h", size.h), ("m", size.m), ("n", size.n), ("d", size.d)],
+                sizes: size.named(),
                 flops: 4.0 * queries as f64 * size.n as f64,
                 verdict: judge(result.checks()),
                 launch,

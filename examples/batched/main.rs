@@ -10,11 +10,12 @@ use clap::Parser;
 use common::{
     data::normal,
     example::{Generic, Typed, run_generic},
-    options::{elements, sizes},
-    report::{Record, measure, run_all},
+    options::{elements, size},
+    run::run_all,
 };
 use kernel::{SCHEDULES, batched, batched_nt};
-use std::{process::ExitCode, str::FromStr};
+use std::process::ExitCode;
+use tile_bench::record::{Record, measure};
 use tilewright::{AnySchedule, Buffer, Device, Error, Float, Kernel, verify::Comparison};
 use verify::Product;
 
@@ -31,22 +32,9 @@ struct Options {
     typed: Typed,
 }
 
-/// Sizes of one call.
-#[derive(Clone, Copy, Debug)]
-struct Size {
-    b: usize,
-    m: usize,
-    n: usize,
-    k: usize,
-}
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [b, m, n, k] = sizes(text, "B×M×N×K", "2x160x144x96")?;
-        Ok(Size { b, m, n, k })
-    }
+size! {
+    /// Sizes of one call.
+    Size { b, m, n, k } as "B×M×N×K", "2x160x144x96"
 }
 
 /// Each matrix of a batch transposed.
@@ -89,7 +77,7 @@ impl Generic for Options {
             Ok(Record {
                 schedule: schedule.name(),
                 dtype: T::DTYPE.name(),
-                sizes: vec![("b", b), ("m", m), ("n", n), ("k", k)],
+                sizes: size.named(),
                 flops: 2.0 * lengths[2] as f64 * k as f64,
                 verdict: (0..b).map(|n| product(n).verify()).fold(Comparison::EMPTY, Comparison::merge),
                 launch,

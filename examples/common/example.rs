@@ -2,11 +2,12 @@
 
 use super::{
     options::{self, TypeChoice},
-    report::{Record, run_all},
+    run::run_all,
 };
 use clap::{Args, CommandFactory, FromArgMatches};
 use half::{bf16, f16};
 use std::process::ExitCode;
+use tile_bench::Record;
 use tilewright::{AnySchedule, DType, Device, Error, Float};
 
 pub use super::options::Common as Setup;

@@ -1,7 +1,8 @@
 //! Options that every example takes.
 
-use super::machine::Machine;
+use super::output::line;
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use tile_bench::Machine;
 use tilewright::{AnySchedule, DType, Device, Error, Stage, Variant};
 
 /// Where to run.
@@ -53,6 +54,37 @@ pub fn sizes<const N: usize>(text: &str, form: &str, example: &str) -> Result<[u
     let numbers: Result<Vec<usize>, _> = text.split(['x', '×']).map(|n| n.trim().parse()).collect();
     numbers.map_err(|_| wrong())?.try_into().map_err(|_| wrong())
 }
+
+/// A struct of sizes: `size! { Size { m, n, k } as "M×N×K", "256x192x320" }` reads itself from such a text, and knows its
+/// sizes by name.
+#[allow(unused_macros)] // not every example takes sizes
+macro_rules! size {
+    ($(#[$about:meta])* $name:ident { $($field:ident),* } as $form:literal, $example:literal) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug)]
+        struct $name {
+            $($field: usize),*
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let [$($field),*] = $crate::common::options::sizes(text, $form, $example)?;
+                Ok($name { $($field),* })
+            }
+        }
+
+        impl $name {
+            /// Each size with its name.
+            fn named(self) -> Vec<(&'static str, usize)> {
+                vec![$((stringify!($field), self.$field)),*]
+            }
+        }
+    };
+}
+#[allow(unused_imports)] // as above
+pub(crate) use size;
 
 /// Elements of a tensor, refused before anything is allocated when they overflow.
 ///
@@ -200,11 +232,8 @@ pub fn list(schedules: &[&dyn AnySchedule], others: Others<'_>) {
     for s in all {
         let types: Vec<_> = s.dtypes().iter().map(|d| d.name()).collect();
         let types = if types.is_empty() { String::new() } else { format!("  [{}]", types.join(", ")) };
-        println!(
-            "{:width$}  {}{types}",
-            s.name(),
-            s.doc().split("\n\n").next().unwrap_or("").replace('\n', " ").trim()
-        );
+        let purpose = s.doc().split("\n\n").next().unwrap_or("").replace('\n', " ");
+        line(format_args!("{:width$}  {}{types}", s.name(), purpose.trim()));
     }
 }
 
@@ -238,13 +267,13 @@ pub fn emit(
     let variant = common.variant.into();
     for &schedule in schedules {
         match choice.stage() {
-            Some(stage) => println!("{}", tilewright::emit(schedule, dtype, variant, stage)?),
+            Some(stage) => line(tilewright::emit(schedule, dtype, variant, stage)?),
             None => {
                 let machine = Machine::of(schedule, dtype, variant, common.arch.clone())?;
                 match (choice, common.json) {
-                    (EmitChoice::Sass, _) => println!("{}", machine.sass),
-                    (_, true) => println!("{}", machine.to_json()),
-                    (_, false) => println!("{}\n{}", machine.entry, machine.resources),
+                    (EmitChoice::Sass, _) => line(machine.sass),
+                    (_, true) => line(machine.to_json()),
+                    (_, false) => line(format_args!("{}\n{}", machine.entry, machine.resources)),
                 }
             }
         }

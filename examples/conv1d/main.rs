@@ -8,10 +8,10 @@ use clap::Parser;
 use common::{
     data::normal,
     example::{Setup, run_example},
-    report::{Record, judge, measure},
 };
 use kernel::{SCHEDULES, conv1d};
 use std::process::ExitCode;
+use tile_bench::record::{Record, judge, measure};
 use tilewright::Buffer;
 
 /// Averages three neighbours of a random signal under one schedule or all, and verifies the result.

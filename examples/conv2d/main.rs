@@ -9,11 +9,12 @@ use clap::Parser;
 use common::{
     data::normal,
     example::{Generic, Typed, run_generic},
-    options::{elements, sizes},
-    report::{Record, judge, measure, run_all},
+    options::{elements, size},
+    run::run_all,
 };
 use kernel::{SCHEDULES, conv2d};
-use std::{process::ExitCode, str::FromStr};
+use std::process::ExitCode;
+use tile_bench::record::{Record, judge, measure};
 use tilewright::{AnySchedule, Buffer, Device, Error, Float};
 use verify::Convolution;
 
@@ -25,46 +26,27 @@ struct Options {
     #[arg(long, value_name = "BxPxQxCxF")]
     size: Option<Size>,
     /// Lines and columns of a window
-    #[arg(long, value_name = "RxS", default_value = "3x3")]
+    #[arg(long, value_name = "RxS", default_value = "3x3", value_parser = window)]
     window: Window,
     #[command(flatten)]
     typed: Typed,
 }
 
-/// Sizes of the images and of the result.
-#[derive(Clone, Copy, Debug)]
-struct Size {
-    b: usize,
-    p: usize,
-    q: usize,
-    c: usize,
-    f: usize,
+size! {
+    /// Sizes of the images and of the result.
+    Size { b, p, q, c, f } as "B×P×Q×C×F", "2x9x20x40x72"
 }
 
-/// Sizes of a window.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    r: usize,
-    s: usize,
+size! {
+    /// Sizes of a window.
+    Window { r, s } as "R×S", "3x3"
 }
 
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [b, p, q, c, f] = sizes(text, "B×P×Q×C×F", "2x9x20x40x72")?;
-        Ok(Size { b, p, q, c, f })
-    }
-}
-
-impl FromStr for Window {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match sizes(text, "R×S", "3x3")? {
-            [r, s] if r > 0 && s > 0 => Ok(Window { r, s }),
-            _ => Err("a window has a line and a column at least".into()),
-        }
+/// A window that has a line and a column at least.
+fn window(text: &str) -> Result<Window, String> {
+    match text.parse()? {
+        Window { r, s } if r > 0 && s > 0 => Ok(Window { r, s }),
+        _ => Err("a window has a line and a column at least".into()),
     }
 }
 
@@ -97,7 +79,7 @@ impl Generic for Options {
             Ok(Record {
                 schedule: schedule.name(),
                 dtype: T::DTYPE.name(),
-                sizes: vec![("b", b), ("p", p), ("q", q), ("c", c), ("f", f), ("r", r), ("s", s)],
+                sizes: [size.named(), self.window.named()].concat(),
                 flops: 2.0 * lengths[2] as f64 * (r * s * c) as f64,
                 verdict: judge(convolution.checks()),
                 launch,

@@ -15,12 +15,10 @@ mod common;
 #[path = "../matmul/kernel.rs"]
 mod kernel;
 mod plot;
-mod predict;
 
 use clap::Parser;
-use common::{data::normal, machine::Machine, peak::fma_per_cycle};
+use common::{data::normal, output::line};
 use kernel::{BY_SIZE, SCHEDULES, matmul};
-use predict::{Gpu, Prediction, Work, lines, predict};
 use serde_json::Value;
 use std::{
     error::Error,
@@ -29,8 +27,13 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
+use tile_bench::{
+    Machine,
+    peak::fma_per_cycle,
+    roofline::{Gpu, Prediction, Work, predict},
+};
 use tile_dsl::program::Program;
-use tilewright::{AnySchedule, Buffer, DType, Device, GpuInfo, Variant, sim::InstClass};
+use tilewright::{AnySchedule, Buffer, DType, Device, GpuInfo, Variant};
 
 /// Draws measurements of the ladder beside predictions from the simulator's counts.
 #[derive(Parser)]
@@ -92,7 +95,7 @@ fn draw(options: &Options) -> Result<(), Box<dyn Error>> {
     for (name, table) in [("ladder", table(&rungs)), ("sizes", sizes(&f32_lines))] {
         match &options.doc {
             Some(path) => replace(path, name, &table)?,
-            None => println!("{table}"),
+            None => line(table),
         }
     }
     Ok(())
@@ -121,6 +124,7 @@ fn rung(line: Value) -> Result<Rung, Box<dyn Error>> {
         multiprocessors: number("multiprocessors")?,
         clock_hz: 1e6 * number("sm_clock_mhz").or_else(|_| number("max_clock_mhz"))?,
         fma_lanes: fma_per_cycle(sm, DType::F32).ok_or("the GPU's f32 rate is not published")?.into(),
+        // Data sheet of the H200.
         dram: if line["device"] == "NVIDIA H200" { 4.8e12 } else { 0.0 },
     };
     let [first, second] = DEPTHS.map(|depth| count(schedule, depth).map(|work| (depth, work)));
@@ -148,13 +152,7 @@ fn count(schedule: &'static dyn AnySchedule, k: usize) -> Result<Work, Box<dyn E
     let mut c = Buffer::<f32>::poisoned(&device, &[SIDE, SIDE])?;
     let report = matmul(&a, &b, &mut c).schedule_dyn(schedule).variant(Variant::Exact).run()?;
     let counters = report.counters.ok_or("the simulator counts")?;
-    Ok(Work {
-        ctas: counters.ctas as f64,
-        fma: counters.class(InstClass::Fma).warp as f64,
-        shared_wavefronts: (counters.shared_load.wavefronts + counters.shared_store.wavefronts) as f64,
-        lines: counters.buffers.iter().map(|b| lines(b.count.requests, b.count.sectors, b.count.bytes)).sum(),
-        bytes: 32.0 * (counters.global_load.sectors + counters.global_store.sectors) as f64,
-    })
+    Ok(Work::counted(&counters))
 }
 
 /// Bytes that all CTAs need: each its tiles of A and B once (what it loads again comes from L1), and C.

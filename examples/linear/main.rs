@@ -11,10 +11,11 @@ use common::{
     data::normal,
     example::{Generic, Typed, run_generic},
     options::elements,
-    report::{Record, measure, run_all},
+    run::run_all,
 };
 use kernel::{SCHEDULES, linear};
 use std::process::ExitCode;
+use tile_bench::record::{Record, measure};
 use tilewright::{AnySchedule, Buffer, Device, Error, Float};
 use verify::Product;
 

@@ -6,18 +6,16 @@
 
 use crate::{Inputs, Size, is_rounded, verify::Product};
 use serde_json::{Map, Value, json};
-use std::time::{Duration, Instant};
-use tile_runtime::cublas::Cublas;
-use tilewright::{AnySchedule, Buffer, DType, Device, Error, GpuInfo, prelude::Float};
-
-use crate::common::{
-    figures::{Figures, HEADER, percent, row, tflops},
-    monitor::{Monitor, Summary},
+use tile_bench::{
+    Figures, Monitor, Record, Rounds,
+    figures::{HEADER, percent, row, tflops},
+    monitor::Summary,
     peak::{fma_per_cycle, peak_flops, tf32_per_cycle},
-    report::Record,
     stats::{median, quantile},
     table::aligned,
 };
+use tile_runtime::cublas::Cublas;
+use tilewright::{AnySchedule, Buffer, DType, Device, Error, GpuInfo, prelude::Float};
 
 /// A GPU to measure on.
 pub struct Bench {
@@ -76,7 +74,7 @@ impl Bench {
             match inputs.record(&self.device, schedule, once) {
                 Ok(record) => {
                     verified &= record.verdict.verified();
-                    contenders.push((schedule, Measured { record, times: Vec::new() }));
+                    contenders.push((schedule, record));
                 }
                 Err(error) => {
                     verified = false;
@@ -99,27 +97,19 @@ impl Bench {
             cublas_verified = Product { each, ..inputs.product(&c.to_vec()?, false) }.verify().verified();
         }
 
-        let mut cublas_times = Vec::new();
-        let mut turn = || -> Result<(), Error> {
-            if let Ok(cublas) = &self.cublas {
-                cublas_times.push(gemm(cublas, &mut c)?);
-            }
-            for (schedule, measured) in &mut contenders {
-                let report = inputs.multiply(*schedule, &mut c).cold().run()?;
-                measured.times.extend(report.time_ms);
-            }
-            Ok(())
-        };
-        // The GPU was idle while products were verified.
-        let warmed = rounds(WARM_UP, usize::MAX, Instant::now(), &mut turn)?;
-        let start = Instant::now();
-        rounds(self.launches, 10 * self.launches, start, &mut turn)?;
-        cublas_times.drain(..warmed.min(cublas_times.len()));
-        contenders.iter_mut().for_each(|(_, m)| drop(m.times.drain(..warmed.min(m.times.len()))));
-        let clocks = self.monitor.as_ref().map(|m| m.since(start)).unwrap_or_default();
-        let mut measured: Vec<Measured> = contenders.into_iter().map(|(_, measured)| measured).collect();
-        for m in &mut measured {
-            m.record.launch.time_ms = median(&m.times);
+        // The GPU was idle while products were verified. cuBLAS, if there is one, is the first of a round.
+        let first = usize::from(self.cublas.is_ok());
+        let mut played =
+            Rounds::new(self.launches).play(first + contenders.len(), |turn| match &self.cublas {
+                Ok(cublas) if turn == 0 => gemm(cublas, &mut c).map(Some),
+                _ => Ok(inputs.multiply(contenders[turn - first].0, &mut c).cold().run()?.time_ms),
+            })?;
+        let clocks = self.monitor.as_ref().map(|m| m.since(played.start)).unwrap_or_default();
+        let cublas_times: Vec<f64> = played.times.drain(..first).flatten().collect();
+        let mut measured: Vec<Measured> = Vec::new();
+        for ((_, mut record), times) in contenders.into_iter().zip(played.times) {
+            record.launch.time_ms = median(&times);
+            measured.push(Measured { record, times });
         }
         verified &= cublas_verified;
         Ok(Report { rounded, measured, cublas: cublas_times, cublas_verified, clocks, verified })
@@ -206,24 +196,4 @@ impl Bench {
         rows.extend(lines.iter().map(row));
         text + &aligned(&rows, 3)
     }
-}
-
-/// Rounds that are not counted, besides the launch that is verified.
-const WARM_UP: usize = 2;
-/// What rounds go on for at least, so that short launches are measured on a GPU at work, and often.
-const LEAST: Duration = Duration::from_millis(250);
-
-/// Plays at least `count` rounds, and no more than `most`; returns how many.
-fn rounds(
-    count: usize,
-    most: usize,
-    start: Instant,
-    turn: &mut impl FnMut() -> Result<(), Error>,
-) -> Result<usize, Error> {
-    let mut played = 0;
-    while played < count || (start.elapsed() < LEAST && played < most) {
-        turn()?;
-        played += 1;
-    }
-    Ok(played)
 }

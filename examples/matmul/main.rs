@@ -11,12 +11,14 @@ use bench::Bench;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
     data::normal,
-    options::{self, Common, TypeChoice, elements},
-    report::{Record, measure, run_all},
+    options::{self, Common, TypeChoice, elements, size},
+    output::line,
+    run::run_all,
 };
 use half::{bf16, f16};
 use kernel::{BY_SIZE, SCHEDULES, TF32, matmul, matmul_tf32};
-use std::{process::ExitCode, str::FromStr};
+use std::process::ExitCode;
+use tile_bench::record::{Record, measure};
 use tilewright::{AnySchedule, Buffer, DType, Device, Error, Kernel, LaunchReport, prelude::Float};
 use verify::Product;
 
@@ -40,21 +42,7 @@ struct Options {
     common: Common,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Size {
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-}
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let [m, n, k] = options::sizes(text, "M×N×K", "256x192x320")?;
-        Ok(Size { m, n, k })
-    }
-}
+size! { Size { m, n, k } as "M×N×K", "256x192x320" }
 
 impl Size {
     fn cube(n: usize) -> Self {
@@ -133,7 +121,7 @@ impl<T: Float> Inputs<T> {
         Ok(Record {
             schedule: schedule.name(),
             dtype: T::DTYPE.name(),
-            sizes: vec![("m", self.size.m), ("n", self.size.n), ("k", self.size.k)],
+            sizes: self.size.named(),
             flops: self.size.flops(),
             verdict: product.verify(),
             launch,
@@ -167,7 +155,7 @@ fn main() -> ExitCode {
 const RULES: [&str; 2] = [choose::NAME, choose::ATOMIC];
 
 const AFTER_HELP: &str = "`--schedule auto-size` picks the schedule by the size, `auto-size-atomic` also among those whose rounding changes \
-     from run to run: examples/matmul/choose.rs has the rule.\n\
+     from run to run: bench/src/choose.rs has the rule.\n\
      `--schedule all` is the ladder; the schedules after `mma_best` in `--list` are for sizes it does not suit, and those that \
      end in `_tf32` or `_tf32_best` are of a kernel that rounds the factors to tf32.";
 
@@ -244,9 +232,9 @@ fn run_bench<T: Float>(
         let report = bench.measure(&inputs, &chosen)?;
         ok &= report.verified;
         if options.common.json {
-            bench.to_json::<T>(&report, size).iter().for_each(|line| println!("{line}"));
+            bench.to_json::<T>(&report, size).iter().for_each(line);
         } else {
-            println!("{}", bench.to_table::<T>(&report, size));
+            line(bench.to_table::<T>(&report, size));
         }
     }
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })

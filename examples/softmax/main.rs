@@ -8,10 +8,10 @@ use clap::Parser;
 use common::{
     data::normal,
     example::{Setup, run_example},
-    report::{Record, judge, measure},
 };
 use kernel::{SCHEDULES, softmax};
 use std::process::ExitCode;
+use tile_bench::record::{Record, judge, measure};
 use tilewright::Buffer;
 
 /// Takes the softmax of each row of a random matrix under one schedule or all, and verifies the result.

@@ -8,10 +8,10 @@ use clap::Parser;
 use common::{
     data::normal,
     example::{Setup, run_example},
-    report::{Record, judge, measure},
 };
 use kernel::{SCHEDULES, vector_add};
 use std::process::ExitCode;
+use tile_bench::record::{Record, judge, measure};
 use tilewright::{Buffer, Element};
 
 /// Adds two random vectors under one schedule or all, and verifies the sum.

@@ -15,10 +15,11 @@
 
 #![allow(missing_docs)]
 
-use ptx_sim::{AsyncMode, Launch, Memory, Module, Report, Swizzle, TensorElement, TensorMap, launch};
-use std::time::Instant;
+mod common;
 
-const HEAD: &str = ".version 8.4\n.target sm_90a\n.address_size 64\n";
+use common::{HEAD, Run, pool, wgmma};
+use ptx_sim::{Memory, Swizzle, TensorElement, TensorMap};
+use std::time::Instant;
 
 /// Edge of the naive SGEMM's matrices.
 const N: u32 = 128;
@@ -109,25 +110,6 @@ fn wgmma_ring() -> String {
     )
 }
 
-/// `wgmma` of 64×64×16 over one tile, a group an instruction.
-fn wgmma_loop() -> String {
-    let regs = |f: &dyn Fn(usize) -> String| (0..32).map(f).collect::<Vec<_>>().join(",");
-    let d = regs(&|i| format!("%f{i}"));
-    let zero: String = (0..32).map(|i| format!("mov.f32 %f{i}, 0f00000000;")).collect();
-    format!(
-        "{HEAD}.entry k(.param .u64 out) {{
-        .reg .b32 %t, %w, %s, %i; .reg .f32 %f<32>; .reg .b64 %da, %db, %o, %x; .reg .pred %p; .shared .align 1024 .b8 sm[4096];
-        mov.u32 %t, %tid.x; mov.u32 %s, sm; mov.u32 %i, 0; {zero}
-        INIT: mad.lo.u32 %w, %i, 128, %t; shl.b32 %w, %w, 2; add.u32 %w, %w, %s; st.shared.b32 [%w], 0x3C003800; add.u32 %i, %i, 1;
-        setp.lt.u32 %p, %i, 8; @%p bra INIT;
-        fence.proxy.async; bar.sync 0; shr.u32 %w, %s, 4; cvt.u64.u32 %da, %w; or.b64 %da, %da, 0xC000001000010000; add.s64 %db, %da, 128; mov.u32 %i, 0;
-        L: wgmma.fence.sync.aligned; setp.eq.u32 %p, 0, 0;
-        wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{d}}}, %da, %db, %p, 1, 1, 0, 0;
-        wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 50; @%p bra L;
-        ld.param.u64 %o, [out]; mul.wide.u32 %x, %t, 4; add.s64 %o, %o, %x; st.global.f32 [%o], %f0; ret; }}"
-    )
-}
-
 /// Two `ldmatrix` and an `mma` a step, over a tile that 16-bit stores filled.
 fn ldmatrix() -> String {
     format!(
@@ -159,43 +141,6 @@ fn halves() -> String {
         add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 500; @%p bra L;
         cvt.u32.u16 %sum, %h; ld.param.u64 %o, [out]; mul.wide.u32 %x, %t, 4; add.s64 %o, %o, %x; st.global.u32 [%o], %sum; ret; }}"
     )
-}
-
-struct Run {
-    module: Module,
-    memory: Memory,
-    params: Vec<Vec<u8>>,
-    grid: [u32; 3],
-    block: [u32; 3],
-}
-
-impl Run {
-    fn new(
-        ptx: &str,
-        grid: [u32; 3],
-        block: [u32; 3],
-        arguments: impl FnOnce(&mut Memory) -> Vec<Vec<u8>>,
-    ) -> Run {
-        let mut memory = Memory::new();
-        let params = arguments(&mut memory);
-        Run { module: Module::parse(ptx).expect("valid PTX"), memory, params, grid, block }
-    }
-
-    fn go(&mut self, checks: bool) -> Report {
-        let l = Launch {
-            kernel: "k".into(),
-            grid: self.grid,
-            block: self.block,
-            params: self.params.clone(),
-            async_mode: AsyncMode::Late,
-            race_check: checks,
-            uninit_check: checks,
-            ..Launch::default()
-        };
-        let r = launch(&self.module, &mut self.memory, &l).expect("a launch");
-        assert!(r.is_clean(), "{}", r.findings[0]);
-        r
-    }
 }
 
 /// Best times with checks and without, taken in turns so that both see the same load.
@@ -236,11 +181,11 @@ fn main() {
     let mut kernels = [
         ("naive SGEMM", Run::new(&sgemm_naive(), square, [32, 32, 1], pointers(sgemm)), 1.8),
         ("wgmma with TMA", Run::new(&wgmma_ring(), [1; 3], [160, 1, 1], tiles), 1.5),
-        ("wgmma alone", Run::new(&wgmma_loop(), [1; 3], [128, 1, 1], pointers(&[512])), 1.5),
+        ("wgmma alone", Run::new(&wgmma(), [1; 3], [128, 1, 1], pointers(&[512])), 1.5),
         ("ldmatrix and mma", Run::new(&ldmatrix(), [1; 3], [128, 1, 1], pointers(&[512])), 1.5),
         ("16-bit shared", Run::new(&halves(), [1; 3], [128, 1, 1], pointers(&[512])), 3.0),
     ];
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+    let pool = pool();
     let seconds = std::env::var("PTX_SIM_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(2.0);
     let mut slow = vec![];
     println!("{:<18} {:>12} {:>12} {:>7} {:>7}", "kernel", "checks on", "checks off", "factor", "at most");

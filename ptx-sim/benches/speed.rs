@@ -6,12 +6,12 @@
 
 #![allow(missing_docs)]
 
-use criterion::{Criterion, Throughput, criterion_group};
-use ptx_sim::{Launch, Memory, Module, Report, launch};
-use rayon::ThreadPool;
-use std::time::{Duration, Instant};
+mod common;
 
-const HEAD: &str = ".version 8.4\n.target sm_90a\n.address_size 64\n";
+use common::{HEAD, Run, pool, wgmma};
+use criterion::{Criterion, Throughput, criterion_group};
+use ptx_sim::{Memory, Report};
+use std::time::{Duration, Instant};
 
 /// One k-step of a tiled SGEMM: two shared loads, eight multiply-adds, unrolled 16 times in a loop of 256.
 fn sgemm_inner() -> String {
@@ -53,25 +53,6 @@ fn mma() -> String {
     )
 }
 
-/// `wgmma` of 64×64×16 over one tile, a group an instruction.
-fn wgmma() -> String {
-    let regs = |f: &dyn Fn(usize) -> String| (0..32).map(f).collect::<Vec<_>>().join(",");
-    let (d, zero) = (regs(&|i| format!("%f{i}")), (0..32).map(|i| format!("mov.f32 %f{i}, 0f00000000;")));
-    let zero: String = zero.collect();
-    format!(
-        "{HEAD}.entry k(.param .u64 out) {{
-        .reg .b32 %t, %w, %s, %i; .reg .f32 %f<32>; .reg .b64 %da, %db, %o, %x; .reg .pred %p; .shared .align 1024 .b8 sm[4096];
-        mov.u32 %t, %tid.x; mov.u32 %s, sm; mov.u32 %i, 0; {zero}
-        INIT: mad.lo.u32 %w, %i, 128, %t; shl.b32 %w, %w, 2; add.u32 %w, %w, %s; st.shared.b32 [%w], 0x3C003800; add.u32 %i, %i, 1;
-        setp.lt.u32 %p, %i, 8; @%p bra INIT;
-        fence.proxy.async; bar.sync 0; shr.u32 %w, %s, 4; cvt.u64.u32 %da, %w; or.b64 %da, %da, 0xC000001000010000; add.s64 %db, %da, 128; mov.u32 %i, 0;
-        L: wgmma.fence.sync.aligned; setp.eq.u32 %p, 0, 0;
-        wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {{{d}}}, %da, %db, %p, 1, 1, 0, 0;
-        wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 50; @%p bra L;
-        ld.param.u64 %o, [out]; mul.wide.u32 %x, %t, 4; add.s64 %o, %o, %x; st.global.f32 [%o], %f0; ret; }}"
-    )
-}
-
 /// y = 2x + y, a word a thread, 64 CTAs.
 fn axpy() -> String {
     format!(
@@ -83,47 +64,20 @@ fn axpy() -> String {
     )
 }
 
-struct Run {
-    module: Module,
-    memory: Memory,
-    out: u64,
-    grid: u32,
-    block: u32,
-}
-
-impl Run {
-    fn new(ptx: &str, grid: u32, block: u32) -> Run {
-        let mut memory = Memory::new();
-        let out = memory.alloc("out", 1 << 17).expect("memory");
-        Run { module: Module::parse(ptx).expect("valid PTX"), memory, out, grid, block }
-    }
-
-    fn go(&mut self) -> Report {
-        let l = Launch {
-            kernel: "k".into(),
-            grid: [self.grid, 1, 1],
-            block: [self.block, 1, 1],
-            params: vec![self.out.to_le_bytes().to_vec()],
-            ..Launch::default()
-        };
-        let r = launch(&self.module, &mut self.memory, &l).expect("a launch");
-        assert!(r.is_clean(), "{}", r.findings[0]);
-        r
-    }
-}
-
-fn pool() -> ThreadPool {
-    rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread")
+/// A kernel of one dimension with a buffer.
+fn run(ptx: &str, grid: u32, block: u32) -> Run {
+    let out = |m: &mut Memory| vec![m.alloc("out", 1 << 17).expect("memory").to_le_bytes().to_vec()];
+    Run::new(ptx, [grid, 1, 1], [block, 1, 1], out)
 }
 
 fn bench(c: &mut Criterion) {
     let pool = pool();
     let mut one = |group: &str, ptx: &str, grid: u32, block: u32, flops: bool| {
-        let mut run = Run::new(ptx, grid, block);
-        let n = run.go().counters;
+        let mut run = run(ptx, grid, block);
+        let n = run.go(true).counters;
         let mut g = c.benchmark_group(group);
         g.throughput(Throughput::Elements(if flops { n.flops } else { n.instructions.thread }));
-        g.bench_function("counters_and_races", |b| b.iter(|| pool.install(|| run.go())));
+        g.bench_function("counters_and_races", |b| b.iter(|| pool.install(|| run.go(true))));
         g.finish();
     };
     one("sgemm_inner", &sgemm_inner(), 1, 256, false);
@@ -134,14 +88,14 @@ fn bench(c: &mut Criterion) {
 
 /// Best of some runs, a second.
 fn rate(ptx: &str, block: u32, count: impl Fn(&Report) -> u64) -> f64 {
-    let mut run = Run::new(ptx, 1, block);
+    let mut run = run(ptx, 1, block);
     let pool = pool();
     let mut best = f64::MAX;
     let until = Instant::now() + Duration::from_secs(2);
     let mut n = 0;
     while Instant::now() < until {
         let start = Instant::now();
-        n = count(&pool.install(|| run.go()));
+        n = count(&pool.install(|| run.go(true)));
         best = best.min(start.elapsed().as_secs_f64());
     }
     n as f64 / best

@@ -10,8 +10,9 @@ mod show;
 mod target;
 
 pub use extend::{Item, extend, extend_without_mistakes};
-pub use key::{Key, WHOLE_KERNEL};
+pub use key::Key;
 pub use parse::{ParseError, parse};
+pub use show::{NAMES, WHOLE_KERNEL};
 
 use crate::{
     dtype::DType,

@@ -52,29 +52,8 @@ fn named(kind: &DirectiveKind) -> Vec<String> {
 
 /// The directive with one name for another.
 pub(super) fn renamed(kind: &DirectiveKind, from: &str, to: &str) -> DirectiveKind {
-    use DirectiveKind as D;
     let mut kind = kind.clone();
-    let mut names: Vec<&mut String> = match &mut kind {
-        D::Fits { dim, .. } => vec![dim],
-        D::Layout { tensor, .. } => vec![tensor],
-        D::Tile { axis, .. } => vec![axis],
-        D::Split { digit, .. }
-        | D::Pipeline { digit, .. }
-        | D::SplitK { digit, .. }
-        | D::Bind { digit, .. } => {
-            vec![digit]
-        }
-        D::Recompute { value } | D::TensorCore { value, .. } | D::Reduce { value, .. } => vec![value],
-        D::Fuse { value, at } => vec![value, at],
-        D::Reorder { digits, within } => digits.iter_mut().chain(within).collect(),
-        D::Stage { buffer, at, .. } => std::iter::once(buffer).chain(at).collect(),
-        D::Fragment { buffer, at } => vec![buffer, at],
-        D::Pad { buffer, .. } | D::Swizzle { buffer, .. } => vec![buffer],
-        D::Unroll { digit, within } | D::Serpentine { digit, within } | D::Vectorize { digit, within } => {
-            std::iter::once(digit).chain(within).collect()
-        }
-        D::Occupancy { .. } | D::Order(_) | D::Assemble { .. } => vec![],
-    };
-    names.iter_mut().filter(|name| name.as_str() == from).for_each(|name| **name = to.to_string());
+    let names = kind.names_mut().into_iter().filter(|name| name.as_str() == from);
+    names.for_each(|name| *name = to.to_string());
     kind
 }

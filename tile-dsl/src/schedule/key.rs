@@ -1,6 +1,6 @@
 //! Keys: what a directive acts on. A child's directive replaces its parent's of the same key, `drop(..)` removes by key.
 
-use super::{DigitName, Directive, DirectiveKind};
+use super::{DigitName, Directive};
 use std::fmt;
 
 /// Key of a directive, printed as `drop` takes it: `bind(i)`, `stage(a)`, `occupancy`.
@@ -13,9 +13,6 @@ pub struct Key {
     /// The statement it is restricted to, if any.
     pub within: Option<String>,
 }
-
-/// Directives that act on the whole kernel and so have no subject.
-pub const WHOLE_KERNEL: [&str; 4] = ["occupancy", "order", "assemble", "reorder"];
 
 impl Key {
     /// A key as written in `drop(..)`; a bare tiled axis and its digit are one subject.
@@ -37,30 +34,7 @@ fn subject_of(directive: &str, subject: &str) -> DigitName {
 impl Directive {
     /// The key of this directive.
     pub fn key(&self) -> Key {
-        use DirectiveKind::*;
-        let name = self.kind.name();
-        let key = |subject: &str| Key::new(name, Some(subject), None);
-        let restricted =
-            |subject: &str, within: &Option<String>| Key::new(name, Some(subject), within.as_deref());
-        match &self.kind {
-            Fits { dim, .. } => key(dim),
-            Layout { tensor, .. } => key(tensor),
-            Tile { axis, .. } => key(axis),
-            Split { digit, .. } | Pipeline { digit, .. } | SplitK { digit, .. } | Bind { digit, .. } => {
-                key(digit)
-            }
-            Recompute { value } | Fuse { value, .. } | TensorCore { value, .. } | Reduce { value, .. } => {
-                key(value)
-            }
-            Stage { buffer, .. } | Fragment { buffer, .. } | Pad { buffer, .. } | Swizzle { buffer, .. } => {
-                key(buffer)
-            }
-            Unroll { digit, within } | Serpentine { digit, within } | Vectorize { digit, within } => {
-                restricted(digit, within)
-            }
-            Reorder { within, .. } => Key::new(name, None, within.as_deref()),
-            Occupancy { .. } | Order(_) | Assemble { .. } => Key::new(name, None, None),
-        }
+        Key::new(self.kind.name(), self.kind.subject(), self.kind.within())
     }
 }
 

@@ -1,13 +1,16 @@
-//! Reads directives as [`super::show`] prints them. For tests and tools: schedules of programs come from the macro,
-//! whose parser knows spans.
+//! Reads directives as text, such as they are printed. For tests and tools, and the only reader of text.
 //!
 //! ```text
 //! directives ::= { (directive | drop(key, ..)) ";" }     ; the last ";" may be left out
 //! ```
 //! The directives are those of `docs/schedule.md`, lists included: `tile(i = 32, j = 8); stage(a, b at k: shared)`.
-//! A name is anything between punctuation, numbers included: `z.sum.2`.
+//!
+//! `schedule!` has a reader of the same grammar in `tile-macros`, over tokens: it needs the span of each member of a list,
+//! and of the word that a mistake is about, to underline them, and macros hand a schedule's tokens on from crate to crate
+//! with their spans. Text has none of this. A test there runs both over the same directives. This one leaves to the engine
+//! what the other says at once: a number that is 0, and a `split` with another number of factors than of names.
 
-use super::{Directive, DirectiveKind, Item, Key, Space, Unit, UnitDim, Via, WHOLE_KERNEL};
+use super::{Directive, DirectiveKind, Item, Key, NAMES, Space, Unit, UnitDim, Via, WHOLE_KERNEL};
 use crate::{
     nest::{Across, Atom, Level, Order},
     span::SpanId,
@@ -89,9 +92,11 @@ impl<'a> Parser<'a> {
         if self.eat(token) { Ok(()) } else { self.fail(&format!("`{token}`")) }
     }
 
+    /// `i`, `i.t`, `y.sum.2`: a name, and names or numbers after dots.
     fn word(&mut self, wanted: &str) -> Parsed<&'a str> {
         let token = self.peek();
-        if self.done() || !token.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
+        let begins = |part: &str| part.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        if self.done() || !begins(token) || token.split('.').any(str::is_empty) {
             return self.fail(wanted);
         }
         self.at += 1;
@@ -102,8 +107,18 @@ impl<'a> Parser<'a> {
         self.word("a name").map(str::to_string)
     }
 
+    /// A name of one word.
+    fn plain(&mut self) -> Parsed<String> {
+        let name = self.name()?;
+        if name.contains('.') {
+            self.at -= 1;
+            return self.fail("a name without a dot");
+        }
+        Ok(name)
+    }
+
     fn number(&mut self) -> Parsed<u32> {
-        match self.peek().parse() {
+        match self.peek().replace('_', "").parse() {
             Ok(n) if !self.done() => {
                 self.at += 1;
                 Ok(n)
@@ -127,7 +142,7 @@ impl<'a> Parser<'a> {
 
     fn list<T>(&mut self, mut member: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut members = vec![member(self)?];
-        while self.eat(",") {
+        while self.eat(",") && self.peek() != ")" {
             members.push(member(self)?);
         }
         Ok(members)
@@ -156,13 +171,16 @@ impl<'a> Parser<'a> {
     /// `bind(i, j)`, `unroll(k in acc)`, `order`.
     fn keys(&mut self) -> Parsed<Vec<Key>> {
         let name = self.word("the name of a directive")?;
-        if !self.eat("(") {
+        if !NAMES.contains(&name) {
+            self.at -= 1;
+            return self.fail("the name of a directive");
+        }
+        let whole = WHOLE_KERNEL.contains(&name);
+        if whole && self.peek() != "(" {
             return Ok(vec![Key::new(name, None, None)]);
         }
-        let subjects = match WHOLE_KERNEL.contains(&name) {
-            true => vec![],
-            false => self.list(Self::name)?,
-        };
+        self.expect("(")?;
+        let subjects = if whole { vec![] } else { self.list(Self::name)? };
         let within = self.within()?;
         self.expect(")")?;
         Ok(match subjects.is_empty() {
@@ -175,12 +193,12 @@ impl<'a> Parser<'a> {
         use DirectiveKind as D;
         Ok(match name {
             "fits" => self.list(|p| {
-                let dim = p.name()?;
+                let dim = p.plain()?;
                 p.expect("<=")?;
                 Ok(D::Fits { dim, max: p.number()? })
             })?,
             "layout" => self.list(|p| {
-                let tensor = p.name()?;
+                let tensor = p.plain()?;
                 p.expect(":")?;
                 Ok(D::Layout { tensor, column_major: p.one_of(&[("row", false), ("col", true)])? })
             })?,
@@ -192,7 +210,7 @@ impl<'a> Parser<'a> {
             "split" => {
                 let digit = self.name()?;
                 self.expect("->")?;
-                let names = self.list(Self::name)?;
+                let names = self.list(Self::plain)?;
                 self.expect(":")?;
                 vec![D::Split { digit, names, factors: self.list(Self::number)? }]
             }
@@ -285,9 +303,10 @@ impl<'a> Parser<'a> {
         let buffers = self.list(Self::name)?;
         let at = if self.eat("at") { Some(self.name()?) } else { None };
         self.expect(":")?;
-        let space = self.one_of(&[("shared", Space::Shared), ("register", Space::Register)])?;
+        self.expect("shared")?;
+        let space = Space::Shared;
         let (mut transposed, mut via, mut vector) = (false, Via::Plain, None);
-        while self.eat(",") {
+        while self.eat(",") && self.peek() != ")" {
             match self.word("`transposed`, `cp_async` or `vector(bytes)`")? {
                 "transposed" => transposed = true,
                 "cp_async" => via = Via::CpAsync,
@@ -311,10 +330,12 @@ impl<'a> Parser<'a> {
         let digit = self.name()?;
         self.expect("->")?;
         let (unit, dim) = self.unit()?;
-        let xor = match self.eat("^") {
+        // `lane` alone is no coordinate.
+        let coordinate = self.tokens[self.at - 1].contains('.');
+        let xor = match coordinate && self.eat("^") {
             false => None,
             true => match self.unit()? {
-                (other, xor) if other == unit => Some(xor),
+                (other, xor) if other == unit && self.tokens[self.at - 1].contains('.') => Some(xor),
                 _ => {
                     self.at -= 1;
                     return self.fail(&format!("a coordinate of `{unit}`"));
@@ -416,5 +437,8 @@ mod tests {
             error("bind(j -> lane.y ^ thread.x)"),
             "directive 1: expected a coordinate of `lane`, found `thread.x`"
         );
+        assert_eq!(error("drop(bind)"), "directive 1: expected `(`, found `)`");
+        assert_eq!(error("drop(tiles(i))"), "directive 1: expected the name of a directive, found `tiles`");
+        assert_eq!(error("unroll(i..t)"), "directive 1: expected a name, found `i..t`");
     }
 }

@@ -1,8 +1,18 @@
-//! Directives as written, and the phase each belongs to.
+//! What there is to know of each directive without applying it: its name, its phase, the names in it, its text.
 
 use super::{Directive, DirectiveKind, Phase, Schedule, Space, Unit, UnitDim, Via};
 use crate::nest::{Across, Level, Order};
 use std::fmt;
+
+/// Names of the directives, in the order of their phases.
+#[rustfmt::skip]
+pub const NAMES: [&str; 22] = [
+    "fits", "layout", "tile", "split", "recompute", "fuse", "tensor_core", "reorder", "stage", "fragment", "pad", "swizzle",
+    "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "occupancy", "order", "assemble",
+];
+
+/// Those that act on the whole kernel and so have no subject.
+pub const WHOLE_KERNEL: [&str; 4] = ["occupancy", "order", "assemble", "reorder"];
 
 impl DirectiveKind {
     /// Name of the directive.
@@ -50,6 +60,70 @@ impl DirectiveKind {
             Reduce { .. } | Bind { .. } => Phase::Bind,
             Unroll { .. } | Serpentine { .. } | Vectorize { .. } => Phase::Expand,
             Occupancy { .. } | Order(_) | Assemble { .. } => Phase::Launch,
+        }
+    }
+
+    /// What it acts on, its key; `None` for those of the whole kernel.
+    pub fn subject(&self) -> Option<&str> {
+        use DirectiveKind::*;
+        match self {
+            Fits { dim: subject, .. }
+            | Layout { tensor: subject, .. }
+            | Tile { axis: subject, .. }
+            | Split { digit: subject, .. }
+            | Recompute { value: subject }
+            | Fuse { value: subject, .. }
+            | TensorCore { value: subject, .. }
+            | Stage { buffer: subject, .. }
+            | Fragment { buffer: subject, .. }
+            | Pad { buffer: subject, .. }
+            | Swizzle { buffer: subject, .. }
+            | Pipeline { digit: subject, .. }
+            | SplitK { digit: subject, .. }
+            | Reduce { value: subject, .. }
+            | Bind { digit: subject, .. }
+            | Unroll { digit: subject, .. }
+            | Serpentine { digit: subject, .. }
+            | Vectorize { digit: subject, .. } => Some(subject),
+            Reorder { .. } | Occupancy { .. } | Order(_) | Assemble { .. } => None,
+        }
+    }
+
+    /// The statement that it is restricted to.
+    pub fn within(&self) -> Option<&str> {
+        use DirectiveKind::*;
+        match self {
+            Reorder { within, .. }
+            | Unroll { within, .. }
+            | Serpentine { within, .. }
+            | Vectorize { within, .. } => within.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The names in it that are of the kernel or of other directives: all but those that `split` makes.
+    pub fn names_mut(&mut self) -> Vec<&mut String> {
+        use DirectiveKind::*;
+        match self {
+            Fits { dim: name, .. }
+            | Layout { tensor: name, .. }
+            | Tile { axis: name, .. }
+            | Split { digit: name, .. }
+            | Recompute { value: name }
+            | TensorCore { value: name, .. }
+            | Pad { buffer: name, .. }
+            | Swizzle { buffer: name, .. }
+            | Pipeline { digit: name, .. }
+            | SplitK { digit: name, .. }
+            | Reduce { value: name, .. }
+            | Bind { digit: name, .. } => vec![name],
+            Fuse { value: name, at } | Fragment { buffer: name, at } => vec![name, at],
+            Stage { buffer: name, at, .. } => std::iter::once(name).chain(at).collect(),
+            Reorder { digits, within } => digits.iter_mut().chain(within).collect(),
+            Unroll { digit: name, within }
+            | Serpentine { digit: name, within }
+            | Vectorize { digit: name, within } => std::iter::once(name).chain(within).collect(),
+            Occupancy { .. } | Order(_) | Assemble { .. } => vec![],
         }
     }
 
@@ -222,5 +296,44 @@ impl fmt::Display for Order {
             Order::Column => f.write_str("col"),
             Order::Grouped(n) => write!(f, "grouped({n})"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::{Item, parse};
+
+    /// One of each, in the order of [`NAMES`].
+    const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
+        tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
+        pipeline(x, 1); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); \
+        occupancy(1); order(row); assemble(1)";
+
+    #[test]
+    fn the_tables_say_the_same_of_every_directive() {
+        let items = parse(ONE_EACH).unwrap();
+        assert_eq!(items.len(), NAMES.len());
+        let mut phases = Vec::new();
+        for (item, name) in items.into_iter().zip(NAMES) {
+            let Item::Directive(mut d) = item else { panic!("{name} is no directive") };
+            assert_eq!(d.kind.name(), name);
+            assert!(d.to_string().starts_with(&format!("{name}(")));
+            assert_eq!(d.kind.subject().is_none(), WHOLE_KERNEL.contains(&name), "{name}");
+            phases.push(d.kind.phase());
+            // Every name of the text but those of the parts is one that can be renamed, the subject first.
+            let text = d.to_string();
+            let subject = d.kind.subject().map(str::to_string);
+            let names: Vec<String> = d.kind.names_mut().into_iter().map(|n| n.clone()).collect();
+            assert!(subject.is_none() || names.first() == subject.as_ref(), "{name}");
+            let arguments = &text[name.len()..];
+            for of in ["x", "y", "z"] {
+                let words = arguments.split(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_'));
+                let count = words.filter(|word| *word == of).count();
+                assert_eq!(names.iter().filter(|n| *n == of).count(), count, "{of} in {text}");
+            }
+            assert_eq!(d.kind.within(), names.iter().find(|n| *n == "z").map(String::as_str), "{name}");
+        }
+        assert!(phases.is_sorted());
     }
 }

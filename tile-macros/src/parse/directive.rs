@@ -1,4 +1,7 @@
 //! One directive: `tile(i = 32, j = 32)`, `stage(a at k: shared, cp_async)`, `drop(bind(i))`.
+//!
+//! [`tile_dsl::schedule::parse`] reads the same grammar from text, for tests and tools. This reader is over tokens, for the
+//! spans that mistakes are underlined by, and says what was probably meant. [`super::schedule`] tests that both agree.
 
 use super::expr::near;
 use crate::spans::{Range, Spans};
@@ -47,7 +50,7 @@ fn one_of<T>(word: &Ident, what: &str, known: &[&str]) -> syn::Result<T> {
 }
 
 /// Every directive with its form, in the order of the phases.
-const FORMS: [(&str, &str); 23] = [
+pub const FORMS: [(&str, &str); 23] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),

@@ -1,14 +1,16 @@
 //! The figures of a benchmark, as JSON and as cells of a table.
 
-use super::stats::{median, paired_ratio, quantile};
+use crate::stats::{median, paired_ratio, quantile};
 use serde_json::{Value, json};
 
 /// Milliseconds of the launches of one contender, and of what it is compared with in the same rounds.
+#[derive(Clone, Copy, Debug)]
 pub struct Figures<'a> {
+    /// Of its launches.
     pub times: &'a [f64],
-    /// cuBLAS; empty where it is not installed.
+    /// Of cuBLAS's launches; empty where it is not installed.
     pub cublas: &'a [f64],
-    /// The schedule before it.
+    /// Of the schedule before it.
     pub previous: Option<&'a [f64]>,
     /// Useful floating-point operations.
     pub flops: f64,

@@ -16,17 +16,21 @@
 //! | shared memory | wavefronts of loads and stores | 1 (128 bytes) |
 //! | L1 | 128-byte lines of loads and stores | 1 (a tag lookup) |
 //! | L2 | bytes that CTAs load, each tile once, and store | 64 |
-//! | DRAM | A, B and C once | 4.8 TB/s in all (data sheet of the H200) |
+//! | DRAM | the tensors once | what the device's memory moves in all |
 //!
 //! Where a request's sectors hold fewer requested bytes than a sector has, each sector is taken to lie in a line of its
 //! own; the sectors of other requests are taken to fill lines.
 //!
 //! Left out: latency that too few warps hide, instructions that wait for one another, bank conflicts of registers, power.
 
+use ptx_sim::{BufferCount, Counters, InstClass};
+
 /// A GPU's rates, of one multiprocessor and cycle where not said otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Gpu {
+    /// Multiprocessors.
     pub multiprocessors: f64,
+    /// Their clock.
     pub clock_hz: f64,
     /// Lanes of f32 multiply-adds.
     pub fma_lanes: f64,
@@ -37,9 +41,11 @@ pub struct Gpu {
 /// What a launch does, in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
+    /// CTAs.
     pub ctas: f64,
     /// Warps' fused multiply-adds.
     pub fma: f64,
+    /// Wavefronts of loads from and stores to shared memory.
     pub shared_wavefronts: f64,
     /// Lines looked up in L1.
     pub lines: f64,
@@ -48,6 +54,19 @@ pub struct Work {
 }
 
 impl Work {
+    /// What the simulator counted. Bytes are those of all sectors, what is loaded again included.
+    pub fn counted(counters: &Counters) -> Work {
+        let sectors = counters.global_load.sectors + counters.global_store.sectors;
+        let of = |b: &BufferCount| lines(b.count.requests, b.count.sectors, b.count.bytes);
+        Work {
+            ctas: counters.ctas as f64,
+            fma: counters.class(InstClass::Fma).warp as f64,
+            shared_wavefronts: (counters.shared_load.wavefronts + counters.shared_store.wavefronts) as f64,
+            lines: counters.buffers.iter().map(of).sum(),
+            bytes: 32.0 * sectors as f64,
+        }
+    }
+
     /// The work at depth `k`, from that at two depths: each CTA does something once, and something a step of K.
     pub fn at_depth(first: (usize, Work), second: (usize, Work), k: usize) -> Work {
         let along = (k as f64 - first.0 as f64) / (second.0 as f64 - first.0 as f64);
@@ -83,7 +102,9 @@ pub fn lines(requests: u64, sectors: u64, bytes: u64) -> f64 {
 /// The resource that takes longest, and how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
+    /// The resource.
     pub bound: &'static str,
+    /// The least that the launch takes.
     pub seconds: f64,
 }
 

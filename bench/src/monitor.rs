@@ -1,6 +1,6 @@
 //! Clock and power of a GPU while it works, by `nvidia-smi`, which comes with the driver.
 
-use super::stats::{median, quantile};
+use crate::stats::{median, quantile};
 use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
@@ -14,8 +14,11 @@ const PERIOD: u32 = 20;
 /// One line of `nvidia-smi`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
+    /// Clock of the multiprocessors.
     pub sm_clock_mhz: f64,
+    /// Power of the board.
     pub power_w: Option<f64>,
+    /// Version of the driver.
     pub driver: String,
 }
 
@@ -41,6 +44,7 @@ pub struct Summary {
     pub range_mhz: Option<(f64, f64)>,
     /// Median power.
     pub power_w: Option<f64>,
+    /// Version of the driver.
     pub driver: Option<String>,
 }
 
@@ -59,6 +63,7 @@ impl Summary {
 }
 
 /// A running `nvidia-smi`, stopped with the value.
+#[derive(Debug)]
 pub struct Monitor {
     child: Child,
     samples: Receiver<(Instant, Sample)>,

@@ -1,11 +1,9 @@
-//! Runs a list of schedules and reports each: a table, or one JSON object a line.
+//! A verified run of a schedule, as JSON and as a line of a table.
 
-use super::{options::Common, table::aligned};
-use indicatif::{ProgressBar, ProgressStyle};
+use crate::table::aligned;
 use ptx_sim::{Access, Counters, InstClass};
 use serde_json::{Map, Value, json};
-use std::time::Duration;
-use tilewright::{AnySchedule, Device, LaunchReport, verify::Comparison};
+use tile_runtime::{Device, Error, LaunchReport, verify::Comparison};
 
 /// Judges (result, reference, bound) triples. A NaN or an infinity out of place is never verified.
 pub fn judge(checks: impl IntoIterator<Item = (f64, f64, f64)>) -> Comparison {
@@ -19,12 +17,11 @@ pub fn judge(checks: impl IntoIterator<Item = (f64, f64, f64)>) -> Comparison {
 /// Launches once on the simulator; on a GPU once to warm up and then ten times, reporting the median time.
 pub fn measure(
     device: &Device,
-    mut launch: impl FnMut() -> Result<LaunchReport, tilewright::Error>,
-) -> Result<LaunchReport, tilewright::Error> {
+    mut launch: impl FnMut() -> Result<LaunchReport, Error>,
+) -> Result<LaunchReport, Error> {
     let mut report = launch()?;
     if device.is_gpu() {
-        let mut times =
-            (0..10).map(|_| Ok(launch()?.time_ms)).collect::<Result<Vec<_>, tilewright::Error>>()?;
+        let mut times = (0..10).map(|_| Ok(launch()?.time_ms)).collect::<Result<Vec<_>, Error>>()?;
         times.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
         report.time_ms = times[times.len() / 2];
     }
@@ -32,14 +29,19 @@ pub fn measure(
 }
 
 /// One run.
+#[derive(Clone, Debug)]
 pub struct Record {
+    /// Name of the schedule.
     pub schedule: &'static str,
+    /// Element type of the tensors.
     pub dtype: &'static str,
     /// Sizes by name, for example `m`, `n`, `k`.
     pub sizes: Vec<(&'static str, usize)>,
     /// Useful floating-point operations.
     pub flops: f64,
+    /// How the result compares with the reference.
     pub verdict: Comparison,
+    /// What the launch reported.
     pub launch: LaunchReport,
     /// What `verified` means, for the reader of the table.
     pub criterion: String,
@@ -81,63 +83,21 @@ fn finite(x: f64) -> Value {
     if x.is_finite() { json!(x) } else { Value::Null }
 }
 
-/// A progress bar over the runs when a terminal is attached, hidden otherwise.
-fn progress(runs: usize, json: bool) -> ProgressBar {
-    if runs < 2 || json {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg}").expect("a constant template");
-    ProgressBar::new(runs as u64).with_style(style)
-}
-
-/// Runs every schedule, prints each result, and returns whether all of them verified.
-///
-/// An error of one schedule is printed and the others still run.
-pub fn run_all(
-    common: &Common,
-    schedules: &[&'static dyn AnySchedule],
-    run: impl Fn(&'static dyn AnySchedule) -> Result<Record, tilewright::Error>,
-) -> bool {
-    let bar = progress(schedules.len(), common.json);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    let mut records = Vec::new();
-    let mut ok = true;
-    for &schedule in schedules {
-        bar.set_message(schedule.name());
-        match run(schedule) {
-            Ok(record) => {
-                ok &= record.verdict.verified() && record.launch.findings.is_empty();
-                if common.json {
-                    println!("{}", record.to_json());
-                }
-                records.push(record);
-            }
-            Err(error) => {
-                ok = false;
-                bar.suspend(|| eprintln!("error: {}: {error}", schedule.name()));
-            }
-        }
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    if !common.json && !records.is_empty() {
-        print_table(&records);
-    }
-    ok
-}
-
-fn print_table(records: &[Record]) {
-    println!("{} · {} · {}", records[0].launch.device, records[0].dtype, records[0].size());
+/// The runs as a table with what `verified` means and what the simulator found below; all of one device, type and size.
+pub fn table(records: &[Record]) -> String {
+    let Some(first) = records.first() else { return String::new() };
     let simulated = records.iter().any(|r| r.launch.counters.is_some());
     let mut rows = vec![header(simulated)];
     rows.extend(records.iter().map(|r| row(r, simulated)));
-    print!("{}", aligned(&rows, 3));
-    println!("verified: {}", records[0].criterion);
+    let mut text = format!("{} · {} · {}\n", first.launch.device, first.dtype, first.size());
+    text += &aligned(&rows, 3);
+    text += &format!("verified: {}\n", first.criterion);
     for r in records {
         for finding in &r.launch.findings {
-            println!("{}: {finding}", r.schedule);
+            text += &format!("{}: {finding}\n", r.schedule);
         }
     }
+    text
 }
 
 fn header(simulated: bool) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! The arithmetic peak of a GPU.
 
-use tilewright::{DType, GpuInfo};
+use tile_dsl::dtype::DType;
+use tile_runtime::GpuInfo;
 
 /// Fused multiply-adds a cycle of one multiprocessor, dense: f32 on CUDA cores (CUDA C++ Programming Guide, table of
 /// arithmetic throughput), f16 and bf16 on tensor cores with an f32 accumulator (architecture white papers of the A100

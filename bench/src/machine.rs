@@ -1,16 +1,22 @@
 //! What NVIDIA's assembler makes of a schedule.
 
 use serde_json::{Value, json};
+use tile_dsl::{dtype::DType, program::Variant};
+use tile_runtime::AnySchedule;
 use tile_sass::{Options, Resources, Tools};
-use tilewright::{AnySchedule, DType, Variant};
 
 /// Machine code of a schedule, and what it takes.
+#[derive(Clone, Debug)]
 pub struct Machine {
+    /// Name of the schedule.
     pub schedule: &'static str,
+    /// Element type of the kernel's generic parameter.
     pub dtype: Option<DType>,
     /// Name of the kernel.
     pub entry: String,
+    /// The listing.
     pub sass: String,
+    /// What it takes, and its hot loop.
     pub resources: Resources,
 }
 
@@ -25,7 +31,7 @@ impl Machine {
         variant: Variant,
         arch: Option<String>,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        let ptx = tilewright::ptx(schedule, dtype, variant)?;
+        let ptx = tile_runtime::ptx(schedule, dtype, variant)?;
         let assembly = Tools::find()?.assemble(&ptx.text, &Options { arch, level: None })?;
         let resources = assembly.resources(ptx.threads, ptx.dynamic_shared);
         Ok(Machine { schedule: schedule.name(), dtype, entry: ptx.entry, sass: assembly.sass, resources })

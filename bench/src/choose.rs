@@ -1,0 +1,220 @@
+//! Which of several schedules of a kernel for a size: the one that is done first by an estimate.
+//!
+//! What a schedule fixes is read from its program ([`Shape`]); a [`Candidate`] adds what was measured of it. A CTA computes
+//! a whole tile, its ragged edge too, over its share of what is summed (K: the product of all axes in tiles). The busiest
+//! multiprocessor has n = ⌈CTAs / multiprocessors⌉ to do, up to `resident` at once. With `resident` of them it reaches its
+//! `share` of the FMA peak; one `alone` hides less latency and reaches less, and what lies between is taken to lie on a
+//! line:
+//!
+//! ```text
+//! time = tile·⌈K / parts⌉ / peak · ( resident·⌊n / resident⌋ / share  +  r / rate(r) )  +  meeting
+//! rate(r) = alone + (share − alone)·(r − 1) / (resident − 1)                         r = n mod resident
+//! meeting = 0.6 µs · MB of parts  +  16 ns · sums a thread · log₂ parts     (0.35 µs · MB where they are added to the result)
+//! ```
+//!
+//! - *Large*: the quotient of tiles hardly rounds, so the highest share wins.
+//! - *Small*: large tiles are fewer than multiprocessors, and smaller ones put more of these to work; so do parts of K.
+//! - *Skinny* (an extent below a tile's side): most of a large tile is edge, and a narrow one wastes less.
+//! - *K-heavy*: few tiles and a long K leave multiprocessors idle, until several CTAs share a tile's K.
+//! - *Ragged* (rows no multiple of four elements): rows are not 16-byte aligned, so there are neither vectors nor 16-byte
+//!   copies, and schedules that live from these lose more: shares are scaled to what they reach then.
+//!
+//! The constants of `meeting` are fitted to f32 products of 64×4096×4096, 128×8192×8192, 1024×1024×1024 and 512×512×512 on
+//! an H200.
+
+use crate::peak::fma_per_cycle;
+use std::collections::BTreeMap;
+use tile_dsl::{
+    dtype::DType,
+    index::Extent,
+    lower::{LowerError, lower},
+    nest::Across,
+    program::{Program, Variant},
+    schedule::DirectiveKind,
+    tile::AxisKind,
+};
+use tile_runtime::{AnySchedule, GpuInfo};
+use tile_sass::Limits;
+
+/// A schedule to choose from, with what was measured of it. Shares are of the f32 FMA peak of the multiprocessors that have
+/// a tile.
+#[derive(Clone, Copy)]
+pub struct Candidate {
+    /// The schedule.
+    pub schedule: &'static dyn AnySchedule,
+    /// Registers a thread, which bound the CTAs on a multiprocessor where the schedule does not say `occupancy`.
+    pub registers: u32,
+    /// Share with as many CTAs as fit on each multiprocessor.
+    pub share: f64,
+    /// Share with one.
+    pub alone: f64,
+    /// Share where vectors are impossible.
+    pub ragged: f64,
+}
+
+/// Architecture whose multiprocessors the shares are measured on.
+const MEASURED: &str = "sm_90";
+
+/// Tile of an axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tiled {
+    /// Extent of the axis.
+    pub extent: Extent,
+    /// Points of a tile; 1 where the schedule does not tile it.
+    pub tile: u32,
+}
+
+/// What a schedule fixes of a launch, as its program has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Program axes: a CTA owns a tile of each.
+    pub owned: Vec<Tiled>,
+    /// Axes that each CTA goes along in tiles.
+    pub summed: Vec<Tiled>,
+    /// CTAs that share a tile's sums (`split_k`).
+    pub parts: u32,
+    /// Their parts are added to the result in any order.
+    pub atomic: bool,
+    /// Threads in a CTA.
+    pub threads: u32,
+    /// Bytes of shared memory of a CTA.
+    pub shared_bytes: u32,
+    /// CTAs that a multiprocessor holds at once by `occupancy`.
+    pub occupancy: Option<u32>,
+    /// Extents of the tensors along their rows.
+    pub rows: Vec<Extent>,
+}
+
+impl Shape {
+    /// Reads a program.
+    ///
+    /// # Errors
+    /// When it cannot be lowered.
+    pub fn of(program: &Program) -> Result<Self, LowerError> {
+        let (nest, directives) = (&program.nest, &program.schedule.directives);
+        let kernel = lower(program, Variant::Exact)?;
+        let tile = |name: &str| {
+            directives.iter().find_map(|d| match &d.kind {
+                DirectiveKind::Tile { axis, size } if axis == name => Some(*size),
+                _ => None,
+            })
+        };
+        let of_kind = |kind: AxisKind| {
+            let axes = nest.kernel.axes.iter().filter(|a| a.kind == kind);
+            axes.map(|a| Tiled { extent: a.extent.clone(), tile: tile(&a.name).unwrap_or(1) }).collect()
+        };
+        let parts = directives.iter().filter_map(|d| match d.kind {
+            DirectiveKind::SplitK { parts, .. } => Some(parts),
+            _ => None,
+        });
+        Ok(Shape {
+            owned: of_kind(AxisKind::Program),
+            summed: of_kind(AxisKind::Tiles),
+            parts: parts.product(),
+            atomic: nest.across.values().any(|across| *across == Across::Atomic),
+            threads: kernel.threads,
+            shared_bytes: kernel.shared_bytes() as u32,
+            occupancy: nest.occupancy,
+            rows: nest.kernel.tensors.iter().filter_map(|t| t.dims.last().cloned()).collect(),
+        })
+    }
+
+    /// Elements of the result that a CTA computes.
+    pub fn area(&self) -> f64 {
+        self.owned.iter().map(|t| f64::from(t.tile)).product()
+    }
+
+    /// CTAs that a multiprocessor holds at once, with so many registers a thread.
+    pub fn resident(&self, registers: u32) -> usize {
+        let limits = Limits::of(MEASURED).expect("an architecture of the table");
+        let fitting = || limits.occupancy(self.threads, registers, self.shared_bytes).ctas;
+        self.occupancy.unwrap_or_else(fitting).max(1) as usize
+    }
+}
+
+/// Values of a kernel's dims, by name.
+pub type Dims = BTreeMap<String, i64>;
+
+/// Dims from names and sizes; sizes beyond what an extent holds are as large as one can be.
+pub fn dims(sizes: &[(&str, usize)]) -> Dims {
+    sizes.iter().map(|(name, n)| (name.to_string(), i64::try_from(*n).unwrap_or(i64::MAX))).collect()
+}
+
+/// How much a GPU computes at once, and how fast.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speed {
+    /// Multiprocessors.
+    pub multiprocessors: usize,
+    /// f32 multiply-adds a microsecond of one of them.
+    pub fma_per_us: f64,
+}
+
+impl Speed {
+    /// Of a GPU; what is not known of it, or where there is none, is an H200's.
+    pub fn of(gpu: Option<&GpuInfo>) -> Self {
+        let lanes = gpu.and_then(|gpu| fma_per_cycle(gpu.sm, DType::F32)).unwrap_or(128);
+        let clock = gpu.map(|gpu| gpu.max_clock_mhz).filter(|mhz| *mhz > 0.0).unwrap_or(1980.0);
+        let multiprocessors = gpu.map_or(132, |gpu| gpu.multiprocessors.max(1) as usize);
+        Speed { multiprocessors, fma_per_us: f64::from(lanes) * clock }
+    }
+}
+
+/// The candidate that is done first, of those that admit the element type and that the GPU runs (`None`: the simulator,
+/// which runs all). Those that add up in any order are considered only with `atomic`: their rounding changes from run to
+/// run. Of equals, the first; `None` when no candidate is left.
+pub fn choose<'a>(
+    candidates: &'a [Candidate],
+    dims: &Dims,
+    dtype: Option<DType>,
+    gpu: Option<&GpuInfo>,
+    atomic: bool,
+) -> Option<&'a Candidate> {
+    let speed = Speed::of(gpu);
+    let estimated = candidates.iter().filter_map(|candidate| {
+        let program = Program::from_bytes(candidate.schedule.program(dtype)?).ok()?;
+        let target = program.schedule.target;
+        let runs = |gpu: &GpuInfo| if target.specific { gpu.sm == target.sm } else { gpu.sm >= target.sm };
+        let shape = gpu.is_none_or(runs).then(|| Shape::of(&program).ok()).flatten()?;
+        (atomic || !shape.atomic).then(|| (candidate, candidate.microseconds(&shape, dims, speed)))
+    });
+    estimated.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(candidate, _)| candidate)
+}
+
+impl Candidate {
+    /// The estimate of the module's documentation; infinite where a dim has no value.
+    pub fn microseconds(&self, shape: &Shape, dims: &Dims, speed: Speed) -> f64 {
+        let points = |extent: &Extent| Some(extent.eval(dims)?.max(0) as usize);
+        let tiles = |t: &Tiled| Some(points(&t.extent)?.div_ceil(t.tile as usize));
+        let owned = shape.owned.iter().try_fold(1usize, |n, t| Some(n.saturating_mul(tiles(t)?)));
+        let steps = shape.summed.iter().try_fold(1usize, |n, t| Some(n.saturating_mul(tiles(t)?)));
+        let aligned = shape.rows.iter().all(|row| points(row).is_some_and(|n| n.is_multiple_of(4)));
+        let (Some(owned), Some(steps)) = (owned, steps) else { return f64::INFINITY };
+        let parts = shape.parts as usize;
+        let ctas = owned.saturating_mul(parts);
+        let depth = shape.summed.iter().map(|t| t.tile as usize).product();
+        let depth = steps.div_ceil(parts).saturating_mul(depth);
+        let resident = shape.resident(self.registers);
+        let busiest = ctas.div_ceil(speed.multiprocessors);
+        let rest = busiest % resident;
+        let rate = match resident {
+            1 => self.share,
+            _ => self.alone + (self.share - self.alone) * (rest as f64 - 1.0) / (resident as f64 - 1.0),
+        };
+        let last = if rest == 0 { 0.0 } else { rest as f64 / rate };
+        let scale = if aligned { 1.0 } else { self.ragged / self.share };
+        let fma = shape.area() * depth as f64;
+        let computing = fma / speed.fma_per_us * ((busiest - rest) as f64 / self.share + last) / scale;
+        computing + meeting(shape, ctas)
+    }
+}
+
+/// Microseconds until the parts of all tiles are one.
+fn meeting(shape: &Shape, ctas: usize) -> f64 {
+    let megabytes = ctas as f64 * shape.area() * 4.0 / 1e6;
+    let sums = shape.area() / f64::from(shape.threads);
+    match (shape.parts, shape.atomic) {
+        (1, _) => 0.0,
+        (_, true) => 0.35 * megabytes,
+        (parts, false) => 0.6 * megabytes + 0.016 * sums * f64::from(parts).log2(),
+    }
+}

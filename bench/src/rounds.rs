@@ -1,0 +1,94 @@
+//! Contenders that take turns.
+
+use std::time::{Duration, Instant};
+
+/// Rounds of one launch of each contender in turn, so that clock and temperature are the same for all.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds {
+    /// Rounds that are not counted: a GPU at rest runs at a low clock, and a first launch pays for loading.
+    pub warm_up: usize,
+    /// Rounds that are counted, at least.
+    pub least: usize,
+    /// Rounds that are counted, at most.
+    pub most: usize,
+    /// What warming up, and the rounds up to `most`, go on for at least, so that short launches are measured on a GPU at
+    /// work, and often.
+    pub lasting: Duration,
+}
+
+/// What rounds gave.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// Times of the counted launches, by contender.
+    pub times: Vec<Vec<f64>>,
+    /// When the first counted round began: what a [`Monitor`](crate::Monitor) saw since is of these.
+    pub start: Instant,
+}
+
+impl Rounds {
+    /// So many counted rounds, up to ten times as many while they take less than a quarter of a second in all.
+    pub fn new(least: usize) -> Self {
+        Rounds { warm_up: 2, least, most: least.saturating_mul(10), lasting: Duration::from_millis(250) }
+    }
+
+    /// Lets contenders `0..contenders` take turns. `launch` runs one and returns its time; `None` is not counted.
+    ///
+    /// # Errors
+    /// The first of `launch`.
+    pub fn play<E>(
+        self,
+        contenders: usize,
+        mut launch: impl FnMut(usize) -> Result<Option<f64>, E>,
+    ) -> Result<Played, E> {
+        let mut rounds = |least: usize, most: usize, start: Instant| -> Result<Vec<Vec<f64>>, E> {
+            let mut times = vec![Vec::new(); contenders];
+            let mut played = 0;
+            while played < least || (start.elapsed() < self.lasting && played < most) {
+                for (contender, times) in times.iter_mut().enumerate() {
+                    times.extend(launch(contender)?);
+                }
+                played += 1;
+            }
+            Ok(times)
+        };
+        rounds(self.warm_up, usize::MAX, Instant::now())?;
+        let start = Instant::now();
+        Ok(Played { times: rounds(self.least, self.most, start)?, start })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contenders_take_turns_and_warming_up_is_not_counted() {
+        let rounds = Rounds { warm_up: 1, least: 3, most: 3, lasting: Duration::ZERO };
+        let mut order = Vec::new();
+        let played = rounds.play(2, |c| {
+            order.push(c);
+            Ok::<_, ()>((c == 0 || order.len() > 4).then_some(order.len() as f64))
+        });
+        let played = played.unwrap();
+        assert_eq!(order, [0, 1, 0, 1, 0, 1, 0, 1]);
+        assert_eq!(played.times, [vec![3.0, 5.0, 7.0], vec![6.0, 8.0]]);
+    }
+
+    #[test]
+    fn short_rounds_go_on_until_the_most_and_errors_end_them() {
+        let rounds = Rounds { warm_up: 0, least: 2, most: 5, lasting: Duration::from_millis(20) };
+        let slow = |_| {
+            std::thread::sleep(Duration::from_millis(25));
+            Ok::<_, ()>(Some(1.0))
+        };
+        assert_eq!(rounds.play(1, slow).unwrap().times[0].len(), 2);
+        let rounds = Rounds { lasting: Duration::from_secs(3600), ..rounds };
+        // Warming up lasts as long, so it is the error that ends it.
+        let mut left = 10;
+        let failing = |_| {
+            left -= 1;
+            if left == 0 { Err("enough") } else { Ok(None) }
+        };
+        assert_eq!(rounds.play(1, failing).unwrap_err(), "enough");
+    }
+}
