@@ -159,15 +159,15 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
         "nest, defaults",
         "kernel, allocate",
         "kernel, walk",
-        "kernel, turns",
+        "kernel, reuse",
         "kernel, halves",
         "kernel, verify",
     ];
     assert_eq!(headings.collect::<Vec<_>>(), expected);
     assert!(text.contains("== nest, pipeline: pipeline(k, 3); pipeline(k.t, 2)"), "{text}");
     // C takes the bytes of the pipeline, once all threads have left it.
-    let turns = text.split("== kernel, turns").nth(1).unwrap().split("== ").next().unwrap();
-    let added: Vec<&str> = turns.lines().filter_map(|l| l.strip_prefix("+ ")).map(str::trim).collect();
+    let reuse = text.split("== kernel, reuse").nth(1).unwrap().split("== ").next().unwrap();
+    let added: Vec<&str> = reuse.lines().filter_map(|l| l.strip_prefix("+ ")).map(str::trim).collect();
     assert_eq!(added, ["live a, b", "barrier", "live acc"]);
     assert!(
         text.contains("== kernel, halves: zeros where half a word may never be written\nunchanged"),

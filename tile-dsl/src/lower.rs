@@ -20,6 +20,7 @@ mod expr;
 mod fragment;
 mod grid;
 mod guard;
+mod interleave;
 mod linear;
 mod matrix;
 mod passes;
@@ -30,7 +31,7 @@ mod storage;
 mod sync;
 mod units;
 mod walk;
-mod weave;
+
 mod words;
 
 pub use assume::{Assumption, Condition, Form, assumptions, assumptions_strided};
@@ -97,9 +98,9 @@ const PASSES: [Pass; 5] = [
     },
     Pass { name: "walk", what: "threads, registers, copies, barriers, guards", run: passes::walk },
     Pass {
-        name: "turns",
-        what: "all threads meet where one buffer takes the bytes of another",
-        run: passes::take_turns,
+        name: "reuse",
+        what: "a barrier where one buffer takes the bytes of another",
+        run: passes::separate_reuse,
     },
     Pass { name: "halves", what: "zeros where half a word may never be written", run: passes::clear_halves },
     Pass { name: "verify", what: "what code generation takes for granted", run: passes::check },
@@ -133,7 +134,7 @@ enum Holds {
     /// What a plain copy of a ring has loaded, not stored yet.
     Next(CopyId),
     /// The slot of a ring that the loop over a digit reads.
-    Turn(Digit),
+    Slot(Digit),
 }
 
 impl Holds {
@@ -144,7 +145,7 @@ impl Holds {
             Holds::Value(v) => nest.value(v).name.clone(),
             Holds::Copy(c) => format!("{}.frag", copied(c)),
             Holds::Next(c) => format!("{}.next", copied(c)),
-            Holds::Turn(d) => format!("{}.slot", nest.axis(d.axis)),
+            Holds::Slot(d) => format!("{}.slot", nest.axis(d.axis)),
         }
     }
 }
@@ -169,8 +170,8 @@ struct Lowerer<'a> {
     stages: Vec<stage::Active>,
     /// Enclosing copies in registers, outermost first.
     fragments: Vec<fragment::Active>,
-    /// Which serpentine loops ran forwards the last time.
-    turns: BTreeMap<Digit, bool>,
+    /// Whether each serpentine loop ran backwards the last time.
+    backwards: BTreeMap<Digit, bool>,
     /// Values in scope.
     held: BTreeMap<ValueId, Held>,
     /// Registers by what they hold: expanded copies of a statement share them.
@@ -216,7 +217,7 @@ impl<'a> Lowerer<'a> {
             stack: Vec::new(),
             stages: Vec::new(),
             fragments: Vec::new(),
-            turns: BTreeMap::new(),
+            backwards: BTreeMap::new(),
             held: BTreeMap::new(),
             frag_ids: HashMap::new(),
             sync: Sync::default(),
@@ -312,7 +313,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Emits a barrier and forgets what may have changed in shared memory.
-    fn barrier(&mut self) {
+    fn emit_barrier(&mut self) {
         self.emit.stmt(kernel::Stmt::Barrier);
         self.emit.forget_loads(|mem| matches!(mem, Mem::Shared(_)));
     }
@@ -320,7 +321,7 @@ impl<'a> Lowerer<'a> {
     /// About to write a shared buffer.
     fn write_shared(&mut self, buffer: u32) {
         if self.sync.write(Touch::shared(buffer), self.sync.depth()) {
-            self.barrier();
+            self.emit_barrier();
         }
         self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));
     }
@@ -328,7 +329,7 @@ impl<'a> Lowerer<'a> {
     /// About to read a shared buffer.
     fn read_shared(&mut self, buffer: u32) {
         if self.sync.read(Touch::shared(buffer)) {
-            self.barrier();
+            self.emit_barrier();
         }
     }
 
@@ -342,7 +343,7 @@ impl<'a> Lowerer<'a> {
         let touch =
             Touch { mem: self.global(index.tensor), owners: self.owners(access, self.owner.is_some()) };
         if self.sync.read(touch) {
-            self.barrier();
+            self.emit_barrier();
         }
     }
 
@@ -355,7 +356,7 @@ impl<'a> Lowerer<'a> {
         let touch = Touch { mem: self.global(index.tensor), owners: self.owners(access, true) };
         // All loops around it move it: each step stores elements of its own.
         if self.sync.write(touch, 0) {
-            self.barrier();
+            self.emit_barrier();
         }
     }
 
@@ -385,10 +386,10 @@ impl<'a> Lowerer<'a> {
         Some(owners)
     }
 
-    /// All threads meet, whatever was accessed.
-    fn meet(&mut self) {
+    /// A barrier of all threads, whatever was accessed.
+    fn barrier(&mut self) {
         self.sync.barrier();
-        self.barrier();
+        self.emit_barrier();
     }
 }
 

@@ -12,7 +12,7 @@
 //! room to combine                  where parts meet, between the two parts of the let; from the let on where the parts
 //!                                  accumulate in it
 //! ```
-//! What is read in a loop inside lives as long as the loop. Buffers whose lives do not meet may lie in the same bytes.
+//! What is read in a loop inside lives as long as the loop. Buffers whose lives do not overlap may lie in the same bytes.
 //! Of two buffers in one loop at run time each step then takes two barriers more, so they share only where a loop
 //! further inside has barriers of its own, and never in a pipelined loop. Buffers with half words that are cleared once
 //! ([`Buffer::halves`]) share with none.
@@ -252,7 +252,7 @@ impl Finder<'_> {
                 if let (At::Pipe(depth), true, false) = (at, deep, copies.is_empty()) {
                     let ring = self.clock.tick();
                     let around = self.clock.enter(*digit, *at);
-                    self.clock.meets();
+                    self.clock.barrier();
                     let buffers: Vec<_> =
                         copies.iter().filter_map(|c| self.copy(*c, inner, *depth)).collect();
                     self.stmt(inner);
@@ -275,7 +275,7 @@ impl Finder<'_> {
                     })
                     .collect();
                 if !buffers.is_empty() {
-                    self.clock.meets();
+                    self.clock.barrier();
                 }
                 let reads: Vec<_> = buffers.iter().map(|(_, read)| self.clock.watch(*read)).collect();
                 self.stmt(inner);
@@ -304,7 +304,7 @@ impl Finder<'_> {
         let begin = self.clock.tick();
         let rooms: Vec<Rooms> = values.iter().map(|v| self.rooms(*v, first)).collect();
         if rooms.iter().any(|r| r.held.is_some() || r.partial.is_some()) {
-            self.clock.meets();
+            self.clock.barrier();
         }
         self.stmt(first);
         let mut published = Vec::new();

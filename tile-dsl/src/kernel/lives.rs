@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 type Buffers = BTreeSet<u32>;
 
-/// Marks where the lives of buffers begin that share bytes with others, and has all threads meet there.
+/// Marks where the lives of buffers begin that share bytes with others, and puts barriers there.
 pub(crate) fn begin(kernel: &mut Kernel) {
     let lives = Lives { rivals: kernel.rivals() };
     if lives.rivals.iter().all(Vec::is_empty) {

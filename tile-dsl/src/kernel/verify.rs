@@ -3,7 +3,7 @@
 //! Types agree; each variable is defined once, before its uses and in their scope; guards and conditions
 //! are `bool`; every barrier, arrival and shuffle is reached by all threads; vectors are 1, 2, 4 or 8 elements of at
 //! most 16 bytes; slots, buffers and parameters exist; shared memory and threads fit the target; buffers that lie in the
-//! same bytes take turns, with a barrier between, and no copy to one on its way.
+//! same bytes follow one another, with a barrier between, and no copy to one on its way.
 
 use super::{Expr, Kernel, Mem, Param, Stmt, Ty, Var};
 use crate::{

@@ -89,12 +89,12 @@ impl Lowerer<'_> {
         }
         let counters = self.scratch("arrivals".into(), DType::I32, 1, true);
         let level = Level { row, part, parts, counters, width: 1 };
-        self.meet_pairs(&held, level, rest)
+        self.combine_pairs(&held, level, rest)
     }
 
     /// One level of the tree: the sum of `width` parts at hand and that of its neighbour become one. Whoever comes
     /// first leaves its sum in the workspace, whoever comes second goes on with both.
-    fn meet_pairs(
+    fn combine_pairs(
         &mut self,
         held: &[Workspace],
         level: Level,
@@ -129,7 +129,7 @@ impl Lowerer<'_> {
         self.emit.forget_loads(|_| true);
         self.emit.push();
         self.only_if(paired, |this| held.iter().for_each(|w| this.add_part(w, other)));
-        self.meet_pairs(held, Level { width: 2 * width, ..level }, rest)?;
+        self.combine_pairs(held, Level { width: 2 * width, ..level }, rest)?;
         let then = self.emit.pop();
         self.emit.stmt(kernel::Stmt::If { cond: KExpr::Var(second), then, otherwise: Vec::new() });
         Ok(())

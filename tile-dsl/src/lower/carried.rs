@@ -23,11 +23,11 @@ use super::{
     emit::{Atom, Op},
     error::LowerError,
     fragment::{FragmentPlan, copies_to_registers},
+    interleave::{Interleaved, interleave},
     linear::Linear,
     ring::Ring,
     stage::chain,
     storage::Step,
-    weave::{self, Woven},
 };
 use crate::{
     dtype::DType,
@@ -90,7 +90,7 @@ impl Lowerer<'_> {
         self.emit.stmt(kernel::Stmt::If { cond: exists.expr(), then, otherwise: vec![] });
         self.leave(ring, carried);
         self.stack.pop();
-        let counter = self.fragment(Holds::Turn(digit), DType::I32, 1);
+        let counter = self.fragment(Holds::Slot(digit), DType::I32, 1);
         self.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: KExpr::Int(0, Ty::I32) });
         self.run_loop(digit, at, true, |this| this.carried_step(ring, carried, &fragments, counter))?;
         if ring.plans.iter().any(|p| p.asynchronous) {
@@ -123,7 +123,7 @@ impl Lowerer<'_> {
         if ring.plans.iter().any(|p| p.asynchronous) {
             self.emit.stmt(kernel::Stmt::WaitGroup(ring.depth - 2));
         }
-        self.meet();
+        self.barrier();
     }
 
     fn carried_step(
@@ -133,7 +133,7 @@ impl Lowerer<'_> {
         fragments: &[FragmentPlan<'_>],
         counter: u32,
     ) -> Result<(), LowerError> {
-        let at = self.turn_ring(ring, counter);
+        let at = self.advance_slot(ring, counter);
         let (steps, stride) = (carried.steps, i64::from(carried.digit.stride));
         let Ahead { issue, land } = self.copy_ahead(ring, &at);
         // Plain copies take their time: stored from the middle on, before the barrier.
@@ -161,14 +161,14 @@ impl Lowerer<'_> {
             self.stack[top].value = Linear::constant(i64::from(step) * stride);
             let main = self.compute_on(fragments, step % SETS, carried.inner)?;
             let even = [early.share(step, &issue), late.share(step, &land)].concat();
-            self.emit_all(weave::weave(main, Woven { early: loads, even }));
+            self.emit_all(interleave(main, Interleaved { early: loads, even }));
         }
         self.leave(ring, carried);
         Ok(())
     }
 
     /// Where this step of the ring stands. The slot is counted in a register: a remainder by the depth would cost more.
-    fn turn_ring(&mut self, ring: &Ring<'_>, counter: u32) -> Position {
+    fn advance_slot(&mut self, ring: &Ring<'_>, counter: u32) -> Position {
         let (stride, depth) = (i64::from(ring.digit.stride), i64::from(ring.depth));
         let now = self.stack.last().expect("the ring's loop").value.clone();
         let point = self.emit.index(&now);

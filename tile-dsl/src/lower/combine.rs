@@ -91,7 +91,7 @@ impl Lowerer<'_> {
         let Some(spread) = held.shared.clone() else { return Ok(()) };
         let threads: i64 = spread.partial.iter().map(|u| i64::from(self.units.dims[u].extent)).product();
         let loops = own_loops(self.nest, value, first);
-        self.meet();
+        self.barrier();
         let result = self.shared_box(value, &loops)?;
         self.held.insert(value, Held { shared: Some(result), ..held });
         self.each_element(&loops, &mut |this| {

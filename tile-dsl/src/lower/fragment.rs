@@ -6,7 +6,7 @@
 //!
 //! A pipelined fragment has a set of registers for each stage of the pipeline. Its loop is expanded; while step `t`
 //! computes on one set, the loads of step `t + n - 1` fill another, spread over the first part of the computation
-//! ([`super::weave`]).
+//! ([`super::interleave`]).
 
 use super::{
     Holds, Lowerer,
@@ -15,10 +15,10 @@ use super::{
     error::LowerError,
     expr::Operand,
     guard::Within,
+    interleave::{Interleaved, interleave},
     linear::{Linear, Offset},
     matrix::{MatrixLoad, Reads},
     stage::{Active as Staged, chain, loads},
-    weave::{self, Woven},
 };
 use crate::{
     dtype::DType,
@@ -424,7 +424,7 @@ impl<'a> Lowerer<'a> {
             }
             self.stack[top].value = at(step);
             let main = self.compute_on(&plans, step % depth, inner)?;
-            self.emit_all(weave::weave(main, Woven { early: units, even: Vec::new() }));
+            self.emit_all(interleave(main, Interleaved { early: units, even: Vec::new() }));
         }
         self.stack.pop();
         Ok(())

@@ -84,8 +84,8 @@ pub(super) fn walk(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     Ok(())
 }
 
-/// Has buffers in the same bytes take turns.
-pub(super) fn take_turns(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+/// Barriers between the uses of bytes by one buffer and by the next.
+pub(super) fn separate_reuse(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     lives::begin(&mut lowering.kernel);
     Ok(())
 }

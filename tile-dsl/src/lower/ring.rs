@@ -95,7 +95,7 @@ impl Lowerer<'_> {
         if asynchronous {
             self.emit.stmt(kernel::Stmt::WaitGroup(depth - 2));
         }
-        self.meet();
+        self.barrier();
         let top = self.stack.len() - 1;
         let now = self.stack[top].value.clone();
         let point = self.emit.index(&now);

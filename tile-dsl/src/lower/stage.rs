@@ -101,7 +101,7 @@ impl Active {
 }
 
 impl Lowerer<'_> {
-    /// A chain of stages outside of a pipeline: copy, meet, read.
+    /// A chain of stages outside of a pipeline: copy, barrier, read.
     pub fn stage(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
         let (copies, body) = chain(stmt);
         let (held, copies): (Vec<CopyId>, Vec<CopyId>) =
@@ -122,7 +122,7 @@ impl Lowerer<'_> {
             self.emit.stmt(crate::kernel::Stmt::CommitGroup);
             self.emit.stmt(crate::kernel::Stmt::WaitGroup(0));
         }
-        self.meet();
+        self.barrier();
         let outside = self.stages.len();
         self.stages.extend(plans.iter().map(|p| p.active(Linear::default())));
         if held.is_empty() {

@@ -103,7 +103,7 @@ impl Sync {
         conflict
     }
 
-    /// All threads met.
+    /// All threads have passed a barrier.
     pub fn barrier(&mut self) {
         self.reads.clear();
         self.writes.clear();

@@ -84,7 +84,7 @@ impl Lowerer<'_> {
 
     fn expand(&mut self, digit: Digit, at: At, steps: u32, body: &Stmt) -> Result<(), LowerError> {
         let pending = self.pending.len();
-        let backwards = at == At::Serpentine && self.turn(digit);
+        let backwards = at == At::Serpentine && self.runs_backwards(digit);
         for step in 0..steps {
             let step = if backwards { steps - 1 - step } else { step };
             let value = Linear::constant(i64::from(step) * i64::from(digit.stride));
@@ -97,11 +97,11 @@ impl Lowerer<'_> {
     }
 
     /// Whether a serpentine loop runs backwards this time. Each outermost one starts forwards.
-    fn turn(&mut self, digit: Digit) -> bool {
+    fn runs_backwards(&mut self, digit: Digit) -> bool {
         if !self.stack.iter().any(|b| b.at == At::Serpentine) {
-            self.turns.clear();
+            self.backwards.clear();
         }
-        let backwards = self.turns.entry(digit).or_insert(true);
+        let backwards = self.backwards.entry(digit).or_insert(true);
         *backwards = !*backwards;
         *backwards
     }
@@ -136,7 +136,7 @@ impl Lowerer<'_> {
         body(self)?;
         self.stack.pop();
         if self.sync.leave(synchronised) {
-            self.barrier();
+            self.emit_barrier();
         }
         let body = self.emit.pop();
         let step = KExpr::Int(digit.stride.into(), Ty::I32);
@@ -181,7 +181,7 @@ impl Lowerer<'_> {
         }
         let published = values.iter().any(|v| self.held.get(v).is_some_and(|h| h.shared.is_some()));
         if published {
-            self.meet();
+            self.barrier();
         }
         self.stmt(rest)
     }
@@ -252,7 +252,7 @@ impl Lowerer<'_> {
         // Distinct threads write distinct elements: one barrier, before the first.
         let loops = self.held(value)?.loops;
         if !self.sync.is_written(Mem::Shared(buffer)) && self.sync.write(Touch::shared(buffer), loops) {
-            self.barrier();
+            self.emit_barrier();
         }
         self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));
         let guard = self.owner_guard(value)?;

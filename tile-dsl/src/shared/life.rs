@@ -27,7 +27,7 @@ struct Loop {
     runs: bool,
     piped: bool,
     /// There are barriers in it.
-    meets: bool,
+    synchronised: bool,
 }
 
 /// Waits for the last read of something.
@@ -70,7 +70,7 @@ impl Clock {
             let piped = matches!(at, At::Pipe(_));
             let runs = piped || at == At::Seq && digit.steps != Steps::Fixed(1);
             self.open.push(self.loops.len());
-            self.loops.push(Loop { life: Life { begin, end: u32::MAX }, runs, piped, meets: false });
+            self.loops.push(Loop { life: Life { begin, end: u32::MAX }, runs, piped, synchronised: false });
         }
         repeats
     }
@@ -85,9 +85,9 @@ impl Clock {
     }
 
     /// There is a barrier here.
-    pub fn meets(&mut self) {
+    pub fn barrier(&mut self) {
         for at in &self.open {
-            self.loops[*at].meets = true;
+            self.loops[*at].synchronised = true;
         }
     }
 
@@ -114,19 +114,20 @@ impl Clock {
         }
     }
 
-    /// Whether buffers may lie in the same bytes: no life of one meets one of the other, and a loop around both does not
+    /// Whether buffers may lie in the same bytes: no life of one overlaps one of the other, and a loop around both does not
     /// pay for it.
     pub fn apart(&self, a: &[Life], b: &[Life]) -> bool {
-        a.iter().all(|a| b.iter().all(|b| a.is_apart(b) && self.may_meet(a, b)))
+        a.iter().all(|a| b.iter().all(|b| a.is_apart(b) && self.barrier_is_cheap(a, b)))
     }
 
-    fn may_meet(&self, a: &Life, b: &Life) -> bool {
+    fn barrier_is_cheap(&self, a: &Life, b: &Life) -> bool {
         let both = Life { begin: a.begin.min(b.begin), end: a.end.max(b.end) };
         let around: Vec<&Loop> = self.loops.iter().filter(|l| l.runs && l.life.has(&both)).collect();
         // They begin in the order of their nesting.
         let Some(innermost) = around.last() else { return true };
-        let meets = |l: &Loop| l.runs && l.meets && l.life != innermost.life && innermost.life.has(&l.life);
-        around.iter().all(|l| !l.piped) && self.loops.iter().any(meets)
+        let inside =
+            |l: &Loop| l.runs && l.synchronised && l.life != innermost.life && innermost.life.has(&l.life);
+        around.iter().all(|l| !l.piped) && self.loops.iter().any(inside)
     }
 }
 

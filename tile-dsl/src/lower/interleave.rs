@@ -13,7 +13,7 @@ const EARLY: (usize, usize) = (3, 8);
 
 /// What is spread over a computation. Each unit stays together, and units of one list stay in order.
 #[derive(Default)]
-pub(super) struct Woven {
+pub(super) struct Interleaved {
     /// Spread over the first part, so that the results are there when the computation ends.
     pub early: Vec<Vec<Stmt>>,
     /// Spread over all of it.
@@ -21,8 +21,8 @@ pub(super) struct Woven {
 }
 
 /// The computation with the units spread over it. Where it is more than a straight line, they come first.
-pub(super) fn weave(main: Vec<Stmt>, woven: Woven) -> Vec<Stmt> {
-    let Woven { early, mut even } = woven;
+pub(super) fn interleave(main: Vec<Stmt>, units: Interleaved) -> Vec<Stmt> {
+    let Interleaved { early, mut even } = units;
     let plain = |s: &Stmt| {
         matches!(
             s,
