@@ -232,4 +232,5 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
 ];
 
 /// Schedules of [`matmul_tf32`].
+#[allow(dead_code, reason = "the plot of the ladder has the first kernel's schedules alone")]
 pub const TF32: &[&dyn AnySchedule] = schedules![shared_tf32, mma_tf32, mma_tf32_best];

@@ -108,10 +108,7 @@ pub(super) fn chain_kernel(random: &mut Random) -> Kernel {
     };
     let weight =
         pick(&["v1", "v1 * 0.25_f32", "max(v1, 0.0_f32)", "select(iota(j) <= iota(i), v1, 0.0_f32)"]);
-    let start = match pick(&["v0", "v0", "v0 * 0.5_f32"]) {
-        "v0" => "v0",
-        other => other,
-    };
+    let start = pick(&["v0", "v0", "v0 * 0.5_f32"]);
     let second = match pick(&["", "swapped"]) {
         "swapped" => format!("dot(load(x2, [{z}]), v2.cast::<{dtype}>(), {start})"),
         _ => format!("dot(v2.cast::<{dtype}>(), load(x2, [{z}]), {start})"),
