@@ -135,8 +135,6 @@ fn windows_and_batches_are_multiplied_by_tensor_cores() {
         // The window is copied once, and the loop over it runs inside of the copy.
         ("fits(R <= 3); reorder(k.o, r);", ""),
         ("fits(R <= 3); reorder(k.o, k.atom, r);", "unroll(r);"),
-        // Warps take steps of the window, some of which do not exist.
-        ("fits(R <= 3); reorder(k.o, r);", "bind(r -> warp.x); reduce(acc: warp);"),
     ] {
         let text = WINDOW.replace("ORDER", order).replace("MORE", more);
         let case = Case::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));

@@ -4,11 +4,12 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    index::AxisId,
     nest::{
         AccessId, At, Atom, CopyId, Digit, Expr, Factor, Frame, MATRIX_ROW_BYTES, Nest, NoMatrices, Product,
-        Steps, copy_on, leaves,
+        Steps, Stmt, ValueId, copy_on, leaves,
     },
-    schedule::{DirectiveKind, Space, Via},
+    schedule::{DirectiveKind, Space, Unit, Via},
     tile::AxisKind,
 };
 
@@ -30,6 +31,9 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             wrong.extend(found.into_iter().filter(|d| !wrong.contains(d)).collect::<Vec<_>>());
         }
         wrong.extend(beyond(context, path, &product));
+        if let Stmt::Red { value, .. } = leaf {
+            wrong.extend(left_out(context, path, &product, *value));
+        }
     });
     wrong
 }
@@ -133,10 +137,8 @@ fn unreadable(
     )
 }
 
-/// Where tiles reach beyond the end of what is summed, both factors are zero there.
-fn beyond(context: &Context<'_>, path: &[Frame], product: &Product<'_>) -> Option<Diagnostic> {
-    let nest = context.nest;
-    let axis = product.digits[2].axis;
+/// Whether the loops on a path may go beyond the end of an axis.
+fn oversteps(nest: &Nest, path: &[Frame], axis: AxisId) -> bool {
     let digits = path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None });
     let mut points = 1;
     for digit in digits.filter(|d| d.axis == axis) {
@@ -146,7 +148,47 @@ fn beyond(context: &Context<'_>, path: &[Frame], product: &Product<'_>) -> Optio
         }
     }
     let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
-    if extent.as_constant().is_some_and(|n| n % points == 0) {
+    extent.as_constant().is_none_or(|n| n % points != 0)
+}
+
+/// An atom is left out in steps of another axis that do not exist, and then by all warps.
+fn left_out(
+    context: &Context<'_>,
+    path: &[Frame],
+    product: &Product<'_>,
+    value: ValueId,
+) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let summed = |axis: AxisId| {
+        let of_it = |f: &Factor<'_>| nest.factor_axes(*f).contains(&axis);
+        axis != product.digits[2].axis
+            && !nest.value(value).axes.contains(&axis)
+            && product.factors.iter().any(of_it)
+    };
+    let digit = path.iter().find_map(|f| match f {
+        Frame::For(d, At::Unit(unit, _)) if *unit != Unit::Block && summed(d.axis) => Some(*d),
+        _ => None,
+    })?;
+    if !oversteps(nest, path, digit.axis) {
+        return None;
+    }
+    let (axis, name) = (nest.axis(digit.axis), nest.digit_name(digit));
+    let extent = &nest.kernel.axes[usize::from(digit.axis.0)].extent;
+    let text = format!(
+        "steps of `{axis}` beyond {extent} do not exist: some warps would leave out an `{}` that others execute",
+        product.atom
+    );
+    let by = context.last(|k| matches!(k, DirectiveKind::Bind { digit, .. } if *digit == name));
+    let span = nest.value(value).span;
+    Some(context.at(by, span, text).note(span, format!("`{}` sums over `{axis}`", nest.value(value).name)))
+}
+
+/// Where tiles reach beyond the end of what is summed, both factors are zero there.
+fn beyond(context: &Context<'_>, path: &[Frame], product: &Product<'_>) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let axis = product.digits[2].axis;
+    let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
+    if !oversteps(nest, path, axis) {
         return None;
     }
     // What is computed is left out there.
