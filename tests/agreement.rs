@@ -10,6 +10,8 @@ mod conv1d;
 mod conv2d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
+#[path = "../examples/matmul/kernel.rs"]
+mod product;
 #[path = "support/random.rs"]
 mod random;
 #[path = "../examples/softmax/kernel.rs"]
@@ -18,7 +20,6 @@ mod support;
 #[path = "../examples/vector_add/kernel.rs"]
 mod vector_add;
 
-use linear::product;
 use random::random_schedules;
 use support::Case;
 use tile_dsl::{engine::testing::Random, program::Program, schedule::DirectiveKind};

@@ -12,6 +12,8 @@ mod conv1d;
 mod conv2d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
+#[path = "../examples/matmul/kernel.rs"]
+mod product;
 #[path = "support/random.rs"]
 mod random;
 #[path = "../examples/softmax/kernel.rs"]
@@ -19,7 +21,6 @@ mod softmax;
 #[path = "../examples/vector_add/kernel.rs"]
 mod vector_add;
 
-use linear::product;
 use random::random_schedules;
 use std::{fs, path::Path};
 use tile_dsl::program::Program;

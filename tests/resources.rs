@@ -13,12 +13,13 @@ mod conv1d;
 mod conv2d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
+#[path = "../examples/matmul/kernel.rs"]
+mod product;
 #[path = "../examples/softmax/kernel.rs"]
 mod softmax;
 #[path = "../examples/vector_add/kernel.rs"]
 mod vector_add;
 
-use linear::product;
 use rayon::prelude::*;
 use std::{fmt, fs, path::Path, str::FromStr};
 use tile_bench::Machine;

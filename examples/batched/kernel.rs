@@ -1,9 +1,7 @@
 //! Products of the matrices of a batch, a program for each tile of each of them.
 
-#[allow(dead_code)] // some of its schedules are extended
-#[path = "../matmul/kernel.rs"]
-pub mod product;
-
+// Schedules of matmul, which some here extend.
+use super::product;
 use tilewright::prelude::*;
 
 /// C = A·B for each of a batch, accumulated in f32.

@@ -3,6 +3,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod kernel;
+#[allow(dead_code)] // some of its schedules are extended
+#[path = "../matmul/kernel.rs"]
+mod product;
 #[path = "../matmul/verify.rs"]
 mod verify;
 

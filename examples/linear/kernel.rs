@@ -1,9 +1,7 @@
 //! A linear layer: bias and ReLU ride in the epilogue of the product.
 
-#[allow(dead_code)] // one of its schedules is extended
-#[path = "../matmul/kernel.rs"]
-pub mod product;
-
+// Schedules of matmul, which some here extend.
+use super::product;
 use tilewright::prelude::*;
 
 /// y = relu(x·w + bias), accumulated in f32.
