@@ -287,6 +287,21 @@ pub(in crate::engine) fn structure(
     let mut problem = None;
     leaves(&nest.body, &mut |path, _| {
         let Some(here) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == a)) else { return };
+        let atom = path
+            .iter()
+            .find_map(|f| if let Frame::For(_, At::Atom(atom, _)) = f { Some(*atom) } else { None });
+        let around = !matches!(path[here], Frame::For(_, At::Atom(..)));
+        if let (Some(atom), Unit::Lane, true) = (atom, unit, around) {
+            problem.get_or_insert_with(|| {
+                let bind =
+                    |dim| DirectiveKind::Bind { digit: name.to_string(), unit: Unit::Warp, dim, xor: None };
+                let warps = [UnitDim::X, UnitDim::Y, UnitDim::Z].map(|dim| Edit::instead([bind(dim)]));
+                refuse(format!(
+                    "`{name}` counts instructions `{atom}`, each of which takes all lanes of a warp"
+                ))
+                .edits(warps)
+            });
+        }
         for frame in &path[here..] {
             // A copy in registers is distributed: each thread holds what its own steps read.
             if let Frame::Stage(c) = frame

@@ -134,13 +134,16 @@ fn rule(whole: Digit, part: Digit, rest: Digit, values: BTreeSet<ValueId>) -> Ru
         }
         let (facts, nest) = (effects(graph, get(subst, 2)).clone(), graph.analysis.nest.clone());
         for write in &facts.writes {
+            // What is carried starts before the loop: each CTA would add that to its part.
+            let carried = matches!(write.target, Target::Value(v) if nest.is_carried(v));
             let reduction = write.kind == Kind::Red
+                && !carried
                 && matches!(write.target, Target::Value(v) if values.contains(&v))
                 && target_axes(&nest, write.target) & bit(whole.axis.0) == 0;
             if !reduction && enforced("split_k: X reduces only") {
                 let (name, axis) = (target_name(&nest, write.target), nest.axis(whole.axis));
                 let text = match write.kind {
-                    Kind::Set => format!(
+                    _ if carried => format!(
                         "`{name}` is carried from one tile of `{axis}` to the next: CTAs cannot share the tiles"
                     ),
                     _ => format!(

@@ -94,7 +94,10 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(N
         body = spread(&Nest { combine: combine.clone(), ..body }, name, *own, &of_role)?;
         layouts.push(of_role);
     }
-    let exists = |nest: &Nest, digit: Digit| loops(&nest.body).iter().any(|(d, _)| *d == digit);
+    // A loop of the atom may be over the same digit.
+    let exists = |nest: &Nest, digit: Digit| {
+        loops(&nest.body).iter().any(|(d, at)| *d == digit && !matches!(at, At::Atom(..)))
+    };
     for (layouts, own) in layouts.iter().zip(&own) {
         for part in layouts.iter().flat_map(|l| &l.parts) {
             let lane = part.digit(*own);
