@@ -50,7 +50,6 @@ use crate::{
 pub(crate) use combine::places;
 use digits::Bound;
 use emit::{Atom, Emit};
-pub(crate) use fragment::copies_to_registers;
 use grid::Grid;
 use linear::Pitch;
 use passes::{Lowering, Pass};

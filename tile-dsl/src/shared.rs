@@ -247,21 +247,21 @@ impl Finder<'_> {
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::For { digit, at, body } => {
-                let deep = matches!(at, At::Pipe(2..)) && !lower::copies_to_registers(self.nest, body);
                 let (copies, inner) = lower::chain(body);
-                if let (At::Pipe(depth), true, false) = (at, deep, copies.is_empty()) {
+                let at = self.nest.runs(*at, copies.first().copied());
+                if let (At::Pipe(depth @ 2..), false) = (at, copies.is_empty()) {
                     let ring = self.clock.tick();
-                    let around = self.clock.enter(*digit, *at);
+                    let around = self.clock.enter(*digit, at);
                     self.clock.barrier();
                     let buffers: Vec<_> =
-                        copies.iter().filter_map(|c| self.copy(*c, inner, *depth)).collect();
+                        copies.iter().filter_map(|c| self.copy(*c, inner, depth)).collect();
                     self.stmt(inner);
                     self.clock.leave(around);
                     let life = Life { begin: ring, end: self.clock.tick() };
                     buffers.into_iter().for_each(|b| self.buffers[b].lives.push(life));
                     return;
                 }
-                let around = self.clock.enter(*digit, *at);
+                let around = self.clock.enter(*digit, at);
                 self.stmt(body);
                 self.clock.leave(around);
             }

@@ -69,7 +69,7 @@ enum Source {
 }
 
 /// Whether the copies directly around a statement go to registers.
-pub(crate) fn copies_to_registers(nest: &Nest, stmt: &Stmt) -> bool {
+pub(super) fn copies_to_registers(nest: &Nest, stmt: &Stmt) -> bool {
     matches!(stmt, Stmt::Stage { copy, .. } if nest.copy(*copy).space == Space::Register)
 }
 
