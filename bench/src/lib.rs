@@ -13,12 +13,9 @@
 //! use tile_bench::{Rounds, stats::median};
 //!
 //! // Milliseconds of two contenders; an application launches its kernels here, `.cold().run()?.time_ms`.
-//! let mut clock = 0.0;
-//! let played = Rounds::new(20).play(2, |contender| {
-//!     clock += 1.0;
-//!     Ok::<_, std::convert::Infallible>(Some(if contender == 0 { 2.0 } else { 1.0 }))
-//! });
-//! let played = played.unwrap_or_else(|never| match never {});
+//! let milliseconds = [2.0, 1.0];
+//! let played = Rounds::new(20).play(2, |n| Ok::<_, std::convert::Infallible>(Some(milliseconds[n])));
+//! let Ok(played) = played;
 //! assert_eq!((median(&played.times[0]), median(&played.times[1])), (Some(2.0), Some(1.0)));
 //! ```
 

@@ -40,20 +40,21 @@ impl Rounds {
         contenders: usize,
         mut launch: impl FnMut(usize) -> Result<Option<f64>, E>,
     ) -> Result<Played, E> {
-        let mut rounds = |least: usize, most: usize, start: Instant| -> Result<Vec<Vec<f64>>, E> {
-            let mut times = vec![Vec::new(); contenders];
-            let mut played = 0;
+        let mut times = vec![Vec::new(); contenders];
+        let mut rounds = |least: usize, most: usize, counted: bool| -> Result<Instant, E> {
+            let (start, mut played) = (Instant::now(), 0);
             while played < least || (start.elapsed() < self.lasting && played < most) {
                 for (contender, times) in times.iter_mut().enumerate() {
-                    times.extend(launch(contender)?);
+                    let time = launch(contender)?;
+                    times.extend(time.filter(|_| counted));
                 }
                 played += 1;
             }
-            Ok(times)
+            Ok(start)
         };
-        rounds(self.warm_up, usize::MAX, Instant::now())?;
-        let start = Instant::now();
-        Ok(Played { times: rounds(self.least, self.most, start)?, start })
+        rounds(self.warm_up, usize::MAX, false)?;
+        let start = rounds(self.least, self.most, true)?;
+        Ok(Played { times, start })
     }
 }
 

@@ -31,7 +31,6 @@ mod storage;
 mod sync;
 mod units;
 mod walk;
-
 mod words;
 
 pub use assume::{Assumption, Condition, Form, assumptions, assumptions_strided};
