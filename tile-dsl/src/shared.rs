@@ -253,8 +253,7 @@ impl Finder<'_> {
                     let ring = self.clock.tick();
                     let around = self.clock.enter(*digit, at);
                     self.clock.barrier();
-                    let buffers: Vec<_> =
-                        copies.iter().filter_map(|c| self.copy(*c, inner, depth)).collect();
+                    let buffers: Vec<_> = copies.iter().filter_map(|c| self.copy(*c, inner, depth)).collect();
                     self.stmt(inner);
                     self.clock.leave(around);
                     let life = Life { begin: ring, end: self.clock.tick() };
