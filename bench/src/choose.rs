@@ -23,14 +23,17 @@
 //! an H200.
 
 use crate::peak::fma_per_cycle;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 use tile_dsl::{
     dtype::DType,
     index::Extent,
     lower::{LowerError, lower},
     nest::Across,
     program::{Program, Variant},
-    schedule::DirectiveKind,
+    schedule::{DirectiveKind, Target},
     tile::AxisKind,
 };
 use tile_runtime::{AnySchedule, GpuInfo};
@@ -171,13 +174,27 @@ pub fn choose<'a>(
 ) -> Option<&'a Candidate> {
     let speed = Speed::of(gpu);
     let estimated = candidates.iter().filter_map(|candidate| {
-        let program = Program::from_bytes(candidate.schedule.program(dtype)?).ok()?;
-        let target = program.schedule.target;
+        let fixed = fixed(candidate.schedule.program(dtype)?)?;
+        let (target, shape) = &*fixed;
         let runs = |gpu: &GpuInfo| if target.specific { gpu.sm == target.sm } else { gpu.sm >= target.sm };
-        let shape = gpu.is_none_or(runs).then(|| Shape::of(&program).ok()).flatten()?;
-        (atomic || !shape.atomic).then(|| (candidate, candidate.microseconds(&shape, dims, speed)))
+        let considered = gpu.is_none_or(runs) && (atomic || !shape.atomic);
+        considered.then(|| (candidate, candidate.microseconds(shape, dims, speed)))
     });
     estimated.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(candidate, _)| candidate)
+}
+
+/// What an embedded program fixes; `None` if it is none that can be lowered.
+type Fixed = Option<Arc<(Target, Shape)>>;
+
+/// [`Shape::of`] an embedded program and its target, worked out once: lowering takes milliseconds.
+fn fixed(program: &'static [u8]) -> Fixed {
+    static KNOWN: Mutex<BTreeMap<usize, Fixed>> = Mutex::new(BTreeMap::new());
+    let read = || {
+        let program = Program::from_bytes(program).ok()?;
+        Some(Arc::new((program.schedule.target, Shape::of(&program).ok()?)))
+    };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(program.as_ptr().addr()).or_insert_with(read).clone()
 }
 
 impl Candidate {
