@@ -1,5 +1,6 @@
 //! The walk over the kernel IR.
 
+mod asynchronous;
 mod atomic;
 mod control;
 mod copy;
@@ -9,6 +10,7 @@ mod math;
 mod matrix;
 mod memory;
 mod module;
+mod product;
 mod scalar;
 
 use crate::{CompileError, Ptx};

@@ -7,6 +7,7 @@
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
 //!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
 //!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
+//!          | one thread n { } | roles { threads n to n { } * } | barrier n of n | Async      ; see [`asynchronous`]
 //! E      ::= const | v | frag[slot] | tid | cta | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
 //! ```
 //! [`mod@print`] writes that grammar in full, [`mod@parse`] reads it back, [`mod@verify`] checks a kernel between
@@ -16,6 +17,7 @@
 //! an asynchronous copy whose guard is false fills its destination with zeros.
 //! Integer arithmetic is `I32`, or `I64` where an offset may pass 2³¹; all threads reach every barrier.
 
+pub mod asynchronous;
 pub mod interpret;
 pub(crate) mod lives;
 pub mod parse;
@@ -30,6 +32,7 @@ use crate::{
     op::{BinOp, CmpOp, UnOp},
     schedule::Target,
 };
+pub use asynchronous::{Async, Role, Tile};
 use serde::{Deserialize, Serialize};
 
 /// Type of a scalar in the kernel.
@@ -49,7 +52,7 @@ pub struct Kernel {
     /// Target.
     pub target: Target,
     /// Parameters in ABI order: a pointer for each tensor, an `i32` for each named dim, the scalars, then a pointer for
-    /// each scratch buffer.
+    /// each scratch buffer, then the tensor maps.
     pub params: Vec<Param>,
     /// Tensor parameters that the launch fills with zeros first, by position.
     pub cleared: Vec<u32>,
@@ -104,6 +107,19 @@ pub enum Param {
         elems: u32,
         /// Zero before the kernel, which leaves it zero; otherwise without a value before and after.
         zeroed: bool,
+    },
+    /// Map of a tensor (PTX ISA 5.5.8): 128 bytes that the launch makes of the tensor's address, extents and strides.
+    TensorMap {
+        /// Name, for reports.
+        name: String,
+        /// The tensor, position in [`Kernel::params`].
+        tensor: u32,
+        /// Which dimension of it each dimension of the map is, fastest first.
+        dims: Vec<u32>,
+        /// Elements of the box that a copy moves, likewise.
+        tile: Vec<u32>,
+        /// Bytes of the swizzle's span, 0 for none.
+        swizzle: u32,
     },
 }
 
@@ -234,6 +250,24 @@ pub enum Stmt {
     WaitGroup(u32),
     /// `bar.sync 0`: all threads of the CTA.
     Barrier,
+    /// `bar.sync id, threads`: those of a role.
+    GroupBarrier {
+        /// From 1 to 15.
+        id: u32,
+        /// Threads that meet there, a multiple of 32.
+        threads: u32,
+    },
+    /// One thread of the warp that begins at `thread` runs the body; the others go on.
+    One {
+        /// First thread of the warp.
+        thread: u32,
+        /// What it does.
+        body: Vec<Stmt>,
+    },
+    /// Each thread of the CTA runs the program of its role, and goes on when it has.
+    Roles(Vec<Role>),
+    /// What completes on its own.
+    Async(Async),
     /// The lives of shared buffers begin, positions in [`Kernel::shared`]: the bytes that they share with others are theirs
     /// from here on, without a value. Takes no instruction; all threads have left the others, [`mod@verify`] sees to it.
     Live(Vec<u32>),
@@ -396,7 +430,8 @@ impl Param {
             Param::Tensor { name, .. }
             | Param::Dim(name)
             | Param::Scalar { name, .. }
-            | Param::Scratch { name, .. } => name,
+            | Param::Scratch { name, .. }
+            | Param::TensorMap { name, .. } => name,
         }
     }
 }
@@ -419,7 +454,7 @@ impl Kernel {
         match mem {
             Mem::Global(i) => match self.params.get(i as usize)? {
                 Param::Tensor { dtype, .. } | Param::Scratch { dtype, .. } => Some(*dtype),
-                Param::Dim(_) | Param::Scalar { .. } => None,
+                Param::Dim(_) | Param::Scalar { .. } | Param::TensorMap { .. } => None,
             },
             Mem::Shared(i) => self.shared.get(i as usize).map(|s| s.dtype),
         }

@@ -10,8 +10,8 @@
 //!        | (put Access E)             ; store one element
 //! E    ::= (ld Access) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
 //!        | (un E) | (bin E E) | (cmp E E) | (select E E E) | (cast type E)
-//! At   ::= #seq | #unroll | #serpentine | #vec | #pipeN | #unit.dim      ; unit: block warp lane thread; dim: x y z
-//!        | #atom.role                                                 ; atom: mma mma_tf32; role: m n k
+//! At   ::= #seq | #unroll | #serpentine | #vec | #pipeN | #unit.dim      ; unit: block warpgroup warp lane thread; dim: x y z
+//!        | #atom.role                                                 ; atom: mma mma_tf32 wgmma64x128 ..; role: m n k
 //! ```
 //! The value of axis `a` is `Σ digit · stride` over the digits of `a` bound by the enclosing loops.
 //! Accesses are affine over *axes*, so split, reorder, bind and stage substitute nothing.
@@ -38,12 +38,13 @@ mod interpret;
 mod layout;
 mod parse;
 mod print;
+mod rows;
 mod verify;
 mod walk;
 
 pub use atom::{
-    Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Part, Place,
-    Product, Role, Row, Scope, copy_on, parts,
+    Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Product, Role,
+    Scope, copy_on, parts,
 };
 pub use footprint::{BoxDim, CopyLayout};
 pub(crate) use footprint::{SWIZZLE_LINE, WIDEST};
@@ -51,6 +52,7 @@ pub use initial::initial;
 pub use interpret::{Arithmetic, InterpretError, interpret};
 pub use layout::{Layout, Where};
 pub use parse::{ParseError, parse};
+pub use rows::{Part, Place, Row};
 pub use verify::verify;
 pub use walk::{Frame, Target, leaves, loops};
 

@@ -164,6 +164,8 @@ pub enum Via {
     Plain,
     /// `cp.async` (PTX ISA 9.7.9.25.3), 4, 8 or 16 bytes.
     CpAsync,
+    /// `cp.async.bulk.tensor` (PTX ISA 9.7.9.27), the whole box by one thread.
+    Tma,
 }
 
 /// Hardware units that loops are bound to.
@@ -171,7 +173,9 @@ pub enum Via {
 pub enum Unit {
     /// CTAs of the grid.
     Block,
-    /// Warps of a CTA.
+    /// Warpgroups of a CTA: four warps each.
+    Warpgroup,
+    /// Warps of a CTA; where its warpgroups are bound, of a warpgroup.
     Warp,
     /// Lanes of a warp.
     Lane,

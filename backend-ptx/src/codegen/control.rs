@@ -67,6 +67,15 @@ impl<'c> Codegen<'c, '_> {
             Stmt::CommitGroup => self.commit_group(),
             Stmt::WaitGroup(pending) => self.wait_group(*pending),
             Stmt::Live(_) => Ok(()),
+            Stmt::GroupBarrier { id, threads } => {
+                let int = |n: &u32| self.context.i32_type().const_int(u64::from(*n), false);
+                let args = [int(id).into(), int(threads).into()];
+                self.call_void("llvm.nvvm.barrier.cta.sync.aligned.count", &[], &args)?;
+                Ok(())
+            }
+            Stmt::One { thread, body } => self.one(*thread, body),
+            Stmt::Roles(roles) => self.roles(roles),
+            Stmt::Async(operation) => self.asynchronous(operation),
             Stmt::Barrier => {
                 let zero = self.context.i32_type().const_zero();
                 self.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[zero.into()])?;

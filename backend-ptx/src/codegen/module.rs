@@ -9,7 +9,7 @@ use inkwell::{
     llvm_sys::core::LLVMCreateConstantRangeAttribute,
     module::{Linkage, Module},
     targets::TargetMachine,
-    types::BasicMetadataTypeEnum,
+    types::{AnyType, BasicMetadataTypeEnum},
     values::{FunctionValue, PointerValue},
 };
 use std::collections::HashMap;
@@ -18,6 +18,8 @@ use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, Ty};
 /// Address spaces of NVPTX (LLVM's "User Guide for NVPTX Back-end").
 pub(super) const GLOBAL: u16 = 1;
 const SHARED: u16 = 3;
+/// Bytes of a tensor map.
+const TENSOR_MAP: u32 = 128;
 /// LLVM's number for the `ptx_kernel` calling convention.
 const PTX_KERNEL: u32 = 71;
 
@@ -70,6 +72,7 @@ fn declare_entry<'c>(
                 Param::Tensor { .. } | Param::Scratch { .. } => {
                     context.ptr_type(AddressSpace::from(GLOBAL)).into()
                 }
+                Param::TensorMap { .. } => context.ptr_type(AddressSpace::default()).into(),
                 Param::Dim(_) => context.i32_type().into(),
                 Param::Scalar { name, dtype } => match dtype {
                     tile_dsl::dtype::DType::F32 => context.f32_type().into(),
@@ -105,6 +108,14 @@ fn declare_entry<'c>(
             // Not negative: divisions by constants need no correction of the sign.
             Param::Dim(_) => function.add_attribute(at, dim_range(context)),
             Param::Scalar { .. } => {}
+            // Without `grid_constant` it would be copied to local memory first.
+            Param::TensorMap { .. } => {
+                let bytes = context.i8_type().array_type(TENSOR_MAP).as_any_type_enum();
+                let byval = Attribute::get_named_enum_kind_id("byval");
+                function.add_attribute(at, context.create_type_attribute(byval, bytes));
+                function.add_attribute(at, flag("align", 64));
+                function.add_attribute(at, context.create_string_attribute("nvvm.grid_constant", ""));
+            }
         }
     }
 
@@ -228,17 +239,12 @@ fn count_assignments(body: &[Stmt], counts: &mut [u32]) -> Result<()> {
                 std::slice::from_ref(var)
             }
             Stmt::Load { dst, .. } | Stmt::LoadMatrices { dst, .. } => dst,
-            Stmt::For { var, body, .. } => {
-                count_assignments(body, counts)?;
-                std::slice::from_ref(var)
-            }
-            Stmt::If { then, otherwise, .. } => {
-                count_assignments(then, counts)?;
-                count_assignments(otherwise, counts)?;
-                &[]
-            }
+            Stmt::For { var, .. } => std::slice::from_ref(var),
             _ => &[],
         };
+        for block in stmt.blocks() {
+            count_assignments(block, counts)?;
+        }
         for var in assigned {
             match counts.get_mut(var.0 as usize) {
                 Some(count) => *count += 1,

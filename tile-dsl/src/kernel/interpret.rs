@@ -16,6 +16,9 @@ use column::{Column, Fault};
 use memory::SharedMemory;
 use std::{collections::BTreeMap, rc::Rc};
 
+/// Threads that advance together cannot wait for one another.
+const ASYNCHRONOUS: &str = "what completes on its own runs on the simulator alone";
+
 /// What a kernel runs on. Elements are given widened to `f32`; 16-bit types hold rounded values.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
@@ -74,6 +77,7 @@ pub fn interpret(kernel: &Kernel, launch: &mut Launch) -> Result<Counts, Interpr
             Param::Tensor { name, .. } => launch.tensors.get(name).cloned().ok_or_else(|| missing(name))?,
             Param::Dim(name) => launch.dims.get(name).map(|_| Vec::new()).ok_or_else(|| missing(name))?,
             Param::Scalar { name, .. } => vec![*launch.scalars.get(name).ok_or_else(|| missing(name))?],
+            Param::TensorMap { name, .. } => return Err(fault(format!("`{name}`: {ASYNCHRONOUS}"))),
             Param::Scratch { elems, zeroed, .. } => {
                 vec![if *zeroed { 0.0 } else { f32::NAN }; ctas as usize * *elems as usize]
             }
@@ -297,6 +301,9 @@ impl Run<'_> {
                     *counter = if last { 0.0 } else { *counter + 1.0 };
                 }
                 self.define(*dst, Rc::new(Column::Bool(vec![last; mask.len()])), mask);
+            }
+            Stmt::GroupBarrier { .. } | Stmt::One { .. } | Stmt::Roles(_) | Stmt::Async(_) => {
+                return Err((0, ASYNCHRONOUS.into()));
             }
             Stmt::For { .. } | Stmt::If { .. } => unreachable!("`stmt` runs them"),
         }

@@ -12,7 +12,7 @@
 //! In a loop around both, the rival's accesses of the step before count, too. [`check`] finds a life that begins too
 //! early, and an access outside of one.
 
-use super::{Kernel, Mem, Stmt};
+use super::{Async, Kernel, Mem, Stmt};
 use std::collections::BTreeSet;
 
 type Buffers = BTreeSet<u32>;
@@ -78,25 +78,23 @@ impl Lives {
     /// Buffers with rivals that some statements access.
     fn accessed(&self, stmts: &[Stmt], out: &mut Buffers) {
         for stmt in stmts {
-            match stmt {
-                Stmt::For { body, .. } => self.accessed(body, out),
-                Stmt::If { then, otherwise, .. } => {
-                    self.accessed(then, out);
-                    self.accessed(otherwise, out);
-                }
-                _ => out.extend(self.access(stmt)),
-            }
+            out.extend(self.access(stmt));
+            stmt.blocks().into_iter().for_each(|block| self.accessed(block, out));
         }
     }
 
-    /// The buffer with rivals that a statement accesses.
-    fn access(&self, stmt: &Stmt) -> Option<u32> {
-        let buffer = match stmt {
-            Stmt::Load { mem: Mem::Shared(b), .. } | Stmt::Store { mem: Mem::Shared(b), .. } => *b,
-            Stmt::CopyAsync { shared, .. } | Stmt::LoadMatrices { shared, .. } => *shared,
-            _ => return None,
+    /// The buffers with rivals that a statement accesses.
+    fn access(&self, stmt: &Stmt) -> Vec<u32> {
+        let mut buffers = match stmt {
+            Stmt::Load { mem: Mem::Shared(b), .. } | Stmt::Store { mem: Mem::Shared(b), .. } => vec![*b],
+            Stmt::CopyAsync { shared, .. }
+            | Stmt::LoadMatrices { shared, .. }
+            | Stmt::Async(Async::Copy { shared, .. }) => vec![*shared],
+            Stmt::Async(Async::Multiply { a, b, .. }) => vec![a.shared, b.shared],
+            _ => Vec::new(),
         };
-        self.rivals.get(buffer as usize).is_some_and(|r| !r.is_empty()).then_some(buffer)
+        buffers.retain(|b| self.rivals.get(*b as usize).is_some_and(|r| !r.is_empty()));
+        buffers
     }
 
     fn mark(&self, block: &mut Vec<Stmt>, alive: &mut Buffers) {
@@ -115,13 +113,8 @@ impl Lives {
             } else {
                 // What lives at the end of one step or branch is not what lives at the start of the next.
                 alive.retain(|b| !both.contains(b));
-                match &mut stmt {
-                    Stmt::For { body, .. } => self.mark(body, &mut alive.clone()),
-                    Stmt::If { then, otherwise, .. } => {
-                        self.mark(then, &mut alive.clone());
-                        self.mark(otherwise, &mut alive.clone());
-                    }
-                    _ => {}
+                for block in stmt.blocks_mut() {
+                    self.mark(block, &mut alive.clone());
                 }
             }
             marked.push(stmt);
@@ -167,6 +160,14 @@ impl Lives {
                     }
                     continue;
                 }
+                Stmt::One { thread, body } => {
+                    let mut inside = out.is_some().then(Vec::new);
+                    at = at.clone().or(&self.flow(body, at, &mut inside, wrong));
+                    if let (Some(out), Some(body)) = (out.as_mut(), inside) {
+                        out.push(Stmt::One { thread: *thread, body });
+                    }
+                    continue;
+                }
                 Stmt::Live(buffers) => {
                     let buffers: Buffers = buffers.iter().copied().collect();
                     self.begin_lives(&buffers, &mut at, out, wrong);
@@ -175,7 +176,7 @@ impl Lives {
                 Stmt::Barrier | Stmt::Arrive { .. } => at.touched.clear(),
                 _ => {}
             }
-            if let Some(buffer) = self.access(stmt) {
+            for buffer in self.access(stmt) {
                 if !at.alive.contains(&buffer) {
                     wrong(buffer, "is accessed while another has its bytes");
                 }

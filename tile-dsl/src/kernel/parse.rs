@@ -1,5 +1,7 @@
 //! Reads the text form of the kernel IR that [`super::print`] writes. For tests.
 
+mod asynchronous;
+
 use super::{Expr, Frag, GridAxis, Kernel, Mem, Param, Shared, Stmt, Ty, Var};
 use crate::{
     dtype::DType,
@@ -214,7 +216,8 @@ impl Parser {
                 self.expect("]")?;
                 Param::Scratch { name, dtype, elems, zeroed }
             }
-            _ => return self.fail("`tensor`, `dim`, `scalar` or `scratch`"),
+            "map" => self.tensor_map(name)?,
+            _ => return self.fail("`tensor`, `dim`, `scalar`, `scratch` or `map`"),
         };
         self.kernel.params.push(param);
         Ok(())
@@ -316,16 +319,12 @@ impl Parser {
             }
             word if Atom::from_label(word).is_some() => {
                 let Some(atom) = Atom::from_label(word) else { return self.fail("an instruction") };
-                let name = self.next();
-                let frag = self.frag(&name)?;
-                self.expect("[")?;
-                let mut slots = vec![self.number()?];
-                while self.eat(",") {
-                    slots.push(self.number()?);
-                }
-                self.expect("]")?;
+                let (frag, slots) = self.slots()?;
                 self.expect("+")?;
                 self.expect("=")?;
+                if atom.row().descriptors {
+                    return self.multiply(atom, (frag, slots));
+                }
                 let a = self.exprs()?;
                 self.expect("x")?;
                 Ok(Stmt::Mma { atom, frag, slots, a, b: self.exprs()? })
@@ -387,7 +386,22 @@ impl Parser {
             }
             "commit" => Ok(Stmt::CommitGroup),
             "wait" => Ok(Stmt::WaitGroup(self.number()?)),
-            "barrier" => Ok(Stmt::Barrier),
+            "barrier" if self.peek().parse::<u32>().is_err() => Ok(Stmt::Barrier),
+            "barrier" => {
+                let id = self.number()?;
+                self.expect("of")?;
+                Ok(Stmt::GroupBarrier { id, threads: self.number()? })
+            }
+            "one" => {
+                self.expect("thread")?;
+                let thread = self.number()?;
+                self.expect("{")?;
+                Ok(Stmt::One { thread, body: self.block()? })
+            }
+            "roles" => self.roles(),
+            word @ ("mbarriers" | "arrive" | "await" | "tensor" | "proxy_fence" | "products") => {
+                self.asynchronous(word).map(Stmt::Async)
+            }
             "live" => {
                 let mut buffers = vec![self.shared()?];
                 while self.eat(",") {
@@ -453,6 +467,19 @@ impl Parser {
 
     fn param_named(&self, name: &str) -> Option<u32> {
         self.kernel.params.iter().position(|p| p.name() == name).map(|i| i as u32)
+    }
+
+    /// `acc[0, 1]`.
+    fn slots(&mut self) -> Parse<(u32, Vec<u32>)> {
+        let name = self.next();
+        let frag = self.frag(&name)?;
+        self.expect("[")?;
+        let mut slots = vec![self.number()?];
+        while self.eat(",") {
+            slots.push(self.number()?);
+        }
+        self.expect("]")?;
+        Ok((frag, slots))
     }
 
     fn slot(&mut self, name: &str) -> Parse<(u32, u32)> {

@@ -4,7 +4,7 @@
 //! kernel name sm_80 threads 256 min_ctas 2 assemble 1 {
 //!   param a: tensor f32 align 16          param c: mut tensor f32 align 4
 //!   param M: dim                          param alpha: scalar f32
-//!   param c: cleared mut tensor f32 align 4
+//!   param c: cleared mut tensor f32 align 4  param a.map: map a [1: 64, 0: 128] swizzle 128
 //!   param parts: scratch f32[1024]        param arrivals: zeroed scratch i32[1]
 //!   shared a: f32[1024] align 16          frag acc: f32[64]
 //!   grid M / 32, N / 32
@@ -14,12 +14,18 @@
 //!   copy shared a[%2] <- a[%3] x 4 if %7  commit   wait 0   barrier
 //!   shuffle %8: f32 = acc[0] xor 16       add c[%9] += %4, %5 if %7
 //!   last %6: bool = arrive arrivals[%2] of 4 if %7
+//!   one thread 0 { }                      roles { threads 0 to 128 registers 232 { } }
+//!   barrier 1 of 128                      mbarriers full x 4 of 1
+//!   arrive shared full[%2] expect 8192    await shared full[%2] parity %3
+//!   tensor shared a[%2] <- a.map[%4, %5] completes shared full[%2]
+//!   products fence acc[0, 1]              products commit   products wait 0 acc[0, 1]   proxy_fence
+//!   wgmma64x8 acc[0, 1, 2, 3] += shared a[%2] major k swizzle 128 leading 16 stride 1024 x shared b[%3] ..
 //! }
 //! ```
 //! A place in shared memory is written `shared name[offset]`, in global memory `name[offset]`.
 //! `i64` literals end in `l`; float literals carry their type: `f32(1.5)`.
 
-use super::{Expr, Kernel, Mem, Param, Stmt, Ty};
+use super::{Async, Expr, Kernel, Mem, Param, Stmt, Tile, Ty};
 use crate::op::BinOp;
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -56,6 +62,15 @@ impl Display for Kernel {
                 }
                 Param::Dim(name) => writeln!(f, "  param {name}: dim")?,
                 Param::Scalar { name, dtype } => writeln!(f, "  param {name}: scalar {dtype}")?,
+                Param::TensorMap { name, tensor, dims, tile, swizzle } => {
+                    let dims = dims.iter().zip(tile).map(|(dim, points)| format!("{dim}: {points}"));
+                    let dims = dims.collect::<Vec<_>>().join(", ");
+                    writeln!(
+                        f,
+                        "  param {name}: map {} [{dims}] swizzle {swizzle}",
+                        param_name(self, *tensor)
+                    )?;
+                }
             }
         }
         // Where each has bytes of its own, they lie one after the other.
@@ -184,6 +199,30 @@ impl Printer<'_> {
             Stmt::CommitGroup => self.out.write_str("commit"),
             Stmt::WaitGroup(n) => write!(self.out, "wait {n}"),
             Stmt::Barrier => self.out.write_str("barrier"),
+            Stmt::GroupBarrier { id, threads } => write!(self.out, "barrier {id} of {threads}"),
+            Stmt::One { thread, body } => {
+                write!(self.out, "one thread {thread} ")?;
+                self.braces(body, depth)
+            }
+            Stmt::Roles(roles) => {
+                self.out.push_str("roles {");
+                for role in roles {
+                    write!(
+                        self.out,
+                        "\n{}threads {} to {}",
+                        "  ".repeat(depth + 1),
+                        role.first,
+                        role.first + role.threads
+                    )?;
+                    if let Some(registers) = role.registers {
+                        write!(self.out, " registers {registers}")?;
+                    }
+                    self.out.push(' ');
+                    self.braces(&role.body, depth + 1)?;
+                }
+                write!(self.out, "\n{}}}", "  ".repeat(depth))
+            }
+            Stmt::Async(operation) => self.asynchronous(operation),
             Stmt::Live(buffers) => {
                 self.out.push_str("live ");
                 let name = |b: &u32| self.kernel.shared.get(*b as usize).map_or("?", |s| &s.name);
@@ -203,11 +242,9 @@ impl Printer<'_> {
                 Ok(())
             }
             Stmt::Mma { atom, frag, slots, a, b } => {
-                write!(self.out, "{} {}", atom.row().label, frag_name(self.kernel, *frag))?;
-                for (n, slot) in slots.iter().enumerate() {
-                    write!(self.out, "{}{slot}", if n == 0 { "[" } else { ", " })?;
-                }
-                self.out.push_str("] += ");
+                write!(self.out, "{} ", atom.label())?;
+                self.slots(*frag, slots)?;
+                self.out.push_str(" += ");
                 self.list(a)?;
                 self.out.push_str(" x ");
                 self.list(b)
@@ -226,6 +263,78 @@ impl Printer<'_> {
                 self.guard(guard)
             }
         }
+    }
+
+    fn asynchronous(&mut self, operation: &Async) -> fmt::Result {
+        match operation {
+            Async::Init { barrier, slots, arrivals } => {
+                let name = self.shared_name(*barrier).to_string();
+                write!(self.out, "mbarriers {name} x {slots} of {arrivals}")
+            }
+            Async::Arrive { barrier, slot, bytes } => {
+                self.out.push_str("arrive ");
+                self.place(Mem::Shared(*barrier), slot)?;
+                bytes.map_or(Ok(()), |bytes| write!(self.out, " expect {bytes}"))
+            }
+            Async::Wait { barrier, slot, parity } => {
+                self.out.push_str("await ");
+                self.place(Mem::Shared(*barrier), slot)?;
+                self.out.push_str(" parity ");
+                self.expr(parity)
+            }
+            Async::Copy { map, shared, offset, coordinates, barrier, slot } => {
+                self.out.push_str("tensor ");
+                self.place(Mem::Shared(*shared), offset)?;
+                write!(self.out, " <- {}[", param_name(self.kernel, *map))?;
+                self.list(coordinates)?;
+                self.out.push_str("] completes ");
+                self.place(Mem::Shared(*barrier), slot)
+            }
+            Async::ProxyFence => self.out.write_str("proxy_fence"),
+            Async::Multiply { atom, frag, slots, a, b } => {
+                write!(self.out, "{} ", atom.label())?;
+                self.slots(*frag, slots)?;
+                self.out.push_str(" += ");
+                self.tile(a)?;
+                self.out.push_str(" x ");
+                self.tile(b)
+            }
+            Async::Fence { results } => {
+                self.out.push_str("products fence");
+                self.results(results)
+            }
+            Async::Commit => self.out.write_str("products commit"),
+            Async::WaitProducts { pending, results } => {
+                write!(self.out, "products wait {pending}")?;
+                self.results(results)
+            }
+        }
+    }
+
+    fn results(&mut self, results: &[(u32, Vec<u32>)]) -> fmt::Result {
+        results.iter().try_for_each(|(frag, slots)| {
+            self.out.push(' ');
+            self.slots(*frag, slots)
+        })
+    }
+
+    fn tile(&mut self, tile: &Tile) -> fmt::Result {
+        let Tile { shared, offset, k_major, swizzle, leading, stride } = tile;
+        self.place(Mem::Shared(*shared), offset)?;
+        let major = if *k_major { "k" } else { "mn" };
+        write!(self.out, " major {major} swizzle {swizzle} leading {leading} stride {stride}")
+    }
+
+    fn slots(&mut self, frag: u32, slots: &[u32]) -> fmt::Result {
+        self.out.push_str(frag_name(self.kernel, frag));
+        for (n, slot) in slots.iter().enumerate() {
+            write!(self.out, "{}{slot}", if n == 0 { "[" } else { ", " })?;
+        }
+        self.out.write_char(']')
+    }
+
+    fn shared_name(&self, buffer: u32) -> &str {
+        self.kernel.shared.get(buffer as usize).map_or("?", |s| &s.name)
     }
 
     fn vars(&mut self, vars: &[super::Var]) -> fmt::Result {

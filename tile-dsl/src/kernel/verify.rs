@@ -5,7 +5,7 @@
 //! most 16 bytes; slots, buffers and parameters exist; shared memory and threads fit the target; buffers that lie in the
 //! same bytes follow one another, with a barrier between, and no copy to one on its way.
 
-use super::{Expr, Kernel, Mem, Param, Stmt, Ty, Var};
+use super::{Async, Expr, Kernel, Mem, Param, Role, Stmt, Ty, Var};
 use crate::{
     dtype::DType,
     op::{BinOp, UnOp},
@@ -174,6 +174,21 @@ impl Verifier<'_> {
                 ensure([4, 8, 16].contains(&bytes), || format!("asynchronous copy of {bytes} bytes"))
             }
             Stmt::CommitGroup | Stmt::WaitGroup(_) => Ok(()),
+            Stmt::GroupBarrier { id, threads } => {
+                ensure((1..16).contains(id), || format!("barrier {id}, expected 1..16"))?;
+                ensure(threads.is_multiple_of(32) && *threads > 0, || {
+                    format!("a barrier of {threads} threads")
+                })?;
+                ensure(!diverged, || "a barrier that some threads may not reach".into())
+            }
+            Stmt::One { thread, body } => {
+                self.warps(diverged, "a thread is chosen")?;
+                let within = thread.is_multiple_of(32) && *thread < self.kernel.threads;
+                ensure(within, || format!("no warp begins at thread {thread}"))?;
+                self.block(body, true)
+            }
+            Stmt::Roles(roles) => self.roles(roles, diverged),
+            Stmt::Async(operation) => self.asynchronous(operation, diverged),
             Stmt::Live(buffers) => {
                 let known = |b: &u32| (*b as usize) < self.kernel.shared.len();
                 ensure(buffers.iter().all(known), || format!("no shared buffers {buffers:?}"))?;
@@ -241,6 +256,102 @@ impl Verifier<'_> {
                     ensure(!self.differs(guard), || "an arrival that some threads leave out".into())?;
                 }
                 self.define(*dst, Ty::BOOL, false)
+            }
+        }
+    }
+
+    fn roles(&mut self, roles: &[Role], diverged: bool) -> Check {
+        ensure(!diverged, || "roles that some threads do not have".into())?;
+        ensure(self.kernel.rivals().iter().all(Vec::is_empty), || {
+            "roles, and shared buffers in the same bytes".into()
+        })?;
+        let mut next = 0;
+        for Role { first, threads, registers, body } in roles {
+            ensure(*first == next && threads.is_multiple_of(32) && *threads > 0, || {
+                format!("a role of threads {first} to {}", first + threads)
+            })?;
+            next += threads;
+            if let Some(n) = registers {
+                let whole = first.is_multiple_of(128) && threads.is_multiple_of(128);
+                ensure(whole && (24..=240).contains(n) && n % 8 == 0, || {
+                    format!("{n} registers for threads {first} to {next}")
+                })?;
+            }
+            self.block(body, false)?;
+        }
+        ensure(next == self.kernel.threads, || format!("roles of {next} threads of {}", self.kernel.threads))
+    }
+
+    fn asynchronous(&mut self, operation: &Async, diverged: bool) -> Check {
+        let int = |e: &Expr| self.expect(e, Ty::I32, "slot, parity or coordinate");
+        let barrier = |buffer: &u32| -> Check {
+            let of = self.kernel.shared.get(*buffer as usize);
+            ensure(of.is_some_and(|s| s.dtype == DType::I32 && s.align.is_multiple_of(8)), || {
+                format!("shared buffer {buffer} holds no mbarriers")
+            })
+        };
+        match operation {
+            Async::Init { barrier: b, slots, arrivals } => {
+                ensure(!diverged, || "mbarriers that some threads do not know of".into())?;
+                barrier(b)?;
+                let room = self.kernel.shared[*b as usize].elems / 2;
+                ensure(*slots <= room && *arrivals > 0, || {
+                    format!("{slots} mbarriers of {arrivals} arrivals")
+                })
+            }
+            Async::Arrive { barrier: b, slot, .. } => barrier(b).and_then(|()| int(slot)),
+            Async::Wait { barrier: b, slot, parity } => {
+                barrier(b)?;
+                int(slot)?;
+                int(parity)
+            }
+            Async::Copy { map, shared, offset, coordinates, barrier: b, slot } => {
+                barrier(b)?;
+                int(slot)?;
+                int(offset)?;
+                coordinates.iter().try_for_each(int)?;
+                let Some(Param::TensorMap { tensor, dims, tile, .. }) = self.kernel.params.get(*map as usize)
+                else {
+                    return Err(format!("parameter {map} is no tensor map"));
+                };
+                let (from, to) =
+                    (self.kernel.dtype_of(Mem::Global(*tensor)), self.kernel.dtype_of(Mem::Shared(*shared)));
+                ensure(from.is_some() && from == to, || format!("copy of {from:?} into {to:?}"))?;
+                let ranks = [dims.len(), tile.len(), coordinates.len()];
+                ensure((1..=5).contains(&ranks[0]) && ranks.iter().all(|r| *r == ranks[0]), || {
+                    format!("a box of {ranks:?} dimensions")
+                })?;
+                ensure(tile.iter().all(|n| (1..=256).contains(n)), || format!("a box of {tile:?}"))
+            }
+            Async::ProxyFence => Ok(()),
+            Async::Multiply { atom, frag, slots, a, b } => {
+                self.warps(diverged, "a product of a warpgroup")?;
+                let [m, n, _] = atom.row().shape;
+                ensure(atom.row().descriptors && slots.len() as u32 * 128 == m * n, || {
+                    format!("{atom} of {} accumulators", slots.len())
+                })?;
+                for slot in slots {
+                    let dtype = self.slot(*frag, *slot)?;
+                    ensure(dtype == atom.row().accumulator, || format!("{atom} adds to {dtype}"))?;
+                }
+                for tile in [a, b] {
+                    int(&tile.offset)?;
+                    let dtype = self.kernel.dtype_of(Mem::Shared(tile.shared));
+                    ensure(dtype.is_some_and(|d| atom.row().operands.contains(&d)), || {
+                        format!("{atom} of {dtype:?}")
+                    })?;
+                    ensure([32, 64, 128].contains(&tile.swizzle), || {
+                        format!("a swizzle of {}", tile.swizzle)
+                    })?;
+                }
+                Ok(())
+            }
+            Async::Commit => self.warps(diverged, "products"),
+            Async::Fence { results } | Async::WaitProducts { results, .. } => {
+                self.warps(diverged, "products")?;
+                results.iter().try_for_each(|(frag, slots)| {
+                    slots.iter().try_for_each(|slot| self.slot(*frag, *slot).map(|_| ()))
+                })
             }
         }
     }

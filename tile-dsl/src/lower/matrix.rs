@@ -204,8 +204,8 @@ impl Lowerer<'_> {
         value: ValueId,
     ) -> Result<(u32, Vec<u32>), LowerError> {
         let height = self.stack.len();
-        let mut weights = atom.row().slots.into_iter();
-        let mut steps: Vec<(usize, u32, u32)> = Vec::new();
+        let mut weights = atom.row().slots.iter().copied();
+        let mut slots: Vec<(usize, u32, u32, u32)> = Vec::new();
         for (digit, role) in digits.into_iter().zip([Role::M, Role::N]) {
             for part in atom.parts(role) {
                 let own = part.digit(digit);
@@ -214,7 +214,7 @@ impl Lowerer<'_> {
                     _ => Linear::default(),
                 };
                 if part.place == Place::Slot {
-                    steps.push((self.stack.len(), own.stride, weights.next().unwrap_or(1)));
+                    slots.push((self.stack.len(), own.stride, weights.next().unwrap_or(1), part.steps));
                 }
                 self.stack.push(Bound { digit: own, at: part.at(), value });
             }
@@ -223,9 +223,9 @@ impl Lowerer<'_> {
         let count: u32 = count.filter(|p| p.place == Place::Slot).map(|p| p.steps).product();
         let mut found = Vec::new();
         for register in 0..count {
-            for (at, stride, weight) in &steps {
+            for (at, stride, weight, steps) in &slots {
                 self.stack[*at].value =
-                    Linear::constant(i64::from(register / weight % 2) * i64::from(*stride));
+                    Linear::constant(i64::from(register / weight % steps) * i64::from(*stride));
             }
             found.push(self.slot(value)?);
         }

@@ -6,12 +6,13 @@
 //!
 //! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.15.5.15 (`ldmatrix`).
 
+use super::rows::{self, Part, Place, Row, WGMMA_SIZES};
 use super::{AccessId, At, CopyId, CopyLayout, Digit, Expr, Frame, Nest, Steps, Stmt, Target, ValueId};
 use crate::{
     dtype::DType,
     index::AxisId,
     op::{BinOp, UnOp},
-    schedule::{Space, Unit, UnitDim},
+    schedule::Space,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
@@ -23,6 +24,8 @@ pub enum Atom {
     Mma,
     /// `mma.sync.aligned.m16n8k8.row.col`, `f32` operands rounded to tf32, `f32` accumulators.
     MmaTf32,
+    /// `wgmma.mma_async.sync.aligned.m64nNk16`, 16-bit operands in shared memory, `f32` accumulators; N is eight times this.
+    Wgmma(u8),
 }
 
 /// What a loop of an atom is.
@@ -52,122 +55,66 @@ pub enum Scope {
     Thread,
     /// The 32 lanes of a warp.
     Warp,
+    /// Four warps, the first a multiple of four.
+    Warpgroup,
 }
-
-/// Where a digit of a fragment lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Register slots.
-    Slot,
-    /// Lanes.
-    Lane(UnitDim),
-}
-
-/// A digit of an operand's dimension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// What its loop is called, after the axis: `j.pair`.
-    pub name: &'static str,
-    /// Weight of a step, in points of the dimension.
-    pub stride: u32,
-    /// Steps.
-    pub steps: u32,
-    /// Where its steps lie.
-    pub place: Place,
-}
-
-/// A row of the table.
-#[derive(Debug)]
-pub struct Row {
-    /// As directives name it; what it multiplies says which of several it is.
-    pub name: &'static str,
-    /// As the printed IRs name it.
-    pub label: &'static str,
-    /// Points of m, n and k.
-    pub shape: [u32; 3],
-    /// Who executes it.
-    pub scope: Scope,
-    /// Element types of both operands.
-    pub operands: &'static [DType],
-    /// They are rounded to tf32.
-    pub rounded: bool,
-    /// Element type of the accumulator.
-    pub accumulator: DType,
-    /// Digits of m of the accumulator, largest stride first.
-    pub m: [Part; 2],
-    /// Digits of n of the accumulator, likewise.
-    pub n: [Part; 2],
-    /// Weight of a step of each slot digit in the number of the accumulator's register: those of m, then those of n.
-    pub slots: [u32; 2],
-    /// The 8×8 matrices of the first operand in the order of its registers, as digits of their number: by how much a
-    /// step moves along m and along k.
-    pub a: &'static [[u32; 2]],
-    /// Those of the second operand: along n and along k.
-    pub b: &'static [[u32; 2]],
-}
-
-const MMA: Row = Row {
-    name: "mma",
-    label: "mma",
-    shape: [16, 8, 16],
-    scope: Scope::Warp,
-    operands: &[DType::F16, DType::BF16],
-    rounded: false,
-    accumulator: DType::F32,
-    m: [
-        Part { name: "half", stride: 8, steps: 2, place: Place::Slot },
-        Part { name: "row", stride: 1, steps: 8, place: Place::Lane(UnitDim::Y) },
-    ],
-    n: [
-        Part { name: "quad", stride: 2, steps: 4, place: Place::Lane(UnitDim::X) },
-        Part { name: "pair", stride: 1, steps: 2, place: Place::Slot },
-    ],
-    slots: [2, 1],
-    a: &[[8, 0], [0, 8]],
-    b: &[[0, 8]],
-};
-
-const MMA_TF32: Row = Row {
-    label: "mma_tf32",
-    shape: [16, 8, 8],
-    operands: &[DType::F32],
-    rounded: true,
-    a: &[[8, 0], [0, 4]],
-    b: &[[0, 4]],
-    ..MMA
-};
 
 impl Atom {
     /// Every instruction.
-    pub const ALL: [Atom; 2] = [Atom::Mma, Atom::MmaTf32];
-    /// One of each name that directives use.
-    pub const NAMED: [Atom; 1] = [Atom::Mma];
+    pub fn all() -> impl Iterator<Item = Atom> {
+        [Atom::Mma, Atom::MmaTf32].into_iter().chain((1..=WGMMA_SIZES as u8).map(Atom::Wgmma))
+    }
 
     /// What is known of it.
-    pub const fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static Row {
         match self {
-            Atom::Mma => &MMA,
-            Atom::MmaTf32 => &MMA_TF32,
+            Atom::Mma => &rows::MMA,
+            Atom::MmaTf32 => &rows::MMA_TF32,
+            Atom::Wgmma(eights) => &rows::WGMMA[usize::from(eights).clamp(1, WGMMA_SIZES) - 1],
         }
     }
 
-    /// By the name that directives use.
-    pub fn from_name(name: &str) -> Option<Atom> {
-        Atom::NAMED.into_iter().find(|a| a.row().name == name)
+    /// By the name that directives use: `mma`, `wgmma(64, 128)`.
+    ///
+    /// # Errors
+    /// What is wrong with the name or its shape.
+    pub fn from_name(name: &str, shape: Option<[u32; 2]>) -> Result<Atom, String> {
+        match (name, shape) {
+            ("mma", None) => Ok(Atom::Mma),
+            ("mma", Some(_)) => Err("`mma` has one shape: write `mma`".into()),
+            ("wgmma", Some([64, n])) if (8..=256).contains(&n) && n % 8 == 0 => {
+                Ok(Atom::Wgmma((n / 8) as u8))
+            }
+            ("wgmma", Some([64, n])) => {
+                Err(format!("`wgmma` takes 8 to 256 columns at once, a multiple of 8, not {n}"))
+            }
+            ("wgmma", Some([m, _])) => Err(format!("`wgmma` takes 64 rows at once, not {m}")),
+            ("wgmma", None) => Err("`wgmma` needs its rows and columns: `wgmma(64, 128)`".into()),
+            _ => Err(format!("there is no instruction `{name}`: `mma`, or `wgmma(64, 128)`")),
+        }
+    }
+
+    /// As the printed IRs name it.
+    pub fn label(self) -> String {
+        let row = self.row();
+        match self {
+            Atom::Mma | Atom::MmaTf32 => row.label.to_string(),
+            Atom::Wgmma(_) => format!("{}{}", row.label, row.shape[1]),
+        }
     }
 
     /// By the name in the printed IRs.
     pub fn from_label(label: &str) -> Option<Atom> {
-        Atom::ALL.into_iter().find(|a| a.row().label == label)
+        Atom::all().find(|a| a.label() == label)
     }
 
     /// Elements of an operand in a register.
-    pub const fn each(self) -> usize {
+    pub fn each(self) -> usize {
         (4 / self.row().operands[0].bytes()) as usize
     }
 
     /// Points along one of its dimensions.
-    pub const fn size(self, role: Role) -> u32 {
+    pub fn size(self, role: Role) -> u32 {
         let [m, n, k] = self.row().shape;
         match role {
             Role::M => m,
@@ -196,22 +143,22 @@ impl Atom {
         match role {
             Role::K => {
                 let each = self.each() as u32;
-                parts.push(Part { name: "quad", stride: each, steps: 4, place: Place::Lane(UnitDim::X) });
+                parts.push(Part { name: "quad", stride: each, steps: 4, place: rows::QUAD });
                 if each > 1 {
                     parts.push(Part { name: "pair", stride: 1, steps: each, place: Place::Slot });
                 }
             }
-            _ => parts.push(Part { name: "row", stride: 1, steps: 8, place: Place::Lane(UnitDim::Y) }),
+            _ => parts.push(Part { name: "row", stride: 1, steps: 8, place: rows::ROW }),
         }
         parts
     }
 
     /// The digits of the accumulator along one of its dimensions; k has none.
-    pub const fn parts(self, role: Role) -> &'static [Part] {
+    pub fn parts(self, role: Role) -> &'static [Part] {
         let row = self.row();
         match role {
-            Role::M => &row.m,
-            Role::N => &row.n,
+            Role::M => row.m,
+            Role::N => row.n,
             Role::K => &[],
         }
     }
@@ -227,7 +174,7 @@ impl Part {
     pub fn at(&self) -> At {
         match self.place {
             Place::Slot => At::Unroll,
-            Place::Lane(dim) => At::Unit(Unit::Lane, dim),
+            Place::Unit(unit, dim) => At::Unit(unit, dim),
         }
     }
 }
@@ -507,9 +454,14 @@ pub fn copy_on(nest: &Nest, path: &[Frame], access: AccessId) -> Option<(usize, 
     })
 }
 
+/// As directives name it.
 impl fmt::Display for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.row().name)
+        let Row { name, shape: [m, n, _], .. } = self.row();
+        match self {
+            Atom::Mma | Atom::MmaTf32 => f.write_str(name),
+            Atom::Wgmma(_) => write!(f, "{name}({m}, {n})"),
+        }
     }
 }
 
@@ -528,6 +480,7 @@ impl fmt::Display for Scope {
         f.write_str(match self {
             Scope::Thread => "thread",
             Scope::Warp => "warp",
+            Scope::Warpgroup => "warpgroup",
         })
     }
 }
@@ -536,26 +489,30 @@ impl fmt::Display for Scope {
 mod tests {
     use super::*;
 
-    /// Every element of an accumulator lies in one register of one lane, and the lanes are those of a warp.
+    /// Every element of an accumulator lies in one register of one lane, and the lanes are those of the scope.
     #[test]
-    fn accumulators_are_spread_over_a_warp() {
-        for atom in Atom::ALL {
+    fn accumulators_are_spread_over_their_scope() {
+        for atom in Atom::all() {
             let mut seen = BTreeSet::new();
             let [m, n, _] = atom.row().shape;
             for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
                 let mut place = Vec::new();
                 for (role, at) in [(Role::M, i), (Role::N, j)] {
                     for part in atom.parts(role) {
-                        place.push((at / part.stride % part.steps, matches!(part.place, Place::Lane(_))));
+                        place.push((at / part.stride % part.steps, part.place != Place::Slot));
                     }
                 }
                 assert!(seen.insert(place), "{atom}: {i}, {j}");
             }
             let lanes = |role| -> u32 {
                 let parts = atom.parts(role).iter();
-                parts.filter(|p| matches!(p.place, Place::Lane(_))).map(|p| p.steps).product()
+                parts.filter(|p| p.place != Place::Slot).map(|p| p.steps).product()
             };
-            assert_eq!(lanes(Role::M) * lanes(Role::N), 32, "{atom}");
+            let threads = if atom.row().scope == Scope::Warpgroup { 128 } else { 32 };
+            assert_eq!(lanes(Role::M) * lanes(Role::N), threads, "{atom}");
+            let slots = |role| atom.parts(role).iter().filter(|p| p.place == Place::Slot).count();
+            assert_eq!(slots(Role::M) + slots(Role::N), atom.row().slots.len(), "{atom}");
+            assert_eq!(Atom::from_label(&atom.label()), Some(atom));
         }
     }
 }

@@ -169,7 +169,7 @@ impl Parser<'_> {
                 // What a digit is xored with stands in the tables.
                 let unit = unit.split('^').next().unwrap_or(unit);
                 let (unit, dim) = unit[1..].split_once('.').ok_or_else(unknown)?;
-                let units = [Unit::Warp, Unit::Lane, Unit::Thread];
+                let units = [Unit::Warpgroup, Unit::Warp, Unit::Lane, Unit::Thread];
                 let dims = [UnitDim::X, UnitDim::Y, UnitDim::Z];
                 At::Unit(
                     units.into_iter().find(|u| u.to_string() == unit).ok_or_else(unknown)?,

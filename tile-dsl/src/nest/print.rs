@@ -178,8 +178,10 @@ pub(super) fn print_copy(copy: &Copy) -> String {
     if copy.transposed {
         out.push_str(".transposed");
     }
-    if copy.via == Via::CpAsync {
-        out.push_str(".cp_async");
+    match copy.via {
+        Via::Plain => {}
+        Via::CpAsync => out.push_str(".cp_async"),
+        Via::Tma => out.push_str(".tma"),
     }
     if let Some(v) = copy.vector {
         let _ = write!(out, ".vector({v})");
@@ -213,7 +215,7 @@ impl fmt::Display for At {
             // The grid is one-dimensional; see `Order`.
             At::Unit(Unit::Block, _) => f.write_str("#block"),
             At::Unit(unit, dim) => write!(f, "#{unit}.{dim}"),
-            At::Atom(atom, role) => write!(f, "#{}.{role}", atom.row().label),
+            At::Atom(atom, role) => write!(f, "#{}.{role}", atom.label()),
         }
     }
 }

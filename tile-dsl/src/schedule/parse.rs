@@ -259,8 +259,20 @@ impl<'a> Parser<'a> {
             "tensor_core" => {
                 let value = self.name()?;
                 self.expect(":")?;
-                let atoms: Vec<_> = Atom::NAMED.into_iter().map(|a| (a.row().name, a)).collect();
-                vec![D::TensorCore { value, atom: self.one_of(&atoms)? }]
+                let name = self.plain()?;
+                let shape = match self.eat("(") {
+                    true => {
+                        let m = self.number()?;
+                        self.expect(",")?;
+                        let n = self.number()?;
+                        self.expect(")")?;
+                        Some([m, n])
+                    }
+                    false => None,
+                };
+                let atom = Atom::from_name(&name, shape)
+                    .map_err(|message| ParseError { directive: self.directive, message })?;
+                vec![D::TensorCore { value, atom }]
             }
             "reduce" => {
                 let values = self.list(Self::name)?;
@@ -307,9 +319,10 @@ impl<'a> Parser<'a> {
         let space = Space::Shared;
         let (mut transposed, mut via, mut vector) = (false, Via::Plain, None);
         while self.eat(",") && self.peek() != ")" {
-            match self.word("`transposed`, `cp_async` or `vector(bytes)`")? {
+            match self.word("`transposed`, `cp_async`, `tma` or `vector(bytes)`")? {
                 "transposed" => transposed = true,
                 "cp_async" => via = Via::CpAsync,
+                "tma" => via = Via::Tma,
                 "vector" => {
                     self.expect("(")?;
                     vector = Some(self.number()?);
@@ -317,7 +330,7 @@ impl<'a> Parser<'a> {
                 }
                 _ => {
                     self.at -= 1;
-                    return self.fail("`transposed`, `cp_async` or `vector(bytes)`");
+                    return self.fail("`transposed`, `cp_async`, `tma` or `vector(bytes)`");
                 }
             }
         }
@@ -349,16 +362,21 @@ impl<'a> Parser<'a> {
     fn unit(&mut self) -> Parsed<(Unit, UnitDim)> {
         let word = self.word("a unit")?;
         let (unit, dim) = word.split_once('.').unwrap_or((word, "x"));
-        let units =
-            [("block", Unit::Block), ("warp", Unit::Warp), ("lane", Unit::Lane), ("thread", Unit::Thread)];
+        let units = ["block", "warpgroup", "warp", "lane", "thread"].into_iter().zip([
+            Unit::Block,
+            Unit::Warpgroup,
+            Unit::Warp,
+            Unit::Lane,
+            Unit::Thread,
+        ]);
         let dims = [("x", UnitDim::X), ("y", UnitDim::Y), ("z", UnitDim::Z)];
-        let unit = units.iter().find(|(name, _)| *name == unit);
+        let unit = units.clone().find(|(name, _)| *name == unit);
         let dim = dims.iter().find(|(name, _)| *name == dim);
         match (unit, dim) {
-            (Some((_, unit)), Some((_, dim))) => Ok((*unit, *dim)),
+            (Some((_, unit)), Some((_, dim))) => Ok((unit, *dim)),
             _ => {
                 self.at -= 1;
-                self.fail("`block`, `warp`, `lane` or `thread` with `.x`, `.y` or `.z`")
+                self.fail("`block`, `warpgroup`, `warp`, `lane` or `thread` with `.x`, `.y` or `.z`")
             }
         }
     }
@@ -388,6 +406,7 @@ mod tests {
             "reorder(k, i.t, jr)",
             "reorder(k, i.t in y.sum)",
             "stage(a at k: shared, transposed, cp_async, vector(16))",
+            "stage(a at k: shared, tma)",
             "stage(p: shared)",
             "fragment(a at k.t)",
             "pad(a: 16)",

@@ -202,8 +202,10 @@ impl fmt::Display for DirectiveKind {
                 if *transposed {
                     f.write_str(", transposed")?;
                 }
-                if *via == Via::CpAsync {
-                    f.write_str(", cp_async")?;
+                match via {
+                    Via::Plain => {}
+                    Via::CpAsync => f.write_str(", cp_async")?,
+                    Via::Tma => f.write_str(", tma")?,
                 }
                 if let Some(bytes) = vector {
                     write!(f, ", vector({bytes})")?;
@@ -253,6 +255,7 @@ impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Unit::Block => "block",
+            Unit::Warpgroup => "warpgroup",
             Unit::Warp => "warp",
             Unit::Lane => "lane",
             Unit::Thread => "thread",

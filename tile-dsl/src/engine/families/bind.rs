@@ -166,14 +166,15 @@ fn conflict(nest: &Nest, target: Target, kind: Kind, a: Digit, unit: Unit) -> Op
                         "`{name}` is reduced over `{axis}`: CTAs of the grid cannot combine their parts"
                     ));
                 }
+                Unit::Warpgroup => "warpgroups",
                 Unit::Warp => "warps",
                 Unit::Lane => "lanes",
                 Unit::Thread => "threads",
             };
             match (nest.combine.get(&v), unit) {
-                (Some(Level::Cta), _) | (Some(Level::Lane), Unit::Lane) | (Some(Level::Warp), Unit::Warp) => {
-                    None
-                }
+                (Some(Level::Cta), _)
+                | (Some(Level::Lane), Unit::Lane)
+                | (Some(Level::Warp), Unit::Warp | Unit::Warpgroup) => None,
                 (None, _) => Some(format!(
                     "`{name}` is reduced over `{axis}`: each of {steps} {held} would hold a part of it, and nothing combines them"
                 )),
@@ -210,7 +211,7 @@ fn level(unit: Unit) -> Option<Level> {
     match unit {
         Unit::Block => None,
         Unit::Lane => Some(Level::Lane),
-        Unit::Warp => Some(Level::Warp),
+        Unit::Warp | Unit::Warpgroup => Some(Level::Warp),
         Unit::Thread => Some(Level::Cta),
     }
 }
@@ -341,7 +342,8 @@ pub(in crate::engine) fn structure(
         let At::Unit(u, d) = at else { continue };
         let mixed = matches!(
             (u, unit),
-            (Unit::Thread, Unit::Warp | Unit::Lane) | (Unit::Warp | Unit::Lane, Unit::Thread)
+            (Unit::Thread, Unit::Warpgroup | Unit::Warp | Unit::Lane)
+                | (Unit::Warpgroup | Unit::Warp | Unit::Lane, Unit::Thread)
         );
         if mixed {
             return Err(refuse(format!(

@@ -18,7 +18,7 @@ pub(super) fn chosen(nest: &Nest, value: ValueId, atom: Atom) -> Atom {
         }
     });
     let of_name = |a: &Atom| a.row().name == atom.row().name && a.row().rounded == rounded;
-    Atom::ALL.into_iter().find(of_name).unwrap_or(atom)
+    if atom.row().rounded == rounded { atom } else { Atom::all().find(of_name).unwrap_or(atom) }
 }
 
 /// What to write where factors have too many bits.

@@ -61,9 +61,8 @@ pub(in crate::engine) fn introduces(name: &str) -> bool {
         let operands = [Operand::A, Operand::B].into_iter().flat_map(move |o| a.operand(o, role));
         a.parts(role).iter().copied().chain(operands).collect::<Vec<Part>>()
     };
-    let named = |last: &str| {
-        Atom::ALL.iter().any(|a| ROLES.iter().any(|r| parts(a, *r).iter().any(|p| p.name == last)))
-    };
+    let named =
+        |last: &str| Atom::all().any(|a| ROLES.iter().any(|r| parts(&a, *r).iter().any(|p| p.name == last)));
     name.split_once('.').is_some_and(|(_, last)| last == ATOMS || named(last))
 }
 

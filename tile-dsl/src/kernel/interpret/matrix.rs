@@ -31,8 +31,8 @@ fn matrix(order: &[[u32; 2]], q: usize) -> [usize; 2] {
 fn point(parts: &[Part], lane: usize, register: usize, weight: u32) -> usize {
     let step = |part: &Part| match part.place {
         Place::Slot => register / weight as usize % part.steps as usize,
-        Place::Lane(UnitDim::X) => lane % 4,
-        Place::Lane(_) => lane / 4,
+        Place::Unit(_, UnitDim::X) => lane % 4,
+        Place::Unit(..) => lane / 4,
     };
     parts.iter().map(|p| step(p) * p.stride as usize).sum()
 }

@@ -27,7 +27,7 @@ impl Generator<'_> {
                 let row = atom.row();
                 row.rounded == nest.rounds(expr) && types.iter().all(|t| row.operands.contains(t))
             };
-            if !Atom::ALL.iter().any(multiplies) {
+            if !Atom::all().any(|a| multiplies(&a)) {
                 return;
             }
             let info = nest.value(*value);

@@ -1,0 +1,271 @@
+//! What completes on its own: mbarriers and tensor copies (PTX ISA 9.7.13.15, 9.7.9.27), and the threads that see to it.
+
+use super::{Codegen, Result, Value, malformed};
+use inkwell::{
+    AddressSpace, IntPredicate,
+    attributes::{Attribute, AttributeLoc},
+    types::BasicMetadataTypeEnum,
+    values::{BasicMetadataValueEnum, BasicValueEnum, CallSiteValue, IntValue, PointerValue},
+};
+use tile_dsl::kernel::{Async, Expr, Mem, Role, Stmt, Ty};
+
+/// Address space of the shared memory of a cluster.
+const CLUSTER: u16 = 7;
+/// Registers of a multiprocessor.
+const REGISTERS: u32 = 65_536;
+/// Words of an mbarrier.
+const MBARRIER: i64 = 2;
+
+impl<'c> Codegen<'c, '_> {
+    pub(super) fn asynchronous(&mut self, operation: &Async) -> Result<()> {
+        match operation {
+            Async::Init { barrier, slots, arrivals } => self.initialise_barriers(*barrier, *slots, *arrivals),
+            Async::Arrive { barrier, slot, bytes } => {
+                let at = self.barrier_slot(*barrier, slot)?;
+                let (name, count) = match bytes {
+                    Some(bytes) => ("llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", *bytes),
+                    None => ("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", 1),
+                };
+                let count = self.context.i32_type().const_int(count.into(), false);
+                self.call_void(name, &[], &[at.into(), count.into()])?;
+                Ok(())
+            }
+            Async::Wait { barrier, slot, parity } => {
+                let at = self.barrier_slot(*barrier, slot)?;
+                let parity = self.expr(parity)?.int()?;
+                let again = self.context.append_basic_block(self.function, "await");
+                let done = self.context.append_basic_block(self.function, "complete");
+                self.builder.build_unconditional_branch(again)?;
+                self.builder.position_at_end(again);
+                let name = "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta";
+                let complete = self.call(name, &[], &[at.into(), parity.into()])?.into_int_value();
+                self.builder.build_conditional_branch(complete, done, again)?;
+                self.builder.position_at_end(done);
+                Ok(())
+            }
+            Async::Copy { map, shared, offset, coordinates, barrier, slot } => {
+                self.copy_tensor(*map, (*shared, offset), coordinates, (*barrier, slot))
+            }
+            Async::ProxyFence => {
+                self.call_void("llvm.nvvm.fence.proxy.async.shared_cta", &[], &[])?;
+                Ok(())
+            }
+            Async::Multiply { atom, frag, slots, a, b } => self.multiply(*atom, (*frag, slots), a, b),
+            Async::Fence { results } => self.thread_through("wgmma.fence.sync.aligned;", results),
+            Async::Commit => {
+                self.call_void("llvm.nvvm.wgmma.commit_group.sync.aligned", &[], &[])?;
+                Ok(())
+            }
+            Async::WaitProducts { pending, results } => {
+                self.thread_through(&format!("wgmma.wait_group.sync.aligned {pending};"), results)
+            }
+        }
+    }
+
+    /// Address of the mbarrier of a slot.
+    fn barrier_slot(&mut self, barrier: u32, slot: &Expr) -> Result<PointerValue<'c>> {
+        let words = match slot {
+            Expr::Int(n, ty) => Expr::Int(n * MBARRIER, *ty),
+            other => Expr::Bin(
+                tile_dsl::op::BinOp::Mul,
+                Box::new(other.clone()),
+                Box::new(Expr::Int(MBARRIER, Ty::I32)),
+            ),
+        };
+        Ok(self.address(Mem::Shared(barrier), &words)?.0)
+    }
+
+    fn initialise_barriers(&mut self, barrier: u32, slots: u32, arrivals: u32) -> Result<()> {
+        let first = Expr::Cmp(
+            tile_dsl::op::CmpOp::Eq,
+            Box::new(Expr::Tid),
+            Box::new(Expr::Int(0, Ty::I32)),
+        );
+        let first = self.expr(&first)?.bool()?;
+        self.guarded(first, |this| {
+            for slot in 0..slots {
+                let at = this.barrier_slot(barrier, &Expr::Int(slot.into(), Ty::I32))?;
+                let count = this.context.i32_type().const_int(arrivals.into(), false);
+                this.call_void("llvm.nvvm.mbarrier.init.shared", &[], &[at.into(), count.into()])?;
+            }
+            this.call_void("llvm.nvvm.fence.mbarrier_init.release.cluster", &[], &[])?;
+            Ok(())
+        })
+    }
+
+    /// Runs `body` in a branch of its own.
+    fn guarded(&mut self, condition: IntValue<'c>, body: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let then = self.context.append_basic_block(self.function, "one");
+        let join = self.context.append_basic_block(self.function, "all");
+        self.builder.build_conditional_branch(condition, then, join)?;
+        self.builder.position_at_end(then);
+        self.addresses.clear();
+        body(self)?;
+        self.addresses.clear();
+        self.builder.build_unconditional_branch(join)?;
+        self.builder.position_at_end(join);
+        Ok(())
+    }
+
+    fn copy_tensor(
+        &mut self,
+        map: u32,
+        (shared, offset): (u32, &Expr),
+        coordinates: &[Expr],
+        (barrier, slot): (u32, &Expr),
+    ) -> Result<()> {
+        let (to, _) = self.address(Mem::Shared(shared), offset)?;
+        let cluster = self.context.ptr_type(AddressSpace::from(CLUSTER));
+        let to = self.builder.build_address_space_cast(to, cluster, "")?;
+        let at = self.barrier_slot(barrier, slot)?;
+        let map = self.function.get_nth_param(map).map(BasicValueEnum::into_pointer_value);
+        let Some(map) = map else { return malformed("a tensor map that is no parameter") };
+        let mut args: Vec<BasicMetadataValueEnum<'c>> = vec![to.into(), at.into(), map.into()];
+        for coordinate in coordinates {
+            args.push(self.expr(coordinate)?.int()?.into());
+        }
+        let no = self.context.bool_type().const_zero();
+        args.extend::<[BasicMetadataValueEnum<'c>; 5]>([
+            self.context.i16_type().const_zero().into(),
+            self.context.i64_type().const_zero().into(),
+            no.into(),
+            no.into(),
+            self.context.i32_type().const_zero().into(),
+        ]);
+        let name = format!("llvm.nvvm.cp.async.bulk.tensor.g2s.tile.{}d", coordinates.len());
+        self.call_void(&name, &[], &args)?;
+        Ok(())
+    }
+
+    /// One thread of a warp, the same in all lanes as far as the assembler can see: then the branch needs no loop over the
+    /// lanes that take it.
+    pub(super) fn one(&mut self, thread: u32, body: &[Stmt]) -> Result<()> {
+        let here = self.warp_is(IntPredicate::EQ, thread)?;
+        let warp = self.context.append_basic_block(self.function, "warp");
+        let join = self.context.append_basic_block(self.function, "others");
+        self.builder.build_conditional_branch(here, warp, join)?;
+        self.builder.position_at_end(warp);
+        let all = self.context.i32_type().const_int(u32::MAX.into(), false);
+        let elected = self.call("llvm.nvvm.elect.sync", &[], &[all.into()])?.into_struct_value();
+        let elected = self.builder.build_extract_value(elected, 1, "")?.into_int_value();
+        self.guarded(elected, |this| this.block(body))?;
+        self.builder.build_unconditional_branch(join)?;
+        self.builder.position_at_end(join);
+        Ok(())
+    }
+
+    /// Compares the number of this thread's warp with that of the warp that begins at `thread`.
+    fn warp_is(&mut self, how: IntPredicate, thread: u32) -> Result<IntValue<'c>> {
+        let int = |n: u32| self.context.i32_type().const_int(n.into(), false);
+        let (all, zero, last) = (int(u32::MAX), int(0), int(31));
+        let (bits, wanted) = (int(5), int(thread / 32));
+        let tid = self.expr(&Expr::Tid)?.int()?;
+        let warp = self.builder.build_right_shift(tid, bits, false, "")?;
+        let args = [all.into(), warp.into(), zero.into(), last.into()];
+        let warp = self.call("llvm.nvvm.shfl.sync.idx.i32", &[], &args)?.into_int_value();
+        Ok(self.builder.build_int_compare(how, warp, wanted, "")?)
+    }
+
+    /// Each role in a branch of its own.
+    pub(super) fn roles(&mut self, roles: &[Role]) -> Result<()> {
+        let join = self.context.append_basic_block(self.function, "end_of_roles");
+        for (n, role) in roles.iter().enumerate() {
+            let last = n + 1 == roles.len();
+            let here = self.context.append_basic_block(self.function, "role");
+            let others = if last { join } else { self.context.append_basic_block(self.function, "others") };
+            if last {
+                self.builder.build_unconditional_branch(here)?;
+            } else {
+                let mine = self.warp_is(IntPredicate::ULT, role.first + role.threads)?;
+                self.builder.build_conditional_branch(mine, here, others)?;
+            }
+            self.builder.position_at_end(here);
+            self.addresses.clear();
+            if let Some(registers) = role.registers {
+                let at_launch = REGISTERS / self.kernel.threads / 8 * 8;
+                let way = if registers > at_launch { "inc" } else { "dec" };
+                let count = self.context.i32_type().const_int(registers.into(), false);
+                self.call_void(&format!("llvm.nvvm.setmaxnreg.{way}.sync.aligned.u32"), &[], &[count.into()])?;
+            }
+            self.block(&role.body)?;
+            self.addresses.clear();
+            self.builder.build_unconditional_branch(join)?;
+            self.builder.position_at_end(others);
+        }
+        Ok(())
+    }
+
+    /// Assembler text that is convergent and does what its operands do not show; returns its results.
+    pub(super) fn assembler(
+        &self,
+        text: &str,
+        constraints: String,
+        results: usize,
+        args: &[BasicMetadataValueEnum<'c>],
+    ) -> Result<CallSiteValue<'c>> {
+        let float = self.context.f32_type();
+        let types: Vec<BasicMetadataTypeEnum<'c>> = args
+            .iter()
+            .map(|a| match a {
+                BasicMetadataValueEnum::FloatValue(v) => Ok(v.get_type().into()),
+                BasicMetadataValueEnum::IntValue(v) => Ok(v.get_type().into()),
+                _ => malformed("an operand of assembler text that is no number"),
+            })
+            .collect::<Result<_>>()?;
+        let ty = match results {
+            0 => self.context.void_type().fn_type(&types, false),
+            1 => float.fn_type(&types, false),
+            n => self.context.struct_type(&vec![float.into(); n], false).fn_type(&types, false),
+        };
+        let asm = self.context.create_inline_asm(ty, text.into(), constraints, true, false, None, false);
+        let call = self.builder.build_indirect_call(ty, asm, args, "")?;
+        for name in ["convergent", "nounwind"] {
+            let kind = Attribute::get_named_enum_kind_id(name);
+            call.add_attribute(AttributeLoc::Function, self.context.create_enum_attribute(kind, 0));
+        }
+        Ok(call)
+    }
+
+    /// Runs assembler text that stands between what was done to some slots and what will be.
+    fn thread_through(&mut self, text: &str, results: &[(u32, Vec<u32>)]) -> Result<()> {
+        let mut pointers = Vec::new();
+        for (frag, slots) in results {
+            for slot in slots {
+                pointers.push(self.frag_slot(*frag, *slot)?.0);
+            }
+        }
+        let mut args = Vec::new();
+        for pointer in &pointers {
+            args.push(self.builder.build_load(self.context.f32_type(), *pointer, "")?.into());
+        }
+        let mut constraints: Vec<String> = vec!["=f".into(); pointers.len()];
+        constraints.extend((0..pointers.len()).map(|n| n.to_string()));
+        constraints.push("~{memory}".into());
+        let call = self.assembler(text, constraints.join(","), pointers.len(), &args)?;
+        self.store_results(call, &pointers)
+    }
+
+    /// Puts what assembler text returns into slots.
+    pub(super) fn store_results(
+        &self,
+        call: CallSiteValue<'c>,
+        pointers: &[PointerValue<'c>],
+    ) -> Result<()> {
+        let Some(all) = call.try_as_basic_value().basic() else { return Ok(()) };
+        for (n, pointer) in (0u32..).zip(pointers) {
+            let value = match all {
+                BasicValueEnum::StructValue(all) => self.builder.build_extract_value(all, n, "")?,
+                single => single,
+            };
+            self.builder.build_store(*pointer, value)?;
+        }
+        Ok(())
+    }
+
+    /// Value of a variable-free operand, for descriptors.
+    pub(super) fn shared_address(&mut self, shared: u32, offset: &Expr) -> Result<IntValue<'c>> {
+        let (pointer, _) = self.address(Mem::Shared(shared), offset)?;
+        let address = self.builder.build_ptr_to_int(pointer, self.context.i32_type(), "")?;
+        Ok(Value { llvm: address.into(), ty: Ty::I32 }.int()?)
+    }
+}

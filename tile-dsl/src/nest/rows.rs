@@ -1,0 +1,143 @@
+//! The table of atoms: in it an instruction is a row.
+//!
+//! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.16.5 (`wgmma`, accumulators in registers).
+
+use super::Scope;
+use crate::{
+    dtype::DType,
+    schedule::{Target, Unit, UnitDim},
+};
+
+/// Where a digit of a fragment lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Register slots.
+    Slot,
+    /// Lanes of a warp, or warps of a warpgroup.
+    Unit(Unit, UnitDim),
+}
+
+/// A digit of an operand's dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What its loop is called, after the axis: `j.pair`.
+    pub name: &'static str,
+    /// Weight of a step, in points of the dimension.
+    pub stride: u32,
+    /// Steps.
+    pub steps: u32,
+    /// Where its steps lie.
+    pub place: Place,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// As directives name it; what it multiplies says which of several it is.
+    pub name: &'static str,
+    /// As the printed IRs name it; the columns follow where there are several shapes.
+    pub label: &'static str,
+    /// Points of m, n and k.
+    pub shape: [u32; 3],
+    /// Who executes it.
+    pub scope: Scope,
+    /// What it takes to run it.
+    pub target: Target,
+    /// Both operands are read from shared memory by the instruction, which completes later.
+    pub descriptors: bool,
+    /// Element types of both operands.
+    pub operands: &'static [DType],
+    /// They are rounded to tf32.
+    pub rounded: bool,
+    /// Element type of the accumulator.
+    pub accumulator: DType,
+    /// Digits of m of the accumulator, largest stride first.
+    pub m: &'static [Part],
+    /// Digits of n of the accumulator, likewise.
+    pub n: &'static [Part],
+    /// Weight of a step of each slot digit in the number of the accumulator's register: those of m, then those of n.
+    pub slots: &'static [u32],
+    /// The 8×8 matrices of the first operand in the order of its registers, as digits of their number: by how much a
+    /// step moves along m and along k.
+    pub a: &'static [[u32; 2]],
+    /// Those of the second operand: along n and along k.
+    pub b: &'static [[u32; 2]],
+}
+
+/// The four lanes of a row of a matrix.
+pub(super) const QUAD: Place = Place::Unit(Unit::Lane, UnitDim::X);
+/// The eight rows of a matrix.
+pub(super) const ROW: Place = Place::Unit(Unit::Lane, UnitDim::Y);
+/// The four warps of a warpgroup.
+const WARP: Place = Place::Unit(Unit::Warp, UnitDim::X);
+
+const HALF_OF_ROWS: Part = Part { name: "half", stride: 8, steps: 2, place: Place::Slot };
+const ROWS: Part = Part { name: "row", stride: 1, steps: 8, place: ROW };
+const QUADS: Part = Part { name: "quad", stride: 2, steps: 4, place: QUAD };
+const PAIR: Part = Part { name: "pair", stride: 1, steps: 2, place: Place::Slot };
+
+pub(super) static MMA: Row = MMA_ROW;
+const MMA_ROW: Row = Row {
+    name: "mma",
+    label: "mma",
+    shape: [16, 8, 16],
+    scope: Scope::Warp,
+    target: Target { sm: 80, specific: false },
+    descriptors: false,
+    operands: &[DType::F16, DType::BF16],
+    rounded: false,
+    accumulator: DType::F32,
+    m: &[HALF_OF_ROWS, ROWS],
+    n: &[QUADS, PAIR],
+    slots: &[2, 1],
+    a: &[[8, 0], [0, 8]],
+    b: &[[0, 8]],
+};
+
+pub(super) static MMA_TF32: Row = Row {
+    label: "mma_tf32",
+    shape: [16, 8, 8],
+    operands: &[DType::F32],
+    rounded: true,
+    a: &[[8, 0], [0, 4]],
+    b: &[[0, 4]],
+    ..MMA_ROW
+};
+
+/// Numbers of columns that `wgmma` takes: 8, 16, up to 256.
+pub(super) const WGMMA_SIZES: usize = 32;
+
+/// Digits of n by number of columns, in eights less one.
+static WGMMA_COLUMNS: [[Part; 3]; WGMMA_SIZES] = {
+    let mut all = [[QUADS, QUADS, PAIR]; WGMMA_SIZES];
+    let mut n = 0;
+    while n < WGMMA_SIZES {
+        all[n][0] = Part { name: "group", stride: 8, steps: n as u32 + 1, place: Place::Slot };
+        n += 1;
+    }
+    all
+};
+
+pub(super) static WGMMA: [Row; WGMMA_SIZES] = {
+    const ROW_OF_64: Row = Row {
+        name: "wgmma",
+        label: "wgmma64x",
+        shape: [64, 8, 16],
+        scope: Scope::Warpgroup,
+        target: Target { sm: 90, specific: true },
+        descriptors: true,
+        m: &[Part { name: "warp", stride: 16, steps: 4, place: WARP }, HALF_OF_ROWS, ROWS],
+        slots: &[2, 4, 1],
+        a: &[],
+        b: &[],
+        ..MMA_ROW
+    };
+    let mut all = [ROW_OF_64; WGMMA_SIZES];
+    let mut n = 0;
+    while n < WGMMA_SIZES {
+        all[n].shape[1] = 8 * (n as u32 + 1);
+        all[n].n = &WGMMA_COLUMNS[n];
+        n += 1;
+    }
+    all
+};
