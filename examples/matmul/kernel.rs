@@ -140,6 +140,21 @@ schedule! {
     }
 }
 
+// Hopper: tensor maps, and the tensor cores of a warpgroup.
+schedule! {
+    /// A warpgroup multiplies 64×16 by 16×128 at once, from copies that one thread asks for and the hardware makes.
+    pub tma_wgmma on sm_90a for matmul<f16 | bf16> {
+        tile(i = 128, j = 128, k = 64);
+        tensor_core(acc: wgmma(64, 128));
+        stage(a, b at k: shared, tma);
+        swizzle(a: 128, b: 128);
+        unroll(k.atom);
+        vectorize(j.pair);
+    }
+    /// Four steps of k in turn.
+    pub tma_pipelined = tma_wgmma { pipeline(k, 4); }
+}
+
 schedule! {
     /// The factors are rounded, and the products added on CUDA cores.
     pub shared_tf32 for matmul_tf32<f32 | f16 | bf16> = shared {}
@@ -214,7 +229,9 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     best,
     mma,
     mma_pipelined,
-    mma_best
+    mma_best,
+    tma_wgmma,
+    tma_pipelined
 ];
 
 /// Schedules for sizes that are small, flat, narrow, deep or ragged; `choose` says which for which.

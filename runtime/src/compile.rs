@@ -8,6 +8,7 @@ use crate::{
     memory::lock,
     plan::{self, Gaps, Plan, Word},
     report::PtxSource,
+    tensor_map::{self, MapShape},
 };
 use backend_ptx::{CompileError, Ptx};
 use ptx_sim::Module;
@@ -45,6 +46,8 @@ pub(crate) struct Compiled {
     grid: Vec<(Form, u32)>,
     /// Scratch buffers, in the order of their parameters, with their bytes for one CTA.
     scratch: Vec<Wanted>,
+    /// Tensor maps, in the order of their parameters.
+    pub(crate) maps: Vec<MapShape>,
     /// The text as the simulator reads it, once it was needed.
     pub(crate) parsed: OnceLock<Result<Module, ptx_sim::ParseError>>,
 }
@@ -62,12 +65,22 @@ impl Compiled {
                 let bytes = u64::from(*elems) * u64::from(dtype.bytes());
                 Some(Wanted { bytes, zeroed: *zeroed })
             }
-            Param::Tensor { .. } | Param::Dim(_) | Param::Scalar { .. } => None,
+            Param::Tensor { .. } | Param::Dim(_) | Param::Scalar { .. } | Param::TensorMap { .. } => None,
         });
         let widths = kernel.params.iter().map(|param| match param {
             Param::Tensor { .. } | Param::Scratch { .. } => 8,
             Param::Dim(_) => 4,
             Param::Scalar { dtype, .. } => dtype.bytes() as u8,
+            Param::TensorMap { .. } => tensor_map::BYTES as u8,
+        });
+        let maps = kernel.params.iter().filter_map(|param| match param {
+            Param::TensorMap { tensor, dims, tile, swizzle, .. } => Some(MapShape {
+                tensor: *tensor as usize,
+                dims: dims.iter().map(|d| *d as usize).collect(),
+                tile: tile.iter().copied().collect(),
+                swizzle: *swizzle,
+            }),
+            _ => None,
         });
         Compiled {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -79,6 +92,7 @@ impl Compiled {
             cleared: kernel.cleared.clone(),
             grid: grid.collect(),
             scratch: scratch.collect(),
+            maps: maps.collect(),
             parsed: OnceLock::new(),
         }
     }

@@ -23,6 +23,14 @@ pub enum Error {
         /// Shape asked for.
         shape: Vec<usize>,
     },
+    /// A tensor that the hardware cannot address through a tensor map.
+    #[error("no tensor map of `{name}`: {what}")]
+    TensorMap {
+        /// The tensor.
+        name: String,
+        /// Why.
+        what: String,
+    },
     /// Strides that no tensor of the shape can have.
     #[error("strides {strides:?} do not fit a tensor of shape {shape:?}: {what}")]
     Strides {

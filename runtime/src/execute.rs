@@ -3,11 +3,12 @@
 use crate::{
     arguments::{Scalars, Tensors},
     compile::Compiled,
-    device::{CudaQueue, Kind, Loaded, SimTensor},
+    device::{CudaQueue, Kind, Loaded, SimTensor, encode},
     error::Error,
     memory::Storage,
     plan::{Plan, Word},
     queue::Queue,
+    tensor_map::{Encoded, MapShape, TensorMap},
 };
 use ptx_sim::{Counters, Finding};
 use smallvec::SmallVec;
@@ -50,8 +51,23 @@ impl Call<'_, '_> {
             Word::Dim(n) => u64::from(self.values[n] as u32),
             Word::Scalar(n) => self.scalars[n].1.to_word(),
             Word::Scratch(n) => scratch[n],
+            // The driver and the simulator put the map in its place.
+            Word::Map(_) => 0,
         };
         self.compiled.words.iter().map(word).collect()
+    }
+
+    /// The tensor maps, for these addresses of tensors.
+    ///
+    /// # Errors
+    /// [`Error::TensorMap`].
+    pub(crate) fn maps(&self, tensors: &[u64]) -> Result<SmallVec<[TensorMap; 4]>, Error> {
+        let map = |shape: &MapShape| {
+            let (name, argument) = &self.tensors[shape.tensor];
+            let raw = argument.raw();
+            shape.of(name, tensors[shape.tensor], raw.dtype, &raw.geometry)
+        };
+        self.compiled.maps.iter().map(map).collect()
     }
 
     /// Queues the launch. On the simulator it has ended then.
@@ -74,6 +90,10 @@ impl Call<'_, '_> {
         let ticket = queue.launch(self.plan, self.variant, |state| {
             let scratch = state.scratch.reserve(cuda, &self.compiled.wanted(self.ctas))?;
             let mut words = self.words(self.bases, &scratch);
+            let maps = self.maps(self.bases)?;
+            let mut maps = maps.iter().map(encode).collect::<Result<SmallVec<[Encoded; 4]>, Error>>()?;
+            let at = self.compiled.words.iter().map(|w| if let Word::Map(n) = w { Some(*n) } else { None });
+            let places: SmallVec<[Option<usize>; 24]> = at.collect();
             for &tensor in &self.compiled.cleared {
                 self.clear(cuda, tensor as usize)?;
             }
@@ -81,7 +101,7 @@ impl Call<'_, '_> {
             // to be as large as the kernel of a proved schedule reaches; they are freed and overwritten only after
             // this work, which `used` notes below, and no other work writes them meanwhile: they are borrowed,
             // mutably where the kernel writes, and other queues wait, which `order` saw to.
-            unsafe { cuda.launch(loaded, self.ctas, &mut words) }
+            unsafe { cuda.launch(loaded, self.ctas, &mut words, (&mut maps, &places)) }
         });
         // What was queued before the failure uses the memory too.
         let ticket = ticket.inspect_err(|_| cuda.synchronize().unwrap_or(()))?;

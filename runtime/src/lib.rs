@@ -31,6 +31,7 @@ mod report;
 mod schedule;
 mod solve;
 mod stream;
+mod tensor_map;
 mod timing;
 mod toolkit;
 pub mod verify;

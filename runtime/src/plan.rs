@@ -360,11 +360,13 @@ pub(crate) enum Word {
     Scalar(usize),
     /// Address of a scratch buffer.
     Scratch(usize),
+    /// A tensor map, of those of the launch.
+    Map(usize),
 }
 
 /// Sources of the parameters, in order.
 pub(crate) fn words(plan: &Plan, params: &[Param]) -> Vec<Word> {
-    let (mut tensors, mut scalars, mut scratch) = (0.., 0.., 0..);
+    let (mut tensors, mut scalars, mut scratch, mut maps) = (0.., 0.., 0.., 0..);
     let next = |counter: &mut std::ops::RangeFrom<usize>| counter.next().expect("endless");
     params
         .iter()
@@ -373,6 +375,7 @@ pub(crate) fn words(plan: &Plan, params: &[Param]) -> Vec<Word> {
             Param::Dim(name) => Word::Dim(plan.position(name)),
             Param::Scalar { .. } => Word::Scalar(next(&mut scalars)),
             Param::Scratch { .. } => Word::Scratch(next(&mut scratch)),
+            Param::TensorMap { .. } => Word::Map(next(&mut maps)),
         })
         .collect()
 }

@@ -402,24 +402,33 @@ impl Ty {
 }
 
 impl Expr {
-    /// Whether the value depends on one of some variables.
-    pub fn mentions(&self, vars: &[Var]) -> bool {
+    /// Calls `f` with each expression in this one, itself included.
+    pub fn each(&self, f: &mut dyn FnMut(&Expr)) {
+        f(self);
         match self {
-            Expr::Var(var) => vars.contains(var),
             Expr::Float(..)
             | Expr::Int(..)
             | Expr::Bool(_)
+            | Expr::Var(_)
             | Expr::Slot { .. }
             | Expr::Tid
             | Expr::Cta
             | Expr::Dim(_)
-            | Expr::Scalar(_) => false,
-            Expr::Un(_, x) | Expr::Cast(_, x) => x.mentions(vars),
+            | Expr::Scalar(_) => {}
+            Expr::Un(_, x) | Expr::Cast(_, x) => x.each(f),
             Expr::Bin(_, a, b) | Expr::Wrapping(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => {
-                a.mentions(vars) || b.mentions(vars)
+                a.each(f);
+                b.each(f);
             }
-            Expr::Fma(a, b, c) | Expr::Select(a, b, c) => [a, b, c].into_iter().any(|e| e.mentions(vars)),
+            Expr::Fma(a, b, c) | Expr::Select(a, b, c) => [a, b, c].into_iter().for_each(|e| e.each(f)),
         }
+    }
+
+    /// Whether the value depends on one of some variables.
+    pub fn mentions(&self, vars: &[Var]) -> bool {
+        let mut found = false;
+        self.each(&mut |e| found |= matches!(e, Expr::Var(var) if vars.contains(var)));
+        found
     }
 }
 

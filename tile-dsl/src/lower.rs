@@ -11,6 +11,7 @@
 mod across;
 mod assume;
 mod carried;
+mod channel;
 mod combine;
 mod copy;
 mod digits;
@@ -24,6 +25,7 @@ mod interleave;
 mod linear;
 mod matrix;
 mod passes;
+mod products;
 mod put;
 mod ring;
 mod stage;
@@ -88,13 +90,19 @@ pub fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> 
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 5] = [
+const PASSES: [Pass; 7] = [
     Pass {
         name: "allocate",
         what: "buffers in shared memory, when each lives, where it lies",
         run: passes::allocate,
     },
     Pass { name: "walk", what: "threads, registers, copies, barriers, guards", run: passes::walk },
+    Pass {
+        name: "products",
+        what: "fences and waits around products that complete on their own",
+        run: products::group,
+    },
+    Pass { name: "mbarriers", what: "their initial state", run: channel::initialise },
     Pass {
         name: "reuse",
         what: "a barrier where one buffer takes the bytes of another",
@@ -133,6 +141,8 @@ enum Holds {
     Next(CopyId),
     /// The slot of a ring that the loop over a digit reads.
     Slot(Digit),
+    /// Slot and parity of the channel whose first copy it is.
+    Cursor(CopyId),
 }
 
 impl Holds {
@@ -143,6 +153,7 @@ impl Holds {
             Holds::Value(v) => nest.value(v).name.clone(),
             Holds::Copy(c) => format!("{}.frag", copied(c)),
             Holds::Next(c) => format!("{}.next", copied(c)),
+            Holds::Cursor(c) => format!("{}.cursor", copied(c)),
             Holds::Slot(d) => format!("{}.slot", nest.axis(d.axis)),
         }
     }
@@ -183,6 +194,9 @@ struct Lowerer<'a> {
     adding: bool,
     /// Tensors that are added to.
     cleared: BTreeSet<u32>,
+    /// Rings of mbarriers, and the registers that count their slots.
+    barriers: Vec<channel::Barriers>,
+    cursors: Vec<u32>,
     /// Stores of an enclosing `#vec` loop, not complete yet.
     pending: Vec<put::Pending>,
     /// Weight of each dimension, by tensor; filled on first use.
@@ -223,6 +237,8 @@ impl<'a> Lowerer<'a> {
             owner: None,
             adding: false,
             cleared: BTreeSet::new(),
+            barriers: Vec::new(),
+            cursors: Vec::new(),
             pending: Vec::new(),
             pitches: BTreeMap::new(),
         })

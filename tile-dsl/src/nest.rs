@@ -32,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod assemble;
 mod atom;
+mod descriptor;
 mod footprint;
 mod initial;
 mod interpret;
@@ -46,6 +47,8 @@ pub use atom::{
     Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Product, Role,
     Scope, copy_on, parts,
 };
+pub(crate) use descriptor::PERIOD;
+pub use descriptor::{Descriptor, NoDescriptor};
 pub use footprint::{BoxDim, CopyLayout};
 pub(crate) use footprint::{SWIZZLE_LINE, WIDEST};
 pub use initial::initial;

@@ -41,6 +41,8 @@ pub(crate) enum Content {
     Value(ValueId),
     /// Partial results of a value, to be combined.
     Partial(ValueId),
+    /// The mbarriers of the channel whose first copy it is.
+    Full(CopyId),
 }
 
 /// How the elements of a buffer come about.
@@ -57,6 +59,8 @@ pub(crate) enum Size {
     },
     /// A box of points, by axis.
     Value(Vec<u64>),
+    /// So many mbarriers.
+    Barriers(u32),
     /// So many places for each of so many elements.
     Partial {
         /// Places for an element.
@@ -80,6 +84,10 @@ pub(crate) struct Buffer {
     pub size: Size,
     /// 16-bit elements, half a word of which may never be written: loads of whole words would read it.
     pub halves: bool,
+    /// Filled through the asynchronous proxy: threads that used its bytes before would have to fence.
+    tensor: bool,
+    /// Shares its bytes with none.
+    alone: bool,
     /// Source of the directive or statement.
     pub span: SpanId,
     /// Byte at which it starts.
@@ -114,13 +122,19 @@ impl Buffer {
 impl Allocation {
     /// Buffers for a nest. What has no bound has no buffer, which the engine's checks report.
     pub fn of(nest: &Nest) -> Allocation {
-        let mut finder = Finder { nest, clock: Clock::default(), buffers: Vec::new() };
+        let mut finder = Finder { nest, clock: Clock::default(), buffers: Vec::new(), repeated: 0 };
         finder.stmt(&nest.body);
         let Finder { clock, mut buffers, .. } = finder;
         let sizes: Vec<(u64, u32)> = buffers.iter().map(|b| (b.bytes(), b.align)).collect();
         let (starts, bytes) = place::overlaid(&sizes, &|a, b| {
             let (a, b): (&Buffer, &Buffer) = (&buffers[a], &buffers[b]);
-            !a.halves && !b.halves && clock.apart(&a.lives, &b.lives)
+            let first = |a: &Buffer, b: &Buffer| {
+                let end = a.lives.iter().map(|l| l.end).max();
+                !b.tensor && b.lives.iter().all(|l| Some(l.begin) > end)
+            };
+            let shares = |b: &Buffer| !b.halves && !b.alone;
+            let ordered = !a.tensor && !b.tensor || first(a, b) || first(b, a);
+            shares(a) && shares(b) && ordered && clock.apart(&a.lives, &b.lives)
         });
         buffers.iter_mut().zip(starts).for_each(|(buffer, start)| buffer.start = start);
         Allocation { buffers, bytes }
@@ -241,6 +255,8 @@ struct Finder<'n> {
     nest: &'n Nest,
     clock: Clock,
     buffers: Vec<Buffer>,
+    /// Loops at run time around the current statement.
+    repeated: u32,
 }
 
 impl Finder<'_> {
@@ -253,15 +269,22 @@ impl Finder<'_> {
                     let ring = self.clock.tick();
                     let around = self.clock.enter(*digit, at);
                     self.clock.barrier();
-                    let buffers: Vec<_> = copies.iter().filter_map(|c| self.copy(*c, inner, depth)).collect();
+                    let mut buffers: Vec<_> =
+                        copies.iter().filter_map(|c| self.copy(*c, inner, depth)).collect();
+                    self.repeated += 1;
+                    buffers.extend(self.full(&copies, depth));
                     self.stmt(inner);
+                    self.repeated -= 1;
                     self.clock.leave(around);
                     let life = Life { begin: ring, end: self.clock.tick() };
                     buffers.into_iter().for_each(|b| self.buffers[b].lives.push(life));
                     return;
                 }
                 let around = self.clock.enter(*digit, at);
+                let runs = u32::from(matches!(at, At::Seq | At::Pipe(_)));
+                self.repeated += runs;
                 self.stmt(body);
+                self.repeated -= runs;
                 self.clock.leave(around);
             }
             Stmt::Stage { .. } => {
@@ -276,6 +299,7 @@ impl Finder<'_> {
                 if !buffers.is_empty() {
                     self.clock.barrier();
                 }
+                self.full(&copies, 1);
                 let reads: Vec<_> = buffers.iter().map(|(_, read)| self.clock.watch(*read)).collect();
                 self.stmt(inner);
                 for ((buffer, _), read) in buffers.into_iter().zip(reads).rev() {
@@ -369,6 +393,20 @@ impl Finder<'_> {
         let buffer = self.buffer(Content::Copy(copy), dtype, elems, Size::Copy { dims, layout, depth }, span);
         self.buffers[buffer].align = align;
         self.buffers[buffer].halves |= within;
+        let tensor = info.via == crate::schedule::Via::Tma;
+        self.buffers[buffer].tensor |= tensor;
+        // Threads that used the bytes before would have to fence.
+        self.buffers[buffer].alone |= tensor && self.repeated > 0;
+        Some(buffer)
+    }
+
+    /// The mbarriers of a channel, where copies come by tensor maps.
+    fn full(&mut self, copies: &[CopyId], depth: u32) -> Option<usize> {
+        let first = *copies.iter().find(|c| self.nest.copy(**c).via == crate::schedule::Via::Tma)?;
+        let (words, size) = (2 * u64::from(depth), Size::Barriers(depth));
+        let span = self.nest.copy(first).span;
+        let buffer = self.buffer(Content::Full(first), DType::I32, words, size, span);
+        self.buffers[buffer].alone = true;
         Some(buffer)
     }
 
@@ -382,6 +420,7 @@ impl Finder<'_> {
             Content::Copy(copy) => self.nest.tensor(self.nest.copy(copy).tensor).name.clone(),
             Content::Value(value) => self.nest.value(value).name.clone(),
             Content::Partial(value) => format!("{}.partial", self.nest.value(value).name),
+            Content::Full(copy) => format!("{}.full", self.nest.tensor(self.nest.copy(copy).tensor).name),
         };
         let name = lower::unique(&base, |n| self.buffers.iter().any(|b| b.name == n));
         self.buffers.push(Buffer {
@@ -392,6 +431,8 @@ impl Finder<'_> {
             align: crate::nest::WIDEST as u32,
             size,
             halves: words != elems,
+            tensor: false,
+            alone: false,
             span,
             start: 0,
             lives: Vec::new(),

@@ -76,11 +76,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     fn initialise_barriers(&mut self, barrier: u32, slots: u32, arrivals: u32) -> Result<()> {
-        let first = Expr::Cmp(
-            tile_dsl::op::CmpOp::Eq,
-            Box::new(Expr::Tid),
-            Box::new(Expr::Int(0, Ty::I32)),
-        );
+        let first = Expr::Cmp(tile_dsl::op::CmpOp::Eq, Box::new(Expr::Tid), Box::new(Expr::Int(0, Ty::I32)));
         let first = self.expr(&first)?.bool()?;
         self.guarded(first, |this| {
             for slot in 0..slots {
@@ -185,7 +181,11 @@ impl<'c> Codegen<'c, '_> {
                 let at_launch = REGISTERS / self.kernel.threads / 8 * 8;
                 let way = if registers > at_launch { "inc" } else { "dec" };
                 let count = self.context.i32_type().const_int(registers.into(), false);
-                self.call_void(&format!("llvm.nvvm.setmaxnreg.{way}.sync.aligned.u32"), &[], &[count.into()])?;
+                self.call_void(
+                    &format!("llvm.nvvm.setmaxnreg.{way}.sync.aligned.u32"),
+                    &[],
+                    &[count.into()],
+                )?;
             }
             self.block(&role.body)?;
             self.addresses.clear();
@@ -246,11 +246,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// Puts what assembler text returns into slots.
-    pub(super) fn store_results(
-        &self,
-        call: CallSiteValue<'c>,
-        pointers: &[PointerValue<'c>],
-    ) -> Result<()> {
+    pub(super) fn store_results(&self, call: CallSiteValue<'c>, pointers: &[PointerValue<'c>]) -> Result<()> {
         let Some(all) = call.try_as_basic_value().basic() else { return Ok(()) };
         for (n, pointer) in (0u32..).zip(pointers) {
             let value = match all {

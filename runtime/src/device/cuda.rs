@@ -3,6 +3,7 @@
 mod memory;
 mod module;
 mod queue;
+mod tensor_map;
 
 use crate::{error::Error, gpu::GpuInfo, memory::lock};
 use cudarc::driver::{
@@ -20,6 +21,7 @@ use std::{
 pub(crate) use memory::CudaMemory;
 pub(crate) use module::Loaded;
 pub(crate) use queue::{CudaEvent, CudaQueue};
+pub(crate) use tensor_map::encode;
 
 /// A GPU with its context and the modules loaded into it.
 pub(crate) struct CudaDevice {

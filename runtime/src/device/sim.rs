@@ -6,8 +6,11 @@ use crate::{
     execute::{Call, Simulated},
     geometry::Geometry,
     memory::{Memory as Bytes, Storage, lock},
+    plan::Word,
+    tensor_map::TensorMap,
 };
-use ptx_sim::{Launch, Memory, Module};
+use ptx_sim::{Launch, Memory, Module, Swizzle, TensorElement};
+use tile_dsl::dtype::DType;
 
 /// Bytes that the tensors of one launch may take.
 pub(crate) const CAPACITY: u64 = 16 << 30;
@@ -105,13 +108,20 @@ impl SimDevice {
         }
         let addresses: Vec<u64> = tensors.iter().zip(&placed).map(|(t, at)| at + t.base).collect();
         let words = call.words(&addresses, &scratch);
-        let params = words.iter().zip(&call.compiled.widths);
+        let maps = call.maps(&addresses)?;
+        let maps = maps.iter().map(encoded).collect::<Result<Vec<_>, _>>().map_err(|e| refused(&e))?;
+        let params = words.iter().zip(&call.compiled.widths).zip(&call.compiled.words);
         let launch = Launch {
             kernel: ptx.entry.clone(),
             grid: [call.ctas, 1, 1],
             block: [ptx.threads, 1, 1],
             dynamic_shared: ptx.dynamic_shared,
-            params: params.map(|(word, width)| word.to_le_bytes()[..usize::from(*width)].to_vec()).collect(),
+            params: params
+                .map(|((word, width), from)| match from {
+                    Word::Map(n) => maps[*n].to_vec(),
+                    _ => word.to_le_bytes()[..usize::from(*width)].to_vec(),
+                })
+                .collect(),
             seed: self.seed,
             ..Launch::default()
         };
@@ -131,6 +141,25 @@ impl SimDevice {
         }
         Ok(Simulated { counters: report.counters, findings: report.findings })
     }
+}
+
+/// A tensor map as the simulator has it.
+fn encoded(map: &TensorMap) -> Result<[u8; 128], ptx_sim::TensorMapError> {
+    let element = match map.dtype {
+        DType::F32 => TensorElement::F32,
+        DType::F16 => TensorElement::F16,
+        DType::BF16 => TensorElement::BF16,
+        DType::I32 => TensorElement::U32,
+        DType::Bool => TensorElement::U8,
+    };
+    let mut out = ptx_sim::TensorMap::new(map.address, element, &map.dims, &map.strides, &map.tile);
+    out.swizzle = match map.swizzle {
+        128 => Swizzle::B128,
+        64 => Swizzle::B64,
+        32 => Swizzle::B32,
+        _ => Swizzle::None,
+    };
+    out.encode()
 }
 
 /// The module, parsed once in the life of the process.

@@ -1,5 +1,5 @@
 //! What only the complete schedule shows. In this order:
-//! threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, shared memory, length of the code.
+//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, shared memory, length of the code.
 
 mod across;
 mod atoms;
@@ -31,7 +31,8 @@ const SIZES: u32 = 2;
 
 /// Every violation, attributed to the directive that is responsible.
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
-    let mut wrong = threads::check(context);
+    let mut wrong = atoms::target(context);
+    wrong.extend(threads::check(context));
     wrong.extend(threads::grid(context));
     wrong.extend(reductions(context));
     wrong.extend(across::check(context));

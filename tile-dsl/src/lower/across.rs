@@ -135,8 +135,12 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    fn only_if(&mut self, condition: Option<Atom>, body: impl FnOnce(&mut Self)) {
-        let Some(condition) = condition else { return body(self) };
+    pub fn only_if(&mut self, condition: Option<Atom>, body: impl FnOnce(&mut Self)) {
+        let condition = match condition {
+            None | Some(Atom::Bool(true)) => return body(self),
+            Some(Atom::Bool(false)) => return,
+            Some(condition) => condition,
+        };
         self.emit.push();
         body(self);
         let then = self.emit.pop();

@@ -48,6 +48,8 @@ pub(super) struct CopyPlan {
     /// Elements moved at once.
     pub vector: u32,
     pub asynchronous: bool,
+    /// The tensor map through which it comes in one piece: a parameter of the kernel.
+    pub map: Option<u32>,
 }
 
 /// What a thread moves in one round.

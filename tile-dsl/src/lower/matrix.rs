@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     index::AxisId,
-    kernel::{self, Expr as KExpr, Mem, Ty, Var},
+    kernel::{self, Async, Expr as KExpr, Mem, Tile, Ty, Var},
     nest::{
         AccessId, At, Atom, Digit, Expr, Factor, MATRIX_ROWS, Matrices, Operand as Side, Place, Role, Steps,
         Stmt, ValueId,
@@ -104,6 +104,9 @@ impl Lowerer<'_> {
         let Some(factors) = self.nest.operands(expr, m.axis) else {
             return Err(LowerError::Malformed("an atom of no product".into()));
         };
+        if atom.row().descriptors {
+            return self.multiply_copies(atom, [m, n, k], value, factors);
+        }
         let mut operands = Vec::new();
         for (operand, factor) in [Side::A, Side::B].into_iter().zip(factors) {
             let elements = match factor {
@@ -124,6 +127,43 @@ impl Lowerer<'_> {
         let (frag, slots) = self.accumulators(atom, [m, n], value)?;
         let [a, b] = operands.try_into().expect("two operands");
         self.emit.stmt(kernel::Stmt::Mma { atom, frag, slots, a, b });
+        Ok(())
+    }
+
+    /// A product of operands that the instruction reads from their copies.
+    fn multiply_copies(
+        &mut self,
+        atom: Atom,
+        [m, n, k]: [Digit; 3],
+        value: ValueId,
+        factors: [Factor<'_>; 2],
+    ) -> Result<(), LowerError> {
+        let mut tiles = Vec::new();
+        for (factor, free) in factors.into_iter().zip([m, n]) {
+            let missing = || LowerError::Malformed(format!("an operand of `{atom}` that is no staged copy"));
+            let Factor::Load(access) = factor else { return Err(missing()) };
+            let tensor = self.nest.access(access).tensor;
+            let stage = self.stages.iter().rev().find(|s| s.tensor == tensor).cloned().ok_or_else(missing)?;
+            let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, At::Atom(..)));
+            let inside: Vec<Digit> = own.map(|b| b.digit).collect();
+            let axes = [free.axis, k.axis];
+            let how = self.nest.descriptor(atom, stage.copy, access, &stage.from, &stage.low, axes, &inside);
+            let how = how.map_err(|_| LowerError::Malformed(format!("a copy that `{atom}` cannot read")))?;
+            let offset = self.staged_offset(access, &stage);
+            let (base, constant) = stage.start(&mut self.emit, &offset);
+            self.read_shared(stage.buffer);
+            tiles.push(Tile {
+                shared: stage.buffer,
+                offset: Emit::sum_expr(base, constant, Ty::I32),
+                k_major: how.k_major,
+                swizzle: how.swizzle,
+                leading: how.leading,
+                stride: how.stride,
+            });
+        }
+        let (frag, slots) = self.accumulators(atom, [m, n], value)?;
+        let [a, b] = tiles.try_into().expect("two operands");
+        self.emit.stmt(kernel::Stmt::Async(Async::Multiply { atom, frag, slots, a, b }));
         Ok(())
     }
 

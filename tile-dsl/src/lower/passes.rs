@@ -1,6 +1,6 @@
 //! The passes of the lowering: what each does to a kernel. `super::PASSES` has their order.
 
-use super::{LowerError, Lowerer, Strided};
+use super::{LowerError, Lowerer, Strided, channel::Barriers};
 use crate::{
     kernel::{self, Kernel, Mem, Shared, Ty, lives, verify},
     nest::Nest,
@@ -23,6 +23,8 @@ pub(crate) struct Lowering<'a> {
     strided: &'a Strided,
     pub shared: Allocation,
     pub kernel: Kernel,
+    pub(super) barriers: Vec<Barriers>,
+    pub(super) cursors: Vec<u32>,
 }
 
 impl<'a> Lowering<'a> {
@@ -42,7 +44,15 @@ impl<'a> Lowering<'a> {
             assemble: program.nest.assemble,
             body: Vec::new(),
         };
-        Lowering { program, variant, strided, shared: Allocation::default(), kernel }
+        Lowering {
+            program,
+            variant,
+            strided,
+            shared: Allocation::default(),
+            kernel,
+            barriers: Vec::new(),
+            cursors: Vec::new(),
+        }
     }
 
     fn nest(&self) -> &'a Nest {
@@ -77,7 +87,8 @@ pub(super) fn walk(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     lowerer.stmt(&nest.body)?;
     let kernel = &mut lowering.kernel;
     kernel.cleared = lowerer.cleared.iter().copied().collect();
-    let Lowerer { emit, units, grid, params, frags, .. } = lowerer;
+    let Lowerer { emit, units, grid, params, frags, barriers, cursors, .. } = lowerer;
+    (lowering.barriers, lowering.cursors) = (barriers, cursors);
     (kernel.params, kernel.frags) = (params, frags);
     (kernel.threads, kernel.grid) = (units.threads, grid.axes);
     (kernel.body, kernel.vars) = emit.finish();

@@ -50,6 +50,10 @@ impl Lowerer<'_> {
         for copy in &copies {
             plans.push(self.plan(*copy, inner, depth)?);
         }
+        if plans.iter().all(|p| p.map.is_some()) {
+            self.stack.pop();
+            return self.tensor_ring(&Ring { digit, depth, end, plans: &plans }, inner);
+        }
         let asynchronous = plans.iter().any(|p| p.asynchronous);
         for plan in &plans {
             self.write_shared(plan.buffer);
@@ -95,6 +99,7 @@ impl Lowerer<'_> {
         if asynchronous {
             self.emit.stmt(kernel::Stmt::WaitGroup(depth - 2));
         }
+        self.fence_stores(&plans.iter().collect::<Vec<_>>(), inner);
         self.barrier();
         let top = self.stack.len() - 1;
         let now = self.stack[top].value.clone();

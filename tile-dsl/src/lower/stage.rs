@@ -22,6 +22,7 @@ use crate::{
 /// A stage around the current point.
 #[derive(Clone, Debug)]
 pub(super) struct Active {
+    pub copy: CopyId,
     pub tensor: TensorId,
     pub buffer: u32,
     /// Digits bound outside of it.
@@ -44,7 +45,19 @@ pub(super) struct Layout {
     pub fastest: usize,
     /// Elements of one copy, padding included.
     pub elems: i64,
+    panels: Option<Panels>,
     swizzle: Option<Swizzle>,
+}
+
+/// Rows in pieces as wide as the span of the swizzle, all rows of a piece together.
+#[derive(Clone, Copy, Debug)]
+struct Panels {
+    /// Elements of a row.
+    row: i64,
+    /// Elements of a piece of a row.
+    width: i64,
+    /// Elements of all rows of a piece.
+    stride: i64,
 }
 
 /// XOR swizzle: chunk number within a row of `chunks` is xored with the number of the 128-byte line
@@ -60,8 +73,37 @@ struct Swizzle {
 }
 
 impl Layout {
-    /// Variable and constant part of an offset.
+    /// Where an offset lies that counts whole rows, before the swizzle.
+    pub fn start(&self, emit: &mut Emit, offset: &Linear) -> Linear {
+        let Some(Panels { row, width, stride }) = self.panels else { return offset.clone() };
+        let (mut inside, mut moved) = (Linear::default(), Linear::default());
+        for (var, factor) in &offset.terms {
+            let term = Linear::var(*var).scaled(*factor);
+            if emit.is_multiple(&term, self.elems) {
+                moved.add_scaled(&term, 1);
+            } else if emit.is_multiple(&term, row) && (factor * width) % row == 0 {
+                moved.add_scaled(&Linear::var(*var), factor * width / row);
+            } else {
+                inside.add_scaled(&term, 1);
+            }
+        }
+        inside.constant = offset.constant.rem_euclid(self.elems);
+        moved.constant += offset.constant - inside.constant;
+        let at = emit.index(&inside);
+        let part = |emit: &mut Emit, op: BinOp, of: Atom, by: i64| emit.bin(op, of, Atom::i32(by));
+        let y = part(emit, BinOp::Div, at, row);
+        let x = part(emit, BinOp::Rem, at, row);
+        let piece = part(emit, BinOp::Div, x, width);
+        let rest = part(emit, BinOp::Rem, x, width);
+        for (atom, weight) in [(piece, stride), (y, width), (rest, 1)] {
+            moved.add_scaled(&super::copy::linear(atom, 0), weight);
+        }
+        moved
+    }
+
+    /// Variable and constant part of an offset that counts whole rows.
     pub fn place(&self, emit: &mut Emit, offset: &Linear) -> (Option<Atom>, i64) {
+        let offset = &self.start(emit, offset);
         let Some(s) = self.swizzle else { return emit.index_base(offset) };
         // The pattern repeats: what is a multiple of its period moves past the swizzle, and loops share the rest.
         let period = s.line * s.chunks;
@@ -98,6 +140,12 @@ impl Active {
     pub fn place(&self, emit: &mut Emit, offset: &Linear) -> (Option<Atom>, i64) {
         self.layout.place(emit, &offset.clone().plus(&self.slot))
     }
+
+    /// The same before the swizzle: where a descriptor starts.
+    pub fn start(&self, emit: &mut Emit, offset: &Linear) -> (Option<Atom>, i64) {
+        let at = self.layout.start(emit, &offset.clone().plus(&self.slot));
+        emit.index_base(&at)
+    }
 }
 
 impl Lowerer<'_> {
@@ -113,16 +161,26 @@ impl Lowerer<'_> {
         for copy in &copies {
             plans.push(self.plan(*copy, body, 1)?);
         }
-        for plan in &plans {
+        let (tensors, others): (Vec<&CopyPlan>, Vec<&CopyPlan>) = plans.iter().partition(|p| p.map.is_some());
+        for plan in &tensors {
+            self.fill_shared(plan.buffer);
+        }
+        for plan in &others {
             self.write_shared(plan.buffer);
         }
-        let copies: Vec<_> = plans.iter().map(|p| (p, Linear::default())).collect();
-        self.copy_all(&copies);
-        if plans.iter().any(|p| p.asynchronous) {
-            self.emit.stmt(crate::kernel::Stmt::CommitGroup);
-            self.emit.stmt(crate::kernel::Stmt::WaitGroup(0));
+        let channel = if tensors.is_empty() { None } else { Some(self.channel(tensors, 1)?) };
+        channel.iter().for_each(|channel| self.begin_copies(channel));
+        if !others.is_empty() {
+            let copies: Vec<_> = others.iter().map(|p| (*p, Linear::default())).collect();
+            self.copy_all(&copies);
+            if others.iter().any(|p| p.asynchronous) {
+                self.emit.stmt(crate::kernel::Stmt::CommitGroup);
+                self.emit.stmt(crate::kernel::Stmt::WaitGroup(0));
+            }
+            self.fence_stores(&others, body);
+            self.barrier();
         }
-        self.barrier();
+        channel.iter().for_each(|channel| self.end_copies(channel));
         let outside = self.stages.len();
         self.stages.extend(plans.iter().map(|p| p.active(Linear::default())));
         if held.is_empty() {
@@ -131,6 +189,7 @@ impl Lowerer<'_> {
             self.hold_fragments(&held, body)?;
         }
         self.stages.truncate(outside);
+        channel.iter().for_each(|channel| self.fence_reads(channel, body));
         Ok(())
     }
 
@@ -199,8 +258,12 @@ impl Lowerer<'_> {
             sides,
             vector: 1,
             asynchronous: false,
+            map: None,
         };
         self.choose_move(&mut plan, c.via, c.vector)?;
+        if c.via == Via::Tma && self.variant != crate::program::Variant::General {
+            plan.map = Some(self.tensor_map(&plan));
+        }
         Ok(plan)
     }
 
@@ -269,7 +332,13 @@ impl Lowerer<'_> {
             line: line / elem,
             chunks: i64::from(c.swizzle) / 16,
         });
+        let panels = from.panel.map(|width| Panels {
+            row: from.row as i64,
+            width: width as i64,
+            stride: (from.rows() * width) as i64,
+        });
         Layout {
+            panels,
             pitch: from.strides.iter().map(|s| *s as i64).collect(),
             fastest: from.contiguous,
             elems: from.slot(depth, size) as i64,
@@ -338,6 +407,7 @@ impl CopyPlan {
     /// The stage that reads this copy.
     pub fn active(&self, slot: Linear) -> Active {
         Active {
+            copy: self.copy,
             tensor: self.tensor,
             buffer: self.buffer,
             height: self.height,

@@ -84,6 +84,15 @@ impl Sync {
         conflict
     }
 
+    /// Records a copy that arrives on its own, in each step of the outermost `loops`: who reads what it wrote waits for the
+    /// copy, not for the thread that issued it. True if a barrier must come first.
+    #[must_use]
+    pub fn fill(&mut self, touch: Touch, loops: usize) -> bool {
+        let conflict = self.write(touch.clone(), loops);
+        self.writes.remove(&touch);
+        conflict
+    }
+
     /// Whether a buffer was written since the last barrier.
     pub fn is_written(&self, mem: Mem) -> bool {
         self.writes.iter().any(|w| w.mem == mem)

@@ -1,7 +1,8 @@
 //! Launch shape: which threads a CTA has, and each thread's coordinates.
 //!
 //! x is fastest within `thread`, `lane` and `warp`; a warp is 32 consecutive threads. Where `warp` is bound
-//! and `lane` is not, the 32 lanes of a warp do the same.
+//! and `lane` is not, the 32 lanes of a warp do the same. Four warps in a row are a warpgroup: where `warpgroup` is bound,
+//! `warp` counts those of one.
 
 use super::{
     emit::{Atom, Emit, Op},
@@ -38,7 +39,8 @@ impl Units {
         let mut extents = BTreeMap::new();
         collect(nest, &nest.body, &mut extents)?;
         let uses = |unit| extents.keys().any(|(u, _)| *u == unit);
-        let (thread, warp, lane) = (uses(Unit::Thread), uses(Unit::Warp), uses(Unit::Lane));
+        let (thread, lane) = (uses(Unit::Thread), uses(Unit::Lane));
+        let (group, warp) = (uses(Unit::Warpgroup), uses(Unit::Warp) || uses(Unit::Warpgroup));
         if thread && (warp || lane) {
             return Err(LowerError::MixedUnits);
         }
@@ -62,6 +64,10 @@ impl Units {
         if warp {
             threads = 32;
             place(Unit::Warp, &mut threads);
+            if group {
+                threads = 128;
+                place(Unit::Warpgroup, &mut threads);
+            }
             if !lane {
                 dims.insert((Unit::Lane, UnitDim::X), UnitRange { stride: 1, extent: 32 });
             }

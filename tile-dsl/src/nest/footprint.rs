@@ -1,6 +1,6 @@
 //! What a staged copy holds: a box of its tensor, and how the box lies in memory.
 
-use super::{CopyId, Digit, Frame, Nest, Steps, Stmt, leaves};
+use super::{CopyId, Digit, Frame, Nest, PERIOD, Steps, Stmt, leaves};
 use crate::{index::Affine, tile::TensorId};
 
 /// One dimension of the box of a copy.
@@ -23,7 +23,12 @@ pub struct CopyLayout {
     pub contiguous: usize,
     /// Elements between neighbours of each tensor dimension, in the order of the tensor.
     pub strides: Vec<u64>,
-    /// Elements of one slot, padding included; with a swizzle whole lines, since chunks move within them.
+    /// Elements from one row to the next, padding included.
+    pub row: u64,
+    /// Elements of a row in a panel, where a swizzled row is longer than the span of the swizzle: the first so many of all
+    /// rows, then the next ones. Strides are those without panels.
+    pub panel: Option<u64>,
+    /// Elements of one slot, padding included; with a swizzle whole periods of it.
     pub elems: u64,
     /// Bytes at whose multiples the copy starts.
     pub align: u32,
@@ -38,7 +43,13 @@ impl CopyLayout {
     /// Elements from one slot to the next of a ring of `depth`, for elements of `size` bytes; a copy alone takes what it
     /// holds.
     pub fn slot(&self, depth: u32, size: u64) -> u64 {
-        if depth > 1 { self.elems.next_multiple_of(WIDEST / size) } else { self.elems }
+        let align = u64::from(self.align).max(WIDEST);
+        if depth > 1 { self.elems.next_multiple_of((align / size).max(1)) } else { self.elems }
+    }
+
+    /// Rows of one slot.
+    pub fn rows(&self) -> u64 {
+        self.elems / self.row.max(1)
     }
 }
 
@@ -133,12 +144,14 @@ impl Nest {
             let row = extents[*dim] + if *dim == contiguous { pad } else { 0 };
             elems = elems.saturating_mul(row);
         }
-        let swizzled = info.swizzle > 0;
-        if swizzled {
-            elems = elems.checked_next_multiple_of(SWIZZLE_LINE / size).unwrap_or(elems);
+        let span = u64::from(info.swizzle);
+        let row = extents.get(contiguous).map_or(1, |n| n + pad).max(1);
+        if span > 0 {
+            elems = elems.checked_next_multiple_of(PERIOD * row).unwrap_or(elems);
         }
-        let align = if swizzled { SWIZZLE_LINE } else { WIDEST } as u32;
-        Some(CopyLayout { order, contiguous, strides, elems, align })
+        let panel = (span > 0 && row > span / size).then_some(span / size);
+        let align = if span > 0 { PERIOD * span } else { WIDEST } as u32;
+        Some(CopyLayout { order, contiguous, strides, row, panel, elems, align })
     }
 
     /// Elements of the largest box of a copy, padding included; `None` when one has no bound.

@@ -363,9 +363,16 @@ impl Args<'_> {
                 let value = self.dotted("an accumulator")?;
                 self.token::<Token![:]>(":")?;
                 let word = self.word("an instruction")?;
-                match Atom::from_name(&word.to_string()) {
-                    Some(atom) => Self::one(D::TensorCore { value, atom }),
-                    None => one_of(&word, "instruction", &Atom::NAMED.map(|a| a.row().name)),
+                if word != "mma" && word != "wgmma" {
+                    return one_of(&word, "instruction", &["mma", "wgmma(64, 128)"]);
+                }
+                let shape = match self.input.peek(syn::token::Paren) {
+                    true => Some(self.shape()?),
+                    false => None,
+                };
+                match Atom::from_name(&word.to_string(), shape) {
+                    Ok(atom) => Self::one(D::TensorCore { value, atom }),
+                    Err(message) => self.fail(word.span(), message),
                 }
             }
             "reduce" => {
@@ -417,6 +424,16 @@ impl Args<'_> {
         Args { name: self.name, input: &content }.number()
     }
 
+    /// `(64, 128)` after a word.
+    fn shape(&self) -> syn::Result<[u32; 2]> {
+        let content;
+        parenthesized!(content in self.input);
+        let inner = Args { name: self.name, input: &content };
+        let m = inner.number()?;
+        inner.token::<Token![,]>(",")?;
+        Ok([m, inner.number()?])
+    }
+
     fn split(&self) -> syn::Result<Members> {
         let digit = self.dotted("a loop")?;
         self.token::<Token![->]>("->")?;
@@ -465,10 +482,11 @@ impl Args<'_> {
         let word = self.word("a unit")?;
         let unit = match word.to_string().as_str() {
             "block" => Unit::Block,
+            "warpgroup" => Unit::Warpgroup,
             "warp" => Unit::Warp,
             "lane" => Unit::Lane,
             "thread" => Unit::Thread,
-            _ => return one_of(&word, "unit", &["block", "warp", "lane", "thread"]),
+            _ => return one_of(&word, "unit", &["block", "warpgroup", "warp", "lane", "thread"]),
         };
         Ok((unit, word.span()))
     }
@@ -500,12 +518,13 @@ impl Args<'_> {
         }
         let (mut transposed, mut via, mut vector) = (false, Via::Plain, None);
         while self.input.parse::<Option<Token![,]>>()?.is_some() && !self.input.is_empty() {
-            let option = self.word("`transposed`, `cp_async` or `vector(bytes)`")?;
+            let option = self.word("`transposed`, `cp_async`, `tma` or `vector(bytes)`")?;
             match option.to_string().as_str() {
                 "transposed" => transposed = true,
                 "cp_async" => via = Via::CpAsync,
+                "tma" => via = Via::Tma,
                 "vector" => vector = Some(self.argument()?),
-                _ => return one_of(&option, "option", &["transposed", "cp_async", "vector(16)"]),
+                _ => return one_of(&option, "option", &["transposed", "cp_async", "tma", "vector(16)"]),
             }
         }
         let stage = |buffer| {

@@ -1,7 +1,7 @@
 //! CUDA streams and events.
 
 use super::{CudaMemory, Loaded, failed};
-use crate::error::Error;
+use crate::{error::Error, tensor_map::Encoded};
 use cudarc::driver::{
     CudaContext, CudaStream,
     result::{self, DriverError},
@@ -93,7 +93,7 @@ impl CudaQueue {
             .map_err(failed("filling memory"))
     }
 
-    /// Launches a kernel with these parameters, each in the low bytes of its word.
+    /// Launches a kernel with these parameters, each in the low bytes of its word, or the tensor map of its place.
     ///
     /// # Safety
     /// The words match the entry's parameters, and the kernel touches memory only through pointers to allocations
@@ -101,11 +101,22 @@ impl CudaQueue {
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) unsafe fn launch(&self, loaded: &Loaded, ctas: u32, words: &mut [u64]) -> Result<(), Error> {
+    pub(crate) unsafe fn launch(
+        &self,
+        loaded: &Loaded,
+        ctas: u32,
+        words: &mut [u64],
+        (maps, places): (&mut [Encoded], &[Option<usize>]),
+    ) -> Result<(), Error> {
         self.bind()?;
         // The driver reads each argument through a pointer, with the alignment of its type.
         let mut pointers: SmallVec<[*mut c_void; 24]> =
             words.iter_mut().map(|w| std::ptr::from_mut(w).cast()).collect();
+        for (pointer, place) in pointers.iter_mut().zip(places) {
+            if let Some(map) = place {
+                *pointer = std::ptr::from_mut(&mut maps[*map]).cast();
+            }
+        }
         let (grid, block) = ((ctas, 1, 1), (loaded.threads, 1, 1));
         let (shared, stream) = (loaded.dynamic_shared, self.stream.cu_stream());
         // SAFETY: the function is this context's, the grid and the block have no zero dimension, and the caller

@@ -6,8 +6,8 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     index::AxisId,
     nest::{
-        AccessId, At, Atom, CopyId, Digit, Expr, Factor, Frame, MATRIX_ROW_BYTES, Nest, NoMatrices, Product,
-        Steps, Stmt, ValueId, copy_on, leaves,
+        AccessId, At, Atom, CopyId, Digit, Expr, Factor, Frame, MATRIX_ROW_BYTES, Nest, NoDescriptor,
+        NoMatrices, Product, Steps, Stmt, ValueId, copy_on, leaves,
     },
     schedule::{DirectiveKind, Space, Unit, Via},
     tile::AxisKind,
@@ -24,8 +24,14 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             let found = match factor {
                 Factor::Load(access) => match copy_on(nest, path, access) {
                     None => Some(unstaged(context, path, product.atom, access)),
+                    Some(copy) if product.atom.row().descriptors => {
+                        undescribed(context, path, product.atom, copy, access, [free, k])
+                    }
                     Some((at, copy)) => unreadable(context, path, (at, copy), access, [free, k]),
                 },
+                Factor::Computed(expr) if product.atom.row().descriptors => {
+                    Some(computed(context, product.atom, expr))
+                }
                 Factor::Computed(expr) => in_fragment(context, path, product.atom, expr),
             };
             wrong.extend(found.into_iter().filter(|d| !wrong.contains(d)).collect::<Vec<_>>());
@@ -36,6 +42,97 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         }
     });
     wrong
+}
+
+/// What the instruction needs of the target.
+pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
+    let target = context.schedule.target;
+    let mut wrong = Vec::new();
+    let mut lacks =
+        |directive: &crate::schedule::Directive, what: String, needed: crate::schedule::Target| {
+            let enough = target.sm >= needed.sm && (!needed.specific || target == needed);
+            if !enough {
+                let text = format!("{what} needs {needed}, and the schedule is for {target}");
+                let remark = format!("name the target of the schedule: `on {needed}`");
+                wrong.push(context.at(Some(directive), directive.span, text).remark(remark));
+            }
+        };
+    for directive in &context.schedule.directives {
+        match &directive.kind {
+            DirectiveKind::TensorCore { atom, .. } => {
+                lacks(directive, format!("`{atom}`"), atom.row().target)
+            }
+            DirectiveKind::Stage { via: Via::Tma, .. } => {
+                lacks(directive, "a tensor map".into(), crate::schedule::Target { sm: 90, specific: false });
+            }
+            _ => {}
+        }
+    }
+    wrong
+}
+
+/// The instruction reads both operands by itself.
+fn computed(context: &Context<'_>, atom: Atom, expr: &Expr) -> Diagnostic {
+    let nest = context.nest;
+    let what = nest.factor_name(Factor::Computed(expr));
+    let text = format!("a factor of `{atom}` is computed from `{what}`: it reads both from shared memory");
+    let by = context.last(|k| matches!(k, DirectiveKind::TensorCore { .. }));
+    let span = by.map_or(crate::span::SpanId::NONE, |d| d.span);
+    context.at(by, span, text)
+}
+
+/// Why the descriptors of an instruction cannot say where an operand lies.
+fn undescribed(
+    context: &Context<'_>,
+    path: &[Frame],
+    atom: Atom,
+    (at, copy): (usize, CopyId),
+    factor: AccessId,
+    [free, k]: [Digit; 2],
+) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let body = nest.body.inside(&path[..=at])?;
+    let layout = nest.copy_layout(copy, body)?;
+    let low: Vec<i64> = nest.footprint(nest.copy(copy).tensor, body).iter().map(|d| d.low).collect();
+    let inside: Vec<Digit> = path[at..]
+        .iter()
+        .filter_map(|f| match f {
+            Frame::For(_, At::Atom(..)) => None,
+            Frame::For(d, _) => Some(*d),
+            _ => None,
+        })
+        .collect();
+    let axes = [free.axis, k.axis];
+    let why = nest.descriptor(atom, copy, factor, &layout, &low, axes, &inside).err()?;
+    let name = name(nest, factor);
+    let row = layout.row * u64::from(nest.elem(nest.copy(copy).tensor).bytes());
+    let (free, k) = (nest.axis(free.axis), nest.axis(k.axis));
+    let text = match why {
+        NoDescriptor::Plain => {
+            format!("rows of the copy of `{name}` are not swizzled: `{atom}` reads them by their pattern")
+        }
+        NoDescriptor::Apart => format!(
+            "the copy of `{name}` has no neighbouring rows of points of `{free}` or of `{k}`: `{atom}` reads rows along one, row by row along the other"
+        ),
+        NoDescriptor::Unaligned(by) => format!(
+            "tiles of the copy of `{name}` start {by} elements apart, in rows of {}: `{atom}` reads whole groups of eight rows, and whole rows of {} bytes along `{free}`",
+            layout.row,
+            nest.copy(copy).swizzle
+        ),
+    };
+    let by = context.last(|k| match k {
+        DirectiveKind::Swizzle { buffer, .. } => buffer == name,
+        DirectiveKind::Stage { buffer, .. } => why == NoDescriptor::Plain && buffer == name,
+        _ => false,
+    });
+    let spans = [128, 64, 32].into_iter().filter(|span| row.is_multiple_of(u64::from(*span)));
+    let swizzle = spans.map(|span| Edit::put([DirectiveKind::Swizzle { buffer: name.to_string(), span }]));
+    Some(
+        context
+            .at(by, nest.copy(copy).span, text)
+            .note(nest.access(factor).span, format!("`{name}` is read here"))
+            .edits(swizzle),
+    )
 }
 
 fn name(nest: &Nest, access: AccessId) -> &str {

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit, list},
-    nest::{Nest, SWIZZLE_LINE, WIDEST},
+    nest::{Nest, WIDEST},
     schedule::DirectiveKind,
     shared::{Allocation, Buffer, Content, Size},
 };
@@ -16,7 +16,7 @@ pub(in crate::engine) fn bytes(nest: &Nest) -> u64 {
 /// The tensor or value that a buffer is for.
 fn name<'n>(nest: &'n Nest, buffer: &Buffer) -> &'n str {
     match buffer.content {
-        Content::Copy(copy) => &nest.tensor(nest.copy(copy).tensor).name,
+        Content::Copy(copy) | Content::Full(copy) => &nest.tensor(nest.copy(copy).tensor).name,
         Content::Value(value) | Content::Partial(value) => &nest.value(value).name,
     }
 }
@@ -39,12 +39,13 @@ fn spelled(nest: &Nest, buffer: &Buffer) -> String {
             let slower = layout.order.iter().take_while(|d| **d != layout.contiguous);
             let held = dims.iter().product::<u64>() + pad * slower.map(|d| dims[*d]).product::<u64>();
             if layout.slot(*depth, size) > held {
-                let unit = if nest.copy(copy).swizzle > 0 { SWIZZLE_LINE } else { WIDEST };
+                let unit = u64::from(layout.align).max(WIDEST);
                 let each = if *depth > 1 { ", each" } else { "," };
                 text.push_str(&format!("{each} rounded up to {unit} B"));
             }
             text
         }
+        (Size::Barriers(count), _) => format!("{count} mbarriers · 8 B"),
         (Size::Partial { places, elems }, _) => format!("{places} · {elems} · {size} B to combine"),
         (Size::Value(parts) | Size::Copy { dims: parts, .. }, _) => {
             product(&parts.iter().map(u64::to_string).collect::<Vec<_>>())

@@ -50,6 +50,14 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let binds = |units: &'static [Unit]| {
         context.last(move |k| matches!(k, DirectiveKind::Bind { unit, .. } if units.contains(unit)))
     };
+    if uses(Unit::Warpgroup) && count(Unit::Warp) != 4 {
+        let text = match uses(Unit::Warp) {
+            false => "a warpgroup has 4 warps, and no loop is bound to `warp`".to_string(),
+            true => format!("a warpgroup has 4 warps, not {}: {}", count(Unit::Warp), spelled(&[Unit::Warp])),
+        };
+        wrong.push(context.at(binds(&[Unit::Warpgroup]), SpanId::NONE, text));
+        return wrong;
+    }
     if uses(Unit::Warp) || uses(Unit::Lane) {
         let lanes = count(Unit::Lane);
         if lanes != 32 {
@@ -65,10 +73,17 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             return wrong;
         }
     }
-    let threads = if uses(Unit::Thread) { count(Unit::Thread) } else { 32 * count(Unit::Warp) };
+    let threads = if uses(Unit::Thread) {
+        count(Unit::Thread)
+    } else {
+        32 * count(Unit::Warp) * count(Unit::Warpgroup)
+    };
     let most = context.schedule.target.threads();
     if threads > u64::from(most) {
-        let units: &'static [Unit] = if uses(Unit::Thread) { &[Unit::Thread] } else { &[Unit::Warp] };
+        let units: &'static [Unit] = match uses(Unit::Thread) {
+            true => &[Unit::Thread],
+            false => &[Unit::Warpgroup, Unit::Warp],
+        };
         let text = format!("{threads} threads, but a CTA has at most {most}: {}", spelled(units));
         let diagnostic = context.at(binds(units), SpanId::NONE, text);
         let axes: Vec<String> = dims

@@ -19,7 +19,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{Across, At, Digit, Frame, Level, Nest, Steps, Target, leaves, loops},
+    nest::{Across, At, Digit, Frame, Level, Nest, Scope, Steps, Target, leaves, loops},
     schedule::{DirectiveKind, Space, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
@@ -292,15 +292,20 @@ pub(in crate::engine) fn structure(
             .iter()
             .find_map(|f| if let Frame::For(_, At::Atom(atom, _)) = f { Some(*atom) } else { None });
         let around = !matches!(path[here], Frame::For(_, At::Atom(..)));
-        if let (Some(atom), Unit::Lane, true) = (atom, unit, around) {
+        let scope = atom.filter(|_| around).map(|atom| (atom, atom.row().scope));
+        let takes = match (scope, unit) {
+            (Some((atom, Scope::Warp)), Unit::Lane) => Some((atom, "lanes of a warp", Unit::Warp)),
+            (Some((atom, Scope::Warpgroup)), Unit::Lane | Unit::Warp) => {
+                Some((atom, "warps of a warpgroup", Unit::Warpgroup))
+            }
+            _ => None,
+        };
+        if let Some((atom, all, wider)) = takes {
             problem.get_or_insert_with(|| {
-                let bind =
-                    |dim| DirectiveKind::Bind { digit: name.to_string(), unit: Unit::Warp, dim, xor: None };
-                let warps = [UnitDim::X, UnitDim::Y, UnitDim::Z].map(|dim| Edit::instead([bind(dim)]));
-                refuse(format!(
-                    "`{name}` counts instructions `{atom}`, each of which takes all lanes of a warp"
-                ))
-                .edits(warps)
+                let bind = |dim| DirectiveKind::Bind { digit: name.to_string(), unit: wider, dim, xor: None };
+                let units = [UnitDim::X, UnitDim::Y, UnitDim::Z].map(|dim| Edit::instead([bind(dim)]));
+                refuse(format!("`{name}` counts instructions `{atom}`, each of which takes all {all}"))
+                    .edits(units)
             });
         }
         for frame in &path[here..] {

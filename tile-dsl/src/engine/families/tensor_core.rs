@@ -261,7 +261,7 @@ fn gather(nest: &Nest, value: ValueId, sum: &Sum) -> Result<Nest, Failure> {
         let adds = |w: &Write| w.target == Target::Value(value) && w.kind == Kind::Red;
         effects(graph, body).writes.iter().all(|w| adds(w) || axis != summed && later.contains(&w.target))
     };
-    let apart = |at: At| matches!(at, At::Seq | At::Unit(Unit::Lane, _));
+    let apart = |at: At| matches!(at, At::Seq | At::Unit(Unit::Lane | Unit::Warp, _));
     let rule = Rule::new("gather", &TWO, &ONE, |graph, subst| {
         let [(a, s), (b, t)] =
             [(0, 1), (2, 3)].map(|(d, t)| (digit(graph, get(subst, d)), at(graph, get(subst, t))));
@@ -529,9 +529,12 @@ fn combined(
             && path.contains(&Frame::For(own, At::Seq))
             && !nest.value(*value).axes.contains(&own.axis)
             && !nest.is_carried(*value)
-            && layouts.iter().any(|l| l.of.as_ref().is_none_or(|of| of.contains(&Target::Value(*value))))
+            && let Some(layout) =
+                layouts.iter().find(|l| l.of.as_ref().is_none_or(|of| of.contains(&Target::Value(*value))))
         {
-            combine.entry(*value).or_insert(Level::Lane);
+            let warps = layout.parts.iter().any(|p| matches!(p.place, Place::Unit(Unit::Warp, _)));
+            let level = if warps { Level::Cta } else { Level::Lane };
+            combine.entry(*value).or_insert(level);
         }
     });
 }

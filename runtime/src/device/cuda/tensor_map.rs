@@ -1,0 +1,71 @@
+//! Tensor maps in the driver's encoding.
+
+use super::describe;
+use crate::{
+    error::Error,
+    tensor_map::{BYTES, Encoded, TensorMap},
+};
+use cudarc::driver::sys;
+use tile_dsl::dtype::DType;
+
+/// Encodes a map. Boxes of 16 bytes and more are fetched from L2 by lines of 128 bytes or two.
+///
+/// # Errors
+/// [`Error::TensorMap`] with what the driver says.
+pub(crate) fn encode(map: &TensorMap) -> Result<Encoded, Error> {
+    use sys::{
+        CUtensorMapDataType_enum as Type, CUtensorMapFloatOOBfill_enum as Fill,
+        CUtensorMapInterleave_enum as Interleave, CUtensorMapL2promotion_enum as Promotion,
+        CUtensorMapSwizzle_enum as Swizzle,
+    };
+    let element = match map.dtype {
+        DType::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        DType::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+        DType::BF16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        DType::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+        DType::Bool => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+    };
+    let swizzle = match map.swizzle {
+        128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+        64 => Swizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+        32 => Swizzle::CU_TENSOR_MAP_SWIZZLE_32B,
+        _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+    };
+    // One more than there may be strides: the driver reads none of a map of one dimension.
+    let mut strides = [0u64; 5];
+    strides[..map.strides.len()].copy_from_slice(&map.strides);
+    let steps = [1u32; 5];
+    let mut out = sys::CUtensorMap { opaque: [0; 16] };
+    // SAFETY: the arrays have as many numbers as the rank says, and the driver writes `out` alone.
+    let status = unsafe {
+        sys::cuTensorMapEncodeTiled(
+            &mut out,
+            element,
+            map.dims.len() as u32,
+            std::ptr::without_provenance_mut(map.address as usize),
+            map.dims.as_ptr(),
+            strides.as_ptr(),
+            map.tile.as_ptr(),
+            steps.as_ptr(),
+            Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle,
+            Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+    };
+    status.result().map_err(|e| Error::TensorMap {
+        name: "a tensor".into(),
+        what: format!(
+            "{}; extents {:?}, strides {:?}, box {:?}",
+            describe(e),
+            map.dims,
+            map.strides,
+            map.tile
+        ),
+    })?;
+    let mut bytes = [0; BYTES];
+    for (bytes, word) in bytes.chunks_exact_mut(8).zip(out.opaque) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    Ok(Encoded(bytes))
+}

@@ -1,0 +1,294 @@
+//! Copies that complete on their own: an mbarrier a slot says when its box has arrived.
+//!
+//! ```text
+//! one thread: for p in 0..n-1: if p < steps { expect bytes; copy(p) → slot p }
+//! for t: await full[slot] parity; barrier            // slot t is complete, and everyone has left slot t - 1
+//!        one thread: if t + n - 1 < steps { expect bytes; copy(t + n - 1) → slot (t - 1) mod n }
+//!        compute(slot t); slot, parity advance
+//! ```
+//! Slot and parity are counted in registers from the start of the kernel and never set back, so a loop that is entered
+//! again goes on where it left off. A copy outside of a pipelined loop is a channel of one slot.
+//! Threads that read the slot by ordinary loads fence before others may fill it: the copy writes through the
+//! asynchronous proxy. Threads that fill it by ordinary stores fence before products read it, which do so by that proxy.
+
+use super::{
+    Holds, Lowerer,
+    copy::{CopyPlan, linear},
+    digits::Bound,
+    emit::{Atom, Op},
+    error::LowerError,
+    linear::Linear,
+    passes::Lowering,
+    ring::Ring,
+    sync::Touch,
+};
+use crate::{
+    dtype::DType,
+    kernel::{self, Async, Expr as KExpr, Param, Ty},
+    nest::{At, CopyId, Frame, Nest, Stmt, leaves},
+    op::{BinOp, CmpOp},
+    shared::Content,
+    tile::TensorId,
+};
+
+/// Copies that complete together.
+pub(super) struct Channel<'p> {
+    pub plans: Vec<&'p CopyPlan>,
+    depth: u32,
+    /// Buffer of the mbarriers.
+    full: u32,
+    /// Registers: slot and parity of the step that is read next.
+    cursor: u32,
+    /// Bytes of a step.
+    bytes: u32,
+}
+
+/// An mbarrier ring of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Barriers {
+    pub buffer: u32,
+    pub slots: u32,
+    pub arrivals: u32,
+}
+
+/// Whether threads read a tensor by ordinary loads inside, and whether products read it by themselves.
+pub(super) fn readers(nest: &Nest, body: &Stmt, tensor: TensorId) -> (bool, bool) {
+    let (mut threads, mut products) = (false, false);
+    leaves(body, &mut |path: &[Frame], leaf| {
+        let (_, expr) = leaf.leaf().expect("a leaf");
+        if expr.accesses().iter().any(|a| nest.access(*a).tensor == tensor) {
+            let by_itself = nest.product(path, leaf).is_some_and(|p| p.atom.row().descriptors);
+            threads |= !by_itself;
+            products |= by_itself;
+        }
+    });
+    (threads, products)
+}
+
+impl Lowerer<'_> {
+    /// The channel of some tensor copies, which all come by tensor maps.
+    pub fn channel<'p>(&mut self, plans: Vec<&'p CopyPlan>, depth: u32) -> Result<Channel<'p>, LowerError> {
+        let first = plans.first().map(|p| p.copy).unwrap_or(CopyId(0));
+        let full = self.shared_buffer(Content::Full(first), 2 * u64::from(depth))?;
+        let cursor = self.fragment(Holds::Cursor(first), DType::I32, 2);
+        if !self.barriers.iter().any(|b| b.buffer == full) {
+            self.barriers.push(Barriers { buffer: full, slots: depth, arrivals: 1 });
+            self.cursors.push(cursor);
+        }
+        let bytes = plans.iter().map(|p| p.bytes()).sum();
+        Ok(Channel { plans, depth, full, cursor, bytes })
+    }
+
+    /// The slot and the parity of the step that is read next.
+    fn position(&mut self, channel: &Channel<'_>) -> [Atom; 2] {
+        [0, 1].map(|slot| {
+            let var = self.emit.var(Ty::I32);
+            let value = KExpr::Slot { frag: channel.cursor, slot };
+            self.emit.stmt(kernel::Stmt::Let(var, value));
+            Atom::Var(var)
+        })
+    }
+
+    /// `slot + step`, below the depth again.
+    fn slot_after(&mut self, channel: &Channel<'_>, slot: Atom, step: i64) -> Atom {
+        let depth = i64::from(channel.depth);
+        match step.rem_euclid(depth) {
+            0 => slot,
+            step => {
+                let moved = self.emit.add(slot, Atom::i32(step));
+                let beyond = self.emit.cmp(CmpOp::Ge, slot, Atom::i32(depth - step));
+                let wrapped = self.emit.add(slot, Atom::i32(step - depth));
+                self.emit.op(Op::Select, &[beyond, wrapped, moved])
+            }
+        }
+    }
+
+    /// One step on.
+    fn advance(&mut self, channel: &Channel<'_>, [slot, parity]: [Atom; 2]) {
+        let next = self.slot_after(channel, slot, 1);
+        let last = self.emit.cmp(CmpOp::Eq, slot, Atom::i32(i64::from(channel.depth) - 1));
+        let turned = self.emit.bin(BinOp::Sub, Atom::i32(1), parity);
+        let parity = self.emit.op(Op::Select, &[last, turned, parity]);
+        for (slot, value) in [(0, next), (1, parity)] {
+            self.emit.stmt(kernel::Stmt::Set { frag: channel.cursor, slot, value: value.expr() });
+        }
+    }
+
+    /// Copies the boxes of the current point to a slot; one thread does.
+    fn fill(&mut self, channel: &Channel<'_>, slot: Atom) {
+        let (barrier, bytes) = (channel.full, Some(channel.bytes));
+        let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes };
+        self.emit.stmt(kernel::Stmt::Async(arrive));
+        for plan in &channel.plans {
+            let Some(map) = plan.map else { continue };
+            let to = if channel.depth > 1 { self.slot_at(plan, slot) } else { Linear::default() };
+            let base = self.base(plan);
+            let layout = &plan.from;
+            for piece in 0..layout.panel.map_or(1, |width| layout.row.div_ceil(width)) {
+                let mut coordinates = Vec::new();
+                for dim in layout.order.iter().rev() {
+                    let mut at = base[*dim].clone();
+                    if *dim == layout.contiguous {
+                        at.constant += (piece * layout.panel.unwrap_or(0)) as i64;
+                    }
+                    coordinates.push(self.emit.index(&at).expr());
+                }
+                let mut to = to.clone();
+                to.constant += (piece * layout.rows() * layout.panel.unwrap_or(0)) as i64;
+                let offset = self.emit.index(&to).expr();
+                let copy =
+                    Async::Copy { map, shared: plan.buffer, offset, coordinates, barrier, slot: slot.expr() };
+                self.emit.stmt(kernel::Stmt::Async(copy));
+            }
+        }
+    }
+
+    /// What one thread does.
+    fn one(&mut self, body: impl FnOnce(&mut Self)) {
+        self.emit.push();
+        body(self);
+        let body = self.emit.pop();
+        self.emit.stmt(kernel::Stmt::One { thread: 0, body });
+    }
+
+    /// About to have a copy fill a shared buffer; who reads it waits for the copy.
+    pub fn fill_shared(&mut self, buffer: u32) {
+        if self.sync.fill(Touch::shared(buffer), self.sync.depth()) {
+            self.emit_barrier();
+        }
+        self.emit.forget_loads(|mem| mem == kernel::Mem::Shared(buffer));
+    }
+
+    fn await_full(&mut self, channel: &Channel<'_>, [slot, parity]: [Atom; 2]) {
+        let wait = Async::Wait { barrier: channel.full, slot: slot.expr(), parity: parity.expr() };
+        self.emit.stmt(kernel::Stmt::Async(wait));
+        self.emit.forget_loads(|mem| channel.plans.iter().any(|p| mem == kernel::Mem::Shared(p.buffer)));
+    }
+
+    /// What threads have read of the copies is read before a copy fills them again.
+    pub fn fence_reads(&mut self, channel: &Channel<'_>, body: &Stmt) {
+        if channel.plans.iter().any(|p| readers(self.nest, body, p.tensor).0) {
+            self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
+        }
+    }
+
+    /// What threads have stored into some copies is seen by products that read them.
+    pub fn fence_stores(&mut self, plans: &[&CopyPlan], body: &Stmt) {
+        let stored = |p: &&&CopyPlan| p.map.is_none() && readers(self.nest, body, p.tensor).1;
+        if plans.iter().any(|p| stored(&p)) {
+            self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
+        }
+    }
+
+    /// Fills a channel of one slot at the current point.
+    pub fn begin_copies(&mut self, channel: &Channel<'_>) {
+        self.one(|this| this.fill(channel, Atom::i32(0)));
+    }
+
+    /// Waits for it.
+    pub fn end_copies(&mut self, channel: &Channel<'_>) {
+        let [_, parity] = self.position(channel);
+        self.await_full(channel, [Atom::i32(0), parity]);
+        self.advance(channel, [Atom::i32(0), parity]);
+    }
+
+    /// A pipelined loop of tensor copies.
+    pub fn tensor_ring(&mut self, ring: &Ring<'_>, inner: &Stmt) -> Result<(), LowerError> {
+        let Ring { digit, depth, end, plans } = *ring;
+        let (at, stride, ahead) = (At::Pipe(depth), i64::from(digit.stride), i64::from(depth) - 1);
+        let channel = self.channel(plans.iter().collect(), depth)?;
+        for plan in plans {
+            self.fill_shared(plan.buffer);
+        }
+        let [slot, _] = self.position(&channel);
+        self.stack.push(Bound { digit, at, value: Linear::default() });
+        let top = self.stack.len() - 1;
+        self.one(|this| {
+            for step in 0..ahead {
+                this.stack[top].value = Linear::constant(step * stride);
+                let exists = this.emit.cmp(CmpOp::Lt, Atom::i32(step * stride), end);
+                this.only_if(Some(exists), |this| {
+                    let slot = this.slot_after(&channel, slot, step);
+                    this.fill(&channel, slot);
+                });
+            }
+        });
+        self.stack.pop();
+        self.run_loop(digit, at, true, |this| {
+            let position = this.position(&channel);
+            this.await_full(&channel, position);
+            this.barrier();
+            let top = this.stack.len() - 1;
+            let now = this.stack[top].value.clone();
+            let point = this.emit.index(&now);
+            let next = this.emit.add(point, Atom::i32(ahead * stride));
+            if let Atom::Var(var) = next {
+                this.emit.set_multiple(var, stride);
+            }
+            let more = this.emit.cmp(CmpOp::Lt, next, end);
+            this.stack[top].value = linear(next, 0);
+            this.one(|this| {
+                this.only_if(Some(more), |this| {
+                    let slot = this.slot_after(&channel, position[0], ahead);
+                    this.fill(&channel, slot);
+                });
+            });
+            this.stack[top].value = now;
+            let outside = this.stages.len();
+            for plan in plans {
+                let from = this.slot_at(plan, position[0]);
+                this.stages.push(plan.active(from));
+            }
+            this.stmt(inner)?;
+            this.stages.truncate(outside);
+            this.fence_reads(&channel, inner);
+            this.advance(&channel, position);
+            Ok(())
+        })
+    }
+
+    /// The tensor map of a copy, a parameter of the kernel.
+    pub fn tensor_map(&mut self, plan: &CopyPlan) -> u32 {
+        let layout = &plan.from;
+        let dims: Vec<u32> = layout.order.iter().rev().map(|d| *d as u32).collect();
+        let points = |d: &usize| match layout.panel {
+            Some(width) if *d == layout.contiguous => width as u32,
+            _ => plan.extent[*d] as u32,
+        };
+        let tile: Vec<u32> = layout.order.iter().rev().map(points).collect();
+        let (tensor, swizzle) = (plan.tensor.0.into(), self.nest.copy(plan.copy).swizzle);
+        let same = |p: &Param| matches!(p, Param::TensorMap { tensor: t, tile: b, swizzle: s, .. } if *t == tensor && *b == tile && *s == swizzle);
+        if let Some(known) = self.params.iter().position(same) {
+            return known as u32;
+        }
+        let base = format!("{}.map", self.tensor(plan.tensor).name);
+        let name = super::unique(&base, |n| self.params.iter().any(|p| p.name() == n));
+        self.params.push(Param::TensorMap { name, tensor, dims, tile, swizzle });
+        self.params.len() as u32 - 1
+    }
+}
+
+impl CopyPlan {
+    /// Bytes of the box.
+    fn bytes(&self) -> u32 {
+        self.extent.iter().product::<i64>() as u32 * self.dtype.bytes()
+    }
+}
+
+/// Initialises the mbarriers of a kernel, and the registers that count their slots.
+pub(super) fn initialise(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+    let Lowering { barriers, cursors, kernel, .. } = lowering;
+    if barriers.is_empty() {
+        return Ok(());
+    }
+    let init = |b: &Barriers| {
+        let Barriers { buffer: barrier, slots, arrivals } = *b;
+        kernel::Stmt::Async(Async::Init { barrier, slots, arrivals })
+    };
+    let mut first: Vec<kernel::Stmt> = barriers.iter().map(init).collect();
+    first.push(kernel::Stmt::Barrier);
+    let zero = |frag: u32| [0, 1].map(|slot| kernel::Stmt::Set { frag, slot, value: KExpr::Int(0, Ty::I32) });
+    first.extend(cursors.iter().flat_map(|frag| zero(*frag)));
+    kernel.body.splice(0..0, first);
+    Ok(())
+}
