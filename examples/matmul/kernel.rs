@@ -151,8 +151,26 @@ schedule! {
         unroll(k.atom);
         vectorize(j.pair);
     }
-    /// Four steps of k in turn.
-    pub tma_pipelined = tma_wgmma { pipeline(k, 4); }
+    /// A ring of copies that a warp of its own keeps full.
+    pub producer_consumer = tma_wgmma {
+        pipeline(k, 5);
+        produce(k: warp);
+    }
+    /// Twice the tile, two warpgroups that multiply; the one that copies needs few registers.
+    pub two_consumers = producer_consumer {
+        tile(j = 256);
+        tensor_core(acc: wgmma(64, 256));
+        split(i -> iw, im: 64);
+        bind(iw -> warpgroup.x);
+        pipeline(k, 3);
+        produce(k: warpgroup);
+        registers(24, 240);
+    }
+    /// A CTA for each multiprocessor takes tile after tile, in bands: the next tile's copies arrive while this one is stored.
+    pub persistent = two_consumers {
+        persistent(1);
+        order(grouped(16));
+    }
 }
 
 schedule! {
@@ -231,7 +249,9 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     mma_pipelined,
     mma_best,
     tma_wgmma,
-    tma_pipelined
+    producer_consumer,
+    two_consumers,
+    persistent
 ];
 
 /// Schedules for sizes that are small, flat, narrow, deep or ragged; `choose` says which for which.

@@ -44,6 +44,8 @@ pub(crate) struct Compiled {
     pub(crate) cleared: Vec<u32>,
     /// Extent and tile of each factor of the grid.
     grid: Vec<(Form, u32)>,
+    /// CTAs for each multiprocessor that take the tiles in turn.
+    persistent: Option<u32>,
     /// Scratch buffers, in the order of their parameters, with their bytes for one CTA.
     scratch: Vec<Wanted>,
     /// Tensor maps, in the order of their parameters.
@@ -91,23 +93,27 @@ impl Compiled {
             widths: widths.collect(),
             cleared: kernel.cleared.clone(),
             grid: grid.collect(),
+            persistent: kernel.persistent,
             scratch: scratch.collect(),
             maps: maps.collect(),
             parsed: OnceLock::new(),
         }
     }
 
-    /// CTAs of a launch: the product of ⌈extent / tile⌉, 0 when an extent is 0.
+    /// CTAs of a launch: the product of ⌈extent / tile⌉, 0 when an extent is 0; where they are persistent, no more than the
+    /// multiprocessors hold.
     ///
     /// # Errors
     /// [`Error::TooLarge`] above 2³¹ − 1, the limit of a grid's first dimension.
-    pub(crate) fn ctas(&self, values: &[i64]) -> Result<u32, Error> {
+    pub(crate) fn ctas(&self, values: &[i64], multiprocessors: u32) -> Result<u32, Error> {
         let mut count = 1i128;
         for (extent, tile) in &self.grid {
             let extent = extent.eval(values).unwrap_or(0).max(0);
             count *= (i128::from(extent) + i128::from(*tile) - 1) / i128::from(*tile);
         }
-        u32::try_from(count).ok().filter(|&n| n <= i32::MAX as u32).ok_or_else(|| Error::TooLarge {
+        let tiles = u32::try_from(count).ok().filter(|&n| n <= i32::MAX as u32);
+        let resident = self.persistent.map_or(u32::MAX, |n| n.saturating_mul(multiprocessors.max(1)));
+        tiles.map(|n| n.min(resident)).ok_or_else(|| Error::TooLarge {
             what: "the number of CTAs".into(),
             value: count,
             max: i32::MAX.into(),
@@ -136,6 +142,7 @@ pub(crate) fn trial() -> Result<&'static str, Error> {
         threads: 32,
         grid: vec![],
         min_ctas: None,
+        persistent: None,
         assemble: None,
         body: vec![],
     };
@@ -224,6 +231,7 @@ mod tests {
             threads: 32,
             grid: vec![GridAxis { extent: Extent::constant(1), tile: 1 }],
             min_ctas: None,
+            persistent: None,
             assemble: None,
             body: vec![],
         }

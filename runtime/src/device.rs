@@ -142,6 +142,14 @@ impl Device {
         }
     }
 
+    /// Multiprocessors that persistent CTAs are spread over: the simulator has four, so that CTAs take several tiles there.
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        match self.kind() {
+            Kind::Sim(_) => sim::MULTIPROCESSORS,
+            Kind::Cuda(device) => device.multiprocessors(),
+        }
+    }
+
     pub(crate) fn kind(&self) -> &Kind {
         &self.inner.kind
     }

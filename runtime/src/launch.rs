@@ -279,7 +279,7 @@ impl<'a> Checked<'a> {
         let rules = plan.rules(&self.gaps);
         let variant = plan.choose(&rules, self.variant, &self.values, &self.bases)?;
         let (ready, origin) = self.kernels.ready(&self.device, variant, &self.gaps)?;
-        let ctas = ready.compiled.ctas(&self.values)?;
+        let ctas = ready.compiled.ctas(&self.values, self.device.multiprocessors())?;
         Ok(Some(Choice { variant, rules, ready, origin, ctas }))
     }
 

@@ -7,8 +7,8 @@
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
 //!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
 //!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
-//!          | one thread n { } | roles { threads n to n { } * } | barrier n of n | Async      ; see [`asynchronous`]
-//! E      ::= const | v | frag[slot] | tid | cta | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
+//!          | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
+//! E      ::= const | v | frag[slot] | tid | cta | ctas | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
 //! ```
 //! [`mod@print`] writes that grammar in full, [`mod@parse`] reads it back, [`mod@verify`] checks a kernel between
 //! passes and [`interpret`] runs one without LLVM and without a GPU.
@@ -68,6 +68,8 @@ pub struct Kernel {
     pub grid: Vec<GridAxis>,
     /// `.minnctapersm`.
     pub min_ctas: Option<u32>,
+    /// The launch has at most so many CTAs for each multiprocessor, whatever the grid: they take the rest, too.
+    pub persistent: Option<u32>,
     /// Optimisation level of the PTX assembler, 0 to 4; its own default when absent.
     pub assemble: Option<u32>,
     /// Statements.
@@ -257,6 +259,8 @@ pub enum Stmt {
         /// Threads that meet there, a multiple of 32.
         threads: u32,
     },
+    /// `bar.warp.sync`: the lanes of each warp.
+    WarpBarrier,
     /// One thread of the warp that begins at `thread` runs the body; the others go on.
     One {
         /// First thread of the warp.
@@ -358,6 +362,8 @@ pub enum Expr {
     Tid,
     /// `%ctaid.x`, `i32`.
     Cta,
+    /// `%nctaid.x`, `i32`: CTAs of the grid.
+    Ctas,
     /// Extent made of named dims, `i32`.
     Dim(Extent),
     /// Scalar parameter, by position in [`Kernel::params`].
@@ -413,6 +419,7 @@ impl Expr {
             | Expr::Slot { .. }
             | Expr::Tid
             | Expr::Cta
+            | Expr::Ctas
             | Expr::Dim(_)
             | Expr::Scalar(_) => {}
             Expr::Un(_, x) | Expr::Cast(_, x) => x.each(f),

@@ -28,6 +28,7 @@ mod passes;
 mod products;
 mod put;
 mod ring;
+mod roles;
 mod stage;
 mod storage;
 mod sync;
@@ -194,6 +195,8 @@ struct Lowerer<'a> {
     adding: bool,
     /// Tensors that are added to.
     cleared: BTreeSet<u32>,
+    /// Who copies, where not all threads do.
+    copiers: Option<roles::Copiers>,
     /// Rings of mbarriers, and the registers that count their slots.
     barriers: Vec<channel::Barriers>,
     cursors: Vec<u32>,
@@ -212,7 +215,13 @@ impl<'a> Lowerer<'a> {
     ) -> Result<Self, LowerError> {
         let units = Units::of(nest)?;
         let mut emit = Emit::new();
-        let grid = Grid::of(nest, &mut emit);
+        let grid = match nest.persistent {
+            Some(_) => Grid::none(),
+            None => {
+                let cta = emit.op(emit::Op::Cta, &[]);
+                Grid::of(nest, &mut emit, cta)
+            }
+        };
         let params = params(nest, variant, strided);
         Ok(Lowerer {
             nest,
@@ -237,6 +246,7 @@ impl<'a> Lowerer<'a> {
             owner: None,
             adding: false,
             cleared: BTreeSet::new(),
+            copiers: None,
             barriers: Vec::new(),
             cursors: Vec::new(),
             pending: Vec::new(),

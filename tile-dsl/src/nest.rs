@@ -96,6 +96,14 @@ pub struct Nest {
     pub column_major: BTreeSet<tile::TensorId>,
     /// Minimum resident CTAs an SM (`occupancy`), as `.minnctapersm`.
     pub occupancy: Option<u32>,
+    /// Loops whose copies a warp or a warpgroup of its own makes (`produce`).
+    pub produced: BTreeSet<Digit>,
+    /// Which of the two.
+    pub producer: Option<Unit>,
+    /// Registers of a thread that copies and of one that computes (`registers`).
+    pub registers: Option<[u32; 2]>,
+    /// CTAs for each multiprocessor that take tile after tile (`persistent`).
+    pub persistent: Option<u32>,
     /// Order of CTAs over output tiles.
     pub order: Order,
     /// Bound digits whose step is the coordinate of their unit xor this other coordinate of it.

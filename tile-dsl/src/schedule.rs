@@ -111,6 +111,12 @@ pub enum DirectiveKind {
     Serpentine { digit: DigitName, within: Option<String> },
     /// `vectorize(jv)`, optionally `in acc`.
     Vectorize { digit: DigitName, within: Option<String> },
+    /// `produce(k: warp)`: the copies of a pipelined loop are made by a warp or a warpgroup of its own.
+    Produce { digit: DigitName, unit: Unit },
+    /// `registers(40, 232)`: of a thread that copies, and of one that computes.
+    Registers { producer: u32, consumer: u32 },
+    /// `persistent(1)`: so many CTAs an SM take tile after tile.
+    Persistent { ctas: u32 },
     /// `occupancy(2)`: CTAs an SM must be able to hold.
     Occupancy { ctas: u32 },
     /// `order(grouped(8))`.
@@ -144,7 +150,7 @@ pub enum Phase {
     Bind,
     /// `vectorize`, `unroll`, `serpentine`.
     Expand,
-    /// `occupancy`, `order`, `assemble`.
+    /// `produce`, `registers`, `persistent`, `occupancy`, `order`, `assemble`.
     Launch,
 }
 

@@ -43,6 +43,8 @@ pub(crate) enum Content {
     Partial(ValueId),
     /// The mbarriers of the channel whose first copy it is.
     Full(CopyId),
+    /// Those by which its slots are given back.
+    Empty(CopyId),
 }
 
 /// How the elements of a buffer come about.
@@ -132,7 +134,8 @@ impl Allocation {
                 let end = a.lives.iter().map(|l| l.end).max();
                 !b.tensor && b.lives.iter().all(|l| Some(l.begin) > end)
             };
-            let shares = |b: &Buffer| !b.halves && !b.alone;
+            // Roles do not meet at barriers.
+            let shares = |b: &Buffer| !b.halves && !b.alone && nest.producer.is_none();
             let ordered = !a.tensor && !b.tensor || first(a, b) || first(b, a);
             shares(a) && shares(b) && ordered && clock.apart(&a.lives, &b.lives)
         });
@@ -273,6 +276,9 @@ impl Finder<'_> {
                         copies.iter().filter_map(|c| self.copy(*c, inner, depth)).collect();
                     self.repeated += 1;
                     buffers.extend(self.full(&copies, depth));
+                    if self.nest.produced.contains(digit) {
+                        self.empty(&copies, depth);
+                    }
                     self.stmt(inner);
                     self.repeated -= 1;
                     self.clock.leave(around);
@@ -410,6 +416,15 @@ impl Finder<'_> {
         Some(buffer)
     }
 
+    /// The mbarriers by which readers give the slots of a channel back.
+    fn empty(&mut self, copies: &[CopyId], depth: u32) {
+        let Some(first) = copies.first() else { return };
+        let (words, size) = (2 * u64::from(depth), Size::Barriers(depth));
+        let span = self.nest.copy(*first).span;
+        let buffer = self.buffer(Content::Empty(*first), DType::I32, words, size, span);
+        self.buffers[buffer].alone = true;
+    }
+
     /// A buffer, the same for all places that hold the same in as many elements.
     fn buffer(&mut self, content: Content, dtype: DType, elems: u64, size: Size, span: SpanId) -> usize {
         let words = whole_words(dtype, elems);
@@ -421,6 +436,7 @@ impl Finder<'_> {
             Content::Value(value) => self.nest.value(value).name.clone(),
             Content::Partial(value) => format!("{}.partial", self.nest.value(value).name),
             Content::Full(copy) => format!("{}.full", self.nest.tensor(self.nest.copy(copy).tensor).name),
+            Content::Empty(copy) => format!("{}.empty", self.nest.tensor(self.nest.copy(copy).tensor).name),
         };
         let name = lower::unique(&base, |n| self.buffers.iter().any(|b| b.name == n));
         self.buffers.push(Buffer {

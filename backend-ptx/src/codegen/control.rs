@@ -73,6 +73,11 @@ impl<'c> Codegen<'c, '_> {
                 self.call_void("llvm.nvvm.barrier.cta.sync.aligned.count", &[], &args)?;
                 Ok(())
             }
+            Stmt::WarpBarrier => {
+                let all = self.context.i32_type().const_int(u32::MAX.into(), false);
+                self.call_void("llvm.nvvm.bar.warp.sync", &[], &[all.into()])?;
+                Ok(())
+            }
             Stmt::One { thread, body } => self.one(*thread, body),
             Stmt::Roles(roles) => self.roles(roles),
             Stmt::Async(operation) => self.asynchronous(operation),

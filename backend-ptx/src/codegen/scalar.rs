@@ -83,6 +83,7 @@ impl<'c> Codegen<'c, '_> {
             }
             Expr::Tid => self.value(self.call("llvm.nvvm.read.ptx.sreg.tid.x", &[], &[])?, I32),
             Expr::Cta => self.value(self.call("llvm.nvvm.read.ptx.sreg.ctaid.x", &[], &[])?, I32),
+            Expr::Ctas => self.value(self.call("llvm.nvvm.read.ptx.sreg.nctaid.x", &[], &[])?, I32),
             Expr::Dim(extent) => self.extent(extent)?,
             Expr::Scalar(index) => match self.kernel.params.get(*index as usize) {
                 Some(Param::Scalar { dtype, .. }) => self.value(self.param(*index)?, Ty::Elem(*dtype)),

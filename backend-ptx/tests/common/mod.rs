@@ -74,6 +74,7 @@ impl Builder {
             cleared: Vec::new(),
             min_ctas: None,
             assemble: None,
+            persistent: None,
             body: Vec::new(),
         })
     }

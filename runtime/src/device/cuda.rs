@@ -28,6 +28,7 @@ pub(crate) struct CudaDevice {
     pub(crate) context: Arc<CudaContext>,
     name: Arc<str>,
     sm: u32,
+    multiprocessors: u32,
     /// Loaded kernels by their identity. The context outlives them.
     loaded: Mutex<HashMap<u64, Loaded>>,
     /// Overwritten before a cold launch: twice the L2 cache.
@@ -66,7 +67,17 @@ impl CudaDevice {
         let (major, minor) =
             context.compute_capability().map_err(failed("asking for the compute capability"))?;
         let sm = (10 * major + minor).max(0) as u32;
-        Ok(CudaDevice { context, name, sm, loaded: Mutex::default(), evictor: OnceLock::new() })
+        let count = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let multiprocessors =
+            context.attribute(count).map_err(failed("counting multiprocessors"))?.max(1) as u32;
+        Ok(CudaDevice {
+            context,
+            name,
+            sm,
+            multiprocessors,
+            loaded: Mutex::default(),
+            evictor: OnceLock::new(),
+        })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -75,6 +86,10 @@ impl CudaDevice {
 
     pub(crate) fn sm(&self) -> u32 {
         self.sm
+    }
+
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
     }
 
     /// A new queue of work.

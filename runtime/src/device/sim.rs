@@ -15,6 +15,9 @@ use tile_dsl::dtype::DType;
 /// Bytes that the tensors of one launch may take.
 pub(crate) const CAPACITY: u64 = 16 << 30;
 
+/// Multiprocessors that persistent CTAs are spread over.
+pub(crate) const MULTIPROCESSORS: u32 = 4;
+
 /// The simulator.
 #[derive(Debug, Default)]
 pub(crate) struct SimDevice {

@@ -1,11 +1,12 @@
 //! What only the complete schedule shows. In this order:
-//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, shared memory, length of the code.
+//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, shared memory, roles, length of the code.
 
 mod across;
 mod atoms;
 mod distribution;
 mod expansion;
 mod registers;
+mod roles;
 mod shared;
 mod threads;
 
@@ -41,6 +42,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(atoms::check(context));
     wrong.extend(vectors(context));
     wrong.extend(shared::check(context));
+    wrong.extend(roles::check(context));
     if wrong.is_empty() {
         // What does not fit is often too long as well.
         wrong.extend(expansion::check(context));
@@ -114,6 +116,12 @@ impl Context<'_> {
             })
             .map(|kind| Edit::put([kind]))
             .collect()
+    }
+
+    /// Whether the name of a tile loop is that of a digit.
+    fn is(&self, name: &str, digit: Digit) -> bool {
+        let nest = self.nest;
+        [format!("{name}.o"), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&digit))
     }
 
     /// The `bind` of a digit.

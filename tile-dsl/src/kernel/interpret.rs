@@ -93,6 +93,7 @@ pub fn interpret(kernel: &Kernel, launch: &mut Launch) -> Result<Counts, Interpr
             kernel,
             dims: &launch.dims,
             cta,
+            ctas,
             params: &mut params,
             shared: SharedMemory::new(&kernel.shared),
             vars: vec![None; kernel.vars.len()],
@@ -134,6 +135,7 @@ struct Run<'a> {
     kernel: &'a Kernel,
     dims: &'a BTreeMap<String, i64>,
     cta: u64,
+    ctas: u64,
     /// Tensors and scalars by position; dims are looked up by name.
     params: &'a mut Vec<Vec<f32>>,
     shared: SharedMemory,
@@ -302,7 +304,11 @@ impl Run<'_> {
                 }
                 self.define(*dst, Rc::new(Column::Bool(vec![last; mask.len()])), mask);
             }
-            Stmt::GroupBarrier { .. } | Stmt::One { .. } | Stmt::Roles(_) | Stmt::Async(_) => {
+            Stmt::GroupBarrier { .. }
+            | Stmt::WarpBarrier
+            | Stmt::One { .. }
+            | Stmt::Roles(_)
+            | Stmt::Async(_) => {
                 return Err((0, ASYNCHRONOUS.into()));
             }
             Stmt::For { .. } | Stmt::If { .. } => unreachable!("`stmt` runs them"),
@@ -436,6 +442,7 @@ impl Run<'_> {
             }
             Expr::Tid => Column::Int((0..n as i64).collect()),
             Expr::Cta => Column::Int(vec![self.cta as i64; n]),
+            Expr::Ctas => Column::Int(vec![self.ctas as i64; n]),
             Expr::Dim(extent) => match extent.eval(self.dims) {
                 Some(x) if i32::try_from(x).is_ok() => Column::Int(vec![x; n]),
                 _ => return Err((0, format!("extent {extent} is no i32"))),

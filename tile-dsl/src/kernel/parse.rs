@@ -40,6 +40,7 @@ pub fn parse(text: &str) -> Parse<Kernel> {
         threads: 1,
         grid: Vec::new(),
         min_ctas: None,
+        persistent: None,
         assemble: None,
         body: Vec::new(),
     };
@@ -147,6 +148,9 @@ impl Parser {
         self.kernel.threads = self.number()?;
         if self.eat("min_ctas") {
             self.kernel.min_ctas = Some(self.number()?);
+        }
+        if self.eat("persistent") {
+            self.kernel.persistent = Some(self.number()?);
         }
         if self.eat("assemble") {
             self.kernel.assemble = Some(self.number()?);
@@ -392,6 +396,7 @@ impl Parser {
                 self.expect("of")?;
                 Ok(Stmt::GroupBarrier { id, threads: self.number()? })
             }
+            "warp" => self.expect("barrier").map(|()| Stmt::WarpBarrier),
             "one" => {
                 self.expect("thread")?;
                 let thread = self.number()?;
@@ -532,6 +537,7 @@ impl Parser {
             }
             "tid" => Ok(Expr::Tid),
             "cta" => Ok(Expr::Cta),
+            "ctas" => Ok(Expr::Ctas),
             "true" => Ok(Expr::Bool(true)),
             "false" => Ok(Expr::Bool(false)),
             "dim" if is_call => {

@@ -1,7 +1,7 @@
 //! Text form of the kernel IR: `Kernel: Display`. [`super::parse`] reads it back.
 //!
 //! ```text
-//! kernel name sm_80 threads 256 min_ctas 2 assemble 1 {
+//! kernel name sm_80 threads 256 min_ctas 2 persistent 1 assemble 1 {
 //!   param a: tensor f32 align 16          param c: mut tensor f32 align 4
 //!   param M: dim                          param alpha: scalar f32
 //!   param c: cleared mut tensor f32 align 4  param a.map: map a [1: 64, 0: 128] swizzle 128
@@ -15,7 +15,7 @@
 //!   shuffle %8: f32 = acc[0] xor 16       add c[%9] += %4, %5 if %7
 //!   last %6: bool = arrive arrivals[%2] of 4 if %7
 //!   one thread 0 { }                      roles { threads 0 to 128 registers 232 { } }
-//!   barrier 1 of 128                      mbarriers full x 4 of 1
+//!   barrier 1 of 128   warp barrier       mbarriers full x 4 of 1
 //!   arrive shared full[%2] expect 8192    await shared full[%2] parity %3
 //!   tensor shared a[%2] <- a.map[%4, %5] completes shared full[%2]
 //!   products fence acc[0, 1]              products commit   products wait 0 acc[0, 1]   proxy_fence
@@ -44,6 +44,9 @@ impl Display for Kernel {
         write!(f, "kernel {} sm_{}{specific} threads {}", self.name, self.target.sm, self.threads)?;
         if let Some(n) = self.min_ctas {
             write!(f, " min_ctas {n}")?;
+        }
+        if let Some(ctas) = self.persistent {
+            write!(f, " persistent {ctas}")?;
         }
         if let Some(level) = self.assemble {
             write!(f, " assemble {level}")?;
@@ -199,6 +202,7 @@ impl Printer<'_> {
             Stmt::CommitGroup => self.out.write_str("commit"),
             Stmt::WaitGroup(n) => write!(self.out, "wait {n}"),
             Stmt::Barrier => self.out.write_str("barrier"),
+            Stmt::WarpBarrier => self.out.write_str("warp barrier"),
             Stmt::GroupBarrier { id, threads } => write!(self.out, "barrier {id} of {threads}"),
             Stmt::One { thread, body } => {
                 write!(self.out, "one thread {thread} ")?;
@@ -405,6 +409,7 @@ impl Printer<'_> {
             Expr::Slot { frag, slot } => write!(self.out, "{}[{slot}]", frag_name(self.kernel, *frag)),
             Expr::Tid => self.out.write_str("tid"),
             Expr::Cta => self.out.write_str("cta"),
+            Expr::Ctas => self.out.write_str("ctas"),
             Expr::Dim(extent) => write!(self.out, "dim({extent})"),
             Expr::Scalar(i) => write!(self.out, "${}", param_name(self.kernel, *i)),
             Expr::Un(op, a) => self.call(op.name(), &[a]),

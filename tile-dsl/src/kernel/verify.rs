@@ -181,6 +181,7 @@ impl Verifier<'_> {
                 })?;
                 ensure(!diverged, || "a barrier that some threads may not reach".into())
             }
+            Stmt::WarpBarrier => self.warps(diverged, "a barrier of a warp"),
             Stmt::One { thread, body } => {
                 self.warps(diverged, "a thread is chosen")?;
                 let within = thread.is_multiple_of(32) && *thread < self.kernel.threads;
@@ -394,9 +395,13 @@ impl Verifier<'_> {
     /// Whether the value may differ between threads. Slots are taken to differ.
     fn differs(&self, e: &Expr) -> bool {
         match e {
-            Expr::Float(..) | Expr::Int(..) | Expr::Bool(_) | Expr::Cta | Expr::Dim(_) | Expr::Scalar(_) => {
-                false
-            }
+            Expr::Float(..)
+            | Expr::Int(..)
+            | Expr::Bool(_)
+            | Expr::Cta
+            | Expr::Ctas
+            | Expr::Dim(_)
+            | Expr::Scalar(_) => false,
             Expr::Tid | Expr::Slot { .. } => true,
             Expr::Var(v) => self.divergent.contains(v),
             Expr::Un(_, a) | Expr::Cast(_, a) => self.differs(a),
@@ -431,7 +436,7 @@ impl Verifier<'_> {
                 Ok(self.kernel.vars[v.0 as usize])
             }
             Expr::Slot { frag, slot } => Ok(Ty::Elem(self.slot(*frag, *slot)?)),
-            Expr::Tid | Expr::Cta => Ok(Ty::I32),
+            Expr::Tid | Expr::Cta | Expr::Ctas => Ok(Ty::I32),
             Expr::Dim(extent) => {
                 for name in extent.dims.keys() {
                     let known = self.kernel.params.iter().any(|p| matches!(p, Param::Dim(n) if n == name));

@@ -35,8 +35,10 @@ use crate::{
 pub(super) struct Channel<'p> {
     pub plans: Vec<&'p CopyPlan>,
     depth: u32,
-    /// Buffer of the mbarriers.
-    full: u32,
+    /// Buffer of the mbarriers that say when a slot is full.
+    pub full: u32,
+    /// That of those that say when it may be filled, where others than its readers fill it.
+    pub empty: Option<u32>,
     /// Registers: slot and parity of the step that is read next.
     cursor: u32,
     /// Bytes of a step.
@@ -76,11 +78,11 @@ impl Lowerer<'_> {
             self.cursors.push(cursor);
         }
         let bytes = plans.iter().map(|p| p.bytes()).sum();
-        Ok(Channel { plans, depth, full, cursor, bytes })
+        Ok(Channel { plans, depth, full, empty: None, cursor, bytes })
     }
 
     /// The slot and the parity of the step that is read next.
-    fn position(&mut self, channel: &Channel<'_>) -> [Atom; 2] {
+    pub fn position(&mut self, channel: &Channel<'_>) -> [Atom; 2] {
         [0, 1].map(|slot| {
             let var = self.emit.var(Ty::I32);
             let value = KExpr::Slot { frag: channel.cursor, slot };
@@ -104,7 +106,7 @@ impl Lowerer<'_> {
     }
 
     /// One step on.
-    fn advance(&mut self, channel: &Channel<'_>, [slot, parity]: [Atom; 2]) {
+    pub fn advance(&mut self, channel: &Channel<'_>, [slot, parity]: [Atom; 2]) {
         let next = self.slot_after(channel, slot, 1);
         let last = self.emit.cmp(CmpOp::Eq, slot, Atom::i32(i64::from(channel.depth) - 1));
         let turned = self.emit.bin(BinOp::Sub, Atom::i32(1), parity);
@@ -115,7 +117,7 @@ impl Lowerer<'_> {
     }
 
     /// Copies the boxes of the current point to a slot; one thread does.
-    fn fill(&mut self, channel: &Channel<'_>, slot: Atom) {
+    pub fn fill(&mut self, channel: &Channel<'_>, slot: Atom) {
         let (barrier, bytes) = (channel.full, Some(channel.bytes));
         let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes };
         self.emit.stmt(kernel::Stmt::Async(arrive));
@@ -159,7 +161,7 @@ impl Lowerer<'_> {
         self.emit.forget_loads(|mem| mem == kernel::Mem::Shared(buffer));
     }
 
-    fn await_full(&mut self, channel: &Channel<'_>, [slot, parity]: [Atom; 2]) {
+    pub fn await_full(&mut self, channel: &Channel<'_>, [slot, parity]: [Atom; 2]) {
         let wait = Async::Wait { barrier: channel.full, slot: slot.expr(), parity: parity.expr() };
         self.emit.stmt(kernel::Stmt::Async(wait));
         self.emit.forget_loads(|mem| channel.plans.iter().any(|p| mem == kernel::Mem::Shared(p.buffer)));

@@ -59,6 +59,7 @@ fn weight(pitch: Pitch, ty: Ty) -> Atom {
 pub(super) enum Op {
     Tid,
     Cta,
+    Ctas,
     Dim(Extent),
     Scalar(u32),
     Un(UnOp),
@@ -78,6 +79,7 @@ impl Op {
         match self {
             Op::Tid => Expr::Tid,
             Op::Cta => Expr::Cta,
+            Op::Ctas => Expr::Ctas,
             Op::Dim(extent) => Expr::Dim(extent),
             Op::Scalar(i) => Expr::Scalar(i),
             Op::Un(op) => Expr::Un(op, next()),
@@ -219,7 +221,7 @@ impl Emit {
 
     fn result(&self, op: &Op, args: &[Atom]) -> Ty {
         match op {
-            Op::Tid | Op::Cta | Op::Dim(_) => Ty::I32,
+            Op::Tid | Op::Cta | Op::Ctas | Op::Dim(_) => Ty::I32,
             Op::Scalar(_) => unreachable!("scalars are emitted by `scalar`"),
             Op::Cmp(_) => Ty::BOOL,
             Op::Select => self.ty(args[1]),

@@ -1,7 +1,7 @@
 //! The grid: one factor for each loop bound to CTAs, and each CTA's coordinates in the order asked for.
 
 use super::{
-    emit::{Atom, Emit, Op},
+    emit::{Atom, Emit},
     linear::Linear,
 };
 use crate::index::Extent;
@@ -25,8 +25,19 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Decodes the CTA index.
-    pub fn of(nest: &Nest, emit: &mut Emit) -> Grid {
+    /// Nothing yet: a persistent CTA decodes the number of each of its tiles.
+    pub fn none() -> Grid {
+        Grid { axes: Vec::new(), values: BTreeMap::new(), tile: Atom::i32(0), part: None }
+    }
+
+    /// Number of tiles.
+    pub fn tiles(nest: &Nest, emit: &mut Emit) -> Atom {
+        let (_, _, counts) = Self::factors(nest, emit);
+        counts.into_iter().fold(Atom::i32(1), |n, c| emit.bin(BinOp::Mul, n, c))
+    }
+
+    /// The digits bound to CTAs, the axes that they count, and how many steps each has.
+    fn factors(nest: &Nest, emit: &mut Emit) -> (Vec<Digit>, Vec<GridAxis>, Vec<Atom>) {
         let mut digits = Vec::new();
         collect(&nest.body, &mut digits);
         // Program axes in kernel order, outer digits before inner ones; then what `split_k` shares out.
@@ -51,8 +62,14 @@ impl Grid {
                 emit.bin(BinOp::Div, rounded, Atom::i32(axis.tile.into()))
             })
             .collect();
+        (digits, axes, counts)
+    }
+
+    /// Decodes the index of a CTA, or of its tile.
+    pub fn of(nest: &Nest, emit: &mut Emit, cta: Atom) -> Grid {
+        let (digits, axes, counts) = Self::factors(nest, emit);
+        let is_part = |d: &Digit| nest.kernel.axes[d.axis.0 as usize].kind != AxisKind::Program;
         let tiles = digits.iter().take_while(|d| !is_part(d)).count();
-        let cta = emit.op(Op::Cta, &[]);
         let (mut tile, mut part) = (cta, None);
         if let Some(Digit { steps: Steps::Fixed(parts), .. }) = digits.get(tiles) {
             // All tiles of one part first: neighbours share more of what they read.

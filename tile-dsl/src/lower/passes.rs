@@ -41,6 +41,7 @@ impl<'a> Lowering<'a> {
             threads: 1,
             grid: Vec::new(),
             min_ctas: program.nest.occupancy,
+            persistent: program.nest.persistent,
             assemble: program.nest.assemble,
             body: Vec::new(),
         };
@@ -84,13 +85,13 @@ pub(super) fn allocate(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
 pub(super) fn walk(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     let nest = lowering.nest();
     let mut lowerer = Lowerer::new(nest, lowering.variant, lowering.strided, &lowering.shared)?;
-    lowerer.stmt(&nest.body)?;
+    let threads = lowerer.kernel()?;
     let kernel = &mut lowering.kernel;
     kernel.cleared = lowerer.cleared.iter().copied().collect();
-    let Lowerer { emit, units, grid, params, frags, barriers, cursors, .. } = lowerer;
+    let Lowerer { emit, grid, params, frags, barriers, cursors, .. } = lowerer;
     (lowering.barriers, lowering.cursors) = (barriers, cursors);
     (kernel.params, kernel.frags) = (params, frags);
-    (kernel.threads, kernel.grid) = (units.threads, grid.axes);
+    (kernel.threads, kernel.grid) = (threads, grid.axes);
     (kernel.body, kernel.vars) = emit.finish();
     Ok(())
 }

@@ -50,6 +50,10 @@ impl Lowerer<'_> {
         for copy in &copies {
             plans.push(self.plan(*copy, inner, depth)?);
         }
+        if self.nest.produced.contains(&digit) {
+            self.stack.pop();
+            return self.consume_ring(&Ring { digit, depth, end, plans: &plans }, inner);
+        }
         if plans.iter().all(|p| p.map.is_some()) {
             self.stack.pop();
             return self.tensor_ring(&Ring { digit, depth, end, plans: &plans }, inner);

@@ -27,7 +27,7 @@ impl Key {
 
 /// `k` in `pipeline(k)` and `split_k(k)` means `k.o`, everywhere else a bare axis means `k.t`: both spellings are one key.
 fn subject_of(directive: &str, subject: &str) -> DigitName {
-    let implied = if matches!(directive, "pipeline" | "split_k") { ".o" } else { ".t" };
+    let implied = if matches!(directive, "pipeline" | "split_k" | "produce") { ".o" } else { ".t" };
     subject.strip_suffix(implied).unwrap_or(subject).to_string()
 }
 

@@ -292,6 +292,18 @@ impl<'a> Parser<'a> {
                 };
                 digits.into_iter().map(kind).collect()
             }
+            "produce" => {
+                let digit = self.name()?;
+                self.expect(":")?;
+                let unit = self.one_of(&[("warp", Unit::Warp), ("warpgroup", Unit::Warpgroup)])?;
+                vec![D::Produce { digit, unit }]
+            }
+            "registers" => {
+                let producer = self.number()?;
+                self.expect(",")?;
+                vec![D::Registers { producer, consumer: self.number()? }]
+            }
+            "persistent" => vec![D::Persistent { ctas: self.number()? }],
             "occupancy" => vec![D::Occupancy { ctas: self.number()? }],
             "order" => vec![D::Order(match self.eat("grouped") {
                 true => {
@@ -420,6 +432,11 @@ mod tests {
             "unroll(k)",
             "serpentine(i in acc)",
             "vectorize(jv in c)",
+            "tensor_core(acc: mma)",
+            "tensor_core(acc: wgmma(64, 128))",
+            "produce(k: warpgroup)",
+            "registers(40, 232)",
+            "persistent(1)",
             "occupancy(2)",
             "order(grouped(8))",
             "order(col)",

@@ -6,13 +6,14 @@ use std::fmt;
 
 /// Names of the directives, in the order of their phases.
 #[rustfmt::skip]
-pub const NAMES: [&str; 22] = [
+pub const NAMES: [&str; 25] = [
     "fits", "layout", "tile", "split", "recompute", "fuse", "tensor_core", "reorder", "stage", "fragment", "pad", "swizzle",
-    "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "occupancy", "order", "assemble",
+    "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "produce", "registers", "persistent",
+    "occupancy", "order", "assemble",
 ];
 
 /// Those that act on the whole kernel and so have no subject.
-pub const WHOLE_KERNEL: [&str; 4] = ["occupancy", "order", "assemble", "reorder"];
+pub const WHOLE_KERNEL: [&str; 6] = ["registers", "persistent", "occupancy", "order", "assemble", "reorder"];
 
 impl DirectiveKind {
     /// Name of the directive.
@@ -38,6 +39,9 @@ impl DirectiveKind {
             Unroll { .. } => "unroll",
             Serpentine { .. } => "serpentine",
             Vectorize { .. } => "vectorize",
+            Produce { .. } => "produce",
+            Registers { .. } => "registers",
+            Persistent { .. } => "persistent",
             Occupancy { .. } => "occupancy",
             Order(_) => "order",
             Assemble { .. } => "assemble",
@@ -59,7 +63,12 @@ impl DirectiveKind {
             SplitK { .. } => Phase::SplitK,
             Reduce { .. } | Bind { .. } => Phase::Bind,
             Unroll { .. } | Serpentine { .. } | Vectorize { .. } => Phase::Expand,
-            Occupancy { .. } | Order(_) | Assemble { .. } => Phase::Launch,
+            Produce { .. }
+            | Registers { .. }
+            | Persistent { .. }
+            | Occupancy { .. }
+            | Order(_)
+            | Assemble { .. } => Phase::Launch,
         }
     }
 
@@ -80,12 +89,18 @@ impl DirectiveKind {
             | Swizzle { buffer: subject, .. }
             | Pipeline { digit: subject, .. }
             | SplitK { digit: subject, .. }
+            | Produce { digit: subject, .. }
             | Reduce { value: subject, .. }
             | Bind { digit: subject, .. }
             | Unroll { digit: subject, .. }
             | Serpentine { digit: subject, .. }
             | Vectorize { digit: subject, .. } => Some(subject),
-            Reorder { .. } | Occupancy { .. } | Order(_) | Assemble { .. } => None,
+            Reorder { .. }
+            | Registers { .. }
+            | Persistent { .. }
+            | Occupancy { .. }
+            | Order(_)
+            | Assemble { .. } => None,
         }
     }
 
@@ -115,6 +130,7 @@ impl DirectiveKind {
             | Swizzle { buffer: name, .. }
             | Pipeline { digit: name, .. }
             | SplitK { digit: name, .. }
+            | Produce { digit: name, .. }
             | Reduce { value: name, .. }
             | Bind { digit: name, .. } => vec![name],
             Fuse { value: name, at } | Fragment { buffer: name, at } => vec![name, at],
@@ -123,7 +139,7 @@ impl DirectiveKind {
             Unroll { digit: name, within }
             | Serpentine { digit: name, within }
             | Vectorize { digit: name, within } => std::iter::once(name).chain(within).collect(),
-            Occupancy { .. } | Order(_) | Assemble { .. } => vec![],
+            Registers { .. } | Persistent { .. } | Occupancy { .. } | Order(_) | Assemble { .. } => vec![],
         }
     }
 
@@ -229,6 +245,9 @@ impl fmt::Display for DirectiveKind {
             Unroll { digit, within } | Serpentine { digit, within } | Vectorize { digit, within } => {
                 write!(f, "{name}({digit}{})", Within(within))
             }
+            Produce { digit, unit } => write!(f, "produce({digit}: {unit})"),
+            Registers { producer, consumer } => write!(f, "registers({producer}, {consumer})"),
+            Persistent { ctas } => write!(f, "persistent({ctas})"),
             Occupancy { ctas } => write!(f, "occupancy({ctas})"),
             Order(order) => write!(f, "order({order})"),
             Assemble { level } => write!(f, "assemble({level})"),
@@ -311,7 +330,7 @@ mod tests {
     const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
         pipeline(x, 1); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); \
-        occupancy(1); order(row); assemble(1)";
+        produce(x: warp); registers(24, 24); persistent(1); occupancy(1); order(row); assemble(1)";
 
     #[test]
     fn the_tables_say_the_same_of_every_directive() {

@@ -55,6 +55,10 @@ impl Table {
             occupancy: None,
             skew: BTreeMap::new(),
             assemble: None,
+            produced: Default::default(),
+            producer: None,
+            registers: None,
+            persistent: None,
             order: Order::Row,
         };
         Table { nest }

@@ -50,7 +50,7 @@ fn one_of<T>(word: &Ident, what: &str, known: &[&str]) -> syn::Result<T> {
 }
 
 /// Every directive with its form, in the order of the phases.
-pub const FORMS: [(&str, &str); 23] = [
+pub const FORMS: [(&str, &str); 26] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),
@@ -70,6 +70,9 @@ pub const FORMS: [(&str, &str); 23] = [
     ("unroll", "unroll(k)"),
     ("serpentine", "serpentine(i, j)"),
     ("vectorize", "vectorize(j)"),
+    ("produce", "produce(k: warpgroup)"),
+    ("registers", "registers(40, 232)"),
+    ("persistent", "persistent(1)"),
     ("occupancy", "occupancy(2)"),
     ("order", "order(grouped(8))"),
     ("assemble", "assemble(1)"),
@@ -399,6 +402,22 @@ impl Args<'_> {
                 };
                 Ok(digits.into_iter().map(|(digit, range)| (Found::Kind(kind(digit)), range)).collect())
             }
+            "produce" => {
+                let digit = self.dotted("a pipelined loop")?;
+                self.token::<Token![:]>(":")?;
+                let word = self.word("`warp` or `warpgroup`")?;
+                match word.to_string().as_str() {
+                    "warp" => Self::one(D::Produce { digit, unit: Unit::Warp }),
+                    "warpgroup" => Self::one(D::Produce { digit, unit: Unit::Warpgroup }),
+                    _ => one_of(&word, "producer", &["warp", "warpgroup"]),
+                }
+            }
+            "registers" => {
+                let producer = self.number()?;
+                self.token::<Token![,]>(",")?;
+                Self::one(D::Registers { producer, consumer: self.number()? })
+            }
+            "persistent" => Self::one(D::Persistent { ctas: self.number()? }),
             "occupancy" => Self::one(D::Occupancy { ctas: self.number()? }),
             "assemble" => Self::one(D::Assemble { level: self.level()? }),
             "order" => {

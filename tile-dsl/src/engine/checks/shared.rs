@@ -16,7 +16,9 @@ pub(in crate::engine) fn bytes(nest: &Nest) -> u64 {
 /// The tensor or value that a buffer is for.
 fn name<'n>(nest: &'n Nest, buffer: &Buffer) -> &'n str {
     match buffer.content {
-        Content::Copy(copy) | Content::Full(copy) => &nest.tensor(nest.copy(copy).tensor).name,
+        Content::Copy(copy) | Content::Full(copy) | Content::Empty(copy) => {
+            &nest.tensor(nest.copy(copy).tensor).name
+        }
         Content::Value(value) | Content::Partial(value) => &nest.value(value).name,
     }
 }

@@ -28,6 +28,20 @@ pub(super) fn dimensions(nest: &Nest) -> BTreeMap<(Unit, UnitDim), (u32, Vec<Dig
     dims
 }
 
+/// Threads of a CTA that its loops are bound to.
+pub(super) fn count(nest: &Nest) -> u64 {
+    let dims = dimensions(nest);
+    let along = |unit: Unit| -> u64 {
+        dims.iter().filter(|((u, _), _)| *u == unit).map(|(_, (n, _))| u64::from(*n)).product()
+    };
+    let uses = |unit: Unit| dims.keys().any(|(u, _)| *u == unit);
+    match (uses(Unit::Warp) || uses(Unit::Lane), uses(Unit::Thread)) {
+        (true, _) => 32 * along(Unit::Warp) * along(Unit::Warpgroup),
+        (false, true) => along(Unit::Thread),
+        (false, false) => 1,
+    }
+}
+
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
     let dims = dimensions(nest);

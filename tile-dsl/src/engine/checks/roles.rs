@@ -1,0 +1,147 @@
+//! `produce`, `registers` and `persistent`: what the copies, the threads and the loops of the complete schedule must be.
+
+use super::Context;
+use crate::{
+    diagnostic::{Diagnostic, Edit},
+    nest::{At, CopyId, Frame, leaves},
+    schedule::{DirectiveKind, Space, Unit, Via},
+    span::SpanId,
+};
+
+/// Threads of a warpgroup.
+const WARPGROUP: u64 = 128;
+/// Registers of a multiprocessor (CUDA C++ Programming Guide, technical specifications).
+const REGISTERS: u64 = 65_536;
+
+pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    let mut wrong: Vec<Diagnostic> = Vec::new();
+    wrong.extend(produced(context));
+    wrong.extend(registers(context));
+    wrong.extend(persistent(context));
+    wrong
+}
+
+/// Threads of the CTA that compute.
+fn computing(context: &Context<'_>) -> u64 {
+    super::threads::count(context.nest)
+}
+
+/// Threads of the producer.
+fn producing(context: &Context<'_>) -> u64 {
+    match context.nest.producer {
+        None => 0,
+        Some(Unit::Warpgroup) => WARPGROUP,
+        Some(_) => 32,
+    }
+}
+
+/// What a producer copies comes by tensor maps, in a pipelined loop, and goes to whole warps.
+fn produced(context: &Context<'_>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let mut wrong = Vec::new();
+    for digit in &nest.produced {
+        let name = nest.digit_name(*digit);
+        let by =
+            context.last(|k| matches!(k, DirectiveKind::Produce { digit: d, .. } if context.is(d, *digit)));
+        let mut copies: Vec<CopyId> = Vec::new();
+        let mut pipelined = true;
+        leaves(&nest.body, &mut |path, _| {
+            for (n, frame) in path.iter().enumerate() {
+                if let Frame::For(d, at) = frame
+                    && d == digit
+                {
+                    let inside = path[n + 1..].iter();
+                    copies
+                        .extend(inside.map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None }));
+                    pipelined &= matches!(at, At::Pipe(_));
+                }
+            }
+        });
+        if copies.is_empty() || !pipelined {
+            let text = format!("`{name}` has no pipeline whose copies a producer could make");
+            let pipeline = DirectiveKind::Pipeline { digit: name.clone(), stages: 2 };
+            let edit = (!copies.is_empty()).then(|| Edit::put([pipeline]));
+            wrong.push(context.at(by, SpanId::NONE, text).edits(edit));
+            continue;
+        }
+        if let Some(copy) = copies.iter().map(|c| nest.copy(*c)).find(|c| c.via != Via::Tma) {
+            let buffer = &nest.tensor(copy.tensor).name;
+            let text = format!(
+                "a producer copies by tensor maps, and `{buffer}` is copied by {}",
+                if copy.space == Space::Register {
+                    "each thread into its registers"
+                } else {
+                    "the threads that compute"
+                }
+            );
+            wrong.push(
+                context
+                    .at(by, SpanId::NONE, text)
+                    .note(copy.span, format!("`{buffer}` is staged here"))
+                    .remark(format!("`stage({buffer} at {name}: shared, tma)`")),
+            );
+        }
+    }
+    if nest.producer.is_none() {
+        return wrong;
+    }
+    let by = context.last(|k| matches!(k, DirectiveKind::Produce { .. }));
+    let threads = computing(context);
+    if !threads.is_multiple_of(32) {
+        let text = format!("{threads} threads compute: beside a producer they are whole warps");
+        wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
+    }
+    if nest.producer == Some(Unit::Warpgroup) && !threads.is_multiple_of(WARPGROUP) {
+        let text =
+            format!("{threads} threads compute: beside a warpgroup that copies they are whole warpgroups");
+        wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
+    }
+    let (all, most) = (threads + producing(context), u64::from(context.schedule.target.threads()));
+    if all > most {
+        let text = format!(
+            "{threads} threads compute and {} copy, but a CTA has at most {most}",
+            producing(context)
+        );
+        wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
+    }
+    if !nest.across.is_empty() {
+        let text =
+            "CTAs that share a reduction meet with all their threads: a producer would not come".to_string();
+        wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
+    }
+    wrong
+}
+
+/// What the roles take is there, and what they are given can be given.
+fn registers(context: &Context<'_>) -> Option<Diagnostic> {
+    let [producer, consumer] = context.nest.registers?;
+    let by = context.last(|k| matches!(k, DirectiveKind::Registers { .. }));
+    let at = |text: String| context.at(by, SpanId::NONE, text);
+    if context.nest.producer != Some(Unit::Warpgroup) {
+        let text = "registers are shared out between a warpgroup that copies and those that compute: there is none that copies";
+        return Some(at(text.into()).edits([Edit::instead([])]));
+    }
+    let (computing, producing) = (computing(context), producing(context));
+    let each = REGISTERS / (computing + producing) / 8 * 8;
+    let (taken, all) =
+        (u64::from(producer) * producing + u64::from(consumer) * computing, each * (computing + producing));
+    if taken > all {
+        let text = format!(
+            "{producing} threads with {producer} registers and {computing} with {consumer} take {taken}: a CTA of {} threads starts with {each} each, {all} in all",
+            computing + producing
+        );
+        let most = (all.saturating_sub(u64::from(producer) * producing)) / computing / 8 * 8;
+        let fits = DirectiveKind::Registers { producer, consumer: most.clamp(24, 240) as u32 };
+        return Some(at(text).edits([Edit::put([fits])]));
+    }
+    None
+}
+
+/// Tiles that follow one another are whole.
+fn persistent(context: &Context<'_>) -> Option<Diagnostic> {
+    context.nest.persistent?;
+    let by = context.last(|k| matches!(k, DirectiveKind::Persistent { .. }));
+    let text = "CTAs that share a reduction go on with the last that comes: none can take the next tile";
+    (!context.nest.across.is_empty())
+        .then(|| context.at(by, SpanId::NONE, text.into()).edits([Edit::instead([])]))
+}

@@ -1,0 +1,258 @@
+//! Roles and tiles: who runs the program of a CTA, and for which of its tiles.
+//!
+//! ```text
+//! roles { threads 0 to T:   the program, a channel's copies left out:
+//!                           await full[slot] parity; compute(slot); arrive empty[slot]
+//!         threads T to T+P: the loops around the copies alone:
+//!                           await empty[slot] parity; expect bytes; copy → slot }
+//! ```
+//! Both walk the same loops, so the n-th step of one meets the n-th of the other. In variants without tensor maps the
+//! producer's threads load and store, fence, and all arrive. Barriers of the program are those of its own threads.
+//! A persistent CTA takes tile after tile: all roles have the loop over tiles, and channels go on from one to the next.
+
+use super::{
+    Lowerer,
+    channel::{Barriers, Channel},
+    copy::CopyPlan,
+    digits::Bound,
+    emit::{Atom, Op},
+    error::LowerError,
+    grid::Grid,
+    linear::Linear,
+    ring::Ring,
+    stage::chain,
+    sync::Sync,
+};
+use crate::{
+    kernel::{self, Async, Role, Ty},
+    nest::{At, CopyId, Digit, Steps, Stmt},
+    op::{BinOp, CmpOp},
+    program::Variant,
+    schedule::Unit,
+    shared::Content,
+};
+
+/// The named barrier of the threads that compute.
+const COMPUTE_BARRIER: u32 = 1;
+/// Threads of a warp.
+const WARP: u32 = 32;
+
+/// Threads that a role has.
+fn threads(unit: Unit) -> u32 {
+    if unit == Unit::Warpgroup { 4 * WARP } else { WARP }
+}
+
+/// A range of threads that copy together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copiers {
+    pub first: u32,
+    pub threads: u32,
+}
+
+impl Lowerer<'_> {
+    /// The whole kernel; returns its threads.
+    pub fn kernel(&mut self) -> Result<u32, LowerError> {
+        let nest = self.nest;
+        let computing = self.units.threads;
+        let Some(unit) = nest.producer else {
+            self.tiles(|this| this.stmt(&nest.body))?;
+            return Ok(computing);
+        };
+        let producing = threads(unit);
+        self.emit.push();
+        self.tiles(|this| this.stmt(&nest.body))?;
+        let mut program = self.emit.pop();
+        among(&mut program, computing);
+        self.sync = Sync::default();
+        self.copiers = Some(Copiers { first: computing, threads: producing });
+        self.emit.push();
+        let alone = self.variant != Variant::General;
+        if alone {
+            self.emit.push();
+        }
+        self.tiles(|this| this.produce(&nest.body))?;
+        if alone {
+            let body = self.emit.pop();
+            self.emit.stmt(kernel::Stmt::One { thread: computing, body });
+        }
+        let copies = self.emit.pop();
+        self.copiers = None;
+        let registers = |role: usize| nest.registers.filter(|_| alone).map(|r| r[role]);
+        let role = |first, threads, registers, body| Role { first, threads, registers, body };
+        self.emit.stmt(kernel::Stmt::Roles(vec![
+            role(0, computing, registers(1), program),
+            role(computing, producing, registers(0), copies),
+        ]));
+        Ok(computing + producing)
+    }
+
+    /// The tiles of this CTA: one, or one after the other.
+    fn tiles(&mut self, body: impl FnOnce(&mut Self) -> Result<(), LowerError>) -> Result<(), LowerError> {
+        if self.nest.persistent.is_none() {
+            return body(self);
+        }
+        let (start, step) = (self.emit.op(Op::Cta, &[]), self.emit.op(Op::Ctas, &[]));
+        let total = Grid::tiles(self.nest, &mut self.emit);
+        self.emit.push();
+        let var = self.emit.var(Ty::I32);
+        self.grid = Grid::of(self.nest, &mut self.emit, Atom::Var(var));
+        self.sync.enter();
+        body(self)?;
+        if self.sync.leave(false) {
+            self.emit_barrier();
+        }
+        let body = self.emit.pop();
+        let (start, end, step) = (start.expr(), total.expr(), step.expr());
+        self.emit.stmt(kernel::Stmt::For { var, start, end, step, body });
+        self.emit.forget_loads(|_| true);
+        Ok(())
+    }
+
+    /// The loops around copies that the producer makes.
+    fn produce(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
+        if !self.copies_inside(stmt) {
+            return Ok(());
+        }
+        match stmt {
+            Stmt::For { digit, at, body } => match (*at, digit.steps) {
+                (At::Unit(Unit::Block, _), _) => {
+                    let value = self.grid.values.get(digit).cloned().unwrap_or_default();
+                    self.produce_within(Bound { digit: *digit, at: *at, value }, body)
+                }
+                (At::Pipe(depth), _) if self.nest.produced.contains(digit) => {
+                    self.produce_ring(*digit, depth, body)
+                }
+                (at, Steps::Fixed(steps)) if at.is_expanded() => (0..steps).try_for_each(|step| {
+                    let value = Linear::constant(i64::from(step) * i64::from(digit.stride));
+                    self.produce_within(Bound { digit: *digit, at, value }, body)
+                }),
+                (at, _) => self.run_loop(*digit, at, false, |this| this.produce(body)),
+            },
+            Stmt::Let { first, rest, .. } => {
+                self.produce(first)?;
+                self.produce(rest)
+            }
+            Stmt::Stage { body, .. } => self.produce(body),
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => Ok(()),
+        }
+    }
+
+    fn produce_within(&mut self, bound: Bound, body: &Stmt) -> Result<(), LowerError> {
+        self.stack.push(bound);
+        let result = self.produce(body);
+        self.stack.pop();
+        result
+    }
+
+    /// Whether a statement has loops whose copies the producer makes.
+    fn copies_inside(&self, stmt: &Stmt) -> bool {
+        match stmt {
+            Stmt::For { digit, body, .. } => self.nest.produced.contains(digit) || self.copies_inside(body),
+            Stmt::Let { first, rest, .. } => self.copies_inside(first) || self.copies_inside(rest),
+            Stmt::Stage { body, .. } => self.copies_inside(body),
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => false,
+        }
+    }
+
+    /// The producer's loop of a channel.
+    fn produce_ring(&mut self, digit: Digit, depth: u32, body: &Stmt) -> Result<(), LowerError> {
+        let (copies, inner) = chain(body);
+        self.stack.push(Bound { digit, at: At::Pipe(depth), value: Linear::default() });
+        let plans = copies.iter().map(|c| self.plan(*c, inner, depth)).collect::<Result<Vec<_>, _>>()?;
+        self.stack.pop();
+        let channel = self.produced(&plans, depth)?;
+        self.run_loop(digit, At::Pipe(depth), true, |this| {
+            let position = this.position(&channel);
+            let [slot, parity] = position;
+            // The first time round, nobody has read what would be overwritten.
+            let parity = this.emit.bin(BinOp::Sub, Atom::i32(1), parity);
+            let empty = channel.empty.unwrap_or_default();
+            let wait = Async::Wait { barrier: empty, slot: slot.expr(), parity: parity.expr() };
+            this.emit.stmt(kernel::Stmt::Async(wait));
+            if plans.iter().all(|p| p.map.is_some()) {
+                this.fill(&channel, slot);
+            } else {
+                let copies: Vec<(&CopyPlan, Linear)> =
+                    plans.iter().map(|p| (p, this.slot_at(p, slot))).collect();
+                this.copy_all(&copies);
+                this.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
+                let arrive = Async::Arrive { barrier: channel.full, slot: slot.expr(), bytes: None };
+                this.emit.stmt(kernel::Stmt::Async(arrive));
+            }
+            this.advance(&channel, position);
+            Ok(())
+        })
+    }
+
+    /// A channel that the producer fills.
+    fn produced<'p>(&mut self, plans: &'p [CopyPlan], depth: u32) -> Result<Channel<'p>, LowerError> {
+        let mut channel = self.channel(plans.iter().collect(), depth)?;
+        let first = plans.first().map_or(CopyId(0), |p| p.copy);
+        let empty = self.shared_buffer(Content::Empty(first), 2 * u64::from(depth))?;
+        channel.empty = Some(empty);
+        if !self.barriers.iter().any(|b| b.buffer == empty) {
+            // A warp whose lanes read by products alone arrives once for all of them.
+            let arrivals = self.units.threads / WARP;
+            self.barriers.push(Barriers { buffer: empty, slots: depth, arrivals });
+        }
+        if plans.iter().any(|p| p.map.is_none()) {
+            let copying = self.nest.producer.map_or(1, threads);
+            let full = self.barriers.iter_mut().filter(|b| b.buffer == channel.full);
+            full.for_each(|b| b.arrivals = copying);
+        }
+        Ok(channel)
+    }
+
+    /// The loop of a channel that the producer fills, on the side of those who compute.
+    pub fn consume_ring(&mut self, ring: &Ring<'_>, inner: &Stmt) -> Result<(), LowerError> {
+        let Ring { digit, depth, plans, .. } = *ring;
+        let channel = self.produced(plans, depth)?;
+        self.run_loop(digit, At::Pipe(depth), true, |this| {
+            let position = this.position(&channel);
+            this.await_full(&channel, position);
+            let outside = this.stages.len();
+            for plan in plans {
+                let from = this.slot_at(plan, position[0]);
+                this.stages.push(plan.active(from));
+            }
+            this.stmt(inner)?;
+            this.stages.truncate(outside);
+            this.fence_reads(&channel, inner);
+            this.release(&channel, position[0]);
+            this.advance(&channel, position);
+            Ok(())
+        })
+    }
+
+    /// This warp has read a slot: once its lanes have met, one of them says so.
+    fn release(&mut self, channel: &Channel<'_>, slot: Atom) {
+        let Some(barrier) = channel.empty else { return };
+        self.emit.stmt(kernel::Stmt::WarpBarrier);
+        let tid = self.emit.op(Op::Tid, &[]);
+        let lane = self.emit.bin(BinOp::Rem, tid, Atom::i32(WARP.into()));
+        let first = self.emit.cmp(CmpOp::Eq, lane, Atom::i32(0));
+        let arrive = kernel::Stmt::Async(Async::Arrive { barrier, slot: slot.expr(), bytes: None });
+        self.emit.stmt(kernel::Stmt::If { cond: first.expr(), then: vec![arrive], otherwise: vec![] });
+    }
+
+    /// The number of this thread among those that copy together, and how many they are.
+    pub fn copier(&mut self) -> (Atom, i64) {
+        let tid = self.emit.op(Op::Tid, &[]);
+        match self.copiers {
+            None => (tid, self.units.threads.into()),
+            Some(Copiers { first, threads }) => {
+                (self.emit.bin(BinOp::Sub, tid, Atom::i32(first.into())), threads.into())
+            }
+        }
+    }
+}
+
+/// Barriers of a program become those of its own threads.
+fn among(stmts: &mut [kernel::Stmt], threads: u32) {
+    for stmt in stmts {
+        if *stmt == kernel::Stmt::Barrier {
+            *stmt = kernel::Stmt::GroupBarrier { id: COMPUTE_BARRIER, threads };
+        }
+        stmt.blocks_mut().into_iter().for_each(|block| among(block, threads));
+    }
+}
