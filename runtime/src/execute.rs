@@ -3,12 +3,12 @@
 use crate::{
     arguments::{Scalars, Tensors},
     compile::Compiled,
-    device::{CudaQueue, Kind, Loaded, SimTensor, encode},
+    device::{CudaQueue, Kind, Loaded, SimTensor, Wanted, encode},
     error::Error,
     memory::Storage,
     plan::{Plan, Word},
     queue::Queue,
-    tensor_map::{Encoded, MapShape, TensorMap},
+    tensor_map::{Encoded, MapShape, Padded, TensorMap},
 };
 use ptx_sim::{Counters, Finding};
 use smallvec::SmallVec;
@@ -57,15 +57,34 @@ impl Call<'_, '_> {
         self.compiled.words.iter().map(word).collect()
     }
 
-    /// The tensor maps, for these addresses of tensors.
+    /// Copies of tensors that the kernel's maps cannot address, where these are the addresses of tensors.
+    pub(crate) fn padded(&self, tensors: &[u64]) -> SmallVec<[Padded; 2]> {
+        let mut found = SmallVec::<[Padded; 2]>::new();
+        for shape in &self.compiled.maps {
+            let raw = self.tensors[shape.tensor].1.raw();
+            if found.iter().all(|p| p.tensor != shape.tensor) {
+                found.extend(Padded::of(shape.tensor, tensors[shape.tensor], raw.dtype, &raw.geometry));
+            }
+        }
+        found
+    }
+
+    /// The tensor maps, for these addresses of tensors and of padded copies.
     ///
     /// # Errors
     /// [`Error::TensorMap`].
-    pub(crate) fn maps(&self, tensors: &[u64]) -> Result<SmallVec<[TensorMap; 4]>, Error> {
+    pub(crate) fn maps(
+        &self,
+        tensors: &[u64],
+        padded: &[(Padded, u64)],
+    ) -> Result<SmallVec<[TensorMap; 4]>, Error> {
         let map = |shape: &MapShape| {
             let (name, argument) = &self.tensors[shape.tensor];
             let raw = argument.raw();
-            shape.of(name, tensors[shape.tensor], raw.dtype, &raw.geometry)
+            match padded.iter().find(|(p, _)| p.tensor == shape.tensor) {
+                Some((p, address)) => shape.of(name, *address, raw.dtype, &p.geometry),
+                None => shape.of(name, tensors[shape.tensor], raw.dtype, &raw.geometry),
+            }
         };
         self.compiled.maps.iter().map(map).collect()
     }
@@ -88,9 +107,22 @@ impl Call<'_, '_> {
             argument.raw().memory.order(queue, argument.is_out())?;
         }
         let ticket = queue.launch(self.plan, self.variant, |state| {
-            let scratch = state.scratch.reserve(cuda, &self.compiled.wanted(self.ctas))?;
+            let padded = self.padded(self.bases);
+            let mut wanted = self.compiled.wanted(self.ctas);
+            wanted.extend(padded.iter().map(|p| Wanted { bytes: p.bytes, zeroed: false }));
+            let scratch = state.scratch.reserve(cuda, &wanted)?;
+            let pads = scratch[wanted.len() - padded.len()..].iter().copied();
+            let padded: SmallVec<[(Padded, u64); 2]> = padded.into_iter().zip(pads).collect();
+            for (copy, to) in &padded {
+                let raw = self.tensors[copy.tensor].1.raw();
+                for rows in copy.rows(&raw.geometry, raw.dtype) {
+                    // SAFETY: the tensor and its copy are as large as their geometries say, and live until this
+                    // work has ended, as for the launch below.
+                    unsafe { cuda.copy_rows(self.bases[copy.tensor], *to, &rows)? };
+                }
+            }
             let mut words = self.words(self.bases, &scratch);
-            let maps = self.maps(self.bases)?;
+            let maps = self.maps(self.bases, &padded)?;
             let mut maps = maps.iter().map(encode).collect::<Result<SmallVec<[Encoded; 4]>, Error>>()?;
             let at = self.compiled.words.iter().map(|w| if let Word::Map(n) = w { Some(*n) } else { None });
             let places: SmallVec<[Option<usize>; 24]> = at.collect();
@@ -133,6 +165,7 @@ impl Call<'_, '_> {
                 name,
                 memory: &raw.memory,
                 base: self.bases[n],
+                dtype: raw.dtype,
                 size: raw.dtype.bytes() as usize,
                 geometry: &raw.geometry,
                 written: argument.is_out(),

@@ -149,7 +149,9 @@ impl<'a> Scheduled<'a> {
         report.threads = compiled.ptx.threads;
         report.shared_bytes = compiled.ptx.static_shared + compiled.ptx.dynamic_shared;
         report.ctas = choice.ctas;
-        report.scratch_bytes = compiled.wanted(choice.ctas).iter().map(|w| w.bytes).sum();
+        let padded = checked.call(&choice).padded(&checked.bases);
+        let padded: u64 = padded.iter().map(|p| p.bytes).sum();
+        report.scratch_bytes = compiled.wanted(choice.ctas).iter().map(|w| w.bytes).sum::<u64>() + padded;
         if choice.ctas > 0 {
             let queue = &checked.device.inner.queue;
             let call = checked.call(&choice);

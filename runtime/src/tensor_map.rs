@@ -46,6 +46,77 @@ const ALIGN: u64 = 16;
 /// Strides are less than this many bytes.
 const STRIDE: u64 = 1 << 40;
 
+/// Rows of a padded copy start at multiples of so many bytes: a line of the caches.
+const PITCH: usize = 128;
+
+/// A copy of a tensor whose rows the hardware can address.
+#[derive(Clone, Debug)]
+pub(crate) struct Padded {
+    /// The tensor, by position among the parameters.
+    pub(crate) tensor: usize,
+    pub(crate) geometry: Geometry,
+    pub(crate) bytes: u64,
+}
+
+/// Rows that are copied together: byte offsets of the first from the first element of either side, pitches, bytes of a row,
+/// rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rows {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) pitches: [usize; 2],
+    pub(crate) bytes: usize,
+    pub(crate) count: usize,
+}
+
+impl Padded {
+    /// A copy of a tensor that a map cannot address; `None` where it can.
+    pub(crate) fn of(tensor: usize, address: u64, dtype: DType, geometry: &Geometry) -> Option<Padded> {
+        let size = dtype.bytes() as usize;
+        let order: PerDim<usize> = geometry.layout.fastest_first(geometry.shape.len()).collect();
+        let aligned =
+            |d: &usize| geometry.shape[*d] <= 1 || (geometry.strides[*d] * size) as u64 % ALIGN == 0;
+        if geometry.count() == 0 || address % ALIGN == 0 && order.iter().skip(1).all(aligned) {
+            return None;
+        }
+        let mut padded = Geometry { offset: 0, ..geometry.clone() };
+        let mut room = 1;
+        for (n, d) in order.iter().enumerate() {
+            padded.strides[*d] = room;
+            room *= geometry.shape[*d];
+            if n == 0 {
+                room = (room * size).next_multiple_of(PITCH) / size;
+            }
+        }
+        Some(Padded { tensor, bytes: (room * size) as u64, geometry: padded })
+    }
+
+    /// What to copy from the tensor itself.
+    pub(crate) fn rows(&self, geometry: &Geometry, dtype: DType) -> Vec<Rows> {
+        let size = dtype.bytes() as usize;
+        let order: PerDim<usize> = geometry.layout.fastest_first(geometry.shape.len()).collect();
+        let (shape, strides) = (&geometry.shape, [&geometry.strides, &self.geometry.strides]);
+        let bytes = order.first().map_or(1, |d| shape[*d]) * size;
+        let pitch = |d: Option<&usize>| strides.map(|s| d.map_or(0, |d| s[*d] * size));
+        // Dimensions that go on where the ones before them end are rows like those.
+        let (mut count, mut taken) = (order.get(1).map_or(1, |d| shape[*d]), 2.min(order.len()));
+        while let Some(d) = order.get(taken)
+            && strides.iter().all(|s| s[*d] == s[order[1]] * count)
+        {
+            count *= shape[*d];
+            taken += 1;
+        }
+        let mut all = vec![Rows { from: 0, to: 0, pitches: pitch(order.get(1)), bytes, count }];
+        for d in &order[taken..] {
+            let [from, to] = pitch(Some(d));
+            let step =
+                |rows: &Rows, n: usize| Rows { from: rows.from + n * from, to: rows.to + n * to, ..*rows };
+            all = (0..shape[*d]).flat_map(|n| all.iter().map(move |rows| step(rows, n))).collect();
+        }
+        all
+    }
+}
+
 impl MapShape {
     /// The map of a tensor at this address. Of an extent 0 nothing is ever copied, and the hardware knows no such extent.
     ///
@@ -87,5 +158,33 @@ impl MapShape {
             return wrong(format!("an extent is {extent}, more than 2^32"));
         }
         Ok(map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::Layout;
+
+    #[test]
+    fn rows_that_no_map_addresses_are_padded() {
+        let dense = Geometry::dense(&[3, 5, 4097], Layout::RowMajor);
+        let padded = Padded::of(0, 256, DType::BF16, &dense).expect("4097 columns");
+        assert_eq!(&padded.geometry.strides[..], [5 * 4160, 4160, 1]);
+        assert_eq!(padded.bytes, 3 * 5 * 4160 * 2);
+        let all = Rows { from: 0, to: 0, pitches: [8194, 8320], bytes: 8194, count: 15 };
+        assert_eq!(padded.rows(&dense, DType::BF16), [all]);
+        // A batch with a stride of its own is copied matrix by matrix.
+        let apart = Geometry::strided(&[2, 5, 4097], &[5 * 4097 + 7, 4097, 1], Layout::RowMajor).unwrap();
+        let padded = Padded::of(0, 256, DType::BF16, &apart).expect("4097 columns");
+        let first = Rows { count: 5, ..all };
+        let second = Rows { from: 2 * (5 * 4097 + 7), to: 2 * 5 * 4160, ..first };
+        assert_eq!(padded.rows(&apart, DType::BF16), [first, second]);
+        let aligned = Geometry::dense(&[5, 4096], Layout::RowMajor);
+        assert!(Padded::of(0, 256, DType::BF16, &aligned).is_none());
+        assert!(Padded::of(0, 258, DType::BF16, &aligned).is_some(), "the first element is not aligned");
+        let column = Geometry::dense(&[4097, 5], Layout::ColumnMajor);
+        let padded = Padded::of(0, 256, DType::F32, &column).expect("4097 rows");
+        assert_eq!(&padded.geometry.strides[..], [1, 4128]);
     }
 }

@@ -195,8 +195,6 @@ struct Lowerer<'a> {
     adding: bool,
     /// Tensors that are added to.
     cleared: BTreeSet<u32>,
-    /// Who copies, where not all threads do.
-    copiers: Option<roles::Copiers>,
     /// Rings of mbarriers, and the registers that count their slots.
     barriers: Vec<channel::Barriers>,
     cursors: Vec<u32>,
@@ -246,7 +244,6 @@ impl<'a> Lowerer<'a> {
             owner: None,
             adding: false,
             cleared: BTreeSet::new(),
-            copiers: None,
             barriers: Vec::new(),
             cursors: Vec::new(),
             pending: Vec::new(),

@@ -31,6 +31,7 @@ pub(crate) struct SimTensor<'a> {
     pub(crate) memory: &'a Bytes,
     /// Place of its first element in `memory`, in bytes.
     pub(crate) base: u64,
+    pub(crate) dtype: DType,
     /// Bytes of an element.
     pub(crate) size: usize,
     pub(crate) geometry: &'a Geometry,
@@ -111,7 +112,23 @@ impl SimDevice {
         }
         let addresses: Vec<u64> = tensors.iter().zip(&placed).map(|(t, at)| at + t.base).collect();
         let words = call.words(&addresses, &scratch);
-        let maps = call.maps(&addresses)?;
+        let mut padded = Vec::new();
+        for copy in call.padded(&addresses) {
+            let tensor = &tensors[copy.tensor];
+            let mut rows = vec![0xff; copy.bytes as usize];
+            let contents = tensor.contents()?;
+            for r in copy.rows(tensor.geometry, tensor.dtype) {
+                for n in 0..r.count {
+                    let from = tensor.base as usize + r.from + n * r.pitches[0];
+                    let to = r.to + n * r.pitches[1];
+                    rows[to..to + r.bytes].copy_from_slice(&contents[from..from + r.bytes]);
+                }
+            }
+            drop(contents);
+            let address = place(&format!("{}, padded", tensor.name), &rows)?;
+            padded.push((copy, address));
+        }
+        let maps = call.maps(&addresses, &padded)?;
         let maps = maps.iter().map(encoded).collect::<Result<Vec<_>, _>>().map_err(|e| refused(&e))?;
         let params = words.iter().zip(&call.compiled.widths).zip(&call.compiled.words);
         let launch = Launch {

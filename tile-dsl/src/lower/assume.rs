@@ -329,8 +329,7 @@ fn vectors(
         }
         Stmt::Stage { copy, body } => {
             let copy = &nest.copies[copy.0 as usize];
-            let bytes = if copy.via == crate::schedule::Via::Tma { Some(16) } else { copy.vector };
-            if let Some(bytes) = bytes.filter(|b| *b > elem(copy.tensor)) {
+            if let Some(bytes) = copy.vector.filter(|b| *b > elem(copy.tensor)) {
                 let w = widest.entry(copy.tensor).or_insert(0);
                 *w = bytes.max(*w);
             }

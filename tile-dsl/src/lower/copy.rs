@@ -6,7 +6,7 @@
 
 use super::{
     Lowerer,
-    emit::{Atom, Emit},
+    emit::{Atom, Emit, Op},
     guard::{Sides, Within},
     linear::{Linear, Offset},
     stage::{Layout, SHARED_OFFSET},
@@ -74,7 +74,8 @@ impl Lowerer<'_> {
             .map(|d| if *d == fastest { plan.extent[*d] / i64::from(plan.vector) } else { plan.extent[*d] })
             .collect();
         let total: i64 = counts.iter().product();
-        let (tid, threads) = self.copier();
+        let threads = i64::from(self.units.threads);
+        let tid = self.emit.op(Op::Tid, &[]);
         let mut chunks = Vec::new();
         let pieces = pieces(plan, counts[0], total, threads);
         for round in 0..(total + threads - 1) / threads {
@@ -118,12 +119,12 @@ impl Lowerer<'_> {
         (round, pieces): (i64, i64),
     ) -> Vec<Linear> {
         let width = counts[0] / pieces;
-        let (tid, threads) = self.copier();
+        let tid = self.emit.op(Op::Tid, &[]);
         let mut coords = vec![Linear::default(); plan.extent.len()];
         let column = self.emit.bin(BinOp::Rem, tid, Atom::i32(width));
         coords[dims[0]] = linear(column, round % pieces * width).scaled(plan.vector.into());
         let mut varying = self.emit.bin(BinOp::Div, tid, Atom::i32(width));
-        let mut constant = round / pieces * (threads / width);
+        let mut constant = round / pieces * (i64::from(self.units.threads) / width);
         for (n, (dim, count)) in dims.iter().zip(counts).enumerate().skip(1) {
             if counts[n + 1..].iter().all(|c| *c == 1) {
                 coords[*dim] = linear(varying, constant);

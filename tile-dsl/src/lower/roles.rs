@@ -6,8 +6,8 @@
 //!         threads T to T+P: the loops around the copies alone:
 //!                           await empty[slot] parity; expect bytes; copy → slot }
 //! ```
-//! Both walk the same loops, so the n-th step of one meets the n-th of the other. In variants without tensor maps the
-//! producer's threads load and store, fence, and all arrive. Barriers of the program are those of its own threads.
+//! Both walk the same loops, so the n-th step of one meets the n-th of the other. One of the producer's threads does it all.
+//! Barriers of the program are those of its own threads.
 //! A persistent CTA takes tile after tile: all roles have the loop over tiles, and channels go on from one to the next.
 
 use super::{
@@ -27,7 +27,6 @@ use crate::{
     kernel::{self, Async, Role, Ty},
     nest::{At, CopyId, Digit, Steps, Stmt},
     op::{BinOp, CmpOp},
-    program::Variant,
     schedule::Unit,
     shared::Content,
 };
@@ -40,13 +39,6 @@ const WARP: u32 = 32;
 /// Threads that a role has.
 fn threads(unit: Unit) -> u32 {
     if unit == Unit::Warpgroup { 4 * WARP } else { WARP }
-}
-
-/// A range of threads that copy together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Copiers {
-    pub first: u32,
-    pub threads: u32,
 }
 
 impl Lowerer<'_> {
@@ -64,20 +56,10 @@ impl Lowerer<'_> {
         let mut program = self.emit.pop();
         among(&mut program, computing);
         self.sync = Sync::default();
-        self.copiers = Some(Copiers { first: computing, threads: producing });
         self.emit.push();
-        let alone = self.variant != Variant::General;
-        if alone {
-            self.emit.push();
-        }
         self.tiles(|this| this.produce(&nest.body))?;
-        if alone {
-            let body = self.emit.pop();
-            self.emit.stmt(kernel::Stmt::One { thread: computing, body });
-        }
-        let copies = self.emit.pop();
-        self.copiers = None;
-        let registers = |role: usize| nest.registers.filter(|_| alone).map(|r| r[role]);
+        let copies = vec![kernel::Stmt::One { thread: computing, body: self.emit.pop() }];
+        let registers = |role: usize| nest.registers.map(|r| r[role]);
         let role = |first, threads, registers, body| Role { first, threads, registers, body };
         self.emit.stmt(kernel::Stmt::Roles(vec![
             role(0, computing, registers(1), program),
@@ -169,16 +151,7 @@ impl Lowerer<'_> {
             let empty = channel.empty.unwrap_or_default();
             let wait = Async::Wait { barrier: empty, slot: slot.expr(), parity: parity.expr() };
             this.emit.stmt(kernel::Stmt::Async(wait));
-            if plans.iter().all(|p| p.map.is_some()) {
-                this.fill(&channel, slot);
-            } else {
-                let copies: Vec<(&CopyPlan, Linear)> =
-                    plans.iter().map(|p| (p, this.slot_at(p, slot))).collect();
-                this.copy_all(&copies);
-                this.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
-                let arrive = Async::Arrive { barrier: channel.full, slot: slot.expr(), bytes: None };
-                this.emit.stmt(kernel::Stmt::Async(arrive));
-            }
+            this.fill(&channel, slot);
             this.advance(&channel, position);
             Ok(())
         })
@@ -194,11 +167,6 @@ impl Lowerer<'_> {
             // A warp whose lanes read by products alone arrives once for all of them.
             let arrivals = self.units.threads / WARP;
             self.barriers.push(Barriers { buffer: empty, slots: depth, arrivals });
-        }
-        if plans.iter().any(|p| p.map.is_none()) {
-            let copying = self.nest.producer.map_or(1, threads);
-            let full = self.barriers.iter_mut().filter(|b| b.buffer == channel.full);
-            full.for_each(|b| b.arrivals = copying);
         }
         Ok(channel)
     }
@@ -233,17 +201,6 @@ impl Lowerer<'_> {
         let first = self.emit.cmp(CmpOp::Eq, lane, Atom::i32(0));
         let arrive = kernel::Stmt::Async(Async::Arrive { barrier, slot: slot.expr(), bytes: None });
         self.emit.stmt(kernel::Stmt::If { cond: first.expr(), then: vec![arrive], otherwise: vec![] });
-    }
-
-    /// The number of this thread among those that copy together, and how many they are.
-    pub fn copier(&mut self) -> (Atom, i64) {
-        let tid = self.emit.op(Op::Tid, &[]);
-        match self.copiers {
-            None => (tid, self.units.threads.into()),
-            Some(Copiers { first, threads }) => {
-                (self.emit.bin(BinOp::Sub, tid, Atom::i32(first.into())), threads.into())
-            }
-        }
     }
 }
 

@@ -261,7 +261,7 @@ impl Lowerer<'_> {
             map: None,
         };
         self.choose_move(&mut plan, c.via, c.vector)?;
-        if c.via == Via::Tma && self.variant != crate::program::Variant::General {
+        if c.via == Via::Tma {
             plan.map = Some(self.tensor_map(&plan));
         }
         Ok(plan)
