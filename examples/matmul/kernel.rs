@@ -171,6 +171,11 @@ schedule! {
         persistent(1);
         order(grouped(16));
     }
+    /// C is collected in shared memory, from where the hardware stores it while the next tile is multiplied.
+    pub tma_store = persistent {
+        stage(c: shared, tma);
+        swizzle(c: 128);
+    }
 }
 
 schedule! {
@@ -251,7 +256,8 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     tma_wgmma,
     producer_consumer,
     two_consumers,
-    persistent
+    persistent,
+    tma_store
 ];
 
 /// Schedules for sizes that are small, flat, narrow, deep or ragged; `choose` says which for which.

@@ -133,7 +133,15 @@ impl Call<'_, '_> {
             // to be as large as the kernel of a proved schedule reaches; they are freed and overwritten only after
             // this work, which `used` notes below, and no other work writes them meanwhile: they are borrowed,
             // mutably where the kernel writes, and other queues wait, which `order` saw to.
-            unsafe { cuda.launch(loaded, self.ctas, &mut words, (&mut maps, &places)) }
+            unsafe { cuda.launch(loaded, self.ctas, &mut words, (&mut maps, &places))? };
+            for (copy, from) in padded.iter().filter(|(copy, _)| self.tensors[copy.tensor].1.is_out()) {
+                let raw = self.tensors[copy.tensor].1.raw();
+                for rows in copy.rows(&raw.geometry, raw.dtype) {
+                    // SAFETY: as on the way there; the tensor is the kernel's to write.
+                    unsafe { cuda.copy_rows(*from, self.bases[copy.tensor], &rows.back())? };
+                }
+            }
+            Ok(())
         });
         // What was queued before the failure uses the memory too.
         let ticket = ticket.inspect_err(|_| cuda.synchronize().unwrap_or(()))?;

@@ -69,6 +69,14 @@ pub(crate) struct Rows {
     pub(crate) count: usize,
 }
 
+impl Rows {
+    /// The other way.
+    pub(crate) fn back(&self) -> Rows {
+        let [from, to] = self.pitches;
+        Rows { from: self.to, to: self.from, pitches: [to, from], ..*self }
+    }
+}
+
 impl Padded {
     /// A copy of a tensor that a map cannot address; `None` where it can.
     pub(crate) fn of(tensor: usize, address: u64, dtype: DType, geometry: &Geometry) -> Option<Padded> {

@@ -24,6 +24,7 @@ mod guard;
 mod interleave;
 mod linear;
 mod matrix;
+mod output;
 mod passes;
 mod products;
 mod put;
@@ -195,6 +196,9 @@ struct Lowerer<'a> {
     adding: bool,
     /// Tensors that are added to.
     cleared: BTreeSet<u32>,
+    /// Tensors whose tile is being collected, and whether any is sent off.
+    collected: BTreeSet<TensorId>,
+    sends: bool,
     /// Rings of mbarriers, and the registers that count their slots.
     barriers: Vec<channel::Barriers>,
     cursors: Vec<u32>,
@@ -244,6 +248,8 @@ impl<'a> Lowerer<'a> {
             owner: None,
             adding: false,
             cleared: BTreeSet::new(),
+            collected: BTreeSet::new(),
+            sends: false,
             barriers: Vec::new(),
             cursors: Vec::new(),
             pending: Vec::new(),

@@ -96,6 +96,8 @@ pub struct Nest {
     pub column_major: BTreeSet<tile::TensorId>,
     /// Minimum resident CTAs an SM (`occupancy`), as `.minnctapersm`.
     pub occupancy: Option<u32>,
+    /// Tensors that the kernel stores to, whose elements a CTA collects in shared memory first.
+    pub outputs: BTreeMap<tile::TensorId, Output>,
     /// Loops whose copies a warp or a warpgroup of its own makes (`produce`).
     pub produced: BTreeSet<Digit>,
     /// Which of the two.
@@ -181,6 +183,15 @@ pub struct Copy {
     /// Bytes of padding after each contiguous row of the copy.
     pub pad: u32,
     /// XOR swizzle span in bytes (32, 64, 128), 0 for none: byte address bits 4.. ^= bits 7.. (PTX ISA, tensor swizzling modes).
+    pub swizzle: u32,
+    /// Source of the directive.
+    pub span: SpanId,
+}
+
+/// How a CTA collects what it stores of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// XOR swizzle span in bytes, 0 for none.
     pub swizzle: u32,
     /// Source of the directive.
     pub span: SpanId,

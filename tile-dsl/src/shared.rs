@@ -45,6 +45,8 @@ pub(crate) enum Content {
     Full(CopyId),
     /// Those by which its slots are given back.
     Empty(CopyId),
+    /// What a CTA stores of a tensor.
+    Output(crate::tile::TensorId),
 }
 
 /// How the elements of a buffer come about.
@@ -126,6 +128,7 @@ impl Allocation {
     pub fn of(nest: &Nest) -> Allocation {
         let mut finder = Finder { nest, clock: Clock::default(), buffers: Vec::new(), repeated: 0 };
         finder.stmt(&nest.body);
+        finder.outputs();
         let Finder { clock, mut buffers, .. } = finder;
         let sizes: Vec<(u64, u32)> = buffers.iter().map(|b| (b.bytes(), b.align)).collect();
         let (starts, bytes) = place::overlaid(&sizes, &|a, b| {
@@ -406,6 +409,19 @@ impl Finder<'_> {
         Some(buffer)
     }
 
+    /// The tiles that are collected before they are stored.
+    fn outputs(&mut self) {
+        for (tensor, output) in &self.nest.outputs {
+            let Some(layout) = self.nest.output_layout(*tensor) else { continue };
+            let (dtype, elems, align) = (self.nest.elem(*tensor), layout.elems, layout.align);
+            let size = Size::Value(layout.extents.clone());
+            let buffer = self.buffer(Content::Output(*tensor), dtype, elems, size, output.span);
+            self.buffers[buffer].align = align;
+            // Copies may be on their way from it.
+            self.buffers[buffer].alone = true;
+        }
+    }
+
     /// The mbarriers of a channel, where copies come by tensor maps.
     fn full(&mut self, copies: &[CopyId], depth: u32) -> Option<usize> {
         let first = *copies.iter().find(|c| self.nest.copy(**c).via == crate::schedule::Via::Tma)?;
@@ -435,6 +451,7 @@ impl Finder<'_> {
             Content::Copy(copy) => self.nest.tensor(self.nest.copy(copy).tensor).name.clone(),
             Content::Value(value) => self.nest.value(value).name.clone(),
             Content::Partial(value) => format!("{}.partial", self.nest.value(value).name),
+            Content::Output(tensor) => format!("{}.tile", self.nest.tensor(tensor).name),
             Content::Full(copy) => format!("{}.full", self.nest.tensor(self.nest.copy(copy).tensor).name),
             Content::Empty(copy) => format!("{}.empty", self.nest.tensor(self.nest.copy(copy).tensor).name),
         };

@@ -46,6 +46,18 @@ impl<'c> Codegen<'c, '_> {
             Async::Copy { map, shared, offset, coordinates, barrier, slot } => {
                 self.copy_tensor(*map, (*shared, offset), coordinates, (*barrier, slot))
             }
+            Async::Store { map, shared, offset, coordinates } => {
+                self.store_tensor(*map, (*shared, offset), coordinates)
+            }
+            Async::CommitStores => {
+                self.call_void("llvm.nvvm.cp.async.bulk.commit.group", &[], &[])?;
+                Ok(())
+            }
+            Async::WaitStores { pending } => {
+                let pending = self.context.i32_type().const_int((*pending).into(), false);
+                self.call_void("llvm.nvvm.cp.async.bulk.wait.group.read", &[], &[pending.into()])?;
+                Ok(())
+            }
             Async::ProxyFence => {
                 self.call_void("llvm.nvvm.fence.proxy.async.shared_cta", &[], &[])?;
                 Ok(())
@@ -129,6 +141,21 @@ impl<'c> Codegen<'c, '_> {
             self.context.i32_type().const_zero().into(),
         ]);
         let name = format!("llvm.nvvm.cp.async.bulk.tensor.g2s.tile.{}d", coordinates.len());
+        self.call_void(&name, &[], &args)?;
+        Ok(())
+    }
+
+    fn store_tensor(&mut self, map: u32, (shared, offset): (u32, &Expr), coordinates: &[Expr]) -> Result<()> {
+        let (from, _) = self.address(Mem::Shared(shared), offset)?;
+        let map = self.function.get_nth_param(map).map(BasicValueEnum::into_pointer_value);
+        let Some(map) = map else { return malformed("a tensor map that is no parameter") };
+        let mut args: Vec<BasicMetadataValueEnum<'c>> = vec![from.into(), map.into()];
+        for coordinate in coordinates {
+            args.push(self.expr(coordinate)?.int()?.into());
+        }
+        args.push(self.context.i64_type().const_zero().into());
+        args.push(self.context.bool_type().const_zero().into());
+        let name = format!("llvm.nvvm.cp.async.bulk.tensor.s2g.tile.{}d", coordinates.len());
         self.call_void(&name, &[], &args)?;
         Ok(())
     }

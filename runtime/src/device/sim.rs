@@ -146,6 +146,21 @@ impl SimDevice {
             ..Launch::default()
         };
         let report = ptx_sim::launch(module, &mut memory, &launch).map_err(|e| refused(&e))?;
+        for (copy, from) in &padded {
+            let tensor = &tensors[copy.tensor];
+            if !tensor.written {
+                continue;
+            }
+            for r in copy.rows(tensor.geometry, tensor.dtype) {
+                let mut row = vec![0; r.bytes];
+                for n in 0..r.count {
+                    let at = from + (r.to + n * r.pitches[1]) as u64;
+                    memory.read(at, &mut row).map_err(|e| refused(&e))?;
+                    let to = addresses[copy.tensor] + (r.from + n * r.pitches[0]) as u64;
+                    memory.write(to, &row).map_err(|e| refused(&e))?;
+                }
+            }
+        }
         for (n, tensor) in tensors.iter().enumerate() {
             let same = |other: &&SimTensor<'_>| std::ptr::eq(other.memory, tensor.memory);
             let written = tensors.iter().filter(same).any(|other| other.written);

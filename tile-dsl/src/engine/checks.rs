@@ -1,10 +1,11 @@
 //! What only the complete schedule shows. In this order:
-//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, shared memory, roles, length of the code.
+//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, shared memory, collected tiles, roles, length of the code.
 
 mod across;
 mod atoms;
 mod distribution;
 mod expansion;
+mod outputs;
 mod registers;
 mod roles;
 mod shared;
@@ -42,6 +43,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(atoms::check(context));
     wrong.extend(vectors(context));
     wrong.extend(shared::check(context));
+    wrong.extend(outputs::check(context));
     wrong.extend(roles::check(context));
     if wrong.is_empty() {
         // What does not fit is often too long as well.

@@ -5,6 +5,7 @@ pub(super) mod bind;
 pub(super) mod expand;
 pub(super) mod fission;
 pub(super) mod fragment;
+pub(super) mod output;
 pub(super) mod pipeline;
 pub(super) mod place;
 pub(super) mod precision;

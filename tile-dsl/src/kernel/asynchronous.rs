@@ -3,6 +3,7 @@
 //! ```text
 //! Async ::= mbarriers Shared × n of count | arrive Shared[E] (expect bytes) | await Shared[E] parity E
 //!         | tensor Shared[E] <- Map[E*] completes Shared[E] | proxy_fence
+//!         | send Map[E*] <- Shared[E] | stores commit | stores wait n
 //!         | wgmma frag[slots] += Tile x Tile | products fence frag[slots]* | products commit | products wait n frag[slots]*
 //! Tile  ::= Shared[E] major swizzle leading stride
 //! ```
@@ -63,6 +64,24 @@ pub enum Async {
         barrier: u32,
         /// Its slot.
         slot: Expr,
+    },
+    /// A box in shared memory to a tensor, what lies outside of it left out: `cp.async.bulk.tensor` from shared memory.
+    Store {
+        /// Tensor map, position in [`super::Kernel::params`].
+        map: u32,
+        /// Source, position in [`super::Kernel::shared`].
+        shared: u32,
+        /// Offset of the first element.
+        offset: Expr,
+        /// First element of the box, fastest dimension first.
+        coordinates: Vec<Expr>,
+    },
+    /// This thread's stores so far are a group: `cp.async.bulk.commit_group`.
+    CommitStores,
+    /// All but so many of this thread's youngest groups have read what they store: `cp.async.bulk.wait_group.read`.
+    WaitStores {
+        /// Groups.
+        pending: u32,
     },
     /// What this thread has stored to shared memory is seen by the asynchronous proxy: `fence.proxy.async`.
     ProxyFence,

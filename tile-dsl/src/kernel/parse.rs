@@ -404,9 +404,8 @@ impl Parser {
                 Ok(Stmt::One { thread, body: self.block()? })
             }
             "roles" => self.roles(),
-            word @ ("mbarriers" | "arrive" | "await" | "tensor" | "proxy_fence" | "products") => {
-                self.asynchronous(word).map(Stmt::Async)
-            }
+            word @ ("mbarriers" | "arrive" | "await" | "tensor" | "proxy_fence" | "products" | "send"
+            | "stores") => self.asynchronous(word).map(Stmt::Async),
             "live" => {
                 let mut buffers = vec![self.shared()?];
                 while self.eat(",") {

@@ -18,6 +18,7 @@
 //!   barrier 1 of 128   warp barrier       mbarriers full x 4 of 1
 //!   arrive shared full[%2] expect 8192    await shared full[%2] parity %3
 //!   tensor shared a[%2] <- a.map[%4, %5] completes shared full[%2]
+//!   send c.map[%4, %5] <- shared c[%2]     stores commit   stores wait 0
 //!   products fence acc[0, 1]              products commit   products wait 0 acc[0, 1]   proxy_fence
 //!   wgmma64x8 acc[0, 1, 2, 3] += shared a[%2] major k swizzle 128 leading 16 stride 1024 x shared b[%3] ..
 //! }
@@ -294,6 +295,14 @@ impl Printer<'_> {
                 self.out.push_str("] completes ");
                 self.place(Mem::Shared(*barrier), slot)
             }
+            Async::Store { map, shared, offset, coordinates } => {
+                write!(self.out, "send {}[", param_name(self.kernel, *map))?;
+                self.list(coordinates)?;
+                self.out.push_str("] <- ");
+                self.place(Mem::Shared(*shared), offset)
+            }
+            Async::CommitStores => self.out.write_str("stores commit"),
+            Async::WaitStores { pending } => write!(self.out, "stores wait {pending}"),
             Async::ProxyFence => self.out.write_str("proxy_fence"),
             Async::Multiply { atom, frag, slots, a, b } => {
                 write!(self.out, "{} ", atom.label())?;

@@ -311,19 +311,14 @@ impl Verifier<'_> {
                 int(slot)?;
                 int(offset)?;
                 coordinates.iter().try_for_each(int)?;
-                let Some(Param::TensorMap { tensor, dims, tile, .. }) = self.kernel.params.get(*map as usize)
-                else {
-                    return Err(format!("parameter {map} is no tensor map"));
-                };
-                let (from, to) =
-                    (self.kernel.dtype_of(Mem::Global(*tensor)), self.kernel.dtype_of(Mem::Shared(*shared)));
-                ensure(from.is_some() && from == to, || format!("copy of {from:?} into {to:?}"))?;
-                let ranks = [dims.len(), tile.len(), coordinates.len()];
-                ensure((1..=5).contains(&ranks[0]) && ranks.iter().all(|r| *r == ranks[0]), || {
-                    format!("a box of {ranks:?} dimensions")
-                })?;
-                ensure(tile.iter().all(|n| (1..=256).contains(n)), || format!("a box of {tile:?}"))
+                self.boxed(*map, *shared, coordinates)
             }
+            Async::Store { map, shared, offset, coordinates } => {
+                int(offset)?;
+                coordinates.iter().try_for_each(int)?;
+                self.boxed(*map, *shared, coordinates)
+            }
+            Async::CommitStores | Async::WaitStores { .. } => Ok(()),
             Async::ProxyFence => Ok(()),
             Async::Multiply { atom, frag, slots, a, b } => {
                 self.warps(diverged, "a product of a warpgroup")?;
@@ -355,6 +350,21 @@ impl Verifier<'_> {
                 })
             }
         }
+    }
+
+    /// A box of a tensor map, and the buffer that it comes from or goes to.
+    fn boxed(&self, map: u32, shared: u32, coordinates: &[Expr]) -> Check {
+        let Some(Param::TensorMap { tensor, dims, tile, .. }) = self.kernel.params.get(map as usize) else {
+            return Err(format!("parameter {map} is no tensor map"));
+        };
+        let (from, to) =
+            (self.kernel.dtype_of(Mem::Global(*tensor)), self.kernel.dtype_of(Mem::Shared(shared)));
+        ensure(from.is_some() && from == to, || format!("copy of {from:?} into {to:?}"))?;
+        let ranks = [dims.len(), tile.len(), coordinates.len()];
+        ensure((1..=5).contains(&ranks[0]) && ranks.iter().all(|r| *r == ranks[0]), || {
+            format!("a box of {ranks:?} dimensions")
+        })?;
+        ensure(tile.iter().all(|n| (1..=256).contains(n)), || format!("a box of {tile:?}"))
     }
 
     /// All lanes of all warps are here.

@@ -125,19 +125,8 @@ impl Lowerer<'_> {
             let Some(map) = plan.map else { continue };
             let to = if channel.depth > 1 { self.slot_at(plan, slot) } else { Linear::default() };
             let base = self.base(plan);
-            let layout = &plan.from;
-            for piece in 0..layout.panel.map_or(1, |width| layout.row.div_ceil(width)) {
-                let mut coordinates = Vec::new();
-                for dim in layout.order.iter().rev() {
-                    let mut at = base[*dim].clone();
-                    if *dim == layout.contiguous {
-                        at.constant += (piece * layout.panel.unwrap_or(0)) as i64;
-                    }
-                    coordinates.push(self.emit.index(&at).expr());
-                }
-                let mut to = to.clone();
-                to.constant += (piece * layout.rows() * layout.panel.unwrap_or(0)) as i64;
-                let offset = self.emit.index(&to).expr();
+            for piece in 0..plan.from.pieces() {
+                let (coordinates, offset) = self.panel(&plan.from, &base, &to, piece);
                 let copy =
                     Async::Copy { map, shared: plan.buffer, offset, coordinates, barrier, slot: slot.expr() };
                 self.emit.stmt(kernel::Stmt::Async(copy));
@@ -251,23 +240,39 @@ impl Lowerer<'_> {
 
     /// The tensor map of a copy, a parameter of the kernel.
     pub fn tensor_map(&mut self, plan: &CopyPlan) -> u32 {
-        let layout = &plan.from;
+        let extents: Vec<u64> = plan.extent.iter().map(|n| *n as u64).collect();
+        let swizzle = self.nest.copy(plan.copy).swizzle;
+        self.map_of(&MapOf { tensor: plan.tensor, layout: &plan.from, extents: &extents, swizzle })
+    }
+
+    /// A tensor map, the same for all boxes that are alike.
+    pub fn map_of(&mut self, of: &MapOf<'_>) -> u32 {
+        let MapOf { tensor, layout, extents, swizzle } = *of;
         let dims: Vec<u32> = layout.order.iter().rev().map(|d| *d as u32).collect();
         let points = |d: &usize| match layout.panel {
             Some(width) if *d == layout.contiguous => width as u32,
-            _ => plan.extent[*d] as u32,
+            _ => extents[*d] as u32,
         };
         let tile: Vec<u32> = layout.order.iter().rev().map(points).collect();
-        let (tensor, swizzle) = (plan.tensor.0.into(), self.nest.copy(plan.copy).swizzle);
-        let same = |p: &Param| matches!(p, Param::TensorMap { tensor: t, tile: b, swizzle: s, .. } if *t == tensor && *b == tile && *s == swizzle);
+        let id = u32::from(tensor.0);
+        let same = |p: &Param| matches!(p, Param::TensorMap { tensor: t, tile: b, swizzle: s, .. } if *t == id && *b == tile && *s == swizzle);
         if let Some(known) = self.params.iter().position(same) {
             return known as u32;
         }
-        let base = format!("{}.map", self.tensor(plan.tensor).name);
+        let base = format!("{}.map", self.tensor(tensor).name);
         let name = super::unique(&base, |n| self.params.iter().any(|p| p.name() == n));
-        self.params.push(Param::TensorMap { name, tensor, dims, tile, swizzle });
+        self.params.push(Param::TensorMap { name, tensor: id, dims, tile, swizzle });
         self.params.len() as u32 - 1
     }
+}
+
+/// What a tensor map is of.
+pub(super) struct MapOf<'l> {
+    pub tensor: TensorId,
+    pub layout: &'l crate::nest::CopyLayout,
+    /// Elements of the box, by dimension of the tensor.
+    pub extents: &'l [u64],
+    pub swizzle: u32,
 }
 
 impl CopyPlan {

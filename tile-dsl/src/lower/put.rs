@@ -27,6 +27,9 @@ pub(super) struct Pending {
 
 impl Lowerer<'_> {
     pub fn put(&mut self, id: AccessId, expr: &Expr) -> Result<(), LowerError> {
+        if self.collects(self.nest.access(id).tensor) {
+            return self.collect(id, expr);
+        }
         let replica = self.replica_guard(&[]);
         self.owner = replica;
         let value = self.value(expr);
@@ -36,7 +39,6 @@ impl Lowerer<'_> {
         let tensor = access.tensor;
         let coords: Vec<Linear> = access.index.iter().map(|i| self.index(i)).collect();
         let lanes = self.global_lanes(id)?;
-        let lane = lanes.map_or(0, |l| l.lane);
         let coords = self.without_lane(id, coords, lanes);
         let mut within = self.axes_within(id, lanes);
         within.extend(self.access_within(id, &coords));
@@ -52,27 +54,43 @@ impl Lowerer<'_> {
         let ty = self.offset_ty();
         let mem = self.global(tensor);
         let (base, constant) = self.emit.offset(&offset, ty);
+        let t = self.tensor(tensor);
+        let dtype = super::fixed(t.elem);
+        if let Some(lanes) = lanes {
+            self.check_aligned(&offset.unit, lanes.steps, dtype, &t.name)?;
+        }
+        self.store_lanes(mem, (base, constant, ty), value, dtype, guard, lanes);
+        Ok(())
+    }
+
+    /// Stores an element, or holds it back until its vector is complete.
+    pub fn store_lanes(
+        &mut self,
+        mem: Mem,
+        (base, constant, ty): (Option<Atom>, i64, Ty),
+        value: KExpr,
+        dtype: crate::dtype::DType,
+        guard: Option<Atom>,
+        lanes: Option<Lanes>,
+    ) {
         let Some(lanes) = lanes else {
             self.emit_store(mem, base, constant, ty, vec![value], guard);
-            return Ok(());
+            return;
         };
-        let t = self.tensor(tensor);
-        self.check_aligned(&offset.unit, lanes.steps, super::fixed(t.elem), &t.name)?;
         // The value may be read from a slot that changes before the store is complete.
-        let value = self.name(value, Ty::Elem(super::fixed(t.elem)));
+        let value = self.name(value, Ty::Elem(dtype));
         let same = |p: &Pending| (p.mem, p.base, p.constant, p.guard) == (mem, base, constant, guard);
         let at = self.pending.iter().position(same).unwrap_or_else(|| {
             let values = vec![None; lanes.steps as usize];
             self.pending.push(Pending { mem, base, constant, guard, values });
             self.pending.len() - 1
         });
-        self.pending[at].values[lane as usize] = Some(value);
+        self.pending[at].values[lanes.lane as usize] = Some(value);
         if self.pending[at].values.iter().all(Option::is_some) {
             let done = self.pending.swap_remove(at);
             let values = done.values.into_iter().flatten().collect();
             self.emit_store(mem, base, constant, ty, values, guard);
         }
-        Ok(())
     }
 
     fn name(&mut self, value: KExpr, ty: Ty) -> KExpr {

@@ -48,11 +48,13 @@ impl Lowerer<'_> {
         let computing = self.units.threads;
         let Some(unit) = nest.producer else {
             self.tiles(|this| this.stmt(&nest.body))?;
+            self.await_sent();
             return Ok(computing);
         };
         let producing = threads(unit);
         self.emit.push();
         self.tiles(|this| this.stmt(&nest.body))?;
+        self.await_sent();
         let mut program = self.emit.pop();
         among(&mut program, computing);
         self.sync = Sync::default();
@@ -71,7 +73,9 @@ impl Lowerer<'_> {
     /// The tiles of this CTA: one, or one after the other.
     fn tiles(&mut self, body: impl FnOnce(&mut Self) -> Result<(), LowerError>) -> Result<(), LowerError> {
         if self.nest.persistent.is_none() {
-            return body(self);
+            body(self)?;
+            self.send_collected()?;
+            return Ok(());
         }
         let (start, step) = (self.emit.op(Op::Cta, &[]), self.emit.op(Op::Ctas, &[]));
         let total = Grid::tiles(self.nest, &mut self.emit);
@@ -80,6 +84,7 @@ impl Lowerer<'_> {
         self.grid = Grid::of(self.nest, &mut self.emit, Atom::Var(var));
         self.sync.enter();
         body(self)?;
+        self.send_collected()?;
         if self.sync.leave(false) {
             self.emit_barrier();
         }

@@ -10,6 +10,7 @@ use super::{
     storage::Step,
 };
 use crate::{
+    dtype::DType,
     index::Affine,
     kernel::Ty,
     nest::{At, CopyId, CopyLayout, Digit, Expr, SWIZZLE_LINE, Steps, Stmt},
@@ -234,7 +235,7 @@ impl Lowerer<'_> {
         let Some(from) = self.nest.copy_layout(copy, body) else {
             return Err(LowerError::Malformed(format!("a copy of `{}` has no size", name())));
         };
-        let layout = self.layout(copy, &from, depth);
+        let layout = self.layout_of(&from, dtype, c.swizzle, depth);
         let elems = layout.elems.checked_mul(depth.into()).filter(|n| u32::try_from(*n).is_ok());
         let Some(elems) = elems else {
             return Err(LowerError::Malformed(format!(
@@ -321,16 +322,15 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The layout that the nest gives a copy, as offsets.
-    fn layout(&self, copy: CopyId, from: &CopyLayout, depth: u32) -> Layout {
-        let c = self.nest.copy(copy);
-        let size = u64::from(self.nest.elem(c.tensor).bytes());
+    /// A layout of the nest as offsets.
+    pub fn layout_of(&self, from: &CopyLayout, dtype: DType, swizzle: u32, depth: u32) -> Layout {
+        let size = u64::from(dtype.bytes());
         let elem = size as i64;
         let line = SWIZZLE_LINE as i64;
-        let swizzle = (c.swizzle > 0).then(|| Swizzle {
+        let swizzle = (swizzle > 0).then(|| Swizzle {
             chunk: 16 / elem,
             line: line / elem,
-            chunks: i64::from(c.swizzle) / 16,
+            chunks: i64::from(swizzle) / 16,
         });
         let panels = from.panel.map(|width| Panels {
             row: from.row as i64,

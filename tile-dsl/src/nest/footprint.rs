@@ -1,7 +1,7 @@
 //! What a staged copy holds: a box of its tensor, and how the box lies in memory.
 
-use super::{CopyId, Digit, Frame, Nest, PERIOD, Steps, Stmt, leaves};
-use crate::{index::Affine, tile::TensorId};
+use super::{At, CopyId, Digit, Frame, Nest, PERIOD, Steps, Stmt, Target, leaves};
+use crate::{index::Affine, schedule::Unit, tile::TensorId};
 
 /// One dimension of the box of a copy.
 ///
@@ -21,6 +21,8 @@ pub struct CopyLayout {
     pub order: Vec<usize>,
     /// The dimension whose elements lie side by side: the fastest of those with more than one element, if there is one.
     pub contiguous: usize,
+    /// Elements of the box, by dimension of the tensor.
+    pub extents: Vec<u64>,
     /// Elements between neighbours of each tensor dimension, in the order of the tensor.
     pub strides: Vec<u64>,
     /// Elements from one row to the next, padding included.
@@ -40,6 +42,32 @@ pub(crate) const SWIZZLE_LINE: u64 = 128;
 pub(crate) const WIDEST: u64 = 16;
 
 impl CopyLayout {
+    /// A box of these extents, dimensions from slowest to fastest in `order`, rows `pad` bytes longer or swizzled over spans of
+    /// `swizzle` bytes, elements of `size` bytes.
+    fn new(extents: Vec<u64>, order: Vec<usize>, pad: u64, swizzle: u64, size: u64) -> CopyLayout {
+        let pad = pad / size;
+        let contiguous = order.iter().rev().find(|d| extents[**d] > 1).or(order.last()).copied().unwrap_or(0);
+        let mut strides = vec![1; extents.len()];
+        let mut elems = 1u64;
+        for dim in order.iter().rev() {
+            strides[*dim] = elems;
+            let row = extents[*dim] + if *dim == contiguous { pad } else { 0 };
+            elems = elems.saturating_mul(row);
+        }
+        let row = extents.get(contiguous).map_or(1, |n| n + pad).max(1);
+        if swizzle > 0 {
+            elems = elems.checked_next_multiple_of(PERIOD * row).unwrap_or(elems);
+        }
+        let panel = (swizzle > 0 && row > swizzle / size).then_some(swizzle / size);
+        let align = if swizzle > 0 { PERIOD * swizzle } else { WIDEST } as u32;
+        CopyLayout { order, contiguous, extents, strides, row, panel, elems, align }
+    }
+
+    /// Panels of a row.
+    pub fn pieces(&self) -> u64 {
+        self.panel.map_or(1, |width| self.row.div_ceil(width))
+    }
+
     /// Elements from one slot to the next of a ring of `depth`, for elements of `size` bytes; a copy alone takes what it
     /// holds.
     pub fn slot(&self, depth: u32, size: u64) -> u64 {
@@ -133,25 +161,35 @@ impl Nest {
         let info = self.copy(copy);
         let dims = self.footprint(info.tensor, body);
         let extents: Vec<u64> = dims.iter().map(|d| d.extent).collect::<Option<_>>()?;
-        let order = self.copy_order(copy);
         let size = u64::from(self.elem(info.tensor).bytes());
-        let pad = u64::from(info.pad) / size;
-        let contiguous = order.iter().rev().find(|d| extents[**d] > 1).or(order.last()).copied().unwrap_or(0);
-        let mut strides = vec![1; extents.len()];
-        let mut elems = 1u64;
-        for dim in order.iter().rev() {
-            strides[*dim] = elems;
-            let row = extents[*dim] + if *dim == contiguous { pad } else { 0 };
-            elems = elems.saturating_mul(row);
-        }
-        let span = u64::from(info.swizzle);
-        let row = extents.get(contiguous).map_or(1, |n| n + pad).max(1);
-        if span > 0 {
-            elems = elems.checked_next_multiple_of(PERIOD * row).unwrap_or(elems);
-        }
-        let panel = (span > 0 && row > span / size).then_some(span / size);
-        let align = if span > 0 { PERIOD * span } else { WIDEST } as u32;
-        Some(CopyLayout { order, contiguous, strides, row, panel, elems, align })
+        Some(CopyLayout::new(extents, self.copy_order(copy), u64::from(info.pad), info.swizzle.into(), size))
+    }
+
+    /// Layout in shared memory of what a CTA stores of a tensor; `None` when that has no bound, or is not collected.
+    pub fn output_layout(&self, tensor: TensorId) -> Option<CopyLayout> {
+        let output = self.outputs.get(&tensor)?;
+        let mut extents: Option<Vec<u64>> = None;
+        leaves(&self.body, &mut |path, leaf| {
+            let Some((Target::Access(access), _)) = leaf.leaf() else { return };
+            if self.access(access).tensor != tensor {
+                return;
+            }
+            let own: Vec<Digit> = path
+                .iter()
+                .filter_map(|f| match f {
+                    Frame::For(_, At::Unit(Unit::Block, _)) => None,
+                    Frame::For(d, _) => Some(*d),
+                    _ => None,
+                })
+                .collect();
+            let spans = self.access(access).index.iter().map(|index| span(index, &own));
+            extents = spans.map(|(low, high)| Some((high? - low + 1) as u64)).collect();
+        });
+        let rank = self.tensor(tensor).dims.len();
+        let order =
+            if self.contiguous(tensor) == 0 { (0..rank).rev().collect() } else { (0..rank).collect() };
+        let size = u64::from(self.elem(tensor).bytes());
+        Some(CopyLayout::new(extents?, order, 0, output.swizzle.into(), size))
     }
 
     /// Elements of the largest box of a copy, padding included; `None` when one has no bound.

@@ -78,6 +78,7 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         across: BTreeMap::new(),
         column_major: BTreeSet::new(),
         occupancy: None,
+        outputs: Default::default(),
         produced: BTreeSet::new(),
         producer: None,
         registers: None,

@@ -120,6 +120,9 @@ fn outside_lanes(nest: &Nest, name: &str, tensor: TensorId, at: Digit) -> Result
 fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
     let name = request.buffer;
     let info = nest.tensor(tensor);
+    if info.mutable && request.at.is_none() {
+        return super::output::apply(nest, request, tensor);
+    }
     if info.mutable && enforced("stage: not written") {
         let text = format!("`{name}` is stored to by the kernel: a copy of it would go stale");
         return Err(refuse(text).note(info.span, format!("`{name}` is `&mut` here")));
@@ -513,13 +516,18 @@ pub(in crate::engine) fn pad(nest: &Nest, buffer: &str, bytes: u32) -> Result<(N
 
 /// `swizzle(buffer: span)`: XOR swizzle of the copies of a tensor.
 pub(in crate::engine) fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result<(Nest, Proof), Failure> {
-    let copies = copies_of(nest, "swizzle", buffer)?;
+    let output = names::tensor(nest, buffer).filter(|t| nest.outputs.contains_key(t));
+    let copies = if output.is_some() { Vec::new() } else { copies_of(nest, "swizzle", buffer)? };
     if ![32, 64, 128].contains(&span) {
         let spans = [128, 64, 32].map(|span| DirectiveKind::Swizzle { buffer: buffer.to_string(), span });
         return Err(refuse(format!("swizzle({buffer}: {span}): the span is 32, 64 or 128 bytes"))
             .edits(spans.map(|kind| Edit::instead([kind]))));
     }
     let mut nest = nest.clone();
+    // What its rows are, the complete schedule shows.
+    if let Some(output) = output.and_then(|t| nest.outputs.get_mut(&t)) {
+        output.swizzle = span;
+    }
     for n in copies {
         let (id, tensor) = (CopyId(n as u16), nest.copies[n].tensor);
         if nest.copies[n].pad > 0 {

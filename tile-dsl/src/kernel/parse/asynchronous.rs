@@ -78,6 +78,21 @@ impl Parser {
                 let (barrier, slot) = self.shared_place()?;
                 Async::Copy { map, shared, offset, coordinates, barrier, slot }
             }
+            "send" => {
+                let name = self.next();
+                let Some(map) = self.param_named(&name) else { return self.fail("a tensor map") };
+                self.expect("[")?;
+                let coordinates = self.exprs()?;
+                self.expect("]")?;
+                self.expect("<-")?;
+                let (shared, offset) = self.shared_place()?;
+                Async::Store { map, shared, offset, coordinates }
+            }
+            "stores" if self.eat("commit") => Async::CommitStores,
+            "stores" => {
+                self.expect("wait")?;
+                Async::WaitStores { pending: self.number()? }
+            }
             "proxy_fence" => Async::ProxyFence,
             _ => match self.next().as_str() {
                 "fence" => Async::Fence { results: self.results()? },

@@ -1,0 +1,77 @@
+//! `stage` of a tensor that the kernel stores to: what a CTA stores of it is collected in shared memory, and a tensor map
+//! takes it from there.
+//!
+//! No statement is rewritten: each element is stored by the statement that stored it before, only later, and once.
+//!
+//! Side conditions: one statement stores to the tensor, and nothing reads it; each of its dimensions is indexed by an axis that
+//! ends where the tensor does, so that the hardware leaves out what the statement would have; rows of the tile are whole 16
+//! bytes. That the tile has a size, and is stored as a whole, the complete schedule shows.
+
+use super::{Failure, Proof, stage::Request};
+use crate::{
+    diagnostic::{Diagnostic, Edit},
+    nest::{Frame, Nest, Output, Target, leaves},
+    schedule::Via,
+    span::SpanId,
+    tile::TensorId,
+};
+
+fn refuse(text: String) -> Failure {
+    Failure::refused(Diagnostic::new(SpanId::NONE, text))
+}
+
+/// `stage(tensor: shared, tma)` for a tensor that is stored to.
+pub(super) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
+    let (name, info) = (request.buffer, nest.tensor(tensor));
+    let plain = || {
+        Edit::instead([
+            Request { at: None, via: Via::Tma, transposed: false, vector: None, ..*request }.kind()
+        ])
+    };
+    if request.via != Via::Tma || request.transposed || request.vector.is_some() {
+        return Err(refuse(format!("what a CTA stores of `{name}` leaves shared memory by a tensor map"))
+            .edit(plain())
+            .edit(Edit::instead([])));
+    }
+    let mut stores = Vec::new();
+    let mut read = None;
+    leaves(&nest.body, &mut |_: &[Frame], leaf| {
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        if let Target::Access(a) = target
+            && nest.access(a).tensor == tensor
+        {
+            stores.push(a);
+        }
+        read = read.or_else(|| expr.accesses().into_iter().find(|a| nest.access(*a).tensor == tensor));
+    });
+    if let Some(read) = read {
+        return Err(refuse(format!("`{name}` is read, too: what is stored of it later would not be seen"))
+            .note(nest.access(read).span, format!("`{name}` is read here"))
+            .edit(Edit::instead([])));
+    }
+    let [access] = stores.as_slice() else {
+        let failure = refuse(format!("{} statements store to `{name}`: one tile is collected", stores.len()));
+        let noted = stores.iter().fold(failure, |f, a| f.note(nest.access(*a).span, "one stores here"));
+        return Err(noted.edit(Edit::instead([])));
+    };
+    let rank = info.dims.len();
+    if !(1..=5).contains(&rank) {
+        return Err(refuse(format!("`{name}` has {rank} dimensions: a tensor map has 1 to 5"))
+            .edit(Edit::instead([])));
+    }
+    for (index, extent) in nest.access(*access).index.iter().zip(&info.dims) {
+        let whole = index.as_axis().is_some_and(|a| nest.kernel.axes[usize::from(a.0)].extent == *extent);
+        if !whole {
+            return Err(refuse(format!(
+                "`{name}` is stored at `{}`: a tensor map stores up to the end of the tensor, {extent}",
+                nest.print_affine(index)
+            ))
+            .note(nest.access(*access).span, "stored here")
+            .edit(Edit::instead([])));
+        }
+    }
+    let mut nest = nest.clone();
+    nest.outputs.insert(tensor, Output { swizzle: 0, span: request.span });
+    let fact = format!("what a CTA stores of `{name}` is collected in shared memory");
+    Ok((nest, Proof { facts: vec![fact], ..Proof::default() }))
+}
