@@ -30,6 +30,23 @@ pub struct Case {
     text: String,
 }
 
+/// All executors agree for every schedule and size, in every variant.
+#[allow(dead_code)] // each test uses its part
+pub fn agree<K: Kernel>(
+    encoded: &[u8],
+    dtype: Option<DType>,
+    schedules: &[&dyn AnySchedule],
+    sizes: &[&[(&str, i64)]],
+) {
+    for dims in sizes {
+        let case = Case::new(encoded, dtype, dims, 23);
+        for schedule in schedules {
+            case.check_nest(*schedule);
+            case.check_simulator::<K>(*schedule);
+        }
+    }
+}
+
 impl Case {
     /// Normal-like inputs (the sum of four uniform numbers) for the kernel of type `K`.
     pub fn new(encoded: &[u8], dtype: Option<DType>, dims: &[(&str, i64)], seed: u64) -> Self {
