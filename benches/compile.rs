@@ -1,12 +1,13 @@
 //! How long compiling takes, for each rung of the matmul ladder.
 //!
 //! `expansion`: proving a schedule for one element type and encoding the program, which is what `schedule!` does while
-//! `rustc` runs; the budget is 100 ms unoptimised. `mistake`: a schedule with a tile that is too large, for a kernel of 30
+//! `rustc` runs; the budget is 100 ms unoptimised. `together`: every schedule of the example for all its element types, as
+//! one expansion proves them, 2 s unoptimised; and loops in reverse order, of which ten may take 300 ms. `mistake`: a schedule with a tile that is too large, for a kernel of 30
 //! values and three element types, help included; the budget is 1 s unoptimised. `ptx`: lowering, code generation and LLVM; the budget is 150 ms.
 //!
 //! `cargo bench --bench compile` is optimised. Proc macros are not by default, so for their times:
 //! `cargo bench --profile dev --config profile.dev.package.tile-dsl.opt-level=0
-//! --config profile.dev.package.egg.opt-level=0 --bench compile -- 'expansion|mistake'`.
+//! --config profile.dev.package.egg.opt-level=0 --bench compile -- 'expansion|together|mistake'`.
 #![allow(missing_docs, reason = "criterion_group makes an undocumented function")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -14,11 +15,11 @@ use std::hint::black_box;
 use tile_dsl::{
     engine,
     program::Program,
-    schedule::{Directive, DirectiveKind, Schedule, Target},
+    schedule::{Directive, DirectiveKind, Schedule, Target, Unit, UnitDim},
     span::SpanId,
     tile::Kernel as Tile,
 };
-use tilewright::{DType, Stage, Variant, emit};
+use tilewright::{AnySchedule, DType, Stage, Variant, emit};
 
 #[path = "../examples/matmul/kernel.rs"]
 #[allow(missing_docs, reason = "an example's")]
@@ -40,6 +41,77 @@ fn expansion(c: &mut Criterion) {
                 });
             });
         }
+    }
+    group.finish();
+}
+
+/// The schedule that a program was proved for, with all its element types.
+fn directives(schedule: &dyn AnySchedule) -> Schedule {
+    let encoded = schedule.program(Some(schedule.dtypes()[0])).expect("the schedule admits its types");
+    let proved = Program::from_bytes(encoded).expect("an embedded program").schedule;
+    Schedule { dtypes: schedule.dtypes().to_vec(), ..proved }
+}
+
+/// Tiles split into `loops` loops, in reverse order.
+fn reversed(loops: usize) -> Schedule {
+    let axes = ["i", "j", "k"];
+    let of = |n: usize| loops / 3 + usize::from(n < loops % 3);
+    let name = |n: usize, part: usize| format!("{}{part}", axes[n]);
+    let tile = |n: usize| DirectiveKind::Tile { axis: axes[n].into(), size: 64 };
+    let split = |n: usize| DirectiveKind::Split {
+        digit: axes[n].into(),
+        names: (0..of(n)).map(|part| name(n, part)).collect(),
+        factors: vec![2; of(n) - 1],
+    };
+    let bind = |(n, dim): (usize, UnitDim)| DirectiveKind::Bind {
+        digit: name(n, 0),
+        unit: Unit::Thread,
+        dim,
+        xor: None,
+    };
+    let digits = (0..3).rev().flat_map(|n| (0..of(n)).rev().map(move |part| (n, part)));
+    let reorder = DirectiveKind::Reorder {
+        digits: digits.map(|(n, part)| name(n, part)).collect(),
+        within: Some("acc".into()),
+    };
+    let kinds = (0..3)
+        .map(tile)
+        .chain((0..3).map(split))
+        .chain([reorder])
+        .chain([(0, UnitDim::Y), (1, UnitDim::X)].map(bind));
+    let directive = |(n, kind)| Directive { kind, span: SpanId(n as u32 + 1), inherited: None };
+    Schedule {
+        name: "reversed".into(),
+        kernel: "matmul".into(),
+        dtypes: vec![DType::F32],
+        target: Target::DEFAULT,
+        directives: kinds.enumerate().map(directive).collect(),
+    }
+}
+
+fn together(c: &mut Criterion) {
+    let mut group = c.benchmark_group("together");
+    group.sample_size(10);
+    let tile = Tile::from_bytes(kernel::matmul::KERNEL).expect("an embedded kernel");
+    let tf32 = Tile::from_bytes(kernel::matmul_tf32::KERNEL).expect("an embedded kernel");
+    let schedules = |all: &[&dyn AnySchedule]| all.iter().map(|s| directives(*s)).collect::<Vec<_>>();
+    let kernels = [
+        (&tile, schedules(&[kernel::SCHEDULES, kernel::BY_SIZE].concat())),
+        (&tf32, schedules(kernel::TF32)),
+    ];
+    let prove = |tile: &Tile, schedules: &[Schedule]| -> usize {
+        let mut prover = engine::Prover::new(tile.clone());
+        let mut proved = |s| prover.schedule(s, engine::MOST_TRIALS).expect("it was proved");
+        schedules.iter().flat_map(|s| proved(s)).map(|program| program.to_bytes().len()).sum()
+    };
+    group.bench_function("all schedules", |b| {
+        b.iter(|| black_box(&kernels).iter().map(|(tile, all)| prove(tile, all)).sum::<usize>());
+    });
+    for loops in [6, 10, 12] {
+        let schedule = [reversed(loops)];
+        group.bench_function(format!("{loops} loops reversed"), |b| {
+            b.iter(|| prove(black_box(&tile), black_box(&schedule)));
+        });
     }
     group.finish();
 }
@@ -96,5 +168,5 @@ fn ptx(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, expansion, mistake, ptx);
+criterion_group!(benches, expansion, together, mistake, ptx);
 criterion_main!(benches);

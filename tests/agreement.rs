@@ -20,7 +20,8 @@ mod support;
 #[path = "../examples/vector_add/kernel.rs"]
 mod vector_add;
 
-use random::random_schedules;
+use random::mixed_schedules;
+use std::collections::{BTreeMap, BTreeSet};
 use support::Case;
 use tile_dsl::{engine::testing::Random, program::Program, schedule::DirectiveKind};
 use tilewright::{AnySchedule, DType, Kernel};
@@ -65,29 +66,35 @@ fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec
     }
 }
 
-/// Random legal schedules, each at its own random size. `TILEWRIGHT_SEED` and `TILEWRIGHT_RANDOM` set the first seed and
-/// their number.
-fn seeded<K: Kernel>(encoded: &[u8], dtypes: &'static [DType], dims: &[&str], largest: usize) {
-    let seed = std::env::var("TILEWRIGHT_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_260_101);
-    let count = std::env::var("TILEWRIGHT_RANDOM").ok().and_then(|s| s.parse().ok()).unwrap_or(200);
-    println!("TILEWRIGHT_SEED={seed} TILEWRIGHT_RANDOM={count}");
-    for (i, schedule) in random_schedules(K::NAME, encoded, dtypes, count, seed).iter().enumerate() {
+/// Random legal schedules, each at its own random size: evaluator, interpreters of nest and kernel, simulator.
+/// `TILEWRIGHT_RANDOM` and `TILEWRIGHT_SEED` set their number and the first seed.
+fn seeded<K: Kernel>(encoded: &[u8], dtypes: &'static [DType], largest: &[(&str, usize)]) {
+    let asked = |name: &str| std::env::var(name).ok().map(|s| s.parse().expect("a number"));
+    let (seed, count) =
+        (asked("TILEWRIGHT_SEED").unwrap_or(20_260_101), asked("TILEWRIGHT_RANDOM").unwrap_or(24));
+    let extents = largest.iter().map(|(dim, n)| (dim.to_string(), *n as i64)).collect();
+    let (mut tally, mut lowered) = (BTreeMap::<String, usize>::new(), 0);
+    for (i, schedule) in mixed_schedules(K::NAME, encoded, dtypes, count, seed, &extents).iter().enumerate() {
         let mut numbers = Random::new(seed ^ i as u64);
-        let size: Vec<(&str, i64)> = dims
-            .iter()
-            .map(|d| {
-                (
-                    *d,
-                    1 + numbers.below(bound(schedule.programs[0].1, d).map_or(largest, |n| largest.min(n)))
-                        as i64,
-                )
-            })
-            .collect();
-        let case = Case::new(encoded, schedule.programs[0].0, &size, seed);
-        println!("{i}: {size:?} {}", case.describe(schedule));
+        let (dtype, program) = schedule.programs[0];
+        let most = |dim: &str, n: usize| bound(program, dim).map_or(n, |bound| n.min(bound));
+        let size: Vec<(&str, i64)> =
+            largest.iter().map(|(d, n)| (*d, 1 + numbers.below(most(d, *n)) as i64)).collect();
+        let case = Case::new(encoded, dtype, &size, seed);
         case.check_nest(schedule);
+        lowered += case.check_kernel(schedule);
         case.check_simulator::<K>(schedule);
+        for directive in kinds(program) {
+            *tally.entry(directive).or_default() += 1;
+        }
     }
+    println!("{} from seed {seed}: {count} schedules, {lowered} kernels; {tally:?}", K::NAME);
+}
+
+/// The directives that a program's schedule has, each once.
+fn kinds(program: &[u8]) -> BTreeSet<String> {
+    let directives = Program::from_bytes(program).expect("encoded above").schedule.directives;
+    directives.iter().map(|d| d.kind.name().to_string()).collect()
 }
 
 fn products() -> Vec<Vec<(&'static str, i64)>> {
@@ -107,12 +114,12 @@ fn matmul_tf32_named() {
 
 #[test]
 fn matmul_tf32_random() {
-    seeded::<product::matmul_tf32>(product::matmul_tf32::KERNEL, FLOATS, &["M", "N", "K"], 80);
+    seeded::<product::matmul_tf32>(product::matmul_tf32::KERNEL, FLOATS, &[("M", 80), ("N", 80), ("K", 80)]);
 }
 
 #[test]
 fn matmul_random() {
-    seeded::<product::matmul>(product::matmul::KERNEL, FLOATS, &["M", "N", "K"], 80);
+    seeded::<product::matmul>(product::matmul::KERNEL, FLOATS, &[("M", 80), ("N", 80), ("K", 80)]);
 }
 
 #[test]
@@ -122,7 +129,7 @@ fn linear_named() {
 
 #[test]
 fn linear_random() {
-    seeded::<linear::linear>(linear::linear::KERNEL, FLOATS, &["M", "N", "K"], 80);
+    seeded::<linear::linear>(linear::linear::KERNEL, FLOATS, &[("M", 80), ("N", 80), ("K", 80)]);
 }
 
 /// A batch of products.
@@ -139,6 +146,19 @@ fn batched_named() {
     };
     named::<batched::batched>(batched::batched::KERNEL, &of("batched"), &batches());
     named::<batched::batched_nt>(batched::batched_nt::KERNEL, &of("batched_nt"), &batches());
+}
+
+#[test]
+fn batched_random() {
+    let largest = [("B", 3), ("M", 50), ("N", 50), ("K", 50)];
+    seeded::<batched::batched>(batched::batched::KERNEL, FLOATS, &largest);
+    seeded::<batched::batched_nt>(batched::batched_nt::KERNEL, FLOATS, &largest);
+}
+
+#[test]
+fn conv2d_random() {
+    let largest = [("B", 2), ("P", 9), ("Q", 17), ("C", 20), ("F", 40), ("R", 3), ("S", 3)];
+    seeded::<conv2d::conv2d>(conv2d::conv2d::KERNEL, FLOATS, &largest);
 }
 
 #[test]
@@ -166,7 +186,7 @@ fn vector_add_named() {
 
 #[test]
 fn vector_add_random() {
-    seeded::<vector_add::vector_add>(vector_add::vector_add::KERNEL, FLOATS, &["N"], 3000);
+    seeded::<vector_add::vector_add>(vector_add::vector_add::KERNEL, FLOATS, &[("N", 3000)]);
 }
 
 #[test]
@@ -214,7 +234,7 @@ fn softmax_of_copies_at_several_places() {
 
 #[test]
 fn softmax_random() {
-    seeded::<softmax::softmax>(softmax::softmax::KERNEL, &[], &["R", "N"], 60);
+    seeded::<softmax::softmax>(softmax::softmax::KERNEL, &[], &[("R", 60), ("N", 60)]);
 }
 
 #[test]
@@ -234,6 +254,12 @@ fn attention_of_wide_heads() {
         .map(|(m, n, d)| vec![("B", 2), ("H", 1), ("M", m), ("N", n), ("D", d)])
         .into();
     named::<attention::attention>(attention::attention::KERNEL, &wide, &sizes);
+}
+
+#[test]
+fn attention_random() {
+    let largest = [("B", 1), ("H", 2), ("M", 40), ("N", 40), ("D", 40)];
+    seeded::<attention::attention>(attention::attention::KERNEL, FLOATS, &largest);
 }
 
 mod one_head {
@@ -267,8 +293,8 @@ mod one_head {
 }
 
 #[test]
-fn attention_random() {
-    seeded::<one_head::head>(one_head::head::KERNEL, FLOATS, &["M", "N", "D"], 40);
+fn attention_of_one_head_random() {
+    seeded::<one_head::head>(one_head::head::KERNEL, FLOATS, &[("M", 40), ("N", 40), ("D", 40)]);
 }
 
 #[test]
@@ -279,5 +305,5 @@ fn conv1d_named() {
 
 #[test]
 fn conv1d_random() {
-    seeded::<conv1d::conv1d>(conv1d::conv1d::KERNEL, &[], &["N"], 3000);
+    seeded::<conv1d::conv1d>(conv1d::conv1d::KERNEL, &[], &[("N", 3000)]);
 }

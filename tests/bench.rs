@@ -2,27 +2,18 @@
 
 #[path = "../examples/matmul/choose.rs"]
 mod choose;
+#[path = "../bench/tests/support/h200.rs"]
+mod h200;
 #[path = "../examples/matmul/kernel.rs"]
 mod kernel;
 
 use choose::{CANDIDATES, by_size};
+use h200::h200;
 use serde_json::Value;
 use std::process::{Command, Output};
 use tile_bench::choose::{Candidate, Shape};
 use tile_dsl::program::Program;
 use tilewright::{DType, GpuInfo};
-
-fn h200() -> GpuInfo {
-    GpuInfo {
-        name: "NVIDIA H200".into(),
-        sm: 90,
-        multiprocessors: 132,
-        l2_bytes: 60 << 20,
-        max_clock_mhz: 1980.0,
-        cuda_version: (13, 0),
-        pci_bus_id: "0000:01:00.0".into(),
-    }
-}
 
 /// What the program of a candidate fixes.
 fn shape(c: &Candidate) -> Shape {

@@ -1,5 +1,5 @@
 //! What operators and stores mean where that is easily left undefined, on the simulator: every variant's PTX agrees with
-//! the reference. `tile-dsl/tests/semantics.rs` asks the same of the other executors, bit by bit.
+//! the reference. `tile-dsl/tests/semantics/` asks the same of the other executors, bit by bit.
 
 mod support;
 

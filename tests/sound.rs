@@ -2,24 +2,8 @@
 
 mod support;
 
-use support::Case;
-use tilewright::{AnySchedule, DType, Kernel};
-
-/// All executors agree for every schedule and size, in every variant.
-fn agree<K: Kernel>(
-    encoded: &[u8],
-    dtype: Option<DType>,
-    schedules: &[&dyn AnySchedule],
-    sizes: &[&[(&str, i64)]],
-) {
-    for dims in sizes {
-        let case = Case::new(encoded, dtype, dims, 23);
-        for schedule in schedules {
-            case.check_nest(*schedule);
-            case.check_simulator::<K>(*schedule);
-        }
-    }
-}
+use support::agree;
+use tilewright::DType;
 
 /// Loads are shared by the element they read, whatever the order of the loops around.
 mod order_of_loops {
@@ -179,6 +163,16 @@ mod fragments {
         store(y, [i], sum(load(x, [i + r]) * load(w, [r]), r));
     }
 
+    /// A sum of sums, of fixed lengths.
+    #[tile_kernel]
+    pub fn nested(z: &Tensor<f32, P, 4, 6>, u: &mut Tensor<f32, P>) {
+        let p = program_tile(P);
+        let b = whole(4);
+        let c = whole(6);
+        let q = sum(load(z, [p, b, c]), c);
+        store(u, [p], sum(q, b));
+    }
+
     schedule! {
         pub plain for project { tile(p = 8, c = 8, a = 2); bind(c -> thread.x, p -> thread.y); }
         pub held = plain { fragment(x, w at a.o); }
@@ -190,6 +184,9 @@ mod fragments {
         pub taps for conv { tile(i = 32, r = 2); bind(i -> thread.x); }
         pub taps_held = taps { fragment(x, w at r.o); }
         pub tap = taps { fragment(x, w at r.t); }
+        pub apart for nested { tile(b = 3, c = 16); split(p -> d1, d4: 4); fragment(z at b.o); reduce(q: cta); reduce(u.sum: cta); bind(b.o -> thread.x, c.t -> thread.y); }
+        pub untiled for nested { tile(b = 3); split(p -> d1, d4: 4); fragment(z at b.o); reduce(q: cta); reduce(u.sum: cta); bind(b.o -> thread.x, c -> thread.y); }
+        pub within for nested { tile(p = 4, b = 3, c = 16); fragment(z at b.t); reduce(q: cta); reduce(u.sum: cta); bind(b.o -> thread.x, c.t -> thread.y, p -> thread.z); }
     }
 }
 
@@ -207,6 +204,12 @@ fn fragments_stay_inside_their_tensors() {
         None,
         &[&k::taps, &k::taps_held, &k::tap],
         &[&[("N", 384)], &[("N", 143)], &[("N", 1)]],
+    );
+    agree::<k::nested>(
+        k::nested::KERNEL,
+        None,
+        &[&k::apart, &k::untiled, &k::within],
+        &[&[("P", 64)], &[("P", 3)]],
     );
 }
 

@@ -30,6 +30,24 @@ fn greatest(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R>) {
     store(y, [r], max(load(x, [r, n]), n));
 }
 
+/// The sum of all elements.
+#[tile_kernel]
+fn total(x: &Tensor<f32, N>, y: &mut Tensor<f32, 1>) {
+    let mut s = zeros::<f32>([]);
+    for n in tiles(N) {
+        s += sum(load(x, [n]), n);
+    }
+    store(y, [0], s);
+}
+
+/// The sum of each row, as a column.
+#[tile_kernel]
+fn sums_of_rows(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, 1>) {
+    let r = program_tile(R);
+    let n = whole(N);
+    store(y, [r, 0], sum(load(x, [r, n]), n));
+}
+
 schedule! {
     whole for matmul<f32 | f16> {
         tile(i = 16, j = 16, k = 16);
@@ -40,6 +58,8 @@ schedule! {
     three = whole { split_k(k, 3); }
     seven = whole { split_k(k, 7); pipeline(k, 2); order(grouped(2)); }
     added = whole<f32> { split_k(k, 3; atomic); }
+    within = whole { split_k(k.t, 2); }
+    outermost = whole { drop(stage(a), stage(b)); split(k.o -> kx, ky: 2); split_k(kx, 3); }
     in_warps for norms {
         tile(r = 4, n = 32);
         bind(r -> warp.x, n -> lane.x);
@@ -51,6 +71,8 @@ schedule! {
         bind(r -> thread.x);
         split_k(n, 3);
     }
+    all for total { tile(n = 128); split(n -> no, nt: 32); bind(nt -> thread.x); reduce(s: cta); split_k(n, 16; atomic); }
+    rows for sums_of_rows { tile(r = 32, n = 8); bind(r -> thread.x); split_k(n, 3; atomic); }
 }
 
 fn device(seed: u64) -> Device {
@@ -95,6 +117,8 @@ fn parts_of_any_number_and_size_add_up() {
         product::<f32, _>(three, size, 0);
         product::<f32, _>(seven, size, 0);
         product::<f32, _>(added, size, 0);
+        product::<f32, _>(within, size, 0);
+        product::<f32, _>(outermost, size, 0);
         product::<f16, _>(seven, size, 0);
     }
 }
@@ -127,6 +151,28 @@ fn other_reductions_meet_before_what_follows_them() {
         let args = LaunchArgs::new("greatest", None).input("x", &x).output("y", &mut y);
         let expected = Expected::of(&program::<by_thread>(None), &args).unwrap();
         let report = greatest(&x, &mut y).schedule(by_thread).run().unwrap();
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        assert!(expected.compare("y", &y, 1.0).unwrap().verified(), "{shape:?}");
+    }
+}
+
+#[test]
+fn a_dimension_of_one_element_is_whole() {
+    let device = device(2);
+    for shape in [[9, 200], [64, 31], [1, 1], [3, 0]] {
+        let x = buffer::<f32>(&device, &shape);
+        let mut y = Buffer::<f32>::poisoned(&device, &[shape[0], 1]).unwrap();
+        let args = LaunchArgs::new("sums_of_rows", None).input("x", &x).output("y", &mut y);
+        let expected = Expected::of(&program::<rows>(None), &args).unwrap();
+        let report = sums_of_rows(&x, &mut y).schedule(rows).run().unwrap();
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        assert!(expected.compare("y", &y, 1.0).unwrap().verified(), "{shape:?}");
+
+        let x = buffer::<f32>(&device, &[shape[0] * shape[1]]);
+        let mut y = Buffer::<f32>::poisoned(&device, &[1]).unwrap();
+        let args = LaunchArgs::new("total", None).input("x", &x).output("y", &mut y);
+        let expected = Expected::of(&program::<all>(None), &args).unwrap();
+        let report = total(&x, &mut y).schedule(all).run().unwrap();
         assert!(report.findings.is_empty(), "{:?}", report.findings);
         assert!(expected.compare("y", &y, 1.0).unwrap().verified(), "{shape:?}");
     }

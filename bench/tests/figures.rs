@@ -1,5 +1,9 @@
 //! What measurements are turned into: statistics, rates, clocks, peaks, predictions.
 
+#[path = "support/h200.rs"]
+mod h200;
+
+use h200::h200;
 use serde_json::{Map, Value};
 use tile_bench::{
     Figures,
@@ -12,18 +16,6 @@ use tile_bench::{
 };
 use tile_dsl::dtype::DType;
 use tile_runtime::GpuInfo;
-
-fn h200() -> GpuInfo {
-    GpuInfo {
-        name: "NVIDIA H200".into(),
-        sm: 90,
-        multiprocessors: 132,
-        l2_bytes: 60 << 20,
-        max_clock_mhz: 1980.0,
-        cuda_version: (13, 0),
-        pci_bus_id: "0000:01:00.0".into(),
-    }
-}
 
 #[test]
 fn medians_and_quartiles_are_those_of_the_sorted_values() {

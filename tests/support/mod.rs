@@ -3,6 +3,8 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 use tile_dsl::{
     engine::testing::Random,
+    kernel::interpret::{Launch as RunKernel, interpret as interpret_kernel},
+    lower::{assumptions, lower},
     nest::{Arithmetic, interpret},
     program::Program,
     tile::{
@@ -28,6 +30,23 @@ pub struct Case {
     /// By the tiles that the kernel sees.
     expected: RefCell<BTreeMap<Tiles, Rc<BTreeMap<String, Reference>>>>,
     text: String,
+}
+
+/// All executors agree for every schedule and size, in every variant.
+#[allow(dead_code)] // each test uses its part
+pub fn agree<K: Kernel>(
+    encoded: &[u8],
+    dtype: Option<DType>,
+    schedules: &[&dyn AnySchedule],
+    sizes: &[&[(&str, i64)]],
+) {
+    for dims in sizes {
+        let case = Case::new(encoded, dtype, dims, 23);
+        for schedule in schedules {
+            case.check_nest(*schedule);
+            case.check_simulator::<K>(*schedule);
+        }
+    }
 }
 
 impl Case {
@@ -100,6 +119,43 @@ impl Case {
         }
     }
 
+    /// The interpreter of the kernel IR, in each variant whose assumptions hold, agrees with the reference; how many
+    /// variants that were.
+    #[allow(dead_code)] // each test uses its part
+    pub fn check_kernel(&self, schedule: &dyn AnySchedule) -> usize {
+        let program = self.program(schedule);
+        let bases = vec![256; self.kernel.tensors.len()];
+        let holds =
+            |v: &Variant| assumptions(&program, *v).iter().all(|a| a.holds(&self.inputs.dims, &bases));
+        let variants: Vec<Variant> =
+            [Variant::Exact, Variant::Aligned, Variant::General].into_iter().filter(holds).collect();
+        for variant in &variants {
+            let wrong = |e: &dyn std::fmt::Display| -> ! {
+                panic!("{} under {}, {variant}: {e}", self.text, self.describe(schedule))
+            };
+            let lowered = lower(&program, *variant).unwrap_or_else(|e| wrong(&e));
+            let scalars = self.inputs.scalars.iter().map(|(name, x)| (name.clone(), *x as f32)).collect();
+            let mut run = RunKernel { dims: self.inputs.dims.clone(), scalars, ..RunKernel::default() };
+            let turned = |t: usize| program.nest.column_major.iter().any(|id| usize::from(id.0) == t);
+            for (t, tensor) in self.kernel.tensors.iter().enumerate() {
+                let elements = self.inputs.tensors[&tensor.name].to_f64();
+                let places = places(&self.shapes[&tensor.name], turned(t));
+                let mut memory = vec![0.0; elements.len()];
+                places.iter().zip(elements).for_each(|(at, x)| memory[*at] = x as f32);
+                run.tensors.insert(tensor.name.clone(), memory);
+            }
+            interpret_kernel(&lowered, &mut run).unwrap_or_else(|e| wrong(&e));
+            for (t, tensor) in self.kernel.tensors.iter().enumerate().filter(|(_, t)| t.mutable) {
+                let memory = &run.tensors[&tensor.name];
+                let places = places(&self.shapes[&tensor.name], turned(t));
+                let dtype = self.inputs.tensors[&tensor.name].dtype();
+                let found = Elements::from_f64(dtype, places.iter().map(|at| f64::from(memory[*at])));
+                self.compare(&format!("kernel interpreter, {variant}"), schedule, &tensor.name, &found);
+            }
+        }
+        variants.len()
+    }
+
     fn check_variant<K: Kernel>(&self, schedule: &dyn AnySchedule, variant: Variant) {
         let program = self.program(schedule);
         let device = Device::sim();
@@ -166,6 +222,27 @@ impl Case {
             comparison.worst,
         );
     }
+}
+
+/// Where each element of a tensor, row-major, lies in its memory.
+fn places(shape: &[usize], column_major: bool) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    let mut stride = 1;
+    let dims = 0..shape.len();
+    let order: Vec<usize> = if column_major { dims.collect() } else { dims.rev().collect() };
+    for d in order {
+        strides[d] = stride;
+        stride *= shape[d];
+    }
+    let place = |n: usize| {
+        let (mut rest, mut at) = (n, 0);
+        for d in (0..shape.len()).rev() {
+            at += rest % shape[d] * strides[d];
+            rest /= shape[d];
+        }
+        at
+    };
+    (0..stride).map(place).collect()
 }
 
 /// The elements of a buffer, row-major.

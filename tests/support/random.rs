@@ -1,6 +1,10 @@
 //! Random legal schedules, as values.
 
-use tile_dsl::tile::Kernel as TileKernel;
+use tile_dsl::{
+    engine::testing::{Extents, random_schedule, random_schedule_at, wild_schedule_at},
+    schedule::Schedule,
+    tile::Kernel as TileKernel,
+};
 use tilewright::{AnySchedule, DType};
 
 /// A schedule made while the test runs.
@@ -28,7 +32,24 @@ impl AnySchedule for Made {
     }
 }
 
+/// The element types, one after the other, or none.
+fn types(dtypes: &[DType]) -> Vec<Option<DType>> {
+    if dtypes.is_empty() { vec![None] } else { dtypes.iter().copied().map(Some).collect() }
+}
+
+fn made(
+    name: &'static str,
+    kernel: &TileKernel,
+    dtypes: &'static [DType],
+    schedule: &Schedule,
+    dtype: Option<DType>,
+) -> Made {
+    let program = tile_dsl::engine::schedule(kernel, schedule, dtype).expect("it was proved");
+    Made { kernel: name, dtypes, programs: vec![(dtype, program.to_bytes().leak())] }
+}
+
 /// `count` schedules of a kernel, seeded, each proved for every type given.
+#[allow(dead_code)] // each test uses its part
 pub fn random_schedules(
     name: &'static str,
     encoded: &[u8],
@@ -37,15 +58,43 @@ pub fn random_schedules(
     seed: u64,
 ) -> Vec<Made> {
     let kernel = TileKernel::from_bytes(encoded).expect("an embedded kernel");
-    let types: Vec<Option<DType>> =
-        if dtypes.is_empty() { vec![None] } else { dtypes.iter().copied().map(Some).collect() };
+    let types = types(dtypes);
     (0..count)
         .map(|i| {
-            let schedule = tile_dsl::engine::testing::random_schedule(&kernel, seed + i);
+            let schedule = random_schedule(&kernel, seed + i);
             // One type a schedule, in turn: the types differ in vector widths, not in the rewrites.
+            made(name, &kernel, dtypes, &schedule, types[i as usize % types.len()])
+        })
+        .collect()
+}
+
+/// Steps of a warp that a schedule of [`mixed_schedules`] may take, roughly.
+#[allow(dead_code)] // each test uses its part
+const MOST_WORK: u64 = 1 << 16;
+
+/// `count` schedules of a kernel, seeded, for launches of at most these extents: a third as [`random_schedules`], the others
+/// of one element type and from all directives, instructions on tensor cores first where there are any for it.
+#[allow(dead_code)] // each test uses its part
+pub fn mixed_schedules(
+    name: &'static str,
+    encoded: &[u8],
+    dtypes: &'static [DType],
+    count: u64,
+    seed: u64,
+    extents: &Extents,
+) -> Vec<Made> {
+    let kernel = TileKernel::from_bytes(encoded).expect("an embedded kernel");
+    let types = types(dtypes);
+    (0..count)
+        .map(|i| {
             let dtype = types[i as usize % types.len()];
-            let program = tile_dsl::engine::schedule(&kernel, &schedule, dtype).expect("it was proved");
-            Made { kernel: name, dtypes, programs: vec![(dtype, program.to_bytes().leak())] }
+            let wild = |attempt: u64| {
+                let seed = seed.wrapping_add(i) ^ attempt << 40;
+                wild_schedule_at(&kernel, dtype, seed, MOST_WORK, extents).map(|wild| wild.schedule)
+            };
+            let found = if i / types.len() as u64 % 3 == 0 { None } else { (0..16).find_map(wild) };
+            let schedule = found.unwrap_or_else(|| random_schedule_at(&kernel, seed + i, extents));
+            made(name, &kernel, dtypes, &schedule, dtype)
         })
         .collect()
 }

@@ -159,6 +159,14 @@ impl Allocation {
         at.map(|at| at as u32)
     }
 
+    /// Elements of a value that it has a buffer for.
+    pub fn elements(&self, value: ValueId) -> Option<u64> {
+        self.buffers.iter().find_map(|b| match &b.size {
+            Size::Value(points) if b.content == Content::Value(value) => Some(points.iter().product()),
+            _ => None,
+        })
+    }
+
     /// Buffers one after the other that take all bytes; the others lie in bytes of these.
     pub fn pile(&self) -> Vec<&Buffer> {
         let mut pile: Vec<&Buffer> = Vec::new();

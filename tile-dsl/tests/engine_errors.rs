@@ -307,6 +307,14 @@ fn help_takes_a_bounded_number_of_trials() {
     }
 }
 
+/// What is wrong with a kernel under all schedules is said once, of the kernel.
+#[test]
+fn a_kernel_that_has_no_schedule_is_a_mistake_itself() {
+    assert_eq!(engine::schedulable(&kernel(&many(128))), Ok(()));
+    let wrong = engine::schedulable(&kernel(&many(129))).unwrap_err();
+    assert_eq!(wrong.message, "the kernel has 129 values, and 128 are the most");
+}
+
 #[test]
 fn mistakes_are_explained() {
     let mut found = String::new();

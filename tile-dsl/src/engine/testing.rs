@@ -2,7 +2,9 @@
 
 mod schedules;
 
-pub use schedules::{Wild, random_schedule, repaired, wild_schedule};
+pub use schedules::{
+    Extents, Wild, random_schedule, random_schedule_at, repaired, wild_schedule, wild_schedule_at,
+};
 
 use super::phase;
 use crate::{

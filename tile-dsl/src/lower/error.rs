@@ -176,16 +176,6 @@ pub enum LowerError {
         /// Axis.
         axis: String,
     },
-    /// Padding that is no whole number of elements.
-    #[error("`pad({tensor}: {bytes})`: not a whole number of elements of {elem} bytes")]
-    Pad {
-        /// Tensor.
-        tensor: String,
-        /// Padding.
-        bytes: u32,
-        /// Size of an element.
-        elem: u32,
-    },
     /// Too much shared memory.
     #[error(
         "{total} bytes of shared memory ({sum}), the target has {limit}: use smaller tiles or fewer stages"

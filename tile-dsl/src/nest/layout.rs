@@ -12,8 +12,11 @@
 //! The digits are those of Triton's linear layouts (Zhou et al., 2025) with strides that need be no powers of two.
 
 use super::{At, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves};
-use crate::schedule::{Space, Unit, UnitDim};
-use std::fmt::Write;
+use crate::{
+    schedule::{Space, Unit, UnitDim},
+    shared::Allocation,
+};
+use std::fmt::{self, Write};
 
 /// Where the steps of a digit lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,12 +51,12 @@ impl Layout {
 
     /// Elements of the CTA's tile; a digit without a fixed number of steps counts once.
     pub fn elements(&self) -> u64 {
-        self.digits.iter().map(|(d, _)| steps(*d)).product()
+        count(self.digits.iter())
     }
 
     /// Elements that one thread holds in registers.
     pub fn slots(&self) -> u64 {
-        self.digits.iter().filter(|(_, at)| *at == Where::Slot).map(|(d, _)| steps(*d)).product()
+        count(self.digits.iter().filter(|(_, at)| *at == Where::Slot))
     }
 
     /// Whether each thread finds each element in the same place in both.
@@ -99,13 +102,36 @@ impl Layout {
         let mut sorted = self.digits.clone();
         sorted.sort();
         sorted.dedup();
-        let show = |(digit, at): &(Digit, Where)| match at {
-            Where::Unit(unit, dim) => format!("`{}` on {unit}.{dim}", nest.digit_name(*digit)),
-            Where::Slot => format!("`{}` in slots", nest.digit_name(*digit)),
-        };
-        let parts: Vec<String> = sorted.iter().map(show).collect();
-        if parts.is_empty() { "every thread".into() } else { parts.join(", ") }
+        listed(&sorted, "every thread", |digit, at| match at {
+            Where::Unit(..) => format!("`{}` on {at}", nest.digit_name(digit)),
+            Where::Slot => format!("`{}` in slots", nest.digit_name(digit)),
+        })
     }
+
+    /// As the printed nest has it: "i.row lane.y, i.half slot".
+    fn plain(&self, nest: &Nest) -> String {
+        let show = |digit, at| format!("{} {at}", nest.digit_name(digit));
+        listed(&self.digits, "a replica in each", show)
+    }
+}
+
+impl fmt::Display for Where {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Where::Unit(unit, dim) => write!(f, "{unit}.{dim}"),
+            Where::Slot => f.write_str("slot"),
+        }
+    }
+}
+
+/// What `show` says of each digit; `none` if there are none.
+fn listed(digits: &[(Digit, Where)], none: &str, show: impl Fn(Digit, Where) -> String) -> String {
+    let parts: Vec<String> = digits.iter().map(|(digit, at)| show(*digit, *at)).collect();
+    if parts.is_empty() { none.into() } else { parts.join(", ") }
+}
+
+fn count<'d>(digits: impl Iterator<Item = &'d (Digit, Where)>) -> u64 {
+    digits.fold(1, |n, (digit, _)| n.saturating_mul(steps(*digit)))
 }
 
 fn steps(digit: Digit) -> u64 {
@@ -127,7 +153,7 @@ impl Nest {
     /// The layout of each value and each copy in shared memory, a line each, in the order in which the nest computes them.
     /// Indices of copies count from the corner of their box.
     pub fn print_layouts(&self) -> String {
-        let mut out = String::new();
+        let (mut out, shared) = (String::new(), Allocation::of(self));
         let (mut values, mut copies): (Vec<ValueId>, Vec<CopyId>) = Default::default();
         leaves(&self.body, &mut |path, leaf| {
             for (n, frame) in path.iter().enumerate() {
@@ -147,13 +173,14 @@ impl Nest {
                 values.push(v);
                 let layouts = self.layouts(&path[at..], leaf, v);
                 let layout = layouts.first().cloned().unwrap_or_default();
-                let _ = match self.value(v).placement {
-                    Placement::Register => {
+                let _ = match (self.value(v).placement, shared.elements(v)) {
+                    (Placement::Shared, Some(elements)) => {
+                        writeln!(out, "; {}: shared, {elements} elements", self.value(v).name)
+                    }
+                    (Placement::Shared, None) => writeln!(out, "; {}: shared", self.value(v).name),
+                    (Placement::Register, _) => {
                         let slots = layout.slots();
                         writeln!(out, "; {}: {slots} a thread; {}", self.value(v).name, layout.plain(self))
-                    }
-                    Placement::Shared => {
-                        writeln!(out, "; {}: shared, {} elements", self.value(v).name, layout.elements())
                     }
                 };
             }
@@ -188,18 +215,6 @@ impl Nest {
             let _ = write!(out, ", {n} slots");
         }
         out.push('\n');
-    }
-}
-
-impl Layout {
-    /// As the printed nest has it: "i.row lane.y, i.half slot".
-    fn plain(&self, nest: &Nest) -> String {
-        let show = |(digit, at): &(Digit, Where)| match at {
-            Where::Unit(unit, dim) => format!("{} {unit}.{dim}", nest.digit_name(*digit)),
-            Where::Slot => format!("{} slot", nest.digit_name(*digit)),
-        };
-        let parts: Vec<String> = self.digits.iter().map(show).collect();
-        if parts.is_empty() { "a replica in each".into() } else { parts.join(", ") }
     }
 }
 

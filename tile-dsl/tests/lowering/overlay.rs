@@ -19,22 +19,7 @@ use tile_dsl::{
 };
 
 /// Two products, one after the other.
-const TWICE: &str = "\
-kernel twice<T>(a: &[T; M, K], b: &[T; K, N], d: &[T; M, L], e: &[T; L, N], c: &mut [f32; M, N]) {
-    axis i in program_tile(M);
-    axis j in program_tile(N);
-    axis k in tiles(K);
-    axis l in tiles(L);
-    let mut p = full::<f32>(0.0, [i, j]);
-    for k {
-        p = dot(load(a, [i, k]), load(b, [k, j]), p);
-    }
-    let mut q = full::<f32>(1.0, [i, j]);
-    for l {
-        q = dot(load(d, [i, l]), load(e, [l, j]), q);
-    }
-    store(c, [i, j], p - q);
-}";
+const TWICE: &str = include_str!("../support/twice.txt");
 
 /// Two products in each step of a loop.
 const AGAIN: &str = "\

@@ -4,7 +4,9 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit, list},
     engine::families::{fragment, place},
-    nest::{At, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, parts},
+    nest::{
+        At, CopyId, Digit, Frame, Layout, Nest, Placement, Steps, Stmt, Target, ValueId, Where, leaves, parts,
+    },
     schedule::{Directive, DirectiveKind, Space, Unit, Via},
 };
 
@@ -106,16 +108,10 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             wrong.push(piped(context, v, *digit));
             return;
         }
-        let slots: Vec<(Digit, u64)> = inside
-            .iter()
-            .filter(|(_, at)| !matches!(at, At::Unit(..)))
-            .filter_map(|(d, _)| if let Steps::Fixed(n) = d.steps { Some((*d, u64::from(n))) } else { None })
-            .collect();
-        let total: u64 = slots.iter().map(|(_, n)| n).product();
-        let most = u64::from(context.schedule.target.registers());
-        if total > most {
+        let layout = Layout::new(nest, v, inside.iter().copied());
+        if layout.slots() > u64::from(context.schedule.target.registers()) {
             seen.push(v);
-            large.push(Held { value: v, slots, total });
+            large.push(Held { value: v, layout });
         }
     });
     wrong.extend(too_many(context, &large));
@@ -211,8 +207,14 @@ fn piped(context: &Context<'_>, v: ValueId, digit: Digit) -> Diagnostic {
 /// A value of which a thread holds too many elements.
 struct Held {
     value: ValueId,
-    slots: Vec<(Digit, u64)>,
-    total: u64,
+    layout: Layout,
+}
+
+impl Held {
+    /// The digits that slots hold.
+    fn slots(&self) -> impl Iterator<Item = Digit> {
+        self.layout.digits().iter().filter(|(_, at)| *at == Where::Slot).map(|(digit, _)| *digit)
+    }
 }
 
 /// Values that no thread has registers for: one mistake for each directive at fault, told by the largest of them.
@@ -221,7 +223,7 @@ fn too_many(context: &Context<'_>, held: &[Held]) -> Vec<Diagnostic> {
     let most = u64::from(context.schedule.target.registers());
     let mut groups: Vec<(Option<&Directive>, Vec<&Held>)> = Vec::new();
     for one in held {
-        let (digit, _) = one.slots.iter().max_by_key(|(_, n)| *n).expect("more than one element");
+        let digit = one.slots().max_by_key(|d| d.steps).expect("more than one element");
         let by = context.cuts(digit.axis);
         match groups.iter_mut().find(|(other, _)| *other == by) {
             Some((_, group)) => group.push(one),
@@ -230,16 +232,16 @@ fn too_many(context: &Context<'_>, held: &[Held]) -> Vec<Diagnostic> {
     }
     let told = groups.into_iter().map(|(by, group)| {
         // Of equals the first: the others are computed from it.
-        let largest = group.iter().rev().max_by_key(|one| one.total).expect("a group has one");
-        let (value, total) = (nest.value(largest.value), largest.total);
+        let largest = group.iter().rev().max_by_key(|one| one.layout.slots()).expect("a group has one");
+        let (value, total) = (nest.value(largest.value), largest.layout.slots());
         let parts: Vec<String> =
-            largest.slots.iter().map(|(d, n)| format!("{n} (`{}`)", nest.digit_name(*d))).collect();
+            largest.slots().map(|d| format!("{} (`{}`)", d.steps, nest.digit_name(d))).collect();
         let text = format!(
             "each thread holds {} = {total} elements of `{}`, but it has at most {most} registers",
             parts.join(" · "),
             value.name
         );
-        let axes: Vec<&str> = largest.slots.iter().map(|(d, _)| nest.axis(d.axis)).collect();
+        let axes: Vec<&str> = largest.slots().map(|d| nest.axis(d.axis)).collect();
         let shrink = total.div_ceil(most);
         let smaller = context.smaller_tiles(shrink, |a| axes.contains(&a));
         let diagnostic = context

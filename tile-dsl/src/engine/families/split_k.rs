@@ -25,6 +25,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
+    index::Affine,
     nest::{Across, At, Digit, Expr, Frame, Nest, Steps, Stmt, Target, ValueId, leaves},
     op::RedOp,
     schedule::{DirectiveKind, Unit, UnitDim},
@@ -325,11 +326,13 @@ fn whole_store(
             )));
         }
     };
-    let whole = access.index.iter().zip(&tensor.dims).all(|(index, dim)| {
-        let axis = index.as_axis();
-        axis.is_some_and(|a| value.axes.contains(&a) && nest.kernel.axes[usize::from(a.0)].extent == *dim)
+    // Along each dimension all points of an axis, or the only one there is.
+    let whole = access.index.iter().zip(&tensor.dims).all(|(index, dim)| match index.as_axis() {
+        Some(a) => value.axes.contains(&a) && nest.kernel.axes[usize::from(a.0)].extent == *dim,
+        None => dim.as_constant() == Some(1) && *index == Affine::default(),
     });
-    if !whole || access.index.len() != value.axes.len() {
+    let along = access.index.iter().filter(|index| index.as_axis().is_some()).count();
+    if !whole || along != value.axes.len() {
         return Err(refuse(format!(
             "the elements of `{}` are not those of `{}`, and the rest of the tensor would be set to zero",
             tensor.name, value.name

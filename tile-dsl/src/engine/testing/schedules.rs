@@ -4,6 +4,7 @@ use super::Random;
 use crate::{
     dtype::DType,
     engine::{FailureKind, apply, prove},
+    index::AxisId,
     nest::{self, Across, At, Frame, Level, Nest, Order, Steps, ValueId, leaves, loops},
     schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 mod matrix;
 mod wild;
 
-pub use wild::{Wild, repaired, wild_schedule};
+pub use wild::{Wild, repaired, wild_schedule, wild_schedule_at};
 
 /// A legal schedule of a kernel, for every element type that its generic parameter may have. Equal seeds give
 /// equal schedules; different seeds differ in tiles, splits, order, staging, units and expansion.
@@ -23,9 +24,21 @@ pub use wild::{Wild, repaired, wild_schedule};
 /// If no legal schedule was found in a hundred attempts, which means that the generator does not know how to
 /// schedule the kernel.
 pub fn random_schedule(kernel: &Kernel, seed: u64) -> Schedule {
+    random_schedule_at(kernel, seed, &Extents::new())
+}
+
+/// As [`random_schedule`], quick enough for launches of these extents.
+///
+/// # Panics
+/// As [`random_schedule`].
+pub fn random_schedule_at(kernel: &Kernel, seed: u64, extents: &Extents) -> Schedule {
     let mut random = Random::new(seed);
+    let types = dtypes(kernel);
     (0..100)
-        .find_map(|_| Generator::new(kernel, &mut random).run())
+        .find_map(|_| {
+            let generator = Generator::over(kernel, types.clone(), &mut random);
+            Generator { extents, ..generator.expect("a kernel that can be scheduled") }.run()
+        })
         .unwrap_or_else(|| panic!("no legal schedule of `{}` found from seed {seed}", kernel.name))
 }
 
@@ -43,8 +56,12 @@ const MOST_WORK: u64 = 1 << 20;
 const TYPICAL: u64 = 80;
 
 /// Steps of a warp, roughly: tiles run whole even where little of them exists, copies inside of loops are repeated,
-/// and threads that a statement does not use repeat its work. `typical` points of each axis without a bound.
-fn work(nest: &Nest, typical: u64) -> u64 {
+/// and threads that a statement does not use repeat its work. An axis has as many points as `dims` say, otherwise `typical`.
+fn work(nest: &Nest, dims: &Extents, typical: u64) -> u64 {
+    let points = |axis: AxisId| {
+        let extent = nest.kernel.axes[usize::from(axis.0)].extent.eval(dims);
+        extent.map_or(typical, |n| n.max(1) as u64)
+    };
     let mut extents = BTreeMap::new();
     for (digit, at) in loops(&nest.body) {
         if let (At::Unit(unit, dim), Steps::Fixed(n)) = (at, digit.steps) {
@@ -64,7 +81,7 @@ fn work(nest: &Nest, typical: u64) -> u64 {
                 Frame::For(digit, _) => {
                     let n = match digit.steps {
                         Steps::Fixed(n) => n.into(),
-                        Steps::Rest => typical.div_ceil(digit.stride.into()),
+                        Steps::Rest => points(digit.axis).div_ceil(digit.stride.into()),
                     };
                     steps = steps.saturating_mul(n);
                 }
@@ -80,6 +97,12 @@ fn work(nest: &Nest, typical: u64) -> u64 {
     most.saturating_mul(warps)
 }
 
+/// Extents of launches, by dim.
+pub type Extents = BTreeMap<String, i64>;
+
+/// No dim has an extent.
+static NO_EXTENTS: Extents = Extents::new();
+
 struct Generator<'a> {
     kernel: &'a Kernel,
     random: &'a mut Random,
@@ -90,15 +113,13 @@ struct Generator<'a> {
     /// Threads are addressed as warps and lanes.
     warps: bool,
     most_work: u64,
+    /// Extents at which the work is estimated.
+    extents: &'a Extents,
     /// Schedules with what the engine said when it caught itself in a mistake.
     internal: Vec<(Schedule, String)>,
 }
 
 impl<'a> Generator<'a> {
-    fn new(kernel: &'a Kernel, random: &'a mut Random) -> Self {
-        Generator::over(kernel, dtypes(kernel), random).expect("a kernel that can be scheduled")
-    }
-
     /// For these element types of the generic parameter; nothing if the kernel cannot be scheduled.
     fn over(kernel: &'a Kernel, types: Vec<Option<DType>>, random: &'a mut Random) -> Option<Self> {
         let nests =
@@ -112,8 +133,8 @@ impl<'a> Generator<'a> {
             directives: Vec::new(),
         };
         let warps = random.below(100) < 45;
-        let (fresh, most_work, internal) = (0, MOST_WORK, Vec::new());
-        Some(Generator { kernel, random, nests, schedule, fresh, warps, most_work, internal })
+        let (fresh, most_work, extents, internal) = (0, MOST_WORK, &NO_EXTENTS, Vec::new());
+        Some(Generator { kernel, random, nests, schedule, fresh, warps, most_work, extents, internal })
     }
 
     fn run(mut self) -> Option<Schedule> {
@@ -462,7 +483,8 @@ impl<'a> Generator<'a> {
                 dtypes(self.kernel).into_iter().map(|t| prove(self.kernel, &self.schedule, t)).collect();
             let span = match proved {
                 Ok(nests) => {
-                    let quick = nests.iter().all(|(nest, _)| work(nest, TYPICAL) <= self.most_work);
+                    let quick =
+                        nests.iter().all(|(nest, _)| work(nest, self.extents, TYPICAL) <= self.most_work);
                     return quick.then_some(self.schedule);
                 }
                 Err(wrong) => wrong[0].span,

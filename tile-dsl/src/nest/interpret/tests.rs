@@ -2,6 +2,7 @@
 
 use super::{Arithmetic, InterpretError, interpret, interpret_in};
 use crate::{
+    dtype::DType,
     engine,
     schedule::{Schedule, Target, extend, parse},
     shared::Allocation,
@@ -12,22 +13,7 @@ use crate::{
 };
 
 /// Two products, one after the other, and a value that all threads read.
-const TWICE: &str = "\
-kernel twice(a: &[f32; M, K], b: &[f32; K, N], d: &[f32; M, L], e: &[f32; L, N], c: &mut [f32; M, N]) {
-    axis i in program_tile(M);
-    axis j in program_tile(N);
-    axis k in tiles(K);
-    axis l in tiles(L);
-    let mut p = full::<f32>(0.0, [i, j]);
-    for k {
-        p = dot(load(a, [i, k]), load(b, [k, j]), p);
-    }
-    let mut q = full::<f32>(0.0, [i, j]);
-    for l {
-        q = dot(load(d, [i, l]), load(e, [l, j]), q);
-    }
-    store(c, [i, j], p - q);
-}";
+const TWICE: &str = include_str!("../../../tests/support/twice.txt");
 
 #[test]
 fn buffers_that_live_at_the_same_time_lose_what_they_hold() {
@@ -37,17 +23,17 @@ fn buffers_that_live_at_the_same_time_lose_what_they_hold() {
     let schedule = Schedule {
         name: "staged".into(),
         kernel: "twice".into(),
-        dtypes: vec![],
+        dtypes: vec![DType::F32],
         target: Target::DEFAULT,
         directives: extend(&[], &parse(text).unwrap()).unwrap(),
     };
-    let nest = engine::schedule(&kernel, &schedule, None).unwrap().nest;
+    let nest = engine::schedule(&kernel, &schedule, Some(DType::F32)).unwrap().nest;
     let mut inputs = Inputs {
         dims: [("M", 17), ("N", 3), ("K", 33), ("L", 31)].map(|(n, d)| (n.into(), d)).into(),
         ..Inputs::default()
     };
     for (name, len) in [("a", 17 * 33), ("b", 33 * 3), ("d", 17 * 31), ("e", 31 * 3)] {
-        let elements = Elements::from_f64(crate::dtype::DType::F32, (0..len).map(|n| f64::from(n % 5)));
+        let elements = Elements::from_f64(DType::F32, (0..len).map(|n| f64::from(n % 5)));
         inputs.tensors.insert(name.into(), elements);
     }
     let right = interpret(&nest, &inputs, Arithmetic::Exact, 1).unwrap();

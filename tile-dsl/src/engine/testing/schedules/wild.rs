@@ -1,6 +1,6 @@
 //! Schedules that nobody would write: every directive, at every place where it applies.
 
-use super::{Generator, dtypes, without, work};
+use super::{Extents, Generator, dtypes, without, work};
 use crate::{
     dtype::DType,
     engine::{checks::stage_value, prove, testing::Random},
@@ -27,11 +27,22 @@ pub struct Wild {
 /// A random legal schedule from all directives, for one element type of the generic parameter; nothing if none was found
 /// that makes a simulator take at most `most_work` steps of a warp. Equal seeds give equal schedules.
 pub fn wild_schedule(kernel: &Kernel, dtype: Option<DType>, seed: u64, most_work: u64) -> Option<Wild> {
+    wild_schedule_at(kernel, dtype, seed, most_work, &Extents::new())
+}
+
+/// As [`wild_schedule`], where the work is that of launches of these extents.
+pub fn wild_schedule_at(
+    kernel: &Kernel,
+    dtype: Option<DType>,
+    seed: u64,
+    most_work: u64,
+    extents: &Extents,
+) -> Option<Wild> {
     let mut random = Random::new(seed);
     let mut internal = Vec::new();
     let found = (0..8).find_map(|_| {
         let mut generator = Generator::over(kernel, vec![dtype], &mut random)?;
-        generator.most_work = most_work;
+        (generator.most_work, generator.extents) = (most_work, extents);
         let found = generator.wild();
         internal.append(&mut generator.internal);
         found
@@ -63,7 +74,9 @@ impl Generator<'_> {
         if self.chance(30) {
             self.wild_drops();
         }
-        let quick = self.proved().is_ok_and(|nests| nests.iter().all(|n| work(n, TYPICAL) <= self.most_work));
+        let quick = self
+            .proved()
+            .is_ok_and(|nests| nests.iter().all(|n| work(n, self.extents, TYPICAL) <= self.most_work));
         quick.then(|| self.schedule.clone())
     }
 
