@@ -64,10 +64,11 @@ pub use ptx_sim as sim;
 pub use tile_dsl::{dtype::DType, program::Variant};
 pub use tile_macros::tile_kernel;
 pub use tile_runtime::{
-    AnyBuffer, AnySchedule, Buffer, Device, Element, Error, Event, Float, GpuInfo, Kernel, Launch,
-    LaunchArgs, LaunchReport, Launched, Layout, Prepare, Prepared, Ptx, PtxCache, PtxSource, Resources,
-    ScalarValue, Schedule, Scheduled, Simulated, Stage, Stream, Timestamp, View, ViewMut, aot, doctor, emit,
-    emit_program, interop, ptx, verify,
+    AnyBuffer, AnySchedule, Buffer, Choice, Configuration, Device, Dropped, Element, Error, Event, Float,
+    GpuInfo, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched, Layout, Origin, Prepare, Prepared,
+    Progress, Ptx, PtxCache, PtxSource, Ranked, Resources, ScalarValue, Schedule, Scheduled, Simulated,
+    Space, Stage, Stream, Timestamp, Tuner, View, ViewMut, aot, doctor, emit, emit_program, interop, ptx,
+    verify,
 };
 
 /// Schedules for a kernel: `docs/schedule.md` has the grammar. Each is proved legal while `rustc` runs.
@@ -109,8 +110,8 @@ macro_rules! bundle {
 pub mod prelude {
     pub use crate::dsl::Tensor;
     pub use crate::{
-        AnySchedule, Buffer, Device, Element, Float, Launch, Layout, Prepare, Schedule, Stream, schedule,
-        schedules, tile_kernel,
+        AnySchedule, Buffer, Device, Element, Float, Launch, Layout, Prepare, Schedule, Space, Stream,
+        schedule, schedules, tile_kernel,
     };
     pub use half::{bf16, f16};
 }
@@ -123,6 +124,7 @@ pub mod __private {
     pub use tile_dsl::{dtype::DType, program::Program};
     pub use tile_macros::__schedule;
     pub use tile_runtime::{
-        AnyBuffer, Buffer, Element, Float, Kernel, Launch, LaunchArgs, ScalarValue, Schedule, Scheduled,
+        AnyBuffer, Buffer, Configuration, Dropped, Element, Float, Kernel, Launch, LaunchArgs, ScalarValue,
+        Schedule, Scheduled, Space,
     };
 }

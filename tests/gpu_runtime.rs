@@ -1,7 +1,7 @@
 //! Streams, views and borrowed memory on a GPU. Every test is skipped, aloud, on a machine without one.
 
 use tilewright::{
-    DType, Error, LaunchReport, Variant,
+    DType, Error, L2, LaunchReport, Origin, PtxCache, Tuner, Variant,
     interop::{self, cudarc::driver::CudaContext},
     prelude::*,
 };
@@ -288,4 +288,41 @@ fn a_stream_of_another_device_is_refused() {
         gpu.name()
     );
     assert_eq!(error, expected);
+}
+
+schedule! {
+    tuned = wide<f32> { tile(i = [16, 32], k = [8, 16]); pipeline(k, [2, 3]); }
+    row_pieces = by_rows { tile(j = [256, 512, 1024]); }
+}
+
+#[test]
+fn a_tuner_measures_once_and_then_recalls() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(gpu) = gpu().map(|gpu| gpu.with_cache(PtxCache::at(folder.path()))) else { return };
+    let a = Buffer::from_slice(&gpu, &vec![1.0f32; 256 * 256], &[256, 256]).unwrap();
+    let mut c = Buffer::from_slice(&gpu, &vec![7.0f32; 256 * 256], &[256, 256]).unwrap();
+    let tuner = Tuner::new().budget(std::time::Duration::from_millis(300));
+    let measured = tuner.tune(matmul(&a, &a, &mut c), tuned).unwrap();
+    assert_eq!((measured.origin, measured.ranked.len()), (Origin::Measured, 8), "{measured}");
+    assert!(c.to_vec().unwrap().iter().all(|c| *c == 7.0), "what the kernel writes is put back");
+    assert!(measured.warnings.is_empty(), "{measured}");
+    let recalled = tuner.tune(matmul(&a, &a, &mut c), tuned).unwrap();
+    assert_eq!(recalled.origin, Origin::Cache);
+    assert_eq!(recalled.best().text(), measured.best().text());
+    let warm = tuner.clone().l2(L2::Warm).tune(matmul(&a, &a, &mut c), tuned).unwrap();
+    assert_eq!(warm.origin, Origin::Measured, "another question");
+    assert_eq!(tuner.fresh().tune(matmul(&a, &a, &mut c), tuned).unwrap().origin, Origin::Measured);
+}
+
+#[test]
+fn a_tuner_puts_arguments_in_place_back() {
+    let Some(gpu) = gpu() else { return };
+    let mut x = Buffer::from_slice(&gpu, &numbers(64 * 1000), &[64, 1000]).unwrap();
+    let mut part = x.slice_mut(&[0..64, 0..500]).unwrap();
+    let tuner = Tuner::new().budget(std::time::Duration::from_millis(100)).fresh();
+    for l2 in [L2::Cold, L2::Warm] {
+        assert_eq!(tuner.clone().l2(l2).tune(increment(&mut part), row_pieces).unwrap().ranked.len(), 3);
+    }
+    drop(part);
+    assert_eq!(x.to_vec().unwrap(), numbers(64 * 1000));
 }

@@ -25,13 +25,11 @@ pub mod machine;
 pub mod monitor;
 pub mod peak;
 pub mod record;
-pub mod roofline;
 mod rounds;
-pub mod stats;
-pub mod table;
 
 pub use figures::Figures;
 pub use machine::Machine;
 pub use monitor::Monitor;
 pub use record::Record;
 pub use rounds::{Played, Rounds};
+pub use tile_runtime::{roofline, stats, table};

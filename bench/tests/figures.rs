@@ -94,15 +94,15 @@ fn a_prediction_names_the_busiest_resource() {
     let gpu = Gpu { multiprocessors: 100.0, clock_hz: 1e9, fma_lanes: 128.0, dram: 1e12 };
     let work = Work { ctas: 100.0, fma: 4e11, shared_wavefronts: 2e11, lines: 1e9, bytes: 1e10 };
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
-    let p = predict(&gpu, &work, 0.9, 1e9);
+    let p = predict(&gpu, &work, 4e11 / 0.9, 1e9);
     // 2·10¹¹ wavefronts on 100 multiprocessors at 1 GHz: two seconds.
     assert!(p.bound == "shared memory" && near(p.seconds, 2.0), "{p:?}");
-    let p = predict(&gpu, &Work { shared_wavefronts: 0.0, ..work }, 0.8, 1e9);
+    let p = predict(&gpu, &Work { shared_wavefronts: 0.0, ..work }, 4e11 / 0.8, 1e9);
     assert!(p.bound == "issue" && near(p.seconds, 1.25), "{p:?}");
     // One CTA more than multiprocessors: a second round with one CTA in it.
-    let p = predict(&gpu, &Work { ctas: 101.0, ..work }, 0.9, 1e9);
+    let p = predict(&gpu, &Work { ctas: 101.0, ..work }, 4e11 / 0.9, 1e9);
     assert!(near(p.seconds, 2.0 * 200.0 / 101.0), "{p:?}");
-    assert_eq!(predict(&gpu, &work, 0.9, 1e13).bound, "DRAM");
+    assert_eq!(predict(&gpu, &work, 4e11 / 0.9, 1e13).bound, "DRAM");
 }
 
 #[test]

@@ -133,7 +133,8 @@ fn rung(line: Value) -> Result<Rung, Box<dyn Error>> {
     work.bytes = work.bytes.min(tile_bytes(schedule, m, n, k)?);
     let machine = Machine::of(schedule, Some(DType::F32), Variant::Exact, Some(format!("sm_{sm}")))?;
     let compulsory = 4.0 * (m * k + k * n + m * n) as f64;
-    let Prediction { bound, seconds } = predict(&gpu, &work, machine.resources.hot.fma_share(), compulsory);
+    let issued = work.fma / machine.resources.hot.fma_share();
+    let Prediction { bound, seconds } = predict(&gpu, &work, issued, compulsory);
     Ok(Rung {
         schedule: name.to_string(),
         measured: number("tflops")?,

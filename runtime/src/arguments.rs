@@ -62,6 +62,22 @@ impl<'a> LaunchArgs<'a> {
         self
     }
 
+    /// The same arguments for a launch of their own.
+    pub(crate) fn reborrow(&mut self) -> LaunchArgs<'_> {
+        let mut args = LaunchArgs::new(self.kernel, self.dtype);
+        for (name, tensor) in self.tensors.iter_mut() {
+            let tensor = match tensor {
+                TensorArg::In(buffer) => TensorArg::In(*buffer),
+                TensorArg::Out(buffer) => TensorArg::Out(&mut **buffer),
+            };
+            args.tensors.push((name, tensor));
+        }
+        for (name, value) in self.scalars.iter() {
+            args.scalars.push((name, *value));
+        }
+        args
+    }
+
     /// Number, element types and mutability of the arguments against the kernel's parameters.
     ///
     /// # Errors

@@ -67,12 +67,31 @@ impl PtxCache {
     }
 
     pub(crate) fn put(&self, key: &Key, ptx: &Ptx) -> io::Result<()> {
+        self.write(&key.to_string(), &encode(ptx))
+    }
+
+    /// Puts a whole file there; a process that is killed meanwhile leaves none, or the one that was there.
+    pub(crate) fn write(&self, name: &str, contents: &[u8]) -> io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         std::fs::create_dir_all(folder)?;
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(&encode(ptx))?;
-        file.persist(folder.join(key.to_string()))?;
+        sweep(folder);
+        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
+        file.write_all(contents)?;
+        file.persist(folder.join(name))?;
         Ok(())
+    }
+}
+
+/// How the names of files begin that are being written.
+const UNFINISHED: &str = ".unfinished-";
+
+/// Removes what killed processes left: files that no one has written to for an hour. Whatever goes wrong can wait.
+fn sweep(folder: &Path) {
+    for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let old = || file.metadata().ok()?.modified().ok()?.elapsed().ok().filter(|age| age.as_secs() > 3600);
+        if file.file_name().to_string_lossy().starts_with(UNFINISHED) && old().is_some() {
+            let _ = std::fs::remove_file(file.path());
+        }
     }
 }
 
@@ -178,6 +197,64 @@ mod tests {
         let cache = PtxCache::at(file.path().join("below-a-file"));
         assert!(cache.put(&KEY, &ptx("text")).is_err());
         assert!(matches!(cache.get(&KEY), Lookup::Unusable(m) if m.contains("cannot be read")));
+    }
+
+    #[test]
+    fn what_killed_writers_left_goes_after_an_hour() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PtxCache::at(folder.path());
+        let leave = |name: &str, hours: u64| {
+            let file = std::fs::File::create(folder.path().join(name)).unwrap();
+            let then = std::time::SystemTime::now() - std::time::Duration::from_secs(3600 * hours + 60);
+            file.set_modified(then).unwrap();
+        };
+        (leave(".unfinished-a", 1), leave(".unfinished-b", 0), leave("someone-elses", 1));
+        cache.put(&KEY, &ptx("text")).unwrap();
+        let exists = |name: &str| folder.path().join(name).exists();
+        assert!(!exists(".unfinished-a") && exists(".unfinished-b") && exists("someone-elses"));
+    }
+
+    /// Body of the process that the next test starts; does nothing otherwise.
+    #[test]
+    fn killed_child() {
+        let Some(folder) = std::env::var_os("CACHE_TEST_KILLED") else { return };
+        let cache = PtxCache::at(folder);
+        for round in 0.. {
+            cache.put(&Key([round as u8 % 8; 32]), &ptx(&"x".repeat(1 << 18))).unwrap();
+        }
+    }
+
+    /// Killed at any time, a writer leaves whole entries and nothing that is taken for one.
+    #[test]
+    fn a_killed_writer_leaves_whole_entries() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PtxCache::at(folder.path());
+        let entries = || (0..8).map(|n| folder.path().join(Key([n; 32]).to_string()));
+        let mut killed = 0;
+        for round in 0..50 {
+            entries().for_each(|path| drop(std::fs::remove_file(path)));
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "cache::tests::killed_child"])
+                .env("CACHE_TEST_KILLED", folder.path())
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            // It is at work when it has written something.
+            while !entries().any(|path| path.exists()) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            std::thread::sleep(std::time::Duration::from_micros(150 * round));
+            child.kill().unwrap();
+            killed += usize::from(!child.wait().unwrap().success());
+            for n in 0..8 {
+                match cache.get(&Key([n; 32])) {
+                    Lookup::Found(entry) => assert_eq!(entry, ptx(&"x".repeat(1 << 18))),
+                    Lookup::Absent => {}
+                    Lookup::Unusable(why) => panic!("{why}"),
+                }
+            }
+        }
+        assert_eq!(killed, 50, "each was at work when it was killed");
     }
 
     /// Body of the process that the next test starts; does nothing otherwise.

@@ -7,6 +7,7 @@ use crate::{
     error::Error,
     geometry::{Geometry, Layout},
     memory::Storage,
+    timing::{self, Before},
 };
 use cudarc::cublas::{
     result::{self, CublasError},
@@ -125,7 +126,7 @@ impl Cublas {
         for raw in [&a.raw, &b.raw, &c.raw] {
             raw.memory.wait(true)?;
         }
-        let ms = crate::timing::timed(&self.device, &self.device.inner.queue, true, || unsafe {
+        let ms = timing::timed(&self.device, &self.device.inner.queue, Before::Evict, || unsafe {
             sys::cublasGemmEx(
                 self.handle,
                 sys::cublasOperation_t::CUBLAS_OP_N,

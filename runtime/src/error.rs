@@ -303,6 +303,13 @@ pub enum Error {
         failed: Vec<String>,
     },
 
+    /// A tuner has nothing to go by.
+    #[error("{what}")]
+    Tune {
+        /// Why.
+        what: String,
+    },
+
     /// The scheduled program cannot be lowered.
     #[error("schedule `{schedule}`: {reason}")]
     Lower {

@@ -29,6 +29,10 @@ impl<T, const N: usize> Few<T, N> {
         self.length
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.place.iter_mut().flatten().chain(&mut self.more)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.place.iter().flatten().chain(&self.more)
     }

@@ -11,8 +11,9 @@ use crate::{
     report::LaunchReport,
     schedule::{AnySchedule, Kernel, Schedule},
     solve::Values,
+    space::Configuration,
     stream::Stream,
-    timing,
+    timing::{self, Before},
 };
 use smallvec::SmallVec;
 use std::{marker::PhantomData, sync::Arc};
@@ -55,6 +56,11 @@ impl<'a, K: Kernel> Launch<'a, K> {
         Scheduled::from(self.args, Source::Prepared(&prepared.device, &prepared.kernels))
     }
 
+    /// The arguments.
+    pub(crate) fn into_args(self) -> LaunchArgs<'a> {
+        self.args
+    }
+
     /// Chooses a scheduled program at hand, such as one that a test made.
     pub fn program(self, program: &Program) -> Scheduled<'a> {
         Scheduled::new(self.args, program)
@@ -68,8 +74,8 @@ pub struct Scheduled<'a> {
     source: Source<'a>,
     device: Option<Device>,
     variant: Option<Variant>,
-    timed: bool,
-    cold: bool,
+    /// What comes before it where its time is taken.
+    timed: Option<Before>,
 }
 
 /// Where the scheduled program comes from.
@@ -96,6 +102,15 @@ pub struct Launched {
 }
 
 impl<'a> Scheduled<'a> {
+    /// A launch of one configuration of a schedule with lists.
+    pub(crate) fn configured(args: LaunchArgs<'a>, configuration: &Configuration) -> Self {
+        let source = match configuration.program(args.dtype) {
+            Some(bytes) => Source::Embedded { bytes, schedule: configuration.name() },
+            None => Source::Missing(Error::not_admitted(configuration, args.dtype)),
+        };
+        Self::from(args, source)
+    }
+
     /// A launch of a program at hand with arguments put together by hand.
     pub fn new(args: LaunchArgs<'a>, program: &Program) -> Self {
         let plan = Plan::new(program.clone(), &program.to_bytes());
@@ -103,7 +118,7 @@ impl<'a> Scheduled<'a> {
     }
 
     fn from(args: LaunchArgs<'a>, source: Source<'a>) -> Self {
-        Scheduled { args, source, device: None, variant: None, timed: false, cold: false }
+        Scheduled { args, source, device: None, variant: None, timed: None }
     }
 
     /// Runs on this device; by default, on the device of the arguments.
@@ -120,15 +135,22 @@ impl<'a> Scheduled<'a> {
 
     /// Takes the time of [`Scheduled::run`] on a GPU, between two events around the launch.
     pub fn timed(mut self) -> Self {
-        self.timed = true;
+        self.timed = Some(Before::Nothing);
         self
     }
 
     /// Overwrites a GPU's L2 cache first, so that [`Scheduled::run`] finds none of its data there, and takes the time
     /// of the launch alone. Nothing changes on the simulator.
     pub fn cold(mut self) -> Self {
-        self.cold = true;
-        self.timed()
+        self.timed = Some(Before::Evict);
+        self
+    }
+
+    /// Runs the launch twice and takes the time of the second alone, which finds in a GPU's L2 cache what the first left
+    /// there: an argument that is updated in place is updated twice. Nothing changes on the simulator.
+    pub fn warm(mut self) -> Self {
+        self.timed = Some(Before::Same);
+        self
     }
 
     /// Checks the arguments, compiles if need be, runs, and waits for the result.
@@ -136,7 +158,7 @@ impl<'a> Scheduled<'a> {
     /// # Errors
     /// [`Error`]; but for [`Error::Asynchronous`], nothing has been written then.
     pub fn run(self) -> Result<LaunchReport, Error> {
-        let (timed, cold) = (self.timed, self.cold);
+        let timed = self.timed;
         let checked = self.check()?;
         let mut report = LaunchReport::new(checked.plan(), &checked.device, &checked.values);
         let Some(choice) = checked.choose()? else { return Ok(report) };
@@ -155,13 +177,14 @@ impl<'a> Scheduled<'a> {
         if choice.ctas > 0 {
             let queue = &checked.device.inner.queue;
             let call = checked.call(&choice);
-            let simulated = if timed {
+            let simulated = if let Some(before) = timed {
                 // What other streams still do with the arguments is not the launch's time.
                 for (_, argument) in checked.args.tensors.iter() {
                     argument.raw().memory.wait(argument.is_out())?;
                 }
-                let (simulated, ms) =
-                    timing::timed(&checked.device, queue, cold, || call.queue(checked.device.kind(), queue))?;
+                let (simulated, ms) = timing::timed(&checked.device, queue, before, || {
+                    call.queue(checked.device.kind(), queue)
+                })?;
                 report.time_ms = ms;
                 simulated
             } else {
@@ -213,6 +236,28 @@ impl<'a> Scheduled<'a> {
         Ok(words.into_iter().fold(choice.ctas.into(), u64::wrapping_add))
     }
 
+    /// What the launch would run, without compiling it; `None` when there is nothing to compute.
+    ///
+    /// # Errors
+    /// As [`Scheduled::enqueue`], of the arguments.
+    pub(crate) fn outline(self) -> Result<Option<Outline>, Error> {
+        let checked = self.check()?;
+        let plan = checked.plan().clone();
+        if plan.is_empty(&checked.values) {
+            return Ok(None);
+        }
+        let variant =
+            plan.choose(&plan.rules(&checked.gaps), checked.variant, &checked.values, &checked.bases)?;
+        let dims = plan.dims(&checked.values).map(|(name, value)| (name.to_string(), value)).collect();
+        let spans = checked.args.tensors.iter().map(|(_, t)| {
+            let raw = t.raw();
+            raw.geometry.span() as u64 * u64::from(raw.dtype.bytes())
+        });
+        let bytes = spans.sum();
+        let Checked { kernels, device, gaps, .. } = checked;
+        Ok(Some(Outline { device, kernels, variant, gaps, dims, bytes }))
+    }
+
     /// Everything that does not need the compiled kernel.
     fn check(self) -> Result<Checked<'a>, Error> {
         let Scheduled { args, source, device, variant, .. } = self;
@@ -243,6 +288,18 @@ impl<'a> Scheduled<'a> {
         let bases = args.tensors.iter().map(|(_, t)| t.raw().address()).collect();
         Ok(Checked { args, kernels, device, variant, values, gaps, bases })
     }
+}
+
+/// A launch before it is compiled.
+pub(crate) struct Outline {
+    pub(crate) device: Device,
+    pub(crate) kernels: Arc<Kernels>,
+    pub(crate) variant: Variant,
+    pub(crate) gaps: Gaps,
+    /// Values of the named dims.
+    pub(crate) dims: Vec<(String, i64)>,
+    /// Bytes from the first to the last element of each tensor.
+    pub(crate) bytes: u64,
 }
 
 /// A launch whose arguments fit the kernel and the schedule.

@@ -9,6 +9,10 @@ pub trait Kernel: 'static {
 }
 
 /// A schedule written with `schedule!`: a unit struct. Its programs were proved while `rustc` ran.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not one schedule",
+    note = "a schedule with lists is a `Space` of configurations: let a `Tuner` choose, or name one with numbers"
+)]
 pub trait Schedule: Copy + Send + Sync + 'static {
     /// The kernel it schedules.
     type Kernel: Kernel;

@@ -6,24 +6,39 @@ use crate::{
     queue::Queue,
 };
 
+/// What a GPU does right before work that is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Nothing in particular.
+    Nothing,
+    /// It overwrites the L2 cache.
+    Evict,
+    /// The same work.
+    Same,
+}
+
 /// Queues `work` between two events and waits for it; returns the milliseconds between them, `None` on the simulator.
 ///
-/// `cold` overwrites the L2 cache first. The host queues the work while the GPU does that, so the time does not hold
-/// what the host takes to launch.
+/// The host queues the work while the GPU is still at what comes before, so the time does not hold what the host takes
+/// to launch; but where nothing does.
 ///
 /// # Errors
 /// Those of `work`; [`Error::Asynchronous`] when what it queued failed.
 pub(crate) fn timed<R>(
     device: &Device,
     queue: &Queue,
-    cold: bool,
-    work: impl FnOnce() -> Result<R, Error>,
+    before: Before,
+    work: impl Fn() -> Result<R, Error>,
 ) -> Result<(R, Option<f64>), Error> {
     let (Kind::Cuda(gpu), Some(cuda)) = (device.kind(), &queue.cuda) else { return Ok((work()?, None)) };
-    if cold {
-        let evictor = gpu.evictor()?;
-        // SAFETY: it lives as long as the device, and its contents are no one's.
-        unsafe { cuda.fill(evictor.pointer(), 0, evictor.bytes())? };
+    match before {
+        Before::Nothing => {}
+        Before::Evict => {
+            let evictor = gpu.evictor()?;
+            // SAFETY: it lives as long as the device, and its contents are no one's.
+            unsafe { cuda.fill(evictor.pointer(), 0, evictor.bytes())? };
+        }
+        Before::Same => drop(work()?),
     }
     let start = cuda.record(true)?;
     let result = work()?;

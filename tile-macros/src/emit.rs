@@ -4,3 +4,4 @@ pub mod export;
 pub mod kernel;
 pub mod schedule;
 pub mod skeleton;
+pub mod space;

@@ -3,5 +3,6 @@
 pub mod directive;
 pub mod expr;
 pub mod kernel;
+pub mod lists;
 pub mod schedule;
 pub mod signature;

@@ -1,9 +1,14 @@
 //! A block of schedules → proved programs: resolves parents, extends, proves for each element type, reports.
 
+mod space;
+
+pub use space::Space;
+
 use crate::{
     gather::{self, Content, Input, ScheduleExport},
     parse::{
         self,
+        lists::Lists,
         schedule::{Block, Entry, Named},
     },
     report::Report,
@@ -26,6 +31,10 @@ pub struct Proved {
     pub schedule: Schedule,
     /// A program for each element type it admits; fewer if proving failed.
     pub programs: Vec<(Option<DType>, Program)>,
+    /// Its configurations, instead of programs, where it has lists.
+    pub space: Option<Space>,
+    /// Whether its parent has lists.
+    pub of_space: bool,
     export: ScheduleExport,
     /// It or an ancestor in this block has mistakes.
     failed: bool,
@@ -54,6 +63,7 @@ pub struct Prover<'a> {
     kernels: BTreeMap<String, Option<engine::Prover>>,
     /// Spans in the sources of kernels: mistakes there are shown at the schedule.
     in_kernels: BTreeSet<SpanId>,
+    lists: Lists,
     /// Names of all schedules of the block.
     names: Vec<String>,
     done: Vec<(String, Proved)>,
@@ -80,6 +90,7 @@ impl<'a> Prover<'a> {
             report,
             kernels: BTreeMap::new(),
             in_kernels: BTreeSet::new(),
+            lists: Lists::default(),
             names: Vec::new(),
             done: Vec::new(),
             position: 0,
@@ -355,12 +366,15 @@ impl<'a> Prover<'a> {
         let directives = base.directives.unwrap_or_else(|| {
             base.chain.iter().fold(Vec::new(), |directives, (ancestor, body)| {
                 // Mistakes in an ancestor's body were reported where it is written.
-                let items = parse::schedule::items(body, Some(ancestor), self.spans, &mut Report::default());
+                let (spans, lists) = (&mut *self.spans, &mut self.lists);
+                let items =
+                    parse::schedule::items(body, Some(ancestor), spans, lists, &mut Report::default());
                 extend_without_mistakes(&directives, &items).0
             })
         });
         let inherited: BTreeSet<SpanId> = directives.iter().map(|d| d.span).collect();
-        let items = parse::schedule::items(&entry.body, None, self.spans, self.report);
+        let of_space = self.lists.any(&directives);
+        let items = parse::schedule::items(&entry.body, None, self.spans, &mut self.lists, self.report);
         let read = self.report.len() == errors;
         let (directives, left_out) = extend_without_mistakes(&directives, &items);
 
@@ -380,14 +394,21 @@ impl<'a> Prover<'a> {
                 directives,
             },
             programs: vec![],
+            space: None,
+            of_space,
             export,
             failed: base.failed || self.report.len() > errors || !left_out.is_empty(),
         };
         let mut holds = false;
         if dtypes.is_some() && read && self.report.len() == errors {
-            let failed = self.prove(entry, &kernel, &mut proved, &inherited, base.failed);
+            let failed = match self.lists.any(&proved.schedule.directives) {
+                true => self.prove_space(entry, &kernel, &mut proved, &inherited, base.failed),
+                false => self.prove(entry, &kernel, &mut proved, &inherited, base.failed),
+            };
             holds = !failed;
             proved.failed |= failed;
+        } else if self.lists.any(&proved.schedule.directives) {
+            proved.space = Some(Space::default());
         }
         if dtypes.is_none() && read && self.report.len() == errors {
             self.without_dtypes(entry, &kernel, &proved.schedule);
@@ -413,13 +434,28 @@ impl<'a> Prover<'a> {
         let Some(Some(prover)) = self.kernels.get_mut(key) else { return false };
         // Below a parent with mistakes, most mistakes are the parent's.
         let trials = if parent_failed { 0 } else { engine::MOST_TRIALS };
-        let failures = match prover.schedule(&proved.schedule, trials) {
+        match prover.schedule(&proved.schedule, trials) {
             Ok(programs) => {
                 proved.programs = programs.into_iter().map(|program| (program.dtype, program)).collect();
-                return false;
+                false
             }
-            Err(failures) => failures,
-        };
+            Err(failures) => {
+                self.mistakes(entry, key, failures, inherited, parent_failed);
+                true
+            }
+        }
+    }
+
+    /// Reports what is wrong with a schedule.
+    fn mistakes(
+        &mut self,
+        entry: &Entry,
+        key: &str,
+        failures: Vec<engine::Mistake>,
+        inherited: &BTreeSet<SpanId>,
+        parent_failed: bool,
+    ) {
+        let Some(Some(prover)) = self.kernels.get(key) else { return };
         let kernel = prover.kernel();
         let own_name = self.spans.of(&entry.name);
         let parent = entry.parent.as_ref().map(|p| self.spans.of(&p.path));
@@ -451,7 +487,6 @@ impl<'a> Prover<'a> {
             }
             self.report.push(diagnostic);
         }
-        true
     }
 }
 

@@ -8,7 +8,8 @@
 //! `schedule!` has a reader of the same grammar in `tile-macros`, over tokens: it needs the span of each member of a list,
 //! and of the word that a mistake is about, to underline them, and macros hand a schedule's tokens on from crate to crate
 //! with their spans. Text has none of this. A test there runs both over the same directives. This one leaves to the engine
-//! what the other says at once: a number that is 0, and a `split` with another number of factors than of names.
+//! what the other says at once: a number that is 0, and a `split` with another number of factors than of names. Lists of
+//! numbers are `schedule!`'s alone: what is printed is one configuration.
 
 use super::{Directive, DirectiveKind, Item, Key, NAMES, Space, Unit, UnitDim, Via, WHOLE_KERNEL};
 use crate::{

@@ -1,13 +1,14 @@
 //! What a schedule expands to: a unit struct with its proved programs, and an exported macro.
 
-use super::export;
+use super::{export, space};
 use crate::{parse::schedule::Entry, prove::Proved};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Visibility;
 use tile_dsl::{dtype::DType, program::Program};
 
-fn variant(dtype: DType) -> Ident {
+/// An element type, as `Some` of it is matched and listed.
+pub(super) fn dtype(dtype: DType, private: &TokenStream) -> TokenStream {
     let name = match dtype {
         DType::F32 => "F32",
         DType::F16 => "F16",
@@ -15,7 +16,24 @@ fn variant(dtype: DType) -> Ident {
         DType::I32 => "I32",
         DType::Bool => "Bool",
     };
-    Ident::new(name, Span::call_site())
+    let variant = Ident::new(name, Span::call_site());
+    quote!(#private::DType::#variant)
+}
+
+/// The arms of a match over the element type: the encoded programs.
+pub(super) fn programs(programs: &[(Option<DType>, Program)], private: &TokenStream) -> TokenStream {
+    let arms = programs.iter().map(|(found, program)| {
+        let bytes = Literal::byte_string(&Program::to_bytes(program));
+        let pattern = match found {
+            Some(found) => {
+                let dtype = dtype(*found, private);
+                quote!(::core::option::Option::Some(#dtype))
+            }
+            None => quote!(::core::option::Option::None),
+        };
+        quote!(#pattern => ::core::option::Option::Some(#bytes),)
+    });
+    quote!(#(#arms)* _ => ::core::option::Option::None,)
 }
 
 /// Items for a schedule. Where proving failed the programs are missing but the type is there, so that only the
@@ -32,25 +50,26 @@ pub fn emit(entry: &Entry, proved: &Proved, facade: &TokenStream) -> TokenStream
         }
         (None, Some(parent)) => {
             let path = &parent.path;
-            quote!(<#path as #private::Schedule>::Kernel)
+            let family = if proved.of_space { quote!(Space) } else { quote!(Schedule) };
+            quote!(<#path as #private::#family>::Kernel)
         }
         (None, None) => unreachable!("a schedule names a kernel or a parent"),
     };
-    let dtypes = proved.schedule.dtypes.iter().map(|d| {
-        let variant = variant(*d);
-        quote!(#private::DType::#variant)
-    });
-    let programs = proved.programs.iter().map(|(dtype, program)| {
-        let bytes = Literal::byte_string(&Program::to_bytes(program));
-        let pattern = match dtype {
-            Some(dtype) => {
-                let variant = variant(*dtype);
-                quote!(::core::option::Option::Some(#private::DType::#variant))
-            }
-            None => quote!(::core::option::Option::None),
-        };
-        quote!(#pattern => ::core::option::Option::Some(#bytes),)
-    });
+    let dtypes = proved.schedule.dtypes.iter().map(|d| dtype(*d, &private));
+    let (family, own) = match &proved.space {
+        Some(space) => (quote!(Space), space::items(space, &text, &doc, &private)),
+        None => {
+            let arms = programs(&proved.programs, &private);
+            let own = quote! {
+                fn program(
+                    dtype: ::core::option::Option<#private::DType>,
+                ) -> ::core::option::Option<&'static [u8]> {
+                    match dtype { #arms }
+                }
+            };
+            (quote!(Schedule), own)
+        }
+    };
     let exported = export::export(vis, name, "schedule", &proved.export());
     // The type has a module of its own, so that two of one name are one error at the names, not one for each `impl`.
     let module = export::hidden_name(name, "module");
@@ -67,17 +86,12 @@ pub fn emit(entry: &Entry, proved: &Proved, facade: &TokenStream) -> TokenStream
         #[allow(unused_imports)]
         #item
 
-        impl #private::Schedule for #module::#name {
+        impl #private::#family for #module::#name {
             type Kernel = #kernel;
             const NAME: &'static str = #text;
             const DOC: &'static str = #doc;
             const DTYPES: &'static [#private::DType] = &[#(#dtypes),*];
-            fn program(dtype: ::core::option::Option<#private::DType>) -> ::core::option::Option<&'static [u8]> {
-                match dtype {
-                    #(#programs)*
-                    _ => ::core::option::Option::None,
-                }
-            }
+            #own
         }
 
         #exported

@@ -1,6 +1,9 @@
 //! The body of `schedule!`: schedules with their headers. See `docs/schedule.md` for the grammar.
 
-use super::directive;
+use super::{
+    directive,
+    lists::{self, Lists},
+};
 use crate::{
     report::Report,
     spans::{Range, Spans},
@@ -178,17 +181,21 @@ pub fn statements(body: &TokenStream) -> Vec<TokenStream> {
 }
 
 /// The directives of a body; each mistake is reported and the rest still read. `inherited` is the schedule
-/// they are inherited from.
+/// they are inherited from. Of a list, the directives have the first number, and `lists` all of them.
 pub fn items(
     body: &TokenStream,
     inherited: Option<&str>,
     spans: &mut Spans,
+    lists: &mut Lists,
     report: &mut Report,
 ) -> Vec<Item> {
     let mut items = Vec::new();
     for statement in statements(body) {
         let range = Range::of(&statement);
-        match (|input: ParseStream| directive::parse(input, inherited, spans)).parse2(statement) {
+        let parse = |statement, spans: &mut Spans| {
+            (|input: ParseStream| directive::parse(input, inherited, spans)).parse2(statement)
+        };
+        match lists::read(statement, lists, spans, parse) {
             Ok(found) => items.extend(found),
             Err(error) => {
                 for error in error {

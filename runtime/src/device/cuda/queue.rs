@@ -131,6 +131,23 @@ impl CudaQueue {
             .map_err(failed("copying rows"))
     }
 
+    /// Copies memory of this device.
+    ///
+    /// # Safety
+    /// Both ranges are live until the work has ended, and no one else writes them, or reads the one that is written.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) unsafe fn copy(&self, to: u64, from: u64, bytes: usize) -> Result<(), Error> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.bind()?;
+        // SAFETY: the caller's.
+        unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream.cu_stream()) }
+            .map_err(failed("copying memory"))
+    }
+
     /// Launches a kernel with these parameters, each in the low bytes of its word, or the tensor map of its place.
     ///
     /// # Safety

@@ -12,7 +12,7 @@
 //! | resource | W | rate a cycle |
 //! |---|---|---|
 //! | FMA pipe | fused multiply-adds, a warp each | 4 (128 lanes; 2 on sm_80) |
-//! | issue | those, divided by their share of the hot loop's machine instructions | 4 (one a scheduler) |
+//! | issue | instructions | 4 (one a scheduler) |
 //! | shared memory | wavefronts of loads and stores | 1 (128 bytes) |
 //! | L1 | 128-byte lines of loads and stores | 1 (a tag lookup) |
 //! | L2 | bytes that CTAs load, each tile once, and store | 64 |
@@ -36,6 +36,11 @@ pub struct Gpu {
     pub fma_lanes: f64,
     /// Bytes a second of all of the device's memory; 0 if unknown.
     pub dram: f64,
+}
+
+impl Gpu {
+    /// An H200 at its highest clock: NVIDIA's data sheet.
+    pub const H200: Gpu = Gpu { multiprocessors: 132.0, clock_hz: 1.98e9, fma_lanes: 128.0, dram: 4.8e12 };
 }
 
 /// What a launch does, in all.
@@ -108,14 +113,15 @@ pub struct Prediction {
     pub seconds: f64,
 }
 
-/// Predicts a launch. `fma_share`: of the hot loop's machine instructions. `compulsory`: bytes of the tensors.
-pub fn predict(gpu: &Gpu, work: &Work, fma_share: f64, compulsory: f64) -> Prediction {
+/// Predicts a launch. `issued`: warps' instructions, such as [`Work::fma`] divided by the share that multiply-adds have of
+/// the hot loop's machine instructions. `compulsory`: bytes of the tensors.
+pub fn predict(gpu: &Gpu, work: &Work, issued: f64, compulsory: f64) -> Prediction {
     let cycles = |count: f64, rate: f64| count / (gpu.multiprocessors * rate * gpu.clock_hz);
     let last_round = (work.ctas / gpu.multiprocessors).ceil() * gpu.multiprocessors / work.ctas;
     let dram = if gpu.dram > 0.0 { compulsory / gpu.dram } else { 0.0 };
     let times = [
         ("FMA pipe", cycles(work.fma, gpu.fma_lanes / 32.0) * last_round),
-        ("issue", cycles(work.fma / fma_share, 4.0) * last_round),
+        ("issue", cycles(issued, 4.0) * last_round),
         ("shared memory", cycles(work.shared_wavefronts, 1.0) * last_round),
         ("L1", cycles(work.lines, 1.0) * last_round),
         ("L2", cycles(work.bytes, 64.0) * last_round),

@@ -1,0 +1,430 @@
+//! Which configuration of a schedule with lists is the fastest, for a launch at hand.
+//!
+//! | step | |
+//! |---|---|
+//! | outline | each configuration against the arguments: variant, assumptions; what cannot run is listed with the reason |
+//! | recall | an answer on disk for this device, kernel, list of configurations and class of shapes ends it here |
+//! | compile | all that is left, on all cores |
+//! | play | launches in turn; the slower drop out ([`measure`]) |
+//! | keep | the medians, on disk ([`store`]) |
+//!
+//! A *class of shapes* is what launches have in common that one configuration serves: the element type, the variant that
+//! each configuration runs, which tensors have gaps, and each dim up to a quarter of its power of two (1024 to 1279, 1280
+//! to 1535, ..; dims below 32 as they are).
+//!
+//! What the kernel writes is copied first, put back before each launch, and after all.
+
+mod choice;
+mod measure;
+mod store;
+
+pub use choice::{Choice, Origin, Ranked};
+
+use crate::{
+    arguments::LaunchArgs,
+    cache::PtxCache,
+    device::{Device, Kind},
+    error::Error,
+    launch::{Launch, Outline, Scheduled},
+    memory::lock,
+    roofline,
+    schedule::{AnySchedule, Kernel},
+    snapshot::Snapshot,
+    space::{Configuration, Space},
+    stats::median,
+};
+use measure::Limits;
+use std::{
+    fmt::Write as _,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use store::{Answer, Question};
+
+/// What a GPU's L2 cache holds when a timed launch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum L2 {
+    /// None of the launch's data: it was overwritten.
+    #[default]
+    Cold,
+    /// What a launch right before it left there. For kernels whose inputs come from the last one.
+    Warm,
+}
+
+/// How far a tuner is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Progress {
+    /// Compiled, of so many configurations.
+    Compiling {
+        /// Finished.
+        done: usize,
+        /// In all.
+        of: usize,
+    },
+    /// Run on the simulator, of so many configurations.
+    Simulating {
+        /// Finished.
+        done: usize,
+        /// In all.
+        of: usize,
+    },
+    /// Rounds of launches.
+    Measuring {
+        /// Configurations that have not dropped out.
+        left: usize,
+        /// Since the first launch.
+        spent: Duration,
+        /// For all launches.
+        budget: Duration,
+    },
+}
+
+/// Finds the fastest configuration of a [`Space`] for a launch.
+///
+/// ```text
+/// schedule! {
+///     tuned for double { tile(i = [128, 256, 2048]); bind(i -> thread.x); }
+/// }
+///
+/// let choice = Tuner::new().tune(double(&x, &mut y), tuned)?;
+/// println!("{choice}");
+/// double(&x, &mut y).schedule_dyn(choice.best()).run()?;
+/// ```
+#[derive(Clone)]
+pub struct Tuner {
+    budget: Duration,
+    l2: L2,
+    fresh: bool,
+    watch: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+}
+
+/// Rounds of launches at most: beyond, a median hardly moves.
+const MOST_ROUNDS: usize = 400;
+
+/// A configuration that can run.
+struct Candidate {
+    configuration: &'static Configuration,
+    outline: Outline,
+}
+
+impl Default for Tuner {
+    fn default() -> Self {
+        Tuner { budget: Duration::from_secs(10), l2: L2::Cold, fresh: false, watch: None }
+    }
+}
+
+impl Tuner {
+    /// Ten seconds of launches, with a cold L2 cache.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Time for launches in all, without compiling. Five rounds are played whatever they take.
+    pub fn budget(mut self, budget: Duration) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// What the L2 cache holds.
+    pub fn l2(mut self, l2: L2) -> Self {
+        self.l2 = l2;
+        self
+    }
+
+    /// Measures, whatever was found before.
+    pub fn fresh(mut self) -> Self {
+        self.fresh = true;
+        self
+    }
+
+    /// Tells how far it is.
+    pub fn watch(mut self, watch: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.watch = Some(Arc::new(watch));
+        self
+    }
+
+    /// Shows how far it is as a bar on the terminal's error output.
+    #[cfg(feature = "progress")]
+    pub fn bar(self) -> Self {
+        let bar = indicatif::ProgressBar::new(100).with_style(
+            indicatif::ProgressStyle::with_template("{bar:30} {percent:>3} % {msg}").expect("a template"),
+        );
+        self.watch(move |progress| {
+            let share = |done: f64, of: f64| (100.0 * done / of).min(100.0) as u64;
+            let (position, text) = match progress {
+                Progress::Compiling { done, of } => {
+                    (share(done as f64, of as f64), format!("compiling, {done} of {of}"))
+                }
+                Progress::Simulating { done, of } => {
+                    (share(done as f64, of as f64), format!("simulating, {done} of {of}"))
+                }
+                Progress::Measuring { left, spent, budget } => {
+                    (share(spent.as_secs_f64(), budget.as_secs_f64()), format!("measuring, {left} left"))
+                }
+            };
+            bar.set_position(position);
+            bar.set_message(text);
+        })
+    }
+
+    fn tell(&self, progress: Progress) {
+        if let Some(watch) = &self.watch {
+            watch(progress);
+        }
+    }
+
+    /// Finds the fastest configuration for these arguments, on their device. Where the cache of the device has an answer
+    /// for a launch of the same class, nothing runs; on the simulator each configuration runs once, and the ranking is a
+    /// prediction, which is not kept. The arguments hold what they held before; a copy of what the kernel writes needs as
+    /// much memory again.
+    ///
+    /// # Errors
+    /// [`Error::Tune`] when there is nothing to compute; the error of the first configuration when none can run;
+    /// [`Error::OutOfMemory`]; [`Error::Asynchronous`].
+    pub fn tune<K: Kernel, S: Space<Kernel = K>>(
+        &self,
+        launch: Launch<'_, K>,
+        space: S,
+    ) -> Result<Choice, Error> {
+        let mut args = launch.into_args();
+        let dtype = args.dtype;
+        let legal: Vec<&'static Configuration> =
+            space.configurations().iter().filter(|c| c.admits(dtype)).collect();
+        let Some(first) = legal.first() else {
+            return Err(Error::no_program(K::NAME, S::NAME, S::DTYPES, dtype));
+        };
+        let (mut candidates, mut failed, mut reason) = (Vec::new(), Vec::new(), None);
+        for &configuration in &legal {
+            match Scheduled::configured(args.reborrow(), configuration).outline() {
+                Ok(Some(outline)) => candidates.push(Candidate { configuration, outline }),
+                Ok(None) => {
+                    let what = format!(
+                        "there is nothing to compute, so `{}` cannot be tuned: pass tensors with elements",
+                        S::NAME
+                    );
+                    return Err(Error::Tune { what });
+                }
+                Err(why) => {
+                    failed.push((configuration, why.to_string()));
+                    reason.get_or_insert(why);
+                }
+            }
+        }
+        let Some(outline) = candidates.first().map(|c| &c.outline) else {
+            return Err(reason.unwrap_or_else(|| Error::not_admitted(*first, dtype)));
+        };
+        let device = outline.device.clone();
+        let mut choice = Choice {
+            kernel: K::NAME,
+            space: S::NAME,
+            dtype,
+            device: device.name(),
+            dims: outline.dims.clone(),
+            l2: self.l2,
+            origin: Origin::Cache,
+            ranked: Vec::new(),
+            failed,
+            dropped: space.dropped().iter().filter(|d| d.dtype == dtype).copied().collect(),
+            warnings: Vec::new(),
+        };
+        if !device.is_gpu() {
+            choice.origin = Origin::Predicted;
+            self.predict(&mut args, &candidates, &mut choice)?;
+            return Ok(choice);
+        }
+        let question = question(&device, self.l2, &candidates)?;
+        if !self.fresh
+            && let Some(answers) = question.recall(&device.cache)
+        {
+            choice.ranked = ranked(&candidates, &answers);
+            if !choice.ranked.is_empty() {
+                return Ok(choice);
+            }
+        }
+        choice.origin = Origin::Measured;
+        self.measure(&mut args, candidates, &question, &device.cache, &mut choice)?;
+        Ok(choice)
+    }
+
+    /// Times the candidates and keeps the answer.
+    fn measure(
+        &self,
+        args: &mut LaunchArgs<'_>,
+        mut candidates: Vec<Candidate>,
+        question: &Question,
+        cache: &PtxCache,
+        choice: &mut Choice,
+    ) -> Result<(), Error> {
+        let snapshot = Snapshot::of(&args.tensors)?;
+        let mut launch = |configuration: &'static Configuration| {
+            snapshot.restore()?;
+            let launch = Scheduled::configured(args.reborrow(), configuration);
+            let report = match self.l2 {
+                L2::Cold => launch.cold(),
+                L2::Warm => launch.warm(),
+            };
+            Ok::<f64, Error>(report.run()?.time_ms.unwrap_or(f64::INFINITY) * 1e3)
+        };
+        let mut reason = None;
+        let mut sound = Vec::new();
+        for (candidate, compiled) in candidates.iter().zip(self.compile(&candidates)) {
+            // One launch shows what loading does not: too many registers for the threads, say.
+            let why = match compiled.and_then(|()| launch(candidate.configuration)) {
+                Ok(_) => None,
+                Err(lost @ Error::Asynchronous { .. }) => return Err(lost),
+                Err(why) => Some(why),
+            };
+            sound.push(why.is_none());
+            if let Some(why) = why {
+                choice.failed.push((candidate.configuration, why.to_string()));
+                reason.get_or_insert(why);
+            }
+        }
+        let mut sound = sound.into_iter();
+        candidates.retain(|_| sound.next().is_some_and(|sound| sound));
+        if let (true, Some(reason)) = (candidates.is_empty(), reason) {
+            return Err(reason);
+        }
+        let limits = Limits { budget: self.budget, most: MOST_ROUNDS };
+        let start = Instant::now();
+        let times = measure::play(
+            candidates.len(),
+            limits,
+            |n| launch(candidates[n].configuration),
+            |left| self.tell(Progress::Measuring { left, spent: start.elapsed(), budget: self.budget }),
+        )?;
+        snapshot.restore()?;
+        let answer = |(candidate, times): (&Candidate, &Vec<f64>)| {
+            let configuration = candidate.configuration.text().to_string();
+            Some(Answer { configuration, us: median(times)?, launches: times.len() as u32 })
+        };
+        let answers: Vec<Answer> = candidates.iter().zip(&times).filter_map(answer).collect();
+        if let Err(e) = question.keep(cache, &answers) {
+            choice.warnings.push(format!("the result cannot be kept: {e}"));
+        }
+        choice.ranked = ranked(&candidates, &answers);
+        Ok(())
+    }
+
+    /// Compiles and loads all candidates, on all cores: what became of each.
+    fn compile(&self, candidates: &[Candidate]) -> Vec<Result<(), Error>> {
+        let results: Vec<Mutex<Result<(), Error>>> = candidates.iter().map(|_| Mutex::new(Ok(()))).collect();
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = || {
+            loop {
+                let n = next.fetch_add(1, Ordering::Relaxed);
+                let Some(Candidate { outline, .. }) = candidates.get(n) else { break };
+                let Outline { device, kernels, variant, gaps, .. } = outline;
+                *lock(&results[n]) = kernels.ready(device, *variant, gaps).map(|_| ());
+                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                self.tell(Progress::Compiling { done, of: candidates.len() });
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(candidates.len());
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(work);
+            }
+        });
+        results.into_iter().map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+
+    /// Runs each candidate once on the simulator and ranks them by what the busiest resource of an H200 would take.
+    fn predict(
+        &self,
+        args: &mut LaunchArgs<'_>,
+        candidates: &[Candidate],
+        choice: &mut Choice,
+    ) -> Result<(), Error> {
+        let snapshot = Snapshot::of(&args.tensors)?;
+        for (n, Candidate { configuration, outline }) in candidates.iter().enumerate() {
+            self.tell(Progress::Simulating { done: n, of: candidates.len() });
+            let report = Scheduled::configured(args.reborrow(), configuration).run()?;
+            snapshot.restore()?;
+            let Some(counters) = report.counters else { continue };
+            let (work, issued) = (roofline::Work::counted(&counters), counters.instructions.warp as f64);
+            let prediction = roofline::predict(&roofline::Gpu::H200, &work, issued, outline.bytes as f64);
+            choice.ranked.push(Ranked {
+                configuration,
+                variant: outline.variant,
+                us: prediction.seconds * 1e6,
+                launches: 0,
+                bound: Some(prediction.bound),
+            });
+        }
+        choice.ranked.sort_by(|a, b| a.us.total_cmp(&b.us));
+        Ok(())
+    }
+}
+
+/// The answers that are about candidates, the fastest first; of equals, in the order of the lists.
+fn ranked(candidates: &[Candidate], answers: &[Answer]) -> Vec<Ranked> {
+    let rank = |c: &Candidate| {
+        let answer = answers.iter().find(|a| a.configuration == c.configuration.text())?;
+        let (configuration, variant) = (c.configuration, c.outline.variant);
+        Some(Ranked { configuration, variant, us: answer.us, launches: answer.launches, bound: None })
+    };
+    let mut ranked: Vec<Ranked> = candidates.iter().filter_map(rank).collect();
+    ranked.sort_by(|a, b| a.us.total_cmp(&b.us));
+    ranked
+}
+
+/// All that decides which candidate is the fastest.
+fn question(device: &Device, l2: L2, candidates: &[Candidate]) -> Result<Question, Error> {
+    let mut text = format!("{} · {l2:?}", backend_ptx::VERSION);
+    if let (Kind::Cuda(_), Some(gpu)) = (device.kind(), device.gpu()?) {
+        let _ = write!(text, " · {} · sm_{} · {} multiprocessors", gpu.name, gpu.sm, gpu.multiprocessors);
+    }
+    for (n, Candidate { outline, .. }) in candidates.iter().enumerate() {
+        let plan = &outline.kernels.plan;
+        if n == 0 {
+            let _ = write!(text, "\n{}\n", plan.program.nest.kernel);
+            for (name, value) in &outline.dims {
+                let _ = write!(text, "{name} = {} ", class_of(*value));
+            }
+        }
+        let schedule = &plan.program.schedule;
+        let _ = write!(
+            text,
+            "\n{} on {} · {} · {:?} ·",
+            schedule.name, schedule.target, outline.variant, outline.gaps
+        );
+        for directive in &schedule.directives {
+            let _ = write!(text, " {directive};");
+        }
+    }
+    Ok(Question(text))
+}
+
+/// The smallest number of a dim's class.
+fn class_of(value: i64) -> i64 {
+    let Some(octave) = value.checked_ilog2().filter(|octave| *octave > 4) else { return value };
+    value >> (octave - 2) << (octave - 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_a_quarter_of_an_octave() {
+        for (value, class) in [
+            (0, 0),
+            (1, 1),
+            (16, 16),
+            (31, 31),
+            (32, 32),
+            (39, 32),
+            (40, 40),
+            (1000, 896),
+            (1023, 896),
+            (1024, 1024),
+        ] {
+            assert_eq!(class_of(value), class, "{value}");
+        }
+        assert_eq!((class_of(1279), class_of(1280), class_of(4096 + 1023)), (1024, 1280, 4096));
+    }
+}

@@ -1,0 +1,24 @@
+//! More configurations than are proved.
+
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}
+
+schedule! {
+    tuned for matmul<f32> {
+        tile(i = [1, 2, 4, 8, 16, 32, 64], j = [8, 16, 32, 64, 128, 256], k = [8, 16, 32]);
+        bind(j -> thread.x, i -> thread.y);
+        stage(a, b at k: shared, cp_async);
+        pipeline(k, [2, 3, 4]);
+    }
+}
+
+fn main() {}
