@@ -113,7 +113,10 @@ impl Compiled {
         }
         let tiles = u32::try_from(count).ok().filter(|&n| n <= i32::MAX as u32);
         let resident = self.persistent.map_or(u32::MAX, |n| n.saturating_mul(multiprocessors.max(1)));
-        tiles.map(|n| n.min(resident)).ok_or_else(|| Error::TooLarge {
+        // As many tiles each, as far as possible: the last round is then no shorter than the others, and what it leaves idle
+        // draws no power.
+        let even = |tiles: u32| tiles.div_ceil(tiles.div_ceil(resident).max(1));
+        tiles.map(even).ok_or_else(|| Error::TooLarge {
             what: "the number of CTAs".into(),
             value: count,
             max: i32::MAX.into(),

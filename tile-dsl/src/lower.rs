@@ -219,10 +219,7 @@ impl<'a> Lowerer<'a> {
         let mut emit = Emit::new();
         let grid = match nest.persistent {
             Some(_) => Grid::none(),
-            None => {
-                let cta = emit.op(emit::Op::Cta, &[]);
-                Grid::of(nest, &mut emit, cta)
-            }
+            None => Grid::of(nest, &mut emit, None),
         };
         let params = params(nest, variant, strided);
         Ok(Lowerer {

@@ -1,7 +1,7 @@
 //! The grid: one factor for each loop bound to CTAs, and each CTA's coordinates in the order asked for.
 
 use super::{
-    emit::{Atom, Emit},
+    emit::{Atom, Emit, Op},
     linear::Linear,
 };
 use crate::index::Extent;
@@ -65,9 +65,10 @@ impl Grid {
         (digits, axes, counts)
     }
 
-    /// Decodes the index of a CTA, or of its tile.
-    pub fn of(nest: &Nest, emit: &mut Emit, cta: Atom) -> Grid {
+    /// Decodes the number of a tile; that of the CTA where none is given.
+    pub fn of(nest: &Nest, emit: &mut Emit, number: Option<Atom>) -> Grid {
         let (digits, axes, counts) = Self::factors(nest, emit);
+        let cta = number.unwrap_or_else(|| emit.op(Op::Cta, &[]));
         let is_part = |d: &Digit| nest.kernel.axes[d.axis.0 as usize].kind != AxisKind::Program;
         let tiles = digits.iter().take_while(|d| !is_part(d)).count();
         let (mut tile, mut part) = (cta, None);

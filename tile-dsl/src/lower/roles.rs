@@ -81,7 +81,7 @@ impl Lowerer<'_> {
         let total = Grid::tiles(self.nest, &mut self.emit);
         self.emit.push();
         let var = self.emit.var(Ty::I32);
-        self.grid = Grid::of(self.nest, &mut self.emit, Atom::Var(var));
+        self.grid = Grid::of(self.nest, &mut self.emit, Some(Atom::Var(var)));
         self.sync.enter();
         body(self)?;
         self.send_collected()?;

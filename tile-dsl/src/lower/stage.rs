@@ -88,8 +88,10 @@ impl Layout {
                 inside.add_scaled(&term, 1);
             }
         }
-        inside.constant = offset.constant.rem_euclid(self.elems);
-        moved.constant += offset.constant - inside.constant;
+        // Whole slots stay where they are, whole rows become rows of a panel.
+        let here = offset.constant.rem_euclid(self.elems);
+        inside.constant = here % row;
+        moved.constant += offset.constant - here + here / row * width;
         let at = emit.index(&inside);
         let part = |emit: &mut Emit, op: BinOp, of: Atom, by: i64| emit.bin(op, of, Atom::i32(by));
         let y = part(emit, BinOp::Div, at, row);

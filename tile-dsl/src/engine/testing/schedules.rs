@@ -13,6 +13,7 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 
 mod matrix;
+mod warpgroup;
 mod wild;
 
 pub use wild::{Wild, repaired, wild_schedule, wild_schedule_at};

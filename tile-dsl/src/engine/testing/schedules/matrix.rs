@@ -9,9 +9,9 @@ use crate::{
 /// A sum of products: the value, its factors' tensors, the axes that it is summed over.
 #[derive(Clone, Debug)]
 pub(super) struct Product {
-    value: String,
-    factors: Vec<String>,
-    summed: Vec<String>,
+    pub(super) value: String,
+    pub(super) factors: Vec<String>,
+    pub(super) summed: Vec<String>,
 }
 
 impl Generator<'_> {

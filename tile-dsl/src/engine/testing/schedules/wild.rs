@@ -57,7 +57,10 @@ impl Generator<'_> {
         let products = self.products();
         if !products.is_empty() && self.chance(85) {
             let product = self.random.pick(&products).clone();
-            self.wild_matrix(&product, busy);
+            match self.chance(30) {
+                true => self.wild_warpgroup(&product, busy),
+                false => self.wild_matrix(&product, busy),
+            }
         } else if self.chance(15) {
             self.wild_straight(busy);
         } else {
@@ -398,6 +401,10 @@ impl Generator<'_> {
         if self.chance(15) {
             let ctas = *self.random.pick(&[1, 2, 3, 4, 8, 16, 32]);
             self.propose(D::Occupancy { ctas });
+        }
+        if self.chance(10) {
+            let ctas = *self.random.pick(&[1, 1, 2, 5]);
+            self.propose(D::Persistent { ctas });
         }
         if self.chance(10) {
             let level = self.random.below(5) as u32;
