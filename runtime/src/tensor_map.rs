@@ -78,13 +78,18 @@ impl Rows {
 }
 
 impl Padded {
-    /// A copy of a tensor that a map cannot address; `None` where it can.
+    /// A copy of a tensor that a map cannot address, an element in place of one that has none; `None` where it can.
     pub(crate) fn of(tensor: usize, address: u64, dtype: DType, geometry: &Geometry) -> Option<Padded> {
         let size = dtype.bytes() as usize;
+        if geometry.count() == 0 {
+            // The hardware knows no extent 0: it stores what there is no place for here.
+            let one = Geometry::dense(&vec![1; geometry.shape.len()], geometry.layout);
+            return Some(Padded { tensor, bytes: ALIGN, geometry: one });
+        }
         let order: PerDim<usize> = geometry.layout.fastest_first(geometry.shape.len()).collect();
         let aligned =
             |d: &usize| geometry.shape[*d] <= 1 || (geometry.strides[*d] * size) as u64 % ALIGN == 0;
-        if geometry.count() == 0 || address % ALIGN == 0 && order.iter().skip(1).all(aligned) {
+        if address % ALIGN == 0 && order.iter().skip(1).all(aligned) {
             return None;
         }
         let mut padded = Geometry { offset: 0, ..geometry.clone() };
@@ -102,6 +107,9 @@ impl Padded {
     /// What to copy from the tensor itself.
     pub(crate) fn rows(&self, geometry: &Geometry, dtype: DType) -> Vec<Rows> {
         let size = dtype.bytes() as usize;
+        if geometry.count() == 0 {
+            return Vec::new();
+        }
         let order: PerDim<usize> = geometry.layout.fastest_first(geometry.shape.len()).collect();
         let (shape, strides) = (&geometry.shape, [&geometry.strides, &self.geometry.strides]);
         let bytes = order.first().map_or(1, |d| shape[*d]) * size;
@@ -126,7 +134,7 @@ impl Padded {
 }
 
 impl MapShape {
-    /// The map of a tensor at this address. Of an extent 0 nothing is ever copied, and the hardware knows no such extent.
+    /// The map of a tensor at this address.
     ///
     /// # Errors
     /// [`Error::TensorMap`] where the hardware cannot address the tensor, which the assumptions of a variant exclude.
@@ -138,14 +146,14 @@ impl MapShape {
         geometry: &Geometry,
     ) -> Result<TensorMap, Error> {
         let bytes = u64::from(dtype.bytes());
-        let extent = |d: &usize| (geometry.shape[*d] as u64).max(1);
+        let extent = |d: &usize| geometry.shape[*d] as u64;
         // Where there is one index, its stride means nothing.
         let stride = |d: &usize| match geometry.shape[*d] {
-            0 | 1 => ALIGN,
+            1 => ALIGN,
             _ => geometry.strides[*d] as u64 * bytes,
         };
         let map = TensorMap {
-            address: if geometry.count() == 0 { ALIGN } else { address },
+            address,
             dtype,
             dims: self.dims.iter().map(extent).collect(),
             strides: self.dims.iter().skip(1).map(stride).collect(),
@@ -191,6 +199,10 @@ mod tests {
         let aligned = Geometry::dense(&[5, 4096], Layout::RowMajor);
         assert!(Padded::of(0, 256, DType::BF16, &aligned).is_none());
         assert!(Padded::of(0, 258, DType::BF16, &aligned).is_some(), "the first element is not aligned");
+        let empty = Geometry::dense(&[0, 4096], Layout::RowMajor);
+        let padded = Padded::of(0, 256, DType::BF16, &empty).expect("no elements");
+        assert_eq!((&padded.geometry.shape[..], padded.bytes), (&[1, 1][..], 16));
+        assert_eq!(padded.rows(&empty, DType::BF16), []);
         let column = Geometry::dense(&[4097, 5], Layout::ColumnMajor);
         let padded = Padded::of(0, 256, DType::F32, &column).expect("4097 rows");
         assert_eq!(&padded.geometry.strides[..], [1, 4128]);

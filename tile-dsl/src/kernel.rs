@@ -476,6 +476,25 @@ impl Kernel {
         }
     }
 
+    /// Whether it has roles, or what completes on its own: the interpreter's threads, which advance together, cannot wait for
+    /// one another.
+    pub fn is_asynchronous(&self) -> bool {
+        fn any(stmts: &[Stmt]) -> bool {
+            stmts.iter().any(|s| {
+                let here = matches!(
+                    s,
+                    Stmt::Async(_)
+                        | Stmt::Roles(_)
+                        | Stmt::One { .. }
+                        | Stmt::GroupBarrier { .. }
+                        | Stmt::WarpBarrier
+                );
+                here || s.blocks().into_iter().any(any)
+            })
+        }
+        any(&self.body)
+    }
+
     /// Bytes of shared memory in all.
     pub fn shared_bytes(&self) -> u64 {
         self.shared.iter().map(|s| s.start + s.bytes()).max().unwrap_or(0)

@@ -88,8 +88,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     fn initialise_barriers(&mut self, barrier: u32, slots: u32, arrivals: u32) -> Result<()> {
-        let first = Expr::Cmp(tile_dsl::op::CmpOp::Eq, Box::new(Expr::Tid), Box::new(Expr::Int(0, Ty::I32)));
-        let first = self.expr(&first)?.bool()?;
+        let first = self.thread_is(0)?;
         self.guarded(first, |this| {
             for slot in 0..slots {
                 let at = this.barrier_slot(barrier, &Expr::Int(slot.into(), Ty::I32))?;
@@ -99,6 +98,11 @@ impl<'c> Codegen<'c, '_> {
             this.call_void("llvm.nvvm.fence.mbarrier_init.release.cluster", &[], &[])?;
             Ok(())
         })
+    }
+
+    fn thread_is(&mut self, thread: u32) -> Result<IntValue<'c>> {
+        let wanted = Box::new(Expr::Int(thread.into(), Ty::I32));
+        self.expr(&Expr::Cmp(tile_dsl::op::CmpOp::Eq, Box::new(Expr::Tid), wanted))?.bool()
     }
 
     /// Runs `body` in a branch of its own.
@@ -163,6 +167,10 @@ impl<'c> Codegen<'c, '_> {
     /// One thread of a warp, the same in all lanes as far as the assembler can see: then the branch needs no loop over the
     /// lanes that take it.
     pub(super) fn one(&mut self, thread: u32, body: &[Stmt]) -> Result<()> {
+        if !self.kernel.threads.is_multiple_of(32) {
+            let mine = self.thread_is(thread)?;
+            return self.guarded(mine, |this| this.block(body));
+        }
         let here = self.warp_is(IntPredicate::EQ, thread)?;
         let warp = self.context.append_basic_block(self.function, "warp");
         let join = self.context.append_basic_block(self.function, "others");

@@ -183,7 +183,7 @@ impl Verifier<'_> {
             }
             Stmt::WarpBarrier => self.warps(diverged, "a barrier of a warp"),
             Stmt::One { thread, body } => {
-                self.warps(diverged, "a thread is chosen")?;
+                ensure(!diverged, || "a thread is chosen where some may not be".into())?;
                 let within = thread.is_multiple_of(32) && *thread < self.kernel.threads;
                 ensure(within, || format!("no warp begins at thread {thread}"))?;
                 self.block(body, true)

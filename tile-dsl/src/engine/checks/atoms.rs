@@ -29,9 +29,6 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                     }
                     Some((at, copy)) => unreadable(context, path, (at, copy), access, [free, k]),
                 },
-                Factor::Computed(expr) if product.atom.row().descriptors => {
-                    Some(computed(context, product.atom, expr))
-                }
                 Factor::Computed(expr) => in_fragment(context, path, product.atom, expr),
             };
             wrong.extend(found.into_iter().filter(|d| !wrong.contains(d)).collect::<Vec<_>>());
@@ -69,16 +66,6 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
         }
     }
     wrong
-}
-
-/// The instruction reads both operands by itself.
-fn computed(context: &Context<'_>, atom: Atom, expr: &Expr) -> Diagnostic {
-    let nest = context.nest;
-    let what = nest.factor_name(Factor::Computed(expr));
-    let text = format!("a factor of `{atom}` is computed from `{what}`: it reads both from shared memory");
-    let by = context.last(|k| matches!(k, DirectiveKind::TensorCore { .. }));
-    let span = by.map_or(crate::span::SpanId::NONE, |d| d.span);
-    context.at(by, span, text)
 }
 
 /// Why the descriptors of an instruction cannot say where an operand lies.

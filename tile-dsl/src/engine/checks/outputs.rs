@@ -3,8 +3,8 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{At, Frame, Steps, Target, leaves},
-    schedule::DirectiveKind,
+    nest::{At, Frame, Steps, Target, leaves, loops},
+    schedule::{DirectiveKind, Unit},
 };
 
 /// Points of a dimension of a box of a tensor map (`cuTensorMapEncodeTiled`).
@@ -49,6 +49,19 @@ fn of(context: &Context<'_>, tensor: crate::tile::TensorId) -> Option<Diagnostic
         return wrong(format!(
             "a row of the tile of `{name}` has {row} elements of {size} bytes = {} bytes: a tensor map moves multiples of 16",
             row * size
+        ));
+    }
+    let first = |f: &crate::nest::Digit| {
+        let access = nest.stored_access(tensor).map(|a| nest.access(a));
+        let along = access.and_then(|a| a.index.get(nest.contiguous(tensor)).cloned());
+        along.is_some_and(|i| (i.coefficient(f.axis) * i64::from(f.stride) * size as i64) % 16 != 0)
+    };
+    let grid = loops(&nest.body).into_iter().filter(|(_, at)| matches!(at, At::Unit(Unit::Block, _)));
+    if let Some((digit, _)) = grid.into_iter().find(|(d, _)| first(d)) {
+        return wrong(format!(
+            "a step of `{}` moves the tile of `{name}` by {} bytes: a tensor map moves multiples of 16",
+            nest.digit_name(digit),
+            u64::from(digit.stride) * size
         ));
     }
     let swizzle = u64::from(nest.outputs[&tensor].swizzle);

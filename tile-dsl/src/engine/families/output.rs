@@ -4,8 +4,8 @@
 //! No statement is rewritten: each element is stored by the statement that stored it before, only later, and once.
 //!
 //! Side conditions: one statement stores to the tensor, and nothing reads it; each of its dimensions is indexed by an axis that
-//! ends where the tensor does, so that the hardware leaves out what the statement would have; rows of the tile are whole 16
-//! bytes. That the tile has a size, and is stored as a whole, the complete schedule shows.
+//! ends where the tensor does, so that the hardware leaves out what the statement would have. That rows of the tile are whole
+//! 16 bytes, and start at multiples of them, that the tile has a size, and is stored as a whole, the complete schedule shows.
 
 use super::{Failure, Proof, stage::Request};
 use crate::{

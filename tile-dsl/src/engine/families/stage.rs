@@ -425,7 +425,10 @@ fn tensor_box(
         (d != contiguous && points > BOX_POINTS).then_some((d, points))
     };
     match dims.iter().enumerate().find_map(long) {
-        None => Ok(()),
+        // The hardware takes the first coordinate of a box in multiples of 16 bytes.
+        None => {
+            aligned_start(nest, copy, (contiguous, dims[contiguous].low), (16 / size) as i64, request)
+        }
         Some((d, points)) => Err(refuse(format!(
             "dimension {d} of the copy of `{name}` has {points} points: a box of a tensor map has at most {BOX_POINTS}"
         ))

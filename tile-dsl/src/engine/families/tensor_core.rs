@@ -165,6 +165,15 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom) -> Result<Sum, Failure> {
         return Err(here(refuse(format!("{} statements add to `{name}`: `{atom}` is one", found.len()))));
     };
     let factors = product.map_err(|why| here(no_product(name, atom, why)))?;
+    if row.descriptors
+        && let Some(Factor::Computed(expr)) = factors.into_iter().find(|f| matches!(f, Factor::Computed(_)))
+    {
+        let what = nest.factor_name(Factor::Computed(expr));
+        return Err(here(refuse(format!(
+            "a factor of `{name}` is computed from `{what}`: `{atom}` reads both from shared memory"
+        )))
+        .edit(Edit::instead([DirectiveKind::TensorCore { value: name.clone(), atom: Atom::Mma }])));
+    }
     let tensors = factors.map(|f| nest.factor_name(f));
     let types = factors.map(|f| nest.factor_dtype(f));
     for ((factor, dtype), tensor) in factors.into_iter().zip(types).zip(&tensors) {

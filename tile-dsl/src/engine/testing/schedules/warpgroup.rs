@@ -78,7 +78,8 @@ impl Generator<'_> {
                     vector: None,
                 };
                 if self.propose(stage) && self.chance(60) {
-                    self.propose(D::Swizzle { buffer, span: 32 << self.random.below(3) });
+                    let span = 32 << self.random.below(3);
+                    self.propose(D::Swizzle { buffer, span });
                 }
             }
         }
@@ -95,7 +96,8 @@ impl Generator<'_> {
             let unit = *self.random.pick(&[Unit::Warp, Unit::Warpgroup]);
             self.propose(D::Produce { digit: k, unit });
             if unit == Unit::Warpgroup && self.chance(50) {
-                self.propose(D::Registers { producer: 24, consumer: *self.random.pick(&[104, 168, 240]) });
+                let consumer = *self.random.pick(&[104, 168, 240]);
+                self.propose(D::Registers { producer: 24, consumer });
             }
         }
         self.wild_expansion(busy);
