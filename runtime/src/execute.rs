@@ -109,7 +109,12 @@ impl Call<'_, '_> {
         let ticket = queue.launch(self.plan, self.variant, |state| {
             let padded = self.padded(self.bases);
             let mut wanted = self.compiled.wanted(self.ctas);
-            wanted.extend(padded.iter().map(|p| Wanted { bytes: p.bytes, zeroed: false }));
+            wanted.extend(
+                padded.iter().map(|p| Wanted {
+                    bytes: p.bytes,
+                    zeroed: p.empty && !self.tensors[p.tensor].1.is_out(),
+                }),
+            );
             let scratch = state.scratch.reserve(cuda, &wanted)?;
             let pads = scratch[wanted.len() - padded.len()..].iter().copied();
             let padded: SmallVec<[(Padded, u64); 2]> = padded.into_iter().zip(pads).collect();

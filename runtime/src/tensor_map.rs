@@ -56,6 +56,8 @@ pub(crate) struct Padded {
     pub(crate) tensor: usize,
     pub(crate) geometry: Geometry,
     pub(crate) bytes: u64,
+    /// In place of a tensor without elements: zero, which is what lies outside of a tensor.
+    pub(crate) empty: bool,
 }
 
 /// Rows that are copied together: byte offsets of the first from the first element of either side, pitches, bytes of a row,
@@ -84,7 +86,7 @@ impl Padded {
         if geometry.count() == 0 {
             // The hardware knows no extent 0: it stores what there is no place for here.
             let one = Geometry::dense(&vec![1; geometry.shape.len()], geometry.layout);
-            return Some(Padded { tensor, bytes: ALIGN, geometry: one });
+            return Some(Padded { tensor, bytes: ALIGN, geometry: one, empty: true });
         }
         let order: PerDim<usize> = geometry.layout.fastest_first(geometry.shape.len()).collect();
         let aligned =
@@ -101,7 +103,7 @@ impl Padded {
                 room = (room * size).next_multiple_of(PITCH) / size;
             }
         }
-        Some(Padded { tensor, bytes: (room * size) as u64, geometry: padded })
+        Some(Padded { tensor, bytes: (room * size) as u64, geometry: padded, empty: false })
     }
 
     /// What to copy from the tensor itself.

@@ -115,7 +115,7 @@ impl SimDevice {
         let mut padded = Vec::new();
         for copy in call.padded(&addresses) {
             let tensor = &tensors[copy.tensor];
-            let mut rows = vec![0xff; copy.bytes as usize];
+            let mut rows = vec![if copy.empty { 0 } else { 0xff }; copy.bytes as usize];
             let contents = tensor.contents()?;
             for r in copy.rows(tensor.geometry, tensor.dtype) {
                 for n in 0..r.count {

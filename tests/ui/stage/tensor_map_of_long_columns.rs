@@ -1,0 +1,18 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn twice(x: &Tensor<f32, M, N>, y: &mut Tensor<f32, M, N>) {
+    let (i, j) = program_tile(M, N);
+    store(y, [i, j], load(x, [i, j]) * 2.0);
+}
+
+schedule! {
+    fast on sm_90 for twice {
+        tile(i = 512, j = 8);
+        split(i -> it, ir: 16);
+        bind(j -> thread.x, it -> thread.y);
+        stage(x at j: shared, tma);
+    }
+}
+
+fn main() {}
