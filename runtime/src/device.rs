@@ -16,7 +16,7 @@ use std::{
 };
 
 pub(crate) use cuda::driver_present;
-pub(crate) use cuda::{CudaEvent, CudaMemory, CudaQueue, Loaded};
+pub(crate) use cuda::{CudaEvent, CudaGraph, CudaMemory, CudaQueue, Loaded};
 pub(crate) use scratch::{Scratch, Wanted};
 pub(crate) use sim::SimTensor;
 

@@ -130,6 +130,19 @@ pub enum Error {
         /// Device of the launch.
         expected: String,
     },
+    /// A buffer was read, or passed to another launch, while a graph records launches on it.
+    #[error(
+        "the buffer is used by a launch that a graph is recording: use it after the replay that records it"
+    )]
+    Recorded,
+    /// A launch that cannot be part of a graph.
+    #[error(
+        "schedule `{schedule}` adds up its result in place (`split_k(..; atomic)`), which no graph can record: launch it on a stream, or choose `split_k` without `atomic`"
+    )]
+    NotRecordable {
+        /// The schedule.
+        schedule: String,
+    },
     /// cuBLAS is not installed, or not where libraries are looked for.
     #[cfg(feature = "cublas")]
     #[error(

@@ -5,7 +5,7 @@ use crate::{
     compile::Compiled,
     device::{CudaQueue, Kind, Loaded, SimTensor},
     error::Error,
-    memory::Storage,
+    memory::{Memory, Storage},
     plan::{Plan, Word},
     queue::Queue,
 };
@@ -60,17 +60,34 @@ impl Call<'_, '_> {
     /// [`Error::OutOfMemory`] for scratch memory, [`Error::Simulator`], the driver's.
     pub(crate) fn queue(&self, kind: &Kind, queue: &Arc<Queue>) -> Result<Option<Simulated>, Error> {
         match (kind, &queue.cuda) {
-            (Kind::Sim(sim), _) => sim.run(self).map(Some),
+            (Kind::Sim(_), _) => {
+                self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
+                self.simulate(kind)
+            }
             (Kind::Cuda(_), Some(cuda)) => self.queue_cuda(cuda, queue).map(|()| None),
             (Kind::Cuda(_), None) => unreachable!("the stream was checked to be the device's"),
         }
     }
 
+    /// The memory of each tensor, and whether the launch writes it.
+    pub(crate) fn memories(&self) -> impl Iterator<Item = (&Arc<Memory>, bool)> {
+        self.tensors.iter().map(|(_, argument)| (&argument.raw().memory, argument.is_out()))
+    }
+
+    /// Runs the launch, if the device is the simulator.
+    ///
+    /// # Errors
+    /// [`Error::Simulator`].
+    pub(crate) fn simulate(&self, kind: &Kind) -> Result<Option<Simulated>, Error> {
+        match kind {
+            Kind::Sim(sim) => sim.run(self).map(Some),
+            Kind::Cuda(_) => Ok(None),
+        }
+    }
+
     fn queue_cuda(&self, cuda: &CudaQueue, queue: &Arc<Queue>) -> Result<(), Error> {
         let loaded = self.loaded.as_ref().expect("loaded for the GPU");
-        for (_, argument) in self.tensors.iter() {
-            argument.raw().memory.order(queue, argument.is_out())?;
-        }
+        self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
         let ticket = queue.launch(self.plan, self.variant, |state| {
             let scratch = state.scratch.reserve(cuda, &self.compiled.wanted(self.ctas))?;
             let mut words = self.words(self.bases, &scratch);
@@ -85,9 +102,7 @@ impl Call<'_, '_> {
         });
         // What was queued before the failure uses the memory too.
         let ticket = ticket.inspect_err(|_| cuda.synchronize().unwrap_or(()))?;
-        for (_, argument) in self.tensors.iter() {
-            argument.raw().memory.used(queue, ticket, argument.is_out());
-        }
+        self.memories().for_each(|(memory, writes)| memory.used(queue, ticket, writes));
         Ok(())
     }
 

@@ -205,6 +205,18 @@ impl<'a> Scheduled<'a> {
     /// # Errors
     /// [`Error`]; nothing has been queued then.
     pub fn enqueue(self, stream: &Stream) -> Result<Launched, Error> {
+        self.submit(stream, |call| call.queue(stream.device().kind(), &stream.queue))
+    }
+
+    /// Checks the arguments, compiles if need be, and hands over a launch that has something to do.
+    ///
+    /// # Errors
+    /// [`Error`]; those of `to`.
+    pub(crate) fn submit(
+        self,
+        stream: &Stream,
+        to: impl FnOnce(&Call<'_, '_>) -> Result<Option<Simulated>, Error>,
+    ) -> Result<Launched, Error> {
         let checked = self.check()?;
         if !checked.device.same_as(stream.device()) {
             let (found, expected) = (stream.device().name(), checked.device.name());
@@ -213,10 +225,7 @@ impl<'a> Scheduled<'a> {
         let Some(choice) = checked.choose()? else {
             return Ok(Launched { variant: None, ctas: 0, simulated: None });
         };
-        let mut simulated = None;
-        if choice.ctas > 0 {
-            simulated = checked.call(&choice).queue(checked.device.kind(), &stream.queue)?;
-        }
+        let simulated = if choice.ctas > 0 { to(&checked.call(&choice))? } else { None };
         Ok(Launched { variant: Some(choice.variant), ctas: choice.ctas, simulated })
     }
 

@@ -1,5 +1,6 @@
 //! GPUs through the CUDA driver API, loaded when first used: neither building nor starting needs CUDA.
 
+mod graph;
 mod memory;
 mod module;
 mod queue;
@@ -17,6 +18,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 
+pub(crate) use graph::CudaGraph;
 pub(crate) use memory::CudaMemory;
 pub(crate) use module::Loaded;
 pub(crate) use queue::{CudaEvent, CudaQueue};

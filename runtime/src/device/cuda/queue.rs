@@ -22,11 +22,11 @@ impl CudaQueue {
         CudaQueue { stream, name }
     }
 
-    fn context(&self) -> &Arc<CudaContext> {
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
         self.stream.context()
     }
 
-    fn bind(&self) -> Result<(), Error> {
+    pub(super) fn bind(&self) -> Result<(), Error> {
         self.context().bind_to_thread().map_err(failed("making the device current"))
     }
 
