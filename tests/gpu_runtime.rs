@@ -284,7 +284,7 @@ fn a_stream_of_another_device_is_refused() {
     let error =
         increment(&mut x).schedule(by_rows).enqueue(&Stream::new(&sim).unwrap()).unwrap_err().to_string();
     let expected = format!(
-        "the stream is one of simulator, and the launch is on {}: open a stream on that device",
+        "the stream is one of simulator, and the launch is on CUDA device 0 ({}): open a stream on that device",
         gpu.name()
     );
     assert_eq!(error, expected);

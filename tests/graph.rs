@@ -103,6 +103,6 @@ fn mistakes_end_a_replay() {
     let error = graph.replay(&theirs, |_| Ok(())).unwrap_err().to_string();
     assert_eq!(
         error,
-        "the stream is one of simulator, and the launch is on simulator: open a stream on that device"
+        "the stream is one of another simulator, and the launch is on simulator: open a stream on that device"
     );
 }

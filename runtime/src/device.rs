@@ -146,6 +146,20 @@ impl Device {
         &self.inner.kind
     }
 
+    /// Which device it is, where there may be several: `CUDA device 1 (NVIDIA H200)`.
+    pub(crate) fn label(&self) -> String {
+        match self.kind() {
+            Kind::Sim(_) => self.name(),
+            Kind::Cuda(device) => format!("CUDA device {} ({})", device.context.ordinal(), self.name()),
+        }
+    }
+
+    /// Two devices that are not the same, the first seen from the second.
+    pub(crate) fn apart(found: &Device, expected: &Device) -> (String, String) {
+        let (found, expected) = (found.label(), expected.label());
+        (if found == expected { format!("another {found}") } else { found }, expected)
+    }
+
     pub(crate) fn same_as(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }

@@ -88,7 +88,7 @@ impl Graph {
         launches: impl FnOnce(&mut Recorder<'_>) -> Result<(), Error>,
     ) -> Result<Replayed, Error> {
         if !self.device.same_as(stream.device()) {
-            let (found, expected) = (stream.device().name(), self.device.name());
+            let (found, expected) = Device::apart(stream.device(), &self.device);
             return Err(Error::StreamMismatch { found, expected });
         }
         let mut recorder =

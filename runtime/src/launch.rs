@@ -219,7 +219,7 @@ impl<'a> Scheduled<'a> {
     ) -> Result<Launched, Error> {
         let checked = self.check()?;
         if !checked.device.same_as(stream.device()) {
-            let (found, expected) = (stream.device().name(), checked.device.name());
+            let (found, expected) = Device::apart(stream.device(), &checked.device);
             return Err(Error::StreamMismatch { found, expected });
         }
         let Some(choice) = checked.choose()? else {
@@ -285,8 +285,8 @@ impl<'a> Scheduled<'a> {
         if let (Some(home), Some(asked)) = (home, &device)
             && !home.same_as(asked)
         {
-            let (schedule, prepared) = (plan.schedule.to_string(), home.name());
-            return Err(Error::PreparedOn { schedule, prepared, expected: asked.name() });
+            let (prepared, expected) = Device::apart(home, asked);
+            return Err(Error::PreparedOn { schedule: plan.schedule.to_string(), prepared, expected });
         }
         let device = args.device(device.or_else(|| home.cloned()))?;
         check_target(&device, &plan.program)?;
