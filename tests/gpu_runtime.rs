@@ -372,3 +372,31 @@ fn a_graph_is_replayed_with_new_pointers_and_sizes() {
     drop(graph);
     assert!(x.to_vec().unwrap().iter().all(|x| *x == 1.0));
 }
+
+#[test]
+fn buffers_are_copied_between_devices_in_order() {
+    let Some(first) = gpu() else { return };
+    let kernel = by_rows.prepare(&first, None).unwrap();
+    let stream = Stream::new(&first).unwrap();
+    // To itself, to another GPU if there is one, and to the simulator.
+    let mut devices = Device::all().unwrap();
+    devices.push(Device::sim());
+    for device in devices {
+        let theirs = Stream::new(&device).unwrap();
+        let mut x = Buffer::<f32>::zeros(&first, &[64, 1000]).unwrap();
+        let mut y = Buffer::<f32>::poisoned(&device, &[64, 1002]).unwrap();
+        for round in 1..=20 {
+            increment(&mut x).prepared(&kernel).enqueue(&stream).unwrap();
+            let mut part = y.slice_mut(&[0..64, 2..1002]).unwrap();
+            part.copy_from_buffer(&x, if round % 2 == 0 { &stream } else { &theirs }).unwrap();
+        }
+        // Overwritten while the copy may still be at work.
+        increment(&mut x).prepared(&kernel).enqueue(&stream).unwrap();
+        let y = y.to_vec().unwrap();
+        let right = |(n, y): (usize, &f32)| if n % 1002 < 2 { y.is_nan() } else { *y == 20.0 };
+        assert!(y.iter().enumerate().all(right), "{}", device.name());
+        let mut back = Buffer::<f32>::poisoned(&first, &[64, 1000]).unwrap();
+        back.copy_from_buffer(&x, &stream).unwrap();
+        assert!(back.to_vec().unwrap().iter().all(|x| *x == 21.0));
+    }
+}

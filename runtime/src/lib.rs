@@ -8,6 +8,7 @@ mod arguments;
 mod buffer;
 mod cache;
 mod compile;
+mod copy;
 #[cfg(feature = "cublas")]
 pub mod cublas;
 mod device;

@@ -110,6 +110,38 @@ impl CudaQueue {
             .map_err(failed("copying memory"))
     }
 
+    /// Copies memory of a GPU to memory of this or another one, from offsets on.
+    ///
+    /// # Safety
+    /// As [`CudaQueue::copy`]; both ranges lie inside of their allocations.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) unsafe fn copy_from(
+        &self,
+        to: &CudaMemory,
+        at: usize,
+        from: &CudaMemory,
+        source: usize,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let (target, origin) = (to.pointer() + at as u64, from.pointer() + source as u64);
+        if to.context().cu_ctx() == from.context().cu_ctx() {
+            // SAFETY: the caller's.
+            return unsafe { self.copy(target, origin, bytes) };
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.bind()?;
+        let (ours, theirs, stream) =
+            (to.context().cu_ctx(), from.context().cu_ctx(), self.stream.cu_stream());
+        // SAFETY: the caller's; each pointer is of its context.
+        unsafe { sys::cuMemcpyPeerAsync(target, ours, origin, theirs, bytes, stream) }
+            .result()
+            .map_err(failed("copying from another device"))
+    }
+
     /// Launches a kernel with these parameters, each in the low bytes of its word.
     ///
     /// # Safety
