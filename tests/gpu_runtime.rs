@@ -1,7 +1,7 @@
 //! Streams, views and borrowed memory on a GPU. Every test is skipped, aloud, on a machine without one.
 
 use tilewright::{
-    DType, Error, L2, LaunchReport, Origin, PtxCache, Tuner, Variant,
+    DType, Error, Graph, L2, LaunchReport, Origin, PtxCache, Tuner, Variant,
     interop::{self, cudarc::driver::CudaContext},
     prelude::*,
 };
@@ -284,7 +284,7 @@ fn a_stream_of_another_device_is_refused() {
     let error =
         increment(&mut x).schedule(by_rows).enqueue(&Stream::new(&sim).unwrap()).unwrap_err().to_string();
     let expected = format!(
-        "the stream is one of simulator, and the launch is on {}: open a stream on that device",
+        "the stream is one of simulator, and the launch is on CUDA device 0 ({}): open a stream on that device",
         gpu.name()
     );
     assert_eq!(error, expected);
@@ -325,4 +325,78 @@ fn a_tuner_puts_arguments_in_place_back() {
     }
     drop(part);
     assert_eq!(x.to_vec().unwrap(), numbers(64 * 1000));
+}
+
+#[test]
+fn a_graph_is_replayed_with_new_pointers_and_sizes() {
+    let Some(gpu) = gpu() else { return };
+    let (kernel, split) = (by_rows.prepare(&gpu, None).unwrap(), parts.prepare(&gpu, DType::F32).unwrap());
+    let streams = [Stream::new(&gpu).unwrap(), Stream::new(&gpu).unwrap()];
+    let mut graph = Graph::new(&gpu);
+    let a = Buffer::from_slice(&gpu, &vec![1.0f32; 256 * 256], &[256, 256]).unwrap();
+    for (round, rows) in [64, 64, 128, 128, 64].into_iter().enumerate() {
+        // New ones each time, some freed while the graph runs.
+        let mut x = Buffer::<f32>::zeros(&gpu, &[rows, 1000]).unwrap();
+        let mut c = Buffer::<f32>::poisoned(&gpu, &[256, 256]).unwrap();
+        let kernels = 12;
+        let replayed = graph
+            .replay(&streams[round % 2], |launches| {
+                launches.add(matmul(&a, &a, &mut c).prepared(&split))?;
+                for _ in 1..kernels {
+                    launches.add(increment(&mut x).prepared(&kernel))?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!((replayed.launches, replayed.made), (12, round == 0));
+        assert!(c.to_vec().unwrap().iter().all(|c| *c == 256.0), "round {round}");
+        assert!(x.to_vec().unwrap().iter().all(|x| *x == 11.0), "round {round}");
+        // The same again changes nothing; without waiting between.
+        for _ in 0..3 {
+            let replayed = graph.replay(&streams[round % 2], |launches| {
+                launches.add(matmul(&a, &a, &mut c).prepared(&split))?;
+                for _ in 1..kernels {
+                    launches.add(increment(&mut x).prepared(&kernel))?;
+                }
+                Ok(())
+            });
+            assert_eq!(replayed.unwrap().changed, 0);
+        }
+        assert!(x.to_vec().unwrap().iter().all(|x| *x == 44.0), "round {round}");
+    }
+    // Another number of launches makes another graph.
+    let mut x = Buffer::<f32>::zeros(&gpu, &[64, 1000]).unwrap();
+    let replayed =
+        graph.replay(&streams[0], |launches| launches.add(increment(&mut x).prepared(&kernel)).map(drop));
+    assert!(replayed.unwrap().made);
+    drop(graph);
+    assert!(x.to_vec().unwrap().iter().all(|x| *x == 1.0));
+}
+
+#[test]
+fn buffers_are_copied_between_devices_in_order() {
+    let Some(first) = gpu() else { return };
+    let kernel = by_rows.prepare(&first, None).unwrap();
+    let stream = Stream::new(&first).unwrap();
+    // To itself, to another GPU if there is one, and to the simulator.
+    let mut devices = Device::all().unwrap();
+    devices.push(Device::sim());
+    for device in devices {
+        let theirs = Stream::new(&device).unwrap();
+        let mut x = Buffer::<f32>::zeros(&first, &[64, 1000]).unwrap();
+        let mut y = Buffer::<f32>::poisoned(&device, &[64, 1002]).unwrap();
+        for round in 1..=20 {
+            increment(&mut x).prepared(&kernel).enqueue(&stream).unwrap();
+            let mut part = y.slice_mut(&[0..64, 2..1002]).unwrap();
+            part.copy_from_buffer(&x, if round % 2 == 0 { &stream } else { &theirs }).unwrap();
+        }
+        // Overwritten while the copy may still be at work.
+        increment(&mut x).prepared(&kernel).enqueue(&stream).unwrap();
+        let y = y.to_vec().unwrap();
+        let right = |(n, y): (usize, &f32)| if n % 1002 < 2 { y.is_nan() } else { *y == 20.0 };
+        assert!(y.iter().enumerate().all(right), "{}", device.name());
+        let mut back = Buffer::<f32>::poisoned(&first, &[64, 1000]).unwrap();
+        back.copy_from_buffer(&x, &stream).unwrap();
+        assert!(back.to_vec().unwrap().iter().all(|x| *x == 21.0));
+    }
 }

@@ -149,13 +149,13 @@ fn mistakes_in_prepared_launches_are_said() {
     let error = matmul(&a, &a, &mut c).prepared(&product).device(&there).run().unwrap_err().to_string();
     assert_eq!(
         error,
-        "schedule `tiled` was prepared on simulator, and the launch is on simulator: prepare it there"
+        "schedule `tiled` was prepared on another simulator, and the launch is on simulator: prepare it there"
     );
     let stream = Stream::new(&here).unwrap();
     let error = matmul(&a, &a, &mut c).schedule(tiled).enqueue(&stream).unwrap_err().to_string();
     assert_eq!(
         error,
-        "the stream is one of simulator, and the launch is on simulator: open a stream on that device"
+        "the stream is one of another simulator, and the launch is on simulator: open a stream on that device"
     );
 
     let message = |result: Result<Prepared<matmul>, Error>| result.err().expect("a mistake").to_string();

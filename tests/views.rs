@@ -292,3 +292,40 @@ fn threads_write_parts_of_one_buffer() {
         y.copy_from(&[f32::NAN; 400]).unwrap();
     }
 }
+
+#[test]
+fn buffers_are_copied_between_devices_and_views() {
+    let (here, there) = (device(), device());
+    let stream = Stream::new(&here).unwrap();
+    let source = Buffer::from_slice(&there, &numbers(12), &[3, 4]).unwrap();
+    let mut whole = Buffer::<f32>::zeros(&here, &[4, 6]).unwrap();
+    let mut part = whole.slice_mut(&[1..4, 1..5]).unwrap();
+    part.copy_from_buffer(&source, &stream).unwrap();
+    drop(part);
+    let expected: Vec<f32> = (0..24)
+        .map(|n| match (n / 6, n % 6) {
+            (row @ 1.., column @ 1..5) => numbers(12)[(row - 1) * 4 + column - 1],
+            _ => 0.0,
+        })
+        .collect();
+    assert_eq!(whole.to_vec().unwrap(), expected);
+    // Parts of one buffer, too.
+    let (left, mut right) = whole.split_at_mut(1, 3).unwrap();
+    right.copy_from_buffer(&left, &stream).unwrap();
+    drop((left, right));
+    let copied = whole.to_vec().unwrap();
+    assert!((0..24).filter(|n| n % 6 >= 3).all(|n| copied[n] == expected[n - 3]));
+
+    let mut other = Buffer::<f32>::zeros(&here, &[4, 3]).unwrap();
+    let error = other.copy_from_buffer(&source, &stream).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "a row-major tensor of shape [3, 4] cannot be copied to a row-major one of shape [4, 3]"
+    );
+    let mut other = Buffer::<f32>::zeros(&here, &[3, 4]).unwrap();
+    let error = other.copy_from_buffer(&source, &Stream::new(&device()).unwrap()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the stream is one of another simulator, and the launch is on simulator: open a stream on that device"
+    );
+}

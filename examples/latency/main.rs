@@ -2,13 +2,14 @@
 //!
 //! Prints a JSON object of medians in microseconds: `driver`, the driver's own call for the same kernel and
 //! parameters; `enqueue`, a prepared launch; `host_part`, a prepared launch without the driver's call; `run`, a plain
-//! launch and the wait for it; `first`, the first launch of all, with its compilation or its cache. Without a GPU only
-//! `host_part` and `first` mean anything, and only they are printed.
+//! launch and the wait for it; `graph`, one of 20 prepared launches that are replayed as a graph with the same arguments,
+//! and `graph_changed`, with other pointers each time; `first`, the first launch of all, with its compilation or its
+//! cache. Without a GPU only `host_part` and `first` mean anything, and only they are printed.
 
 use serde_json::json;
 use std::{ffi::CString, time::Instant};
 use tilewright::{
-    Error, Prepared, Stream,
+    Error, Graph, Prepared, Stream,
     interop::cudarc::driver::{CudaContext, result},
     prelude::*,
 };
@@ -26,6 +27,8 @@ schedule! {
 
 const ELEMENTS: usize = 1024;
 const LAUNCHES: usize = 5000;
+/// Launches of a graph.
+const TOGETHER: usize = 20;
 
 /// Median microseconds of one of `LAUNCHES` calls, back to back; `drain` is called, not counted, before a queue fills up.
 fn median(mut call: impl FnMut(), mut drain: impl FnMut()) -> f64 {
@@ -77,6 +80,19 @@ fn gpu(
     let launch = |result: Result<_, Error>| drop(result.expect("it fits"));
     figures["enqueue"] = median(|| launch(increment(x).prepared(prepared).enqueue(&stream)), sync).into();
     figures["run"] = median(|| drop(increment(x).schedule(simple).run().expect("it fits")), || {}).into();
+    let mut y = Buffer::<f32>::zeros(device, &[ELEMENTS])?;
+    for (name, change) in [("graph", false), ("graph_changed", true)] {
+        let (mut graph, mut turn) = (Graph::new(device), false);
+        let replay = || {
+            turn = change && !turn;
+            let x = if turn { &mut y } else { &mut *x };
+            let replayed = graph.replay(&stream, |launches| {
+                (0..TOGETHER).try_for_each(|_| launches.add(increment(x).prepared(prepared)).map(drop))
+            });
+            replayed.expect("it fits");
+        };
+        figures[name] = (median(replay, sync) / TOGETHER as f64).into();
+    }
 
     let context = CudaContext::new(0)?;
     context.bind_to_thread()?;

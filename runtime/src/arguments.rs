@@ -112,7 +112,7 @@ impl<'a> LaunchArgs<'a> {
         for (name, tensor) in self.tensors.iter() {
             let found = &tensor.raw().memory.device;
             if !found.same_as(&device) {
-                let (found, expected) = (found.name(), device.name());
+                let (found, expected) = Device::apart(found, &device);
                 return Err(Error::DeviceMismatch { name: (*name).into(), found, expected });
             }
         }

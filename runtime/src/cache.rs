@@ -208,7 +208,9 @@ mod tests {
             let then = std::time::SystemTime::now() - std::time::Duration::from_secs(3600 * hours + 60);
             file.set_modified(then).unwrap();
         };
-        (leave(".unfinished-a", 1), leave(".unfinished-b", 0), leave("someone-elses", 1));
+        leave(".unfinished-a", 1);
+        leave(".unfinished-b", 0);
+        leave("someone-elses", 1);
         cache.put(&KEY, &ptx("text")).unwrap();
         let exists = |name: &str| folder.path().join(name).exists();
         assert!(!exists(".unfinished-a") && exists(".unfinished-b") && exists("someone-elses"));

@@ -16,7 +16,7 @@ use std::{
 };
 
 pub(crate) use cuda::driver_present;
-pub(crate) use cuda::{CudaEvent, CudaMemory, CudaQueue, Loaded, encode};
+pub(crate) use cuda::{CudaEvent, CudaGraph, CudaMemory, CudaQueue, Loaded, encode};
 pub(crate) use scratch::{Scratch, Wanted};
 pub(crate) use sim::SimTensor;
 
@@ -152,6 +152,20 @@ impl Device {
 
     pub(crate) fn kind(&self) -> &Kind {
         &self.inner.kind
+    }
+
+    /// Which device it is, where there may be several: `CUDA device 1 (NVIDIA H200)`.
+    pub(crate) fn label(&self) -> String {
+        match self.kind() {
+            Kind::Sim(_) => self.name(),
+            Kind::Cuda(device) => format!("CUDA device {} ({})", device.context.ordinal(), self.name()),
+        }
+    }
+
+    /// Two devices that are not the same, the first seen from the second.
+    pub(crate) fn apart(found: &Device, expected: &Device) -> (String, String) {
+        let (found, expected) = (found.label(), expected.label());
+        (if found == expected { format!("another {found}") } else { found }, expected)
     }
 
     pub(crate) fn same_as(&self, other: &Device) -> bool {

@@ -5,10 +5,11 @@ use crate::{
     compile::Compiled,
     device::{CudaQueue, Kind, Loaded, SimTensor, Wanted, encode},
     error::Error,
-    memory::Storage,
+    memory::{Memory, Storage},
+    parameters::Parameters,
     plan::{Plan, Word},
     queue::Queue,
-    tensor_map::{Encoded, MapShape, Padded, TensorMap},
+    tensor_map::{MapShape, Padded, TensorMap},
 };
 use ptx_sim::{Counters, Finding};
 use smallvec::SmallVec;
@@ -89,70 +90,94 @@ impl Call<'_, '_> {
         self.compiled.maps.iter().map(map).collect()
     }
 
+    /// The parameters as the driver takes them, for these addresses of scratch buffers and of padded copies.
+    ///
+    /// # Errors
+    /// [`Error::TensorMap`].
+    pub(crate) fn parameters(&self, scratch: &[u64], padded: &[(Padded, u64)]) -> Result<Parameters, Error> {
+        let maps = self.maps(self.bases, padded)?;
+        let place = |w: &Word| if let Word::Map(n) = w { Some(*n as u8) } else { None };
+        Ok(Parameters {
+            words: self.words(self.bases, scratch),
+            maps: maps.iter().map(encode).collect::<Result<_, Error>>()?,
+            places: self.compiled.words.iter().map(place).collect(),
+        })
+    }
+
     /// Queues the launch. On the simulator it has ended then.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] for scratch memory, [`Error::Simulator`], the driver's.
     pub(crate) fn queue(&self, kind: &Kind, queue: &Arc<Queue>) -> Result<Option<Simulated>, Error> {
         match (kind, &queue.cuda) {
-            (Kind::Sim(sim), _) => sim.run(self).map(Some),
+            (Kind::Sim(_), _) => {
+                self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
+                self.simulate(kind)
+            }
             (Kind::Cuda(_), Some(cuda)) => self.queue_cuda(cuda, queue).map(|()| None),
             (Kind::Cuda(_), None) => unreachable!("the stream was checked to be the device's"),
         }
     }
 
+    /// The memory of each tensor, and whether the launch writes it.
+    pub(crate) fn memories(&self) -> impl Iterator<Item = (&Arc<Memory>, bool)> {
+        self.tensors.iter().map(|(_, argument)| (&argument.raw().memory, argument.is_out()))
+    }
+
+    /// Runs the launch, if the device is the simulator.
+    ///
+    /// # Errors
+    /// [`Error::Simulator`].
+    pub(crate) fn simulate(&self, kind: &Kind) -> Result<Option<Simulated>, Error> {
+        match kind {
+            Kind::Sim(sim) => sim.run(self).map(Some),
+            Kind::Cuda(_) => Ok(None),
+        }
+    }
+
     fn queue_cuda(&self, cuda: &CudaQueue, queue: &Arc<Queue>) -> Result<(), Error> {
         let loaded = self.loaded.as_ref().expect("loaded for the GPU");
-        for (_, argument) in self.tensors.iter() {
-            argument.raw().memory.order(queue, argument.is_out())?;
-        }
-        let ticket = queue.launch(self.plan, self.variant, |state| {
-            let padded = self.padded(self.bases);
-            let mut wanted = self.compiled.wanted(self.ctas);
-            wanted.extend(
-                padded.iter().map(|p| Wanted {
+        self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
+        let ticket =
+            queue.launch(self.plan, self.variant, |state| {
+                let padded = self.padded(self.bases);
+                let mut wanted = self.compiled.wanted(self.ctas);
+                wanted.extend(padded.iter().map(|p| Wanted {
                     bytes: p.bytes,
                     zeroed: p.empty && !self.tensors[p.tensor].1.is_out(),
-                }),
-            );
-            let scratch = state.scratch.reserve(cuda, &wanted)?;
-            let pads = scratch[wanted.len() - padded.len()..].iter().copied();
-            let padded: SmallVec<[(Padded, u64); 2]> = padded.into_iter().zip(pads).collect();
-            for (copy, to) in &padded {
-                let raw = self.tensors[copy.tensor].1.raw();
-                for rows in copy.rows(&raw.geometry, raw.dtype) {
-                    // SAFETY: the tensor and its copy are as large as their geometries say, and live until this
-                    // work has ended, as for the launch below.
-                    unsafe { cuda.copy_rows(self.bases[copy.tensor], *to, &rows)? };
+                }));
+                let scratch = state.scratch.reserve(cuda, &wanted)?;
+                let pads = scratch[wanted.len() - padded.len()..].iter().copied();
+                let padded: SmallVec<[(Padded, u64); 2]> = padded.into_iter().zip(pads).collect();
+                for (copy, to) in &padded {
+                    let raw = self.tensors[copy.tensor].1.raw();
+                    for rows in copy.rows(&raw.geometry, raw.dtype) {
+                        // SAFETY: the tensor and its copy are as large as their geometries say, and live until this
+                        // work has ended, as for the launch below.
+                        unsafe { cuda.copy_rows(self.bases[copy.tensor], *to, &rows)? };
+                    }
                 }
-            }
-            let mut words = self.words(self.bases, &scratch);
-            let maps = self.maps(self.bases, &padded)?;
-            let mut maps = maps.iter().map(encode).collect::<Result<SmallVec<[Encoded; 4]>, Error>>()?;
-            let at = self.compiled.words.iter().map(|w| if let Word::Map(n) = w { Some(*n) } else { None });
-            let places: SmallVec<[Option<usize>; 24]> = at.collect();
-            for &tensor in &self.compiled.cleared {
-                self.clear(cuda, tensor as usize)?;
-            }
-            // SAFETY: the words follow the parameters from which the entry was compiled. The tensors were checked
-            // to be as large as the kernel of a proved schedule reaches; they are freed and overwritten only after
-            // this work, which `used` notes below, and no other work writes them meanwhile: they are borrowed,
-            // mutably where the kernel writes, and other queues wait, which `order` saw to.
-            unsafe { cuda.launch(loaded, self.ctas, &mut words, (&mut maps, &places))? };
-            for (copy, from) in padded.iter().filter(|(copy, _)| self.tensors[copy.tensor].1.is_out()) {
-                let raw = self.tensors[copy.tensor].1.raw();
-                for rows in copy.rows(&raw.geometry, raw.dtype) {
-                    // SAFETY: as on the way there; the tensor is the kernel's to write.
-                    unsafe { cuda.copy_rows(*from, self.bases[copy.tensor], &rows.back())? };
+                let mut parameters = self.parameters(&scratch, &padded)?;
+                for &tensor in &self.compiled.cleared {
+                    self.clear(cuda, tensor as usize)?;
                 }
-            }
-            Ok(())
-        });
+                // SAFETY: the words follow the parameters from which the entry was compiled. The tensors were checked
+                // to be as large as the kernel of a proved schedule reaches; they are freed and overwritten only after
+                // this work, which `used` notes below, and no other work writes them meanwhile: they are borrowed,
+                // mutably where the kernel writes, and other queues wait, which `order` saw to.
+                unsafe { cuda.launch(loaded, self.ctas, &mut parameters)? };
+                for (copy, from) in padded.iter().filter(|(copy, _)| self.tensors[copy.tensor].1.is_out()) {
+                    let raw = self.tensors[copy.tensor].1.raw();
+                    for rows in copy.rows(&raw.geometry, raw.dtype) {
+                        // SAFETY: as on the way there; the tensor is the kernel's to write.
+                        unsafe { cuda.copy_rows(*from, self.bases[copy.tensor], &rows.back())? };
+                    }
+                }
+                Ok(())
+            });
         // What was queued before the failure uses the memory too.
         let ticket = ticket.inspect_err(|_| cuda.synchronize().unwrap_or(()))?;
-        for (_, argument) in self.tensors.iter() {
-            argument.raw().memory.used(queue, ticket, argument.is_out());
-        }
+        self.memories().for_each(|(memory, writes)| memory.used(queue, ticket, writes));
         Ok(())
     }
 

@@ -131,7 +131,7 @@ fn check<T: Element, S: DeviceSlice<T>>(
         Kind::Sim(_) => return Err(no_gpu(device)),
         Kind::Cuda(_) => {
             let (name, found) = ("the slice".into(), format!("CUDA device {}", context.ordinal()));
-            return Err(Error::DeviceMismatch { name, found, expected: device.name() });
+            return Err(Error::DeviceMismatch { name, found, expected: device.label() });
         }
     }
     if slice.len() < geometry.span() {
@@ -171,7 +171,8 @@ fn no_gpu(device: &Device) -> Error {
 /// wrote it before has ended.
 ///
 /// # Errors
-/// [`Error::Strides`], [`Error::SizeOverflow`]; [`Error::ForeignMemory`] on the simulator.
+/// [`Error::Strides`], [`Error::SizeOverflow`]; [`Error::DeviceMismatch`] for memory of another GPU,
+/// [`Error::ForeignMemory`] on the simulator; the driver's.
 pub unsafe fn raw_view<'a, T: Element>(
     device: &Device,
     pointer: u64,
@@ -213,6 +214,10 @@ pub unsafe fn raw_buffer<'a, T: Element>(
 ) -> Result<Buffer<T>, Error> {
     let geometry = shape.into().geometry::<T>()?;
     let Kind::Cuda(cuda) = device.kind() else { return Err(no_gpu(device)) };
+    if let Some(ordinal) = cuda.owner(pointer)?.filter(|ordinal| *ordinal != cuda.context.ordinal()) {
+        let (name, found) = ("the memory".into(), format!("CUDA device {ordinal}"));
+        return Err(Error::DeviceMismatch { name, found, expected: device.label() });
+    }
     let memory = cuda.foreign(pointer, geometry.span() * size_of::<T>(), keep);
     Ok(Buffer::foreign(Memory::new(device, Storage::Cuda(memory)), geometry))
 }

@@ -207,18 +207,27 @@ impl<'a> Scheduled<'a> {
     /// # Errors
     /// [`Error`]; nothing has been queued then.
     pub fn enqueue(self, stream: &Stream) -> Result<Launched, Error> {
+        self.submit(stream, |call| call.queue(stream.device().kind(), &stream.queue))
+    }
+
+    /// Checks the arguments, compiles if need be, and hands over a launch that has something to do.
+    ///
+    /// # Errors
+    /// [`Error`]; those of `to`.
+    pub(crate) fn submit(
+        self,
+        stream: &Stream,
+        to: impl FnOnce(&Call<'_, '_>) -> Result<Option<Simulated>, Error>,
+    ) -> Result<Launched, Error> {
         let checked = self.check()?;
         if !checked.device.same_as(stream.device()) {
-            let (found, expected) = (stream.device().name(), checked.device.name());
+            let (found, expected) = Device::apart(stream.device(), &checked.device);
             return Err(Error::StreamMismatch { found, expected });
         }
         let Some(choice) = checked.choose()? else {
             return Ok(Launched { variant: None, ctas: 0, simulated: None });
         };
-        let mut simulated = None;
-        if choice.ctas > 0 {
-            simulated = checked.call(&choice).queue(checked.device.kind(), &stream.queue)?;
-        }
+        let simulated = if choice.ctas > 0 { to(&checked.call(&choice))? } else { None };
         Ok(Launched { variant: Some(choice.variant), ctas: choice.ctas, simulated })
     }
 
@@ -278,8 +287,8 @@ impl<'a> Scheduled<'a> {
         if let (Some(home), Some(asked)) = (home, &device)
             && !home.same_as(asked)
         {
-            let (schedule, prepared) = (plan.schedule.to_string(), home.name());
-            return Err(Error::PreparedOn { schedule, prepared, expected: asked.name() });
+            let (prepared, expected) = Device::apart(home, asked);
+            return Err(Error::PreparedOn { schedule: plan.schedule.to_string(), prepared, expected });
         }
         let device = args.device(device.or_else(|| home.cloned()))?;
         check_target(&device, &plan.program)?;

@@ -6,7 +6,10 @@ use crate::{
     queue::Queue,
 };
 use smallvec::SmallVec;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU32, Ordering},
+};
 
 /// An allocation with what is under way on it. Freed when the last tensor in it is gone and all that work has ended.
 pub(crate) struct Memory {
@@ -14,6 +17,8 @@ pub(crate) struct Memory {
     pub(crate) storage: Storage,
     pub(crate) device: Device,
     uses: Mutex<Uses>,
+    /// Launches on it that graphs have recorded and not queued yet.
+    recorded: AtomicU32,
 }
 
 /// Where the bytes are.
@@ -39,7 +44,7 @@ struct Use {
 
 impl Memory {
     pub(crate) fn new(device: &Device, storage: Storage) -> Self {
-        Memory { storage, device: device.clone(), uses: Mutex::default() }
+        Memory { storage, device: device.clone(), uses: Mutex::default(), recorded: AtomicU32::new(0) }
     }
 
     /// Bytes in all.
@@ -58,12 +63,30 @@ impl Memory {
         }
     }
 
+    /// Notes a launch that a graph has recorded: until it is queued, nothing else may use the memory.
+    pub(crate) fn record(&self) {
+        self.recorded.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes back one [`Memory::record`].
+    pub(crate) fn recorded(&self) {
+        self.recorded.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn check_recorded(&self) -> Result<(), Error> {
+        match self.recorded.load(Ordering::Acquire) {
+            0 => Ok(()),
+            _ => Err(Error::Recorded),
+        }
+    }
+
     /// Makes work that is queued from now on wait for what it depends on: a reader for the last write, a writer for
     /// everything. Work of the same stream is in order anyway.
     ///
     /// # Errors
-    /// The driver's.
+    /// [`Error::Recorded`]; the driver's.
     pub(crate) fn order(&self, queue: &Arc<Queue>, writes: bool) -> Result<(), Error> {
+        self.check_recorded()?;
         let uses = lock(&self.uses);
         let reads = uses.reads.iter().filter(|_| writes);
         for earlier in uses.write.iter().chain(reads) {
@@ -93,8 +116,9 @@ impl Memory {
     /// Waits until the contents may be read (`writes`: overwritten or freed) by the host.
     ///
     /// # Errors
-    /// Those of the work that was waited for.
+    /// [`Error::Recorded`]; those of the work that was waited for.
     pub(crate) fn wait(&self, writes: bool) -> Result<(), Error> {
+        self.check_recorded()?;
         // Not under the lock: other threads may go on reading meanwhile.
         let pending: SmallVec<[(Arc<Queue>, u64); 2]> = {
             let uses = lock(&self.uses);

@@ -44,6 +44,13 @@ struct Recent {
     next: usize,
 }
 
+impl Recent {
+    fn push(&mut self, ticket: u64, plan: &Arc<Plan>, variant: Variant) {
+        self.ring[self.next] = Some((ticket, plan.clone(), variant));
+        self.next = (self.next + 1) % REMEMBERED;
+    }
+}
+
 impl Queue {
     pub(crate) fn simulated() -> Self {
         Self::new(None)
@@ -66,9 +73,23 @@ impl Queue {
         let mut state = lock(&self.state);
         work(&mut state)?;
         let ticket = self.ticket();
-        let Recent { ring, next } = &mut state.recent;
-        ring[*next] = Some((ticket, plan.clone(), variant));
-        *next = (*next + 1) % REMEMBERED;
+        state.recent.push(ticket, plan, variant);
+        Ok(ticket)
+    }
+
+    /// Queues several launches as one piece of work and returns its ticket.
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub(crate) fn launch_together(
+        &self,
+        launches: &[(Arc<Plan>, Variant)],
+        work: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let mut state = lock(&self.state);
+        work()?;
+        let ticket = self.ticket();
+        launches.iter().for_each(|(plan, variant)| state.recent.push(ticket, plan, *variant));
         Ok(ticket)
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct TensorMap {
 }
 
 /// 128 bytes, aligned as the driver wants them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C, align(128))]
 pub(crate) struct Encoded(pub(crate) [u8; BYTES]);
 

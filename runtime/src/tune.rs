@@ -80,6 +80,8 @@ pub enum Progress {
         /// For all launches.
         budget: Duration,
     },
+    /// The choice is made, or there is an error.
+    Done,
 }
 
 /// Finds the fastest configuration of a [`Space`] for a launch.
@@ -154,17 +156,18 @@ impl Tuner {
         );
         self.watch(move |progress| {
             let share = |done: f64, of: f64| (100.0 * done / of).min(100.0) as u64;
+            let steps = |done: usize, of: usize| share(done as f64, of as f64);
             let (position, text) = match progress {
-                Progress::Compiling { done, of } => {
-                    (share(done as f64, of as f64), format!("compiling, {done} of {of}"))
-                }
-                Progress::Simulating { done, of } => {
-                    (share(done as f64, of as f64), format!("simulating, {done} of {of}"))
-                }
+                Progress::Compiling { done, of } => (steps(done, of), format!("compiling, {done} of {of}")),
+                Progress::Simulating { done, of } => (steps(done, of), format!("simulating, {done} of {of}")),
                 Progress::Measuring { left, spent, budget } => {
                     (share(spent.as_secs_f64(), budget.as_secs_f64()), format!("measuring, {left} left"))
                 }
+                Progress::Done => return bar.finish_and_clear(),
             };
+            if bar.is_finished() {
+                bar.reset();
+            }
             bar.set_position(position);
             bar.set_message(text);
         })
@@ -185,6 +188,16 @@ impl Tuner {
     /// [`Error::Tune`] when there is nothing to compute; the error of the first configuration when none can run;
     /// [`Error::OutOfMemory`]; [`Error::Asynchronous`].
     pub fn tune<K: Kernel, S: Space<Kernel = K>>(
+        &self,
+        launch: Launch<'_, K>,
+        space: S,
+    ) -> Result<Choice, Error> {
+        let choice = self.choose(launch, space);
+        self.tell(Progress::Done);
+        choice
+    }
+
+    fn choose<K: Kernel, S: Space<Kernel = K>>(
         &self,
         launch: Launch<'_, K>,
         space: S,

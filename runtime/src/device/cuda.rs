@@ -1,5 +1,6 @@
 //! GPUs through the CUDA driver API, loaded when first used: neither building nor starting needs CUDA.
 
+mod graph;
 mod memory;
 mod module;
 mod queue;
@@ -18,6 +19,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 
+pub(crate) use graph::CudaGraph;
 pub(crate) use memory::CudaMemory;
 pub(crate) use module::Loaded;
 pub(crate) use queue::{CudaEvent, CudaQueue};
@@ -117,6 +119,24 @@ impl CudaDevice {
         keep: Option<Box<dyn Any + Send + Sync>>,
     ) -> CudaMemory {
         CudaMemory::foreign(&self.context, pointer, bytes, keep)
+    }
+
+    /// Ordinal of the GPU that memory belongs to; `None` for an address that the driver does not know.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn owner(&self, pointer: u64) -> Result<Option<usize>, Error> {
+        self.bind()?;
+        let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+        let mut ordinal: std::ffi::c_int = -1;
+        // SAFETY: this attribute is one `int`.
+        let status = unsafe { sys::cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, pointer) };
+        match status.result() {
+            Err(DriverError(sys::CUresult::CUDA_ERROR_INVALID_VALUE)) => Ok(None),
+            other => {
+                other.map(|()| usize::try_from(ordinal).ok()).map_err(failed("asking whose memory it is"))
+            }
+        }
     }
 
     pub(crate) fn free_memory(&self) -> Result<u64, Error> {

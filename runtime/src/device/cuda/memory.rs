@@ -59,6 +59,10 @@ impl CudaMemory {
         CudaMemory { context: context.clone(), pointer, bytes, owner: Owner::Other(keep) }
     }
 
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -16,6 +16,13 @@ pub(crate) struct Loaded {
     pub(crate) resources: Resources,
 }
 
+impl Loaded {
+    /// Whether both are the same function.
+    pub(crate) fn is(&self, other: &Loaded) -> bool {
+        self.function == other.function
+    }
+}
+
 // SAFETY: module and function handles are process-wide; the driver may be called from any thread.
 unsafe impl Send for Loaded {}
 // SAFETY: as above.

@@ -1,17 +1,13 @@
 //! CUDA streams and events.
 
 use super::{CudaMemory, Loaded, failed};
-use crate::{
-    error::Error,
-    tensor_map::{Encoded, Rows},
-};
+use crate::{error::Error, parameters::Parameters, tensor_map::Rows};
 use cudarc::driver::{
     CudaContext, CudaStream,
     result::{self, DriverError},
     sys,
 };
-use smallvec::SmallVec;
-use std::{ffi::c_void, sync::Arc};
+use std::sync::Arc;
 
 /// A stream, with what an allocation for its work needs.
 pub(crate) struct CudaQueue {
@@ -25,11 +21,11 @@ impl CudaQueue {
         CudaQueue { stream, name }
     }
 
-    fn context(&self) -> &Arc<CudaContext> {
+    pub(super) fn context(&self) -> &Arc<CudaContext> {
         self.stream.context()
     }
 
-    fn bind(&self) -> Result<(), Error> {
+    pub(super) fn bind(&self) -> Result<(), Error> {
         self.context().bind_to_thread().map_err(failed("making the device current"))
     }
 
@@ -148,10 +144,42 @@ impl CudaQueue {
             .map_err(failed("copying memory"))
     }
 
-    /// Launches a kernel with these parameters, each in the low bytes of its word, or the tensor map of its place.
+    /// Copies memory of a GPU to memory of this or another one, from offsets on.
     ///
     /// # Safety
-    /// The words match the entry's parameters, and the kernel touches memory only through pointers to allocations
+    /// As [`CudaQueue::copy`]; both ranges lie inside of their allocations.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) unsafe fn copy_from(
+        &self,
+        to: &CudaMemory,
+        at: usize,
+        from: &CudaMemory,
+        source: usize,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let (target, origin) = (to.pointer() + at as u64, from.pointer() + source as u64);
+        if to.context().cu_ctx() == from.context().cu_ctx() {
+            // SAFETY: the caller's.
+            return unsafe { self.copy(target, origin, bytes) };
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.bind()?;
+        let (ours, theirs, stream) =
+            (to.context().cu_ctx(), from.context().cu_ctx(), self.stream.cu_stream());
+        // SAFETY: the caller's; each pointer is of its context.
+        unsafe { sys::cuMemcpyPeerAsync(target, ours, origin, theirs, bytes, stream) }
+            .result()
+            .map_err(failed("copying from another device"))
+    }
+
+    /// Launches a kernel with these parameters.
+    ///
+    /// # Safety
+    /// The parameters match the entry's parameters, and the kernel touches memory only through pointers to allocations
     /// that live, and that no one else uses, until it has ended.
     ///
     /// # Errors
@@ -160,18 +188,10 @@ impl CudaQueue {
         &self,
         loaded: &Loaded,
         ctas: u32,
-        words: &mut [u64],
-        (maps, places): (&mut [Encoded], &[Option<usize>]),
+        parameters: &mut Parameters,
     ) -> Result<(), Error> {
         self.bind()?;
-        // The driver reads each argument through a pointer, with the alignment of its type.
-        let mut pointers: SmallVec<[*mut c_void; 24]> =
-            words.iter_mut().map(|w| std::ptr::from_mut(w).cast()).collect();
-        for (pointer, place) in pointers.iter_mut().zip(places) {
-            if let Some(map) = place {
-                *pointer = std::ptr::from_mut(&mut maps[*map]).cast();
-            }
-        }
+        let mut pointers = parameters.pointers();
         let (grid, block) = ((ctas, 1, 1), (loaded.threads, 1, 1));
         let (shared, stream) = (loaded.dynamic_shared, self.stream.cu_stream());
         // SAFETY: the function is this context's, the grid and the block have no zero dimension, and the caller
