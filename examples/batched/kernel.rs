@@ -35,6 +35,8 @@ schedule! {
     pub mma for batched<f16 | bf16> = product::mma {}
     /// And those of its fastest one there, but for the order of the tiles: bands are of a grid of two dimensions.
     pub mma_best for batched<f16 | bf16> = product::mma_best { drop(order); }
+    /// And those of its fastest one on Hopper.
+    pub tma_store for batched<f16 | bf16> = product::tma_store { drop(order); }
 }
 
 schedule! {
@@ -49,8 +51,20 @@ schedule! {
     pub mma_nt for batched_nt<f16 | bf16> = mma {}
     /// The fastest one.
     pub mma_best_nt for batched_nt<f16 | bf16> = mma_best {}
+    /// A warpgroup reads rows of either kind, too.
+    pub tma_store_nt for batched_nt<f16 | bf16> = tma_store {}
 }
 
 /// All schedules, of both kernels.
-pub const SCHEDULES: &[&dyn AnySchedule] =
-    schedules![naive, warptile, mma, mma_best, naive_nt, warptile_nt, mma_nt, mma_best_nt];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
+    naive,
+    warptile,
+    mma,
+    mma_best,
+    tma_store,
+    naive_nt,
+    warptile_nt,
+    mma_nt,
+    mma_best_nt,
+    tma_store_nt
+];

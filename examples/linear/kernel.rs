@@ -29,7 +29,9 @@ schedule! {
     pub mma for linear<f16 | bf16> = product::mma {}
     /// And those of its fastest one there.
     pub mma_best for linear<f16 | bf16> = product::mma_best {}
+    /// And those of its fastest one on Hopper.
+    pub tma_store for linear<f16 | bf16> = product::tma_store {}
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best, mma, mma_best];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best, mma, mma_best, tma_store];

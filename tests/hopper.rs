@@ -1,0 +1,106 @@
+//! The rungs for Hopper: what each directive makes of the PTX, and that every trip count, tail and order of warps is right.
+
+#[path = "../examples/matmul/kernel.rs"]
+#[allow(dead_code, reason = "the rungs for Hopper alone")]
+mod product;
+
+use product::{matmul, persistent, producer_consumer, tma_store, tma_wgmma, two_consumers};
+use tilewright::{DType, Variant, prelude::*};
+
+/// PTX of a schedule for bf16.
+fn ptx(schedule: &dyn AnySchedule) -> String {
+    tilewright::ptx(schedule, Some(DType::BF16), Variant::Exact).expect("it compiles").text
+}
+
+fn count(text: &str, what: &str) -> usize {
+    text.matches(what).count()
+}
+
+#[test]
+fn each_rung_is_another_kernel() {
+    let copies = "cp.async.bulk.tensor.2d.shared";
+    let rung = ptx(&tma_wgmma);
+    // Two blocks of 64 rows times four steps of k; a box of A, and B in two panels of 64 columns.
+    assert_eq!(count(&rung, "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"), 8);
+    assert_eq!((count(&rung, copies), count(&rung, "mbarrier.init")), (3, 1));
+    assert_eq!(count(&rung, "wgmma.wait_group"), 1);
+    assert!(rung.contains(".reqntid 128"));
+
+    let rung = ptx(&producer_consumer);
+    // A ring of five, full and empty; the copies stand in one place, in the warp that makes them.
+    assert_eq!((count(&rung, copies), count(&rung, "mbarrier.init")), (3, 10));
+    assert!(rung.contains(".reqntid 160"));
+    // All threads meet once, after the mbarriers are initialised.
+    assert_eq!(count(&rung, "bar.sync") + count(&rung, "barrier.sync"), 1, "{rung}");
+
+    let rung = ptx(&two_consumers);
+    assert!(rung.contains("m64n256k16") && rung.contains(".reqntid 384"));
+    assert_eq!((count(&rung, "setmaxnreg.inc.sync.aligned.u32"), count(&rung, "setmaxnreg.dec")), (1, 1));
+    assert!(!rung.contains("%nctaid"));
+
+    let rung = ptx(&persistent);
+    assert!(rung.contains("%nctaid"));
+    let stores = "cp.async.bulk.tensor.2d.global.shared";
+    assert!(!rung.contains(stores));
+
+    let rung = ptx(&tma_store);
+    // Four panels of 64 columns, sent off by one thread, after the threads that compute have met, with their own barrier.
+    assert_eq!(count(&rung, stores), 4);
+    assert!(rung.contains("cp.async.bulk.wait_group.read") && rung.contains("fence.proxy.async"));
+    assert_eq!(count(&rung, "st.global"), 0);
+}
+
+/// Small whole numbers: their sums are exact in f32.
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|n| ((n * 7 + n / 11 * 3 + seed * 5) % 7) as f32 - 3.0).collect()
+}
+
+fn check(schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], seed: u64) {
+    let device = Device::sim_with_seed(seed);
+    let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+    let half = |x: &[f32]| x.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
+    let (da, db) = (
+        Buffer::from_slice(&device, &half(&a), &[m, k]).expect("room"),
+        Buffer::from_slice(&device, &half(&b), &[k, n]).expect("room"),
+    );
+    let poison = vec![bf16::NAN; m * n];
+    let mut c = Buffer::from_slice(&device, &poison, &[m, n]).expect("room");
+    let report = matmul(&da, &db, &mut c).schedule_dyn(schedule).run().expect("it runs");
+    let name = schedule.name();
+    assert!(report.findings.is_empty(), "{name}, {m}×{n}×{k}, seed {seed}: {}", report.findings[0]);
+    let found = c.to_vec().expect("read back");
+    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        let sum: f32 = (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum();
+        let wanted = bf16::from_f32(sum);
+        assert_eq!(found[i * n + j], wanted, "{name}, C[{i}, {j}] of {m}×{n}×{k}, seed {seed}");
+    }
+}
+
+/// A ring of three slots: none, one, one less than slots, as many, one more; whole tiles and tails.
+#[test]
+fn every_trip_count_and_tail_is_right() {
+    let rungs: [&dyn AnySchedule; 4] = [&producer_consumer, &two_consumers, &persistent, &tma_store];
+    for (seed, k) in (1..).zip([0, 8, 64, 128, 192, 200, 256, 328]) {
+        for schedule in rungs {
+            check(schedule, [72, 136, k], seed);
+        }
+    }
+}
+
+/// Twelve tiles on the simulator's four multiprocessors, in uneven rows; rows that no tensor map addresses.
+#[test]
+fn persistent_ctas_take_tile_after_tile() {
+    for (seed, size) in [[392, 776, 72], [385, 769, 65], [136, 1288, 192]].into_iter().enumerate() {
+        for schedule in [&persistent as &dyn AnySchedule, &tma_store] {
+            check(schedule, size, seed as u64);
+        }
+    }
+}
+
+/// The order of warps decides nothing.
+#[test]
+fn seeds_agree() {
+    for seed in 0..10 {
+        check(&tma_store, [136, 264, 136], seed);
+    }
+}
