@@ -492,7 +492,7 @@ impl Kernel {
                 here || s.blocks().into_iter().any(any)
             })
         }
-        any(&self.body)
+        any(&self.body) || self.params.iter().any(|p| matches!(p, Param::TensorMap { .. }))
     }
 
     /// Bytes of shared memory in all.
