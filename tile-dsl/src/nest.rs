@@ -48,7 +48,7 @@ pub use atom::{
     Scope, copy_on, parts,
 };
 pub(crate) use descriptor::PERIOD;
-pub use descriptor::{Descriptor, NoDescriptor};
+pub use descriptor::{Descriptor, NoDescriptor, Placed};
 pub use footprint::{BoxDim, CopyLayout};
 pub(crate) use footprint::{SWIZZLE_LINE, WIDEST};
 pub use initial::initial;

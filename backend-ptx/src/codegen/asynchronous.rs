@@ -293,10 +293,10 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
-    /// Value of a variable-free operand, for descriptors.
+    /// Address of an element of a shared buffer, for descriptors.
     pub(super) fn shared_address(&mut self, shared: u32, offset: &Expr) -> Result<IntValue<'c>> {
         let (pointer, _) = self.address(Mem::Shared(shared), offset)?;
         let address = self.builder.build_ptr_to_int(pointer, self.context.i32_type(), "")?;
-        Ok(Value { llvm: address.into(), ty: Ty::I32 }.int()?)
+        Ok(address)
     }
 }

@@ -16,6 +16,7 @@ pub(super) mod split;
 pub(super) mod split_k;
 pub(super) mod stage;
 pub(super) mod tensor_core;
+pub(super) mod tensor_map;
 pub(super) mod tile;
 
 use super::{

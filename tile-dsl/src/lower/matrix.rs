@@ -17,8 +17,8 @@ use crate::{
     index::AxisId,
     kernel::{self, Async, Expr as KExpr, Mem, Tile, Ty, Var},
     nest::{
-        AccessId, At, Atom, Digit, Expr, Factor, MATRIX_ROWS, Matrices, Operand as Side, Place, Role, Steps,
-        Stmt, ValueId,
+        AccessId, At, Atom, Digit, Expr, Factor, MATRIX_ROWS, Matrices, Operand as Side, Place, Placed, Role,
+        Steps, Stmt, ValueId,
     },
     op::{BinOp, RedOp, UnOp},
 };
@@ -147,7 +147,8 @@ impl Lowerer<'_> {
             let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, At::Atom(..)));
             let inside: Vec<Digit> = own.map(|b| b.digit).collect();
             let axes = [free.axis, k.axis];
-            let how = self.nest.descriptor(atom, stage.copy, access, &stage.from, &stage.low, axes, &inside);
+            let placed = Placed { copy: stage.copy, layout: &stage.from, low: &stage.low };
+            let how = self.nest.descriptor(atom, access, placed, axes, &inside);
             let how = how.map_err(|_| LowerError::Malformed(format!("a copy that `{atom}` cannot read")))?;
             let offset = self.staged_offset(access, &stage);
             let (base, constant) = stage.start(&mut self.emit, &offset);

@@ -24,6 +24,17 @@ pub struct Descriptor {
     pub stride: u32,
 }
 
+/// A copy in shared memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'l> {
+    /// The copy.
+    pub copy: CopyId,
+    /// How it lies.
+    pub layout: &'l CopyLayout,
+    /// Its first index, by dimension, relative to the digits outside.
+    pub low: &'l [i64],
+}
+
 /// Why a copy cannot be described.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoDescriptor {
@@ -46,10 +57,8 @@ impl Nest {
     pub fn descriptor(
         &self,
         atom: Atom,
-        copy: CopyId,
         access: AccessId,
-        layout: &CopyLayout,
-        low: &[i64],
+        Placed { copy, layout, low }: Placed<'_>,
         [free, k]: [AxisId; 2],
         inside: &[Digit],
     ) -> Result<Descriptor, NoDescriptor> {

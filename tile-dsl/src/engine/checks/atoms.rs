@@ -7,7 +7,7 @@ use crate::{
     index::AxisId,
     nest::{
         AccessId, At, Atom, CopyId, Digit, Expr, Factor, Frame, MATRIX_ROW_BYTES, Nest, NoDescriptor,
-        NoMatrices, Product, Steps, Stmt, ValueId, copy_on, leaves,
+        NoMatrices, Placed, Product, Steps, Stmt, ValueId, copy_on, leaves,
     },
     schedule::{DirectiveKind, Space, Unit, Via},
     tile::AxisKind,
@@ -90,7 +90,8 @@ fn undescribed(
         })
         .collect();
     let axes = [free.axis, k.axis];
-    let why = nest.descriptor(atom, copy, factor, &layout, &low, axes, &inside).err()?;
+    let placed = Placed { copy, layout: &layout, low: &low };
+    let why = nest.descriptor(atom, factor, placed, axes, &inside).err()?;
     let name = name(nest, factor);
     let row = layout.row * u64::from(nest.elem(nest.copy(copy).tensor).bytes());
     let (free, k) = (nest.axis(free.axis), nest.axis(k.axis));

@@ -12,7 +12,7 @@
 //! depends on the box holds for each loop over `at` by itself, because the loops inside may differ.
 //! Source: compute_at / cache_read (Ragan-Kelley et al. 2013; TVM), Exo's `stage_mem`.
 
-use super::{Failure, Proof, Rule, solve, with_body};
+use super::{Failure, Proof, Rule, solve, tensor_map, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::{
@@ -269,7 +269,7 @@ pub(super) fn reads(stmt: &Stmt, nest: &Nest, tensor: TensorId) -> bool {
     found
 }
 
-fn refuse(message: String) -> Failure {
+pub(super) fn refuse(message: String) -> Failure {
     Failure::refused(Diagnostic::new(SpanId::NONE, message))
 }
 
@@ -320,7 +320,7 @@ fn check_box(
         )));
     }
     if info.via == Via::Tma {
-        return tensor_box(nest, request, (copy, body), turned);
+        return tensor_map::check(nest, request, (copy, body), turned);
     }
     let vector = |vector| Edit::instead([Request { vector, ..*request }.kind()]);
     let plain = || Edit::instead([Request { via: Via::Plain, ..*request }.kind()]);
@@ -361,83 +361,8 @@ fn check_box(
     aligned_start(nest, copy, (contiguous, dims[contiguous].low), wide as i64, request)
 }
 
-/// Dimensions of a tensor map, and points of one in a box (PTX ISA 5.5.2, `cuTensorMapEncodeTiled`).
-const MAP_DIMENSIONS: usize = 5;
-const BOX_POINTS: u64 = 256;
-
-/// A tensor map can describe the box: it moves it as it lies in memory, in rows of whole 16 bytes.
-fn tensor_box(
-    nest: &Nest,
-    request: &Request<'_>,
-    (copy, body): (CopyId, &Stmt),
-    turned: bool,
-) -> Result<(), Failure> {
-    let (name, info) = (request.buffer, nest.copy(copy));
-    let dims = nest.footprint(info.tensor, body);
-    let size = u64::from(nest.elem(info.tensor).bytes());
-    let otherwise =
-        |via, transposed, vector| Edit::instead([Request { via, transposed, vector, ..*request }.kind()]);
-    if request.vector.is_some() {
-        return Err(refuse(format!("vector(..) of `{name}`: a tensor map moves the whole box at once"))
-            .edit(otherwise(Via::Tma, request.transposed, None)));
-    }
-    if dims.is_empty() || dims.len() > MAP_DIMENSIONS {
-        return Err(refuse(format!(
-            "`{name}` has {} dimensions: a tensor map has 1 to {MAP_DIMENSIONS}",
-            dims.len()
-        ))
-        .edit(otherwise(Via::CpAsync, request.transposed, Some(4))));
-    }
-    if turned {
-        return Err(refuse(format!(
-            "a tensor map moves rows of `{name}` as they lie in memory: {}",
-            if request.transposed {
-                "the copy cannot be transposed"
-            } else {
-                "its first dimension is contiguous there"
-            }
-        ))
-        .edit(otherwise(Via::Tma, !request.transposed, None))
-        .edit(otherwise(Via::Plain, request.transposed, None)));
-    }
-    let contiguous = nest.contiguous(info.tensor);
-    let row = dims[contiguous].extent.unwrap_or(0);
-    if !(row * size).is_multiple_of(16) {
-        return Err(refuse(format!(
-            "a row of the copy of `{name}` has {row} elements of {size} bytes = {} bytes: a tensor map moves multiples of 16",
-            row * size
-        ))
-        .edit(otherwise(Via::Plain, request.transposed, None)));
-    }
-    if let Some(length) = nest.tensor(info.tensor).dims[contiguous].as_constant()
-        && length.unsigned_abs() * size % 16 != 0
-        && dims.len() > 1
-    {
-        return Err(refuse(format!(
-            "rows of `{name}` are {} bytes apart, no multiple of the 16 of a tensor map: no launch could use it",
-            length.unsigned_abs() * size
-        ))
-        .edit(otherwise(Via::Plain, request.transposed, None)));
-    }
-    // The swizzle, which comes later, cuts longer rows into panels.
-    let long = |(d, dim): (usize, &crate::nest::BoxDim)| {
-        let points = dim.extent.unwrap_or(0);
-        (d != contiguous && points > BOX_POINTS).then_some((d, points))
-    };
-    match dims.iter().enumerate().find_map(long) {
-        // The hardware takes the first coordinate of a box in multiples of 16 bytes.
-        None => {
-            aligned_start(nest, copy, (contiguous, dims[contiguous].low), (16 / size) as i64, request)
-        }
-        Some((d, points)) => Err(refuse(format!(
-            "dimension {d} of the copy of `{name}` has {points} points: a box of a tensor map has at most {BOX_POINTS}"
-        ))
-        .edit(otherwise(Via::Plain, request.transposed, None))),
-    }
-}
-
 /// Every box starts at a multiple of the vector along the contiguous dimension.
-fn aligned_start(
+pub(super) fn aligned_start(
     nest: &Nest,
     copy: CopyId,
     (dim, low): (usize, i64),

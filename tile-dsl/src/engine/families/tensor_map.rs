@@ -1,0 +1,88 @@
+//! `stage(..: shared, tma)`: what a tensor map can describe of a copy.
+//!
+//! Source: PTX ISA 5.5 (tensors, boxes, swizzling modes), CUDA driver API, `cuTensorMapEncodeTiled`.
+
+use super::{
+    Failure,
+    stage::{Request, aligned_start, refuse},
+};
+use crate::{
+    diagnostic::Edit,
+    nest::{BoxDim, CopyId, Nest, Stmt},
+    schedule::Via,
+};
+
+/// Dimensions of a tensor map, and points of one in a box (PTX ISA 5.5.2, `cuTensorMapEncodeTiled`).
+const MAP_DIMENSIONS: usize = 5;
+const BOX_POINTS: u64 = 256;
+
+/// A tensor map can describe the box: it moves it as it lies in memory, in rows of whole 16 bytes.
+pub(super) fn check(
+    nest: &Nest,
+    request: &Request<'_>,
+    (copy, body): (CopyId, &Stmt),
+    turned: bool,
+) -> Result<(), Failure> {
+    let (name, info) = (request.buffer, nest.copy(copy));
+    let dims = nest.footprint(info.tensor, body);
+    let size = u64::from(nest.elem(info.tensor).bytes());
+    let otherwise =
+        |via, transposed, vector| Edit::instead([Request { via, transposed, vector, ..*request }.kind()]);
+    if request.vector.is_some() {
+        return Err(refuse(format!("vector(..) of `{name}`: a tensor map moves the whole box at once"))
+            .edit(otherwise(Via::Tma, request.transposed, None)));
+    }
+    if dims.is_empty() || dims.len() > MAP_DIMENSIONS {
+        return Err(refuse(format!(
+            "`{name}` has {} dimensions: a tensor map has 1 to {MAP_DIMENSIONS}",
+            dims.len()
+        ))
+        .edit(otherwise(Via::CpAsync, request.transposed, Some(4))));
+    }
+    if turned {
+        return Err(refuse(format!(
+            "a tensor map moves rows of `{name}` as they lie in memory: {}",
+            if request.transposed {
+                "the copy cannot be transposed"
+            } else {
+                "its first dimension is contiguous there"
+            }
+        ))
+        .edit(otherwise(Via::Tma, !request.transposed, None))
+        .edit(otherwise(Via::Plain, request.transposed, None)));
+    }
+    let contiguous = nest.contiguous(info.tensor);
+    let row = dims[contiguous].extent.unwrap_or(0);
+    if !(row * size).is_multiple_of(16) {
+        return Err(refuse(format!(
+            "a row of the copy of `{name}` has {row} elements of {size} bytes = {} bytes: a tensor map moves multiples of 16",
+            row * size
+        ))
+        .edit(otherwise(Via::Plain, request.transposed, None)));
+    }
+    if let Some(length) = nest.tensor(info.tensor).dims[contiguous].as_constant()
+        && length.unsigned_abs() * size % 16 != 0
+        && dims.len() > 1
+    {
+        return Err(refuse(format!(
+            "rows of `{name}` are {} bytes apart, no multiple of the 16 of a tensor map: no launch could use it",
+            length.unsigned_abs() * size
+        ))
+        .edit(otherwise(Via::Plain, request.transposed, None)));
+    }
+    // The swizzle, which comes later, cuts longer rows into panels.
+    let long = |(d, dim): (usize, &BoxDim)| {
+        let points = dim.extent.unwrap_or(0);
+        (d != contiguous && points > BOX_POINTS).then_some((d, points))
+    };
+    match dims.iter().enumerate().find_map(long) {
+        // The hardware takes the first coordinate of a box in multiples of 16 bytes.
+        None => {
+            aligned_start(nest, copy, (contiguous, dims[contiguous].low), (16 / size) as i64, request)
+        }
+        Some((d, points)) => Err(refuse(format!(
+            "dimension {d} of the copy of `{name}` has {points} points: a box of a tensor map has at most {BOX_POINTS}"
+        ))
+        .edit(otherwise(Via::Plain, request.transposed, None))),
+    }
+}
