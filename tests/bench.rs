@@ -39,7 +39,7 @@ fn the_rule_reads_from_the_programs_what_their_schedules_say() {
             }
             "warptile" => ([128, 128, 32], 64, 2),
             "vectorized" => ([128, 128, 8], 64, 2),
-            "blocktile_1d" => ([64, 64, 8], 8, 2),
+            "blocktile_1d" => ([64, 64, 8], 8, 3),
             "shared" => ([32, 32, 64], 1, 2),
             other => panic!("{other} is not listed here"),
         };

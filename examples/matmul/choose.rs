@@ -40,7 +40,7 @@ pub const CANDIDATES: &[Candidate] = &[
     Candidate { schedule: &kernel::double_buffered, share: 0.731, alone: 0.642, ragged: 0.687, ..PREFETCHED },
     Candidate { schedule: &kernel::warptile, share: 0.694, alone: 0.576, ragged: 0.671, ..PREFETCHED },
     Candidate { schedule: &kernel::vectorized, registers: 109, share: 0.602, alone: 0.368, ragged: 0.541 },
-    Candidate { schedule: &kernel::blocktile_1d, registers: 52, share: 0.301, alone: 0.142, ragged: 0.253 },
+    Candidate { schedule: &kernel::blocktile_1d, registers: 40, share: 0.301, alone: 0.142, ragged: 0.253 },
     Candidate { schedule: &kernel::shared, registers: 32, share: 0.133, alone: 0.067, ragged: 0.127 },
 ];
 

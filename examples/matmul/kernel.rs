@@ -41,20 +41,18 @@ schedule! {
         tile(k = 64);
         stage(a, b at k: shared);
     }
-    /// Eight elements of a column a thread: what it reads of B serves all eight. In the order of the schedule they fit in
-    /// registers; sorted anew, an address does not.
+    /// Eight elements of a column a thread: what it reads of B serves all eight.
     pub blocktile_1d = shared {
         tile(i = 64, j = 64, k = 8);
         drop(bind(i));
         split(i -> it, ir: 8);
         bind(it -> thread.y);
         reorder(k, ir);
-        assemble(1);
     }
     /// Eight by eight elements a thread: an outer product a step of k.
     pub blocktile_2d = blocktile_1d {
         tile(i = 128, j = 128);
-        drop(bind(j), assemble);
+        drop(bind(j));
         split(j -> jr, jt: 16);
         bind(jt -> thread.x);
         reorder(k, ir, jr);
