@@ -89,9 +89,10 @@ impl Padded {
             return Some(Padded { tensor, bytes: ALIGN, geometry: one, empty: true });
         }
         let order: PerDim<usize> = geometry.layout.fastest_first(geometry.shape.len()).collect();
-        let aligned =
-            |d: &usize| geometry.shape[*d] <= 1 || (geometry.strides[*d] * size) as u64 % ALIGN == 0;
-        if address % ALIGN == 0 && order.iter().skip(1).all(aligned) {
+        let aligned = |d: &usize| {
+            geometry.shape[*d] <= 1 || ((geometry.strides[*d] * size) as u64).is_multiple_of(ALIGN)
+        };
+        if address.is_multiple_of(ALIGN) && order.iter().skip(1).all(aligned) {
             return None;
         }
         let mut padded = Geometry { offset: 0, ..geometry.clone() };
@@ -163,7 +164,7 @@ impl MapShape {
             swizzle: self.swizzle,
         };
         let wrong = |what: String| Err(Error::TensorMap { name: name.into(), what });
-        if map.address % ALIGN != 0 {
+        if !map.address.is_multiple_of(ALIGN) {
             return wrong(format!(
                 "its first element is at {:#x}, no multiple of {ALIGN} bytes",
                 map.address

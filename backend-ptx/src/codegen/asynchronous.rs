@@ -1,6 +1,6 @@
 //! What completes on its own: mbarriers and tensor copies (PTX ISA 9.7.13.15, 9.7.9.27), and the threads that see to it.
 
-use super::{Codegen, Result, Value, malformed};
+use super::{Codegen, Result, malformed};
 use inkwell::{
     AddressSpace, IntPredicate,
     attributes::{Attribute, AttributeLoc},

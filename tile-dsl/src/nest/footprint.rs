@@ -1,7 +1,11 @@
 //! What a staged copy holds: a box of its tensor, and how the box lies in memory.
 
 use super::{At, CopyId, Digit, Frame, Nest, PERIOD, Steps, Stmt, Target, leaves};
-use crate::{index::Affine, schedule::Unit, tile::TensorId};
+use crate::{
+    index::Affine,
+    schedule::{Unit, Via},
+    tile::TensorId,
+};
 
 /// One dimension of the box of a copy.
 ///
@@ -38,6 +42,8 @@ pub struct CopyLayout {
 
 /// Bytes of a line, within which a swizzle moves chunks of 16 bytes.
 pub(crate) const SWIZZLE_LINE: u64 = 128;
+/// Bytes at whose multiples a box of a tensor map lies (PTX ISA 5.5.6).
+const BOX_ALIGN: u32 = 128;
 /// Bytes of the widest access: each slot of a ring starts at a multiple.
 pub(crate) const WIDEST: u64 = 16;
 
@@ -61,6 +67,11 @@ impl CopyLayout {
         let panel = (swizzle > 0 && row > swizzle / size).then_some(swizzle / size);
         let align = if swizzle > 0 { PERIOD * swizzle } else { WIDEST } as u32;
         CopyLayout { order, contiguous, extents, strides, row, panel, elems, align }
+    }
+
+    /// The same for boxes of tensor maps.
+    fn boxed(self) -> CopyLayout {
+        CopyLayout { align: self.align.max(BOX_ALIGN), ..self }
     }
 
     /// Panels of a row.
@@ -162,7 +173,9 @@ impl Nest {
         let dims = self.footprint(info.tensor, body);
         let extents: Vec<u64> = dims.iter().map(|d| d.extent).collect::<Option<_>>()?;
         let size = u64::from(self.elem(info.tensor).bytes());
-        Some(CopyLayout::new(extents, self.copy_order(copy), u64::from(info.pad), info.swizzle.into(), size))
+        let layout =
+            CopyLayout::new(extents, self.copy_order(copy), u64::from(info.pad), info.swizzle.into(), size);
+        Some(if info.via == Via::Tma { layout.boxed() } else { layout })
     }
 
     /// Layout in shared memory of what a CTA stores of a tensor; `None` when that has no bound, or is not collected.
@@ -189,7 +202,7 @@ impl Nest {
         let order =
             if self.contiguous(tensor) == 0 { (0..rank).rev().collect() } else { (0..rank).collect() };
         let size = u64::from(self.elem(tensor).bytes());
-        Some(CopyLayout::new(extents?, order, 0, output.swizzle.into(), size))
+        Some(CopyLayout::new(extents?, order, 0, output.swizzle.into(), size).boxed())
     }
 
     /// Elements of the largest box of a copy, padding included; `None` when one has no bound.

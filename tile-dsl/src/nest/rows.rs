@@ -107,7 +107,7 @@ pub(super) static MMA_TF32: Row = Row {
 /// Numbers of columns that `wgmma` takes: 8, 16, up to 256.
 pub(super) const WGMMA_SIZES: usize = 32;
 
-/// Digits of n by number of columns, in eights less one.
+/// Digits of n by number of columns, in eights less one; of eight columns there is one group.
 static WGMMA_COLUMNS: [[Part; 3]; WGMMA_SIZES] = {
     let mut all = [[QUADS, QUADS, PAIR]; WGMMA_SIZES];
     let mut n = 0;
@@ -136,7 +136,11 @@ pub(super) static WGMMA: [Row; WGMMA_SIZES] = {
     let mut n = 0;
     while n < WGMMA_SIZES {
         all[n].shape[1] = 8 * (n as u32 + 1);
-        all[n].n = &WGMMA_COLUMNS[n];
+        if n == 0 {
+            (all[n].n, all[n].slots) = (&[QUADS, PAIR], &[2, 1]);
+        } else {
+            all[n].n = &WGMMA_COLUMNS[n];
+        }
         n += 1;
     }
     all
