@@ -159,6 +159,8 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
         "nest, defaults",
         "kernel, allocate",
         "kernel, walk",
+        "kernel, products",
+        "kernel, mbarriers",
         "kernel, reuse",
         "kernel, halves",
         "kernel, verify",

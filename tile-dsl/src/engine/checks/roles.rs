@@ -1,4 +1,5 @@
-//! `produce`, `registers` and `persistent`: what the copies, the threads and the loops of the complete schedule must be.
+//! Pipelines of tensor maps, `produce`, `registers` and `persistent`: what the copies, the threads and the loops of the complete
+//! schedule must be.
 
 use super::Context;
 use crate::{
@@ -15,6 +16,7 @@ const REGISTERS: u64 = 65_536;
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut wrong: Vec<Diagnostic> = Vec::new();
+    wrong.extend(alike(context));
     wrong.extend(produced(context));
     wrong.extend(registers(context));
     wrong.extend(persistent(context));
@@ -33,6 +35,61 @@ fn producing(context: &Context<'_>) -> u64 {
         Some(Unit::Warpgroup) => WARPGROUP,
         Some(_) => 32,
     }
+}
+
+/// The copies of a pipelined loop all come by tensor maps, or none does: they complete together.
+fn alike(context: &Context<'_>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let mut found: Vec<(crate::nest::Digit, CopyId, CopyId)> = Vec::new();
+    leaves(&nest.body, &mut |path, _| {
+        for (n, frame) in path.iter().enumerate() {
+            let Frame::For(digit, At::Pipe(_)) = frame else { continue };
+            let inside = path[n + 1..].iter();
+            let copies: Vec<CopyId> =
+                inside.map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None }).collect();
+            let of = |tensor: bool| copies.iter().find(|c| (nest.copy(**c).via == Via::Tma) == tensor);
+            if let (Some(by_map), Some(other)) = (of(true), of(false))
+                && found.iter().all(|(d, ..)| d != digit)
+            {
+                found.push((*digit, *by_map, *other));
+            }
+        }
+    });
+    let wrong = |(digit, by_map, other): (crate::nest::Digit, CopyId, CopyId)| {
+        let loop_ = nest.digit_name(digit);
+        let name = |c: CopyId| nest.tensor(nest.copy(c).tensor).name.clone();
+        let text = format!(
+            "`{}` comes by a tensor map and `{}` does not: the copies of one pipeline complete together",
+            name(by_map),
+            name(other)
+        );
+        let by =
+            context.last(|k| matches!(k, DirectiveKind::Pipeline { digit: d, .. } if context.is(d, digit)));
+        let stage = |copy: CopyId, via| {
+            let buffer = name(copy);
+            let given = context.schedule.directives.iter().rev().find_map(|d| match &d.kind {
+                DirectiveKind::Stage { buffer: b, at: Some(at), transposed, .. } if *b == buffer => {
+                    Some((at.clone(), *transposed))
+                }
+                _ => None,
+            });
+            let (at, transposed) = given.unwrap_or((loop_.clone(), false));
+            Edit::put([DirectiveKind::Stage {
+                buffer,
+                at: Some(at),
+                space: Space::Shared,
+                transposed: transposed && via != Via::Tma,
+                via,
+                vector: None,
+            }])
+        };
+        context
+            .at(by, SpanId::NONE, text)
+            .note(nest.copy(by_map).span, format!("`{}` is staged here", name(by_map)))
+            .note(nest.copy(other).span, format!("`{}` is staged here", name(other)))
+            .edits([stage(other, Via::Tma), stage(by_map, Via::Plain), Edit::instead([])])
+    };
+    found.into_iter().map(wrong).collect()
 }
 
 /// What a producer copies comes by tensor maps, in a pipelined loop, and goes to whole warps.

@@ -1,0 +1,23 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn product(a: &Tensor<f32, M, K>, b: &Tensor<f32, K, N>, c: &mut Tensor<f32, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc);
+}
+
+schedule! {
+    fast on sm_90 for product {
+        tile(i = 16, j = 16, k = 16);
+        bind(j -> thread.x, i -> thread.y);
+        stage(a at k: shared, tma);
+        stage(b at k: shared, cp_async);
+        pipeline(k, 2);
+    }
+}
+
+fn main() {}
