@@ -373,8 +373,9 @@ impl<'n, S: Neutral> Machine<'n, S> {
         }
     }
 
-    /// A buffer takes its bytes: what others have there is lost. A copy that has several buffers takes none, and what is
-    /// filled outside of a loop that units share out is kept: its steps, one after the other here, are taken at once.
+    /// A buffer takes its bytes: what others have there is lost. A copy that has several buffers takes none and loses none,
+    /// and what is filled outside of a loop that units share out is kept: its steps, one after the other here, are taken at
+    /// once.
     fn take(&mut self, content: Content) {
         if !self.overlaid {
             return;
@@ -382,7 +383,9 @@ impl<'n, S: Neutral> Machine<'n, S> {
         let mut own = self.shared.buffers.iter().filter(|b| b.content == content);
         let (Some(own), None) = (own.next(), own.next()) else { return };
         let units = self.units;
-        for rival in self.shared.buffers.iter().filter(|b| b.content != content && b.overlaps(own)) {
+        let single = |c: Content| self.shared.buffers.iter().filter(|b| b.content == c).count() == 1;
+        let rivals = self.shared.buffers.iter().filter(|b| b.content != content && b.overlaps(own));
+        for rival in rivals.filter(|b| single(b.content)) {
             match rival.content {
                 Content::Value(v) => {
                     let store = &mut self.values[usize::from(v.0)];
