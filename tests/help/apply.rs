@@ -126,7 +126,7 @@ fn same(a: &str, b: &str) -> bool {
     letters(a) == letters(b)
 }
 
-const DIRECTIVES: [&str; 22] = [
+const DIRECTIVES: [&str; 26] = [
     "fits",
     "layout",
     "tile",
@@ -149,6 +149,10 @@ const DIRECTIVES: [&str; 22] = [
     "order",
     "assemble",
     "drop",
+    "tensor_core",
+    "produce",
+    "registers",
+    "persistent",
 ];
 
 fn is_directive(text: &str) -> bool {
@@ -183,7 +187,7 @@ impl Directive {
             "stage" => body.find(" at ").or(body.find(':')),
             "reduce" => body.find(':'),
             "unroll" | "serpentine" | "vectorize" => body.find(" in "),
-            "split" | "reorder" | "pipeline" | "split_k" | "order" => Some(0),
+            "split" | "reorder" | "pipeline" | "split_k" | "order" | "registers" => Some(0),
             _ => None,
         };
         let (list, shared) = body.split_at(shared_from.unwrap_or(body.len()));
@@ -196,7 +200,7 @@ impl Directive {
             let subject = match name {
                 "unroll" | "serpentine" | "vectorize" => format!("{subject}{shared}"),
                 "drop" => member.trim().to_string(),
-                "order" | "occupancy" | "assemble" => String::new(),
+                "order" | "occupancy" | "assemble" | "produce" | "registers" | "persistent" => String::new(),
                 _ => subject.to_string(),
             };
             let member = member.trim().to_string();

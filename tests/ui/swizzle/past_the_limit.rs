@@ -11,7 +11,7 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 }
 
 schedule! {
-    full for matmul<f32> { tile(i = 5, j = 5211, k = 8); split(j -> jr, jt: 193); bind(jt -> thread.x); stage(a, b at k: shared); }
+    full for matmul<f32> { tile(i = 9, j = 5202, k = 8); split(j -> jr, jt: 306); bind(jt -> thread.x); stage(a, b at k: shared); }
     fast = full { swizzle(a: 32); }
 }
 
