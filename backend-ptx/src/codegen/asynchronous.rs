@@ -7,12 +7,13 @@ use inkwell::{
     types::BasicMetadataTypeEnum,
     values::{BasicMetadataValueEnum, BasicValueEnum, CallSiteValue, IntValue, PointerValue},
 };
-use tile_dsl::kernel::{Async, Expr, Mem, Role, Stmt, Ty};
+use tile_dsl::{
+    kernel::{Async, Expr, Mem, Role, Stmt, Ty},
+    nest::registers_at_launch,
+};
 
 /// Address space of the shared memory of a cluster.
 const CLUSTER: u16 = 7;
-/// Registers of a multiprocessor.
-const REGISTERS: u32 = 65_536;
 /// Words of an mbarrier.
 const MBARRIER: i64 = 2;
 
@@ -213,7 +214,9 @@ impl<'c> Codegen<'c, '_> {
             self.builder.position_at_end(here);
             self.addresses.clear();
             if let Some(registers) = role.registers {
-                let at_launch = REGISTERS / self.kernel.threads / 8 * 8;
+                let Some(at_launch) = registers_at_launch(self.kernel.target, self.kernel.threads) else {
+                    return malformed("registers of a role in a CTA that has enough for all");
+                };
                 let way = if registers > at_launch { "inc" } else { "dec" };
                 let count = self.context.i32_type().const_int(registers.into(), false);
                 self.call_void(

@@ -13,9 +13,11 @@ fn product<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T,
 schedule! {
     fast on sm_90a for product<bf16> {
         tile(i = 128, j = 128, k = 64);
+        split(i -> iw, im: 64);
         tensor_core(acc: wgmma(64, 128));
         stage(a, b at k: shared, tma);
         swizzle(a: 128, b: 128);
+        bind(iw -> warpgroup.x);
         pipeline(k, 3);
         produce(k: warpgroup);
         registers(20, 230);

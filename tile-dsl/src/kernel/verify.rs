@@ -8,6 +8,7 @@
 use super::{Async, Expr, Kernel, Mem, Param, Role, Stmt, Ty, Var};
 use crate::{
     dtype::DType,
+    nest::{WARPGROUP, registers_at_launch},
     op::{BinOp, UnOp},
     schedule::Target,
 };
@@ -273,8 +274,9 @@ impl Verifier<'_> {
             })?;
             next += threads;
             if let Some(n) = registers {
-                let whole = first.is_multiple_of(128) && threads.is_multiple_of(128);
-                ensure(whole && (24..=240).contains(n) && n % 8 == 0, || {
+                let whole = first.is_multiple_of(WARPGROUP) && threads.is_multiple_of(WARPGROUP);
+                let scarce = registers_at_launch(self.kernel.target, self.kernel.threads).is_some();
+                ensure(whole && scarce && (24..=240).contains(n) && n % 8 == 0, || {
                     format!("{n} registers for threads {first} to {next}")
                 })?;
             }

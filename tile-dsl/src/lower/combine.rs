@@ -13,14 +13,12 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{At, Digit, Level, Nest, Stmt, ValueId},
+    nest::{At, Digit, Level, Nest, Stmt, ValueId, WARP},
     op::{BinOp, CmpOp},
     schedule::{Unit, UnitDim},
     shared::{Content, own_loops},
 };
 use std::collections::BTreeMap;
-
-const WARP: u32 = 32;
 
 impl Lowerer<'_> {
     /// Units that hold partial results of a reduction, with a reduced digit bound to each.

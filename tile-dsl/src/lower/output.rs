@@ -13,26 +13,11 @@
 use super::{Lowerer, channel::MapOf, emit::Emit, error::LowerError, linear::Linear};
 use crate::{
     kernel::{self, Async, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, Expr, Frame, Nest, Target, leaves},
+    nest::{AccessId, Expr},
     schedule::Unit,
     shared::Content,
     tile::TensorId,
 };
-
-impl Nest {
-    /// The one access by which the kernel stores to a tensor.
-    pub(crate) fn stored_access(&self, tensor: TensorId) -> Option<AccessId> {
-        let mut found = None;
-        leaves(&self.body, &mut |_: &[Frame], leaf| {
-            if let Some((Target::Access(a), _)) = leaf.leaf()
-                && self.access(a).tensor == tensor
-            {
-                found = Some(a);
-            }
-        });
-        found
-    }
-}
 
 impl Lowerer<'_> {
     /// Whether stores to a tensor are collected.

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     kernel::{self, Async, Role, Ty},
-    nest::{At, CopyId, Digit, Steps, Stmt},
+    nest::{At, CopyId, Digit, Steps, Stmt, WARP},
     op::{BinOp, CmpOp},
     schedule::Unit,
     shared::Content,
@@ -33,25 +33,18 @@ use crate::{
 
 /// The named barrier of the threads that compute.
 const COMPUTE_BARRIER: u32 = 1;
-/// Threads of a warp.
-const WARP: u32 = 32;
-
-/// Threads that a role has.
-fn threads(unit: Unit) -> u32 {
-    if unit == Unit::Warpgroup { 4 * WARP } else { WARP }
-}
 
 impl Lowerer<'_> {
     /// The whole kernel; returns its threads.
     pub fn kernel(&mut self) -> Result<u32, LowerError> {
         let nest = self.nest;
         let computing = self.units.threads;
-        let Some(unit) = nest.producer else {
+        let producing = nest.producing();
+        if producing == 0 {
             self.tiles(|this| this.stmt(&nest.body))?;
             self.await_sent();
             return Ok(computing);
-        };
-        let producing = threads(unit);
+        }
         self.emit.push();
         self.tiles(|this| this.stmt(&nest.body))?;
         self.await_sent();

@@ -1,6 +1,6 @@
 //! What a staged copy holds: a box of its tensor, and how the box lies in memory.
 
-use super::{At, CopyId, Digit, Frame, Nest, PERIOD, Steps, Stmt, Target, leaves};
+use super::{AccessId, At, CopyId, Digit, Frame, Nest, PERIOD, Steps, Stmt, Target, leaves};
 use crate::{
     index::Affine,
     schedule::{Unit, Via},
@@ -44,6 +44,12 @@ pub struct CopyLayout {
 pub(crate) const SWIZZLE_LINE: u64 = 128;
 /// Bytes at whose multiples a box of a tensor map lies (PTX ISA 5.5.6).
 const BOX_ALIGN: u32 = 128;
+/// Dimensions of a tensor map (`cuTensorMapEncodeTiled`).
+pub(crate) const MAP_DIMENSIONS: usize = 5;
+/// Points of one dimension of a box.
+pub(crate) const BOX_POINTS: u64 = 256;
+/// Bytes of which a row of a box, and where it begins, are multiples.
+pub(crate) const BOX_BYTES: u64 = 16;
 /// Bytes of the widest access: each slot of a ring starts at a multiple.
 pub(crate) const WIDEST: u64 = 16;
 
@@ -176,6 +182,19 @@ impl Nest {
         let layout =
             CopyLayout::new(extents, self.copy_order(copy), u64::from(info.pad), info.swizzle.into(), size);
         Some(if info.via == Via::Tma { layout.boxed() } else { layout })
+    }
+
+    /// The one access by which the kernel stores to a tensor.
+    pub(crate) fn stored_access(&self, tensor: TensorId) -> Option<AccessId> {
+        let mut found = None;
+        leaves(&self.body, &mut |_: &[Frame], leaf| {
+            if let Some((Target::Access(a), _)) = leaf.leaf()
+                && self.access(a).tensor == tensor
+            {
+                found = Some(a);
+            }
+        });
+        found
     }
 
     /// Layout in shared memory of what a CTA stores of a tensor; `None` when that has no bound, or is not collected.

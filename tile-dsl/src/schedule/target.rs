@@ -47,6 +47,11 @@ impl Target {
         }
     }
 
+    /// 32-bit registers of an SM.
+    pub const fn resident_registers(self) -> u32 {
+        65_536
+    }
+
     /// 32-bit registers of one thread.
     pub const fn registers(self) -> u32 {
         255

@@ -6,8 +6,8 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     index::AxisId,
     nest::{
-        AccessId, At, Atom, CopyId, Digit, Expr, Factor, Frame, MATRIX_ROW_BYTES, Nest, NoDescriptor,
-        NoMatrices, Placed, Product, Steps, Stmt, ValueId, copy_on, leaves,
+        AccessId, At, Atom, CopyId, CopyLayout, Digit, Expr, Factor, Frame, MATRIX_ROW_BYTES, Nest,
+        NoDescriptor, NoMatrices, Placed, Product, Steps, Stmt, ValueId, copy_on, leaves,
     },
     schedule::{DirectiveKind, Space, Unit, Via},
     tile::AxisKind,
@@ -24,9 +24,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             let found = match factor {
                 Factor::Load(access) => match copy_on(nest, path, access) {
                     None => Some(unstaged(context, path, product.atom, access)),
-                    Some(copy) if product.atom.row().descriptors => {
-                        undescribed(context, path, product.atom, copy, access, [free, k])
-                    }
+                    Some(copy) if product.atom.row().descriptors => held(context, path, product.atom, access)
+                        .or_else(|| undescribed(context, path, product.atom, copy, access, [free, k])),
                     Some((at, copy)) => unreadable(context, path, (at, copy), access, [free, k]),
                 },
                 Factor::Computed(expr) => in_fragment(context, path, product.atom, expr),
@@ -68,6 +67,49 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong
 }
 
+/// An operand in its staged copy.
+struct Operand {
+    layout: CopyLayout,
+    /// First index of the copy, by dimension.
+    low: Vec<i64>,
+    /// The loops inside the copy, those of the atom left out.
+    inside: Vec<Digit>,
+}
+
+fn operand(nest: &Nest, path: &[Frame], (at, copy): (usize, CopyId)) -> Option<Operand> {
+    let body = nest.body.inside(&path[..=at])?;
+    let layout = nest.copy_layout(copy, body)?;
+    let low = nest.footprint(nest.copy(copy).tensor, body).iter().map(|d| d.low).collect();
+    let inside = path[at..].iter().filter_map(|f| match f {
+        Frame::For(_, At::Atom(..)) => None,
+        Frame::For(d, _) => Some(*d),
+        _ => None,
+    });
+    Some(Operand { layout, low, inside: inside.collect() })
+}
+
+/// What an instruction reads from shared memory by itself is not held in registers.
+fn held(context: &Context<'_>, path: &[Frame], atom: Atom, factor: AccessId) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let tensor = nest.access(factor).tensor;
+    let copy = path.iter().find_map(|f| match f {
+        Frame::Stage(c) if nest.copy(*c).tensor == tensor && nest.copy(*c).space == Space::Register => {
+            Some(*c)
+        }
+        _ => None,
+    })?;
+    let name = name(nest, factor);
+    let text =
+        format!("`{atom}` reads `{name}` from shared memory by itself: a fragment of it is never read");
+    let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if buffer == name));
+    Some(
+        context
+            .at(by, nest.copy(copy).span, text)
+            .note(nest.access(factor).span, format!("`{name}` is read here"))
+            .edits([Edit::instead([])]),
+    )
+}
+
 /// Why the descriptors of an instruction cannot say where an operand lies.
 fn undescribed(
     context: &Context<'_>,
@@ -78,17 +120,7 @@ fn undescribed(
     [free, k]: [Digit; 2],
 ) -> Option<Diagnostic> {
     let nest = context.nest;
-    let body = nest.body.inside(&path[..=at])?;
-    let layout = nest.copy_layout(copy, body)?;
-    let low: Vec<i64> = nest.footprint(nest.copy(copy).tensor, body).iter().map(|d| d.low).collect();
-    let inside: Vec<Digit> = path[at..]
-        .iter()
-        .filter_map(|f| match f {
-            Frame::For(_, At::Atom(..)) => None,
-            Frame::For(d, _) => Some(*d),
-            _ => None,
-        })
-        .collect();
+    let Operand { layout, low, inside } = operand(nest, path, (at, copy))?;
     let axes = [free.axis, k.axis];
     let placed = Placed { copy, layout: &layout, low: &low };
     let why = nest.descriptor(atom, factor, placed, axes, &inside).err()?;
@@ -185,17 +217,7 @@ fn unreadable(
     [free, k]: [Digit; 2],
 ) -> Option<Diagnostic> {
     let nest = context.nest;
-    let body = nest.body.inside(&path[..=at])?;
-    let layout = nest.copy_layout(copy, body)?;
-    let low: Vec<i64> = nest.footprint(nest.copy(copy).tensor, body).iter().map(|d| d.low).collect();
-    let inside: Vec<Digit> = path[at..]
-        .iter()
-        .filter_map(|f| match f {
-            Frame::For(_, At::Atom(..)) => None,
-            Frame::For(d, _) => Some(*d),
-            _ => None,
-        })
-        .collect();
+    let Operand { layout, low, inside } = operand(nest, path, (at, copy))?;
     let why = nest.matrices(factor, &layout, &low, [free.axis, k.axis], &inside).err()?;
     let name = name(nest, factor);
     let row = MATRIX_ROW_BYTES;

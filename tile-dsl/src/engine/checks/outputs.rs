@@ -3,12 +3,9 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{At, Frame, Steps, Target, leaves, loops},
+    nest::{At, BOX_BYTES, BOX_POINTS, Frame, Steps, Target, leaves, loops},
     schedule::{DirectiveKind, Unit},
 };
-
-/// Points of a dimension of a box of a tensor map (`cuTensorMapEncodeTiled`).
-const BOX_POINTS: u64 = 256;
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     context.nest.outputs.keys().filter_map(|tensor| of(context, *tensor)).collect()
@@ -45,21 +42,23 @@ fn of(context: &Context<'_>, tensor: crate::tile::TensorId) -> Option<Diagnostic
     };
     let size = u64::from(nest.elem(tensor).bytes());
     let row = layout.extents.get(nest.contiguous(tensor)).copied().unwrap_or(1);
-    if row * size % 16 != 0 {
+    if row * size % BOX_BYTES != 0 {
         return wrong(format!(
-            "a row of the tile of `{name}` has {row} elements of {size} bytes = {} bytes: a tensor map moves multiples of 16",
+            "a row of the tile of `{name}` has {row} elements of {size} bytes = {} bytes: a tensor map moves multiples of {BOX_BYTES}",
             row * size
         ));
     }
     let first = |f: &crate::nest::Digit| {
         let access = nest.stored_access(tensor).map(|a| nest.access(a));
         let along = access.and_then(|a| a.index.get(nest.contiguous(tensor)).cloned());
-        along.is_some_and(|i| (i.coefficient(f.axis) * i64::from(f.stride) * size as i64) % 16 != 0)
+        along.is_some_and(|i| {
+            (i.coefficient(f.axis) * i64::from(f.stride) * size as i64) % BOX_BYTES as i64 != 0
+        })
     };
     let grid = loops(&nest.body).into_iter().filter(|(_, at)| matches!(at, At::Unit(Unit::Block, _)));
     if let Some((digit, _)) = grid.into_iter().find(|(d, _)| first(d)) {
         return wrong(format!(
-            "a step of `{}` moves the tile of `{name}` by {} bytes: a tensor map moves multiples of 16",
+            "a step of `{}` moves the tile of `{name}` by {} bytes: a tensor map moves multiples of {BOX_BYTES}",
             nest.digit_name(digit),
             u64::from(digit.stride) * size
         ));

@@ -4,15 +4,10 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{At, CopyId, Frame, leaves},
+    nest::{At, CopyId, Frame, WARP, WARPGROUP, leaves, registers_at_launch},
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
 };
-
-/// Threads of a warpgroup.
-const WARPGROUP: u64 = 128;
-/// Registers of a multiprocessor (CUDA C++ Programming Guide, technical specifications).
-const REGISTERS: u64 = 65_536;
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut wrong: Vec<Diagnostic> = Vec::new();
@@ -26,15 +21,6 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 /// Threads of the CTA that compute.
 fn computing(context: &Context<'_>) -> u64 {
     super::threads::count(context.nest)
-}
-
-/// Threads of the producer.
-fn producing(context: &Context<'_>) -> u64 {
-    match context.nest.producer {
-        None => 0,
-        Some(Unit::Warpgroup) => WARPGROUP,
-        Some(_) => 32,
-    }
 }
 
 /// The copies of a pipelined loop all come by tensor maps, or none does: they complete together.
@@ -144,21 +130,18 @@ fn produced(context: &Context<'_>) -> Vec<Diagnostic> {
     }
     let by = context.last(|k| matches!(k, DirectiveKind::Produce { .. }));
     let threads = computing(context);
-    if !threads.is_multiple_of(32) {
+    if !threads.is_multiple_of(WARP.into()) {
         let text = format!("{threads} threads compute: beside a producer they are whole warps");
         wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
     }
-    if nest.producer == Some(Unit::Warpgroup) && !threads.is_multiple_of(WARPGROUP) {
+    if nest.producer == Some(Unit::Warpgroup) && !threads.is_multiple_of(WARPGROUP.into()) {
         let text =
             format!("{threads} threads compute: beside a warpgroup that copies they are whole warpgroups");
         wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
     }
-    let (all, most) = (threads + producing(context), u64::from(context.schedule.target.threads()));
-    if all > most {
-        let text = format!(
-            "{threads} threads compute and {} copy, but a CTA has at most {most}",
-            producing(context)
-        );
+    let (producing, most) = (nest.producing(), u64::from(context.schedule.target.threads()));
+    if threads + u64::from(producing) > most {
+        let text = format!("{threads} threads compute and {producing} copy, but a CTA has at most {most}");
         wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
     }
     if !nest.across.is_empty() {
@@ -178,14 +161,19 @@ fn registers(context: &Context<'_>) -> Option<Diagnostic> {
         let text = "registers are shared out between a warpgroup that copies and those that compute: there is none that copies";
         return Some(at(text.into()).edits([Edit::instead([])]));
     }
-    let (computing, producing) = (computing(context), producing(context));
-    let each = REGISTERS / (computing + producing) / 8 * 8;
-    let (taken, all) =
-        (u64::from(producer) * producing + u64::from(consumer) * computing, each * (computing + producing));
+    let (computing, producing) = (computing(context), u64::from(context.nest.producing()));
+    let (target, threads) = (context.schedule.target, computing + producing);
+    let Some(each) = registers_at_launch(target, threads as u32).map(u64::from) else {
+        let text = format!(
+            "a CTA of {threads} threads has registers for all: each takes what it needs, up to {}",
+            target.registers()
+        );
+        return Some(at(text).edits([Edit::instead([])]));
+    };
+    let (taken, all) = (u64::from(producer) * producing + u64::from(consumer) * computing, each * threads);
     if taken > all {
         let text = format!(
-            "{producing} threads with {producer} registers and {computing} with {consumer} take {taken}: a CTA of {} threads starts with {each} each, {all} in all",
-            computing + producing
+            "{producing} threads with {producer} registers and {computing} with {consumer} take {taken}: a CTA of {threads} threads starts with {each} each, {all} in all"
         );
         let most = (all.saturating_sub(u64::from(producer) * producing)) / computing / 8 * 8;
         let fits = DirectiveKind::Registers { producer, consumer: most.clamp(24, 240) as u32 };

@@ -10,7 +10,7 @@
 use super::{Failure, Proof, stage::Request};
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{Frame, Nest, Output, Target, leaves},
+    nest::{Frame, MAP_DIMENSIONS, Nest, Output, Target, leaves},
     schedule::Via,
     span::SpanId,
     tile::TensorId,
@@ -55,9 +55,11 @@ pub(super) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
         return Err(noted.edit(Edit::instead([])));
     };
     let rank = info.dims.len();
-    if !(1..=5).contains(&rank) {
-        return Err(refuse(format!("`{name}` has {rank} dimensions: a tensor map has 1 to 5"))
-            .edit(Edit::instead([])));
+    if !(1..=MAP_DIMENSIONS).contains(&rank) {
+        return Err(refuse(format!(
+            "`{name}` has {rank} dimensions: a tensor map has 1 to {MAP_DIMENSIONS}"
+        ))
+        .edit(Edit::instead([])));
     }
     for (index, extent) in nest.access(*access).index.iter().zip(&info.dims) {
         let whole = index.as_axis().is_some_and(|a| nest.kernel.axes[usize::from(a.0)].extent == *extent);

@@ -8,13 +8,9 @@ use super::{
 };
 use crate::{
     diagnostic::Edit,
-    nest::{BoxDim, CopyId, Nest, Stmt},
+    nest::{BOX_BYTES, BOX_POINTS, BoxDim, CopyId, MAP_DIMENSIONS, Nest, Stmt},
     schedule::Via,
 };
-
-/// Dimensions of a tensor map, and points of one in a box (PTX ISA 5.5.2, `cuTensorMapEncodeTiled`).
-const MAP_DIMENSIONS: usize = 5;
-const BOX_POINTS: u64 = 256;
 
 /// A tensor map can describe the box: it moves it as it lies in memory, in rows of whole 16 bytes.
 pub(super) fn check(
@@ -53,19 +49,19 @@ pub(super) fn check(
     }
     let contiguous = nest.contiguous(info.tensor);
     let row = dims[contiguous].extent.unwrap_or(0);
-    if !(row * size).is_multiple_of(16) {
+    if !(row * size).is_multiple_of(BOX_BYTES) {
         return Err(refuse(format!(
-            "a row of the copy of `{name}` has {row} elements of {size} bytes = {} bytes: a tensor map moves multiples of 16",
+            "a row of the copy of `{name}` has {row} elements of {size} bytes = {} bytes: a tensor map moves multiples of {BOX_BYTES}",
             row * size
         ))
         .edit(otherwise(Via::Plain, request.transposed, None)));
     }
     if let Some(length) = nest.tensor(info.tensor).dims[contiguous].as_constant()
-        && length.unsigned_abs() * size % 16 != 0
+        && length.unsigned_abs() * size % BOX_BYTES != 0
         && dims.len() > 1
     {
         return Err(refuse(format!(
-            "rows of `{name}` are {} bytes apart, no multiple of the 16 of a tensor map: no launch could use it",
+            "rows of `{name}` are {} bytes apart, no multiple of the {BOX_BYTES} of a tensor map: no launch could use it",
             length.unsigned_abs() * size
         ))
         .edit(otherwise(Via::Plain, request.transposed, None)));
@@ -78,7 +74,7 @@ pub(super) fn check(
     match dims.iter().enumerate().find_map(long) {
         // The hardware takes the first coordinate of a box in multiples of 16 bytes.
         None => {
-            aligned_start(nest, copy, (contiguous, dims[contiguous].low), (16 / size) as i64, request)
+            aligned_start(nest, copy, (contiguous, dims[contiguous].low), (BOX_BYTES / size) as i64, request)
         }
         Some((d, points)) => Err(refuse(format!(
             "dimension {d} of the copy of `{name}` has {points} points: a box of a tensor map has at most {BOX_POINTS}"
