@@ -4,7 +4,9 @@
 #[allow(dead_code, reason = "the rungs for Hopper alone")]
 mod product;
 
-use product::{matmul, persistent, producer_consumer, tma_store, tma_wgmma, two_consumers};
+use product::{
+    hilbert, large_tile, matmul, persistent, producer_consumer, stmatrix, tma_store, tma_wgmma, two_consumers,
+};
 use tilewright::{DType, Variant, prelude::*};
 
 /// PTX of a schedule for bf16.
@@ -20,6 +22,11 @@ fn count(text: &str, what: &str) -> usize {
 fn each_rung_is_another_kernel() {
     let copies = "cp.async.bulk.tensor.2d.shared";
     let rung = ptx(&tma_wgmma);
+    // One block of 64 rows times four steps of k; a box of A and one of B.
+    assert_eq!(count(&rung, "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"), 4);
+    assert_eq!((count(&rung, copies), count(&rung, "mbarrier.init")), (2, 1));
+
+    let rung = ptx(&large_tile);
     // Two blocks of 64 rows times four steps of k; a box of A, and B in two panels of 64 columns.
     assert_eq!(count(&rung, "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"), 8);
     assert_eq!((count(&rung, copies), count(&rung, "mbarrier.init")), (3, 1));
@@ -48,6 +55,16 @@ fn each_rung_is_another_kernel() {
     assert_eq!(count(&rung, stores), 4);
     assert!(rung.contains("cp.async.bulk.wait_group.read") && rung.contains("fence.proxy.async"));
     assert_eq!(count(&rung, "st.global"), 0);
+    let elements = |rung: &str| (count(rung, "st.shared"), count(rung, "stmatrix.sync"));
+    // Half of 256 accumulators' pairs, a pair a store; the two words of each mbarrier are no such stores.
+    assert_eq!(elements(&rung), (64, 0));
+
+    let (banded, curved) = (rung, ptx(&hilbert));
+    assert_ne!(banded, curved.replace("hilbert", "tma_store"));
+
+    let rung = ptx(&stmatrix);
+    assert_eq!(elements(&rung), (0, 16));
+    assert_eq!(count(&rung, "stmatrix.sync.aligned.m8n8.x4.shared.b16"), 16);
 }
 
 /// Small whole numbers: their sums are exact in f32.
@@ -79,7 +96,8 @@ fn check(schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], seed: u64) {
 /// A ring of three slots: none, one, one less than slots, as many, one more; whole tiles and tails.
 #[test]
 fn every_trip_count_and_tail_is_right() {
-    let rungs: [&dyn AnySchedule; 4] = [&producer_consumer, &two_consumers, &persistent, &tma_store];
+    let rungs: [&dyn AnySchedule; 6] =
+        [&large_tile, &producer_consumer, &two_consumers, &persistent, &tma_store, &stmatrix];
     for (seed, k) in (1..).zip([0, 8, 64, 128, 192, 200, 256, 328]) {
         for schedule in rungs {
             check(schedule, [72, 136, k], seed);
@@ -91,7 +109,7 @@ fn every_trip_count_and_tail_is_right() {
 #[test]
 fn persistent_ctas_take_tile_after_tile() {
     for (seed, size) in [[392, 776, 72], [385, 769, 65], [136, 1288, 192]].into_iter().enumerate() {
-        for schedule in [&persistent as &dyn AnySchedule, &tma_store] {
+        for schedule in [&persistent as &dyn AnySchedule, &tma_store, &stmatrix] {
             check(schedule, size, seed as u64);
         }
     }
@@ -102,5 +120,6 @@ fn persistent_ctas_take_tile_after_tile() {
 fn seeds_agree() {
     for seed in 0..10 {
         check(&tma_store, [136, 264, 136], seed);
+        check(&stmatrix, [136, 264, 136], seed);
     }
 }

@@ -142,17 +142,22 @@ schedule! {
 
 // Hopper: tensor maps, and the tensor cores of a warpgroup.
 schedule! {
-    /// A warpgroup multiplies 64×16 by 16×128 at once, from copies that one thread asks for and the hardware makes.
+    /// A warpgroup multiplies 64×16 by 16×64 at once, from copies that one thread asks for and the hardware makes.
     pub tma_wgmma on sm_90a for matmul<f16 | bf16> {
-        tile(i = 128, j = 128, k = 64);
-        tensor_core(acc: wgmma(64, 128));
+        tile(i = 64, j = 64, k = 64);
+        tensor_core(acc: wgmma(64, 64));
         stage(a, b at k: shared, tma);
         swizzle(a: 128, b: 128);
         unroll(k.atom);
         vectorize(j.pair);
     }
+    /// Four times the tile: what is copied serves twice as many products.
+    pub large_tile = tma_wgmma {
+        tile(i = 128, j = 128);
+        tensor_core(acc: wgmma(64, 128));
+    }
     /// A ring of copies that a warp of its own keeps full.
-    pub producer_consumer = tma_wgmma {
+    pub producer_consumer = large_tile {
         pipeline(k, 5);
         produce(k: warp);
     }
@@ -176,6 +181,10 @@ schedule! {
         stage(c: shared, tma);
         swizzle(c: 128);
     }
+    /// The CTAs at work at one time have squares of C.
+    pub hilbert = tma_store { order(hilbert); }
+    /// A warp puts four 8×8 matrices of C into shared memory at once.
+    pub stmatrix = hilbert { stage(c: shared, tma, stmatrix); }
 }
 
 schedule! {
@@ -254,10 +263,13 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     mma_pipelined,
     mma_best,
     tma_wgmma,
+    large_tile,
     producer_consumer,
     two_consumers,
     persistent,
-    tma_store
+    tma_store,
+    hilbert,
+    stmatrix
 ];
 
 /// Schedules for sizes that are small, flat, narrow, deep or ragged; `choose` says which for which.

@@ -298,6 +298,17 @@ pub enum Stmt {
         /// Rows and columns exchanged while loading; 16-bit elements only.
         transposed: bool,
     },
+    /// `stmatrix` (PTX ISA 9.7.15.5.16): the warp stores 8×8 matrices of 16-bit elements. Lane 8·q + r gives the address
+    /// of row r of matrix q, a multiple of 16 bytes; each lane has two elements of each matrix, as in
+    /// [`Stmt::LoadMatrices`].
+    StoreMatrices {
+        /// Destination, position in [`Kernel::shared`].
+        shared: u32,
+        /// Offset of this lane's row.
+        offset: Expr,
+        /// Two elements a matrix; 1, 2 or 4 matrices.
+        values: Vec<Expr>,
+    },
     /// An instruction that a warp executes together: accumulators += a · b.
     Mma {
         /// The instruction.

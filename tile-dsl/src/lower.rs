@@ -44,7 +44,7 @@ use crate::{
     dtype::DType,
     index::Extent,
     kernel::{self, Frag, Kernel, Mem, Param, Ty},
-    nest::{AccessId, At, CopyId, Digit, Nest, Steps, Target, ValueId, leaves},
+    nest::{AccessId, CopyId, Digit, LoopKind, Nest, Steps, Target, ValueId, leaves},
     program::{Program, Variant},
     schedule::Unit,
     shared::{Allocation, Content},
@@ -198,6 +198,8 @@ struct Lowerer<'a> {
     cleared: BTreeSet<u32>,
     /// Tensors whose tile is being collected, and whether any is sent off.
     collected: BTreeSet<TensorId>,
+    /// What lanes hold of them, until it is stored by matrices.
+    matrices_held: BTreeMap<TensorId, Vec<output::HeldMatrix>>,
     sends: bool,
     /// Rings of mbarriers, and the registers that count their slots.
     barriers: Vec<channel::Barriers>,
@@ -246,6 +248,7 @@ impl<'a> Lowerer<'a> {
             adding: false,
             cleared: BTreeSet::new(),
             collected: BTreeSet::new(),
+            matrices_held: BTreeMap::new(),
             sends: false,
             barriers: Vec::new(),
             cursors: Vec::new(),
@@ -391,7 +394,7 @@ impl<'a> Lowerer<'a> {
         let mut owners = Owners { spread: BTreeMap::new(), first: BTreeSet::new() };
         let mut free: BTreeSet<_> = self.units.dims.keys().copied().collect();
         for bound in &self.stack {
-            let At::Unit(unit, dim) = bound.at else { continue };
+            let LoopKind::Unit(unit, dim) = bound.at else { continue };
             free.remove(&(unit, dim));
             if bound.digit.steps == Steps::Fixed(1) || unit == Unit::Block {
                 continue;

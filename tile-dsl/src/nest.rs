@@ -41,6 +41,7 @@ mod parse;
 mod print;
 mod roles;
 mod rows;
+mod stored;
 mod verify;
 mod walk;
 
@@ -59,6 +60,7 @@ pub use parse::{ParseError, parse};
 pub use roles::registers_at_launch;
 pub(crate) use roles::{WARP, WARPGROUP};
 pub use rows::{Part, Place, Row};
+pub use stored::{NoStoredMatrices, StoredMatrices};
 pub use verify::verify;
 pub use walk::{Frame, Target, leaves, loops};
 
@@ -196,6 +198,8 @@ pub struct Copy {
 pub struct Output {
     /// XOR swizzle span in bytes, 0 for none.
     pub swizzle: u32,
+    /// `stmatrix` stores the elements that lanes hold.
+    pub matrices: bool,
     /// Source of the directive.
     pub span: SpanId,
 }
@@ -231,6 +235,9 @@ pub enum Order {
     Column,
     /// Bands of `n` tiles of the first program axis, walked along the last.
     Grouped(u32),
+    /// Of a two-dimensional grid, bands of sixteen tiles; in them squares along Hilbert's curve, and what is left over as
+    /// in [`Order::Grouped`].
+    Hilbert,
 }
 
 /// Number of steps of a digit.
@@ -285,24 +292,24 @@ impl Nest {
 impl Nest {
     /// How a loop runs, given the copy directly inside: one that is pipelined over copies in registers is expanded, as
     /// registers are addressed while compiling.
-    pub fn runs(&self, at: At, inside: Option<CopyId>) -> At {
+    pub fn runs(&self, at: LoopKind, inside: Option<CopyId>) -> LoopKind {
         match (at, inside) {
-            (At::Pipe(_), Some(c)) if self.copy(c).space == Space::Register => At::Unroll,
+            (LoopKind::Pipe(_), Some(c)) if self.copy(c).space == Space::Register => LoopKind::Unroll,
             _ => at,
         }
     }
 }
 
-impl At {
+impl LoopKind {
     /// Whether each step has a text of its own.
     pub const fn is_expanded(self) -> bool {
-        matches!(self, At::Unroll | At::Serpentine | At::Vec)
+        matches!(self, LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec)
     }
 }
 
 /// How a loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum At {
+pub enum LoopKind {
     /// A loop at run time.
     Seq,
     /// Expanded while compiling; fixed digits only.
@@ -327,7 +334,7 @@ pub enum Stmt {
         /// Digit bound.
         digit: Digit,
         /// How it runs.
-        at: At,
+        at: LoopKind,
         /// One step.
         body: Box<Stmt>,
     },

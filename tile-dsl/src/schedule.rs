@@ -172,6 +172,8 @@ pub enum Via {
     CpAsync,
     /// `cp.async.bulk.tensor` (PTX ISA 9.7.9.27), the whole box by one thread.
     Tma,
+    /// The same for a tile that is stored to, whose elements `stmatrix` (PTX ISA 9.7.15.5.16) has collected.
+    Stmatrix,
 }
 
 /// Hardware units that loops are bound to.

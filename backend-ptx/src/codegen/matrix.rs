@@ -49,6 +49,20 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
+    pub(super) fn store_matrices(&mut self, shared: u32, offset: &Expr, values: &[Expr]) -> Result<()> {
+        let (pointer, dtype) = self.address(Mem::Shared(shared), offset)?;
+        let mut args = vec![pointer.into()];
+        for pair in values.chunks(2) {
+            let pair = pair.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>>>()?;
+            let word = self.packed(&pair, dtype)?;
+            args.push(self.builder.build_bit_cast(word, self.context.i32_type(), "")?.into());
+        }
+        let count = values.len() / 2;
+        let name = format!("llvm.nvvm.stmatrix.sync.aligned.m8n8.x{count}.b16");
+        self.call_void(&name, &[pointer.get_type().into()], &args)?;
+        Ok(())
+    }
+
     pub(super) fn mma(
         &mut self,
         atom: Atom,

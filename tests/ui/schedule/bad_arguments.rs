@@ -14,7 +14,7 @@ schedule! {
         bind(i -> core);
         stage(a: global);
         unroll;
-        order(hilbert);
+        order(zigzag);
         pipeline(i, 0);
         tile(i = 64) bind(i -> thread.x);
     }

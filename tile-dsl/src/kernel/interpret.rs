@@ -218,6 +218,9 @@ impl Run<'_> {
                 }
                 self.set(*frag, *slot, new, mask);
             }
+            Stmt::StoreMatrices { shared, offset, values } => {
+                self.store_matrices(*shared, offset, values, mask)?;
+            }
             Stmt::LoadMatrices { dst, shared, offset, transposed } => {
                 self.load_matrices(dst, *shared, offset, *transposed, mask)?;
             }

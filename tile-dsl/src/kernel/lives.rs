@@ -89,6 +89,7 @@ impl Lives {
             Stmt::Load { mem: Mem::Shared(b), .. } | Stmt::Store { mem: Mem::Shared(b), .. } => vec![*b],
             Stmt::CopyAsync { shared, .. }
             | Stmt::LoadMatrices { shared, .. }
+            | Stmt::StoreMatrices { shared, .. }
             | Stmt::Async(Async::Copy { shared, .. } | Async::Store { shared, .. }) => vec![*shared],
             Stmt::Async(Async::Multiply { a, b, .. }) => vec![a.shared, b.shared],
             _ => Vec::new(),

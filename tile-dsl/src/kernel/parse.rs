@@ -321,6 +321,13 @@ impl Parser {
                 };
                 Ok(Stmt::LoadMatrices { dst, shared, offset, transposed: self.eat("transposed") })
             }
+            "store_matrices" => {
+                let (Mem::Shared(shared), offset) = self.place()? else {
+                    return self.fail("a shared buffer");
+                };
+                self.expect("=")?;
+                Ok(Stmt::StoreMatrices { shared, offset, values: self.exprs()? })
+            }
             word if Atom::from_label(word).is_some() => {
                 let Some(atom) = Atom::from_label(word) else { return self.fail("an instruction") };
                 let (frag, slots) = self.slots()?;

@@ -14,6 +14,7 @@
 //!   copy shared a[%2] <- a[%3] x 4 if %7  commit   wait 0   barrier
 //!   shuffle %8: f32 = acc[0] xor 16       add c[%9] += %4, %5 if %7
 //!   last %6: bool = arrive arrivals[%2] of 4 if %7
+//!   matrices %4, %5: bf16 = shared a[%2]  store_matrices shared c[%2] = %4, %5
 //!   one thread 0 { }                      roles { threads 0 to 128 registers 232 { } }
 //!   barrier 1 of 128   warp barrier       mbarriers full x 4 of 1
 //!   arrive shared full[%2] expect 8192    await shared full[%2] parity %3
@@ -245,6 +246,12 @@ impl Printer<'_> {
                 self.place(Mem::Shared(*shared), offset)?;
                 self.out.push_str(if *transposed { " transposed" } else { "" });
                 Ok(())
+            }
+            Stmt::StoreMatrices { shared, offset, values } => {
+                self.out.push_str("store_matrices ");
+                self.place(Mem::Shared(*shared), offset)?;
+                self.out.push_str(" = ");
+                self.list(values)
             }
             Stmt::Mma { atom, frag, slots, a, b } => {
                 write!(self.out, "{} ", atom.label())?;

@@ -218,6 +218,18 @@ impl Verifier<'_> {
                 ensure(ty.is_int(), || format!("offset of type {ty}"))?;
                 dst.iter().try_for_each(|v| self.define(*v, Ty::Elem(dtype), true))
             }
+            Stmt::StoreMatrices { shared, offset, values } => {
+                self.warps(diverged, "a store of matrices")?;
+                let dtype = self.kernel.dtype_of(Mem::Shared(*shared));
+                let dtype = dtype.ok_or_else(|| format!("no shared buffer {shared}"))?;
+                ensure(dtype.bytes() == 2 && [2, 4, 8].contains(&values.len()), || {
+                    format!("{} elements of {dtype} of matrices", values.len())
+                })?;
+                ensure(self.kernel.target.sm >= 90, || format!("`stmatrix` on {}", self.kernel.target))?;
+                let ty = self.expr(offset)?;
+                ensure(ty.is_int(), || format!("offset of type {ty}"))?;
+                values.iter().try_for_each(|v| self.expect(v, Ty::Elem(dtype), "element of a matrix"))
+            }
             Stmt::Mma { atom, frag, slots, a, b } => {
                 self.warps(diverged, "an instruction of a warp")?;
                 let [m, n, k] = atom.row().shape;

@@ -7,8 +7,8 @@ use super::{
 use crate::index::Extent;
 use crate::{
     kernel::GridAxis,
-    nest::{At, Digit, Nest, Order, Steps, Stmt},
-    op::BinOp,
+    nest::{Digit, LoopKind, Nest, Order, Steps, Stmt},
+    op::{BinOp, CmpOp},
     schedule::Unit,
     tile::AxisKind,
 };
@@ -103,7 +103,7 @@ impl Grid {
 fn collect(stmt: &Stmt, digits: &mut Vec<Digit>) {
     match stmt {
         Stmt::For { digit, at, body } => {
-            if matches!(at, At::Unit(Unit::Block, _)) {
+            if matches!(at, LoopKind::Unit(Unit::Block, _)) {
                 digits.push(*digit);
             }
             collect(body, digits);
@@ -130,33 +130,9 @@ fn decode(emit: &mut Emit, order: Order, cta: Atom, counts: &[Atom], axes: &[Gri
     }
     let n = counts.len();
     match order {
-        Order::Grouped(band) if n >= 2 => {
-            // Bands of `band` steps of the first axis, walked along the last; axes between are slowest.
-            let (first, last) = (counts[0], counts[n - 1]);
-            let plane = emit.bin(BinOp::Mul, first, last);
-            let inner = if n == 2 { cta } else { emit.bin(BinOp::Rem, cta, plane) };
-            let band = match i64::from(band) {
-                // A band along the longest axis that there can be has less than 2³¹ tiles.
-                band if band * most(&axes[n - 1]) < 1 << 31 => Atom::i32(band),
-                // One as high as the axis has no more tiles than the grid.
-                band => emit.bin(BinOp::Min, first, Atom::i32(band.min(i32::MAX.into()))),
-            };
-            let width = emit.bin(BinOp::Mul, last, band);
-            let index = emit.bin(BinOp::Div, inner, width);
-            let start = emit.bin(BinOp::Mul, index, band);
-            let left = emit.bin(BinOp::Sub, first, start);
-            let height = emit.bin(BinOp::Min, left, band);
-            let within = emit.bin(BinOp::Rem, inner, width);
-            let row = emit.bin(BinOp::Rem, within, height);
-            let mut steps = vec![emit.add(start, row)];
-            if n > 2 {
-                let outer = emit.bin(BinOp::Div, cta, plane);
-                steps.extend(mixed_radix(emit, outer, &counts[1..n - 1]));
-            }
-            steps.push(emit.bin(BinOp::Div, within, height));
-            steps
-        }
-        Order::Row | Order::Grouped(_) => mixed_radix(emit, cta, counts),
+        Order::Grouped(band) if n >= 2 => in_bands(emit, (cta, band.into()), counts, axes, false),
+        Order::Hilbert if n >= 2 => in_bands(emit, (cta, SQUARE), counts, axes, true),
+        Order::Row | Order::Grouped(_) | Order::Hilbert => mixed_radix(emit, cta, counts),
         Order::Column => {
             let reversed: Vec<Atom> = counts.iter().rev().copied().collect();
             let mut steps = mixed_radix(emit, cta, &reversed);
@@ -164,6 +140,87 @@ fn decode(emit: &mut Emit, order: Order, cta: Atom, counts: &[Atom], axes: &[Gri
             steps
         }
     }
+}
+
+/// Bands of `band` steps of the first axis, walked along the last; axes between are slowest. Where asked for, whole squares
+/// of a band are walked along Hilbert's curve.
+fn in_bands(
+    emit: &mut Emit,
+    (cta, band): (Atom, i64),
+    counts: &[Atom],
+    axes: &[GridAxis],
+    squares: bool,
+) -> Vec<Atom> {
+    let n = counts.len();
+    let (first, last) = (counts[0], counts[n - 1]);
+    let plane = emit.bin(BinOp::Mul, first, last);
+    let inner = if n == 2 { cta } else { emit.bin(BinOp::Rem, cta, plane) };
+    let band = match band {
+        // A band along the longest axis that there can be has less than 2³¹ tiles.
+        band if band * most(&axes[n - 1]) < 1 << 31 => Atom::i32(band),
+        // One as high as the axis has no more tiles than the grid.
+        band => emit.bin(BinOp::Min, first, Atom::i32(band.min(i32::MAX.into()))),
+    };
+    let width = emit.bin(BinOp::Mul, last, band);
+    let index = emit.bin(BinOp::Div, inner, width);
+    let start = emit.bin(BinOp::Mul, index, band);
+    let left = emit.bin(BinOp::Sub, first, start);
+    let height = emit.bin(BinOp::Min, left, band);
+    let within = emit.bin(BinOp::Rem, inner, width);
+    let mut row = emit.bin(BinOp::Rem, within, height);
+    let mut column = emit.bin(BinOp::Div, within, height);
+    if squares {
+        let square = emit.bin(BinOp::Div, within, Atom::i32(SQUARE * SQUARE));
+        let corner = emit.bin(BinOp::Mul, square, Atom::i32(SQUARE));
+        let end = emit.add(corner, Atom::i32(SQUARE));
+        let high = emit.cmp(CmpOp::Ge, left, Atom::i32(SQUARE));
+        let wide = emit.cmp(CmpOp::Le, end, last);
+        let whole = emit.op(Op::Select, &[high, wide, Atom::Bool(false)]);
+        let number = emit.bin(BinOp::Rem, within, Atom::i32(SQUARE * SQUARE));
+        let (x, y) = on_curve(emit, number);
+        let x = emit.add(corner, x);
+        row = emit.op(Op::Select, &[whole, y, row]);
+        column = emit.op(Op::Select, &[whole, x, column]);
+    }
+    let mut steps = vec![emit.add(start, row)];
+    if n > 2 {
+        let outer = emit.bin(BinOp::Div, cta, plane);
+        steps.extend(mixed_radix(emit, outer, &counts[1..n - 1]));
+    }
+    steps.push(column);
+    steps
+}
+
+/// Tiles along a side of a square.
+const SQUARE: i64 = 16;
+
+/// Column and row of a number along Hilbert's curve through a square, which begins and ends in its first row.
+///
+/// Source: D. Hilbert, Über die stetige Abbildung einer Linie auf ein Flächenstück, Math. Ann. 38 (1891).
+fn on_curve(emit: &mut Emit, number: Atom) -> (Atom, Atom) {
+    let (mut x, mut y, mut left) = (Atom::i32(0), Atom::i32(0), number);
+    let mut side = 1;
+    while side < SQUARE {
+        let quarter = emit.bin(BinOp::Rem, left, Atom::i32(4));
+        left = emit.bin(BinOp::Div, left, Atom::i32(4));
+        // Quarters 0 and 3 are turned, and 3 is mirrored, too.
+        let is = |emit: &mut Emit, n: i64| emit.cmp(CmpOp::Eq, quarter, Atom::i32(n));
+        let (begins, ends) = (is(emit, 0), is(emit, 3));
+        let last = Atom::i32(side - 1);
+        let mirrored = [x, y].map(|at| emit.bin(BinOp::Sub, last, at));
+        let mut choose = |condition: Atom, yes: Atom, no: Atom| emit.op(Op::Select, &[condition, yes, no]);
+        let (x_of, y_of) = (choose(ends, mirrored[1], x), choose(ends, mirrored[0], y));
+        let (x_in, y_in) = (choose(begins, y, x_of), choose(begins, x, y_of));
+        let right = emit.bin(BinOp::Div, quarter, Atom::i32(2));
+        let low = emit.bin(BinOp::Rem, quarter, Atom::i32(2));
+        // Quarters 1 and 2 are the lower ones.
+        let lower = emit.op(Op::Xor, &[right, low]);
+        let across = emit.bin(BinOp::Mul, right, Atom::i32(side));
+        let down = emit.bin(BinOp::Mul, lower, Atom::i32(side));
+        (x, y) = (emit.add(x_in, across), emit.add(y_in, down));
+        side *= 2;
+    }
+    (x, y)
 }
 
 /// Digits of `index`, the last of `counts` fastest.
@@ -180,4 +237,81 @@ fn mixed_radix(emit: &mut Emit, index: Atom, counts: &[Atom]) -> Vec<Atom> {
     }
     steps.reverse();
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Expr, Stmt, Var};
+    use std::collections::BTreeSet;
+
+    fn evaluate(expr: &Expr, known: &BTreeMap<Var, i64>) -> i64 {
+        let of = |e: &Expr| evaluate(e, known);
+        match expr {
+            Expr::Int(n, _) => *n,
+            Expr::Bool(b) => i64::from(*b),
+            Expr::Var(var) => known[var],
+            Expr::Bin(op, a, b) => match (op, of(a), of(b)) {
+                (BinOp::Add, a, b) => a + b,
+                (BinOp::Sub, a, b) => a - b,
+                (BinOp::Mul, a, b) => a * b,
+                (BinOp::Div, a, b) => a / b,
+                (BinOp::Rem, a, b) => a % b,
+                (BinOp::Min, a, b) => a.min(b),
+                (op, ..) => panic!("{op:?}"),
+            },
+            Expr::Xor(a, b) => of(a) ^ of(b),
+            Expr::Cmp(CmpOp::Eq, a, b) => i64::from(of(a) == of(b)),
+            Expr::Cmp(CmpOp::Ge, a, b) => i64::from(of(a) >= of(b)),
+            Expr::Cmp(CmpOp::Le, a, b) => i64::from(of(a) <= of(b)),
+            Expr::Select(c, a, b) => {
+                if of(c) != 0 {
+                    of(a)
+                } else {
+                    of(b)
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn walk(order: Order, counts: [i64; 2]) -> Vec<[i64; 2]> {
+        let axes = counts.map(|n| GridAxis { extent: Extent::constant(n), tile: 1 });
+        let tile = |n: i64| {
+            let mut emit = Emit::new();
+            let steps = decode(&mut emit, order, Atom::i32(n), &counts.map(Atom::i32), &axes);
+            let mut known = BTreeMap::new();
+            for stmt in emit.pop() {
+                let Stmt::Let(var, value) = stmt else { panic!("{stmt:?}") };
+                let value = evaluate(&value, &known);
+                known.insert(var, value);
+            }
+            [0, 1].map(|d| evaluate(&steps[d].expr(), &known))
+        };
+        (0..counts[0] * counts[1]).map(tile).collect()
+    }
+
+    #[test]
+    fn every_order_takes_each_tile_once() {
+        for counts in [[1, 1], [3, 40], [16, 16], [16, 15], [17, 33], [40, 50], [33, 16]] {
+            for order in
+                [Order::Row, Order::Column, Order::Grouped(3), Order::Grouped(u32::MAX), Order::Hilbert]
+            {
+                let tiles: BTreeSet<[i64; 2]> = walk(order, counts).into_iter().collect();
+                assert_eq!(tiles.len() as i64, counts[0] * counts[1], "{order} of {counts:?}");
+                assert!(tiles.iter().all(|t| (0..2).all(|d| (0..counts[d]).contains(&t[d]))));
+            }
+        }
+    }
+
+    #[test]
+    fn hilberts_curve_goes_from_neighbour_to_neighbour() {
+        // From square to square, too, and to the band below by a jump.
+        let tiles = walk(Order::Hilbert, [32, 48]);
+        let far = |w: &[[i64; 2]]| (0..2).map(|d| (w[1][d] - w[0][d]).abs()).sum::<i64>() > 1;
+        assert_eq!(tiles.windows(2).filter(|w| far(w)).count(), 1);
+        let (rows, columns): (BTreeSet<i64>, BTreeSet<i64>) =
+            tiles[..64].iter().map(|t| (t[0], t[1])).unzip();
+        assert_eq!((rows.len(), columns.len()), (8, 8));
+    }
 }

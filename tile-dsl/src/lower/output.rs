@@ -7,17 +7,47 @@
 //! one thread: tensor c.map[..] <- shared c; commit
 //! .. at the end of the kernel: await stores
 //! ```
+//! Where the directive says `stmatrix`, what lanes hold is put there by matrices, up to four at once; they wait in
+//! registers until there are four, or until the tile is sent.
 //! The hardware leaves out what lies outside of the tensor. The copy is on its way while the CTA goes on.
 //! Source: PTX ISA 9.7.9.27 (`cp.async.bulk.tensor`, shared to global), 9.7.9.25.4 (bulk groups).
 
-use super::{Lowerer, channel::MapOf, emit::Emit, error::LowerError, linear::Linear};
+use super::{
+    Lowerer,
+    channel::MapOf,
+    copy::linear,
+    emit::{Atom, Emit},
+    error::LowerError,
+    linear::Linear,
+    stage::Layout,
+    units::UnitRange,
+};
 use crate::{
     kernel::{self, Async, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, Expr},
+    nest::{AccessId, Expr, MATRIX_ROWS, WARP},
+    op::BinOp,
     schedule::Unit,
     shared::Content,
     tile::TensorId,
 };
+
+/// Matrices that one instruction stores at most.
+const MOST: usize = 4;
+
+/// A matrix that waits to be stored.
+pub(super) struct HeldMatrix {
+    /// Of this lane's row, as if it were the first of four, before the swizzle.
+    offset: Linear,
+    guard: Option<Atom>,
+    /// The two elements that this lane holds.
+    values: [Option<KExpr>; 2],
+}
+
+impl HeldMatrix {
+    fn is_complete(&self) -> bool {
+        self.values.iter().all(Option::is_some)
+    }
+}
 
 impl Lowerer<'_> {
     /// Whether stores to a tensor are collected.
@@ -27,7 +57,7 @@ impl Lowerer<'_> {
 
     /// Position of the innermost digit that CTAs are bound to, plus one: what is inside is the box.
     fn inside_of_grid(&self) -> usize {
-        let block = |b: &super::digits::Bound| matches!(b.at, crate::nest::At::Unit(Unit::Block, _));
+        let block = |b: &super::digits::Bound| matches!(b.at, crate::nest::LoopKind::Unit(Unit::Block, _));
         self.stack.iter().rposition(block).map_or(0, |n| n + 1)
     }
 
@@ -48,11 +78,10 @@ impl Lowerer<'_> {
             self.emit_barrier();
         }
         let height = self.inside_of_grid();
-        let mut offset = Linear::default();
-        for (dim, index) in access.index.iter().enumerate() {
-            let local = self.index_from(index, height);
-            offset.add_scaled(&local, layout.pitch[dim]);
+        if self.nest.outputs[&tensor].matrices {
+            return self.collect_matrix(id, (buffer, &layout), height, value);
         }
+        let mut offset = self.collected_at(id, &layout, height);
         let name = self.tensor(tensor).name.clone();
         let step = |b: &super::digits::Bound| -> i64 {
             let moved = |(d, index): (usize, &crate::index::Affine)| {
@@ -71,15 +100,112 @@ impl Lowerer<'_> {
         Ok(())
     }
 
+    /// Where an element lies in its tile, before the swizzle.
+    fn collected_at(&self, id: AccessId, layout: &Layout, height: usize) -> Linear {
+        let mut offset = Linear::default();
+        for (dim, index) in self.nest.access(id).index.iter().enumerate() {
+            offset.add_scaled(&self.index_from(index, height), layout.pitch[dim]);
+        }
+        offset
+    }
+
+    /// Keeps an element that a lane holds until its matrix, and three more, are complete.
+    fn collect_matrix(
+        &mut self,
+        id: AccessId,
+        (buffer, layout): (u32, &Layout),
+        height: usize,
+        value: KExpr,
+    ) -> Result<(), LowerError> {
+        let access = self.nest.access(id);
+        let inside: Vec<_> = self.stack[height..].iter().map(|b| (b.digit, b.at)).collect();
+        let malformed = |_| LowerError::Malformed("lanes that hold no matrices".into());
+        let how = self.nest.stored_matrices(access, &inside).map_err(malformed)?;
+        let value = self.name(value, Ty::Elem(self.nest.elem(access.tensor)));
+        // Each lane has the address of a row of some matrix, not that of what it holds.
+        let lane = self.units.part(&mut self.emit, UnitRange { stride: 1, extent: WARP });
+        let row = self.emit.bin(BinOp::Rem, lane, Atom::i32(MATRIX_ROWS));
+        let own = self.stack.clone();
+        let mut pair = 0;
+        for bound in &mut self.stack[height..] {
+            if bound.digit == how.row {
+                bound.value = linear(row, 0).scaled(how.row.stride.into());
+            } else if bound.digit == how.quad {
+                bound.value = Linear::default();
+            } else if bound.digit == how.pair {
+                pair = bound.fixed().unwrap_or(0) as usize / how.pair.stride as usize;
+                bound.value = Linear::default();
+            }
+        }
+        let offset = self.collected_at(id, layout, height);
+        self.stack = own;
+        let guard = self.replica_guard(&[]);
+        let held = self.matrices_held.entry(access.tensor).or_default();
+        let known = held.iter().position(|m| m.offset == offset && m.values[pair].is_none());
+        let at = known.unwrap_or_else(|| {
+            held.push(HeldMatrix { offset, guard, values: [None, None] });
+            held.len() - 1
+        });
+        held[at].values[pair] = Some(value);
+        if held.len() == MOST && held.iter().all(HeldMatrix::is_complete) {
+            self.store_held(access.tensor, buffer, layout)?;
+        }
+        Ok(())
+    }
+
+    /// Stores the matrices that wait, as many at once as lie in step.
+    fn store_held(&mut self, tensor: TensorId, buffer: u32, layout: &Layout) -> Result<(), LowerError> {
+        let mut held = self.matrices_held.remove(&tensor).unwrap_or_default();
+        while !held.is_empty() {
+            let alike = |n: usize| {
+                let first = &held[0];
+                held[..n].iter().all(|m| (&m.offset.terms, m.guard) == (&first.offset.terms, first.guard))
+            };
+            let by = |n: usize| held[n].offset.constant - held[0].offset.constant;
+            let count = match held.len() {
+                MOST.. if alike(MOST) && by(3) == by(1) + by(2) => MOST,
+                2.. if alike(2) => 2,
+                _ => 1,
+            };
+            let steps: Vec<i64> = (0..count.ilog2()).map(|bit| by(1 << bit)).collect();
+            let now: Vec<HeldMatrix> = held.drain(..count).collect();
+            let mut offset = now[0].offset.clone();
+            let lane = self.units.part(&mut self.emit, UnitRange { stride: 1, extent: WARP });
+            for (bit, step) in steps.into_iter().enumerate() {
+                let digit = self.emit.bin(BinOp::Div, lane, Atom::i32(MATRIX_ROWS << bit));
+                let digit = self.emit.bin(BinOp::Rem, digit, Atom::i32(2));
+                offset.add_scaled(&linear(digit, 0), step);
+            }
+            let (base, constant) = layout.place(&mut self.emit, &offset);
+            let offset = Emit::sum_expr(base, constant, Ty::I32);
+            let guard = now[0].guard;
+            let values: Vec<KExpr> = now.into_iter().flat_map(|m| m.values).flatten().collect();
+            if values.len() != 2 * count {
+                return Err(LowerError::Malformed("a matrix of which lanes hold one element".into()));
+            }
+            let store = kernel::Stmt::StoreMatrices { shared: buffer, offset, values };
+            self.emit.stmt(match guard {
+                None => store,
+                Some(guard) => {
+                    kernel::Stmt::If { cond: guard.expr(), then: vec![store], otherwise: Vec::new() }
+                }
+            });
+        }
+        self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));
+        Ok(())
+    }
+
     /// Sends the collected tiles off.
     pub fn send_collected(&mut self) -> Result<(), LowerError> {
         for tensor in std::mem::take(&mut self.collected) {
             let missing = || LowerError::Malformed("an output without a size".into());
             let layout = self.nest.output_layout(tensor).ok_or_else(missing)?;
             let buffer = self.shared_buffer(Content::Output(tensor), layout.elems)?;
+            let swizzle = self.nest.outputs[&tensor].swizzle;
+            let places = self.layout_of(&layout, self.nest.elem(tensor), swizzle, 1);
+            self.store_held(tensor, buffer, &places)?;
             let access = self.nest.stored_access(tensor).ok_or_else(missing)?;
             let index = &self.nest.access(access).index;
-            let swizzle = self.nest.outputs[&tensor].swizzle;
             let map = self.map_of(&MapOf { tensor, layout: &layout, extents: &layout.extents, swizzle });
             // The corner of the tile: what the digits of the grid contribute.
             let values = self.grid.values.clone();

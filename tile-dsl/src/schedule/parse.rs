@@ -313,7 +313,9 @@ impl<'a> Parser<'a> {
                     self.expect(")")?;
                     Order::Grouped(n)
                 }
-                false => self.one_of(&[("row", Order::Row), ("col", Order::Column)])?,
+                false => {
+                    self.one_of(&[("row", Order::Row), ("col", Order::Column), ("hilbert", Order::Hilbert)])?
+                }
             })],
             "assemble" => vec![D::Assemble { level: self.number()? }],
             other => {
@@ -332,10 +334,11 @@ impl<'a> Parser<'a> {
         let space = Space::Shared;
         let (mut transposed, mut via, mut vector) = (false, Via::Plain, None);
         while self.eat(",") && self.peek() != ")" {
-            match self.word("`transposed`, `cp_async`, `tma` or `vector(bytes)`")? {
+            match self.word("`transposed`, `cp_async`, `tma`, `stmatrix` or `vector(bytes)`")? {
                 "transposed" => transposed = true,
                 "cp_async" => via = Via::CpAsync,
                 "tma" => via = Via::Tma,
+                "stmatrix" if via == Via::Tma => via = Via::Stmatrix,
                 "vector" => {
                     self.expect("(")?;
                     vector = Some(self.number()?);
@@ -343,7 +346,8 @@ impl<'a> Parser<'a> {
                 }
                 _ => {
                     self.at -= 1;
-                    return self.fail("`transposed`, `cp_async`, `tma` or `vector(bytes)`");
+                    return self
+                        .fail("`transposed`, `cp_async`, `tma`, `stmatrix` after `tma`, or `vector(bytes)`");
                 }
             }
         }

@@ -222,6 +222,7 @@ impl fmt::Display for DirectiveKind {
                     Via::Plain => {}
                     Via::CpAsync => f.write_str(", cp_async")?,
                     Via::Tma => f.write_str(", tma")?,
+                    Via::Stmatrix => f.write_str(", tma, stmatrix")?,
                 }
                 if let Some(bytes) = vector {
                     write!(f, ", vector({bytes})")?;
@@ -317,6 +318,7 @@ impl fmt::Display for Order {
             Order::Row => f.write_str("row"),
             Order::Column => f.write_str("col"),
             Order::Grouped(n) => write!(f, "grouped({n})"),
+            Order::Hilbert => f.write_str("hilbert"),
         }
     }
 }

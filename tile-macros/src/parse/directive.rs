@@ -421,12 +421,13 @@ impl Args<'_> {
             "occupancy" => Self::one(D::Occupancy { ctas: self.number()? }),
             "assemble" => Self::one(D::Assemble { level: self.level()? }),
             "order" => {
-                let order = self.word("`row`, `col` or `grouped(n)`")?;
+                let order = self.word("`row`, `col`, `grouped(n)` or `hilbert`")?;
                 Self::one(D::Order(match order.to_string().as_str() {
                     "row" => Order::Row,
                     "col" => Order::Column,
                     "grouped" => Order::Grouped(self.argument()?),
-                    _ => return one_of(&order, "order", &["row", "col", "grouped(8)"]),
+                    "hilbert" => Order::Hilbert,
+                    _ => return one_of(&order, "order", &["row", "col", "grouped(8)", "hilbert"]),
                 }))
             }
             _ => self.drops(),
@@ -537,13 +538,25 @@ impl Args<'_> {
         }
         let (mut transposed, mut via, mut vector) = (false, Via::Plain, None);
         while self.input.parse::<Option<Token![,]>>()?.is_some() && !self.input.is_empty() {
-            let option = self.word("`transposed`, `cp_async`, `tma` or `vector(bytes)`")?;
+            let option = self.word("`transposed`, `cp_async`, `tma`, `stmatrix` or `vector(bytes)`")?;
             match option.to_string().as_str() {
                 "transposed" => transposed = true,
                 "cp_async" => via = Via::CpAsync,
                 "tma" => via = Via::Tma,
+                "stmatrix" if via == Via::Tma => via = Via::Stmatrix,
+                "stmatrix" => {
+                    let text =
+                        "`stmatrix` collects what a tensor map stores: it stands after `tma`".to_string();
+                    return mend(option.span(), text, option, "tma, stmatrix");
+                }
                 "vector" => vector = Some(self.argument()?),
-                _ => return one_of(&option, "option", &["transposed", "cp_async", "tma", "vector(16)"]),
+                _ => {
+                    return one_of(
+                        &option,
+                        "option",
+                        &["transposed", "cp_async", "tma", "stmatrix", "vector(16)"],
+                    );
+                }
             }
         }
         let stage = |buffer| {

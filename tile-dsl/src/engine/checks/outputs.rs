@@ -3,15 +3,18 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{At, BOX_BYTES, BOX_POINTS, Frame, Steps, Target, leaves, loops},
-    schedule::{DirectiveKind, Unit},
+    nest::{
+        BOX_BYTES, BOX_POINTS, Frame, LoopKind, MATRIX_ROWS, NoStoredMatrices, Steps, Target, leaves, loops,
+    },
+    schedule::{DirectiveKind, Unit, Via},
+    tile::TensorId,
 };
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     context.nest.outputs.keys().filter_map(|tensor| of(context, *tensor)).collect()
 }
 
-fn of(context: &Context<'_>, tensor: crate::tile::TensorId) -> Option<Diagnostic> {
+fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
     let nest = context.nest;
     let name = &nest.tensor(tensor).name;
     let span = nest.outputs[&tensor].span;
@@ -22,7 +25,9 @@ fn of(context: &Context<'_>, tensor: crate::tile::TensorId) -> Option<Diagnostic
         if matches!(leaf.leaf(), Some((Target::Access(a), _)) if nest.access(a).tensor == tensor) {
             runs = runs.or_else(|| {
                 path.iter().find_map(|f| match f {
-                    Frame::For(d, At::Seq | At::Pipe(_)) if d.steps != Steps::Fixed(1) => Some(*d),
+                    Frame::For(d, LoopKind::Seq | LoopKind::Pipe(_)) if d.steps != Steps::Fixed(1) => {
+                        Some(*d)
+                    }
                     _ => None,
                 })
             });
@@ -55,7 +60,7 @@ fn of(context: &Context<'_>, tensor: crate::tile::TensorId) -> Option<Diagnostic
             (i.coefficient(f.axis) * i64::from(f.stride) * size as i64) % BOX_BYTES as i64 != 0
         })
     };
-    let grid = loops(&nest.body).into_iter().filter(|(_, at)| matches!(at, At::Unit(Unit::Block, _)));
+    let grid = loops(&nest.body).into_iter().filter(|(_, at)| matches!(at, LoopKind::Unit(Unit::Block, _)));
     if let Some((digit, _)) = grid.into_iter().find(|(d, _)| first(d)) {
         return wrong(format!(
             "a step of `{}` moves the tile of `{name}` by {} bytes: a tensor map moves multiples of {BOX_BYTES}",
@@ -81,10 +86,61 @@ fn of(context: &Context<'_>, tensor: crate::tile::TensorId) -> Option<Diagnostic
             "dimension {d} of the tile of `{name}` has {n} points: a box of a tensor map has at most {BOX_POINTS}"
         ));
     }
+    if let Some(diagnostic) = matrices(context, tensor) {
+        return Some(diagnostic);
+    }
     if !nest.across.is_empty() {
         return wrong(format!(
             "CTAs share the sums that `{name}` holds: the last one stores, and no tile is collected"
         ));
     }
     None
+}
+
+/// Lanes hold what is stored as `stmatrix` takes it.
+fn matrices(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
+    let nest = context.nest;
+    if !nest.outputs[&tensor].matrices {
+        return None;
+    }
+    let access = nest.access(nest.stored_access(tensor)?);
+    let mut inside = Vec::new();
+    leaves(&nest.body, &mut |path: &[Frame], leaf| {
+        if matches!(leaf.leaf(), Some((Target::Access(a), _)) if nest.access(a).tensor == tensor) {
+            let own = |f: &Frame| match f {
+                Frame::For(_, LoopKind::Unit(Unit::Block, _)) => None,
+                Frame::For(d, kind) => Some((*d, *kind)),
+                _ => None,
+            };
+            inside = path.iter().filter_map(own).collect();
+        }
+    });
+    let why = nest.stored_matrices(access, &inside).err()?;
+    let name = &nest.tensor(tensor).name;
+    let text = match why {
+        NoStoredMatrices::Size(bytes) => {
+            format!("elements of `{name}` have {bytes} bytes: `stmatrix` stores those of 2")
+        }
+        NoStoredMatrices::Lanes => format!(
+            "lanes do not hold `{name}` as `stmatrix` stores it: eight rows of four lanes, each with a vector of two elements of a row"
+        ),
+        NoStoredMatrices::Unaligned(digit, by) => format!(
+            "a step of `{}` moves what lanes hold of `{name}` by {by} elements of a row: `stmatrix` stores rows of {MATRIX_ROWS}",
+            nest.digit_name(digit)
+        ),
+    };
+    let of_it = |k: &DirectiveKind| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == name);
+    let pairs = inside.iter().filter(|(d, kind)| kind.is_expanded() && d.steps == Steps::Fixed(2));
+    let vector = pairs.map(|(d, _)| {
+        Edit::put([DirectiveKind::Vectorize { digit: nest.digit_name(*d), within: Some(name.clone()) }])
+    });
+    let plain = context.last(of_it).map(|d| match d.kind.clone() {
+        DirectiveKind::Stage { buffer, at, space, transposed, vector, .. } => {
+            let via = Via::Tma;
+            Edit::instead([DirectiveKind::Stage { buffer, at, space, transposed, via, vector }])
+        }
+        kind => Edit::instead([kind]),
+    });
+    let span = nest.outputs[&tensor].span;
+    Some(context.at(context.last(of_it), span, text).edits(vector).edits(plain))
 }

@@ -28,7 +28,7 @@ pub(super) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
             Request { at: None, via: Via::Tma, transposed: false, vector: None, ..*request }.kind()
         ])
     };
-    if request.via != Via::Tma || request.transposed || request.vector.is_some() {
+    if !matches!(request.via, Via::Tma | Via::Stmatrix) || request.transposed || request.vector.is_some() {
         return Err(refuse(format!("what a CTA stores of `{name}` leaves shared memory by a tensor map"))
             .edit(plain())
             .edit(Edit::instead([])));
@@ -73,7 +73,8 @@ pub(super) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
         }
     }
     let mut nest = nest.clone();
-    nest.outputs.insert(tensor, Output { swizzle: 0, span: request.span });
+    nest.outputs
+        .insert(tensor, Output { swizzle: 0, matrices: request.via == Via::Stmatrix, span: request.span });
     let fact = format!("what a CTA stores of `{name}` is collected in shared memory");
     Ok((nest, Proof { facts: vec![fact], ..Proof::default() }))
 }

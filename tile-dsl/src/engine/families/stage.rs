@@ -22,7 +22,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{AccessId, At, Copy, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, leaves, loops},
+    nest::{AccessId, Copy, CopyId, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, leaves, loops},
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
     tile::TensorId,
@@ -98,7 +98,7 @@ fn outside_lanes(nest: &Nest, name: &str, tensor: TensorId, at: Digit) -> Result
             return;
         }
         let units = path[..here].iter().filter_map(|f| match f {
-            Frame::For(d, At::Unit(unit, _)) if *unit != Unit::Block => Some((*d, *unit)),
+            Frame::For(d, LoopKind::Unit(unit, _)) if *unit != Unit::Block => Some((*d, *unit)),
             _ => None,
         });
         let around: Vec<(Digit, Unit)> = units.collect();
@@ -126,6 +126,10 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
     if info.mutable && enforced("stage: not written") {
         let text = format!("`{name}` is stored to by the kernel: a copy of it would go stale");
         return Err(refuse(text).note(info.span, format!("`{name}` is `&mut` here")));
+    }
+    if request.via == Via::Stmatrix {
+        return Err(refuse(format!("`stmatrix` stores, and `{name}` is read"))
+            .edit(Edit::instead([Request { via: Via::Tma, ..*request }.kind()])));
     }
     let Some(at_name) = request.at else {
         return Err(refuse(format!("say at which loop `{name}` is staged: `stage({name} at k: shared)`"))

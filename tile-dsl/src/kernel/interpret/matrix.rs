@@ -75,6 +75,30 @@ impl Run<'_> {
         Ok(())
     }
 
+    pub(super) fn store_matrices(
+        &mut self,
+        shared: u32,
+        offset: &Expr,
+        values: &[Expr],
+        mask: &[bool],
+    ) -> Result<(), Fault> {
+        whole(mask)?;
+        let offset = self.eval(offset, mask)?;
+        let offset = offset.ints()?;
+        let held = values.iter().map(|e| self.eval(e, mask)?.to_f32()).collect::<Result<Vec<_>, Fault>>()?;
+        for warp in 0..mask.len() / WARP {
+            for (q, r) in (0..held.len() / 2).flat_map(|q| (0..EDGE).map(move |r| (q, r))) {
+                let thread = warp * WARP + EDGE * q + r;
+                let element = |c: usize| held[2 * q + c % 2][warp * WARP + 4 * r + c / 2];
+                let row: Vec<f32> = (0..EDGE).map(element).collect();
+                self.counts.shared_stores += 1;
+                let place = (shared, offset[thread]);
+                self.shared.store(place, &row, thread as u32, self.epoch).map_err(|what| (thread, what))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Products are summed exactly and rounded once; hardware rounds in between.
     pub(super) fn mma(
         &mut self,

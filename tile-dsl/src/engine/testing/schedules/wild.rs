@@ -394,7 +394,7 @@ impl Generator<'_> {
         if self.chance(30) {
             let groups = [1, 2, 3, 8, 100, 65_536, 1 << 30, u32::MAX];
             let orders =
-                [Order::Row, Order::Column, Order::Column, Order::Grouped(*self.random.pick(&groups))];
+                [Order::Row, Order::Column, Order::Hilbert, Order::Grouped(*self.random.pick(&groups))];
             let order = if self.chance(50) { orders[3] } else { *self.random.pick(&orders) };
             self.propose(D::Order(order));
         }
