@@ -5,7 +5,8 @@
 mod product;
 
 use product::{
-    hilbert, large_tile, matmul, persistent, producer_consumer, stmatrix, tma_store, tma_wgmma, two_consumers,
+    cluster, hilbert, large_tile, matmul, persistent, producer_consumer, stmatrix, tma_store, tma_wgmma,
+    two_consumers,
 };
 use tilewright::{DType, Variant, prelude::*};
 
@@ -49,6 +50,12 @@ fn each_rung_is_another_kernel() {
     assert!(rung.contains("%nctaid"));
     let stores = "cp.async.bulk.tensor.2d.global.shared";
     assert!(!rung.contains(stores));
+
+    let rung = ptx(&cluster);
+    // Two of the four panels of B go to both CTAs, the box of A to one. The last warps' lanes tell both producers.
+    assert!(rung.contains(".reqnctapercluster 2, 1, 1"), "{rung}");
+    assert_eq!((count(&rung, copies), count(&rung, ".multicast::cluster")), (3, 2));
+    assert_eq!((count(&rung, "mapa.shared::cluster"), count(&rung, "barrier.cluster.wait")), (1, 2));
 
     let rung = ptx(&tma_store);
     // Four panels of 64 columns, sent off by one thread, after the threads that compute have met, with their own barrier.
@@ -96,8 +103,8 @@ fn check(schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], seed: u64) {
 /// A ring of three slots: none, one, one less than slots, as many, one more; whole tiles and tails.
 #[test]
 fn every_trip_count_and_tail_is_right() {
-    let rungs: [&dyn AnySchedule; 6] =
-        [&large_tile, &producer_consumer, &two_consumers, &persistent, &tma_store, &stmatrix];
+    let rungs: [&dyn AnySchedule; 7] =
+        [&large_tile, &producer_consumer, &two_consumers, &persistent, &cluster, &tma_store, &stmatrix];
     for (seed, k) in (1..).zip([0, 8, 64, 128, 192, 200, 256, 328]) {
         for schedule in rungs {
             check(schedule, [72, 136, k], seed);
@@ -109,7 +116,7 @@ fn every_trip_count_and_tail_is_right() {
 #[test]
 fn persistent_ctas_take_tile_after_tile() {
     for (seed, size) in [[392, 776, 72], [385, 769, 65], [136, 1288, 192]].into_iter().enumerate() {
-        for schedule in [&persistent as &dyn AnySchedule, &tma_store, &stmatrix] {
+        for schedule in [&persistent as &dyn AnySchedule, &cluster, &tma_store, &stmatrix] {
             check(schedule, size, seed as u64);
         }
     }

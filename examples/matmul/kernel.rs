@@ -176,8 +176,10 @@ schedule! {
         persistent(1);
         order(grouped(16));
     }
+    /// Two CTAs with tiles below one another copy half of B's tile each, to both.
+    pub cluster = persistent { cluster(i: 2); }
     /// C is collected in shared memory, from where the hardware stores it while the next tile is multiplied.
-    pub tma_store = persistent {
+    pub tma_store = cluster {
         stage(c: shared, tma);
         swizzle(c: 128);
     }
@@ -267,6 +269,7 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     producer_consumer,
     two_consumers,
     persistent,
+    cluster,
     tma_store,
     hilbert,
     stmatrix

@@ -46,6 +46,8 @@ pub(crate) struct Compiled {
     grid: Vec<(Form, u32)>,
     /// CTAs for each multiprocessor that take the tiles in turn.
     persistent: Option<u32>,
+    /// CTAs in a row that run side by side.
+    cluster: u32,
     /// Scratch buffers, in the order of their parameters, with their bytes for one CTA.
     scratch: Vec<Wanted>,
     /// Tensor maps, in the order of their parameters.
@@ -94,6 +96,7 @@ impl Compiled {
             cleared: kernel.cleared.clone(),
             grid: grid.collect(),
             persistent: kernel.persistent,
+            cluster: kernel.cluster.unwrap_or(1),
             scratch: scratch.collect(),
             maps: maps.collect(),
             parsed: OnceLock::new(),
@@ -115,7 +118,11 @@ impl Compiled {
         let resident = self.persistent.map_or(u32::MAX, |n| n.saturating_mul(multiprocessors.max(1)));
         // As many tiles each, as far as possible: the last round is then no shorter than the others, and what it leaves idle
         // draws no power.
-        let even = |tiles: u32| tiles.div_ceil(tiles.div_ceil(resident).max(1));
+        let cluster = self.cluster.max(1);
+        let even = |tiles: u32| {
+            let (clusters, resident) = (tiles / cluster, (resident / cluster).max(1));
+            clusters.div_ceil(clusters.div_ceil(resident).max(1)) * cluster
+        };
         tiles.map(even).ok_or_else(|| Error::TooLarge {
             what: "the number of CTAs".into(),
             value: count,
@@ -146,6 +153,7 @@ pub(crate) fn trial() -> Result<&'static str, Error> {
         grid: vec![],
         min_ctas: None,
         persistent: None,
+        cluster: None,
         assemble: None,
         body: vec![],
     };
@@ -235,6 +243,7 @@ mod tests {
             grid: vec![GridAxis { extent: Extent::constant(1), tile: 1 }],
             min_ctas: None,
             persistent: None,
+            cluster: None,
             assemble: None,
             body: vec![],
         }

@@ -53,7 +53,8 @@ use crate::{
     tile,
 };
 use families::{
-    assume, bind, expand, fragment, pipeline, place, reduce, reorder, split, split_k, stage, tensor_core,
+    assume, bind, cluster, expand, fragment, pipeline, place, reduce, reorder, split, split_k, stage,
+    tensor_core,
 };
 
 /// Most values, accesses, tensors and axes a nest may have: sets of them are machine words.
@@ -151,6 +152,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Produce { digit, unit } => assume::produce(nest, digit, *unit),
         D::Registers { producer, consumer } => assume::registers(nest, *producer, *consumer),
         D::Persistent { ctas } => assume::persistent(nest, *ctas),
+        D::Cluster { axis, ctas } => cluster::apply(nest, axis, *ctas),
         D::Occupancy { ctas } => assume::occupancy(nest, *ctas),
         D::Order(order) => assume::order(nest, *order),
         D::Assemble { level } => assume::assemble(nest, *level),

@@ -70,6 +70,8 @@ pub struct Kernel {
     pub min_ctas: Option<u32>,
     /// The launch has at most so many CTAs for each multiprocessor, whatever the grid: they take the rest, too.
     pub persistent: Option<u32>,
+    /// So many CTAs in a row are a cluster: `.reqnctapercluster`.
+    pub cluster: Option<u32>,
     /// Optimisation level of the PTX assembler, 0 to 4; its own default when absent.
     pub assemble: Option<u32>,
     /// Statements.
@@ -259,6 +261,8 @@ pub enum Stmt {
         /// Threads that meet there, a multiple of 32.
         threads: u32,
     },
+    /// `barrier.cluster.arrive`, `barrier.cluster.wait`: all threads of the cluster.
+    ClusterBarrier,
     /// `bar.warp.sync`: the lanes of each warp.
     WarpBarrier,
     /// One thread of the warp that begins at `thread` runs the body; the others go on.
@@ -498,6 +502,7 @@ impl Kernel {
                         | Stmt::Roles(_)
                         | Stmt::One { .. }
                         | Stmt::GroupBarrier { .. }
+                        | Stmt::ClusterBarrier
                         | Stmt::WarpBarrier
                 );
                 here || s.blocks().into_iter().any(any)

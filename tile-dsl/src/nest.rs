@@ -52,7 +52,7 @@ pub use atom::{
 pub(crate) use descriptor::PERIOD;
 pub use descriptor::{Descriptor, NoDescriptor, Placed};
 pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, WIDEST};
-pub use footprint::{BoxDim, CopyLayout};
+pub use footprint::{BoxDim, CopyLayout, Part as CopyPart};
 pub use initial::initial;
 pub use interpret::{Arithmetic, InterpretError, interpret};
 pub use layout::{Layout, Where};
@@ -111,6 +111,8 @@ pub struct Nest {
     pub registers: Option<[u32; 2]>,
     /// CTAs for each multiprocessor that take tile after tile (`persistent`).
     pub persistent: Option<u32>,
+    /// The digit that tells the CTAs of a cluster apart, bound to CTAs (`cluster`).
+    pub cluster: Option<Digit>,
     /// Order of CTAs over output tiles.
     pub order: Order,
     /// Bound digits whose step is the coordinate of their unit xor this other coordinate of it.

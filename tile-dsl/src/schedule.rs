@@ -117,6 +117,8 @@ pub enum DirectiveKind {
     Registers { producer: u32, consumer: u32 },
     /// `persistent(1)`: so many CTAs an SM take tile after tile.
     Persistent { ctas: u32 },
+    /// `cluster(i: 2)`: the CTAs of so many neighbouring tiles of an axis share what they copy alike.
+    Cluster { axis: String, ctas: u32 },
     /// `occupancy(2)`: CTAs an SM must be able to hold.
     Occupancy { ctas: u32 },
     /// `order(grouped(8))`.
@@ -150,7 +152,7 @@ pub enum Phase {
     Bind,
     /// `vectorize`, `unroll`, `serpentine`.
     Expand,
-    /// `produce`, `registers`, `persistent`, `occupancy`, `order`, `assemble`.
+    /// `produce`, `registers`, `persistent`, `cluster`, `occupancy`, `order`, `assemble`.
     Launch,
 }
 

@@ -21,14 +21,18 @@ impl<'c> Codegen<'c, '_> {
     pub(super) fn asynchronous(&mut self, operation: &Async) -> Result<()> {
         match operation {
             Async::Init { barrier, slots, arrivals } => self.initialise_barriers(*barrier, *slots, *arrivals),
-            Async::Arrive { barrier, slot, bytes } => {
-                let at = self.barrier_slot(*barrier, slot)?;
-                let (name, count) = match bytes {
-                    Some(bytes) => ("llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", *bytes),
-                    None => ("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", 1),
-                };
+            Async::Arrive { barrier, slot, bytes, cta } => {
+                let mut at = self.barrier_slot(*barrier, slot)?;
+                if let Some(cta) = cta {
+                    let cta = self.expr(cta)?.int()?;
+                    let name = "llvm.nvvm.mapa.shared.cluster";
+                    at = self.call(name, &[], &[at.into(), cta.into()])?.into_pointer_value();
+                }
+                let (what, count) = bytes.map_or(("arrive", 1), |bytes| ("arrive.expect.tx", bytes));
+                let space = if cta.is_some() { "cluster" } else { "cta" };
+                let name = format!("llvm.nvvm.mbarrier.{what}.scope.{}.space.{space}", self.scope());
                 let count = self.context.i32_type().const_int(count.into(), false);
-                self.call_void(name, &[], &[at.into(), count.into()])?;
+                self.call_void(&name, &[], &[at.into(), count.into()])?;
                 Ok(())
             }
             Async::Wait { barrier, slot, parity } => {
@@ -38,14 +42,15 @@ impl<'c> Codegen<'c, '_> {
                 let done = self.context.append_basic_block(self.function, "complete");
                 self.builder.build_unconditional_branch(again)?;
                 self.builder.position_at_end(again);
-                let name = "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta";
-                let complete = self.call(name, &[], &[at.into(), parity.into()])?.into_int_value();
+                let scope = self.scope();
+                let name = format!("llvm.nvvm.mbarrier.try.wait.parity.scope.{scope}.space.cta");
+                let complete = self.call(&name, &[], &[at.into(), parity.into()])?.into_int_value();
                 self.builder.build_conditional_branch(complete, done, again)?;
                 self.builder.position_at_end(done);
                 Ok(())
             }
-            Async::Copy { map, shared, offset, coordinates, barrier, slot } => {
-                self.copy_tensor(*map, (*shared, offset), coordinates, (*barrier, slot))
+            Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere } => {
+                self.copy_tensor(*map, (*shared, offset), coordinates, (*barrier, slot), *everywhere)
             }
             Async::Store { map, shared, offset, coordinates } => {
                 self.store_tensor(*map, (*shared, offset), coordinates)
@@ -88,6 +93,17 @@ impl<'c> Codegen<'c, '_> {
         Ok(self.address(Mem::Shared(barrier), &words)?.0)
     }
 
+    /// Among whose threads arrivals release and waits acquire.
+    fn scope(&self) -> &'static str {
+        if self.kernel.cluster.is_some() { "cluster" } else { "cta" }
+    }
+
+    pub(super) fn cluster_barrier(&self) -> Result<()> {
+        self.call_void("llvm.nvvm.barrier.cluster.arrive", &[], &[])?;
+        self.call_void("llvm.nvvm.barrier.cluster.wait", &[], &[])?;
+        Ok(())
+    }
+
     fn initialise_barriers(&mut self, barrier: u32, slots: u32, arrivals: u32) -> Result<()> {
         let first = self.thread_is(0)?;
         self.guarded(first, |this| {
@@ -126,6 +142,7 @@ impl<'c> Codegen<'c, '_> {
         (shared, offset): (u32, &Expr),
         coordinates: &[Expr],
         (barrier, slot): (u32, &Expr),
+        everywhere: bool,
     ) -> Result<()> {
         let (to, _) = self.address(Mem::Shared(shared), offset)?;
         let cluster = self.context.ptr_type(AddressSpace::from(CLUSTER));
@@ -138,10 +155,11 @@ impl<'c> Codegen<'c, '_> {
             args.push(self.expr(coordinate)?.int()?.into());
         }
         let no = self.context.bool_type().const_zero();
+        let ctas = if everywhere { self.kernel.cluster.unwrap_or(1) } else { 0 };
         args.extend::<[BasicMetadataValueEnum<'c>; 5]>([
-            self.context.i16_type().const_zero().into(),
+            self.context.i16_type().const_int((1 << ctas) - 1, false).into(),
             self.context.i64_type().const_zero().into(),
-            no.into(),
+            self.context.bool_type().const_int(everywhere.into(), false).into(),
             no.into(),
             self.context.i32_type().const_zero().into(),
         ]);

@@ -80,6 +80,7 @@ impl<'c> Codegen<'c, '_> {
             }
             Stmt::One { thread, body } => self.one(*thread, body),
             Stmt::Roles(roles) => self.roles(roles),
+            Stmt::ClusterBarrier => self.cluster_barrier(),
             Stmt::Async(operation) => self.asynchronous(operation),
             Stmt::Barrier => {
                 let zero = self.context.i32_type().const_zero();

@@ -127,6 +127,9 @@ fn declare_entry<'c>(
     if let Some(ctas) = kernel.min_ctas {
         text("nvvm.minctasm", ctas.to_string());
     }
+    if let Some(ctas) = kernel.cluster {
+        text("nvvm.cluster_dim", format!("{ctas},1,1"));
+    }
     let nounwind = Attribute::get_named_enum_kind_id("nounwind");
     function.add_attribute(AttributeLoc::Function, context.create_enum_attribute(nounwind, 0));
     Ok(function)

@@ -3,6 +3,7 @@
 
 mod across;
 mod atoms;
+mod cluster;
 mod distribution;
 mod expansion;
 mod outputs;
@@ -44,6 +45,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(vectors(context));
     wrong.extend(shared::check(context));
     wrong.extend(outputs::check(context));
+    wrong.extend(cluster::check(context));
     wrong.extend(roles::check(context));
     if wrong.is_empty() {
         // What does not fit is often too long as well.

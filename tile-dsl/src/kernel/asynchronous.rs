@@ -1,8 +1,8 @@
 //! What completes on its own: mbarriers, tensor copies (TMA), and products that read shared memory (`wgmma`).
 //!
 //! ```text
-//! Async ::= mbarriers Shared × n of count | arrive Shared[E] (expect bytes) | await Shared[E] parity E
-//!         | tensor Shared[E] <- Map[E*] completes Shared[E] | proxy_fence
+//! Async ::= mbarriers Shared × n of count | arrive Shared[E] (expect bytes | of E) | await Shared[E] parity E
+//!         | tensor Shared[E] <- Map[E*] completes Shared[E] (everywhere) | proxy_fence
 //!         | send Map[E*] <- Shared[E] | stores commit | stores wait n
 //!         | wgmma frag[slots] += Tile x Tile | products fence frag[slots]* | products commit | products wait n frag[slots]*
 //! Tile  ::= Shared[E] major swizzle leading stride
@@ -31,7 +31,8 @@ pub enum Async {
         /// Arrivals that complete a phase.
         arrivals: u32,
     },
-    /// This thread arrives at an mbarrier: `mbarrier.arrive`, release at CTA scope.
+    /// This thread arrives at an mbarrier: `mbarrier.arrive`, release at the scope of the CTA, or of the cluster where
+    /// there is one.
     Arrive {
         /// Buffer.
         barrier: u32,
@@ -39,8 +40,10 @@ pub enum Async {
         slot: Expr,
         /// Bytes that copies will bring in this phase: `expect_tx`.
         bytes: Option<u32>,
+        /// The CTA of the cluster whose mbarrier it is, `i32`; its own otherwise. No bytes are expected there.
+        cta: Option<Expr>,
     },
-    /// Waits until the phase of a parity is complete: `mbarrier.try_wait.parity`, acquire at CTA scope.
+    /// Waits until the phase of a parity is complete: `mbarrier.try_wait.parity`, acquire at the same scope.
     Wait {
         /// Buffer.
         barrier: u32,
@@ -64,6 +67,8 @@ pub enum Async {
         barrier: u32,
         /// Its slot.
         slot: Expr,
+        /// To the same place in all CTAs of the cluster, each with its own mbarrier: `.multicast::cluster`.
+        everywhere: bool,
     },
     /// A box in shared memory to a tensor, what lies outside of it left out: `cp.async.bulk.tensor` from shared memory.
     Store {

@@ -308,6 +308,7 @@ impl Run<'_> {
                 self.define(*dst, Rc::new(Column::Bool(vec![last; mask.len()])), mask);
             }
             Stmt::GroupBarrier { .. }
+            | Stmt::ClusterBarrier
             | Stmt::WarpBarrier
             | Stmt::One { .. }
             | Stmt::Roles(_)

@@ -41,6 +41,7 @@ pub fn parse(text: &str) -> Parse<Kernel> {
         grid: Vec::new(),
         min_ctas: None,
         persistent: None,
+        cluster: None,
         assemble: None,
         body: Vec::new(),
     };
@@ -151,6 +152,9 @@ impl Parser {
         }
         if self.eat("persistent") {
             self.kernel.persistent = Some(self.number()?);
+        }
+        if self.eat("cluster") {
+            self.kernel.cluster = Some(self.number()?);
         }
         if self.eat("assemble") {
             self.kernel.assemble = Some(self.number()?);

@@ -1,7 +1,7 @@
 //! Text form of the kernel IR: `Kernel: Display`. [`super::parse`] reads it back.
 //!
 //! ```text
-//! kernel name sm_80 threads 256 min_ctas 2 persistent 1 assemble 1 {
+//! kernel name sm_80 threads 256 min_ctas 2 persistent 1 cluster 2 assemble 1 {
 //!   param a: tensor f32 align 16          param c: mut tensor f32 align 4
 //!   param M: dim                          param alpha: scalar f32
 //!   param c: cleared mut tensor f32 align 4  param a.map: map a [1: 64, 0: 128] swizzle 128
@@ -17,6 +17,7 @@
 //!   matrices %4, %5: bf16 = shared a[%2]  store_matrices shared c[%2] = %4, %5
 //!   one thread 0 { }                      roles { threads 0 to 128 registers 232 { } }
 //!   barrier 1 of 128   warp barrier       mbarriers full x 4 of 1
+//!   cluster_barrier                       arrive shared empty[%2] of %3
 //!   arrive shared full[%2] expect 8192    await shared full[%2] parity %3
 //!   tensor shared a[%2] <- a.map[%4, %5] completes shared full[%2]
 //!   send c.map[%4, %5] <- shared c[%2]     stores commit   stores wait 0
@@ -49,6 +50,9 @@ impl Display for Kernel {
         }
         if let Some(ctas) = self.persistent {
             write!(f, " persistent {ctas}")?;
+        }
+        if let Some(ctas) = self.cluster {
+            write!(f, " cluster {ctas}")?;
         }
         if let Some(level) = self.assemble {
             write!(f, " assemble {level}")?;
@@ -205,6 +209,7 @@ impl Printer<'_> {
             Stmt::WaitGroup(n) => write!(self.out, "wait {n}"),
             Stmt::Barrier => self.out.write_str("barrier"),
             Stmt::WarpBarrier => self.out.write_str("warp barrier"),
+            Stmt::ClusterBarrier => self.out.write_str("cluster_barrier"),
             Stmt::GroupBarrier { id, threads } => write!(self.out, "barrier {id} of {threads}"),
             Stmt::One { thread, body } => {
                 write!(self.out, "one thread {thread} ")?;
@@ -283,9 +288,13 @@ impl Printer<'_> {
                 let name = self.shared_name(*barrier).to_string();
                 write!(self.out, "mbarriers {name} x {slots} of {arrivals}")
             }
-            Async::Arrive { barrier, slot, bytes } => {
+            Async::Arrive { barrier, slot, bytes, cta } => {
                 self.out.push_str("arrive ");
                 self.place(Mem::Shared(*barrier), slot)?;
+                if let Some(cta) = cta {
+                    self.out.push_str(" of ");
+                    self.expr(cta)?;
+                }
                 bytes.map_or(Ok(()), |bytes| write!(self.out, " expect {bytes}"))
             }
             Async::Wait { barrier, slot, parity } => {
@@ -294,13 +303,15 @@ impl Printer<'_> {
                 self.out.push_str(" parity ");
                 self.expr(parity)
             }
-            Async::Copy { map, shared, offset, coordinates, barrier, slot } => {
+            Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere } => {
                 self.out.push_str("tensor ");
                 self.place(Mem::Shared(*shared), offset)?;
                 write!(self.out, " <- {}[", param_name(self.kernel, *map))?;
                 self.list(coordinates)?;
                 self.out.push_str("] completes ");
-                self.place(Mem::Shared(*barrier), slot)
+                self.place(Mem::Shared(*barrier), slot)?;
+                self.out.push_str(if *everywhere { " everywhere" } else { "" });
+                Ok(())
             }
             Async::Store { map, shared, offset, coordinates } => {
                 write!(self.out, "send {}[", param_name(self.kernel, *map))?;

@@ -175,6 +175,10 @@ impl Verifier<'_> {
                 ensure([4, 8, 16].contains(&bytes), || format!("asynchronous copy of {bytes} bytes"))
             }
             Stmt::CommitGroup | Stmt::WaitGroup(_) => Ok(()),
+            Stmt::ClusterBarrier => {
+                ensure(!diverged, || "a barrier of the cluster that some threads may not reach".into())?;
+                ensure(self.kernel.cluster.is_some(), || "a barrier of no cluster".into())
+            }
             Stmt::GroupBarrier { id, threads } => {
                 ensure((1..16).contains(id), || format!("barrier {id}, expected 1..16"))?;
                 ensure(threads.is_multiple_of(32) && *threads > 0, || {
@@ -314,13 +318,22 @@ impl Verifier<'_> {
                     format!("{slots} mbarriers of {arrivals} arrivals")
                 })
             }
-            Async::Arrive { barrier: b, slot, .. } => barrier(b).and_then(|()| int(slot)),
+            Async::Arrive { barrier: b, slot, bytes, cta } => {
+                barrier(b)?;
+                int(slot)?;
+                let Some(cta) = cta else { return Ok(()) };
+                ensure(self.kernel.cluster.is_some() && bytes.is_none(), || {
+                    "an arrival at another CTA's mbarrier".into()
+                })?;
+                int(cta)
+            }
             Async::Wait { barrier: b, slot, parity } => {
                 barrier(b)?;
                 int(slot)?;
                 int(parity)
             }
-            Async::Copy { map, shared, offset, coordinates, barrier: b, slot } => {
+            Async::Copy { map, shared, offset, coordinates, barrier: b, slot, everywhere } => {
+                ensure(!everywhere || self.kernel.cluster.is_some(), || "a copy to other CTAs".into())?;
                 barrier(b)?;
                 int(slot)?;
                 int(offset)?;

@@ -119,16 +119,21 @@ impl Lowerer<'_> {
     /// Copies the boxes of the current point to a slot; one thread does.
     pub fn fill(&mut self, channel: &Channel<'_>, slot: Atom) {
         let (barrier, bytes) = (channel.full, Some(channel.bytes));
-        let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes };
+        let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes, cta: None };
         self.emit.stmt(kernel::Stmt::Async(arrive));
         for plan in &channel.plans {
             let Some(map) = plan.map else { continue };
-            let to = if channel.depth > 1 { self.slot_at(plan, slot) } else { Linear::default() };
-            let base = self.base(plan);
-            for piece in 0..plan.from.pieces() {
+            let mut to = if channel.depth > 1 { self.slot_at(plan, slot) } else { Linear::default() };
+            let mut base = self.base(plan);
+            if let Some(part) = plan.part {
+                let rank = self.rank();
+                base[part.dim].add_scaled(&rank, part.by as i64);
+                to.add_scaled(&rank, part.elems as i64);
+            }
+            for piece in 0..plan.part.map_or(plan.from.pieces(), |p| p.pieces) {
                 let (coordinates, offset) = self.panel(&plan.from, &base, &to, piece);
-                let copy =
-                    Async::Copy { map, shared: plan.buffer, offset, coordinates, barrier, slot: slot.expr() };
+                let (shared, slot, everywhere) = (plan.buffer, slot.expr(), plan.part.is_some());
+                let copy = Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere };
                 self.emit.stmt(kernel::Stmt::Async(copy));
             }
         }
@@ -240,7 +245,10 @@ impl Lowerer<'_> {
 
     /// The tensor map of a copy, a parameter of the kernel.
     pub fn tensor_map(&mut self, plan: &CopyPlan) -> u32 {
-        let extents: Vec<u64> = plan.extent.iter().map(|n| *n as u64).collect();
+        let mut extents: Vec<u64> = plan.extent.iter().map(|n| *n as u64).collect();
+        if let Some(part) = plan.part.filter(|p| p.dim != plan.from.contiguous) {
+            extents[part.dim] = part.by;
+        }
         let swizzle = self.nest.copy(plan.copy).swizzle;
         self.map_of(&MapOf { tensor: plan.tensor, layout: &plan.from, extents: &extents, swizzle })
     }
@@ -293,7 +301,8 @@ pub(super) fn initialise(lowering: &mut Lowering<'_>) -> Result<(), LowerError> 
         kernel::Stmt::Async(Async::Init { barrier, slots, arrivals })
     };
     let mut first: Vec<kernel::Stmt> = barriers.iter().map(init).collect();
-    first.push(kernel::Stmt::Barrier);
+    // Other CTAs of a cluster arrive there, too.
+    first.push(if kernel.cluster.is_some() { kernel::Stmt::ClusterBarrier } else { kernel::Stmt::Barrier });
     let zero = |frag: u32| [0, 1].map(|slot| kernel::Stmt::Set { frag, slot, value: KExpr::Int(0, Ty::I32) });
     first.extend(cursors.iter().flat_map(|frag| zero(*frag)));
     kernel.body.splice(0..0, first);

@@ -50,6 +50,8 @@ pub(super) struct CopyPlan {
     pub asynchronous: bool,
     /// The tensor map through which it comes in one piece: a parameter of the kernel.
     pub map: Option<u32>,
+    /// The part that this CTA copies to all of its cluster.
+    pub part: Option<crate::nest::CopyPart>,
 }
 
 /// What a thread moves in one round.

@@ -78,7 +78,19 @@ impl Grid {
             tile = emit.bin(BinOp::Rem, cta, plane);
             part = Some((emit.bin(BinOp::Div, cta, plane), *parts));
         }
-        let mut steps = decode(emit, nest.order, tile, &counts[..tiles], &axes[..tiles]);
+        // CTAs in a row are a cluster: its digit is the fastest, whatever the order of the others.
+        let rank = nest.cluster.and_then(|rank| digits[..tiles].iter().position(|d| *d == rank));
+        let mut others: Vec<usize> = (0..tiles).collect();
+        let (mut own, mut ranked) = (tile, None);
+        if let Some(rank) = rank {
+            others.remove(rank);
+            ranked = Some((rank, emit.bin(BinOp::Rem, tile, counts[rank])));
+            own = emit.bin(BinOp::Div, tile, counts[rank]);
+        }
+        let of: Vec<(Atom, GridAxis)> = others.iter().map(|n| (counts[*n], axes[*n].clone())).collect();
+        let (others, other_axes): (Vec<Atom>, Vec<GridAxis>) = of.into_iter().unzip();
+        let mut steps = decode(emit, nest.order, own, &others, &other_axes);
+        ranked.into_iter().for_each(|(at, step)| steps.insert(at, step));
         steps.extend(part.map(|(part, _)| part));
         let values = digits
             .iter()

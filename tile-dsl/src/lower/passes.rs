@@ -42,6 +42,7 @@ impl<'a> Lowering<'a> {
             grid: Vec::new(),
             min_ctas: program.nest.occupancy,
             persistent: program.nest.persistent,
+            cluster: program.nest.cluster.map(|_| program.nest.cluster_ctas()),
             assemble: program.nest.assemble,
             body: Vec::new(),
         };

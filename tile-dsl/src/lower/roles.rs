@@ -13,7 +13,7 @@
 use super::{
     Lowerer,
     channel::{Barriers, Channel},
-    copy::CopyPlan,
+    copy::{CopyPlan, linear},
     digits::Bound,
     emit::{Atom, Op},
     error::LowerError,
@@ -60,6 +60,10 @@ impl Lowerer<'_> {
             role(0, computing, registers(1), program),
             role(computing, producing, registers(0), copies),
         ]));
+        if nest.cluster.is_some() {
+            // Others may still copy to this CTA, or arrive at its mbarriers.
+            self.emit.stmt(kernel::Stmt::ClusterBarrier);
+        }
         Ok(computing + producing)
     }
 
@@ -155,6 +159,13 @@ impl Lowerer<'_> {
         })
     }
 
+    /// Number of this CTA in its cluster.
+    pub fn rank(&mut self) -> Linear {
+        let cta = self.emit.op(Op::Cta, &[]);
+        let rank = self.emit.bin(BinOp::Rem, cta, Atom::i32(self.nest.cluster_ctas().into()));
+        linear(rank, 0)
+    }
+
     /// A channel that the producer fills.
     fn produced<'p>(&mut self, plans: &'p [CopyPlan], depth: u32) -> Result<Channel<'p>, LowerError> {
         let mut channel = self.channel(plans.iter().collect(), depth)?;
@@ -163,7 +174,7 @@ impl Lowerer<'_> {
         channel.empty = Some(empty);
         if !self.barriers.iter().any(|b| b.buffer == empty) {
             // A warp whose lanes read by products alone arrives once for all of them.
-            let arrivals = self.units.threads / WARP;
+            let arrivals = self.units.threads / WARP * self.nest.cluster_ctas();
             self.barriers.push(Barriers { buffer: empty, slots: depth, arrivals });
         }
         Ok(channel)
@@ -196,8 +207,11 @@ impl Lowerer<'_> {
         self.emit.stmt(kernel::Stmt::WarpBarrier);
         let tid = self.emit.op(Op::Tid, &[]);
         let lane = self.emit.bin(BinOp::Rem, tid, Atom::i32(WARP.into()));
-        let first = self.emit.cmp(CmpOp::Eq, lane, Atom::i32(0));
-        let arrive = kernel::Stmt::Async(Async::Arrive { barrier, slot: slot.expr(), bytes: None });
+        // In a cluster, others copy to this CTA, too: a lane tells each of them.
+        let ctas = self.nest.cluster_ctas();
+        let first = self.emit.cmp(CmpOp::Lt, lane, Atom::i32(ctas.into()));
+        let cta = (ctas > 1).then(|| lane.expr());
+        let arrive = kernel::Stmt::Async(Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta });
         self.emit.stmt(kernel::Stmt::If { cond: first.expr(), then: vec![arrive], otherwise: vec![] });
     }
 }

@@ -262,9 +262,12 @@ impl Lowerer<'_> {
             vector: 1,
             asynchronous: false,
             map: None,
+            part: None,
         };
         self.choose_move(&mut plan, c.via, c.vector)?;
         if c.via == Via::Tma {
+            let produced = self.stack.last().is_some_and(|b| self.nest.produced.contains(&b.digit));
+            plan.part = if produced { self.nest.shared_part(copy, &plan.from) } else { None };
             plan.map = Some(self.tensor_map(&plan));
         }
         Ok(plan)

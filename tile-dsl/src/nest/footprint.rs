@@ -40,6 +40,19 @@ pub struct CopyLayout {
     pub align: u32,
 }
 
+/// The part of a box that one of several CTAs copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Dimension of the tensor along which parts follow one another.
+    pub dim: usize,
+    /// Elements of that dimension from one part to the next.
+    pub by: u64,
+    /// Panels of a row that a part has.
+    pub pieces: u64,
+    /// Elements in memory from one part to the next.
+    pub elems: u64,
+}
+
 /// Bytes of a line, within which a swizzle moves chunks of 16 bytes.
 pub(crate) const SWIZZLE_LINE: u64 = 128;
 /// Bytes at whose multiples a box of a tensor map lies (PTX ISA 5.5.6).
@@ -83,6 +96,31 @@ impl CopyLayout {
     /// Panels of a row.
     pub fn pieces(&self) -> u64 {
         self.panel.map_or(1, |width| self.row.div_ceil(width))
+    }
+
+    /// How a box is shared out among some CTAs; `None` where the parts would not be boxes in whole periods of the
+    /// pattern. Elements have `size` bytes.
+    pub fn shared_out(&self, ctas: u32, size: u64) -> Option<Part> {
+        let ctas = u64::from(ctas);
+        if self.pieces().is_multiple_of(ctas) {
+            let pieces = self.pieces() / ctas;
+            let by = pieces * self.panel?;
+            return Some(Part { dim: self.contiguous, by, pieces, elems: by * self.rows() });
+        }
+        let slowest = *self.order.first()?;
+        let by = self.extents[slowest] / ctas;
+        let elems = by * self.strides[slowest] / self.row * self.panel.unwrap_or(self.row);
+        let period = match self.panel {
+            Some(width) => PERIOD * width * size,
+            None => PERIOD * self.row * size,
+        };
+        let whole = slowest != self.contiguous && self.extents[slowest].is_multiple_of(ctas);
+        (whole && (elems * size).is_multiple_of(period)).then_some(Part {
+            dim: slowest,
+            by,
+            pieces: self.pieces(),
+            elems,
+        })
     }
 
     /// Elements from one slot to the next of a ring of `depth`, for elements of `size` bytes; a copy alone takes what it

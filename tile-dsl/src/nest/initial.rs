@@ -83,6 +83,7 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         producer: None,
         registers: None,
         persistent: None,
+        cluster: None,
         skew: BTreeMap::new(),
         assemble: None,
         order: Order::Row,

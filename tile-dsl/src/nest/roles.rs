@@ -1,6 +1,6 @@
 //! Threads that do nothing but copy, and what the roles of a CTA are given.
 
-use super::Nest;
+use super::{CopyId, CopyLayout, CopyPart, Digit, Frame, Nest, Steps, leaves};
 use crate::schedule::{Target, Unit};
 
 /// Threads of a warp.
@@ -9,6 +9,46 @@ pub(crate) const WARP: u32 = 32;
 pub(crate) const WARPGROUP: u32 = 4 * WARP;
 
 impl Nest {
+    /// CTAs of a cluster; 1 where there is none.
+    pub fn cluster_ctas(&self) -> u32 {
+        match self.cluster {
+            Some(Digit { steps: Steps::Fixed(n), .. }) => n,
+            _ => 1,
+        }
+    }
+
+    /// Whether the CTAs of a cluster read the same box of a copy.
+    pub fn is_shared(&self, copy: CopyId) -> bool {
+        let index = &self.copied_access(copy).index;
+        self.cluster.is_some_and(|rank| index.iter().all(|i| i.coefficient(rank.axis) == 0))
+    }
+
+    /// The part of a produced copy that each CTA of a cluster copies to all of them; `None` where each has its own box, or
+    /// where it has no such parts.
+    pub fn shared_part(&self, copy: CopyId, layout: &CopyLayout) -> Option<CopyPart> {
+        let size = u64::from(self.elem(self.copy(copy).tensor).bytes());
+        if self.is_shared(copy) { layout.shared_out(self.cluster_ctas(), size) } else { None }
+    }
+
+    /// The copies directly inside the loops over a digit.
+    pub fn copies_in(&self, digit: Digit) -> Vec<CopyId> {
+        let mut found = Vec::new();
+        leaves(&self.body, &mut |path, _| {
+            for (n, _) in
+                path.iter().enumerate().filter(|(_, f)| matches!(f, Frame::For(d, _) if *d == digit))
+            {
+                let inside = path[n + 1..].iter();
+                let copies = inside.map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None });
+                copies.for_each(|c| {
+                    if !found.contains(&c) {
+                        found.push(c)
+                    }
+                });
+            }
+        });
+        found
+    }
+
     /// Threads that copy beside those that compute.
     pub fn producing(&self) -> u32 {
         match self.producer {

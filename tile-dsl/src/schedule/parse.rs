@@ -305,6 +305,11 @@ impl<'a> Parser<'a> {
                 vec![D::Registers { producer, consumer: self.number()? }]
             }
             "persistent" => vec![D::Persistent { ctas: self.number()? }],
+            "cluster" => {
+                let axis = self.name()?;
+                self.expect(":")?;
+                vec![D::Cluster { axis, ctas: self.number()? }]
+            }
             "occupancy" => vec![D::Occupancy { ctas: self.number()? }],
             "order" => vec![D::Order(match self.eat("grouped") {
                 true => {
@@ -442,6 +447,7 @@ mod tests {
             "produce(k: warpgroup)",
             "registers(40, 232)",
             "persistent(1)",
+            "cluster(i: 2)",
             "occupancy(2)",
             "order(grouped(8))",
             "order(col)",

@@ -6,10 +6,10 @@ use std::fmt;
 
 /// Names of the directives, in the order of their phases.
 #[rustfmt::skip]
-pub const NAMES: [&str; 25] = [
+pub const NAMES: [&str; 26] = [
     "fits", "layout", "tile", "split", "recompute", "fuse", "tensor_core", "reorder", "stage", "fragment", "pad", "swizzle",
     "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "produce", "registers", "persistent",
-    "occupancy", "order", "assemble",
+    "cluster",    "occupancy", "order", "assemble",
 ];
 
 /// Those that act on the whole kernel and so have no subject.
@@ -42,6 +42,7 @@ impl DirectiveKind {
             Produce { .. } => "produce",
             Registers { .. } => "registers",
             Persistent { .. } => "persistent",
+            Cluster { .. } => "cluster",
             Occupancy { .. } => "occupancy",
             Order(_) => "order",
             Assemble { .. } => "assemble",
@@ -66,6 +67,7 @@ impl DirectiveKind {
             Produce { .. }
             | Registers { .. }
             | Persistent { .. }
+            | Cluster { .. }
             | Occupancy { .. }
             | Order(_)
             | Assemble { .. } => Phase::Launch,
@@ -79,6 +81,7 @@ impl DirectiveKind {
             Fits { dim: subject, .. }
             | Layout { tensor: subject, .. }
             | Tile { axis: subject, .. }
+            | Cluster { axis: subject, .. }
             | Split { digit: subject, .. }
             | Recompute { value: subject }
             | Fuse { value: subject, .. }
@@ -123,6 +126,7 @@ impl DirectiveKind {
             Fits { dim: name, .. }
             | Layout { tensor: name, .. }
             | Tile { axis: name, .. }
+            | Cluster { axis: name, .. }
             | Split { digit: name, .. }
             | Recompute { value: name }
             | TensorCore { value: name, .. }
@@ -249,6 +253,7 @@ impl fmt::Display for DirectiveKind {
             Produce { digit, unit } => write!(f, "produce({digit}: {unit})"),
             Registers { producer, consumer } => write!(f, "registers({producer}, {consumer})"),
             Persistent { ctas } => write!(f, "persistent({ctas})"),
+            Cluster { axis, ctas } => write!(f, "cluster({axis}: {ctas})"),
             Occupancy { ctas } => write!(f, "occupancy({ctas})"),
             Order(order) => write!(f, "order({order})"),
             Assemble { level } => write!(f, "assemble({level})"),
@@ -332,7 +337,7 @@ mod tests {
     const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
         pipeline(x, 1); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); \
-        produce(x: warp); registers(24, 24); persistent(1); occupancy(1); order(row); assemble(1)";
+        produce(x: warp); registers(24, 24); persistent(1); cluster(x: 2); occupancy(1); order(row); assemble(1)";
 
     #[test]
     fn the_tables_say_the_same_of_every_directive() {

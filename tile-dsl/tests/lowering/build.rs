@@ -60,6 +60,7 @@ impl Table {
             producer: None,
             registers: None,
             persistent: None,
+            cluster: None,
             order: Order::Row,
         };
         Table { nest }

@@ -50,7 +50,7 @@ fn one_of<T>(word: &Ident, what: &str, known: &[&str]) -> syn::Result<T> {
 }
 
 /// Every directive with its form, in the order of the phases.
-pub const FORMS: [(&str, &str); 26] = [
+pub const FORMS: [(&str, &str); 27] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),
@@ -73,6 +73,7 @@ pub const FORMS: [(&str, &str); 26] = [
     ("produce", "produce(k: warpgroup)"),
     ("registers", "registers(40, 232)"),
     ("persistent", "persistent(1)"),
+    ("cluster", "cluster(i: 2)"),
     ("occupancy", "occupancy(2)"),
     ("order", "order(grouped(8))"),
     ("assemble", "assemble(1)"),
@@ -418,6 +419,11 @@ impl Args<'_> {
                 Self::one(D::Registers { producer, consumer: self.number()? })
             }
             "persistent" => Self::one(D::Persistent { ctas: self.number()? }),
+            "cluster" => {
+                let axis = self.dotted("an axis")?;
+                self.token::<Token![:]>(":")?;
+                Self::one(D::Cluster { axis, ctas: self.number()? })
+            }
             "occupancy" => Self::one(D::Occupancy { ctas: self.number()? }),
             "assemble" => Self::one(D::Assemble { level: self.level()? }),
             "order" => {

@@ -61,6 +61,9 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
             DirectiveKind::Stage { via: Via::Tma | Via::Stmatrix, .. } => {
                 lacks(directive, "a tensor map".into(), crate::schedule::Target { sm: 90, specific: false });
             }
+            DirectiveKind::Cluster { .. } => {
+                lacks(directive, "a cluster".into(), crate::schedule::Target { sm: 90, specific: false });
+            }
             _ => {}
         }
     }

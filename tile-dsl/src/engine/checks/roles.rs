@@ -4,7 +4,7 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{CopyId, Frame, LoopKind, WARP, WARPGROUP, leaves, registers_at_launch},
+    nest::{CopyId, Frame, LoopKind, WARP, WARPGROUP, leaves, loops, registers_at_launch},
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
 };
@@ -86,20 +86,9 @@ fn produced(context: &Context<'_>) -> Vec<Diagnostic> {
         let name = nest.digit_name(*digit);
         let by =
             context.last(|k| matches!(k, DirectiveKind::Produce { digit: d, .. } if context.is(d, *digit)));
-        let mut copies: Vec<CopyId> = Vec::new();
-        let mut pipelined = true;
-        leaves(&nest.body, &mut |path, _| {
-            for (n, frame) in path.iter().enumerate() {
-                if let Frame::For(d, at) = frame
-                    && d == digit
-                {
-                    let inside = path[n + 1..].iter();
-                    copies
-                        .extend(inside.map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None }));
-                    pipelined &= matches!(at, LoopKind::Pipe(_));
-                }
-            }
-        });
+        let copies = nest.copies_in(*digit);
+        let own = loops(&nest.body).into_iter().filter(|(d, _)| d == digit);
+        let pipelined = own.map(|(_, kind)| kind).all(|kind| matches!(kind, LoopKind::Pipe(_)));
         if copies.is_empty() || !pipelined {
             let text = format!("`{name}` has no pipeline whose copies a producer could make");
             let pipeline = DirectiveKind::Pipeline { digit: name.clone(), stages: 2 };

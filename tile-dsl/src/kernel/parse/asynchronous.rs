@@ -58,8 +58,9 @@ impl Parser {
             }
             "arrive" => {
                 let (barrier, slot) = self.shared_place()?;
+                let cta = if self.eat("of") { Some(self.expr()?) } else { None };
                 let bytes = if self.eat("expect") { Some(self.number()?) } else { None };
-                Async::Arrive { barrier, slot, bytes }
+                Async::Arrive { barrier, slot, bytes, cta }
             }
             "await" => {
                 let (barrier, slot) = self.shared_place()?;
@@ -76,7 +77,8 @@ impl Parser {
                 self.expect("]")?;
                 self.expect("completes")?;
                 let (barrier, slot) = self.shared_place()?;
-                Async::Copy { map, shared, offset, coordinates, barrier, slot }
+                let everywhere = self.eat("everywhere");
+                Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere }
             }
             "send" => {
                 let name = self.next();

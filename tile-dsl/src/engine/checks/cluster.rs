@@ -1,0 +1,59 @@
+//! Clusters: the CTAs of one have something to share, and whole parts of it each.
+
+use super::Context;
+use crate::{
+    diagnostic::{Diagnostic, Edit, list},
+    nest::{CopyId, LoopKind, loops},
+    schedule::DirectiveKind,
+    span::SpanId,
+    tile::AxisKind,
+};
+
+pub(super) fn check(context: &Context<'_>) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let rank = nest.cluster?;
+    let (axis, ctas) = (nest.axis(rank.axis), nest.cluster_ctas());
+    let by = context.last(|k| matches!(k, DirectiveKind::Cluster { .. }));
+    let at = |text: String| context.at(by, SpanId::NONE, text);
+    if nest.producer.is_none() {
+        let pipes = loops(&nest.body).into_iter().filter(|(_, kind)| matches!(kind, LoopKind::Pipe(_)));
+        let produce = pipes.map(|(d, _)| {
+            let (digit, unit) = (nest.digit_name(d), crate::schedule::Unit::Warp);
+            Edit::put([DirectiveKind::Produce { digit, unit }])
+        });
+        let text = "the CTAs of a cluster share what their producers copy: there is no producer";
+        return Some(at(text.into()).edits(produce).edits([Edit::instead([])]));
+    }
+    let copies: Vec<CopyId> = nest.produced.iter().flat_map(|d| nest.copies_in(*d)).collect();
+    let shared: Vec<CopyId> = copies.iter().copied().filter(|c| nest.is_shared(*c)).collect();
+    if shared.is_empty() {
+        let names: Vec<&str> =
+            copies.iter().map(|c| nest.tensor(nest.copy(*c).tensor).name.as_str()).collect();
+        let text = format!(
+            "tiles of {} move with `{axis}`: CTAs that are neighbours along it have no copy in common",
+            list(&names)
+        );
+        let others = nest.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program && a.name != axis);
+        let along = others.map(|a| {
+            let axis = a.name.clone();
+            Edit::instead([DirectiveKind::Cluster { axis, ctas }])
+        });
+        return Some(at(text).edits(along).edits([Edit::instead([])]));
+    }
+    shared.into_iter().find_map(|copy| {
+        let whole = |layout: crate::nest::CopyLayout| {
+            nest.shared_part(copy, &layout).is_none().then_some(layout.extents)
+        };
+        let bodies = nest.bodies(copy).into_iter();
+        let extents = bodies.filter_map(|body| nest.copy_layout(copy, body)).find_map(whole)?;
+        let spelled: Vec<String> = extents.iter().map(u64::to_string).collect();
+        let name = &nest.tensor(nest.copy(copy).tensor).name;
+        let text = format!(
+            "a tile of `{name}`, {}, does not come apart into {ctas} boxes of whole patterns of 8 rows: no CTA of a cluster could copy its part",
+            spelled.join(" × ")
+        );
+        let span = nest.copy(copy).span;
+        let diagnostic = at(text).note(span, format!("`{name}` is staged here"));
+        Some(diagnostic.edits([Edit::instead([])]))
+    })
+}
