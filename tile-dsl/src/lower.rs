@@ -44,7 +44,7 @@ use crate::{
     dtype::DType,
     index::Extent,
     kernel::{self, Frag, Kernel, Mem, Param, Ty},
-    nest::{AccessId, At, CopyId, Digit, Nest, Steps, Target, ValueId, leaves},
+    nest::{AccessId, CopyId, Digit, LoopKind, Nest, Steps, Target, ValueId, leaves},
     program::{Program, Variant},
     schedule::Unit,
     shared::{Allocation, Content},
@@ -391,7 +391,7 @@ impl<'a> Lowerer<'a> {
         let mut owners = Owners { spread: BTreeMap::new(), first: BTreeSet::new() };
         let mut free: BTreeSet<_> = self.units.dims.keys().copied().collect();
         for bound in &self.stack {
-            let At::Unit(unit, dim) = bound.at else { continue };
+            let LoopKind::Unit(unit, dim) = bound.at else { continue };
             free.remove(&(unit, dim));
             if bound.digit.steps == Steps::Fixed(1) || unit == Unit::Block {
                 continue;

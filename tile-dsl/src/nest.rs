@@ -282,24 +282,24 @@ impl Nest {
 impl Nest {
     /// How a loop runs, given the copy directly inside: one that is pipelined over copies in registers is expanded, as
     /// registers are addressed while compiling.
-    pub fn runs(&self, at: At, inside: Option<CopyId>) -> At {
+    pub fn runs(&self, at: LoopKind, inside: Option<CopyId>) -> LoopKind {
         match (at, inside) {
-            (At::Pipe(_), Some(c)) if self.copy(c).space == Space::Register => At::Unroll,
+            (LoopKind::Pipe(_), Some(c)) if self.copy(c).space == Space::Register => LoopKind::Unroll,
             _ => at,
         }
     }
 }
 
-impl At {
+impl LoopKind {
     /// Whether each step has a text of its own.
     pub const fn is_expanded(self) -> bool {
-        matches!(self, At::Unroll | At::Serpentine | At::Vec)
+        matches!(self, LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec)
     }
 }
 
 /// How a loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum At {
+pub enum LoopKind {
     /// A loop at run time.
     Seq,
     /// Expanded while compiling; fixed digits only.
@@ -324,7 +324,7 @@ pub enum Stmt {
         /// Digit bound.
         digit: Digit,
         /// How it runs.
-        at: At,
+        at: LoopKind,
         /// One step.
         body: Box<Stmt>,
     },

@@ -26,7 +26,7 @@ use crate::{
     index::AxisId,
     kernel::place,
     lower,
-    nest::{At, CopyId, CopyLayout, Nest, Placement, Steps, Stmt, ValueId, parts},
+    nest::{CopyId, CopyLayout, LoopKind, Nest, Placement, Steps, Stmt, ValueId, parts},
     span::SpanId,
 };
 use life::{Clock, Life};
@@ -245,7 +245,7 @@ pub(crate) fn own_loops(nest: &Nest, value: ValueId, first: &Stmt) -> Vec<lower:
 pub(crate) fn in_place(nest: &Nest, value: ValueId, loops: &[lower::Step]) -> bool {
     let v = nest.value(value);
     let fixed = |(digit, at): &lower::Step| {
-        matches!(at, At::Unit(..)) || at.is_expanded() || digit.steps == Steps::Fixed(1)
+        matches!(at, LoopKind::Unit(..)) || at.is_expanded() || digit.steps == Steps::Fixed(1)
     };
     v.placement == Placement::Shared && (v.reduction.is_none() || !loops.iter().all(fixed))
 }
@@ -257,10 +257,11 @@ pub(crate) fn accumulates_in_place(nest: &Nest, value: ValueId, first: &Stmt) ->
 
 /// Register slots of a thread for the elements that `loops` compute.
 fn slots(loops: &[lower::Step]) -> u64 {
-    let steps = loops.iter().filter(|(_, at)| !matches!(at, At::Unit(..))).map(|(d, _)| match d.steps {
-        Steps::Fixed(n) => u64::from(n),
-        Steps::Rest => 1,
-    });
+    let steps =
+        loops.iter().filter(|(_, at)| !matches!(at, LoopKind::Unit(..))).map(|(d, _)| match d.steps {
+            Steps::Fixed(n) => u64::from(n),
+            Steps::Rest => 1,
+        });
     steps.fold(1, u64::saturating_mul)
 }
 
@@ -279,7 +280,7 @@ impl Finder<'_> {
             Stmt::For { digit, at, body } => {
                 let (copies, inner) = lower::chain(body);
                 let at = self.nest.runs(*at, copies.first().copied());
-                if let (At::Pipe(depth @ 2..), false) = (at, copies.is_empty()) {
+                if let (LoopKind::Pipe(depth @ 2..), false) = (at, copies.is_empty()) {
                     let ring = self.clock.tick();
                     let around = self.clock.enter(*digit, at);
                     self.clock.barrier();
@@ -298,7 +299,7 @@ impl Finder<'_> {
                     return;
                 }
                 let around = self.clock.enter(*digit, at);
-                let runs = u32::from(matches!(at, At::Seq | At::Pipe(_)));
+                let runs = u32::from(matches!(at, LoopKind::Seq | LoopKind::Pipe(_)));
                 self.repeated += runs;
                 self.stmt(body);
                 self.repeated -= runs;

@@ -14,7 +14,7 @@ mod threads;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     index::AxisId,
-    nest::{At, Digit, Frame, Nest, ValueId, leaves},
+    nest::{Digit, Frame, LoopKind, Nest, ValueId, leaves},
     schedule::{Directive, DirectiveKind, Schedule, Unit},
     span::SpanId,
 };
@@ -145,7 +145,7 @@ fn reductions(context: &Context<'_>) -> Vec<Diagnostic> {
             let writes = matches!(leaf, crate::nest::Stmt::Red { value, .. } if *value == v);
             let bound = path
                 .iter()
-                .any(|f| matches!(f, Frame::For(d, At::Unit(unit, _)) if *unit != Unit::Block && !nest.value(v).axes.contains(&d.axis)));
+                .any(|f| matches!(f, Frame::For(d, LoopKind::Unit(unit, _)) if *unit != Unit::Block && !nest.value(v).axes.contains(&d.axis)));
             found |= writes && bound;
         });
         found
@@ -174,11 +174,11 @@ fn vectors(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
     let mut found: Vec<(Digit, Digit)> = Vec::new();
     leaves(&nest.body, &mut |path, _| {
-        let vec = path.iter().position(|f| matches!(f, Frame::For(_, At::Vec)));
+        let vec = path.iter().position(|f| matches!(f, Frame::For(_, LoopKind::Vec)));
         let Some(Frame::For(vec, _)) = vec.map(|n| &path[n]) else { return };
-        let runtime = path.iter().skip_while(|f| !matches!(f, Frame::For(_, At::Vec)));
+        let runtime = path.iter().skip_while(|f| !matches!(f, Frame::For(_, LoopKind::Vec)));
         for frame in runtime {
-            if let Frame::For(inner, At::Seq | At::Pipe(_)) = frame
+            if let Frame::For(inner, LoopKind::Seq | LoopKind::Pipe(_)) = frame
                 && !found.contains(&(*vec, *inner))
             {
                 found.push((*vec, *inner));

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     index::AxisId,
-    nest::{At, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, loops},
+    nest::{Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, loops},
     schedule::{Space, Unit, UnitDim},
     tile::AxisKind,
 };
@@ -92,7 +92,7 @@ fn bind_grid(mut nest: Nest) -> Result<Nest, Failure> {
             .into_iter()
             .filter(|(d, _)| d.axis.0 == *axis)
             .max_by_key(|(d, _)| (d.stride, d.steps));
-        if let Some((digit, At::Seq)) = outermost {
+        if let Some((digit, LoopKind::Seq)) = outermost {
             let covers = match digit.steps {
                 Steps::Rest => true,
                 // A tile of a fixed axis: bound to the grid unless it is an in-tile digit.
@@ -130,7 +130,7 @@ fn fragment_indices(nest: &Nest) -> BTreeSet<Digit> {
             let axes: BTreeSet<_> =
                 read.flat_map(|a| a.index.iter().flat_map(|i| i.terms.keys().copied())).collect();
             found.extend(path[n..].iter().filter_map(|f| match f {
-                Frame::For(d, At::Seq) if axes.contains(&d.axis) => Some(*d),
+                Frame::For(d, LoopKind::Seq) if axes.contains(&d.axis) => Some(*d),
                 _ => None,
             }));
         }
@@ -177,15 +177,15 @@ fn unroll_register_indices(nest: Nest) -> Result<Nest, Failure> {
     let fixed = |d: Digit| matches!(d.steps, Steps::Fixed(_));
     let rules = [Rule::new("unroll", &LOOP, &UNROLLED, |graph, subst| {
         let d = digit(graph, get(subst, 0));
-        if at(graph, get(subst, 1)) != At::Seq || !fixed(d) || !indexes(graph, d, get(subst, 2)) {
+        if at(graph, get(subst, 1)) != LoopKind::Seq || !fixed(d) || !indexes(graph, d, get(subst, 2)) {
             return Verdict::Skip;
         }
-        let to = graph.add(Node::At(At::Unroll));
+        let to = graph.add(Node::LoopKind(LoopKind::Unroll));
         set(subst, 3, to);
         Verdict::Apply
     })];
     let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For([_, _, body]), [Node::Digit(d), Node::At(At::Seq), _])
+        (Node::For([_, _, body]), [Node::Digit(d), Node::LoopKind(LoopKind::Seq), _])
             if fixed(*d) && indexes(graph, *d, *body) =>
         {
             Redex::Hard

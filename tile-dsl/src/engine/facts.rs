@@ -8,7 +8,7 @@
 use super::language::{Bits, Node, bit, members};
 use crate::{
     index::AxisId,
-    nest::{At, Digit, Expr, Nest, Steps, Stmt, Target, ValueId},
+    nest::{Digit, Expr, LoopKind, Nest, Steps, Stmt, Target, ValueId},
     tile::TensorId,
 };
 use egg::{Analysis, DidMerge, EGraph, Id};
@@ -210,7 +210,7 @@ impl Analysis<Node> for Facts {
         let stmt = |id: Id| effects(graph, id).clone();
         let nest = &graph.analysis.nest;
         Data::Stmt(match node {
-            Node::Digit(_) | Node::At(_) | Node::Values(_) | Node::Copy(_) => return Data::Leaf,
+            Node::Digit(_) | Node::LoopKind(_) | Node::Values(_) | Node::Copy(_) => return Data::Leaf,
             Node::Do(n) => graph.analysis.actions[*n as usize].effects.clone(),
             Node::For([d, _, body]) => {
                 let digit = digit(graph, *d);
@@ -300,6 +300,6 @@ macro_rules! leaf {
     };
 }
 leaf!(digit, Digit, Digit);
-leaf!(at, At, At);
+leaf!(at, LoopKind, LoopKind);
 leaf!(values, Values, Bits);
 leaf!(copy, Copy, crate::nest::CopyId);

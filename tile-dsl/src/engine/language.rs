@@ -4,7 +4,7 @@
 //! they are opaque numbers into a side table. Everything else that a rule could match is a child, so
 //! patterns can bind it. All leaves are plain data, hashed inline.
 
-use crate::nest::{At, CopyId, Digit};
+use crate::nest::{CopyId, Digit, LoopKind};
 use egg::{Id, Language};
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(super) enum Node {
     /// A leaf statement, by number.
     Do(u32),
     Digit(Digit),
-    At(At),
+    LoopKind(LoopKind),
     Values(Bits),
     Copy(CopyId),
 }

@@ -5,7 +5,7 @@ pub(super) use crate::diagnostic::list;
 use crate::{
     diagnostic::Edit,
     index::AxisId,
-    nest::{At, Digit, Nest, Steps, ValueId, loops},
+    nest::{Digit, LoopKind, Nest, Steps, ValueId, loops},
     tile::TensorId,
 };
 
@@ -32,10 +32,10 @@ pub(super) fn digit(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failur
 pub(super) fn existing(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failure> {
     let digit = digit(nest, name, bare)?;
     let all = loops(&nest.body);
-    if all.iter().any(|(d, at)| *d == digit && !matches!(at, At::Atom(..))) {
+    if all.iter().any(|(d, at)| *d == digit && !matches!(at, LoopKind::Atom(..))) {
         return Ok(digit);
     }
-    if let Some((_, At::Atom(atom, _))) = all.iter().find(|(d, _)| *d == digit) {
+    if let Some((_, LoopKind::Atom(atom, _))) = all.iter().find(|(d, _)| *d == digit) {
         return Err(Failure::no_match(format!("all steps of `{name}` are taken at once by `{atom}`")));
     }
     let parts: Vec<String> = inside(nest, digit).into_iter().map(|d| nest.digit_name(d)).collect();
@@ -63,7 +63,7 @@ pub(super) fn inside(nest: &Nest, digit: Digit) -> Vec<Digit> {
     };
     let mut found: Vec<Digit> = loops(&nest.body)
         .into_iter()
-        .filter(|(_, at)| !matches!(at, At::Atom(..)))
+        .filter(|(_, at)| !matches!(at, LoopKind::Atom(..)))
         .map(|(d, _)| d)
         .filter(|d| d.axis == digit.axis && d.stride >= digit.stride)
         .filter(|d| high(*d) <= high(digit) || d.stride == digit.stride && d.steps == digit.steps)

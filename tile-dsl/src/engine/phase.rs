@@ -129,7 +129,7 @@ pub(super) fn saturate(mut graph: Graph, root: Id, rules: &[Rule<'_>]) -> Satura
 fn insert(graph: &mut Graph, stmt: &Stmt) -> Id {
     let node = match stmt {
         Stmt::For { digit, at, body } => {
-            Node::For([graph.add(Node::Digit(*digit)), graph.add(Node::At(*at)), insert(graph, body)])
+            Node::For([graph.add(Node::Digit(*digit)), graph.add(Node::LoopKind(*at)), insert(graph, body)])
         }
         Stmt::Let { values, first, rest } => {
             let set = values.iter().fold(0, |set, v| set | bit(v.0));
@@ -259,7 +259,7 @@ fn stmt(graph: &Graph, node: &Node, build: &dyn Fn(Id, usize) -> Box<Stmt>) -> S
         },
         Node::Stage([c, body]) => Stmt::Stage { copy: copy(graph, *c), body: build(*body, 1) },
         Node::Do(n) => graph.analysis.actions[*n as usize].stmt.clone(),
-        Node::Digit(_) | Node::At(_) | Node::Values(_) | Node::Copy(_) => {
+        Node::Digit(_) | Node::LoopKind(_) | Node::Values(_) | Node::Copy(_) => {
             unreachable!("the grammar puts a statement here")
         }
     }

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Param, Ty, Var},
-    nest::{Across, At, Stmt, ValueId},
+    nest::{Across, LoopKind, Stmt, ValueId},
     op::{BinOp, CmpOp},
     schedule::Unit,
 };
@@ -61,7 +61,7 @@ impl Lowerer<'_> {
         writers(self.nest, first, value)
             .into_iter()
             .flatten()
-            .any(|(digit, at)| matches!(at, At::Unit(Unit::Block, _)) && !v.axes.contains(&digit.axis))
+            .any(|(digit, at)| matches!(at, LoopKind::Unit(Unit::Block, _)) && !v.axes.contains(&digit.axis))
     }
 
     /// Adds up the parts, and runs `rest` in the CTA that ends up with all of them.

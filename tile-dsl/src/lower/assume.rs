@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     index::{Affine, AxisId, Extent},
-    nest::{Access, AccessId, At, Digit, Expr, Nest, Steps, Stmt, loops},
+    nest::{Access, AccessId, Digit, Expr, LoopKind, Nest, Steps, Stmt, loops},
     program::{Program, Variant},
     tile::TensorId,
 };
@@ -119,7 +119,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             kinds.extend(strides.map(|extent| Kind::Multiple { extent, of }));
         }
     }
-    let mut visit = |digits: &[(Digit, At)], accesses: &[AccessId]| {
+    let mut visit = |digits: &[(Digit, LoopKind)], accesses: &[AccessId]| {
         let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
         for (axis, a) in kernel.axes.iter().enumerate() {
             let axis = AxisId(axis as u16);
@@ -141,7 +141,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
         }
         // A vector is inside an extent or outside as a whole.
         for (digit, at) in digits {
-            if let (At::Vec, Steps::Fixed(n), 1) = (at, digit.steps, digit.stride) {
+            if let (LoopKind::Vec, Steps::Fixed(n), 1) = (at, digit.steps, digit.stride) {
                 let extent = kernel.axes[digit.axis.0 as usize].extent.clone();
                 let stored = accesses.iter().any(|a| {
                     let access = &nest.accesses[a.0 as usize];
@@ -265,10 +265,10 @@ fn reach_of(nest: &Nest, index: &Affine, digits: &[Digit]) -> Reach {
     Reach { constant: index.constant, terms: terms.collect() }
 }
 
-type Visit<'a> = dyn FnMut(&[(Digit, At)], &[AccessId]) + 'a;
+type Visit<'a> = dyn FnMut(&[(Digit, LoopKind)], &[AccessId]) + 'a;
 
 /// Calls `f` with the loops around each statement and the accesses it makes.
-fn walk(stmt: &Stmt, path: &mut Vec<(Digit, At)>, f: &mut Visit<'_>) {
+fn walk(stmt: &Stmt, path: &mut Vec<(Digit, LoopKind)>, f: &mut Visit<'_>) {
     match stmt {
         Stmt::For { digit, at, body } => {
             path.push((*digit, *at));
@@ -314,7 +314,7 @@ fn vectors(
     let elem = |t: TensorId| fixed(nest.kernel.tensors[t.0 as usize].elem).bytes();
     match stmt {
         Stmt::For { digit, at, body } => {
-            let vec = *at == At::Vec;
+            let vec = *at == LoopKind::Vec;
             if vec {
                 loops.push(*digit);
             }

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Ty},
-    nest::{At, CopyId, Digit, Steps, Stmt},
+    nest::{CopyId, Digit, LoopKind, Steps, Stmt},
     op::CmpOp,
     schedule::Unit,
 };
@@ -57,11 +57,11 @@ impl Lowerer<'_> {
         let mut at = stmt;
         loop {
             match at {
-                Stmt::For { digit, at: how @ At::Unit(unit, _), body } if *unit != Unit::Block => {
+                Stmt::For { digit, at: how @ LoopKind::Unit(unit, _), body } if *unit != Unit::Block => {
                     units.push((*digit, *how));
                     at = body;
                 }
-                Stmt::For { digit, at: At::Pipe(2), body } if copies_to_registers(self.nest, body) => {
+                Stmt::For { digit, at: LoopKind::Pipe(2), body } if copies_to_registers(self.nest, body) => {
                     let Steps::Fixed(steps) = digit.steps else { return None };
                     let (copies, inner) = chain(body);
                     let held = |plan: &CopyPlan| {
@@ -77,7 +77,7 @@ impl Lowerer<'_> {
 
     /// The ring's loop with a carried pipeline inside; its slots but one are filled.
     pub fn carried_ring(&mut self, ring: &Ring<'_>, carried: &Carried<'_>) -> Result<(), LowerError> {
-        let (digit, at) = (ring.digit, At::Pipe(ring.depth));
+        let (digit, at) = (ring.digit, LoopKind::Pipe(ring.depth));
         self.arrive(ring);
         self.stack.push(Bound { digit, at, value: Linear::default() });
         self.enter(ring, carried, Atom::i32(0));
@@ -106,11 +106,11 @@ impl Lowerer<'_> {
             self.stages.push(plan.active(from));
         }
         for (digit, at) in &carried.units {
-            let At::Unit(unit, dim) = at else { continue };
+            let LoopKind::Unit(unit, dim) = at else { continue };
             let value = self.unit_value(*unit, *dim, *digit);
             self.stack.push(Bound { digit: *digit, at: *at, value });
         }
-        self.stack.push(Bound { digit: carried.digit, at: At::Unroll, value: Linear::default() });
+        self.stack.push(Bound { digit: carried.digit, at: LoopKind::Unroll, value: Linear::default() });
     }
 
     fn leave(&mut self, ring: &Ring<'_>, carried: &Carried<'_>) {

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr, Param, Ty},
-    nest::{At, CopyId, Frame, Nest, Stmt, leaves},
+    nest::{CopyId, Frame, LoopKind, Nest, Stmt, leaves},
     op::{BinOp, CmpOp},
     shared::Content,
     tile::TensorId,
@@ -186,7 +186,7 @@ impl Lowerer<'_> {
     /// A pipelined loop of tensor copies.
     pub fn tensor_ring(&mut self, ring: &Ring<'_>, inner: &Stmt) -> Result<(), LowerError> {
         let Ring { digit, depth, end, plans } = *ring;
-        let (at, stride, ahead) = (At::Pipe(depth), i64::from(digit.stride), i64::from(depth) - 1);
+        let (at, stride, ahead) = (LoopKind::Pipe(depth), i64::from(digit.stride), i64::from(depth) - 1);
         let channel = self.channel(plans.iter().collect(), depth)?;
         for plan in plans {
             self.fill_shared(plan.buffer);

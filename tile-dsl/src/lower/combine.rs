@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{At, Digit, Level, Nest, Stmt, ValueId},
+    nest::{Digit, Level, LoopKind, Nest, Stmt, ValueId},
     op::{BinOp, CmpOp},
     schedule::{Unit, UnitDim},
     shared::{Content, own_loops},
@@ -222,7 +222,7 @@ fn partial_units(
         return partial;
     }
     for (digit, at) in writers(nest, first, value).into_iter().flatten() {
-        if let At::Unit(unit, dim) = at
+        if let LoopKind::Unit(unit, dim) = at
             && unit != Unit::Block
             && !v.axes.contains(&digit.axis)
             && units.dims.contains_key(&(unit, dim))

@@ -3,7 +3,7 @@
 use super::{Lowerer, linear::Linear};
 use crate::{
     index::{Affine, AxisId, Extent},
-    nest::{At, Digit, Steps},
+    nest::{Digit, LoopKind, Steps},
     program::Variant,
 };
 
@@ -11,7 +11,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     pub digit: Digit,
-    pub at: At,
+    pub at: LoopKind,
     /// Its contribution in points of the axis: a number where the loop is expanded.
     pub value: Linear,
 }

@@ -13,7 +13,7 @@ use crate::{
     dtype::DType,
     index::AxisId,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, At, Expr, Steps, ValueId},
+    nest::{AccessId, Expr, LoopKind, Steps, ValueId},
     program::Variant,
 };
 
@@ -264,7 +264,7 @@ impl Lowerer<'_> {
         buffer: &str,
     ) -> Result<Option<Lanes>, LowerError> {
         let mut found = None;
-        for bound in self.stack[from..].iter().filter(|b| b.at == At::Vec) {
+        for bound in self.stack[from..].iter().filter(|b| b.at == LoopKind::Vec) {
             match step(bound) {
                 0 => {}
                 1 => {

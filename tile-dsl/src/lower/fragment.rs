@@ -23,7 +23,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, At, CopyId, Digit, Nest, Steps, Stmt},
+    nest::{AccessId, CopyId, Digit, LoopKind, Nest, Steps, Stmt},
     schedule::{Space, Unit},
     tile::TensorId,
 };
@@ -133,12 +133,12 @@ impl<'a> Lowerer<'a> {
                     moved.iter().any(|(index, _)| index.iter().any(|i| i.coefficient(digit.axis) != 0));
                 let fixed = |n: u32| (0..n).map(|s| Linear::constant(i64::from(s) * i64::from(digit.stride)));
                 let values: Vec<Linear> = match (*at, digit.steps) {
-                    (At::Unit(Unit::Block, _), _) => {
+                    (LoopKind::Unit(Unit::Block, _), _) => {
                         vec![self.grid.values.get(digit).cloned().unwrap_or_default()]
                     }
-                    (At::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
+                    (LoopKind::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
                     // An operand of an atom is read as a whole.
-                    (At::Atom(..), _) => fixed(1).collect(),
+                    (LoopKind::Atom(..), _) => fixed(1).collect(),
                     (_, Steps::Fixed(n)) if moves && (at.is_expanded() || n == 1) => fixed(n).collect(),
                     _ if moves => {
                         let value = self.tensor(tensor).name.clone();
@@ -406,7 +406,7 @@ impl<'a> Lowerer<'a> {
         let Steps::Fixed(steps) = digit.steps else {
             return Err(LowerError::Expand { axis: self.axis_name(digit.axis) });
         };
-        self.stack.push(Bound { digit, at: At::Unroll, value: Linear::default() });
+        self.stack.push(Bound { digit, at: LoopKind::Unroll, value: Linear::default() });
         let top = self.stack.len() - 1;
         let at = |step: u32| Linear::constant(i64::from(step) * i64::from(digit.stride));
         let plans = self.fragment_plans(&copies, inner, depth)?;

@@ -7,7 +7,7 @@ use super::{
 use crate::index::Extent;
 use crate::{
     kernel::GridAxis,
-    nest::{At, Digit, Nest, Order, Steps, Stmt},
+    nest::{Digit, LoopKind, Nest, Order, Steps, Stmt},
     op::BinOp,
     schedule::Unit,
     tile::AxisKind,
@@ -103,7 +103,7 @@ impl Grid {
 fn collect(stmt: &Stmt, digits: &mut Vec<Digit>) {
     match stmt {
         Stmt::For { digit, at, body } => {
-            if matches!(at, At::Unit(Unit::Block, _)) {
+            if matches!(at, LoopKind::Unit(Unit::Block, _)) {
                 digits.push(*digit);
             }
             collect(body, digits);

@@ -17,8 +17,8 @@ use crate::{
     index::AxisId,
     kernel::{self, Async, Expr as KExpr, Mem, Tile, Ty, Var},
     nest::{
-        AccessId, At, Atom, Digit, Expr, Factor, MATRIX_ROWS, Matrices, Operand as Side, Place, Placed, Role,
-        Steps, Stmt, ValueId,
+        AccessId, Atom, Digit, Expr, Factor, LoopKind, MATRIX_ROWS, Matrices, Operand as Side, Place, Placed,
+        Role, Steps, Stmt, ValueId,
     },
     op::{BinOp, RedOp, UnOp},
 };
@@ -74,7 +74,7 @@ impl Lowerer<'_> {
         let digits = [(m, Role::M), (n, Role::N), (k, Role::K)];
         let height = self.stack.len();
         for (digit, role) in digits {
-            self.stack.push(Bound { digit, at: At::Atom(atom, role), value: Linear::default() });
+            self.stack.push(Bound { digit, at: LoopKind::Atom(atom, role), value: Linear::default() });
         }
         let beyond = self.reaches_beyond(*value)?;
         // Beyond the end of k, both factors are zero; the end of another axis is the same for all lanes.
@@ -144,7 +144,7 @@ impl Lowerer<'_> {
             let Factor::Load(access) = factor else { return Err(missing()) };
             let tensor = self.nest.access(access).tensor;
             let stage = self.stages.iter().rev().find(|s| s.tensor == tensor).cloned().ok_or_else(missing)?;
-            let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, At::Atom(..)));
+            let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, LoopKind::Atom(..)));
             let inside: Vec<Digit> = own.map(|b| b.digit).collect();
             let axes = [free.axis, k.axis];
             let placed = Placed { copy: stage.copy, layout: &stage.from, low: &stage.low };
@@ -199,7 +199,7 @@ impl Lowerer<'_> {
             for part in atom.operand(operand, role) {
                 let own = part.digit(digit);
                 let value = match part.at() {
-                    At::Unit(unit, dim) => self.unit_value(unit, dim, own),
+                    LoopKind::Unit(unit, dim) => self.unit_value(unit, dim, own),
                     _ => Linear::default(),
                 };
                 if part.place == Place::Slot {
@@ -251,7 +251,7 @@ impl Lowerer<'_> {
             for part in atom.parts(role) {
                 let own = part.digit(digit);
                 let value = match part.at() {
-                    At::Unit(unit, dim) => self.unit_value(unit, dim, own),
+                    LoopKind::Unit(unit, dim) => self.unit_value(unit, dim, own),
                     _ => Linear::default(),
                 };
                 if part.place == Place::Slot {
@@ -289,7 +289,9 @@ impl Lowerer<'_> {
     /// How the atom at the current point reads a tensor; `None` outside of atoms.
     pub fn atom_reads(&self, access: AccessId) -> Option<Reads> {
         let [.., m, n, k] = self.stack.as_slice() else { return None };
-        let (At::Atom(atom, Role::M), At::Atom(_, Role::N), At::Atom(_, Role::K)) = (m.at, n.at, k.at) else {
+        let (LoopKind::Atom(atom, Role::M), LoopKind::Atom(_, Role::N), LoopKind::Atom(_, Role::K)) =
+            (m.at, n.at, k.at)
+        else {
             return None;
         };
         let rows = self.nest.access_axes(access).contains(&m.digit.axis);
@@ -335,7 +337,7 @@ impl Lowerer<'_> {
 
     /// How the atom at the current point finds an operand in its copy.
     pub fn matrices(&self, access: AccessId, reads: &Reads, stage: &Staged) -> Result<Matrices, LowerError> {
-        let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, At::Atom(..)));
+        let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, LoopKind::Atom(..)));
         let inside: Vec<Digit> = own.map(|b| b.digit).collect();
         let axes = [reads.free.axis, reads.k.axis];
         let found = self.nest.matrices(access, &stage.from, &stage.low, axes, &inside);

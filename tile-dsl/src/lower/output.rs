@@ -42,7 +42,7 @@ impl Lowerer<'_> {
 
     /// Position of the innermost digit that CTAs are bound to, plus one: what is inside is the box.
     fn inside_of_grid(&self) -> usize {
-        let block = |b: &super::digits::Bound| matches!(b.at, crate::nest::At::Unit(Unit::Block, _));
+        let block = |b: &super::digits::Bound| matches!(b.at, crate::nest::LoopKind::Unit(Unit::Block, _));
         self.stack.iter().rposition(block).map_or(0, |n| n + 1)
     }
 

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     index::AxisId,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, At, Expr},
+    nest::{AccessId, Expr, LoopKind},
     op::CmpOp,
     schedule::{Unit, UnitDim},
 };
@@ -151,12 +151,12 @@ impl Lowerer<'_> {
     /// Where the enclosing loops leave a unit unbound, its coordinates do the same work: the first one stores.
     /// Those of `distinct` do not.
     pub fn replica_guard(&mut self, distinct: &[(Unit, UnitDim)]) -> Option<Atom> {
-        let bound: Vec<At> = self.stack.iter().map(|b| b.at).collect();
+        let bound: Vec<LoopKind> = self.stack.iter().map(|b| b.at).collect();
         let dims: Vec<_> = self.units.dims.keys().copied().collect();
         let mut guard = None;
         for (unit, dim) in dims {
             debug_assert_ne!(unit, Unit::Block);
-            if bound.contains(&At::Unit(unit, dim)) || distinct.contains(&(unit, dim)) {
+            if bound.contains(&LoopKind::Unit(unit, dim)) || distinct.contains(&(unit, dim)) {
                 continue;
             }
             let coordinate = self.units.coordinate(&mut self.emit, unit, dim);

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr},
-    nest::{At, Digit, Stmt},
+    nest::{Digit, LoopKind, Stmt},
     op::{BinOp, CmpOp},
 };
 
@@ -39,7 +39,7 @@ impl Lowerer<'_> {
         if copies.is_empty() {
             return Err(LowerError::PipelineWithoutStage { axis: self.axis_name(digit.axis) });
         }
-        let at = At::Pipe(depth);
+        let at = LoopKind::Pipe(depth);
         let stride = i64::from(digit.stride);
         let end = self.end(digit);
 

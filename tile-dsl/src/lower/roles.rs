@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     kernel::{self, Async, Role, Ty},
-    nest::{At, CopyId, Digit, Steps, Stmt},
+    nest::{CopyId, Digit, LoopKind, Steps, Stmt},
     op::{BinOp, CmpOp},
     schedule::Unit,
     shared::Content,
@@ -102,11 +102,11 @@ impl Lowerer<'_> {
         }
         match stmt {
             Stmt::For { digit, at, body } => match (*at, digit.steps) {
-                (At::Unit(Unit::Block, _), _) => {
+                (LoopKind::Unit(Unit::Block, _), _) => {
                     let value = self.grid.values.get(digit).cloned().unwrap_or_default();
                     self.produce_within(Bound { digit: *digit, at: *at, value }, body)
                 }
-                (At::Pipe(depth), _) if self.nest.produced.contains(digit) => {
+                (LoopKind::Pipe(depth), _) if self.nest.produced.contains(digit) => {
                     self.produce_ring(*digit, depth, body)
                 }
                 (at, Steps::Fixed(steps)) if at.is_expanded() => (0..steps).try_for_each(|step| {
@@ -144,11 +144,11 @@ impl Lowerer<'_> {
     /// The producer's loop of a channel.
     fn produce_ring(&mut self, digit: Digit, depth: u32, body: &Stmt) -> Result<(), LowerError> {
         let (copies, inner) = chain(body);
-        self.stack.push(Bound { digit, at: At::Pipe(depth), value: Linear::default() });
+        self.stack.push(Bound { digit, at: LoopKind::Pipe(depth), value: Linear::default() });
         let plans = copies.iter().map(|c| self.plan(*c, inner, depth)).collect::<Result<Vec<_>, _>>()?;
         self.stack.pop();
         let channel = self.produced(&plans, depth)?;
-        self.run_loop(digit, At::Pipe(depth), true, |this| {
+        self.run_loop(digit, LoopKind::Pipe(depth), true, |this| {
             let position = this.position(&channel);
             let [slot, parity] = position;
             // The first time round, nobody has read what would be overwritten.
@@ -180,7 +180,7 @@ impl Lowerer<'_> {
     pub fn consume_ring(&mut self, ring: &Ring<'_>, inner: &Stmt) -> Result<(), LowerError> {
         let Ring { digit, depth, plans, .. } = *ring;
         let channel = self.produced(plans, depth)?;
-        self.run_loop(digit, At::Pipe(depth), true, |this| {
+        self.run_loop(digit, LoopKind::Pipe(depth), true, |this| {
             let position = this.position(&channel);
             this.await_full(&channel, position);
             let outside = this.stages.len();

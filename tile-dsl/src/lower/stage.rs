@@ -13,7 +13,7 @@ use crate::{
     dtype::DType,
     index::Affine,
     kernel::Ty,
-    nest::{At, CopyId, CopyLayout, Digit, Expr, SWIZZLE_LINE, Steps, Stmt},
+    nest::{CopyId, CopyLayout, Digit, Expr, LoopKind, SWIZZLE_LINE, Steps, Stmt},
     op::BinOp,
     schedule::{Space, Unit, Via},
     shared::Content,
@@ -202,7 +202,7 @@ impl Lowerer<'_> {
         let tensor = self.tensor(c.tensor);
         let dtype = super::fixed(tensor.elem);
         for bound in &self.stack {
-            if let At::Unit(unit, _) = bound.at
+            if let LoopKind::Unit(unit, _) = bound.at
                 && unit != Unit::Block
             {
                 let axis = self.axis_name(bound.digit.axis);

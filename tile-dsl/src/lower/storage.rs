@@ -4,14 +4,14 @@
 use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear, sync::Spread};
 use crate::{
     index::AxisId,
-    nest::{At, Digit, Nest, Placement, Steps, Stmt, ValueId},
+    nest::{Digit, LoopKind, Nest, Placement, Steps, Stmt, ValueId},
     schedule::{Unit, UnitDim},
     shared::{Content, ValueBox, in_place, own_loops, value_box},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A loop on the way from a `let` to a statement.
-pub(crate) type Step = (Digit, At);
+pub(crate) type Step = (Digit, LoopKind);
 
 /// A value in scope.
 #[derive(Clone, Debug)]
@@ -126,7 +126,7 @@ impl Lowerer<'_> {
             if digit.steps == Steps::Fixed(1) {
                 continue;
             }
-            if let At::Unit(unit, dim) = at {
+            if let LoopKind::Unit(unit, dim) = at {
                 spread.entry(axis).or_default().insert((*unit, *dim, digit.stride, digit.steps));
                 continue;
             }
@@ -171,7 +171,7 @@ impl Lowerer<'_> {
             let mut spread = BTreeSet::new();
             let own = |b: &&Bound| b.digit.axis == *axis && b.digit.steps != Steps::Fixed(1);
             for bound in self.stack[held.height..].iter().filter(own) {
-                if let At::Unit(unit, dim) = bound.at {
+                if let LoopKind::Unit(unit, dim) = bound.at {
                     spread.insert((unit, dim, bound.digit.stride, bound.digit.steps));
                     continue;
                 }

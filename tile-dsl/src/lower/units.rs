@@ -9,7 +9,7 @@ use super::{
     error::LowerError,
 };
 use crate::{
-    nest::{At, Nest, Steps, Stmt, parts},
+    nest::{LoopKind, Nest, Steps, Stmt, parts},
     op::BinOp,
     schedule::{Unit, UnitDim},
 };
@@ -101,7 +101,7 @@ fn collect(nest: &Nest, stmt: &Stmt, extents: &mut BTreeMap<(Unit, UnitDim), u32
     match stmt {
         Stmt::For { digit, at, body } => {
             for (digit, at) in parts(*digit, *at) {
-                let At::Unit(unit, dim) = at else { continue };
+                let LoopKind::Unit(unit, dim) = at else { continue };
                 if unit == Unit::Block {
                     continue;
                 }

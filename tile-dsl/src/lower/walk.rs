@@ -14,7 +14,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Across, At, Digit, Expr, Steps, Stmt, ValueId},
+    nest::{Across, Digit, Expr, LoopKind, Steps, Stmt, ValueId},
     op::{BinOp, RedOp},
     schedule::{Unit, UnitDim},
     shared::own_loops,
@@ -36,29 +36,33 @@ impl Lowerer<'_> {
         }
     }
 
-    fn loop_(&mut self, digit: Digit, at: At, body: &Stmt) -> Result<(), LowerError> {
+    fn loop_(&mut self, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(), LowerError> {
         match (at, digit.steps) {
-            (At::Unit(Unit::Block, _), _) => {
+            (LoopKind::Unit(Unit::Block, _), _) => {
                 let value = self.grid.values.get(&digit).cloned().unwrap_or_default();
                 self.within(Bound { digit, at, value }, body)
             }
-            (At::Unit(unit, dim), _) => {
+            (LoopKind::Unit(unit, dim), _) => {
                 let value = self.unit_value(unit, dim, digit);
                 self.within(Bound { digit, at, value }, body)
             }
-            (At::Unroll | At::Serpentine | At::Vec, Steps::Fixed(steps)) => {
+            (LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec, Steps::Fixed(steps)) => {
                 self.expand(digit, at, steps, body)
             }
-            (At::Unroll | At::Serpentine | At::Vec, Steps::Rest) => {
+            (LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec, Steps::Rest) => {
                 Err(LowerError::Expand { axis: self.axis_name(digit.axis) })
             }
-            (At::Seq, Steps::Fixed(1)) => self.within(Bound { digit, at, value: Linear::default() }, body),
-            (At::Seq | At::Pipe(0 | 1), _) => self.run_loop(digit, at, false, |this| this.stmt(body)),
-            (At::Atom(atom, _), _) => self.atom(atom, digit, body),
-            (At::Pipe(depth), _) if copies_to_registers(self.nest, body) => {
+            (LoopKind::Seq, Steps::Fixed(1)) => {
+                self.within(Bound { digit, at, value: Linear::default() }, body)
+            }
+            (LoopKind::Seq | LoopKind::Pipe(0 | 1), _) => {
+                self.run_loop(digit, at, false, |this| this.stmt(body))
+            }
+            (LoopKind::Atom(atom, _), _) => self.atom(atom, digit, body),
+            (LoopKind::Pipe(depth), _) if copies_to_registers(self.nest, body) => {
                 self.fragment_ring(digit, depth, body)
             }
-            (At::Pipe(depth), _) => self.ring(digit, depth, body),
+            (LoopKind::Pipe(depth), _) => self.ring(digit, depth, body),
         }
     }
 
@@ -82,15 +86,15 @@ impl Lowerer<'_> {
         result
     }
 
-    fn expand(&mut self, digit: Digit, at: At, steps: u32, body: &Stmt) -> Result<(), LowerError> {
+    fn expand(&mut self, digit: Digit, at: LoopKind, steps: u32, body: &Stmt) -> Result<(), LowerError> {
         let pending = self.pending.len();
-        let backwards = at == At::Serpentine && self.runs_backwards(digit);
+        let backwards = at == LoopKind::Serpentine && self.runs_backwards(digit);
         for step in 0..steps {
             let step = if backwards { steps - 1 - step } else { step };
             let value = Linear::constant(i64::from(step) * i64::from(digit.stride));
             self.within(Bound { digit, at, value }, body)?;
         }
-        if at == At::Vec && self.innermost_vec().is_none() && self.pending.len() != pending {
+        if at == LoopKind::Vec && self.innermost_vec().is_none() && self.pending.len() != pending {
             return Err(LowerError::Malformed("a vectorized store lacks elements".into()));
         }
         Ok(())
@@ -98,7 +102,7 @@ impl Lowerer<'_> {
 
     /// Whether a serpentine loop runs backwards this time. Each outermost one starts forwards.
     fn runs_backwards(&mut self, digit: Digit) -> bool {
-        if !self.stack.iter().any(|b| b.at == At::Serpentine) {
+        if !self.stack.iter().any(|b| b.at == LoopKind::Serpentine) {
             self.backwards.clear();
         }
         let backwards = self.backwards.entry(digit).or_insert(true);
@@ -107,7 +111,7 @@ impl Lowerer<'_> {
     }
 
     fn innermost_vec(&self) -> Option<&Bound> {
-        self.stack.iter().rev().find(|b| b.at == At::Vec)
+        self.stack.iter().rev().find(|b| b.at == LoopKind::Vec)
     }
 
     /// The end of a loop over a digit, in points of its axis.
@@ -123,7 +127,7 @@ impl Lowerer<'_> {
     pub fn run_loop(
         &mut self,
         digit: Digit,
-        at: At,
+        at: LoopKind,
         synchronised: bool,
         body: impl FnOnce(&mut Self) -> Result<(), LowerError>,
     ) -> Result<(), LowerError> {
@@ -217,12 +221,14 @@ impl Lowerer<'_> {
     ) -> Result<(), LowerError> {
         let Some(((digit, at), inner)) = loops.split_first() else { return leaf(self) };
         let values = match (*at, digit.steps) {
-            (At::Unit(Unit::Block, _), _) => vec![self.grid.values.get(digit).cloned().unwrap_or_default()],
-            (At::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
+            (LoopKind::Unit(Unit::Block, _), _) => {
+                vec![self.grid.values.get(digit).cloned().unwrap_or_default()]
+            }
+            (LoopKind::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
             (at, Steps::Fixed(n)) if at.is_expanded() => {
                 (0..n).map(|s| Linear::constant(i64::from(s) * i64::from(digit.stride))).collect()
             }
-            _ => return self.run_loop(*digit, At::Seq, false, |this| this.each_element(inner, leaf)),
+            _ => return self.run_loop(*digit, LoopKind::Seq, false, |this| this.each_element(inner, leaf)),
         };
         for value in values {
             self.stack.push(Bound { digit: *digit, at: *at, value });

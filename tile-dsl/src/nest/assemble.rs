@@ -1,6 +1,6 @@
 //! Statements of a kernel in a row, and the loops and `let`s put around them.
 
-use super::{At, Digit, Recurrence, Steps, Stmt, ValueId, walk::Target};
+use super::{Digit, LoopKind, Recurrence, Steps, Stmt, ValueId, walk::Target};
 use crate::{index::AxisId, tile::Kernel};
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ pub(super) fn loops(digits: &Digits<'_>, axes: &[AxisId], body: Stmt) -> Stmt {
 }
 
 fn around(digit: Digit, body: Stmt) -> Stmt {
-    Stmt::For { digit, at: At::Seq, body: Box::new(body) }
+    Stmt::For { digit, at: LoopKind::Seq, body: Box::new(body) }
 }
 
 /// Removes computations that nothing reads.

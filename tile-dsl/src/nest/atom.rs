@@ -7,7 +7,7 @@
 //! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.15.5.15 (`ldmatrix`).
 
 use super::rows::{self, Part, Place, Row, WGMMA_SIZES};
-use super::{AccessId, At, CopyId, CopyLayout, Digit, Expr, Frame, Nest, Steps, Stmt, Target, ValueId};
+use super::{AccessId, CopyId, CopyLayout, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId};
 use crate::{
     dtype::DType,
     index::AxisId,
@@ -171,18 +171,18 @@ impl Part {
     }
 
     /// How a loop over it runs in one thread's view.
-    pub fn at(&self) -> At {
+    pub fn at(&self) -> LoopKind {
         match self.place {
-            Place::Slot => At::Unroll,
-            Place::Unit(unit, dim) => At::Unit(unit, dim),
+            Place::Slot => LoopKind::Unroll,
+            Place::Unit(unit, dim) => LoopKind::Unit(unit, dim),
         }
     }
 }
 
 /// A loop as one thread sees it: the loops of an atom fall into lanes and register slots, others are as they are.
-pub fn parts(digit: Digit, at: At) -> Vec<(Digit, At)> {
+pub fn parts(digit: Digit, at: LoopKind) -> Vec<(Digit, LoopKind)> {
     match at {
-        At::Atom(atom, role) => atom.parts(role).iter().map(|p| (p.digit(digit), p.at())).collect(),
+        LoopKind::Atom(atom, role) => atom.parts(role).iter().map(|p| (p.digit(digit), p.at())).collect(),
         _ => vec![(digit, at)],
     }
 }
@@ -319,7 +319,7 @@ impl Nest {
 impl Nest {
     /// The loops of a path as one thread sees them where its leaf writes or reads a value: once for each place in the leaf
     /// that may see them differently.
-    pub fn views(&self, path: &[Frame], leaf: &Stmt, value: ValueId) -> Vec<Vec<(Digit, At)>> {
+    pub fn views(&self, path: &[Frame], leaf: &Stmt, value: ValueId) -> Vec<Vec<(Digit, LoopKind)>> {
         let loops =
             || path.iter().filter_map(|f| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None });
         let Some((target, expr)) = leaf.leaf() else { return Vec::new() };
@@ -338,8 +338,8 @@ impl Nest {
             if let Factor::Computed(expr) = factor
                 && expr.values().contains(&value)
             {
-                let own = |(d, at): (Digit, At)| match at {
-                    At::Atom(atom, role) => {
+                let own = |(d, at): (Digit, LoopKind)| match at {
+                    LoopKind::Atom(atom, role) => {
                         atom.operand(operand, role).iter().map(|p| (p.digit(d), p.at())).collect()
                     }
                     _ => vec![(d, at)],
@@ -355,7 +355,7 @@ impl Nest {
         let Stmt::Red { expr, .. } = leaf else { return None };
         let digit = |role| {
             path.iter().find_map(|f| match f {
-                Frame::For(d, At::Atom(atom, r)) if *r == role => Some((*d, *atom)),
+                Frame::For(d, LoopKind::Atom(atom, r)) if *r == role => Some((*d, *atom)),
                 _ => None,
             })
         };

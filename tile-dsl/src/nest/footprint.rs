@@ -1,6 +1,6 @@
 //! What a staged copy holds: a box of its tensor, and how the box lies in memory.
 
-use super::{At, CopyId, Digit, Frame, Nest, PERIOD, Steps, Stmt, Target, leaves};
+use super::{CopyId, Digit, Frame, LoopKind, Nest, PERIOD, Steps, Stmt, Target, leaves};
 use crate::{
     index::Affine,
     schedule::{Unit, Via},
@@ -190,7 +190,7 @@ impl Nest {
             let own: Vec<Digit> = path
                 .iter()
                 .filter_map(|f| match f {
-                    Frame::For(_, At::Unit(Unit::Block, _)) => None,
+                    Frame::For(_, LoopKind::Unit(Unit::Block, _)) => None,
                     Frame::For(d, _) => Some(*d),
                     _ => None,
                 })

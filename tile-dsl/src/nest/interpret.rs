@@ -6,7 +6,7 @@
 //! backwards every second time. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
 //! `put` skip them, a `ld` outside its tensor yields zero; anything else there is poison and must not reach a `put`.
 
-use super::{AccessId, At, CopyId, Digit, Expr, Nest, Steps, Stmt, ValueId};
+use super::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Steps, Stmt, ValueId};
 use crate::{
     dtype::DType,
     engine::testing::Random,
@@ -401,27 +401,27 @@ impl<'n, S: Neutral> Machine<'n, S> {
         }
     }
 
-    fn steps(&mut self, digit: Digit, at: At, body: &Stmt) -> Result<(), InterpretError> {
+    fn steps(&mut self, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(), InterpretError> {
         let axis = usize::from(digit.axis.0);
         let steps = match digit.steps {
             Steps::Fixed(n) => i64::from(n),
             Steps::Rest => (self.extents[axis] + i64::from(digit.stride) - 1) / i64::from(digit.stride),
         };
         let mut order: Vec<i64> = (0..steps).collect();
-        if matches!(at, At::Unit(..)) {
+        if matches!(at, LoopKind::Unit(..)) {
             // Fisher–Yates.
             for n in (1..order.len()).rev() {
                 order.swap(n, self.random.below(n + 1));
             }
         }
-        if at == At::Serpentine {
+        if at == LoopKind::Serpentine {
             let entered = self.entered.entry(digit).or_insert(0);
             if *entered % 2 == 1 {
                 order.reverse();
             }
             *entered += 1;
         }
-        let units = usize::from(matches!(at, At::Unit(..)));
+        let units = usize::from(matches!(at, LoopKind::Unit(..)));
         self.units += units;
         self.bound.push(digit.axis);
         for step in order {

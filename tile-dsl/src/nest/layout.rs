@@ -11,7 +11,7 @@
 //! apart by the points that they hold.
 //! The digits are those of Triton's linear layouts (Zhou et al., 2025) with strides that need be no powers of two.
 
-use super::{At, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves};
+use super::{CopyId, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves};
 use crate::{
     schedule::{Space, Unit, UnitDim},
     shared::Allocation,
@@ -36,11 +36,12 @@ pub struct Layout {
 
 impl Layout {
     /// That of a value, given the loops around it as one thread sees them.
-    pub fn new(nest: &Nest, value: ValueId, loops: impl IntoIterator<Item = (Digit, At)>) -> Layout {
+    pub fn new(nest: &Nest, value: ValueId, loops: impl IntoIterator<Item = (Digit, LoopKind)>) -> Layout {
         let axes = &nest.value(value).axes;
-        let own = |(d, _): &(Digit, At)| axes.contains(&d.axis) && d.steps != Steps::Fixed(1);
-        let place =
-            |(d, at)| (d, if let At::Unit(unit, dim) = at { Where::Unit(unit, dim) } else { Where::Slot });
+        let own = |(d, _): &(Digit, LoopKind)| axes.contains(&d.axis) && d.steps != Steps::Fixed(1);
+        let place = |(d, at)| {
+            (d, if let LoopKind::Unit(unit, dim) = at { Where::Unit(unit, dim) } else { Where::Slot })
+        };
         Layout { digits: loops.into_iter().filter(own).map(place).collect() }
     }
 
@@ -211,7 +212,7 @@ impl Nest {
         if info.swizzle > 0 {
             let _ = write!(out, ", swizzle {}", info.swizzle);
         }
-        if let Some(Frame::For(_, At::Pipe(n))) = around {
+        if let Some(Frame::For(_, LoopKind::Pipe(n))) = around {
             let _ = write!(out, ", {n} slots");
         }
         out.push('\n');

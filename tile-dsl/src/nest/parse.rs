@@ -1,6 +1,6 @@
 //! Reads the text that the printer writes, against the tables of a nest. For tests.
 
-use super::{AccessId, At, Atom, CopyId, Digit, Expr, Nest, Role, Steps, Stmt, ValueId};
+use super::{AccessId, Atom, CopyId, Digit, Expr, LoopKind, Nest, Role, Steps, Stmt, ValueId};
 use crate::{
     dtype::DType,
     op::{BinOp, CmpOp, RedOp, UnOp},
@@ -90,7 +90,7 @@ impl Parser<'_> {
                 let digit = self.digit()?;
                 let at = match self.tokens.get(self.at) {
                     Some(t) if t.starts_with('#') => self.at_kind()?,
-                    _ => At::Seq,
+                    _ => LoopKind::Seq,
                 };
                 Stmt::For { digit, at, body: Box::new(self.stmt()?) }
             }
@@ -148,22 +148,22 @@ impl Parser<'_> {
     }
 
     /// `#mma.m`.
-    fn atom(&self, text: &str) -> Option<At> {
+    fn atom(&self, text: &str) -> Option<LoopKind> {
         let (name, role) = text.strip_prefix('#')?.split_once('.')?;
         let role = [Role::M, Role::N, Role::K].into_iter().find(|r| r.to_string() == role)?;
-        Some(At::Atom(Atom::from_label(name)?, role))
+        Some(LoopKind::Atom(Atom::from_label(name)?, role))
     }
 
-    fn at_kind(&mut self) -> Result<At, ParseError> {
+    fn at_kind(&mut self) -> Result<LoopKind, ParseError> {
         let text = self.next()?;
         let unknown = || ParseError(format!("no `{text}` loop"));
         Ok(match text.as_str() {
-            "#seq" => At::Seq,
-            "#unroll" => At::Unroll,
-            "#serpentine" => At::Serpentine,
-            "#vec" => At::Vec,
-            "#block" => At::Unit(Unit::Block, UnitDim::X),
-            pipe if pipe.starts_with("#pipe") => At::Pipe(pipe[5..].parse().map_err(|_| unknown())?),
+            "#seq" => LoopKind::Seq,
+            "#unroll" => LoopKind::Unroll,
+            "#serpentine" => LoopKind::Serpentine,
+            "#vec" => LoopKind::Vec,
+            "#block" => LoopKind::Unit(Unit::Block, UnitDim::X),
+            pipe if pipe.starts_with("#pipe") => LoopKind::Pipe(pipe[5..].parse().map_err(|_| unknown())?),
             atom if self.atom(atom).is_some() => self.atom(atom).ok_or_else(unknown)?,
             unit => {
                 // What a digit is xored with stands in the tables.
@@ -171,7 +171,7 @@ impl Parser<'_> {
                 let (unit, dim) = unit[1..].split_once('.').ok_or_else(unknown)?;
                 let units = [Unit::Warpgroup, Unit::Warp, Unit::Lane, Unit::Thread];
                 let dims = [UnitDim::X, UnitDim::Y, UnitDim::Z];
-                At::Unit(
+                LoopKind::Unit(
                     units.into_iter().find(|u| u.to_string() == unit).ok_or_else(unknown)?,
                     dims.into_iter().find(|d| d.to_string() == dim).ok_or_else(unknown)?,
                 )

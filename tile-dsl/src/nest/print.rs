@@ -1,6 +1,6 @@
 //! Prints nests as indented S-expressions, digits by their user names; then where values and copies lie.
 
-use super::{Access, At, Copy, Digit, Expr, Nest, Placement, Steps, Stmt, Value};
+use super::{Access, Copy, Digit, Expr, LoopKind, Nest, Placement, Steps, Stmt, Value};
 use crate::{
     schedule::{Unit, Via},
     tile,
@@ -86,9 +86,9 @@ impl Nest {
         match stmt {
             Stmt::For { digit, at, body } => {
                 let _ = write!(out, "(for {}", self.digit_name(*digit));
-                if *at != At::Seq {
+                if *at != LoopKind::Seq {
                     let _ = write!(out, " {at}");
-                    if let (At::Unit(..), Some(other)) = (at, self.skew.get(digit)) {
+                    if let (LoopKind::Unit(..), Some(other)) = (at, self.skew.get(digit)) {
                         let _ = write!(out, "^{other}");
                     }
                 }
@@ -204,18 +204,18 @@ impl fmt::Display for Steps {
     }
 }
 
-impl fmt::Display for At {
+impl fmt::Display for LoopKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            At::Seq => f.write_str("#seq"),
-            At::Unroll => f.write_str("#unroll"),
-            At::Serpentine => f.write_str("#serpentine"),
-            At::Vec => f.write_str("#vec"),
-            At::Pipe(n) => write!(f, "#pipe{n}"),
+            LoopKind::Seq => f.write_str("#seq"),
+            LoopKind::Unroll => f.write_str("#unroll"),
+            LoopKind::Serpentine => f.write_str("#serpentine"),
+            LoopKind::Vec => f.write_str("#vec"),
+            LoopKind::Pipe(n) => write!(f, "#pipe{n}"),
             // The grid is one-dimensional; see `Order`.
-            At::Unit(Unit::Block, _) => f.write_str("#block"),
-            At::Unit(unit, dim) => write!(f, "#{unit}.{dim}"),
-            At::Atom(atom, role) => write!(f, "#{}.{role}", atom.label()),
+            LoopKind::Unit(Unit::Block, _) => f.write_str("#block"),
+            LoopKind::Unit(unit, dim) => write!(f, "#{unit}.{dim}"),
+            LoopKind::Atom(atom, role) => write!(f, "#{}.{role}", atom.label()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Verifier of nests, run between passes: every rewrite keeps these properties.
 
-use super::{At, Digit, Frame, Nest, Role, Steps, Stmt, Target, leaves};
+use super::{Digit, Frame, LoopKind, Nest, Role, Steps, Stmt, Target, leaves};
 use crate::{index::AxisId, schedule::Unit};
 use std::collections::BTreeSet;
 
@@ -43,9 +43,9 @@ pub fn verify(nest: &Nest) -> Vec<String> {
         }
         let atoms: Vec<Role> = path
             .iter()
-            .filter_map(|f| if let Frame::For(_, At::Atom(_, role)) = f { Some(*role) } else { None })
+            .filter_map(|f| if let Frame::For(_, LoopKind::Atom(_, role)) = f { Some(*role) } else { None })
             .collect();
-        let last = path.iter().rev().take_while(|f| matches!(f, Frame::For(_, At::Atom(..)))).count();
+        let last = path.iter().rev().take_while(|f| matches!(f, Frame::For(_, LoopKind::Atom(..)))).count();
         let multiplies = matches!(leaf, Stmt::Red { expr, .. } if nest.factors(expr).is_ok());
         if !atoms.is_empty() && (atoms != [Role::M, Role::N, Role::K] || last != atoms.len() || !multiplies) {
             say("the loops of an atom do not stand together around a product".into());
@@ -79,7 +79,7 @@ pub fn verify(nest: &Nest) -> Vec<String> {
         if let Stmt::Red { value, .. } = leaf {
             let inside = path.iter().rposition(|f| matches!(f, Frame::First(vs) if vs.contains(value)));
             for frame in &path[inside.unwrap_or(0)..] {
-                if let Frame::For(d, At::Unit(unit, _)) = frame
+                if let Frame::For(d, LoopKind::Unit(unit, _)) = frame
                     && !nest.value(*value).axes.contains(&d.axis)
                     && !match unit {
                         Unit::Block => nest.across.contains_key(value),
@@ -92,7 +92,7 @@ pub fn verify(nest: &Nest) -> Vec<String> {
         }
         let mut units = BTreeSet::new();
         for frame in path {
-            let Frame::For(d, At::Unit(unit, dim)) = frame else { continue };
+            let Frame::For(d, LoopKind::Unit(unit, dim)) = frame else { continue };
             // The grid is one-dimensional: its dimensions are labels.
             if *unit != Unit::Block && !units.insert((*unit, *dim)) {
                 say(format!("{unit}.{dim} is used twice"));

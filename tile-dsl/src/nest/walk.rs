@@ -1,13 +1,13 @@
 //! Walks over nests: each leaf statement with what encloses it.
 
-use super::{AccessId, At, CopyId, Digit, Expr, Stmt, ValueId};
+use super::{AccessId, CopyId, Digit, Expr, LoopKind, Stmt, ValueId};
 use crate::index::AxisId;
 
 /// What encloses a statement, outermost first in a path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
     /// A loop.
-    For(Digit, At),
+    For(Digit, LoopKind),
     /// The first part of a `let` of these values: the part that computes them.
     First(Vec<ValueId>),
     /// The second part of a `let` of these values: the part that reads them.
@@ -59,8 +59,8 @@ impl Stmt {
 }
 
 /// Every loop of a statement, in program order, with repetitions.
-pub fn loops(stmt: &Stmt) -> Vec<(Digit, At)> {
-    fn go(stmt: &Stmt, out: &mut Vec<(Digit, At)>) {
+pub fn loops(stmt: &Stmt) -> Vec<(Digit, LoopKind)> {
+    fn go(stmt: &Stmt, out: &mut Vec<(Digit, LoopKind)>) {
         match stmt {
             Stmt::For { digit, at, body } => {
                 out.push((*digit, *at));

@@ -1,7 +1,7 @@
 //! When buffers live: a clock that ticks with the statements of a nest.
 
 use crate::{
-    nest::{At, Digit, Steps, ValueId},
+    nest::{Digit, LoopKind, Steps, ValueId},
     tile::TensorId,
 };
 
@@ -63,12 +63,12 @@ impl Clock {
     }
 
     /// Enters a loop; steps that units take at the same time repeat nothing.
-    pub fn enter(&mut self, digit: Digit, at: At) -> bool {
-        let repeats = !matches!(at, At::Unit(..));
+    pub fn enter(&mut self, digit: Digit, at: LoopKind) -> bool {
+        let repeats = !matches!(at, LoopKind::Unit(..));
         let begin = self.tick();
         if repeats {
-            let piped = matches!(at, At::Pipe(_));
-            let runs = piped || at == At::Seq && digit.steps != Steps::Fixed(1);
+            let piped = matches!(at, LoopKind::Pipe(_));
+            let runs = piped || at == LoopKind::Seq && digit.steps != Steps::Fixed(1);
             self.open.push(self.loops.len());
             self.loops.push(Loop { life: Life { begin, end: u32::MAX }, runs, piped, synchronised: false });
         }

@@ -19,16 +19,16 @@ use tile_dsl::{
 
 pub const VARIANTS: [Variant; 3] = [Variant::Exact, Variant::Aligned, Variant::General];
 
-pub const SEQ: At = At::Seq;
-pub const UNROLL: At = At::Unroll;
-pub const VEC: At = At::Vec;
-pub const BLOCK: At = At::Unit(Unit::Block, UnitDim::X);
-pub const TX: At = At::Unit(Unit::Thread, UnitDim::X);
-pub const TY: At = At::Unit(Unit::Thread, UnitDim::Y);
-pub const WARP: At = At::Unit(Unit::Warp, UnitDim::X);
-pub const WARP_Y: At = At::Unit(Unit::Warp, UnitDim::Y);
-pub const LANE: At = At::Unit(Unit::Lane, UnitDim::X);
-pub const LANE_Y: At = At::Unit(Unit::Lane, UnitDim::Y);
+pub const SEQ: LoopKind = LoopKind::Seq;
+pub const UNROLL: LoopKind = LoopKind::Unroll;
+pub const VEC: LoopKind = LoopKind::Vec;
+pub const BLOCK: LoopKind = LoopKind::Unit(Unit::Block, UnitDim::X);
+pub const TX: LoopKind = LoopKind::Unit(Unit::Thread, UnitDim::X);
+pub const TY: LoopKind = LoopKind::Unit(Unit::Thread, UnitDim::Y);
+pub const WARP: LoopKind = LoopKind::Unit(Unit::Warp, UnitDim::X);
+pub const WARP_Y: LoopKind = LoopKind::Unit(Unit::Warp, UnitDim::Y);
+pub const LANE: LoopKind = LoopKind::Unit(Unit::Lane, UnitDim::X);
+pub const LANE_Y: LoopKind = LoopKind::Unit(Unit::Lane, UnitDim::Y);
 
 /// A kernel and the side tables of a nest over it.
 pub struct Table {
@@ -79,7 +79,7 @@ impl Table {
     }
 
     /// Loops around a body, outermost first.
-    pub fn loops(&self, loops: &[(&str, At)], body: Stmt) -> Stmt {
+    pub fn loops(&self, loops: &[(&str, LoopKind)], body: Stmt) -> Stmt {
         loops.iter().rev().fold(body, |body, (digit, at)| Stmt::For {
             digit: self.digit(digit),
             at: *at,

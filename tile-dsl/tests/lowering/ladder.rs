@@ -13,11 +13,11 @@ use tile_dsl::{
 
 /// `(for grid (let acc (for around (stages (for red red))) (for put put)))`.
 pub struct Rung<'a> {
-    pub grid: &'a [(&'a str, At)],
-    pub around: &'a [(&'a str, At)],
+    pub grid: &'a [(&'a str, LoopKind)],
+    pub around: &'a [(&'a str, LoopKind)],
     pub stages: &'a [CopyOf],
-    pub red: &'a [(&'a str, At)],
-    pub put: &'a [(&'a str, At)],
+    pub red: &'a [(&'a str, LoopKind)],
+    pub put: &'a [(&'a str, LoopKind)],
 }
 
 impl Rung<'_> {
@@ -97,7 +97,7 @@ pub fn warptile(dtype: DType, depth: u32, via: Via) -> Program {
     ];
     let tile = [("i.1.4", UNROLL), ("j.1.4", VEC)];
     let vector = if via == Via::CpAsync { Some(4.max(2 * dtype.bytes())) } else { None };
-    let at = if depth > 1 { At::Pipe(depth) } else { SEQ };
+    let at = if depth > 1 { LoopKind::Pipe(depth) } else { SEQ };
     let units: Vec<_> = units.into_iter().collect();
     let mut red = units[..2].to_vec();
     red.extend(&units[4..]);

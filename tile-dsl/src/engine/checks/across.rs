@@ -3,7 +3,7 @@
 use super::{Context, registers::lets};
 use crate::{
     diagnostic::Diagnostic,
-    nest::{At, Steps},
+    nest::{LoopKind, Steps},
     schedule::DirectiveKind,
 };
 
@@ -14,7 +14,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         if !nest.across.contains_key(&v) || !wrong.is_empty() {
             return;
         }
-        let around = outside.iter().find(|(d, at)| !matches!(at, At::Unit(..)) && d.steps != Steps::Fixed(1));
+        let around =
+            outside.iter().find(|(d, at)| !matches!(at, LoopKind::Unit(..)) && d.steps != Steps::Fixed(1));
         if let Some((digit, _)) = around {
             let (name, digit) = (&nest.value(v).name, nest.digit_name(*digit));
             let text = format!(

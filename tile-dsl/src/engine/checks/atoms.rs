@@ -6,7 +6,7 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     index::AxisId,
     nest::{
-        AccessId, At, Atom, CopyId, Digit, Expr, Factor, Frame, MATRIX_ROW_BYTES, Nest, NoDescriptor,
+        AccessId, Atom, CopyId, Digit, Expr, Factor, Frame, LoopKind, MATRIX_ROW_BYTES, Nest, NoDescriptor,
         NoMatrices, Placed, Product, Steps, Stmt, ValueId, copy_on, leaves,
     },
     schedule::{DirectiveKind, Space, Unit, Via},
@@ -84,7 +84,7 @@ fn undescribed(
     let inside: Vec<Digit> = path[at..]
         .iter()
         .filter_map(|f| match f {
-            Frame::For(_, At::Atom(..)) => None,
+            Frame::For(_, LoopKind::Atom(..)) => None,
             Frame::For(d, _) => Some(*d),
             _ => None,
         })
@@ -136,7 +136,7 @@ fn unstaged(context: &Context<'_>, path: &[Frame], atom: Atom, factor: AccessId)
     let axes = nest.access_axes(factor);
     // The tile loops inside of the CTA.
     let tile = path.iter().rev().find_map(|f| match f {
-        Frame::For(d, At::Seq | At::Pipe(_))
+        Frame::For(d, LoopKind::Seq | LoopKind::Pipe(_))
             if d.steps == Steps::Rest
                 && axes.contains(&d.axis)
                 && nest.kernel.axes[usize::from(d.axis.0)].kind != AxisKind::Program =>
@@ -191,7 +191,7 @@ fn unreadable(
     let inside: Vec<Digit> = path[at..]
         .iter()
         .filter_map(|f| match f {
-            Frame::For(_, At::Atom(..)) => None,
+            Frame::For(_, LoopKind::Atom(..)) => None,
             Frame::For(d, _) => Some(*d),
             _ => None,
         })
@@ -251,7 +251,7 @@ fn left_out(
             && product.factors.iter().any(of_it)
     };
     let digit = path.iter().find_map(|f| match f {
-        Frame::For(d, At::Unit(unit, _)) if *unit != Unit::Block && summed(d.axis) => Some(*d),
+        Frame::For(d, LoopKind::Unit(unit, _)) if *unit != Unit::Block && summed(d.axis) => Some(*d),
         _ => None,
     })?;
     if !oversteps(nest, path, digit.axis) {

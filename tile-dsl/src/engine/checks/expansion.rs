@@ -3,7 +3,7 @@
 use super::{Context, threads::dimensions};
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{At, CopyId, Expr, Frame, Nest, Steps, Stmt, leaves},
+    nest::{CopyId, Expr, Frame, LoopKind, Nest, Steps, Stmt, leaves},
     schedule::DirectiveKind,
     span::SpanId,
 };
@@ -27,7 +27,7 @@ fn operations(leaf: &Stmt) -> u64 {
 /// Steps of the expanded loops among some frames.
 fn expanded(path: &[Frame]) -> u64 {
     let steps = path.iter().map(|frame| match frame {
-        Frame::For(digit, At::Unroll | At::Serpentine | At::Vec) => match digit.steps {
+        Frame::For(digit, LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec) => match digit.steps {
             Steps::Fixed(n) => u64::from(n),
             Steps::Rest => 1,
         },
@@ -94,7 +94,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 /// `d5: 2`.
 fn spelled(nest: &Nest, frame: &Frame) -> Option<String> {
     match frame {
-        Frame::For(digit, At::Unroll | At::Serpentine | At::Vec) => match digit.steps {
+        Frame::For(digit, LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec) => match digit.steps {
             Steps::Fixed(n) => Some(format!("{}: {n}", nest.digit_name(*digit))),
             Steps::Rest => None,
         },

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{At, Frame, Steps, Target, leaves, loops},
+    nest::{Frame, LoopKind, Steps, Target, leaves, loops},
     schedule::{DirectiveKind, Unit},
 };
 
@@ -25,7 +25,9 @@ fn of(context: &Context<'_>, tensor: crate::tile::TensorId) -> Option<Diagnostic
         if matches!(leaf.leaf(), Some((Target::Access(a), _)) if nest.access(a).tensor == tensor) {
             runs = runs.or_else(|| {
                 path.iter().find_map(|f| match f {
-                    Frame::For(d, At::Seq | At::Pipe(_)) if d.steps != Steps::Fixed(1) => Some(*d),
+                    Frame::For(d, LoopKind::Seq | LoopKind::Pipe(_)) if d.steps != Steps::Fixed(1) => {
+                        Some(*d)
+                    }
                     _ => None,
                 })
             });
@@ -56,7 +58,7 @@ fn of(context: &Context<'_>, tensor: crate::tile::TensorId) -> Option<Diagnostic
         let along = access.and_then(|a| a.index.get(nest.contiguous(tensor)).cloned());
         along.is_some_and(|i| (i.coefficient(f.axis) * i64::from(f.stride) * size as i64) % 16 != 0)
     };
-    let grid = loops(&nest.body).into_iter().filter(|(_, at)| matches!(at, At::Unit(Unit::Block, _)));
+    let grid = loops(&nest.body).into_iter().filter(|(_, at)| matches!(at, LoopKind::Unit(Unit::Block, _)));
     if let Some((digit, _)) = grid.into_iter().find(|(d, _)| first(d)) {
         return wrong(format!(
             "a step of `{}` moves the tile of `{name}` by {} bytes: a tensor map moves multiples of 16",

@@ -5,17 +5,18 @@ use crate::{
     diagnostic::{Diagnostic, Edit, list},
     engine::families::{fragment, place},
     nest::{
-        At, CopyId, Digit, Frame, Layout, Nest, Placement, Steps, Stmt, Target, ValueId, Where, leaves, parts,
+        CopyId, Digit, Frame, Layout, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, Where, leaves,
+        parts,
     },
     schedule::{Directive, DirectiveKind, Space, Unit, Via},
 };
 
 /// A value, the loops around its `let`, and the loops over its axes that compute it.
-type Visit<'a> = dyn FnMut(ValueId, &[(Digit, At)], &[(Digit, At)]) + 'a;
+type Visit<'a> = dyn FnMut(ValueId, &[(Digit, LoopKind)], &[(Digit, LoopKind)]) + 'a;
 
 /// The loops over a value's axes around its computation in `first`, by digit.
-fn writer_loops(nest: &Nest, first: &Stmt, v: ValueId) -> Vec<(Digit, At)> {
-    let mut inside: Vec<(Digit, At)> = Vec::new();
+fn writer_loops(nest: &Nest, first: &Stmt, v: ValueId) -> Vec<(Digit, LoopKind)> {
+    let mut inside: Vec<(Digit, LoopKind)> = Vec::new();
     leaves(first, &mut |path, leaf| {
         if leaf.leaf().expect("a leaf").0 != Target::Value(v) {
             return;
@@ -28,19 +29,19 @@ fn writer_loops(nest: &Nest, first: &Stmt, v: ValueId) -> Vec<(Digit, At)> {
         inside.retain(|(d, _)| nest.value(v).axes.contains(&d.axis));
     });
     // Of several statements that compute it, one in a pipelined loop tells.
-    inside.sort_by_key(|(d, at)| (*d, !matches!(at, At::Pipe(_))));
+    inside.sort_by_key(|(d, at)| (*d, !matches!(at, LoopKind::Pipe(_))));
     inside.dedup_by_key(|(d, _)| *d);
     inside
 }
 
 /// How the loop at a place on a path runs.
-fn runs(nest: &Nest, path: &[Frame], place: usize, at: At) -> At {
+fn runs(nest: &Nest, path: &[Frame], place: usize, at: LoopKind) -> LoopKind {
     nest.runs(at, if let Some(Frame::Stage(c)) = path.get(place + 1) { Some(*c) } else { None })
 }
 
 /// Calls `visit` with every `let` of a value.
 pub(super) fn lets(nest: &Nest, visit: &mut Visit<'_>) {
-    fn go(nest: &Nest, stmt: &Stmt, outside: &mut Vec<(Digit, At)>, visit: &mut Visit<'_>) {
+    fn go(nest: &Nest, stmt: &Stmt, outside: &mut Vec<(Digit, LoopKind)>, visit: &mut Visit<'_>) {
         match stmt {
             Stmt::For { digit, at, body } => {
                 outside.push((*digit, *at));
@@ -78,8 +79,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             return;
         }
         if shared {
-            if let Some((digit, At::Unit(unit, _))) =
-                outside.iter().find(|(_, at)| matches!(at, At::Unit(u, _) if *u != Unit::Block))
+            if let Some((digit, LoopKind::Unit(unit, _))) =
+                outside.iter().find(|(_, at)| matches!(at, LoopKind::Unit(u, _) if *u != Unit::Block))
             {
                 seen.push(v);
                 let text = format!(
@@ -102,7 +103,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                 return;
             }
         }
-        let pipelined = |(d, at): &&(Digit, At)| matches!(at, At::Pipe(_)) && d.steps != Steps::Fixed(1);
+        let pipelined =
+            |(d, at): &&(Digit, LoopKind)| matches!(at, LoopKind::Pipe(_)) && d.steps != Steps::Fixed(1);
         if let Some((digit, _)) = inside.iter().find(pipelined) {
             seen.push(v);
             wrong.push(piped(context, v, *digit));
@@ -137,7 +139,7 @@ fn read_in_pipelines(context: &Context<'_>, seen: &mut Vec<ValueId>) -> Vec<Diag
                 Frame::For(d, at)
                     if value.axes.contains(&d.axis)
                         && d.steps != Steps::Fixed(1)
-                        && matches!(runs(nest, path, n, *at), At::Pipe(_)) =>
+                        && matches!(runs(nest, path, n, *at), LoopKind::Pipe(_)) =>
                 {
                     Some(*d)
                 }

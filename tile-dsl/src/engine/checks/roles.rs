@@ -4,7 +4,7 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{At, CopyId, Frame, leaves},
+    nest::{CopyId, Frame, LoopKind, leaves},
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
 };
@@ -43,7 +43,7 @@ fn alike(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut found: Vec<(crate::nest::Digit, CopyId, CopyId)> = Vec::new();
     leaves(&nest.body, &mut |path, _| {
         for (n, frame) in path.iter().enumerate() {
-            let Frame::For(digit, At::Pipe(_)) = frame else { continue };
+            let Frame::For(digit, LoopKind::Pipe(_)) = frame else { continue };
             let inside = path[n + 1..].iter();
             let copies: Vec<CopyId> =
                 inside.map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None }).collect();
@@ -110,7 +110,7 @@ fn produced(context: &Context<'_>) -> Vec<Diagnostic> {
                     let inside = path[n + 1..].iter();
                     copies
                         .extend(inside.map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None }));
-                    pipelined &= matches!(at, At::Pipe(_));
+                    pipelined &= matches!(at, LoopKind::Pipe(_));
                 }
             }
         });

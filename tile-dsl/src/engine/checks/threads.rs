@@ -4,7 +4,7 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::names,
-    nest::{At, Digit, Frame, Nest, Steps, Stmt, ValueId, leaves, loops, parts},
+    nest::{Digit, Frame, LoopKind, Nest, Steps, Stmt, ValueId, leaves, loops, parts},
     schedule::{Directive, DirectiveKind, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(super) fn dimensions(nest: &Nest) -> BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)> {
     let mut dims: BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)> = BTreeMap::new();
     for (digit, at) in loops(&nest.body).into_iter().flat_map(|(d, at)| parts(d, at)) {
-        if let (At::Unit(unit, dim), Steps::Fixed(steps)) = (at, digit.steps)
+        if let (LoopKind::Unit(unit, dim), Steps::Fixed(steps)) = (at, digit.steps)
             && unit != Unit::Block
         {
             let (most, digits) = dims.entry((unit, dim)).or_insert((1, Vec::new()));
@@ -120,7 +120,7 @@ pub(super) fn grid(context: &Context<'_>) -> Vec<Diagnostic> {
     let program = |d: &Digit| nest.kernel.axes[usize::from(d.axis.0)].kind == AxisKind::Program;
     let mut shared: Vec<Digit> = loops(&nest.body)
         .into_iter()
-        .filter(|(d, at)| matches!(at, At::Unit(Unit::Block, _)) && program(d))
+        .filter(|(d, at)| matches!(at, LoopKind::Unit(Unit::Block, _)) && program(d))
         .map(|(d, _)| d)
         .collect();
     shared.sort();
@@ -129,8 +129,9 @@ pub(super) fn grid(context: &Context<'_>) -> Vec<Diagnostic> {
     leaves(&nest.body, &mut |path, leaf| {
         let Stmt::Put { access, .. } = leaf else { return };
         let info = nest.access(*access);
-        let around =
-            |d: &Digit| path.iter().any(|f| matches!(f, Frame::For(x, At::Unit(Unit::Block, _)) if x == d));
+        let around = |d: &Digit| {
+            path.iter().any(|f| matches!(f, Frame::For(x, LoopKind::Unit(Unit::Block, _)) if x == d))
+        };
         if let Some(digit) = shared.iter().find(|d| !around(d)) {
             let (name, digit_name) = (&nest.tensor(info.tensor).name, nest.digit_name(*digit));
             let text = format!(
@@ -204,7 +205,7 @@ fn combined_across(nest: &Nest, digit: Digit, unit: Unit, dim: UnitDim) -> Optio
         let Stmt::Red { value, .. } = leaf else { return };
         let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == digit));
         let across = path.iter().any(|f| {
-            matches!(f, Frame::For(d, At::Unit(u, x)) if (*u, *x) == (unit, dim) && !nest.value(*value).axes.contains(&d.axis))
+            matches!(f, Frame::For(d, LoopKind::Unit(u, x)) if (*u, *x) == (unit, dim) && !nest.value(*value).axes.contains(&d.axis))
         });
         if inside && across {
             found = Some(*value);
@@ -219,7 +220,7 @@ fn skews(context: &Context<'_>, dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit
     let nest = context.nest;
     let mut wrong = Vec::new();
     for (digit, at) in loops(&nest.body) {
-        let (At::Unit(unit, dim), Some(other), Steps::Fixed(steps)) =
+        let (LoopKind::Unit(unit, dim), Some(other), Steps::Fixed(steps)) =
             (at, nest.skew.get(&digit), digit.steps)
         else {
             continue;
@@ -264,11 +265,11 @@ fn skews(context: &Context<'_>, dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit
 fn around(nest: &Nest, digit: Digit, unit: Unit, other: UnitDim) -> Option<Digit> {
     let mut found = None;
     leaves(&nest.body, &mut |path, _| {
-        if !path.iter().any(|f| matches!(f, Frame::For(d, At::Unit(..)) if *d == digit)) {
+        if !path.iter().any(|f| matches!(f, Frame::For(d, LoopKind::Unit(..)) if *d == digit)) {
             return;
         }
         found = found.or(path.iter().find_map(|f| match f {
-            Frame::For(d, At::Unit(u, x)) if (*u, *x) == (unit, other) && nest.skew.contains_key(d) => {
+            Frame::For(d, LoopKind::Unit(u, x)) if (*u, *x) == (unit, other) && nest.skew.contains_key(d) => {
                 Some(*d)
             }
             _ => None,

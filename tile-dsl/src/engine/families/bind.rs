@@ -19,7 +19,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{Across, At, Digit, Frame, Level, Nest, Scope, Steps, Target, leaves, loops},
+    nest::{Across, Digit, Frame, Level, LoopKind, Nest, Scope, Steps, Target, leaves, loops},
     schedule::{DirectiveKind, Space, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
@@ -85,7 +85,7 @@ pub(in crate::engine) fn bind_digit(
     structure(nest, name, a, unit, dim)?;
     let rules = [rule(a, unit, dim)];
     let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For(_), [Node::Digit(d), Node::At(At::Seq), _]) if *d == a => Redex::Hard,
+        (Node::For(_), [Node::Digit(d), Node::LoopKind(LoopKind::Seq), _]) if *d == a => Redex::Hard,
         _ => Redex::No,
     };
     let result = solve(
@@ -106,13 +106,13 @@ pub(in crate::engine) fn bind_digit(
 
 fn rule(a: Digit, unit: Unit, dim: UnitDim) -> Rule<'static> {
     Rule::new("bind", &LOOP, &BOUND, move |graph, subst| {
-        if digit(graph, get(subst, 0)) != a || at(graph, get(subst, 1)) != At::Seq {
+        if digit(graph, get(subst, 0)) != a || at(graph, get(subst, 1)) != LoopKind::Seq {
             return Verdict::Skip;
         }
         if let Some(diagnostic) = clash(graph, get(subst, 2), a, unit) {
             return Verdict::refuse(diagnostic);
         }
-        let unit = graph.add(Node::At(At::Unit(unit, dim)));
+        let unit = graph.add(Node::LoopKind(LoopKind::Unit(unit, dim)));
         set(subst, 3, unit);
         Verdict::Apply
     })
@@ -194,7 +194,7 @@ pub(in crate::engine) fn uncombined(nest: &Nest, value: crate::nest::ValueId) ->
         let writes = matches!(leaf, crate::nest::Stmt::Red { value: v, .. } if *v == value);
         found = found.take().or_else(|| {
             path.iter().filter(|_| writes).find_map(|frame| match frame {
-                Frame::For(d, At::Unit(unit, _))
+                Frame::For(d, LoopKind::Unit(unit, _))
                     if *unit != Unit::Block && !nest.value(value).axes.contains(&d.axis) =>
                 {
                     conflict(nest, Target::Value(value), Kind::Red, *d, *unit)
@@ -244,7 +244,7 @@ fn outside(nest: &Nest, path: &[Frame], here: usize) -> Option<Edit> {
     let copy = path.iter().skip(here).position(|f| matches!(f, Frame::Stage(_)))? + here;
     let names: Vec<String> = path[here..copy]
         .iter()
-        .filter_map(|f| if let Frame::For(d, At::Seq) = f { Some(nest.digit_name(*d)) } else { None })
+        .filter_map(|f| if let Frame::For(d, LoopKind::Seq) = f { Some(nest.digit_name(*d)) } else { None })
         .collect();
     let (last, others) = names.split_last()?;
     let digits = std::iter::once(last).chain(others).cloned().collect();
@@ -290,8 +290,8 @@ pub(in crate::engine) fn structure(
         let Some(here) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == a)) else { return };
         let atom = path
             .iter()
-            .find_map(|f| if let Frame::For(_, At::Atom(atom, _)) = f { Some(*atom) } else { None });
-        let around = !matches!(path[here], Frame::For(_, At::Atom(..)));
+            .find_map(|f| if let Frame::For(_, LoopKind::Atom(atom, _)) = f { Some(*atom) } else { None });
+        let around = !matches!(path[here], Frame::For(_, LoopKind::Atom(..)));
         let scope = atom.filter(|_| around).map(|atom| (atom, atom.row().scope));
         let takes = match (scope, unit) {
             (Some((atom, Scope::Warp)), Unit::Lane) => Some((atom, "lanes of a warp", Unit::Warp)),
@@ -324,7 +324,7 @@ pub(in crate::engine) fn structure(
             }
         }
         for frame in path {
-            if let Frame::For(other, At::Unit(u, d)) = frame
+            if let Frame::For(other, LoopKind::Unit(u, d)) = frame
                 && (*u, *d) == (unit, dim)
                 && *other != a
             {
@@ -333,7 +333,7 @@ pub(in crate::engine) fn structure(
                     let text = format!("{unit}.{dim} is taken by `{other}` in the same loops: two loops cannot share a unit dimension");
                     let free = [UnitDim::X, UnitDim::Y, UnitDim::Z]
                         .into_iter()
-                        .find(|d| !loops(&nest.body).iter().any(|(_, at)| *at == At::Unit(unit, *d)));
+                        .find(|d| !loops(&nest.body).iter().any(|(_, at)| *at == LoopKind::Unit(unit, *d)));
                     let bind = |dim| DirectiveKind::Bind { digit: name.to_string(), unit, dim, xor: None };
                     refuse(text).edits(free.map(|free| Edit::instead([bind(free)])))
                 });
@@ -344,7 +344,7 @@ pub(in crate::engine) fn structure(
         return Err(problem);
     }
     for (other, at) in loops(&nest.body) {
-        let At::Unit(u, d) = at else { continue };
+        let LoopKind::Unit(u, d) = at else { continue };
         let mixed = matches!(
             (u, unit),
             (Unit::Thread, Unit::Warpgroup | Unit::Warp | Unit::Lane)

@@ -23,7 +23,8 @@ use crate::{
         rule::{Verdict, enforced, get, patterns, set},
     },
     nest::{
-        AccessId, At, CopyId, CopyLayout, Digit, Frame, Nest, Placement, Steps, Stmt, Target, ValueId, leaves,
+        AccessId, CopyId, CopyLayout, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId,
+        leaves,
     },
     schedule::{DirectiveKind, Space, Via},
     span::SpanId,
@@ -41,7 +42,7 @@ pub(in crate::engine) fn unroll(
     name: &str,
     within: Option<&str>,
 ) -> Result<(Nest, Proof), Failure> {
-    expand(nest, name, within, At::Unroll)
+    expand(nest, name, within, LoopKind::Unroll)
 }
 
 /// `serpentine(name)`, optionally `in within`.
@@ -50,7 +51,7 @@ pub(in crate::engine) fn serpentine(
     name: &str,
     within: Option<&str>,
 ) -> Result<(Nest, Proof), Failure> {
-    expand(nest, name, within, At::Serpentine)
+    expand(nest, name, within, LoopKind::Serpentine)
 }
 
 /// `vectorize(name)`, optionally `in within`.
@@ -59,16 +60,16 @@ pub(in crate::engine) fn vectorize(
     name: &str,
     within: Option<&str>,
 ) -> Result<(Nest, Proof), Failure> {
-    expand(nest, name, within, At::Vec)
+    expand(nest, name, within, LoopKind::Vec)
 }
 
-fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest, Proof), Failure> {
+fn expand(nest: &Nest, name: &str, within: Option<&str>, to: LoopKind) -> Result<(Nest, Proof), Failure> {
     let a = names::existing(nest, name, Bare::InTile)?;
     let within_name = within;
     let within = within.map(|w| target(nest, w)).transpose()?;
     let (what, done) = match to {
-        At::Vec => ("vectorize", "vectorized"),
-        At::Serpentine => ("serpentine", "serpentine"),
+        LoopKind::Vec => ("vectorize", "vectorized"),
+        LoopKind::Serpentine => ("serpentine", "serpentine"),
         _ => ("unroll", "unrolled"),
     };
     let Steps::Fixed(steps) = a.steps else {
@@ -79,7 +80,7 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
         let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text));
         return Err(failure.edits(split_first(nest, name, 4, |digit| kind(to, digit, within_name))));
     };
-    if to == At::Vec
+    if to == LoopKind::Vec
         && let Err(failure) = vectors(nest, name, a, steps, within.as_ref())
     {
         let shorter = [4, 2].into_iter().filter(|f| *f < steps && steps % f == 0);
@@ -92,21 +93,21 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
         within.as_ref().is_none_or(|w| facts.writes.iter().any(|x| w.contains(&x.target)))
     };
     let rules = [Rule::new(what, &LOOP, &EXPANDED, |graph, subst| {
-        let wanted = digit(graph, get(subst, 0)) == a && at(graph, get(subst, 1)) == At::Seq;
+        let wanted = digit(graph, get(subst, 0)) == a && at(graph, get(subst, 1)) == LoopKind::Seq;
         if !wanted || !here(graph, get(subst, 2)) {
             return Verdict::Skip;
         }
-        if to == At::Serpentine
+        if to == LoopKind::Serpentine
             && let Some(refusal) = ordered(graph, get(subst, 2), a)
         {
             return Verdict::refuse(refusal);
         }
-        let to = graph.add(Node::At(to));
+        let to = graph.add(Node::LoopKind(to));
         set(subst, 3, to);
         Verdict::Apply
     })];
     let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For([_, _, body]), [Node::Digit(d), Node::At(At::Seq), _])
+        (Node::For([_, _, body]), [Node::Digit(d), Node::LoopKind(LoopKind::Seq), _])
             if *d == a && here(graph, *body) =>
         {
             Redex::Hard
@@ -114,16 +115,17 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: At) -> Result<(Nest
         _ => Redex::No,
     };
     let taken = || {
-        let bound = crate::nest::loops(&nest.body).into_iter().find(|(d, at)| *d == a && *at != At::Seq);
+        let bound =
+            crate::nest::loops(&nest.body).into_iter().find(|(d, at)| *d == a && *at != LoopKind::Seq);
         match (bound, &within) {
             (Some((_, at)), None) => {
                 let is = match at {
-                    At::Unit(..) => format!("bound to {}", at.to_string().trim_start_matches('#')),
-                    At::Vec => "vectorized".to_string(),
-                    At::Unroll => "unrolled".to_string(),
-                    At::Serpentine => "serpentine".to_string(),
-                    At::Atom(atom, _) => format!("taken at once by `{atom}`"),
-                    At::Pipe(_) | At::Seq => "pipelined".to_string(),
+                    LoopKind::Unit(..) => format!("bound to {}", at.to_string().trim_start_matches('#')),
+                    LoopKind::Vec => "vectorized".to_string(),
+                    LoopKind::Unroll => "unrolled".to_string(),
+                    LoopKind::Serpentine => "serpentine".to_string(),
+                    LoopKind::Atom(atom, _) => format!("taken at once by `{atom}`"),
+                    LoopKind::Pipe(_) | LoopKind::Seq => "pipelined".to_string(),
                 };
                 let text = format!("the loop over `{name}` is {is}: it cannot also be {done}");
                 Failure::refused(Diagnostic::new(SpanId::NONE, text)).edit(Edit::instead([]))
@@ -157,7 +159,7 @@ fn ordered(graph: &Graph, body: egg::Id, a: Digit) -> Option<Diagnostic> {
     Some(
         Diagnostic::new(SpanId::NONE, text)
             .note(span, format!("`{name}` is written here"))
-            .edits([Edit::instead([kind(At::Unroll, digit, None)]).remark("keeps the order")]),
+            .edits([Edit::instead([kind(LoopKind::Unroll, digit, None)]).remark("keeps the order")]),
     )
 }
 
@@ -262,7 +264,7 @@ fn access_vector(
                 failure.edits(turned(nest, path, at, c))
             }
             None => match unit_digit(nest, info, contiguous, path) {
-                Some(other) => failure.edit(Edit::instead([kind(At::Vec, other, None)])),
+                Some(other) => failure.edit(Edit::instead([kind(LoopKind::Vec, other, None)])),
                 None => failure,
             },
         });
@@ -369,11 +371,11 @@ fn width(name: &str, steps: u32, size: u32, what: &str) -> Result<(), Failure> {
 }
 
 /// The directive that expands a loop.
-fn kind(to: At, digit: String, within: Option<&str>) -> DirectiveKind {
+fn kind(to: LoopKind, digit: String, within: Option<&str>) -> DirectiveKind {
     let within = within.map(str::to_string);
     match to {
-        At::Vec => DirectiveKind::Vectorize { digit, within },
-        At::Serpentine => DirectiveKind::Serpentine { digit, within },
+        LoopKind::Vec => DirectiveKind::Vectorize { digit, within },
+        LoopKind::Serpentine => DirectiveKind::Serpentine { digit, within },
         _ => DirectiveKind::Unroll { digit, within },
     }
 }
@@ -434,7 +436,7 @@ fn element_stride(
 /// A loop on the path over which the access has stride 1.
 fn unit_digit(nest: &Nest, info: &crate::nest::Access, contiguous: usize, path: &[Frame]) -> Option<String> {
     path.iter().find_map(|f| match f {
-        Frame::For(d, At::Seq) if matches!(d.steps, Steps::Fixed(_)) => {
+        Frame::For(d, LoopKind::Seq) if matches!(d.steps, Steps::Fixed(_)) => {
             let only =
                 (0..info.index.len()).all(|n| (info.index[n].coefficient(d.axis) != 0) == (n == contiguous));
             (only && info.index[contiguous].coefficient(d.axis) * i64::from(d.stride) == 1)

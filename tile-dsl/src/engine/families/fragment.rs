@@ -26,7 +26,7 @@ use crate::{
         phase::Redex,
         rule::enforced,
     },
-    nest::{At, Copy, CopyId, Digit, Frame, Nest, Steps, leaves, loops},
+    nest::{Copy, CopyId, Digit, Frame, LoopKind, Nest, Steps, leaves, loops},
     schedule::{Space, Via},
     span::SpanId,
     tile::TensorId,
@@ -111,11 +111,11 @@ fn unbounded(nest: &Nest, copy: CopyId) -> Option<Digit> {
 
 /// A pipelined loop inside a copy in registers that moves what is read of it.
 pub(in crate::engine) fn piped(nest: &Nest, copy: CopyId) -> Option<Digit> {
-    moving(nest, copy, |_, at| matches!(at, At::Pipe(_)))
+    moving(nest, copy, |_, at| matches!(at, LoopKind::Pipe(_)))
 }
 
 /// The first loop inside a copy that is of a kind and moves what is read of the tensor.
-fn moving(nest: &Nest, copy: CopyId, kind: impl Fn(Digit, At) -> bool) -> Option<Digit> {
+fn moving(nest: &Nest, copy: CopyId, kind: impl Fn(Digit, LoopKind) -> bool) -> Option<Digit> {
     let tensor = nest.copy(copy).tensor;
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
@@ -189,7 +189,7 @@ pub(in crate::engine) fn slots(nest: &Nest, copy: CopyId) -> u64 {
             }
             let own = path[at..].iter().map(|f| match f {
                 Frame::For(Digit { axis, steps: Steps::Fixed(n), .. }, how)
-                    if !matches!(how, At::Unit(..))
+                    if !matches!(how, LoopKind::Unit(..))
                         && access.index.iter().any(|i| i.coefficient(*axis) != 0) =>
                 {
                     u64::from(*n)
@@ -197,12 +197,13 @@ pub(in crate::engine) fn slots(nest: &Nest, copy: CopyId) -> u64 {
                 _ => 1,
             });
             // The elements of an atom's operand are shared out among the lanes of a warp.
-            let lanes = path[at..].iter().any(|f| matches!(f, Frame::For(_, At::Atom(..)))).then_some(32);
+            let lanes =
+                path[at..].iter().any(|f| matches!(f, Frame::For(_, LoopKind::Atom(..)))).then_some(32);
             most = most.max(own.product::<u64>() / lanes.unwrap_or(1));
         }
     });
     let depth = loops(&nest.body).into_iter().find_map(|(d, how)| match how {
-        At::Pipe(n) if stands_in(nest, copy, d) => Some(u64::from(n)),
+        LoopKind::Pipe(n) if stands_in(nest, copy, d) => Some(u64::from(n)),
         _ => None,
     });
     most * depth.unwrap_or(1)

@@ -18,7 +18,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, get, patterns, set},
     },
-    nest::{At, CopyId, Digit, Frame, Nest, Steps, leaves},
+    nest::{CopyId, Digit, Frame, LoopKind, Nest, Steps, leaves},
     schedule::{DirectiveKind, Space, Via},
     span::SpanId,
 };
@@ -30,10 +30,10 @@ patterns! {
 
 fn rule(a: Digit, stages: u32) -> Rule<'static> {
     Rule::new("pipeline", &STAGED, &PIPED, move |graph, subst| {
-        if digit(graph, get(subst, 0)) != a || at(graph, get(subst, 1)) != At::Seq {
+        if digit(graph, get(subst, 0)) != a || at(graph, get(subst, 1)) != LoopKind::Seq {
             return Verdict::Skip;
         }
-        let pipe = graph.add(Node::At(At::Pipe(stages)));
+        let pipe = graph.add(Node::LoopKind(LoopKind::Pipe(stages)));
         set(subst, 4, pipe);
         Verdict::Apply
     })
@@ -51,7 +51,9 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(
     let a = names::existing(nest, name, Bare::Tile)?;
     one_space(nest, name, a)?;
     let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For(_), [Node::Digit(d), Node::At(At::Seq), Node::Stage(_)]) if *d == a => Redex::Hard,
+        (Node::For(_), [Node::Digit(d), Node::LoopKind(LoopKind::Seq), Node::Stage(_)]) if *d == a => {
+            Redex::Hard
+        }
         _ => Redex::No,
     };
     let absent = || {

@@ -18,7 +18,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns},
     },
-    nest::{At, Digit, Frame, Nest, Target, leaves},
+    nest::{Digit, Frame, LoopKind, Nest, Target, leaves},
     schedule::DirectiveKind,
     span::SpanId,
 };
@@ -176,7 +176,7 @@ fn orders(nest: &Nest, listed: &[Digit], within: Option<&BTreeSet<Target>>) -> O
         }
         let (mut order, mut reordered) = (Vec::new(), false);
         // The loops of an atom stay together.
-        for chain in path.split(|f| !matches!(f, Frame::For(_, at) if !matches!(at, At::Atom(..)))) {
+        for chain in path.split(|f| !matches!(f, Frame::For(_, at) if !matches!(at, LoopKind::Atom(..)))) {
             let chain: Vec<Digit> =
                 chain.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect();
             let mut wanted = listed.iter().filter(|d| chain.contains(d));

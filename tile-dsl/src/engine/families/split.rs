@@ -24,7 +24,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{At, Digit, Nest, Steps, Stmt, loops},
+    nest::{Digit, LoopKind, Nest, Steps, Stmt, loops},
     schedule::DirectiveKind,
     span::SpanId,
 };
@@ -44,7 +44,7 @@ const MOST: usize = 4;
 pub(in crate::engine) fn rule(whole: Digit, parts: Vec<Digit>) -> Rule<'static> {
     let after = [&ONE, &TWO, &THREE, &FOUR][parts.len() - 1];
     Rule::new("split", &LOOP, after, move |graph, subst| {
-        if digit(graph, get(subst, 0)) != whole || at(graph, get(subst, 1)) != At::Seq {
+        if digit(graph, get(subst, 0)) != whole || at(graph, get(subst, 1)) != LoopKind::Seq {
             return Verdict::Skip;
         }
         for (n, part) in parts.iter().enumerate() {
@@ -59,19 +59,19 @@ pub(in crate::engine) fn rule(whole: Digit, parts: Vec<Digit>) -> Rule<'static> 
 pub(in crate::engine) fn around(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
     wrap(stmt, at, &|digit, how, body| {
         let inner = Stmt::For { digit, at: how, body: Box::new(body) };
-        Stmt::For { digit: single, at: At::Seq, body: Box::new(inner) }
+        Stmt::For { digit: single, at: LoopKind::Seq, body: Box::new(inner) }
     })
 }
 
 /// Puts a loop over `single`, a digit of one step, directly inside each loop over `at`.
 pub(in crate::engine) fn inside(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
     wrap(stmt, at, &|digit, how, body| {
-        let inner = Stmt::For { digit: single, at: At::Seq, body: Box::new(body) };
+        let inner = Stmt::For { digit: single, at: LoopKind::Seq, body: Box::new(body) };
         Stmt::For { digit, at: how, body: Box::new(inner) }
     })
 }
 
-fn wrap(stmt: &Stmt, wanted: Digit, build: &dyn Fn(Digit, At, Stmt) -> Stmt) -> Stmt {
+fn wrap(stmt: &Stmt, wanted: Digit, build: &dyn Fn(Digit, LoopKind, Stmt) -> Stmt) -> Stmt {
     match stmt {
         Stmt::For { digit, at, body } => {
             let body = wrap(body, wanted, build);
@@ -159,7 +159,7 @@ pub(in crate::engine) fn apply(
         return Ok((Nest { names, ..with_body(nest, beside(nest.body.clone())) }, proof));
     }
     let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For(_), [Node::Digit(d), Node::At(At::Seq), _]) if *d == whole => Redex::Hard,
+        (Node::For(_), [Node::Digit(d), Node::LoopKind(LoopKind::Seq), _]) if *d == whole => Redex::Hard,
         _ => Redex::No,
     };
     let (body, mut proof) = solve(

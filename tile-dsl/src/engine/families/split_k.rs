@@ -26,7 +26,7 @@ use crate::{
         rule::{Verdict, enforced, get, patterns, set},
     },
     index::Affine,
-    nest::{Across, At, Digit, Expr, Frame, Nest, Steps, Stmt, Target, ValueId, leaves},
+    nest::{Across, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, leaves},
     op::RedOp,
     schedule::{DirectiveKind, Unit, UnitDim},
     span::SpanId,
@@ -156,14 +156,16 @@ fn rule(whole: Digit, part: Digit, rest: Digit, values: BTreeSet<ValueId>) -> Ru
                 return Verdict::refuse(diagnostic.note(span, format!("`{name}` is written here")));
             }
         }
-        if !matches!(at(graph, get(subst, 1)), At::Seq | At::Pipe(_)) {
+        if !matches!(at(graph, get(subst, 1)), LoopKind::Seq | LoopKind::Pipe(_)) {
             let name = nest.digit_name(whole);
             let text = format!("the loop over `{name}` is bound or expanded: CTAs share out a plain loop");
             return Verdict::refuse(Diagnostic::new(SpanId::NONE, text));
         }
-        for (var, node) in
-            [(3, Node::Digit(part)), (4, Node::At(At::Unit(Unit::Block, UnitDim::Z))), (5, Node::Digit(rest))]
-        {
+        for (var, node) in [
+            (3, Node::Digit(part)),
+            (4, Node::LoopKind(LoopKind::Unit(Unit::Block, UnitDim::Z))),
+            (5, Node::Digit(rest)),
+        ] {
             let id = graph.add(node);
             set(subst, var, id);
         }

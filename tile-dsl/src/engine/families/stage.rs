@@ -22,7 +22,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{AccessId, At, Copy, CopyId, Digit, Frame, Nest, Placement, Steps, Stmt, leaves, loops},
+    nest::{AccessId, Copy, CopyId, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, leaves, loops},
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
     tile::TensorId,
@@ -98,7 +98,7 @@ fn outside_lanes(nest: &Nest, name: &str, tensor: TensorId, at: Digit) -> Result
             return;
         }
         let units = path[..here].iter().filter_map(|f| match f {
-            Frame::For(d, At::Unit(unit, _)) if *unit != Unit::Block => Some((*d, *unit)),
+            Frame::For(d, LoopKind::Unit(unit, _)) if *unit != Unit::Block => Some((*d, *unit)),
             _ => None,
         });
         let around: Vec<(Digit, Unit)> = units.collect();

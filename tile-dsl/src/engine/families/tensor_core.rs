@@ -31,8 +31,8 @@ use crate::{
     },
     index::AxisId,
     nest::{
-        At, Atom, Digit, Factor, Frame, Nest, NoProduct, Operand, Part, Role, Steps, Stmt, Target, ValueId,
-        leaves, loops,
+        Atom, Digit, Factor, Frame, LoopKind, Nest, NoProduct, Operand, Part, Role, Steps, Stmt, Target,
+        ValueId, leaves, loops,
     },
     op::RedOp,
     schedule::DirectiveKind,
@@ -91,12 +91,12 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(N
     }
     // A loop of the atom may be over the same digit.
     let exists = |nest: &Nest, digit: Digit| {
-        loops(&nest.body).iter().any(|(d, at)| *d == digit && !matches!(at, At::Atom(..)))
+        loops(&nest.body).iter().any(|(d, at)| *d == digit && !matches!(at, LoopKind::Atom(..)))
     };
     for (layouts, own) in layouts.iter().zip(&own) {
         for part in layouts.iter().flat_map(|l| &l.parts) {
             let lane = part.digit(*own);
-            if let (At::Unit(unit, dim), true) = (part.at(), exists(&body, lane)) {
+            if let (LoopKind::Unit(unit, dim), true) = (part.at(), exists(&body, lane)) {
                 bind::structure(&body, &body.digit_name(lane), lane, unit, dim)?;
             }
         }
@@ -280,7 +280,7 @@ fn innermost(nest: &Nest, value: ValueId, axis: AxisId, role: Role, atom: Atom) 
     leaves(&nest.body, &mut |path, leaf| {
         if matches!(leaf, Stmt::Red { value: v, .. } if *v == value) {
             own = path.iter().find_map(|f| match f {
-                Frame::For(d, At::Atom(other, _)) if *d == digit => Some(*other),
+                Frame::For(d, LoopKind::Atom(other, _)) if *d == digit => Some(*other),
                 _ => None,
             });
         }
@@ -326,14 +326,14 @@ fn mark(
         reorder::rule(inverted),
         Rule::new("tensor_core", &THREE, &MARKED, |graph, subst| {
             let digits = [0, 2, 4].map(|n| digit(graph, get(subst, n)));
-            let plain = [1, 3, 5].iter().all(|n| at(graph, get(subst, *n)) == At::Seq);
+            let plain = [1, 3, 5].iter().all(|n| at(graph, get(subst, *n)) == LoopKind::Seq);
             let body = get(subst, 6);
             let leaf = graph[body].nodes.iter().any(|n| matches!(n, Node::Do(_)));
             if digits[..] != own[..] || !plain || !leaf || !writes(graph, body) {
                 return Verdict::Skip;
             }
             for (var, role) in (7..).zip(ROLES) {
-                let id = graph.add(Node::At(At::Atom(atom, role)));
+                let id = graph.add(Node::LoopKind(LoopKind::Atom(atom, role)));
                 set(subst, var, id);
             }
             Verdict::Apply
@@ -349,7 +349,7 @@ fn mark(
     // Where another atom cut the axis, readers of the sums still have its pieces.
     let pieces: Vec<(Digit, Digit, Digit)> = loops(&nest.body)
         .into_iter()
-        .filter(|(_, at)| *at == At::Seq)
+        .filter(|(_, at)| *at == LoopKind::Seq)
         .filter_map(|(d, _)| {
             let atom = own[..2].iter().find(|o| o.axis == d.axis && o.stride == d.stride)?;
             let (Steps::Fixed(n), Steps::Fixed(m)) = (d.steps, atom.steps) else { return None };
@@ -359,7 +359,7 @@ fn mark(
         .collect();
     rules.extend(pieces.iter().map(|(d, outer, inner)| split::rule(*d, vec![*outer, *inner])));
     let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For([_, _, body]), [Node::Digit(d), Node::At(At::Seq), _]) => {
+        (Node::For([_, _, body]), [Node::Digit(d), Node::LoopKind(LoopKind::Seq), _]) => {
             let cut = split.contains(d) || pieces.iter().any(|(p, ..)| p == d);
             if cut || own.contains(d) && writes(graph, *body) { Redex::Hard } else { Redex::No }
         }

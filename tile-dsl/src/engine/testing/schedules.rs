@@ -5,7 +5,7 @@ use crate::{
     dtype::DType,
     engine::{FailureKind, apply, prove},
     index::AxisId,
-    nest::{self, Across, At, Frame, Level, Nest, Order, Steps, ValueId, leaves, loops},
+    nest::{self, Across, Frame, Level, LoopKind, Nest, Order, Steps, ValueId, leaves, loops},
     schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
@@ -65,7 +65,7 @@ fn work(nest: &Nest, dims: &Extents, typical: u64) -> u64 {
     };
     let mut extents = BTreeMap::new();
     for (digit, at) in loops(&nest.body) {
-        if let (At::Unit(unit, dim), Steps::Fixed(n)) = (at, digit.steps) {
+        if let (LoopKind::Unit(unit, dim), Steps::Fixed(n)) = (at, digit.steps) {
             let extent = extents.entry((unit, dim)).or_insert(1);
             *extent = u64::from(n).max(*extent);
         }
@@ -78,7 +78,10 @@ fn work(nest: &Nest, dims: &Extents, typical: u64) -> u64 {
         let mut steps = 1u64;
         for frame in path {
             match frame {
-                Frame::For(_, At::Unit(Unit::Thread | Unit::Lane | Unit::Warp, _) | At::Atom(..)) => {}
+                Frame::For(
+                    _,
+                    LoopKind::Unit(Unit::Thread | Unit::Lane | Unit::Warp, _) | LoopKind::Atom(..),
+                ) => {}
                 Frame::For(digit, _) => {
                     let n = match digit.steps {
                         Steps::Fixed(n) => n.into(),

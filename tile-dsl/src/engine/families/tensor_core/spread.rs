@@ -17,8 +17,8 @@ use crate::{
     },
     index::AxisId,
     nest::{
-        At, Atom, Digit, Expr, Factor, Frame, Level, Nest, Operand, Part, Place, Role, Steps, Stmt, Target,
-        ValueId, leaves,
+        Atom, Digit, Expr, Factor, Frame, Level, LoopKind, Nest, Operand, Part, Place, Role, Steps, Stmt,
+        Target, ValueId, leaves,
     },
     schedule::Unit,
 };
@@ -47,7 +47,7 @@ pub(super) fn gather(nest: &Nest, value: ValueId, sum: &Sum) -> Result<Nest, Fai
         let adds = |w: &Write| w.target == Target::Value(value) && w.kind == Kind::Red;
         effects(graph, body).writes.iter().all(|w| adds(w) || axis != summed && later.contains(&w.target))
     };
-    let apart = |at: At| matches!(at, At::Seq | At::Unit(Unit::Lane | Unit::Warp, _));
+    let apart = |at: LoopKind| matches!(at, LoopKind::Seq | LoopKind::Unit(Unit::Lane | Unit::Warp, _));
     let rule = Rule::new("gather", &TWO, &ONE, |graph, subst| {
         let [(a, s), (b, t)] =
             [(0, 1), (2, 3)].map(|(d, t)| (digit(graph, get(subst, d)), at(graph, get(subst, t))));
@@ -62,13 +62,13 @@ pub(super) fn gather(nest: &Nest, value: ValueId, sum: &Sum) -> Result<Nest, Fai
             return Verdict::Skip;
         }
         let whole = Digit { steps: Steps::Fixed(n.saturating_mul(m)), ..b };
-        let (whole, plain) = (graph.add(Node::Digit(whole)), graph.add(Node::At(At::Seq)));
+        let (whole, plain) = (graph.add(Node::Digit(whole)), graph.add(Node::LoopKind(LoopKind::Seq)));
         set(subst, 5, whole);
         set(subst, 6, plain);
         Verdict::Apply
     });
     let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For([.., body]), [Node::Digit(d), Node::At(t), _])
+        (Node::For([.., body]), [Node::Digit(d), Node::LoopKind(t), _])
             if left.contains(d) && apart(*t) && concerns(graph, d.axis, *body) =>
         {
             Redex::Soft
@@ -188,7 +188,7 @@ fn layout_of<'l>(graph: &Graph, body: egg::Id, layouts: &'l [Spread]) -> Option<
 pub(super) fn combined(nest: &Nest, own: Digit, layouts: &[Spread], combine: &mut BTreeMap<ValueId, Level>) {
     leaves(&nest.body, &mut |path, leaf| {
         if let Stmt::Red { value, .. } = leaf
-            && path.contains(&Frame::For(own, At::Seq))
+            && path.contains(&Frame::For(own, LoopKind::Seq))
             && !nest.value(*value).axes.contains(&own.axis)
             && !nest.is_carried(*value)
             && let Some(layout) =
@@ -204,13 +204,13 @@ pub(super) fn combined(nest: &Nest, own: Digit, layouts: &[Spread], combine: &mu
 /// Gives the loops over a digit, those of the atom aside, the lanes and slots of the layouts.
 pub(super) fn spread(nest: &Nest, name: &str, own: Digit, layouts: &[Spread]) -> Result<Nest, Failure> {
     // Slots stay plain loops, which a schedule may vectorize and which are unrolled otherwise.
-    let how = |part: &Part| if part.place == Place::Slot { At::Seq } else { part.at() };
+    let how = |part: &Part| if part.place == Place::Slot { LoopKind::Seq } else { part.at() };
     // An atom of its own may take these loops, or they may stay as they are.
     let optional =
         |graph: &Graph, body: egg::Id, layout: &Spread| layout.of.is_some() || multiplied(graph, body, own);
     let rule = |after: &'static egg::Pattern<Node>, count: usize| {
         Rule::new("spread", &LOOP, after, move |graph, subst| {
-            if digit(graph, get(subst, 0)) != own || at(graph, get(subst, 1)) != At::Seq {
+            if digit(graph, get(subst, 0)) != own || at(graph, get(subst, 1)) != LoopKind::Seq {
                 return Verdict::Skip;
             }
             let body = get(subst, 2);
@@ -218,7 +218,7 @@ pub(super) fn spread(nest: &Nest, name: &str, own: Digit, layouts: &[Spread]) ->
                 return Verdict::Skip;
             };
             for part in &layout.parts {
-                if let At::Unit(unit, _) = part.at()
+                if let LoopKind::Unit(unit, _) = part.at()
                     && enforced("tensor_core: readers distribute")
                     && let Some(d) = bind::clash(graph, body, part.digit(own), unit)
                 {
@@ -226,7 +226,8 @@ pub(super) fn spread(nest: &Nest, name: &str, own: Digit, layouts: &[Spread]) ->
                 }
             }
             for (var, part) in (3..).step_by(2).zip(&layout.parts) {
-                let (loop_, at) = (graph.add(Node::Digit(part.digit(own))), graph.add(Node::At(how(part))));
+                let (loop_, at) =
+                    (graph.add(Node::Digit(part.digit(own))), graph.add(Node::LoopKind(how(part))));
                 set(subst, var, loop_);
                 set(subst, var + 1, at);
             }
@@ -235,7 +236,7 @@ pub(super) fn spread(nest: &Nest, name: &str, own: Digit, layouts: &[Spread]) ->
     };
     let rules = [rule(&SPREAD_1, 1), rule(&SPREAD_2, 2), rule(&SPREAD_3, 3)];
     let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For([.., body]), [Node::Digit(d), Node::At(At::Seq), _]) if *d == own => {
+        (Node::For([.., body]), [Node::Digit(d), Node::LoopKind(LoopKind::Seq), _]) if *d == own => {
             match layout_of(graph, *body, layouts) {
                 None => Redex::No,
                 Some(layout) if optional(graph, *body, layout) => Redex::Soft,
