@@ -1,7 +1,7 @@
 //! Scheduled nests compute what the kernel says: under the nest interpreter, against the reference evaluator.
 
 mod support;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 use tile_dsl::{
     dtype::DType,
@@ -9,6 +9,7 @@ use tile_dsl::{
     lower::lower,
     nest::{self, Arithmetic, Nest},
     program::Variant,
+    schedule::{DirectiveKind, Via},
     tile::{
         ElemType, Kernel,
         evaluate::{Elements, Inputs, evaluate},
@@ -187,4 +188,52 @@ fn random_schedules_of_recurrences() {
 #[test]
 fn random_schedules_of_conv3() {
     random_schedules(CONV3);
+}
+
+/// How many of `count` random schedules in f16 have each directive; copies by tensor maps and collected tiles have names of
+/// their own.
+fn drawn(text: &str, count: u64) -> BTreeMap<&'static str, usize> {
+    let mut found = BTreeMap::new();
+    for seed in 0..count {
+        let Some(wild) = engine::testing::wild_schedule(&kernel(text), Some(DType::F16), seed, 1 << 14)
+        else {
+            continue;
+        };
+        let name = |kind: &DirectiveKind| match kind {
+            DirectiveKind::Stage { via: Via::Tma, at, .. } => {
+                if at.is_some() {
+                    "tensor map"
+                } else {
+                    "collected"
+                }
+            }
+            kind => kind.name(),
+        };
+        let names: BTreeSet<_> = wild.schedule.directives.iter().map(|d| name(&d.kind)).collect();
+        names.into_iter().for_each(|name| *found.entry(name).or_default() += 1);
+    }
+    found
+}
+
+/// Every directive is drawn, for products with windows, too: whatever the generator proposes and the checks take away
+/// again tests nothing.
+#[test]
+fn random_schedules_have_every_directive() {
+    let (product, window) = (drawn(MATMUL, 60), drawn(CONV2D, 30));
+    println!("{product:?}\n{window:?}");
+    for (name, least) in [
+        ("tensor_core", 30),
+        ("pipeline", 20),
+        ("tensor map", 10),
+        ("produce", 4),
+        ("registers", 1),
+        ("persistent", 5),
+        ("collected", 3),
+        ("fragment", 4),
+    ] {
+        assert!(product.get(name).is_some_and(|n| *n >= least), "{name}: {product:?}");
+    }
+    for (name, least) in [("tensor_core", 12), ("pipeline", 6)] {
+        assert!(window.get(name).is_some_and(|n| *n >= least), "{name}: {window:?}");
+    }
 }

@@ -59,6 +59,20 @@ kernel conv3(x: &[f32; N + 2], y: &mut [f32; N]) {
     store(y, [i], (load(x, [i]) + load(x, [i + 1]) + load(x, [i + 2])) / 3.0);
 }";
 
+/// Windows of a line: a product that is summed over channels and the steps of a window.
+pub const CONV2D: &str = "\
+kernel conv2d<T>(x: &[T; P + R - 1, C], w: &[T; R, C, F], y: &mut [T; P, F]) {
+    axis p in program_tile(P);
+    axis f in program_tile(F);
+    axis r in whole(R);
+    axis c in tiles(C);
+    let mut acc = full::<f32>(0.0, [p, f]);
+    for c {
+        acc = dot(load(x, [p + r, c]), load(w, [r, c, f]), acc);
+    }
+    store(y, [p, f], acc.cast::<T>());
+}";
+
 /// Reads of one tensor that lie 2 apart in one statement and 32 away in the next.
 pub const SPREAD: &str = "\
 kernel spread(x: &[f32; R, N + 32], y: &mut [f32; R, N]) {

@@ -29,7 +29,7 @@ pub(super) fn dimensions(nest: &Nest) -> BTreeMap<(Unit, UnitDim), (u32, Vec<Dig
 }
 
 /// Threads of a CTA that its loops are bound to.
-pub(super) fn count(nest: &Nest) -> u64 {
+pub(in crate::engine) fn count(nest: &Nest) -> u64 {
     let dims = dimensions(nest);
     let along = |unit: Unit| -> u64 {
         dims.iter().filter(|((u, _), _)| *u == unit).map(|(_, (n, _))| u64::from(*n)).product()

@@ -132,6 +132,11 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(N
     Ok((Nest { names, combine, ..body }, proof))
 }
 
+/// The axes of a value's products of which an atom takes rows, columns and points of the sum at once.
+pub(in crate::engine) fn axes(nest: &Nest, value: ValueId, atom: Atom) -> Option<[AxisId; 3]> {
+    sum_of(nest, value, precision::chosen(nest, value, atom)).ok().map(|sum| sum.axes)
+}
+
 /// What a value sums.
 struct Sum {
     /// Names of the first and of the second operand.

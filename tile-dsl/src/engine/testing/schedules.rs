@@ -56,8 +56,8 @@ const MOST_WORK: u64 = 1 << 20;
 /// Extent at which the work of a schedule is estimated, in points of each axis without a bound.
 const TYPICAL: u64 = 80;
 
-/// Steps of a warp, roughly: tiles run whole even where little of them exists, copies inside of loops are repeated,
-/// and threads that a statement does not use repeat its work. An axis has as many points as `dims` say, otherwise `typical`.
+/// Steps of a warp, roughly: tiles run whole even where little of them exists, copies inside of loops are repeated and
+/// shared out among the threads, and threads that a statement does not use repeat its work. An axis has as many points as `dims` say, otherwise `typical`.
 fn work(nest: &Nest, dims: &Extents, typical: u64) -> u64 {
     let points = |axis: AxisId| {
         let extent = nest.kernel.axes[usize::from(axis.0)].extent.eval(dims);
@@ -73,7 +73,8 @@ fn work(nest: &Nest, dims: &Extents, typical: u64) -> u64 {
     let along =
         |wanted| extents.iter().filter(|((unit, _), _)| *unit == wanted).map(|(_, n)| n).product::<u64>();
     let warps = along(Unit::Warp) * along(Unit::Thread).div_ceil(32);
-    let mut most = 0u64;
+    let lanes = super::super::checks::threads(nest).clamp(1, 32);
+    let (mut most, mut copied) = (0u64, 0u64);
     leaves(&nest.body, &mut |path, _| {
         let mut steps = 1u64;
         for frame in path {
@@ -91,14 +92,14 @@ fn work(nest: &Nest, dims: &Extents, typical: u64) -> u64 {
                 }
                 Frame::Stage(copy) => {
                     let elems = nest.copy_elems(*copy).unwrap_or(0);
-                    most = most.max(steps.saturating_mul(elems));
+                    copied = copied.max(steps.saturating_mul(elems.div_ceil(lanes)));
                 }
                 Frame::First(_) | Frame::Rest(_) => {}
             }
         }
         most = most.max(steps);
     });
-    most.saturating_mul(warps)
+    most.saturating_mul(warps).max(copied)
 }
 
 /// Extents of launches, by dim.

@@ -2,16 +2,29 @@
 
 use super::Generator;
 use crate::{
+    engine::families::tensor_core,
+    index::AxisId,
     nest::{Atom, Factor, Stmt, leaves},
     schedule::{DirectiveKind as D, Space, Via},
 };
 
-/// A sum of products: the value, its factors' tensors, the axes that it is summed over.
+/// A sum of products that an atom could multiply.
 #[derive(Clone, Debug)]
 pub(super) struct Product {
     pub(super) value: String,
+    /// Tensors of the factors that are loads.
     pub(super) factors: Vec<String>,
-    pub(super) summed: Vec<String>,
+    /// The axes of the atom: rows, columns, points of the sum.
+    pub(super) axes: [String; 3],
+    /// The other axes that it is summed over.
+    windows: Vec<String>,
+}
+
+impl Product {
+    /// The loop over tiles of the sum.
+    pub(super) fn steps(&self) -> String {
+        format!("{}.o", self.axes[2])
+    }
 }
 
 impl Generator<'_> {
@@ -27,20 +40,24 @@ impl Generator<'_> {
                 let row = atom.row();
                 row.rounded == nest.rounds(expr) && types.iter().all(|t| row.operands.contains(t))
             };
-            if !Atom::all().any(|a| multiplies(&a)) {
-                return;
-            }
             let info = nest.value(*value);
+            let Some(own) = Atom::all().find(multiplies).and_then(|a| tensor_core::axes(nest, *value, a))
+            else {
+                return;
+            };
             let axes = factors.map(|f| nest.factor_axes(f));
             let loads = factors.into_iter().filter_map(|f| match f {
                 Factor::Load(access) => Some(nest.tensor(nest.access(access).tensor).name.clone()),
                 Factor::Computed(_) => None,
             });
-            let summed = axes[0].intersection(&axes[1]).filter(|a| !info.axes.contains(a));
+            let windows =
+                axes[0].intersection(&axes[1]).filter(|a| !info.axes.contains(a) && !own.contains(a));
+            let name = |a: AxisId| nest.axis(a).to_string();
             found.push(Product {
                 value: info.name.clone(),
                 factors: loads.collect(),
-                summed: summed.map(|a| nest.axis(*a).to_string()).collect(),
+                axes: own.map(name),
+                windows: windows.copied().map(name).collect(),
             });
         });
         found
@@ -50,23 +67,31 @@ impl Generator<'_> {
     pub(super) fn wild_matrix(&mut self, product: &Product, busy: usize) {
         self.warps = true;
         self.wild_assumptions();
+        let all = self.products();
+        let taken = |axis: &str| all.iter().any(|p| p.axes.iter().any(|a| a == axis));
+        // Now and then, what no atom divides.
+        let odd = self.chance(15);
         for axis in &self.kernel.axes {
-            let size = *self.random.pick(&[16, 16, 16, 16, 32, 32, 32, 48, 8, 17]);
+            let size = match taken(&axis.name) {
+                true if odd => *self.random.pick(&[16, 32, 8, 17]),
+                true => *self.random.pick(&[16, 16, 16, 32, 32, 48]),
+                false if self.chance(40) => *self.random.pick(&[1, 2, 2, 3, 4]),
+                false => continue,
+            };
             self.propose(D::Tile { axis: axis.name.clone(), size });
         }
-        for axis in &self.kernel.axes {
+        self.size_recurrences(&[1, 2, 4]);
+        for axis in self.kernel.axes.iter().filter(|a| taken(&a.name)) {
             if self.chance(25) {
-                self.fresh += 2;
-                let names = vec![format!("d{}", self.fresh), format!("d{}", self.fresh + 1)];
-                let factors = vec![*self.random.pick(&[8, 16, 16, 16])];
-                self.propose(D::Split { digit: format!("{}.t", axis.name), names, factors });
+                let factor = if odd { 8 } else { 16 };
+                self.cut_tile(&axis.name, factor);
             }
         }
         if self.chance(20) {
             self.wild_places(busy);
         }
         self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Mma });
-        let others = self.products().into_iter().filter(|other| other.value != product.value);
+        let others = all.into_iter().filter(|other| other.value != product.value);
         let mut products = vec![product.clone()];
         for other in others {
             if self.chance(85) {
@@ -74,6 +99,7 @@ impl Generator<'_> {
             }
             products.push(other);
         }
+        self.windows_outside(product);
         self.wild_orders(busy);
         for product in &products {
             self.wild_operands(product);
@@ -82,30 +108,49 @@ impl Generator<'_> {
         self.wild_expansion(busy);
     }
 
+    /// Splits the tile of an axis.
+    pub(super) fn cut_tile(&mut self, axis: &str, factor: u32) {
+        self.fresh += 2;
+        let names = vec![format!("d{}", self.fresh), format!("d{}", self.fresh + 1)];
+        self.propose(D::Split { digit: format!("{axis}.t"), names, factors: vec![factor] });
+    }
+
+    /// Steps of a window around the tiles of the sum, mostly: a copy is then of one step.
+    pub(super) fn windows_outside(&mut self, product: &Product) {
+        if !product.windows.is_empty() && self.chance(80) {
+            let digits = product.windows.iter().cloned().chain([product.steps()]).collect();
+            self.propose(D::Reorder { digits, within: Some(product.value.clone()) });
+        }
+    }
+
     /// Copies of the factors of a product, and pipelines over them.
     fn wild_operands(&mut self, product: &Product) {
-        let Some(k) = product.summed.first().cloned() else { return };
+        let k = product.axes[2].clone();
         let at = if self.chance(95) { format!("{k}.o") } else { k.clone() };
+        let maps = self.takes_maps();
         for buffer in &product.factors {
-            let plain = |at: &str, transposed| D::Stage {
+            let transposed = self.chance(30);
+            let stage = |at: &str, (via, vector), transposed| D::Stage {
                 buffer: buffer.clone(),
                 at: Some(at.to_string()),
                 space: Space::Shared,
                 transposed,
-                via: Via::Plain,
-                vector: None,
+                via,
+                vector,
             };
-            let transposed = self.chance(30);
-            let mut kind = plain(&at, transposed);
-            if let D::Stage { via, vector, .. } = &mut kind {
-                *via = *self.random.pick(&[Via::Plain, Via::CpAsync]);
-                *vector = *self.random.pick(&[None, None, Some(4), Some(8), Some(16)]);
-            }
+            let plain = |at: &str| stage(at, (Via::Plain, None), transposed);
+            let first = match maps {
+                true => [false, true].into_iter().any(|t| self.propose(stage(&at, (Via::Tma, None), t))),
+                false => {
+                    let via = *self.random.pick(&[Via::Plain, Via::CpAsync]);
+                    let vector = *self.random.pick(&[None, None, Some(4), Some(8), Some(16)]);
+                    self.propose(stage(&at, (via, vector), transposed))
+                }
+            };
             let axes: Vec<String> = self.kernel.axes.iter().map(|a| format!("{}.o", a.name)).collect();
             // Where the axis is not tiled, at the tiles of another.
-            let staged = self.propose(kind)
-                || self.propose(plain(&at, transposed))
-                || axes.iter().any(|axis| self.propose(plain(axis, transposed)));
+            let staged =
+                first || self.propose(plain(&at)) || axes.iter().any(|axis| self.propose(plain(axis)));
             if staged {
                 match self.random.below(4) {
                     0 => {
@@ -134,7 +179,10 @@ impl Generator<'_> {
         for digit in [at, atoms] {
             if self.chance(50) {
                 let stages = 2 + self.random.below(3) as u32;
-                self.propose(D::Pipeline { digit, stages });
+                let piped = self.propose(D::Pipeline { digit: digit.clone(), stages });
+                if piped && maps && self.chance(50) {
+                    self.wild_producer(&digit);
+                }
             }
         }
     }

@@ -4,7 +4,6 @@ use super::{Generator, matrix::Product};
 use crate::{
     nest::Atom,
     schedule::{DirectiveKind as D, Space, Target, Unit, UnitDim, Via},
-    tile::AxisKind,
 };
 
 impl Generator<'_> {
@@ -14,58 +13,100 @@ impl Generator<'_> {
         self.warps = true;
         self.wild_assumptions();
         let columns = *self.random.pick(&[8, 16, 32, 64, 64, 128]);
-        let mut rows = true;
+        let rows = *self.random.pick(&[64, 64, 64, 128, 192]);
         for axis in &self.kernel.axes {
-            let size = if product.summed.contains(&axis.name) {
-                *self.random.pick(&[16, 32, 64, 64, 128, 48])
-            } else if axis.kind == AxisKind::Program && std::mem::take(&mut rows) {
-                *self.random.pick(&[64, 64, 128, 192])
-            } else {
-                columns * *self.random.pick(&[1, 1, 2, 4])
+            let size = match product.axes.iter().position(|a| *a == axis.name) {
+                Some(0) => rows,
+                // A thread holds at most a register for each of 128 columns of 64 rows.
+                Some(1) => columns * *self.random.pick(if columns < 64 { &[1, 1, 2, 4] } else { &[1] }),
+                Some(_) => *self.random.pick(&[16, 32, 64, 64, 128, 48]),
+                None if self.chance(40) => *self.random.pick(&[1, 2, 2, 3, 4]),
+                None => continue,
             };
             self.propose(D::Tile { axis: axis.name.clone(), size });
         }
-        for axis in &self.kernel.axes {
+        self.size_recurrences(&[1, 2, 4]);
+        for (axis, points) in product.axes.iter().zip([64, columns, 16]) {
             if self.chance(30) {
-                self.fresh += 2;
-                let names = vec![format!("d{}", self.fresh), format!("d{}", self.fresh + 1)];
-                let factors = vec![*self.random.pick(&[64, columns, 16, 32])];
-                self.propose(D::Split { digit: format!("{}.t", axis.name), names, factors });
+                let factor = points * *self.random.pick(&[1, 1, 1, 2]);
+                let factor = if self.chance(10) { 16 } else { factor };
+                self.cut_tile(axis, factor);
             }
         }
         let eights = (columns / 8) as u8;
         self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Wgmma(eights) });
+        self.windows_outside(product);
         self.wild_orders(busy);
-        let Some(k) = product.summed.first().map(|k| format!("{k}.o")) else { return };
+        let k = product.steps();
+        // All copies of a loop that threads of their own make come by tensor maps, and its pipeline is theirs.
+        let produced = self.chance(50);
         for buffer in &product.factors {
-            let how = *self.random.pick(&[
+            let others = [
                 (Via::Tma, None),
                 (Via::Tma, None),
                 (Via::Tma, None),
                 (Via::CpAsync, Some(16)),
                 (Via::Plain, None),
-            ]);
-            for transposed in [false, true] {
-                let stage = |(via, vector)| D::Stage {
-                    buffer: buffer.clone(),
-                    at: Some(k.clone()),
-                    space: Space::Shared,
-                    transposed,
-                    via,
-                    vector,
-                };
-                if self.propose(stage(how)) || self.propose(stage((Via::Plain, None))) {
-                    break;
-                }
-            }
+            ];
+            let how = if produced { others[0] } else { *self.random.pick(&others) };
+            let stage = |(via, vector), transposed| D::Stage {
+                buffer: buffer.clone(),
+                at: Some(k.clone()),
+                space: Space::Shared,
+                transposed,
+                via,
+                vector,
+            };
+            let ways = [how, (Via::Plain, None)].into_iter().flat_map(|how| [(how, false), (how, true)]);
+            ways.into_iter().any(|(how, transposed)| self.propose(stage(how, transposed)));
             let first = self.random.below(3);
             (0..3)
                 .any(|n| self.propose(D::Swizzle { buffer: buffer.clone(), span: 32 << ((first + n) % 3) }));
         }
-        if self.chance(65) {
+        if produced || self.chance(65) {
             let stages = 2 + self.random.below(3) as u32;
             self.propose(D::Pipeline { digit: k.clone(), stages });
         }
+        self.wild_collected();
+        if rows > 64 && self.chance(80) {
+            let digit = format!("{}.atom", product.axes[0]);
+            self.propose(D::Bind { digit, unit: Unit::Warpgroup, dim: UnitDim::X, xor: None });
+        }
+        for _ in 0..self.random.below(busy + 2) {
+            let digits = self.digits(true);
+            if digits.is_empty() {
+                break;
+            }
+            let digit = self.random.pick(&digits).0.clone();
+            let dim = *self.random.pick(&[UnitDim::X, UnitDim::Y, UnitDim::Z]);
+            self.propose(D::Bind { digit, unit: Unit::Warpgroup, dim, xor: None });
+        }
+        if produced {
+            self.wild_producer(&k);
+        }
+        if self.chance(35) {
+            self.propose(D::Persistent { ctas: 1 });
+        }
+        self.wild_expansion(busy);
+    }
+
+    /// Whether copies come by tensor maps this time: the target has them.
+    pub(super) fn takes_maps(&mut self) -> bool {
+        self.schedule.target.sm >= 90 && self.chance(50)
+    }
+
+    /// Has the copies of a pipelined loop made by threads of their own; how registers are shared out then.
+    pub(super) fn wild_producer(&mut self, digit: &str) {
+        let unit = *self.random.pick(&[Unit::Warp, Unit::Warpgroup]);
+        self.propose(D::Produce { digit: digit.to_string(), unit });
+        if unit == Unit::Warpgroup && self.chance(50) {
+            let consumer = *self.random.pick(&[104, 152, 160, 168, 240]);
+            self.propose(D::Registers { producer: 24, consumer });
+        }
+    }
+
+    /// Collects what is stored, here and there.
+    pub(super) fn wild_collected(&mut self) {
         for tensor in self.kernel.tensors.iter().filter(|t| t.mutable) {
             if self.chance(40) {
                 let buffer = tensor.name.clone();
@@ -83,23 +124,5 @@ impl Generator<'_> {
                 }
             }
         }
-        for _ in 0..self.random.below(busy + 2) {
-            let digits = self.digits(true);
-            if digits.is_empty() {
-                break;
-            }
-            let digit = self.random.pick(&digits).0.clone();
-            let dim = *self.random.pick(&[UnitDim::X, UnitDim::Y, UnitDim::Z]);
-            self.propose(D::Bind { digit, unit: Unit::Warpgroup, dim, xor: None });
-        }
-        if self.chance(50) {
-            let unit = *self.random.pick(&[Unit::Warp, Unit::Warpgroup]);
-            self.propose(D::Produce { digit: k, unit });
-            if unit == Unit::Warpgroup && self.chance(50) {
-                let consumer = *self.random.pick(&[104, 168, 240]);
-                self.propose(D::Registers { producer: 24, consumer });
-            }
-        }
-        self.wild_expansion(busy);
     }
 }

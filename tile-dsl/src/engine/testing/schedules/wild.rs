@@ -271,12 +271,13 @@ impl Generator<'_> {
     fn wild_copies(&mut self, busy: usize) {
         let tensors: Vec<String> = self.kernel.tensors.iter().map(|t| t.name.clone()).collect();
         let mut places = Vec::new();
+        let maps = self.takes_maps();
         for buffer in &tensors {
             if !self.chance(15 + 15 * busy) {
                 continue;
             }
             let at = self.wild_digit();
-            let kind = D::Stage {
+            let mut kind = D::Stage {
                 buffer: buffer.clone(),
                 at: Some(at.clone()),
                 space: Space::Shared,
@@ -284,6 +285,9 @@ impl Generator<'_> {
                 via: *self.random.pick(&[Via::Plain, Via::Plain, Via::CpAsync]),
                 vector: *self.random.pick(&[None, None, Some(2), Some(4), Some(8), Some(16)]),
             };
+            if let (D::Stage { via, vector, .. }, true) = (&mut kind, maps) {
+                (*via, *vector) = (Via::Tma, None);
+            }
             if self.propose(kind) {
                 places.push(at);
                 self.wild_layout(buffer);
@@ -308,7 +312,12 @@ impl Generator<'_> {
                 false => self.random.pick(&places).clone(),
             };
             let stages = 1 + self.random.below(5) as u32;
-            self.propose(D::Pipeline { digit, stages });
+            if self.propose(D::Pipeline { digit: digit.clone(), stages }) && maps && self.chance(50) {
+                self.wild_producer(&digit);
+            }
+        }
+        if maps {
+            self.wild_collected();
         }
         if self.chance(20) {
             let digit = if self.chance(50) { self.wild_axis() } else { self.wild_digit() };
