@@ -43,6 +43,7 @@ mod tensor_map;
 mod timing;
 mod toolkit;
 mod tune;
+mod usage;
 pub mod verify;
 mod view;
 
@@ -65,4 +66,5 @@ pub use schedule::{AnySchedule, Kernel, Schedule};
 pub use space::{Configuration, Dropped, Space};
 pub use stream::{Event, Stream, Timestamp};
 pub use tune::{Choice, L2, Origin, Progress, Ranked, Tuner};
+pub use usage::MemoryUse;
 pub use view::{View, ViewMut};
