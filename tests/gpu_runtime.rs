@@ -1,7 +1,7 @@
 //! Streams, views and borrowed memory on a GPU. Every test is skipped, aloud, on a machine without one.
 
 use tilewright::{
-    DType, Error, Graph, L2, LaunchReport, Origin, PtxCache, Tuner, Variant,
+    DType, Error, Graph, L2, LaunchReport, Origin, Pinned, PtxCache, Tuner, Variant,
     interop::{self, cudarc::driver::CudaContext},
     prelude::*,
 };
@@ -240,6 +240,36 @@ fn freed_memory_is_reused_after_its_users() {
     Stream::default_of(&gpu).sync().unwrap();
     gpu.trim().unwrap();
     assert_eq!(gpu.memory().unwrap().in_use, before.in_use);
+}
+
+#[test]
+fn pinned_copies_follow_kernels_and_are_followed() {
+    let Some(gpu) = gpu() else { return };
+    let kernel = by_rows.prepare(&gpu, None).unwrap();
+    let streams: Vec<Stream> = (0..3).map(|_| Stream::new(&gpu).unwrap()).collect();
+    let (rows, columns) = (512, 4096);
+    let mut x = Buffer::<f32>::zeros(&gpu, &[rows, columns]).unwrap();
+    let mut read = Vec::new();
+    for round in 0..12 {
+        let data = Pinned::from_slice(&gpu, &vec![round as f32; rows * columns]).unwrap();
+        let sent = x.copy_from_pinned(data, &streams[round % 3]).unwrap();
+        increment(&mut x).prepared(&kernel).enqueue(&streams[(round + 1) % 3]).unwrap();
+        let room = Pinned::zeros(&gpu, rows * columns).unwrap();
+        read.push(x.copy_to_pinned(room, &streams[(round + 2) % 3]).unwrap());
+        if round % 2 == 0 {
+            assert_eq!(sent.wait().unwrap()[0], round as f32);
+        }
+        // Else it is dropped, which waits.
+    }
+    for (round, copying) in read.into_iter().enumerate() {
+        let data = copying.wait().unwrap();
+        assert!(data.iter().all(|x| *x == round as f32 + 1.0), "round {round}");
+    }
+    let mut part = x.slice_mut(&[3..7, 1..1001]).unwrap();
+    let data = Pinned::from_slice(&gpu, &numbers(4000)).unwrap();
+    let copying = part.copy_from_pinned(data, &streams[0]).unwrap();
+    assert_eq!(part.to_vec().unwrap(), numbers(4000));
+    assert!(copying.is_done().unwrap());
 }
 
 #[test]

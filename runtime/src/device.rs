@@ -18,7 +18,7 @@ use std::{
 };
 
 pub(crate) use cuda::driver_present;
-pub(crate) use cuda::{CudaEvent, CudaGraph, CudaMemory, CudaQueue, Loaded, encode};
+pub(crate) use cuda::{CudaEvent, CudaGraph, CudaMemory, CudaPinned, CudaQueue, Loaded, encode};
 pub(crate) use host::HostMemory;
 pub(crate) use scratch::{Scratch, Wanted};
 pub(crate) use sim::{Reserved, SimTensor};

@@ -3,6 +3,7 @@
 mod graph;
 mod memory;
 mod module;
+mod pinned;
 mod pool;
 mod queue;
 mod tensor_map;
@@ -23,6 +24,7 @@ use std::{
 pub(crate) use graph::CudaGraph;
 pub(crate) use memory::CudaMemory;
 pub(crate) use module::Loaded;
+pub(crate) use pinned::CudaPinned;
 use pool::Pool;
 pub(crate) use queue::{CudaEvent, CudaQueue};
 pub(crate) use tensor_map::encode;

@@ -2,12 +2,16 @@
 
 use std::{
     alloc::{self, Layout},
+    num::NonZero,
     ops::{Deref, DerefMut},
     ptr::NonNull,
 };
 
 /// Where memory of our own begins: as well aligned as a GPU's.
 const ALIGN: usize = 256;
+
+/// Where no bytes are, as well aligned.
+const NOWHERE: NonNull<u8> = NonNull::without_provenance(NonZero::new(ALIGN).unwrap());
 
 /// Bytes at a place that does not change.
 pub(crate) struct HostMemory {
@@ -24,7 +28,7 @@ impl HostMemory {
     /// Bytes of this value; `None` where the host has no room.
     pub(crate) fn filled(bytes: usize, byte: u8) -> Option<Self> {
         if bytes == 0 {
-            return Some(HostMemory { start: NonNull::dangling(), bytes });
+            return Some(HostMemory { start: NOWHERE, bytes });
         }
         let layout = Layout::from_size_align(bytes, ALIGN).ok()?;
         // SAFETY: the layout is not empty.
@@ -68,12 +72,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_a_value_and_an_owner() {
+    fn bytes_have_a_value_and_a_place() {
         let mut memory = HostMemory::filled(1000, 0xff).unwrap();
         assert!(memory.as_ptr().addr().is_multiple_of(ALIGN) && memory.iter().all(|b| *b == 0xff));
         memory[999] = 3;
         assert_eq!(memory[998..], [0xff, 3]);
-        assert!(HostMemory::filled(0, 1).unwrap().is_empty());
+        let nothing = HostMemory::filled(0, 1).unwrap();
+        assert!(nothing.is_empty() && nothing.as_ptr().addr().is_multiple_of(ALIGN));
         assert!(HostMemory::filled(isize::MAX as usize, 0).is_none());
     }
 }

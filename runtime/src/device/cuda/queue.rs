@@ -100,10 +100,11 @@ impl CudaQueue {
             .map_err(failed("filling memory"))
     }
 
-    /// Overwrites memory from the host's, which is read before this returns.
+    /// Overwrites memory from the host's.
     ///
     /// # Safety
-    /// As [`CudaQueue::fill`]; the memory is as large as `data`.
+    /// As [`CudaQueue::fill`]; the memory is as large as `data`, which is pageable, or stays as it is until the work has
+    /// ended. (The driver stages pageable memory before it returns: CUDA driver API, "API synchronization behavior".)
     ///
     /// # Errors
     /// The driver's.
@@ -112,10 +113,26 @@ impl CudaQueue {
             return Ok(());
         }
         self.bind()?;
-        // SAFETY: the caller's. The driver stages pageable memory before it returns (CUDA driver API, "API
-        // synchronization behavior").
+        // SAFETY: the caller's.
         unsafe { result::memcpy_htod_async(pointer, data, self.stream.cu_stream()) }
             .map_err(failed("copying to the device"))
+    }
+
+    /// Overwrites the host's memory.
+    ///
+    /// # Safety
+    /// As [`CudaQueue::copy`]; both are live and used by no one else until the work has ended.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) unsafe fn download(&self, data: &mut [u8], pointer: u64) -> Result<(), Error> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.bind()?;
+        // SAFETY: the caller's.
+        unsafe { result::memcpy_dtoh_async(data, pointer, self.stream.cu_stream()) }
+            .map_err(failed("copying from the device"))
     }
 
     /// Copies rows within the device.
