@@ -64,11 +64,11 @@ pub use ptx_sim as sim;
 pub use tile_dsl::{dtype::DType, program::Variant};
 pub use tile_macros::tile_kernel;
 pub use tile_runtime::{
-    AnyBuffer, AnySchedule, Buffer, Choice, Configuration, Device, Dropped, Element, Error, Event, Float,
-    GpuInfo, Graph, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched, Layout, Origin, Prepare,
-    Prepared, Progress, Ptx, PtxCache, PtxSource, Ranked, Recorder, Replayed, Resources, ScalarValue,
-    Schedule, Scheduled, Simulated, Space, Stage, Stream, Timestamp, Tuner, View, ViewMut, aot, doctor, emit,
-    emit_program, interop, ptx, verify,
+    AnyBuffer, AnySchedule, Buffer, Choice, Configuration, Copying, Device, Dropped, Element, Error, Event,
+    Float, GpuInfo, Graph, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched, Layout, MemoryUse, Origin,
+    Pinned, Prepare, Prepared, Progress, Ptx, PtxCache, PtxSource, Ranked, Recorder, Replayed, Resources,
+    ScalarValue, Schedule, Scheduled, Simulated, Space, Stage, Stream, Timestamp, Tuner, View, ViewMut, aot,
+    doctor, emit, emit_program, interop, ptx, verify,
 };
 
 /// Schedules for a kernel: `docs/schedule.md` has the grammar. Each is proved legal while `rustc` runs.

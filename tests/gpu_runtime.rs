@@ -1,7 +1,7 @@
 //! Streams, views and borrowed memory on a GPU. Every test is skipped, aloud, on a machine without one.
 
 use tilewright::{
-    DType, Error, Graph, L2, LaunchReport, Origin, PtxCache, Tuner, Variant,
+    DType, Error, Graph, L2, LaunchReport, Origin, Pinned, PtxCache, Tuner, Variant,
     interop::{self, cudarc::driver::CudaContext},
     prelude::*,
 };
@@ -193,20 +193,83 @@ fn threads_and_streams() {
             }
         });
     };
-    let free = || {
-        // The largest amount that is said to fit.
-        let (mut low, mut high) = (0u128, 1 << 50);
-        while high - low > 1 {
-            let middle = (low + high) / 2;
-            if gpu.check_memory(middle).is_ok() { low = middle } else { high = middle }
-        }
-        low
+    let usage = || {
+        gpu.trim().unwrap();
+        gpu.memory().unwrap()
     };
     round(20);
-    let before = free();
+    let before = usage();
     round(launches);
-    let after = free();
-    assert!(after + (8 << 20) >= before, "{before} bytes were free, and {after} are");
+    let after = usage();
+    assert_eq!((after.in_use, after.reserved), (before.in_use, before.reserved));
+    assert!(after.free + (8 << 20) >= before.free, "{before:?}, {after:?}");
+}
+
+/// A buffer that is dropped goes back to the pool behind the kernels that use it, and the host goes on.
+#[test]
+fn freed_memory_is_reused_after_its_users() {
+    let Some(gpu) = gpu() else { return };
+    let product = wide.prepare(&gpu, DType::F32).unwrap();
+    let streams: Vec<Stream> = (0..3).map(|_| Stream::new(&gpu).unwrap()).collect();
+    let n = 2048;
+    let before = gpu.memory().unwrap();
+    {
+        let b = Buffer::from_slice(&gpu, &vec![1.0f32; n * n], &[n, n]).unwrap();
+        let mut all: Vec<_> = (0..8).map(|_| Buffer::<f32>::poisoned(&gpu, &[n, n]).unwrap()).collect();
+        for (round, c) in all.iter_mut().enumerate() {
+            let a = Buffer::from_slice(&gpu, &vec![round as f32; n * n], &[n, n]).unwrap();
+            // Read by two streams, and dropped while both are at it; the next round's takes its place.
+            matmul(&a, &b, c).prepared(&product).enqueue(&streams[round % 3]).unwrap();
+            let mut other = Buffer::<f32>::poisoned(&gpu, &[n, n]).unwrap();
+            matmul(&a, &b, &mut other).prepared(&product).enqueue(&streams[(round + 1) % 3]).unwrap();
+        }
+        for (round, c) in all.iter().enumerate() {
+            assert!(c.to_vec().unwrap().iter().all(|x| *x == (round * n) as f32), "round {round}");
+        }
+    }
+    streams.iter().for_each(|stream| stream.sync().unwrap());
+    let pooled = gpu.memory().unwrap();
+    assert!(pooled.reserved >= before.reserved + (9 * n * n * 4) as u64, "what is freed is kept: {pooled:?}");
+    gpu.trim().unwrap();
+    let after = gpu.memory().unwrap();
+    assert_eq!(after.in_use, before.in_use);
+    assert!(after.reserved < pooled.reserved, "{after:?} {pooled:?}");
+    gpu.check_memory(after.available().into()).unwrap();
+    gpu.keep(0).unwrap();
+    drop(Buffer::<f32>::zeros(&gpu, &[n, n]).unwrap());
+    Stream::default_of(&gpu).sync().unwrap();
+    gpu.trim().unwrap();
+    assert_eq!(gpu.memory().unwrap().in_use, before.in_use);
+}
+
+#[test]
+fn pinned_copies_follow_kernels_and_are_followed() {
+    let Some(gpu) = gpu() else { return };
+    let kernel = by_rows.prepare(&gpu, None).unwrap();
+    let streams: Vec<Stream> = (0..3).map(|_| Stream::new(&gpu).unwrap()).collect();
+    let (rows, columns) = (512, 4096);
+    let mut x = Buffer::<f32>::zeros(&gpu, &[rows, columns]).unwrap();
+    let mut read = Vec::new();
+    for round in 0..12 {
+        let data = Pinned::from_slice(&gpu, &vec![round as f32; rows * columns]).unwrap();
+        let sent = x.copy_from_pinned(data, &streams[round % 3]).unwrap();
+        increment(&mut x).prepared(&kernel).enqueue(&streams[(round + 1) % 3]).unwrap();
+        let room = Pinned::zeros(&gpu, rows * columns).unwrap();
+        read.push(x.copy_to_pinned(room, &streams[(round + 2) % 3]).unwrap());
+        if round % 2 == 0 {
+            assert_eq!(sent.wait().unwrap()[0], round as f32);
+        }
+        // Else it is dropped, which waits.
+    }
+    for (round, copying) in read.into_iter().enumerate() {
+        let data = copying.wait().unwrap();
+        assert!(data.iter().all(|x| *x == round as f32 + 1.0), "round {round}");
+    }
+    let mut part = x.slice_mut(&[3..7, 1..1001]).unwrap();
+    let data = Pinned::from_slice(&gpu, &numbers(4000)).unwrap();
+    let copying = part.copy_from_pinned(data, &streams[0]).unwrap();
+    assert_eq!(part.to_vec().unwrap(), numbers(4000));
+    assert!(copying.is_done().unwrap());
 }
 
 #[test]

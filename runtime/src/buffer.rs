@@ -7,10 +7,7 @@ use crate::{
     geometry::{Geometry, Layout},
     memory::{Memory, Storage, lock},
 };
-use std::{
-    marker::PhantomData,
-    sync::{Arc, Mutex},
-};
+use std::{marker::PhantomData, sync::Arc};
 use tile_dsl::dtype::DType;
 
 /// A tensor of `T` in a device's memory.
@@ -19,7 +16,8 @@ use tile_dsl::dtype::DType;
 /// just as well, may have.
 ///
 /// Work that was queued on a [`Stream`](crate::Stream) may still be using the memory. Whatever would get in its way
-/// waits for it: [`Buffer::to_vec`] for what writes, [`Buffer::copy_from`] and dropping the buffer for all of it.
+/// waits for it: [`Buffer::to_vec`] for what writes, [`Buffer::copy_from`] for all of it. Dropping the buffer does not make
+/// the host wait: its memory goes to another one when that work has ended.
 pub struct Buffer<T> {
     pub(crate) raw: RawBuffer,
     elem: PhantomData<T>,
@@ -66,7 +64,7 @@ impl RawBuffer {
         let size = self.dtype.bytes() as usize;
         let (start, length) = (self.geometry.offset * size, self.geometry.span() * size);
         match &self.memory.storage {
-            Storage::Host(data) => Ok(lock(data)[start..start + length].to_vec()),
+            Storage::Host(data, _) => Ok(lock(data)[start..start + length].to_vec()),
             Storage::Cuda(memory) => memory.download(start, length),
         }
     }
@@ -95,7 +93,7 @@ impl RawBuffer {
             let (run, after) = rest.split_at(count * size);
             rest = after;
             match &self.memory.storage {
-                Storage::Host(data) => lock(data)[at * size..][..run.len()].copy_from_slice(run),
+                Storage::Host(data, _) => lock(data)[at * size..][..run.len()].copy_from_slice(run),
                 Storage::Cuda(memory) if result.is_ok() => result = memory.upload(at * size, run),
                 Storage::Cuda(_) => {}
             }
@@ -128,16 +126,18 @@ impl<T: Element> Buffer<T> {
         if size_of_val(data) != bytes {
             return Err(Error::DataLength { shape: shape.to_vec(), elements: data.len() });
         }
-        let data = T::bytes_of(data);
-        let storage = match device.kind() {
-            Kind::Sim(_) => Storage::Host(Mutex::new(data)),
-            Kind::Cuda(cuda) => {
-                let memory = cuda.allocate(bytes)?;
-                memory.upload(0, &data)?;
-                Storage::Cuda(memory)
+        let (data, memory) = (T::bytes_of(data), allocate(device, bytes, 0)?);
+        let queue = &device.inner.queue;
+        match (&memory.storage, &queue.cuda) {
+            (Storage::Cuda(allocated), Some(cuda)) => {
+                // SAFETY: the memory is new and as large, and freed after this work, which is noted.
+                unsafe { cuda.upload(allocated.pointer(), &data)? };
+                memory.used(queue, queue.ticket(), true);
             }
-        };
-        Ok(Self::new(Memory::new(device, storage), Geometry::dense(shape, layout)))
+            (Storage::Host(contents, _), _) => lock(contents).copy_from_slice(&data),
+            (Storage::Cuda(_), None) => unreachable!("a GPU has a queue"),
+        }
+        Ok(Self::new(memory, Geometry::dense(shape, layout)))
     }
 
     /// A row-major tensor of zeros.
@@ -159,20 +159,7 @@ impl<T: Element> Buffer<T> {
 
     fn filled(device: &Device, shape: &[usize], byte: u8) -> Result<Self, Error> {
         let bytes = size_in_bytes::<T>(shape)?;
-        let storage = match device.kind() {
-            Kind::Sim(_) => {
-                let mut data = Vec::new();
-                data.try_reserve_exact(bytes).map_err(|_| Error::OutOfMemory {
-                    device: device.name(),
-                    bytes: bytes as u128,
-                    free: 0,
-                })?;
-                data.resize(bytes, byte);
-                Storage::Host(Mutex::new(data))
-            }
-            Kind::Cuda(cuda) => Storage::Cuda(cuda.allocate(bytes)?),
-        };
-        let memory = Memory::new(device, storage);
+        let memory = allocate(device, bytes, byte)?;
         let queue = &device.inner.queue;
         if let (Storage::Cuda(allocated), Some(cuda)) = (&memory.storage, &queue.cuda) {
             // SAFETY: the memory is new, and freed after this work, which is noted.
@@ -269,6 +256,20 @@ impl<T: Element> AnyBuffer for Buffer<T> {
     fn raw(&self) -> &RawBuffer {
         &self.raw
     }
+}
+
+/// New memory: each byte with this value on the simulator, without a value on a GPU, where it is the device's own queue
+/// that may use it.
+///
+/// # Errors
+/// [`Error::OutOfMemory`]; the driver's.
+fn allocate(device: &Device, bytes: usize, byte: u8) -> Result<Memory, Error> {
+    let storage = match (device.kind(), &device.inner.queue.cuda) {
+        (Kind::Sim(sim), _) => sim.allocate(bytes, byte)?,
+        (Kind::Cuda(_), Some(cuda)) => Storage::Cuda(cuda.allocate(bytes)?),
+        (Kind::Cuda(_), None) => unreachable!("a GPU has a queue"),
+    };
+    Ok(Memory::new(device, storage))
 }
 
 pub(crate) fn size_in_bytes<T>(shape: &[usize]) -> Result<usize, Error> {

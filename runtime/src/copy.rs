@@ -74,7 +74,7 @@ fn through_the_host(to: &RawBuffer, from: &RawBuffer) -> Result<(), Error> {
     pieces(&to.geometry, &from.geometry).try_for_each(|(at, source, count)| {
         let piece = &span[(source - first) * size..(source - first + count) * size];
         match &to.memory.storage {
-            Storage::Host(data) => lock(data)[at * size..][..piece.len()].copy_from_slice(piece),
+            Storage::Host(data, _) => lock(data)[at * size..][..piece.len()].copy_from_slice(piece),
             Storage::Cuda(memory) => memory.upload(at * size, piece)?,
         }
         Ok(())

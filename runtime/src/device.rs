@@ -1,11 +1,13 @@
 //! Devices: where buffers live and kernels run.
 
 mod cuda;
+mod host;
 mod scratch;
 mod sim;
 
 use crate::{
     cache::PtxCache, error::Error, gpu::GpuInfo, kernels::Kernels, memory::lock, plan::Plan, queue::Queue,
+    usage::MemoryUse,
 };
 use cuda::CudaDevice;
 use sim::SimDevice;
@@ -16,9 +18,10 @@ use std::{
 };
 
 pub(crate) use cuda::driver_present;
-pub(crate) use cuda::{CudaEvent, CudaGraph, CudaMemory, CudaQueue, Loaded, encode};
+pub(crate) use cuda::{CudaEvent, CudaGraph, CudaMemory, CudaPinned, CudaQueue, Loaded, encode};
+pub(crate) use host::HostMemory;
 pub(crate) use scratch::{Scratch, Wanted};
-pub(crate) use sim::SimTensor;
+pub(crate) use sim::{Reserved, SimTensor};
 
 /// A device: a GPU or the simulator. Cheap to clone; clones are the same device.
 #[derive(Clone)]
@@ -112,14 +115,45 @@ impl Device {
     /// # Errors
     /// [`Error::OutOfMemory`] if not; the driver's error, on a GPU.
     pub fn check_memory(&self, bytes: u128) -> Result<(), Error> {
-        let free = match self.kind() {
-            Kind::Sim(_) => sim::CAPACITY,
-            Kind::Cuda(device) => device.free_memory()?,
-        };
-        if bytes <= free.into() {
-            Ok(())
-        } else {
-            Err(Error::OutOfMemory { device: self.name(), bytes, free })
+        let memory = self.memory()?;
+        match bytes <= memory.available().into() {
+            true => Ok(()),
+            false => Err(Error::OutOfMemory { device: self.name(), bytes, memory }),
+        }
+    }
+
+    /// How much of the memory is taken. Buffers that were dropped are in use until the work on them has ended.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn memory(&self) -> Result<MemoryUse, Error> {
+        match self.kind() {
+            Kind::Sim(sim) => Ok(sim.usage()),
+            Kind::Cuda(device) => device.pool().usage(),
+        }
+    }
+
+    /// Waits for all work on the GPU and gives memory that is not in use back, so that other libraries and processes
+    /// find it. The simulator keeps none.
+    ///
+    /// # Errors
+    /// Those of work that failed; the driver's.
+    pub fn trim(&self) -> Result<(), Error> {
+        match self.kind() {
+            Kind::Sim(_) => Ok(()),
+            Kind::Cuda(device) => device.pool().trim(),
+        }
+    }
+
+    /// Keeps no more than so many bytes of memory that is not in use, where the default is all of it: the rest goes back
+    /// when the host next waits for the GPU. The simulator keeps none.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn keep(&self, bytes: u64) -> Result<(), Error> {
+        match self.kind() {
+            Kind::Sim(_) => Ok(()),
+            Kind::Cuda(device) => device.pool().keep(bytes),
         }
     }
 

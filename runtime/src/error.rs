@@ -1,6 +1,6 @@
 //! Everything that can go wrong between a kernel call and its result.
 
-use crate::{geometry::Layout, schedule::AnySchedule};
+use crate::{geometry::Layout, schedule::AnySchedule, usage::MemoryUse};
 use std::ops::Range;
 use tile_dsl::{dtype::DType, program::Variant, schedule::Target};
 
@@ -60,14 +60,19 @@ pub enum Error {
         what: &'static str,
     },
     /// The device's memory does not suffice.
-    #[error("{device} cannot hold tensors of {bytes} bytes: {free} bytes are free")]
+    #[error(
+        "{device} cannot hold tensors of {bytes} bytes: {} bytes are free, and its pool holds {}, of which {} are in use",
+        .memory.free,
+        .memory.reserved,
+        .memory.in_use
+    )]
     OutOfMemory {
         /// The device.
         device: String,
         /// Bytes asked for.
         bytes: u128,
-        /// Bytes free.
-        free: u64,
+        /// How much of the device's memory is taken.
+        memory: MemoryUse,
     },
 
     /// No CUDA driver.

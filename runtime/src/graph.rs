@@ -133,14 +133,19 @@ impl Recorder<'_> {
                 if !wanted.is_empty() && self.graph.last.as_ref().is_some_and(elsewhere) {
                     self.graph.finish();
                 }
-                let Graph { nodes, cuda: made, .. } = &mut *self.graph;
+                let Graph { nodes, cuda: made, last, .. } = &mut *self.graph;
                 let mut new = nodes.len() <= at;
                 if new {
                     let (parameters, scratch) = (Parameters::default(), Scratch::default());
                     nodes.push(Node { loaded: *loaded, ctas: call.ctas, parameters, scratch });
                 }
                 let node = &mut nodes[at];
-                let parameters = call.parameters(&node.scratch.reserve(cuda, &wanted)?, &[])?;
+                let scratch = node.scratch.reserve(cuda, &wanted)?;
+                if !wanted.is_empty() {
+                    // What was allocated is this stream's, even where nothing is replayed.
+                    *last = Some((queue.clone(), queue.ticket()));
+                }
+                let parameters = call.parameters(&scratch, &[])?;
                 new |= !node.loaded.is(loaded) || node.ctas != call.ctas || node.parameters != parameters;
                 if new {
                     (node.loaded, node.ctas, node.parameters) = (*loaded, call.ctas, parameters);

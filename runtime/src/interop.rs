@@ -224,7 +224,7 @@ pub unsafe fn raw_buffer<'a, T: Element>(
 
 impl<T: Element> Buffer<T> {
     /// Address of the first element on the GPU, once everything that writes the buffer has ended; `None` on the
-    /// simulator. It is valid as long as the buffer.
+    /// simulator. It is valid as long as the buffer; what others do there has ended before the buffer is dropped.
     ///
     /// # Errors
     /// [`Error::Asynchronous`] when the work failed.
@@ -234,7 +234,7 @@ impl<T: Element> Buffer<T> {
     }
 
     /// Address of the first element on the GPU, once everything that uses the buffer has ended; `None` on the
-    /// simulator. What others write there must have ended before the buffer is used again.
+    /// simulator. What others write there has ended before the buffer is used again or dropped.
     ///
     /// # Errors
     /// [`Error::Asynchronous`] when the work failed.

@@ -1,7 +1,7 @@
 //! Memory of a device, and which streams still work on it.
 
 use crate::{
-    device::{CudaMemory, Device},
+    device::{CudaMemory, CudaQueue, Device, HostMemory, Kind, Reserved},
     error::Error,
     queue::Queue,
 };
@@ -11,7 +11,8 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-/// An allocation with what is under way on it. Freed when the last tensor in it is gone and all that work has ended.
+/// An allocation with what is under way on it. Freed when the last tensor in it is gone and all that work has ended;
+/// for memory of our own on a GPU the host does not wait for that.
 pub(crate) struct Memory {
     // Before `device`: it goes first.
     pub(crate) storage: Storage,
@@ -24,7 +25,7 @@ pub(crate) struct Memory {
 /// Where the bytes are.
 pub(crate) enum Storage {
     /// The simulator's: copied into its memory for each launch.
-    Host(Mutex<Vec<u8>>),
+    Host(Mutex<HostMemory>, #[allow(dead_code, reason = "kept for its destructor")] Option<Reserved>),
     /// A GPU's.
     Cuda(CudaMemory),
 }
@@ -50,7 +51,7 @@ impl Memory {
     /// Bytes in all.
     pub(crate) fn bytes(&self) -> usize {
         match &self.storage {
-            Storage::Host(data) => lock(data).len(),
+            Storage::Host(data, _) => lock(data).len(),
             Storage::Cuda(memory) => memory.bytes(),
         }
     }
@@ -58,7 +59,7 @@ impl Memory {
     /// Address on the device; 0 for the simulator, which places memory anew, and well aligned, for each launch.
     pub(crate) fn address(&self) -> u64 {
         match &self.storage {
-            Storage::Host(_) => 0,
+            Storage::Host(..) => 0,
             Storage::Cuda(memory) => memory.pointer(),
         }
     }
@@ -91,7 +92,7 @@ impl Memory {
         let reads = uses.reads.iter().filter(|_| writes);
         for earlier in uses.write.iter().chain(reads) {
             if !Arc::ptr_eq(&earlier.queue, queue) && !earlier.queue.is_done(earlier.ticket) {
-                queue.wait_for(&earlier.queue)?;
+                queue.wait_for(&earlier.queue, earlier.ticket)?;
             }
         }
         Ok(())
@@ -120,26 +121,45 @@ impl Memory {
     pub(crate) fn wait(&self, writes: bool) -> Result<(), Error> {
         self.check_recorded()?;
         // Not under the lock: other threads may go on reading meanwhile.
-        let pending: SmallVec<[(Arc<Queue>, u64); 2]> = {
-            let uses = lock(&self.uses);
-            let reads = uses.reads.iter().filter(|_| writes);
-            uses.write.iter().chain(reads).map(|u| (u.queue.clone(), u.ticket)).collect()
-        };
+        let pending = self.pending(writes);
         pending.into_iter().try_for_each(|(queue, ticket)| queue.wait(ticket))
+    }
+
+    /// What a use would have to wait for: queues and tickets.
+    fn pending(&self, writes: bool) -> SmallVec<[(Arc<Queue>, u64); 2]> {
+        let uses = lock(&self.uses);
+        let reads = uses.reads.iter().filter(|_| writes);
+        uses.write.iter().chain(reads).map(|u| (u.queue.clone(), u.ticket)).collect()
+    }
+
+    /// Has memory of our own freed behind the work that uses it; returns whether it is.
+    fn free_behind(&mut self) -> bool {
+        let pending = self.pending(true);
+        let (Storage::Cuda(memory), Kind::Cuda(device)) = (&mut self.storage, self.device.kind()) else {
+            return false;
+        };
+        let mut queues: SmallVec<[&CudaQueue; 2]> = SmallVec::new();
+        for (queue, _) in pending.iter().filter(|(queue, ticket)| !queue.is_done(*ticket)) {
+            queues
+                .extend(queue.cuda.as_ref().filter(|q| queues.iter().all(|other| !std::ptr::eq(*other, *q))));
+        }
+        memory.is_pooled() && device.free_after(memory, &queues).is_ok()
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // After a failure the GPU runs nothing any more.
-        let _ = self.wait(true);
+        if !self.free_behind() {
+            // After a failure the GPU runs nothing any more.
+            let _ = self.wait(true);
+        }
     }
 }
 
 impl std::fmt::Debug for Memory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let place = match &self.storage {
-            Storage::Host(_) => "host",
+            Storage::Host(..) => "host",
             Storage::Cuda(_) => "cuda",
         };
         write!(f, "{place}, {} bytes", self.bytes())
@@ -155,16 +175,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// The queues that a use would have to wait for.
-    fn pending(memory: &Memory, writes: bool) -> Vec<(usize, u64)> {
-        let uses = lock(&memory.uses);
-        let reads = uses.reads.iter().filter(|_| writes);
-        uses.write.iter().chain(reads).map(|u| (Arc::as_ptr(&u.queue) as usize, u.ticket)).collect()
-    }
-
     #[test]
     fn readers_wait_for_the_writer_and_writers_for_everyone() {
-        let memory = Memory::new(&Device::sim(), Storage::Host(Mutex::default()));
+        let nothing = HostMemory::filled(0, 0).unwrap();
+        let memory = Memory::new(&Device::sim(), Storage::Host(Mutex::new(nothing), None));
+        let pending = |memory: &Memory, writes| -> Vec<(usize, u64)> {
+            memory.pending(writes).iter().map(|(q, ticket)| (Arc::as_ptr(q) as usize, *ticket)).collect()
+        };
         let (a, b) = (Arc::new(Queue::simulated()), Arc::new(Queue::simulated()));
         let id = |queue: &Arc<Queue>| Arc::as_ptr(queue) as usize;
         memory.used(&a, 1, true);

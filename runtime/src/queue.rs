@@ -18,14 +18,42 @@ use tile_dsl::program::Variant;
 /// Launches that an asynchronous error can name.
 const REMEMBERED: usize = 16;
 
+/// What a queue waits for on the GPU: of other queues, by their numbers, the work up to a ticket.
+///
+/// It forgets the oldest, and then waits again.
+#[derive(Default)]
+struct Waited {
+    seen: [(u64, u64); 8],
+    next: usize,
+}
+
+impl Waited {
+    fn covers(&self, queue: u64, ticket: u64) -> bool {
+        self.seen.iter().any(|(q, t)| *q == queue && *t >= ticket)
+    }
+
+    fn note(&mut self, queue: u64, ticket: u64) {
+        match self.seen.iter_mut().find(|(q, _)| *q == queue) {
+            Some((_, seen)) => *seen = ticket.max(*seen),
+            None => {
+                self.seen[self.next] = (queue, ticket);
+                self.next = (self.next + 1) % self.seen.len();
+            }
+        }
+    }
+}
+
 /// A queue of work. That of the simulator is always empty: it runs everything at once.
 pub(crate) struct Queue {
     /// First to go: its destructor waits for the work.
     pub(crate) cuda: Option<CudaQueue>,
+    /// Different for any two, and not 0.
+    number: u64,
     /// Pieces of work queued so far.
     issued: AtomicU64,
     /// Of those, how many have ended for certain.
     done: AtomicU64,
+    waited: Mutex<Waited>,
     state: Mutex<State>,
 }
 
@@ -57,7 +85,15 @@ impl Queue {
     }
 
     pub(crate) fn new(cuda: Option<CudaQueue>) -> Self {
-        Queue { cuda, issued: AtomicU64::new(0), done: AtomicU64::new(0), state: Mutex::default() }
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Queue {
+            cuda,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            issued: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            waited: Mutex::default(),
+            state: Mutex::default(),
+        }
     }
 
     /// Queues a launch and returns its ticket.
@@ -95,7 +131,7 @@ impl Queue {
 
     /// The ticket of a piece of work that was just queued.
     pub(crate) fn ticket(&self) -> u64 {
-        let ticket = self.issued.fetch_add(1, Ordering::Relaxed) + 1;
+        let ticket = self.issued.fetch_add(1, Ordering::Release) + 1;
         if self.cuda.is_none() {
             self.done.fetch_max(ticket, Ordering::Relaxed);
         }
@@ -107,15 +143,21 @@ impl Queue {
         ticket <= self.done.load(Ordering::Acquire)
     }
 
-    /// Makes what is queued here from now on wait for what `other` has been given.
+    /// Makes what is queued here from now on wait for a piece of work of `other`, unless it does already.
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn wait_for(&self, other: &Queue) -> Result<(), Error> {
-        match (&self.cuda, &other.cuda) {
-            (Some(this), Some(other)) => this.wait_for(other),
-            _ => Ok(()),
+    pub(crate) fn wait_for(&self, other: &Queue, ticket: u64) -> Result<(), Error> {
+        let (Some(this), Some(theirs)) = (&self.cuda, &other.cuda) else { return Ok(()) };
+        let mut waited = lock(&self.waited);
+        if waited.covers(other.number, ticket) {
+            return Ok(());
         }
+        // The event comes after all that has a ticket by now.
+        let issued = other.issued.load(Ordering::Acquire);
+        this.wait_for(theirs)?;
+        waited.note(other.number, issued);
+        Ok(())
     }
 
     /// Waits until a piece of work has ended.
@@ -178,5 +220,25 @@ impl Drop for Queue {
         if let Some(cuda) = &self.cuda {
             let _ = cuda.synchronize();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_waits_for_another_once() {
+        let mut waited = Waited::default();
+        assert!(!waited.covers(1, 1));
+        waited.note(1, 5);
+        assert!(waited.covers(1, 5) && waited.covers(1, 4));
+        assert!(!waited.covers(1, 6) && !waited.covers(2, 1));
+        waited.note(1, 7);
+        waited.note(1, 6);
+        assert!(waited.covers(1, 7), "what was waited for stays so");
+        (2..=9).for_each(|queue| waited.note(queue, 1));
+        assert!(!waited.covers(1, 1), "forgotten, and waited for again");
+        assert!((2..=9).all(|queue| waited.covers(queue, 1)));
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     arguments::Tensors,
     buffer::RawBuffer,
-    device::{CudaMemory, Kind},
+    device::CudaMemory,
     error::Error,
     memory::{Storage, lock},
 };
@@ -45,17 +45,15 @@ impl Snapshot {
 impl Kept {
     fn of(tensor: &RawBuffer) -> Result<Self, Error> {
         let size = tensor.dtype.bytes() as usize;
-        let copy = match (tensor.memory.device.kind(), &tensor.memory.storage) {
-            (Kind::Cuda(device), Storage::Cuda(memory)) => {
+        let queue = &tensor.memory.device.inner.queue;
+        let copy = match (&queue.cuda, &tensor.memory.storage) {
+            (Some(cuda), Storage::Cuda(memory)) => {
                 let (start, bytes) = (tensor.geometry.offset * size, tensor.geometry.span() * size);
-                let copy = device.allocate(bytes)?;
-                let queue = &tensor.memory.device.inner.queue;
+                let copy = cuda.allocate(bytes)?;
                 tensor.memory.order(queue, false)?;
-                if let Some(cuda) = &queue.cuda {
-                    // SAFETY: both ranges are inside of their allocations. The copy is new, and the tensor is freed and
-                    // overwritten only after this, which is noted.
-                    unsafe { cuda.copy(copy.pointer(), memory.pointer() + start as u64, bytes)? };
-                }
+                // SAFETY: both ranges are inside of their allocations. The copy is new, and the tensor is freed and
+                // overwritten only after this, which is noted.
+                unsafe { cuda.copy(copy.pointer(), memory.pointer() + start as u64, bytes)? };
                 tensor.memory.used(queue, queue.ticket(), false);
                 Copy::Cuda(copy)
             }
@@ -79,14 +77,14 @@ impl Kept {
                             copy.pointer() + ((at - first) * size) as u64,
                         );
                         // SAFETY: a run lies inside of the tensor, whose borrow is the launch's, and of its copy, which is
-                        // freed when the queue is empty.
+                        // freed after this in the order of the queue.
                         result = unsafe { cuda.copy(to, from, count * size) };
                     }
                 });
                 tensor.memory.used(queue, queue.ticket(), true);
                 result
             }
-            (Copy::Host(copy), Storage::Host(data), _) => {
+            (Copy::Host(copy), Storage::Host(data, _), _) => {
                 tensor.memory.wait(true)?;
                 let mut data = lock(data);
                 tensor.geometry.runs(|at, count| {
@@ -96,15 +94,6 @@ impl Kept {
                 Ok(())
             }
             _ => unreachable!("the copy was made where the tensor is"),
-        }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // What restores from the copy must have ended before it is freed.
-        if matches!(self.copy, Copy::Cuda(_)) {
-            let _ = self.tensor.memory.device.inner.queue.sync();
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn timed<R>(
     match before {
         Before::Nothing => {}
         Before::Evict => {
-            let evictor = gpu.evictor()?;
+            let evictor = gpu.evictor(cuda)?;
             // SAFETY: it lives as long as the device, and its contents are no one's.
             unsafe { cuda.fill(evictor.pointer(), 0, evictor.bytes())? };
         }

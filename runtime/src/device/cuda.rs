@@ -3,6 +3,8 @@
 mod graph;
 mod memory;
 mod module;
+mod pinned;
+mod pool;
 mod queue;
 mod tensor_map;
 
@@ -22,6 +24,8 @@ use std::{
 pub(crate) use graph::CudaGraph;
 pub(crate) use memory::CudaMemory;
 pub(crate) use module::Loaded;
+pub(crate) use pinned::CudaPinned;
+use pool::Pool;
 pub(crate) use queue::{CudaEvent, CudaQueue};
 pub(crate) use tensor_map::encode;
 
@@ -31,6 +35,9 @@ pub(crate) struct CudaDevice {
     name: Arc<str>,
     sm: u32,
     multiprocessors: u32,
+    pool: Arc<Pool>,
+    /// Frees what several streams used, so that none of them waits for the others.
+    reaper: CudaQueue,
     /// Loaded kernels by their identity. The context outlives them.
     loaded: Mutex<HashMap<u64, Loaded>>,
     /// Overwritten before a cold launch: twice the L2 cache.
@@ -65,18 +72,22 @@ impl CudaDevice {
             return Err(Error::NoDevice { ordinal, count });
         }
         let context = CudaContext::new(ordinal).map_err(failed("opening the device"))?;
-        let name = context.name().map_err(failed("asking for the device's name"))?.into();
+        let name: Arc<str> = context.name().map_err(failed("asking for the device's name"))?.into();
         let (major, minor) =
             context.compute_capability().map_err(failed("asking for the compute capability"))?;
         let sm = (10 * major + minor).max(0) as u32;
         let count = sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let multiprocessors =
             context.attribute(count).map_err(failed("counting multiprocessors"))?.max(1) as u32;
+        let pool = Arc::new(Pool::new(&context, name.clone())?);
+        let stream = context.new_stream().map_err(failed("opening a stream"))?;
         Ok(CudaDevice {
             context,
             name,
             sm,
             multiprocessors,
+            reaper: CudaQueue::new(stream, pool.clone()),
+            pool,
             loaded: Mutex::default(),
             evictor: OnceLock::new(),
         })
@@ -100,15 +111,23 @@ impl CudaDevice {
     /// The driver's.
     pub(crate) fn new_queue(&self) -> Result<CudaQueue, Error> {
         let stream = self.context.new_stream().map_err(failed("opening a stream"))?;
-        Ok(CudaQueue::new(stream, self.name.clone()))
+        Ok(CudaQueue::new(stream, self.pool.clone()))
     }
 
-    /// Memory without a value.
+    /// Has memory freed when the work of these queues so far has ended; the host does not wait.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or the driver's.
-    pub(crate) fn allocate(&self, bytes: usize) -> Result<CudaMemory, Error> {
-        CudaMemory::allocate(&self.context, &self.name, bytes)
+    /// The driver's.
+    pub(crate) fn free_after(&self, memory: &mut CudaMemory, queues: &[&CudaQueue]) -> Result<(), Error> {
+        match queues {
+            [] => {}
+            [one] if one.context().cu_ctx() == self.context.cu_ctx() => memory.free_on(&one.stream),
+            several => {
+                several.iter().try_for_each(|queue| self.reaper.wait_for(queue))?;
+                memory.free_on(&self.reaper.stream);
+            }
+        }
+        Ok(())
     }
 
     /// Memory that someone else frees, not before `keep` is dropped.
@@ -139,10 +158,8 @@ impl CudaDevice {
         }
     }
 
-    pub(crate) fn free_memory(&self) -> Result<u64, Error> {
-        self.bind()?;
-        let (free, _) = result::mem_get_info().map_err(failed("asking for free memory"))?;
-        Ok(free as u64)
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     pub(crate) fn bind(&self) -> Result<(), Error> {
@@ -182,24 +199,25 @@ impl CudaDevice {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or the driver's.
-    pub(crate) fn evictor(&self) -> Result<&CudaMemory, Error> {
+    pub(crate) fn evictor(&self, queue: &CudaQueue) -> Result<&CudaMemory, Error> {
         if let Some(evictor) = self.evictor.get() {
             return Ok(evictor);
         }
-        let evictor = self.allocate(2 * self.info()?.l2_bytes as usize)?;
+        let evictor = queue.allocate(2 * self.info()?.l2_bytes as usize)?;
+        // Other queues use it too.
+        queue.synchronize()?;
         Ok(self.evictor.get_or_init(|| evictor))
     }
 }
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        if self.bind().is_err() {
+        // Buffers do not wait when they are dropped: kernels may still run.
+        if self.context.synchronize().is_err() {
             return;
         }
         for loaded in lock(&self.loaded).values() {
-            // SAFETY: each module was loaded once into this context. No launch is in flight: those with tensors
-            // ended before the tensors, which keep the device, and the device's own queue went before.
-            // A failure leaves the module to the end of the process.
+            // SAFETY: each module was loaded once into this context, and no launch is in flight. A failure leaves the module to the end of the process.
             let _ = unsafe { result::module::unload(loaded.module) };
         }
     }

@@ -23,7 +23,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// The address of each buffer, for work that is queued next.
+    /// The address of each buffer, for work that is queued next. What used them on other queues has ended.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], and the driver's.
@@ -41,9 +41,10 @@ impl Scratch {
         }
         for (memory, bytes, byte) in [(&mut self.plain, ends[0], 0xff), (&mut self.zeroed, ends[1], 0)] {
             if bytes > memory.as_ref().map_or(0, |m| m.bytes() as u64) {
-                // The old one first: there may be no room for both. Earlier work of the queue may still use it.
-                queue.synchronize()?;
-                *memory = None;
+                // The old one first: there may be no room for both. It is freed after earlier work that uses it.
+                if let Some(old) = memory.take() {
+                    queue.free(old);
+                }
                 let new = queue.allocate(bytes as usize)?;
                 // SAFETY: it is as large, and no one else's.
                 unsafe { queue.fill(new.pointer(), byte, new.bytes())? };

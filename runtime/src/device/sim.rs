@@ -2,17 +2,23 @@
 
 use crate::{
     compile::Compiled,
+    device::HostMemory,
     error::Error,
     execute::{Call, Simulated},
     geometry::Geometry,
     memory::{Memory as Bytes, Storage, lock},
     plan::Word,
     tensor_map::TensorMap,
+    usage::MemoryUse,
 };
 use ptx_sim::{Launch, Memory, Module, Swizzle, TensorElement};
+use std::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
 use tile_dsl::dtype::DType;
 
-/// Bytes that the tensors of one launch may take.
+/// Bytes that buffers may take, and the tensors of one launch.
 pub(crate) const CAPACITY: u64 = 16 << 30;
 
 /// Multiprocessors that persistent CTAs are spread over.
@@ -22,6 +28,20 @@ pub(crate) const MULTIPROCESSORS: u32 = 4;
 #[derive(Debug, Default)]
 pub(crate) struct SimDevice {
     seed: u64,
+    /// Bytes of live buffers.
+    taken: Arc<AtomicU64>,
+}
+
+/// Room for a buffer, given back with the value.
+pub(crate) struct Reserved {
+    taken: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// A tensor of a launch.
@@ -47,9 +67,9 @@ impl SimTensor<'_> {
         self.geometry.runs(|at, count| f(at * self.size..(at + count) * self.size));
     }
 
-    fn contents(&self) -> Result<std::sync::MutexGuard<'_, Vec<u8>>, Error> {
+    fn contents(&self) -> Result<MutexGuard<'_, HostMemory>, Error> {
         match &self.memory.storage {
-            Storage::Host(data) => Ok(lock(data)),
+            Storage::Host(data, _) => Ok(lock(data)),
             Storage::Cuda(_) => Err(Error::DeviceMismatch {
                 name: self.name.into(),
                 found: "a GPU".into(),
@@ -61,7 +81,26 @@ impl SimTensor<'_> {
 
 impl SimDevice {
     pub(crate) fn new(seed: u64) -> Self {
-        SimDevice { seed }
+        SimDevice { seed, taken: Arc::default() }
+    }
+
+    /// Memory for a buffer, each byte with this value.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub(crate) fn allocate(&self, bytes: usize, byte: u8) -> Result<Storage, Error> {
+        let full =
+            || Error::OutOfMemory { device: "simulator".into(), bytes: bytes as u128, memory: self.usage() };
+        let more = |taken: u64| taken.checked_add(bytes as u64).filter(|sum| *sum <= CAPACITY);
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map_err(|_| full())?;
+        let reserved = Reserved { taken: self.taken.clone(), bytes: bytes as u64 };
+        let memory = HostMemory::filled(bytes, byte).ok_or_else(full)?;
+        Ok(Storage::Host(Mutex::new(memory), Some(reserved)))
+    }
+
+    pub(crate) fn usage(&self) -> MemoryUse {
+        let taken = self.taken.load(Ordering::Relaxed);
+        MemoryUse { in_use: taken, reserved: taken, free: CAPACITY - taken }
     }
 
     /// Runs a kernel on copies of the memory that its tensors lie in, each as a whole, so that a view has the
@@ -76,7 +115,11 @@ impl SimDevice {
             let address = memory.alloc(name, data.len() as u64).map_err(|_| Error::OutOfMemory {
                 device: "the simulator".into(),
                 bytes: data.len() as u128,
-                free: memory.capacity() - memory.used(),
+                memory: MemoryUse {
+                    in_use: memory.used(),
+                    reserved: memory.used(),
+                    free: memory.capacity() - memory.used(),
+                },
             })?;
             memory.write(address, data).map_err(|e| refused(&e))?;
             Ok::<u64, Error>(address)
@@ -97,7 +140,7 @@ impl SimDevice {
             let (address, copy) = match shared {
                 Some(earlier) => (placed[earlier], None),
                 None => {
-                    let copy = tensor.contents()?.clone();
+                    let copy = tensor.contents()?.to_vec();
                     (place(tensor.name, &copy)?, Some(copy))
                 }
             };

@@ -1,12 +1,8 @@
-//! Allocations on a GPU.
+//! Memory on a GPU.
 
-use super::failed;
+use super::{Pool, failed};
 use crate::error::Error;
-use cudarc::driver::{
-    CudaContext,
-    result::{self, DriverError},
-    sys,
-};
+use cudarc::driver::{CudaContext, CudaStream, result, sys};
 use std::{any::Any, sync::Arc};
 
 /// Memory on a GPU, freed with the value if it is our own.
@@ -20,33 +16,17 @@ pub(crate) struct CudaMemory {
 
 /// Who frees it.
 enum Owner {
-    /// This value.
-    Own,
+    /// This value, when the work of the stream so far has ended.
+    Pool(Arc<Pool>, Arc<CudaStream>),
     /// Another, which is kept until then.
     Other(#[allow(dead_code, reason = "kept for its destructor")] Option<Box<dyn Any + Send + Sync>>),
 }
 
 impl CudaMemory {
-    /// An allocation without a value.
-    ///
-    /// # Errors
-    /// The driver's; [`Error::OutOfMemory`], naming `device`.
-    pub(super) fn allocate(context: &Arc<CudaContext>, device: &str, bytes: usize) -> Result<Self, Error> {
-        context.bind_to_thread().map_err(failed("making the device current"))?;
-        let pointer = if bytes == 0 {
-            0
-        } else {
-            // SAFETY: the context is current.
-            match unsafe { result::malloc_sync(bytes) } {
-                Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
-                    let (free, _) = result::mem_get_info().map_err(failed("asking for free memory"))?;
-                    let (bytes, free) = (bytes as u128, free as u64);
-                    return Err(Error::OutOfMemory { device: device.into(), bytes, free });
-                }
-                other => other.map_err(failed("allocating memory"))?,
-            }
-        };
-        Ok(CudaMemory { context: context.clone(), pointer, bytes, owner: Owner::Own })
+    /// An allocation of a pool, which was made and is freed in the order of a stream.
+    pub(super) fn pooled(pool: &Arc<Pool>, stream: &Arc<CudaStream>, pointer: u64, bytes: usize) -> Self {
+        let owner = Owner::Pool(pool.clone(), stream.clone());
+        CudaMemory { context: stream.context().clone(), pointer, bytes, owner }
     }
 
     /// Memory that someone else frees, not before `keep` is dropped.
@@ -69,6 +49,29 @@ impl CudaMemory {
 
     pub(crate) fn pointer(&self) -> u64 {
         self.pointer
+    }
+
+    /// Whether it is freed in the order of a stream.
+    pub(crate) fn is_pooled(&self) -> bool {
+        matches!(self.owner, Owner::Pool(..))
+    }
+
+    /// Has it freed in the order of this stream.
+    pub(super) fn free_on(&mut self, stream: &Arc<CudaStream>) {
+        if let Owner::Pool(_, home) = &mut self.owner {
+            *home = stream.clone();
+        }
+    }
+
+    /// Lets another GPU access it directly, if the machine can do that and the memory is our own.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(super) fn share_with(&self, peer: &CudaContext) -> Result<(), Error> {
+        match &self.owner {
+            Owner::Pool(pool, _) => pool.share_with(peer),
+            Owner::Other(_) => Ok(()),
+        }
     }
 
     /// Bytes from an offset on; what wrote them has ended.
@@ -110,9 +113,13 @@ impl CudaMemory {
 
 impl Drop for CudaMemory {
     fn drop(&mut self) {
-        if matches!(self.owner, Owner::Own) && self.pointer != 0 && self.context.bind_to_thread().is_ok() {
-            // SAFETY: allocated by `malloc_sync`, freed once. A failure leaves it to the end of the process.
-            let _ = unsafe { result::free_sync(self.pointer) };
+        if let Owner::Pool(_, stream) = &self.owner
+            && self.pointer != 0
+            && self.context.bind_to_thread().is_ok()
+        {
+            // SAFETY: allocated from the pool, freed once, after the work that uses it in the order of the stream. A
+            // failure leaves it to the end of the process.
+            let _ = unsafe { result::free_async(self.pointer, stream.cu_stream()) };
         }
     }
 }

@@ -1,6 +1,6 @@
 //! CUDA streams and events.
 
-use super::{CudaMemory, Loaded, failed};
+use super::{CudaMemory, Loaded, Pool, failed};
 use crate::{error::Error, parameters::Parameters, tensor_map::Rows};
 use cudarc::driver::{
     CudaContext, CudaStream,
@@ -12,13 +12,12 @@ use std::sync::Arc;
 /// A stream, with what an allocation for its work needs.
 pub(crate) struct CudaQueue {
     pub(crate) stream: Arc<CudaStream>,
-    /// Name of the device.
-    name: Arc<str>,
+    pool: Arc<Pool>,
 }
 
 impl CudaQueue {
-    pub(crate) fn new(stream: Arc<CudaStream>, name: Arc<str>) -> Self {
-        CudaQueue { stream, name }
+    pub(super) fn new(stream: Arc<CudaStream>, pool: Arc<Pool>) -> Self {
+        CudaQueue { stream, pool }
     }
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {
@@ -29,8 +28,17 @@ impl CudaQueue {
         self.context().bind_to_thread().map_err(failed("making the device current"))
     }
 
+    /// Memory without a value, for what is queued here from now on; it is freed in the same order.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or the driver's.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<CudaMemory, Error> {
-        CudaMemory::allocate(self.context(), &self.name, bytes)
+        self.pool.allocate(bytes, &self.stream)
+    }
+
+    /// Frees memory when the work so far has ended.
+    pub(crate) fn free(&self, mut memory: CudaMemory) {
+        memory.free_on(&self.stream);
     }
 
     /// Waits for all its work.
@@ -90,6 +98,41 @@ impl CudaQueue {
         // SAFETY: the caller's.
         unsafe { result::memset_d8_async(pointer, byte, bytes, self.stream.cu_stream()) }
             .map_err(failed("filling memory"))
+    }
+
+    /// Overwrites memory from the host's.
+    ///
+    /// # Safety
+    /// As [`CudaQueue::fill`]; the memory is as large as `data`, which is pageable, or stays as it is until the work has
+    /// ended. (The driver stages pageable memory before it returns: CUDA driver API, "API synchronization behavior".)
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) unsafe fn upload(&self, pointer: u64, data: &[u8]) -> Result<(), Error> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.bind()?;
+        // SAFETY: the caller's.
+        unsafe { result::memcpy_htod_async(pointer, data, self.stream.cu_stream()) }
+            .map_err(failed("copying to the device"))
+    }
+
+    /// Overwrites the host's memory.
+    ///
+    /// # Safety
+    /// As [`CudaQueue::copy`]; both are live and used by no one else until the work has ended.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) unsafe fn download(&self, data: &mut [u8], pointer: u64) -> Result<(), Error> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.bind()?;
+        // SAFETY: the caller's.
+        unsafe { result::memcpy_dtoh_async(data, pointer, self.stream.cu_stream()) }
+            .map_err(failed("copying from the device"))
     }
 
     /// Copies rows within the device.
@@ -167,6 +210,8 @@ impl CudaQueue {
         if bytes == 0 {
             return Ok(());
         }
+        to.share_with(from.context())?;
+        from.share_with(to.context())?;
         self.bind()?;
         let (ours, theirs, stream) =
             (to.context().cu_ctx(), from.context().cu_ctx(), self.stream.cu_stream());

@@ -1,0 +1,84 @@
+//! Memory of the host.
+
+use std::{
+    alloc::{self, Layout},
+    num::NonZero,
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+};
+
+/// Where memory of our own begins: as well aligned as a GPU's.
+const ALIGN: usize = 256;
+
+/// Where no bytes are, as well aligned.
+const NOWHERE: NonNull<u8> = NonNull::without_provenance(NonZero::new(ALIGN).unwrap());
+
+/// Bytes at a place that does not change.
+pub(crate) struct HostMemory {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: plain bytes, which `&mut` alone changes.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostMemory {}
+
+impl HostMemory {
+    /// Bytes of this value; `None` where the host has no room.
+    pub(crate) fn filled(bytes: usize, byte: u8) -> Option<Self> {
+        if bytes == 0 {
+            return Some(HostMemory { start: NOWHERE, bytes });
+        }
+        let layout = Layout::from_size_align(bytes, ALIGN).ok()?;
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
+        let mut memory = HostMemory { start, bytes };
+        if byte != 0 {
+            memory.fill(byte);
+        }
+        Some(memory)
+    }
+}
+
+impl Deref for HostMemory {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: so many bytes are there, and have values.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for HostMemory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        if self.bytes > 0
+            && let Ok(layout) = Layout::from_size_align(self.bytes, ALIGN)
+        {
+            // SAFETY: allocated with this layout, freed once.
+            unsafe { alloc::dealloc(self.start.as_ptr(), layout) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_a_value_and_a_place() {
+        let mut memory = HostMemory::filled(1000, 0xff).unwrap();
+        assert!(memory.as_ptr().addr().is_multiple_of(ALIGN) && memory.iter().all(|b| *b == 0xff));
+        memory[999] = 3;
+        assert_eq!(memory[998..], [0xff, 3]);
+        let nothing = HostMemory::filled(0, 1).unwrap();
+        assert!(nothing.is_empty() && nothing.as_ptr().addr().is_multiple_of(ALIGN));
+        assert!(HostMemory::filled(isize::MAX as usize, 0).is_none());
+    }
+}
