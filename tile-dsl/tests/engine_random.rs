@@ -200,6 +200,7 @@ fn drawn(text: &str, count: u64) -> BTreeMap<&'static str, usize> {
             continue;
         };
         let name = |kind: &DirectiveKind| match kind {
+            DirectiveKind::Stage { via: Via::Stmatrix, .. } => "stmatrix",
             DirectiveKind::Stage { via: Via::Tma, at, .. } => {
                 if at.is_some() {
                     "tensor map"
@@ -219,17 +220,19 @@ fn drawn(text: &str, count: u64) -> BTreeMap<&'static str, usize> {
 /// again tests nothing.
 #[test]
 fn random_schedules_have_every_directive() {
-    let (product, window) = (drawn(MATMUL, 60), drawn(CONV2D, 30));
+    let (product, window) = (drawn(MATMUL, 150), drawn(CONV2D, 30));
     println!("{product:?}\n{window:?}");
     for (name, least) in [
-        ("tensor_core", 30),
-        ("pipeline", 20),
-        ("tensor map", 10),
-        ("produce", 4),
+        ("tensor_core", 75),
+        ("pipeline", 50),
+        ("tensor map", 25),
+        ("produce", 10),
         ("registers", 1),
-        ("persistent", 5),
-        ("collected", 3),
-        ("fragment", 4),
+        ("cluster", 5),
+        ("persistent", 12),
+        ("collected", 5),
+        ("stmatrix", 2),
+        ("fragment", 5),
     ] {
         assert!(product.get(name).is_some_and(|n| *n >= least), "{name}: {product:?}");
     }

@@ -17,6 +17,7 @@ schedule! {
         stage(a, b at k: shared, tma);
         swizzle(a: 128, b: 128);
         pipeline(k, 3);
+        vectorize(j.pair);
         stage(c: shared, stmatrix);
     }
 }

@@ -180,7 +180,7 @@ fn in_bands(
     let height = emit.bin(BinOp::Min, left, band);
     let within = emit.bin(BinOp::Rem, inner, width);
     let mut row = emit.bin(BinOp::Rem, within, height);
-    let mut column = emit.bin(BinOp::Div, within, height);
+    let mut column = None;
     if squares {
         let square = emit.bin(BinOp::Div, within, Atom::i32(SQUARE * SQUARE));
         let corner = emit.bin(BinOp::Mul, square, Atom::i32(SQUARE));
@@ -192,14 +192,15 @@ fn in_bands(
         let (x, y) = on_curve(emit, number);
         let x = emit.add(corner, x);
         row = emit.op(Op::Select, &[whole, y, row]);
-        column = emit.op(Op::Select, &[whole, x, column]);
+        let plain = emit.bin(BinOp::Div, within, height);
+        column = Some(emit.op(Op::Select, &[whole, x, plain]));
     }
     let mut steps = vec![emit.add(start, row)];
     if n > 2 {
         let outer = emit.bin(BinOp::Div, cta, plane);
         steps.extend(mixed_radix(emit, outer, &counts[1..n - 1]));
     }
-    steps.push(column);
+    steps.push(column.unwrap_or_else(|| emit.bin(BinOp::Div, within, height)));
     steps
 }
 

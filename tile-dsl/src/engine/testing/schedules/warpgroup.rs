@@ -4,6 +4,7 @@ use super::{Generator, matrix::Product};
 use crate::{
     nest::Atom,
     schedule::{DirectiveKind as D, Space, Target, Unit, UnitDim, Via},
+    tile::AxisKind,
 };
 
 impl Generator<'_> {
@@ -97,11 +98,21 @@ impl Generator<'_> {
 
     /// Has the copies of a pipelined loop made by threads of their own; how registers are shared out then.
     pub(super) fn wild_producer(&mut self, digit: &str) {
-        let unit = *self.random.pick(&[Unit::Warp, Unit::Warpgroup]);
+        // Registers are shared out where several warpgroups compute.
+        let several =
+            self.schedule.directives.iter().any(|d| matches!(d.kind, D::Bind { unit: Unit::Warpgroup, .. }));
+        let unit = if several || self.chance(30) { Unit::Warpgroup } else { Unit::Warp };
         self.propose(D::Produce { digit: digit.to_string(), unit });
-        if unit == Unit::Warpgroup && self.chance(50) {
+        if unit == Unit::Warpgroup {
             let consumer = *self.random.pick(&[104, 152, 160, 168, 240]);
             self.propose(D::Registers { producer: 24, consumer });
+        }
+        let program = self.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program);
+        let axes: Vec<String> = program.map(|a| a.name.clone()).collect();
+        if self.chance(50) && !axes.is_empty() {
+            let axis = self.random.pick(&axes).clone();
+            let ctas = *self.random.pick(&[2, 2, 2, 4, 8, 3]);
+            self.propose(D::Cluster { axis, ctas });
         }
     }
 
@@ -110,15 +121,21 @@ impl Generator<'_> {
         for tensor in self.kernel.tensors.iter().filter(|t| t.mutable) {
             if self.chance(40) {
                 let buffer = tensor.name.clone();
-                let stage = D::Stage {
+                let stage = |via| D::Stage {
                     buffer: buffer.clone(),
                     at: None,
                     space: Space::Shared,
                     transposed: false,
-                    via: Via::Tma,
+                    via,
                     vector: None,
                 };
-                if self.propose(stage) && self.chance(60) {
+                let pairs = self.kernel.axes.iter().map(|a| format!("{}.pair", a.name));
+                let matrices = self.chance(50)
+                    && pairs
+                        .rev()
+                        .any(|digit| self.propose(D::Vectorize { digit, within: Some(buffer.clone()) }))
+                    && self.propose(stage(Via::Stmatrix));
+                if (matrices || self.propose(stage(Via::Tma))) && self.chance(60) {
                     let span = 32 << self.random.below(3);
                     self.propose(D::Swizzle { buffer, span });
                 }
