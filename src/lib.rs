@@ -68,7 +68,7 @@ pub use tile_runtime::{
     Float, GpuInfo, Graph, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched, Layout, MemoryUse, Origin,
     Pinned, Prepare, Prepared, Progress, Ptx, PtxCache, PtxSource, Ranked, Recorder, Replayed, Resources,
     ScalarValue, Schedule, Scheduled, Simulated, Space, Stage, Stream, Timestamp, Tuner, View, ViewMut, aot,
-    doctor, emit, emit_program, interop, ptx, verify,
+    dlpack, doctor, emit, emit_program, interop, ptx, verify,
 };
 
 /// Schedules for a kernel: `docs/schedule.md` has the grammar. Each is proved legal while `rustc` runs.

@@ -2,6 +2,7 @@
 
 use tilewright::{
     DType, Error, Graph, L2, LaunchReport, Origin, Pinned, PtxCache, Tuner, Variant,
+    dlpack::{self, DLDevice},
     interop::{self, cudarc::driver::CudaContext},
     prelude::*,
 };
@@ -304,6 +305,28 @@ fn memory_of_cudarc_is_used_in_place() {
     // SAFETY: as above.
     let part = unsafe { interop::raw_view::<f32>(&gpu, pointer, shape) }.unwrap();
     assert_eq!(part.to_vec().unwrap()[1000], expected[1024] + 1.0);
+}
+
+#[test]
+fn a_tensor_goes_out_by_dlpack_and_comes_back() {
+    let Some(gpu) = gpu() else { return };
+    let stream = Stream::new(&gpu).unwrap();
+    let before = gpu.memory().unwrap().in_use;
+    let mut x = Buffer::from_slice(&gpu, &numbers(8 * 1024), &[8, 1024]).unwrap();
+    increment(&mut x).schedule(by_rows).enqueue(&stream).unwrap();
+    let pointer = x.device_pointer().unwrap().unwrap();
+    let tensor = x.into_dlpack().unwrap();
+    // SAFETY: the tensor lives until it is taken.
+    let (data, place) = unsafe { (tensor.as_ref().dl_tensor.data as u64, tensor.as_ref().dl_tensor.device) };
+    assert_eq!((data, place), (pointer, DLDevice { device_type: dlpack::CUDA, device_id: 0 }));
+    // SAFETY: it is taken once, and no one else uses it.
+    let mut back: Buffer<f32> = unsafe { dlpack::from_dlpack(&stream, tensor) }.unwrap();
+    assert_eq!(back.device_pointer().unwrap(), Some(pointer));
+    increment(&mut back).schedule(by_rows).enqueue(&Stream::new(&gpu).unwrap()).unwrap();
+    assert!(back.to_vec().unwrap().iter().zip(numbers(8 * 1024)).all(|(found, x)| *found == x + 2.0));
+    drop(back);
+    gpu.trim().unwrap();
+    assert_eq!(gpu.memory().unwrap().in_use, before, "the deleter was called");
 }
 
 /// Body of the process that the next test starts; does nothing otherwise.

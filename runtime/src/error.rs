@@ -135,6 +135,12 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// A tensor of another library that no buffer can be.
+    #[error("the DLPack tensor {what}")]
+    Dlpack {
+        /// What is wrong with it.
+        what: String,
+    },
     /// A stream of another device than the launch.
     #[error("the stream is one of {found}, and the launch is on {expected}: open a stream on that device")]
     StreamMismatch {

@@ -13,6 +13,7 @@ mod copy;
 pub mod cublas;
 mod device;
 mod dims;
+pub mod dlpack;
 pub mod doctor;
 mod element;
 mod emit;
