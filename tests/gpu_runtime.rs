@@ -7,6 +7,10 @@ use tilewright::{
     prelude::*,
 };
 
+#[path = "../examples/matmul/kernel.rs"]
+#[allow(dead_code, reason = "one schedule with tensor maps")]
+mod product;
+
 /// C = A·B.
 #[tile_kernel]
 fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, N>) {
@@ -37,6 +41,7 @@ schedule! {
         vectorize(jv);
     }
     parts = wide<f32> { split_k(k, 4); }
+    added = wide<f32> { split_k(k, 4; atomic); }
 }
 
 schedule! {
@@ -457,6 +462,69 @@ fn a_graph_is_replayed_with_new_pointers_and_sizes() {
     assert!(replayed.unwrap().made);
     drop(graph);
     assert!(x.to_vec().unwrap().iter().all(|x| *x == 1.0));
+}
+
+/// `split_k(..; atomic)` clears its result in the graph, whatever buffer it is.
+#[test]
+fn a_graph_clears_what_is_added_up() {
+    let Some(gpu) = gpu() else { return };
+    let kernel = added.prepare(&gpu, DType::F32).unwrap();
+    let stream = Stream::new(&gpu).unwrap();
+    let mut graph = Graph::new(&gpu);
+    let a = Buffer::from_slice(&gpu, &vec![1.0f32; 256 * 256], &[256, 256]).unwrap();
+    for round in 0..4 {
+        let mut c = Buffer::<f32>::poisoned(&gpu, &[256, 256]).unwrap();
+        let mut again = Buffer::<f32>::poisoned(&gpu, &[256, 256]).unwrap();
+        let replayed = graph.replay(&stream, |launches| {
+            launches.add(matmul(&a, &a, &mut c).prepared(&kernel))?;
+            launches.add(matmul(&c, &a, &mut again).prepared(&kernel))?;
+            launches.add(matmul(&a, &a, &mut c).prepared(&kernel)).map(drop)
+        });
+        let replayed = replayed.unwrap();
+        assert_eq!((replayed.launches, replayed.made), (3, round == 0));
+        assert!(c.to_vec().unwrap().iter().all(|c| *c == 256.0), "round {round}");
+        assert!(again.to_vec().unwrap().iter().all(|c| *c == 65536.0), "round {round}");
+    }
+    // A view has gaps, which are cleared run by run: another number of steps, another graph.
+    let mut whole = Buffer::<f32>::poisoned(&gpu, &[256, 300]).unwrap();
+    let mut c = whole.slice_mut(&[0..256, 4..260]).unwrap();
+    let replayed =
+        graph.replay(&stream, |launches| launches.add(matmul(&a, &a, &mut c).prepared(&kernel)).map(drop));
+    assert!(replayed.unwrap().made);
+    assert!(c.to_vec().unwrap().iter().all(|c| *c == 256.0));
+    let beside = |(n, x): (usize, &f32)| (4..260).contains(&(n % 300)) || x.is_nan();
+    assert!(whole.to_vec().unwrap().iter().enumerate().all(beside));
+}
+
+/// Tensors that no tensor map addresses are copied to padded rows, and back, in the graph.
+#[test]
+fn a_graph_copies_to_padded_rows() {
+    let Some(gpu) = gpu().filter(|gpu| gpu.sm() == Some(90)) else {
+        eprintln!("skipped: needs a GPU of compute capability 9.0");
+        return;
+    };
+    let (stream, mut graph) = (Stream::new(&gpu).unwrap(), Graph::new(&gpu));
+    let kernel = product::tma_store.prepare(&gpu, DType::BF16).unwrap();
+    let (m, n, k) = (136, 257, 129);
+    let ones = |rows: usize, columns: usize| {
+        Buffer::from_slice(&gpu, &vec![bf16::ONE; rows * columns], &[rows, columns]).unwrap()
+    };
+    for round in 0..4 {
+        let (a, b) = (ones(m, k), ones(k, n));
+        let mut c = Buffer::<bf16>::poisoned(&gpu, &[m, n]).unwrap();
+        for again in 0..2 {
+            let replayed = graph.replay(&stream, |launches| {
+                launches.add(product::matmul(&a, &b, &mut c).prepared(&kernel)).map(drop)
+            });
+            let replayed = replayed.unwrap();
+            assert!(
+                again == 0 || (replayed.changed, replayed.made) == (0, false),
+                "round {round}: {replayed:?}"
+            );
+            assert!(round + again > 0 || replayed.made);
+        }
+        assert!(c.to_vec().unwrap().iter().all(|c| c.to_f32() == 129.0), "round {round}");
+    }
 }
 
 #[test]

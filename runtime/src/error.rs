@@ -154,14 +154,6 @@ pub enum Error {
         "the buffer is used by a launch that a graph is recording: use it after the replay that records it"
     )]
     Recorded,
-    /// A launch that cannot be part of a graph.
-    #[error("no graph can record schedule `{schedule}`, which {why}; or launch it on a stream")]
-    NotRecordable {
-        /// The schedule.
-        schedule: String,
-        /// What it does.
-        why: &'static str,
-    },
     /// cuBLAS is not installed, or not where libraries are looked for.
     #[cfg(feature = "cublas")]
     #[error(
