@@ -1,7 +1,7 @@
 //! Streams, views and borrowed memory on a GPU. Every test is skipped, aloud, on a machine without one.
 
 use tilewright::{
-    DType, Error, Graph, L2, LaunchReport, Origin, Pinned, PtxCache, Tuner, Variant,
+    Communicator, DType, Error, Graph, L2, LaunchReport, Origin, Pinned, PtxCache, Tuner, Variant,
     dlpack::{self, DLDevice},
     interop::{self, cudarc::driver::CudaContext},
     prelude::*,
@@ -332,6 +332,43 @@ fn a_tensor_goes_out_by_dlpack_and_comes_back() {
     drop(back);
     gpu.trim().unwrap();
     assert_eq!(gpu.memory().unwrap().in_use, before, "the deleter was called");
+}
+
+/// All GPUs, and the first alone.
+#[test]
+fn collectives_are_in_order_with_launches() {
+    let Some(first) = gpu() else { return };
+    for devices in [vec![first], Device::all().unwrap()] {
+        let all = match Communicator::new(&devices) {
+            Err(Error::NoNccl { why }) => {
+                eprintln!("skipped: {why}");
+                return;
+            }
+            other => other.unwrap(),
+        };
+        let count = devices.len();
+        let kernels: Vec<_> = devices.iter().map(|d| by_rows.prepare(d, None).unwrap()).collect();
+        let compute: Vec<_> = devices.iter().map(|d| Stream::new(d).unwrap()).collect();
+        let reduce: Vec<_> = devices.iter().map(|d| Stream::new(d).unwrap()).collect();
+        let mut x: Vec<_> = devices.iter().map(|d| Buffer::<f32>::zeros(d, &[512, 1024]).unwrap()).collect();
+        let mut expected = 0.0f32;
+        for _ in 0..8 {
+            for ((x, kernel), stream) in x.iter_mut().zip(&kernels).zip(&compute) {
+                increment(x).prepared(kernel).enqueue(stream).unwrap();
+            }
+            // On other streams, without a wait by the caller.
+            let mut each: Vec<_> = x.iter_mut().collect();
+            all.all_reduce(&mut each, &reduce).unwrap();
+            expected = (expected + 1.0) * count as f32;
+        }
+        for x in &x {
+            assert!(x.to_vec().unwrap().iter().all(|x| *x == expected), "{count} devices");
+        }
+        let ones = |d| Buffer::from_slice(d, &[bf16::ONE; 1000], &[1000]).unwrap();
+        let mut halves: Vec<Buffer<bf16>> = devices.iter().map(ones).collect();
+        all.all_reduce(&mut halves.iter_mut().collect::<Vec<_>>(), &compute).unwrap();
+        assert!(halves.iter().all(|x| x.to_vec().unwrap() == [bf16::from_f32(count as f32); 1000]));
+    }
 }
 
 /// Body of the process that the next test starts; does nothing otherwise.

@@ -160,6 +160,18 @@ pub enum Error {
         "cuBLAS was not found: install the CUDA toolkit's cuBLAS and name its folder in LD_LIBRARY_PATH (there must be a libcublas.so or libcublas.so.12)"
     )]
     NoCublas,
+    /// No NCCL for a collective between GPUs.
+    #[error("no NCCL: {why}")]
+    NoNccl {
+        /// What is missing.
+        why: &'static str,
+    },
+    /// Devices, buffers or streams of a collective that do not belong together.
+    #[error("a collective: {what}")]
+    Collective {
+        /// What is wrong.
+        what: String,
+    },
     /// The simulator refused the PTX or the launch.
     #[error("the simulator cannot run `{entry}`: {reason}")]
     Simulator {

@@ -7,6 +7,7 @@ pub mod aot;
 mod arguments;
 mod buffer;
 mod cache;
+mod collective;
 mod compile;
 mod copy;
 #[cfg(feature = "cublas")]
@@ -53,6 +54,7 @@ pub use arguments::{LaunchArgs, TensorArg};
 pub use backend_ptx::Ptx;
 pub use buffer::{AnyBuffer, Buffer};
 pub use cache::PtxCache;
+pub use collective::Communicator;
 pub use device::Device;
 pub use element::{Element, Float, ScalarValue};
 pub use emit::{Stage, emit, emit_program, ptx};
