@@ -54,7 +54,8 @@
 //! # Features
 //! - `jit` (default): compiles kernels at their first launch with LLVM 22's shared library.
 //! - `static-llvm`: the same with LLVM linked in; use it with `default-features = false`.
-//! - Neither: no LLVM is needed to build, and launches take their PTX from the cache ([`PtxCache`]) or from
+//! - `nccl`: collectives between GPUs ([`Communicator`]); between simulators they need no feature.
+//! - Neither of the first two: no LLVM is needed to build, and launches take their PTX from the cache ([`PtxCache`]) or from
 //!   what was compiled ahead of time ([`aot`]).
 
 pub mod dsl;
@@ -64,11 +65,11 @@ pub use ptx_sim as sim;
 pub use tile_dsl::{dtype::DType, program::Variant};
 pub use tile_macros::tile_kernel;
 pub use tile_runtime::{
-    AnyBuffer, AnySchedule, Buffer, Choice, Configuration, Copying, Device, Dropped, Element, Error, Event,
-    Float, GpuInfo, Graph, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched, Layout, MemoryUse, Origin,
-    Pinned, Prepare, Prepared, Progress, Ptx, PtxCache, PtxSource, Ranked, Recorder, Replayed, Resources,
-    ScalarValue, Schedule, Scheduled, Simulated, Space, Stage, Stream, Timestamp, Tuner, View, ViewMut, aot,
-    doctor, emit, emit_program, interop, ptx, verify,
+    AnyBuffer, AnySchedule, Buffer, Choice, Communicator, Configuration, Copying, Device, Dropped, Element,
+    Error, Event, Float, GpuInfo, Graph, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched, Layout,
+    MemoryUse, Origin, Pinned, Prepare, Prepared, Progress, Ptx, PtxCache, PtxSource, Ranked, Recorder,
+    Replayed, Resources, ScalarValue, Schedule, Scheduled, Simulated, Space, Stage, Stream, Timestamp, Tuner,
+    View, ViewMut, aot, dlpack, doctor, emit, emit_program, interop, ptx, verify,
 };
 
 /// Schedules for a kernel: `docs/schedule.md` has the grammar. Each is proved legal while `rustc` runs.

@@ -1,10 +1,15 @@
 //! Streams, views and borrowed memory on a GPU. Every test is skipped, aloud, on a machine without one.
 
 use tilewright::{
-    DType, Error, Graph, L2, LaunchReport, Origin, Pinned, PtxCache, Tuner, Variant,
+    Communicator, DType, Error, Graph, L2, LaunchReport, Origin, Pinned, PtxCache, Tuner, Variant,
+    dlpack::{self, DLDevice},
     interop::{self, cudarc::driver::CudaContext},
     prelude::*,
 };
+
+#[path = "../examples/matmul/kernel.rs"]
+#[allow(dead_code, reason = "one schedule with tensor maps")]
+mod product;
 
 /// C = A·B.
 #[tile_kernel]
@@ -36,6 +41,7 @@ schedule! {
         vectorize(jv);
     }
     parts = wide<f32> { split_k(k, 4); }
+    added = wide<f32> { split_k(k, 4; atomic); }
 }
 
 schedule! {
@@ -306,6 +312,65 @@ fn memory_of_cudarc_is_used_in_place() {
     assert_eq!(part.to_vec().unwrap()[1000], expected[1024] + 1.0);
 }
 
+#[test]
+fn a_tensor_goes_out_by_dlpack_and_comes_back() {
+    let Some(gpu) = gpu() else { return };
+    let stream = Stream::new(&gpu).unwrap();
+    let before = gpu.memory().unwrap().in_use;
+    let mut x = Buffer::from_slice(&gpu, &numbers(8 * 1024), &[8, 1024]).unwrap();
+    increment(&mut x).schedule(by_rows).enqueue(&stream).unwrap();
+    let pointer = x.device_pointer().unwrap().unwrap();
+    let tensor = x.into_dlpack().unwrap();
+    // SAFETY: the tensor lives until it is taken.
+    let (data, place) = unsafe { (tensor.as_ref().dl_tensor.data as u64, tensor.as_ref().dl_tensor.device) };
+    assert_eq!((data, place), (pointer, DLDevice { device_type: dlpack::CUDA, device_id: 0 }));
+    // SAFETY: it is taken once, and no one else uses it.
+    let mut back: Buffer<f32> = unsafe { dlpack::from_dlpack(&stream, tensor) }.unwrap();
+    assert_eq!(back.device_pointer().unwrap(), Some(pointer));
+    increment(&mut back).schedule(by_rows).enqueue(&Stream::new(&gpu).unwrap()).unwrap();
+    assert!(back.to_vec().unwrap().iter().zip(numbers(8 * 1024)).all(|(found, x)| *found == x + 2.0));
+    drop(back);
+    gpu.trim().unwrap();
+    assert_eq!(gpu.memory().unwrap().in_use, before, "the deleter was called");
+}
+
+/// All GPUs, and the first alone.
+#[test]
+fn collectives_are_in_order_with_launches() {
+    let Some(first) = gpu() else { return };
+    for devices in [vec![first], Device::all().unwrap()] {
+        let all = match Communicator::new(&devices) {
+            Err(Error::NoNccl { why }) => {
+                eprintln!("skipped: {why}");
+                return;
+            }
+            other => other.unwrap(),
+        };
+        let count = devices.len();
+        let kernels: Vec<_> = devices.iter().map(|d| by_rows.prepare(d, None).unwrap()).collect();
+        let compute: Vec<_> = devices.iter().map(|d| Stream::new(d).unwrap()).collect();
+        let reduce: Vec<_> = devices.iter().map(|d| Stream::new(d).unwrap()).collect();
+        let mut x: Vec<_> = devices.iter().map(|d| Buffer::<f32>::zeros(d, &[512, 1024]).unwrap()).collect();
+        let mut expected = 0.0f32;
+        for _ in 0..8 {
+            for ((x, kernel), stream) in x.iter_mut().zip(&kernels).zip(&compute) {
+                increment(x).prepared(kernel).enqueue(stream).unwrap();
+            }
+            // On other streams, without a wait by the caller.
+            let mut each: Vec<_> = x.iter_mut().collect();
+            all.all_reduce(&mut each, &reduce).unwrap();
+            expected = (expected + 1.0) * count as f32;
+        }
+        for x in &x {
+            assert!(x.to_vec().unwrap().iter().all(|x| *x == expected), "{count} devices");
+        }
+        let ones = |d| Buffer::from_slice(d, &[bf16::ONE; 1000], &[1000]).unwrap();
+        let mut halves: Vec<Buffer<bf16>> = devices.iter().map(ones).collect();
+        all.all_reduce(&mut halves.iter_mut().collect::<Vec<_>>(), &compute).unwrap();
+        assert!(halves.iter().all(|x| x.to_vec().unwrap() == [bf16::from_f32(count as f32); 1000]));
+    }
+}
+
 /// Body of the process that the next test starts; does nothing otherwise.
 #[test]
 fn fault_child() {
@@ -434,6 +499,69 @@ fn a_graph_is_replayed_with_new_pointers_and_sizes() {
     assert!(replayed.unwrap().made);
     drop(graph);
     assert!(x.to_vec().unwrap().iter().all(|x| *x == 1.0));
+}
+
+/// `split_k(..; atomic)` clears its result in the graph, whatever buffer it is.
+#[test]
+fn a_graph_clears_what_is_added_up() {
+    let Some(gpu) = gpu() else { return };
+    let kernel = added.prepare(&gpu, DType::F32).unwrap();
+    let stream = Stream::new(&gpu).unwrap();
+    let mut graph = Graph::new(&gpu);
+    let a = Buffer::from_slice(&gpu, &vec![1.0f32; 256 * 256], &[256, 256]).unwrap();
+    for round in 0..4 {
+        let mut c = Buffer::<f32>::poisoned(&gpu, &[256, 256]).unwrap();
+        let mut again = Buffer::<f32>::poisoned(&gpu, &[256, 256]).unwrap();
+        let replayed = graph.replay(&stream, |launches| {
+            launches.add(matmul(&a, &a, &mut c).prepared(&kernel))?;
+            launches.add(matmul(&c, &a, &mut again).prepared(&kernel))?;
+            launches.add(matmul(&a, &a, &mut c).prepared(&kernel)).map(drop)
+        });
+        let replayed = replayed.unwrap();
+        assert_eq!((replayed.launches, replayed.made), (3, round == 0));
+        assert!(c.to_vec().unwrap().iter().all(|c| *c == 256.0), "round {round}");
+        assert!(again.to_vec().unwrap().iter().all(|c| *c == 65536.0), "round {round}");
+    }
+    // A view has gaps, which are cleared run by run: another number of steps, another graph.
+    let mut whole = Buffer::<f32>::poisoned(&gpu, &[256, 300]).unwrap();
+    let mut c = whole.slice_mut(&[0..256, 4..260]).unwrap();
+    let replayed =
+        graph.replay(&stream, |launches| launches.add(matmul(&a, &a, &mut c).prepared(&kernel)).map(drop));
+    assert!(replayed.unwrap().made);
+    assert!(c.to_vec().unwrap().iter().all(|c| *c == 256.0));
+    let beside = |(n, x): (usize, &f32)| (4..260).contains(&(n % 300)) || x.is_nan();
+    assert!(whole.to_vec().unwrap().iter().enumerate().all(beside));
+}
+
+/// Tensors that no tensor map addresses are copied to padded rows, and back, in the graph.
+#[test]
+fn a_graph_copies_to_padded_rows() {
+    let Some(gpu) = gpu().filter(|gpu| gpu.sm() == Some(90)) else {
+        eprintln!("skipped: needs a GPU of compute capability 9.0");
+        return;
+    };
+    let (stream, mut graph) = (Stream::new(&gpu).unwrap(), Graph::new(&gpu));
+    let kernel = product::tma_store.prepare(&gpu, DType::BF16).unwrap();
+    let (m, n, k) = (136, 257, 129);
+    let ones = |rows: usize, columns: usize| {
+        Buffer::from_slice(&gpu, &vec![bf16::ONE; rows * columns], &[rows, columns]).unwrap()
+    };
+    for round in 0..4 {
+        let (a, b) = (ones(m, k), ones(k, n));
+        let mut c = Buffer::<bf16>::poisoned(&gpu, &[m, n]).unwrap();
+        for again in 0..2 {
+            let replayed = graph.replay(&stream, |launches| {
+                launches.add(product::matmul(&a, &b, &mut c).prepared(&kernel)).map(drop)
+            });
+            let replayed = replayed.unwrap();
+            assert!(
+                again == 0 || (replayed.changed, replayed.made) == (0, false),
+                "round {round}: {replayed:?}"
+            );
+            assert!(round + again > 0 || replayed.made);
+        }
+        assert!(c.to_vec().unwrap().iter().all(|c| c.to_f32() == 129.0), "round {round}");
+    }
 }
 
 #[test]

@@ -16,9 +16,20 @@ fn add<T: Float>(x: &Tensor<T, N>, y: &Tensor<T, N>, z: &mut Tensor<T, N>) {
     store(z, [i], load(x, [i]) + load(y, [i]));
 }
 
+/// The sum of all elements.
+#[tile_kernel]
+fn total(x: &Tensor<f32, N>, y: &mut Tensor<f32, 1>) {
+    let mut s = zeros::<f32>([]);
+    for n in tiles(N) {
+        s += sum(load(x, [n]), n);
+    }
+    store(y, [0], s);
+}
+
 schedule! {
     scaled for scale { tile(i = 128); bind(i -> thread.x); }
     added for add<f32> { tile(i = 128); bind(i -> thread.x); }
+    summed for total { tile(n = 64); bind(n -> thread.x); reduce(s: cta); split_k(n, 3; atomic); }
 }
 
 fn device() -> Device {
@@ -49,6 +60,18 @@ fn a_graph_is_replayed_with_other_buffers() {
             .unwrap();
         assert_eq!(replayed.launches, 3);
         assert_eq!(z.to_vec().unwrap(), vec![6.0 * n as f32 + 1.0; n]);
+    }
+}
+
+#[test]
+fn what_is_added_up_is_cleared_in_each_replay() {
+    let device = device();
+    let (sum, stream) = (summed.prepare(&device, None).unwrap(), Stream::new(&device).unwrap());
+    let (x, mut graph) = (filled(&device, 1.0, 500), Graph::new(&device));
+    let mut y = filled(&device, 7.0, 1);
+    for _ in 0..3 {
+        graph.replay(&stream, |launches| launches.add(total(&x, &mut y).prepared(&sum)).map(drop)).unwrap();
+        assert_eq!(y.to_vec().unwrap(), [500.0]);
     }
 }
 

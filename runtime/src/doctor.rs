@@ -1,6 +1,6 @@
 //! What this machine has of what tilewright can use, which features work with it, and what is missing for the rest.
 
-use crate::{cache::PtxCache, compile, device::Device, error::Error, gpu::GpuInfo, toolkit};
+use crate::{cache::PtxCache, collective, compile, device::Device, error::Error, gpu::GpuInfo, toolkit};
 use libloading::Library;
 use std::{
     fmt,
@@ -63,7 +63,7 @@ impl Findings {
             gpus,
             ptxas: toolkit::find("ptxas"),
             cublas: load(&["libcublas.so", "libcublas.so.12", "libcublas.so.13"]),
-            nccl: load(&["libnccl.so", "libnccl.so.2"]),
+            nccl: load(collective::NCCL),
             cache: cache.folder().map(|folder| (folder.to_path_buf(), contents(folder))),
         }
     }

@@ -135,6 +135,12 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// A tensor of another library that no buffer can be.
+    #[error("the DLPack tensor {what}")]
+    Dlpack {
+        /// What is wrong with it.
+        what: String,
+    },
     /// A stream of another device than the launch.
     #[error("the stream is one of {found}, and the launch is on {expected}: open a stream on that device")]
     StreamMismatch {
@@ -148,20 +154,24 @@ pub enum Error {
         "the buffer is used by a launch that a graph is recording: use it after the replay that records it"
     )]
     Recorded,
-    /// A launch that cannot be part of a graph.
-    #[error("no graph can record schedule `{schedule}`, which {why}; or launch it on a stream")]
-    NotRecordable {
-        /// The schedule.
-        schedule: String,
-        /// What it does.
-        why: &'static str,
-    },
     /// cuBLAS is not installed, or not where libraries are looked for.
     #[cfg(feature = "cublas")]
     #[error(
         "cuBLAS was not found: install the CUDA toolkit's cuBLAS and name its folder in LD_LIBRARY_PATH (there must be a libcublas.so or libcublas.so.12)"
     )]
     NoCublas,
+    /// No NCCL for a collective between GPUs.
+    #[error("no NCCL: {why}")]
+    NoNccl {
+        /// What is missing.
+        why: &'static str,
+    },
+    /// Devices, buffers or streams of a collective that do not belong together.
+    #[error("a collective: {what}")]
+    Collective {
+        /// What is wrong.
+        what: String,
+    },
     /// The simulator refused the PTX or the launch.
     #[error("the simulator cannot run `{entry}`: {reason}")]
     Simulator {

@@ -5,11 +5,11 @@ use crate::{
     compile::Compiled,
     device::{CudaQueue, Kind, Loaded, SimTensor, Wanted, encode},
     error::Error,
-    memory::{Memory, Storage},
+    memory::Memory,
     parameters::Parameters,
     plan::{Plan, Word},
     queue::Queue,
-    tensor_map::{MapShape, Padded, TensorMap},
+    tensor_map::{MapShape, Padded, Rows, TensorMap},
 };
 use ptx_sim::{Counters, Finding};
 use smallvec::SmallVec;
@@ -39,6 +39,25 @@ pub(crate) struct Call<'c, 'a> {
     pub(crate) bases: &'c [u64],
     pub(crate) tensors: &'c Tensors<'a>,
     pub(crate) scalars: &'c Scalars,
+}
+
+/// What a launch on a GPU needs beside its tensors.
+pub(crate) struct Needs {
+    padded: SmallVec<[Padded; 2]>,
+    /// Scratch memory.
+    pub(crate) wanted: SmallVec<[Wanted; 4]>,
+}
+
+/// A piece of a launch on a GPU.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a box would be an allocation in each launch")]
+pub(crate) enum Step {
+    /// Zeros.
+    Clear { pointer: u64, bytes: usize },
+    /// A copy within the device.
+    Copy { from: u64, to: u64, rows: Rows },
+    /// The kernel.
+    Kernel { loaded: Loaded, ctas: u32, parameters: Parameters },
 }
 
 /// Words of the parameters, each with its value in the low bytes.
@@ -136,60 +155,86 @@ impl Call<'_, '_> {
     }
 
     fn queue_cuda(&self, cuda: &CudaQueue, queue: &Arc<Queue>) -> Result<(), Error> {
-        let loaded = self.loaded.as_ref().expect("loaded for the GPU");
         self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
-        let ticket =
-            queue.launch(self.plan, self.variant, |state| {
-                let padded = self.padded(self.bases);
-                let mut wanted = self.compiled.wanted(self.ctas);
-                wanted.extend(padded.iter().map(|p| Wanted {
-                    bytes: p.bytes,
-                    zeroed: p.empty && !self.tensors[p.tensor].1.is_out(),
-                }));
-                let scratch = state.scratch.reserve(cuda, &wanted)?;
-                let pads = scratch[wanted.len() - padded.len()..].iter().copied();
-                let padded: SmallVec<[(Padded, u64); 2]> = padded.into_iter().zip(pads).collect();
-                for (copy, to) in &padded {
-                    let raw = self.tensors[copy.tensor].1.raw();
-                    for rows in copy.rows(&raw.geometry, raw.dtype) {
-                        // SAFETY: the tensor and its copy are as large as their geometries say, and live until this
-                        // work has ended, as for the launch below.
-                        unsafe { cuda.copy_rows(self.bases[copy.tensor], *to, &rows)? };
+        let ticket = queue.launch(self.plan, self.variant, |state| {
+            let needs = self.needs();
+            let scratch = state.scratch.reserve(cuda, &needs.wanted)?;
+            self.steps(needs, &scratch, |step| {
+                // SAFETY: the words follow the parameters from which the entry was compiled, and each copy and its tensor are
+                // as large as their geometries say. The tensors were checked to be as large as the kernel of a proved
+                // schedule reaches; they are freed and overwritten only after this work, which `used` notes below, and no
+                // other work writes them meanwhile: they are borrowed, mutably where the kernel writes, and other queues
+                // wait, which `order` saw to.
+                unsafe {
+                    match step {
+                        Step::Clear { pointer, bytes } => cuda.fill(pointer, 0, bytes),
+                        Step::Copy { from, to, rows } => cuda.copy_rows(from, to, &rows),
+                        Step::Kernel { loaded, ctas, mut parameters } => {
+                            cuda.launch(&loaded, ctas, &mut parameters)
+                        }
                     }
                 }
-                let mut parameters = self.parameters(&scratch, &padded)?;
-                for &tensor in &self.compiled.cleared {
-                    self.clear(cuda, tensor as usize)?;
-                }
-                // SAFETY: the words follow the parameters from which the entry was compiled. The tensors were checked
-                // to be as large as the kernel of a proved schedule reaches; they are freed and overwritten only after
-                // this work, which `used` notes below, and no other work writes them meanwhile: they are borrowed,
-                // mutably where the kernel writes, and other queues wait, which `order` saw to.
-                unsafe { cuda.launch(loaded, self.ctas, &mut parameters)? };
-                for (copy, from) in padded.iter().filter(|(copy, _)| self.tensors[copy.tensor].1.is_out()) {
-                    let raw = self.tensors[copy.tensor].1.raw();
-                    for rows in copy.rows(&raw.geometry, raw.dtype) {
-                        // SAFETY: as on the way there; the tensor is the kernel's to write.
-                        unsafe { cuda.copy_rows(*from, self.bases[copy.tensor], &rows.back())? };
-                    }
-                }
-                Ok(())
-            });
+            })
+        });
         // What was queued before the failure uses the memory too.
         let ticket = ticket.inspect_err(|_| cuda.synchronize().unwrap_or(()))?;
         self.memories().for_each(|(memory, writes)| memory.used(queue, ticket, writes));
         Ok(())
     }
 
-    fn clear(&self, cuda: &CudaQueue, tensor: usize) -> Result<(), Error> {
+    /// The scratch memory of the launch on a GPU, copies to padded rows last.
+    pub(crate) fn needs(&self) -> Needs {
+        let padded = self.padded(self.bases);
+        let mut wanted = self.compiled.wanted(self.ctas);
+        wanted.extend(
+            padded
+                .iter()
+                .map(|p| Wanted { bytes: p.bytes, zeroed: p.empty && !self.tensors[p.tensor].1.is_out() }),
+        );
+        Needs { padded, wanted }
+    }
+
+    /// Calls `f` with all that the launch is on a GPU, in order: copies to padded rows, what is cleared, the kernel, copies
+    /// back. `scratch` has the addresses of what it needs.
+    ///
+    /// # Errors
+    /// [`Error::TensorMap`]; those of `f`.
+    pub(crate) fn steps(
+        &self,
+        needs: Needs,
+        scratch: &[u64],
+        mut f: impl FnMut(Step) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let loaded = self.loaded.expect("loaded for the GPU");
+        let pads = scratch[scratch.len() - needs.padded.len()..].iter().copied();
+        let padded: SmallVec<[(Padded, u64); 2]> = needs.padded.into_iter().zip(pads).collect();
+        for (copy, to) in &padded {
+            let raw = self.tensors[copy.tensor].1.raw();
+            for rows in copy.rows(&raw.geometry, raw.dtype) {
+                f(Step::Copy { from: self.bases[copy.tensor], to: *to, rows })?;
+            }
+        }
+        for &tensor in &self.compiled.cleared {
+            self.clear(tensor as usize, &mut f)?;
+        }
+        let parameters = self.parameters(scratch, &padded)?;
+        f(Step::Kernel { loaded, ctas: self.ctas, parameters })?;
+        for (copy, from) in padded.iter().filter(|(copy, _)| self.tensors[copy.tensor].1.is_out()) {
+            let raw = self.tensors[copy.tensor].1.raw();
+            for rows in copy.rows(&raw.geometry, raw.dtype) {
+                f(Step::Copy { from: *from, to: self.bases[copy.tensor], rows: rows.back() })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&self, tensor: usize, f: &mut impl FnMut(Step) -> Result<(), Error>) -> Result<(), Error> {
         let raw = self.tensors[tensor].1.raw();
-        let Storage::Cuda(memory) = &raw.memory.storage else { return Ok(()) };
-        let size = raw.dtype.bytes() as usize;
-        let mut result = Ok(());
+        let (size, mut result) = (raw.dtype.bytes() as usize, Ok(()));
         raw.geometry.runs(|at, count| {
             if result.is_ok() {
-                // SAFETY: the run lies inside the memory, which is the kernel's to write.
-                result = unsafe { cuda.fill(memory.pointer() + (at * size) as u64, 0, count * size) };
+                let pointer = raw.memory.address() + (at * size) as u64;
+                result = f(Step::Clear { pointer, bytes: count * size });
             }
         });
         result

@@ -1,12 +1,11 @@
 //! Graphs: launches that the driver queues together, in one call.
 
 use crate::{
-    device::{CudaGraph, Device, Loaded, Scratch},
+    device::{CudaGraph, Device, Scratch},
     error::Error,
-    execute::{Call, Simulated},
+    execute::{Call, Simulated, Step},
     launch::{Launched, Scheduled},
     memory::Memory,
-    parameters::Parameters,
     plan::Plan,
     queue::Queue,
     stream::Stream,
@@ -33,20 +32,15 @@ use tile_dsl::program::Variant;
 /// ```
 pub struct Graph {
     device: Device,
-    nodes: Vec<Node>,
-    /// As many nodes as there were when it was made. `None` on the simulator, and before the first replay.
+    /// Scratch memory of each launch, its own: launches that wait in the graph must not lose theirs to one that needs more.
+    scratch: Vec<Scratch>,
+    steps: Vec<Step>,
+    /// `None` on the simulator, and before the first replay.
     cuda: Option<CudaGraph>,
+    /// Whether `cuda` does not have the `steps`.
+    stale: bool,
     /// The last replay.
     last: Option<(Arc<Queue>, u64)>,
-}
-
-/// A launch of the graph.
-struct Node {
-    loaded: Loaded,
-    ctas: u32,
-    parameters: Parameters,
-    /// Its own: launches that wait in the graph must not lose theirs to one that needs more.
-    scratch: Scratch,
 }
 
 /// Takes the launches of one replay.
@@ -55,6 +49,8 @@ pub struct Recorder<'g> {
     stream: &'g Stream,
     /// Launches so far that have something to do.
     launches: SmallVec<[(Arc<Plan>, Variant); 24]>,
+    /// Pieces that these are.
+    steps: usize,
     uses: SmallVec<[(Arc<Memory>, bool); 64]>,
     changed: usize,
 }
@@ -66,14 +62,22 @@ pub struct Replayed {
     pub launches: usize,
     /// Of those, how many were given other arguments or another kernel than in the replay before.
     pub changed: usize,
-    /// Whether the graph was made anew: in the first replay, and when the number of launches changes.
+    /// Whether the graph was made anew: in the first replay, when the number of launches changes, and when a tensor that is
+    /// copied to padded rows is another one or elsewhere.
     pub made: bool,
 }
 
 impl Graph {
     /// An empty graph.
     pub fn new(device: &Device) -> Self {
-        Graph { device: device.clone(), nodes: Vec::new(), cuda: None, last: None }
+        Graph {
+            device: device.clone(),
+            scratch: Vec::new(),
+            steps: Vec::new(),
+            cuda: None,
+            stale: false,
+            last: None,
+        }
     }
 
     /// Records what `launches` adds, and puts it on the stream; on a GPU it has not ended then.
@@ -92,8 +96,14 @@ impl Graph {
             let (found, expected) = Device::apart(stream.device(), &self.device);
             return Err(Error::StreamMismatch { found, expected });
         }
-        let mut recorder =
-            Recorder { graph: self, stream, launches: SmallVec::new(), uses: SmallVec::new(), changed: 0 };
+        let mut recorder = Recorder {
+            graph: self,
+            stream,
+            launches: SmallVec::new(),
+            steps: 0,
+            uses: SmallVec::new(),
+            changed: 0,
+        };
         let recorded = launches(&mut recorder);
         recorder.release();
         recorded?;
@@ -105,7 +115,7 @@ impl Recorder<'_> {
     /// Checks a launch as [`Scheduled::enqueue`] does, and records it. What was asked of it for timing does not count.
     ///
     /// # Errors
-    /// As [`Scheduled::enqueue`]; [`Error::NotRecordable`].
+    /// As [`Scheduled::enqueue`].
     pub fn add(&mut self, launch: Scheduled<'_>) -> Result<Launched, Error> {
         let stream = self.stream;
         launch.submit(stream, |call| self.record(call))
@@ -114,47 +124,29 @@ impl Recorder<'_> {
     fn record(&mut self, call: &Call<'_, '_>) -> Result<Option<Simulated>, Error> {
         let queue = &self.stream.queue;
         let simulated = match (&call.loaded, &queue.cuda) {
-            (Some(loaded), Some(cuda)) => {
-                if !call.compiled.cleared.is_empty() {
-                    return Err(Error::NotRecordable {
-                        schedule: call.plan.schedule.to_string(),
-                        why: "adds up its result in place (`split_k(..; atomic)`): choose `split_k` without `atomic`",
-                    });
-                }
-                if !call.padded(call.bases).is_empty() {
-                    return Err(Error::NotRecordable {
-                        schedule: call.plan.schedule.to_string(),
-                        why: "copies a tensor to padded rows first, which no tensor map addresses: pad its rows to multiples of 16 bytes",
-                    });
-                }
-                let (at, wanted) = (self.launches.len(), call.compiled.wanted(call.ctas));
-                // Where a node needs more scratch memory, what it had is freed when this stream has no more work.
+            (Some(_), Some(cuda)) => {
+                let (graph, at, needs) = (&mut *self.graph, self.launches.len(), call.needs());
+                // What used the scratch memory on another stream ends before it is used, or freed, on this one.
                 let elsewhere = |(last, _): &(Arc<Queue>, u64)| !Arc::ptr_eq(last, queue);
-                if !wanted.is_empty() && self.graph.last.as_ref().is_some_and(elsewhere) {
-                    self.graph.finish();
+                if !needs.wanted.is_empty() && graph.last.as_ref().is_some_and(elsewhere) {
+                    graph.finish();
                 }
-                let Graph { nodes, cuda: made, last, .. } = &mut *self.graph;
-                let mut new = nodes.len() <= at;
-                if new {
-                    let (parameters, scratch) = (Parameters::default(), Scratch::default());
-                    nodes.push(Node { loaded: *loaded, ctas: call.ctas, parameters, scratch });
+                if graph.scratch.len() <= at {
+                    graph.scratch.push(Scratch::default());
                 }
-                let node = &mut nodes[at];
-                let scratch = node.scratch.reserve(cuda, &wanted)?;
-                if !wanted.is_empty() {
+                let scratch = graph.scratch[at].reserve(cuda, &needs.wanted)?;
+                if !needs.wanted.is_empty() {
                     // What was allocated is this stream's, even where nothing is replayed.
-                    *last = Some((queue.clone(), queue.ticket()));
+                    graph.last = Some((queue.clone(), queue.ticket()));
                 }
-                let parameters = call.parameters(&scratch, &[])?;
-                new |= !node.loaded.is(loaded) || node.ctas != call.ctas || node.parameters != parameters;
-                if new {
-                    (node.loaded, node.ctas, node.parameters) = (*loaded, call.ctas, parameters);
-                    self.changed += 1;
-                    if let Some(made) = made.as_mut().filter(|made| at < made.len()) {
-                        // SAFETY: the values follow the parameters from which the entry was compiled.
-                        unsafe { made.set(at, loaded, call.ctas, &mut node.parameters)? };
-                    }
-                }
+                let mut changed = false;
+                call.steps(needs, &scratch, |step| {
+                    // SAFETY: the values follow the parameters from which the entry was compiled.
+                    changed |= unsafe { graph.put(self.steps, step)? };
+                    self.steps += 1;
+                    Ok(())
+                })?;
+                self.changed += usize::from(changed);
                 None
             }
             _ => call.simulate(self.stream.device().kind())?,
@@ -173,20 +165,22 @@ impl Recorder<'_> {
     }
 
     fn queue(self) -> Result<Replayed, Error> {
-        let Recorder { graph, stream, launches, uses, changed } = self;
+        let Recorder { graph, stream, launches, steps, uses, changed } = self;
         let mut replayed = Replayed { launches: launches.len(), changed, made: false };
         let queue = &stream.queue;
         let Some(cuda) = queue.cuda.as_ref().filter(|_| !launches.is_empty()) else { return Ok(replayed) };
-        if graph.cuda.as_ref().is_none_or(|made| made.len() != launches.len()) {
+        graph.stale |= graph.steps.len() != steps;
+        if graph.stale || graph.cuda.is_none() {
             graph.finish();
-            graph.nodes.truncate(launches.len());
+            graph.steps.truncate(steps);
+            graph.scratch.truncate(launches.len());
             let mut made = CudaGraph::new(cuda)?;
-            for node in &mut graph.nodes {
+            for step in &mut graph.steps {
                 // SAFETY: the values follow the parameters from which the entry was compiled.
-                unsafe { made.add(&node.loaded, node.ctas, &mut node.parameters)? };
+                unsafe { made.add(step)? };
             }
             made.instantiate()?;
-            (graph.cuda, replayed.made) = (Some(made), true);
+            (graph.cuda, graph.stale, replayed.made) = (Some(made), false, true);
         }
         let Some(made) = &graph.cuda else { return Ok(replayed) };
         for (memory, writes) in &uses {
@@ -205,6 +199,34 @@ impl Recorder<'_> {
 }
 
 impl Graph {
+    /// Sets a step for the next replay, in the graph too where it has one in its place that can become this; returns whether
+    /// it is another than in the replay before.
+    ///
+    /// # Safety
+    /// The values of a kernel match its parameters.
+    ///
+    /// # Errors
+    /// The driver's.
+    unsafe fn put(&mut self, at: usize, step: Step) -> Result<bool, Error> {
+        let Some(place) = self.steps.get_mut(at) else {
+            self.steps.push(step);
+            self.stale = true;
+            return Ok(true);
+        };
+        if *place == step {
+            return Ok(false);
+        }
+        *place = step;
+        let made = self.cuda.as_mut().filter(|_| !self.stale);
+        // Until the driver has it.
+        self.stale = true;
+        if let Some(made) = made {
+            // SAFETY: the caller's; the graph has as many nodes as there were steps.
+            self.stale = !unsafe { made.set(at, place)? };
+        }
+        Ok(true)
+    }
+
     /// Waits for the last replay: what it uses may go then.
     fn finish(&mut self) {
         if let Some((queue, ticket)) = self.last.take() {
@@ -222,6 +244,6 @@ impl Drop for Graph {
 
 impl std::fmt::Debug for Graph {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Graph").field("device", &self.device).field("launches", &self.nodes.len()).finish()
+        f.debug_struct("Graph").field("device", &self.device).field("launches", &self.scratch.len()).finish()
     }
 }

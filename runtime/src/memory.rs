@@ -56,10 +56,11 @@ impl Memory {
         }
     }
 
-    /// Address on the device; 0 for the simulator, which places memory anew, and well aligned, for each launch.
+    /// Address on the device. The simulator places memory anew for each launch, as well aligned as the host has it: there
+    /// it is what the host's address is beyond that alignment.
     pub(crate) fn address(&self) -> u64 {
         match &self.storage {
-            Storage::Host(..) => 0,
+            Storage::Host(data, _) => lock(data).skew() as u64,
             Storage::Cuda(memory) => memory.pointer(),
         }
     }

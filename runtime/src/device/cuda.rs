@@ -162,6 +162,14 @@ impl CudaDevice {
         &self.pool
     }
 
+    /// Waits for all work on the GPU, that of others too.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        self.context.synchronize().map_err(failed("waiting for the device"))
+    }
+
     pub(crate) fn bind(&self) -> Result<(), Error> {
         self.context.bind_to_thread().map_err(failed("making the device current"))
     }
@@ -213,7 +221,7 @@ impl CudaDevice {
 impl Drop for CudaDevice {
     fn drop(&mut self) {
         // Buffers do not wait when they are dropped: kernels may still run.
-        if self.context.synchronize().is_err() {
+        if self.synchronize().is_err() {
             return;
         }
         for loaded in lock(&self.loaded).values() {

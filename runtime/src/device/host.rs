@@ -2,6 +2,7 @@
 
 use std::{
     alloc::{self, Layout},
+    any::Any,
     num::NonZero,
     ops::{Deref, DerefMut},
     ptr::NonNull,
@@ -17,6 +18,15 @@ const NOWHERE: NonNull<u8> = NonNull::without_provenance(NonZero::new(ALIGN).unw
 pub(crate) struct HostMemory {
     start: NonNull<u8>,
     bytes: usize,
+    owner: Owner,
+}
+
+/// Who frees it.
+enum Owner {
+    /// This value.
+    Own,
+    /// Another, which is kept until then.
+    Other(#[allow(dead_code, reason = "kept for its destructor")] Option<Box<dyn Any + Send + Sync>>),
 }
 
 // SAFETY: plain bytes, which `&mut` alone changes.
@@ -28,16 +38,35 @@ impl HostMemory {
     /// Bytes of this value; `None` where the host has no room.
     pub(crate) fn filled(bytes: usize, byte: u8) -> Option<Self> {
         if bytes == 0 {
-            return Some(HostMemory { start: NOWHERE, bytes });
+            return Some(HostMemory { start: NOWHERE, bytes, owner: Owner::Own });
         }
         let layout = Layout::from_size_align(bytes, ALIGN).ok()?;
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
-        let mut memory = HostMemory { start, bytes };
+        let mut memory = HostMemory { start, bytes, owner: Owner::Own };
         if byte != 0 {
             memory.fill(byte);
         }
         Some(memory)
+    }
+
+    /// Memory that someone else frees, not before `keep` is dropped.
+    ///
+    /// # Safety
+    /// Until then the bytes are live, have values, and are used by no one else while this value is borrowed.
+    pub(crate) unsafe fn foreign(
+        start: NonNull<u8>,
+        bytes: usize,
+        keep: Option<Box<dyn Any + Send + Sync>>,
+    ) -> Self {
+        HostMemory { start, bytes, owner: Owner::Other(keep) }
+    }
+}
+
+impl HostMemory {
+    /// Bytes beyond the last place that is as well aligned as memory of our own.
+    pub(crate) fn skew(&self) -> usize {
+        self.start.addr().get() % ALIGN
     }
 }
 
@@ -58,7 +87,8 @@ impl DerefMut for HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        if self.bytes > 0
+        if matches!(self.owner, Owner::Own)
+            && self.bytes > 0
             && let Ok(layout) = Layout::from_size_align(self.bytes, ALIGN)
         {
             // SAFETY: allocated with this layout, freed once.
@@ -70,9 +100,21 @@ impl Drop for HostMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
+
+    struct Told(Arc<AtomicBool>);
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 
     #[test]
-    fn bytes_have_a_value_and_a_place() {
+    fn bytes_have_a_value_and_an_owner() {
         let mut memory = HostMemory::filled(1000, 0xff).unwrap();
         assert!(memory.as_ptr().addr().is_multiple_of(ALIGN) && memory.iter().all(|b| *b == 0xff));
         memory[999] = 3;
@@ -80,5 +122,13 @@ mod tests {
         let nothing = HostMemory::filled(0, 1).unwrap();
         assert!(nothing.is_empty() && nothing.as_ptr().addr().is_multiple_of(ALIGN));
         assert!(HostMemory::filled(isize::MAX as usize, 0).is_none());
+        let (gone, mut data) = (Arc::new(AtomicBool::new(false)), [1u8, 2, 3]);
+        let keep = Box::new(Told(gone.clone()));
+        // SAFETY: `data` outlives the memory and is not used meanwhile.
+        let memory = unsafe { HostMemory::foreign(NonNull::from(&mut data).cast(), 3, Some(keep)) };
+        assert_eq!((&*memory, memory.skew()), (&[1, 2, 3][..], memory.as_ptr().addr() % ALIGN));
+        assert!(!gone.load(Ordering::Relaxed));
+        drop(memory);
+        assert!(gone.load(Ordering::Relaxed));
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct SimTensor<'a> {
     /// Name of the parameter, for reports.
     pub(crate) name: &'a str,
     pub(crate) memory: &'a Bytes,
-    /// Place of its first element in `memory`, in bytes.
+    /// Address of its first element, from where `memory` would be if it were well aligned.
     pub(crate) base: u64,
     pub(crate) dtype: DType,
     /// Bytes of an element.
@@ -111,8 +111,9 @@ impl SimDevice {
             |reason: &dyn ToString| Error::Simulator { entry: ptx.entry.clone(), reason: reason.to_string() };
         let module = parsed(call.compiled).as_ref().map_err(|e| refused(e))?;
         let mut memory = Memory::with_capacity(CAPACITY);
-        let mut place = |name: &str, data: &[u8]| {
-            let address = memory.alloc(name, data.len() as u64).map_err(|_| Error::OutOfMemory {
+        // So many bytes beyond a well aligned place, whose address it returns.
+        let mut place = |name: &str, skew: usize, data: &[u8]| {
+            let address = memory.alloc(name, (skew + data.len()) as u64).map_err(|_| Error::OutOfMemory {
                 device: "the simulator".into(),
                 bytes: data.len() as u128,
                 memory: MemoryUse {
@@ -121,10 +122,11 @@ impl SimDevice {
                     free: memory.capacity() - memory.used(),
                 },
             })?;
-            memory.write(address, data).map_err(|e| refused(&e))?;
+            memory.write(address + skew as u64, data).map_err(|e| refused(&e))?;
             Ok::<u64, Error>(address)
         };
         let tensors: Vec<SimTensor<'_>> = call.sim_tensors().collect();
+        // Where each tensor's memory would be if it were well aligned.
         let mut placed: Vec<u64> = Vec::new();
         // What the memory of written tensors held, by the first tensor in it.
         let mut before: Vec<Option<Vec<u8>>> = Vec::new();
@@ -140,8 +142,9 @@ impl SimDevice {
             let (address, copy) = match shared {
                 Some(earlier) => (placed[earlier], None),
                 None => {
-                    let copy = tensor.contents()?.to_vec();
-                    (place(tensor.name, &copy)?, Some(copy))
+                    let contents = tensor.contents()?;
+                    let copy = contents.to_vec();
+                    (place(tensor.name, contents.skew(), &copy)?, Some(copy))
                 }
             };
             placed.push(address);
@@ -151,7 +154,7 @@ impl SimDevice {
         let mut scratch = Vec::new();
         for wanted in call.compiled.wanted(call.ctas) {
             let byte = if wanted.zeroed { 0 } else { 0xff };
-            scratch.push(place("scratch", &vec![byte; wanted.bytes as usize])?);
+            scratch.push(place("scratch", 0, &vec![byte; wanted.bytes as usize])?);
         }
         let addresses: Vec<u64> = tensors.iter().zip(&placed).map(|(t, at)| at + t.base).collect();
         let words = call.words(&addresses, &scratch);
@@ -162,13 +165,13 @@ impl SimDevice {
             let contents = tensor.contents()?;
             for r in copy.rows(tensor.geometry, tensor.dtype) {
                 for n in 0..r.count {
-                    let from = tensor.base as usize + r.from + n * r.pitches[0];
+                    let from = tensor.base as usize - contents.skew() + r.from + n * r.pitches[0];
                     let to = r.to + n * r.pitches[1];
                     rows[to..to + r.bytes].copy_from_slice(&contents[from..from + r.bytes]);
                 }
             }
             drop(contents);
-            let address = place(&format!("{}, padded", tensor.name), &rows)?;
+            let address = place(&format!("{}, padded", tensor.name), 0, &rows)?;
             padded.push((copy, address));
         }
         let maps = call.maps(&addresses, &padded)?;
@@ -209,9 +212,9 @@ impl SimDevice {
             let written = tensors.iter().filter(same).any(|other| other.written);
             if let (Some(before), true) = (&before[n], written) {
                 let mut after = vec![0; before.len()];
-                memory.read(placed[n], &mut after).map_err(|e| refused(&e))?;
-                // Only what changed: another launch may be at work on another part of the memory.
                 let mut contents = tensor.contents()?;
+                memory.read(placed[n] + contents.skew() as u64, &mut after).map_err(|e| refused(&e))?;
+                // Only what changed: another launch may be at work on another part of the memory.
                 let changed =
                     before.iter().zip(&after).enumerate().filter(|(_, (before, after))| before != after);
                 changed.for_each(|(at, (_, after))| contents[at] = *after);

@@ -1,16 +1,22 @@
-//! CUDA graphs of kernels in a row.
+//! CUDA graphs of launches in a row.
 
 use super::{CudaQueue, Loaded, failed};
-use crate::{error::Error, parameters::Parameters};
+use crate::{error::Error, execute::Step, parameters::Parameters, tensor_map::Rows};
 use cudarc::driver::{CudaContext, sys};
 use smallvec::SmallVec;
-use std::{ffi::c_void, ptr::null_mut, sync::Arc};
+use std::{
+    ffi::c_void,
+    mem::Discriminant,
+    ptr::{null, null_mut},
+    sync::Arc,
+};
 
-/// A graph in which each kernel waits for the one before it.
+/// A graph in which each step waits for the one before it.
 pub(crate) struct CudaGraph {
     context: Arc<CudaContext>,
     graph: sys::CUgraph,
-    nodes: Vec<sys::CUgraphNode>,
+    /// In order, with the kind of each.
+    nodes: Vec<(sys::CUgraphNode, Discriminant<Step>)>,
     /// Null until [`CudaGraph::instantiate`].
     executable: sys::CUgraphExec,
 }
@@ -42,8 +48,46 @@ fn parameters(
     }
 }
 
+/// What a node that clears bytes, at least one, is told.
+fn zeros(pointer: u64, bytes: usize) -> sys::CUDA_MEMSET_NODE_PARAMS {
+    sys::CUDA_MEMSET_NODE_PARAMS { dst: pointer, pitch: 0, value: 0, elementSize: 1, width: bytes, height: 1 }
+}
+
+/// What a node that copies rows is told.
+fn copy(from: u64, to: u64, rows: &Rows) -> sys::CUDA_MEMCPY3D {
+    let device = sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE;
+    sys::CUDA_MEMCPY3D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcZ: 0,
+        srcLOD: 0,
+        srcMemoryType: device,
+        srcHost: null(),
+        srcDevice: from + rows.from as u64,
+        srcArray: null_mut(),
+        reserved0: null_mut(),
+        // As in `CudaQueue::copy_rows`.
+        srcPitch: rows.pitches[0].max(rows.bytes),
+        srcHeight: 0,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstZ: 0,
+        dstLOD: 0,
+        dstMemoryType: device,
+        dstHost: null_mut(),
+        dstDevice: to + rows.to as u64,
+        dstArray: null_mut(),
+        reserved1: null_mut(),
+        dstPitch: rows.pitches[1].max(rows.bytes),
+        dstHeight: 0,
+        WidthInBytes: rows.bytes,
+        Height: rows.count,
+        Depth: 1,
+    }
+}
+
 impl CudaGraph {
-    /// No kernels yet.
+    /// No steps yet.
     ///
     /// # Errors
     /// The driver's.
@@ -55,34 +99,38 @@ impl CudaGraph {
         Ok(CudaGraph { context: queue.context().clone(), graph, nodes: Vec::new(), executable: null_mut() })
     }
 
-    /// Kernels in it.
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// Adds a kernel after the others; the driver copies the values.
+    /// Adds a step after the others; the driver copies the values.
     ///
     /// # Safety
-    /// The values match the entry's parameters.
+    /// The values of a kernel match the entry's parameters.
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) unsafe fn add(
-        &mut self,
-        loaded: &Loaded,
-        ctas: u32,
-        values: &mut Parameters,
-    ) -> Result<(), Error> {
-        let mut pointers = SmallVec::new();
-        let parameters = parameters(loaded, ctas, values, &mut pointers);
-        let after = self.nodes.last().map_or(std::ptr::null(), std::ptr::from_ref);
+    pub(crate) unsafe fn add(&mut self, step: &mut Step) -> Result<(), Error> {
+        let after = self.nodes.last().map_or(null(), |(node, _)| std::ptr::from_ref(node));
+        let (before, context) = (self.nodes.len().min(1), self.context.cu_ctx());
         let mut node = null_mut();
-        // SAFETY: graph, function and the node before are live, and the caller vouches for the values.
+        // SAFETY: graph and the node before are live, the descriptions live as long as the calls, and the caller vouches for
+        // the values.
         let status = unsafe {
-            sys::cuGraphAddKernelNode_v2(&mut node, self.graph, after, self.nodes.len().min(1), &parameters)
+            match step {
+                Step::Kernel { loaded, ctas, parameters: values } => {
+                    let mut pointers = SmallVec::new();
+                    let parameters = parameters(loaded, *ctas, values, &mut pointers);
+                    sys::cuGraphAddKernelNode_v2(&mut node, self.graph, after, before, &parameters)
+                }
+                Step::Clear { pointer, bytes } => {
+                    let zeros = zeros(*pointer, *bytes);
+                    sys::cuGraphAddMemsetNode(&mut node, self.graph, after, before, &zeros, context)
+                }
+                Step::Copy { from, to, rows } => {
+                    let copy = copy(*from, *to, rows);
+                    sys::cuGraphAddMemcpyNode(&mut node, self.graph, after, before, &copy, context)
+                }
+            }
         };
-        status.result().map_err(failed("adding a kernel to a graph"))?;
-        self.nodes.push(node);
+        status.result().map_err(failed("adding to a graph"))?;
+        self.nodes.push((node, std::mem::discriminant(step)));
         Ok(())
     }
 
@@ -97,33 +145,43 @@ impl CudaGraph {
             .map_err(failed("instantiating a graph"))
     }
 
-    /// Changes a kernel and its parameters for later launches of the graph.
+    /// Changes a step for later launches of the graph; returns whether that can be done. A copy of rows cannot be changed
+    /// (CUDA driver API, `cuGraphExecMemcpyNodeSetParams`).
     ///
     /// # Safety
     /// As [`CudaGraph::add`]; `at` is a node of the graph.
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) unsafe fn set(
-        &mut self,
-        at: usize,
-        loaded: &Loaded,
-        ctas: u32,
-        values: &mut Parameters,
-    ) -> Result<(), Error> {
+    pub(crate) unsafe fn set(&mut self, at: usize, step: &mut Step) -> Result<bool, Error> {
+        let (node, kind) = self.nodes[at];
+        if kind != std::mem::discriminant(step) {
+            return Ok(false);
+        }
         self.context.bind_to_thread().map_err(failed("making the device current"))?;
-        let mut pointers = SmallVec::new();
-        let parameters = parameters(loaded, ctas, values, &mut pointers);
-        // SAFETY: the executable is live, the node is of its graph, and the caller vouches for the values.
-        unsafe { sys::cuGraphExecKernelNodeSetParams_v2(self.executable, self.nodes[at], &parameters) }
-            .result()
-            .map_err(failed("changing a graph"))
+        // SAFETY: the executable is live, the node is of its graph and of this kind, the descriptions live as long as the calls,
+        // and the caller vouches for the values.
+        let status = unsafe {
+            match step {
+                Step::Kernel { loaded, ctas, parameters: values } => {
+                    let mut pointers = SmallVec::new();
+                    let parameters = parameters(loaded, *ctas, values, &mut pointers);
+                    sys::cuGraphExecKernelNodeSetParams_v2(self.executable, node, &parameters)
+                }
+                Step::Clear { pointer, bytes } => {
+                    let zeros = zeros(*pointer, *bytes);
+                    sys::cuGraphExecMemsetNodeSetParams(self.executable, node, &zeros, self.context.cu_ctx())
+                }
+                Step::Copy { .. } => return Ok(false),
+            }
+        };
+        status.result().map_err(failed("changing a graph")).map(|()| true)
     }
 
-    /// Queues all kernels.
+    /// Queues all steps.
     ///
     /// # Safety
-    /// It was instantiated, and the kernels touch memory only through pointers to allocations that live, and that no one
+    /// It was instantiated, and the steps touch memory only through pointers to allocations that live, and that no one
     /// else uses, until they have ended.
     ///
     /// # Errors

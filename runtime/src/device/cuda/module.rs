@@ -7,7 +7,7 @@ use cudarc::driver::{result, sys};
 use std::ffi::{CStr, CString, c_void};
 
 /// A function of a loaded module, with what each launch of it says. Modules stay loaded as long as the device.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Loaded {
     pub(super) module: sys::CUmodule,
     pub(super) function: sys::CUfunction,
@@ -16,9 +16,9 @@ pub(crate) struct Loaded {
     pub(crate) resources: Resources,
 }
 
-impl Loaded {
-    /// Whether both are the same function.
-    pub(crate) fn is(&self, other: &Loaded) -> bool {
+impl PartialEq for Loaded {
+    /// Whether both are the same function, of which all else follows.
+    fn eq(&self, other: &Loaded) -> bool {
         self.function == other.function
     }
 }

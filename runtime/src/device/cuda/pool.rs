@@ -135,7 +135,7 @@ impl Pool {
     ///
     /// # Errors
     /// The driver's.
-    pub(super) fn share_with(&self, peer: &CudaContext) -> Result<(), Error> {
+    pub(crate) fn share_with(&self, peer: &CudaContext) -> Result<(), Error> {
         let mut peers = lock(&self.peers);
         if peer.ordinal() == self.context.ordinal() || peers.contains(&peer.ordinal()) {
             return Ok(());

@@ -1,0 +1,188 @@
+//! NCCL, loaded when first used.
+//!
+//! The types are `cudarc`'s; its own loader does not know the name `libnccl.so.2`, under which the library is installed.
+
+use super::NCCL;
+use crate::{
+    buffer::RawBuffer,
+    device::{Device, Kind},
+    error::Error,
+    stream::Stream,
+};
+use cudarc::nccl::sys::{cudaStream_t, ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclResult_t};
+use libloading::Library;
+use std::{
+    ffi::{CStr, c_char, c_int, c_void},
+    ptr::null_mut,
+    sync::OnceLock,
+};
+use tile_dsl::dtype::DType;
+
+/// Its functions.
+struct Api {
+    init_all: unsafe extern "C" fn(*mut ncclComm_t, c_int, *const c_int) -> ncclResult_t,
+    destroy: unsafe extern "C" fn(ncclComm_t) -> ncclResult_t,
+    group_start: unsafe extern "C" fn() -> ncclResult_t,
+    group_end: unsafe extern "C" fn() -> ncclResult_t,
+    all_reduce: unsafe extern "C" fn(
+        *const c_void,
+        *mut c_void,
+        usize,
+        ncclDataType_t,
+        ncclRedOp_t,
+        ncclComm_t,
+        cudaStream_t,
+    ) -> ncclResult_t,
+    error_string: unsafe extern "C" fn(ncclResult_t) -> *const c_char,
+}
+
+impl Api {
+    /// The library's functions, if there is one that has them.
+    fn load() -> Option<Api> {
+        // SAFETY: NVIDIA's libraries have no initialisers that rely on anything here.
+        let library = NCCL.iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
+        // SAFETY: the types are those of `nccl.h`. The library is never unloaded.
+        let api = unsafe {
+            Api {
+                init_all: *library.get(b"ncclCommInitAll\0").ok()?,
+                destroy: *library.get(b"ncclCommDestroy\0").ok()?,
+                group_start: *library.get(b"ncclGroupStart\0").ok()?,
+                group_end: *library.get(b"ncclGroupEnd\0").ok()?,
+                all_reduce: *library.get(b"ncclAllReduce\0").ok()?,
+                error_string: *library.get(b"ncclGetErrorString\0").ok()?,
+            }
+        };
+        std::mem::forget(library);
+        Some(api)
+    }
+
+    /// # Errors
+    /// [`Error::NoNccl`].
+    fn get() -> Result<&'static Api, Error> {
+        static API: OnceLock<Option<Api>> = OnceLock::new();
+        API.get_or_init(Api::load).as_ref().ok_or(Error::NoNccl {
+            why: "install NVIDIA's NCCL, for example the wheel nvidia-nccl-cu12, and name its folder in LD_LIBRARY_PATH (there must be a libnccl.so.2)",
+        })
+    }
+
+    fn check(&self, what: &'static str, result: ncclResult_t) -> Result<(), Error> {
+        match result {
+            ncclResult_t::ncclSuccess => Ok(()),
+            other => {
+                // SAFETY: the text is a constant of the library.
+                let text = unsafe { CStr::from_ptr((self.error_string)(other)) }.to_string_lossy();
+                Err(Error::Cuda { what, code: format!("{other:?}: {text}") })
+            }
+        }
+    }
+}
+
+/// A communicator of NCCL for each device.
+pub(super) struct Nccl {
+    api: &'static Api,
+    communicators: Vec<ncclComm_t>,
+    devices: Vec<Device>,
+}
+
+// SAFETY: a communicator may be used from any thread, though by one at a time.
+unsafe impl Send for Nccl {}
+
+impl Nccl {
+    /// # Errors
+    /// [`Error::NoNccl`], NCCL's.
+    pub(super) fn new(devices: &[Device]) -> Result<Self, Error> {
+        let api = Api::get()?;
+        let ordinals = devices.iter().filter_map(|device| match device.kind() {
+            Kind::Cuda(cuda) => Some(cuda.context.ordinal() as c_int),
+            Kind::Sim(_) => None,
+        });
+        let ordinals: Vec<c_int> = ordinals.collect();
+        let mut communicators = vec![null_mut(); ordinals.len()];
+        // SAFETY: both arrays are as long as it is told.
+        let result =
+            unsafe { (api.init_all)(communicators.as_mut_ptr(), ordinals.len() as c_int, ordinals.as_ptr()) };
+        api.check("making a communicator", result)?;
+        // NCCL reads the others' buffers directly where the machine can do that.
+        for device in devices {
+            for peer in devices {
+                if let (Kind::Cuda(device), Kind::Cuda(peer)) = (device.kind(), peer.kind()) {
+                    device.pool().share_with(&peer.context)?;
+                }
+            }
+        }
+        Ok(Nccl { api, communicators, devices: devices.to_vec() })
+    }
+
+    /// Sums in place, queued on each stream.
+    ///
+    /// # Safety
+    /// Each buffer is on its device, without gaps, as long as the others and of one type, live until the work has ended and used
+    /// by no one else meanwhile.
+    ///
+    /// # Errors
+    /// NCCL's.
+    pub(super) unsafe fn all_reduce(&self, raws: &[&RawBuffer], streams: &[Stream]) -> Result<(), Error> {
+        let what = "an all-reduce";
+        // SAFETY: no arguments.
+        self.api.check(what, unsafe { (self.api.group_start)() })?;
+        let each = raws.iter().zip(streams).zip(&self.communicators).try_for_each(|((raw, stream), comm)| {
+            let dtype = match raw.dtype {
+                DType::F32 => ncclDataType_t::ncclFloat32,
+                DType::F16 => ncclDataType_t::ncclFloat16,
+                DType::BF16 => ncclDataType_t::ncclBfloat16,
+                DType::I32 => ncclDataType_t::ncclInt32,
+                DType::Bool => unreachable!("no buffer has elements of bool"),
+            };
+            let stream = stream.queue.cuda.as_ref().map_or(null_mut(), |cuda| cuda.stream.cu_stream());
+            let (at, count) = (raw.address() as usize, raw.geometry.count());
+            // SAFETY: the caller's.
+            let result = unsafe {
+                (self.api.all_reduce)(
+                    std::ptr::without_provenance(at),
+                    std::ptr::without_provenance_mut(at),
+                    count,
+                    dtype,
+                    ncclRedOp_t::ncclSum,
+                    *comm,
+                    stream.cast(),
+                )
+            };
+            self.api.check(what, result)
+        });
+        // SAFETY: no arguments; a group that was started is ended.
+        let ended = self.api.check(what, unsafe { (self.api.group_end)() });
+        each.and(ended)
+    }
+}
+
+impl Drop for Nccl {
+    fn drop(&mut self) {
+        for device in &self.devices {
+            if let Kind::Cuda(cuda) = device.kind() {
+                // After a failure the GPU runs nothing any more.
+                let _ = cuda.synchronize();
+            }
+        }
+        for communicator in &self.communicators {
+            // SAFETY: made once, destroyed once, and its work has ended. A failure leaves it to the end of the process.
+            let _ = unsafe { (self.api.destroy)(*communicator) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let Err(error) = Api::get() else {
+            eprintln!("skipped: NCCL is here");
+            return;
+        };
+        assert_eq!(
+            error.to_string(),
+            "no NCCL: install NVIDIA's NCCL, for example the wheel nvidia-nccl-cu12, and name its folder in LD_LIBRARY_PATH (there must be a libnccl.so.2)"
+        );
+    }
+}
