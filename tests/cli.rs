@@ -161,6 +161,7 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
         "nest, launch",
         "nest, defaults",
         "kernel, allocate",
+        "kernel, channels",
         "kernel, walk",
         "kernel, products",
         "kernel, mbarriers",

@@ -17,7 +17,10 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tile_dsl::engine::testing::{Random, Wild, wild_schedule};
+use tile_dsl::{
+    engine::testing::{Random, Wild, wild_schedule},
+    schedule::{DirectiveKind, Via},
+};
 
 /// The most that a case makes a simulator do, in steps of a warp for each CTA.
 const MOST_WORK: u64 = 1 << 12;
@@ -237,7 +240,7 @@ fn one(options: &Options, id: Id, start: Instant, outcome: &Mutex<Outcome>) {
             }
             if let Some(case) = made.case {
                 proved = true;
-                directives.extend(case.schedule.directives.iter().map(|d| d.kind.name()));
+                directives.extend(case.schedule.directives.iter().map(|d| label(&d.kind)));
                 let (d, failure) = check(&case, MOST_STATEMENTS);
                 done = d;
                 failed.extend(failure.map(|failure| (case, failure)));
@@ -297,6 +300,15 @@ fn one(options: &Options, id: Id, start: Instant, outcome: &Mutex<Outcome>) {
         let mut outcome = lock();
         let found = outcome.found.entry(key).or_insert(Found { failure, case, id, after, count: 0 });
         found.count += 1;
+    }
+}
+
+/// What a directive is counted as.
+fn label(kind: &DirectiveKind) -> &'static str {
+    match kind {
+        DirectiveKind::Stage { via: Via::Tma, at: Some(_), .. } => "stage by tensor maps",
+        DirectiveKind::Stage { via: Via::Tma, at: None, .. } => "stage of outputs",
+        kind => kind.name(),
     }
 }
 

@@ -3,7 +3,8 @@
 //! `PASSES` has the order. The largest of them is one walk over the term: units (launch shape) and grid (coordinates of
 //! the CTA) first, then the statements, in an environment of bound digits. The walk gives each value its place (registers or shared memory), expands
 //! `#unroll` and `#vec`, copies stages, inserts barriers, combines reductions across threads, and guards
-//! what may lie outside the extents. What the nest lacks is a [`LowerError`] that names the directive to add.
+//! what may lie outside the extents. What a nest could lack for it the engine's checks have refused: a [`LowerError`] is a mistake
+//! of the compiler.
 //!
 //! Three [`Variant`]s of one program differ in guards, vectors and offset width; [`assumptions`] lists what a
 //! launch must satisfy for each.
@@ -12,6 +13,7 @@ mod across;
 mod assume;
 mod carried;
 mod channel;
+mod channels;
 mod combine;
 mod copy;
 mod digits;
@@ -26,9 +28,9 @@ mod linear;
 mod matrix;
 mod output;
 mod passes;
+mod pipeline;
 mod products;
 mod put;
-mod ring;
 mod roles;
 mod stage;
 mod storage;
@@ -50,21 +52,22 @@ use crate::{
     shared::{Allocation, Content},
     tile::{self, ElemType, TensorId},
 };
+pub(crate) use channels::chain;
 pub(crate) use combine::places;
 use digits::Bound;
 use emit::{Atom, Emit};
 use grid::Grid;
 use linear::Pitch;
 use passes::{Lowering, Pass};
-pub(crate) use stage::chain;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use storage::Held;
 pub(crate) use storage::{Step, writers};
 use sync::{Owners, Sync, Touch};
 use units::Units;
 
-/// Statements beyond which expansion is taken to be a mistake.
-const MAX_STATEMENTS: usize = 200_000;
+/// Statements beyond which expansion is a mistake: the engine admits 2¹⁵ operations of straight-line code, and the guards and
+/// the address of none take 64 statements.
+const MAX_STATEMENTS: usize = 1 << 21;
 
 /// Tensors whose strides do not follow from their extents: but for the contiguous dimension's, which is 1, each is a
 /// parameter of the kernel, named by [`stride`].
@@ -78,7 +81,7 @@ pub fn stride(tensor: &tile::Tensor, dim: usize) -> String {
 /// Lowers one variant of a program.
 ///
 /// # Errors
-/// What the nest lacks, see [`LowerError`].
+/// Mistakes of the compiler, see [`LowerError`].
 pub fn lower(program: &Program, variant: Variant) -> Result<Kernel, LowerError> {
     lower_strided(program, variant, &Strided::new())
 }
@@ -92,11 +95,16 @@ pub fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> 
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 7] = [
+const PASSES: [Pass; 8] = [
     Pass {
         name: "allocate",
         what: "buffers in shared memory, when each lives, where it lies",
         run: passes::allocate,
+    },
+    Pass {
+        name: "channels",
+        what: "staged copies: slots, who fills them, what says that one is full or free",
+        run: passes::describe,
     },
     Pass { name: "walk", what: "threads, registers, copies, barriers, guards", run: passes::walk },
     Pass {

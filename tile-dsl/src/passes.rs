@@ -38,9 +38,12 @@ pub fn passes(program: &Program, variant: Variant) -> Result<String, PassError> 
     before.clear();
     lower::lower_observed(program, variant, &Strided::new(), &mut |pass, lowering| {
         heading(&mut out, "kernel", pass.name, pass.what);
-        // The first pass makes no statement yet.
+        // The first passes make no statement yet.
         if lowering.kernel.body.is_empty() {
-            let _ = write!(out, "{}", lowering.shared);
+            match &lowering.channels {
+                None => _ = write!(out, "{}", lowering.shared),
+                Some(channels) => out.push_str(channels),
+            }
             return;
         }
         let now = lowering.kernel.to_string();

@@ -11,7 +11,7 @@ use tile_dsl::{
 };
 
 /// Kernel, schedule. One mistake each, unless said otherwise.
-const CASES: [(&str, &str, &str); 72] = [
+const CASES: [(&str, &str, &str); 73] = [
     ("axis that is not there", MATMUL, "tile(m = 32)"),
     ("tile of no points", MATMUL, "tile(i = 0)"),
     ("loop that is not there", MATMUL, "tile(i = 32); bind(x -> thread.x)"),
@@ -63,6 +63,11 @@ const CASES: [(&str, &str, &str); 72] = [
         "room to combine",
         MATMUL,
         "tile(i = 128, j = 64, k = 8); split(i -> it, ir: 16); split(j -> jt, jr: 8); reduce(acc: cta); bind(it -> thread.y, jt -> thread.x, k -> thread.z)",
+    ),
+    (
+        "registers of a pipeline too long to expand",
+        MATMUL,
+        "tile(i = 16, j = 16, k = 16384); bind(i -> thread.y, j -> thread.x); fragment(a, b at k.t); pipeline(k.t, 2)",
     ),
     (
         "loops too long to expand",

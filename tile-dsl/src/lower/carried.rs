@@ -1,7 +1,7 @@
-//! A pipeline of fragments carried across the steps of the ring around it.
+//! A pipeline of registers carried across the steps of the ring around it.
 //!
-//! Where the loop that reads a ring's slots is itself a pipeline of two sets of registers, it does not run empty at the
-//! end of each step of the ring: its last step loads the first fragments of the next slot. The ring's one wait and
+//! Where [`Carry`](super::channels::Carry) admits it, the loop that reads a ring's slots does not run empty at the
+//! end of each step of the ring: its last step loads the first registers of the next slot. The ring's one wait and
 //! barrier a step stand before that last step, and nothing else waits.
 //!
 //! ```text
@@ -18,70 +18,31 @@
 
 use super::{
     Holds, Lowerer,
-    copy::{CopyPlan, linear},
+    channels::{CARRIED_SETS, Carried, Full},
+    copy::linear,
     digits::Bound,
     emit::{Atom, Op},
     error::LowerError,
-    fragment::{FragmentPlan, copies_to_registers},
-    interleave::{Interleaved, interleave},
+    fragment::FragmentPlan,
+    interleave::Interleaved,
     linear::Linear,
-    ring::Ring,
-    stage::chain,
-    storage::Step,
+    pipeline::Ring,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Ty},
-    nest::{CopyId, Digit, LoopKind, Steps, Stmt},
+    nest::LoopKind,
     op::CmpOp,
-    schedule::Unit,
 };
 
-/// A pipeline of two sets of fragments directly inside a ring, loops bound to units at most between.
-pub(super) struct Carried<'s> {
-    units: Vec<Step>,
-    digit: Digit,
-    steps: u32,
-    copies: Vec<CopyId>,
-    inner: &'s Stmt,
-}
-
-/// Sets of registers of a carried pipeline.
-const SETS: u32 = 2;
-
 impl Lowerer<'_> {
-    /// The pipeline of fragments that a ring around `stmt` would carry. All that the ring copies is read through
-    /// fragments: after the barrier before the last step nobody reads the slot any more, so that it can be filled.
-    pub fn carried<'s>(&self, stmt: &'s Stmt, plans: &[CopyPlan]) -> Option<Carried<'s>> {
-        let mut units = Vec::new();
-        let mut at = stmt;
-        loop {
-            match at {
-                Stmt::For { digit, at: how @ LoopKind::Unit(unit, _), body } if *unit != Unit::Block => {
-                    units.push((*digit, *how));
-                    at = body;
-                }
-                Stmt::For { digit, at: LoopKind::Pipe(2), body } if copies_to_registers(self.nest, body) => {
-                    let Steps::Fixed(steps) = digit.steps else { return None };
-                    let (copies, inner) = chain(body);
-                    let held = |plan: &CopyPlan| {
-                        copies.iter().any(|c| self.nest.copies[usize::from(c.0)].tensor == plan.tensor)
-                    };
-                    let carries = steps.is_multiple_of(SETS) && plans.iter().all(held);
-                    return carries.then_some(Carried { units, digit: *digit, steps, copies, inner });
-                }
-                _ => return None,
-            }
-        }
-    }
-
     /// The ring's loop with a carried pipeline inside; its slots but one are filled.
     pub fn carried_ring(&mut self, ring: &Ring<'_>, carried: &Carried<'_>) -> Result<(), LowerError> {
-        let (digit, at) = (ring.digit, LoopKind::Pipe(ring.depth));
-        self.arrive(ring);
+        let (digit, at) = (ring.digit, ring.at());
+        self.await_slot(&ring.flow, carried.inner);
         self.stack.push(Bound { digit, at, value: Linear::default() });
         self.enter(ring, carried, Atom::i32(0));
-        let fragments = self.fragment_plans(&carried.copies, carried.inner, SETS)?;
+        let fragments = self.fragment_plans(&carried.copies, carried.inner, CARRIED_SETS)?;
         let exists = self.emit.cmp(CmpOp::Lt, Atom::i32(0), ring.end);
         self.emit.push();
         let units = self.load_fragments(&fragments, 0)?;
@@ -93,7 +54,7 @@ impl Lowerer<'_> {
         let counter = self.fragment(Holds::Slot(digit), DType::I32, 1);
         self.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: KExpr::Int(0, Ty::I32) });
         self.run_loop(digit, at, true, |this| this.carried_step(ring, carried, &fragments, counter))?;
-        if ring.plans.iter().any(|p| p.asynchronous) {
+        if ring.flow.plan.full == Full::Group {
             self.emit.stmt(kernel::Stmt::WaitGroup(0));
         }
         Ok(())
@@ -101,10 +62,7 @@ impl Lowerer<'_> {
 
     /// Stands where the carried pipeline does, reading a slot of the ring.
     fn enter(&mut self, ring: &Ring<'_>, carried: &Carried<'_>, slot: Atom) {
-        for plan in ring.plans {
-            let from = self.slot_at(plan, slot);
-            self.stages.push(plan.active(from));
-        }
+        self.read_slot(ring, slot);
         for (digit, at) in &carried.units {
             let LoopKind::Unit(unit, dim) = at else { continue };
             let value = self.unit_value(*unit, *dim, *digit);
@@ -115,15 +73,7 @@ impl Lowerer<'_> {
 
     fn leave(&mut self, ring: &Ring<'_>, carried: &Carried<'_>) {
         self.stack.truncate(self.stack.len() - carried.units.len() - 1);
-        self.stages.truncate(self.stages.len() - ring.plans.len());
-    }
-
-    /// The next slot is complete, and everyone has left the one before it.
-    fn arrive(&mut self, ring: &Ring<'_>) {
-        if ring.plans.iter().any(|p| p.asynchronous) {
-            self.emit.stmt(kernel::Stmt::WaitGroup(ring.depth - 2));
-        }
-        self.barrier();
+        self.stages.truncate(self.stages.len() - ring.flow.copies.len());
     }
 
     fn carried_step(
@@ -134,17 +84,16 @@ impl Lowerer<'_> {
         counter: u32,
     ) -> Result<(), LowerError> {
         let at = self.advance_slot(ring, counter);
-        let (steps, stride) = (carried.steps, i64::from(carried.digit.stride));
+        let (steps, digit) = (carried.steps, carried.digit);
         let Ahead { issue, land } = self.copy_ahead(ring, &at);
         // Plain copies take their time: stored from the middle on, before the barrier.
-        let early = Window { first: 0, end: (steps / 4).max(1) };
+        let window = Window { first: 0, end: (steps / 4).max(1) };
         let late = Window { first: (steps / 2).min(steps - 2), end: steps - 1 };
         let outside = self.stack.len() - 1;
         self.enter(ring, carried, at.slot);
-        let top = self.stack.len() - 1;
         for step in 0..steps {
-            let loads = if step + 1 == steps {
-                self.arrive(ring);
+            let early = if step + 1 == steps {
+                self.await_slot(&ring.flow, carried.inner);
                 self.leave(ring, carried);
                 // What is not in the ring's slots moves with its loop.
                 self.stack[outside].value = linear(at.following, 0);
@@ -155,13 +104,11 @@ impl Lowerer<'_> {
                 self.enter(ring, carried, at.slot);
                 units
             } else {
-                self.stack[top].value = Linear::constant(i64::from(step + 1) * stride);
-                self.load_fragments(fragments, (step + 1) % SETS)?
+                self.load_step(fragments, digit, step + 1, (step + 1) % CARRIED_SETS)?
             };
-            self.stack[top].value = Linear::constant(i64::from(step) * stride);
-            let main = self.compute_on(fragments, step % SETS, carried.inner)?;
-            let even = [early.share(step, &issue), late.share(step, &land)].concat();
-            self.emit_all(interleave(main, Interleaved { early: loads, even }));
+            let even = [window.share(step, &issue), late.share(step, &land)].concat();
+            let among = Interleaved { early, even };
+            self.register_step(fragments, (digit, step, step % CARRIED_SETS), carried.inner, among)?;
         }
         self.leave(ring, carried);
         Ok(())
@@ -169,7 +116,7 @@ impl Lowerer<'_> {
 
     /// Where this step of the ring stands. The slot is counted in a register: a remainder by the depth would cost more.
     fn advance_slot(&mut self, ring: &Ring<'_>, counter: u32) -> Position {
-        let (stride, depth) = (i64::from(ring.digit.stride), i64::from(ring.depth));
+        let (stride, depth) = (i64::from(ring.digit.stride), i64::from(ring.flow.plan.slots));
         let now = self.stack.last().expect("the ring's loop").value.clone();
         let point = self.emit.index(&now);
         let copied = self.within_end(ring, point, (depth - 1) * stride, point);
@@ -208,7 +155,8 @@ impl Lowerer<'_> {
         self.stack[top].value = linear(at.copied, 0);
         let mut ahead = Ahead { issue: Vec::new(), land: Vec::new() };
         // Plain ones first: they have two ways to go.
-        let (plain, asynchronous): (Vec<_>, Vec<_>) = ring.plans.iter().partition(|p| !p.asynchronous);
+        let (plain, asynchronous): (Vec<_>, Vec<_>) =
+            ring.flow.copies.iter().copied().partition(|p| !p.asynchronous);
         for plan in plain {
             let chunks = self.chunks(plan);
             let frag = self.fragment(Holds::Next(plan.copy), plan.dtype, chunks.len() as u32 * plan.vector);

@@ -13,19 +13,17 @@
 
 use super::{
     Holds, Lowerer,
-    copy::{CopyPlan, linear},
-    digits::Bound,
+    copy::CopyPlan,
     emit::{Atom, Op},
     error::LowerError,
     linear::Linear,
     passes::Lowering,
-    ring::Ring,
     sync::Touch,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr, Param, Ty},
-    nest::{CopyId, Frame, LoopKind, Nest, Stmt, leaves},
+    nest::{CopyId, Frame, Nest, Stmt, leaves},
     op::{BinOp, CmpOp},
     shared::Content,
     tile::TensorId,
@@ -92,7 +90,7 @@ impl Lowerer<'_> {
     }
 
     /// `slot + step`, below the depth again.
-    fn slot_after(&mut self, channel: &Channel<'_>, slot: Atom, step: i64) -> Atom {
+    pub fn slot_after(&mut self, channel: &Channel<'_>, slot: Atom, step: i64) -> Atom {
         let depth = i64::from(channel.depth);
         match step.rem_euclid(depth) {
             0 => slot,
@@ -140,7 +138,7 @@ impl Lowerer<'_> {
     }
 
     /// What one thread does.
-    fn one(&mut self, body: impl FnOnce(&mut Self)) {
+    pub fn one(&mut self, body: impl FnOnce(&mut Self)) {
         self.emit.push();
         body(self);
         let body = self.emit.pop();
@@ -174,73 +172,6 @@ impl Lowerer<'_> {
         if plans.iter().any(|p| stored(&p)) {
             self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
         }
-    }
-
-    /// Fills a channel of one slot at the current point.
-    pub fn begin_copies(&mut self, channel: &Channel<'_>) {
-        self.one(|this| this.fill(channel, Atom::i32(0)));
-    }
-
-    /// Waits for it.
-    pub fn end_copies(&mut self, channel: &Channel<'_>) {
-        let [_, parity] = self.position(channel);
-        self.await_full(channel, [Atom::i32(0), parity]);
-        self.advance(channel, [Atom::i32(0), parity]);
-    }
-
-    /// A pipelined loop of tensor copies.
-    pub fn tensor_ring(&mut self, ring: &Ring<'_>, inner: &Stmt) -> Result<(), LowerError> {
-        let Ring { digit, depth, end, plans } = *ring;
-        let (at, stride, ahead) = (LoopKind::Pipe(depth), i64::from(digit.stride), i64::from(depth) - 1);
-        let channel = self.channel(plans.iter().collect(), depth)?;
-        for plan in plans {
-            self.fill_shared(plan.buffer);
-        }
-        let [slot, _] = self.position(&channel);
-        self.stack.push(Bound { digit, at, value: Linear::default() });
-        let top = self.stack.len() - 1;
-        self.one(|this| {
-            for step in 0..ahead {
-                this.stack[top].value = Linear::constant(step * stride);
-                let exists = this.emit.cmp(CmpOp::Lt, Atom::i32(step * stride), end);
-                this.only_if(Some(exists), |this| {
-                    let slot = this.slot_after(&channel, slot, step);
-                    this.fill(&channel, slot);
-                });
-            }
-        });
-        self.stack.pop();
-        self.run_loop(digit, at, true, |this| {
-            let position = this.position(&channel);
-            this.await_full(&channel, position);
-            this.barrier();
-            let top = this.stack.len() - 1;
-            let now = this.stack[top].value.clone();
-            let point = this.emit.index(&now);
-            let next = this.emit.add(point, Atom::i32(ahead * stride));
-            if let Atom::Var(var) = next {
-                this.emit.set_multiple(var, stride);
-            }
-            let more = this.emit.cmp(CmpOp::Lt, next, end);
-            this.stack[top].value = linear(next, 0);
-            this.one(|this| {
-                this.only_if(Some(more), |this| {
-                    let slot = this.slot_after(&channel, position[0], ahead);
-                    this.fill(&channel, slot);
-                });
-            });
-            this.stack[top].value = now;
-            let outside = this.stages.len();
-            for plan in plans {
-                let from = this.slot_at(plan, position[0]);
-                this.stages.push(plan.active(from));
-            }
-            this.stmt(inner)?;
-            this.stages.truncate(outside);
-            this.fence_reads(&channel, inner);
-            this.advance(&channel, position);
-            Ok(())
-        })
     }
 
     /// The tensor map of a copy, a parameter of the kernel.

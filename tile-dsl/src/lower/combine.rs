@@ -37,8 +37,11 @@ impl Lowerer<'_> {
         let Some(((unit, _), digit)) = partial.first_key_value() else { return Ok(()) };
         let v = &self.nest.values[value.0 as usize];
         let Some(level) = self.nest.combine.get(&value).copied() else {
-            let axis = self.axis_name(digit.axis);
-            return Err(LowerError::Combine { value: v.name.clone(), axis, unit: *unit });
+            return Err(LowerError::Malformed(format!(
+                "nothing combines the parts of `{}` over `{}`, bound to {unit:?}",
+                v.name,
+                self.axis_name(digit.axis)
+            )));
         };
         let op = v.reduction.expect("only reductions combine").combine();
         let Some(registers) = self.held(value)?.registers.clone() else {
@@ -305,11 +308,8 @@ impl Plan {
             Level::Warp if self.within_warp => "lanes of one warp",
             _ => return Ok(()),
         };
-        let level = match level {
-            Level::Lane => "lane",
-            Level::Warp => "warp",
-            Level::Cta => "cta",
-        };
-        Err(LowerError::CombineLevel { value: value.to_string(), level, held })
+        Err(LowerError::Malformed(format!(
+            "parts of `{value}` are held across {held}, combined by {level:?}"
+        )))
     }
 }

@@ -275,7 +275,9 @@ impl Lowerer<'_> {
                 }
                 _ => {
                     let axis = self.axis_name(bound.digit.axis);
-                    return Err(LowerError::VectorStride { axis, buffer: buffer.to_string() });
+                    return Err(LowerError::Malformed(format!(
+                        "steps of the vectorized loop over `{axis}` are not consecutive elements of `{buffer}`"
+                    )));
                 }
             }
         }
@@ -324,13 +326,12 @@ impl Lowerer<'_> {
     ) -> Result<(), LowerError> {
         let bytes = n * dtype.bytes();
         if !n.is_power_of_two() || !(4..=16).contains(&bytes) {
-            return Err(LowerError::VectorWidth { buffer: buffer.to_string(), elems: n, bytes });
+            return Err(LowerError::Malformed(format!("a vector of {bytes} bytes of `{buffer}`")));
         }
         if !self.emit.is_multiple(offset, n.into()) {
-            let why = format!(
-                "its offset is not always a multiple of {n} elements; align the tile, pad rows by a multiple of {bytes} bytes, or drop `vectorize`"
-            );
-            return Err(LowerError::Alignment { buffer: buffer.to_string(), bytes, why });
+            return Err(LowerError::Malformed(format!(
+                "a vector of {n} elements of `{buffer}` does not always start at a multiple of {n}"
+            )));
         }
         Ok(())
     }

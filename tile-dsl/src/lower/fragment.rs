@@ -6,7 +6,7 @@
 //!
 //! A pipelined fragment has a set of registers for each stage of the pipeline. Its loop is expanded; while step `t`
 //! computes on one set, the loads of step `t + n - 1` fill another, spread over the first part of the computation
-//! ([`super::interleave`]).
+//! ([`super::pipeline`], [`super::interleave`]).
 
 use super::{
     Holds, Lowerer,
@@ -15,16 +15,15 @@ use super::{
     error::LowerError,
     expr::Operand,
     guard::Within,
-    interleave::{Interleaved, interleave},
     linear::{Linear, Offset},
     matrix::{MatrixLoad, Reads},
-    stage::{Active as Staged, chain, loads},
+    stage::{Active as Staged, loads},
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, CopyId, Digit, LoopKind, Nest, Steps, Stmt},
-    schedule::{Space, Unit},
+    nest::{AccessId, CopyId, LoopKind, Steps, Stmt},
+    schedule::Unit,
     tile::TensorId,
 };
 use std::{
@@ -68,11 +67,6 @@ enum Source {
     Global { coords: Vec<Linear>, within: Vec<Within>, slot: u32 },
 }
 
-/// Whether the copies directly around a statement go to registers.
-pub(super) fn copies_to_registers(nest: &Nest, stmt: &Stmt) -> bool {
-    matches!(stmt, Stmt::Stage { copy, .. } if nest.copy(*copy).space == Space::Register)
-}
-
 impl<'a> Lowerer<'a> {
     /// The registers of the copies around `body`, with `sets` sets each, at the current point.
     pub fn fragment_plans<'s>(
@@ -96,7 +90,7 @@ impl<'a> Lowerer<'a> {
                 Ok(())
             })?;
             if slots.is_empty() {
-                return Err(LowerError::StageUnused { tensor: name });
+                return Err(LowerError::Malformed(format!("nothing reads the fragment of `{name}`")));
             }
             let dtype = super::fixed(self.tensor(tensor).elem);
             let frag = self.fragment(Holds::Copy(*copy), dtype, count * sets);
@@ -141,9 +135,8 @@ impl<'a> Lowerer<'a> {
                     (LoopKind::Atom(..), _) => fixed(1).collect(),
                     (_, Steps::Fixed(n)) if moves && (at.is_expanded() || n == 1) => fixed(n).collect(),
                     _ if moves => {
-                        let value = self.tensor(tensor).name.clone();
-                        let axis = self.axis_name(digit.axis);
-                        return Err(LowerError::RegisterIndex { value, axis });
+                        let name = &self.tensor(tensor).name;
+                        return Err(self.indexed_at_run_time(name, digit.axis));
                     }
                     _ => fixed(1).collect(),
                 };
@@ -397,36 +390,6 @@ impl<'a> Lowerer<'a> {
         self.emit_all(units.into_iter().flatten());
         let main = self.compute_on(&plans, 0, body)?;
         self.emit_all(main);
-        Ok(())
-    }
-
-    /// Lowers a pipelined loop over fragments, `depth` sets deep.
-    pub fn fragment_ring(&mut self, digit: Digit, depth: u32, body: &Stmt) -> Result<(), LowerError> {
-        let (copies, inner) = chain(body);
-        let Steps::Fixed(steps) = digit.steps else {
-            return Err(LowerError::Expand { axis: self.axis_name(digit.axis) });
-        };
-        self.stack.push(Bound { digit, at: LoopKind::Unroll, value: Linear::default() });
-        let top = self.stack.len() - 1;
-        let at = |step: u32| Linear::constant(i64::from(step) * i64::from(digit.stride));
-        let plans = self.fragment_plans(&copies, inner, depth)?;
-        for step in 0..steps.min(depth - 1) {
-            self.stack[top].value = at(step);
-            let units = self.load_fragments(&plans, step)?;
-            self.emit_all(units.into_iter().flatten());
-        }
-        for step in 0..steps {
-            let ahead = step + depth - 1;
-            let mut units = Vec::new();
-            if ahead < steps {
-                self.stack[top].value = at(ahead);
-                units = self.load_fragments(&plans, ahead % depth)?;
-            }
-            self.stack[top].value = at(step);
-            let main = self.compute_on(&plans, step % depth, inner)?;
-            self.emit_all(interleave(main, Interleaved { early: units, even: Vec::new() }));
-        }
-        self.stack.pop();
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The passes of the lowering: what each does to a kernel. `super::PASSES` has their order.
 
-use super::{LowerError, Lowerer, Strided, channel::Barriers};
+use super::{LowerError, Lowerer, Strided, channel::Barriers, channels};
 use crate::{
     kernel::{self, Kernel, Mem, Shared, Ty, lives, verify},
     nest::Nest,
@@ -22,6 +22,8 @@ pub(crate) struct Lowering<'a> {
     variant: Variant,
     strided: &'a Strided,
     pub shared: Allocation,
+    /// The channels, a line each, once they are known.
+    pub channels: Option<String>,
     pub kernel: Kernel,
     pub(super) barriers: Vec<Barriers>,
     pub(super) cursors: Vec<u32>,
@@ -51,6 +53,7 @@ impl<'a> Lowering<'a> {
             variant,
             strided,
             shared: Allocation::default(),
+            channels: None,
             kernel,
             barriers: Vec::new(),
             cursors: Vec::new(),
@@ -79,7 +82,13 @@ pub(super) fn allocate(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     }
     let pile = lowering.shared.pile();
     let sum = pile.iter().map(|b| format!("{}: {}", b.name, b.bytes())).collect::<Vec<_>>().join(" + ");
-    Err(LowerError::SharedMemory { total, limit, sum })
+    Err(LowerError::Malformed(format!("{total} bytes of shared memory ({sum}), the target has {limit}")))
+}
+
+/// Says which channels the walk makes of the staged copies: it asks the same functions.
+pub(super) fn describe(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+    lowering.channels = Some(channels::list(lowering.nest(), lowering.variant));
+    Ok(())
 }
 
 /// Walks over the term of the nest.

@@ -13,14 +13,13 @@
 use super::{
     Lowerer,
     channel::{Barriers, Channel},
+    channels::chain,
     copy::{CopyPlan, linear},
     digits::Bound,
     emit::{Atom, Op},
     error::LowerError,
     grid::Grid,
     linear::Linear,
-    ring::Ring,
-    stage::chain,
     sync::Sync,
 };
 use crate::{
@@ -144,7 +143,7 @@ impl Lowerer<'_> {
         self.stack.push(Bound { digit, at: LoopKind::Pipe(depth), value: Linear::default() });
         let plans = copies.iter().map(|c| self.plan(*c, inner, depth)).collect::<Result<Vec<_>, _>>()?;
         self.stack.pop();
-        let channel = self.produced(&plans, depth)?;
+        let channel = self.produced(plans.iter().collect(), depth)?;
         self.run_loop(digit, LoopKind::Pipe(depth), true, |this| {
             let position = this.position(&channel);
             let [slot, parity] = position;
@@ -167,9 +166,9 @@ impl Lowerer<'_> {
     }
 
     /// A channel that the producer fills.
-    fn produced<'p>(&mut self, plans: &'p [CopyPlan], depth: u32) -> Result<Channel<'p>, LowerError> {
-        let mut channel = self.channel(plans.iter().collect(), depth)?;
+    pub fn produced<'p>(&mut self, plans: Vec<&'p CopyPlan>, depth: u32) -> Result<Channel<'p>, LowerError> {
         let first = plans.first().map_or(CopyId(0), |p| p.copy);
+        let mut channel = self.channel(plans, depth)?;
         let empty = self.shared_buffer(Content::Empty(first), 2 * u64::from(depth))?;
         channel.empty = Some(empty);
         if !self.barriers.iter().any(|b| b.buffer == empty) {
@@ -180,29 +179,8 @@ impl Lowerer<'_> {
         Ok(channel)
     }
 
-    /// The loop of a channel that the producer fills, on the side of those who compute.
-    pub fn consume_ring(&mut self, ring: &Ring<'_>, inner: &Stmt) -> Result<(), LowerError> {
-        let Ring { digit, depth, plans, .. } = *ring;
-        let channel = self.produced(plans, depth)?;
-        self.run_loop(digit, LoopKind::Pipe(depth), true, |this| {
-            let position = this.position(&channel);
-            this.await_full(&channel, position);
-            let outside = this.stages.len();
-            for plan in plans {
-                let from = this.slot_at(plan, position[0]);
-                this.stages.push(plan.active(from));
-            }
-            this.stmt(inner)?;
-            this.stages.truncate(outside);
-            this.fence_reads(&channel, inner);
-            this.release(&channel, position[0]);
-            this.advance(&channel, position);
-            Ok(())
-        })
-    }
-
     /// This warp has read a slot: once its lanes have met, one of them says so.
-    fn release(&mut self, channel: &Channel<'_>, slot: Atom) {
+    pub fn release(&mut self, channel: &Channel<'_>, slot: Atom) {
         let Some(barrier) = channel.empty else { return };
         self.emit.stmt(kernel::Stmt::WarpBarrier);
         let tid = self.emit.op(Op::Tid, &[]);

@@ -2,6 +2,7 @@
 
 use super::{
     Lowerer,
+    channels::{ChannelPlan, Full, chain, is_asynchronous},
     copy::CopyPlan,
     emit::{Atom, Emit, Op},
     error::LowerError,
@@ -15,7 +16,7 @@ use crate::{
     kernel::Ty,
     nest::{CopyId, CopyLayout, Digit, Expr, LoopKind, SWIZZLE_LINE, Steps, Stmt},
     op::BinOp,
-    schedule::{Space, Unit, Via},
+    schedule::{Unit, Via},
     shared::Content,
     tile::TensorId,
 };
@@ -152,47 +153,41 @@ impl Active {
 }
 
 impl Lowerer<'_> {
-    /// A chain of stages outside of a pipeline: copy, barrier, read.
+    /// Stages outside of a pipeline: channels of one item.
     pub fn stage(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
         let (copies, body) = chain(stmt);
-        let (held, copies): (Vec<CopyId>, Vec<CopyId>) =
-            copies.into_iter().partition(|c| self.nest.copies[usize::from(c.0)].space == Space::Register);
-        if copies.is_empty() {
-            return self.hold_fragments(&held, body);
-        }
+        let channels = ChannelPlan::of(self.nest, self.variant, None, &copies);
+        let (held, shared): (Vec<&ChannelPlan>, Vec<&ChannelPlan>) =
+            channels.iter().partition(|c| c.full == Full::Program);
         let mut plans = Vec::new();
-        for copy in &copies {
+        for copy in copies.iter().filter(|c| shared.iter().any(|s| s.copies.contains(c))) {
             plans.push(self.plan(*copy, body, 1)?);
         }
-        let (tensors, others): (Vec<&CopyPlan>, Vec<&CopyPlan>) = plans.iter().partition(|p| p.map.is_some());
-        for plan in &tensors {
-            self.fill_shared(plan.buffer);
+        let mut flows = Vec::new();
+        for channel in shared {
+            let copies = plans.iter().filter(|p| channel.copies.contains(&p.copy)).collect();
+            flows.push(self.open(channel, copies)?);
         }
-        for plan in &others {
-            self.write_shared(plan.buffer);
+        for flow in &flows {
+            self.fill_once(flow);
         }
-        let channel = if tensors.is_empty() { None } else { Some(self.channel(tensors, 1)?) };
-        channel.iter().for_each(|channel| self.begin_copies(channel));
-        if !others.is_empty() {
-            let copies: Vec<_> = others.iter().map(|p| (*p, Linear::default())).collect();
-            self.copy_all(&copies);
-            if others.iter().any(|p| p.asynchronous) {
-                self.emit.stmt(crate::kernel::Stmt::CommitGroup);
-                self.emit.stmt(crate::kernel::Stmt::WaitGroup(0));
+        // What completes on its own has the longest time.
+        for flow in flows.iter().rev() {
+            let position = self.await_slot(flow, body);
+            if let (Some(channel), Some(position)) = (&flow.mbarriers, position) {
+                self.advance(channel, position);
             }
-            self.fence_stores(&others, body);
-            self.barrier();
         }
-        channel.iter().for_each(|channel| self.end_copies(channel));
         let outside = self.stages.len();
         self.stages.extend(plans.iter().map(|p| p.active(Linear::default())));
-        if held.is_empty() {
-            self.stmt(body)?;
-        } else {
-            self.hold_fragments(&held, body)?;
+        match held.first() {
+            Some(channel) => self.hold_fragments(&channel.copies, body)?,
+            None => self.stmt(body)?,
         }
         self.stages.truncate(outside);
-        channel.iter().for_each(|channel| self.fence_reads(channel, body));
+        for channel in flows.iter().filter_map(|flow| flow.mbarriers.as_ref()) {
+            self.fence_reads(channel, body);
+        }
         Ok(())
     }
 
@@ -206,13 +201,16 @@ impl Lowerer<'_> {
                 && unit != Unit::Block
             {
                 let axis = self.axis_name(bound.digit.axis);
-                return Err(LowerError::StageInUnit { tensor: tensor.name.clone(), axis, unit });
+                return Err(LowerError::Malformed(format!(
+                    "the copy of `{}` stands in a loop over `{axis}` that is bound to {unit:?}",
+                    tensor.name
+                )));
             }
         }
         let mut reads = Vec::new();
         self.reads(body, c.tensor, &mut Vec::new(), &mut reads);
         let Some((first, _)) = reads.first().cloned() else {
-            return Err(LowerError::StageUnused { tensor: tensor.name.clone() });
+            return Err(LowerError::Malformed(format!("nothing reads the copy of `{}`", tensor.name)));
         };
         let outer = self.digits();
         let (mut low, mut extent, mut sides) = (Vec::new(), Vec::new(), Vec::new());
@@ -222,7 +220,10 @@ impl Lowerer<'_> {
             for (index, path) in &reads {
                 let (index, like) = (&index[dim], &first[dim]);
                 if outer.iter().any(|d| index.coefficient(d.axis) != like.coefficient(d.axis)) {
-                    return Err(LowerError::StageAccesses { tensor: tensor.name.clone(), dim });
+                    return Err(LowerError::Malformed(format!(
+                        "accesses of the copy of `{}` move differently along dimension {dim}",
+                        tensor.name
+                    )));
                 }
                 let (a, b) = self.span(index, path, &tensor.name)?;
                 (min, max) = (min.min(a), max.max(b));
@@ -282,10 +283,7 @@ impl Lowerer<'_> {
                 continue;
             }
             let Steps::Fixed(steps) = digit.steps else {
-                return Err(LowerError::Unbounded {
-                    what: tensor.to_string(),
-                    axis: self.axis_name(digit.axis),
-                });
+                return Err(self.unbounded(tensor, digit.axis));
             };
             let reach = c * (i64::from(steps) - 1);
             min += reach.min(0);
@@ -359,40 +357,29 @@ impl Lowerer<'_> {
         let vectors = self.variant != crate::program::Variant::General;
         if let Some(bytes) = vector.filter(|b| vectors && *b > elem) {
             let n = bytes / elem;
-            let error = |why: String| LowerError::Alignment { buffer: name.clone(), bytes, why };
-            if bytes > 16 || !bytes.is_power_of_two() {
-                return Err(LowerError::VectorWidth { buffer: name.clone(), elems: n, bytes });
-            }
             let row = plan.extent.get(fastest).copied().unwrap_or(1);
-            if row % i64::from(n) != 0 {
-                return Err(error(format!(
-                    "the copy's rows have {row} elements, no multiple of {n}: drop `vector`"
-                )));
-            }
-            let base = self.base(plan);
-            if !base.get(fastest).is_none_or(|b| self.emit.is_multiple(b, n.into())) {
-                return Err(error(format!(
-                    "its rows do not start at multiples of {n} elements: drop `vector`"
+            let starts = self.base(plan);
+            let aligned = starts.get(fastest).is_none_or(|b| self.emit.is_multiple(b, n.into()));
+            if bytes > 16 || !bytes.is_power_of_two() || row % i64::from(n) != 0 || !aligned {
+                return Err(LowerError::Malformed(format!(
+                    "the copy of `{name}` moves {bytes} bytes at once, its rows have {row} elements{}",
+                    if aligned { "" } else { " and start between" }
                 )));
             }
             plan.vector = n;
         }
-        if via == Via::CpAsync {
-            let n = plan.vector;
-            let contiguous =
-                n == 1 || (plan.layout.fastest == fastest && plan.layout.keeps_aligned(n.into()));
-            let error = |why: &str| LowerError::CpAsync { tensor: name.clone(), why: why.to_string() };
-            if !contiguous {
-                return Err(error(
-                    "the vector is not contiguous and aligned in the copy: drop `transposed`, pad rows by the vector, or use `vector(4)`",
-                ));
-            }
-            match n * elem {
-                4 | 8 | 16 => plan.asynchronous = true,
-                // Narrow elements without alignment: the plain way.
-                _ if !vectors => {}
-                _ => return Err(error("it moves at least 4 bytes: add `vector(4)` or wider")),
-            }
+        plan.asynchronous = is_asynchronous(self.nest, self.variant, plan.copy);
+        if via == Via::CpAsync && vectors && !plan.asynchronous {
+            let bytes = plan.vector * elem;
+            return Err(LowerError::Malformed(format!("cp.async of `{name}` moves {bytes} bytes at once")));
+        }
+        let contiguous = plan.vector == 1
+            || (plan.layout.fastest == fastest && plan.layout.keeps_aligned(plan.vector.into()));
+        if plan.asynchronous && !contiguous {
+            return Err(LowerError::Malformed(format!(
+                "cp.async of `{name}` moves {} elements that do not lie side by side in its copy",
+                plan.vector
+            )));
         }
         Ok(())
     }
@@ -422,16 +409,6 @@ impl CopyPlan {
             slot,
         }
     }
-}
-
-/// Directly nested stages, and what they stand around.
-pub(crate) fn chain(stmt: &Stmt) -> (Vec<CopyId>, &Stmt) {
-    let (mut copies, mut body) = (Vec::new(), stmt);
-    while let Stmt::Stage { copy, body: inner } = body {
-        copies.push(*copy);
-        body = inner;
-    }
-    (copies, body)
 }
 
 /// Calls `f` for each load of an expression.

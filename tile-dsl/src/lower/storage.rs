@@ -84,17 +84,6 @@ pub(super) fn paths(
     }
 }
 
-impl Registers {
-    /// Elements that one CTA holds.
-    fn elements(&self) -> u64 {
-        let units = self.spread.values().flatten().map(|(_, _, _, steps)| match steps {
-            Steps::Fixed(n) => u64::from(*n),
-            Steps::Rest => 1,
-        });
-        units.product::<u64>() * u64::from(self.slots)
-    }
-}
-
 impl Lowerer<'_> {
     /// Gives a value that `first` computes its place.
     pub fn hold(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
@@ -131,10 +120,10 @@ impl Lowerer<'_> {
                 continue;
             }
             let Steps::Fixed(steps) = digit.steps else {
-                return Err(LowerError::Unbounded { what: v.name.clone(), axis: self.axis_name(axis) });
+                return Err(self.unbounded(&v.name, axis));
             };
             if !at.is_expanded() {
-                return Err(LowerError::RegisterIndex { value: v.name.clone(), axis: self.axis_name(axis) });
+                return Err(self.indexed_at_run_time(&v.name, axis));
             }
             let old = std::mem::take(offsets.entry(axis).or_default());
             let points = (0..steps).flat_map(|s| {
@@ -149,13 +138,24 @@ impl Lowerer<'_> {
     }
 
     pub fn shared_box(&self, value: ValueId, loops: &[Step]) -> Result<SharedBox, LowerError> {
-        let unbounded = |axis| {
-            let what = self.nest.value(value).name.clone();
-            LowerError::Unbounded { what, axis: self.axis_name(axis) }
-        };
+        let unbounded = |axis| self.unbounded(&self.nest.value(value).name, axis);
         let ValueBox { pitches, elems, .. } = value_box(self.nest, value, loops).map_err(unbounded)?;
         let buffer = self.shared_buffer(Content::Value(value), elems)?;
         Ok(SharedBox { buffer, pitches, elems: elems as i64, partial: Vec::new(), place: Linear::default() })
+    }
+
+    /// Registers or shared memory would hold all of an axis whose length is not known.
+    pub fn unbounded(&self, what: &str, axis: AxisId) -> LowerError {
+        let axis = self.axis_name(axis);
+        LowerError::Malformed(format!("`{what}` is held along all of `{axis}`, which has no bound"))
+    }
+
+    /// A loop at run time indexes registers.
+    pub fn indexed_at_run_time(&self, what: &str, axis: AxisId) -> LowerError {
+        let axis = self.axis_name(axis);
+        LowerError::Malformed(format!(
+            "registers of `{what}` are indexed by a loop over `{axis}` at run time"
+        ))
     }
 
     /// Fragment and slot of a value at the current point.
@@ -176,21 +176,23 @@ impl Lowerer<'_> {
                     continue;
                 }
                 let Some(point) = bound.fixed() else {
-                    let axis = self.axis_name(*axis);
-                    return Err(LowerError::RegisterIndex { value: v.name.clone(), axis });
+                    return Err(self.indexed_at_run_time(&v.name, *axis));
                 };
                 offset += point;
             }
             if spread != registers.spread[axis] {
-                let bytes = registers.elements() * u64::from(v.dtype.bytes());
-                return Err(LowerError::Distribution {
-                    value: v.name.clone(),
-                    axis: self.axis_name(*axis),
-                    bytes,
-                });
+                return Err(LowerError::Malformed(format!(
+                    "`{}` is held by other threads than those that read it along `{}`",
+                    v.name,
+                    self.axis_name(*axis)
+                )));
             }
             let Some(part) = registers.offsets[axis].get(&offset) else {
-                return Err(LowerError::Steps { value: v.name.clone(), axis: self.axis_name(*axis) });
+                return Err(LowerError::Malformed(format!(
+                    "the loops over `{}` that read `{}` reach points that its writer's do not",
+                    self.axis_name(*axis),
+                    v.name
+                )));
             };
             slot += part;
         }

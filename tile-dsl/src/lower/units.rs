@@ -42,7 +42,7 @@ impl Units {
         let (thread, lane) = (uses(Unit::Thread), uses(Unit::Lane));
         let (group, warp) = (uses(Unit::Warpgroup), uses(Unit::Warp) || uses(Unit::Warpgroup));
         if thread && (warp || lane) {
-            return Err(LowerError::MixedUnits);
+            return Err(LowerError::Malformed("loops are bound to threads and to warps or lanes".into()));
         }
         let mut dims = BTreeMap::new();
         let mut threads = 1u64;
@@ -59,7 +59,7 @@ impl Units {
         place(Unit::Thread, &mut threads);
         place(Unit::Lane, &mut threads);
         if lane && threads != 32 {
-            return Err(LowerError::Lanes { lanes: threads as u32 });
+            return Err(LowerError::Malformed(format!("loops are bound to {threads} lanes of a warp")));
         }
         if warp {
             threads = 32;
@@ -73,7 +73,7 @@ impl Units {
             }
         }
         if threads > 1024 {
-            return Err(LowerError::Threads { threads });
+            return Err(LowerError::Malformed(format!("{threads} threads in a CTA")));
         }
         Ok(Units { dims, threads: threads as u32 })
     }
@@ -106,12 +106,13 @@ fn collect(nest: &Nest, stmt: &Stmt, extents: &mut BTreeMap<(Unit, UnitDim), u32
                     continue;
                 }
                 let Steps::Fixed(steps) = digit.steps else {
-                    let axis = nest.kernel.axes[digit.axis.0 as usize].name.clone();
-                    return Err(LowerError::Expand { axis });
+                    let axis = nest.axis(digit.axis);
+                    return Err(LowerError::Malformed(format!("all of `{axis}` is bound to a unit")));
                 };
                 let known = *extents.entry((unit, dim)).or_insert(steps);
                 if known != steps {
-                    return Err(LowerError::UnitExtent { unit: name(unit, dim), a: known, b: steps });
+                    let unit = name(unit, dim);
+                    return Err(LowerError::Malformed(format!("{known} and {steps} steps on {unit}")));
                 }
             }
             collect(nest, body, extents)

@@ -6,7 +6,6 @@ use super::{
     emit::{Atom, Emit, Op},
     error::LowerError,
     expr::Operand,
-    fragment::copies_to_registers,
     linear::Linear,
     storage::Step,
     sync::Touch,
@@ -23,7 +22,9 @@ use crate::{
 impl Lowerer<'_> {
     pub fn stmt(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
         if self.emit.count > MAX_STATEMENTS {
-            return Err(LowerError::TooLarge { limit: MAX_STATEMENTS });
+            return Err(LowerError::Malformed(format!(
+                "expanded loops give more than {MAX_STATEMENTS} statements"
+            )));
         }
         match stmt {
             Stmt::For { digit, at, body } => self.loop_(*digit, *at, body),
@@ -50,7 +51,8 @@ impl Lowerer<'_> {
                 self.expand(digit, at, steps, body)
             }
             (LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec, Steps::Rest) => {
-                Err(LowerError::Expand { axis: self.axis_name(digit.axis) })
+                let axis = self.axis_name(digit.axis);
+                Err(LowerError::Malformed(format!("all of `{axis}` is expanded")))
             }
             (LoopKind::Seq, Steps::Fixed(1)) => {
                 self.within(Bound { digit, at, value: Linear::default() }, body)
@@ -59,10 +61,7 @@ impl Lowerer<'_> {
                 self.run_loop(digit, at, false, |this| this.stmt(body))
             }
             (LoopKind::Atom(atom, _), _) => self.atom(atom, digit, body),
-            (LoopKind::Pipe(depth), _) if copies_to_registers(self.nest, body) => {
-                self.fragment_ring(digit, depth, body)
-            }
-            (LoopKind::Pipe(depth), _) => self.ring(digit, depth, body),
+            (LoopKind::Pipe(slots), _) => self.pipeline(digit, slots, body),
         }
     }
 

@@ -18,7 +18,7 @@ fn the_last_of_each_is_what_the_program_has() {
             assert_eq!(phases.last().unwrap().nest, program.nest);
             let text = passes(&program, Variant::General).unwrap();
             let kernel = lower(&program, Variant::General).unwrap().to_string();
-            let added = text.split("== kernel, ").nth(2).unwrap().lines().skip(1);
+            let added = text.split("== kernel, ").nth(3).unwrap().lines().skip(1);
             let lost = added.filter(|line| !kernel.lines().any(|l| l == *line) && !line.is_empty());
             assert_eq!(lost.collect::<Vec<_>>(), Vec::<&str>::new(), "{text}");
             assert!(text.ends_with("== kernel, verify: what code generation takes for granted\nunchanged\n"));
@@ -36,4 +36,77 @@ fn passes_show_what_they_add() {
     let added: Vec<&str> = halves.lines().filter(|l| l.starts_with("+ ")).map(|l| l[2..].trim()).collect();
     assert!(added[0].starts_with("for %"), "{text}");
     assert!(added.ends_with(&["}", "barrier"]), "{text}");
+}
+
+/// The channels of a matrix product under a schedule, in f32 and at any size.
+fn channels(directives: &str) -> Vec<String> {
+    let mut schedule = support::schedule(&format!("tile(i = 16, j = 16); bind(j -> thread.x); {directives}"));
+    schedule.target.sm = 90;
+    let text = passes(&programs(support::MATMUL, &schedule)[0], Variant::General).unwrap();
+    let section = text.split("== kernel, channels").nth(1).unwrap().split("\n\n").next().unwrap();
+    section.lines().skip(1).map(str::to_string).collect()
+}
+
+#[test]
+fn a_channel_says_who_fills_it_and_what_completes_it() {
+    let piped = |how: &str| channels(&format!("bind(i -> thread.y); tile(k = 16); {how}"));
+    for (how, expected) in [
+        ("stage(a, b at k: shared)", "`a`, `b`: 1 slot, filled by all threads; full and free at a barrier"),
+        (
+            "stage(a, b at k: shared); pipeline(k, 2)",
+            "`a`, `b` at `k.o`: 2 slots, filled by all threads 1 ahead; full and free at a barrier",
+        ),
+        (
+            "stage(a at k: shared); stage(b at k: shared, cp_async, vector(4)); pipeline(k, 3)",
+            "`a`, `b` at `k.o`: 3 slots, filled by all threads 2 ahead; full at a group of cp.async and a barrier, free at that barrier",
+        ),
+        (
+            "stage(a, b at k: shared, tma); pipeline(k, 4)",
+            "`a`, `b` at `k.o`: 4 slots, filled by one thread 3 ahead; full at an mbarrier, free at a barrier",
+        ),
+        (
+            "stage(a, b at k: shared, tma); pipeline(k, 4); produce(k: warp)",
+            "`a`, `b` at `k.o`: 4 slots, filled by a warp as slots become free; full at an mbarrier, free at an mbarrier",
+        ),
+    ] {
+        assert_eq!(piped(how), [expected], "{how}");
+    }
+}
+
+/// Registers run on from one step of a ring to the next where they can, and the line says why where they cannot.
+#[test]
+fn a_pipeline_of_registers_runs_on_or_says_why_not() {
+    for (how, why) in [
+        ("tile(k = 16); fragment(a, b at k.t); pipeline(k.t, 2)", None),
+        (
+            "tile(k = 15); fragment(a, b at k.t); pipeline(k.t, 2)",
+            Some("it has 15 steps, no multiple of its 2 sets"),
+        ),
+        ("tile(k = 16); fragment(a, b at k.t); pipeline(k.t, 3)", Some("it has 3 sets of registers, not 2")),
+        (
+            "tile(k = 16); fragment(a at k.t); pipeline(k.t, 2)",
+            Some("`b` is read from its slot in its last step, too"),
+        ),
+        (
+            "tile(k = 16); split(k.t -> kr, ks: 4); fragment(a, b at ks); pipeline(ks, 2)",
+            Some("`kr` stands between, which is not bound to a unit"),
+        ),
+    ] {
+        let lines =
+            channels(&format!("{how}; stage(a, b at k: shared); pipeline(k, 2); bind(i -> thread.y)"));
+        let expected = match why {
+            None => "; the registers of `k.t` run on into the next step".to_string(),
+            Some(why) => format!("; registers inside start anew in each step: {why}"),
+        };
+        assert!(lines[0].ends_with(&expected), "{how}: {lines:?}");
+        assert!(lines[1].contains("filled by each thread"), "{how}: {lines:?}");
+    }
+    let lines = channels(
+        "tile(k = 16); fragment(a, b at k.t); pipeline(k.t, 2); stage(a, b at k: shared, tma); pipeline(k, 2); \
+         bind(i -> thread.y)",
+    );
+    assert!(
+        lines[0].ends_with("; registers inside start anew in each step: `a`, `b` come by tensor maps"),
+        "{lines:?}"
+    );
 }

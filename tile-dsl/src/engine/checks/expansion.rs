@@ -3,7 +3,7 @@
 use super::{Context, threads::dimensions};
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{CopyId, Expr, Frame, LoopKind, Nest, Steps, Stmt, leaves},
+    nest::{CopyId, Digit, Expr, Frame, Nest, Steps, Stmt, leaves},
     schedule::DirectiveKind,
     span::SpanId,
 };
@@ -24,15 +24,20 @@ fn operations(leaf: &Stmt) -> u64 {
     count
 }
 
-/// Steps of the expanded loops among some frames.
-fn expanded(path: &[Frame]) -> u64 {
-    let steps = path.iter().map(|frame| match frame {
-        Frame::For(digit, LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec) => match digit.steps {
-            Steps::Fixed(n) => u64::from(n),
-            Steps::Rest => 1,
-        },
-        _ => 1,
-    });
+/// Steps of a loop that is written out, the `n`-th frame of a path, if it is: a pipeline of registers is one, too.
+fn written_out(nest: &Nest, path: &[Frame], n: usize) -> Option<(Digit, u32)> {
+    let Frame::For(digit, at) = path[n] else { return None };
+    let copy = if let Some(Frame::Stage(c)) = path.get(n + 1) { Some(*c) } else { None };
+    let runs = nest.runs(at, copy);
+    match digit.steps {
+        Steps::Fixed(steps) if runs.is_expanded() => Some((digit, steps)),
+        _ => None,
+    }
+}
+
+/// Steps of the loops among the first `end` frames of a path that are written out.
+fn expanded(nest: &Nest, path: &[Frame], end: usize) -> u64 {
+    let steps = (0..end).filter_map(|n| written_out(nest, path, n)).map(|(_, steps)| u64::from(steps));
     steps.fold(1, u64::saturating_mul)
 }
 
@@ -42,12 +47,13 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let (mut total, mut largest) = (0u64, (0u64, String::new(), None));
     let mut copies: Vec<CopyId> = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
-        let (steps, each) = (expanded(path), operations(leaf));
+        let (steps, each) = (expanded(nest, path, path.len()), operations(leaf));
         let all = steps.saturating_mul(each);
         total = total.saturating_add(all);
         if all > largest.0 {
-            let loops: Vec<String> = path.iter().filter_map(|frame| spelled(nest, frame)).collect();
-            let loops = loops.join(" · ");
+            let spelled = |(digit, steps)| format!("{}: {steps}", nest.digit_name(digit));
+            let loops = (0..path.len()).filter_map(|n| written_out(nest, path, n)).map(spelled);
+            let loops = loops.collect::<Vec<String>>().join(" · ");
             largest =
                 (all, format!("{steps} steps of expanded loops ({loops}) of {each} operations each"), None);
         }
@@ -59,7 +65,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             copies.push(*copy);
             let Some(elems) = nest.copy_elems(*copy) else { continue };
             let each = elems.div_ceil(threads);
-            let all = each.saturating_mul(expanded(&path[..n])).saturating_mul(COPY);
+            let all = each.saturating_mul(expanded(nest, path, n)).saturating_mul(COPY);
             total = total.saturating_add(all);
             if all > largest.0 {
                 let name = &nest.tensor(nest.copy(*copy).tensor).name;
@@ -89,15 +95,4 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let unrolled = by.filter(|d| matches!(d.kind, DirectiveKind::Unroll { .. })).map(|_| Edit::instead([]));
     let smaller = context.smaller_tiles(shrink, |_| true).into_iter().chain(context.smaller_bounds(shrink));
     vec![diagnostic.remark("more threads shorten it, too").edits(unrolled.into_iter().chain(smaller))]
-}
-
-/// `d5: 2`.
-fn spelled(nest: &Nest, frame: &Frame) -> Option<String> {
-    match frame {
-        Frame::For(digit, LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec) => match digit.steps {
-            Steps::Fixed(n) => Some(format!("{}: {n}", nest.digit_name(*digit))),
-            Steps::Rest => None,
-        },
-        _ => None,
-    }
 }
