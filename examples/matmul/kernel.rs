@@ -176,10 +176,8 @@ schedule! {
         persistent(1);
         order(grouped(16));
     }
-    /// Two CTAs with tiles below one another copy half of B's tile each, to both.
-    pub cluster = persistent { cluster(i: 2); }
     /// C is collected in shared memory, from where the hardware stores it while the next tile is multiplied.
-    pub tma_store = cluster {
+    pub tma_store = persistent {
         stage(c: shared, tma);
         swizzle(c: 128);
     }
@@ -187,6 +185,8 @@ schedule! {
     pub hilbert = tma_store { order(hilbert); }
     /// A warp puts four 8×8 matrices of C into shared memory at once.
     pub stmatrix = hilbert { stage(c: shared, tma, stmatrix); }
+    /// Two CTAs with tiles below one another copy half of B's tile each, to both.
+    pub cluster = stmatrix { cluster(i: 2); }
 }
 
 schedule! {
@@ -269,10 +269,10 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     producer_consumer,
     two_consumers,
     persistent,
-    cluster,
     tma_store,
     hilbert,
-    stmatrix
+    stmatrix,
+    cluster
 ];
 
 /// Schedules for sizes that are small, flat, narrow, deep or ragged; `choose` says which for which.

@@ -187,7 +187,10 @@ impl Lowerer<'_> {
         let lane = self.emit.bin(BinOp::Rem, tid, Atom::i32(WARP.into()));
         // In a cluster, others copy to this CTA, too: a lane tells each of them.
         let ctas = self.nest.cluster_ctas();
-        let first = self.emit.cmp(CmpOp::Lt, lane, Atom::i32(ctas.into()));
+        let first = match ctas {
+            1 => self.emit.cmp(CmpOp::Eq, lane, Atom::i32(0)),
+            ctas => self.emit.cmp(CmpOp::Lt, lane, Atom::i32(ctas.into())),
+        };
         let cta = (ctas > 1).then(|| lane.expr());
         let arrive = kernel::Stmt::Async(Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta });
         self.emit.stmt(kernel::Stmt::If { cond: first.expr(), then: vec![arrive], otherwise: vec![] });

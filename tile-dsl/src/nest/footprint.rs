@@ -107,7 +107,7 @@ impl CopyLayout {
             let by = pieces * self.panel?;
             return Some(Part { dim: self.contiguous, by, pieces, elems: by * self.rows() });
         }
-        let slowest = *self.order.first()?;
+        let slowest = *self.order.iter().find(|d| self.extents[**d] > 1)?;
         let by = self.extents[slowest] / ctas;
         let elems = by * self.strides[slowest] / self.row * self.panel.unwrap_or(self.row);
         let period = match self.panel {
