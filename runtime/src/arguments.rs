@@ -8,6 +8,7 @@ use crate::{
     few::Few,
     plan::Plan,
 };
+use std::borrow::Cow;
 use tile_dsl::{dtype::DType, tile::ElemType};
 
 /// One tensor argument.
@@ -104,8 +105,8 @@ impl<'a> LaunchArgs<'a> {
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`]; [`Error::Arguments`] when there is no tensor to tell.
-    pub(crate) fn device(&self, asked: Option<Device>) -> Result<Device, Error> {
-        let first = || self.tensors.iter().next().map(|(_, t)| t.raw().memory.device.clone());
+    pub(crate) fn device<'d>(&self, asked: Option<Cow<'d, Device>>) -> Result<Cow<'d, Device>, Error> {
+        let first = || self.tensors.iter().next().map(|(_, t)| Cow::Owned(t.raw().memory.device.clone()));
         let Some(device) = asked.or_else(first) else {
             return Err(Error::Arguments { kernel: self.kernel.into(), what: "it has no tensors".into() });
         };

@@ -1,4 +1,4 @@
-//! PTX on disk, by content.
+//! PTX and machine code on disk, by content.
 //!
 //! An entry's name is the SHA-256 of everything that decides the text: the kernel IR (which holds the schedule,
 //! the variant and the target) and the version of the code generator. An entry carries a checksum of its own; one
@@ -53,12 +53,21 @@ impl PtxCache {
         self.folder.as_deref()
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Lookup {
+    pub(crate) fn get(&self, key: &Key) -> Lookup<Ptx> {
+        self.find(key, decode)
+    }
+
+    /// Machine code, which has keys of its own.
+    pub(crate) fn machine_code(&self, key: &Key) -> Lookup<Vec<u8>> {
+        self.find(key, |bytes| open(bytes).map(<[u8]>::to_vec))
+    }
+
+    fn find<T>(&self, key: &Key, read: impl Fn(&[u8]) -> Option<T>) -> Lookup<T> {
         let Some(folder) = &self.folder else { return Lookup::Absent };
         let path = folder.join(key.to_string());
         match std::fs::read(&path) {
-            Ok(bytes) => match decode(&bytes) {
-                Some(ptx) => Lookup::Found(ptx),
+            Ok(bytes) => match read(&bytes) {
+                Some(found) => Lookup::Found(found),
                 None => Lookup::Unusable(format!("the cache entry {} is damaged", path.display())),
             },
             Err(e) if e.kind() == io::ErrorKind::NotFound => Lookup::Absent,
@@ -68,6 +77,10 @@ impl PtxCache {
 
     pub(crate) fn put(&self, key: &Key, ptx: &Ptx) -> io::Result<()> {
         self.write(&key.to_string(), &encode(ptx))
+    }
+
+    pub(crate) fn put_machine_code(&self, key: &Key, code: &[u8]) -> io::Result<()> {
+        self.write(&key.to_string(), &seal(code))
     }
 
     /// Puts a whole file there; a process that is killed meanwhile leaves none, or the one that was there.
@@ -97,8 +110,8 @@ fn sweep(folder: &Path) {
 
 /// What the cache has under a key.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Lookup {
-    Found(Ptx),
+pub(crate) enum Lookup<T> {
+    Found(T),
     Absent,
     /// Something that is no entry, or cannot be read: what, in words.
     Unusable(String),
@@ -128,16 +141,24 @@ impl fmt::Display for Key {
 
 /// A value with a checksum.
 pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
-    let payload = postcard::to_stdvec(value).expect("strings and numbers serialise");
-    let checksum: [u8; 32] = Sha256::digest(&payload).into();
-    [MAGIC.as_slice(), &checksum, &payload].concat()
+    seal(&postcard::to_stdvec(value).expect("strings and numbers serialise"))
 }
 
 /// The inverse of [`encode`]; `None` for bytes that are not what it made.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    postcard::from_bytes(open(bytes)?).ok()
+}
+
+/// Bytes with a checksum.
+fn seal(payload: &[u8]) -> Vec<u8> {
+    let checksum: [u8; 32] = Sha256::digest(payload).into();
+    [MAGIC.as_slice(), &checksum, payload].concat()
+}
+
+/// The inverse of [`seal`]; `None` for bytes that are not what it made.
+fn open(bytes: &[u8]) -> Option<&[u8]> {
     let (checksum, payload) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<32>()?;
-    let intact = <[u8; 32]>::from(Sha256::digest(payload)) == *checksum;
-    intact.then(|| postcard::from_bytes(payload).ok())?
+    (<[u8; 32]>::from(Sha256::digest(payload)) == *checksum).then_some(payload)
 }
 
 #[cfg(test)]

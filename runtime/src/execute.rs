@@ -49,15 +49,27 @@ pub(crate) struct Needs {
 }
 
 /// A piece of a launch on a GPU.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "a box would be an allocation in each launch")]
-pub(crate) enum Step {
+#[derive(Debug, PartialEq)]
+pub(crate) enum Step<P> {
     /// Zeros.
     Clear { pointer: u64, bytes: usize },
     /// A copy within the device.
     Copy { from: u64, to: u64, rows: Rows },
     /// The kernel.
-    Kernel { loaded: Loaded, ctas: u32, parameters: Parameters },
+    Kernel { loaded: Loaded, ctas: u32, parameters: P },
+}
+
+impl Step<&mut Parameters> {
+    /// The same, to be kept: takes the parameters away.
+    pub(crate) fn owned(self) -> Step<Parameters> {
+        match self {
+            Step::Clear { pointer, bytes } => Step::Clear { pointer, bytes },
+            Step::Copy { from, to, rows } => Step::Copy { from, to, rows },
+            Step::Kernel { loaded, ctas, parameters } => {
+                Step::Kernel { loaded, ctas, parameters: std::mem::take(parameters) }
+            }
+        }
+    }
 }
 
 /// Words of the parameters, each with its value in the low bytes.
@@ -169,9 +181,7 @@ impl Call<'_, '_> {
                     match step {
                         Step::Clear { pointer, bytes } => cuda.fill(pointer, 0, bytes),
                         Step::Copy { from, to, rows } => cuda.copy_rows(from, to, &rows),
-                        Step::Kernel { loaded, ctas, mut parameters } => {
-                            cuda.launch(&loaded, ctas, &mut parameters)
-                        }
+                        Step::Kernel { loaded, ctas, parameters } => cuda.launch(&loaded, ctas, parameters),
                     }
                 }
             })
@@ -203,7 +213,7 @@ impl Call<'_, '_> {
         &self,
         needs: Needs,
         scratch: &[u64],
-        mut f: impl FnMut(Step) -> Result<(), Error>,
+        mut f: impl FnMut(Step<&mut Parameters>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let loaded = self.loaded.expect("loaded for the GPU");
         let pads = scratch[scratch.len() - needs.padded.len()..].iter().copied();
@@ -217,8 +227,8 @@ impl Call<'_, '_> {
         for &tensor in &self.compiled.cleared {
             self.clear(tensor as usize, &mut f)?;
         }
-        let parameters = self.parameters(scratch, &padded)?;
-        f(Step::Kernel { loaded, ctas: self.ctas, parameters })?;
+        let mut parameters = self.parameters(scratch, &padded)?;
+        f(Step::Kernel { loaded, ctas: self.ctas, parameters: &mut parameters })?;
         for (copy, from) in padded.iter().filter(|(copy, _)| self.tensors[copy.tensor].1.is_out()) {
             let raw = self.tensors[copy.tensor].1.raw();
             for rows in copy.rows(&raw.geometry, raw.dtype) {
@@ -228,7 +238,11 @@ impl Call<'_, '_> {
         Ok(())
     }
 
-    fn clear(&self, tensor: usize, f: &mut impl FnMut(Step) -> Result<(), Error>) -> Result<(), Error> {
+    fn clear(
+        &self,
+        tensor: usize,
+        f: &mut impl FnMut(Step<&mut Parameters>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let raw = self.tensors[tensor].1.raw();
         let (size, mut result) = (raw.dtype.bytes() as usize, Ok(()));
         raw.geometry.runs(|at, count| {

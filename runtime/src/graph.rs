@@ -6,6 +6,7 @@ use crate::{
     execute::{Call, Simulated, Step},
     launch::{Launched, Scheduled},
     memory::Memory,
+    parameters::Parameters,
     plan::Plan,
     queue::Queue,
     stream::Stream,
@@ -34,7 +35,7 @@ pub struct Graph {
     device: Device,
     /// Scratch memory of each launch, its own: launches that wait in the graph must not lose theirs to one that needs more.
     scratch: Vec<Scratch>,
-    steps: Vec<Step>,
+    steps: Vec<Step<Parameters>>,
     /// `None` on the simulator, and before the first replay.
     cuda: Option<CudaGraph>,
     /// Whether `cuda` does not have the `steps`.
@@ -142,7 +143,7 @@ impl Recorder<'_> {
                 let mut changed = false;
                 call.steps(needs, &scratch, |step| {
                     // SAFETY: the values follow the parameters from which the entry was compiled.
-                    changed |= unsafe { graph.put(self.steps, step)? };
+                    changed |= unsafe { graph.put(self.steps, step.owned())? };
                     self.steps += 1;
                     Ok(())
                 })?;
@@ -207,7 +208,7 @@ impl Graph {
     ///
     /// # Errors
     /// The driver's.
-    unsafe fn put(&mut self, at: usize, step: Step) -> Result<bool, Error> {
+    unsafe fn put(&mut self, at: usize, step: Step<Parameters>) -> Result<bool, Error> {
         let Some(place) = self.steps.get_mut(at) else {
             self.steps.push(step);
             self.stale = true;

@@ -4,6 +4,7 @@ use crate::{
     compile::{self, Compiled},
     device::{Device, Kind, Loaded},
     error::Error,
+    machine,
     memory::lock,
     plan::{Gaps, Plan},
     report::PtxSource,
@@ -72,7 +73,15 @@ impl Kernels {
         let (compiled, source) = compile::compile(&device.cache, &self.plan, variant, gaps, &mut warnings)?;
         let loaded = match device.kind() {
             Kind::Sim(_) => None,
-            Kind::Cuda(cuda) => Some(cuda.load(&compiled)?),
+            Kind::Cuda(cuda) => {
+                let target = self.plan.program.schedule.target;
+                let architecture = match target.specific {
+                    true => format!("sm_{}a", target.sm),
+                    false => format!("sm_{}", cuda.sm()),
+                };
+                let kept = || machine::kept(&device.cache, &compiled.ptx, &architecture, &mut warnings);
+                Some(cuda.load(&compiled, kept)?)
+            }
         };
         Ok((Arc::new(Ready { compiled, loaded }), Origin { source, warnings }))
     }

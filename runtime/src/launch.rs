@@ -16,7 +16,7 @@ use crate::{
     timing::{self, Before},
 };
 use smallvec::SmallVec;
-use std::{marker::PhantomData, sync::Arc};
+use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 use tile_dsl::program::{Program, Variant};
 
 /// A call of kernel `K` that has its arguments but not yet a schedule: what calling a kernel returns.
@@ -88,6 +88,21 @@ enum Source<'a> {
     Prepared(&'a Device, &'a Arc<Kernels>),
     /// Nowhere, for this reason.
     Missing(Error),
+}
+
+/// What is known of the kernel before the device is.
+enum Known<'a> {
+    Plan(Arc<Plan>),
+    Kernels(Cow<'a, Arc<Kernels>>),
+}
+
+impl Known<'_> {
+    fn plan(&self) -> &Arc<Plan> {
+        match self {
+            Known::Plan(plan) => plan,
+            Known::Kernels(kernels) => &kernels.plan,
+        }
+    }
 }
 
 /// What a launch that was queued is.
@@ -264,18 +279,20 @@ impl<'a> Scheduled<'a> {
         });
         let bytes = spans.sum();
         let Checked { kernels, device, gaps, .. } = checked;
+        let (device, kernels) = (device.into_owned(), kernels.into_owned());
         Ok(Some(Outline { device, kernels, variant, gaps, dims, bytes }))
     }
 
     /// Everything that does not need the compiled kernel.
     fn check(self) -> Result<Checked<'a>, Error> {
         let Scheduled { args, source, device, variant, .. } = self;
-        let (plan, given, home) = match source {
-            Source::Embedded { bytes, schedule } => (Plan::embedded(bytes, schedule)?, None, None),
-            Source::Given(plan) => (plan.clone(), Some(Arc::new(Kernels::new(plan))), None),
-            Source::Prepared(home, kernels) => (kernels.plan.clone(), Some(kernels.clone()), Some(home)),
+        let (known, home) = match source {
+            Source::Embedded { bytes, schedule } => (Known::Plan(Plan::embedded(bytes, schedule)?), None),
+            Source::Given(plan) => (Known::Kernels(Cow::Owned(Arc::new(Kernels::new(plan)))), None),
+            Source::Prepared(home, kernels) => (Known::Kernels(Cow::Borrowed(kernels)), Some(home)),
             Source::Missing(why) => return Err(why),
         };
+        let plan = known.plan();
         if *plan.kernel != *args.kernel {
             return Err(Error::wrong_kernel(&plan.schedule, &plan.kernel, args.kernel));
         }
@@ -283,16 +300,20 @@ impl<'a> Scheduled<'a> {
             let (prepared, found) = (plan.dtype(), args.dtype);
             return Err(Error::PreparedFor { schedule: plan.schedule.to_string(), prepared, found });
         }
-        args.check(&plan)?;
+        args.check(plan)?;
         if let (Some(home), Some(asked)) = (home, &device)
             && !home.same_as(asked)
         {
             let (prepared, expected) = Device::apart(home, asked);
             return Err(Error::PreparedOn { schedule: plan.schedule.to_string(), prepared, expected });
         }
-        let device = args.device(device.or_else(|| home.cloned()))?;
+        let asked = device.map(Cow::Owned).or(home.map(Cow::Borrowed));
+        let device = args.device(asked)?;
         check_target(&device, &plan.program)?;
-        let kernels = given.unwrap_or_else(|| device.kernels(&plan));
+        let kernels = match known {
+            Known::Kernels(kernels) => kernels,
+            Known::Plan(plan) => Cow::Owned(device.kernels(&plan)),
+        };
         let (values, gaps) = kernels.plan.values(|t| &args.tensors[t].1.raw().geometry)?;
         let bases = args.tensors.iter().map(|(_, t)| t.raw().address()).collect();
         Ok(Checked { args, kernels, device, variant, values, gaps, bases })
@@ -314,8 +335,9 @@ pub(crate) struct Outline {
 /// A launch whose arguments fit the kernel and the schedule.
 struct Checked<'a> {
     args: LaunchArgs<'a>,
-    kernels: Arc<Kernels>,
-    device: Device,
+    /// Borrowed, as the device is, from what was prepared.
+    kernels: Cow<'a, Arc<Kernels>>,
+    device: Cow<'a, Device>,
     /// Asked for.
     variant: Option<Variant>,
     values: Values,

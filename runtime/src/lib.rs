@@ -27,6 +27,7 @@ mod graph;
 pub mod interop;
 mod kernels;
 mod launch;
+mod machine;
 mod memory;
 mod parameters;
 mod pinned;

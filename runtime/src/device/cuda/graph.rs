@@ -16,7 +16,7 @@ pub(crate) struct CudaGraph {
     context: Arc<CudaContext>,
     graph: sys::CUgraph,
     /// In order, with the kind of each.
-    nodes: Vec<(sys::CUgraphNode, Discriminant<Step>)>,
+    nodes: Vec<(sys::CUgraphNode, Discriminant<Step<Parameters>>)>,
     /// Null until [`CudaGraph::instantiate`].
     executable: sys::CUgraphExec,
 }
@@ -106,7 +106,7 @@ impl CudaGraph {
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) unsafe fn add(&mut self, step: &mut Step) -> Result<(), Error> {
+    pub(crate) unsafe fn add(&mut self, step: &mut Step<Parameters>) -> Result<(), Error> {
         let after = self.nodes.last().map_or(null(), |(node, _)| std::ptr::from_ref(node));
         let (before, context) = (self.nodes.len().min(1), self.context.cu_ctx());
         let mut node = null_mut();
@@ -153,7 +153,7 @@ impl CudaGraph {
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) unsafe fn set(&mut self, at: usize, step: &mut Step) -> Result<bool, Error> {
+    pub(crate) unsafe fn set(&mut self, at: usize, step: &mut Step<Parameters>) -> Result<bool, Error> {
         let (node, kind) = self.nodes[at];
         if kind != std::mem::discriminant(step) {
             return Ok(false);

@@ -29,24 +29,30 @@ unsafe impl Send for Loaded {}
 unsafe impl Sync for Loaded {}
 
 impl CudaDevice {
-    /// Loads a kernel, once in the life of the device.
+    /// Loads a kernel, once in the life of the device. `kept` has machine code for it, if there is some outside of the
+    /// bundle.
     ///
     /// # Errors
     /// [`Error::PtxRejected`], or the driver's.
-    pub(crate) fn load(&self, compiled: &Compiled) -> Result<Loaded, Error> {
+    pub(crate) fn load(
+        &self,
+        compiled: &Compiled,
+        kept: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Result<Loaded, Error> {
         self.bind()?;
         let mut loaded = lock(&self.loaded);
         if let Some(found) = loaded.get(&compiled.id) {
             return Ok(*found);
         }
-        let machine = compiled.machine.iter().find(|machine| machine.runs_on(self.sm()));
+        let bundled = compiled.machine.iter().find(|machine| machine.runs_on(self.sm()));
+        let load_code =
+            |code: &[u8]| load_machine_code(code).and_then(|module| finish(module, &compiled.ptx)).ok();
         // Machine code that the driver does not take is no reason to fail: there is the PTX.
-        let entry = match machine
-            .map(|machine| load_machine_code(&machine.code).and_then(|module| finish(module, &compiled.ptx)))
-        {
-            Some(Ok(entry)) => entry,
-            Some(Err(_)) | None => load(&compiled.ptx)?,
+        let entry = match bundled {
+            Some(machine) => load_code(&machine.code),
+            None => kept().and_then(|code| load_code(&code)),
         };
+        let entry = entry.map_or_else(|| load(&compiled.ptx), Ok)?;
         loaded.insert(compiled.id, entry);
         Ok(entry)
     }
@@ -97,7 +103,8 @@ fn resources(function: sys::CUfunction, ptx: &Ptx) -> Result<Resources, Error> {
 }
 
 fn load_machine_code(code: &[u8]) -> Result<sys::CUmodule, Error> {
-    // SAFETY: what the assembler made says itself how long it is, and the checksum of the bundle was right.
+    // SAFETY: what the assembler made says itself how long it is, and the checksum of the bundle or of the cache's entry
+    // was right.
     unsafe { result::module::load_data(code.as_ptr().cast()) }.map_err(failed("loading machine code"))
 }
 
@@ -159,7 +166,7 @@ mod tests {
             static_shared: 0,
             dynamic_shared: 0,
         };
-        let error = load(&ptx).err().expect("no PTX");
+        let error = load(&ptx).expect_err("no PTX");
         let Error::PtxRejected { code, log, .. } = error else { panic!("{error}") };
         assert!(code.contains("CUDA_ERROR_INVALID_PTX"), "{code}");
         assert!(log.contains("frobnicate"), "{log}");
