@@ -10,6 +10,18 @@ use product::{
 };
 use tilewright::{DType, Variant, prelude::*};
 
+const RUNGS: [&dyn AnySchedule; 9] = [
+    &tma_wgmma,
+    &large_tile,
+    &producer_consumer,
+    &two_consumers,
+    &persistent,
+    &tma_store,
+    &hilbert,
+    &stmatrix,
+    &cluster,
+];
+
 /// PTX of a schedule for bf16.
 fn ptx(schedule: &dyn AnySchedule) -> String {
     tilewright::ptx(schedule, Some(DType::BF16), Variant::Exact).expect("it compiles").text
@@ -79,16 +91,19 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|n| ((n * 7 + n / 11 * 3 + seed * 5) % 7) as f32 - 3.0).collect()
 }
 
-fn check(schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], seed: u64) {
-    let device = Device::sim_with_seed(seed);
+fn check(schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
+    check_on(&Device::sim_with_seed(seed), schedule, size, seed);
+}
+
+fn check_on(device: &Device, schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], seed: u64) {
     let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
     let half = |x: &[f32]| x.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
     let (da, db) = (
-        Buffer::from_slice(&device, &half(&a), &[m, k]).expect("room"),
-        Buffer::from_slice(&device, &half(&b), &[k, n]).expect("room"),
+        Buffer::from_slice(device, &half(&a), &[m, k]).expect("room"),
+        Buffer::from_slice(device, &half(&b), &[k, n]).expect("room"),
     );
     let poison = vec![bf16::NAN; m * n];
-    let mut c = Buffer::from_slice(&device, &poison, &[m, n]).expect("room");
+    let mut c = Buffer::from_slice(device, &poison, &[m, n]).expect("room");
     let report = matmul(&da, &db, &mut c).schedule_dyn(schedule).run().expect("it runs");
     let name = schedule.name();
     assert!(report.findings.is_empty(), "{name}, {m}×{n}×{k}, seed {seed}: {}", report.findings[0]);
@@ -103,10 +118,8 @@ fn check(schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], seed: u64) {
 /// A ring of three slots: none, one, one less than slots, as many, one more; whole tiles and tails.
 #[test]
 fn every_trip_count_and_tail_is_right() {
-    let rungs: [&dyn AnySchedule; 7] =
-        [&large_tile, &producer_consumer, &two_consumers, &persistent, &cluster, &tma_store, &stmatrix];
     for (seed, k) in (1..).zip([0, 8, 64, 128, 192, 200, 256, 328]) {
-        for schedule in rungs {
+        for schedule in RUNGS {
             check(schedule, [72, 136, k], seed);
         }
     }
@@ -122,10 +135,22 @@ fn persistent_ctas_take_tile_after_tile() {
     }
 }
 
-/// The order of warps decides nothing.
+/// Neither the order of warps nor when copies complete decides anything.
 #[test]
 fn seeds_agree() {
     for seed in 0..10 {
+        for schedule in RUNGS {
+            for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
+                check_on(&device, schedule, [72, 136, 136], seed);
+            }
+        }
+    }
+}
+
+/// Several tiles a CTA.
+#[test]
+fn seeds_agree_from_tile_to_tile() {
+    for seed in 0..3 {
         check(&tma_store, [136, 264, 136], seed);
         check(&stmatrix, [136, 264, 136], seed);
     }

@@ -10,6 +10,7 @@ use crate::{
     usage::MemoryUse,
 };
 use cuda::CudaDevice;
+use ptx_sim::AsyncMode;
 use sim::SimDevice;
 use std::{
     collections::HashMap,
@@ -87,7 +88,17 @@ impl Device {
 
     /// A simulator with another order of warps and CTAs: programs without races give the same bits for every seed.
     pub fn sim_with_seed(seed: u64) -> Self {
-        Self::new(Kind::Sim(SimDevice::new(seed)), Queue::simulated(), "simulator".into())
+        Self::simulated(seed, AsyncMode::Late)
+    }
+
+    /// The same, with asynchronous copies and products complete as soon as they are issued; otherwise they complete when a
+    /// wait for them returns. Programs that wait where they must give the same bits either way.
+    pub fn sim_early(seed: u64) -> Self {
+        Self::simulated(seed, AsyncMode::Early)
+    }
+
+    fn simulated(seed: u64, mode: AsyncMode) -> Self {
+        Self::new(Kind::Sim(SimDevice::new(seed, mode)), Queue::simulated(), "simulator".into())
     }
 
     fn new(kind: Kind, queue: Queue, name: Arc<str>) -> Self {

@@ -11,7 +11,7 @@ use crate::{
     tensor_map::TensorMap,
     usage::MemoryUse,
 };
-use ptx_sim::{Launch, Memory, Module, Swizzle, TensorElement};
+use ptx_sim::{AsyncMode, Launch, Memory, Module, Swizzle, TensorElement};
 use std::sync::{
     Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
@@ -28,6 +28,7 @@ pub(crate) const MULTIPROCESSORS: u32 = 4;
 #[derive(Debug, Default)]
 pub(crate) struct SimDevice {
     seed: u64,
+    mode: AsyncMode,
     /// Bytes of live buffers.
     taken: Arc<AtomicU64>,
 }
@@ -80,8 +81,8 @@ impl SimTensor<'_> {
 }
 
 impl SimDevice {
-    pub(crate) fn new(seed: u64) -> Self {
-        SimDevice { seed, taken: Arc::default() }
+    pub(crate) fn new(seed: u64, mode: AsyncMode) -> Self {
+        SimDevice { seed, mode, taken: Arc::default() }
     }
 
     /// Memory for a buffer, each byte with this value.
@@ -189,6 +190,7 @@ impl SimDevice {
                 })
                 .collect(),
             seed: self.seed,
+            async_mode: self.mode,
             ..Launch::default()
         };
         let report = ptx_sim::launch(module, &mut memory, &launch).map_err(|e| refused(&e))?;
