@@ -5,8 +5,8 @@
 mod product;
 
 use product::{
-    cluster, hilbert, large_tile, matmul, persistent, producer_consumer, stmatrix, tma_store, tma_wgmma,
-    two_consumers,
+    cluster, hilbert, large_tile, matmul, persistent, producer_consumer, stmatrix, tile64, tile64_split4,
+    tile64x128, tile128, tile192, tma_store, tma_wgmma, two_consumers,
 };
 use tilewright::{DType, Variant, prelude::*};
 
@@ -143,6 +143,17 @@ fn seeds_agree() {
             for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
                 check_on(&device, schedule, [72, 136, 136], seed);
             }
+        }
+    }
+}
+
+/// Tiles of other shapes, whole and not.
+#[test]
+fn every_tile_is_right() {
+    let tiles: [&dyn AnySchedule; 5] = [&tile64, &tile64x128, &tile64_split4, &tile128, &tile192];
+    for (seed, size) in [[192, 192, 256], [200, 136, 328], [72, 392, 64]].into_iter().enumerate() {
+        for schedule in tiles {
+            check(schedule, size, seed as u64);
         }
     }
 }

@@ -249,6 +249,44 @@ schedule! {
     pub narrow_added16 = narrow { split_k(k, 16; atomic); }
 }
 
+// The same for Hopper: tiles for products that have few, or that another one covers better.
+schedule! {
+    /// A warpgroup and a tile of 64×64: for small products.
+    pub tile64 = producer_consumer {
+        tile(i = 64, j = 64);
+        tensor_core(acc: wgmma(64, 64));
+        pipeline(k, 8);
+        persistent(1);
+        order(grouped(16));
+        stage(c: shared, tma, stmatrix);
+        swizzle(c: 128);
+    }
+    /// Twice the columns.
+    pub tile64x128 = tile64 {
+        tile(j = 128);
+        tensor_core(acc: wgmma(64, 128));
+    }
+    /// Four CTAs take a quarter of K each; no warp only copies, as all of a CTA's threads meet the other CTAs.
+    pub tile64_split4 on sm_90a for matmul<f16 | bf16> = tma_wgmma {
+        pipeline(k, 6);
+        split_k(k, 4);
+    }
+    /// Two warpgroups and a tile of 128×128.
+    pub tile128 = stmatrix {
+        tile(j = 128);
+        tensor_core(acc: wgmma(64, 128));
+        pipeline(k, 5);
+        order(grouped(16));
+    }
+    /// Three warpgroups and a square tile, where tiles of 128×256 leave many multiprocessors without work in the last round.
+    pub tile192 = stmatrix {
+        tile(i = 192, j = 192);
+        tensor_core(acc: wgmma(64, 192));
+        registers(32, 160);
+        order(grouped(16));
+    }
+}
+
 /// The ladder, in climbing order.
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     naive,
@@ -286,7 +324,12 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     narrow,
     narrow_split4,
     narrow_added4,
-    narrow_added16
+    narrow_added16,
+    tile64,
+    tile64x128,
+    tile64_split4,
+    tile128,
+    tile192
 ];
 
 /// Schedules of [`matmul_tf32`].

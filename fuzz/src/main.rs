@@ -30,6 +30,9 @@ struct Fuzz {
     /// Equal seeds give equal programs, schedules, sizes and contents
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Kernels that multiply matrices alone: tensor cores, tensor maps, roles
+    #[arg(long)]
+    products: bool,
     /// Kernels; as many as fit into --seconds when left out
     #[arg(long)]
     programs: Option<u64>,
@@ -130,6 +133,7 @@ fn fuzz(args: &Fuzz) -> Passed {
     let seconds = args.seconds.or(if args.programs.is_none() { Some(60) } else { None });
     let options = Options {
         seed: args.seed,
+        products: args.products,
         programs: args.programs.unwrap_or(u64::MAX),
         seconds,
         jobs: args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),

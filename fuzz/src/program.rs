@@ -27,10 +27,18 @@ const AXES: [&str; 6] = ["i", "j", "k", "l", "p", "q"];
 const F32: ElemType = ElemType::Fixed(DType::F32);
 const I32: ElemType = ElemType::Fixed(DType::I32);
 
+/// The first number that a seed gives decides what kind of kernel it is.
+const KINDS: usize = 24;
+
+/// Whether the kernel of a seed is made to multiply matrices, as atoms do.
+pub fn multiplies(seed: u64) -> bool {
+    Random::new(seed).below(KINDS) < 3
+}
+
 /// A random kernel that can be scheduled. Equal seeds give equal kernels.
 pub fn random_kernel(seed: u64) -> Kernel {
     let mut random = Random::new(seed);
-    match random.below(24) {
+    match random.below(KINDS) {
         0 => return product::chain_kernel(&mut random),
         1 | 2 => return product::product_kernel(&mut random),
         _ => {}

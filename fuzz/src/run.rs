@@ -4,7 +4,7 @@ use crate::{
     case::Case,
     check::{Class, Done, Failure, caught, check, dtypes, program},
     data::mix,
-    program::random_kernel,
+    program::{multiplies, random_kernel},
     shrink::{shrink, signature},
     sizes::sizes,
 };
@@ -32,6 +32,8 @@ pub const MOST_STATEMENTS: usize = 2_500;
 pub struct Options {
     /// Equal seeds give equal cases.
     pub seed: u64,
+    /// Kernels that multiply matrices alone.
+    pub products: bool,
     /// Number of kernels.
     pub programs: u64,
     /// Stops after so many seconds.
@@ -54,6 +56,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             seed: 1,
+            products: false,
             programs: 100,
             seconds: None,
             jobs: 1,
@@ -182,7 +185,10 @@ pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
             if p >= options.programs {
                 return;
             }
-            let program = mix(options.seed, p);
+            let mut program = mix(options.seed, p);
+            while options.products && !multiplies(program) {
+                program = mix(program, p);
+            }
             for schedule in 0..options.schedules {
                 if late() {
                     break;
