@@ -154,7 +154,8 @@ impl Lowerer<'_> {
             this.emit.stmt(kernel::Stmt::Async(wait));
             this.fill(&channel, slot);
             this.advance(&channel, position);
-            Ok(())
+            // Loops inside may have copies of their own.
+            this.produce(inner)
         })
     }
 
