@@ -235,9 +235,9 @@ pub enum Order {
     Row,
     /// First program axis fastest.
     Column,
-    /// Bands of `n` tiles of the first program axis, walked along the last.
+    /// Bands of `n` tiles of the last program axis but one, walked along the last; others are slower.
     Grouped(u32),
-    /// Of a two-dimensional grid, bands of sixteen tiles; in them squares along Hilbert's curve, and what is left over as
+    /// Bands of sixteen tiles; in them squares along Hilbert's curve, and what is left over as
     /// in [`Order::Grouped`].
     Hilbert,
 }

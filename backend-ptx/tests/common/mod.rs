@@ -75,6 +75,7 @@ impl Builder {
             min_ctas: None,
             assemble: None,
             persistent: None,
+            cluster: None,
             body: Vec::new(),
         })
     }

@@ -154,8 +154,8 @@ fn decode(emit: &mut Emit, order: Order, cta: Atom, counts: &[Atom], axes: &[Gri
     }
 }
 
-/// Bands of `band` steps of the first axis, walked along the last; axes between are slowest. Where asked for, whole squares
-/// of a band are walked along Hilbert's curve.
+/// Bands of `band` steps of the last axis but one, walked along the last; others are slower. Where asked for, whole squares of
+/// a band are walked along Hilbert's curve.
 fn in_bands(
     emit: &mut Emit,
     (cta, band): (Atom, i64),
@@ -164,7 +164,7 @@ fn in_bands(
     squares: bool,
 ) -> Vec<Atom> {
     let n = counts.len();
-    let (first, last) = (counts[0], counts[n - 1]);
+    let (first, last) = (counts[n - 2], counts[n - 1]);
     let plane = emit.bin(BinOp::Mul, first, last);
     let inner = if n == 2 { cta } else { emit.bin(BinOp::Rem, cta, plane) };
     let band = match band {
@@ -195,11 +195,12 @@ fn in_bands(
         let plain = emit.bin(BinOp::Div, within, height);
         column = Some(emit.op(Op::Select, &[whole, x, plain]));
     }
-    let mut steps = vec![emit.add(start, row)];
+    let mut steps = Vec::new();
     if n > 2 {
         let outer = emit.bin(BinOp::Div, cta, plane);
-        steps.extend(mixed_radix(emit, outer, &counts[1..n - 1]));
+        steps = mixed_radix(emit, outer, &counts[..n - 2]);
     }
+    steps.push(emit.add(start, row));
     steps.push(column.unwrap_or_else(|| emit.bin(BinOp::Div, within, height)));
     steps
 }
@@ -288,7 +289,7 @@ mod tests {
         }
     }
 
-    fn walk(order: Order, counts: [i64; 2]) -> Vec<[i64; 2]> {
+    fn walk<const N: usize>(order: Order, counts: [i64; N]) -> Vec<[i64; N]> {
         let axes = counts.map(|n| GridAxis { extent: Extent::constant(n), tile: 1 });
         let tile = |n: i64| {
             let mut emit = Emit::new();
@@ -299,9 +300,9 @@ mod tests {
                 let value = evaluate(&value, &known);
                 known.insert(var, value);
             }
-            [0, 1].map(|d| evaluate(&steps[d].expr(), &known))
+            std::array::from_fn(|d| evaluate(&steps[d].expr(), &known))
         };
-        (0..counts[0] * counts[1]).map(tile).collect()
+        (0..counts.iter().product()).map(tile).collect()
     }
 
     #[test]
@@ -313,6 +314,18 @@ mod tests {
                 let tiles: BTreeSet<[i64; 2]> = walk(order, counts).into_iter().collect();
                 assert_eq!(tiles.len() as i64, counts[0] * counts[1], "{order} of {counts:?}");
                 assert!(tiles.iter().all(|t| (0..2).all(|d| (0..counts[d]).contains(&t[d]))));
+            }
+        }
+    }
+
+    #[test]
+    fn planes_of_a_grid_follow_one_another() {
+        for order in [Order::Grouped(3), Order::Hilbert] {
+            let plane = walk(order, [20, 33]);
+            let all = walk(order, [2, 3, 20, 33]);
+            let (count, expected) = (plane.len(), plane.iter().cycle());
+            for ((n, tile), [i, j]) in all.iter().enumerate().zip(expected) {
+                assert_eq!(*tile, [(n / count / 3) as i64, (n / count % 3) as i64, *i, *j], "{order}");
             }
         }
     }

@@ -168,10 +168,9 @@ pub(in crate::engine) fn order(nest: &Nest, order: Order) -> Result<(Nest, Proof
     let axes = nest.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program).count();
     match order {
         Order::Grouped(0) => return Err(refuse("order(grouped(0)): a band has at least one tile".into())),
-        Order::Grouped(_) | Order::Hilbert if axes != 2 => {
+        Order::Grouped(_) | Order::Hilbert if axes < 2 => {
             return Err(refuse(format!(
-                "order({order}) walks bands of a two-dimensional grid, and the kernel has {}",
-                if axes == 1 { "one program axis".to_string() } else { format!("{axes} program axes") }
+                "order({order}) walks bands along the last two program axes, and the kernel has {axes}"
             ))
             .edit(Edit::instead([])));
         }
