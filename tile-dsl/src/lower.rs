@@ -12,7 +12,6 @@
 mod across;
 mod assume;
 mod carried;
-mod channel;
 mod channels;
 mod combine;
 mod copy;
@@ -26,6 +25,7 @@ mod guard;
 mod interleave;
 mod linear;
 mod matrix;
+mod mbarriers;
 mod output;
 mod passes;
 mod pipeline;
@@ -35,6 +35,7 @@ mod roles;
 mod stage;
 mod storage;
 mod sync;
+mod tensor_map;
 mod units;
 mod walk;
 mod words;
@@ -112,7 +113,7 @@ const PASSES: [Pass; 8] = [
         what: "fences and waits around products that complete on their own",
         run: products::group,
     },
-    Pass { name: "mbarriers", what: "their initial state", run: channel::initialise },
+    Pass { name: "mbarriers", what: "their initial state", run: mbarriers::initialise },
     Pass {
         name: "reuse",
         what: "a barrier where one buffer takes the bytes of another",
@@ -210,7 +211,7 @@ struct Lowerer<'a> {
     matrices_held: BTreeMap<TensorId, Vec<output::HeldMatrix>>,
     sends: bool,
     /// Rings of mbarriers, and the registers that count their slots.
-    barriers: Vec<channel::Barriers>,
+    barriers: Vec<mbarriers::Barriers>,
     cursors: Vec<u32>,
     /// Stores of an enclosing `#vec` loop, not complete yet.
     pending: Vec<put::Pending>,

@@ -14,12 +14,12 @@
 
 use super::{
     Lowerer,
-    channel::MapOf,
     copy::linear,
     emit::{Atom, Emit},
     error::LowerError,
     linear::Linear,
     stage::Layout,
+    tensor_map::MapOf,
     units::UnitRange,
 };
 use crate::{
@@ -242,27 +242,5 @@ impl Lowerer<'_> {
             let wait = kernel::Stmt::Async(Async::WaitStores { pending: 0 });
             self.emit.stmt(kernel::Stmt::One { thread: 0, body: vec![wait] });
         }
-    }
-
-    /// Coordinates and offset of one of the panels of a box, fastest dimension first.
-    pub fn panel(
-        &mut self,
-        layout: &crate::nest::CopyLayout,
-        corner: &[Linear],
-        to: &Linear,
-        piece: u64,
-    ) -> (Vec<KExpr>, KExpr) {
-        let mut coordinates = Vec::new();
-        for dim in layout.order.iter().rev() {
-            let mut at = corner[*dim].clone();
-            if *dim == layout.contiguous {
-                at.constant += (piece * layout.panel.unwrap_or(0)) as i64;
-            }
-            coordinates.push(self.emit.index(&at).expr());
-        }
-        let mut to = to.clone();
-        to.constant += (piece * layout.rows() * layout.panel.unwrap_or(0)) as i64;
-        let (base, constant) = self.emit.index_base(&to);
-        (coordinates, Emit::sum_expr(base, constant, Ty::I32))
     }
 }

@@ -1,6 +1,6 @@
 //! The passes of the lowering: what each does to a kernel. `super::PASSES` has their order.
 
-use super::{LowerError, Lowerer, Strided, channel::Barriers, channels};
+use super::{LowerError, Lowerer, Strided, channels, mbarriers::Barriers};
 use crate::{
     kernel::{self, Kernel, Mem, Shared, Ty, lives, verify},
     nest::Nest,

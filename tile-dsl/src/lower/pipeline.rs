@@ -14,7 +14,6 @@
 
 use super::{
     Holds, Lowerer,
-    channel::Channel,
     channels::{Carry, ChannelPlan, Full, Producer, chain},
     copy::{Chunk, CopyPlan, linear},
     digits::Bound,
@@ -23,6 +22,7 @@ use super::{
     fragment::FragmentPlan,
     interleave::{Interleaved, interleave},
     linear::Linear,
+    mbarriers::Mbarriers,
 };
 use crate::{
     kernel::{self, Expr as KExpr},
@@ -34,7 +34,7 @@ use crate::{
 pub(super) struct Flow<'p> {
     pub plan: &'p ChannelPlan,
     pub copies: Vec<&'p CopyPlan>,
-    pub mbarriers: Option<Channel<'p>>,
+    pub mbarriers: Option<Mbarriers<'p>>,
 }
 
 /// A channel whose items are the steps of a loop.
@@ -109,7 +109,7 @@ impl Lowerer<'_> {
     ) -> Result<Flow<'p>, LowerError> {
         let mbarriers = match plan.producer {
             Producer::Each | Producer::All => None,
-            Producer::One => Some(self.channel(copies.clone(), plan.slots)?),
+            Producer::One => Some(self.mbarriers(copies.clone(), plan.slots)?),
             Producer::Role(_) => Some(self.produced(copies.clone(), plan.slots)?),
         };
         for copy in &copies {

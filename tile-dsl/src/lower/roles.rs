@@ -12,7 +12,6 @@
 
 use super::{
     Lowerer,
-    channel::{Barriers, Channel},
     channels::chain,
     copy::{CopyPlan, linear},
     digits::Bound,
@@ -20,6 +19,7 @@ use super::{
     error::LowerError,
     grid::Grid,
     linear::Linear,
+    mbarriers::{Barriers, Mbarriers},
     sync::Sync,
 };
 use crate::{
@@ -167,9 +167,13 @@ impl Lowerer<'_> {
     }
 
     /// A channel that the producer fills.
-    pub fn produced<'p>(&mut self, plans: Vec<&'p CopyPlan>, depth: u32) -> Result<Channel<'p>, LowerError> {
+    pub fn produced<'p>(
+        &mut self,
+        plans: Vec<&'p CopyPlan>,
+        depth: u32,
+    ) -> Result<Mbarriers<'p>, LowerError> {
         let first = plans.first().map_or(CopyId(0), |p| p.copy);
-        let mut channel = self.channel(plans, depth)?;
+        let mut channel = self.mbarriers(plans, depth)?;
         let empty = self.shared_buffer(Content::Empty(first), 2 * u64::from(depth))?;
         channel.empty = Some(empty);
         if !self.barriers.iter().any(|b| b.buffer == empty) {
@@ -181,7 +185,7 @@ impl Lowerer<'_> {
     }
 
     /// This warp has read a slot: once its lanes have met, one of them says so.
-    pub fn release(&mut self, channel: &Channel<'_>, slot: Atom) {
+    pub fn release(&mut self, channel: &Mbarriers<'_>, slot: Atom) {
         let Some(barrier) = channel.empty else { return };
         self.emit.stmt(kernel::Stmt::WarpBarrier);
         let tid = self.emit.op(Op::Tid, &[]);

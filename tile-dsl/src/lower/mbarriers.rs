@@ -1,13 +1,12 @@
-//! Copies that complete on their own: an mbarrier a slot says when its box has arrived.
+//! The mbarriers of a channel of tensor copies: one a slot says when it is full, and, where others than its readers fill it,
+//! one that says when it is free.
 //!
 //! ```text
-//! one thread: for p in 0..n-1: if p < steps { expect bytes; copy(p) → slot p }
-//! for t: await full[slot] parity; barrier            // slot t is complete, and everyone has left slot t - 1
-//!        one thread: if t + n - 1 < steps { expect bytes; copy(t + n - 1) → slot (t - 1) mod n }
-//!        compute(slot t); slot, parity advance
+//! fill(slot):   expect bytes full[slot]; a box, or this CTA's part of it for all of its cluster, completes full[slot]
+//! await full:   full[slot] parity          advance: slot + 1 mod n, parity turned behind the last
 //! ```
 //! Slot and parity are counted in registers from the start of the kernel and never set back, so a loop that is entered
-//! again goes on where it left off. A copy outside of a pipelined loop is a channel of one slot.
+//! again goes on where it left off. What happens in which order is [`super::pipeline`]'s, and the producer's [`super::roles`].
 //! Threads that read the slot by ordinary loads fence before others may fill it: the copy writes through the
 //! asynchronous proxy. Threads that fill it by ordinary stores fence before products read it, which do so by that proxy.
 
@@ -22,15 +21,15 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    kernel::{self, Async, Expr as KExpr, Param, Ty},
+    kernel::{self, Async, Expr as KExpr, Ty},
     nest::{CopyId, Frame, Nest, Stmt, leaves},
     op::{BinOp, CmpOp},
     shared::Content,
     tile::TensorId,
 };
 
-/// Copies that complete together.
-pub(super) struct Channel<'p> {
+/// Those of the copies that complete together.
+pub(super) struct Mbarriers<'p> {
     pub plans: Vec<&'p CopyPlan>,
     depth: u32,
     /// Buffer of the mbarriers that say when a slot is full.
@@ -66,8 +65,12 @@ pub(super) fn readers(nest: &Nest, body: &Stmt, tensor: TensorId) -> (bool, bool
 }
 
 impl Lowerer<'_> {
-    /// The channel of some tensor copies, which all come by tensor maps.
-    pub fn channel<'p>(&mut self, plans: Vec<&'p CopyPlan>, depth: u32) -> Result<Channel<'p>, LowerError> {
+    /// Those of some copies, which all come by tensor maps.
+    pub fn mbarriers<'p>(
+        &mut self,
+        plans: Vec<&'p CopyPlan>,
+        depth: u32,
+    ) -> Result<Mbarriers<'p>, LowerError> {
         let first = plans.first().map(|p| p.copy).unwrap_or(CopyId(0));
         let full = self.shared_buffer(Content::Full(first), 2 * u64::from(depth))?;
         let cursor = self.fragment(Holds::Cursor(first), DType::I32, 2);
@@ -76,11 +79,11 @@ impl Lowerer<'_> {
             self.cursors.push(cursor);
         }
         let bytes = plans.iter().map(|p| p.bytes()).sum();
-        Ok(Channel { plans, depth, full, empty: None, cursor, bytes })
+        Ok(Mbarriers { plans, depth, full, empty: None, cursor, bytes })
     }
 
     /// The slot and the parity of the step that is read next.
-    pub fn position(&mut self, channel: &Channel<'_>) -> [Atom; 2] {
+    pub fn position(&mut self, channel: &Mbarriers<'_>) -> [Atom; 2] {
         [0, 1].map(|slot| {
             let var = self.emit.var(Ty::I32);
             let value = KExpr::Slot { frag: channel.cursor, slot };
@@ -90,7 +93,7 @@ impl Lowerer<'_> {
     }
 
     /// `slot + step`, below the depth again.
-    pub fn slot_after(&mut self, channel: &Channel<'_>, slot: Atom, step: i64) -> Atom {
+    pub fn slot_after(&mut self, channel: &Mbarriers<'_>, slot: Atom, step: i64) -> Atom {
         let depth = i64::from(channel.depth);
         match step.rem_euclid(depth) {
             0 => slot,
@@ -104,7 +107,7 @@ impl Lowerer<'_> {
     }
 
     /// One step on.
-    pub fn advance(&mut self, channel: &Channel<'_>, [slot, parity]: [Atom; 2]) {
+    pub fn advance(&mut self, channel: &Mbarriers<'_>, [slot, parity]: [Atom; 2]) {
         let next = self.slot_after(channel, slot, 1);
         let last = self.emit.cmp(CmpOp::Eq, slot, Atom::i32(i64::from(channel.depth) - 1));
         let turned = self.emit.bin(BinOp::Sub, Atom::i32(1), parity);
@@ -115,7 +118,7 @@ impl Lowerer<'_> {
     }
 
     /// Copies the boxes of the current point to a slot; one thread does.
-    pub fn fill(&mut self, channel: &Channel<'_>, slot: Atom) {
+    pub fn fill(&mut self, channel: &Mbarriers<'_>, slot: Atom) {
         let (barrier, bytes) = (channel.full, Some(channel.bytes));
         let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes, cta: None };
         self.emit.stmt(kernel::Stmt::Async(arrive));
@@ -153,14 +156,14 @@ impl Lowerer<'_> {
         self.emit.forget_loads(|mem| mem == kernel::Mem::Shared(buffer));
     }
 
-    pub fn await_full(&mut self, channel: &Channel<'_>, [slot, parity]: [Atom; 2]) {
+    pub fn await_full(&mut self, channel: &Mbarriers<'_>, [slot, parity]: [Atom; 2]) {
         let wait = Async::Wait { barrier: channel.full, slot: slot.expr(), parity: parity.expr() };
         self.emit.stmt(kernel::Stmt::Async(wait));
         self.emit.forget_loads(|mem| channel.plans.iter().any(|p| mem == kernel::Mem::Shared(p.buffer)));
     }
 
     /// What threads have read of the copies is read before a copy fills them again.
-    pub fn fence_reads(&mut self, channel: &Channel<'_>, body: &Stmt) {
+    pub fn fence_reads(&mut self, channel: &Mbarriers<'_>, body: &Stmt) {
         if channel.plans.iter().any(|p| readers(self.nest, body, p.tensor).0) {
             self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
         }
@@ -173,45 +176,6 @@ impl Lowerer<'_> {
             self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
         }
     }
-
-    /// The tensor map of a copy, a parameter of the kernel.
-    pub fn tensor_map(&mut self, plan: &CopyPlan) -> u32 {
-        let mut extents: Vec<u64> = plan.extent.iter().map(|n| *n as u64).collect();
-        if let Some(part) = plan.part.filter(|p| p.dim != plan.from.contiguous) {
-            extents[part.dim] = part.by;
-        }
-        let swizzle = self.nest.copy(plan.copy).swizzle;
-        self.map_of(&MapOf { tensor: plan.tensor, layout: &plan.from, extents: &extents, swizzle })
-    }
-
-    /// A tensor map, the same for all boxes that are alike.
-    pub fn map_of(&mut self, of: &MapOf<'_>) -> u32 {
-        let MapOf { tensor, layout, extents, swizzle } = *of;
-        let dims: Vec<u32> = layout.order.iter().rev().map(|d| *d as u32).collect();
-        let points = |d: &usize| match layout.panel {
-            Some(width) if *d == layout.contiguous => width as u32,
-            _ => extents[*d] as u32,
-        };
-        let tile: Vec<u32> = layout.order.iter().rev().map(points).collect();
-        let id = u32::from(tensor.0);
-        let same = |p: &Param| matches!(p, Param::TensorMap { tensor: t, tile: b, swizzle: s, .. } if *t == id && *b == tile && *s == swizzle);
-        if let Some(known) = self.params.iter().position(same) {
-            return known as u32;
-        }
-        let base = format!("{}.map", self.tensor(tensor).name);
-        let name = super::unique(&base, |n| self.params.iter().any(|p| p.name() == n));
-        self.params.push(Param::TensorMap { name, tensor: id, dims, tile, swizzle });
-        self.params.len() as u32 - 1
-    }
-}
-
-/// What a tensor map is of.
-pub(super) struct MapOf<'l> {
-    pub tensor: TensorId,
-    pub layout: &'l crate::nest::CopyLayout,
-    /// Elements of the box, by dimension of the tensor.
-    pub extents: &'l [u64],
-    pub swizzle: u32,
 }
 
 impl CopyPlan {

@@ -1,0 +1,73 @@
+//! Tensor maps: parameters of the kernel, and the boxes that copies and stores move through them.
+//!
+//! Source: PTX ISA 5.5 (tensors, boxes), 9.7.9.27 (`cp.async.bulk.tensor`).
+
+use super::{Lowerer, copy::CopyPlan, emit::Emit, linear::Linear};
+use crate::{
+    kernel::{Expr as KExpr, Param, Ty},
+    nest::CopyLayout,
+    tile::TensorId,
+};
+
+/// What a tensor map is of.
+pub(super) struct MapOf<'l> {
+    pub tensor: TensorId,
+    pub layout: &'l CopyLayout,
+    /// Elements of the box, by dimension of the tensor.
+    pub extents: &'l [u64],
+    pub swizzle: u32,
+}
+
+impl Lowerer<'_> {
+    /// The tensor map of a copy, a parameter of the kernel.
+    pub fn tensor_map(&mut self, plan: &CopyPlan) -> u32 {
+        let mut extents: Vec<u64> = plan.extent.iter().map(|n| *n as u64).collect();
+        if let Some(part) = plan.part.filter(|p| p.dim != plan.from.contiguous) {
+            extents[part.dim] = part.by;
+        }
+        let swizzle = self.nest.copy(plan.copy).swizzle;
+        self.map_of(&MapOf { tensor: plan.tensor, layout: &plan.from, extents: &extents, swizzle })
+    }
+
+    /// A tensor map, the same for all boxes that are alike.
+    pub fn map_of(&mut self, of: &MapOf<'_>) -> u32 {
+        let MapOf { tensor, layout, extents, swizzle } = *of;
+        let dims: Vec<u32> = layout.order.iter().rev().map(|d| *d as u32).collect();
+        let points = |d: &usize| match layout.panel {
+            Some(width) if *d == layout.contiguous => width as u32,
+            _ => extents[*d] as u32,
+        };
+        let tile: Vec<u32> = layout.order.iter().rev().map(points).collect();
+        let id = u32::from(tensor.0);
+        let same = |p: &Param| matches!(p, Param::TensorMap { tensor: t, tile: b, swizzle: s, .. } if *t == id && *b == tile && *s == swizzle);
+        if let Some(known) = self.params.iter().position(same) {
+            return known as u32;
+        }
+        let base = format!("{}.map", self.tensor(tensor).name);
+        let name = super::unique(&base, |n| self.params.iter().any(|p| p.name() == n));
+        self.params.push(Param::TensorMap { name, tensor: id, dims, tile, swizzle });
+        self.params.len() as u32 - 1
+    }
+
+    /// Coordinates and offset of one of the panels of a box, fastest dimension first.
+    pub fn panel(
+        &mut self,
+        layout: &CopyLayout,
+        corner: &[Linear],
+        to: &Linear,
+        piece: u64,
+    ) -> (Vec<KExpr>, KExpr) {
+        let mut coordinates = Vec::new();
+        for dim in layout.order.iter().rev() {
+            let mut at = corner[*dim].clone();
+            if *dim == layout.contiguous {
+                at.constant += (piece * layout.panel.unwrap_or(0)) as i64;
+            }
+            coordinates.push(self.emit.index(&at).expr());
+        }
+        let mut to = to.clone();
+        to.constant += (piece * layout.rows() * layout.panel.unwrap_or(0)) as i64;
+        let (base, constant) = self.emit.index_base(&to);
+        (coordinates, Emit::sum_expr(base, constant, Ty::I32))
+    }
+}
