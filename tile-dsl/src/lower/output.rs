@@ -38,7 +38,6 @@ const MOST: usize = 4;
 pub(super) struct HeldMatrix {
     /// Of this lane's row, as if it were the first of four, before the swizzle.
     offset: Linear,
-    guard: Option<Atom>,
     /// The two elements that this lane holds.
     values: [Option<KExpr>; 2],
 }
@@ -139,11 +138,10 @@ impl Lowerer<'_> {
         }
         let offset = self.collected_at(id, layout, height);
         self.stack = own;
-        let guard = self.replica_guard(&[]);
         let held = self.matrices_held.entry(access.tensor).or_default();
         let known = held.iter().position(|m| m.offset == offset && m.values[pair].is_none());
         let at = known.unwrap_or_else(|| {
-            held.push(HeldMatrix { offset, guard, values: [None, None] });
+            held.push(HeldMatrix { offset, values: [None, None] });
             held.len() - 1
         });
         held[at].values[pair] = Some(value);
@@ -157,10 +155,7 @@ impl Lowerer<'_> {
     fn store_held(&mut self, tensor: TensorId, buffer: u32, layout: &Layout) -> Result<(), LowerError> {
         let mut held = self.matrices_held.remove(&tensor).unwrap_or_default();
         while !held.is_empty() {
-            let alike = |n: usize| {
-                let first = &held[0];
-                held[..n].iter().all(|m| (&m.offset.terms, m.guard) == (&first.offset.terms, first.guard))
-            };
+            let alike = |n: usize| held[..n].iter().all(|m| m.offset.terms == held[0].offset.terms);
             let by = |n: usize| held[n].offset.constant - held[0].offset.constant;
             let count = match held.len() {
                 MOST.. if alike(MOST) && by(3) == by(1) + by(2) => MOST,
@@ -178,18 +173,11 @@ impl Lowerer<'_> {
             }
             let (base, constant) = layout.place(&mut self.emit, &offset);
             let offset = Emit::sum_expr(base, constant, Ty::I32);
-            let guard = now[0].guard;
             let values: Vec<KExpr> = now.into_iter().flat_map(|m| m.values).flatten().collect();
             if values.len() != 2 * count {
                 return Err(LowerError::Malformed("a matrix of which lanes hold one element".into()));
             }
-            let store = kernel::Stmt::StoreMatrices { shared: buffer, offset, values };
-            self.emit.stmt(match guard {
-                None => store,
-                Some(guard) => {
-                    kernel::Stmt::If { cond: guard.expr(), then: vec![store], otherwise: Vec::new() }
-                }
-            });
+            self.emit.stmt(kernel::Stmt::StoreMatrices { shared: buffer, offset, values });
         }
         self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));
         Ok(())

@@ -1,10 +1,11 @@
 //! Tiles that are collected before they are stored: they have a size, and are complete when the CTA is done with them.
 
-use super::Context;
+use super::{Context, threads::dimensions};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{
-        BOX_BYTES, BOX_POINTS, Frame, LoopKind, MATRIX_ROWS, NoStoredMatrices, Steps, Target, leaves, loops,
+        BOX_BYTES, BOX_POINTS, Frame, LoopKind, MATRIX_ROWS, Nest, NoStoredMatrices, Steps, Target, leaves,
+        loops,
     },
     schedule::{DirectiveKind, Unit, Via},
     tile::TensorId,
@@ -115,19 +116,20 @@ fn matrices(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
             inside = path.iter().filter_map(own).collect();
         }
     });
-    let why = nest.stored_matrices(access, &inside).err()?;
     let name = &nest.tensor(tensor).name;
-    let text = match why {
-        NoStoredMatrices::Size(bytes) => {
-            format!("elements of `{name}` have {bytes} bytes: `stmatrix` stores those of 2")
+    // A warp that stores nothing would not come to the instruction.
+    let several = dimensions(nest).into_iter().filter(|((unit, _), (n, _))| *unit != Unit::Lane && *n > 1);
+    let replica = several
+        .map(|(of, _)| of)
+        .find(|(unit, dim)| inside.iter().all(|(_, kind)| *kind != LoopKind::Unit(*unit, *dim)));
+    let text = match nest.stored_matrices(access, &inside).err() {
+        None => {
+            let (unit, dim) = replica?;
+            format!(
+                "each {unit} along {unit}.{dim} holds the same of `{name}`: `stmatrix` is for what one holds"
+            )
         }
-        NoStoredMatrices::Lanes => format!(
-            "lanes do not hold `{name}` as `stmatrix` stores it: eight rows of four lanes, each with a vector of two elements of a row"
-        ),
-        NoStoredMatrices::Unaligned(digit, by) => format!(
-            "a step of `{}` moves what lanes hold of `{name}` by {by} elements of a row: `stmatrix` stores rows of {MATRIX_ROWS}",
-            nest.digit_name(digit)
-        ),
+        Some(why) => spelled(nest, name, why),
     };
     let of_it = |k: &DirectiveKind| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == name);
     let pairs = inside.iter().filter(|(d, kind)| kind.is_expanded() && d.steps == Steps::Fixed(2));
@@ -143,4 +145,20 @@ fn matrices(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
     });
     let span = nest.outputs[&tensor].span;
     Some(context.at(context.last(of_it), span, text).edits(vector).edits(plain))
+}
+
+/// Why `stmatrix` does not store what lanes hold.
+fn spelled(nest: &Nest, name: &str, why: NoStoredMatrices) -> String {
+    match why {
+        NoStoredMatrices::Size(bytes) => {
+            format!("elements of `{name}` have {bytes} bytes: `stmatrix` stores those of 2")
+        }
+        NoStoredMatrices::Lanes => format!(
+            "lanes do not hold `{name}` as `stmatrix` stores it: eight rows of four lanes, each with a vector of two elements of a row"
+        ),
+        NoStoredMatrices::Unaligned(digit, by) => format!(
+            "a step of `{}` moves what lanes hold of `{name}` by {by} elements of a row: `stmatrix` stores rows of {MATRIX_ROWS}",
+            nest.digit_name(digit)
+        ),
+    }
 }
