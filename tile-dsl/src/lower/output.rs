@@ -15,6 +15,7 @@
 use super::{
     Lowerer,
     copy::linear,
+    digits::Bound,
     emit::{Atom, Emit},
     error::LowerError,
     linear::Linear,
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::{
     kernel::{self, Async, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, Expr, MATRIX_ROWS, WARP},
+    nest::{AccessId, Expr, LoopKind, MATRIX_ROWS, WARP},
     op::BinOp,
     schedule::Unit,
     shared::Content,
@@ -42,6 +43,11 @@ pub(super) struct HeldMatrix {
     values: [Option<KExpr>; 2],
 }
 
+/// Whether a digit moves inside of the tile of a CTA.
+fn is_collected(bound: &Bound) -> bool {
+    !matches!(bound.at, LoopKind::Unit(Unit::Block, _))
+}
+
 impl HeldMatrix {
     fn is_complete(&self) -> bool {
         self.values.iter().all(Option::is_some)
@@ -52,12 +58,6 @@ impl Lowerer<'_> {
     /// Whether stores to a tensor are collected.
     pub fn collects(&self, tensor: TensorId) -> bool {
         self.nest.outputs.contains_key(&tensor)
-    }
-
-    /// Position of the innermost digit that CTAs are bound to, plus one: what is inside is the box.
-    fn inside_of_grid(&self) -> usize {
-        let block = |b: &super::digits::Bound| matches!(b.at, crate::nest::LoopKind::Unit(Unit::Block, _));
-        self.stack.iter().rposition(block).map_or(0, |n| n + 1)
     }
 
     /// Puts an element into the collected tile.
@@ -76,19 +76,18 @@ impl Lowerer<'_> {
             });
             self.emit_barrier();
         }
-        let height = self.inside_of_grid();
         if self.nest.outputs[&tensor].matrices {
-            return self.collect_matrix(id, (buffer, &layout), height, value);
+            return self.collect_matrix(id, (buffer, &layout), value);
         }
-        let mut offset = self.collected_at(id, &layout, height);
+        let mut offset = self.collected_at(id, &layout);
         let name = self.tensor(tensor).name.clone();
-        let step = |b: &super::digits::Bound| -> i64 {
+        let step = |b: &Bound| -> i64 {
             let moved = |(d, index): (usize, &crate::index::Affine)| {
                 index.coefficient(b.digit.axis) * i64::from(b.digit.stride) * layout.pitch[d]
             };
             access.index.iter().enumerate().map(moved).sum()
         };
-        let lanes = self.lanes(height, step, &name)?;
+        let lanes = self.lanes(0, step, &name)?;
         if let Some(l) = lanes {
             offset.constant -= i64::from(l.lane);
             self.check_aligned(&offset, l.steps, dtype, &name)?;
@@ -99,11 +98,14 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Where an element lies in its tile, before the swizzle.
-    fn collected_at(&self, id: AccessId, layout: &Layout, height: usize) -> Linear {
+    /// Where an element lies in its tile, before the swizzle: by all digits but those of the grid, in whatever order their
+    /// loops stand.
+    fn collected_at(&self, id: AccessId, layout: &Layout) -> Linear {
         let mut offset = Linear::default();
         for (dim, index) in self.nest.access(id).index.iter().enumerate() {
-            offset.add_scaled(&self.index_from(index, height), layout.pitch[dim]);
+            for bound in self.stack.iter().filter(|b| is_collected(b)) {
+                offset.add_scaled(&bound.value, index.coefficient(bound.digit.axis) * layout.pitch[dim]);
+            }
         }
         offset
     }
@@ -113,11 +115,10 @@ impl Lowerer<'_> {
         &mut self,
         id: AccessId,
         (buffer, layout): (u32, &Layout),
-        height: usize,
         value: KExpr,
     ) -> Result<(), LowerError> {
         let access = self.nest.access(id);
-        let inside: Vec<_> = self.stack[height..].iter().map(|b| (b.digit, b.at)).collect();
+        let inside: Vec<_> = self.stack.iter().filter(|b| is_collected(b)).map(|b| (b.digit, b.at)).collect();
         let malformed = |_| LowerError::Malformed("lanes that hold no matrices".into());
         let how = self.nest.stored_matrices(access, &inside).map_err(malformed)?;
         let value = self.name(value, Ty::Elem(self.nest.elem(access.tensor)));
@@ -126,7 +127,7 @@ impl Lowerer<'_> {
         let row = self.emit.bin(BinOp::Rem, lane, Atom::i32(MATRIX_ROWS));
         let own = self.stack.clone();
         let mut pair = 0;
-        for bound in &mut self.stack[height..] {
+        for bound in &mut self.stack {
             if bound.digit == how.row {
                 bound.value = linear(row, 0).scaled(how.row.stride.into());
             } else if bound.digit == how.quad {
@@ -136,7 +137,7 @@ impl Lowerer<'_> {
                 bound.value = Linear::default();
             }
         }
-        let offset = self.collected_at(id, layout, height);
+        let offset = self.collected_at(id, layout);
         self.stack = own;
         let held = self.matrices_held.entry(access.tensor).or_default();
         let known = held.iter().position(|m| m.offset == offset && m.values[pair].is_none());
