@@ -202,7 +202,7 @@ fn checked(case: &Case, most_statements: usize, done: &mut Done) -> Result<(), F
     let program = program(case)?;
     read_back(case)?;
     let device = Device::sim().with_cache(PtxCache::disabled());
-    // Copies that complete at once, too: late ones would hide a wait too many as little as early ones a wait too few.
+    // Here copies complete when they are issued, there when they are waited for: both must give the same.
     let shuffled = Device::sim_early(SEEDS[1]).with_cache(PtxCache::disabled());
     let mut short: BTreeMap<Variant, bool> = BTreeMap::new();
     for launch in &case.launches {
