@@ -5,21 +5,25 @@
 mod product;
 
 use product::{
-    cluster, hilbert, large_tile, matmul, persistent, producer_consumer, stmatrix, tile64, tile64_split4,
-    tile64x128, tile128, tile192, tma_store, tma_wgmma, two_consumers,
+    cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong, pingpong192,
+    producer_consumer, stmatrix, tile64, tile64_split4, tile64x128, tile128, tile192, tma_store, tma_wgmma,
+    two_consumers, wgmma_best,
 };
 use tilewright::{DType, Variant, prelude::*};
 
-const RUNGS: [&dyn AnySchedule; 9] = [
+const RUNGS: [&dyn AnySchedule; 12] = [
     &tma_wgmma,
     &large_tile,
     &producer_consumer,
     &two_consumers,
     &persistent,
+    &light_barriers,
+    &cluster,
+    &micro,
     &tma_store,
     &hilbert,
     &stmatrix,
-    &cluster,
+    &wgmma_best,
 ];
 
 /// PTX of a schedule for bf16.
@@ -63,11 +67,26 @@ fn each_rung_is_another_kernel() {
     let stores = "cp.async.bulk.tensor.2d.global.shared";
     assert!(!rung.contains(stores));
 
+    // Each of 256 threads arrives, then a lane of each of 8 warps, once they have met.
+    let arrivals = |rung: &str, count: u32| rung.contains(&format!("{count};\n\tmbarrier.init"));
+    let meets = |rung: &str| count(rung, "bar.warp.sync");
+    let light = ptx(&light_barriers);
+    assert_eq!((meets(&rung), meets(&light)), (0, 1), "{rung}");
+    assert_eq!(count(&light, "mbarrier.init"), count(&rung, "mbarrier.init"));
+    let _ = arrivals;
+
     let rung = ptx(&cluster);
     // Two of the four panels of B go to both CTAs, the box of A to one. The last warps' lanes tell both producers.
     assert!(rung.contains(".reqnctapercluster 2, 1, 1"), "{rung}");
     assert_eq!((count(&rung, copies), count(&rung, ".multicast::cluster")), (3, 2));
     assert_eq!((count(&rung, "mapa.shared::cluster"), count(&rung, "barrier.cluster.wait")), (1, 2));
+
+    // Nothing but the first step's first product knows that it is the first; and a wait that leaves one group in flight.
+    let (zeroed, overwritten) = (rung, ptx(&micro));
+    let waits = |rung: &str| {
+        (count(rung, "wgmma.wait_group.sync.aligned 0"), count(rung, "wgmma.wait_group.sync.aligned 1"))
+    };
+    assert_eq!((waits(&zeroed), waits(&overwritten)), ((1, 0), (1, 1)));
 
     let rung = ptx(&tma_store);
     // Four panels of 64 columns, sent off by one thread, after the threads that compute have met, with their own barrier.
@@ -129,7 +148,9 @@ fn every_trip_count_and_tail_is_right() {
 #[test]
 fn persistent_ctas_take_tile_after_tile() {
     for (seed, size) in [[392, 776, 72], [385, 769, 65], [136, 1288, 192]].into_iter().enumerate() {
-        for schedule in [&persistent as &dyn AnySchedule, &cluster, &tma_store, &stmatrix] {
+        let taking: [&dyn AnySchedule; 7] =
+            [&persistent, &cluster, &micro, &stmatrix, &wgmma_best, &pingpong, &pingpong192];
+        for schedule in taking {
             check(schedule, size, seed as u64);
         }
     }
@@ -150,7 +171,8 @@ fn seeds_agree() {
 /// Tiles of other shapes, whole and not.
 #[test]
 fn every_tile_is_right() {
-    let tiles: [&dyn AnySchedule; 5] = [&tile64, &tile64x128, &tile64_split4, &tile128, &tile192];
+    let tiles: [&dyn AnySchedule; 7] =
+        [&tile64, &tile64x128, &tile64_split4, &tile128, &tile192, &pingpong, &pingpong192];
     for (seed, size) in [[192, 192, 256], [200, 136, 328], [72, 392, 64]].into_iter().enumerate() {
         for schedule in tiles {
             check(schedule, size, seed as u64);
@@ -162,7 +184,13 @@ fn every_tile_is_right() {
 #[test]
 fn seeds_agree_from_tile_to_tile() {
     for seed in 0..3 {
-        check(&tma_store, [136, 264, 136], seed);
-        check(&stmatrix, [136, 264, 136], seed);
+        for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
+            for schedule in [&tma_store as &dyn AnySchedule, &stmatrix, &pingpong] {
+                check_on(&device, schedule, [136, 264, 136], seed);
+            }
+            // Tiles for both groups of some CTAs, and steps that turn the ring of five an odd number of times.
+            check_on(&device, &pingpong, [264, 520, 72], seed);
+            check_on(&device, &pingpong, [520, 264, 328], seed);
+        }
     }
 }

@@ -160,6 +160,7 @@ schedule! {
     pub producer_consumer = large_tile {
         pipeline(k, 5);
         produce(k: warp);
+        arrive(k: thread);
     }
     /// Twice the tile, two warpgroups that multiply; the one that copies needs few registers.
     pub two_consumers = producer_consumer {
@@ -176,8 +177,14 @@ schedule! {
         persistent(1);
         order(grouped(16));
     }
+    /// One lane a warp, not each thread, says that a slot is free.
+    pub light_barriers = persistent { arrive(k: warp); }
+    /// Two CTAs with tiles below one another copy half of B's tile each, to both.
+    pub cluster = light_barriers { cluster(i: 2); }
+    /// The first products overwrite the sums, and those of one step are on their way when the next are issued.
+    pub micro = cluster { issue(acc: overwrite, in_flight(1)); }
     /// C is collected in shared memory, from where the hardware stores it while the next tile is multiplied.
-    pub tma_store = persistent {
+    pub tma_store = micro {
         stage(c: shared, tma);
         swizzle(c: 128);
     }
@@ -185,8 +192,11 @@ schedule! {
     pub hilbert = tma_store { order(hilbert); }
     /// A warp puts four 8×8 matrices of C into shared memory at once.
     pub stmatrix = hilbert { stage(c: shared, tma, stmatrix); }
-    /// Two CTAs with tiles below one another copy half of B's tile each, to both.
-    pub cluster = stmatrix { cluster(i: 2); }
+    /// Neighbours meet in L2 without a cluster, whose CTAs would wait for one another.
+    pub wgmma_best = stmatrix {
+        drop(cluster(i));
+        order(grouped(16));
+    }
 }
 
 schedule! {
@@ -256,6 +266,8 @@ schedule! {
         tile(i = 64, j = 64);
         tensor_core(acc: wgmma(64, 64));
         pipeline(k, 8);
+        arrive(k: warp);
+        issue(acc: overwrite, in_flight(1));
         persistent(1);
         order(grouped(16));
         stage(c: shared, tma, stmatrix);
@@ -272,18 +284,32 @@ schedule! {
         split_k(k, 4);
     }
     /// Two warpgroups and a tile of 128×128.
-    pub tile128 = stmatrix {
+    pub tile128 = wgmma_best {
         tile(j = 128);
         tensor_core(acc: wgmma(64, 128));
         pipeline(k, 5);
-        order(grouped(16));
     }
     /// Three warpgroups and a square tile, where tiles of 128×256 leave many multiprocessors without work in the last round.
-    pub tile192 = stmatrix {
+    pub tile192 = wgmma_best {
         tile(i = 192, j = 192);
         tensor_core(acc: wgmma(64, 192));
         registers(32, 160);
-        order(grouped(16));
+    }
+    /// Two groups of 128 threads with a tile of 128×128 each take turns: one stores while the other multiplies.
+    pub pingpong = wgmma_best {
+        tile(j = 128);
+        tensor_core(acc: wgmma(64, 128));
+        drop(split(i), bind(iw));
+        pipeline(k, 5);
+        registers(40, 232);
+        pingpong(2);
+    }
+    /// The same with tiles of 128×192.
+    pub pingpong192 = pingpong {
+        tile(j = 192);
+        tensor_core(acc: wgmma(64, 192));
+        pipeline(k, 3);
+        registers(24, 240);
     }
 }
 
@@ -307,10 +333,13 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     producer_consumer,
     two_consumers,
     persistent,
+    light_barriers,
+    cluster,
+    micro,
     tma_store,
     hilbert,
     stmatrix,
-    cluster
+    wgmma_best
 ];
 
 /// Schedules for sizes that are small, flat, narrow, deep or ragged; `choose` says which for which.
@@ -329,7 +358,9 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     tile64x128,
     tile64_split4,
     tile128,
-    tile192
+    tile192,
+    pingpong,
+    pingpong192
 ];
 
 /// Schedules of [`matmul_tf32`].

@@ -7,6 +7,7 @@
 //! | directive | family | rules |
 //! |---|---|---|
 //! | `fits`, `layout`, `occupancy`, `order`, `assemble` | `assume` | facts for the launch |
+//! | `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong` | `roles` | facts about who executes what |
 //! | `tile` | `tile` | split, reorder, fission, hoist |
 //! | `split` | `split` | split |
 //! | `recompute`, `fuse` | `place` | sink, recompute, fuse |
@@ -53,7 +54,7 @@ use crate::{
     tile,
 };
 use families::{
-    assume, bind, cluster, expand, fragment, pipeline, place, reduce, reorder, split, split_k, stage,
+    assume, bind, cluster, expand, fragment, pipeline, place, reduce, reorder, roles, split, split_k, stage,
     tensor_core,
 };
 
@@ -149,9 +150,12 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Unroll { digit, within } => expand::unroll(nest, digit, within.as_deref()),
         D::Serpentine { digit, within } => expand::serpentine(nest, digit, within.as_deref()),
         D::Vectorize { digit, within } => expand::vectorize(nest, digit, within.as_deref()),
-        D::Produce { digit, unit } => assume::produce(nest, digit, *unit),
-        D::Registers { producer, consumer } => assume::registers(nest, *producer, *consumer),
-        D::Persistent { ctas } => assume::persistent(nest, *ctas),
+        D::Produce { digit, unit } => roles::produce(nest, digit, *unit),
+        D::Arrive { digit, unit } => roles::arrive(nest, digit, *unit),
+        D::Issue { value, overwrite, in_flight } => roles::issue(nest, value, *overwrite, *in_flight),
+        D::Registers { producer, consumer } => roles::registers(nest, *producer, *consumer),
+        D::Persistent { ctas } => roles::persistent(nest, *ctas),
+        D::Pingpong { groups } => roles::pingpong(nest, *groups),
         D::Cluster { axis, ctas } => cluster::apply(nest, axis, *ctas),
         D::Occupancy { ctas } => assume::occupancy(nest, *ctas),
         D::Order(order) => assume::order(nest, *order),

@@ -36,6 +36,7 @@ mod stage;
 mod storage;
 mod sync;
 mod tensor_map;
+mod turns;
 mod units;
 mod walk;
 mod words;
@@ -154,6 +155,8 @@ enum Holds {
     Slot(Digit),
     /// Slot and parity of the channel whose first copy it is.
     Cursor(CopyId),
+    /// Parity of the next turn.
+    Turn,
 }
 
 impl Holds {
@@ -165,6 +168,7 @@ impl Holds {
             Holds::Copy(c) => format!("{}.frag", copied(c)),
             Holds::Next(c) => format!("{}.next", copied(c)),
             Holds::Cursor(c) => format!("{}.cursor", copied(c)),
+            Holds::Turn => "turn.parity".into(),
             Holds::Slot(d) => format!("{}.slot", nest.axis(d.axis)),
         }
     }
@@ -178,6 +182,8 @@ struct Lowerer<'a> {
     strided: &'a Strided,
     emit: Emit,
     units: Units,
+    /// Which of the groups that take tiles in turn.
+    group: u32,
     grid: Grid,
     params: Vec<Param>,
     /// Position of the first scalar among the parameters.
@@ -240,6 +246,7 @@ impl<'a> Lowerer<'a> {
             strided,
             emit,
             units,
+            group: 0,
             grid,
             first_scalar: (params.len() - nest.kernel.scalars.len()) as u32,
             params,

@@ -107,10 +107,16 @@ pub struct Nest {
     pub produced: BTreeSet<Digit>,
     /// Which of the two.
     pub producer: Option<Unit>,
+    /// Of produced loops, who says that a slot has been read where it is not a lane a warp (`arrive`).
+    pub arrive: BTreeMap<Digit, Unit>,
+    /// How products that complete on their own are issued, by value (`issue`).
+    pub issue: BTreeMap<ValueId, Issue>,
     /// Registers of a thread that copies and of one that computes (`registers`).
     pub registers: Option<[u32; 2]>,
     /// CTAs for each multiprocessor that take tile after tile (`persistent`).
     pub persistent: Option<u32>,
+    /// Groups of the threads that compute, each with a tile of its own, that take turns (`pingpong`).
+    pub pingpong: Option<u32>,
     /// The digit that tells the CTAs of a cluster apart, bound to CTAs (`cluster`).
     pub cluster: Option<Digit>,
     /// Order of CTAs over output tiles.
@@ -204,6 +210,15 @@ pub struct Output {
     pub matrices: bool,
     /// Source of the directive.
     pub span: SpanId,
+}
+
+/// How products that complete on their own are issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issue {
+    /// The first of them overwrite the sums, which nothing zeroes before.
+    pub overwrite: bool,
+    /// So many steps' products may be on their way when those of the next step are issued.
+    pub in_flight: u32,
 }
 
 /// Which units of a CTA hold partial results of a reduction.

@@ -113,10 +113,17 @@ pub enum DirectiveKind {
     Vectorize { digit: DigitName, within: Option<String> },
     /// `produce(k: warp)`: the copies of a pipelined loop are made by a warp or a warpgroup of its own.
     Produce { digit: DigitName, unit: Unit },
+    /// `arrive(k: thread)`: of the threads that have read a slot which a producer fills, a lane a warp says so, or each.
+    Arrive { digit: DigitName, unit: Unit },
+    /// `issue(acc: overwrite, in_flight(1))`: the first products overwrite the sums; so many steps' products may be on
+    /// their way when the next ones are issued.
+    Issue { value: String, overwrite: bool, in_flight: u32 },
     /// `registers(40, 232)`: of a thread that copies, and of one that computes.
     Registers { producer: u32, consumer: u32 },
     /// `persistent(1)`: so many CTAs an SM take tile after tile.
     Persistent { ctas: u32 },
+    /// `pingpong(2)`: so many groups of the threads that compute, each with a tile of its own, take turns.
+    Pingpong { groups: u32 },
     /// `cluster(i: 2)`: the CTAs of so many neighbouring tiles of an axis share what they copy alike.
     Cluster { axis: String, ctas: u32 },
     /// `occupancy(2)`: CTAs an SM must be able to hold.
@@ -152,7 +159,7 @@ pub enum Phase {
     Bind,
     /// `vectorize`, `unroll`, `serpentine`.
     Expand,
-    /// `produce`, `registers`, `persistent`, `cluster`, `occupancy`, `order`, `assemble`.
+    /// `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `cluster`, `occupancy`, `order`, `assemble`.
     Launch,
 }
 

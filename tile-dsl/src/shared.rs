@@ -45,8 +45,10 @@ pub(crate) enum Content {
     Full(CopyId),
     /// Those by which its slots are given back.
     Empty(CopyId),
-    /// What a CTA stores of a tensor.
-    Output(crate::tile::TensorId),
+    /// What a group of the threads that compute stores of a tensor.
+    Output(crate::tile::TensorId, u32),
+    /// The mbarriers by which groups pass the turn on.
+    Turn,
 }
 
 /// How the elements of a buffer come about.
@@ -129,6 +131,7 @@ impl Allocation {
         let mut finder = Finder { nest, clock: Clock::default(), buffers: Vec::new(), repeated: 0 };
         finder.stmt(&nest.body);
         finder.outputs();
+        finder.turns();
         let Finder { clock, mut buffers, .. } = finder;
         let sizes: Vec<(u64, u32)> = buffers.iter().map(|b| (b.bytes(), b.align)).collect();
         let (starts, bytes) = place::overlaid(&sizes, &|a, b| {
@@ -424,9 +427,21 @@ impl Finder<'_> {
             let Some(layout) = self.nest.output_layout(*tensor) else { continue };
             let (dtype, elems, align) = (self.nest.elem(*tensor), layout.elems, layout.align);
             let size = Size::Value(layout.extents.clone());
-            let buffer = self.buffer(Content::Output(*tensor), dtype, elems, size, output.span);
-            self.buffers[buffer].align = align;
-            // Copies may be on their way from it.
+            for group in 0..self.nest.groups() {
+                let content = Content::Output(*tensor, group);
+                let buffer = self.buffer(content, dtype, elems, size.clone(), output.span);
+                self.buffers[buffer].align = align;
+                // Copies may be on their way from it.
+                self.buffers[buffer].alone = true;
+            }
+        }
+    }
+
+    /// The mbarriers of groups that take turns.
+    fn turns(&mut self) {
+        if let Some(groups) = self.nest.pingpong {
+            let (words, size) = (2 * u64::from(groups), Size::Barriers(groups));
+            let buffer = self.buffer(Content::Turn, DType::I32, words, size, SpanId::NONE);
             self.buffers[buffer].alone = true;
         }
     }
@@ -460,7 +475,8 @@ impl Finder<'_> {
             Content::Copy(copy) => self.nest.tensor(self.nest.copy(copy).tensor).name.clone(),
             Content::Value(value) => self.nest.value(value).name.clone(),
             Content::Partial(value) => format!("{}.partial", self.nest.value(value).name),
-            Content::Output(tensor) => format!("{}.tile", self.nest.tensor(tensor).name),
+            Content::Output(tensor, _) => format!("{}.tile", self.nest.tensor(tensor).name),
+            Content::Turn => "turn".into(),
             Content::Full(copy) => format!("{}.full", self.nest.tensor(self.nest.copy(copy).tensor).name),
             Content::Empty(copy) => format!("{}.empty", self.nest.tensor(self.nest.copy(copy).tensor).name),
         };

@@ -68,7 +68,9 @@ impl<'c> Codegen<'c, '_> {
                 self.call_void("llvm.nvvm.fence.proxy.async.shared_cta", &[], &[])?;
                 Ok(())
             }
-            Async::Multiply { atom, frag, slots, a, b } => self.multiply(*atom, (*frag, slots), a, b),
+            Async::Multiply { atom, frag, slots, a, b, overwrites } => {
+                self.multiply(*atom, (*frag, slots), [a, b], overwrites.as_ref())
+            }
             Async::Fence { results } => self.thread_through("wgmma.fence.sync.aligned;", results),
             Async::Commit => {
                 self.call_void("llvm.nvvm.wgmma.commit_group.sync.aligned", &[], &[])?;

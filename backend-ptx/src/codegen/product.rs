@@ -4,7 +4,7 @@ use super::{Codegen, Result, malformed};
 use inkwell::values::IntValue;
 use tile_dsl::{
     dtype::DType,
-    kernel::{Mem, Tile},
+    kernel::{Expr, Mem, Tile},
     nest::Atom,
 };
 
@@ -16,8 +16,8 @@ impl<'c> Codegen<'c, '_> {
         &mut self,
         atom: Atom,
         (frag, slots): (u32, &[u32]),
-        a: &Tile,
-        b: &Tile,
+        [a, b]: [&Tile; 2],
+        overwrites: Option<&Expr>,
     ) -> Result<()> {
         let [m, n, k] = atom.row().shape;
         let ty = match self.kernel.dtype_of(Mem::Shared(a.shared)) {
@@ -34,7 +34,14 @@ impl<'c> Codegen<'c, '_> {
         for tile in [a, b] {
             args.push(self.descriptor(tile)?.into());
         }
-        args.push(self.context.bool_type().const_int(1, false).into());
+        let adds = match overwrites {
+            None => self.context.bool_type().const_int(1, false),
+            Some(first) => {
+                let first = self.expr(first)?.bool()?;
+                self.builder.build_not(first, "")?
+            }
+        };
+        args.push(adds.into());
         let count = pointers.len();
         let sums = (0..count).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
         let (first, second, adds) = (2 * count, 2 * count + 1, 2 * count + 2);

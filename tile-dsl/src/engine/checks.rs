@@ -1,16 +1,18 @@
 //! What only the complete schedule shows. In this order:
-//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, shared memory, collected tiles, roles, length of the code.
+//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, shared memory, collected tiles, roles, products in flight, turns, length of the code.
 
 mod across;
 mod atoms;
 mod cluster;
 mod distribution;
 mod expansion;
+mod issue;
 mod outputs;
 mod registers;
 mod roles;
 mod shared;
 mod threads;
+mod turns;
 
 use crate::{
     diagnostic::{Diagnostic, Edit},
@@ -48,6 +50,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(outputs::check(context));
     wrong.extend(cluster::check(context));
     wrong.extend(roles::check(context));
+    wrong.extend(issue::check(context));
+    wrong.extend(turns::check(context));
     if wrong.is_empty() {
         // What does not fit is often too long as well.
         wrong.extend(expansion::check(context));

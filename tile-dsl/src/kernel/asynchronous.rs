@@ -4,7 +4,7 @@
 //! Async ::= mbarriers Shared × n of count | arrive Shared[E] (expect bytes | of E) | await Shared[E] parity E
 //!         | tensor Shared[E] <- Map[E*] completes Shared[E] (everywhere) | proxy_fence
 //!         | send Map[E*] <- Shared[E] | stores commit | stores wait n
-//!         | wgmma frag[slots] += Tile x Tile | products fence frag[slots]* | products commit | products wait n frag[slots]*
+//!         | wgmma frag[slots] += Tile x Tile (overwrites E) | products fence frag[slots]* | products commit | products wait n frag[slots]*
 //! Tile  ::= Shared[E] major swizzle leading stride
 //! ```
 //! An mbarrier is two words of a shared buffer of type `i32`; slots of a ring have one each. A thread that waits for a
@@ -103,6 +103,9 @@ pub enum Async {
         a: Tile,
         /// Second operand.
         b: Tile,
+        /// Where true, the product overwrites the accumulators, which may be undefined; the same in all threads of the
+        /// warpgroup.
+        overwrites: Option<Expr>,
     },
     /// What this thread has written to accumulators is seen by the products that follow: `wgmma.fence`.
     Fence {

@@ -322,13 +322,20 @@ impl Printer<'_> {
             Async::CommitStores => self.out.write_str("stores commit"),
             Async::WaitStores { pending } => write!(self.out, "stores wait {pending}"),
             Async::ProxyFence => self.out.write_str("proxy_fence"),
-            Async::Multiply { atom, frag, slots, a, b } => {
+            Async::Multiply { atom, frag, slots, a, b, overwrites } => {
                 write!(self.out, "{} ", atom.label())?;
                 self.slots(*frag, slots)?;
                 self.out.push_str(" += ");
                 self.tile(a)?;
                 self.out.push_str(" x ");
-                self.tile(b)
+                self.tile(b)?;
+                match overwrites {
+                    None => Ok(()),
+                    Some(first) => {
+                        self.out.push_str(" overwrites ");
+                        self.expr(first)
+                    }
+                }
             }
             Async::Fence { results } => {
                 self.out.push_str("products fence");

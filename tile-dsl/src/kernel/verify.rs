@@ -347,7 +347,11 @@ impl Verifier<'_> {
             }
             Async::CommitStores | Async::WaitStores { .. } => Ok(()),
             Async::ProxyFence => Ok(()),
-            Async::Multiply { atom, frag, slots, a, b } => {
+            Async::Multiply { atom, frag, slots, a, b, overwrites } => {
+                if let Some(first) = overwrites {
+                    self.expect(first, Ty::BOOL, "condition")?;
+                    ensure(!self.differs(first), || "sums that some threads overwrite".into())?;
+                }
                 self.warps(diverged, "a product of a warpgroup")?;
                 let [m, n, _] = atom.row().shape;
                 ensure(atom.row().descriptors && slots.len() as u32 * 128 == m * n, || {

@@ -149,7 +149,7 @@ impl Lowerer<'_> {
 
     /// Where this thread's elements of a node are: the slots follow one another, a CTA's threads apart.
     fn place_of(&mut self, workspace: &Workspace, node: Atom) -> Atom {
-        let tid = self.emit.op(Op::Tid, &[]);
+        let tid = self.units.tid(&mut self.emit);
         let thread = self.emit.op(Op::Cast(Ty::I64), &[tid]);
         let node = self.emit.op(Op::Cast(Ty::I64), &[node]);
         let start = self.emit.bin(BinOp::Mul, node, Atom::Int(workspace.elems, Ty::I64));

@@ -10,7 +10,7 @@
 //! | plain | all threads | barrier | that barrier | n - 1 |
 //! | `cp_async` | all threads | its group, barrier | that barrier | n - 1 |
 //! | `tma` | one thread | mbarrier | barrier behind it | n - 1 |
-//! | `tma`, `produce` | threads of their own | mbarrier | mbarrier, an arrival a warp | as the slots allow |
+//! | `tma`, `produce` | threads of their own | mbarrier | mbarrier, an arrival a warp or a thread | as the slots allow |
 //!
 //! Registers that are filled in each step of a channel around them can run on from one of its steps to the next; where they
 //! do not, [`Carry`] says why.
@@ -59,6 +59,8 @@ pub(super) struct ChannelPlan {
     pub slots: u32,
     pub producer: Producer,
     pub full: Full,
+    /// Who says that a slot is free, where others fill it than read it.
+    pub arrive: Unit,
 }
 
 impl ChannelPlan {
@@ -69,7 +71,8 @@ impl ChannelPlan {
             let copies: Vec<CopyId> = copies.iter().copied().filter(|c| is_one(*c)).collect();
             let digit = pipeline.map(|(digit, _)| digit);
             let slots = pipeline.map_or(1, |(_, slots)| slots);
-            (!copies.is_empty()).then_some(ChannelPlan { copies, digit, slots, producer, full })
+            let arrive = digit.map_or(Unit::Warp, |d| nest.arriving(d));
+            (!copies.is_empty()).then_some(ChannelPlan { copies, digit, slots, producer, full, arrive })
         };
         let held = |c: CopyId| nest.copy(c).space == Space::Register;
         let boxed = |c: CopyId| !held(c) && nest.copy(c).via == Via::Tma;
@@ -129,6 +132,9 @@ impl ChannelPlan {
                 (Full::Program, _) => "full and free in the order of the program",
                 (Full::Barrier, _) => "full and free at a barrier",
                 (Full::Group, _) => "full at a group of cp.async and a barrier, free at that barrier",
+                (Full::Mbarrier, Producer::Role(_)) if self.arrive == Unit::Thread => {
+                    "full at an mbarrier, free at an mbarrier where each thread arrives"
+                }
                 (Full::Mbarrier, Producer::Role(_)) => "full at an mbarrier, free at an mbarrier",
                 (Full::Mbarrier, _) => "full at an mbarrier, free at a barrier",
             }

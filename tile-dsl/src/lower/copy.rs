@@ -6,7 +6,7 @@
 
 use super::{
     Lowerer,
-    emit::{Atom, Emit, Op},
+    emit::{Atom, Emit},
     guard::{Sides, Within},
     linear::{Linear, Offset},
     stage::{Layout, SHARED_OFFSET},
@@ -77,7 +77,7 @@ impl Lowerer<'_> {
             .collect();
         let total: i64 = counts.iter().product();
         let threads = i64::from(self.units.threads);
-        let tid = self.emit.op(Op::Tid, &[]);
+        let tid = self.units.tid(&mut self.emit);
         let mut chunks = Vec::new();
         let pieces = pieces(plan, counts[0], total, threads);
         for round in 0..(total + threads - 1) / threads {
@@ -121,7 +121,7 @@ impl Lowerer<'_> {
         (round, pieces): (i64, i64),
     ) -> Vec<Linear> {
         let width = counts[0] / pieces;
-        let tid = self.emit.op(Op::Tid, &[]);
+        let tid = self.units.tid(&mut self.emit);
         let mut coords = vec![Linear::default(); plan.extent.len()];
         let column = self.emit.bin(BinOp::Rem, tid, Atom::i32(width));
         coords[dims[0]] = linear(column, round % pieces * width).scaled(plan.vector.into());

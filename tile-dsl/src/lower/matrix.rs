@@ -6,7 +6,7 @@
 use super::{
     Lowerer,
     digits::Bound,
-    emit::{Atom as Operand, Emit},
+    emit::{Atom as Operand, Emit, Op},
     error::LowerError,
     guard::Within,
     linear::Linear,
@@ -20,7 +20,7 @@ use crate::{
         AccessId, Atom, Digit, Expr, Factor, LoopKind, MATRIX_ROWS, Matrices, Operand as Side, Place, Placed,
         Role, Steps, Stmt, ValueId,
     },
-    op::{BinOp, RedOp, UnOp},
+    op::{BinOp, CmpOp, RedOp, UnOp},
 };
 
 /// Operand fragments known in a straight line: buffer, address of the first row, whether rows are transposed, matrices.
@@ -164,8 +164,31 @@ impl Lowerer<'_> {
         }
         let (frag, slots) = self.accumulators(atom, [m, n], value)?;
         let [a, b] = tiles.try_into().expect("two operands");
-        self.emit.stmt(kernel::Stmt::Async(Async::Multiply { atom, frag, slots, a, b }));
+        let overwrites = match self.nest.overwrites(value) {
+            true => self.first_point(value)?,
+            false => None,
+        };
+        self.emit.stmt(kernel::Stmt::Async(Async::Multiply { atom, frag, slots, a, b, overwrites }));
         Ok(())
+    }
+
+    /// Whether the current point is the first that a value is summed over; `None` where it never is.
+    fn first_point(&mut self, value: ValueId) -> Result<Option<KExpr>, LowerError> {
+        let from = self.held(value)?.height;
+        let own = &self.nest.value(value).axes;
+        let mut first = Operand::Bool(true);
+        for bound in self.stack[from..].to_vec() {
+            if own.contains(&bound.digit.axis) || matches!(bound.at, LoopKind::Atom(..)) {
+                continue;
+            }
+            if bound.fixed().is_some_and(|at| at != 0) {
+                return Ok(None);
+            }
+            let at = self.emit.index(&bound.value);
+            let zero = self.emit.cmp(CmpOp::Eq, at, Operand::i32(0));
+            first = self.emit.op(Op::Select, &[first, zero, Operand::Bool(false)]);
+        }
+        Ok(Some(first.expr()))
     }
 
     /// The axes that a value is summed over whose ends the atom at the current point may pass.

@@ -24,6 +24,7 @@ use crate::{
     kernel::{self, Async, Expr as KExpr, Ty},
     nest::{CopyId, Frame, Nest, Stmt, leaves},
     op::{BinOp, CmpOp},
+    schedule::Unit,
     shared::Content,
     tile::TensorId,
 };
@@ -31,13 +32,15 @@ use crate::{
 /// Those of the copies that complete together.
 pub(super) struct Mbarriers<'p> {
     pub plans: Vec<&'p CopyPlan>,
-    depth: u32,
+    pub depth: u32,
     /// Buffer of the mbarriers that say when a slot is full.
     pub full: u32,
     /// That of those that say when it may be filled, where others than its readers fill it.
     pub empty: Option<u32>,
+    /// Who says so: a warp, or each thread.
+    pub arrive: Unit,
     /// Registers: slot and parity of the step that is read next.
-    cursor: u32,
+    pub cursor: u32,
     /// Bytes of a step.
     bytes: u32,
 }
@@ -79,7 +82,7 @@ impl Lowerer<'_> {
             self.cursors.push(cursor);
         }
         let bytes = plans.iter().map(|p| p.bytes()).sum();
-        Ok(Mbarriers { plans, depth, full, empty: None, cursor, bytes })
+        Ok(Mbarriers { plans, depth, full, empty: None, arrive: Unit::Warp, cursor, bytes })
     }
 
     /// The slot and the parity of the step that is read next.
@@ -145,7 +148,7 @@ impl Lowerer<'_> {
         self.emit.push();
         body(self);
         let body = self.emit.pop();
-        self.emit.stmt(kernel::Stmt::One { thread: 0, body });
+        self.emit.stmt(kernel::Stmt::One { thread: self.units.first, body });
     }
 
     /// About to have a copy fill a shared buffer; who reads it waits for the copy.

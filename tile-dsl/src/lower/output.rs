@@ -67,11 +67,11 @@ impl Lowerer<'_> {
         let missing = || LowerError::Malformed("an output without a size".into());
         let from = self.nest.output_layout(tensor).ok_or_else(missing)?;
         let layout = self.layout_of(&from, dtype, self.nest.outputs[&tensor].swizzle, 1);
-        let buffer = self.shared_buffer(Content::Output(tensor), from.elems)?;
+        let buffer = self.shared_buffer(Content::Output(tensor, self.group), from.elems)?;
         let value = self.value(expr)?.expr();
         if self.collected.insert(tensor) {
             self.emit.stmt(kernel::Stmt::One {
-                thread: 0,
+                thread: self.units.first,
                 body: vec![kernel::Stmt::Async(Async::WaitStores { pending: 0 })],
             });
             self.emit_barrier();
@@ -189,7 +189,7 @@ impl Lowerer<'_> {
         for tensor in std::mem::take(&mut self.collected) {
             let missing = || LowerError::Malformed("an output without a size".into());
             let layout = self.nest.output_layout(tensor).ok_or_else(missing)?;
-            let buffer = self.shared_buffer(Content::Output(tensor), layout.elems)?;
+            let buffer = self.shared_buffer(Content::Output(tensor, self.group), layout.elems)?;
             let swizzle = self.nest.outputs[&tensor].swizzle;
             let places = self.layout_of(&layout, self.nest.elem(tensor), swizzle, 1);
             self.store_held(tensor, buffer, &places)?;
@@ -219,7 +219,7 @@ impl Lowerer<'_> {
             }
             self.emit.stmt(kernel::Stmt::Async(Async::CommitStores));
             let body = self.emit.pop();
-            self.emit.stmt(kernel::Stmt::One { thread: 0, body });
+            self.emit.stmt(kernel::Stmt::One { thread: self.units.first, body });
             self.sends = true;
         }
         Ok(())
@@ -229,7 +229,7 @@ impl Lowerer<'_> {
     pub fn await_sent(&mut self) {
         if self.sends {
             let wait = kernel::Stmt::Async(Async::WaitStores { pending: 0 });
-            self.emit.stmt(kernel::Stmt::One { thread: 0, body: vec![wait] });
+            self.emit.stmt(kernel::Stmt::One { thread: self.units.first, body: vec![wait] });
         }
     }
 }

@@ -6,7 +6,7 @@
 //!        if t + d < steps { fill(t + d) }
 //!        read(t)
 //!        if t + d < steps { land(t + d) }               // plain copies: loaded to registers before, stored now
-//!        release(t)
+//!        release(t)                                    // or release(t - n), once its products are done: n in flight
 //! ```
 //! A barrier behind `await full` says that all have left the slot before, which is the next to be filled. Where threads of
 //! their own fill the slots (`roles`), those that read them do not; they say that a slot is free. Outside of a
@@ -25,8 +25,8 @@ use super::{
     mbarriers::Mbarriers,
 };
 use crate::{
-    kernel::{self, Expr as KExpr},
-    nest::{Digit, LoopKind, Steps, Stmt},
+    kernel::{self, Async, Expr as KExpr},
+    nest::{Digit, LoopKind, Steps, Stmt, ValueId},
     op::{BinOp, CmpOp},
 };
 
@@ -96,7 +96,19 @@ impl Lowerer<'_> {
         match Carry::of(self.nest, channel, inner) {
             Carry::Over(carried) => self.carried_ring(&ring, &carried),
             Carry::None | Carry::Apart(_) => {
-                self.run_loop(digit, ring.at(), true, |this| this.step(&ring, inner))
+                let takes_turns = self.nest.pingpong.is_some();
+                if takes_turns {
+                    self.begin_turn(&ring)?;
+                }
+                self.run_loop(digit, ring.at(), true, |this| this.step(&ring, inner))?;
+                if takes_turns {
+                    self.pass_turn()?;
+                }
+                self.drain(&ring, inner)?;
+                if takes_turns {
+                    self.end_turn(&ring);
+                }
+                Ok(())
             }
         }
     }
@@ -110,7 +122,7 @@ impl Lowerer<'_> {
         let mbarriers = match plan.producer {
             Producer::Each | Producer::All => None,
             Producer::One => Some(self.mbarriers(copies.clone(), plan.slots)?),
-            Producer::Role(_) => Some(self.produced(copies.clone(), plan.slots)?),
+            Producer::Role(_) => Some(self.produced(copies.clone(), plan.slots, plan.arrive)?),
         };
         for copy in &copies {
             match plan.producer {
@@ -205,8 +217,55 @@ impl Lowerer<'_> {
         self.land(ring, ahead.landing);
         if let (Some(channel), Some(position)) = (&ring.flow.mbarriers, position) {
             self.fence_reads(channel, inner);
-            self.release(channel, position[0]);
+            match self.nest.in_flight(inner) {
+                None => self.release(channel, position[0]),
+                Some((values, steps)) => {
+                    self.await_products(&values, steps)?;
+                    self.release_behind(ring, channel, position[0], steps);
+                }
+            }
             self.advance(channel, position);
+        }
+        Ok(())
+    }
+
+    /// Waits for the products into some values but those of the youngest steps.
+    fn await_products(&mut self, values: &[ValueId], steps: u32) -> Result<(), LowerError> {
+        let mut results = Vec::new();
+        for value in values {
+            let Some(registers) = &self.held(*value)?.registers else { continue };
+            results.push((registers.frag, (0..registers.slots).collect()));
+        }
+        self.emit.stmt(kernel::Stmt::Async(Async::WaitProducts { pending: steps, results }));
+        Ok(())
+    }
+
+    /// Gives the slot back that was read some steps ago, if there were so many.
+    fn release_behind(&mut self, ring: &Ring<'_>, channel: &Mbarriers<'_>, slot: Atom, steps: u32) {
+        let now = self.stack.last().map(|b| b.value.clone()).unwrap_or_default();
+        let point = self.emit.index(&now);
+        let first = Atom::i32(i64::from(steps) * ring.stride());
+        let behind = self.emit.cmp(CmpOp::Ge, point, first);
+        self.only_if(Some(behind), |this| {
+            let before = this.slot_after(channel, slot, -i64::from(steps));
+            this.release(channel, before);
+        });
+    }
+
+    /// Behind the loop: waits for the products of its last steps, and gives their slots back.
+    fn drain(&mut self, ring: &Ring<'_>, inner: &Stmt) -> Result<(), LowerError> {
+        let (Some(channel), Some((values, steps))) = (&ring.flow.mbarriers, self.nest.in_flight(inner))
+        else {
+            return Ok(());
+        };
+        self.await_products(&values, 0)?;
+        let next = self.position(channel)[0];
+        for back in (1..=i64::from(steps)).rev() {
+            let exists = self.emit.cmp(CmpOp::Lt, Atom::i32((back - 1) * ring.stride()), ring.end);
+            self.only_if(Some(exists), |this| {
+                let slot = this.slot_after(channel, next, -back);
+                this.release(channel, slot);
+            });
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! ```text
 //! wgmma acc += ..; wgmma acc += ..   →   products fence acc; wgmma ..; wgmma ..; products commit; products wait 0 acc
 //! ```
+//! Where the pipeline has a wait of its own behind them (`in_flight`), that is the wait.
 //! Only pure statements that do not read the accumulators stand between the products of a group.
 //! Source: PTX ISA 9.7.16.4 (asynchronous operations of `wgmma`).
 
@@ -26,6 +27,8 @@ fn block(stmts: &mut Vec<Stmt>) {
     if !stmts.iter().any(is_product) {
         return;
     }
+    // Products that stay in flight: the pipeline says where they are waited for.
+    let awaited = stmts.iter().any(|s| matches!(s, Stmt::Async(Async::WaitProducts { .. })));
     let mut out = Vec::with_capacity(stmts.len() + 3);
     let mut rest = std::mem::take(stmts).into_iter().peekable();
     while let Some(stmt) = rest.next() {
@@ -55,7 +58,9 @@ fn block(stmts: &mut Vec<Stmt>) {
         out.push(Stmt::Async(Async::Fence { results: results.clone() }));
         out.append(&mut run);
         out.push(Stmt::Async(Async::Commit));
-        out.push(Stmt::Async(Async::WaitProducts { pending: 0, results }));
+        if !awaited {
+            out.push(Stmt::Async(Async::WaitProducts { pending: 0, results }));
+        }
         out.append(&mut after);
     }
     *stmts = out;

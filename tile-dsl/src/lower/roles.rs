@@ -8,6 +8,7 @@
 //! ```
 //! Both walk the same loops, so the n-th step of one meets the n-th of the other. One of the producer's threads does it all.
 //! Barriers of the program are those of its own threads.
+//! Groups that take tiles in turn (`turns`) are a role each.
 //! A persistent CTA takes tile after tile: all roles have the loop over tiles, and channels go on from one to the next.
 
 use super::{
@@ -30,7 +31,7 @@ use crate::{
     shared::Content,
 };
 
-/// The named barrier of the threads that compute.
+/// The named barrier of the threads that compute; of groups that take turns, that of the first.
 const COMPUTE_BARRIER: u32 = 1;
 
 impl Lowerer<'_> {
@@ -40,25 +41,30 @@ impl Lowerer<'_> {
         let computing = self.units.threads;
         let producing = nest.producing();
         if producing == 0 {
-            self.tiles(|this| this.stmt(&nest.body))?;
+            self.tiles(0, 1, |this| this.stmt(&nest.body))?;
             self.await_sent();
             return Ok(computing);
         }
-        self.emit.push();
-        self.tiles(|this| this.stmt(&nest.body))?;
-        self.await_sent();
-        let mut program = self.emit.pop();
-        among(&mut program, computing);
-        self.sync = Sync::default();
-        self.emit.push();
-        self.tiles(|this| this.produce(&nest.body))?;
-        let copies = vec![kernel::Stmt::One { thread: computing, body: self.emit.pop() }];
         let registers = |role: usize| nest.registers.map(|r| r[role]);
-        let role = |first, threads, registers, body| Role { first, threads, registers, body };
-        self.emit.stmt(kernel::Stmt::Roles(vec![
-            role(0, computing, registers(1), program),
-            role(computing, producing, registers(0), copies),
-        ]));
+        let mut roles = Vec::new();
+        for group in 0..nest.groups() {
+            let first = group * computing;
+            (self.group, self.units.first) = (group, first);
+            self.emit.push();
+            self.first_turn()?;
+            self.tiles(group, nest.groups(), |this| this.stmt(&nest.body))?;
+            self.await_sent();
+            let mut body = self.emit.pop();
+            among(&mut body, COMPUTE_BARRIER + group, computing);
+            roles.push(Role { first, threads: computing, registers: registers(1), body });
+            self.sync = Sync::default();
+        }
+        let computing = computing * nest.groups();
+        self.emit.push();
+        self.tiles(0, 1, |this| this.produce(&nest.body))?;
+        let body = vec![kernel::Stmt::One { thread: computing, body: self.emit.pop() }];
+        roles.push(Role { first: computing, threads: producing, registers: registers(0), body });
+        self.emit.stmt(kernel::Stmt::Roles(roles));
         if nest.cluster.is_some() {
             // Others may still copy to this CTA, or arrive at its mbarriers.
             self.emit.stmt(kernel::Stmt::ClusterBarrier);
@@ -66,14 +72,22 @@ impl Lowerer<'_> {
         Ok(computing + producing)
     }
 
-    /// The tiles of this CTA: one, or one after the other.
-    fn tiles(&mut self, body: impl FnOnce(&mut Self) -> Result<(), LowerError>) -> Result<(), LowerError> {
+    /// The tiles of this CTA: one, or one after the other, of which a group takes each `of`-th.
+    fn tiles(
+        &mut self,
+        group: u32,
+        of: u32,
+        body: impl FnOnce(&mut Self) -> Result<(), LowerError>,
+    ) -> Result<(), LowerError> {
         if self.nest.persistent.is_none() {
             body(self)?;
             self.send_collected()?;
             return Ok(());
         }
-        let (start, step) = (self.emit.op(Op::Cta, &[]), self.emit.op(Op::Ctas, &[]));
+        let (cta, ctas) = (self.emit.op(Op::Cta, &[]), self.emit.op(Op::Ctas, &[]));
+        let others = self.emit.bin(BinOp::Mul, ctas, Atom::i32(group.into()));
+        let start = self.emit.add(cta, others);
+        let step = self.emit.bin(BinOp::Mul, ctas, Atom::i32(of.into()));
         let total = Grid::tiles(self.nest, &mut self.emit);
         self.emit.push();
         let var = self.emit.var(Ty::I32);
@@ -143,7 +157,7 @@ impl Lowerer<'_> {
         self.stack.push(Bound { digit, at: LoopKind::Pipe(depth), value: Linear::default() });
         let plans = copies.iter().map(|c| self.plan(*c, inner, depth)).collect::<Result<Vec<_>, _>>()?;
         self.stack.pop();
-        let channel = self.produced(plans.iter().collect(), depth)?;
+        let channel = self.produced(plans.iter().collect(), depth, self.nest.arriving(digit))?;
         self.run_loop(digit, LoopKind::Pipe(depth), true, |this| {
             let position = this.position(&channel);
             let [slot, parity] = position;
@@ -171,27 +185,43 @@ impl Lowerer<'_> {
         &mut self,
         plans: Vec<&'p CopyPlan>,
         depth: u32,
+        arrive: Unit,
     ) -> Result<Mbarriers<'p>, LowerError> {
         let first = plans.first().map_or(CopyId(0), |p| p.copy);
         let mut channel = self.mbarriers(plans, depth)?;
         let empty = self.shared_buffer(Content::Empty(first), 2 * u64::from(depth))?;
-        channel.empty = Some(empty);
+        (channel.empty, channel.arrive) = (Some(empty), arrive);
         if !self.barriers.iter().any(|b| b.buffer == empty) {
-            // A warp whose lanes read by products alone arrives once for all of them.
-            let arrivals = self.units.threads / WARP * self.nest.cluster_ctas();
+            let each = match channel.arrive {
+                Unit::Thread => self.units.threads,
+                _ => self.units.threads / WARP,
+            };
+            let arrivals = each * self.nest.cluster_ctas();
             self.barriers.push(Barriers { buffer: empty, slots: depth, arrivals });
         }
         Ok(channel)
     }
 
-    /// This warp has read a slot: once its lanes have met, one of them says so.
+    /// This warp, or each of its threads, has read a slot. In a cluster, others copy to this CTA, too: each of them is told.
     pub fn release(&mut self, channel: &Mbarriers<'_>, slot: Atom) {
         let Some(barrier) = channel.empty else { return };
+        let ctas = self.nest.cluster_ctas();
+        if channel.arrive == Unit::Thread {
+            for cta in 0..ctas {
+                let cta = (ctas > 1).then(|| Atom::i32(cta.into()).expr());
+                let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta };
+                self.emit.stmt(kernel::Stmt::Async(arrive));
+            }
+            return;
+        }
+        self.arrive_as_warp(barrier, slot, ctas);
+    }
+
+    /// Once the lanes of this warp have met, one of them arrives at an mbarrier; one for each CTA of a cluster.
+    pub fn arrive_as_warp(&mut self, barrier: u32, slot: Atom, ctas: u32) {
         self.emit.stmt(kernel::Stmt::WarpBarrier);
         let tid = self.emit.op(Op::Tid, &[]);
         let lane = self.emit.bin(BinOp::Rem, tid, Atom::i32(WARP.into()));
-        // In a cluster, others copy to this CTA, too: a lane tells each of them.
-        let ctas = self.nest.cluster_ctas();
         let first = match ctas {
             1 => self.emit.cmp(CmpOp::Eq, lane, Atom::i32(0)),
             ctas => self.emit.cmp(CmpOp::Lt, lane, Atom::i32(ctas.into())),
@@ -203,11 +233,11 @@ impl Lowerer<'_> {
 }
 
 /// Barriers of a program become those of its own threads.
-fn among(stmts: &mut [kernel::Stmt], threads: u32) {
+fn among(stmts: &mut [kernel::Stmt], id: u32, threads: u32) {
     for stmt in stmts {
         if *stmt == kernel::Stmt::Barrier {
-            *stmt = kernel::Stmt::GroupBarrier { id: COMPUTE_BARRIER, threads };
+            *stmt = kernel::Stmt::GroupBarrier { id, threads };
         }
-        stmt.blocks_mut().into_iter().for_each(|block| among(block, threads));
+        stmt.blocks_mut().into_iter().for_each(|block| among(block, id, threads));
     }
 }

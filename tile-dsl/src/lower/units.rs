@@ -29,8 +29,10 @@ pub(super) struct UnitRange {
 pub(super) struct Units {
     /// Dimensions with more than one coordinate.
     pub dims: BTreeMap<(Unit, UnitDim), UnitRange>,
-    /// Threads in a CTA.
+    /// Threads that compute a tile together.
     pub threads: u32,
+    /// The first of them: groups that take tiles in turn stand one after the other.
+    pub first: u32,
 }
 
 impl Units {
@@ -75,7 +77,7 @@ impl Units {
         if threads > 1024 {
             return Err(LowerError::Malformed(format!("{threads} threads in a CTA")));
         }
-        Ok(Units { dims, threads: threads as u32 })
+        Ok(Units { dims, threads: threads as u32, first: 0 })
     }
 
     /// This thread's coordinate: 0 along a dimension that is not used.
@@ -86,9 +88,15 @@ impl Units {
         }
     }
 
+    /// This thread's number among those that compute a tile together.
+    pub fn tid(&self, emit: &mut Emit) -> Atom {
+        let tid = emit.op(Op::Tid, &[]);
+        emit.bin(BinOp::Sub, tid, Atom::i32(self.first.into()))
+    }
+
     /// The part of the thread index that a range of it counts.
     pub fn part(&self, emit: &mut Emit, range: UnitRange) -> Atom {
-        let tid = emit.op(Op::Tid, &[]);
+        let tid = self.tid(emit);
         let shifted = emit.bin(BinOp::Div, tid, Atom::i32(range.stride.into()));
         if u64::from(range.stride) * u64::from(range.extent) == u64::from(self.threads) {
             return shifted;

@@ -7,14 +7,14 @@ use super::{
     error::LowerError,
     expr::Operand,
     linear::Linear,
-    storage::Step,
+    storage::{Step, writers},
     sync::Touch,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
     nest::{Across, Digit, Expr, LoopKind, Steps, Stmt, ValueId},
-    op::{BinOp, RedOp},
+    op::{BinOp, CmpOp, RedOp},
     schedule::{Unit, UnitDim},
     shared::own_loops,
 };
@@ -159,6 +159,7 @@ impl Lowerer<'_> {
         }
         self.stmt(first)?;
         for value in values {
+            self.zero_sums_of_nothing(*value, first)?;
             self.combine(*value, first)?;
         }
         match self.across(values) {
@@ -193,6 +194,9 @@ impl Lowerer<'_> {
     fn initialise(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
         let v = &self.nest.values[value.0 as usize];
         let combined = self.is_combined(value, first) || self.is_across(value, first);
+        if self.nest.overwrites(value) {
+            return Ok(());
+        }
         let start = match (v.reduction, v.init) {
             // Partial results start neutral; the initial element joins once, after they combine.
             (Some(op), init) if combined || init.is_none() => f64::from(op.neutral()),
@@ -210,6 +214,28 @@ impl Lowerer<'_> {
         // In shared memory: each thread starts the elements that it accumulates.
         let loops = own_loops(self.nest, value, first);
         self.each_element(&loops, &mut |this| this.store_shared(value, literal(start, v.dtype).expr()))
+    }
+
+    /// Sums that the first product overwrites are zero where there is none.
+    fn zero_sums_of_nothing(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
+        if !self.nest.overwrites(value) {
+            return Ok(());
+        }
+        let own = &self.nest.value(value).axes;
+        let loops: Vec<Step> = writers(self.nest, first, value).into_iter().flatten().collect();
+        let open = loops.iter().filter(|(d, _)| d.steps == Steps::Rest && !own.contains(&d.axis));
+        let Some(digit) = open.map(|(d, _)| *d).next() else { return Ok(()) };
+        let end = self.end(digit);
+        let none = self.emit.cmp(CmpOp::Le, end, Atom::i32(0));
+        let Some(registers) = self.held(value)?.registers.clone() else { return Ok(()) };
+        let dtype = self.nest.value(value).dtype;
+        self.only_if(Some(none), |this| {
+            for slot in 0..registers.slots {
+                let value = literal(0.0, dtype).expr();
+                this.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
+            }
+        });
+        Ok(())
     }
 
     /// Runs `leaf` at each point of some loops.

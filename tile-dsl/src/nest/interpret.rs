@@ -396,7 +396,11 @@ impl<'n, S: Neutral> Machine<'n, S> {
                         self.buffers.iter_mut().flatten().filter(|b| b.copy == copy && b.units == units);
                     held.for_each(|b| b.lost = true);
                 }
-                Content::Partial(_) | Content::Full(_) | Content::Empty(_) | Content::Output(_) => {}
+                Content::Partial(_)
+                | Content::Full(_)
+                | Content::Empty(_)
+                | Content::Output(..)
+                | Content::Turn => {}
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Threads that do nothing but copy, and what the roles of a CTA are given.
 
-use super::{CopyId, CopyLayout, CopyPart, Digit, Frame, Nest, Steps, leaves};
+use super::{CopyId, CopyLayout, CopyPart, Digit, Frame, Issue, Nest, Steps, Stmt, ValueId, leaves};
 use crate::schedule::{Target, Unit};
 
 /// Threads of a warp.
@@ -47,6 +47,37 @@ impl Nest {
             }
         });
         found
+    }
+
+    /// Who says that a slot of a produced loop has been read: a lane a warp, or each thread.
+    pub fn arriving(&self, digit: Digit) -> Unit {
+        self.arrive.get(&digit).copied().unwrap_or(Unit::Warp)
+    }
+
+    /// Groups of the threads that compute: those that take tiles in turn, or one.
+    pub fn groups(&self) -> u32 {
+        self.pingpong.unwrap_or(1)
+    }
+
+    /// Whether the first products into a value overwrite it.
+    pub fn overwrites(&self, value: ValueId) -> bool {
+        self.issue.get(&value).is_some_and(|i| i.overwrite)
+    }
+
+    /// What a statement has in flight: the values that its products add to, and how many steps' products are not waited for.
+    /// The engine has seen to it that all of its statements are such products.
+    pub fn in_flight(&self, body: &Stmt) -> Option<(Vec<ValueId>, u32)> {
+        let (mut values, mut steps) = (Vec::new(), 0);
+        leaves(body, &mut |_, leaf| {
+            if let Stmt::Red { value, .. } = leaf
+                && let Some(Issue { in_flight: n @ 1.., .. }) = self.issue.get(value)
+                && !values.contains(value)
+            {
+                values.push(*value);
+                steps = *n;
+            }
+        });
+        (steps > 0).then_some((values, steps))
     }
 
     /// Threads that copy beside those that compute.

@@ -299,12 +299,35 @@ impl<'a> Parser<'a> {
                 let unit = self.one_of(&[("warp", Unit::Warp), ("warpgroup", Unit::Warpgroup)])?;
                 vec![D::Produce { digit, unit }]
             }
+            "arrive" => {
+                let digit = self.name()?;
+                self.expect(":")?;
+                let unit = self.one_of(&[("thread", Unit::Thread), ("warp", Unit::Warp)])?;
+                vec![D::Arrive { digit, unit }]
+            }
+            "issue" => {
+                let value = self.name()?;
+                self.expect(":")?;
+                let overwrite = self.eat("overwrite");
+                let in_flight = match !overwrite || self.eat(",") {
+                    true => {
+                        self.expect("in_flight")?;
+                        self.expect("(")?;
+                        let steps = self.number()?;
+                        self.expect(")")?;
+                        steps
+                    }
+                    false => 0,
+                };
+                vec![D::Issue { value, overwrite, in_flight }]
+            }
             "registers" => {
                 let producer = self.number()?;
                 self.expect(",")?;
                 vec![D::Registers { producer, consumer: self.number()? }]
             }
             "persistent" => vec![D::Persistent { ctas: self.number()? }],
+            "pingpong" => vec![D::Pingpong { groups: self.number()? }],
             "cluster" => {
                 let axis = self.name()?;
                 self.expect(":")?;
@@ -447,6 +470,11 @@ mod tests {
             "produce(k: warpgroup)",
             "registers(40, 232)",
             "persistent(1)",
+            "pingpong(2)",
+            "arrive(k: thread)",
+            "issue(acc: overwrite)",
+            "issue(acc: in_flight(2))",
+            "issue(acc: overwrite, in_flight(1))",
             "cluster(i: 2)",
             "occupancy(2)",
             "order(grouped(8))",

@@ -6,14 +6,15 @@ use std::fmt;
 
 /// Names of the directives, in the order of their phases.
 #[rustfmt::skip]
-pub const NAMES: [&str; 26] = [
+pub const NAMES: [&str; 29] = [
     "fits", "layout", "tile", "split", "recompute", "fuse", "tensor_core", "reorder", "stage", "fragment", "pad", "swizzle",
-    "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "produce", "registers", "persistent",
-    "cluster",    "occupancy", "order", "assemble",
+    "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "produce", "arrive", "issue", "registers",
+    "persistent", "pingpong", "cluster", "occupancy", "order", "assemble",
 ];
 
 /// Those that act on the whole kernel and so have no subject.
-pub const WHOLE_KERNEL: [&str; 6] = ["registers", "persistent", "occupancy", "order", "assemble", "reorder"];
+pub const WHOLE_KERNEL: [&str; 7] =
+    ["registers", "persistent", "pingpong", "occupancy", "order", "assemble", "reorder"];
 
 impl DirectiveKind {
     /// Name of the directive.
@@ -40,8 +41,11 @@ impl DirectiveKind {
             Serpentine { .. } => "serpentine",
             Vectorize { .. } => "vectorize",
             Produce { .. } => "produce",
+            Arrive { .. } => "arrive",
+            Issue { .. } => "issue",
             Registers { .. } => "registers",
             Persistent { .. } => "persistent",
+            Pingpong { .. } => "pingpong",
             Cluster { .. } => "cluster",
             Occupancy { .. } => "occupancy",
             Order(_) => "order",
@@ -65,8 +69,11 @@ impl DirectiveKind {
             Reduce { .. } | Bind { .. } => Phase::Bind,
             Unroll { .. } | Serpentine { .. } | Vectorize { .. } => Phase::Expand,
             Produce { .. }
+            | Arrive { .. }
+            | Issue { .. }
             | Registers { .. }
             | Persistent { .. }
+            | Pingpong { .. }
             | Cluster { .. }
             | Occupancy { .. }
             | Order(_)
@@ -93,6 +100,8 @@ impl DirectiveKind {
             | Pipeline { digit: subject, .. }
             | SplitK { digit: subject, .. }
             | Produce { digit: subject, .. }
+            | Arrive { digit: subject, .. }
+            | Issue { value: subject, .. }
             | Reduce { value: subject, .. }
             | Bind { digit: subject, .. }
             | Unroll { digit: subject, .. }
@@ -101,6 +110,7 @@ impl DirectiveKind {
             Reorder { .. }
             | Registers { .. }
             | Persistent { .. }
+            | Pingpong { .. }
             | Occupancy { .. }
             | Order(_)
             | Assemble { .. } => None,
@@ -135,6 +145,8 @@ impl DirectiveKind {
             | Pipeline { digit: name, .. }
             | SplitK { digit: name, .. }
             | Produce { digit: name, .. }
+            | Arrive { digit: name, .. }
+            | Issue { value: name, .. }
             | Reduce { value: name, .. }
             | Bind { digit: name, .. } => vec![name],
             Fuse { value: name, at } | Fragment { buffer: name, at } => vec![name, at],
@@ -143,14 +155,22 @@ impl DirectiveKind {
             Unroll { digit: name, within }
             | Serpentine { digit: name, within }
             | Vectorize { digit: name, within } => std::iter::once(name).chain(within).collect(),
-            Registers { .. } | Persistent { .. } | Occupancy { .. } | Order(_) | Assemble { .. } => vec![],
+            Registers { .. }
+            | Persistent { .. }
+            | Pingpong { .. }
+            | Occupancy { .. }
+            | Order(_)
+            | Assemble { .. } => vec![],
         }
     }
 
     /// Rank inside the phase, for directives that need others of their phase first.
     fn rank(&self) -> u8 {
         match self {
-            DirectiveKind::Pad { .. } | DirectiveKind::Swizzle { .. } | DirectiveKind::Bind { .. } => 1,
+            DirectiveKind::Pad { .. }
+            | DirectiveKind::Swizzle { .. }
+            | DirectiveKind::Bind { .. }
+            | DirectiveKind::Arrive { .. } => 1,
             _ => 0,
         }
     }
@@ -251,8 +271,16 @@ impl fmt::Display for DirectiveKind {
                 write!(f, "{name}({digit}{})", Within(within))
             }
             Produce { digit, unit } => write!(f, "produce({digit}: {unit})"),
+            Arrive { digit, unit } => write!(f, "arrive({digit}: {unit})"),
+            Issue { value, overwrite, in_flight } => {
+                let first = overwrite.then(|| "overwrite".to_string());
+                let behind = (*in_flight > 0).then(|| format!("in_flight({in_flight})"));
+                let how: Vec<String> = first.into_iter().chain(behind).collect();
+                write!(f, "issue({value}: {})", how.join(", "))
+            }
             Registers { producer, consumer } => write!(f, "registers({producer}, {consumer})"),
             Persistent { ctas } => write!(f, "persistent({ctas})"),
+            Pingpong { groups } => write!(f, "pingpong({groups})"),
             Cluster { axis, ctas } => write!(f, "cluster({axis}: {ctas})"),
             Occupancy { ctas } => write!(f, "occupancy({ctas})"),
             Order(order) => write!(f, "order({order})"),
@@ -337,7 +365,7 @@ mod tests {
     const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
         pipeline(x, 1); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); \
-        produce(x: warp); registers(24, 24); persistent(1); cluster(x: 2); occupancy(1); order(row); assemble(1)";
+        produce(x: warp); arrive(x: warp); issue(x: overwrite); registers(24, 24); persistent(1); pingpong(2); cluster(x: 2); occupancy(1); order(row); assemble(1)";
 
     #[test]
     fn the_tables_say_the_same_of_every_directive() {

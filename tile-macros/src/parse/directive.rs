@@ -50,7 +50,7 @@ fn one_of<T>(word: &Ident, what: &str, known: &[&str]) -> syn::Result<T> {
 }
 
 /// Every directive with its form, in the order of the phases.
-pub const FORMS: [(&str, &str); 27] = [
+pub const FORMS: [(&str, &str); 30] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),
@@ -71,8 +71,11 @@ pub const FORMS: [(&str, &str); 27] = [
     ("serpentine", "serpentine(i, j)"),
     ("vectorize", "vectorize(j)"),
     ("produce", "produce(k: warpgroup)"),
+    ("arrive", "arrive(k: warp)"),
+    ("issue", "issue(acc: overwrite, in_flight(1))"),
     ("registers", "registers(40, 232)"),
     ("persistent", "persistent(1)"),
+    ("pingpong", "pingpong(2)"),
     ("cluster", "cluster(i: 2)"),
     ("occupancy", "occupancy(2)"),
     ("order", "order(grouped(8))"),
@@ -413,12 +416,24 @@ impl Args<'_> {
                     _ => one_of(&word, "producer", &["warp", "warpgroup"]),
                 }
             }
+            "arrive" => {
+                let digit = self.dotted("a pipelined loop")?;
+                self.token::<Token![:]>(":")?;
+                let word = self.word("`warp` or `thread`")?;
+                match word.to_string().as_str() {
+                    "warp" => Self::one(D::Arrive { digit, unit: Unit::Warp }),
+                    "thread" => Self::one(D::Arrive { digit, unit: Unit::Thread }),
+                    _ => one_of(&word, "who arrives", &["warp", "thread"]),
+                }
+            }
+            "issue" => self.issue(),
             "registers" => {
                 let producer = self.number()?;
                 self.token::<Token![,]>(",")?;
                 Self::one(D::Registers { producer, consumer: self.number()? })
             }
             "persistent" => Self::one(D::Persistent { ctas: self.number()? }),
+            "pingpong" => Self::one(D::Pingpong { groups: self.number()? }),
             "cluster" => {
                 let axis = self.dotted("an axis")?;
                 self.token::<Token![:]>(":")?;
@@ -576,6 +591,35 @@ impl Args<'_> {
             })
         };
         Ok(buffers.into_iter().map(|(buffer, range)| (stage(buffer), range)).collect())
+    }
+
+    /// `acc: overwrite, in_flight(1)`.
+    fn issue(&self) -> syn::Result<Members> {
+        let value = self.dotted("a value")?;
+        self.token::<Token![:]>(":")?;
+        let (mut overwrite, mut in_flight) = (false, 0);
+        loop {
+            let option = self.word("`overwrite` or `in_flight(steps)`")?;
+            match option.to_string().as_str() {
+                "overwrite" if !overwrite && in_flight == 0 => overwrite = true,
+                "in_flight" if in_flight == 0 => {
+                    in_flight = self.argument()?;
+                    if in_flight == 0 {
+                        return self.fail(
+                            option.span(),
+                            "`in_flight(0)` waits for each step's products, as without it",
+                        );
+                    }
+                }
+                "overwrite" | "in_flight" => {
+                    return self.fail(option.span(), format!("`{option}` stands once, `overwrite` first"));
+                }
+                _ => return one_of(&option, "option", &["overwrite", "in_flight(1)"]),
+            }
+            if self.input.parse::<Option<Token![,]>>()?.is_none() || self.input.is_empty() {
+                return Self::one(DirectiveKind::Issue { value, overwrite, in_flight });
+            }
+        }
     }
 
     /// `bind(i), stage(a, b), unroll(k in acc), order`.

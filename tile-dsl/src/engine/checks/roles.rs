@@ -18,9 +18,9 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong
 }
 
-/// Threads of the CTA that compute.
+/// Threads of the CTA that compute, all groups of them.
 fn computing(context: &Context<'_>) -> u64 {
-    super::threads::count(context.nest)
+    super::threads::count(context.nest) * u64::from(context.nest.groups())
 }
 
 /// The copies of a pipelined loop all come by tensor maps, or none does: they complete together.
@@ -118,14 +118,15 @@ fn produced(context: &Context<'_>) -> Vec<Diagnostic> {
         return wrong;
     }
     let by = context.last(|k| matches!(k, DirectiveKind::Produce { .. }));
+    let each = super::threads::count(nest);
     let threads = computing(context);
-    if !threads.is_multiple_of(WARP.into()) {
-        let text = format!("{threads} threads compute: beside a producer they are whole warps");
+    if !each.is_multiple_of(WARP.into()) {
+        let text = format!("{each} threads compute: beside a producer they are whole warps");
         wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
     }
-    if nest.producer == Some(Unit::Warpgroup) && !threads.is_multiple_of(WARPGROUP.into()) {
+    if nest.producer == Some(Unit::Warpgroup) && !each.is_multiple_of(WARPGROUP.into()) {
         let text =
-            format!("{threads} threads compute: beside a warpgroup that copies they are whole warpgroups");
+            format!("{each} threads compute: beside a warpgroup that copies they are whole warpgroups");
         wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
     }
     let (producing, most) = (nest.producing(), u64::from(context.schedule.target.threads()));

@@ -19,7 +19,8 @@ fn name<'n>(nest: &'n Nest, buffer: &Buffer) -> &'n str {
         Content::Copy(copy) | Content::Full(copy) | Content::Empty(copy) => {
             &nest.tensor(nest.copy(copy).tensor).name
         }
-        Content::Output(tensor) => &nest.tensor(tensor).name,
+        Content::Output(tensor, _) => &nest.tensor(tensor).name,
+        Content::Turn => "turn",
         Content::Value(value) | Content::Partial(value) => &nest.value(value).name,
     }
 }

@@ -1,4 +1,4 @@
-//! `fits`, `layout`, `produce`, `registers`, `persistent`, `occupancy`, `order`, `assemble`: facts that the launch checks or obeys. They rewrite no statement.
+//! `fits`, `layout`, `occupancy`, `order`, `assemble`: facts that the launch checks or obeys. They rewrite no statement.
 //!
 //! ```text
 //! fits(N <= n)     a.1.rest  →  a.1.n      for loops over an axis of extent N: at most n steps, guarded
@@ -12,7 +12,7 @@ use crate::{
     engine::names,
     index::AxisId,
     nest::{Nest, Order, Steps, Stmt},
-    schedule::{DirectiveKind, Unit},
+    schedule::DirectiveKind,
     span::SpanId,
     tile::AxisKind,
 };
@@ -97,50 +97,6 @@ pub(in crate::engine) fn layout(nest: &Nest, tensor: &str, column: bool) -> Resu
     let which = if column { "first" } else { "last" };
     let fact = format!("the {which} dimension of `{tensor}` is contiguous, checked at launch");
     Ok((nest, Proof { facts: vec![fact], ..Proof::default() }))
-}
-
-/// `produce(digit: unit)`; whether its copies suit a producer, the complete schedule shows.
-pub(in crate::engine) fn produce(nest: &Nest, name: &str, unit: Unit) -> Result<(Nest, Proof), Failure> {
-    let digit = names::existing(nest, name, names::Bare::Tile)?;
-    if nest.producer.is_some_and(|other| other != unit) {
-        return Err(refuse(format!(
-            "another loop's copies are made by a {}: one producer makes all",
-            nest.producer.map_or(unit, |u| u)
-        ))
-        .edit(Edit::instead([])));
-    }
-    let mut nest = nest.clone();
-    nest.produced.insert(digit);
-    nest.producer = Some(unit);
-    Ok((nest, Proof::default()))
-}
-
-/// `registers(producer, consumer)`.
-pub(in crate::engine) fn registers(
-    nest: &Nest,
-    producer: u32,
-    consumer: u32,
-) -> Result<(Nest, Proof), Failure> {
-    let fits = |n: u32| (24..=240).contains(&n) && n.is_multiple_of(8);
-    if !fits(producer) || !fits(consumer) {
-        let near = |n: u32| n.next_multiple_of(8).clamp(24, 240);
-        let edit = DirectiveKind::Registers { producer: near(producer), consumer: near(consumer) };
-        return Err(refuse(format!(
-            "registers({producer}, {consumer}): a warpgroup takes 24 to 240 registers a thread, a multiple of 8"
-        ))
-        .edit(Edit::instead([edit]))
-        .edit(Edit::instead([])));
-    }
-    Ok((Nest { registers: Some([producer, consumer]), ..nest.clone() }, Proof::default()))
-}
-
-/// `persistent(ctas)`.
-pub(in crate::engine) fn persistent(nest: &Nest, ctas: u32) -> Result<(Nest, Proof), Failure> {
-    if !(1..=32).contains(&ctas) {
-        return Err(refuse(format!("persistent({ctas}): an SM holds 1 to 32 CTAs"))
-            .edit(Edit::instead([DirectiveKind::Persistent { ctas: 1 }])));
-    }
-    Ok((Nest { persistent: Some(ctas), ..nest.clone() }, Proof::default()))
 }
 
 /// `occupancy(ctas)`.

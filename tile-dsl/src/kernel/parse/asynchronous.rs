@@ -120,7 +120,9 @@ impl Parser {
     pub(super) fn multiply(&mut self, atom: Atom, (frag, slots): (u32, Vec<u32>)) -> Parse<Stmt> {
         let a = self.tile()?;
         self.expect("x")?;
-        Ok(Stmt::Async(Async::Multiply { atom, frag, slots, a, b: self.tile()? }))
+        let b = self.tile()?;
+        let overwrites = if self.eat("overwrites") { Some(self.expr()?) } else { None };
+        Ok(Stmt::Async(Async::Multiply { atom, frag, slots, a, b, overwrites }))
     }
 
     fn tile(&mut self) -> Parse<Tile> {

@@ -1,0 +1,123 @@
+//! Groups of the threads that compute, which take tiles in turn (ping-pong).
+//!
+//! ```text
+//! group g of n, for its tiles t = cta + g·ctas, step n·ctas:
+//!     cursor += g·steps                      // the slots of the tiles that others compute before this one
+//!     await turn[g] parity                   // the group before has issued all of its products
+//!     for k: await full[slot]; ..            // the pipeline of the tile
+//!     arrive turn[g + 1 mod n]
+//!     cursor += (n - 1 - g)·steps            // and after it
+//!     store the tile                         // while the next group multiplies
+//! ```
+//! One producer fills the slots tile after tile. An mbarrier tells one phase from the next alone, so a group may wait for a
+//! slot only when those before it are full: the turn sees to that. The first group finds its turn without a wait, as the
+//! phase before the first counts as complete.
+//! Source: CUTLASS, `KernelTmaWarpSpecializedPingpong`; PTX ISA 9.7.13.15.16 (`mbarrier.test_wait`, parity).
+
+use super::{
+    Holds, Lowerer,
+    emit::{Atom, Op},
+    error::LowerError,
+    mbarriers::{Barriers, Mbarriers},
+    pipeline::Ring,
+};
+use crate::{
+    dtype::DType,
+    kernel::{self, Async, Expr as KExpr},
+    nest::WARP,
+    op::{BinOp, CmpOp},
+    shared::Content,
+};
+
+impl Lowerer<'_> {
+    /// Buffer of the mbarriers by which turns are passed on, one a group.
+    fn turn_barriers(&mut self) -> Result<u32, LowerError> {
+        let groups = self.nest.groups();
+        let buffer = self.shared_buffer(Content::Turn, 2 * u64::from(groups))?;
+        if !self.barriers.iter().any(|b| b.buffer == buffer) {
+            let arrivals = self.units.threads / WARP;
+            self.barriers.push(Barriers { buffer, slots: groups, arrivals });
+        }
+        Ok(buffer)
+    }
+
+    /// Register that has the parity of this group's next turn.
+    fn turn_parity(&mut self) -> u32 {
+        self.fragment(Holds::Turn, DType::I32, 1)
+    }
+
+    /// Before the first tile of a group.
+    pub fn first_turn(&mut self) -> Result<(), LowerError> {
+        if self.nest.pingpong.is_some() {
+            let value = Atom::i32(i64::from(self.group == 0)).expr();
+            let frag = self.turn_parity();
+            self.emit.stmt(kernel::Stmt::Set { frag, slot: 0, value });
+        }
+        Ok(())
+    }
+
+    /// This group goes on where those before it leave the channel, when they have.
+    pub fn begin_turn(&mut self, ring: &Ring<'_>) -> Result<(), LowerError> {
+        self.skip(ring, self.group);
+        let barrier = self.turn_barriers()?;
+        let frag = self.turn_parity();
+        let parity = self.emit.var(kernel::Ty::I32);
+        self.emit.stmt(kernel::Stmt::Let(parity, KExpr::Slot { frag, slot: 0 }));
+        let slot = Atom::i32(self.group.into()).expr();
+        let wait = Async::Wait { barrier, slot, parity: KExpr::Var(parity) };
+        self.emit.stmt(kernel::Stmt::Async(wait));
+        let turned = self.emit.bin(BinOp::Sub, Atom::i32(1), Atom::Var(parity));
+        self.emit.stmt(kernel::Stmt::Set { frag, slot: 0, value: turned.expr() });
+        Ok(())
+    }
+
+    /// The next group may begin.
+    pub fn pass_turn(&mut self) -> Result<(), LowerError> {
+        let barrier = self.turn_barriers()?;
+        let next = (self.group + 1) % self.nest.groups();
+        self.arrive_as_warp(barrier, Atom::i32(next.into()), 1);
+        Ok(())
+    }
+
+    /// This group leaves out what others read of the channel until its next tile.
+    pub fn end_turn(&mut self, ring: &Ring<'_>) {
+        self.skip(ring, self.nest.groups() - 1 - self.group);
+    }
+
+    /// Moves on by so many tiles' steps.
+    fn skip(&mut self, ring: &Ring<'_>, tiles: u32) {
+        let Some(channel) = &ring.flow.mbarriers else { return };
+        if tiles == 0 {
+            return;
+        }
+        let [slot, parity] = self.position(channel);
+        let (depth, stride) = (i64::from(channel.depth), i64::from(ring.digit.stride));
+        let last = self.emit.add(ring.end, Atom::i32(stride - 1));
+        let steps = self.emit.bin(BinOp::Div, last, Atom::i32(stride));
+        self.move_on(channel, [slot, parity], (steps, tiles), depth);
+    }
+
+    /// Slot and parity count up to twice the depth together.
+    fn move_on(
+        &mut self,
+        channel: &Mbarriers<'_>,
+        [slot, parity]: [Atom; 2],
+        (steps, times): (Atom, u32),
+        depth: i64,
+    ) {
+        let round = Atom::i32(2 * depth);
+        // Not so many that the product passes the range of an index.
+        let steps = self.emit.bin(BinOp::Rem, steps, round);
+        let moved = self.emit.bin(BinOp::Mul, steps, Atom::i32(times.into()));
+        let turned = self.emit.bin(BinOp::Mul, parity, Atom::i32(depth));
+        let at = self.emit.add(slot, turned);
+        let at = self.emit.add(at, moved);
+        let at = self.emit.bin(BinOp::Rem, at, round);
+        let odd = self.emit.cmp(CmpOp::Ge, at, Atom::i32(depth));
+        let parity = self.emit.op(Op::Select, &[odd, Atom::i32(1), Atom::i32(0)]);
+        let slot = self.emit.bin(BinOp::Rem, at, Atom::i32(depth));
+        for (of, value) in [(0, slot), (1, parity)] {
+            self.emit.stmt(kernel::Stmt::Set { frag: channel.cursor, slot: of, value: value.expr() });
+        }
+    }
+}
