@@ -126,7 +126,7 @@ fn same(a: &str, b: &str) -> bool {
     letters(a) == letters(b)
 }
 
-const DIRECTIVES: [&str; 26] = [
+const DIRECTIVES: [&str; 30] = [
     "fits",
     "layout",
     "tile",
@@ -151,8 +151,12 @@ const DIRECTIVES: [&str; 26] = [
     "drop",
     "tensor_core",
     "produce",
+    "arrive",
+    "issue",
     "registers",
     "persistent",
+    "pingpong",
+    "cluster",
 ];
 
 fn is_directive(text: &str) -> bool {
@@ -187,7 +191,7 @@ impl Directive {
             "stage" => body.find(" at ").or(body.find(':')),
             "reduce" => body.find(':'),
             "unroll" | "serpentine" | "vectorize" => body.find(" in "),
-            "split" | "reorder" | "pipeline" | "split_k" | "order" | "registers" => Some(0),
+            "split" | "reorder" | "pipeline" | "split_k" | "order" | "registers" | "issue" => Some(0),
             _ => None,
         };
         let (list, shared) = body.split_at(shared_from.unwrap_or(body.len()));
@@ -200,7 +204,9 @@ impl Directive {
             let subject = match name {
                 "unroll" | "serpentine" | "vectorize" => format!("{subject}{shared}"),
                 "drop" => member.trim().to_string(),
-                "order" | "occupancy" | "assemble" | "produce" | "registers" | "persistent" => String::new(),
+                "order" | "occupancy" | "assemble" | "produce" | "registers" | "persistent" | "pingpong" => {
+                    String::new()
+                }
                 _ => subject.to_string(),
             };
             let member = member.trim().to_string();

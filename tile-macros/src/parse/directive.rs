@@ -423,7 +423,7 @@ impl Args<'_> {
                 match word.to_string().as_str() {
                     "warp" => Self::one(D::Arrive { digit, unit: Unit::Warp }),
                     "thread" => Self::one(D::Arrive { digit, unit: Unit::Thread }),
-                    _ => one_of(&word, "who arrives", &["warp", "thread"]),
+                    _ => one_of(&word, "arrival", &["warp", "thread"]),
                 }
             }
             "issue" => self.issue(),

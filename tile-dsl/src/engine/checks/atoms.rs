@@ -64,6 +64,10 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
             DirectiveKind::Cluster { .. } => {
                 lacks(directive, "a cluster".into(), crate::schedule::Target { sm: 90, specific: false });
             }
+            DirectiveKind::Registers { .. } => {
+                let what = "sharing registers out (`setmaxnreg`)".into();
+                lacks(directive, what, crate::schedule::Target { sm: 90, specific: true });
+            }
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     index::AxisId,
-    nest::{Frame, Issue, LoopKind, Stmt, ValueId, leaves},
+    nest::{Digit, Frame, Issue, LoopKind, Stmt, ValueId, leaves},
     schedule::DirectiveKind,
 };
 use std::collections::BTreeSet;
@@ -99,18 +99,21 @@ fn of(context: &Context<'_>, value: ValueId, issue: Issue) -> Option<Diagnostic>
         let edit = if fewer > 0 { Edit::instead([kind(issue.overwrite, fewer)]) } else { without(false) };
         return wrong(text, edit);
     }
-    if let Some(other) = beside(context, value, digit) {
+    if let Some((other, runs)) = beside(context, value, digit) {
         let text = format!(
             "products into `{name}` may not stay in flight: in a step of `{}` {other}",
             nest.digit_name(digit)
         );
-        return wrong(text, without(false));
+        let unroll = runs
+            .map(|digit| Edit::put([DirectiveKind::Unroll { digit: nest.digit_name(digit), within: None }]));
+        let diagnostic = context.at(by, nest.value(value).span, text);
+        return Some(diagnostic.edits(unroll).edits([without(false), Edit::instead([])]));
     }
     None
 }
 
-/// What a step of a pipeline does beside issuing products into a value, in words.
-fn beside(context: &Context<'_>, value: ValueId, ring: crate::nest::Digit) -> Option<String> {
+/// What a step of a pipeline does beside issuing products into a value, in words; the loop at run time, if it is one.
+fn beside(context: &Context<'_>, value: ValueId, ring: Digit) -> Option<(String, Option<Digit>)> {
     let nest = context.nest;
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
@@ -126,9 +129,9 @@ fn beside(context: &Context<'_>, value: ValueId, ring: crate::nest::Digit) -> Op
             _ => None,
         });
         let why = match (is_product, runs) {
-            (false, _) => Some("other statements are computed".to_string()),
+            (false, _) => Some(("other statements are computed".to_string(), None)),
             (true, Some(digit)) => {
-                Some(format!("the loop over `{}` runs at run time", nest.digit_name(digit)))
+                Some((format!("the loop over `{}` runs at run time", nest.digit_name(digit)), Some(digit)))
             }
             (true, None) => None,
         };

@@ -81,9 +81,13 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         parts.join(", ")
     );
     let mut diagnostic = context.at(by, largest.span, text);
-    for other in pile.iter().filter(|u| name(nest, u) != largest_name) {
-        let text = format!("`{}` takes {} bytes", name(nest, other), other.bytes());
-        diagnostic = diagnostic.note(other.span, text);
+    for (n, other) in pile.iter().enumerate().filter(|(_, u)| name(nest, u) != largest_name) {
+        let alike = |u: &&&Buffer| name(nest, u) == name(nest, other);
+        if !pile[..n].iter().any(|u| alike(&u)) {
+            let bytes: u64 = pile.iter().filter(alike).map(|u| u.bytes()).sum();
+            let text = format!("`{}` takes {bytes} bytes", name(nest, other));
+            diagnostic = diagnostic.note(other.span, text);
+        }
     }
     for other in allocation.buffers.iter().filter(|b| !pile.iter().any(|p| std::ptr::eq(*p, *b))) {
         let hosts: Vec<&str> = pile.iter().filter(|p| p.overlaps(other)).map(|p| name(nest, p)).collect();

@@ -88,6 +88,11 @@ impl Generator<'_> {
         if self.chance(35) {
             self.propose(D::Persistent { ctas: 1 });
         }
+        if self.chance(60) {
+            let overwrite = self.chance(50);
+            let in_flight = if overwrite && self.chance(40) { 0 } else { 1 + self.random.below(2) as u32 };
+            self.propose(D::Issue { value: product.value.clone(), overwrite, in_flight });
+        }
         self.wild_expansion(busy);
     }
 
@@ -103,6 +108,15 @@ impl Generator<'_> {
             self.schedule.directives.iter().any(|d| matches!(d.kind, D::Bind { unit: Unit::Warpgroup, .. }));
         let unit = if several || self.chance(30) { Unit::Warpgroup } else { Unit::Warp };
         self.propose(D::Produce { digit: digit.to_string(), unit });
+        if self.chance(30) {
+            let unit = *self.random.pick(&[Unit::Thread, Unit::Thread, Unit::Warp]);
+            self.propose(D::Arrive { digit: digit.to_string(), unit });
+        }
+        if self.chance(35) {
+            self.propose(D::Persistent { ctas: 1 });
+            let groups = *self.random.pick(&[2, 2, 2, 3, 4]);
+            self.propose(D::Pingpong { groups });
+        }
         if unit == Unit::Warpgroup {
             let consumer = *self.random.pick(&[104, 152, 160, 168, 240]);
             self.propose(D::Registers { producer: 24, consumer });
