@@ -192,10 +192,12 @@ schedule! {
     pub hilbert = tma_store { order(hilbert); }
     /// A warp puts four 8×8 matrices of C into shared memory at once.
     pub stmatrix = hilbert { stage(c: shared, tma, stmatrix); }
-    /// Neighbours meet in L2 without a cluster, whose CTAs would wait for one another.
+    /// Neighbours meet in L2 without a cluster, whose CTAs would wait for one another; a tile begins with what the one before
+    /// has read last.
     pub wgmma_best = stmatrix {
         drop(cluster(i));
-        order(grouped(16));
+        order(serpentine(16));
+        alternate(k);
     }
 }
 

@@ -126,7 +126,7 @@ fn same(a: &str, b: &str) -> bool {
     letters(a) == letters(b)
 }
 
-const DIRECTIVES: [&str; 30] = [
+const DIRECTIVES: [&str; 31] = [
     "fits",
     "layout",
     "tile",
@@ -156,6 +156,7 @@ const DIRECTIVES: [&str; 30] = [
     "registers",
     "persistent",
     "pingpong",
+    "alternate",
     "cluster",
 ];
 

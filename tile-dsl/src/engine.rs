@@ -7,7 +7,7 @@
 //! | directive | family | rules |
 //! |---|---|---|
 //! | `fits`, `layout`, `occupancy`, `order`, `assemble` | `assume` | facts for the launch |
-//! | `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong` | `roles` | facts about who executes what |
+//! | `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate` | `roles` | facts about who executes what |
 //! | `tile` | `tile` | split, reorder, fission, hoist |
 //! | `split` | `split` | split |
 //! | `recompute`, `fuse` | `place` | sink, recompute, fuse |
@@ -155,6 +155,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Issue { value, overwrite, in_flight } => roles::issue(nest, value, *overwrite, *in_flight),
         D::Registers { producer, consumer } => roles::registers(nest, *producer, *consumer),
         D::Persistent { ctas } => roles::persistent(nest, *ctas),
+        D::Alternate { digit } => roles::alternate(nest, digit),
         D::Pingpong { groups } => roles::pingpong(nest, *groups),
         D::Cluster { axis, ctas } => cluster::apply(nest, axis, *ctas),
         D::Occupancy { ctas } => assume::occupancy(nest, *ctas),

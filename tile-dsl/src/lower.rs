@@ -182,6 +182,10 @@ struct Lowerer<'a> {
     strided: &'a Strided,
     emit: Emit,
     units: Units,
+    /// Enclosing loops that run backwards for some tiles.
+    passing: Vec<digits::Passing>,
+    /// Of a persistent CTA, whether the current tile is every second one.
+    odd: Option<Atom>,
     /// Which of the groups that take tiles in turn.
     group: u32,
     grid: Grid,
@@ -246,6 +250,8 @@ impl<'a> Lowerer<'a> {
             strided,
             emit,
             units,
+            passing: Vec::new(),
+            odd: None,
             group: 0,
             grid,
             first_scalar: (params.len() - nest.kernel.scalars.len()) as u32,

@@ -109,6 +109,8 @@ pub struct Nest {
     pub producer: Option<Unit>,
     /// Of produced loops, who says that a slot has been read where it is not a lane a warp (`arrive`).
     pub arrive: BTreeMap<Digit, Unit>,
+    /// Produced loops that run backwards for every second tile of a CTA (`alternate`).
+    pub alternate: BTreeSet<Digit>,
     /// How products that complete on their own are issued, by value (`issue`).
     pub issue: BTreeMap<ValueId, Issue>,
     /// Registers of a thread that copies and of one that computes (`registers`).
@@ -252,6 +254,8 @@ pub enum Order {
     Column,
     /// Bands of `n` tiles of the last program axis but one, walked along the last; others are slower.
     Grouped(u32),
+    /// The same bands, every second of them walked back.
+    Serpentine(u32),
     /// Bands of sixteen tiles; in them squares along Hilbert's curve, and what is left over as
     /// in [`Order::Grouped`].
     Hilbert,

@@ -124,6 +124,8 @@ pub enum DirectiveKind {
     Persistent { ctas: u32 },
     /// `pingpong(2)`: so many groups of the threads that compute, each with a tile of its own, take turns.
     Pingpong { groups: u32 },
+    /// `alternate(k)`: the steps of a produced loop run backwards for every second tile of a CTA.
+    Alternate { digit: DigitName },
     /// `cluster(i: 2)`: the CTAs of so many neighbouring tiles of an axis share what they copy alike.
     Cluster { axis: String, ctas: u32 },
     /// `occupancy(2)`: CTAs an SM must be able to hold.
@@ -159,7 +161,7 @@ pub enum Phase {
     Bind,
     /// `vectorize`, `unroll`, `serpentine`.
     Expand,
-    /// `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `cluster`, `occupancy`, `order`, `assemble`.
+    /// `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate`, `cluster`, `occupancy`, `order`, `assemble`.
     Launch,
 }
 

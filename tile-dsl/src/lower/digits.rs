@@ -3,6 +3,7 @@
 use super::{Lowerer, linear::Linear};
 use crate::{
     index::{Affine, AxisId, Extent},
+    kernel::Var,
     nest::{Digit, LoopKind, Steps},
     program::Variant,
 };
@@ -16,6 +17,14 @@ pub(super) struct Bound {
     pub value: Linear,
 }
 
+/// A loop at run time that runs backwards for some tiles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passing {
+    pub digit: Digit,
+    /// Points of the steps before the current one, whichever way the loop runs.
+    pub passed: Var,
+}
+
 impl Bound {
     /// The contribution, where the loop is expanded.
     pub fn fixed(&self) -> Option<i64> {
@@ -24,6 +33,14 @@ impl Bound {
 }
 
 impl Lowerer<'_> {
+    /// Of the innermost loop, the points of the steps before the current one.
+    pub fn passed(&self, bound: &Bound) -> Linear {
+        match self.passing.iter().rev().find(|p| p.digit == bound.digit) {
+            Some(passing) => Linear::var(passing.passed),
+            None => bound.value.clone(),
+        }
+    }
+
     /// Value of an axis: what the digits bound at `from` and inside contribute.
     pub fn axis_from(&self, axis: AxisId, from: usize) -> Linear {
         let mut sum = Linear::default();

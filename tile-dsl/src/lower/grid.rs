@@ -142,9 +142,12 @@ fn decode(emit: &mut Emit, order: Order, cta: Atom, counts: &[Atom], axes: &[Gri
     }
     let n = counts.len();
     match order {
-        Order::Grouped(band) if n >= 2 => in_bands(emit, (cta, band.into()), counts, axes, false),
-        Order::Hilbert if n >= 2 => in_bands(emit, (cta, SQUARE), counts, axes, true),
-        Order::Row | Order::Grouped(_) | Order::Hilbert => mixed_radix(emit, cta, counts),
+        Order::Grouped(band) if n >= 2 => in_bands(emit, (cta, band.into()), counts, axes, Walk::Along),
+        Order::Serpentine(band) if n >= 2 => in_bands(emit, (cta, band.into()), counts, axes, Walk::Back),
+        Order::Hilbert if n >= 2 => in_bands(emit, (cta, SQUARE), counts, axes, Walk::Squares),
+        Order::Row | Order::Grouped(_) | Order::Serpentine(_) | Order::Hilbert => {
+            mixed_radix(emit, cta, counts)
+        }
         Order::Column => {
             let reversed: Vec<Atom> = counts.iter().rev().copied().collect();
             let mut steps = mixed_radix(emit, cta, &reversed);
@@ -154,14 +157,24 @@ fn decode(emit: &mut Emit, order: Order, cta: Atom, counts: &[Atom], axes: &[Gri
     }
 }
 
-/// Bands of `band` steps of the last axis but one, walked along the last; others are slower. Where asked for, whole squares of
-/// a band are walked along Hilbert's curve.
+/// How bands are walked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Walk {
+    /// Each along the last axis.
+    Along,
+    /// Every second one back.
+    Back,
+    /// Along, whole squares along Hilbert's curve.
+    Squares,
+}
+
+/// Bands of `band` steps of the last axis but one, walked along the last; others are slower.
 fn in_bands(
     emit: &mut Emit,
     (cta, band): (Atom, i64),
     counts: &[Atom],
     axes: &[GridAxis],
-    squares: bool,
+    walk: Walk,
 ) -> Vec<Atom> {
     let n = counts.len();
     let (first, last) = (counts[n - 2], counts[n - 1]);
@@ -181,7 +194,7 @@ fn in_bands(
     let within = emit.bin(BinOp::Rem, inner, width);
     let mut row = emit.bin(BinOp::Rem, within, height);
     let mut column = None;
-    if squares {
+    if walk == Walk::Squares {
         let square = emit.bin(BinOp::Div, within, Atom::i32(SQUARE * SQUARE));
         let corner = emit.bin(BinOp::Mul, square, Atom::i32(SQUARE));
         let end = emit.add(corner, Atom::i32(SQUARE));
@@ -194,6 +207,14 @@ fn in_bands(
         row = emit.op(Op::Select, &[whole, y, row]);
         let plain = emit.bin(BinOp::Div, within, height);
         column = Some(emit.op(Op::Select, &[whole, x, plain]));
+    }
+    if walk == Walk::Back {
+        let column_along = emit.bin(BinOp::Div, within, height);
+        let end = emit.bin(BinOp::Sub, last, Atom::i32(1));
+        let column_back = emit.bin(BinOp::Sub, end, column_along);
+        let odd = emit.bin(BinOp::Rem, index, Atom::i32(2));
+        let back = emit.cmp(CmpOp::Eq, odd, Atom::i32(1));
+        column = Some(emit.op(Op::Select, &[back, column_back, column_along]));
     }
     let mut steps = Vec::new();
     if n > 2 {
@@ -308,9 +329,15 @@ mod tests {
     #[test]
     fn every_order_takes_each_tile_once() {
         for counts in [[1, 1], [3, 40], [16, 16], [16, 15], [17, 33], [40, 50], [33, 16]] {
-            for order in
-                [Order::Row, Order::Column, Order::Grouped(3), Order::Grouped(u32::MAX), Order::Hilbert]
-            {
+            for order in [
+                Order::Row,
+                Order::Column,
+                Order::Grouped(3),
+                Order::Grouped(u32::MAX),
+                Order::Serpentine(3),
+                Order::Serpentine(u32::MAX),
+                Order::Hilbert,
+            ] {
                 let tiles: BTreeSet<[i64; 2]> = walk(order, counts).into_iter().collect();
                 assert_eq!(tiles.len() as i64, counts[0] * counts[1], "{order} of {counts:?}");
                 assert!(tiles.iter().all(|t| (0..2).all(|d| (0..counts[d]).contains(&t[d]))));
@@ -320,7 +347,7 @@ mod tests {
 
     #[test]
     fn planes_of_a_grid_follow_one_another() {
-        for order in [Order::Grouped(3), Order::Hilbert] {
+        for order in [Order::Grouped(3), Order::Serpentine(3), Order::Hilbert] {
             let plane = walk(order, [20, 33]);
             let all = walk(order, [2, 3, 20, 33]);
             let (count, expected) = (plane.len(), plane.iter().cycle());
@@ -328,6 +355,15 @@ mod tests {
                 assert_eq!(*tile, [(n / count / 3) as i64, (n / count % 3) as i64, *i, *j], "{order}");
             }
         }
+    }
+
+    #[test]
+    fn every_second_band_is_walked_back() {
+        let tiles = walk(Order::Serpentine(2), [6, 3]);
+        let columns: Vec<i64> = tiles.iter().map(|t| t[1]).collect();
+        assert_eq!(columns, [0, 0, 1, 1, 2, 2, 2, 2, 1, 1, 0, 0, 0, 0, 1, 1, 2, 2]);
+        // From band to band, the column stays.
+        assert_eq!((tiles[5], tiles[6]), ([1, 2], [2, 2]));
     }
 
     #[test]

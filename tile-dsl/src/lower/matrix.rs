@@ -184,7 +184,7 @@ impl Lowerer<'_> {
             if bound.fixed().is_some_and(|at| at != 0) {
                 return Ok(None);
             }
-            let at = self.emit.index(&bound.value);
+            let at = self.emit.index(&self.passed(&bound));
             let zero = self.emit.cmp(CmpOp::Eq, at, Operand::i32(0));
             first = self.emit.op(Op::Select, &[first, zero, Operand::Bool(false)]);
         }

@@ -242,7 +242,7 @@ impl Lowerer<'_> {
 
     /// Gives the slot back that was read some steps ago, if there were so many.
     fn release_behind(&mut self, ring: &Ring<'_>, channel: &Mbarriers<'_>, slot: Atom, steps: u32) {
-        let now = self.stack.last().map(|b| b.value.clone()).unwrap_or_default();
+        let now = self.stack.last().map(|b| self.passed(b)).unwrap_or_default();
         let point = self.emit.index(&now);
         let first = Atom::i32(i64::from(steps) * ring.stride());
         let behind = self.emit.cmp(CmpOp::Ge, point, first);

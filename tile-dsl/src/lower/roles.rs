@@ -92,12 +92,19 @@ impl Lowerer<'_> {
         self.emit.push();
         let var = self.emit.var(Ty::I32);
         self.grid = Grid::of(self.nest, &mut self.emit, Some(Atom::Var(var)));
+        if !self.nest.alternate.is_empty() {
+            let before = self.emit.bin(BinOp::Sub, Atom::Var(var), cta);
+            let before = self.emit.bin(BinOp::Div, before, ctas);
+            let odd = self.emit.bin(BinOp::Rem, before, Atom::i32(2));
+            self.odd = Some(self.emit.cmp(CmpOp::Eq, odd, Atom::i32(1)));
+        }
         self.sync.enter();
         body(self)?;
         self.send_collected()?;
         if self.sync.leave(false) {
             self.emit_barrier();
         }
+        self.odd = None;
         let body = self.emit.pop();
         let (start, end, step) = (start.expr(), total.expr(), step.expr());
         self.emit.stmt(kernel::Stmt::For { var, start, end, step, body });

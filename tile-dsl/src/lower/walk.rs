@@ -2,7 +2,7 @@
 
 use super::{
     Lowerer, MAX_STATEMENTS,
-    digits::Bound,
+    digits::{Bound, Passing},
     emit::{Atom, Emit, Op},
     error::LowerError,
     expr::Operand,
@@ -135,9 +135,14 @@ impl Lowerer<'_> {
         let var = self.emit.var(Ty::I32);
         self.emit.set_multiple(var, digit.stride.into());
         self.sync.enter();
-        self.stack.push(Bound { digit, at, value: Linear::var(var) });
+        let value = match self.odd.filter(|_| self.nest.alternate.contains(&digit)) {
+            None => Linear::var(var),
+            Some(odd) => self.backwards_if(odd, digit, var, end),
+        };
+        self.stack.push(Bound { digit, at, value });
         body(self)?;
         self.stack.pop();
+        self.passing.retain(|p| p.digit != digit);
         if self.sync.leave(synchronised) {
             self.emit_barrier();
         }
@@ -148,6 +153,24 @@ impl Lowerer<'_> {
         // The loop may have written what was loaded before it.
         self.emit.forget_loads(|_| true);
         Ok(())
+    }
+
+    /// The points of a step that is the n-th from the end, where `odd`, and from the start otherwise.
+    fn backwards_if(&mut self, odd: Atom, digit: Digit, var: kernel::Var, end: Atom) -> Linear {
+        self.passing.push(Passing { digit, passed: var });
+        let stride = i64::from(digit.stride);
+        let last = self.emit.add(end, Atom::i32(-1));
+        let last = self.emit.bin(BinOp::Div, last, Atom::i32(stride));
+        let last = self.emit.bin(BinOp::Mul, last, Atom::i32(stride));
+        let back = self.emit.bin(BinOp::Sub, last, Atom::Var(var));
+        let point = self.emit.op(Op::Select, &[odd, back, Atom::Var(var)]);
+        match point {
+            Atom::Var(point) => {
+                self.emit.set_multiple(point, stride);
+                Linear::var(point)
+            }
+            _ => Linear::var(var),
+        }
     }
 
     fn let_(&mut self, values: &[ValueId], first: &Stmt, rest: &Stmt) -> Result<(), LowerError> {

@@ -85,6 +85,7 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         persistent: None,
         pingpong: None,
         arrive: BTreeMap::new(),
+        alternate: BTreeSet::new(),
         issue: BTreeMap::new(),
         cluster: None,
         skew: BTreeMap::new(),

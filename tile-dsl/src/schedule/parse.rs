@@ -328,21 +328,25 @@ impl<'a> Parser<'a> {
             }
             "persistent" => vec![D::Persistent { ctas: self.number()? }],
             "pingpong" => vec![D::Pingpong { groups: self.number()? }],
+            "alternate" => {
+                let digits = self.list(Self::name)?;
+                digits.into_iter().map(|digit| D::Alternate { digit }).collect()
+            }
             "cluster" => {
                 let axis = self.name()?;
                 self.expect(":")?;
                 vec![D::Cluster { axis, ctas: self.number()? }]
             }
             "occupancy" => vec![D::Occupancy { ctas: self.number()? }],
-            "order" => vec![D::Order(match self.eat("grouped") {
-                true => {
+            "order" => vec![D::Order(match (self.eat("grouped"), self.eat("serpentine")) {
+                (false, false) => {
+                    self.one_of(&[("row", Order::Row), ("col", Order::Column), ("hilbert", Order::Hilbert)])?
+                }
+                (grouped, _) => {
                     self.expect("(")?;
                     let n = self.number()?;
                     self.expect(")")?;
-                    Order::Grouped(n)
-                }
-                false => {
-                    self.one_of(&[("row", Order::Row), ("col", Order::Column), ("hilbert", Order::Hilbert)])?
+                    if grouped { Order::Grouped(n) } else { Order::Serpentine(n) }
                 }
             })],
             "assemble" => vec![D::Assemble { level: self.number()? }],
@@ -471,6 +475,8 @@ mod tests {
             "registers(40, 232)",
             "persistent(1)",
             "pingpong(2)",
+            "alternate(k)",
+            "order(serpentine(16))",
             "arrive(k: thread)",
             "issue(acc: overwrite)",
             "issue(acc: in_flight(2))",

@@ -6,10 +6,10 @@ use std::fmt;
 
 /// Names of the directives, in the order of their phases.
 #[rustfmt::skip]
-pub const NAMES: [&str; 29] = [
+pub const NAMES: [&str; 30] = [
     "fits", "layout", "tile", "split", "recompute", "fuse", "tensor_core", "reorder", "stage", "fragment", "pad", "swizzle",
     "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "produce", "arrive", "issue", "registers",
-    "persistent", "pingpong", "cluster", "occupancy", "order", "assemble",
+    "persistent", "pingpong", "alternate", "cluster", "occupancy", "order", "assemble",
 ];
 
 /// Those that act on the whole kernel and so have no subject.
@@ -46,6 +46,7 @@ impl DirectiveKind {
             Registers { .. } => "registers",
             Persistent { .. } => "persistent",
             Pingpong { .. } => "pingpong",
+            Alternate { .. } => "alternate",
             Cluster { .. } => "cluster",
             Occupancy { .. } => "occupancy",
             Order(_) => "order",
@@ -74,6 +75,7 @@ impl DirectiveKind {
             | Registers { .. }
             | Persistent { .. }
             | Pingpong { .. }
+            | Alternate { .. }
             | Cluster { .. }
             | Occupancy { .. }
             | Order(_)
@@ -101,6 +103,7 @@ impl DirectiveKind {
             | SplitK { digit: subject, .. }
             | Produce { digit: subject, .. }
             | Arrive { digit: subject, .. }
+            | Alternate { digit: subject }
             | Issue { value: subject, .. }
             | Reduce { value: subject, .. }
             | Bind { digit: subject, .. }
@@ -146,6 +149,7 @@ impl DirectiveKind {
             | SplitK { digit: name, .. }
             | Produce { digit: name, .. }
             | Arrive { digit: name, .. }
+            | Alternate { digit: name }
             | Issue { value: name, .. }
             | Reduce { value: name, .. }
             | Bind { digit: name, .. } => vec![name],
@@ -170,7 +174,8 @@ impl DirectiveKind {
             DirectiveKind::Pad { .. }
             | DirectiveKind::Swizzle { .. }
             | DirectiveKind::Bind { .. }
-            | DirectiveKind::Arrive { .. } => 1,
+            | DirectiveKind::Arrive { .. }
+            | DirectiveKind::Alternate { .. } => 1,
             _ => 0,
         }
     }
@@ -281,6 +286,7 @@ impl fmt::Display for DirectiveKind {
             Registers { producer, consumer } => write!(f, "registers({producer}, {consumer})"),
             Persistent { ctas } => write!(f, "persistent({ctas})"),
             Pingpong { groups } => write!(f, "pingpong({groups})"),
+            Alternate { digit } => write!(f, "alternate({digit})"),
             Cluster { axis, ctas } => write!(f, "cluster({axis}: {ctas})"),
             Occupancy { ctas } => write!(f, "occupancy({ctas})"),
             Order(order) => write!(f, "order({order})"),
@@ -351,6 +357,7 @@ impl fmt::Display for Order {
             Order::Row => f.write_str("row"),
             Order::Column => f.write_str("col"),
             Order::Grouped(n) => write!(f, "grouped({n})"),
+            Order::Serpentine(n) => write!(f, "serpentine({n})"),
             Order::Hilbert => f.write_str("hilbert"),
         }
     }
@@ -365,7 +372,7 @@ mod tests {
     const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
         pipeline(x, 1); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); \
-        produce(x: warp); arrive(x: warp); issue(x: overwrite); registers(24, 24); persistent(1); pingpong(2); cluster(x: 2); occupancy(1); order(row); assemble(1)";
+        produce(x: warp); arrive(x: warp); issue(x: overwrite); registers(24, 24); persistent(1); pingpong(2); alternate(x); cluster(x: 2); occupancy(1); order(row); assemble(1)";
 
     #[test]
     fn the_tables_say_the_same_of_every_directive() {

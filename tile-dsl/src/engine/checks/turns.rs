@@ -1,15 +1,45 @@
-//! `pingpong`: what groups of threads that take tiles in turn share, and what each has of its own.
+//! `pingpong`: what groups of threads that take tiles in turn share, and what each has of its own. `alternate`: loops whose
+//! steps may run in any order, tile after tile.
 
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{Digit, Frame, LoopKind, leaves, loops},
+    nest::{Digit, Frame, LoopKind, Stmt, leaves, loops},
     schedule::{DirectiveKind, Unit},
     shared::{Allocation, Content},
     span::SpanId,
 };
 
-pub(super) fn check(context: &Context<'_>) -> Option<Diagnostic> {
+pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    turns(context).into_iter().chain(alternating(context)).collect()
+}
+
+/// Loops that run backwards for every second tile: there is one, and the steps only reduce.
+fn alternating(context: &Context<'_>) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let digit = *nest.alternate.first()?;
+    let name = nest.digit_name(digit);
+    let by = context.last(|k| matches!(k, DirectiveKind::Alternate { digit: d } if context.is(d, digit)));
+    let at = |text: String| context.at(by, SpanId::NONE, text);
+    if nest.persistent.is_none() {
+        let text = format!("`{name}` runs backwards for every second tile, and a CTA has one tile");
+        let persistent = Edit::put([DirectiveKind::Persistent { ctas: 1 }]);
+        return Some(at(text).edits([persistent, Edit::instead([])]));
+    }
+    let mut carried = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if nest.alternate.contains(d)));
+        if let (true, Stmt::Set { value, .. }) = (inside, leaf) {
+            carried = carried.or(Some(*value));
+        }
+    });
+    let value = nest.value(carried?);
+    let text = format!("steps of `{name}` cannot run backwards: `{}` goes from each to the next", value.name);
+    let note = format!("`{}` is carried here", value.name);
+    Some(at(text).note(value.span, note).edits([Edit::instead([])]))
+}
+
+fn turns(context: &Context<'_>) -> Option<Diagnostic> {
     let nest = context.nest;
     let groups = nest.pingpong?;
     let by = context.last(|k| matches!(k, DirectiveKind::Pingpong { .. }));

@@ -123,8 +123,10 @@ pub(in crate::engine) fn assemble(nest: &Nest, level: u32) -> Result<(Nest, Proo
 pub(in crate::engine) fn order(nest: &Nest, order: Order) -> Result<(Nest, Proof), Failure> {
     let axes = nest.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program).count();
     match order {
-        Order::Grouped(0) => return Err(refuse("order(grouped(0)): a band has at least one tile".into())),
-        Order::Grouped(_) | Order::Hilbert if axes < 2 => {
+        Order::Grouped(0) | Order::Serpentine(0) => {
+            return Err(refuse(format!("order({order}): a band has at least one tile")));
+        }
+        Order::Grouped(_) | Order::Serpentine(_) | Order::Hilbert if axes < 2 => {
             return Err(refuse(format!(
                 "order({order}) walks bands along the last two program axes, and the kernel has {axes}"
             ))

@@ -1,4 +1,4 @@
-//! `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`: who executes what of a CTA. They rewrite no statement.
+//! `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate`: who executes what of a CTA. They rewrite no statement.
 //!
 //! ```text
 //! produce(k: warp)        the copies of the pipelined loop over k are made by a warp of its own
@@ -8,6 +8,7 @@
 //! registers(p, c)         what a thread takes that copies, and one that computes
 //! persistent(n)           n CTAs a multiprocessor take tile after tile
 //! pingpong(n)             n groups of the threads that compute take them in turn
+//! alternate(k)            for every second tile of a CTA the steps of k run backwards
 //! ```
 //! What copies, products and tiles must be for it, only the complete schedule shows (`engine::checks`).
 //! Source: CUTLASS, efficient GEMM (warp specialisation, cooperative and ping-pong kernels).
@@ -81,6 +82,19 @@ pub(in crate::engine) fn arrive(nest: &Nest, name: &str, unit: Unit) -> Result<(
     }
     let mut nest = nest.clone();
     nest.arrive.insert(digit, unit);
+    Ok((nest, Proof::default()))
+}
+
+/// `alternate(digit)`. Its steps are those of reductions alone, which the complete schedule shows.
+pub(in crate::engine) fn alternate(nest: &Nest, name: &str) -> Result<(Nest, Proof), Failure> {
+    let digit = names::existing(nest, name, names::Bare::Tile)?;
+    if !nest.produced.contains(&digit) {
+        let text = format!("`{name}` has no producer: its copies are made in the order of its steps");
+        let produce = DirectiveKind::Produce { digit: name.to_string(), unit: Unit::Warp };
+        return Err(refuse(text).edit(Edit::put([produce])).edit(Edit::instead([])));
+    }
+    let mut nest = nest.clone();
+    nest.alternate.insert(digit);
     Ok((nest, Proof::default()))
 }
 

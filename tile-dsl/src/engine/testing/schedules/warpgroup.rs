@@ -112,6 +112,10 @@ impl Generator<'_> {
             let unit = *self.random.pick(&[Unit::Thread, Unit::Thread, Unit::Warp]);
             self.propose(D::Arrive { digit: digit.to_string(), unit });
         }
+        if self.chance(30) {
+            self.propose(D::Persistent { ctas: 1 });
+            self.propose(D::Alternate { digit: digit.to_string() });
+        }
         if self.chance(35) {
             self.propose(D::Persistent { ctas: 1 });
             let groups = *self.random.pick(&[2, 2, 2, 3, 4]);

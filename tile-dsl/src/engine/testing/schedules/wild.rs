@@ -402,8 +402,13 @@ impl Generator<'_> {
     fn wild_launch(&mut self) {
         if self.chance(30) {
             let groups = [1, 2, 3, 8, 100, 65_536, 1 << 30, u32::MAX];
-            let orders =
-                [Order::Row, Order::Column, Order::Hilbert, Order::Grouped(*self.random.pick(&groups))];
+            let orders = [
+                Order::Row,
+                Order::Column,
+                Order::Hilbert,
+                Order::Grouped(*self.random.pick(&groups)),
+                Order::Serpentine(*self.random.pick(&groups)),
+            ];
             let order = if self.chance(50) { orders[3] } else { *self.random.pick(&orders) };
             self.propose(D::Order(order));
         }
