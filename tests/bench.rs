@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::process::{Command, Output};
 use tile_bench::choose::{Candidate, Shape};
 use tile_dsl::program::Program;
-use tilewright::{DType, GpuInfo};
+use tilewright::{AnySchedule, DType, GpuInfo};
 
 /// What the program of a candidate fixes.
 fn shape(c: &Candidate) -> Shape {
@@ -201,4 +201,50 @@ fn machine_code_without_an_assembler_says_what_to_install() {
         assert_eq!(output.status.code(), Some(1));
         assert!(error(&output).contains("pip install nvidia-cuda-nvcc"), "{}", error(&output));
     }
+}
+
+/// The rule's choice on an H200 in bf16.
+fn pick_products(size: [usize; 3]) -> &'static str {
+    by_size(size, DType::BF16, Some(&h200()), false).name()
+}
+
+#[test]
+fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
+    let picked = [
+        ([512, 512, 512], "tile64"),
+        ([1024, 1024, 1024], "tile64x128"),
+        ([1536, 1536, 1536], "pingpong192"),
+        ([3072, 3072, 3072], "pingpong192"),
+        ([4096, 4096, 4096], "wgmma_best"),
+        ([8192, 8192, 8192], "pingpong192"),
+        ([16384, 16384, 16384], "wgmma_best"),
+        // Few steps of K: stores are hidden behind the other group's products.
+        ([4096, 4096, 512], "pingpong"),
+        // One row of tiles, and one tile's K shared out.
+        ([128, 8192, 8192], "tile64x128"),
+        ([512, 512, 8192], "tile64_split4"),
+    ];
+    for (size, name) in picked {
+        assert_eq!(pick_products(size), name, "{size:?}");
+    }
+    // What has no wgmma takes CUDA cores.
+    let older = GpuInfo { sm: 80, ..h200() };
+    let name = by_size([4096, 4096, 4096], DType::BF16, Some(&older), false).name();
+    assert!(choose::PRODUCTS.iter().all(|s| s.name() != name), "{name}");
+}
+
+#[test]
+fn the_estimate_of_products_grows_with_the_work() {
+    let program = Program::from_bytes(kernel::wgmma_best.program(Some(DType::BF16)).unwrap()).unwrap();
+    let shape = Shape::of(&program).unwrap();
+    assert!(shape.products && shape.turns == 1);
+    let tensor = tile_bench::products::Tensor::of(Some(&h200()), DType::BF16);
+    let of = |m, n, k| {
+        let dims = tile_bench::choose::dims(&[("M", m), ("N", n), ("K", k)]);
+        tile_bench::products::microseconds(&shape, &dims, DType::BF16, tensor)
+    };
+    // 132 tiles, one for each multiprocessor, and one more: another round.
+    assert_eq!(of(128, 256 * 132, 64), of(128, 256, 64));
+    assert!(of(128, 256 * 133, 4096) > 1.8 * of(128, 256 * 132, 4096));
+    assert!(of(128, 256, 128) > of(128, 256, 64));
 }

@@ -30,6 +30,7 @@ use std::{
 use tile_dsl::{
     dtype::DType,
     index::Extent,
+    kernel::{Async, Stmt},
     lower::{LowerError, lower},
     nest::Across,
     program::{Program, Variant},
@@ -86,6 +87,10 @@ pub struct Shape {
     pub occupancy: Option<u32>,
     /// Extents of the tensors along their rows.
     pub rows: Vec<Extent>,
+    /// Warpgroups multiply, by products that complete on their own.
+    pub products: bool,
+    /// Groups of a CTA's threads that take tiles in turn; 1 where all compute a tile together.
+    pub turns: u32,
 }
 
 impl Shape {
@@ -119,6 +124,8 @@ impl Shape {
             shared_bytes: kernel.shared_bytes() as u32,
             occupancy: nest.occupancy,
             rows: nest.kernel.tensors.iter().filter_map(|t| t.dims.last().cloned()).collect(),
+            products: multiplies(&kernel.body),
+            turns: nest.groups(),
         })
     }
 
@@ -127,12 +134,45 @@ impl Shape {
         self.owned.iter().map(|t| f64::from(t.tile)).product()
     }
 
+    /// Rows and columns of the tile, together: the sides along the last two program axes.
+    pub fn sides(&self) -> f64 {
+        self.owned.iter().rev().take(2).map(|t| f64::from(t.tile)).sum()
+    }
+
+    /// Tiles of the result; `None` where a dim has no value.
+    pub fn tiles(&self, dims: &Dims) -> Option<usize> {
+        count(&self.owned, dims)
+    }
+
+    /// Steps along what is summed; `None` where a dim has no value.
+    pub fn steps(&self, dims: &Dims) -> Option<usize> {
+        count(&self.summed, dims)
+    }
+
     /// CTAs that a multiprocessor holds at once, with so many registers a thread.
     pub fn resident(&self, registers: u32) -> usize {
         let limits = Limits::of(MEASURED).expect("an architecture of the table");
         let fitting = || limits.occupancy(self.threads, registers, self.shared_bytes).ctas;
         self.occupancy.unwrap_or_else(fitting).max(1) as usize
     }
+}
+
+/// Tiles of some axes.
+fn count(axes: &[Tiled], dims: &Dims) -> Option<usize> {
+    let tiles = |t: &Tiled| Some((t.extent.eval(dims)?.max(0) as usize).div_ceil(t.tile as usize));
+    axes.iter().try_fold(1usize, |n, t| Some(n.saturating_mul(tiles(t)?)))
+}
+
+/// Whether statements have products of warpgroups.
+fn multiplies(stmts: &[Stmt]) -> bool {
+    stmts
+        .iter()
+        .any(|s| matches!(s, Stmt::Async(Async::Multiply { .. })) || s.blocks().into_iter().any(multiplies))
+}
+
+/// Whether a GPU runs what is made for a target.
+pub(crate) fn runs(gpu: &GpuInfo, target: Target) -> bool {
+    if target.specific { gpu.sm == target.sm } else { gpu.sm >= target.sm }
 }
 
 /// Values of a kernel's dims, by name.
@@ -176,18 +216,17 @@ pub fn choose<'a>(
     let estimated = candidates.iter().filter_map(|candidate| {
         let fixed = fixed(candidate.schedule.program(dtype)?)?;
         let (target, shape) = &*fixed;
-        let runs = |gpu: &GpuInfo| if target.specific { gpu.sm == target.sm } else { gpu.sm >= target.sm };
-        let considered = gpu.is_none_or(runs) && (atomic || !shape.atomic);
+        let considered = gpu.is_none_or(|gpu| runs(gpu, *target)) && (atomic || !shape.atomic);
         considered.then(|| (candidate, candidate.microseconds(shape, dims, speed)))
     });
     estimated.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(candidate, _)| candidate)
 }
 
 /// What an embedded program fixes; `None` if it is none that can be lowered.
-type Fixed = Option<Arc<(Target, Shape)>>;
+pub(crate) type Fixed = Option<Arc<(Target, Shape)>>;
 
 /// [`Shape::of`] an embedded program and its target, worked out once: lowering takes milliseconds.
-fn fixed(program: &'static [u8]) -> Fixed {
+pub(crate) fn fixed(program: &'static [u8]) -> Fixed {
     static KNOWN: Mutex<BTreeMap<usize, Fixed>> = Mutex::new(BTreeMap::new());
     let read = || {
         let program = Program::from_bytes(program).ok()?;
@@ -201,9 +240,7 @@ impl Candidate {
     /// The estimate of the module's documentation; infinite where a dim has no value.
     pub fn microseconds(&self, shape: &Shape, dims: &Dims, speed: Speed) -> f64 {
         let points = |extent: &Extent| Some(extent.eval(dims)?.max(0) as usize);
-        let tiles = |t: &Tiled| Some(points(&t.extent)?.div_ceil(t.tile as usize));
-        let owned = shape.owned.iter().try_fold(1usize, |n, t| Some(n.saturating_mul(tiles(t)?)));
-        let steps = shape.summed.iter().try_fold(1usize, |n, t| Some(n.saturating_mul(tiles(t)?)));
+        let (owned, steps) = (shape.tiles(dims), shape.steps(dims));
         let aligned = shape.rows.iter().all(|row| points(row).is_some_and(|n| n.is_multiple_of(4)));
         let (Some(owned), Some(steps)) = (owned, steps) else { return f64::INFINITY };
         let parts = shape.parts as usize;
@@ -226,7 +263,7 @@ impl Candidate {
 }
 
 /// Microseconds until the parts of all tiles are one.
-fn meeting(shape: &Shape, ctas: usize) -> f64 {
+pub(crate) fn meeting(shape: &Shape, ctas: usize) -> f64 {
     let megabytes = ctas as f64 * shape.area() * 4.0 / 1e6;
     let sums = shape.area() / f64::from(shape.threads);
     match (shape.parts, shape.atomic) {

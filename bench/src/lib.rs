@@ -7,7 +7,7 @@
 //! | How fast can it be? | [`peak`] of the GPU, [`roofline`] of a launch from the simulator's counts |
 //! | What did the assembler make of it? | [`Machine`]: registers, spills, occupancy, the hot loop |
 //! | Is the result right, and how do I show it? | [`Record`], as a line of JSON or of a [`table`](record::table) |
-//! | Which schedule for which size? | [`choose`] |
+//! | Which schedule for which size? | [`choose`], and [`products`] where warpgroups multiply |
 //!
 //! ```
 //! use tile_bench::{Rounds, stats::median};
@@ -24,6 +24,7 @@ pub mod figures;
 pub mod machine;
 pub mod monitor;
 pub mod peak;
+pub mod products;
 pub mod record;
 mod rounds;
 

@@ -1,9 +1,13 @@
-//! `--schedule auto-size`: which schedule for which size, by the estimate of [`tile_bench::choose`].
+//! `--schedule auto-size`: which schedule for which size, by the estimates of [`tile_bench::choose`] and, where warpgroups multiply,
+//! of [`tile_bench::products`].
 //!
 //! Schedules that add parts to C are considered only by `auto-size-atomic`: their rounding changes from run to run.
 
 use crate::kernel;
-use tile_bench::choose::{Candidate, choose, dims};
+use tile_bench::{
+    choose::{Candidate, choose, dims},
+    products,
+};
 use tilewright::{AnySchedule, DType, GpuInfo};
 
 /// What `--schedule` calls the rule.
@@ -44,6 +48,18 @@ pub const CANDIDATES: &[Candidate] = &[
     Candidate { schedule: &kernel::shared, registers: 32, share: 0.133, alone: 0.067, ragged: 0.127 },
 ];
 
+/// Schedules of warpgroups' products, which have tiles of all shapes; of equals, the first is chosen.
+pub const PRODUCTS: &[&dyn AnySchedule] = &[
+    &kernel::wgmma_best,
+    &kernel::pingpong,
+    &kernel::pingpong192,
+    &kernel::tile192,
+    &kernel::tile128,
+    &kernel::tile64x128,
+    &kernel::tile64,
+    &kernel::tile64_split4,
+];
+
 /// The schedule for C[M,N] = A[M,K]·B[K,N] on a GPU (`None`: on the simulator).
 ///
 /// Only schedules that admit the element type and that the GPU runs are considered; those that add up in any order only
@@ -55,5 +71,8 @@ pub fn by_size(
     atomic: bool,
 ) -> &'static dyn AnySchedule {
     let dims = dims(&[("M", m), ("N", n), ("K", k)]);
+    if let Some(schedule) = products::choose(PRODUCTS, &dims, dtype, gpu) {
+        return schedule;
+    }
     choose(CANDIDATES, &dims, Some(dtype), gpu, atomic).map_or(&kernel::naive, |c| c.schedule)
 }
