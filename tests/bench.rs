@@ -39,7 +39,7 @@ fn the_rule_reads_from_the_programs_what_their_schedules_say() {
             }
             "warptile" => ([128, 128, 32], 64, 2),
             "vectorized" => ([128, 128, 8], 64, 2),
-            "blocktile_1d" => ([64, 64, 8], 8, 3),
+            "blocktile_1d" => ([64, 64, 16], 8, 3),
             "shared" => ([32, 32, 64], 1, 2),
             other => panic!("{other} is not listed here"),
         };
@@ -220,6 +220,8 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
         ([16384, 16384, 16384], "wgmma_best"),
         // Few steps of K: stores are hidden behind the other group's products.
         ([4096, 4096, 512], "pingpong"),
+        // Rows of 10,000 bytes begin within sectors.
+        ([5000, 5000, 5000], "shared_by4"),
         // One row of tiles, and one tile's K shared out.
         ([128, 8192, 8192], "tile64x128"),
         ([512, 512, 8192], "tile64_split4"),

@@ -6,8 +6,8 @@ mod product;
 
 use product::{
     cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong, pingpong192,
-    producer_consumer, stmatrix, tile64, tile64_split4, tile64x128, tile128, tile192, tma_store, tma_wgmma,
-    two_consumers, wgmma_best,
+    producer_consumer, shared_by4, stmatrix, tile64, tile64_split4, tile64x128, tile128, tile192, tma_store,
+    tma_wgmma, two_consumers, wgmma_best,
 };
 use tilewright::{DType, Variant, prelude::*};
 
@@ -148,8 +148,8 @@ fn every_trip_count_and_tail_is_right() {
 #[test]
 fn persistent_ctas_take_tile_after_tile() {
     for (seed, size) in [[392, 776, 72], [385, 769, 65], [136, 1288, 192]].into_iter().enumerate() {
-        let taking: [&dyn AnySchedule; 7] =
-            [&persistent, &cluster, &micro, &stmatrix, &wgmma_best, &pingpong, &pingpong192];
+        let taking: [&dyn AnySchedule; 8] =
+            [&shared_by4, &persistent, &cluster, &micro, &stmatrix, &wgmma_best, &pingpong, &pingpong192];
         for schedule in taking {
             check(schedule, size, seed as u64);
         }

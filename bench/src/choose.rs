@@ -89,6 +89,9 @@ pub struct Shape {
     pub rows: Vec<Extent>,
     /// Warpgroups multiply, by products that complete on their own.
     pub products: bool,
+    /// CTAs of a cluster, which copy once what tiles that are neighbours along a program axis have in common; and which of
+    /// `owned` that axis is.
+    pub cluster: Option<(u32, usize)>,
     /// Groups of a CTA's threads that take tiles in turn; 1 where all compute a tile together.
     pub turns: u32,
 }
@@ -126,6 +129,12 @@ impl Shape {
             rows: nest.kernel.tensors.iter().filter_map(|t| t.dims.last().cloned()).collect(),
             products: multiplies(&kernel.body),
             turns: nest.groups(),
+            cluster: nest.cluster.map(|rank| {
+                let program =
+                    nest.kernel.axes.iter().enumerate().filter(|(_, a)| a.kind == AxisKind::Program);
+                let at = program.map(|(n, _)| n).position(|n| n == usize::from(rank.axis.0));
+                (nest.cluster_ctas(), at.unwrap_or(0))
+            }),
         })
     }
 
@@ -137,6 +146,17 @@ impl Shape {
     /// Rows and columns of the tile, together: the sides along the last two program axes.
     pub fn sides(&self) -> f64 {
         self.owned.iter().rev().take(2).map(|t| f64::from(t.tile)).sum()
+    }
+
+    /// Those of them for which this CTA reads the operands: of what a cluster shares, its part.
+    pub fn sides_read(&self) -> f64 {
+        let first = self.owned.len().saturating_sub(2);
+        let side = |(n, t): (usize, &Tiled)| match self.cluster {
+            // Neighbours along one axis have in common what the other one's side reads.
+            Some((ctas, axis)) if axis != n => f64::from(t.tile) / f64::from(ctas),
+            _ => f64::from(t.tile),
+        };
+        self.owned.iter().enumerate().skip(first).map(side).sum()
     }
 
     /// Tiles of the result; `None` where a dim has no value.

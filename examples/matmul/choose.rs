@@ -55,6 +55,8 @@ pub const PRODUCTS: &[&dyn AnySchedule] = &[
     &kernel::pingpong192,
     &kernel::tile192,
     &kernel::tile128,
+    &kernel::shared_by2,
+    &kernel::shared_by4,
     &kernel::tile64x128,
     &kernel::tile64,
     &kernel::tile64_split4,

@@ -43,7 +43,7 @@ schedule! {
     }
     /// Eight elements of a column a thread: what it reads of B serves all eight.
     pub blocktile_1d = shared {
-        tile(i = 64, j = 64, k = 8);
+        tile(i = 64, j = 64, k = 16);
         drop(bind(i));
         split(i -> it, ir: 8);
         bind(it -> thread.y);
@@ -51,7 +51,7 @@ schedule! {
     }
     /// Eight by eight elements a thread: an outer product a step of k.
     pub blocktile_2d = blocktile_1d {
-        tile(i = 128, j = 128);
+        tile(i = 128, j = 128, k = 8);
         drop(bind(j));
         split(j -> jr, jt: 16);
         bind(jt -> thread.x);
@@ -297,6 +297,10 @@ schedule! {
         tensor_core(acc: wgmma(64, 192));
         registers(32, 160);
     }
+    /// Where rows begin within sectors, what comes from L2 is dear: two CTAs share each tile of B.
+    pub shared_by2 = wgmma_best { cluster(i: 2); }
+    /// Four CTAs do.
+    pub shared_by4 = wgmma_best { cluster(i: 4); }
     /// Two groups of 128 threads with a tile of 128×128 each take turns: one stores while the other multiplies.
     pub pingpong = wgmma_best {
         tile(j = 128);
@@ -361,6 +365,8 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     tile64_split4,
     tile128,
     tile192,
+    shared_by2,
+    shared_by4,
     pingpong,
     pingpong192
 ];
