@@ -60,6 +60,10 @@ impl Table {
             producer: None,
             registers: None,
             persistent: None,
+            pingpong: None,
+            arrive: Default::default(),
+            alternate: Default::default(),
+            issue: Default::default(),
             cluster: None,
             order: Order::Row,
         };
