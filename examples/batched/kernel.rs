@@ -33,10 +33,10 @@ schedule! {
     pub warptile for batched<f32 | f16 | bf16> = product::warptile {}
     /// Those of its first schedule on tensor cores.
     pub mma for batched<f16 | bf16> = product::mma {}
-    /// And those of its fastest one there, but for the order of the tiles: bands are of a grid of two dimensions.
-    pub mma_best for batched<f16 | bf16> = product::mma_best { drop(order); }
+    /// And those of its fastest one there: bands are of the last two dimensions of the grid.
+    pub mma_best for batched<f16 | bf16> = product::mma_best {}
     /// And those of its fastest one on Hopper.
-    pub tma_store for batched<f16 | bf16> = product::tma_store { drop(order); }
+    pub wgmma_best for batched<f16 | bf16> = product::wgmma_best {}
 }
 
 schedule! {
@@ -52,7 +52,7 @@ schedule! {
     /// The fastest one.
     pub mma_best_nt for batched_nt<f16 | bf16> = mma_best {}
     /// A warpgroup reads rows of either kind, too.
-    pub tma_store_nt for batched_nt<f16 | bf16> = tma_store {}
+    pub wgmma_best_nt for batched_nt<f16 | bf16> = wgmma_best {}
 }
 
 /// All schedules, of both kernels.
@@ -61,10 +61,10 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     warptile,
     mma,
     mma_best,
-    tma_store,
+    wgmma_best,
     naive_nt,
     warptile_nt,
     mma_nt,
     mma_best_nt,
-    tma_store_nt
+    wgmma_best_nt
 ];

@@ -30,8 +30,8 @@ schedule! {
     /// And those of its fastest one there.
     pub mma_best for linear<f16 | bf16> = product::mma_best {}
     /// And those of its fastest one on Hopper.
-    pub tma_store for linear<f16 | bf16> = product::tma_store {}
+    pub wgmma_best for linear<f16 | bf16> = product::wgmma_best {}
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best, mma, mma_best, tma_store];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best, mma, mma_best, wgmma_best];

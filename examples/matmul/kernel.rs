@@ -315,7 +315,6 @@ schedule! {
         tile(j = 192);
         tensor_core(acc: wgmma(64, 192));
         pipeline(k, 3);
-        registers(24, 240);
     }
 }
 

@@ -100,7 +100,9 @@ impl Lowerer<'_> {
                 if takes_turns {
                     self.begin_turn(&ring)?;
                 }
-                self.run_loop(digit, ring.at(), true, |this| this.step(&ring, inner))?;
+                // Threads that wait at mbarriers alone have not met.
+                let meets = channel.has_barrier();
+                self.run_loop(digit, ring.at(), meets, |this| this.step(&ring, inner))?;
                 if takes_turns {
                     self.pass_turn()?;
                 }
