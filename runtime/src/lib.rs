@@ -36,6 +36,7 @@ mod prepare;
 mod queue;
 mod report;
 pub mod roofline;
+mod row_copy;
 mod schedule;
 mod snapshot;
 mod solve;
