@@ -54,17 +54,17 @@ impl PtxCache {
     }
 
     pub(crate) fn get(&self, key: &Key) -> Lookup<Ptx> {
-        self.find(key, decode)
+        self.find(&Kind::Kernel.file(key), decode)
     }
 
     /// Machine code, which has keys of its own.
     pub(crate) fn machine_code(&self, key: &Key) -> Lookup<Vec<u8>> {
-        self.find(key, |bytes| open(bytes).map(<[u8]>::to_vec))
+        self.find(&Kind::MachineCode.file(key), |bytes| open(bytes).map(<[u8]>::to_vec))
     }
 
-    fn find<T>(&self, key: &Key, read: impl Fn(&[u8]) -> Option<T>) -> Lookup<T> {
+    fn find<T>(&self, name: &str, read: impl Fn(&[u8]) -> Option<T>) -> Lookup<T> {
         let Some(folder) = &self.folder else { return Lookup::Absent };
-        let path = folder.join(key.to_string());
+        let path = folder.join(name);
         match std::fs::read(&path) {
             Ok(bytes) => match read(&bytes) {
                 Some(found) => Lookup::Found(found),
@@ -76,11 +76,11 @@ impl PtxCache {
     }
 
     pub(crate) fn put(&self, key: &Key, ptx: &Ptx) -> io::Result<()> {
-        self.write(&key.to_string(), &encode(ptx))
+        self.write(&Kind::Kernel.file(key), &encode(ptx))
     }
 
     pub(crate) fn put_machine_code(&self, key: &Key, code: &[u8]) -> io::Result<()> {
-        self.write(&key.to_string(), &seal(code))
+        self.write(&Kind::MachineCode.file(key), &seal(code))
     }
 
     /// Puts a whole file there; a process that is killed meanwhile leaves none, or the one that was there.
@@ -117,7 +117,39 @@ pub(crate) enum Lookup<T> {
     Unusable(String),
 }
 
-/// Name of an entry.
+/// What an entry is, which the end of its file's name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Kernel,
+    MachineCode,
+    Tuned,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Kernel, Kind::MachineCode, Kind::Tuned];
+
+    fn end(self) -> &'static str {
+        match self {
+            Kind::Kernel => "",
+            Kind::MachineCode => ".cubin",
+            Kind::Tuned => ".tuned",
+        }
+    }
+
+    /// Name of the file of an entry.
+    pub(crate) fn file(self, key: &Key) -> String {
+        format!("{key}{}", self.end())
+    }
+
+    /// Of the entry in a file of this name, if it is one's.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        let (key, end) = name.split_at_checked(2 * size_of::<Key>())?;
+        let is_key = key.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+        Self::ALL.into_iter().find(|kind| is_key && end == kind.end())
+    }
+}
+
+/// Key of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key(pub(crate) [u8; 32]);
 
