@@ -32,6 +32,7 @@ mod memory;
 mod parameters;
 mod pinned;
 mod plan;
+mod precompiled;
 mod prepare;
 mod queue;
 mod report;
