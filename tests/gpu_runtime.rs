@@ -533,7 +533,7 @@ fn a_graph_clears_what_is_added_up() {
     assert!(whole.to_vec().unwrap().iter().enumerate().all(beside));
 }
 
-/// Tensors that no tensor map addresses are copied to padded rows, and back, in the graph.
+/// Tensors that no tensor map addresses are copied to padded rows, and back, in the graph, whatever buffers they are.
 #[test]
 fn a_graph_copies_to_padded_rows() {
     let Some(gpu) = gpu().filter(|gpu| gpu.sm() == Some(90)) else {
@@ -554,11 +554,8 @@ fn a_graph_copies_to_padded_rows() {
                 launches.add(product::matmul(&a, &b, &mut c).prepared(&kernel)).map(drop)
             });
             let replayed = replayed.unwrap();
-            assert!(
-                again == 0 || (replayed.changed, replayed.made) == (0, false),
-                "round {round}: {replayed:?}"
-            );
-            assert!(round + again > 0 || replayed.made);
+            assert!(again == 0 || replayed.changed == 0, "round {round}: {replayed:?}");
+            assert_eq!(replayed.made, round + again == 0, "round {round}: {replayed:?}");
         }
         assert!(c.to_vec().unwrap().iter().all(|c| c.to_f32() == 129.0), "round {round}");
     }

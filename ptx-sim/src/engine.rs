@@ -68,6 +68,7 @@ pub(crate) struct Env<'a> {
     pub race_check: bool,
     pub uninit_check: bool,
     pub barrier_init_fence: bool,
+    pub dependent: bool,
     pub max_instructions: u64,
     /// Log2 of the bytes of the narrowest access to shared memory.
     pub shared_shift: u32,
@@ -147,6 +148,8 @@ pub(crate) struct Warp {
     poll: Option<(u32, u64)>,
     /// It was from global memory and found nothing new: other CTAs may have to run.
     polls_global: bool,
+    /// Lanes that must wait for the grids before this one, and have not.
+    unawaited: u32,
 }
 
 impl Warp {
@@ -323,6 +326,7 @@ impl<'a> Engine<'a> {
         (w.index, w.forced, w.flag_reads) = (index, false, 0);
         (w.cluster_phase, w.cluster_arrived, w.waits, w.failed) = (0, 0, None, false);
         (w.poll, w.polls_global) = (None, false);
+        w.unawaited = if self.env.dependent { !0 } else { 0 };
         w.order.clear();
         w.registers = self.initial_registers();
         w.bulk_groups.clear();

@@ -126,6 +126,8 @@ pub enum FindingKind {
     RegisterBudget,
     /// A cluster barrier waited for without having arrived, or arrived at twice.
     ClusterBarrier,
+    /// An access to global memory before `griddepcontrol.wait`, in a launch that may run beside earlier grids.
+    BeforeGridWait,
 }
 
 /// Something wrong, with its place and how often it happened.

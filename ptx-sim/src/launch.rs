@@ -64,6 +64,11 @@ pub struct Launch<'a> {
     /// fence out within a CTA. An H200 does not decide it: six kernels of the mutation corpus without the fence, three
     /// of them in clusters, gave right results in each of 3000 runs (`scripts/record-h200.py check`).
     pub barrier_init_fence: bool,
+    /// The launch is a programmatic dependent one: it may begin before earlier grids have ended. A thread that accesses global
+    /// memory before it has executed `griddepcontrol.wait` is a finding, though nothing runs beside it here.
+    ///
+    /// Off by default: what an earlier grid does not write may be read at once, which the PTX does not tell.
+    pub dependent: bool,
     /// Bytes of host memory that the race checks may take; `None`: three quarters of what the system says is free.
     ///
     /// They take 8 bytes for every element of global memory that a CTA touches, and 32 while that CTA runs or, where CTAs
@@ -91,6 +96,7 @@ impl Default for Launch<'_> {
             race_check: true,
             uninit_check: true,
             barrier_init_fence: true,
+            dependent: false,
             check_memory: None,
             max_instructions: 4_000_000_000,
             progress: None,
@@ -328,6 +334,7 @@ fn run(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Report, L
         race_check: l.race_check,
         uninit_check: l.uninit_check,
         barrier_init_fence: l.barrier_init_fence,
+        dependent: l.dependent,
         max_instructions: l.max_instructions,
         crossings: (l.race_check && units > 1 && !k.sequential).then(|| {
             Crossings::new(memory.allocs.iter().map(|a| a.size).collect(), k.granule, budget.clone())

@@ -76,7 +76,7 @@
 //! - Of the atomics that touch one place the last stands for all, so that a weak access which is ordered after that one
 //!   alone passes; so does a weak write after a strong read of another scope. A release whose scope leaves the acquirer out
 //!   still comes after the releaser's reads: no write over what it has read is reported.
-//! - A launch is alone on the device, so `griddepcontrol` never waits. `setmaxnreg` moves registers between warps, but
+//! - A launch is alone on the device, so `griddepcontrol` never waits; [`Launch::dependent`] asks whether it would where it must. `setmaxnreg` moves registers between warps, but
 //!   nothing tells how many a warp needs. Prefetches and cache hints are checked when decoded and have no effect.
 //! - Calls of device functions need no stack here, so recursion is refused. `printf` is printed and `assert` is a finding;
 //!   `malloc`, launches from kernels and indirect branches other than `brx.idx` are not supported.

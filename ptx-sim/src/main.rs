@@ -84,6 +84,9 @@ pub(crate) struct Shape {
     /// Accept that bulk copies signal an mbarrier with only a CTA barrier, and no fence, after its initialisation.
     #[arg(long)]
     pub(crate) no_barrier_init_fence: bool,
+    /// The launch may begin before earlier grids have ended: global memory waits for `griddepcontrol.wait`.
+    #[arg(long)]
+    pub(crate) dependent: bool,
     /// Look for no races.
     #[arg(long)]
     pub(crate) no_race: bool,
@@ -228,6 +231,7 @@ impl Shape {
             seed: self.seed,
             second_seed: (self.seed == 0).then_some(1),
             barrier_init_fence: !self.no_barrier_init_fence,
+            dependent: self.dependent,
             race_check: !self.no_race,
             uninit_check: !self.no_uninit,
             max_instructions: self.max_instructions,

@@ -479,6 +479,8 @@ pub(crate) enum Op {
     },
     /// `nanosleep`: lets other warps run.
     Yield,
+    /// `griddepcontrol.wait`.
+    GridWait,
     /// Prefetches and hints: checked when decoded, no effect.
     Nop,
 }

@@ -23,6 +23,7 @@ impl FindingKind {
             K::WgmmaFence => "PTX ISA §9.7.15.7, wgmma.fence, commit_group and wait_group",
             K::Mbarrier => "PTX ISA §9.7.13.15, mbarrier",
             K::RegisterBudget => "PTX ISA §9.7.19.5, setmaxnreg",
+            K::BeforeGridWait => "PTX ISA §9.7.13.13, griddepcontrol",
             K::ClusterBarrier => "PTX ISA §9.7.13.3, barrier.cluster",
             _ => "",
         }

@@ -401,3 +401,46 @@ fn replicated_stores_of_one_value_do_not_race() {
         @%p1 st.shared.b32 [dyn], %r2; @!%p1 st.shared.b32 [dyn], %r2;";
     assert!(race(&run(two, 64).0));
 }
+
+/// Each thread of a dependent launch waits before it accesses global memory, by whatever instruction; shared memory is the
+/// grid's own.
+#[test]
+fn dependent_launches_wait_before_they_access_memory() {
+    let copy = "cvta.to.global.u64 %d1, %o; mov.u32 %r2, dyn; cp.async.ca.shared.global [%r2], [%d1], 4; \
+        cp.async.wait_all;";
+    let bulk = "setp.ne.u32 %p1, %t, 0; @%p1 bra DONE; mov.u32 %r2, dyn; st.shared.b32 [%r2], %t; \
+        fence.proxy.async.shared::cta; cp.async.bulk.global.shared::cta.bulk_group [%o], [%r2], 16; \
+        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; DONE:";
+    let accesses = [
+        ("ld.global.b32 %r0, [%o];", 32),
+        ("st.global.b32 [%o], %t;", 32),
+        ("atom.global.add.u32 %r0, [%o], 1;", 32),
+        ("red.global.add.u32 [%o], 1;", 32),
+        ("ld.b32 %r0, [%o];", 32),
+        (copy, 32),
+        (bulk, 1),
+    ];
+    let wait = "griddepcontrol.wait;";
+    for (access, lanes) in accesses {
+        let early = |body: &str, dependent| {
+            let (r, _) = run_with(body, 32, |launch| launch.dependent = dependent);
+            let found = find(&r, |k| *k == K::BeforeGridWait).map(|f| (f.count, f.lane, f.to_string()));
+            assert_eq!(found.is_some(), !r.is_clean(), "{body}: {:?}", r.findings);
+            found
+        };
+        let (count, lane, text) = early(access, true).unwrap_or_else(|| panic!("nothing found: {access}"));
+        assert_eq!((count, lane), (1, 0), "{access}");
+        assert!(text.contains("before `griddepcontrol.wait`"), "{text}");
+        assert!(early(access, false).is_none(), "{access}");
+        assert!(early(&format!("{wait} {access}"), true).is_none(), "{access}");
+        assert!(early(&format!("{access} {wait}"), true).is_some(), "{access}");
+        // One lane has waited, and the others have not.
+        let some = early(&format!("setp.eq.u32 %p0, %t, 0; @%p0 {wait} {access}"), true);
+        assert_eq!(some.map(|(_, lane, _)| lane), (lanes > 1).then_some(1), "{access}");
+        let signal = early(&format!("griddepcontrol.launch_dependents; {access}"), true);
+        assert!(signal.is_some(), "a signal is no wait: {access}");
+    }
+    let shared = "mov.u32 %r2, dyn; st.shared.b32 [%r2], 1; ld.shared.b32 %r0, [%r2];";
+    let (r, _) = run_with(&format!("{shared} {wait}"), 1, |launch| launch.dependent = true);
+    assert!(r.is_clean(), "{}", r.findings[0]);
+}

@@ -10,11 +10,10 @@ use crate::{
     compile::lower_strided,
     error::Error,
     memory::lock,
+    precompiled::{MachineCode, Precompiled},
     schedule::AnySchedule,
     toolkit,
 };
-use backend_ptx::Ptx;
-use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
     fmt::Write as _,
@@ -30,28 +29,6 @@ use tile_dsl::{
 };
 
 static PROVIDED: LazyLock<Mutex<HashMap<Key, Arc<Precompiled>>>> = LazyLock::new(Mutex::default);
-
-/// A kernel as it lies in a bundle.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Precompiled {
-    pub(crate) ptx: Ptx,
-    pub(crate) machine: Vec<MachineCode>,
-}
-
-/// What NVIDIA's assembler made of a kernel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct MachineCode {
-    target: Target,
-    pub(crate) code: Vec<u8>,
-}
-
-impl MachineCode {
-    /// Machine code runs on its own compute capability and on later ones of the same generation.
-    pub(crate) fn runs_on(&self, sm: u32) -> bool {
-        let Target { sm: own, specific } = self.target;
-        sm == own || (!specific && sm > own && sm / 10 == own / 10)
-    }
-}
 
 /// Schedules to be compiled, each for all element types that it admits and for all variants unless told otherwise.
 pub struct Bundle<'a> {
@@ -138,11 +115,12 @@ impl<'a> Bundle<'a> {
         for wanted in &self.wanted {
             let architectures: Vec<Target> =
                 wanted.architectures.iter().map(|a| target(a)).collect::<Result<_, _>>()?;
-            for program in wanted.programs()? {
+            for (key, program) in wanted.programs()? {
                 for (variant, gaps) in
                     wanted.variants.iter().flat_map(|v| wanted.gaps.iter().map(move |g| (*v, g)))
                 {
-                    let kernel = lower_strided(&program, variant, &strided(&program, gaps)?)?;
+                    let strided = strided(&program, gaps)?;
+                    let kernel = lower_strided(&program, variant, &strided)?;
                     let ptx = backend_ptx::compile(&kernel)?;
                     let mut machine = Vec::new();
                     for target in ptxas.iter().flat_map(|_| &architectures) {
@@ -163,8 +141,9 @@ impl<'a> Bundle<'a> {
                             ));
                         }
                     }
-                    let entry = cache::encode(&Precompiled { ptx, machine });
-                    made.bytes.extend(Key::of(&kernel).0);
+                    let interface = kernel.interface();
+                    let entry = cache::encode(&Precompiled { interface, ptx, machine });
+                    made.bytes.extend(Key::of_kernel(&key, variant, strided.iter().map(|tensor| tensor.0)).0);
                     made.bytes.extend((entry.len() as u64).to_le_bytes());
                     made.bytes.extend(entry);
                     made.kernels += 1;
@@ -219,8 +198,8 @@ impl<'a> Bundle<'a> {
 }
 
 impl Wanted<'_> {
-    /// One program an element type.
-    fn programs(&self) -> Result<Vec<Program>, Error> {
+    /// One program an element type, with the key of its bytes.
+    fn programs(&self) -> Result<Vec<(Key, Program)>, Error> {
         let (schedule, admitted) = (self.schedule, self.schedule.dtypes());
         let dtypes: Vec<Option<DType>> = match (&self.dtypes, admitted) {
             (_, []) => vec![None],
@@ -229,8 +208,9 @@ impl Wanted<'_> {
         };
         let program = |dtype| {
             let bytes = schedule.program(dtype).ok_or_else(|| Error::not_admitted(schedule, dtype))?;
-            Program::from_bytes(bytes)
-                .map_err(|source| Error::Program { schedule: schedule.name().into(), source })
+            let program = Program::from_bytes(bytes)
+                .map_err(|source| Error::Program { schedule: schedule.name().into(), source })?;
+            Ok((Key::of_program(bytes), program))
         };
         dtypes.into_iter().map(program).collect()
     }
@@ -307,6 +287,8 @@ pub(crate) fn count() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backend_ptx::Ptx;
+    use tile_dsl::kernel::Interface;
 
     fn ptx() -> Ptx {
         Ptx {
@@ -319,10 +301,20 @@ mod tests {
         }
     }
 
+    fn interface() -> Interface {
+        Interface {
+            params: vec![],
+            cleared: vec![],
+            grid: vec![],
+            persistent: None,
+            cluster: None,
+        }
+    }
+
     #[test]
     fn packs_are_read_whole_or_not_at_all() {
         let machine = vec![MachineCode { target: Target { sm: 90, specific: true }, code: vec![1, 2, 3] }];
-        let kernel = Precompiled { ptx: ptx(), machine };
+        let kernel = Precompiled { interface: interface(), ptx: ptx(), machine };
         let encoded = cache::encode(&kernel);
         let mut pack = Vec::new();
         for first in [201, 202] {

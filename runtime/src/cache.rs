@@ -1,12 +1,12 @@
 //! PTX and machine code on disk, by content.
 //!
-//! An entry's name is the SHA-256 of everything that decides the text: the kernel IR (which holds the schedule,
-//! the variant and the target) and the version of the code generator. An entry carries a checksum of its own; one
+//! An entry's name is the SHA-256 of everything that decides what is in it, which is known before the kernel is lowered
+//! ([`Key::of_kernel`]), and an entry has all that a launch needs. It carries a checksum of its own; one
 //! that does not match is compiled again and replaced. Entries appear by renaming a complete file, so concurrent
 //! processes see an entry whole or not at all. Trouble with the disk never stops a launch that can do without: it
 //! becomes a warning in the launch's report. The folder may be deleted at any time.
 
-use backend_ptx::Ptx;
+use crate::precompiled::Precompiled;
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 use std::{
@@ -15,7 +15,6 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use tile_dsl::kernel::Kernel;
 
 /// First bytes of each entry; another format has others.
 const MAGIC: &[u8; 8] = b"tilewptx";
@@ -53,18 +52,18 @@ impl PtxCache {
         self.folder.as_deref()
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Lookup<Ptx> {
-        self.find(key, decode)
+    pub(crate) fn get(&self, key: &Key) -> Lookup<Precompiled> {
+        self.find(&Kind::Kernel.file(key), decode)
     }
 
     /// Machine code, which has keys of its own.
     pub(crate) fn machine_code(&self, key: &Key) -> Lookup<Vec<u8>> {
-        self.find(key, |bytes| open(bytes).map(<[u8]>::to_vec))
+        self.find(&Kind::MachineCode.file(key), |bytes| open(bytes).map(<[u8]>::to_vec))
     }
 
-    fn find<T>(&self, key: &Key, read: impl Fn(&[u8]) -> Option<T>) -> Lookup<T> {
+    fn find<T>(&self, name: &str, read: impl Fn(&[u8]) -> Option<T>) -> Lookup<T> {
         let Some(folder) = &self.folder else { return Lookup::Absent };
-        let path = folder.join(key.to_string());
+        let path = folder.join(name);
         match std::fs::read(&path) {
             Ok(bytes) => match read(&bytes) {
                 Some(found) => Lookup::Found(found),
@@ -75,12 +74,12 @@ impl PtxCache {
         }
     }
 
-    pub(crate) fn put(&self, key: &Key, ptx: &Ptx) -> io::Result<()> {
-        self.write(&key.to_string(), &encode(ptx))
+    pub(crate) fn put(&self, key: &Key, kernel: &Precompiled) -> io::Result<()> {
+        self.write(&Kind::Kernel.file(key), &encode(kernel))
     }
 
     pub(crate) fn put_machine_code(&self, key: &Key, code: &[u8]) -> io::Result<()> {
-        self.write(&key.to_string(), &seal(code))
+        self.write(&Kind::MachineCode.file(key), &seal(code))
     }
 
     /// Puts a whole file there; a process that is killed meanwhile leaves none, or the one that was there.
@@ -117,21 +116,41 @@ pub(crate) enum Lookup<T> {
     Unusable(String),
 }
 
-/// Name of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key(pub(crate) [u8; 32]);
+/// What an entry is, which the end of its file's name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Kernel,
+    MachineCode,
+    Tuned,
+}
 
-impl Key {
-    /// Everything that decides the PTX of a kernel.
-    pub(crate) fn of(kernel: &Kernel) -> Self {
-        let kernel = postcard::to_stdvec(kernel).expect("IR types serialise");
-        let mut hash = Sha256::new();
-        hash.update(backend_ptx::VERSION);
-        hash.update([0]);
-        hash.update(kernel);
-        Key(hash.finalize().into())
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Kernel, Kind::MachineCode, Kind::Tuned];
+
+    fn end(self) -> &'static str {
+        match self {
+            Kind::Kernel => "",
+            Kind::MachineCode => ".cubin",
+            Kind::Tuned => ".tuned",
+        }
+    }
+
+    /// Name of the file of an entry.
+    pub(crate) fn file(self, key: &Key) -> String {
+        format!("{key}{}", self.end())
+    }
+
+    /// Of the entry in a file of this name, if it is one's.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        let (key, end) = name.split_at_checked(2 * size_of::<Key>())?;
+        let is_key = key.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+        Self::ALL.into_iter().find(|kind| is_key && end == kind.end())
     }
 }
+
+/// Key of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key(pub(crate) [u8; 32]);
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -164,17 +183,30 @@ fn open(bytes: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backend_ptx::Ptx;
     use std::process::Command;
+    use tile_dsl::{
+        index::Extent,
+        kernel::{GridAxis, Interface, Param},
+    };
 
-    fn ptx(text: &str) -> Ptx {
-        Ptx {
+    fn kernel(text: &str) -> Precompiled {
+        let ptx = Ptx {
             text: text.into(),
             entry: "e".into(),
             assemble: None,
             threads: 32,
             static_shared: 1,
             dynamic_shared: 0,
-        }
+        };
+        let interface = Interface {
+            params: vec![Param::Dim("N".into())],
+            cleared: vec![0],
+            grid: vec![GridAxis { extent: Extent::constant(3), tile: 2 }],
+            persistent: Some(1),
+            cluster: None,
+        };
+        Precompiled { interface, ptx, machine: vec![] }
     }
 
     const KEY: Key = Key([7; 32]);
@@ -184,8 +216,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = PtxCache::at(folder.path().join("made/when/needed"));
         assert_eq!(cache.get(&KEY), Lookup::Absent);
-        cache.put(&KEY, &ptx("text")).unwrap();
-        assert_eq!(cache.get(&KEY), Lookup::Found(ptx("text")));
+        cache.put(&KEY, &kernel("text")).unwrap();
+        assert_eq!(cache.get(&KEY), Lookup::Found(kernel("text")));
         assert_eq!(cache.get(&Key([8; 32])), Lookup::Absent);
         let left: Vec<_> = std::fs::read_dir(cache.folder().unwrap()).unwrap().collect();
         assert_eq!(left.len(), 1, "no temporary file stays behind");
@@ -195,7 +227,7 @@ mod tests {
     fn any_change_of_an_entry_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let cache = PtxCache::at(folder.path());
-        cache.put(&KEY, &ptx("text")).unwrap();
+        cache.put(&KEY, &kernel("text")).unwrap();
         let path = folder.path().join(KEY.to_string());
         let good = std::fs::read(&path).unwrap();
         for at in 0..good.len() {
@@ -208,15 +240,15 @@ mod tests {
             std::fs::write(&path, &good[..length]).unwrap();
             assert!(matches!(cache.get(&KEY), Lookup::Unusable(_)), "cut to {length}");
         }
-        cache.put(&KEY, &ptx("new")).unwrap();
-        assert_eq!(cache.get(&KEY), Lookup::Found(ptx("new")), "replaced");
+        cache.put(&KEY, &kernel("new")).unwrap();
+        assert_eq!(cache.get(&KEY), Lookup::Found(kernel("new")), "replaced");
     }
 
     #[test]
     fn a_folder_that_cannot_be_one_is_an_error_of_put_alone() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let cache = PtxCache::at(file.path().join("below-a-file"));
-        assert!(cache.put(&KEY, &ptx("text")).is_err());
+        assert!(cache.put(&KEY, &kernel("text")).is_err());
         assert!(matches!(cache.get(&KEY), Lookup::Unusable(m) if m.contains("cannot be read")));
     }
 
@@ -232,7 +264,7 @@ mod tests {
         leave(".unfinished-a", 1);
         leave(".unfinished-b", 0);
         leave("someone-elses", 1);
-        cache.put(&KEY, &ptx("text")).unwrap();
+        cache.put(&KEY, &kernel("text")).unwrap();
         let exists = |name: &str| folder.path().join(name).exists();
         assert!(!exists(".unfinished-a") && exists(".unfinished-b") && exists("someone-elses"));
     }
@@ -243,7 +275,7 @@ mod tests {
         let Some(folder) = std::env::var_os("CACHE_TEST_KILLED") else { return };
         let cache = PtxCache::at(folder);
         for round in 0.. {
-            cache.put(&Key([round as u8 % 8; 32]), &ptx(&"x".repeat(1 << 18))).unwrap();
+            cache.put(&Key([round as u8 % 8; 32]), &kernel(&"x".repeat(1 << 18))).unwrap();
         }
     }
 
@@ -271,7 +303,7 @@ mod tests {
             killed += usize::from(!child.wait().unwrap().success());
             for n in 0..8 {
                 match cache.get(&Key([n; 32])) {
-                    Lookup::Found(entry) => assert_eq!(entry, ptx(&"x".repeat(1 << 18))),
+                    Lookup::Found(entry) => assert_eq!(entry, kernel(&"x".repeat(1 << 18))),
                     Lookup::Absent => {}
                     Lookup::Unusable(why) => panic!("{why}"),
                 }
@@ -284,7 +316,7 @@ mod tests {
     #[test]
     fn full_disk_child() {
         let Some(folder) = std::env::var_os("CACHE_TEST_FULL") else { return };
-        let error = PtxCache::at(folder).put(&KEY, &ptx(&"x".repeat(1 << 16))).unwrap_err();
+        let error = PtxCache::at(folder).put(&KEY, &kernel(&"x".repeat(1 << 16))).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
     }
 
@@ -306,7 +338,7 @@ mod tests {
     #[test]
     fn a_disabled_cache_keeps_nothing() {
         let cache = PtxCache::disabled();
-        cache.put(&KEY, &ptx("text")).unwrap();
+        cache.put(&KEY, &kernel("text")).unwrap();
         assert_eq!(cache.get(&KEY), Lookup::Absent);
     }
 
@@ -317,8 +349,8 @@ mod tests {
         let cache = PtxCache::at(folder);
         let text = "x".repeat(1 << 16);
         for _ in 0..50 {
-            cache.put(&KEY, &ptx(&text)).unwrap();
-            assert_eq!(cache.get(&KEY), Lookup::Found(ptx(&text)));
+            cache.put(&KEY, &kernel(&text)).unwrap();
+            assert_eq!(cache.get(&KEY), Lookup::Found(kernel(&text)));
         }
     }
 

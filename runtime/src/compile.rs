@@ -1,12 +1,13 @@
 //! From a scheduled program to PTX: lower, look in the caches, compile.
 
 use crate::{
-    aot::{self, MachineCode, Precompiled},
+    aot,
     cache::{Key, Lookup, PtxCache},
     device::Wanted,
     error::Error,
     memory::lock,
     plan::{self, Gaps, Plan, Word},
+    precompiled::{MachineCode, Precompiled},
     report::PtxSource,
     tensor_map::{self, MapShape},
 };
@@ -21,7 +22,7 @@ use std::{
     },
 };
 use tile_dsl::{
-    kernel::{Kernel, Param},
+    kernel::{Interface, Kernel, Param},
     lower::{self, Form, Strided},
     program::{Program, Variant},
 };
@@ -61,23 +62,24 @@ static COMPILED: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 type Known = HashMap<(Key, Variant, Gaps), Arc<Compiled>>;
 
 impl Compiled {
-    fn new(plan: &Plan, kernel: &Kernel, Precompiled { ptx, machine }: Precompiled) -> Self {
+    fn new(plan: &Plan, Precompiled { interface, ptx, machine }: Precompiled) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let grid = kernel.grid.iter().map(|g| (Form::new(&g.extent, |name| plan.position(name)), g.tile));
-        let scratch = kernel.params.iter().filter_map(|param| match param {
+        let Interface { params, cleared, grid, persistent, cluster } = interface;
+        let grid = grid.iter().map(|g| (Form::new(&g.extent, |name| plan.position(name)), g.tile));
+        let scratch = params.iter().filter_map(|param| match param {
             Param::Scratch { dtype, elems, zeroed, .. } => {
                 let bytes = u64::from(*elems) * u64::from(dtype.bytes());
                 Some(Wanted { bytes, zeroed: *zeroed })
             }
             Param::Tensor { .. } | Param::Dim(_) | Param::Scalar { .. } | Param::TensorMap { .. } => None,
         });
-        let widths = kernel.params.iter().map(|param| match param {
+        let widths = params.iter().map(|param| match param {
             Param::Tensor { .. } | Param::Scratch { .. } => 8,
             Param::Dim(_) => 4,
             Param::Scalar { dtype, .. } => dtype.bytes() as u8,
             Param::TensorMap { .. } => tensor_map::BYTES as u8,
         });
-        let maps = kernel.params.iter().filter_map(|param| match param {
+        let maps = params.iter().filter_map(|param| match param {
             Param::TensorMap { tensor, dims, tile, swizzle, .. } => Some(MapShape {
                 tensor: *tensor as usize,
                 dims: dims.iter().map(|d| *d as usize).collect(),
@@ -91,12 +93,12 @@ impl Compiled {
             text: ptx.text.as_str().into(),
             ptx,
             machine,
-            words: plan::words(plan, &kernel.params),
+            words: plan::words(plan, &params),
             widths: widths.collect(),
-            cleared: kernel.cleared.clone(),
+            cleared,
             grid: grid.collect(),
-            persistent: kernel.persistent,
-            cluster: kernel.cluster.unwrap_or(1),
+            persistent,
+            cluster: cluster.unwrap_or(1),
             scratch: scratch.collect(),
             maps: maps.collect(),
             parsed: OnceLock::new(),
@@ -185,44 +187,46 @@ pub(crate) fn compile(
         return Ok((compiled.clone(), PtxSource::Memory));
     }
     // Another thread may compile the same meanwhile; both get the same text, and the first is kept.
-    let kernel = lower_strided(&plan.program, variant, &plan::strided(gaps))?;
-    let (code, source) = code_of(cache, &kernel, warnings).map_err(|e| match e {
+    let key = Key::of_kernel(&plan.key, variant, gaps.iter().copied());
+    let lower = || lower_strided(&plan.program, variant, &plan::strided(gaps));
+    let (code, source) = code_of(cache, &key, lower, warnings).map_err(|e| match e {
         Error::Compile(CompileError::NoCodegen) => plan.not_compiled(variant, gaps, aot::count()),
         other => other,
     })?;
-    let compiled = Arc::new(Compiled::new(plan, &kernel, code));
+    let compiled = Arc::new(Compiled::new(plan, code));
     Ok((lock(&COMPILED).entry(known).or_insert(compiled).clone(), source))
 }
 
-/// A kernel that was compiled ahead of time, or is on disk, or is compiled now and put on disk.
+/// A kernel that was compiled ahead of time, or is on disk, or is lowered and compiled now and put on disk.
 fn code_of(
     cache: &PtxCache,
-    kernel: &Kernel,
+    key: &Key,
+    lower: impl FnOnce() -> Result<Kernel, Error>,
     warnings: &mut Vec<String>,
 ) -> Result<(Precompiled, PtxSource), Error> {
-    let key = Key::of(kernel);
-    if let Some(precompiled) = aot::find(&key) {
+    if let Some(precompiled) = aot::find(key) {
         return Ok(((*precompiled).clone(), PtxSource::AheadOfTime));
     }
-    let ptx_alone = |ptx| Precompiled { ptx, machine: Vec::new() };
-    match cache.get(&key) {
-        Lookup::Found(ptx) => return Ok((ptx_alone(ptx), PtxSource::Disk)),
+    match cache.get(key) {
+        Lookup::Found(precompiled) => return Ok((precompiled, PtxSource::Disk)),
         Lookup::Absent => {}
         Lookup::Unusable(why) => warnings.push(why),
     }
-    let ptx = match backend_ptx::compile(kernel) {
+    let kernel = lower()?;
+    let ptx = match backend_ptx::compile(&kernel) {
         // What stood in the way of the cache is why there is no PTX.
         Err(CompileError::NoCodegen) if !warnings.is_empty() => {
             return Err(Error::Cache { trouble: warnings.join("; ") });
         }
         other => other?,
     };
-    if let Err(e) = cache.put(&key, &ptx)
+    let precompiled = Precompiled { interface: kernel.interface(), ptx, machine: Vec::new() };
+    if let Err(e) = cache.put(key, &precompiled)
         && let Some(folder) = cache.folder()
     {
         warnings.push(format!("the compiled kernel cannot be kept in {}: {e}", folder.display()));
     }
-    Ok((ptx_alone(ptx), PtxSource::Compiled))
+    Ok((precompiled, PtxSource::Compiled))
 }
 
 #[cfg(test)]
@@ -245,14 +249,24 @@ mod tests {
             persistent: None,
             cluster: None,
             assemble: None,
-            body: vec![],
+                body: vec![],
         }
     }
 
+    fn key(kernel: &Kernel) -> Key {
+        Key::of_program(kernel.name.as_bytes())
+    }
+
     fn source(cache: &PtxCache, kernel: &Kernel) -> (PtxSource, Vec<String>) {
-        let mut warnings = Vec::new();
-        let (code, source) = code_of(cache, kernel, &mut warnings).unwrap();
+        let (mut warnings, mut lowered) = (Vec::new(), false);
+        let lower = || {
+            lowered = true;
+            Ok(kernel.clone())
+        };
+        let (code, source) = code_of(cache, &key(kernel), lower, &mut warnings).unwrap();
         assert!(code.ptx.text.contains(&format!(".entry {}", kernel.name)));
+        assert_eq!(code.interface, kernel.interface());
+        assert_eq!(lowered, source == PtxSource::Compiled, "what is on disk needs no kernel IR");
         (source, warnings)
     }
 
@@ -264,7 +278,7 @@ mod tests {
         let kernel = kernel("cached");
         assert_eq!(source(&cache, &kernel), (PtxSource::Compiled, vec![]));
         assert_eq!(source(&cache, &kernel), (PtxSource::Disk, vec![]));
-        let path = folder.path().join(Key::of(&kernel).to_string());
+        let path = folder.path().join(key(&kernel).to_string());
         std::fs::write(&path, "no entry").unwrap();
         let (from, warnings) = source(&cache, &kernel);
         assert_eq!(from, PtxSource::Compiled);
@@ -284,7 +298,11 @@ mod tests {
     #[test]
     #[cfg(not(any(feature = "jit", feature = "static-llvm")))]
     fn without_llvm_only_finished_ptx_runs() {
-        let error = code_of(&PtxCache::disabled(), &kernel("missing"), &mut Vec::new()).unwrap_err();
+        let missing = kernel("missing");
+        let find = |cache: &PtxCache, kernel: &Kernel| {
+            code_of(cache, &key(kernel), || Ok(kernel.clone()), &mut Vec::new()).unwrap_err()
+        };
+        let error = find(&PtxCache::disabled(), &missing);
         assert!(error.to_string().contains("enable the feature `jit`"), "{error}");
         let folder = tempfile::tempdir().unwrap();
         let cache = PtxCache::at(folder.path());
@@ -298,10 +316,11 @@ mod tests {
             static_shared: 0,
             dynamic_shared: 0,
         };
-        cache.put(&Key::of(&kernel), &ptx).unwrap();
+        let precompiled = Precompiled { interface: kernel.interface(), ptx, machine: vec![] };
+        cache.put(&key(&kernel), &precompiled).unwrap();
         assert_eq!(source(&cache, &kernel), (PtxSource::Disk, vec![]));
-        std::fs::write(folder.path().join(Key::of(&kernel).to_string()), "no entry").unwrap();
-        let error = code_of(&cache, &kernel, &mut Vec::new()).unwrap_err();
+        std::fs::write(folder.path().join(key(&kernel).to_string()), "no entry").unwrap();
+        let error = find(&cache, &kernel);
         assert!(matches!(error, Error::Cache { .. }), "{error}");
     }
 }

@@ -9,7 +9,6 @@ use crate::{
     cache::PtxCache, error::Error, gpu::GpuInfo, kernels::Kernels, memory::lock, plan::Plan, queue::Queue,
     usage::MemoryUse,
 };
-use cuda::CudaDevice;
 use ptx_sim::AsyncMode;
 use sim::SimDevice;
 use std::{
@@ -19,7 +18,7 @@ use std::{
 };
 
 pub(crate) use cuda::driver_present;
-pub(crate) use cuda::{CudaEvent, CudaGraph, CudaMemory, CudaPinned, CudaQueue, Loaded, encode};
+pub(crate) use cuda::{CudaDevice, CudaEvent, CudaGraph, CudaMemory, CudaPinned, CudaQueue, Loaded, encode};
 pub(crate) use host::HostMemory;
 pub(crate) use scratch::{Scratch, Wanted};
 pub(crate) use sim::{Reserved, SimTensor};
@@ -43,7 +42,7 @@ pub(crate) struct Inner {
 
 pub(crate) enum Kind {
     Sim(SimDevice),
-    Cuda(CudaDevice),
+    Cuda(Box<CudaDevice>),
 }
 
 impl Device {
@@ -66,7 +65,7 @@ impl Device {
         let device = CudaDevice::new(ordinal)?;
         let queue = Queue::new(Some(device.new_queue()?));
         let name = device.name().into();
-        Ok(Self::new(Kind::Cuda(device), queue, name))
+        Ok(Self::new(Kind::Cuda(Box::new(device)), queue, name))
     }
 
     /// All GPUs of this machine, in the order of their ordinals; the simulator alone where there is none.

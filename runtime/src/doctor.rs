@@ -1,6 +1,13 @@
 //! What this machine has of what tilewright can use, which features work with it, and what is missing for the rest.
 
-use crate::{cache::PtxCache, collective, compile, device::Device, error::Error, gpu::GpuInfo, toolkit};
+use crate::{
+    cache::{self, PtxCache},
+    collective, compile,
+    device::Device,
+    error::Error,
+    gpu::GpuInfo,
+    toolkit,
+};
 use libloading::Library;
 use std::{
     fmt,
@@ -22,12 +29,24 @@ pub struct Findings {
     pub cublas: Option<String>,
     /// The file name under which NCCL was loaded.
     pub nccl: Option<String>,
-    /// The folder of compiled kernels with their number and bytes, or what is wrong with it; `None` when it is off.
-    pub cache: Option<(PathBuf, CacheSize)>,
+    /// Whether this build has the feature `nccl`.
+    pub nccl_feature: bool,
+    /// The folder of compiled kernels with what is in it, or what is wrong with it; `None` when it is off.
+    pub cache: Option<(PathBuf, Result<Cached, String>)>,
 }
 
-/// Compiled kernels in the cache and their bytes, or what is wrong with its folder.
-pub type CacheSize = Result<(usize, u64), String>;
+/// Files in the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cached {
+    /// Compiled kernels, as PTX.
+    pub kernels: usize,
+    /// Machine code of kernels.
+    pub machine_code: usize,
+    /// What tuners found.
+    pub tuned: usize,
+    /// Bytes of all files.
+    pub bytes: u64,
+}
 
 /// A feature, and whether it works here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +83,7 @@ impl Findings {
             ptxas: toolkit::find("ptxas"),
             cublas: load(&["libcublas.so", "libcublas.so.12", "libcublas.so.13"]),
             nccl: load(collective::NCCL),
+            nccl_feature: cfg!(feature = "nccl"),
             cache: cache.folder().map(|folder| (folder.to_path_buf(), contents(folder))),
         }
     }
@@ -86,6 +106,7 @@ impl Findings {
         let cublas =
             library(&self.cublas, "libcublas.so.12, of the CUDA toolkit or the wheel nvidia-cublas-cu12");
         let nccl = library(&self.nccl, "libnccl.so.2, of NVIDIA's packages or the wheel nvidia-nccl-cu12");
+        let nccl_feature = (!self.nccl_feature).then(|| "the feature `nccl` of tilewright".to_string());
         let cache = match &self.cache {
             None => Some("TILEWRIGHT_CACHE_DIR is empty: unset it, or name a folder".into()),
             Some((folder, Err(why))) => {
@@ -104,7 +125,7 @@ impl Findings {
             feature("kernels on a GPU", &[&gpu]),
             feature("machine code ahead of time", &[&llvm, &ptxas]),
             feature("comparisons with cuBLAS", &[&gpu, &cublas]),
-            feature("collectives between GPUs", &[&gpu, &second, &nccl]),
+            feature("collectives between GPUs", &[&gpu, &second, &nccl_feature, &nccl]),
         ]
     }
 }
@@ -134,9 +155,11 @@ impl fmt::Display for Findings {
         row(f, "NCCL", &found(&self.nccl))?;
         let cache = match &self.cache {
             None => "off".into(),
-            Some((folder, Ok((count, bytes)))) => {
-                format!("{}: {count} kernels, {} KiB", folder.display(), bytes.div_ceil(1024))
-            }
+            Some((folder, Ok(Cached { kernels, machine_code, tuned, bytes }))) => format!(
+                "{}: {kernels} kernels, machine code of {machine_code}, {tuned} tuned, {} KiB",
+                folder.display(),
+                bytes.div_ceil(1024)
+            ),
             Some((folder, Err(why))) => format!("{}: {why}", folder.display()),
         };
         row(f, "cache", &cache)?;
@@ -164,16 +187,22 @@ fn load(names: &[&str]) -> Option<String> {
     names.iter().find(|name| unsafe { Library::new(**name) }.is_ok()).map(|name| name.to_string())
 }
 
-/// Number and bytes of the files in a folder, which need not be there yet.
-fn contents(folder: &Path) -> Result<(usize, u64), String> {
+/// What is in a folder, which need not be there yet.
+fn contents(folder: &Path) -> Result<Cached, String> {
     let entries = match std::fs::read_dir(folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok((0, 0)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Cached::default()),
         entries => entries.map_err(|e| e.to_string())?,
     };
-    let mut total = (0, 0);
+    let mut total = Cached::default();
     for entry in entries {
-        let data = entry.and_then(|e| e.metadata()).map_err(|e| e.to_string())?;
-        total = (total.0 + 1, total.1 + data.len());
+        let entry = entry.map_err(|e| e.to_string())?;
+        total.bytes += entry.metadata().map_err(|e| e.to_string())?.len();
+        match cache::Kind::of(&entry.file_name().to_string_lossy()) {
+            Some(cache::Kind::Kernel) => total.kernels += 1,
+            Some(cache::Kind::MachineCode) => total.machine_code += 1,
+            Some(cache::Kind::Tuned) => total.tuned += 1,
+            None => {}
+        }
     }
     match std::fs::metadata(folder).map(|m| m.permissions().readonly()) {
         Ok(true) => Err("it cannot be written".into()),
@@ -185,6 +214,7 @@ fn contents(folder: &Path) -> Result<(usize, u64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::Key;
 
     fn nothing() -> Findings {
         Findings {
@@ -194,6 +224,7 @@ mod tests {
             ptxas: None,
             cublas: None,
             nccl: None,
+            nccl_feature: false,
             cache: None,
         }
     }
@@ -215,7 +246,8 @@ mod tests {
             ptxas: Some("/cuda/bin/ptxas".into()),
             cublas: Some("libcublas.so.12".into()),
             nccl: Some("libnccl.so.2".into()),
-            cache: Some(("/cache".into(), Ok((3, 5000)))),
+            nccl_feature: true,
+            cache: Some(("/cache".into(), Ok(Cached { kernels: 3, machine_code: 2, tuned: 1, bytes: 5000 }))),
         }
     }
 
@@ -232,7 +264,7 @@ mod tests {
   ptxas    /cuda/bin/ptxas
   cuBLAS   libcublas.so.12
   NCCL     libnccl.so.2
-  cache    /cache: 3 kernels, 5 KiB
+  cache    /cache: 3 kernels, machine code of 2, 1 tuned, 5 KiB
 
 What works:
   yes  kernels on the simulator
@@ -265,6 +297,7 @@ What works:
             "`static-llvm` (`./setup.sh --static`)",
             "name it in TILEWRIGHT_PTXAS",
             "a second GPU\n",
+            "the feature `nccl` of tilewright\n",
             "libnccl.so.2, of NVIDIA's packages",
             "libcublas.so.12, of the CUDA toolkit",
             "TILEWRIGHT_CACHE_DIR is empty",
@@ -296,15 +329,24 @@ What works:
             ["kernels on a GPU", "comparisons with cuBLAS", "collectives between GPUs"]
         );
         assert_eq!(missing(|f| f.nccl = None), ["collectives between GPUs"]);
+        assert_eq!(missing(|f| f.nccl_feature = false), ["collectives between GPUs"]);
         assert_eq!(missing(|f| f.cublas = None), ["comparisons with cuBLAS"]);
     }
 
     #[test]
     fn folders_are_looked_into() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(contents(&folder.path().join("none")), Ok((0, 0)));
+        assert_eq!(contents(&folder.path().join("none")), Ok(Cached::default()));
         std::fs::write(folder.path().join("a"), [0; 70]).unwrap();
-        assert_eq!(contents(folder.path()), Ok((1, 70)));
+        assert_eq!(
+            contents(folder.path()),
+            Ok(Cached { bytes: 70, ..Cached::default() }),
+            "not of the cache"
+        );
+        let names = ["", ".cubin", ".tuned", ".other"].map(|kind| format!("{}{kind}", Key([0xa7; 32])));
+        names.iter().for_each(|name| std::fs::write(folder.path().join(name), [0; 100]).unwrap());
+        let found = Cached { kernels: 1, machine_code: 1, tuned: 1, bytes: 470 };
+        assert_eq!(contents(folder.path()), Ok(found));
         assert!(contents(&folder.path().join("a")).is_err());
     }
 
@@ -312,6 +354,7 @@ What works:
     fn this_machine_is_examined() {
         let findings = Findings::examine();
         assert_eq!(findings.llvm.is_ok(), backend_ptx::can_compile(), "{:?}", findings.llvm);
+        assert_eq!(findings.nccl_feature, cfg!(feature = "nccl"));
         assert_eq!(findings.driver.is_ok(), Device::cuda(0).is_ok());
         assert!(findings.to_string().contains("\n  yes  kernels on the simulator\n"));
     }

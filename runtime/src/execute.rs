@@ -3,12 +3,13 @@
 use crate::{
     arguments::{Scalars, Tensors},
     compile::Compiled,
-    device::{CudaQueue, Kind, Loaded, SimTensor, Wanted, encode},
+    device::{CudaDevice, CudaQueue, Kind, Loaded, SimTensor, Wanted, encode},
     error::Error,
     memory::Memory,
     parameters::Parameters,
     plan::{Plan, Word},
     queue::Queue,
+    row_copy::RowCopy,
     tensor_map::{MapShape, Padded, Rows, TensorMap},
 };
 use ptx_sim::{Counters, Finding};
@@ -53,9 +54,7 @@ pub(crate) struct Needs {
 pub(crate) enum Step<P> {
     /// Zeros.
     Clear { pointer: u64, bytes: usize },
-    /// A copy within the device.
-    Copy { from: u64, to: u64, rows: Rows },
-    /// The kernel.
+    /// A kernel: the launch's own, or one that copies rows.
     Kernel { loaded: Loaded, ctas: u32, parameters: P },
 }
 
@@ -64,7 +63,6 @@ impl Step<&mut Parameters> {
     pub(crate) fn owned(self) -> Step<Parameters> {
         match self {
             Step::Clear { pointer, bytes } => Step::Clear { pointer, bytes },
-            Step::Copy { from, to, rows } => Step::Copy { from, to, rows },
             Step::Kernel { loaded, ctas, parameters } => {
                 Step::Kernel { loaded, ctas, parameters: std::mem::take(parameters) }
             }
@@ -145,7 +143,7 @@ impl Call<'_, '_> {
                 self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
                 self.simulate(kind)
             }
-            (Kind::Cuda(_), Some(cuda)) => self.queue_cuda(cuda, queue).map(|()| None),
+            (Kind::Cuda(device), Some(cuda)) => self.queue_cuda(device, cuda, queue).map(|()| None),
             (Kind::Cuda(_), None) => unreachable!("the stream was checked to be the device's"),
         }
     }
@@ -166,12 +164,12 @@ impl Call<'_, '_> {
         }
     }
 
-    fn queue_cuda(&self, cuda: &CudaQueue, queue: &Arc<Queue>) -> Result<(), Error> {
+    fn queue_cuda(&self, device: &CudaDevice, cuda: &CudaQueue, queue: &Arc<Queue>) -> Result<(), Error> {
         self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
         let ticket = queue.launch(self.plan, self.variant, |state| {
             let needs = self.needs();
             let scratch = state.scratch.reserve(cuda, &needs.wanted)?;
-            self.steps(needs, &scratch, |step| {
+            self.steps(device, needs, &scratch, |step| {
                 // SAFETY: the words follow the parameters from which the entry was compiled, and each copy and its tensor are
                 // as large as their geometries say. The tensors were checked to be as large as the kernel of a proved
                 // schedule reaches; they are freed and overwritten only after this work, which `used` notes below, and no
@@ -180,7 +178,6 @@ impl Call<'_, '_> {
                 unsafe {
                     match step {
                         Step::Clear { pointer, bytes } => cuda.fill(pointer, 0, bytes),
-                        Step::Copy { from, to, rows } => cuda.copy_rows(from, to, &rows),
                         Step::Kernel { loaded, ctas, parameters } => cuda.launch(&loaded, ctas, parameters),
                     }
                 }
@@ -208,9 +205,10 @@ impl Call<'_, '_> {
     /// back. `scratch` has the addresses of what it needs.
     ///
     /// # Errors
-    /// [`Error::TensorMap`]; those of `f`.
+    /// [`Error::TensorMap`], [`Error::TooLarge`]; those of `f`; the driver's.
     pub(crate) fn steps(
         &self,
+        device: &CudaDevice,
         needs: Needs,
         scratch: &[u64],
         mut f: impl FnMut(Step<&mut Parameters>) -> Result<(), Error>,
@@ -218,11 +216,15 @@ impl Call<'_, '_> {
         let loaded = self.loaded.expect("loaded for the GPU");
         let pads = scratch[scratch.len() - needs.padded.len()..].iter().copied();
         let padded: SmallVec<[(Padded, u64); 2]> = needs.padded.into_iter().zip(pads).collect();
+        let copy_rows =
+            |rows: &Rows, from, to, f: &mut dyn FnMut(Step<&mut Parameters>) -> Result<(), Error>| {
+                let Some(mut copy) = RowCopy::new(rows, from, to)? else { return Ok(()) };
+                let loaded = device.row_copy(copy.granule)?;
+                f(Step::Kernel { loaded, ctas: copy.ctas, parameters: &mut copy.parameters })
+            };
         for (copy, to) in &padded {
             let raw = self.tensors[copy.tensor].1.raw();
-            for rows in copy.rows(&raw.geometry, raw.dtype) {
-                f(Step::Copy { from: self.bases[copy.tensor], to: *to, rows })?;
-            }
+            copy_rows(&copy.rows(&raw.geometry, raw.dtype), self.bases[copy.tensor], *to, &mut f)?;
         }
         for &tensor in &self.compiled.cleared {
             self.clear(tensor as usize, &mut f)?;
@@ -231,9 +233,8 @@ impl Call<'_, '_> {
         f(Step::Kernel { loaded, ctas: self.ctas, parameters: &mut parameters })?;
         for (copy, from) in padded.iter().filter(|(copy, _)| self.tensors[copy.tensor].1.is_out()) {
             let raw = self.tensors[copy.tensor].1.raw();
-            for rows in copy.rows(&raw.geometry, raw.dtype) {
-                f(Step::Copy { from: *from, to: self.bases[copy.tensor], rows: rows.back() })?;
-            }
+            let rows = copy.rows(&raw.geometry, raw.dtype).back();
+            copy_rows(&rows, *from, self.bases[copy.tensor], &mut f)?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Graphs: launches that the driver queues together, in one call.
 
 use crate::{
-    device::{CudaGraph, Device, Scratch},
+    device::{CudaGraph, Device, Kind, Scratch},
     error::Error,
     execute::{Call, Simulated, Step},
     launch::{Launched, Scheduled},
@@ -63,8 +63,8 @@ pub struct Replayed {
     pub launches: usize,
     /// Of those, how many were given other arguments or another kernel than in the replay before.
     pub changed: usize,
-    /// Whether the graph was made anew: in the first replay, when the number of launches changes, and when a tensor that is
-    /// copied to padded rows is another one or elsewhere.
+    /// Whether the graph was made anew: in the first replay, and when the number of launches changes, or of what is done for
+    /// them: what is cleared, and copied to padded rows.
     pub made: bool,
 }
 
@@ -124,8 +124,8 @@ impl Recorder<'_> {
 
     fn record(&mut self, call: &Call<'_, '_>) -> Result<Option<Simulated>, Error> {
         let queue = &self.stream.queue;
-        let simulated = match (&call.loaded, &queue.cuda) {
-            (Some(_), Some(cuda)) => {
+        let simulated = match (self.stream.device().kind(), &queue.cuda) {
+            (Kind::Cuda(device), Some(cuda)) => {
                 let (graph, at, needs) = (&mut *self.graph, self.launches.len(), call.needs());
                 // What used the scratch memory on another stream ends before it is used, or freed, on this one.
                 let elsewhere = |(last, _): &(Arc<Queue>, u64)| !Arc::ptr_eq(last, queue);
@@ -141,7 +141,7 @@ impl Recorder<'_> {
                     graph.last = Some((queue.clone(), queue.ticket()));
                 }
                 let mut changed = false;
-                call.steps(needs, &scratch, |step| {
+                call.steps(device, needs, &scratch, |step| {
                     // SAFETY: the values follow the parameters from which the entry was compiled.
                     changed |= unsafe { graph.put(self.steps, step.owned())? };
                     self.steps += 1;
@@ -150,7 +150,7 @@ impl Recorder<'_> {
                 self.changed += usize::from(changed);
                 None
             }
-            _ => call.simulate(self.stream.device().kind())?,
+            (kind, _) => call.simulate(kind)?,
         };
         self.launches.push((call.plan.clone(), call.variant));
         for (memory, writes) in call.memories() {

@@ -61,6 +61,7 @@ fn key(ptxas: &Path, ptx: &Ptx, architecture: &str) -> Key {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use crate::cache::Kind;
     use std::{fs, os::unix::fs::PermissionsExt};
 
     /// An assembler whose machine code is the number of its run, and that fails for `sm_1`.
@@ -97,7 +98,7 @@ mod tests {
         assert_eq!(run(&ptx("other", None), "sm_90"), made("3"));
         assert_eq!(run(&ptx("text", Some(1)), "sm_90"), made("4"));
         // Damaged: made again, and said so.
-        let path = cache.folder().unwrap().join(key(&ptxas, &plain, "sm_90").to_string());
+        let path = cache.folder().unwrap().join(Kind::MachineCode.file(&key(&ptxas, &plain, "sm_90")));
         let mut bytes = fs::read(&path).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         fs::write(&path, bytes).unwrap();

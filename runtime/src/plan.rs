@@ -8,7 +8,6 @@ use crate::{
     memory::lock,
     solve::{Solver, Values},
 };
-use sha2::{Digest, Sha256};
 use smallvec::SmallVec;
 use std::{
     collections::HashMap,
@@ -146,7 +145,7 @@ impl Plan {
         let axis = |at: usize| Form::new(&kernel.axes[at].extent, position);
         let spread = kernel.axes.iter().enumerate().filter(|(_, a)| a.kind == AxisKind::Program);
         Plan {
-            key: Key(Sha256::digest(bytes).into()),
+            key: Key::of_program(bytes),
             kernel: kernel.name.as_str().into(),
             schedule: program.schedule.name.as_str().into(),
             scalars: kernel.scalars.iter().map(|s| s.elem).collect(),

@@ -60,22 +60,41 @@ pub(crate) struct Padded {
     pub(crate) empty: bool,
 }
 
-/// Rows that are copied together: byte offsets of the first from the first element of either side, pitches, bytes of a row,
-/// rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Rows of a tensor, and where they lie on both sides of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rows {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    pub(crate) pitches: [usize; 2],
+    /// Of a row; 0 when there is none.
     pub(crate) bytes: usize,
+    /// The dimensions that are not within a row, fastest first; those that one stride walks are one.
+    pub(crate) dims: SmallVec<[RowDim; 4]>,
+}
+
+/// A dimension of [`Rows`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowDim {
     pub(crate) count: usize,
+    /// Bytes from one index to the next: where rows come from, where they go.
+    pub(crate) steps: [usize; 2],
 }
 
 impl Rows {
     /// The other way.
-    pub(crate) fn back(&self) -> Rows {
-        let [from, to] = self.pitches;
-        Rows { from: self.to, to: self.from, pitches: [to, from], ..*self }
+    pub(crate) fn back(mut self) -> Rows {
+        self.dims.iter_mut().for_each(|dim| dim.steps.reverse());
+        self
+    }
+
+    /// Calls `f` with the byte offsets of each row from the first element of either side.
+    pub(crate) fn each(&self, mut f: impl FnMut([usize; 2])) {
+        let count: usize = self.dims.iter().map(|dim| dim.count).product();
+        for mut n in 0..if self.bytes == 0 { 0 } else { count } {
+            let mut at = [0; 2];
+            for dim in &self.dims {
+                (0..2).for_each(|side| at[side] += n % dim.count * dim.steps[side]);
+                n /= dim.count;
+            }
+            f(at);
+        }
     }
 }
 
@@ -108,31 +127,26 @@ impl Padded {
     }
 
     /// What to copy from the tensor itself.
-    pub(crate) fn rows(&self, geometry: &Geometry, dtype: DType) -> Vec<Rows> {
+    pub(crate) fn rows(&self, geometry: &Geometry, dtype: DType) -> Rows {
         let size = dtype.bytes() as usize;
         if geometry.count() == 0 {
-            return Vec::new();
+            return Rows { bytes: 0, dims: SmallVec::new() };
         }
-        let order: PerDim<usize> = geometry.layout.fastest_first(geometry.shape.len()).collect();
-        let (shape, strides) = (&geometry.shape, [&geometry.strides, &self.geometry.strides]);
-        let bytes = order.first().map_or(1, |d| shape[*d]) * size;
-        let pitch = |d: Option<&usize>| strides.map(|s| d.map_or(0, |d| s[*d] * size));
-        // Dimensions that go on where the ones before them end are rows like those.
-        let (mut count, mut taken) = (order.get(1).map_or(1, |d| shape[*d]), 2.min(order.len()));
-        while let Some(d) = order.get(taken)
-            && strides.iter().all(|s| s[*d] == s[order[1]] * count)
-        {
-            count *= shape[*d];
-            taken += 1;
+        let mut order = geometry.layout.fastest_first(geometry.shape.len());
+        let bytes = order.next().map_or(1, |d| geometry.shape[d]) * size;
+        let mut dims = SmallVec::<[RowDim; 4]>::new();
+        for d in order.filter(|d| geometry.shape[*d] > 1) {
+            let count = geometry.shape[d];
+            let steps = [&geometry.strides, &self.geometry.strides].map(|strides| strides[d] * size);
+            match dims.last_mut() {
+                // It goes on where the one before it ends.
+                Some(last) if (0..2).all(|side| steps[side] == last.steps[side] * last.count) => {
+                    last.count *= count
+                }
+                _ => dims.push(RowDim { count, steps }),
+            }
         }
-        let mut all = vec![Rows { from: 0, to: 0, pitches: pitch(order.get(1)), bytes, count }];
-        for d in &order[taken..] {
-            let [from, to] = pitch(Some(d));
-            let step =
-                |rows: &Rows, n: usize| Rows { from: rows.from + n * from, to: rows.to + n * to, ..*rows };
-            all = (0..shape[*d]).flat_map(|n| all.iter().map(move |rows| step(rows, n))).collect();
-        }
-        all
+        Rows { bytes, dims }
     }
 }
 
@@ -191,21 +205,31 @@ mod tests {
         let padded = Padded::of(0, 256, DType::BF16, &dense).expect("4097 columns");
         assert_eq!(&padded.geometry.strides[..], [5 * 4160, 4160, 1]);
         assert_eq!(padded.bytes, 3 * 5 * 4160 * 2);
-        let all = Rows { from: 0, to: 0, pitches: [8194, 8320], bytes: 8194, count: 15 };
-        assert_eq!(padded.rows(&dense, DType::BF16), [all]);
-        // A batch with a stride of its own is copied matrix by matrix.
+        let rows = |bytes, dims: &[(usize, [usize; 2])]| Rows {
+            bytes,
+            dims: dims.iter().map(|(count, steps)| RowDim { count: *count, steps: *steps }).collect(),
+        };
+        assert_eq!(padded.rows(&dense, DType::BF16), rows(8194, &[(15, [8194, 8320])]));
+        assert_eq!(padded.rows(&dense, DType::BF16).back(), rows(8194, &[(15, [8320, 8194])]));
+        // A batch with a stride of its own is a dimension of its own.
         let apart = Geometry::strided(&[2, 5, 4097], &[5 * 4097 + 7, 4097, 1], Layout::RowMajor).unwrap();
         let padded = Padded::of(0, 256, DType::BF16, &apart).expect("4097 columns");
-        let first = Rows { count: 5, ..all };
-        let second = Rows { from: 2 * (5 * 4097 + 7), to: 2 * 5 * 4160, ..first };
-        assert_eq!(padded.rows(&apart, DType::BF16), [first, second]);
+        let batch = (2, [2 * (5 * 4097 + 7), 2 * 5 * 4160]);
+        let found = padded.rows(&apart, DType::BF16);
+        assert_eq!(found, rows(8194, &[(5, [8194, 8320]), batch]));
+        let mut places = Vec::new();
+        found.each(|at| places.push(at));
+        assert_eq!(
+            (places.len(), places[1], places[6]),
+            (10, [8194, 8320], [batch.1[0] + 8194, batch.1[1] + 8320])
+        );
         let aligned = Geometry::dense(&[5, 4096], Layout::RowMajor);
         assert!(Padded::of(0, 256, DType::BF16, &aligned).is_none());
         assert!(Padded::of(0, 258, DType::BF16, &aligned).is_some(), "the first element is not aligned");
         let empty = Geometry::dense(&[0, 4096], Layout::RowMajor);
         let padded = Padded::of(0, 256, DType::BF16, &empty).expect("no elements");
         assert_eq!((&padded.geometry.shape[..], padded.bytes), (&[1, 1][..], 16));
-        assert_eq!(padded.rows(&empty, DType::BF16), []);
+        assert_eq!(padded.rows(&empty, DType::BF16), rows(0, &[]));
         let column = Geometry::dense(&[4097, 5], Layout::ColumnMajor);
         let padded = Padded::of(0, 256, DType::F32, &column).expect("4097 rows");
         assert_eq!(&padded.geometry.strides[..], [1, 4128]);

@@ -18,6 +18,7 @@
 //! Integer arithmetic is `I32`, or `I64` where an offset may pass 2³¹; all threads reach every barrier.
 
 pub mod asynchronous;
+mod interface;
 pub mod interpret;
 pub(crate) mod lives;
 pub mod parse;
@@ -33,6 +34,7 @@ use crate::{
     schedule::Target,
 };
 pub use asynchronous::{Async, Role, Tile};
+pub use interface::Interface;
 use serde::{Deserialize, Serialize};
 
 /// Type of a scalar in the kernel.

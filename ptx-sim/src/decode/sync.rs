@@ -78,11 +78,11 @@ impl<'m> Dec<'m> {
                 Op::Nop
             }
             "griddepcontrol" => {
-                if m.take_one_of(&["launch_dependents", "wait"]).is_none() {
+                let Some(what) = m.take_one_of(&["launch_dependents", "wait"]) else {
                     return self.err(i, "expected `.launch_dependents` or `.wait`");
-                }
+                };
                 self.count(i, 0..=0)?;
-                Op::Nop
+                if what == "wait" { Op::GridWait } else { Op::Nop }
             }
             "activemask" => {
                 self.class = InstClass::Warp;

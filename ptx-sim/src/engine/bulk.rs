@@ -107,6 +107,9 @@ impl Engine<'_> {
             if x.dir == BulkDir::GlobalToShared { MSpace::Generic } else { MSpace::Shared },
         );
         let mbar = x.mbar.as_ref().map(|a| self.lane_addresses(w, a, MSpace::Shared));
+        if matches!(x.dir, BulkDir::GlobalToShared | BulkDir::SharedToGlobal) {
+            self.check_awaited(w, pc, m);
+        }
         for lane in (0..32u32).filter(|i| m >> i & 1 != 0) {
             self.bulk_lane(w, pc, x, lane, &dst, &src, mbar.as_ref());
         }

@@ -188,6 +188,17 @@ impl Engine<'_> {
         self.publish_global(w, groups, addr, a.sem, a.scope, true);
     }
 
+    /// Lanes that access global memory have waited for the grids before this one, where the launch may run beside them.
+    pub(super) fn check_awaited(&mut self, w: &Warp, pc: u32, lanes: u32) {
+        let early = lanes & w.unawaited;
+        if early != 0 {
+            self.find(FindingKind::BeforeGridWait, w, pc, early.trailing_zeros(), 0, || {
+                "global memory is accessed before `griddepcontrol.wait`: an earlier grid may still write it"
+                    .into()
+            });
+        }
+    }
+
     /// Cuts lanes into groups by allocation; lanes outside every allocation become a finding. Counts the traffic.
     pub(super) fn global_groups(
         &mut self,
@@ -198,6 +209,7 @@ impl Engine<'_> {
         ok: u32,
         store: bool,
     ) -> Groups {
+        self.check_awaited(w, pc, ok);
         let mut groups = Groups::default();
         let mut left = ok;
         while left != 0 {

@@ -303,6 +303,7 @@ impl Engine<'_> {
                 return self.set_max_registers(w, pc, *inc, *count);
             }
             Op::Yield => return Flow::Yield,
+            Op::GridWait => w.unawaited &= !m,
             Op::Nop => {}
             Op::Set { .. }
             | Op::Slct { .. }

@@ -8,7 +8,7 @@ mod pool;
 mod queue;
 mod tensor_map;
 
-use crate::{error::Error, gpu::GpuInfo, memory::lock};
+use crate::{error::Error, gpu::GpuInfo, memory::lock, row_copy::GRANULES};
 use cudarc::driver::{
     CudaContext,
     result::{self, DriverError},
@@ -40,6 +40,8 @@ pub(crate) struct CudaDevice {
     reaper: CudaQueue,
     /// Loaded kernels by their identity. The context outlives them.
     loaded: Mutex<HashMap<u64, Loaded>>,
+    /// Copies rows, by granule.
+    row_copies: Mutex<[Option<Loaded>; GRANULES.len()]>,
     /// Overwritten before a cold launch: twice the L2 cache.
     evictor: OnceLock<CudaMemory>,
 }
@@ -89,6 +91,7 @@ impl CudaDevice {
             reaper: CudaQueue::new(stream, pool.clone()),
             pool,
             loaded: Mutex::default(),
+            row_copies: Mutex::default(),
             evictor: OnceLock::new(),
         })
     }
@@ -224,7 +227,8 @@ impl Drop for CudaDevice {
         if self.synchronize().is_err() {
             return;
         }
-        for loaded in lock(&self.loaded).values() {
+        let copies = lock(&self.row_copies);
+        for loaded in lock(&self.loaded).values().chain(copies.iter().flatten()) {
             // SAFETY: each module was loaded once into this context, and no launch is in flight. A failure leaves the module to the end of the process.
             let _ = unsafe { result::module::unload(loaded.module) };
         }

@@ -164,13 +164,12 @@ impl SimDevice {
             let tensor = &tensors[copy.tensor];
             let mut rows = vec![if copy.empty { 0 } else { 0xff }; copy.bytes as usize];
             let contents = tensor.contents()?;
-            for r in copy.rows(tensor.geometry, tensor.dtype) {
-                for n in 0..r.count {
-                    let from = tensor.base as usize - contents.skew() + r.from + n * r.pitches[0];
-                    let to = r.to + n * r.pitches[1];
-                    rows[to..to + r.bytes].copy_from_slice(&contents[from..from + r.bytes]);
-                }
-            }
+            let (copied, first) =
+                (copy.rows(tensor.geometry, tensor.dtype), tensor.base as usize - contents.skew());
+            copied.each(|[from, to]| {
+                let from = first + from;
+                rows[to..to + copied.bytes].copy_from_slice(&contents[from..from + copied.bytes]);
+            });
             drop(contents);
             let address = place(&format!("{}, padded", tensor.name), 0, &rows)?;
             padded.push((copy, address));
@@ -199,15 +198,14 @@ impl SimDevice {
             if !tensor.written {
                 continue;
             }
-            for r in copy.rows(tensor.geometry, tensor.dtype) {
-                let mut row = vec![0; r.bytes];
-                for n in 0..r.count {
-                    let at = from + (r.to + n * r.pitches[1]) as u64;
-                    memory.read(at, &mut row).map_err(|e| refused(&e))?;
-                    let to = addresses[copy.tensor] + (r.from + n * r.pitches[0]) as u64;
-                    memory.write(to, &row).map_err(|e| refused(&e))?;
-                }
-            }
+            let rows = copy.rows(tensor.geometry, tensor.dtype);
+            let (mut row, mut moved) = (vec![0; rows.bytes], Ok(()));
+            rows.each(|[to, at]| {
+                let to = addresses[copy.tensor] + to as u64;
+                let result = memory.read(from + at as u64, &mut row).and_then(|()| memory.write(to, &row));
+                moved = std::mem::replace(&mut moved, Ok(())).and(result);
+            });
+            moved.map_err(|e| refused(&e))?;
         }
         for (n, tensor) in tensors.iter().enumerate() {
             let same = |other: &&SimTensor<'_>| std::ptr::eq(other.memory, tensor.memory);

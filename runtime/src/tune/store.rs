@@ -4,7 +4,7 @@
 //! each question has a file of its own, tuners at work at once, of one process or of several, do not lose each other's
 //! answers; of two that ask the same, the later answer stays.
 
-use crate::cache::{self, Key, PtxCache};
+use crate::cache::{self, Key, Kind, PtxCache};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io;
@@ -33,7 +33,7 @@ struct Entry {
 impl Question {
     /// Name of its file.
     fn file(&self) -> String {
-        format!("{}.tuned", Key(Sha256::digest(&self.0).into()))
+        Kind::Tuned.file(&Key(Sha256::digest(&self.0).into()))
     }
 
     /// What was found before; `None` where nothing is, or nothing that can be used.

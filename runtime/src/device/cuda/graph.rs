@@ -1,7 +1,7 @@
 //! CUDA graphs of launches in a row.
 
 use super::{CudaQueue, Loaded, failed};
-use crate::{error::Error, execute::Step, parameters::Parameters, tensor_map::Rows};
+use crate::{error::Error, execute::Step, parameters::Parameters};
 use cudarc::driver::{CudaContext, sys};
 use smallvec::SmallVec;
 use std::{
@@ -53,39 +53,6 @@ fn zeros(pointer: u64, bytes: usize) -> sys::CUDA_MEMSET_NODE_PARAMS {
     sys::CUDA_MEMSET_NODE_PARAMS { dst: pointer, pitch: 0, value: 0, elementSize: 1, width: bytes, height: 1 }
 }
 
-/// What a node that copies rows is told.
-fn copy(from: u64, to: u64, rows: &Rows) -> sys::CUDA_MEMCPY3D {
-    let device = sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE;
-    sys::CUDA_MEMCPY3D {
-        srcXInBytes: 0,
-        srcY: 0,
-        srcZ: 0,
-        srcLOD: 0,
-        srcMemoryType: device,
-        srcHost: null(),
-        srcDevice: from + rows.from as u64,
-        srcArray: null_mut(),
-        reserved0: null_mut(),
-        // As in `CudaQueue::copy_rows`.
-        srcPitch: rows.pitches[0].max(rows.bytes),
-        srcHeight: 0,
-        dstXInBytes: 0,
-        dstY: 0,
-        dstZ: 0,
-        dstLOD: 0,
-        dstMemoryType: device,
-        dstHost: null_mut(),
-        dstDevice: to + rows.to as u64,
-        dstArray: null_mut(),
-        reserved1: null_mut(),
-        dstPitch: rows.pitches[1].max(rows.bytes),
-        dstHeight: 0,
-        WidthInBytes: rows.bytes,
-        Height: rows.count,
-        Depth: 1,
-    }
-}
-
 impl CudaGraph {
     /// No steps yet.
     ///
@@ -123,10 +90,6 @@ impl CudaGraph {
                     let zeros = zeros(*pointer, *bytes);
                     sys::cuGraphAddMemsetNode(&mut node, self.graph, after, before, &zeros, context)
                 }
-                Step::Copy { from, to, rows } => {
-                    let copy = copy(*from, *to, rows);
-                    sys::cuGraphAddMemcpyNode(&mut node, self.graph, after, before, &copy, context)
-                }
             }
         };
         status.result().map_err(failed("adding to a graph"))?;
@@ -145,8 +108,7 @@ impl CudaGraph {
             .map_err(failed("instantiating a graph"))
     }
 
-    /// Changes a step for later launches of the graph; returns whether that can be done. A copy of rows cannot be changed
-    /// (CUDA driver API, `cuGraphExecMemcpyNodeSetParams`).
+    /// Changes a step for later launches of the graph; returns whether that can be done: the node is of its kind.
     ///
     /// # Safety
     /// As [`CudaGraph::add`]; `at` is a node of the graph.
@@ -172,7 +134,6 @@ impl CudaGraph {
                     let zeros = zeros(*pointer, *bytes);
                     sys::cuGraphExecMemsetNodeSetParams(self.executable, node, &zeros, self.context.cu_ctx())
                 }
-                Step::Copy { .. } => return Ok(false),
             }
         };
         status.result().map_err(failed("changing a graph")).map(|()| true)

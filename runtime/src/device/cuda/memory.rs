@@ -113,13 +113,11 @@ impl CudaMemory {
 
 impl Drop for CudaMemory {
     fn drop(&mut self) {
-        if let Owner::Pool(_, stream) = &self.owner
+        if let Owner::Pool(pool, stream) = &self.owner
             && self.pointer != 0
-            && self.context.bind_to_thread().is_ok()
         {
-            // SAFETY: allocated from the pool, freed once, after the work that uses it in the order of the stream. A
-            // failure leaves it to the end of the process.
-            let _ = unsafe { result::free_async(self.pointer, stream.cu_stream()) };
+            // SAFETY: allocated from the pool, freed once, after the work that uses it in the order of the stream.
+            unsafe { pool.free(self.pointer, self.bytes, stream) };
         }
     }
 }

@@ -1,7 +1,7 @@
 //! PTX in the driver's hands: modules, functions, what they occupy.
 
 use super::{CudaDevice, describe, failed};
-use crate::{compile::Compiled, error::Error, gpu::Resources, memory::lock};
+use crate::{compile::Compiled, error::Error, gpu::Resources, memory::lock, row_copy};
 use backend_ptx::Ptx;
 use cudarc::driver::{result, sys};
 use std::ffi::{CStr, CString, c_void};
@@ -55,6 +55,19 @@ impl CudaDevice {
         let entry = entry.map_or_else(|| load(&compiled.ptx), Ok)?;
         loaded.insert(compiled.id, entry);
         Ok(entry)
+    }
+
+    /// The kernel that copies rows by this granule, which is loaded when it is first needed.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn row_copy(&self, granule: usize) -> Result<Loaded, Error> {
+        let slot = &mut lock(&self.row_copies)[granule];
+        if let Some(found) = slot {
+            return Ok(*found);
+        }
+        self.bind()?;
+        Ok(*slot.insert(load(&row_copy::ptx(granule))?))
     }
 }
 

@@ -1,7 +1,7 @@
 //! CUDA streams and events.
 
 use super::{CudaMemory, Loaded, Pool, failed};
-use crate::{error::Error, parameters::Parameters, tensor_map::Rows};
+use crate::{error::Error, parameters::Parameters};
 use cudarc::driver::{
     CudaContext, CudaStream,
     result::{self, DriverError},
@@ -133,41 +133,6 @@ impl CudaQueue {
         // SAFETY: the caller's.
         unsafe { result::memcpy_dtoh_async(data, pointer, self.stream.cu_stream()) }
             .map_err(failed("copying from the device"))
-    }
-
-    /// Copies rows within the device.
-    ///
-    /// # Safety
-    /// Both sides are live until the work has ended, as large as the rows say, and no one else writes them meanwhile.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub(crate) unsafe fn copy_rows(&self, from: u64, to: u64, rows: &Rows) -> Result<(), Error> {
-        self.bind()?;
-        let device = sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE;
-        let copy = sys::CUDA_MEMCPY2D_st {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcMemoryType: device,
-            srcHost: std::ptr::null(),
-            srcDevice: from + rows.from as u64,
-            srcArray: std::ptr::null_mut(),
-            // The driver wants pitches of whole rows where there is one row, too.
-            srcPitch: rows.pitches[0].max(rows.bytes),
-            dstXInBytes: 0,
-            dstY: 0,
-            dstMemoryType: device,
-            dstHost: std::ptr::null_mut(),
-            dstDevice: to + rows.to as u64,
-            dstArray: std::ptr::null_mut(),
-            dstPitch: rows.pitches[1].max(rows.bytes),
-            WidthInBytes: rows.bytes,
-            Height: rows.count,
-        };
-        // SAFETY: the caller's; the description lives as long as the call.
-        unsafe { sys::cuMemcpy2DAsync_v2(&copy, self.stream.cu_stream()) }
-            .result()
-            .map_err(failed("copying rows"))
     }
 
     /// Copies memory of this device.
