@@ -363,6 +363,7 @@ impl Verifier<'_> {
                     ensure(dtype.is_some_and(|d| atom.row().operands.contains(&d)), || {
                         format!("{atom} of {dtype:?}")
                     })?;
+                    ensure(tile.k_major || !atom.row().k_major, || format!("{atom} of rows across k"))?;
                     ensure([32, 64, 128].contains(&tile.swizzle), || {
                         format!("a swizzle of {}", tile.swizzle)
                     })?;
