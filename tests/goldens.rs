@@ -12,6 +12,8 @@ mod conv1d;
 mod conv2d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
+#[path = "../examples/matmul/f8.rs"]
+mod eight;
 #[path = "../examples/matmul/kernel.rs"]
 mod product;
 #[path = "support/random.rs"]
@@ -41,6 +43,7 @@ fn ptx_is_as_recorded() {
         product::SCHEDULES,
         product::BY_SIZE,
         product::TF32,
+        eight::F8,
         linear::SCHEDULES,
         vector_add::SCHEDULES,
         softmax::SCHEDULES,

@@ -13,6 +13,8 @@ mod conv1d;
 mod conv2d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
+#[path = "../examples/matmul/f8.rs"]
+mod eight;
 #[path = "../examples/matmul/kernel.rs"]
 mod product;
 #[path = "../examples/softmax/kernel.rs"]
@@ -144,6 +146,7 @@ fn schedules_stay_within_their_recorded_resources() {
         product::SCHEDULES,
         product::BY_SIZE,
         product::TF32,
+        eight::F8,
         linear::SCHEDULES,
         vector_add::SCHEDULES,
         softmax::SCHEDULES,

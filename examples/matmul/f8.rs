@@ -4,12 +4,7 @@ use tilewright::prelude::*;
 
 /// C = (A·B)·scale, accumulated in f32. A and B hold numbers of eight bits, scaled so that they fit; `scale` takes that back.
 #[tile_kernel]
-pub fn matmul_f8<T: Float>(
-    a: &Tensor<f8, M, K>,
-    b: &Tensor<f8, K, N>,
-    c: &mut Tensor<T, M, N>,
-    scale: f32,
-) {
+pub fn matmul_f8<T: Float>(a: &Tensor<f8, M, K>, b: &Tensor<f8, K, N>, c: &mut Tensor<T, M, N>, scale: f32) {
     let (i, j) = program_tile(M, N);
     let mut acc = zeros::<f32>([i, j]);
     for k in tiles(K) {
@@ -21,9 +16,12 @@ pub fn matmul_f8<T: Float>(
 schedule! {
     /// CUDA cores: tiles pass through shared memory as they are, and factors are widened where they are multiplied.
     pub f8_shared on sm_89 for matmul_f8<f32 | f16 | bf16> {
+        layout(b: col);
         tile(i = 32, j = 32, k = 64);
         bind(j -> thread.x, i -> thread.y);
-        stage(a, b at k: shared);
+        stage(a at k: shared);
+        stage(b at k: shared, transposed);
+        pad(b: 4);
         unroll(k);
     }
 }

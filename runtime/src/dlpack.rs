@@ -65,7 +65,9 @@ impl DLDataType {
             DType::F32 | DType::F16 => FLOAT,
             DType::BF16 => BFLOAT,
             DType::I32 => INT,
-            DType::F8 => return Err(wrong("of f8 cannot be passed: DLPack 0.8 has no code for its elements".into())),
+            DType::F8 => {
+                return Err(wrong("of f8 cannot be passed: DLPack 0.8 has no code for its elements".into()));
+            }
             DType::Bool => unreachable!("no buffer has elements of bool"),
         };
         Ok(DLDataType { code, bits: 8 * size_of::<T>() as u8, lanes: 1 })

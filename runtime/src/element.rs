@@ -147,11 +147,20 @@ mod tests {
         let x = [1.5f32, -0.0, f32::INFINITY];
         assert_eq!(f32::from_bytes(&f32::bytes_of(&x)), x);
         assert_eq!(half::f16::bytes_of(&[half::f16::ONE]), [0x00, 0x3c]);
-        for value in [ScalarValue::F32(-1.5), half::f16::ONE.into(), half::bf16::ONE.into(), f8::ONE.into(), (-2i32).into()] {
+        for value in [
+            ScalarValue::F32(-1.5),
+            half::f16::ONE.into(),
+            half::bf16::ONE.into(),
+            f8::ONE.into(),
+            (-2i32).into(),
+        ] {
             let bytes = value.to_le_bytes();
             assert_eq!(value.to_word().to_le_bytes()[..bytes.len()], bytes, "{value:?}");
         }
-        assert_eq!((f8::bytes_of(&[f8::ONE, f8::MIN]), f8::from_bytes(&[0x01])[0].to_f64()), (vec![0x38, 0xfe], 2f64.powi(-9)));
+        assert_eq!(
+            (f8::bytes_of(&[f8::ONE, f8::MIN]), f8::from_bytes(&[0x01])[0].to_f64()),
+            (vec![0x38, 0xfe], 2f64.powi(-9))
+        );
         assert_eq!(<f8 as Float>::from_f64(1e9).to_bits(), 0x7e);
         assert_eq!(ScalarValue::from(half::bf16::ONE).to_le_bytes(), [0x80, 0x3f]);
     }

@@ -380,10 +380,8 @@ impl<'c> Codegen<'c, '_> {
     fn narrowed(&self, x: Value<'c>) -> Result<Value<'c>> {
         let zero = self.context.f32_type().const_zero();
         let pair = self.call("llvm.nvvm.ff.to.e4m3x2.rn", &[], &[zero.into(), x.float()?.into()])?;
-        Ok(self.value(
-            self.builder.build_int_truncate(pair.into_int_value(), self.context.i8_type(), "")?,
-            F8,
-        ))
+        Ok(self
+            .value(self.builder.build_int_truncate(pair.into_int_value(), self.context.i8_type(), "")?, F8))
     }
 
     /// An intrinsic over floats of the type of the first.

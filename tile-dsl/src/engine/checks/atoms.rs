@@ -47,15 +47,14 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
     let target = context.schedule.target;
     let mut wrong = Vec::new();
-    let mut lacks =
-        |directive: &Directive, what: String, needed: crate::schedule::Target| {
-            let enough = target.sm >= needed.sm && (!needed.specific || target == needed);
-            if !enough {
-                let text = format!("{what} needs {needed}, and the schedule is for {target}");
-                let remark = format!("name the target of the schedule: `on {needed}`");
-                wrong.push(context.at(Some(directive), directive.span, text).remark(remark));
-            }
-        };
+    let mut lacks = |directive: &Directive, what: String, needed: crate::schedule::Target| {
+        let enough = target.sm >= needed.sm && (!needed.specific || target == needed);
+        if !enough {
+            let text = format!("{what} needs {needed}, and the schedule is for {target}");
+            let remark = format!("name the target of the schedule: `on {needed}`");
+            wrong.push(context.at(Some(directive), directive.span, text).remark(remark));
+        }
+    };
     for directive in &context.schedule.directives {
         match &directive.kind {
             DirectiveKind::TensorCore { atom, .. } => {
@@ -234,7 +233,8 @@ fn unrounded(context: &Context<'_>, atom: Atom, copy: CopyId, factor: AccessId) 
     if let (Some(who), Some(DirectiveKind::Stage { at, space, transposed, vector, .. })) =
         (who, by.map(|d| &d.kind))
     {
-        let text = format!("`{atom}` cuts off what tf32 lacks of `{name}`, which is to be rounded, and {who}");
+        let text =
+            format!("`{atom}` cuts off what tf32 lacks of `{name}`, which is to be rounded, and {who}");
         let stage = |vector| {
             let (buffer, at) = (name.to_string(), at.clone());
             DirectiveKind::Stage {
@@ -263,7 +263,8 @@ fn unrounded(context: &Context<'_>, atom: Atom, copy: CopyId, factor: AccessId) 
         }
     });
     let (access, _) = other?;
-    let text = format!("the copy of `{name}` is rounded to tf32 for `{atom}`, and is read as it is elsewhere");
+    let text =
+        format!("the copy of `{name}` is rounded to tf32 for `{atom}`, and is read as it is elsewhere");
     Some(read(context.at(by, info.span, text)).note(nest.access(access).span, "and as it is here"))
 }
 
