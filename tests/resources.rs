@@ -11,10 +11,10 @@ mod batched;
 mod conv1d;
 #[path = "../examples/conv2d/kernel.rs"]
 mod conv2d;
-#[path = "../examples/linear/kernel.rs"]
-mod linear;
 #[path = "../examples/matmul/f8.rs"]
 mod eight;
+#[path = "../examples/linear/kernel.rs"]
+mod linear;
 #[path = "../examples/matmul/kernel.rs"]
 mod product;
 #[path = "../examples/softmax/kernel.rs"]

@@ -5,9 +5,7 @@
 mod product;
 mod support;
 
-use product::{
-    matmul_tf32, tf32_best, tf32_large_tile, tf32_pipelined, tf32_two_warpgroups, tf32_wgmma,
-};
+use product::{matmul_tf32, tf32_best, tf32_large_tile, tf32_pipelined, tf32_two_warpgroups, tf32_wgmma};
 use support::Case;
 use tile_dsl::op::tf32;
 use tilewright::{DType, Kernel, Variant, prelude::*};
@@ -76,13 +74,17 @@ fn copies_round_and_products_do_not() {
 /// show in the sum.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     let at = |n: usize| (n * 7 + n / 11 * 3 + seed * 5) % 11;
-    (0..count).map(|n| (at(n) as f32 - 5.0) * (1.0 + [1.0, 3.0, 2.0][n % 3] * 2f32.powi(-11 - (n % 2) as i32))).collect()
+    (0..count)
+        .map(|n| (at(n) as f32 - 5.0) * (1.0 + [1.0, 3.0, 2.0][n % 3] * 2f32.powi(-11 - (n % 2) as i32)))
+        .collect()
 }
 
 fn check_on(device: &Device, schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], seed: u64) {
     let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-    let (da, db) =
-        (Buffer::from_slice(device, &a, &[m, k]).expect("room"), Buffer::from_slice(device, &b, &[k, n]).expect("room"));
+    let (da, db) = (
+        Buffer::from_slice(device, &a, &[m, k]).expect("room"),
+        Buffer::from_slice(device, &b, &[k, n]).expect("room"),
+    );
     let mut c = Buffer::<f32>::poisoned(device, &[m, n]).expect("room");
     let report = matmul_tf32(&da, &db, &mut c).schedule_dyn(schedule).run().expect("it runs");
     let name = schedule.name();
@@ -111,8 +113,9 @@ fn every_trip_count_and_tail_is_right() {
 /// One element, none, a tile and one more and one less.
 #[test]
 fn every_size_is_right() {
-    for (seed, size) in
-        [[1, 1, 1], [0, 5, 64], [5, 0, 64], [127, 255, 31], [128, 256, 32], [129, 257, 33]].into_iter().enumerate()
+    for (seed, size) in [[1, 1, 1], [0, 5, 64], [5, 0, 64], [127, 255, 31], [128, 256, 32], [129, 257, 33]]
+        .into_iter()
+        .enumerate()
     {
         for schedule in RUNGS {
             check_on(&Device::sim_with_seed(seed as u64), schedule, size, seed as u64);
@@ -136,7 +139,9 @@ fn seeds_agree() {
 #[test]
 fn all_executors_agree() {
     let dtype = Some(DType::F32);
-    for (m, n, k) in [(1, 1, 1), (64, 64, 32), (65, 63, 34), (72, 41, 36), (130, 257, 70), (3, 4, 0), (0, 4, 4)] {
+    for (m, n, k) in
+        [(1, 1, 1), (64, 64, 32), (65, 63, 34), (72, 41, 36), (130, 257, 70), (3, 4, 0), (0, 4, 4)]
+    {
         let case = Case::new(matmul_tf32::KERNEL, dtype, &[("M", m), ("N", n), ("K", k)], 11);
         for schedule in RUNGS.iter().chain(layouts::ALL) {
             case.check_nest(*schedule);

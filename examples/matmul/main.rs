@@ -66,9 +66,8 @@ impl Size {
 const OTHERS: &[&[&dyn AnySchedule]] = &[BY_SIZE, TF32, F8];
 
 fn main() -> ExitCode {
-    let command =
-        options::with_schedules(Options::command(), SCHEDULES, OTHERS, &RULES, "warptile")
-            .after_help(AFTER_HELP);
+    let command = options::with_schedules(Options::command(), SCHEDULES, OTHERS, &RULES, "warptile")
+        .after_help(AFTER_HELP);
     let matches = command.get_matches();
     let options = Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     if options.common.list {
@@ -162,7 +161,9 @@ fn run_bench<T: Float>(
     for &size in sizes {
         let chosen = schedules(matches, T::DTYPE, size, Some(device))?;
         if chosen.iter().any(|s| Precision::of(*s) != Precision::of(chosen[0])) {
-            return wrong("`--bench` compares schedules of one precision: those of tf32 by themselves, and of f8");
+            return wrong(
+                "`--bench` compares schedules of one precision: those of tf32 by themselves, and of f8",
+            );
         }
         let problems = problems::<T>(device, &chosen, size, options.common.seed)?;
         let report = bench.measure(problems.of(chosen[0]), &chosen)?;

@@ -10,7 +10,7 @@ use crate::{
 use tile_bench::Record;
 use tile_runtime::cublas::Cublas;
 use tilewright::{
-    AnySchedule, Buffer, DType, Device, Error, Kernel, Layout, LaunchReport, Scheduled,
+    AnySchedule, Buffer, DType, Device, Error, Kernel, LaunchReport, Layout, Scheduled,
     prelude::{Float, f8},
     verify::Comparison,
 };

@@ -153,7 +153,9 @@ impl Cublas {
 
     fn pointer<T: Element>(&self, name: &str, buffer: &Buffer<T>, layout: Layout) -> Result<u64, Error> {
         let raw = &buffer.raw;
-        if raw.geometry != (Geometry { offset: raw.geometry.offset, ..Geometry::dense(buffer.shape(), layout) }) {
+        if raw.geometry
+            != (Geometry { offset: raw.geometry.offset, ..Geometry::dense(buffer.shape(), layout) })
+        {
             let (shape, strides) = (buffer.shape().to_vec(), buffer.strides().to_vec());
             let what = match layout {
                 Layout::RowMajor => "the product by cuBLAS, row-major,",

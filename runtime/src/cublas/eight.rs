@@ -111,7 +111,9 @@ impl Cublas {
             DType::F32 => sys::cudaDataType_t::CUDA_R_32F,
             DType::F16 => sys::cudaDataType_t::CUDA_R_16F,
             DType::BF16 => sys::cudaDataType_t::CUDA_R_16BF,
-            other => return Err(Error::Shape(format!("a product of f8 is not rounded to {other} by cuBLASLt"))),
+            other => {
+                return Err(Error::Shape(format!("a product of f8 is not rounded to {other} by cuBLASLt")));
+            }
         };
         // SAFETY: looks for the library and nothing more.
         if !unsafe { sys::is_culib_present() } {
