@@ -115,6 +115,7 @@ pub mod prelude {
         schedule, schedules, tile_kernel,
     };
     pub use half::{bf16, f16};
+    pub use tile_dsl::f8::f8;
 }
 
 /// Used by the code that the macros generate; no part of the interface.
@@ -122,7 +123,7 @@ pub mod prelude {
 pub mod __private {
     pub use crate::dsl;
     pub use half::{bf16, f16};
-    pub use tile_dsl::{dtype::DType, program::Program};
+    pub use tile_dsl::{dtype::DType, f8::f8, program::Program};
     pub use tile_macros::__schedule;
     pub use tile_runtime::{
         AnyBuffer, Buffer, Configuration, Dropped, Element, Float, Kernel, Launch, LaunchArgs, ScalarValue,

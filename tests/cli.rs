@@ -36,7 +36,11 @@ fn every_example_verifies_every_schedule_on_the_simulator() {
         ("softmax", &["--rows", "6", "--length", "300"]),
         ("conv1d", &["--length", "5000"]),
         ("linear", &["--batch", "96", "--width", "72"]),
-        ("matmul", &["--size", "40x33x24", "--schedule", "shared_tf32,mma_tf32,mma_tf32_best"]),
+        (
+            "matmul",
+            &["--size", "40x33x24", "--schedule", "shared_tf32,mma_tf32,mma_tf32_best,tf32_wgmma,tf32_best"],
+        ),
+        ("matmul", &["--size", "70x33x24", "--dtype", "bf16", "--schedule", "f8_shared,f8_wgmma,f8_best"]),
         ("linear", &["--batch", "96", "--width", "72", "--dtype", "f16"]),
         ("attention", &["--size", "1x2x37x21x20"]),
         ("sharded_linear", &["--batch", "40", "--width", "24", "--tiles", "3"]),

@@ -58,7 +58,7 @@ impl Produced {
             data: null_mut(),
             device: DLDevice { device_type: dlpack::CPU, device_id: 0 },
             ndim: shape.len() as i32,
-            dtype: DLDataType::of::<f32>(),
+            dtype: DLDataType::of::<f32>().unwrap(),
             shape: null_mut(),
             strides: null_mut(),
             byte_offset: 0,
@@ -186,7 +186,8 @@ fn a_buffer_goes_out_and_comes_back() {
         (again.as_ref().deleter.unwrap())(again.as_ptr());
     }
     assert_eq!(device.memory().unwrap().in_use, 0, "each deleter was called");
-    let data_types = [DLDataType::of::<f32>(), DLDataType::of::<f16>(), DLDataType::of::<bf16>()];
+    let data_types =
+        [DLDataType::of::<f32>(), DLDataType::of::<f16>(), DLDataType::of::<bf16>()].map(Result::unwrap);
     assert_eq!(data_types.map(|t| (t.code, t.bits)), [(2, 32), (2, 16), (4, 16)]);
 }
 

@@ -10,6 +10,8 @@ mod batched;
 mod conv1d;
 #[path = "../examples/conv2d/kernel.rs"]
 mod conv2d;
+#[path = "../examples/matmul/f8.rs"]
+mod eight;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
 #[path = "../examples/matmul/kernel.rs"]
@@ -41,6 +43,7 @@ fn ptx_is_as_recorded() {
         product::SCHEDULES,
         product::BY_SIZE,
         product::TF32,
+        eight::F8,
         linear::SCHEDULES,
         vector_add::SCHEDULES,
         softmax::SCHEDULES,

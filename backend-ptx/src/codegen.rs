@@ -99,6 +99,8 @@ impl<'c> Codegen<'c, '_> {
             Ty::Elem(DType::F32) => self.context.f32_type().into(),
             Ty::Elem(DType::F16) => self.context.f16_type().into(),
             Ty::Elem(DType::BF16) => self.context.bf16_type().into(),
+            // As it lies in memory: arithmetic is f32's, and casts do the rest.
+            Ty::Elem(DType::F8) => self.context.i8_type().into(),
             Ty::Elem(DType::I32) => self.context.i32_type().into(),
             Ty::Elem(DType::Bool) => self.context.bool_type().into(),
             Ty::I64 => self.context.i64_type().into(),

@@ -4,7 +4,7 @@ use tile_dsl::dtype::DType;
 use tile_runtime::GpuInfo;
 
 /// Fused multiply-adds a cycle of one multiprocessor, dense: f32 on CUDA cores (CUDA C++ Programming Guide, table of
-/// arithmetic throughput), f16 and bf16 on tensor cores with an f32 accumulator (architecture white papers of the A100
+/// arithmetic throughput), f16, bf16 and f8 on tensor cores with an f32 accumulator (architecture white papers of the A100
 /// and the H100). `None` where these are not published in one number.
 pub fn fma_per_cycle(sm: u32, dtype: DType) -> Option<u32> {
     match (sm, dtype) {
@@ -12,6 +12,7 @@ pub fn fma_per_cycle(sm: u32, dtype: DType) -> Option<u32> {
         (86 | 87 | 89 | 90, DType::F32) => Some(128),
         (80, DType::F16 | DType::BF16) => Some(1024),
         (90, DType::F16 | DType::BF16) => Some(2048),
+        (90, DType::F8) => Some(4096),
         _ => None,
     }
 }

@@ -4,7 +4,10 @@
 //! take turns, one launch each a round, so that clock and temperature are the same for all; each launch is timed by CUDA
 //! events and finds none of its data in the L2 cache. A figure is the median of its launches.
 
-use crate::{Inputs, Size, is_rounded, verify::Product};
+use crate::{
+    Size,
+    problem::{Precision, Problem, record},
+};
 use serde_json::{Map, Value, json};
 use tile_bench::{
     Figures, Monitor, Record, Rounds,
@@ -35,8 +38,8 @@ struct Measured {
 
 /// What one size gave.
 pub struct Report {
-    /// The factors are rounded to tf32.
-    rounded: bool,
+    /// Of the factors.
+    precision: Precision,
     measured: Vec<Measured>,
     /// Milliseconds of each of cuBLAS's launches.
     cublas: Vec<f64>,
@@ -63,15 +66,15 @@ impl Bench {
     /// The driver's, or cuBLAS's.
     pub fn measure<T: Float>(
         &self,
-        inputs: &Inputs<T>,
+        problem: &dyn Problem<T>,
         schedules: &[&'static dyn AnySchedule],
     ) -> Result<Report, Error> {
-        let shape = [inputs.size.m, inputs.size.n];
+        let shape = [problem.size().m, problem.size().n];
         let mut verified = true;
         let mut contenders = Vec::new();
         for &schedule in schedules {
-            let once = |c: &mut Buffer<T>| inputs.multiply(schedule, c).cold().run();
-            match inputs.record(&self.device, schedule, once) {
+            let once = |c: &mut Buffer<T>| problem.multiply(schedule, c).cold().run();
+            match record(problem, &self.device, schedule, once) {
                 Ok(record) => {
                     verified &= record.verdict.verified();
                     contenders.push((schedule, record));
@@ -85,16 +88,13 @@ impl Bench {
         // Poisoned for the check of cuBLAS; after that, everyone writes the same numbers into it.
         let mut c = Buffer::<T>::poisoned(&self.device, &shape)?;
         let mut cublas_verified = true;
-        let rounded = schedules.first().is_some_and(|s| is_rounded(*s));
-        let gemm = |cublas: &Cublas, c: &mut Buffer<T>| match rounded && T::DTYPE == DType::F32 {
-            true => cublas.gemm_tf32(&inputs.a, &inputs.b, c),
-            false => cublas.gemm(&inputs.a, &inputs.b, c),
-        };
+        let precision = schedules.first().map_or(Precision::Own, |s| Precision::of(*s));
+        let gemm = |cublas: &Cublas, c: &mut Buffer<T>| problem.cublas(cublas, c, precision);
         if let Ok(cublas) = &self.cublas {
             gemm(cublas, &mut c)?;
             // How cuBLAS rounds to tf32 is not said: each factor is off by an ulp of it at most.
-            let each = if rounded { 2.0 * 2f64.powi(-10) } else { 0.0 };
-            cublas_verified = Product { each, ..inputs.product(&c.to_vec()?, false) }.verify().verified();
+            let each = if precision == Precision::Tf32 { 2.0 * 2f64.powi(-10) } else { 0.0 };
+            cublas_verified = problem.verify(&c.to_vec()?, Precision::Own, each).0.verified();
         }
 
         // The GPU was idle while products were verified. cuBLAS, if there is one, is the first of a round.
@@ -102,7 +102,7 @@ impl Bench {
         let mut played =
             Rounds::new(self.launches).play(first + contenders.len(), |turn| match &self.cublas {
                 Ok(cublas) if turn == 0 => gemm(cublas, &mut c).map(Some),
-                _ => Ok(inputs.multiply(contenders[turn - first].0, &mut c).cold().run()?.time_ms),
+                _ => Ok(problem.multiply(contenders[turn - first].0, &mut c).cold().run()?.time_ms),
             })?;
         let clocks = self.monitor.as_ref().map(|m| m.since(played.start)).unwrap_or_default();
         let cublas_times: Vec<f64> = played.times.drain(..first).flatten().collect();
@@ -112,14 +112,16 @@ impl Bench {
             measured.push(Measured { record, times });
         }
         verified &= cublas_verified;
-        Ok(Report { rounded, measured, cublas: cublas_times, cublas_verified, clocks, verified })
+        Ok(Report { precision, measured, cublas: cublas_times, cublas_verified, clocks, verified })
     }
 
     fn peak<T: Float>(&self, report: &Report) -> Option<f64> {
-        match report.rounded && T::DTYPE == DType::F32 {
-            true => peak_flops(&self.gpu, tf32_per_cycle(self.gpu.sm)),
-            false => peak_flops(&self.gpu, fma_per_cycle(self.gpu.sm, T::DTYPE)),
-        }
+        let fma = match (report.precision, T::DTYPE) {
+            (Precision::Tf32, DType::F32) => tf32_per_cycle(self.gpu.sm),
+            (Precision::F8, _) => fma_per_cycle(self.gpu.sm, DType::F8),
+            (_, dtype) => fma_per_cycle(self.gpu.sm, dtype),
+        };
+        peak_flops(&self.gpu, fma)
     }
 
     /// One JSON object a schedule; unknown values are null.

@@ -230,6 +230,36 @@ schedule! {
     }
 }
 
+schedule! {
+    /// A warpgroup multiplies 64×8 by 8×64 at once. It would cut off what tf32 lacks, so that threads copy, and round on the
+    /// way; rows of both copies run along what is summed, for which B's are turned.
+    pub tf32_wgmma on sm_90a for matmul_tf32<f32> {
+        tile(i = 64, j = 64, k = 32);
+        tensor_core(acc: wgmma(64, 64));
+        stage(a at k: shared, vector(16));
+        stage(b at k: shared, transposed);
+        swizzle(a: 128, b: 128);
+        unroll(k.atom);
+        vectorize(j.pair);
+    }
+    /// Four times the tile: what is copied serves twice as many products.
+    pub tf32_large_tile = tf32_wgmma {
+        tile(i = 128, j = 128);
+        tensor_core(acc: wgmma(64, 128));
+    }
+    /// Slots in turn: the next tiles are copied while these are multiplied.
+    pub tf32_pipelined = tf32_large_tile { pipeline(k, 3); }
+    /// Twice the tile, two warpgroups.
+    pub tf32_two_warpgroups = tf32_pipelined {
+        tile(j = 256);
+        tensor_core(acc: wgmma(64, 256));
+        split(i -> iw, im: 64);
+        bind(iw -> warpgroup.x);
+    }
+    /// Tiles of C in bands, so that what CTAs read together stays in L2.
+    pub tf32_best = tf32_two_warpgroups { order(grouped(8)); }
+}
+
 // For sizes that leave the ladder's top without work for all multiprocessors, or without vectors.
 schedule! {
     /// Half the tile, four CTAs a multiprocessor: for small products.
@@ -372,4 +402,13 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
 
 /// Schedules of [`matmul_tf32`].
 #[allow(dead_code, reason = "the plot of the ladder has the first kernel's schedules alone")]
-pub const TF32: &[&dyn AnySchedule] = schedules![shared_tf32, mma_tf32, mma_tf32_best];
+pub const TF32: &[&dyn AnySchedule] = schedules![
+    shared_tf32,
+    mma_tf32,
+    mma_tf32_best,
+    tf32_wgmma,
+    tf32_large_tile,
+    tf32_pipelined,
+    tf32_two_warpgroups,
+    tf32_best
+];

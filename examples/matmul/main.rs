@@ -4,23 +4,25 @@ mod bench;
 mod choose;
 #[path = "../common/mod.rs"]
 mod common;
+mod f8;
 mod kernel;
+mod problem;
 mod verify;
 
 use bench::Bench;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
-    data::normal,
     options::{self, Common, TypeChoice, elements, size},
     output::line,
     run::run_all,
 };
+use f8::F8;
 use half::{bf16, f16};
-use kernel::{BY_SIZE, SCHEDULES, TF32, matmul, matmul_tf32};
+use kernel::{BY_SIZE, SCHEDULES, TF32};
+use problem::{Precision, Problem, problems};
 use std::process::ExitCode;
-use tile_bench::record::{Record, measure};
-use tilewright::{AnySchedule, Buffer, DType, Device, Error, Kernel, LaunchReport, prelude::Float};
-use verify::Product;
+use tile_bench::record::measure;
+use tilewright::{AnySchedule, DType, Device, Error, prelude::Float};
 
 /// Multiplies two random matrices, C = A·B, under one schedule or all, and verifies the result.
 #[derive(Parser)]
@@ -29,7 +31,7 @@ struct Options {
     /// Size M×N×K, or several [default: 4096x4096x4096 on a GPU, 256x256x256 on the simulator]
     #[arg(long, value_name = "MxNxK", value_delimiter = ',')]
     size: Vec<Size>,
-    /// Element type of A, B and C; the accumulation is f32
+    /// Element type of A, B and C, or of C where A and B are f8; the accumulation is f32
     #[arg(long, value_enum, default_value = "f32")]
     dtype: TypeChoice,
     /// Time the schedules in turn, against cuBLAS where it is installed; needs a GPU
@@ -60,84 +62,16 @@ impl Size {
     }
 }
 
-/// Whether a schedule is of the kernel that rounds the factors to tf32.
-fn is_rounded(schedule: &dyn AnySchedule) -> bool {
-    schedule.kernel() == matmul_tf32::NAME
-}
-
-/// Matrices to multiply, on the host and on a device.
-struct Inputs<T> {
-    size: Size,
-    a_host: Vec<T>,
-    b_host: Vec<T>,
-    a: Buffer<T>,
-    b: Buffer<T>,
-}
-
-impl<T: Float> Inputs<T> {
-    /// Standard normal matrices.
-    fn random(device: &Device, size: Size, seed: u64) -> Result<Self, Error> {
-        let [a_len, b_len, c_len] = size.elements()?;
-        device.check_memory((a_len as u128 + b_len as u128 + c_len as u128) * size_of::<T>() as u128)?;
-        let (a_host, b_host) = (normal::<T>(seed, 0, a_len), normal::<T>(seed, 1, b_len));
-        let a = Buffer::from_slice(device, &a_host, &[size.m, size.k])?;
-        let b = Buffer::from_slice(device, &b_host, &[size.k, size.n])?;
-        Ok(Inputs { size, a_host, b_host, a, b })
-    }
-
-    /// C = A·B, as exactly as a schedule's kernel says.
-    fn product<'a>(&'a self, c: &'a [T], rounded: bool) -> Product<'a, T> {
-        let Size { m, n, k } = self.size;
-        let product = Product::new([m, n, k], &self.a_host, &self.b_host, c);
-        // Exact of 16-bit numbers, as `to_f64` is of all.
-        let tf32: fn(&T) -> f64 = |x| f64::from(tile_dsl::op::tf32(x.to_f64() as f32));
-        Product { factor: if rounded { tf32 } else { product.factor }, ..product }
-    }
-
-    /// The kernel of a schedule.
-    fn multiply<'a>(
-        &'a self,
-        schedule: &'static dyn AnySchedule,
-        c: &'a mut Buffer<T>,
-    ) -> tilewright::Scheduled<'a> {
-        match is_rounded(schedule) {
-            true => matmul_tf32(&self.a, &self.b, c).schedule_dyn(schedule),
-            false => matmul(&self.a, &self.b, c).schedule_dyn(schedule),
-        }
-    }
-
-    /// Lets `run` write a poisoned C under a schedule, and verifies it.
-    fn record(
-        &self,
-        device: &Device,
-        schedule: &'static dyn AnySchedule,
-        run: impl FnOnce(&mut Buffer<T>) -> Result<LaunchReport, Error>,
-    ) -> Result<Record, Error> {
-        // Not zeros: an element that no thread writes must not look like a result.
-        let mut c = Buffer::<T>::poisoned(device, &[self.size.m, self.size.n])?;
-        let launch = run(&mut c)?;
-        let c = c.to_vec()?;
-        let product = self.product(&c, is_rounded(schedule));
-        Ok(Record {
-            schedule: schedule.name(),
-            dtype: T::DTYPE.name(),
-            sizes: self.size.named(),
-            flops: self.size.flops(),
-            verdict: product.verify(),
-            launch,
-            criterion: product.criterion(),
-        })
-    }
-}
+/// Schedules that `--schedule all` leaves out.
+const OTHERS: &[&[&dyn AnySchedule]] = &[BY_SIZE, TF32, F8];
 
 fn main() -> ExitCode {
-    let command =
-        options::with_schedules(Options::command(), SCHEDULES, &[BY_SIZE, TF32], &RULES, "warptile")
-            .after_help(AFTER_HELP);
+    let command = options::with_schedules(Options::command(), SCHEDULES, OTHERS, &RULES, "warptile")
+        .after_help(AFTER_HELP);
     let matches = command.get_matches();
     let options = Options::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     if options.common.list {
-        options::list(SCHEDULES, &[BY_SIZE, TF32]);
+        options::list(SCHEDULES, OTHERS);
         return ExitCode::SUCCESS;
     }
     let result = match options.dtype {
@@ -156,8 +90,8 @@ const RULES: [&str; 2] = [choose::NAME, choose::ATOMIC];
 
 const AFTER_HELP: &str = "`--schedule auto-size` picks the schedule by the size, `auto-size-atomic` also among those whose rounding changes \
      from run to run: bench/src/choose.rs has the rule.\n\
-     `--schedule all` is the ladder; the schedules after `mma_best` in `--list` are for sizes it does not suit, and those that \
-     end in `_tf32` or `_tf32_best` are of a kernel that rounds the factors to tf32.";
+     `--schedule all` is the ladder; the schedules after `mma_best` in `--list` are for sizes it does not suit, and those with \
+     `tf32` in their name are of a kernel that rounds the factors to tf32, and those with `f8` of one that multiplies f8.";
 
 /// The schedules that `--schedule` names; under `auto-size`, the one for the size.
 fn schedules(
@@ -166,7 +100,7 @@ fn schedules(
     size: Size,
     device: Option<&Device>,
 ) -> Result<Vec<&'static dyn AnySchedule>, Error> {
-    let mut chosen = options::selected(matches, SCHEDULES, &[BY_SIZE, TF32]);
+    let mut chosen = options::selected(matches, SCHEDULES, OTHERS);
     for rule in RULES.into_iter().filter(|rule| options::named(matches, rule)) {
         let gpu = device.map(Device::gpu).transpose()?.flatten();
         let atomic = rule == choose::ATOMIC;
@@ -195,10 +129,11 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
     let mut ok = true;
     for size in sizes {
         let chosen = schedules(matches, T::DTYPE, size, Some(&device))?;
-        let inputs = Inputs::<T>::random(&device, size, options.common.seed)?;
+        let problems = problems::<T>(&device, &chosen, size, options.common.seed)?;
         ok &= run_all(&options.common, &chosen, |schedule| {
-            inputs.record(&device, schedule, |c| {
-                measure(&device, || inputs.multiply(schedule, c).timed().run())
+            let problem = problems.of(schedule);
+            problem::record(problem, &device, schedule, |c| {
+                measure(&device, || problem.multiply(schedule, c).timed().run())
             })
         });
     }
@@ -225,11 +160,13 @@ fn run_bench<T: Float>(
     let mut ok = true;
     for &size in sizes {
         let chosen = schedules(matches, T::DTYPE, size, Some(device))?;
-        if chosen.iter().any(|s| is_rounded(*s) != is_rounded(chosen[0])) {
-            return wrong("`--bench` compares schedules of one precision: those of tf32 by themselves");
+        if chosen.iter().any(|s| Precision::of(*s) != Precision::of(chosen[0])) {
+            return wrong(
+                "`--bench` compares schedules of one precision: those of tf32 by themselves, and of f8",
+            );
         }
-        let inputs = Inputs::<T>::random(device, size, options.common.seed)?;
-        let report = bench.measure(&inputs, &chosen)?;
+        let problems = problems::<T>(device, &chosen, size, options.common.seed)?;
+        let report = bench.measure(problems.of(chosen[0]), &chosen)?;
         ok &= report.verified;
         if options.common.json {
             bench.to_json::<T>(&report, size).iter().for_each(line);

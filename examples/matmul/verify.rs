@@ -1,28 +1,28 @@
 //! Is C = A·B, up to the rounding of the accumulation?
 //!
 //! Accepted is |c − ref| ≤ γ·(K+1)·u·(|A|·|B|)ᵢⱼ + ½ ulp of the output type, with u = 2⁻²⁴ the unit roundoff of the
-//! f32 accumulation. γ = 1 is the worst case of any order of summation; for long sums γ = 4/√(K+1), since rounding errors of
+//! f32 accumulation, or 2⁻¹² of products of 8-bit factors, which tensor cores add with fewer bits. γ = 1 is the worst case of any order of summation; for long sums γ = 4/√(K+1), since rounding errors of
 //! random data grow with the square root (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019): one missing product shows.
 
 use rayon::prelude::*;
 use tilewright::{
-    Float,
+    DType, Float,
     verify::{Comparison, U, half_ulp},
 };
 
 /// What follows the sum: column and exact sum to the exact result, and the magnitude that it adds. Errors of the sum must not grow in it.
 pub type Epilogue<'a> = &'a (dyn Fn(usize, f64) -> (f64, f64) + Sync);
 
-/// Row-major operands and result of C[m,n] = epilogue(A[m,k]·B[k,n]).
-pub struct Product<'a, T> {
+/// Row-major operands, of elements `A`, and result of C[m,n] = epilogue(A[m,k]·B[k,n]).
+pub struct Product<'a, A, T> {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    pub a: &'a [T],
-    pub b: &'a [T],
+    pub a: &'a [A],
+    pub b: &'a [A],
     pub c: &'a [T],
     /// What is multiplied of an element.
-    pub factor: fn(&T) -> f64,
+    pub factor: fn(&A) -> f64,
     /// What each product may be off by, of itself.
     pub each: f64,
     /// Nothing for a bare product.
@@ -32,9 +32,9 @@ pub struct Product<'a, T> {
 /// Above this many products the check samples instead of computing all of C.
 const FULL_CHECK: usize = 1024 * 1024 * 1024;
 
-impl<'a, T: Float> Product<'a, T> {
+impl<'a, A: Float, T: Float> Product<'a, A, T> {
     /// C = A·B, of the elements as they are.
-    pub fn new([m, n, k]: [usize; 3], a: &'a [T], b: &'a [T], c: &'a [T]) -> Self {
+    pub fn new([m, n, k]: [usize; 3], a: &'a [A], b: &'a [A], c: &'a [T]) -> Self {
         Product { m, n, k, a, b, c, factor: |x| x.to_f64(), each: 0.0, epilogue: None }
     }
 
@@ -42,15 +42,20 @@ impl<'a, T: Float> Product<'a, T> {
         (4.0 / ((self.k + 1) as f64).sqrt()).min(1.0)
     }
 
+    /// That of the accumulation, and how it is written.
+    fn roundoff(&self) -> (f64, &'static str) {
+        if A::DTYPE == DType::F8 { (2f64.powi(-12), "2⁻¹²") } else { (U, "2⁻²⁴") }
+    }
+
     /// The criterion, in words.
     pub fn criterion(&self) -> String {
-        let (output, gamma) = (T::DTYPE, self.gamma());
-        format!("|c − ref| ≤ γ·(K+1)·u·(|A|·|B|) + ½ ulp({output}), γ = {gamma:.3}, u = 2⁻²⁴")
+        let (output, gamma, (_, u)) = (T::DTYPE, self.gamma(), self.roundoff());
+        format!("|c − ref| ≤ γ·(K+1)·u·(|A|·|B|) + ½ ulp({output}), γ = {gamma:.3}, u = {u}")
     }
 
     /// What the accumulation may be off by.
     fn accumulation(&self, magnitude: f64) -> f64 {
-        (self.gamma() * (self.k + 1) as f64 * U + self.each) * magnitude
+        (self.gamma() * (self.k + 1) as f64 * self.roundoff().0 + self.each) * magnitude
     }
 
     fn half_ulp(reference: f64) -> f64 {

@@ -44,7 +44,7 @@ pub fn inputs(kernel: &Kernel, launch: &Launch, tiles: BTreeMap<String, u32>) ->
         let mut random = Random::new(mix(launch.data, n));
         let dtype = dtype(tensor.elem);
         let most: i64 = match dtype {
-            DType::BF16 => *random.pick(&[1, 2, 3]),
+            DType::BF16 | DType::F8 => *random.pick(&[1, 2, 3]),
             DType::F16 => *random.pick(&[1, 2, 4, 8]),
             _ => *random.pick(&[1, 2, 4, 9, 50]),
         };

@@ -60,6 +60,7 @@ fn precision(dtype: DType) -> (i32, f64) {
         DType::F32 => (24, f32::MAX.into()),
         DType::F16 => (11, 65504.0),
         DType::BF16 => (8, 3e38),
+        DType::F8 => (4, 448.0),
         DType::I32 | DType::Bool => (31, f64::INFINITY),
     }
 }

@@ -122,6 +122,7 @@ impl AnySchedule for Made {
             None => &[],
             Some(DType::F16) => &[DType::F16],
             Some(DType::BF16) => &[DType::BF16],
+            Some(DType::F8) => &[DType::F8],
             Some(_) => &[DType::F32],
         }
     }

@@ -7,6 +7,7 @@ use std::{
 };
 use tile_dsl::{
     dtype::DType,
+    f8::f8,
     program::{Program, Variant},
     tile::{
         TensorId,
@@ -85,6 +86,7 @@ pub fn buffer(
         Elements::F32(v) => typed(device, v, shape, layout),
         Elements::F16(v) => typed::<f16>(device, v, shape, layout),
         Elements::BF16(v) => typed::<bf16>(device, v, shape, layout),
+        Elements::F8(v) => typed::<f8>(device, v, shape, layout),
         Elements::I32(v) => typed(device, v, shape, layout),
     }
 }
@@ -95,6 +97,7 @@ pub fn scalar(dtype: DType, value: f64) -> ScalarValue {
         DType::F32 => ScalarValue::F32(value as f32),
         DType::F16 => ScalarValue::F16(f16::from_f64(value)),
         DType::BF16 => ScalarValue::BF16(bf16::from_f64(value)),
+        DType::F8 => ScalarValue::F8(f8::from_f64(value)),
         DType::I32 | DType::Bool => ScalarValue::I32(value as i32),
     }
 }

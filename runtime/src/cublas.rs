@@ -1,9 +1,11 @@
 //! NVIDIA's cuBLAS, to compare with: loaded when first used, absent on most machines.
 
+mod eight;
+
 use crate::{
     buffer::Buffer,
     device::{Device, Kind},
-    element::Float,
+    element::{Element, Float},
     error::Error,
     geometry::{Geometry, Layout},
     memory::Storage,
@@ -91,13 +93,7 @@ impl Cublas {
         c: &mut Buffer<T>,
         compute: sys::cublasComputeType_t,
     ) -> Result<f64, Error> {
-        let (&[m, k], &[k_b, n], &[m_c, n_c]) = (a.shape(), b.shape(), c.shape()) else {
-            return Err(Error::Shape("cuBLAS multiplies matrices, and these are not".into()));
-        };
-        if (k, m, n) != (k_b, m_c, n_c) {
-            let shapes = (a.shape(), b.shape(), c.shape());
-            return Err(Error::Shape(format!("A·B = C does not hold for shapes {shapes:?}")));
-        }
+        let [m, n, k] = extents(a.shape(), b.shape(), c.shape())?;
         let int = |what: &str, x: usize| {
             i32::try_from(x).map_err(|_| Error::TooLarge {
                 what: what.into(),
@@ -116,8 +112,9 @@ impl Cublas {
                 )));
             }
         };
-        let (pa, pb) = (self.pointer("a", a)?, self.pointer("b", b)?);
-        let pc = self.pointer("c", c)?;
+        let row_major = Layout::RowMajor;
+        let (pa, pb) = (self.pointer("a", a, row_major)?, self.pointer("b", b, row_major)?);
+        let pc = self.pointer("c", c, row_major)?;
         let (alpha, beta) = (1f32, 0f32);
         let scalar = |x: &f32| std::ptr::from_ref(x).cast::<c_void>();
         // cuBLAS thinks in columns: row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ, and nothing is transposed.
@@ -154,13 +151,17 @@ impl Cublas {
         Ok(ms.1.unwrap_or_default())
     }
 
-    fn pointer<T: Float>(&self, name: &str, buffer: &Buffer<T>) -> Result<u64, Error> {
+    fn pointer<T: Element>(&self, name: &str, buffer: &Buffer<T>, layout: Layout) -> Result<u64, Error> {
         let raw = &buffer.raw;
         if raw.geometry
-            != (Geometry { offset: raw.geometry.offset, ..Geometry::dense(buffer.shape(), Layout::RowMajor) })
+            != (Geometry { offset: raw.geometry.offset, ..Geometry::dense(buffer.shape(), layout) })
         {
             let (shape, strides) = (buffer.shape().to_vec(), buffer.strides().to_vec());
-            return Err(Error::Gaps { shape, strides, what: "the product by cuBLAS, row-major," });
+            let what = match layout {
+                Layout::RowMajor => "the product by cuBLAS, row-major,",
+                Layout::ColumnMajor => "the product by cuBLAS, column-major,",
+            };
+            return Err(Error::Gaps { shape, strides, what });
         }
         match &raw.memory.storage {
             Storage::Cuda(_) if buffer.device().same_as(&self.device) => Ok(raw.address()),
@@ -178,6 +179,17 @@ impl Drop for Cublas {
         // SAFETY: created once, destroyed once. A failure leaves it to the end of the process.
         let _ = unsafe { result::destroy_handle(self.handle) };
     }
+}
+
+/// M, N and K of C = A·B.
+fn extents(a: &[usize], b: &[usize], c: &[usize]) -> Result<[usize; 3], Error> {
+    let (&[m, k], &[k_b, n], &[m_c, n_c]) = (a, b, c) else {
+        return Err(Error::Shape("cuBLAS multiplies matrices, and these are not".into()));
+    };
+    if (k, m, n) != (k_b, m_c, n_c) {
+        return Err(Error::Shape(format!("A·B = C does not hold for shapes {:?}", (a, b, c))));
+    }
+    Ok([m, n, k])
 }
 
 fn failed(what: &'static str) -> impl Fn(CublasError) -> Error {

@@ -57,14 +57,20 @@ pub const BFLOAT: u8 = 4;
 
 impl DLDataType {
     /// That of an element type of buffers.
-    pub fn of<T: Element>() -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Dlpack`] for `f8`, which has a code since version 1.1 alone.
+    pub fn of<T: Element>() -> Result<Self, Error> {
         let code = match T::DTYPE {
             DType::F32 | DType::F16 => FLOAT,
             DType::BF16 => BFLOAT,
             DType::I32 => INT,
+            DType::F8 => {
+                return Err(wrong("of f8 cannot be passed: DLPack 0.8 has no code for its elements".into()));
+            }
             DType::Bool => unreachable!("no buffer has elements of bool"),
         };
-        DLDataType { code, bits: 8 * size_of::<T>() as u8, lanes: 1 }
+        Ok(DLDataType { code, bits: 8 * size_of::<T>() as u8, lanes: 1 })
     }
 
     fn name(self) -> String {
@@ -154,7 +160,7 @@ pub unsafe fn from_dlpack<T: Element>(
     // SAFETY: the caller's.
     let found = unsafe { &tensor.as_ref().dl_tensor };
     check_device(device, found.device)?;
-    let expected = DLDataType::of::<T>();
+    let expected = DLDataType::of::<T>()?;
     if found.dtype != expected {
         let (found, expected) = (found.dtype.name(), expected.name());
         return Err(wrong(format!("has elements of {found}, and a buffer of {expected} was asked for")));
@@ -264,8 +270,9 @@ impl<T: Element> Buffer<T> {
     /// its deleter, which waits for the GPU before the memory is freed, whatever the streams that used it.
     ///
     /// # Errors
-    /// [`Error::Recorded`]; [`Error::Asynchronous`] when the work failed.
+    /// [`Error::Recorded`]; [`Error::Asynchronous`] when the work failed; [`Error::Dlpack`] for `f8`.
     pub fn into_dlpack(self) -> Result<NonNull<DLManagedTensor>, Error> {
+        let dtype = DLDataType::of::<T>()?;
         let raw = self.raw;
         raw.memory.wait(true)?;
         let offset = raw.geometry.offset * size_of::<T>();
@@ -279,7 +286,7 @@ impl<T: Element> Buffer<T> {
             data: start.wrapping_byte_add(offset),
             device: place(&raw.memory.device),
             ndim: raw.geometry.shape.len() as i32,
-            dtype: DLDataType::of::<T>(),
+            dtype,
             shape: null_mut(),
             strides: null_mut(),
             byte_offset: 0,

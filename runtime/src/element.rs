@@ -1,8 +1,9 @@
 //! Element types of buffers and scalar arguments, tied to Rust types.
 
-use tile_dsl::dtype::DType;
+use tile_dsl::{dtype::DType, f8::f8};
 
-/// A Rust type that can be the element of a [`Buffer`](crate::Buffer): `f32`, [`half::f16`], [`half::bf16`], `i32`.
+/// A Rust type that can be the element of a [`Buffer`](crate::Buffer): `f32`, [`half::f16`], [`half::bf16`],
+/// [`f8`], `i32`.
 ///
 /// Sealed: the set is what the compiler knows.
 pub trait Element:
@@ -33,6 +34,8 @@ pub enum ScalarValue {
     F16(half::f16),
     /// `bf16`.
     BF16(half::bf16),
+    /// `f8`.
+    F8(f8),
     /// `i32`.
     I32(i32),
 }
@@ -44,6 +47,7 @@ impl ScalarValue {
             ScalarValue::F32(_) => DType::F32,
             ScalarValue::F16(_) => DType::F16,
             ScalarValue::BF16(_) => DType::BF16,
+            ScalarValue::F8(_) => DType::F8,
             ScalarValue::I32(_) => DType::I32,
         }
     }
@@ -54,6 +58,7 @@ impl ScalarValue {
             ScalarValue::F32(x) => x.to_bits().into(),
             ScalarValue::F16(x) => x.to_bits().into(),
             ScalarValue::BF16(x) => x.to_bits().into(),
+            ScalarValue::F8(x) => x.to_bits().into(),
             ScalarValue::I32(x) => u64::from(x as u32),
         }
     }
@@ -64,6 +69,7 @@ impl ScalarValue {
             ScalarValue::F32(x) => x.to_le_bytes().to_vec(),
             ScalarValue::F16(x) => x.to_le_bytes().to_vec(),
             ScalarValue::BF16(x) => x.to_le_bytes().to_vec(),
+            ScalarValue::F8(x) => x.to_le_bytes().to_vec(),
             ScalarValue::I32(x) => x.to_le_bytes().to_vec(),
         }
     }
@@ -89,7 +95,7 @@ macro_rules! element {
     )*};
 }
 
-element!(f32 => F32, half::f16 => F16, half::bf16 => BF16, i32 => I32);
+element!(f32 => F32, half::f16 => F16, half::bf16 => BF16, f8 => F8, i32 => I32);
 
 impl Float for f32 {
     fn from_f64(x: f64) -> Self {
@@ -118,6 +124,16 @@ impl Float for half::bf16 {
     }
 }
 
+/// Beyond ±448 it is ±448.
+impl Float for f8 {
+    fn from_f64(x: f64) -> Self {
+        f8::from_f64(x)
+    }
+    fn to_f64(self) -> f64 {
+        self.into()
+    }
+}
+
 mod sealed {
     pub trait Sealed {}
 }
@@ -131,10 +147,21 @@ mod tests {
         let x = [1.5f32, -0.0, f32::INFINITY];
         assert_eq!(f32::from_bytes(&f32::bytes_of(&x)), x);
         assert_eq!(half::f16::bytes_of(&[half::f16::ONE]), [0x00, 0x3c]);
-        for value in [ScalarValue::F32(-1.5), half::f16::ONE.into(), half::bf16::ONE.into(), (-2i32).into()] {
+        for value in [
+            ScalarValue::F32(-1.5),
+            half::f16::ONE.into(),
+            half::bf16::ONE.into(),
+            f8::ONE.into(),
+            (-2i32).into(),
+        ] {
             let bytes = value.to_le_bytes();
             assert_eq!(value.to_word().to_le_bytes()[..bytes.len()], bytes, "{value:?}");
         }
+        assert_eq!(
+            (f8::bytes_of(&[f8::ONE, f8::MIN]), f8::from_bytes(&[0x01])[0].to_f64()),
+            (vec![0x38, 0xfe], 2f64.powi(-9))
+        );
+        assert_eq!(<f8 as Float>::from_f64(1e9).to_bits(), 0x7e);
         assert_eq!(ScalarValue::from(half::bf16::ONE).to_le_bytes(), [0x80, 0x3f]);
     }
 }

@@ -61,6 +61,7 @@ impl Expected {
                 ScalarValue::F32(x) => x.to_f64(),
                 ScalarValue::F16(x) => x.to_f64(),
                 ScalarValue::BF16(x) => x.to_f64(),
+                ScalarValue::F8(x) => x.to_f64(),
                 ScalarValue::I32(x) => x.into(),
             };
             inputs.scalars.insert((*name).into(), value);
@@ -103,6 +104,7 @@ pub fn elements(buffer: &dyn AnyBuffer) -> Result<Elements, Error> {
         DType::F32 => Ok(Elements::F32(ordered(&span, geometry))),
         DType::F16 => Ok(Elements::F16(ordered::<f16>(&span, geometry))),
         DType::BF16 => Ok(Elements::BF16(ordered::<bf16>(&span, geometry))),
+        DType::F8 => Ok(Elements::F8(ordered(&span, geometry))),
         DType::I32 | DType::Bool => Ok(Elements::I32(ordered(&span, geometry))),
     }
 }

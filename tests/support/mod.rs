@@ -68,7 +68,8 @@ impl Case {
             shapes.insert(tensor.name.clone(), shape);
         }
         for scalar in &kernel.scalars {
-            inputs.scalars.insert(scalar.name.clone(), uniform());
+            let ElemType::Fixed(elem) = scalar.elem else { panic!("the kernel is instantiated") };
+            inputs.scalars.insert(scalar.name.clone(), elem.round(uniform() as f32).into());
         }
         let text = format!("{} {dtype:?} {:?}, seed {seed}", kernel.name, inputs.dims);
         Case { kernel, dtype, inputs, shapes, expected: RefCell::default(), text }
@@ -176,7 +177,9 @@ impl Case {
                 if tensor.mutable { args.output(name, &mut **buffer) } else { args.input(name, &**buffer) };
         }
         for scalar in &self.kernel.scalars {
-            args = args.scalar(scalar.name.clone().leak(), self.inputs.scalars[&scalar.name] as f32);
+            let ElemType::Fixed(elem) = scalar.elem else { panic!("the kernel is instantiated") };
+            let value = tile_fuzz::launch::scalar(elem, self.inputs.scalars[&scalar.name]);
+            args = args.scalar(scalar.name.clone().leak(), value);
         }
         let report = match Launch::<K>::new(args).schedule_dyn(schedule).variant(variant).run() {
             Err(Error::Variant { .. }) => {

@@ -7,6 +7,7 @@
 pub mod diagnostic;
 pub mod dtype;
 pub mod engine;
+pub mod f8;
 pub mod index;
 pub mod kernel;
 pub mod lower;

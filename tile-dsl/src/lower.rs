@@ -120,7 +120,11 @@ const PASSES: [Pass; 8] = [
         what: "a barrier where one buffer takes the bytes of another",
         run: passes::separate_reuse,
     },
-    Pass { name: "halves", what: "zeros where half a word may never be written", run: passes::clear_halves },
+    Pass {
+        name: "halves",
+        what: "zeros where a part of a word may never be written",
+        run: passes::clear_halves,
+    },
     Pass { name: "verify", what: "what code generation takes for granted", run: passes::check },
 ];
 

@@ -215,11 +215,11 @@ impl RedOp {
             RedOp::Min => f32::INFINITY,
         }
     }
-    /// The type in which a reduction of `dtype` elements accumulates. A sum of 16-bit floats does so in f32 and is rounded
+    /// The type in which a reduction of `dtype` elements accumulates. A sum of floats of 16 or 8 bits does so in f32 and is rounded
     /// once, when it is used; a maximum or minimum is one of its elements.
     pub fn accumulator(self, dtype: DType) -> DType {
         match (self, dtype) {
-            (RedOp::Add, DType::F16 | DType::BF16) => DType::F32,
+            (RedOp::Add, DType::F16 | DType::BF16 | DType::F8) => DType::F32,
             _ => dtype,
         }
     }

@@ -88,7 +88,7 @@ pub(crate) struct Buffer {
     /// Alignment in bytes.
     pub align: u32,
     pub size: Size,
-    /// 16-bit elements, half a word of which may never be written: loads of whole words would read it.
+    /// Elements of 16 or 8 bits, a part of a word of which may never be written: loads of whole words would read it.
     pub halves: bool,
     /// Filled through the asynchronous proxy: threads that used its bytes before would have to fence.
     tensor: bool,
@@ -200,9 +200,14 @@ impl fmt::Display for Allocation {
     }
 }
 
+/// Elements of which a 32-bit word has several, or one.
+fn in_a_word(dtype: DType) -> u64 {
+    u64::from(4 / dtype.bytes()).max(1)
+}
+
 /// Elements rounded up to whole 32-bit words.
 fn whole_words(dtype: DType, elems: u64) -> u64 {
-    if dtype.bytes() == 2 { elems.next_multiple_of(2) } else { elems }
+    elems.next_multiple_of(in_a_word(dtype))
 }
 
 /// How the elements of a value lie in shared memory: row-major over its points inside its `let`.
@@ -410,7 +415,8 @@ impl Finder<'_> {
         let (align, span) = (layout.align, info.span);
         // Rows or gaps between them that end within a word.
         let row = dims.get(layout.contiguous).copied().unwrap_or(1);
-        let within = dtype.bytes() == 2 && (row % 2 == 1 || (info.pad / 2) % 2 == 1);
+        let gap = u64::from(info.pad / dtype.bytes());
+        let within = [row, gap].iter().any(|n| !n.is_multiple_of(in_a_word(dtype)));
         let buffer = self.buffer(Content::Copy(copy), dtype, elems, Size::Copy { dims, layout, depth }, span);
         self.buffers[buffer].align = align;
         self.buffers[buffer].halves |= within;

@@ -142,7 +142,7 @@ impl<'c> Codegen<'c, '_> {
     fn access(&mut self, mem: Mem, offset: &Expr, elems: usize) -> Result<Access<'c>> {
         let (pointer, dtype) = self.address(mem, offset)?;
         let bytes = elems as u32 * dtype.bytes();
-        if !matches!(elems, 1 | 2 | 4 | 8) || bytes > 16 {
+        if !elems.is_power_of_two() || bytes > 16 {
             return malformed(format!("an access of {elems} elements of {dtype}"));
         }
         Ok(Access { pointer, dtype, elems: elems as u32 })

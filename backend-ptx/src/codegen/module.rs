@@ -78,6 +78,7 @@ fn declare_entry<'c>(
                     tile_dsl::dtype::DType::F32 => context.f32_type().into(),
                     tile_dsl::dtype::DType::F16 => context.f16_type().into(),
                     tile_dsl::dtype::DType::BF16 => context.bf16_type().into(),
+                    tile_dsl::dtype::DType::F8 => context.i8_type().into(),
                     tile_dsl::dtype::DType::I32 => context.i32_type().into(),
                     tile_dsl::dtype::DType::Bool => return malformed(format!("scalar `{name}` is a bool")),
                 },

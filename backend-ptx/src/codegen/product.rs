@@ -23,6 +23,8 @@ impl<'c> Codegen<'c, '_> {
         let ty = match self.kernel.dtype_of(Mem::Shared(a.shared)) {
             Some(DType::F16) => "f16",
             Some(DType::BF16) => "bf16",
+            Some(DType::F8) => "e4m3",
+            Some(DType::F32) => "tf32",
             other => return malformed(format!("{atom} of {other:?}")),
         };
         let pointers =
@@ -45,9 +47,13 @@ impl<'c> Codegen<'c, '_> {
         let count = pointers.len();
         let sums = (0..count).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
         let (first, second, adds) = (2 * count, 2 * count + 1, 2 * count + 2);
-        let [ta, tb] = [a, b].map(|t| u8::from(!t.k_major));
+        // Where rows run along k alone, nothing says so.
+        let turned = match atom.row().k_major {
+            true => String::new(),
+            false => [a, b].map(|t| format!(", {}", u8::from(!t.k_major))).concat(),
+        };
         let text = format!(
-            "wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.f32.{ty}.{ty} {{{sums}}}, ${first}, ${second}, ${adds}, 1, 1, {ta}, {tb};"
+            "wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.f32.{ty}.{ty} {{{sums}}}, ${first}, ${second}, ${adds}, 1, 1{turned};"
         );
         let mut constraints: Vec<String> = vec!["=f".into(); count];
         constraints.extend((0..count).map(|n| n.to_string()));

@@ -1,6 +1,6 @@
 //! Scalar expressions.
 //!
-//! Arithmetic on `f16` and `bf16` widens to `f32`, computes, and rounds. Nothing is fused but [`Expr::Fma`]:
+//! Arithmetic on `f16`, `bf16` and `f8` widens to `f32`, computes, and rounds. Nothing is fused but [`Expr::Fma`]:
 //! LLVM prints `mul.rn` and `add.rn`, which ptxas may not contract. Index arithmetic is `nsw`: the kernel IR
 //! chooses types in which offsets do not overflow. [`Expr::Wrapping`] is defined for all operands.
 
@@ -12,12 +12,14 @@ use inkwell::{
 };
 use tile_dsl::{
     dtype::DType,
+    f8::f8,
     index::Extent,
     kernel::{Expr, Param, Ty, Var},
     op::{BinOp, CmpOp, UnOp},
 };
 
 pub(super) const F32: Ty = Ty::Elem(DType::F32);
+const F8: Ty = Ty::Elem(DType::F8);
 pub(super) const I32: Ty = Ty::Elem(DType::I32);
 pub(super) const BOOL: Ty = Ty::Elem(DType::Bool);
 
@@ -72,7 +74,13 @@ impl<'c> Codegen<'c, '_> {
         Ok(match expr {
             Expr::Float(x, dtype) => {
                 let ty = Ty::Elem(*dtype);
-                self.value(self.float_type(ty)?.const_float(*x), ty)
+                match dtype {
+                    DType::F8 => {
+                        let bits = f8::from_f64(*x).to_bits();
+                        self.value(self.context.i8_type().const_int(bits.into(), false), ty)
+                    }
+                    _ => self.value(self.float_type(ty)?.const_float(*x), ty),
+                }
             }
             Expr::Int(x, ty) => self.value(self.int_type(*ty)?.const_int(*x as u64, true), *ty),
             Expr::Bool(x) => self.value(self.context.bool_type().const_int(u64::from(*x), false), BOOL),
@@ -193,7 +201,7 @@ impl<'c> Codegen<'c, '_> {
             UnOp::Log => self.log(wide)?,
             UnOp::Rsqrt => self.rsqrt(wide)?,
             UnOp::Tanh => self.tanh(wide)?,
-            // Every 16-bit number is one of tf32.
+            // Every number of 16 or 8 bits is one of tf32.
             UnOp::Tf32 if x.ty != F32 => wide,
             UnOp::Tf32 => self.tf32(wide)?,
             UnOp::Not => return malformed("not of a float"),
@@ -313,6 +321,12 @@ impl<'c> Codegen<'c, '_> {
         if to == x.ty {
             return Ok(x);
         }
+        if x.ty == F8 {
+            return self.cast(to, self.widened(x)?);
+        }
+        if to == F8 {
+            return self.narrowed(self.cast(F32, x)?);
+        }
         let builder = &self.builder;
         let llvm: BasicValueEnum = match (is_float(x.ty), is_float(to)) {
             (true, true) => {
@@ -351,6 +365,23 @@ impl<'c> Codegen<'c, '_> {
             }
         };
         Ok(Value { llvm, ty: to })
+    }
+
+    /// An `f8` in f32 (PTX ISA 9.7.9.21, `cvt.rn.f16x2.e4m3x2`): exact. The instruction takes two.
+    fn widened(&self, x: Value<'c>) -> Result<Value<'c>> {
+        let pair = self.builder.build_int_z_extend(x.int()?, self.context.i16_type(), "")?;
+        let both = self.call("llvm.nvvm.e4m3x2.to.f16x2.rn", &[], &[pair.into()])?.into_vector_value();
+        let first = self.context.i32_type().const_zero();
+        let half = self.builder.build_extract_element(both, first, "")?.into_float_value();
+        Ok(self.value(self.builder.build_float_ext(half, self.context.f32_type(), "")?, F32))
+    }
+
+    /// An `f32` as `f8` (`cvt.rn.satfinite.e4m3x2.f32`): what is too large becomes the largest.
+    fn narrowed(&self, x: Value<'c>) -> Result<Value<'c>> {
+        let zero = self.context.f32_type().const_zero();
+        let pair = self.call("llvm.nvvm.ff.to.e4m3x2.rn", &[], &[zero.into(), x.float()?.into()])?;
+        Ok(self
+            .value(self.builder.build_int_truncate(pair.into_int_value(), self.context.i8_type(), "")?, F8))
     }
 
     /// An intrinsic over floats of the type of the first.

@@ -130,6 +130,7 @@ impl Nccl {
                 DType::F32 => ncclDataType_t::ncclFloat32,
                 DType::F16 => ncclDataType_t::ncclFloat16,
                 DType::BF16 => ncclDataType_t::ncclBfloat16,
+                DType::F8 => ncclDataType_t::ncclFloat8e4m3,
                 DType::I32 => ncclDataType_t::ncclInt32,
                 DType::Bool => unreachable!("no buffer has elements of bool"),
             };

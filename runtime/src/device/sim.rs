@@ -231,7 +231,7 @@ fn encoded(map: &TensorMap) -> Result<[u8; 128], ptx_sim::TensorMapError> {
         DType::F16 => TensorElement::F16,
         DType::BF16 => TensorElement::BF16,
         DType::I32 => TensorElement::U32,
-        DType::Bool => TensorElement::U8,
+        DType::F8 | DType::Bool => TensorElement::U8,
     };
     let mut out = ptx_sim::TensorMap::new(map.address, element, &map.dims, &map.strides, &map.tile);
     out.swizzle = match map.swizzle {

@@ -367,6 +367,7 @@ impl Verifier<'_> {
                     ensure(dtype.is_some_and(|d| atom.row().operands.contains(&d)), || {
                         format!("{atom} of {dtype:?}")
                     })?;
+                    ensure(tile.k_major || !atom.row().k_major, || format!("{atom} of rows across k"))?;
                     ensure([32, 64, 128].contains(&tile.swizzle), || {
                         format!("a swizzle of {}", tile.swizzle)
                     })?;
@@ -409,7 +410,7 @@ impl Verifier<'_> {
     fn access(&self, mem: Mem, offset: &Expr, guard: &Option<Expr>, n: usize) -> Check<DType> {
         let dtype = self.kernel.dtype_of(mem).ok_or_else(|| format!("no buffer {mem:?}"))?;
         let bytes = n as u64 * u64::from(dtype.bytes());
-        ensure([1, 2, 4, 8].contains(&n) && bytes <= 16, || format!("vector of {n} {dtype}, {bytes} bytes"))?;
+        ensure(n.is_power_of_two() && bytes <= 16, || format!("vector of {n} {dtype}, {bytes} bytes"))?;
         let ty = self.expr(offset)?;
         ensure(ty.is_int(), || format!("offset of type {ty}"))?;
         if let (Mem::Shared(i), Expr::Int(at, _)) = (mem, offset) {

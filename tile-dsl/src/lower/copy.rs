@@ -16,7 +16,7 @@ use crate::{
     index::Affine,
     kernel::{self, Expr as KExpr, Mem, Ty, Var},
     nest::CopyId,
-    op::{BinOp, CmpOp},
+    op::{BinOp, CmpOp, UnOp},
     tile::TensorId,
 };
 
@@ -48,6 +48,8 @@ pub(super) struct CopyPlan {
     /// Elements moved at once.
     pub vector: u32,
     pub asynchronous: bool,
+    /// Elements are rounded to tf32 on their way.
+    pub rounded: bool,
     /// The tensor map through which it comes in one piece: a parameter of the kernel.
     pub map: Option<u32>,
     /// The part that this CTA copies to all of its cluster.
@@ -243,6 +245,10 @@ impl Lowerer<'_> {
     /// Stores a chunk to shared memory: as a vector where the layout keeps it together.
     pub fn store_chunk(&mut self, plan: &CopyPlan, chunk: &Chunk, values: Vec<KExpr>, slot: &Linear) {
         let mem = Mem::Shared(plan.buffer);
+        let values: Vec<KExpr> = match plan.rounded {
+            true => values.into_iter().map(|x| KExpr::Un(UnOp::Tf32, Box::new(x))).collect(),
+            false => values,
+        };
         let guard = chunk.exists.map(Atom::expr);
         let together = plan.layout.fastest == self.contiguous(plan.tensor)
             && plan.layout.keeps_aligned(plan.vector.into());

@@ -112,7 +112,7 @@ pub(super) fn separate_reuse(lowering: &mut Lowering<'_>) -> Result<(), LowerErr
     Ok(())
 }
 
-/// Zeros in the buffers in which half a word may never be written: loads of whole words would read it.
+/// Zeros in the buffers in which a part of a word may never be written: loads of whole words would read it.
 pub(super) fn clear_halves(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     let Lowering { shared, kernel, .. } = lowering;
     let halves = (0..).zip(&shared.buffers).filter(|(_, b)| b.halves).map(|(n, _)| n);

@@ -262,6 +262,7 @@ impl Lowerer<'_> {
             sides,
             vector: 1,
             asynchronous: false,
+            rounded: self.nest.rounds_copy(copy),
             map: None,
             part: None,
         };

@@ -407,7 +407,7 @@ impl Lowerer<'_> {
 /// A literal of an element type.
 pub(super) fn literal(x: f64, dtype: DType) -> Atom {
     match dtype {
-        DType::F32 | DType::F16 | DType::BF16 => Atom::float(x, dtype),
+        DType::F32 | DType::F16 | DType::BF16 | DType::F8 => Atom::float(x, dtype),
         DType::I32 => Atom::i32(x as i64),
         DType::Bool => Atom::Bool(x != 0.0),
     }

@@ -7,7 +7,9 @@
 //! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.15.5.15 (`ldmatrix`).
 
 use super::rows::{self, Part, Place, Row, WGMMA_SIZES};
-use super::{AccessId, CopyId, CopyLayout, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId};
+use super::{
+    AccessId, CopyId, CopyLayout, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, leaves,
+};
 use crate::{
     dtype::DType,
     index::AxisId,
@@ -26,6 +28,11 @@ pub enum Atom {
     MmaTf32,
     /// `wgmma.mma_async.sync.aligned.m64nNk16`, 16-bit operands in shared memory, `f32` accumulators; N is eight times this.
     Wgmma(u8),
+    /// `wgmma.mma_async.sync.aligned.m64nNk32`, operands of e4m3 in shared memory, `f32` accumulators of 13 bits of fraction.
+    WgmmaF8(u8),
+    /// `wgmma.mma_async.sync.aligned.m64nNk8`, `f32` operands in shared memory that were rounded to tf32 on their way there,
+    /// `f32` accumulators.
+    WgmmaTf32(u8),
 }
 
 /// What a loop of an atom is.
@@ -62,15 +69,22 @@ pub enum Scope {
 impl Atom {
     /// Every instruction.
     pub fn all() -> impl Iterator<Item = Atom> {
-        [Atom::Mma, Atom::MmaTf32].into_iter().chain((1..=WGMMA_SIZES as u8).map(Atom::Wgmma))
+        let of_warpgroups = [Atom::Wgmma, Atom::WgmmaF8, Atom::WgmmaTf32];
+        let sizes = move |of: fn(u8) -> Atom| (1..=WGMMA_SIZES as u8).map(of);
+        [Atom::Mma, Atom::MmaTf32].into_iter().chain(of_warpgroups.into_iter().flat_map(sizes))
     }
 
     /// What is known of it.
     pub fn row(self) -> &'static Row {
+        let of = |rows: &'static [Row; WGMMA_SIZES], eights: u8| {
+            &rows[usize::from(eights).clamp(1, WGMMA_SIZES) - 1]
+        };
         match self {
             Atom::Mma => &rows::MMA,
             Atom::MmaTf32 => &rows::MMA_TF32,
-            Atom::Wgmma(eights) => &rows::WGMMA[usize::from(eights).clamp(1, WGMMA_SIZES) - 1],
+            Atom::Wgmma(eights) => of(&rows::WGMMA, eights),
+            Atom::WgmmaF8(eights) => of(&rows::WGMMA_F8, eights),
+            Atom::WgmmaTf32(eights) => of(&rows::WGMMA_TF32, eights),
         }
     }
 
@@ -99,7 +113,7 @@ impl Atom {
         let row = self.row();
         match self {
             Atom::Mma | Atom::MmaTf32 => row.label.to_string(),
-            Atom::Wgmma(_) => format!("{}{}", row.label, row.shape[1]),
+            _ => format!("{}{}", row.label, row.shape[1]),
         }
     }
 
@@ -293,13 +307,29 @@ impl Nest {
         }
     }
 
-    /// Whether a factor of a product is f32 and rounded to tf32; 16-bit numbers are not changed by that.
+    /// Whether a factor of a product is f32 and rounded to tf32; numbers of 16 or 8 bits are not changed by that.
     pub fn is_rounded(&self, factor: &Expr) -> bool {
         match factor {
             Expr::Un(UnOp::Tf32, inner) => self.factor_dtype(self.factor(inner)) == DType::F32,
             Expr::Cast(_, inner) => self.is_rounded(inner),
             _ => false,
         }
+    }
+
+    /// Whether the elements of a copy are rounded to tf32 on their way: an instruction reads them by itself, and cuts off
+    /// what tf32 lacks.
+    pub fn rounds_copy(&self, copy: CopyId) -> bool {
+        let mut rounds = false;
+        leaves(&self.body, &mut |path, leaf| {
+            let Some(product) = self.product(path, leaf) else { return };
+            let row = product.atom.row();
+            let reads = |factor: Factor<'_>| match factor {
+                Factor::Load(access) => copy_on(self, path, access).is_some_and(|(_, c)| c == copy),
+                Factor::Computed(_) => false,
+            };
+            rounds |= row.descriptors && row.rounded && product.factors.into_iter().any(reads);
+        });
+        rounds
     }
 
     /// The axes that the index of an access mentions.
@@ -460,7 +490,7 @@ impl fmt::Display for Atom {
         let Row { name, shape: [m, n, _], .. } = self.row();
         match self {
             Atom::Mma | Atom::MmaTf32 => f.write_str(name),
-            Atom::Wgmma(_) => write!(f, "{name}({m}, {n})"),
+            _ => write!(f, "{name}({m}, {n})"),
         }
     }
 }

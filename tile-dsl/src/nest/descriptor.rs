@@ -40,6 +40,8 @@ pub struct Placed<'l> {
 pub enum NoDescriptor {
     /// Its rows are not swizzled.
     Plain,
+    /// Elements lie side by side along m or n, and the instruction reads rows along k alone.
+    Turned,
     /// Neither dimension's points lie side by side, or the other's are not in neighbouring rows.
     Apart,
     /// Tiles do not start at multiples of eight rows, or of what stands in a row; elements by which something moves them.
@@ -82,6 +84,9 @@ impl Nest {
             ((1, 0), (0, 1)) => false,
             _ => return Err(NoDescriptor::Apart),
         };
+        if atom.row().k_major && !k_major {
+            return Err(NoDescriptor::Turned);
+        }
         // Whole steps of k along a row; whole panels of the other dimension.
         let along = if k_major { i64::from(atom.size(Role::K)) } else { (span / size) as i64 };
         let aligned = |(x, y): (i64, i64)| match (x % along, y % PERIOD as i64) {

@@ -45,6 +45,8 @@ pub struct Row {
     pub target: Target,
     /// Both operands are read from shared memory by the instruction, which completes later.
     pub descriptors: bool,
+    /// Points of k of both operands lie side by side there; otherwise those of m or n may.
+    pub k_major: bool,
     /// Element types of both operands.
     pub operands: &'static [DType],
     /// They are rounded to tf32.
@@ -84,6 +86,7 @@ const MMA_ROW: Row = Row {
     scope: Scope::Warp,
     target: Target { sm: 80, specific: false },
     descriptors: false,
+    k_major: false,
     operands: &[DType::F16, DType::BF16],
     rounded: false,
     accumulator: DType::F32,
@@ -118,21 +121,9 @@ static WGMMA_COLUMNS: [[Part; 3]; WGMMA_SIZES] = {
     all
 };
 
-pub(super) static WGMMA: [Row; WGMMA_SIZES] = {
-    const ROW_OF_64: Row = Row {
-        name: "wgmma",
-        label: "wgmma64x",
-        shape: [64, 8, 16],
-        scope: Scope::Warpgroup,
-        target: Target { sm: 90, specific: true },
-        descriptors: true,
-        m: &[Part { name: "warp", stride: 16, steps: 4, place: WARP }, HALF_OF_ROWS, ROWS],
-        slots: &[2, 4, 1],
-        a: &[],
-        b: &[],
-        ..MMA_ROW
-    };
-    let mut all = [ROW_OF_64; WGMMA_SIZES];
+/// A row for each number of columns.
+const fn of_all_sizes(row: Row) -> [Row; WGMMA_SIZES] {
+    let mut all = [row; WGMMA_SIZES];
     let mut n = 0;
     while n < WGMMA_SIZES {
         all[n].shape[1] = 8 * (n as u32 + 1);
@@ -144,4 +135,36 @@ pub(super) static WGMMA: [Row; WGMMA_SIZES] = {
         n += 1;
     }
     all
+}
+
+const WGMMA_ROW: Row = Row {
+    name: "wgmma",
+    label: "wgmma64x",
+    shape: [64, 8, 16],
+    scope: Scope::Warpgroup,
+    target: Target { sm: 90, specific: true },
+    descriptors: true,
+    m: &[Part { name: "warp", stride: 16, steps: 4, place: WARP }, HALF_OF_ROWS, ROWS],
+    slots: &[2, 4, 1],
+    a: &[],
+    b: &[],
+    ..MMA_ROW
 };
+pub(super) static WGMMA: [Row; WGMMA_SIZES] = of_all_sizes(WGMMA_ROW);
+
+pub(super) static WGMMA_F8: [Row; WGMMA_SIZES] = of_all_sizes(Row {
+    label: "wgmma_f8_64x",
+    shape: [64, 8, 32],
+    operands: &[DType::F8],
+    k_major: true,
+    ..WGMMA_ROW
+});
+
+pub(super) static WGMMA_TF32: [Row; WGMMA_SIZES] = of_all_sizes(Row {
+    label: "wgmma_tf32_64x",
+    shape: [64, 8, 8],
+    operands: &[DType::F32],
+    rounded: true,
+    k_major: true,
+    ..WGMMA_ROW
+});

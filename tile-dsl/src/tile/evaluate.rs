@@ -18,6 +18,7 @@ pub use reference::{Comparison, Reference, U, half_ulp};
 use super::{ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, ValueType, VarId, added, sums};
 use crate::{
     dtype::DType,
+    f8::f8,
     index::{Affine, AxisId},
     op::{BinOp, RedOp},
 };
@@ -35,6 +36,8 @@ pub enum Elements {
     F16(Vec<f16>),
     /// `bf16`.
     BF16(Vec<bf16>),
+    /// `f8`.
+    F8(Vec<f8>),
     /// `i32`.
     I32(Vec<i32>),
 }
@@ -50,6 +53,7 @@ impl Elements {
             DType::F32 => Elements::F32(values.map(|x| x as f32).collect()),
             DType::F16 => Elements::F16(values.map(f16::from_f64).collect()),
             DType::BF16 => Elements::BF16(values.map(bf16::from_f64).collect()),
+            DType::F8 => Elements::F8(values.map(f8::from_f64).collect()),
             DType::I32 => Elements::I32(values.map(|x| x as i32).collect()),
             DType::Bool => panic!("no tensor holds bool"),
         }
@@ -61,6 +65,7 @@ impl Elements {
             Elements::F32(v) => v.iter().map(|&x| x.into()).collect(),
             Elements::F16(v) => v.iter().map(|&x| x.into()).collect(),
             Elements::BF16(v) => v.iter().map(|&x| x.into()).collect(),
+            Elements::F8(v) => v.iter().map(|&x| x.into()).collect(),
             Elements::I32(v) => v.iter().map(|&x| x.into()).collect(),
         }
     }
@@ -71,6 +76,7 @@ impl Elements {
             Elements::F32(_) => DType::F32,
             Elements::F16(_) => DType::F16,
             Elements::BF16(_) => DType::BF16,
+            Elements::F8(_) => DType::F8,
             Elements::I32(_) => DType::I32,
         }
     }
@@ -81,6 +87,7 @@ impl Elements {
             Elements::F32(v) => v.len(),
             Elements::F16(v) => v.len(),
             Elements::BF16(v) => v.len(),
+            Elements::F8(v) => v.len(),
             Elements::I32(v) => v.len(),
         }
     }
@@ -404,8 +411,11 @@ impl<'k, S: Semantics> Machine<'k, S> {
             }
             ExprKind::Dot(a, b, c) => {
                 let dtype = types(c);
-                self.expr(c, false)
-                    .dot(&self.expr(a, false), &self.expr(b, false), |acc, a, b| S::fma(dtype, a, b, acc))
+                let first = match semantics::coarseness_of_products([types(a), types(b)]) {
+                    Some(by) => self.expr(a, false).map(0, |x| S::coarse(x, by)),
+                    None => self.expr(a, false),
+                };
+                self.expr(c, false).dot(&first, &self.expr(b, false), |acc, a, b| S::fma(dtype, a, b, acc))
             }
         }
     }

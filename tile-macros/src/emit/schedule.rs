@@ -13,6 +13,7 @@ pub(super) fn dtype(dtype: DType, private: &TokenStream) -> TokenStream {
         DType::F32 => "F32",
         DType::F16 => "F16",
         DType::BF16 => "BF16",
+        DType::F8 => "F8",
         DType::I32 => "I32",
         DType::Bool => "Bool",
     };

@@ -46,18 +46,21 @@ pub fn emit(item: &ItemFn, private: &TokenStream, sound: bool) -> TokenStream {
     }
 }
 
+/// Element types that need not be imported where the kernel is written.
+fn is_ours(ident: &Ident) -> bool {
+    ["f16", "bf16", "f8"].iter().any(|name| ident == name)
+}
+
 /// The Rust type of a tensor's elements: `&Tensor<T, ..>` → `T`.
 pub fn element(tensor: &Type, generic: Option<&Ident>, private: &TokenStream) -> Option<TokenStream> {
     let Type::Path(path) = tensor else { return None };
     let PathArguments::AngleBracketed(args) = &path.path.segments.last()?.arguments else { return None };
     let GenericArgument::Type(Type::Path(elem)) = args.args.first()? else { return None };
     let ident = &elem.path.segments.last()?.ident;
-    // f16 and bf16 need not be imported where the kernel is written.
-    match ident.to_string().as_str() {
-        "f16" if generic != Some(ident) => Some(quote_spanned!(ident.span()=> #private::f16)),
-        "bf16" if generic != Some(ident) => Some(quote_spanned!(ident.span()=> #private::bf16)),
-        _ => Some(elem.to_token_stream()),
+    if is_ours(ident) && generic != Some(ident) {
+        return Some(quote_spanned!(ident.span()=> #private::#ident));
     }
+    Some(elem.to_token_stream())
 }
 
 struct Skeleton<'a> {
@@ -184,7 +187,7 @@ impl Skeleton<'_> {
         let private = self.private;
         match arg {
             GenericArgument::Type(Type::Path(path)) => match path.path.get_ident() {
-                Some(ident) if *ident == "f16" || *ident == "bf16" => quote!(#private::#ident),
+                Some(ident) if is_ours(ident) => quote!(#private::#ident),
                 _ => path.to_token_stream(),
             },
             _ => quote!(f32),

@@ -168,17 +168,17 @@ impl Reader<'_> {
         DType::from_name(&name).filter(|d| *d != DType::Bool).map(ElemType::Fixed)
     }
 
-    /// `f32`, `f16`, `bf16`, `i32`, or the generic parameter.
+    /// `f32`, `f16`, `bf16`, `f8`, `i32`, or the generic parameter.
     pub(super) fn elem(&mut self, ty: &Type) -> Option<ElemType> {
         if let Some(elem) = self.known_elem(ty) {
             return Some(elem);
         }
         let help = match &self.kernel.generic {
             Some(generic) => {
-                format!("element types are f32, f16, bf16, i32 (indices and scalars) and {generic}")
+                format!("element types are f32, f16, bf16, f8, i32 (indices and scalars) and {generic}")
             }
             None => {
-                "element types are f32, f16, bf16, i32 (indices and scalars), or a parameter `<T: Float>`"
+                "element types are f32, f16, bf16, f8, i32 (indices and scalars), or a parameter `<T: Float>`"
                     .into()
             }
         };

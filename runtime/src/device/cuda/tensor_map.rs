@@ -23,7 +23,7 @@ pub(crate) fn encode(map: &TensorMap) -> Result<Encoded, Error> {
         DType::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         DType::BF16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         DType::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
-        DType::Bool => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        DType::F8 | DType::Bool => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
     };
     let swizzle = match map.swizzle {
         128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,

@@ -4,13 +4,15 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    dtype::DType,
     index::AxisId,
     nest::{
         AccessId, Atom, CopyId, CopyLayout, Digit, Expr, Factor, Frame, LoopKind, MATRIX_ROW_BYTES, Nest,
-        NoDescriptor, NoMatrices, Placed, Product, Steps, Stmt, ValueId, copy_on, leaves,
+        NoDescriptor, NoMatrices, Placed, Product, Steps, Stmt, Target, ValueId, copy_on, leaves,
     },
-    schedule::{DirectiveKind, Space, Unit, Via},
-    tile::AxisKind,
+    schedule::{Directive, DirectiveKind, Space, Unit, Via},
+    span::SpanId,
+    tile::{AxisKind, ElemType},
 };
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
@@ -25,7 +27,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                 Factor::Load(access) => match copy_on(nest, path, access) {
                     None => Some(unstaged(context, path, product.atom, access)),
                     Some(copy) if product.atom.row().descriptors => held(context, path, product.atom, access)
-                        .or_else(|| undescribed(context, path, product.atom, copy, access, [free, k])),
+                        .or_else(|| undescribed(context, path, product.atom, copy, access, [free, k]))
+                        .or_else(|| unrounded(context, product.atom, copy.1, access)),
                     Some((at, copy)) => unreadable(context, path, (at, copy), access, [free, k]),
                 },
                 Factor::Computed(expr) => in_fragment(context, path, product.atom, expr),
@@ -44,15 +47,14 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
     let target = context.schedule.target;
     let mut wrong = Vec::new();
-    let mut lacks =
-        |directive: &crate::schedule::Directive, what: String, needed: crate::schedule::Target| {
-            let enough = target.sm >= needed.sm && (!needed.specific || target == needed);
-            if !enough {
-                let text = format!("{what} needs {needed}, and the schedule is for {target}");
-                let remark = format!("name the target of the schedule: `on {needed}`");
-                wrong.push(context.at(Some(directive), directive.span, text).remark(remark));
-            }
-        };
+    let mut lacks = |directive: &Directive, what: String, needed: crate::schedule::Target| {
+        let enough = target.sm >= needed.sm && (!needed.specific || target == needed);
+        if !enough {
+            let text = format!("{what} needs {needed}, and the schedule is for {target}");
+            let remark = format!("name the target of the schedule: `on {needed}`");
+            wrong.push(context.at(Some(directive), directive.span, text).remark(remark));
+        }
+    };
     for directive in &context.schedule.directives {
         match &directive.kind {
             DirectiveKind::TensorCore { atom, .. } => {
@@ -71,7 +73,36 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
             _ => {}
         }
     }
+    let needed = crate::schedule::Target { sm: 89, specific: false };
+    if let Some((name, span)) = of_f8(context.nest).filter(|_| target.sm < needed.sm) {
+        let text = format!("`{name}` is f8, which needs {needed}, and the schedule is for {target}");
+        let remark = format!("name the target of the schedule: `on {needed}`");
+        wrong.push(context.at(None, span, text).remark(remark));
+    }
     wrong
+}
+
+/// The first of what is `f8` in a kernel, by name.
+fn of_f8(nest: &Nest) -> Option<(&str, SpanId)> {
+    let tensor = nest.kernel.tensors.iter().find(|t| t.elem == ElemType::Fixed(DType::F8));
+    let tensor = tensor.map(|t| (t.name.as_str(), t.span));
+    let scalar = || nest.kernel.scalars.iter().find(|s| s.elem == ElemType::Fixed(DType::F8));
+    let value = || {
+        let mut found = None;
+        leaves(&nest.body, &mut |_, leaf| {
+            let Some((target, expr)) = leaf.leaf() else { return };
+            let mut casts = false;
+            expr.visit(&mut |e| casts |= matches!(e, Expr::Cast(DType::F8, _)));
+            if found.is_none() && casts {
+                found = match target {
+                    Target::Value(value) => Some((nest.value(value).name.as_str(), nest.value(value).span)),
+                    Target::Access(access) => Some((name(nest, access), nest.access(access).span)),
+                };
+            }
+        });
+        found
+    };
+    tensor.or_else(|| scalar().map(|s| (s.name.as_str(), s.span))).or_else(value)
 }
 
 /// An operand in its staged copy.
@@ -138,6 +169,10 @@ fn undescribed(
         NoDescriptor::Plain => {
             format!("rows of the copy of `{name}` are not swizzled: `{atom}` reads them by their pattern")
         }
+        NoDescriptor::Turned => format!(
+            "points of `{free}` lie side by side in the copy of `{name}`: `{atom}` reads {} in rows along `{k}` alone",
+            nest.elem(nest.copy(copy).tensor)
+        ),
         NoDescriptor::Apart => format!(
             "the copy of `{name}` has no neighbouring rows of points of `{free}` or of `{k}`: `{atom}` reads rows along one, row by row along the other"
         ),
@@ -148,18 +183,93 @@ fn undescribed(
         ),
     };
     let by = context.last(|k| match k {
-        DirectiveKind::Swizzle { buffer, .. } => buffer == name,
-        DirectiveKind::Stage { buffer, .. } => why == NoDescriptor::Plain && buffer == name,
+        DirectiveKind::Swizzle { buffer, .. } => why != NoDescriptor::Turned && buffer == name,
+        DirectiveKind::Stage { buffer, .. } => {
+            matches!(why, NoDescriptor::Plain | NoDescriptor::Turned) && buffer == name
+        }
         _ => false,
     });
     let spans = [128, 64, 32].into_iter().filter(|span| row.is_multiple_of(u64::from(*span)));
     let swizzle = spans.map(|span| Edit::put([DirectiveKind::Swizzle { buffer: name.to_string(), span }]));
+    let edits = if why == NoDescriptor::Turned { turns(context, by, name) } else { swizzle.collect() };
     Some(
         context
             .at(by, nest.copy(copy).span, text)
             .note(nest.access(factor).span, format!("`{name}` is read here"))
-            .edits(swizzle),
+            .edits(edits),
     )
+}
+
+/// The other order of a copy's dimensions: as its tensor lies, of a tensor that lies the other way, or by registers.
+fn turns(context: &Context<'_>, by: Option<&Directive>, name: &str) -> Vec<Edit> {
+    let Some(DirectiveKind::Stage { at, space, transposed, via, vector, .. }) = by.map(|d| &d.kind) else {
+        return Vec::new();
+    };
+    let stage = |via| DirectiveKind::Stage {
+        buffer: name.to_string(),
+        at: at.clone(),
+        space: *space,
+        transposed: !transposed,
+        via,
+        vector: *vector,
+    };
+    let nest = context.nest;
+    let turned = nest.column_major.iter().any(|tensor| nest.tensor(*tensor).name == name);
+    let layout = DirectiveKind::Layout { tensor: name.to_string(), column_major: !turned };
+    vec![Edit::put([stage(*via)]), Edit::put([layout, stage(*via)]), Edit::put([stage(Via::Plain)])]
+}
+
+/// What an instruction rounds nothing of is rounded on its way to shared memory, by the threads that copy it, and is read
+/// by no one else.
+fn unrounded(context: &Context<'_>, atom: Atom, copy: CopyId, factor: AccessId) -> Option<Diagnostic> {
+    let nest = context.nest;
+    if !nest.rounds_copy(copy) {
+        return None;
+    }
+    let (info, name) = (nest.copy(copy), name(nest, factor));
+    let by = context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == name));
+    let read = |d: Diagnostic| d.note(nest.access(factor).span, format!("`{name}` is read here"));
+    let who = match info.via {
+        Via::Plain => None,
+        Via::CpAsync => Some("`cp.async` copies bits as they are"),
+        Via::Tma | Via::Stmatrix => Some("of a tensor map no document says how it rounds"),
+    };
+    if let (Some(who), Some(DirectiveKind::Stage { at, space, transposed, vector, .. })) =
+        (who, by.map(|d| &d.kind))
+    {
+        let text =
+            format!("`{atom}` cuts off what tf32 lacks of `{name}`, which is to be rounded, and {who}");
+        let stage = |vector| {
+            let (buffer, at) = (name.to_string(), at.clone());
+            DirectiveKind::Stage {
+                buffer,
+                at,
+                space: *space,
+                transposed: *transposed,
+                via: Via::Plain,
+                vector,
+            }
+        };
+        let wide = vector.or(Some(MATRIX_ROW_BYTES as u32));
+        let edits = [Edit::put([stage(wide)]), Edit::put([stage(*vector)])];
+        return Some(read(context.at(by, info.span, text)).edits(edits));
+    }
+    let mut other = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let Some((target, expr)) = leaf.leaf() else { return };
+        let product = nest.product(path, leaf).filter(|p| p.atom.row().descriptors && p.atom.row().rounded);
+        let as_it_is = expr.accesses().into_iter().find(|a| {
+            let here = nest.access(*a).tensor == info.tensor && path.contains(&Frame::Stage(copy));
+            here && product.is_none_or(|p| !p.factors.contains(&Factor::Load(*a)))
+        });
+        if let (Some(access), None) = (as_it_is, other) {
+            other = Some((access, target));
+        }
+    });
+    let (access, _) = other?;
+    let text =
+        format!("the copy of `{name}` is rounded to tf32 for `{atom}`, and is read as it is elsewhere");
+    Some(read(context.at(by, info.span, text)).note(nest.access(access).span, "and as it is here"))
 }
 
 fn name(nest: &Nest, access: AccessId) -> &str {

@@ -27,7 +27,7 @@ impl Column {
     pub fn elements(values: Vec<f32>, dtype: DType) -> Column {
         match dtype {
             DType::F32 => Column::Float(values, dtype),
-            DType::F16 | DType::BF16 => {
+            DType::F16 | DType::BF16 | DType::F8 => {
                 Column::Float(values.iter().map(|x| dtype.round(*x)).collect(), dtype)
             }
             DType::I32 => Column::Int(values.iter().map(|x| *x as i64).collect()),

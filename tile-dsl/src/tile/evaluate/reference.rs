@@ -74,6 +74,7 @@ pub fn half_ulp(dtype: DType, x: f64) -> f64 {
         DType::F32 => (U, 2f64.powi(-149)),
         DType::F16 => (2f64.powi(-11), 2f64.powi(-24)),
         DType::BF16 => (2f64.powi(-8), 2f64.powi(-133)),
+        DType::F8 => (2f64.powi(-4), 2f64.powi(-9)),
         DType::I32 | DType::Bool => (0.0, 0.0),
     };
     (u * x.abs()).max(tiny / 2.0)
@@ -84,6 +85,7 @@ fn largest(dtype: DType) -> f64 {
         DType::F32 => f32::MAX.into(),
         DType::F16 => half::f16::MAX.into(),
         DType::BF16 => half::bf16::MAX.into(),
+        DType::F8 => crate::f8::f8::MAX.into(),
         DType::I32 | DType::Bool => i32::MAX.into(),
     }
 }

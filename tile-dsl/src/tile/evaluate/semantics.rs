@@ -2,6 +2,7 @@
 
 use crate::{
     dtype::DType,
+    f8::f8,
     op::{BinOp, CmpOp, UnOp, integer, maximum, minimum, tf32},
 };
 
@@ -20,6 +21,10 @@ pub(crate) trait Semantics {
     fn cast(from: DType, to: DType, x: Self::E, root: bool) -> Self::E;
     /// `acc + a·b`, rounded once, in the accumulator's type.
     fn fma(dtype: DType, a: Self::E, b: Self::E, acc: Self::E) -> Self::E;
+    /// A factor of products that are added with fewer bits than f32 has: errors may be so much larger.
+    fn coarse(x: Self::E, _by: f64) -> Self::E {
+        x
+    }
 }
 
 /// Rounding steps that an operator counts for: the hardware's approximations are good to a few ulp.
@@ -47,6 +52,7 @@ fn round(dtype: DType, x: f64) -> f64 {
         DType::F32 => f64::from(x as f32),
         DType::F16 => half::f16::from_f64(x).to_f64(),
         DType::BF16 => half::bf16::from_f64(x).to_f64(),
+        DType::F8 => f8::from_f64(x).to_f64(),
         DType::I32 => f64::from(x as i32),
         DType::Bool => x,
     }
@@ -96,7 +102,7 @@ impl Semantics for Exact {
                 _ => a.max(b),
             },
             DType::I32 => f64::from(integer(op, a as i32, b as i32)),
-            DType::F32 | DType::F16 | DType::BF16 => {
+            DType::F32 | DType::F16 | DType::BF16 | DType::F8 => {
                 let (x, y) = (a as f32, b as f32);
                 let y = match op {
                     BinOp::Add => x + y,
@@ -134,18 +140,30 @@ impl Semantics for Exact {
 /// condition numbers give for the rest (Higham, Accuracy and Stability of Numerical Algorithms, ch. 3).
 pub(super) struct Bounded;
 
-/// Rounding an intermediate to 16 bits is off by this much more than rounding it to f32.
+/// How much more than f32 a sum of products of two factors of a type may lose: tensor cores add products of `f8` with 13
+/// bits of fraction, and cut off what is below.
+pub(super) fn coarseness_of_products(factors: [DType; 2]) -> Option<f64> {
+    (factors == [DType::F8; 2]).then_some(f64::from(1u32 << 12))
+}
+
+/// Rounding an intermediate to 16 or 8 bits is off by this much more than rounding it to f32.
 fn coarseness(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => f64::from(1u32 << 13),
         DType::BF16 => f64::from(1u32 << 16),
+        DType::F8 => f64::from(1u32 << 20),
         DType::F32 | DType::I32 | DType::Bool => 0.0,
     }
 }
 
-/// Adds the rounding of an intermediate to a 16-bit type.
+/// Adds the rounding of an intermediate to a type of 16 or 8 bits.
 fn intermediate(dtype: DType, (v, m): (f64, f64), root: bool) -> (f64, f64) {
-    if root || !v.is_finite() { (v, m) } else { (v, m + coarseness(dtype) * v.abs()) }
+    // f8 has no infinities, and its numbers are few: the subnormal ones lie as far apart as those of the least exponent.
+    let (v, least) = match dtype {
+        DType::F8 => (v.clamp(f8::MIN.into(), f8::MAX.into()), f8::MIN_POSITIVE.into()),
+        _ => (v, 0.0),
+    };
+    if root || !v.is_finite() { (v, m) } else { (v, m + coarseness(dtype) * v.abs().max(least)) }
 }
 
 /// What is an f32 is rounded exactly. Else the computed element may round to either neighbour, 2⁻¹⁰ apart.
@@ -218,6 +236,8 @@ impl Semantics for Bounded {
 
     fn cast(from: DType, to: DType, x: (f64, f64), root: bool) -> (f64, f64) {
         match (from.is_float(), to.is_float()) {
+            // The other types have all numbers of f8.
+            (true, true) if from == DType::F8 => x,
             (true, true) if to.bytes() < from.bytes() || (from != to && to != DType::F32) => {
                 intermediate(to, x, root)
             }
@@ -230,5 +250,9 @@ impl Semantics for Bounded {
     fn fma(dtype: DType, a: (f64, f64), b: (f64, f64), acc: (f64, f64)) -> (f64, f64) {
         let (v, m) = (acc.0 + a.0 * b.0, acc.1 + a.1 * b.1);
         intermediate(dtype, (v, m), false)
+    }
+
+    fn coarse((v, m): (f64, f64), by: f64) -> (f64, f64) {
+        (v, m * by)
     }
 }

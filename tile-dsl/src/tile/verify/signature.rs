@@ -32,7 +32,7 @@ pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
         {
             errors.push(
                 Diagnostic::new(t.span, format!("elements of `{}` are {dtype}", t.name))
-                    .remark("element types are f32, f16, bf16 and the generic parameter"),
+                    .remark("element types are f32, f16, bf16, f8 and the generic parameter"),
             );
         }
         if let Some(dim) = t.dims.iter().find(|d| d.as_constant().is_some_and(|n| n < 1)) {
