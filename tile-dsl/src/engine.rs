@@ -6,7 +6,7 @@
 //!
 //! | directive | family | rules |
 //! |---|---|---|
-//! | `fits`, `layout`, `occupancy`, `order`, `assemble` | `assume` | facts for the launch |
+//! | `fits`, `layout`, `occupancy`, `order`, `assemble`, `launch` | `assume` | facts for the launch |
 //! | `tile` | `tile` | split, reorder, fission, hoist |
 //! | `split` | `split` | split |
 //! | `recompute`, `fuse` | `place` | sink, recompute, fuse |
@@ -156,6 +156,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Occupancy { ctas } => assume::occupancy(nest, *ctas),
         D::Order(order) => assume::order(nest, *order),
         D::Assemble { level } => assume::assemble(nest, *level),
+        D::Launch(start) => assume::launch(nest, *start),
     }
 }
 

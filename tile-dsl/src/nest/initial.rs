@@ -86,6 +86,7 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         cluster: None,
         skew: BTreeMap::new(),
         assemble: None,
+        dependent: false,
         order: Order::Row,
     })
 }

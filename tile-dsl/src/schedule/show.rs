@@ -1,19 +1,20 @@
 //! What there is to know of each directive without applying it: its name, its phase, the names in it, its text.
 
-use super::{Directive, DirectiveKind, Phase, Schedule, Space, Unit, UnitDim, Via};
+use super::{Directive, DirectiveKind, Phase, Schedule, Space, Start, Unit, UnitDim, Via};
 use crate::nest::{Across, Level, Order};
 use std::fmt;
 
 /// Names of the directives, in the order of their phases.
 #[rustfmt::skip]
-pub const NAMES: [&str; 26] = [
+pub const NAMES: [&str; 27] = [
     "fits", "layout", "tile", "split", "recompute", "fuse", "tensor_core", "reorder", "stage", "fragment", "pad", "swizzle",
     "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "produce", "registers", "persistent",
-    "cluster",    "occupancy", "order", "assemble",
+    "cluster",    "occupancy", "order", "assemble", "launch",
 ];
 
 /// Those that act on the whole kernel and so have no subject.
-pub const WHOLE_KERNEL: [&str; 6] = ["registers", "persistent", "occupancy", "order", "assemble", "reorder"];
+pub const WHOLE_KERNEL: [&str; 7] =
+    ["registers", "persistent", "occupancy", "order", "assemble", "launch", "reorder"];
 
 impl DirectiveKind {
     /// Name of the directive.
@@ -46,6 +47,7 @@ impl DirectiveKind {
             Occupancy { .. } => "occupancy",
             Order(_) => "order",
             Assemble { .. } => "assemble",
+            Launch(_) => "launch",
         }
     }
 
@@ -70,7 +72,8 @@ impl DirectiveKind {
             | Cluster { .. }
             | Occupancy { .. }
             | Order(_)
-            | Assemble { .. } => Phase::Launch,
+            | Assemble { .. }
+            | Launch(_) => Phase::Launch,
         }
     }
 
@@ -103,7 +106,8 @@ impl DirectiveKind {
             | Persistent { .. }
             | Occupancy { .. }
             | Order(_)
-            | Assemble { .. } => None,
+            | Assemble { .. }
+            | Launch(_) => None,
         }
     }
 
@@ -143,7 +147,14 @@ impl DirectiveKind {
             Unroll { digit: name, within }
             | Serpentine { digit: name, within }
             | Vectorize { digit: name, within } => std::iter::once(name).chain(within).collect(),
-            Registers { .. } | Persistent { .. } | Occupancy { .. } | Order(_) | Assemble { .. } => vec![],
+            Registers { .. }
+            | Persistent { .. }
+            | Occupancy { .. }
+            | Order(_)
+            | Assemble { .. }
+            | Launch(_) => {
+                vec![]
+            }
         }
     }
 
@@ -257,6 +268,7 @@ impl fmt::Display for DirectiveKind {
             Occupancy { ctas } => write!(f, "occupancy({ctas})"),
             Order(order) => write!(f, "order({order})"),
             Assemble { level } => write!(f, "assemble({level})"),
+            Launch(start) => write!(f, "launch({start})"),
         }
     }
 }
@@ -317,6 +329,14 @@ impl fmt::Display for Across {
     }
 }
 
+impl fmt::Display for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Start::Dependent => "dependent",
+        })
+    }
+}
+
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -337,7 +357,7 @@ mod tests {
     const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
         pipeline(x, 1); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); \
-        produce(x: warp); registers(24, 24); persistent(1); cluster(x: 2); occupancy(1); order(row); assemble(1)";
+        produce(x: warp); registers(24, 24); persistent(1); cluster(x: 2); occupancy(1); order(row); assemble(1); launch(dependent)";
 
     #[test]
     fn the_tables_say_the_same_of_every_directive() {

@@ -9,7 +9,7 @@ use crate::{
         AccessId, Atom, CopyId, CopyLayout, Digit, Expr, Factor, Frame, LoopKind, MATRIX_ROW_BYTES, Nest,
         NoDescriptor, NoMatrices, Placed, Product, Steps, Stmt, ValueId, copy_on, leaves,
     },
-    schedule::{DirectiveKind, Space, Unit, Via},
+    schedule::{DirectiveKind, Space, Start, Unit, Via},
     tile::AxisKind,
 };
 
@@ -63,6 +63,13 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
             }
             DirectiveKind::Cluster { .. } => {
                 lacks(directive, "a cluster".into(), crate::schedule::Target { sm: 90, specific: false });
+            }
+            DirectiveKind::Launch(Start::Dependent) => {
+                lacks(
+                    directive,
+                    "a dependent launch".into(),
+                    crate::schedule::Target { sm: 90, specific: false },
+                );
             }
             _ => {}
         }
