@@ -51,6 +51,8 @@ schedule! {
         bind(jt -> thread.x);
         vectorize(jv);
     }
+    early on sm_90 = by_rows { launch(dependent); }
+    layers_early = product::tma_store { launch(dependent); }
 }
 
 /// The GPU, or nothing where there is none.
@@ -558,6 +560,65 @@ fn a_graph_copies_to_padded_rows() {
             assert_eq!(replayed.made, round + again == 0, "round {round}: {replayed:?}");
         }
         assert!(c.to_vec().unwrap().iter().all(|c| c.to_f32() == 129.0), "round {round}");
+    }
+}
+
+/// Dependent launches among others, copies and waits for other streams: each sees what was before it.
+#[test]
+fn dependent_launches_are_in_order() {
+    let Some(gpu) = gpu().filter(|gpu| gpu.sm().is_some_and(|sm| sm >= 90)) else {
+        eprintln!("skipped: needs a GPU of compute capability 9.0");
+        return;
+    };
+    let (one, plain) = (early.prepare(&gpu, None).unwrap(), by_rows.prepare(&gpu, None).unwrap());
+    let (stream, other) = (Stream::new(&gpu).unwrap(), Stream::new(&gpu).unwrap());
+    // More CTAs than the GPU holds, and less than it has multiprocessors.
+    for rows in [20_000, 64] {
+        let mut x = Buffer::<f32>::zeros(&gpu, &[rows, 1024]).unwrap();
+        let mut y = Buffer::<f32>::poisoned(&gpu, &[rows, 1024]).unwrap();
+        let mut graph = Graph::new(&gpu);
+        let mut sum = 0;
+        for round in 0..50 {
+            for _ in 0..20 {
+                increment(&mut x).prepared(&one).enqueue(&stream).unwrap();
+            }
+            increment(&mut x).prepared(&plain).enqueue(&stream).unwrap();
+            increment(&mut x).prepared(&one).enqueue(&stream).unwrap();
+            y.copy_from_buffer(&x, &stream).unwrap();
+            // On another stream, behind the copy; then back.
+            let on = if round % 2 == 0 { &other } else { &stream };
+            (0..3).for_each(|_| drop(increment(&mut y).prepared(&one).enqueue(on).unwrap()));
+            x.copy_from_buffer(&y, &stream).unwrap();
+            graph
+                .replay(&stream, |launches| {
+                    launches.add(increment(&mut x).prepared(&one))?;
+                    launches
+                        .add(increment(&mut x).prepared(if round % 3 == 0 { &plain } else { &one }))
+                        .map(drop)
+                })
+                .unwrap();
+            sum += 20 + 2 + 3 + 2;
+        }
+        stream.sync().unwrap();
+        let x = x.to_vec().unwrap();
+        assert!(x.iter().all(|x| *x == sum as f32), "{rows} rows: {} instead of {sum}", x[0]);
+    }
+    // By tensor maps, with rows that are copied to padded ones before and back afterwards.
+    if gpu.sm() == Some(90) {
+        let kernel = layers_early.prepare(&gpu, DType::BF16).unwrap();
+        for n in [256, 257] {
+            let eye: Vec<bf16> =
+                (0..n * n).map(|i| bf16::from_f32(f32::from(u8::from(i / n == i % n)))).collect();
+            let turn = Buffer::from_slice(&gpu, &eye, &[n, n]).unwrap();
+            let data: Vec<bf16> = (0..n * n).map(|i| bf16::from_f32((i % 251) as f32)).collect();
+            let mut here = Buffer::from_slice(&gpu, &data, &[n, n]).unwrap();
+            let mut there = Buffer::<bf16>::poisoned(&gpu, &[n, n]).unwrap();
+            for _ in 0..100 {
+                product::matmul(&here, &turn, &mut there).prepared(&kernel).enqueue(&stream).unwrap();
+                product::matmul(&turn, &there, &mut here).prepared(&kernel).enqueue(&stream).unwrap();
+            }
+            assert!(here.to_vec().unwrap() == data, "{n} columns");
+        }
     }
 }
 

@@ -308,6 +308,7 @@ mod tests {
             grid: vec![],
             persistent: None,
             cluster: None,
+            dependent: false,
         }
     }
 

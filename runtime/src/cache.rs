@@ -205,6 +205,7 @@ mod tests {
             grid: vec![GridAxis { extent: Extent::constant(3), tile: 2 }],
             persistent: Some(1),
             cluster: None,
+            dependent: false,
         };
         Precompiled { interface, ptx, machine: vec![] }
     }

@@ -49,6 +49,8 @@ pub(crate) struct Compiled {
     persistent: Option<u32>,
     /// CTAs in a row that run side by side.
     cluster: u32,
+    /// It may begin before earlier work of its stream has ended, and waits for that itself.
+    pub(crate) dependent: bool,
     /// Scratch buffers, in the order of their parameters, with their bytes for one CTA.
     scratch: Vec<Wanted>,
     /// Tensor maps, in the order of their parameters.
@@ -64,7 +66,7 @@ type Known = HashMap<(Key, Variant, Gaps), Arc<Compiled>>;
 impl Compiled {
     fn new(plan: &Plan, Precompiled { interface, ptx, machine }: Precompiled) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let Interface { params, cleared, grid, persistent, cluster } = interface;
+        let Interface { params, cleared, grid, persistent, cluster, dependent } = interface;
         let grid = grid.iter().map(|g| (Form::new(&g.extent, |name| plan.position(name)), g.tile));
         let scratch = params.iter().filter_map(|param| match param {
             Param::Scratch { dtype, elems, zeroed, .. } => {
@@ -99,6 +101,7 @@ impl Compiled {
             grid: grid.collect(),
             persistent,
             cluster: cluster.unwrap_or(1),
+            dependent,
             scratch: scratch.collect(),
             maps: maps.collect(),
             parsed: OnceLock::new(),
@@ -157,6 +160,7 @@ pub(crate) fn trial() -> Result<&'static str, Error> {
         persistent: None,
         cluster: None,
         assemble: None,
+        dependent: false,
         body: vec![],
     };
     backend_ptx::compile(&kernel)?;
@@ -249,7 +253,8 @@ mod tests {
             persistent: None,
             cluster: None,
             assemble: None,
-                body: vec![],
+            dependent: false,
+            body: vec![],
         }
     }
 

@@ -126,7 +126,7 @@ fn same(a: &str, b: &str) -> bool {
     letters(a) == letters(b)
 }
 
-const DIRECTIVES: [&str; 31] = [
+const DIRECTIVES: [&str; 32] = [
     "fits",
     "layout",
     "tile",
@@ -148,6 +148,7 @@ const DIRECTIVES: [&str; 31] = [
     "occupancy",
     "order",
     "assemble",
+    "launch",
     "drop",
     "tensor_core",
     "produce",
@@ -205,9 +206,8 @@ impl Directive {
             let subject = match name {
                 "unroll" | "serpentine" | "vectorize" => format!("{subject}{shared}"),
                 "drop" => member.trim().to_string(),
-                "order" | "occupancy" | "assemble" | "produce" | "registers" | "persistent" | "pingpong" => {
-                    String::new()
-                }
+                "order" | "occupancy" | "assemble" | "launch" | "produce" | "registers" | "persistent"
+                | "pingpong" => String::new(),
                 _ => subject.to_string(),
             };
             let member = member.trim().to_string();

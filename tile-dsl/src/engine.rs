@@ -6,7 +6,7 @@
 //!
 //! | directive | family | rules |
 //! |---|---|---|
-//! | `fits`, `layout`, `occupancy`, `order`, `assemble` | `assume` | facts for the launch |
+//! | `fits`, `layout`, `occupancy`, `order`, `assemble`, `launch` | `assume` | facts for the launch |
 //! | `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate` | `roles` | facts about who executes what |
 //! | `tile` | `tile` | split, reorder, fission, hoist |
 //! | `split` | `split` | split |
@@ -161,6 +161,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Occupancy { ctas } => assume::occupancy(nest, *ctas),
         D::Order(order) => assume::order(nest, *order),
         D::Assemble { level } => assume::assemble(nest, *level),
+        D::Launch(start) => assume::launch(nest, *start),
     }
 }
 

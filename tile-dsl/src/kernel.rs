@@ -7,7 +7,7 @@
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
 //!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
 //!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
-//!          | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
+//!          | grid dependency | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
 //! E      ::= const | v | frag[slot] | tid | cta | ctas | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
 //! ```
 //! [`mod@print`] writes that grammar in full, [`mod@parse`] reads it back, [`mod@verify`] checks a kernel between
@@ -76,6 +76,8 @@ pub struct Kernel {
     pub cluster: Option<u32>,
     /// Optimisation level of the PTX assembler, 0 to 4; its own default when absent.
     pub assemble: Option<u32>,
+    /// The launch may begin before earlier ones in its stream have ended; the body has one [`Stmt::GridDependency`] then.
+    pub dependent: bool,
     /// Statements.
     pub body: Vec<Stmt>,
 }
@@ -267,6 +269,10 @@ pub enum Stmt {
     ClusterBarrier,
     /// `bar.warp.sync`: the lanes of each warp.
     WarpBarrier,
+    /// `griddepcontrol.wait`, then `griddepcontrol.launch_dependents` (PTX ISA 9.7.13.13): each thread waits until the grids
+    /// before this one have ended and their stores are visible, then lets the grid behind this one begin. That one waits for
+    /// the end of this one in its turn, so the signal may be as early as this, and where one grid runs no more than one waits.
+    GridDependency,
     /// One thread of the warp that begins at `thread` runs the body; the others go on.
     One {
         /// First thread of the warp.
@@ -478,6 +484,18 @@ impl Shared {
     /// Whether some bytes are those of another buffer, too.
     pub fn overlaps(&self, other: &Shared) -> bool {
         self.start < other.start + other.bytes() && other.start < self.start + self.bytes()
+    }
+}
+
+impl Stmt {
+    /// Whether it accesses global memory, or a statement in it does.
+    pub(crate) fn touches_global(&self) -> bool {
+        match self {
+            Stmt::Load { mem, .. } | Stmt::Store { mem, .. } => matches!(mem, Mem::Global(_)),
+            Stmt::CopyAsync { .. } | Stmt::Add { .. } | Stmt::Arrive { .. } => true,
+            Stmt::Async(Async::Copy { .. } | Async::Store { .. }) => true,
+            other => other.blocks().into_iter().flatten().any(Stmt::touches_global),
+        }
     }
 }
 

@@ -97,7 +97,7 @@ pub fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> 
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 8] = [
+const PASSES: [Pass; 9] = [
     Pass {
         name: "allocate",
         what: "buffers in shared memory, when each lives, where it lies",
@@ -124,6 +124,11 @@ const PASSES: [Pass; 8] = [
         name: "halves",
         what: "zeros where a part of a word may never be written",
         run: passes::clear_halves,
+    },
+    Pass {
+        name: "depend",
+        what: "where a dependent launch waits for the grids before it",
+        run: passes::depend,
     },
     Pass { name: "verify", what: "what code generation takes for granted", run: passes::check },
 ];

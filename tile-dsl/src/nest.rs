@@ -127,6 +127,8 @@ pub struct Nest {
     pub skew: BTreeMap<Digit, UnitDim>,
     /// Optimisation level of the PTX assembler (`assemble`); its own default when absent.
     pub assemble: Option<u32>,
+    /// Whether it is launched before the kernel before it has ended, and waits for that itself (`launch(dependent)`).
+    pub dependent: bool,
 }
 
 /// A loop over tiles whose steps see a tile as a whole: what the kernel computes depends on the size of its tiles.

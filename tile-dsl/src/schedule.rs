@@ -134,6 +134,16 @@ pub enum DirectiveKind {
     Order(Order),
     /// `assemble(1)`: optimisation level of the PTX assembler, 0 to 4.
     Assemble { level: u32 },
+    /// `launch(dependent)`: how the kernel begins when another one runs before it.
+    Launch(Start),
+}
+
+/// When a kernel begins that another one runs before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Start {
+    /// `dependent`: programmatic dependent launch. Its CTAs may begin before the kernel before it has ended, wait for that before
+    /// they access global memory, and then let the next one do the same.
+    Dependent,
 }
 
 /// Phases, in the order in which directives apply.
@@ -161,7 +171,7 @@ pub enum Phase {
     Bind,
     /// `vectorize`, `unroll`, `serpentine`.
     Expand,
-    /// `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate`, `cluster`, `occupancy`, `order`, `assemble`.
+    /// `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate`, `cluster`, `occupancy`, `order`, `assemble`, `launch`.
     Launch,
 }
 

@@ -127,6 +127,36 @@ fn verifier_names_the_rule_broken() {
     assert_eq!(error.to_string(), "invalid kernel `k`: 200000 bytes of shared memory, the target has 166912");
 }
 
+/// A dependent launch waits once, before anything touches global memory.
+#[test]
+fn dependent_launches_wait_before_global_memory() {
+    let dependent = |target: &str, body: &str| {
+        let text = kernel(body).replace("sm_80 threads 64", &format!("{target} threads 64 dependent"));
+        let parsed = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        verify(&parsed).map_or_else(|e| e.what, |()| parsed.to_string())
+    };
+    let body = "  store shared s[tid] = f32(0.0)
+  barrier
+  grid dependency
+  load %0: f32 = x[tid]
+  store y[tid] = %0";
+    let expected = kernel(body).replace("sm_80 threads 64", "sm_90 threads 64 dependent");
+    assert_eq!(dependent("sm_90", body), expected);
+    assert_eq!(dependent("sm_80", body), "a dependent launch for sm_80");
+    let early = "global memory is accessed before earlier grids have ended";
+    for (body, what) in [
+        ("load %0: f32 = x[tid] grid dependency", early),
+        ("if (tid < 3) { store y[tid] = f32(0.0) } grid dependency", early),
+        ("copy shared s[tid] <- x[tid] x 1 grid dependency", early),
+        ("barrier", "a dependent launch that does not wait"),
+        ("if (cta < 3) { grid dependency }", "a dependent launch that does not wait"),
+        ("grid dependency if (tid < 3) { grid dependency }", "a dependency that the launch does not have"),
+    ] {
+        assert_eq!(dependent("sm_90", body), what, "{body}");
+    }
+    assert_eq!(verdict("grid dependency"), "a dependency that the launch does not have");
+}
+
 #[test]
 fn interpreter_runs_threads_and_counts() {
     let (y, counts) = run("load %0: f32 = x[tid] if (tid < 60)

@@ -78,6 +78,12 @@ impl<'c> Codegen<'c, '_> {
                 self.call_void("llvm.nvvm.bar.warp.sync", &[], &[all.into()])?;
                 Ok(())
             }
+            // As text: LLVM takes its own functions for these for ones that leave memory alone.
+            Stmt::GridDependency => {
+                let text = "griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;";
+                self.assembler(text, "~{memory}".into(), 0, &[])?;
+                Ok(())
+            }
             Stmt::One { thread, body } => self.one(*thread, body),
             Stmt::Roles(roles) => self.roles(roles),
             Stmt::ClusterBarrier => self.cluster_barrier(),

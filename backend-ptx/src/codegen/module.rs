@@ -94,10 +94,11 @@ fn declare_entry<'c>(
             |name, value| context.create_enum_attribute(Attribute::get_named_enum_kind_id(name), value);
         function.add_attribute(at, flag("noundef", 0));
         match param {
-            // Read-only and not aliased: the loads become `ld.global.nc`.
+            // Read-only and not aliased: the loads become `ld.global.nc`, which asks for memory that nothing writes while the
+            // kernel runs. Where the launch is dependent, earlier grids may.
             Param::Tensor { mutable, align, .. } => {
                 function.add_attribute(at, flag("align", u64::from(*align)));
-                if !mutable {
+                if !mutable && !kernel.dependent {
                     function.add_attribute(at, flag("noalias", 0));
                     function.add_attribute(at, flag("readonly", 0));
                 }

@@ -74,6 +74,7 @@ impl Builder {
             cleared: Vec::new(),
             min_ctas: None,
             assemble: None,
+            dependent: false,
             persistent: None,
             cluster: None,
             body: Vec::new(),

@@ -190,6 +190,7 @@ impl SimDevice {
                 .collect(),
             seed: self.seed,
             async_mode: self.mode,
+            dependent: call.compiled.dependent,
             ..Launch::default()
         };
         let report = ptx_sim::launch(module, &mut memory, &launch).map_err(|e| refused(&e))?;

@@ -16,6 +16,8 @@ pub struct Interface {
     pub persistent: Option<u32>,
     /// As [`Kernel::cluster`].
     pub cluster: Option<u32>,
+    /// As [`Kernel::dependent`].
+    pub dependent: bool,
 }
 
 impl Kernel {
@@ -27,6 +29,7 @@ impl Kernel {
             grid: self.grid.clone(),
             persistent: self.persistent,
             cluster: self.cluster,
+            dependent: self.dependent,
         }
     }
 }

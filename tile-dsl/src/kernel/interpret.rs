@@ -307,6 +307,8 @@ impl Run<'_> {
                 }
                 self.define(*dst, Rc::new(Column::Bool(vec![last; mask.len()])), mask);
             }
+            // A launch is alone.
+            Stmt::GridDependency => {}
             Stmt::GroupBarrier { .. }
             | Stmt::ClusterBarrier
             | Stmt::WarpBarrier

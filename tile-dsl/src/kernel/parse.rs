@@ -43,6 +43,7 @@ pub fn parse(text: &str) -> Parse<Kernel> {
         persistent: None,
         cluster: None,
         assemble: None,
+        dependent: false,
         body: Vec::new(),
     };
     let mut parser = Parser { words: words(text), at: 0, kernel, types: HashMap::new() };
@@ -159,6 +160,7 @@ impl Parser {
         if self.eat("assemble") {
             self.kernel.assemble = Some(self.number()?);
         }
+        self.kernel.dependent = self.eat("dependent");
         self.expect("{")?;
         let mut placed = false;
         loop {
@@ -408,6 +410,7 @@ impl Parser {
                 Ok(Stmt::GroupBarrier { id, threads: self.number()? })
             }
             "warp" => self.expect("barrier").map(|()| Stmt::WarpBarrier),
+            "grid" => self.expect("dependency").map(|()| Stmt::GridDependency),
             "one" => {
                 self.expect("thread")?;
                 let thread = self.number()?;

@@ -1,7 +1,7 @@
 //! Text form of the kernel IR: `Kernel: Display`. [`super::parse`] reads it back.
 //!
 //! ```text
-//! kernel name sm_80 threads 256 min_ctas 2 persistent 1 cluster 2 assemble 1 {
+//! kernel name sm_80 threads 256 min_ctas 2 persistent 1 cluster 2 assemble 1 dependent {
 //!   param a: tensor f32 align 16          param c: mut tensor f32 align 4
 //!   param M: dim                          param alpha: scalar f32
 //!   param c: cleared mut tensor f32 align 4  param a.map: map a [1: 64, 0: 128] swizzle 128
@@ -56,6 +56,9 @@ impl Display for Kernel {
         }
         if let Some(level) = self.assemble {
             write!(f, " assemble {level}")?;
+        }
+        if self.dependent {
+            f.write_str(" dependent")?;
         }
         f.write_str(" {\n")?;
         for (n, param) in (0..).zip(&self.params) {
@@ -209,6 +212,7 @@ impl Printer<'_> {
             Stmt::WaitGroup(n) => write!(self.out, "wait {n}"),
             Stmt::Barrier => self.out.write_str("barrier"),
             Stmt::WarpBarrier => self.out.write_str("warp barrier"),
+            Stmt::GridDependency => self.out.write_str("grid dependency"),
             Stmt::ClusterBarrier => self.out.write_str("cluster_barrier"),
             Stmt::GroupBarrier { id, threads } => write!(self.out, "barrier {id} of {threads}"),
             Stmt::One { thread, body } => {

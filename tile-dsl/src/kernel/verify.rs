@@ -91,6 +91,13 @@ impl Verifier<'_> {
             let mutable = matches!(k.params.get(*i as usize), Some(Param::Tensor { mutable: true, .. }));
             ensure(mutable, || format!("parameter {i} is cleared and no tensor that is stored to"))?;
         }
+        if k.dependent {
+            ensure(k.target.sm >= 90, || format!("a dependent launch for sm_{}", k.target.sm))?;
+            let before = k.body.iter().take_while(|s| **s != Stmt::GridDependency).collect::<Vec<_>>();
+            ensure(before.len() < k.body.len(), || "a dependent launch that does not wait".into())?;
+            let early = before.into_iter().find(|s| s.touches_global());
+            ensure(early.is_none(), || "global memory is accessed before earlier grids have ended".into())?;
+        }
         self.block(&k.body, false)?;
         super::lives::check(k)
     }
@@ -187,6 +194,9 @@ impl Verifier<'_> {
                 ensure(!diverged, || "a barrier that some threads may not reach".into())
             }
             Stmt::WarpBarrier => self.warps(diverged, "a barrier of a warp"),
+            Stmt::GridDependency => ensure(self.kernel.dependent && !diverged, || {
+                "a dependency that the launch does not have".into()
+            }),
             Stmt::One { thread, body } => {
                 ensure(!diverged, || "a thread is chosen where some may not be".into())?;
                 let within = thread.is_multiple_of(32) && *thread < self.kernel.threads;

@@ -46,6 +46,7 @@ impl<'a> Lowering<'a> {
             persistent: program.nest.persistent,
             cluster: program.nest.cluster.map(|_| program.nest.cluster_ctas()),
             assemble: program.nest.assemble,
+            dependent: program.nest.dependent,
             body: Vec::new(),
         };
         Lowering {
@@ -138,6 +139,17 @@ fn clear(buffer: u32, kernel: &mut Kernel) -> kernel::Stmt {
     let end = kernel::Expr::Int(elems.into(), Ty::I32);
     let step = kernel::Expr::Int(kernel.threads.into(), Ty::I32);
     kernel::Stmt::For { var, start: kernel::Expr::Tid, end, step, body: vec![store] }
+}
+
+/// Where a dependent launch waits for the grids before it: behind what touches no global memory, such as the initial state of
+/// mbarriers and zeros in shared memory.
+pub(super) fn depend(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+    let kernel = &mut lowering.kernel;
+    if kernel.dependent {
+        let first = kernel.body.iter().position(kernel::Stmt::touches_global).unwrap_or(kernel.body.len());
+        kernel.body.insert(first, kernel::Stmt::GridDependency);
+    }
+    Ok(())
 }
 
 /// Checks what code generation takes for granted.

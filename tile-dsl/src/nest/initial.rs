@@ -90,6 +90,7 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         cluster: None,
         skew: BTreeMap::new(),
         assemble: None,
+        dependent: false,
         order: Order::Row,
     })
 }

@@ -11,7 +11,7 @@
 //! what the other says at once: a number that is 0, and a `split` with another number of factors than of names. Lists of
 //! numbers are `schedule!`'s alone: what is printed is one configuration.
 
-use super::{Directive, DirectiveKind, Item, Key, NAMES, Space, Unit, UnitDim, Via, WHOLE_KERNEL};
+use super::{Directive, DirectiveKind, Item, Key, NAMES, Space, Start, Unit, UnitDim, Via, WHOLE_KERNEL};
 use crate::{
     nest::{Across, Atom, Level, Order},
     span::SpanId,
@@ -350,6 +350,7 @@ impl<'a> Parser<'a> {
                 }
             })],
             "assemble" => vec![D::Assemble { level: self.number()? }],
+            "launch" => vec![D::Launch(self.one_of(&[("dependent", Start::Dependent)])?)],
             other => {
                 let message = format!("there is no directive `{other}`");
                 return Err(ParseError { directive: self.directive, message });
@@ -486,6 +487,7 @@ mod tests {
             "order(grouped(8))",
             "order(col)",
             "assemble(1)",
+            "launch(dependent)",
             "drop(unroll(k in acc))",
             "drop(order)",
         ];

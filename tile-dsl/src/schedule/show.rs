@@ -1,20 +1,20 @@
 //! What there is to know of each directive without applying it: its name, its phase, the names in it, its text.
 
-use super::{Directive, DirectiveKind, Phase, Schedule, Space, Unit, UnitDim, Via};
+use super::{Directive, DirectiveKind, Phase, Schedule, Space, Start, Unit, UnitDim, Via};
 use crate::nest::{Across, Level, Order};
 use std::fmt;
 
 /// Names of the directives, in the order of their phases.
 #[rustfmt::skip]
-pub const NAMES: [&str; 30] = [
+pub const NAMES: [&str; 31] = [
     "fits", "layout", "tile", "split", "recompute", "fuse", "tensor_core", "reorder", "stage", "fragment", "pad", "swizzle",
     "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "produce", "arrive", "issue", "registers",
-    "persistent", "pingpong", "alternate", "cluster", "occupancy", "order", "assemble",
+    "persistent", "pingpong", "alternate", "cluster", "occupancy", "order", "assemble", "launch",
 ];
 
 /// Those that act on the whole kernel and so have no subject.
-pub const WHOLE_KERNEL: [&str; 7] =
-    ["registers", "persistent", "pingpong", "occupancy", "order", "assemble", "reorder"];
+pub const WHOLE_KERNEL: [&str; 8] =
+    ["registers", "persistent", "pingpong", "occupancy", "order", "assemble", "launch", "reorder"];
 
 impl DirectiveKind {
     /// Name of the directive.
@@ -51,6 +51,7 @@ impl DirectiveKind {
             Occupancy { .. } => "occupancy",
             Order(_) => "order",
             Assemble { .. } => "assemble",
+            Launch(_) => "launch",
         }
     }
 
@@ -79,7 +80,8 @@ impl DirectiveKind {
             | Cluster { .. }
             | Occupancy { .. }
             | Order(_)
-            | Assemble { .. } => Phase::Launch,
+            | Assemble { .. }
+            | Launch(_) => Phase::Launch,
         }
     }
 
@@ -116,7 +118,8 @@ impl DirectiveKind {
             | Pingpong { .. }
             | Occupancy { .. }
             | Order(_)
-            | Assemble { .. } => None,
+            | Assemble { .. }
+            | Launch(_) => None,
         }
     }
 
@@ -164,7 +167,8 @@ impl DirectiveKind {
             | Pingpong { .. }
             | Occupancy { .. }
             | Order(_)
-            | Assemble { .. } => vec![],
+            | Assemble { .. }
+            | Launch(_) => vec![],
         }
     }
 
@@ -291,6 +295,7 @@ impl fmt::Display for DirectiveKind {
             Occupancy { ctas } => write!(f, "occupancy({ctas})"),
             Order(order) => write!(f, "order({order})"),
             Assemble { level } => write!(f, "assemble({level})"),
+            Launch(start) => write!(f, "launch({start})"),
         }
     }
 }
@@ -351,6 +356,14 @@ impl fmt::Display for Across {
     }
 }
 
+impl fmt::Display for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Start::Dependent => "dependent",
+        })
+    }
+}
+
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -372,7 +385,7 @@ mod tests {
     const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
         pipeline(x, 1); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); \
-        produce(x: warp); arrive(x: warp); issue(x: overwrite); registers(24, 24); persistent(1); pingpong(2); alternate(x); cluster(x: 2); occupancy(1); order(row); assemble(1)";
+        produce(x: warp); arrive(x: warp); issue(x: overwrite); registers(24, 24); persistent(1); pingpong(2); alternate(x); cluster(x: 2); occupancy(1); order(row); assemble(1); launch(dependent)";
 
     #[test]
     fn the_tables_say_the_same_of_every_directive() {

@@ -55,6 +55,7 @@ impl Table {
             occupancy: None,
             skew: BTreeMap::new(),
             assemble: None,
+            dependent: false,
             outputs: Default::default(),
             produced: Default::default(),
             producer: None,

@@ -21,7 +21,7 @@ use syn::{
 use tile_dsl::{
     diagnostic::{list, replace},
     nest::{Across, Atom, Level, Order},
-    schedule::{Directive, DirectiveKind, Item, Key, Space, Unit, UnitDim, Via, WHOLE_KERNEL},
+    schedule::{Directive, DirectiveKind, Item, Key, Space, Start, Unit, UnitDim, Via, WHOLE_KERNEL},
 };
 
 /// The operator that comes next, whose last character is that of the operator's end: `=>` is one, not two.
@@ -54,7 +54,7 @@ fn one_of<T>(word: &Ident, what: &str, known: &[&str]) -> syn::Result<T> {
 }
 
 /// Every directive with its form, in the order of the phases.
-pub const FORMS: [(&str, &str); 31] = [
+pub const FORMS: [(&str, &str); 32] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),
@@ -85,6 +85,7 @@ pub const FORMS: [(&str, &str); 31] = [
     ("occupancy", "occupancy(2)"),
     ("order", "order(grouped(8))"),
     ("assemble", "assemble(1)"),
+    ("launch", "launch(dependent)"),
     ("drop", "drop(bind(i))"),
 ];
 
@@ -316,6 +317,13 @@ impl Args<'_> {
             }
             "occupancy" => Self::one(D::Occupancy { ctas: self.number()? }),
             "assemble" => Self::one(D::Assemble { level: self.level()? }),
+            "launch" => {
+                let start = self.word("`dependent`")?;
+                match start.to_string().as_str() {
+                    "dependent" => Self::one(D::Launch(Start::Dependent)),
+                    _ => one_of(&start, "start of a kernel", &["dependent"]),
+                }
+            }
             "order" => {
                 let order = self.word("`row`, `col`, `grouped(n)`, `serpentine(n)` or `hilbert`")?;
                 Self::one(D::Order(match order.to_string().as_str() {

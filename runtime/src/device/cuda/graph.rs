@@ -11,7 +11,8 @@ use std::{
     sync::Arc,
 };
 
-/// A graph in which each step waits for the one before it.
+/// A graph in which each step waits for the end of the one before it, dependent launches too: a node may become another
+/// kernel in a later replay, one that does not wait for itself.
 pub(crate) struct CudaGraph {
     context: Arc<CudaContext>,
     graph: sys::CUgraph,

@@ -13,6 +13,8 @@ pub(crate) struct Loaded {
     pub(super) function: sys::CUfunction,
     pub(super) threads: u32,
     pub(super) dynamic_shared: u32,
+    /// It may begin before earlier work of its stream has ended.
+    pub(super) dependent: bool,
     pub(crate) resources: Resources,
 }
 
@@ -53,6 +55,7 @@ impl CudaDevice {
             None => kept().and_then(|code| load_code(&code)),
         };
         let entry = entry.map_or_else(|| load(&compiled.ptx), Ok)?;
+        let entry = Loaded { dependent: compiled.dependent, ..entry };
         loaded.insert(compiled.id, entry);
         Ok(entry)
     }
@@ -89,7 +92,8 @@ fn finish(module: sys::CUmodule, ptx: &Ptx) -> Result<Loaded, Error> {
             .map_err(failed("reserving dynamic shared memory"))?;
     }
     let resources = resources(function, ptx)?;
-    Ok(Loaded { module, function, threads: ptx.threads, dynamic_shared: ptx.dynamic_shared, resources })
+    let (threads, dynamic_shared) = (ptx.threads, ptx.dynamic_shared);
+    Ok(Loaded { module, function, threads, dynamic_shared, dependent: false, resources })
 }
 
 /// What the driver's compiler made of a kernel.

@@ -7,7 +7,7 @@ use cudarc::driver::{
     result::{self, DriverError},
     sys,
 };
-use std::sync::Arc;
+use std::{ffi::c_void, sync::Arc};
 
 /// A stream, with what an allocation for its work needs.
 pub(crate) struct CudaQueue {
@@ -202,12 +202,52 @@ impl CudaQueue {
     ) -> Result<(), Error> {
         self.bind()?;
         let mut pointers = parameters.pointers();
+        if loaded.dependent {
+            // SAFETY: the caller's.
+            return unsafe { self.launch_early(loaded, ctas, &mut pointers) };
+        }
         let (grid, block) = ((ctas, 1, 1), (loaded.threads, 1, 1));
         let (shared, stream) = (loaded.dynamic_shared, self.stream.cu_stream());
         // SAFETY: the function is this context's, the grid and the block have no zero dimension, and the caller
         // vouches for the arguments.
         unsafe { result::launch_kernel(loaded.function, grid, block, shared, stream, &mut pointers) }
             .map_err(failed("launching"))
+    }
+
+    /// A programmatic dependent launch. It concerns the kernel that the stream runs before this one, if that lets it begin,
+    /// and that kernel alone: behind a copy, what clears memory, or a wait for another stream it begins as any other.
+    ///
+    /// # Safety
+    /// As [`CudaQueue::launch`], where the kernel waits for earlier grids before it touches memory.
+    unsafe fn launch_early(
+        &self,
+        loaded: &Loaded,
+        ctas: u32,
+        pointers: &mut [*mut c_void],
+    ) -> Result<(), Error> {
+        let mut early = sys::CUlaunchAttribute_st {
+            id: sys::CUlaunchAttributeID_enum::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue_union { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = sys::CUlaunchConfig_st {
+            gridDimX: ctas,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: loaded.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: loaded.dynamic_shared,
+            hStream: self.stream.cu_stream(),
+            attrs: &raw mut early,
+            numAttrs: 1,
+        };
+        // SAFETY: as in `launch`; the description lives as long as the call.
+        unsafe {
+            sys::cuLaunchKernelEx(&config, loaded.function, pointers.as_mut_ptr(), std::ptr::null_mut())
+        }
+        .result()
+        .map_err(failed("launching"))
     }
 }
 

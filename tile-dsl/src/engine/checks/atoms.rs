@@ -10,7 +10,7 @@ use crate::{
         AccessId, Atom, CopyId, CopyLayout, Digit, Expr, Factor, Frame, LoopKind, MATRIX_ROW_BYTES, Nest,
         NoDescriptor, NoMatrices, Placed, Product, Steps, Stmt, Target, ValueId, copy_on, leaves,
     },
-    schedule::{Directive, DirectiveKind, Space, Unit, Via},
+    schedule::{Directive, DirectiveKind, Space, Start, Unit, Via},
     span::SpanId,
     tile::{AxisKind, ElemType},
 };
@@ -69,6 +69,13 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
             DirectiveKind::Registers { .. } => {
                 let what = "sharing registers out (`setmaxnreg`)".into();
                 lacks(directive, what, crate::schedule::Target { sm: 90, specific: true });
+            }
+            DirectiveKind::Launch(Start::Dependent) => {
+                lacks(
+                    directive,
+                    "a dependent launch".into(),
+                    crate::schedule::Target { sm: 90, specific: false },
+                );
             }
             _ => {}
         }

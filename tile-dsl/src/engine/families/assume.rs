@@ -1,4 +1,4 @@
-//! `fits`, `layout`, `occupancy`, `order`, `assemble`: facts that the launch checks or obeys. They rewrite no statement.
+//! `fits`, `layout`, `occupancy`, `order`, `assemble`, `launch`: facts that the launch checks or obeys. They rewrite no statement.
 //!
 //! ```text
 //! fits(N <= n)     a.1.rest  →  a.1.n      for loops over an axis of extent N: at most n steps, guarded
@@ -12,7 +12,7 @@ use crate::{
     engine::names,
     index::AxisId,
     nest::{Nest, Order, Steps, Stmt},
-    schedule::DirectiveKind,
+    schedule::{DirectiveKind, Start},
     span::SpanId,
     tile::AxisKind,
 };
@@ -117,6 +117,11 @@ pub(in crate::engine) fn assemble(nest: &Nest, level: u32) -> Result<(Nest, Proo
         ));
     }
     Ok((Nest { assemble: Some(level), ..nest.clone() }, Proof::default()))
+}
+
+/// `launch(start)`; whether the target has it, the complete schedule shows.
+pub(in crate::engine) fn launch(nest: &Nest, start: Start) -> Result<(Nest, Proof), Failure> {
+    Ok((Nest { dependent: start == Start::Dependent, ..nest.clone() }, Proof::default()))
 }
 
 /// `order(..)`.

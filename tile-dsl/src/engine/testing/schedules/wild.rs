@@ -5,7 +5,7 @@ use crate::{
     dtype::DType,
     engine::{checks::stage_value, prove, testing::Random},
     nest::{Across, Frame, Level, Order, Target, leaves},
-    schedule::{DirectiveKind as D, Schedule, Space, Unit, UnitDim, Via},
+    schedule::{DirectiveKind as D, Schedule, Space, Start, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
 };
@@ -423,6 +423,9 @@ impl Generator<'_> {
         if self.chance(10) {
             let level = self.random.below(5) as u32;
             self.propose(D::Assemble { level });
+        }
+        if self.chance(10) {
+            self.propose(D::Launch(Start::Dependent));
         }
     }
 
