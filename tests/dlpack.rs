@@ -192,6 +192,15 @@ fn a_buffer_goes_out_and_comes_back() {
 }
 
 #[test]
+fn eight_bit_elements_have_no_code() {
+    let stream = stream();
+    let wanted = "the DLPack tensor would have elements of f8, for which DLPack 0.8 has no code";
+    assert_eq!(Produced::new(4096, &[2, 3], None).refused::<f8>(&stream), wanted);
+    let buffer = Buffer::from_slice(stream.device(), &[f8::ONE], &[1]).unwrap();
+    assert_eq!(buffer.into_dlpack().unwrap_err().to_string(), wanted);
+}
+
+#[test]
 fn what_no_buffer_can_be_is_refused() {
     let stream = stream();
     let plain = || Produced::new(4096, &[2, 3], None);

@@ -66,7 +66,7 @@ impl DLDataType {
             DType::BF16 => BFLOAT,
             DType::I32 => INT,
             DType::F8 => {
-                return Err(wrong("of f8 cannot be passed: DLPack 0.8 has no code for its elements".into()));
+                return Err(wrong("would have elements of f8, for which DLPack 0.8 has no code".into()));
             }
             DType::Bool => unreachable!("no buffer has elements of bool"),
         };

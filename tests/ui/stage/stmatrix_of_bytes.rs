@@ -17,7 +17,6 @@ schedule! {
         stage(a, b at k: shared, tma);
         swizzle(a: 128, b: 128);
         stage(c: shared, tma, stmatrix);
-        vectorize(j.pair);
     }
 }
 

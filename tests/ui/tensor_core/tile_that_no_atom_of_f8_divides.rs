@@ -17,7 +17,6 @@ schedule! {
         tensor_core(acc: wgmma(64, 64));
         stage(a at k: shared, tma);
         stage(b at k: shared, transposed, tma);
-        swizzle(a: 32, b: 32);
     }
 }
 
