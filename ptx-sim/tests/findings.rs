@@ -406,9 +406,9 @@ fn replicated_stores_of_one_value_do_not_race() {
 /// grid's own.
 #[test]
 fn dependent_launches_wait_before_they_access_memory() {
-    let copy = "cvta.to.global.u64 %d1, %o; mov.u32 %r2, dyn; cp.async.ca.shared.global [%r2], [%d1], 4; \
+    let copy = "shl.b32 %r1, %t, 2; mov.u32 %r2, dyn; add.u32 %r2, %r2, %r1; cp.async.ca.shared.global [%r2], [%o], 4; \
         cp.async.wait_all;";
-    let bulk = "setp.ne.u32 %p1, %t, 0; @%p1 bra DONE; mov.u32 %r2, dyn; st.shared.b32 [%r2], %t; \
+    let bulk = "setp.ne.u32 %p1, %t, 0; @%p1 bra DONE; mov.u32 %r2, dyn; st.shared.v4.b32 [%r2], {%t, %t, %t, %t}; \
         fence.proxy.async.shared::cta; cp.async.bulk.global.shared::cta.bulk_group [%o], [%r2], 16; \
         cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; DONE:";
     let accesses = [

@@ -7,7 +7,7 @@
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
 //!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
 //!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
-//!          | grid dependency | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
+//!          | dependency | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
 //! E      ::= const | v | frag[slot] | tid | cta | ctas | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
 //! ```
 //! [`mod@print`] writes that grammar in full, [`mod@parse`] reads it back, [`mod@verify`] checks a kernel between

@@ -137,7 +137,7 @@ fn dependent_launches_wait_before_global_memory() {
     };
     let body = "  store shared s[tid] = f32(0.0)
   barrier
-  grid dependency
+  dependency
   load %0: f32 = x[tid]
   store y[tid] = %0";
     let expected = kernel(body).replace("sm_80 threads 64", "sm_90 threads 64 dependent");
@@ -145,16 +145,16 @@ fn dependent_launches_wait_before_global_memory() {
     assert_eq!(dependent("sm_80", body), "a dependent launch for sm_80");
     let early = "global memory is accessed before earlier grids have ended";
     for (body, what) in [
-        ("load %0: f32 = x[tid] grid dependency", early),
-        ("if (tid < 3) { store y[tid] = f32(0.0) } grid dependency", early),
-        ("copy shared s[tid] <- x[tid] x 1 grid dependency", early),
+        ("load %0: f32 = x[tid] dependency", early),
+        ("if (tid < 3) { store y[tid] = f32(0.0) } dependency", early),
+        ("copy shared s[tid] <- x[tid] x 1 dependency", early),
         ("barrier", "a dependent launch that does not wait"),
-        ("if (cta < 3) { grid dependency }", "a dependent launch that does not wait"),
-        ("grid dependency if (tid < 3) { grid dependency }", "a dependency that the launch does not have"),
+        ("if (cta < 3) { dependency }", "a dependent launch that does not wait"),
+        ("dependency if (tid < 3) { dependency }", "a dependency that the launch does not have"),
     ] {
         assert_eq!(dependent("sm_90", body), what, "{body}");
     }
-    assert_eq!(verdict("grid dependency"), "a dependency that the launch does not have");
+    assert_eq!(verdict("dependency"), "a dependency that the launch does not have");
 }
 
 #[test]

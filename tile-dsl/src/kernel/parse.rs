@@ -410,7 +410,7 @@ impl Parser {
                 Ok(Stmt::GroupBarrier { id, threads: self.number()? })
             }
             "warp" => self.expect("barrier").map(|()| Stmt::WarpBarrier),
-            "grid" => self.expect("dependency").map(|()| Stmt::GridDependency),
+            "dependency" => Ok(Stmt::GridDependency),
             "one" => {
                 self.expect("thread")?;
                 let thread = self.number()?;

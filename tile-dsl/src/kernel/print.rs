@@ -212,7 +212,7 @@ impl Printer<'_> {
             Stmt::WaitGroup(n) => write!(self.out, "wait {n}"),
             Stmt::Barrier => self.out.write_str("barrier"),
             Stmt::WarpBarrier => self.out.write_str("warp barrier"),
-            Stmt::GridDependency => self.out.write_str("grid dependency"),
+            Stmt::GridDependency => self.out.write_str("dependency"),
             Stmt::ClusterBarrier => self.out.write_str("cluster_barrier"),
             Stmt::GroupBarrier { id, threads } => write!(self.out, "barrier {id} of {threads}"),
             Stmt::One { thread, body } => {
