@@ -31,7 +31,9 @@ schedule! {
     pub mma_best for linear<f16 | bf16> = product::mma_best {}
     /// And those of its fastest one on Hopper.
     pub tma_store for linear<f16 | bf16> = product::tma_store {}
+    /// The same in a row of layers: each begins while the one before it ends.
+    pub dependent = tma_store { launch(dependent); }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best, mma, mma_best, tma_store];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best, mma, mma_best, tma_store, dependent];
