@@ -31,7 +31,9 @@ schedule! {
     pub mma_best for linear<f16 | bf16> = product::mma_best {}
     /// And those of its fastest one on Hopper.
     pub wgmma_best for linear<f16 | bf16> = product::wgmma_best {}
+    /// The same in a row of layers: each begins while the one before it ends.
+    pub dependent = wgmma_best { launch(dependent); }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best, mma, mma_best, wgmma_best];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best, mma, mma_best, wgmma_best, dependent];

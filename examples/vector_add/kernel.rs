@@ -23,7 +23,9 @@ schedule! {
         bind(it -> thread.x);
         vectorize(iv);
     }
+    /// Begins while the kernel before it ends.
+    pub dependent on sm_90 = vectorized { launch(dependent); }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![scalar, vectorized];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![scalar, vectorized, dependent];

@@ -7,7 +7,7 @@ fn vector_add(a: &Tensor<f32, N>, b: &Tensor<f32, N>, c: &mut Tensor<f32, N>) {
 }
 
 schedule! {
-    fast for vector_add { tile(i = 64); bind(i -> thread.x); launch(dependant); }
+    fast on sm_90 for vector_add { tile(i = 64); bind(i -> thread.x); launch(dependant); }
 }
 
 fn main() {}
