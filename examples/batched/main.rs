@@ -84,7 +84,7 @@ impl Generic for Options {
                 flops: 2.0 * lengths[2] as f64 * k as f64,
                 verdict: (0..b).map(|n| product(n).verify()).fold(Comparison::EMPTY, Comparison::merge),
                 launch,
-                criterion: Product::<T>::new([m, n, k], &[], &[], &[]).criterion(),
+                criterion: Product::<T, T>::new([m, n, k], &[], &[], &[]).criterion(),
             })
         };
         Ok(run_all(setup, schedules, one))
