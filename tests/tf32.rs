@@ -8,7 +8,7 @@ mod support;
 use product::{matmul_tf32, tf32_best, tf32_large_tile, tf32_pipelined, tf32_two_warpgroups, tf32_wgmma};
 use support::Case;
 use tile_dsl::op::tf32;
-use tilewright::{DType, Kernel, Variant, prelude::*};
+use tilewright::{DType, Variant, prelude::*};
 
 const RUNGS: [&dyn AnySchedule; 5] =
     [&tf32_wgmma, &tf32_large_tile, &tf32_pipelined, &tf32_two_warpgroups, &tf32_best];
