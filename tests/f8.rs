@@ -82,7 +82,13 @@ fn check_on(device: &Device, schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], 
 }
 
 fn check(schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
-    check_on(&Device::sim_with_seed(seed), schedule, size, seed);
+    devices(seed).iter().for_each(|device| check_on(device, schedule, size, seed));
+}
+
+/// The simulator, and a GPU where there is one that runs wgmma.
+fn devices(seed: u64) -> Vec<Device> {
+    let gpu = Device::cuda(0).ok().filter(|d| d.gpu().is_ok_and(|gpu| gpu.is_some_and(|gpu| gpu.sm == 90)));
+    [Device::sim_with_seed(seed)].into_iter().chain(gpu).collect()
 }
 
 /// A ring of three slots: none, one, one less than slots, as many, one more; whole tiles and tails; rows of any length.
@@ -293,11 +299,12 @@ fn every_number_is_widened_exactly() {
             }
         }
     }
-    let device = Device::sim();
-    to::<f32>(&device);
-    to::<f16>(&device);
-    to::<bf16>(&device);
-    to::<f8>(&device);
+    for device in devices(0) {
+        to::<f32>(&device);
+        to::<f16>(&device);
+        to::<bf16>(&device);
+        to::<f8>(&device);
+    }
 }
 
 /// Numbers, what lies between two neighbours and beside that, and what is too large or no number.
@@ -329,11 +336,12 @@ fn every_rounding_is_to_the_nearest() {
             assert_eq!(bits(&y.to_vec().unwrap()), bits(&wanted), "from {}", T::DTYPE);
         }
     }
-    let device = Device::sim();
-    from::<f32>(&device);
-    from::<f16>(&device);
-    from::<bf16>(&device);
-    from::<f8>(&device);
+    for device in devices(0) {
+        from::<f32>(&device);
+        from::<f16>(&device);
+        from::<bf16>(&device);
+        from::<f8>(&device);
+    }
 }
 
 #[test]

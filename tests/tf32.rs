@@ -8,7 +8,7 @@ mod support;
 use product::{matmul_tf32, tf32_best, tf32_large_tile, tf32_pipelined, tf32_two_warpgroups, tf32_wgmma};
 use support::Case;
 use tile_dsl::op::tf32;
-use tilewright::{DType, Kernel, Variant, prelude::*};
+use tilewright::{DType, Variant, prelude::*};
 
 const RUNGS: [&dyn AnySchedule; 5] =
     [&tf32_wgmma, &tf32_large_tile, &tf32_pipelined, &tf32_two_warpgroups, &tf32_best];
@@ -100,12 +100,20 @@ fn check_on(device: &Device, schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], 
     }
 }
 
+/// On the simulator, and on a GPU where there is one that runs wgmma.
+fn check(schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
+    let gpu = Device::cuda(0).ok().filter(|d| d.gpu().is_ok_and(|gpu| gpu.is_some_and(|gpu| gpu.sm == 90)));
+    for device in [Device::sim_with_seed(seed)].iter().chain(&gpu) {
+        check_on(device, schedule, size, seed);
+    }
+}
+
 /// None, one, as many as slots, one more; whole tiles and tails; rows that vectors do not divide.
 #[test]
 fn every_trip_count_and_tail_is_right() {
     for (seed, k) in (1..).zip([0, 1, 8, 32, 33, 64, 100, 160]) {
         for schedule in RUNGS {
-            check_on(&Device::sim_with_seed(seed), schedule, [72, 136, k], seed);
+            check(schedule, [72, 136, k], seed);
         }
     }
 }
@@ -118,7 +126,7 @@ fn every_size_is_right() {
         .enumerate()
     {
         for schedule in RUNGS {
-            check_on(&Device::sim_with_seed(seed as u64), schedule, size, seed as u64);
+            check(schedule, size, seed as u64);
         }
     }
 }

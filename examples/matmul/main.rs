@@ -19,7 +19,7 @@ use common::{
 use f8::F8;
 use half::{bf16, f16};
 use kernel::{BY_SIZE, SCHEDULES, TF32};
-use problem::{Precision, Problem, problems};
+use problem::{Precision, problems};
 use std::process::ExitCode;
 use tile_bench::record::measure;
 use tilewright::{AnySchedule, DType, Device, Error, prelude::Float};
