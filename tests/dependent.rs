@@ -109,7 +109,10 @@ fn the_kernel_waits_before_it_touches_memory_and_is_the_same_otherwise() {
             let missing = |from: &[String], other: &[String]| {
                 let mut left = other.to_vec();
                 let kept = |opcode: &&String| match left.iter().position(|other| other == *opcode) {
-                    Some(at) => drop(left.swap_remove(at)) != (),
+                    Some(at) => {
+                        left.swap_remove(at);
+                        false
+                    }
                     None => true,
                 };
                 from.iter().filter(kept).cloned().collect::<Vec<_>>()

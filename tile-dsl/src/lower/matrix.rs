@@ -177,14 +177,16 @@ impl Lowerer<'_> {
         let from = self.held(value)?.height;
         let own = &self.nest.value(value).axes;
         let mut first = Operand::Bool(true);
-        for bound in self.stack[from..].to_vec() {
+        for n in from..self.stack.len() {
+            let bound = &self.stack[n];
             if own.contains(&bound.digit.axis) || matches!(bound.at, LoopKind::Atom(..)) {
                 continue;
             }
             if bound.fixed().is_some_and(|at| at != 0) {
                 return Ok(None);
             }
-            let at = self.emit.index(&self.passed(&bound));
+            let passed = self.passed(bound);
+            let at = self.emit.index(&passed);
             let zero = self.emit.cmp(CmpOp::Eq, at, Operand::i32(0));
             first = self.emit.op(Op::Select, &[first, zero, Operand::Bool(false)]);
         }
