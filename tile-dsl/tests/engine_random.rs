@@ -233,6 +233,10 @@ fn random_schedules_have_every_directive() {
         ("collected", 5),
         ("stmatrix", 2),
         ("fragment", 5),
+        ("issue", 5),
+        ("pingpong", 2),
+        ("alternate", 2),
+        ("arrive", 2),
     ] {
         assert!(product.get(name).is_some_and(|n| *n >= least), "{name}: {product:?}");
     }

@@ -88,7 +88,10 @@ impl Generator<'_> {
         if self.chance(35) {
             self.propose(D::Persistent { ctas: 1 });
         }
-        if self.chance(60) {
+        if self.chance(75) {
+            // Products stay in flight in straight-line code.
+            let digit = format!("{}.atom", product.axes[2]);
+            self.propose(D::Unroll { digit, within: None });
             let overwrite = self.chance(50);
             let in_flight = if overwrite && self.chance(40) { 0 } else { 1 + self.random.below(2) as u32 };
             self.propose(D::Issue { value: product.value.clone(), overwrite, in_flight });
@@ -137,7 +140,7 @@ impl Generator<'_> {
     /// Collects what is stored, here and there.
     pub(super) fn wild_collected(&mut self) {
         for tensor in self.kernel.tensors.iter().filter(|t| t.mutable) {
-            if self.chance(40) {
+            if self.chance(60) {
                 let buffer = tensor.name.clone();
                 let stage = |via| D::Stage {
                     buffer: buffer.clone(),
