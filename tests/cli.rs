@@ -171,6 +171,7 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
         "kernel, mbarriers",
         "kernel, reuse",
         "kernel, halves",
+        "kernel, depend",
         "kernel, verify",
     ];
     assert_eq!(headings.collect::<Vec<_>>(), expected);
@@ -180,7 +181,7 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
     let added: Vec<&str> = reuse.lines().filter_map(|l| l.strip_prefix("+ ")).map(str::trim).collect();
     assert_eq!(added, ["live a, b", "barrier", "live acc"]);
     assert!(
-        text.contains("== kernel, halves: zeros where half a word may never be written\nunchanged"),
+        text.contains("== kernel, halves: zeros where a part of a word may never be written\nunchanged"),
         "{text}"
     );
 }

@@ -51,7 +51,8 @@ fn part(length: usize, at: usize, parts: usize) -> Range<usize> {
 }
 
 impl<'a, T: Float> Sharded<'a, T> {
-    /// Puts the layers on devices: columns of `first`, rows of `second`. The product has the schedule of the same name.
+    /// Puts the layers on devices: columns of `first`, rows of `second`. The product has the schedule of the same name;
+    /// `dependent`, which matmul does not have, extends its best on Hopper.
     pub fn new(
         layers: &'a Layers<T>,
         devices: &[Device],
@@ -60,7 +61,7 @@ impl<'a, T: Float> Sharded<'a, T> {
     ) -> Result<Self, Error> {
         let [m, n, hidden] = layers.sizes;
         let named = |s: &&&'static dyn AnySchedule| s.name() == schedule.name();
-        let second = *product::SCHEDULES.iter().find(named).expect("each schedule extends one of matmul");
+        let second = product::SCHEDULES.iter().find(named).copied().unwrap_or(&product::wgmma_best);
         let shard = |(at, device): (usize, &Device)| -> Result<Shard<T>, Error> {
             let columns = part(hidden, at, devices.len());
             let width = columns.len();
