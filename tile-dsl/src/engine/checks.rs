@@ -1,8 +1,9 @@
 //! What only the complete schedule shows. In this order:
-//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, shared memory, collected tiles, roles, products in flight, turns, length of the code.
+//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, boxes, shared memory, collected tiles, roles, products in flight, turns, length of the code.
 
 mod across;
 mod atoms;
+mod boxes;
 mod cluster;
 mod distribution;
 mod expansion;
@@ -46,6 +47,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(distribution::check(context));
     wrong.extend(atoms::check(context));
     wrong.extend(vectors(context));
+    wrong.extend(boxes::check(context));
     wrong.extend(shared::check(context));
     wrong.extend(outputs::check(context));
     wrong.extend(cluster::check(context));
