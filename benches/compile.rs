@@ -1,9 +1,11 @@
 //! How long compiling takes, for each rung of the matmul ladder.
 //!
 //! `expansion`: proving a schedule for one element type and encoding the program, which is what `schedule!` does while
-//! `rustc` runs; the budget is 100 ms unoptimised. `together`: every schedule of the example for all its element types, as
-//! one expansion proves them, 2 s unoptimised; and loops in reverse order, of which ten may take 300 ms. `mistake`: a schedule with a tile that is too large, for a kernel of 30
-//! values and three element types, help included; the budget is 1 s unoptimised. `ptx`: lowering, code generation and LLVM; the budget is 150 ms.
+//! `rustc` runs; the budget is 100 ms unoptimised. `together`: every schedule of the example's three kernels for all their
+//! element types, as one expansion proves them, 2 s unoptimised; and loops in reverse order, of which ten may take 300 ms.
+//! `mistake`: a schedule with a tile that is too large, for a kernel of 30 values and three element types, and for the
+//! longest ones of the example, help included; the budget is 1 s unoptimised. `ptx`: lowering, code generation and LLVM; the
+//! budget is 150 ms. What was measured last is in `docs/performance.md`, "Compile times".
 //!
 //! `cargo bench --bench compile` is optimised. Proc macros are not by default, so for their times:
 //! `cargo bench --profile dev --config profile.dev.package.tile-dsl.opt-level=0
@@ -21,25 +23,39 @@ use tile_dsl::{
 };
 use tilewright::{AnySchedule, DType, Stage, Variant, emit};
 
+#[path = "../examples/matmul/f8.rs"]
+#[allow(missing_docs, reason = "an example's")]
+mod eight;
 #[path = "../examples/matmul/kernel.rs"]
 #[allow(missing_docs, reason = "an example's")]
-mod kernel;
+mod product;
+
+/// The kernels of the example, each with all of its schedules.
+fn kernels() -> [(Tile, Vec<&'static dyn AnySchedule>); 3] {
+    let tile = |encoded| Tile::from_bytes(encoded).expect("an embedded kernel");
+    [
+        (tile(product::matmul::KERNEL), [product::SCHEDULES, product::BY_SIZE].concat()),
+        (tile(product::matmul_tf32::KERNEL), product::TF32.to_vec()),
+        (tile(eight::matmul_f8::KERNEL), eight::F8.to_vec()),
+    ]
+}
 
 fn expansion(c: &mut Criterion) {
-    let tile = Tile::from_bytes(kernel::matmul::KERNEL).expect("an embedded kernel");
     let mut group = c.benchmark_group("expansion");
     group.sample_size(10);
-    for schedule in kernel::SCHEDULES.iter().chain(kernel::BY_SIZE) {
-        for dtype in schedule.dtypes() {
-            let encoded = schedule.program(Some(*dtype)).expect("the schedule admits the type");
-            let directives = Program::from_bytes(encoded).expect("an embedded program").schedule;
-            group.bench_function(format!("{} {dtype}", schedule.name()), |b| {
-                b.iter(|| {
-                    engine::schedule(black_box(&tile), black_box(&directives), Some(*dtype))
-                        .expect("it was proved")
-                        .to_bytes()
+    for (tile, schedules) in kernels() {
+        for schedule in schedules {
+            for dtype in schedule.dtypes() {
+                let encoded = schedule.program(Some(*dtype)).expect("the schedule admits the type");
+                let directives = Program::from_bytes(encoded).expect("an embedded program").schedule;
+                group.bench_function(format!("{} {dtype}", schedule.name()), |b| {
+                    b.iter(|| {
+                        engine::schedule(black_box(&tile), black_box(&directives), Some(*dtype))
+                            .expect("it was proved")
+                            .to_bytes()
+                    });
                 });
-            });
+            }
         }
     }
     group.finish();
@@ -92,13 +108,11 @@ fn reversed(loops: usize) -> Schedule {
 fn together(c: &mut Criterion) {
     let mut group = c.benchmark_group("together");
     group.sample_size(10);
-    let tile = Tile::from_bytes(kernel::matmul::KERNEL).expect("an embedded kernel");
-    let tf32 = Tile::from_bytes(kernel::matmul_tf32::KERNEL).expect("an embedded kernel");
-    let schedules = |all: &[&dyn AnySchedule]| all.iter().map(|s| directives(*s)).collect::<Vec<_>>();
-    let kernels = [
-        (&tile, schedules(&[kernel::SCHEDULES, kernel::BY_SIZE].concat())),
-        (&tf32, schedules(kernel::TF32)),
-    ];
+    let kernels = kernels().map(|(tile, all)| {
+        let schedules: Vec<Schedule> = all.into_iter().map(directives).collect();
+        (tile, schedules)
+    });
+    let tile = &kernels[0].0;
     let prove = |tile: &Tile, schedules: &[Schedule]| -> usize {
         let mut prover = engine::Prover::new(tile.clone());
         let proved = |s| prover.schedule(s, engine::MOST_TRIALS).expect("it was proved");
@@ -110,7 +124,7 @@ fn together(c: &mut Criterion) {
     for loops in [6, 10, 12] {
         let schedule = [reversed(loops)];
         group.bench_function(format!("{loops} loops reversed"), |b| {
-            b.iter(|| prove(black_box(&tile), black_box(&schedule)));
+            b.iter(|| prove(black_box(tile), black_box(&schedule)));
         });
     }
     group.finish();
@@ -130,14 +144,14 @@ fn chain(values: usize) -> Tile {
 
 fn mistake(c: &mut Criterion) {
     let tile = |axis: &str| DirectiveKind::Tile { axis: axis.into(), size: 256 };
-    let directives = [tile("i"), tile("j")].into_iter().enumerate();
+    let tiles = [tile("i"), tile("j")].into_iter().enumerate();
     let directive = |(n, kind)| Directive { kind, span: SpanId(n as u32 + 1), inherited: None };
     let schedule = Schedule {
         name: "large".into(),
         kernel: "chain".into(),
         dtypes: vec![DType::F32, DType::F16, DType::BF16],
         target: Target::DEFAULT,
-        directives: directives.map(directive).collect(),
+        directives: tiles.map(directive).collect(),
     };
     let mut group = c.benchmark_group("mistake");
     group.sample_size(10);
@@ -150,13 +164,31 @@ fn mistake(c: &mut Criterion) {
             });
         });
     }
+    // Long schedules for two and three types, with more shared memory than there is.
+    let tile = &kernels()[0].0;
+    for schedule in [&product::prefetched as &dyn AnySchedule, &product::wgmma_best] {
+        let mut large = directives(schedule);
+        for directive in &mut large.directives {
+            if let DirectiveKind::Tile { axis, size } = &mut directive.kind
+                && axis == "k"
+            {
+                *size = 1024;
+            }
+        }
+        group.bench_function(schedule.name(), |b| {
+            b.iter(|| {
+                let mut prover = engine::Prover::new(black_box(tile).clone());
+                prover.schedule(black_box(&large), engine::MOST_TRIALS).expect_err("it is too large")
+            });
+        });
+    }
     group.finish();
 }
 
 fn ptx(c: &mut Criterion) {
     let mut group = c.benchmark_group("ptx");
     group.sample_size(10);
-    for schedule in kernel::SCHEDULES.iter().chain(kernel::BY_SIZE) {
+    for schedule in product::SCHEDULES.iter().chain(product::BY_SIZE) {
         for variant in [Variant::Exact, Variant::General] {
             group.bench_function(format!("{} {variant}", schedule.name()), |b| {
                 b.iter(|| {

@@ -66,10 +66,11 @@ pub use tile_dsl::{dtype::DType, program::Variant};
 pub use tile_macros::tile_kernel;
 pub use tile_runtime::{
     AnyBuffer, AnySchedule, Buffer, Choice, Communicator, Configuration, Copying, Device, Dropped, Element,
-    Error, Event, Float, GpuInfo, Graph, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched, Layout,
-    MemoryUse, Origin, Pinned, Prepare, Prepared, Progress, Ptx, PtxCache, PtxSource, Ranked, Recorder,
-    Replayed, Resources, ScalarValue, Schedule, Scheduled, Simulated, Space, Stage, Stream, Timestamp, Tuner,
-    View, ViewMut, aot, dlpack, doctor, emit, emit_program, interop, ptx, verify,
+    Error, Event, Float, GpuInfo, Graph, Group, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched,
+    Layout, MemoryUse, Origin, Pinned, Prepare, Prepared, Progress, Ptx, PtxCache, PtxSource, Ranked,
+    Recorder, Replayed, Resources, ScalarValue, Schedule, Scheduled, Simulated, Space, Stage, Stream,
+    Timestamp, Tuner, View, ViewMut, aot, dlpack, doctor, emit, emit_program, grouped, interop, ptx,
+    ptx_grouped, verify,
 };
 
 /// Schedules for a kernel: `docs/schedule.md` has the grammar. Each is proved legal while `rustc` runs.
@@ -112,7 +113,7 @@ pub mod prelude {
     pub use crate::dsl::Tensor;
     pub use crate::{
         AnySchedule, Buffer, Device, Element, Float, Launch, Layout, Prepare, Schedule, Space, Stream,
-        schedule, schedules, tile_kernel,
+        grouped, schedule, schedules, tile_kernel,
     };
     pub use half::{bf16, f16};
     pub use tile_dsl::f8::f8;

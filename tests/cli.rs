@@ -172,6 +172,7 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
         "kernel, reuse",
         "kernel, halves",
         "kernel, depend",
+        "kernel, maps",
         "kernel, verify",
     ];
     assert_eq!(headings.collect::<Vec<_>>(), expected);

@@ -1,33 +1,24 @@
 //! Numbers of eight bits: every cast, and products of them by every schedule of the ladder.
 
 #[path = "../examples/matmul/f8.rs"]
+mod eight;
+#[path = "../examples/matmul/kernel.rs"]
+#[allow(dead_code, reason = "what the rungs on f8 extend")]
 mod product;
+#[path = "support/products.rs"]
+mod products;
 mod support;
 
-use product::{
-    F8, f8_best, f8_large_tile, f8_persistent, f8_producer_consumer, f8_tma_store, f8_two_consumers,
-    f8_wgmma, matmul_f8,
-};
+use eight::{F8, f8_best, f8_persistent, f8_stmatrix, f8_wgmma, matmul_f8};
+use products::{Factors, count, devices, is, numbers, simulators};
 use support::Case;
-use tilewright::{DType, Kernel, Variant, prelude::*};
+use tilewright::{DType, Kernel, prelude::*};
 
-const RUNGS: [&dyn AnySchedule; 7] = [
-    &f8_wgmma,
-    &f8_large_tile,
-    &f8_producer_consumer,
-    &f8_two_consumers,
-    &f8_persistent,
-    &f8_tma_store,
-    &f8_best,
-];
+const RUNGS: [&dyn AnySchedule; 4] = [&f8_wgmma, &f8_persistent, &f8_stmatrix, &f8_best];
 
 /// PTX of a schedule for results in bf16.
 fn ptx(schedule: &dyn AnySchedule) -> String {
-    tilewright::ptx(schedule, Some(DType::BF16), Variant::Exact).expect("it compiles").text
-}
-
-fn count(text: &str, what: &str) -> usize {
-    text.matches(what).count()
+    products::ptx(schedule, DType::BF16)
 }
 
 #[test]
@@ -41,54 +32,34 @@ fn each_rung_is_another_kernel() {
         "{rung}"
     );
     assert_eq!((count(&rung, copies), count(&rung, "mbarrier.init")), (2, 1));
-    let rung = ptx(&f8_large_tile);
-    // Two blocks of 64 rows; rows of 128 bytes need no panels.
-    assert_eq!((count(&rung, multiply), count(&rung, copies)), (8, 2));
-    let rung = ptx(&f8_producer_consumer);
-    assert_eq!((count(&rung, copies), count(&rung, "mbarrier.init")), (2, 10));
-    let rung = ptx(&f8_two_consumers);
-    assert!(rung.contains("m64n256k32") && rung.contains(".reqntid 384") && !rung.contains("%nctaid"));
-    assert!(ptx(&f8_persistent).contains("%nctaid"));
-    let rung = ptx(&f8_tma_store);
+    let rung = ptx(&f8_persistent);
+    // A block of 64 rows for either warpgroup; rows of 128 bytes need no panels. A ring of three, full and empty.
+    assert_eq!((count(&rung, multiply), count(&rung, copies), count(&rung, "mbarrier.init")), (4, 2, 6));
+    assert!(rung.contains("m64n256k32") && rung.contains(".reqntid 384") && rung.contains("%nctaid"));
+    let rung = ptx(&f8_stmatrix);
     assert_eq!((count(&rung, "st.global"), count(&rung, "stmatrix.sync")), (0, 16));
     // The scale is multiplied into all of 128 sums.
     assert_eq!(count(&rung, "mul.rn.f32"), 128);
-    assert!(ptx(&f8_best).contains(".reqnctapercluster 2, 1, 1"));
+    assert!(rung.contains(".reqnctapercluster 2, 1, 1") && rung.contains("wgmma.wait_group.sync.aligned 1"));
+    let rung = ptx(&f8_best);
+    assert!(!rung.contains("cluster 2") && rung.contains("wgmma.wait_group.sync.aligned 1"));
+    assert_eq!((count(&rung, "st.global"), count(&rung, "stmatrix.sync")), (0, 16));
 }
 
-/// Small whole numbers: their sums are exact with 13 bits.
-fn numbers(count: usize, seed: usize) -> Vec<f32> {
-    (0..count).map(|n| ((n * 7 + n / 11 * 3 + seed * 5) % 7) as f32 - 3.0).collect()
-}
-
-fn check_on(device: &Device, schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], seed: u64) {
-    let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-    let eight = |x: f32| f8::from_f32(x);
-    let rows: Vec<f8> = a.iter().copied().map(eight).collect();
-    let columns: Vec<f8> =
-        (0..n).flat_map(|j| (0..k).map(move |l| (l, j))).map(|(l, j)| eight(b[l * n + j])).collect();
-    let da = Buffer::from_slice(device, &rows, &[m, k]).expect("room");
-    let db = Buffer::from_slice_in(device, &columns, &[k, n], Layout::ColumnMajor).expect("room");
-    let mut c = Buffer::from_slice(device, &vec![bf16::NAN; m * n], &[m, n]).expect("room");
-    let report = matmul_f8(&da, &db, &mut c, 0.5).schedule_dyn(schedule).run().expect("it runs");
-    let name = schedule.name();
-    assert!(report.findings.is_empty(), "{name}, {m}×{n}×{k}, seed {seed}: {}", report.findings[0]);
-    let found = c.to_vec().expect("read back");
-    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-        let sum: f32 = (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum();
-        let wanted = bf16::from_f32(sum * 0.5);
-        assert_eq!(found[i * n + j], wanted, "{name}, C[{i}, {j}] of {m}×{n}×{k}, seed {seed}");
-    }
+fn check_on(device: &Device, schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
+    let factors = Factors::new(size, numbers);
+    let (a, b) = factors.buffers(device, f8::from_f32, Layout::ColumnMajor);
+    let what = format!("{}, seed {seed}", schedule.name());
+    factors.check(
+        device,
+        &what,
+        |c| matmul_f8(&a, &b, c, 0.5).schedule_dyn(schedule).run(),
+        |i, j, found| is(found, bf16::from_f32(factors.sum(i, j) * 0.5)),
+    );
 }
 
 fn check(schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
     devices(seed).iter().for_each(|device| check_on(device, schedule, size, seed));
-}
-
-/// The simulator, and a GPU where there is one that runs wgmma.
-fn devices(seed: u64) -> Vec<Device> {
-    let gpu = Device::cuda(0).ok().filter(|d| d.gpu().is_ok_and(|gpu| gpu.is_some_and(|gpu| gpu.sm == 90)));
-    [Device::sim_with_seed(seed)].into_iter().chain(gpu).collect()
 }
 
 /// A ring of three slots: none, one, one less than slots, as many, one more; whole tiles and tails; rows of any length.
@@ -118,7 +89,7 @@ fn every_size_is_right() {
 #[test]
 fn persistent_ctas_take_tile_after_tile() {
     for (seed, size) in [[392, 776, 144], [385, 769, 129]].into_iter().enumerate() {
-        for schedule in [&f8_persistent as &dyn AnySchedule, &f8_tma_store, &f8_best] {
+        for schedule in [&f8_persistent as &dyn AnySchedule, &f8_stmatrix, &f8_best] {
             check(schedule, size, seed as u64);
         }
     }
@@ -127,18 +98,16 @@ fn persistent_ctas_take_tile_after_tile() {
 /// Neither the order of warps nor when copies complete decides anything.
 #[test]
 fn seeds_agree() {
-    for seed in 0..10 {
+    for (seed, device) in simulators(0..10) {
         for schedule in RUNGS {
-            for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
-                check_on(&device, schedule, [72, 136, 272], seed);
-            }
+            check_on(&device, schedule, [72, 136, 272], seed);
         }
     }
 }
 
 /// Other ways for the operands to lie: rows of each span, and rows that threads turn.
 mod layouts {
-    use super::product::matmul_f8;
+    use super::eight::matmul_f8;
     use tilewright::prelude::*;
 
     schedule! {

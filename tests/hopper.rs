@@ -3,13 +3,16 @@
 #[path = "../examples/matmul/kernel.rs"]
 #[allow(dead_code, reason = "the rungs for Hopper alone")]
 mod product;
+#[path = "support/products.rs"]
+mod products;
 
 use product::{
     cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong, pingpong192,
-    producer_consumer, shared_by4, stmatrix, tile64, tile64_split4, tile64x128, tile128, tile192, tma_store,
-    tma_wgmma, two_consumers, wgmma_best,
+    producer_consumer, shared_by4, stmatrix, tile64, tile64_clustered4, tile64_split4, tile64x128, tile128,
+    tile192, tma_store, tma_wgmma, two_consumers, wgmma_best,
 };
-use tilewright::{DType, Variant, prelude::*};
+use products::{Factors, count, is, numbers, simulators};
+use tilewright::{DType, Stage, Variant, emit, prelude::*};
 
 const RUNGS: [&dyn AnySchedule; 12] = [
     &tma_wgmma,
@@ -28,11 +31,7 @@ const RUNGS: [&dyn AnySchedule; 12] = [
 
 /// PTX of a schedule for bf16.
 fn ptx(schedule: &dyn AnySchedule) -> String {
-    tilewright::ptx(schedule, Some(DType::BF16), Variant::Exact).expect("it compiles").text
-}
-
-fn count(text: &str, what: &str) -> usize {
-    text.matches(what).count()
+    products::ptx(schedule, DType::BF16)
 }
 
 #[test]
@@ -68,12 +67,16 @@ fn each_rung_is_another_kernel() {
     assert!(!rung.contains(stores));
 
     // Each of 256 threads arrives, then a lane of each of 8 warps, once they have met.
-    let arrivals = |rung: &str, count: u32| rung.contains(&format!("{count};\n\tmbarrier.init"));
     let meets = |rung: &str| count(rung, "bar.warp.sync");
-    let light = ptx(&light_barriers);
-    assert_eq!((meets(&rung), meets(&light)), (0, 1), "{rung}");
-    assert_eq!(count(&light, "mbarrier.init"), count(&rung, "mbarrier.init"));
-    let _ = arrivals;
+    assert_eq!((meets(&rung), meets(&ptx(&light_barriers))), (0, 1), "{rung}");
+    let arrivals = |schedule: &dyn AnySchedule, arrivals: u32| {
+        let kernel = emit(schedule, Some(DType::BF16), Variant::Exact, Stage::Kernel).expect("it lowers");
+        kernel
+            .lines()
+            .filter(|l| l.contains("mbarriers a.empty") && l.ends_with(&format!("of {arrivals}")))
+            .count()
+    };
+    assert_eq!((arrivals(&persistent, 256), arrivals(&light_barriers, 8)), (1, 1));
 
     let rung = ptx(&cluster);
     // Two of the four panels of B go to both CTAs, the box of A to one. The last warps' lanes tell both producers.
@@ -81,12 +84,16 @@ fn each_rung_is_another_kernel() {
     assert_eq!((count(&rung, copies), count(&rung, ".multicast::cluster")), (3, 2));
     assert_eq!((count(&rung, "mapa.shared::cluster"), count(&rung, "barrier.cluster.wait")), (1, 2));
 
-    // Nothing but the first step's first product knows that it is the first; and a wait that leaves one group in flight.
+    // The products of a step are waited for in the next one, and those of the last behind the loop. Of four in a step, the
+    // first asks whether it overwrites.
     let (zeroed, overwritten) = (rung, ptx(&micro));
     let waits = |rung: &str| {
         (count(rung, "wgmma.wait_group.sync.aligned 0"), count(rung, "wgmma.wait_group.sync.aligned 1"))
     };
     assert_eq!((waits(&zeroed), waits(&overwritten)), ((1, 0), (1, 1)));
+    let kernel =
+        |schedule| emit(schedule, Some(DType::BF16), Variant::Exact, Stage::Kernel).expect("it lowers");
+    assert_eq!((count(&kernel(&cluster), " overwrites "), count(&kernel(&micro), " overwrites ")), (0, 1));
 
     let rung = ptx(&tma_store);
     // Four panels of 64 columns, sent off by one thread, after the threads that compute have met, with their own barrier.
@@ -103,35 +110,92 @@ fn each_rung_is_another_kernel() {
     let rung = ptx(&stmatrix);
     assert_eq!(elements(&rung), (0, 16));
     assert_eq!(count(&rung, "stmatrix.sync.aligned.m8n8.x4.shared.b16"), 16);
+
+    // No cluster; the bands, walked back and forth, are another kernel than those walked along.
+    let rung = ptx(&wgmma_best);
+    assert!(!rung.contains("cluster 2") && !rung.contains("mapa"));
+    assert_ne!(rung, ptx(&local::along).replace("along", "wgmma_best"));
+
+    // Two groups that compute, with a program and a tile of C each, and an mbarrier for the turn of either.
+    let (alone, turns) = (ptx(&tile128), ptx(&pingpong));
+    let roles =
+        |rung: &str| (count(rung, "setmaxnreg.inc"), count(rung, "mbarrier.init"), count(rung, stores));
+    assert_eq!((roles(&alone), roles(&turns)), ((1, 10, 2), (2, 12, 4)));
+    assert!(alone.contains(".reqntid 384") && turns.contains(".reqntid 384"));
 }
 
-/// Small whole numbers: their sums are exact in f32.
-fn numbers(count: usize, seed: usize) -> Vec<f32> {
-    (0..count).map(|n| ((n * 7 + n / 11 * 3 + seed * 5) % 7) as f32 - 3.0).collect()
+/// Variations of the rungs.
+mod local {
+    use super::product;
+    use tilewright::prelude::*;
+
+    schedule! {
+        pub along on sm_90a for product::matmul<f16 | bf16> = product::wgmma_best { order(grouped(16)); }
+        /// k runs forwards for all tiles.
+        pub forwards = product::wgmma_best { drop(alternate(k)); }
+        /// Groups in a cluster, each thread of which arrives.
+        pub clustered = product::pingpong {
+            cluster(i: 2);
+            arrive(k: thread);
+        }
+        /// Three groups, and no products in flight.
+        pub three = product::pingpong {
+            tile(i = 64);
+            drop(issue(acc));
+            pingpong(3);
+            pipeline(k, 4);
+            registers(24, 144);
+        }
+    }
+}
+
+/// For every second tile of a CTA, k runs backwards: 2²⁴ + 1 - 2²⁴ is 0 in f32, and -2²⁴ + 2²⁴ + 1 is 1.
+#[test]
+fn every_second_tile_is_summed_from_the_end() {
+    let device = Device::sim();
+    let (m, n, k) = (8 * 128, 256, 128);
+    let large = bf16::from_f32(4096.0);
+    let factor = |l: usize, own: bf16| {
+        if l.is_multiple_of(64) { own } else { bf16::from_f32(f32::from(u8::from(l == 16))) }
+    };
+    let a: Vec<bf16> =
+        (0..m * k).map(|at| factor(at % k, if at % k == 0 { large } else { -large })).collect();
+    let b: Vec<bf16> = (0..k * n).map(|at| factor(at / n, large)).collect();
+    let (a, b) = (
+        Buffer::from_slice(&device, &a, &[m, k]).expect("room"),
+        Buffer::from_slice(&device, &b, &[k, n]).expect("room"),
+    );
+    let tiles = |schedule: &'static dyn AnySchedule| {
+        let mut c = Buffer::<bf16>::poisoned(&device, &[m, n]).expect("room");
+        matmul(&a, &b, &mut c).schedule_dyn(schedule).run().expect("it runs");
+        let c = c.to_vec().expect("read back");
+        let tile = |t: &[bf16]| {
+            assert!(t.iter().all(|x| *x == t[0]), "one order a tile");
+            t[0].to_f32()
+        };
+        let mut tiles: Vec<f32> = c.chunks(128 * n).map(tile).collect();
+        tiles.sort_by(f32::total_cmp);
+        tiles
+    };
+    // Four multiprocessors with two tiles each.
+    assert_eq!(tiles(&local::forwards), [0.0; 8]);
+    assert_eq!(tiles(&wgmma_best), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);
 }
 
 fn check(schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
     check_on(&Device::sim_with_seed(seed), schedule, size, seed);
 }
 
-fn check_on(device: &Device, schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], seed: u64) {
-    let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-    let half = |x: &[f32]| x.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
-    let (da, db) = (
-        Buffer::from_slice(device, &half(&a), &[m, k]).expect("room"),
-        Buffer::from_slice(device, &half(&b), &[k, n]).expect("room"),
+fn check_on(device: &Device, schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
+    let factors = Factors::new(size, numbers);
+    let (a, b) = factors.buffers(device, bf16::from_f32, Layout::RowMajor);
+    let what = format!("{}, seed {seed}", schedule.name());
+    factors.check(
+        device,
+        &what,
+        |c| matmul(&a, &b, c).schedule_dyn(schedule).run(),
+        |i, j, found| is(found, bf16::from_f32(factors.sum(i, j))),
     );
-    let poison = vec![bf16::NAN; m * n];
-    let mut c = Buffer::from_slice(device, &poison, &[m, n]).expect("room");
-    let report = matmul(&da, &db, &mut c).schedule_dyn(schedule).run().expect("it runs");
-    let name = schedule.name();
-    assert!(report.findings.is_empty(), "{name}, {m}×{n}×{k}, seed {seed}: {}", report.findings[0]);
-    let found = c.to_vec().expect("read back");
-    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-        let sum: f32 = (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum();
-        let wanted = bf16::from_f32(sum);
-        assert_eq!(found[i * n + j], wanted, "{name}, C[{i}, {j}] of {m}×{n}×{k}, seed {seed}");
-    }
 }
 
 /// A ring of three slots: none, one, one less than slots, as many, one more; whole tiles and tails.
@@ -159,11 +223,9 @@ fn persistent_ctas_take_tile_after_tile() {
 /// Neither the order of warps nor when copies complete decides anything.
 #[test]
 fn seeds_agree() {
-    for seed in 0..10 {
+    for (seed, device) in simulators(0..10) {
         for schedule in RUNGS {
-            for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
-                check_on(&device, schedule, [72, 136, 136], seed);
-            }
+            check_on(&device, schedule, [72, 136, 136], seed);
         }
     }
 }
@@ -171,8 +233,16 @@ fn seeds_agree() {
 /// Tiles of other shapes, whole and not.
 #[test]
 fn every_tile_is_right() {
-    let tiles: [&dyn AnySchedule; 7] =
-        [&tile64, &tile64x128, &tile64_split4, &tile128, &tile192, &pingpong, &pingpong192];
+    let tiles: [&dyn AnySchedule; 8] = [
+        &tile64,
+        &tile64x128,
+        &tile64_split4,
+        &tile64_clustered4,
+        &tile128,
+        &tile192,
+        &pingpong,
+        &pingpong192,
+    ];
     for (seed, size) in [[192, 192, 256], [200, 136, 328], [72, 392, 64]].into_iter().enumerate() {
         for schedule in tiles {
             check(schedule, size, seed as u64);
@@ -183,14 +253,16 @@ fn every_tile_is_right() {
 /// Several tiles a CTA.
 #[test]
 fn seeds_agree_from_tile_to_tile() {
-    for seed in 0..3 {
-        for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
-            for schedule in [&tma_store as &dyn AnySchedule, &stmatrix, &pingpong] {
-                check_on(&device, schedule, [136, 264, 136], seed);
-            }
-            // Tiles for both groups of some CTAs, and steps that turn the ring of five an odd number of times.
-            check_on(&device, &pingpong, [264, 520, 72], seed);
-            check_on(&device, &pingpong, [520, 264, 328], seed);
+    for (seed, device) in simulators(0..3) {
+        for schedule in [&tma_store as &dyn AnySchedule, &stmatrix, &pingpong] {
+            check_on(&device, schedule, [136, 264, 136], seed);
         }
+        for schedule in [&local::clustered as &dyn AnySchedule, &local::three] {
+            check_on(&device, schedule, [264, 520, 72], seed);
+            check_on(&device, schedule, [200, 1032, 264], seed);
+        }
+        // Tiles for both groups of some CTAs, and steps that turn the ring of five an odd number of times.
+        check_on(&device, &pingpong, [264, 520, 72], seed);
+        check_on(&device, &pingpong, [520, 264, 328], seed);
     }
 }

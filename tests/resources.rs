@@ -127,16 +127,24 @@ impl FromStr for Bounds {
     }
 }
 
+/// Whose kernels for several problems in one launch are assembled, too.
+const GROUPED: &[&dyn AnySchedule] =
+    &[&product::best, &product::mma_best, &product::two_consumers, &product::pingpong, &product::wgmma_best];
+
 const HEADER: &str = "# Machine code of each schedule with its first element type, each variant: tests/resources.rs\n\
      # kernel                         arch   registers spills shared ctas  fma%  widest accesses of the hot loop\n";
 
 /// Assembles a variant for sm_90, or for what the schedule needs if that is more.
-fn assembled((schedule, variant): (&'static dyn AnySchedule, Variant)) -> Bounds {
+fn assembled((schedule, variant, grouped): (&'static dyn AnySchedule, Variant, bool)) -> Bounds {
     let dtype = schedule.dtypes().first().copied();
     let program = Program::from_bytes(schedule.program(dtype).expect("its own type")).expect("proved");
     let arch = (program.schedule.target.sm < 90).then(|| "sm_90".to_string());
-    let machine = Machine::of(schedule, dtype, variant, arch).unwrap_or_else(|e| panic!("{e}"));
-    Bounds::of(&format!("{}_{}_{variant}", schedule.kernel(), schedule.name()), &machine.resources)
+    let (machine, end) = match grouped {
+        true => (Machine::grouped(schedule, dtype, variant, arch), "_grouped"),
+        false => (Machine::of(schedule, dtype, variant, arch), ""),
+    };
+    let machine = machine.unwrap_or_else(|e| panic!("{e}"));
+    Bounds::of(&format!("{}_{}_{variant}{end}", schedule.kernel(), schedule.name()), &machine.resources)
 }
 
 #[test]
@@ -156,7 +164,10 @@ fn schedules_stay_within_their_recorded_resources() {
         conv2d::SCHEDULES,
     ];
     let variants = [Variant::Exact, Variant::Aligned, Variant::General];
-    let each = lists.concat().into_iter().flat_map(|schedule| variants.map(|variant| (schedule, variant)));
+    let each =
+        lists.concat().into_iter().flat_map(|schedule| variants.map(|variant| (schedule, variant, false)));
+    let grouped = GROUPED.iter().flat_map(|schedule| variants.map(|variant| (*schedule, variant, true)));
+    let each = each.chain(grouped);
     let now: Vec<Bounds> = each.collect::<Vec<_>>().into_par_iter().map(assembled).collect();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/resources.txt");
     let text: String = now.iter().map(|b| format!("{b}\n")).collect();

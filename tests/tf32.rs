@@ -3,12 +3,15 @@
 #[path = "../examples/matmul/kernel.rs"]
 #[allow(dead_code, reason = "the rungs on tf32 alone")]
 mod product;
+#[path = "support/products.rs"]
+mod products;
 mod support;
 
 use product::{matmul_tf32, tf32_best, tf32_large_tile, tf32_pipelined, tf32_two_warpgroups, tf32_wgmma};
+use products::{Factors, count, devices, simulators};
 use support::Case;
 use tile_dsl::op::tf32;
-use tilewright::{DType, Variant, prelude::*};
+use tilewright::{DType, prelude::*};
 
 const RUNGS: [&dyn AnySchedule; 5] =
     [&tf32_wgmma, &tf32_large_tile, &tf32_pipelined, &tf32_two_warpgroups, &tf32_best];
@@ -49,11 +52,7 @@ mod layouts {
 
 /// PTX of a schedule.
 fn ptx(schedule: &dyn AnySchedule) -> String {
-    tilewright::ptx(schedule, Some(DType::F32), Variant::Exact).expect("it compiles").text
-}
-
-fn count(text: &str, what: &str) -> usize {
-    text.matches(what).count()
+    products::ptx(schedule, DType::F32)
 }
 
 #[test]
@@ -79,33 +78,27 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
         .collect()
 }
 
-fn check_on(device: &Device, schedule: &dyn AnySchedule, [m, n, k]: [usize; 3], seed: u64) {
-    let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-    let (da, db) = (
-        Buffer::from_slice(device, &a, &[m, k]).expect("room"),
-        Buffer::from_slice(device, &b, &[k, n]).expect("room"),
+fn check_on(device: &Device, schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
+    let factors = Factors::new(size, numbers);
+    let (a, b) = factors.buffers(device, |x| x, Layout::RowMajor);
+    let what = format!("{}, seed {seed}", schedule.name());
+    factors.check(
+        device,
+        &what,
+        |c| matmul_tf32(&a, &b, c).schedule_dyn(schedule).run(),
+        |i, j, found: f32| {
+            let products = factors.pairs(i, j).map(|(a, b)| f64::from(tf32(a)) * f64::from(tf32(b)));
+            let (sum, sizes) = products.fold((0.0, 0.0), |(s, m), p| (s + p, m + p.abs()));
+            let error = (f64::from(found) - sum).abs();
+            // An element that was cut off, not rounded, is off by 2⁻¹¹ of itself and more.
+            let bound = sizes * (size[2] + 2) as f64 * 2f64.powi(-24);
+            if error <= bound { Ok(()) } else { Err(format!("{error} > {bound}")) }
+        },
     );
-    let mut c = Buffer::<f32>::poisoned(device, &[m, n]).expect("room");
-    let report = matmul_tf32(&da, &db, &mut c).schedule_dyn(schedule).run().expect("it runs");
-    let name = schedule.name();
-    assert!(report.findings.is_empty(), "{name}, {m}×{n}×{k}, seed {seed}: {}", report.findings[0]);
-    let found = c.to_vec().expect("read back");
-    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-        let product = |l: usize| f64::from(tf32(a[i * k + l])) * f64::from(tf32(b[l * n + j]));
-        let (sum, size) = (0..k).map(product).fold((0.0, 0.0), |(s, m), p| (s + p, m + p.abs()));
-        let error = (f64::from(found[i * n + j]) - sum).abs();
-        // An element that was cut off, not rounded, is off by 2⁻¹¹ of itself and more.
-        let bound = size * (k + 2) as f64 * 2f64.powi(-24);
-        assert!(error <= bound, "{name}, C[{i}, {j}] of {m}×{n}×{k}, seed {seed}: {error} > {bound}");
-    }
 }
 
-/// On the simulator, and on a GPU where there is one that runs wgmma.
 fn check(schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
-    let gpu = Device::cuda(0).ok().filter(|d| d.gpu().is_ok_and(|gpu| gpu.is_some_and(|gpu| gpu.sm == 90)));
-    for device in [Device::sim_with_seed(seed)].iter().chain(&gpu) {
-        check_on(device, schedule, size, seed);
-    }
+    devices(seed).iter().for_each(|device| check_on(device, schedule, size, seed));
 }
 
 /// None, one, as many as slots, one more; whole tiles and tails; rows that vectors do not divide.
@@ -134,11 +127,9 @@ fn every_size_is_right() {
 /// Neither the order of warps nor when products complete decides anything.
 #[test]
 fn seeds_agree() {
-    for seed in 0..10 {
+    for (seed, device) in simulators(0..10) {
         for schedule in RUNGS {
-            for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
-                check_on(&device, schedule, [72, 136, 68], seed);
-            }
+            check_on(&device, schedule, [72, 136, 68], seed);
         }
     }
 }

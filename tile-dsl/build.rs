@@ -1,4 +1,4 @@
-//! Fingerprints the source of the compiler core, so that a cache filled by one build never serves another.
+//! Fingerprints the source of a crate, this one or the code generator, so that a cache filled by one build never serves another.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ fn main() {
     println!("cargo::rerun-if-changed=src");
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     add(Path::new("src"), &mut hash);
-    println!("cargo::rustc-env=TILE_DSL_FINGERPRINT={hash:016x}");
+    println!("cargo::rustc-env=SOURCE_FINGERPRINT={hash:016x}");
 }
 
 /// FNV-1a over the files below `path`, in the order of their names.

@@ -2,6 +2,7 @@
 
 mod asynchronous;
 mod atomic;
+mod cluster;
 mod control;
 mod copy;
 mod emit;
@@ -10,6 +11,7 @@ mod math;
 mod matrix;
 mod memory;
 mod module;
+mod problem;
 mod product;
 mod scalar;
 
@@ -80,6 +82,8 @@ struct Codegen<'c, 'k> {
     builder: Builder<'c>,
     kernel: &'k Kernel,
     function: FunctionValue<'c>,
+    /// Values of [`Kernel::params`]; of a grouped kernel, those of the current problem.
+    params: Vec<BasicValueEnum<'c>>,
     /// A pointer to each shared buffer.
     shared: Vec<PointerValue<'c>>,
     /// A stack slot for each register slot of each fragment; `mem2reg` removes them.

@@ -20,7 +20,7 @@ use tile_dsl::kernel::Kernel;
 /// Names everything beside the kernel that decides what PTX it becomes, for cache keys: LLVM's version, this
 /// crate's, and a fingerprint of its source.
 pub const VERSION: &str =
-    concat!("llvm 22.1, backend-ptx ", env!("CARGO_PKG_VERSION"), " ", env!("BACKEND_PTX_FINGERPRINT"));
+    concat!("llvm 22.1, backend-ptx ", env!("CARGO_PKG_VERSION"), " ", env!("SOURCE_FINGERPRINT"));
 
 /// Shared memory that a CTA has without asking, in bytes (CUDA C++ Programming Guide, compute capabilities).
 pub const STATIC_SHARED_LIMIT: u32 = 48 * 1024;

@@ -129,7 +129,7 @@ impl Shape {
             rows: nest.kernel.tensors.iter().filter_map(|t| t.dims.last().cloned()).collect(),
             products: multiplies(&kernel.body),
             turns: nest.groups(),
-            cluster: nest.cluster.map(|rank| {
+            cluster: nest.cluster.filter(|_| !nest.cluster_reduces()).map(|rank| {
                 let program =
                     nest.kernel.axes.iter().enumerate().filter(|(_, a)| a.kind == AxisKind::Program);
                 let at = program.map(|(n, _)| n).position(|n| n == usize::from(rank.axis.0));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tile_dsl::{dtype::DType, program::Variant};
-use tile_runtime::AnySchedule;
+use tile_runtime::{AnySchedule, Ptx};
 use tile_sass::{Options, Resources, Tools};
 
 /// Machine code of a schedule, and what it takes.
@@ -31,7 +31,28 @@ impl Machine {
         variant: Variant,
         arch: Option<String>,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        let ptx = tile_runtime::ptx(schedule, dtype, variant)?;
+        Self::assemble(schedule, dtype, tile_runtime::ptx(schedule, dtype, variant)?, arch)
+    }
+
+    /// The same of the kernel for several problems in one launch.
+    ///
+    /// # Errors
+    /// As [`Machine::of`].
+    pub fn grouped(
+        schedule: &dyn AnySchedule,
+        dtype: Option<DType>,
+        variant: Variant,
+        arch: Option<String>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        Self::assemble(schedule, dtype, tile_runtime::ptx_grouped(schedule, dtype, variant)?, arch)
+    }
+
+    fn assemble(
+        schedule: &dyn AnySchedule,
+        dtype: Option<DType>,
+        ptx: Ptx,
+        arch: Option<String>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         let assembly = Tools::find()?.assemble(&ptx.text, &Options { arch, level: None })?;
         let resources = assembly.resources(ptx.threads, ptx.dynamic_shared);
         Ok(Machine { schedule: schedule.name(), dtype, entry: ptx.entry, sass: assembly.sass, resources })

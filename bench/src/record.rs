@@ -1,7 +1,7 @@
 //! A verified run of a schedule, as JSON and as a line of a table.
 
 use crate::table::aligned;
-use ptx_sim::{Access, Counters, InstClass};
+use ptx_sim::{Access, Counters, GlobalCount, InstClass};
 use serde_json::{Map, Value, json};
 use tile_runtime::{Device, Error, LaunchReport, verify::Comparison};
 
@@ -128,14 +128,20 @@ fn row(r: &Record, simulated: bool) -> Vec<String> {
 
 /// The counters that tell why one schedule is faster than another.
 fn counter_cells(c: &Counters) -> Vec<String> {
-    let sectors: Vec<String> = c
-        .buffers
-        .iter()
-        .map(|b| {
-            let arrow = if b.access == Access::Load { "" } else { "→" };
-            format!("{arrow}{} {:.1}", b.buffer, b.count.sectors_per_request())
-        })
-        .collect();
+    // The problems of a group have buffers of the same names.
+    let mut buffers: Vec<(String, GlobalCount)> = Vec::new();
+    for b in &c.buffers {
+        let name = format!("{}{}", if b.access == Access::Load { "" } else { "→" }, b.buffer);
+        match buffers.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => {
+                count.requests += b.count.requests;
+                count.sectors += b.count.sectors;
+            }
+            None => buffers.push((name, b.count)),
+        }
+    }
+    let sectors: Vec<String> =
+        buffers.iter().map(|(name, count)| format!("{name} {:.1}", count.sectors_per_request())).collect();
     let fma = c.class(InstClass::Fma).warp;
     let per_fma = |n: u64| if fma == 0 { "-".to_string() } else { format!("{:.3}", n as f64 / fma as f64) };
     vec![

@@ -269,6 +269,11 @@ schedule! {
     }
     /// For small products of some depth: four CTAs take a quarter of K each.
     pub small_split4 = small { split_k(k, 4); }
+    /// The four are a cluster, whose shared memory the parts meet in.
+    pub small_clustered4 on sm_90 = small {
+        split_k(k, 4; cluster);
+        occupancy(3);
+    }
     /// For few tiles and a long K.
     pub small_split16 = small { split_k(k, 16); }
     /// For one tile or two, and a very long K.
@@ -285,6 +290,11 @@ schedule! {
     }
     /// For flat and narrow products of some depth.
     pub narrow_split4 = narrow { split_k(k, 4); }
+    /// The four are a cluster; C leaves the registers as it is, since the parts take the shared memory it would go through.
+    pub narrow_clustered4 = narrow {
+        drop(stage(acc));
+        split_k(k, 4; cluster);
+    }
     /// The same, added up in C: faster, and the rounding changes from run to run.
     pub narrow_added4 = narrow { split_k(k, 4; atomic); }
     /// For very flat and narrow products; the rounding changes from run to run.
@@ -315,6 +325,8 @@ schedule! {
         pipeline(k, 6);
         split_k(k, 4);
     }
+    /// The four are a cluster.
+    pub tile64_clustered4 = tile64_split4 { split_k(k, 4; cluster); }
     /// Two warpgroups and a tile of 128×128.
     pub tile128 = wgmma_best {
         tile(j = 128);
@@ -381,17 +393,20 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
 pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     small,
     small_split4,
+    small_clustered4,
     small_split16,
     small_split64,
     ragged,
     ragged_split4,
     narrow,
     narrow_split4,
+    narrow_clustered4,
     narrow_added4,
     narrow_added16,
     tile64,
     tile64x128,
     tile64_split4,
+    tile64_clustered4,
     tile128,
     tile192,
     shared_by2,

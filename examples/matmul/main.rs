@@ -18,7 +18,7 @@ use common::{
 };
 use f8::F8;
 use half::{bf16, f16};
-use kernel::{BY_SIZE, SCHEDULES, TF32};
+use kernel::{self as product, BY_SIZE, SCHEDULES, TF32};
 use problem::{Precision, problems};
 use std::process::ExitCode;
 use tile_bench::record::measure;
@@ -90,7 +90,7 @@ const RULES: [&str; 2] = [choose::NAME, choose::ATOMIC];
 
 const AFTER_HELP: &str = "`--schedule auto-size` picks the schedule by the size, `auto-size-atomic` also among those whose rounding changes \
      from run to run: bench/src/choose.rs has the rule.\n\
-     `--schedule all` is the ladder; the schedules after `mma_best` in `--list` are for sizes it does not suit, and those with \
+     `--schedule all` is the ladder; the schedules after `wgmma_best` in `--list` are for sizes it does not suit, and those with \
      `tf32` in their name are of a kernel that rounds the factors to tf32, and those with `f8` of one that multiplies f8.";
 
 /// The schedules that `--schedule` names; under `auto-size`, the one for the size.

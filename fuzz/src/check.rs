@@ -131,6 +131,8 @@ pub struct Done {
     pub launches: u64,
     /// Those by variant: exact, aligned, general.
     pub variants: [u64; 3],
+    /// Launches of several problems.
+    pub groups: u64,
     /// Launches whose results were compared bit for bit.
     pub exact: u64,
     /// Sizes left out because rounding may change results beyond any bound.
@@ -143,6 +145,7 @@ impl Done {
     /// Adds up.
     pub fn add(&mut self, other: Done) {
         self.launches += other.launches;
+        self.groups += other.groups;
         self.exact += other.exact;
         self.incomparable += other.incomparable;
         self.long += other.long;
@@ -205,6 +208,7 @@ fn checked(case: &Case, most_statements: usize, done: &mut Done) -> Result<(), F
     // Here copies complete when they are issued, there when they are waited for: both must give the same.
     let shuffled = Device::sim_early(SEEDS[1]).with_cache(PtxCache::disabled());
     let mut short: BTreeMap<Variant, bool> = BTreeMap::new();
+    let mut problems = Vec::new();
     for launch in &case.launches {
         let at = |failure: Failure| Failure { launch: Some(launch.clone()), ..failure };
         if !sizes::admitted(&program, &launch.dims) {
@@ -256,6 +260,45 @@ fn checked(case: &Case, most_statements: usize, done: &mut Done) -> Result<(), F
                 }
             }
         }
+        problems.push(expected);
+    }
+    // The launches as one. Whose turn it is follows from the case, as its failures have to come again.
+    let turn = case.launches.first().is_some_and(|launch| launch.data.is_multiple_of(GROUPED));
+    if turn && problems.len() > 1 && short.values().all(|short| *short) {
+        check_group(&program, &problems, &shuffled, done)?;
+    }
+    Ok(())
+}
+
+/// Of so many cases one is launched as a group, too.
+const GROUPED: u64 = 4;
+
+/// All problems in one launch, in the variant that holds for all of them.
+fn check_group(
+    program: &Program,
+    problems: &[Expected],
+    device: &Device,
+    done: &mut Done,
+) -> Result<(), Failure> {
+    let at = |failure: Failure| Failure {
+        message: format!("as a group of {}: {}", problems.len(), failure.message),
+        ..failure
+    };
+    let inputs: Vec<&Inputs> = problems.iter().map(|p| &p.inputs).collect();
+    let run = launch::run_group(program, &inputs, device);
+    let run = run.map_err(|e| at(Failure::new(class_of(&e), e)))?;
+    done.launches += 1;
+    done.groups += 1;
+    if let Some(finding) = run.findings.first() {
+        return Err(at(Failure::new(Class::Finding, finding)));
+    }
+    for (problem, stored) in problems.iter().zip(&run.stored) {
+        let failure = |message| Failure {
+            launch: Some(problem.launch.clone()),
+            variant: run.report.variant,
+            ..Failure::new(Class::Wrong, message)
+        };
+        problem.compare(stored).map_err(|m| at(failure(m)))?;
     }
     Ok(())
 }

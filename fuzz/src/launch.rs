@@ -19,10 +19,13 @@ use tile_runtime::{
     verify,
 };
 
+/// Contents of the tensors that a kernel stores to, row-major.
+pub type Stored = BTreeMap<String, Elements>;
+
 /// What a launch left.
-pub struct Run {
-    /// Contents of the tensors that the kernel stores to, row-major.
-    pub stored: BTreeMap<String, Elements>,
+pub struct Run<S = Stored> {
+    /// Of one problem, or of each.
+    pub stored: S,
     /// What the simulator found, as text.
     pub findings: Vec<String>,
     /// The report.
@@ -102,11 +105,8 @@ pub fn scalar(dtype: DType, value: f64) -> ScalarValue {
     }
 }
 
-/// Launches one variant of a program on a device.
-///
-/// # Errors
-/// The runtime's.
-pub fn run(program: &Program, inputs: &Inputs, device: &Device, variant: Variant) -> Result<Run, Error> {
+/// The tensors of a launch.
+fn buffers(program: &Program, inputs: &Inputs, device: &Device) -> Result<Vec<Box<dyn AnyBuffer>>, Error> {
     let kernel = &program.nest.kernel;
     let shapes = crate::data::shapes(kernel, &inputs.dims).expect("the sizes were admitted");
     let mut buffers = Vec::new();
@@ -117,21 +117,75 @@ pub fn run(program: &Program, inputs: &Inputs, device: &Device, variant: Variant
         };
         buffers.push(buffer(device, &inputs.tensors[&tensor.name], shape, layout)?);
     }
+    Ok(buffers)
+}
+
+/// The arguments of a launch.
+fn arguments<'b>(
+    program: &Program,
+    inputs: &Inputs,
+    buffers: &'b mut [Box<dyn AnyBuffer>],
+) -> LaunchArgs<'b> {
+    let kernel = &program.nest.kernel;
     let mut args = LaunchArgs::new(interned(&kernel.name), program.dtype);
-    for (tensor, buffer) in kernel.tensors.iter().zip(&mut buffers) {
+    for (tensor, buffer) in kernel.tensors.iter().zip(buffers) {
         let name = interned(&tensor.name);
         args = if tensor.mutable { args.output(name, &mut **buffer) } else { args.input(name, &**buffer) };
     }
     for s in &kernel.scalars {
         args = args.scalar(interned(&s.name), scalar(crate::data::dtype(s.elem), inputs.scalars[&s.name]));
     }
-    let report = Scheduled::new(args, program).device(device).variant(variant).run()?;
-    let mut stored = BTreeMap::new();
-    for (tensor, buffer) in kernel.tensors.iter().zip(&buffers) {
+    args
+}
+
+/// Launches one variant of a program on a device.
+///
+/// # Errors
+/// The runtime's.
+pub fn run(program: &Program, inputs: &Inputs, device: &Device, variant: Variant) -> Result<Run, Error> {
+    let Run { mut stored, findings, report } = launch(program, &[inputs], device, |l| l.variant(variant))?;
+    Ok(Run { stored: stored.remove(0), findings, report })
+}
+
+/// Launches a program for several problems at once, in the variant that holds for all of them.
+///
+/// # Errors
+/// The runtime's.
+pub fn run_group(
+    program: &Program,
+    problems: &[&Inputs],
+    device: &Device,
+) -> Result<Run<Vec<Stored>>, Error> {
+    launch(program, problems, device, |l| l)
+}
+
+fn launch(
+    program: &Program,
+    problems: &[&Inputs],
+    device: &Device,
+    how: impl for<'a> FnOnce(Scheduled<'a>) -> Scheduled<'a>,
+) -> Result<Run<Vec<Stored>>, Error> {
+    let mut tensors =
+        problems.iter().map(|inputs| buffers(program, inputs, device)).collect::<Result<Vec<_>, _>>()?;
+    let mut args = problems.iter().zip(&mut tensors).map(|(inputs, b)| arguments(program, inputs, b));
+    let first = args.next().expect("a problem at least");
+    let mut launch = how(Scheduled::new(first, program).device(device));
+    if problems.len() > 1 {
+        launch = launch.with_others(args.collect());
+    }
+    let report = launch.run()?;
+    let stored = tensors.iter().map(|buffers| stored(program, buffers)).collect::<Result<_, _>>()?;
+    let findings = report.findings.iter().map(|f| format!("{:?}: {}", f.kind, f.message)).collect();
+    Ok(Run { stored, findings, report })
+}
+
+/// What was stored.
+fn stored(program: &Program, buffers: &[Box<dyn AnyBuffer>]) -> Result<Stored, Error> {
+    let mut stored = Stored::new();
+    for (tensor, buffer) in program.nest.kernel.tensors.iter().zip(buffers) {
         if tensor.mutable {
             stored.insert(tensor.name.clone(), verify::elements(&**buffer)?);
         }
     }
-    let findings = report.findings.iter().map(|f| format!("{:?}: {}", f.kind, f.message)).collect();
-    Ok(Run { stored, findings, report })
+    Ok(stored)
 }

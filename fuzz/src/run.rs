@@ -342,6 +342,7 @@ impl fmt::Display for Outcome {
         let directives: Vec<String> = self.directives.iter().map(|(name, n)| format!("{name} {n}")).collect();
         writeln!(f, "            with {}", directives.join(", "))?;
         writeln!(f, "{:>10}  launches: exact {exact}, aligned {aligned}, general {general}", done.launches)?;
+        writeln!(f, "{:>10}  of them of several problems", done.groups)?;
         writeln!(f, "{:>10}  of them compared bit for bit", done.exact)?;
         writeln!(
             f,

@@ -43,7 +43,7 @@ use copy::Copies;
 pub(crate) use device::Device;
 use mbarrier::MBarrier;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -173,6 +173,8 @@ pub(crate) struct Cta {
     sync_words: HashMap<u32, SyncWord>,
     /// By offset of the 8 bytes. Ordered, so that reports are.
     mbars: BTreeMap<u32, MBarrier>,
+    /// Addresses of tensor maps in global memory that a thread has acquired.
+    acquired: BTreeSet<u64>,
     /// Registers that `setmaxnreg.dec` returned and nobody took.
     free_registers: u32,
 }
@@ -294,6 +296,7 @@ impl<'a> Engine<'a> {
             cta.live_threads = threads;
             cta.sync_words.clear();
             cta.mbars.clear();
+            cta.acquired.clear();
             cta.free_registers = 0;
         }
         self.retire();

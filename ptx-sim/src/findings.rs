@@ -116,7 +116,8 @@ pub enum FindingKind {
     BadAddress,
     /// A destination of a pending asynchronous copy was touched, or its source changed.
     AsyncRace,
-    /// The asynchronous proxy accesses what a thread wrote without `fence.proxy.async` in between.
+    /// The asynchronous proxy accesses what a thread wrote without `fence.proxy.async` in between, or a copy uses a tensor map in
+    /// global memory that no thread of its CTA has acquired.
     MissingProxyFence,
     /// `wgmma` without the fence before it, or without the wait after it.
     WgmmaFence,

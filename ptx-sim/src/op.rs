@@ -448,6 +448,11 @@ pub(crate) enum Op {
     },
     Fence(Scope),
     FenceProxyAsync,
+    /// `fence.proxy.tensormap::generic.acquire` of a map in global memory.
+    AcquireTensorMap {
+        map: Addr,
+        scope: Scope,
+    },
     FenceMbarrierInit,
     MBar(Box<MBar>),
     Bulk(Box<Bulk>),

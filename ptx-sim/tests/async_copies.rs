@@ -284,3 +284,45 @@ END: barrier.cluster.arrive; barrier.cluster.wait; ret; }";
         assert_eq!(read_u32(&mem, out, 32), (0..32).map(|i| 1000 + 2 * (i + 8)).collect::<Vec<u32>>());
     }
 }
+
+/// A map in global memory is acquired by a thread of the CTA before it is used; one among the parameters needs no fence.
+#[test]
+fn tensor_maps_in_global_memory_are_acquired() {
+    const PARAMETER: &str = "mov.b64 %a,tm; cvta.param.u64 %a,%a;";
+    let run = |fence: &str| {
+        let text = TMA
+            .replace(".param .align 64 .b8 tm[128]", ".param .u64 tm")
+            .replace(PARAMETER, &format!("ld.param.u64 %a,[tm]; {fence}"));
+        let m = Module::parse(&text).map_err(|e| e.to_string())?;
+        let mut mem = Memory::new();
+        let src = mem.alloc("src", 2 * 128 * 128).unwrap();
+        let out = mem.alloc("out", 32768).unwrap();
+        let at = mem.alloc("map", 128).unwrap();
+        let map = TensorMap::new(src, TensorElement::U16, &[128, 128], &[256], &[64, 16]);
+        mem.write(at, &map.encode().unwrap()).unwrap();
+        let word = |v: u32| v.to_le_bytes().to_vec();
+        let params = vec![param(at), param(out), word(0), word(0), word(0), word(map.tile_bytes())];
+        let l = Launch { kernel: "tma2d".into(), block: [128, 1, 1], params, ..Launch::default() };
+        let report = launch(&m, &mut mem, &l).map_err(|e| e.to_string())?;
+        Ok::<_, String>(report.findings.iter().map(|f| f.kind).collect::<Vec<_>>())
+    };
+    for scope in ["cta", "cluster", "gpu", "sys"] {
+        let fence = format!("fence.proxy.tensormap::generic.acquire.{scope} [%a], 128;");
+        assert_eq!(run(&fence), Ok(vec![]));
+    }
+    assert_eq!(run(""), Ok(vec![K::MissingProxyFence]));
+    // Of another place, or in the other direction.
+    assert_eq!(
+        run("fence.proxy.tensormap::generic.acquire.gpu [%a+128], 128;"),
+        Ok(vec![K::MissingProxyFence])
+    );
+    assert_eq!(run("fence.proxy.tensormap::generic.release.gpu;"), Ok(vec![K::MissingProxyFence]));
+    for (wrong, expected) in [
+        ("fence.proxy.tensormap::generic.acquire.gpu [%a], 64;", "expected 128"),
+        ("fence.proxy.tensormap::generic.gpu [%a], 128;", "expected `.acquire` or `.release`"),
+        ("fence.proxy.tensormap::generic.acquire.gpu;", "operand"),
+    ] {
+        let error = run(wrong).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -7,7 +7,7 @@
 
 use crate::{
     cache::{self, Key},
-    compile::lower_strided,
+    compile::lower_given,
     error::Error,
     memory::lock,
     precompiled::{MachineCode, Precompiled},
@@ -22,7 +22,7 @@ use std::{
 };
 use tile_dsl::{
     dtype::DType,
-    lower::Strided,
+    lower::{Given, Strided},
     program::{Program, Variant},
     schedule::Target,
     tile::TensorId,
@@ -43,6 +43,8 @@ struct Wanted<'a> {
     variants: Vec<Variant>,
     /// Sets of tensors, by name, that have strides of their own.
     gaps: Vec<Vec<String>>,
+    /// For groups of problems in one launch, too.
+    grouped: bool,
     architectures: Vec<String>,
 }
 
@@ -63,7 +65,15 @@ impl<'a> Bundle<'a> {
         let variants = vec![Variant::Exact, Variant::Aligned, Variant::General];
         let gaps = vec![Vec::new()];
         Bundle {
-            wanted: vec![Wanted { path, schedule, dtypes: None, variants, gaps, architectures: vec![] }],
+            wanted: vec![Wanted {
+                path,
+                schedule,
+                dtypes: None,
+                variants,
+                gaps,
+                grouped: false,
+                architectures: vec![],
+            }],
         }
     }
 
@@ -93,6 +103,11 @@ impl<'a> Bundle<'a> {
         self.each(|wanted| wanted.gaps.push(tensors.iter().map(ToString::to_string).collect()))
     }
 
+    /// Also for [`grouped`](crate::grouped) launches, for all schedules so far.
+    pub fn grouped(self) -> Self {
+        self.each(|wanted| wanted.grouped = true)
+    }
+
     /// Also machine code for these architectures (`sm_90a`), for all schedules so far. It is made by NVIDIA's `ptxas`,
     /// which `TILEWRIGHT_PTXAS` names, or which is found in the CUDA toolkit or the search path; else it is left out.
     pub fn machine_code(self, architectures: &[&str]) -> Self {
@@ -116,11 +131,9 @@ impl<'a> Bundle<'a> {
             let architectures: Vec<Target> =
                 wanted.architectures.iter().map(|a| target(a)).collect::<Result<_, _>>()?;
             for (key, program) in wanted.programs()? {
-                for (variant, gaps) in
-                    wanted.variants.iter().flat_map(|v| wanted.gaps.iter().map(move |g| (*v, g)))
-                {
-                    let strided = strided(&program, gaps)?;
-                    let kernel = lower_strided(&program, variant, &strided)?;
+                for (variant, gaps, grouped) in wanted.forms() {
+                    let given = Given { strided: strided(&program, gaps)?, grouped };
+                    let kernel = lower_given(&program, variant, &given)?;
                     let ptx = backend_ptx::compile(&kernel)?;
                     let mut machine = Vec::new();
                     for target in ptxas.iter().flat_map(|_| &architectures) {
@@ -143,7 +156,8 @@ impl<'a> Bundle<'a> {
                     }
                     let interface = kernel.interface();
                     let entry = cache::encode(&Precompiled { interface, ptx, machine });
-                    made.bytes.extend(Key::of_kernel(&key, variant, strided.iter().map(|tensor| tensor.0)).0);
+                    let strided = given.strided.iter().map(|tensor| tensor.0);
+                    made.bytes.extend(Key::of_kernel(&key, variant, grouped, strided).0);
                     made.bytes.extend((entry.len() as u64).to_le_bytes());
                     made.bytes.extend(entry);
                     made.kernels += 1;
@@ -198,6 +212,15 @@ impl<'a> Bundle<'a> {
 }
 
 impl Wanted<'_> {
+    /// The launches that it is for: variant, tensors with strides of their own, whether of several problems.
+    fn forms(&self) -> impl Iterator<Item = (Variant, &Vec<String>, bool)> {
+        let grouped = if self.grouped { &[false, true][..] } else { &[false] };
+        let of = move |v: Variant| {
+            self.gaps.iter().flat_map(move |gaps| grouped.iter().map(move |grouped| (v, gaps, *grouped)))
+        };
+        self.variants.iter().copied().flat_map(of)
+    }
+
     /// One program an element type, with the key of its bytes.
     fn programs(&self) -> Result<Vec<(Key, Program)>, Error> {
         let (schedule, admitted) = (self.schedule, self.schedule.dtypes());
@@ -309,6 +332,7 @@ mod tests {
             persistent: None,
             cluster: None,
             dependent: false,
+            grouped: false,
         }
     }
 
@@ -353,6 +377,7 @@ mod tests {
             dtype: Some(DType::F32),
             variant: Variant::General,
             gaps: vec![],
+            grouped: false,
             known: 12,
         };
         assert_eq!(
@@ -360,10 +385,11 @@ mod tests {
             "the general variant of schedule `tiled` for f32 was not compiled ahead of time (12 kernels were), and this \
              build has no compiler: name it in the build script's `bundle!`, or enable the feature `jit`"
         );
-        if let Error::NotCompiled { gaps, dtype, .. } = &mut error {
-            (*gaps, *dtype) = (vec!["a".into(), "b".into()], None);
+        if let Error::NotCompiled { gaps, dtype, grouped, .. } = &mut error {
+            (*gaps, *dtype, *grouped) = (vec!["a".into(), "b".into()], None, true);
         }
-        assert!(error.to_string().contains("`tiled` with strides of their own in a, b was not"), "{error}");
+        let what = "`tiled` with strides of their own in a, b for several problems in one launch was not";
+        assert!(error.to_string().contains(what), "{error}");
     }
 
     #[test]

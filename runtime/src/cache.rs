@@ -206,6 +206,7 @@ mod tests {
             persistent: Some(1),
             cluster: None,
             dependent: false,
+            grouped: false,
         };
         Precompiled { interface, ptx, machine: vec![] }
     }

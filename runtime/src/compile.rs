@@ -9,7 +9,7 @@ use crate::{
     plan::{self, Gaps, Plan, Word},
     precompiled::{MachineCode, Precompiled},
     report::PtxSource,
-    tensor_map::{self, MapShape},
+    tensor_map::MapShape,
 };
 use backend_ptx::{CompileError, Ptx};
 use ptx_sim::Module;
@@ -22,8 +22,8 @@ use std::{
     },
 };
 use tile_dsl::{
-    kernel::{Interface, Kernel, Param},
-    lower::{self, Form, Strided},
+    kernel::{Interface, Kernel, Param, Table},
+    lower::{self, Form, Given},
     program::{Program, Variant},
 };
 
@@ -51,6 +51,8 @@ pub(crate) struct Compiled {
     cluster: u32,
     /// It may begin before earlier work of its stream has ended, and waits for that itself.
     pub(crate) dependent: bool,
+    /// Where the parameters lie, if it is for several problems at once.
+    pub(crate) grouped: Option<Table>,
     /// Scratch buffers, in the order of their parameters, with their bytes for one CTA.
     scratch: Vec<Wanted>,
     /// Tensor maps, in the order of their parameters.
@@ -59,14 +61,14 @@ pub(crate) struct Compiled {
     pub(crate) parsed: OnceLock<Result<Module, ptx_sim::ParseError>>,
 }
 
-/// Compiled kernels of this process, by program, variant and tensors with strides of their own.
+/// Compiled kernels of this process, by program, variant, tensors with strides of their own, and whether for several problems.
 static COMPILED: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
-type Known = HashMap<(Key, Variant, Gaps), Arc<Compiled>>;
+type Known = HashMap<(Key, Variant, Gaps, bool), Arc<Compiled>>;
 
 impl Compiled {
     fn new(plan: &Plan, Precompiled { interface, ptx, machine }: Precompiled) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let Interface { params, cleared, grid, persistent, cluster, dependent } = interface;
+        let Interface { params, cleared, grid, persistent, cluster, dependent, grouped } = interface;
         let grid = grid.iter().map(|g| (Form::new(&g.extent, |name| plan.position(name)), g.tile));
         let scratch = params.iter().filter_map(|param| match param {
             Param::Scratch { dtype, elems, zeroed, .. } => {
@@ -75,18 +77,14 @@ impl Compiled {
             }
             Param::Tensor { .. } | Param::Dim(_) | Param::Scalar { .. } | Param::TensorMap { .. } => None,
         });
-        let widths = params.iter().map(|param| match param {
-            Param::Tensor { .. } | Param::Scratch { .. } => 8,
-            Param::Dim(_) => 4,
-            Param::Scalar { dtype, .. } => dtype.bytes() as u8,
-            Param::TensorMap { .. } => tensor_map::BYTES as u8,
-        });
+        let widths = params.iter().map(|param| param.bytes() as u8);
         let maps = params.iter().filter_map(|param| match param {
-            Param::TensorMap { tensor, dims, tile, swizzle, .. } => Some(MapShape {
+            Param::TensorMap { tensor, dims, tile, swizzle, stored, .. } => Some(MapShape {
                 tensor: *tensor as usize,
                 dims: dims.iter().map(|d| *d as usize).collect(),
                 tile: tile.iter().copied().collect(),
                 swizzle: *swizzle,
+                stored: *stored,
             }),
             _ => None,
         });
@@ -102,37 +100,51 @@ impl Compiled {
             persistent,
             cluster: cluster.unwrap_or(1),
             dependent,
+            grouped: grouped.then(|| Table::of(&params)),
             scratch: scratch.collect(),
             maps: maps.collect(),
             parsed: OnceLock::new(),
         }
     }
 
-    /// CTAs of a launch: the product of ⌈extent / tile⌉, 0 when an extent is 0; where they are persistent, no more than the
-    /// multiprocessors hold.
+    /// Tiles of a launch: the product of ⌈extent / tile⌉, 0 when an extent is 0.
     ///
     /// # Errors
     /// [`Error::TooLarge`] above 2³¹ − 1, the limit of a grid's first dimension.
-    pub(crate) fn ctas(&self, values: &[i64], multiprocessors: u32) -> Result<u32, Error> {
+    pub(crate) fn tiles(&self, values: &[i64]) -> Result<u32, Error> {
         let mut count = 1i128;
         for (extent, tile) in &self.grid {
             let extent = extent.eval(values).unwrap_or(0).max(0);
             count *= (i128::from(extent) + i128::from(*tile) - 1) / i128::from(*tile);
         }
-        let tiles = u32::try_from(count).ok().filter(|&n| n <= i32::MAX as u32);
-        let resident = self.persistent.map_or(u32::MAX, |n| n.saturating_mul(multiprocessors.max(1)));
-        // As many tiles each, as far as possible: the last round is then no shorter than the others, and what it leaves idle
-        // draws no power.
-        let cluster = self.cluster.max(1);
-        let even = |tiles: u32| {
-            let (clusters, resident) = (tiles / cluster, (resident / cluster).max(1));
-            clusters.div_ceil(clusters.div_ceil(resident).max(1)) * cluster
-        };
-        tiles.map(even).ok_or_else(|| Error::TooLarge {
+        self.counted(count)
+    }
+
+    /// A number of tiles, of all problems together, too.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] above 2³¹ − 1.
+    pub(crate) fn counted(&self, count: i128) -> Result<u32, Error> {
+        u32::try_from(count).ok().filter(|&n| n <= i32::MAX as u32).ok_or_else(|| Error::TooLarge {
             what: "the number of CTAs".into(),
             value: count,
             max: i32::MAX.into(),
         })
+    }
+
+    /// CTAs for so many tiles: as many; where they are persistent, no more than the multiprocessors hold.
+    pub(crate) fn ctas(&self, tiles: u32, multiprocessors: u32) -> u32 {
+        let resident = self.persistent.map_or(u32::MAX, |n| n.saturating_mul(multiprocessors.max(1)));
+        // As many tiles each, as far as possible: the last round is then no shorter than the others, and what it leaves idle
+        // draws no power.
+        let cluster = self.cluster.max(1);
+        let (clusters, resident) = (tiles / cluster, (resident / cluster).max(1));
+        clusters.div_ceil(clusters.div_ceil(resident).max(1)) * cluster
+    }
+
+    /// How many scratch buffers a launch has, or a problem of a group.
+    pub(crate) fn scratch_buffers(&self) -> usize {
+        self.scratch.len()
     }
 
     /// The scratch buffers of a launch.
@@ -161,6 +173,7 @@ pub(crate) fn trial() -> Result<&'static str, Error> {
         cluster: None,
         assemble: None,
         dependent: false,
+        grouped: false,
         body: vec![],
     };
     backend_ptx::compile(&kernel)?;
@@ -169,12 +182,12 @@ pub(crate) fn trial() -> Result<&'static str, Error> {
 
 /// Lowers one variant of a program.
 pub(crate) fn lower_program(program: &Program, variant: Variant) -> Result<Kernel, Error> {
-    lower_strided(program, variant, &Strided::new())
+    lower_given(program, variant, &Given::default())
 }
 
-/// Lowers one variant of a program in which some tensors have strides of their own.
-pub(crate) fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> Result<Kernel, Error> {
-    lower::lower_strided(program, variant, strided)
+/// Lowers one variant of a program for launches of some kind.
+pub(crate) fn lower_given(program: &Program, variant: Variant, given: &Given) -> Result<Kernel, Error> {
+    lower::lower_given(program, variant, given)
         .map_err(|e| Error::Lower { schedule: program.schedule.name.clone(), reason: e.to_string() })
 }
 
@@ -183,18 +196,19 @@ pub(crate) fn compile(
     cache: &PtxCache,
     plan: &Plan,
     variant: Variant,
-    gaps: &Gaps,
+    (gaps, grouped): (&Gaps, bool),
     warnings: &mut Vec<String>,
 ) -> Result<(Arc<Compiled>, PtxSource), Error> {
-    let known = (plan.key, variant, gaps.clone());
+    let known = (plan.key, variant, gaps.clone(), grouped);
     if let Some(compiled) = lock(&COMPILED).get(&known) {
         return Ok((compiled.clone(), PtxSource::Memory));
     }
     // Another thread may compile the same meanwhile; both get the same text, and the first is kept.
-    let key = Key::of_kernel(&plan.key, variant, gaps.iter().copied());
-    let lower = || lower_strided(&plan.program, variant, &plan::strided(gaps));
+    let key = Key::of_kernel(&plan.key, variant, grouped, gaps.iter().copied());
+    let given = Given { strided: plan::strided(gaps), grouped };
+    let lower = || lower_given(&plan.program, variant, &given);
     let (code, source) = code_of(cache, &key, lower, warnings).map_err(|e| match e {
-        Error::Compile(CompileError::NoCodegen) => plan.not_compiled(variant, gaps, aot::count()),
+        Error::Compile(CompileError::NoCodegen) => plan.not_compiled(variant, (gaps, grouped), aot::count()),
         other => other,
     })?;
     let compiled = Arc::new(Compiled::new(plan, code));
@@ -216,14 +230,16 @@ fn code_of(
         Lookup::Absent => {}
         Lookup::Unusable(why) => warnings.push(why),
     }
-    let kernel = lower()?;
-    let ptx = match backend_ptx::compile(&kernel) {
+    // Known while this is compiled: an application without a compiler does not carry the lowering either.
+    if !backend_ptx::can_compile() {
         // What stood in the way of the cache is why there is no PTX.
-        Err(CompileError::NoCodegen) if !warnings.is_empty() => {
-            return Err(Error::Cache { trouble: warnings.join("; ") });
-        }
-        other => other?,
-    };
+        return Err(match warnings.is_empty() {
+            true => CompileError::NoCodegen.into(),
+            false => Error::Cache { trouble: warnings.join("; ") },
+        });
+    }
+    let kernel = lower()?;
+    let ptx = backend_ptx::compile(&kernel)?;
     let precompiled = Precompiled { interface: kernel.interface(), ptx, machine: Vec::new() };
     if let Err(e) = cache.put(key, &precompiled)
         && let Some(folder) = cache.folder()
@@ -254,6 +270,7 @@ mod tests {
             cluster: None,
             assemble: None,
             dependent: false,
+            grouped: false,
             body: vec![],
         }
     }

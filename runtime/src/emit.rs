@@ -1,9 +1,14 @@
 //! The text of each stage of a program's compilation.
 
-use crate::{compile::lower_program, error::Error, schedule::AnySchedule};
+use crate::{
+    compile::{lower_given, lower_program},
+    error::Error,
+    schedule::AnySchedule,
+};
 use backend_ptx::Ptx;
 use tile_dsl::{
     dtype::DType,
+    lower::Given,
     program::{Program, Variant},
 };
 
@@ -44,6 +49,15 @@ pub fn emit(
 /// As [`emit`].
 pub fn ptx(schedule: &dyn AnySchedule, dtype: Option<DType>, variant: Variant) -> Result<Ptx, Error> {
     Ok(backend_ptx::compile(&lower_program(&decode(schedule, dtype)?, variant)?)?)
+}
+
+/// [`ptx`] of the kernel that computes several problems in one launch ([`grouped`](crate::grouped)).
+///
+/// # Errors
+/// As [`emit`].
+pub fn ptx_grouped(schedule: &dyn AnySchedule, dtype: Option<DType>, variant: Variant) -> Result<Ptx, Error> {
+    let given = Given { grouped: true, ..Given::default() };
+    Ok(backend_ptx::compile(&lower_given(&decode(schedule, dtype)?, variant, &given)?)?)
 }
 
 fn decode(schedule: &dyn AnySchedule, dtype: Option<DType>) -> Result<Program, Error> {

@@ -252,6 +252,16 @@ pub enum Error {
         /// The parameter's type.
         expected: DType,
     },
+    /// Launches of one group have other element types than one another.
+    #[error("a group of launches of `{kernel}` for {} and for {}: one kernel computes them all", dtype(.first), dtype(.other))]
+    GroupOf {
+        /// The kernel.
+        kernel: String,
+        /// Element type of the first.
+        first: Option<DType>,
+        /// That of a later one.
+        other: Option<DType>,
+    },
     /// A tensor has another rank than its parameter.
     #[error("`{name}: {declared}` takes {} dimensions, and the argument has shape {shape:?}", .rank)]
     Rank {
@@ -352,9 +362,11 @@ pub enum Error {
     /// No compiler in this build, and the kernel is not among those that it carries.
     #[error(
         "the {variant} variant of schedule `{schedule}`{} was not compiled ahead of time ({known} kernels were), and this build has no compiler: name it in the build script's `bundle!`, or enable the feature `jit`",
-        what_for(.dtype, .gaps)
+        what_for(.dtype, .gaps, *.grouped)
     )]
     NotCompiled {
+        /// Whether for several problems in one launch.
+        grouped: bool,
         /// The schedule.
         schedule: String,
         /// Element type of the generic parameter.
@@ -438,10 +450,13 @@ fn pending(launches: &[String]) -> String {
 }
 
 /// ` for f32 with strides of their own in a, b`.
-fn what_for(dtype: &Option<DType>, gaps: &[String]) -> String {
+fn what_for(dtype: &Option<DType>, gaps: &[String], grouped: bool) -> String {
     let mut text = dtype.map_or_else(String::new, |dtype| format!(" for {dtype}"));
     if !gaps.is_empty() {
         text += &format!(" with strides of their own in {}", gaps.join(", "));
+    }
+    if grouped {
+        text += " for several problems in one launch";
     }
     text
 }

@@ -1,14 +1,12 @@
-//! Puts a compiled kernel on a queue: parameters, scratch memory, what is cleared first.
+//! A compiled kernel with its arguments: parameters, copies to padded rows, what is cleared first.
 
 use crate::{
     arguments::{Scalars, Tensors},
     compile::Compiled,
-    device::{CudaDevice, CudaQueue, Kind, Loaded, SimTensor, Wanted, encode},
+    device::{CudaDevice, Loaded, SimTensor, encode},
     error::Error,
-    memory::Memory,
     parameters::Parameters,
     plan::{Plan, Word},
-    queue::Queue,
     row_copy::RowCopy,
     tensor_map::{MapShape, Padded, Rows, TensorMap},
 };
@@ -26,14 +24,14 @@ pub struct Simulated {
     pub findings: Vec<Finding>,
 }
 
-/// A launch whose arguments were checked.
+/// A launch whose arguments were checked, or a problem of a group.
 pub(crate) struct Call<'c, 'a> {
     pub(crate) plan: &'c Arc<Plan>,
     pub(crate) variant: Variant,
     pub(crate) compiled: &'c Compiled,
     /// As loaded into the GPU; `None` on the simulator.
     pub(crate) loaded: Option<Loaded>,
-    /// More than 0.
+    /// CTAs that it has scratch memory for, more than 0: those of the launch, or as many as the problem has tiles.
     pub(crate) ctas: u32,
     pub(crate) values: &'c [i64],
     /// Address of each tensor, which on the simulator is relative to its memory.
@@ -42,18 +40,12 @@ pub(crate) struct Call<'c, 'a> {
     pub(crate) scalars: &'c Scalars,
 }
 
-/// What a launch on a GPU needs beside its tensors.
-pub(crate) struct Needs {
-    padded: SmallVec<[Padded; 2]>,
-    /// Scratch memory.
-    pub(crate) wanted: SmallVec<[Wanted; 4]>,
-}
-
 /// A piece of a launch on a GPU.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step<P> {
     /// Zeros.
     Clear { pointer: u64, bytes: usize },
+
     /// A kernel: the launch's own, or one that copies rows.
     Kernel { loaded: Loaded, ctas: u32, parameters: P },
 }
@@ -69,6 +61,9 @@ impl Step<&mut Parameters> {
         }
     }
 }
+
+/// Copies of tensors to padded rows, with their addresses.
+pub(crate) type Placed = SmallVec<[(Padded, u64); 2]>;
 
 /// Words of the parameters, each with its value in the low bytes.
 pub(crate) type Words = SmallVec<[u64; 24]>;
@@ -93,7 +88,7 @@ impl Call<'_, '_> {
         for shape in &self.compiled.maps {
             let raw = self.tensors[shape.tensor].1.raw();
             if found.iter().all(|p| p.tensor != shape.tensor) {
-                found.extend(Padded::of(shape.tensor, tensors[shape.tensor], raw.dtype, &raw.geometry));
+                found.extend(Padded::of(shape, tensors[shape.tensor], raw.dtype, &raw.geometry));
             }
         }
         found
@@ -133,108 +128,36 @@ impl Call<'_, '_> {
         })
     }
 
-    /// Queues the launch. On the simulator it has ended then.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`] for scratch memory, [`Error::Simulator`], the driver's.
-    pub(crate) fn queue(&self, kind: &Kind, queue: &Arc<Queue>) -> Result<Option<Simulated>, Error> {
-        match (kind, &queue.cuda) {
-            (Kind::Sim(_), _) => {
-                self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
-                self.simulate(kind)
-            }
-            (Kind::Cuda(device), Some(cuda)) => self.queue_cuda(device, cuda, queue).map(|()| None),
-            (Kind::Cuda(_), None) => unreachable!("the stream was checked to be the device's"),
-        }
+    /// Copies of tensors to padded rows with their addresses.
+    pub(crate) fn placed(&self, padded: SmallVec<[Padded; 2]>, at: &[u64]) -> Placed {
+        padded.into_iter().zip(at.iter().copied()).collect()
     }
 
-    /// The memory of each tensor, and whether the launch writes it.
-    pub(crate) fn memories(&self) -> impl Iterator<Item = (&Arc<Memory>, bool)> {
-        self.tensors.iter().map(|(_, argument)| (&argument.raw().memory, argument.is_out()))
-    }
-
-    /// Runs the launch, if the device is the simulator.
-    ///
-    /// # Errors
-    /// [`Error::Simulator`].
-    pub(crate) fn simulate(&self, kind: &Kind) -> Result<Option<Simulated>, Error> {
-        match kind {
-            Kind::Sim(sim) => sim.run(self).map(Some),
-            Kind::Cuda(_) => Ok(None),
-        }
-    }
-
-    fn queue_cuda(&self, device: &CudaDevice, cuda: &CudaQueue, queue: &Arc<Queue>) -> Result<(), Error> {
-        self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
-        let ticket = queue.launch(self.plan, self.variant, |state| {
-            let needs = self.needs();
-            let scratch = state.scratch.reserve(cuda, &needs.wanted)?;
-            self.steps(device, needs, &scratch, |step| {
-                // SAFETY: the words follow the parameters from which the entry was compiled, and each copy and its tensor are
-                // as large as their geometries say. The tensors were checked to be as large as the kernel of a proved
-                // schedule reaches; they are freed and overwritten only after this work, which `used` notes below, and no
-                // other work writes them meanwhile: they are borrowed, mutably where the kernel writes, and other queues
-                // wait, which `order` saw to.
-                unsafe {
-                    match step {
-                        Step::Clear { pointer, bytes } => cuda.fill(pointer, 0, bytes),
-                        Step::Kernel { loaded, ctas, parameters } => cuda.launch(&loaded, ctas, parameters),
-                    }
-                }
-            })
-        });
-        // What was queued before the failure uses the memory too.
-        let ticket = ticket.inspect_err(|_| cuda.synchronize().unwrap_or(()))?;
-        self.memories().for_each(|(memory, writes)| memory.used(queue, ticket, writes));
-        Ok(())
-    }
-
-    /// The scratch memory of the launch on a GPU, copies to padded rows last.
-    pub(crate) fn needs(&self) -> Needs {
-        let padded = self.padded(self.bases);
-        let mut wanted = self.compiled.wanted(self.ctas);
-        wanted.extend(
-            padded
-                .iter()
-                .map(|p| Wanted { bytes: p.bytes, zeroed: p.empty && !self.tensors[p.tensor].1.is_out() }),
-        );
-        Needs { padded, wanted }
-    }
-
-    /// Calls `f` with all that the launch is on a GPU, in order: copies to padded rows, what is cleared, the kernel, copies
-    /// back. `scratch` has the addresses of what it needs.
-    ///
-    /// # Errors
-    /// [`Error::TensorMap`], [`Error::TooLarge`]; those of `f`; the driver's.
-    pub(crate) fn steps(
+    /// Calls `f` with what comes before the kernel: copies to padded rows, what is cleared.
+    pub(crate) fn before(
         &self,
         device: &CudaDevice,
-        needs: Needs,
-        scratch: &[u64],
-        mut f: impl FnMut(Step<&mut Parameters>) -> Result<(), Error>,
+        padded: &[(Padded, u64)],
+        f: &mut impl FnMut(Step<&mut Parameters>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let loaded = self.loaded.expect("loaded for the GPU");
-        let pads = scratch[scratch.len() - needs.padded.len()..].iter().copied();
-        let padded: SmallVec<[(Padded, u64); 2]> = needs.padded.into_iter().zip(pads).collect();
-        let copy_rows =
-            |rows: &Rows, from, to, f: &mut dyn FnMut(Step<&mut Parameters>) -> Result<(), Error>| {
-                let Some(mut copy) = RowCopy::new(rows, from, to)? else { return Ok(()) };
-                let loaded = device.row_copy(copy.granule)?;
-                f(Step::Kernel { loaded, ctas: copy.ctas, parameters: &mut copy.parameters })
-            };
-        for (copy, to) in &padded {
+        for (copy, to) in padded.iter().filter(|(copy, _)| !copy.stored) {
             let raw = self.tensors[copy.tensor].1.raw();
-            copy_rows(&copy.rows(&raw.geometry, raw.dtype), self.bases[copy.tensor], *to, &mut f)?;
+            copy_rows(device, &copy.rows(&raw.geometry, raw.dtype), [self.bases[copy.tensor], *to], f)?;
         }
-        for &tensor in &self.compiled.cleared {
-            self.clear(tensor as usize, &mut f)?;
-        }
-        let mut parameters = self.parameters(scratch, &padded)?;
-        f(Step::Kernel { loaded, ctas: self.ctas, parameters: &mut parameters })?;
-        for (copy, from) in padded.iter().filter(|(copy, _)| self.tensors[copy.tensor].1.is_out()) {
+        self.compiled.cleared.iter().try_for_each(|&tensor| self.clear(tensor as usize, f))
+    }
+
+    /// Calls `f` with what comes after it: copies back.
+    pub(crate) fn after(
+        &self,
+        device: &CudaDevice,
+        padded: &[(Padded, u64)],
+        f: &mut impl FnMut(Step<&mut Parameters>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for (copy, from) in padded.iter().filter(|(copy, _)| copy.stored) {
             let raw = self.tensors[copy.tensor].1.raw();
             let rows = copy.rows(&raw.geometry, raw.dtype).back();
-            copy_rows(&rows, *from, self.bases[copy.tensor], &mut f)?;
+            copy_rows(device, &rows, [*from, self.bases[copy.tensor]], f)?;
         }
         Ok(())
     }
@@ -271,4 +194,16 @@ impl Call<'_, '_> {
             }
         })
     }
+}
+
+/// Calls `f` with the kernel that copies rows, if there are any.
+fn copy_rows(
+    device: &CudaDevice,
+    rows: &Rows,
+    [from, to]: [u64; 2],
+    f: &mut impl FnMut(Step<&mut Parameters>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Some(mut copy) = RowCopy::new(rows, from, to)? else { return Ok(()) };
+    let loaded = device.row_copy(copy.granule)?;
+    f(Step::Kernel { loaded, ctas: copy.ctas, parameters: &mut copy.parameters })
 }

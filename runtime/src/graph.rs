@@ -3,7 +3,8 @@
 use crate::{
     device::{CudaGraph, Device, Kind, Scratch},
     error::Error,
-    execute::{Call, Simulated, Step},
+    execute::{Simulated, Step},
+    job::{Job, Piece},
     launch::{Launched, Scheduled},
     memory::Memory,
     parameters::Parameters,
@@ -36,6 +37,8 @@ pub struct Graph {
     /// Scratch memory of each launch, its own: launches that wait in the graph must not lose theirs to one that needs more.
     scratch: Vec<Scratch>,
     steps: Vec<Step<Parameters>>,
+    /// What the last replay wrote to scratch memory, in order.
+    written: Vec<(u64, Vec<u8>)>,
     /// `None` on the simulator, and before the first replay.
     cuda: Option<CudaGraph>,
     /// Whether `cuda` does not have the `steps`.
@@ -52,6 +55,8 @@ pub struct Recorder<'g> {
     launches: SmallVec<[(Arc<Plan>, Variant); 24]>,
     /// Pieces that these are.
     steps: usize,
+    /// Writes to scratch memory.
+    writes: usize,
     uses: SmallVec<[(Arc<Memory>, bool); 64]>,
     changed: usize,
 }
@@ -75,6 +80,7 @@ impl Graph {
             device: device.clone(),
             scratch: Vec::new(),
             steps: Vec::new(),
+            written: Vec::new(),
             cuda: None,
             stale: false,
             last: None,
@@ -102,6 +108,7 @@ impl Graph {
             stream,
             launches: SmallVec::new(),
             steps: 0,
+            writes: 0,
             uses: SmallVec::new(),
             changed: 0,
         };
@@ -119,14 +126,14 @@ impl Recorder<'_> {
     /// As [`Scheduled::enqueue`].
     pub fn add(&mut self, launch: Scheduled<'_>) -> Result<Launched, Error> {
         let stream = self.stream;
-        launch.submit(stream, |call| self.record(call))
+        launch.submit(stream, |job| self.record(job))
     }
 
-    fn record(&mut self, call: &Call<'_, '_>) -> Result<Option<Simulated>, Error> {
+    fn record(&mut self, job: &Job<'_, '_>) -> Result<Option<Simulated>, Error> {
         let queue = &self.stream.queue;
         let simulated = match (self.stream.device().kind(), &queue.cuda) {
             (Kind::Cuda(device), Some(cuda)) => {
-                let (graph, at, needs) = (&mut *self.graph, self.launches.len(), call.needs());
+                let (graph, at, needs) = (&mut *self.graph, self.launches.len(), job.needs());
                 // What used the scratch memory on another stream ends before it is used, or freed, on this one.
                 let elsewhere = |(last, _): &(Arc<Queue>, u64)| !Arc::ptr_eq(last, queue);
                 if !needs.wanted.is_empty() && graph.last.as_ref().is_some_and(elsewhere) {
@@ -141,19 +148,31 @@ impl Recorder<'_> {
                     graph.last = Some((queue.clone(), queue.ticket()));
                 }
                 let mut changed = false;
-                call.steps(device, needs, &scratch, |step| {
-                    // SAFETY: the values follow the parameters from which the entry was compiled.
-                    changed |= unsafe { graph.put(self.steps, step.owned())? };
-                    self.steps += 1;
+                job.pieces(device, needs, &scratch, |piece| {
+                    match piece {
+                        // Now: a node would read the host's memory when it runs.
+                        Piece::Write { pointer, bytes } => {
+                            // SAFETY: the memory is this launch's own, and its last replay ends before this on the stream;
+                            // what is written lies in pageable memory.
+                            unsafe { cuda.upload(pointer, &bytes)? };
+                            changed |= graph.note(self.writes, (pointer, bytes));
+                            self.writes += 1;
+                        }
+                        Piece::Step(step) => {
+                            // SAFETY: the values follow the parameters from which the entry was compiled.
+                            changed |= unsafe { graph.put(self.steps, step.owned())? };
+                            self.steps += 1;
+                        }
+                    }
                     Ok(())
                 })?;
                 self.changed += usize::from(changed);
                 None
             }
-            (kind, _) => call.simulate(kind)?,
+            (kind, _) => job.simulate(kind)?,
         };
-        self.launches.push((call.plan.clone(), call.variant));
-        for (memory, writes) in call.memories() {
+        self.launches.push((job.first().plan.clone(), job.first().variant));
+        for (memory, writes) in job.memories() {
             memory.record();
             self.uses.push((memory.clone(), writes));
         }
@@ -166,7 +185,7 @@ impl Recorder<'_> {
     }
 
     fn queue(self) -> Result<Replayed, Error> {
-        let Recorder { graph, stream, launches, steps, uses, changed } = self;
+        let Recorder { graph, stream, launches, steps, uses, changed, .. } = self;
         let mut replayed = Replayed { launches: launches.len(), changed, made: false };
         let queue = &stream.queue;
         let Some(cuda) = queue.cuda.as_ref().filter(|_| !launches.is_empty()) else { return Ok(replayed) };
@@ -226,6 +245,17 @@ impl Graph {
             self.stale = !unsafe { made.set(at, place)? };
         }
         Ok(true)
+    }
+
+    /// Notes what is written to scratch memory; returns whether it is something else than in the replay before.
+    fn note(&mut self, at: usize, written: (u64, Vec<u8>)) -> bool {
+        match self.written.get_mut(at) {
+            Some(before) => std::mem::replace(before, written) != self.written[at],
+            None => {
+                self.written.push(written);
+                true
+            }
+        }
     }
 
     /// Waits for the last replay: what it uses may go then.

@@ -18,9 +18,10 @@ use tile_dsl::program::Variant;
 /// The kernels of one plan.
 pub(crate) struct Kernels {
     pub(crate) plan: Arc<Plan>,
-    /// Without gaps in any tensor.
+    /// For one problem, without gaps in any tensor.
     dense: [OnceLock<Arc<Ready>>; 3],
-    gapped: Mutex<HashMap<(Variant, Gaps), Arc<Ready>>>,
+    /// All others.
+    others: Mutex<HashMap<(Variant, Gaps, bool), Arc<Ready>>>,
 }
 
 /// A kernel that can run.
@@ -38,10 +39,11 @@ pub(crate) struct Origin {
 
 impl Kernels {
     pub(crate) fn new(plan: Arc<Plan>) -> Self {
-        Kernels { plan, dense: Default::default(), gapped: Mutex::default() }
+        Kernels { plan, dense: Default::default(), others: Mutex::default() }
     }
 
-    /// The kernel of a variant, on the one device that these kernels are for.
+    /// The kernel of a variant for tensors with these gaps, of several problems or of one, on the one device that these kernels
+    /// are for.
     ///
     /// # Errors
     /// What the compiler or the driver says.
@@ -49,28 +51,33 @@ impl Kernels {
         &self,
         device: &Device,
         variant: Variant,
-        gaps: &Gaps,
+        (gaps, grouped): (&Gaps, bool),
     ) -> Result<(Arc<Ready>, Origin), Error> {
         let known = || Origin { source: PtxSource::Memory, warnings: Vec::new() };
-        if gaps.is_empty() {
+        if gaps.is_empty() && !grouped {
             let slot = &self.dense[variant as usize];
             if let Some(ready) = slot.get() {
                 return Ok((ready.clone(), known()));
             }
-            let (ready, origin) = self.make(device, variant, gaps)?;
+            let (ready, origin) = self.make(device, variant, (gaps, grouped))?;
             return Ok((slot.get_or_init(|| ready).clone(), origin));
         }
-        let key = (variant, gaps.clone());
-        if let Some(ready) = lock(&self.gapped).get(&key) {
+        let key = (variant, gaps.clone(), grouped);
+        if let Some(ready) = lock(&self.others).get(&key) {
             return Ok((ready.clone(), known()));
         }
-        let (ready, origin) = self.make(device, variant, gaps)?;
-        Ok((lock(&self.gapped).entry(key).or_insert(ready).clone(), origin))
+        let (ready, origin) = self.make(device, variant, (gaps, grouped))?;
+        Ok((lock(&self.others).entry(key).or_insert(ready).clone(), origin))
     }
 
-    fn make(&self, device: &Device, variant: Variant, gaps: &Gaps) -> Result<(Arc<Ready>, Origin), Error> {
+    fn make(
+        &self,
+        device: &Device,
+        variant: Variant,
+        given: (&Gaps, bool),
+    ) -> Result<(Arc<Ready>, Origin), Error> {
         let mut warnings = Vec::new();
-        let (compiled, source) = compile::compile(&device.cache, &self.plan, variant, gaps, &mut warnings)?;
+        let (compiled, source) = compile::compile(&device.cache, &self.plan, variant, given, &mut warnings)?;
         let loaded = match device.kind() {
             Kind::Sim(_) => None,
             Kind::Cuda(cuda) => {

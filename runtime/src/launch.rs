@@ -5,6 +5,7 @@ use crate::{
     device::Device,
     error::Error,
     execute::{Call, Simulated},
+    job::Job,
     kernels::{Kernels, Origin, Ready},
     plan::{Gaps, Plan, RulesRef},
     prepare::Prepared,
@@ -70,7 +71,12 @@ impl<'a, K: Kernel> Launch<'a, K> {
 /// A launch with its schedule.
 #[must_use = "a launch does nothing until `.run()` or `.enqueue(..)`"]
 pub struct Scheduled<'a> {
+    /// Of a group, those of its first problem.
     args: LaunchArgs<'a>,
+    /// Of a group, those of the others.
+    others: Vec<LaunchArgs<'a>>,
+    /// Whether it is a group, perhaps of one.
+    grouped: bool,
     source: Source<'a>,
     device: Option<Device>,
     variant: Option<Variant>,
@@ -133,7 +139,19 @@ impl<'a> Scheduled<'a> {
     }
 
     fn from(args: LaunchArgs<'a>, source: Source<'a>) -> Self {
-        Scheduled { args, source, device: None, variant: None, timed: None }
+        let (others, grouped) = (Vec::new(), false);
+        Scheduled { args, others, grouped, source, device: None, variant: None, timed: None }
+    }
+
+    /// What cannot be launched, for a reason that `run` tells.
+    pub(crate) fn missing(args: LaunchArgs<'a>, why: Error) -> Self {
+        Self::from(args, Source::Missing(why))
+    }
+
+    /// The same kernel on further arguments in the same launch: a problem each. [`grouped`](crate::grouped) checks more of it
+    /// while the program is compiled.
+    pub fn with_others(self, others: Vec<LaunchArgs<'a>>) -> Self {
+        Scheduled { others, grouped: true, ..self }
     }
 
     /// Runs on this device; by default, on the device of the arguments.
@@ -175,35 +193,36 @@ impl<'a> Scheduled<'a> {
     pub fn run(self) -> Result<LaunchReport, Error> {
         let timed = self.timed;
         let checked = self.check()?;
-        let mut report = LaunchReport::new(checked.plan(), &checked.device, &checked.values);
+        let mut report = LaunchReport::new(checked.plan(), &checked.device);
+        if let [problem] = &checked.problems[..] {
+            report.dims = checked.plan().dims(&problem.values).map(|(n, v)| (n.to_string(), v)).collect();
+        }
         let Some(choice) = checked.choose()? else { return Ok(report) };
+        let calls = checked.calls(&choice);
+        let job = Job { calls: &calls, ctas: choice.ctas };
         report.variant = Some(choice.variant);
         report.assumptions = choice.rules.texts(choice.variant);
         report.source = Some(choice.origin.source);
         report.warnings = choice.origin.warnings.clone();
         let compiled = &choice.ready.compiled;
         report.ptx = compiled.text.clone();
+        report.problems = calls.len();
         report.threads = compiled.ptx.threads;
         report.shared_bytes = compiled.ptx.static_shared + compiled.ptx.dynamic_shared;
         report.ctas = choice.ctas;
-        let padded = checked.call(&choice).padded(&checked.bases);
-        let padded: u64 = padded.iter().map(|p| p.bytes).sum();
-        report.scratch_bytes = compiled.wanted(choice.ctas).iter().map(|w| w.bytes).sum::<u64>() + padded;
         if choice.ctas > 0 {
+            report.scratch_bytes = job.needs().wanted.iter().map(|w| w.bytes).sum();
             let queue = &checked.device.inner.queue;
-            let call = checked.call(&choice);
             let simulated = if let Some(before) = timed {
                 // What other streams still do with the arguments is not the launch's time.
-                for (_, argument) in checked.args.tensors.iter() {
-                    argument.raw().memory.wait(argument.is_out())?;
-                }
+                job.memories().try_for_each(|(memory, writes)| memory.wait(writes))?;
                 let (simulated, ms) = timing::timed(&checked.device, queue, before, || {
-                    call.queue(checked.device.kind(), queue)
+                    job.queue(checked.device.kind(), queue)
                 })?;
                 report.time_ms = ms;
                 simulated
             } else {
-                call.queue(checked.device.kind(), queue)?
+                job.queue(checked.device.kind(), queue)?
             };
             queue.sync()?;
             report.resources = choice.ready.loaded.map(|l| l.resources);
@@ -222,7 +241,7 @@ impl<'a> Scheduled<'a> {
     /// # Errors
     /// [`Error`]; nothing has been queued then.
     pub fn enqueue(self, stream: &Stream) -> Result<Launched, Error> {
-        self.submit(stream, |call| call.queue(stream.device().kind(), &stream.queue))
+        self.submit(stream, |job| job.queue(stream.device().kind(), &stream.queue))
     }
 
     /// Checks the arguments, compiles if need be, and hands over a launch that has something to do.
@@ -232,7 +251,7 @@ impl<'a> Scheduled<'a> {
     pub(crate) fn submit(
         self,
         stream: &Stream,
-        to: impl FnOnce(&Call<'_, '_>) -> Result<Option<Simulated>, Error>,
+        to: impl FnOnce(&Job<'_, '_>) -> Result<Option<Simulated>, Error>,
     ) -> Result<Launched, Error> {
         let checked = self.check()?;
         if !checked.device.same_as(stream.device()) {
@@ -242,7 +261,9 @@ impl<'a> Scheduled<'a> {
         let Some(choice) = checked.choose()? else {
             return Ok(Launched { variant: None, ctas: 0, simulated: None });
         };
-        let simulated = if choice.ctas > 0 { to(&checked.call(&choice))? } else { None };
+        let calls = checked.calls(&choice);
+        let job = Job { calls: &calls, ctas: choice.ctas };
+        let simulated = if choice.ctas > 0 { to(&job)? } else { None };
         Ok(Launched { variant: Some(choice.variant), ctas: choice.ctas, simulated })
     }
 
@@ -256,8 +277,10 @@ impl<'a> Scheduled<'a> {
         let Some(choice) = checked.choose()? else { return Ok(0) };
         let scratch: SmallVec<[u64; 4]> =
             choice.ready.compiled.wanted(choice.ctas).iter().map(|w| w.bytes).collect();
-        let words = checked.call(&choice).words(&checked.bases, &scratch);
-        Ok(words.into_iter().fold(choice.ctas.into(), u64::wrapping_add))
+        let sum = |sum, call: &Call<'_, '_>| {
+            call.words(call.bases, &scratch).into_iter().fold(sum, u64::wrapping_add)
+        };
+        Ok(checked.calls(&choice).iter().fold(choice.ctas.into(), sum))
     }
 
     /// What the launch would run, without compiling it; `None` when there is nothing to compute.
@@ -267,13 +290,12 @@ impl<'a> Scheduled<'a> {
     pub(crate) fn outline(self) -> Result<Option<Outline>, Error> {
         let checked = self.check()?;
         let plan = checked.plan().clone();
-        if plan.is_empty(&checked.values) {
+        let Some(problem) = checked.problems.first().filter(|p| !plan.is_empty(&p.values)) else {
             return Ok(None);
-        }
-        let variant =
-            plan.choose(&plan.rules(&checked.gaps), checked.variant, &checked.values, &checked.bases)?;
-        let dims = plan.dims(&checked.values).map(|(name, value)| (name.to_string(), value)).collect();
-        let spans = checked.args.tensors.iter().map(|(_, t)| {
+        };
+        let variant = plan.choose(&plan.rules(&checked.gaps), checked.variant, checked.known())?;
+        let dims = plan.dims(&problem.values).map(|(name, value)| (name.to_string(), value)).collect();
+        let spans = problem.args.tensors.iter().map(|(_, t)| {
             let raw = t.raw();
             raw.geometry.span() as u64 * u64::from(raw.dtype.bytes())
         });
@@ -285,7 +307,7 @@ impl<'a> Scheduled<'a> {
 
     /// Everything that does not need the compiled kernel.
     fn check(self) -> Result<Checked<'a>, Error> {
-        let Scheduled { args, source, device, variant, .. } = self;
+        let Scheduled { args, others, grouped, source, device, variant, .. } = self;
         let (known, home) = match source {
             Source::Embedded { bytes, schedule } => (Known::Plan(Plan::embedded(bytes, schedule)?), None),
             Source::Given(plan) => (Known::Kernels(Cow::Owned(Arc::new(Kernels::new(plan)))), None),
@@ -301,6 +323,13 @@ impl<'a> Scheduled<'a> {
             return Err(Error::PreparedFor { schedule: plan.schedule.to_string(), prepared, found });
         }
         args.check(plan)?;
+        for other in &others {
+            if other.dtype != args.dtype {
+                let (first, other) = (args.dtype, other.dtype);
+                return Err(Error::GroupOf { kernel: plan.kernel.to_string(), first, other });
+            }
+            other.check(plan)?;
+        }
         if let (Some(home), Some(asked)) = (home, &device)
             && !home.same_as(asked)
         {
@@ -309,14 +338,33 @@ impl<'a> Scheduled<'a> {
         }
         let asked = device.map(Cow::Owned).or(home.map(Cow::Borrowed));
         let device = args.device(asked)?;
+        for other in &others {
+            other.device(Some(Cow::Borrowed(&*device)))?;
+        }
         check_target(&device, &plan.program)?;
         let kernels = match known {
             Known::Kernels(kernels) => kernels,
             Known::Plan(plan) => Cow::Owned(device.kernels(&plan)),
         };
-        let (values, gaps) = kernels.plan.values(|t| &args.tensors[t].1.raw().geometry)?;
-        let bases = args.tensors.iter().map(|(_, t)| t.raw().address()).collect();
-        Ok(Checked { args, kernels, device, variant, values, gaps, bases })
+        let mut gaps = Gaps::new();
+        let mut problems: SmallVec<[Problem<'_>; 1]> = SmallVec::new();
+        for args in std::iter::once(args).chain(others) {
+            let (values, own) = kernels.plan.values(|t| &args.tensors[t].1.raw().geometry)?;
+            if problems.is_empty() {
+                gaps = own;
+            } else {
+                gaps.extend(own);
+            }
+            let bases = args.tensors.iter().map(|(_, t)| t.raw().address()).collect();
+            problems.push(Problem { args, values, bases });
+        }
+        if grouped {
+            gaps.sort_unstable();
+            gaps.dedup();
+            // What lies without gaps in one problem has strides as parameters where it has gaps in another.
+            problems.iter().try_for_each(|p| kernels.plan.check_strides(&gaps, &p.values))?;
+        }
+        Ok(Checked { problems, grouped, kernels, device, variant, gaps })
     }
 }
 
@@ -332,18 +380,26 @@ pub(crate) struct Outline {
     pub(crate) bytes: u64,
 }
 
+/// Arguments that fit the kernel and the schedule.
+struct Problem<'a> {
+    args: LaunchArgs<'a>,
+    values: Values,
+    /// Address of each tensor, which on the simulator is relative to its memory.
+    bases: SmallVec<[u64; 8]>,
+}
+
 /// A launch whose arguments fit the kernel and the schedule.
 struct Checked<'a> {
-    args: LaunchArgs<'a>,
+    /// One, or those of a group.
+    problems: SmallVec<[Problem<'a>; 1]>,
+    grouped: bool,
     /// Borrowed, as the device is, from what was prepared.
     kernels: Cow<'a, Arc<Kernels>>,
     device: Cow<'a, Device>,
     /// Asked for.
     variant: Option<Variant>,
-    values: Values,
+    /// Tensors with strides of their own, in some problem.
     gaps: Gaps,
-    /// Address of each tensor, which on the simulator is relative to its memory.
-    bases: SmallVec<[u64; 8]>,
 }
 
 /// The variant that a launch runs.
@@ -352,6 +408,8 @@ struct Choice<'c> {
     rules: RulesRef<'c>,
     ready: Arc<Ready>,
     origin: Origin,
+    /// Of each problem.
+    tiles: SmallVec<[u32; 1]>,
     ctas: u32,
 }
 
@@ -363,28 +421,40 @@ impl<'a> Checked<'a> {
     /// The first variant whose assumptions hold, compiled and loaded; `None` when there is nothing to compute.
     fn choose(&self) -> Result<Option<Choice<'_>>, Error> {
         let plan = self.plan();
-        if plan.is_empty(&self.values) {
+        if self.problems.iter().all(|p| plan.is_empty(&p.values)) {
             return Ok(None);
         }
         let rules = plan.rules(&self.gaps);
-        let variant = plan.choose(&rules, self.variant, &self.values, &self.bases)?;
-        let (ready, origin) = self.kernels.ready(&self.device, variant, &self.gaps)?;
-        let ctas = ready.compiled.ctas(&self.values, self.device.multiprocessors())?;
-        Ok(Some(Choice { variant, rules, ready, origin, ctas }))
+        let variant = plan.choose(&rules, self.variant, self.known())?;
+        let (ready, origin) = self.kernels.ready(&self.device, variant, (&self.gaps, self.grouped))?;
+        let tiles = self.problems.iter().map(|p| ready.compiled.tiles(&p.values));
+        let tiles = tiles.collect::<Result<SmallVec<[u32; 1]>, Error>>()?;
+        let all = ready.compiled.counted(tiles.iter().map(|n| i128::from(*n)).sum())?;
+        let ctas = ready.compiled.ctas(all, self.device.multiprocessors());
+        Ok(Some(Choice { variant, rules, ready, origin, tiles, ctas }))
     }
 
-    fn call<'c>(&'c self, choice: &'c Choice<'_>) -> Call<'c, 'a> {
-        Call {
+    /// Values and addresses of each problem with something to compute.
+    fn known(&self) -> impl Iterator<Item = (&Values, &[u64])> + Clone {
+        let some = self.problems.iter().filter(|p| !self.plan().is_empty(&p.values));
+        some.map(|p| (&p.values, &p.bases[..]))
+    }
+
+    /// The calls of the problems with something to compute.
+    fn calls<'c>(&'c self, choice: &'c Choice<'_>) -> SmallVec<[Call<'c, 'a>; 1]> {
+        let some = self.problems.iter().zip(&choice.tiles).filter(|(_, tiles)| **tiles > 0);
+        some.map(|(problem, tiles)| Call {
             plan: self.plan(),
             variant: choice.variant,
             compiled: &choice.ready.compiled,
             loaded: choice.ready.loaded,
-            ctas: choice.ctas,
-            values: &self.values,
-            bases: &self.bases,
-            tensors: &self.args.tensors,
-            scalars: &self.args.scalars,
-        }
+            ctas: if self.grouped { *tiles } else { choice.ctas },
+            values: &problem.values,
+            bases: &problem.bases,
+            tensors: &problem.args.tensors,
+            scalars: &problem.args.scalars,
+        })
+        .collect()
     }
 }
 

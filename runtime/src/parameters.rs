@@ -1,6 +1,9 @@
 //! Parameters of a kernel as the driver takes them: a pointer to each.
 
-use crate::{execute::Words, tensor_map::Encoded};
+use crate::{
+    execute::Words,
+    tensor_map::{BYTES, Encoded},
+};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 
@@ -16,6 +19,20 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
+    /// Words without tensor maps.
+    pub(crate) fn plain(words: &[u64]) -> Self {
+        Parameters {
+            words: words.iter().copied().collect(),
+            maps: SmallVec::new(),
+            places: words.iter().map(|_| None).collect(),
+        }
+    }
+
+    /// The tensor map that a parameter is, if it is one.
+    pub(crate) fn map(&self, n: usize) -> Option<[u8; BYTES]> {
+        self.places[n].map(|map| self.maps[usize::from(map)].0)
+    }
+
     /// A pointer to each parameter, with the alignment of its type; they live as long as this does, unmoved.
     pub(crate) fn pointers(&mut self) -> SmallVec<[*mut c_void; 24]> {
         let Parameters { words, maps, places } = self;

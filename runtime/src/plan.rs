@@ -247,19 +247,29 @@ impl Plan {
                 dense = dense.saturating_mul(g.shape[d]);
             }
             if gapped {
-                // The kernel takes these strides as 32-bit parameters.
-                let strides = param.strides.iter().flatten().map(|at| values[*at]);
-                if let Some(value) = strides.max().filter(|s| *s > i64::from(i32::MAX)) {
-                    return Err(Error::TooLarge {
-                        what: format!("a stride of `{}`", self.program.nest.kernel.tensors[t].name),
-                        value: value.into(),
-                        max: i32::MAX.into(),
-                    });
-                }
                 gaps.push(t as u16);
             }
         }
+        self.check_strides(&gaps, values)?;
         Ok(gaps)
+    }
+
+    /// The kernel takes strides of tensors with gaps as 32-bit parameters.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub(crate) fn check_strides(&self, gaps: &Gaps, values: &Values) -> Result<(), Error> {
+        for t in gaps {
+            let strides = self.tensors[usize::from(*t)].strides.iter().flatten().map(|at| values[*at]);
+            if let Some(value) = strides.max().filter(|s| *s > i64::from(i32::MAX)) {
+                return Err(Error::TooLarge {
+                    what: format!("a stride of `{}`", self.program.nest.kernel.tensors[usize::from(*t)].name),
+                    value: value.into(),
+                    max: i32::MAX.into(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Whether there is nothing to compute: an axis that is spread over CTAs is empty.
@@ -290,37 +300,47 @@ impl Plan {
         }))
     }
 
-    /// The variant asked for, or the first whose assumptions hold.
+    /// The variant asked for, or the first whose assumptions hold, for all problems of a launch.
     ///
     /// # Errors
     /// [`Error::Variant`].
-    pub(crate) fn choose(
+    pub(crate) fn choose<'v>(
         &self,
         rules: &Rules,
         asked: Option<Variant>,
-        values: &Values,
-        bases: &[u64],
+        problems: impl Iterator<Item = (&'v Values, &'v [u64])> + Clone,
     ) -> Result<Variant, Error> {
         let mut candidates = VARIANTS.into_iter().filter(|v| asked.is_none_or(|asked| *v == asked));
-        if let Some(found) =
-            candidates.find(|v| rules.of(*v).conditions.iter().all(|c| c.holds(values, bases)))
-        {
+        let fits = |v: Variant, (values, bases): (&Values, &[u64])| {
+            rules.of(v).conditions.iter().all(|c| c.holds(values, bases))
+        };
+        if let Some(found) = candidates.find(|v| problems.clone().all(|p| fits(*v, p))) {
             return Ok(found);
         }
         let variant = asked.unwrap_or(Variant::General);
         let Assumed { conditions, texts } = rules.of(variant);
-        let failed = conditions.iter().zip(&**texts).filter(|(c, _)| !c.holds(values, bases));
-        let failed = failed.map(|(_, text)| text.clone()).collect();
+        let misfit = problems.clone().find(|p| !fits(variant, *p));
+        let failed = misfit.into_iter().flat_map(|(values, bases)| {
+            let failed = conditions.iter().zip(&**texts).filter(|(c, _)| !c.holds(values, bases));
+            failed.map(|(_, text)| text.clone())
+        });
+        let failed = failed.collect();
         Err(Error::Variant { schedule: self.schedule.to_string(), variant, failed })
     }
 
     /// No kernel was compiled ahead of time for such a launch, of `known` that were.
-    pub(crate) fn not_compiled(&self, variant: Variant, gaps: &Gaps, known: usize) -> Error {
+    pub(crate) fn not_compiled(
+        &self,
+        variant: Variant,
+        (gaps, grouped): (&Gaps, bool),
+        known: usize,
+    ) -> Error {
         let tensors = &self.program.nest.kernel.tensors;
         Error::NotCompiled {
             schedule: self.schedule.to_string(),
             dtype: self.dtype(),
             variant,
+            grouped,
             gaps: gaps.iter().map(|t| tensors[usize::from(*t)].name.clone()).collect(),
             known,
         }

@@ -16,7 +16,7 @@ pub(crate) struct Precompiled {
 }
 
 /// Number of the form of [`Precompiled`].
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// What NVIDIA's assembler made of a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,9 +35,14 @@ impl MachineCode {
 
 impl Key {
     /// Everything that decides a compiled kernel, without lowering it: the bytes of the scheduled program (which hold its
-    /// schedule, element type and target) as [`Key::of_program`] has them, the variant, the tensors with strides of their own,
-    /// ascending, and the source of what lowers and compiles it.
-    pub(crate) fn of_kernel(program: &Key, variant: Variant, strided: impl IntoIterator<Item = u16>) -> Self {
+    /// schedule, element type and target) as [`Key::of_program`] has them, the variant, whether it is for several problems, the
+    /// tensors with strides of their own, ascending, and the source of what lowers and compiles it.
+    pub(crate) fn of_kernel(
+        program: &Key,
+        variant: Variant,
+        grouped: bool,
+        strided: impl IntoIterator<Item = u16>,
+    ) -> Self {
         let mut hash = Sha256::new();
         for made_by in [tile_dsl::VERSION, backend_ptx::VERSION] {
             hash.update(made_by);
@@ -45,7 +50,7 @@ impl Key {
         }
         hash.update(FORM.to_le_bytes());
         hash.update(program.0);
-        hash.update([variant as u8]);
+        hash.update([variant as u8, u8::from(grouped)]);
         strided.into_iter().for_each(|tensor| hash.update(tensor.to_le_bytes()));
         Key(hash.finalize().into())
     }
@@ -68,11 +73,13 @@ mod tests {
             let program = Key::of_program(program);
             for variant in [Variant::Exact, Variant::Aligned, Variant::General] {
                 for strided in [&[][..], &[0], &[1], &[256], &[0, 1], &[0, 0]] {
-                    keys.insert(Key::of_kernel(&program, variant, strided.iter().copied()));
+                    for grouped in [false, true] {
+                        keys.insert(Key::of_kernel(&program, variant, grouped, strided.iter().copied()));
+                    }
                 }
             }
         }
-        assert_eq!(keys.len(), 2 * 3 * 6);
+        assert_eq!(keys.len(), 2 * 3 * 6 * 2);
     }
 
     /// Both name their source, so that no build reads what another left.

@@ -56,7 +56,7 @@ impl<K: Kernel> Prepared<K> {
     /// # Errors
     /// What the compiler or the driver says.
     pub fn compile(&self, variant: Variant) -> Result<(), Error> {
-        self.kernels.ready(&self.device, variant, &Gaps::new()).map(|_| ())
+        self.kernels.ready(&self.device, variant, (&Gaps::new(), false)).map(|_| ())
     }
 
     /// Where it runs.

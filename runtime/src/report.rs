@@ -1,6 +1,6 @@
 //! What a launch did.
 
-use crate::{device::Device, gpu::Resources, plan::Plan, solve::Values};
+use crate::{device::Device, gpu::Resources, plan::Plan};
 use ptx_sim::{Counters, Finding};
 use std::{collections::BTreeMap, sync::Arc};
 use tile_dsl::{dtype::DType, program::Variant};
@@ -20,7 +20,9 @@ pub struct LaunchReport {
     pub variant: Option<Variant>,
     /// Assumptions under which it was compiled, all of which hold: `N % 4 == 0`.
     pub assumptions: Arc<[String]>,
-    /// Values of the named dims.
+    /// Problems that it computed: 1, or those of a group ([`grouped`](crate::grouped)) that were not empty.
+    pub problems: usize,
+    /// Values of the named dims; empty for a group, whose problems have their own.
     pub dims: BTreeMap<String, i64>,
     /// CTAs; 0 when nothing ran.
     pub ctas: u32,
@@ -49,7 +51,7 @@ pub struct LaunchReport {
 
 impl LaunchReport {
     /// The report of a launch that has not run yet.
-    pub(crate) fn new(plan: &Plan, device: &Device, values: &Values) -> Self {
+    pub(crate) fn new(plan: &Plan, device: &Device) -> Self {
         LaunchReport {
             kernel: plan.kernel.clone(),
             schedule: plan.schedule.clone(),
@@ -57,7 +59,8 @@ impl LaunchReport {
             device: device.inner.name.clone(),
             variant: None,
             assumptions: Arc::default(),
-            dims: plan.dims(values).map(|(name, value)| (name.to_string(), value)).collect(),
+            dims: BTreeMap::new(),
+            problems: 0,
             ctas: 0,
             threads: 0,
             shared_bytes: 0,

@@ -21,6 +21,8 @@ pub(crate) struct MapShape {
     pub(crate) tile: PerDim<u32>,
     /// Bytes of the swizzle's span, 0 for none.
     pub(crate) swizzle: u32,
+    /// Whether boxes are stored by it, and cover the tensor; otherwise they are copied from it.
+    pub(crate) stored: bool,
 }
 
 /// A map of the tensor of a launch.
@@ -56,6 +58,8 @@ pub(crate) struct Padded {
     pub(crate) tensor: usize,
     pub(crate) geometry: Geometry,
     pub(crate) bytes: u64,
+    /// Whether its rows are copied to the tensor after the kernel, which stores all of them; otherwise from it, before.
+    pub(crate) stored: bool,
     /// In place of a tensor without elements: zero, which is what lies outside of a tensor.
     pub(crate) empty: bool,
 }
@@ -100,12 +104,13 @@ impl Rows {
 
 impl Padded {
     /// A copy of a tensor that a map cannot address, an element in place of one that has none; `None` where it can.
-    pub(crate) fn of(tensor: usize, address: u64, dtype: DType, geometry: &Geometry) -> Option<Padded> {
+    pub(crate) fn of(map: &MapShape, address: u64, dtype: DType, geometry: &Geometry) -> Option<Padded> {
+        let MapShape { tensor, stored, .. } = *map;
         let size = dtype.bytes() as usize;
         if geometry.count() == 0 {
             // The hardware knows no extent 0: it stores what there is no place for here.
             let one = Geometry::dense(&vec![1; geometry.shape.len()], geometry.layout);
-            return Some(Padded { tensor, bytes: ALIGN, geometry: one, empty: true });
+            return Some(Padded { tensor, bytes: ALIGN, geometry: one, stored, empty: true });
         }
         let order: PerDim<usize> = geometry.layout.fastest_first(geometry.shape.len()).collect();
         let aligned = |d: &usize| {
@@ -123,7 +128,7 @@ impl Padded {
                 room = (room * size).next_multiple_of(PITCH) / size;
             }
         }
-        Some(Padded { tensor, bytes: (room * size) as u64, geometry: padded, empty: false })
+        Some(Padded { tensor, bytes: (room * size) as u64, geometry: padded, stored, empty: false })
     }
 
     /// What to copy from the tensor itself.
@@ -201,8 +206,10 @@ mod tests {
 
     #[test]
     fn rows_that_no_map_addresses_are_padded() {
+        let (dims, tile) = (PerDim::new(), PerDim::new());
+        let map = MapShape { tensor: 0, dims, tile, swizzle: 0, stored: false };
         let dense = Geometry::dense(&[3, 5, 4097], Layout::RowMajor);
-        let padded = Padded::of(0, 256, DType::BF16, &dense).expect("4097 columns");
+        let padded = Padded::of(&map, 256, DType::BF16, &dense).expect("4097 columns");
         assert_eq!(&padded.geometry.strides[..], [5 * 4160, 4160, 1]);
         assert_eq!(padded.bytes, 3 * 5 * 4160 * 2);
         let rows = |bytes, dims: &[(usize, [usize; 2])]| Rows {
@@ -213,7 +220,7 @@ mod tests {
         assert_eq!(padded.rows(&dense, DType::BF16).back(), rows(8194, &[(15, [8320, 8194])]));
         // A batch with a stride of its own is a dimension of its own.
         let apart = Geometry::strided(&[2, 5, 4097], &[5 * 4097 + 7, 4097, 1], Layout::RowMajor).unwrap();
-        let padded = Padded::of(0, 256, DType::BF16, &apart).expect("4097 columns");
+        let padded = Padded::of(&map, 256, DType::BF16, &apart).expect("4097 columns");
         let batch = (2, [2 * (5 * 4097 + 7), 2 * 5 * 4160]);
         let found = padded.rows(&apart, DType::BF16);
         assert_eq!(found, rows(8194, &[(5, [8194, 8320]), batch]));
@@ -224,14 +231,14 @@ mod tests {
             (10, [8194, 8320], [batch.1[0] + 8194, batch.1[1] + 8320])
         );
         let aligned = Geometry::dense(&[5, 4096], Layout::RowMajor);
-        assert!(Padded::of(0, 256, DType::BF16, &aligned).is_none());
-        assert!(Padded::of(0, 258, DType::BF16, &aligned).is_some(), "the first element is not aligned");
+        assert!(Padded::of(&map, 256, DType::BF16, &aligned).is_none());
+        assert!(Padded::of(&map, 258, DType::BF16, &aligned).is_some(), "the first element is not aligned");
         let empty = Geometry::dense(&[0, 4096], Layout::RowMajor);
-        let padded = Padded::of(0, 256, DType::BF16, &empty).expect("no elements");
+        let padded = Padded::of(&map, 256, DType::BF16, &empty).expect("no elements");
         assert_eq!((&padded.geometry.shape[..], padded.bytes), (&[1, 1][..], 16));
         assert_eq!(padded.rows(&empty, DType::BF16), rows(0, &[]));
         let column = Geometry::dense(&[4097, 5], Layout::ColumnMajor);
-        let padded = Padded::of(0, 256, DType::F32, &column).expect("4097 rows");
+        let padded = Padded::of(&map, 256, DType::F32, &column).expect("4097 rows");
         assert_eq!(&padded.geometry.strides[..], [1, 4128]);
     }
 }

@@ -74,13 +74,16 @@ mod tests {
     fn the_assembler_is_run_and_heard() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("ptxas");
+        let (text, program) = (folder.path().join("text"), folder.path().join("ptxas"));
         std::fs::write(
-            &program,
+            &text,
             "#!/bin/sh\n[ $1 = -arch=sm_90 ] || { echo no such arch >&2; exit 1; }\necho $1 $5 > $3\n",
         )
         .unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Another process writes what is run: a file open for writing here would be inherited by what the tests beside
+        // this one start, and the system runs no file that is open for writing.
+        assert!(Command::new("cp").args([&text, &program]).status().unwrap().success());
         let ptx = Ptx {
             text: "t".into(),
             entry: "e".into(),

@@ -331,7 +331,7 @@ impl Tuner {
                 let n = next.fetch_add(1, Ordering::Relaxed);
                 let Some(Candidate { outline, .. }) = candidates.get(n) else { break };
                 let Outline { device, kernels, variant, gaps, .. } = outline;
-                *lock(&results[n]) = kernels.ready(device, *variant, gaps).map(|_| ());
+                *lock(&results[n]) = kernels.ready(device, *variant, (gaps, false)).map(|_| ());
                 let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                 self.tell(Progress::Compiling { done, of: candidates.len() });
             }

@@ -7,14 +7,17 @@
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
 //!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
 //!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
-//!          | dependency | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
-//! E      ::= const | v | frag[slot] | tid | cta | ctas | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
+//!          | peer v* = Shared[E] of E | cluster arrive | cluster wait | cluster_barrier
+//!          | dependency | problem v = E | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
+//! E      ::= const | v | frag[slot] | tid | cta | ctas | tiles | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
 //! ```
 //! [`mod@print`] writes that grammar in full, [`mod@parse`] reads it back, [`mod@verify`] checks a kernel between
 //! passes and [`interpret`] runs one without LLVM and without a GPU.
 //!
 //! Offsets are in elements. A load whose guard is false yields zeros; a store whose guard is false does nothing;
 //! an asynchronous copy whose guard is false fills its destination with zeros.
+//! A *grouped* kernel computes several problems in one launch; its parameters are those of a problem, and have values
+//! behind a [`Stmt::Problem`] alone.
 //! Integer arithmetic is `I32`, or `I64` where an offset may pass 2³¹; all threads reach every barrier.
 
 pub mod asynchronous;
@@ -22,8 +25,10 @@ mod interface;
 pub mod interpret;
 pub(crate) mod lives;
 pub mod parse;
+mod peers;
 pub mod place;
 pub mod print;
+mod table;
 pub mod verify;
 
 use crate::{
@@ -36,6 +41,7 @@ use crate::{
 pub use asynchronous::{Async, Role, Tile};
 pub use interface::Interface;
 use serde::{Deserialize, Serialize};
+pub use table::Table;
 
 /// Type of a scalar in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -78,9 +84,14 @@ pub struct Kernel {
     pub assemble: Option<u32>,
     /// The launch may begin before earlier ones in its stream have ended; the body has one [`Stmt::GridDependency`] then.
     pub dependent: bool,
+    /// The launch computes several problems: `params` and `grid` are those of one, the CTAs are those of all together.
+    pub grouped: bool,
     /// Statements.
     pub body: Vec<Stmt>,
 }
+
+/// Bytes of a tensor map (CUDA driver API, `CUtensorMap`).
+pub const TENSOR_MAP_BYTES: u32 = 128;
 
 /// A parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,6 +139,9 @@ pub enum Param {
         tile: Vec<u32>,
         /// Bytes of the swizzle's span, 0 for none.
         swizzle: u32,
+        /// Boxes are stored by it, [`Async::Store`], not copied from the tensor. Together they cover the tensor, which the
+        /// kernel accesses in no other way; so what the tensor held before the launch is of no consequence.
+        stored: bool,
     },
 }
 
@@ -267,12 +281,37 @@ pub enum Stmt {
     },
     /// `barrier.cluster.arrive`, `barrier.cluster.wait`: all threads of the cluster.
     ClusterBarrier,
+    /// `barrier.cluster.arrive` alone: what this thread has done so far comes before what others do behind the wait.
+    ClusterArrive,
+    /// `barrier.cluster.wait`, in the same block as the arrival.
+    ClusterWait,
+    /// Loads consecutive elements, as [`Stmt::Load`], from the shared memory of a CTA of the cluster: `mapa`,
+    /// `ld.shared::cluster` (PTX ISA 9.7.9.23, 9.7.9.8). All threads of the cluster have met since the elements were
+    /// written, and meet once more before they are written again or that CTA ends.
+    LoadPeer {
+        /// One variable an element, of the buffer's element type.
+        dst: Vec<Var>,
+        /// Buffer, position in [`Kernel::shared`].
+        shared: u32,
+        /// Offset of the first element.
+        offset: Expr,
+        /// Number of the CTA in its cluster, `i32`.
+        cta: Expr,
+    },
     /// `bar.warp.sync`: the lanes of each warp.
     WarpBarrier,
     /// `griddepcontrol.wait`, then `griddepcontrol.launch_dependents` (PTX ISA 9.7.13.13): each thread waits until the grids
     /// before this one have ended and their stores are visible, then lets the grid behind this one begin. That one waits for
     /// the end of this one in its turn, so the signal may be as early as this, and where one grid runs no more than one waits.
     GridDependency,
+    /// From here to the end of the block the parameters are those of the problem that a tile belongs to. The tiles of a
+    /// problem are numbered one behind the other, and the problems follow one another.
+    Problem {
+        /// The tile's number among those of its problem, `i32`.
+        dst: Var,
+        /// Its number among those of all problems, `i32`, below [`Expr::Tiles`]; the same in all threads that run this.
+        tile: Expr,
+    },
     /// One thread of the warp that begins at `thread` runs the body; the others go on.
     One {
         /// First thread of the warp.
@@ -387,6 +426,8 @@ pub enum Expr {
     Cta,
     /// `%nctaid.x`, `i32`: CTAs of the grid.
     Ctas,
+    /// Tiles of all problems of a grouped kernel, `i32`.
+    Tiles,
     /// Extent made of named dims, `i32`.
     Dim(Extent),
     /// Scalar parameter, by position in [`Kernel::params`].
@@ -443,6 +484,7 @@ impl Expr {
             | Expr::Tid
             | Expr::Cta
             | Expr::Ctas
+            | Expr::Tiles
             | Expr::Dim(_)
             | Expr::Scalar(_) => {}
             Expr::Un(_, x) | Expr::Cast(_, x) => x.each(f),
@@ -463,6 +505,16 @@ impl Expr {
 }
 
 impl Param {
+    /// Bytes of its value.
+    pub fn bytes(&self) -> u32 {
+        match self {
+            Param::Tensor { .. } | Param::Scratch { .. } => 8,
+            Param::Dim(_) => 4,
+            Param::Scalar { dtype, .. } => dtype.bytes(),
+            Param::TensorMap { .. } => TENSOR_MAP_BYTES,
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         match self {
@@ -492,7 +544,7 @@ impl Stmt {
     pub(crate) fn touches_global(&self) -> bool {
         match self {
             Stmt::Load { mem, .. } | Stmt::Store { mem, .. } => matches!(mem, Mem::Global(_)),
-            Stmt::CopyAsync { .. } | Stmt::Add { .. } | Stmt::Arrive { .. } => true,
+            Stmt::CopyAsync { .. } | Stmt::Add { .. } | Stmt::Arrive { .. } | Stmt::Problem { .. } => true,
             Stmt::Async(Async::Copy { .. } | Async::Store { .. }) => true,
             other => other.blocks().into_iter().flatten().any(Stmt::touches_global),
         }
@@ -523,6 +575,9 @@ impl Kernel {
                         | Stmt::One { .. }
                         | Stmt::GroupBarrier { .. }
                         | Stmt::ClusterBarrier
+                        | Stmt::ClusterArrive
+                        | Stmt::ClusterWait
+                        | Stmt::LoadPeer { .. }
                         | Stmt::WarpBarrier
                 );
                 here || s.blocks().into_iter().any(any)

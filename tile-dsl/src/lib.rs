@@ -22,4 +22,4 @@ pub mod tile;
 
 /// Names everything that decides what kernel a program is lowered to, for cache keys: this crate's version, and a fingerprint
 /// of its source.
-pub const VERSION: &str = concat!("tile-dsl ", env!("CARGO_PKG_VERSION"), " ", env!("TILE_DSL_FINGERPRINT"));
+pub const VERSION: &str = concat!("tile-dsl ", env!("CARGO_PKG_VERSION"), " ", env!("SOURCE_FINGERPRINT"));

@@ -13,6 +13,7 @@ mod across;
 mod assume;
 mod carried;
 mod channels;
+mod cluster;
 mod combine;
 mod copy;
 mod digits;
@@ -24,6 +25,7 @@ mod grid;
 mod guard;
 mod interleave;
 mod linear;
+mod maps;
 mod matrix;
 mod mbarriers;
 mod output;
@@ -66,6 +68,7 @@ use storage::Held;
 pub(crate) use storage::{Step, writers};
 use sync::{Owners, Sync, Touch};
 use units::Units;
+pub(crate) use units::threads;
 
 /// Statements beyond which expansion is a mistake: the engine admits 2¹⁵ operations of straight-line code, and the guards and
 /// the address of none take 64 statements.
@@ -74,6 +77,15 @@ const MAX_STATEMENTS: usize = 1 << 21;
 /// Tensors whose strides do not follow from their extents: but for the contiguous dimension's, which is 1, each is a
 /// parameter of the kernel, named by [`stride`].
 pub type Strided = BTreeSet<TensorId>;
+
+/// What of a launch a kernel is made for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// Tensors that have strides of their own, in some problem at least.
+    pub strided: Strided,
+    /// Several problems in one launch: the parameters of each are a row of a table in global memory ([`kernel::Table`]).
+    pub grouped: bool,
+}
 
 /// Name of the parameter that holds the stride of dimension `dim`, in elements: `b.stride0`.
 pub fn stride(tensor: &tile::Tensor, dim: usize) -> String {
@@ -85,19 +97,19 @@ pub fn stride(tensor: &tile::Tensor, dim: usize) -> String {
 /// # Errors
 /// Mistakes of the compiler, see [`LowerError`].
 pub fn lower(program: &Program, variant: Variant) -> Result<Kernel, LowerError> {
-    lower_strided(program, variant, &Strided::new())
+    lower_given(program, variant, &Given::default())
 }
 
-/// [`lower`] where some tensors have strides of their own.
+/// [`lower`] for launches of another kind.
 ///
 /// # Errors
 /// As [`lower`].
-pub fn lower_strided(program: &Program, variant: Variant, strided: &Strided) -> Result<Kernel, LowerError> {
-    lower_observed(program, variant, strided, &mut |_, _| {})
+pub fn lower_given(program: &Program, variant: Variant, given: &Given) -> Result<Kernel, LowerError> {
+    lower_observed(program, variant, given, &mut |_, _| {})
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 9] = [
+const PASSES: [Pass; 10] = [
     Pass {
         name: "allocate",
         what: "buffers in shared memory, when each lives, where it lies",
@@ -130,20 +142,21 @@ const PASSES: [Pass; 9] = [
         what: "where a dependent launch waits for the grids before it",
         run: passes::depend,
     },
+    Pass { name: "maps", what: "fences before tensor maps in global memory are used", run: maps::acquire },
     Pass { name: "verify", what: "what code generation takes for granted", run: passes::check },
 ];
 
-/// [`lower_strided`], `observe` sees what each pass leaves.
+/// [`lower_given`], `observe` sees what each pass leaves.
 ///
 /// # Errors
 /// As [`lower`].
 pub(crate) fn lower_observed(
     program: &Program,
     variant: Variant,
-    strided: &Strided,
+    given: &Given,
     observe: &mut dyn FnMut(&Pass, &Lowering<'_>),
 ) -> Result<Kernel, LowerError> {
-    let mut lowering = Lowering::new(program, variant, strided);
+    let mut lowering = Lowering::new(program, variant, given);
     for pass in &PASSES {
         (pass.run)(&mut lowering)?;
         observe(pass, &lowering);
@@ -189,12 +202,16 @@ struct Lowerer<'a> {
     kernel: &'a tile::Kernel,
     variant: Variant,
     strided: &'a Strided,
+    /// Of several problems in one launch.
+    grouped: bool,
     emit: Emit,
     units: Units,
     /// Enclosing loops that run backwards for some tiles.
     passing: Vec<digits::Passing>,
     /// Of a persistent CTA, whether the current tile is every second one.
     odd: Option<Atom>,
+    /// Of a persistent CTA of several problems, the number of the current tile among those of all.
+    number: Option<Atom>,
     /// Which of the groups that take tiles in turn.
     group: u32,
     grid: Grid,
@@ -222,6 +239,8 @@ struct Lowerer<'a> {
     owner: Option<Atom>,
     /// Each CTA holds a part of what is stored: stores add.
     adding: bool,
+    /// What this CTA of a cluster has of a reduction that it shares.
+    share: Option<cluster::Share>,
     /// Tensors that are added to.
     cleared: BTreeSet<u32>,
     /// Tensors whose tile is being collected, and whether any is sent off.
@@ -242,14 +261,21 @@ impl<'a> Lowerer<'a> {
     fn new(
         nest: &'a Nest,
         variant: Variant,
-        strided: &'a Strided,
+        Given { strided, grouped }: &'a Given,
         shared: &'a Allocation,
     ) -> Result<Self, LowerError> {
+        let grouped = *grouped;
         let units = Units::of(nest)?;
         let mut emit = Emit::new();
         let grid = match nest.persistent {
             Some(_) => Grid::none(),
-            None => Grid::of(nest, &mut emit, None),
+            None => {
+                let problem = grouped.then(|| {
+                    let cta = emit.op(emit::Op::Cta, &[]);
+                    emit.problem(cta)
+                });
+                Grid::of(nest, &mut emit, problem)
+            }
         };
         let params = params(nest, variant, strided);
         Ok(Lowerer {
@@ -257,10 +283,12 @@ impl<'a> Lowerer<'a> {
             kernel: &nest.kernel,
             variant,
             strided,
+            grouped,
             emit,
             units,
             passing: Vec::new(),
             odd: None,
+            number: None,
             group: 0,
             grid,
             first_scalar: (params.len() - nest.kernel.scalars.len()) as u32,
@@ -277,6 +305,7 @@ impl<'a> Lowerer<'a> {
             in_place: in_place(nest),
             owner: None,
             adding: false,
+            share: None,
             cleared: BTreeSet::new(),
             collected: BTreeSet::new(),
             matrices_held: BTreeMap::new(),

@@ -41,6 +41,7 @@ mod parse;
 mod print;
 mod roles;
 mod rows;
+mod share;
 mod stored;
 mod verify;
 mod walk;
@@ -119,7 +120,7 @@ pub struct Nest {
     pub persistent: Option<u32>,
     /// Groups of the threads that compute, each with a tile of its own, that take turns (`pingpong`).
     pub pingpong: Option<u32>,
-    /// The digit that tells the CTAs of a cluster apart, bound to CTAs (`cluster`).
+    /// The digit that tells the CTAs of a cluster apart, bound to CTAs (`cluster`, or `split_k` among them).
     pub cluster: Option<Digit>,
     /// Order of CTAs over output tiles.
     pub order: Order,
@@ -245,6 +246,9 @@ pub enum Across {
     /// Each CTA adds its part to the stored tensor, which starts at zero. The order, and so the rounding, changes from
     /// run to run.
     Atomic,
+    /// The CTAs are a cluster: each reads the others' parts from their shared memory, in the order of their numbers. The
+    /// same bits in every run.
+    Cluster,
 }
 
 /// Order in which CTAs walk over the output tiles.

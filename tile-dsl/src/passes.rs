@@ -4,7 +4,7 @@
 use crate::{
     diagnostic::Diagnostic,
     engine,
-    lower::{self, LowerError, Strided},
+    lower::{self, Given, LowerError},
     program::{Program, Variant},
 };
 use std::fmt::Write;
@@ -36,7 +36,7 @@ pub fn passes(program: &Program, variant: Variant) -> Result<String, PassError> 
         before = now;
     }
     before.clear();
-    lower::lower_observed(program, variant, &Strided::new(), &mut |pass, lowering| {
+    lower::lower_observed(program, variant, &Given::default(), &mut |pass, lowering| {
         heading(&mut out, "kernel", pass.name, pass.what);
         // The first passes make no statement yet.
         if lowering.kernel.body.is_empty() {

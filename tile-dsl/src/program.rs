@@ -37,7 +37,7 @@ impl fmt::Display for Variant {
 }
 
 /// Identifies the encoding; any change of the IRs changes it.
-const MAGIC: &[u8; 8] = b"tilewr\x00\x03";
+const MAGIC: &[u8; 8] = b"tilewr\x00\x04";
 
 /// Why a byte string is not a program.
 #[derive(Debug, thiserror::Error)]

@@ -99,7 +99,7 @@ pub enum DirectiveKind {
     Swizzle { buffer: String, span: u32 },
     /// `pipeline(k, 2)`: the stages at this loop are `stages` deep.
     Pipeline { digit: DigitName, stages: u32 },
-    /// `split_k(k, 4)`, `split_k(k, 4; atomic)`: the steps of a reduction are shared out among CTAs of the grid.
+    /// `split_k(k, 4)`, `split_k(k, 4; atomic)`, `split_k(k, 4; cluster)`: the steps of a reduction are shared out among CTAs of the grid.
     SplitK { digit: DigitName, parts: u32, across: Across },
     /// `bind(j -> thread.x)`; `bind(j -> lane.y ^ lane.x)` with `xor`.
     Bind { digit: DigitName, unit: Unit, dim: UnitDim, xor: Option<UnitDim> },

@@ -11,6 +11,7 @@
 //!   in shared memory
 //! room to combine                  where parts meet, between the two parts of the let; from the let on where the parts
 //!                                  accumulate in it
+//! parts that a cluster reads       from between the two parts of the let to its end, when the cluster meets
 //! ```
 //! What is read in a loop inside lives as long as the loop. Buffers whose lives do not overlap may lie in the same bytes.
 //! Of two buffers in one loop at run time each step then takes two barriers more, so they share only where a loop
@@ -26,7 +27,7 @@ use crate::{
     index::AxisId,
     kernel::place,
     lower,
-    nest::{CopyId, CopyLayout, LoopKind, Nest, Placement, Steps, Stmt, ValueId, parts},
+    nest::{Across, CopyId, CopyLayout, LoopKind, Nest, Placement, Steps, Stmt, ValueId, parts},
     span::SpanId,
 };
 use life::{Clock, Life};
@@ -41,6 +42,8 @@ pub(crate) enum Content {
     Value(ValueId),
     /// Partial results of a value, to be combined.
     Partial(ValueId),
+    /// What this CTA of a cluster has of a value, for the others to read.
+    Parts(ValueId),
     /// The mbarriers of the channel whose first copy it is.
     Full(CopyId),
     /// Those by which its slots are given back.
@@ -374,11 +377,27 @@ impl Finder<'_> {
             }
         }
         let publish = self.clock.tick();
+        let read = values.iter().filter_map(|v| self.parts(*v, first)).collect::<Vec<_>>();
         self.stmt(rest);
+        let left = self.clock.tick();
+        for buffer in read {
+            self.buffers[buffer].lives.push(Life { begin: publish, end: left });
+        }
         for (buffer, from, read) in published.into_iter().rev() {
             let end = self.clock.last(read).max(publish);
             self.buffers[buffer].lives.push(Life { begin: from.unwrap_or(publish), end });
         }
+    }
+
+    /// The buffer from which the other CTAs of a cluster read this one's part of a value.
+    fn parts(&mut self, value: ValueId, first: &Stmt) -> Option<usize> {
+        let across = self.nest.across.get(&value);
+        across.filter(|across| **across == Across::Cluster)?;
+        let v = self.nest.value(value);
+        let elems = slots(&own_loops(self.nest, value, first));
+        let places = u64::from(lower::threads(self.nest));
+        let size = Size::Partial { places, elems };
+        Some(self.buffer(Content::Parts(value), v.dtype, places.saturating_mul(elems), size, v.span))
     }
 
     /// The buffers of a value of a `let`.
@@ -481,6 +500,7 @@ impl Finder<'_> {
             Content::Copy(copy) => self.nest.tensor(self.nest.copy(copy).tensor).name.clone(),
             Content::Value(value) => self.nest.value(value).name.clone(),
             Content::Partial(value) => format!("{}.partial", self.nest.value(value).name),
+            Content::Parts(value) => format!("{}.parts", self.nest.value(value).name),
             Content::Output(tensor, _) => format!("{}.tile", self.nest.tensor(tensor).name),
             Content::Turn => "turn".into(),
             Content::Full(copy) => format!("{}.full", self.nest.tensor(self.nest.copy(copy).tensor).name),

@@ -157,6 +157,39 @@ fn dependent_launches_wait_before_global_memory() {
     assert_eq!(verdict("dependency"), "a dependency that the launch does not have");
 }
 
+/// A map is for copies or for stores. What boxes are stored to holds nothing that anything else needs, or has stored.
+#[test]
+fn maps_go_one_way() {
+    let verdict = |maps: &str, body: &str| {
+        let params = format!("  param N: dim\n{maps}\n  shared full: i32[2] align 8");
+        let text = kernel(body).replacen("  param N: dim", &params, 1).replace("sm_80", "sm_90");
+        let parsed = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_eq!(parse(&parsed.to_string()).unwrap_or_else(|e| panic!("{e}\n{parsed}")), parsed);
+        verify(&parsed).map_or_else(|e| e.what, |()| "valid".into())
+    };
+    let (read, stored) =
+        ("  param x.map: map x [0: 32] swizzle 0", "  param y.map: stored map y [0: 32] swizzle 0");
+    let both = format!("{read}\n{stored}");
+    let copy = |map: &str| format!("  tensor shared s[0] <- {map}[0] completes shared full[0]");
+    let store = |map: &str| format!("  send {map}[0] <- shared s[0]");
+    assert_eq!(verdict(&both, &format!("{}\n{}", copy("x.map"), store("y.map"))), "valid");
+    assert_eq!(verdict(&both, &store("x.map")), "`x.map` is a map for copies alone");
+    assert_eq!(verdict(&both, &copy("y.map")), "`y.map` is a map for stores alone");
+    let swapped = |text: &str| text.replace(" x ", " z ").replace(" y ", " x ").replace(" z ", " y ");
+    assert_eq!(verdict(&swapped(read), ""), "`x.map` is no map of a tensor that is read");
+    assert_eq!(verdict(&swapped(stored), ""), "`y.map` is no map of a tensor that is stored to");
+    let beside = "an access beside the boxes of `y.map`, which cover the tensor";
+    for access in [
+        "load %0: f32 = y[0]",
+        "store y[0] = f32(1.0)",
+        "copy shared s[0] <- y[0] x 4",
+        "add y[0] += f32(1.0)",
+    ] {
+        assert_eq!(verdict(stored, access), beside, "{access}");
+    }
+    assert_eq!(verdict(read, "load %0: f32 = x[0] store y[0] = %0"), "valid");
+}
+
 #[test]
 fn interpreter_runs_threads_and_counts() {
     let (y, counts) = run("load %0: f32 = x[tid] if (tid < 60)
@@ -221,4 +254,43 @@ fn interpreter_finds_faults() {
             Err(e) => assert!(!expected.is_empty() && e.contains(expected), "{body}: {e}"),
         }
     }
+}
+
+/// What CTAs of a cluster read of one another: text form, and each way to come too early or too late.
+#[test]
+fn peers_meet_before_and_after() {
+    let text =
+        |body: &str| kernel(body).replace("kernel k sm_80 threads 64", "kernel k sm_90 threads 64 cluster 4");
+    let verdict =
+        |body: &str| verify(&parse(&text(body)).unwrap()).map_or_else(|e| e.what, |()| "valid".into());
+    let (store, load) =
+        ("  store shared s[tid] = f32(1.0)\n", "  peer %0: f32 = shared s[tid] of (cta % 4)\n");
+    let (meet, arrive, wait) = ("  cluster_barrier\n", "  cluster arrive\n", "  cluster wait\n");
+    let body = [store, meet, load, arrive, "  set acc[0] = %0\n", wait].concat();
+    let parsed = parse(&text(body.trim_end())).unwrap();
+    assert_eq!(parsed.to_string(), text(body.trim_end()));
+    assert_eq!(verdict(&body), "valid");
+    assert_eq!(verdict(&[store, meet, load, meet, store].concat()), "valid");
+    let early = "shared buffer `s` is read by other CTAs that may come too early";
+    assert_eq!(verdict(&[store, load, meet].concat()), early);
+    assert_eq!(verdict(&[load, meet].concat()), early);
+    assert_eq!(verdict(&[store, arrive, load, wait, meet].concat()), early);
+    assert_eq!(verdict(&[meet, arrive, store, wait, load, meet].concat()), early);
+    let late = "shared buffer `s` may be gone before other CTAs have read it";
+    assert_eq!(verdict(&[store, meet, load].concat()), late);
+    assert_eq!(verdict(&[store, meet, arrive, load, wait].concat()), late);
+    let over = "shared buffer `s` is overwritten while other CTAs may read it";
+    assert_eq!(verdict(&[store, meet, load, store, meet].concat()), over);
+    assert_eq!(verdict(&[store, meet, load, arrive, store, wait].concat()), over);
+    let steps = |body: &str| format!("  for %1: i32 in 0 to 4 step 1 {{\n{body}  }}\n");
+    assert_eq!(verdict(&[meet, &steps(&[load, store].concat()), meet].concat()), over);
+    assert_eq!(verdict(&[store, meet, &steps(load), meet].concat()), "valid");
+    let branch = format!("  if (cta == 0) {{\n{meet}  }}\n");
+    assert_eq!(verdict(&branch), "a barrier of the cluster that some of its CTAs may not reach");
+    assert_eq!(verdict(&steps(meet)), "a barrier of the cluster that some of its CTAs may not reach");
+    assert_eq!(verdict(wait), "a wait for the cluster without an arrival");
+    assert_eq!(verdict(&[arrive, arrive].concat()), "two arrivals at the cluster's barrier without a wait");
+    assert_eq!(verdict(arrive), "an arrival at the cluster's barrier that nothing waits for");
+    let alone = kernel(&[store, load].concat());
+    assert_eq!(verify(&parse(&alone).unwrap()).unwrap_err().what, "a load from another CTA");
 }

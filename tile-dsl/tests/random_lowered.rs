@@ -9,7 +9,7 @@ use tile_dsl::{
     engine::{self, testing::Random},
     index::AxisId,
     kernel::interpret::{Launch, interpret},
-    lower::{Strided, assumptions_strided, lower_strided, stride},
+    lower::{Given, Strided, assumptions_strided, lower_given, stride},
     nest::Nest,
     program::{Program, Variant},
     tile::{
@@ -152,8 +152,10 @@ fn run(generic: &Kernel, seed: u64) -> [usize; 3] {
                     text.join("; ")
                 )
             };
+            // The interpreter runs a grouped kernel as a group of one.
+            let given = Given { strided: strided.clone(), grouped: random.below(3) == 0 };
             let lowered =
-                lower_strided(&program, variant, &strided).unwrap_or_else(|e| panic!("{e}: {}", what()));
+                lower_given(&program, variant, &given).unwrap_or_else(|e| panic!("{e}: {}", what()));
             assert_eq!(lowered.shared_bytes(), engine::shared_bytes(nest), "{}", what());
             let mut launch = Launch { dims: dims.clone(), ..Launch::default() };
             for (n, tensor) in kernel.tensors.iter().enumerate() {

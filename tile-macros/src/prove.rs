@@ -265,7 +265,8 @@ impl<'a> Prover<'a> {
         Some((kernel.name.clone(), kernel.generic.clone()))
     }
 
-    /// Element types that a schedule admits: those it names, which its parent must admit, or its parent's.
+    /// Element types that a schedule admits: those it names, or its parent's. An extension names no others than its parent;
+    /// the types of another kernel's schedule say nothing of this kernel, for which all directives are proved.
     fn dtypes(&mut self, entry: &Entry, kernel: &str, inherited: &[DType]) -> Option<Vec<DType>> {
         let generic = self.signature(kernel).map(|(name, generic)| (name, generic.is_some()));
         let mut admitted = inherited.to_vec();
@@ -287,7 +288,7 @@ impl<'a> Prover<'a> {
             if self.report.len() > before {
                 return None;
             }
-            if let (Some(parent), false) = (&entry.parent, inherited.is_empty())
+            if let (None, Some(parent), false) = (&entry.kernel, &entry.parent, inherited.is_empty())
                 && let Some(at) = dtypes.iter().position(|d| !inherited.contains(d))
             {
                 let names_of = |list: &[DType]| list.iter().map(|d| d.name()).collect::<Vec<_>>().join(", ");

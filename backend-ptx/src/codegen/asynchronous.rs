@@ -8,7 +8,7 @@ use inkwell::{
     values::{BasicMetadataValueEnum, BasicValueEnum, CallSiteValue, IntValue, PointerValue},
 };
 use tile_dsl::{
-    kernel::{Async, Expr, Mem, Role, Stmt, Ty},
+    kernel::{Async, Expr, Mem, Role, Stmt, TENSOR_MAP_BYTES, Ty},
     nest::registers_at_launch,
 };
 
@@ -55,6 +55,13 @@ impl<'c> Codegen<'c, '_> {
             Async::Store { map, shared, offset, coordinates } => {
                 self.store_tensor(*map, (*shared, offset), coordinates)
             }
+            Async::AcquireMap { map } => {
+                let map = self.param(*map)?;
+                let bytes = self.context.i32_type().const_int(TENSOR_MAP_BYTES.into(), false);
+                let name = "llvm.nvvm.fence.proxy.tensormap_generic.acquire.sys";
+                self.call_void(name, &[], &[map.into(), bytes.into()])?;
+                Ok(())
+            }
             Async::CommitStores => {
                 self.call_void("llvm.nvvm.cp.async.bulk.commit.group", &[], &[])?;
                 Ok(())
@@ -95,15 +102,14 @@ impl<'c> Codegen<'c, '_> {
         Ok(self.address(Mem::Shared(barrier), &words)?.0)
     }
 
-    /// Among whose threads arrivals release and waits acquire.
+    /// Among whose threads arrivals release and waits acquire: those of the cluster, where its CTAs come to one another's
+    /// mbarriers. The wider scope costs a fence of the whole device at each arrival.
     fn scope(&self) -> &'static str {
-        if self.kernel.cluster.is_some() { "cluster" } else { "cta" }
-    }
-
-    pub(super) fn cluster_barrier(&self) -> Result<()> {
-        self.call_void("llvm.nvvm.barrier.cluster.arrive", &[], &[])?;
-        self.call_void("llvm.nvvm.barrier.cluster.wait", &[], &[])?;
-        Ok(())
+        if self.kernel.cluster.is_some() && self.kernel.body.iter().any(reaches_others) {
+            "cluster"
+        } else {
+            "cta"
+        }
     }
 
     fn initialise_barriers(&mut self, barrier: u32, slots: u32, arrivals: u32) -> Result<()> {
@@ -150,8 +156,7 @@ impl<'c> Codegen<'c, '_> {
         let cluster = self.context.ptr_type(AddressSpace::from(CLUSTER));
         let to = self.builder.build_address_space_cast(to, cluster, "")?;
         let at = self.barrier_slot(barrier, slot)?;
-        let map = self.function.get_nth_param(map).map(BasicValueEnum::into_pointer_value);
-        let Some(map) = map else { return malformed("a tensor map that is no parameter") };
+        let map = self.param(map)?.into_pointer_value();
         let mut args: Vec<BasicMetadataValueEnum<'c>> = vec![to.into(), at.into(), map.into()];
         for coordinate in coordinates {
             args.push(self.expr(coordinate)?.int()?.into());
@@ -172,8 +177,7 @@ impl<'c> Codegen<'c, '_> {
 
     fn store_tensor(&mut self, map: u32, (shared, offset): (u32, &Expr), coordinates: &[Expr]) -> Result<()> {
         let (from, _) = self.address(Mem::Shared(shared), offset)?;
-        let map = self.function.get_nth_param(map).map(BasicValueEnum::into_pointer_value);
-        let Some(map) = map else { return malformed("a tensor map that is no parameter") };
+        let map = self.param(map)?.into_pointer_value();
         let mut args: Vec<BasicMetadataValueEnum<'c>> = vec![from.into(), map.into()];
         for coordinate in coordinates {
             args.push(self.expr(coordinate)?.int()?.into());
@@ -321,5 +325,14 @@ impl<'c> Codegen<'c, '_> {
         let (pointer, _) = self.address(Mem::Shared(shared), offset)?;
         let address = self.builder.build_ptr_to_int(pointer, self.context.i32_type(), "")?;
         Ok(address)
+    }
+}
+
+/// Whether a CTA arrives at the mbarriers of others, or copies to them.
+fn reaches_others(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Async(Async::Arrive { cta, .. }) => cta.is_some(),
+        Stmt::Async(Async::Copy { everywhere, .. }) => *everywhere,
+        other => other.blocks().into_iter().flatten().any(reaches_others),
     }
 }

@@ -84,9 +84,13 @@ impl<'c> Codegen<'c, '_> {
                 self.assembler(text, "~{memory}".into(), 0, &[])?;
                 Ok(())
             }
+            Stmt::Problem { dst, tile } => self.problem(*dst, tile),
             Stmt::One { thread, body } => self.one(*thread, body),
             Stmt::Roles(roles) => self.roles(roles),
-            Stmt::ClusterBarrier => self.cluster_barrier(),
+            Stmt::ClusterBarrier => self.cluster_arrive().and_then(|()| self.cluster_wait()),
+            Stmt::ClusterArrive => self.cluster_arrive(),
+            Stmt::ClusterWait => self.cluster_wait(),
+            Stmt::LoadPeer { dst, shared, offset, cta } => self.load_peer(dst, *shared, offset, cta),
             Stmt::Async(operation) => self.asynchronous(operation),
             Stmt::Barrier => {
                 let zero = self.context.i32_type().const_zero();
@@ -141,7 +145,10 @@ impl<'c> Codegen<'c, '_> {
     /// The body of a loop or branch: no address computed outside is used inside, nor the other way round.
     fn body(&mut self, body: &[Stmt]) -> Result<()> {
         self.addresses.clear();
+        // It may be about another problem.
+        let params = self.params.clone();
         self.block(body)?;
+        self.params = params;
         self.addresses.clear();
         Ok(())
     }

@@ -16,7 +16,7 @@ use tile_dsl::{
 };
 
 /// A load with its address computed, before its guard is looked at.
-struct Access<'c> {
+pub(super) struct Access<'c> {
     pointer: PointerValue<'c>,
     dtype: DType,
     elems: u32,
@@ -52,16 +52,26 @@ impl<'c> Codegen<'c, '_> {
             }
         };
         for (((dst, ..), access), value) in loads.iter().zip(&accesses).zip(values) {
-            let ty = Ty::Elem(access.dtype);
-            if let [var] = dst {
-                self.assign(*var, Value { llvm: value, ty })?;
-                continue;
-            }
-            for (i, var) in (0u64..).zip(*dst) {
-                let index = self.context.i32_type().const_int(i, false);
-                let element = self.builder.build_extract_element(value.into_vector_value(), index, "")?;
-                self.assign(*var, Value { llvm: element, ty })?;
-            }
+            self.assign_loaded(dst, access, value)?;
+        }
+        Ok(())
+    }
+
+    /// Gives each variable its element of what was loaded.
+    pub(super) fn assign_loaded(
+        &mut self,
+        dst: &[Var],
+        access: &Access<'c>,
+        value: BasicValueEnum<'c>,
+    ) -> Result<()> {
+        let ty = Ty::Elem(access.dtype);
+        if let [var] = dst {
+            return self.assign(*var, Value { llvm: value, ty });
+        }
+        for (i, var) in (0u64..).zip(dst) {
+            let index = self.context.i32_type().const_int(i, false);
+            let element = self.builder.build_extract_element(value.into_vector_value(), index, "")?;
+            self.assign(*var, Value { llvm: element, ty })?;
         }
         Ok(())
     }
@@ -102,7 +112,7 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
-    fn load(&self, access: &Access<'c>) -> Result<BasicValueEnum<'c>> {
+    pub(super) fn load(&self, access: &Access<'c>) -> Result<BasicValueEnum<'c>> {
         let value = self.builder.build_load(self.access_type(access), access.pointer, "")?;
         let instruction = value.as_instruction_value();
         let Some(instruction) = instruction else { return malformed("a load of a constant") };
@@ -141,11 +151,7 @@ impl<'c> Codegen<'c, '_> {
 
     fn access(&mut self, mem: Mem, offset: &Expr, elems: usize) -> Result<Access<'c>> {
         let (pointer, dtype) = self.address(mem, offset)?;
-        let bytes = elems as u32 * dtype.bytes();
-        if !elems.is_power_of_two() || bytes > 16 {
-            return malformed(format!("an access of {elems} elements of {dtype}"));
-        }
-        Ok(Access { pointer, dtype, elems: elems as u32 })
+        Access::new(pointer, dtype, elems)
     }
 
     /// Address of element `offset` of a buffer, and the buffer's element type.
@@ -215,7 +221,16 @@ impl<'c> Codegen<'c, '_> {
     }
 }
 
-impl Access<'_> {
+impl<'c> Access<'c> {
+    /// So many elements at an address.
+    pub(super) fn new(pointer: PointerValue<'c>, dtype: DType, elems: usize) -> Result<Self> {
+        let bytes = elems as u32 * dtype.bytes();
+        if !elems.is_power_of_two() || bytes > 16 {
+            return malformed(format!("an access of {elems} elements of {dtype}"));
+        }
+        Ok(Access { pointer, dtype, elems: elems as u32 })
+    }
+
     /// Accesses are aligned to their size: what vector instructions need.
     fn alignment(&self) -> u32 {
         self.elems * self.dtype.bytes()

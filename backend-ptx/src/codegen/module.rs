@@ -1,6 +1,6 @@
 //! The module around the body: entry, parameters and their attributes, shared memory, launch bounds.
 
-use super::{Codegen, Place, Result, malformed};
+use super::{Codegen, Place, Result, malformed, problem};
 use crate::STATIC_SHARED_LIMIT;
 use inkwell::{
     AddressSpace,
@@ -9,17 +9,16 @@ use inkwell::{
     llvm_sys::core::LLVMCreateConstantRangeAttribute,
     module::{Linkage, Module},
     targets::TargetMachine,
-    types::{AnyType, BasicMetadataTypeEnum},
+    types::{AnyType, BasicMetadataTypeEnum, BasicTypeEnum},
     values::{FunctionValue, PointerValue},
 };
 use std::collections::HashMap;
-use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, Ty};
+use tile_dsl::dtype::DType;
+use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, TENSOR_MAP_BYTES, Ty};
 
 /// Address spaces of NVPTX (LLVM's "User Guide for NVPTX Back-end").
 pub(super) const GLOBAL: u16 = 1;
 const SHARED: u16 = 3;
-/// Bytes of a tensor map.
-const TENSOR_MAP: u32 = 128;
 /// LLVM's number for the `ptx_kernel` calling convention.
 const PTX_KERNEL: u32 = 71;
 
@@ -35,7 +34,10 @@ pub(super) fn build<'c>(context: &'c Context, machine: &TargetMachine, kernel: &
     module.set_triple(&machine.get_triple());
     module.set_data_layout(&machine.get_target_data().get_data_layout());
 
-    let function = declare_entry(context, &module, kernel)?;
+    let function = match kernel.grouped {
+        true => problem::declare_entry(context, &module, kernel),
+        false => declare_entry(context, &module, kernel)?,
+    };
     let shared = SharedMemory::declare(context, &module, kernel)?;
     let builder = context.create_builder();
     builder.position_at_end(context.append_basic_block(function, "entry"));
@@ -46,6 +48,7 @@ pub(super) fn build<'c>(context: &'c Context, machine: &TargetMachine, kernel: &
         builder,
         kernel,
         function,
+        params: if kernel.grouped { Vec::new() } else { function.get_params() },
         shared: shared.pointers,
         frags: Vec::new(),
         vars: vec![Place::Unset; kernel.vars.len()],
@@ -64,30 +67,9 @@ fn declare_entry<'c>(
     module: &Module<'c>,
     kernel: &Kernel,
 ) -> Result<FunctionValue<'c>> {
-    let types: Vec<BasicMetadataTypeEnum> = kernel
-        .params
-        .iter()
-        .map(|param| {
-            Ok(match param {
-                Param::Tensor { .. } | Param::Scratch { .. } => {
-                    context.ptr_type(AddressSpace::from(GLOBAL)).into()
-                }
-                Param::TensorMap { .. } => context.ptr_type(AddressSpace::default()).into(),
-                Param::Dim(_) => context.i32_type().into(),
-                Param::Scalar { name, dtype } => match dtype {
-                    tile_dsl::dtype::DType::F32 => context.f32_type().into(),
-                    tile_dsl::dtype::DType::F16 => context.f16_type().into(),
-                    tile_dsl::dtype::DType::BF16 => context.bf16_type().into(),
-                    tile_dsl::dtype::DType::F8 => context.i8_type().into(),
-                    tile_dsl::dtype::DType::I32 => context.i32_type().into(),
-                    tile_dsl::dtype::DType::Bool => return malformed(format!("scalar `{name}` is a bool")),
-                },
-            })
-        })
-        .collect::<Result<_>>()?;
-    let function = module.add_function(&kernel.name, context.void_type().fn_type(&types, false), None);
-    function.set_call_conventions(PTX_KERNEL);
-
+    let types: Vec<BasicMetadataTypeEnum> =
+        kernel.params.iter().map(|p| param_type(context, p).map(Into::into)).collect::<Result<_>>()?;
+    let function = add_entry(context, module, kernel, &types);
     for (i, param) in (0..).zip(&kernel.params) {
         let at = AttributeLoc::Param(i);
         let flag =
@@ -112,7 +94,7 @@ fn declare_entry<'c>(
             Param::Scalar { .. } => {}
             // Without `grid_constant` it would be copied to local memory first.
             Param::TensorMap { .. } => {
-                let bytes = context.i8_type().array_type(TENSOR_MAP).as_any_type_enum();
+                let bytes = context.i8_type().array_type(TENSOR_MAP_BYTES).as_any_type_enum();
                 let byval = Attribute::get_named_enum_kind_id("byval");
                 function.add_attribute(at, context.create_type_attribute(byval, bytes));
                 function.add_attribute(at, flag("align", 64));
@@ -120,7 +102,35 @@ fn declare_entry<'c>(
             }
         }
     }
+    Ok(function)
+}
 
+/// The type of a parameter: a tensor map's is that of its address.
+pub(super) fn param_type<'c>(context: &'c Context, param: &Param) -> Result<BasicTypeEnum<'c>> {
+    Ok(match param {
+        Param::Tensor { .. } | Param::Scratch { .. } => context.ptr_type(AddressSpace::from(GLOBAL)).into(),
+        Param::TensorMap { .. } => context.ptr_type(AddressSpace::default()).into(),
+        Param::Dim(_) => context.i32_type().into(),
+        Param::Scalar { name, dtype } => match dtype {
+            DType::F32 => context.f32_type().into(),
+            DType::F16 => context.f16_type().into(),
+            DType::BF16 => context.bf16_type().into(),
+            DType::F8 => context.i8_type().into(),
+            DType::I32 => context.i32_type().into(),
+            DType::Bool => return malformed(format!("scalar `{name}` is a bool")),
+        },
+    })
+}
+
+/// The entry with its launch bounds.
+pub(super) fn add_entry<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    kernel: &Kernel,
+    types: &[BasicMetadataTypeEnum<'c>],
+) -> FunctionValue<'c> {
+    let function = module.add_function(&kernel.name, context.void_type().fn_type(types, false), None);
+    function.set_call_conventions(PTX_KERNEL);
     let text = |key, value: String| {
         function.add_attribute(AttributeLoc::Function, context.create_string_attribute(key, &value));
     };
@@ -134,7 +144,7 @@ fn declare_entry<'c>(
     }
     let nounwind = Attribute::get_named_enum_kind_id("nounwind");
     function.add_attribute(AttributeLoc::Function, context.create_enum_attribute(nounwind, 0));
-    Ok(function)
+    function
 }
 
 /// `range(i32 0, 2³¹)`.
@@ -243,7 +253,7 @@ fn count_assignments(body: &[Stmt], counts: &mut [u32]) -> Result<()> {
             Stmt::Let(var, _) | Stmt::Shuffle { dst: var, .. } | Stmt::Arrive { dst: var, .. } => {
                 std::slice::from_ref(var)
             }
-            Stmt::Load { dst, .. } | Stmt::LoadMatrices { dst, .. } => dst,
+            Stmt::Load { dst, .. } | Stmt::LoadMatrices { dst, .. } | Stmt::LoadPeer { dst, .. } => dst,
             Stmt::For { var, .. } => std::slice::from_ref(var),
             _ => &[],
         };

@@ -92,6 +92,7 @@ impl<'c> Codegen<'c, '_> {
             Expr::Tid => self.value(self.call("llvm.nvvm.read.ptx.sreg.tid.x", &[], &[])?, I32),
             Expr::Cta => self.value(self.call("llvm.nvvm.read.ptx.sreg.ctaid.x", &[], &[])?, I32),
             Expr::Ctas => self.value(self.call("llvm.nvvm.read.ptx.sreg.nctaid.x", &[], &[])?, I32),
+            Expr::Tiles => self.tiles()?,
             Expr::Dim(extent) => self.extent(extent)?,
             Expr::Scalar(index) => match self.kernel.params.get(*index as usize) {
                 Some(Param::Scalar { dtype, .. }) => self.value(self.param(*index)?, Ty::Elem(*dtype)),
@@ -117,8 +118,8 @@ impl<'c> Codegen<'c, '_> {
     }
 
     pub(super) fn param(&self, index: u32) -> Result<BasicValueEnum<'c>> {
-        match self.function.get_nth_param(index) {
-            Some(value) => Ok(value),
+        match self.params.get(index as usize) {
+            Some(value) => Ok(*value),
             None => malformed(format!("no parameter {index}")),
         }
     }

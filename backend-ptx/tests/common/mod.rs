@@ -75,6 +75,7 @@ impl Builder {
             min_ctas: None,
             assemble: None,
             dependent: false,
+            grouped: false,
             persistent: None,
             cluster: None,
             body: Vec::new(),

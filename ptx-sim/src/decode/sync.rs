@@ -187,8 +187,12 @@ impl<'m> Dec<'m> {
     }
 
     fn fence(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {
+        let proxy = m.take("proxy") || m.take_with(|s| s.strip_prefix("proxy::").map(|_| ())).is_some();
+        if proxy && m.take("tensormap::generic") {
+            return self.tensor_map_fence(i, m);
+        }
         self.count(i, 0..=0)?;
-        if m.take("proxy") || m.take_with(|s| s.strip_prefix("proxy::").map(|_| ())).is_some() {
+        if proxy {
             if m.take_one_of(&["async", "async::generic"]).is_some() || m.take("async") {
                 space(m);
                 return Ok(Op::FenceProxyAsync);
@@ -204,6 +208,23 @@ impl<'m> Dec<'m> {
         m.take_one_of(&["sc", "acq_rel", "acquire", "release"]);
         m.take("release");
         Ok(Op::Fence(super::memory::scope(m)))
+    }
+
+    /// Between ordinary accesses to a tensor map in global memory and the copies that use it.
+    fn tensor_map_fence(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {
+        if m.take("acquire") {
+            self.count(i, 2..=2)?;
+            let map = self.addr(i, &i.ops[0], MSpace::Generic)?;
+            if !matches!(i.ops[1], Operand::Int(128)) {
+                return self.err(i, "expected 128, the bytes of a tensor map");
+            }
+            return Ok(Op::AcquireTensorMap { map, scope: super::memory::scope(m) });
+        }
+        if m.take("release") {
+            self.count(i, 0..=0)?;
+            return Ok(Op::Fence(super::memory::scope(m)));
+        }
+        self.err(i, "expected `.acquire` or `.release`")
     }
 
     fn barrier(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {

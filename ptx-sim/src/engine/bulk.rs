@@ -261,7 +261,14 @@ impl Engine<'_> {
                 }
                 ok
             }
-            (MSpace::Global, a) => self.env.mem.read(a, &mut raw).is_ok(),
+            (MSpace::Global, a) => {
+                if !self.ctas[w.cta as usize].acquired.contains(&addr) {
+                    self.find(FindingKind::MissingProxyFence, w, pc, lane, 9, || {
+                        format!("uses the tensor map at {addr:#x} in global memory, which no thread of the CTA has acquired by fence.proxy.tensormap::generic.acquire")
+                    });
+                }
+                self.env.mem.read(a, &mut raw).is_ok()
+            }
             _ => false,
         };
         let map = if got { TensorMap::decode(&raw) } else { None };

@@ -296,6 +296,12 @@ impl Engine<'_> {
                 self.clocks.proxy_fence(w.agent(self.wpc));
                 self.fence_mbarriers(w);
             }
+            Op::AcquireTensorMap { map, scope } => {
+                self.fence(w, *scope);
+                let addresses = self.lane_addresses(w, map, MSpace::Generic);
+                let acquired = (0..32).filter(|i| m >> i & 1 != 0).map(|i| addresses[i]);
+                self.ctas[w.cta as usize].acquired.extend(acquired);
+            }
             Op::SetMaxNReg { inc, count } => {
                 if !self.whole_warp(w, m) {
                     return Flow::Retry;

@@ -6,8 +6,10 @@ use crate::{
     error::Error,
     execute::{Call, Simulated},
     geometry::Geometry,
+    job::Job,
     memory::{Memory as Bytes, Storage, lock},
     plan::Word,
+    problems::{Rows, WIDTHS},
     tensor_map::TensorMap,
     usage::MemoryUse,
 };
@@ -106,11 +108,12 @@ impl SimDevice {
 
     /// Runs a kernel on copies of the memory that its tensors lie in, each as a whole, so that a view has the
     /// alignment that it has on a GPU and what is written beside it is seen.
-    pub(crate) fn run(&self, call: &Call<'_, '_>) -> Result<Simulated, Error> {
-        let ptx = &call.compiled.ptx;
+    pub(crate) fn run(&self, job: &Job<'_, '_>) -> Result<Simulated, Error> {
+        let compiled = job.first().compiled;
+        let ptx = &compiled.ptx;
         let refused =
             |reason: &dyn ToString| Error::Simulator { entry: ptx.entry.clone(), reason: reason.to_string() };
-        let module = parsed(call.compiled).as_ref().map_err(|e| refused(e))?;
+        let module = parsed(compiled).as_ref().map_err(|e| refused(e))?;
         let mut memory = Memory::with_capacity(CAPACITY);
         // So many bytes beyond a well aligned place, whose address it returns.
         let mut place = |name: &str, skew: usize, data: &[u8]| {
@@ -126,7 +129,8 @@ impl SimDevice {
             memory.write(address + skew as u64, data).map_err(|e| refused(&e))?;
             Ok::<u64, Error>(address)
         };
-        let tensors: Vec<SimTensor<'_>> = call.sim_tensors().collect();
+        // Those of all calls, one after the other.
+        let tensors: Vec<SimTensor<'_>> = job.calls.iter().flat_map(Call::sim_tensors).collect();
         // Where each tensor's memory would be if it were well aligned.
         let mut placed: Vec<u64> = Vec::new();
         // What the memory of written tensors held, by the first tensor in it.
@@ -151,58 +155,83 @@ impl SimDevice {
             placed.push(address);
             before.push(copy);
         }
-        // Without a value: not a number, so that it is seen.
-        let mut scratch = Vec::new();
-        for wanted in call.compiled.wanted(call.ctas) {
-            let byte = if wanted.zeroed { 0 } else { 0xff };
-            scratch.push(place("scratch", 0, &vec![byte; wanted.bytes as usize])?);
-        }
         let addresses: Vec<u64> = tensors.iter().zip(&placed).map(|(t, at)| at + t.base).collect();
-        let words = call.words(&addresses, &scratch);
+        let each = tensors.len() / job.calls.len();
         let mut padded = Vec::new();
-        for copy in call.padded(&addresses) {
-            let tensor = &tensors[copy.tensor];
-            let mut rows = vec![if copy.empty { 0 } else { 0xff }; copy.bytes as usize];
-            let contents = tensor.contents()?;
-            let (copied, first) =
-                (copy.rows(tensor.geometry, tensor.dtype), tensor.base as usize - contents.skew());
-            copied.each(|[from, to]| {
-                let from = first + from;
-                rows[to..to + copied.bytes].copy_from_slice(&contents[from..from + copied.bytes]);
-            });
-            drop(contents);
-            let address = place(&format!("{}, padded", tensor.name), 0, &rows)?;
-            padded.push((copy, address));
+        // Words and maps of each call.
+        let mut params = Vec::new();
+        for (n, call) in job.calls.iter().enumerate() {
+            // Without a value: not a number, so that it is seen.
+            let mut scratch = Vec::new();
+            for wanted in compiled.wanted(call.ctas) {
+                let byte = if wanted.zeroed { 0 } else { 0xff };
+                scratch.push(place("scratch", 0, &vec![byte; wanted.bytes as usize])?);
+            }
+            let addresses = &addresses[n * each..][..each];
+            let mut own = Vec::new();
+            for copy in call.padded(addresses) {
+                let tensor = &tensors[n * each + copy.tensor];
+                let mut rows = vec![if copy.empty { 0 } else { 0xff }; copy.bytes as usize];
+                if !copy.stored {
+                    let contents = tensor.contents()?;
+                    let (copied, first) =
+                        (copy.rows(tensor.geometry, tensor.dtype), tensor.base as usize - contents.skew());
+                    copied.each(|[from, to]| {
+                        let from = first + from;
+                        rows[to..to + copied.bytes].copy_from_slice(&contents[from..from + copied.bytes]);
+                    });
+                }
+                let address = place(&format!("{}, padded", tensor.name), 0, &rows)?;
+                own.push((copy, address));
+            }
+            let maps = call.maps(addresses, &own)?;
+            let maps = maps.iter().map(encoded).collect::<Result<Vec<_>, _>>().map_err(|e| refused(&e))?;
+            params.push((call.words(addresses, &scratch), maps));
+            padded.extend(own.into_iter().map(|(copy, at)| (n * each + copy.tensor, copy, at)));
         }
-        let maps = call.maps(&addresses, &padded)?;
-        let maps = maps.iter().map(encoded).collect::<Result<Vec<_>, _>>().map_err(|e| refused(&e))?;
-        let params = words.iter().zip(&call.compiled.widths).zip(&call.compiled.words);
+        let map_of = |maps: &[[u8; 128]], from: &Word| match from {
+            Word::Map(n) => Some(maps[*n]),
+            _ => None,
+        };
+        let params = match &compiled.grouped {
+            None => {
+                let (words, maps) = &params[0];
+                let params = words.iter().zip(&compiled.widths).zip(&compiled.words);
+                let params = params.map(|((word, width), from)| match map_of(maps, from) {
+                    Some(map) => map.to_vec(),
+                    None => word.to_le_bytes()[..usize::from(*width)].to_vec(),
+                });
+                params.collect()
+            }
+            Some(table) => {
+                let mut rows = Rows::new(table, &compiled.widths);
+                for (call, (words, maps)) in job.calls.iter().zip(&params) {
+                    rows.push(words, |n| map_of(maps, &compiled.words[n]), call.ctas);
+                }
+                let (bytes, words) = rows.finish();
+                let words = words(place("problems", 0, &bytes)?);
+                let params = words.iter().zip(WIDTHS);
+                params.map(|(word, width)| word.to_le_bytes()[..usize::from(width)].to_vec()).collect()
+            }
+        };
         let launch = Launch {
             kernel: ptx.entry.clone(),
-            grid: [call.ctas, 1, 1],
+            grid: [job.ctas, 1, 1],
             block: [ptx.threads, 1, 1],
             dynamic_shared: ptx.dynamic_shared,
-            params: params
-                .map(|((word, width), from)| match from {
-                    Word::Map(n) => maps[*n].to_vec(),
-                    _ => word.to_le_bytes()[..usize::from(*width)].to_vec(),
-                })
-                .collect(),
+            params,
             seed: self.seed,
             async_mode: self.mode,
-            dependent: call.compiled.dependent,
+            dependent: compiled.dependent,
             ..Launch::default()
         };
         let report = ptx_sim::launch(module, &mut memory, &launch).map_err(|e| refused(&e))?;
-        for (copy, from) in &padded {
-            let tensor = &tensors[copy.tensor];
-            if !tensor.written {
-                continue;
-            }
+        for (n, copy, from) in padded.iter().filter(|(_, copy, _)| copy.stored) {
+            let tensor = &tensors[*n];
             let rows = copy.rows(tensor.geometry, tensor.dtype);
             let (mut row, mut moved) = (vec![0; rows.bytes], Ok(()));
             rows.each(|[to, at]| {
-                let to = addresses[copy.tensor] + to as u64;
+                let to = addresses[*n] + to as u64;
                 let result = memory.read(from + at as u64, &mut row).and_then(|()| memory.write(to, &row));
                 moved = std::mem::replace(&mut moved, Ok(())).and(result);
             });

@@ -11,7 +11,7 @@ use crate::{
     nest::{Nest, Stmt, ValueId},
 };
 use egg::{Id, Searcher};
-use std::{collections::HashMap, rc::Rc};
+use std::rc::Rc;
 
 /// Nodes at which a phase gives up. Directed phases stay below a few hundred.
 const NODE_CAP: usize = 20_000;
@@ -58,14 +58,14 @@ pub(super) struct Saturated {
 /// Runs one phase.
 pub(super) fn run(nest: &Nest, rules: &[Rule<'_>], redex: IsRedex<'_>) -> Outcome {
     let (graph, root) = start(nest);
-    let before = Extraction::new(&graph, redex).best(root).hard();
+    let before = Extraction::new(&graph, redex).best(root).0.hard();
     let saturated = saturate(graph, root, rules);
     SAMPLES.with_borrow_mut(|wanted| wanted.iter_mut().for_each(|w| w.draw(&saturated)));
     let Saturated { graph, root, refusals, applied, internal } = saturated;
     let mut extraction = Extraction::new(&graph, redex);
-    let choice = extraction.best(root);
-    let body = extraction.build(root, choice.node);
-    Outcome { body, before, left: choice.cost.hard(), refusals, applied, internal }
+    let (cost, node) = extraction.best(root);
+    let body = extraction.build(root, node);
+    Outcome { body, before, left: cost.hard(), refusals, applied, internal }
 }
 
 /// A fresh e-graph with the term of a nest.
@@ -165,68 +165,70 @@ impl Cost {
     }
 }
 
-/// The cheapest way to write a class with a given top node.
-#[derive(Clone)]
+/// The cheapest way to write a class with a given top node: which top node each of its children has.
 struct Choice {
     cost: Cost,
-    node: usize,
     children: Vec<usize>,
-}
-
-impl Choice {
-    fn hard(&self) -> u32 {
-        self.cost.hard()
-    }
 }
 
 /// Dynamic programming over (class, top node): a redex is judged by a node and the nodes below it.
 struct Extraction<'a> {
     graph: &'a Graph,
     redex: IsRedex<'a>,
-    memo: HashMap<(Id, usize), Choice>,
+    /// By class, which are numbered from 0, and top node.
+    memo: Vec<Vec<Option<Choice>>>,
 }
 
 impl<'a> Extraction<'a> {
     fn new(graph: &'a Graph, redex: IsRedex<'a>) -> Self {
-        Extraction { graph, redex, memo: HashMap::new() }
+        Extraction { graph, redex, memo: Vec::new() }
     }
 
-    fn best(&mut self, class: Id) -> Choice {
+    /// The cheapest way to write a class, and its top node.
+    fn best(&mut self, class: Id) -> (Cost, usize) {
         let class = self.graph.find(class);
         (0..self.graph[class].nodes.len())
-            .map(|n| self.choose(class, n))
-            .min_by_key(|c| c.cost)
+            .map(|n| (self.choose(class, n), n))
+            .min_by_key(|(cost, _)| *cost)
             .expect("a class has a node")
     }
 
-    fn choose(&mut self, class: Id, node: usize) -> Choice {
-        let class = self.graph.find(class);
-        if let Some(choice) = self.memo.get(&(class, node)) {
-            return choice.clone();
+    /// The cost of the cheapest way to write a class with this top node.
+    fn choose(&mut self, class: Id, node: usize) -> Cost {
+        let graph = self.graph;
+        let class = graph.find(class);
+        let at = usize::from(class);
+        if self.memo.len() <= at {
+            self.memo.resize_with(at + 1, Vec::new);
+        }
+        if self.memo[at].is_empty() {
+            self.memo[at].resize_with(graph[class].nodes.len(), || None);
+        }
+        if let Some(choice) = &self.memo[at][node] {
+            return choice.cost;
         }
         // A term cannot contain itself: while this choice is open it costs too much to be taken.
-        let open = Choice { cost: Cost::INFINITE, node, children: Vec::new() };
-        self.memo.insert((class, node), open.clone());
-        let graph = self.graph;
+        self.memo[at][node] = Some(Choice { cost: Cost::INFINITE, children: Vec::new() });
         let top = &graph[class].nodes[node];
         let kids: Vec<Id> = egg::Language::children(top).iter().map(|k| graph.find(*k)).collect();
-        let mut best = open;
+        let mut best = Choice { cost: Cost::INFINITE, children: Vec::new() };
         let mut pick = vec![0; kids.len()];
         loop {
             let below: Vec<&Node> = kids.iter().zip(&pick).map(|(k, n)| &graph[*k].nodes[*n]).collect();
             let mut cost = Cost::node((self.redex)(graph, top, &below));
             for (kid, n) in kids.iter().zip(&pick) {
-                cost = cost.plus(self.choose(*kid, *n).cost);
+                cost = cost.plus(self.choose(*kid, *n));
             }
             if cost < best.cost {
-                best = Choice { cost, node, children: pick.clone() };
+                best = Choice { cost, children: pick.clone() };
             }
             // Next combination of top nodes of the children.
             let mut k = 0;
             loop {
                 if k == kids.len() {
-                    self.memo.insert((class, node), best.clone());
-                    return best;
+                    let cost = best.cost;
+                    self.memo[at][node] = Some(best);
+                    return cost;
                 }
                 pick[k] += 1;
                 if pick[k] < graph[kids[k]].nodes.len() {
@@ -240,7 +242,7 @@ impl<'a> Extraction<'a> {
 
     fn build(&self, class: Id, node: usize) -> Stmt {
         let class = self.graph.find(class);
-        let pick = &self.memo[&(class, node)].children;
+        let pick = &self.memo[usize::from(class)][node].as_ref().expect("it was chosen").children;
         let build = |id: Id, n: usize| Box::new(self.build(id, pick[n]));
         stmt(self.graph, &self.graph[class].nodes[node], &build)
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! Async ::= mbarriers Shared × n of count | arrive Shared[E] (expect bytes | of E) | await Shared[E] parity E
 //!         | tensor Shared[E] <- Map[E*] completes Shared[E] (everywhere) | proxy_fence
-//!         | send Map[E*] <- Shared[E] | stores commit | stores wait n
+//!         | acquire Map | send Map[E*] <- Shared[E] | stores commit | stores wait n
 //!         | wgmma frag[slots] += Tile x Tile (overwrites E) | products fence frag[slots]* | products commit | products wait n frag[slots]*
 //! Tile  ::= Shared[E] major swizzle leading stride
 //! ```
@@ -32,7 +32,7 @@ pub enum Async {
         arrivals: u32,
     },
     /// This thread arrives at an mbarrier: `mbarrier.arrive`, release at the scope of the CTA, or of the cluster where
-    /// there is one.
+    /// its CTAs arrive at one another's.
     Arrive {
         /// Buffer.
         barrier: u32,
@@ -87,6 +87,12 @@ pub enum Async {
     WaitStores {
         /// Groups.
         pending: u32,
+    },
+    /// What was written to a tensor map in global memory before the kernel is seen by the copies of this thread that name it:
+    /// `fence.proxy.tensormap::generic.acquire` (PTX ISA 9.7.13.4). Maps among the parameters of the launch need none.
+    AcquireMap {
+        /// Tensor map, position in [`super::Kernel::params`].
+        map: u32,
     },
     /// What this thread has stored to shared memory is seen by the asynchronous proxy: `fence.proxy.async`.
     ProxyFence,

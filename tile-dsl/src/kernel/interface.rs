@@ -18,6 +18,8 @@ pub struct Interface {
     pub cluster: Option<u32>,
     /// As [`Kernel::dependent`].
     pub dependent: bool,
+    /// As [`Kernel::grouped`].
+    pub grouped: bool,
 }
 
 impl Kernel {
@@ -30,6 +32,7 @@ impl Kernel {
             persistent: self.persistent,
             cluster: self.cluster,
             dependent: self.dependent,
+            grouped: self.grouped,
         }
     }
 }

@@ -309,8 +309,16 @@ impl Run<'_> {
             }
             // A launch is alone.
             Stmt::GridDependency => {}
+            // And of one problem.
+            Stmt::Problem { dst, tile } => {
+                let tile = self.eval(tile, mask)?;
+                self.define(*dst, tile, mask);
+            }
             Stmt::GroupBarrier { .. }
             | Stmt::ClusterBarrier
+            | Stmt::ClusterArrive
+            | Stmt::ClusterWait
+            | Stmt::LoadPeer { .. }
             | Stmt::WarpBarrier
             | Stmt::One { .. }
             | Stmt::Roles(_)
@@ -448,7 +456,7 @@ impl Run<'_> {
             }
             Expr::Tid => Column::Int((0..n as i64).collect()),
             Expr::Cta => Column::Int(vec![self.cta as i64; n]),
-            Expr::Ctas => Column::Int(vec![self.ctas as i64; n]),
+            Expr::Ctas | Expr::Tiles => Column::Int(vec![self.ctas as i64; n]),
             Expr::Dim(extent) => match extent.eval(self.dims) {
                 Some(x) if i32::try_from(x).is_ok() => Column::Int(vec![x; n]),
                 _ => return Err((0, format!("extent {extent} is no i32"))),

@@ -89,6 +89,7 @@ impl Lives {
             Stmt::Load { mem: Mem::Shared(b), .. } | Stmt::Store { mem: Mem::Shared(b), .. } => vec![*b],
             Stmt::CopyAsync { shared, .. }
             | Stmt::LoadMatrices { shared, .. }
+            | Stmt::LoadPeer { shared, .. }
             | Stmt::StoreMatrices { shared, .. }
             | Stmt::Async(Async::Copy { shared, .. } | Async::Store { shared, .. }) => vec![*shared],
             Stmt::Async(Async::Multiply { a, b, .. }) => vec![a.shared, b.shared],
@@ -174,7 +175,7 @@ impl Lives {
                     self.begin_lives(&buffers, &mut at, out, wrong);
                 }
                 Stmt::WaitGroup(0) => at.land(),
-                Stmt::Barrier | Stmt::Arrive { .. } => at.touched.clear(),
+                Stmt::Barrier | Stmt::ClusterBarrier | Stmt::Arrive { .. } => at.touched.clear(),
                 _ => {}
             }
             for buffer in self.access(stmt) {

@@ -44,6 +44,7 @@ pub fn parse(text: &str) -> Parse<Kernel> {
         cluster: None,
         assemble: None,
         dependent: false,
+        grouped: false,
         body: Vec::new(),
     };
     let mut parser = Parser { words: words(text), at: 0, kernel, types: HashMap::new() };
@@ -161,6 +162,7 @@ impl Parser {
             self.kernel.assemble = Some(self.number()?);
         }
         self.kernel.dependent = self.eat("dependent");
+        self.kernel.grouped = self.eat("grouped");
         self.expect("{")?;
         let mut placed = false;
         loop {
@@ -210,7 +212,7 @@ impl Parser {
         if self.eat("cleared") {
             self.kernel.cleared.push(self.kernel.params.len() as u32);
         }
-        let (mutable, zeroed) = (self.eat("mut"), self.eat("zeroed"));
+        let (mutable, zeroed, stored) = (self.eat("mut"), self.eat("zeroed"), self.eat("stored"));
         let param = match self.next().as_str() {
             "tensor" => {
                 let dtype = self.dtype()?;
@@ -226,7 +228,7 @@ impl Parser {
                 self.expect("]")?;
                 Param::Scratch { name, dtype, elems, zeroed }
             }
-            "map" => self.tensor_map(name)?,
+            "map" => self.tensor_map(name, stored)?,
             _ => return self.fail("`tensor`, `dim`, `scalar`, `scratch` or `map`"),
         };
         self.kernel.params.push(param);
@@ -411,6 +413,25 @@ impl Parser {
             }
             "warp" => self.expect("barrier").map(|()| Stmt::WarpBarrier),
             "dependency" => Ok(Stmt::GridDependency),
+            "problem" => {
+                let dst = self.var()?;
+                self.declare(&[dst])?;
+                self.expect("=")?;
+                Ok(Stmt::Problem { dst, tile: self.expr()? })
+            }
+            "cluster" if self.eat("arrive") => Ok(Stmt::ClusterArrive),
+            "cluster" => self.expect("wait").map(|()| Stmt::ClusterWait),
+            "cluster_barrier" => Ok(Stmt::ClusterBarrier),
+            "peer" => {
+                let dst = self.vars()?;
+                self.declare(&dst)?;
+                self.expect("=")?;
+                let (Mem::Shared(shared), offset) = self.place()? else {
+                    return self.fail("a shared buffer");
+                };
+                self.expect("of")?;
+                Ok(Stmt::LoadPeer { dst, shared, offset, cta: self.expr()? })
+            }
             "one" => {
                 self.expect("thread")?;
                 let thread = self.number()?;
@@ -419,7 +440,7 @@ impl Parser {
             }
             "roles" => self.roles(),
             word @ ("mbarriers" | "arrive" | "await" | "tensor" | "proxy_fence" | "products" | "send"
-            | "stores") => self.asynchronous(word).map(Stmt::Async),
+            | "stores" | "acquire") => self.asynchronous(word).map(Stmt::Async),
             "live" => {
                 let mut buffers = vec![self.shared()?];
                 while self.eat(",") {
@@ -551,6 +572,7 @@ impl Parser {
             "tid" => Ok(Expr::Tid),
             "cta" => Ok(Expr::Cta),
             "ctas" => Ok(Expr::Ctas),
+            "tiles" => Ok(Expr::Tiles),
             "true" => Ok(Expr::Bool(true)),
             "false" => Ok(Expr::Bool(false)),
             "dim" if is_call => {

@@ -1,10 +1,10 @@
 //! Text form of the kernel IR: `Kernel: Display`. [`super::parse`] reads it back.
 //!
 //! ```text
-//! kernel name sm_80 threads 256 min_ctas 2 persistent 1 cluster 2 assemble 1 dependent {
+//! kernel name sm_80 threads 256 min_ctas 2 persistent 1 cluster 2 assemble 1 dependent grouped {
 //!   param a: tensor f32 align 16          param c: mut tensor f32 align 4
 //!   param M: dim                          param alpha: scalar f32
-//!   param c: cleared mut tensor f32 align 4  param a.map: map a [1: 64, 0: 128] swizzle 128
+//!   param c: cleared mut tensor f32 align 4  param a.map: map a [1: 64, 0: 128] swizzle 128  param c.map: stored map c ..
 //!   param parts: scratch f32[1024]        param arrivals: zeroed scratch i32[1]
 //!   shared a: f32[1024] align 16          frag acc: f32[64]
 //!   grid M / 32, N / 32
@@ -18,9 +18,12 @@
 //!   one thread 0 { }                      roles { threads 0 to 128 registers 232 { } }
 //!   barrier 1 of 128   warp barrier       mbarriers full x 4 of 1
 //!   cluster_barrier                       arrive shared empty[%2] of %3
+//!   cluster arrive                        cluster wait
+//!   peer %4, %5: f32 = shared a[%2] of %3
 //!   arrive shared full[%2] expect 8192    await shared full[%2] parity %3
 //!   tensor shared a[%2] <- a.map[%4, %5] completes shared full[%2]
-//!   send c.map[%4, %5] <- shared c[%2]     stores commit   stores wait 0
+//!   send c.map[%4, %5] <- shared c[%2]     stores commit   stores wait 0   acquire c.map
+//!   problem %3: i32 = cta
 //!   products fence acc[0, 1]              products commit   products wait 0 acc[0, 1]   proxy_fence
 //!   wgmma64x8 acc[0, 1, 2, 3] += shared a[%2] major k swizzle 128 leading 16 stride 1024 x shared b[%3] ..
 //! }
@@ -60,6 +63,9 @@ impl Display for Kernel {
         if self.dependent {
             f.write_str(" dependent")?;
         }
+        if self.grouped {
+            f.write_str(" grouped")?;
+        }
         f.write_str(" {\n")?;
         for (n, param) in (0..).zip(&self.params) {
             match param {
@@ -74,12 +80,13 @@ impl Display for Kernel {
                 }
                 Param::Dim(name) => writeln!(f, "  param {name}: dim")?,
                 Param::Scalar { name, dtype } => writeln!(f, "  param {name}: scalar {dtype}")?,
-                Param::TensorMap { name, tensor, dims, tile, swizzle } => {
+                Param::TensorMap { name, tensor, dims, tile, swizzle, stored } => {
+                    let stored = if *stored { "stored " } else { "" };
                     let dims = dims.iter().zip(tile).map(|(dim, points)| format!("{dim}: {points}"));
                     let dims = dims.collect::<Vec<_>>().join(", ");
                     writeln!(
                         f,
-                        "  param {name}: map {} [{dims}] swizzle {swizzle}",
+                        "  param {name}: {stored}map {} [{dims}] swizzle {swizzle}",
                         param_name(self, *tensor)
                     )?;
                 }
@@ -213,7 +220,21 @@ impl Printer<'_> {
             Stmt::Barrier => self.out.write_str("barrier"),
             Stmt::WarpBarrier => self.out.write_str("warp barrier"),
             Stmt::GridDependency => self.out.write_str("dependency"),
+            Stmt::Problem { dst, tile } => {
+                write!(self.out, "problem %{}: {} = ", dst.0, self.ty(*dst))?;
+                self.expr(tile)
+            }
             Stmt::ClusterBarrier => self.out.write_str("cluster_barrier"),
+            Stmt::ClusterArrive => self.out.write_str("cluster arrive"),
+            Stmt::ClusterWait => self.out.write_str("cluster wait"),
+            Stmt::LoadPeer { dst, shared, offset, cta } => {
+                self.out.push_str("peer ");
+                self.vars(dst)?;
+                write!(self.out, ": {} = ", dst.first().map_or(Ty::I64, |v| self.ty(*v)))?;
+                self.place(Mem::Shared(*shared), offset)?;
+                self.out.push_str(" of ");
+                self.expr(cta)
+            }
             Stmt::GroupBarrier { id, threads } => write!(self.out, "barrier {id} of {threads}"),
             Stmt::One { thread, body } => {
                 write!(self.out, "one thread {thread} ")?;
@@ -323,6 +344,7 @@ impl Printer<'_> {
                 self.out.push_str("] <- ");
                 self.place(Mem::Shared(*shared), offset)
             }
+            Async::AcquireMap { map } => write!(self.out, "acquire {}", param_name(self.kernel, *map)),
             Async::CommitStores => self.out.write_str("stores commit"),
             Async::WaitStores { pending } => write!(self.out, "stores wait {pending}"),
             Async::ProxyFence => self.out.write_str("proxy_fence"),
@@ -448,6 +470,7 @@ impl Printer<'_> {
             Expr::Tid => self.out.write_str("tid"),
             Expr::Cta => self.out.write_str("cta"),
             Expr::Ctas => self.out.write_str("ctas"),
+            Expr::Tiles => self.out.write_str("tiles"),
             Expr::Dim(extent) => write!(self.out, "dim({extent})"),
             Expr::Scalar(i) => write!(self.out, "${}", param_name(self.kernel, *i)),
             Expr::Un(op, a) => self.call(op.name(), &[a]),

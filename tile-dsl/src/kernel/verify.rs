@@ -3,7 +3,8 @@
 //! Types agree; each variable is defined once, before its uses and in their scope; guards and conditions
 //! are `bool`; every barrier, arrival and shuffle is reached by all threads; vectors are 1, 2, 4 or 8 elements of at
 //! most 16 bytes; slots, buffers and parameters exist; shared memory and threads fit the target; buffers that lie in the
-//! same bytes follow one another, with a barrier between, and no copy to one on its way.
+//! same bytes follow one another, with a barrier between, and no copy to one on its way; what a CTA reads of another's
+//! shared memory is written and still there (`peers`); the parameters of a grouped kernel are those of a problem.
 
 use super::{Async, Expr, Kernel, Mem, Param, Role, Stmt, Ty, Var};
 use crate::{
@@ -44,6 +45,7 @@ pub fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
         visible: vec![false; kernel.vars.len()],
         defined: vec![false; kernel.vars.len()],
         divergent: BTreeSet::new(),
+        chosen: !kernel.grouped,
     };
     v.kernel().map_err(|what| VerifyError { kernel: kernel.name.clone(), what })
 }
@@ -58,6 +60,8 @@ struct Verifier<'a> {
     defined: Vec<bool>,
     /// Variables whose value may differ between threads of a CTA.
     divergent: BTreeSet<Var>,
+    /// Whether it is known which problem's parameters are meant.
+    chosen: bool,
 }
 
 type Check<T = ()> = Result<T, String>;
@@ -91,6 +95,17 @@ impl Verifier<'_> {
             let mutable = matches!(k.params.get(*i as usize), Some(Param::Tensor { mutable: true, .. }));
             ensure(mutable, || format!("parameter {i} is cleared and no tensor that is stored to"))?;
         }
+        for param in &k.params {
+            let Param::TensorMap { name, tensor, stored, .. } = param else { continue };
+            let of = k.params.get(*tensor as usize);
+            let right = matches!(of, Some(Param::Tensor { mutable, .. }) if mutable == stored);
+            ensure(right, || {
+                format!(
+                    "`{name}` is no map of a tensor that is {}",
+                    if *stored { "stored to" } else { "read" }
+                )
+            })?;
+        }
         if k.dependent {
             ensure(k.target.sm >= 90, || format!("a dependent launch for sm_{}", k.target.sm))?;
             let before = k.body.iter().take_while(|s| **s != Stmt::GridDependency).collect::<Vec<_>>();
@@ -99,15 +114,17 @@ impl Verifier<'_> {
             ensure(early.is_none(), || "global memory is accessed before earlier grids have ended".into())?;
         }
         self.block(&k.body, false)?;
-        super::lives::check(k)
+        super::lives::check(k)?;
+        super::peers::check(k)
     }
 
     /// `diverged`: some threads of the CTA may be elsewhere.
     fn block(&mut self, stmts: &[Stmt], diverged: bool) -> Check {
-        let height = self.scope.len();
+        let (height, chosen) = (self.scope.len(), self.chosen);
         for stmt in stmts {
             self.stmt(stmt, diverged)?;
         }
+        self.chosen = chosen;
         self.leave(height);
         Ok(())
     }
@@ -182,7 +199,13 @@ impl Verifier<'_> {
                 ensure([4, 8, 16].contains(&bytes), || format!("asynchronous copy of {bytes} bytes"))
             }
             Stmt::CommitGroup | Stmt::WaitGroup(_) => Ok(()),
-            Stmt::ClusterBarrier => {
+            Stmt::LoadPeer { dst, shared, offset, cta } => {
+                ensure(self.kernel.cluster.is_some(), || "a load from another CTA".into())?;
+                self.expect(cta, Ty::I32, "CTA of the cluster")?;
+                let dtype = self.access(Mem::Shared(*shared), offset, &None, dst.len())?;
+                dst.iter().try_for_each(|v| self.define(*v, Ty::Elem(dtype), true))
+            }
+            Stmt::ClusterBarrier | Stmt::ClusterArrive | Stmt::ClusterWait => {
                 ensure(!diverged, || "a barrier of the cluster that some threads may not reach".into())?;
                 ensure(self.kernel.cluster.is_some(), || "a barrier of no cluster".into())
             }
@@ -197,6 +220,13 @@ impl Verifier<'_> {
             Stmt::GridDependency => ensure(self.kernel.dependent && !diverged, || {
                 "a dependency that the launch does not have".into()
             }),
+            Stmt::Problem { dst, tile } => {
+                ensure(self.kernel.grouped, || "a problem of several, of which there is one".into())?;
+                self.expect(tile, Ty::I32, "number of a tile")?;
+                ensure(!self.differs(tile), || "threads at the tiles of different problems".into())?;
+                self.chosen = true;
+                self.define(*dst, Ty::I32, false)
+            }
             Stmt::One { thread, body } => {
                 ensure(!diverged, || "a thread is chosen where some may not be".into())?;
                 let within = thread.is_multiple_of(32) && *thread < self.kernel.threads;
@@ -348,12 +378,19 @@ impl Verifier<'_> {
                 int(slot)?;
                 int(offset)?;
                 coordinates.iter().try_for_each(int)?;
-                self.boxed(*map, *shared, coordinates)
+                self.boxed((*map, false), *shared, coordinates)
             }
             Async::Store { map, shared, offset, coordinates } => {
                 int(offset)?;
                 coordinates.iter().try_for_each(int)?;
-                self.boxed(*map, *shared, coordinates)
+                self.boxed((*map, true), *shared, coordinates)
+            }
+            Async::AcquireMap { map } => {
+                self.of_problem()?;
+                let param = self.kernel.params.get(*map as usize);
+                ensure(self.kernel.grouped && matches!(param, Some(Param::TensorMap { .. })), || {
+                    format!("parameter {map} is no tensor map in global memory")
+                })
             }
             Async::CommitStores | Async::WaitStores { .. } => Ok(()),
             Async::ProxyFence => Ok(()),
@@ -394,11 +431,16 @@ impl Verifier<'_> {
         }
     }
 
-    /// A box of a tensor map, and the buffer that it comes from or goes to.
-    fn boxed(&self, map: u32, shared: u32, coordinates: &[Expr]) -> Check {
-        let Some(Param::TensorMap { tensor, dims, tile, .. }) = self.kernel.params.get(map as usize) else {
+    /// A box of a tensor map, and the buffer that it comes from, where it is stored, or goes to.
+    fn boxed(&self, (map, stores): (u32, bool), shared: u32, coordinates: &[Expr]) -> Check {
+        self.of_problem()?;
+        let param = self.kernel.params.get(map as usize);
+        let Some(Param::TensorMap { name, tensor, dims, tile, stored, .. }) = param else {
             return Err(format!("parameter {map} is no tensor map"));
         };
+        ensure(*stored == stores, || {
+            format!("`{name}` is a map for {}", if *stored { "stores alone" } else { "copies alone" })
+        })?;
         let (from, to) =
             (self.kernel.dtype_of(Mem::Global(*tensor)), self.kernel.dtype_of(Mem::Shared(shared)));
         ensure(from.is_some() && from == to, || format!("copy of {from:?} into {to:?}"))?;
@@ -407,6 +449,11 @@ impl Verifier<'_> {
             format!("a box of {ranks:?} dimensions")
         })?;
         ensure(tile.iter().all(|n| (1..=256).contains(n)), || format!("a box of {tile:?}"))
+    }
+
+    /// Parameters have values: it is known which problem's they are.
+    fn of_problem(&self) -> Check {
+        ensure(self.chosen, || "parameters of no problem".into())
     }
 
     /// All lanes of all warps are here.
@@ -419,6 +466,13 @@ impl Verifier<'_> {
 
     fn access(&self, mem: Mem, offset: &Expr, guard: &Option<Expr>, n: usize) -> Check<DType> {
         let dtype = self.kernel.dtype_of(mem).ok_or_else(|| format!("no buffer {mem:?}"))?;
+        if matches!(mem, Mem::Global(_)) {
+            self.of_problem()?;
+        }
+        let boxes = |p: &&Param| matches!(p, Param::TensorMap { tensor, stored: true, .. } if mem == Mem::Global(*tensor));
+        if let Some(map) = self.kernel.params.iter().find(boxes) {
+            return Err(format!("an access beside the boxes of `{}`, which cover the tensor", map.name()));
+        }
         let bytes = n as u64 * u64::from(dtype.bytes());
         ensure(n.is_power_of_two() && bytes <= 16, || format!("vector of {n} {dtype}, {bytes} bytes"))?;
         let ty = self.expr(offset)?;
@@ -452,6 +506,7 @@ impl Verifier<'_> {
             | Expr::Bool(_)
             | Expr::Cta
             | Expr::Ctas
+            | Expr::Tiles
             | Expr::Dim(_)
             | Expr::Scalar(_) => false,
             Expr::Tid | Expr::Slot { .. } => true,
@@ -489,13 +544,19 @@ impl Verifier<'_> {
             }
             Expr::Slot { frag, slot } => Ok(Ty::Elem(self.slot(*frag, *slot)?)),
             Expr::Tid | Expr::Cta | Expr::Ctas => Ok(Ty::I32),
+            Expr::Tiles => {
+                ensure(self.kernel.grouped, || "tiles of several problems, of which there is one".into())?;
+                Ok(Ty::I32)
+            }
             Expr::Dim(extent) => {
+                self.of_problem()?;
                 for name in extent.dims.keys() {
                     let known = self.kernel.params.iter().any(|p| matches!(p, Param::Dim(n) if n == name));
                     ensure(known, || format!("no dim `{name}` among the parameters"))?;
                 }
                 Ok(Ty::I32)
             }
+            Expr::Scalar(_) if !self.chosen => Err("a scalar of no problem".into()),
             Expr::Scalar(i) => match self.kernel.params.get(*i as usize) {
                 Some(Param::Scalar { dtype, .. }) => Ok(Ty::Elem(*dtype)),
                 _ => Err(format!("parameter {i} is no scalar")),

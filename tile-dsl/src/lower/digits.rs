@@ -33,7 +33,7 @@ impl Bound {
 }
 
 impl Lowerer<'_> {
-    /// Of the innermost loop, the points of the steps before the current one.
+    /// Of a loop at run time, the points of the steps before the current one, whichever way it runs.
     pub fn passed(&self, bound: &Bound) -> Linear {
         match self.passing.iter().rev().find(|p| p.digit == bound.digit) {
             Some(passing) => Linear::var(passing.passed),

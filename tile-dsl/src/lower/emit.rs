@@ -60,6 +60,7 @@ pub(super) enum Op {
     Tid,
     Cta,
     Ctas,
+    Tiles,
     Dim(Extent),
     Scalar(u32),
     Un(UnOp),
@@ -80,6 +81,7 @@ impl Op {
             Op::Tid => Expr::Tid,
             Op::Cta => Expr::Cta,
             Op::Ctas => Expr::Ctas,
+            Op::Tiles => Expr::Tiles,
             Op::Dim(extent) => Expr::Dim(extent),
             Op::Scalar(i) => Expr::Scalar(i),
             Op::Un(op) => Expr::Un(op, next()),
@@ -127,13 +129,15 @@ struct VarInfo {
 pub(super) struct Emit {
     vars: Vec<VarInfo>,
     scopes: Vec<Scope>,
+    /// The scope in which the parameters of the kernel are known.
+    known: usize,
     /// Statements emitted so far.
     pub count: usize,
 }
 
 impl Emit {
     pub fn new() -> Self {
-        Emit { vars: Vec::new(), scopes: vec![Scope::default()], count: 0 }
+        Emit { vars: Vec::new(), scopes: vec![Scope::default()], known: 0, count: 0 }
     }
 
     /// Opens the body of a loop or branch.
@@ -149,6 +153,26 @@ impl Emit {
     /// The statements and the types of the variables.
     pub fn finish(mut self) -> (Vec<Stmt>, Vec<Ty>) {
         (self.pop(), self.vars.iter().map(|v| v.ty).collect())
+    }
+
+    /// The problem of a tile: its parameters are known from here on, in this scope. Returns the tile's number in the problem.
+    pub fn problem(&mut self, tile: Atom) -> Atom {
+        self.known = self.scopes.len() - 1;
+        let dst = self.var(Ty::I32);
+        self.stmt(Stmt::Problem { dst, tile: tile.expr() });
+        Atom::Var(dst)
+    }
+
+    /// The problem of another tile, in this scope alone; what [`Emit::leave_problem`] takes.
+    pub fn enter_problem(&mut self, tile: Atom) -> usize {
+        let around = self.known;
+        self.problem(tile);
+        around
+    }
+
+    /// Parameters are again those of the problem around.
+    pub fn leave_problem(&mut self, around: usize) {
+        self.known = around;
     }
 
     /// A variable of the innermost scope.
@@ -205,7 +229,8 @@ impl Emit {
         if let Some(folded) = self.fold(&op, args) {
             return folded;
         }
-        let depth = args.iter().map(|a| self.depth(*a)).max().unwrap_or(0);
+        let floor = if matches!(op, Op::Dim(_)) { self.known } else { 0 };
+        let depth = args.iter().map(|a| self.depth(*a)).max().unwrap_or(0).max(floor);
         let key = (op, args.to_vec());
         if let Some(found) = self.scopes[depth].pure.get(&key) {
             return *found;
@@ -221,7 +246,7 @@ impl Emit {
 
     fn result(&self, op: &Op, args: &[Atom]) -> Ty {
         match op {
-            Op::Tid | Op::Cta | Op::Ctas | Op::Dim(_) => Ty::I32,
+            Op::Tid | Op::Cta | Op::Ctas | Op::Tiles | Op::Dim(_) => Ty::I32,
             Op::Scalar(_) => unreachable!("scalars are emitted by `scalar`"),
             Op::Cmp(_) => Ty::BOOL,
             Op::Select => self.ty(args[1]),
@@ -233,12 +258,13 @@ impl Emit {
     /// A scalar parameter.
     pub fn scalar(&mut self, param: u32, dtype: DType) -> Atom {
         let key = (Op::Scalar(param), Vec::new());
-        if let Some(found) = self.scopes[0].pure.get(&key) {
+        let depth = self.known;
+        if let Some(found) = self.scopes[depth].pure.get(&key) {
             return *found;
         }
-        let var = self.var_at(Ty::Elem(dtype), 0, 1);
-        self.scopes[0].stmts.push(Stmt::Let(var, Expr::Scalar(param)));
-        self.scopes[0].pure.insert(key, Atom::Var(var));
+        let var = self.var_at(Ty::Elem(dtype), depth, 1);
+        self.scopes[depth].stmts.push(Stmt::Let(var, Expr::Scalar(param)));
+        self.scopes[depth].pure.insert(key, Atom::Var(var));
         Atom::Var(var)
     }
 

@@ -73,10 +73,16 @@ impl Grid {
         let tiles = digits.iter().take_while(|d| !is_part(d)).count();
         let (mut tile, mut part) = (cta, None);
         if let Some(Digit { steps: Steps::Fixed(parts), .. }) = digits.get(tiles) {
-            // All tiles of one part first: neighbours share more of what they read.
-            let plane = counts[..tiles].iter().fold(Atom::i32(1), |n, c| emit.bin(BinOp::Mul, n, *c));
-            tile = emit.bin(BinOp::Rem, cta, plane);
-            part = Some((emit.bin(BinOp::Div, cta, plane), *parts));
+            let wide = match nest.cluster_reduces() {
+                // CTAs in a row are a cluster.
+                true => Atom::i32((*parts).into()),
+                // All tiles of one part first: neighbours share more of what they read.
+                false => counts[..tiles].iter().fold(Atom::i32(1), |n, c| emit.bin(BinOp::Mul, n, *c)),
+            };
+            let (fast, slow) = (emit.bin(BinOp::Rem, cta, wide), emit.bin(BinOp::Div, cta, wide));
+            let own;
+            (tile, own) = if nest.cluster_reduces() { (slow, fast) } else { (fast, slow) };
+            part = Some((own, *parts));
         }
         // CTAs in a row are a cluster: its digit is the fastest, whatever the order of the others.
         let rank = nest.cluster.and_then(|rank| digits[..tiles].iter().position(|d| *d == rank));

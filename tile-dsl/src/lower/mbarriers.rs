@@ -190,6 +190,7 @@ impl CopyPlan {
 
 /// Initialises the mbarriers of a kernel, and the registers that count their slots.
 pub(super) fn initialise(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+    let others = lowering.nest().cluster.is_some() && !lowering.nest().cluster_reduces();
     let Lowering { barriers, cursors, kernel, .. } = lowering;
     if barriers.is_empty() {
         return Ok(());
@@ -200,7 +201,7 @@ pub(super) fn initialise(lowering: &mut Lowering<'_>) -> Result<(), LowerError> 
     };
     let mut first: Vec<kernel::Stmt> = barriers.iter().map(init).collect();
     // Other CTAs of a cluster arrive there, too.
-    first.push(if kernel.cluster.is_some() { kernel::Stmt::ClusterBarrier } else { kernel::Stmt::Barrier });
+    first.push(if others { kernel::Stmt::ClusterBarrier } else { kernel::Stmt::Barrier });
     let zero = |frag: u32| [0, 1].map(|slot| kernel::Stmt::Set { frag, slot, value: KExpr::Int(0, Ty::I32) });
     first.extend(cursors.iter().flat_map(|frag| zero(*frag)));
     kernel.body.splice(0..0, first);

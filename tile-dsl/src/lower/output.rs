@@ -195,7 +195,8 @@ impl Lowerer<'_> {
             self.store_held(tensor, buffer, &places)?;
             let access = self.nest.stored_access(tensor).ok_or_else(missing)?;
             let index = &self.nest.access(access).index;
-            let map = self.map_of(&MapOf { tensor, layout: &layout, extents: &layout.extents, swizzle });
+            let of = MapOf { tensor, layout: &layout, extents: &layout.extents, swizzle, stored: true };
+            let map = self.map_of(&of);
             // The corner of the tile: what the digits of the grid contribute.
             let values = self.grid.values.clone();
             let corner = |axis: crate::index::AxisId| {

@@ -1,6 +1,6 @@
 //! The passes of the lowering: what each does to a kernel. `super::PASSES` has their order.
 
-use super::{LowerError, Lowerer, Strided, channels, mbarriers::Barriers};
+use super::{Given, LowerError, Lowerer, channels, mbarriers::Barriers};
 use crate::{
     kernel::{self, Kernel, Mem, Shared, Ty, lives, verify},
     nest::Nest,
@@ -20,7 +20,7 @@ pub(crate) struct Pass {
 pub(crate) struct Lowering<'a> {
     program: &'a Program,
     variant: Variant,
-    strided: &'a Strided,
+    given: &'a Given,
     pub shared: Allocation,
     /// The channels, a line each, once they are known.
     pub channels: Option<String>,
@@ -31,9 +31,9 @@ pub(crate) struct Lowering<'a> {
 
 impl<'a> Lowering<'a> {
     /// Nothing but a name.
-    pub fn new(program: &'a Program, variant: Variant, strided: &'a Strided) -> Self {
+    pub fn new(program: &'a Program, variant: Variant, given: &'a Given) -> Self {
         let kernel = Kernel {
-            name: entry_name(program, variant, strided),
+            name: entry_name(program, variant, given),
             target: program.schedule.target,
             params: Vec::new(),
             cleared: Vec::new(),
@@ -47,12 +47,13 @@ impl<'a> Lowering<'a> {
             cluster: program.nest.cluster.map(|_| program.nest.cluster_ctas()),
             assemble: program.nest.assemble,
             dependent: program.nest.dependent,
+            grouped: given.grouped,
             body: Vec::new(),
         };
         Lowering {
             program,
             variant,
-            strided,
+            given,
             shared: Allocation::default(),
             channels: None,
             kernel,
@@ -61,7 +62,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn nest(&self) -> &'a Nest {
+    pub(super) fn nest(&self) -> &'a Nest {
         &self.program.nest
     }
 }
@@ -95,7 +96,7 @@ pub(super) fn describe(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
 /// Walks over the term of the nest.
 pub(super) fn walk(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     let nest = lowering.nest();
-    let mut lowerer = Lowerer::new(nest, lowering.variant, lowering.strided, &lowering.shared)?;
+    let mut lowerer = Lowerer::new(nest, lowering.variant, lowering.given, &lowering.shared)?;
     let threads = lowerer.kernel()?;
     let kernel = &mut lowering.kernel;
     kernel.cleared = lowerer.cleared.iter().copied().collect();
@@ -158,14 +159,17 @@ pub(super) fn check(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
 }
 
 /// `matmul_warptile_f32_exact`.
-fn entry_name(program: &Program, variant: Variant, strided: &Strided) -> String {
+fn entry_name(program: &Program, variant: Variant, given: &Given) -> String {
     let mut name = format!("{}_{}", program.nest.kernel.name, program.schedule.name);
     if let Some(dtype) = program.dtype {
         name += &format!("_{dtype}");
     }
     name += &format!("_{variant}");
-    if !strided.is_empty() {
+    if !given.strided.is_empty() {
         name += "_strided";
+    }
+    if given.grouped {
+        name += "_grouped";
     }
     name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_")
 }

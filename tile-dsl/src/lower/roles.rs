@@ -88,10 +88,20 @@ impl Lowerer<'_> {
         let others = self.emit.bin(BinOp::Mul, ctas, Atom::i32(group.into()));
         let start = self.emit.add(cta, others);
         let step = self.emit.bin(BinOp::Mul, ctas, Atom::i32(of.into()));
-        let total = Grid::tiles(self.nest, &mut self.emit);
+        let total = match self.grouped {
+            true => self.emit.op(Op::Tiles, &[]),
+            false => Grid::tiles(self.nest, &mut self.emit),
+        };
         self.emit.push();
         let var = self.emit.var(Ty::I32);
-        self.grid = Grid::of(self.nest, &mut self.emit, Some(Atom::Var(var)));
+        let mut number = Atom::Var(var);
+        if self.grouped {
+            // What the extents of another problem gave is of no use here.
+            self.pitches.clear();
+            self.number = Some(number);
+            number = self.emit.problem(number);
+        }
+        self.grid = Grid::of(self.nest, &mut self.emit, Some(number));
         if !self.nest.alternate.is_empty() {
             let before = self.emit.bin(BinOp::Sub, Atom::Var(var), cta);
             let before = self.emit.bin(BinOp::Div, before, ctas);

@@ -35,6 +35,13 @@ pub(super) struct Registers {
     spread: BTreeMap<AxisId, BTreeSet<Spread>>,
 }
 
+impl Registers {
+    /// Weight of a step of a digit in the number of the slot.
+    pub fn weight(&self, digit: Digit) -> Option<u32> {
+        self.offsets.get(&digit.axis)?.get(&digit.stride.into()).copied()
+    }
+}
+
 /// A value in shared memory.
 #[derive(Clone, Debug)]
 pub(super) struct SharedBox {
@@ -175,7 +182,9 @@ impl Lowerer<'_> {
                     spread.insert((unit, dim, bound.digit.stride, bound.digit.steps));
                     continue;
                 }
-                let Some(point) = bound.fixed() else {
+                // Slots count the share of this CTA.
+                let own = self.share.is_some_and(|s| s.digit == bound.digit).then_some(bound.value.constant);
+                let Some(point) = own.or_else(|| bound.fixed()) else {
                     return Err(self.indexed_at_run_time(&v.name, *axis));
                 };
                 offset += point;

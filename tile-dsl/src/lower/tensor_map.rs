@@ -16,6 +16,8 @@ pub(super) struct MapOf<'l> {
     /// Elements of the box, by dimension of the tensor.
     pub extents: &'l [u64],
     pub swizzle: u32,
+    /// Boxes are stored by it; what a directive has collected covers its tensor.
+    pub stored: bool,
 }
 
 impl Lowerer<'_> {
@@ -26,12 +28,18 @@ impl Lowerer<'_> {
             extents[part.dim] = part.by;
         }
         let swizzle = self.nest.copy(plan.copy).swizzle;
-        self.map_of(&MapOf { tensor: plan.tensor, layout: &plan.from, extents: &extents, swizzle })
+        self.map_of(&MapOf {
+            tensor: plan.tensor,
+            layout: &plan.from,
+            extents: &extents,
+            swizzle,
+            stored: false,
+        })
     }
 
     /// A tensor map, the same for all boxes that are alike.
     pub fn map_of(&mut self, of: &MapOf<'_>) -> u32 {
-        let MapOf { tensor, layout, extents, swizzle } = *of;
+        let MapOf { tensor, layout, extents, swizzle, stored } = *of;
         let dims: Vec<u32> = layout.order.iter().rev().map(|d| *d as u32).collect();
         let points = |d: &usize| match layout.panel {
             Some(width) if *d == layout.contiguous => width as u32,
@@ -39,13 +47,16 @@ impl Lowerer<'_> {
         };
         let tile: Vec<u32> = layout.order.iter().rev().map(points).collect();
         let id = u32::from(tensor.0);
-        let same = |p: &Param| matches!(p, Param::TensorMap { tensor: t, tile: b, swizzle: s, .. } if *t == id && *b == tile && *s == swizzle);
+        let same = |p: &Param| {
+            matches!(p, Param::TensorMap { tensor: t, tile: b, swizzle: s, stored: w, .. }
+                if (*t, b, *s, *w) == (id, &tile, swizzle, stored))
+        };
         if let Some(known) = self.params.iter().position(same) {
             return known as u32;
         }
         let base = format!("{}.map", self.tensor(tensor).name);
         let name = super::unique(&base, |n| self.params.iter().any(|p| p.name() == n));
-        self.params.push(Param::TensorMap { name, tensor: id, dims, tile, swizzle });
+        self.params.push(Param::TensorMap { name, tensor: id, dims, tile, swizzle, stored });
         self.params.len() as u32 - 1
     }
 

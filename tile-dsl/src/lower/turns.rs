@@ -9,6 +9,7 @@
 //!     cursor += (n - 1 - g)·steps            // and after it
 //!     store the tile                         // while the next group multiplies
 //! ```
+//! The steps of others' tiles are as many as the own ones, but for problems of a group, where they are asked for.
 //! One producer fills the slots tile after tile. An mbarrier tells one phase from the next alone, so a group may wait for a
 //! slot only when those before it are full: the turn sees to that. The first group finds its turn without a wait, as the
 //! phase before the first counts as complete.
@@ -24,7 +25,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr},
-    nest::WARP,
+    nest::{Digit, WARP},
     op::{BinOp, CmpOp},
     shared::Content,
 };
@@ -58,7 +59,7 @@ impl Lowerer<'_> {
 
     /// This group goes on where those before it leave the channel, when they have.
     pub fn begin_turn(&mut self, ring: &Ring<'_>) -> Result<(), LowerError> {
-        self.skip(ring, self.group);
+        self.skip(ring, -i64::from(self.group));
         let barrier = self.turn_barriers()?;
         let frag = self.turn_parity();
         let parity = self.emit.var(kernel::Ty::I32);
@@ -81,20 +82,41 @@ impl Lowerer<'_> {
 
     /// This group leaves out what others read of the channel until its next tile.
     pub fn end_turn(&mut self, ring: &Ring<'_>) {
-        self.skip(ring, self.nest.groups() - 1 - self.group);
+        self.skip(ring, i64::from(self.nest.groups() - 1 - self.group));
     }
 
-    /// Moves on by so many tiles' steps.
-    fn skip(&mut self, ring: &Ring<'_>, tiles: u32) {
+    /// Moves on by the steps of so many tiles, those before the own one where they are less than none.
+    fn skip(&mut self, ring: &Ring<'_>, tiles: i64) {
         let Some(channel) = &ring.flow.mbarriers else { return };
-        if tiles == 0 {
+        let (Some(own), true) = (self.number, self.grouped) else {
+            if tiles != 0 {
+                self.skip_steps(channel, ring.digit, (ring.end, tiles.unsigned_abs()));
+            }
             return;
+        };
+        // Others' tiles may be of problems with other extents. Beyond the last tile it is no matter what is found.
+        let ctas = self.emit.op(Op::Ctas, &[]);
+        for tile in 1..=tiles.abs() {
+            let apart = self.emit.bin(BinOp::Mul, ctas, Atom::i32(tile * tiles.signum()));
+            let tile = self.emit.add(own, apart);
+            self.emit.push();
+            let around = self.emit.enter_problem(tile);
+            let end = self.end(ring.digit);
+            self.skip_steps(channel, ring.digit, (end, 1));
+            self.emit.leave_problem(around);
+            let then = self.emit.pop();
+            let cond = Atom::Bool(true).expr();
+            self.emit.stmt(kernel::Stmt::If { cond, then, otherwise: Vec::new() });
         }
-        let [slot, parity] = self.position(channel);
-        let (depth, stride) = (i64::from(channel.depth), i64::from(ring.digit.stride));
-        let last = self.emit.add(ring.end, Atom::i32(stride - 1));
+    }
+
+    /// Moves on by the steps of a loop that ends there, so many times.
+    fn skip_steps(&mut self, channel: &Mbarriers<'_>, digit: Digit, (end, times): (Atom, u64)) {
+        let position = self.position(channel);
+        let (depth, stride) = (i64::from(channel.depth), i64::from(digit.stride));
+        let last = self.emit.add(end, Atom::i32(stride - 1));
         let steps = self.emit.bin(BinOp::Div, last, Atom::i32(stride));
-        self.move_on(channel, [slot, parity], (steps, tiles), depth);
+        self.move_on(channel, position, (steps, times as i64), depth);
     }
 
     /// Slot and parity count up to twice the depth together.
@@ -102,13 +124,13 @@ impl Lowerer<'_> {
         &mut self,
         channel: &Mbarriers<'_>,
         [slot, parity]: [Atom; 2],
-        (steps, times): (Atom, u32),
+        (steps, times): (Atom, i64),
         depth: i64,
     ) {
         let round = Atom::i32(2 * depth);
         // Not so many that the product passes the range of an index.
         let steps = self.emit.bin(BinOp::Rem, steps, round);
-        let moved = self.emit.bin(BinOp::Mul, steps, Atom::i32(times.into()));
+        let moved = self.emit.bin(BinOp::Mul, steps, Atom::i32(times));
         let turned = self.emit.bin(BinOp::Mul, parity, Atom::i32(depth));
         let at = self.emit.add(slot, turned);
         let at = self.emit.add(at, moved);

@@ -105,6 +105,11 @@ impl Units {
     }
 }
 
+/// Threads that compute a tile together; 1 where the units are not known yet.
+pub(crate) fn threads(nest: &Nest) -> u32 {
+    Units::of(nest).map_or(1, |units| units.threads)
+}
+
 fn collect(nest: &Nest, stmt: &Stmt, extents: &mut BTreeMap<(Unit, UnitDim), u32>) -> Result<(), LowerError> {
     match stmt {
         Stmt::For { digit, at, body } => {

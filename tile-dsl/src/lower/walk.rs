@@ -88,15 +88,26 @@ impl Lowerer<'_> {
     fn expand(&mut self, digit: Digit, at: LoopKind, steps: u32, body: &Stmt) -> Result<(), LowerError> {
         let pending = self.pending.len();
         let backwards = at == LoopKind::Serpentine && self.runs_backwards(digit);
-        for step in 0..steps {
-            let step = if backwards { steps - 1 - step } else { step };
-            let value = Linear::constant(i64::from(step) * i64::from(digit.stride));
+        let mut values = self.expanded(digit, steps);
+        if backwards {
+            values.reverse();
+        }
+        for value in values {
             self.within(Bound { digit, at, value }, body)?;
         }
         if at == LoopKind::Vec && self.innermost_vec().is_none() && self.pending.len() != pending {
             return Err(LowerError::Malformed("a vectorized store lacks elements".into()));
         }
         Ok(())
+    }
+
+    /// What each step of an expanded loop contributes: of one that CTAs share out, those of this CTA.
+    fn expanded(&self, digit: Digit, steps: u32) -> Vec<Linear> {
+        let point = |step: u32| Linear::constant(i64::from(step) * i64::from(digit.stride));
+        match self.share.filter(|s| s.digit == digit) {
+            None => (0..steps).map(point).collect(),
+            Some(share) => (0..steps / share.ctas).map(|step| share.step(point(step))).collect(),
+        }
     }
 
     /// Whether a serpentine loop runs backwards this time. Each outermost one starts forwards.
@@ -190,6 +201,9 @@ impl Lowerer<'_> {
             Some(Across::Workspace) => {
                 self.through_workspace(values, |this| this.rest(values, first, rest))?;
             }
+            Some(Across::Cluster) => {
+                self.through_cluster(values, |this| this.rest(values, first, rest))?;
+            }
             Some(Across::Atomic) => self.add_atomically(values, |this| this.rest(values, first, rest))?,
         }
         for (value, old) in outer {
@@ -273,9 +287,7 @@ impl Lowerer<'_> {
                 vec![self.grid.values.get(digit).cloned().unwrap_or_default()]
             }
             (LoopKind::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
-            (at, Steps::Fixed(n)) if at.is_expanded() => {
-                (0..n).map(|s| Linear::constant(i64::from(s) * i64::from(digit.stride))).collect()
-            }
+            (at, Steps::Fixed(n)) if at.is_expanded() => self.expanded(*digit, n),
             _ => return self.run_loop(*digit, LoopKind::Seq, false, |this| this.each_element(inner, leaf)),
         };
         for value in values {

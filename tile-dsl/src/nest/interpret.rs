@@ -302,6 +302,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 for v in later {
                     self.take(Content::Partial(v));
                     self.values[usize::from(v.0)].lost = false;
+                    self.take(Content::Parts(v));
                     self.take(Content::Value(v));
                 }
                 self.stmt(rest)
@@ -397,6 +398,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
                     held.for_each(|b| b.lost = true);
                 }
                 Content::Partial(_)
+                | Content::Parts(_)
                 | Content::Full(_)
                 | Content::Empty(_)
                 | Content::Output(..)

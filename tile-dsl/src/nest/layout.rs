@@ -186,6 +186,20 @@ impl Nest {
                 };
             }
         });
+        if self.cluster_reduces() {
+            let ctas = self.cluster_ctas();
+            let _ = match self.share() {
+                Some(d) => {
+                    let (name, all) = (self.digit_name(d), steps(d));
+                    writeln!(
+                        out,
+                        "; then each of {ctas} CTAs has {} of {all} steps of {name}",
+                        all / u64::from(ctas)
+                    )
+                }
+                None => writeln!(out, "; then the first of {ctas} CTAs has all"),
+            };
+        }
         out
     }
 

@@ -252,7 +252,7 @@ impl<'a> Parser<'a> {
                 self.expect(",")?;
                 let parts = self.number()?;
                 let across = match self.eat(";") {
-                    true => self.one_of(&[("atomic", Across::Atomic)])?,
+                    true => self.one_of(&[("atomic", Across::Atomic), ("cluster", Across::Cluster)])?,
                     false => Across::Workspace,
                 };
                 vec![D::SplitK { digit, parts, across }]
@@ -464,6 +464,7 @@ mod tests {
             "pipeline(k, 2)",
             "split_k(k, 4)",
             "split_k(k, 3; atomic)",
+            "split_k(k, 4; cluster)",
             "reduce(e.max: lane)",
             "bind(i -> thread.x)",
             "bind(j -> lane.y ^ lane.x)",

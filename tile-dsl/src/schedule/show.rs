@@ -352,6 +352,7 @@ impl fmt::Display for Across {
         f.write_str(match self {
             Across::Workspace => "workspace",
             Across::Atomic => "atomic",
+            Across::Cluster => "cluster",
         })
     }
 }

@@ -238,8 +238,13 @@ impl Args<'_> {
                     return Self::one(D::SplitK { digit, parts, across: Across::Workspace });
                 }
                 self.token::<Token![;]>(";")?;
-                self.keyword("atomic")?;
-                Self::one(D::SplitK { digit, parts, across: Across::Atomic })
+                let word = self.word("`atomic` or `cluster`")?;
+                let across = match word.to_string().as_str() {
+                    "atomic" => Across::Atomic,
+                    "cluster" => Across::Cluster,
+                    _ => return one_of(&word, "combination", &["atomic", "cluster"]),
+                };
+                Self::one(D::SplitK { digit, parts, across })
             }
             "tensor_core" => {
                 let value = self.dotted("an accumulator")?;

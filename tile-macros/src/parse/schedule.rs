@@ -254,6 +254,7 @@ mod tests {
             "fragment(a, b at k.t)",
             "pad(a: 16, b: 32); swizzle(a: 64)",
             "split_k(k, 3; atomic)",
+            "split_k(k, 4; cluster)",
             "reduce(e.max, y.sum: cta); reduce(s: warp)",
             "bind(i -> block); bind(j -> lane.y ^ lane.x, k -> warp.z)",
             "unroll(i, j in c); serpentine(i in y.sum); vectorize(jv)",

@@ -7,8 +7,8 @@ use crate::{
     dtype::DType,
     index::AxisId,
     nest::{
-        AccessId, Atom, CopyId, CopyLayout, Digit, Expr, Factor, Frame, LoopKind, MATRIX_ROW_BYTES, Nest,
-        NoDescriptor, NoMatrices, Placed, Product, Steps, Stmt, Target, ValueId, copy_on, leaves,
+        AccessId, Across, Atom, CopyId, CopyLayout, Digit, Expr, Factor, Frame, LoopKind, MATRIX_ROW_BYTES,
+        Nest, NoDescriptor, NoMatrices, Placed, Product, Steps, Stmt, Target, ValueId, copy_on, leaves,
     },
     schedule::{Directive, DirectiveKind, Space, Start, Unit, Via},
     span::SpanId,
@@ -63,7 +63,8 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
             DirectiveKind::Stage { via: Via::Tma | Via::Stmatrix, .. } => {
                 lacks(directive, "a tensor map".into(), crate::schedule::Target { sm: 90, specific: false });
             }
-            DirectiveKind::Cluster { .. } => {
+            DirectiveKind::Cluster { .. }
+            | DirectiveKind::SplitK { parts: 2.., across: Across::Cluster, .. } => {
                 lacks(directive, "a cluster".into(), crate::schedule::Target { sm: 90, specific: false });
             }
             DirectiveKind::Registers { .. } => {

@@ -11,7 +11,7 @@ use crate::{
 
 pub(super) fn check(context: &Context<'_>) -> Option<Diagnostic> {
     let nest = context.nest;
-    let rank = nest.cluster?;
+    let rank = nest.cluster.filter(|_| !nest.cluster_reduces())?;
     let (axis, ctas) = (nest.axis(rank.axis), nest.cluster_ctas());
     let by = context.last(|k| matches!(k, DirectiveKind::Cluster { .. }));
     let at = |text: String| context.at(by, SpanId::NONE, text);

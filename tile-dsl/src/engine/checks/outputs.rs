@@ -4,8 +4,8 @@ use super::{Context, threads::dimensions};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{
-        BOX_BYTES, BOX_POINTS, Frame, LoopKind, MATRIX_ROWS, Nest, NoStoredMatrices, Steps, Target, leaves,
-        loops,
+        Across, BOX_BYTES, BOX_POINTS, Frame, LoopKind, MATRIX_ROWS, Nest, NoStoredMatrices, Steps, Target,
+        leaves, loops,
     },
     schedule::{DirectiveKind, Unit, Via},
     tile::TensorId,
@@ -90,12 +90,12 @@ fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
     if let Some(diagnostic) = matrices(context, tensor) {
         return Some(diagnostic);
     }
-    if !nest.across.is_empty() {
-        return wrong(format!(
-            "CTAs share the sums that `{name}` holds: the last one stores, and no tile is collected"
-        ));
-    }
-    None
+    let stores = match nest.across.values().next()? {
+        Across::Workspace => "the last one stores",
+        Across::Atomic => "each adds its part",
+        Across::Cluster => "each stores its share",
+    };
+    wrong(format!("CTAs share the sums that `{name}` holds: {stores}, and no tile is collected"))
 }
 
 /// Lanes hold what is stored as `stmatrix` takes it.

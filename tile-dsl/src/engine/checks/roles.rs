@@ -4,7 +4,7 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{CopyId, Frame, LoopKind, WARP, WARPGROUP, leaves, loops, registers_at_launch},
+    nest::{Across, CopyId, Frame, LoopKind, WARP, WARPGROUP, leaves, loops, registers_at_launch},
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
 };
@@ -176,7 +176,13 @@ fn registers(context: &Context<'_>) -> Option<Diagnostic> {
 fn persistent(context: &Context<'_>) -> Option<Diagnostic> {
     context.nest.persistent?;
     let by = context.last(|k| matches!(k, DirectiveKind::Persistent { .. }));
-    let text = "CTAs that share a reduction go on with the last that comes: none can take the next tile";
-    (!context.nest.across.is_empty())
-        .then(|| context.at(by, SpanId::NONE, text.into()).edits([Edit::instead([])]))
+    let text = match context.nest.across.values().next()? {
+        Across::Cluster => {
+            "CTAs of a cluster that share a reduction meet once, and end together: none can take the next tile"
+        }
+        Across::Workspace | Across::Atomic => {
+            "CTAs that share a reduction go on with the last that comes: none can take the next tile"
+        }
+    };
+    Some(context.at(by, SpanId::NONE, text.into()).edits([Edit::instead([])]))
 }

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit, list},
-    nest::{Nest, WIDEST},
+    nest::{Across, Nest, WIDEST},
     schedule::DirectiveKind,
     shared::{Allocation, Buffer, Content, Size},
 };
@@ -21,7 +21,7 @@ fn name<'n>(nest: &'n Nest, buffer: &Buffer) -> &'n str {
         }
         Content::Output(tensor, _) => &nest.tensor(tensor).name,
         Content::Turn => "turn",
-        Content::Value(value) | Content::Partial(value) => &nest.value(value).name,
+        Content::Value(value) | Content::Partial(value) | Content::Parts(value) => &nest.value(value).name,
     }
 }
 
@@ -71,10 +71,12 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         pile.iter().map(|u| format!("`{}`: {} = {} B", name(nest, u), spelled(nest, u), u.bytes())).collect();
     let largest = pile.iter().max_by_key(|u| u.bytes()).expect("more than nothing");
     let largest_name = name(nest, largest);
-    let by =
-        context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == largest_name)).or_else(
-            || context.last(|k| matches!(k, DirectiveKind::Reduce { value, .. } if value == largest_name)),
-        );
+    let by = context
+        .last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == largest_name))
+        .or_else(|| match largest.content {
+            Content::Parts(_) => context.last(|k| matches!(k, DirectiveKind::SplitK { .. })),
+            _ => context.last(|k| matches!(k, DirectiveKind::Reduce { value, .. } if value == largest_name)),
+        });
     let text = format!(
         "{total} bytes of shared memory, but a CTA on {target} has {most} ({} KB): {}",
         most / 1024,
@@ -99,6 +101,14 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         );
         diagnostic = diagnostic.note(other.span, text);
     }
+    // What a cluster reads of one another, through global memory.
+    let through = context.schedule.directives.iter().filter_map(|d| match (&d.kind, largest.content) {
+        (DirectiveKind::SplitK { digit, parts, .. }, Content::Parts(_)) => {
+            let (digit, parts, across) = (digit.clone(), *parts, Across::Workspace);
+            Some(Edit::put([DirectiveKind::SplitK { digit, parts, across }]))
+        }
+        _ => None,
+    });
     // As many stages of a pipeline as fit, if two do.
     let shrink = total.div_ceil(most);
     let fewer = context.schedule.directives.iter().filter_map(|d| match &d.kind {
@@ -113,5 +123,5 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         |a: &str| nest.kernel.axes.iter().any(|x| x.name == a && x.kind == crate::tile::AxisKind::Program);
     // A smaller tile of a loop keeps what a CTA computes; only then a smaller tile of the output.
     let inner = context.smaller_tiles(shrink, |a| axes.contains(&a) && !program(a));
-    vec![diagnostic.edits(fewer.chain(inner).chain(context.smaller_tiles(shrink, program)))]
+    vec![diagnostic.edits(through.chain(fewer).chain(inner).chain(context.smaller_tiles(shrink, program)))]
 }

@@ -14,10 +14,13 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     turns(context).into_iter().chain(alternating(context)).collect()
 }
 
-/// Loops that run backwards for every second tile: there is one, and the steps only reduce.
-fn alternating(context: &Context<'_>) -> Option<Diagnostic> {
+/// Loops that run backwards for every second tile: a CTA has a second one, and nothing goes from step to step but sums.
+fn alternating(context: &Context<'_>) -> Vec<Diagnostic> {
+    context.nest.alternate.iter().filter_map(|digit| backwards(context, *digit)).collect()
+}
+
+fn backwards(context: &Context<'_>, digit: Digit) -> Option<Diagnostic> {
     let nest = context.nest;
-    let digit = *nest.alternate.first()?;
     let name = nest.digit_name(digit);
     let by = context.last(|k| matches!(k, DirectiveKind::Alternate { digit: d } if context.is(d, digit)));
     let at = |text: String| context.at(by, SpanId::NONE, text);
@@ -28,7 +31,7 @@ fn alternating(context: &Context<'_>) -> Option<Diagnostic> {
     }
     let mut carried = None;
     leaves(&nest.body, &mut |path, leaf| {
-        let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if nest.alternate.contains(d)));
+        let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == digit));
         if let (true, Stmt::Set { value, .. }) = (inside, leaf) {
             carried = carried.or(Some(*value));
         }
@@ -121,7 +124,7 @@ fn own_buffers(context: &Context<'_>, groups: u32) -> Option<String> {
                 )
             })
         }
-        Content::Value(value) | Content::Partial(value) => Some(format!(
+        Content::Value(value) | Content::Partial(value) | Content::Parts(value) => Some(format!(
             "`{}` takes shared memory: of {groups} groups each would need its own",
             nest.value(value).name
         )),

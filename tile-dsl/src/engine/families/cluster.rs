@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// CTAs of a cluster that every GPU has room for.
-const MOST: u32 = 8;
+pub(super) const MOST: u32 = 8;
 
 /// `cluster(axis: ctas)`.
 pub(in crate::engine) fn apply(nest: &Nest, axis: &str, ctas: u32) -> Result<(Nest, Proof), Failure> {
@@ -28,6 +28,14 @@ pub(in crate::engine) fn apply(nest: &Nest, axis: &str, ctas: u32) -> Result<(Ne
         return Err(refuse(format!("cluster({axis}: {ctas}): a cluster has 2 to {MOST} CTAs"))
             .edit(Edit::instead([near]))
             .edit(Edit::instead([])));
+    }
+    if nest.cluster_reduces() {
+        let names: Vec<&str> = nest.across.keys().map(|v| nest.value(*v).name.as_str()).collect();
+        let text = format!(
+            "the CTAs that share {} are a cluster: those of neighbouring tiles cannot be another",
+            names::list(&names)
+        );
+        return Err(refuse(text).edit(Edit::instead([])));
     }
     if nest.cluster.is_some() {
         return Err(refuse("a kernel has one cluster, along one axis".into()).edit(Edit::instead([])));

@@ -3,8 +3,9 @@
 //!
 //! No statement is rewritten: each element is stored by the statement that stored it before, only later, and once.
 //!
-//! Side conditions: one statement stores to the tensor, and nothing reads it; each of its dimensions is indexed by an axis that
-//! ends where the tensor does, so that the hardware leaves out what the statement would have. That rows of the tile are whole
+//! Side conditions: one statement stores to the tensor, and nothing reads it; each of its dimensions is indexed by an axis of
+//! its own that ends where the tensor does, so that the hardware leaves out what the statement would have. So the tensor is
+//! stored as a whole, and no one needs what it held before; launches count on that (`stored` of a tensor map). That rows of the tile are whole
 //! 16 bytes, and start at multiples of them, that the tile has a size, and is stored as a whole, the complete schedule shows.
 
 use super::{Failure, Proof, stage::Request};
@@ -15,6 +16,7 @@ use crate::{
     span::SpanId,
     tile::TensorId,
 };
+use std::collections::BTreeSet;
 
 fn refuse(text: String) -> Failure {
     Failure::refused(Diagnostic::new(SpanId::NONE, text))
@@ -61,7 +63,17 @@ pub(super) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
         ))
         .edit(Edit::instead([])));
     }
+    let mut axes = BTreeSet::new();
     for (index, extent) in nest.access(*access).index.iter().zip(&info.dims) {
+        let own = index.as_axis().is_none_or(|a| axes.insert(a));
+        if !own {
+            return Err(refuse(format!(
+                "`{name}` is stored along a diagonal, at `{}` of several dimensions: a tensor map stores whole boxes",
+                nest.print_affine(index)
+            ))
+            .note(nest.access(*access).span, "stored here")
+            .edit(Edit::instead([])));
+        }
         let whole = index.as_axis().is_some_and(|a| nest.kernel.axes[usize::from(a.0)].extent == *extent);
         if !whole {
             return Err(refuse(format!(

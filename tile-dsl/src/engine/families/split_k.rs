@@ -5,14 +5,17 @@
 //! ```
 //! CTA c takes steps c, c + p, c + 2p ..: the digits are those of a split, so `X` is untouched. Each CTA then holds a
 //! part of V. By default the parts meet in a workspace, two and two up a fixed tree, and the CTA that ends up with all
-//! of them runs Q; with `atomic` each CTA adds its part to the tensor that Q stores.
+//! of them runs Q; with `atomic` each CTA adds its part to the tensor that Q stores; with `cluster` the CTAs are one,
+//! and each reads its share of the others' parts from their shared memory and runs Q for it ([`Nest::share`]).
 //!
 //! Side conditions. `a` is no program axis. What X writes are reductions over the axis, all of one `let`; every store
 //! stands in the second part of that `let`, so that one CTA, or with `atomic` every part, stores once. For `atomic`, Q
 //! does nothing but store V itself, as a sum in f32, once and whole, to a tensor that the kernel does not read.
+//! A cluster has at most eight CTAs, as many as every GPU has room for.
 //! That no loop at run time stands around the `let` is checked when the schedule is complete.
 //! Source: split-K (CUTLASS); arrivals at a counter (CUDA C++ Programming Guide, memory fence functions); combining
-//! trees (Yew, Tzeng and Lawrie 1987). Reductions reassociate as documented.
+//! trees (Yew, Tzeng and Lawrie 1987); distributed shared memory (CUDA C++ Programming Guide, thread block clusters).
+//! Reductions reassociate as documented.
 
 use super::{Failure, Proof, Rule, solve, split};
 use crate::{
@@ -42,6 +45,16 @@ patterns! {
 /// Most CTAs that share one reduction.
 const MOST: u32 = 256;
 
+impl Across {
+    /// Most CTAs whose parts come together so.
+    const fn most(self) -> u32 {
+        match self {
+            Across::Workspace | Across::Atomic => MOST,
+            Across::Cluster => super::cluster::MOST,
+        }
+    }
+}
+
 fn refuse(text: String) -> Failure {
     Failure::refused(Diagnostic::new(SpanId::NONE, text))
 }
@@ -55,10 +68,20 @@ pub(in crate::engine) fn apply(
 ) -> Result<(Nest, Proof), Failure> {
     let whole = names::existing(nest, name, Bare::Tile)?;
     let axis = nest.axis(whole.axis).to_string();
-    if !(1..=MOST).contains(&parts) {
-        let most = DirectiveKind::SplitK { digit: name.to_string(), parts: parts.clamp(1, MOST), across };
-        return Err(refuse(format!("split_k({name}, {parts}): 1 to {MOST} CTAs share a reduction"))
-            .edit(Edit::instead([most])));
+    let most = across.most();
+    if !(1..=most).contains(&parts) {
+        let digit = || name.to_string();
+        let near = DirectiveKind::SplitK { digit: digit(), parts: parts.clamp(1, most), across };
+        let failure = match across {
+            Across::Cluster => {
+                refuse(format!("split_k({name}, {parts}; cluster): a cluster has at most {most} CTAs"))
+            }
+            _ => refuse(format!("split_k({name}, {parts}): 1 to {most} CTAs share a reduction")),
+        };
+        let through = DirectiveKind::SplitK { digit: digit(), parts, across: Across::Workspace };
+        let apart = (across == Across::Cluster && parts <= MOST)
+            .then(|| Edit::instead([through]).remark("through global memory"));
+        return Err(failure.edit(Edit::instead([near])).edits(apart));
     }
     if let Steps::Fixed(steps) = whole.steps
         && steps % parts != 0
@@ -123,9 +146,13 @@ pub(in crate::engine) fn apply(
         Across::Atomic => {
             format!("{parts} parts of {} are added to what is stored, in any order", names::list(&list))
         }
+        Across::Cluster => {
+            format!("{parts} parts of {} are added up across a cluster, in their order", names::list(&list))
+        }
     });
+    let cluster = (across == Across::Cluster).then_some(part);
     let across = values.into_iter().map(|v| (v, across)).collect();
-    Ok((Nest { body, names, across, ..nest.clone() }, proof))
+    Ok((Nest { body, names, across, cluster, ..nest.clone() }, proof))
 }
 
 fn rule(whole: Digit, part: Digit, rest: Digit, values: BTreeSet<ValueId>) -> Rule<'static> {

@@ -404,8 +404,17 @@ impl<'a> Generator<'a> {
         let axes: Vec<String> = self.kernel.axes.iter().map(|a| a.name.clone()).collect();
         let digit = self.random.pick(&axes).clone();
         let parts = *self.random.pick(&[2, 3, 4, 7]);
-        let across = if self.chance(40) { Across::Atomic } else { Across::Workspace };
+        let across = self.meeting();
         self.propose(DirectiveKind::SplitK { digit, parts, across });
+    }
+
+    /// How parts come together, as the target has it.
+    fn meeting(&mut self) -> Across {
+        let ways: &[Across] = match self.schedule.target.sm {
+            90.. => &[Across::Workspace, Across::Atomic, Across::Cluster, Across::Cluster],
+            _ => &[Across::Workspace, Across::Workspace, Across::Atomic],
+        };
+        *self.random.pick(ways)
     }
 
     fn bind(&mut self) {

@@ -6,7 +6,7 @@ use crate::nest::Atom;
 
 impl Parser {
     /// `name: map a [1: 64, 0: 128] swizzle 128`, from the tensor on.
-    pub(super) fn tensor_map(&mut self, name: String) -> Parse<Param> {
+    pub(super) fn tensor_map(&mut self, name: String, stored: bool) -> Parse<Param> {
         let of = self.next();
         let Some(tensor) = self.param_named(&of) else { return self.fail("a tensor") };
         self.expect("[")?;
@@ -21,7 +21,7 @@ impl Parser {
         }
         self.expect("]")?;
         self.expect("swizzle")?;
-        Ok(Param::TensorMap { name, tensor, dims, tile, swizzle: self.number()? })
+        Ok(Param::TensorMap { name, tensor, dims, tile, swizzle: self.number()?, stored })
     }
 
     /// What follows `roles`.
@@ -94,6 +94,11 @@ impl Parser {
             "stores" => {
                 self.expect("wait")?;
                 Async::WaitStores { pending: self.number()? }
+            }
+            "acquire" => {
+                let name = self.next();
+                let Some(map) = self.param_named(&name) else { return self.fail("a tensor map") };
+                Async::AcquireMap { map }
             }
             "proxy_fence" => Async::ProxyFence,
             _ => match self.next().as_str() {

@@ -104,8 +104,18 @@ impl Generator<'_> {
         for product in &products {
             self.wild_operands(product);
         }
+        self.wild_shares(product, 25);
         self.wild_units(busy);
         self.wild_expansion(busy);
+    }
+
+    /// Now and then, CTAs share the tiles of the sum.
+    pub(super) fn wild_shares(&mut self, product: &Product, percent: usize) {
+        if self.chance(percent) {
+            let parts = *self.random.pick(&[2, 2, 3, 4, 8]);
+            let across = self.meeting();
+            self.propose(D::SplitK { digit: product.steps(), parts, across });
+        }
     }
 
     /// Splits the tile of an axis.

@@ -68,7 +68,11 @@ impl Generator<'_> {
             let stages = 2 + self.random.below(3) as u32;
             self.propose(D::Pipeline { digit: k.clone(), stages });
         }
-        self.wild_collected();
+        // A producer would not meet the other CTAs, and what these store is not collected.
+        match !produced && self.chance(50) {
+            true => self.wild_shares(product, 75),
+            false => self.wild_collected(),
+        }
         if rows > 64 && self.chance(80) {
             let digit = format!("{}.atom", product.axes[0]);
             self.propose(D::Bind { digit, unit: Unit::Warpgroup, dim: UnitDim::X, xor: None });

@@ -322,7 +322,7 @@ impl Generator<'_> {
         if self.chance(20) {
             let digit = if self.chance(50) { self.wild_axis() } else { self.wild_digit() };
             let parts = *self.random.pick(&[1, 2, 2, 3, 4, 5, 8]);
-            let across = if self.chance(50) { Across::Atomic } else { Across::Workspace };
+            let across = *self.random.pick(&[Across::Workspace, Across::Atomic, Across::Cluster]);
             self.propose(D::SplitK { digit, parts, across });
         }
     }

@@ -1,0 +1,278 @@
+//! Several problems in one launch: each is computed as it would be alone.
+#![allow(missing_docs, reason = "tests")]
+
+#[path = "../examples/matmul/kernel.rs"]
+#[allow(dead_code, missing_docs, reason = "an example's")]
+mod kernel;
+
+use kernel::matmul;
+use tilewright::{DType, Error, Graph, PtxSource, Variant, aot, bundle, prelude::*};
+
+/// Rows, columns and depth of each problem: tails, one tile, several, none.
+const SIZES: [[usize; 3]; 6] =
+    [[64, 64, 64], [200, 136, 72], [0, 64, 64], [8, 264, 8], [136, 8, 200], [128, 128, 0]];
+
+fn numbers(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|n| ((n * 7 + seed * 13) % 5) as f32 - 2.0).collect()
+}
+
+struct Problem<T> {
+    size: [usize; 3],
+    a: Buffer<T>,
+    b: Buffer<T>,
+    c: Buffer<T>,
+}
+
+impl<T: Element> Problem<T> {
+    fn new(device: &Device, size: [usize; 3], seed: usize, of: impl Fn(f32) -> T) -> Self {
+        let [m, n, k] = size;
+        let fill = |shape: [usize; 2], seed| {
+            let elements: Vec<T> = numbers(shape[0] * shape[1], seed).into_iter().map(&of).collect();
+            Buffer::from_slice(device, &elements, &shape).expect("room")
+        };
+        let c = Buffer::poisoned(device, &[m, n]).expect("room");
+        Problem { size, a: fill([m, k], seed), b: fill([k, n], seed + 1), c }
+    }
+
+    /// Sums of products are exact in f32, and rounded once.
+    fn is_right(&self, seed: usize, of: impl Fn(f32) -> T, what: &str) {
+        let [m, n, k] = self.size;
+        let (a, b) = (numbers(m * k, seed), numbers(k * n, seed + 1));
+        for (at, c) in self.c.to_vec().expect("read back").into_iter().enumerate() {
+            let (i, j) = (at / n, at % n);
+            let sum: f32 = (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum();
+            assert_eq!(c, of(sum), "{what}: {:?} at {i}, {j}", self.size);
+        }
+    }
+}
+
+fn check<T: Float>(
+    device: &Device,
+    schedule: &dyn AnySchedule,
+    sizes: &[[usize; 3]],
+    of: impl Fn(f32) -> T + Copy,
+) {
+    let mut problems: Vec<Problem<T>> =
+        sizes.iter().enumerate().map(|(n, size)| Problem::new(device, *size, n, of)).collect();
+    let launches = problems.iter_mut().map(|p| matmul(&p.a, &p.b, &mut p.c));
+    let report = grouped(launches).schedule_dyn(schedule).run().expect("it runs");
+    let what = format!("{} {}", schedule.name(), T::DTYPE);
+    assert!(report.findings.is_empty(), "{what}: {:?}", report.findings);
+    assert_eq!(report.problems, sizes.iter().filter(|[m, n, _]| m * n > 0).count());
+    problems.iter().enumerate().for_each(|(n, p)| p.is_right(n, of, &what));
+}
+
+#[test]
+fn cuda_cores() {
+    let device = Device::sim();
+    let schedules = [
+        &kernel::naive as &dyn AnySchedule,
+        &kernel::warptile,
+        &kernel::best,
+        &kernel::small_split4,
+        &kernel::small_clustered4,
+        &kernel::narrow_added4,
+    ];
+    for schedule in schedules {
+        check::<f32>(&device, schedule, &SIZES, |x| x);
+    }
+}
+
+#[test]
+fn tensor_cores() {
+    let device = Device::sim();
+    let schedules = [
+        &kernel::mma_best as &dyn AnySchedule,
+        &kernel::tma_wgmma,
+        &kernel::producer_consumer,
+        &kernel::two_consumers,
+        &kernel::cluster,
+        &kernel::hilbert,
+        &kernel::wgmma_best,
+        &kernel::tile64_split4,
+        &kernel::tile64_clustered4,
+        &kernel::shared_by2,
+    ];
+    for schedule in schedules {
+        check::<bf16>(&device, schedule, &SIZES, bf16::from_f32);
+    }
+}
+
+/// Groups of threads skip the slots of tiles that others compute, which may belong to a problem of another depth.
+#[test]
+fn turns_pass_from_problem_to_problem() {
+    let sizes: Vec<[usize; 3]> = (0..9).map(|n| [128, 136, [8, 456, 0, 392, 72][n % 5]]).collect();
+    for seed in 0..2 {
+        for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
+            for schedule in [&kernel::pingpong as &dyn AnySchedule, &kernel::pingpong192, &kernel::wgmma_best]
+            {
+                check::<bf16>(&device, schedule, &sizes, bf16::from_f32);
+            }
+        }
+    }
+}
+
+/// Rows that tensor maps cannot address, of some problems only.
+#[test]
+fn rows_of_any_pitch() {
+    let sizes = [[33, 35, 37], [64, 64, 64], [1, 1, 1], [130, 9, 71]];
+    for schedule in [&kernel::wgmma_best as &dyn AnySchedule, &kernel::tma_wgmma, &kernel::mma_best] {
+        check::<bf16>(&Device::sim(), schedule, &sizes, bf16::from_f32);
+    }
+    check::<f32>(&Device::sim(), &kernel::best, &sizes, |x| x);
+}
+
+/// What differs from problem to problem: scalars, strides, the number of rows; what is updated in place.
+#[test]
+fn any_kernel() {
+    let device = Device::sim();
+    let rows = [5usize, 1000, 0, 256];
+    let fill = |n: usize, seed| Buffer::from_slice(&device, &numbers(n, seed), &[n]).expect("room");
+    let x: Vec<Buffer<f32>> = rows.iter().enumerate().map(|(seed, n)| fill(*n, seed)).collect();
+    let mut y: Vec<Buffer<f32>> = rows.iter().enumerate().map(|(seed, n)| fill(*n, seed + 50)).collect();
+    let launches = x.iter().zip(&mut y).enumerate().map(|(n, (x, y))| axpy(x, y, n as f32 + 0.5));
+    let report = grouped(launches).schedule(strided_threads).run().expect("it runs");
+    assert_eq!((report.problems, report.variant), (3, Some(Variant::Aligned)));
+    for (n, (y, rows)) in y.iter().zip(rows).enumerate() {
+        let (x, before) = (numbers(rows, n), numbers(rows, n + 50));
+        let expected: Vec<f32> = x.iter().zip(before).map(|(x, y)| (n as f32 + 0.5) * x + y).collect();
+        assert_eq!(y.to_vec().expect("read back"), expected, "{n}");
+    }
+
+    // A pitch of its own in the second problem makes it a parameter of all.
+    let dense = Buffer::from_slice(&device, &numbers(6 * 8, 1), &[6, 8]).expect("room");
+    let wide = Buffer::from_slice(&device, &numbers(9 * 40, 2), &[9, 40]).expect("room");
+    let mut out = [[6, 8], [9, 24]].map(|s| Buffer::<f32>::poisoned(&device, &s).expect("room"));
+    let [first, second] = &mut out;
+    let view = wide.slice(&[0..9, 8..32]).expect("inside");
+    let launches = [negated(&dense, first), negated(&view, second)];
+    let report = grouped(launches).schedule(rows_of_threads).run().expect("it runs");
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    let expected = [dense.to_vec().expect("read back"), view.to_vec().expect("read back")];
+    for (out, expected) in out.iter().zip(expected) {
+        let negated: Vec<f32> = expected.into_iter().map(|x| -x).collect();
+        assert_eq!(out.to_vec().expect("read back"), negated);
+    }
+}
+
+#[tile_kernel]
+fn axpy(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, alpha: f32) {
+    let i = program_tile(N);
+    store(y, [i], alpha * load(x, [i]) + load(y, [i]));
+}
+
+#[tile_kernel]
+fn negated(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
+    let (r, n) = program_tile(R, N);
+    store(y, [r, n], -load(x, [r, n]));
+}
+
+schedule! {
+    strided_threads for axpy {
+        tile(i = 128);
+        bind(i -> thread.x);
+        persistent(1);
+    }
+    rows_of_threads for negated {
+        tile(r = 4, n = 32);
+        bind(n -> thread.x, r -> thread.y);
+    }
+}
+
+/// On a stream, in a graph, prepared.
+#[test]
+fn by_every_way_to_launch() {
+    let device = Device::sim();
+    let stream = Stream::new(&device).expect("a stream");
+    let prepared = kernel::small_split4.prepare(&device, DType::F32).expect("it is prepared");
+    let sizes = [[64, 64, 256], [8, 8, 8]];
+    let problems = || -> Vec<Problem<f32>> {
+        sizes.iter().enumerate().map(|(n, size)| Problem::new(&device, *size, n, |x| x)).collect()
+    };
+    let right = |problems: &[Problem<f32>], what| {
+        problems.iter().enumerate().for_each(|(n, p)| p.is_right(n, |x| x, what));
+    };
+
+    let mut group = problems();
+    let launched = grouped(group.iter_mut().map(|p| matmul(&p.a, &p.b, &mut p.c)))
+        .prepared(&prepared)
+        .enqueue(&stream)
+        .expect("it is queued");
+    assert!(launched.ctas > 0);
+    stream.sync().expect("it ends");
+    right(&group, "enqueued");
+
+    let mut graph = Graph::new(&device);
+    for _ in 0..2 {
+        let mut group = problems();
+        let replayed = graph.replay(&stream, |launches| {
+            let group = grouped(group.iter_mut().map(|p| matmul(&p.a, &p.b, &mut p.c)));
+            launches.add(group.prepared(&prepared)).map(|_| ())
+        });
+        assert_eq!(replayed.expect("it is replayed").launches, 1);
+        right(&group, "replayed");
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    let device = Device::sim();
+    let none = grouped(Vec::<Launch<'_, _>>::new()).schedule(kernel::naive).run().unwrap_err();
+    assert_eq!(none.to_string(), "kernel `matmul`: a group needs a launch at least");
+
+    let single = Problem::<f32>::new(&device, [8, 8, 8], 0, |x| x);
+    let half = Problem::<f16>::new(&device, [8, 8, 8], 0, f16::from_f32);
+    let (mut c, mut d) = (
+        Buffer::<f32>::poisoned(&device, &[8, 8]).expect("room"),
+        Buffer::<f16>::poisoned(&device, &[8, 8]).expect("room"),
+    );
+    let both = [matmul(&single.a, &single.b, &mut c), matmul(&half.a, &half.b, &mut d)];
+    let error = grouped(both).schedule(kernel::naive).run().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "a group of launches of `matmul` for f32 and for f16: one kernel computes them all"
+    );
+
+    let mut small = Buffer::<f32>::poisoned(&device, &[8, 4]).expect("room");
+    let mut c = Buffer::<f32>::poisoned(&device, &[8, 8]).expect("room");
+    let wrong = [matmul(&single.a, &single.b, &mut c), matmul(&single.a, &single.b, &mut small)];
+    let error = grouped(wrong).schedule(kernel::naive).run().unwrap_err();
+    assert!(matches!(error, Error::Shape(_)), "{error}");
+
+    let elsewhere = Problem::<f32>::new(&Device::sim(), [8, 8, 8], 0, |x| x);
+    let mut there = Buffer::<f32>::poisoned(&Device::sim(), &[8, 8]).expect("room");
+    let apart = [matmul(&single.a, &single.b, &mut c), matmul(&elsewhere.a, &elsewhere.b, &mut there)];
+    let error = grouped(apart).schedule(kernel::naive).run().unwrap_err();
+    assert!(matches!(error, Error::DeviceMismatch { .. }), "{error}");
+
+    // One problem that does not divide, and no variant but the exact one.
+    let mut two: Vec<Problem<f32>> =
+        [[64, 64, 64], [33, 64, 64]].map(|size| Problem::new(&device, size, 0, |x| x)).into();
+    let launches = two.iter_mut().map(|p| matmul(&p.a, &p.b, &mut p.c));
+    let error = grouped(launches).schedule(kernel::naive).variant(Variant::Exact).run().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the exact variant of schedule `naive` assumes M % 32 == 0, which does not hold here"
+    );
+}
+
+/// Kernels for groups are others than those for one problem, in a bundle too.
+#[test]
+fn compiled_ahead_of_time() {
+    let bundle = bundle![fixture_kernels::simple].dtypes(&[DType::F32]).variants(&[Variant::General]);
+    assert_eq!(bundle.compile().expect("it compiles").kernels, 1);
+    let made = bundle.grouped().compile().expect("it compiles");
+    assert_eq!(made.kernels, 2);
+    aot::provide(&made.bytes).expect("it reads back");
+    let device = Device::sim();
+    let mut y = [3usize, 200].map(|n| Buffer::from_slice(&device, &numbers(n, n), &[n]).expect("room"));
+    let x = [3usize, 200].map(|n| Buffer::from_slice(&device, &numbers(n, 1), &[n]).expect("room"));
+    let launches = x.iter().zip(&mut y).map(|(x, y)| fixture_kernels::nested::axpy(x, y, 2.0));
+    let launch = grouped(launches).schedule(fixture_kernels::simple).variant(Variant::General);
+    let report = launch.run().expect("it runs");
+    assert_eq!((report.problems, report.source), (2, Some(PtxSource::AheadOfTime)));
+    for (y, n) in y.iter().zip([3, 200]) {
+        let expected: Vec<f32> = numbers(n, 1).iter().zip(numbers(n, n)).map(|(x, y)| 2.0 * x + y).collect();
+        assert_eq!(y.to_vec().expect("read back"), expected);
+    }
+}
