@@ -4,28 +4,23 @@
 #   cargo build --release --examples && scripts/verify-gpu.sh target/release/examples
 #   scripts/verify-gpu.sh target/release/examples "compute-sanitizer --error-exitcode 9"     # slower, finds accesses out of bounds
 #
-# DEVICE=sim runs the same on the simulator, at sizes that suit it. A program that does not end within LIMIT seconds (120) failed.
+# JOBS programs at a time (1). DEVICE=sim runs the same on the simulator, at sizes that suit it. A program that does not end within
+# LIMIT seconds (120) failed. ONLY, a regular expression, chooses among the runs ("matmul .*cluster").
 set -uo pipefail
 folder=${1:?the folder of the built examples}
-under=${2:-}
-device=${DEVICE:-cuda}
-limit=${LIMIT:-120}
-ran=0
-failed=()
+export under=${2:-} folder device=${DEVICE:-cuda} limit=${LIMIT:-120}
 
-# run EXAMPLE OPTION...
+# A run: prints what went wrong, nothing if nothing did.
 run() {
-    local example=$1
-    shift
-    ran=$((ran + 1))
+    local out
     # shellcheck disable=SC2086 # a command with its options
-    if ! timeout "$limit" $under "$folder/$example" --device "$device" --json "$@" > /tmp/verify-gpu.out 2>&1; then
-        failed+=("$example $*")
-        tail -n 3 /tmp/verify-gpu.out | cut -c 1-300
-    elif grep -q '"verified":false' /tmp/verify-gpu.out; then
-        failed+=("$example $* (not verified)")
+    if ! out=$(timeout "$limit" $under "$folder/$1" --device "$device" --json "${@:2}" 2>&1); then
+        echo "$* :: $(tail -n 3 <<< "$out" | cut -c 1-300 | tr '\n' ' ')"
+    elif grep -q '"verified":false' <<< "$out"; then
+        echo "$* :: not verified"
     fi
 }
+export -f run
 
 # Products: tiles and what is beside them, one row, rows that no tensor map addresses, deep and flat ones.
 if [ "$device" = sim ]; then
@@ -33,23 +28,25 @@ if [ "$device" = sim ]; then
 else
     sizes=512x512x512,1000x1000x1000,1023x1025x1027,64x4096x4096,512x512x8192,1x1x1,4096x4096x4096
 fi
-for dtype in f32 f16 bf16; do
-    for schedule in $("$folder/matmul" --list | awk '{print $1}'); do
-        # Schedules of other types are refused before anything runs.
-        "$folder/matmul" --dtype $dtype --schedule "$schedule" --emit tile > /dev/null 2>&1 || continue
-        case "$device-$schedule" in
-            cuda-naive | cuda-coalesced) run matmul --dtype $dtype --schedule "$schedule" --size 1000x1000x1000 ;;
-            *) run matmul --dtype $dtype --schedule "$schedule" --size "$sizes" ;;
-        esac
+runs() {
+    for dtype in f32 f16 bf16; do
+        for schedule in $("$folder/matmul" --list | awk '{print $1}'); do
+            # Schedules of other types are refused before anything runs.
+            "$folder/matmul" --dtype $dtype --schedule "$schedule" --emit tile > /dev/null 2>&1 || continue
+            case "$device-$schedule" in
+                cuda-naive | cuda-coalesced) echo "matmul --dtype $dtype --schedule $schedule --size 1000x1000x1000" ;;
+                *) echo "matmul --dtype $dtype --schedule $schedule --size $sizes" ;;
+            esac
+        done
+        for example in linear batched conv2d attention grouped; do
+            echo "$example --dtype $dtype --schedule all"
+        done
     done
-    for example in linear batched conv2d attention grouped; do
-        run $example --dtype $dtype --schedule all
+    for example in vector_add softmax conv1d; do
+        echo "$example --schedule all"
     done
-done
-run vector_add --schedule all
-run softmax --schedule all
-run conv1d --schedule all
-
-echo "$ran runs, ${#failed[@]} failed"
-[ ${#failed[@]} -eq 0 ] || printf '  %s\n' "${failed[@]}"
-[ ${#failed[@]} -eq 0 ]
+}
+list=$(runs | grep -E "${ONLY:-}")
+failed=$(xargs -P "${JOBS:-1}" -I '{}' bash -c 'run {}' <<< "$list")
+echo "$(wc -l <<< "$list") runs, $(grep -c . <<< "$failed") failed"
+[ -z "$failed" ] || { sed 's/^/  /' <<< "$failed"; exit 1; }

@@ -37,6 +37,7 @@ fn the_rule_reads_from_the_programs_what_their_schedules_say() {
             "small" | "small_split4" | "small_split16" | "small_split64" | "ragged_split4" => {
                 ([64, 128, 16], 64, 4)
             }
+            "small_clustered4" => ([64, 128, 16], 64, 3),
             "warptile" => ([128, 128, 32], 64, 2),
             "vectorized" => ([128, 128, 8], 64, 2),
             "blocktile_1d" => ([64, 64, 16], 8, 3),
@@ -49,7 +50,8 @@ fn the_rule_reads_from_the_programs_what_their_schedules_say() {
         assert_eq!(shape.area() as u32 / shape.threads, sums, "{name}");
         assert_eq!(shape.resident(c.registers), resident, "{name}");
         let digits = name.rsplit_once(|c: char| !c.is_ascii_digit()).map(|(_, digits)| digits.parse());
-        let parts = if name.contains("_split") || name.contains("_added") { digits } else { None };
+        let shared = ["_split", "_added", "_clustered"].iter().any(|how| name.contains(how));
+        let parts = if shared { digits } else { None };
         assert_eq!(Ok(shape.parts), parts.unwrap_or(Ok(1)), "{name}");
         assert_eq!(shape.atomic, name.contains("_added"), "{name}");
         // As the launch has it: program axes first, then what `split_k` shares out.
@@ -88,6 +90,14 @@ fn the_rule_takes_the_highest_share_for_large_sizes_and_smaller_tiles_when_multi
     // A GPU with few multiprocessors fills up sooner.
     let small = GpuInfo { multiprocessors: 2, ..h200() };
     assert_eq!(by_size([1024, 1024, 64], DType::F32, Some(&small), false).name(), best);
+}
+
+/// As measured on an H200 (docs/performance.md).
+#[test]
+fn few_square_tiles_meet_in_clusters() {
+    for size in [[512; 3], [768; 3]] {
+        assert_eq!(pick(size), "small_clustered4", "{size:?}");
+    }
 }
 
 #[test]
@@ -212,19 +222,25 @@ fn pick_products(size: [usize; 3]) -> &'static str {
 fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
     let picked = [
         ([512, 512, 512], "tile64"),
+        ([768, 768, 768], "tile64x128"),
         ([1024, 1024, 1024], "tile64x128"),
-        ([1536, 1536, 1536], "pingpong192"),
-        ([3072, 3072, 3072], "pingpong192"),
+        // 128 tiles of 192×96 for 132 multiprocessors.
+        ([1536, 1536, 1536], "tile192x96"),
+        ([2048, 2048, 2048], "pingpong"),
+        ([3072, 3072, 3072], "tile128x192"),
         ([4096, 4096, 4096], "wgmma_best"),
-        ([8192, 8192, 8192], "pingpong192"),
+        ([8192, 8192, 8192], "wgmma_best"),
         ([16384, 16384, 16384], "wgmma_best"),
         // Few steps of K: stores are hidden behind the other group's products.
         ([4096, 4096, 512], "pingpong"),
+        ([8192, 1024, 8192], "wgmma_best"),
         // Rows of 10,000 bytes begin within sectors.
         ([5000, 5000, 5000], "shared_by4"),
-        // One row of tiles, and one tile's K shared out.
+        // One row of tiles, and a tile's K shared out.
+        ([64, 4096, 4096], "tile64_clustered2"),
         ([128, 8192, 8192], "tile64x128"),
-        ([512, 512, 8192], "tile64_split4"),
+        ([512, 512, 8192], "tile64_clustered2"),
+        ([16, 8192, 8192], "tile64x128_clustered2"),
     ];
     for (size, name) in picked {
         assert_eq!(pick_products(size), name, "{size:?}");

@@ -89,9 +89,8 @@ fn tensor_cores() {
         &kernel::cluster,
         &kernel::hilbert,
         &kernel::wgmma_best,
-        &kernel::tile64_split4,
-        &kernel::tile64_clustered4,
-        &kernel::shared_by2,
+        &kernel::tile64_clustered2,
+        &kernel::shared_by4,
     ];
     for schedule in schedules {
         check::<bf16>(&device, schedule, &SIZES, bf16::from_f32);
@@ -104,8 +103,7 @@ fn turns_pass_from_problem_to_problem() {
     let sizes: Vec<[usize; 3]> = (0..9).map(|n| [128, 136, [8, 456, 0, 392, 72][n % 5]]).collect();
     for seed in 0..2 {
         for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
-            for schedule in [&kernel::pingpong as &dyn AnySchedule, &kernel::pingpong192, &kernel::wgmma_best]
-            {
+            for schedule in [&kernel::pingpong as &dyn AnySchedule, &kernel::wgmma_best] {
                 check::<bf16>(&device, schedule, &sizes, bf16::from_f32);
             }
         }

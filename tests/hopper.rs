@@ -7,9 +7,9 @@ mod product;
 mod products;
 
 use product::{
-    cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong, pingpong192,
-    producer_consumer, shared_by4, stmatrix, tile64, tile64_clustered4, tile64_split4, tile64x128, tile128,
-    tile192, tma_store, tma_wgmma, two_consumers, wgmma_best,
+    cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong, producer_consumer,
+    shared_by4, stmatrix, tile64, tile64_clustered2, tile64x128, tile64x128_clustered2, tile128, tile128x192,
+    tile192, tile192x96, tma_store, tma_wgmma, two_consumers, wgmma_best,
 };
 use products::{Factors, count, is, numbers, simulators};
 use tilewright::{DType, Stage, Variant, emit, prelude::*};
@@ -146,6 +146,19 @@ mod local {
             pipeline(k, 4);
             registers(24, 144);
         }
+        /// Tiles of 128×192.
+        pub pingpong192 = product::pingpong {
+            tile(j = 192);
+            tensor_core(acc: wgmma(64, 192));
+            pipeline(k, 3);
+        }
+        /// Four CTAs take a quarter of K each.
+        pub tile64_split4 on sm_90a for product::matmul<f16 | bf16> = product::tma_wgmma {
+            pipeline(k, 6);
+            split_k(k, 4);
+        }
+        /// The four are a cluster, and all threads that compute copy.
+        pub tile64_clustered4 = tile64_split4 { split_k(k, 4; cluster); }
     }
 }
 
@@ -212,8 +225,16 @@ fn every_trip_count_and_tail_is_right() {
 #[test]
 fn persistent_ctas_take_tile_after_tile() {
     for (seed, size) in [[392, 776, 72], [385, 769, 65], [136, 1288, 192]].into_iter().enumerate() {
-        let taking: [&dyn AnySchedule; 8] =
-            [&shared_by4, &persistent, &cluster, &micro, &stmatrix, &wgmma_best, &pingpong, &pingpong192];
+        let taking: [&dyn AnySchedule; 8] = [
+            &shared_by4,
+            &persistent,
+            &cluster,
+            &micro,
+            &stmatrix,
+            &wgmma_best,
+            &pingpong,
+            &local::pingpong192,
+        ];
         for schedule in taking {
             check(schedule, size, seed as u64);
         }
@@ -233,15 +254,19 @@ fn seeds_agree() {
 /// Tiles of other shapes, whole and not.
 #[test]
 fn every_tile_is_right() {
-    let tiles: [&dyn AnySchedule; 8] = [
+    let tiles: [&dyn AnySchedule; 12] = [
         &tile64,
         &tile64x128,
-        &tile64_split4,
-        &tile64_clustered4,
+        &tile64_clustered2,
+        &tile64x128_clustered2,
+        &local::tile64_split4,
+        &local::tile64_clustered4,
         &tile128,
+        &tile128x192,
         &tile192,
+        &tile192x96,
         &pingpong,
-        &pingpong192,
+        &local::pingpong192,
     ];
     for (seed, size) in [[192, 192, 256], [200, 136, 328], [72, 392, 64]].into_iter().enumerate() {
         for schedule in tiles {

@@ -21,9 +21,9 @@ use inkwell::{
     context::Context,
     module::Module,
     types::BasicTypeEnum,
-    values::{BasicValueEnum, FunctionValue, PointerValue},
+    values::{BasicValueEnum, FunctionValue, IntValue, PointerValue},
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tile_dsl::{
     dtype::DType,
     kernel::{Expr, Kernel, Mem, Ty, Var},
@@ -91,6 +91,11 @@ struct Codegen<'c, 'k> {
     vars: Vec<Place<'c>>,
     /// The variables of 64 bits that are sums, and their summands.
     sums: HashMap<Var, (Expr, Expr)>,
+    /// The variables that are the thread's number, which are divided by multiples of 32 through `warp`.
+    threads: HashSet<Var>,
+    /// The number of this thread's warp, the same in all its lanes as far as the assembler can see: what derives from it goes
+    /// to uniform registers. Only where warpgroups multiply.
+    warp: Option<IntValue<'c>>,
     /// Addresses known in this straight line of statements, by buffer and offset.
     addresses: HashMap<(Mem, Var), PointerValue<'c>>,
 }

@@ -9,8 +9,10 @@
 //! ```text
 //! time = tile·⌈K / parts⌉ / peak · ( resident·⌊n / resident⌋ / share  +  r / rate(r) )  +  meeting
 //! rate(r) = alone + (share − alone)·(r − 1) / (resident − 1)                         r = n mod resident
-//! meeting = 0.6 µs · MB of parts  +  16 ns · sums a thread · log₂ parts     (0.35 µs · MB where they are added to the result)
+//! meeting = 0.6 µs · MB of parts  +  16 ns · sums a thread · log₂ parts     (0.35 µs · MB where they are added to the result;
+//!                                                                            1 µs + 75 ps · elements in a cluster)
 //! ```
+//! Where a cluster's CTAs share the K of tiles that lie in one row, all of them compute [`ONE_ROW`] times as long.
 //!
 //! - *Large*: the quotient of tiles hardly rounds, so the highest share wins.
 //! - *Small*: large tiles are fewer than multiprocessors, and smaller ones put more of these to work; so do parts of K.
@@ -20,7 +22,7 @@
 //!   copies, and schedules that live from these lose more: shares are scaled to what they reach then.
 //!
 //! The constants of `meeting` are fitted to f32 products of 64×4096×4096, 128×8192×8192, 1024×1024×1024 and 512×512×512 on
-//! an H200.
+//! an H200; those of clusters to 512×512×512, 768×768×768, 32×8192×8192 and 16×4096×16384.
 
 use crate::peak::fma_per_cycle;
 use std::{
@@ -59,6 +61,9 @@ pub struct Candidate {
 /// Architecture whose multiprocessors the shares are measured on.
 const MEASURED: &str = "sm_90";
 
+/// How much longer CTAs of a cluster take with parts of a tile where all tiles are in one row.
+const ONE_ROW: f64 = 1.4;
+
 /// Tile of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiled {
@@ -66,6 +71,13 @@ pub struct Tiled {
     pub extent: Extent,
     /// Points of a tile; 1 where the schedule does not tile it.
     pub tile: u32,
+}
+
+impl Tiled {
+    /// Tiles along the axis; `None` where a dim has no value.
+    fn tiles(&self, dims: &Dims) -> Option<usize> {
+        Some((self.extent.eval(dims)?.max(0) as usize).div_ceil(self.tile as usize))
+    }
 }
 
 /// What a schedule fixes of a launch, as its program has it.
@@ -79,6 +91,10 @@ pub struct Shape {
     pub parts: u32,
     /// Their parts are added to the result in any order.
     pub atomic: bool,
+    /// They are a cluster, whose CTAs read one another's parts.
+    pub meets: bool,
+    /// CTAs take tile after tile.
+    pub persistent: bool,
     /// Threads in a CTA.
     pub threads: u32,
     /// Bytes of shared memory of a CTA.
@@ -123,6 +139,8 @@ impl Shape {
             summed: of_kind(AxisKind::Tiles),
             parts: parts.product(),
             atomic: nest.across.values().any(|across| *across == Across::Atomic),
+            meets: nest.cluster_reduces(),
+            persistent: nest.persistent.is_some(),
             threads: kernel.threads,
             shared_bytes: kernel.shared_bytes() as u32,
             occupancy: nest.occupancy,
@@ -179,8 +197,7 @@ impl Shape {
 
 /// Tiles of some axes.
 fn count(axes: &[Tiled], dims: &Dims) -> Option<usize> {
-    let tiles = |t: &Tiled| Some((t.extent.eval(dims)?.max(0) as usize).div_ceil(t.tile as usize));
-    axes.iter().try_fold(1usize, |n, t| Some(n.saturating_mul(tiles(t)?)))
+    axes.iter().try_fold(1usize, |n, t| Some(n.saturating_mul(t.tiles(dims)?)))
 }
 
 /// Whether statements have products of warpgroups.
@@ -278,7 +295,8 @@ impl Candidate {
         let scale = if aligned { 1.0 } else { self.ragged / self.share };
         let fma = shape.area() * depth as f64;
         let computing = fma / speed.fma_per_us * ((busiest - rest) as f64 / self.share + last) / scale;
-        computing + meeting(shape, ctas)
+        let row = shape.meets && shape.owned.iter().any(|axis| axis.tiles(dims) == Some(1));
+        (if row { ONE_ROW } else { 1.0 }) * computing + meeting(shape, ctas)
     }
 }
 
@@ -288,6 +306,7 @@ pub(crate) fn meeting(shape: &Shape, ctas: usize) -> f64 {
     let sums = shape.area() / f64::from(shape.threads);
     match (shape.parts, shape.atomic) {
         (1, _) => 0.0,
+        _ if shape.meets => 1.0 + 0.075e-3 * shape.area(),
         (_, true) => 0.35 * megabytes,
         (parts, false) => 0.6 * megabytes + 0.016 * sums * f64::from(parts).log2(),
     }

@@ -33,6 +33,7 @@ pub const CANDIDATES: &[Candidate] = &[
     PREFETCHED,
     SMALL,
     Candidate { schedule: &kernel::small_split4, ..SMALL },
+    Candidate { schedule: &kernel::small_clustered4, ..SMALL },
     Candidate { schedule: &kernel::small_split16, ..SMALL },
     Candidate { schedule: &kernel::small_split64, ..SMALL },
     Candidate { schedule: &kernel::ragged, share: 0.714, alone: 0.676, ragged: 0.728, ..PREFETCHED },
@@ -52,14 +53,15 @@ pub const CANDIDATES: &[Candidate] = &[
 pub const PRODUCTS: &[&dyn AnySchedule] = &[
     &kernel::wgmma_best,
     &kernel::pingpong,
-    &kernel::pingpong192,
     &kernel::tile192,
+    &kernel::tile128x192,
+    &kernel::tile192x96,
     &kernel::tile128,
-    &kernel::shared_by2,
     &kernel::shared_by4,
     &kernel::tile64x128,
     &kernel::tile64,
-    &kernel::tile64_split4,
+    &kernel::tile64_clustered2,
+    &kernel::tile64x128_clustered2,
 ];
 
 /// The schedule for C[M,N] = A[M,K]·B[K,N] on a GPU (`None`: on the simulator).

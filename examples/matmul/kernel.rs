@@ -196,7 +196,7 @@ schedule! {
     /// has read last.
     pub wgmma_best = stmatrix {
         drop(cluster(i));
-        order(serpentine(16));
+        order(serpentine(8));
         alternate(k);
     }
 }
@@ -303,35 +303,55 @@ schedule! {
 
 // The same for Hopper: tiles for products that have few, or that another one covers better.
 schedule! {
-    /// A warpgroup and a tile of 64×64: for small products.
+    /// A warpgroup and a tile of 64×64: for small products, of which each CTA has one tile.
     pub tile64 = producer_consumer {
         tile(i = 64, j = 64);
         tensor_core(acc: wgmma(64, 64));
         pipeline(k, 8);
         arrive(k: warp);
         issue(acc: overwrite, in_flight(1));
-        persistent(1);
-        order(grouped(16));
         stage(c: shared, tma, stmatrix);
         swizzle(c: 128);
     }
-    /// Twice the columns.
+    /// Twice the columns, and neighbours in time are neighbours in C.
     pub tile64x128 = tile64 {
         tile(j = 128);
         tensor_core(acc: wgmma(64, 128));
+        order(grouped(16));
     }
-    /// Four CTAs take a quarter of K each; no warp only copies, as all of a CTA's threads meet the other CTAs.
-    pub tile64_split4 on sm_90a for matmul<f16 | bf16> = tma_wgmma {
-        pipeline(k, 6);
-        split_k(k, 4);
+    /// Two CTAs, a cluster, take half of K each: for deep products of few tiles.
+    pub tile64_clustered2 = tile64 {
+        drop(stage(c), swizzle(c));
+        issue(acc: in_flight(1));
+        order(grouped(16));
+        split_k(k, 2; cluster);
     }
-    /// The four are a cluster.
-    pub tile64_clustered4 = tile64_split4 { split_k(k, 4; cluster); }
+    /// Twice the columns.
+    pub tile64x128_clustered2 = tile64_clustered2 {
+        drop(order);
+        tile(j = 128);
+        tensor_core(acc: wgmma(64, 128));
+        pipeline(k, 7);
+    }
     /// Two warpgroups and a tile of 128×128.
     pub tile128 = wgmma_best {
         tile(j = 128);
         tensor_core(acc: wgmma(64, 128));
         pipeline(k, 5);
+    }
+    /// Half as many columns again.
+    pub tile128x192 = tile128 {
+        tile(j = 192);
+        tensor_core(acc: wgmma(64, 192));
+        pipeline(k, 4);
+    }
+    /// Three warpgroups, where other tiles leave multiprocessors without work. Rows of 96 elements are copied by thirds.
+    pub tile192x96 = wgmma_best {
+        tile(i = 192, j = 96);
+        tensor_core(acc: wgmma(64, 96));
+        swizzle(a: 128, b: 64, c: 64);
+        pipeline(k, 5);
+        registers(32, 160);
     }
     /// Three warpgroups and a square tile, where tiles of 128×256 leave many multiprocessors without work in the last round.
     pub tile192 = wgmma_best {
@@ -339,9 +359,7 @@ schedule! {
         tensor_core(acc: wgmma(64, 192));
         registers(32, 160);
     }
-    /// Where rows begin within sectors, what comes from L2 is dear: two CTAs share each tile of B.
-    pub shared_by2 = wgmma_best { cluster(i: 2); }
-    /// Four CTAs do.
+    /// Where rows begin within sectors, what comes from L2 is dear: four CTAs share each tile of B.
     pub shared_by4 = wgmma_best { cluster(i: 4); }
     /// Two groups of 128 threads with a tile of 128×128 each take turns: one stores while the other multiplies.
     pub pingpong = wgmma_best {
@@ -351,12 +369,6 @@ schedule! {
         pipeline(k, 5);
         registers(40, 232);
         pingpong(2);
-    }
-    /// The same with tiles of 128×192.
-    pub pingpong192 = pingpong {
-        tile(j = 192);
-        tensor_core(acc: wgmma(64, 192));
-        pipeline(k, 3);
     }
 }
 
@@ -405,14 +417,14 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     narrow_added16,
     tile64,
     tile64x128,
-    tile64_split4,
-    tile64_clustered4,
+    tile64_clustered2,
+    tile64x128_clustered2,
     tile128,
+    tile128x192,
+    tile192x96,
     tile192,
-    shared_by2,
     shared_by4,
-    pingpong,
-    pingpong192
+    pingpong
 ];
 
 /// Schedules of [`matmul_tf32`].

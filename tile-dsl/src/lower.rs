@@ -142,7 +142,11 @@ const PASSES: [Pass; 10] = [
         what: "where a dependent launch waits for the grids before it",
         run: passes::depend,
     },
-    Pass { name: "maps", what: "fences before tensor maps in global memory are used", run: maps::acquire },
+    Pass {
+        name: "maps",
+        what: "before tensor maps are used: fences where they are in global memory, else a prefetch",
+        run: maps::announce,
+    },
     Pass { name: "verify", what: "what code generation takes for granted", run: passes::check },
 ];
 

@@ -286,8 +286,20 @@ fn peers_meet_before_and_after() {
     assert_eq!(verdict(&[meet, &steps(&[load, store].concat()), meet].concat()), over);
     assert_eq!(verdict(&[store, meet, &steps(load), meet].concat()), "valid");
     let branch = format!("  if (cta == 0) {{\n{meet}  }}\n");
-    assert_eq!(verdict(&branch), "a barrier of the cluster that some of its CTAs may not reach");
-    assert_eq!(verdict(&steps(meet)), "a barrier of the cluster that some of its CTAs may not reach");
+    assert_eq!(verdict(&branch), "a barrier of the cluster that some of its threads may not reach");
+    assert_eq!(verdict(&steps(meet)), "a barrier of the cluster that some of its threads may not reach");
+    let roles = |first: &[&str], second: &[&str]| {
+        let (first, second) = (first.concat(), second.concat());
+        format!(
+            "  roles {{\n    threads 0 to 32 {{\n{first}    }}\n    threads 32 to 64 {{\n{second}    }}\n  }}\n"
+        )
+    };
+    assert_eq!(verdict(&roles(&[store, meet, load, arrive, wait], &[meet, arrive, wait])), "valid");
+    let apart = "a barrier of the cluster that some of its threads may not reach";
+    assert_eq!(verdict(&roles(&[store, meet, load, meet], &[meet])), apart);
+    assert_eq!(verdict(&roles(&[store, meet, load, meet], &[arrive, wait, meet])), apart);
+    assert_eq!(verdict(&roles(&[store, meet, load, meet], &[meet, store, meet])), over);
+    assert_eq!(verdict(&roles(&[meet, store, meet], &[meet, load, meet])), early);
     assert_eq!(verdict(wait), "a wait for the cluster without an arrival");
     assert_eq!(verdict(&[arrive, arrive].concat()), "two arrivals at the cluster's barrier without a wait");
     assert_eq!(verdict(arrive), "an arrival at the cluster's barrier that nothing waits for");

@@ -22,15 +22,10 @@ impl<'c> Codegen<'c, '_> {
         match operation {
             Async::Init { barrier, slots, arrivals } => self.initialise_barriers(*barrier, *slots, *arrivals),
             Async::Arrive { barrier, slot, bytes, cta } => {
-                let mut at = self.barrier_slot(*barrier, slot)?;
-                if let Some(cta) = cta {
-                    let cta = self.expr(cta)?.int()?;
-                    let name = "llvm.nvvm.mapa.shared.cluster";
-                    at = self.call(name, &[], &[at.into(), cta.into()])?.into_pointer_value();
-                }
+                let at = self.barrier_slot_of(*barrier, slot, cta.as_ref())?;
                 let (what, count) = bytes.map_or(("arrive", 1), |bytes| ("arrive.expect.tx", bytes));
                 let space = if cta.is_some() { "cluster" } else { "cta" };
-                let name = format!("llvm.nvvm.mbarrier.{what}.scope.{}.space.{space}", self.scope());
+                let name = format!("llvm.nvvm.mbarrier.{what}.scope.cta.space.{space}");
                 let count = self.context.i32_type().const_int(count.into(), false);
                 self.call_void(&name, &[], &[at.into(), count.into()])?;
                 Ok(())
@@ -42,9 +37,8 @@ impl<'c> Codegen<'c, '_> {
                 let done = self.context.append_basic_block(self.function, "complete");
                 self.builder.build_unconditional_branch(again)?;
                 self.builder.position_at_end(again);
-                let scope = self.scope();
-                let name = format!("llvm.nvvm.mbarrier.try.wait.parity.scope.{scope}.space.cta");
-                let complete = self.call(&name, &[], &[at.into(), parity.into()])?.into_int_value();
+                let name = "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta";
+                let complete = self.call(name, &[], &[at.into(), parity.into()])?.into_int_value();
                 self.builder.build_conditional_branch(complete, done, again)?;
                 self.builder.position_at_end(done);
                 Ok(())
@@ -60,6 +54,11 @@ impl<'c> Codegen<'c, '_> {
                 let bytes = self.context.i32_type().const_int(TENSOR_MAP_BYTES.into(), false);
                 let name = "llvm.nvvm.fence.proxy.tensormap_generic.acquire.sys";
                 self.call_void(name, &[], &[map.into(), bytes.into()])?;
+                Ok(())
+            }
+            Async::PrefetchMap { map } => {
+                let map = self.param(*map)?;
+                self.call_void("llvm.nvvm.prefetch.tensormap", &[map.get_type()], &[map.into()])?;
                 Ok(())
             }
             Async::CommitStores => {
@@ -102,14 +101,33 @@ impl<'c> Codegen<'c, '_> {
         Ok(self.address(Mem::Shared(barrier), &words)?.0)
     }
 
-    /// Among whose threads arrivals release and waits acquire: those of the cluster, where its CTAs come to one another's
-    /// mbarriers. The wider scope costs a fence of the whole device at each arrival.
-    fn scope(&self) -> &'static str {
-        if self.kernel.cluster.is_some() && self.kernel.body.iter().any(reaches_others) {
-            "cluster"
-        } else {
-            "cta"
-        }
+    /// The address of an mbarrier, of another CTA of the cluster where one is named.
+    fn barrier_slot_of(&mut self, barrier: u32, slot: &Expr, cta: Option<&Expr>) -> Result<PointerValue<'c>> {
+        let at = self.barrier_slot(barrier, slot)?;
+        let Some(cta) = cta else { return Ok(at) };
+        let cta = self.expr(cta)?.int()?;
+        let there = self.call("llvm.nvvm.mapa.shared.cluster", &[], &[at.into(), cta.into()])?;
+        Ok(there.into_pointer_value())
+    }
+
+    /// An arrival of those threads for which `some` holds. As one instruction under a predicate, not as a branch: there the
+    /// assembler would keep what the address derives from, such as the slot, in each thread's registers.
+    pub(super) fn arrive_where(
+        &mut self,
+        some: IntValue<'c>,
+        (barrier, slot): (u32, &Expr),
+        cta: Option<&Expr>,
+    ) -> Result<()> {
+        let at = self.barrier_slot_of(barrier, slot, cta)?;
+        let at = self.builder.build_ptr_to_int(at, self.context.i32_type(), "")?;
+        let text = match cta {
+            Some(_) => "@$1 mbarrier.arrive.release.cta.shared::cluster.b64 _, [$0];",
+            None => {
+                "{\n\t.reg .b64 state;\n\t@$1 mbarrier.arrive.release.cta.shared::cta.b64 state, [$0];\n\t}"
+            }
+        };
+        self.assembler(text, "r,b,~{memory}".into(), 0, &[at.into(), some.into()])?;
+        Ok(())
     }
 
     fn initialise_barriers(&mut self, barrier: u32, slots: u32, arrivals: u32) -> Result<()> {
@@ -212,14 +230,49 @@ impl<'c> Codegen<'c, '_> {
 
     /// Compares the number of this thread's warp with that of the warp that begins at `thread`.
     fn warp_is(&mut self, how: IntPredicate, thread: u32) -> Result<IntValue<'c>> {
-        let int = |n: u32| self.context.i32_type().const_int(n.into(), false);
-        let (all, zero, last) = (int(u32::MAX), int(0), int(31));
-        let (bits, wanted) = (int(5), int(thread / 32));
-        let tid = self.expr(&Expr::Tid)?.int()?;
-        let warp = self.builder.build_right_shift(tid, bits, false, "")?;
-        let args = [all.into(), warp.into(), zero.into(), last.into()];
-        let warp = self.call("llvm.nvvm.shfl.sync.idx.i32", &[], &args)?.into_int_value();
+        let warp = match self.warp {
+            Some(warp) => warp,
+            None => self.shuffled_warp()?,
+        };
+        let wanted = self.context.i32_type().const_int((thread / 32).into(), false);
         Ok(self.builder.build_int_compare(how, warp, wanted, "")?)
+    }
+
+    /// The number of this thread's warp, from the first lane: so the assembler knows that all lanes have the same.
+    fn shuffled_warp(&self) -> Result<IntValue<'c>> {
+        let int = |n: u32| self.context.i32_type().const_int(n.into(), false);
+        let tid = self.expr(&Expr::Tid)?.int()?;
+        let warp = self.builder.build_right_shift(tid, int(5), false, "")?;
+        let args = [int(u32::MAX).into(), warp.into(), int(0).into(), int(31).into()];
+        Ok(self.call("llvm.nvvm.shfl.sync.idx.i32", &[], &args)?.into_int_value())
+    }
+
+    /// Finds [`Codegen::warp`] where all threads are together, before anything else.
+    pub(super) fn find_warp(&mut self) -> Result<()> {
+        fn multiplies(stmt: &Stmt) -> bool {
+            matches!(stmt, Stmt::Async(Async::Multiply { .. }))
+                || stmt.blocks().into_iter().flatten().any(multiplies)
+        }
+        if self.kernel.body.iter().any(multiplies) {
+            self.warp = Some(self.shuffled_warp()?);
+        }
+        Ok(())
+    }
+
+    /// The thread's number over a divisor, where both it and the divisor are such that all lanes of a warp have the same.
+    pub(super) fn of_warp(&self, thread: &Expr, divisor: &Expr) -> Result<Option<IntValue<'c>>> {
+        let is_thread = match thread {
+            Expr::Tid => true,
+            Expr::Var(var) => self.threads.contains(var),
+            _ => false,
+        };
+        match (self.warp, divisor) {
+            (Some(warp), Expr::Int(n, _)) if is_thread && *n > 0 && n % 32 == 0 => {
+                let warps = self.context.i32_type().const_int((n / 32) as u64, false);
+                Ok(Some(self.builder.build_int_unsigned_div(warp, warps, "")?))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Each role in a branch of its own.
@@ -318,21 +371,5 @@ impl<'c> Codegen<'c, '_> {
             self.builder.build_store(*pointer, value)?;
         }
         Ok(())
-    }
-
-    /// Address of an element of a shared buffer, for descriptors.
-    pub(super) fn shared_address(&mut self, shared: u32, offset: &Expr) -> Result<IntValue<'c>> {
-        let (pointer, _) = self.address(Mem::Shared(shared), offset)?;
-        let address = self.builder.build_ptr_to_int(pointer, self.context.i32_type(), "")?;
-        Ok(address)
-    }
-}
-
-/// Whether a CTA arrives at the mbarriers of others, or copies to them.
-fn reaches_others(stmt: &Stmt) -> bool {
-    match stmt {
-        Stmt::Async(Async::Arrive { cta, .. }) => cta.is_some(),
-        Stmt::Async(Async::Copy { everywhere, .. }) => *everywhere,
-        other => other.blocks().into_iter().flatten().any(reaches_others),
     }
 }

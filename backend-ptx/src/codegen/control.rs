@@ -7,9 +7,12 @@ use super::{
 use inkwell::{IntPredicate, basic_block::BasicBlock};
 use tile_dsl::{
     dtype::DType,
-    kernel::{Expr, Mem, Stmt, Ty, Var},
+    kernel::{Async, Expr, Mem, Stmt, Ty, Var},
     op::BinOp,
 };
+
+/// Registers that a branch may set to constants and become selects.
+const FEW_SETS: usize = 8;
 
 impl<'c> Codegen<'c, '_> {
     pub(super) fn block(&mut self, body: &[Stmt]) -> Result<()> {
@@ -48,6 +51,9 @@ impl<'c> Codegen<'c, '_> {
                 {
                     self.sums.insert(*var, ((**a).clone(), (**b).clone()));
                 }
+                if matches!(sum, Expr::Tid) {
+                    self.threads.insert(*var);
+                }
                 self.assign(*var, value)
             }
             Stmt::Set { frag, slot, value } => {
@@ -60,7 +66,13 @@ impl<'c> Codegen<'c, '_> {
                 Ok(())
             }
             Stmt::For { var, start, end, step, body } => self.for_loop(*var, [start, end, step], body),
-            Stmt::If { cond, then, otherwise } => self.branch(cond, then, otherwise),
+            Stmt::If { cond, then, otherwise } => match (then.as_slice(), otherwise.as_slice()) {
+                ([Stmt::Async(Async::Arrive { barrier, slot, bytes: None, cta })], []) => {
+                    let some = self.expr(cond)?.bool()?;
+                    self.arrive_where(some, (*barrier, slot), cta.as_ref())
+                }
+                _ => self.branch(cond, then, otherwise),
+            },
             Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard } => {
                 self.copy_async((*shared, shared_offset), (*global, global_offset), *elems, guard.as_ref())
             }
@@ -161,7 +173,10 @@ impl<'c> Codegen<'c, '_> {
         self.builder.build_conditional_branch(condition, then_block, else_block)?;
         for (block, body) in [(then_block, then), (else_block, otherwise)] {
             self.builder.position_at_end(block);
-            if body.iter().any(reads_shared) {
+            // Many registers that hardly ever start anew: as selects, each tile would wait for them.
+            let constant = |stmt: &Stmt| matches!(stmt, Stmt::Set { value: Expr::Float(..), .. });
+            let resets = body.len() > FEW_SETS && body.iter().all(constant);
+            if resets || body.iter().any(reads_shared) {
                 self.stay()?;
             }
             self.body(body)?;

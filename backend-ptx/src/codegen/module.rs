@@ -12,7 +12,7 @@ use inkwell::{
     types::{AnyType, BasicMetadataTypeEnum, BasicTypeEnum},
     values::{FunctionValue, PointerValue},
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tile_dsl::dtype::DType;
 use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, TENSOR_MAP_BYTES, Ty};
 
@@ -53,9 +53,12 @@ pub(super) fn build<'c>(context: &'c Context, machine: &TargetMachine, kernel: &
         frags: Vec::new(),
         vars: vec![Place::Unset; kernel.vars.len()],
         sums: HashMap::new(),
+        threads: HashSet::new(),
+        warp: None,
         addresses: HashMap::new(),
     };
     codegen.allocate_registers()?;
+    codegen.find_warp()?;
     codegen.block(&kernel.body)?;
     codegen.builder.build_return(None)?;
     drop(codegen);

@@ -1,11 +1,12 @@
 //! Products of a warpgroup (PTX ISA 9.7.16, `wgmma.mma_async`): LLVM has no intrinsic for them.
 
-use super::{Codegen, Result, malformed};
+use super::{Codegen, Result, malformed, scalar::I32};
 use inkwell::values::IntValue;
 use tile_dsl::{
     dtype::DType,
     kernel::{Expr, Mem, Tile},
     nest::Atom,
+    op::BinOp,
 };
 
 /// What of an address in shared memory a descriptor holds: in a cluster, bits above it say which CTA.
@@ -62,13 +63,11 @@ impl<'c> Codegen<'c, '_> {
         self.store_results(call, &pointers)
     }
 
-    /// PTX ISA 9.7.16.5.1: address, leading and stride offsets in units of 16 bytes, swizzle.
+    /// PTX ISA 9.7.16.5.1: address, leading and stride offsets in units of 16 bytes, swizzle. The descriptor of the buffer is
+    /// the same wherever the tile lies in it, so it is found once, and what a step adds needs neither mask nor shift: shared
+    /// memory ends far below what the field for the address holds, so that nothing is carried out of it.
     fn descriptor(&mut self, tile: &Tile) -> Result<IntValue<'c>> {
-        let long = self.context.i64_type();
-        let address = self.shared_address(tile.shared, &tile.offset)?;
-        let address = self.builder.build_int_z_extend(address, long, "")?;
-        let address = self.builder.build_and(address, long.const_int(ADDRESS, false), "")?;
-        let address = self.builder.build_right_shift(address, long.const_int(4, false), false, "")?;
+        let (int, long) = (self.context.i32_type(), self.context.i64_type());
         let mode: u64 = match tile.swizzle {
             128 => 1,
             64 => 2,
@@ -76,7 +75,29 @@ impl<'c> Codegen<'c, '_> {
             other => return malformed(format!("a swizzle of {other} bytes")),
         };
         let field = |bytes: u32, at: u32| u64::from(bytes >> 4 & 0x3fff) << at;
-        let rest = field(tile.leading, 16) | field(tile.stride, 32) | mode << 62;
-        Ok(self.builder.build_or(address, long.const_int(rest, false), "")?)
+        let (buffer, dtype) = self.address(Mem::Shared(tile.shared), &Expr::Int(0, I32))?;
+        let address = self.builder.build_ptr_to_int(buffer, int, "")?;
+        let address = self.builder.build_and(address, int.const_int(ADDRESS, false), "")?;
+        let address = self.builder.build_right_shift(address, int.const_int(4, false), false, "")?;
+        let first = self.builder.build_or(address, int.const_int(field(tile.leading, 16), false), "")?;
+        let (varying, constant) = match &tile.offset {
+            Expr::Bin(BinOp::Add, varying, constant) => match **constant {
+                Expr::Int(elements, _) => (&**varying, elements),
+                _ => (&tile.offset, 0),
+            },
+            _ => (&tile.offset, 0),
+        };
+        let unit = i64::from(16 / dtype.bytes());
+        let (varying, constant) =
+            if constant % unit == 0 { (varying, constant / unit) } else { (&tile.offset, 0) };
+        // Exact: tiles begin where the swizzle's pattern does, or at a row of 16 bytes of it.
+        let elements = self.expr(varying)?.int()?;
+        let units =
+            self.builder.build_int_exact_signed_div(elements, int.const_int(unit as u64, false), "")?;
+        let low = self.builder.build_int_add(first, units, "")?;
+        let low = self.builder.build_int_add(low, int.const_int(constant as u64, true), "")?;
+        let low = self.builder.build_int_z_extend(low, long, "")?;
+        let high = long.const_int(field(tile.stride, 32) | mode << 62, false);
+        Ok(self.builder.build_or(low, high, "")?)
     }
 }

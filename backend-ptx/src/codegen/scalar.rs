@@ -99,6 +99,9 @@ impl<'c> Codegen<'c, '_> {
                 _ => return malformed(format!("parameter {index} is no scalar")),
             },
             Expr::Un(op, x) => self.unary(*op, self.expr(x)?)?,
+            Expr::Bin(BinOp::Div, a, b) if let Some(quotient) = self.of_warp(a, b)? => {
+                self.value(quotient, I32)
+            }
             Expr::Bin(op, a, b) => self.binary(*op, self.expr(a)?, self.expr(b)?)?,
             Expr::Wrapping(op, a, b) => self.wrapping(*op, self.expr(a)?, self.expr(b)?)?,
             Expr::Fma(a, b, c) => self.fused(self.expr(a)?, self.expr(b)?, self.expr(c)?)?,

@@ -3,7 +3,7 @@
 //! ```text
 //! Async ::= mbarriers Shared × n of count | arrive Shared[E] (expect bytes | of E) | await Shared[E] parity E
 //!         | tensor Shared[E] <- Map[E*] completes Shared[E] (everywhere) | proxy_fence
-//!         | acquire Map | send Map[E*] <- Shared[E] | stores commit | stores wait n
+//!         | acquire Map | prefetch Map | send Map[E*] <- Shared[E] | stores commit | stores wait n
 //!         | wgmma frag[slots] += Tile x Tile (overwrites E) | products fence frag[slots]* | products commit | products wait n frag[slots]*
 //! Tile  ::= Shared[E] major swizzle leading stride
 //! ```
@@ -91,6 +91,11 @@ pub enum Async {
     /// What was written to a tensor map in global memory before the kernel is seen by the copies of this thread that name it:
     /// `fence.proxy.tensormap::generic.acquire` (PTX ISA 9.7.13.4). Maps among the parameters of the launch need none.
     AcquireMap {
+        /// Tensor map, position in [`super::Kernel::params`].
+        map: u32,
+    },
+    /// A tensor map is about to be named by copies: `prefetch.tensormap` (PTX ISA 9.7.9.15). Without, the first copy waits for it.
+    PrefetchMap {
         /// Tensor map, position in [`super::Kernel::params`].
         map: u32,
     },

@@ -440,7 +440,7 @@ impl Parser {
             }
             "roles" => self.roles(),
             word @ ("mbarriers" | "arrive" | "await" | "tensor" | "proxy_fence" | "products" | "send"
-            | "stores" | "acquire") => self.asynchronous(word).map(Stmt::Async),
+            | "stores" | "acquire" | "prefetch") => self.asynchronous(word).map(Stmt::Async),
             "live" => {
                 let mut buffers = vec![self.shared()?];
                 while self.eat(",") {

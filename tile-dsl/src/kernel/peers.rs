@@ -5,8 +5,8 @@
 //! ```
 //! Between a store to a buffer and a peer's load of it all threads of the cluster meet, and they meet again before the
 //! bytes are written once more or the kernel ends: shared memory goes with its CTA (PTX ISA 3.2.2). What is done between an
-//! arrival and its wait belongs to neither side. All CTAs of a cluster come to each of these barriers, so they stand in
-//! no loop and no branch. [`check`] finds a kernel without one of these.
+//! arrival and its wait belongs to neither side. All threads of a cluster come to each of these barriers, so they stand in
+//! no loop and no branch, and each role has the same. [`check`] finds a kernel without one of these.
 
 use super::{Async, Kernel, Mem, Stmt};
 use std::collections::BTreeSet;
@@ -27,18 +27,18 @@ pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
         let name = kernel.shared.get(buffer as usize).map_or("?", |s| s.name.as_str());
         format!("shared buffer `{name}` {what}")
     };
+    let wrong = |wrong| match wrong {
+        Wrong::Buffer(buffer, what) => named((buffer, what)),
+        Wrong::Barrier => "a barrier of the cluster that some of its threads may not reach".into(),
+        Wrong::Order(what) => what.into(),
+    };
     for stmt in &kernel.body {
         match stmt {
-            Stmt::ClusterBarrier => {
-                at.arrive()?;
-                at.wait()?;
+            Stmt::Roles(roles) => {
+                let bodies: Vec<&[Stmt]> = roles.iter().map(|role| role.body.as_slice()).collect();
+                at.side_by_side(bodies).map_err(wrong)?;
             }
-            Stmt::ClusterArrive => at.arrive()?,
-            Stmt::ClusterWait => at.wait()?,
-            other => at.inside(other).map_err(|wrong| match wrong {
-                Wrong::Buffer(buffer, what) => named((buffer, what)),
-                Wrong::Barrier => "a barrier of the cluster that some of its CTAs may not reach".into(),
-            })?,
+            other => at.next(other).map_err(wrong)?,
         }
     }
     match at.read.union(&at.leaving).next() {
@@ -67,21 +67,63 @@ struct State {
 enum Wrong {
     Buffer(u32, &'static str),
     Barrier,
+    Order(&'static str),
+}
+
+/// Whether the cluster's threads meet here.
+fn meets(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::ClusterBarrier | Stmt::ClusterArrive | Stmt::ClusterWait)
 }
 
 impl State {
-    fn arrive(&mut self) -> Result<(), String> {
+    /// A statement that all threads come to.
+    fn next(&mut self, stmt: &Stmt) -> Result<(), Wrong> {
+        match stmt {
+            Stmt::ClusterBarrier => {
+                self.arrive()?;
+                self.wait()
+            }
+            Stmt::ClusterArrive => self.arrive(),
+            Stmt::ClusterWait => self.wait(),
+            other => self.inside(other),
+        }
+    }
+
+    /// Roles: what stands between the same two barriers happens in any order.
+    fn side_by_side(&mut self, mut bodies: Vec<&[Stmt]>) -> Result<(), Wrong> {
+        loop {
+            let mut barriers = BTreeSet::new();
+            for body in &mut bodies {
+                let until = body.iter().position(meets).unwrap_or(body.len());
+                body[..until].iter().try_for_each(|stmt| self.inside(stmt))?;
+                barriers.insert(body.get(until).map(|stmt| match stmt {
+                    Stmt::ClusterBarrier => 0,
+                    Stmt::ClusterArrive => 1,
+                    _ => 2,
+                }));
+                *body = body.get(until..).unwrap_or_default();
+            }
+            if barriers.len() > 1 {
+                return Err(Wrong::Barrier);
+            }
+            let Some(barrier) = bodies.first().and_then(|body| body.first()) else { return Ok(()) };
+            self.next(barrier)?;
+            bodies.iter_mut().for_each(|body| *body = &body[1..]);
+        }
+    }
+
+    fn arrive(&mut self) -> Result<(), Wrong> {
         if std::mem::replace(&mut self.arrived, true) {
-            return Err("two arrivals at the cluster's barrier without a wait".into());
+            return Err(Wrong::Order("two arrivals at the cluster's barrier without a wait"));
         }
         self.landing = std::mem::take(&mut self.fresh);
         self.leaving = std::mem::take(&mut self.read);
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), String> {
+    fn wait(&mut self) -> Result<(), Wrong> {
         if !std::mem::replace(&mut self.arrived, false) {
-            return Err("a wait for the cluster without an arrival".into());
+            return Err(Wrong::Order("a wait for the cluster without an arrival"));
         }
         self.landing.clear();
         self.leaving.clear();
@@ -90,7 +132,7 @@ impl State {
 
     fn inside(&mut self, stmt: &Stmt) -> Result<(), Wrong> {
         match stmt {
-            Stmt::ClusterBarrier | Stmt::ClusterArrive | Stmt::ClusterWait => return Err(Wrong::Barrier),
+            barrier if meets(barrier) => return Err(Wrong::Barrier),
             Stmt::LoadPeer { shared, .. } => {
                 if self.fresh.contains(shared) || self.landing.contains(shared) {
                     return Err(Wrong::Buffer(*shared, "is read by other CTAs that may come too early"));

@@ -22,7 +22,7 @@
 //!   peer %4, %5: f32 = shared a[%2] of %3
 //!   arrive shared full[%2] expect 8192    await shared full[%2] parity %3
 //!   tensor shared a[%2] <- a.map[%4, %5] completes shared full[%2]
-//!   send c.map[%4, %5] <- shared c[%2]     stores commit   stores wait 0   acquire c.map
+//!   send c.map[%4, %5] <- shared c[%2]     stores commit   stores wait 0   acquire c.map   prefetch a.map
 //!   problem %3: i32 = cta
 //!   products fence acc[0, 1]              products commit   products wait 0 acc[0, 1]   proxy_fence
 //!   wgmma64x8 acc[0, 1, 2, 3] += shared a[%2] major k swizzle 128 leading 16 stride 1024 x shared b[%3] ..
@@ -345,6 +345,7 @@ impl Printer<'_> {
                 self.place(Mem::Shared(*shared), offset)
             }
             Async::AcquireMap { map } => write!(self.out, "acquire {}", param_name(self.kernel, *map)),
+            Async::PrefetchMap { map } => write!(self.out, "prefetch {}", param_name(self.kernel, *map)),
             Async::CommitStores => self.out.write_str("stores commit"),
             Async::WaitStores { pending } => write!(self.out, "stores wait {pending}"),
             Async::ProxyFence => self.out.write_str("proxy_fence"),

@@ -392,6 +392,12 @@ impl Verifier<'_> {
                     format!("parameter {map} is no tensor map in global memory")
                 })
             }
+            Async::PrefetchMap { map } => {
+                let param = self.kernel.params.get(*map as usize);
+                ensure(!self.kernel.grouped && matches!(param, Some(Param::TensorMap { .. })), || {
+                    format!("parameter {map} is no tensor map")
+                })
+            }
             Async::CommitStores | Async::WaitStores { .. } => Ok(()),
             Async::ProxyFence => Ok(()),
             Async::Multiply { atom, frag, slots, a, b, overwrites } => {

@@ -1,4 +1,4 @@
-//! Fences before tensor maps in global memory are used.
+//! Before tensor maps are used: fences where they are in global memory, elsewhere a prefetch.
 //!
 //! The maps of a grouped kernel are in the table of its problems, which the host writes before the launch. A copy by such a map
 //! goes another way to memory than ordinary loads, so each thread that names it acquires it first, once a problem.
@@ -7,13 +7,25 @@
 
 use super::{LowerError, passes::Lowering};
 use crate::kernel::{Async, Stmt};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Puts an [`Async::AcquireMap`] behind each [`Stmt::Problem`], for the threads that use a map before the next.
-pub(super) fn acquire(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+/// Puts an [`Async::PrefetchMap`] for each map that one thread uses before everything else, in that thread: it reads the map
+/// while the others initialise what they share. Of a grouped kernel, puts an [`Async::AcquireMap`] behind each [`Stmt::Problem`], for the threads that use a map before the next.
+pub(super) fn announce(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     if lowering.kernel.grouped {
         block(&mut lowering.kernel.body);
+        return Ok(());
     }
+    let mut used = BTreeSet::new();
+    uses(&lowering.kernel.body, None, &mut used);
+    let mut threads: BTreeMap<u32, Vec<Stmt>> = BTreeMap::new();
+    for (thread, map) in used {
+        if let Some(thread) = thread {
+            threads.entry(thread).or_default().push(Stmt::Async(Async::PrefetchMap { map }));
+        }
+    }
+    let first = threads.into_iter().map(|(thread, body)| Stmt::One { thread, body });
+    lowering.kernel.body.splice(0..0, first);
     Ok(())
 }
 

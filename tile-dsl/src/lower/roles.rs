@@ -62,10 +62,19 @@ impl Lowerer<'_> {
         let computing = computing * nest.groups();
         self.emit.push();
         self.tiles(0, 1, |this| this.produce(&nest.body))?;
-        let body = vec![kernel::Stmt::One { thread: computing, body: self.emit.pop() }];
+        let mut body = vec![kernel::Stmt::One { thread: computing, body: self.emit.pop() }];
+        let reduces = nest.cluster_reduces();
+        if reduces {
+            // The barriers of `through_cluster` are of all threads.
+            body.extend([
+                kernel::Stmt::ClusterBarrier,
+                kernel::Stmt::ClusterArrive,
+                kernel::Stmt::ClusterWait,
+            ]);
+        }
         roles.push(Role { first: computing, threads: producing, registers: registers(0), body });
         self.emit.stmt(kernel::Stmt::Roles(roles));
-        if nest.cluster.is_some() {
+        if nest.cluster.is_some() && !reduces {
             // Others may still copy to this CTA, or arrive at its mbarriers.
             self.emit.stmt(kernel::Stmt::ClusterBarrier);
         }
@@ -213,7 +222,7 @@ impl Lowerer<'_> {
                 Unit::Thread => self.units.threads,
                 _ => self.units.threads / WARP,
             };
-            let arrivals = each * self.nest.cluster_ctas();
+            let arrivals = each * self.nest.copying_ctas();
             self.barriers.push(Barriers { buffer: empty, slots: depth, arrivals });
         }
         Ok(channel)
@@ -222,7 +231,7 @@ impl Lowerer<'_> {
     /// This warp, or each of its threads, has read a slot. In a cluster, others copy to this CTA, too: each of them is told.
     pub fn release(&mut self, channel: &Mbarriers<'_>, slot: Atom) {
         let Some(barrier) = channel.empty else { return };
-        let ctas = self.nest.cluster_ctas();
+        let ctas = self.nest.copying_ctas();
         if channel.arrive == Unit::Thread {
             for cta in 0..ctas {
                 let cta = (ctas > 1).then(|| Atom::i32(cta.into()).expr());

@@ -17,17 +17,23 @@ impl Nest {
         }
     }
 
-    /// Whether the CTAs of a cluster read the same box of a copy.
+    /// CTAs that copy to one another: those of a cluster, unless they hold parts of a reduction, each with its own copies.
+    pub fn copying_ctas(&self) -> u32 {
+        if self.cluster_reduces() { 1 } else { self.cluster_ctas() }
+    }
+
+    /// Whether the CTAs of a cluster read the same box of a copy, and copy to one another.
     pub fn is_shared(&self, copy: CopyId) -> bool {
         let index = &self.copied_access(copy).index;
-        self.cluster.is_some_and(|rank| index.iter().all(|i| i.coefficient(rank.axis) == 0))
+        let cluster = self.cluster.filter(|_| !self.cluster_reduces());
+        cluster.is_some_and(|rank| index.iter().all(|i| i.coefficient(rank.axis) == 0))
     }
 
     /// The part of a produced copy that each CTA of a cluster copies to all of them; `None` where each has its own box, or
     /// where it has no such parts.
     pub fn shared_part(&self, copy: CopyId, layout: &CopyLayout) -> Option<CopyPart> {
         let size = u64::from(self.elem(self.copy(copy).tensor).bytes());
-        if self.is_shared(copy) { layout.shared_out(self.cluster_ctas(), size) } else { None }
+        if self.is_shared(copy) { layout.shared_out(self.copying_ctas(), size) } else { None }
     }
 
     /// The copies directly inside the loops over a digit.

@@ -95,10 +95,10 @@ impl Parser {
                 self.expect("wait")?;
                 Async::WaitStores { pending: self.number()? }
             }
-            "acquire" => {
+            "acquire" | "prefetch" => {
                 let name = self.next();
                 let Some(map) = self.param_named(&name) else { return self.fail("a tensor map") };
-                Async::AcquireMap { map }
+                if word == "acquire" { Async::AcquireMap { map } } else { Async::PrefetchMap { map } }
             }
             "proxy_fence" => Async::ProxyFence,
             _ => match self.next().as_str() {
