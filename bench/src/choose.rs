@@ -10,7 +10,7 @@
 //! time = tile·⌈K / parts⌉ / peak · ( resident·⌊n / resident⌋ / share  +  r / rate(r) )  +  meeting
 //! rate(r) = alone + (share − alone)·(r − 1) / (resident − 1)                         r = n mod resident
 //! meeting = 0.6 µs · MB of parts  +  16 ns · sums a thread · log₂ parts     (0.35 µs · MB where they are added to the result;
-//!                                                                            1 µs + 75 ps · elements in a cluster)
+//!                                                                            3 µs + 75 ps · elements in a cluster)
 //! ```
 //! Where a cluster's CTAs share the K of tiles that lie in one row, all of them compute [`ONE_ROW`] times as long.
 //!
@@ -306,7 +306,7 @@ pub(crate) fn meeting(shape: &Shape, ctas: usize) -> f64 {
     let sums = shape.area() / f64::from(shape.threads);
     match (shape.parts, shape.atomic) {
         (1, _) => 0.0,
-        _ if shape.meets => 1.0 + 0.075e-3 * shape.area(),
+        _ if shape.meets => 3.0 + 0.075e-3 * shape.area(),
         (_, true) => 0.35 * megabytes,
         (parts, false) => 0.6 * megabytes + 0.016 * sums * f64::from(parts).log2(),
     }

@@ -5,7 +5,7 @@
 //! cargo run --release --example ladder -- ladder.jsonl --svg docs/ladder.svg               # anywhere
 //! ```
 //!
-//! The second line needs `ptxas` and `nvdisasm` (`scripts/ptxas.sh --path`). Measurements of other sizes in the same file
+//! `--tensor-cores` draws the ladder of bf16 below. The second line needs `ptxas` and `nvdisasm` (`scripts/ptxas.sh --path`). Measurements of other sizes in the same file
 //! become a second table: cuBLAS, the fastest schedule, and what the size rule picks.
 
 #[path = "../matmul/choose.rs"]
@@ -19,6 +19,7 @@ mod plot;
 use clap::Parser;
 use common::{data::normal, output::line};
 use kernel::{BY_SIZE, SCHEDULES, matmul};
+use plot::{Bar, Panel};
 use serde_json::Value;
 use std::{
     error::Error,
@@ -44,6 +45,9 @@ struct Options {
     /// Size of the ladder
     #[arg(long, value_name = "MxNxK", default_value = "4096x4096x4096")]
     size: String,
+    /// JSON lines of the ladder on tensor cores: those of bf16 at the ladder's size are drawn below, without predictions
+    #[arg(long, value_name = "MEASUREMENTS")]
+    tensor_cores: Option<PathBuf>,
     /// Where to write the plot
     #[arg(long)]
     svg: Option<PathBuf>,
@@ -78,9 +82,7 @@ fn main() -> ExitCode {
 }
 
 fn draw(options: &Options) -> Result<(), Box<dyn Error>> {
-    let text = fs::read_to_string(&options.measurements)
-        .map_err(|e| format!("{}: {e}", options.measurements.display()))?;
-    let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+    let lines = read(&options.measurements)?;
     let f32_lines: Vec<Value> = lines.into_iter().filter(|l| l["dtype"] == "f32").collect();
     let of_size = |l: &&Value| size(l) == options.size;
     let rungs = f32_lines.iter().filter(of_size).cloned().map(rung).collect::<Result<Vec<_>, _>>()?;
@@ -90,7 +92,17 @@ fn draw(options: &Options) -> Result<(), Box<dyn Error>> {
     let device = first.line["device"].as_str().unwrap_or("GPU");
     let title = format!("{} f32 on an {device}", options.size.replace('x', "×"));
     if let Some(path) = &options.svg {
-        plot::draw(path, &title, &rungs)?;
+        let bars = rungs.iter().map(|r| Bar {
+            schedule: r.schedule.clone(),
+            measured: r.measured,
+            predicted: Some(r.predicted),
+        });
+        let cublas = rungs.iter().find_map(|r| r.cublas);
+        let mut panels = vec![Panel { title, dtype: "f32".into(), bars: bars.collect(), cublas }];
+        if let Some(measurements) = &options.tensor_cores {
+            panels.push(tensor_cores(&read(measurements)?, &options.size)?);
+        }
+        plot::draw(path, &panels)?;
     }
     for (name, table) in [("ladder", table(&rungs)), ("sizes", sizes(&f32_lines))] {
         match &options.doc {
@@ -99,6 +111,33 @@ fn draw(options: &Options) -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
+}
+
+/// The lines of a file of measurements.
+fn read(path: &Path) -> Result<Vec<Value>, Box<dyn Error>> {
+    let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+/// The ladder on tensor cores, as measured: its first lines of bf16 at a size.
+fn tensor_cores(lines: &[Value], of: &str) -> Result<Panel, Box<dyn Error>> {
+    let mut panel = Panel { title: String::new(), dtype: "bf16".into(), bars: vec![], cublas: None };
+    for line in lines.iter().filter(|l| l["dtype"] == "bf16" && size(l) == of) {
+        let schedule = line["schedule"].as_str().unwrap_or_default();
+        let rung = SCHEDULES.iter().any(|s| s.name() == schedule);
+        if !rung || panel.bars.iter().any(|bar| bar.schedule == schedule) {
+            continue;
+        }
+        let measured = line["tflops"].as_f64().ok_or_else(|| format!("a line lacks `tflops`: {line}"))?;
+        panel.bars.push(Bar { schedule: schedule.into(), measured, predicted: None });
+        panel.cublas = panel.cublas.or(line["cublas_tflops"].as_f64());
+        let device = line["device"].as_str().unwrap_or("GPU");
+        panel.title = format!("{} bf16 on tensor cores of an {device}", of.replace('x', "×"));
+    }
+    if panel.bars.is_empty() {
+        return Err(format!("no line is of bf16 at {of}").into());
+    }
+    Ok(panel)
 }
 
 /// The size of a line as `256x192x320`.

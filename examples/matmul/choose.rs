@@ -33,7 +33,8 @@ pub const CANDIDATES: &[Candidate] = &[
     PREFETCHED,
     SMALL,
     Candidate { schedule: &kernel::small_split4, ..SMALL },
-    Candidate { schedule: &kernel::small_clustered4, ..SMALL },
+    // Not timed without vectors: never chosen there.
+    Candidate { schedule: &kernel::small_clustered4, ragged: 0.1, ..SMALL },
     Candidate { schedule: &kernel::small_split16, ..SMALL },
     Candidate { schedule: &kernel::small_split64, ..SMALL },
     Candidate { schedule: &kernel::ragged, share: 0.714, alone: 0.676, ragged: 0.728, ..PREFETCHED },
