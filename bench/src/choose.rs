@@ -12,7 +12,7 @@
 //! meeting = 0.6 µs · MB of parts  +  16 ns · sums a thread · log₂ parts     (0.35 µs · MB where they are added to the result;
 //!                                                                            3 µs + 75 ps · elements in a cluster)
 //! ```
-//! Where a cluster's CTAs share the K of tiles that lie in one row, all of them compute [`ONE_ROW`] times as long.
+//! Where a cluster's CTAs share the K of tiles that lie in one row, all of them compute 1.4 times as long.
 //!
 //! - *Large*: the quotient of tiles hardly rounds, so the highest share wins.
 //! - *Small*: large tiles are fewer than multiprocessors, and smaller ones put more of these to work; so do parts of K.
