@@ -41,7 +41,7 @@ const WAITING: f64 = 1.015;
 const THREE_GROUPS: f64 = 1.05;
 /// Threads beside a warpgroup that copies, of two groups.
 const TWO_GROUPS: u32 = 384;
-/// How much longer copies take of whose rows a box has less than [`WHOLE`] bytes.
+/// How much longer copies take of whose rows a box has less than 128 bytes.
 const NARROW_BOXES: f64 = 1.15;
 /// Bytes of a row of a box that is swizzled over all banks.
 const WHOLE: usize = 128;
