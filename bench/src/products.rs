@@ -18,7 +18,7 @@
 //! The constants are fitted to 52 bf16 products on an H200 (driver 580, random normal data), from 512 to 16384 cubed and
 //! flat, narrow and deep ones, by kernels written by hand with such tiles and roles; those of rows within sectors, of three
 //! groups, of persistent CTAs and of clusters to what schedules make of such products (2026-11-23): for each of 16 sizes the
-//! choice was within 1 % of the fastest of the schedules timed there.
+//! choice was within 1 % of the fastest of those that it chooses among and that were timed there.
 
 use crate::{
     choose::{Dims, Shape, fixed, meeting, runs},

@@ -31,8 +31,9 @@ pub enum Async {
         /// Arrivals that complete a phase.
         arrivals: u32,
     },
-    /// This thread arrives at an mbarrier: `mbarrier.arrive`, release at the scope of the CTA, or of the cluster where
-    /// its CTAs arrive at one another's.
+    /// This thread arrives at an mbarrier: `mbarrier.arrive`, release at the scope of the CTA. At another
+    /// CTA's it says that a slot has been read, and makes no write of this thread visible there: the scope of the cluster
+    /// would be a fence of the whole device.
     Arrive {
         /// Buffer.
         barrier: u32,
