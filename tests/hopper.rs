@@ -7,8 +7,8 @@ mod product;
 mod products;
 
 use product::{
-    cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong, producer_consumer,
-    shared_by4, stmatrix, tile64, tile64_clustered2, tile64x128, tile64x128_clustered2, tile128, tile128x192,
+    cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong192, producer_consumer,
+    shared_by4, stmatrix, tile64, tile64_clustered2, tile64x128, tile64x128_clustered2, tile128, tile128x192, tile128x256,
     tile192, tile192x96, tma_store, tma_wgmma, two_consumers, wgmma_best,
 };
 use products::{Factors, count, is, numbers, simulators};
@@ -77,6 +77,10 @@ fn each_rung_is_another_kernel() {
             .count()
     };
     assert_eq!((arrivals(&persistent, 256), arrivals(&light_barriers, 8)), (1, 1));
+    // Half of 128 sums' pairs, one by one, and four by four once four lanes have exchanged them.
+    let stored = |rung: &str| (count(rung, "st.global"), count(rung, "st.global.v4"));
+    assert_eq!((stored(&rung), stored(&ptx(&light_barriers))), ((64, 0), (16, 16)));
+    assert_eq!((count(&rung, "shfl.sync.bfly"), count(&ptx(&light_barriers), "shfl.sync.bfly")), (0, 64));
 
     let rung = ptx(&cluster);
     // Two of the four panels of B go to both CTAs, the box of A to one. The last warps' lanes tell both producers.
@@ -111,13 +115,13 @@ fn each_rung_is_another_kernel() {
     assert_eq!(elements(&rung), (0, 16));
     assert_eq!(count(&rung, "stmatrix.sync.aligned.m8n8.x4.shared.b16"), 16);
 
-    // No cluster; the bands, walked back and forth, are another kernel than those walked along.
+    // No cluster; the bands, walked back and forth, are another kernel than those walked along. Lanes store 16 bytes.
     let rung = ptx(&wgmma_best);
     assert!(!rung.contains("cluster 2") && !rung.contains("mapa"));
     assert_ne!(rung, ptx(&local::along).replace("along", "wgmma_best"));
 
     // Two groups that compute, with a program and a tile of C each, and an mbarrier for the turn of either.
-    let (alone, turns) = (ptx(&tile128), ptx(&pingpong));
+    let (alone, turns) = (ptx(&tile128), ptx(&local::pingpong));
     let roles =
         |rung: &str| (count(rung, "setmaxnreg.inc"), count(rung, "mbarrier.init"), count(rung, stores));
     assert_eq!((roles(&alone), roles(&turns)), ((1, 10, 2), (2, 12, 4)));
@@ -132,14 +136,21 @@ mod local {
     schedule! {
         pub along on sm_90a for product::matmul<f16 | bf16> = product::wgmma_best { order(grouped(16)); }
         /// k runs forwards for all tiles.
-        pub forwards = product::wgmma_best { drop(alternate(k)); }
+        pub forwards = product::tile128x256 { drop(alternate(k)); }
+        /// Groups that collect C, each a tile of its own.
+        pub pingpong = product::wgmma_best {
+            drop(exchange(c));
+            stage(c: shared, tma, stmatrix);
+            swizzle(c: 128);
+            pipeline(k, 5);
+        }
         /// Groups in a cluster, each thread of which arrives.
-        pub clustered = product::pingpong {
+        pub clustered = pingpong {
             cluster(i: 2);
             arrive(k: thread);
         }
         /// Three groups, and no products in flight.
-        pub three = product::pingpong {
+        pub three = pingpong {
             tile(i = 64);
             drop(issue(acc));
             pingpong(3);
@@ -147,7 +158,7 @@ mod local {
             registers(24, 144);
         }
         /// Tiles of 128×192.
-        pub pingpong192 = product::pingpong {
+        pub collected192 = pingpong {
             tile(j = 192);
             tensor_core(acc: wgmma(64, 192));
             pipeline(k, 3);
@@ -192,7 +203,7 @@ fn every_second_tile_is_summed_from_the_end() {
     };
     // Four multiprocessors with two tiles each.
     assert_eq!(tiles(&local::forwards), [0.0; 8]);
-    assert_eq!(tiles(&wgmma_best), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);
+    assert_eq!(tiles(&tile128x256), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);
 }
 
 fn check(schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
@@ -225,15 +236,17 @@ fn every_trip_count_and_tail_is_right() {
 #[test]
 fn persistent_ctas_take_tile_after_tile() {
     for (seed, size) in [[392, 776, 72], [385, 769, 65], [136, 1288, 192]].into_iter().enumerate() {
-        let taking: [&dyn AnySchedule; 8] = [
+        let taking: [&dyn AnySchedule; 10] = [
+            &light_barriers,
+            &tile128x256,
             &shared_by4,
             &persistent,
             &cluster,
             &micro,
             &stmatrix,
             &wgmma_best,
-            &pingpong,
-            &local::pingpong192,
+            &local::pingpong,
+            &pingpong192,
         ];
         for schedule in taking {
             check(schedule, size, seed as u64);
@@ -254,7 +267,7 @@ fn seeds_agree() {
 /// Tiles of other shapes, whole and not.
 #[test]
 fn every_tile_is_right() {
-    let tiles: [&dyn AnySchedule; 12] = [
+    let tiles: [&dyn AnySchedule; 13] = [
         &tile64,
         &tile64x128,
         &tile64_clustered2,
@@ -265,8 +278,9 @@ fn every_tile_is_right() {
         &tile128x192,
         &tile192,
         &tile192x96,
-        &pingpong,
-        &local::pingpong192,
+        &pingpong192,
+        &local::pingpong,
+        &local::collected192,
     ];
     for (seed, size) in [[192, 192, 256], [200, 136, 328], [72, 392, 64]].into_iter().enumerate() {
         for schedule in tiles {
@@ -279,7 +293,7 @@ fn every_tile_is_right() {
 #[test]
 fn seeds_agree_from_tile_to_tile() {
     for (seed, device) in simulators(0..3) {
-        for schedule in [&tma_store as &dyn AnySchedule, &stmatrix, &pingpong] {
+        for schedule in [&tma_store as &dyn AnySchedule, &stmatrix, &wgmma_best, &local::pingpong] {
             check_on(&device, schedule, [136, 264, 136], seed);
         }
         for schedule in [&local::clustered as &dyn AnySchedule, &local::three] {
@@ -287,7 +301,9 @@ fn seeds_agree_from_tile_to_tile() {
             check_on(&device, schedule, [200, 1032, 264], seed);
         }
         // Tiles for both groups of some CTAs, and steps that turn the ring of five an odd number of times.
-        check_on(&device, &pingpong, [264, 520, 72], seed);
-        check_on(&device, &pingpong, [520, 264, 328], seed);
+        for schedule in [&local::pingpong as &dyn AnySchedule, &wgmma_best] {
+            check_on(&device, schedule, [264, 520, 72], seed);
+            check_on(&device, schedule, [520, 264, 328], seed);
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! main   = ⌈K / parts⌉ · max(m·n / rate, bytes·(m + n) / ingest)                    m × n: the tile of a CTA
 //! edge   = 0.06·m·n, of a tile that its threads compute together;
 //!          max(100, 0.11·m·n − main), where groups of them take turns, of which one stores while another multiplies
-//! energy = 1 + 0.18·(85.3·(m + n) / (m·n) − 1): a GPU at its power limit lowers its clock, and each byte from L2 costs
+//! energy = 1 + 0.05·(85.3·(m + n) / (m·n) − 1): a GPU at its power limit lowers its clock, and each byte from L2 costs
 //! ```
 //! `rate` is the multiply-adds a cycle of a multiprocessor, `bytes` the size of an element, and 80 bytes a cycle are what one
 //! takes in; 25 where rows are no multiples of 32 bytes apart, so that each row of a box crosses sectors. Of what a cluster
@@ -16,8 +16,8 @@
 //! that take tile after tile begin 0.3 µs later. Where CTAs share a tile's K, their meeting is added ([`super::choose`]).
 //!
 //! The constants are fitted to 52 bf16 products on an H200 (driver 580, random normal data), from 512 to 16384 cubed and
-//! flat, narrow and deep ones, by kernels written by hand with such tiles and roles; those of rows within sectors, of three
-//! groups, of persistent CTAs and of clusters to what schedules make of such products (2026-11-23): for each of 16 sizes the
+//! flat, narrow and deep ones, by kernels written by hand with such tiles and roles; those of energy, of rows within sectors,
+//! of three groups, of persistent CTAs and of clusters to what schedules make of such products (2026-11-23): for each of 16 sizes the
 //! choice was within 1 % of the fastest of those that it chooses among and that were timed there.
 
 use crate::{
@@ -47,6 +47,8 @@ const NARROW_BOXES: f64 = 1.15;
 const WHOLE: usize = 128;
 /// Microseconds until persistent CTAs know their tiles.
 const PERSISTING: f64 = 0.3;
+/// What a byte from L2 costs, beside a multiply-add.
+const ENERGY: f64 = 0.05;
 /// Part of the multiprocessors that clusters of four or more reach.
 const REACHED: f64 = 120.0 / 132.0;
 
@@ -106,7 +108,7 @@ pub fn microseconds(shape: &Shape, dims: &Dims, dtype: DType, tensor: Tensor) ->
     let bytes = size as f64 * shape.sides_read() / ingest;
     let main = depth * (area / tensor.rate).max(bytes);
     let edge = if shape.turns > 1 { (0.11 * area - main).max(100.0) } else { 0.06 * area };
-    let energy = 1.0 + 0.18 * (85.3 * sides / area - 1.0);
+    let energy = 1.0 + ENERGY * (85.3 * sides / area - 1.0);
     let (waiting, reached) = match shape.cluster {
         None => (1.0, 1.0),
         Some((2..4, _)) => (WAITING, 1.0),
@@ -115,9 +117,9 @@ pub fn microseconds(shape: &Shape, dims: &Dims, dtype: DType, tensor: Tensor) ->
     let multiprocessors = (tensor.multiprocessors as f64 * reached) as usize;
     let rounds = ctas.div_ceil(multiprocessors.max(1)) as f64;
     let narrow = shape.owned.last().is_some_and(|axis| !(axis.tile as usize * size).is_multiple_of(WHOLE));
-    let groups =
-        if narrow { NARROW_BOXES } else { 1.0 } * if shape.threads > TWO_GROUPS { THREE_GROUPS } else { 1.0 };
-    let cycles = rounds * (main + edge) * energy * waiting * groups + 0.06 * area;
+    let boxes = if narrow { NARROW_BOXES } else { 1.0 };
+    let groups = if shape.threads > TWO_GROUPS { THREE_GROUPS } else { 1.0 };
+    let cycles = rounds * (main + edge) * energy * waiting * boxes * groups + 0.06 * area;
     let persisting = if shape.persistent { PERSISTING } else { 0.0 };
     cycles / tensor.mhz + persisting + meeting(shape, ctas)
 }

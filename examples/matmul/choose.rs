@@ -34,7 +34,9 @@ pub const CANDIDATES: &[Candidate] = &[
     SMALL,
     Candidate { schedule: &kernel::small_split4, ..SMALL },
     // Not timed without vectors: never chosen there.
-    Candidate { schedule: &kernel::small_clustered4, ragged: 0.1, ..SMALL },
+    Candidate { schedule: &kernel::small_clustered4, share: 0.700, alone: 0.350, ragged: 0.1, ..SMALL },
+    Candidate { schedule: &kernel::tiny, registers: 94, share: 0.384, alone: 0.305, ragged: 0.1 },
+    Candidate { schedule: &kernel::flat_split16, registers: 128, share: 0.740, alone: 0.483, ragged: 0.1 },
     Candidate { schedule: &kernel::small_split16, ..SMALL },
     Candidate { schedule: &kernel::small_split64, ..SMALL },
     Candidate { schedule: &kernel::ragged, share: 0.714, alone: 0.676, ragged: 0.728, ..PREFETCHED },
@@ -53,7 +55,8 @@ pub const CANDIDATES: &[Candidate] = &[
 /// Schedules of warpgroups' products, which have tiles of all shapes; of equals, the first is chosen.
 pub const PRODUCTS: &[&dyn AnySchedule] = &[
     &kernel::wgmma_best,
-    &kernel::pingpong,
+    &kernel::tile128x256,
+    &kernel::pingpong192,
     &kernel::tile192,
     &kernel::tile128x192,
     &kernel::tile192x96,

@@ -177,14 +177,18 @@ schedule! {
         persistent(1);
         order(grouped(16));
     }
-    /// One lane a warp, not each thread, says that a slot is free.
-    pub light_barriers = persistent { arrive(k: warp); }
+    /// One lane a warp, not each thread, says that a slot is free, and what lanes store are whole sectors.
+    pub light_barriers = persistent {
+        arrive(k: warp);
+        exchange(c);
+    }
     /// Two CTAs with tiles below one another copy half of B's tile each, to both.
     pub cluster = light_barriers { cluster(i: 2); }
     /// The first products overwrite the sums, and those of one step are on their way when the next are issued.
     pub micro = cluster { issue(acc: overwrite, in_flight(1)); }
     /// C is collected in shared memory, from where the hardware stores it while the next tile is multiplied.
     pub tma_store = micro {
+        drop(exchange(c));
         stage(c: shared, tma);
         swizzle(c: 128);
     }
@@ -192,11 +196,19 @@ schedule! {
     pub hilbert = tma_store { order(hilbert); }
     /// A warp puts four 8×8 matrices of C into shared memory at once.
     pub stmatrix = hilbert { stage(c: shared, tma, stmatrix); }
+    /// Two groups of 128 threads with a tile each take turns: one stores, as it holds it, while the other multiplies.
     /// Neighbours meet in L2 without a cluster, whose CTAs would wait for one another; a tile begins with what the one before
     /// has read last.
     pub wgmma_best = stmatrix {
-        drop(cluster(i));
-        order(serpentine(8));
+        tile(j = 128);
+        tensor_core(acc: wgmma(64, 128));
+        drop(split(i), bind(iw), cluster(i), stage(c), swizzle(c));
+        exchange(c);
+        pipeline(k, 7);
+        pingpong(2);
+        registers(40, 232);
+        issue(acc: overwrite, in_flight(2));
+        order(serpentine(4));
         alternate(k);
     }
 }
@@ -276,6 +288,17 @@ schedule! {
     }
     /// For few tiles and a long K.
     pub small_split16 = small { split_k(k, 16); }
+    /// A flat tile, 32 rows, for products of few rows: a CTA reads long rows of B. Sixteen of them take a part of K each.
+    pub flat_split16 = small {
+        tile(i = 32, j = 256);
+        split_k(k, 16);
+    }
+    /// Sixteen elements a thread, so that a small product has a CTA for each multiprocessor, and few steps that wait for memory.
+    pub tiny = small {
+        tile(i = 32, j = 64, k = 64);
+        split(i -> iw, ih, il, ir: 1, 4, 4);
+        split(j -> jw, jh, jl, jr: 1, 8, 4);
+    }
     /// For one tile or two, and a very long K.
     pub small_split64 = small { split_k(k, 64); }
     /// For rows that no vector fits: A, too, is copied four bytes at a time, past the registers.
@@ -333,8 +356,14 @@ schedule! {
         tensor_core(acc: wgmma(64, 128));
         pipeline(k, 7);
     }
+    /// The ladder's tile, 128×256, without a cluster: C is collected and stored while the next tile is multiplied.
+    pub tile128x256 = stmatrix {
+        drop(cluster(i));
+        order(serpentine(8));
+        alternate(k);
+    }
     /// Two warpgroups and a tile of 128×128.
-    pub tile128 = wgmma_best {
+    pub tile128 = tile128x256 {
         tile(j = 128);
         tensor_core(acc: wgmma(64, 128));
         pipeline(k, 5);
@@ -346,7 +375,7 @@ schedule! {
         pipeline(k, 4);
     }
     /// Three warpgroups, where other tiles leave multiprocessors without work. Rows of 96 elements are copied by thirds.
-    pub tile192x96 = wgmma_best {
+    pub tile192x96 = tile128x256 {
         tile(i = 192, j = 96);
         tensor_core(acc: wgmma(64, 96));
         swizzle(a: 128, b: 64, c: 64);
@@ -354,21 +383,24 @@ schedule! {
         registers(32, 160);
     }
     /// Three warpgroups and a square tile, where tiles of 128×256 leave many multiprocessors without work in the last round.
-    pub tile192 = wgmma_best {
+    pub tile192 = tile128x256 {
         tile(i = 192, j = 192);
         tensor_core(acc: wgmma(64, 192));
         registers(32, 160);
     }
     /// Where rows begin within sectors, what comes from L2 is dear: four CTAs share each tile of B.
-    pub shared_by4 = wgmma_best { cluster(i: 4); }
-    /// Two groups of 128 threads with a tile of 128×128 each take turns: one stores while the other multiplies.
-    pub pingpong = wgmma_best {
-        tile(j = 128);
-        tensor_core(acc: wgmma(64, 128));
-        drop(split(i), bind(iw));
+    pub shared_by4 = tile128x256 {
+        drop(stage(c), swizzle(c));
+        exchange(c);
+        pipeline(k, 4);
+        cluster(i: 4);
+    }
+    /// As the ladder's top, with half as many columns again in a tile.
+    pub pingpong192 = wgmma_best {
+        tile(j = 192);
+        tensor_core(acc: wgmma(64, 192));
         pipeline(k, 5);
-        registers(40, 232);
-        pingpong(2);
+        order(serpentine(8));
     }
 }
 
@@ -408,6 +440,8 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     small_clustered4,
     small_split16,
     small_split64,
+    flat_split16,
+    tiny,
     ragged,
     ragged_split4,
     narrow,
@@ -420,11 +454,12 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     tile64_clustered2,
     tile64x128_clustered2,
     tile128,
+    tile128x256,
     tile128x192,
     tile192x96,
     tile192,
     shared_by4,
-    pingpong
+    pingpong192
 ];
 
 /// Schedules of [`matmul_tf32`].

@@ -145,6 +145,7 @@ const DIRECTIVES: [&str; 32] = [
     "unroll",
     "serpentine",
     "vectorize",
+    "exchange",
     "occupancy",
     "order",
     "assemble",

@@ -19,6 +19,7 @@
 //! | `split_k` | `split_k` | split_k |
 //! | `reduce`, `bind` | `reduce`, `bind` | bind |
 //! | `unroll`, `serpentine`, `vectorize` | `expand` | unroll, serpentine, vectorize |
+//! | `exchange` | `exchange` | a fact about how a tensor is stored |
 
 mod checks;
 mod defaults;
@@ -54,7 +55,7 @@ use crate::{
     tile,
 };
 use families::{
-    assume, bind, cluster, expand, fragment, pipeline, place, reduce, reorder, roles, split, split_k, stage,
+    assume, bind, cluster, exchange, expand, fragment, pipeline, place, reduce, reorder, roles, split, split_k, stage,
     tensor_core,
 };
 
@@ -150,6 +151,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Unroll { digit, within } => expand::unroll(nest, digit, within.as_deref()),
         D::Serpentine { digit, within } => expand::serpentine(nest, digit, within.as_deref()),
         D::Vectorize { digit, within } => expand::vectorize(nest, digit, within.as_deref()),
+        D::Exchange { tensor } => exchange::apply(nest, tensor, directive.span),
         D::Produce { digit, unit } => roles::produce(nest, digit, *unit),
         D::Arrive { digit, unit } => roles::arrive(nest, digit, *unit),
         D::Issue { value, overwrite, in_flight } => roles::issue(nest, value, *overwrite, *in_flight),

@@ -6,7 +6,7 @@
 //!          | set frag[slot] = E | for v in E..E step E { } | if E { } else { }
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
 //!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
-//!          | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
+//!          | exchange v* = E* | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
 //!          | peer v* = Shared[E] of E | cluster arrive | cluster wait | cluster_barrier
 //!          | dependency | problem v = E | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
 //! E      ::= const | v | frag[slot] | tid | cta | ctas | tiles | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
@@ -21,6 +21,7 @@
 //! Integer arithmetic is `I32`, or `I64` where an offset may pass 2³¹; all threads reach every barrier.
 
 pub mod asynchronous;
+mod expr;
 mod interface;
 pub mod interpret;
 pub(crate) mod lives;
@@ -35,10 +36,10 @@ use crate::{
     dtype::DType,
     index::Extent,
     nest::Atom,
-    op::{BinOp, CmpOp, UnOp},
     schedule::Target,
 };
 pub use asynchronous::{Async, Role, Tile};
+pub use expr::Expr;
 pub use interface::Interface;
 use serde::{Deserialize, Serialize};
 pub use table::Table;
@@ -360,6 +361,14 @@ pub enum Stmt {
         /// Two elements a matrix; 1, 2 or 4 matrices.
         values: Vec<Expr>,
     },
+    /// The four lanes that have pairs of a row of four 8×8 matrices of 16-bit elements, as in [`Stmt::LoadMatrices`],
+    /// exchange them: each gets the whole of that row, lane 4·r + q of matrix q.
+    ExchangeMatrices {
+        /// Eight elements side by side.
+        dst: Vec<Var>,
+        /// Two elements of each matrix, eight in all.
+        values: Vec<Expr>,
+    },
     /// An instruction that a warp executes together: accumulators += a · b.
     Mma {
         /// The instruction.
@@ -402,55 +411,6 @@ pub enum Stmt {
     },
 }
 
-/// Scalar expressions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Expr {
-    /// Floating-point literal.
-    Float(f64, DType),
-    /// Integer literal.
-    Int(i64, Ty),
-    /// Boolean literal.
-    Bool(bool),
-    /// A variable.
-    Var(Var),
-    /// A register slot.
-    Slot {
-        /// Position in [`Kernel::frags`].
-        frag: u32,
-        /// Slot, below [`Frag::slots`].
-        slot: u32,
-    },
-    /// `%tid.x`, `i32` in `0..threads`.
-    Tid,
-    /// `%ctaid.x`, `i32`.
-    Cta,
-    /// `%nctaid.x`, `i32`: CTAs of the grid.
-    Ctas,
-    /// Tiles of all problems of a grouped kernel, `i32`.
-    Tiles,
-    /// Extent made of named dims, `i32`.
-    Dim(Extent),
-    /// Scalar parameter, by position in [`Kernel::params`].
-    Scalar(u32),
-    /// One operand.
-    Un(UnOp, Box<Expr>),
-    /// Two operands of equal type. Float `a * b + c` is fused only by [`Expr::Fma`]. Integer arithmetic is that of
-    /// indices, which neither overflows nor divides by zero.
-    Bin(BinOp, Box<Expr>, Box<Expr>),
-    /// `+ - * / %` of the kernel's own `i32` values, defined for all operands by [`crate::op::integer`].
-    Wrapping(BinOp, Box<Expr>, Box<Expr>),
-    /// `a * b + c`, rounded once.
-    Fma(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// Integer bit operation: `a xor b`, for swizzles.
-    Xor(Box<Expr>, Box<Expr>),
-    /// Comparison.
-    Cmp(CmpOp, Box<Expr>, Box<Expr>),
-    /// Choice; both sides are evaluated.
-    Select(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// Conversion: float ↔ float rounds to nearest even, float → int truncates, int → int extends or wraps.
-    Cast(Ty, Box<Expr>),
-}
-
 impl Ty {
     /// `i32`, the type of indices.
     pub const I32: Ty = Ty::Elem(DType::I32);
@@ -468,39 +428,6 @@ impl Ty {
     /// Whether this is `i32` or `i64`.
     pub const fn is_int(self) -> bool {
         matches!(self, Ty::Elem(DType::I32) | Ty::I64)
-    }
-}
-
-impl Expr {
-    /// Calls `f` with each expression in this one, itself included.
-    pub fn each(&self, f: &mut dyn FnMut(&Expr)) {
-        f(self);
-        match self {
-            Expr::Float(..)
-            | Expr::Int(..)
-            | Expr::Bool(_)
-            | Expr::Var(_)
-            | Expr::Slot { .. }
-            | Expr::Tid
-            | Expr::Cta
-            | Expr::Ctas
-            | Expr::Tiles
-            | Expr::Dim(_)
-            | Expr::Scalar(_) => {}
-            Expr::Un(_, x) | Expr::Cast(_, x) => x.each(f),
-            Expr::Bin(_, a, b) | Expr::Wrapping(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => {
-                a.each(f);
-                b.each(f);
-            }
-            Expr::Fma(a, b, c) | Expr::Select(a, b, c) => [a, b, c].into_iter().for_each(|e| e.each(f)),
-        }
-    }
-
-    /// Whether the value depends on one of some variables.
-    pub fn mentions(&self, vars: &[Var]) -> bool {
-        let mut found = false;
-        self.each(&mut |e| found |= matches!(e, Expr::Var(var) if vars.contains(var)));
-        found
     }
 }
 

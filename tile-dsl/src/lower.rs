@@ -19,6 +19,7 @@ mod copy;
 mod digits;
 mod emit;
 mod error;
+mod exchange;
 mod expr;
 mod fragment;
 mod grid;
@@ -249,6 +250,8 @@ struct Lowerer<'a> {
     cleared: BTreeSet<u32>,
     /// Tensors whose tile is being collected, and whether any is sent off.
     collected: BTreeSet<TensorId>,
+    /// What lanes exchange of others, until it is complete.
+    fours: BTreeMap<TensorId, Vec<exchange::Four>>,
     /// What lanes hold of them, until it is stored by matrices.
     matrices_held: BTreeMap<TensorId, Vec<output::HeldMatrix>>,
     sends: bool,
@@ -312,6 +315,7 @@ impl<'a> Lowerer<'a> {
             share: None,
             cleared: BTreeSet::new(),
             collected: BTreeSet::new(),
+            fours: BTreeMap::new(),
             matrices_held: BTreeMap::new(),
             sends: false,
             barriers: Vec::new(),

@@ -61,7 +61,8 @@ pub use parse::{ParseError, parse};
 pub use roles::registers_at_launch;
 pub(crate) use roles::{WARP, WARPGROUP};
 pub use rows::{Part, Place, Row};
-pub use stored::{NoStoredMatrices, StoredMatrices};
+pub(crate) use stored::LANES_OF_ROW;
+pub use stored::{NoExchange, NoStoredMatrices, StoredMatrices};
 pub use verify::verify;
 pub use walk::{Frame, Target, leaves, loops};
 
@@ -104,6 +105,8 @@ pub struct Nest {
     pub occupancy: Option<u32>,
     /// Tensors that the kernel stores to, whose elements a CTA collects in shared memory first.
     pub outputs: BTreeMap<tile::TensorId, Output>,
+    /// Tensors whose stored rows lanes exchange, so that each stores eight elements (`exchange`), and where that is said.
+    pub exchanged: BTreeMap<tile::TensorId, SpanId>,
     /// Loops whose copies a warp or a warpgroup of its own makes (`produce`).
     pub produced: BTreeSet<Digit>,
     /// Which of the two.

@@ -111,6 +111,8 @@ pub enum DirectiveKind {
     Serpentine { digit: DigitName, within: Option<String> },
     /// `vectorize(jv)`, optionally `in acc`.
     Vectorize { digit: DigitName, within: Option<String> },
+    /// `exchange(c)`: lanes that hold pairs of a stored row exchange them, and each stores eight elements.
+    Exchange { tensor: String },
     /// `produce(k: warp)`: the copies of a pipelined loop are made by a warp or a warpgroup of its own.
     Produce { digit: DigitName, unit: Unit },
     /// `arrive(k: thread)`: of the threads that have read a slot which a producer fills, a lane a warp says so, or each.
@@ -169,7 +171,7 @@ pub enum Phase {
     SplitK,
     /// `reduce`, then `bind`.
     Bind,
-    /// `vectorize`, `unroll`, `serpentine`.
+    /// `vectorize`, `unroll`, `serpentine`, `exchange`.
     Expand,
     /// `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate`, `cluster`, `occupancy`, `order`, `assemble`, `launch`.
     Launch,

@@ -118,6 +118,7 @@ impl<'c> Codegen<'c, '_> {
                 self.load_matrices(dst, *shared, offset, *transposed)
             }
             Stmt::StoreMatrices { shared, offset, values } => self.store_matrices(*shared, offset, values),
+            Stmt::ExchangeMatrices { dst, values } => self.exchange_matrices(dst, values),
             Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b),
             Stmt::Add { global, offset, values, guard } => self.add(*global, offset, values, guard.as_ref()),
             Stmt::Arrive { dst, counters, offset, parts, guard } => {

@@ -1,9 +1,12 @@
-//! Instructions that a warp executes together (PTX ISA 9.7.15.5, `ldmatrix` and `mma`).
+//! Instructions that a warp executes together (PTX ISA 9.7.15.5, `ldmatrix` and `mma`), and exchanges of what they hold.
 //!
 //! The kernel IR names elements; the registers of these instructions hold two 16-bit elements each, or one of 32 bits.
 
 use super::{Codegen, Result, Value, malformed};
-use inkwell::values::BasicValueEnum;
+use inkwell::{
+    IntPredicate,
+    values::{BasicValueEnum, IntValue},
+};
 use tile_dsl::{
     dtype::DType,
     kernel::{Expr, Mem, Ty, Var},
@@ -39,12 +42,7 @@ impl<'c> Codegen<'c, '_> {
                 self.assign(*var, Value { llvm, ty: Ty::Elem(dtype) })?;
                 continue;
             }
-            let both = self.builder.build_bit_cast(word, element.vec_type(2), "")?.into_vector_value();
-            for (n, var) in (0u64..).zip(vars) {
-                let index = self.context.i32_type().const_int(n, false);
-                let llvm = self.builder.build_extract_element(both, index, "")?;
-                self.assign(*var, Value { llvm, ty: Ty::Elem(dtype) })?;
-            }
+            self.unpack(word, dtype, vars)?;
         }
         Ok(())
     }
@@ -60,6 +58,58 @@ impl<'c> Codegen<'c, '_> {
         let count = values.len() / 2;
         let name = format!("llvm.nvvm.stmatrix.sync.aligned.m8n8.x{count}.b16");
         self.call_void(&name, &[pointer.get_type().into()], &args)?;
+        Ok(())
+    }
+
+    /// Transposes words among four lanes in two steps: by each bit of the lane's number, half of the words change places with
+    /// the other lane's other half.
+    pub(super) fn exchange_matrices(&mut self, dst: &[Var], values: &[Expr]) -> Result<()> {
+        let i32_type = self.context.i32_type();
+        let int = |n: u32| i32_type.const_int(n.into(), false);
+        let mut words = Vec::new();
+        let mut dtype = None;
+        for pair in values.chunks(2) {
+            let pair = pair.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>>>()?;
+            let Some(Ty::Elem(of)) = pair.first().map(|v| v.ty) else {
+                return malformed("matrices of no elements");
+            };
+            dtype = Some(of);
+            let word = self.packed(&pair, of)?;
+            words.push(self.builder.build_bit_cast(word, i32_type, "")?.into_int_value());
+        }
+        let tid = self.expr(&Expr::Tid)?.int()?;
+        for bit in [1usize, 2] {
+            let own = self.builder.build_and(tid, int(bit as u32), "")?;
+            let odd = self.builder.build_int_compare(IntPredicate::NE, own, int(0), "")?;
+            for low in (0..words.len()).filter(|w| w & bit == 0) {
+                let high = low | bit;
+                let select = |a: IntValue<'c>, b: IntValue<'c>| -> Result<IntValue<'c>> {
+                    Ok(self.builder.build_select(odd, a, b, "")?.into_int_value())
+                };
+                let given = select(words[low], words[high])?;
+                let args = [int(u32::MAX).into(), given.into(), int(bit as u32).into(), int(31).into()];
+                let taken = self.call("llvm.nvvm.shfl.sync.bfly.i32", &[], &args)?.into_int_value();
+                (words[low], words[high]) = (select(taken, words[low])?, select(words[high], taken)?);
+            }
+        }
+        let Some(dtype) = dtype else { return malformed("an exchange of nothing") };
+        for (word, pair) in words.into_iter().zip(dst.chunks(2)) {
+            self.unpack(word.into(), dtype, pair)?;
+        }
+        Ok(())
+    }
+
+    /// Two elements of a word.
+    fn unpack(&mut self, word: BasicValueEnum<'c>, dtype: DType, vars: &[Var]) -> Result<()> {
+        let inkwell::types::BasicTypeEnum::FloatType(element) = self.llvm_type(Ty::Elem(dtype)) else {
+            return malformed(format!("matrices of {dtype}"));
+        };
+        let both = self.builder.build_bit_cast(word, element.vec_type(2), "")?.into_vector_value();
+        for (n, var) in (0u64..).zip(vars) {
+            let index = self.context.i32_type().const_int(n, false);
+            let llvm = self.builder.build_extract_element(both, index, "")?;
+            self.assign(*var, Value { llvm, ty: Ty::Elem(dtype) })?;
+        }
         Ok(())
     }
 

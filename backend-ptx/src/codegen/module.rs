@@ -256,7 +256,10 @@ fn count_assignments(body: &[Stmt], counts: &mut [u32]) -> Result<()> {
             Stmt::Let(var, _) | Stmt::Shuffle { dst: var, .. } | Stmt::Arrive { dst: var, .. } => {
                 std::slice::from_ref(var)
             }
-            Stmt::Load { dst, .. } | Stmt::LoadMatrices { dst, .. } | Stmt::LoadPeer { dst, .. } => dst,
+            Stmt::Load { dst, .. }
+            | Stmt::LoadMatrices { dst, .. }
+            | Stmt::ExchangeMatrices { dst, .. }
+            | Stmt::LoadPeer { dst, .. } => dst,
             Stmt::For { var, .. } => std::slice::from_ref(var),
             _ => &[],
         };

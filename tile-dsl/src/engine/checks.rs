@@ -8,6 +8,7 @@ mod cluster;
 mod distribution;
 mod expansion;
 mod issue;
+mod exchanges;
 mod outputs;
 mod registers;
 mod roles;
@@ -50,6 +51,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(boxes::check(context));
     wrong.extend(shared::check(context));
     wrong.extend(outputs::check(context));
+    wrong.extend(exchanges::check(context));
     wrong.extend(cluster::check(context));
     wrong.extend(roles::check(context));
     wrong.extend(issue::check(context));

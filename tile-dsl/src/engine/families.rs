@@ -3,6 +3,7 @@
 pub(super) mod assume;
 pub(super) mod bind;
 pub(super) mod cluster;
+pub(super) mod exchange;
 pub(super) mod expand;
 pub(super) mod fission;
 pub(super) mod fragment;

@@ -224,6 +224,7 @@ impl Run<'_> {
             Stmt::LoadMatrices { dst, shared, offset, transposed } => {
                 self.load_matrices(dst, *shared, offset, *transposed, mask)?;
             }
+            Stmt::ExchangeMatrices { dst, values } => self.exchange_matrices(dst, values, mask)?,
             Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b, mask)?,
             Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard } => {
                 let (to, from) = (self.eval(shared_offset, mask)?, self.eval(global_offset, mask)?);

@@ -1,6 +1,7 @@
 //! Reads the text form of the kernel IR that [`super::print`] writes. For tests.
 
 mod asynchronous;
+mod words;
 
 use super::{Expr, Frag, GridAxis, Kernel, Mem, Param, Shared, Stmt, Ty, Var};
 use crate::{
@@ -11,6 +12,7 @@ use crate::{
     schedule::Target,
 };
 use std::collections::HashMap;
+use words::words;
 
 /// The text is not a kernel.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -53,42 +55,6 @@ pub fn parse(text: &str) -> Parse<Kernel> {
     let ty = |n| parser.types.get(&n).copied().unwrap_or(Ty::I32);
     parser.kernel.vars = (0..count).map(ty).collect();
     Ok(parser.kernel)
-}
-
-/// Words and punctuation with their lines.
-fn words(text: &str) -> Vec<(String, usize)> {
-    let mut out = Vec::new();
-    for (n, line) in text.lines().enumerate() {
-        let chars: Vec<char> = line.chars().collect();
-        let mut at = 0;
-        let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
-        while at < chars.len() {
-            let start = at;
-            if chars[at].is_whitespace() {
-                at += 1;
-                continue;
-            }
-            let pair: String = chars[at..].iter().take(2).collect();
-            let signed = chars[at] == '-' && chars.get(at + 1).is_some_and(|c| c.is_alphanumeric());
-            if word(chars[at]) || signed {
-                at += 1;
-                while at < chars.len()
-                    && (word(chars[at])
-                        || (chars[at] == '-'
-                            && chars[at - 1] == 'e'
-                            && chars[start..at].iter().any(char::is_ascii_digit)))
-                {
-                    at += 1;
-                }
-            } else if ["<=", ">=", "==", "!=", "<-"].contains(&pair.as_str()) {
-                at += 2;
-            } else {
-                at += 1;
-            }
-            out.push((chars[start..at].iter().collect(), n + 1));
-        }
-    }
-    out
 }
 
 struct Parser {
@@ -335,6 +301,12 @@ impl Parser {
                 };
                 self.expect("=")?;
                 Ok(Stmt::StoreMatrices { shared, offset, values: self.exprs()? })
+            }
+            "exchange" => {
+                let dst = self.vars()?;
+                self.declare(&dst)?;
+                self.expect("=")?;
+                Ok(Stmt::ExchangeMatrices { dst, values: self.exprs()? })
             }
             word if Atom::from_label(word).is_some() => {
                 let Some(atom) = Atom::from_label(word) else { return self.fail("an instruction") };

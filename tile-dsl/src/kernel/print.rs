@@ -15,6 +15,7 @@
 //!   shuffle %8: f32 = acc[0] xor 16       add c[%9] += %4, %5 if %7
 //!   last %6: bool = arrive arrivals[%2] of 4 if %7
 //!   matrices %4, %5: bf16 = shared a[%2]  store_matrices shared c[%2] = %4, %5
+//!   exchange %6, .., %13: bf16 = %14, .., %21
 //!   one thread 0 { }                      roles { threads 0 to 128 registers 232 { } }
 //!   barrier 1 of 128   warp barrier       mbarriers full x 4 of 1
 //!   cluster_barrier                       arrive shared empty[%2] of %3
@@ -281,6 +282,12 @@ impl Printer<'_> {
                 self.out.push_str("store_matrices ");
                 self.place(Mem::Shared(*shared), offset)?;
                 self.out.push_str(" = ");
+                self.list(values)
+            }
+            Stmt::ExchangeMatrices { dst, values } => {
+                self.out.push_str("exchange ");
+                self.vars(dst)?;
+                write!(self.out, ": {} = ", dst.first().map_or(Ty::I64, |v| self.ty(*v)))?;
                 self.list(values)
             }
             Stmt::Mma { atom, frag, slots, a, b } => {

@@ -274,6 +274,16 @@ impl Verifier<'_> {
                 ensure(ty.is_int(), || format!("offset of type {ty}"))?;
                 values.iter().try_for_each(|v| self.expect(v, Ty::Elem(dtype), "element of a matrix"))
             }
+            Stmt::ExchangeMatrices { dst, values } => {
+                self.warps(diverged, "an exchange of matrices")?;
+                ensure(dst.len() == 8 && values.len() == 8, || {
+                    format!("an exchange of {} for {} elements", values.len(), dst.len())
+                })?;
+                let ty = self.expr(&values[0])?;
+                ensure(ty.bytes() == 2, || format!("matrices of {ty}"))?;
+                values.iter().try_for_each(|v| self.expect(v, ty, "element of a matrix"))?;
+                dst.iter().try_for_each(|v| self.define(*v, ty, true))
+            }
             Stmt::Mma { atom, frag, slots, a, b } => {
                 self.warps(diverged, "an instruction of a warp")?;
                 let [m, n, k] = atom.row().shape;

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     index::{Affine, AxisId, Extent},
-    nest::{Access, AccessId, Digit, Expr, LoopKind, Nest, Steps, Stmt, loops},
+    nest::{Access, AccessId, Digit, Expr, LoopKind, MATRIX_ROWS, Nest, Steps, Stmt, loops},
     program::{Program, Variant},
     tile::TensorId,
 };
@@ -147,8 +147,14 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
                     let access = &nest.accesses[a.0 as usize];
                     access.index.iter().any(|i| i.coefficient(digit.axis) == 1)
                 });
+                let exchanged = accesses.iter().any(|a| {
+                    let access = nest.access(*a);
+                    let along = &access.index[nest.contiguous(access.tensor)];
+                    nest.exchanged.contains_key(&access.tensor) && along.coefficient(digit.axis) == 1
+                });
                 if stored && extent.as_constant().is_none() {
-                    kinds.insert(Kind::Multiple { extent, of: n.into() });
+                    let of = if exchanged { MATRIX_ROWS } else { i64::from(n) };
+                    kinds.insert(Kind::Multiple { extent, of });
                 }
             }
         }
@@ -353,6 +359,8 @@ fn vectors(
                 for digit in loops.iter() {
                     let step = fastest.map_or(0, |i| i.coefficient(digit.axis) * i64::from(digit.stride));
                     if let (1, Steps::Fixed(n)) = (step, digit.steps) {
+                        let exchanged = nest.exchanged.contains_key(&access.tensor);
+                        let n = if exchanged { MATRIX_ROWS as u32 } else { n };
                         let w = widest.entry(access.tensor).or_insert(0);
                         *w = (n * elem(access.tensor)).max(*w);
                     }

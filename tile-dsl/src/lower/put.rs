@@ -25,20 +25,45 @@ pub(super) struct Pending {
     values: Vec<Option<KExpr>>,
 }
 
+/// Where an element or a vector is stored.
+pub(super) struct StoredPlace {
+    pub mem: Mem,
+    pub base: Option<Atom>,
+    pub constant: i64,
+    pub ty: Ty,
+    pub guard: Option<Atom>,
+}
+
 impl Lowerer<'_> {
     pub fn put(&mut self, id: AccessId, expr: &Expr) -> Result<(), LowerError> {
         if self.collects(self.nest.access(id).tensor) {
             return self.collect(id, expr);
+        }
+        if self.exchanges(self.nest.access(id).tensor) {
+            return self.exchange(id, expr);
         }
         let replica = self.replica_guard(&[]);
         self.owner = replica;
         let value = self.value(expr);
         self.owner = None;
         let value = value?.expr();
+        let lanes = self.global_lanes(id)?;
+        let StoredPlace { mem, base, constant, ty, guard } = self.stored_place(id, lanes, replica)?;
+        let dtype = self.nest.elem(self.nest.access(id).tensor);
+        self.store_lanes(mem, (base, constant, ty), value, dtype, guard, lanes);
+        Ok(())
+    }
+
+    /// Where the current element of a tensor is stored, by which replica, and whether it exists.
+    pub fn stored_place(
+        &mut self,
+        id: AccessId,
+        lanes: Option<Lanes>,
+        replica: Option<Atom>,
+    ) -> Result<StoredPlace, LowerError> {
         let access = &self.nest.accesses[id.0 as usize];
         let tensor = access.tensor;
         let coords: Vec<Linear> = access.index.iter().map(|i| self.index(i)).collect();
-        let lanes = self.global_lanes(id)?;
         let coords = self.without_lane(id, coords, lanes);
         let mut within = self.axes_within(id, lanes);
         within.extend(self.access_within(id, &coords));
@@ -59,8 +84,7 @@ impl Lowerer<'_> {
         if let Some(lanes) = lanes {
             self.check_aligned(&offset.unit, lanes.steps, dtype, &t.name)?;
         }
-        self.store_lanes(mem, (base, constant, ty), value, dtype, guard, lanes);
-        Ok(())
+        Ok(StoredPlace { mem, base, constant, ty, guard })
     }
 
     /// Stores an element, or holds it back until its vector is complete.
@@ -102,7 +126,7 @@ impl Lowerer<'_> {
         KExpr::Var(var)
     }
 
-    fn emit_store(
+    pub fn emit_store(
         &mut self,
         mem: Mem,
         base: Option<Atom>,

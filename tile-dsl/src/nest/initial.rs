@@ -79,6 +79,7 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         column_major: BTreeSet::new(),
         occupancy: None,
         outputs: Default::default(),
+        exchanged: BTreeMap::new(),
         produced: BTreeSet::new(),
         producer: None,
         registers: None,

@@ -299,6 +299,7 @@ impl<'a> Parser<'a> {
                 let unit = self.one_of(&[("warp", Unit::Warp), ("warpgroup", Unit::Warpgroup)])?;
                 vec![D::Produce { digit, unit }]
             }
+            "exchange" => self.list(|p| Ok(D::Exchange { tensor: p.name()? }))?,
             "arrive" => {
                 let digit = self.name()?;
                 self.expect(":")?;
@@ -471,6 +472,7 @@ mod tests {
             "unroll(k)",
             "serpentine(i in acc)",
             "vectorize(jv in c)",
+            "exchange(c)",
             "tensor_core(acc: mma)",
             "tensor_core(acc: wgmma(64, 128))",
             "produce(k: warpgroup)",

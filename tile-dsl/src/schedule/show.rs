@@ -6,9 +6,9 @@ use std::fmt;
 
 /// Names of the directives, in the order of their phases.
 #[rustfmt::skip]
-pub const NAMES: [&str; 31] = [
+pub const NAMES: [&str; 32] = [
     "fits", "layout", "tile", "split", "recompute", "fuse", "tensor_core", "reorder", "stage", "fragment", "pad", "swizzle",
-    "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "produce", "arrive", "issue", "registers",
+    "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "exchange", "produce", "arrive", "issue", "registers",
     "persistent", "pingpong", "alternate", "cluster", "occupancy", "order", "assemble", "launch",
 ];
 
@@ -40,6 +40,7 @@ impl DirectiveKind {
             Unroll { .. } => "unroll",
             Serpentine { .. } => "serpentine",
             Vectorize { .. } => "vectorize",
+            Exchange { .. } => "exchange",
             Produce { .. } => "produce",
             Arrive { .. } => "arrive",
             Issue { .. } => "issue",
@@ -69,7 +70,7 @@ impl DirectiveKind {
             Pipeline { .. } => Phase::Pipeline,
             SplitK { .. } => Phase::SplitK,
             Reduce { .. } | Bind { .. } => Phase::Bind,
-            Unroll { .. } | Serpentine { .. } | Vectorize { .. } => Phase::Expand,
+            Unroll { .. } | Serpentine { .. } | Vectorize { .. } | Exchange { .. } => Phase::Expand,
             Produce { .. }
             | Arrive { .. }
             | Issue { .. }
@@ -91,6 +92,7 @@ impl DirectiveKind {
         match self {
             Fits { dim: subject, .. }
             | Layout { tensor: subject, .. }
+            | Exchange { tensor: subject }
             | Tile { axis: subject, .. }
             | Cluster { axis: subject, .. }
             | Split { digit: subject, .. }
@@ -141,6 +143,7 @@ impl DirectiveKind {
         match self {
             Fits { dim: name, .. }
             | Layout { tensor: name, .. }
+            | Exchange { tensor: name }
             | Tile { axis: name, .. }
             | Cluster { axis: name, .. }
             | Split { digit: name, .. }
@@ -279,6 +282,7 @@ impl fmt::Display for DirectiveKind {
             Unroll { digit, within } | Serpentine { digit, within } | Vectorize { digit, within } => {
                 write!(f, "{name}({digit}{})", Within(within))
             }
+            Exchange { tensor } => write!(f, "exchange({tensor})"),
             Produce { digit, unit } => write!(f, "produce({digit}: {unit})"),
             Arrive { digit, unit } => write!(f, "arrive({digit}: {unit})"),
             Issue { value, overwrite, in_flight } => {
@@ -385,7 +389,7 @@ mod tests {
     /// One of each, in the order of [`NAMES`].
     const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
-        pipeline(x, 1); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); \
+        pipeline(x, 1); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); exchange(x); \
         produce(x: warp); arrive(x: warp); issue(x: overwrite); registers(24, 24); persistent(1); pingpong(2); alternate(x); cluster(x: 2); occupancy(1); order(row); assemble(1); launch(dependent)";
 
     #[test]

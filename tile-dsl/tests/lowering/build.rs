@@ -57,6 +57,7 @@ impl Table {
             assemble: None,
             dependent: false,
             outputs: Default::default(),
+            exchanged: Default::default(),
             produced: Default::default(),
             producer: None,
             registers: None,

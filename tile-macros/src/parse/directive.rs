@@ -54,7 +54,7 @@ fn one_of<T>(word: &Ident, what: &str, known: &[&str]) -> syn::Result<T> {
 }
 
 /// Every directive with its form, in the order of the phases.
-pub const FORMS: [(&str, &str); 32] = [
+pub const FORMS: [(&str, &str); 33] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),
@@ -74,6 +74,7 @@ pub const FORMS: [(&str, &str); 32] = [
     ("unroll", "unroll(k)"),
     ("serpentine", "serpentine(i, j)"),
     ("vectorize", "vectorize(j)"),
+    ("exchange", "exchange(c)"),
     ("produce", "produce(k: warpgroup)"),
     ("arrive", "arrive(k: warp)"),
     ("issue", "issue(acc: overwrite, in_flight(1))"),
@@ -306,6 +307,7 @@ impl Args<'_> {
                     _ => one_of(&word, "arrival", &["warp", "thread"]),
                 }
             }
+            "exchange" => self.kinds(|a| Ok(D::Exchange { tensor: a.dotted("a tensor")? })),
             "issue" => self.issue(),
             "registers" => {
                 let producer = self.number()?;

@@ -1,4 +1,5 @@
-//! Boxes of tensor maps: no side is longer than the hardware takes, once it is known which rows a swizzle cuts into panels.
+//! Boxes of tensor maps: no side is longer than the hardware takes, once it is known which rows a swizzle cuts into panels, and
+//! which part of a copy each CTA of a cluster makes.
 
 use super::Context;
 use crate::{
@@ -17,16 +18,34 @@ fn of(context: &Context<'_>, copy: CopyId) -> Option<Diagnostic> {
     let nest = context.nest;
     let info = nest.copy(copy);
     let contiguous = nest.contiguous(info.tensor);
-    let row = nest.bodies(copy).into_iter().find_map(|body| {
+    let (long, points) = nest.bodies(copy).into_iter().find_map(|body| {
         let layout = nest.copy_layout(copy, body)?;
-        let points = layout.panel.or(layout.extents.get(contiguous).copied())?;
-        (points > BOX_POINTS).then_some(points)
+        let part = nest.shared_part(copy, &layout).filter(|part| part.dim != contiguous);
+        let side = |d: usize| match (layout.panel, &part) {
+            (Some(width), _) if d == contiguous => width,
+            (_, Some(part)) if d == part.dim => part.by,
+            _ => layout.extents[d],
+        };
+        (0..layout.extents.len()).map(|d| (d, side(d))).find(|(_, points)| *points > BOX_POINTS)
     })?;
     let name = &nest.tensor(info.tensor).name;
     let by =
         context.last(|k| matches!(k, DirectiveKind::Stage { buffer, at: Some(_), .. } if buffer == name));
+    if long != contiguous {
+        let text = format!(
+            "dimension {long} of the copy of `{name}` has {points} points: a box of a tensor map has at most {BOX_POINTS}"
+        );
+        let plain = by.and_then(|d| match d.kind.clone() {
+            DirectiveKind::Stage { buffer, at, space, transposed, vector, .. } => {
+                let via = Via::Plain;
+                Some(Edit::instead([DirectiveKind::Stage { buffer, at, space, transposed, via, vector }]))
+            }
+            _ => None,
+        });
+        return Some(context.at(by, info.span, text).edits(plain).edits([Edit::instead([])]));
+    }
     let text = format!(
-        "a row of the copy of `{name}` has {row} points: a box of a tensor map has at most {BOX_POINTS}, and a swizzle would cut it into panels"
+        "a row of the copy of `{name}` has {points} points: a box of a tensor map has at most {BOX_POINTS}, and a swizzle would cut it into panels"
     );
     let swizzles =
         [128, 64, 32].map(|span| Edit::put([DirectiveKind::Swizzle { buffer: name.clone(), span }]));

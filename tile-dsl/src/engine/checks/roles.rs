@@ -4,16 +4,20 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{Across, CopyId, Frame, LoopKind, WARP, WARPGROUP, leaves, loops, registers_at_launch},
+    nest::{Across, Atom, CopyId, Frame, LoopKind, WARP, WARPGROUP, leaves, loops, registers_at_launch},
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
 };
+
+/// Registers that the assembler wants beside the accumulators of a product (ptxas 13.0, C7602).
+const MULTIPLYING: u32 = 26;
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut wrong: Vec<Diagnostic> = Vec::new();
     wrong.extend(alike(context));
     wrong.extend(produced(context));
     wrong.extend(registers(context));
+    wrong.extend(instructions(context));
     wrong.extend(persistent(context));
     wrong
 }
@@ -171,6 +175,30 @@ fn registers(context: &Context<'_>) -> Option<Diagnostic> {
         return Some(at(text).edits([Edit::put([fits])]));
     }
     None
+}
+
+/// Each thread has the registers that one product of its warpgroup takes: those are never spilled.
+fn instructions(context: &Context<'_>) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let threads = computing(context) + u64::from(nest.producing());
+    let resident = u64::from(nest.occupancy.unwrap_or(1)) * threads.max(1);
+    let target = context.schedule.target;
+    let each = (u64::from(target.resident_registers()) / resident).min(target.registers().into()) / 8 * 8;
+    context.schedule.directives.iter().find_map(|d| {
+        let DirectiveKind::TensorCore { value, atom } = &d.kind else { return None };
+        let Atom::Wgmma(eights) = *atom else { return None };
+        let (sums, n) = (u64::from(eights) * 4, u64::from(eights) * 8);
+        let taken = sums + u64::from(MULTIPLYING);
+        (taken > each).then(|| {
+            let text = format!(
+                "`{atom}` takes {taken} registers of a thread, {sums} for the sums of {n} columns and {MULTIPLYING} beside them: a CTA of {threads} threads has {each} for each"
+            );
+            let fewer = (1..eights).rev().filter(|n| eights.is_multiple_of(*n)).map(|n| {
+                Edit::instead([DirectiveKind::TensorCore { value: value.clone(), atom: Atom::Wgmma(n) }])
+            });
+            context.at(Some(d), SpanId::NONE, text).edits(fewer).edits([Edit::instead([])])
+        })
+    })
 }
 
 /// Tiles that follow one another are whole.

@@ -5,7 +5,7 @@ use super::{
     column::{Column, Fault},
 };
 use crate::{
-    kernel::{Expr, Mem},
+    kernel::{Expr, Mem, Ty},
     nest::{Atom, MATRIX_ROW_BYTES, MATRIX_ROWS, Part, Place, Role},
     schedule::UnitDim,
 };
@@ -95,6 +95,24 @@ impl Run<'_> {
                 let place = (shared, offset[thread]);
                 self.shared.store(place, &row, thread as u32, self.epoch).map_err(|what| (thread, what))?;
             }
+        }
+        Ok(())
+    }
+
+    pub(super) fn exchange_matrices(
+        &mut self,
+        dst: &[Var],
+        values: &[Expr],
+        mask: &[bool],
+    ) -> Result<(), Fault> {
+        whole(mask)?;
+        let held = values.iter().map(|e| self.eval(e, mask)?.to_f32()).collect::<Result<Vec<_>, Fault>>()?;
+        for (n, var) in dst.iter().enumerate() {
+            let Ty::Elem(dtype) = self.kernel.vars[var.0 as usize] else { continue };
+            // Lane q of four has the matrix q, of which lane n / 2 has had element n.
+            let element = |t: usize| held[2 * (t % 4) + n % 2][t / 4 * 4 + n / 2];
+            let column = (0..mask.len()).map(element).collect();
+            self.define(*var, Rc::new(Column::elements(column, dtype)), mask);
         }
         Ok(())
     }

@@ -115,7 +115,7 @@ impl Generator<'_> {
             self.schedule.directives.iter().any(|d| matches!(d.kind, D::Bind { unit: Unit::Warpgroup, .. }));
         let unit = if several || self.chance(30) { Unit::Warpgroup } else { Unit::Warp };
         self.propose(D::Produce { digit: digit.to_string(), unit });
-        if self.chance(30) {
+        if self.chance(45) {
             let unit = *self.random.pick(&[Unit::Thread, Unit::Thread, Unit::Warp]);
             self.propose(D::Arrive { digit: digit.to_string(), unit });
         }
@@ -138,6 +138,18 @@ impl Generator<'_> {
             let axis = self.random.pick(&axes).clone();
             let ctas = *self.random.pick(&[2, 2, 2, 4, 8, 3]);
             self.propose(D::Cluster { axis, ctas });
+        }
+    }
+
+    /// Has lanes exchange what they store, where accumulators lie as they do for it.
+    pub(super) fn wild_exchange(&mut self) {
+        for tensor in self.kernel.tensors.iter().filter(|t| t.mutable) {
+            let name = tensor.name.clone();
+            let pairs = self.kernel.axes.iter().map(|a| format!("{}.pair", a.name));
+            let vector = |digit| D::Vectorize { digit, within: Some(name.clone()) };
+            if self.chance(50) && pairs.rev().any(|digit| self.propose(vector(digit))) {
+                self.propose(D::Exchange { tensor: name });
+            }
         }
     }
 

@@ -397,6 +397,7 @@ impl Generator<'_> {
             };
             self.propose(kind);
         }
+        self.wild_exchange();
     }
 
     fn wild_launch(&mut self) {
