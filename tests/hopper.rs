@@ -8,8 +8,8 @@ mod products;
 
 use product::{
     cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong192, producer_consumer,
-    shared_by4, stmatrix, tile64, tile64_clustered2, tile64x128, tile64x128_clustered2, tile128, tile128x192, tile128x256,
-    tile192, tile192x96, tma_store, tma_wgmma, two_consumers, wgmma_best,
+    shared_by4, stmatrix, tile64, tile64_clustered2, tile64x128, tile64x128_clustered2, tile128, tile128x192,
+    tile128x256, tile192, tile192x96, tma_store, tma_wgmma, two_consumers, wgmma_best,
 };
 use products::{Factors, count, is, numbers, simulators};
 use tilewright::{DType, Stage, Variant, emit, prelude::*};

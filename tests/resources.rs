@@ -128,8 +128,13 @@ impl FromStr for Bounds {
 }
 
 /// Whose kernels for several problems in one launch are assembled, too.
-const GROUPED: &[&dyn AnySchedule] =
-    &[&product::best, &product::mma_best, &product::two_consumers, &product::tile128x256, &product::wgmma_best];
+const GROUPED: &[&dyn AnySchedule] = &[
+    &product::best,
+    &product::mma_best,
+    &product::two_consumers,
+    &product::tile128x256,
+    &product::wgmma_best,
+];
 
 const HEADER: &str = "# Machine code of each schedule with its first element type, each variant: tests/resources.rs\n\
      # kernel                         arch   registers spills shared ctas  fma%  widest accesses of the hot loop\n";

@@ -59,6 +59,8 @@ schedule! {
     seven = whole { split_k(k, 7); pipeline(k, 2); order(grouped(2)); }
     added = whole<f32> { split_k(k, 3; atomic); }
     within = whole { split_k(k.t, 2); }
+    each_step = whole { drop(stage(a), stage(b)); split(k.o -> kx, ky: 4); split_k(ky, 4); }
+    each_within = whole<f32> { split_k(k.t, 16; atomic); }
     outermost = whole { drop(stage(a), stage(b)); split(k.o -> kx, ky: 2); split_k(kx, 3); }
     in_warps for norms {
         tile(r = 4, n = 32);
@@ -119,6 +121,8 @@ fn parts_of_any_number_and_size_add_up() {
         product::<f32, _>(added, size, 0);
         product::<f32, _>(within, size, 0);
         product::<f32, _>(outermost, size, 0);
+        product::<f32, _>(each_step, size, 0);
+        product::<f32, _>(each_within, size, 0);
         product::<f16, _>(seven, size, 0);
     }
 }

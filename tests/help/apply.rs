@@ -126,7 +126,7 @@ fn same(a: &str, b: &str) -> bool {
     letters(a) == letters(b)
 }
 
-const DIRECTIVES: [&str; 32] = [
+const DIRECTIVES: [&str; 33] = [
     "fits",
     "layout",
     "tile",

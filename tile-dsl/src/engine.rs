@@ -55,8 +55,8 @@ use crate::{
     tile,
 };
 use families::{
-    assume, bind, cluster, exchange, expand, fragment, pipeline, place, reduce, reorder, roles, split, split_k, stage,
-    tensor_core,
+    assume, bind, cluster, exchange, expand, fragment, pipeline, place, reduce, reorder, roles, split,
+    split_k, stage, tensor_core,
 };
 
 /// Most values, accesses, tensors and axes a nest may have: sets of them are machine words.

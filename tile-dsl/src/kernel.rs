@@ -32,12 +32,7 @@ pub mod print;
 mod table;
 pub mod verify;
 
-use crate::{
-    dtype::DType,
-    index::Extent,
-    nest::Atom,
-    schedule::Target,
-};
+use crate::{dtype::DType, index::Extent, nest::Atom, schedule::Target};
 pub use asynchronous::{Async, Role, Tile};
 pub use expr::Expr;
 pub use interface::Interface;

@@ -44,6 +44,7 @@ mod units;
 mod walk;
 mod words;
 
+pub(crate) use assume::indices_beyond;
 pub use assume::{Assumption, Condition, Form, assumptions, assumptions_strided};
 pub use error::LowerError;
 

@@ -62,6 +62,30 @@ fn matrices_of_words_round_trip() {
     assert!(verify(&parse(&halves).unwrap()).is_err(), "16-bit operands");
 }
 
+/// Four lanes of a row have two elements of each of four matrices: then each has the row of one.
+#[test]
+fn lanes_exchange_rows() {
+    let pairs: Vec<String> = (0..8)
+        .map(|n| format!("  let %{n}: bf16 = cast bf16 ((((tid % 4) * 2) + {}))", 8 * (n / 2) + n % 2))
+        .collect();
+    let list = |from: usize| (from..from + 8).map(|n| format!("%{n}")).collect::<Vec<_>>().join(", ");
+    let own = "let %16: f32 = cast f32 (%8) let %17: f32 = cast f32 (%15)";
+    let store =
+        "store y[(tid / 4)] = %16 if ((tid % 4) == 2) store y[(32 + (tid / 4))] = %17 if ((tid % 4) == 3)";
+    let body = format!("{}\n  exchange {}: bf16 = {}\n{own}\n{store}", pairs.join("\n"), list(8), list(0));
+    let (y, _) = run(&body).unwrap();
+    // The first element of matrix 2, and the last of matrix 3, in each of sixteen rows.
+    assert_eq!((&y[..16], &y[32..48]), (&[16.0; 16][..], &[31.0; 16][..]));
+    assert_eq!(verdict(&body.replace(", %15: bf16", ": bf16")), "an exchange of 8 for 7 elements");
+    assert_eq!(verdict(&body.replace("bf16", "f32")), "matrices of f32");
+    assert_eq!(
+        verdict(&format!("if (tid < 3) {{ {body} }}")),
+        "an exchange of matrices that some lanes may not reach"
+    );
+    let text = kernel(&body);
+    assert_eq!(parse(&parse(&text).unwrap().to_string()), parse(&text));
+}
+
 #[test]
 fn text_round_trips() {
     let text = kernel(

@@ -1,14 +1,15 @@
 //! What only the complete schedule shows. In this order:
-//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, vectors, boxes, shared memory, collected tiles, roles, products in flight, turns, length of the code.
+//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, indices, vectors, boxes, shared memory, collected tiles, exchanged rows, roles, products in flight, turns, length of the code.
 
 mod across;
 mod atoms;
 mod boxes;
 mod cluster;
 mod distribution;
-mod expansion;
-mod issue;
 mod exchanges;
+mod expansion;
+mod indices;
+mod issue;
 mod outputs;
 mod registers;
 mod roles;
@@ -47,6 +48,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(registers::check(context));
     wrong.extend(distribution::check(context));
     wrong.extend(atoms::check(context));
+    wrong.extend(indices::check(context));
     wrong.extend(vectors(context));
     wrong.extend(boxes::check(context));
     wrong.extend(shared::check(context));

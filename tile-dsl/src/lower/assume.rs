@@ -245,6 +245,19 @@ fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
     });
 }
 
+/// Tensors whose indices leave 32 bits, with the greatest one, where each dim is 1: no launch satisfies what they rely on.
+pub(crate) fn indices_beyond(nest: &Nest) -> Vec<(String, i64)> {
+    let mut kinds = BTreeSet::new();
+    indices(nest, &mut kinds);
+    let beyond = kinds.into_iter().filter_map(|kind| {
+        let Kind::Coordinates { name, reach } = kind else { return None };
+        let dims = reach.terms.iter().flat_map(|(_, extent, ..)| extent.dims.keys());
+        let ones: BTreeMap<String, i64> = dims.map(|name| (name.clone(), 1)).collect();
+        reach.last(&ones).filter(|last| *last >= 1 << 31).map(|last| (name, last))
+    });
+    beyond.collect()
+}
+
 /// Whether an index stays in 32 bits because the extents do: it is an axis, or inside its tensor, but for a little.
 fn bounded_by_extents(nest: &Nest, access: &Access, dim: usize, digits: &[Digit]) -> bool {
     let index = &access.index[dim];

@@ -57,7 +57,8 @@ impl Lowerer<'_> {
             }
             let lanes = Lanes { axis: how.pair.axis, steps: MATRIX_ROWS as u32, lane: 0 };
             let replica = self.replica_guard(&[]);
-            let StoredPlace { mem, base, constant, ty, guard } = self.stored_place(id, Some(lanes), replica)?;
+            let StoredPlace { mem, base, constant, ty, guard } =
+                self.stored_place(id, Some(lanes), replica)?;
             let values = dst.into_iter().map(KExpr::Var).collect();
             self.emit_store(mem, base, constant, ty, values, guard);
         }

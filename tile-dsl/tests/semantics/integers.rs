@@ -118,10 +118,14 @@ kernel t(x: &[f32; N], y: &mut [f32; N]) {
     store(y, [i], load(x, [INDEX]));
 }";
     let thread = "tile(i = 32); bind(i -> thread.x)";
+    // No size has a whole tile in range.
+    for index in ["2000000000*i", "1073741824*i + 3", "-1073741823*i"] {
+        let kernel = support::kernel(&kernel.replace("INDEX", index));
+        let refused = engine::schedule(&kernel, &support::schedule(thread), None).unwrap_err();
+        assert!(refused[0].message.contains("no launch could use this schedule"), "{refused:?}");
+        assert!(engine::schedule(&kernel, &support::schedule("tile(i = 1)"), None).is_ok());
+    }
     for (index, most) in [
-        ("2000000000*i", 1),
-        ("1073741824*i + 3", 2),
-        ("-1073741823*i", 2),
         ("65536*i", 1 << 15),
         ("i - 2147483600", 0),
         ("i + 2147483600", 0),

@@ -35,7 +35,9 @@ fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
         Err(why) => why,
         Ok(_) if nest.across.is_empty() => return None,
         Ok(_) => {
-            let text = format!("CTAs share the sums that `{name}` holds: each has parts of rows, which lanes do not exchange");
+            let text = format!(
+                "CTAs share the sums that `{name}` holds: each has parts of rows, which lanes do not exchange"
+            );
             return Some(wrong(text));
         }
     };
@@ -81,8 +83,8 @@ fn spelled(nest: &Nest, name: &str, why: NoExchange) -> String {
             "`{}` has {points} points, no multiple of {MATRIX_ROWS}: a lane would store what does not exist",
             nest.axis(axis)
         ),
-        NoExchange::Starts(off) => format!(
-            "rows of `{name}` are stored {off} elements off: lanes store vectors of {MATRIX_ROWS}"
-        ),
+        NoExchange::Starts(off) => {
+            format!("rows of `{name}` are stored {off} elements off: lanes store vectors of {MATRIX_ROWS}")
+        }
     }
 }

@@ -44,7 +44,8 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, span: SpanId) -> Result<
         return Err(refuse(text).note(nest.access(read).span, format!("`{name}` is read here")));
     }
     if stores.len() != 1 {
-        let failure = refuse(format!("{} statements store to `{name}`: lanes exchange for one", stores.len()));
+        let failure =
+            refuse(format!("{} statements store to `{name}`: lanes exchange for one", stores.len()));
         return Err(stores.iter().fold(failure, |f, a| f.note(nest.access(*a).span, "one stores here")));
     }
     if let Some(output) = nest.outputs.get(&tensor) {

@@ -124,8 +124,12 @@ pub(in crate::engine) fn apply(
         return Ok((nest.clone(), proof));
     }
     let (rest, part) = whole.cut(parts);
+    // As many CTAs as steps: the loop over CTAs has the digit of the one that they share out.
+    let shared_out = |at: LoopKind| part == whole && at == LoopKind::Unit(Unit::Block, UnitDim::Z);
     let redex = |_: &Graph, node: &Node, below: &[&Node]| match (node, below) {
-        (Node::For(_), [Node::Digit(d), _, _]) if *d == whole => Redex::Hard,
+        (Node::For(_), [Node::Digit(d), Node::LoopKind(at), _]) if *d == whole && !(shared_out(*at)) => {
+            Redex::Hard
+        }
         _ => Redex::No,
     };
     let (body, mut proof) = solve(
@@ -157,7 +161,8 @@ pub(in crate::engine) fn apply(
 
 fn rule(whole: Digit, part: Digit, rest: Digit, values: BTreeSet<ValueId>) -> Rule<'static> {
     Rule::new("split_k", &LOOP, &SHARED_OUT, move |graph, subst| {
-        if digit(graph, get(subst, 0)) != whole {
+        let of_ctas = at(graph, get(subst, 1)) == LoopKind::Unit(Unit::Block, UnitDim::Z);
+        if digit(graph, get(subst, 0)) != whole || (part == whole && of_ctas) {
             return Verdict::Skip;
         }
         let (facts, nest) = (effects(graph, get(subst, 2)).clone(), graph.analysis.nest.clone());

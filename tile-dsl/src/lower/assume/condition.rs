@@ -125,7 +125,7 @@ impl<E> Reach<E> {
     }
 
     /// The greatest index; `None` if a dim is missing or the sum overflows.
-    fn last<D: ?Sized>(&self, dims: &D) -> Option<i64>
+    pub(super) fn last<D: ?Sized>(&self, dims: &D) -> Option<i64>
     where
         E: Evaluate<D>,
     {

@@ -14,7 +14,7 @@ impl Generator<'_> {
         self.warps = true;
         self.wild_assumptions();
         let columns = *self.random.pick(&[8, 16, 32, 64, 64, 128]);
-        let rows = *self.random.pick(&[64, 64, 64, 128, 192]);
+        let rows = *self.random.pick(&[64, 64, 128, 128, 192]);
         for axis in &self.kernel.axes {
             let size = match product.axes.iter().position(|a| *a == axis.name) {
                 Some(0) => rows,
