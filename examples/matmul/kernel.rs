@@ -374,11 +374,14 @@ schedule! {
         tensor_core(acc: wgmma(64, 192));
         pipeline(k, 4);
     }
-    /// Three warpgroups, where other tiles leave multiprocessors without work. Rows of 96 elements are copied by thirds.
+    /// Three warpgroups, a tile a CTA, where other tiles leave multiprocessors without work. Rows of 96 elements are copied by
+    /// thirds.
     pub tile192x96 = tile128x256 {
         tile(i = 192, j = 96);
         tensor_core(acc: wgmma(64, 96));
-        swizzle(a: 128, b: 64, c: 64);
+        drop(stage(c), swizzle(c), persistent, alternate(k), order);
+        exchange(c);
+        swizzle(b: 64);
         pipeline(k, 5);
         registers(32, 160);
     }
