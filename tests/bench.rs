@@ -239,7 +239,7 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
         ([3072, 3072, 3072], "pingpong192"),
         ([4096, 4096, 4096], "wgmma_best"),
         ([8192, 8192, 8192], "pingpong192"),
-        ([16384, 16384, 16384], "pingpong192"),
+        ([16384, 16384, 16384], "wgmma_best"),
         // Few steps of K: stores are hidden behind the other group's products.
         ([4096, 4096, 512], "wgmma_best"),
         ([8192, 1024, 8192], "wgmma_best"),

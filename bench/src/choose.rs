@@ -182,6 +182,12 @@ impl Shape {
         count(&self.owned, dims)
     }
 
+    /// Whether all tiles of the result are whole.
+    pub fn divides(&self, dims: &Dims) -> bool {
+        let whole = |t: &Tiled| t.extent.eval(dims).is_some_and(|n| n % i64::from(t.tile) == 0);
+        self.owned.iter().all(whole)
+    }
+
     /// Steps along what is summed; `None` where a dim has no value.
     pub fn steps(&self, dims: &Dims) -> Option<usize> {
         count(&self.summed, dims)

@@ -11,14 +11,14 @@
 //! `rate` is the multiply-adds a cycle of a multiprocessor, `bytes` the size of an element, and 80 bytes a cycle are what one
 //! takes in; 25 where rows are no multiples of 32 bytes apart, so that each row of a box crosses sectors. Of what a cluster
 //! shares each CTA reads its part, but its CTAs wait for one another (1.5 %), and clusters of four or more leave some
-//! multiprocessors of a GPC over (120 of 132 are used). Three groups that share a tile wait for one another, too (5 %). Boxes
-//! of less than 128 bytes a row take longer (15 %). CTAs
-//! that take tile after tile begin 0.3 µs later. Where CTAs share a tile's K, their meeting is added ([`super::choose`]).
+//! multiprocessors of a GPC over (120 of 132 are used). Two groups that share a tile wait for one another, too (1 %), three
+//! longer (5 %). Boxes of less than 128 bytes a row take longer (15 %), and so do sizes that are no multiples of the tile,
+//! whose stores ask where the end is (0.5 %). CTAs that take tile after tile begin 0.3 µs later. Where CTAs share a tile's K, their meeting is added ([`super::choose`]).
 //!
 //! The constants are fitted to 52 bf16 products on an H200 (driver 580, random normal data), from 512 to 16384 cubed and
 //! flat, narrow and deep ones, by kernels written by hand with such tiles and roles; those of energy, of rows within sectors,
 //! of three groups, of persistent CTAs and of clusters to what schedules make of such products (2026-11-23): for each of 16 sizes the
-//! choice was within 1 % of the fastest of those that it chooses among and that were timed there.
+//! choice is within 1 % of the fastest of those that it chooses among and that were timed there.
 
 use crate::{
     choose::{Dims, Shape, fixed, meeting, runs},
@@ -37,6 +37,10 @@ const SECTOR: usize = 32;
 const ADDRESSED: usize = 16;
 /// How much longer CTAs take that wait for one another.
 const WAITING: f64 = 1.015;
+/// How much longer two groups take that compute a tile together.
+const TOGETHER: f64 = 1.01;
+/// How much longer stores take that ask for the end.
+const GUARDED: f64 = 1.005;
 /// How much longer three groups or more take that compute a tile together.
 const THREE_GROUPS: f64 = 1.05;
 /// Threads beside a warpgroup that copies, of two groups.
@@ -118,8 +122,13 @@ pub fn microseconds(shape: &Shape, dims: &Dims, dtype: DType, tensor: Tensor) ->
     let rounds = ctas.div_ceil(multiprocessors.max(1)) as f64;
     let narrow = shape.owned.last().is_some_and(|axis| !(axis.tile as usize * size).is_multiple_of(WHOLE));
     let boxes = if narrow { NARROW_BOXES } else { 1.0 };
-    let groups = if shape.threads > TWO_GROUPS { THREE_GROUPS } else { 1.0 };
-    let cycles = rounds * (main + edge) * energy * waiting * boxes * groups + 0.06 * area;
+    let groups = match shape.threads {
+        TWO_GROUPS if shape.turns == 1 => TOGETHER,
+        TWO_GROUPS.. if shape.turns == 1 => THREE_GROUPS,
+        _ => 1.0,
+    };
+    let guarded = if shape.divides(dims) { 1.0 } else { GUARDED };
+    let cycles = rounds * (main + edge) * energy * waiting * boxes * groups * guarded + 0.06 * area;
     let persisting = if shape.persistent { PERSISTING } else { 0.0 };
     cycles / tensor.mhz + persisting + meeting(shape, ctas)
 }
