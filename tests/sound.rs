@@ -121,7 +121,20 @@ mod in_place {
         store(x, [i, n], load(x, [i, n]) - s);
     }
 
+    /// What each row had, collected or stored by one of many threads, beside a sum that all of them need.
+    #[tile_kernel]
+    pub fn before(x: &Tensor<f32, M, N>, y: &mut Tensor<f32, M>, c: &mut Tensor<f32, M>, z: &mut Tensor<f32, M, N>) {
+        let i = program_tile(M);
+        let j = whole(N);
+        let v = load(y, [i]);
+        store(c, [i], v);
+        store(z, [i, j], v + load(x, [i, j]));
+        store(y, [i], v * 2.0);
+    }
+
     schedule! {
+        pub stored on sm_90 for before { tile(i = 8); split(j -> jo, jt: 96); bind(jt -> thread.x); unroll(i in c); }
+        pub collected = stored { stage(c: shared, tma); }
         pub row for scale_and_add { tile(i = 1); split(j -> jo, jt: 256); bind(jt -> thread.x); }
         pub warp = row { drop(split(j), bind(jt)); split(j -> jo, jt: 32); bind(jt -> lane.x); }
         pub both for scale_and_add { tile(i = 8); split(j -> jo, jt: 32); bind(jt -> thread.x, i -> thread.y); }
@@ -141,6 +154,7 @@ fn replicas_load_before_the_owner_stores() {
     agree::<k::scale_and_add>(k::scale_and_add::KERNEL, None, &[&k::row, &k::warp, &k::both], &sizes);
     agree::<k::accumulate>(k::accumulate::KERNEL, None, &[&k::acc_row, &k::acc_two, &k::parts], &sizes);
     agree::<k::centre>(k::centre::KERNEL, None, &[&k::centred, &k::apart], &sizes);
+    agree::<k::before>(k::before::KERNEL, None, &[&k::stored, &k::collected], &sizes);
 }
 
 /// A fragment from global memory is guarded where its tile passes the end of an axis of fixed length.
