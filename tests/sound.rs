@@ -123,7 +123,12 @@ mod in_place {
 
     /// What each row had, collected or stored by one of many threads, beside a sum that all of them need.
     #[tile_kernel]
-    pub fn before(x: &Tensor<f32, M, N>, y: &mut Tensor<f32, M>, c: &mut Tensor<f32, M>, z: &mut Tensor<f32, M, N>) {
+    pub fn before(
+        x: &Tensor<f32, M, N>,
+        y: &mut Tensor<f32, M>,
+        c: &mut Tensor<f32, M>,
+        z: &mut Tensor<f32, M, N>,
+    ) {
         let i = program_tile(M);
         let j = whole(N);
         let v = load(y, [i]);
