@@ -115,7 +115,7 @@ fn each_rung_is_another_kernel() {
     assert_eq!(elements(&rung), (0, 16));
     assert_eq!(count(&rung, "stmatrix.sync.aligned.m8n8.x4.shared.b16"), 16);
 
-    // No cluster; the bands, walked back and forth, are another kernel than those walked along. Lanes store 16 bytes.
+    // No cluster; the bands, walked back and forth, are another kernel than those walked along.
     let rung = ptx(&wgmma_best);
     assert!(!rung.contains("cluster 2") && !rung.contains("mapa"));
     assert_ne!(rung, ptx(&local::along).replace("along", "wgmma_best"));

@@ -13,12 +13,13 @@
 //! shares each CTA reads its part, but its CTAs wait for one another (1.5 %), and clusters of four or more leave some
 //! multiprocessors of a GPC over (120 of 132 are used). Two groups that share a tile wait for one another, too (1 %), three
 //! longer (5 %). Boxes of less than 128 bytes a row take longer (15 %), and so do sizes that are no multiples of the tile,
-//! whose stores ask where the end is (0.5 %). CTAs that take tile after tile begin 0.3 µs later. Where CTAs share a tile's K, their meeting is added ([`super::choose`]).
+//! whose stores ask where the end is (0.5 %). CTAs that take tile after tile begin 0.3 µs later. Where CTAs share a tile's K, their
+//! meeting is added ([`super::choose`]).
 //!
 //! The constants are fitted to 52 bf16 products on an H200 (driver 580, random normal data), from 512 to 16384 cubed and
 //! flat, narrow and deep ones, by kernels written by hand with such tiles and roles; those of energy, of rows within sectors,
-//! of three groups, of persistent CTAs and of clusters to what schedules make of such products (2026-11-23): for each of 16 sizes the
-//! choice is within 1 % of the fastest of those that it chooses among and that were timed there.
+//! of groups, of ends, of persistent CTAs and of clusters to what schedules make of such products (2026-11-23): for each of
+//! 16 sizes the choice is within 1 % of the fastest of those that it chooses among and that were timed there.
 
 use crate::{
     choose::{Dims, Shape, fixed, meeting, runs},

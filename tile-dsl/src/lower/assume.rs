@@ -147,13 +147,9 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
                     let access = &nest.accesses[a.0 as usize];
                     access.index.iter().any(|i| i.coefficient(digit.axis) == 1)
                 });
-                let exchanged = accesses.iter().any(|a| {
-                    let access = nest.access(*a);
-                    let along = &access.index[nest.contiguous(access.tensor)];
-                    nest.exchanged.contains_key(&access.tensor) && along.coefficient(digit.axis) == 1
-                });
                 if stored && extent.as_constant().is_none() {
-                    let of = if exchanged { MATRIX_ROWS } else { i64::from(n) };
+                    let widths = accesses.iter().map(|a| width(nest, nest.access(*a), digit.axis, n));
+                    let of = widths.max().unwrap_or(n).into();
                     kinds.insert(Kind::Multiple { extent, of });
                 }
             }
@@ -314,6 +310,12 @@ fn reads(expr: &Expr) -> Vec<AccessId> {
     out
 }
 
+/// Elements that an access moves at once in a vectorized loop of so many steps over an axis: of rows that lanes exchange, all.
+fn width(nest: &Nest, access: &Access, axis: AxisId, steps: u32) -> u32 {
+    let along = access.index.get(nest.contiguous(access.tensor)).is_some_and(|i| i.coefficient(axis) == 1);
+    if along && nest.exchanged.contains_key(&access.tensor) { MATRIX_ROWS as u32 } else { steps }
+}
+
 /// Widest vector in bytes with which a variant accesses each tensor in global memory, where it has vectors.
 pub(super) fn vector_bytes(nest: &Nest, variant: Variant) -> BTreeMap<TensorId, u32> {
     let mut widest = BTreeMap::new();
@@ -372,8 +374,7 @@ fn vectors(
                 for digit in loops.iter() {
                     let step = fastest.map_or(0, |i| i.coefficient(digit.axis) * i64::from(digit.stride));
                     if let (1, Steps::Fixed(n)) = (step, digit.steps) {
-                        let exchanged = nest.exchanged.contains_key(&access.tensor);
-                        let n = if exchanged { MATRIX_ROWS as u32 } else { n };
+                        let n = width(nest, access, digit.axis, n);
                         let w = widest.entry(access.tensor).or_insert(0);
                         *w = (n * elem(access.tensor)).max(*w);
                     }

@@ -11,6 +11,7 @@ use crate::{
     kernel::{self, Expr as KExpr, Ty},
     nest::{AccessId, Digit, Expr, LANES_OF_ROW, LoopKind, MATRIX_ROWS, StoredMatrices},
     program::Variant,
+    schedule::{Unit, UnitDim},
     tile::TensorId,
 };
 
@@ -51,7 +52,7 @@ impl Lowerer<'_> {
             let dst: Vec<_> = (0..MATRIX_ROWS).map(|_| self.emit.var(Ty::Elem(dtype))).collect();
             self.emit.stmt(kernel::Stmt::ExchangeMatrices { dst: dst.clone(), values });
             // This lane has a whole row of the matrix with its number.
-            let lane = self.unit_value(crate::schedule::Unit::Lane, crate::schedule::UnitDim::X, how.quad);
+            let lane = self.unit_value(Unit::Lane, UnitDim::X, how.quad);
             for bound in self.stack.iter_mut().filter(|b| b.digit == how.quad) {
                 bound.value = lane.scaled(LANES_OF_ROW.into());
             }

@@ -91,6 +91,7 @@ impl Nest {
             None => Ok(StoredMatrices { row, quad, pair }),
         }
     }
+
     /// As [`Nest::stored_matrices`], with all loops around the store, those of the grid too, outermost first: the matrices,
     /// and the loop over them, of whose steps four lanes exchange four.
     ///

@@ -7,11 +7,11 @@
 //! read; it is not collected in shared memory. How lanes hold its elements, the complete schedule shows.
 //! Source: transposition of a register tile by shuffles (Catanzaro, Keller, Garland, PPoPP 2014, section 6.2).
 
-use super::{Failure, Proof};
+use super::{Failure, Proof, output};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::names,
-    nest::{Frame, Nest, Target, leaves},
+    nest::Nest,
     span::SpanId,
 };
 
@@ -25,17 +25,7 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, span: SpanId) -> Result<
         let known = nest.kernel.tensors.iter().map(|t| t.name.clone()).collect();
         return Err(names::unknown("tensor", name, known));
     };
-    let mut stores = Vec::new();
-    let mut read = None;
-    leaves(&nest.body, &mut |_: &[Frame], leaf| {
-        let (target, expr) = leaf.leaf().expect("a leaf");
-        if let Target::Access(a) = target
-            && nest.access(a).tensor == tensor
-        {
-            stores.push(a);
-        }
-        read = read.or_else(|| expr.accesses().into_iter().find(|a| nest.access(*a).tensor == tensor));
-    });
+    let (stores, read) = output::accesses(nest, tensor);
     if let Some(read) = read {
         let text = match stores.is_empty() {
             true => format!("`{name}` is read, not stored: there is nothing to exchange"),

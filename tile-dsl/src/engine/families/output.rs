@@ -11,7 +11,7 @@
 use super::{Failure, Proof, stage::Request};
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{Frame, MAP_DIMENSIONS, Nest, Output, Target, leaves},
+    nest::{AccessId, Frame, MAP_DIMENSIONS, Nest, Output, Target, leaves},
     schedule::Via,
     span::SpanId,
     tile::TensorId,
@@ -20,6 +20,22 @@ use std::collections::BTreeSet;
 
 fn refuse(text: String) -> Failure {
     Failure::refused(Diagnostic::new(SpanId::NONE, text))
+}
+
+/// Where a tensor is stored to, and the first place where it is read.
+pub(super) fn accesses(nest: &Nest, tensor: TensorId) -> (Vec<AccessId>, Option<AccessId>) {
+    let mut stores = Vec::new();
+    let mut read = None;
+    leaves(&nest.body, &mut |_: &[Frame], leaf| {
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        if let Target::Access(a) = target
+            && nest.access(a).tensor == tensor
+        {
+            stores.push(a);
+        }
+        read = read.or_else(|| expr.accesses().into_iter().find(|a| nest.access(*a).tensor == tensor));
+    });
+    (stores, read)
 }
 
 /// `stage(tensor: shared, tma)` for a tensor that is stored to.
@@ -35,17 +51,7 @@ pub(super) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
             .edit(plain())
             .edit(Edit::instead([])));
     }
-    let mut stores = Vec::new();
-    let mut read = None;
-    leaves(&nest.body, &mut |_: &[Frame], leaf| {
-        let (target, expr) = leaf.leaf().expect("a leaf");
-        if let Target::Access(a) = target
-            && nest.access(a).tensor == tensor
-        {
-            stores.push(a);
-        }
-        read = read.or_else(|| expr.accesses().into_iter().find(|a| nest.access(*a).tensor == tensor));
-    });
+    let (stores, read) = accesses(nest, tensor);
     if let Some(read) = read {
         return Err(refuse(format!("`{name}` is read, too: what is stored of it later would not be seen"))
             .note(nest.access(read).span, format!("`{name}` is read here"))
