@@ -10,6 +10,7 @@ use crate::{
     report::PtxSource,
 };
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, OnceLock},
 };
@@ -52,22 +53,23 @@ impl Kernels {
         device: &Device,
         variant: Variant,
         (gaps, grouped): (&Gaps, bool),
-    ) -> Result<(Arc<Ready>, Origin), Error> {
+    ) -> Result<(Cow<'_, Arc<Ready>>, Origin), Error> {
         let known = || Origin { source: PtxSource::Memory, warnings: Vec::new() };
         if gaps.is_empty() && !grouped {
             let slot = &self.dense[variant as usize];
             if let Some(ready) = slot.get() {
-                return Ok((ready.clone(), known()));
+                // Borrowed: threads that launch the same kernel do not meet at its count of references.
+                return Ok((Cow::Borrowed(ready), known()));
             }
             let (ready, origin) = self.make(device, variant, (gaps, grouped))?;
-            return Ok((slot.get_or_init(|| ready).clone(), origin));
+            return Ok((Cow::Borrowed(slot.get_or_init(|| ready)), origin));
         }
         let key = (variant, gaps.clone(), grouped);
         if let Some(ready) = lock(&self.others).get(&key) {
-            return Ok((ready.clone(), known()));
+            return Ok((Cow::Owned(ready.clone()), known()));
         }
         let (ready, origin) = self.make(device, variant, (gaps, grouped))?;
-        Ok((lock(&self.others).entry(key).or_insert(ready).clone(), origin))
+        Ok((Cow::Owned(lock(&self.others).entry(key).or_insert(ready).clone()), origin))
     }
 
     fn make(

@@ -12,7 +12,7 @@
 //! The simulated device copies rows on the host: what the copy costs is not the simulated kernel's, whose counters and
 //! findings a launch reports. The tests below run the same text on the simulator.
 
-use crate::{error::Error, execute::Words, parameters::Parameters, tensor_map::Rows};
+use crate::{error::Error, parameters::Parameters, tensor_map::Rows};
 use backend_ptx::Ptx;
 use smallvec::SmallVec;
 use std::fmt::Write as _;
@@ -97,7 +97,7 @@ impl RowCopy {
                 value: i128::try_from(ctas).unwrap_or(i128::MAX),
                 max: i32::MAX.into(),
             })?;
-        let mut words = Words::from_slice(&[
+        let mut words = vec![
             from,
             to,
             bytes,
@@ -108,13 +108,12 @@ impl RowCopy {
             step(0)[0],
             step(0)[1],
             blocks as u64,
-        ]);
+        ];
         for n in 1..DIMS {
             words.extend((n + 1 < DIMS).then(|| count(n)));
             words.extend(step(n));
         }
-        let places = SmallVec::from_elem(None, words.len());
-        Ok(Some(RowCopy { granule, ctas, parameters: Parameters { words, maps: SmallVec::new(), places } }))
+        Ok(Some(RowCopy { granule, ctas, parameters: Parameters::plain(words) }))
     }
 }
 
