@@ -2,6 +2,7 @@
 
 use crate::{
     arguments::{Scalars, Tensors},
+    cache::PtxCache,
     compile::Compiled,
     device::{CudaDevice, Loaded, SimTensor, encode},
     error::Error,
@@ -168,7 +169,8 @@ impl Call<'_, '_> {
     ) -> Result<(), Error> {
         for (copy, to) in padded.iter().filter(|(copy, _)| !copy.stored) {
             let raw = self.tensors[copy.tensor].1.raw();
-            copy_rows(device, &copy.rows(&raw.geometry, raw.dtype), [self.bases[copy.tensor], *to], f)?;
+            let (rows, cache) = (copy.rows(&raw.geometry, raw.dtype), &raw.memory.device.cache);
+            copy_rows(device, cache, &rows, [self.bases[copy.tensor], *to], f)?;
         }
         self.compiled.cleared.iter().try_for_each(|&tensor| self.clear(tensor as usize, f))
     }
@@ -183,7 +185,7 @@ impl Call<'_, '_> {
         for (copy, from) in padded.iter().filter(|(copy, _)| copy.stored) {
             let raw = self.tensors[copy.tensor].1.raw();
             let rows = copy.rows(&raw.geometry, raw.dtype).back();
-            copy_rows(device, &rows, [*from, self.bases[copy.tensor]], f)?;
+            copy_rows(device, &raw.memory.device.cache, &rows, [*from, self.bases[copy.tensor]], f)?;
         }
         Ok(())
     }
@@ -225,11 +227,12 @@ impl Call<'_, '_> {
 /// Calls `f` with the kernel that copies rows, if there are any.
 fn copy_rows(
     device: &CudaDevice,
+    cache: &PtxCache,
     rows: &Rows,
     [from, to]: [u64; 2],
     f: &mut impl FnMut(Step<&mut Parameters>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let Some(mut copy) = RowCopy::new(rows, from, to)? else { return Ok(()) };
-    let loaded = device.row_copy(copy.granule)?;
+    let loaded = device.row_copy(copy.granule, cache)?;
     f(Step::Kernel { loaded, ctas: copy.ctas, parameters: &mut copy.parameters })
 }

@@ -8,13 +8,15 @@ use crate::{
     memory::lock,
     plan::{Gaps, Plan},
     report::PtxSource,
+    row_copy,
+    tensor_map::MapShape,
 };
 use std::{
     borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, OnceLock},
 };
-use tile_dsl::program::Variant;
+use tile_dsl::{program::Variant, tile::ElemType};
 
 /// The kernels of one plan.
 pub(crate) struct Kernels {
@@ -70,6 +72,23 @@ impl Kernels {
         }
         let (ready, origin) = self.make(device, variant, (gaps, grouped))?;
         Ok((Cow::Owned(lock(&self.others).entry(key).or_insert(ready).clone()), origin))
+    }
+
+    /// Loads the kernels that copy tensors to padded rows, which a launch of this one needs where no tensor map addresses a tensor.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn load_row_copies(&self, device: &Device, compiled: &Compiled) -> Result<(), Error> {
+        let Kind::Cuda(cuda) = device.kind() else { return Ok(()) };
+        let element = |map: &MapShape| match self.plan.tensors[map.tensor].elem {
+            ElemType::Fixed(dtype) => Some(dtype),
+            ElemType::Generic => self.plan.dtype(),
+        };
+        let narrowest = compiled.maps.iter().filter_map(element).map(|dtype| dtype.bytes()).min();
+        for granule in narrowest.into_iter().flat_map(row_copy::granules) {
+            cuda.row_copy(granule, &device.cache)?;
+        }
+        Ok(())
     }
 
     fn make(
