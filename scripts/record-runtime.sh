@@ -49,7 +49,9 @@ step() {
     return 1
 }
 # A number of a JSON object in a log, to two digits.
-value() { sed -n "s/.*\"$2\":\([0-9.e-]*\).*/\1/p" "$logs/$1.log" | tail -n 1 | awk '{printf "%.2f", $1}'; }
+value() {
+    sed -n "s/.*\"$2\": *\([0-9][0-9.e-]*\).*/\1/p" "$logs/$1.log" | tail -n 1 | awk '{printf "%.2f", $1} END {if (!NR) printf "none"}'
+}
 # Results of the tests in a log.
 tests() { sed -n 's/^test result: \(.*\); 0 measured.*/\1/p' "$logs/$1.log"; }
 # In how many tests of a log something was left out for want of a device or a library.
