@@ -100,7 +100,7 @@ fi
 
 # Tuning, then the cache, then killed at work: what is left must be whole.
 size=1024x1024x1024
-[ "$device" = cuda ] || size=128x256x32
+[ "$device" = cuda ] || size=256x256x64
 tune() { "$(program tune)" --device "$device" --size "$size" "$@"; }
 killed() {
     local child killed=0 cache=$work/killed n

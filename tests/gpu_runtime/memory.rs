@@ -4,7 +4,10 @@ use super::kernels::*;
 use tilewright::{
     DType, Pinned,
     dlpack::{self, DLDevice},
-    interop::{self, cudarc::driver::CudaContext},
+    interop::{
+        self,
+        cudarc::driver::{CudaContext, DevicePtrMut},
+    },
     prelude::*,
 };
 
@@ -107,6 +110,34 @@ fn memory_of_cudarc_is_used_in_place() {
     // SAFETY: as above.
     let part = unsafe { interop::raw_view::<f32>(&gpu, pointer, shape) }.unwrap();
     assert_eq!(part.to_vec().unwrap()[1000], expected[1024] + 1.0);
+}
+
+/// What `cudarc` queues on a stream and what is launched on it here are in order, without a wait of the host.
+#[test]
+fn launches_go_on_a_stream_of_cudarc() {
+    let Some(gpu) = gpu() else { return };
+    let theirs = CudaContext::new(0).unwrap().new_stream().unwrap();
+    let stream = Stream::from_cuda(&gpu, theirs.clone()).unwrap();
+    assert!(stream.cuda_stream().is_some_and(|stream| std::sync::Arc::ptr_eq(&stream, &theirs)));
+    let data = numbers(256 * 4096);
+    let mut slice = theirs.clone_htod(&data).unwrap();
+    let pointer = slice.device_ptr_mut(&theirs).0;
+    // SAFETY: the slice outlives the view, which is not used while others use it.
+    let mut x = unsafe { interop::raw_view_mut::<f32>(&gpu, pointer, &[256, 4096]) }.unwrap();
+    for _ in 0..20 {
+        increment(&mut x).schedule(by_rows).enqueue(&stream).unwrap();
+    }
+    let after: Vec<f32> = data.iter().map(|x| x + 20.0).collect();
+    assert_eq!(theirs.clone_dtoh(&slice).unwrap(), after);
+    // Our own streams follow the buffer, as they do among each other.
+    increment(&mut x).schedule(by_rows).enqueue(&Stream::new(&gpu).unwrap()).unwrap();
+    increment(&mut x).schedule(by_rows).enqueue(&stream).unwrap();
+    assert!(x.to_vec().unwrap().iter().zip(&data).all(|(found, x)| *found == x + 22.0));
+    let error = Stream::from_cuda(&Device::sim(), theirs).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the stream is one of CUDA device 0, and the launch is on simulator: open a stream on that device"
+    );
 }
 
 #[test]
