@@ -268,7 +268,7 @@ impl Args<'_> {
                 self.token::<Token![;]>(";")?;
                 let word = self.word("`swapped`")?;
                 if word != "swapped" {
-                    return one_of(&word, "order of the operands", &["swapped"]);
+                    return one_of(&word, "order", &["swapped"]);
                 }
                 Self::one(D::TensorCore { value, atom, swapped: true })
             }
