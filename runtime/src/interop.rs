@@ -9,7 +9,7 @@
 
 use crate::{
     buffer::{Buffer, size_in_bytes},
-    device::{Device, Kind},
+    device::{CudaQueue, Device, Kind},
     element::Element,
     error::Error,
     geometry::{Geometry, Layout},
@@ -255,7 +255,9 @@ impl Stream {
         let context = stream.context();
         match device.kind() {
             Kind::Cuda(cuda) if cuda.context.cu_ctx() == context.cu_ctx() => {
-                Ok(Stream::on(device, Queue::new(Some(cuda.queue_on(stream)))))
+                let queue = cuda.queue_on(stream);
+                queue.share();
+                Ok(Stream::on(device, Queue::new(Some(queue))))
             }
             _ => {
                 let found = format!("CUDA device {}", context.ordinal());
@@ -267,6 +269,6 @@ impl Stream {
     /// The stream as `cudarc` knows it; `None` on the simulator. Work that is queued on it there is in order with the
     /// launches here, and [`Stream::sync`] waits for it.
     pub fn cuda_stream(&self) -> Option<Arc<CudaStream>> {
-        self.queue.cuda.as_ref().map(|cuda| cuda.stream.clone())
+        self.queue.cuda.as_ref().map(CudaQueue::share)
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     memory::Memory,
     parameters::Parameters,
     problems::{self, Rows},
-    queue::Queue,
+    queue::{Queue, State},
     tensor_map::Padded,
 };
 use smallvec::SmallVec;
@@ -45,17 +45,22 @@ impl<'c, 'a> Job<'c, 'a> {
         &self.calls[0]
     }
 
-    /// Queues the launch. On the simulator it has ended then.
+    /// Queues the launch. On the simulator it has ended then. One that is timed is the kernel's alone, no graph of it.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] for scratch memory, [`Error::Simulator`], the driver's.
-    pub(crate) fn queue(&self, kind: &Kind, queue: &Arc<Queue>) -> Result<Option<Box<Simulated>>, Error> {
+    pub(crate) fn queue(
+        &self,
+        kind: &Kind,
+        queue: &Arc<Queue>,
+        timed: bool,
+    ) -> Result<Option<Box<Simulated>>, Error> {
         match (kind, &queue.cuda) {
             (Kind::Sim(_), _) => {
                 self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
                 self.simulate(kind)
             }
-            (Kind::Cuda(device), Some(cuda)) => self.queue_cuda(device, cuda, queue).map(|()| None),
+            (Kind::Cuda(device), Some(cuda)) => self.queue_cuda(device, cuda, queue, timed).map(|()| None),
             (Kind::Cuda(_), None) => unreachable!("the stream was checked to be the device's"),
         }
     }
@@ -79,13 +84,20 @@ impl<'c, 'a> Job<'c, 'a> {
         }
     }
 
-    fn queue_cuda(&self, device: &CudaDevice, cuda: &CudaQueue, queue: &Arc<Queue>) -> Result<(), Error> {
+    fn queue_cuda(
+        &self,
+        device: &CudaDevice,
+        cuda: &CudaQueue,
+        queue: &Arc<Queue>,
+        timed: bool,
+    ) -> Result<(), Error> {
         self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
         let first = self.first();
         let ticket = queue.launch(first.plan, first.variant, |state| {
+            let State { scratch, parameters, repeated, .. } = state;
             let needs = self.needs();
-            let scratch = state.scratch.reserve(cuda, &needs.wanted)?;
-            self.pieces(device, needs, &scratch, &mut state.parameters, |piece| {
+            let scratch = scratch.reserve(cuda, &needs.wanted)?;
+            self.pieces(device, needs, &scratch, parameters, |piece| {
                 // SAFETY: the words follow the parameters from which the entry was compiled, and each copy and its tensor are
                 // as large as their geometries say. The tensors were checked to be as large as the kernel of a proved
                 // schedule reaches; they are freed and overwritten only after this work, which `used` notes below, and no
@@ -95,8 +107,11 @@ impl<'c, 'a> Job<'c, 'a> {
                     match piece {
                         Piece::Write { pointer, bytes } => cuda.upload(pointer, &bytes),
                         Piece::Step(Step::Clear { pointer, bytes }) => cuda.fill(pointer, 0, bytes),
-                        Piece::Step(Step::Kernel { loaded, ctas, parameters }) => {
+                        Piece::Step(Step::Kernel { loaded, ctas, parameters }) if timed => {
                             cuda.launch(&loaded, ctas, parameters)
+                        }
+                        Piece::Step(Step::Kernel { loaded, ctas, parameters }) => {
+                            repeated.launch(cuda, loaded, ctas, parameters)
                         }
                     }
                 }

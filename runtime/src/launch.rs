@@ -217,12 +217,13 @@ impl<'a> Scheduled<'a> {
             let simulated = if let Some(before) = timed {
                 // What other streams still do with the arguments is not the launch's time.
                 job.memories().try_for_each(|(memory, writes)| memory.wait(writes))?;
-                let (simulated, ms) =
-                    timing::timed(checked.device, queue, before, || job.queue(checked.device.kind(), queue))?;
+                let (simulated, ms) = timing::timed(checked.device, queue, before, || {
+                    job.queue(checked.device.kind(), queue, true)
+                })?;
                 report.time_ms = ms;
                 simulated
             } else {
-                job.queue(checked.device.kind(), queue)?
+                job.queue(checked.device.kind(), queue, false)?
             };
             queue.sync()?;
             report.resources = choice.ready.loaded.map(|l| l.resources);
@@ -241,7 +242,7 @@ impl<'a> Scheduled<'a> {
     /// # Errors
     /// [`Error`]; nothing has been queued then.
     pub fn enqueue(self, stream: &Stream) -> Result<Launched, Error> {
-        self.submit(stream, |job| job.queue(stream.device().kind(), &stream.queue))
+        self.submit(stream, |job| job.queue(stream.device().kind(), &stream.queue, false))
     }
 
     /// Checks the arguments, compiles if need be, and hands over a launch that has something to do.

@@ -6,6 +6,7 @@ use crate::{
     memory::lock,
     parameters::Parameters,
     plan::Plan,
+    repeated::Repeated,
 };
 use std::{
     fmt::Write as _,
@@ -65,6 +66,8 @@ pub(crate) struct State {
     pub(crate) scratch: Scratch,
     /// Room for a launch's.
     pub(crate) parameters: Parameters,
+    /// Kernels that were launched before.
+    pub(crate) repeated: Repeated,
     recent: Recent,
 }
 

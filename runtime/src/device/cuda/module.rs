@@ -20,6 +20,13 @@ pub(crate) struct Loaded {
     pub(crate) resources: Resources,
 }
 
+impl Loaded {
+    /// Whether it may begin before earlier work of its stream has ended.
+    pub(crate) fn is_dependent(&self) -> bool {
+        self.dependent
+    }
+}
+
 impl PartialEq for Loaded {
     /// Whether both are the same function, of which all else follows.
     fn eq(&self, other: &Loaded) -> bool {
