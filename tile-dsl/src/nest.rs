@@ -32,6 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod assemble;
 mod atom;
+mod combine;
+mod cover;
 mod descriptor;
 mod footprint;
 mod initial;
@@ -43,6 +45,7 @@ mod roles;
 mod rows;
 mod share;
 mod stored;
+mod units;
 mod verify;
 mod walk;
 
@@ -50,6 +53,8 @@ pub use atom::{
     Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Product, Role,
     Scope, copy_on, parts,
 };
+pub(crate) use combine::{Combination, partial_units, places};
+pub(crate) use cover::{Cover, cover, difference, non_negative, oversteps, range};
 pub(crate) use descriptor::PERIOD;
 pub use descriptor::{Descriptor, NoDescriptor, Placed};
 pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, WIDEST};
@@ -63,8 +68,10 @@ pub(crate) use roles::{WARP, WARPGROUP};
 pub use rows::{Part, Place, Row};
 pub(crate) use stored::LANES_OF_ROW;
 pub use stored::{NoExchange, NoStoredMatrices, StoredMatrices};
+pub(crate) use units::{UnitRange, Units, threads};
 pub use verify::verify;
 pub use walk::{Frame, Target, leaves, loops};
+pub(crate) use walk::{Step, chain, writers};
 
 /// Index into [`Nest::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

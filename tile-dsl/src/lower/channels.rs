@@ -15,9 +15,8 @@
 //! Registers that are filled in each step of a channel around them can run on from one of its steps to the next; where they
 //! do not, [`Carry`] says why.
 
-use super::storage::Step;
 use crate::{
-    nest::{CopyId, Digit, LoopKind, Nest, Steps, Stmt},
+    nest::{CopyId, Digit, LoopKind, Nest, Step, Steps, Stmt, chain},
     program::Variant,
     schedule::{Space, Unit, Via},
 };
@@ -165,16 +164,6 @@ pub(super) fn is_asynchronous(nest: &Nest, variant: Variant, copy: CopyId) -> bo
 /// Whether the copies directly around a statement go to registers.
 pub(super) fn copies_to_registers(nest: &Nest, stmt: &Stmt) -> bool {
     matches!(stmt, Stmt::Stage { copy, .. } if nest.copy(*copy).space == Space::Register)
-}
-
-/// Directly nested stages, and what they stand around.
-pub(crate) fn chain(stmt: &Stmt) -> (Vec<CopyId>, &Stmt) {
-    let (mut copies, mut body) = (Vec::new(), stmt);
-    while let Stmt::Stage { copy, body: inner } = body {
-        copies.push(*copy);
-        body = inner;
-    }
-    (copies, body)
 }
 
 /// Sets of registers of a pipeline that is carried.

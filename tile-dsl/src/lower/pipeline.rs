@@ -14,7 +14,7 @@
 
 use super::{
     Holds, Lowerer,
-    channels::{Carry, ChannelPlan, Full, Producer, chain},
+    channels::{Carry, ChannelPlan, Full, Producer},
     copy::{Chunk, CopyPlan, linear},
     digits::Bound,
     emit::Atom,
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     kernel::{self, Async, Expr as KExpr},
-    nest::{Digit, LoopKind, Steps, Stmt, ValueId},
+    nest::{Digit, LoopKind, Steps, Stmt, ValueId, chain},
     op::{BinOp, CmpOp},
 };
 
