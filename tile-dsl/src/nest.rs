@@ -32,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod assemble;
 mod atom;
+mod carry;
 mod combine;
 mod cover;
 mod descriptor;
@@ -53,6 +54,8 @@ pub use atom::{
     Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Product, Role,
     Scope, copy_on, parts,
 };
+pub(crate) use carry::{CARRIED_SETS, Carried, Carry, Prefetch};
+pub use carry::{Fraction, Interleave};
 pub(crate) use combine::{Combination, partial_units, places};
 pub(crate) use cover::{Cover, cover, difference, non_negative, oversteps, range};
 pub(crate) use descriptor::PERIOD;
@@ -114,6 +117,8 @@ pub struct Nest {
     pub outputs: BTreeMap<tile::TensorId, Output>,
     /// Tensors whose stored rows lanes exchange, so that each stores eight elements (`exchange`), and where that is said.
     pub exchanged: BTreeMap<tile::TensorId, SpanId>,
+    /// How accesses stand among the computation on registers, of pipelined loops that say so (`interleave`).
+    pub interleaved: BTreeMap<Digit, Interleave>,
     /// Loops whose copies a warp or a warpgroup of its own makes (`produce`).
     pub produced: BTreeSet<Digit>,
     /// Which of the two.

@@ -268,6 +268,22 @@ pub(crate) fn accumulates_in_place(nest: &Nest, value: ValueId, first: &Stmt) ->
     in_place(nest, value, &own_loops(nest, value, first))
 }
 
+/// Whether a value is computed in shared memory, by any of its `let`s.
+pub(crate) fn computed_in_place(nest: &Nest, value: ValueId) -> bool {
+    fn go(nest: &Nest, value: ValueId, stmt: &Stmt) -> bool {
+        match stmt {
+            Stmt::Let { values, first, rest } => {
+                values.contains(&value) && accumulates_in_place(nest, value, first)
+                    || go(nest, value, first)
+                    || go(nest, value, rest)
+            }
+            Stmt::For { body, .. } | Stmt::Stage { body, .. } => go(nest, value, body),
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => false,
+        }
+    }
+    nest.value(value).placement == Placement::Shared && go(nest, value, &nest.body)
+}
+
 /// Register slots of a thread for the elements that `loops` compute.
 fn slots(loops: &[Step]) -> u64 {
     let steps =
