@@ -126,7 +126,7 @@ fn same(a: &str, b: &str) -> bool {
     letters(a) == letters(b)
 }
 
-const DIRECTIVES: [&str; 33] = [
+const DIRECTIVES: [&str; 34] = [
     "fits",
     "layout",
     "tile",
@@ -139,6 +139,7 @@ const DIRECTIVES: [&str; 33] = [
     "pad",
     "swizzle",
     "pipeline",
+    "interleave",
     "split_k",
     "reduce",
     "bind",
@@ -194,7 +195,9 @@ impl Directive {
             "stage" => body.find(" at ").or(body.find(':')),
             "reduce" => body.find(':'),
             "unroll" | "serpentine" | "vectorize" => body.find(" in "),
-            "split" | "reorder" | "pipeline" | "split_k" | "order" | "registers" | "issue" => Some(0),
+            "split" | "reorder" | "pipeline" | "interleave" | "split_k" | "order" | "registers" | "issue" => {
+                Some(0)
+            }
             _ => None,
         };
         let (list, shared) = body.split_at(shared_from.unwrap_or(body.len()));

@@ -16,6 +16,7 @@
 //! | `stage`, `pad`, `swizzle` | `stage` | stage |
 //! | `fragment` | `fragment` | stage |
 //! | `pipeline` | `pipeline` | pipeline |
+//! | `interleave` | `interleave` | a fact about how its accesses are issued |
 //! | `split_k` | `split_k` | split_k |
 //! | `reduce`, `bind` | `reduce`, `bind` | bind |
 //! | `unroll`, `serpentine`, `vectorize` | `expand` | unroll, serpentine, vectorize |
@@ -55,8 +56,8 @@ use crate::{
     tile,
 };
 use families::{
-    assume, bind, cluster, exchange, expand, fragment, pipeline, place, reduce, reorder, roles, split,
-    split_k, stage, tensor_core,
+    assume, bind, cluster, exchange, expand, fragment, interleave, pipeline, place, reduce, reorder, roles,
+    split, split_k, stage, tensor_core,
 };
 
 /// Most values, accesses, tensors and axes a nest may have: sets of them are machine words.
@@ -145,6 +146,9 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Pad { buffer, bytes } => stage::pad(nest, buffer, *bytes),
         D::Swizzle { buffer, span } => stage::swizzle(nest, buffer, *span),
         D::Pipeline { digit, stages } => pipeline::apply(nest, digit, *stages),
+        D::Interleave { digit, loads, copies, stores } => {
+            interleave::apply(nest, digit, [*loads, *copies, *stores])
+        }
         D::SplitK { digit, parts, across } => split_k::apply(nest, digit, *parts, *across),
         D::Reduce { value, level } => reduce::apply(nest, value, *level),
         D::Bind { digit, unit, dim, xor } => bind::apply(nest, digit, *unit, *dim, *xor),

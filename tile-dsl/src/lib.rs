@@ -4,6 +4,7 @@
 //! [`tile`] (what the user wrote) → [`nest`] (loops over axis digits, rewritten by [`schedule`] directives)
 //! → [`kernel`] (threads, shared memory, barriers) → PTX, in another crate.
 
+mod assume;
 pub mod diagnostic;
 pub mod dtype;
 pub mod engine;
@@ -15,6 +16,7 @@ pub mod nest;
 pub mod op;
 pub mod passes;
 pub mod program;
+mod random;
 pub mod schedule;
 mod shared;
 pub mod span;

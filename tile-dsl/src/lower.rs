@@ -10,7 +10,6 @@
 //! launch must satisfy for each.
 
 mod across;
-mod assume;
 mod carried;
 mod channels;
 mod cluster;
@@ -44,22 +43,19 @@ mod units;
 mod walk;
 mod words;
 
-pub(crate) use assume::indices_beyond;
-pub use assume::{Assumption, Condition, Form, assumptions, assumptions_strided};
+pub use crate::assume::{Assumption, Condition, Form, Strided, assumptions, assumptions_strided, stride};
 pub use error::LowerError;
 
 use crate::{
     dtype::DType,
     index::Extent,
     kernel::{self, Frag, Kernel, Mem, Param, Ty},
-    nest::{AccessId, CopyId, Digit, LoopKind, Nest, Steps, Target, ValueId, leaves},
+    nest::{AccessId, CopyId, Digit, LoopKind, Nest, Steps, Target, Units, ValueId, leaves},
     program::{Program, Variant},
     schedule::Unit,
     shared::{Allocation, Content},
     tile::{self, ElemType, TensorId},
 };
-pub(crate) use channels::chain;
-pub(crate) use combine::places;
 use digits::Bound;
 use emit::{Atom, Emit};
 use grid::Grid;
@@ -67,18 +63,11 @@ use linear::Pitch;
 use passes::{Lowering, Pass};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use storage::Held;
-pub(crate) use storage::{Step, writers};
 use sync::{Owners, Sync, Touch};
-use units::Units;
-pub(crate) use units::threads;
 
 /// Statements beyond which expansion is a mistake: the engine admits 2¹⁵ operations of straight-line code, and the guards and
 /// the address of none take 64 statements.
 const MAX_STATEMENTS: usize = 1 << 21;
-
-/// Tensors whose strides do not follow from their extents: but for the contiguous dimension's, which is 1, each is a
-/// parameter of the kernel, named by [`stride`].
-pub type Strided = BTreeSet<TensorId>;
 
 /// What of a launch a kernel is made for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,11 +76,6 @@ pub struct Given {
     pub strided: Strided,
     /// Several problems in one launch: the parameters of each are a row of a table in global memory ([`kernel::Table`]).
     pub grouped: bool,
-}
-
-/// Name of the parameter that holds the stride of dimension `dim`, in elements: `b.stride0`.
-pub fn stride(tensor: &tile::Tensor, dim: usize) -> String {
-    format!("{}.stride{dim}", tensor.name)
 }
 
 /// Lowers one variant of a program.
@@ -273,7 +257,7 @@ impl<'a> Lowerer<'a> {
         shared: &'a Allocation,
     ) -> Result<Self, LowerError> {
         let grouped = *grouped;
-        let units = Units::of(nest)?;
+        let units = Units::of(nest).map_err(LowerError::Malformed)?;
         let mut emit = Emit::new();
         let grid = match nest.persistent {
             Some(_) => Grid::none(),
@@ -402,7 +386,7 @@ impl<'a> Lowerer<'a> {
         let name = holds.name(self.nest);
         let frags = &mut self.frags;
         *self.frag_ids.entry((holds, dtype, slots)).or_insert_with(|| {
-            let name = unique(&name, |n| frags.iter().any(|f| f.name == n));
+            let name = crate::shared::unique(&name, |n| frags.iter().any(|f| f.name == n));
             frags.push(Frag { name, dtype, slots });
             frags.len() as u32 - 1
         })
@@ -516,15 +500,10 @@ fn fixed(elem: ElemType) -> DType {
     }
 }
 
-pub(crate) fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
-    let candidates = std::iter::once(name.to_string()).chain((2..).map(|n| format!("{name}_{n}")));
-    candidates.into_iter().find(|n| !taken(n)).expect("endless candidates")
-}
-
 /// Parameters: tensors, dims in order of first use by tensors and then by axes, strides, scalars.
 fn params(nest: &Nest, variant: Variant, strided: &Strided) -> Vec<Param> {
     let kernel = &nest.kernel;
-    let vectors = assume::vector_bytes(nest, variant);
+    let vectors = crate::assume::vector_bytes(nest, variant);
     let mut params: Vec<Param> = kernel
         .tensors
         .iter()

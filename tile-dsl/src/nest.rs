@@ -32,6 +32,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod assemble;
 mod atom;
+mod carry;
+mod combine;
+mod cover;
 mod descriptor;
 mod footprint;
 mod initial;
@@ -43,6 +46,7 @@ mod roles;
 mod rows;
 mod share;
 mod stored;
+mod units;
 mod verify;
 mod walk;
 
@@ -50,6 +54,10 @@ pub use atom::{
     Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Product, Role,
     Scope, copy_on, parts,
 };
+pub(crate) use carry::{CARRIED_SETS, Carried, Carry, Prefetch};
+pub use carry::{Fraction, Interleave};
+pub(crate) use combine::{Combination, partial_units, places};
+pub(crate) use cover::{Cover, cover, difference, non_negative, oversteps, range};
 pub(crate) use descriptor::PERIOD;
 pub use descriptor::{Descriptor, NoDescriptor, Placed};
 pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, WIDEST};
@@ -63,8 +71,10 @@ pub(crate) use roles::{WARP, WARPGROUP};
 pub use rows::{Part, Place, Row};
 pub(crate) use stored::LANES_OF_ROW;
 pub use stored::{ExchangedMatrices, NoExchange, NoStoredMatrices, StoredMatrices};
+pub(crate) use units::{UnitRange, Units, threads};
 pub use verify::verify;
 pub use walk::{Frame, Target, leaves, loops};
+pub(crate) use walk::{Step, chain, writers};
 
 /// Index into [`Nest::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -107,6 +117,8 @@ pub struct Nest {
     pub outputs: BTreeMap<tile::TensorId, Output>,
     /// Tensors whose stored rows lanes exchange, so that each stores eight elements (`exchange`), and where that is said.
     pub exchanged: BTreeMap<tile::TensorId, SpanId>,
+    /// How accesses stand among the computation on registers, of pipelined loops that say so (`interleave`).
+    pub interleaved: BTreeMap<Digit, Interleave>,
     /// Loops whose copies a warp or a warpgroup of its own makes (`produce`).
     pub produced: BTreeSet<Digit>,
     /// Which of the two.

@@ -16,7 +16,7 @@ pub use show::{NAMES, WHOLE_KERNEL};
 
 use crate::{
     dtype::DType,
-    nest::{Across, Atom, Level, Order},
+    nest::{Across, Atom, Fraction, Level, Order},
     span::SpanId,
 };
 use serde::{Deserialize, Serialize};
@@ -100,6 +100,14 @@ pub enum DirectiveKind {
     Swizzle { buffer: String, span: u32 },
     /// `pipeline(k, 2)`: the stages at this loop are `stages` deep.
     Pipeline { digit: DigitName, stages: u32 },
+    /// `interleave(k.t: loads(3/8), copies(1/4), stores(1/2))`: over which part of a pipeline of registers memory accesses are
+    /// spread.
+    Interleave {
+        digit: DigitName,
+        loads: Option<Fraction>,
+        copies: Option<Fraction>,
+        stores: Option<Fraction>,
+    },
     /// `split_k(k, 4)`, `split_k(k, 4; atomic)`, `split_k(k, 4; cluster)`: the steps of a reduction are shared out among CTAs of the grid.
     SplitK { digit: DigitName, parts: u32, across: Across },
     /// `bind(j -> thread.x)`; `bind(j -> lane.y ^ lane.x)` with `xor`.
@@ -166,7 +174,7 @@ pub enum Phase {
     Reorder,
     /// `stage`, `fragment`, `pad`, `swizzle`.
     Stage,
-    /// `pipeline`.
+    /// `pipeline`, `interleave`.
     Pipeline,
     /// `split_k`.
     SplitK,

@@ -26,8 +26,10 @@ use crate::{
     dtype::DType,
     index::AxisId,
     kernel::place,
-    lower,
-    nest::{Across, CopyId, CopyLayout, LoopKind, Nest, Placement, Steps, Stmt, ValueId, parts},
+    nest::{
+        Across, CopyId, CopyLayout, LoopKind, Nest, Placement, Step, Steps, Stmt, ValueId, chain, parts,
+        places, threads, writers,
+    },
     span::SpanId,
 };
 use life::{Clock, Life};
@@ -228,7 +230,7 @@ pub(crate) struct ValueBox {
 ///
 /// # Errors
 /// The axis of a loop without a bound.
-pub(crate) fn value_box(nest: &Nest, value: ValueId, loops: &[lower::Step]) -> Result<ValueBox, AxisId> {
+pub(crate) fn value_box(nest: &Nest, value: ValueId, loops: &[Step]) -> Result<ValueBox, AxisId> {
     let (mut pitches, mut all, mut elems) = (BTreeMap::new(), Vec::new(), 1u64);
     for axis in nest.value(value).axes.iter().rev() {
         let mut points = 1u64;
@@ -245,17 +247,17 @@ pub(crate) fn value_box(nest: &Nest, value: ValueId, loops: &[lower::Step]) -> R
 }
 
 /// The loops over a value's own axes from `first` of its `let` to the statement that computes it.
-pub(crate) fn own_loops(nest: &Nest, value: ValueId, first: &Stmt) -> Vec<lower::Step> {
+pub(crate) fn own_loops(nest: &Nest, value: ValueId, first: &Stmt) -> Vec<Step> {
     let axes = &nest.value(value).axes;
-    let loops = lower::writers(nest, first, value).into_iter().next().unwrap_or_default();
+    let loops = writers(nest, first, value).into_iter().next().unwrap_or_default();
     loops.into_iter().flat_map(|(d, at)| parts(d, at)).filter(|(d, _)| axes.contains(&d.axis)).collect()
 }
 
 /// Whether a value in shared memory is computed there. A reduction accumulates in registers wherever its result goes,
 /// unless a loop at run time indexes it.
-pub(crate) fn in_place(nest: &Nest, value: ValueId, loops: &[lower::Step]) -> bool {
+pub(crate) fn in_place(nest: &Nest, value: ValueId, loops: &[Step]) -> bool {
     let v = nest.value(value);
-    let fixed = |(digit, at): &lower::Step| {
+    let fixed = |(digit, at): &Step| {
         matches!(at, LoopKind::Unit(..)) || at.is_expanded() || digit.steps == Steps::Fixed(1)
     };
     v.placement == Placement::Shared && (v.reduction.is_none() || !loops.iter().all(fixed))
@@ -266,8 +268,24 @@ pub(crate) fn accumulates_in_place(nest: &Nest, value: ValueId, first: &Stmt) ->
     in_place(nest, value, &own_loops(nest, value, first))
 }
 
+/// Whether a value is computed in shared memory, by any of its `let`s.
+pub(crate) fn computed_in_place(nest: &Nest, value: ValueId) -> bool {
+    fn go(nest: &Nest, value: ValueId, stmt: &Stmt) -> bool {
+        match stmt {
+            Stmt::Let { values, first, rest } => {
+                values.contains(&value) && accumulates_in_place(nest, value, first)
+                    || go(nest, value, first)
+                    || go(nest, value, rest)
+            }
+            Stmt::For { body, .. } | Stmt::Stage { body, .. } => go(nest, value, body),
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => false,
+        }
+    }
+    nest.value(value).placement == Placement::Shared && go(nest, value, &nest.body)
+}
+
 /// Register slots of a thread for the elements that `loops` compute.
-fn slots(loops: &[lower::Step]) -> u64 {
+fn slots(loops: &[Step]) -> u64 {
     let steps =
         loops.iter().filter(|(_, at)| !matches!(at, LoopKind::Unit(..))).map(|(d, _)| match d.steps {
             Steps::Fixed(n) => u64::from(n),
@@ -289,7 +307,7 @@ impl Finder<'_> {
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::For { digit, at, body } => {
-                let (copies, inner) = lower::chain(body);
+                let (copies, inner) = chain(body);
                 let at = self.nest.runs(*at, copies.first().copied());
                 if let (LoopKind::Pipe(depth @ 2..), false) = (at, copies.is_empty()) {
                     let ring = self.clock.tick();
@@ -317,7 +335,7 @@ impl Finder<'_> {
                 self.clock.leave(around);
             }
             Stmt::Stage { .. } => {
-                let (copies, inner) = lower::chain(stmt);
+                let (copies, inner) = chain(stmt);
                 let begin = self.clock.tick();
                 let buffers: Vec<_> = copies
                     .iter()
@@ -395,7 +413,7 @@ impl Finder<'_> {
         across.filter(|across| **across == Across::Cluster)?;
         let v = self.nest.value(value);
         let elems = slots(&own_loops(self.nest, value, first));
-        let places = u64::from(lower::threads(self.nest));
+        let places = u64::from(threads(self.nest));
         let size = Size::Partial { places, elems };
         Some(self.buffer(Content::Parts(value), v.dtype, places.saturating_mul(elems), size, v.span))
     }
@@ -414,7 +432,7 @@ impl Finder<'_> {
             held = Some(self.buffer(Content::Value(value), v.dtype, elems, Size::Value(points), v.span));
         }
         let each = if in_place { whole } else { Some(slots(&loops)) };
-        let places = lower::places(self.nest, value, first, in_place);
+        let places = places(self.nest, value, first, in_place);
         let partial = each.filter(|_| places > 0).map(|elems| {
             let size = Size::Partial { places, elems };
             self.buffer(Content::Partial(value), v.dtype, places.saturating_mul(elems), size, v.span)
@@ -506,7 +524,7 @@ impl Finder<'_> {
             Content::Full(copy) => format!("{}.full", self.nest.tensor(self.nest.copy(copy).tensor).name),
             Content::Empty(copy) => format!("{}.empty", self.nest.tensor(self.nest.copy(copy).tensor).name),
         };
-        let name = lower::unique(&base, |n| self.buffers.iter().any(|b| b.name == n));
+        let name = unique(&base, |n| self.buffers.iter().any(|b| b.name == n));
         self.buffers.push(Buffer {
             content,
             name,
@@ -530,4 +548,10 @@ struct Rooms {
     held: Option<usize>,
     partial: Option<usize>,
     in_place: bool,
+}
+
+/// A name that is not taken: this one, or with a number behind it.
+pub(crate) fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let candidates = std::iter::once(name.to_string()).chain((2..).map(|n| format!("{name}_{n}")));
+    candidates.into_iter().find(|n| !taken(n)).expect("endless candidates")
 }

@@ -234,6 +234,7 @@ fn random_schedules_have_every_directive() {
         ("stmatrix", 2),
         ("exchange", 5),
         ("fragment", 5),
+        ("interleave", 1),
         ("issue", 5),
         ("pingpong", 2),
         ("alternate", 2),

@@ -1,5 +1,5 @@
 //! What only the complete schedule shows. In this order:
-//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, indices, vectors, boxes, shared memory, collected tiles, exchanged rows, roles, products in flight, turns, length of the code.
+//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, indices, vectors, boxes, shared memory, collected tiles, exchanged rows, roles, accesses among the computation, products in flight, turns, length of the code.
 
 mod across;
 mod atoms;
@@ -9,6 +9,7 @@ mod distribution;
 mod exchanges;
 mod expansion;
 mod indices;
+mod interleave;
 mod issue;
 mod outputs;
 mod registers;
@@ -56,6 +57,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(exchanges::check(context));
     wrong.extend(cluster::check(context));
     wrong.extend(roles::check(context));
+    wrong.extend(interleave::check(context));
     wrong.extend(issue::check(context));
     wrong.extend(turns::check(context));
     if wrong.is_empty() {

@@ -45,6 +45,7 @@ fn named(kind: &DirectiveKind) -> Vec<String> {
         D::Stage { at, .. } => at.iter().cloned().collect(),
         D::Pad { buffer, .. } | D::Swizzle { buffer, .. } => vec![format!("stage {buffer}")],
         D::Pipeline { digit, .. } => vec![digit.clone(), format!("stage at {digit}")],
+        D::Interleave { digit, .. } => vec![digit.clone(), format!("pipeline {digit}")],
         D::Fuse { value, at } => vec![at.clone(), format!("recompute {value}")],
         _ => Vec::new(),
     }

@@ -7,6 +7,7 @@ pub(super) mod exchange;
 pub(super) mod expand;
 pub(super) mod fission;
 pub(super) mod fragment;
+pub(super) mod interleave;
 pub(super) mod output;
 pub(super) mod pipeline;
 pub(super) mod place;

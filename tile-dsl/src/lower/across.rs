@@ -10,13 +10,12 @@ use super::{
     Lowerer,
     emit::{Atom, Emit, Op},
     error::LowerError,
-    storage::{Registers, writers},
-    unique,
+    storage::Registers,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Param, Ty, Var},
-    nest::{Across, LoopKind, Stmt, ValueId},
+    nest::{Across, LoopKind, Stmt, ValueId, writers},
     op::{BinOp, CmpOp},
     schedule::Unit,
 };
@@ -231,7 +230,7 @@ impl Lowerer<'_> {
     }
 
     fn scratch(&mut self, name: String, dtype: DType, elems: u32, zeroed: bool) -> u32 {
-        let name = unique(&name, |n| self.params.iter().any(|p| p.name() == n));
+        let name = crate::shared::unique(&name, |n| self.params.iter().any(|p| p.name() == n));
         self.params.push(Param::Scratch { name, dtype, elems, zeroed });
         self.params.len() as u32 - 1
     }

@@ -1,14 +1,14 @@
 //! A pipeline of registers carried across the steps of the ring around it.
 //!
-//! Where [`Carry`](super::channels::Carry) admits it, the loop that reads a ring's slots does not run empty at the
+//! Where [`Carry`](crate::nest::Carry) admits it, the loop that reads a ring's slots does not run empty at the
 //! end of each step of the ring: its last step loads the first registers of the next slot. The ring's one wait and
 //! barrier a step stand before that last step, and nothing else waits.
 //!
 //! ```text
 //! fill the ring's slots but one; wait; barrier; load fragment 0 of slot 0
 //! for t: for s in 0..S-1: load fragment s + 1 of slot t while computing on fragment s;
-//!                         at first, copy(t + n - 1) → slot (t - 1) mod n, plain copies to registers; commit
-//!                         from the middle on, store the plain copies of t + n - 1
+//!                         in the first steps, copy(t + n - 1) → slot (t - 1) mod n, plain copies to registers; commit
+//!                         in the later steps, store the plain copies of t + n - 1
 //!        wait n-2; barrier                          // slot t + 1 is complete, everyone has left slot t
 //!        load fragment 0 of slot t + 1 while computing on fragment S - 1
 //! ```
@@ -18,20 +18,20 @@
 
 use super::{
     Holds, Lowerer,
-    channels::{CARRIED_SETS, Carried, Full},
+    channels::Full,
     copy::linear,
     digits::Bound,
     emit::{Atom, Op},
     error::LowerError,
     fragment::FragmentPlan,
-    interleave::Interleaved,
+    interleave::Among,
     linear::Linear,
     pipeline::Ring,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Ty},
-    nest::LoopKind,
+    nest::{CARRIED_SETS, Carried, Fraction, Interleave, LoopKind},
     op::CmpOp,
 };
 
@@ -86,9 +86,11 @@ impl Lowerer<'_> {
         let at = self.advance_slot(ring, counter);
         let (steps, digit) = (carried.steps, carried.digit);
         let Ahead { issue, land } = self.copy_ahead(ring, &at);
-        // Plain copies take their time: stored from the middle on, before the barrier.
-        let window = Window { first: 0, end: (steps / 4).max(1) };
-        let late = Window { first: (steps / 2).min(steps - 2), end: steps - 1 };
+        let Interleave { copies, stores, .. } = self.nest.interleave(digit);
+        let part = |of: Fraction| of.floor(steps as usize) as u32;
+        // The wait and the barrier stand before the last step: all are issued and stored by then.
+        let window = Window { first: 0, end: part(copies).clamp(1, steps - 1) };
+        let late = Window { first: part(stores).min(steps - 2), end: steps - 1 };
         let outside = self.stack.len() - 1;
         self.enter(ring, carried, at.slot);
         for step in 0..steps {
@@ -107,7 +109,7 @@ impl Lowerer<'_> {
                 self.load_step(fragments, digit, step + 1, (step + 1) % CARRIED_SETS)?
             };
             let even = [window.share(step, &issue), late.share(step, &land)].concat();
-            let among = Interleaved { early, even };
+            let among = Among { early, even };
             self.register_step(fragments, (digit, step, step % CARRIED_SETS), carried.inner, among)?;
         }
         self.leave(ring, carried);

@@ -15,9 +15,8 @@
 //! Registers that are filled in each step of a channel around them can run on from one of its steps to the next; where they
 //! do not, [`Carry`] says why.
 
-use super::storage::Step;
 use crate::{
-    nest::{CopyId, Digit, LoopKind, Nest, Steps, Stmt},
+    nest::{Carry, CopyId, Digit, Interleave, LoopKind, Nest, Stmt, chain},
     program::Variant,
     schedule::{Space, Unit, Via},
 };
@@ -108,13 +107,6 @@ impl ChannelPlan {
         self.ahead().saturating_sub(1)
     }
 
-    /// What the copies are called.
-    fn names(&self, nest: &Nest) -> String {
-        let names: Vec<String> =
-            self.copies.iter().map(|c| format!("`{}`", nest.tensor(nest.copy(*c).tensor).name)).collect();
-        names.join(", ")
-    }
-
     fn text(&self, nest: &Nest) -> String {
         let at = self.digit.map_or(String::new(), |d| format!(" at `{}`", nest.digit_name(d)));
         let (slots, s) = (self.slots, if self.slots == 1 { "" } else { "s" });
@@ -124,9 +116,15 @@ impl ChannelPlan {
             (_, Producer::Role(_)) => " as slots become free".into(),
             (_, _) => format!(" {} ahead", self.ahead()),
         };
+        let spread = match (self.digit, self.producer) {
+            (Some(digit), Producer::Each) => {
+                format!(", loads spread over the first {} of a step", nest.interleave(digit).loads)
+            }
+            _ => String::new(),
+        };
         format!(
-            "{}{at}: {slots} {what}{s}, filled by {}{ahead}; {}",
-            self.names(nest),
+            "{}{at}: {slots} {what}{s}, filled by {}{ahead}; {}{spread}",
+            nest.copied(&self.copies),
             self.producer,
             match (self.full, self.producer) {
                 (Full::Program, _) => "full and free in the order of the program",
@@ -154,114 +152,24 @@ impl fmt::Display for Producer {
     }
 }
 
-/// Whether a copy is made by `cp.async`: elements of two bytes are too narrow for it where vectors may not be used.
+/// Whether a copy is made by `cp.async` in a variant.
 pub(super) fn is_asynchronous(nest: &Nest, variant: Variant, copy: CopyId) -> bool {
-    let info = nest.copy(copy);
-    let elem = nest.elem(info.tensor).bytes();
-    let vector = info.vector.filter(|_| variant != Variant::General).unwrap_or(elem).max(elem);
-    info.via == Via::CpAsync && matches!(vector, 4 | 8 | 16)
+    nest.is_asynchronous(copy, variant != Variant::General)
 }
 
-/// Whether the copies directly around a statement go to registers.
-pub(super) fn copies_to_registers(nest: &Nest, stmt: &Stmt) -> bool {
-    matches!(stmt, Stmt::Stage { copy, .. } if nest.copy(*copy).space == Space::Register)
-}
-
-/// Directly nested stages, and what they stand around.
-pub(crate) fn chain(stmt: &Stmt) -> (Vec<CopyId>, &Stmt) {
-    let (mut copies, mut body) = (Vec::new(), stmt);
-    while let Stmt::Stage { copy, body: inner } = body {
-        copies.push(*copy);
-        body = inner;
-    }
-    (copies, body)
-}
-
-/// Sets of registers of a pipeline that is carried.
-pub(super) const CARRIED_SETS: u32 = 2;
-
-/// A pipeline of registers in each step of a channel, and whether it runs on into the next step.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Carry<'s> {
-    /// There is none.
-    None,
-    /// It runs empty at the end of each step, because of this.
-    Apart(String),
-    /// It runs on: its last step fills the registers that the first step of the next item reads.
-    Over(Carried<'s>),
-}
-
-/// A pipeline of registers directly inside a channel, loops bound to units at most between.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Carried<'s> {
-    pub units: Vec<Step>,
-    pub digit: Digit,
-    pub steps: u32,
-    pub copies: Vec<CopyId>,
-    pub inner: &'s Stmt,
-}
-
-impl<'s> Carry<'s> {
-    /// What becomes of the registers that are filled in each step of a channel, of which `body` reads the slots.
-    pub fn of(nest: &Nest, channel: &ChannelPlan, body: &'s Stmt) -> Carry<'s> {
-        let Some(pipeline) = registers(nest, body) else { return Carry::None };
-        let Stmt::For { digit, at: LoopKind::Pipe(sets), body: copied } = pipeline else {
-            return Carry::None;
-        };
-        if channel.full == Full::Mbarrier {
-            return Carry::Apart(format!("{} come by tensor maps", channel.names(nest)));
-        }
-        let mut units = Vec::new();
-        let mut at = body;
-        while !std::ptr::eq(at, pipeline) {
-            match at {
-                Stmt::For { digit, at: how @ LoopKind::Unit(unit, _), body } if *unit != Unit::Block => {
-                    units.push((*digit, *how));
-                    at = body;
-                }
-                Stmt::For { digit, .. } => {
-                    let between = nest.digit_name(*digit);
-                    return Carry::Apart(format!("`{between}` stands between, which is not bound to a unit"));
-                }
-                _ => return Carry::Apart("other statements stand between".into()),
-            }
-        }
-        if *sets != CARRIED_SETS {
-            return Carry::Apart(format!("it has {sets} sets of registers, not {CARRIED_SETS}"));
-        }
-        let (copies, inner) = chain(copied);
-        let Steps::Fixed(steps) = digit.steps else { return Carry::None };
-        if !steps.is_multiple_of(CARRIED_SETS) {
-            return Carry::Apart(format!("it has {steps} steps, no multiple of its {CARRIED_SETS} sets"));
-        }
-        // Behind the barrier before the last step nobody reads the slot any more, so that it can be filled.
-        let held = |c: &CopyId| copies.iter().any(|own| nest.copy(*own).tensor == nest.copy(*c).tensor);
-        if let Some(other) = channel.copies.iter().find(|c| !held(c)) {
-            let name = &nest.tensor(nest.copy(*other).tensor).name;
-            return Carry::Apart(format!("`{name}` is read from its slot in its last step, too"));
-        }
-        Carry::Over(Carried { units, digit: *digit, steps, copies, inner })
-    }
-
+impl Carry<'_> {
     fn text(&self, nest: &Nest) -> Option<String> {
         match self {
             Carry::None => None,
             Carry::Apart(why) => Some(format!("registers inside start anew in each step: {why}")),
             Carry::Over(carried) => {
                 let digit = nest.digit_name(carried.digit);
-                Some(format!("the registers of `{digit}` run on into the next step"))
+                let Interleave { copies, stores, .. } = nest.interleave(carried.digit);
+                Some(format!(
+                    "the registers of `{digit}` run on into the next step, copies issued over {copies} of its steps, plain ones stored from {stores} on"
+                ))
             }
         }
-    }
-}
-
-/// The first pipeline of registers in a statement.
-fn registers<'s>(nest: &Nest, stmt: &'s Stmt) -> Option<&'s Stmt> {
-    match stmt {
-        Stmt::For { at: LoopKind::Pipe(2..), body, .. } if copies_to_registers(nest, body) => Some(stmt),
-        Stmt::For { body, .. } | Stmt::Stage { body, .. } => registers(nest, body),
-        Stmt::Let { first, rest, .. } => registers(nest, first).or_else(|| registers(nest, rest)),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => None,
     }
 }
 
@@ -277,7 +185,9 @@ fn lines(nest: &Nest, variant: Variant, stmt: &Stmt, out: &mut String) {
         let (copies, body) = chain(stmt);
         for channel in ChannelPlan::of(nest, variant, pipeline, &copies) {
             let carry = match pipeline {
-                Some(_) if channel.producer != Producer::Each => Carry::of(nest, &channel, body).text(nest),
+                Some(_) if channel.producer != Producer::Each => {
+                    Carry::of(nest, &channel.copies, body).text(nest)
+                }
                 _ => None,
             };
             out.push_str(&channel.text(nest));

@@ -8,12 +8,11 @@ use super::{
     emit::{Atom, Emit},
     error::LowerError,
     linear::Linear,
-    storage::{Held, Registers, writers},
-    units::{UnitRange, Units},
+    storage::{Held, Registers},
 };
 use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Digit, Level, LoopKind, Nest, Stmt, ValueId, WARP},
+    nest::{Combination, Digit, Level, Stmt, ValueId, partial_units},
     op::{BinOp, CmpOp},
     schedule::{Unit, UnitDim},
     shared::{Content, own_loops},
@@ -47,8 +46,8 @@ impl Lowerer<'_> {
         let Some(registers) = self.held(value)?.registers.clone() else {
             return self.combine_in_place(value, first, op);
         };
-        let plan = Plan::new(&self.units, partial.keys());
-        plan.check(&v.name, level)?;
+        let plan = Combination::new(&self.units, partial.keys());
+        check(&plan, &v.name, level)?;
         self.shuffle(&registers, op, &plan, Ty::Elem(v.dtype));
         self.through_shared(value, &registers, op, &plan)?;
         if let Some(init) = v.init.filter(|_| !self.is_across(value, first)) {
@@ -117,7 +116,7 @@ impl Lowerer<'_> {
         })
     }
 
-    fn shuffle(&mut self, registers: &Registers, op: BinOp, plan: &Plan, ty: Ty) {
+    fn shuffle(&mut self, registers: &Registers, op: BinOp, plan: &Combination, ty: Ty) {
         let masks = plan
             .lanes
             .iter()
@@ -138,7 +137,7 @@ impl Lowerer<'_> {
         value: ValueId,
         registers: &Registers,
         op: BinOp,
-        plan: &Plan,
+        plan: &Combination,
     ) -> Result<(), LowerError> {
         if plan.across.is_empty() {
             return Ok(());
@@ -210,106 +209,14 @@ impl Lowerer<'_> {
     }
 }
 
-/// Units that hold partial results of a reduction that `first` computes, with a reduced digit bound to each.
-fn partial_units(
-    nest: &Nest,
-    units: &Units,
-    value: ValueId,
-    first: &Stmt,
-) -> BTreeMap<(Unit, UnitDim), Digit> {
-    let v = nest.value(value);
-    let mut partial = BTreeMap::new();
-    if v.reduction.is_none() {
-        return partial;
-    }
-    for (digit, at) in writers(nest, first, value).into_iter().flatten() {
-        if let LoopKind::Unit(unit, dim) = at
-            && unit != Unit::Block
-            && !v.axes.contains(&digit.axis)
-            && units.dims.contains_key(&(unit, dim))
-        {
-            partial.insert((unit, dim), digit);
-        }
-    }
-    partial
-}
-
-/// Places in shared memory that combining a reduction takes, for each element of it that a thread holds in registers,
-/// or for each element of it if its parts accumulate in shared memory. 0 where shuffles do.
-pub(crate) fn places(nest: &Nest, value: ValueId, first: &Stmt, in_place: bool) -> u64 {
-    let Ok(units) = Units::of(nest) else { return 0 };
-    let partial = partial_units(nest, &units, value, first);
-    let product = |ranges: &[UnitRange]| ranges.iter().map(|r| u64::from(r.extent)).product::<u64>();
-    if in_place {
-        let threads = partial.keys().map(|unit| u64::from(units.dims[unit].extent));
-        return if partial.is_empty() { 0 } else { threads.product() };
-    }
-    let plan = Plan::new(&units, partial.keys());
-    if plan.across.is_empty() { 0 } else { product(&plan.kept) * product(&plan.across) }
-}
-
-/// How the thread index splits into what is combined and what is not.
-struct Plan {
-    /// Combined by shuffles.
-    lanes: Vec<UnitRange>,
-    /// Combined through shared memory.
-    across: Vec<UnitRange>,
-    /// Not combined.
-    kept: Vec<UnitRange>,
-    /// Some combined part lies within a warp.
-    within_warp: bool,
-    /// Some combined part lies across warps.
-    across_warps: bool,
-    full_warps: bool,
-}
-
-impl Plan {
-    fn new<'k>(units: &Units, partial: impl Iterator<Item = &'k (Unit, UnitDim)>) -> Plan {
-        let partial: Vec<_> = partial.collect();
-        let full_warps = units.threads.is_multiple_of(WARP);
-        let mut plan = Plan {
-            lanes: Vec::new(),
-            across: Vec::new(),
-            kept: Vec::new(),
-            within_warp: false,
-            across_warps: false,
-            full_warps,
-        };
-        for (unit, range) in &units.dims {
-            if !partial.contains(&unit) {
-                plan.kept.push(*range);
-                continue;
-            }
-            let UnitRange { stride, extent } = *range;
-            plan.within_warp |= stride < WARP;
-            plan.across_warps |= stride * extent > WARP;
-            let lanes = (WARP / stride.min(WARP)).min(extent);
-            let shuffles = full_warps
-                && stride.is_power_of_two()
-                && extent.is_multiple_of(lanes)
-                && lanes.is_power_of_two();
-            if shuffles && lanes > 1 {
-                plan.lanes.push(UnitRange { stride, extent: lanes });
-                if extent > lanes {
-                    plan.across.push(UnitRange { stride: stride * lanes, extent: extent / lanes });
-                }
-            } else {
-                plan.across.push(*range);
-            }
-        }
-        plan
-    }
-
-    fn check(&self, value: &str, level: Level) -> Result<(), LowerError> {
-        let held = match level {
-            Level::Lane if self.across_warps => "several warps",
-            Level::Lane if !self.full_warps => "a warp that is not full",
-            Level::Lane if !self.across.is_empty() => "a number of lanes that is no power of two",
-            Level::Warp if self.within_warp => "lanes of one warp",
-            _ => return Ok(()),
-        };
-        Err(LowerError::Malformed(format!(
-            "parts of `{value}` are held across {held}, combined by {level:?}"
-        )))
-    }
+/// Whether the parts can be combined as the nest says.
+fn check(plan: &Combination, value: &str, level: Level) -> Result<(), LowerError> {
+    let held = match level {
+        Level::Lane if plan.across_warps => "several warps",
+        Level::Lane if !plan.full_warps => "a warp that is not full",
+        Level::Lane if !plan.across.is_empty() => "a number of lanes that is no power of two",
+        Level::Warp if plan.within_warp => "lanes of one warp",
+        _ => return Ok(()),
+    };
+    Err(LowerError::Malformed(format!("parts of `{value}` are held across {held}, combined by {level:?}")))
 }

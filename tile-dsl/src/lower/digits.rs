@@ -2,9 +2,9 @@
 
 use super::{Lowerer, linear::Linear};
 use crate::{
-    index::{Affine, AxisId, Extent},
+    index::{Affine, AxisId},
     kernel::Var,
-    nest::{Digit, LoopKind, Steps},
+    nest::{Cover, Digit, LoopKind, cover},
     program::Variant,
 };
 
@@ -82,45 +82,5 @@ impl Lowerer<'_> {
                 (None, _) => self.variant != Variant::Exact,
             },
         }
-    }
-}
-
-/// The points of an axis that digits reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cover {
-    /// The extent rounded up to a multiple.
-    Multiple(i64),
-    /// A fixed number.
-    Points(i64),
-}
-
-/// The points of an axis that digits reach.
-pub(super) fn cover(axis: AxisId, digits: &[Digit]) -> Cover {
-    let mut points = 1;
-    for digit in digits.iter().filter(|d| d.axis == axis) {
-        match digit.steps {
-            Steps::Rest => return Cover::Multiple(digit.stride.into()),
-            Steps::Fixed(n) => points += i64::from(digit.stride) * (i64::from(n) - 1),
-        }
-    }
-    Cover::Points(points)
-}
-
-/// Whether loops over digits of an axis take steps that start at or beyond its extent, in any variant.
-pub(super) fn oversteps(extent: &Extent, axis: AxisId, digits: &[Digit]) -> bool {
-    let own = |d: &&Digit| d.axis == axis && d.steps != Steps::Fixed(1);
-    let own: Vec<&Digit> = digits.iter().filter(own).collect();
-    let last: Option<i64> = own
-        .iter()
-        .map(|d| match d.steps {
-            Steps::Fixed(n) => Some(i64::from(d.stride) * (i64::from(n) - 1)),
-            Steps::Rest => None,
-        })
-        .sum();
-    match (own.as_slice(), last, extent.as_constant()) {
-        // It runs as long as it is inside.
-        ([single], _, _) if single.steps == Steps::Rest => false,
-        (_, Some(last), Some(points)) => last >= points,
-        _ => true,
     }
 }

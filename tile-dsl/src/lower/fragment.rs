@@ -17,7 +17,7 @@ use super::{
     guard::Within,
     linear::{Linear, Offset},
     matrix::{MatrixLoad, Reads},
-    stage::{Active as Staged, loads},
+    stage::Active as Staged,
 };
 use crate::{
     dtype::DType,
@@ -157,8 +157,7 @@ impl<'a> Lowerer<'a> {
             | Stmt::Red { expr, .. }
             | Stmt::Set { expr, .. }
             | Stmt::Put { expr, .. } => {
-                let mut found = Vec::new();
-                loads(expr, &mut |id| found.push(id));
+                let mut found = expr.accesses();
                 found.retain(|id| self.nest.accesses[usize::from(id.0)].tensor == tensor);
                 found.into_iter().try_for_each(|id| visit(self, id))
             }

@@ -4,13 +4,12 @@
 
 use super::{
     Lowerer,
-    digits::oversteps,
     emit::{Atom, Op},
     linear::Linear,
 };
 use crate::{
     index::{Affine, AxisId, Extent},
-    nest::{AccessId, Digit, Expr, ValueId},
+    nest::{AccessId, Digit, Expr, ValueId, difference, non_negative, oversteps, range},
     op::{BinOp, CmpOp, RedOp, UnOp},
     tile::TensorId,
 };
@@ -158,39 +157,4 @@ impl Lowerer<'_> {
             _ => false,
         }
     }
-}
-
-/// Smallest and largest value of an index over the extents of its axes.
-pub(super) fn range(nest: &crate::nest::Nest, index: &Affine) -> (Extent, Extent) {
-    let mut low = Extent::constant(index.constant);
-    let mut high = low.clone();
-    for (axis, c) in &index.terms {
-        let mut last = nest.kernel.axes[axis.0 as usize].extent.clone();
-        last.constant -= 1;
-        let bound = if *c > 0 { &mut high } else { &mut low };
-        add_scaled(bound, &last, *c);
-    }
-    (low, high)
-}
-
-fn add_scaled(sum: &mut Extent, other: &Extent, factor: i64) {
-    sum.constant += factor * other.constant;
-    for (name, c) in &other.dims {
-        let at = sum.dims.entry(name.clone()).or_insert(0);
-        *at += factor * c;
-        if *at == 0 {
-            sum.dims.remove(name);
-        }
-    }
-}
-
-pub(super) fn difference(a: &Extent, b: &Extent) -> Extent {
-    let mut out = a.clone();
-    add_scaled(&mut out, b, -1);
-    out
-}
-
-/// Whether an extent is at least zero for all dims.
-pub(super) fn non_negative(e: &Extent) -> bool {
-    e.constant >= 0 && e.dims.values().all(|c| *c >= 0)
 }

@@ -1,28 +1,25 @@
 //! Interleaves memory accesses with a computation that does not depend on them.
 //!
-//! Accesses issued one behind the other queue for the memory pipe while the arithmetic units wait; spread among
-//! independent arithmetic they cost one issue slot each (Volkov and Demmel 2008, on prefetching into registers).
+//! Spread among independent arithmetic they cost one issue slot each. Over which part of it, [`Interleave`](crate::nest::Interleave)
+//! says.
 
-use crate::kernel::{Expr, Stmt, Var};
-
-/// The part of a computation, as a fraction, over which the loads for the next one are spread.
-///
-/// Chosen on matmul's `best` (H200, f32, 4096³): 3/8 54.9, 1/2 54.4, 2/3 53.2 TFLOP/s. Later loads leave the last of them
-/// no time to arrive.
-const EARLY: (usize, usize) = (3, 8);
+use crate::{
+    kernel::{Expr, Stmt, Var},
+    nest::Fraction,
+};
 
 /// What is spread over a computation. Each unit stays together, and units of one list stay in order.
 #[derive(Default)]
-pub(super) struct Interleaved {
+pub(super) struct Among {
     /// Spread over the first part, so that the results are there when the computation ends.
     pub early: Vec<Vec<Stmt>>,
     /// Spread over all of it.
     pub even: Vec<Vec<Stmt>>,
 }
 
-/// The computation with the units spread over it. Where it is more than a straight line, they come first.
-pub(super) fn interleave(main: Vec<Stmt>, units: Interleaved) -> Vec<Stmt> {
-    let Interleaved { early, mut even } = units;
+/// The computation with the units spread over it, those that are to come early over a part of it. Where it is more than a straight line, they come first.
+pub(super) fn interleave(main: Vec<Stmt>, part: Fraction, units: Among) -> Vec<Stmt> {
+    let Among { early, mut even } = units;
     let plain = |s: &Stmt| {
         matches!(
             s,
@@ -45,7 +42,7 @@ pub(super) fn interleave(main: Vec<Stmt>, units: Interleaved) -> Vec<Stmt> {
             out.extend::<Vec<Stmt>>(names);
         }
     }
-    let gap = (EARLY.0 * main.len() / (EARLY.1 * early.len().max(1))).max(1);
+    let gap = (part.parts as usize * main.len() / (part.of as usize * early.len().max(1))).max(1);
     let mut units: Vec<(usize, Vec<Stmt>)> =
         early.into_iter().enumerate().map(|(n, unit)| (1 + n * gap, unit)).collect();
     let (length, count) = (main.len(), even.len());

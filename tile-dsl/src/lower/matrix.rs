@@ -11,14 +11,13 @@ use super::{
     guard::Within,
     linear::Linear,
     stage::Active as Staged,
-    units::UnitRange,
 };
 use crate::{
     index::AxisId,
     kernel::{self, Async, Expr as KExpr, Mem, Tile, Ty, Var},
     nest::{
         AccessId, Atom, Digit, Expr, Factor, LoopKind, MATRIX_ROWS, Matrices, Operand as Side, Place, Placed,
-        Role, Steps, Stmt, ValueId,
+        Role, Steps, Stmt, UnitRange, ValueId,
     },
     op::{BinOp, CmpOp, RedOp, UnOp},
 };

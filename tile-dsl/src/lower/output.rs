@@ -21,11 +21,10 @@ use super::{
     linear::Linear,
     stage::Layout,
     tensor_map::MapOf,
-    units::UnitRange,
 };
 use crate::{
     kernel::{self, Async, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, Expr, LoopKind, MATRIX_ROWS, WARP},
+    nest::{AccessId, Expr, LoopKind, MATRIX_ROWS, UnitRange, WARP},
     op::BinOp,
     schedule::Unit,
     shared::Content,

@@ -14,19 +14,19 @@
 
 use super::{
     Holds, Lowerer,
-    channels::{Carry, ChannelPlan, Full, Producer, chain},
+    channels::{ChannelPlan, Full, Producer},
     copy::{Chunk, CopyPlan, linear},
     digits::Bound,
     emit::Atom,
     error::LowerError,
     fragment::FragmentPlan,
-    interleave::{Interleaved, interleave},
+    interleave::{Among, interleave},
     linear::Linear,
     mbarriers::Mbarriers,
 };
 use crate::{
     kernel::{self, Async, Expr as KExpr},
-    nest::{Digit, LoopKind, Steps, Stmt, ValueId},
+    nest::{Carry, Digit, LoopKind, Steps, Stmt, ValueId, chain},
     op::{BinOp, CmpOp},
 };
 
@@ -93,7 +93,7 @@ impl Lowerer<'_> {
             self.prologue(&ring);
         }
         self.stack.pop();
-        match Carry::of(self.nest, channel, inner) {
+        match Carry::of(self.nest, &channel.copies, inner) {
             Carry::Over(carried) => self.carried_ring(&ring, &carried),
             Carry::None | Carry::Apart(_) => {
                 let takes_turns = self.nest.pingpong.is_some();
@@ -396,12 +396,7 @@ impl Lowerer<'_> {
             let next = step + ahead;
             let early =
                 if next < steps { self.load_step(&plans, digit, next, next % sets)? } else { Vec::new() };
-            self.register_step(
-                &plans,
-                (digit, step, step % sets),
-                inner,
-                Interleaved { early, even: vec![] },
-            )?;
+            self.register_step(&plans, (digit, step, step % sets), inner, Among { early, even: vec![] })?;
         }
         self.stack.pop();
         Ok(())
@@ -425,11 +420,12 @@ impl Lowerer<'_> {
         plans: &[FragmentPlan<'_>],
         (digit, step, set): (Digit, u32, u32),
         inner: &Stmt,
-        among: Interleaved,
+        among: Among,
     ) -> Result<(), LowerError> {
         self.at_step(digit, step);
         let main = self.compute_on(plans, set, inner)?;
-        self.emit_all(interleave(main, among));
+        let part = self.nest.interleave(digit).loads;
+        self.emit_all(interleave(main, part, among));
         Ok(())
     }
 

@@ -13,7 +13,6 @@
 
 use super::{
     Lowerer,
-    channels::chain,
     copy::{CopyPlan, linear},
     digits::Bound,
     emit::{Atom, Op},
@@ -25,7 +24,7 @@ use super::{
 };
 use crate::{
     kernel::{self, Async, Role, Ty},
-    nest::{CopyId, Digit, LoopKind, Steps, Stmt, WARP},
+    nest::{CopyId, Digit, LoopKind, Steps, Stmt, WARP, chain},
     op::{BinOp, CmpOp},
     schedule::Unit,
     shared::Content,

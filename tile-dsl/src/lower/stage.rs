@@ -2,19 +2,18 @@
 
 use super::{
     Lowerer,
-    channels::{ChannelPlan, Full, chain, is_asynchronous},
+    channels::{ChannelPlan, Full, is_asynchronous},
     copy::CopyPlan,
     emit::{Atom, Emit, Op},
     error::LowerError,
     guard::Sides,
     linear::Linear,
-    storage::Step,
 };
 use crate::{
     dtype::DType,
     index::Affine,
     kernel::Ty,
-    nest::{CopyId, CopyLayout, Digit, Expr, LoopKind, SWIZZLE_LINE, Steps, Stmt},
+    nest::{CopyId, CopyLayout, Digit, LoopKind, SWIZZLE_LINE, Step, Steps, Stmt, chain},
     op::BinOp,
     schedule::{Unit, Via},
     shared::Content,
@@ -316,12 +315,8 @@ impl Lowerer<'_> {
             | Stmt::Red { expr, .. }
             | Stmt::Set { expr, .. }
             | Stmt::Put { expr, .. } => {
-                loads(expr, &mut |id| {
-                    let access = &self.nest.accesses[id.0 as usize];
-                    if access.tensor == tensor {
-                        out.push((access.index.clone(), path.clone()));
-                    }
-                });
+                let of = expr.accesses().into_iter().map(|id| self.nest.access(id));
+                out.extend(of.filter(|a| a.tensor == tensor).map(|a| (a.index.clone(), path.clone())));
             }
         }
     }
@@ -408,24 +403,6 @@ impl CopyPlan {
             from: self.from.clone(),
             low: self.low.clone(),
             slot,
-        }
-    }
-}
-
-/// Calls `f` for each load of an expression.
-pub(super) fn loads(expr: &Expr, f: &mut dyn FnMut(crate::nest::AccessId)) {
-    match expr {
-        Expr::Load(id) => f(*id),
-        Expr::Get(_) | Expr::Const(..) | Expr::Scalar(_) | Expr::Iota(_) | Expr::Dim(_) => {}
-        Expr::Un(_, a) | Expr::Cast(_, a) => loads(a, f),
-        Expr::Bin(_, a, b) | Expr::Cmp(_, a, b) => {
-            loads(a, f);
-            loads(b, f);
-        }
-        Expr::Select(a, b, c) => {
-            loads(a, f);
-            loads(b, f);
-            loads(c, f);
         }
     }
 }

@@ -4,14 +4,11 @@
 use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear, sync::Spread};
 use crate::{
     index::AxisId,
-    nest::{Digit, LoopKind, Nest, Placement, Steps, Stmt, ValueId},
+    nest::{Digit, LoopKind, Placement, Step, Steps, Stmt, ValueId},
     schedule::{Unit, UnitDim},
     shared::{Content, ValueBox, in_place, own_loops, value_box},
 };
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A loop on the way from a `let` to a statement.
-pub(crate) type Step = (Digit, LoopKind);
 
 /// A value in scope.
 #[derive(Clone, Debug)]
@@ -53,42 +50,6 @@ pub(super) struct SharedBox {
     /// While partial results accumulate here: the units that hold them, and this thread's place among them.
     pub partial: Vec<(Unit, UnitDim)>,
     pub place: Linear,
-}
-
-/// The loops from `stmt` down to each statement that writes `value`.
-pub(crate) fn writers(nest: &Nest, stmt: &Stmt, value: ValueId) -> Vec<Vec<Step>> {
-    let mut out = Vec::new();
-    let writes = |s: &Stmt| matches!(s, Stmt::Def { value: v, .. } | Stmt::Red { value: v, .. } | Stmt::Set { value: v, .. } if *v == value);
-    paths(nest, stmt, &writes, &mut Vec::new(), &mut out);
-    out
-}
-
-/// The loops from `stmt` down to each statement that `wanted` accepts.
-pub(super) fn paths(
-    nest: &Nest,
-    stmt: &Stmt,
-    wanted: &dyn Fn(&Stmt) -> bool,
-    path: &mut Vec<Step>,
-    out: &mut Vec<Vec<Step>>,
-) {
-    match stmt {
-        Stmt::For { digit, at, body } => {
-            let inside = if let Stmt::Stage { copy, .. } = &**body { Some(*copy) } else { None };
-            path.push((*digit, nest.runs(*at, inside)));
-            paths(nest, body, wanted, path, out);
-            path.pop();
-        }
-        Stmt::Let { first, rest, .. } => {
-            paths(nest, first, wanted, path, out);
-            paths(nest, rest, wanted, path, out);
-        }
-        Stmt::Stage { body, .. } => paths(nest, body, wanted, path, out),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {
-            if wanted(stmt) {
-                out.push(path.clone());
-            }
-        }
-    }
 }
 
 impl Lowerer<'_> {

@@ -55,7 +55,7 @@ impl Lowerer<'_> {
             return known as u32;
         }
         let base = format!("{}.map", self.tensor(tensor).name);
-        let name = super::unique(&base, |n| self.params.iter().any(|p| p.name() == n));
+        let name = crate::shared::unique(&base, |n| self.params.iter().any(|p| p.name() == n));
         self.params.push(Param::TensorMap { name, tensor: id, dims, tile, swizzle, stored });
         self.params.len() as u32 - 1
     }

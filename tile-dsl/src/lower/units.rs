@@ -1,87 +1,15 @@
-//! Launch shape: which threads a CTA has, and each thread's coordinates.
-//!
-//! x is fastest within `thread`, `lane` and `warp`; a warp is 32 consecutive threads. Where `warp` is bound
-//! and `lane` is not, the 32 lanes of a warp do the same. Four warps in a row are a warpgroup: where `warpgroup` is bound,
-//! `warp` counts those of one.
+//! Each thread's coordinates among the units of its CTA.
 
-use super::{
-    emit::{Atom, Emit, Op},
-    error::LowerError,
-};
+use super::emit::{Atom, Emit, Op};
 use crate::{
-    nest::{LoopKind, Nest, Steps, Stmt, parts},
+    nest::{UnitRange, Units},
     op::BinOp,
     schedule::{Unit, UnitDim},
 };
-use std::collections::BTreeMap;
-
-/// One dimension of a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct UnitRange {
-    /// Threads between neighbours.
-    pub stride: u32,
-    /// Coordinates.
-    pub extent: u32,
-}
-
-/// The units of a CTA that a kernel uses.
-#[derive(Clone, Debug)]
-pub(super) struct Units {
-    /// Dimensions with more than one coordinate.
-    pub dims: BTreeMap<(Unit, UnitDim), UnitRange>,
-    /// Threads that compute a tile together.
-    pub threads: u32,
-    /// The first of them: groups that take tiles in turn stand one after the other.
-    pub first: u32,
-}
 
 impl Units {
-    /// Collects the bound loops of a nest.
-    pub fn of(nest: &Nest) -> Result<Units, LowerError> {
-        let mut extents = BTreeMap::new();
-        collect(nest, &nest.body, &mut extents)?;
-        let uses = |unit| extents.keys().any(|(u, _)| *u == unit);
-        let (thread, lane) = (uses(Unit::Thread), uses(Unit::Lane));
-        let (group, warp) = (uses(Unit::Warpgroup), uses(Unit::Warp) || uses(Unit::Warpgroup));
-        if thread && (warp || lane) {
-            return Err(LowerError::Malformed("loops are bound to threads and to warps or lanes".into()));
-        }
-        let mut dims = BTreeMap::new();
-        let mut threads = 1u64;
-        let mut place = |unit, threads: &mut u64| {
-            for dim in [UnitDim::X, UnitDim::Y, UnitDim::Z] {
-                if let Some(extent) = extents.get(&(unit, dim)) {
-                    if *extent > 1 {
-                        dims.insert((unit, dim), UnitRange { stride: *threads as u32, extent: *extent });
-                    }
-                    *threads = threads.saturating_mul(u64::from(*extent)).min(u64::from(u32::MAX));
-                }
-            }
-        };
-        place(Unit::Thread, &mut threads);
-        place(Unit::Lane, &mut threads);
-        if lane && threads != 32 {
-            return Err(LowerError::Malformed(format!("loops are bound to {threads} lanes of a warp")));
-        }
-        if warp {
-            threads = 32;
-            place(Unit::Warp, &mut threads);
-            if group {
-                threads = 128;
-                place(Unit::Warpgroup, &mut threads);
-            }
-            if !lane {
-                dims.insert((Unit::Lane, UnitDim::X), UnitRange { stride: 1, extent: 32 });
-            }
-        }
-        if threads > 1024 {
-            return Err(LowerError::Malformed(format!("{threads} threads in a CTA")));
-        }
-        Ok(Units { dims, threads: threads as u32, first: 0 })
-    }
-
     /// This thread's coordinate: 0 along a dimension that is not used.
-    pub fn coordinate(&self, emit: &mut Emit, unit: Unit, dim: UnitDim) -> Atom {
+    pub(super) fn coordinate(&self, emit: &mut Emit, unit: Unit, dim: UnitDim) -> Atom {
         match self.dims.get(&(unit, dim)) {
             None => Atom::i32(0),
             Some(range) => self.part(emit, *range),
@@ -89,13 +17,13 @@ impl Units {
     }
 
     /// This thread's number among those that compute a tile together.
-    pub fn tid(&self, emit: &mut Emit) -> Atom {
+    pub(super) fn tid(&self, emit: &mut Emit) -> Atom {
         let tid = emit.op(Op::Tid, &[]);
         emit.bin(BinOp::Sub, tid, Atom::i32(self.first.into()))
     }
 
     /// The part of the thread index that a range of it counts.
-    pub fn part(&self, emit: &mut Emit, range: UnitRange) -> Atom {
+    pub(super) fn part(&self, emit: &mut Emit, range: UnitRange) -> Atom {
         let tid = self.tid(emit);
         let shifted = emit.bin(BinOp::Div, tid, Atom::i32(range.stride.into()));
         if u64::from(range.stride) * u64::from(range.extent) == u64::from(self.threads) {
@@ -103,43 +31,4 @@ impl Units {
         }
         emit.bin(BinOp::Rem, shifted, Atom::i32(range.extent.into()))
     }
-}
-
-/// Threads that compute a tile together; 1 where the units are not known yet.
-pub(crate) fn threads(nest: &Nest) -> u32 {
-    Units::of(nest).map_or(1, |units| units.threads)
-}
-
-fn collect(nest: &Nest, stmt: &Stmt, extents: &mut BTreeMap<(Unit, UnitDim), u32>) -> Result<(), LowerError> {
-    match stmt {
-        Stmt::For { digit, at, body } => {
-            for (digit, at) in parts(*digit, *at) {
-                let LoopKind::Unit(unit, dim) = at else { continue };
-                if unit == Unit::Block {
-                    continue;
-                }
-                let Steps::Fixed(steps) = digit.steps else {
-                    let axis = nest.axis(digit.axis);
-                    return Err(LowerError::Malformed(format!("all of `{axis}` is bound to a unit")));
-                };
-                let known = *extents.entry((unit, dim)).or_insert(steps);
-                if known != steps {
-                    let unit = name(unit, dim);
-                    return Err(LowerError::Malformed(format!("{known} and {steps} steps on {unit}")));
-                }
-            }
-            collect(nest, body, extents)
-        }
-        Stmt::Let { first, rest, .. } => {
-            collect(nest, first, extents)?;
-            collect(nest, rest, extents)
-        }
-        Stmt::Stage { body, .. } => collect(nest, body, extents),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => Ok(()),
-    }
-}
-
-/// `thread.x`.
-pub(super) fn name(unit: Unit, dim: UnitDim) -> String {
-    format!("{unit:?}.{dim:?}").to_lowercase()
 }

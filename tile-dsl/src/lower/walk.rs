@@ -7,13 +7,12 @@ use super::{
     error::LowerError,
     expr::Operand,
     linear::Linear,
-    storage::{Step, writers},
     sync::Touch,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Across, Digit, Expr, LoopKind, Steps, Stmt, ValueId},
+    nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, writers},
     op::{BinOp, CmpOp, RedOp},
     schedule::{Unit, UnitDim},
     shared::own_loops,

@@ -4,10 +4,12 @@
 //! along k (PTX ISA 9.7.15.5.4). So k need not be contiguous.
 
 use super::{
-    Lowerer, emit::Atom as Operand, error::LowerError, linear::Linear, matrix::Reads,
-    stage::Active as Staged, units::UnitRange,
+    Lowerer, emit::Atom as Operand, error::LowerError, linear::Linear, matrix::Reads, stage::Active as Staged,
 };
-use crate::{kernel::Expr as KExpr, nest::AccessId};
+use crate::{
+    kernel::Expr as KExpr,
+    nest::{AccessId, UnitRange},
+};
 
 /// Lanes along a row of a matrix, and rows.
 const LANES: [u32; 2] = [4, 8];

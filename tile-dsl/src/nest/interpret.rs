@@ -9,9 +9,9 @@
 use super::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Steps, Stmt, ValueId};
 use crate::{
     dtype::DType,
-    engine::testing::Random,
     index::{Affine, AxisId},
     op::{BinOp, CmpOp, RedOp, UnOp},
+    random::Random,
     shared::{Allocation, Content, accumulates_in_place},
     tile::{
         ElemType,

@@ -1,6 +1,6 @@
 //! Walks over nests: each leaf statement with what encloses it.
 
-use super::{AccessId, CopyId, Digit, Expr, LoopKind, Stmt, ValueId};
+use super::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Stmt, ValueId};
 use crate::index::AxisId;
 
 /// What encloses a statement, outermost first in a path.
@@ -157,4 +157,53 @@ impl Expr {
         });
         out
     }
+}
+
+/// A loop on the way to a statement, and how it runs.
+pub(crate) type Step = (Digit, LoopKind);
+
+/// The loops from `stmt` down to each statement that writes `value`.
+pub(crate) fn writers(nest: &Nest, stmt: &Stmt, value: ValueId) -> Vec<Vec<Step>> {
+    let mut out = Vec::new();
+    let writes = |s: &Stmt| matches!(s, Stmt::Def { value: v, .. } | Stmt::Red { value: v, .. } | Stmt::Set { value: v, .. } if *v == value);
+    paths(nest, stmt, &writes, &mut Vec::new(), &mut out);
+    out
+}
+
+/// The loops from `stmt` down to each statement that `wanted` accepts.
+fn paths(
+    nest: &Nest,
+    stmt: &Stmt,
+    wanted: &dyn Fn(&Stmt) -> bool,
+    path: &mut Vec<Step>,
+    out: &mut Vec<Vec<Step>>,
+) {
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            let inside = if let Stmt::Stage { copy, .. } = &**body { Some(*copy) } else { None };
+            path.push((*digit, nest.runs(*at, inside)));
+            paths(nest, body, wanted, path, out);
+            path.pop();
+        }
+        Stmt::Let { first, rest, .. } => {
+            paths(nest, first, wanted, path, out);
+            paths(nest, rest, wanted, path, out);
+        }
+        Stmt::Stage { body, .. } => paths(nest, body, wanted, path, out),
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {
+            if wanted(stmt) {
+                out.push(path.clone());
+            }
+        }
+    }
+}
+
+/// Directly nested stages, and what they stand around.
+pub(crate) fn chain(stmt: &Stmt) -> (Vec<CopyId>, &Stmt) {
+    let (mut copies, mut body) = (Vec::new(), stmt);
+    while let Stmt::Stage { copy, body: inner } = body {
+        copies.push(*copy);
+        body = inner;
+    }
+    (copies, body)
 }

@@ -13,7 +13,7 @@
 
 use super::{Directive, DirectiveKind, Item, Key, NAMES, Space, Start, Unit, UnitDim, Via, WHOLE_KERNEL};
 use crate::{
-    nest::{Across, Atom, Level, Order},
+    nest::{Across, Atom, Fraction, Level, Order},
     span::SpanId,
 };
 
@@ -247,6 +247,7 @@ impl<'a> Parser<'a> {
                 self.expect(",")?;
                 vec![D::Pipeline { digit, stages: self.number()? }]
             }
+            "interleave" => vec![self.interleave()?],
             "split_k" => {
                 let digit = self.name()?;
                 self.expect(",")?;
@@ -393,6 +394,30 @@ impl<'a> Parser<'a> {
         Ok(buffers.into_iter().map(stage).collect())
     }
 
+    /// `k.t: loads(3/8), copies(1/4), stores(1/2)`, at least one of them, in this order.
+    fn interleave(&mut self) -> Parsed<DirectiveKind> {
+        let digit = self.name()?;
+        self.expect(":")?;
+        let mut parts = [None; 3];
+        let names = ["loads", "copies", "stores"];
+        let mut next = 0;
+        loop {
+            let Some(which) = (next..names.len()).find(|n| self.eat(names[*n])) else {
+                return self.fail("`loads(part)`, `copies(part)` or `stores(part)`, once, in this order");
+            };
+            self.expect("(")?;
+            let some = self.number()?;
+            self.expect("/")?;
+            parts[which] = Some(Fraction { parts: some, of: self.number()? });
+            self.expect(")")?;
+            next = which + 1;
+            if !self.eat(",") || self.peek() == ")" {
+                let [loads, copies, stores] = parts;
+                return Ok(DirectiveKind::Interleave { digit, loads, copies, stores });
+            }
+        }
+    }
+
     /// `i -> thread.x`, `j -> lane.y ^ lane.x`.
     fn bind(&mut self) -> Parsed<DirectiveKind> {
         let digit = self.name()?;
@@ -467,6 +492,9 @@ mod tests {
             "pad(a: 16)",
             "swizzle(a: 128)",
             "pipeline(k, 2)",
+            "interleave(k.t: loads(3/8))",
+            "interleave(k.t: copies(1/4), stores(1/2))",
+            "interleave(k.t: loads(3/8), copies(1/4), stores(1/2))",
             "split_k(k, 4)",
             "split_k(k, 3; atomic)",
             "split_k(k, 4; cluster)",

@@ -6,9 +6,9 @@ use std::fmt;
 
 /// Names of the directives, in the order of their phases.
 #[rustfmt::skip]
-pub const NAMES: [&str; 32] = [
+pub const NAMES: [&str; 33] = [
     "fits", "layout", "tile", "split", "recompute", "fuse", "tensor_core", "reorder", "stage", "fragment", "pad", "swizzle",
-    "pipeline", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "exchange", "produce", "arrive", "issue", "registers",
+    "pipeline", "interleave", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "exchange", "produce", "arrive", "issue", "registers",
     "persistent", "pingpong", "alternate", "cluster", "occupancy", "order", "assemble", "launch",
 ];
 
@@ -34,6 +34,7 @@ impl DirectiveKind {
             Fragment { .. } => "fragment",
             Swizzle { .. } => "swizzle",
             Pipeline { .. } => "pipeline",
+            Interleave { .. } => "interleave",
             SplitK { .. } => "split_k",
             Bind { .. } => "bind",
             Reduce { .. } => "reduce",
@@ -67,7 +68,7 @@ impl DirectiveKind {
             TensorCore { .. } => Phase::TensorCore,
             Reorder { .. } => Phase::Reorder,
             Stage { .. } | Fragment { .. } | Pad { .. } | Swizzle { .. } => Phase::Stage,
-            Pipeline { .. } => Phase::Pipeline,
+            Pipeline { .. } | Interleave { .. } => Phase::Pipeline,
             SplitK { .. } => Phase::SplitK,
             Reduce { .. } | Bind { .. } => Phase::Bind,
             Unroll { .. } | Serpentine { .. } | Vectorize { .. } | Exchange { .. } => Phase::Expand,
@@ -104,6 +105,7 @@ impl DirectiveKind {
             | Pad { buffer: subject, .. }
             | Swizzle { buffer: subject, .. }
             | Pipeline { digit: subject, .. }
+            | Interleave { digit: subject, .. }
             | SplitK { digit: subject, .. }
             | Produce { digit: subject, .. }
             | Arrive { digit: subject, .. }
@@ -152,6 +154,7 @@ impl DirectiveKind {
             | Pad { buffer: name, .. }
             | Swizzle { buffer: name, .. }
             | Pipeline { digit: name, .. }
+            | Interleave { digit: name, .. }
             | SplitK { digit: name, .. }
             | Produce { digit: name, .. }
             | Arrive { digit: name, .. }
@@ -180,6 +183,7 @@ impl DirectiveKind {
         match self {
             DirectiveKind::Pad { .. }
             | DirectiveKind::Swizzle { .. }
+            | DirectiveKind::Interleave { .. }
             | DirectiveKind::Bind { .. }
             | DirectiveKind::Arrive { .. }
             | DirectiveKind::Alternate { .. } => 1,
@@ -271,6 +275,11 @@ impl fmt::Display for DirectiveKind {
             Pad { buffer, bytes } => write!(f, "pad({buffer}: {bytes})"),
             Swizzle { buffer, span } => write!(f, "swizzle({buffer}: {span})"),
             Pipeline { digit, stages } => write!(f, "pipeline({digit}, {stages})"),
+            Interleave { digit, loads, copies, stores } => {
+                let parts = [("loads", loads), ("copies", copies), ("stores", stores)];
+                let said = parts.iter().filter_map(|(what, part)| part.map(|p| format!("{what}({p})")));
+                write!(f, "interleave({digit}: {})", said.collect::<Vec<_>>().join(", "))
+            }
             SplitK { digit, parts, across: Across::Workspace } => write!(f, "split_k({digit}, {parts})"),
             SplitK { digit, parts, across } => write!(f, "split_k({digit}, {parts}; {across})"),
             Bind { digit, unit, dim, xor } => {
@@ -391,7 +400,7 @@ mod tests {
     /// One of each, in the order of [`NAMES`].
     const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
-        pipeline(x, 1); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); exchange(x); \
+        pipeline(x, 1); interleave(x: loads(1/2)); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); exchange(x); \
         produce(x: warp); arrive(x: warp); issue(x: overwrite); registers(24, 24); persistent(1); pingpong(2); alternate(x); cluster(x: 2); occupancy(1); order(row); assemble(1); launch(dependent)";
 
     #[test]

@@ -4,6 +4,7 @@ mod agree;
 mod barriers;
 mod build;
 mod golden;
+mod interleave;
 mod ladder;
 mod overlay;
 mod passes;

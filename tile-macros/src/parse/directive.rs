@@ -20,7 +20,7 @@ use syn::{
 };
 use tile_dsl::{
     diagnostic::{list, replace},
-    nest::{Across, Atom, Level, Order},
+    nest::{Across, Atom, Fraction, Level, Order},
     schedule::{Directive, DirectiveKind, Item, Key, Space, Start, Unit, UnitDim, Via, WHOLE_KERNEL},
 };
 
@@ -54,7 +54,7 @@ fn one_of<T>(word: &Ident, what: &str, known: &[&str]) -> syn::Result<T> {
 }
 
 /// Every directive with its form, in the order of the phases.
-pub const FORMS: [(&str, &str); 33] = [
+pub const FORMS: [(&str, &str); 34] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),
@@ -68,6 +68,7 @@ pub const FORMS: [(&str, &str); 33] = [
     ("pad", "pad(a: 16)"),
     ("swizzle", "swizzle(a: 128)"),
     ("pipeline", "pipeline(k, 2)"),
+    ("interleave", "interleave(k.t: loads(3/8))"),
     ("split_k", "split_k(k, 4)"),
     ("reduce", "reduce(s: lane)"),
     ("bind", "bind(i -> thread.x)"),
@@ -231,6 +232,7 @@ impl Args<'_> {
                 self.token::<Token![,]>(",")?;
                 Self::one(D::Pipeline { digit, stages: self.number()? })
             }
+            "interleave" => self.interleave(),
             "split_k" => {
                 let digit = self.dotted("a loop")?;
                 self.token::<Token![,]>(",")?;

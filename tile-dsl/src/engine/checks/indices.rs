@@ -1,7 +1,7 @@
 //! Indices: of whole tiles, the greatest has 32 bits at some size at least.
 
 use super::Context;
-use crate::{diagnostic::Diagnostic, lower::indices_beyond, schedule::DirectiveKind};
+use crate::{assume::indices_beyond, diagnostic::Diagnostic, schedule::DirectiveKind};
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let beyond = indices_beyond(context.nest).into_iter();

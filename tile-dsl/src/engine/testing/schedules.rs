@@ -5,7 +5,7 @@ use crate::{
     dtype::DType,
     engine::{FailureKind, apply, prove},
     index::AxisId,
-    nest::{self, Across, Frame, Level, LoopKind, Nest, Order, Steps, ValueId, leaves, loops},
+    nest::{self, Across, Fraction, Frame, Level, LoopKind, Nest, Order, Steps, ValueId, leaves, loops},
     schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
@@ -392,8 +392,27 @@ impl<'a> Generator<'a> {
         }
         if loaded && self.chance(60) {
             let stages = 2 + self.random.below(2) as u32;
-            self.propose(DirectiveKind::Pipeline { digit: at, stages });
+            if self.propose(DirectiveKind::Pipeline { digit: at.clone(), stages }) && self.chance(70) {
+                self.interleave(at);
+            }
         }
+    }
+
+    /// Spreads accesses over other parts of a pipeline of registers.
+    pub(super) fn interleave(&mut self, digit: String) -> bool {
+        let mut part = || {
+            let of = 1 + self.random.below(8);
+            let parts = 1 + self.random.below(of) as u32;
+            Fraction { parts, of: of as u32 }
+        };
+        let [loads, copies, stores] = [part(), part(), part()];
+        // Most pipelines of registers have no copies among their steps.
+        let (loads, copies, stores) = match self.random.below(5) {
+            0 => (None, Some(copies), Some(stores)),
+            1 => (Some(loads), None, Some(stores)),
+            _ => (Some(loads), None, None),
+        };
+        self.propose(DirectiveKind::Interleave { digit, loads, copies, stores })
     }
 
     /// Shares a reduction out among CTAs.

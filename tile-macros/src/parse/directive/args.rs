@@ -150,6 +150,20 @@ impl Args<'_> {
         Args { name: self.name, input: &content }.number()
     }
 
+    /// `(3/8)` after a word.
+    pub(super) fn fraction(&self) -> syn::Result<Fraction> {
+        if !self.input.peek(syn::token::Paren) {
+            return self.here("a fraction in parentheses");
+        }
+        let content;
+        parenthesized!(content in self.input);
+        let inner = Args { name: self.name, input: &content };
+        let parts = inner.number()?;
+        inner.token::<Token![/]>("/")?;
+        let fraction = Fraction { parts, of: inner.number()? };
+        if content.is_empty() { Ok(fraction) } else { inner.here("`)`") }
+    }
+
     /// `(64, 128)` after a word.
     pub(super) fn shape(&self) -> syn::Result<[u32; 2]> {
         let content;

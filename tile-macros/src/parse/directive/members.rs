@@ -142,6 +142,29 @@ impl Args<'_> {
         }
     }
 
+    /// `k.t: loads(3/8), copies(1/4), stores(1/2)`.
+    pub(super) fn interleave(&self) -> syn::Result<Members> {
+        const NAMES: [&str; 3] = ["loads", "copies", "stores"];
+        let digit = self.dotted("a loop")?;
+        self.token::<Token![:]>(":")?;
+        let mut parts = [None; 3];
+        loop {
+            let option = self.word("`loads(part)`, `copies(part)` or `stores(part)`")?;
+            let Some(which) = NAMES.iter().position(|name| option == name) else {
+                return one_of(&option, "option", &NAMES);
+            };
+            if parts[which..].iter().any(Option::is_some) {
+                let text = format!("`{option}` stands once, and in the order loads, copies, stores");
+                return self.fail(option.span(), text);
+            }
+            parts[which] = Some(self.fraction()?);
+            if self.input.parse::<Option<Token![,]>>()?.is_none() || self.input.is_empty() {
+                let [loads, copies, stores] = parts;
+                return Self::one(DirectiveKind::Interleave { digit, loads, copies, stores });
+            }
+        }
+    }
+
     /// `bind(i), stage(a, b), unroll(k in acc), order`.
     pub(super) fn drops(&self) -> syn::Result<Members> {
         let mut keys = Vec::new();

@@ -188,12 +188,15 @@ impl Generator<'_> {
                 }
             }
         }
-        for digit in [at, atoms] {
+        for (digit, held) in [(at, false), (atoms, true)] {
             if self.chance(50) {
                 let stages = 2 + self.random.below(3) as u32;
                 let piped = self.propose(D::Pipeline { digit: digit.clone(), stages });
                 if piped && maps && self.chance(50) {
                     self.wild_producer(&digit);
+                }
+                if piped && held && self.chance(50) {
+                    self.interleave(digit);
                 }
             }
         }

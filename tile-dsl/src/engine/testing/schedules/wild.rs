@@ -315,6 +315,9 @@ impl Generator<'_> {
             if self.propose(D::Pipeline { digit: digit.clone(), stages }) && maps && self.chance(50) {
                 self.wild_producer(&digit);
             }
+            if self.chance(30) {
+                self.interleave(digit);
+            }
         }
         if maps {
             self.wild_collected();

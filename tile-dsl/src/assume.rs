@@ -1,4 +1,4 @@
-//! What a launch must satisfy for a variant: exactly what its lowering relies on.
+//! What a launch must satisfy for a variant: exactly what its lowering relies on. The engine refuses what no launch satisfies.
 //!
 //! Every variant computes coordinates in 32 bits: extents stay below 2³¹ by what tails and constants add, and so does an
 //! index that the extents alone do not bound, such as `3*i` into a tensor of N elements. General computes offsets in 64
@@ -8,19 +8,14 @@ mod condition;
 
 pub use condition::{Condition, Form};
 
-use super::{
-    Strided,
-    digits::{Cover, cover},
-    fixed,
-    guard::{difference, non_negative, range},
-    stage::loads,
-    stride,
-};
 use crate::{
     index::{Affine, AxisId, Extent},
-    nest::{Access, AccessId, Digit, Expr, LoopKind, MATRIX_ROWS, Nest, Steps, Stmt, loops},
+    nest::{
+        Access, AccessId, Cover, Digit, Frame, LoopKind, MATRIX_ROWS, Nest, Steps, Stmt, Target, cover,
+        difference, leaves, loops, non_negative, range,
+    },
     program::{Program, Variant},
-    tile::TensorId,
+    tile::{self, TensorId},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,6 +24,15 @@ use std::{
 
 /// Room that index arithmetic may need beyond an extent.
 const SLACK: i64 = 1 << 16;
+
+/// Tensors whose strides do not follow from their extents: but for the contiguous dimension's, which is 1, each is a
+/// parameter of the kernel, named by [`stride`].
+pub type Strided = BTreeSet<TensorId>;
+
+/// Name of the parameter that holds the stride of dimension `dim`, in elements: `b.stride0`.
+pub fn stride(tensor: &tile::Tensor, dim: usize) -> String {
+    format!("{}.stride{dim}", tensor.name)
+}
 
 /// A condition on the dims and base addresses of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,7 +114,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
         let t = &kernel.tensors[tensor.0 as usize];
         kinds.insert(Kind::Aligned { tensor, name: t.name.clone(), bytes });
         let fastest = if nest.column_major.contains(&tensor) { t.dims.first() } else { t.dims.last() };
-        let of = (bytes / fixed(t.elem).bytes()).into();
+        let of = (bytes / nest.elem(tensor).bytes()).into();
         if let Some(extent) = fastest {
             kinds.insert(Kind::Multiple { extent: extent.clone(), of });
         }
@@ -169,7 +173,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             }
         }
     };
-    walk(&nest.body, &mut Vec::new(), &mut visit);
+    each(nest, &mut visit);
     kinds.into_iter().map(Assumption).collect()
 }
 
@@ -218,7 +222,7 @@ fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
             kinds.insert(index);
         }
     }
-    walk(&nest.body, &mut Vec::new(), &mut |digits, accesses| {
+    each(nest, &mut |digits, accesses| {
         let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
         for access in accesses {
             let access = &nest.accesses[access.0 as usize];
@@ -281,31 +285,16 @@ fn reach_of(nest: &Nest, index: &Affine, digits: &[Digit]) -> Reach {
 type Visit<'a> = dyn FnMut(&[(Digit, LoopKind)], &[AccessId]) + 'a;
 
 /// Calls `f` with the loops around each statement and the accesses it makes.
-fn walk(stmt: &Stmt, path: &mut Vec<(Digit, LoopKind)>, f: &mut Visit<'_>) {
-    match stmt {
-        Stmt::For { digit, at, body } => {
-            path.push((*digit, *at));
-            walk(body, path, f);
-            path.pop();
+fn each(nest: &Nest, f: &mut Visit<'_>) {
+    leaves(&nest.body, &mut |path, leaf| {
+        let Some((target, expr)) = leaf.leaf() else { return };
+        let mut accesses = expr.accesses();
+        if let Target::Access(stored) = target {
+            accesses.push(stored);
         }
-        Stmt::Let { first, rest, .. } => {
-            walk(first, path, f);
-            walk(rest, path, f);
-        }
-        Stmt::Stage { body, .. } => walk(body, path, f),
-        Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } => f(path, &reads(expr)),
-        Stmt::Put { access, expr } => {
-            let mut accesses = reads(expr);
-            accesses.push(*access);
-            f(path, &accesses);
-        }
-    }
-}
-
-fn reads(expr: &Expr) -> Vec<AccessId> {
-    let mut out = Vec::new();
-    loads(expr, &mut |id| out.push(id));
-    out
+        let around = |f: &Frame| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None };
+        f(&path.iter().filter_map(around).collect::<Vec<_>>(), &accesses);
+    });
 }
 
 /// The axis along which lanes store whole rows, where they exchange what an access stores.
@@ -316,7 +305,7 @@ fn exchanged_along(nest: &Nest, access: &Access) -> Option<AxisId> {
 }
 
 /// Widest vector in bytes with which a variant accesses each tensor in global memory, where it has vectors.
-pub(super) fn vector_bytes(nest: &Nest, variant: Variant) -> BTreeMap<TensorId, u32> {
+pub(crate) fn vector_bytes(nest: &Nest, variant: Variant) -> BTreeMap<TensorId, u32> {
     let mut widest = BTreeMap::new();
     if variant != Variant::General {
         vectors(nest, &nest.body, &mut Vec::new(), &mut Vec::new(), &mut widest);
@@ -331,7 +320,7 @@ fn vectors(
     staged: &mut Vec<TensorId>,
     widest: &mut BTreeMap<TensorId, u32>,
 ) {
-    let elem = |t: TensorId| fixed(nest.kernel.tensors[t.0 as usize].elem).bytes();
+    let elem = |t: TensorId| nest.elem(t).bytes();
     match stmt {
         Stmt::For { digit, at, body } => {
             let vec = *at == LoopKind::Vec;
@@ -358,7 +347,7 @@ fn vectors(
             staged.pop();
         }
         Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } | Stmt::Put { expr, .. } => {
-            let mut accesses = reads(expr);
+            let mut accesses = expr.accesses();
             accesses.retain(|a| !staged.contains(&nest.accesses[a.0 as usize].tensor));
             if let Stmt::Put { access, .. } = stmt {
                 accesses.push(*access);

@@ -1,0 +1,79 @@
+//! What loops reach: the points of an axis that its digits cover, and the values that an index takes.
+
+use super::{Digit, Nest, Steps};
+use crate::index::{Affine, AxisId, Extent};
+
+/// The points of an axis that digits reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cover {
+    /// The extent rounded up to a multiple.
+    Multiple(i64),
+    /// A fixed number.
+    Points(i64),
+}
+
+/// The points of an axis that digits reach.
+pub(crate) fn cover(axis: AxisId, digits: &[Digit]) -> Cover {
+    let mut points = 1;
+    for digit in digits.iter().filter(|d| d.axis == axis) {
+        match digit.steps {
+            Steps::Rest => return Cover::Multiple(digit.stride.into()),
+            Steps::Fixed(n) => points += i64::from(digit.stride) * (i64::from(n) - 1),
+        }
+    }
+    Cover::Points(points)
+}
+
+/// Whether loops over digits of an axis take steps that start at or beyond its extent, in any variant.
+pub(crate) fn oversteps(extent: &Extent, axis: AxisId, digits: &[Digit]) -> bool {
+    let own = |d: &&Digit| d.axis == axis && d.steps != Steps::Fixed(1);
+    let own: Vec<&Digit> = digits.iter().filter(own).collect();
+    let last: Option<i64> = own
+        .iter()
+        .map(|d| match d.steps {
+            Steps::Fixed(n) => Some(i64::from(d.stride) * (i64::from(n) - 1)),
+            Steps::Rest => None,
+        })
+        .sum();
+    match (own.as_slice(), last, extent.as_constant()) {
+        // It runs as long as it is inside.
+        ([single], _, _) if single.steps == Steps::Rest => false,
+        (_, Some(last), Some(points)) => last >= points,
+        _ => true,
+    }
+}
+
+/// Smallest and largest value of an index over the extents of its axes.
+pub(crate) fn range(nest: &Nest, index: &Affine) -> (Extent, Extent) {
+    let mut low = Extent::constant(index.constant);
+    let mut high = low.clone();
+    for (axis, c) in &index.terms {
+        let mut last = nest.kernel.axes[axis.0 as usize].extent.clone();
+        last.constant -= 1;
+        let bound = if *c > 0 { &mut high } else { &mut low };
+        add_scaled(bound, &last, *c);
+    }
+    (low, high)
+}
+
+fn add_scaled(sum: &mut Extent, other: &Extent, factor: i64) {
+    sum.constant += factor * other.constant;
+    for (name, c) in &other.dims {
+        let at = sum.dims.entry(name.clone()).or_insert(0);
+        *at += factor * c;
+        if *at == 0 {
+            sum.dims.remove(name);
+        }
+    }
+}
+
+pub(crate) fn difference(a: &Extent, b: &Extent) -> Extent {
+    let mut out = a.clone();
+    add_scaled(&mut out, b, -1);
+    out
+}
+
+/// Whether an extent is at least zero for all dims.
+pub(crate) fn non_negative(e: &Extent) -> bool {
+    e.constant >= 0 && e.dims.values().all(|c| *c >= 0)
+}
