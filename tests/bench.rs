@@ -244,7 +244,9 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
         ([4096, 4096, 512], "wgmma_best"),
         ([8192, 1024, 8192], "wgmma_best"),
         // Rows of 10,000 bytes begin within sectors.
-        ([5000, 5000, 5000], "shared_by4"),
+        ([5000, 5000, 5000], "swapped160"),
+        // 640 tiles of 160×256 in five rounds of 132; 800 of 128×256 would begin a seventh.
+        ([5120, 5120, 5120], "swapped160"),
         // One row of tiles, and a tile's K shared out.
         ([64, 4096, 4096], "tile64_clustered2"),
         ([128, 8192, 8192], "tile64x128"),

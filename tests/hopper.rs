@@ -8,8 +8,8 @@ mod products;
 
 use product::{
     cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong192, producer_consumer,
-    shared_by4, stmatrix, tile64, tile64_clustered2, tile64x128, tile64x128_clustered2, tile128, tile128x192,
-    tile128x256, tile192, tile192x96, tma_store, tma_wgmma, two_consumers, wgmma_best,
+    shared_by4, stmatrix, swapped160, tile64, tile64_clustered2, tile64x128, tile64x128_clustered2, tile128,
+    tile128x192, tile128x256, tile192, tile192x96, tma_store, tma_wgmma, two_consumers, wgmma_best,
 };
 use products::{Factors, count, is, numbers, simulators};
 use tilewright::{DType, Stage, Variant, emit, prelude::*};
@@ -236,10 +236,11 @@ fn every_trip_count_and_tail_is_right() {
 #[test]
 fn persistent_ctas_take_tile_after_tile() {
     for (seed, size) in [[392, 776, 72], [385, 769, 65], [136, 1288, 192]].into_iter().enumerate() {
-        let taking: [&dyn AnySchedule; 10] = [
+        let taking: [&dyn AnySchedule; 11] = [
             &light_barriers,
             &tile128x256,
             &shared_by4,
+            &swapped160,
             &persistent,
             &cluster,
             &micro,

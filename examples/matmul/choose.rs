@@ -62,6 +62,7 @@ pub const PRODUCTS: &[&dyn AnySchedule] = &[
     &kernel::tile192x96,
     &kernel::tile128,
     &kernel::shared_by4,
+    &kernel::swapped160,
     &kernel::tile64x128,
     &kernel::tile64,
     &kernel::tile64_clustered2,

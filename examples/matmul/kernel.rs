@@ -398,6 +398,18 @@ schedule! {
         pipeline(k, 4);
         cluster(i: 4);
     }
+    /// Operands swapped, so that rows of C need not be a multiple of 64: tiles of 160×256 leave few multiprocessors without
+    /// work where those of 128×256 begin another round, and two CTAs share each tile of B.
+    pub swapped160 = tile128x256 {
+        tile(i = 160);
+        drop(split(i), bind(iw), stage(c), swizzle(c), vectorize(j.pair));
+        split(j -> jw, jm: 128);
+        tensor_core(acc: wgmma(64, 160); swapped);
+        bind(jw -> warpgroup.x);
+        exchange(c);
+        pipeline(k, 4);
+        cluster(i: 2);
+    }
     /// As the ladder's top, with half as many columns again in a tile.
     pub pingpong192 = wgmma_best {
         tile(j = 192);
@@ -462,6 +474,7 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     tile192x96,
     tile192,
     shared_by4,
+    swapped160,
     pingpong192
 ];
 

@@ -381,6 +381,11 @@ pub(crate) enum Op {
     Atom(Box<Atom>),
     CpAsync(Box<CpAsync>),
     MatrixCopy(Box<MatrixCopy>),
+    /// `movmatrix`: an 8×8 matrix, transposed.
+    MatrixMove {
+        d: Slot,
+        a: Slot,
+    },
     Mma(Box<Mma>),
     WmmaCopy(Box<WmmaCopy>),
     Wmma(Box<Wmma>),
@@ -529,6 +534,7 @@ impl Op {
         match self {
             Op::Bar(b) => b.aligned,
             Op::MatrixCopy(_)
+            | Op::MatrixMove { .. }
             | Op::Mma(_)
             | Op::WmmaCopy(_)
             | Op::Wmma(_)
@@ -574,7 +580,7 @@ pub enum InstClass {
     AsyncCopy,
     /// `mma` and `wgmma`.
     TensorCore,
-    /// Shuffles, votes, matches and warp reductions.
+    /// Shuffles, `movmatrix`, votes, matches and warp reductions.
     Warp,
     /// Barriers, fences and mbarrier operations.
     Sync,

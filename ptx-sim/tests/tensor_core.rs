@@ -178,6 +178,14 @@ fn matrices_move_between_shared_memory_and_fragments() {
             assert_eq!(load(".trans", m as usize)[lane as usize], at | (at + 8) << 16);
         }
     }
+    // movmatrix does to registers what `.trans` does on the way to them, and undoes it.
+    for (t, m) in (0..4usize).flat_map(|m| [("", m), (".trans", m)]) {
+        let moved = eval_all(&format!(
+            "{store} ldmatrix.sync.aligned.m8n8.x4{t}.shared.b16 {{%r10,%r11,%r12,%r13}}, [%r1];
+            movmatrix.sync.aligned.m8n8.trans.b16 %r0, %r1{m};"
+        ));
+        assert_eq!(moved, load(if t.is_empty() { ".trans" } else { "" }, m), "{t}");
+    }
     // stmatrix undoes ldmatrix.
     for t in ["", ".trans"] {
         let v = eval_all(&format!(

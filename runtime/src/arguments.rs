@@ -8,7 +8,6 @@ use crate::{
     few::Few,
     plan::Plan,
 };
-use std::borrow::Cow;
 use tile_dsl::{dtype::DType, tile::ElemType};
 
 /// One tensor argument.
@@ -105,15 +104,15 @@ impl<'a> LaunchArgs<'a> {
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`]; [`Error::Arguments`] when there is no tensor to tell.
-    pub(crate) fn device<'d>(&self, asked: Option<Cow<'d, Device>>) -> Result<Cow<'d, Device>, Error> {
-        let first = || self.tensors.iter().next().map(|(_, t)| Cow::Owned(t.raw().memory.device.clone()));
+    pub(crate) fn device<'d>(&'d self, asked: Option<&'d Device>) -> Result<&'d Device, Error> {
+        let first = || self.tensors.iter().next().map(|(_, t)| &t.raw().memory.device);
         let Some(device) = asked.or_else(first) else {
             return Err(Error::Arguments { kernel: self.kernel.into(), what: "it has no tensors".into() });
         };
         for (name, tensor) in self.tensors.iter() {
             let found = &tensor.raw().memory.device;
-            if !found.same_as(&device) {
-                let (found, expected) = Device::apart(found, &device);
+            if !found.same_as(device) {
+                let (found, expected) = Device::apart(found, device);
                 return Err(Error::DeviceMismatch { name: (*name).into(), found, expected });
             }
         }

@@ -13,7 +13,6 @@ use crate::{
 };
 use backend_ptx::{CompileError, Ptx};
 use ptx_sim::Module;
-use smallvec::SmallVec;
 use std::{
     collections::HashMap,
     sync::{
@@ -114,8 +113,8 @@ impl Compiled {
     pub(crate) fn tiles(&self, values: &[i64]) -> Result<u32, Error> {
         let mut count = 1i128;
         for (extent, tile) in &self.grid {
-            let extent = extent.eval(values).unwrap_or(0).max(0);
-            count *= (i128::from(extent) + i128::from(*tile) - 1) / i128::from(*tile);
+            let extent = u64::try_from(extent.eval(values).unwrap_or(0)).unwrap_or(0);
+            count *= i128::from(extent.div_ceil(u64::from(*tile)));
         }
         self.counted(count)
     }
@@ -148,8 +147,8 @@ impl Compiled {
     }
 
     /// The scratch buffers of a launch.
-    pub(crate) fn wanted(&self, ctas: u32) -> SmallVec<[Wanted; 4]> {
-        self.scratch.iter().map(|w| Wanted { bytes: w.bytes * u64::from(ctas), ..*w }).collect()
+    pub(crate) fn wanted(&self, ctas: u32) -> impl Iterator<Item = Wanted> {
+        self.scratch.iter().map(move |w| Wanted { bytes: w.bytes * u64::from(ctas), ..*w })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     arguments::{Scalars, Tensors},
+    cache::PtxCache,
     compile::Compiled,
     device::{CudaDevice, Loaded, SimTensor, encode},
     error::Error,
@@ -50,6 +51,31 @@ pub(crate) enum Step<P> {
     Kernel { loaded: Loaded, ctas: u32, parameters: P },
 }
 
+impl Step<Parameters> {
+    /// Becomes another step, if it is another one: it then takes the parameters in exchange for its own. Returns whether it was.
+    pub(crate) fn replace(&mut self, step: Step<&mut Parameters>) -> bool {
+        match (&mut *self, step) {
+            (
+                Step::Kernel { loaded, ctas, parameters },
+                Step::Kernel { loaded: other, ctas: count, parameters: values },
+            ) => {
+                if loaded == &other && *ctas == count && parameters == values {
+                    return false;
+                }
+                (*loaded, *ctas) = (other, count);
+                std::mem::swap(parameters, values);
+            }
+            (Step::Clear { pointer, bytes }, Step::Clear { pointer: other, bytes: count })
+                if (*pointer, *bytes) == (other, count) =>
+            {
+                return false;
+            }
+            (this, step) => *this = step.owned(),
+        }
+        true
+    }
+}
+
 impl Step<&mut Parameters> {
     /// The same, to be kept: takes the parameters away.
     pub(crate) fn owned(self) -> Step<Parameters> {
@@ -62,15 +88,12 @@ impl Step<&mut Parameters> {
     }
 }
 
-/// Copies of tensors to padded rows, with their addresses.
-pub(crate) type Placed = SmallVec<[(Padded, u64); 2]>;
-
-/// Words of the parameters, each with its value in the low bytes.
-pub(crate) type Words = SmallVec<[u64; 24]>;
+/// Copies of tensors to padded rows, with their addresses. Most launches have none, and nothing is allocated for none.
+pub(crate) type Placed = Vec<(Padded, u64)>;
 
 impl Call<'_, '_> {
-    /// The parameters, for these addresses of tensors and scratch buffers.
-    pub(crate) fn words(&self, tensors: &[u64], scratch: &[u64]) -> Words {
+    /// Words of the parameters, each with its value in the low bytes, for these addresses of tensors and scratch buffers.
+    pub(crate) fn words(&self, tensors: &[u64], scratch: &[u64]) -> impl ExactSizeIterator<Item = u64> {
         let word = |word: &Word| match *word {
             Word::Tensor(n) => tensors[n],
             Word::Dim(n) => u64::from(self.values[n] as u32),
@@ -79,12 +102,12 @@ impl Call<'_, '_> {
             // The driver and the simulator put the map in its place.
             Word::Map(_) => 0,
         };
-        self.compiled.words.iter().map(word).collect()
+        self.compiled.words.iter().map(word)
     }
 
     /// Copies of tensors that the kernel's maps cannot address, where these are the addresses of tensors.
-    pub(crate) fn padded(&self, tensors: &[u64]) -> SmallVec<[Padded; 2]> {
-        let mut found = SmallVec::<[Padded; 2]>::new();
+    pub(crate) fn padded(&self, tensors: &[u64]) -> Vec<Padded> {
+        let mut found: Vec<Padded> = Vec::new();
         for shape in &self.compiled.maps {
             let raw = self.tensors[shape.tensor].1.raw();
             if found.iter().all(|p| p.tensor != shape.tensor) {
@@ -118,19 +141,23 @@ impl Call<'_, '_> {
     ///
     /// # Errors
     /// [`Error::TensorMap`].
-    pub(crate) fn parameters(&self, scratch: &[u64], padded: &[(Padded, u64)]) -> Result<Parameters, Error> {
-        let maps = self.maps(self.bases, padded)?;
-        let place = |w: &Word| if let Word::Map(n) = w { Some(*n as u8) } else { None };
-        Ok(Parameters {
-            words: self.words(self.bases, scratch),
-            maps: maps.iter().map(encode).collect::<Result<_, Error>>()?,
-            places: self.compiled.words.iter().map(place).collect(),
-        })
-    }
-
-    /// Copies of tensors to padded rows with their addresses.
-    pub(crate) fn placed(&self, padded: SmallVec<[Padded; 2]>, at: &[u64]) -> Placed {
-        padded.into_iter().zip(at.iter().copied()).collect()
+    pub(crate) fn parameters(
+        &self,
+        scratch: &[u64],
+        padded: &[(Padded, u64)],
+        into: &mut Parameters,
+    ) -> Result<(), Error> {
+        into.clear();
+        into.words.extend(self.words(self.bases, scratch));
+        if !self.compiled.maps.is_empty() {
+            for map in self.maps(self.bases, padded)? {
+                into.maps.push(encode(&map)?);
+            }
+            // Maps are numbered in the order of their parameters.
+            let words = self.compiled.words.iter().enumerate();
+            into.places.extend(words.filter(|(_, w)| matches!(w, Word::Map(_))).map(|(place, _)| place));
+        }
+        Ok(())
     }
 
     /// Calls `f` with what comes before the kernel: copies to padded rows, what is cleared.
@@ -142,7 +169,8 @@ impl Call<'_, '_> {
     ) -> Result<(), Error> {
         for (copy, to) in padded.iter().filter(|(copy, _)| !copy.stored) {
             let raw = self.tensors[copy.tensor].1.raw();
-            copy_rows(device, &copy.rows(&raw.geometry, raw.dtype), [self.bases[copy.tensor], *to], f)?;
+            let (rows, cache) = (copy.rows(&raw.geometry, raw.dtype), &raw.memory.device.cache);
+            copy_rows(device, cache, &rows, [self.bases[copy.tensor], *to], f)?;
         }
         self.compiled.cleared.iter().try_for_each(|&tensor| self.clear(tensor as usize, f))
     }
@@ -157,7 +185,7 @@ impl Call<'_, '_> {
         for (copy, from) in padded.iter().filter(|(copy, _)| copy.stored) {
             let raw = self.tensors[copy.tensor].1.raw();
             let rows = copy.rows(&raw.geometry, raw.dtype).back();
-            copy_rows(device, &rows, [*from, self.bases[copy.tensor]], f)?;
+            copy_rows(device, &raw.memory.device.cache, &rows, [*from, self.bases[copy.tensor]], f)?;
         }
         Ok(())
     }
@@ -199,11 +227,12 @@ impl Call<'_, '_> {
 /// Calls `f` with the kernel that copies rows, if there are any.
 fn copy_rows(
     device: &CudaDevice,
+    cache: &PtxCache,
     rows: &Rows,
     [from, to]: [u64; 2],
     f: &mut impl FnMut(Step<&mut Parameters>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let Some(mut copy) = RowCopy::new(rows, from, to)? else { return Ok(()) };
-    let loaded = device.row_copy(copy.granule)?;
+    let loaded = device.row_copy(copy.granule, cache)?;
     f(Step::Kernel { loaded, ctas: copy.ctas, parameters: &mut copy.parameters })
 }

@@ -33,8 +33,8 @@ impl<T, const N: usize> Few<T, N> {
         self.place.iter_mut().flatten().chain(&mut self.more)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.place.iter().flatten().chain(&self.more)
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &T> + Clone {
+        (0..self.length).map(|n| &self[n])
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     device::{CudaGraph, Device, Kind, Scratch},
     error::Error,
-    execute::{Simulated, Step},
+    execute::{Call, Simulated, Step},
     job::{Job, Piece},
     launch::{Launched, Scheduled},
     memory::Memory,
@@ -12,7 +12,6 @@ use crate::{
     queue::Queue,
     stream::Stream,
 };
-use smallvec::SmallVec;
 use std::sync::Arc;
 use tile_dsl::program::Variant;
 
@@ -37,6 +36,12 @@ pub struct Graph {
     /// Scratch memory of each launch, its own: launches that wait in the graph must not lose theirs to one that needs more.
     scratch: Vec<Scratch>,
     steps: Vec<Step<Parameters>>,
+    /// Room for a launch's.
+    parameters: Parameters,
+    /// Launches of the last replay that had something to do: most are the same in the next.
+    launches: Vec<(Arc<Plan>, Variant)>,
+    /// Memory of the launches that are being recorded.
+    uses: Vec<(Arc<Memory>, bool)>,
     /// What the last replay wrote to scratch memory, in order.
     written: Vec<(u64, Vec<u8>)>,
     /// `None` on the simulator, and before the first replay.
@@ -52,12 +57,11 @@ pub struct Recorder<'g> {
     graph: &'g mut Graph,
     stream: &'g Stream,
     /// Launches so far that have something to do.
-    launches: SmallVec<[(Arc<Plan>, Variant); 24]>,
+    launches: usize,
     /// Pieces that these are.
     steps: usize,
     /// Writes to scratch memory.
     writes: usize,
-    uses: SmallVec<[(Arc<Memory>, bool); 64]>,
     changed: usize,
 }
 
@@ -80,6 +84,9 @@ impl Graph {
             device: device.clone(),
             scratch: Vec::new(),
             steps: Vec::new(),
+            parameters: Parameters::default(),
+            launches: Vec::new(),
+            uses: Vec::new(),
             written: Vec::new(),
             cuda: None,
             stale: false,
@@ -103,19 +110,13 @@ impl Graph {
             let (found, expected) = Device::apart(stream.device(), &self.device);
             return Err(Error::StreamMismatch { found, expected });
         }
-        let mut recorder = Recorder {
-            graph: self,
-            stream,
-            launches: SmallVec::new(),
-            steps: 0,
-            writes: 0,
-            uses: SmallVec::new(),
-            changed: 0,
-        };
+        let mut recorder = Recorder { graph: self, stream, launches: 0, steps: 0, writes: 0, changed: 0 };
         let recorded = launches(&mut recorder);
         recorder.release();
-        recorded?;
-        recorder.queue()
+        let queued = recorded.and_then(|()| recorder.queue());
+        // What was dropped meanwhile is freed behind the replay.
+        self.uses.clear();
+        queued
     }
 }
 
@@ -129,11 +130,11 @@ impl Recorder<'_> {
         launch.submit(stream, |job| self.record(job))
     }
 
-    fn record(&mut self, job: &Job<'_, '_>) -> Result<Option<Simulated>, Error> {
+    fn record(&mut self, job: &Job<'_, '_>) -> Result<Option<Box<Simulated>>, Error> {
         let queue = &self.stream.queue;
         let simulated = match (self.stream.device().kind(), &queue.cuda) {
             (Kind::Cuda(device), Some(cuda)) => {
-                let (graph, at, needs) = (&mut *self.graph, self.launches.len(), job.needs());
+                let (graph, at, needs) = (&mut *self.graph, self.launches, job.needs());
                 // What used the scratch memory on another stream ends before it is used, or freed, on this one.
                 let elsewhere = |(last, _): &(Arc<Queue>, u64)| !Arc::ptr_eq(last, queue);
                 if !needs.wanted.is_empty() && graph.last.as_ref().is_some_and(elsewhere) {
@@ -148,7 +149,8 @@ impl Recorder<'_> {
                     graph.last = Some((queue.clone(), queue.ticket()));
                 }
                 let mut changed = false;
-                job.pieces(device, needs, &scratch, |piece| {
+                let mut parameters = std::mem::take(&mut graph.parameters);
+                let pieces = job.pieces(device, needs, &scratch, &mut parameters, |piece| {
                     match piece {
                         // Now: a node would read the host's memory when it runs.
                         Piece::Write { pointer, bytes } => {
@@ -160,40 +162,49 @@ impl Recorder<'_> {
                         }
                         Piece::Step(step) => {
                             // SAFETY: the values follow the parameters from which the entry was compiled.
-                            changed |= unsafe { graph.put(self.steps, step.owned())? };
+                            changed |= unsafe { graph.put(self.steps, step)? };
                             self.steps += 1;
                         }
                     }
                     Ok(())
-                })?;
+                });
+                graph.parameters = parameters;
+                pieces?;
                 self.changed += usize::from(changed);
                 None
             }
             (kind, _) => job.simulate(kind)?,
         };
-        self.launches.push((job.first().plan.clone(), job.first().variant));
+        let Call { plan, variant, .. } = job.first();
+        match self.graph.launches.get_mut(self.launches) {
+            Some((before, ran)) if Arc::ptr_eq(before, plan) => *ran = *variant,
+            Some(before) => *before = (Arc::clone(plan), *variant),
+            None => self.graph.launches.push((Arc::clone(plan), *variant)),
+        }
+        self.launches += 1;
         for (memory, writes) in job.memories() {
             memory.record();
-            self.uses.push((memory.clone(), writes));
+            self.graph.uses.push((memory.clone(), writes));
         }
         Ok(simulated)
     }
 
     /// Lets others use the memory again.
     fn release(&self) {
-        self.uses.iter().for_each(|(memory, _)| memory.recorded());
+        self.graph.uses.iter().for_each(|(memory, _)| memory.recorded());
     }
 
     fn queue(self) -> Result<Replayed, Error> {
-        let Recorder { graph, stream, launches, steps, uses, changed, .. } = self;
-        let mut replayed = Replayed { launches: launches.len(), changed, made: false };
+        let Recorder { graph, stream, launches, steps, changed, .. } = self;
+        let mut replayed = Replayed { launches, changed, made: false };
         let queue = &stream.queue;
-        let Some(cuda) = queue.cuda.as_ref().filter(|_| !launches.is_empty()) else { return Ok(replayed) };
+        let Some(cuda) = queue.cuda.as_ref().filter(|_| launches > 0) else { return Ok(replayed) };
         graph.stale |= graph.steps.len() != steps;
         if graph.stale || graph.cuda.is_none() {
             graph.finish();
             graph.steps.truncate(steps);
-            graph.scratch.truncate(launches.len());
+            graph.scratch.truncate(launches);
+            graph.launches.truncate(launches);
             let mut made = CudaGraph::new(cuda)?;
             for step in &mut graph.steps {
                 // SAFETY: the values follow the parameters from which the entry was compiled.
@@ -203,14 +214,14 @@ impl Recorder<'_> {
             (graph.cuda, graph.stale, replayed.made) = (Some(made), false, true);
         }
         let Some(made) = &graph.cuda else { return Ok(replayed) };
-        for (memory, writes) in &uses {
+        for (memory, writes) in &graph.uses {
             memory.order(queue, *writes)?;
         }
         // SAFETY: the tensors were checked to be as large as the kernels of proved schedules reach, and are freed and
         // overwritten only after this work, which `used` notes below; other queues wait, which `order` saw to. Scratch
         // memory is the nodes', which the graph keeps until its last replay has ended.
-        let ticket = queue.launch_together(&launches, || unsafe { made.launch(cuda) })?;
-        for (memory, writes) in &uses {
+        let ticket = queue.launch_together(&graph.launches[..launches], || unsafe { made.launch(cuda) })?;
+        for (memory, writes) in &graph.uses {
             memory.used(queue, ticket, *writes);
         }
         graph.last = Some((queue.clone(), ticket));
@@ -227,16 +238,15 @@ impl Graph {
     ///
     /// # Errors
     /// The driver's.
-    unsafe fn put(&mut self, at: usize, step: Step<Parameters>) -> Result<bool, Error> {
+    unsafe fn put(&mut self, at: usize, step: Step<&mut Parameters>) -> Result<bool, Error> {
         let Some(place) = self.steps.get_mut(at) else {
-            self.steps.push(step);
+            self.steps.push(step.owned());
             self.stale = true;
             return Ok(true);
         };
-        if *place == step {
+        if !place.replace(step) {
             return Ok(false);
         }
-        *place = step;
         let made = self.cuda.as_mut().filter(|_| !self.stale);
         // Until the driver has it.
         self.stale = true;

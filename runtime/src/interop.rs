@@ -1,19 +1,20 @@
 //! Memory of others: kernels work on it, and it is freed by whom it belongs to.
 //!
 //! [`cuda_buffer`] takes over what `cudarc` holds, [`cuda_view`] and [`cuda_view_mut`] borrow it; [`raw_view`],
-//! [`raw_view_mut`] and [`raw_buffer`] take addresses of any origin. The other way, [`Buffer::device_pointer`] gives
-//! the address of our own, and [`Stream::cuda_stream`] the stream. Nothing is copied.
+//! [`raw_view_mut`] and [`raw_buffer`] take addresses of any origin, [`Stream::from_cuda`] a stream. The other way,
+//! [`Buffer::device_pointer`] gives the address of our own, and [`Stream::cuda_stream`] the stream. Nothing is copied.
 //!
 //! Borrowing is `unsafe` because the view's destructor is what waits for the GPU, and a destructor may be skipped
 //! ([`std::mem::forget`]).
 
 use crate::{
     buffer::{Buffer, size_in_bytes},
-    device::{Device, Kind},
+    device::{CudaQueue, Device, Kind},
     element::Element,
     error::Error,
     geometry::{Geometry, Layout},
     memory::{Memory, Storage},
+    queue::Queue,
     stream::Stream,
     view::{View, ViewMut},
 };
@@ -245,9 +246,29 @@ impl<T: Element> Buffer<T> {
 }
 
 impl Stream {
+    /// A stream that `cudarc` has, or wraps for another owner (`CudaContext::wrap_borrowed_stream`): launches are in order with
+    /// what is queued on it there. It waits for all its work when it is dropped, and lives on with those that hold it.
+    ///
+    /// # Errors
+    /// [`Error::StreamMismatch`] for a stream of another device than this one.
+    pub fn from_cuda(device: &Device, stream: Arc<CudaStream>) -> Result<Self, Error> {
+        let context = stream.context();
+        match device.kind() {
+            Kind::Cuda(cuda) if cuda.context.cu_ctx() == context.cu_ctx() => {
+                let queue = cuda.queue_on(stream);
+                queue.share();
+                Ok(Stream::on(device, Queue::new(Some(queue))))
+            }
+            _ => {
+                let found = format!("CUDA device {}", context.ordinal());
+                Err(Error::StreamMismatch { found, expected: device.label() })
+            }
+        }
+    }
+
     /// The stream as `cudarc` knows it; `None` on the simulator. Work that is queued on it there is in order with the
     /// launches here, and [`Stream::sync`] waits for it.
     pub fn cuda_stream(&self) -> Option<Arc<CudaStream>> {
-        self.queue.cuda.as_ref().map(|cuda| cuda.stream.clone())
+        self.queue.cuda.as_ref().map(CudaQueue::share)
     }
 }

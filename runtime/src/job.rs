@@ -7,7 +7,7 @@ use crate::{
     memory::Memory,
     parameters::Parameters,
     problems::{self, Rows},
-    queue::Queue,
+    queue::{Queue, State},
     tensor_map::Padded,
 };
 use smallvec::SmallVec;
@@ -31,9 +31,10 @@ pub(crate) enum Piece<'p> {
 }
 
 /// What a launch on a GPU needs beside its tensors.
+#[derive(Default)]
 pub(crate) struct Needs {
-    /// Of each call.
-    padded: SmallVec<[SmallVec<[Padded; 2]>; 1]>,
+    /// Of each call; empty where the kernel has no tensor maps.
+    padded: SmallVec<[Vec<Padded>; 1]>,
     /// Scratch memory: that of each call, then copies to padded rows, call by call; the table of a group last.
     pub(crate) wanted: SmallVec<[Wanted; 4]>,
 }
@@ -44,17 +45,22 @@ impl<'c, 'a> Job<'c, 'a> {
         &self.calls[0]
     }
 
-    /// Queues the launch. On the simulator it has ended then.
+    /// Queues the launch. On the simulator it has ended then. One that is timed is the kernel's alone, no graph of it.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] for scratch memory, [`Error::Simulator`], the driver's.
-    pub(crate) fn queue(&self, kind: &Kind, queue: &Arc<Queue>) -> Result<Option<Simulated>, Error> {
+    pub(crate) fn queue(
+        &self,
+        kind: &Kind,
+        queue: &Arc<Queue>,
+        timed: bool,
+    ) -> Result<Option<Box<Simulated>>, Error> {
         match (kind, &queue.cuda) {
             (Kind::Sim(_), _) => {
                 self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
                 self.simulate(kind)
             }
-            (Kind::Cuda(device), Some(cuda)) => self.queue_cuda(device, cuda, queue).map(|()| None),
+            (Kind::Cuda(device), Some(cuda)) => self.queue_cuda(device, cuda, queue, timed).map(|()| None),
             (Kind::Cuda(_), None) => unreachable!("the stream was checked to be the device's"),
         }
     }
@@ -71,20 +77,27 @@ impl<'c, 'a> Job<'c, 'a> {
     ///
     /// # Errors
     /// [`Error::Simulator`].
-    pub(crate) fn simulate(&self, kind: &Kind) -> Result<Option<Simulated>, Error> {
+    pub(crate) fn simulate(&self, kind: &Kind) -> Result<Option<Box<Simulated>>, Error> {
         match kind {
-            Kind::Sim(sim) => sim.run(self).map(Some),
+            Kind::Sim(sim) => sim.run(self).map(|ran| Some(Box::new(ran))),
             Kind::Cuda(_) => Ok(None),
         }
     }
 
-    fn queue_cuda(&self, device: &CudaDevice, cuda: &CudaQueue, queue: &Arc<Queue>) -> Result<(), Error> {
+    fn queue_cuda(
+        &self,
+        device: &CudaDevice,
+        cuda: &CudaQueue,
+        queue: &Arc<Queue>,
+        timed: bool,
+    ) -> Result<(), Error> {
         self.memories().try_for_each(|(memory, writes)| memory.order(queue, writes))?;
         let first = self.first();
         let ticket = queue.launch(first.plan, first.variant, |state| {
+            let State { scratch, parameters, repeated, .. } = state;
             let needs = self.needs();
-            let scratch = state.scratch.reserve(cuda, &needs.wanted)?;
-            self.pieces(device, needs, &scratch, |piece| {
+            let scratch = scratch.reserve(cuda, &needs.wanted)?;
+            self.pieces(device, needs, &scratch, parameters, |piece| {
                 // SAFETY: the words follow the parameters from which the entry was compiled, and each copy and its tensor are
                 // as large as their geometries say. The tensors were checked to be as large as the kernel of a proved
                 // schedule reaches; they are freed and overwritten only after this work, which `used` notes below, and no
@@ -94,8 +107,11 @@ impl<'c, 'a> Job<'c, 'a> {
                     match piece {
                         Piece::Write { pointer, bytes } => cuda.upload(pointer, &bytes),
                         Piece::Step(Step::Clear { pointer, bytes }) => cuda.fill(pointer, 0, bytes),
-                        Piece::Step(Step::Kernel { loaded, ctas, parameters }) => {
+                        Piece::Step(Step::Kernel { loaded, ctas, parameters }) if timed => {
                             cuda.launch(&loaded, ctas, parameters)
+                        }
+                        Piece::Step(Step::Kernel { loaded, ctas, parameters }) => {
+                            repeated.launch(cuda, loaded, ctas, parameters)
                         }
                     }
                 }
@@ -109,21 +125,26 @@ impl<'c, 'a> Job<'c, 'a> {
 
     /// The scratch memory of the launch on a GPU.
     pub(crate) fn needs(&self) -> Needs {
-        let padded: SmallVec<[SmallVec<[Padded; 2]>; 1]> =
+        let compiled = self.first().compiled;
+        if compiled.maps.is_empty() && compiled.scratch_buffers() == 0 && compiled.grouped.is_none() {
+            return Needs::default();
+        }
+        let padded: SmallVec<[Vec<Padded>; 1]> =
             self.calls.iter().map(|call| call.padded(call.bases)).collect();
         let mut wanted = SmallVec::new();
         self.calls.iter().for_each(|call| wanted.extend(call.compiled.wanted(call.ctas)));
         for padded in &padded {
             wanted.extend(padded.iter().map(|p| Wanted { bytes: p.bytes, zeroed: p.empty && !p.stored }));
         }
-        if let Some(table) = &self.first().compiled.grouped {
+        if let Some(table) = &compiled.grouped {
             wanted.push(Wanted { bytes: problems::bytes(table, self.calls.len()), zeroed: false });
         }
         Needs { padded, wanted }
     }
 
     /// Calls `f` with all that the launch is on a GPU, in order: copies to padded rows of what maps read, what is
-    /// cleared, the table of a group, the kernel, copies back of what it stored by maps. `scratch` has the addresses of what it needs.
+    /// cleared, the table of a group, the kernel, copies back of what it stored by maps. `scratch` has the addresses of what it needs;
+    /// `parameters` is room for those of the kernel.
     ///
     /// # Errors
     /// [`Error::TensorMap`], [`Error::TooLarge`]; those of `f`; the driver's.
@@ -132,34 +153,34 @@ impl<'c, 'a> Job<'c, 'a> {
         device: &CudaDevice,
         needs: Needs,
         scratch: &[u64],
+        parameters: &mut Parameters,
         mut f: impl FnMut(Piece<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let loaded = self.first().loaded.expect("loaded for the GPU");
         let buffers = self.first().compiled.scratch_buffers();
         let (own, mut pads) = scratch.split_at(buffers * self.calls.len());
+        let table = self.first().compiled.grouped.as_ref();
+        let mut rows = table.map(|table| Rows::new(table, &self.first().compiled.widths));
         let mut padded: SmallVec<[Placed; 1]> = SmallVec::new();
-        let mut parameters: SmallVec<[Parameters; 1]> = SmallVec::new();
-        for (n, (call, needed)) in self.calls.iter().zip(needs.padded).enumerate() {
+        let mut needed = needs.padded.into_iter();
+        for (n, call) in self.calls.iter().enumerate() {
+            let needed = needed.next().unwrap_or_default();
             let (here, rest) = pads.split_at(needed.len());
-            let placed = call.placed(needed, here);
+            let placed: Placed = needed.into_iter().zip(here.iter().copied()).collect();
             call.before(device, &placed, &mut |step| f(Piece::Step(step)))?;
-            parameters.push(call.parameters(&own[n * buffers..][..buffers], &placed)?);
+            call.parameters(&own[n * buffers..][..buffers], &placed, parameters)?;
+            if let Some(rows) = &mut rows {
+                rows.push(&parameters.words, |n| parameters.map(n), call.ctas);
+            }
             padded.push(placed);
             pads = rest;
         }
-        let mut parameters = match &self.first().compiled.grouped {
-            None => parameters.remove(0),
-            Some(table) => {
-                let mut rows = Rows::new(table, &self.first().compiled.widths);
-                for (of_call, call) in parameters.iter().zip(self.calls) {
-                    rows.push(&of_call.words, |n| of_call.map(n), call.ctas);
-                }
-                let (bytes, words) = rows.finish();
-                f(Piece::Write { pointer: pads[0], bytes })?;
-                Parameters::plain(&words(pads[0]))
-            }
-        };
-        f(Piece::Step(Step::Kernel { loaded, ctas: self.ctas, parameters: &mut parameters }))?;
+        if let Some(rows) = rows {
+            let (bytes, words) = rows.finish();
+            f(Piece::Write { pointer: pads[0], bytes })?;
+            *parameters = Parameters::plain(words(pads[0]).to_vec());
+        }
+        f(Piece::Step(Step::Kernel { loaded, ctas: self.ctas, parameters }))?;
         let mut step = |step: Step<&mut Parameters>| f(Piece::Step(step));
         self.calls.iter().zip(&padded).try_for_each(|(call, padded)| call.after(device, padded, &mut step))
     }

@@ -8,12 +8,15 @@ use crate::{
     memory::lock,
     plan::{Gaps, Plan},
     report::PtxSource,
+    row_copy,
+    tensor_map::MapShape,
 };
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{Arc, Mutex, OnceLock},
 };
-use tile_dsl::program::Variant;
+use tile_dsl::{program::Variant, tile::ElemType};
 
 /// The kernels of one plan.
 pub(crate) struct Kernels {
@@ -52,22 +55,40 @@ impl Kernels {
         device: &Device,
         variant: Variant,
         (gaps, grouped): (&Gaps, bool),
-    ) -> Result<(Arc<Ready>, Origin), Error> {
+    ) -> Result<(Cow<'_, Arc<Ready>>, Origin), Error> {
         let known = || Origin { source: PtxSource::Memory, warnings: Vec::new() };
         if gaps.is_empty() && !grouped {
             let slot = &self.dense[variant as usize];
             if let Some(ready) = slot.get() {
-                return Ok((ready.clone(), known()));
+                // Borrowed: threads that launch the same kernel do not meet at its count of references.
+                return Ok((Cow::Borrowed(ready), known()));
             }
             let (ready, origin) = self.make(device, variant, (gaps, grouped))?;
-            return Ok((slot.get_or_init(|| ready).clone(), origin));
+            return Ok((Cow::Borrowed(slot.get_or_init(|| ready)), origin));
         }
         let key = (variant, gaps.clone(), grouped);
         if let Some(ready) = lock(&self.others).get(&key) {
-            return Ok((ready.clone(), known()));
+            return Ok((Cow::Owned(ready.clone()), known()));
         }
         let (ready, origin) = self.make(device, variant, (gaps, grouped))?;
-        Ok((lock(&self.others).entry(key).or_insert(ready).clone(), origin))
+        Ok((Cow::Owned(lock(&self.others).entry(key).or_insert(ready).clone()), origin))
+    }
+
+    /// Loads the kernels that copy tensors to padded rows, which a launch of this one needs where no tensor map addresses a tensor.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn load_row_copies(&self, device: &Device, compiled: &Compiled) -> Result<(), Error> {
+        let Kind::Cuda(cuda) = device.kind() else { return Ok(()) };
+        let element = |map: &MapShape| match self.plan.tensors[map.tensor].elem {
+            ElemType::Fixed(dtype) => Some(dtype),
+            ElemType::Generic => self.plan.dtype(),
+        };
+        let narrowest = compiled.maps.iter().filter_map(element).map(|dtype| dtype.bytes()).min();
+        for granule in narrowest.into_iter().flat_map(row_copy::granules) {
+            cuda.row_copy(granule, &device.cache)?;
+        }
+        Ok(())
     }
 
     fn make(

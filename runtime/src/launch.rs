@@ -43,10 +43,11 @@ impl<'a, K: Kernel> Launch<'a, K> {
         let source = match schedule.program(self.args.dtype) {
             Some(bytes) => Source::Embedded { bytes, schedule: schedule.name() },
             None if schedule.kernel() == self.args.kernel => {
-                Source::Missing(Error::not_admitted(schedule, self.args.dtype))
+                Source::Missing(Some(Error::not_admitted(schedule, self.args.dtype)))
             }
             None => {
-                Source::Missing(Error::wrong_kernel(schedule.name(), schedule.kernel(), self.args.kernel))
+                let why = Error::wrong_kernel(schedule.name(), schedule.kernel(), self.args.kernel);
+                Source::Missing(Some(why))
             }
         };
         Scheduled::from(self.args, source)
@@ -92,8 +93,8 @@ enum Source<'a> {
     Given(Arc<Plan>),
     /// An earlier call of `prepare`.
     Prepared(&'a Device, &'a Arc<Kernels>),
-    /// Nowhere, for this reason.
-    Missing(Error),
+    /// Nowhere, for this reason, which is told once.
+    Missing(Option<Error>),
 }
 
 /// What is known of the kernel before the device is.
@@ -119,7 +120,7 @@ pub struct Launched {
     /// CTAs; 0 when nothing runs.
     pub ctas: u32,
     /// What the simulator tells, which has run the launch; `None` on a GPU.
-    pub simulated: Option<Simulated>,
+    pub simulated: Option<Box<Simulated>>,
 }
 
 impl<'a> Scheduled<'a> {
@@ -127,7 +128,7 @@ impl<'a> Scheduled<'a> {
     pub(crate) fn configured(args: LaunchArgs<'a>, configuration: &Configuration) -> Self {
         let source = match configuration.program(args.dtype) {
             Some(bytes) => Source::Embedded { bytes, schedule: configuration.name() },
-            None => Source::Missing(Error::not_admitted(configuration, args.dtype)),
+            None => Source::Missing(Some(Error::not_admitted(configuration, args.dtype))),
         };
         Self::from(args, source)
     }
@@ -145,7 +146,7 @@ impl<'a> Scheduled<'a> {
 
     /// What cannot be launched, for a reason that `run` tells.
     pub(crate) fn missing(args: LaunchArgs<'a>, why: Error) -> Self {
-        Self::from(args, Source::Missing(why))
+        Self::from(args, Source::Missing(Some(why)))
     }
 
     /// The same kernel on further arguments in the same launch: a problem each. [`grouped`](crate::grouped) checks more of it
@@ -190,10 +191,10 @@ impl<'a> Scheduled<'a> {
     ///
     /// # Errors
     /// [`Error`]; but for [`Error::Asynchronous`], nothing has been written then.
-    pub fn run(self) -> Result<LaunchReport, Error> {
+    pub fn run(mut self) -> Result<LaunchReport, Error> {
         let timed = self.timed;
         let checked = self.check()?;
-        let mut report = LaunchReport::new(checked.plan(), &checked.device);
+        let mut report = LaunchReport::new(checked.plan(), checked.device);
         if let [problem] = &checked.problems[..] {
             report.dims = checked.plan().dims(&problem.values).map(|(n, v)| (n.to_string(), v)).collect();
         }
@@ -216,17 +217,17 @@ impl<'a> Scheduled<'a> {
             let simulated = if let Some(before) = timed {
                 // What other streams still do with the arguments is not the launch's time.
                 job.memories().try_for_each(|(memory, writes)| memory.wait(writes))?;
-                let (simulated, ms) = timing::timed(&checked.device, queue, before, || {
-                    job.queue(checked.device.kind(), queue)
+                let (simulated, ms) = timing::timed(checked.device, queue, before, || {
+                    job.queue(checked.device.kind(), queue, true)
                 })?;
                 report.time_ms = ms;
                 simulated
             } else {
-                job.queue(checked.device.kind(), queue)?
+                job.queue(checked.device.kind(), queue, false)?
             };
             queue.sync()?;
             report.resources = choice.ready.loaded.map(|l| l.resources);
-            if let Some(Simulated { counters, findings }) = simulated {
+            if let Some(Simulated { counters, findings }) = simulated.map(|ran| *ran) {
                 (report.counters, report.findings) = (Some(counters), findings);
             }
         }
@@ -241,7 +242,7 @@ impl<'a> Scheduled<'a> {
     /// # Errors
     /// [`Error`]; nothing has been queued then.
     pub fn enqueue(self, stream: &Stream) -> Result<Launched, Error> {
-        self.submit(stream, |job| job.queue(stream.device().kind(), &stream.queue))
+        self.submit(stream, |job| job.queue(stream.device().kind(), &stream.queue, false))
     }
 
     /// Checks the arguments, compiles if need be, and hands over a launch that has something to do.
@@ -249,13 +250,13 @@ impl<'a> Scheduled<'a> {
     /// # Errors
     /// [`Error`]; those of `to`.
     pub(crate) fn submit(
-        self,
+        mut self,
         stream: &Stream,
-        to: impl FnOnce(&Job<'_, '_>) -> Result<Option<Simulated>, Error>,
+        to: impl FnOnce(&Job<'_, '_>) -> Result<Option<Box<Simulated>>, Error>,
     ) -> Result<Launched, Error> {
         let checked = self.check()?;
         if !checked.device.same_as(stream.device()) {
-            let (found, expected) = Device::apart(stream.device(), &checked.device);
+            let (found, expected) = Device::apart(stream.device(), checked.device);
             return Err(Error::StreamMismatch { found, expected });
         }
         let Some(choice) = checked.choose()? else {
@@ -272,14 +273,12 @@ impl<'a> Scheduled<'a> {
     /// # Errors
     /// As [`Scheduled::enqueue`].
     #[doc(hidden)]
-    pub fn host_part(self) -> Result<u64, Error> {
+    pub fn host_part(mut self) -> Result<u64, Error> {
         let checked = self.check()?;
         let Some(choice) = checked.choose()? else { return Ok(0) };
         let scratch: SmallVec<[u64; 4]> =
-            choice.ready.compiled.wanted(choice.ctas).iter().map(|w| w.bytes).collect();
-        let sum = |sum, call: &Call<'_, '_>| {
-            call.words(call.bases, &scratch).into_iter().fold(sum, u64::wrapping_add)
-        };
+            choice.ready.compiled.wanted(choice.ctas).map(|w| w.bytes).collect();
+        let sum = |sum, call: &Call<'_, '_>| call.words(call.bases, &scratch).fold(sum, u64::wrapping_add);
         Ok(checked.calls(&choice).iter().fold(choice.ctas.into(), sum))
     }
 
@@ -287,10 +286,10 @@ impl<'a> Scheduled<'a> {
     ///
     /// # Errors
     /// As [`Scheduled::enqueue`], of the arguments.
-    pub(crate) fn outline(self) -> Result<Option<Outline>, Error> {
+    pub(crate) fn outline(mut self) -> Result<Option<Outline>, Error> {
         let checked = self.check()?;
         let plan = checked.plan().clone();
-        let Some(problem) = checked.problems.first().filter(|p| !plan.is_empty(&p.values)) else {
+        let Some(problem) = checked.problems.first().filter(|p| !p.empty) else {
             return Ok(None);
         };
         let variant = plan.choose(&plan.rules(&checked.gaps), checked.variant, checked.known())?;
@@ -301,18 +300,19 @@ impl<'a> Scheduled<'a> {
         });
         let bytes = spans.sum();
         let Checked { kernels, device, gaps, .. } = checked;
-        let (device, kernels) = (device.into_owned(), kernels.into_owned());
+        let (device, kernels) = (device.clone(), kernels.into_owned());
         Ok(Some(Outline { device, kernels, variant, gaps, dims, bytes }))
     }
 
     /// Everything that does not need the compiled kernel.
-    fn check(self) -> Result<Checked<'a>, Error> {
+    fn check(&mut self) -> Result<Checked<'_, 'a>, Error> {
         let Scheduled { args, others, grouped, source, device, variant, .. } = self;
+        let (args, others, asked, grouped, variant) = (&*args, &*others, device.as_ref(), *grouped, *variant);
         let (known, home) = match source {
             Source::Embedded { bytes, schedule } => (Known::Plan(Plan::embedded(bytes, schedule)?), None),
-            Source::Given(plan) => (Known::Kernels(Cow::Owned(Arc::new(Kernels::new(plan)))), None),
-            Source::Prepared(home, kernels) => (Known::Kernels(Cow::Borrowed(kernels)), Some(home)),
-            Source::Missing(why) => return Err(why),
+            Source::Given(plan) => (Known::Kernels(Cow::Owned(Arc::new(Kernels::new(plan.clone())))), None),
+            Source::Prepared(home, kernels) => (Known::Kernels(Cow::Borrowed(*kernels)), Some(*home)),
+            Source::Missing(why) => return Err(why.take().expect("a launch is checked once")),
         };
         let plan = known.plan();
         if *plan.kernel != *args.kernel {
@@ -323,40 +323,38 @@ impl<'a> Scheduled<'a> {
             return Err(Error::PreparedFor { schedule: plan.schedule.to_string(), prepared, found });
         }
         args.check(plan)?;
-        for other in &others {
+        for other in others {
             if other.dtype != args.dtype {
                 let (first, other) = (args.dtype, other.dtype);
                 return Err(Error::GroupOf { kernel: plan.kernel.to_string(), first, other });
             }
             other.check(plan)?;
         }
-        if let (Some(home), Some(asked)) = (home, &device)
+        if let (Some(home), Some(asked)) = (home, asked)
             && !home.same_as(asked)
         {
             let (prepared, expected) = Device::apart(home, asked);
             return Err(Error::PreparedOn { schedule: plan.schedule.to_string(), prepared, expected });
         }
-        let asked = device.map(Cow::Owned).or(home.map(Cow::Borrowed));
-        let device = args.device(asked)?;
-        for other in &others {
-            other.device(Some(Cow::Borrowed(&*device)))?;
+        let device = args.device(asked.or(home))?;
+        for other in others {
+            other.device(Some(device))?;
         }
-        check_target(&device, &plan.program)?;
+        check_target(device, &plan.program)?;
         let kernels = match known {
             Known::Kernels(kernels) => kernels,
             Known::Plan(plan) => Cow::Owned(device.kernels(&plan)),
         };
         let mut gaps = Gaps::new();
-        let mut problems: SmallVec<[Problem<'_>; 1]> = SmallVec::new();
+        let mut problems: SmallVec<[Problem<'_, 'a>; 1]> = SmallVec::new();
         for args in std::iter::once(args).chain(others) {
-            let (values, own) = kernels.plan.values(|t| &args.tensors[t].1.raw().geometry)?;
-            if problems.is_empty() {
-                gaps = own;
-            } else {
-                gaps.extend(own);
-            }
-            let bases = args.tensors.iter().map(|(_, t)| t.raw().address()).collect();
-            problems.push(Problem { args, values, bases });
+            let at = problems.len();
+            problems.push(Problem { args, values: Values::new(), bases: SmallVec::new(), empty: false });
+            // In its place: lists of some hundred bytes that are handed on are copied each time.
+            let problem = &mut problems[at];
+            kernels.plan.values(|t| &args.tensors[t].1.raw().geometry, &mut problem.values, &mut gaps)?;
+            problem.bases.extend(args.tensors.iter().map(|(_, t)| t.raw().address()));
+            problem.empty = kernels.plan.is_empty(&problem.values);
         }
         if grouped {
             gaps.sort_unstable();
@@ -381,21 +379,23 @@ pub(crate) struct Outline {
 }
 
 /// Arguments that fit the kernel and the schedule.
-struct Problem<'a> {
-    args: LaunchArgs<'a>,
+struct Problem<'c, 'a> {
+    args: &'c LaunchArgs<'a>,
     values: Values,
     /// Address of each tensor, which on the simulator is relative to its memory.
     bases: SmallVec<[u64; 8]>,
+    /// Whether there is nothing to compute.
+    empty: bool,
 }
 
 /// A launch whose arguments fit the kernel and the schedule.
-struct Checked<'a> {
+struct Checked<'c, 'a> {
     /// One, or those of a group.
-    problems: SmallVec<[Problem<'a>; 1]>,
+    problems: SmallVec<[Problem<'c, 'a>; 1]>,
     grouped: bool,
-    /// Borrowed, as the device is, from what was prepared.
-    kernels: Cow<'a, Arc<Kernels>>,
-    device: Cow<'a, Device>,
+    /// Borrowed from what was prepared.
+    kernels: Cow<'c, Arc<Kernels>>,
+    device: &'c Device,
     /// Asked for.
     variant: Option<Variant>,
     /// Tensors with strides of their own, in some problem.
@@ -406,14 +406,14 @@ struct Checked<'a> {
 struct Choice<'c> {
     variant: Variant,
     rules: RulesRef<'c>,
-    ready: Arc<Ready>,
+    ready: Cow<'c, Arc<Ready>>,
     origin: Origin,
     /// Of each problem.
     tiles: SmallVec<[u32; 1]>,
     ctas: u32,
 }
 
-impl<'a> Checked<'a> {
+impl<'a> Checked<'_, 'a> {
     fn plan(&self) -> &Arc<Plan> {
         &self.kernels.plan
     }
@@ -421,14 +421,16 @@ impl<'a> Checked<'a> {
     /// The first variant whose assumptions hold, compiled and loaded; `None` when there is nothing to compute.
     fn choose(&self) -> Result<Option<Choice<'_>>, Error> {
         let plan = self.plan();
-        if self.problems.iter().all(|p| plan.is_empty(&p.values)) {
+        if self.problems.iter().all(|p| p.empty) {
             return Ok(None);
         }
         let rules = plan.rules(&self.gaps);
         let variant = plan.choose(&rules, self.variant, self.known())?;
-        let (ready, origin) = self.kernels.ready(&self.device, variant, (&self.gaps, self.grouped))?;
-        let tiles = self.problems.iter().map(|p| ready.compiled.tiles(&p.values));
-        let tiles = tiles.collect::<Result<SmallVec<[u32; 1]>, Error>>()?;
+        let (ready, origin) = self.kernels.ready(self.device, variant, (&self.gaps, self.grouped))?;
+        let mut tiles: SmallVec<[u32; 1]> = SmallVec::new();
+        for problem in &self.problems {
+            tiles.push(ready.compiled.tiles(&problem.values)?);
+        }
         let all = ready.compiled.counted(tiles.iter().map(|n| i128::from(*n)).sum())?;
         let ctas = ready.compiled.ctas(all, self.device.multiprocessors());
         Ok(Some(Choice { variant, rules, ready, origin, tiles, ctas }))
@@ -436,7 +438,7 @@ impl<'a> Checked<'a> {
 
     /// Values and addresses of each problem with something to compute.
     fn known(&self) -> impl Iterator<Item = (&Values, &[u64])> + Clone {
-        let some = self.problems.iter().filter(|p| !self.plan().is_empty(&p.values));
+        let some = self.problems.iter().filter(|p| !p.empty);
         some.map(|p| (&p.values, &p.bases[..]))
     }
 

@@ -38,6 +38,7 @@ mod precompiled;
 mod prepare;
 mod problems;
 mod queue;
+mod repeated;
 mod report;
 pub mod roofline;
 mod row_copy;

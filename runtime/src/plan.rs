@@ -176,28 +176,31 @@ impl Plan {
         self.names[..self.named].iter().map(String::as_str).zip(values.iter().copied())
     }
 
-    /// Solves for the named dims and checks what the schedule asserts of the arguments.
+    /// Solves for the named dims and checks what the schedule asserts of the arguments. Sets the values, which are empty, and
+    /// adds to the tensors with gaps.
     ///
     /// # Errors
     /// [`Error::Rank`], [`Error::Shape`], [`Error::TooLarge`], [`Error::LayoutMismatch`], [`Error::Fits`].
     pub(crate) fn values<'a>(
         &self,
         geometry: impl Fn(usize) -> &'a Geometry + Copy,
-    ) -> Result<(Values, Gaps), Error> {
-        let mut values = Values::from_elem(0, self.names.len());
+        values: &mut Values,
+        gaps: &mut Gaps,
+    ) -> Result<(), Error> {
+        values.resize(self.names.len(), 0);
         let ranks = self.tensors.iter().enumerate().all(|(t, p)| p.strides.len() == geometry(t).shape.len());
         let solver = self.solver.as_ref().filter(|_| ranks);
-        if solver.and_then(|s| s.solve(|t| &geometry(t).shape, &mut values)).is_none() {
+        if solver.and_then(|s| s.solve(|t| &geometry(t).shape, values)).is_none() {
             return Err(self.misfit(geometry));
         }
-        let gaps = self.gaps(geometry, &mut values)?;
+        self.gaps(geometry, values, gaps)?;
         for (n, (extent, max)) in self.bounds.iter().enumerate() {
-            let value = extent.eval(&values).unwrap_or(i64::MAX);
+            let value = extent.eval(values).unwrap_or(i64::MAX);
             if value > *max {
                 return Err(self.too_long(n, value));
             }
         }
-        Ok((values, gaps))
+        Ok(())
     }
 
     /// Why shapes do not fit, in full.
@@ -218,8 +221,13 @@ impl Plan {
     }
 
     /// The strides of the tensors, and which tensors have gaps.
-    fn gaps<'a>(&self, geometry: impl Fn(usize) -> &'a Geometry, values: &mut Values) -> Result<Gaps, Error> {
-        let mut gaps = Gaps::new();
+    fn gaps<'a>(
+        &self,
+        geometry: impl Fn(usize) -> &'a Geometry,
+        values: &mut Values,
+        gaps: &mut Gaps,
+    ) -> Result<(), Error> {
+        let before = gaps.len();
         for (t, param) in self.tensors.iter().enumerate() {
             let g = geometry(t);
             let empty = g.shape.contains(&0);
@@ -250,15 +258,14 @@ impl Plan {
                 gaps.push(t as u16);
             }
         }
-        self.check_strides(&gaps, values)?;
-        Ok(gaps)
+        self.check_strides(&gaps[before..], values)
     }
 
     /// The kernel takes strides of tensors with gaps as 32-bit parameters.
     ///
     /// # Errors
     /// [`Error::TooLarge`].
-    pub(crate) fn check_strides(&self, gaps: &Gaps, values: &Values) -> Result<(), Error> {
+    pub(crate) fn check_strides(&self, gaps: &[u16], values: &Values) -> Result<(), Error> {
         for t in gaps {
             let strides = self.tensors[usize::from(*t)].strides.iter().flatten().map(|at| values[*at]);
             if let Some(value) = strides.max().filter(|s| *s > i64::from(i32::MAX)) {

@@ -51,12 +51,14 @@ impl<K: Kernel> Prepared<K> {
         Ok(Prepared { device: device.clone(), kernels: device.kernels(&plan), kernel: PhantomData })
     }
 
-    /// Compiles and loads a variant now rather than at the first launch that runs it.
+    /// Compiles and loads a variant now rather than at the first launch that runs it, with the kernels that copy tensors to
+    /// padded rows, if it has tensor maps.
     ///
     /// # Errors
     /// What the compiler or the driver says.
     pub fn compile(&self, variant: Variant) -> Result<(), Error> {
-        self.kernels.ready(&self.device, variant, (&Gaps::new(), false)).map(|_| ())
+        let (ready, _) = self.kernels.ready(&self.device, variant, (&Gaps::new(), false))?;
+        self.kernels.load_row_copies(&self.device, &ready.compiled)
     }
 
     /// Where it runs.

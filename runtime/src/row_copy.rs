@@ -12,7 +12,7 @@
 //! The simulated device copies rows on the host: what the copy costs is not the simulated kernel's, whose counters and
 //! findings a launch reports. The tests below run the same text on the simulator.
 
-use crate::{error::Error, execute::Words, parameters::Parameters, tensor_map::Rows};
+use crate::{error::Error, parameters::Parameters, tensor_map::Rows};
 use backend_ptx::Ptx;
 use smallvec::SmallVec;
 use std::fmt::Write as _;
@@ -97,7 +97,7 @@ impl RowCopy {
                 value: i128::try_from(ctas).unwrap_or(i128::MAX),
                 max: i32::MAX.into(),
             })?;
-        let mut words = Words::from_slice(&[
+        let mut words = vec![
             from,
             to,
             bytes,
@@ -108,14 +108,18 @@ impl RowCopy {
             step(0)[0],
             step(0)[1],
             blocks as u64,
-        ]);
+        ];
         for n in 1..DIMS {
             words.extend((n + 1 < DIMS).then(|| count(n)));
             words.extend(step(n));
         }
-        let places = SmallVec::from_elem(None, words.len());
-        Ok(Some(RowCopy { granule, ctas, parameters: Parameters { words, maps: SmallVec::new(), places } }))
+        Ok(Some(RowCopy { granule, ctas, parameters: Parameters::plain(words) }))
     }
+}
+
+/// The kernels that tensors with elements of so many bytes may need, by position among [`GRANULES`].
+pub(crate) fn granules(element: u32) -> impl Iterator<Item = usize> {
+    (0..GRANULES.len()).filter(move |n| GRANULES[*n] >= u64::from(element).min(GRANULES[GRANULES.len() - 1]))
 }
 
 /// The kernel for a granule, by position among [`GRANULES`].
@@ -305,7 +309,7 @@ fn store(n: u64, granule: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{device::CudaDevice, tensor_map::RowDim, toolkit};
+    use crate::{cache::PtxCache, device::CudaDevice, tensor_map::RowDim, toolkit};
     use ptx_sim::{Launch, Memory, Module};
 
     /// What a launch is to do: rows from an offset of one buffer to an offset of another, or of the same.
@@ -521,7 +525,7 @@ mod tests {
             let places =
                 [(&from, case.from), (&to, case.to)].map(|(memory, at)| memory.pointer() + at as u64);
             let mut copy = RowCopy::new(&case.rows, places[0], places[1]).unwrap().unwrap();
-            let loaded = device.row_copy(copy.granule).unwrap();
+            let loaded = device.row_copy(copy.granule, &PtxCache::disabled()).unwrap();
             // SAFETY: both sides are as large as the rows reach.
             unsafe { queue.launch(&loaded, copy.ctas, &mut copy.parameters).unwrap() };
             queue.synchronize().unwrap();
@@ -532,6 +536,12 @@ mod tests {
             assert!(to.download(0, target.len()).unwrap() == target, "{case:?}");
             assert!(from.download(0, source.len()).unwrap() == source, "{case:?}");
         }
+    }
+
+    #[test]
+    fn elements_lie_at_multiples_of_their_size() {
+        let all = |bytes| granules(bytes).collect::<Vec<_>>();
+        assert_eq!((all(1), all(2), all(4), all(8)), (vec![0, 1, 2], vec![1, 2], vec![2], vec![2]));
     }
 
     #[test]

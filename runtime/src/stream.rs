@@ -27,7 +27,12 @@ impl Stream {
             Kind::Sim(_) => Queue::simulated(),
             Kind::Cuda(cuda) => Queue::new(Some(cuda.new_queue()?)),
         };
-        Ok(Stream { device: device.clone(), queue: Arc::new(queue) })
+        Ok(Self::on(device, queue))
+    }
+
+    /// A stream that works through a queue of its own.
+    pub(crate) fn on(device: &Device, queue: Queue) -> Self {
+        Stream { device: device.clone(), queue: Arc::new(queue) }
     }
 
     /// The stream on which [`Scheduled::run`](crate::Scheduled::run) works.

@@ -144,18 +144,16 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             }
         }
         // A vector is inside an extent or outside as a whole.
-        for (digit, at) in digits {
-            if let (LoopKind::Vec, Steps::Fixed(n), 1) = (at, digit.steps, digit.stride) {
-                let extent = kernel.axes[digit.axis.0 as usize].extent.clone();
-                let stored = accesses.iter().any(|a| {
-                    let access = &nest.accesses[a.0 as usize];
-                    access.index.iter().any(|i| i.coefficient(digit.axis) == 1)
-                });
-                if stored && extent.as_constant().is_none() {
-                    let widths = accesses.iter().map(|a| width(nest, nest.access(*a), digit.axis, n));
-                    let of = widths.max().unwrap_or(n).into();
-                    kinds.insert(Kind::Multiple { extent, of });
-                }
+        let rows = accesses.iter().find_map(|a| exchanged_along(nest, nest.access(*a)));
+        let vectors = digits.iter().filter_map(|(digit, at)| match (at, digit.steps, digit.stride) {
+            (LoopKind::Vec, Steps::Fixed(n), 1) if rows != Some(digit.axis) => Some((digit.axis, n.into())),
+            _ => None,
+        });
+        for (axis, of) in vectors.chain(rows.map(|axis| (axis, MATRIX_ROWS))) {
+            let extent = kernel.axes[usize::from(axis.0)].extent.clone();
+            let along = |a: &AccessId| nest.access(*a).index.iter().any(|i| i.coefficient(axis) == 1);
+            if accesses.iter().any(along) && extent.as_constant().is_none() {
+                kinds.insert(Kind::Multiple { extent, of });
             }
         }
         for access in accesses {
@@ -299,10 +297,11 @@ fn each(nest: &Nest, f: &mut Visit<'_>) {
     });
 }
 
-/// Elements that an access moves at once in a vectorized loop of so many steps over an axis: of rows that lanes exchange, all.
-fn width(nest: &Nest, access: &Access, axis: AxisId, steps: u32) -> u32 {
-    let along = access.index.get(nest.contiguous(access.tensor)).is_some_and(|i| i.coefficient(axis) == 1);
-    if along && nest.exchanged.contains_key(&access.tensor) { MATRIX_ROWS as u32 } else { steps }
+/// The axis along which lanes store whole rows, where they exchange what an access stores.
+fn exchanged_along(nest: &Nest, access: &Access) -> Option<AxisId> {
+    nest.exchanged.get(&access.tensor)?;
+    let index = access.index.get(nest.contiguous(access.tensor))?;
+    index.terms.iter().find(|(_, c)| **c == 1).map(|(axis, _)| *axis)
 }
 
 /// Widest vector in bytes with which a variant accesses each tensor in global memory, where it has vectors.
@@ -360,10 +359,12 @@ fn vectors(
                 } else {
                     access.index.last()
                 };
+                if exchanged_along(nest, access).is_some() {
+                    widest.insert(access.tensor, MATRIX_ROWS as u32 * elem(access.tensor));
+                }
                 for digit in loops.iter() {
                     let step = fastest.map_or(0, |i| i.coefficient(digit.axis) * i64::from(digit.stride));
                     if let (1, Steps::Fixed(n)) = (step, digit.steps) {
-                        let n = width(nest, access, digit.axis, n);
                         let w = widest.entry(access.tensor).or_insert(0);
                         *w = (n * elem(access.tensor)).max(*w);
                     }

@@ -128,7 +128,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Split { digit, names, factors } => split::apply(nest, digit, names, factors),
         D::Recompute { value } => place::apply_recompute(nest, value),
         D::Fuse { value, at } => place::apply_fuse(nest, value, at),
-        D::TensorCore { value, atom } => tensor_core::apply(nest, value, *atom),
+        D::TensorCore { value, atom, swapped } => tensor_core::apply(nest, value, *atom, *swapped),
         D::Reorder { digits, within } => reorder::apply(nest, digits, within.as_deref()),
         D::Stage { buffer, at, space, transposed, via, vector } => stage::apply(
             nest,

@@ -6,7 +6,7 @@
 //!          | set frag[slot] = E | for v in E..E step E { } | if E { } else { }
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
 //!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
-//!          | exchange v* = E* | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
+//!          | exchange v* = E* | transpose v, v = E, E | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
 //!          | peer v* = Shared[E] of E | cluster arrive | cluster wait | cluster_barrier
 //!          | dependency | problem v = E | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
 //! E      ::= const | v | frag[slot] | tid | cta | ctas | tiles | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
@@ -355,6 +355,8 @@ pub enum Stmt {
         offset: Expr,
         /// Two elements a matrix; 1, 2 or 4 matrices.
         values: Vec<Expr>,
+        /// Rows and columns exchanged while storing.
+        transposed: bool,
     },
     /// The four lanes that have pairs of a row of four 8×8 matrices of 16-bit elements, as in [`Stmt::LoadMatrices`],
     /// exchange them: each gets the whole of that row, lane 4·r + q of matrix q.
@@ -362,6 +364,13 @@ pub enum Stmt {
         /// Eight elements side by side.
         dst: Vec<Var>,
         /// Two elements of each matrix, eight in all.
+        values: Vec<Expr>,
+    },
+    /// Transposes an 8×8 matrix of 16-bit elements that a warp holds as in [`Stmt::LoadMatrices`]: `movmatrix`.
+    TransposeMatrix {
+        /// Two elements side by side of the transposed matrix.
+        dst: Vec<Var>,
+        /// Two elements side by side of the matrix.
         values: Vec<Expr>,
     },
     /// An instruction that a warp executes together: accumulators += a · b.

@@ -70,7 +70,7 @@ pub use roles::registers_at_launch;
 pub(crate) use roles::{WARP, WARPGROUP};
 pub use rows::{Part, Place, Row};
 pub(crate) use stored::LANES_OF_ROW;
-pub use stored::{NoExchange, NoStoredMatrices, StoredMatrices};
+pub use stored::{ExchangedMatrices, NoExchange, NoStoredMatrices, StoredMatrices};
 pub(crate) use units::{UnitRange, Units, threads};
 pub use verify::verify;
 pub use walk::{Frame, Target, leaves, loops};

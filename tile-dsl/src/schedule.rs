@@ -80,8 +80,9 @@ pub enum DirectiveKind {
     Fuse { value: String, at: DigitName },
     /// `reorder(k, ir, jr)`, optionally `in acc`: these loops, in this order, outermost first.
     Reorder { digits: Vec<DigitName>, within: Option<String> },
-    /// `tensor_core(acc: mma)`: the sum of products is computed by an instruction of the tensor cores.
-    TensorCore { value: String, atom: Atom },
+    /// `tensor_core(acc: mma)`: the sum of products is computed by an instruction of the tensor cores. `; swapped`: its rows
+    /// are the later axis of the value.
+    TensorCore { value: String, atom: Atom, swapped: bool },
     /// `stage(a at k: shared, ..)` for a tensor; `stage(p: shared)` for a value.
     Stage {
         buffer: String,

@@ -86,6 +86,27 @@ fn lanes_exchange_rows() {
     assert_eq!(parse(&parse(&text).unwrap().to_string()), parse(&text));
 }
 
+/// Lane 4·r + q has elements 2·q and 2·q + 1 of column r: then of row r.
+#[test]
+fn lanes_transpose_a_matrix() {
+    let held = |n: usize| {
+        format!("  let %{n}: bf16 = cast bf16 ((((((tid % 4) * 2) + {n}) * 8) + ((tid % 32) / 4)))\n")
+    };
+    let own = "let %4: f32 = cast f32 (%2) let %5: f32 = cast f32 (%3)";
+    let store = "if (tid < 32) { store y[(tid * 2)] = %4 store y[((tid * 2) + 1)] = %5 }";
+    let body = format!("{}{}  transpose %2, %3: bf16 = %0, %1\n{own}\n{store}", held(0), held(1));
+    let (y, _) = run(&body).unwrap();
+    assert_eq!(y, (0..64).map(|n| n as f32).collect::<Vec<_>>());
+    assert_eq!(verdict(&body.replace("= %0, %1", "= %0")), "an exchange of 1 for 2 elements");
+    assert_eq!(verdict(&body.replace("bf16", "f32")), "matrices of f32");
+    let divided = format!("if (tid < 3) {{ {body} }}");
+    assert_eq!(verdict(&divided), "a transposition that some lanes may not reach");
+    let text = kernel(&body);
+    assert_eq!(parse(&parse(&text).unwrap().to_string()), parse(&text));
+    let stored = kernel("  store_matrices shared s[(tid % 32)] transposed = f32(0), f32(0)");
+    assert_eq!(parse(&parse(&stored).unwrap().to_string()), parse(&stored));
+}
+
 #[test]
 fn text_round_trips() {
     let text = kernel(

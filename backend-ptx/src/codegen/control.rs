@@ -117,8 +117,11 @@ impl<'c> Codegen<'c, '_> {
             Stmt::LoadMatrices { dst, shared, offset, transposed } => {
                 self.load_matrices(dst, *shared, offset, *transposed)
             }
-            Stmt::StoreMatrices { shared, offset, values } => self.store_matrices(*shared, offset, values),
+            Stmt::StoreMatrices { shared, offset, values, transposed } => {
+                self.store_matrices(*shared, offset, values, *transposed)
+            }
             Stmt::ExchangeMatrices { dst, values } => self.exchange_matrices(dst, values),
+            Stmt::TransposeMatrix { dst, values } => self.transpose_matrix(dst, values),
             Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b),
             Stmt::Add { global, offset, values, guard } => self.add(*global, offset, values, guard.as_ref()),
             Stmt::Arrive { dst, counters, offset, parts, guard } => {

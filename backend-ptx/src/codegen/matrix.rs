@@ -5,6 +5,7 @@
 use super::{Codegen, Result, Value, malformed};
 use inkwell::{
     IntPredicate,
+    attributes::{Attribute, AttributeLoc},
     values::{BasicValueEnum, IntValue},
 };
 use tile_dsl::{
@@ -47,7 +48,13 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
-    pub(super) fn store_matrices(&mut self, shared: u32, offset: &Expr, values: &[Expr]) -> Result<()> {
+    pub(super) fn store_matrices(
+        &mut self,
+        shared: u32,
+        offset: &Expr,
+        values: &[Expr],
+        transposed: bool,
+    ) -> Result<()> {
         let (pointer, dtype) = self.address(Mem::Shared(shared), offset)?;
         let mut args = vec![pointer.into()];
         for pair in values.chunks(2) {
@@ -56,9 +63,35 @@ impl<'c> Codegen<'c, '_> {
             args.push(self.builder.build_bit_cast(word, self.context.i32_type(), "")?.into());
         }
         let count = values.len() / 2;
-        let name = format!("llvm.nvvm.stmatrix.sync.aligned.m8n8.x{count}.b16");
+        let trans = if transposed { ".trans" } else { "" };
+        let name = format!("llvm.nvvm.stmatrix.sync.aligned.m8n8.x{count}{trans}.b16");
         self.call_void(&name, &[pointer.get_type().into()], &args)?;
         Ok(())
+    }
+
+    /// Transposes a matrix that a warp holds (PTX ISA 9.7.15.5.17).
+    pub(super) fn transpose_matrix(&mut self, dst: &[Var], values: &[Expr]) -> Result<()> {
+        let pair = values.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>>>()?;
+        let Some(Ty::Elem(dtype)) = pair.first().map(|v| v.ty) else {
+            return malformed("a matrix of no elements");
+        };
+        let i32_type = self.context.i32_type();
+        let word = self.packed(&pair, dtype)?;
+        let word = self.builder.build_bit_cast(word, i32_type, "")?;
+        let ty = i32_type.fn_type(&[i32_type.into()], false);
+        let text = "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;";
+        let function =
+            self.context.create_inline_asm(ty, text.into(), "=r,r".into(), false, false, None, false);
+        let call = self.builder.build_indirect_call(ty, function, &[word.into()], "")?;
+        // All lanes of the warp come to it, so it stays where it is.
+        for name in ["convergent", "nounwind"] {
+            let kind = Attribute::get_named_enum_kind_id(name);
+            call.add_attribute(AttributeLoc::Function, self.context.create_enum_attribute(kind, 0));
+        }
+        match call.try_as_basic_value().basic() {
+            Some(word) => self.unpack(word, dtype, dst),
+            None => malformed("`movmatrix` returns nothing"),
+        }
     }
 
     /// Transposes words among four lanes in two steps: by each bit of the lane's number, half of the words change places with

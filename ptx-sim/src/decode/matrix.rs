@@ -1,4 +1,4 @@
-//! `ldmatrix`, `stmatrix`, `mma`.
+//! `ldmatrix`, `stmatrix`, `movmatrix`, `mma`.
 
 use super::{Dec, Mods, Res};
 use crate::ast::{AstInst, Operand};
@@ -9,6 +9,7 @@ impl<'m> Dec<'m> {
     pub(super) fn matrix(&mut self, i: &'m AstInst<'m>, m: &mut Mods<'m>) -> Res<Option<Op>> {
         match i.opcode {
             "ldmatrix" | "stmatrix" => self.matrix_copy(i, m).map(Some),
+            "movmatrix" => self.matrix_move(i, m).map(Some),
             "mma" => self.mma(i, m).map(Some),
             _ => Ok(None),
         }
@@ -55,6 +56,15 @@ impl<'m> Dec<'m> {
             return self.err(i, format_args!("expected {n} registers, found {}", regs.len()));
         }
         Ok(Op::MatrixCopy(Box::new(MatrixCopy { store, trans, addr, regs })))
+    }
+
+    fn matrix_move(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {
+        self.class = InstClass::Warp;
+        if !["sync", "aligned", "m8n8", "trans"].iter().all(|w| m.take(w)) || m.ty()? != Ty::B16 {
+            return self.err(i, "expected `.sync.aligned.m8n8.trans.b16`");
+        }
+        self.count(i, 2..=2)?;
+        Ok(Op::MatrixMove { d: self.dst(i, Ty::B32)?, a: self.src(i, 1, Ty::B32)? })
     }
 
     fn mma(&mut self, i: &AstInst<'m>, m: &mut Mods<'m>) -> Res<Op> {

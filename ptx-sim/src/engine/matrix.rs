@@ -1,4 +1,4 @@
-//! `ldmatrix`, `stmatrix` and `mma.sync` (PTX ISA §9.7.14).
+//! `ldmatrix`, `stmatrix`, `movmatrix` and `mma.sync` (PTX ISA §9.7.14).
 
 use super::mem::{addresses, aligned};
 use super::{Engine, Warp};
@@ -65,6 +65,22 @@ impl Engine<'_> {
             if !x.store && *reg != SINK {
                 w.regs.put(*reg, &v, w.live);
             }
+        }
+    }
+
+    pub(super) fn matrix_move(&mut self, w: &mut Warp, d: Slot, a: Slot) {
+        let held = w.regs.r[a as usize].0;
+        let mut moved = [0; 32];
+        for (lane, word) in moved.iter_mut().enumerate() {
+            // Elements 2·c and 2·c + 1 of row r were those of column r.
+            let (r, c) = (lane / 4, lane % 4);
+            for half in 0..2 {
+                let from = held[4 * (2 * c + half) + r / 2] >> (16 * (r % 2)) & 0xffff;
+                *word |= from << (16 * half);
+            }
+        }
+        if d != SINK {
+            w.regs.put(d, &moved, w.live);
         }
     }
 

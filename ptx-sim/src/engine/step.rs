@@ -231,6 +231,12 @@ impl Engine<'_> {
                 }
                 self.matrix_copy(w, pc, x, m);
             }
+            Op::MatrixMove { d, a } => {
+                if !self.whole_warp(w, m) {
+                    return Flow::Retry;
+                }
+                self.matrix_move(w, *d, *a);
+            }
             op @ (Op::Wgmma(_) | Op::WgFence | Op::WgCommit | Op::WgWait(_)) => {
                 if !self.whole_warp(w, m) {
                     return Flow::Retry;

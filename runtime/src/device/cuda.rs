@@ -10,7 +10,7 @@ mod tensor_map;
 
 use crate::{error::Error, gpu::GpuInfo, memory::lock, row_copy::GRANULES};
 use cudarc::driver::{
-    CudaContext,
+    CudaContext, CudaStream,
     result::{self, DriverError},
     sys,
 };
@@ -113,8 +113,12 @@ impl CudaDevice {
     /// # Errors
     /// The driver's.
     pub(crate) fn new_queue(&self) -> Result<CudaQueue, Error> {
-        let stream = self.context.new_stream().map_err(failed("opening a stream"))?;
-        Ok(CudaQueue::new(stream, self.pool.clone()))
+        Ok(self.queue_on(self.context.new_stream().map_err(failed("opening a stream"))?))
+    }
+
+    /// A queue of work on a stream of this context.
+    pub(crate) fn queue_on(&self, stream: Arc<CudaStream>) -> CudaQueue {
+        CudaQueue::new(stream, self.pool.clone())
     }
 
     /// Has memory freed when the work of these queues so far has ended; the host does not wait.

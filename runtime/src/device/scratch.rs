@@ -32,6 +32,9 @@ impl Scratch {
         queue: &CudaQueue,
         wanted: &[Wanted],
     ) -> Result<SmallVec<[u64; 4]>, Error> {
+        if wanted.is_empty() {
+            return Ok(SmallVec::new());
+        }
         let mut ends = [0u64; 2];
         let mut offsets = SmallVec::<[u64; 4]>::new();
         for buffer in wanted {

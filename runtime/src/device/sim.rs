@@ -186,7 +186,7 @@ impl SimDevice {
             }
             let maps = call.maps(addresses, &own)?;
             let maps = maps.iter().map(encoded).collect::<Result<Vec<_>, _>>().map_err(|e| refused(&e))?;
-            params.push((call.words(addresses, &scratch), maps));
+            params.push((call.words(addresses, &scratch).collect::<Vec<u64>>(), maps));
             padded.extend(own.into_iter().map(|(copy, at)| (n * each + copy.tensor, copy, at)));
         }
         let map_of = |maps: &[[u8; 128]], from: &Word| match from {

@@ -218,13 +218,14 @@ impl Run<'_> {
                 }
                 self.set(*frag, *slot, new, mask);
             }
-            Stmt::StoreMatrices { shared, offset, values } => {
-                self.store_matrices(*shared, offset, values, mask)?;
+            Stmt::StoreMatrices { shared, offset, values, transposed } => {
+                self.store_matrices((*shared, offset), values, *transposed, mask)?;
             }
             Stmt::LoadMatrices { dst, shared, offset, transposed } => {
                 self.load_matrices(dst, *shared, offset, *transposed, mask)?;
             }
             Stmt::ExchangeMatrices { dst, values } => self.exchange_matrices(dst, values, mask)?,
+            Stmt::TransposeMatrix { dst, values } => self.transpose_matrix(dst, values, mask)?,
             Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b, mask)?,
             Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard } => {
                 let (to, from) = (self.eval(shared_offset, mask)?, self.eval(global_offset, mask)?);

@@ -299,14 +299,19 @@ impl Parser {
                 let (Mem::Shared(shared), offset) = self.place()? else {
                     return self.fail("a shared buffer");
                 };
+                let transposed = self.eat("transposed");
                 self.expect("=")?;
-                Ok(Stmt::StoreMatrices { shared, offset, values: self.exprs()? })
+                Ok(Stmt::StoreMatrices { shared, offset, values: self.exprs()?, transposed })
             }
-            "exchange" => {
+            word @ ("exchange" | "transpose") => {
                 let dst = self.vars()?;
                 self.declare(&dst)?;
                 self.expect("=")?;
-                Ok(Stmt::ExchangeMatrices { dst, values: self.exprs()? })
+                let values = self.exprs()?;
+                Ok(match word {
+                    "exchange" => Stmt::ExchangeMatrices { dst, values },
+                    _ => Stmt::TransposeMatrix { dst, values },
+                })
             }
             word if Atom::from_label(word).is_some() => {
                 let Some(atom) = Atom::from_label(word) else { return self.fail("an instruction") };

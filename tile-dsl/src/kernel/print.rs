@@ -14,8 +14,8 @@
 //!   copy shared a[%2] <- a[%3] x 4 if %7  commit   wait 0   barrier
 //!   shuffle %8: f32 = acc[0] xor 16       add c[%9] += %4, %5 if %7
 //!   last %6: bool = arrive arrivals[%2] of 4 if %7
-//!   matrices %4, %5: bf16 = shared a[%2]  store_matrices shared c[%2] = %4, %5
-//!   exchange %6, .., %13: bf16 = %14, .., %21
+//!   matrices %4, %5: bf16 = shared a[%2]  store_matrices shared c[%2] transposed = %4, %5
+//!   exchange %6, .., %13: bf16 = %14, .., %21   transpose %4, %5: bf16 = %6, %7
 //!   one thread 0 { }                      roles { threads 0 to 128 registers 232 { } }
 //!   barrier 1 of 128   warp barrier       mbarriers full x 4 of 1
 //!   cluster_barrier                       arrive shared empty[%2] of %3
@@ -278,14 +278,15 @@ impl Printer<'_> {
                 self.out.push_str(if *transposed { " transposed" } else { "" });
                 Ok(())
             }
-            Stmt::StoreMatrices { shared, offset, values } => {
+            Stmt::StoreMatrices { shared, offset, values, transposed } => {
                 self.out.push_str("store_matrices ");
                 self.place(Mem::Shared(*shared), offset)?;
-                self.out.push_str(" = ");
+                self.out.push_str(if *transposed { " transposed = " } else { " = " });
                 self.list(values)
             }
-            Stmt::ExchangeMatrices { dst, values } => {
-                self.out.push_str("exchange ");
+            Stmt::ExchangeMatrices { dst, values } | Stmt::TransposeMatrix { dst, values } => {
+                let whole = matches!(stmt, Stmt::ExchangeMatrices { .. });
+                self.out.push_str(if whole { "exchange " } else { "transpose " });
                 self.vars(dst)?;
                 write!(self.out, ": {} = ", dst.first().map_or(Ty::I64, |v| self.ty(*v)))?;
                 self.list(values)

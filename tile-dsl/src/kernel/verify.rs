@@ -262,7 +262,7 @@ impl Verifier<'_> {
                 ensure(ty.is_int(), || format!("offset of type {ty}"))?;
                 dst.iter().try_for_each(|v| self.define(*v, Ty::Elem(dtype), true))
             }
-            Stmt::StoreMatrices { shared, offset, values } => {
+            Stmt::StoreMatrices { shared, offset, values, .. } => {
                 self.warps(diverged, "a store of matrices")?;
                 let dtype = self.kernel.dtype_of(Mem::Shared(*shared));
                 let dtype = dtype.ok_or_else(|| format!("no shared buffer {shared}"))?;
@@ -274,9 +274,11 @@ impl Verifier<'_> {
                 ensure(ty.is_int(), || format!("offset of type {ty}"))?;
                 values.iter().try_for_each(|v| self.expect(v, Ty::Elem(dtype), "element of a matrix"))
             }
-            Stmt::ExchangeMatrices { dst, values } => {
-                self.warps(diverged, "an exchange of matrices")?;
-                ensure(dst.len() == 8 && values.len() == 8, || {
+            Stmt::ExchangeMatrices { dst, values } | Stmt::TransposeMatrix { dst, values } => {
+                let whole = matches!(stmt, Stmt::ExchangeMatrices { .. });
+                self.warps(diverged, if whole { "an exchange of matrices" } else { "a transposition" })?;
+                let count = if whole { 8 } else { 2 };
+                ensure(dst.len() == count && values.len() == count, || {
                     format!("an exchange of {} for {} elements", values.len(), dst.len())
                 })?;
                 let ty = self.expr(&values[0])?;

@@ -40,6 +40,8 @@ pub(super) struct HeldMatrix {
     offset: Linear,
     /// The two elements that this lane holds.
     values: [Option<KExpr>; 2],
+    /// They are of a column.
+    transposed: bool,
 }
 
 /// Whether a digit moves inside of the tile of a CTA.
@@ -127,12 +129,12 @@ impl Lowerer<'_> {
         let own = self.stack.clone();
         let mut pair = 0;
         for bound in &mut self.stack {
-            if bound.digit == how.row {
-                bound.value = linear(row, 0).scaled(how.row.stride.into());
-            } else if bound.digit == how.quad {
-                bound.value = Linear::default();
-            } else if bound.digit == how.pair {
+            if bound.digit == how.pair {
                 pair = bound.fixed().unwrap_or(0) as usize / how.pair.stride as usize;
+            }
+            if bound.digit == how.rows() {
+                bound.value = linear(row, 0).scaled(how.rows().stride.into());
+            } else if [how.row, how.quad, how.pair].contains(&bound.digit) {
                 bound.value = Linear::default();
             }
         }
@@ -141,7 +143,7 @@ impl Lowerer<'_> {
         let held = self.matrices_held.entry(access.tensor).or_default();
         let known = held.iter().position(|m| m.offset == offset && m.values[pair].is_none());
         let at = known.unwrap_or_else(|| {
-            held.push(HeldMatrix { offset, values: [None, None] });
+            held.push(HeldMatrix { offset, values: [None, None], transposed: how.transposed });
             held.len() - 1
         });
         held[at].values[pair] = Some(value);
@@ -164,6 +166,7 @@ impl Lowerer<'_> {
             };
             let steps: Vec<i64> = (0..count.ilog2()).map(|bit| by(1 << bit)).collect();
             let now: Vec<HeldMatrix> = held.drain(..count).collect();
+            let transposed = now[0].transposed;
             let mut offset = now[0].offset.clone();
             let lane = self.units.part(&mut self.emit, UnitRange { stride: 1, extent: WARP });
             for (bit, step) in steps.into_iter().enumerate() {
@@ -177,7 +180,7 @@ impl Lowerer<'_> {
             if values.len() != 2 * count {
                 return Err(LowerError::Malformed("a matrix of which lanes hold one element".into()));
             }
-            self.emit.stmt(kernel::Stmt::StoreMatrices { shared: buffer, offset, values });
+            self.emit.stmt(kernel::Stmt::StoreMatrices { shared: buffer, offset, values, transposed });
         }
         self.emit.forget_loads(|mem| mem == Mem::Shared(buffer));
         Ok(())

@@ -274,7 +274,11 @@ impl<'a> Parser<'a> {
                 };
                 let atom = Atom::from_name(&name, shape)
                     .map_err(|message| ParseError { directive: self.directive, message })?;
-                vec![D::TensorCore { value, atom }]
+                let swapped = self.eat(";");
+                if swapped {
+                    self.expect("swapped")?;
+                }
+                vec![D::TensorCore { value, atom, swapped }]
             }
             "reduce" => {
                 let values = self.list(Self::name)?;
@@ -503,6 +507,7 @@ mod tests {
             "exchange(c)",
             "tensor_core(acc: mma)",
             "tensor_core(acc: wgmma(64, 128))",
+            "tensor_core(acc: mma; swapped)",
             "produce(k: warpgroup)",
             "registers(40, 232)",
             "persistent(1)",

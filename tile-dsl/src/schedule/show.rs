@@ -247,7 +247,9 @@ impl fmt::Display for DirectiveKind {
             }
             Recompute { value } => write!(f, "recompute({value})"),
             Fuse { value, at } => write!(f, "fuse({value} at {at})"),
-            TensorCore { value, atom } => write!(f, "tensor_core({value}: {atom})"),
+            TensorCore { value, atom, swapped } => {
+                write!(f, "tensor_core({value}: {atom}{})", if *swapped { "; swapped" } else { "" })
+            }
             Reorder { digits, within } => write!(f, "reorder({}{})", digits.join(", "), Within(within)),
             Stage { buffer, at, space, transposed, via, vector } => {
                 write!(f, "stage({buffer}")?;

@@ -260,10 +260,19 @@ impl Args<'_> {
                     true => Some(self.shape()?),
                     false => None,
                 };
-                match Atom::from_name(&word.to_string(), shape) {
-                    Ok(atom) => Self::one(D::TensorCore { value, atom }),
-                    Err(message) => self.fail(word.span(), message),
+                let atom = match Atom::from_name(&word.to_string(), shape) {
+                    Ok(atom) => atom,
+                    Err(message) => return self.fail(word.span(), message),
+                };
+                if self.input.is_empty() {
+                    return Self::one(D::TensorCore { value, atom, swapped: false });
                 }
+                self.token::<Token![;]>(";")?;
+                let word = self.word("`swapped`")?;
+                if word != "swapped" {
+                    return one_of(&word, "order", &["swapped"]);
+                }
+                Self::one(D::TensorCore { value, atom, swapped: true })
             }
             "reduce" => {
                 let values = self.list(|a| a.dotted("a value"))?;

@@ -1,7 +1,9 @@
 //! PTX in the driver's hands: modules, functions, what they occupy.
 
 use super::{CudaDevice, describe, failed};
-use crate::{compile::Compiled, error::Error, gpu::Resources, memory::lock, row_copy};
+use crate::{
+    cache::PtxCache, compile::Compiled, error::Error, gpu::Resources, machine, memory::lock, row_copy,
+};
 use backend_ptx::Ptx;
 use cudarc::driver::{result, sys};
 use std::ffi::{CStr, CString, c_void};
@@ -16,6 +18,13 @@ pub(crate) struct Loaded {
     /// It may begin before earlier work of its stream has ended.
     pub(super) dependent: bool,
     pub(crate) resources: Resources,
+}
+
+impl Loaded {
+    /// Whether it may begin before earlier work of its stream has ended.
+    pub(crate) fn is_dependent(&self) -> bool {
+        self.dependent
+    }
 }
 
 impl PartialEq for Loaded {
@@ -60,17 +69,21 @@ impl CudaDevice {
         Ok(entry)
     }
 
-    /// The kernel that copies rows by this granule, which is loaded when it is first needed.
+    /// The kernel that copies rows by this granule, which is loaded when it is first needed: as machine code where the cache
+    /// and an assembler give some, as for other kernels.
     ///
     /// # Errors
     /// The driver's.
-    pub(crate) fn row_copy(&self, granule: usize) -> Result<Loaded, Error> {
+    pub(crate) fn row_copy(&self, granule: usize, cache: &PtxCache) -> Result<Loaded, Error> {
         let slot = &mut lock(&self.row_copies)[granule];
         if let Some(found) = slot {
             return Ok(*found);
         }
         self.bind()?;
-        Ok(*slot.insert(load(&row_copy::ptx(granule))?))
+        let ptx = row_copy::ptx(granule);
+        let code = machine::kept(cache, &ptx, &format!("sm_{}", self.sm()), &mut Vec::new());
+        let loaded = code.and_then(|code| finish(load_machine_code(&code).ok()?, &ptx).ok());
+        Ok(*slot.insert(loaded.map_or_else(|| load(&ptx), Ok)?))
     }
 }
 

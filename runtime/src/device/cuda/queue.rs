@@ -7,17 +7,36 @@ use cudarc::driver::{
     result::{self, DriverError},
     sys,
 };
-use std::{ffi::c_void, sync::Arc};
+use std::{
+    ffi::c_void,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// A stream, with what an allocation for its work needs.
 pub(crate) struct CudaQueue {
     pub(crate) stream: Arc<CudaStream>,
     pool: Arc<Pool>,
+    /// Others know the stream, and may be capturing what it is given.
+    shared: AtomicBool,
 }
 
 impl CudaQueue {
     pub(super) fn new(stream: Arc<CudaStream>, pool: Arc<Pool>) -> Self {
-        CudaQueue { stream, pool }
+        CudaQueue { stream, pool, shared: AtomicBool::new(false) }
+    }
+
+    /// The stream, for others.
+    pub(crate) fn share(&self) -> Arc<CudaStream> {
+        self.shared.store(true, Ordering::Relaxed);
+        self.stream.clone()
+    }
+
+    /// Whether others may be capturing what the stream is given.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
     }
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {

@@ -75,6 +75,9 @@ fn spelled(nest: &Nest, name: &str, why: NoExchange) -> String {
         NoExchange::Fours => format!(
             "no unrolled loop takes {LANES_OF_ROW} times {MATRIX_ROWS} elements of a row of `{name}`: that is what {LANES_OF_ROW} lanes exchange"
         ),
+        NoExchange::Columns => format!(
+            "lanes hold columns of `{name}`, and no unrolled loops of 2 by 2 steps, or of {LANES_OF_ROW}, go over them: {LANES_OF_ROW} lanes exchange {LANES_OF_ROW} matrices"
+        ),
         NoExchange::Between(digit) => format!(
             "`{}` runs inside of the loop over what lanes exchange of `{name}`: a lane holds no more than one step of it",
             nest.digit_name(digit)

@@ -185,7 +185,7 @@ fn instructions(context: &Context<'_>) -> Option<Diagnostic> {
     let target = context.schedule.target;
     let each = (u64::from(target.resident_registers()) / resident).min(target.registers().into()) / 8 * 8;
     context.schedule.directives.iter().find_map(|d| {
-        let DirectiveKind::TensorCore { value, atom } = &d.kind else { return None };
+        let DirectiveKind::TensorCore { value, atom, swapped } = &d.kind else { return None };
         let Atom::Wgmma(eights) = *atom else { return None };
         let (sums, n) = (u64::from(eights) * 4, u64::from(eights) * 8);
         let taken = sums + u64::from(MULTIPLYING);
@@ -194,7 +194,7 @@ fn instructions(context: &Context<'_>) -> Option<Diagnostic> {
                 "`{atom}` takes {taken} registers of a thread, {sums} for the sums of {n} columns and {MULTIPLYING} beside them: a CTA of {threads} threads has {each} for each"
             );
             let fewer = (1..eights).rev().filter(|n| eights.is_multiple_of(*n)).map(|n| {
-                Edit::instead([DirectiveKind::TensorCore { value: value.clone(), atom: Atom::Wgmma(n) }])
+                Edit::instead([DirectiveKind::TensorCore { value: value.clone(), atom: Atom::Wgmma(n), swapped: *swapped }])
             });
             context.at(Some(d), SpanId::NONE, text).edits(fewer).edits([Edit::instead([])])
         })

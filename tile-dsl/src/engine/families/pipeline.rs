@@ -39,12 +39,15 @@ fn rule(a: Digit, stages: u32) -> Rule<'static> {
     })
 }
 
+/// Slots of a ring. More never helped: what is on its way is far more than a step needs.
+const MOST_SLOTS: u32 = 16;
+
 /// `pipeline(name, stages)`.
 pub(in crate::engine) fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(Nest, Proof), Failure> {
     let refuse = |text: String| Failure::refused(Diagnostic::new(SpanId::NONE, text));
-    if !(2..=8).contains(&stages) {
-        let legal = DirectiveKind::Pipeline { digit: name.to_string(), stages: stages.clamp(2, 8) };
-        return Err(refuse(format!("pipeline({name}, {stages}): a ring has 2 to 8 slots"))
+    if !(2..=MOST_SLOTS).contains(&stages) {
+        let legal = DirectiveKind::Pipeline { digit: name.to_string(), stages: stages.clamp(2, MOST_SLOTS) };
+        return Err(refuse(format!("pipeline({name}, {stages}): a ring has 2 to {MOST_SLOTS} slots"))
             .edit(Edit::instead([legal]))
             .edit(Edit::instead([])));
     }

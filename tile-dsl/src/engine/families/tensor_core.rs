@@ -7,7 +7,8 @@
 //! (for m X)  →  (for m.half (for m.row #lane.y X)), and n likewise               X: what reads the sums
 //! ```
 //! The loops are split at the sizes of the atom and moved inward, whatever their order was; which factor is the first
-//! operand follows from the axes, whatever their order is. The last rule gives the readers of the sums the lanes and
+//! operand follows from the axes, whatever their order is: rows are the earlier of them, or the later one where the directive
+//! says `swapped`. The last rule gives the readers of the sums the lanes and
 //! registers in which the atom leaves them; where such a reader is a sum of products itself, the first rule takes that back
 //! for an atom of its own.
 //!
@@ -66,11 +67,16 @@ fn refuse(text: String) -> Failure {
     Failure::refused(Diagnostic::new(SpanId::NONE, text))
 }
 
-/// `tensor_core(value: atom)`.
-pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(Nest, Proof), Failure> {
+/// `tensor_core(value: atom)`, and `; swapped`.
+pub(in crate::engine) fn apply(
+    nest: &Nest,
+    name: &str,
+    atom: Atom,
+    swapped: bool,
+) -> Result<(Nest, Proof), Failure> {
     let value = names::value(nest, name)?;
     let atom = precision::chosen(nest, value, atom);
-    let sum = sum_of(nest, value, atom)?;
+    let sum = sum_of(nest, value, atom, swapped)?;
     let gathered = gather(nest, value, &sum)?;
     let nest = &gathered;
     let mut whole = Vec::new();
@@ -132,9 +138,9 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, atom: Atom) -> Result<(N
     Ok((Nest { names, combine, ..body }, proof))
 }
 
-/// The axes of a value's products of which an atom takes rows, columns and points of the sum at once.
+/// The axes of a value's products of which an atom takes rows, columns and points of the sum at once, operands not swapped.
 pub(in crate::engine) fn axes(nest: &Nest, value: ValueId, atom: Atom) -> Option<[AxisId; 3]> {
-    sum_of(nest, value, precision::chosen(nest, value, atom)).ok().map(|sum| sum.axes)
+    sum_of(nest, value, precision::chosen(nest, value, atom), false).ok().map(|sum| sum.axes)
 }
 
 /// What a value sums.
@@ -145,7 +151,7 @@ struct Sum {
     axes: [AxisId; 3],
 }
 
-fn sum_of(nest: &Nest, value: ValueId, atom: Atom) -> Result<Sum, Failure> {
+fn sum_of(nest: &Nest, value: ValueId, atom: Atom, swapped: bool) -> Result<Sum, Failure> {
     let (info, row) = (nest.value(value), atom.row());
     let name = &info.name;
     let here = |failure: Failure| failure.note(info.span, format!("`{name}` is computed here"));
@@ -177,7 +183,11 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom) -> Result<Sum, Failure> {
         return Err(here(refuse(format!(
             "a factor of `{name}` is computed from `{what}`: `{atom}` reads both from shared memory"
         )))
-        .edit(Edit::instead([DirectiveKind::TensorCore { value: name.clone(), atom: Atom::Mma }])));
+        .edit(Edit::instead([DirectiveKind::TensorCore {
+            value: name.clone(),
+            atom: Atom::Mma,
+            swapped,
+        }])));
     }
     let tensors = factors.map(|f| nest.factor_name(f));
     let types = factors.map(|f| nest.factor_dtype(f));
@@ -231,9 +241,9 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom) -> Result<Sum, Failure> {
             tensors[0], tensors[1]
         )));
     };
-    // Columns are the later axis of the kernel: results are stored along it.
+    // Columns are the later axis of the kernel, as results are stored along it, unless the schedule says otherwise.
     let [x, y] = tensors;
-    Ok(if first < second {
+    Ok(if (first < second) != swapped {
         Sum { factors: [x, y], axes: [first, second, k] }
     } else {
         Sum { factors: [y, x], axes: [second, first, k] }

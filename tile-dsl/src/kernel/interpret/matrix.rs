@@ -77,9 +77,9 @@ impl Run<'_> {
 
     pub(super) fn store_matrices(
         &mut self,
-        shared: u32,
-        offset: &Expr,
+        (shared, offset): (u32, &Expr),
         values: &[Expr],
+        transposed: bool,
         mask: &[bool],
     ) -> Result<(), Fault> {
         whole(mask)?;
@@ -89,12 +89,36 @@ impl Run<'_> {
         for warp in 0..mask.len() / WARP {
             for (q, r) in (0..held.len() / 2).flat_map(|q| (0..EDGE).map(move |r| (q, r))) {
                 let thread = warp * WARP + EDGE * q + r;
-                let element = |c: usize| held[2 * q + c % 2][warp * WARP + 4 * r + c / 2];
+                let element = |c: usize| {
+                    let (r, c) = if transposed { (c, r) } else { (r, c) };
+                    held[2 * q + c % 2][warp * WARP + 4 * r + c / 2]
+                };
                 let row: Vec<f32> = (0..EDGE).map(element).collect();
                 self.counts.shared_stores += 1;
                 let place = (shared, offset[thread]);
                 self.shared.store(place, &row, thread as u32, self.epoch).map_err(|what| (thread, what))?;
             }
+        }
+        Ok(())
+    }
+
+    pub(super) fn transpose_matrix(
+        &mut self,
+        dst: &[Var],
+        values: &[Expr],
+        mask: &[bool],
+    ) -> Result<(), Fault> {
+        whole(mask)?;
+        let held = values.iter().map(|e| self.eval(e, mask)?.to_f32()).collect::<Result<Vec<_>, Fault>>()?;
+        for (n, var) in dst.iter().enumerate() {
+            let Ty::Elem(dtype) = self.kernel.vars[var.0 as usize] else { continue };
+            // Row t / 4, column 2·(t % 4) + n, of what has rows for columns.
+            let element = |t: usize| {
+                let (r, c) = (t % WARP / 4, 2 * (t % 4) + n);
+                held[r % 2][t / WARP * WARP + 4 * c + r / 2]
+            };
+            let column = (0..mask.len()).map(element).collect();
+            self.define(*var, Rc::new(Column::elements(column, dtype)), mask);
         }
         Ok(())
     }

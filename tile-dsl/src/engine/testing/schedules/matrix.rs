@@ -90,12 +90,14 @@ impl Generator<'_> {
         if self.chance(20) {
             self.wild_places(busy);
         }
-        self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Mma });
+        let swapped = self.chance(20);
+        self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Mma, swapped });
         let others = all.into_iter().filter(|other| other.value != product.value);
         let mut products = vec![product.clone()];
         for other in others {
             if self.chance(85) {
-                self.propose(D::TensorCore { value: other.value.clone(), atom: Atom::Mma });
+                let swapped = self.chance(20);
+                self.propose(D::TensorCore { value: other.value.clone(), atom: Atom::Mma, swapped });
             }
             products.push(other);
         }

@@ -10,6 +10,11 @@ use crate::{
 impl Generator<'_> {
     /// Tiles that atoms divide, mostly; copies by tensor maps, mostly.
     pub(super) fn wild_warpgroup(&mut self, product: &Product, busy: usize) {
+        let (swapped, mut product) = (self.chance(25), product.clone());
+        if swapped {
+            product.axes.swap(0, 1);
+        }
+        let product = &product;
         self.schedule.target = Target { sm: 90, specific: true };
         self.warps = true;
         self.wild_assumptions();
@@ -35,7 +40,7 @@ impl Generator<'_> {
             }
         }
         let eights = (columns / 8) as u8;
-        self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Wgmma(eights) });
+        self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Wgmma(eights), swapped });
         self.windows_outside(product);
         self.wild_orders(busy);
         let k = product.steps();
@@ -147,7 +152,9 @@ impl Generator<'_> {
             let name = tensor.name.clone();
             let pairs = self.kernel.axes.iter().map(|a| format!("{}.pair", a.name));
             let vector = |digit| D::Vectorize { digit, within: Some(name.clone()) };
-            if self.chance(50) && pairs.rev().any(|digit| self.propose(vector(digit))) {
+            if self.chance(50) {
+                // Where lanes hold columns, no vector is stored before.
+                let _ = pairs.rev().any(|digit| self.propose(vector(digit)));
                 self.propose(D::Exchange { tensor: name });
             }
         }
@@ -167,11 +174,11 @@ impl Generator<'_> {
                     vector: None,
                 };
                 let pairs = self.kernel.axes.iter().map(|a| format!("{}.pair", a.name));
-                let matrices = self.chance(50)
-                    && pairs
-                        .rev()
-                        .any(|digit| self.propose(D::Vectorize { digit, within: Some(buffer.clone()) }))
-                    && self.propose(stage(Via::Stmatrix));
+                let matrices = self.chance(50) && {
+                    let vector = |digit| D::Vectorize { digit, within: Some(buffer.clone()) };
+                    let _ = pairs.rev().any(|digit| self.propose(vector(digit)));
+                    self.propose(stage(Via::Stmatrix))
+                };
                 if (matrices || self.propose(stage(Via::Tma))) && self.chance(60) {
                     let span = 32 << self.random.below(3);
                     self.propose(D::Swizzle { buffer, span });

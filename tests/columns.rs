@@ -1,0 +1,136 @@
+//! Products whose lanes hold columns of the result: operands are swapped, or the result lies in columns.
+
+#[path = "../examples/matmul/kernel.rs"]
+#[allow(dead_code, reason = "one kernel and some of its schedules")]
+mod product;
+#[path = "support/products.rs"]
+mod products;
+
+use product::{matmul, swapped160};
+use products::{Factors, count, is, numbers, simulators};
+use tilewright::{DType, prelude::*};
+
+/// Variations of the example's schedules.
+mod local {
+    use super::product;
+    use tilewright::prelude::*;
+
+    schedule! {
+        /// A warp multiplies rows of Bᵀ by columns of Aᵀ; each lane stores an element at a time.
+        pub warps for product::matmul<f16 | bf16> = product::mma {
+            tile(i = 32, j = 64);
+            split(i -> iw, im: 16);
+            tensor_core(acc: mma; swapped);
+            drop(vectorize(j.pair));
+        }
+        /// Lanes exchange what they hold.
+        pub warps_exchanged = warps { exchange(c); }
+        /// The instruction stores matrices transposed.
+        pub warps_collected on sm_90 = warps { stage(c: shared, tma, stmatrix); swizzle(c: 128); }
+        /// Operands in turn in registers.
+        pub warps_in_turn = warps_exchanged {
+            drop(unroll(k.atom));
+            fragment(a, b at k.atom);
+            pipeline(k.atom, 2);
+        }
+        /// Warpgroups, element by element.
+        pub elements on sm_90a for product::matmul<f16 | bf16> = product::swapped160 {
+            tile(i = 24);
+            tensor_core(acc: wgmma(64, 24); swapped);
+            drop(exchange(c), cluster(i));
+        }
+        /// Three blocks of eight columns, and two halves by two blocks of rows: four matrices.
+        pub exchanged = elements { exchange(c); }
+        /// Groups of threads that take turns.
+        pub turns = product::wgmma_best {
+            tile(i = 24);
+            tensor_core(acc: wgmma(64, 24); swapped);
+            drop(vectorize(j.pair));
+        }
+        /// By `stmatrix`, transposed.
+        pub collected = elements { stage(c: shared, tma, stmatrix); swizzle(c: 128); }
+        /// Not swapped: C lies in columns.
+        pub in_columns on sm_90a for product::matmul<f16 | bf16> = product::producer_consumer {
+            layout(c: col);
+            drop(vectorize(j.pair));
+            exchange(c);
+        }
+        /// The same, collected.
+        pub collected_in_columns = in_columns {
+            drop(exchange(c));
+            stage(c: shared, tma, stmatrix);
+            swizzle(c: 128);
+        }
+    }
+}
+
+const SIZES: [[usize; 3]; 4] = [[48, 256, 128], [40, 264, 200], [1, 8, 64], [33, 257, 65]];
+
+#[test]
+fn swapped_products_are_right() {
+    let schedules: [&dyn AnySchedule; 9] = [
+        &swapped160,
+        &local::warps,
+        &local::warps_exchanged,
+        &local::warps_collected,
+        &local::warps_in_turn,
+        &local::elements,
+        &local::exchanged,
+        &local::turns,
+        &local::collected,
+    ];
+    for (seed, device) in simulators(0..2) {
+        for size in SIZES {
+            let factors = Factors::new(size, numbers);
+            let (a, b) = factors.buffers(&device, bf16::from_f32, Layout::RowMajor);
+            for schedule in schedules {
+                let what = format!("{}, seed {seed}", schedule.name());
+                factors.check(
+                    &device,
+                    &what,
+                    |c| matmul(&a, &b, c).schedule_dyn(schedule).run(),
+                    |i, j, found| is(found, bf16::from_f32(factors.sum(i, j))),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn results_that_lie_in_columns_are_right() {
+    let device = Device::sim();
+    for size in [[128, 128, 128], [136, 72, 40], [8, 1, 64], [257, 33, 65]] {
+        let [m, n, _] = size;
+        let factors = Factors::new(size, numbers);
+        let (a, b) = factors.buffers(&device, bf16::from_f32, Layout::RowMajor);
+        for schedule in [&local::in_columns as &dyn AnySchedule, &local::collected_in_columns] {
+            let poison = vec![bf16::NAN; m * n];
+            let mut c = Buffer::from_slice_in(&device, &poison, &[m, n], Layout::ColumnMajor).expect("room");
+            let report = matmul(&a, &b, &mut c).schedule_dyn(schedule).run().expect("it runs");
+            assert!(report.findings.is_empty(), "{}: {}", schedule.name(), report.findings[0]);
+            for (at, found) in c.to_vec().expect("read back").into_iter().enumerate() {
+                let (i, j) = (at % m, at / m);
+                assert_eq!(found, bf16::from_f32(factors.sum(i, j)), "{}, C[{i}, {j}]", schedule.name());
+            }
+        }
+    }
+}
+
+/// Which instructions store, and what they multiply.
+#[test]
+fn columns_are_turned_in_registers_or_on_their_way() {
+    let of = |schedule: &dyn AnySchedule| products::ptx(schedule, DType::BF16);
+    let turned =
+        |ptx: &str| (count(ptx, "movmatrix.sync.aligned.m8n8.trans.b16"), count(ptx, "st.global.v4"));
+
+    // Two blocks of 64 rows by 160 columns a warpgroup: 80 matrices a warp, of which four are exchanged at once.
+    let ptx = of(&swapped160);
+    assert_eq!(count(&ptx, "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16"), 8);
+    assert_eq!(turned(&ptx), (80, 20));
+    assert_eq!((turned(&of(&local::elements)), turned(&of(&local::exchanged))), ((0, 0), (12, 3)));
+
+    let ptx = of(&local::collected);
+    assert_eq!((turned(&ptx), count(&ptx, "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16")), ((0, 0), 3));
+    let ptx = of(&local::in_columns);
+    assert!(turned(&ptx).0 > 0 && ptx.contains("m64n128k16"));
+}

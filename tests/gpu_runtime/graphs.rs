@@ -1,0 +1,169 @@
+//! Graphs and dependent launches.
+
+use super::{kernels::*, product};
+use tilewright::{DType, Graph, prelude::*};
+
+#[test]
+fn a_graph_is_replayed_with_new_pointers_and_sizes() {
+    let Some(gpu) = gpu() else { return };
+    let (kernel, split) = (by_rows.prepare(&gpu, None).unwrap(), parts.prepare(&gpu, DType::F32).unwrap());
+    let streams = [Stream::new(&gpu).unwrap(), Stream::new(&gpu).unwrap()];
+    let mut graph = Graph::new(&gpu);
+    let a = Buffer::from_slice(&gpu, &vec![1.0f32; 256 * 256], &[256, 256]).unwrap();
+    for (round, rows) in [64, 64, 128, 128, 64].into_iter().enumerate() {
+        // New ones each time, some freed while the graph runs.
+        let mut x = Buffer::<f32>::zeros(&gpu, &[rows, 1000]).unwrap();
+        let mut c = Buffer::<f32>::poisoned(&gpu, &[256, 256]).unwrap();
+        let kernels = 12;
+        let replayed = graph
+            .replay(&streams[round % 2], |launches| {
+                launches.add(matmul(&a, &a, &mut c).prepared(&split))?;
+                for _ in 1..kernels {
+                    launches.add(increment(&mut x).prepared(&kernel))?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!((replayed.launches, replayed.made), (12, round == 0));
+        assert!(c.to_vec().unwrap().iter().all(|c| *c == 256.0), "round {round}");
+        assert!(x.to_vec().unwrap().iter().all(|x| *x == 11.0), "round {round}");
+        // The same again changes nothing; without waiting between.
+        for _ in 0..3 {
+            let replayed = graph.replay(&streams[round % 2], |launches| {
+                launches.add(matmul(&a, &a, &mut c).prepared(&split))?;
+                for _ in 1..kernels {
+                    launches.add(increment(&mut x).prepared(&kernel))?;
+                }
+                Ok(())
+            });
+            assert_eq!(replayed.unwrap().changed, 0);
+        }
+        assert!(x.to_vec().unwrap().iter().all(|x| *x == 44.0), "round {round}");
+    }
+    // Another number of launches makes another graph.
+    let mut x = Buffer::<f32>::zeros(&gpu, &[64, 1000]).unwrap();
+    let replayed =
+        graph.replay(&streams[0], |launches| launches.add(increment(&mut x).prepared(&kernel)).map(drop));
+    assert!(replayed.unwrap().made);
+    drop(graph);
+    assert!(x.to_vec().unwrap().iter().all(|x| *x == 1.0));
+}
+
+/// `split_k(..; atomic)` clears its result in the graph, whatever buffer it is.
+#[test]
+fn a_graph_clears_what_is_added_up() {
+    let Some(gpu) = gpu() else { return };
+    let kernel = added.prepare(&gpu, DType::F32).unwrap();
+    let stream = Stream::new(&gpu).unwrap();
+    let mut graph = Graph::new(&gpu);
+    let a = Buffer::from_slice(&gpu, &vec![1.0f32; 256 * 256], &[256, 256]).unwrap();
+    for round in 0..4 {
+        let mut c = Buffer::<f32>::poisoned(&gpu, &[256, 256]).unwrap();
+        let mut again = Buffer::<f32>::poisoned(&gpu, &[256, 256]).unwrap();
+        let replayed = graph.replay(&stream, |launches| {
+            launches.add(matmul(&a, &a, &mut c).prepared(&kernel))?;
+            launches.add(matmul(&c, &a, &mut again).prepared(&kernel))?;
+            launches.add(matmul(&a, &a, &mut c).prepared(&kernel)).map(drop)
+        });
+        let replayed = replayed.unwrap();
+        assert_eq!((replayed.launches, replayed.made), (3, round == 0));
+        assert!(c.to_vec().unwrap().iter().all(|c| *c == 256.0), "round {round}");
+        assert!(again.to_vec().unwrap().iter().all(|c| *c == 65536.0), "round {round}");
+    }
+    // A view has gaps, which are cleared run by run: another number of steps, another graph.
+    let mut whole = Buffer::<f32>::poisoned(&gpu, &[256, 300]).unwrap();
+    let mut c = whole.slice_mut(&[0..256, 4..260]).unwrap();
+    let replayed =
+        graph.replay(&stream, |launches| launches.add(matmul(&a, &a, &mut c).prepared(&kernel)).map(drop));
+    assert!(replayed.unwrap().made);
+    assert!(c.to_vec().unwrap().iter().all(|c| *c == 256.0));
+    let beside = |(n, x): (usize, &f32)| (4..260).contains(&(n % 300)) || x.is_nan();
+    assert!(whole.to_vec().unwrap().iter().enumerate().all(beside));
+}
+
+/// Tensors that no tensor map addresses are copied to padded rows, and back, in the graph, whatever buffers they are.
+#[test]
+fn a_graph_copies_to_padded_rows() {
+    let Some(gpu) = gpu().filter(|gpu| gpu.sm() == Some(90)) else {
+        eprintln!("skipped: needs a GPU of compute capability 9.0");
+        return;
+    };
+    let (stream, mut graph) = (Stream::new(&gpu).unwrap(), Graph::new(&gpu));
+    let kernel = product::tma_store.prepare(&gpu, DType::BF16).unwrap();
+    let (m, n, k) = (136, 257, 129);
+    let ones = |rows: usize, columns: usize| {
+        Buffer::from_slice(&gpu, &vec![bf16::ONE; rows * columns], &[rows, columns]).unwrap()
+    };
+    for round in 0..4 {
+        let (a, b) = (ones(m, k), ones(k, n));
+        let mut c = Buffer::<bf16>::poisoned(&gpu, &[m, n]).unwrap();
+        for again in 0..2 {
+            let replayed = graph.replay(&stream, |launches| {
+                launches.add(product::matmul(&a, &b, &mut c).prepared(&kernel)).map(drop)
+            });
+            let replayed = replayed.unwrap();
+            assert!(again == 0 || replayed.changed == 0, "round {round}: {replayed:?}");
+            assert_eq!(replayed.made, round + again == 0, "round {round}: {replayed:?}");
+        }
+        assert!(c.to_vec().unwrap().iter().all(|c| c.to_f32() == 129.0), "round {round}");
+    }
+}
+
+/// Dependent launches among others, copies and waits for other streams: each sees what was before it.
+#[test]
+fn dependent_launches_are_in_order() {
+    let Some(gpu) = gpu().filter(|gpu| gpu.sm().is_some_and(|sm| sm >= 90)) else {
+        eprintln!("skipped: needs a GPU of compute capability 9.0");
+        return;
+    };
+    let (one, plain) = (early.prepare(&gpu, None).unwrap(), by_rows.prepare(&gpu, None).unwrap());
+    let (stream, other) = (Stream::new(&gpu).unwrap(), Stream::new(&gpu).unwrap());
+    // More CTAs than the GPU holds, and less than it has multiprocessors.
+    for rows in [20_000, 64] {
+        let mut x = Buffer::<f32>::zeros(&gpu, &[rows, 1024]).unwrap();
+        let mut y = Buffer::<f32>::poisoned(&gpu, &[rows, 1024]).unwrap();
+        let mut graph = Graph::new(&gpu);
+        let mut sum = 0;
+        for round in 0..50 {
+            for _ in 0..20 {
+                increment(&mut x).prepared(&one).enqueue(&stream).unwrap();
+            }
+            increment(&mut x).prepared(&plain).enqueue(&stream).unwrap();
+            increment(&mut x).prepared(&one).enqueue(&stream).unwrap();
+            y.copy_from_buffer(&x, &stream).unwrap();
+            // On another stream, behind the copy; then back.
+            let on = if round % 2 == 0 { &other } else { &stream };
+            (0..3).for_each(|_| drop(increment(&mut y).prepared(&one).enqueue(on).unwrap()));
+            x.copy_from_buffer(&y, &stream).unwrap();
+            graph
+                .replay(&stream, |launches| {
+                    launches.add(increment(&mut x).prepared(&one))?;
+                    launches
+                        .add(increment(&mut x).prepared(if round % 3 == 0 { &plain } else { &one }))
+                        .map(drop)
+                })
+                .unwrap();
+            sum += 20 + 2 + 3 + 2;
+        }
+        stream.sync().unwrap();
+        let x = x.to_vec().unwrap();
+        assert!(x.iter().all(|x| *x == sum as f32), "{rows} rows: {} instead of {sum}", x[0]);
+    }
+    // By tensor maps, with rows that are copied to padded ones before and back afterwards.
+    if gpu.sm() == Some(90) {
+        let kernel = layers_early.prepare(&gpu, DType::BF16).unwrap();
+        for n in [256, 257] {
+            let eye: Vec<bf16> =
+                (0..n * n).map(|i| bf16::from_f32(f32::from(u8::from(i / n == i % n)))).collect();
+            let turn = Buffer::from_slice(&gpu, &eye, &[n, n]).unwrap();
+            let data: Vec<bf16> = (0..n * n).map(|i| bf16::from_f32((i % 251) as f32)).collect();
+            let mut here = Buffer::from_slice(&gpu, &data, &[n, n]).unwrap();
+            let mut there = Buffer::<bf16>::poisoned(&gpu, &[n, n]).unwrap();
+            for _ in 0..100 {
+                product::matmul(&here, &turn, &mut there).prepared(&kernel).enqueue(&stream).unwrap();
+                product::matmul(&turn, &there, &mut here).prepared(&kernel).enqueue(&stream).unwrap();
+            }
+            assert!(here.to_vec().unwrap() == data, "{n} columns");
+        }
+    }
+}
