@@ -11,8 +11,8 @@ use crate::{
     parameters::Parameters,
 };
 
-/// Kernels of which a queue keeps a graph, and kernels that it remembers.
-const KEPT: usize = 16;
+/// Kernels of which a queue keeps a graph: the first that were launched again, as making one takes longer than some launches.
+const KEPT: usize = 32;
 
 /// A kernel's last launch.
 struct Kept {
@@ -23,9 +23,7 @@ struct Kept {
 /// The kernels that one queue was given.
 #[derive(Default)]
 pub(crate) struct Repeated {
-    /// The oldest is replaced first.
     kept: Vec<Kept>,
-    next: usize,
     /// Launched once.
     seen: [Option<Loaded>; KEPT],
     next_seen: usize,
@@ -55,8 +53,9 @@ impl Repeated {
         // A dependent launch concerns the kernel before it, which no edge inside of a graph is.
         let plain = loaded.is_dependent() || queue.is_shared();
         let found = self.kept.iter().position(|kept| kept.step.runs(&loaded));
+        let room = self.kept.len() < KEPT;
         let (Some(at), false) = (found, plain) else {
-            if !plain && self.is_second(loaded) {
+            if !plain && room && self.is_second(loaded) {
                 let step = Step::Kernel { loaded, ctas, parameters };
                 // SAFETY: the caller's.
                 return unsafe { self.keep(queue, step.owned()) };
@@ -101,14 +100,7 @@ impl Repeated {
             graph.instantiate()?;
             graph.launch(queue)?;
         }
-        let kept = Kept { step, graph };
-        match self.kept.len() {
-            KEPT => {
-                self.kept[self.next] = kept;
-                self.next = (self.next + 1) % KEPT;
-            }
-            _ => self.kept.push(kept),
-        }
+        self.kept.push(Kept { step, graph });
         Ok(())
     }
 }

@@ -167,3 +167,38 @@ fn dependent_launches_are_in_order() {
         }
     }
 }
+
+/// A kernel that is launched again is a graph of its own: with other arguments, sizes and variants it has the bits of a plain
+/// launch, clusters, roles and splits too.
+#[test]
+fn launches_made_again_have_the_bits_of_plain_ones() {
+    let Some(gpu) = gpu() else { return };
+    let schedules: [&dyn AnySchedule; 8] = [
+        &product::tma_wgmma,
+        &product::cluster,
+        &product::stmatrix,
+        &product::wgmma_best,
+        &product::swapped160,
+        &product::tile64_clustered2,
+        &product::tile64x128_clustered2,
+        &product::mma_best,
+    ];
+    let stream = Stream::new(&gpu).unwrap();
+    let sizes = [[256usize, 512, 256], [264, 520, 200], [256, 512, 256], [131, 257, 72], [512, 256, 128]];
+    for schedule in schedules {
+        for [m, n, k] in [sizes, sizes].concat() {
+            let of = |count: usize, by: f32| -> Vec<bf16> {
+                numbers(count).into_iter().map(|x| bf16::from_f32(x * by)).collect()
+            };
+            let a = Buffer::from_slice(&gpu, &of(m * k, 1.0), &[m, k]).unwrap();
+            let b = Buffer::from_slice(&gpu, &of(k * n, 0.5), &[k, n]).unwrap();
+            let mut plain = Buffer::<bf16>::poisoned(&gpu, &[m, n]).unwrap();
+            product::matmul(&a, &b, &mut plain).schedule_dyn(schedule).timed().run().unwrap();
+            let mut again = Buffer::<bf16>::poisoned(&gpu, &[m, n]).unwrap();
+            product::matmul(&a, &b, &mut again).schedule_dyn(schedule).enqueue(&stream).unwrap();
+            let (plain, again) = (plain.to_vec().unwrap(), again.to_vec().unwrap());
+            let same = plain.iter().zip(&again).all(|(x, y)| x.to_bits() == y.to_bits());
+            assert!(same, "{}: {m}x{n}x{k}", schedule.name());
+        }
+    }
+}
