@@ -59,8 +59,9 @@ impl Generic for Options {
         let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {
             let mut o = Buffer::<T>::poisoned(device, &shape(size.m))?;
             let [q_in, k_in, v_in] = &on_device;
-            let launch =
-                measure(device, || attention(q_in, k_in, v_in, &mut o, scale).schedule_dyn(schedule).run())?;
+            let launch = measure(device, || {
+                attention(q_in, k_in, v_in, &mut o, scale).schedule_dyn(schedule).timed().run()
+            })?;
             let o = o.to_vec()?;
             let result = Attention { size, scale, q: &q, k: &k, v: &v, o: &o };
             Ok(Record {
