@@ -144,7 +144,12 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             }
         }
         // A vector is inside an extent or outside as a whole.
-        let rows = accesses.iter().find_map(|a| exchanged_along(nest, nest.access(*a)));
+        let exchanged =
+            accesses.iter().map(|a| nest.access(*a)).filter(|a| nest.exchanged.contains_key(&a.tensor));
+        let rows = exchanged
+            .filter_map(|a| nest.exchanged_matrices(a, digits).ok())
+            .map(|e| e.matrices.contiguous())
+            .next();
         let vectors = digits.iter().filter_map(|(digit, at)| match (at, digit.steps, digit.stride) {
             (LoopKind::Vec, Steps::Fixed(n), 1) if rows != Some(digit.axis) => Some((digit.axis, n.into())),
             _ => None,
@@ -297,13 +302,6 @@ fn each(nest: &Nest, f: &mut Visit<'_>) {
     });
 }
 
-/// The axis along which lanes store whole rows, where they exchange what an access stores.
-fn exchanged_along(nest: &Nest, access: &Access) -> Option<AxisId> {
-    nest.exchanged.get(&access.tensor)?;
-    let index = access.index.get(nest.contiguous(access.tensor))?;
-    index.terms.iter().find(|(_, c)| **c == 1).map(|(axis, _)| *axis)
-}
-
 /// Widest vector in bytes with which a variant accesses each tensor in global memory, where it has vectors.
 pub(crate) fn vector_bytes(nest: &Nest, variant: Variant) -> BTreeMap<TensorId, u32> {
     let mut widest = BTreeMap::new();
@@ -359,7 +357,7 @@ fn vectors(
                 } else {
                     access.index.last()
                 };
-                if exchanged_along(nest, access).is_some() {
+                if nest.exchanged.contains_key(&access.tensor) {
                     widest.insert(access.tensor, MATRIX_ROWS as u32 * elem(access.tensor));
                 }
                 for digit in loops.iter() {
