@@ -182,7 +182,8 @@ fn matrices_move_between_shared_memory_and_fragments() {
     for (t, m) in (0..4usize).flat_map(|m| [("", m), (".trans", m)]) {
         let moved = eval_all(&format!(
             "{store} ldmatrix.sync.aligned.m8n8.x4{t}.shared.b16 {{%r10,%r11,%r12,%r13}}, [%r1];
-            movmatrix.sync.aligned.m8n8.trans.b16 %r0, %r1{m};"
+            mov.b32 %r14, %r1{m};
+            movmatrix.sync.aligned.m8n8.trans.b16 %r0, %r14;"
         ));
         assert_eq!(moved, load(if t.is_empty() { ".trans" } else { "" }, m), "{t}");
     }

@@ -146,10 +146,8 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
         // A vector is inside an extent or outside as a whole.
         let exchanged =
             accesses.iter().map(|a| nest.access(*a)).filter(|a| nest.exchanged.contains_key(&a.tensor));
-        let rows = exchanged
-            .filter_map(|a| nest.exchanged_matrices(a, digits).ok())
-            .map(|e| e.matrices.contiguous())
-            .next();
+        let of = |a: &Access| nest.exchanged_matrices(a, digits).ok().map(|e| e.matrices.contiguous());
+        let rows = exchanged.filter_map(of).next();
         let vectors = digits.iter().filter_map(|(digit, at)| match (at, digit.steps, digit.stride) {
             (LoopKind::Vec, Steps::Fixed(n), 1) if rows != Some(digit.axis) => Some((digit.axis, n.into())),
             _ => None,

@@ -230,7 +230,7 @@ fn random_schedules_have_every_directive() {
         ("registers", 1),
         ("cluster", 5),
         ("persistent", 12),
-        ("collected", 3),
+        ("collected", 5),
         ("stmatrix", 2),
         ("exchange", 5),
         ("fragment", 5),

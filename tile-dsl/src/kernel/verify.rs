@@ -278,8 +278,8 @@ impl Verifier<'_> {
                 let whole = matches!(stmt, Stmt::ExchangeMatrices { .. });
                 self.warps(diverged, if whole { "an exchange of matrices" } else { "a transposition" })?;
                 let count = if whole { 8 } else { 2 };
-                let counts = format!("an exchange of {} for {} elements", values.len(), dst.len());
-                ensure([dst.len(), values.len()] == [count; 2], || counts)?;
+                let counts = || format!("an exchange of {} for {} elements", values.len(), dst.len());
+                ensure([dst.len(), values.len()] == [count; 2], counts)?;
                 let ty = self.expr(&values[0])?;
                 ensure(ty.bytes() == 2, || format!("matrices of {ty}"))?;
                 values.iter().try_for_each(|v| self.expect(v, ty, "element of a matrix"))?;
