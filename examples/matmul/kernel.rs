@@ -409,6 +409,7 @@ schedule! {
         exchange(c);
         pipeline(k, 4);
         cluster(i: 2);
+        order(grouped(8));
     }
     /// As the ladder's top, with half as many columns again in a tile.
     pub pingpong192 = wgmma_best {

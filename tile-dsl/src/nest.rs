@@ -71,7 +71,7 @@ pub(crate) use roles::{WARP, WARPGROUP};
 pub use rows::{Part, Place, Row};
 pub(crate) use stored::LANES_OF_ROW;
 pub use stored::{ExchangedMatrices, NoExchange, NoStoredMatrices, StoredMatrices};
-pub(crate) use units::{UnitRange, Units, threads};
+pub(crate) use units::{UnitRange, Units, dimensions, threads};
 pub use verify::verify;
 pub use walk::{Frame, Target, leaves, loops};
 pub(crate) use walk::{Step, chain, writers};

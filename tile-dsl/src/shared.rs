@@ -27,8 +27,8 @@ use crate::{
     index::AxisId,
     kernel::place,
     nest::{
-        Across, CopyId, CopyLayout, LoopKind, Nest, Placement, Step, Steps, Stmt, ValueId, chain, parts,
-        places, threads, writers,
+        Across, CopyId, CopyLayout, Layout, LoopKind, Nest, Placement, Step, Steps, Stmt, ValueId, chain,
+        parts, places, threads, writers,
     },
     span::SpanId,
 };
@@ -284,16 +284,6 @@ pub(crate) fn computed_in_place(nest: &Nest, value: ValueId) -> bool {
     nest.value(value).placement == Placement::Shared && go(nest, value, &nest.body)
 }
 
-/// Register slots of a thread for the elements that `loops` compute.
-fn slots(loops: &[Step]) -> u64 {
-    let steps =
-        loops.iter().filter(|(_, at)| !matches!(at, LoopKind::Unit(..))).map(|(d, _)| match d.steps {
-            Steps::Fixed(n) => u64::from(n),
-            Steps::Rest => 1,
-        });
-    steps.fold(1, u64::saturating_mul)
-}
-
 /// Finds the buffers of a nest, and when each lives.
 struct Finder<'n> {
     nest: &'n Nest,
@@ -412,8 +402,8 @@ impl Finder<'_> {
         let across = self.nest.across.get(&value);
         across.filter(|across| **across == Across::Cluster)?;
         let v = self.nest.value(value);
-        let elems = slots(&own_loops(self.nest, value, first));
-        let places = u64::from(threads(self.nest));
+        let elems = Layout::new(self.nest, value, own_loops(self.nest, value, first)).slots();
+        let places = threads(self.nest);
         let size = Size::Partial { places, elems };
         Some(self.buffer(Content::Parts(value), v.dtype, places.saturating_mul(elems), size, v.span))
     }
@@ -431,7 +421,8 @@ impl Finder<'_> {
             whole = Some(elems);
             held = Some(self.buffer(Content::Value(value), v.dtype, elems, Size::Value(points), v.span));
         }
-        let each = if in_place { whole } else { Some(slots(&loops)) };
+        let each =
+            if in_place { whole } else { Some(Layout::new(self.nest, value, loops.iter().copied()).slots()) };
         let places = places(self.nest, value, first, in_place);
         let partial = each.filter(|_| places > 0).map(|elems| {
             let size = Size::Partial { places, elems };

@@ -28,7 +28,6 @@ use crate::{
 
 pub(super) use registers::stage_value;
 pub(super) use shared::bytes as shared_bytes;
-pub(in crate::engine) use threads::count as threads;
 
 /// The scheduled nest and its schedule.
 pub(super) struct Context<'a> {

@@ -4,7 +4,7 @@
 use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear, sync::Spread};
 use crate::{
     index::AxisId,
-    nest::{Digit, LoopKind, Placement, Step, Steps, Stmt, ValueId},
+    nest::{Digit, Layout, LoopKind, Placement, Step, Steps, Stmt, ValueId, Where},
     schedule::{Unit, UnitDim},
     shared::{Content, ValueBox, in_place, own_loops, value_box},
 };
@@ -72,35 +72,41 @@ impl Lowerer<'_> {
 
     fn registers(&mut self, value: ValueId, loops: &[Step]) -> Result<Registers, LowerError> {
         let v = &self.nest.values[value.0 as usize];
-        let mut slots = 1u32;
+        for (digit, at) in loops {
+            match digit.steps {
+                Steps::Fixed(1) => {}
+                _ if matches!(at, LoopKind::Unit(..)) => {}
+                Steps::Fixed(_) if at.is_expanded() => {}
+                Steps::Fixed(_) => return Err(self.indexed_at_run_time(&v.name, digit.axis)),
+                _ => return Err(self.unbounded(&v.name, digit.axis)),
+            }
+        }
+        let layout = Layout::new(self.nest, value, loops.iter().copied());
         let mut offsets: BTreeMap<AxisId, BTreeMap<i64, u32>> =
             v.axes.iter().map(|a| (*a, [(0, 0)].into())).collect();
         let mut spread: BTreeMap<AxisId, BTreeSet<Spread>> =
             v.axes.iter().map(|a| (*a, BTreeSet::new())).collect();
+        let mut weight = 1u32;
         // Innermost loop fastest.
-        for (digit, at) in loops.iter().rev() {
-            let axis = digit.axis;
-            if digit.steps == Steps::Fixed(1) {
-                continue;
+        for (digit, at) in layout.digits().iter().rev() {
+            let Digit { axis, stride, steps } = *digit;
+            match (*at, steps) {
+                (Where::Unit(unit, dim), _) => {
+                    spread.entry(axis).or_default().insert((unit, dim, stride, steps));
+                }
+                (Where::Slot, Steps::Fixed(n)) => {
+                    let old = std::mem::take(offsets.entry(axis).or_default());
+                    let step = |s: u32| {
+                        old.iter()
+                            .map(move |(at, slot)| (at + i64::from(s) * i64::from(stride), slot + s * weight))
+                    };
+                    offsets.insert(axis, (0..n).flat_map(step).collect());
+                    weight = weight.saturating_mul(n);
+                }
+                (Where::Slot, _) => {}
             }
-            if let LoopKind::Unit(unit, dim) = at {
-                spread.entry(axis).or_default().insert((*unit, *dim, digit.stride, digit.steps));
-                continue;
-            }
-            let Steps::Fixed(steps) = digit.steps else {
-                return Err(self.unbounded(&v.name, axis));
-            };
-            if !at.is_expanded() {
-                return Err(self.indexed_at_run_time(&v.name, axis));
-            }
-            let old = std::mem::take(offsets.entry(axis).or_default());
-            let points = (0..steps).flat_map(|s| {
-                old.iter()
-                    .map(move |(at, slot)| (at + i64::from(s) * i64::from(digit.stride), slot + s * slots))
-            });
-            offsets.insert(axis, points.collect());
-            slots = slots.saturating_mul(steps);
         }
+        let slots = u32::try_from(layout.slots()).unwrap_or(u32::MAX);
         let frag = self.fragment(Holds::Value(value), v.dtype, slots);
         Ok(Registers { frag, slots, offsets, spread })
     }

@@ -4,7 +4,7 @@
 //! and `lane` is not, the 32 lanes of a warp do the same. Four warps in a row are a warpgroup: where `warpgroup` is bound,
 //! `warp` counts those of one.
 
-use super::{LoopKind, Nest, Steps, Stmt, parts};
+use super::{Digit, LoopKind, Nest, Steps, loops, parts};
 use crate::schedule::{Unit, UnitDim};
 use std::collections::BTreeMap;
 
@@ -34,8 +34,9 @@ impl Units {
     /// # Errors
     /// What its loops cannot be bound to together.
     pub fn of(nest: &Nest) -> Result<Units, String> {
-        let mut extents = BTreeMap::new();
-        collect(nest, &nest.body, &mut extents)?;
+        let bound = dimensions(nest);
+        fits(nest, &bound)?;
+        let extents: BTreeMap<_, _> = bound.iter().map(|(at, (steps, _))| (*at, *steps)).collect();
         let uses = |unit| extents.keys().any(|(u, _)| *u == unit);
         let (thread, lane) = (uses(Unit::Thread), uses(Unit::Lane));
         let (group, warp) = (uses(Unit::Warpgroup), uses(Unit::Warp) || uses(Unit::Warpgroup));
@@ -77,37 +78,60 @@ impl Units {
     }
 }
 
-/// Threads that compute a tile together; 1 where the units are not known yet.
-pub(crate) fn threads(nest: &Nest) -> u32 {
-    Units::of(nest).map_or(1, |units| units.threads)
+/// Most steps on each unit dimension of a CTA, with the digits bound to it.
+pub(crate) fn dimensions(nest: &Nest) -> BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)> {
+    let mut dims: BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)> = BTreeMap::new();
+    for (digit, unit, dim) in bound(nest) {
+        let Steps::Fixed(steps) = digit.steps else { continue };
+        let (most, digits) = dims.entry((unit, dim)).or_insert((1, Vec::new()));
+        *most = steps.max(*most);
+        if !digits.contains(&digit) {
+            digits.push(digit);
+        }
+    }
+    dims
 }
 
-fn collect(nest: &Nest, stmt: &Stmt, extents: &mut BTreeMap<(Unit, UnitDim), u32>) -> Result<(), String> {
-    match stmt {
-        Stmt::For { digit, at, body } => {
-            for (digit, at) in parts(*digit, *at) {
-                let LoopKind::Unit(unit, dim) = at else { continue };
-                if unit == Unit::Block {
-                    continue;
-                }
-                let Steps::Fixed(steps) = digit.steps else {
-                    let axis = nest.axis(digit.axis);
-                    return Err(format!("all of `{axis}` is bound to a unit"));
-                };
-                let known = *extents.entry((unit, dim)).or_insert(steps);
-                if known != steps {
-                    let unit = name(unit, dim);
-                    return Err(format!("{known} and {steps} steps on {unit}"));
-                }
+/// Digits bound to units within a CTA.
+fn bound(nest: &Nest) -> impl Iterator<Item = (Digit, Unit, UnitDim)> {
+    let each = loops(&nest.body).into_iter().flat_map(|(d, at)| parts(d, at));
+    each.filter_map(|(digit, at)| match at {
+        LoopKind::Unit(unit, dim) if unit != Unit::Block => Some((digit, unit, dim)),
+        _ => None,
+    })
+}
+
+/// Whether what is bound to one dimension has the same number of steps.
+fn fits(nest: &Nest, dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)>) -> Result<(), String> {
+    for (digit, unit, dim) in bound(nest) {
+        let Steps::Fixed(steps) = digit.steps else {
+            return Err(format!("all of `{}` is bound to a unit", nest.axis(digit.axis)));
+        };
+        match dims.get(&(unit, dim)) {
+            Some((most, _)) if steps != *most => {
+                return Err(format!("{most} and {steps} steps on {}", name(unit, dim)));
             }
-            collect(nest, body, extents)
+            _ => {}
         }
-        Stmt::Let { first, rest, .. } => {
-            collect(nest, first, extents)?;
-            collect(nest, rest, extents)
-        }
-        Stmt::Stage { body, .. } => collect(nest, body, extents),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => Ok(()),
+    }
+    Ok(())
+}
+
+/// Threads of a CTA that its loops are bound to, be they too many for one: what [`Units::of`] has where they are not.
+pub(crate) fn threads(nest: &Nest) -> u64 {
+    let dims = dimensions(nest);
+    let along = |unit: Unit| -> u64 {
+        dims.iter()
+            .filter(|((u, _), _)| *u == unit)
+            .fold(1, |n, (_, (steps, _))| n.saturating_mul(u64::from(*steps)))
+    };
+    let uses = |unit: Unit| dims.keys().any(|(u, _)| *u == unit);
+    if uses(Unit::Warpgroup) {
+        along(Unit::Warpgroup).saturating_mul(128)
+    } else if uses(Unit::Warp) || uses(Unit::Lane) {
+        along(Unit::Warp).saturating_mul(32)
+    } else {
+        along(Unit::Thread)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Length of the code: loops expanded while compiling, and the rounds of copies, are written out once for each step.
 
-use super::{Context, threads::dimensions};
+use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{CopyId, Digit, Expr, Frame, Nest, Steps, Stmt, leaves},
+    nest::{CopyId, Digit, Expr, Frame, Nest, Steps, Stmt, dimensions, leaves},
     schedule::DirectiveKind,
     span::SpanId,
 };

@@ -1,11 +1,11 @@
 //! Tiles that are collected before they are stored: they have a size, and are complete when the CTA is done with them.
 
-use super::{Context, threads::dimensions};
+use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{
         Across, BOX_BYTES, BOX_POINTS, Frame, LoopKind, MATRIX_ROWS, Nest, NoStoredMatrices, Steps, Target,
-        leaves, loops,
+        dimensions, leaves, loops,
     },
     schedule::{DirectiveKind, Unit, Via},
     tile::TensorId,

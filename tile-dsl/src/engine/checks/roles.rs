@@ -4,7 +4,9 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{Across, Atom, CopyId, Frame, LoopKind, WARP, WARPGROUP, leaves, loops, registers_at_launch},
+    nest::{
+        Across, Atom, CopyId, Frame, LoopKind, WARP, WARPGROUP, leaves, loops, registers_at_launch, threads,
+    },
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
 };
@@ -24,7 +26,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 
 /// Threads of the CTA that compute, all groups of them.
 fn computing(context: &Context<'_>) -> u64 {
-    super::threads::count(context.nest) * u64::from(context.nest.groups())
+    threads(context.nest) * u64::from(context.nest.groups())
 }
 
 /// The copies of a pipelined loop all come by tensor maps, or none does: they complete together.
@@ -122,7 +124,7 @@ fn produced(context: &Context<'_>) -> Vec<Diagnostic> {
         return wrong;
     }
     let by = context.last(|k| matches!(k, DirectiveKind::Produce { .. }));
-    let each = super::threads::count(nest);
+    let each = threads(nest);
     let threads = computing(context);
     if !each.is_multiple_of(WARP.into()) {
         let text = format!("{each} threads compute: beside a producer they are whole warps");

@@ -4,43 +4,12 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::names,
-    nest::{Digit, Frame, LoopKind, Nest, Steps, Stmt, ValueId, leaves, loops, parts},
+    nest::{Digit, Frame, LoopKind, Nest, Steps, Stmt, ValueId, dimensions, leaves, loops},
     schedule::{Directive, DirectiveKind, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
 };
 use std::collections::BTreeMap;
-
-/// Steps of each unit dimension of a CTA, with the digits bound to it.
-pub(super) fn dimensions(nest: &Nest) -> BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)> {
-    let mut dims: BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)> = BTreeMap::new();
-    for (digit, at) in loops(&nest.body).into_iter().flat_map(|(d, at)| parts(d, at)) {
-        if let (LoopKind::Unit(unit, dim), Steps::Fixed(steps)) = (at, digit.steps)
-            && unit != Unit::Block
-        {
-            let (most, digits) = dims.entry((unit, dim)).or_insert((1, Vec::new()));
-            *most = steps.max(*most);
-            if !digits.contains(&digit) {
-                digits.push(digit);
-            }
-        }
-    }
-    dims
-}
-
-/// Threads of a CTA that its loops are bound to.
-pub(in crate::engine) fn count(nest: &Nest) -> u64 {
-    let dims = dimensions(nest);
-    let along = |unit: Unit| -> u64 {
-        dims.iter().filter(|((u, _), _)| *u == unit).map(|(_, (n, _))| u64::from(*n)).product()
-    };
-    let uses = |unit: Unit| dims.keys().any(|(u, _)| *u == unit);
-    match (uses(Unit::Warp) || uses(Unit::Lane), uses(Unit::Thread)) {
-        (true, _) => 32 * along(Unit::Warp) * along(Unit::Warpgroup),
-        (false, true) => along(Unit::Thread),
-        (false, false) => 1,
-    }
-}
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
@@ -87,11 +56,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             return wrong;
         }
     }
-    let threads = if uses(Unit::Thread) {
-        count(Unit::Thread)
-    } else {
-        32 * count(Unit::Warp) * count(Unit::Warpgroup)
-    };
+    let threads = crate::nest::threads(nest);
     let most = context.schedule.target.threads();
     if threads > u64::from(most) {
         let units: &'static [Unit] = match uses(Unit::Thread) {

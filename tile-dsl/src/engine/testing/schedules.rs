@@ -73,7 +73,7 @@ fn work(nest: &Nest, dims: &Extents, typical: u64) -> u64 {
     let along =
         |wanted| extents.iter().filter(|((unit, _), _)| *unit == wanted).map(|(_, n)| n).product::<u64>();
     let warps = along(Unit::Warp) * along(Unit::Thread).div_ceil(32);
-    let lanes = super::super::checks::threads(nest).clamp(1, 32);
+    let lanes = crate::nest::threads(nest).clamp(1, 32);
     let (mut most, mut copied) = (0u64, 0u64);
     leaves(&nest.body, &mut |path, _| {
         let mut steps = 1u64;
