@@ -11,6 +11,7 @@ mod math;
 mod matrix;
 mod memory;
 mod module;
+mod policy;
 mod problem;
 mod product;
 mod scalar;
@@ -27,6 +28,7 @@ use std::collections::{HashMap, HashSet};
 use tile_dsl::{
     dtype::DType,
     kernel::{Expr, Kernel, Mem, Ty, Var},
+    schedule::Evict,
 };
 
 pub(crate) fn compile(kernel: &Kernel) -> Result<Ptx> {
@@ -96,6 +98,8 @@ struct Codegen<'c, 'k> {
     /// The number of this thread's warp, the same in all its lanes as far as the assembler can see: what derives from it goes
     /// to uniform registers. Only where warpgroups multiply.
     warp: Option<IntValue<'c>>,
+    /// Cache policies of tensors, each in a register.
+    policies: HashMap<Evict, IntValue<'c>>,
     /// Addresses known in this straight line of statements, by buffer and offset.
     addresses: HashMap<(Mem, Var), PointerValue<'c>>,
 }

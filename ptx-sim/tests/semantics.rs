@@ -235,6 +235,11 @@ fn less_common_opcodes() {
         ("mov.b32 %r0, 3; nanosleep.u32 20; prefetch.global.L2 [%o]; pmevent 1;", 3),
         ("mov.b32 %r0, 3; discard.global.L2 [%o], 128;", 3),
         ("mov.b32 %r0, 3; createpolicy.fractional.L2::evict_last.b64 %d1, 0f3F800000;", 3),
+        (
+            "createpolicy.fractional.L2::evict_first.b64 %d1, 1.0; mov.b32 %r1, 7; \
+             st.global.L2::cache_hint.b32 [%o], %r1, %d1; ld.global.L2::cache_hint.b32 %r0, [%o], %d1;",
+            7,
+        ),
         ("ldu.global.u32 %r1, [%o]; add.u32 %r0, %r1, 2;", 2),
     ] {
         assert_eq!(eval(body), want, "{body}");

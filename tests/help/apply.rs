@@ -126,7 +126,7 @@ fn same(a: &str, b: &str) -> bool {
     letters(a) == letters(b)
 }
 
-const DIRECTIVES: [&str; 34] = [
+const DIRECTIVES: [&str; 35] = [
     "fits",
     "layout",
     "tile",
@@ -147,6 +147,7 @@ const DIRECTIVES: [&str; 34] = [
     "serpentine",
     "vectorize",
     "exchange",
+    "cache",
     "occupancy",
     "order",
     "assemble",

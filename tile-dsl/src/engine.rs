@@ -21,6 +21,7 @@
 //! | `reduce`, `bind` | `reduce`, `bind` | bind |
 //! | `unroll`, `serpentine`, `vectorize` | `expand` | unroll, serpentine, vectorize |
 //! | `exchange` | `exchange` | a fact about how a tensor is stored |
+//! | `cache` | `cache` | a fact about how L2 keeps a tensor |
 
 mod checks;
 mod defaults;
@@ -56,8 +57,8 @@ use crate::{
     tile,
 };
 use families::{
-    assume, bind, cluster, exchange, expand, fragment, interleave, pipeline, place, reduce, reorder, roles,
-    split, split_k, stage, tensor_core,
+    assume, bind, cache, cluster, exchange, expand, fragment, interleave, pipeline, place, reduce, reorder,
+    roles, split, split_k, stage, tensor_core,
 };
 
 /// Most values, accesses, tensors and axes a nest may have: sets of them are machine words.
@@ -156,6 +157,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Serpentine { digit, within } => expand::serpentine(nest, digit, within.as_deref()),
         D::Vectorize { digit, within } => expand::vectorize(nest, digit, within.as_deref()),
         D::Exchange { tensor } => exchange::apply(nest, tensor, directive.span),
+        D::Cache { tensor, evict } => cache::apply(nest, tensor, *evict),
         D::Produce { digit, unit } => roles::produce(nest, digit, *unit),
         D::Arrive { digit, unit } => roles::arrive(nest, digit, *unit),
         D::Issue { value, overwrite, in_flight } => roles::issue(nest, value, *overwrite, *in_flight),

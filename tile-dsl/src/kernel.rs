@@ -32,7 +32,12 @@ pub mod print;
 mod table;
 pub mod verify;
 
-use crate::{dtype::DType, index::Extent, nest::Atom, schedule::Target};
+use crate::{
+    dtype::DType,
+    index::Extent,
+    nest::Atom,
+    schedule::{Evict, Target},
+};
 pub use asynchronous::{Async, Role, Tile};
 pub use expr::Expr;
 pub use interface::Interface;
@@ -102,6 +107,8 @@ pub enum Param {
         mutable: bool,
         /// Alignment in bytes that the launch guarantees.
         align: u32,
+        /// Eviction priority in L2 of what is accessed of it, by tensor maps too.
+        cache: Option<Evict>,
     },
     /// A named dim.
     Dim(String),
@@ -491,6 +498,15 @@ impl Kernel {
                 Param::Dim(_) | Param::Scalar { .. } | Param::TensorMap { .. } => None,
             },
             Mem::Shared(i) => self.shared.get(i as usize).map(|s| s.dtype),
+        }
+    }
+
+    /// Eviction priority of what is accessed of a parameter: a tensor's, for a map that of its tensor.
+    pub fn evict(&self, param: u32) -> Option<Evict> {
+        match self.params.get(param as usize)? {
+            Param::Tensor { cache, .. } => *cache,
+            Param::TensorMap { tensor, .. } if *tensor != param => self.evict(*tensor),
+            _ => None,
         }
     }
 

@@ -511,7 +511,8 @@ fn params(nest: &Nest, variant: Variant, strided: &Strided) -> Vec<Param> {
         .map(|(i, t)| {
             let dtype = fixed(t.elem);
             let align = vectors.get(&TensorId(i as u16)).copied().unwrap_or(0).max(dtype.bytes());
-            Param::Tensor { name: t.name.clone(), dtype, mutable: t.mutable, align }
+            let cache = nest.cache.get(&TensorId(i as u16)).copied();
+            Param::Tensor { name: t.name.clone(), dtype, mutable: t.mutable, align, cache }
         })
         .collect();
     let extents = kernel.tensors.iter().flat_map(|t| &t.dims).chain(kernel.axes.iter().map(|a| &a.extent));

@@ -23,7 +23,7 @@ use crate::{
     dtype::DType,
     index::{Affine, AxisId, Extent},
     op::{BinOp, CmpOp, RedOp, UnOp},
-    schedule::{Space, Unit, UnitDim, Via},
+    schedule::{Evict, Space, Unit, UnitDim, Via},
     span::SpanId,
     tile,
 };
@@ -117,6 +117,8 @@ pub struct Nest {
     pub outputs: BTreeMap<tile::TensorId, Output>,
     /// Tensors whose stored rows lanes exchange, so that each stores eight elements (`exchange`), and where that is said.
     pub exchanged: BTreeMap<tile::TensorId, SpanId>,
+    /// Eviction priorities in L2 of what is accessed of tensors, where one is said (`cache`).
+    pub cache: BTreeMap<tile::TensorId, Evict>,
     /// How accesses stand among the computation on registers, of pipelined loops that say so (`interleave`).
     pub interleaved: BTreeMap<Digit, Interleave>,
     /// Loops whose copies a warp or a warpgroup of its own makes (`produce`).

@@ -122,6 +122,8 @@ pub enum DirectiveKind {
     Vectorize { digit: DigitName, within: Option<String> },
     /// `exchange(c)`: lanes that hold pairs of a stored row exchange them, and each stores eight elements.
     Exchange { tensor: String },
+    /// `cache(c: evict_first)`: how soon L2 gives up what the kernel has accessed of a tensor.
+    Cache { tensor: String, evict: Evict },
     /// `produce(k: warp)`: the copies of a pipelined loop are made by a warp or a warpgroup of its own.
     Produce { digit: DigitName, unit: Unit },
     /// `arrive(k: thread)`: of the threads that have read a slot which a producer fills, a lane a warp says so, or each.
@@ -157,6 +159,20 @@ pub enum Start {
     Dependent,
 }
 
+/// Eviction priority in L2 of what is accessed (PTX ISA, "Cache Eviction Priority Hints").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Evict {
+    /// Before other lines: what nobody accesses again soon.
+    First,
+    /// After other lines: what is accessed again.
+    Last,
+}
+
+impl Evict {
+    /// All, by the names that directives, kernels and PTX have for them.
+    pub const NAMED: [(&str, Evict); 2] = [("evict_first", Evict::First), ("evict_last", Evict::Last)];
+}
+
 /// Phases, in the order in which directives apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
@@ -180,7 +196,7 @@ pub enum Phase {
     SplitK,
     /// `reduce`, then `bind`.
     Bind,
-    /// `vectorize`, `unroll`, `serpentine`, `exchange`.
+    /// `vectorize`, `unroll`, `serpentine`, `exchange`, `cache`.
     Expand,
     /// `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate`, `cluster`, `occupancy`, `order`, `assemble`, `launch`.
     Launch,

@@ -174,18 +174,18 @@ impl<'c> Codegen<'c, '_> {
         let cluster = self.context.ptr_type(AddressSpace::from(CLUSTER));
         let to = self.builder.build_address_space_cast(to, cluster, "")?;
         let at = self.barrier_slot(barrier, slot)?;
+        let [policy, hinted] = self.policy_of_map(map);
         let map = self.param(map)?.into_pointer_value();
         let mut args: Vec<BasicMetadataValueEnum<'c>> = vec![to.into(), at.into(), map.into()];
         for coordinate in coordinates {
             args.push(self.expr(coordinate)?.int()?.into());
         }
-        let no = self.context.bool_type().const_zero();
         let ctas = if everywhere { self.kernel.cluster.unwrap_or(1) } else { 0 };
         args.extend::<[BasicMetadataValueEnum<'c>; 5]>([
             self.context.i16_type().const_int((1 << ctas) - 1, false).into(),
-            self.context.i64_type().const_zero().into(),
+            policy.into(),
             self.context.bool_type().const_int(everywhere.into(), false).into(),
-            no.into(),
+            hinted.into(),
             self.context.i32_type().const_zero().into(),
         ]);
         let name = format!("llvm.nvvm.cp.async.bulk.tensor.g2s.tile.{}d", coordinates.len());
@@ -195,16 +195,23 @@ impl<'c> Codegen<'c, '_> {
 
     fn store_tensor(&mut self, map: u32, (shared, offset): (u32, &Expr), coordinates: &[Expr]) -> Result<()> {
         let (from, _) = self.address(Mem::Shared(shared), offset)?;
+        let hint = self.policy_of_map(map);
         let map = self.param(map)?.into_pointer_value();
         let mut args: Vec<BasicMetadataValueEnum<'c>> = vec![from.into(), map.into()];
         for coordinate in coordinates {
             args.push(self.expr(coordinate)?.int()?.into());
         }
-        args.push(self.context.i64_type().const_zero().into());
-        args.push(self.context.bool_type().const_zero().into());
+        args.extend(hint.map(BasicMetadataValueEnum::from));
         let name = format!("llvm.nvvm.cp.async.bulk.tensor.s2g.tile.{}d", coordinates.len());
         self.call_void(&name, &[], &args)?;
         Ok(())
+    }
+
+    /// The last operands of a tensor copy: its policy, and whether it has one.
+    fn policy_of_map(&self, map: u32) -> [IntValue<'c>; 2] {
+        let policy = self.policy(map);
+        let hinted = self.context.bool_type().const_int(policy.is_some().into(), false);
+        [policy.unwrap_or_else(|| self.context.i64_type().const_zero()), hinted]
     }
 
     /// One thread of a warp, the same in all lanes as far as the assembler can see: then the branch needs no loop over the

@@ -5,7 +5,7 @@
 use super::{Codegen, Result, Value, malformed};
 use inkwell::{
     IntPredicate,
-    types::BasicMetadataTypeEnum,
+    types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum},
     values::{BasicMetadataValueEnum, BasicValue, BasicValueEnum},
 };
 use tile_dsl::{
@@ -82,7 +82,7 @@ impl<'c> Codegen<'c, '_> {
         let most = i32_type.const_int(u64::from(parts) - 1, false);
         let arguments = [counter.as_basic_value_enum(), most.into()];
         let text = "atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;";
-        let count = self.assembly(text, Some(Ty::I32), "=r,l,r", &arguments)?;
+        let count = self.assembly(text, Some(i32_type.into()), "=r,l,r", &arguments)?;
         let Some(count) = count else { return malformed("a count without a result") };
         let full = self.builder.build_int_compare(IntPredicate::EQ, count.into_int_value(), most, "")?;
         self.builder.build_unconditional_branch(join)?;
@@ -95,19 +95,16 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// Inline PTX with side effects.
-    fn assembly(
+    pub(super) fn assembly(
         &self,
         text: &str,
-        result: Option<Ty>,
+        result: Option<BasicTypeEnum<'c>>,
         constraints: &str,
         arguments: &[BasicValueEnum<'c>],
     ) -> Result<Option<BasicValueEnum<'c>>> {
         let types: Vec<BasicMetadataTypeEnum> = arguments.iter().map(|a| a.get_type().into()).collect();
         let ty = match result {
-            Some(ty) => {
-                use inkwell::types::BasicType;
-                self.llvm_type(ty).fn_type(&types, false)
-            }
+            Some(ty) => ty.fn_type(&types, false),
             None => self.context.void_type().fn_type(&types, false),
         };
         let constraints = format!("{constraints},~{{memory}}");

@@ -20,6 +20,8 @@ pub(super) struct Access<'c> {
     pointer: PointerValue<'c>,
     dtype: DType,
     elems: u32,
+    /// The cache policy, and whether nothing writes there while the kernel runs.
+    policy: Option<(IntValue<'c>, bool)>,
 }
 
 impl<'c> Codegen<'c, '_> {
@@ -91,6 +93,10 @@ impl<'c> Codegen<'c, '_> {
         }
         self.under(guard, |this| {
             for (access, value) in ready {
+                if let Some((policy, _)) = access.policy {
+                    this.store_by(policy, access.pointer, (value, access.alignment()))?;
+                    continue;
+                }
                 let store = this.builder.build_store(access.pointer, value)?;
                 set_alignment(store, access.alignment())?;
             }
@@ -113,6 +119,10 @@ impl<'c> Codegen<'c, '_> {
     }
 
     pub(super) fn load(&self, access: &Access<'c>) -> Result<BasicValueEnum<'c>> {
+        if let Some((policy, read_only)) = access.policy {
+            let what = (self.access_type(access), access.alignment());
+            return self.load_by(policy, access.pointer, what, read_only);
+        }
         let value = self.builder.build_load(self.access_type(access), access.pointer, "")?;
         let instruction = value.as_instruction_value();
         let Some(instruction) = instruction else { return malformed("a load of a constant") };
@@ -151,7 +161,14 @@ impl<'c> Codegen<'c, '_> {
 
     fn access(&mut self, mem: Mem, offset: &Expr, elems: usize) -> Result<Access<'c>> {
         let (pointer, dtype) = self.address(mem, offset)?;
-        Access::new(pointer, dtype, elems)
+        let access = Access::new(pointer, dtype, elems)?;
+        let Mem::Global(param) = mem else { return Ok(access) };
+        let kernel = self.kernel;
+        // Of a grouped kernel, and behind earlier grids, LLVM does not know it either.
+        let read_only = matches!(kernel.params[param as usize], Param::Tensor { mutable: false, .. })
+            && !kernel.dependent
+            && !kernel.grouped;
+        Ok(Access { policy: self.policy(param).map(|policy| (policy, read_only)), ..access })
     }
 
     /// Address of element `offset` of a buffer, and the buffer's element type.
@@ -228,7 +245,7 @@ impl<'c> Access<'c> {
         if !elems.is_power_of_two() || bytes > 16 {
             return malformed(format!("an access of {elems} elements of {dtype}"));
         }
-        Ok(Access { pointer, dtype, elems: elems as u32 })
+        Ok(Access { pointer, dtype, elems: elems as u32, policy: None })
     }
 
     /// Accesses are aligned to their size: what vector instructions need.

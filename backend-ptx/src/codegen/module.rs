@@ -55,9 +55,11 @@ pub(super) fn build<'c>(context: &'c Context, machine: &TargetMachine, kernel: &
         sums: HashMap::new(),
         threads: HashSet::new(),
         warp: None,
+        policies: HashMap::new(),
         addresses: HashMap::new(),
     };
     codegen.allocate_registers()?;
+    codegen.make_policies()?;
     codegen.find_warp()?;
     codegen.block(&kernel.body)?;
     codegen.builder.build_return(None)?;

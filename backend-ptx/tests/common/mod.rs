@@ -82,7 +82,7 @@ impl Builder {
         })
     }
     pub fn tensor(&mut self, name: &str, dtype: DType, mutable: bool, align: u32) -> Mem {
-        self.0.params.push(Param::Tensor { name: name.into(), dtype, mutable, align });
+        self.0.params.push(Param::Tensor { name: name.into(), dtype, mutable, align, cache: None });
         Mem::Global(self.0.params.len() as u32 - 1)
     }
     pub fn dim(&mut self, name: &str) -> Expr {

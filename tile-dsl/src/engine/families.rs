@@ -2,6 +2,7 @@
 
 pub(super) mod assume;
 pub(super) mod bind;
+pub(super) mod cache;
 pub(super) mod cluster;
 pub(super) mod exchange;
 pub(super) mod expand;

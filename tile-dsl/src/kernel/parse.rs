@@ -9,7 +9,7 @@ use crate::{
     index::Extent,
     nest::Atom,
     op::{BinOp, CmpOp, UnOp},
-    schedule::Target,
+    schedule::{Evict, Target},
 };
 use std::collections::HashMap;
 use words::words;
@@ -183,7 +183,16 @@ impl Parser {
             "tensor" => {
                 let dtype = self.dtype()?;
                 self.expect("align")?;
-                Param::Tensor { name, dtype, mutable, align: self.number()? }
+                let align = self.number()?;
+                let cache = match self.eat("cache") {
+                    true => {
+                        let word = self.next();
+                        let known = Evict::NAMED.iter().find(|(name, _)| *name == word);
+                        Some(known.map_or_else(|| self.fail("a cache policy"), |(_, evict)| Ok(*evict))?)
+                    }
+                    false => None,
+                };
+                Param::Tensor { name, dtype, mutable, align, cache }
             }
             "dim" => Param::Dim(name),
             "scalar" => Param::Scalar { name, dtype: self.dtype()? },

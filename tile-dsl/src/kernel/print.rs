@@ -3,6 +3,7 @@
 //! ```text
 //! kernel name sm_80 threads 256 min_ctas 2 persistent 1 cluster 2 assemble 1 dependent grouped {
 //!   param a: tensor f32 align 16          param c: mut tensor f32 align 4
+//!   param b: tensor f32 align 4 cache evict_last
 //!   param M: dim                          param alpha: scalar f32
 //!   param c: cleared mut tensor f32 align 4  param a.map: map a [1: 64, 0: 128] swizzle 128  param c.map: stored map c ..
 //!   param parts: scratch f32[1024]        param arrivals: zeroed scratch i32[1]
@@ -70,10 +71,11 @@ impl Display for Kernel {
         f.write_str(" {\n")?;
         for (n, param) in (0..).zip(&self.params) {
             match param {
-                Param::Tensor { name, dtype, mutable, align } => {
+                Param::Tensor { name, dtype, mutable, align, cache } => {
+                    let cache = cache.map_or(String::new(), |evict| format!(" cache {evict}"));
                     let cleared = if self.cleared.contains(&n) { "cleared " } else { "" };
                     let kind = if *mutable { "mut tensor" } else { "tensor" };
-                    writeln!(f, "  param {name}: {cleared}{kind} {dtype} align {align}")?;
+                    writeln!(f, "  param {name}: {cleared}{kind} {dtype} align {align}{cache}")?;
                 }
                 Param::Scratch { name, dtype, elems, zeroed } => {
                     let zeroed = if *zeroed { "zeroed " } else { "" };

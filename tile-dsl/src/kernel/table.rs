@@ -52,7 +52,7 @@ mod tests {
         let scalar = |dtype| Param::Scalar { name: "s".into(), dtype };
         let params = [
             Param::Dim("M".into()),
-            Param::Tensor { name: "a".into(), dtype: DType::F32, mutable: false, align: 4 },
+            Param::Tensor { name: "a".into(), dtype: DType::F32, mutable: false, align: 4, cache: None },
             scalar(DType::F16),
             scalar(DType::F32),
             map,

@@ -106,6 +106,10 @@ impl Verifier<'_> {
                 )
             })?;
         }
+        for (n, param) in (0..).zip(&k.params) {
+            let known = k.evict(n).is_none() || k.target.sm >= 80;
+            ensure(known, || format!("a cache policy of `{}` for sm_{}", param.name(), k.target.sm))?;
+        }
         if k.dependent {
             ensure(k.target.sm >= 90, || format!("a dependent launch for sm_{}", k.target.sm))?;
             let before = k.body.iter().take_while(|s| **s != Stmt::GridDependency).collect::<Vec<_>>();
@@ -305,6 +309,8 @@ impl Verifier<'_> {
             Stmt::Add { global, offset, values, guard } => {
                 let dtype = self.access(Mem::Global(*global), offset, guard, values.len())?;
                 ensure(dtype == DType::F32, || format!("atomic addition of {dtype}"))?;
+                let plain = self.kernel.evict(*global).is_none();
+                ensure(plain, || format!("atomic addition to parameter {global} by a cache policy"))?;
                 ensure(self.kernel.cleared.contains(global), || {
                     format!("atomic addition to parameter {global}, which is not cleared")
                 })?;

@@ -80,6 +80,7 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         occupancy: None,
         outputs: Default::default(),
         exchanged: BTreeMap::new(),
+        cache: BTreeMap::new(),
         interleaved: BTreeMap::new(),
         produced: BTreeSet::new(),
         producer: None,

@@ -1,4 +1,4 @@
-//! Prints nests as indented S-expressions, digits by their user names; then where values and copies lie.
+//! Prints nests as indented S-expressions, digits by their user names; then where values and copies lie, and how L2 keeps tensors.
 
 use super::{Access, Copy, Digit, Expr, LoopKind, Nest, Placement, Steps, Stmt, Value};
 use crate::{
@@ -10,7 +10,11 @@ use std::fmt::{self, Write};
 impl fmt::Display for Nest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.print(&self.body))?;
-        f.write_str(&self.print_layouts())
+        f.write_str(&self.print_layouts())?;
+        for (tensor, evict) in &self.cache {
+            writeln!(f, "; cache {}: {evict}", self.tensor(*tensor).name)?;
+        }
+        Ok(())
     }
 }
 

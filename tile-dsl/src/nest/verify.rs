@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 ///   1 to the extent;
 /// - a reduction has one operator, that of its table entry, and is combined if units hold parts of it;
 /// - along a path, no digit is bound twice and no unit dimension is used twice; units have fixed steps, except
-///   CTAs; the loops of an atom are the innermost, around a sum of products; a copy stands directly inside a loop or another copy, and is read.
+///   CTAs; the loops of an atom are the innermost, around a sum of products; a copy stands directly inside a loop or another copy, and is read;
+/// - a tensor with a cache policy is accessed.
 pub fn verify(nest: &Nest) -> Vec<String> {
     let mut wrong = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
@@ -108,6 +109,11 @@ pub fn verify(nest: &Nest) -> Vec<String> {
         }
     });
     copies_read(nest, &nest.body, &mut wrong);
+    for tensor in nest.cache.keys() {
+        if !nest.accesses.iter().any(|a| a.tensor == *tensor) {
+            wrong.push(format!("a cache policy of tensor {}, which is not accessed", tensor.0));
+        }
+    }
     wrong
 }
 

@@ -11,7 +11,9 @@
 //! what the other says at once: a number that is 0, and a `split` with another number of factors than of names. Lists of
 //! numbers are `schedule!`'s alone: what is printed is one configuration.
 
-use super::{Directive, DirectiveKind, Item, Key, NAMES, Space, Start, Unit, UnitDim, Via, WHOLE_KERNEL};
+use super::{
+    Directive, DirectiveKind, Evict, Item, Key, NAMES, Space, Start, Unit, UnitDim, Via, WHOLE_KERNEL,
+};
 use crate::{
     nest::{Across, Atom, Fraction, Level, Order},
     span::SpanId,
@@ -305,6 +307,11 @@ impl<'a> Parser<'a> {
                 vec![D::Produce { digit, unit }]
             }
             "exchange" => self.list(|p| Ok(D::Exchange { tensor: p.name()? }))?,
+            "cache" => self.list(|p| {
+                let tensor = p.name()?;
+                p.expect(":")?;
+                Ok(D::Cache { tensor, evict: p.one_of(&Evict::NAMED)? })
+            })?,
             "arrive" => {
                 let digit = self.name()?;
                 self.expect(":")?;
@@ -505,6 +512,8 @@ mod tests {
             "serpentine(i in acc)",
             "vectorize(jv in c)",
             "exchange(c)",
+            "cache(c: evict_first)",
+            "cache(a: evict_last)",
             "tensor_core(acc: mma)",
             "tensor_core(acc: wgmma(64, 128))",
             "tensor_core(acc: mma; swapped)",

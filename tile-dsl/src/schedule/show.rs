@@ -1,14 +1,14 @@
 //! What there is to know of each directive without applying it: its name, its phase, the names in it, its text.
 
-use super::{Directive, DirectiveKind, Phase, Schedule, Space, Start, Unit, UnitDim, Via};
+use super::{Directive, DirectiveKind, Evict, Phase, Schedule, Space, Start, Unit, UnitDim, Via};
 use crate::nest::{Across, Level, Order};
 use std::fmt;
 
 /// Names of the directives, in the order of their phases.
 #[rustfmt::skip]
-pub const NAMES: [&str; 33] = [
+pub const NAMES: [&str; 34] = [
     "fits", "layout", "tile", "split", "recompute", "fuse", "tensor_core", "reorder", "stage", "fragment", "pad", "swizzle",
-    "pipeline", "interleave", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "exchange", "produce", "arrive", "issue", "registers",
+    "pipeline", "interleave", "split_k", "reduce", "bind", "unroll", "serpentine", "vectorize", "exchange", "cache", "produce", "arrive", "issue", "registers",
     "persistent", "pingpong", "alternate", "cluster", "occupancy", "order", "assemble", "launch",
 ];
 
@@ -42,6 +42,7 @@ impl DirectiveKind {
             Serpentine { .. } => "serpentine",
             Vectorize { .. } => "vectorize",
             Exchange { .. } => "exchange",
+            Cache { .. } => "cache",
             Produce { .. } => "produce",
             Arrive { .. } => "arrive",
             Issue { .. } => "issue",
@@ -71,7 +72,9 @@ impl DirectiveKind {
             Pipeline { .. } | Interleave { .. } => Phase::Pipeline,
             SplitK { .. } => Phase::SplitK,
             Reduce { .. } | Bind { .. } => Phase::Bind,
-            Unroll { .. } | Serpentine { .. } | Vectorize { .. } | Exchange { .. } => Phase::Expand,
+            Unroll { .. } | Serpentine { .. } | Vectorize { .. } | Exchange { .. } | Cache { .. } => {
+                Phase::Expand
+            }
             Produce { .. }
             | Arrive { .. }
             | Issue { .. }
@@ -94,6 +97,7 @@ impl DirectiveKind {
             Fits { dim: subject, .. }
             | Layout { tensor: subject, .. }
             | Exchange { tensor: subject }
+            | Cache { tensor: subject, .. }
             | Tile { axis: subject, .. }
             | Cluster { axis: subject, .. }
             | Split { digit: subject, .. }
@@ -146,6 +150,7 @@ impl DirectiveKind {
             Fits { dim: name, .. }
             | Layout { tensor: name, .. }
             | Exchange { tensor: name }
+            | Cache { tensor: name, .. }
             | Tile { axis: name, .. }
             | Cluster { axis: name, .. }
             | Split { digit: name, .. }
@@ -294,6 +299,7 @@ impl fmt::Display for DirectiveKind {
                 write!(f, "{name}({digit}{})", Within(within))
             }
             Exchange { tensor } => write!(f, "exchange({tensor})"),
+            Cache { tensor, evict } => write!(f, "cache({tensor}: {evict})"),
             Produce { digit, unit } => write!(f, "produce({digit}: {unit})"),
             Arrive { digit, unit } => write!(f, "arrive({digit}: {unit})"),
             Issue { value, overwrite, in_flight } => {
@@ -372,6 +378,13 @@ impl fmt::Display for Across {
     }
 }
 
+impl fmt::Display for Evict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Evict::NAMED.iter().find(|(_, evict)| evict == self);
+        f.write_str(named.map_or("", |(name, _)| name))
+    }
+}
+
 impl fmt::Display for Start {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -400,7 +413,7 @@ mod tests {
     /// One of each, in the order of [`NAMES`].
     const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
-        pipeline(x, 1); interleave(x: loads(1/2)); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); exchange(x); \
+        pipeline(x, 1); interleave(x: loads(1/2)); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); exchange(x); cache(x: evict_first); \
         produce(x: warp); arrive(x: warp); issue(x: overwrite); registers(24, 24); persistent(1); pingpong(2); alternate(x); cluster(x: 2); occupancy(1); order(row); assemble(1); launch(dependent)";
 
     #[test]

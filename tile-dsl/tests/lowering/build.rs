@@ -58,6 +58,7 @@ impl Table {
             dependent: false,
             outputs: Default::default(),
             exchanged: Default::default(),
+            cache: Default::default(),
             interleaved: Default::default(),
             produced: Default::default(),
             producer: None,

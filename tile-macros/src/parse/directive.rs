@@ -21,7 +21,7 @@ use syn::{
 use tile_dsl::{
     diagnostic::{list, replace},
     nest::{Across, Atom, Fraction, Level, Order},
-    schedule::{Directive, DirectiveKind, Item, Key, Space, Start, Unit, UnitDim, Via, WHOLE_KERNEL},
+    schedule::{Directive, DirectiveKind, Evict, Item, Key, Space, Start, Unit, UnitDim, Via, WHOLE_KERNEL},
 };
 
 /// The operator that comes next, whose last character is that of the operator's end: `=>` is one, not two.
@@ -54,7 +54,7 @@ fn one_of<T>(word: &Ident, what: &str, known: &[&str]) -> syn::Result<T> {
 }
 
 /// Every directive with its form, in the order of the phases.
-pub const FORMS: [(&str, &str); 34] = [
+pub const FORMS: [(&str, &str); 35] = [
     ("fits", "fits(N <= 1024)"),
     ("layout", "layout(b: col)"),
     ("tile", "tile(i = 32, j = 32)"),
@@ -76,6 +76,7 @@ pub const FORMS: [(&str, &str); 34] = [
     ("serpentine", "serpentine(i, j)"),
     ("vectorize", "vectorize(j)"),
     ("exchange", "exchange(c)"),
+    ("cache", "cache(c: evict_first)"),
     ("produce", "produce(k: warpgroup)"),
     ("arrive", "arrive(k: warp)"),
     ("issue", "issue(acc: overwrite, in_flight(1))"),
@@ -319,6 +320,15 @@ impl Args<'_> {
                 }
             }
             "exchange" => self.kinds(|a| Ok(D::Exchange { tensor: a.dotted("a tensor")? })),
+            "cache" => self.kinds(|a| {
+                let tensor = a.dotted("a tensor")?;
+                a.token::<Token![:]>(":")?;
+                let word = a.word("`evict_first` or `evict_last`")?;
+                match Evict::NAMED.iter().find(|(name, _)| word == name) {
+                    Some((_, evict)) => Ok(D::Cache { tensor, evict: *evict }),
+                    None => one_of(&word, "cache hint", &Evict::NAMED.map(|(name, _)| name)),
+                }
+            }),
             "issue" => self.issue(),
             "registers" => {
                 let producer = self.number()?;

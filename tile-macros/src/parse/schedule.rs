@@ -260,6 +260,7 @@ mod tests {
             "reduce(e.max, y.sum: cta); reduce(s: warp)",
             "bind(i -> block); bind(j -> lane.y ^ lane.x, k -> warp.z)",
             "unroll(i, j in c); serpentine(i in y.sum); vectorize(jv)",
+            "exchange(c); cache(c: evict_first, a: evict_last)",
             "order(row); order(col); order(grouped(4)); occupancy(2); assemble(0); launch(dependent)",
             "drop(bind(i, j.t), reorder(in acc), unroll(k in acc), order, occupancy, assemble(), launch, reorder)",
         ]) {

@@ -6,7 +6,7 @@ use crate::{
     engine::{FailureKind, apply, prove},
     index::AxisId,
     nest::{self, Across, Fraction, Frame, Level, LoopKind, Nest, Order, Steps, ValueId, leaves, loops},
-    schedule::{Directive, DirectiveKind, Schedule, Space, Target, Unit, UnitDim, Via},
+    schedule::{Directive, DirectiveKind, Evict, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
 };
@@ -156,7 +156,24 @@ impl<'a> Generator<'a> {
             let order = *self.random.pick(&[Order::Column, Order::Grouped(2), Order::Row]);
             self.propose(DirectiveKind::Order(order));
         }
+        self.cache();
         self.repair()
+    }
+
+    /// Has L2 keep or give up some tensors. By random numbers of its own: all else is drawn as it would be without.
+    fn cache(&mut self) {
+        let drawn = self.schedule.directives.len() as u64 + u64::from(self.schedule.target.sm);
+        let mut random = Random::new(drawn);
+        // Those before it may be fewer than were proposed.
+        for (n, directive) in (1..).zip(&mut self.schedule.directives) {
+            directive.span = SpanId(n);
+        }
+        for tensor in &self.kernel.tensors {
+            if random.below(100) < 20 {
+                let (_, evict) = *random.pick(&Evict::NAMED);
+                self.propose(DirectiveKind::Cache { tensor: tensor.name.clone(), evict });
+            }
+        }
     }
 
     fn chance(&mut self, percent: usize) -> bool {
