@@ -198,7 +198,7 @@ schedule! {
     pub stmatrix = hilbert { stage(c: shared, tma, stmatrix); }
     /// Two groups of 128 threads with a tile each take turns: one stores, as it holds it, while the other multiplies.
     /// Neighbours meet in L2 without a cluster, whose CTAs would wait for one another; a tile begins with what the one before
-    /// has read last.
+    /// has read last. What is stored leaves L2 before what is read again.
     pub wgmma_best = stmatrix {
         tile(j = 128);
         tensor_core(acc: wgmma(64, 128));
@@ -210,6 +210,7 @@ schedule! {
         issue(acc: overwrite, in_flight(2));
         order(serpentine(4));
         alternate(k);
+        cache(c: evict_first);
     }
 }
 
@@ -346,7 +347,7 @@ schedule! {
     pub tile64_clustered2 = tile64 {
         drop(stage(c), swizzle(c));
         issue(acc: in_flight(1));
-        order(grouped(16));
+        order(grouped(2));
         split_k(k, 2; cluster);
     }
     /// Twice the columns.

@@ -71,10 +71,6 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
                 let what = "sharing registers out (`setmaxnreg`)".into();
                 lacks(directive, what, crate::schedule::Target { sm: 90, specific: true });
             }
-            DirectiveKind::Cache { .. } => {
-                let what = "a cache policy (`createpolicy`)".into();
-                lacks(directive, what, crate::schedule::Target { sm: 80, specific: false });
-            }
             DirectiveKind::Launch(Start::Dependent) => {
                 lacks(
                     directive,
