@@ -171,6 +171,11 @@ pub enum Evict {
 impl Evict {
     /// All, by the names that directives, kernels and PTX have for them.
     pub const NAMED: [(&str, Evict); 2] = [("evict_first", Evict::First), ("evict_last", Evict::Last)];
+
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Evict> {
+        Evict::NAMED.iter().find(|(known, _)| *known == name).map(|(_, evict)| *evict)
+    }
 }
 
 /// Phases, in the order in which directives apply.

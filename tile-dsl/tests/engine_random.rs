@@ -239,6 +239,7 @@ fn random_schedules_have_every_directive() {
         ("pingpong", 2),
         ("alternate", 2),
         ("arrive", 2),
+        ("cache", 20),
     ] {
         assert!(product.get(name).is_some_and(|n| *n >= least), "{name}: {product:?}");
     }

@@ -184,13 +184,11 @@ impl Parser {
                 let dtype = self.dtype()?;
                 self.expect("align")?;
                 let align = self.number()?;
-                let cache = match self.eat("cache") {
-                    true => {
-                        let word = self.next();
-                        let known = Evict::NAMED.iter().find(|(name, _)| *name == word);
-                        Some(known.map_or_else(|| self.fail("a cache policy"), |(_, evict)| Ok(*evict))?)
-                    }
-                    false => None,
+                let cache = if self.eat("cache") {
+                    let named = Evict::named(&self.next());
+                    Some(named.map_or_else(|| self.fail("a cache policy"), Ok)?)
+                } else {
+                    None
                 };
                 Param::Tensor { name, dtype, mutable, align, cache }
             }

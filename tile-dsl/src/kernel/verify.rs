@@ -106,10 +106,6 @@ impl Verifier<'_> {
                 )
             })?;
         }
-        for (n, param) in (0..).zip(&k.params) {
-            let known = k.evict(n).is_none() || k.target.sm >= 80;
-            ensure(known, || format!("a cache policy of `{}` for sm_{}", param.name(), k.target.sm))?;
-        }
         if k.dependent {
             ensure(k.target.sm >= 90, || format!("a dependent launch for sm_{}", k.target.sm))?;
             let before = k.body.iter().take_while(|s| **s != Stmt::GridDependency).collect::<Vec<_>>();

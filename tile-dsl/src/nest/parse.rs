@@ -17,7 +17,7 @@ pub struct ParseError(String);
 ///
 /// `#block` carries no dimension in print and is read as x.
 pub fn parse(text: &str, tables: &Nest) -> Result<Stmt, ParseError> {
-    // Layouts follow from the term.
+    // Layouts follow from the term, and how L2 keeps tensors is in the tables.
     let term: String =
         text.lines().filter(|line| !line.starts_with(';')).flat_map(|line| [line, "\n"]).collect();
     let mut p = Parser { tokens: tokens(&term), at: 0, tables };

@@ -39,38 +39,34 @@ impl Units {
         let extents: BTreeMap<_, _> = bound.iter().map(|(at, (steps, _))| (*at, *steps)).collect();
         let uses = |unit| extents.keys().any(|(u, _)| *u == unit);
         let (thread, lane) = (uses(Unit::Thread), uses(Unit::Lane));
-        let (group, warp) = (uses(Unit::Warpgroup), uses(Unit::Warp) || uses(Unit::Warpgroup));
+        let warp = uses(Unit::Warp) || uses(Unit::Warpgroup);
         if thread && (warp || lane) {
             return Err("loops are bound to threads and to warps or lanes".into());
         }
         let mut dims = BTreeMap::new();
-        let mut threads = 1u64;
-        let mut place = |unit, threads: &mut u64| {
+        // x is fastest; the units of a dimension stand `stride` threads apart.
+        let mut place = |unit, mut stride: u64| {
             for dim in [UnitDim::X, UnitDim::Y, UnitDim::Z] {
                 if let Some(extent) = extents.get(&(unit, dim)) {
                     if *extent > 1 {
-                        dims.insert((unit, dim), UnitRange { stride: *threads as u32, extent: *extent });
+                        dims.insert((unit, dim), UnitRange { stride: stride as u32, extent: *extent });
                     }
-                    *threads = threads.saturating_mul(u64::from(*extent)).min(u64::from(u32::MAX));
+                    stride = stride.saturating_mul(u64::from(*extent)).min(u64::from(u32::MAX));
                 }
             }
+            stride
         };
-        place(Unit::Thread, &mut threads);
-        place(Unit::Lane, &mut threads);
-        if lane && threads != 32 {
-            return Err(format!("loops are bound to {threads} lanes of a warp"));
+        place(Unit::Thread, 1);
+        let lanes = place(Unit::Lane, 1);
+        if lane && lanes != 32 {
+            return Err(format!("loops are bound to {lanes} lanes of a warp"));
         }
-        if warp {
-            threads = 32;
-            place(Unit::Warp, &mut threads);
-            if group {
-                threads = 128;
-                place(Unit::Warpgroup, &mut threads);
-            }
-            if !lane {
-                dims.insert((Unit::Lane, UnitDim::X), UnitRange { stride: 1, extent: 32 });
-            }
+        place(Unit::Warp, 32);
+        place(Unit::Warpgroup, 128);
+        if warp && !lane {
+            dims.insert((Unit::Lane, UnitDim::X), UnitRange { stride: 1, extent: 32 });
         }
+        let threads = count(&bound);
         if threads > 1024 {
             return Err(format!("{threads} threads in a CTA"));
         }
@@ -117,9 +113,12 @@ fn fits(nest: &Nest, dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)>) -> Res
     Ok(())
 }
 
-/// Threads of a CTA that its loops are bound to, be they too many for one: what [`Units::of`] has where they are not.
+/// Threads that compute a tile together, be they too many for a CTA.
 pub(crate) fn threads(nest: &Nest) -> u64 {
-    let dims = dimensions(nest);
+    count(&dimensions(nest))
+}
+
+fn count(dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)>) -> u64 {
     let along = |unit: Unit| -> u64 {
         dims.iter()
             .filter(|((u, _), _)| *u == unit)

@@ -324,8 +324,8 @@ impl Args<'_> {
                 let tensor = a.dotted("a tensor")?;
                 a.token::<Token![:]>(":")?;
                 let word = a.word("`evict_first` or `evict_last`")?;
-                match Evict::NAMED.iter().find(|(name, _)| word == name) {
-                    Some((_, evict)) => Ok(D::Cache { tensor, evict: *evict }),
+                match Evict::named(&word.to_string()) {
+                    Some(evict) => Ok(D::Cache { tensor, evict }),
                     None => one_of(&word, "cache hint", &Evict::NAMED.map(|(name, _)| name)),
                 }
             }),

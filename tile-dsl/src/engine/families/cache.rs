@@ -9,7 +9,7 @@ use super::{Failure, Proof, output};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::names,
-    nest::{AccessId, Across, Frame, Nest, Target, leaves},
+    nest::{AccessId, Across, Frame, Nest, Target, ValueId, leaves},
     schedule::Evict,
     span::SpanId,
     tile::TensorId,
@@ -57,7 +57,8 @@ fn added(nest: &Nest, tensor: TensorId) -> Option<AccessId> {
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
         let Some((Target::Access(access), _)) = leaf.leaf() else { return };
-        let meets = |f: &Frame| matches!(f, Frame::Rest(values) if values.iter().any(|v| nest.across.get(v) == Some(&Across::Atomic)));
+        let adds = |v: &ValueId| nest.across.get(v) == Some(&Across::Atomic);
+        let meets = |f: &Frame| matches!(f, Frame::Rest(values) if values.iter().any(adds));
         if nest.access(access).tensor == tensor && path.iter().any(meets) {
             found = found.or(Some(access));
         }

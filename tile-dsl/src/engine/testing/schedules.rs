@@ -160,17 +160,15 @@ impl<'a> Generator<'a> {
         self.repair()
     }
 
-    /// Has L2 keep or give up some tensors. By random numbers of its own: all else is drawn as it would be without.
+    /// Has L2 keep or give up some tensors.
     fn cache(&mut self) {
-        let drawn = self.schedule.directives.len() as u64 + u64::from(self.schedule.target.sm);
-        let mut random = Random::new(drawn);
         // Those before it may be fewer than were proposed.
         for (n, directive) in (1..).zip(&mut self.schedule.directives) {
             directive.span = SpanId(n);
         }
         for tensor in &self.kernel.tensors {
-            if random.below(100) < 20 {
-                let (_, evict) = *random.pick(&Evict::NAMED);
+            if self.chance(10) {
+                let (_, evict) = *self.random.pick(&Evict::NAMED);
                 self.propose(DirectiveKind::Cache { tensor: tensor.name.clone(), evict });
             }
         }
