@@ -144,6 +144,7 @@ impl Bench {
                 ("spills", json!(resources.map(|r| r.local_bytes))),
                 ("shared_bytes", json!(m.record.launch.shared_bytes)),
                 ("ctas_per_sm", json!(resources.map(|r| r.ctas_per_multiprocessor))),
+                ("clusters", json!(resources.and_then(|r| r.clusters))),
                 ("sm", json!(self.gpu.sm)),
                 ("multiprocessors", json!(self.gpu.multiprocessors)),
                 ("max_clock_mhz", json!(self.gpu.max_clock_mhz)),

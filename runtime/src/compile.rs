@@ -47,7 +47,7 @@ pub(crate) struct Compiled {
     /// CTAs for each multiprocessor that take the tiles in turn.
     persistent: Option<u32>,
     /// CTAs in a row that run side by side.
-    cluster: u32,
+    cluster: Option<u32>,
     /// It may begin before earlier work of its stream has ended, and waits for that itself.
     pub(crate) dependent: bool,
     /// Where the parameters lie, if it is for several problems at once.
@@ -97,7 +97,7 @@ impl Compiled {
             cleared,
             grid: grid.collect(),
             persistent,
-            cluster: cluster.unwrap_or(1),
+            cluster,
             dependent,
             grouped: grouped.then(|| Table::of(&params)),
             scratch: scratch.collect(),
@@ -131,14 +131,18 @@ impl Compiled {
         })
     }
 
-    /// CTAs for so many tiles: as many; where they are persistent, no more than the multiprocessors hold.
-    pub(crate) fn ctas(&self, tiles: u32, multiprocessors: u32) -> u32 {
+    /// CTAs of a cluster that takes tile after tile.
+    pub(crate) fn persistent_cluster(&self) -> Option<u32> {
+        self.persistent.and(self.cluster)
+    }
+
+    /// CTAs for so many tiles: as many; where they are persistent, no more than the multiprocessors hold, nor, in clusters,
+    /// than so many of these, if that is known: a cluster more would begin when the others have ended.
+    pub(crate) fn ctas(&self, tiles: u32, multiprocessors: u32, clusters: Option<u32>) -> u32 {
         let resident = self.persistent.map_or(u32::MAX, |n| n.saturating_mul(multiprocessors.max(1)));
-        // As many tiles each, as far as possible: the last round is then no shorter than the others, and what it leaves idle
-        // draws no power.
-        let cluster = self.cluster.max(1);
-        let (clusters, resident) = (tiles / cluster, (resident / cluster).max(1));
-        clusters.div_ceil(clusters.div_ceil(resident).max(1)) * cluster
+        let cluster = self.cluster.unwrap_or(1).max(1);
+        let held = clusters.filter(|_| self.persistent.is_some()).unwrap_or(u32::MAX);
+        even(tiles / cluster, (resident / cluster).min(held)) * cluster
     }
 
     /// How many scratch buffers a launch has, or a problem of a group.
@@ -150,6 +154,12 @@ impl Compiled {
     pub(crate) fn wanted(&self, ctas: u32) -> impl Iterator<Item = Wanted> {
         self.scratch.iter().map(move |w| Wanted { bytes: w.bytes * u64::from(ctas), ..*w })
     }
+}
+
+/// The fewest of `resident` that take so many in no more rounds: the last round is then no shorter than the others, and what it
+/// leaves idle draws no power.
+fn even(count: u32, resident: u32) -> u32 {
+    count.div_ceil(count.div_ceil(resident.max(1)).max(1))
 }
 
 /// Compiles a kernel that does nothing; returns LLVM's version.
@@ -276,6 +286,13 @@ mod tests {
 
     fn key(kernel: &Kernel) -> Key {
         Key::of_program(kernel.name.as_bytes())
+    }
+
+    #[test]
+    fn rounds_are_even() {
+        // 160 clusters, of which 33, then 32, 31 and all fit.
+        assert_eq!([33, 32, 31, 160].map(|resident| even(160, resident)), [32, 32, 27, 160]);
+        assert_eq!([0, 1, 2].map(|count| even(count, 0)), [0, 1, 1]);
     }
 
     fn source(cache: &PtxCache, kernel: &Kernel) -> (PtxSource, Vec<String>) {

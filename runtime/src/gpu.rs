@@ -28,4 +28,6 @@ pub struct Resources {
     pub local_bytes: u32,
     /// CTAs that fit on a multiprocessor at once.
     pub ctas_per_multiprocessor: u32,
+    /// Clusters that the GPU holds at once, of a kernel whose clusters take tile after tile; `None` of others.
+    pub clusters: Option<u32>,
 }

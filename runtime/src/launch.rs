@@ -432,7 +432,8 @@ impl<'a> Checked<'_, 'a> {
             tiles.push(ready.compiled.tiles(&problem.values)?);
         }
         let all = ready.compiled.counted(tiles.iter().map(|n| i128::from(*n)).sum())?;
-        let ctas = ready.compiled.ctas(all, self.device.multiprocessors());
+        let clusters = ready.loaded.and_then(|loaded| loaded.resources.clusters);
+        let ctas = ready.compiled.ctas(all, self.device.multiprocessors(), clusters);
         Ok(Some(Choice { variant, rules, ready, origin, tiles, ctas }))
     }
 

@@ -55,15 +55,17 @@ impl CudaDevice {
         if let Some(found) = loaded.get(&compiled.id) {
             return Ok(*found);
         }
+        let cluster = compiled.persistent_cluster();
         let bundled = compiled.machine.iter().find(|machine| machine.runs_on(self.sm()));
-        let load_code =
-            |code: &[u8]| load_machine_code(code).and_then(|module| finish(module, &compiled.ptx)).ok();
+        let load_code = |code: &[u8]| {
+            load_machine_code(code).and_then(|module| finish(module, &compiled.ptx, cluster)).ok()
+        };
         // Machine code that the driver does not take is no reason to fail: there is the PTX.
         let entry = match bundled {
             Some(machine) => load_code(&machine.code),
             None => kept().and_then(|code| load_code(&code)),
         };
-        let entry = entry.map_or_else(|| load(&compiled.ptx), Ok)?;
+        let entry = entry.map_or_else(|| load(&compiled.ptx, cluster), Ok)?;
         let entry = Loaded { dependent: compiled.dependent, ..entry };
         loaded.insert(compiled.id, entry);
         Ok(entry)
@@ -82,17 +84,17 @@ impl CudaDevice {
         self.bind()?;
         let ptx = row_copy::ptx(granule);
         let code = machine::kept(cache, &ptx, &format!("sm_{}", self.sm()), &mut Vec::new());
-        let loaded = code.and_then(|code| finish(load_machine_code(&code).ok()?, &ptx).ok());
-        Ok(*slot.insert(loaded.map_or_else(|| load(&ptx), Ok)?))
+        let loaded = code.and_then(|code| finish(load_machine_code(&code).ok()?, &ptx, None).ok());
+        Ok(*slot.insert(loaded.map_or_else(|| load(&ptx, None), Ok)?))
     }
 }
 
-fn load(ptx: &Ptx) -> Result<Loaded, Error> {
-    finish(load_module(ptx)?, ptx)
+fn load(ptx: &Ptx, cluster: Option<u32>) -> Result<Loaded, Error> {
+    finish(load_module(ptx)?, ptx, cluster)
 }
 
-/// Finds the entry of a loaded module and asks what it occupies.
-fn finish(module: sys::CUmodule, ptx: &Ptx) -> Result<Loaded, Error> {
+/// Finds the entry of a loaded module and asks what it occupies, in clusters of so many CTAs.
+fn finish(module: sys::CUmodule, ptx: &Ptx, cluster: Option<u32>) -> Result<Loaded, Error> {
     let entry = CString::new(ptx.entry.as_str())
         .map_err(|_| Error::Cuda { what: "finding the entry", code: "its name holds a zero byte".into() })?;
     // SAFETY: the module was just loaded into the current context.
@@ -104,13 +106,13 @@ fn finish(module: sys::CUmodule, ptx: &Ptx) -> Result<Loaded, Error> {
         unsafe { result::function::set_function_attribute(function, attribute, ptx.dynamic_shared as i32) }
             .map_err(failed("reserving dynamic shared memory"))?;
     }
-    let resources = resources(function, ptx)?;
+    let resources = resources(function, ptx, cluster)?;
     let (threads, dynamic_shared) = (ptx.threads, ptx.dynamic_shared);
     Ok(Loaded { module, function, threads, dynamic_shared, dependent: false, resources })
 }
 
 /// What the driver's compiler made of a kernel.
-fn resources(function: sys::CUfunction, ptx: &Ptx) -> Result<Resources, Error> {
+fn resources(function: sys::CUfunction, ptx: &Ptx, cluster: Option<u32>) -> Result<Resources, Error> {
     use sys::CUfunction_attribute_enum as Attribute;
     // SAFETY: the function was just found in a module of the current context.
     let get = |attribute| unsafe {
@@ -129,7 +131,31 @@ fn resources(function: sys::CUfunction, ptx: &Ptx) -> Result<Resources, Error> {
         registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)? as u32,
         local_bytes: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)? as u32,
         ctas_per_multiprocessor: ctas.map_err(failed("asking for a kernel's occupancy"))? as u32,
+        clusters: cluster.map(|ctas| clusters(function, ptx, ctas)).transpose()?,
     })
+}
+
+/// Clusters of a kernel that the GPU holds at once: one lies within a GPC, so that multiprocessors may be left over in each.
+fn clusters(function: sys::CUfunction, ptx: &Ptx, ctas: u32) -> Result<u32, Error> {
+    // The function itself says how many CTAs a cluster has.
+    let config = sys::CUlaunchConfig_st {
+        gridDimX: ctas,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: ptx.threads,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: ptx.dynamic_shared,
+        hStream: std::ptr::null_mut(),
+        attrs: std::ptr::null_mut(),
+        numAttrs: 0,
+    };
+    let mut count = 0;
+    // SAFETY: the function was just found in a module of the current context; the driver writes one number.
+    unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut count, function, &raw const config) }
+        .result()
+        .map_err(failed("asking how many clusters fit"))?;
+    Ok(count.max(0) as u32)
 }
 
 fn load_machine_code(code: &[u8]) -> Result<sys::CUmodule, Error> {
@@ -196,7 +222,7 @@ mod tests {
             static_shared: 0,
             dynamic_shared: 0,
         };
-        let error = load(&ptx).expect_err("no PTX");
+        let error = load(&ptx, None).expect_err("no PTX");
         let Error::PtxRejected { code, log, .. } = error else { panic!("{error}") };
         assert!(code.contains("CUDA_ERROR_INVALID_PTX"), "{code}");
         assert!(log.contains("frobnicate"), "{log}");
