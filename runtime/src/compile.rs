@@ -140,9 +140,7 @@ impl Compiled {
     /// than so many of these, if that is known: a cluster more would begin when the others have ended.
     pub(crate) fn ctas(&self, tiles: u32, multiprocessors: u32, clusters: Option<u32>) -> u32 {
         let resident = self.persistent.map_or(u32::MAX, |n| n.saturating_mul(multiprocessors.max(1)));
-        let cluster = self.cluster.unwrap_or(1).max(1);
-        let held = clusters.filter(|_| self.persistent.is_some()).unwrap_or(u32::MAX);
-        even(tiles / cluster, (resident / cluster).min(held)) * cluster
+        in_even_rounds(tiles, self.cluster.unwrap_or(1).max(1), resident, clusters)
     }
 
     /// How many scratch buffers a launch has, or a problem of a group.
@@ -156,10 +154,12 @@ impl Compiled {
     }
 }
 
-/// The fewest of `resident` that take so many in no more rounds: the last round is then no shorter than the others, and what it
-/// leaves idle draws no power.
-fn even(count: u32, resident: u32) -> u32 {
-    count.div_ceil(count.div_ceil(resident.max(1)).max(1))
+/// The fewest CTAs, in clusters of so many, that take the tiles in no more rounds than `resident` CTAs and `clusters` at once
+/// would: the last round is then no shorter than the others, and what it leaves idle draws no power.
+fn in_even_rounds(tiles: u32, cluster: u32, resident: u32, clusters: Option<u32>) -> u32 {
+    let held = (resident / cluster).min(clusters.unwrap_or(u32::MAX)).max(1);
+    let wanted = tiles / cluster;
+    wanted.div_ceil(wanted.div_ceil(held).max(1)) * cluster
 }
 
 /// Compiles a kernel that does nothing; returns LLVM's version.
@@ -289,10 +289,16 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_even() {
-        // 160 clusters, of which 33, then 32, 31 and all fit.
-        assert_eq!([33, 32, 31, 160].map(|resident| even(160, resident)), [32, 32, 27, 160]);
-        assert_eq!([0, 1, 2].map(|count| even(count, 0)), [0, 1, 1]);
+    fn no_more_clusters_than_the_gpu_holds_in_even_rounds() {
+        // 132 multiprocessors, of which a GPU with GPCs of 16 to 18 holds 30 clusters of four: 160 of these take six rounds.
+        assert_eq!(in_even_rounds(640, 4, 132, None), 128);
+        assert_eq!(in_even_rounds(640, 4, 132, Some(30)), 108);
+        assert_eq!(in_even_rounds(640, 2, 132, Some(66)), 128);
+        assert_eq!(in_even_rounds(112, 4, 132, Some(30)), 112);
+        // Not persistent: all of them. Nothing to do, and nothing that fits.
+        assert_eq!(in_even_rounds(640, 1, u32::MAX, None), 640);
+        assert_eq!(in_even_rounds(0, 4, 132, Some(30)), 0);
+        assert_eq!(in_even_rounds(8, 4, 2, Some(0)), 4);
     }
 
     fn source(cache: &PtxCache, kernel: &Kernel) -> (PtxSource, Vec<String>) {
