@@ -8,8 +8,9 @@ mod products;
 
 use product::{
     cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong192, producer_consumer,
-    shared_by4, stmatrix, swapped160, tile64, tile64_clustered2, tile64x128, tile64x128_clustered2, tile128,
-    tile128x192, tile128x256, tile192, tile192x96, tma_store, tma_wgmma, two_consumers, wgmma_best,
+    shared_by4, stmatrix, swapped160, tile64, tile64_clustered2, tile64x128, tile64x128_clustered2,
+    tile64x128_split4, tile128, tile128x192, tile128x256, tile192, tile192x96, tma_store, tma_wgmma,
+    two_consumers, wgmma_best,
 };
 use products::{Factors, count, is, numbers, simulators};
 use tilewright::{DType, Stage, Variant, emit, prelude::*};
@@ -168,6 +169,10 @@ mod local {
             pipeline(k, 6);
             split_k(k, 4);
         }
+        /// Threads of their own copy, and those that compute meet: three CTAs, of which one has no neighbour; two
+        /// warpgroups in eight.
+        pub produced_split3 = tile64_split4 { produce(k: warp); split_k(k, 3); }
+        pub produced_split8 for product::matmul<f16 | bf16> = product::two_consumers { split_k(k, 8); }
         /// The four are a cluster, and all threads that compute copy.
         pub tile64_clustered4 = tile64_split4 { split_k(k, 4; cluster); }
     }
@@ -268,12 +273,15 @@ fn seeds_agree() {
 /// Tiles of other shapes, whole and not.
 #[test]
 fn every_tile_is_right() {
-    let tiles: [&dyn AnySchedule; 13] = [
+    let tiles: [&dyn AnySchedule; 16] = [
         &tile64,
         &tile64x128,
         &tile64_clustered2,
         &tile64x128_clustered2,
+        &tile64x128_split4,
         &local::tile64_split4,
+        &local::produced_split3,
+        &local::produced_split8,
         &local::tile64_clustered4,
         &tile128,
         &tile128x192,

@@ -56,6 +56,7 @@ schedule! {
     }
     two = whole { split_k(k, 2); }
     three = whole { split_k(k, 3); }
+    four = whole { split_k(k, 4); }
     seven = whole { split_k(k, 7); pipeline(k, 2); order(grouped(2)); }
     added = whole<f32> { split_k(k, 3; atomic); }
     within = whole { split_k(k.t, 2); }
@@ -117,6 +118,7 @@ fn parts_of_any_number_and_size_add_up() {
     for size in SIZES {
         product::<f32, _>(two, size, 0);
         product::<f32, _>(three, size, 0);
+        product::<f32, _>(four, size, 0);
         product::<f32, _>(seven, size, 0);
         product::<f32, _>(added, size, 0);
         product::<f32, _>(within, size, 0);
@@ -131,8 +133,10 @@ fn parts_of_any_number_and_size_add_up() {
 fn a_workspace_gives_the_same_bits_in_every_order_of_ctas() {
     let size = [33, 17, 700];
     let (bits, report) = product::<f32, _>(seven, size, 0);
+    let (at_once, _) = product::<f32, _>(four, size, 0);
     for seed in 1..8 {
         assert_eq!(product::<f32, _>(seven, size, seed).0, bits, "seed {seed}");
+        assert_eq!(product::<f32, _>(four, size, seed).0, at_once, "seed {seed}");
     }
     // 3·2 tiles of 16×16 sums in 7 parts, and their counters.
     assert_eq!(report.scratch_bytes, 3 * 2 * 7 * (16 * 16 * 4 + 4));

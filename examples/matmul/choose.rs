@@ -67,6 +67,7 @@ pub const PRODUCTS: &[&dyn AnySchedule] = &[
     &kernel::tile64,
     &kernel::tile64_clustered2,
     &kernel::tile64x128_clustered2,
+    &kernel::tile64x128_split4,
 ];
 
 /// The schedule for C[M,N] = A[M,K]·B[K,N] on a GPU (`None`: on the simulator).

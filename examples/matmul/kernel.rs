@@ -357,6 +357,12 @@ schedule! {
         tensor_core(acc: wgmma(64, 128));
         pipeline(k, 7);
     }
+    /// Twice the columns, of which four CTAs take a quarter of K each and meet in global memory: for very deep products.
+    pub tile64x128_split4 = tile64x128 {
+        drop(stage(c), swizzle(c), order);
+        issue(acc: in_flight(1));
+        split_k(k, 4);
+    }
     /// The ladder's tile, 128×256, without a cluster: C is collected and stored while the next tile is multiplied.
     pub tile128x256 = stmatrix {
         drop(cluster(i));
@@ -470,6 +476,7 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     tile64x128,
     tile64_clustered2,
     tile64x128_clustered2,
+    tile64x128_split4,
     tile128,
     tile128x256,
     tile128x192,

@@ -6,7 +6,7 @@
 //!          | set frag[slot] = E | for v in E..E step E { } | if E { } else { }
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
 //!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
-//!          | exchange v* = E* | transpose v, v = E, E | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (if E)
+//!          | exchange v* = E* | transpose v, v = E, E | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (by barrier n of n) (if E)
 //!          | peer v* = Shared[E] of E | cluster arrive | cluster wait | cluster_barrier
 //!          | dependency | problem v = E | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
 //! E      ::= const | v | frag[slot] | tid | cta | ctas | tiles | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
@@ -276,12 +276,7 @@ pub enum Stmt {
     /// `bar.sync 0`: all threads of the CTA.
     Barrier,
     /// `bar.sync id, threads`: those of a role.
-    GroupBarrier {
-        /// From 1 to 15.
-        id: u32,
-        /// Threads that meet there, a multiple of 32.
-        threads: u32,
-    },
+    GroupBarrier(Group),
     /// `barrier.cluster.arrive`, `barrier.cluster.wait`: all threads of the cluster.
     ClusterBarrier,
     /// `barrier.cluster.arrive` alone: what this thread has done so far comes before what others do behind the wait.
@@ -405,7 +400,8 @@ pub enum Stmt {
         guard: Option<Expr>,
     },
     /// All threads of `parts` CTAs meet at a counter, without waiting: `dst` is true in every thread of the CTA that
-    /// arrives last, which sees what the others stored to global memory before. A barrier of each CTA.
+    /// arrives last, which sees what the others stored to global memory before. A barrier of each CTA, or of its first
+    /// threads where others have a role of their own.
     /// The counter starts at zero and is left at zero. `bar.sync`, `atom.acq_rel.gpu.inc` (PTX ISA 9.7.13.8) by
     /// one thread, `bar.red.or`.
     Arrive {
@@ -419,7 +415,18 @@ pub enum Stmt {
         parts: u32,
         /// The same in all threads of the CTA. Where false, nothing is counted and `dst` is true.
         guard: Option<Expr>,
+        /// Those that come, the first threads of the CTA; `None` if all do.
+        group: Option<Group>,
     },
+}
+
+/// Threads of a CTA that meet at a named barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// The barrier, from 1 to 15.
+    pub id: u32,
+    /// Threads that meet there, a multiple of 32.
+    pub threads: u32,
 }
 
 impl Ty {
@@ -520,7 +527,7 @@ impl Kernel {
                     Stmt::Async(_)
                         | Stmt::Roles(_)
                         | Stmt::One { .. }
-                        | Stmt::GroupBarrier { .. }
+                        | Stmt::GroupBarrier(_)
                         | Stmt::ClusterBarrier
                         | Stmt::ClusterArrive
                         | Stmt::ClusterWait

@@ -52,7 +52,7 @@ use crate::{
     kernel::{self, Frag, Kernel, Mem, Param, Ty},
     nest::{AccessId, CopyId, Digit, LoopKind, Nest, Steps, Target, Units, ValueId, leaves},
     program::{Program, Variant},
-    schedule::Unit,
+    schedule::{self, Unit},
     shared::{Allocation, Content},
     tile::{self, ElemType, TensorId},
 };
@@ -190,6 +190,7 @@ impl Holds {
 struct Lowerer<'a> {
     nest: &'a Nest,
     kernel: &'a tile::Kernel,
+    target: schedule::Target,
     variant: Variant,
     strided: &'a Strided,
     /// Of several problems in one launch.
@@ -251,12 +252,12 @@ struct Lowerer<'a> {
 
 impl<'a> Lowerer<'a> {
     fn new(
-        nest: &'a Nest,
+        program: &'a Program,
         variant: Variant,
         Given { strided, grouped }: &'a Given,
         shared: &'a Allocation,
     ) -> Result<Self, LowerError> {
-        let grouped = *grouped;
+        let (nest, grouped) = (&program.nest, *grouped);
         let units = Units::of(nest).map_err(LowerError::Malformed)?;
         let mut emit = Emit::new();
         let grid = match nest.persistent {
@@ -273,6 +274,7 @@ impl<'a> Lowerer<'a> {
         Ok(Lowerer {
             nest,
             kernel: &nest.kernel,
+            target: program.schedule.target,
             variant,
             strided,
             grouped,

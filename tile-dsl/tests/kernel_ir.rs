@@ -351,3 +351,32 @@ fn peers_meet_before_and_after() {
     let alone = kernel(&[store, load].concat());
     assert_eq!(verify(&parse(&alone).unwrap()).unwrap_err().what, "a load from another CTA");
 }
+
+/// CTAs count themselves with all threads, or with those of their first role.
+#[test]
+fn a_role_arrives_with_its_own_threads() {
+    let text = |body: &str| {
+        kernel(body).replace("  param N: dim", "  param p: zeroed scratch i32[1]\n  param N: dim")
+    };
+    let verdict =
+        |body: &str| verify(&parse(&text(body)).unwrap()).map_or_else(|e| e.what, |()| "valid".into());
+    let count = |by: &str| format!("  last %0: bool = arrive p[0] of 2{by}");
+    let roles = |first: &str, second: &str| {
+        format!(
+            "  roles {{\n    threads 0 to 32 {{\n    {first}\n    }}\n    threads 32 to 64 {{\n    {second}\n    }}\n  }}"
+        )
+    };
+    let own = " by barrier 1 of 32";
+    let body = roles(&count(own), "");
+    let parsed = parse(&text(&body)).unwrap();
+    assert_eq!(parse(&parsed.to_string()).unwrap(), parsed);
+    assert_eq!(verdict(&body), "valid");
+    assert_eq!(verdict(&count("")), "valid");
+    let others = "an arrival of others than the CTA's threads, or its first role's";
+    assert_eq!(verdict(&count(own)), others);
+    assert_eq!(verdict(&roles(&count(""), "")), others);
+    assert_eq!(verdict(&roles(&count(" by barrier 1 of 64"), "")), others);
+    assert_eq!(verdict(&roles("", &count(own))), others);
+    assert_eq!(verdict(&roles(&count(" by barrier 16 of 32"), "")), "barrier 16, expected 1..16");
+    assert_eq!(verdict(&roles("  barrier", "")), "a barrier that some threads may not reach");
+}

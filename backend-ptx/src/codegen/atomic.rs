@@ -10,7 +10,7 @@ use inkwell::{
 };
 use tile_dsl::{
     dtype::DType,
-    kernel::{Expr, Mem, Ty, Var},
+    kernel::{Expr, Group, Mem, Ty, Var},
 };
 
 /// The first compute capability with `red` of vectors (PTX ISA 9.7.13.9).
@@ -60,11 +60,12 @@ impl<'c> Codegen<'c, '_> {
         (counters, offset): (u32, &Expr),
         parts: u32,
         guard: Option<&Expr>,
+        group: Option<Group>,
     ) -> Result<()> {
         let i32_type = self.context.i32_type();
         let (counter, _) = self.address(Mem::Global(counters), offset)?;
         let zero = i32_type.const_zero();
-        self.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[zero.into()])?;
+        self.barrier(group)?;
         let tid = self.expr(&Expr::Tid)?.int()?;
         let mut elected = self.builder.build_int_compare(IntPredicate::EQ, tid, zero, "")?;
         // Where nothing is counted, the answer is yes from the start.
@@ -89,8 +90,15 @@ impl<'c> Codegen<'c, '_> {
         self.builder.position_at_end(join);
         let last = self.builder.build_phi(self.context.bool_type(), "")?;
         last.add_incoming(&[(&full, then), (&unasked, before)]);
-        let arguments = [zero.into(), last.as_basic_value().into()];
-        let any = self.call("llvm.nvvm.barrier.cta.red.or.aligned.all", &[], &arguments)?;
+        let counted = last.as_basic_value().into();
+        let int = |n: u32| i32_type.const_int(n.into(), false).into();
+        let any = match group {
+            None => self.call("llvm.nvvm.barrier.cta.red.or.aligned.all", &[], &[int(0), counted]),
+            Some(Group { id, threads }) => {
+                let arguments = [int(id), int(threads), counted];
+                self.call("llvm.nvvm.barrier.cta.red.or.aligned.count", &[], &arguments)
+            }
+        }?;
         self.assign(dst, Value { llvm: any, ty: Ty::BOOL })
     }
 

@@ -7,7 +7,7 @@ use super::{
 use inkwell::{IntPredicate, basic_block::BasicBlock};
 use tile_dsl::{
     dtype::DType,
-    kernel::{Async, Expr, Mem, Stmt, Ty, Var},
+    kernel::{Async, Expr, Group, Mem, Stmt, Ty, Var},
     op::BinOp,
 };
 
@@ -79,12 +79,7 @@ impl<'c> Codegen<'c, '_> {
             Stmt::CommitGroup => self.commit_group(),
             Stmt::WaitGroup(pending) => self.wait_group(*pending),
             Stmt::Live(_) => Ok(()),
-            Stmt::GroupBarrier { id, threads } => {
-                let int = |n: &u32| self.context.i32_type().const_int(u64::from(*n), false);
-                let args = [int(id).into(), int(threads).into()];
-                self.call_void("llvm.nvvm.barrier.cta.sync.aligned.count", &[], &args)?;
-                Ok(())
-            }
+            Stmt::GroupBarrier(group) => self.barrier(Some(*group)),
             Stmt::WarpBarrier => {
                 let all = self.context.i32_type().const_int(u32::MAX.into(), false);
                 self.call_void("llvm.nvvm.bar.warp.sync", &[], &[all.into()])?;
@@ -104,11 +99,7 @@ impl<'c> Codegen<'c, '_> {
             Stmt::ClusterWait => self.cluster_wait(),
             Stmt::LoadPeer { dst, shared, offset, cta } => self.load_peer(dst, *shared, offset, cta),
             Stmt::Async(operation) => self.asynchronous(operation),
-            Stmt::Barrier => {
-                let zero = self.context.i32_type().const_zero();
-                self.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[zero.into()])?;
-                Ok(())
-            }
+            Stmt::Barrier => self.barrier(None),
             Stmt::Shuffle { dst, value, mask } => {
                 let value = self.expr(value)?;
                 let shuffled = self.shuffle(value, *mask)?;
@@ -124,10 +115,22 @@ impl<'c> Codegen<'c, '_> {
             Stmt::TransposeMatrix { dst, values } => self.transpose_matrix(dst, values),
             Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b),
             Stmt::Add { global, offset, values, guard } => self.add(*global, offset, values, guard.as_ref()),
-            Stmt::Arrive { dst, counters, offset, parts, guard } => {
-                self.arrive(*dst, (*counters, offset), *parts, guard.as_ref())
+            Stmt::Arrive { dst, counters, offset, parts, guard, group } => {
+                self.arrive(*dst, (*counters, offset), *parts, guard.as_ref(), *group)
             }
         }
+    }
+
+    /// All threads of the CTA, or of a group, meet.
+    pub(super) fn barrier(&mut self, group: Option<Group>) -> Result<()> {
+        let int = |n: u32| self.context.i32_type().const_int(n.into(), false).into();
+        match group {
+            None => self.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[int(0)]),
+            Some(Group { id, threads }) => {
+                self.call_void("llvm.nvvm.barrier.cta.sync.aligned.count", &[], &[int(id), int(threads)])
+            }
+        }
+        .map(drop)
     }
 
     /// Tests once before the loop and then after each step, so that the loop has no jump in its middle.

@@ -293,7 +293,8 @@ impl Run<'_> {
                     data.iter_mut().zip(&columns).for_each(|(x, c)| *x += c[t]);
                 }
             }
-            Stmt::Arrive { dst, counters, offset, parts, guard } => {
+            Stmt::Arrive { group: Some(_), .. } => return Err((0, ASYNCHRONOUS.into())),
+            Stmt::Arrive { dst, counters, offset, parts, guard, group: None } => {
                 if let Some(thread) = mask.iter().position(|m| !m) {
                     return Err((thread, "does not arrive with its CTA".into()));
                 }
@@ -316,7 +317,7 @@ impl Run<'_> {
                 let tile = self.eval(tile, mask)?;
                 self.define(*dst, tile, mask);
             }
-            Stmt::GroupBarrier { .. }
+            Stmt::GroupBarrier(_)
             | Stmt::ClusterBarrier
             | Stmt::ClusterArrive
             | Stmt::ClusterWait

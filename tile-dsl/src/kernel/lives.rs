@@ -175,7 +175,7 @@ impl Lives {
                     self.begin_lives(&buffers, &mut at, out, wrong);
                 }
                 Stmt::WaitGroup(0) => at.land(),
-                Stmt::Barrier | Stmt::ClusterBarrier | Stmt::Arrive { .. } => at.touched.clear(),
+                Stmt::Barrier | Stmt::ClusterBarrier | Stmt::Arrive { group: None, .. } => at.touched.clear(),
                 _ => {}
             }
             for buffer in self.access(stmt) {

@@ -3,7 +3,7 @@
 mod asynchronous;
 mod words;
 
-use super::{Expr, Frag, GridAxis, Kernel, Mem, Param, Shared, Stmt, Ty, Var};
+use super::{Expr, Frag, GridAxis, Group, Kernel, Mem, Param, Shared, Stmt, Ty, Var};
 use crate::{
     dtype::DType,
     index::Extent,
@@ -390,11 +390,7 @@ impl Parser {
             "commit" => Ok(Stmt::CommitGroup),
             "wait" => Ok(Stmt::WaitGroup(self.number()?)),
             "barrier" if self.peek().parse::<u32>().is_err() => Ok(Stmt::Barrier),
-            "barrier" => {
-                let id = self.number()?;
-                self.expect("of")?;
-                Ok(Stmt::GroupBarrier { id, threads: self.number()? })
-            }
+            "barrier" => self.group().map(Stmt::GroupBarrier),
             "warp" => self.expect("barrier").map(|()| Stmt::WarpBarrier),
             "dependency" => Ok(Stmt::GridDependency),
             "problem" => {
@@ -457,10 +453,21 @@ impl Parser {
                 };
                 self.expect("of")?;
                 let parts = self.number()?;
-                Ok(Stmt::Arrive { dst, counters, offset, parts, guard: self.guard()? })
+                let group = match self.eat("by") {
+                    true => Some(self.expect("barrier").and_then(|()| self.group())?),
+                    false => None,
+                };
+                Ok(Stmt::Arrive { dst, counters, offset, parts, guard: self.guard()?, group })
             }
             _ => self.fail("a statement"),
         }
+    }
+
+    /// `1 of 128`: a named barrier.
+    fn group(&mut self) -> Parse<Group> {
+        let id = self.number()?;
+        self.expect("of")?;
+        Ok(Group { id, threads: self.number()? })
     }
 
     fn guard(&mut self) -> Parse<Option<Expr>> {

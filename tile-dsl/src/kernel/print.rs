@@ -14,7 +14,7 @@
 //!   for %3: i32 in 0 to dim(K) step 8 { } if %7 { } else { }
 //!   copy shared a[%2] <- a[%3] x 4 if %7  commit   wait 0   barrier
 //!   shuffle %8: f32 = acc[0] xor 16       add c[%9] += %4, %5 if %7
-//!   last %6: bool = arrive arrivals[%2] of 4 if %7
+//!   last %6: bool = arrive arrivals[%2] of 4 by barrier 1 of 128 if %7
 //!   matrices %4, %5: bf16 = shared a[%2]  store_matrices shared c[%2] transposed = %4, %5
 //!   exchange %6, .., %13: bf16 = %14, .., %21   transpose %4, %5: bf16 = %6, %7
 //!   one thread 0 { }                      roles { threads 0 to 128 registers 232 { } }
@@ -33,7 +33,7 @@
 //! A place in shared memory is written `shared name[offset]`, in global memory `name[offset]`.
 //! `i64` literals end in `l`; float literals carry their type: `f32(1.5)`.
 
-use super::{Async, Expr, Kernel, Mem, Param, Stmt, Tile, Ty};
+use super::{Async, Expr, Group, Kernel, Mem, Param, Stmt, Tile, Ty};
 use crate::op::BinOp;
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -238,7 +238,7 @@ impl Printer<'_> {
                 self.out.push_str(" of ");
                 self.expr(cta)
             }
-            Stmt::GroupBarrier { id, threads } => write!(self.out, "barrier {id} of {threads}"),
+            Stmt::GroupBarrier(group) => self.barrier(group),
             Stmt::One { thread, body } => {
                 write!(self.out, "one thread {thread} ")?;
                 self.braces(body, depth)
@@ -308,10 +308,14 @@ impl Printer<'_> {
                 self.list(values)?;
                 self.guard(guard)
             }
-            Stmt::Arrive { dst, counters, offset, parts, guard } => {
+            Stmt::Arrive { dst, counters, offset, parts, guard, group } => {
                 write!(self.out, "last %{}: {} = arrive ", dst.0, self.ty(*dst))?;
                 self.place(Mem::Global(*counters), offset)?;
                 write!(self.out, " of {parts}")?;
+                if let Some(group) = group {
+                    self.out.push_str(" by ");
+                    self.barrier(group)?;
+                }
                 self.guard(guard)
             }
         }
@@ -431,6 +435,10 @@ impl Printer<'_> {
         self.expr(offset)?;
         self.out.push(']');
         Ok(())
+    }
+
+    fn barrier(&mut self, Group { id, threads }: &Group) -> fmt::Result {
+        write!(self.out, "barrier {id} of {threads}")
     }
 
     fn guard(&mut self, guard: &Option<Expr>) -> fmt::Result {

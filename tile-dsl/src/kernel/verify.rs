@@ -6,7 +6,7 @@
 //! same bytes follow one another, with a barrier between, and no copy to one on its way; what a CTA reads of another's
 //! shared memory is written and still there (`peers`); the parameters of a grouped kernel are those of a problem.
 
-use super::{Async, Expr, Kernel, Mem, Param, Role, Stmt, Ty, Var};
+use super::{Async, Expr, Group, Kernel, Mem, Param, Role, Stmt, Ty, Var};
 use crate::{
     dtype::DType,
     nest::{WARPGROUP, registers_at_launch},
@@ -46,6 +46,7 @@ pub fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
         defined: vec![false; kernel.vars.len()],
         divergent: BTreeSet::new(),
         chosen: !kernel.grouped,
+        role: None,
     };
     v.kernel().map_err(|what| VerifyError { kernel: kernel.name.clone(), what })
 }
@@ -62,12 +63,20 @@ struct Verifier<'a> {
     divergent: BTreeSet<Var>,
     /// Whether it is known which problem's parameters are meant.
     chosen: bool,
+    /// First thread of the role at hand, and how many it has.
+    role: Option<[u32; 2]>,
 }
 
 type Check<T = ()> = Result<T, String>;
 
 fn ensure(ok: bool, what: impl FnOnce() -> String) -> Check {
     if ok { Ok(()) } else { Err(what()) }
+}
+
+/// A named barrier of whole warps.
+fn barrier(Group { id, threads }: &Group) -> Check {
+    ensure((1..16).contains(id), || format!("barrier {id}, expected 1..16"))?;
+    ensure(threads.is_multiple_of(32) && *threads > 0, || format!("a barrier of {threads} threads"))
 }
 
 impl Verifier<'_> {
@@ -209,11 +218,8 @@ impl Verifier<'_> {
                 ensure(!diverged, || "a barrier of the cluster that some threads may not reach".into())?;
                 ensure(self.kernel.cluster.is_some(), || "a barrier of no cluster".into())
             }
-            Stmt::GroupBarrier { id, threads } => {
-                ensure((1..16).contains(id), || format!("barrier {id}, expected 1..16"))?;
-                ensure(threads.is_multiple_of(32) && *threads > 0, || {
-                    format!("a barrier of {threads} threads")
-                })?;
+            Stmt::GroupBarrier(group) => {
+                barrier(group)?;
                 ensure(!diverged, || "a barrier that some threads may not reach".into())
             }
             Stmt::WarpBarrier => self.warps(diverged, "a barrier of a warp"),
@@ -240,7 +246,9 @@ impl Verifier<'_> {
                 ensure(buffers.iter().all(known), || format!("no shared buffers {buffers:?}"))?;
                 ensure(!diverged, || "a life that begins for some threads alone".into())
             }
-            Stmt::Barrier => ensure(!diverged, || "a barrier that some threads may not reach".into()),
+            Stmt::Barrier => ensure(!diverged && self.role.is_none(), || {
+                "a barrier that some threads may not reach".into()
+            }),
             Stmt::Shuffle { dst, value, mask } => {
                 self.warps(diverged, "a shuffle")?;
                 ensure((1..32).contains(mask), || format!("shuffle by {mask}, expected 1..32"))?;
@@ -312,8 +320,12 @@ impl Verifier<'_> {
                 })?;
                 values.iter().try_for_each(|v| self.expect(v, Ty::Elem(dtype), "addend"))
             }
-            Stmt::Arrive { dst, counters, offset, parts, guard } => {
+            Stmt::Arrive { dst, counters, offset, parts, guard, group } => {
                 ensure(!diverged, || "an arrival that some threads may not reach".into())?;
+                group.as_ref().map_or(Ok(()), barrier)?;
+                ensure(group.map(|g| [0, g.threads]) == self.role, || {
+                    "an arrival of others than the CTA's threads, or its first role's".into()
+                })?;
                 ensure(*parts > 0, || "an arrival of no CTAs".into())?;
                 let param = self.kernel.params.get(*counters as usize);
                 let counts = matches!(param, Some(Param::Scratch { dtype: DType::I32, zeroed: true, .. }));
@@ -349,8 +361,10 @@ impl Verifier<'_> {
                     format!("{n} registers for threads {first} to {next}")
                 })?;
             }
+            self.role = Some([*first, *threads]);
             self.block(body, false)?;
         }
+        self.role = None;
         ensure(next == self.kernel.threads, || format!("roles of {next} threads of {}", self.kernel.threads))
     }
 

@@ -1,10 +1,11 @@
 //! Reductions whose parts are held by several CTAs (`split_k`).
 //!
-//! Through a workspace they meet in pairs, then pairs of pairs, up a binary tree: of two, the one that comes first leaves
-//! its registers in global memory and is done, and the second adds them to its own. Nobody waits, so CTAs need not run
-//! at the same time; the tree is fixed and addition commutes, so the result has the same bits in every run. Slots lie a
-//! CTA's threads apart, so that a warp writes whole lines. Atomically each CTA goes on with its part, and what it
-//! stores is added.
+//! Through a workspace they meet up a binary tree: of two, both leave their registers in global memory, and the one that
+//! comes last adds those of the other to its own. Nobody waits, so CTAs need not run at the same time; the tree is fixed
+//! and addition commutes, so the result has the same bits in every run. Four CTAs meet once: two levels of the tree with
+//! one fence and one count, as of so few the last reads all others' parts sooner. Slots lie a CTA's threads apart, so that
+//! a warp writes whole lines; sums of tensor cores do so four at a time. Atomically each CTA goes on with its part, and
+//! what it stores is added.
 
 use super::{
     Lowerer,
@@ -15,13 +16,20 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Param, Ty, Var},
-    nest::{Across, LoopKind, Stmt, ValueId, writers},
+    nest::{Across, LoopKind, Stmt, Target, ValueId, WIDEST, leaves, writers},
     op::{BinOp, CmpOp},
     schedule::Unit,
 };
+use std::ops::Range;
 
-/// Loads of a thread that are on their way together: half as many as it has sums, so that there are registers.
-const fn in_flight(slots: u32) -> u32 {
+/// Parts of all that meet at once. Of more, several CTAs read at a time.
+const QUAD: u32 = 4;
+
+/// Registers of a thread that are for neither sums nor what is added to them: addresses, and what lives on.
+const BESIDE: u32 = 32;
+
+/// Loads of a thread that are on their way together for want of registers: half as many as it has sums.
+const fn fewest_in_flight(slots: u32) -> u32 {
     if slots > 2 { slots.div_ceil(2) } else { slots }
 }
 
@@ -33,6 +41,22 @@ struct Workspace {
     /// Elements of one part.
     elems: i64,
     threads: i64,
+    /// Elements of an access.
+    width: u32,
+}
+
+impl Workspace {
+    /// The first slot of each access, and by how much it lies behind the thread's first one.
+    fn accesses(&self, slots: Range<u32>) -> impl Iterator<Item = (Range<u32>, i64)> {
+        let (width, threads) = (self.width, self.threads);
+        slots.step_by(width as usize).map(move |slot| (slot..slot + width, i64::from(slot) * threads))
+    }
+}
+
+/// Slots of a thread that one access of a part takes.
+fn side_by_side(slots: u32, dtype: DType) -> u32 {
+    let most = (WIDEST as u32 / dtype.bytes()).max(1);
+    1 << slots.trailing_zeros().min(most.ilog2())
 }
 
 /// A level of the tree.
@@ -84,16 +108,18 @@ impl Lowerer<'_> {
             let threads = self.units.threads;
             let elems = registers.slots * threads;
             let scratch = self.scratch(format!("{}.parts", v.name), v.dtype, elems, false);
-            held.push(Workspace { value, registers, scratch, elems: elems.into(), threads: threads.into() });
+            let width = if self.is_product(value) { side_by_side(registers.slots, v.dtype) } else { 1 };
+            let (elems, threads) = (elems.into(), threads.into());
+            held.push(Workspace { value, registers, scratch, elems, threads, width });
         }
         let counters = self.scratch("arrivals".into(), DType::I32, 1, true);
         let level = Level { row, part, parts, counters, width: 1 };
-        self.combine_pairs(&held, level, rest)
+        self.combine_nodes(&held, level, rest)
     }
 
-    /// One level of the tree: the sum of `width` parts at hand and that of its neighbour become one. Whoever comes
-    /// first leaves its sum in the workspace, whoever comes second goes on with both.
-    fn combine_pairs(
+    /// A meeting: sums of `width` parts each, of two nodes or all four, become one. All leave theirs in the workspace, and
+    /// whoever comes last goes on.
+    fn combine_nodes(
         &mut self,
         held: &[Workspace],
         level: Level,
@@ -108,29 +134,35 @@ impl Lowerer<'_> {
         }
         let wide = Atom::i32(width.into());
         let node = self.emit.bin(BinOp::Div, part, wide);
-        let other = self.emit.op(Op::Xor, &[node, Atom::i32(1)]);
         let own = self.emit.bin(BinOp::Mul, node, wide);
-        let other = self.emit.bin(BinOp::Mul, other, wide);
         // The last node of a level may have no neighbour: it goes on as it is.
+        let meet = if parts == QUAD { QUAD } else { 2 };
+        let neighbours: Vec<Atom> = (1..meet)
+            .map(|n| {
+                let other = self.emit.op(Op::Xor, &[node, Atom::i32(n.into())]);
+                self.emit.bin(BinOp::Mul, other, wide)
+            })
+            .collect();
         let paired = match parts.is_multiple_of(2 * width) {
             true => None,
-            false => Some(self.emit.cmp(CmpOp::Lt, other, Atom::i32(parts.into()))),
+            false => Some(self.emit.cmp(CmpOp::Lt, neighbours[0], Atom::i32(parts.into()))),
         };
         let own = self.emit.add(row, own);
-        let other = self.emit.add(row, other);
+        let others: Vec<Atom> = neighbours.into_iter().map(|other| self.emit.add(row, other)).collect();
         self.only_if(paired, |this| held.iter().for_each(|w| this.leave_part(w, own)));
-        // Both know the pair by the greater of them.
-        let counter = self.emit.bin(BinOp::Max, own, other);
-        let second = self.emit.var(Ty::BOOL);
+        // All know the meeting by the greatest of them.
+        let counter = others.iter().fold(own, |most, other| self.emit.bin(BinOp::Max, most, *other));
+        let last = self.emit.var(Ty::BOOL);
         self.sync.barrier();
         let (offset, guard) = (counter.expr(), paired.map(Atom::expr));
-        self.emit.stmt(kernel::Stmt::Arrive { dst: second, counters, offset, parts: 2, guard });
+        let arrive = kernel::Stmt::Arrive { dst: last, counters, offset, parts: meet, guard, group: None };
+        self.emit.stmt(arrive);
         self.emit.forget_loads(|_| true);
         self.emit.push();
-        self.only_if(paired, |this| held.iter().for_each(|w| this.add_part(w, other)));
-        self.combine_pairs(held, Level { width: 2 * width, ..level }, rest)?;
+        self.only_if(paired, |this| held.iter().for_each(|w| this.add_parts(w, &others)));
+        self.combine_nodes(held, Level { width: meet * width, ..level }, rest)?;
         let then = self.emit.pop();
-        self.emit.stmt(kernel::Stmt::If { cond: KExpr::Var(second), then, otherwise: Vec::new() });
+        self.emit.stmt(kernel::Stmt::If { cond: KExpr::Var(last), then, otherwise: Vec::new() });
         Ok(())
     }
 
@@ -146,10 +178,11 @@ impl Lowerer<'_> {
         self.emit.stmt(kernel::Stmt::If { cond: condition.expr(), then, otherwise: Vec::new() });
     }
 
-    /// Where this thread's elements of a node are: the slots follow one another, a CTA's threads apart.
+    /// Where this thread's first elements of a node are.
     fn place_of(&mut self, workspace: &Workspace, node: Atom) -> Atom {
         let tid = self.units.tid(&mut self.emit);
-        let thread = self.emit.op(Op::Cast(Ty::I64), &[tid]);
+        let thread = self.emit.bin(BinOp::Mul, tid, Atom::i32(workspace.width.into()));
+        let thread = self.emit.op(Op::Cast(Ty::I64), &[thread]);
         let node = self.emit.op(Op::Cast(Ty::I64), &[node]);
         let start = self.emit.bin(BinOp::Mul, node, Atom::Int(workspace.elems, Ty::I64));
         self.emit.add(start, thread)
@@ -158,38 +191,67 @@ impl Lowerer<'_> {
     fn leave_part(&mut self, workspace: &Workspace, node: Atom) {
         let base = self.place_of(workspace, node);
         let Registers { frag, slots, .. } = workspace.registers;
-        for slot in 0..slots {
+        for (slots, constant) in workspace.accesses(0..slots) {
             self.emit.stmt(kernel::Stmt::Store {
                 mem: Mem::Global(workspace.scratch),
-                offset: Emit::sum_expr(Some(base), i64::from(slot) * workspace.threads, Ty::I64),
-                values: vec![KExpr::Slot { frag, slot }],
+                offset: Emit::sum_expr(Some(base), constant, Ty::I64),
+                values: slots.map(|slot| KExpr::Slot { frag, slot }).collect(),
                 guard: None,
             });
         }
     }
 
-    fn add_part(&mut self, workspace: &Workspace, node: Atom) {
-        let base = self.place_of(workspace, node);
+    /// Adds the neighbours' sums to this node's: that of the node beside it, then both of the pair beside theirs.
+    fn add_parts(&mut self, workspace: &Workspace, others: &[Atom]) {
+        let bases: Vec<Atom> = others.iter().map(|node| self.place_of(workspace, *node)).collect();
         let v = &self.nest.values[workspace.value.0 as usize];
         let op = v.reduction.expect("only reductions have parts").combine();
         let Registers { frag, slots, .. } = workspace.registers;
-        for first in (0..slots).step_by(in_flight(slots) as usize) {
-            let batch = first..slots.min(first + in_flight(slots));
-            let loaded: Vec<Var> = batch.clone().map(|_| self.emit.var(Ty::Elem(v.dtype))).collect();
-            for (slot, var) in batch.clone().zip(&loaded) {
-                self.emit.stmt(kernel::Stmt::Load {
-                    dst: vec![*var],
-                    mem: Mem::Global(workspace.scratch),
-                    offset: Emit::sum_expr(Some(base), i64::from(slot) * workspace.threads, Ty::I64),
-                    guard: None,
-                });
+        // All are on their way together, as far as there are registers for them.
+        let free = self.registers_each().saturating_sub(slots + BESIDE);
+        let most = free.max(fewest_in_flight(slots)).div_ceil(others.len() as u32);
+        let most = most.next_multiple_of(workspace.width);
+        for first in (0..slots).step_by(most as usize) {
+            let batch = first..slots.min(first + most);
+            let mut loaded: Vec<Vec<KExpr>> = Vec::new();
+            for base in &bases {
+                let vars: Vec<Var> = batch.clone().map(|_| self.emit.var(Ty::Elem(v.dtype))).collect();
+                let accesses = workspace.accesses(batch.clone());
+                for ((_, constant), dst) in accesses.zip(vars.chunks(workspace.width as usize)) {
+                    self.emit.stmt(kernel::Stmt::Load {
+                        dst: dst.to_vec(),
+                        mem: Mem::Global(workspace.scratch),
+                        offset: Emit::sum_expr(Some(*base), constant, Ty::I64),
+                        guard: None,
+                    });
+                }
+                loaded.push(vars.into_iter().map(KExpr::Var).collect());
             }
-            for (slot, var) in batch.zip(loaded) {
-                let sum = Box::new(KExpr::Slot { frag, slot });
-                let value = KExpr::Bin(op, sum, Box::new(KExpr::Var(var)));
+            for (n, slot) in batch.enumerate() {
+                let sum = |a: KExpr, b: KExpr| KExpr::Bin(op, Box::new(a), Box::new(b));
+                let of = |node: usize| loaded[node][n].clone();
+                let pair = sum(KExpr::Slot { frag, slot }, of(0));
+                let value = if others.len() == 1 { pair } else { sum(pair, sum(of(1), of(2))) };
                 self.emit.stmt(kernel::Stmt::Set { frag, slot, value });
             }
         }
+    }
+
+    /// Whether tensor cores add up a value: its sums lie side by side in registers as it is. Others need not, and the assembler
+    /// would pay for it in the loop that computes them.
+    fn is_product(&self, value: ValueId) -> bool {
+        let mut found = false;
+        leaves(&self.nest.body, &mut |path, leaf| {
+            let adds = matches!(leaf.leaf(), Some((Target::Value(v), _)) if v == value);
+            found |= adds && self.nest.product(path, leaf).is_some();
+        });
+        found
+    }
+
+    /// Registers that each thread of this CTA may have beside as many CTAs as are asked for.
+    fn registers_each(&self) -> u32 {
+        let resident = self.nest.occupancy.unwrap_or(1) * (self.units.threads + self.nest.producing());
+        (self.target.resident_registers() / resident.max(1)).min(self.target.registers())
     }
 
     fn add_initial(&mut self, workspace: &Workspace) {

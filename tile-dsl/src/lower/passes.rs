@@ -95,8 +95,7 @@ pub(super) fn describe(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
 
 /// Walks over the term of the nest.
 pub(super) fn walk(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
-    let nest = lowering.nest();
-    let mut lowerer = Lowerer::new(nest, lowering.variant, lowering.given, &lowering.shared)?;
+    let mut lowerer = Lowerer::new(lowering.program, lowering.variant, lowering.given, &lowering.shared)?;
     let threads = lowerer.kernel()?;
     let kernel = &mut lowering.kernel;
     kernel.cleared = lowerer.cleared.iter().copied().collect();

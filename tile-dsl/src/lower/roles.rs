@@ -54,7 +54,7 @@ impl Lowerer<'_> {
             self.tiles(group, nest.groups(), |this| this.stmt(&nest.body))?;
             self.await_sent();
             let mut body = self.emit.pop();
-            among(&mut body, COMPUTE_BARRIER + group, computing);
+            among(&mut body, kernel::Group { id: COMPUTE_BARRIER + group, threads: computing });
             roles.push(Role { first, threads: computing, registers: registers(1), body });
             self.sync = Sync::default();
         }
@@ -258,11 +258,12 @@ impl Lowerer<'_> {
 }
 
 /// Barriers of a program become those of its own threads.
-fn among(stmts: &mut [kernel::Stmt], id: u32, threads: u32) {
+fn among(stmts: &mut [kernel::Stmt], threads: kernel::Group) {
     for stmt in stmts {
-        if *stmt == kernel::Stmt::Barrier {
-            *stmt = kernel::Stmt::GroupBarrier { id, threads };
+        match stmt {
+            kernel::Stmt::Barrier => *stmt = kernel::Stmt::GroupBarrier(threads),
+            kernel::Stmt::Arrive { group, .. } => *group = Some(threads),
+            other => other.blocks_mut().into_iter().for_each(|block| among(block, threads)),
         }
-        stmt.blocks_mut().into_iter().for_each(|block| among(block, id, threads));
     }
 }

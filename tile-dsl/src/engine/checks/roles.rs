@@ -140,12 +140,6 @@ fn produced(context: &Context<'_>) -> Vec<Diagnostic> {
         let text = format!("{threads} threads compute and {producing} copy, but a CTA has at most {most}");
         wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
     }
-    if !nest.across.is_empty() && !nest.cluster_reduces() {
-        let text =
-            "CTAs that share a reduction through memory meet with all their threads: a producer would not come"
-                .to_string();
-        wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
-    }
     wrong
 }
 

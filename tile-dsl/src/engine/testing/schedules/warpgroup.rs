@@ -73,8 +73,8 @@ impl Generator<'_> {
             let stages = 2 + self.random.below(3) as u32;
             self.propose(D::Pipeline { digit: k.clone(), stages });
         }
-        // A producer would not meet the other CTAs, and what these store is not collected.
-        match !produced && self.chance(50) {
+        // What CTAs that share a reduction store is not collected.
+        match self.chance(50) {
             true => self.wild_shares(product, 75),
             false => self.wild_collected(),
         }
