@@ -7,6 +7,9 @@ impl Target {
     /// Where a schedule names no target: `sm_80`, the oldest supported.
     pub const DEFAULT: Target = Target { sm: 80, specific: false };
 
+    /// The oldest whose CTAs form clusters.
+    pub const CLUSTERS: Target = Target { sm: 90, specific: false };
+
     /// Parses `sm_80`, `sm_86`, `sm_89`, `sm_90`, `sm_90a`.
     pub fn parse(text: &str) -> Option<Target> {
         let digits = text.strip_prefix("sm_")?;
@@ -45,6 +48,14 @@ impl Target {
             89 => 24,
             _ => 32,
         }
+    }
+
+    /// CTAs of so many threads and bytes of shared memory that an SM holds at once, as far as registers do. It keeps 1 KB for
+    /// each.
+    pub fn resident(self, threads: u64, shared: u64) -> u64 {
+        let by_threads = u64::from(self.resident_threads()) / threads.clamp(1, 1 << 16).next_multiple_of(32);
+        let by_shared = (u64::from(self.shared_bytes()) + 1024) / shared.saturating_add(1024);
+        by_threads.min(by_shared).min(self.resident_ctas().into())
     }
 
     /// 32-bit registers of an SM.
