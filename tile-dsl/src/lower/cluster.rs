@@ -25,7 +25,7 @@ use crate::{
     nest::{CopyId, Digit, Steps, ValueId, WIDEST},
     op::{BinOp, CmpOp},
     schedule::Via,
-    shared::Content,
+    shared::{Buffer, Content},
 };
 use std::cmp::Ordering;
 
@@ -75,9 +75,8 @@ impl Parts {
 impl Lowerer<'_> {
     /// At the start of the kernel: says that this CTA runs, where others store into bytes that nothing uses before.
     pub fn announce(&mut self) {
-        let mut parts =
-            self.shared.buffers.iter().filter(|b| matches!(b.content, Content::Parts(_))).peekable();
-        self.announced = parts.peek().is_some() && parts.all(|b| b.fresh);
+        let free = |b: &Buffer| b.fresh || !matches!(b.content, Content::Parts(_));
+        self.announced = self.nest.cluster_reduces() && self.shared.buffers.iter().all(free);
         if self.announced {
             self.emit.stmt(Stmt::ClusterArrive);
         }
