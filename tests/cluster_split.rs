@@ -220,8 +220,16 @@ fn product<T: Float, S: Schedule<Kernel = matmul>>(
 }
 
 /// Whole tiles, tails, one element, fewer steps than CTAs, no step at all.
-const SIZES: [[usize; 3]; 7] =
-    [[128, 32, 224], [33, 17, 100], [16, 16, 16], [63, 15, 65], [5, 40, 1], [1, 1, 97], [20, 20, 0]];
+const SIZES: [[usize; 3]; 8] = [
+    [128, 32, 224],
+    [33, 17, 100],
+    [16, 16, 16],
+    [63, 15, 65],
+    [65, 17, 15],
+    [5, 40, 1],
+    [1, 1, 97],
+    [20, 20, 0],
+];
 
 #[test]
 fn parts_of_any_number_and_size_add_up() {
@@ -297,8 +305,10 @@ fn parts_are_added_in_the_order_of_their_ctas() {
 
 #[test]
 fn whatever_follows_has_the_sums_that_it_needs() {
-    let device = device(3);
-    for [m, n, k] in [[64, 32, 64], [33, 17, 100], [7, 20, 3], [40, 9, 0]] {
+    let sizes = [[64, 32, 64], [33, 17, 100], [31, 15, 7], [7, 20, 3], [1, 1, 1], [40, 9, 0]];
+    let early = Device::sim_early(4).with_cache(PtxCache::disabled());
+    let runs = [device(3), early].into_iter().flat_map(|device| sizes.map(|size| (device.clone(), size)));
+    for (device, [m, n, k]) in runs {
         let (a, b) = (buffer::<f32>(&device, &[m, k]), buffer::<f32>(&device, &[k, n]));
         let bias = buffer::<f32>(&device, &[n]);
         let poisoned = |shape: &[usize]| Buffer::<f32>::poisoned(&device, shape).unwrap();
