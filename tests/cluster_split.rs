@@ -54,6 +54,20 @@ fn with_rows(a: &Tensor<f32, M, K>, b: &Tensor<f32, K, N>, c: &mut Tensor<f32, M
     store(c, [i, j], acc + rows);
 }
 
+/// C = A·B plus the sum of each row of A: not of one element, of all of the row.
+#[tile_kernel]
+fn rows_for_all(a: &Tensor<f32, M, K>, b: &Tensor<f32, K, 16>, c: &mut Tensor<f32, M, 16>) {
+    let i = program_tile(M);
+    let j = whole(16);
+    let mut acc = zeros::<f32>([i, j]);
+    let mut rows = zeros::<f32>([i]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+        rows += sum(load(a, [i, k]), k);
+    }
+    store(c, [i, j], acc + rows);
+}
+
 /// Each row of A·B less its sum, which needs the whole row.
 #[tile_kernel]
 fn shares(a: &Tensor<f32, M, K>, b: &Tensor<f32, K, 16>, c: &mut Tensor<f32, M, 16>) {
@@ -102,6 +116,7 @@ schedule! {
         unroll(k);
         split_k(k, 4; cluster);
     }
+    thirds = by_rows { tile(i = 48); split_k(k, 3; cluster); }
     two_rows = by_rows { split_k(k, 2; cluster); pipeline(k, 3); order(col); }
     inner = by_rows { drop(split_k(k)); split_k(k.t, 2; cluster); }
     published = by_rows { stage(acc: shared); unroll(ir in c); }
@@ -128,6 +143,9 @@ schedule! {
         pipeline(k, 3);
         split_k(k, 4; cluster);
     }
+    produced = warpgroup { produce(k: warp); }
+    produced_by3 = produced { split_k(k, 3; cluster); }
+    produced_by2 = produced { split_k(k, 2; cluster); pipeline(k, 4); }
     layered on sm_90 for layer {
         tile(i = 32, j = 16, k = 8);
         split(i -> ir, it: 8);
@@ -141,6 +159,13 @@ schedule! {
         bind(j -> thread.x, it -> thread.y);
         split_k(k, 4; cluster);
     }
+    rows_by4 on sm_90 for rows_for_all {
+        tile(i = 32, k = 8);
+        bind(i -> thread.x);
+        split_k(k, 4; cluster);
+    }
+    rows_by2 = rows_by4 { split_k(k, 2; cluster); }
+    rows_by3 = rows_by4 { split_k(k, 3; cluster); }
     whole_rows on sm_90 for shares {
         tile(i = 32, k = 8);
         bind(i -> thread.x);
@@ -195,8 +220,16 @@ fn product<T: Float, S: Schedule<Kernel = matmul>>(
 }
 
 /// Whole tiles, tails, one element, fewer steps than CTAs, no step at all.
-const SIZES: [[usize; 3]; 6] =
-    [[128, 32, 224], [33, 17, 100], [16, 16, 16], [5, 40, 1], [1, 1, 97], [20, 20, 0]];
+const SIZES: [[usize; 3]; 8] = [
+    [128, 32, 224],
+    [33, 17, 100],
+    [16, 16, 16],
+    [63, 15, 65],
+    [65, 17, 15],
+    [5, 40, 1],
+    [1, 1, 97],
+    [20, 20, 0],
+];
 
 #[test]
 fn parts_of_any_number_and_size_add_up() {
@@ -209,6 +242,7 @@ fn parts_of_any_number_and_size_add_up() {
         product::<f32, _>(&device, of_one, size);
         product::<f32, _>(&device, by_rows, size);
         product::<f16, _>(&device, by_rows, size);
+        product::<f32, _>(&device, thirds, size);
         product::<f32, _>(&device, two_rows, size);
         product::<f32, _>(&device, inner, size);
         product::<f32, _>(&device, published, size);
@@ -223,6 +257,9 @@ fn tensor_cores_leave_parts_too() {
         product::<f16, _>(&device, warps, size);
         product::<f16, _>(&device, warpgroup, size);
         product::<bf16, _>(&device, warpgroup, size);
+        product::<f16, _>(&device, produced, size);
+        product::<bf16, _>(&device, produced_by2, size);
+        product::<bf16, _>(&device, produced_by3, size);
     }
 }
 
@@ -234,9 +271,12 @@ fn seeds_agree() {
         let device = &device.clone().with_cache(PtxCache::disabled());
         [
             product::<f32, _>(device, of_three, size).0,
+            product::<f32, _>(device, thirds, size).0,
             product::<f32, _>(device, two_rows, size).0,
             product::<f16, _>(device, warps, size).0,
             product::<f16, _>(device, warpgroup, size).0,
+            product::<f16, _>(device, produced, size).0,
+            product::<f16, _>(device, produced_by3, size).0,
         ]
     };
     let wanted = of(&device(0));
@@ -265,8 +305,10 @@ fn parts_are_added_in_the_order_of_their_ctas() {
 
 #[test]
 fn whatever_follows_has_the_sums_that_it_needs() {
-    let device = device(3);
-    for [m, n, k] in [[64, 32, 64], [33, 17, 100], [7, 20, 3], [40, 9, 0]] {
+    let sizes = [[64, 32, 64], [33, 17, 100], [31, 15, 7], [7, 20, 3], [1, 1, 1], [40, 9, 0]];
+    let early = Device::sim_early(4).with_cache(PtxCache::disabled());
+    let runs = [device(3), early].into_iter().flat_map(|device| sizes.map(|size| (device.clone(), size)));
+    for (device, [m, n, k]) in runs {
         let (a, b) = (buffer::<f32>(&device, &[m, k]), buffer::<f32>(&device, &[k, n]));
         let bias = buffer::<f32>(&device, &[n]);
         let poisoned = |shape: &[usize]| Buffer::<f32>::poisoned(&device, shape).unwrap();
@@ -293,6 +335,16 @@ fn whatever_follows_has_the_sums_that_it_needs() {
         let report = shares(&a, &b, &mut c).schedule(whole_rows).run().unwrap();
         assert!(report.findings.is_empty(), "{:?}", report.findings);
         assert!(expected.compare("c", &c, 1.0).unwrap().verified(), "{m}×{n}×{k}");
+
+        for schedule in [&rows_by4 as &dyn AnySchedule, &rows_by2, &rows_by3] {
+            let mut c = poisoned(&[m, 16]);
+            let args =
+                LaunchArgs::new("rows_for_all", None).input("a", &a).input("b", &b).output("c", &mut c);
+            let expected = Expected::of(&program::<rows_by4>(None), &args).unwrap();
+            let report = rows_for_all(&a, &b, &mut c).schedule_dyn(schedule).run().unwrap();
+            assert!(report.findings.is_empty(), "{:?}", report.findings);
+            assert!(expected.compare("c", &c, 1.0).unwrap().verified(), "{m}×{n}×{k}");
+        }
     }
 }
 
@@ -362,56 +414,94 @@ fn a_share_is_a_part_of_the_elements() {
     assert_eq!(share(&program::<whole_rows>(None)), None);
     let half = Some(tilewright::DType::F16);
     assert_eq!(share(&program::<warpgroup>(half)).as_deref(), Some("j.group"));
-    // Each of four CTAs stores two of its eight rows a thread.
-    let of = |text: &str| text.matches("st.global").count();
+    assert_eq!(share(&program::<rows_by4>(None)).as_deref(), Some("j"));
+    assert_eq!(share(&program::<rows_by3>(None)), None);
+    // Each of four CTAs stores two of its eight rows a thread, once it has the others' six.
+    let of = |text: &str, what: &str| text.matches(what).count();
     let report = product::<f32, _>(&device(5), by_rows, [64, 16, 64]).1;
     assert_eq!(report.scratch_bytes, 0);
     let ptx = report.ptx;
-    assert_eq!((of(&ptx), ptx.matches("ld.shared::cluster").count()), (2, 4), "{ptx}");
-    assert_eq!(ptx.matches("barrier.cluster").count(), 4);
+    assert_eq!((of(&ptx, "st.global"), of(&ptx, "st.shared::cluster.v2")), (2, 4), "{ptx}");
+    assert_eq!(of(&ptx, "barrier.cluster"), 4);
+    assert_eq!(of(&ptx, "barrier.cluster.arrive.relaxed"), 1);
+    assert_eq!((of(&ptx, "fence"), of(&ptx, "membar")), (0, 0));
 
-    // The parts take the bytes of the pipeline.
-    let kernel = lower(&program::<warpgroup>(half), Variant::Exact).unwrap();
-    let parts = kernel.shared.iter().position(|s| s.name == "acc.parts").unwrap();
-    assert!(!kernel.rivals()[parts].is_empty(), "{kernel}");
-    assert!(kernel.shared_bytes() < 3 * 2 * 64 * 64 * 2 + 1024, "{}", kernel.shared_bytes());
+    // Where as many CTAs fit then, the parts have bytes of their own: what the other CTAs have of this one's share.
+    let parts = |program: &Program| {
+        let kernel = lower(program, Variant::Exact).unwrap();
+        let at = |s: &tile_dsl::kernel::Shared| s.name == "acc.parts";
+        let parts = kernel.shared.iter().position(at).unwrap();
+        let own = kernel.rivals()[parts].is_empty();
+        (kernel.shared[parts].bytes(), own, kernel.shared_bytes(), kernel.to_string())
+    };
+    let (bytes, own, _, text) = parts(&program::<by_rows>(f32));
+    assert_eq!((bytes, own), (128 * 2 * 3 * 4, true));
+    assert_eq!(
+        ["cluster arrive", "cluster wait", "cluster_barrier"].map(|w| of(&text, w)),
+        [1, 1, 1],
+        "{text}"
+    );
+    let (bytes, own, _, text) = parts(&program::<produced_by2>(half));
+    assert_eq!((bytes, own), (64 * 64 / 2 * 4, true));
+    assert_eq!(
+        ["cluster arrive", "cluster wait", "cluster_barrier"].map(|w| of(&text, w)),
+        [1, 2, 2],
+        "{text}"
+    );
+    assert_eq!(parts(&program::<alone>(f32)).0, 256 * 3 * 4);
+    assert_eq!(parts(&program::<rows_by2>(None)).0, 32 * 8 * 4);
+    // Otherwise those of the pipeline.
+    let (bytes, own, all, text) = parts(&program::<warpgroup>(half));
+    assert_eq!((bytes, own), (64 * 64 / 4 * 3 * 4, false));
+    assert!(all < 3 * 2 * 64 * 64 * 2 + 1024, "{all}");
+    assert_eq!(
+        ["cluster arrive", "cluster wait", "cluster_barrier"].map(|w| of(&text, w)),
+        [0, 0, 2],
+        "{text}"
+    );
 }
 
-/// The cluster's barriers are what orders one CTA's sums before the others' loads, and these before its end.
+/// The cluster's barriers are what orders one CTA's stores behind the others' use of those bytes, and before their sums.
 #[test]
 fn a_weaker_barrier_is_found() {
-    let (_, report) = product::<f32, _>(&device(0), by_rows, [64, 16, 64]);
-    let run = |text: &str| {
-        let module = Module::parse(text).unwrap();
-        let mut memory = Memory::with_capacity(1 << 20);
-        let mut params: Vec<Vec<u8>> = Vec::new();
-        for (name, bytes) in [("a", 64 * 64 * 4), ("b", 64 * 16 * 4), ("c", 64 * 16 * 4)] {
-            let address = memory.alloc(name, bytes).unwrap();
-            memory.write(address, &vec![0; bytes as usize]).unwrap();
-            params.push(address.to_le_bytes().to_vec());
+    fn found<S: Schedule<Kernel = matmul>>(schedule: S, ctas: u32) -> impl Fn(&str) -> Vec<Finding> {
+        let kernel = format!("matmul_{}_f32_exact", schedule.name());
+        move |text: &str| {
+            let module = Module::parse(text).unwrap();
+            let mut memory = Memory::with_capacity(1 << 20);
+            let mut params: Vec<Vec<u8>> = Vec::new();
+            for (name, bytes) in [("a", 64 * 128 * 4), ("b", 128 * 16 * 4), ("c", 64 * 16 * 4)] {
+                let address = memory.alloc(name, bytes).unwrap();
+                memory.write(address, &vec![0; bytes as usize]).unwrap();
+                params.push(address.to_le_bytes().to_vec());
+            }
+            params.extend([64u32, 128, 16].map(|dim| dim.to_le_bytes().to_vec()));
+            let (kernel, grid) = (kernel.clone(), [ctas, 1, 1]);
+            let launch = Launch { kernel, grid, block: [128, 1, 1], params, ..Launch::default() };
+            ptx_sim::launch(&module, &mut memory, &launch).unwrap().findings
         }
-        params.extend([64u32, 64, 16].map(|dim| dim.to_le_bytes().to_vec()));
-        let kernel = "matmul_by_rows_f32_exact".to_string();
-        let launch = Launch { kernel, grid: [4, 1, 1], block: [128, 1, 1], params, ..Launch::default() };
-        ptx_sim::launch(&module, &mut memory, &launch).unwrap().findings
-    };
-    assert_eq!(run(&report.ptx).len(), 0);
+    }
+    let races = |found: &[Finding]| found.iter().any(|f| matches!(f.kind, FindingKind::SharedRace(_)));
     let (arrive, wait) = ("barrier.cluster.arrive;", "barrier.cluster.wait;");
-    let first = |weak: &str| report.ptx.replacen(arrive, weak, 1);
-    let last = |weak: &str| {
-        let at = report.ptx.rfind(arrive).unwrap();
-        format!("{}{}", &report.ptx[..at], report.ptx[at..].replacen(arrive, weak, 1))
+    // The n-th, weakened, and left out.
+    let changed = |ptx: &str, n: usize| {
+        let at = |what: &str| ptx.match_indices(what).nth(n).map(|(at, _)| at).unwrap();
+        let weak = |with: &str| format!("{}{with}{}", &ptx[..at(arrive)], &ptx[at(arrive) + arrive.len()..]);
+        let missing = weak("");
+        let from = at(arrive) + missing[at(arrive)..].find(wait).unwrap();
+        let missing = format!("{}{}", &missing[..from], &missing[from + wait.len()..]);
+        [weak("barrier.cluster.arrive.relaxed;"), missing]
     };
-    let relaxed = "barrier.cluster.arrive.relaxed;";
-    let race = |f: &Finding| matches!(f.kind, FindingKind::SharedRace(_));
-    let early = |f: &Finding| f.kind == FindingKind::AsyncRace && f.to_string().contains("the CTA exits");
-    assert!(run(&first(relaxed)).iter().any(race), "{:?}", run(&first(relaxed)));
-    assert!(run(&last(relaxed)).iter().any(early), "{:?}", run(&last(relaxed)));
-    // Without the first meeting, and without the last.
-    let missing = first("").replacen(wait, "", 1);
-    assert!(run(&missing).iter().any(race), "{:?}", run(&missing));
-    let missing = last("");
-    let at = missing.rfind(wait).unwrap();
-    let missing = format!("{}{}", &missing[..at], missing[at..].replacen(wait, "", 1));
-    assert!(run(&missing).iter().any(early), "{:?}", run(&missing));
+    let size = [64, 16, 128];
+    // One of them, with an arrival at the start before it; and two, where the parts take the bytes of the pipeline.
+    let ptx = product::<f32, _>(&device(0), by_rows, size).1.ptx;
+    let run = found(by_rows, 4);
+    assert_eq!(run(&ptx).len(), 0);
+    changed(&ptx, 0).iter().for_each(|text| assert!(races(&run(text)), "{:?}", run(text)));
+    let ptx = product::<f32, _>(&device(0), two_rows, size).1.ptx;
+    let run = found(two_rows, 2);
+    assert_eq!(run(&ptx).len(), 0);
+    for n in [0, 1] {
+        changed(&ptx, n).iter().for_each(|text| assert!(races(&run(text)), "{n}: {:?}", run(text)));
+    }
 }

@@ -7,7 +7,7 @@
 //!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
 //!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
 //!          | exchange v* = E* | transpose v, v = E, E | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (by barrier n of n) (if E)
-//!          | peer v* = Shared[E] of E | cluster arrive | cluster wait | cluster_barrier
+//!          | peer Shared[E] of E = E* | cluster arrive | cluster wait | cluster_barrier
 //!          | dependency | problem v = E | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
 //! E      ::= const | v | frag[slot] | tid | cta | ctas | tiles | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
 //! ```
@@ -279,22 +279,23 @@ pub enum Stmt {
     GroupBarrier(Group),
     /// `barrier.cluster.arrive`, `barrier.cluster.wait`: all threads of the cluster.
     ClusterBarrier,
-    /// `barrier.cluster.arrive` alone: what this thread has done so far comes before what others do behind the wait.
+    /// `barrier.cluster.arrive.relaxed`: this thread runs. What it has done so far is not ordered before what others do behind
+    /// the wait; that would be a fence of the whole device.
     ClusterArrive,
-    /// `barrier.cluster.wait`, in the same block as the arrival.
+    /// `barrier.cluster.wait`: all threads of the cluster have arrived.
     ClusterWait,
-    /// Loads consecutive elements, as [`Stmt::Load`], from the shared memory of a CTA of the cluster: `mapa`,
-    /// `ld.shared::cluster` (PTX ISA 9.7.9.23, 9.7.9.8). All threads of the cluster have met since the elements were
-    /// written, and meet once more before they are written again or that CTA ends.
-    LoadPeer {
-        /// One variable an element, of the buffer's element type.
-        dst: Vec<Var>,
+    /// Stores consecutive elements, as [`Stmt::Store`], into the shared memory of another CTA of the cluster: `mapa`,
+    /// `st.shared::cluster` (PTX ISA 9.7.9.23, 9.7.9.11). That CTA runs, and all threads of the cluster have met since it
+    /// accessed those bytes; they meet once more before it does again, or ends.
+    StorePeer {
         /// Buffer, position in [`Kernel::shared`].
         shared: u32,
         /// Offset of the first element.
         offset: Expr,
         /// Number of the CTA in its cluster, `i32`.
         cta: Expr,
+        /// One value an element, of the buffer's element type.
+        values: Vec<Expr>,
     },
     /// `bar.warp.sync`: the lanes of each warp.
     WarpBarrier,
@@ -531,7 +532,7 @@ impl Kernel {
                         | Stmt::ClusterBarrier
                         | Stmt::ClusterArrive
                         | Stmt::ClusterWait
-                        | Stmt::LoadPeer { .. }
+                        | Stmt::StorePeer { .. }
                         | Stmt::WarpBarrier
                 );
                 here || s.blocks().into_iter().any(any)

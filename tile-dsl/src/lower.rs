@@ -232,6 +232,10 @@ struct Lowerer<'a> {
     adding: bool,
     /// What this CTA of a cluster has of a reduction that it shares.
     share: Option<cluster::Share>,
+    /// It has said that it runs, and not waited for the others yet.
+    announced: bool,
+    /// The cluster's barriers so far, for threads of other roles.
+    meetings: Vec<kernel::Stmt>,
     /// Tensors that are added to.
     cleared: BTreeSet<u32>,
     /// Tensors whose tile is being collected, and whether any is sent off.
@@ -300,6 +304,8 @@ impl<'a> Lowerer<'a> {
             owner: None,
             adding: false,
             share: None,
+            announced: false,
+            meetings: Vec::new(),
             cleared: BTreeSet::new(),
             collected: BTreeSet::new(),
             fours: BTreeMap::new(),

@@ -60,7 +60,7 @@ pub(crate) use combine::{Combination, partial_units, places};
 pub(crate) use cover::{Cover, cover, difference, non_negative, oversteps, range};
 pub(crate) use descriptor::PERIOD;
 pub use descriptor::{Descriptor, NoDescriptor, Placed};
-pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, WIDEST};
+pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, WIDEST, of_a_tile};
 pub use footprint::{BoxDim, CopyLayout, Part as CopyPart};
 pub use initial::initial;
 pub use interpret::{Arithmetic, InterpretError, interpret};
@@ -263,8 +263,8 @@ pub enum Across {
     /// Each CTA adds its part to the stored tensor, which starts at zero. The order, and so the rounding, changes from
     /// run to run.
     Atomic,
-    /// The CTAs are a cluster: each reads the others' parts from their shared memory, in the order of their numbers. The
-    /// same bits in every run.
+    /// The CTAs are a cluster: each is sent the others' parts to its shared memory, and adds them in the order of their numbers.
+    /// The same bits in every run.
     Cluster,
 }
 

@@ -11,12 +11,13 @@
 //!   in shared memory
 //! room to combine                  where parts meet, between the two parts of the let; from the let on where the parts
 //!                                  accumulate in it
-//! parts that a cluster reads       from between the two parts of the let to its end, when the cluster meets
+//! parts of other CTAs of a cluster between the two parts of the let, where they are added up
 //! ```
 //! What is read in a loop inside lives as long as the loop. Buffers whose lives do not overlap may lie in the same bytes.
 //! Of two buffers in one loop at run time each step then takes two barriers more, so they share only where a loop
 //! further inside has barriers of its own, and never in a pipelined loop. Buffers with half words that are cleared once
-//! ([`Buffer::halves`]) share with none.
+//! ([`Buffer::halves`]) share with none. Other CTAs store their parts into bytes that nothing has used before, where as many
+//! CTAs fit on a multiprocessor then ([`Buffer::fresh`]): the cluster need not meet before that.
 //!
 //! The engine's check explains the bytes, the lowering takes the places: both read this.
 
@@ -30,6 +31,7 @@ use crate::{
         Across, CopyId, CopyLayout, Layout, LoopKind, Nest, Placement, Step, Steps, Stmt, ValueId, chain,
         parts, places, threads, writers,
     },
+    schedule::Target,
     span::SpanId,
 };
 use life::{Clock, Life};
@@ -44,7 +46,7 @@ pub(crate) enum Content {
     Value(ValueId),
     /// Partial results of a value, to be combined.
     Partial(ValueId),
-    /// What this CTA of a cluster has of a value, for the others to read.
+    /// What the other CTAs of a cluster have of a value, as far as this one adds it up.
     Parts(ValueId),
     /// The mbarriers of the channel whose first copy it is.
     Full(CopyId),
@@ -79,6 +81,8 @@ pub(crate) enum Size {
         /// Elements that a thread holds in registers, or that a CTA holds in shared memory.
         elems: u64,
     },
+    /// So many elements of each thread, from so many other CTAs.
+    Parts { others: u64, threads: u64, elems: u64 },
 }
 
 /// A buffer.
@@ -99,6 +103,8 @@ pub(crate) struct Buffer {
     tensor: bool,
     /// Shares its bytes with none.
     alone: bool,
+    /// No statement uses its bytes before it lives.
+    pub fresh: bool,
     /// Source of the directive or statement.
     pub span: SpanId,
     /// Byte at which it starts.
@@ -128,6 +134,12 @@ impl Buffer {
     pub fn overlaps(&self, other: &Buffer) -> bool {
         self.start < other.end() && other.start < self.end()
     }
+
+    /// Whether another, which ordinary stores fill, lives later alone.
+    fn comes_before(&self, other: &Buffer) -> bool {
+        let end = self.lives.iter().map(|l| l.end).max();
+        !other.tensor && other.lives.iter().all(|l| Some(l.begin) > end)
+    }
 }
 
 impl Allocation {
@@ -139,18 +151,33 @@ impl Allocation {
         finder.turns();
         let Finder { clock, mut buffers, .. } = finder;
         let sizes: Vec<(u64, u32)> = buffers.iter().map(|b| (b.bytes(), b.align)).collect();
-        let (starts, bytes) = place::overlaid(&sizes, &|a, b| {
-            let (a, b): (&Buffer, &Buffer) = (&buffers[a], &buffers[b]);
-            let first = |a: &Buffer, b: &Buffer| {
-                let end = a.lives.iter().map(|l| l.end).max();
-                !b.tensor && b.lives.iter().all(|l| Some(l.begin) > end)
-            };
-            // Roles do not meet at barriers.
-            let shares = |b: &Buffer| !b.halves && !b.alone && nest.producer.is_none();
-            let ordered = !a.tensor && !b.tensor || first(a, b) || first(b, a);
-            shares(a) && shares(b) && ordered && clock.apart(&a.lives, &b.lives)
-        });
+        let is_parts = |b: &Buffer| matches!(b.content, Content::Parts(_));
+        let place = |parts_first: bool| {
+            place::overlaid(&sizes, &|a, b| {
+                let (a, b): (&Buffer, &Buffer) = (&buffers[a], &buffers[b]);
+                // Roles do not meet at barriers.
+                let shares = |b: &Buffer| !b.halves && !b.alone && nest.producer.is_none();
+                let ordered = !a.tensor && !b.tensor || a.comes_before(b) || b.comes_before(a);
+                let later = |a: &Buffer, b: &Buffer| !is_parts(a) || a.comes_before(b);
+                let fresh = !parts_first || later(a, b) && later(b, a);
+                shares(a) && shares(b) && ordered && fresh && clock.apart(&a.lives, &b.lives)
+            })
+        };
+        let (mut starts, mut bytes) = place(false);
+        if buffers.iter().any(is_parts) {
+            let threads = threads(nest).saturating_add(nest.producing().into());
+            let resident = |bytes: u64| Target::CLUSTERS.resident(threads, bytes);
+            let fresh = place(true);
+            if resident(fresh.1) >= resident(bytes).max(1) {
+                (starts, bytes) = fresh;
+            }
+        }
         buffers.iter_mut().zip(starts).for_each(|(buffer, start)| buffer.start = start);
+        for n in 0..buffers.len() {
+            let own = &buffers[n];
+            let later = |(m, b): (usize, &Buffer)| m == n || !own.overlaps(b) || own.comes_before(b);
+            buffers[n].fresh = !own.halves && buffers.iter().enumerate().all(later);
+        }
         Allocation { buffers, bytes }
     }
 
@@ -384,28 +411,31 @@ impl Finder<'_> {
                 published.push((held, from, self.clock.watch(life::Read::Value(*value))));
             }
         }
-        let publish = self.clock.tick();
-        let read = values.iter().filter_map(|v| self.parts(*v, first)).collect::<Vec<_>>();
-        self.stmt(rest);
-        let left = self.clock.tick();
-        for buffer in read {
-            self.buffers[buffer].lives.push(Life { begin: publish, end: left });
+        let met = self.clock.tick();
+        for value in values {
+            let parts = self.parts(*value, first);
+            parts.into_iter().for_each(|b| self.buffers[b].lives.push(Life { begin: met, end: met }));
         }
+        let publish = self.clock.tick();
+        self.stmt(rest);
         for (buffer, from, read) in published.into_iter().rev() {
             let end = self.clock.last(read).max(publish);
             self.buffers[buffer].lives.push(Life { begin: from.unwrap_or(publish), end });
         }
     }
 
-    /// The buffer from which the other CTAs of a cluster read this one's part of a value.
+    /// The buffer into which the other CTAs of a cluster store their parts of a value.
     fn parts(&mut self, value: ValueId, first: &Stmt) -> Option<usize> {
         let across = self.nest.across.get(&value);
         across.filter(|across| **across == Across::Cluster)?;
         let v = self.nest.value(value);
-        let elems = Layout::new(self.nest, value, own_loops(self.nest, value, first)).slots();
-        let places = threads(self.nest);
-        let size = Size::Partial { places, elems };
-        Some(self.buffer(Content::Parts(value), v.dtype, places.saturating_mul(elems), size, v.span))
+        let slots = Layout::new(self.nest, value, own_loops(self.nest, value, first)).slots();
+        let ctas = u64::from(self.nest.cluster_ctas());
+        let cut = self.nest.share().is_some_and(|digit| v.axes.contains(&digit.axis));
+        let (threads, elems, others) = (threads(self.nest), if cut { slots / ctas } else { slots }, ctas - 1);
+        let all = threads.saturating_mul(elems).saturating_mul(others);
+        let size = Size::Parts { others, threads, elems };
+        Some(self.buffer(Content::Parts(value), v.dtype, all, size, v.span))
     }
 
     /// The buffers of a value of a `let`.
@@ -526,6 +556,7 @@ impl Finder<'_> {
             halves: words != elems,
             tensor: false,
             alone: false,
+            fresh: false,
             span,
             start: 0,
             lives: Vec::new(),

@@ -301,55 +301,98 @@ fn interpreter_finds_faults() {
     }
 }
 
-/// What CTAs of a cluster read of one another: text form, and each way to come too early or too late.
+/// What CTAs of a cluster store into one another's memory: text form, and each way to come too early or too late.
 #[test]
-fn peers_meet_before_and_after() {
+fn peers_are_stored_into_between_meetings() {
     let text =
         |body: &str| kernel(body).replace("kernel k sm_80 threads 64", "kernel k sm_90 threads 64 cluster 4");
     let verdict =
         |body: &str| verify(&parse(&text(body)).unwrap()).map_or_else(|e| e.what, |()| "valid".into());
-    let (store, load) =
-        ("  store shared s[tid] = f32(1.0)\n", "  peer %0: f32 = shared s[tid] of (cta % 4)\n");
+    let (store, send) =
+        ("  store shared s[tid] = f32(1.0)\n", "  peer shared s[tid] of (cta % 4) = f32(1.0)\n");
+    let (load, again) = ("  load %0: f32 = shared s[tid]\n", "  load %1: f32 = shared s[tid]\n");
     let (meet, arrive, wait) = ("  cluster_barrier\n", "  cluster arrive\n", "  cluster wait\n");
-    let body = [store, meet, load, arrive, "  set acc[0] = %0\n", wait].concat();
+    let set = "  set acc[0] = f32(1.0)\n";
+    let body = [arrive, set, wait, send, meet, load].concat();
     let parsed = parse(&text(body.trim_end())).unwrap();
     assert_eq!(parsed.to_string(), text(body.trim_end()));
     assert_eq!(verdict(&body), "valid");
-    assert_eq!(verdict(&[store, meet, load, meet, store].concat()), "valid");
-    let early = "shared buffer `s` is read by other CTAs that may come too early";
-    assert_eq!(verdict(&[store, load, meet].concat()), early);
-    assert_eq!(verdict(&[load, meet].concat()), early);
-    assert_eq!(verdict(&[store, arrive, load, wait, meet].concat()), early);
-    assert_eq!(verdict(&[meet, arrive, store, wait, load, meet].concat()), early);
-    let late = "shared buffer `s` may be gone before other CTAs have read it";
-    assert_eq!(verdict(&[store, meet, load].concat()), late);
-    assert_eq!(verdict(&[store, meet, arrive, load, wait].concat()), late);
-    let over = "shared buffer `s` is overwritten while other CTAs may read it";
-    assert_eq!(verdict(&[store, meet, load, store, meet].concat()), over);
-    assert_eq!(verdict(&[store, meet, load, arrive, store, wait].concat()), over);
-    let steps = |body: &str| format!("  for %1: i32 in 0 to 4 step 1 {{\n{body}  }}\n");
-    assert_eq!(verdict(&[meet, &steps(&[load, store].concat()), meet].concat()), over);
-    assert_eq!(verdict(&[store, meet, &steps(load), meet].concat()), "valid");
+    assert_eq!(verdict(&[store, load, meet, send, meet, again].concat()), "valid");
+    assert_eq!(verdict(&[meet, send, send, meet, load, meet, send, meet].concat()), "valid");
+    let early = "shared buffer `s` is stored into by other CTAs before this one may run";
+    assert_eq!(verdict(&[send, meet].concat()), early);
+    assert_eq!(verdict(&[arrive, send, wait, meet].concat()), early);
+    // Bytes in use: by what stands before, where nothing but an arrival is between, or where their owner goes on using them.
+    let used = "shared buffer `s` is stored into by other CTAs while its bytes may be in use";
+    assert_eq!(verdict(&[store, arrive, wait, send, meet].concat()), used);
+    assert_eq!(verdict(&[arrive, store, wait, send, meet].concat()), used);
+    assert_eq!(verdict(&[meet, load, send, meet].concat()), used);
+    assert_eq!(verdict(&[meet, send, meet, load, send, meet].concat()), used);
+    let sent = "shared buffer `s` is accessed before what other CTAs store has arrived";
+    assert_eq!(verdict(&[meet, send, load, meet].concat()), sent);
+    assert_eq!(verdict(&[meet, send, store, meet].concat()), sent);
+    assert_eq!(verdict(&[meet, send, arrive, wait, load].concat()), sent);
+    let over = "shared buffer `s` may be gone before other CTAs have stored into it";
+    assert_eq!(verdict(&[meet, send].concat()), over);
+    assert_eq!(verdict(&[meet, send, arrive, wait].concat()), over);
+    let steps = |body: &str| format!("  for %2: i32 in 0 to 4 step 1 {{\n{body}  }}\n");
+    assert_eq!(verdict(&[meet, &steps(&[send, load].concat()), meet].concat()), sent);
+    assert_eq!(verdict(&[meet, &steps(send), meet].concat()), "valid");
     let branch = format!("  if (cta == 0) {{\n{meet}  }}\n");
     assert_eq!(verdict(&branch), "a barrier of the cluster that some of its threads may not reach");
     assert_eq!(verdict(&steps(meet)), "a barrier of the cluster that some of its threads may not reach");
+    // Copies on their way to its bytes arrive before the cluster meets, in all threads.
+    let copy = "  copy shared s[tid] <- x[tid] x 1\n  commit\n";
+    assert_eq!(verdict(&[copy, meet, send, meet].concat()), used);
+    assert_eq!(verdict(&[copy, "  wait 0\n", meet, send, meet].concat()), "valid");
+    assert_eq!(verdict(&[copy, meet, "  wait 0\n", send, meet].concat()), used);
+    assert_eq!(verdict(&[copy, &steps("  wait 0\n"), meet, send, meet].concat()), used);
     let roles = |first: &[&str], second: &[&str]| {
         let (first, second) = (first.concat(), second.concat());
         format!(
             "  roles {{\n    threads 0 to 32 {{\n{first}    }}\n    threads 32 to 64 {{\n{second}    }}\n  }}\n"
         )
     };
-    assert_eq!(verdict(&roles(&[store, meet, load, arrive, wait], &[meet, arrive, wait])), "valid");
+    assert_eq!(verdict(&[arrive, &roles(&[wait, send, meet, load], &[wait, meet])].concat()), "valid");
+    assert_eq!(verdict(&roles(&[store, meet, send, meet, load], &[meet, meet])), "valid");
     let apart = "a barrier of the cluster that some of its threads may not reach";
-    assert_eq!(verdict(&roles(&[store, meet, load, meet], &[meet])), apart);
-    assert_eq!(verdict(&roles(&[store, meet, load, meet], &[arrive, wait, meet])), apart);
-    assert_eq!(verdict(&roles(&[store, meet, load, meet], &[meet, store, meet])), over);
-    assert_eq!(verdict(&roles(&[meet, store, meet], &[meet, load, meet])), early);
+    assert_eq!(verdict(&roles(&[meet, send, meet], &[meet])), apart);
+    assert_eq!(verdict(&roles(&[meet, send, meet], &[arrive, wait, meet])), apart);
+    assert_eq!(verdict(&roles(&[meet, send, meet], &[meet, load, meet])), sent);
+    assert_eq!(verdict(&roles(&[meet, load, meet], &[meet, send, meet])), used);
+    assert_eq!(verdict(&roles(&[meet, send], &[meet])), over);
     assert_eq!(verdict(wait), "a wait for the cluster without an arrival");
     assert_eq!(verdict(&[arrive, arrive].concat()), "two arrivals at the cluster's barrier without a wait");
+    assert_eq!(verdict(&[arrive, meet].concat()), "two arrivals at the cluster's barrier without a wait");
     assert_eq!(verdict(arrive), "an arrival at the cluster's barrier that nothing waits for");
-    let alone = kernel(&[store, load].concat());
-    assert_eq!(verify(&parse(&alone).unwrap()).unwrap_err().what, "a load from another CTA");
+    let alone = kernel(&[store, send].concat());
+    assert_eq!(verify(&parse(&alone).unwrap()).unwrap_err().what, "a store to another CTA");
+}
+
+/// Buffers in the same bytes are as one: what is done to one is done to the others.
+#[test]
+fn peers_are_stored_into_bytes_that_are_free() {
+    let verdict = |between: &str| {
+        let body = format!(
+            "  cluster_barrier
+  live t
+  store shared t[tid] = f32(1.0)
+  {between}
+  live s
+  peer shared s[tid] of 1 = f32(1.0)
+  cluster_barrier"
+        );
+        let text = kernel(&body).replace("sm_80 threads 64", "sm_90 threads 64 cluster 2");
+        let shared = "  shared s: f32[64] align 16\n";
+        let mut kernel =
+            parse(&text.replace(shared, &format!("{shared}  shared t: f32[64] align 16\n"))).unwrap();
+        kernel.shared.iter_mut().for_each(|s| s.start = 0);
+        verify(&kernel).map_or_else(|e| e.what, |()| "valid".into())
+    };
+    assert_eq!(verdict("cluster_barrier"), "valid");
+    // Of this CTA all threads have left them, of the others not.
+    let used = "shared buffer `s` is stored into by other CTAs while its bytes may be in use";
+    assert_eq!(verdict("barrier"), used);
 }
 
 /// CTAs count themselves with all threads, or with those of their first role.

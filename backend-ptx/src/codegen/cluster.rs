@@ -1,8 +1,8 @@
-//! CTAs of a cluster: their barrier, and loads from one another's shared memory (PTX ISA 9.7.13.3, 9.7.9.23).
+//! CTAs of a cluster: their barrier, and stores into one another's shared memory (PTX ISA 9.7.13.3, 9.7.9.23).
 
 use super::{Codegen, Result, memory::Access};
 use tile_dsl::{
-    kernel::{Expr, Mem, Ty, Var},
+    kernel::{Expr, Mem, Ty},
     op::BinOp,
 };
 
@@ -13,15 +13,26 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
+    /// `barrier.cluster.arrive.relaxed`.
+    pub(super) fn cluster_arrive_relaxed(&self) -> Result<()> {
+        self.call_void("llvm.nvvm.barrier.cluster.arrive.relaxed", &[], &[])?;
+        Ok(())
+    }
+
     /// `barrier.cluster.wait`: acquire.
     pub(super) fn cluster_wait(&self) -> Result<()> {
         self.call_void("llvm.nvvm.barrier.cluster.wait", &[], &[])?;
         Ok(())
     }
 
-    /// Loads from the same place in another CTA. Neighbours share the address of that CTA's memory; what tells them apart
+    /// Stores to a place in another CTA. Neighbours share the address of that CTA's memory; what tells them apart
     /// is the instruction's immediate.
-    pub(super) fn load_peer(&mut self, dst: &[Var], shared: u32, offset: &Expr, cta: &Expr) -> Result<()> {
+    pub(super) fn store_peer(
+        &mut self,
+        (shared, offset): (u32, &Expr),
+        cta: &Expr,
+        values: &[Expr],
+    ) -> Result<()> {
         let none = Expr::Int(0, Ty::I32);
         let (varying, constant) = match offset {
             Expr::Bin(BinOp::Add, varying, constant) if matches!(**constant, Expr::Int(..)) => {
@@ -35,8 +46,8 @@ impl<'c> Codegen<'c, '_> {
         let peer = self.call(name, &[], &[own.into(), cta.into()])?.into_pointer_value();
         let constant = self.expr(constant)?.int()?;
         let pointer = self.element(peer, dtype, constant)?;
-        let access = Access::new(pointer, dtype, dst.len())?;
-        let value = self.load(&access)?;
-        self.assign_loaded(dst, &access, value)
+        let access = Access::new(pointer, dtype, values.len())?;
+        let value = self.vector(&access, values)?;
+        self.store(&access, value)
     }
 }

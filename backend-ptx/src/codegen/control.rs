@@ -95,9 +95,11 @@ impl<'c> Codegen<'c, '_> {
             Stmt::One { thread, body } => self.one(*thread, body),
             Stmt::Roles(roles) => self.roles(roles),
             Stmt::ClusterBarrier => self.cluster_arrive().and_then(|()| self.cluster_wait()),
-            Stmt::ClusterArrive => self.cluster_arrive(),
+            Stmt::ClusterArrive => self.cluster_arrive_relaxed(),
             Stmt::ClusterWait => self.cluster_wait(),
-            Stmt::LoadPeer { dst, shared, offset, cta } => self.load_peer(dst, *shared, offset, cta),
+            Stmt::StorePeer { shared, offset, cta, values } => {
+                self.store_peer((*shared, offset), cta, values)
+            }
             Stmt::Async(operation) => self.asynchronous(operation),
             Stmt::Barrier => self.barrier(None),
             Stmt::Shuffle { dst, value, mask } => {

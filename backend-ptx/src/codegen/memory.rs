@@ -60,12 +60,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// Gives each variable its element of what was loaded.
-    pub(super) fn assign_loaded(
-        &mut self,
-        dst: &[Var],
-        access: &Access<'c>,
-        value: BasicValueEnum<'c>,
-    ) -> Result<()> {
+    fn assign_loaded(&mut self, dst: &[Var], access: &Access<'c>, value: BasicValueEnum<'c>) -> Result<()> {
         let ty = Ty::Elem(access.dtype);
         if let [var] = dst {
             return self.assign(*var, Value { llvm: value, ty });
@@ -91,17 +86,15 @@ impl<'c> Codegen<'c, '_> {
             let value = self.vector(&access, values)?;
             ready.push((access, value));
         }
-        self.under(guard, |this| {
-            for (access, value) in ready {
-                if let Some((policy, _)) = access.policy {
-                    this.store_by(policy, access.pointer, (value, access.alignment()))?;
-                    continue;
-                }
-                let store = this.builder.build_store(access.pointer, value)?;
-                set_alignment(store, access.alignment())?;
-            }
-            Ok(())
-        })
+        self.under(guard, |this| ready.into_iter().try_for_each(|(access, value)| this.store(&access, value)))
+    }
+
+    pub(super) fn store(&self, access: &Access<'c>, value: BasicValueEnum<'c>) -> Result<()> {
+        if let Some((policy, _)) = access.policy {
+            return self.store_by(policy, access.pointer, (value, access.alignment()));
+        }
+        let store = self.builder.build_store(access.pointer, value)?;
+        set_alignment(store, access.alignment())
     }
 
     /// What gives no value, in a branch of its own where there is a guard.
@@ -118,7 +111,7 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
-    pub(super) fn load(&self, access: &Access<'c>) -> Result<BasicValueEnum<'c>> {
+    fn load(&self, access: &Access<'c>) -> Result<BasicValueEnum<'c>> {
         if let Some((policy, read_only)) = access.policy {
             let what = (self.access_type(access), access.alignment());
             return self.load_by(policy, access.pointer, what, read_only);
@@ -130,7 +123,7 @@ impl<'c> Codegen<'c, '_> {
         Ok(value)
     }
 
-    fn vector(&self, access: &Access<'c>, values: &[Expr]) -> Result<BasicValueEnum<'c>> {
+    pub(super) fn vector(&self, access: &Access<'c>, values: &[Expr]) -> Result<BasicValueEnum<'c>> {
         let ty = Ty::Elem(access.dtype);
         let elements = values
             .iter()

@@ -261,8 +261,7 @@ fn count_assignments(body: &[Stmt], counts: &mut [u32]) -> Result<()> {
             Stmt::Load { dst, .. }
             | Stmt::LoadMatrices { dst, .. }
             | Stmt::ExchangeMatrices { dst, .. }
-            | Stmt::TransposeMatrix { dst, .. }
-            | Stmt::LoadPeer { dst, .. } => dst,
+            | Stmt::TransposeMatrix { dst, .. } => dst,
             Stmt::For { var, .. } => std::slice::from_ref(var),
             _ => &[],
         };

@@ -12,9 +12,9 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 
 schedule! {
     fast on sm_90 for matmul<f32> {
-        tile(i = 240, j = 256, k = 8);
-        split(i -> iw, ir: 15);
-        split(j -> jw, jr: 16);
+        tile(i = 256, j = 320, k = 8);
+        split(i -> iw, ir: 16);
+        split(j -> jw, jr: 10);
         bind(iw -> thread.y, jw -> thread.x);
         split_k(k, 4; cluster);
     }

@@ -321,7 +321,7 @@ impl Run<'_> {
             | Stmt::ClusterBarrier
             | Stmt::ClusterArrive
             | Stmt::ClusterWait
-            | Stmt::LoadPeer { .. }
+            | Stmt::StorePeer { .. }
             | Stmt::WarpBarrier
             | Stmt::One { .. }
             | Stmt::Roles(_)

@@ -43,6 +43,19 @@ pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
     wrong.map_or(Ok(()), Err)
 }
 
+/// The buffers of its own CTA that a statement accesses.
+pub(super) fn accesses(stmt: &Stmt) -> Vec<u32> {
+    match stmt {
+        Stmt::Load { mem: Mem::Shared(b), .. } | Stmt::Store { mem: Mem::Shared(b), .. } => vec![*b],
+        Stmt::CopyAsync { shared, .. }
+        | Stmt::LoadMatrices { shared, .. }
+        | Stmt::StoreMatrices { shared, .. }
+        | Stmt::Async(Async::Copy { shared, .. } | Async::Store { shared, .. }) => vec![*shared],
+        Stmt::Async(Async::Multiply { a, b, .. }) => vec![a.shared, b.shared],
+        _ => Vec::new(),
+    }
+}
+
 struct Lives {
     /// Of each buffer those in its bytes.
     rivals: Vec<Vec<u32>>,
@@ -86,14 +99,9 @@ impl Lives {
     /// The buffers with rivals that a statement accesses.
     fn access(&self, stmt: &Stmt) -> Vec<u32> {
         let mut buffers = match stmt {
-            Stmt::Load { mem: Mem::Shared(b), .. } | Stmt::Store { mem: Mem::Shared(b), .. } => vec![*b],
-            Stmt::CopyAsync { shared, .. }
-            | Stmt::LoadMatrices { shared, .. }
-            | Stmt::LoadPeer { shared, .. }
-            | Stmt::StoreMatrices { shared, .. }
-            | Stmt::Async(Async::Copy { shared, .. } | Async::Store { shared, .. }) => vec![*shared],
-            Stmt::Async(Async::Multiply { a, b, .. }) => vec![a.shared, b.shared],
-            _ => Vec::new(),
+            // All CTAs run the same program: what lives here lives there.
+            Stmt::StorePeer { shared, .. } => vec![*shared],
+            own => accesses(own),
         };
         buffers.retain(|b| self.rivals.get(*b as usize).is_some_and(|r| !r.is_empty()));
         buffers

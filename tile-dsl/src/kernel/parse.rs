@@ -403,14 +403,13 @@ impl Parser {
             "cluster" => self.expect("wait").map(|()| Stmt::ClusterWait),
             "cluster_barrier" => Ok(Stmt::ClusterBarrier),
             "peer" => {
-                let dst = self.vars()?;
-                self.declare(&dst)?;
-                self.expect("=")?;
                 let (Mem::Shared(shared), offset) = self.place()? else {
                     return self.fail("a shared buffer");
                 };
                 self.expect("of")?;
-                Ok(Stmt::LoadPeer { dst, shared, offset, cta: self.expr()? })
+                let cta = self.expr()?;
+                self.expect("=")?;
+                Ok(Stmt::StorePeer { shared, offset, cta, values: self.exprs()? })
             }
             "one" => {
                 self.expect("thread")?;

@@ -1,28 +1,28 @@
-//! What CTAs of a cluster read of one another's shared memory: written when it is read, and there until it has been.
+//! What CTAs of a cluster store into one another's shared memory: it is there and free when they do, and has arrived when its
+//! owner reads it.
 //!
 //! ```text
-//! store b ..; cluster_barrier; peer .. = b; cluster arrive; ..; cluster wait
+//! cluster arrive; ..; cluster wait; peer b = ..; cluster_barrier; .. = b      // nothing has used the bytes of b before
+//! .. bytes of b ..; cluster_barrier; peer b = ..; cluster_barrier; .. = b
 //! ```
-//! Between a store to a buffer and a peer's load of it all threads of the cluster meet, and they meet again before the
-//! bytes are written once more or the kernel ends: shared memory goes with its CTA (PTX ISA 3.2.2). What is done between an
-//! arrival and its wait belongs to neither side. All threads of a cluster come to each of these barriers, so they stand in
+//! Before a store all threads of the cluster have arrived at a barrier, or that CTA may not run yet (CUDA C++ Programming
+//! Guide, distributed shared memory), and they have met since it accessed those bytes, copies on their way to it included. They meet once more
+//! before it accesses them again, and before the kernel ends: shared memory goes with its CTA (PTX ISA 3.2.2). An arrival
+//! alone is relaxed: it says that a thread runs, and orders nothing. What is done between an arrival and its
+//! wait belongs to neither side. All threads of a cluster come to each of these barriers, so they stand in
 //! no loop and no branch, and each role has the same. [`check`] finds a kernel without one of these.
 
-use super::{Async, Kernel, Mem, Stmt};
+use super::{Kernel, Stmt, lives::accesses};
 use std::collections::BTreeSet;
 
 type Buffers = BTreeSet<u32>;
 
-/// Checks that peers' loads are ordered.
+/// Checks that stores to peers are ordered.
 pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
     if kernel.cluster.is_none() {
         return Ok(());
     }
-    let mut at = State {
-        rivals: kernel.rivals(),
-        fresh: (0..kernel.shared.len() as u32).collect(),
-        ..State::default()
-    };
+    let mut at = State { rivals: kernel.rivals(), ..State::default() };
     let named = |(buffer, what): (u32, &str)| {
         let name = kernel.shared.get(buffer as usize).map_or("?", |s| s.name.as_str());
         format!("shared buffer `{name}` {what}")
@@ -41,8 +41,8 @@ pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
             other => at.next(other).map_err(wrong)?,
         }
     }
-    match at.read.union(&at.leaving).next() {
-        Some(buffer) => Err(named((*buffer, "may be gone before other CTAs have read it"))),
+    match at.sent.first() {
+        Some(buffer) => Err(named((*buffer, "may be gone before other CTAs have stored into it"))),
         None if at.arrived => Err("an arrival at the cluster's barrier that nothing waits for".into()),
         None => Ok(()),
     }
@@ -53,13 +53,14 @@ pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
 struct State {
     /// Of each buffer those in its bytes.
     rivals: Vec<Vec<u32>>,
-    /// Buffers that may have been written since the cluster met.
-    fresh: Buffers,
-    /// Those among them that were written before the last arrival.
-    landing: Buffers,
-    /// Buffers that peers may read, since the last arrival and before it.
-    read: Buffers,
-    leaving: Buffers,
+    /// All threads of the cluster have come to a barrier.
+    running: bool,
+    /// Buffers that their CTA may have accessed since the cluster met.
+    used: Buffers,
+    /// Those to which asynchronous copies of its threads may be on their way.
+    flying: Buffers,
+    /// Buffers into which peers may have stored since.
+    sent: Buffers,
     /// Between an arrival and its wait.
     arrived: bool,
 }
@@ -79,12 +80,31 @@ impl State {
     /// A statement that all threads come to.
     fn next(&mut self, stmt: &Stmt) -> Result<(), Wrong> {
         match stmt {
-            Stmt::ClusterBarrier => {
-                self.arrive()?;
-                self.wait()
+            Stmt::ClusterBarrier | Stmt::ClusterArrive if self.arrived => {
+                Err(Wrong::Order("two arrivals at the cluster's barrier without a wait"))
             }
-            Stmt::ClusterArrive => self.arrive(),
-            Stmt::ClusterWait => self.wait(),
+            Stmt::ClusterBarrier => {
+                self.running = true;
+                self.used.clear();
+                self.sent.clear();
+                Ok(())
+            }
+            Stmt::ClusterArrive => {
+                self.arrived = true;
+                Ok(())
+            }
+            Stmt::ClusterWait if !self.arrived => {
+                Err(Wrong::Order("a wait for the cluster without an arrival"))
+            }
+            Stmt::ClusterWait => {
+                (self.arrived, self.running) = (false, true);
+                Ok(())
+            }
+            // Of all threads: in a branch some might not wait.
+            Stmt::WaitGroup(0) => {
+                self.used.append(&mut self.flying);
+                Ok(())
+            }
             other => self.inside(other),
         }
     }
@@ -112,36 +132,14 @@ impl State {
         }
     }
 
-    fn arrive(&mut self) -> Result<(), Wrong> {
-        if std::mem::replace(&mut self.arrived, true) {
-            return Err(Wrong::Order("two arrivals at the cluster's barrier without a wait"));
-        }
-        self.landing = std::mem::take(&mut self.fresh);
-        self.leaving = std::mem::take(&mut self.read);
-        Ok(())
-    }
-
-    fn wait(&mut self) -> Result<(), Wrong> {
-        if !std::mem::replace(&mut self.arrived, false) {
-            return Err(Wrong::Order("a wait for the cluster without an arrival"));
-        }
-        self.landing.clear();
-        self.leaving.clear();
-        Ok(())
-    }
-
     fn inside(&mut self, stmt: &Stmt) -> Result<(), Wrong> {
         match stmt {
             barrier if meets(barrier) => return Err(Wrong::Barrier),
-            Stmt::LoadPeer { shared, .. } => {
-                if self.fresh.contains(shared) || self.landing.contains(shared) {
-                    return Err(Wrong::Buffer(*shared, "is read by other CTAs that may come too early"));
-                }
-                self.read.insert(*shared);
-            }
-            other => {
-                if let Some(buffer) = written(other) {
-                    self.write(buffer)?;
+            Stmt::StorePeer { shared, .. } => self.store(*shared)?,
+            own => {
+                accesses(own).into_iter().try_for_each(|buffer| self.access(buffer))?;
+                if let Stmt::CopyAsync { shared, .. } = own {
+                    self.flying.insert(*shared);
                 }
             }
         }
@@ -153,26 +151,30 @@ impl State {
         Ok(())
     }
 
-    fn write(&mut self, buffer: u32) -> Result<(), Wrong> {
-        let rivals = self.rivals.get(buffer as usize).into_iter().flatten().copied();
-        let late = |b: &u32| self.read.contains(b) || self.leaving.contains(b);
-        match rivals.chain([buffer]).find(late) {
-            Some(read) => Err(Wrong::Buffer(read, "is overwritten while other CTAs may read it")),
-            None => {
-                self.fresh.insert(buffer);
-                Ok(())
-            }
-        }
+    fn in_its_bytes(&self, buffer: u32) -> impl Iterator<Item = u32> + '_ {
+        self.rivals.get(buffer as usize).into_iter().flatten().copied().chain([buffer])
     }
-}
 
-/// The shared buffer that a statement writes.
-fn written(stmt: &Stmt) -> Option<u32> {
-    match stmt {
-        Stmt::Store { mem: Mem::Shared(buffer), .. } => Some(*buffer),
-        Stmt::CopyAsync { shared, .. }
-        | Stmt::StoreMatrices { shared, .. }
-        | Stmt::Async(Async::Copy { shared, .. }) => Some(*shared),
-        _ => None,
+    /// Others store into their peers' buffer as this CTA does.
+    fn store(&mut self, buffer: u32) -> Result<(), Wrong> {
+        if !self.running {
+            return Err(Wrong::Buffer(buffer, "is stored into by other CTAs before this one may run"));
+        }
+        let own = |b: &u32| self.used.contains(b) || self.flying.contains(b);
+        let others = |b: &u32| *b != buffer && self.sent.contains(b);
+        if self.in_its_bytes(buffer).any(|b| own(&b) || others(&b)) {
+            return Err(Wrong::Buffer(buffer, "is stored into by other CTAs while its bytes may be in use"));
+        }
+        self.sent.insert(buffer);
+        Ok(())
+    }
+
+    fn access(&mut self, buffer: u32) -> Result<(), Wrong> {
+        let sent = self.in_its_bytes(buffer).find(|b| self.sent.contains(b));
+        if let Some(sent) = sent {
+            return Err(Wrong::Buffer(sent, "is accessed before what other CTAs store has arrived"));
+        }
+        self.used.insert(buffer);
+        Ok(())
     }
 }

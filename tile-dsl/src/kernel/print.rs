@@ -21,7 +21,7 @@
 //!   barrier 1 of 128   warp barrier       mbarriers full x 4 of 1
 //!   cluster_barrier                       arrive shared empty[%2] of %3
 //!   cluster arrive                        cluster wait
-//!   peer %4, %5: f32 = shared a[%2] of %3
+//!   peer shared a[%2] of %3 = %4, %5
 //!   arrive shared full[%2] expect 8192    await shared full[%2] parity %3
 //!   tensor shared a[%2] <- a.map[%4, %5] completes shared full[%2]
 //!   send c.map[%4, %5] <- shared c[%2]     stores commit   stores wait 0   acquire c.map   prefetch a.map
@@ -230,13 +230,13 @@ impl Printer<'_> {
             Stmt::ClusterBarrier => self.out.write_str("cluster_barrier"),
             Stmt::ClusterArrive => self.out.write_str("cluster arrive"),
             Stmt::ClusterWait => self.out.write_str("cluster wait"),
-            Stmt::LoadPeer { dst, shared, offset, cta } => {
+            Stmt::StorePeer { shared, offset, cta, values } => {
                 self.out.push_str("peer ");
-                self.vars(dst)?;
-                write!(self.out, ": {} = ", dst.first().map_or(Ty::I64, |v| self.ty(*v)))?;
                 self.place(Mem::Shared(*shared), offset)?;
                 self.out.push_str(" of ");
-                self.expr(cta)
+                self.expr(cta)?;
+                self.out.push_str(" = ");
+                self.list(values)
             }
             Stmt::GroupBarrier(group) => self.barrier(group),
             Stmt::One { thread, body } => {

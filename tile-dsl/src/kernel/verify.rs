@@ -3,8 +3,8 @@
 //! Types agree; each variable is defined once, before its uses and in their scope; guards and conditions
 //! are `bool`; every barrier, arrival and shuffle is reached by all threads; vectors are 1, 2, 4 or 8 elements of at
 //! most 16 bytes; slots, buffers and parameters exist; shared memory and threads fit the target; buffers that lie in the
-//! same bytes follow one another, with a barrier between, and no copy to one on its way; what a CTA reads of another's
-//! shared memory is written and still there (`peers`); the parameters of a grouped kernel are those of a problem.
+//! same bytes follow one another, with a barrier between, and no copy to one on its way; what a CTA stores into another's
+//! shared memory finds it there and free, and is read behind it (`peers`); the parameters of a grouped kernel are those of a problem.
 
 use super::{Async, Expr, Group, Kernel, Mem, Param, Role, Stmt, Ty, Var};
 use crate::{
@@ -208,11 +208,11 @@ impl Verifier<'_> {
                 ensure([4, 8, 16].contains(&bytes), || format!("asynchronous copy of {bytes} bytes"))
             }
             Stmt::CommitGroup | Stmt::WaitGroup(_) => Ok(()),
-            Stmt::LoadPeer { dst, shared, offset, cta } => {
-                ensure(self.kernel.cluster.is_some(), || "a load from another CTA".into())?;
+            Stmt::StorePeer { shared, offset, cta, values } => {
+                ensure(self.kernel.cluster.is_some(), || "a store to another CTA".into())?;
                 self.expect(cta, Ty::I32, "CTA of the cluster")?;
-                let dtype = self.access(Mem::Shared(*shared), offset, &None, dst.len())?;
-                dst.iter().try_for_each(|v| self.define(*v, Ty::Elem(dtype), true))
+                let dtype = self.access(Mem::Shared(*shared), offset, &None, values.len())?;
+                values.iter().try_for_each(|v| self.expect(v, Ty::Elem(dtype), "stored value"))
             }
             Stmt::ClusterBarrier | Stmt::ClusterArrive | Stmt::ClusterWait => {
                 ensure(!diverged, || "a barrier of the cluster that some threads may not reach".into())?;

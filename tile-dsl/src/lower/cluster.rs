@@ -1,29 +1,33 @@
 //! Reductions whose parts are held by the CTAs of a cluster (`split_k` with `cluster`).
 //!
 //! ```text
-//! store shared v.parts[..] = v[..]            // this CTA's part of each element
+//! cluster arrive                              // where nothing uses the bytes of v.parts before; at the start of the kernel
+//! ..
+//! cluster wait                                // or `cluster_barrier`: the others run, and those bytes of theirs are free
+//! peer v.parts[..] of r = v[..]               // this CTA's part of the share of each other CTA r
 //! cluster_barrier
-//! v[s] = parts of CTA 0 + CTA 1 + ..          // of this CTA's share of the elements: the order is the same in every run
-//! cluster arrive
+//! v[s] = parts of CTA 0 + CTA 1 + ..          // of this CTA's share: its own from registers; the order is the same in every run
 //! rest                                        // for that share; where there is none to be had, in the first CTA alone
-//! cluster wait                                // shared memory goes with its CTA
 //! ```
-//! Slots of a share follow one another in `v.parts`, as many as an access takes side by side, a CTA's threads apart: a warp
-//! reads whole lines, and no two lanes meet in a bank.
+//! Nobody's memory is accessed by others behind the barrier, so a CTA ends when it is done. Slots of a share follow one
+//! another in `v.parts`, as many as an access takes side by side, a CTA's threads apart, and so do the shares of the other
+//! CTAs, by rank: a warp accesses whole lines, and no two lanes meet in a bank.
 
 use super::{
     Lowerer,
-    emit::{Atom, Emit},
+    emit::{Atom, Emit, Op},
     error::LowerError,
     linear::Linear,
     storage::Registers,
 };
 use crate::{
-    kernel::{self, Expr as KExpr, Mem, Ty, Var},
-    nest::{Digit, Steps, ValueId, WIDEST},
+    kernel::{Expr as KExpr, Mem, Stmt, Ty, Var},
+    nest::{CopyId, Digit, Steps, ValueId, WIDEST},
     op::{BinOp, CmpOp},
-    shared::Content,
+    schedule::Via,
+    shared::{Buffer, Content},
 };
+use std::cmp::Ordering;
 
 /// The steps of a digit that this CTA has.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +57,8 @@ struct Parts {
     value: ValueId,
     registers: Registers,
     buffer: u32,
-    /// Slots of the first CTA's share, and by how much those of the next one's are greater.
+    /// Slots of the first CTA's share, and by how much those of the next one's are greater: not at all where each CTA that goes
+    /// on has all of them.
     own: Vec<u32>,
     next: u32,
     /// Elements of an access.
@@ -68,6 +73,21 @@ impl Parts {
 }
 
 impl Lowerer<'_> {
+    /// At the start of the kernel: says that this CTA runs, where others store into bytes that nothing uses before.
+    pub fn announce(&mut self) {
+        let free = |b: &Buffer| b.fresh || !matches!(b.content, Content::Parts(_));
+        self.announced = self.nest.cluster_reduces() && self.shared.buffers.iter().all(free);
+        if self.announced {
+            self.emit.stmt(Stmt::ClusterArrive);
+        }
+    }
+
+    /// A barrier of the cluster, which threads of other roles come to as well.
+    fn meet(&mut self, barrier: Stmt) {
+        self.meetings.push(barrier.clone());
+        self.emit.stmt(barrier);
+    }
+
     /// Adds up the parts, and runs `rest`: for this CTA's share, or in the first CTA.
     pub fn through_cluster(
         &mut self,
@@ -79,46 +99,82 @@ impl Lowerer<'_> {
         };
         let share = self.nest.share().map(|digit| Share { digit, ctas, rank });
         let across = values.iter().filter(|v| self.nest.across.contains_key(v));
-        let all = across.map(|v| self.parts(*v, share)).collect::<Result<Vec<_>, _>>()?;
-        for parts in &all {
-            self.leave_for_peers(parts, ctas);
+        let all = across.map(|v| self.parts(*v, share, ctas)).collect::<Result<Vec<_>, _>>()?;
+        self.await_room(&all);
+        let going_on = if share.is_some() { ctas } else { 1 };
+        for to in 0..going_on {
+            let other = self.emit.cmp(CmpOp::Ne, rank, Atom::i32(to.into()));
+            self.only_if(Some(other), |this| all.iter().for_each(|parts| this.send(parts, to, rank, ctas)));
         }
         self.sync.barrier();
-        self.emit.stmt(kernel::Stmt::ClusterBarrier);
+        self.meet(Stmt::ClusterBarrier);
         self.emit.forget_loads(|mem| matches!(mem, Mem::Shared(_)));
-        let first = self.emit.cmp(CmpOp::Eq, rank, Atom::i32(0));
-        let alone = share.is_none().then_some(first);
-        self.only_if(alone, |this| all.iter().for_each(|parts| this.add_up(parts, rank, ctas)));
-        self.emit.stmt(kernel::Stmt::ClusterArrive);
         self.share = share;
-        let result = match alone {
-            None => rest(self),
-            Some(first) => {
+        let result = match share {
+            Some(_) => {
+                self.of_rank(rank, (0, ctas), &|this, own| {
+                    all.iter().for_each(|parts| this.add_up(parts, own, ctas));
+                });
+                rest(self)
+            }
+            None => {
+                let first = self.emit.cmp(CmpOp::Eq, rank, Atom::i32(0));
                 self.emit.push();
+                all.iter().for_each(|parts| self.add_up(parts, 0, ctas));
                 let result = rest(self);
                 let then = self.emit.pop();
-                self.emit.stmt(kernel::Stmt::If { cond: first.expr(), then, otherwise: Vec::new() });
+                self.emit.stmt(Stmt::If { cond: first.expr(), then, otherwise: Vec::new() });
                 result
             }
         };
         self.share = None;
-        result?;
-        self.emit.stmt(kernel::Stmt::ClusterWait);
-        Ok(())
+        result
     }
 
-    fn parts(&self, value: ValueId, share: Option<Share>) -> Result<Parts, LowerError> {
+    /// Until the other CTAs run, and the bytes of the parts are free in all of them.
+    fn await_room(&mut self, all: &[Parts]) {
+        if std::mem::take(&mut self.announced) {
+            return self.meet(Stmt::ClusterWait);
+        }
+        let copied = all.iter().any(|parts| {
+            let own = &self.shared.buffers[parts.buffer as usize];
+            let by_cp_async = |c: CopyId| self.nest.copy(c).via == Via::CpAsync;
+            let mut others = self.shared.buffers.iter().filter(|b| b.overlaps(own));
+            others.any(|b| matches!(b.content, Content::Copy(c) if by_cp_async(c)))
+        });
+        if copied {
+            self.emit.stmt(Stmt::WaitGroup(0));
+        }
+        self.sync.barrier();
+        self.meet(Stmt::ClusterBarrier);
+        self.emit.forget_loads(|mem| matches!(mem, Mem::Shared(_)));
+    }
+
+    /// What the CTA of each rank does: which it is, is known while compiling then.
+    fn of_rank(&mut self, rank: Atom, (own, end): (u32, u32), body: &dyn Fn(&mut Self, u32)) {
+        if own + 1 == end {
+            return body(self, own);
+        }
+        let this_one = self.emit.cmp(CmpOp::Eq, rank, Atom::i32(own.into()));
+        self.emit.push();
+        body(self, own);
+        let then = self.emit.pop();
+        self.emit.push();
+        self.of_rank(rank, (own + 1, end), body);
+        let otherwise = self.emit.pop();
+        self.emit.stmt(Stmt::If { cond: this_one.expr(), then, otherwise });
+    }
+
+    fn parts(&self, value: ValueId, share: Option<Share>, ctas: u32) -> Result<Parts, LowerError> {
         let v = self.nest.value(value);
         let Some(registers) = self.held(value)?.registers.clone() else {
             return Err(LowerError::Malformed(format!("parts of `{}` are not in registers", v.name)));
         };
-        let elems = u64::from(registers.slots) * u64::from(self.units.threads);
-        let buffer = self.shared_buffer(Content::Parts(value), elems)?;
         let all = 0..registers.slots;
         let cut = share.filter(|s| v.axes.contains(&s.digit.axis));
         let (own, next): (Vec<u32>, u32) = match cut {
             None => (all.collect(), 0),
-            Some(Share { digit, ctas, .. }) => {
+            Some(Share { digit, .. }) => {
                 let (Some(weight), Steps::Fixed(steps)) = (registers.weight(digit), digit.steps) else {
                     return Err(LowerError::Malformed(format!("`{}` has no such share", v.name)));
                 };
@@ -127,6 +183,8 @@ impl Lowerer<'_> {
             }
         };
         let most = (WIDEST as u32 / v.dtype.bytes()).max(1);
+        let elems = own.len() as u64 * u64::from(self.units.threads) * u64::from(ctas - 1);
+        let buffer = self.shared_buffer(Content::Parts(value), elems)?;
         let width = 1 << (own.len() as u32).trailing_zeros().min(most.ilog2());
         Ok(Parts { value, registers, buffer, own, next, width })
     }
@@ -138,63 +196,70 @@ impl Lowerer<'_> {
         (thread, access * i64::from(self.units.threads) * i64::from(parts.width))
     }
 
-    fn leave_for_peers(&mut self, parts: &Parts, ctas: u32) {
+    /// Stores the share of the CTA of number `to` into its memory, behind those of the others of lower rank.
+    fn send(&mut self, parts: &Parts, to: u32, rank: Atom, ctas: u32) {
         let Registers { frag, .. } = parts.registers;
-        let shares = if parts.next == 0 { 1 } else { ctas };
-        let each = parts.accesses().count() as i64;
-        self.write_shared(parts.buffer);
-        for cta in 0..shares {
-            for (n, slots) in parts.accesses() {
-                let (thread, constant) = self.part_at(parts, i64::from(cta) * each + n);
-                let slot = |slot: &u32| KExpr::Slot { frag, slot: slot + cta * parts.next };
-                self.emit.stmt(kernel::Stmt::Store {
-                    mem: Mem::Shared(parts.buffer),
-                    offset: Emit::sum_expr(Some(thread), constant, Ty::I32),
-                    values: slots.iter().map(slot).collect(),
-                    guard: None,
-                });
+        let below = match to {
+            _ if ctas == 2 => Atom::i32(0),
+            0 => self.emit.add(rank, Atom::i32(-1)),
+            to => {
+                let above = self.emit.cmp(CmpOp::Gt, rank, Atom::i32(to.into()));
+                let less = self.emit.add(rank, Atom::i32(-1));
+                self.emit.op(Op::Select, &[above, less, rank])
             }
+        };
+        let (_, share) = self.part_at(parts, parts.accesses().count() as i64);
+        let start = self.emit.bin(BinOp::Mul, below, Atom::i32(share));
+        for (n, slots) in parts.accesses() {
+            let (thread, constant) = self.part_at(parts, n);
+            let base = self.emit.add(thread, start);
+            let slot = |slot: &u32| KExpr::Slot { frag, slot: slot + to * parts.next };
+            self.emit.stmt(Stmt::StorePeer {
+                shared: parts.buffer,
+                offset: Emit::sum_expr(Some(base), constant, Ty::I32),
+                cta: KExpr::Int(to.into(), Ty::I32),
+                values: slots.iter().map(slot).collect(),
+            });
         }
     }
 
-    /// Adds up all CTAs' parts of the share of the CTA of number `rank`.
-    fn add_up(&mut self, parts: &Parts, rank: Atom, ctas: u32) {
+    /// Adds up all CTAs' parts of the share of this one, of rank `own`.
+    fn add_up(&mut self, parts: &Parts, own: u32, ctas: u32) {
         let v = self.nest.value(parts.value);
         let op = v.reduction.expect("only reductions have parts").combine();
         let Registers { frag, .. } = parts.registers;
         let each = parts.accesses().count() as i64;
-        let shared = if parts.next == 0 { Atom::i32(0) } else { rank };
-        for cta in 0..ctas {
-            let mut loaded: Vec<(u32, Var)> = Vec::new();
+        self.read_shared(parts.buffer);
+        let mut others: Vec<Vec<Var>> = Vec::new();
+        for other in 0..i64::from(ctas) - 1 {
+            let mut loaded = Vec::new();
             for (n, slots) in parts.accesses() {
-                let (thread, constant) = self.part_at(parts, n);
-                let (_, wide) = self.part_at(parts, each);
-                let first = self.emit.bin(BinOp::Mul, shared, Atom::i32(wide));
-                let base = self.emit.add(thread, first);
+                let (thread, constant) = self.part_at(parts, other * each + n);
                 let dst: Vec<Var> = slots.iter().map(|_| self.emit.var(Ty::Elem(v.dtype))).collect();
-                loaded.extend(slots.iter().copied().zip(dst.iter().copied()));
-                self.emit.stmt(kernel::Stmt::LoadPeer {
+                loaded.extend(&dst);
+                self.emit.stmt(Stmt::Load {
                     dst,
-                    shared: parts.buffer,
-                    offset: Emit::sum_expr(Some(base), constant, Ty::I32),
-                    cta: KExpr::Int(cta.into(), Ty::I32),
+                    mem: Mem::Shared(parts.buffer),
+                    offset: Emit::sum_expr(Some(thread), constant, Ty::I32),
+                    guard: None,
                 });
             }
-            for (slot, var) in loaded {
-                let part = KExpr::Var(var);
-                let value = match cta {
-                    0 => part,
-                    _ => KExpr::Bin(op, Box::new(KExpr::Slot { frag, slot }), Box::new(part)),
-                };
-                self.emit.stmt(kernel::Stmt::Set { frag, slot, value });
-            }
+            others.push(loaded);
         }
-        let Some(init) = v.init else { return };
-        for slot in &parts.own {
-            let init = Box::new(super::walk::literal(init, v.dtype).expr());
-            let sum = Box::new(KExpr::Slot { frag, slot: *slot });
-            let value = KExpr::Bin(op, init, sum);
-            self.emit.stmt(kernel::Stmt::Set { frag, slot: *slot, value });
+        for (n, slot) in parts.own.iter().enumerate() {
+            let part = |cta: u32| match cta.cmp(&own) {
+                Ordering::Less => KExpr::Var(others[cta as usize][n]),
+                Ordering::Equal => KExpr::Slot { frag, slot: slot + own * parts.next },
+                Ordering::Greater => KExpr::Var(others[cta as usize - 1][n]),
+            };
+            let join = |a: KExpr, b: KExpr| KExpr::Bin(op, Box::new(a), Box::new(b));
+            let sum = (1..ctas).fold(part(0), |sum, cta| join(sum, part(cta)));
+            let init = v.init.map(|init| super::walk::literal(init, v.dtype).expr());
+            let value = match init {
+                Some(init) => join(init, sum),
+                None => sum,
+            };
+            self.emit.stmt(Stmt::Set { frag, slot: *slot, value });
         }
     }
 }

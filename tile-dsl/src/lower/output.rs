@@ -195,7 +195,7 @@ impl Lowerer<'_> {
             let swizzle = self.nest.outputs[&tensor].swizzle;
             let places = self.layout_of(&layout, self.nest.elem(tensor), swizzle, 1);
             self.store_held(tensor, buffer, &places)?;
-            let access = self.nest.stored_access(tensor).ok_or_else(missing)?;
+            let access = self.nest.stored(tensor).ok_or_else(missing)?.0;
             let index = &self.nest.access(access).index;
             let of = MapOf { tensor, layout: &layout, extents: &layout.extents, swizzle, stored: true };
             let map = self.map_of(&of);

@@ -39,6 +39,7 @@ impl Lowerer<'_> {
         let nest = self.nest;
         let computing = self.units.threads;
         let producing = nest.producing();
+        self.announce();
         if producing == 0 {
             self.tiles(0, 1, |this| this.stmt(&nest.body))?;
             self.await_sent();
@@ -62,18 +63,11 @@ impl Lowerer<'_> {
         self.emit.push();
         self.tiles(0, 1, |this| this.produce(&nest.body))?;
         let mut body = vec![kernel::Stmt::One { thread: computing, body: self.emit.pop() }];
-        let reduces = nest.cluster_reduces();
-        if reduces {
-            // The barriers of `through_cluster` are of all threads.
-            body.extend([
-                kernel::Stmt::ClusterBarrier,
-                kernel::Stmt::ClusterArrive,
-                kernel::Stmt::ClusterWait,
-            ]);
-        }
+        // Those are of all threads.
+        body.append(&mut self.meetings);
         roles.push(Role { first: computing, threads: producing, registers: registers(0), body });
         self.emit.stmt(kernel::Stmt::Roles(roles));
-        if nest.cluster.is_some() && !reduces {
+        if nest.cluster.is_some() && !nest.cluster_reduces() {
             // Others may still copy to this CTA, or arrive at its mbarriers.
             self.emit.stmt(kernel::Stmt::ClusterBarrier);
         }

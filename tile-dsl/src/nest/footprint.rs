@@ -1,6 +1,6 @@
 //! What a staged copy holds: a box of its tensor, and how the box lies in memory.
 
-use super::{AccessId, CopyId, Digit, Frame, LoopKind, Nest, PERIOD, Steps, Stmt, Target, leaves};
+use super::{AccessId, CopyId, Digit, Frame, LoopKind, Nest, PERIOD, Step, Steps, Stmt, Target, leaves};
 use crate::{
     index::Affine,
     schedule::{Unit, Via},
@@ -222,14 +222,15 @@ impl Nest {
         Some(if info.via == Via::Tma { layout.boxed() } else { layout })
     }
 
-    /// The one access by which the kernel stores to a tensor.
-    pub(crate) fn stored_access(&self, tensor: TensorId) -> Option<AccessId> {
+    /// The one access by which the kernel stores to a tensor, and the loops around it, outermost first.
+    pub(crate) fn stored(&self, tensor: TensorId) -> Option<(AccessId, Vec<Step>)> {
         let mut found = None;
-        leaves(&self.body, &mut |_: &[Frame], leaf| {
+        leaves(&self.body, &mut |path: &[Frame], leaf| {
             if let Some((Target::Access(a), _)) = leaf.leaf()
                 && self.access(a).tensor == tensor
             {
-                found = Some(a);
+                let of = |f: &Frame| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None };
+                found = Some((a, path.iter().filter_map(of).collect()));
             }
         });
         found
@@ -238,23 +239,10 @@ impl Nest {
     /// Layout in shared memory of what a CTA stores of a tensor; `None` when that has no bound, or is not collected.
     pub fn output_layout(&self, tensor: TensorId) -> Option<CopyLayout> {
         let output = self.outputs.get(&tensor)?;
-        let mut extents: Option<Vec<u64>> = None;
-        leaves(&self.body, &mut |path, leaf| {
-            let Some((Target::Access(access), _)) = leaf.leaf() else { return };
-            if self.access(access).tensor != tensor {
-                return;
-            }
-            let own: Vec<Digit> = path
-                .iter()
-                .filter_map(|f| match f {
-                    Frame::For(_, LoopKind::Unit(Unit::Block, _)) => None,
-                    Frame::For(d, _) => Some(*d),
-                    _ => None,
-                })
-                .collect();
-            let spans = self.access(access).index.iter().map(|index| span(index, &own));
-            extents = spans.map(|(low, high)| Some((high? - low + 1) as u64)).collect();
-        });
+        let (access, loops) = self.stored(tensor)?;
+        let own: Vec<Digit> = of_a_tile(loops).into_iter().map(|(d, _)| d).collect();
+        let spans = self.access(access).index.iter().map(|index| span(index, &own));
+        let extents: Option<Vec<u64>> = spans.map(|(low, high)| Some((high? - low + 1) as u64)).collect();
         let rank = self.tensor(tensor).dims.len();
         let order =
             if self.contiguous(tensor) == 0 { (0..rank).rev().collect() } else { (0..rank).collect() };
@@ -288,6 +276,12 @@ impl Nest {
     pub fn contiguous(&self, tensor: TensorId) -> usize {
         if self.column_major.contains(&tensor) { 0 } else { self.tensor(tensor).dims.len().saturating_sub(1) }
     }
+}
+
+/// Loops but those of the grid.
+pub(crate) fn of_a_tile(mut loops: Vec<Step>) -> Vec<Step> {
+    loops.retain(|(_, at)| !matches!(at, LoopKind::Unit(Unit::Block, _)));
+    loops
 }
 
 /// Least and greatest value of an index while the given digits run (the rest of each axis at 0).

@@ -7,6 +7,9 @@ impl Target {
     /// Where a schedule names no target: `sm_80`, the oldest supported.
     pub const DEFAULT: Target = Target { sm: 80, specific: false };
 
+    /// The oldest whose CTAs form clusters.
+    pub const CLUSTERS: Target = Target { sm: 90, specific: false };
+
     /// Parses `sm_80`, `sm_86`, `sm_89`, `sm_90`, `sm_90a`.
     pub fn parse(text: &str) -> Option<Target> {
         let digits = text.strip_prefix("sm_")?;
@@ -47,6 +50,14 @@ impl Target {
         }
     }
 
+    /// CTAs of so many threads and bytes of shared memory that an SM holds at once, as far as registers do. It keeps 1 KB for
+    /// each.
+    pub fn resident(self, threads: u64, shared: u64) -> u64 {
+        let by_threads = u64::from(self.resident_threads()) / threads.clamp(1, 1 << 16).next_multiple_of(32);
+        let by_shared = (u64::from(self.shared_bytes()) + 1024) / shared.saturating_add(1024);
+        by_threads.min(by_shared).min(self.resident_ctas().into())
+    }
+
     /// 32-bit registers of an SM.
     pub const fn resident_registers(self) -> u32 {
         65_536
@@ -67,6 +78,15 @@ impl fmt::Display for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ctas_fit_by_threads_and_by_shared_memory() {
+        let resident = |threads, shared| Target::CLUSTERS.resident(threads, shared);
+        assert_eq!([resident(32, 0), resident(128, 0), resident(160, 0), resident(1025, 0)], [32, 16, 12, 1]);
+        assert_eq!([resident(128, 113 * 1024), resident(128, 113 * 1024 + 1)], [2, 1]);
+        assert_eq!([resident(128, 227 * 1024), resident(128, 227 * 1024 + 1)], [1, 0]);
+        assert_eq!(resident(u64::MAX, u64::MAX), 0);
+    }
 
     #[test]
     fn names_round_trip_and_unknown_ones_are_refused() {

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{Frame, LANES_OF_ROW, MATRIX_ROWS, Nest, NoExchange, NoStoredMatrices, Steps, Target, leaves},
+    nest::{LANES_OF_ROW, MATRIX_ROWS, Nest, NoExchange, NoStoredMatrices, Steps},
     schedule::DirectiveKind,
     tile::TensorId,
 };
@@ -15,23 +15,10 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
     let nest = context.nest;
     let name = &nest.tensor(tensor).name;
-    let mut loops = Vec::new();
-    let mut access = None;
-    leaves(&nest.body, &mut |path: &[Frame], leaf| {
-        if let Some((Target::Access(a), _)) = leaf.leaf()
-            && nest.access(a).tensor == tensor
-        {
-            let of = |f: &Frame| match f {
-                Frame::For(d, kind) => Some((*d, *kind)),
-                _ => None,
-            };
-            loops = path.iter().filter_map(of).collect();
-            access = Some(nest.access(a));
-        }
-    });
+    let (access, loops) = nest.stored(tensor)?;
     let by = context.last(|k| matches!(k, DirectiveKind::Exchange { tensor } if tensor == name));
     let wrong = |text: String| context.at(by, nest.exchanged[&tensor], text).edits([Edit::instead([])]);
-    let why = match nest.exchanged_matrices(access?, &loops) {
+    let why = match nest.exchanged_matrices(nest.access(access), &loops) {
         Err(why) => why,
         Ok(_) if nest.across.is_empty() => return None,
         Ok(_) => {

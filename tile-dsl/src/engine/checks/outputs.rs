@@ -4,8 +4,8 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{
-        Across, BOX_BYTES, BOX_POINTS, Frame, LoopKind, MATRIX_ROWS, Nest, NoStoredMatrices, Steps, Target,
-        dimensions, leaves, loops,
+        Access, Across, BOX_BYTES, BOX_POINTS, LoopKind, MATRIX_ROWS, Nest, NoStoredMatrices, Step, Steps,
+        dimensions, loops, of_a_tile,
     },
     schedule::{DirectiveKind, Unit, Via},
     tile::TensorId,
@@ -21,21 +21,12 @@ fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
     let span = nest.outputs[&tensor].span;
     let by = context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == name));
     let wrong = |text: String| Some(context.at(by, span, text).edits([Edit::instead([])]));
-    let mut runs = None;
-    leaves(&nest.body, &mut |path: &[Frame], leaf| {
-        if matches!(leaf.leaf(), Some((Target::Access(a), _)) if nest.access(a).tensor == tensor) {
-            runs = runs.or_else(|| {
-                path.iter().find_map(|f| match f {
-                    Frame::For(d, LoopKind::Seq | LoopKind::Pipe(_)) if d.steps != Steps::Fixed(1) => {
-                        Some(*d)
-                    }
-                    _ => None,
-                })
-            });
-        }
-    });
-    if let Some(digit) = runs {
-        let loop_ = nest.digit_name(digit);
+    let (access, around) = nest.stored(tensor)?;
+    let access = nest.access(access);
+    let runs =
+        |(d, at): &&Step| matches!(at, LoopKind::Seq | LoopKind::Pipe(_)) && d.steps != Steps::Fixed(1);
+    if let Some((digit, _)) = around.iter().find(runs) {
+        let loop_ = nest.digit_name(*digit);
         let text = format!(
             "`{name}` is stored in the loop over `{loop_}`, step by step: a tile that is collected first has no loop at run time around it"
         );
@@ -55,9 +46,7 @@ fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
         ));
     }
     let first = |f: &crate::nest::Digit| {
-        let access = nest.stored_access(tensor).map(|a| nest.access(a));
-        let along = access.and_then(|a| a.index.get(nest.contiguous(tensor)).cloned());
-        along.is_some_and(|i| {
+        access.index.get(nest.contiguous(tensor)).is_some_and(|i| {
             (i.coefficient(f.axis) * i64::from(f.stride) * size as i64) % BOX_BYTES as i64 != 0
         })
     };
@@ -87,7 +76,7 @@ fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
             "dimension {d} of the tile of `{name}` has {n} points: a box of a tensor map has at most {BOX_POINTS}"
         ));
     }
-    if let Some(diagnostic) = matrices(context, tensor) {
+    if let Some(diagnostic) = matrices(context, access, of_a_tile(around)) {
         return Some(diagnostic);
     }
     let stores = match nest.across.values().next()? {
@@ -99,24 +88,13 @@ fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
 }
 
 /// Lanes hold what is stored as `stmatrix` takes it.
-fn matrices(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
+fn matrices(context: &Context<'_>, access: &Access, inside: Vec<Step>) -> Option<Diagnostic> {
     let nest = context.nest;
-    if !nest.outputs[&tensor].matrices {
+    let output = &nest.outputs[&access.tensor];
+    if !output.matrices {
         return None;
     }
-    let access = nest.access(nest.stored_access(tensor)?);
-    let mut inside = Vec::new();
-    leaves(&nest.body, &mut |path: &[Frame], leaf| {
-        if matches!(leaf.leaf(), Some((Target::Access(a), _)) if nest.access(a).tensor == tensor) {
-            let own = |f: &Frame| match f {
-                Frame::For(_, LoopKind::Unit(Unit::Block, _)) => None,
-                Frame::For(d, kind) => Some((*d, *kind)),
-                _ => None,
-            };
-            inside = path.iter().filter_map(own).collect();
-        }
-    });
-    let name = &nest.tensor(tensor).name;
+    let name = &nest.tensor(access.tensor).name;
     // A warp that stores nothing would not come to the instruction.
     let several = dimensions(nest).into_iter().filter(|((unit, _), (n, _))| *unit != Unit::Lane && *n > 1);
     let replica = several
@@ -143,8 +121,7 @@ fn matrices(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
         }
         kind => Edit::instead([kind]),
     });
-    let span = nest.outputs[&tensor].span;
-    Some(context.at(context.last(of_it), span, text).edits(vector).edits(plain))
+    Some(context.at(context.last(of_it), output.span, text).edits(vector).edits(plain))
 }
 
 /// Why `stmatrix` does not store what lanes hold.

@@ -51,6 +51,9 @@ fn spelled(nest: &Nest, buffer: &Buffer) -> String {
         }
         (Size::Barriers(count), _) => format!("{count} mbarriers · 8 B"),
         (Size::Partial { places, elems }, _) => format!("{places} · {elems} · {size} B to combine"),
+        (Size::Parts { others, threads, elems }, _) => {
+            format!("{threads} · {elems} · {size} B from each of {others} CTAs")
+        }
         (Size::Value(parts) | Size::Copy { dims: parts, .. }, _) => {
             product(&parts.iter().map(u64::to_string).collect::<Vec<_>>())
         }
@@ -101,7 +104,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         );
         diagnostic = diagnostic.note(other.span, text);
     }
-    // What a cluster reads of one another, through global memory.
+    // What CTAs of a cluster store for one another, through global memory.
     let through = context.schedule.directives.iter().filter_map(|d| match (&d.kind, largest.content) {
         (DirectiveKind::SplitK { digit, parts, .. }, Content::Parts(_)) => {
             let (digit, parts, across) = (digit.clone(), *parts, Across::Workspace);

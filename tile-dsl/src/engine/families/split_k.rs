@@ -6,7 +6,7 @@
 //! CTA c takes steps c, c + p, c + 2p ..: the digits are those of a split, so `X` is untouched. Each CTA then holds a
 //! part of V. By default the parts meet in a workspace, two and two up a fixed tree, and the CTA that ends up with all
 //! of them runs Q; with `atomic` each CTA adds its part to the tensor that Q stores; with `cluster` the CTAs are one,
-//! and each reads its share of the others' parts from their shared memory and runs Q for it ([`Nest::share`]).
+//! and each is sent its share of the others' parts to its shared memory and runs Q for it ([`Nest::share`]).
 //!
 //! Side conditions. `a` is no program axis. What X writes are reductions over the axis, all of one `let`; every store
 //! stands in the second part of that `let`, so that one CTA, or with `atomic` every part, stores once. For `atomic`, Q
