@@ -96,7 +96,7 @@ enum Wait {
         id: u8,
         phase: u64,
     },
-    /// At a cluster barrier that was in this phase.
+    /// At a cluster barrier, until it has completed so many phases.
     Cluster {
         phase: u64,
     },
@@ -131,8 +131,8 @@ pub(crate) struct Warp {
     forced: bool,
     /// Strong loads executed: a loop around them may wait for another lane.
     flag_reads: u32,
-    /// Phase of the cluster barrier in which this warp arrived last, and the lanes that have not waited since.
-    cluster_phase: u64,
+    /// Phase of the cluster barrier in which each lane arrived last, and the lanes that have not waited since.
+    cluster_phase: [u64; 32],
     cluster_arrived: u32,
     /// Registers a thread may use, after `setmaxnreg`.
     registers: u32,
@@ -327,7 +327,7 @@ impl<'a> Engine<'a> {
         w.exists = if n == 32 { !0 } else { (1 << n) - 1 };
         w.live = w.exists;
         (w.index, w.forced, w.flag_reads) = (index, false, 0);
-        (w.cluster_phase, w.cluster_arrived, w.waits, w.failed) = (0, 0, None, false);
+        (w.cluster_phase, w.cluster_arrived, w.waits, w.failed) = ([0; 32], 0, None, false);
         (w.poll, w.polls_global) = (None, false);
         w.unawaited = if self.env.dependent { !0 } else { 0 };
         w.order.clear();

@@ -52,6 +52,39 @@ macro_rules! ptx {
     };
 }
 
+/// A lane is late at the wait of a phase when the others of its warp have arrived in the next one.
+#[test]
+fn lanes_of_a_warp_wait_for_the_phase_they_arrived_in() {
+    let late = "
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 p) .reqnctapercluster 2, 1, 1 {
+ .reg .pred %q; .reg .b32 %r<3>;
+ mov.u32 %r1, %tid.x;
+ barrier.cluster.arrive.relaxed;
+ setp.ne.s32 %q, %r1, 0;
+ @%q bra A;
+ mov.u32 %r2, 0;
+L:
+ add.s32 %r2, %r2, 1;
+ setp.lt.s32 %q, %r2, 500;
+ @%q bra L;
+ barrier.cluster.wait;
+ barrier.cluster.arrive;
+ barrier.cluster.wait;
+ bra Z;
+A:
+ barrier.cluster.wait;
+ barrier.cluster.arrive;
+ barrier.cluster.wait;
+Z:
+ ret;
+}
+";
+    accepted("late", late, 2, 32);
+}
+
 #[test]
 fn fences_before_a_relaxed_cluster_arrival_release() {
     let (d8, e3) = (ptx!("d8"), ptx!("e3"));

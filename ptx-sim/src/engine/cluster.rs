@@ -24,6 +24,10 @@ impl ClusterBarrier {
     }
 }
 
+fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    (0..32).filter(move |lane| mask >> lane & 1 != 0)
+}
+
 impl Engine<'_> {
     pub(super) fn cluster_arrive(&mut self, w: &mut Warp, pc: u32, m: u32, release: bool) {
         self.events += 1;
@@ -35,7 +39,9 @@ impl Engine<'_> {
         }
         w.cluster_arrived |= m;
         self.cluster_bar.arrived += m.count_ones();
-        w.cluster_phase = self.cluster_bar.phase + 1;
+        for lane in lanes(m) {
+            w.cluster_phase[lane] = self.cluster_bar.phase + 1;
+        }
         // A relaxed arrival publishes what a fence before it released (§8.8; the second example of barrier.cluster).
         let sem = if release { Sem::Release } else { Sem::Relaxed };
         let at = self.place(w);
@@ -66,8 +72,13 @@ impl Engine<'_> {
             });
         }
         w.cluster_arrived &= !m;
-        if self.cluster_bar.phase < w.cluster_phase || w.cluster_phase == 0 {
-            return Flow::Block(m, Wait::Cluster { phase: self.cluster_bar.phase });
+        // Lanes that went ahead may have arrived in the next phase already: each waits for its own.
+        let phase = match lanes(m).map(|lane| w.cluster_phase[lane]).max() {
+            None | Some(0) => self.cluster_bar.phase + 1,
+            Some(phase) => phase,
+        };
+        if self.cluster_bar.phase < phase {
+            return Flow::Block(m, Wait::Cluster { phase });
         }
         self.cluster_acquire(w);
         Flow::Next

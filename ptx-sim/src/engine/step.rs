@@ -15,7 +15,7 @@ impl Engine<'_> {
                 w.splits[i].pc += 1;
             }
             if let Wait::Cluster { phase } = s.wait
-                && self.cluster_bar.phase != phase
+                && self.cluster_bar.phase >= phase
             {
                 self.cluster_acquire(w);
                 w.splits[i].wait = Wait::Ready;
