@@ -54,7 +54,7 @@ pub use atom::{
     Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Product, Role,
     Scope, copy_on, parts,
 };
-pub(crate) use carry::{CARRIED_SETS, Carried, Carry, Prefetch};
+pub(crate) use carry::{Carry, Prefetch, RegisterPipeline};
 pub use carry::{Fraction, Interleave};
 pub(crate) use combine::{Combination, partial_units, places};
 pub(crate) use cover::{Cover, cover, difference, non_negative, oversteps, range};

@@ -15,6 +15,7 @@ use super::{
     error::LowerError,
     expr::Operand,
     guard::Within,
+    interleave::Units,
     linear::{Linear, Offset},
     matrix::{MatrixLoad, Reads},
     stage::Active as Staged,
@@ -166,11 +167,7 @@ impl<'a> Lowerer<'a> {
 
     /// The loads of a fragment at the current point into one of its sets, each with the assignments of its slots.
     /// Addresses are emitted; the loads are left to the caller.
-    pub fn fragment_loads(
-        &mut self,
-        plan: &FragmentPlan<'_>,
-        set: u32,
-    ) -> Result<Vec<Vec<kernel::Stmt>>, LowerError> {
+    pub fn fragment_loads(&mut self, plan: &FragmentPlan<'_>, set: u32) -> Result<Units, LowerError> {
         let staged = self.stages.iter().rev().find(|s| s.tensor == plan.tensor).cloned();
         let first = set * plan.count;
         let mut known = BTreeSet::new();
@@ -219,12 +216,7 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    fn shared_loads(
-        &mut self,
-        plan: &FragmentPlan<'_>,
-        staged: &Staged,
-        sources: Vec<Source>,
-    ) -> Vec<Vec<kernel::Stmt>> {
+    fn shared_loads(&mut self, plan: &FragmentPlan<'_>, staged: &Staged, sources: Vec<Source>) -> Units {
         self.read_shared(staged.buffer);
         let (mut elements, mut out) = (Vec::new(), Vec::new());
         for source in sources {
@@ -264,7 +256,7 @@ impl<'a> Lowerer<'a> {
         out
     }
 
-    fn global_loads(&mut self, plan: &FragmentPlan<'_>, sources: Vec<Source>) -> Vec<Vec<kernel::Stmt>> {
+    fn global_loads(&mut self, plan: &FragmentPlan<'_>, sources: Vec<Source>) -> Units {
         let mut out = Vec::new();
         for source in sources {
             let Source::Global { coords, within, slot } = source else { continue };
@@ -359,11 +351,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// The loads of several fragments.
-    pub fn load_fragments(
-        &mut self,
-        plans: &[FragmentPlan<'_>],
-        set: u32,
-    ) -> Result<Vec<Vec<kernel::Stmt>>, LowerError> {
+    pub fn load_fragments(&mut self, plans: &[FragmentPlan<'_>], set: u32) -> Result<Units, LowerError> {
         let mut units = Vec::new();
         for plan in plans {
             units.extend(self.fragment_loads(plan, set)?);

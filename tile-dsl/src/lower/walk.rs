@@ -2,6 +2,7 @@
 
 use super::{
     Lowerer, MAX_STATEMENTS,
+    copy::linear,
     digits::{Bound, Passing},
     emit::{Atom, Emit, Op},
     error::LowerError,
@@ -174,13 +175,7 @@ impl Lowerer<'_> {
         let last = self.emit.bin(BinOp::Mul, last, Atom::i32(stride));
         let back = self.emit.bin(BinOp::Sub, last, Atom::Var(var));
         let point = self.emit.op(Op::Select, &[odd, back, Atom::Var(var)]);
-        match point {
-            Atom::Var(point) => {
-                self.emit.set_multiple(point, stride);
-                Linear::var(point)
-            }
-            _ => Linear::var(var),
-        }
+        linear(self.emit.multiple(point, stride), 0)
     }
 
     fn let_(&mut self, values: &[ValueId], first: &Stmt, rest: &Stmt) -> Result<(), LowerError> {
