@@ -28,7 +28,7 @@ use crate::{
     kernel::place,
     nest::{
         Across, CopyId, CopyLayout, Layout, LoopKind, Nest, Placement, Step, Steps, Stmt, ValueId, chain,
-        parts, places, threads, writers,
+        own_loops, places, threads,
     },
     span::SpanId,
 };
@@ -246,13 +246,6 @@ pub(crate) fn value_box(nest: &Nest, value: ValueId, loops: &[Step]) -> Result<V
     Ok(ValueBox { pitches, points: all, elems })
 }
 
-/// The loops over a value's own axes from `first` of its `let` to the statement that computes it.
-pub(crate) fn own_loops(nest: &Nest, value: ValueId, first: &Stmt) -> Vec<Step> {
-    let axes = &nest.value(value).axes;
-    let loops = writers(nest, first, value).into_iter().next().unwrap_or_default();
-    loops.into_iter().flat_map(|(d, at)| parts(d, at)).filter(|(d, _)| axes.contains(&d.axis)).collect()
-}
-
 /// Whether a value in shared memory is computed there. A reduction accumulates in registers wherever its result goes,
 /// unless a loop at run time indexes it.
 pub(crate) fn in_place(nest: &Nest, value: ValueId, loops: &[Step]) -> bool {
@@ -402,7 +395,7 @@ impl Finder<'_> {
         let across = self.nest.across.get(&value);
         across.filter(|across| **across == Across::Cluster)?;
         let v = self.nest.value(value);
-        let elems = Layout::new(self.nest, value, own_loops(self.nest, value, first)).slots();
+        let elems = Layout::of(self.nest, value, first).slots();
         let places = threads(self.nest);
         let size = Size::Partial { places, elems };
         Some(self.buffer(Content::Parts(value), v.dtype, places.saturating_mul(elems), size, v.span))

@@ -42,7 +42,7 @@ use std::ops::Range;
 /// A pipeline of registers at the current point.
 pub(super) struct RegisterPlan<'s> {
     of: RegisterPipeline<'s>,
-    fragments: Vec<FragmentPlan<'s>>,
+    fragments: Vec<FragmentPlan>,
 }
 
 impl Lowerer<'_> {

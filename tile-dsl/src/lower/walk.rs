@@ -13,10 +13,9 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, writers},
+    nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, own_loops, writers},
     op::{BinOp, CmpOp, RedOp},
     schedule::{Unit, UnitDim},
-    shared::own_loops,
 };
 
 impl Lowerer<'_> {
