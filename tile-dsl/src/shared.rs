@@ -395,7 +395,7 @@ impl Finder<'_> {
         let across = self.nest.across.get(&value);
         across.filter(|across| **across == Across::Cluster)?;
         let v = self.nest.value(value);
-        let elems = Layout::of(self.nest, value, first).slots();
+        let elems = Layout::new(self.nest, value, own_loops(self.nest, value, first)).slots();
         let places = threads(self.nest);
         let size = Size::Partial { places, elems };
         Some(self.buffer(Content::Parts(value), v.dtype, places.saturating_mul(elems), size, v.span))

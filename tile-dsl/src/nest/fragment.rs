@@ -205,7 +205,7 @@ impl Nest {
     fn copies_held<'s>(&self, stmt: &'s Stmt, sets: u32, found: &mut Vec<(CopyId, u32, &'s Stmt)>) {
         match stmt {
             Stmt::For { at, body, .. } => {
-                let sets = if let LoopKind::Pipe(sets) = at { *sets } else { 1 };
+                let sets = if let LoopKind::Pipe(sets) = at { (*sets).max(1) } else { 1 };
                 self.copies_held(body, sets, found);
             }
             Stmt::Stage { copy, body } => {
