@@ -5,8 +5,8 @@ use crate::{
     diagnostic::{Diagnostic, Edit, list},
     engine::families::{fragment, place},
     nest::{
-        Digit, Fragment, Frame, Layout, LoopKind, MOST_HELD, Nest, Placement, Step, Steps, Stmt, ValueId,
-        Where, leaves, own_loops_of_all,
+        CopyId, Digit, Fragment, Frame, Layout, LoopKind, MOST_HELD, Nest, Placement, Step, Steps, Stmt,
+        ValueId, Where, leaves, own_loops_of_all,
     },
     schedule::{Directive, DirectiveKind, Space, Unit, Via},
 };
@@ -137,8 +137,10 @@ fn read_in_pipelines(context: &Context<'_>, seen: &mut Vec<ValueId>) -> Vec<Diag
 fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
     let most = context.schedule.target.registers();
-    let held = nest.held_copies().into_iter();
-    held.filter_map(|(copy, sets, body)| {
+    let held = nest.held_copies();
+    let copies = (0..nest.copies.len() as u16).map(CopyId);
+    let copies = copies.filter(|copy| nest.copy(*copy).space == Space::Register);
+    let found = copies.filter_map(|copy| {
         let tensor = nest.copy(copy).tensor;
         let info = nest.tensor(tensor);
         let name = &info.name;
@@ -149,12 +151,17 @@ fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
             );
             (text, "load it in a loop inside of the pipelined one")
         } else {
-            let slots = Fragment::of(nest, tensor, body).map_or(0, |fragment| fragment.slots);
-            let all = slots.saturating_mul(sets);
+            // Where it stands in several statements, each has its own.
+            let own = held.iter().filter(|(other, ..)| *other == copy);
+            let counts = own.map(|(_, sets, body)| {
+                let slots = Fragment::of(nest, tensor, body).map_or(0, |fragment| fragment.slots);
+                (slots.saturating_mul(*sets), slots > MOST_HELD)
+            });
+            let (all, more) = counts.max().unwrap_or_default();
             if all <= most {
                 return None;
             }
-            let over = if slots > MOST_HELD { "more than " } else { "" };
+            let over = if more { "more than " } else { "" };
             let text = format!(
                 "each thread would hold {over}{all} elements of `{name}` in registers, but it has at most {most}"
             );
@@ -162,8 +169,8 @@ fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
         };
         let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if buffer == name));
         Some(context.at(by, info.span, text).remark(remark))
-    })
-    .collect()
+    });
+    found.collect()
 }
 
 /// A pipelined loop runs at run time, so it cannot index registers.
