@@ -10,7 +10,6 @@
 //! launch must satisfy for each.
 
 mod across;
-mod carried;
 mod channels;
 mod cluster;
 mod combine;
@@ -20,6 +19,7 @@ mod emit;
 mod error;
 mod exchange;
 mod expr;
+mod fill;
 mod fragment;
 mod grid;
 mod guard;
@@ -33,7 +33,9 @@ mod passes;
 mod pipeline;
 mod products;
 mod put;
+mod registers;
 mod roles;
+mod slots;
 mod stage;
 mod storage;
 mod sync;

@@ -37,6 +37,7 @@ mod combine;
 mod cover;
 mod descriptor;
 mod footprint;
+mod fragment;
 mod initial;
 mod interpret;
 mod layout;
@@ -54,7 +55,7 @@ pub use atom::{
     Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Product, Role,
     Scope, copy_on, parts,
 };
-pub(crate) use carry::{CARRIED_SETS, Carried, Carry, Prefetch};
+pub(crate) use carry::{Carry, Prefetch, RegisterPipeline};
 pub use carry::{Fraction, Interleave};
 pub(crate) use combine::{Combination, partial_units, places};
 pub(crate) use cover::{Cover, cover, difference, non_negative, oversteps, range};
@@ -62,9 +63,11 @@ pub(crate) use descriptor::PERIOD;
 pub use descriptor::{Descriptor, NoDescriptor, Placed};
 pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, WIDEST, of_a_tile};
 pub use footprint::{BoxDim, CopyLayout, Part as CopyPart};
+pub(crate) use fragment::{ElementIndex, Fragment, HeldElement, LoopAt, MOST_HELD};
 pub use initial::initial;
 pub use interpret::{Arithmetic, InterpretError, interpret};
 pub use layout::{Layout, Where};
+pub(crate) use layout::{Spread, own_loops, own_loops_of_all};
 pub use parse::{ParseError, parse};
 pub use roles::registers_at_launch;
 pub(crate) use roles::{WARP, WARPGROUP};

@@ -29,7 +29,7 @@ use crate::{
     kernel::place,
     nest::{
         Across, CopyId, CopyLayout, Layout, LoopKind, Nest, Placement, Step, Steps, Stmt, ValueId, chain,
-        parts, places, threads, writers,
+        own_loops, places, threads,
     },
     schedule::Target,
     span::SpanId,
@@ -271,13 +271,6 @@ pub(crate) fn value_box(nest: &Nest, value: ValueId, loops: &[Step]) -> Result<V
     }
     all.reverse();
     Ok(ValueBox { pitches, points: all, elems })
-}
-
-/// The loops over a value's own axes from `first` of its `let` to the statement that computes it.
-pub(crate) fn own_loops(nest: &Nest, value: ValueId, first: &Stmt) -> Vec<Step> {
-    let axes = &nest.value(value).axes;
-    let loops = writers(nest, first, value).into_iter().next().unwrap_or_default();
-    loops.into_iter().flat_map(|(d, at)| parts(d, at)).filter(|(d, _)| axes.contains(&d.axis)).collect()
 }
 
 /// Whether a value in shared memory is computed there. A reduction accumulates in registers wherever its result goes,

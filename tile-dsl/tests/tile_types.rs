@@ -149,6 +149,14 @@ fn every_rule_has_its_message() {
             "the accumulator of `dot` is f16, its operands are f32 (accumulate in f32",
         ),
         (
+            s("dot(load(x, [i, n]), load(x, [i, n]), 0.0)"),
+            "the accumulator of `dot` is a number, and its operands have axes [i] that are not contracted (replace `0.0` by `zeros::<f32>([i])`",
+        ),
+        (
+            with("let mut acc = 1.0; for k { acc = dot(load(x, [i, k]), load(x, [i, k]), acc); }"),
+            "(replace `1.0` by `full::<f32>(1.0, [i])`",
+        ),
+        (
             with("let half = 0.5;"),
             "the type of this literal does not follow from its context (replace `0.5` by `0.5f32`",
         ),

@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Combination, Digit, Level, Stmt, ValueId, partial_units},
+    nest::{Combination, Digit, Level, Stmt, ValueId, own_loops, partial_units},
     op::{BinOp, CmpOp},
     schedule::{Unit, UnitDim},
-    shared::{Content, own_loops},
+    shared::Content,
 };
 use std::collections::BTreeMap;
 

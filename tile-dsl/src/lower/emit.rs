@@ -190,6 +190,14 @@ impl Emit {
         self.vars[var.0 as usize].multiple = n;
     }
 
+    /// The same of an operand.
+    pub fn multiple(&mut self, atom: Atom, n: i64) -> Atom {
+        if let Atom::Var(var) = atom {
+            self.set_multiple(var, n);
+        }
+        atom
+    }
+
     /// The end of the innermost scope.
     pub fn mark(&self) -> usize {
         self.scopes.last().expect("an open scope").stmts.len()

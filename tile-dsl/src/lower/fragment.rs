@@ -1,6 +1,7 @@
 //! Fragments: what the expanded loops inside a copy in registers read of a tensor.
 //!
-//! Each thread loads the elements that its own steps read, each once, from the copy in shared memory around the
+//! Each thread loads the elements that its own steps read, each once, into the slot that
+//! [`Fragment`](crate::nest::Fragment) says, from the copy in shared memory around the
 //! fragment if there is one, else from global memory. From shared memory it loads as many consecutive elements at
 //! once as their alignment allows, up to 16 bytes.
 //!
@@ -15,6 +16,7 @@ use super::{
     error::LowerError,
     expr::Operand,
     guard::Within,
+    interleave::Units,
     linear::{Linear, Offset},
     matrix::{MatrixLoad, Reads},
     stage::Active as Staged,
@@ -22,31 +24,20 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, CopyId, LoopKind, Steps, Stmt},
+    nest::{AccessId, CopyId, Digit, ElementIndex, Fragment, HeldElement, LoopAt, LoopKind, Stmt},
     schedule::Unit,
     tile::TensorId,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-};
-
-/// Index of an element, one a dimension, from the digits bound inside the fragment.
-type Place = Vec<Linear>;
+use std::{collections::BTreeSet, rc::Rc};
 
 /// A copy in registers.
-pub(super) struct FragmentPlan<'s> {
+pub(super) struct FragmentPlan {
     tensor: TensorId,
     dtype: DType,
     frag: u32,
-    /// Slot of each element in a set; of operands of atoms, that of the first of the elements that a lane holds.
-    slots: Rc<BTreeMap<Place, u32>>,
-    /// Slots of a set.
-    count: u32,
+    layout: Rc<Fragment>,
     /// Digits bound outside.
     height: usize,
-    /// What reads it.
-    body: &'s Stmt,
 }
 
 /// A fragment around the current point.
@@ -54,7 +45,7 @@ pub(super) struct FragmentPlan<'s> {
 pub(super) struct Active {
     tensor: TensorId,
     frag: u32,
-    slots: Rc<BTreeMap<Place, u32>>,
+    layout: Rc<Fragment>,
     /// First slot of the set that is read.
     first: u32,
     height: usize,
@@ -67,164 +58,108 @@ enum Source {
     Global { coords: Vec<Linear>, within: Vec<Within>, slot: u32 },
 }
 
-impl<'a> Lowerer<'a> {
+impl Lowerer<'_> {
     /// The registers of the copies around `body`, with `sets` sets each, at the current point.
-    pub fn fragment_plans<'s>(
+    pub fn fragment_plans(
         &mut self,
         copies: &[CopyId],
-        body: &'s Stmt,
+        body: &Stmt,
         sets: u32,
-    ) -> Result<Vec<FragmentPlan<'s>>, LowerError> {
+    ) -> Result<Vec<FragmentPlan>, LowerError> {
         let height = self.stack.len();
         let mut plans = Vec::new();
         for copy in copies {
             let tensor = self.nest.copies[usize::from(copy.0)].tensor;
             let name = self.tensor(tensor).name.clone();
-            let (mut slots, mut count) = (BTreeMap::new(), 0);
-            self.each_read(body, tensor, &mut |this, access| {
-                let held = this.atom_reads(access).map_or(1, |reads| reads.elements() as u32);
-                slots.entry(this.place(access, height)).or_insert_with(|| {
-                    count += held;
-                    count - held
-                });
-                Ok(())
-            })?;
-            if slots.is_empty() {
+            let indexed = |digit: Digit| self.indexed_at_run_time(&name, digit.axis);
+            let layout = Fragment::of(self.nest, tensor, body).map_err(indexed)?;
+            if layout.slots == 0 {
                 return Err(LowerError::Malformed(format!("nothing reads the fragment of `{name}`")));
             }
             let dtype = super::fixed(self.tensor(tensor).elem);
-            let frag = self.fragment(Holds::Copy(*copy), dtype, count * sets);
-            plans.push(FragmentPlan { tensor, dtype, frag, slots: Rc::new(slots), count, height, body });
+            let frag = self.fragment(Holds::Copy(*copy), dtype, layout.slots * sets);
+            plans.push(FragmentPlan { tensor, dtype, frag, layout: Rc::new(layout), height });
         }
         Ok(plans)
     }
 
-    fn place(&self, access: AccessId, height: usize) -> Place {
-        let index = &self.nest.accesses[usize::from(access.0)].index;
-        let local = index.iter().map(|i| {
-            let mut at = self.index_from(i, height);
-            at.constant += i.constant;
-            at
-        });
-        local.collect()
+    /// What is read at the current point, as it lies in a fragment; `None` where no fragment has it.
+    fn element_index(&self, access: AccessId, height: usize) -> Option<ElementIndex> {
+        let loops = self.stack[height..].iter().map(|b| (b.digit, b.at, b.fixed()));
+        self.nest.element_index(&self.nest.access(access).index, loops)
     }
 
-    /// Visits each read of a tensor at each step of the expanded loops that move it.
-    fn each_read(
-        &mut self,
-        stmt: &Stmt,
-        tensor: TensorId,
-        visit: &mut dyn FnMut(&mut Self, AccessId) -> Result<(), LowerError>,
-    ) -> Result<(), LowerError> {
-        match stmt {
-            Stmt::For { digit, at, body } => {
-                let mut moved = Vec::new();
-                self.reads(body, tensor, &mut Vec::new(), &mut moved);
-                if moved.is_empty() {
-                    return Ok(());
-                }
-                let moves =
-                    moved.iter().any(|(index, _)| index.iter().any(|i| i.coefficient(digit.axis) != 0));
-                let fixed = |n: u32| (0..n).map(|s| Linear::constant(i64::from(s) * i64::from(digit.stride)));
-                let values: Vec<Linear> = match (*at, digit.steps) {
-                    (LoopKind::Unit(Unit::Block, _), _) => {
-                        vec![self.grid.values.get(digit).cloned().unwrap_or_default()]
-                    }
-                    (LoopKind::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
-                    // An operand of an atom is read as a whole.
-                    (LoopKind::Atom(..), _) => fixed(1).collect(),
-                    (_, Steps::Fixed(n)) if moves && (at.is_expanded() || n == 1) => fixed(n).collect(),
-                    _ if moves => {
-                        let name = &self.tensor(tensor).name;
-                        return Err(self.indexed_at_run_time(name, digit.axis));
-                    }
-                    _ => fixed(1).collect(),
-                };
-                for value in values {
-                    self.stack.push(Bound { digit: *digit, at: *at, value });
-                    let result = self.each_read(body, tensor, visit);
-                    self.stack.pop();
-                    result?;
-                }
-                Ok(())
-            }
-            Stmt::Let { first, rest, .. } => {
-                self.each_read(first, tensor, visit)?;
-                self.each_read(rest, tensor, visit)
-            }
-            Stmt::Stage { body, .. } => self.each_read(body, tensor, visit),
-            Stmt::Def { expr, .. }
-            | Stmt::Red { expr, .. }
-            | Stmt::Set { expr, .. }
-            | Stmt::Put { expr, .. } => {
-                let mut found = expr.accesses();
-                found.retain(|id| self.nest.accesses[usize::from(id.0)].tensor == tensor);
-                found.into_iter().try_for_each(|id| visit(self, id))
-            }
+    /// Stands in the loops inside of a fragment.
+    fn push_loops(&mut self, loops: &[LoopAt]) {
+        for (digit, at, point) in loops {
+            let value = match *at {
+                LoopKind::Unit(Unit::Block, _) => self.grid.values.get(digit).cloned().unwrap_or_default(),
+                LoopKind::Unit(unit, dim) => self.unit_value(unit, dim, *digit),
+                _ => Linear::constant(point.unwrap_or(0)),
+            };
+            self.stack.push(Bound { digit: *digit, at: *at, value });
         }
     }
 
     /// The loads of a fragment at the current point into one of its sets, each with the assignments of its slots.
     /// Addresses are emitted; the loads are left to the caller.
-    pub fn fragment_loads(
-        &mut self,
-        plan: &FragmentPlan<'_>,
-        set: u32,
-    ) -> Result<Vec<Vec<kernel::Stmt>>, LowerError> {
+    pub fn fragment_loads(&mut self, plan: &FragmentPlan, set: u32) -> Result<Units, LowerError> {
         let staged = self.stages.iter().rev().find(|s| s.tensor == plan.tensor).cloned();
-        let first = set * plan.count;
         let mut known = BTreeSet::new();
         let mut out = Vec::new();
-        self.each_read(plan.body, plan.tensor, &mut |this, access| {
-            let place = this.place(access, plan.height);
-            let slot = first + plan.slots[&place];
-            if !known.insert(slot) {
-                return Ok(());
+        for held in &plan.layout.held {
+            if known.insert(held.slot) {
+                self.push_loops(&held.loops);
+                let sources =
+                    self.sources(plan, staged.as_ref(), (held, set * plan.layout.slots), &mut known);
+                self.stack.truncate(plan.height);
+                out.extend(sources?);
             }
-            if let Some(reads) = this.atom_reads(access) {
-                let Some(staged) = &staged else {
-                    return Err(LowerError::Malformed("an atom of what is not staged".into()));
-                };
-                if let Some(words) = this.words(access, &reads, staged)? {
-                    let own = |(offset, n)| Source::Shared { offset, slot: slot + n };
-                    out.extend(words.into_iter().zip(0..).map(own));
-                    return Ok(());
-                }
-                let beside =
-                    this.beside(access, place, &reads).and_then(|next| plan.slots.get(&next).copied());
-                let starts = [Some(slot), beside.map(|next| first + next)];
-                known.extend(starts[1]);
-                let (_, load) = this.matrix_load(access, &reads, staged, beside.is_some())?;
-                let slots =
-                    starts.into_iter().flatten().flat_map(|s| s..s + reads.elements() as u32).collect();
-                out.push(Source::Matrices { load, slots });
-                return Ok(());
-            }
-            let source = match &staged {
-                Some(staged) => Source::Shared { offset: this.staged_offset(access, staged), slot },
-                None => {
-                    let index = &this.nest.accesses[usize::from(access.0)].index;
-                    let coords: Vec<Linear> = index.iter().map(|i| this.index(i)).collect();
-                    // Here, where all digits that move the access are bound.
-                    let within = this.access_within(access, &coords);
-                    Source::Global { coords, within, slot }
-                }
-            };
-            out.push(source);
-            Ok(())
-        })?;
+        }
         match staged {
             Some(staged) => Ok(self.shared_loads(plan, &staged, out)),
             None => Ok(self.global_loads(plan, out)),
         }
     }
 
-    fn shared_loads(
+    /// Where the elements at the current point come from: one, or those of an operand, with that beside it where one
+    /// instruction loads both.
+    fn sources(
         &mut self,
-        plan: &FragmentPlan<'_>,
-        staged: &Staged,
-        sources: Vec<Source>,
-    ) -> Vec<Vec<kernel::Stmt>> {
+        plan: &FragmentPlan,
+        staged: Option<&Staged>,
+        (held, first): (&HeldElement, u32),
+        known: &mut BTreeSet<u32>,
+    ) -> Result<Vec<Source>, LowerError> {
+        let (access, slot) = (held.access, first + held.slot);
+        if let Some(reads) = self.atom_reads(access) {
+            let Some(staged) = staged else {
+                return Err(LowerError::Malformed("an atom of what is not staged".into()));
+            };
+            if let Some(words) = self.words(access, &reads, staged)? {
+                let own = |(offset, n)| Source::Shared { offset, slot: slot + n };
+                return Ok(words.into_iter().zip(0..).map(own).collect());
+            }
+            let beside = self.beside(plan, access, &reads);
+            known.extend(beside);
+            let (_, load) = self.matrix_load(access, &reads, staged, beside.is_some())?;
+            let starts = [Some(slot), beside.map(|next| first + next)].into_iter().flatten();
+            let slots = starts.flat_map(|s| s..s + reads.elements as u32).collect();
+            return Ok(vec![Source::Matrices { load, slots }]);
+        }
+        Ok(vec![match staged {
+            Some(staged) => Source::Shared { offset: self.staged_offset(access, staged), slot },
+            None => {
+                let index = &self.nest.accesses[usize::from(access.0)].index;
+                let coords: Vec<Linear> = index.iter().map(|i| self.index(i)).collect();
+                // Here, where all digits that move the access are bound.
+                let within = self.access_within(access, &coords);
+                Source::Global { coords, within, slot }
+            }
+        }])
+    }
+
+    fn shared_loads(&mut self, plan: &FragmentPlan, staged: &Staged, sources: Vec<Source>) -> Units {
         self.read_shared(staged.buffer);
         let (mut elements, mut out) = (Vec::new(), Vec::new());
         for source in sources {
@@ -264,7 +199,7 @@ impl<'a> Lowerer<'a> {
         out
     }
 
-    fn global_loads(&mut self, plan: &FragmentPlan<'_>, sources: Vec<Source>) -> Vec<Vec<kernel::Stmt>> {
+    fn global_loads(&mut self, plan: &FragmentPlan, sources: Vec<Source>) -> Units {
         let mut out = Vec::new();
         for source in sources {
             let Source::Global { coords, within, slot } = source else { continue };
@@ -285,7 +220,7 @@ impl<'a> Lowerer<'a> {
 
     fn load_slots(
         &mut self,
-        plan: &FragmentPlan<'_>,
+        plan: &FragmentPlan,
         mem: Mem,
         offset: KExpr,
         guard: Option<KExpr>,
@@ -298,13 +233,12 @@ impl<'a> Lowerer<'a> {
         unit
     }
 
-    /// The place of the operand that the next atom along n reads, if this is the first of two.
-    fn beside(&self, access: AccessId, mut place: Place, reads: &Reads) -> Option<Place> {
-        let (points, second) = reads.next?;
-        for (at, index) in place.iter_mut().zip(&self.nest.accesses[usize::from(access.0)].index) {
-            at.constant += index.coefficient(reads.free.axis) * i64::from(points);
-        }
-        (!second).then_some(place)
+    /// The slot of the operand that the next atom along n reads, if this is the first of two.
+    fn beside(&self, plan: &FragmentPlan, access: AccessId, reads: &Reads) -> Option<u32> {
+        let (points, _) = reads.next.filter(|(_, second)| !second)?;
+        let index = &self.nest.access(access).index;
+        let by = |dim: usize| index[dim].coefficient(reads.free.axis) * i64::from(points);
+        plan.layout.slot(&self.element_index(access, plan.height)?.moved(by))
     }
 
     /// An element of the innermost fragment of its tensor, if there is one.
@@ -324,8 +258,8 @@ impl<'a> Lowerer<'a> {
         let Some(active) = self.fragments.iter().rev().find(|f| f.tensor == tensor).cloned() else {
             return Ok(None);
         };
-        let place = self.place(access, active.height);
-        let Some(slot) = active.slots.get(&place) else {
+        let index = self.element_index(access, active.height);
+        let Some(slot) = index.and_then(|index| active.layout.slot(&index)) else {
             return Err(LowerError::Malformed(format!(
                 "`{}` is read beside its fragment",
                 self.tensor(tensor).name
@@ -339,7 +273,7 @@ impl<'a> Lowerer<'a> {
     /// The statements of `stmt`, reading one set of some fragments; they are not emitted yet.
     pub fn compute_on(
         &mut self,
-        plans: &[FragmentPlan<'_>],
+        plans: &[FragmentPlan],
         set: u32,
         stmt: &Stmt,
     ) -> Result<Vec<kernel::Stmt>, LowerError> {
@@ -347,8 +281,8 @@ impl<'a> Lowerer<'a> {
         self.fragments.extend(plans.iter().map(|plan| Active {
             tensor: plan.tensor,
             frag: plan.frag,
-            slots: plan.slots.clone(),
-            first: set * plan.count,
+            layout: plan.layout.clone(),
+            first: set * plan.layout.slots,
             height: plan.height,
         }));
         let mark = self.emit.mark();
@@ -359,11 +293,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// The loads of several fragments.
-    pub fn load_fragments(
-        &mut self,
-        plans: &[FragmentPlan<'_>],
-        set: u32,
-    ) -> Result<Vec<Vec<kernel::Stmt>>, LowerError> {
+    pub fn load_fragments(&mut self, plans: &[FragmentPlan], set: u32) -> Result<Units, LowerError> {
         let mut units = Vec::new();
         for plan in plans {
             units.extend(self.fragment_loads(plan, set)?);
@@ -394,7 +324,7 @@ impl<'a> Lowerer<'a> {
 }
 
 /// Assignments of loaded elements to slots.
-fn slots_from(plan: &FragmentPlan<'_>, slots: &[u32], dst: &[kernel::Var]) -> Vec<kernel::Stmt> {
+fn slots_from(plan: &FragmentPlan, slots: &[u32], dst: &[kernel::Var]) -> Vec<kernel::Stmt> {
     let set = |(slot, var): (&u32, &kernel::Var)| kernel::Stmt::Set {
         frag: plan.frag,
         slot: *slot,

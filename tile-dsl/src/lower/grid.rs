@@ -1,6 +1,7 @@
 //! The grid: one factor for each loop bound to CTAs, and each CTA's coordinates in the order asked for.
 
 use super::{
+    copy::linear,
     emit::{Atom, Emit, Op},
     linear::Linear,
 };
@@ -103,15 +104,7 @@ impl Grid {
             .zip(steps)
             .map(|(digit, step)| {
                 let point = emit.bin(BinOp::Mul, step, Atom::i32(digit.stride.into()));
-                let value = match point {
-                    Atom::Var(var) => {
-                        emit.set_multiple(var, digit.stride.into());
-                        Linear::var(var)
-                    }
-                    Atom::Int(n, _) => Linear::constant(n),
-                    Atom::Float(..) | Atom::Bool(_) => unreachable!("an index is an integer"),
-                };
-                (*digit, value)
+                (*digit, linear(emit.multiple(point, digit.stride.into()), 0))
             })
             .collect();
         Grid { axes, values, tile, part }

@@ -8,13 +8,16 @@ use crate::{
     nest::Fraction,
 };
 
-/// What is spread over a computation. Each unit stays together, and units of one list stay in order.
+/// Statements that stay together, each of the lists, in order.
+pub(super) type Units = Vec<Vec<Stmt>>;
+
+/// What is spread over a computation.
 #[derive(Default)]
 pub(super) struct Among {
     /// Spread over the first part, so that the results are there when the computation ends.
-    pub early: Vec<Vec<Stmt>>,
+    pub early: Units,
     /// Spread over all of it.
-    pub even: Vec<Vec<Stmt>>,
+    pub even: Units,
 }
 
 /// The computation with the units spread over it, those that are to come early over a part of it. Where it is more than a straight line, they come first.

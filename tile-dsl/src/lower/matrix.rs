@@ -35,15 +35,10 @@ pub(super) struct Reads {
     pub order: &'static [[u32; 2]],
     /// Elements of a matrix that a lane holds.
     each: usize,
+    /// Elements of the operand that it holds.
+    pub elements: usize,
     /// The next atom along n reads what lies beside: by how many points it moves, and whether this is the second of two.
     pub next: Option<(u32, bool)>,
-}
-
-impl Reads {
-    /// Elements of the operand that a lane holds.
-    pub fn elements(&self) -> usize {
-        self.each << self.order.len()
-    }
 }
 
 /// An `ldmatrix`, its destination left open.
@@ -234,7 +229,7 @@ impl Lowerer<'_> {
         }
         let order = if operand == Side::A { atom.row().a } else { atom.row().b };
         let mut elements = Vec::new();
-        let result = (0..atom.each() << order.len()).try_for_each(|n| {
+        let result = (0..atom.elements(operand) as usize).try_for_each(|n| {
             let (matrix, pair) = (n / atom.each(), n % atom.each());
             for (dimension, steps) in steps.iter().enumerate() {
                 for (at, stride) in steps {
@@ -322,20 +317,19 @@ impl Lowerer<'_> {
         let tensor = self.nest.access(access).tensor;
         let copy = self.stages.iter().rev().find(|s| s.tensor == tensor);
         let height = copy.map_or(self.stack.len(), |stage| stage.height);
-        let (k, each) = (k.digit, atom.each());
-        Some(if rows {
-            Reads { free: m.digit, k, order: atom.row().a, each, next: None }
-        } else {
-            let next = self.neighbour(atom, n.digit, height);
-            Reads { free: n.digit, k, order: atom.row().b, each, next }
-        })
+        let (operand, free, order, next) = match rows {
+            true => (Side::A, m.digit, atom.row().a, None),
+            false => (Side::B, n.digit, atom.row().b, self.neighbour(atom, n.digit, height)),
+        };
+        let elements = atom.elements(operand) as usize;
+        Some(Reads { free, k: k.digit, order, each: atom.each(), elements, next })
     }
 
     /// An operand of the atom at the current point, in registers.
     fn operand(&mut self, access: AccessId) -> Result<Vec<KExpr>, LowerError> {
         let missing = |what: &str| LowerError::Malformed(format!("an atom {what}"));
         let reads = self.atom_reads(access).ok_or_else(|| missing("outside of its loops"))?;
-        if let Some(slots) = self.fragment_slots(access, reads.elements())? {
+        if let Some(slots) = self.fragment_slots(access, reads.elements)? {
             return Ok(slots);
         }
         let tensor = self.nest.access(access).tensor;
@@ -355,8 +349,8 @@ impl Lowerer<'_> {
                 dst
             }
         };
-        let from = if let Some((_, true)) = reads.next { reads.elements() } else { 0 };
-        Ok(all[from..from + reads.elements()].iter().map(|v| KExpr::Var(*v)).collect())
+        let from = if let Some((_, true)) = reads.next { reads.elements } else { 0 };
+        Ok(all[from..from + reads.elements].iter().map(|v| KExpr::Var(*v)).collect())
     }
 
     /// How the atom at the current point finds an operand in its copy.

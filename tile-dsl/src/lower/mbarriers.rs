@@ -5,15 +5,16 @@
 //! fill(slot):   expect bytes full[slot]; a box, or this CTA's part of it for all of its cluster, completes full[slot]
 //! await full:   full[slot] parity          advance: slot + 1 mod n, parity turned behind the last
 //! ```
-//! Slot and parity are counted in registers from the start of the kernel and never set back, so a loop that is entered
-//! again goes on where it left off. What happens in which order is [`super::pipeline`]'s, and the producer's [`super::roles`].
+//! Slot and parity are counted by [`super::slots`], so that a loop that is entered again goes on where it left off. What
+//! happens in which order is [`super::pipeline`]'s, and the producer's [`super::roles`].
 //! Threads that read the slot by ordinary loads fence before others may fill it: the copy writes through the
 //! asynchronous proxy. Threads that fill it by ordinary stores fence before products read it, which do so by that proxy.
 
 use super::{
     Holds, Lowerer,
+    channels::{ChannelPlan, Producer},
     copy::CopyPlan,
-    emit::{Atom, Op},
+    emit::Atom,
     error::LowerError,
     linear::Linear,
     passes::Lowering,
@@ -22,16 +23,15 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr, Ty},
-    nest::{CopyId, Frame, Nest, Stmt, leaves},
-    op::{BinOp, CmpOp},
+    nest::{Frame, Nest, Stmt, WARP, leaves},
     schedule::Unit,
     shared::Content,
     tile::TensorId,
 };
 
-/// Those of the copies that complete together.
-pub(super) struct Mbarriers<'p> {
-    pub plans: Vec<&'p CopyPlan>,
+/// Those of a channel.
+#[derive(Clone, Copy)]
+pub(super) struct Mbarriers {
     pub depth: u32,
     /// Buffer of the mbarriers that say when a slot is full.
     pub full: u32,
@@ -68,64 +68,41 @@ pub(super) fn readers(nest: &Nest, body: &Stmt, tensor: TensorId) -> (bool, bool
 }
 
 impl Lowerer<'_> {
-    /// Those of some copies, which all come by tensor maps.
-    pub fn mbarriers<'p>(
-        &mut self,
-        plans: Vec<&'p CopyPlan>,
-        depth: u32,
-    ) -> Result<Mbarriers<'p>, LowerError> {
-        let first = plans.first().map(|p| p.copy).unwrap_or(CopyId(0));
-        let full = self.shared_buffer(Content::Full(first), 2 * u64::from(depth))?;
+    /// Those of a channel, whose copies all come by tensor maps.
+    pub fn mbarriers(&mut self, plan: &ChannelPlan, copies: &[CopyPlan]) -> Result<Mbarriers, LowerError> {
+        let (first, depth, arrive) = (plan.copies[0], plan.slots, plan.arrive);
+        let full = self.mbarrier_ring(Content::Full(first), depth, 1)?;
         let cursor = self.fragment(Holds::Cursor(first), DType::I32, 2);
-        if !self.barriers.iter().any(|b| b.buffer == full) {
-            self.barriers.push(Barriers { buffer: full, slots: depth, arrivals: 1 });
+        if !self.cursors.contains(&cursor) {
             self.cursors.push(cursor);
         }
-        let bytes = plans.iter().map(|p| p.bytes()).sum();
-        Ok(Mbarriers { plans, depth, full, empty: None, arrive: Unit::Warp, cursor, bytes })
-    }
-
-    /// The slot and the parity of the step that is read next.
-    pub fn position(&mut self, channel: &Mbarriers<'_>) -> [Atom; 2] {
-        [0, 1].map(|slot| {
-            let var = self.emit.var(Ty::I32);
-            let value = KExpr::Slot { frag: channel.cursor, slot };
-            self.emit.stmt(kernel::Stmt::Let(var, value));
-            Atom::Var(var)
-        })
-    }
-
-    /// `slot + step`, below the depth again.
-    pub fn slot_after(&mut self, channel: &Mbarriers<'_>, slot: Atom, step: i64) -> Atom {
-        let depth = i64::from(channel.depth);
-        match step.rem_euclid(depth) {
-            0 => slot,
-            step => {
-                let moved = self.emit.add(slot, Atom::i32(step));
-                let beyond = self.emit.cmp(CmpOp::Ge, slot, Atom::i32(depth - step));
-                let wrapped = self.emit.add(slot, Atom::i32(step - depth));
-                self.emit.op(Op::Select, &[beyond, wrapped, moved])
+        let empty = match plan.producer {
+            Producer::Role(_) => {
+                let each =
+                    if arrive == Unit::Thread { self.units.threads } else { self.units.threads / WARP };
+                Some(self.mbarrier_ring(Content::Empty(first), depth, each * self.nest.copying_ctas())?)
             }
-        }
+            Producer::Each | Producer::All | Producer::One => None,
+        };
+        let bytes = copies.iter().map(CopyPlan::bytes).sum();
+        Ok(Mbarriers { depth, full, empty, arrive, cursor, bytes })
     }
 
-    /// One step on.
-    pub fn advance(&mut self, channel: &Mbarriers<'_>, [slot, parity]: [Atom; 2]) {
-        let next = self.slot_after(channel, slot, 1);
-        let last = self.emit.cmp(CmpOp::Eq, slot, Atom::i32(i64::from(channel.depth) - 1));
-        let turned = self.emit.bin(BinOp::Sub, Atom::i32(1), parity);
-        let parity = self.emit.op(Op::Select, &[last, turned, parity]);
-        for (slot, value) in [(0, next), (1, parity)] {
-            self.emit.stmt(kernel::Stmt::Set { frag: channel.cursor, slot, value: value.expr() });
+    /// Buffer of so many mbarriers, each a word of 64 bits.
+    pub fn mbarrier_ring(&mut self, content: Content, slots: u32, arrivals: u32) -> Result<u32, LowerError> {
+        let buffer = self.shared_buffer(content, 2 * u64::from(slots))?;
+        if !self.barriers.iter().any(|b| b.buffer == buffer) {
+            self.barriers.push(Barriers { buffer, slots, arrivals });
         }
+        Ok(buffer)
     }
 
     /// Copies the boxes of the current point to a slot; one thread does.
-    pub fn fill(&mut self, channel: &Mbarriers<'_>, slot: Atom) {
+    pub fn fill(&mut self, channel: &Mbarriers, copies: &[CopyPlan], slot: Atom) {
         let (barrier, bytes) = (channel.full, Some(channel.bytes));
         let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes, cta: None };
         self.emit.stmt(kernel::Stmt::Async(arrive));
-        for plan in &channel.plans {
+        for plan in copies {
             let Some(map) = plan.map else { continue };
             let mut to = if channel.depth > 1 { self.slot_at(plan, slot) } else { Linear::default() };
             let mut base = self.base(plan);
@@ -159,23 +136,23 @@ impl Lowerer<'_> {
         self.emit.forget_loads(|mem| mem == kernel::Mem::Shared(buffer));
     }
 
-    pub fn await_full(&mut self, channel: &Mbarriers<'_>, [slot, parity]: [Atom; 2]) {
+    /// Waits until a slot is full.
+    pub fn await_full(&mut self, channel: &Mbarriers, copies: &[CopyPlan], [slot, parity]: [Atom; 2]) {
         let wait = Async::Wait { barrier: channel.full, slot: slot.expr(), parity: parity.expr() };
         self.emit.stmt(kernel::Stmt::Async(wait));
-        self.emit.forget_loads(|mem| channel.plans.iter().any(|p| mem == kernel::Mem::Shared(p.buffer)));
+        self.emit.forget_loads(|mem| copies.iter().any(|p| mem == kernel::Mem::Shared(p.buffer)));
     }
 
-    /// What threads have read of the copies is read before a copy fills them again.
-    pub fn fence_reads(&mut self, channel: &Mbarriers<'_>, body: &Stmt) {
-        if channel.plans.iter().any(|p| readers(self.nest, body, p.tensor).0) {
+    /// What threads have read of some copies is read before a copy fills them again.
+    pub fn fence_reads(&mut self, copies: &[CopyPlan], body: &Stmt) {
+        if copies.iter().any(|p| readers(self.nest, body, p.tensor).0) {
             self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
         }
     }
 
     /// What threads have stored into some copies is seen by products that read them.
-    pub fn fence_stores(&mut self, plans: &[&CopyPlan], body: &Stmt) {
-        let stored = |p: &&&CopyPlan| p.map.is_none() && readers(self.nest, body, p.tensor).1;
-        if plans.iter().any(|p| stored(&p)) {
+    pub fn fence_stores(&mut self, copies: &[CopyPlan], body: &Stmt) {
+        if copies.iter().any(|p| p.map.is_none() && readers(self.nest, body, p.tensor).1) {
             self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
         }
     }

@@ -1,130 +1,134 @@
-//! The pipeliner: what the walk does for a channel in shared memory or in registers.
+//! The pipeliner: what the walk does for a channel.
 //!
 //! ```text
 //! for p in 0..d: if p < steps { fill(p) }               // d: the steps that a channel is filled ahead
 //! for t: await full(t)
-//!        if t + d < steps { fill(t + d) }
+//!        if t + d < steps { begin(t + d) }
 //!        read(t)
 //!        if t + d < steps { land(t + d) }               // plain copies: loaded to registers before, stored now
 //!        release(t)                                    // or release(t - n), once its products are done: n in flight
 //! ```
 //! A barrier behind `await full` says that all have left the slot before, which is the next to be filled. Where threads of
 //! their own fill the slots (`roles`), those that read them do not; they say that a slot is free. Outside of a
-//! pipeline, and in registers, a channel is the same without what does not apply to it.
+//! pipeline a channel is the same without what does not apply to it.
+//!
+//! Here is the order of a step; which slots it means is [`super::slots`]'s, how one is filled [`super::fill`]'s. What begins and
+//! lands stands in place, or among the computation where that is a straight line: in a pipeline of registers, whose loads
+//! are its own `begin`, and in a ring inside of which one runs on from step to step ([`super::registers`]).
 
 use super::{
-    Holds, Lowerer,
+    Lowerer,
     channels::{ChannelPlan, Full, Producer},
-    copy::{Chunk, CopyPlan, linear},
+    copy::CopyPlan,
     digits::Bound,
     emit::Atom,
     error::LowerError,
-    fragment::FragmentPlan,
-    interleave::{Among, interleave},
     linear::Linear,
     mbarriers::Mbarriers,
+    registers::RegisterPlan,
 };
 use crate::{
-    kernel::{self, Async, Expr as KExpr},
-    nest::{Carry, Digit, LoopKind, Steps, Stmt, ValueId, chain},
-    op::{BinOp, CmpOp},
+    kernel::{self, Async},
+    nest::{Carry, CopyId, Digit, LoopKind, Stmt, ValueId, chain},
+    op::CmpOp,
 };
 
 /// A channel in shared memory, its buffers and its mbarriers.
-pub(super) struct Flow<'p> {
-    pub plan: &'p ChannelPlan,
-    pub copies: Vec<&'p CopyPlan>,
-    pub mbarriers: Option<Mbarriers<'p>>,
+pub(super) struct Flow {
+    pub plan: ChannelPlan,
+    pub copies: Vec<CopyPlan>,
+    pub mbarriers: Option<Mbarriers>,
 }
 
 /// A channel whose items are the steps of a loop.
-pub(super) struct Ring<'p> {
-    pub flow: Flow<'p>,
+pub(super) struct Ring {
+    pub flow: Flow,
     pub digit: Digit,
     pub end: Atom,
+    /// The register that counts its slots, where registers inside run on.
+    pub counter: Option<u32>,
 }
 
-impl Ring<'_> {
+impl Ring {
+    /// Its first step.
+    pub fn start(&self) -> Bound {
+        Bound { digit: self.digit, at: self.at(), value: Linear::default() }
+    }
+
     pub fn at(&self) -> LoopKind {
         LoopKind::Pipe(self.flow.plan.slots)
     }
 
-    fn stride(&self) -> i64 {
+    pub fn stride(&self) -> i64 {
         self.digit.stride.into()
     }
-}
-
-/// What is filled ahead in a step: the slot that the step reads, and plain copies that are to land.
-struct Ahead {
-    slot: Atom,
-    landing: Option<Landing>,
-}
-
-struct Landing {
-    more: Atom,
-    free: Atom,
-    /// By copy: registers, and what each of them is for.
-    loaded: Vec<Option<(u32, Vec<Chunk>)>>,
 }
 
 impl Lowerer<'_> {
     /// Lowers a pipelined loop.
     pub fn pipeline(&mut self, digit: Digit, slots: u32, body: &Stmt) -> Result<(), LowerError> {
         let (copies, inner) = chain(body);
-        let channels = ChannelPlan::of(self.nest, self.variant, Some((digit, slots)), &copies);
-        let [channel] = channels.as_slice() else {
-            let axis = self.axis_name(digit.axis);
-            return Err(LowerError::Malformed(format!(
-                "the pipeline over `{axis}` has {} channels",
-                channels.len()
-            )));
-        };
+        let channel = self.channel(digit, slots, &copies)?;
         if channel.full == Full::Program {
             return self.register_pipeline(digit, channel, inner);
         }
-        let end = self.end(digit);
-        self.stack.push(Bound { digit, at: LoopKind::Pipe(slots), value: Linear::default() });
-        let plans: Result<Vec<CopyPlan>, _> =
-            copies.iter().map(|copy| self.plan(*copy, inner, slots)).collect();
-        let plans = plans?;
-        let flow = self.open(channel, plans.iter().collect())?;
-        let ring = Ring { flow, digit, end };
-        if !matches!(channel.producer, Producer::Role(_)) {
+        let mut ring = self.ring(digit, channel, inner)?;
+        self.stack.push(ring.start());
+        if !matches!(ring.flow.plan.producer, Producer::Role(_)) {
             self.prologue(&ring);
         }
+        let runs_on = match Carry::of(self.nest, &copies, inner) {
+            Carry::Over(registers) => Some(self.run_on(&mut ring, registers)?),
+            Carry::None | Carry::Apart(_) => None,
+        };
         self.stack.pop();
-        match Carry::of(self.nest, &channel.copies, inner) {
-            Carry::Over(carried) => self.carried_ring(&ring, &carried),
-            Carry::None | Carry::Apart(_) => {
-                let takes_turns = self.nest.pingpong.is_some();
-                if takes_turns {
-                    self.begin_turn(&ring)?;
-                }
-                // Threads that wait at mbarriers alone have not met.
-                let meets = channel.has_barrier();
-                self.run_loop(digit, ring.at(), meets, |this| this.step(&ring, inner))?;
-                if takes_turns {
-                    self.pass_turn()?;
-                }
-                self.drain(&ring, inner)?;
-                if takes_turns {
-                    self.end_turn(&ring);
-                }
-                Ok(())
+        let takes_turns = self.nest.pingpong.is_some();
+        if takes_turns {
+            self.begin_turn(&ring)?;
+        }
+        // Threads that wait at mbarriers alone have not met.
+        let meets = ring.flow.plan.has_barrier();
+        self.run_loop(digit, ring.at(), meets, |this| this.step(&ring, inner, runs_on.as_ref()))?;
+        if takes_turns {
+            self.pass_turn()?;
+        }
+        self.drain(&ring, inner)?;
+        if takes_turns {
+            self.end_turn(&ring);
+        }
+        Ok(())
+    }
+
+    /// The channel of a pipelined loop.
+    pub fn channel(&self, digit: Digit, slots: u32, copies: &[CopyId]) -> Result<ChannelPlan, LowerError> {
+        let mut channels = ChannelPlan::of(self.nest, self.variant, Some((digit, slots)), copies);
+        match channels.pop() {
+            Some(channel) if channels.is_empty() => Ok(channel),
+            _ => {
+                let axis = self.axis_name(digit.axis);
+                let text = format!("the copies in the pipeline over `{axis}` are not one channel");
+                Err(LowerError::Malformed(text))
             }
         }
     }
 
-    /// A channel whose slots the threads at hand are about to use.
-    pub fn open<'p>(
-        &mut self,
-        plan: &'p ChannelPlan,
-        copies: Vec<&'p CopyPlan>,
-    ) -> Result<Flow<'p>, LowerError> {
-        let mbarriers = match plan.producer {
-            Producer::Each | Producer::All => None,
-            Producer::One => Some(self.mbarriers(copies.clone(), plan.slots)?),
-            Producer::Role(_) => Some(self.produced(copies.clone(), plan.slots, plan.arrive)?),
+    /// A channel in shared memory whose items are the steps of a loop.
+    pub fn ring(&mut self, digit: Digit, plan: ChannelPlan, inner: &Stmt) -> Result<Ring, LowerError> {
+        let end = self.end(digit);
+        let at = LoopKind::Pipe(plan.slots);
+        self.stack.push(Bound { digit, at, value: Linear::default() });
+        let flow = self.open(plan, inner);
+        self.stack.pop();
+        Ok(Ring { flow: flow?, digit, end, counter: None })
+    }
+
+    /// A channel in shared memory, whose slots the threads at hand are about to use.
+    pub fn open(&mut self, plan: ChannelPlan, body: &Stmt) -> Result<Flow, LowerError> {
+        let copies = plan.copies.iter().map(|copy| self.plan(*copy, body, plan.slots));
+        let copies = copies.collect::<Result<Vec<_>, _>>()?;
+        let mbarriers = match plan.full {
+            Full::Program | Full::Barrier | Full::Group => None,
+            Full::Mbarrier => Some(self.mbarriers(&plan, &copies)?),
         };
         for copy in &copies {
             match plan.producer {
@@ -136,44 +140,13 @@ impl Lowerer<'_> {
         Ok(Flow { plan, copies, mbarriers })
     }
 
-    /// What those who fill a channel do.
-    fn filling(&mut self, flow: &Flow<'_>, body: impl FnOnce(&mut Self)) {
-        match flow.plan.producer {
-            Producer::One => self.one(body),
-            Producer::Each | Producer::All | Producer::Role(_) => body(self),
-        }
-    }
-
-    /// Copies an item at the current point to a slot.
-    fn fill_slot(&mut self, flow: &Flow<'_>, slot: Atom) {
-        match &flow.mbarriers {
-            Some(channel) => self.fill(channel, slot),
-            None => {
-                let copies: Vec<_> = flow.copies.iter().map(|p| (*p, self.slot_at(p, slot))).collect();
-                self.copy_all(&copies);
-            }
-        }
-    }
-
-    fn commit(&mut self, flow: &Flow<'_>) {
-        if flow.plan.full == Full::Group {
-            self.emit.stmt(kernel::Stmt::CommitGroup);
-        }
-    }
-
-    /// Fills the slot of a channel that has one.
-    pub fn fill_once(&mut self, flow: &Flow<'_>) {
-        self.filling(flow, |this| this.fill_slot(flow, Atom::i32(0)));
-        self.commit(flow);
-    }
-
     /// Waits until the next slot is full and everyone has left the one before; `body` reads it. Of a channel with mbarriers, its slot
     /// and parity.
-    pub fn await_slot(&mut self, flow: &Flow<'_>, body: &Stmt) -> Option<[Atom; 2]> {
+    pub fn await_slot(&mut self, flow: &Flow, body: &Stmt) -> Option<[Atom; 2]> {
         let position = flow.mbarriers.as_ref().map(|channel| {
             let [slot, parity] = self.position(channel);
             let position = [if flow.plan.slots == 1 { Atom::i32(0) } else { slot }, parity];
-            self.await_full(channel, position);
+            self.await_full(channel, &flow.copies, position);
             position
         });
         match flow.plan.full {
@@ -187,38 +160,27 @@ impl Lowerer<'_> {
         position
     }
 
-    /// The first items of a ring.
-    fn prologue(&mut self, ring: &Ring<'_>) {
-        let flow = &ring.flow;
-        let first = flow.mbarriers.as_ref().map(|channel| self.position(channel)[0]);
-        let top = self.stack.len() - 1;
-        self.filling(flow, |this| {
-            for step in 0..i64::from(flow.plan.ahead()) {
-                let point = step * ring.stride();
-                this.stack[top].value = Linear::constant(point);
-                let exists = this.emit.cmp(CmpOp::Lt, Atom::i32(point), ring.end);
-                this.only_if(Some(exists), |this| {
-                    let slot = match (&flow.mbarriers, first) {
-                        (Some(channel), Some(first)) => this.slot_after(channel, first, step),
-                        _ => Atom::i32(step),
-                    };
-                    this.fill_slot(flow, slot);
-                });
-                this.commit(flow);
-            }
-        });
-    }
-
     /// A step of a ring.
-    fn step(&mut self, ring: &Ring<'_>, inner: &Stmt) -> Result<(), LowerError> {
-        let position = self.await_slot(&ring.flow, inner);
-        let ahead = self.fill_ahead(ring, position);
-        let outside = self.read_slot(ring, ahead.slot);
-        self.stmt(inner)?;
-        self.stages.truncate(outside);
-        self.land(ring, ahead.landing);
+    fn step(
+        &mut self,
+        ring: &Ring,
+        inner: &Stmt,
+        runs_on: Option<&RegisterPlan<'_>>,
+    ) -> Result<(), LowerError> {
+        // Where registers run on, the step before has waited.
+        let position = if runs_on.is_none() { self.await_slot(&ring.flow, inner) } else { None };
+        let at = self.stand(ring, position);
+        match (&at.ahead, runs_on) {
+            (None, _) => self.reading(ring, at.slot, |this| this.stmt(inner))?,
+            (Some(ahead), Some(registers)) => self.step_running_on(ring, (at.slot, ahead), registers)?,
+            (Some(ahead), None) => {
+                let pieces = self.begin_ahead(ring, ahead);
+                self.reading(ring, at.slot, |this| this.stmt(inner))?;
+                self.land_ahead(ahead, &pieces);
+            }
+        }
         if let (Some(channel), Some(position)) = (&ring.flow.mbarriers, position) {
-            self.fence_reads(channel, inner);
+            self.fence_reads(&ring.flow.copies, inner);
             match self.nest.in_flight(inner) {
                 None => self.release(channel, position[0]),
                 Some((values, steps)) => {
@@ -243,7 +205,7 @@ impl Lowerer<'_> {
     }
 
     /// Gives the slot back that was read some steps ago, if there were so many.
-    fn release_behind(&mut self, ring: &Ring<'_>, channel: &Mbarriers<'_>, slot: Atom, steps: u32) {
+    fn release_behind(&mut self, ring: &Ring, channel: &Mbarriers, slot: Atom, steps: u32) {
         let now = self.stack.last().map(|b| self.passed(b)).unwrap_or_default();
         let point = self.emit.index(&now);
         let first = Atom::i32(i64::from(steps) * ring.stride());
@@ -254,8 +216,12 @@ impl Lowerer<'_> {
         });
     }
 
-    /// Behind the loop: waits for the products of its last steps, and gives their slots back.
-    fn drain(&mut self, ring: &Ring<'_>, inner: &Stmt) -> Result<(), LowerError> {
+    /// Behind the loop: waits for the copies of steps that there are not, and for the products of its last steps, whose slots
+    /// it gives back.
+    fn drain(&mut self, ring: &Ring, inner: &Stmt) -> Result<(), LowerError> {
+        if ring.counter.is_some() && ring.flow.plan.full == Full::Group {
+            self.emit.stmt(kernel::Stmt::WaitGroup(0));
+        }
         let (Some(channel), Some((values, steps))) = (&ring.flow.mbarriers, self.nest.in_flight(inner))
         else {
             return Ok(());
@@ -272,165 +238,15 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// What is read of the copies comes from a slot; returns how many stages there were.
-    pub fn read_slot(&mut self, ring: &Ring<'_>, slot: Atom) -> usize {
+    /// What `f` reads of a ring's copies comes from a slot.
+    pub fn reading<R>(&mut self, ring: &Ring, slot: Atom, f: impl FnOnce(&mut Self) -> R) -> R {
         let outside = self.stages.len();
         for plan in &ring.flow.copies {
             let from = self.slot_at(plan, slot);
             self.stages.push(plan.active(from));
         }
-        outside
-    }
-
-    /// Offset of a slot of a copy.
-    pub fn slot_at(&mut self, plan: &CopyPlan, slot: Atom) -> Linear {
-        let offset = self.emit.bin(BinOp::Mul, slot, Atom::i32(plan.layout.elems));
-        if let Atom::Var(var) = offset {
-            self.emit.set_multiple(var, plan.layout.elems);
-        }
-        linear(offset, 0)
-    }
-
-    /// Fills the slot that everyone has left, as far as it can be done before this step's slot is read.
-    fn fill_ahead(&mut self, ring: &Ring<'_>, position: Option<[Atom; 2]>) -> Ahead {
-        let flow = &ring.flow;
-        if let (Producer::Role(_), Some([slot, _])) = (flow.plan.producer, position) {
-            return Ahead { slot, landing: None };
-        }
-        let (stride, ahead) = (ring.stride(), i64::from(flow.plan.ahead()));
-        let top = self.stack.len() - 1;
-        let now = self.stack[top].value.clone();
-        let point = self.emit.index(&now);
-        let next = self.emit.add(point, Atom::i32(ahead * stride));
-        if let Atom::Var(var) = next {
-            self.emit.set_multiple(var, stride);
-        }
-        let more = self.emit.cmp(CmpOp::Lt, next, ring.end);
-        let filled = match (&flow.mbarriers, position) {
-            (Some(channel), Some([slot, _])) => {
-                self.stack[top].value = linear(next, 0);
-                self.filling(flow, |this| {
-                    this.only_if(Some(more), |this| {
-                        let free = this.slot_after(channel, slot, ahead);
-                        this.fill(channel, free);
-                    });
-                });
-                Ahead { slot, landing: None }
-            }
-            _ => {
-                let depth = Atom::i32(flow.plan.slots.into());
-                let step = self.emit.bin(BinOp::Div, point, Atom::i32(stride));
-                let slot = self.emit.bin(BinOp::Rem, step, depth);
-                let free = self.emit.add(step, Atom::i32(ahead));
-                let free = self.emit.bin(BinOp::Rem, free, depth);
-                self.stack[top].value = linear(next, 0);
-                let mut loaded = Vec::new();
-                self.only_if(Some(more), |this| {
-                    loaded = flow.copies.iter().map(|plan| this.begin_copy(plan, free)).collect();
-                });
-                self.commit(flow);
-                Ahead { slot, landing: Some(Landing { more, free, loaded }) }
-            }
-        };
-        self.stack[top].value = now;
-        filled
-    }
-
-    /// Asynchronous copies go to their slot, plain ones to registers.
-    fn begin_copy(&mut self, plan: &CopyPlan, free: Atom) -> Option<(u32, Vec<Chunk>)> {
-        let chunks = self.chunks(plan);
-        if plan.asynchronous {
-            let to = self.slot_at(plan, free);
-            self.issue(plan, &chunks, &to);
-            return None;
-        }
-        let frag = self.fragment(Holds::Next(plan.copy), plan.dtype, chunks.len() as u32 * plan.vector);
-        for (n, chunk) in (0..).zip(&chunks) {
-            let loaded = self.load_chunk(plan, chunk);
-            for (lane, var) in (0..).zip(loaded) {
-                let slot = n * plan.vector + lane;
-                self.emit.stmt(kernel::Stmt::Set { frag, slot, value: KExpr::Var(var) });
-            }
-        }
-        Some((frag, chunks))
-    }
-
-    /// Plain copies land after the computation, in the slot that nobody reads now.
-    fn land(&mut self, ring: &Ring<'_>, landing: Option<Landing>) {
-        let Some(Landing { more, free, loaded }) = landing else { return };
-        if loaded.iter().all(Option::is_none) {
-            return;
-        }
-        self.only_if(Some(more), |this| {
-            for (plan, loaded) in ring.flow.copies.iter().zip(&loaded) {
-                let Some((frag, chunks)) = loaded else { continue };
-                let to = this.slot_at(plan, free);
-                for (n, chunk) in (0..).zip(chunks) {
-                    let slots = n * plan.vector..(n + 1) * plan.vector;
-                    let values = slots.map(|slot| KExpr::Slot { frag: *frag, slot }).collect();
-                    this.store_chunk(plan, chunk, values, &to);
-                }
-            }
-        });
-    }
-
-    /// A pipeline of registers: the loop is expanded, and loads stand among the computation.
-    fn register_pipeline(
-        &mut self,
-        digit: Digit,
-        channel: &ChannelPlan,
-        inner: &Stmt,
-    ) -> Result<(), LowerError> {
-        let Steps::Fixed(steps) = digit.steps else {
-            let axis = self.axis_name(digit.axis);
-            return Err(LowerError::Malformed(format!("a pipeline of registers over all of `{axis}`")));
-        };
-        let (sets, ahead) = (channel.slots, channel.ahead());
-        self.stack.push(Bound { digit, at: LoopKind::Unroll, value: Linear::default() });
-        let plans = self.fragment_plans(&channel.copies, inner, sets)?;
-        for step in 0..steps.min(ahead) {
-            let units = self.load_step(&plans, digit, step, step)?;
-            self.emit_all(units.into_iter().flatten());
-        }
-        for step in 0..steps {
-            let next = step + ahead;
-            let early =
-                if next < steps { self.load_step(&plans, digit, next, next % sets)? } else { Vec::new() };
-            self.register_step(&plans, (digit, step, step % sets), inner, Among { early, even: vec![] })?;
-        }
-        self.stack.pop();
-        Ok(())
-    }
-
-    /// The loads of a step of a pipeline of registers into one of the sets.
-    pub fn load_step(
-        &mut self,
-        plans: &[FragmentPlan<'_>],
-        digit: Digit,
-        step: u32,
-        set: u32,
-    ) -> Result<Vec<Vec<kernel::Stmt>>, LowerError> {
-        self.at_step(digit, step);
-        self.load_fragments(plans, set)
-    }
-
-    /// A step of a pipeline of registers: computes on one of the sets, with other work in between.
-    pub fn register_step(
-        &mut self,
-        plans: &[FragmentPlan<'_>],
-        (digit, step, set): (Digit, u32, u32),
-        inner: &Stmt,
-        among: Among,
-    ) -> Result<(), LowerError> {
-        self.at_step(digit, step);
-        let main = self.compute_on(plans, set, inner)?;
-        let part = self.nest.interleave(digit).loads;
-        self.emit_all(interleave(main, part, among));
-        Ok(())
-    }
-
-    fn at_step(&mut self, digit: Digit, step: u32) {
-        let top = self.stack.len() - 1;
-        self.stack[top].value = Linear::constant(i64::from(step) * i64::from(digit.stride));
+        let result = f(self);
+        self.stages.truncate(outside);
+        result
     }
 }

@@ -19,15 +19,14 @@ use super::{
     error::LowerError,
     grid::Grid,
     linear::Linear,
-    mbarriers::{Barriers, Mbarriers},
+    mbarriers::Mbarriers,
     sync::Sync,
 };
 use crate::{
     kernel::{self, Async, Role, Ty},
-    nest::{CopyId, Digit, LoopKind, Steps, Stmt, WARP, chain},
+    nest::{Digit, LoopKind, Steps, Stmt, WARP, chain},
     op::{BinOp, CmpOp},
     schedule::Unit,
-    shared::Content,
 };
 
 /// The named barrier of the threads that compute; of groups that take turns, that of the first.
@@ -173,20 +172,12 @@ impl Lowerer<'_> {
     /// The producer's loop of a channel.
     fn produce_ring(&mut self, digit: Digit, depth: u32, body: &Stmt) -> Result<(), LowerError> {
         let (copies, inner) = chain(body);
-        self.stack.push(Bound { digit, at: LoopKind::Pipe(depth), value: Linear::default() });
-        let plans = copies.iter().map(|c| self.plan(*c, inner, depth)).collect::<Result<Vec<_>, _>>()?;
-        self.stack.pop();
-        let channel = self.produced(plans.iter().collect(), depth, self.nest.arriving(digit))?;
-        self.run_loop(digit, LoopKind::Pipe(depth), true, |this| {
-            let position = this.position(&channel);
-            let [slot, parity] = position;
-            // The first time round, nobody has read what would be overwritten.
-            let parity = this.emit.bin(BinOp::Sub, Atom::i32(1), parity);
-            let empty = channel.empty.unwrap_or_default();
-            let wait = Async::Wait { barrier: empty, slot: slot.expr(), parity: parity.expr() };
-            this.emit.stmt(kernel::Stmt::Async(wait));
-            this.fill(&channel, slot);
-            this.advance(&channel, position);
+        let channel = self.channel(digit, depth, &copies)?;
+        let ring = self.ring(digit, channel, inner)?;
+        self.run_loop(digit, ring.at(), true, |this| {
+            if let Some(channel) = &ring.flow.mbarriers {
+                this.produce_step(channel, &ring.flow.copies);
+            }
             // Loops inside may have copies of their own.
             this.produce(inner)
         })
@@ -199,30 +190,21 @@ impl Lowerer<'_> {
         linear(rank, 0)
     }
 
-    /// A channel that the producer fills.
-    pub fn produced<'p>(
-        &mut self,
-        plans: Vec<&'p CopyPlan>,
-        depth: u32,
-        arrive: Unit,
-    ) -> Result<Mbarriers<'p>, LowerError> {
-        let first = plans.first().map_or(CopyId(0), |p| p.copy);
-        let mut channel = self.mbarriers(plans, depth)?;
-        let empty = self.shared_buffer(Content::Empty(first), 2 * u64::from(depth))?;
-        (channel.empty, channel.arrive) = (Some(empty), arrive);
-        if !self.barriers.iter().any(|b| b.buffer == empty) {
-            let each = match channel.arrive {
-                Unit::Thread => self.units.threads,
-                _ => self.units.threads / WARP,
-            };
-            let arrivals = each * self.nest.copying_ctas();
-            self.barriers.push(Barriers { buffer: empty, slots: depth, arrivals });
-        }
-        Ok(channel)
+    /// Fills the next slot, once it is free.
+    fn produce_step(&mut self, channel: &Mbarriers, copies: &[CopyPlan]) {
+        let position = self.position(channel);
+        let [slot, parity] = position;
+        // The first time round, nobody has read what would be overwritten.
+        let parity = self.emit.bin(BinOp::Sub, Atom::i32(1), parity);
+        let barrier = channel.empty.unwrap_or_default();
+        let wait = Async::Wait { barrier, slot: slot.expr(), parity: parity.expr() };
+        self.emit.stmt(kernel::Stmt::Async(wait));
+        self.fill(channel, copies, slot);
+        self.advance(channel, position);
     }
 
     /// This warp, or each of its threads, has read a slot. In a cluster, others copy to this CTA, too: each of them is told.
-    pub fn release(&mut self, channel: &Mbarriers<'_>, slot: Atom) {
+    pub fn release(&mut self, channel: &Mbarriers, slot: Atom) {
         let Some(barrier) = channel.empty else { return };
         let ctas = self.nest.copying_ctas();
         if channel.arrive == Unit::Thread {

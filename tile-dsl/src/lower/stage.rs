@@ -8,6 +8,7 @@ use super::{
     error::LowerError,
     guard::Sides,
     linear::Linear,
+    pipeline::Flow,
 };
 use crate::{
     dtype::DType,
@@ -156,17 +157,9 @@ impl Lowerer<'_> {
     pub fn stage(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
         let (copies, body) = chain(stmt);
         let channels = ChannelPlan::of(self.nest, self.variant, None, &copies);
-        let (held, shared): (Vec<&ChannelPlan>, Vec<&ChannelPlan>) =
-            channels.iter().partition(|c| c.full == Full::Program);
-        let mut plans = Vec::new();
-        for copy in copies.iter().filter(|c| shared.iter().any(|s| s.copies.contains(c))) {
-            plans.push(self.plan(*copy, body, 1)?);
-        }
-        let mut flows = Vec::new();
-        for channel in shared {
-            let copies = plans.iter().filter(|p| channel.copies.contains(&p.copy)).collect();
-            flows.push(self.open(channel, copies)?);
-        }
+        let (held, shared): (Vec<_>, Vec<_>) = channels.into_iter().partition(|c| c.full == Full::Program);
+        let flows: Vec<Flow> =
+            shared.into_iter().map(|channel| self.open(channel, body)).collect::<Result<_, _>>()?;
         for flow in &flows {
             self.fill_once(flow);
         }
@@ -178,14 +171,15 @@ impl Lowerer<'_> {
             }
         }
         let outside = self.stages.len();
-        self.stages.extend(plans.iter().map(|p| p.active(Linear::default())));
+        let copies = flows.iter().flat_map(|flow| &flow.copies);
+        self.stages.extend(copies.map(|p| p.active(Linear::default())));
         match held.first() {
             Some(channel) => self.hold_fragments(&channel.copies, body)?,
             None => self.stmt(body)?,
         }
         self.stages.truncate(outside);
-        for channel in flows.iter().filter_map(|flow| flow.mbarriers.as_ref()) {
-            self.fence_reads(channel, body);
+        for flow in flows.iter().filter(|flow| flow.mbarriers.is_some()) {
+            self.fence_reads(&flow.copies, body);
         }
         Ok(())
     }

@@ -1,12 +1,11 @@
-//! Where a value lives: each digit of its writer's loops is a unit (other threads hold the other elements)
-//! or part of the slot number; a value in shared memory is a row-major box over its in-tile points.
+//! Where a value lives: in registers by its [`Layout`], in shared memory as a row-major box over its in-tile points.
 
-use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear, sync::Spread};
+use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear};
 use crate::{
     index::AxisId,
-    nest::{Digit, Layout, LoopKind, Placement, Step, Steps, Stmt, ValueId, Where},
+    nest::{Digit, Layout, LoopKind, Placement, Step, Steps, Stmt, ValueId, own_loops},
     schedule::{Unit, UnitDim},
-    shared::{Content, ValueBox, in_place, own_loops, value_box},
+    shared::{Content, ValueBox, in_place, value_box},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,16 +25,13 @@ pub(super) struct Held {
 pub(super) struct Registers {
     pub frag: u32,
     pub slots: u32,
-    /// Slot contribution of each offset along each axis.
-    offsets: BTreeMap<AxisId, BTreeMap<i64, u32>>,
-    /// How each axis is spread over units.
-    spread: BTreeMap<AxisId, BTreeSet<Spread>>,
+    layout: Layout,
 }
 
 impl Registers {
     /// Weight of a step of a digit in the number of the slot.
     pub fn weight(&self, digit: Digit) -> Option<u32> {
-        self.offsets.get(&digit.axis)?.get(&digit.stride.into()).copied()
+        self.layout.slot(digit.axis, digit.stride.into())
     }
 }
 
@@ -82,33 +78,9 @@ impl Lowerer<'_> {
             }
         }
         let layout = Layout::new(self.nest, value, loops.iter().copied());
-        let mut offsets: BTreeMap<AxisId, BTreeMap<i64, u32>> =
-            v.axes.iter().map(|a| (*a, [(0, 0)].into())).collect();
-        let mut spread: BTreeMap<AxisId, BTreeSet<Spread>> =
-            v.axes.iter().map(|a| (*a, BTreeSet::new())).collect();
-        let mut weight = 1u32;
-        // Innermost loop fastest.
-        for (digit, at) in layout.digits().iter().rev() {
-            let Digit { axis, stride, steps } = *digit;
-            match (*at, steps) {
-                (Where::Unit(unit, dim), _) => {
-                    spread.entry(axis).or_default().insert((unit, dim, stride, steps));
-                }
-                (Where::Slot, Steps::Fixed(n)) => {
-                    let old = std::mem::take(offsets.entry(axis).or_default());
-                    let step = |s: u32| {
-                        old.iter()
-                            .map(move |(at, slot)| (at + i64::from(s) * i64::from(stride), slot + s * weight))
-                    };
-                    offsets.insert(axis, (0..n).flat_map(step).collect());
-                    weight = weight.saturating_mul(n);
-                }
-                (Where::Slot, _) => {}
-            }
-        }
         let slots = u32::try_from(layout.slots()).unwrap_or(u32::MAX);
         let frag = self.fragment(Holds::Value(value), v.dtype, slots);
-        Ok(Registers { frag, slots, offsets, spread })
+        Ok(Registers { frag, slots, layout })
     }
 
     pub fn shared_box(&self, value: ValueId, loops: &[Step]) -> Result<SharedBox, LowerError> {
@@ -156,14 +128,14 @@ impl Lowerer<'_> {
                 };
                 offset += point;
             }
-            if spread != registers.spread[axis] {
+            if spread != registers.layout.spread(*axis) {
                 return Err(LowerError::Malformed(format!(
                     "`{}` is held by other threads than those that read it along `{}`",
                     v.name,
                     self.axis_name(*axis)
                 )));
             }
-            let Some(part) = registers.offsets[axis].get(&offset) else {
+            let Some(part) = registers.layout.slot(*axis, offset) else {
                 return Err(LowerError::Malformed(format!(
                     "the loops over `{}` that read `{}` reach points that its writer's do not",
                     self.axis_name(*axis),

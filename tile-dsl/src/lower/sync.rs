@@ -8,13 +8,10 @@
 use crate::{
     index::AxisId,
     kernel::Mem,
-    nest::Steps,
+    nest::Spread,
     schedule::{Unit, UnitDim},
 };
 use std::{collections::BTreeMap, collections::BTreeSet};
-
-/// A digit held across the coordinates of a unit: unit, stride of the digit, steps.
-pub(super) type Spread = (Unit, UnitDim, u32, Steps);
 
 /// Which thread touches an element: one alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -19,27 +19,21 @@ use super::{
     Holds, Lowerer,
     emit::{Atom, Op},
     error::LowerError,
-    mbarriers::{Barriers, Mbarriers},
+    mbarriers::Mbarriers,
     pipeline::Ring,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr},
     nest::{Digit, WARP},
-    op::{BinOp, CmpOp},
+    op::BinOp,
     shared::Content,
 };
 
 impl Lowerer<'_> {
     /// Buffer of the mbarriers by which turns are passed on, one a group.
     fn turn_barriers(&mut self) -> Result<u32, LowerError> {
-        let groups = self.nest.groups();
-        let buffer = self.shared_buffer(Content::Turn, 2 * u64::from(groups))?;
-        if !self.barriers.iter().any(|b| b.buffer == buffer) {
-            let arrivals = self.units.threads / WARP;
-            self.barriers.push(Barriers { buffer, slots: groups, arrivals });
-        }
-        Ok(buffer)
+        self.mbarrier_ring(Content::Turn, self.nest.groups(), self.units.threads / WARP)
     }
 
     /// Register that has the parity of this group's next turn.
@@ -58,7 +52,7 @@ impl Lowerer<'_> {
     }
 
     /// This group goes on where those before it leave the channel, when they have.
-    pub fn begin_turn(&mut self, ring: &Ring<'_>) -> Result<(), LowerError> {
+    pub fn begin_turn(&mut self, ring: &Ring) -> Result<(), LowerError> {
         self.skip(ring, -i64::from(self.group));
         let barrier = self.turn_barriers()?;
         let frag = self.turn_parity();
@@ -81,12 +75,12 @@ impl Lowerer<'_> {
     }
 
     /// This group leaves out what others read of the channel until its next tile.
-    pub fn end_turn(&mut self, ring: &Ring<'_>) {
+    pub fn end_turn(&mut self, ring: &Ring) {
         self.skip(ring, i64::from(self.nest.groups() - 1 - self.group));
     }
 
     /// Moves on by the steps of so many tiles, those before the own one where they are less than none.
-    fn skip(&mut self, ring: &Ring<'_>, tiles: i64) {
+    fn skip(&mut self, ring: &Ring, tiles: i64) {
         let Some(channel) = &ring.flow.mbarriers else { return };
         let (Some(own), true) = (self.number, self.grouped) else {
             if tiles != 0 {
@@ -111,35 +105,11 @@ impl Lowerer<'_> {
     }
 
     /// Moves on by the steps of a loop that ends there, so many times.
-    fn skip_steps(&mut self, channel: &Mbarriers<'_>, digit: Digit, (end, times): (Atom, u64)) {
+    fn skip_steps(&mut self, channel: &Mbarriers, digit: Digit, (end, times): (Atom, u64)) {
         let position = self.position(channel);
-        let (depth, stride) = (i64::from(channel.depth), i64::from(digit.stride));
+        let stride = i64::from(digit.stride);
         let last = self.emit.add(end, Atom::i32(stride - 1));
         let steps = self.emit.bin(BinOp::Div, last, Atom::i32(stride));
-        self.move_on(channel, position, (steps, times as i64), depth);
-    }
-
-    /// Slot and parity count up to twice the depth together.
-    fn move_on(
-        &mut self,
-        channel: &Mbarriers<'_>,
-        [slot, parity]: [Atom; 2],
-        (steps, times): (Atom, i64),
-        depth: i64,
-    ) {
-        let round = Atom::i32(2 * depth);
-        // Not so many that the product passes the range of an index.
-        let steps = self.emit.bin(BinOp::Rem, steps, round);
-        let moved = self.emit.bin(BinOp::Mul, steps, Atom::i32(times));
-        let turned = self.emit.bin(BinOp::Mul, parity, Atom::i32(depth));
-        let at = self.emit.add(slot, turned);
-        let at = self.emit.add(at, moved);
-        let at = self.emit.bin(BinOp::Rem, at, round);
-        let odd = self.emit.cmp(CmpOp::Ge, at, Atom::i32(depth));
-        let parity = self.emit.op(Op::Select, &[odd, Atom::i32(1), Atom::i32(0)]);
-        let slot = self.emit.bin(BinOp::Rem, at, Atom::i32(depth));
-        for (of, value) in [(0, slot), (1, parity)] {
-            self.emit.stmt(kernel::Stmt::Set { frag: channel.cursor, slot: of, value: value.expr() });
-        }
+        self.advance_by(channel, position, (steps, times as i64));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{
     Lowerer, MAX_STATEMENTS,
+    copy::linear,
     digits::{Bound, Passing},
     emit::{Atom, Emit, Op},
     error::LowerError,
@@ -12,10 +13,9 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, writers},
+    nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, own_loops, writers},
     op::{BinOp, CmpOp, RedOp},
     schedule::{Unit, UnitDim},
-    shared::own_loops,
 };
 
 impl Lowerer<'_> {
@@ -174,13 +174,7 @@ impl Lowerer<'_> {
         let last = self.emit.bin(BinOp::Mul, last, Atom::i32(stride));
         let back = self.emit.bin(BinOp::Sub, last, Atom::Var(var));
         let point = self.emit.op(Op::Select, &[odd, back, Atom::Var(var)]);
-        match point {
-            Atom::Var(point) => {
-                self.emit.set_multiple(point, stride);
-                Linear::var(point)
-            }
-            _ => Linear::var(var),
-        }
+        linear(self.emit.multiple(point, stride), 0)
     }
 
     fn let_(&mut self, values: &[ValueId], first: &Stmt, rest: &Stmt) -> Result<(), LowerError> {

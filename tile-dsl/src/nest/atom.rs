@@ -127,6 +127,15 @@ impl Atom {
         (4 / self.row().operands[0].bytes()) as usize
     }
 
+    /// Elements of an operand that a lane holds.
+    pub fn elements(self, operand: Operand) -> u32 {
+        let order = match operand {
+            Operand::A => self.row().a,
+            Operand::B => self.row().b,
+        };
+        (self.each() as u32) << order.len()
+    }
+
     /// Points along one of its dimensions.
     pub fn size(self, role: Role) -> u32 {
         let [m, n, k] = self.row().shape;

@@ -127,8 +127,8 @@ fn prefetches<'s>(
     }
 }
 
-/// Sets of registers of a pipeline that is carried.
-pub(crate) const CARRIED_SETS: u32 = 2;
+/// Sets of registers of a pipeline that runs on.
+const CARRIED_SETS: u32 = 2;
 
 /// A pipeline of registers in each step of a channel, and whether it runs on into the next step.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,15 +138,18 @@ pub(crate) enum Carry<'s> {
     /// It runs empty at the end of each step, because of this.
     Apart(String),
     /// It runs on: its last step fills the registers that the first step of the next item reads.
-    Over(Carried<'s>),
+    Over(RegisterPipeline<'s>),
 }
 
-/// A pipeline of registers directly inside a channel, loops bound to units at most between.
+/// A pipeline of registers.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Carried<'s> {
+pub(crate) struct RegisterPipeline<'s> {
+    /// The loops between it and the channel that it runs on in, all bound to units.
     pub units: Vec<Step>,
     pub digit: Digit,
     pub steps: u32,
+    /// Sets of registers.
+    pub sets: u32,
     pub copies: Vec<CopyId>,
     pub inner: &'s Stmt,
 }
@@ -190,7 +193,7 @@ impl<'s> Carry<'s> {
             let name = &nest.tensor(nest.copy(*other).tensor).name;
             return Carry::Apart(format!("`{name}` is read from its slot in its last step, too"));
         }
-        Carry::Over(Carried { units, digit: *digit, steps, copies, inner })
+        Carry::Over(RegisterPipeline { units, digit: *digit, steps, sets: *sets, copies, inner })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Layouts: where each element of a value lies.
+//! Layouts: where each element of a value lies, and which of a thread's slots it is.
 //!
 //! ```text
 //! Layout ::= Digit* ; outermost loop first
@@ -11,12 +11,20 @@
 //! apart by the points that they hold.
 //! The digits are those of Triton's linear layouts (Zhou et al., 2025) with strides that need be no powers of two.
 
-use super::{CopyId, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves};
+use super::{
+    CopyId, Digit, Frame, LoopKind, Nest, Placement, Step, Steps, Stmt, Target, ValueId, leaves, parts,
+    writers,
+};
 use crate::{
+    index::AxisId,
     schedule::{Space, Unit, UnitDim},
     shared::Allocation,
 };
-use std::fmt::{self, Write};
+use std::{
+    cmp::Reverse,
+    collections::BTreeSet,
+    fmt::{self, Write},
+};
 
 /// Where the steps of a digit lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +42,29 @@ pub struct Layout {
     digits: Vec<(Digit, Where)>,
 }
 
+/// The loops over a value's own axes from `first` of its `let` to each statement that computes it.
+pub(crate) fn own_loops_of_all(nest: &Nest, value: ValueId, first: &Stmt) -> Vec<Vec<Step>> {
+    let axes = &nest.value(value).axes;
+    let own = |loops: Vec<Step>| -> Vec<Step> {
+        loops.into_iter().flat_map(|(d, at)| parts(d, at)).filter(|(d, _)| axes.contains(&d.axis)).collect()
+    };
+    writers(nest, first, value).into_iter().map(own).collect()
+}
+
+/// Those to the first of these statements: they say where the value lies.
+pub(crate) fn own_loops(nest: &Nest, value: ValueId, first: &Stmt) -> Vec<Step> {
+    own_loops_of_all(nest, value, first).into_iter().next().unwrap_or_default()
+}
+
+/// A digit held across the coordinates of a unit: unit, stride of the digit, steps.
+pub(crate) type Spread = (Unit, UnitDim, u32, Steps);
+
 impl Layout {
+    /// That of a value that `first` of its `let` computes.
+    pub fn of(nest: &Nest, value: ValueId, first: &Stmt) -> Layout {
+        Layout::new(nest, value, own_loops(nest, value, first))
+    }
+
     /// That of a value, given the loops around it as one thread sees them.
     pub fn new(nest: &Nest, value: ValueId, loops: impl IntoIterator<Item = (Digit, LoopKind)>) -> Layout {
         let axes = &nest.value(value).axes;
@@ -58,6 +88,39 @@ impl Layout {
     /// Elements that one thread holds in registers.
     pub fn slots(&self) -> u64 {
         count(self.digits.iter().filter(|(_, at)| *at == Where::Slot))
+    }
+
+    /// What a point along an axis, so far from the first that a thread holds, adds to the number of its slot: slots of the
+    /// innermost loop follow one another. `None` if no slot holds it.
+    pub fn slot(&self, axis: AxisId, offset: i64) -> Option<u32> {
+        let (mut own, mut weight) = (Vec::new(), 1);
+        for (digit, _) in self.digits.iter().rev().filter(|(_, at)| *at == Where::Slot) {
+            if digit.axis == axis {
+                own.push((*digit, weight));
+            }
+            weight *= steps(*digit);
+        }
+        own.sort_by_key(|(digit, _)| Reverse(digit.stride));
+        let (mut rest, mut slot) = (u64::try_from(offset).ok()?, 0);
+        for (digit, weight) in own {
+            let step = rest / u64::from(digit.stride);
+            if step >= steps(digit) {
+                return None;
+            }
+            rest -= step * u64::from(digit.stride);
+            slot += step * weight;
+        }
+        u32::try_from(slot).ok().filter(|_| rest == 0)
+    }
+
+    /// How an axis is spread over units.
+    pub(crate) fn spread(&self, axis: AxisId) -> BTreeSet<Spread> {
+        let own = self.digits.iter().filter(|(digit, _)| digit.axis == axis);
+        own.filter_map(|(digit, at)| match at {
+            Where::Unit(unit, dim) => Some((*unit, *dim, digit.stride, digit.steps)),
+            Where::Slot => None,
+        })
+        .collect()
     }
 
     /// Whether each thread finds each element in the same place in both.
@@ -236,7 +299,6 @@ impl Nest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::AxisId;
 
     fn digit(stride: u32, steps: u32) -> Digit {
         Digit { axis: AxisId(0), stride, steps: Steps::Fixed(steps) }
@@ -262,6 +324,18 @@ mod tests {
         let around = layout(&[(digit(8, 2), Where::Slot), (digit(2, 4), lane), (digit(1, 2), Where::Slot)]);
         let without = layout(&[(digit(2, 2), Where::Slot), (digit(2, 4), lane), (digit(1, 2), Where::Slot)]);
         assert!(!around.agrees(&without));
+    }
+
+    #[test]
+    fn slots_are_numbered_innermost_first() {
+        let lane = Where::Unit(Unit::Lane, UnitDim::X);
+        let turned = layout(&[(digit(1, 2), Where::Slot), (digit(2, 4), lane), (digit(8, 3), Where::Slot)]);
+        let slot = |offset| turned.slot(AxisId(0), offset);
+        assert_eq!([0, 8, 16, 1, 9, 17].map(slot), [0, 1, 2, 3, 4, 5].map(Some));
+        // Other lanes hold these, or nobody does.
+        assert_eq!([2, 10, 24, -1].map(slot), [None; 4]);
+        assert_eq!((turned.slot(AxisId(1), 0), turned.slot(AxisId(1), 1)), (Some(0), None));
+        assert_eq!(turned.spread(AxisId(0)), [(Unit::Lane, UnitDim::X, 2, Steps::Fixed(4))].into());
     }
 
     #[test]

@@ -8,8 +8,10 @@
 //! another: each CTA then adds up, computes and stores a share of the elements. Of several such loops it is the one that
 //! leaves the longest pieces of the rows that are stored, and of those alike the outermost.
 
-use super::{Across, Digit, Expr, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves};
-use crate::{index::AxisId, schedule::Space, shared::own_loops};
+use super::{
+    Across, Digit, Expr, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, own_loops,
+};
+use crate::{index::AxisId, schedule::Space};
 use std::collections::BTreeSet;
 
 /// A statement behind the reduction: the frames from there inward, those around, and itself.

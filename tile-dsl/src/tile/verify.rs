@@ -19,9 +19,11 @@ use crate::{
     op::{BinOp, UnOp},
     span::SpanId,
 };
+use dot::Literal;
 use std::collections::{BTreeMap, BTreeSet};
 
 mod disjoint;
+mod dot;
 mod index;
 mod signature;
 
@@ -49,6 +51,8 @@ struct Checker<'k> {
     vars: BTreeMap<VarId, Option<ValueType>>,
     /// Number of loops open where a variable was bound.
     depth: BTreeMap<VarId, usize>,
+    /// Variables bound to a literal, with the place of the mistake if its type is unknown.
+    literals: BTreeMap<VarId, (Literal, Option<usize>)>,
     /// Loops around the current statement.
     open: Vec<AxisId>,
     stores: BTreeMap<TensorId, Vec<(Vec<Affine>, SpanId)>>,
@@ -87,6 +91,7 @@ impl<'k> Checker<'k> {
             kernel,
             vars: BTreeMap::new(),
             depth: BTreeMap::new(),
+            literals: BTreeMap::new(),
             open: Vec::new(),
             stores: BTreeMap::new(),
             loads: Vec::new(),
@@ -104,7 +109,12 @@ impl<'k> Checker<'k> {
             match stmt {
                 Stmt::Let { var, value } => {
                     self.check_overwritten(value);
+                    let literal = Literal::of(value);
                     let found = self.infer(value, None);
+                    if let Some(literal) = literal {
+                        let error = found.is_none().then(|| self.errors.len() - 1);
+                        self.literals.insert(*var, (literal, error));
+                    }
                     self.vars.insert(*var, found);
                     self.depth.insert(*var, self.open.len());
                     bound.push(*var);
@@ -221,7 +231,7 @@ impl<'k> Checker<'k> {
             ExprKind::Dim(_) => Some(ValueType::scalar(I32)),
             ExprKind::Const { value, elem } => {
                 let Some(found) = elem.or(expected) else {
-                    let text = if value.fract() == 0.0 { format!("{value:.1}") } else { value.to_string() };
+                    let text = dot::number(*value);
                     self.error(
                         Diagnostic::new(span, "the type of this literal does not follow from its context")
                             .help(replace(&text, format!("{text}f32"))),
@@ -337,6 +347,9 @@ impl<'k> Checker<'k> {
             ExprKind::Dot(a, b, c) => {
                 let left = self.infer(a, None);
                 let right = self.infer(b, left.as_ref().map(|t| t.elem));
+                if let (Some(left), Some(right)) = (&left, &right) {
+                    self.literal_accumulator(left, right, c, expected.unwrap_or(F32))?;
+                }
                 let acc = self.infer(c, expected.or(Some(F32)));
                 self.dot(&left?, &right?, &acc?, [a.span, b.span, c.span], span)
             }
@@ -418,88 +431,6 @@ impl<'k> Checker<'k> {
             return None;
         }
         Some(())
-    }
-
-    fn dot(
-        &mut self,
-        a: &ValueType,
-        b: &ValueType,
-        acc: &ValueType,
-        spans: [SpanId; 3],
-        span: SpanId,
-    ) -> Option<ValueType> {
-        let kernel = self.kernel;
-        let text = |t: &ValueType| kernel.axes_text(&t.axes);
-        let shapes = |d: Diagnostic| {
-            d.note(spans[0], format!("the first operand has axes {}", text(a)))
-                .note(spans[1], format!("the second operand has axes {}", text(b)))
-                .note(spans[2], format!("the accumulator has axes {}", text(acc)))
-        };
-        let axis_name = |axis: &AxisId| kernel.axes[usize::from(axis.0)].name.as_str();
-        let before = self.errors.len();
-        if a.elem != b.elem || !is_float(a.elem) {
-            let (x, y) = (kernel.elem_name(a.elem), kernel.elem_name(b.elem));
-            self.error(
-                Diagnostic::new(span, format!("operands of `dot` are {x} and {y}"))
-                    .remark("both have the same floating-point type: add a cast to one"),
-            );
-        } else if acc.elem != F32 && acc.elem != a.elem {
-            let (x, y) = (kernel.elem_name(acc.elem), kernel.elem_name(a.elem));
-            self.error(
-                Diagnostic::new(spans[2], format!("the accumulator of `dot` is {x}, its operands are {y}"))
-                    .remark("accumulate in f32: `zeros::<f32>(..)`"),
-            );
-        }
-        let either = &a.axes | &b.axes;
-        let foreign: Vec<_> = (&acc.axes - &either).into_iter().collect();
-        if let Some(axis) = foreign.first() {
-            let name = axis_name(axis);
-            self.error(
-                shapes(Diagnostic::new(
-                    span,
-                    format!("the accumulator of `dot` has axis `{name}`, which neither operand has"),
-                ))
-                .remark(format!("index an operand by `{name}`, or leave it out of the accumulator")),
-            );
-        }
-        let contracted = &either - &acc.axes;
-        for axis in &contracted {
-            let name = axis_name(axis);
-            let entry = &kernel.axes[usize::from(axis.0)];
-            let missing = match (a.axes.contains(axis), b.axes.contains(axis)) {
-                (true, true) => None,
-                (true, false) => Some("second"),
-                _ => Some("first"),
-            };
-            if let Some(which) = missing {
-                self.error(shapes(Diagnostic::new(
-                    span,
-                    format!("`dot` contracts `{name}`, which its {which} operand does not have"),
-                ))
-                .remark(format!(
-                    "a contracted axis is in both operands: index the {which} operand by `{name}`, or give the accumulator the axis `{name}`"
-                )));
-            } else if entry.kind == AxisKind::Program {
-                self.error(
-                    shapes(Diagnostic::new(span, format!("`dot` contracts the program axis `{name}`")))
-                        .note(
-                            entry.span,
-                            format!("each program owns one tile of `{name}`, so no program sees all of it"),
-                        )
-                        .remark(format!("bind `{name}` with `whole(..)` or `tiles(..)`")),
-                );
-            }
-        }
-        if contracted.is_empty() && foreign.is_empty() {
-            self.error(
-                shapes(Diagnostic::new(
-                    span,
-                    "`dot` contracts nothing: the accumulator has every axis of the operands",
-                ))
-                .remark("write `acc + a * b` for an elementwise product"),
-            );
-        }
-        (self.errors.len() == before).then(|| acc.clone())
     }
 
     /// Reports axes whose loop is not open here.

@@ -5,34 +5,14 @@ use crate::{
     diagnostic::{Diagnostic, Edit, list},
     engine::families::{fragment, place},
     nest::{
-        CopyId, Digit, Frame, Layout, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, Where, leaves,
-        parts,
+        CopyId, Digit, Fragment, Frame, Layout, LoopKind, MOST_HELD, Nest, Placement, Step, Steps, Stmt,
+        ValueId, Where, leaves, own_loops_of_all,
     },
     schedule::{Directive, DirectiveKind, Space, Unit, Via},
 };
 
-/// A value, the loops around its `let`, and the loops over its axes that compute it.
-type Visit<'a> = dyn FnMut(ValueId, &[(Digit, LoopKind)], &[(Digit, LoopKind)]) + 'a;
-
-/// The loops over a value's axes around its computation in `first`, by digit.
-fn writer_loops(nest: &Nest, first: &Stmt, v: ValueId) -> Vec<(Digit, LoopKind)> {
-    let mut inside: Vec<(Digit, LoopKind)> = Vec::new();
-    leaves(first, &mut |path, leaf| {
-        if leaf.leaf().expect("a leaf").0 != Target::Value(v) {
-            return;
-        }
-        for (n, frame) in path.iter().enumerate() {
-            if let Frame::For(d, at) = frame {
-                inside.extend(parts(*d, runs(nest, path, n, *at)));
-            }
-        }
-        inside.retain(|(d, _)| nest.value(v).axes.contains(&d.axis));
-    });
-    // Of several statements that compute it, one in a pipelined loop tells.
-    inside.sort_by_key(|(d, at)| (*d, !matches!(at, LoopKind::Pipe(_))));
-    inside.dedup_by_key(|(d, _)| *d);
-    inside
-}
+/// A value, the loops around its `let`, and the first part of that.
+type Visit<'a> = dyn FnMut(ValueId, &[Step], &Stmt) + 'a;
 
 /// How the loop at a place on a path runs.
 fn runs(nest: &Nest, path: &[Frame], place: usize, at: LoopKind) -> LoopKind {
@@ -41,25 +21,23 @@ fn runs(nest: &Nest, path: &[Frame], place: usize, at: LoopKind) -> LoopKind {
 
 /// Calls `visit` with every `let` of a value.
 pub(super) fn lets(nest: &Nest, visit: &mut Visit<'_>) {
-    fn go(nest: &Nest, stmt: &Stmt, outside: &mut Vec<(Digit, LoopKind)>, visit: &mut Visit<'_>) {
+    fn go(stmt: &Stmt, outside: &mut Vec<Step>, visit: &mut Visit<'_>) {
         match stmt {
             Stmt::For { digit, at, body } => {
                 outside.push((*digit, *at));
-                go(nest, body, outside, visit);
+                go(body, outside, visit);
                 outside.pop();
             }
             Stmt::Let { values, first, rest } => {
-                for v in values {
-                    visit(*v, outside, &writer_loops(nest, first, *v));
-                }
-                go(nest, first, outside, visit);
-                go(nest, rest, outside, visit);
+                values.iter().for_each(|v| visit(*v, outside, first));
+                go(first, outside, visit);
+                go(rest, outside, visit);
             }
-            Stmt::Stage { body, .. } => go(nest, body, outside, visit),
+            Stmt::Stage { body, .. } => go(body, outside, visit),
             _ => {}
         }
     }
-    go(nest, &nest.body, &mut Vec::new(), visit);
+    go(&nest.body, &mut Vec::new(), visit);
 }
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
@@ -67,12 +45,14 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
     let mut seen = Vec::new();
     let (mut large, mut open) = (Vec::new(), Vec::new());
-    lets(nest, &mut |v, outside, inside| {
+    lets(nest, &mut |v, outside, first| {
         if seen.contains(&v) {
             return;
         }
         let value = nest.value(v);
         let shared = value.placement == Placement::Shared;
+        let mut inside = own_loops_of_all(nest, v, first).concat();
+        inside.sort();
         if let Some((digit, _)) = inside.iter().find(|(d, _)| d.steps == Steps::Rest) {
             seen.push(v);
             open.push((v, *digit));
@@ -103,14 +83,13 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                 return;
             }
         }
-        let pipelined =
-            |(d, at): &&(Digit, LoopKind)| matches!(at, LoopKind::Pipe(_)) && d.steps != Steps::Fixed(1);
+        let pipelined = |(d, at): &&Step| matches!(at, LoopKind::Pipe(_)) && d.steps != Steps::Fixed(1);
         if let Some((digit, _)) = inside.iter().find(pipelined) {
             seen.push(v);
             wrong.push(piped(context, v, *digit));
             return;
         }
-        let layout = Layout::new(nest, v, inside.iter().copied());
+        let layout = Layout::of(nest, v, first);
         if layout.slots() > u64::from(context.schedule.target.registers()) {
             seen.push(v);
             large.push(Held { value: v, layout });
@@ -157,35 +136,41 @@ fn read_in_pipelines(context: &Context<'_>, seen: &mut Vec<ValueId>) -> Vec<Diag
 /// Copies in registers fit.
 fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
-    let most = u64::from(context.schedule.target.registers());
-    let copies = nest.copies.iter().enumerate().filter(|(_, c)| c.space == Space::Register);
-    copies
-        .filter_map(|(n, copy)| {
-            let id = CopyId(n as u16);
-            let name = &nest.tensor(copy.tensor).name;
-            let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if buffer == name));
-            if let Some(digit) = fragment::piped(nest, id) {
-                let text = format!(
-                    "`{name}` is held in registers over `{}`, which a pipelined loop steps through: registers are addressed while compiling",
-                    nest.digit_name(digit)
-                );
-                return Some(
-                    context
-                        .at(by, nest.tensor(copy.tensor).span, text)
-                        .remark("load it in a loop inside of the pipelined one"),
-                );
+    let most = context.schedule.target.registers();
+    let held = nest.held_copies();
+    let copies = (0..nest.copies.len() as u16).map(CopyId);
+    let copies = copies.filter(|copy| nest.copy(*copy).space == Space::Register);
+    let found = copies.filter_map(|copy| {
+        let tensor = nest.copy(copy).tensor;
+        let info = nest.tensor(tensor);
+        let name = &info.name;
+        let (text, remark) = if let Some(digit) = fragment::piped(nest, copy) {
+            let text = format!(
+                "`{name}` is held in registers over `{}`, which a pipelined loop steps through: registers are addressed while compiling",
+                nest.digit_name(digit)
+            );
+            (text, "load it in a loop inside of the pipelined one")
+        } else {
+            // Where it stands in several statements, each has its own.
+            let own = held.iter().filter(|(other, ..)| *other == copy);
+            let counts = own.map(|(_, sets, body)| {
+                let slots = Fragment::of(nest, tensor, body).map_or(0, |fragment| fragment.slots);
+                (slots.saturating_mul(*sets), slots > MOST_HELD)
+            });
+            let (all, more) = counts.max().unwrap_or_default();
+            if all <= most {
+                return None;
             }
-            let slots = fragment::slots(nest, id);
-            (slots > most).then(|| {
-                let text = format!(
-                    "each thread would hold {slots} elements of `{name}` in registers, but it has at most {most}"
-                );
-                context
-                    .at(by, nest.tensor(copy.tensor).span, text)
-                    .remark("load it in a loop further inside, or bind more of the loops inside to threads")
-            })
-        })
-        .collect()
+            let over = if more { "more than " } else { "" };
+            let text = format!(
+                "each thread would hold {over}{all} elements of `{name}` in registers, but it has at most {most}"
+            );
+            (text, "load it in a loop further inside, or bind more of the loops inside to threads")
+        };
+        let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if buffer == name));
+        Some(context.at(by, info.span, text).remark(remark))
+    });
+    found.collect()
 }
 
 /// A pipelined loop runs at run time, so it cannot index registers.
@@ -214,8 +199,11 @@ struct Held {
 
 impl Held {
     /// The digits that slots hold.
-    fn slots(&self) -> impl Iterator<Item = Digit> {
-        self.layout.digits().iter().filter(|(_, at)| *at == Where::Slot).map(|(digit, _)| *digit)
+    fn slots(&self) -> Vec<Digit> {
+        let held = self.layout.digits().iter().filter(|(_, at)| *at == Where::Slot);
+        let mut digits: Vec<Digit> = held.map(|(digit, _)| *digit).collect();
+        digits.sort();
+        digits
     }
 }
 
@@ -225,7 +213,7 @@ fn too_many(context: &Context<'_>, held: &[Held]) -> Vec<Diagnostic> {
     let most = u64::from(context.schedule.target.registers());
     let mut groups: Vec<(Option<&Directive>, Vec<&Held>)> = Vec::new();
     for one in held {
-        let digit = one.slots().max_by_key(|d| d.steps).expect("more than one element");
+        let digit = one.slots().into_iter().max_by_key(|d| d.steps).expect("more than one element");
         let by = context.cuts(digit.axis);
         match groups.iter_mut().find(|(other, _)| *other == by) {
             Some((_, group)) => group.push(one),
@@ -236,14 +224,15 @@ fn too_many(context: &Context<'_>, held: &[Held]) -> Vec<Diagnostic> {
         // Of equals the first: the others are computed from it.
         let largest = group.iter().rev().max_by_key(|one| one.layout.slots()).expect("a group has one");
         let (value, total) = (nest.value(largest.value), largest.layout.slots());
+        let slots = largest.slots();
         let parts: Vec<String> =
-            largest.slots().map(|d| format!("{} (`{}`)", d.steps, nest.digit_name(d))).collect();
+            slots.iter().map(|d| format!("{} (`{}`)", d.steps, nest.digit_name(*d))).collect();
         let text = format!(
             "each thread holds {} = {total} elements of `{}`, but it has at most {most} registers",
             parts.join(" · "),
             value.name
         );
-        let axes: Vec<&str> = largest.slots().map(|d| nest.axis(d.axis)).collect();
+        let axes: Vec<&str> = slots.iter().map(|d| nest.axis(d.axis)).collect();
         let shrink = total.div_ceil(most);
         let smaller = context.smaller_tiles(shrink, |a| axes.contains(&a));
         let diagnostic = context

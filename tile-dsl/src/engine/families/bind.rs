@@ -19,7 +19,7 @@ use crate::{
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{Across, Digit, Frame, Level, LoopKind, Nest, Scope, Steps, Target, leaves, loops},
+    nest::{Across, Digit, Frame, Level, LoopKind, Nest, Scope, Steps, Target, ValueId, leaves, loops},
     schedule::{DirectiveKind, Space, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
@@ -251,6 +251,13 @@ fn outside(nest: &Nest, path: &[Frame], here: usize) -> Option<Edit> {
     (!others.is_empty()).then(|| Edit::put([DirectiveKind::Reorder { digits, within: None }]))
 }
 
+/// Of a `let` between a loop and a copy inside of it, the value that keeps the loop outside: it lacks the axis.
+fn without(nest: &Nest, path: &[Frame], a: Digit) -> Option<ValueId> {
+    let inside = path.iter().take_while(|f| !matches!(f, Frame::Stage(_)));
+    let values = inside.filter_map(|f| if let Frame::First(values) = f { Some(values) } else { None });
+    values.flatten().copied().find(|v| !nest.value(*v).axes.contains(&a.axis))
+}
+
 /// Conditions on the term rather than on what it computes.
 pub(in crate::engine) fn structure(
     nest: &Nest,
@@ -315,11 +322,26 @@ pub(in crate::engine) fn structure(
             {
                 let tensor = &nest.tensor(nest.copy(*c).tensor).name;
                 problem.get_or_insert_with(|| {
-                    refuse(format!(
+                    let failure = refuse(format!(
                         "`{tensor}` is staged inside the loop over `{name}`: each {unit} would copy it"
                     ))
-                    .note(nest.copy(*c).span, format!("`{tensor}` is staged here"))
-                    .edits(outside(nest, path, here))
+                    .note(nest.copy(*c).span, format!("`{tensor}` is staged here"));
+                    match without(nest, &path[here..], a) {
+                        None => failure.edits(outside(nest, path, here)),
+                        Some(value) => {
+                            let (value, axis) = (nest.value(value), nest.axis(a.axis));
+                            let note = format!(
+                                "`{}`, computed in the same loop, has no axis `{axis}`: the loop over `{name}` stands around both",
+                                value.name
+                            );
+                            let apart = format!(
+                                "the copy stands outside of `{name}` where the kernel computes `{}` in a loop of its own",
+                                value.name
+                            );
+                            let alone = Edit::instead([]).remark("each step then has a copy of its own");
+                            failure.note(value.span, note).remark(apart).edits([alone])
+                        }
+                    }
                 });
             }
         }

@@ -26,7 +26,7 @@ use crate::{
         phase::Redex,
         rule::enforced,
     },
-    nest::{Copy, CopyId, Digit, Frame, LoopKind, Nest, Steps, leaves, loops},
+    nest::{Copy, CopyId, Digit, Frame, LoopKind, Nest, Steps, leaves},
     schedule::{Space, Via},
     span::SpanId,
     tile::TensorId,
@@ -174,48 +174,4 @@ fn staged_inside(nest: &Nest, buffer: &str, tensor: TensorId, at: Digit) -> Resu
         .note(nest.copy(c).span, "staged here")),
         None => Ok(()),
     }
-}
-
-/// Elements of a copy in registers that one thread holds: the loops inside it that are not bound to units.
-pub(in crate::engine) fn slots(nest: &Nest, copy: CopyId) -> u64 {
-    let tensor = nest.copy(copy).tensor;
-    let mut most = 0;
-    leaves(&nest.body, &mut |path, leaf| {
-        let Some(at) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
-        for access in leaf.leaf().expect("a leaf").1.accesses() {
-            let access = nest.access(access);
-            if access.tensor != tensor {
-                continue;
-            }
-            let own = path[at..].iter().map(|f| match f {
-                Frame::For(Digit { axis, steps: Steps::Fixed(n), .. }, how)
-                    if !matches!(how, LoopKind::Unit(..))
-                        && access.index.iter().any(|i| i.coefficient(*axis) != 0) =>
-                {
-                    u64::from(*n)
-                }
-                _ => 1,
-            });
-            // The elements of an atom's operand are shared out among the lanes of a warp.
-            let lanes =
-                path[at..].iter().any(|f| matches!(f, Frame::For(_, LoopKind::Atom(..)))).then_some(32);
-            most = most.max(own.product::<u64>() / lanes.unwrap_or(1));
-        }
-    });
-    let depth = loops(&nest.body).into_iter().find_map(|(d, how)| match how {
-        LoopKind::Pipe(n) if stands_in(nest, copy, d) => Some(u64::from(n)),
-        _ => None,
-    });
-    most * depth.unwrap_or(1)
-}
-
-/// Whether a copy stands directly inside a loop over a digit, with other copies at most between.
-fn stands_in(nest: &Nest, copy: CopyId, digit: Digit) -> bool {
-    let mut found = false;
-    leaves(&nest.body, &mut |path, _| {
-        let Some(at) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
-        let around = path[..at].iter().rev().find(|f| !matches!(f, Frame::Stage(_)));
-        found |= matches!(around, Some(Frame::For(d, _)) if *d == digit);
-    });
-    found
 }

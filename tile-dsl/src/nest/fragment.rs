@@ -1,0 +1,267 @@
+//! Fragments: which elements of a tensor a thread holds in registers, and in which slot.
+//!
+//! A copy in registers holds what the expanded loops inside of it read: each element once, by its index counted from the loops
+//! around the copy, numbered as the program first reads them. An operand of an atom is read as a whole: a lane holds the
+//! elements that the instruction gives it, one slot after the other.
+
+use super::{AccessId, Atom, CopyId, Digit, LoopKind, Nest, Operand, Role, Steps, Stmt};
+use crate::{
+    index::Affine,
+    schedule::{Space, Unit, UnitDim},
+    tile::TensorId,
+};
+use std::collections::BTreeMap;
+
+/// Elements beyond which nobody asks how many a thread would hold.
+pub(crate) const MOST_HELD: u32 = 1 << 14;
+
+/// A loop, and the point at which it stands if its steps are told apart.
+pub(crate) type LoopAt = (Digit, LoopKind, Option<i64>);
+
+/// What moves an index from thread to thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mover {
+    /// A unit of a CTA, skewed by another dimension of it.
+    Unit(Unit, UnitDim, Option<UnitDim>),
+    /// A loop bound to CTAs.
+    Block(Digit),
+}
+
+/// Index of an element, one a dimension: what moves it, and by how many points, and a constant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ElementIndex(Vec<(BTreeMap<Mover, i64>, i64)>);
+
+/// An element that is loaded, where the program first reads it.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldElement {
+    pub access: AccessId,
+    /// The loops inside of the copy, those of an atom too.
+    pub loops: Vec<LoopAt>,
+    /// Its slot; of an operand of an atom, the first of its slots.
+    pub slot: u32,
+}
+
+/// The registers of a copy.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fragment {
+    pub held: Vec<HeldElement>,
+    /// Slots in all, as far as [`MOST_HELD`].
+    pub slots: u32,
+    by_index: BTreeMap<ElementIndex, u32>,
+}
+
+impl ElementIndex {
+    /// The element so many points further by dimension.
+    pub fn moved(&self, by: impl Fn(usize) -> i64) -> ElementIndex {
+        let further = |(dim, (movers, constant)): (usize, &(BTreeMap<Mover, i64>, i64))| {
+            (movers.clone(), constant + by(dim))
+        };
+        ElementIndex(self.0.iter().enumerate().map(further).collect())
+    }
+}
+
+impl Fragment {
+    /// The registers for what `body` reads of a tensor.
+    ///
+    /// # Errors
+    /// A loop at run time that would index them.
+    pub fn of(nest: &Nest, tensor: TensorId, body: &Stmt) -> Result<Fragment, Digit> {
+        let mut fragment = Fragment::default();
+        fragment.read(nest, tensor, body, &mut Vec::new())?;
+        Ok(fragment)
+    }
+
+    /// The slot of an element.
+    pub fn slot(&self, index: &ElementIndex) -> Option<u32> {
+        self.by_index.get(index).copied()
+    }
+
+    /// Visits each read of the tensor at each step of the expanded loops that move it.
+    fn read(
+        &mut self,
+        nest: &Nest,
+        tensor: TensorId,
+        stmt: &Stmt,
+        loops: &mut Vec<LoopAt>,
+    ) -> Result<(), Digit> {
+        match stmt {
+            Stmt::For { digit, at, body } => {
+                let mut moves = None;
+                moved(nest, tensor, body, digit, &mut moves);
+                let Some(moves) = moves else { return Ok(()) };
+                let steps = match (*at, digit.steps) {
+                    (LoopKind::Unit(..), _) => None,
+                    (LoopKind::Atom(..), _) => Some(1),
+                    (at, Steps::Fixed(n)) if moves && (at.is_expanded() || n == 1) => Some(n),
+                    _ if moves => return Err(*digit),
+                    _ => Some(1),
+                };
+                for step in 0..steps.unwrap_or(1) {
+                    if self.slots > MOST_HELD {
+                        break;
+                    }
+                    loops.push((*digit, *at, steps.map(|_| i64::from(step) * i64::from(digit.stride))));
+                    let result = self.read(nest, tensor, body, loops);
+                    loops.pop();
+                    result?;
+                }
+                Ok(())
+            }
+            Stmt::Let { first, rest, .. } => {
+                self.read(nest, tensor, first, loops)?;
+                self.read(nest, tensor, rest, loops)
+            }
+            Stmt::Stage { body, .. } => self.read(nest, tensor, body, loops),
+            Stmt::Def { expr, .. }
+            | Stmt::Red { expr, .. }
+            | Stmt::Set { expr, .. }
+            | Stmt::Put { expr, .. } => {
+                for access in expr.accesses() {
+                    if nest.access(access).tensor == tensor {
+                        self.hold(nest, access, loops);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn hold(&mut self, nest: &Nest, access: AccessId, loops: &[LoopAt]) {
+        let Some(index) = nest.element_index(&nest.access(access).index, loops.iter().copied()) else {
+            return;
+        };
+        if self.by_index.contains_key(&index) {
+            return;
+        }
+        let slot = self.slots;
+        self.by_index.insert(index, slot);
+        self.held.push(HeldElement { access, loops: loops.to_vec(), slot });
+        let operand = |atom: Atom, m: Digit| {
+            let rows = nest.access_axes(access).contains(&m.axis);
+            atom.elements(if rows { Operand::A } else { Operand::B })
+        };
+        self.slots += loops
+            .iter()
+            .find_map(|(digit, at, _)| match at {
+                LoopKind::Atom(atom, Role::M) => Some(operand(*atom, *digit)),
+                _ => None,
+            })
+            .unwrap_or(1);
+    }
+}
+
+/// Whether a loop over a digit moves some read of a tensor inside; nothing if there is none.
+fn moved(nest: &Nest, tensor: TensorId, stmt: &Stmt, digit: &Digit, moves: &mut Option<bool>) {
+    match stmt {
+        Stmt::For { body, .. } | Stmt::Stage { body, .. } => moved(nest, tensor, body, digit, moves),
+        Stmt::Let { first, rest, .. } => {
+            moved(nest, tensor, first, digit, moves);
+            moved(nest, tensor, rest, digit, moves);
+        }
+        Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } | Stmt::Put { expr, .. } => {
+            for access in expr.accesses().into_iter().map(|a| nest.access(a)).filter(|a| a.tensor == tensor) {
+                *moves.get_or_insert(false) |= access.index.iter().any(|i| i.coefficient(digit.axis) != 0);
+            }
+        }
+    }
+}
+
+impl Nest {
+    /// An index as the loops inside of a copy give it; `None` where one at run time moves it.
+    pub(crate) fn element_index(
+        &self,
+        index: &[Affine],
+        loops: impl Iterator<Item = LoopAt> + Clone,
+    ) -> Option<ElementIndex> {
+        let dimension = |index: &Affine| {
+            let (mut movers, mut constant) = (BTreeMap::new(), index.constant);
+            for (digit, at, point) in loops.clone() {
+                let c = index.coefficient(digit.axis);
+                if c == 0 || digit.steps == Steps::Fixed(1) {
+                    continue;
+                }
+                let mover = match at {
+                    LoopKind::Unit(Unit::Block, _) => Mover::Block(digit),
+                    LoopKind::Unit(unit, dim) => Mover::Unit(unit, dim, self.skew.get(&digit).copied()),
+                    _ => {
+                        constant += c * point?;
+                        continue;
+                    }
+                };
+                *movers.entry(mover).or_insert(0) += c * i64::from(digit.stride);
+            }
+            Some((movers, constant))
+        };
+        index.iter().map(dimension).collect::<Option<_>>().map(ElementIndex)
+    }
+
+    /// The copies in registers, each with the sets of registers that it has and what reads it, in program order.
+    pub(crate) fn held_copies(&self) -> Vec<(CopyId, u32, &Stmt)> {
+        let mut found = Vec::new();
+        self.copies_held(&self.body, 1, &mut found);
+        found
+    }
+
+    fn copies_held<'s>(&self, stmt: &'s Stmt, sets: u32, found: &mut Vec<(CopyId, u32, &'s Stmt)>) {
+        match stmt {
+            Stmt::For { at, body, .. } => {
+                let sets = if let LoopKind::Pipe(sets) = at { (*sets).max(1) } else { 1 };
+                self.copies_held(body, sets, found);
+            }
+            Stmt::Stage { copy, body } => {
+                if self.copy(*copy).space == Space::Register {
+                    found.push((*copy, sets, body));
+                }
+                self.copies_held(body, sets, found);
+            }
+            Stmt::Let { first, rest, .. } => {
+                self.copies_held(first, 1, found);
+                self.copies_held(rest, 1, found);
+            }
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        index::AxisId,
+        nest::{initial, leaves},
+    };
+
+    const CONV1D: &str = "\
+kernel conv1d(x: &[f32; N + R - 1], w: &[f32; R], y: &mut [f32; N]) {
+    axis i in program_tile(N);
+    axis r in whole(R);
+    store(y, [i], sum(load(x, [i + r]) * load(w, [r]), r));
+}";
+
+    fn around(axis: u16, (stride, steps): (u32, u32), at: LoopKind, body: Stmt) -> Stmt {
+        let digit = Digit { axis: AxisId(axis), stride, steps: Steps::Fixed(steps) };
+        Stmt::For { digit, at, body: Box::new(body) }
+    }
+
+    #[test]
+    fn each_element_of_a_window_is_held_once() {
+        let kernel = crate::tile::parse(CONV1D).expect("a kernel");
+        let nest = initial(&kernel).expect("a nest");
+        let mut sum = None;
+        leaves(&nest.body, &mut |_, leaf| {
+            if let Stmt::Red { .. } = leaf {
+                sum = Some(leaf.clone());
+            }
+        });
+        let body = |at| around(1, (1, 3), at, sum.clone().expect("a sum"));
+        let own = around(0, (1, 8), LoopKind::Unroll, body(LoopKind::Unroll));
+        let thread = around(0, (8, 32), LoopKind::Unit(Unit::Thread, UnitDim::X), own);
+        let held = |tensor, body| Fragment::of(&nest, TensorId(tensor), body).map(|fragment| fragment.slots);
+        assert_eq!(held(0, &thread), Ok(10));
+        assert_eq!(held(1, &thread), Ok(3));
+        let Err(digit) = held(0, &body(LoopKind::Seq)) else {
+            panic!("a loop at run time indexes registers")
+        };
+        assert_eq!(digit.axis, AxisId(1));
+    }
+}
