@@ -167,9 +167,9 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Pingpong { groups } => roles::pingpong(nest, *groups),
         D::Cluster { axis, ctas } => cluster::apply(nest, axis, *ctas),
         D::Occupancy { ctas } => assume::occupancy(nest, *ctas),
-        D::Order(order) => assume::order(nest, *order),
+        D::Order { order } => assume::order(nest, *order),
         D::Assemble { level } => assume::assemble(nest, *level),
-        D::Launch(start) => assume::launch(nest, *start),
+        D::Launch { start } => assume::launch(nest, *start),
     }
 }
 

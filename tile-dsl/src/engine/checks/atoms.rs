@@ -71,7 +71,7 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
                 let what = "sharing registers out (`setmaxnreg`)".into();
                 lacks(directive, what, crate::schedule::Target { sm: 90, specific: true });
             }
-            DirectiveKind::Launch(Start::Dependent) => {
+            DirectiveKind::Launch { start: Start::Dependent } => {
                 lacks(
                     directive,
                     "a dependent launch".into(),
