@@ -57,7 +57,7 @@ pub use atom::{
 pub(crate) use carry::{CARRIED_SETS, Carried, Carry, Prefetch};
 pub use carry::{Fraction, Interleave};
 pub(crate) use combine::{Combination, partial_units, places};
-pub(crate) use cover::{Cover, cover, difference, non_negative, oversteps, range};
+pub(crate) use cover::{Cover, Ends, cover, difference, ends, non_negative, oversteps, range};
 pub(crate) use descriptor::PERIOD;
 pub use descriptor::{Descriptor, NoDescriptor, Placed};
 pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, WIDEST};
@@ -317,6 +317,41 @@ impl Digit {
 }
 
 impl Nest {
+    /// A term with empty tables: what holds where no directive says anything.
+    pub fn bare(kernel: tile::Kernel, body: Stmt) -> Self {
+        Nest {
+            kernel,
+            values: Vec::new(),
+            accesses: Vec::new(),
+            copies: Vec::new(),
+            body,
+            bounds: BTreeMap::new(),
+            recurrences: BTreeMap::new(),
+            names: BTreeMap::new(),
+            combine: BTreeMap::new(),
+            across: BTreeMap::new(),
+            column_major: BTreeSet::new(),
+            occupancy: None,
+            outputs: BTreeMap::new(),
+            exchanged: BTreeMap::new(),
+            cache: BTreeMap::new(),
+            interleaved: BTreeMap::new(),
+            produced: BTreeSet::new(),
+            producer: None,
+            arrive: BTreeMap::new(),
+            alternate: BTreeSet::new(),
+            issue: BTreeMap::new(),
+            registers: None,
+            persistent: None,
+            pingpong: None,
+            cluster: None,
+            order: Order::Row,
+            skew: BTreeMap::new(),
+            assemble: None,
+            dependent: false,
+        }
+    }
+
     /// Sizes of the tiles that the kernel sees, by axis name: what the evaluator has to know.
     pub fn tiles(&self) -> BTreeMap<String, u32> {
         let sized = self.recurrences.iter().filter_map(|(axis, r)| Some((*axis, r.tile?)));

@@ -380,7 +380,7 @@ fn oversteps(nest: &Nest, path: &[Frame], axis: AxisId) -> bool {
         }
     }
     let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
-    extent.as_constant().is_none_or(|n| n % points != 0)
+    nest.is_multiple(extent, points) != Some(true)
 }
 
 /// An atom is left out in steps of another axis that do not exist, and then by all warps.

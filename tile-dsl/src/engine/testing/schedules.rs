@@ -156,12 +156,12 @@ impl<'a> Generator<'a> {
             let order = *self.random.pick(&[Order::Column, Order::Grouped(2), Order::Row]);
             self.propose(DirectiveKind::Order { order });
         }
-        self.cache();
+        self.last();
         self.repair()
     }
 
-    /// Has L2 keep or give up some tensors.
-    fn cache(&mut self) {
+    /// Directives that no other depends on, after all others, which are then drawn as if these were not.
+    fn last(&mut self) {
         // Those before it may be fewer than were proposed.
         for (n, directive) in (1..).zip(&mut self.schedule.directives) {
             directive.span = SpanId(n);

@@ -77,7 +77,7 @@ impl Generator<'_> {
         if self.chance(30) {
             self.wild_drops();
         }
-        self.cache();
+        self.last();
         let quick = self
             .proved()
             .is_ok_and(|nests| nests.iter().all(|n| work(n, self.extents, TYPICAL) <= self.most_work));
