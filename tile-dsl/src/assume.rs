@@ -115,7 +115,13 @@ pub fn promises(nest: &Nest) -> Vec<Promise> {
             extent,
         }
     });
-    bounds.collect()
+    let multiples = nest.multiples.iter().map(|(dim, of)| Promise {
+        assumption: Assumption(Kind::Multiple { extent: Extent::dim(dim), of: (*of).into() }),
+        directive: format!("multiple({dim}: {of})"),
+        reason: "guards no tail",
+        extent: Extent::dim(dim),
+    });
+    bounds.chain(multiples).collect()
 }
 
 /// Makes dims smaller until a launch of them keeps what the schedule asserts.

@@ -101,6 +101,8 @@ pub struct Nest {
     pub body: Stmt,
     /// Upper bounds of axes asserted by `fits`, checked at launch; by axis, in elements.
     pub bounds: BTreeMap<AxisId, u32>,
+    /// Numbers that dims are multiples of, asserted by `multiple`, checked at launch; by dim.
+    pub multiples: BTreeMap<String, u32>,
     /// Loops of the kernel whose steps see a tile as a whole, by axis.
     pub recurrences: BTreeMap<AxisId, Recurrence>,
     /// User names of digits (`i.o`, `i.t`, `ir`), display and addressing only.
@@ -326,6 +328,7 @@ impl Nest {
             copies: Vec::new(),
             body,
             bounds: BTreeMap::new(),
+            multiples: BTreeMap::new(),
             recurrences: BTreeMap::new(),
             names: BTreeMap::new(),
             combine: BTreeMap::new(),

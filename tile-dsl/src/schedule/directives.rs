@@ -25,6 +25,10 @@ directives! {
     "fits(N <= 1024)" in Assume, 0:
     Fits { dim: String, max: u32 } => |s| s.each(dim, "a dim").mark("<=").number(max);
 
+    /// `multiple(N: 128)`: an extent is a multiple of a number, checked at launch.
+    "multiple(N: 128)" in Assume, 0:
+    Multiple { dim: String, of: u32 } => |s| s.each(dim, "a dim").mark(":").number(of);
+
     /// `layout(b: col)`: the first dimension is contiguous.
     "layout(b: col)" in Assume, 0:
     Layout { tensor: String, column_major: bool } => |s| {

@@ -11,7 +11,7 @@ fn printed(text: &str) -> Vec<String> {
 }
 
 /// One of each, in their order.
-const ONE_EACH: &str = "fits(x <= 1); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
+const ONE_EACH: &str = "fits(x <= 1); multiple(x: 2); layout(x: col); tile(x = 1); split(x -> p, q: 1); recompute(x); fuse(x at y); \
         tensor_core(x: mma); reorder(x, y in z); stage(x at y: shared); fragment(x at y); pad(x: 1); swizzle(x: 1); \
         pipeline(x, 1); interleave(x: loads(1/2)); split_k(x, 1); reduce(x: lane); bind(x -> lane.x); unroll(x in z); serpentine(x); vectorize(x); exchange(x); cache(x: evict_first); \
         produce(x: warp); arrive(x: warp); issue(x: overwrite); registers(24, 24); persistent(1); pingpong(2); alternate(x); cluster(x: 2); occupancy(1); order(row); assemble(1); launch(dependent)";
@@ -52,6 +52,7 @@ fn every_form_is_one_of_its_directive() {
 fn every_directive_reads_back_as_printed() {
     let all = [
         "fits(N <= 1024)",
+        "multiple(N: 128)",
         "layout(b: col)",
         "tile(i = 128)",
         "split(n -> no, nl, nv: 32, 4)",
@@ -114,6 +115,7 @@ fn what_is_printed_is_read_as_what_was_written() {
         "tile(i = 32, j = 8); bind(j -> thread.x, i -> thread.y);",
         "tile(i = 1_024,)",
         "fits(N <= 1024, M <= 4)",
+        "multiple(N: 128, M: 8)",
         "layout(a: row, b: col)",
         "split(n.t -> no, nl, nv: 32, 4)",
         "recompute(v, e.max); fuse(z.sum.2, v.2.3 at n.o)",
@@ -152,6 +154,9 @@ fn what_is_no_directive_is_not_read() {
         "tile(i => 2)",
         "tile()",
         "fits(N < 3)",
+        "multiple(N)",
+        "multiple(N: 0)",
+        "multiple(64: 8)",
         "layout(b: diagonal)",
         "split(i -> i.a, i.b: 2)",
         "split(i: 2)",

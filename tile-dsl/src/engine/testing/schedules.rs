@@ -172,6 +172,14 @@ impl<'a> Generator<'a> {
                 self.propose(DirectiveKind::Cache { tensor: tensor.name.clone(), evict });
             }
         }
+        let dims: BTreeSet<&String> = self.kernel.axes.iter().flat_map(|a| a.extent.dims.keys()).collect();
+        for dim in dims {
+            let of = *self.random.pick(&[2, 3, 4, 8, 16]);
+            let launched = self.extents.get(dim).is_none_or(|n| n % i64::from(of) == 0);
+            if self.chance(15) && launched {
+                self.propose(DirectiveKind::Multiple { dim: dim.clone(), of });
+            }
+        }
     }
 
     fn chance(&mut self, percent: usize) -> bool {
