@@ -23,7 +23,7 @@ mod vector_add;
 use random::mixed_schedules;
 use std::collections::{BTreeMap, BTreeSet};
 use support::Case;
-use tile_dsl::{engine::testing::Random, program::Program, schedule::DirectiveKind};
+use tile_dsl::{engine::testing::Random, lower::admit, program::Program, schedule::DirectiveKind};
 use tilewright::{AnySchedule, DType, Kernel};
 
 const FLOATS: &[DType] = &[DType::F32, DType::F16, DType::BF16];
@@ -78,8 +78,10 @@ fn seeded<K: Kernel>(encoded: &[u8], dtypes: &'static [DType], largest: &[(&str,
         let mut numbers = Random::new(seed ^ i as u64);
         let (dtype, program) = schedule.programs[0];
         let most = |dim: &str, n: usize| bound(program, dim).map_or(n, |bound| n.min(bound));
-        let size: Vec<(&str, i64)> =
-            largest.iter().map(|(d, n)| (*d, 1 + numbers.below(most(d, *n)) as i64)).collect();
+        let mut dims =
+            largest.iter().map(|(d, n)| (d.to_string(), 1 + numbers.below(most(d, *n)) as i64)).collect();
+        admit(&Program::from_bytes(program).expect("encoded above").nest, &mut dims);
+        let size: Vec<(&str, i64)> = largest.iter().map(|(d, _)| (*d, dims[*d])).collect();
         let case = Case::new(encoded, dtype, &size, seed);
         case.check_nest(schedule);
         lowered += case.check_kernel(schedule);

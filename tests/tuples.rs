@@ -6,7 +6,7 @@
 mod random;
 mod support;
 
-use tile_dsl::{program::Program, schedule::DirectiveKind};
+use tile_dsl::{lower::admit, program::Program};
 use tilewright::{AnySchedule, DType, Kernel, prelude::*};
 
 /// Of each row the greatest element and the first place where it stands.
@@ -181,15 +181,9 @@ fn random<K: Kernel>(encoded: &[u8], dtypes: &'static [DType]) {
     let schedules = random::mixed_schedules(K::NAME, encoded, dtypes, 12, 7, &extents);
     for (n, schedule) in (0..).zip(&schedules) {
         let (dtype, program) = schedule.programs[0];
-        let directives = Program::from_bytes(program).unwrap().schedule.directives;
-        let most = |dim: &str| {
-            let bounds = directives.iter().filter_map(|d| match &d.kind {
-                DirectiveKind::Fits { dim: bounded, max } if bounded == dim => Some(i64::from(*max)),
-                _ => None,
-            });
-            bounds.min().unwrap_or(60)
-        };
-        let dims = [("R", (1 + n).min(most("R"))), ("N", (1 + 17 * n % 60).min(most("N")))];
+        let mut dims = [("R", 1 + n), ("N", 1 + 17 * n % 60)].map(|(d, n)| (d.to_string(), n)).into();
+        admit(&Program::from_bytes(program).unwrap().nest, &mut dims);
+        let dims = [("R", dims["R"]), ("N", dims["N"])];
         let case = support::Case::new(encoded, dtype, &dims, 7);
         case.check_nest(schedule);
         case.check_kernel(schedule);

@@ -4,7 +4,7 @@ use crate::{case::Launch, data};
 use std::collections::BTreeMap;
 use tile_dsl::{
     engine::testing::Random,
-    lower::assumptions,
+    lower::{admit, assumptions, promises},
     program::{Program, Variant},
     schedule::DirectiveKind,
 };
@@ -31,9 +31,9 @@ pub fn admitted(program: &Program, dims: &BTreeMap<String, i64>) -> bool {
     let extents: Option<Vec<i64>> =
         kernel.axes.iter().map(|a| a.extent.eval(dims).filter(|n| *n >= 0)).collect();
     let Some(extents) = extents else { return false };
-    let fits = program.nest.bounds.iter().all(|(axis, max)| extents[usize::from(axis.0)] <= i64::from(*max));
+    let kept = promises(&program.nest).iter().all(|promise| promise.assumption.holds(dims, &[]));
     let small = |shape: Vec<usize>| shape.iter().product::<usize>() <= MOST_ELEMENTS;
-    fits && extents.iter().product::<i64>() <= MOST_POINTS
+    kept && extents.iter().product::<i64>() <= MOST_POINTS
         && data::shapes(kernel, dims).is_some_and(|shapes| shapes.into_iter().all(small))
 }
 
@@ -44,8 +44,9 @@ pub fn sizes(program: &Program, random: &mut Random, count: usize) -> Vec<Launch
     let mut found: Vec<BTreeMap<String, i64>> = Vec::new();
     let search = |wanted: Option<Variant>, random: &mut Random, found: &mut Vec<_>| {
         for _ in 0..60 {
-            let dims: BTreeMap<String, i64> =
+            let mut dims: BTreeMap<String, i64> =
                 names.iter().map(|name| (name.clone(), extent(&tiles[name], wanted, random))).collect();
+            admit(&program.nest, &mut dims);
             if !admitted(program, &dims) || found.contains(&dims) {
                 continue;
             }

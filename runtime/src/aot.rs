@@ -22,7 +22,7 @@ use std::{
 };
 use tile_dsl::{
     dtype::DType,
-    lower::{Given, Strided},
+    lower::{self, Given, Strided},
     program::{Program, Variant},
     schedule::Target,
     tile::TensorId,
@@ -133,6 +133,9 @@ impl<'a> Bundle<'a> {
             for (key, program) in wanted.programs()? {
                 for (variant, gaps, grouped) in wanted.forms() {
                     let given = Given { strided: strided(&program, gaps)?, grouped };
+                    if !lower::chosen(&program, &wanted.variants, &given.strided).contains(&variant) {
+                        continue;
+                    }
                     let kernel = lower_given(&program, variant, &given)?;
                     let ptx = backend_ptx::compile(&kernel)?;
                     let mut machine = Vec::new();

@@ -2,7 +2,7 @@
 
 use crate::{geometry::Layout, schedule::AnySchedule, usage::MemoryUse};
 use std::ops::Range;
-use tile_dsl::{dtype::DType, program::Variant, schedule::Target};
+use tile_dsl::{dtype::DType, lower::Promise, program::Variant, schedule::Target};
 
 /// An error of the runtime. The message says what to do. Nothing has been written to any buffer when one of them
 /// is returned, but for [`Error::Cuda`] during a launch.
@@ -306,18 +306,17 @@ pub enum Error {
         /// Device of the launch.
         expected: String,
     },
-    /// An upper bound that the schedule asserts does not hold.
+    /// What the schedule asserts of every launch does not hold.
     #[error(
-        "schedule `{schedule}` holds whole rows on chip under the assertion {axis} <= {max}, and here {axis} = {value}: use a schedule without `fits({axis} <= {max})`"
+        "schedule `{schedule}` {} under the assertion {}, and here {} = {value}: use a schedule without `{}`",
+        .promise.reason, .promise.assumption, .promise.extent, .promise.directive
     )]
-    Fits {
+    Promise {
         /// The schedule.
         schedule: String,
-        /// Extent of the axis, as text.
-        axis: String,
-        /// The bound.
-        max: u32,
-        /// The extent.
+        /// What it asserts.
+        promise: Box<Promise>,
+        /// The extent that it is about.
         value: i64,
     },
     /// A dim or the grid passes what 32 bits hold.

@@ -43,8 +43,8 @@ pub(crate) struct Plan {
     named: usize,
     /// `None` when the shapes cannot determine the dims, which every launch reports.
     solver: Option<Solver>,
-    /// Extents that the schedule asserts to be at most a number.
-    bounds: Vec<(Form, i64)>,
+    /// What the schedule asserts of every launch, with the extents that it is about.
+    promises: Vec<(Condition, Form)>,
     /// Extents of the axes whose tiles are spread over CTAs.
     spread: Vec<Form>,
     dense: OnceLock<Rules>,
@@ -149,11 +149,9 @@ impl Plan {
             kernel: kernel.name.as_str().into(),
             schedule: program.schedule.name.as_str().into(),
             scalars: kernel.scalars.iter().map(|s| s.elem).collect(),
-            bounds: program
-                .nest
-                .bounds
+            promises: lower::promises(&program.nest)
                 .iter()
-                .map(|(a, max)| (axis(usize::from(a.0)), i64::from(*max)))
+                .map(|p| (p.assumption.at(position), Form::new(&p.extent, position)))
                 .collect(),
             spread: spread.map(|(at, _)| axis(at)).collect(),
             tensors,
@@ -180,7 +178,7 @@ impl Plan {
     /// adds to the tensors with gaps.
     ///
     /// # Errors
-    /// [`Error::Rank`], [`Error::Shape`], [`Error::TooLarge`], [`Error::LayoutMismatch`], [`Error::Fits`].
+    /// [`Error::Rank`], [`Error::Shape`], [`Error::TooLarge`], [`Error::LayoutMismatch`], [`Error::Promise`].
     pub(crate) fn values<'a>(
         &self,
         geometry: impl Fn(usize) -> &'a Geometry + Copy,
@@ -194,13 +192,10 @@ impl Plan {
             return Err(self.misfit(geometry));
         }
         self.gaps(geometry, values, gaps)?;
-        for (n, (extent, max)) in self.bounds.iter().enumerate() {
-            let value = extent.eval(values).unwrap_or(i64::MAX);
-            if value > *max {
-                return Err(self.too_long(n, value));
-            }
+        match self.promises.iter().position(|(promise, _)| !promise.holds(values, &[])) {
+            Some(broken) => Err(self.broken(broken, values)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Why shapes do not fit, in full.
@@ -213,11 +208,10 @@ impl Plan {
         }
     }
 
-    fn too_long(&self, bound: usize, value: i64) -> Error {
-        let nest = &self.program.nest;
-        let (axis, max) = nest.bounds.iter().nth(bound).expect("one of them failed");
-        let axis = nest.kernel.axes[usize::from(axis.0)].extent.to_string();
-        Error::Fits { schedule: self.schedule.to_string(), axis, max: *max, value }
+    fn broken(&self, promise: usize, values: &Values) -> Error {
+        let value = self.promises[promise].1.eval(values).unwrap_or(i64::MAX);
+        let promise = Box::new(lower::promises(&self.program.nest).swap_remove(promise));
+        Error::Promise { schedule: self.schedule.to_string(), promise, value }
     }
 
     /// The strides of the tensors, and which tensors have gaps.

@@ -11,8 +11,8 @@ pub use condition::{Condition, Form};
 use crate::{
     index::{Affine, AxisId, Extent},
     nest::{
-        Access, AccessId, Cover, Digit, Frame, LoopKind, MATRIX_ROWS, Nest, Steps, Stmt, Target, cover,
-        difference, leaves, loops, non_negative, range,
+        Access, AccessId, Cover, Digit, Ends, Frame, LoopKind, MATRIX_ROWS, Nest, Steps, Stmt, Target, cover,
+        difference, ends, leaves, loops, non_negative, range,
     },
     program::{Program, Variant},
     tile::{self, TensorId},
@@ -91,6 +91,64 @@ impl fmt::Display for Assumption {
     }
 }
 
+/// What a schedule asserts of every launch; for another one there is no variant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promise {
+    /// That it holds.
+    pub assumption: Assumption,
+    /// The extent that it is about.
+    pub extent: Extent,
+    /// The directive.
+    pub directive: String,
+    /// What the schedule does that needs it.
+    pub reason: &'static str,
+}
+
+/// What a schedule asserts of every launch.
+pub fn promises(nest: &Nest) -> Vec<Promise> {
+    let bounds = nest.bounds.iter().map(|(axis, max)| {
+        let extent = nest.kernel.axes[usize::from(axis.0)].extent.clone();
+        Promise {
+            assumption: Assumption(Kind::AtMost { extent: extent.clone(), max: (*max).into() }),
+            directive: format!("fits({extent} <= {max})"),
+            reason: "holds whole rows on chip",
+            extent,
+        }
+    });
+    let multiples = nest.multiples.iter().map(|(dim, of)| Promise {
+        assumption: Assumption(Kind::Multiple { extent: Extent::dim(dim), of: (*of).into() }),
+        directive: format!("multiple({dim}: {of})"),
+        reason: "guards no tail",
+        extent: Extent::dim(dim),
+    });
+    bounds.chain(multiples).collect()
+}
+
+/// Makes dims smaller until a launch of them keeps what the schedule asserts.
+pub fn admit(nest: &Nest, dims: &mut BTreeMap<String, i64>) {
+    let promises = promises(nest);
+    while let Some(broken) = promises.iter().find(|p| !p.assumption.holds(dims, &[])) {
+        let mut names = broken.extent.dims.keys();
+        let Some(dim) = names.find(|name| dims.get(*name).is_some_and(|n| *n > 0)) else { return };
+        *dims.get_mut(dim).expect("found above") -= 1;
+    }
+}
+
+/// Those of some variants that a launch ever runs, if it takes the first that it may: a variant that assumes all that an
+/// earlier one does never comes to pass.
+pub fn chosen(program: &Program, variants: &[Variant], strided: &Strided) -> Vec<Variant> {
+    let mut earlier: Vec<Vec<Assumption>> = Vec::new();
+    let mut found = Vec::new();
+    for variant in variants {
+        let own = assumptions_strided(program, *variant, strided);
+        if earlier.iter().all(|assumed| assumed.iter().any(|a| !own.contains(a))) {
+            found.push(*variant);
+        }
+        earlier.push(own);
+    }
+    found
+}
+
 /// What a launch must satisfy to run a variant of a program; all of them, in a fixed order.
 pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
     assumptions_strided(program, variant, &Strided::new())
@@ -100,11 +158,7 @@ pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
 pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Strided) -> Vec<Assumption> {
     let nest = &program.nest;
     let kernel = &nest.kernel;
-    let mut kinds = BTreeSet::new();
-    for (axis, max) in &nest.bounds {
-        let extent = kernel.axes[axis.0 as usize].extent.clone();
-        kinds.insert(Kind::AtMost { extent, max: (*max).into() });
-    }
+    let mut kinds: BTreeSet<Kind> = promises(nest).into_iter().map(|p| p.assumption.0).collect();
     indices(nest, &mut kinds);
     if variant == Variant::General {
         return kinds.into_iter().map(Assumption).collect();
@@ -116,7 +170,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
         let fastest = if nest.column_major.contains(&tensor) { t.dims.first() } else { t.dims.last() };
         let of = (bytes / nest.elem(tensor).bytes()).into();
         if let Some(extent) = fastest {
-            kinds.insert(Kind::Multiple { extent: extent.clone(), of });
+            kinds.extend(multiple(nest, extent, of));
         }
         if strided.contains(&tensor) {
             let strides = strides(nest, tensor).into_iter().filter(|s| s.as_constant().is_none());
@@ -127,21 +181,19 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
         let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
         for (axis, a) in kernel.axes.iter().enumerate() {
             let axis = AxisId(axis as u16);
-            if a.extent.as_constant().is_some()
+            if variant != Variant::Exact
                 || !loops.iter().any(|d| d.axis == axis)
                 || once_a_tile(nest, axis, &loops)
             {
                 continue;
             }
             let extent = a.extent.clone();
-            let whole = match cover(axis, &loops) {
-                Cover::Multiple(1) => continue,
-                Cover::Multiple(of) => Kind::Multiple { extent, of },
-                Cover::Points(points) => Kind::Equal { extent, points },
+            match ends(nest, axis, &loops) {
+                // Guards stay.
+                Ends::Always | Ends::Never => false,
+                Ends::Multiple(of) => kinds.insert(Kind::Multiple { extent, of }),
+                Ends::Points(points) => kinds.insert(Kind::Equal { extent, points }),
             };
-            if variant == Variant::Exact {
-                kinds.insert(whole);
-            }
         }
         // A vector is inside an extent or outside as a whole.
         let exchanged =
@@ -156,7 +208,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             let extent = kernel.axes[usize::from(axis.0)].extent.clone();
             let along = |a: &AccessId| nest.access(*a).index.iter().any(|i| i.coefficient(axis) == 1);
             if accesses.iter().any(along) && extent.as_constant().is_none() {
-                kinds.insert(Kind::Multiple { extent, of });
+                kinds.extend(multiple(nest, &extent, of));
             }
         }
         for access in accesses {
@@ -178,6 +230,12 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
     };
     each(nest, &mut visit);
     kinds.into_iter().map(Assumption).collect()
+}
+
+/// That an extent is a multiple of a number, unless it always is.
+fn multiple(nest: &Nest, extent: &Extent, of: i64) -> Option<Kind> {
+    let known = extent.as_constant().is_none() && nest.is_multiple(extent, of) == Some(true);
+    (!known).then(|| Kind::Multiple { extent: extent.clone(), of })
 }
 
 /// Whether a statement inside these loops takes no point of an axis but runs once for each of its tiles.

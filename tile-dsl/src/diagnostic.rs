@@ -132,3 +132,24 @@ pub fn list(names: &[impl AsRef<str>]) -> String {
         _ => quoted.concat(),
     }
 }
+
+/// Whether two names differ by one edit.
+pub fn near(a: &str, b: &str) -> bool {
+    a.chars().count().min(b.chars().count()) > 1 && distance(a, b) <= 1
+}
+
+/// Edit distance (Wagner and Fischer 1974).
+pub(crate) fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

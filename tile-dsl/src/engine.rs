@@ -6,7 +6,7 @@
 //!
 //! | directive | family | rules |
 //! |---|---|---|
-//! | `fits`, `layout`, `occupancy`, `order`, `assemble`, `launch` | `assume` | facts for the launch |
+//! | `fits`, `multiple`, `layout`, `occupancy`, `order`, `assemble`, `launch` | `assume` | facts for the launch |
 //! | `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate` | `roles` | facts about who executes what |
 //! | `tile` | `tile` | split, reorder, fission, hoist |
 //! | `split` | `split` | split |
@@ -124,6 +124,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
     use DirectiveKind as D;
     match &directive.kind {
         D::Fits { dim, max } => assume::fits(nest, dim, *max),
+        D::Multiple { dim, of } => assume::multiple(nest, dim, *of),
         D::Layout { tensor, column_major } => assume::layout(nest, tensor, *column_major),
         D::Tile { axis, size } => families::tile::apply(nest, axis, *size),
         D::Split { digit, names, factors } => split::apply(nest, digit, names, factors),
@@ -167,9 +168,9 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Pingpong { groups } => roles::pingpong(nest, *groups),
         D::Cluster { axis, ctas } => cluster::apply(nest, axis, *ctas),
         D::Occupancy { ctas } => assume::occupancy(nest, *ctas),
-        D::Order(order) => assume::order(nest, *order),
+        D::Order { order } => assume::order(nest, *order),
         D::Assemble { level } => assume::assemble(nest, *level),
-        D::Launch(start) => assume::launch(nest, *start),
+        D::Launch { start } => assume::launch(nest, *start),
     }
 }
 

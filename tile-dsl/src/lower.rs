@@ -45,7 +45,10 @@ mod units;
 mod walk;
 mod words;
 
-pub use crate::assume::{Assumption, Condition, Form, Strided, assumptions, assumptions_strided, stride};
+pub use crate::assume::{
+    Assumption, Condition, Form, Promise, Strided, admit, assumptions, assumptions_strided, chosen, promises,
+    stride,
+};
 pub use error::LowerError;
 
 use crate::{

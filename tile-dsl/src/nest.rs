@@ -58,7 +58,7 @@ pub use atom::{
 pub(crate) use carry::{Carry, Prefetch, RegisterPipeline};
 pub use carry::{Fraction, Interleave};
 pub(crate) use combine::{Combination, partial_units, places};
-pub(crate) use cover::{Cover, cover, difference, non_negative, oversteps, range};
+pub(crate) use cover::{Cover, Ends, cover, difference, ends, non_negative, oversteps, range};
 pub(crate) use descriptor::PERIOD;
 pub use descriptor::{Descriptor, NoDescriptor, Placed};
 pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, WIDEST, of_a_tile};
@@ -104,6 +104,8 @@ pub struct Nest {
     pub body: Stmt,
     /// Upper bounds of axes asserted by `fits`, checked at launch; by axis, in elements.
     pub bounds: BTreeMap<AxisId, u32>,
+    /// Numbers that dims are multiples of, asserted by `multiple`, checked at launch; by dim.
+    pub multiples: BTreeMap<String, u32>,
     /// Loops of the kernel whose steps see a tile as a whole, by axis.
     pub recurrences: BTreeMap<AxisId, Recurrence>,
     /// User names of digits (`i.o`, `i.t`, `ir`), display and addressing only.
@@ -320,6 +322,42 @@ impl Digit {
 }
 
 impl Nest {
+    /// A term with empty tables: what holds where no directive says anything.
+    pub fn bare(kernel: tile::Kernel, body: Stmt) -> Self {
+        Nest {
+            kernel,
+            values: Vec::new(),
+            accesses: Vec::new(),
+            copies: Vec::new(),
+            body,
+            bounds: BTreeMap::new(),
+            multiples: BTreeMap::new(),
+            recurrences: BTreeMap::new(),
+            names: BTreeMap::new(),
+            combine: BTreeMap::new(),
+            across: BTreeMap::new(),
+            column_major: BTreeSet::new(),
+            occupancy: None,
+            outputs: BTreeMap::new(),
+            exchanged: BTreeMap::new(),
+            cache: BTreeMap::new(),
+            interleaved: BTreeMap::new(),
+            produced: BTreeSet::new(),
+            producer: None,
+            arrive: BTreeMap::new(),
+            alternate: BTreeSet::new(),
+            issue: BTreeMap::new(),
+            registers: None,
+            persistent: None,
+            pingpong: None,
+            cluster: None,
+            order: Order::Row,
+            skew: BTreeMap::new(),
+            assemble: None,
+            dependent: false,
+        }
+    }
+
     /// Sizes of the tiles that the kernel sees, by axis name: what the evaluator has to know.
     pub fn tiles(&self) -> BTreeMap<String, u32> {
         let sized = self.recurrences.iter().filter_map(|(axis, r)| Some((*axis, r.tile?)));

@@ -1,6 +1,11 @@
 //! The proved scheduled program, as the macros embed it: one versioned byte string.
 
-use crate::{dtype::DType, nest::Nest, schedule::Schedule, tile};
+use crate::{
+    dtype::DType,
+    nest::Nest,
+    schedule::{self, Schedule},
+    tile,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -36,8 +41,11 @@ impl fmt::Display for Variant {
     }
 }
 
-/// Identifies the encoding; any change of the IRs changes it.
-const MAGIC: &[u8; 8] = b"tilewr\x00\x04";
+/// Identifies the encoding; any change of the IRs changes it. A directive more does so by itself, in the last byte.
+const MAGIC: [u8; 9] = {
+    let [t, i, l, e, w, r] = *b"tilewr";
+    [t, i, l, e, w, r, 0, 5, schedule::rows().len() as u8]
+};
 
 /// Why a byte string is not a program.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +67,7 @@ fn encode(value: &impl Serialize) -> Vec<u8> {
 }
 
 fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
-    let payload = bytes.strip_prefix(MAGIC.as_slice()).ok_or(DecodeError::Version)?;
+    let payload = bytes.strip_prefix(&MAGIC).ok_or(DecodeError::Version)?;
     Ok(postcard::from_bytes(payload)?)
 }
 

@@ -2,24 +2,35 @@
 //!
 //! Directives apply in the order of their [`Phase`], and inside one phase in the order written, so a
 //! child's directive that replaces its parent's needs no position. See `docs/schedule.md` for the grammar.
+//!
+//! A directive is declared once, in the table of `schedule/directives.rs`: its phase, its key, its text and its reader, for
+//! text as for the tokens of a macro, follow from it.
 
+mod directives;
 mod extend;
-mod key;
+mod grammar;
+mod names;
 mod parse;
-mod show;
+mod print;
+mod read;
 mod target;
+#[cfg(test)]
+mod tests;
+mod token;
+mod words;
 
+pub use directives::{DigitName, DirectiveKind};
 pub use extend::{Item, extend, extend_without_mistakes};
-pub use key::Key;
+pub use grammar::Row;
+pub use names::Key;
 pub use parse::{ParseError, parse};
-pub use show::{NAMES, WHOLE_KERNEL};
+pub use read::{Mistake, read};
+pub use token::{Token, TokenKind};
+pub use words::{Evict, Space, Start, Unit, UnitDim, Via};
 
-use crate::{
-    dtype::DType,
-    nest::{Across, Atom, Fraction, Level, Order},
-    span::SpanId,
-};
+use crate::{dtype::DType, span::SpanId};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A schedule with everything it inherits, flattened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,201 +67,76 @@ pub struct Directive {
     pub inherited: Option<String>,
 }
 
-/// A digit as addressed in a schedule: `i`, `i.o`, `i.t`, or a name given by `split`.
-///
-/// A bare axis name means its tile loop (`i.o`) in `at` and `pipeline`, its in-tile digit (`i.t`) elsewhere,
-/// and the whole axis where it is not tiled.
-pub type DigitName = String;
-
-/// The directives.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)] // each variant's fields are named as in its example
-pub enum DirectiveKind {
-    /// `fits(N <= 1024)`: an upper bound, checked at launch.
-    Fits { dim: String, max: u32 },
-    /// `layout(b: col)`: the first dimension is contiguous.
-    Layout { tensor: String, column_major: bool },
-    /// `tile(i = 128)`: split into `i.o` and `i.t`, `i.o` outward; a program axis' `i.o` is bound to CTAs.
-    Tile { axis: String, size: u32 },
-    /// `split(n -> no, nl, nv: 32, 4)`: outermost first; a factor for each name but the first.
-    Split { digit: DigitName, names: Vec<String>, factors: Vec<u32> },
-    /// `recompute(v)`: a copy of the statement for each reader.
-    Recompute { value: String },
-    /// `fuse(v at n)`: compute `v` inside its reader's loops over `n`.
-    Fuse { value: String, at: DigitName },
-    /// `reorder(k, ir, jr)`, optionally `in acc`: these loops, in this order, outermost first.
-    Reorder { digits: Vec<DigitName>, within: Option<String> },
-    /// `tensor_core(acc: mma)`: the sum of products is computed by an instruction of the tensor cores. `; swapped`: its rows
-    /// are the later axis of the value.
-    TensorCore { value: String, atom: Atom, swapped: bool },
-    /// `stage(a at k: shared, ..)` for a tensor; `stage(p: shared)` for a value.
-    Stage {
-        buffer: String,
-        at: Option<DigitName>,
-        space: Space,
-        transposed: bool,
-        via: Via,
-        vector: Option<u32>,
-    },
-    /// `fragment(a at k.t)`: what the loops inside read of a tensor is loaded to registers first.
-    Fragment { buffer: String, at: DigitName },
-    /// `pad(a: 16)`: bytes after each row of the staged copy.
-    Pad { buffer: String, bytes: u32 },
-    /// `swizzle(a: 128)`: XOR swizzle of the staged copy, span in bytes.
-    Swizzle { buffer: String, span: u32 },
-    /// `pipeline(k, 2)`: the stages at this loop are `stages` deep.
-    Pipeline { digit: DigitName, stages: u32 },
-    /// `interleave(k.t: loads(3/8), copies(1/4), stores(1/2))`: over which part of a pipeline of registers memory accesses are
-    /// spread.
-    Interleave {
-        digit: DigitName,
-        loads: Option<Fraction>,
-        copies: Option<Fraction>,
-        stores: Option<Fraction>,
-    },
-    /// `split_k(k, 4)`, `split_k(k, 4; atomic)`, `split_k(k, 4; cluster)`: the steps of a reduction are shared out among CTAs of the grid.
-    SplitK { digit: DigitName, parts: u32, across: Across },
-    /// `bind(j -> thread.x)`; `bind(j -> lane.y ^ lane.x)` with `xor`.
-    Bind { digit: DigitName, unit: Unit, dim: UnitDim, xor: Option<UnitDim> },
-    /// `reduce(s: lane)`: how partial results of a bound reduction combine.
-    Reduce { value: String, level: Level },
-    /// `unroll(k)`, optionally `in acc`.
-    Unroll { digit: DigitName, within: Option<String> },
-    /// `serpentine(ir)`, optionally `in acc`: unrolled, and run backwards every second time.
-    Serpentine { digit: DigitName, within: Option<String> },
-    /// `vectorize(jv)`, optionally `in acc`.
-    Vectorize { digit: DigitName, within: Option<String> },
-    /// `exchange(c)`: lanes that hold pairs of a stored row exchange them, and each stores eight elements.
-    Exchange { tensor: String },
-    /// `cache(c: evict_first)`: how soon L2 gives up what the kernel has accessed of a tensor.
-    Cache { tensor: String, evict: Evict },
-    /// `produce(k: warp)`: the copies of a pipelined loop are made by a warp or a warpgroup of its own.
-    Produce { digit: DigitName, unit: Unit },
-    /// `arrive(k: thread)`: of the threads that have read a slot which a producer fills, a lane a warp says so, or each.
-    Arrive { digit: DigitName, unit: Unit },
-    /// `issue(acc: overwrite, in_flight(1))`: the first products overwrite the sums; so many steps' products may be on
-    /// their way when the next ones are issued.
-    Issue { value: String, overwrite: bool, in_flight: u32 },
-    /// `registers(40, 232)`: of a thread that copies, and of one that computes.
-    Registers { producer: u32, consumer: u32 },
-    /// `persistent(1)`: so many CTAs an SM take tile after tile.
-    Persistent { ctas: u32 },
-    /// `pingpong(2)`: so many groups of the threads that compute, each with a tile of its own, take turns.
-    Pingpong { groups: u32 },
-    /// `alternate(k)`: the steps of a produced loop run backwards for every second tile of a CTA.
-    Alternate { digit: DigitName },
-    /// `cluster(i: 2)`: the CTAs of so many neighbouring tiles of an axis share what they copy alike.
-    Cluster { axis: String, ctas: u32 },
-    /// `occupancy(2)`: CTAs an SM must be able to hold.
-    Occupancy { ctas: u32 },
-    /// `order(grouped(8))`.
-    Order(Order),
-    /// `assemble(1)`: optimisation level of the PTX assembler, 0 to 4.
-    Assemble { level: u32 },
-    /// `launch(dependent)`: how the kernel begins when another one runs before it.
-    Launch(Start),
-}
-
-/// When a kernel begins that another one runs before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Start {
-    /// `dependent`: programmatic dependent launch. Its CTAs may begin before the kernel before it has ended, wait for that before
-    /// they access global memory, and then let the next one do the same.
-    Dependent,
-}
-
-/// Eviction priority in L2 of what is accessed (PTX ISA, "Cache Eviction Priority Hints").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Evict {
-    /// Before other lines: what nobody accesses again soon.
-    First,
-    /// After other lines: what is accessed again.
-    Last,
-}
-
-impl Evict {
-    /// All, by the names that directives, kernels and PTX have for them.
-    pub const NAMED: [(&str, Evict); 2] = [("evict_first", Evict::First), ("evict_last", Evict::Last)];
-
-    /// The one of a name.
-    pub fn named(name: &str) -> Option<Evict> {
-        Evict::NAMED.iter().find(|(known, _)| *known == name).map(|(_, evict)| *evict)
-    }
-}
-
-/// Phases, in the order in which directives apply.
+/// Phases, in the order in which directives apply. Which directives each has, [`rows`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// `fits`, `layout`.
+    /// What every launch keeps to.
     Assume,
-    /// `tile`.
+    /// Axes are cut in tiles.
     Tile,
-    /// `split`.
+    /// Loops are cut.
     Split,
-    /// `recompute`, `fuse`.
+    /// Statements move.
     Place,
-    /// `tensor_core`.
+    /// Instructions of the tensor cores take loops.
     TensorCore,
-    /// `reorder`.
+    /// Loops change places.
     Reorder,
-    /// `stage`, `fragment`, `pad`, `swizzle`.
+    /// Tensors and values are copied on chip.
     Stage,
-    /// `pipeline`, `interleave`.
+    /// Copies run ahead.
     Pipeline,
-    /// `split_k`.
+    /// CTAs share a reduction.
     SplitK,
-    /// `reduce`, then `bind`.
+    /// Units share loops.
     Bind,
-    /// `vectorize`, `unroll`, `serpentine`, `exchange`, `cache`.
+    /// Loops are expanded, accesses merged.
     Expand,
-    /// `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate`, `cluster`, `occupancy`, `order`, `assemble`, `launch`.
+    /// Facts of the whole kernel and its launch.
     Launch,
 }
 
-/// Memory a copy lives in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Space {
-    /// Shared memory of the CTA.
-    Shared,
-    /// Registers: each thread holds what its own steps read.
-    Register,
+/// All directives, in the order of their phases.
+pub const fn rows() -> &'static [Row] {
+    directives::TABLE
 }
 
-/// Instruction that moves a staged copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Via {
-    /// Load to registers, store to shared memory.
-    Plain,
-    /// `cp.async` (PTX ISA 9.7.9.25.3), 4, 8 or 16 bytes.
-    CpAsync,
-    /// `cp.async.bulk.tensor` (PTX ISA 9.7.9.27), the whole box by one thread.
-    Tma,
-    /// The same for a tile that is stored to, whose elements `stmatrix` (PTX ISA 9.7.15.5.16) has collected.
-    Stmatrix,
+impl DirectiveKind {
+    /// Name of the directive.
+    pub fn name(&self) -> &'static str {
+        self.row().name()
+    }
+
+    /// The phase in which the directive applies.
+    pub fn phase(&self) -> Phase {
+        self.row().phase
+    }
 }
 
-/// Hardware units that loops are bound to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Unit {
-    /// CTAs of the grid.
-    Block,
-    /// Warpgroups of a CTA: four warps each.
-    Warpgroup,
-    /// Warps of a CTA; where its warpgroups are bound, of a warpgroup.
-    Warp,
-    /// Lanes of a warp.
-    Lane,
-    /// Threads of a CTA, across warps.
-    Thread,
+impl Schedule {
+    /// The directives in the order in which they apply: by phase, inside a phase as listed.
+    pub fn in_order(&self) -> Vec<&Directive> {
+        let mut all: Vec<&Directive> = self.directives.iter().collect();
+        all.sort_by_key(|d| (d.kind.phase(), d.kind.row().rank));
+        all
+    }
 }
 
-/// Dimension of a unit; x is fastest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum UnitDim {
-    /// Fastest.
-    X,
-    /// Second.
-    Y,
-    /// Slowest.
-    Z,
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Assume => "assume",
+            Phase::Tile => "tile",
+            Phase::Split => "split",
+            Phase::Place => "place",
+            Phase::TensorCore => "tensor_core",
+            Phase::Reorder => "reorder",
+            Phase::Stage => "stage",
+            Phase::Pipeline => "pipeline",
+            Phase::SplitK => "split_k",
+            Phase::Bind => "bind",
+            Phase::Expand => "expand",
+            Phase::Launch => "launch",
+        })
+    }
 }

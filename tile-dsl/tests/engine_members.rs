@@ -10,6 +10,7 @@ use tile_dsl::{
         testing::{Random, members, random_schedule},
     },
     index::AxisId,
+    lower::admit,
     nest::{self, Arithmetic, Nest},
     tile::evaluate::{Elements, Inputs},
     tile::{ElemType, Kernel},
@@ -96,6 +97,7 @@ fn replay(generic: &Kernel, seed: u64, each: usize) -> usize {
             dims.insert(dim.clone(), 1 + random.below(most as usize) as i64);
         }
     }
+    admit(&last, &mut dims);
     let inputs = inputs(&kernel, dims, &mut random);
     let run = |n: &Nest| nest::interpret(n, &inputs, Arithmetic::Modular, seed);
     let expected = run(&current).unwrap();

@@ -6,7 +6,7 @@ use support::*;
 use tile_dsl::{
     dtype::DType,
     engine::{self, testing::Random},
-    lower::lower,
+    lower::{admit, lower},
     nest::{self, Arithmetic, Nest},
     program::Variant,
     schedule::{DirectiveKind, Via},
@@ -38,6 +38,7 @@ fn dims(kernel: &Kernel, nest: &Nest, random: &mut Random) -> BTreeMap<String, i
             dims.entry(dim.clone()).and_modify(|d| *d = size.min(*d)).or_insert(size);
         }
     }
+    admit(nest, &mut dims);
     dims
 }
 
@@ -240,6 +241,7 @@ fn random_schedules_have_every_directive() {
         ("alternate", 2),
         ("arrive", 2),
         ("cache", 20),
+        ("multiple", 20),
     ] {
         assert!(product.get(name).is_some_and(|n| *n >= least), "{name}: {product:?}");
     }

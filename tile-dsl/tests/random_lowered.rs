@@ -9,7 +9,7 @@ use tile_dsl::{
     engine::{self, testing::Random},
     index::AxisId,
     kernel::interpret::{Launch, interpret},
-    lower::{Given, Strided, assumptions_strided, lower_given, stride},
+    lower::{Given, Strided, admit, assumptions_strided, lower_given, stride},
     nest::Nest,
     program::{Program, Variant},
     tile::{
@@ -88,6 +88,7 @@ fn dims(kernel: &Kernel, nest: &Nest, random: &mut Random, round: bool) -> BTree
             *entry = size.min(*entry);
         }
     }
+    admit(nest, &mut dims);
     dims
 }
 

@@ -3,7 +3,7 @@
 use super::failure::Failure;
 pub(super) use crate::diagnostic::list;
 use crate::{
-    diagnostic::Edit,
+    diagnostic::{Edit, distance},
     index::AxisId,
     nest::{Digit, LoopKind, Nest, Steps, ValueId, loops},
     tile::TensorId,
@@ -127,20 +127,4 @@ pub(super) fn unknown(what: &str, name: &str, known: Vec<String>) -> Failure {
         known => failure.remark(format!("the {plural} {}", list(known))),
     };
     Failure { meant: meant.map(|meant| (name.to_string(), meant.clone())), ..failure }
-}
-
-/// Edit distance (Wagner and Fischer 1974).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

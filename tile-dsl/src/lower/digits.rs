@@ -4,7 +4,7 @@ use super::{Lowerer, linear::Linear};
 use crate::{
     index::{Affine, AxisId},
     kernel::Var,
-    nest::{Cover, Digit, LoopKind, cover},
+    nest::{Digit, Ends, LoopKind, ends},
     program::Variant,
 };
 
@@ -73,14 +73,10 @@ impl Lowerer<'_> {
 
     /// Whether these digits reach points at or beyond the extent of the axis.
     pub fn ragged(&self, axis: AxisId, digits: &[Digit]) -> bool {
-        match cover(axis, digits) {
-            // Steps of one point stop at the extent.
-            Cover::Multiple(1) => false,
-            cover => match (self.kernel.axes[axis.0 as usize].extent.as_constant(), cover) {
-                (Some(n), Cover::Multiple(s)) => n % s != 0,
-                (Some(n), Cover::Points(points)) => n != points,
-                (None, _) => self.variant != Variant::Exact,
-            },
+        match ends(self.nest, axis, digits) {
+            Ends::Always => false,
+            Ends::Never => true,
+            Ends::Multiple(_) | Ends::Points(_) => self.variant != Variant::Exact,
         }
     }
 }

@@ -135,7 +135,7 @@ impl Lowerer<'_> {
         let mut axes: Vec<AxisId> = carrying.collect();
         axes.sort();
         axes.dedup();
-        axes.retain(|a| oversteps(&self.kernel.axes[usize::from(a.0)].extent, *a, &digits));
+        axes.retain(|a| oversteps(self.nest, *a, &digits));
         let within: Vec<Within> = axes.into_iter().map(|a| self.end_of(a)).collect();
         self.inside(&within)
     }

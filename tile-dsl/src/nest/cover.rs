@@ -24,8 +24,55 @@ pub(crate) fn cover(axis: AxisId, digits: &[Digit]) -> Cover {
     Cover::Points(points)
 }
 
+/// Where loops over an axis end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// Where the axis does.
+    Always,
+    /// Beyond it or before.
+    Never,
+    /// Where the axis does, if its extent is a multiple.
+    Multiple(i64),
+    /// Where the axis does, if it has so many points.
+    Points(i64),
+}
+
+/// Where loops over these digits of an axis end.
+pub(crate) fn ends(nest: &Nest, axis: AxisId, digits: &[Digit]) -> Ends {
+    let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
+    let (known, else_) = match cover(axis, digits) {
+        Cover::Multiple(of) => (nest.is_multiple(extent, of), Ends::Multiple(of)),
+        Cover::Points(points) => (extent.as_constant().map(|n| n == points), Ends::Points(points)),
+    };
+    match known {
+        Some(true) => Ends::Always,
+        Some(false) => Ends::Never,
+        None => else_,
+    }
+}
+
+impl Nest {
+    /// Whether an extent is a multiple of a number in every launch, or in none; nothing where it depends on the launch.
+    pub(crate) fn is_multiple(&self, extent: &Extent, of: i64) -> Option<bool> {
+        // Each term adds a multiple of it.
+        let each = |dim: &String| self.multiples.get(dim).map_or(1, |m| i64::from(*m));
+        let step = extent.dims.iter().fold(of, |step, (dim, c)| gcd(step, c.saturating_mul(each(dim))));
+        match extent.constant % step {
+            0 if step == of => Some(true),
+            0 => None,
+            _ => Some(false),
+        }
+    }
+}
+
+/// Greatest common divisor.
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.abs() } else { gcd(b, a % b) }
+}
+
 /// Whether loops over digits of an axis take steps that start at or beyond its extent, in any variant.
-pub(crate) fn oversteps(extent: &Extent, axis: AxisId, digits: &[Digit]) -> bool {
+pub(crate) fn oversteps(nest: &Nest, axis: AxisId, digits: &[Digit]) -> bool {
+    let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
     let own = |d: &&Digit| d.axis == axis && d.steps != Steps::Fixed(1);
     let own: Vec<&Digit> = digits.iter().filter(own).collect();
     let last: Option<i64> = own
@@ -39,6 +86,7 @@ pub(crate) fn oversteps(extent: &Extent, axis: AxisId, digits: &[Digit]) -> bool
         // It runs as long as it is inside.
         ([single], _, _) if single.steps == Steps::Rest => false,
         (_, Some(last), Some(points)) => last >= points,
+        (_, _, None) => ends(nest, axis, digits) != Ends::Always,
         _ => true,
     }
 }
@@ -76,4 +124,28 @@ pub(crate) fn difference(a: &Extent, b: &Extent) -> Extent {
 /// Whether an extent is at least zero for all dims.
 pub(crate) fn non_negative(e: &Extent) -> bool {
     e.constant >= 0 && e.dims.values().all(|c| *c >= 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{nest, tile};
+
+    #[test]
+    fn what_an_extent_is_a_multiple_of_follows_from_its_terms() {
+        let text = "kernel k(x: &[f32; N], y: &mut [f32; N]) {\n    axis i in program_tile(N);\n    store(y, [i], load(x, [i]));\n}";
+        let mut nest = nest::initial(&tile::parse(text).unwrap().instantiate(None)).unwrap();
+        let extent = |c: i64, constant: i64| Extent { dims: [("N".to_string(), c)].into(), constant };
+        assert_eq!(nest.is_multiple(&Extent::constant(12), 4), Some(true));
+        assert_eq!(nest.is_multiple(&Extent::constant(13), 4), Some(false));
+        assert_eq!(nest.is_multiple(&extent(1, 0), 4), None);
+        assert_eq!(nest.is_multiple(&extent(2, 1), 4), Some(false));
+        nest.multiples.insert("N".into(), 6);
+        assert_eq!(nest.is_multiple(&extent(1, 0), 3), Some(true));
+        assert_eq!(nest.is_multiple(&extent(1, 0), 4), None);
+        assert_eq!(nest.is_multiple(&extent(2, 0), 4), Some(true));
+        assert_eq!(nest.is_multiple(&extent(1, 2), 3), Some(false));
+        assert_eq!(nest.is_multiple(&extent(1, -3), 3), Some(true));
+        assert_eq!(nest.is_multiple(&extent(1, 1), 4), Some(false));
+    }
 }

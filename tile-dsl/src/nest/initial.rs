@@ -14,7 +14,7 @@ mod recurrence;
 mod uses;
 
 use super::{
-    Access, AccessId, Expr, Nest, Order, Placement, Recurrence, Stmt, Value, ValueId,
+    Access, AccessId, Expr, Nest, Placement, Recurrence, Stmt, Value, ValueId,
     assemble::{Axes, Digits, Item, assemble, drop_unread, loops},
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
 };
 use expr::{cast, combine, index_axes, literal};
 use recurrence::{Found, Open};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use uses::{assigned, count_uses};
 
 /// The unscheduled nest of an instantiated kernel: per point, or per tile where the kernel sees its tiles; program axes
@@ -66,35 +66,11 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
     }
     let recurrences = found.axes.into_iter().map(|(axis, span)| (axis, Recurrence { tile: None, span }));
     Ok(Nest {
-        kernel: kernel.clone(),
         values: build.values,
         accesses: build.accesses,
-        copies: Vec::new(),
-        body,
-        bounds: BTreeMap::new(),
         recurrences: recurrences.collect(),
         names,
-        combine: BTreeMap::new(),
-        across: BTreeMap::new(),
-        column_major: BTreeSet::new(),
-        occupancy: None,
-        outputs: Default::default(),
-        exchanged: BTreeMap::new(),
-        cache: BTreeMap::new(),
-        interleaved: BTreeMap::new(),
-        produced: BTreeSet::new(),
-        producer: None,
-        registers: None,
-        persistent: None,
-        pingpong: None,
-        arrive: BTreeMap::new(),
-        alternate: BTreeSet::new(),
-        issue: BTreeMap::new(),
-        cluster: None,
-        skew: BTreeMap::new(),
-        assemble: None,
-        dependent: false,
-        order: Order::Row,
+        ..Nest::bare(kernel.clone(), body)
     })
 }
 

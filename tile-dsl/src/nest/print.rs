@@ -1,4 +1,5 @@
-//! Prints nests as indented S-expressions, digits by their user names; then where values and copies lie, and how L2 keeps tensors.
+//! Prints nests as indented S-expressions, digits by their user names; then where values and copies lie, what dims are multiples
+//! of, and how L2 keeps tensors.
 
 use super::{Access, Copy, Digit, Expr, LoopKind, Nest, Placement, Steps, Stmt, Value};
 use crate::{
@@ -11,6 +12,9 @@ impl fmt::Display for Nest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.print(&self.body))?;
         f.write_str(&self.print_layouts())?;
+        for (dim, of) in &self.multiples {
+            writeln!(f, "; {dim} % {of} == 0")?;
+        }
         for (tensor, evict) in &self.cache {
             writeln!(f, "; cache {}: {evict}", self.tensor(*tensor).name)?;
         }

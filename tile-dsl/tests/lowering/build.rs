@@ -40,37 +40,7 @@ impl Table {
     pub fn new(text: &str, dtype: DType) -> Self {
         let kernel = tile::parse(text).unwrap();
         let generic = kernel.generic.is_some().then_some(dtype);
-        let nest = Nest {
-            kernel: kernel.instantiate(generic),
-            values: vec![],
-            accesses: vec![],
-            copies: vec![],
-            body: seq(vec![]),
-            bounds: BTreeMap::new(),
-            recurrences: BTreeMap::new(),
-            names: BTreeMap::new(),
-            combine: BTreeMap::new(),
-            across: BTreeMap::new(),
-            column_major: Default::default(),
-            occupancy: None,
-            skew: BTreeMap::new(),
-            assemble: None,
-            dependent: false,
-            outputs: Default::default(),
-            exchanged: Default::default(),
-            cache: Default::default(),
-            interleaved: Default::default(),
-            produced: Default::default(),
-            producer: None,
-            registers: None,
-            persistent: None,
-            pingpong: None,
-            arrive: Default::default(),
-            alternate: Default::default(),
-            issue: Default::default(),
-            cluster: None,
-            order: Order::Row,
-        };
+        let nest = Nest::bare(kernel.instantiate(generic), seq(vec![]));
         Table { nest }
     }
 

@@ -4,6 +4,7 @@ use super::kernel::{Binding, Reader, call, integer, list, source, too_large};
 use quote::ToTokens;
 use syn::{Expr, GenericArgument, Lit, PathArguments};
 use tile_dsl::{
+    diagnostic::near,
     dtype::DType,
     index::{Affine, AxisId},
     op::{BinOp, CmpOp, RedOp, UnOp},
@@ -492,15 +493,3 @@ const USAGE: [(&str, &str); 16] = [
 ];
 
 const FUNCTIONS: &str = "functions are load, store, dot, zeros, full, select, sum, max, min, exp, exp2, log, sqrt, rsqrt, tanh, abs, tf32, and the method cast";
-
-/// Whether two names differ by one edit.
-pub(super) fn near(a: &str, b: &str) -> bool {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > 1 || a.len().min(b.len()) < 2 {
-        return false;
-    }
-    let same = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
-    let (a, b) = (&a[same..], &b[same..]);
-    let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
-    a.len().max(b.len()) - tail <= 1
-}

@@ -1,6 +1,5 @@
 //! `#[tile_kernel] fn` → [`tile::Kernel`]: names and statements.
 
-use super::expr::near;
 use crate::{
     report::Report,
     spans::{Range, Spans},
@@ -8,7 +7,7 @@ use crate::{
 use std::collections::HashMap;
 use syn::{Expr, ItemFn, Pat, Stmt as RustStmt};
 use tile_dsl::{
-    diagnostic::{Diagnostic, replace},
+    diagnostic::{Diagnostic, near, replace},
     engine,
     index::AxisId,
     op::BinOp,

@@ -11,7 +11,7 @@ use syn::{
     parse::{ParseStream, Parser},
 };
 use tile_dsl::{
-    schedule::{Directive, DirectiveKind, Item},
+    schedule::{Directive, DirectiveKind, Item, Phase, rows},
     span::SpanId,
 };
 
@@ -55,10 +55,10 @@ impl Found {
         let lists: Vec<_> = groups.iter().map(numbers).collect::<syn::Result<_>>()?;
         if let (Some(TokenTree::Ident(name)), Some((span, _))) =
             (statement.clone().into_iter().next(), lists.first())
-            && name == "fits"
+            && let Some(row) = rows().iter().find(|row| name == row.name() && row.phase == Phase::Assume)
         {
-            let message = "`fits` takes one number: it is what every launch must keep to";
-            return Err(syn::Error::new(*span, format!("{message}\n= note: the form is `fits(N <= 1024);`")));
+            let message = format!("`{name}` takes one number: it is what every launch must keep to");
+            return Err(syn::Error::new(*span, format!("{message}\n= note: the form is `{};`", row.form)));
         }
         let found = Found(lists);
         match found.combinations() {

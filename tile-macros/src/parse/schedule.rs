@@ -13,7 +13,7 @@ use quote::ToTokens;
 use syn::{
     Attribute, Path, Token, Visibility, braced,
     ext::IdentExt,
-    parse::{Parse, ParseStream, Parser},
+    parse::{Parse, ParseStream},
 };
 use tile_dsl::{
     diagnostic::Diagnostic,
@@ -192,9 +192,7 @@ pub fn items(
     let mut items = Vec::new();
     for statement in statements(body) {
         let range = Range::of(&statement);
-        let parse = |statement, spans: &mut Spans| {
-            (|input: ParseStream| directive::parse(input, inherited, spans)).parse2(statement)
-        };
+        let parse = |statement, spans: &mut Spans| directive::parse(statement, inherited, spans);
         match lists::read(statement, lists, spans, parse) {
             Ok(found) => items.extend(found),
             Err(error) => {
@@ -205,152 +203,4 @@ pub fn items(
         }
     }
     items
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tile_dsl::schedule::{self, DirectiveKind, Key, NAMES};
-
-    /// What a reader says of a list of directives, whatever the spans; `None` if it is no such list.
-    type Read = Option<Vec<Result<DirectiveKind, Key>>>;
-
-    fn read(items: Vec<Item>) -> Read {
-        let kind = |item| match item {
-            Item::Directive(directive) => Ok(directive.kind),
-            Item::Drop { key, .. } => Err(key),
-        };
-        Some(items.into_iter().map(kind).collect())
-    }
-
-    fn as_text(text: &str) -> Read {
-        read(schedule::parse(text).ok()?)
-    }
-
-    fn as_tokens(text: &str) -> Read {
-        let (body, mut spans) = (text.parse().ok()?, Spans::default());
-        let mut items = Vec::new();
-        for statement in statements(&body) {
-            let parse = |input: ParseStream| directive::parse(input, None, &mut spans);
-            items.extend(parse.parse2(statement).ok()?);
-        }
-        read(items)
-    }
-
-    #[test]
-    fn directives_read_the_same_as_tokens_and_as_text() {
-        let forms = directive::FORMS.map(|(_, form)| form);
-        for text in forms.into_iter().chain([
-            "",
-            "tile(i = 32, j = 8); bind(j -> thread.x, i -> thread.y);",
-            "tile(i = 1_024,)",
-            "fits(N <= 1024, M <= 4)",
-            "layout(a: row, b: col)",
-            "split(n.t -> no, nl, nv: 32, 4)",
-            "recompute(v, e.max); fuse(z.sum.2, v.2.3 at n.o)",
-            "tensor_core(acc: mma)",
-            "tensor_core(acc: wgmma(64, 128); swapped)",
-            "reorder(k, i.t in y.sum); reorder(i, j,)",
-            "stage(a, e.max at k.o: shared, transposed, cp_async, vector(16)); stage(p: shared); stage(p: shared,)",
-            "fragment(a, b at k.t)",
-            "pad(a: 16, b: 32); swizzle(a: 64)",
-            "interleave(k.t: loads(3/8), copies(1/4), stores(1/2)); interleave(k: stores(3/4),)",
-            "split_k(k, 3; atomic)",
-            "split_k(k, 4; cluster)",
-            "reduce(e.max, y.sum: cta); reduce(s: warp)",
-            "bind(i -> block); bind(j -> lane.y ^ lane.x, k -> warp.z)",
-            "unroll(i, j in c); serpentine(i in y.sum); vectorize(jv)",
-            "exchange(c); cache(c: evict_first, a: evict_last)",
-            "order(row); order(col); order(grouped(4)); occupancy(2); assemble(0); launch(dependent)",
-            "drop(bind(i, j.t), reorder(in acc), unroll(k in acc), order, occupancy, assemble(), launch, reorder)",
-        ]) {
-            assert_eq!(as_tokens(text), as_text(text), "{text}");
-            let printed: Vec<String> = as_text(text)
-                .unwrap_or_else(|| panic!("{text} is not read"))
-                .into_iter()
-                .map(|item| item.map_or_else(|key| format!("drop({key})"), |kind| kind.to_string()))
-                .collect();
-            assert_eq!(as_tokens(&printed.join(";")), as_text(text), "{text}");
-        }
-    }
-
-    #[test]
-    fn neither_reads_what_is_no_directive() {
-        for text in [
-            "tiles(i = 2)",
-            "tile",
-            "tile(i)",
-            "tile(i = 2) tile(j = 2)",
-            "tile(i = 2);; tile(j = 2)",
-            "tile(2 = 3)",
-            "tile(i = x)",
-            "tile(i = -1)",
-            "tile(i = 4294967296)",
-            "tile(i => 2)",
-            "tile()",
-            "fits(N < 3)",
-            "fits(n.o <= 3)",
-            "layout(b: diagonal)",
-            "layout(b.c: col)",
-            "split(i -> i.a, i.b: 2)",
-            "split(i: 2)",
-            "fuse(v n)",
-            "reorder()",
-            "reorder(k in)",
-            "stage(a at k: register)",
-            "stage(a at k: shared, vector)",
-            "stage(a at k: shared, padded)",
-            "interleave(k.t)",
-            "interleave(k.t: loads(2))",
-            "interleave(k.t: stores(1/2), loads(1/2))",
-            "interleave(k.t: loads(1/2), loads(1/2))",
-            "stage(: shared)",
-            "fragment(a)",
-            "pipeline(k, 2,)",
-            "pipeline(k)",
-            "split_k(k, 2; sorted)",
-            "split_k(k, 2;)",
-            "tensor_core(acc: wmma)",
-            "tensor_core(acc: mma;)",
-            "tensor_core(acc: mma; transposed)",
-            "tensor_core(acc: mma_tf32)",
-            "reduce(s: grid)",
-            "bind(i -> thread.w)",
-            "bind(i -> grid.x)",
-            "bind(i -> lane ^ lane.x)",
-            "bind(i -> lane.y ^ lane)",
-            "bind(i -> lane.y ^ warp.x)",
-            "unroll(i.)",
-            "unroll(i..t)",
-            "occupancy()",
-            "order(grouped)",
-            "order(grouped(2), row)",
-            "drop(bind)",
-            "drop()",
-            "drop(tiles(i))",
-            "drop(drop(bind(i)))",
-            "drop(order(i))",
-            "drop(bind(i)",
-        ] {
-            assert_eq!((as_tokens(text), as_text(text)), (None, None), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_the_engine_would_refuse_is_refused_at_once() {
-        for text in ["tile(i = 0)", "split(i -> a, b: 2, 3)", "split(i -> a: 2)", "pad(a: 0)"] {
-            assert_eq!(as_tokens(text), None, "{text}");
-            assert!(as_text(text).is_some(), "{text}");
-        }
-    }
-
-    #[test]
-    fn every_directive_has_a_form() {
-        let (names, forms): (Vec<_>, Vec<_>) = directive::FORMS.into_iter().unzip();
-        assert_eq!(names.strip_suffix(&["drop"]), Some(&NAMES[..]));
-        for (name, form) in names.iter().zip(forms) {
-            let first = as_tokens(form).unwrap().remove(0);
-            assert_eq!(first.map_or_else(|_| "drop", |kind| kind.name()), *name);
-        }
-    }
 }

@@ -71,7 +71,7 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
                 let what = "sharing registers out (`setmaxnreg`)".into();
                 lacks(directive, what, crate::schedule::Target { sm: 90, specific: true });
             }
-            DirectiveKind::Launch(Start::Dependent) => {
+            DirectiveKind::Launch { start: Start::Dependent } => {
                 lacks(
                     directive,
                     "a dependent launch".into(),
@@ -380,7 +380,7 @@ fn oversteps(nest: &Nest, path: &[Frame], axis: AxisId) -> bool {
         }
     }
     let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
-    extent.as_constant().is_none_or(|n| n % points != 0)
+    nest.is_multiple(extent, points) != Some(true)
 }
 
 /// An atom is left out in steps of another axis that do not exist, and then by all warps.

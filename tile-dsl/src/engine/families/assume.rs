@@ -1,10 +1,11 @@
-//! `fits`, `layout`, `occupancy`, `order`, `assemble`, `launch`: facts that the launch checks or obeys. They rewrite no statement.
+//! `fits`, `multiple`, `layout`, `occupancy`, `order`, `assemble`, `launch`: facts that the launch checks or obeys. They rewrite no statement.
 //!
 //! ```text
 //! fits(N <= n)     a.1.rest  →  a.1.n      for loops over an axis of extent N: at most n steps, guarded
+//! multiple(N: n)   N is 0, n, 2·n ..: guards and conditions of variants that follow from it go
 //! layout(b: col)   the first dimension of b is contiguous
 //! ```
-//! Side conditions: the dim is the extent of an axis; the tensor has two dimensions or more.
+//! Side conditions: the dim is the extent of an axis, of a multiple any dim; the least multiple is within the bound; the tensor has two dimensions or more.
 
 use super::{Failure, Proof};
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     nest::{Nest, Order, Steps, Stmt},
     schedule::{DirectiveKind, Start},
     span::SpanId,
-    tile::AxisKind,
+    tile::{Axis, AxisKind},
 };
 
 fn refuse(message: String) -> Failure {
@@ -53,6 +54,64 @@ pub(in crate::engine) fn fits(nest: &Nest, dim: &str, max: u32) -> Result<(Nest,
     if facts.is_empty() {
         let dims: Vec<String> = nest.kernel.axes.iter().flat_map(|a| a.extent.dims.keys().cloned()).collect();
         return Err(names::unknown("dim", dim, dims));
+    }
+    compatible(nest, facts)
+}
+
+/// `multiple(dim: of)`.
+pub(in crate::engine) fn multiple(nest: &Nest, dim: &str, of: u32) -> Result<(Nest, Proof), Failure> {
+    let kernel = &nest.kernel;
+    let extents = kernel.axes.iter().map(|a| &a.extent).chain(kernel.tensors.iter().flat_map(|t| &t.dims));
+    let mut dims: Vec<String> = Vec::new();
+    for name in extents.flat_map(|extent| extent.dims.keys()) {
+        if !dims.contains(name) {
+            dims.push(name.clone());
+        }
+    }
+    if !dims.iter().any(|known| known == dim) {
+        return Err(match kernel.axes.iter().find(|axis| axis.name == dim) {
+            Some(axis) => multiple_of_axis(axis, of),
+            None => names::unknown("dim", dim, dims),
+        });
+    }
+    if of == 1 {
+        return Err(refuse(format!("multiple({dim}: 1) says nothing: every extent is a multiple of 1"))
+            .edit(Edit::instead([])));
+    }
+    let mut nest = nest.clone();
+    nest.multiples.insert(dim.to_string(), of);
+    compatible(nest, vec![format!("`{dim}` is a multiple of {of}, checked at launch")])
+}
+
+/// An axis is no dim: it has the extent of one, or a constant one.
+fn multiple_of_axis(axis: &Axis, of: u32) -> Failure {
+    let name = &axis.name;
+    if let Some(points) = axis.extent.as_constant() {
+        let whether = if points % i64::from(of) == 0 { "a" } else { "no" };
+        return refuse(format!("`{name}` has {points} points in every launch, {whether} multiple of {of}"))
+            .note(axis.span, "its extent is a constant")
+            .edit(Edit::instead([]));
+    }
+    let dims = axis.extent.dims.keys().map(|dim| DirectiveKind::Multiple { dim: dim.clone(), of });
+    refuse(format!("`{name}` is an axis, and its extent {}: name a dim", axis.extent))
+        .edit(Edit::instead(dims.collect::<Vec<_>>()))
+}
+
+/// Some launch that is not empty keeps both the bound of a dim and what it is a multiple of.
+fn compatible(nest: Nest, facts: Vec<String>) -> Result<(Nest, Proof), Failure> {
+    for (axis, max) in &nest.bounds {
+        let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
+        for (dim, of) in &nest.multiples {
+            let Some(c) = extent.dims.get(dim) else { continue };
+            let most = (i64::from(*max) - extent.constant) / c;
+            if most < i64::from(*of) {
+                return Err(refuse(format!(
+                    "`{dim}` is at most {most} and a multiple of {of}: only an empty launch has both"
+                ))
+                .edit(Edit::put([DirectiveKind::Fits { dim: dim.clone(), max: *of }]))
+                .edit(Edit::instead([])));
+            }
+        }
     }
     Ok((nest, Proof { facts, ..Proof::default() }))
 }

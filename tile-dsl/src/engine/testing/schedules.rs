@@ -154,14 +154,14 @@ impl<'a> Generator<'a> {
         self.expand();
         if self.chance(30) {
             let order = *self.random.pick(&[Order::Column, Order::Grouped(2), Order::Row]);
-            self.propose(DirectiveKind::Order(order));
+            self.propose(DirectiveKind::Order { order });
         }
-        self.cache();
+        self.last();
         self.repair()
     }
 
-    /// Has L2 keep or give up some tensors.
-    fn cache(&mut self) {
+    /// Directives that no other depends on, after all others, which are then drawn as if these were not.
+    fn last(&mut self) {
         // Those before it may be fewer than were proposed.
         for (n, directive) in (1..).zip(&mut self.schedule.directives) {
             directive.span = SpanId(n);
@@ -170,6 +170,14 @@ impl<'a> Generator<'a> {
             if self.chance(10) {
                 let (_, evict) = *self.random.pick(&Evict::NAMED);
                 self.propose(DirectiveKind::Cache { tensor: tensor.name.clone(), evict });
+            }
+        }
+        let dims: BTreeSet<&String> = self.kernel.axes.iter().flat_map(|a| a.extent.dims.keys()).collect();
+        for dim in dims {
+            let of = *self.random.pick(&[2, 3, 4, 8, 16]);
+            let launched = self.extents.get(dim).is_none_or(|n| n % i64::from(of) == 0);
+            if self.chance(15) && launched {
+                self.propose(DirectiveKind::Multiple { dim: dim.clone(), of });
             }
         }
     }

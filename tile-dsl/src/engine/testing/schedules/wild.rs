@@ -77,7 +77,7 @@ impl Generator<'_> {
         if self.chance(30) {
             self.wild_drops();
         }
-        self.cache();
+        self.last();
         let quick = self
             .proved()
             .is_ok_and(|nests| nests.iter().all(|n| work(n, self.extents, TYPICAL) <= self.most_work));
@@ -415,7 +415,7 @@ impl Generator<'_> {
                 Order::Serpentine(*self.random.pick(&groups)),
             ];
             let order = if self.chance(50) { orders[3] } else { *self.random.pick(&orders) };
-            self.propose(D::Order(order));
+            self.propose(D::Order { order });
         }
         if self.chance(15) {
             let ctas = *self.random.pick(&[1, 2, 3, 4, 8, 16, 32]);
@@ -430,7 +430,7 @@ impl Generator<'_> {
             self.propose(D::Assemble { level });
         }
         if self.chance(10) {
-            self.propose(D::Launch(Start::Dependent));
+            self.propose(D::Launch { start: Start::Dependent });
         }
     }
 
