@@ -14,11 +14,6 @@ bench() { "$matmul" --bench --json --device cuda "$@"; }
 
 bench --dtype bf16 --schedule "$ladder" --size 4096x4096x4096,8192x8192x8192,2048x2048x2048
 bench --dtype f16 --schedule "$ladder" --size 4096x4096x4096
-# Every tile at every size: what the rule by size is fitted to.
-bench --dtype bf16 --schedule "$tiles" \
-    --size 512x512x512,768x768x768,1024x1024x1024,1536x1536x1536,2048x2048x2048,3072x3072x3072,5000x5000x5000,5120x5120x5120 \
-    --size 16384x16384x16384,64x4096x4096,128x8192x8192,4096x4096x512,8192x1024x8192,512x512x8192,512x512x16384,16x8192x8192 \
-    --size 4095x4097x4093
 bench --dtype bf16 --schedule auto-size \
     --size 512x512x512,768x768x768,1024x1024x1024,1536x1536x1536,2048x2048x2048,3072x3072x3072,4096x4096x4096 \
     --size 5000x5000x5000,8192x8192x8192,16384x16384x16384,64x4096x4096,128x8192x8192,4096x4096x512 \
@@ -27,3 +22,8 @@ eight=$("$matmul" --list | awk '$1 ~ /^f8_/ {print $1}' | paste -sd,)
 bench --dtype bf16 --schedule "$eight" --size 4096x4096x4096,8192x8192x8192
 rounded=$("$matmul" --list | awk '$1 ~ /tf32/ {print $1}' | paste -sd,)
 bench --dtype f32 --schedule "$rounded" --size 4096x4096x4096
+# Every tile at every size: what the rule by size is fitted to.
+bench --dtype bf16 --schedule "$tiles" \
+    --size 512x512x512,768x768x768,1024x1024x1024,1536x1536x1536,2048x2048x2048,3072x3072x3072,5000x5000x5000,5120x5120x5120 \
+    --size 16384x16384x16384,64x4096x4096,128x8192x8192,4096x4096x512,8192x1024x8192,512x512x8192,512x512x16384,16x8192x8192 \
+    --size 4095x4097x4093

@@ -35,8 +35,8 @@ schedule! {
     pub mma for batched<f16 | bf16> = product::mma {}
     /// And those of its fastest one there: bands are of the last two dimensions of the grid.
     pub mma_best for batched<f16 | bf16> = product::mma_best {}
-    /// And those of its fastest one on Hopper.
-    pub wgmma_best for batched<f16 | bf16> = product::wgmma_best {}
+    /// And those of its fastest one on Hopper, in narrower bands: a matrix of the batch has few tiles.
+    pub wgmma_best for batched<f16 | bf16> = product::wgmma_best { order(serpentine(2)); }
 }
 
 schedule! {
