@@ -170,7 +170,7 @@ launch N = 0; data 18446744073709551615 special
     #[test]
     fn mistakes_are_named() {
         let error = |from: &str, to: &str| Case::parse(&TEXT.replace(from, to)).unwrap_err().to_string();
-        assert_eq!(error("tile(i = 4)", "tile(i)"), "schedule: directive 1: expected `=`, found `)`");
+        assert_eq!(error("tile(i = 4)", "tile(i)"), "schedule: directive 1: expected `=` in `tile`");
         assert_eq!(
             error(" f16", ""),
             "a generic kernel, and no other, needs an element type after the target"
