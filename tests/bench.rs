@@ -250,8 +250,8 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
         // One row of tiles, and a tile's K shared out.
         ([64, 4096, 4096], "tile64_clustered2"),
         ([128, 8192, 8192], "tile64x128"),
-        ([512, 512, 4096], "tile64_clustered2"),
-        ([512, 512, 8192], "tile64x128_split4"),
+        ([512, 512, 8192], "tile64_clustered2"),
+        ([512, 512, 16384], "tile64x128_split4"),
         ([512, 512, 32768], "tile64x128_split4"),
         ([16, 8192, 8192], "tile64x128_clustered2"),
     ];

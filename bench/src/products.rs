@@ -14,7 +14,7 @@
 //! multiprocessors of a GPC over (120 of 132 are used). Two groups that share a tile wait for one another, too (1 %), three
 //! longer (5 %). Boxes of less than 128 bytes a row take longer (15 %), and so do sizes that are no multiples of the tile,
 //! whose stores ask where the end is (0.5 %). CTAs that take tile after tile begin 0.3 µs later. Where CTAs share a tile's K, their
-//! meeting is added ([`super::choose`]).
+//! meeting is added ([`super::choose`]), and 1 µs if it is in global memory (512×512 by 4096 to 32768, 2026-11-24).
 //!
 //! The constants are fitted to 52 bf16 products on an H200 (driver 580, random normal data), from 512 to 16384 cubed and
 //! flat, narrow and deep ones, by kernels written by hand with such tiles and roles; those of energy, of rows within sectors,
@@ -52,6 +52,9 @@ const NARROW_BOXES: f64 = 1.15;
 const WHOLE: usize = 128;
 /// Microseconds until persistent CTAs know their tiles.
 const PERSISTING: f64 = 0.3;
+/// Microseconds that a meeting in global memory takes beside what it does on CUDA cores: a copying warp and a CTA alone on its
+/// multiprocessor leave nothing to hide it behind.
+const IN_MEMORY: f64 = 1.0;
 /// What a byte from L2 costs, beside a multiply-add.
 const ENERGY: f64 = 0.05;
 /// Part of the multiprocessors that clusters of four or more reach.
@@ -131,5 +134,6 @@ pub fn microseconds(shape: &Shape, dims: &Dims, dtype: DType, tensor: Tensor) ->
     let guarded = if shape.divides(dims) { 1.0 } else { GUARDED };
     let cycles = rounds * (main + edge) * energy * waiting * boxes * groups * guarded + 0.06 * area;
     let persisting = if shape.persistent { PERSISTING } else { 0.0 };
-    cycles / tensor.mhz + persisting + meeting(shape, ctas)
+    let in_memory = if parts > 1 && !shape.meets { IN_MEMORY } else { 0.0 };
+    cycles / tensor.mhz + persisting + meeting(shape, ctas) + in_memory
 }

@@ -2,8 +2,8 @@
 //!
 //! Through a workspace they meet up a binary tree: of two, both leave their registers in global memory, and the one that
 //! comes last adds those of the other to its own. Nobody waits, so CTAs need not run at the same time; the tree is fixed
-//! and addition commutes, so the result has the same bits in every run. Four CTAs meet once: two levels of the tree with
-//! one fence and one count, as of so few the last reads all others' parts sooner. Slots lie a CTA's threads apart, so that
+//! and addition commutes, so the result has the same bits in every run. Four CTAs meet once where a thread has registers
+//! for half of what it reads then: two levels of the tree with one fence and one count. Slots lie a CTA's threads apart, so that
 //! a warp writes whole lines; sums of tensor cores do so four at a time. Atomically each CTA goes on with its part, and
 //! what it stores is added.
 
@@ -22,7 +22,7 @@ use crate::{
 };
 use std::ops::Range;
 
-/// Parts of all that meet at once. Of more, several CTAs read at a time.
+/// Parts that may meet at once. Of more, several CTAs read at a time.
 const QUAD: u32 = 4;
 
 /// Registers of a thread that are for neither sums nor what is added to them: addresses, and what lives on.
@@ -136,7 +136,8 @@ impl Lowerer<'_> {
         let node = self.emit.bin(BinOp::Div, part, wide);
         let own = self.emit.bin(BinOp::Mul, node, wide);
         // The last node of a level may have no neighbour: it goes on as it is.
-        let meet = if parts == QUAD { QUAD } else { 2 };
+        let at_once = parts == QUAD && held.iter().all(|w| self.has_room(w.registers.slots));
+        let meet = if at_once { QUAD } else { 2 };
         let neighbours: Vec<Atom> = (1..meet)
             .map(|n| {
                 let other = self.emit.op(Op::Xor, &[node, Atom::i32(n.into())]);
@@ -207,10 +208,9 @@ impl Lowerer<'_> {
         let v = &self.nest.values[workspace.value.0 as usize];
         let op = v.reduction.expect("only reductions have parts").combine();
         let Registers { frag, slots, .. } = workspace.registers;
-        // All are on their way together, as far as there are registers for them.
-        let free = self.registers_each().saturating_sub(slots + BESIDE);
-        let most = free.max(fewest_in_flight(slots)).div_ceil(others.len() as u32);
-        let most = most.next_multiple_of(workspace.width);
+        // As many are on their way together as there are registers for, in batches of one size.
+        let most = self.free_registers(slots).max(fewest_in_flight(slots)).div_ceil(others.len() as u32);
+        let most = slots.div_ceil(slots.div_ceil(most)).next_multiple_of(workspace.width);
         for first in (0..slots).step_by(most as usize) {
             let batch = first..slots.min(first + most);
             let mut loaded: Vec<Vec<KExpr>> = Vec::new();
@@ -248,10 +248,16 @@ impl Lowerer<'_> {
         found
     }
 
-    /// Registers that each thread of this CTA may have beside as many CTAs as are asked for.
-    fn registers_each(&self) -> u32 {
+    /// Registers that a thread of this CTA has beside so many sums, with as many CTAs on an SM as are asked for.
+    fn free_registers(&self, slots: u32) -> u32 {
         let resident = self.nest.occupancy.unwrap_or(1) * (self.units.threads + self.nest.producing());
-        (self.target.resident_registers() / resident.max(1)).min(self.target.registers())
+        let each = (self.target.resident_registers() / resident.max(1)).min(self.target.registers());
+        each.saturating_sub(slots + BESIDE)
+    }
+
+    /// Whether half of what three other CTAs leave can be on its way to a thread together.
+    fn has_room(&self, slots: u32) -> bool {
+        self.free_registers(slots) >= (QUAD - 1) * slots / 2
     }
 
     fn add_initial(&mut self, workspace: &Workspace) {
