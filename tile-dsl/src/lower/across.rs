@@ -54,7 +54,7 @@ impl Workspace {
 }
 
 /// Slots of a thread that one access of a part takes.
-fn side_by_side(slots: u32, dtype: DType) -> u32 {
+pub(super) fn side_by_side(slots: u32, dtype: DType) -> u32 {
     let most = (WIDEST as u32 / dtype.bytes()).max(1);
     1 << slots.trailing_zeros().min(most.ilog2())
 }

@@ -15,6 +15,7 @@
 
 use super::{
     Lowerer,
+    across::side_by_side,
     emit::{Atom, Emit, Op},
     error::LowerError,
     linear::Linear,
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     kernel::{Expr as KExpr, Mem, Stmt, Ty, Var},
-    nest::{CopyId, Digit, Steps, ValueId, WIDEST},
+    nest::{CopyId, Digit, Steps, ValueId},
     op::{BinOp, CmpOp},
     schedule::Via,
     shared::{Buffer, Content},
@@ -182,10 +183,9 @@ impl Lowerer<'_> {
                 (all.filter(kept).collect(), weight * (steps / ctas))
             }
         };
-        let most = (WIDEST as u32 / v.dtype.bytes()).max(1);
         let elems = own.len() as u64 * u64::from(self.units.threads) * u64::from(ctas - 1);
         let buffer = self.shared_buffer(Content::Parts(value), elems)?;
-        let width = 1 << (own.len() as u32).trailing_zeros().min(most.ilog2());
+        let width = side_by_side(own.len() as u32, v.dtype);
         Ok(Parts { value, registers, buffer, own, next, width })
     }
 
