@@ -9,8 +9,9 @@
 //!                                 live buffer
 //!                                 .. buffer ..
 //! ```
-//! In a loop around both, the rival's accesses of the step before count, too. [`check`] finds a life that begins too
-//! early, and an access outside of one.
+//! In a loop around both, the rival's accesses of the step before count, too. Where tensor maps fill the buffer, which the
+//! hardware writes through the asynchronous proxy, the threads that accessed the rival by ordinary means fence before that
+//! barrier (PTX ISA 8.6, proxies). [`check`] finds a life that begins too early, and an access outside of one.
 
 use super::{Async, Kernel, Mem, Stmt};
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ type Buffers = BTreeSet<u32>;
 
 /// Marks where the lives of buffers begin that share bytes with others, and puts barriers there.
 pub(crate) fn begin(kernel: &mut Kernel) {
-    let lives = Lives { rivals: kernel.rivals() };
+    let lives = Lives::of(kernel);
     if lives.rivals.iter().all(Vec::is_empty) {
         return;
     }
@@ -31,7 +32,7 @@ pub(crate) fn begin(kernel: &mut Kernel) {
 
 /// Checks that lives begin where all threads have left the rivals, and that buffers are accessed while they live.
 pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
-    let lives = Lives { rivals: kernel.rivals() };
+    let lives = Lives::of(kernel);
     if lives.rivals.iter().all(Vec::is_empty) {
         return Ok(());
     }
@@ -59,6 +60,18 @@ pub(super) fn accesses(stmt: &Stmt) -> Vec<u32> {
 struct Lives {
     /// Of each buffer those in its bytes.
     rivals: Vec<Vec<u32>>,
+    /// Buffers that tensor maps fill.
+    boxed: Buffers,
+}
+
+/// Adds the buffers that tensor maps fill.
+fn boxed(stmts: &[Stmt], out: &mut Buffers) {
+    for stmt in stmts {
+        if let Stmt::Async(Async::Copy { shared, .. }) = stmt {
+            out.insert(*shared);
+        }
+        stmt.blocks().into_iter().for_each(|block| boxed(block, out));
+    }
 }
 
 /// What may be, at a point of the program.
@@ -68,6 +81,8 @@ struct State {
     touched: Buffers,
     /// Buffers into which copies may be on their way.
     flying: Buffers,
+    /// Buffers accessed by ordinary means since the last fence between proxies.
+    unfenced: Buffers,
     /// Buffers that live, on all ways to here; only ones with rivals.
     alive: Buffers,
 }
@@ -77,12 +92,19 @@ impl State {
         State {
             touched: &self.touched | &other.touched,
             flying: &self.flying | &other.flying,
+            unfenced: &self.unfenced | &other.unfenced,
             alive: &self.alive & &other.alive,
         }
     }
 }
 
 impl Lives {
+    fn of(kernel: &Kernel) -> Self {
+        let mut filled = Buffers::new();
+        boxed(&kernel.body, &mut filled);
+        Lives { rivals: kernel.rivals(), boxed: filled }
+    }
+
     fn rivals(&self, buffers: &Buffers) -> Buffers {
         let of = |b: &u32| self.rivals.get(*b as usize).into_iter().flatten().copied();
         buffers.iter().flat_map(of).collect()
@@ -183,6 +205,7 @@ impl Lives {
                     self.begin_lives(&buffers, &mut at, out, wrong);
                 }
                 Stmt::WaitGroup(0) => at.land(),
+                Stmt::Async(Async::ProxyFence) => at.unfenced.clear(),
                 Stmt::Barrier | Stmt::ClusterBarrier | Stmt::Arrive { group: None, .. } => at.touched.clear(),
                 _ => {}
             }
@@ -191,6 +214,9 @@ impl Lives {
                     wrong(buffer, "is accessed while another has its bytes");
                 }
                 at.touched.insert(buffer);
+                if !matches!(stmt, Stmt::Async(_)) {
+                    at.unfenced.insert(buffer);
+                }
                 if matches!(stmt, Stmt::CopyAsync { .. }) {
                     at.flying.insert(buffer);
                 }
@@ -219,6 +245,15 @@ impl Lives {
         if !at.flying.is_disjoint(&rivals) {
             lacks("begins while a copy to its bytes may be on its way", Stmt::WaitGroup(0));
             at.land();
+        }
+        if !at.unfenced.is_disjoint(&self.rivals(&(buffers & &self.boxed))) {
+            lacks(
+                "begins before ordinary accesses of its bytes are fenced from copies",
+                Stmt::Async(Async::ProxyFence),
+            );
+            at.unfenced.clear();
+            // What one thread has fenced another copies over.
+            at.touched.extend(&rivals);
         }
         if !at.touched.is_disjoint(&rivals) {
             lacks("begins before all threads have left its bytes", Stmt::Barrier);
