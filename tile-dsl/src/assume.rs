@@ -189,7 +189,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             }
             let extent = a.extent.clone();
             match ends(nest, axis, &loops) {
-                // Guards stay.
+                // Nothing to ask: no guards are needed, or guards stay.
                 Ends::Always | Ends::Never => false,
                 Ends::Multiple(of) => kinds.insert(Kind::Multiple { extent, of }),
                 Ends::Points(points) => kinds.insert(Kind::Equal { extent, points }),

@@ -3,9 +3,9 @@
 //! Through a workspace they meet up a binary tree: of two, both leave their registers in global memory, and the one that
 //! comes last adds those of the other to its own. Nobody waits, so CTAs need not run at the same time; the tree is fixed
 //! and addition commutes, so the result has the same bits in every run. Four CTAs meet once where a thread has registers
-//! for half of what it reads then: two levels of the tree with one fence and one count. Slots lie a CTA's threads apart, so that
-//! a warp writes whole lines; sums of tensor cores do so four at a time. Atomically each CTA goes on with its part, and
-//! what it stores is added.
+//! for half of what it reads then: two levels of the tree with one fence and one count. Slots lie a CTA's threads apart,
+//! so that a warp writes whole lines; sums of tensor cores do so four at a time. Atomically each CTA goes on with its
+//! part, and what it stores is added.
 
 use super::{
     Lowerer,

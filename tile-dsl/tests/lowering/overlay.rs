@@ -345,3 +345,38 @@ fn lives_are_checked() {
         Err("a life that begins for some threads alone".to_string())
     );
 }
+
+/// Copies by tensor maps write through another proxy: who has stored to those bytes before fences, and then all meet.
+#[test]
+fn boxes_take_bytes_that_are_fenced() {
+    let verdict = |between: &str| {
+        let text = format!(
+            "kernel k sm_90 threads 64 {{
+  param x: tensor f32 align 16
+  param N: dim
+  param x.map: map x [0: 32] swizzle 0
+  shared t: f32[32] align 128 at 0
+  shared s: f32[64] align 16 at 0
+  shared full: i32[2] align 8 at 512
+  grid N / 64
+  for %0: i32 in 0 to 4 step 1 {{
+    live t
+    one thread 0 {{ tensor shared t[0] <- x.map[0] completes shared full[0] }}
+    barrier
+    live s
+    store shared s[tid] = f32(1.0)
+    {between}
+  }}
+}}
+"
+        );
+        verify(&parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}")))
+            .map_or_else(|e| e.what, |()| "valid".into())
+    };
+    assert_eq!(verdict("proxy_fence barrier"), "valid");
+    let unfenced = "shared buffer `t` begins before ordinary accesses of its bytes are fenced from copies";
+    assert_eq!(verdict("barrier"), unfenced);
+    assert_eq!(verdict("barrier if (tid < 32) { proxy_fence } barrier"), unfenced);
+    assert_eq!(verdict("one thread 0 { proxy_fence } barrier"), unfenced);
+    assert_eq!(verdict("proxy_fence"), "shared buffer `t` begins before all threads have left its bytes");
+}
