@@ -220,6 +220,7 @@ fn list_names_every_schedule_with_its_purpose() {
         "best",
         "mma",
         "mma_pipelined",
+        "mma_large_tile",
         "mma_best",
     ];
     let names: Vec<_> = text.lines().map(|l| l.split_whitespace().next().unwrap_or("")).collect();

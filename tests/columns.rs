@@ -6,7 +6,7 @@ mod product;
 #[path = "support/products.rs"]
 mod products;
 
-use product::{matmul, swapped160};
+use product::{matmul, swapped152, swapped160};
 use products::{Factors, count, is, numbers, simulators};
 use tilewright::{DType, prelude::*};
 
@@ -42,7 +42,7 @@ mod local {
         /// Three blocks of eight columns, and two halves by two blocks of rows: four matrices.
         pub exchanged = elements { exchange(c); }
         /// Groups of threads that take turns.
-        pub turns = product::wgmma_best {
+        pub turns = product::pingpong128 {
             tile(i = 24);
             tensor_core(acc: wgmma(64, 24); swapped);
             drop(vectorize(j.pair));
@@ -68,8 +68,9 @@ const SIZES: [[usize; 3]; 4] = [[48, 256, 128], [40, 264, 200], [1, 8, 64], [33,
 
 #[test]
 fn swapped_products_are_right() {
-    let schedules: [&dyn AnySchedule; 9] = [
+    let schedules: [&dyn AnySchedule; 10] = [
         &swapped160,
+        &swapped152,
         &local::warps,
         &local::warps_exchanged,
         &local::warps_collected,

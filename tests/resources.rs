@@ -130,9 +130,10 @@ impl FromStr for Bounds {
 /// Whose kernels for several problems in one launch are assembled, too.
 const GROUPED: &[&dyn AnySchedule] = &[
     &product::best,
+    &product::mma_large_tile,
     &product::mma_best,
     &product::two_consumers,
-    &product::tile128x256,
+    &product::pingpong128,
     &product::wgmma_best,
 ];
 

@@ -9,7 +9,7 @@
 //! energy = 1 + 0.05·(85.3·(m + n) / (m·n) − 1): a GPU at its power limit lowers its clock, and each byte from L2 costs
 //! ```
 //! `rate` is the multiply-adds a cycle of a multiprocessor, `bytes` the size of an element, and 80 bytes a cycle are what one
-//! takes in; 30 where rows are no multiples of 32 bytes apart, so that each row of a box crosses sectors. Of what a cluster
+//! takes in; 40 where rows are no multiples of 32 bytes apart, so that each row of a box crosses sectors. Of what a cluster
 //! shares each CTA reads its part, but its CTAs wait for one another (1.5 %), and clusters of four or more leave some
 //! multiprocessors of a GPC over (120 of 132 are used). Two groups that share a tile wait for one another, too (1 %), three
 //! longer (5 %). Boxes of less than 128 bytes a row take longer (15 %), and so do sizes that are no multiples of the tile,
@@ -31,7 +31,7 @@ use tile_runtime::{AnySchedule, GpuInfo};
 /// Bytes that a multiprocessor takes in from L2 in a cycle.
 const INGEST: f64 = 80.0;
 /// The same where rows of tensors begin within sectors.
-const INGEST_ACROSS: f64 = 30.0;
+const INGEST_ACROSS: f64 = 40.0;
 /// Bytes of a sector.
 const SECTOR: usize = 32;
 /// What tensor maps address; other rows are copied to padded ones first.

@@ -184,6 +184,6 @@ const SCHEDULES: &[&dyn AnySchedule] = &[
     &product::tma_wgmma,
     &product::two_consumers,
     &product::wgmma_best,
-    &product::tile128x256,
+    &product::pingpong128,
     &product::tile64,
 ];

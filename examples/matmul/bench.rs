@@ -2,13 +2,15 @@
 //!
 //! All contenders multiply the same matrices in one process. After a verified first launch and some more to warm up, they
 //! take turns, one launch each a round, so that clock and temperature are the same for all; each launch is timed by CUDA
-//! events and finds none of its data in the L2 cache. A figure is the median of its launches.
+//! events and finds none of its data in the L2 cache. A figure is the median of its launches. Back to back, they run at the clock
+//! that the GPU's power allows for all of them together; after a rest (`--rest`) each at its own.
 
 use crate::{
     Size,
     problem::{Precision, Problem, record},
 };
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 use tile_bench::{
     Figures, Monitor, Record, Rounds,
     figures::{HEADER, percent, row, tflops},
@@ -27,6 +29,8 @@ pub struct Bench {
     cublas: Result<Cublas, Error>,
     monitor: Option<Monitor>,
     launches: usize,
+    /// How often as long as a launch the GPU rests before it.
+    rest: u32,
 }
 
 /// A schedule, measured.
@@ -54,10 +58,10 @@ impl Bench {
     ///
     /// # Errors
     /// [`Error::NoDriver`] on the simulator, which has no time to measure.
-    pub fn open(device: &Device, launches: usize) -> Result<Self, Error> {
+    pub fn open(device: &Device, launches: usize, rest: u32) -> Result<Self, Error> {
         let gpu = device.gpu()?.ok_or(Error::NoDriver)?;
         let monitor = Monitor::start(&gpu.pci_bus_id);
-        Ok(Bench { device: device.clone(), gpu, cublas: Cublas::open(device), monitor, launches })
+        Ok(Bench { device: device.clone(), gpu, cublas: Cublas::open(device), monitor, launches, rest })
     }
 
     /// Measures schedules at one size. One that cannot run is reported on stderr and left out.
@@ -90,8 +94,11 @@ impl Bench {
         let mut cublas_verified = true;
         let precision = schedules.first().map_or(Precision::Own, |s| Precision::of(*s));
         let gemm = |cublas: &Cublas, c: &mut Buffer<T>| problem.cublas(cublas, c, precision);
+        let rest = |ms: f64| Duration::from_secs_f64(f64::from(self.rest) * ms / 1e3);
         if let Ok(cublas) = &self.cublas {
             gemm(cublas, &mut c)?;
+            cublas.rest(Duration::ZERO);
+            cublas.rest(rest(gemm(cublas, &mut c)?));
             // How cuBLAS rounds to tf32 is not said: each factor is off by an ulp of it at most.
             let each = if precision == Precision::Tf32 { 2.0 * 2f64.powi(-10) } else { 0.0 };
             cublas_verified = problem.verify(&c.to_vec()?, Precision::Own, each).0.verified();
@@ -102,7 +109,11 @@ impl Bench {
         let mut played =
             Rounds::new(self.launches).play(first + contenders.len(), |turn| match &self.cublas {
                 Ok(cublas) if turn == 0 => gemm(cublas, &mut c).map(Some),
-                _ => Ok(problem.multiply(contenders[turn - first].0, &mut c).cold().run()?.time_ms),
+                _ => {
+                    let (schedule, record) = &contenders[turn - first];
+                    let rest = rest(record.launch.time_ms.unwrap_or_default());
+                    Ok(problem.multiply(*schedule, &mut c).cold_after(rest).run()?.time_ms)
+                }
             })?;
         let clocks = self.monitor.as_ref().map(|m| m.since(played.start)).unwrap_or_default();
         let cublas_times: Vec<f64> = played.times.drain(..first).flatten().collect();
@@ -154,6 +165,7 @@ impl Bench {
                 ("driver", json!(report.clocks.driver)),
                 ("distribution", json!("standard normal")),
                 ("l2", json!("overwritten before each launch")),
+                ("rest", json!(self.rest)),
             ];
             let entries = figures.json().into_iter().chain(about);
             object.extend(entries.map(|(key, value)| (key.to_string(), value)));
@@ -178,13 +190,17 @@ impl Bench {
         };
         let mut text = format!("{name} · {driver}CUDA {major}.{minor} · {cublas}\n");
         text += &format!(
-            "{}×{}×{} {} · standard normal data · median of at least {} launches in turn, L2 ({} MB) overwritten before each\n",
+            "{}×{}×{} {} · standard normal data · median of at least {} launches in turn, L2 ({} MB) overwritten before each{}\n",
             size.m,
             size.n,
             size.k,
             T::DTYPE,
             self.launches,
-            self.gpu.l2_bytes >> 20
+            self.gpu.l2_bytes >> 20,
+            match self.rest {
+                0 => String::new(),
+                times => format!(", after a rest of {times} times its length"),
+            }
         );
         let watts = clocks.power_w.map(|w| format!(", {w:.0} W")).unwrap_or_default();
         text += &format!("{clock} of at most {:.0}{watts}\n", self.gpu.max_clock_mhz);

@@ -54,8 +54,8 @@ pub const CANDIDATES: &[Candidate] = &[
 
 /// Schedules of warpgroups' products, which have tiles of all shapes; of equals, the first is chosen.
 pub const PRODUCTS: &[&dyn AnySchedule] = &[
+    &kernel::pingpong128,
     &kernel::wgmma_best,
-    &kernel::tile128x256,
     &kernel::pingpong192,
     &kernel::tile192,
     &kernel::tile128x192,
@@ -63,6 +63,7 @@ pub const PRODUCTS: &[&dyn AnySchedule] = &[
     &kernel::tile128,
     &kernel::shared_by4,
     &kernel::swapped160,
+    &kernel::swapped152,
     &kernel::tile64x128,
     &kernel::tile64,
     &kernel::tile64_clustered2,

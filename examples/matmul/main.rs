@@ -40,6 +40,9 @@ struct Options {
     /// Timed launches of each schedule under `--bench`
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(20..))]
     launches: u32,
+    /// Before each timed launch, let the GPU rest N times as long as it takes: its clock is then that of a launch that comes alone
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000), requires = "bench")]
+    rest: u32,
     #[command(flatten)]
     common: Common,
 }
@@ -156,7 +159,7 @@ fn run_bench<T: Float>(
     if sizes.iter().any(|s| s.m == 0 || s.n == 0) {
         return wrong("`--bench` needs something to time: M and N must be at least 1");
     }
-    let bench = Bench::open(device, options.launches as usize)?;
+    let bench = Bench::open(device, options.launches as usize, options.rest)?;
     let mut ok = true;
     for &size in sizes {
         let chosen = schedules(matches, T::DTYPE, size, Some(device))?;

@@ -15,7 +15,7 @@ use cudarc::cublas::{
     result::{self, CublasError},
     sys,
 };
-use std::ffi::c_void;
+use std::{cell::Cell, ffi::c_void, time::Duration};
 use tile_dsl::dtype::DType;
 
 /// cuBLAS on a device.
@@ -26,6 +26,7 @@ pub struct Cublas {
     device: Device,
     handle: sys::cublasHandle_t,
     version: i32,
+    rest: Cell<Duration>,
 }
 
 impl Cublas {
@@ -46,7 +47,7 @@ impl Cublas {
         }
         cuda.bind()?;
         let handle = result::create_handle().map_err(failed("starting cuBLAS"))?;
-        let mut cublas = Cublas { device: device.clone(), handle, version: 0 };
+        let mut cublas = Cublas { device: device.clone(), handle, version: 0, rest: Cell::default() };
         // SAFETY: the handle is live, and the version is one integer.
         unsafe {
             sys::cublasGetVersion_v2(handle, &mut cublas.version)
@@ -67,6 +68,16 @@ impl Cublas {
     /// Version: `13.1.0`.
     pub fn version(&self) -> String {
         version(self.version)
+    }
+
+    /// The GPU does nothing for so long before each product from now on, beside what is overwritten.
+    pub fn rest(&self, rest: Duration) {
+        self.rest.set(rest);
+    }
+
+    /// What comes before a product.
+    fn before(&self) -> Before {
+        Before::Evict { rest: self.rest.get() }
     }
 
     /// C = A·B for row-major A `[m, k]`, B `[k, n]`, C `[m, n]`, accumulated in f32; overwrites the L2 cache first and
@@ -123,7 +134,7 @@ impl Cublas {
         for raw in [&a.raw, &b.raw, &c.raw] {
             raw.memory.wait(true)?;
         }
-        let ms = timing::timed(&self.device, &self.device.inner.queue, Before::Evict, || unsafe {
+        let ms = timing::timed(&self.device, &self.device.inner.queue, self.before(), || unsafe {
             sys::cublasGemmEx(
                 self.handle,
                 sys::cublasOperation_t::CUBLAS_OP_N,

@@ -17,7 +17,7 @@ use crate::{
     timing::{self, Before},
 };
 use smallvec::SmallVec;
-use std::{borrow::Cow, marker::PhantomData, sync::Arc};
+use std::{borrow::Cow, marker::PhantomData, sync::Arc, time::Duration};
 use tile_dsl::program::{Program, Variant};
 
 /// A call of kernel `K` that has its arguments but not yet a schedule: what calling a kernel returns.
@@ -175,8 +175,14 @@ impl<'a> Scheduled<'a> {
 
     /// Overwrites a GPU's L2 cache first, so that [`Scheduled::run`] finds none of its data there, and takes the time
     /// of the launch alone. Nothing changes on the simulator.
-    pub fn cold(mut self) -> Self {
-        self.timed = Some(Before::Evict);
+    pub fn cold(self) -> Self {
+        self.cold_after(Duration::ZERO)
+    }
+
+    /// As [`Scheduled::cold`], after the GPU has done nothing for so long, so that its clock and power are those that a launch
+    /// finds which comes alone.
+    pub fn cold_after(mut self, rest: Duration) -> Self {
+        self.timed = Some(Before::Evict { rest });
         self
     }
 

@@ -5,14 +5,15 @@ use crate::{
     error::Error,
     queue::Queue,
 };
+use std::time::Duration;
 
 /// What a GPU does right before work that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     /// Nothing in particular.
     Nothing,
-    /// It overwrites the L2 cache.
-    Evict,
+    /// It overwrites the L2 cache, and does nothing for so long.
+    Evict { rest: Duration },
     /// The same work.
     Same,
 }
@@ -33,10 +34,11 @@ pub(crate) fn timed<R>(
     let (Kind::Cuda(gpu), Some(cuda)) = (device.kind(), &queue.cuda) else { return Ok((work()?, None)) };
     match before {
         Before::Nothing => {}
-        Before::Evict => {
+        Before::Evict { rest } => {
             let evictor = gpu.evictor(cuda)?;
             // SAFETY: it lives as long as the device, and its contents are no one's.
             unsafe { cuda.fill(evictor.pointer(), 0, evictor.bytes())? };
+            cuda.rest(rest)?;
         }
         Before::Same => drop(work()?),
     }

@@ -1,13 +1,7 @@
 //! Products of 8-bit factors, by cuBLASLt: cuBLAS itself has none.
 
 use super::Cublas;
-use crate::{
-    buffer::Buffer,
-    element::Float,
-    error::Error,
-    geometry::Layout,
-    timing::{self, Before},
-};
+use crate::{buffer::Buffer, element::Float, error::Error, geometry::Layout, timing};
 use cudarc::cublaslt::{
     result::{self, CublasError},
     sys,
@@ -147,7 +141,7 @@ impl Cublas {
         let stream = stream.map_or(std::ptr::null_mut(), |queue| queue.stream.cu_stream());
         let (alpha, beta) = (scale, 0f32);
         let scalar = |x: &f32| std::ptr::from_ref(x).cast::<c_void>();
-        let timed = timing::timed(&self.device, &self.device.inner.queue, Before::Evict, || {
+        let timed = timing::timed(&self.device, &self.device.inner.queue, self.before(), || {
             // SAFETY: the shapes were checked against each other and the buffers, which live on this device and are borrowed
             // for the call; the call waits for the result.
             unsafe {

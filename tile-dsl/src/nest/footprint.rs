@@ -98,8 +98,9 @@ impl CopyLayout {
         self.panel.map_or(1, |width| self.row.div_ceil(width))
     }
 
-    /// How a box is shared out among some CTAs; `None` where the parts would not be boxes in whole periods of the
-    /// pattern. Elements have `size` bytes.
+    /// How a box is shared out among some CTAs; `None` where the parts would not be boxes that begin where a box may. A part
+    /// need not begin with the pattern of a swizzle: which units a copy permutes, the shared address says (PTX ISA 5.5.6;
+    /// CUDA C++ Programming Guide, "TMA Swizzle"). Elements have `size` bytes.
     pub fn shared_out(&self, ctas: u32, size: u64) -> Option<Part> {
         let ctas = u64::from(ctas);
         if self.pieces().is_multiple_of(ctas) {
@@ -110,12 +111,8 @@ impl CopyLayout {
         let slowest = *self.order.iter().find(|d| self.extents[**d] > 1)?;
         let by = self.extents[slowest] / ctas;
         let elems = by * self.strides[slowest] / self.row * self.panel.unwrap_or(self.row);
-        let period = match self.panel {
-            Some(width) => PERIOD * width * size,
-            None => PERIOD * self.row * size,
-        };
         let whole = slowest != self.contiguous && self.extents[slowest].is_multiple_of(ctas);
-        (whole && (elems * size).is_multiple_of(period)).then_some(Part {
+        (whole && (elems * size).is_multiple_of(BOX_ALIGN.into())).then_some(Part {
             dim: slowest,
             by,
             pieces: self.pieces(),

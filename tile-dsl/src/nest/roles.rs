@@ -60,6 +60,17 @@ impl Nest {
         self.arrive.get(&digit).copied().unwrap_or(Unit::Warp)
     }
 
+    /// CTAs an SM that a kernel is bound to (`.minnctapersm`). Where roles share registers out, `ptxas` wants to know how many
+    /// each thread begins with, and works that out by itself only where warpgroups multiply (else C7508: `setmaxnreg` ignored).
+    pub fn resident(&self) -> Option<u32> {
+        let mut warpgroups = false;
+        leaves(&self.body, &mut |path, leaf| {
+            warpgroups |= self.product(path, leaf).is_some_and(|p| p.atom.row().descriptors);
+        });
+        let one = (self.registers.is_some() && !warpgroups).then_some(1);
+        self.occupancy.or(one)
+    }
+
     /// Groups of the threads that compute: those that take tiles in turn, or one.
     pub fn groups(&self) -> u32 {
         self.pingpong.unwrap_or(1)

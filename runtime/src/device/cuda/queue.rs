@@ -13,6 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 /// A stream, with what an allocation for its work needs.
@@ -117,6 +118,25 @@ impl CudaQueue {
         // SAFETY: the caller's.
         unsafe { result::memset_d8_async(pointer, byte, bytes, self.stream.cu_stream()) }
             .map_err(failed("filling memory"))
+    }
+
+    /// Does nothing for so long.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn rest(&self, rest: Duration) -> Result<(), Error> {
+        unsafe extern "C" fn sleep(rest: *mut c_void) {
+            // SAFETY: what was leaked below, once.
+            std::thread::sleep(*unsafe { Box::from_raw(rest.cast::<Duration>()) });
+        }
+        if rest.is_zero() {
+            return Ok(());
+        }
+        self.bind()?;
+        let rest = Box::into_raw(Box::new(rest)).cast::<c_void>();
+        // SAFETY: the function calls no one of the driver's, and takes what it is given.
+        unsafe { result::stream::launch_host_function(self.stream.cu_stream(), sleep, rest) }
+            .map_err(failed("queueing a rest"))
     }
 
     /// Overwrites memory from the host's.

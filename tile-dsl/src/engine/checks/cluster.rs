@@ -49,7 +49,7 @@ pub(super) fn check(context: &Context<'_>) -> Option<Diagnostic> {
         let spelled: Vec<String> = extents.iter().map(u64::to_string).collect();
         let name = &nest.tensor(nest.copy(copy).tensor).name;
         let text = format!(
-            "a tile of `{name}`, {}, does not come apart into {ctas} boxes of whole patterns of 8 rows: no CTA of a cluster could copy its part",
+            "a tile of `{name}`, {}, does not come apart into {ctas} boxes that begin at multiples of 128 bytes: no CTA of a cluster could copy its part",
             spelled.join(" × ")
         );
         let span = nest.copy(copy).span;
