@@ -235,14 +235,14 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
         ([1024, 1024, 1024], "tile64x128"),
         // 128 tiles of 192×96 for 132 multiprocessors.
         ([1536, 1536, 1536], "tile192x96"),
-        ([2048, 2048, 2048], "pingpong128"),
+        ([2048, 2048, 2048], "wgmma_best"),
         ([3072, 3072, 3072], "pingpong192"),
-        ([4096, 4096, 4096], "pingpong128"),
+        ([4096, 4096, 4096], "wgmma_best"),
         ([8192, 8192, 8192], "pingpong192"),
-        ([16384, 16384, 16384], "pingpong128"),
+        ([16384, 16384, 16384], "wgmma_best"),
         // Few steps of K: stores are hidden behind the other group's products.
-        ([4096, 4096, 512], "pingpong128"),
-        ([8192, 1024, 8192], "pingpong128"),
+        ([4096, 4096, 512], "wgmma_best"),
+        ([8192, 1024, 8192], "wgmma_best"),
         // Rows of 10,000 bytes begin within sectors.
         ([5000, 5000, 5000], "swapped152"),
         // 640 tiles of 160×256 in five rounds of 132; 800 of 128×256 would begin a seventh.
@@ -266,7 +266,7 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
 
 #[test]
 fn the_estimate_of_products_grows_with_the_work() {
-    let program = Program::from_bytes(kernel::pingpong128.program(Some(DType::BF16)).unwrap()).unwrap();
+    let program = Program::from_bytes(kernel::wgmma_best.program(Some(DType::BF16)).unwrap()).unwrap();
     let shape = Shape::of(&program).unwrap();
     assert!(shape.products && shape.turns == 2);
     let tensor = tile_bench::products::Tensor::of(Some(&h200()), DType::BF16);

@@ -133,7 +133,7 @@ const GROUPED: &[&dyn AnySchedule] = &[
     &product::mma_large_tile,
     &product::mma_best,
     &product::two_consumers,
-    &product::pingpong128,
+    &product::tile128x256,
     &product::wgmma_best,
 ];
 

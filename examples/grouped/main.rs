@@ -184,6 +184,6 @@ const SCHEDULES: &[&dyn AnySchedule] = &[
     &product::tma_wgmma,
     &product::two_consumers,
     &product::wgmma_best,
-    &product::pingpong128,
+    &product::tile128x256,
     &product::tile64,
 ];

@@ -54,8 +54,8 @@ pub const CANDIDATES: &[Candidate] = &[
 
 /// Schedules of warpgroups' products, which have tiles of all shapes; of equals, the first is chosen.
 pub const PRODUCTS: &[&dyn AnySchedule] = &[
-    &kernel::pingpong128,
     &kernel::wgmma_best,
+    &kernel::tile128x256,
     &kernel::pingpong192,
     &kernel::tile192,
     &kernel::tile128x192,

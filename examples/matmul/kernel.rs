@@ -138,15 +138,15 @@ schedule! {
         pipeline(k, 4);
         order(grouped(8));
     }
-    /// One thread copies, by tensor maps, and goes on to the next tile while others store this one, in whole sectors; what its
-    /// warps need not, those that multiply have for registers.
+    /// One thread copies, by tensor maps, and goes on to the next tile while others store this one, in whole sectors; registers
+    /// that its warps do not need, those that multiply have.
     pub mma_best on sm_90a = mma_large_tile {
         tile(k = 64);
         stage(a, b at k: shared, tma);
         drop(pad(a), pad(b));
         swizzle(a: 128, b: 128);
         produce(k: warpgroup);
-        registers(24, 240);
+        registers(40, 232);
         persistent(1);
         exchange(c);
     }
@@ -208,11 +208,19 @@ schedule! {
     pub hilbert = tma_store { order(hilbert); }
     /// A warp puts four 8×8 matrices of C into shared memory at once.
     pub stmatrix = hilbert { stage(c: shared, tma, stmatrix); }
-    /// Neighbours meet in L2 without a cluster, whose CTAs would wait for one another. Bands are walked back and forth, and so is
-    /// k: a tile begins with what the one before has read last. What is stored leaves L2 before what is read again.
+    /// Two groups of 128 threads with a tile each take turns: one stores, as it holds it, while the other multiplies.
+    /// Neighbours meet in L2 without a cluster, whose CTAs would wait for one another; a tile begins with what the one before
+    /// has read last. What is stored leaves L2 before what is read again.
     pub wgmma_best = stmatrix {
-        drop(cluster(i));
-        order(serpentine(8));
+        tile(j = 128);
+        tensor_core(acc: wgmma(64, 128));
+        drop(split(i), bind(iw), cluster(i), stage(c), swizzle(c));
+        exchange(c);
+        pipeline(k, 7);
+        pingpong(2);
+        registers(40, 232);
+        issue(acc: overwrite, in_flight(2));
+        order(serpentine(4));
         alternate(k);
         cache(c: evict_first);
     }
@@ -367,9 +375,14 @@ schedule! {
         issue(acc: in_flight(1));
         split_k(k, 4);
     }
+    /// The ladder's tile, 128×256, without a cluster: C is collected and stored while the next tile is multiplied.
+    pub tile128x256 = stmatrix {
+        drop(cluster(i));
+        order(serpentine(8));
+        alternate(k);
+    }
     /// Two warpgroups and a tile of 128×128.
-    pub tile128 = wgmma_best {
-        drop(cache(c));
+    pub tile128 = tile128x256 {
         tile(j = 128);
         tensor_core(acc: wgmma(64, 128));
         pipeline(k, 5);
@@ -382,34 +395,33 @@ schedule! {
     }
     /// Three warpgroups, a tile a CTA, where other tiles leave multiprocessors without work. Rows of 96 elements are copied by
     /// thirds.
-    pub tile192x96 = wgmma_best {
+    pub tile192x96 = tile128x256 {
         tile(i = 192, j = 96);
         tensor_core(acc: wgmma(64, 96));
-        drop(stage(c), swizzle(c), persistent, alternate(k), order, cache(c));
+        drop(stage(c), swizzle(c), persistent, alternate(k), order);
         exchange(c);
         swizzle(b: 64);
         pipeline(k, 5);
         registers(32, 160);
     }
     /// Three warpgroups and a square tile, where tiles of 128×256 leave many multiprocessors without work in the last round.
-    pub tile192 = wgmma_best {
-        drop(cache(c));
+    pub tile192 = tile128x256 {
         tile(i = 192, j = 192);
         tensor_core(acc: wgmma(64, 192));
         registers(32, 160);
     }
     /// Where rows begin within sectors, what comes from L2 is dear: four CTAs share each tile of B.
-    pub shared_by4 = wgmma_best {
-        drop(stage(c), swizzle(c), cache(c));
+    pub shared_by4 = tile128x256 {
+        drop(stage(c), swizzle(c));
         exchange(c);
         pipeline(k, 4);
         cluster(i: 4);
     }
     /// Operands swapped, so that rows of C need not be a multiple of 64: tiles of 160×256 leave few multiprocessors without
     /// work where those of 128×256 begin another round, and two CTAs share each tile of B.
-    pub swapped160 = wgmma_best {
+    pub swapped160 = tile128x256 {
         tile(i = 160);
-        drop(split(i), bind(iw), stage(c), swizzle(c), cache(c), vectorize(j.pair));
+        drop(split(i), bind(iw), stage(c), swizzle(c), vectorize(j.pair));
         split(j -> jw, jm: 128);
         tensor_core(acc: wgmma(64, 160); swapped);
         bind(jw -> warpgroup.x);
@@ -426,20 +438,8 @@ schedule! {
         cluster(j: 2);
         order(row);
     }
-    /// Two groups of 128 threads with a tile of 128×128 each take turns: one stores, as it holds it, while the other multiplies.
-    pub pingpong128 = wgmma_best {
-        tile(j = 128);
-        tensor_core(acc: wgmma(64, 128));
-        drop(split(i), bind(iw), stage(c), swizzle(c));
-        exchange(c);
-        pipeline(k, 7);
-        pingpong(2);
-        registers(40, 232);
-        issue(acc: overwrite, in_flight(2));
-        order(serpentine(4));
-    }
-    /// With half as many columns again.
-    pub pingpong192 = pingpong128 {
+    /// As the ladder's top, with half as many columns again in a tile.
+    pub pingpong192 = wgmma_best {
         tile(j = 192);
         tensor_core(acc: wgmma(64, 192));
         pipeline(k, 5);
@@ -499,13 +499,13 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     tile64x128_clustered2,
     tile64x128_split4,
     tile128,
+    tile128x256,
     tile128x192,
     tile192x96,
     tile192,
     shared_by4,
     swapped160,
     swapped152,
-    pingpong128,
     pingpong192
 ];
 

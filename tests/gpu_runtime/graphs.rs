@@ -173,12 +173,11 @@ fn dependent_launches_are_in_order() {
 #[test]
 fn launches_made_again_have_the_bits_of_plain_ones() {
     let Some(gpu) = gpu() else { return };
-    let schedules: [&dyn AnySchedule; 10] = [
+    let schedules: [&dyn AnySchedule; 9] = [
         &product::tma_wgmma,
         &product::cluster,
         &product::stmatrix,
         &product::wgmma_best,
-        &product::pingpong128,
         &product::swapped160,
         &product::swapped152,
         &product::tile64_clustered2,
