@@ -54,7 +54,7 @@ impl fmt::Display for Launch {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}schedule sm_{}", self.kernel, self.schedule.target.sm)?;
+        write!(f, "{}schedule {}", self.kernel, self.schedule.target)?;
         if let Some(dtype) = self.dtype {
             write!(f, " {dtype}")?;
         }
@@ -91,8 +91,9 @@ impl Case {
         let (head, rest) = rest.split_once('{').ok_or_else(|| fail("`schedule` without `{`".into()))?;
         let (body, rest) = rest.split_once('}').ok_or_else(|| fail("`schedule` without `}`".into()))?;
         let mut words = head.split_whitespace().skip(1);
-        let sm = words.next().and_then(|w| w.strip_prefix("sm_")?.parse().ok());
-        let sm = sm.ok_or_else(|| fail(format!("`{}` names no target such as sm_80", head.trim())))?;
+        let target = words.next().and_then(Target::parse);
+        let target =
+            target.ok_or_else(|| fail(format!("`{}` names no target such as sm_80", head.trim())))?;
         let dtype = words
             .next()
             .map(|w| DType::from_name(w).ok_or_else(|| fail(format!("`{w}` is not an element type"))))
@@ -108,7 +109,7 @@ impl Case {
             name: "case".into(),
             kernel: kernel.name.clone(),
             dtypes: dtype.into_iter().collect(),
-            target: Target { sm, specific: false },
+            target,
             directives,
         };
         let launches = rest

@@ -18,13 +18,14 @@ impl Generator<'_> {
         self.schedule.target = Target { sm: 90, specific: true };
         self.warps = true;
         self.wild_assumptions();
-        let columns = *self.random.pick(&[8, 16, 32, 64, 64, 128]);
+        // Halves and thirds of some are no whole patterns of a swizzle.
+        let columns = *self.random.pick(&[8, 16, 24, 32, 40, 64, 64, 72, 128]);
         let rows = *self.random.pick(&[64, 64, 128, 128, 192]);
         for axis in &self.kernel.axes {
             let size = match product.axes.iter().position(|a| *a == axis.name) {
                 Some(0) => rows,
                 // A thread holds at most a register for each of 128 columns of 64 rows.
-                Some(1) => columns * *self.random.pick(if columns < 64 { &[1, 1, 2, 4] } else { &[1] }),
+                Some(1) => columns * *self.random.pick(if columns <= 32 { &[1, 1, 2, 4] } else { &[1] }),
                 Some(_) => *self.random.pick(&[16, 32, 64, 64, 128, 48]),
                 None if self.chance(40) => *self.random.pick(&[1, 2, 2, 3, 4]),
                 None => continue,
