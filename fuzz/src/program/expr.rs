@@ -318,9 +318,12 @@ impl Generator<'_> {
                     let shift = self.random.below(2) as i64;
                     (Affine { terms: [(axis, 2)].into(), constant: shift }, scaled(&extent, 2, shift))
                 }
-                // Backwards.
-                21 if extent.as_constant().is_some() => {
-                    let last = extent.constant - 1;
+                // Backwards, from the end or from anywhere.
+                21..25 => {
+                    let last = match extent.as_constant() {
+                        Some(points) => points - 1,
+                        None => self.random.below(48) as i64,
+                    };
                     (Affine { terms: [(axis, -1)].into(), constant: last }, extent)
                 }
                 _ => (Affine::axis(axis), extent),

@@ -156,9 +156,6 @@ impl Lowerer<'_> {
     /// Stores the matrices that wait, as many at once as lie in step.
     fn store_held(&mut self, tensor: TensorId, buffer: u32, layout: &Layout) -> Result<(), LowerError> {
         let mut held = self.matrices_held.remove(&tensor).unwrap_or_default();
-        // From the first on, in whatever order loops went: no lane's part of an address is negative, of which the swizzle's
-        // divisions would make something else.
-        held.sort_by_key(|m| m.offset.constant);
         while !held.is_empty() {
             let alike = |n: usize| held[..n].iter().all(|m| m.offset.terms == held[0].offset.terms);
             let by = |n: usize| held[n].offset.constant - held[0].offset.constant;

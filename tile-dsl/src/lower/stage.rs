@@ -74,6 +74,11 @@ struct Swizzle {
     chunks: i64,
 }
 
+/// Whether no variable part of an offset is negative.
+fn rises(offset: &Linear) -> bool {
+    offset.terms.values().all(|factor| *factor > 0)
+}
+
 impl Layout {
     /// Where an offset lies that counts whole rows, before the swizzle.
     pub fn start(&self, emit: &mut Emit, offset: &Linear) -> Linear {
@@ -89,10 +94,12 @@ impl Layout {
                 inside.add_scaled(&term, 1);
             }
         }
-        // Whole slots stay where they are, whole rows become rows of a panel.
+        // Whole slots stay where they are, whole rows become rows of a panel; but where what is left goes back, the whole is not
+        // negative, and no part of it need be.
         let here = offset.constant.rem_euclid(self.elems);
-        inside.constant = here % row;
-        moved.constant += offset.constant - here + here / row * width;
+        let rows = if rises(&inside) { here / row } else { 0 };
+        inside.constant = here - rows * row;
+        moved.constant += offset.constant - here + rows * width;
         let at = emit.index(&inside);
         let part = |emit: &mut Emit, op: BinOp, of: Atom, by: i64| emit.bin(op, of, Atom::i32(by));
         let y = part(emit, BinOp::Div, at, row);
@@ -112,14 +119,14 @@ impl Layout {
         // The pattern repeats: what is a multiple of its period moves past the swizzle, and loops share the rest.
         let period = s.line * s.chunks;
         let (mut inside, mut outside) = (Linear::default(), Linear::default());
-        // No part is negative, so that division and remainder are those of the whole.
-        let rising = offset.terms.values().all(|factor| *factor > 0);
+        // Where no part is negative, division and remainder are those of the whole; else only the whole is not.
+        let rising = rises(offset);
         for (var, factor) in &offset.terms {
             let term = Linear::var(*var).scaled(*factor);
             if rising && emit.is_multiple(&term, period) { &mut outside } else { &mut inside }
                 .add_scaled(&term, 1);
         }
-        inside.constant = offset.constant.rem_euclid(period);
+        inside.constant = if rising { offset.constant.rem_euclid(period) } else { offset.constant };
         outside.constant = offset.constant - inside.constant;
         let at = emit.index(&inside);
         let line = emit.bin(BinOp::Div, at, Atom::i32(s.line));
