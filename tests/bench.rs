@@ -178,6 +178,7 @@ fn options_that_do_not_go_together_exit_with_2() {
     for (args, expected) in [
         (&["--bench", "--emit", "ptx"][..], "cannot be used with"),
         (&["--bench", "--launches", "5"], "20"),
+        (&["--rest", "8"], "--bench"),
         (&["--arch", "sm_90"], "--emit"),
         (&["--schedule", "warptile,fast"], "auto-size"),
         (&["--size", "64x64x64,12"], "M×N×K"),

@@ -61,6 +61,12 @@ mod local {
             stage(c: shared, tma, stmatrix);
             swizzle(c: 128);
         }
+        /// Ten blocks of eight columns: four matrices at once are of both halves, the second before the first in the tile.
+        pub ten_blocks = collected_in_columns {
+            tile(j = 80);
+            tensor_core(acc: wgmma(64, 80));
+            swizzle(b: 32, c: 32);
+        }
     }
 }
 
@@ -104,7 +110,9 @@ fn results_that_lie_in_columns_are_right() {
         let [m, n, _] = size;
         let factors = Factors::new(size, numbers);
         let (a, b) = factors.buffers(&device, bf16::from_f32, Layout::RowMajor);
-        for schedule in [&local::in_columns as &dyn AnySchedule, &local::collected_in_columns] {
+        let schedules: [&dyn AnySchedule; 3] =
+            [&local::in_columns, &local::collected_in_columns, &local::ten_blocks];
+        for schedule in schedules {
             let poison = vec![bf16::NAN; m * n];
             let mut c = Buffer::from_slice_in(&device, &poison, &[m, n], Layout::ColumnMajor).expect("room");
             let report = matmul(&a, &b, &mut c).schedule_dyn(schedule).run().expect("it runs");

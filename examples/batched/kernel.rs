@@ -33,6 +33,8 @@ schedule! {
     pub warptile for batched<f32 | f16 | bf16> = product::warptile {}
     /// Those of its first schedule on tensor cores.
     pub mma for batched<f16 | bf16> = product::mma {}
+    /// Those of its fastest one there that older GPUs run.
+    pub mma_large_tile for batched<f16 | bf16> = product::mma_large_tile {}
     /// And those of its fastest one there: bands are of the last two dimensions of the grid.
     pub mma_best for batched<f16 | bf16> = product::mma_best {}
     /// And those of its fastest one on Hopper, in narrower bands: a matrix of the batch has few tiles.
@@ -49,6 +51,8 @@ schedule! {
     }
     /// `ldmatrix` reads rows of either kind.
     pub mma_nt for batched_nt<f16 | bf16> = mma {}
+    /// The fastest one that older GPUs run.
+    pub mma_large_tile_nt for batched_nt<f16 | bf16> = mma_large_tile {}
     /// The fastest one.
     pub mma_best_nt for batched_nt<f16 | bf16> = mma_best {}
     /// A warpgroup reads rows of either kind, too.
@@ -60,11 +64,13 @@ pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     naive,
     warptile,
     mma,
+    mma_large_tile,
     mma_best,
     wgmma_best,
     naive_nt,
     warptile_nt,
     mma_nt,
+    mma_large_tile_nt,
     mma_best_nt,
     wgmma_best_nt
 ];

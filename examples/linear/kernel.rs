@@ -27,6 +27,8 @@ schedule! {
     pub best for linear<f32> = product::best {}
     /// Those of its first one on tensor cores: bias and ReLU are applied where the sums lie in registers.
     pub mma for linear<f16 | bf16> = product::mma {}
+    /// Of its fastest one there that older GPUs run.
+    pub mma_large_tile for linear<f16 | bf16> = product::mma_large_tile {}
     /// And those of its fastest one there.
     pub mma_best for linear<f16 | bf16> = product::mma_best {}
     /// And those of its fastest one on Hopper.
@@ -36,4 +38,5 @@ schedule! {
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![warptile, best, mma, mma_best, wgmma_best, dependent];
+pub const SCHEDULES: &[&dyn AnySchedule] =
+    schedules![warptile, best, mma, mma_large_tile, mma_best, wgmma_best, dependent];

@@ -94,8 +94,8 @@ impl Layout {
                 inside.add_scaled(&term, 1);
             }
         }
-        // Whole slots stay where they are, whole rows become rows of a panel; but where what is left goes back, the whole is not
-        // negative, and no part of it need be.
+        // Whole slots stay where they are, whole rows become rows of a panel. A rest with negative terms keeps its constant
+        // rows: its sum, which is divided, is then not negative.
         let here = offset.constant.rem_euclid(self.elems);
         let rows = if rises(&inside) { here / row } else { 0 };
         inside.constant = here - rows * row;
@@ -119,7 +119,7 @@ impl Layout {
         // The pattern repeats: what is a multiple of its period moves past the swizzle, and loops share the rest.
         let period = s.line * s.chunks;
         let (mut inside, mut outside) = (Linear::default(), Linear::default());
-        // Where no part is negative, division and remainder are those of the whole; else only the whole is not.
+        // Without negative terms, the parts may be divided apart; with them, only the sum is sure not to be negative.
         let rising = rises(offset);
         for (var, factor) in &offset.terms {
             let term = Linear::var(*var).scaled(*factor);
