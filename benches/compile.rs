@@ -189,11 +189,10 @@ fn ptx(c: &mut Criterion) {
     let mut group = c.benchmark_group("ptx");
     group.sample_size(10);
     for schedule in product::SCHEDULES.iter().chain(product::BY_SIZE) {
+        let dtype = schedule.dtypes()[0];
         for variant in [Variant::Exact, Variant::General] {
-            group.bench_function(format!("{} {variant}", schedule.name()), |b| {
-                b.iter(|| {
-                    emit(black_box(*schedule), Some(DType::F32), variant, Stage::Ptx).expect("it compiles")
-                });
+            group.bench_function(format!("{} {dtype} {variant}", schedule.name()), |b| {
+                b.iter(|| emit(black_box(*schedule), Some(dtype), variant, Stage::Ptx).expect("it compiles"));
             });
         }
     }

@@ -208,21 +208,19 @@ schedule! {
     pub hilbert = tma_store { order(hilbert); }
     /// A warp puts four 8×8 matrices of C into shared memory at once.
     pub stmatrix = hilbert { stage(c: shared, tma, stmatrix); }
-    /// Two groups of 128 threads with a tile each take turns: one stores, as it holds it, while the other multiplies.
-    /// Neighbours meet in L2 without a cluster, whose CTAs would wait for one another; a tile begins with what the one before
-    /// has read last. What is stored leaves L2 before what is read again.
+    /// Two groups of 128 threads with a tile each take turns: one stores, as it holds it, while the other multiplies, both
+    /// halves of a tile by the same rows of B. Neighbours meet in L2 without a cluster, whose CTAs would wait for one another; a
+    /// tile begins with what the one before has read last.
     pub wgmma_best = stmatrix {
         tile(j = 128);
         tensor_core(acc: wgmma(64, 128));
         drop(split(i), bind(iw), cluster(i), stage(c), swizzle(c));
+        reorder(k.atom, i.atom in acc);
         exchange(c);
         pipeline(k, 7);
         pingpong(2);
-        registers(40, 232);
-        issue(acc: overwrite, in_flight(2));
-        order(serpentine(4));
+        order(grouped(4));
         alternate(k);
-        cache(c: evict_first);
     }
 }
 
