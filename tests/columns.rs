@@ -45,7 +45,7 @@ mod local {
         pub turns = product::wgmma_best {
             tile(i = 24);
             tensor_core(acc: wgmma(64, 24); swapped);
-            drop(vectorize(j.pair));
+            drop(vectorize(j.pair), reorder(in acc));
         }
         /// By `stmatrix`, transposed.
         pub collected = elements { stage(c: shared, tma, stmatrix); swizzle(c: 128); }

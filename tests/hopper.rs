@@ -118,10 +118,12 @@ fn each_rung_is_another_kernel() {
     assert_eq!(elements(&rung), (0, 16));
     assert_eq!(count(&rung, "stmatrix.sync.aligned.m8n8.x4.shared.b16"), 16);
 
-    // No cluster; the bands, walked back and forth, are another kernel than those walked along.
+    // No cluster; the bands, walked along, are another kernel than those walked back and forth. Of both halves of a tile the
+    // products by the same rows of B follow one another.
     let rung = ptx(&wgmma_best);
     assert!(!rung.contains("cluster 2") && !rung.contains("mapa"));
-    assert_ne!(rung, ptx(&local::along).replace("along", "wgmma_best"));
+    assert_ne!(rung, ptx(&local::back).replace("back", "wgmma_best"));
+    assert_ne!(rung, ptx(&local::halves).replace("halves", "wgmma_best"));
 
     // Two groups that compute, with a program and a tile of C each, and an mbarrier for the turn of either.
     let (alone, turns) = (ptx(&tile128), ptx(&local::pingpong));
@@ -137,7 +139,8 @@ mod local {
     use tilewright::prelude::*;
 
     schedule! {
-        pub along on sm_90a for product::matmul<f16 | bf16> = product::wgmma_best { order(grouped(16)); }
+        pub back on sm_90a for product::matmul<f16 | bf16> = product::wgmma_best { order(serpentine(4)); }
+        pub halves on sm_90a for product::matmul<f16 | bf16> = product::wgmma_best { drop(reorder(in acc)); }
         /// k runs forwards for all tiles.
         pub forwards = product::tile128x256 { drop(alternate(k)); }
         /// Groups that collect C, each a tile of its own.
@@ -155,7 +158,7 @@ mod local {
         /// Three groups, and no products in flight.
         pub three = pingpong {
             tile(i = 64);
-            drop(issue(acc));
+            drop(issue(acc), reorder(in acc));
             pingpong(3);
             pipeline(k, 4);
             registers(24, 144);
