@@ -47,6 +47,8 @@ mod local {
             tensor_core(acc: wgmma(64, 24); swapped);
             drop(vectorize(j.pair), reorder(in acc));
         }
+        /// Both blocks of 64 columns by the same rows, one after the other.
+        pub by_rows = product::swapped160 { reorder(k.atom, jm in acc); }
         /// By `stmatrix`, transposed.
         pub collected = elements { stage(c: shared, tma, stmatrix); swizzle(c: 128); }
         /// Not swapped: C lies in columns.
@@ -74,8 +76,9 @@ const SIZES: [[usize; 3]; 4] = [[48, 256, 128], [40, 264, 200], [1, 8, 64], [33,
 
 #[test]
 fn swapped_products_are_right() {
-    let schedules: [&dyn AnySchedule; 10] = [
+    let schedules: [&dyn AnySchedule; 11] = [
         &swapped160,
+        &local::by_rows,
         &swapped152,
         &local::warps,
         &local::warps_exchanged,
@@ -137,6 +140,14 @@ fn columns_are_turned_in_registers_or_on_their_way() {
     assert_eq!(count(&ptx, "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16"), 8);
     assert_eq!(turned(&ptx), (80, 20));
     assert_eq!((turned(&of(&local::elements)), turned(&of(&local::exchanged))), ((0, 0), (12, 3)));
+
+    let sums = |ptx: &str| -> Vec<String> {
+        let products = ptx.split("wgmma.mma_async.sync").skip(1);
+        products.map(|product| product.split(['{', ',']).nth(1).unwrap_or_default().to_string()).collect()
+    };
+    let (one_by_one, by_rows) = (sums(&ptx), sums(&of(&local::by_rows)));
+    assert!(one_by_one[..4].iter().all(|sum| *sum == one_by_one[0]) && one_by_one[4] != one_by_one[0]);
+    assert!(by_rows[0] != by_rows[1] && (0..8).all(|n| by_rows[n] == by_rows[n % 2]));
 
     let ptx = of(&local::collected);
     assert_eq!((turned(&ptx), count(&ptx, "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16")), ((0, 0), 3));

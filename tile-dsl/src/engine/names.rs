@@ -24,8 +24,10 @@ pub(super) fn digit(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failur
         Bare::Tile => format!("{name}.o"),
         Bare::InTile => format!("{name}.t"),
     };
-    let found = nest.names.get(&suffixed).or_else(|| nest.names.get(name));
-    found.copied().ok_or_else(|| unknown("loop", name, digit_names(nest)))
+    let found = nest.names.get(&suffixed).or_else(|| nest.names.get(name)).copied();
+    // A loop that a directive left over has no name but the one that messages and the printed nest show.
+    let shown = || loops(&nest.body).into_iter().map(|(d, _)| d).find(|d| nest.digit_name(*d) == name);
+    found.or_else(shown).ok_or_else(|| unknown("loop", name, digit_names(nest)))
 }
 
 /// A digit with a loop of its own somewhere.

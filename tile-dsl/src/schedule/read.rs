@@ -436,6 +436,9 @@ impl<'a> Syntax<'a> for Reader<'_> {
         self.then(|r| {
             let at = r.at;
             let name = word_of(FORMS[r.known("instruction", &FORMS)?]);
+            if name == "wgmma" {
+                r.form = "tensor_core(acc: wgmma(64, 128))";
+            }
             let shaped = r.next().is_some_and(|token| token.text == "(");
             let shape = shaped.then(|| r.argument("a shape", Self::shape)).transpose()?;
             *atom = Atom::from_name(name, shape).map_err(|message| r.wrong(at, message))?;
