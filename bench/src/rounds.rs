@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// of 4096³ on an H200): within as many rounds as there are contenders, twice as many where their number is odd, each comes
 /// right after each other one equally often (E. J. Williams, "Experimental Designs Balanced for the Estimation of Residual
 /// Effects of Treatments", Australian Journal of Scientific Research A2, 1949). Fewer keep one order: in any other a launch
-/// would come after itself, and find its code in the caches. No launch does.
+/// would come right after itself, which makes short ones faster. None does.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
     /// Rounds that are not counted: a GPU at rest runs at a low clock, and a first launch pays for loading.
@@ -47,10 +47,11 @@ impl Rounds {
         mut launch: impl FnMut(usize) -> Result<Option<f64>, E>,
     ) -> Result<Played, E> {
         let mut times = vec![Vec::new(); contenders];
+        let mut orders = (0..).map(|round| order(round, contenders));
         let mut rounds = |least: usize, most: usize, counted: bool| -> Result<Instant, E> {
             let (start, mut played) = (Instant::now(), 0);
             while played < least || (start.elapsed() < self.lasting && played < most) {
-                for contender in order(played, contenders) {
+                for contender in orders.next().into_iter().flatten() {
                     let time = launch(contender)?;
                     times[contender].extend(time.filter(|_| counted));
                 }
@@ -119,6 +120,21 @@ mod tests {
         let played = played.unwrap();
         assert_eq!(order, [0, 1, 0, 1, 0, 1, 0, 1]);
         assert_eq!(played.times, [vec![3.0, 5.0, 7.0], vec![6.0, 8.0]]);
+    }
+
+    #[test]
+    fn what_is_counted_goes_on_in_the_order_of_the_warm_up() {
+        for warm_up in 0..6 {
+            let rounds = Rounds { warm_up, least: 3, most: 3, lasting: Duration::ZERO };
+            let mut launched = Vec::new();
+            let launch = |c| {
+                launched.push(c);
+                Ok::<_, ()>(Some(1.0))
+            };
+            rounds.play(4, launch).unwrap();
+            assert_eq!(launched.len(), 4 * (warm_up + 3));
+            assert!(launched.windows(2).all(|pair| pair[0] != pair[1]), "{warm_up}: {launched:?}");
+        }
     }
 
     #[test]

@@ -24,10 +24,8 @@ pub(super) fn digit(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failur
         Bare::Tile => format!("{name}.o"),
         Bare::InTile => format!("{name}.t"),
     };
-    let found = nest.names.get(&suffixed).or_else(|| nest.names.get(name)).copied();
-    // A loop that a directive left over has no name but the one that messages and the printed nest show.
-    let shown = || loops(&nest.body).into_iter().map(|(d, _)| d).find(|d| nest.digit_name(*d) == name);
-    found.or_else(shown).ok_or_else(|| unknown("loop", name, digit_names(nest)))
+    let found = nest.names.get(&suffixed).or_else(|| nest.names.get(name));
+    found.copied().ok_or_else(|| unknown("loop", name, digit_names(nest)))
 }
 
 /// A digit with a loop of its own somewhere.
@@ -75,10 +73,10 @@ pub(super) fn inside(nest: &Nest, digit: Digit) -> Vec<Digit> {
     found
 }
 
-/// Names of the loops there are, for messages.
+/// Names of the loops there are, for messages; not of those that an instruction takes at once.
 pub(super) fn digit_names(nest: &Nest) -> Vec<String> {
     let mut names = Vec::new();
-    for (d, _) in loops(&nest.body) {
+    for (d, _) in loops(&nest.body).into_iter().filter(|(_, at)| !matches!(at, LoopKind::Atom(..))) {
         let name = nest.digit_name(d);
         if !names.contains(&name) {
             names.push(name);

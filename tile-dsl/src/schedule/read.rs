@@ -72,8 +72,8 @@ fn statement(tokens: &[Token]) -> Read<Members> {
     let name = first.text.as_str();
     let row = TABLE.iter().find(|row| row.name() == name);
     let form = match row {
-        Some(row) => row.form,
-        None if name == DROP => DROP_FORM,
+        Some(row) => row.form.to_string(),
+        None if name == DROP => DROP_FORM.to_string(),
         None => return Err(no_directive(name)),
     };
     let mut reader =
@@ -143,7 +143,8 @@ struct Reader<'t> {
     at: usize,
     /// Of the directive.
     name: &'t str,
-    form: &'static str,
+    /// How the directive is written, with the instruction that is meant.
+    form: String,
     /// How many it may act on.
     many: Many,
     /// What it acts on, where several share what follows.
@@ -435,10 +436,9 @@ impl<'a> Syntax<'a> for Reader<'_> {
         const FORMS: [&str; 2] = ["mma", "wgmma(64, 128)"];
         self.then(|r| {
             let at = r.at;
-            let name = word_of(FORMS[r.known("instruction", &FORMS)?]);
-            if name == "wgmma" {
-                r.form = "tensor_core(acc: wgmma(64, 128))";
-            }
+            let form = FORMS[r.known("instruction", &FORMS)?];
+            let name = word_of(form);
+            r.form = r.form.replace(FORMS[0], form);
             let shaped = r.next().is_some_and(|token| token.text == "(");
             let shape = shaped.then(|| r.argument("a shape", Self::shape)).transpose()?;
             *atom = Atom::from_name(name, shape).map_err(|message| r.wrong(at, message))?;
