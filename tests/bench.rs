@@ -236,8 +236,9 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
         ([1024, 1024, 1024], "tile64x128"),
         // 128 tiles of 192×96 for 132 multiprocessors.
         ([1536, 1536, 1536], "tile192x96"),
-        ([2048, 2048, 2048], "wgmma_best"),
+        ([2048, 2048, 2048], "pingpong128"),
         ([3072, 3072, 3072], "pingpong192"),
+        // Six tiles of two sizes for each of 128 multiprocessors.
         ([4096, 4096, 4096], "wgmma_best"),
         ([8192, 8192, 8192], "pingpong192"),
         ([16384, 16384, 16384], "wgmma_best"),
@@ -255,6 +256,8 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
         ([512, 512, 16384], "tile64x128_split4"),
         ([512, 512, 32768], "tile64x128_split4"),
         ([16, 8192, 8192], "tile64x128_clustered2"),
+        // 1,056 tiles of 128×128 are eight rounds of 132.
+        ([4095, 4097, 4093], "pingpong128"),
     ];
     for (size, name) in picked {
         assert_eq!(pick_products(size), name, "{size:?}");
@@ -267,16 +270,31 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
 
 #[test]
 fn the_estimate_of_products_grows_with_the_work() {
-    let program = Program::from_bytes(kernel::wgmma_best.program(Some(DType::BF16)).unwrap()).unwrap();
-    let shape = Shape::of(&program).unwrap();
-    assert!(shape.products && shape.turns == 2);
-    let tensor = tile_bench::products::Tensor::of(Some(&h200()), DType::BF16);
-    let of = |m, n, k| {
-        let dims = tile_bench::choose::dims(&[("M", m), ("N", n), ("K", k)]);
-        tile_bench::products::microseconds(&shape, &dims, DType::BF16, tensor)
+    let shape = |schedule: &dyn AnySchedule| {
+        let program = Program::from_bytes(schedule.program(Some(DType::BF16)).unwrap()).unwrap();
+        Shape::of(&program).unwrap()
     };
+    let narrow = shape(&kernel::pingpong128);
+    assert!(narrow.products && narrow.turns == 2);
+    let tensor = tile_bench::products::Tensor::of(Some(&h200()), DType::BF16);
+    let estimate = |shape: &Shape, m, n, k| {
+        let dims = tile_bench::choose::dims(&[("M", m), ("N", n), ("K", k)]);
+        tile_bench::products::microseconds(shape, &dims, DType::BF16, tensor)
+    };
+    let of = |m, n, k| estimate(&narrow, m, n, k);
     // 132 tiles, one for each multiprocessor, and one more: another round.
     assert_eq!(of(128, 128 * 132, 64), of(128, 128, 64));
     assert!(of(128, 128 * 133, 4096) > 1.8 * of(128, 128 * 132, 4096));
     assert!(of(128, 128, 4096) > of(128, 128, 2048));
+    // Two tiles of 192 and one of 128 take the products of four of 128, and fewer bytes; two rounds of 192 for want of a third
+    // tile take those of three.
+    let two_sizes = shape(&kernel::wgmma_best);
+    let dims = tile_bench::choose::dims(&[("M", 128), ("N", 1100), ("K", 64)]);
+    assert_eq!(two_sizes.of_two_sizes(&dims).map(|(_, tiles)| tiles), Some([5, 2]));
+    let of_two_sizes = |m, n, k| estimate(&two_sizes, m, n, k);
+    assert!(of_two_sizes(4096, 4096, 4096) < of(4096, 4096, 4096));
+    assert!(of_two_sizes(4096, 4096, 4096) > 0.98 * of(4096, 4096, 4096));
+    assert!(of_two_sizes(2048, 2048, 4096) > 1.4 * of(2048, 2048, 4096));
+    assert!(two_sizes.divides(&tile_bench::choose::dims(&[("M", 128), ("N", 1024), ("K", 64)])));
+    assert!(!two_sizes.divides(&tile_bench::choose::dims(&[("M", 128), ("N", 192), ("K", 64)])));
 }

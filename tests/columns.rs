@@ -42,7 +42,7 @@ mod local {
         /// Three blocks of eight columns, and two halves by two blocks of rows: four matrices.
         pub exchanged = elements { exchange(c); }
         /// Groups of threads that take turns.
-        pub turns = product::wgmma_best {
+        pub turns = product::pingpong128 {
             tile(i = 24);
             tensor_core(acc: wgmma(64, 24); swapped);
             drop(vectorize(j.pair), reorder(in acc));

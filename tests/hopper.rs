@@ -147,7 +147,7 @@ mod local {
         /// k runs forwards for all tiles.
         pub forwards = product::tile128x256 { drop(alternate(k)); }
         /// Groups that collect C, each a tile of its own.
-        pub pingpong = product::wgmma_best {
+        pub pingpong = product::pingpong128 {
             drop(exchange(c));
             stage(c: shared, tma, stmatrix);
             swizzle(c: 128);

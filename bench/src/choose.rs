@@ -37,7 +37,7 @@ use tile_dsl::{
     nest::Across,
     program::{Program, Variant},
     schedule::{DirectiveKind, Target},
-    tile::AxisKind,
+    tile::{Axis, AxisKind},
 };
 use tile_runtime::{AnySchedule, GpuInfo};
 use tile_sass::Limits;
@@ -71,12 +71,39 @@ pub struct Tiled {
     pub extent: Extent,
     /// Points of a tile; 1 where the schedule does not tile it.
     pub tile: u32,
+    /// Points after which tiles begin anew, the last one before with what is left; those of a tile where they are of one size.
+    pub period: u32,
 }
 
 impl Tiled {
     /// Tiles along the axis; `None` where a dim has no value.
     fn tiles(&self, dims: &Dims) -> Option<usize> {
-        Some((self.extent.eval(dims)?.max(0) as usize).div_ceil(self.tile as usize))
+        Some(self.whole(dims)? + self.last(dims)?)
+    }
+
+    /// Those of a tile's points; the last one of all may have fewer.
+    fn whole(&self, dims: &Dims) -> Option<usize> {
+        let (extent, period) = (self.points(dims)?, self.period as usize);
+        let each = period / self.tile as usize;
+        Some(extent / period * each + (extent % period).div_ceil(self.tile as usize).min(each))
+    }
+
+    /// Those with what is left of a period.
+    fn last(&self, dims: &Dims) -> Option<usize> {
+        let (extent, period) = (self.points(dims)?, self.period as usize);
+        let whole = period - (self.period % self.tile) as usize;
+        let begun = extent % period > whole;
+        Some(if period == whole { 0 } else { extent / period + usize::from(begun) })
+    }
+
+    fn points(&self, dims: &Dims) -> Option<usize> {
+        Some(self.extent.eval(dims)?.max(0) as usize)
+    }
+
+    /// The axis with tiles of what is left of a period.
+    fn of_last(&self) -> Tiled {
+        let tile = self.period % self.tile;
+        Tiled { tile, period: tile, ..self.clone() }
     }
 }
 
@@ -128,7 +155,14 @@ impl Shape {
         };
         let of_kind = |kind: AxisKind| {
             let axes = nest.kernel.axes.iter().filter(|a| a.kind == kind);
-            axes.map(|a| Tiled { extent: a.extent.clone(), tile: tile(&a.name).unwrap_or(1) }).collect()
+            let period = |axis: &str, tile: u32| {
+                nest.segment.filter(|s| nest.axis(s.digit.axis) == axis).map_or(tile, |s| s.points)
+            };
+            let tiled = |a: &Axis| {
+                let tile = tile(&a.name).unwrap_or(1);
+                Tiled { extent: a.extent.clone(), tile, period: period(&a.name, tile) }
+            };
+            axes.map(tiled).collect()
         };
         let parts = directives.iter().filter_map(|d| match d.kind {
             DirectiveKind::SplitK { parts, .. } => Some(parts),
@@ -182,9 +216,24 @@ impl Shape {
         count(&self.owned, dims)
     }
 
+    /// The shape of the last tiles of periods, and the numbers of whole tiles and of these; `None` where a dim has no value.
+    pub fn of_two_sizes(&self, dims: &Dims) -> Option<(Shape, [usize; 2])> {
+        let (mut last, mut counts) = (self.clone(), [1usize; 2]);
+        for (axis, narrow) in self.owned.iter().zip(&mut last.owned) {
+            let sized = axis.period % axis.tile != 0;
+            let each = match sized {
+                true => [axis.whole(dims)?, axis.last(dims)?],
+                false => [axis.tiles(dims)?; 2],
+            };
+            counts = [0, 1].map(|size| counts[size].saturating_mul(each[size]));
+            *narrow = if sized { axis.of_last() } else { axis.clone() };
+        }
+        Some((last, counts))
+    }
+
     /// Whether all tiles of the result are whole.
     pub fn divides(&self, dims: &Dims) -> bool {
-        let whole = |t: &Tiled| t.extent.eval(dims).is_some_and(|n| n % i64::from(t.tile) == 0);
+        let whole = |t: &Tiled| t.extent.eval(dims).is_some_and(|n| n % i64::from(t.period) == 0);
         self.owned.iter().all(whole)
     }
 

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cycles = rounds · (main + edge) · energy + 0.06·m·n,   rounds = ⌈tiles · parts / multiprocessors⌉
+//!          (of tiles of two sizes the rounds of either, whole ones first)
 //! main   = ⌈K / parts⌉ · max(m·n / rate, bytes·(m + n) / ingest)                    m × n: the tile of a CTA
 //! edge   = 0.06·m·n, of a tile that its threads compute together;
 //!          max(100, 0.11·m·n − main), where groups of them take turns, of which one stores while another multiplies
@@ -102,11 +103,31 @@ pub fn choose<'a>(
 
 /// The estimate of the module's documentation; infinite where a dim has no value.
 pub fn microseconds(shape: &Shape, dims: &Dims, dtype: DType, tensor: Tensor) -> f64 {
-    let (Some(owned), Some(steps)) = (shape.tiles(dims), shape.steps(dims)) else { return f64::INFINITY };
+    let tiles = shape.of_two_sizes(dims).zip(shape.steps(dims));
+    let Some(((last, [whole, narrow]), steps)) = tiles else { return f64::INFINITY };
     let parts = shape.parts as usize;
-    let ctas = owned.saturating_mul(parts);
+    let ctas = whole.saturating_add(if last == *shape { 0 } else { narrow }).saturating_mul(parts);
+    let reached = match shape.cluster {
+        None | Some((2..4, _)) => 1.0,
+        Some(_) => REACHED,
+    };
+    let multiprocessors = (tensor.multiprocessors as f64 * reached) as usize;
+    let rounds = ctas.div_ceil(multiprocessors.max(1));
+    // Whole tiles come first.
+    let of_whole = whole.saturating_mul(parts).div_ceil(ctas.div_ceil(rounds.max(1)).max(1)).min(rounds);
     let depth: usize = shape.summed.iter().map(|t| t.tile as usize).product();
     let depth = steps.div_ceil(parts).saturating_mul(depth) as f64;
+    let cycles = of_whole as f64 * tile_cycles(shape, depth, dims, dtype, tensor)
+        + (rounds - of_whole) as f64 * tile_cycles(&last, depth, dims, dtype, tensor);
+    // Nothing hides the store of the last tile.
+    let cycles = cycles + 0.06 * last.area();
+    let persisting = if shape.persistent { PERSISTING } else { 0.0 };
+    let in_memory = if parts > 1 && !shape.meets { IN_MEMORY } else { 0.0 };
+    cycles / tensor.mhz + persisting + meeting(shape, ctas) + in_memory
+}
+
+/// Cycles of a tile of so many points of K.
+fn tile_cycles(shape: &Shape, depth: f64, dims: &Dims, dtype: DType, tensor: Tensor) -> f64 {
     let (area, sides) = (shape.area(), shape.sides());
     let size = dtype.bytes() as usize;
     let across = shape.rows.iter().filter_map(|row| row.eval(dims)).any(|row| {
@@ -118,13 +139,7 @@ pub fn microseconds(shape: &Shape, dims: &Dims, dtype: DType, tensor: Tensor) ->
     let main = depth * (area / tensor.rate).max(bytes);
     let edge = if shape.turns > 1 { (0.11 * area - main).max(100.0) } else { 0.06 * area };
     let energy = 1.0 + ENERGY * (85.3 * sides / area - 1.0);
-    let (waiting, reached) = match shape.cluster {
-        None => (1.0, 1.0),
-        Some((2..4, _)) => (WAITING, 1.0),
-        Some(_) => (WAITING, REACHED),
-    };
-    let multiprocessors = (tensor.multiprocessors as f64 * reached) as usize;
-    let rounds = ctas.div_ceil(multiprocessors.max(1)) as f64;
+    let waiting = if shape.cluster.is_some() { WAITING } else { 1.0 };
     let narrow = shape.owned.last().is_some_and(|axis| !(axis.tile as usize * size).is_multiple_of(WHOLE));
     let boxes = if narrow { NARROW_BOXES } else { 1.0 };
     let groups = match shape.threads {
@@ -133,8 +148,5 @@ pub fn microseconds(shape: &Shape, dims: &Dims, dtype: DType, tensor: Tensor) ->
         _ => 1.0,
     };
     let guarded = if shape.divides(dims) { 1.0 } else { GUARDED };
-    let cycles = rounds * (main + edge) * energy * waiting * boxes * groups * guarded + 0.06 * area;
-    let persisting = if shape.persistent { PERSISTING } else { 0.0 };
-    let in_memory = if parts > 1 && !shape.meets { IN_MEMORY } else { 0.0 };
-    cycles / tensor.mhz + persisting + meeting(shape, ctas) + in_memory
+    (main + edge) * energy * waiting * boxes * groups * guarded
 }

@@ -57,6 +57,7 @@ pub const PRODUCTS: &[&dyn AnySchedule] = &[
     &kernel::wgmma_best,
     &kernel::tile128x256,
     &kernel::pingpong192,
+    &kernel::pingpong128,
     &kernel::tile192,
     &kernel::tile128x192,
     &kernel::tile192x96,

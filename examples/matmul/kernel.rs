@@ -210,16 +210,18 @@ schedule! {
     pub stmatrix = hilbert { stage(c: shared, tma, stmatrix); }
     /// Two groups of 128 threads with a tile each take turns: one stores, as it holds it, while the other multiplies, both
     /// halves of a tile by the same rows of B. Neighbours meet in L2 without a cluster, whose CTAs would wait for one another; a
-    /// tile begins with what the one before has read last.
+    /// tile begins with what the one before has read last. Of each 512 columns two tiles have 192 and one 128: wide ones read
+    /// less, and together they come out even.
     pub wgmma_best = stmatrix {
-        tile(j = 128);
-        tensor_core(acc: wgmma(64, 128));
+        tile(j = 192);
+        segment(j: 512);
+        tensor_core(acc: wgmma(64, 192));
         drop(split(i), bind(iw), cluster(i), stage(c), swizzle(c));
         reorder(k.atom, i.atom in acc);
         exchange(c);
-        pipeline(k, 7);
+        pipeline(k, 5);
         pingpong(2);
-        order(grouped(4));
+        order(serpentine(8));
         alternate(k);
     }
 }
@@ -436,12 +438,14 @@ schedule! {
         cluster(j: 2);
         order(row);
     }
-    /// As the ladder's top, with half as many columns again in a tile.
-    pub pingpong192 = wgmma_best {
-        tile(j = 192);
-        tensor_core(acc: wgmma(64, 192));
-        pipeline(k, 5);
-        order(serpentine(8));
+    /// As the ladder's top, with tiles of one size.
+    pub pingpong192 = wgmma_best { drop(segment(j)); }
+    /// Narrower ones.
+    pub pingpong128 = pingpong192 {
+        tile(j = 128);
+        tensor_core(acc: wgmma(64, 128));
+        pipeline(k, 7);
+        order(grouped(4));
     }
 }
 
@@ -504,7 +508,8 @@ pub const BY_SIZE: &[&dyn AnySchedule] = schedules![
     shared_by4,
     swapped160,
     swapped152,
-    pingpong192
+    pingpong192,
+    pingpong128
 ];
 
 /// Schedules of [`matmul_tf32`].

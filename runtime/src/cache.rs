@@ -202,7 +202,7 @@ mod tests {
         let interface = Interface {
             params: vec![Param::Dim("N".into())],
             cleared: vec![0],
-            grid: vec![GridAxis { extent: Extent::constant(3), tile: 2 }],
+            grid: vec![GridAxis::of(Extent::constant(3), 2)],
             persistent: Some(1),
             cluster: None,
             dependent: false,

@@ -21,7 +21,7 @@ use std::{
     },
 };
 use tile_dsl::{
-    kernel::{Interface, Kernel, Param, Table},
+    kernel::{GridAxis, Interface, Kernel, Param, Table},
     lower::{self, Form, Given},
     program::{Program, Variant},
 };
@@ -42,8 +42,8 @@ pub(crate) struct Compiled {
     pub(crate) widths: Vec<u8>,
     /// Tensor parameters that are zero before the launch.
     pub(crate) cleared: Vec<u32>,
-    /// Extent and tile of each factor of the grid.
-    grid: Vec<(Form, u32)>,
+    /// Each factor of the grid, and its extent by position.
+    grid: Vec<(Form, GridAxis)>,
     /// CTAs for each multiprocessor that take the tiles in turn.
     persistent: Option<u32>,
     /// CTAs in a row that run side by side.
@@ -68,7 +68,7 @@ impl Compiled {
     fn new(plan: &Plan, Precompiled { interface, ptx, machine }: Precompiled) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let Interface { params, cleared, grid, persistent, cluster, dependent, grouped } = interface;
-        let grid = grid.iter().map(|g| (Form::new(&g.extent, |name| plan.position(name)), g.tile));
+        let grid = grid.into_iter().map(|g| (Form::new(&g.extent, |name| plan.position(name)), g));
         let scratch = params.iter().filter_map(|param| match param {
             Param::Scratch { dtype, elems, zeroed, .. } => {
                 let bytes = u64::from(*elems) * u64::from(dtype.bytes());
@@ -112,9 +112,9 @@ impl Compiled {
     /// [`Error::TooLarge`] above 2³¹ − 1, the limit of a grid's first dimension.
     pub(crate) fn tiles(&self, values: &[i64]) -> Result<u32, Error> {
         let mut count = 1i128;
-        for (extent, tile) in &self.grid {
+        for (extent, axis) in &self.grid {
             let extent = u64::try_from(extent.eval(values).unwrap_or(0)).unwrap_or(0);
-            count *= i128::from(extent.div_ceil(u64::from(*tile)));
+            count *= i128::from(axis.tiles(extent));
         }
         self.counted(count)
     }
@@ -273,7 +273,7 @@ mod tests {
             frags: vec![],
             vars: vec![],
             threads: 32,
-            grid: vec![GridAxis { extent: Extent::constant(1), tile: 1 }],
+            grid: vec![GridAxis::of(Extent::constant(1), 1)],
             min_ctas: None,
             persistent: None,
             cluster: None,

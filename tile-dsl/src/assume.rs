@@ -320,7 +320,7 @@ pub(crate) fn indices_beyond(nest: &Nest) -> Vec<(String, i64)> {
 /// Whether an index stays in 32 bits because the extents do: it is an axis, or inside its tensor, but for a little.
 fn bounded_by_extents(nest: &Nest, access: &Access, dim: usize, digits: &[Digit]) -> bool {
     let index = &access.index[dim];
-    let beyond = index.terms.iter().map(|(axis, c)| match cover(*axis, digits) {
+    let beyond = index.terms.iter().map(|(axis, c)| match cover(nest, *axis, digits) {
         Cover::Multiple(of) => c.saturating_mul(of),
         Cover::Points(points) => c.saturating_mul(points),
     });
@@ -335,7 +335,7 @@ fn bounded_by_extents(nest: &Nest, access: &Access, dim: usize, digits: &[Digit]
 fn reach_of(nest: &Nest, index: &Affine, digits: &[Digit]) -> Reach {
     let terms = index.terms.iter().filter(|(_, c)| **c > 0).map(|(axis, c)| {
         let extent = nest.kernel.axes[axis.0 as usize].extent.clone();
-        match cover(*axis, digits) {
+        match cover(nest, *axis, digits) {
             Cover::Multiple(of) => (*c, extent, of, true),
             Cover::Points(points) => (*c, extent, points, false),
         }

@@ -22,6 +22,7 @@
 //! | `unroll`, `serpentine`, `vectorize` | `expand` | unroll, serpentine, vectorize |
 //! | `exchange` | `exchange` | a fact about how a tensor is stored |
 //! | `cache` | `cache` | a fact about how L2 keeps a tensor |
+//! | `segment` | `segment` | a fact about the tiles of an axis |
 
 mod checks;
 mod defaults;
@@ -58,7 +59,7 @@ use crate::{
 };
 use families::{
     assume, bind, cache, cluster, exchange, expand, fragment, interleave, pipeline, place, reduce, reorder,
-    roles, split, split_k, stage, tensor_core,
+    roles, segment, split, split_k, stage, tensor_core,
 };
 
 /// Most values, accesses, tensors and axes a nest may have: sets of them are machine words.
@@ -167,6 +168,7 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Alternate { digit } => roles::alternate(nest, digit),
         D::Pingpong { groups } => roles::pingpong(nest, *groups),
         D::Cluster { axis, ctas } => cluster::apply(nest, axis, *ctas),
+        D::Segment { axis, points } => segment::apply(nest, axis, *points),
         D::Occupancy { ctas } => assume::occupancy(nest, *ctas),
         D::Order { order } => assume::order(nest, *order),
         D::Assemble { level } => assume::assemble(nest, *level),

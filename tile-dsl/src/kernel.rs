@@ -181,6 +181,21 @@ pub struct GridAxis {
     pub extent: Extent,
     /// Points a CTA owns.
     pub tile: u32,
+    /// Points after which tiles begin anew; the last one before has fewer points. Those of an axis whose tiles are all of one size.
+    pub period: u32,
+}
+
+impl GridAxis {
+    /// An axis whose tiles are all of one size.
+    pub const fn of(extent: Extent, tile: u32) -> Self {
+        GridAxis { extent, tile, period: tile }
+    }
+
+    /// Tiles of so many points.
+    pub fn tiles(&self, extent: u64) -> u64 {
+        let [tile, period] = [self.tile, self.period].map(u64::from);
+        extent / period * period.div_ceil(tile) + (extent % period).div_ceil(tile)
+    }
 }
 
 /// A variable.
@@ -567,7 +582,7 @@ impl Kernel {
     pub fn ctas(&self, dims: &std::collections::BTreeMap<String, i64>) -> Option<u64> {
         self.grid.iter().try_fold(1u64, |n, axis| {
             let extent = u64::try_from(axis.extent.eval(dims)?.max(0)).ok()?;
-            n.checked_mul(extent.div_ceil(u64::from(axis.tile)))
+            n.checked_mul(axis.tiles(extent))
         })
     }
 }

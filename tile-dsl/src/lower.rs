@@ -55,7 +55,7 @@ use crate::{
     dtype::DType,
     index::Extent,
     kernel::{self, Frag, Kernel, Mem, Param, Ty},
-    nest::{AccessId, CopyId, Digit, LoopKind, Nest, Steps, Target, Units, ValueId, leaves},
+    nest::{AccessId, CopyId, Digit, LoopKind, Nest, Size, Steps, Target, Units, ValueId, leaves},
     program::{Program, Variant},
     schedule::{self, Unit},
     shared::{Allocation, Content},
@@ -208,6 +208,10 @@ struct Lowerer<'a> {
     odd: Option<Atom>,
     /// Of a persistent CTA of several problems, the number of the current tile among those of all.
     number: Option<Atom>,
+    /// Of a CTA with one tile of several problems, its number among those of its problem.
+    in_problem: Option<Atom>,
+    /// Of tiles of two sizes, which.
+    size: Size,
     /// Which of the groups that take tiles in turn.
     group: u32,
     grid: Grid,
@@ -269,14 +273,18 @@ impl<'a> Lowerer<'a> {
         let (nest, grouped) = (&program.nest, *grouped);
         let units = Units::of(nest).map_err(LowerError::Malformed)?;
         let mut emit = Emit::new();
+        let mut in_problem = None;
         let grid = match nest.persistent {
             Some(_) => Grid::none(),
             None => {
-                let problem = grouped.then(|| {
+                if grouped {
                     let cta = emit.op(emit::Op::Cta, &[]);
-                    emit.problem(cta)
-                });
-                Grid::of(nest, &mut emit, problem)
+                    in_problem = Some(emit.problem(cta));
+                }
+                match nest.segment {
+                    Some(_) => Grid::none(),
+                    None => Grid::of(nest, &mut emit, in_problem),
+                }
             }
         };
         let params = params(nest, variant, strided);
@@ -292,6 +300,8 @@ impl<'a> Lowerer<'a> {
             passing: Vec::new(),
             odd: None,
             number: None,
+            in_problem,
+            size: Size::Whole,
             group: 0,
             grid,
             first_scalar: (params.len() - nest.kernel.scalars.len()) as u32,

@@ -45,6 +45,7 @@ mod parse;
 mod print;
 mod roles;
 mod rows;
+mod segment;
 mod share;
 mod stored;
 mod units;
@@ -72,6 +73,7 @@ pub use parse::{ParseError, parse};
 pub use roles::registers_at_launch;
 pub(crate) use roles::{WARP, WARPGROUP};
 pub use rows::{Part, Place, Row};
+pub use segment::{Segment, Size};
 pub(crate) use stored::LANES_OF_ROW;
 pub use stored::{ExchangedMatrices, NoExchange, NoStoredMatrices, StoredMatrices};
 pub(crate) use units::{UnitRange, Units, dimensions, threads};
@@ -138,6 +140,8 @@ pub struct Nest {
     pub issue: BTreeMap<ValueId, Issue>,
     /// Registers of a thread that copies and of one that computes (`registers`).
     pub registers: Option<[u32; 2]>,
+    /// An axis whose tiles begin anew after so many points (`segment`).
+    pub segment: Option<Segment>,
     /// CTAs for each multiprocessor that take tile after tile (`persistent`).
     pub persistent: Option<u32>,
     /// Groups of the threads that compute, each with a tile of its own, that take turns (`pingpong`).
@@ -348,6 +352,7 @@ impl Nest {
             alternate: BTreeSet::new(),
             issue: BTreeMap::new(),
             registers: None,
+            segment: None,
             persistent: None,
             pingpong: None,
             cluster: None,

@@ -70,7 +70,7 @@ impl Builder {
             frags: Vec::new(),
             vars: Vec::new(),
             threads,
-            grid: vec![GridAxis { extent: Extent::constant(1), tile: 1 }],
+            grid: vec![GridAxis::of(Extent::constant(1), 1)],
             cleared: Vec::new(),
             min_ctas: None,
             assemble: None,
@@ -147,7 +147,7 @@ pub fn saxpy() -> Kernel {
     let ys = b.load(&mut body, F32, 1, y, i.clone(), inside.clone());
     let value = fma(alpha, xs[0].clone(), ys[0].clone());
     body.push(Stmt::Store { mem: y, offset: i, values: vec![value], guard: inside });
-    b.0.grid = vec![GridAxis { extent: Extent::dim("N"), tile: 128 }];
+    b.0.grid = vec![GridAxis::of(Extent::dim("N"), 128)];
     b.finish(body)
 }
 
@@ -288,10 +288,7 @@ pub fn matmul(fill: Fill, exact: bool, ring: u32) -> Kernel {
             guard: guard(and(lt(row, m.clone()), lt(col, n.clone()))),
         });
     }
-    b.0.grid = vec![
-        GridAxis { extent: Extent::dim("M"), tile: tm as u32 },
-        GridAxis { extent: Extent::dim("N"), tile: tn as u32 },
-    ];
+    b.0.grid = vec![GridAxis::of(Extent::dim("M"), tm as u32), GridAxis::of(Extent::dim("N"), tn as u32)];
     b.finish(body)
 }
 
@@ -307,7 +304,7 @@ pub fn map(name: &str, from: DType, to: DType, f: impl FnOnce(Expr) -> Expr) -> 
     let v = b.load(&mut body, from, 1, x, i.clone(), inside.clone());
     let value = f(v[0].clone());
     body.push(Stmt::Store { mem: y, offset: i, values: vec![value], guard: inside });
-    b.0.grid = vec![GridAxis { extent: Extent::dim("N"), tile: 32 }];
+    b.0.grid = vec![GridAxis::of(Extent::dim("N"), 32)];
     b.finish(body)
 }
 
@@ -327,6 +324,6 @@ pub fn warp_sum(dtype: DType) -> Kernel {
     let first = cmp(CmpOp::Eq, Expr::Tid, int(0));
     body.push(Stmt::Store { mem: y, offset: Expr::Cta, values: vec![sum], guard: Some(first) });
     b.0.params.push(Param::Dim("G".into()));
-    b.0.grid = vec![GridAxis { extent: Extent::dim("G"), tile: 1 }];
+    b.0.grid = vec![GridAxis::of(Extent::dim("G"), 1)];
     b.finish(body)
 }

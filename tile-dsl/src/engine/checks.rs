@@ -1,5 +1,5 @@
 //! What only the complete schedule shows. In this order:
-//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, indices, vectors, boxes, shared memory, collected tiles, exchanged rows, roles, accesses among the computation, products in flight, turns, length of the code.
+//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, indices, vectors, boxes, shared memory, collected tiles, exchanged rows, roles, accesses among the computation, products in flight, turns, segments, length of the code.
 
 mod across;
 mod atoms;
@@ -14,6 +14,7 @@ mod issue;
 mod outputs;
 mod registers;
 mod roles;
+mod segments;
 mod shared;
 mod threads;
 mod turns;
@@ -59,6 +60,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(interleave::check(context));
     wrong.extend(issue::check(context));
     wrong.extend(turns::check(context));
+    wrong.extend(segments::check(context));
     if wrong.is_empty() {
         // What does not fit is often too long as well.
         wrong.extend(expansion::check(context));

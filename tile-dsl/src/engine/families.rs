@@ -17,6 +17,7 @@ pub(super) mod recurrence;
 pub(super) mod reduce;
 pub(super) mod reorder;
 pub(super) mod roles;
+pub(super) mod segment;
 pub(super) mod split;
 pub(super) mod split_k;
 pub(super) mod stage;

@@ -109,6 +109,9 @@ impl Display for Kernel {
         }
         for (i, axis) in self.grid.iter().enumerate() {
             write!(f, "{}{} / {}", if i == 0 { "  grid " } else { ", " }, axis.extent, axis.tile)?;
+            if axis.period != axis.tile {
+                write!(f, " of {}", axis.period)?;
+            }
         }
         if !self.grid.is_empty() {
             f.write_str("\n")?;

@@ -41,7 +41,7 @@ pub(super) struct CopyPlan {
     pub index: Vec<Affine>,
     /// Smallest index relative to the digits outside, by dimension.
     pub low: Vec<i64>,
-    /// Extent of the box, by dimension.
+    /// Extent of the box that the tile at hand takes, by dimension.
     pub extent: Vec<i64>,
     /// Where the box may leave the tensor, by dimension.
     pub sides: Vec<Sides>,

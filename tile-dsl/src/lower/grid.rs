@@ -8,7 +8,7 @@ use super::{
 use crate::index::Extent;
 use crate::{
     kernel::GridAxis,
-    nest::{Digit, LoopKind, Nest, Order, Steps, Stmt},
+    nest::{Digit, LoopKind, Nest, Order, Segment, Size, Steps, Stmt},
     op::{BinOp, CmpOp},
     schedule::Unit,
     tile::AxisKind,
@@ -25,20 +25,23 @@ pub(super) struct Grid {
     pub part: Option<(Atom, u32)>,
 }
 
+/// The digits bound to CTAs, the axes that they count, and how many steps each has.
+type Factors = (Vec<Digit>, Vec<GridAxis>, Vec<Atom>);
+
 impl Grid {
     /// Nothing yet: a persistent CTA decodes the number of each of its tiles.
     pub fn none() -> Grid {
         Grid { axes: Vec::new(), values: BTreeMap::new(), tile: Atom::i32(0), part: None }
     }
 
-    /// Number of tiles.
-    pub fn tiles(nest: &Nest, emit: &mut Emit) -> Atom {
-        let (_, _, counts) = Self::factors(nest, emit);
+    /// Number of tiles of a size.
+    pub fn tiles(nest: &Nest, emit: &mut Emit, size: Size) -> Atom {
+        let (_, _, counts) = Self::factors(nest, emit, size);
         counts.into_iter().fold(Atom::i32(1), |n, c| emit.bin(BinOp::Mul, n, c))
     }
 
-    /// The digits bound to CTAs, the axes that they count, and how many steps each has.
-    fn factors(nest: &Nest, emit: &mut Emit) -> (Vec<Digit>, Vec<GridAxis>, Vec<Atom>) {
+    /// The digits bound to CTAs, the axes that they count, and how many steps each has in tiles of a size.
+    fn factors(nest: &Nest, emit: &mut Emit, size: Size) -> Factors {
         let mut digits = Vec::new();
         collect(&nest.body, &mut digits);
         // Program axes in kernel order, outer digits before inner ones; then what `split_k` shares out.
@@ -49,18 +52,23 @@ impl Grid {
             .iter()
             .map(|d| match d.steps {
                 Steps::Rest => {
-                    GridAxis { extent: nest.kernel.axes[d.axis.0 as usize].extent.clone(), tile: d.stride }
+                    let extent = nest.kernel.axes[d.axis.0 as usize].extent.clone();
+                    GridAxis { extent, tile: d.stride, period: nest.period(*d) }
                 }
-                Steps::Fixed(n) => GridAxis { extent: Extent::constant(n.into()), tile: 1 },
+                Steps::Fixed(n) => GridAxis::of(Extent::constant(n.into()), 1),
             })
             .collect();
-        let counts: Vec<Atom> = axes
+        let counts: Vec<Atom> = digits
             .iter()
-            .map(|axis| {
-                let mut rounded = axis.extent.clone();
-                rounded.constant += i64::from(axis.tile) - 1;
-                let rounded = emit.dim(&rounded);
-                emit.bin(BinOp::Div, rounded, Atom::i32(axis.tile.into()))
+            .zip(&axes)
+            .map(|(digit, axis)| match nest.segment.filter(|s| s.digit == *digit) {
+                Some(segment) => in_segments(emit, segment, axis, size),
+                None => {
+                    let mut rounded = axis.extent.clone();
+                    rounded.constant += i64::from(axis.tile) - 1;
+                    let rounded = emit.dim(&rounded);
+                    emit.bin(BinOp::Div, rounded, Atom::i32(axis.tile.into()))
+                }
             })
             .collect();
         (digits, axes, counts)
@@ -68,8 +76,40 @@ impl Grid {
 
     /// Decodes the number of a tile; that of the CTA where none is given.
     pub fn of(nest: &Nest, emit: &mut Emit, number: Option<Atom>) -> Grid {
-        let (digits, axes, counts) = Self::factors(nest, emit);
-        let cta = number.unwrap_or_else(|| emit.op(Op::Cta, &[]));
+        let factors = Self::factors(nest, emit, Size::Whole);
+        let number = number.unwrap_or_else(|| emit.op(Op::Cta, &[]));
+        Place::of(nest, emit, number, factors).grid(nest, emit, Size::Whole)
+    }
+}
+
+/// A CTA's step of each axis of the grid.
+pub(super) struct Place {
+    digits: Vec<Digit>,
+    axes: Vec<GridAxis>,
+    steps: Vec<Atom>,
+    tile: Atom,
+    part: Option<(Atom, u32)>,
+}
+
+impl Place {
+    /// Decodes the number of a tile of two sizes: among the whole ones, if that says so, or behind them.
+    pub fn of_two_sizes(nest: &Nest, emit: &mut Emit, number: Atom) -> (Atom, Place) {
+        let whole = Grid::tiles(nest, emit, Size::Whole);
+        let is_whole = emit.cmp(CmpOp::Lt, number, whole);
+        let behind = emit.bin(BinOp::Sub, number, whole);
+        let number = emit.op(Op::Select, &[is_whole, number, behind]);
+        let (digits, axes, counts) = Grid::factors(nest, emit, Size::Whole);
+        let (_, _, last) = Grid::factors(nest, emit, Size::Last);
+        // One way of decoding for both: what it takes of numbers that do not change is little.
+        let of_size = |(whole, last): (&Atom, &Atom)| match whole == last {
+            true => *whole,
+            false => emit.op(Op::Select, &[is_whole, *whole, *last]),
+        };
+        let counts = counts.iter().zip(&last).map(of_size).collect();
+        (is_whole, Place::of(nest, emit, number, (digits, axes, counts)))
+    }
+
+    fn of(nest: &Nest, emit: &mut Emit, cta: Atom, (digits, axes, counts): Factors) -> Place {
         let is_part = |d: &Digit| nest.kernel.axes[d.axis.0 as usize].kind != AxisKind::Program;
         let tiles = digits.iter().take_while(|d| !is_part(d)).count();
         let (mut tile, mut part) = (cta, None);
@@ -99,15 +139,64 @@ impl Grid {
         let mut steps = decode(emit, nest.order, own, &others, &other_axes);
         ranked.into_iter().for_each(|(at, step)| steps.insert(at, step));
         steps.extend(part.map(|(part, _)| part));
-        let values = digits
-            .iter()
-            .zip(steps)
-            .map(|(digit, step)| {
-                let point = emit.bin(BinOp::Mul, step, Atom::i32(digit.stride.into()));
-                (*digit, linear(emit.multiple(point, digit.stride.into()), 0))
-            })
-            .collect();
-        Grid { axes, values, tile, part }
+        Place { digits, axes, steps, tile, part }
+    }
+
+    /// The coordinates of a tile of a size.
+    pub fn grid(&self, nest: &Nest, emit: &mut Emit, size: Size) -> Grid {
+        let values = self.digits.iter().zip(&self.steps).map(|(digit, step)| {
+            let point = match nest.segment.filter(|s| s.digit == *digit) {
+                Some(segment) => start(emit, segment, *step, size),
+                None => {
+                    let point = emit.bin(BinOp::Mul, *step, Atom::i32(digit.stride.into()));
+                    linear(emit.multiple(point, digit.stride.into()), 0)
+                }
+            };
+            (*digit, point)
+        });
+        Grid { values: values.collect(), axes: self.axes.clone(), tile: self.tile, part: self.part }
+    }
+}
+
+/// Tiles of a size of an axis in segments.
+fn in_segments(emit: &mut Emit, segment: Segment, axis: &GridAxis, size: Size) -> Atom {
+    let extent = emit.dim(&axis.extent);
+    let points = Atom::i32(segment.points.into());
+    let (segments, rest) = (emit.bin(BinOp::Div, extent, points), emit.bin(BinOp::Rem, extent, points));
+    match size {
+        Size::Whole => {
+            let whole = Atom::i32(segment.whole().into());
+            let begun = emit.add(rest, Atom::i32(i64::from(axis.tile) - 1));
+            let begun = emit.bin(BinOp::Div, begun, Atom::i32(axis.tile.into()));
+            let begun = emit.bin(BinOp::Min, begun, whole);
+            let before = emit.bin(BinOp::Mul, segments, whole);
+            emit.add(before, begun)
+        }
+        Size::Last => {
+            let begun = emit.cmp(CmpOp::Gt, rest, Atom::i32(segment.last().into()));
+            let begun = emit.op(Op::Select, &[begun, Atom::i32(1), Atom::i32(0)]);
+            emit.add(segments, begun)
+        }
+    }
+}
+
+/// First point of a tile, by its number among those of its size along the axis.
+fn start(emit: &mut Emit, segment: Segment, number: Atom, size: Size) -> Linear {
+    let points = i64::from(segment.points);
+    let of_segment = |emit: &mut Emit, n: Atom| {
+        let first = emit.bin(BinOp::Mul, n, Atom::i32(points));
+        linear(emit.multiple(first, points), 0)
+    };
+    match size {
+        Size::Whole => {
+            let (whole, tile) = (Atom::i32(segment.whole().into()), i64::from(segment.digit.stride));
+            let n = emit.bin(BinOp::Div, number, whole);
+            let first = of_segment(emit, n);
+            let within = emit.bin(BinOp::Rem, number, whole);
+            let within = emit.bin(BinOp::Mul, within, Atom::i32(tile));
+            first.plus(&linear(emit.multiple(within, tile), 0))
+        }
+        Size::Last => of_segment(emit, number).plus(&Linear::constant(segment.last().into())),
     }
 }
 
@@ -131,7 +220,7 @@ fn collect(stmt: &Stmt, digits: &mut Vec<Digit>) {
 /// The greatest number of steps of a grid axis: extents are below 2³¹.
 fn most(axis: &GridAxis) -> i64 {
     let extent = axis.extent.as_constant().unwrap_or((1 << 31) - 1);
-    (extent + i64::from(axis.tile) - 1) / i64::from(axis.tile)
+    axis.tiles(extent.max(0) as u64) as i64
 }
 
 /// Step of each grid axis in this CTA.
@@ -310,7 +399,7 @@ mod tests {
     }
 
     fn walk<const N: usize>(order: Order, counts: [i64; N]) -> Vec<[i64; N]> {
-        let axes = counts.map(|n| GridAxis { extent: Extent::constant(n), tile: 1 });
+        let axes = counts.map(|n| GridAxis::of(Extent::constant(n), 1));
         let tile = |n: i64| {
             let mut emit = Emit::new();
             let steps = decode(&mut emit, order, Atom::i32(n), &counts.map(Atom::i32), &axes);

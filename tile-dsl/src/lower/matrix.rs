@@ -17,7 +17,7 @@ use crate::{
     kernel::{self, Async, Expr as KExpr, Mem, Tile, Ty, Var},
     nest::{
         AccessId, Atom, Digit, Expr, Factor, LoopKind, MATRIX_ROWS, Matrices, Operand as Side, Place, Placed,
-        Role, Steps, Stmt, UnitRange, ValueId,
+        Role, Size, Steps, Stmt, UnitRange, ValueId,
     },
     op::{BinOp, CmpOp, RedOp, UnOp},
 };
@@ -65,6 +65,13 @@ impl Lowerer<'_> {
         let Stmt::For { digit: k, body, .. } = &**body else { return Err(malformed()) };
         let Stmt::Red { value, op: RedOp::Add, expr } = &**body else { return Err(malformed()) };
         let (n, k) = (*n, *k);
+        let taken = match self.nest.segment {
+            Some(segment) if self.size == Size::Last => segment.atom_in_last(atom, n),
+            _ => Some(atom),
+        };
+        let Some(taken) = taken else {
+            return Err(LowerError::Malformed(format!("a last tile for no `{atom}`")));
+        };
         let digits = [(m, Role::M), (n, Role::N), (k, Role::K)];
         let height = self.stack.len();
         for (digit, role) in digits {
@@ -78,7 +85,7 @@ impl Lowerer<'_> {
         if guard.is_some() {
             self.emit.push();
         }
-        let result = self.multiply(atom, [m, n, k], *value, expr, beyond.contains(&k.axis));
+        let result = self.multiply([atom, taken], [m, n, k], *value, expr, beyond.contains(&k.axis));
         if let Some(guard) = guard {
             let then = self.emit.pop();
             self.emit.stmt(kernel::Stmt::If { cond: guard.expr(), then, otherwise: Vec::new() });
@@ -87,9 +94,10 @@ impl Lowerer<'_> {
         result
     }
 
+    /// A product by an atom, of whose columns the tile at hand takes as many as another one has.
     fn multiply(
         &mut self,
-        atom: Atom,
+        [atom, taken]: [Atom; 2],
         [m, n, k]: [Digit; 3],
         value: ValueId,
         expr: &Expr,
@@ -99,7 +107,7 @@ impl Lowerer<'_> {
             return Err(LowerError::Malformed("an atom of no product".into()));
         };
         if atom.row().descriptors {
-            return self.multiply_copies(atom, [m, n, k], value, factors);
+            return self.multiply_copies([atom, taken], [m, n, k], value, factors);
         }
         let mut operands = Vec::new();
         for (operand, factor) in [Side::A, Side::B].into_iter().zip(factors) {
@@ -127,7 +135,7 @@ impl Lowerer<'_> {
     /// A product of operands that the instruction reads from their copies.
     fn multiply_copies(
         &mut self,
-        atom: Atom,
+        [atom, taken]: [Atom; 2],
         [m, n, k]: [Digit; 3],
         value: ValueId,
         factors: [Factor<'_>; 2],
@@ -142,7 +150,7 @@ impl Lowerer<'_> {
             let inside: Vec<Digit> = own.map(|b| b.digit).collect();
             let axes = [free.axis, k.axis];
             let placed = Placed { copy: stage.copy, layout: &stage.from, low: &stage.low };
-            let how = self.nest.descriptor(atom, access, placed, axes, &inside);
+            let how = self.nest.descriptor(taken, access, placed, axes, &inside);
             let how = how.map_err(|_| LowerError::Malformed(format!("a copy that `{atom}` cannot read")))?;
             let offset = self.staged_offset(access, &stage);
             let (base, constant) = stage.start(&mut self.emit, &offset);
@@ -156,13 +164,15 @@ impl Lowerer<'_> {
                 stride: how.stride,
             });
         }
-        let (frag, slots) = self.accumulators(atom, [m, n], value)?;
+        let (frag, mut slots) = self.accumulators(atom, [m, n], value)?;
+        // The instruction's last registers are those of its last columns.
+        slots.truncate(slots.len() * taken.size(Role::N) as usize / atom.size(Role::N) as usize);
         let [a, b] = tiles.try_into().expect("two operands");
         let overwrites = match self.nest.overwrites(value) {
             true => self.first_point(value)?,
             false => None,
         };
-        self.emit.stmt(kernel::Stmt::Async(Async::Multiply { atom, frag, slots, a, b, overwrites }));
+        self.emit.stmt(kernel::Stmt::Async(Async::Multiply { atom: taken, frag, slots, a, b, overwrites }));
         Ok(())
     }
 
@@ -301,7 +311,7 @@ impl Lowerer<'_> {
         let inside = &self.stack[height..];
         let bound = inside.iter().find(|b| b.digit.axis == n.axis && b.digit.stride == size)?;
         let at = bound.fixed().filter(|_| bound.at.is_expanded())? / i64::from(size);
-        matches!(bound.digit.steps, Steps::Fixed(steps) if steps.is_multiple_of(2))
+        matches!(self.in_tile(bound.digit).steps, Steps::Fixed(steps) if steps.is_multiple_of(2))
             .then_some((size, at % 2 == 1))
     }
 

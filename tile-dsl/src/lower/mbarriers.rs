@@ -111,7 +111,7 @@ impl Lowerer<'_> {
                 base[part.dim].add_scaled(&rank, part.by as i64);
                 to.add_scaled(&rank, part.elems as i64);
             }
-            for piece in 0..plan.part.map_or(plan.from.pieces(), |p| p.pieces) {
+            for piece in 0..plan.part.map_or_else(|| plan.pieces(), |p| p.pieces) {
                 let (coordinates, offset) = self.panel(&plan.from, &base, &to, piece);
                 let (shared, slot, everywhere) = (plan.buffer, slot.expr(), plan.part.is_some());
                 let copy = Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere };
@@ -159,6 +159,12 @@ impl Lowerer<'_> {
 }
 
 impl CopyPlan {
+    /// Panels of a row.
+    fn pieces(&self) -> u64 {
+        let row = self.extent.get(self.from.contiguous).map_or(1, |n| *n as u64);
+        self.from.panel.map_or(1, |width| row.div_ceil(width))
+    }
+
     /// Bytes of the box.
     fn bytes(&self) -> u32 {
         self.extent.iter().product::<i64>() as u32 * self.dtype.bytes()

@@ -198,7 +198,7 @@ impl Lowerer<'_> {
         let mut results = Vec::new();
         for value in values {
             let Some(registers) = &self.held(*value)?.registers else { continue };
-            results.push((registers.frag, (0..registers.slots).collect()));
+            results.push((registers.frag, self.slots_in_tile(registers)));
         }
         self.emit.stmt(kernel::Stmt::Async(Async::WaitProducts { pending: steps, results }));
         Ok(())

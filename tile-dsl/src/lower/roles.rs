@@ -17,14 +17,14 @@ use super::{
     digits::Bound,
     emit::{Atom, Op},
     error::LowerError,
-    grid::Grid,
+    grid::{Grid, Place},
     linear::Linear,
     mbarriers::Mbarriers,
     sync::Sync,
 };
 use crate::{
     kernel::{self, Async, Role, Ty},
-    nest::{Digit, LoopKind, Steps, Stmt, WARP, chain},
+    nest::{Digit, LoopKind, Size, Steps, Stmt, WARP, chain},
     op::{BinOp, CmpOp},
     schedule::Unit,
 };
@@ -78,12 +78,17 @@ impl Lowerer<'_> {
         &mut self,
         group: u32,
         of: u32,
-        body: impl FnOnce(&mut Self) -> Result<(), LowerError>,
+        body: impl Fn(&mut Self) -> Result<(), LowerError>,
     ) -> Result<(), LowerError> {
+        let body = |this: &mut Self| {
+            body(this)?;
+            this.send_collected()
+        };
         if self.nest.persistent.is_none() {
-            body(self)?;
-            self.send_collected()?;
-            return Ok(());
+            return match self.nest.segment {
+                Some(_) => self.of_two_sizes(self.in_problem, body),
+                None => body(self),
+            };
         }
         let (cta, ctas) = (self.emit.op(Op::Cta, &[]), self.emit.op(Op::Ctas, &[]));
         let others = self.emit.bin(BinOp::Mul, ctas, Atom::i32(group.into()));
@@ -91,7 +96,16 @@ impl Lowerer<'_> {
         let step = self.emit.bin(BinOp::Mul, ctas, Atom::i32(of.into()));
         let total = match self.grouped {
             true => self.emit.op(Op::Tiles, &[]),
-            false => Grid::tiles(self.nest, &mut self.emit),
+            false => {
+                let whole = Grid::tiles(self.nest, &mut self.emit, Size::Whole);
+                match self.nest.segment {
+                    Some(_) => {
+                        let last = Grid::tiles(self.nest, &mut self.emit, Size::Last);
+                        self.emit.add(whole, last)
+                    }
+                    None => whole,
+                }
+            }
         };
         self.emit.push();
         let var = self.emit.var(Ty::I32);
@@ -102,7 +116,9 @@ impl Lowerer<'_> {
             self.number = Some(number);
             number = self.emit.problem(number);
         }
-        self.grid = Grid::of(self.nest, &mut self.emit, Some(number));
+        if self.nest.segment.is_none() {
+            self.grid = Grid::of(self.nest, &mut self.emit, Some(number));
+        }
         if !self.nest.alternate.is_empty() {
             let before = self.emit.bin(BinOp::Sub, Atom::Var(var), cta);
             let before = self.emit.bin(BinOp::Div, before, ctas);
@@ -110,8 +126,10 @@ impl Lowerer<'_> {
             self.odd = Some(self.emit.cmp(CmpOp::Eq, odd, Atom::i32(1)));
         }
         self.sync.enter();
-        body(self)?;
-        self.send_collected()?;
+        match self.nest.segment {
+            Some(_) => self.of_two_sizes(Some(number), body)?,
+            None => body(self)?,
+        }
         if self.sync.leave(false) {
             self.emit_barrier();
         }
@@ -121,6 +139,39 @@ impl Lowerer<'_> {
         self.emit.stmt(kernel::Stmt::For { var, start, end, step, body });
         self.emit.forget_loads(|_| true);
         Ok(())
+    }
+
+    /// The tile of this number, or of this CTA's: a whole one, or behind those the last of a segment.
+    fn of_two_sizes(
+        &mut self,
+        number: Option<Atom>,
+        body: impl Fn(&mut Self) -> Result<(), LowerError>,
+    ) -> Result<(), LowerError> {
+        let number = number.unwrap_or_else(|| self.emit.op(Op::Cta, &[]));
+        let (is_whole, place) = Place::of_two_sizes(self.nest, &mut self.emit, number);
+        let before = self.sync.clone();
+        let then = self.of_size(Size::Whole, &place, &body)?;
+        let after = std::mem::replace(&mut self.sync, before);
+        let otherwise = self.of_size(Size::Last, &place, &body)?;
+        self.sync.or(after);
+        self.emit.stmt(kernel::Stmt::If { cond: is_whole.expr(), then, otherwise });
+        self.emit.forget_loads(|_| true);
+        Ok(())
+    }
+
+    /// The program for a tile of a size.
+    fn of_size(
+        &mut self,
+        size: Size,
+        place: &Place,
+        body: &impl Fn(&mut Self) -> Result<(), LowerError>,
+    ) -> Result<Vec<kernel::Stmt>, LowerError> {
+        self.emit.push();
+        self.size = size;
+        self.grid = place.grid(self.nest, &mut self.emit, size);
+        body(self)?;
+        self.size = Size::Whole;
+        Ok(self.emit.pop())
     }
 
     /// The loops around copies that the producer makes.
@@ -137,10 +188,10 @@ impl Lowerer<'_> {
                 (LoopKind::Pipe(depth), _) if self.nest.produced.contains(digit) => {
                     self.produce_ring(*digit, depth, body)
                 }
-                (at, Steps::Fixed(steps)) if at.is_expanded() => (0..steps).try_for_each(|step| {
-                    let value = Linear::constant(i64::from(step) * i64::from(digit.stride));
-                    self.produce_within(Bound { digit: *digit, at, value }, body)
-                }),
+                (at, Steps::Fixed(steps)) if at.is_expanded() => {
+                    let mut values = self.expanded(*digit, steps).into_iter();
+                    values.try_for_each(|value| self.produce_within(Bound { digit: *digit, at, value }, body))
+                }
                 (at, _) => self.run_loop(*digit, at, false, |this| this.produce(body)),
             },
             Stmt::Let { first, rest, .. } => {

@@ -14,7 +14,7 @@ use crate::{
     dtype::DType,
     index::Affine,
     kernel::Ty,
-    nest::{CopyId, CopyLayout, Digit, LoopKind, SWIZZLE_LINE, Step, Steps, Stmt, chain},
+    nest::{CopyId, CopyLayout, Digit, LoopKind, SWIZZLE_LINE, Size, Step, Steps, Stmt, chain},
     op::BinOp,
     schedule::{Unit, Via},
     shared::Content,
@@ -248,6 +248,13 @@ impl Lowerer<'_> {
             )));
         };
         let buffer = self.shared_buffer(Content::Copy(copy), elems as u64)?;
+        if self.size == Size::Last {
+            for (dim, whole) in extent.iter_mut().enumerate() {
+                let last = reads.iter().map(|(index, path)| self.last(&index[dim], path)).max();
+                let taken = last.map_or(*whole, |last| last - low[dim] + 1);
+                *whole = of_box(&from, c.via, dim, [taken, *whole]);
+            }
+        }
         let mut plan = CopyPlan {
             copy,
             tensor: c.tensor,
@@ -273,6 +280,15 @@ impl Lowerer<'_> {
             plan.map = Some(self.tensor_map(&plan));
         }
         Ok(plan)
+    }
+
+    /// Greatest value of an index over the loops inside the stage, in the tile at hand.
+    fn last(&self, index: &Affine, path: &[Step]) -> i64 {
+        let reach = path.iter().map(|(digit, _)| match self.in_tile(*digit).steps {
+            Steps::Fixed(n) => index.coefficient(digit.axis) * i64::from(digit.stride) * (i64::from(n) - 1),
+            Steps::Rest => 0,
+        });
+        index.constant + reach.map(|r| r.max(0)).sum::<i64>()
     }
 
     /// Least and greatest value of an index over the loops inside the stage.
@@ -405,6 +421,18 @@ impl CopyPlan {
             low: self.low.clone(),
             slot,
         }
+    }
+}
+
+/// Points of a box along a dimension, of which the tile at hand takes fewer than a whole one. Threads copy what they are told;
+/// the hardware packs boxes, so that they end at a panel of a row, or at a row of the slowest dimension.
+fn of_box(layout: &CopyLayout, via: Via, dim: usize, [taken, whole]: [i64; 2]) -> i64 {
+    let slowest = layout.order.first() == Some(&dim);
+    match layout.panel {
+        _ if via != Via::Tma => taken,
+        Some(width) if dim == layout.contiguous => ((taken as u64).next_multiple_of(width) as i64).min(whole),
+        _ if slowest && dim != layout.contiguous => taken,
+        _ => whole,
     }
 }
 

@@ -109,6 +109,16 @@ impl Sync {
         conflict
     }
 
+    /// Another way through the program may have been taken, in the same loops.
+    pub fn or(&mut self, other: Sync) {
+        self.reads.extend(other.reads);
+        self.writes.extend(other.writes);
+        for (own, other) in self.loops.iter_mut().zip(other.loops) {
+            own.reads.extend(other.reads);
+            own.writes.extend(other.writes);
+        }
+    }
+
     /// All threads have passed a barrier.
     pub fn barrier(&mut self) {
         self.reads.clear();

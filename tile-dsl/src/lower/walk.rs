@@ -13,7 +13,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, own_loops, writers},
+    nest::{Across, Digit, Expr, LoopKind, Size, Step, Steps, Stmt, ValueId, own_loops, writers},
     op::{BinOp, CmpOp, RedOp},
     schedule::{Unit, UnitDim},
 };
@@ -101,11 +101,23 @@ impl Lowerer<'_> {
     }
 
     /// What each step of an expanded loop contributes: of one that CTAs share out, those of this CTA.
-    fn expanded(&self, digit: Digit, steps: u32) -> Vec<Linear> {
+    pub fn expanded(&self, digit: Digit, steps: u32) -> Vec<Linear> {
+        let steps = match self.in_tile(digit).steps {
+            Steps::Fixed(steps) => steps,
+            Steps::Rest => steps,
+        };
         let point = |step: u32| Linear::constant(i64::from(step) * i64::from(digit.stride));
         match self.share.filter(|s| s.digit == digit) {
             None => (0..steps).map(point).collect(),
             Some(share) => (0..steps / share.ctas).map(|step| share.step(point(step))).collect(),
+        }
+    }
+
+    /// A loop as the tile at hand has it.
+    pub fn in_tile(&self, digit: Digit) -> Digit {
+        match self.nest.segment {
+            Some(segment) if self.size == Size::Last => segment.in_last(digit),
+            _ => digit,
         }
     }
 
@@ -125,7 +137,7 @@ impl Lowerer<'_> {
 
     /// The end of a loop over a digit, in points of its axis.
     pub fn end(&mut self, digit: Digit) -> Atom {
-        match digit.steps {
+        match self.in_tile(digit).steps {
             Steps::Fixed(n) => Atom::i32(i64::from(n) * i64::from(digit.stride)),
             Steps::Rest => self.emit.dim(&self.kernel.axes[digit.axis.0 as usize].extent),
         }

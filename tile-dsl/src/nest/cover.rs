@@ -6,18 +6,18 @@ use crate::index::{Affine, AxisId, Extent};
 /// The points of an axis that digits reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cover {
-    /// The extent rounded up to a multiple.
+    /// The extent rounded up to a multiple: of a tile, or of a segment of tiles.
     Multiple(i64),
     /// A fixed number.
     Points(i64),
 }
 
 /// The points of an axis that digits reach.
-pub(crate) fn cover(axis: AxisId, digits: &[Digit]) -> Cover {
+pub(crate) fn cover(nest: &Nest, axis: AxisId, digits: &[Digit]) -> Cover {
     let mut points = 1;
     for digit in digits.iter().filter(|d| d.axis == axis) {
         match digit.steps {
-            Steps::Rest => return Cover::Multiple(digit.stride.into()),
+            Steps::Rest => return Cover::Multiple(nest.period(*digit).into()),
             Steps::Fixed(n) => points += i64::from(digit.stride) * (i64::from(n) - 1),
         }
     }
@@ -40,7 +40,7 @@ pub(crate) enum Ends {
 /// Where loops over these digits of an axis end.
 pub(crate) fn ends(nest: &Nest, axis: AxisId, digits: &[Digit]) -> Ends {
     let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
-    let (known, else_) = match cover(axis, digits) {
+    let (known, else_) = match cover(nest, axis, digits) {
         Cover::Multiple(of) => (nest.is_multiple(extent, of), Ends::Multiple(of)),
         Cover::Points(points) => (extent.as_constant().map(|n| n == points), Ends::Points(points)),
     };

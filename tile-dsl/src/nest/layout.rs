@@ -113,6 +113,20 @@ impl Layout {
         u32::try_from(slot).ok().filter(|_| rest == 0)
     }
 
+    /// The slots of a thread's elements less than so many points along an axis from its first.
+    pub(crate) fn slots_below(&self, axis: AxisId, points: u32) -> Vec<u32> {
+        let held = |slot: &u32| {
+            let (mut rest, mut at) = (u64::from(*slot), 0);
+            for (digit, _) in self.digits.iter().rev().filter(|(_, at)| *at == Where::Slot) {
+                let step = rest % steps(*digit);
+                rest /= steps(*digit);
+                at += if digit.axis == axis { step * u64::from(digit.stride) } else { 0 };
+            }
+            at < u64::from(points)
+        };
+        (0..self.slots() as u32).filter(held).collect()
+    }
+
     /// How an axis is spread over units.
     pub(crate) fn spread(&self, axis: AxisId) -> BTreeSet<Spread> {
         let own = self.digits.iter().filter(|(digit, _)| digit.axis == axis);

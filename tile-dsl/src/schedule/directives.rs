@@ -246,6 +246,10 @@ directives! {
     "cluster(i: 2)" in Launch, 0:
     Cluster { axis: String, ctas: u32 } => |s| s.one(axis, "an axis").mark(":").number(ctas);
 
+    /// `segment(j: 512)`: tiles of an axis begin anew after so many points; the last of each segment has what is left.
+    "segment(j: 512)" in Launch, 0:
+    Segment { axis: String, points: u32 } => |s| s.one(axis, "an axis").mark(":").number(points);
+
     /// `occupancy(2)`: CTAs an SM must be able to hold.
     "occupancy(2)" in Launch, 0:
     Occupancy { ctas: u32 } => |s| s.number(ctas);

@@ -180,6 +180,44 @@ impl<'a> Generator<'a> {
                 self.propose(DirectiveKind::Multiple { dim: dim.clone(), of });
             }
         }
+        if self.chance(40) {
+            self.segment();
+        }
+    }
+
+    /// Tiles of two sizes, if the schedule is legal with them: tiles of an axis begin anew after one to three and a part.
+    fn segment(&mut self) {
+        let tiles = self.schedule.directives.iter().filter_map(|d| match &d.kind {
+            DirectiveKind::Tile { axis, size } => Some((axis.clone(), *size)),
+            _ => None,
+        });
+        let program =
+            |axis: &str| self.kernel.axes.iter().any(|a| a.name == axis && a.kind == AxisKind::Program);
+        let tiles: Vec<(String, u32)> = tiles.filter(|(axis, size)| *size > 1 && program(axis)).collect();
+        if tiles.is_empty() {
+            return;
+        }
+        let (axis, tile) = self.random.pick(&tiles).clone();
+        let whole = 1 + self.random.below(3) as u32;
+        // Most loops can stop after half of their steps, or after all but one.
+        let rests = [
+            tile / 2,
+            tile / 2,
+            tile / 4,
+            tile / 4 * 3,
+            tile - 1,
+            1 + self.random.below(tile as usize) as u32 % (tile - 1).max(1),
+        ];
+        let rest = *self.random.pick(&rests);
+        if rest == 0 {
+            return;
+        }
+        let kind = DirectiveKind::Segment { axis, points: whole * tile + rest };
+        let span = SpanId(self.schedule.directives.len() as u32 + 1);
+        self.schedule.directives.push(Directive { kind, span, inherited: None });
+        if self.proved().is_err() {
+            self.schedule.directives.pop();
+        }
     }
 
     fn chance(&mut self, percent: usize) -> bool {

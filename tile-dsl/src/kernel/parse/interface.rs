@@ -117,7 +117,8 @@ impl Parser {
         let extent = self.extent()?;
         self.expect("/")?;
         let tile = self.number()?;
-        self.kernel.grid.push(GridAxis { extent, tile });
+        let period = if self.eat("of") { self.number()? } else { tile };
+        self.kernel.grid.push(GridAxis { extent, tile, period });
         Ok(())
     }
 

@@ -434,7 +434,7 @@ impl Generator<'_> {
         }
     }
 
-    fn proved(&self) -> Result<Vec<crate::nest::Nest>, Vec<crate::diagnostic::Diagnostic>> {
+    pub(super) fn proved(&self) -> Result<Vec<crate::nest::Nest>, Vec<crate::diagnostic::Diagnostic>> {
         let types = match self.schedule.dtypes.as_slice() {
             [] => dtypes(self.kernel),
             some => some.iter().copied().map(Some).collect(),

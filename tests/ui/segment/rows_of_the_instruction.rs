@@ -1,0 +1,26 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn product<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}
+
+schedule! {
+    fast on sm_90a for product<bf16> {
+        tile(i = 64, j = 128, k = 64);
+        tensor_core(acc: wgmma(64, 128));
+        stage(a, b at k: shared, tma);
+        swizzle(a: 128, b: 128);
+        pipeline(k, 3);
+        produce(k: warp);
+        vectorize(j.pair);
+        segment(i: 96);
+    }
+}
+
+fn main() {}

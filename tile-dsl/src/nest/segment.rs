@@ -1,0 +1,154 @@
+//! Tiles of two sizes: those of an axis begin anew after so many points, and the last tile of each segment has what is left.
+//!
+//! ```text
+//! segment(j: 512), tiles of 192:   | 192 | 192 | 128 | 192 | 192 | 128 | ..
+//! ```
+//! The term is that of whole tiles. In the last tile of a segment the outermost loops over the axis inside take fewer steps, and
+//! an instruction along whose columns they lie takes fewer; the engine has seen to it that no other loop would have to.
+//! Whole tiles of all segments come first in the order of the grid, then the last ones: CTAs that run at one time have tiles
+//! of one size, and read the same steps of what is summed over.
+
+use super::{Atom, Digit, Nest, Role, Steps};
+use serde::{Deserialize, Serialize};
+
+/// The tiles of an axis, cut to segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// The loop over the tiles.
+    pub digit: Digit,
+    /// Points of a segment: more than a tile has, and no multiple.
+    pub points: u32,
+}
+
+/// Which tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Whole ones.
+    Whole,
+    /// The last ones of segments.
+    Last,
+}
+
+impl Segment {
+    /// Whole tiles in each.
+    pub fn whole(&self) -> u32 {
+        self.points / self.digit.stride
+    }
+
+    /// Points of the last tile.
+    pub fn rest(&self) -> u32 {
+        self.points % self.digit.stride
+    }
+
+    /// First point of the last tile.
+    pub fn last(&self) -> u32 {
+        self.points - self.rest()
+    }
+
+    /// The first point of each tile of an axis of so many points, in the order of the grid, and its size.
+    pub fn tiles(&self, extent: i64) -> Vec<(i64, Size)> {
+        let [tile, points] = [self.digit.stride, self.points].map(i64::from);
+        let segments = || (0..extent).step_by(self.points as usize);
+        let whole = segments()
+            .flat_map(|from| (0..points - tile + 1).step_by(tile as usize).map(move |at| from + at));
+        let last = segments().map(|from| from + i64::from(self.last()));
+        let sized = whole.map(|at| (at, Size::Whole)).chain(last.map(|at| (at, Size::Last)));
+        sized.filter(|(at, _)| *at < extent).collect()
+    }
+
+    /// A loop as the last tile has it.
+    pub fn in_last(&self, digit: Digit) -> Digit {
+        let rest = self.rest();
+        match digit.steps {
+            Steps::Fixed(n) if self.reaches_beyond(digit) => {
+                Digit { steps: Steps::Fixed(n.min(rest.div_ceil(digit.stride))), ..digit }
+            }
+            _ => digit,
+        }
+    }
+
+    /// Whether a loop inside a tile reaches points beyond the last one.
+    pub fn reaches_beyond(&self, digit: Digit) -> bool {
+        let points = match digit.steps {
+            Steps::Fixed(n) => u64::from(digit.stride) * u64::from(n),
+            Steps::Rest => 0,
+        };
+        digit.axis == self.digit.axis && digit != self.digit && points > u64::from(self.rest())
+    }
+
+    /// An instruction, whose columns lie along `n`, as the last tile has it; `None` if there is none of so few.
+    pub fn atom_in_last(&self, atom: Atom, n: Digit) -> Option<Atom> {
+        match self.in_last(n).steps {
+            Steps::Fixed(columns) if self.reaches_beyond(n) => atom.of_columns(columns),
+            _ => Some(atom),
+        }
+    }
+}
+
+impl Nest {
+    /// Points after which the tiles that a loop goes through begin anew: those of a tile, or of a segment.
+    pub fn period(&self, digit: Digit) -> u32 {
+        self.segment.filter(|s| s.digit == digit).map_or(digit.stride, |s| s.points)
+    }
+}
+
+impl Atom {
+    /// The same instruction for so many columns.
+    fn of_columns(self, columns: u32) -> Option<Atom> {
+        let (row, rows) = (self.row(), self.size(Role::M));
+        let alike = |a: &Atom| {
+            a.size(Role::N) == columns
+                && a.size(Role::M) == rows
+                && a.row().label == row.label
+                && a.row().name == row.name
+        };
+        Atom::all().find(alike)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::AxisId;
+
+    fn segment(tile: u32, points: u32) -> Segment {
+        Segment { digit: Digit { axis: AxisId(0), stride: tile, steps: Steps::Rest }, points }
+    }
+
+    #[test]
+    fn tiles_cover_each_point_once() {
+        for (tile, points) in [(192, 512), (3, 8), (3, 7), (2, 3), (128, 192), (5, 19)] {
+            let segment = segment(tile, points);
+            for extent in (0..3 * i64::from(points) + 2).chain([i64::from(points) * 8]) {
+                let mut times = vec![0; extent as usize];
+                for (at, size) in segment.tiles(extent) {
+                    let wide = if size == Size::Whole { tile } else { segment.rest() };
+                    let own = at..extent.min(at + i64::from(wide));
+                    assert!(!own.is_empty(), "{tile} in {points}: an empty tile at {at} of {extent}");
+                    own.for_each(|x| times[x as usize] += 1);
+                }
+                assert!(times.iter().all(|n| *n == 1), "{tile} in {points}, {extent}: {times:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn whole_tiles_come_first() {
+        let sizes: Vec<i64> = segment(192, 512).tiles(1100).into_iter().map(|(at, _)| at).collect();
+        assert_eq!(sizes, [0, 192, 512, 704, 1024, 384, 896]);
+    }
+
+    #[test]
+    fn the_last_tile_takes_fewer_columns() {
+        let segment = segment(192, 512);
+        let digit = |stride, steps| Digit { axis: AxisId(0), stride, steps: Steps::Fixed(steps) };
+        assert_eq!(segment.in_last(digit(1, 192)), digit(1, 128));
+        assert_eq!(segment.in_last(digit(64, 3)), digit(64, 2));
+        assert_eq!(segment.in_last(digit(8, 16)), digit(8, 16));
+        for (of, columns) in [(Atom::Wgmma(24), 16), (Atom::WgmmaF8(24), 16), (Atom::WgmmaTf32(24), 16)] {
+            let narrow = segment.atom_in_last(of, digit(1, 192)).expect("wgmma takes 128 columns");
+            assert_eq!((narrow.size(Role::N), narrow.row().label), (8 * columns, of.row().label));
+        }
+        assert_eq!(segment.atom_in_last(Atom::Mma, digit(1, 8)), Some(Atom::Mma));
+    }
+}
