@@ -9,7 +9,7 @@ matmul=${1:?the matmul example, built}
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}${CUDA_HOME:-/usr/local/cuda}/lib64
 
 ladder=mma,mma_pipelined,mma_large_tile,mma_best,tma_wgmma,large_tile,producer_consumer,two_consumers,persistent,light_barriers,cluster,micro,tma_store,hilbert,stmatrix,wgmma_best
-tiles=wgmma_best,pingpong192,tile128x256,tile192,tile128x192,tile192x96,tile128,shared_by4,swapped160,swapped152,tile64x128,tile64,tile64_clustered2,tile64x128_clustered2,tile64x128_split4
+tiles=wgmma_best,pingpong192,pingpong128,tile128x256,tile192,tile128x192,tile192x96,tile128,shared_by4,swapped160,swapped152,tile64x128,tile64,tile64_clustered2,tile64x128_clustered2,tile64x128_split4
 bench() { "$matmul" --bench --json --device cuda "$@"; }
 
 bench --dtype bf16 --schedule "$ladder" --size 4096x4096x4096,8192x8192x8192,2048x2048x2048

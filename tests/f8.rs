@@ -43,7 +43,9 @@ fn each_rung_is_another_kernel() {
     assert!(rung.contains(".reqnctapercluster 2, 1, 1") && rung.contains("wgmma.wait_group.sync.aligned 1"));
     let rung = ptx(&f8_best);
     assert!(!rung.contains("cluster 2") && rung.contains("wgmma.wait_group.sync.aligned 1"));
-    assert_eq!((count(&rung, "st.global"), count(&rung, "stmatrix.sync")), (0, 16));
+    // Two groups, with tiles of 192 and of 128 columns: two blocks of 64 rows by four steps of k; what lanes exchanged.
+    assert_eq!((count(&rung, "m64n192k32"), count(&rung, "m64n128k32")), (16, 16));
+    assert_eq!((count(&rung, "st.global.v4"), count(&rung, "stmatrix.sync")), (2 * (24 + 16), 0));
 }
 
 fn check_on(device: &Device, schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
@@ -75,9 +77,10 @@ fn every_trip_count_and_tail_is_right() {
 /// One element, none, a tile and one more and one less.
 #[test]
 fn every_size_is_right() {
-    for (seed, size) in [[1, 1, 1], [0, 5, 64], [5, 0, 64], [127, 255, 127], [128, 256, 128], [129, 257, 129]]
-        .into_iter()
-        .enumerate()
+    for (seed, size) in
+        [[1, 1, 1], [0, 5, 64], [5, 0, 64], [127, 255, 127], [128, 256, 128], [129, 257, 129], [64, 521, 129]]
+            .into_iter()
+            .enumerate()
     {
         for schedule in RUNGS {
             check(schedule, size, seed as u64);

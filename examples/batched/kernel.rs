@@ -37,8 +37,8 @@ schedule! {
     pub mma_large_tile for batched<f16 | bf16> = product::mma_large_tile {}
     /// And those of its fastest one there: bands are of the last two dimensions of the grid.
     pub mma_best for batched<f16 | bf16> = product::mma_best {}
-    /// And those of its fastest one on Hopper, in narrower bands: a matrix of the batch has few tiles.
-    pub wgmma_best for batched<f16 | bf16> = product::wgmma_best { order(serpentine(2)); }
+    /// And those of its fastest one on Hopper but for tiles of two sizes, in narrower bands: a matrix of the batch has few tiles.
+    pub wgmma_best for batched<f16 | bf16> = product::pingpong128 { order(serpentine(2)); }
 }
 
 schedule! {

@@ -31,8 +31,8 @@ schedule! {
     pub mma_large_tile for linear<f16 | bf16> = product::mma_large_tile {}
     /// And those of its fastest one there.
     pub mma_best for linear<f16 | bf16> = product::mma_best {}
-    /// And those of its fastest one on Hopper.
-    pub wgmma_best for linear<f16 | bf16> = product::wgmma_best {}
+    /// And those of its fastest one on Hopper. What a thread adds to its columns is not held for all of them.
+    pub wgmma_best for linear<f16 | bf16> = product::wgmma_best { reorder(j.group, i.atom, i.half in c); }
     /// The same in a row of layers: each begins while the one before it ends.
     pub dependent = wgmma_best { launch(dependent); }
 }

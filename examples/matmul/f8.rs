@@ -45,7 +45,7 @@ schedule! {
         stage(b at k: shared, transposed, tma);
     }
     /// The directives of matmul's fastest one.
-    pub f8_best for matmul_f8<f16 | bf16> = product::tile128x256 {
+    pub f8_best for matmul_f8<f16 | bf16> = product::wgmma_best {
         layout(b: col);
         tile(k = 128);
         stage(b at k: shared, transposed, tma);

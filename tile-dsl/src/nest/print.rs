@@ -1,5 +1,5 @@
-//! Prints nests as indented S-expressions, digits by their user names; then where values and copies lie, what dims are multiples
-//! of, and how L2 keeps tensors.
+//! Prints nests as indented S-expressions, digits by their user names; then where values and copies lie, where tiles begin anew, what
+//! dims are multiples of, and how L2 keeps tensors.
 
 use super::{Access, Copy, Digit, Expr, LoopKind, Nest, Placement, Steps, Stmt, Value};
 use crate::{
@@ -12,6 +12,11 @@ impl fmt::Display for Nest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.print(&self.body))?;
         f.write_str(&self.print_layouts())?;
+        if let Some(segment) = &self.segment {
+            let (axis, tile) = (self.axis(segment.digit.axis), segment.digit.stride);
+            let (whole, rest, points) = (segment.whole(), segment.rest(), segment.points);
+            writeln!(f, "; {axis}: tiles of {tile} x {whole}, {rest} in each {points}")?;
+        }
         for (dim, of) in &self.multiples {
             writeln!(f, "; {dim} % {of} == 0")?;
         }
