@@ -111,6 +111,17 @@ fn turns_pass_from_problem_to_problem() {
     }
 }
 
+/// Tiles of two sizes: of each problem whole ones come first.
+#[test]
+fn each_problem_has_tiles_of_both_sizes() {
+    let sizes = [[136, 520, 72], [64, 136, 200], [8, 1032, 8], [0, 520, 8], [72, 384, 0], [200, 392, 136]];
+    for seed in 0..2 {
+        for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
+            check::<bf16>(&device, &kernel::wgmma_best, &sizes, bf16::from_f32);
+        }
+    }
+}
+
 /// Rows that tensor maps cannot address, of some problems only.
 #[test]
 fn rows_of_any_pitch() {

@@ -126,7 +126,7 @@ fn same(a: &str, b: &str) -> bool {
     letters(a) == letters(b)
 }
 
-const DIRECTIVES: [&str; 35] = [
+const DIRECTIVES: [&str; 36] = [
     "fits",
     "layout",
     "tile",
@@ -162,6 +162,7 @@ const DIRECTIVES: [&str; 35] = [
     "pingpong",
     "alternate",
     "cluster",
+    "segment",
 ];
 
 fn is_directive(text: &str) -> bool {

@@ -242,6 +242,7 @@ fn random_schedules_have_every_directive() {
         ("arrive", 2),
         ("cache", 20),
         ("multiple", 20),
+        ("segment", 20),
     ] {
         assert!(product.get(name).is_some_and(|n| *n >= least), "{name}: {product:?}");
     }
