@@ -1,4 +1,5 @@
-//! The grid: one factor for each loop bound to CTAs, and each CTA's coordinates in the order asked for.
+//! The grid: one factor for each loop bound to CTAs, and each CTA's coordinates in the order asked for. Of tiles of two sizes those
+//! of either are a grid of their own; the number of a tile goes through the whole ones first.
 
 use super::{
     copy::linear,
@@ -34,8 +35,20 @@ impl Grid {
         Grid { axes: Vec::new(), values: BTreeMap::new(), tile: Atom::i32(0), part: None }
     }
 
-    /// Number of tiles of a size.
-    pub fn tiles(nest: &Nest, emit: &mut Emit, size: Size) -> Atom {
+    /// Number of tiles.
+    pub fn tiles(nest: &Nest, emit: &mut Emit) -> Atom {
+        let whole = Self::of_size(nest, emit, Size::Whole);
+        match nest.segment {
+            None => whole,
+            Some(_) => {
+                let last = Self::of_size(nest, emit, Size::Last);
+                emit.add(whole, last)
+            }
+        }
+    }
+
+    /// Those of a size.
+    fn of_size(nest: &Nest, emit: &mut Emit, size: Size) -> Atom {
         let (_, _, counts) = Self::factors(nest, emit, size);
         counts.into_iter().fold(Atom::i32(1), |n, c| emit.bin(BinOp::Mul, n, c))
     }
@@ -94,7 +107,7 @@ pub(super) struct Place {
 impl Place {
     /// Decodes the number of a tile of two sizes: among the whole ones, if that says so, or behind them.
     pub fn of_two_sizes(nest: &Nest, emit: &mut Emit, number: Atom) -> (Atom, Place) {
-        let whole = Grid::tiles(nest, emit, Size::Whole);
+        let whole = Grid::of_size(nest, emit, Size::Whole);
         let is_whole = emit.cmp(CmpOp::Lt, number, whole);
         let behind = emit.bin(BinOp::Sub, number, whole);
         let number = emit.op(Op::Select, &[is_whole, number, behind]);

@@ -10,6 +10,7 @@
 //! Barriers of the program are those of its own threads.
 //! Groups that take tiles in turn (`turns`) are a role each.
 //! A persistent CTA takes tile after tile: all roles have the loop over tiles, and channels go on from one to the next.
+//! Where tiles are of two sizes (`segment`), the program stands twice behind one branch: `if whole { .. } else { .. }`.
 
 use super::{
     Lowerer,
@@ -85,10 +86,7 @@ impl Lowerer<'_> {
             this.send_collected()
         };
         if self.nest.persistent.is_none() {
-            return match self.nest.segment {
-                Some(_) => self.of_two_sizes(self.in_problem, body),
-                None => body(self),
-            };
+            return self.tile(self.in_problem, body);
         }
         let (cta, ctas) = (self.emit.op(Op::Cta, &[]), self.emit.op(Op::Ctas, &[]));
         let others = self.emit.bin(BinOp::Mul, ctas, Atom::i32(group.into()));
@@ -96,16 +94,7 @@ impl Lowerer<'_> {
         let step = self.emit.bin(BinOp::Mul, ctas, Atom::i32(of.into()));
         let total = match self.grouped {
             true => self.emit.op(Op::Tiles, &[]),
-            false => {
-                let whole = Grid::tiles(self.nest, &mut self.emit, Size::Whole);
-                match self.nest.segment {
-                    Some(_) => {
-                        let last = Grid::tiles(self.nest, &mut self.emit, Size::Last);
-                        self.emit.add(whole, last)
-                    }
-                    None => whole,
-                }
-            }
+            false => Grid::tiles(self.nest, &mut self.emit),
         };
         self.emit.push();
         let var = self.emit.var(Ty::I32);
@@ -126,10 +115,7 @@ impl Lowerer<'_> {
             self.odd = Some(self.emit.cmp(CmpOp::Eq, odd, Atom::i32(1)));
         }
         self.sync.enter();
-        match self.nest.segment {
-            Some(_) => self.of_two_sizes(Some(number), body)?,
-            None => body(self)?,
-        }
+        self.tile(Some(number), body)?;
         if self.sync.leave(false) {
             self.emit_barrier();
         }
@@ -141,12 +127,15 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// The tile of this number, or of this CTA's: a whole one, or behind those the last of a segment.
-    fn of_two_sizes(
+    /// The tile of this number, or of this CTA's. Of two sizes, each has a program of its own.
+    fn tile(
         &mut self,
         number: Option<Atom>,
         body: impl Fn(&mut Self) -> Result<(), LowerError>,
     ) -> Result<(), LowerError> {
+        if self.nest.segment.is_none() {
+            return body(self);
+        }
         let number = number.unwrap_or_else(|| self.emit.op(Op::Cta, &[]));
         let (is_whole, place) = Place::of_two_sizes(self.nest, &mut self.emit, number);
         let before = self.sync.clone();
