@@ -440,7 +440,7 @@ schedule! {
     }
     /// As the ladder's top, with tiles of one size.
     pub pingpong192 = wgmma_best { drop(segment(j)); }
-    /// Narrower ones.
+    /// Tiles a third narrower: for products that have few, or rounds of them that come out even.
     pub pingpong128 = pingpong192 {
         tile(j = 128);
         tensor_core(acc: wgmma(64, 128));
