@@ -4,7 +4,7 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit, list},
     nest::{Digit, Frame, LoopKind, Role, Segment, Steps, leaves, loops},
-    schedule::{DirectiveKind, Space, Unit},
+    schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
 };
 
@@ -98,13 +98,20 @@ fn copied(context: &Context<'_>, segment: Segment) -> Option<Why> {
                 found = found.take().or(Some((why, note)));
                 continue;
             }
-            let vector =
-                of.vector.map_or(1, |bytes| i64::from((bytes / nest.elem(of.tensor).bytes()).max(1)));
+            let size = nest.elem(of.tensor).bytes();
+            let (unit, what) = match of.via {
+                // PTX ISA 5.5: their first coordinate.
+                Via::Tma => {
+                    (16 / size, format!("boxes of `{name}` begin at multiples of {} elements", 16 / size))
+                }
+                _ => {
+                    let vector = of.vector.map_or(1, |bytes| (bytes / size).max(1));
+                    (vector, format!("`{name}` is copied by {vector} elements at once"))
+                }
+            };
             let step = index[nest.contiguous(of.tensor)].coefficient(axis);
-            if (step * rest) % vector != 0 {
-                let why = format!(
-                    "`{name}` is copied by {vector} elements at once, and the last tile of a segment has {rest} points"
-                );
+            if (step * rest) % i64::from(unit) != 0 {
+                let why = format!("{what}, and the last tile of a segment has {rest} points");
                 found = found.take().or(Some((why, note)));
             }
         }
