@@ -14,10 +14,8 @@ schedule! {
     fast on sm_90a for product<bf16> {
         tile(i = 64, j = 128, k = 64);
         tensor_core(acc: wgmma(64, 128));
-        stage(a, b at k: shared, tma);
+        stage(a, b at k: shared);
         swizzle(a: 128, b: 128);
-        pipeline(k, 3);
-        produce(k: warp);
         vectorize(j.pair);
         segment(j: 228);
     }
