@@ -290,7 +290,9 @@ fn the_estimate_of_products_grows_with_the_work() {
     // tile take those of three.
     let two_sizes = shape(&kernel::wgmma_best);
     let dims = tile_bench::choose::dims(&[("M", 128), ("N", 1100), ("K", 64)]);
-    assert_eq!(two_sizes.of_two_sizes(&dims).map(|(_, tiles)| tiles), Some([5, 2]));
+    assert_eq!((two_sizes.sizes(&dims), narrow.sizes(&dims)), (Some([5, 2]), Some([9, 0])));
+    assert_eq!(two_sizes.last().owned.iter().map(|axis| axis.tile).collect::<Vec<_>>(), [128, 128]);
+    assert_eq!(narrow.last(), narrow);
     let of_two_sizes = |m, n, k| estimate(&two_sizes, m, n, k);
     assert!(of_two_sizes(4096, 4096, 4096) < of(4096, 4096, 4096));
     assert!(of_two_sizes(4096, 4096, 4096) > 0.98 * of(4096, 4096, 4096));

@@ -32,7 +32,7 @@ use std::{
 use tile_dsl::{
     dtype::DType,
     index::Extent,
-    kernel::{Async, Stmt},
+    kernel::{self, Async, Stmt},
     lower::{LowerError, lower},
     nest::Across,
     program::{Program, Variant},
@@ -76,34 +76,14 @@ pub struct Tiled {
 }
 
 impl Tiled {
-    /// Tiles along the axis; `None` where a dim has no value.
+    /// Tiles along the axis: whole ones, and those with what is left of a period; `None` where a dim has no value.
+    fn sizes(&self, dims: &Dims) -> Option<[usize; 2]> {
+        let extent = self.extent.eval(dims)?.max(0) as u64;
+        Some(kernel::tiles(extent, self.tile, self.period).map(|n| n as usize))
+    }
+
     fn tiles(&self, dims: &Dims) -> Option<usize> {
-        Some(self.whole(dims)? + self.last(dims)?)
-    }
-
-    /// Those of a tile's points; the last one of all may have fewer.
-    fn whole(&self, dims: &Dims) -> Option<usize> {
-        let (extent, period) = (self.points(dims)?, self.period as usize);
-        let each = period / self.tile as usize;
-        Some(extent / period * each + (extent % period).div_ceil(self.tile as usize).min(each))
-    }
-
-    /// Those with what is left of a period.
-    fn last(&self, dims: &Dims) -> Option<usize> {
-        let (extent, period) = (self.points(dims)?, self.period as usize);
-        let whole = period - (self.period % self.tile) as usize;
-        let begun = extent % period > whole;
-        Some(if period == whole { 0 } else { extent / period + usize::from(begun) })
-    }
-
-    fn points(&self, dims: &Dims) -> Option<usize> {
-        Some(self.extent.eval(dims)?.max(0) as usize)
-    }
-
-    /// The axis with tiles of what is left of a period.
-    fn of_last(&self) -> Tiled {
-        let tile = self.period % self.tile;
-        Tiled { tile, period: tile, ..self.clone() }
+        Some(self.sizes(dims)?.into_iter().sum())
     }
 }
 
@@ -216,19 +196,22 @@ impl Shape {
         count(&self.owned, dims)
     }
 
-    /// The shape of the last tiles of periods, and the numbers of whole tiles and of these; `None` where a dim has no value.
-    pub fn of_two_sizes(&self, dims: &Dims) -> Option<(Shape, [usize; 2])> {
-        let (mut last, mut counts) = (self.clone(), [1usize; 2]);
-        for (axis, narrow) in self.owned.iter().zip(&mut last.owned) {
-            let sized = axis.period % axis.tile != 0;
-            let each = match sized {
-                true => [axis.whole(dims)?, axis.last(dims)?],
-                false => [axis.tiles(dims)?; 2],
-            };
-            counts = [0, 1].map(|size| counts[size].saturating_mul(each[size]));
-            *narrow = if sized { axis.of_last() } else { axis.clone() };
-        }
-        Some((last, counts))
+    /// Whole tiles of the result, and those with what is left of a period along an axis, as [`Shape::last`] has them; `None`
+    /// where a dim has no value.
+    pub fn sizes(&self, dims: &Dims) -> Option<[usize; 2]> {
+        let all = self.tiles(dims)?;
+        let whole = |n: usize, axis: &Tiled| Some(n.saturating_mul(axis.sizes(dims)?[0]));
+        let whole = self.owned.iter().try_fold(1usize, whole)?;
+        Some([whole, all - whole])
+    }
+
+    /// Tiles with what is left of a period.
+    pub fn last(&self) -> Shape {
+        let last = |axis: &Tiled| match axis.period % axis.tile {
+            0 => axis.clone(),
+            rest => Tiled { tile: rest, period: rest, ..axis.clone() },
+        };
+        Shape { owned: self.owned.iter().map(last).collect(), ..self.clone() }
     }
 
     /// Whether all tiles of the result are whole.

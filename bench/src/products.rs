@@ -103,10 +103,10 @@ pub fn choose<'a>(
 
 /// The estimate of the module's documentation; infinite where a dim has no value.
 pub fn microseconds(shape: &Shape, dims: &Dims, dtype: DType, tensor: Tensor) -> f64 {
-    let tiles = shape.of_two_sizes(dims).zip(shape.steps(dims));
-    let Some(((last, [whole, narrow]), steps)) = tiles else { return f64::INFINITY };
-    let parts = shape.parts as usize;
-    let ctas = whole.saturating_add(if last == *shape { 0 } else { narrow }).saturating_mul(parts);
+    let tiles = shape.sizes(dims).zip(shape.steps(dims));
+    let Some(([whole, narrow], steps)) = tiles else { return f64::INFINITY };
+    let (parts, last) = (shape.parts as usize, shape.last());
+    let ctas = whole.saturating_add(narrow).saturating_mul(parts);
     let reached = match shape.cluster {
         None | Some((2..4, _)) => 1.0,
         Some(_) => REACHED,

@@ -193,9 +193,18 @@ impl GridAxis {
 
     /// Tiles of so many points.
     pub fn tiles(&self, extent: u64) -> u64 {
-        let [tile, period] = [self.tile, self.period].map(u64::from);
-        extent / period * period.div_ceil(tile) + (extent % period).div_ceil(tile)
+        tiles(extent, self.tile, self.period).into_iter().sum()
     }
+}
+
+/// Tiles of an axis of so many points that begin anew after each `period`: those with `tile` points, and those with what is left of a
+/// period; the last one of all may have fewer.
+pub fn tiles(extent: u64, tile: u32, period: u32) -> [u64; 2] {
+    let (whole, rest) = (period / tile, period % tile);
+    let [tile, period, each] = [tile, period, whole].map(u64::from);
+    let (periods, left) = (extent / period, extent % period);
+    let last = if rest > 0 { periods + u64::from(left > each * tile) } else { 0 };
+    [periods * each + left.div_ceil(tile).min(each), last]
 }
 
 /// A variable.

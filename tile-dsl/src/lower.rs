@@ -55,7 +55,7 @@ use crate::{
     dtype::DType,
     index::Extent,
     kernel::{self, Frag, Kernel, Mem, Param, Ty},
-    nest::{AccessId, CopyId, Digit, LoopKind, Nest, Size, Steps, Target, Units, ValueId, leaves},
+    nest::{AccessId, CopyId, Digit, LoopKind, Nest, Segment, Steps, Target, Units, ValueId, leaves},
     program::{Program, Variant},
     schedule::{self, Unit},
     shared::{Allocation, Content},
@@ -210,8 +210,8 @@ struct Lowerer<'a> {
     number: Option<Atom>,
     /// Of a CTA with one tile of several problems, its number among those of its problem.
     in_problem: Option<Atom>,
-    /// Of tiles of two sizes, which.
-    size: Size,
+    /// The segment whose last tile is the one at hand.
+    last: Option<Segment>,
     /// Which of the groups that take tiles in turn.
     group: u32,
     grid: Grid,
@@ -301,7 +301,7 @@ impl<'a> Lowerer<'a> {
             odd: None,
             number: None,
             in_problem,
-            size: Size::Whole,
+            last: None,
             group: 0,
             grid,
             first_scalar: (params.len() - nest.kernel.scalars.len()) as u32,

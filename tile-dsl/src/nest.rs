@@ -73,7 +73,7 @@ pub use parse::{ParseError, parse};
 pub use roles::registers_at_launch;
 pub(crate) use roles::{WARP, WARPGROUP};
 pub use rows::{Part, Place, Row};
-pub use segment::{Segment, Size};
+pub use segment::{Segment, TileSize};
 pub(crate) use stored::LANES_OF_ROW;
 pub use stored::{ExchangedMatrices, NoExchange, NoStoredMatrices, StoredMatrices};
 pub(crate) use units::{UnitRange, Units, dimensions, threads};

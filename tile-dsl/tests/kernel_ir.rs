@@ -43,6 +43,22 @@ fn run(body: &str) -> Result<(Vec<f32>, Counts), String> {
     Ok((launch.tensors["y"].clone(), counts))
 }
 
+/// Tiles that begin anew, the last one before with what is left.
+#[test]
+fn a_grid_of_tiles_of_two_sizes_round_trips_and_counts() {
+    let text = kernel("").replace("grid N / 64", "grid N / 192 of 512");
+    let parsed = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(parsed.to_string(), text);
+    assert_eq!(verify(&parsed), Ok(()));
+    let ctas = |n: i64| parsed.ctas(&[("N".to_string(), n)].into());
+    for (n, tiles) in [(0, 0), (1, 1), (192, 1), (193, 2), (384, 2), (385, 3), (512, 3), (513, 4), (4096, 24)]
+    {
+        assert_eq!(ctas(n), Some(tiles), "{n}");
+    }
+    let within = text.replace("of 512", "of 191");
+    assert!(verify(&parse(&within).unwrap()).unwrap_err().what.contains("begin anew"));
+}
+
 /// Matrices of 32-bit elements, and an instruction that takes one element a register.
 #[test]
 fn matrices_of_words_round_trip() {

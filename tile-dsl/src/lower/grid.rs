@@ -9,7 +9,7 @@ use super::{
 use crate::index::Extent;
 use crate::{
     kernel::GridAxis,
-    nest::{Digit, LoopKind, Nest, Order, Segment, Size, Steps, Stmt},
+    nest::{Digit, LoopKind, Nest, Order, Segment, Steps, Stmt, TileSize},
     op::{BinOp, CmpOp},
     schedule::Unit,
     tile::AxisKind,
@@ -37,24 +37,24 @@ impl Grid {
 
     /// Number of tiles.
     pub fn tiles(nest: &Nest, emit: &mut Emit) -> Atom {
-        let whole = Self::of_size(nest, emit, Size::Whole);
+        let whole = Self::of_size(nest, emit, TileSize::Whole);
         match nest.segment {
             None => whole,
             Some(_) => {
-                let last = Self::of_size(nest, emit, Size::Last);
+                let last = Self::of_size(nest, emit, TileSize::Last);
                 emit.add(whole, last)
             }
         }
     }
 
     /// Those of a size.
-    fn of_size(nest: &Nest, emit: &mut Emit, size: Size) -> Atom {
+    fn of_size(nest: &Nest, emit: &mut Emit, size: TileSize) -> Atom {
         let (_, _, counts) = Self::factors(nest, emit, size);
         counts.into_iter().fold(Atom::i32(1), |n, c| emit.bin(BinOp::Mul, n, c))
     }
 
     /// The digits bound to CTAs, the axes that they count, and how many steps each has in tiles of a size.
-    fn factors(nest: &Nest, emit: &mut Emit, size: Size) -> Factors {
+    fn factors(nest: &Nest, emit: &mut Emit, size: TileSize) -> Factors {
         let mut digits = Vec::new();
         collect(&nest.body, &mut digits);
         // Program axes in kernel order, outer digits before inner ones; then what `split_k` shares out.
@@ -89,14 +89,14 @@ impl Grid {
 
     /// Decodes the number of a tile; that of the CTA where none is given.
     pub fn of(nest: &Nest, emit: &mut Emit, number: Option<Atom>) -> Grid {
-        let factors = Self::factors(nest, emit, Size::Whole);
+        let factors = Self::factors(nest, emit, TileSize::Whole);
         let number = number.unwrap_or_else(|| emit.op(Op::Cta, &[]));
-        Place::of(nest, emit, number, factors).grid(nest, emit, Size::Whole)
+        Decoded::of(nest, emit, number, factors).grid(nest, emit, TileSize::Whole)
     }
 }
 
 /// A CTA's step of each axis of the grid.
-pub(super) struct Place {
+pub(super) struct Decoded {
     digits: Vec<Digit>,
     axes: Vec<GridAxis>,
     steps: Vec<Atom>,
@@ -104,25 +104,25 @@ pub(super) struct Place {
     part: Option<(Atom, u32)>,
 }
 
-impl Place {
+impl Decoded {
     /// Decodes the number of a tile of two sizes: among the whole ones, if that says so, or behind them.
-    pub fn of_two_sizes(nest: &Nest, emit: &mut Emit, number: Atom) -> (Atom, Place) {
-        let whole = Grid::of_size(nest, emit, Size::Whole);
+    pub fn of_two_sizes(nest: &Nest, emit: &mut Emit, number: Atom) -> (Atom, Decoded) {
+        let whole = Grid::of_size(nest, emit, TileSize::Whole);
         let is_whole = emit.cmp(CmpOp::Lt, number, whole);
         let behind = emit.bin(BinOp::Sub, number, whole);
         let number = emit.op(Op::Select, &[is_whole, number, behind]);
-        let (digits, axes, counts) = Grid::factors(nest, emit, Size::Whole);
-        let (_, _, last) = Grid::factors(nest, emit, Size::Last);
+        let (digits, axes, counts) = Grid::factors(nest, emit, TileSize::Whole);
+        let (_, _, last) = Grid::factors(nest, emit, TileSize::Last);
         // One way of decoding for both: what it takes of numbers that do not change is little.
         let of_size = |(whole, last): (&Atom, &Atom)| match whole == last {
             true => *whole,
             false => emit.op(Op::Select, &[is_whole, *whole, *last]),
         };
         let counts = counts.iter().zip(&last).map(of_size).collect();
-        (is_whole, Place::of(nest, emit, number, (digits, axes, counts)))
+        (is_whole, Decoded::of(nest, emit, number, (digits, axes, counts)))
     }
 
-    fn of(nest: &Nest, emit: &mut Emit, cta: Atom, (digits, axes, counts): Factors) -> Place {
+    fn of(nest: &Nest, emit: &mut Emit, cta: Atom, (digits, axes, counts): Factors) -> Decoded {
         let is_part = |d: &Digit| nest.kernel.axes[d.axis.0 as usize].kind != AxisKind::Program;
         let tiles = digits.iter().take_while(|d| !is_part(d)).count();
         let (mut tile, mut part) = (cta, None);
@@ -152,11 +152,11 @@ impl Place {
         let mut steps = decode(emit, nest.order, own, &others, &other_axes);
         ranked.into_iter().for_each(|(at, step)| steps.insert(at, step));
         steps.extend(part.map(|(part, _)| part));
-        Place { digits, axes, steps, tile, part }
+        Decoded { digits, axes, steps, tile, part }
     }
 
     /// The coordinates of a tile of a size.
-    pub fn grid(&self, nest: &Nest, emit: &mut Emit, size: Size) -> Grid {
+    pub fn grid(&self, nest: &Nest, emit: &mut Emit, size: TileSize) -> Grid {
         let values = self.digits.iter().zip(&self.steps).map(|(digit, step)| {
             let point = match nest.segment.filter(|s| s.digit == *digit) {
                 Some(segment) => start(emit, segment, *step, size),
@@ -172,12 +172,12 @@ impl Place {
 }
 
 /// Tiles of a size of an axis in segments.
-fn in_segments(emit: &mut Emit, segment: Segment, axis: &GridAxis, size: Size) -> Atom {
+fn in_segments(emit: &mut Emit, segment: Segment, axis: &GridAxis, size: TileSize) -> Atom {
     let extent = emit.dim(&axis.extent);
     let points = Atom::i32(segment.points.into());
     let (segments, rest) = (emit.bin(BinOp::Div, extent, points), emit.bin(BinOp::Rem, extent, points));
     match size {
-        Size::Whole => {
+        TileSize::Whole => {
             let whole = Atom::i32(segment.whole().into());
             let begun = emit.add(rest, Atom::i32(i64::from(axis.tile) - 1));
             let begun = emit.bin(BinOp::Div, begun, Atom::i32(axis.tile.into()));
@@ -185,7 +185,7 @@ fn in_segments(emit: &mut Emit, segment: Segment, axis: &GridAxis, size: Size) -
             let before = emit.bin(BinOp::Mul, segments, whole);
             emit.add(before, begun)
         }
-        Size::Last => {
+        TileSize::Last => {
             let begun = emit.cmp(CmpOp::Gt, rest, Atom::i32(segment.last().into()));
             let begun = emit.op(Op::Select, &[begun, Atom::i32(1), Atom::i32(0)]);
             emit.add(segments, begun)
@@ -194,14 +194,14 @@ fn in_segments(emit: &mut Emit, segment: Segment, axis: &GridAxis, size: Size) -
 }
 
 /// First point of a tile, by its number among those of its size along the axis.
-fn start(emit: &mut Emit, segment: Segment, number: Atom, size: Size) -> Linear {
+fn start(emit: &mut Emit, segment: Segment, number: Atom, size: TileSize) -> Linear {
     let points = i64::from(segment.points);
     let of_segment = |emit: &mut Emit, n: Atom| {
         let first = emit.bin(BinOp::Mul, n, Atom::i32(points));
         linear(emit.multiple(first, points), 0)
     };
     match size {
-        Size::Whole => {
+        TileSize::Whole => {
             let (whole, tile) = (Atom::i32(segment.whole().into()), i64::from(segment.digit.stride));
             let n = emit.bin(BinOp::Div, number, whole);
             let first = of_segment(emit, n);
@@ -209,7 +209,7 @@ fn start(emit: &mut Emit, segment: Segment, number: Atom, size: Size) -> Linear 
             let within = emit.bin(BinOp::Mul, within, Atom::i32(tile));
             first.plus(&linear(emit.multiple(within, tile), 0))
         }
-        Size::Last => of_segment(emit, number).plus(&Linear::constant(segment.last().into())),
+        TileSize::Last => of_segment(emit, number).plus(&Linear::constant(segment.last().into())),
     }
 }
 

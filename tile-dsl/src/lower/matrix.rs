@@ -17,7 +17,7 @@ use crate::{
     kernel::{self, Async, Expr as KExpr, Mem, Tile, Ty, Var},
     nest::{
         AccessId, Atom, Digit, Expr, Factor, LoopKind, MATRIX_ROWS, Matrices, Operand as Side, Place, Placed,
-        Role, Size, Steps, Stmt, UnitRange, ValueId,
+        Role, Steps, Stmt, UnitRange, ValueId,
     },
     op::{BinOp, CmpOp, RedOp, UnOp},
 };
@@ -65,11 +65,7 @@ impl Lowerer<'_> {
         let Stmt::For { digit: k, body, .. } = &**body else { return Err(malformed()) };
         let Stmt::Red { value, op: RedOp::Add, expr } = &**body else { return Err(malformed()) };
         let (n, k) = (*n, *k);
-        let taken = match self.nest.segment {
-            Some(segment) if self.size == Size::Last => segment.atom_in_last(atom, n),
-            _ => Some(atom),
-        };
-        let Some(taken) = taken else {
+        let Some(taken) = self.last.map_or(Some(atom), |segment| segment.atom_in_last(atom, n)) else {
             return Err(LowerError::Malformed(format!("a last tile for no `{atom}`")));
         };
         let digits = [(m, Role::M), (n, Role::N), (k, Role::K)];

@@ -18,14 +18,14 @@ use super::{
     digits::Bound,
     emit::{Atom, Op},
     error::LowerError,
-    grid::{Grid, Place},
+    grid::{Decoded, Grid},
     linear::Linear,
     mbarriers::Mbarriers,
     sync::Sync,
 };
 use crate::{
     kernel::{self, Async, Role, Ty},
-    nest::{Digit, LoopKind, Size, Steps, Stmt, WARP, chain},
+    nest::{Digit, LoopKind, Steps, Stmt, TileSize, WARP, chain},
     op::{BinOp, CmpOp},
     schedule::Unit,
 };
@@ -137,11 +137,11 @@ impl Lowerer<'_> {
             return body(self);
         }
         let number = number.unwrap_or_else(|| self.emit.op(Op::Cta, &[]));
-        let (is_whole, place) = Place::of_two_sizes(self.nest, &mut self.emit, number);
+        let (is_whole, place) = Decoded::of_two_sizes(self.nest, &mut self.emit, number);
         let before = self.sync.clone();
-        let then = self.of_size(Size::Whole, &place, &body)?;
+        let then = self.of_size(TileSize::Whole, &place, &body)?;
         let after = std::mem::replace(&mut self.sync, before);
-        let otherwise = self.of_size(Size::Last, &place, &body)?;
+        let otherwise = self.of_size(TileSize::Last, &place, &body)?;
         self.sync.or(after);
         self.emit.stmt(kernel::Stmt::If { cond: is_whole.expr(), then, otherwise });
         self.emit.forget_loads(|_| true);
@@ -151,15 +151,15 @@ impl Lowerer<'_> {
     /// The program for a tile of a size.
     fn of_size(
         &mut self,
-        size: Size,
-        place: &Place,
+        size: TileSize,
+        place: &Decoded,
         body: &impl Fn(&mut Self) -> Result<(), LowerError>,
     ) -> Result<Vec<kernel::Stmt>, LowerError> {
         self.emit.push();
-        self.size = size;
+        self.last = self.nest.segment.filter(|_| size == TileSize::Last);
         self.grid = place.grid(self.nest, &mut self.emit, size);
         body(self)?;
-        self.size = Size::Whole;
+        self.last = None;
         Ok(self.emit.pop())
     }
 

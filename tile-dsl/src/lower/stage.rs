@@ -14,7 +14,7 @@ use crate::{
     dtype::DType,
     index::Affine,
     kernel::Ty,
-    nest::{CopyId, CopyLayout, Digit, LoopKind, SWIZZLE_LINE, Size, Step, Steps, Stmt, chain},
+    nest::{CopyId, CopyLayout, Digit, LoopKind, SWIZZLE_LINE, Step, Steps, Stmt, chain},
     op::BinOp,
     schedule::{Unit, Via},
     shared::Content,
@@ -248,7 +248,7 @@ impl Lowerer<'_> {
             )));
         };
         let buffer = self.shared_buffer(Content::Copy(copy), elems as u64)?;
-        if self.size == Size::Last {
+        if self.last.is_some() {
             for (dim, whole) in extent.iter_mut().enumerate() {
                 let last = reads.iter().map(|(index, path)| self.last(&index[dim], path)).max();
                 let taken = last.map_or(*whole, |last| last - low[dim] + 1);

@@ -3,7 +3,7 @@
 use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear};
 use crate::{
     index::AxisId,
-    nest::{Digit, Layout, LoopKind, Placement, Size, Step, Steps, Stmt, ValueId, own_loops},
+    nest::{Digit, Layout, LoopKind, Placement, Step, Steps, Stmt, ValueId, own_loops},
     schedule::{Unit, UnitDim},
     shared::{Content, ValueBox, in_place, value_box},
 };
@@ -38,11 +38,9 @@ impl Registers {
 impl Lowerer<'_> {
     /// The slots of a value that the tile at hand has.
     pub fn slots_in_tile(&self, registers: &Registers) -> Vec<u32> {
-        match self.nest.segment {
-            Some(segment) if self.size == Size::Last => {
-                registers.layout.slots_below(segment.digit.axis, segment.rest())
-            }
-            _ => (0..registers.slots).collect(),
+        match self.last {
+            Some(segment) => registers.layout.slots_below(segment.digit.axis, segment.rest()),
+            None => (0..registers.slots).collect(),
         }
     }
 }

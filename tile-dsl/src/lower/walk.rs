@@ -13,7 +13,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Across, Digit, Expr, LoopKind, Size, Step, Steps, Stmt, ValueId, own_loops, writers},
+    nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, own_loops, writers},
     op::{BinOp, CmpOp, RedOp},
     schedule::{Unit, UnitDim},
 };
@@ -115,10 +115,7 @@ impl Lowerer<'_> {
 
     /// A loop as the tile at hand has it.
     pub fn in_tile(&self, digit: Digit) -> Digit {
-        match self.nest.segment {
-            Some(segment) if self.size == Size::Last => segment.in_last(digit),
-            _ => digit,
-        }
+        self.last.map_or(digit, |segment| segment.in_last(digit))
     }
 
     /// Whether a serpentine loop runs backwards this time. Each outermost one starts forwards.

@@ -6,7 +6,7 @@
 //! backwards every second time. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
 //! `put` skip them, a `ld` outside its tensor yields zero; anything else there is poison and must not reach a `put`.
 
-use super::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Size, Steps, Stmt, ValueId};
+use super::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Segment, Steps, Stmt, TileSize, ValueId};
 use crate::{
     dtype::DType,
     index::{Affine, AxisId},
@@ -201,8 +201,8 @@ struct Machine<'n, S> {
     /// Copies in force, innermost last, by tensor.
     buffers: Vec<Vec<Buffer>>,
     random: Random,
-    /// The size of the current tile of an axis whose tiles begin anew.
-    size: Size,
+    /// The segment whose last tile is the current one.
+    last: Option<Segment>,
     /// How often each serpentine loop was entered.
     entered: BTreeMap<Digit, usize>,
     semantics: std::marker::PhantomData<S>,
@@ -276,7 +276,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
             buffers: tensors.iter().map(|_| Vec::new()).collect(),
             tensors,
             random: Random::new(seed),
-            size: Size::Whole,
+            last: None,
             entered: BTreeMap::new(),
             semantics: std::marker::PhantomData,
         };
@@ -429,37 +429,35 @@ impl<'n, S: Neutral> Machine<'n, S> {
         let units = usize::from(matches!(at, LoopKind::Unit(..)));
         self.units += units;
         self.bound.push(digit.axis);
-        let around = self.size;
-        for (point, size) in order {
+        let around = self.last;
+        for (point, last) in order {
             self.point[axis] += point;
-            self.size = size;
+            self.last = last;
             // Everything inside is guarded there.
             let beyond = self.point[axis] >= self.extents[axis];
             let result = if beyond { Ok(()) } else { self.stmt(body) };
             self.point[axis] -= point;
             result?;
         }
-        self.size = around;
+        self.last = around;
         self.bound.pop();
         self.units -= units;
         Ok(())
     }
 
-    /// What each step of a loop adds to its axis, and the size of the tile inside.
-    fn points(&self, digit: Digit) -> Vec<(i64, Size)> {
+    /// What each step of a loop adds to its axis, and the segment whose last tile is inside.
+    fn points(&self, digit: Digit) -> Vec<(i64, Option<Segment>)> {
         let extent = self.extents[usize::from(digit.axis.0)];
+        if let Some(segment) = self.nest.segment.filter(|s| s.digit == digit) {
+            let tiles = segment.tiles(extent).into_iter();
+            return tiles.map(|(at, size)| (at, (size == TileSize::Last).then_some(segment))).collect();
+        }
         let stride = i64::from(digit.stride);
-        let steps = match (self.nest.segment, digit.steps) {
-            (Some(segment), _) if segment.digit == digit => return segment.tiles(extent),
-            (Some(segment), Steps::Fixed(_)) if self.size == Size::Last => match segment.in_last(digit).steps
-            {
-                Steps::Fixed(n) => i64::from(n),
-                Steps::Rest => unreachable!("a number of steps stays one"),
-            },
-            (_, Steps::Fixed(n)) => i64::from(n),
-            (_, Steps::Rest) => (extent + stride - 1) / stride,
+        let steps = match self.last.map_or(digit, |segment| segment.in_last(digit)).steps {
+            Steps::Fixed(n) => i64::from(n),
+            Steps::Rest => (extent + stride - 1) / stride,
         };
-        (0..steps).map(|step| (step * stride, self.size)).collect()
+        (0..steps).map(|step| (step * stride, self.last)).collect()
     }
 
     /// Whether the point lies inside the extents of all axes of the enclosing loops.

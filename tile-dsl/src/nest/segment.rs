@@ -20,9 +20,9 @@ pub struct Segment {
     pub points: u32,
 }
 
-/// Which tiles.
+/// Of tiles of two sizes, which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum TileSize {
     /// Whole ones.
     Whole,
     /// The last ones of segments.
@@ -46,13 +46,13 @@ impl Segment {
     }
 
     /// The first point of each tile of an axis of so many points, in the order of the grid, and its size.
-    pub fn tiles(&self, extent: i64) -> Vec<(i64, Size)> {
+    pub fn tiles(&self, extent: i64) -> Vec<(i64, TileSize)> {
         let [tile, points] = [self.digit.stride, self.points].map(i64::from);
         let segments = || (0..extent).step_by(self.points as usize);
         let whole = segments()
             .flat_map(|from| (0..points - tile + 1).step_by(tile as usize).map(move |at| from + at));
         let last = segments().map(|from| from + i64::from(self.last()));
-        let sized = whole.map(|at| (at, Size::Whole)).chain(last.map(|at| (at, Size::Last)));
+        let sized = whole.map(|at| (at, TileSize::Whole)).chain(last.map(|at| (at, TileSize::Last)));
         sized.filter(|(at, _)| *at < extent).collect()
     }
 
@@ -121,8 +121,16 @@ mod tests {
             let segment = segment(tile, points);
             for extent in (0..3 * i64::from(points) + 2).chain([i64::from(points) * 8]) {
                 let mut times = vec![0; extent as usize];
-                for (at, size) in segment.tiles(extent) {
-                    let wide = if size == Size::Whole { tile } else { segment.rest() };
+                let tiles = segment.tiles(extent);
+                let of = |size| tiles.iter().filter(|(_, of)| *of == size).count() as u64;
+                let counts = [TileSize::Whole, TileSize::Last].map(of);
+                assert_eq!(
+                    crate::kernel::tiles(extent as u64, tile, points),
+                    counts,
+                    "{tile} in {points}, {extent}"
+                );
+                for (at, size) in tiles {
+                    let wide = if size == TileSize::Whole { tile } else { segment.rest() };
                     let own = at..extent.min(at + i64::from(wide));
                     assert!(!own.is_empty(), "{tile} in {points}: an empty tile at {at} of {extent}");
                     own.for_each(|x| times[x as usize] += 1);

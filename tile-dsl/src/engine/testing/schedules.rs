@@ -206,7 +206,7 @@ impl<'a> Generator<'a> {
             tile / 4,
             tile / 4 * 3,
             tile - 1,
-            1 + self.random.below(tile as usize) as u32 % (tile - 1).max(1),
+            1 + self.random.below(tile as usize - 1) as u32,
         ];
         let rest = *self.random.pick(&rests);
         if rest == 0 {
