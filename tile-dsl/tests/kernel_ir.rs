@@ -46,7 +46,7 @@ fn run(body: &str) -> Result<(Vec<f32>, Counts), String> {
 /// Tiles that begin anew, the last one before with what is left.
 #[test]
 fn a_grid_of_tiles_of_two_sizes_round_trips_and_counts() {
-    let text = kernel("").replace("grid N / 64", "grid N / 192 of 512");
+    let text = kernel("  warp barrier").replace("grid N / 64", "grid N / 192 of 512");
     let parsed = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert_eq!(parsed.to_string(), text);
     assert_eq!(verify(&parsed), Ok(()));
