@@ -50,7 +50,7 @@ pub(crate) fn encode(map: &TensorMap) -> Result<Encoded, Error> {
             Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
             swizzle,
             // Whole lines: pairs of them cost 7 % at 5000³, where rows begin within lines, and gain nothing at 4096³
-            // (docs/performance.md, "Rows within lines").
+            // (docs/notebook/2026-11-25-rows-within-lines.md).
             Promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
             Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
