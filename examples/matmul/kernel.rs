@@ -68,7 +68,7 @@ schedule! {
         vectorize(ir in acc);
     }
     /// A level of warps between the CTA and the thread: a warp reads a compact tile of A and of B. Padded, the rows of A
-    /// are transposed without bank conflicts.
+    /// are transposed in four wavefronts a store, not eight; fewer would take rows that vectors of 16 bytes cannot read.
     pub warptile = vectorized {
         tile(k = 32);
         pad(a: 16);

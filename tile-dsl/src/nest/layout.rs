@@ -181,14 +181,17 @@ impl Layout {
         sorted.sort();
         sorted.dedup();
         listed(&sorted, "every thread", |digit, at| match at {
-            Where::Unit(..) => format!("`{}` on {at}", nest.digit_name(digit)),
+            Where::Unit(..) => format!("`{}` on {at}{}", nest.digit_name(digit), nest.print_skew(digit)),
             Where::Slot => format!("`{}` in slots", nest.digit_name(digit)),
         })
     }
 
-    /// As the printed nest has it: "i.row lane.y, i.half slot".
+    /// As the printed nest has it: "i.row lane.y, j.o lane.z^x, i.half slot".
     fn plain(&self, nest: &Nest) -> String {
-        let show = |digit, at| format!("{} {at}", nest.digit_name(digit));
+        let show = |digit, at| match at {
+            Where::Unit(..) => format!("{} {at}{}", nest.digit_name(digit), nest.print_skew(digit)),
+            Where::Slot => format!("{} {at}", nest.digit_name(digit)),
+        };
         listed(&self.digits, "a replica in each", show)
     }
 }

@@ -47,6 +47,11 @@ impl Nest {
         }
     }
 
+    /// What the coordinate of a bound digit is xored with, as `^x`; empty where it is the coordinate itself.
+    pub(super) fn print_skew(&self, digit: Digit) -> String {
+        self.skew.get(&digit).map_or_else(String::new, |other| format!("^{other}"))
+    }
+
     /// Name of an axis.
     pub fn axis(&self, axis: crate::index::AxisId) -> &str {
         &self.kernel.axes[usize::from(axis.0)].name
@@ -101,8 +106,8 @@ impl Nest {
                 let _ = write!(out, "(for {}", self.digit_name(*digit));
                 if *at != LoopKind::Seq {
                     let _ = write!(out, " {at}");
-                    if let (LoopKind::Unit(..), Some(other)) = (at, self.skew.get(digit)) {
-                        let _ = write!(out, "^{other}");
+                    if let LoopKind::Unit(..) = at {
+                        out.push_str(&self.print_skew(*digit));
                     }
                 }
                 self.body(out, body, depth);
