@@ -1,0 +1,23 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}
+
+schedule! {
+    fast on sm_90 for matmul<f32> {
+        tile(i = 32, j = 32, k = 8);
+        stage(a at k: shared, cp_async, vector(16));
+        stage(b at k: shared);
+        bind(i -> thread.y, j -> thread.x);
+        cache(a: evict_first, b: evict_last);
+    }
+}
+
+fn main() {}
