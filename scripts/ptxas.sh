@@ -4,10 +4,12 @@
 #   scripts/ptxas.sh FILE.ptx...      assemble each for its own .target; print registers, spills, shared memory
 #   scripts/ptxas.sh --path [nvdisasm]  print the path of ptxas or nvdisasm, fetching it first where it is missing
 #   scripts/ptxas.sh --sass FILE.ptx  print the SASS of one file
+#   scripts/ptxas.sh --runs FILE.ptx...  only whether each assembles to code that a GPU runs: spills and remarks are none of its business
 #
 # ptxas comes from the wheel nvidia-cuda-nvcc on PyPI, kept under .cache/ of the repository.
-# Fails on an error, a warning, a register spill, and on ptxas' C75xx and C76xx remarks (asynchronous tensor
-# instructions serialised, launch bounds ignored), which it does not count as warnings itself.
+# Fails on an error, a warning, a register spill, on ptxas' C75xx and C76xx remarks (asynchronous tensor
+# instructions serialised, launch bounds ignored), which it does not count as warnings itself, and on machine code that
+# no GPU runs: a memory descriptor in an odd uniform register, `desc[UR1]`, as ptxas 13.0 makes of some `cp.async` with a cache policy.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -70,14 +72,35 @@ case ${1:-} in
   ;;
 esac
 
-tool=$(ptxas)
+# Instructions of a cubin that are illegal: a descriptor is an even pair of uniform registers.
+illegal() { "$disassembler" -c "$1" | grep -E 'desc\[UR[0-9]*[13579]\]'; }
+
+tool=$(ptxas) disassembler=$(nvdisasm)
+cubin=$(mktemp)
+trap 'rm -f "$cubin"' EXIT
 failed=0
+if [[ $1 == --runs ]]; then
+  shift
+  for file in "$@"; do
+    # shellcheck disable=SC2046 # none, or one option
+    if ! log=$("$tool" -arch="$(target_of "$file")" $(level_of "$file") -o "$cubin" "$file" 2>&1) || log=$(illegal "$cubin"); then
+      failed=1
+      echo "FAIL $file"
+      echo "$log"
+    fi
+  done
+  exit "$failed"
+fi
 for file in "$@"; do
   # shellcheck disable=SC2046 # none, or one option
-  if ! log=$("$tool" -arch="$(target_of "$file")" $(level_of "$file") -v -warn-spills -Werror -o /dev/null "$file" 2>&1); then
+  if ! log=$("$tool" -arch="$(target_of "$file")" $(level_of "$file") -v -warn-spills -Werror -o "$cubin" "$file" 2>&1); then
     failed=1
     echo "FAIL $file"
     echo "$log"
+  elif found=$(illegal "$cubin"); then
+    failed=1
+    echo "FAIL $file: illegal instructions"
+    echo "$found"
   elif grep -qE 'C7[56][0-9]{2}' <<<"$log" || ! grep -q '0 bytes spill stores, 0 bytes spill loads' <<<"$log"; then
     failed=1
     echo "FAIL $file"

@@ -4,7 +4,7 @@
 mod support;
 
 use support::Case;
-use tilewright::{AnySchedule, DType, Kernel};
+use tilewright::{AnySchedule, Buffer, DType, Device, Float, Kernel};
 
 const FLOATS: [Option<DType>; 3] = [Some(DType::F32), Some(DType::F16), Some(DType::BF16)];
 
@@ -52,6 +52,15 @@ mod kernels {
         store(y, [i], (a / (i - 3)).cast::<f32>());
         store(z, [i], (a % (i - 3)).cast::<f32>());
         store(w, [i], (a / 0 + a * 65536 * 65536 + (a - 1) / (0 - 1)).cast::<f32>());
+    }
+
+    /// Rounded to a narrower type, and twice that in its arithmetic.
+    #[tile_kernel]
+    pub fn narrowed<T: Float>(x: &Tensor<f32, N>, y: &mut Tensor<T, N>, z: &mut Tensor<T, N>) {
+        let i = program_tile(N);
+        let a = load(x, [i]).cast::<T>();
+        store(y, [i], a);
+        store(z, [i], a + a);
     }
 
     /// Sum of each row.
@@ -110,6 +119,8 @@ mod kernels {
     schedule! {
         pub scalar for pairs<f32 | f16 | bf16> { tile(i = 8); bind(i -> thread.x); }
         pub vectors = scalar { tile(i = 64); drop(bind(i)); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv); }
+        pub narrow on sm_89 for narrowed<f16 | bf16 | f8> { tile(i = 8); bind(i -> thread.x); }
+        pub narrow_vectors on sm_89 for narrowed<f16 | bf16 | f8> { tile(i = 64); split(i -> it, iv: 4); bind(it -> thread.x); vectorize(iv); }
         pub thread for extremes<f32 | f16 | bf16> { tile(r = 2); bind(r -> thread.x); }
         pub lanes for extremes<f32 | f16 | bf16> {
             tile(r = 2); split(n -> no, nl: 32); bind(r -> warp.x, nl -> lane.x); reduce(y.max, z.min: lane);
@@ -195,6 +206,49 @@ fn integers_wrap_and_divide_by_zero() {
         let case = Case::with(k::quotients::KERNEL, None, &[("N", n)], &[("x", x[..n as usize].to_vec())]);
         check::<k::quotients>(&case, &[&k::dividing, &k::unrolled]);
     }
+}
+
+/// Beyond the greatest number: to infinity from half a unit on, in `f8` to the greatest. Bit for bit on the simulator, whose
+/// conversions are the GPU's, and by the evaluator.
+fn overflows_alike<T: Float>(greatest: f32, round: impl Fn(f32) -> f64) {
+    use kernels as k;
+    let mut x = vec![greatest, f32::MAX, f32::INFINITY, f32::NAN, 0.0, -0.0, greatest / 2.0];
+    for near in [greatest, greatest / 2.0, greatest * 1.01] {
+        let bits = near.to_bits();
+        // Around the number and around the middle between it and the next one.
+        let steps = [1u32, 1 << 11, 1 << 12, 1 << 13, 1 << 15, 1 << 16, 1 << 19, 1 << 20];
+        let around = steps.iter().flat_map(|s| [s - 1, *s, s + 1]).flat_map(|s| [bits - s, bits + s]);
+        x.extend(around.map(f32::from_bits).filter(|x| x.is_finite()));
+    }
+    let negative: Vec<f32> = x.iter().map(|x| -x).collect();
+    x.extend(negative);
+    let device = Device::sim();
+    for schedule in [&k::narrow as &dyn AnySchedule, &k::narrow_vectors] {
+        let input = Buffer::from_slice(&device, &x, &[x.len()]).unwrap();
+        let mut y = Buffer::<T>::poisoned(&device, &[x.len()]).unwrap();
+        let mut z = Buffer::<T>::poisoned(&device, &[x.len()]).unwrap();
+        k::narrowed(&input, &mut y, &mut z).schedule_dyn(schedule).run().unwrap();
+        let (y, z) = (y.to_vec().unwrap(), z.to_vec().unwrap());
+        for ((x, y), z) in x.iter().zip(y).zip(z) {
+            let is = |found: f64, wanted: f64| found == wanted || found.is_nan() && wanted.is_nan();
+            let rounded = round(*x);
+            assert!(is(y.to_f64(), rounded), "{x:e} is {} and not {rounded}", y.to_f64());
+            let twice = round(rounded as f32 + rounded as f32);
+            assert!(is(z.to_f64(), twice), "twice {x:e} is {} and not {twice}", z.to_f64());
+        }
+    }
+    let values: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
+    let dims = [("N", values.len() as i64)];
+    let case = Case::with(k::narrowed::KERNEL, Some(T::DTYPE), &dims, &[("x", values)]);
+    check::<k::narrowed>(&case, &[&k::narrow, &k::narrow_vectors]);
+}
+
+#[test]
+fn what_overflows_is_rounded_alike() {
+    use tilewright::prelude::{bf16, f8, f16};
+    overflows_alike::<f16>(65504.0, |x| f16::from_f32(x).into());
+    overflows_alike::<bf16>(bf16::MAX.into(), |x| bf16::from_f32(x).into());
+    overflows_alike::<f8>(448.0, |x| f8::from_f32(x).into());
 }
 
 #[test]

@@ -319,7 +319,10 @@ fn binary(op: BinOp, a: Range, b: Range) -> Result<Range, Incomparable> {
         }
         BinOp::Div | BinOp::Rem => {
             let away = b.lo > 1e-3 || b.hi < -1e-3;
-            if !away && b.grain.is_none() {
+            // By zero, the sign of the dividend decides between infinities, or that it is none: one that was rounded may have either.
+            let by_zero = b.lo <= 0.0 && b.hi >= 0.0;
+            let signless = a.grain.is_none() && a.lo <= 0.0 && a.hi >= 0.0;
+            if !away && b.grain.is_none() || by_zero && signless {
                 return Err(Incomparable::Discontinuous);
             }
             // An exact divisor that is not zero is at least its grain.
@@ -331,5 +334,24 @@ fn binary(op: BinOp, a: Range, b: Range) -> Result<Range, Incomparable> {
             let most = a.most() / least;
             Range { lo: -most, hi: most, ..a }.rounded()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sum of rounded products is nothing, or nearly so: divided by zero it is NaN, or an infinity of either sign.
+    #[test]
+    fn what_was_rounded_is_not_divided_by_zero() {
+        let range = |lo, hi, grain| Range { lo, hi, grain, dtype: DType::BF16 };
+        let (zero, some) = (range(0.0, 0.0, Some(0)), range(-2.0, 3.0, Some(0)));
+        for divisor in [zero, some] {
+            let of = |a: Range| binary(BinOp::Div, a, divisor).err();
+            assert_eq!(of(range(-1.0, 1.0, None)), Some(Incomparable::Discontinuous));
+            assert_eq!(of(range(-1.0, 1.0, Some(0))), None, "exact: the sign is known");
+            assert_eq!(of(range(0.5, 1.0, None)), None, "its sign is known");
+        }
+        assert!(binary(BinOp::Div, range(-1.0, 1.0, None), range(2.0, 3.0, Some(0))).is_ok());
     }
 }

@@ -226,8 +226,6 @@ struct Lowerer<'a> {
     stages: Vec<stage::Active>,
     /// Enclosing copies in registers, outermost first.
     fragments: Vec<fragment::Active>,
-    /// Whether each serpentine loop ran backwards the last time.
-    backwards: BTreeMap<Digit, bool>,
     /// Values in scope.
     held: BTreeMap<ValueId, Held>,
     /// Registers by what they hold: expanded copies of a statement share them.
@@ -311,7 +309,6 @@ impl<'a> Lowerer<'a> {
             stack: Vec::new(),
             stages: Vec::new(),
             fragments: Vec::new(),
-            backwards: BTreeMap::new(),
             held: BTreeMap::new(),
             frag_ids: HashMap::new(),
             sync: Sync::default(),

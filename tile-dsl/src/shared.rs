@@ -28,8 +28,8 @@ use crate::{
     index::AxisId,
     kernel::place,
     nest::{
-        Across, CopyId, CopyLayout, Layout, LoopKind, Nest, Placement, Step, Steps, Stmt, ValueId, chain,
-        own_loops, places, threads,
+        Across, CopyId, CopyLayout, Layout, LoopKind, Nest, Placement, Step, Steps, Stmt, TileSize, ValueId,
+        chain, own_loops, places, threads,
     },
     schedule::Target,
     span::SpanId,
@@ -451,6 +451,10 @@ impl Finder<'_> {
             let size = Size::Partial { places, elems };
             self.buffer(Content::Partial(value), v.dtype, places.saturating_mul(elems), size, v.span)
         });
+        // The last tile of a segment leaves elements between others unwritten.
+        if self.nest.segment.is_some_and(|s| v.axes.contains(&s.digit.axis)) && in_a_word(v.dtype) > 1 {
+            held.iter().chain(&partial).for_each(|n| self.buffers[*n].halves = true);
+        }
         Rooms { held, partial, in_place }
     }
 
@@ -464,10 +468,11 @@ impl Finder<'_> {
         let dtype = self.nest.elem(info.tensor);
         let elems = layout.slot(depth, dtype.bytes().into()).saturating_mul(depth.into());
         let (align, span) = (layout.align, info.span);
-        // Rows or gaps between them that end within a word.
-        let row = dims.get(layout.contiguous).copied().unwrap_or(1);
+        // Rows or gaps between them that end within a word, in tiles of any size.
+        let filled = [TileSize::Whole, TileSize::Last].map(|size| self.nest.filled(size, copy, body));
+        let rows = filled.into_iter().flatten().filter_map(|points| points.get(layout.contiguous).copied());
         let gap = u64::from(info.pad / dtype.bytes());
-        let within = [row, gap].iter().any(|n| !n.is_multiple_of(in_a_word(dtype)));
+        let within = rows.chain([gap]).any(|n| !n.is_multiple_of(in_a_word(dtype)));
         let buffer = self.buffer(Content::Copy(copy), dtype, elems, Size::Copy { dims, layout, depth }, span);
         self.buffers[buffer].align = align;
         self.buffers[buffer].halves |= within;

@@ -1,5 +1,5 @@
 //! What only the complete schedule shows. In this order:
-//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, indices, vectors, boxes, shared memory, collected tiles, exchanged rows, roles, accesses among the computation, products in flight, turns, segments, length of the code.
+//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, indices, vectors, boxes, cache policies, shared memory, collected tiles, exchanged rows, roles, accesses among the computation, products in flight, turns, segments, length of the code.
 
 mod across;
 mod atoms;
@@ -8,6 +8,7 @@ mod cluster;
 mod distribution;
 mod exchanges;
 mod expansion;
+mod hints;
 mod indices;
 mod interleave;
 mod issue;
@@ -52,6 +53,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong.extend(indices::check(context));
     wrong.extend(vectors(context));
     wrong.extend(boxes::check(context));
+    wrong.extend(hints::check(context));
     wrong.extend(shared::check(context));
     wrong.extend(outputs::check(context));
     wrong.extend(exchanges::check(context));

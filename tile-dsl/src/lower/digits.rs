@@ -4,8 +4,9 @@ use super::{Lowerer, linear::Linear};
 use crate::{
     index::{Affine, AxisId},
     kernel::Var,
-    nest::{Digit, Ends, LoopKind, ends},
+    nest::{Digit, Ends, LoopKind, Steps, ends},
     program::Variant,
+    schedule::Unit,
 };
 
 /// A digit bound by an enclosing loop.
@@ -15,6 +16,8 @@ pub(super) struct Bound {
     pub at: LoopKind,
     /// Its contribution in points of the axis: a number where the loop is expanded.
     pub value: Linear,
+    /// Of an expanded loop that is being walked: which of its steps this is, in the order of the walk, and of how many.
+    pub pass: Option<(u32, u32)>,
 }
 
 /// A loop at run time that runs backwards for some tiles.
@@ -25,7 +28,30 @@ pub(super) struct Passing {
     pub passed: Var,
 }
 
+/// In which order the steps of expanded loops are taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepOrder {
+    /// As the schedule says, backwards every second time where a loop is serpentine. All roles walk so: their n-th steps meet.
+    Scheduled,
+    /// By their points.
+    Points,
+}
+
+/// How the threads at hand take the steps of a loop.
+pub(super) enum Taken {
+    /// Theirs alone, by its number: a CTA, a warp or a lane has one.
+    One(Linear),
+    /// One after the other in straight-line code.
+    Each(Vec<Linear>),
+    /// By a loop at run time.
+    Loop,
+}
+
 impl Bound {
+    pub fn new(digit: Digit, at: LoopKind, value: Linear) -> Self {
+        Bound { digit, at, value, pass: None }
+    }
+
     /// The contribution, where the loop is expanded.
     pub fn fixed(&self) -> Option<i64> {
         self.value.terms.is_empty().then_some(self.value.constant)
@@ -33,6 +59,40 @@ impl Bound {
 }
 
 impl Lowerer<'_> {
+    /// How the threads at hand take the steps of a loop that is neither an atom's nor a ring's.
+    pub fn taken(&mut self, digit: Digit, at: LoopKind) -> Taken {
+        match (at, digit.steps) {
+            (LoopKind::Unit(Unit::Block, _), _) => {
+                Taken::One(self.grid.values.get(&digit).cloned().unwrap_or_default())
+            }
+            (LoopKind::Unit(unit, dim), _) => Taken::One(self.unit_value(unit, dim, digit)),
+            (at, Steps::Fixed(steps)) if at.is_expanded() => Taken::Each(self.expanded(digit, steps)),
+            (LoopKind::Seq, Steps::Fixed(1)) => Taken::One(Linear::default()),
+            _ => Taken::Loop,
+        }
+    }
+
+    /// What each step of an expanded loop contributes: of one that CTAs share out, those of this CTA.
+    fn expanded(&self, digit: Digit, steps: u32) -> Vec<Linear> {
+        let steps = match self.in_tile(digit).steps {
+            Steps::Fixed(steps) => steps,
+            Steps::Rest => steps,
+        };
+        let point = |step: u32| Linear::constant(i64::from(step) * i64::from(digit.stride));
+        match self.share.filter(|s| s.digit == digit) {
+            None => (0..steps).map(point).collect(),
+            Some(share) => (0..steps / share.ctas).map(|step| share.step(point(step))).collect(),
+        }
+    }
+
+    /// Whether a serpentine loop that starts here runs backwards: every second time that it is entered from the outermost
+    /// serpentine loop around it, which runs forwards.
+    pub fn enters_backwards(&self) -> bool {
+        let outermost = self.stack.iter().position(|b| b.at == LoopKind::Serpentine && b.pass.is_some());
+        let passes = outermost.map_or(&[][..], |from| &self.stack[from..]).iter().filter_map(|b| b.pass);
+        passes.fold(0, |odd, (step, steps)| (odd * (steps & 1) + step) & 1) == 1
+    }
+
     /// Of a loop at run time, the points of the steps before the current one, whichever way it runs.
     pub fn passed(&self, bound: &Bound) -> Linear {
         match self.passing.iter().rev().find(|p| p.digit == bound.digit) {

@@ -71,7 +71,7 @@ impl Lowerer<'_> {
         let digits = [(m, Role::M), (n, Role::N), (k, Role::K)];
         let height = self.stack.len();
         for (digit, role) in digits {
-            self.stack.push(Bound { digit, at: LoopKind::Atom(atom, role), value: Linear::default() });
+            self.stack.push(Bound::new(digit, LoopKind::Atom(atom, role), Linear::default()));
         }
         let beyond = self.reaches_beyond(*value)?;
         // Beyond the end of k, both factors are zero; the end of another axis is the same for all lanes.
@@ -230,7 +230,7 @@ impl Lowerer<'_> {
                 if part.place == Place::Slot {
                     steps.push((self.stack.len(), part.stride));
                 }
-                self.stack.push(Bound { digit: own, at: part.at(), value });
+                self.stack.push(Bound::new(own, part.at(), value));
             }
         }
         let order = if operand == Side::A { atom.row().a } else { atom.row().b };
@@ -282,7 +282,7 @@ impl Lowerer<'_> {
                 if part.place == Place::Slot {
                     slots.push((self.stack.len(), own.stride, weights.next().unwrap_or(1), part.steps));
                 }
-                self.stack.push(Bound { digit: own, at: part.at(), value });
+                self.stack.push(Bound::new(own, part.at(), value));
             }
         }
         let count = atom.parts(Role::M).iter().chain(atom.parts(Role::N));

@@ -52,7 +52,7 @@ pub(super) struct Ring {
 impl Ring {
     /// Its first step.
     pub fn start(&self) -> Bound {
-        Bound { digit: self.digit, at: self.at(), value: Linear::default() }
+        Bound::new(self.digit, self.at(), Linear::default())
     }
 
     pub fn at(&self) -> LoopKind {
@@ -116,7 +116,7 @@ impl Lowerer<'_> {
     pub fn ring(&mut self, digit: Digit, plan: ChannelPlan, inner: &Stmt) -> Result<Ring, LowerError> {
         let end = self.end(digit);
         let at = LoopKind::Pipe(plan.slots);
-        self.stack.push(Bound { digit, at, value: Linear::default() });
+        self.stack.push(Bound::new(digit, at, Linear::default()));
         let flow = self.open(plan, inner);
         self.stack.pop();
         Ok(Ring { flow: flow?, digit, end, counter: None })

@@ -73,9 +73,9 @@ impl Lowerer<'_> {
         for (digit, at) in &of.units {
             let LoopKind::Unit(unit, dim) = at else { continue };
             let value = self.unit_value(*unit, *dim, *digit);
-            self.stack.push(Bound { digit: *digit, at: *at, value });
+            self.stack.push(Bound::new(*digit, *at, value));
         }
-        self.stack.push(Bound { digit: of.digit, at: LoopKind::Unroll, value: Linear::default() });
+        self.stack.push(Bound::new(of.digit, LoopKind::Unroll, Linear::default()));
     }
 
     /// The loads of all sets but one.
@@ -101,6 +101,8 @@ impl Lowerer<'_> {
                 among.early = self.load_step(registers, next)?;
             }
             self.at_step(digit, step);
+            let top = self.stack.len() - 1;
+            self.stack[top].pass = Some((step, steps));
             let main = self.compute_on(&registers.fragments, step % sets, inner)?;
             let part = self.nest.interleave(digit).loads;
             self.emit_all(interleave(main, part, among));

@@ -15,7 +15,7 @@
 use super::{
     Lowerer,
     copy::{CopyPlan, linear},
-    digits::Bound,
+    digits::StepOrder,
     emit::{Atom, Op},
     error::LowerError,
     grid::{Decoded, Grid},
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     kernel::{self, Async, Role, Ty},
-    nest::{Digit, LoopKind, Steps, Stmt, TileSize, WARP, chain},
+    nest::{Digit, LoopKind, Stmt, TileSize, WARP, chain},
     op::{BinOp, CmpOp},
     schedule::Unit,
 };
@@ -169,20 +169,16 @@ impl Lowerer<'_> {
             return Ok(());
         }
         match stmt {
-            Stmt::For { digit, at, body } => match (*at, digit.steps) {
-                (LoopKind::Unit(Unit::Block, _), _) => {
-                    let value = self.grid.values.get(digit).cloned().unwrap_or_default();
-                    self.produce_within(Bound { digit: *digit, at: *at, value }, body)
-                }
-                (LoopKind::Pipe(depth), _) if self.nest.produced.contains(digit) => {
-                    self.produce_ring(*digit, depth, body)
-                }
-                (at, Steps::Fixed(steps)) if at.is_expanded() => {
-                    let mut values = self.expanded(*digit, steps).into_iter();
-                    values.try_for_each(|value| self.produce_within(Bound { digit: *digit, at, value }, body))
-                }
-                (at, _) => self.run_loop(*digit, at, false, |this| this.produce(body)),
-            },
+            Stmt::For { digit, at: LoopKind::Pipe(depth), body } if self.nest.produced.contains(digit) => {
+                self.produce_ring(*digit, *depth, body)
+            }
+            Stmt::For { digit, at: LoopKind::Unit(unit, _), .. } if *unit != Unit::Block => {
+                let axis = self.axis_name(digit.axis);
+                Err(LowerError::Malformed(format!("a producer copies inside `{axis}`, which threads share")))
+            }
+            Stmt::For { digit, at, body } => {
+                self.each_step(*digit, *at, StepOrder::Scheduled, &mut |this| this.produce(body))
+            }
             Stmt::Let { first, rest, .. } => {
                 self.produce(first)?;
                 self.produce(rest)
@@ -190,13 +186,6 @@ impl Lowerer<'_> {
             Stmt::Stage { body, .. } => self.produce(body),
             Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => Ok(()),
         }
-    }
-
-    fn produce_within(&mut self, bound: Bound, body: &Stmt) -> Result<(), LowerError> {
-        self.stack.push(bound);
-        let result = self.produce(body);
-        self.stack.pop();
-        result
     }
 
     /// Whether a statement has loops whose copies the producer makes.

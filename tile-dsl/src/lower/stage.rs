@@ -14,7 +14,7 @@ use crate::{
     dtype::DType,
     index::Affine,
     kernel::Ty,
-    nest::{CopyId, CopyLayout, Digit, LoopKind, SWIZZLE_LINE, Step, Steps, Stmt, chain},
+    nest::{CopyId, CopyLayout, Digit, LoopKind, SWIZZLE_LINE, Step, Steps, Stmt, TileSize, chain},
     op::BinOp,
     schedule::{Unit, Via},
     shared::Content,
@@ -213,9 +213,9 @@ impl Lowerer<'_> {
             return Err(LowerError::Malformed(format!("nothing reads the copy of `{}`", tensor.name)));
         };
         let outer = self.digits();
-        let (mut low, mut extent, mut sides) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut low, mut sides) = (Vec::new(), Vec::new());
         for dim in 0..tensor.dims.len() {
-            let (mut min, mut max) = (i64::MAX, i64::MIN);
+            let mut min = i64::MAX;
             let mut side = Sides::default();
             for (index, path) in &reads {
                 let (index, like) = (&index[dim], &first[dim]);
@@ -225,13 +225,11 @@ impl Lowerer<'_> {
                         tensor.name
                     )));
                 }
-                let (a, b) = self.span(index, path, &tensor.name)?;
-                (min, max) = (min.min(a), max.max(b));
+                min = min.min(self.least(index, path, &tensor.name)?);
                 let digits: Vec<Digit> = outer.iter().copied().chain(path.iter().map(|(d, _)| *d)).collect();
                 side = side.or(self.sides(c.tensor, dim, index, &digits));
             }
             low.push(min);
-            extent.push(max - min + 1);
             sides.push(side);
         }
         let name = || tensor.name.clone();
@@ -248,13 +246,9 @@ impl Lowerer<'_> {
             )));
         };
         let buffer = self.shared_buffer(Content::Copy(copy), elems as u64)?;
-        if self.last.is_some() {
-            for (dim, whole) in extent.iter_mut().enumerate() {
-                let last = reads.iter().map(|(index, path)| self.last(&index[dim], path)).max();
-                let taken = last.map_or(*whole, |last| last - low[dim] + 1);
-                *whole = of_box(&from, c.via, dim, [taken, *whole]);
-            }
-        }
+        let size = if self.last.is_some() { TileSize::Last } else { TileSize::Whole };
+        let filled = self.nest.filled(size, copy, body).unwrap_or_default();
+        let extent = filled.into_iter().map(|points| points as i64).collect();
         let mut plan = CopyPlan {
             copy,
             tensor: c.tensor,
@@ -282,18 +276,9 @@ impl Lowerer<'_> {
         Ok(plan)
     }
 
-    /// Greatest value of an index over the loops inside the stage, in the tile at hand.
-    fn last(&self, index: &Affine, path: &[Step]) -> i64 {
-        let reach = path.iter().map(|(digit, _)| match self.in_tile(*digit).steps {
-            Steps::Fixed(n) => index.coefficient(digit.axis) * i64::from(digit.stride) * (i64::from(n) - 1),
-            Steps::Rest => 0,
-        });
-        index.constant + reach.map(|r| r.max(0)).sum::<i64>()
-    }
-
-    /// Least and greatest value of an index over the loops inside the stage.
-    fn span(&self, index: &Affine, path: &[Step], tensor: &str) -> Result<(i64, i64), LowerError> {
-        let (mut min, mut max) = (index.constant, index.constant);
+    /// Least value of an index over the loops inside the stage.
+    fn least(&self, index: &Affine, path: &[Step], tensor: &str) -> Result<i64, LowerError> {
+        let mut least = index.constant;
         for (digit, _) in path {
             let c = index.coefficient(digit.axis) * i64::from(digit.stride);
             if c == 0 {
@@ -302,11 +287,9 @@ impl Lowerer<'_> {
             let Steps::Fixed(steps) = digit.steps else {
                 return Err(self.unbounded(tensor, digit.axis));
             };
-            let reach = c * (i64::from(steps) - 1);
-            min += reach.min(0);
-            max += reach.max(0);
+            least += (c * (i64::from(steps) - 1)).min(0);
         }
-        Ok((min, max))
+        Ok(least)
     }
 
     /// Reads of a tensor in `stmt`, with the loops around each; reads of an inner copy count for that one.
@@ -421,18 +404,6 @@ impl CopyPlan {
             low: self.low.clone(),
             slot,
         }
-    }
-}
-
-/// Points of a box along a dimension, of which the tile at hand takes fewer than a whole one. Threads copy what they are told;
-/// the hardware packs boxes, so that they end at a panel of a row, or at a row of the slowest dimension.
-fn of_box(layout: &CopyLayout, via: Via, dim: usize, [taken, whole]: [i64; 2]) -> i64 {
-    let slowest = layout.order.first() == Some(&dim);
-    match layout.panel {
-        _ if via != Via::Tma => taken,
-        Some(width) if dim == layout.contiguous => ((taken as u64).next_multiple_of(width) as i64).min(whole),
-        _ if slowest && dim != layout.contiguous => taken,
-        _ => whole,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     Lowerer, MAX_STATEMENTS,
     copy::linear,
-    digits::{Bound, Passing},
+    digits::{Bound, Passing, StepOrder, Taken},
     emit::{Atom, Emit, Op},
     error::LowerError,
     expr::Operand,
@@ -38,30 +38,52 @@ impl Lowerer<'_> {
 
     fn loop_(&mut self, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(), LowerError> {
         match (at, digit.steps) {
-            (LoopKind::Unit(Unit::Block, _), _) => {
-                let value = self.grid.values.get(&digit).cloned().unwrap_or_default();
-                self.within(Bound { digit, at, value }, body)
-            }
-            (LoopKind::Unit(unit, dim), _) => {
-                let value = self.unit_value(unit, dim, digit);
-                self.within(Bound { digit, at, value }, body)
-            }
-            (LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec, Steps::Fixed(steps)) => {
-                self.expand(digit, at, steps, body)
-            }
-            (LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec, Steps::Rest) => {
+            (LoopKind::Atom(atom, _), _) => self.atom(atom, digit, body),
+            (LoopKind::Pipe(slots @ 2..), _) => self.pipeline(digit, slots, body),
+            (at, Steps::Rest) if at.is_expanded() => {
                 let axis = self.axis_name(digit.axis);
                 Err(LowerError::Malformed(format!("all of `{axis}` is expanded")))
             }
-            (LoopKind::Seq, Steps::Fixed(1)) => {
-                self.within(Bound { digit, at, value: Linear::default() }, body)
+            _ => {
+                let pending = self.pending.len();
+                self.each_step(digit, at, StepOrder::Scheduled, &mut |this| this.stmt(body))?;
+                if at == LoopKind::Vec && self.innermost_vec().is_none() && self.pending.len() != pending {
+                    return Err(LowerError::Malformed("a vectorized store lacks elements".into()));
+                }
+                Ok(())
             }
-            (LoopKind::Seq | LoopKind::Pipe(0 | 1), _) => {
-                self.run_loop(digit, at, false, |this| this.stmt(body))
-            }
-            (LoopKind::Atom(atom, _), _) => self.atom(atom, digit, body),
-            (LoopKind::Pipe(slots), _) => self.pipeline(digit, slots, body),
         }
+    }
+
+    /// Runs `body` at each step of a loop that the threads at hand take.
+    pub fn each_step(
+        &mut self,
+        digit: Digit,
+        at: LoopKind,
+        order: StepOrder,
+        body: &mut dyn FnMut(&mut Self) -> Result<(), LowerError>,
+    ) -> Result<(), LowerError> {
+        let scheduled = order == StepOrder::Scheduled;
+        let (mut values, expanded) = match self.taken(digit, at) {
+            Taken::Loop => {
+                let at = if scheduled { at } else { LoopKind::Seq };
+                return self.run_loop(digit, at, false, body);
+            }
+            Taken::One(value) => (vec![value], false),
+            Taken::Each(values) => (values, true),
+        };
+        if scheduled && at == LoopKind::Serpentine && self.enters_backwards() {
+            values.reverse();
+        }
+        let steps = values.len() as u32;
+        for (step, value) in (0..).zip(values) {
+            let pass = (scheduled && expanded).then_some((step, steps));
+            self.stack.push(Bound { pass, ..Bound::new(digit, at, value) });
+            let result = body(self);
+            self.stack.pop();
+            result?;
+        }
+        Ok(())
     }
 
     /// What a digit bound to a unit contributes in this thread.
@@ -77,55 +99,9 @@ impl Lowerer<'_> {
         }
     }
 
-    pub fn within(&mut self, bound: Bound, body: &Stmt) -> Result<(), LowerError> {
-        self.stack.push(bound);
-        let result = self.stmt(body);
-        self.stack.pop();
-        result
-    }
-
-    fn expand(&mut self, digit: Digit, at: LoopKind, steps: u32, body: &Stmt) -> Result<(), LowerError> {
-        let pending = self.pending.len();
-        let backwards = at == LoopKind::Serpentine && self.runs_backwards(digit);
-        let mut values = self.expanded(digit, steps);
-        if backwards {
-            values.reverse();
-        }
-        for value in values {
-            self.within(Bound { digit, at, value }, body)?;
-        }
-        if at == LoopKind::Vec && self.innermost_vec().is_none() && self.pending.len() != pending {
-            return Err(LowerError::Malformed("a vectorized store lacks elements".into()));
-        }
-        Ok(())
-    }
-
-    /// What each step of an expanded loop contributes: of one that CTAs share out, those of this CTA.
-    pub fn expanded(&self, digit: Digit, steps: u32) -> Vec<Linear> {
-        let steps = match self.in_tile(digit).steps {
-            Steps::Fixed(steps) => steps,
-            Steps::Rest => steps,
-        };
-        let point = |step: u32| Linear::constant(i64::from(step) * i64::from(digit.stride));
-        match self.share.filter(|s| s.digit == digit) {
-            None => (0..steps).map(point).collect(),
-            Some(share) => (0..steps / share.ctas).map(|step| share.step(point(step))).collect(),
-        }
-    }
-
     /// A loop as the tile at hand has it.
     pub fn in_tile(&self, digit: Digit) -> Digit {
         self.last.map_or(digit, |segment| segment.in_last(digit))
-    }
-
-    /// Whether a serpentine loop runs backwards this time. Each outermost one starts forwards.
-    fn runs_backwards(&mut self, digit: Digit) -> bool {
-        if !self.stack.iter().any(|b| b.at == LoopKind::Serpentine) {
-            self.backwards.clear();
-        }
-        let backwards = self.backwards.entry(digit).or_insert(true);
-        *backwards = !*backwards;
-        *backwards
     }
 
     fn innermost_vec(&self) -> Option<&Bound> {
@@ -158,7 +134,7 @@ impl Lowerer<'_> {
             None => Linear::var(var),
             Some(odd) => self.backwards_if(odd, digit, var, end),
         };
-        self.stack.push(Bound { digit, at, value });
+        self.stack.push(Bound::new(digit, at, value));
         body(self)?;
         self.stack.pop();
         self.passing.retain(|p| p.digit != digit);
@@ -284,21 +260,7 @@ impl Lowerer<'_> {
         leaf: &mut dyn FnMut(&mut Self) -> Result<(), LowerError>,
     ) -> Result<(), LowerError> {
         let Some(((digit, at), inner)) = loops.split_first() else { return leaf(self) };
-        let values = match (*at, digit.steps) {
-            (LoopKind::Unit(Unit::Block, _), _) => {
-                vec![self.grid.values.get(digit).cloned().unwrap_or_default()]
-            }
-            (LoopKind::Unit(unit, dim), _) => vec![self.unit_value(unit, dim, *digit)],
-            (at, Steps::Fixed(n)) if at.is_expanded() => self.expanded(*digit, n),
-            _ => return self.run_loop(*digit, LoopKind::Seq, false, |this| this.each_element(inner, leaf)),
-        };
-        for value in values {
-            self.stack.push(Bound { digit: *digit, at: *at, value });
-            let result = self.each_element(inner, leaf);
-            self.stack.pop();
-            result?;
-        }
-        Ok(())
+        self.each_step(*digit, *at, StepOrder::Points, &mut |this| this.each_element(inner, leaf))
     }
 
     /// Writes a combined reduction to its shared buffer.

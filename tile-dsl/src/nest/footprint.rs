@@ -1,6 +1,8 @@
 //! What a staged copy holds: a box of its tensor, and how the box lies in memory.
 
-use super::{AccessId, CopyId, Digit, Frame, LoopKind, Nest, PERIOD, Step, Steps, Stmt, Target, leaves};
+use super::{
+    AccessId, CopyId, Digit, Frame, LoopKind, Nest, PERIOD, Step, Steps, Stmt, Target, TileSize, leaves,
+};
 use crate::{
     index::Affine,
     schedule::{Unit, Via},
@@ -159,10 +161,19 @@ impl Nest {
     ///
     /// All accesses must agree in their coefficients over the axes, which `stage` checks.
     pub fn footprint(&self, tensor: TensorId, body: &Stmt) -> Vec<BoxDim> {
+        self.footprint_in(TileSize::Whole, tensor, body)
+    }
+
+    /// [`Nest::footprint`] in tiles of a size.
+    pub fn footprint_in(&self, size: TileSize, tensor: TensorId, body: &Stmt) -> Vec<BoxDim> {
+        let last = self.segment.filter(|_| size == TileSize::Last);
+        let in_tile = |digit: Digit| last.map_or(digit, |segment| segment.in_last(digit));
         let mut dims: Vec<Option<(i64, Option<i64>)>> = vec![None; self.tensor(tensor).dims.len()];
         leaves(body, &mut |path, leaf| {
-            let inner: Vec<Digit> =
-                path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect();
+            let inner: Vec<Digit> = path
+                .iter()
+                .filter_map(|f| if let Frame::For(d, _) = f { Some(in_tile(*d)) } else { None })
+                .collect();
             for access in leaf.leaf().expect("a leaf").1.accesses() {
                 let access = self.access(access);
                 if access.tensor != tensor {
@@ -217,6 +228,26 @@ impl Nest {
         let layout =
             CopyLayout::new(extents, self.copy_order(copy), u64::from(info.pad), info.swizzle.into(), size);
         Some(if info.via == Via::Tma { layout.boxed() } else { layout })
+    }
+
+    /// Points that a copy around `body` fills in tiles of a size, by dimension; `None` when its box has no bound.
+    ///
+    /// Of the last tile of a segment threads fill what it has. The hardware packs boxes: they end at a panel of a row, or at a
+    /// row of the slowest dimension.
+    pub fn filled(&self, size: TileSize, copy: CopyId, body: &Stmt) -> Option<Vec<u64>> {
+        let (info, layout) = (self.copy(copy), self.copy_layout(copy, body)?);
+        let dims = self.footprint_in(size, info.tensor, body).into_iter().zip(&layout.extents).enumerate();
+        let slowest = layout.order.first();
+        dims.map(|(dim, (taken, whole))| {
+            let (taken, packed) = (taken.extent?, info.via == Via::Tma);
+            Some(match layout.panel {
+                _ if !packed || taken == *whole => taken,
+                Some(width) if dim == layout.contiguous => taken.next_multiple_of(width).min(*whole),
+                _ if slowest == Some(&dim) && dim != layout.contiguous => taken,
+                _ => *whole,
+            })
+        })
+        .collect()
     }
 
     /// The one access by which the kernel stores to a tensor, and the loops around it, outermost first.

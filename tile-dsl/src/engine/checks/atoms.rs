@@ -7,8 +7,9 @@ use crate::{
     dtype::DType,
     index::AxisId,
     nest::{
-        AccessId, Across, Atom, CopyId, CopyLayout, Digit, Expr, Factor, Frame, LoopKind, MATRIX_ROW_BYTES,
-        Nest, NoDescriptor, NoMatrices, Placed, Product, Steps, Stmt, Target, ValueId, copy_on, leaves,
+        AccessId, Across, Atom, CopyId, CopyLayout, Digit, Ends, Expr, Factor, Frame, LoopKind,
+        MATRIX_ROW_BYTES, Nest, NoDescriptor, NoMatrices, Placed, Product, Steps, Stmt, Target, ValueId,
+        copy_on, ends, leaves,
     },
     schedule::{Directive, DirectiveKind, Space, Start, Unit, Via},
     span::SpanId,
@@ -372,15 +373,7 @@ fn unreadable(
 /// Whether the loops on a path may go beyond the end of an axis.
 fn oversteps(nest: &Nest, path: &[Frame], axis: AxisId) -> bool {
     let digits = path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None });
-    let mut points = 1;
-    for digit in digits.filter(|d| d.axis == axis) {
-        match digit.steps {
-            Steps::Rest => points = i64::from(digit.stride).max(points),
-            Steps::Fixed(n) => points += i64::from(digit.stride) * (i64::from(n) - 1),
-        }
-    }
-    let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
-    nest.is_multiple(extent, points) != Some(true)
+    ends(nest, axis, &digits.collect::<Vec<_>>()) != Ends::Always
 }
 
 /// An atom is left out in steps of another axis that do not exist, and then by all warps.

@@ -5,7 +5,8 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{
-        Across, Atom, CopyId, Frame, LoopKind, WARP, WARPGROUP, leaves, loops, registers_at_launch, threads,
+        Across, Atom, CopyId, Digit, Frame, LoopKind, ValueId, WARP, WARPGROUP, leaves, loops,
+        registers_at_launch, threads,
     },
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
@@ -123,6 +124,7 @@ fn produced(context: &Context<'_>) -> Vec<Diagnostic> {
     if nest.producer.is_none() {
         return wrong;
     }
+    wrong.extend(behind_a_split(context));
     let by = context.last(|k| matches!(k, DirectiveKind::Produce { .. }));
     let each = threads(nest);
     let threads = computing(context);
@@ -141,6 +143,44 @@ fn produced(context: &Context<'_>) -> Vec<Diagnostic> {
         wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::instead([])]));
     }
     wrong
+}
+
+/// What follows a reduction that CTAs share is run by some of them, or for a share of it. A producer does not learn of that: it
+/// would fill slots that nobody empties, or others than are read.
+fn behind_a_split(context: &Context<'_>) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let mut found: Option<(Digit, ValueId)> = None;
+    leaves(&nest.body, &mut |path, _| {
+        let shared = path.iter().enumerate().find_map(|(n, frame)| match frame {
+            Frame::Rest(values) => values.iter().find(|v| nest.across.contains_key(v)).map(|v| (n, *v)),
+            _ => None,
+        });
+        let Some((n, value)) = shared else { return };
+        let produced = path[n..].iter().find_map(|frame| match frame {
+            Frame::For(digit, _) if nest.produced.contains(digit) => Some(*digit),
+            _ => None,
+        });
+        if let Some(digit) = produced {
+            found.get_or_insert((digit, value));
+        }
+    });
+    let (digit, value) = found?;
+    let (name, value) = (nest.digit_name(digit), nest.value(value));
+    let by = context.last(|k| matches!(k, DirectiveKind::Produce { digit: d, .. } if context.is(d, digit)));
+    let who = match nest.cluster_reduces() {
+        true => "each CTA of the cluster goes on with its share alone",
+        false => "one of them goes on alone",
+    };
+    let text = format!(
+        "the loop over `{name}` stands behind `{}`, whose parts CTAs share, and {who}: the producer would copy for all of them",
+        value.name
+    );
+    Some(
+        context
+            .at(by, SpanId::NONE, text)
+            .note(value.span, format!("`{}` is computed here", value.name))
+            .edits([Edit::instead([]).remark("the threads that go on copy themselves")]),
+    )
 }
 
 /// What the roles take is there, and what they are given can be given.
