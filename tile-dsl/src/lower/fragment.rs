@@ -97,7 +97,7 @@ impl Lowerer<'_> {
                 LoopKind::Unit(unit, dim) => self.unit_value(unit, dim, *digit),
                 _ => Linear::constant(point.unwrap_or(0)),
             };
-            self.stack.push(Bound { digit: *digit, at: *at, value });
+            self.stack.push(Bound::new(*digit, *at, value));
         }
     }
 
