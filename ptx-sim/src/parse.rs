@@ -3,6 +3,7 @@
 mod body;
 mod debug;
 mod function;
+mod target;
 
 use crate::ast::*;
 use crate::error::ParseError;
@@ -118,16 +119,8 @@ impl<'a> Parser<'a> {
                 Tok::Dot("target") => loop {
                     let at = self.pos();
                     let name = self.ident("a target such as `sm_90a`")?;
-                    if let Some(n) = name.strip_prefix("sm_") {
-                        m.suffix = n.chars().last().filter(|c| matches!(c, 'a' | 'f'));
-                        m.sm = n.trim_end_matches(['a', 'f']).parse().map_err(|_| {
-                            ParseError::at(at, format!("`{name}` is no target: expected e.g. `sm_80`"))
-                        })?;
-                    } else if !matches!(name, "debug" | "texmode_independent" | "texmode_unified") {
-                        return Err(ParseError::at(
-                            at,
-                            format!("unknown target `{name}`: expected e.g. `sm_80`"),
-                        ));
+                    if let target::Target::Sm(sm, suffix) = target::at(at, name)? {
+                        (m.sm, m.suffix) = (sm, suffix);
                     }
                     if !self.eat(',') {
                         break;
@@ -401,6 +394,9 @@ mod tests {
         let e = err(".reg .b32 %r<2>; add.s32 %r0, %r1 %r1;");
         assert!(e.message.starts_with("expected `,` and another operand, or `;`"), "{e}");
         assert!(parse(".target sm_80").unwrap_err().message.contains(".version"));
+        let e = parse(".version 8.0\n.target debug, sm_81\n").unwrap_err();
+        assert_eq!((e.line, e.column), (2, 16));
+        assert!(e.message.starts_with("unknown target `sm_81`: known are sm_10, "), "{e}");
         assert!(err("ret; {").message.contains("never closed"));
     }
 }
