@@ -151,6 +151,7 @@ pub(crate) fn scalar(k: Alu, a: u64, b: u64, c: u64, e: u64) -> u64 {
         Clz(_) => (a as u32).leading_zeros() as u64,
         Popc(W::W64) => a.count_ones() as u64,
         Popc(_) => (a as u32).count_ones() as u64,
+        Fns => fns(a as u32, b as u32, c as u32 as i32) as u64,
         PrmtMode(m) => prmt(a as u32, b as u32, c as u32, m) as u64,
         Sad(w, s) => {
             let (x, y) = (ext(a, w, s), ext(b, w, s));
@@ -230,6 +231,23 @@ pub(crate) fn compare_f(cmp: Cmp, a: f64, b: f64) -> bool {
     }
 }
 
+/// `fns`: from the bit `base` of `mask` on, upwards or downwards, the place of the `|offset|`-th that is set.
+fn fns(mask: u32, base: u32, offset: i32) -> u32 {
+    let set = |at: u32| mask >> at & 1 != 0;
+    if base >= 32 {
+        return !0;
+    }
+    let nth = |places: &mut dyn Iterator<Item = u32>| {
+        places.filter(|at| set(*at)).nth(offset.unsigned_abs() as usize - 1).unwrap_or(!0)
+    };
+    match offset {
+        0 if set(base) => base,
+        0 => !0,
+        1.. => nth(&mut (base..32)),
+        _ => nth(&mut (0..=base).rev()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,6 +272,16 @@ mod tests {
         assert_eq!(scalar(Alu::Bfind(W::W32, false, false), 0, 0, 0, 0) as u32, !0);
         assert_eq!(scalar(Alu::Bfind(W::W32, true, false), 0xffff_fffe, 0, 0, 0), 0);
         assert_eq!(scalar(Alu::Bfind(W::W32, false, true), 1, 0, 0, 0), 31);
+        let fns = |mask: u32, base: u32, n: i32| {
+            scalar(Alu::Fns, mask.into(), base.into(), n as u32 as u64, 0) as i32
+        };
+        // The place itself, the next ones upwards, and downwards; the first counts the place itself.
+        assert_eq!([fns(0b1010_0110, 1, 0), fns(0b1010_0110, 3, 0)], [1, -1]);
+        assert_eq!([1, 2, 3, 4, 5].map(|n| fns(0b1010_0110, 0, n)), [1, 2, 5, 7, -1]);
+        assert_eq!([1, 2, 3].map(|n| fns(0b1010_0110, 5, n)), [5, 7, -1]);
+        assert_eq!([-1, -2, -3, -4].map(|n| fns(0b1010_0110, 5, n)), [5, 2, 1, -1]);
+        assert_eq!([fns(!0, 31, 1), fns(!0, 31, 2), fns(!0, 0, -1), fns(!0, 0, i32::MIN)], [31, -1, 0, -1]);
+        assert_eq!([fns(!0, 32, 0), fns(!0, 32, 1), fns(!0, u32::MAX, -1)], [-1, -1, -1]);
     }
 
     #[test]

@@ -182,6 +182,15 @@ impl<'m> Dec<'m> {
                 let w = self.w(i, ty)?;
                 self.two(i, ty, ty, Alu::Brev(w))?
             }
+            "fns" => {
+                if m.ty()? != Ty::B32 {
+                    return self.err(i, "only `.b32` is supported");
+                }
+                self.count(i, 4..=4)?;
+                let (d, mask) = (self.dst(i, Ty::B32)?, self.src(i, 1, Ty::B32)?);
+                let (base, offset) = (self.src(i, 2, Ty::B32)?, self.src(i, 3, Ty::S32)?);
+                self.alu(Alu::Fns, d, mask, base, offset)
+            }
             "clz" | "popc" => {
                 let ty = m.ty()?;
                 let w = self.w(i, ty)?;

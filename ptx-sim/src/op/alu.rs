@@ -129,6 +129,8 @@ pub(crate) enum Alu {
     Brev(W),
     Clz(W),
     Popc(W),
+    /// The place of the n-th bit that is set, from a place on.
+    Fns,
     Prmt,
     PrmtMode(u8),
     /// Funnel shift: left?, wrap?
