@@ -82,6 +82,8 @@ pub(crate) struct Env<'a> {
 const IDLE_ROUNDS: u32 = 100;
 /// The same where warps poll plain memory: a loop may also read the same value often for other reasons.
 const IDLE_POLLS: u32 = 10_000;
+/// Rounds in which a warp polls in vain, while others are busy, before asynchronous copies complete one by one.
+const BUSY_ROUNDS: u32 = 1000;
 /// Backward branches after which the other splits of a warp get a turn. Loops that read flags get there sooner.
 const MAX_SPINS: u32 = 8192;
 /// What reading a flag adds to the count of backward branches.
@@ -190,6 +192,8 @@ enum Flow {
     Fork(u32, u32),
     /// The lanes of the mask exit.
     Exit(u32),
+    /// The lanes of the mask are done here, or wait; the others execute this instruction again.
+    Leave(u32, Option<Wait>),
     /// The lanes of the mask wait here; they go on after this instruction once released.
     Block(u32, Wait),
     /// All lanes stay at this instruction and try again when others arrive.
@@ -219,6 +223,10 @@ pub(crate) struct Engine<'a> {
     /// Side effects so far, and rounds without one in which every warp waited.
     events: u64,
     idle: u32,
+    /// Rounds in a row in which some warp polled in vain, side effects or not.
+    patience: u32,
+    /// What the warps held in an idle round, and which round that was.
+    held: (u64, u32),
     device: Rc<RefCell<Device>>,
     /// The cluster whose global accesses are in the device's shadow.
     retiring: u32,
@@ -254,6 +262,8 @@ impl<'a> Engine<'a> {
             bulk: Bulks::default(),
             events: 0,
             idle: 0,
+            patience: 0,
+            held: (0, 0),
             device,
             retiring: 0,
         }
@@ -303,7 +313,7 @@ impl<'a> Engine<'a> {
         self.retiring = linear as u32 + 1;
         self.cluster_bar = ClusterBarrier::default();
         self.bulk.clear();
-        (self.idle, self.events) = (0, 0);
+        (self.idle, self.events, self.patience, self.held) = (0, 0, 0, (0, 0));
         let units = if self.k.asynchronous { warps + 2 * bulk::POOL } else { 0 };
         self.clocks.reset(warps, self.wpc, 2 * warps + units, linear as u32 + 1);
         self.warps.resize_with(warps, Warp::default);
@@ -413,7 +423,7 @@ impl<'a> Engine<'a> {
         let n = self.warps.len();
         for _ in 0..rounds {
             let first = if self.env.seed == 0 { 0 } else { self.random() as usize % n };
-            let (mut ran, mut done) = (false, true);
+            let (mut ran, mut done, mut polled) = (false, true, false);
             let before = self.events;
             let mut waiting = true;
             for i in 0..n {
@@ -428,6 +438,7 @@ impl<'a> Engine<'a> {
                 // A warp that cannot run, or only polls, waits for something.
                 waiting &= !turned || self.warps[w].failed || self.warps[w].splits.is_empty();
                 done &= self.warps[w].splits.is_empty();
+                polled |= self.warps[w].failed;
             }
             if done {
                 self.finish();
@@ -440,8 +451,14 @@ impl<'a> Engine<'a> {
             if self.env.budget.exceeded() {
                 return Outcome::Done;
             }
+            self.patience = if polled { self.patience + 1 } else { 0 };
             if !waiting || self.events != before {
                 self.idle = 0;
+                // A poll loop may count its turns in memory that others see, or others go on for long.
+                if self.patience > if waiting { IDLE_ROUNDS } else { BUSY_ROUNDS } {
+                    self.patience = 0;
+                    self.complete_one_bulk();
+                }
                 continue;
             }
             // Nothing moves: the last legal moment of the asynchronous copies has come, one by one.
@@ -454,11 +471,18 @@ impl<'a> Engine<'a> {
             } else {
                 IDLE_ROUNDS
             };
-            if (!ran || self.idle > limit) && !self.force_aligned() {
+            if self.repeats() {
+                self.idle = self.idle.max(limit + 1);
+            }
+            if !ran || self.idle > limit {
+                // Lanes that wait for one that polls have not diverged for good: another CTA may let it go on.
                 if self.warps.iter().any(|w| w.polls_global && !w.splits.is_empty()) {
                     return Outcome::Stalled;
                 }
-                self.report_deadlock();
+                if self.force_aligned() {
+                    continue;
+                }
+                self.report_deadlock("");
                 return Outcome::Done;
             }
         }

@@ -8,6 +8,7 @@ use crate::kernel::Kernel;
 use crate::memory::{Memory, MemoryError};
 use crate::race::{Budget, Crossings};
 use crate::report::{self, Report};
+use crate::resident;
 use crate::simd::Simd;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -274,6 +275,14 @@ fn validate<'m>(m: &'m Module, l: &Launch<'_>) -> Result<&'m Kernel, LaunchError
     if l.sm_count == 0 {
         return shape("sm_count must be at least 1".into());
     }
+    let cluster = l.cluster.or(k.info.cluster).unwrap_or([1; 3]);
+    let per_cluster = cluster.iter().map(|x| *x as u64).product::<u64>();
+    let units = l.grid.iter().map(|x| *x as u64).product::<u64>() / per_cluster;
+    let resident = resident::clusters(k, m.sm, l, per_cluster);
+    if k.cooperative() && units > resident {
+        let limit = resident::limit(resident, units, per_cluster, l.sm_count);
+        return shape(format!("kernel `{}` synchronises its grid, but {limit}", l.kernel));
+    }
     let (fixed, limit) = (k.dynamic.0.max(k.info.static_shared), shared_limit(m.sm));
     let bytes = fixed as u64 + l.dynamic_shared as u64;
     if bytes > limit as u64 {
@@ -349,8 +358,13 @@ fn run(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Report, L
             p(n, total);
         }
     };
-    let (counts, mut log) =
-        if k.sequential { sequential(&env, units, &tick) } else { parallel(&env, units, &tick) };
+    let (counts, mut log) = if k.sequential {
+        let resident = resident::clusters(k, module.sm, l, per_cluster);
+        let limit = || resident::limit(resident, units, per_cluster, l.sm_count);
+        sequential(&env, (units, resident), &tick, &limit)
+    } else {
+        parallel(&env, units, &tick)
+    };
     if env.budget.exceeded() {
         return Err(LaunchError::CheckMemory { limit: env.budget.limit() });
     }
@@ -410,9 +424,14 @@ fn merge(env: &Env<'_>, parts: Vec<Results>) -> Results {
     (counts, log)
 }
 
-/// One CTA after the other, with as many in flight as the device could hold when one of them spins.
-fn sequential(env: &Env<'_>, total: u64, tick: &(dyn Fn() + Sync)) -> Results {
-    let resident = (env.sm_count as usize * 2).min(512);
+/// One CTA after the other, with as many in flight as the device could hold when one of them spins. `limit` says that in
+/// words.
+fn sequential(
+    env: &Env<'_>,
+    (total, resident): (u64, u64),
+    tick: &(dyn Fn() + Sync),
+    limit: &dyn Fn() -> String,
+) -> Results {
     let device = Device::new(env);
     let mut flying: Vec<Engine<'_>> = vec![];
     let mut idle: Vec<Engine<'_>> = vec![];
@@ -421,7 +440,7 @@ fn sequential(env: &Env<'_>, total: u64, tick: &(dyn Fn() + Sync)) -> Results {
     let mut moved = false;
     while next < total || !flying.is_empty() {
         let all_spin = at >= flying.len();
-        if all_spin && next < total && flying.len() < resident {
+        if all_spin && next < total && (flying.len() as u64) < resident {
             let mut e = idle.pop().unwrap_or_else(|| Engine::new(env, device.clone()));
             e.start(next);
             next += 1;
@@ -430,14 +449,14 @@ fn sequential(env: &Env<'_>, total: u64, tick: &(dyn Fn() + Sync)) -> Results {
             at = flying.len() - 1;
         } else if all_spin {
             if !std::mem::take(&mut moved) {
-                // Every resident CTA polls, and nobody is left to change what they poll.
+                // Every resident CTA polls, and nobody is left to change what they poll. The others never start.
+                let why = if next < total { format!(": {}", limit()) } else { String::new() };
                 for mut e in flying.drain(..) {
-                    e.report_deadlock();
+                    e.report_deadlock(&why);
                     idle.push(e);
                     tick();
                 }
-                at = 0;
-                continue;
+                break;
             }
             at = 0;
         }

@@ -125,6 +125,7 @@ mod parse;
 mod race;
 #[forbid(unsafe_code)]
 mod report;
+mod resident;
 #[forbid(unsafe_code)]
 mod rules;
 mod simd;

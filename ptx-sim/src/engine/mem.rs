@@ -104,13 +104,17 @@ impl Engine<'_> {
     }
 
     pub(super) fn store_at(&mut self, w: &mut Warp, pc: u32, mem: &Mem, addr: &Addrs, m: u32) {
-        self.by_space(w, pc, mem.space, mem.bytes(), addr, m, |e, w, space, addr, _, ok| match space {
-            MSpace::Global => e.store_global(w, pc, mem, addr, ok),
-            MSpace::Shared => e.store_shared(w, pc, mem, addr, ok),
-            MSpace::Local => e.store_local(w, pc, mem, addr, ok),
-            _ => e.find(FindingKind::BadAddress, w, pc, ok.trailing_zeros(), 0, || {
-                "store to a kernel parameter: parameters are read-only".into()
-            }),
+        self.by_space(w, pc, mem.space, mem.bytes(), addr, m, |e, w, space, addr, _, ok| {
+            // Nobody else waits for what a thread keeps in local memory.
+            e.events += (space != MSpace::Local) as u64;
+            match space {
+                MSpace::Global => e.store_global(w, pc, mem, addr, ok),
+                MSpace::Shared => e.store_shared(w, pc, mem, addr, ok),
+                MSpace::Local => e.store_local(w, pc, mem, addr, ok),
+                _ => e.find(FindingKind::BadAddress, w, pc, ok.trailing_zeros(), 0, || {
+                    "store to a kernel parameter: parameters are read-only".into()
+                }),
+            }
         });
     }
 

@@ -3,6 +3,50 @@
 use super::*;
 
 impl Engine<'_> {
+    /// In an idle round: whether the warps hold what they held in an earlier one. Nothing happened in between, so nothing
+    /// will until memory changes.
+    pub(super) fn repeats(&mut self) -> bool {
+        // Some rounds for loops that count to begin with; then at distances that grow, whatever the length of the loop.
+        const FIRST: u32 = 16;
+        if self.idle < FIRST
+            || self.idle > IDLE_POLLS
+            || (self.idle > 4 * FIRST && !self.idle.is_multiple_of(16))
+        {
+            return false;
+        }
+        let now = self.hash();
+        let (held, at) = self.held;
+        if self.idle > at && at >= FIRST && held == now {
+            return true;
+        }
+        if self.idle.is_power_of_two() {
+            self.held = (now, self.idle);
+        }
+        false
+    }
+
+    /// Of all that decides what the warps do next.
+    fn hash(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut h = DefaultHasher::new();
+        for w in &self.warps {
+            // A split that is alone needs no turns.
+            let turns = w.splits.len() > 1;
+            let split = |s: &Split| (s.pc, s.mask, turns.then_some((s.spins, s.resting)));
+            let mut splits: Vec<_> = w.splits.iter().map(split).collect();
+            splits.sort_unstable();
+            splits.hash(&mut h);
+            if splits.is_empty() {
+                continue;
+            }
+            for r in &w.regs.r {
+                r.0.hash(&mut h);
+            }
+            (&w.regs.p, &w.local).hash(&mut h);
+        }
+        h.finish()
+    }
+
     pub(super) fn report_limit(&mut self) {
         let Some(wi) = self.warps.iter().position(|w| !w.splits.is_empty()) else { return };
         let w = std::mem::take(&mut self.warps[wi]);
@@ -41,8 +85,9 @@ impl Engine<'_> {
         false
     }
 
-    pub fn report_deadlock(&mut self) {
-        let mut text = String::from("deadlock: no warp of the CTA can ever go on");
+    /// `why`: what is known of others that they may wait for.
+    pub fn report_deadlock(&mut self, why: &str) {
+        let mut text = format!("deadlock: no warp of the CTA can ever go on{why}");
         for w in &self.warps {
             for s in &w.splits {
                 let site = &self.k.sites[s.pc as usize];
