@@ -6,6 +6,7 @@
 
 mod alu;
 mod call;
+mod class;
 mod image;
 mod matrix;
 
@@ -15,6 +16,7 @@ use crate::types::Ty;
 
 pub(crate) use alu::*;
 pub(crate) use call::*;
+pub use class::InstClass;
 pub(crate) use image::*;
 pub(crate) use matrix::*;
 
@@ -505,6 +507,19 @@ impl Op {
         }
     }
 
+    /// Accesses memory that other lanes can access, on behalf of the lanes that execute it.
+    #[inline(always)]
+    pub fn is_access(&self) -> bool {
+        match self {
+            Op::Ld(m) | Op::St(m) => !matches!(m.space, MSpace::Local | MSpace::Param),
+            Op::Atom(_) | Op::MatrixCopy(_) | Op::WmmaCopy(_) | Op::CpAsync(_) | Op::CpWait(_) => true,
+            Op::Tex(_) | Op::Surface(_) | Op::Printf(_) | Op::AssertFail(_) => true,
+            // Initialisations are ordered as writes are.
+            Op::MBar(x) => matches!(x.kind, MBarKind::Init | MBarKind::Inval),
+            _ => false,
+        }
+    }
+
     /// Bytes of one lane's access to global memory, 16 at most and if there is none.
     pub fn granule(&self) -> u32 {
         let n = match self {
@@ -546,48 +561,6 @@ impl Op {
             _ => false,
         }
     }
-}
-
-/// Class of an instruction in the reported mix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum InstClass {
-    /// Fused multiply-add of any floating type.
-    Fma,
-    /// Any other floating-point arithmetic.
-    Float,
-    /// Integer and bit arithmetic, moves included.
-    Integer,
-    /// Comparisons, selects and predicate logic.
-    Compare,
-    /// `cvt`.
-    Conversion,
-    /// Loads from global or generic addresses.
-    GlobalLoad,
-    /// Stores to global or generic addresses.
-    GlobalStore,
-    /// Loads from shared memory, `ldmatrix` included.
-    SharedLoad,
-    /// Stores to shared memory, `stmatrix` included.
-    SharedStore,
-    /// Parameter and constant loads.
-    ParamLoad,
-    /// Loads and stores of local memory.
-    Local,
-    /// `atom` and `red`.
-    Atomic,
-    /// `cp.async` and the bulk copies, with their commits and waits.
-    AsyncCopy,
-    /// `mma` and `wgmma`.
-    TensorCore,
-    /// Shuffles, `movmatrix`, votes, matches and warp reductions.
-    Warp,
-    /// Barriers, fences and mbarrier operations.
-    Sync,
-    /// Branches and exits.
-    Control,
-    /// Everything else.
-    Other,
 }
 
 /// One decoded instruction.

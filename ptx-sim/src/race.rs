@@ -1,23 +1,25 @@
 //! Happens-before race detection over shared and global memory, after FastTrack (Flanagan & Freund, PLDI 2009).
 //!
 //! Agents are warps (and asynchronous units); lanes of one warp are told apart by the lane that is stored with an
-//! access, because between two warp-wide synchronisations they are unordered too (PTX ISA §8). Each agent has a
-//! clock that advances when it releases; `vc[a][b]` is how far `a` has seen `b`. A full CTA barrier sets all
+//! access, because between two warp-wide synchronisations they are unordered too (PTX ISA §8), and so that one lane
+//! releases what itself did and not what the others did. Each agent has a clock that advances when it releases; `vc[a][b]` is how far `a` has seen `b`. A full CTA barrier sets all
 //! clocks equal, so that one comparison with `floor[a]` (what `a` has seen of everybody) clears most accesses.
 
 mod budget;
 mod clocks;
 mod crossings;
 mod global;
+mod lanes;
 mod past;
 mod shadow;
 mod sync;
 
 use crate::findings::RaceKind;
 pub(crate) use budget::Budget;
-pub(crate) use clocks::{Clocks, Token};
+pub(crate) use clocks::{Clocks, Proxied, Token};
 pub(crate) use crossings::Crossings;
 pub(crate) use global::{Access, GlobalConflict, GlobalShadow, Me};
+pub(crate) use lanes::{Ahead, Own, Side};
 pub(crate) use shadow::{Act, Run, Shadow};
 pub(crate) use sync::{Place, Scope, SyncWord};
 
@@ -26,12 +28,49 @@ pub(crate) use sync::{Place, Scope, SyncWord};
 pub(crate) struct Seen<'a> {
     pub writes: &'a [u32],
     pub reads: &'a [u32],
+    /// Which clocks of single lanes `writes` goes with.
+    pub side: Side,
+    /// What is known of lanes beyond that.
+    pub ahead: &'a Ahead,
+    /// The lanes of the accessor's own warp; none for asynchronous units.
+    pub own: Option<&'a Own>,
+}
+
+impl Seen<'_> {
+    /// Whether what a lane of `agent` did at `clock` comes before what `who` does now.
+    #[inline(always)]
+    fn after(
+        &self,
+        (who, now, lane): (u32, u32, u32),
+        (agent, clock, other): (u32, u32, u32),
+        read: bool,
+    ) -> bool {
+        let (row, side) = if read { (self.reads, Side::Reads) } else { (self.writes, self.side) };
+        let known = if agent != who {
+            clock <= row.get(agent as usize).copied().unwrap_or(0)
+        } else if let Some(own) = self.own {
+            own.before(other, clock, lane)
+        } else {
+            clock < now || (lane == other && lane != ANY_LANE)
+        };
+        known || clock == 0 || self.ahead.covers(agent, other, clock, side)
+    }
+
+    pub fn after_read(&self, who: (u32, u32, u32), other: (u32, u32, u32)) -> bool {
+        self.after(who, other, true)
+    }
+
+    pub fn after_write(&self, who: (u32, u32, u32), other: (u32, u32, u32)) -> bool {
+        self.after(who, other, false)
+    }
 }
 
 /// Marks the clock of an access that `floor` says nothing about: from another CTA, or asynchronous.
 pub(crate) const FOREIGN: u32 = 1 << 31;
 /// Lane number of an access by the warp as a whole.
 pub(crate) const ANY_LANE: u32 = 63;
+/// Lane number of an access by lanes of which nobody knows which: of several readers one lane is remembered.
+pub(crate) const MIXED: u32 = 61;
 
 /// How an access takes part in the memory model (PTX ISA §8.4, §8.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

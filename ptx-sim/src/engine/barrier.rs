@@ -15,8 +15,8 @@ pub(super) struct Barrier {
     pub arrived: u32,
     /// The thread count given by the first arrival; `None`: all threads.
     pub expected: Option<u32>,
-    /// Agents that wait, and whether anybody only arrived.
-    waiting: Vec<usize>,
+    /// Warps that wait, with the lanes that do and whether those are all; and whether anybody only arrived.
+    waiting: Vec<(usize, u32, bool)>,
     arrive_only: bool,
     released: Token,
     votes: (u32, bool, bool),
@@ -26,11 +26,39 @@ pub(super) struct Barrier {
 
 impl Engine<'_> {
     pub(super) fn barrier(&mut self, w: &mut Warp, pc: u32, b: &Bar, m: u32) -> Flow {
-        let lane = m.trailing_zeros();
         // Lanes may come at different times, but all must come here.
         if b.aligned && m != w.live && !std::mem::take(&mut w.forced) {
             return Flow::Retry;
         }
+        // Lanes may name different barriers, or counts: each group is at its own.
+        let same = |s: Slot, lane: usize| {
+            if s == SINK {
+                return !0;
+            }
+            let v = &w.regs.r[s as usize].0;
+            (0..32).fold(0, |g, i| g | ((v[i] == v[lane]) as u32) << i)
+        };
+        let first = m.trailing_zeros() as usize;
+        let group = same(b.id, first) & same(b.count, first) & m;
+        if group == m {
+            return self.barrier_group(w, pc, b, m, m == w.live);
+        }
+        if b.aligned {
+            self.find(FindingKind::BarrierCount, w, pc, first as u32, 4, || {
+                "the lanes of a warp name different barriers, or thread counts, in an aligned instruction"
+                    .into()
+            });
+        }
+        // One group after the other: the rest executes the instruction again.
+        match self.barrier_group(w, pc, b, group, false) {
+            Flow::Block(_, wait) => Flow::Leave(group, Some(wait)),
+            _ => Flow::Leave(group, None),
+        }
+    }
+
+    /// The lanes `m` arrive at one barrier; `whole`: they are all of the warp.
+    fn barrier_group(&mut self, w: &mut Warp, pc: u32, b: &Bar, m: u32, whole: bool) -> Flow {
+        let lane = m.trailing_zeros();
         let value = |s: Slot| w.regs.r[s as usize].0[lane as usize];
         let id = value(b.id);
         if id > 15 {
@@ -58,17 +86,20 @@ impl Engine<'_> {
         }
         let mismatch = !first && bar.expected != count;
         let phase = bar.phase;
-        bar.arrived += if count.is_some() && m == w.live { 32 } else { m.count_ones() };
+        bar.arrived += if count.is_some() && whole { 32 } else { m.count_ones() };
         bar.votes.0 += votes.count_ones();
         bar.votes.1 &= votes == m;
         bar.votes.2 |= votes != 0;
         if b.kind == BarKind::Arrive {
             bar.arrive_only = true;
             let mut released = std::mem::take(&mut bar.released);
-            self.clocks.release(agent, &mut released);
+            self.clocks.release(agent, m, &mut released);
             self.ctas[cta].bars[id as usize].released = released;
-        } else if !bar.waiting.contains(&agent) {
-            bar.waiting.push(agent);
+        } else if let Some(o) = bar.waiting.iter_mut().find(|o| o.0 == agent) {
+            o.1 |= m;
+            o.2 |= o.1 == w.live;
+        } else {
+            bar.waiting.push((agent, m, whole));
         }
         if mismatch {
             self.find(FindingKind::BarrierCount, w, pc, lane, 3, || {
@@ -99,13 +130,13 @@ impl Engine<'_> {
         let mut released = std::mem::take(&mut bar.released);
         let arrive_only = std::mem::take(&mut bar.arrive_only);
         let first = cta * self.wpc;
-        if !arrive_only && waiting.len() == self.wpc {
+        if !arrive_only && waiting.len() == self.wpc && waiting.iter().all(|a| a.2) {
             self.clocks.full(first..first + self.wpc);
         } else {
-            for a in &waiting {
-                self.clocks.release(*a, &mut released);
+            for (a, lanes, whole) in &waiting {
+                self.clocks.release(*a, if *whole { !0 } else { *lanes }, &mut released);
             }
-            for a in &waiting {
+            for (a, ..) in &waiting {
                 self.clocks.acquire(*a, &released);
             }
         }

@@ -4,7 +4,7 @@ use super::{Engine, Flow, Wait, Warp};
 use crate::alu::exec::Regs;
 use crate::findings::{FindingKind, RaceKind};
 use crate::op::{Sem, Slot};
-use crate::race::{Conflict, Scope, SyncWord};
+use crate::race::{Conflict, Scope, Side, SyncWord};
 
 /// The one barrier of a cluster.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Engine<'_> {
         // A relaxed arrival publishes what a fence before it released (§8.8; the second example of barrier.cluster).
         let sem = if release { Sem::Release } else { Sem::Relaxed };
         let at = self.place(w);
-        for (scope, token) in self.published(w, sem, Scope::Cluster) {
+        for (scope, token) in self.published(w, m, sem, Scope::Cluster) {
             self.cluster_bar.released.publish(&self.clocks, at, scope, &token);
         }
         self.cluster_threads_exited();
@@ -97,23 +97,22 @@ impl Engine<'_> {
             return;
         }
         let first = w.cta as usize * self.wpc;
-        let mut seen = vec![0; self.clocks.agents];
-        for a in first..first + self.wpc {
-            // What came before by an order of any scope cannot come after the exit.
-            for (s, v) in seen.iter_mut().zip(self.clocks.seen(a).reads) {
-                *s = (*s).max(*v);
-            }
-        }
+        // What came before by an order of any scope cannot come after the exit.
+        let (clocks, warps) = (&self.clocks, first..first + self.wpc);
+        let seen = |agent: usize, clock: u32, lane: u32| {
+            warps.clone().any(|a| clocks.covers(a, (agent, lane), clock, Side::Reads))
+        };
         let cta = &self.ctas[w.cta as usize];
-        let own = first as u32..(first + self.wpc) as u32;
-        let copies = (self.warps.len() + first) as u32..(self.warps.len() + first + self.wpc) as u32;
-        let mut late = cta.shadow.unordered(&seen, |a| own.contains(&a) || copies.contains(&a));
+        let copies = self.warps.len() + first..self.warps.len() + first + self.wpc;
+        let own = |agent: usize| warps.contains(&agent) || copies.contains(&agent) || agent >= clocks.agents;
+        let known = |agent: u32, clock, lane| own(agent as usize) || seen(agent as usize, clock, lane);
+        let mut late = cta.shadow.unordered(known);
         if late.is_none() {
             let mut remote = cta.mbars.iter().flat_map(|(at, b)| b.remote.iter().map(move |r| (*at, r)));
-            let arrival = remote.find(|(_, (a, c))| **c > seen[**a as usize]);
-            late = arrival.map(|(at, (agent, clock))| {
+            let arrival = remote.find(|(_, (a, (c, lane)))| !seen(**a as usize, *c, *lane));
+            late = arrival.map(|(at, (agent, (clock, lane)))| {
                 let kind = RaceKind::WriteWrite;
-                (Conflict { kind, agent: *agent, lane: 0, clock: *clock, pc: u32::MAX, strong: true }, at)
+                (Conflict { kind, agent: *agent, lane: *lane, clock: *clock, pc: u32::MAX, strong: true }, at)
             });
         }
         let Some((c, at)) = late else { return };

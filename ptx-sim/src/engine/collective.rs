@@ -1,62 +1,120 @@
-//! Warp-wide instructions: shuffles, votes, matches, reductions, elections.
+//! Warp-wide instructions: shuffles, votes, matches, reductions, elections; and the groups of lanes that run them.
 
-use super::{Engine, Wait, Warp};
+use super::{Engine, Flow, Split, Wait, Warp};
 use crate::alu::exec::put_pred;
 use crate::findings::FindingKind;
 use crate::op::*;
 
 impl Engine<'_> {
-    /// Whether every lane that the member masks name is here (or gone for good).
-    pub(super) fn members_here(&mut self, w: &Warp, pc: u32, mask: Slot, m: u32) -> bool {
+    /// Runs a `.sync` instruction that the lanes `m` have reached, group by group: lanes with one member mask are one
+    /// group, which runs once every live lane that the mask names is here. The lanes of other groups stay.
+    #[inline(always)]
+    pub(super) fn by_groups(
+        &mut self,
+        w: &mut Warp,
+        pc: u32,
+        mask: Slot,
+        m: u32,
+        mut run: impl FnMut(&mut Self, &mut Warp, u32),
+    ) -> Flow {
         let masks = &w.regs.r[mask as usize].0;
-        let mut want = 0;
-        for (i, v) in masks.iter().enumerate() {
-            if m >> i & 1 != 0 {
-                want |= v;
-                if v >> i & 1 == 0 {
-                    let v = *v;
-                    self.find(FindingKind::BadMemberMask, w, pc, i as u32, 0, || {
-                        format!("the member mask {v:#010x} does not name the executing lane {i}")
-                    });
-                }
+        let named = masks[m.trailing_zeros() as usize & 31];
+        let other = (0..32).fold(0, |s, i| s | ((masks[i] != named) as u32) << i) & m;
+        if other == 0 && m & !named == 0 {
+            if named & w.live & !m != 0 {
+                return Flow::Retry;
+            }
+            run(self, w, m);
+            return Flow::Next;
+        }
+        let masks = *masks;
+        let (mut left, mut stay) = (m, 0);
+        while left != 0 {
+            let first = left.trailing_zeros() as usize;
+            let named = masks[first];
+            let group = (0..32).fold(0, |s, i| s | ((masks[i] == named) as u32) << i) & left;
+            left &= !group;
+            self.check_members(w, pc, named, group, m);
+            // Lanes that are here with another mask never join this group.
+            if named & w.live & !m != 0 {
+                stay |= group;
+            } else {
+                run(self, w, group);
             }
         }
-        want & w.live & !m == 0
+        match stay {
+            0 => Flow::Next,
+            s if s == m => Flow::Retry,
+            s => {
+                self.counts.pc[pc as usize].threads -= s.count_ones() as u64;
+                Flow::Block(s, Wait::Lanes)
+            }
+        }
+    }
+
+    /// Each lane of a group names itself, and names lanes that name the same (PTX ISA §9.7.13.2).
+    #[cold]
+    fn check_members(&mut self, w: &Warp, pc: u32, named: u32, group: u32, here: u32) {
+        let absent = group & !named;
+        if absent != 0 {
+            let lane = absent.trailing_zeros();
+            self.find(FindingKind::BadMemberMask, w, pc, lane, 0, || {
+                format!("the member mask {named:#010x} does not name the executing lane {lane}")
+            });
+        }
+        let others = named & here & !group;
+        if others != 0 {
+            let (lane, other) = (group.trailing_zeros(), others.trailing_zeros());
+            self.find(FindingKind::BadMemberMask, w, pc, lane, 1, || {
+                format!(
+                    "the member mask {named:#010x} of lane {lane} names lane {other}, which executes this with another mask"
+                )
+            });
+        }
     }
 
     /// When nothing else can run: lets lanes that wait at different `bar.warp.sync`s of one mask go on.
     pub(super) fn join_warp_syncs(&mut self, w: &mut Warp) -> bool {
-        let mut here = 0;
-        for s in &w.splits {
-            if s.wait == Wait::Lanes && matches!(self.k.insts[s.pc as usize].op, Op::WarpSync { .. }) {
-                here |= s.mask;
+        let mut masks = [0; 32];
+        let mut waiting = 0;
+        for s in w.splits.iter().filter(|s| s.wait == Wait::Lanes) {
+            if let Inst { op: Op::WarpSync { mask }, guard } = &self.k.insts[s.pc as usize] {
+                let lanes = s.mask & guard.lanes(&w.regs.p);
+                for i in (0..32).filter(|i| lanes >> i & 1 != 0) {
+                    masks[i] = w.regs.r[*mask as usize].0[i];
+                }
+                waiting |= lanes;
             }
         }
-        let mut released = false;
+        let (mut left, mut released) = (waiting, 0);
+        while left != 0 {
+            let named = masks[left.trailing_zeros() as usize];
+            let group = (0..32).fold(0, |s, i| s | ((masks[i] == named) as u32) << i) & left;
+            left &= !group;
+            if named & w.live & !group == 0 {
+                released |= group;
+                self.clocks.warp_sync(w.agent(self.wpc), group, w.live);
+            }
+        }
         for i in 0..w.splits.len() {
             let s = w.splits[i];
-            if s.wait != Wait::Lanes {
+            if s.wait != Wait::Lanes || s.mask & released == 0 {
                 continue;
             }
-            if let Op::WarpSync { mask } = self.k.insts[s.pc as usize].op {
-                let want =
-                    (0..32).filter(|l| s.mask >> l & 1 != 0).fold(0, |a, l| a | w.regs.r[mask as usize].0[l]);
-                if want & w.live & !here == 0 {
-                    w.splits[i].wait = Wait::Ready;
-                    w.splits[i].pc += 1;
-                    released = true;
-                }
+            // Lanes whose guard does not hold go on with them.
+            let stay = s.mask & waiting & !released;
+            w.splits[i] = Split { pc: s.pc + 1, mask: s.mask & !stay, wait: Wait::Ready, ..s };
+            if stay != 0 {
+                w.splits.push(Split { mask: stay, ..s });
             }
         }
-        if released {
-            self.clocks.warp_sync(w.agent(self.wpc));
-        }
-        released
+        released != 0
     }
 
-    pub(super) fn collective(&mut self, w: &mut Warp, _pc: u32, m: u32) {
+    /// What the lanes `m`, one group, compute together.
+    pub(super) fn collective(&mut self, w: &mut Warp, pc: u32, m: u32) {
         let r = &mut w.regs;
-        match &self.k.insts[_pc as usize].op {
+        match &self.k.insts[pc as usize].op {
             Op::Shfl { mode, d, p, a, b, c, .. } => {
                 let (a, b, c) = (r.r[*a as usize].0, r.r[*b as usize].0, r.r[*c as usize].0);
                 let (mut out, mut valid) = ([0; 32], 0u32);

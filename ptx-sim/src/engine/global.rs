@@ -6,7 +6,7 @@ use super::{Engine, Warp};
 use crate::banks;
 use crate::findings::{FindingKind, RaceKind};
 use crate::op::*;
-use crate::race::{ANY_LANE, Access, GlobalConflict, Me, Scope, Strength};
+use crate::race::{ANY_LANE, Access, GlobalConflict, Me, Scope, Side, Strength};
 
 /// Accesses of the lanes of a warp to global memory.
 pub(super) struct Lanes<'a> {
@@ -34,16 +34,22 @@ impl Engine<'_> {
         let device = &mut *device.borrow_mut();
         let (whole, per_unit, unit) = (device.whole, me.per_unit, (cta - 1) / me.per_unit);
         let clocks = &self.clocks;
-        let of = |own: &[u32], cta: u32, b: u16| {
-            let u = cta.wrapping_sub(1) / per_unit;
+        let seen = clocks.seen(agent);
+        let of = |a: &Access, o: &Access, read: bool| {
+            let u = o.cta.wrapping_sub(1) / per_unit;
+            let (who, other) = (a.who(), o.who());
             match u == unit {
-                true => own[b as usize],
-                false if whole => clocks.seen_of(agent, u + 1, b as usize, false),
-                false => u32::MAX,
+                true if read => seen.after_read(who, other),
+                true => seen.after_write(who, other),
+                false if whole => {
+                    let side = if read { Side::Reads } else { Side::Writes };
+                    clocks.seen_of(agent, u + 1, (o.agent as usize, o.lane as u32), o.clock, side)
+                }
+                false => true,
             }
         };
-        let seen = clocks.seen(agent);
-        let (reads, writes) = (|c, b| of(seen.reads, c, b), |c, b| of(seen.writes, c, b));
+        let (reads, writes) =
+            (|a: &Access, o: &Access| of(a, o, true), |a: &Access, o: &Access| of(a, o, false));
         let mut first = None;
         for &(ai, lanes) in l.groups.iter() {
             let a = &self.env.mem.allocs[ai];
@@ -119,7 +125,8 @@ impl Engine<'_> {
         if bulk
             && here
             && (o.agent as usize) < self.warps.len()
-            && o.clock <= self.clocks.vc[agent][o.agent as usize]
+            && (o.agent as usize == agent
+                || self.clocks.covers(agent, (o.agent as usize, o.lane as u32), o.clock, Side::Writes))
         {
             let text = format!(
                 "{who} {access} byte {} of `{name}` through the asynchronous proxy, but no fence.proxy.async follows the write at line {line}",
@@ -155,7 +162,8 @@ impl Engine<'_> {
         if !self.device.borrow().whole {
             return;
         }
-        let published = self.published(w, sem, scope);
+        let lanes = groups.iter().fold(0, |s, g| s | g.1);
+        let published = self.published(w, lanes, sem, scope);
         let at = self.place(w);
         let device = &mut *self.device.borrow_mut();
         for &(ai, lanes) in groups.iter() {

@@ -30,10 +30,10 @@ pub(super) struct MBarrier {
     /// The same of the copies that signal it: `complete_tx` releases to every waiter (§9.7.13.15.14).
     copied: Token,
     arrived: Token,
-    /// Who initialised it, and at which clock.
-    init: (usize, u32),
-    /// Warps of other CTAs that arrived, and when.
-    pub(super) remote: BTreeMap<u32, u32>,
+    /// Who initialised it, warp and lane, and at which clock.
+    init: ((usize, u32), u32),
+    /// Warps of other CTAs that arrived, when and in which lane.
+    pub(super) remote: BTreeMap<u32, (u32, u32)>,
     /// The initialiser's clock at the fence that made it visible to the asynchronous proxy and the cluster.
     fenced: Option<u32>,
 }
@@ -123,7 +123,7 @@ impl Engine<'_> {
         let here = self.place(w);
         let arrives = matches!(x.kind, MBarKind::Arrive { .. });
         let sem = if x.ordered { Sem::Release } else { Sem::Relaxed };
-        let published = if arrives { self.published(w, sem, x.scope) } else { vec![] };
+        let published = if arrives { self.published(w, m, sem, x.scope) } else { vec![] };
         for lane in (0..32u32).filter(|i| m >> i & 1 != 0) {
             let i = lane as usize;
             let Some(at) = self.mbar_place(w, pc, x.space, addr[i], lane) else { continue };
@@ -166,7 +166,7 @@ impl Engine<'_> {
                         b.released.publish(&self.clocks, here, *scope, token);
                     }
                     if remote {
-                        b.remote.insert(agent as u32, now);
+                        b.remote.insert(agent as u32, (now, lane));
                     }
                     if completed.contains(&at) {
                         error = Some(SPLIT_ARRIVAL.into());
@@ -282,7 +282,7 @@ impl Engine<'_> {
                 "it is initialised again while it lives: mbarrier.inval it first".into(),
             );
         }
-        let init = (agent, self.clocks.now(agent));
+        let init = ((agent, lane), self.clocks.now(agent));
         // Later releases of this warp must carry the initialisation, as any write.
         let b = MBarrier { expected: count, pending: count, init, ..MBarrier::default() };
         self.ctas[at.0].mbars.insert(at.1, b);
@@ -300,7 +300,7 @@ impl Engine<'_> {
         let agent = w.agent(self.wpc);
         let now = self.clocks.now(agent);
         for b in self.ctas[w.cta as usize].mbars.values_mut() {
-            if b.init.0 == agent && b.fenced.is_none() {
+            if b.init.0.0 == agent && b.fenced.is_none() {
                 b.fenced = Some(now);
             }
         }

@@ -7,7 +7,7 @@ use crate::banks;
 use crate::findings::{FindingKind, RaceKind};
 use crate::kernel::SHARED_BASE;
 use crate::op::*;
-use crate::race::{ANY_LANE, Act, Conflict, FOREIGN, Issue, Scope, Strength, Who};
+use crate::race::{ANY_LANE, Act, Conflict, FOREIGN, Issue, Scope, Side, Strength, Who};
 
 impl Engine<'_> {
     /// Offsets into the CTA's shared memory of the lanes that are inside it.
@@ -304,9 +304,9 @@ impl Engine<'_> {
         let line = self.k.sites[c.pc as usize].line;
         let agent = w.agent(self.wpc);
         let thread = (c.agent as usize) < self.warps.len();
-        let seen = self.clocks.vc[agent].get(c.agent as usize).copied().unwrap_or(0);
+        let seen = || self.clocks.covers(agent, (c.agent as usize, c.lane), c.clock, Side::Writes);
         let own = c.agent as usize == agent;
-        if thread && c.kind != RaceKind::WriteAfterRead && (own || c.clock <= seen) {
+        if thread && c.kind != RaceKind::WriteAfterRead && (own || seen()) {
             return self.find(FindingKind::MissingProxyFence, w, pc, lane, c.pc as u64, || {
                 format!(
                     "accesses {place} of shared memory through the asynchronous proxy, but no fence.proxy.async follows the write at line {line}"
@@ -405,7 +405,7 @@ impl Engine<'_> {
         scope: Scope,
         rmw: bool,
     ) {
-        let published = self.published(w, sem, scope);
+        let published = self.published(w, ok, sem, scope);
         let at = self.place(w);
         let words = &mut self.ctas[self.target].sync_words;
         for i in (0..32).filter(|i| ok >> i & 1 != 0) {

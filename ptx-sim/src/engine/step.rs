@@ -110,6 +110,14 @@ impl Engine<'_> {
                     merge(&mut w.splits);
                     return false;
                 }
+                Flow::Leave(lanes, wait) => {
+                    self.counts.pc[pc as usize].threads -= (m & !lanes).count_ones() as u64;
+                    w.splits[si].pc = pc;
+                    w.splits[si].mask = mask & !lanes;
+                    let (pc, wait) = wait.map_or((pc + 1, Wait::Ready), |wait| (pc, wait));
+                    w.splits.push(Split { pc, mask: lanes, wait, spins: 0, resting: false });
+                    return false;
+                }
                 Flow::Again => {
                     yields = true;
                     self.counts.pc[pc as usize].warps -= 1;
@@ -177,7 +185,11 @@ impl Engine<'_> {
     /// Executes one instruction that is not register-only. `m`: lanes whose guard holds; `mask`: the split.
     fn step(&mut self, w: &mut Warp, pc: u32, m: u32, mask: u32) -> Flow {
         let k = self.k;
-        match &k.insts[pc as usize].op {
+        let op = &k.insts[pc as usize].op;
+        if op.is_access() {
+            self.clocks.touch(w.agent(self.wpc), m);
+        }
+        match op {
             Op::Ld(mem) => {
                 w.flag_reads += (mem.sem != Sem::Weak) as u32;
                 if m != !0 || !self.load_shared_row(w, pc, mem) {
@@ -187,10 +199,7 @@ impl Engine<'_> {
                     }
                 }
             }
-            Op::St(mem) => {
-                self.events += 1;
-                self.store(w, pc, mem, m);
-            }
+            Op::St(mem) => self.store(w, pc, mem, m),
             Op::Bra { target } => return Flow::Branch(*target, m),
             Op::Brx { idx, targets } => return self.indexed_branch(w, pc, *idx, targets, m, mask),
             Op::Exit => {
@@ -210,20 +219,16 @@ impl Engine<'_> {
             Op::AssertFail(p) => return self.assert_fail(w, pc, p, m),
             Op::Bar(b) => return self.barrier(w, pc, b, m),
             Op::WarpSync { mask: s } => {
-                if !self.members_here(w, pc, *s, m) {
-                    return Flow::Retry;
-                }
-                self.clocks.warp_sync(w.agent(self.wpc));
+                return self.by_groups(w, pc, *s, m, |e, w, group| {
+                    e.clocks.warp_sync(w.agent(e.wpc), group, w.live);
+                });
             }
             Op::Shfl { mask: s, .. }
             | Op::Vote { mask: s, .. }
             | Op::Match { mask: s, .. }
             | Op::Redux { mask: s, .. }
             | Op::Elect { mask: s, .. } => {
-                if !self.members_here(w, pc, *s, m) {
-                    return Flow::Retry;
-                }
-                self.collective(w, pc, m);
+                return self.by_groups(w, pc, *s, m, |e, w, group| e.collective(w, pc, group));
             }
             Op::MatrixCopy(x) => {
                 if !self.whole_warp(w, m) {

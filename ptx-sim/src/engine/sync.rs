@@ -62,7 +62,7 @@ impl Engine<'_> {
             word.observe(&mut self.clocks, agent, at, s.min(scope));
         }
         let mut token = Token::default();
-        self.clocks.release(agent, &mut token);
+        self.clocks.release(agent, !0, &mut token);
         // It does all that earlier ones of its scope or a narrower one did.
         w.order.fences.retain(|f| f.0 > scope);
         w.order.fences.push((scope, token));
@@ -74,15 +74,22 @@ impl Engine<'_> {
         w.order.inits = Some(Token::of_inits(agent, self.clocks.now(agent)));
     }
 
-    /// What a strong write or an arrival publishes, by scope; nothing if it neither releases nor follows a fence.
-    pub(super) fn published(&mut self, w: &Warp, sem: Sem, scope: Scope) -> Vec<(Scope, Token)> {
+    /// What a strong write or an arrival of the lanes `m` publishes, by scope; nothing if it neither releases nor follows a
+    /// fence. What other lanes did counts up to the last synchronisation of the warp.
+    pub(super) fn published(&mut self, w: &Warp, m: u32, sem: Sem, scope: Scope) -> Vec<(Scope, Token)> {
+        let agent = w.agent(self.wpc);
         if matches!(sem, Sem::Release | Sem::AcqRel) {
             let mut token = Token::default();
-            self.clocks.release(w.agent(self.wpc), &mut token);
+            self.clocks.release(agent, m, &mut token);
             return vec![(scope, token)];
         }
+        let fence = |(s, t): &(Scope, Token)| {
+            let mut token = t.clone();
+            self.clocks.restrict(agent, m, &mut token);
+            ((*s).min(scope), token)
+        };
         let inits = w.order.inits.iter().map(|t| (Scope::Cluster.min(scope), t.clone()));
-        w.order.fences.iter().map(|(s, t)| ((*s).min(scope), t.clone())).chain(inits).collect()
+        w.order.fences.iter().map(fence).chain(inits).collect()
     }
 
     /// A strong load at `pc` read `value`: whether it is the same as the last time, so that the warp just polls.

@@ -10,7 +10,7 @@ use crate::findings::FindingKind;
 use crate::kernel::SHARED_BASE;
 use crate::launch::AsyncMode;
 use crate::op::*;
-use crate::race::{ANY_LANE, FOREIGN, Run, Seen, Strength, Who};
+use crate::race::{ANY_LANE, FOREIGN, Run, Strength, Who};
 use crate::tensor_core::{Block, COLS, MAX_K, MAX_ROWS};
 use crate::types::Ty;
 use std::collections::HashMap;
@@ -182,7 +182,7 @@ impl Engine<'_> {
             return;
         }
         let issuer = w.agent(self.wpc);
-        let writes = self.proxied(issuer);
+        let proxied = self.proxied(issuer, !0);
         let who = Who {
             agent: (2 * self.warps.len() + POOL + issuer) as u32,
             lane: ANY_LANE,
@@ -193,7 +193,7 @@ impl Engine<'_> {
             pc,
             strength: Strength::WEAK,
         };
-        let seen = Seen { writes: &writes, reads: &writes };
+        let seen = proxied.seen();
         let cta = &mut self.ctas[w.cta as usize];
         let (mut first, mut outside, mut run) = (None, None, Run::default());
         let mut unit = |_, _, at: u32| {

@@ -6,7 +6,7 @@
 //! may synchronise run on one core with one shadow for the whole launch, in which accesses of other clusters are
 //! ordered by what a warp has acquired.
 
-use super::{ANY_LANE, Budget, Crossings, Strength};
+use super::{ANY_LANE, Budget, Crossings, MIXED, Strength};
 use crate::findings::RaceKind;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,6 +28,13 @@ pub(crate) struct Access {
     pub agent: u16,
     pub lane: u8,
     pub strength: Strength,
+}
+
+impl Access {
+    /// Agent, clock and lane.
+    pub fn who(&self) -> (u32, u32, u32) {
+        (self.agent as u32, self.clock, self.lane as u32)
+    }
 }
 
 /// Readers: the warps of `cta` in `mask` at `clock`; or, with the lane [`UNIT`], the one unit of that number.
@@ -62,7 +69,12 @@ impl Readers {
         // The first agent of the readers' CTA.
         let first = (self.cta.wrapping_sub(1) % me.per_unit) as u16 * me.per_cta;
         let unit = self.lane() == UNIT;
-        let lane = if unit || self.mask.count_ones() != 1 { ANY_LANE } else { self.lane() } as u8;
+        let lane = match self.lane() {
+            UNIT => ANY_LANE,
+            // Of readers of several warps one lane is remembered, if it is the same.
+            ANY_LANE if self.mask.count_ones() != 1 => MIXED,
+            lane => lane,
+        } as u8;
         let (mut left, cta, clock) = (if unit { 1 } else { self.mask }, self.cta, self.clock);
         std::iter::from_fn(move || {
             let bit = (left != 0).then(|| left.trailing_zeros())?;
@@ -278,16 +290,16 @@ impl GlobalShadow {
         free
     }
 
-    /// Checks and records an access to whole granules. `seen(cta, agent)` tells how far the accessor has seen that
-    /// agent's reads, `writes` the same of its writes.
+    /// Checks and records an access to whole granules. `seen(a, o)` tells whether the accessor's `a` comes after the read
+    /// `o`, `writes` the same of a write.
     pub fn access(
         &mut self,
         (alloc, size): (u32, u64),
         (off, bytes): (u64, u32),
         me: &Me,
         write: bool,
-        seen: &impl Fn(u32, u16) -> u32,
-        writes: &impl Fn(u32, u16) -> u32,
+        seen: &impl Fn(&Access, &Access) -> bool,
+        writes: &impl Fn(&Access, &Access) -> bool,
     ) -> Option<GlobalConflict> {
         let mut found = None;
         let first = off >> self.shift;
@@ -316,8 +328,8 @@ impl GlobalShadow {
         k: usize,
         me: &Me,
         write: bool,
-        seen: &impl Fn(u32, u16) -> u32,
-        writes: &impl Fn(u32, u16) -> u32,
+        seen: &impl Fn(&Access, &Access) -> bool,
+        writes: &impl Fn(&Access, &Access) -> bool,
     ) -> Option<(RaceKind, Access, bool)> {
         let a = me.access;
         let strong = a.strength.is_strong();
@@ -325,13 +337,7 @@ impl GlobalShadow {
         let Page { w, r: readers, .. } = &mut self.pages[p as usize];
         let (w, c) = (w.get_mut(k), &mut readers[k]);
         let old = w.as_deref().copied().unwrap_or_default();
-        let ordered = |o: &Access, seen: &dyn Fn(u32, u16) -> u32| {
-            if o.agent == a.agent && o.cta == a.cta {
-                o.clock < a.clock || (o.lane == a.lane && a.lane as u32 != ANY_LANE)
-            } else {
-                o.clock <= seen(o.cta, o.agent)
-            }
-        };
+        let ordered = |o: &Access, seen: &dyn Fn(&Access, &Access) -> bool| seen(&a, o);
         let mut conflict = None;
         let kind = if write { RaceKind::WriteWrite } else { RaceKind::ReadAfterWrite };
         let covered = (c.place & COVERED != 0).then(|| self.covered.get(&key)).flatten();
@@ -436,8 +442,10 @@ fn list_reader(
     ordered: &dyn Fn(&Access) -> bool,
 ) {
     let list = more.entry(key).or_default();
-    // One agent's later read stands for its earlier ones; beyond the limit the oldest go.
-    list.retain(|o| o.strength != a.strength || !(ordered(o) || (o.cta, o.agent) == (a.cta, a.agent)));
+    // One lane's later read stands for its earlier ones; beyond the limit the oldest go.
+    let covered =
+        |o: &Access| (o.cta, o.agent) == (a.cta, a.agent) && (o.lane == a.lane || a.lane as u32 == ANY_LANE);
+    list.retain(|o| o.strength != a.strength || !(ordered(o) || covered(o)));
     if list.len() >= READERS {
         list.remove(0);
     }

@@ -80,21 +80,16 @@ pub(super) struct Order<'a> {
 }
 
 impl Order<'_> {
-    fn after(&self, vc: &[u32], agent: u32, clock: u32, lane: u32) -> bool {
-        let (who, clock) = (self.who, clock & !FOREIGN);
-        if agent == who.agent {
-            clock < who.clock & !FOREIGN || (lane == who.lane && lane != super::ANY_LANE) || clock == 0
-        } else {
-            clock <= vc.get(agent as usize).copied().unwrap_or(0)
-        }
+    fn me(&self) -> (u32, u32, u32) {
+        (self.who.agent, self.who.clock & !FOREIGN, self.who.lane)
     }
 
     pub fn after_read(&self, agent: u32, clock: u32, lane: u32) -> bool {
-        self.after(self.seen.reads, agent, clock, lane)
+        self.seen.after_read(self.me(), (agent, clock & !FOREIGN, lane))
     }
 
     pub fn after_write(&self, w: Write) -> bool {
-        w.clock() == 0 || self.after(self.seen.writes, w.agent(), w.clock(), w.lane())
+        w.clock() == 0 || self.seen.after_write(self.me(), (w.agent(), w.clock() & !FOREIGN, w.lane()))
     }
 
     /// Whether a later access must be compared with `w` although this write covers it: `w` is unordered with it, or
@@ -157,9 +152,9 @@ impl Past {
         let strong = order.who.strength.is_strong();
         record.readers.retain(|o| o.strong != strong || !order.after_read(o.agent, o.clock, o.lane));
         for r in new {
-            // The later read of an agent stands for its earlier ones; lanes of one clock do not for one another.
+            // The later read of a lane stands for its earlier ones; lanes do not for one another.
             record.readers.retain(|o| {
-                let covered = o.clock < r.clock || o.lane == r.lane || r.lane == super::ANY_LANE;
+                let covered = o.lane == r.lane || r.lane == super::ANY_LANE;
                 !(o.strong == r.strong && o.agent == r.agent && covered)
             });
             record.readers.push(*r);

@@ -4,7 +4,7 @@
 //! holds the last write and the readers of one clock since then; what does not fit is in a record of [`Past`].
 
 use super::past::{LANE, MORE, Order, Past, Reader, VALID, Write};
-use super::{ANY_LANE, Conflict, FOREIGN, Issue, Seen, Who};
+use super::{ANY_LANE, Conflict, FOREIGN, Issue, MIXED, Seen, Who};
 use crate::findings::RaceKind;
 
 /// What an access does.
@@ -281,6 +281,10 @@ impl Shadow {
             self.collect();
         }
         let cells = self.cells(off, bytes);
+        if !seen.ahead.is_empty() {
+            // Cells of other lanes are no equal cells.
+            *run = Run::default();
+        }
         if let Some((old, readers, id)) = run.key {
             let (w, more) = (&mut self.w[cells.clone()], &mut self.more[cells.clone()]);
             let (mut same, marked) = (true, old & MORE != 0);
@@ -320,8 +324,8 @@ impl Shadow {
             let act = if write { Act::Write } else { Act::Read };
             let issue = self.careful(c, act, who, seen);
             *run = match issue {
-                None => Run { key, next: self.record(c) },
-                Some(_) => Run::default(),
+                None if seen.ahead.is_empty() => Run { key, next: self.record(c) },
+                _ => Run::default(),
             };
             first = first.or(issue.map(|i| (i, (c as u32) << self.shift)));
         }
@@ -382,21 +386,19 @@ impl Shadow {
         }
     }
 
-    /// A recorded access by an agent that `mine` does not name, later than what `seen` says; with its offset.
-    pub fn unordered(&self, seen: &[u32], mine: impl Fn(u32) -> bool) -> Option<(Conflict, u32)> {
-        let late = |agent: u32, clock: u32| {
-            clock != 0 && !mine(agent) && seen.get(agent as usize).is_some_and(|s| *s < clock & !FOREIGN)
-        };
+    /// A recorded access by an agent, at a clock, in a lane that `seen` does not know of; with its offset.
+    pub fn unordered(&self, seen: impl Fn(u32, u32, u32) -> bool) -> Option<(Conflict, u32)> {
+        let late = |agent: u32, clock: u32, lane: u32| clock != 0 && !seen(agent, clock & !FOREIGN, lane);
         for c in 0..self.w.len() {
             let at = (c as u32) << self.shift;
             let past = self.past.get(self.record(c));
             let last = std::iter::once((self.w[c], self.w_pc[c]));
             if let Some((w, pc)) =
-                last.chain(past.writes.iter().copied()).find(|(w, _)| late(w.agent(), w.clock()))
+                last.chain(past.writes.iter().copied()).find(|(w, _)| late(w.agent(), w.clock(), w.lane()))
             {
                 return Some((conflict(RaceKind::WriteWrite, w, pc), at));
             }
-            if let Some(r) = past.readers.iter().find(|r| late(r.agent, r.clock)) {
+            if let Some(r) = past.readers.iter().find(|r| late(r.agent, r.clock, r.lane)) {
                 return Some((reading(r), at));
             }
         }
@@ -452,9 +454,9 @@ impl Shadow {
         let (clock, mask) = ((self.r[c] >> 32) as u32, self.r[c] as u32);
         for k in (0..32).filter(|k| clock != 0 && mask >> k & 1 != 0) {
             let agent = self.first + k;
-            // Of several readers only one lane is known; it stands for its own warp only if alone.
+            // Of readers of several warps one lane is remembered, if it is the same; the reader's own warp is excused.
             let alone = mask.count_ones() == 1;
-            let lane = if alone { self.r_lane[c] as u32 } else { ANY_LANE };
+            let lane = self.reader_lane(c, alone);
             if !(order.after_read(agent, clock, lane) || agent == who.agent && !alone) {
                 let pc = self.r_pc[c];
                 return Some(Issue::Race(reading(&Reader { agent, clock, lane, pc, strong: false })));
@@ -464,6 +466,14 @@ impl Shadow {
             !(order.after_read(r.agent, r.clock, r.lane) || r.strong && who.strength.is_strong())
         };
         past.readers.iter().find(unordered).map(|r| Issue::Race(reading(r))).or(loose)
+    }
+
+    /// The lane of the readers of a cell; `alone`: they are of one warp.
+    fn reader_lane(&self, c: usize, alone: bool) -> u32 {
+        match self.r_lane[c] as u32 {
+            ANY_LANE if !alone => MIXED,
+            lane => lane,
+        }
     }
 
     fn record_read(&mut self, c: usize, id: u32, order: &Order<'_>) {
@@ -487,7 +497,7 @@ impl Shadow {
         let mut moved = [Reader { agent: 0, clock, lane: 0, pc: self.r_pc[c], strong: false }; 32];
         let mut n = 0;
         for k in (0..32).filter(|k| clock != 0 && mask >> k & 1 != 0) {
-            let lane = if mask.count_ones() == 1 { self.r_lane[c] as u32 } else { ANY_LANE };
+            let lane = self.reader_lane(c, mask.count_ones() == 1);
             if !order.after_read(self.first + k, clock, lane) {
                 (moved[n].agent, moved[n].lane) = (self.first + k, lane);
                 n += 1;

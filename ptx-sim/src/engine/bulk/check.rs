@@ -5,7 +5,7 @@ use crate::engine::{Engine, Warp};
 use crate::findings::FindingKind;
 use crate::kernel::SHARED_BASE;
 use crate::op::*;
-use crate::race::{ANY_LANE, Access, FOREIGN, Run, Seen, Strength, Who};
+use crate::race::{ANY_LANE, Access, FOREIGN, Proxied, Run, Seen, Side, Strength, Who};
 
 impl Engine<'_> {
     /// Global traffic of one transfer; pieces outside every allocation are filled and become a finding.
@@ -49,13 +49,9 @@ impl Engine<'_> {
         }
     }
 
-    /// What the asynchronous proxy sees of writes on behalf of a warp: generic ones once a proxy fence has covered them,
-    /// asynchronous ones once waited for (PTX ISA §8.6).
-    pub(in crate::engine) fn proxied(&self, issuer: usize) -> Vec<u32> {
-        let threads = 2 * self.warps.len();
-        let mut writes = self.clocks.pv[issuer].clone();
-        writes[threads..].copy_from_slice(&self.clocks.vc[issuer][threads..]);
-        writes
+    /// What an asynchronous access comes after that the lanes `m` of a warp start.
+    pub(in crate::engine) fn proxied(&self, issuer: usize, m: u32) -> Proxied {
+        self.clocks.proxied(issuer, m, 2 * self.warps.len())
     }
 
     /// Race checks of both sides at issue; the accesses belong to the copy's own agent.
@@ -64,8 +60,8 @@ impl Engine<'_> {
             return;
         }
         let issuer = w.agent(self.wpc);
-        let writes = self.proxied(issuer);
-        let seen = Seen { writes: &writes, reads: self.clocks.seen(issuer).reads };
+        let proxied = self.proxied(issuer, 1 << lane);
+        let seen = proxied.seen();
         let who = Who {
             agent: t.agent as u32,
             lane: ANY_LANE,
@@ -105,12 +101,12 @@ impl Engine<'_> {
             self.report_async(w, pc, lane, at, issue);
         }
         if t.dir != BulkDir::SharedToShared && self.env.race_check {
-            self.check_transfer_global(w, pc, lane, t, &writes);
+            self.check_transfer_global(w, pc, lane, t, seen);
         }
     }
 
     /// The global side: read by the copy's agent, or written by the one that stands for its writes.
-    fn check_transfer_global(&mut self, w: &Warp, pc: u32, lane: u32, t: &Transfer, writes: &[u32]) {
+    fn check_transfer_global(&mut self, w: &Warp, pc: u32, lane: u32, t: &Transfer, seen: Seen<'_>) {
         let write = t.dir == BulkDir::SharedToGlobal;
         let issuer = w.agent(self.wpc);
         let agent = if write { self.writer(t.agent) } else { t.agent } as u16;
@@ -122,16 +118,21 @@ impl Engine<'_> {
         let device = &mut *device.borrow_mut();
         let (whole, per_unit, unit) = (device.whole, me.per_unit, (cta - 1) / me.per_unit);
         let clocks = &self.clocks;
-        let of = |own: &[u32], proxy: bool, cta: u32, b: u16| {
-            let u = cta.wrapping_sub(1) / per_unit;
+        let of = |a: &Access, o: &Access, read: bool| {
+            let u = o.cta.wrapping_sub(1) / per_unit;
+            let (who, other) = (a.who(), o.who());
             match u == unit {
-                true => own[b as usize],
-                false if whole => clocks.seen_of(issuer, u + 1, b as usize, proxy),
-                false => u32::MAX,
+                true if read => seen.after_read(who, other),
+                true => seen.after_write(who, other),
+                false if whole => {
+                    let side = if read { Side::Reads } else { Side::Proxied };
+                    clocks.seen_of(issuer, u + 1, (o.agent as usize, o.lane as u32), o.clock, side)
+                }
+                false => true,
             }
         };
-        let seen = |cta: u32, b: u16| of(clocks.seen(issuer).reads, false, cta, b);
-        let proxied = |cta: u32, b: u16| of(writes, true, cta, b);
+        let (reads, writes) =
+            (|a: &Access, o: &Access| of(a, o, true), |a: &Access, o: &Access| of(a, o, false));
         let mut first = None;
         let step = 1u64 << device.shadow.shift();
         for c in t.chunks.iter().filter(|c| c.fill.is_none()) {
@@ -142,7 +143,7 @@ impl Engine<'_> {
             let end = (c.global - a.base + c.n as u64) & !(step - 1);
             if begin < end {
                 let span = (begin, (end - begin) as u32);
-                let hit = device.shadow.access((ai as u32, a.size), span, &me, write, &seen, &proxied);
+                let hit = device.shadow.access((ai as u32, a.size), span, &me, write, &reads, &writes);
                 first = first.or(hit.map(|c| (ai, c)));
             }
         }

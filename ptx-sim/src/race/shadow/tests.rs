@@ -1,7 +1,7 @@
 //! The checks of single cells.
 
 use super::*;
-use crate::race::{Clocks, Strength, Token};
+use crate::race::{Ahead, Clocks, Side, Strength, Token};
 
 struct T {
     s: Shadow,
@@ -27,6 +27,7 @@ impl T {
             strength: if strong { Strength::STRONG } else { Strength::WEAK },
         };
         let mut first = None;
+        self.c.touch(a, 1 << lane);
         self.s.access(at, act, &who, self.c.seen(a), |i, _| first = first.or(Some(i)));
         first
     }
@@ -67,10 +68,10 @@ fn lanes_of_a_warp_need_a_warp_sync() {
     assert_eq!(t.write(0, 3, at), None);
     assert_eq!(t.read(0, 3, at), None);
     assert_eq!(race(t.read(0, 4, at)), Some(RaceKind::ReadAfterWrite));
-    t.c.warp_sync(0);
+    t.c.warp_sync(0, !0, !0);
     assert_eq!(t.read(0, 4, at), None);
     assert_eq!(race(t.write(0, 5, at)), Some(RaceKind::WriteAfterRead));
-    t.c.warp_sync(0);
+    t.c.warp_sync(0, !0, !0);
     assert_eq!(t.write(0, 5, at), None);
 }
 
@@ -94,7 +95,7 @@ fn release_and_acquire_order_two_agents_only() {
     let at = (16, 4);
     assert_eq!(t.write(0, 0, at), None);
     let mut token = Token::default();
-    t.c.release(0, &mut token);
+    t.c.release(0, 1, &mut token);
     t.c.acquire(1, &token);
     assert_eq!(t.read(1, 0, at), None);
     assert_eq!(race(t.read(2, 0, at)), Some(RaceKind::ReadAfterWrite));
@@ -110,9 +111,9 @@ fn readers_with_different_clocks_are_all_remembered() {
     t.c.full(0..3);
     let mut token = Token::default();
     assert_eq!(t.read(1, 0, at), None);
-    t.c.release(2, &mut token);
+    t.c.release(2, 1, &mut token);
     assert_eq!(t.read(2, 0, at), None);
-    t.c.release(2, &mut token);
+    t.c.release(2, 1, &mut token);
     t.c.acquire(0, &token);
     assert_eq!(race(t.write(0, 0, at)), Some(RaceKind::WriteAfterRead));
 }
@@ -138,7 +139,7 @@ fn a_write_hidden_by_an_unordered_one_is_told_to_readers() {
     assert_eq!(t.write(0, 0, at), None);
     assert_eq!(race(t.write(1, 0, at)), Some(RaceKind::WriteWrite));
     let mut token = Token::default();
-    t.c.release(1, &mut token);
+    t.c.release(1, 1, &mut token);
     t.c.acquire(2, &token);
     assert_eq!(race(t.read(2, 0, at)), Some(RaceKind::ReadAfterWrite));
 }
@@ -159,10 +160,68 @@ fn records_that_no_cell_names_are_dropped() {
     t.write(0, 0, (0, 64));
     t.c.full(0..3);
     let seen = [t.c.now(0); 3];
-    let seen = Seen { writes: &seen, reads: &seen };
+    let ahead = Ahead::default();
+    let seen = Seen { writes: &seen, reads: &seen, side: Side::Writes, ahead: &ahead, own: None };
     for clock in 1..20_000 {
         assert_eq!(t.s.bulk((0, 64), false, &who(clock), seen, &mut Run::default()), None);
     }
     assert_eq!(t.s.past.get(t.s.record(3)).readers.len(), 5);
     assert_eq!(race(t.write(0, 0, (0, 4))), Some(RaceKind::WriteAfterRead));
+}
+
+#[test]
+fn a_lane_releases_what_itself_did() {
+    let mut t = T::new();
+    let (mine, other) = ((32, 4), (36, 4));
+    t.write(0, 3, mine);
+    t.write(0, 4, other);
+    let mut token = Token::default();
+    t.c.release(0, 1 << 3, &mut token);
+    t.c.acquire(1, &token);
+    assert_eq!(t.read(1, 0, mine), None);
+    assert_eq!(race(t.read(1, 0, other)), Some(RaceKind::ReadAfterWrite));
+    // What is known of one lane goes on with the next release.
+    let mut token = Token::default();
+    t.c.release(1, !0, &mut token);
+    t.c.acquire(2, &token);
+    assert_eq!(t.read(2, 9, mine), None);
+    assert_eq!(race(t.read(2, 9, other)), Some(RaceKind::ReadAfterWrite));
+    // A release is no synchronisation of the warp.
+    assert_eq!(race(t.read(0, 5, mine)), Some(RaceKind::ReadAfterWrite));
+}
+
+#[test]
+fn a_lane_releases_for_its_warp_after_a_warp_sync() {
+    let mut t = T::new();
+    let at = (32, 4);
+    t.write(0, 4, at);
+    t.c.warp_sync(0, !0, !0);
+    t.read(0, 7, at);
+    let mut token = Token::default();
+    t.c.release(0, 1 << 3, &mut token);
+    t.c.acquire(1, &token);
+    assert_eq!(t.read(1, 0, at), None, "written before the synchronisation");
+    assert_eq!(race(t.write(1, 0, at)), Some(RaceKind::WriteAfterRead), "read after it");
+}
+
+#[test]
+fn a_group_of_lanes_synchronises_itself() {
+    let mut t = T::new();
+    let at = (40, 4);
+    t.write(0, 0, at);
+    t.c.warp_sync(0, 0b0101, !0);
+    t.c.warp_sync(0, 0b1010, !0);
+    assert_eq!(t.read(0, 2, at), None);
+    assert_eq!(race(t.read(0, 1, at)), Some(RaceKind::ReadAfterWrite));
+    // Through a lane that two groups share.
+    t.c.warp_sync(0, 0b0110, !0);
+    assert_eq!(t.read(0, 1, at), None);
+    assert_eq!(race(t.read(0, 3, at)), Some(RaceKind::ReadAfterWrite));
+    // A lane of the group releases for the group.
+    let mut token = Token::default();
+    t.c.release(0, 0b0010, &mut token);
+    t.c.acquire(1, &token);
+    assert_eq!(t.read(1, 0, at), None);
+    t.c.warp_sync(0, !0, !0);
+    assert_eq!(t.read(0, 3, at), None);
 }
