@@ -45,14 +45,14 @@ fn out_of_memory() {
     let error = sim().check_memory(1 << 35).unwrap_err().to_string();
     assert_eq!(
         error,
-        "simulator cannot hold tensors of 34359738368 bytes: 17179869184 bytes are free, and its pool holds 0, of which 0 are in use"
+        "simulator cannot hold tensors of 34359738368 bytes: 17179869184 bytes are free, and its pool holds 0, of which 0 are in use; raise `capacity` of its `SimOptions` (`Device::sim_with`) for more"
     );
     let device = sim();
     let _taken = Buffer::<f32>::zeros(&device, &[64]).unwrap();
     let error = Buffer::<f32>::zeros(&device, &[1 << 40]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "simulator cannot hold tensors of 4398046511104 bytes: 17179868928 bytes are free, and its pool holds 256, of which 256 are in use"
+        "simulator cannot hold tensors of 4398046511104 bytes: 17179868928 bytes are free, and its pool holds 256, of which 256 are in use; raise `capacity` of its `SimOptions` (`Device::sim_with`) for more"
     );
     let Some(gpus) = gpus(1) else { return };
     let error = Buffer::<f32>::zeros(&gpus[0], &[1 << 40]).unwrap_err().to_string();

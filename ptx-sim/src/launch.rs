@@ -376,8 +376,9 @@ fn run(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Report, L
     Ok(report)
 }
 
-/// Three quarters of the host memory that the system says is free, where it says so.
-fn free_memory() -> u64 {
+/// Three quarters of the host memory that the system says is free, where it says so: what the race checks of a launch may
+/// take, if [`Launch::check_memory`] does not say.
+pub fn free_memory() -> u64 {
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let free = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|l| l.starts_with("MemAvailable:"))?;

@@ -144,7 +144,7 @@ pub use error::ParseError;
 pub use findings::{Finding, FindingGroup, FindingKind, InlinedCall, RaceKind, SourceLoc};
 pub use image::{AddressMode, Channel, Image};
 pub use kernel::{KernelInfo, ParamInfo};
-pub use launch::{AsyncMode, Launch, LaunchError, launch, shared_limit};
+pub use launch::{AsyncMode, Launch, LaunchError, free_memory, launch, shared_limit};
 pub use memory::{Memory, MemoryError};
 pub use op::InstClass;
 pub use report::Report;

@@ -254,6 +254,25 @@ impl Memory {
         Ok(())
     }
 
+    /// Whether all of these bytes are zero; of what was never written this takes no host memory.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfRange`] unless the whole range lies in one allocation.
+    pub fn is_zero(&self, addr: u64, bytes: u64) -> Result<bool, MemoryError> {
+        let (i, off) = self.range(addr, bytes)?;
+        if bytes == 0 {
+            return Ok(true);
+        }
+        let words = &self.allocs[i].words;
+        let (first, end) = (off.next_multiple_of(4), (off + bytes) & !3);
+        let byte = |at: u64| words[at as usize / 4].load(Relaxed) >> (8 * (at % 4)) & 0xff == 0;
+        if first >= end {
+            return Ok((off..off + bytes).all(byte));
+        }
+        let whole = &words[first as usize / 4..end as usize / 4];
+        Ok((off..first).chain(end..off + bytes).all(byte) && whole.iter().all(|w| w.load(Relaxed) == 0))
+    }
+
     /// The allocation that contains `addr`.
     #[inline]
     pub(crate) fn find(&self, addr: u64) -> Option<usize> {
@@ -336,6 +355,11 @@ mod tests {
         let mut out = [0; 10];
         m.read(a, &mut out).unwrap();
         assert_eq!(out, [0, 0, 0, 1, 2, 3, 4, 5, 0, 0]);
+        assert_eq!(
+            [(0, 3), (0, 4), (3, 5), (8, 2)].map(|(at, n)| m.is_zero(a + at, n)),
+            [Ok(true), Ok(false), Ok(false), Ok(true)]
+        );
+        assert!(m.is_zero(a + 9, 2).is_err());
         let e = m.write(a + 8, &[0; 4]).unwrap_err();
         assert!(e.to_string().contains("not inside one allocation"), "{e}");
         m.write(a + 10, &[]).unwrap();

@@ -71,12 +71,19 @@ impl RawBuffer {
 
     /// The elements, in the order in which the layout stores them.
     fn stored(&self) -> Result<Vec<u8>, Error> {
-        let span = self.span()?;
-        if self.geometry.is_dense() {
-            return Ok(span);
-        }
         let size = self.dtype.bytes() as usize;
+        if self.geometry.is_dense() {
+            return self.span();
+        }
         let mut out = Vec::with_capacity(self.geometry.count() * size);
+        // On the host without the gaps, which may be long; from a GPU in one piece.
+        if let Storage::Host(data, _) = &self.memory.storage {
+            self.memory.wait(false)?;
+            let data = lock(data);
+            self.geometry.runs(|at, count| out.extend_from_slice(&data[at * size..(at + count) * size]));
+            return Ok(out);
+        }
+        let span = self.span()?;
         self.geometry.runs(|at, count| {
             let at = (at - self.geometry.offset) * size;
             out.extend_from_slice(&span[at..at + count * size]);

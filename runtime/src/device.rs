@@ -9,8 +9,8 @@ use crate::{
     cache::PtxCache, error::Error, gpu::GpuInfo, kernels::Kernels, memory::lock, plan::Plan, queue::Queue,
     usage::MemoryUse,
 };
-use ptx_sim::AsyncMode;
 use sim::SimDevice;
+pub use sim::SimOptions;
 use std::{
     collections::HashMap,
     fmt,
@@ -87,17 +87,18 @@ impl Device {
 
     /// A simulator with another order of warps and CTAs: programs without races give the same bits for every seed.
     pub fn sim_with_seed(seed: u64) -> Self {
-        Self::simulated(seed, AsyncMode::Late)
+        Self::sim_with(SimOptions { seed, ..SimOptions::default() })
     }
 
     /// The same, with asynchronous copies and products complete as soon as they are issued; otherwise they complete when a
     /// wait for them returns. Programs that wait where they must give the same bits either way.
     pub fn sim_early(seed: u64) -> Self {
-        Self::simulated(seed, AsyncMode::Early)
+        Self::sim_with(SimOptions { seed, early: true, ..SimOptions::default() })
     }
 
-    fn simulated(seed: u64, mode: AsyncMode) -> Self {
-        Self::new(Kind::Sim(SimDevice::new(seed, mode)), Queue::simulated(), "simulator".into())
+    /// A simulator with limits and checks of its own.
+    pub fn sim_with(options: SimOptions) -> Self {
+        Self::new(Kind::Sim(SimDevice::new(options)), Queue::simulated(), "simulator".into())
     }
 
     fn new(kind: Kind, queue: Queue, name: Arc<str>) -> Self {

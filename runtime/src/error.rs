@@ -61,10 +61,11 @@ pub enum Error {
     },
     /// The device's memory does not suffice.
     #[error(
-        "{device} cannot hold tensors of {bytes} bytes: {} bytes are free, and its pool holds {}, of which {} are in use",
+        "{device} cannot hold tensors of {bytes} bytes: {} bytes are free, and its pool holds {}, of which {} are in use{}",
         .memory.free,
         .memory.reserved,
-        .memory.in_use
+        .memory.in_use,
+        more_memory(.device)
     )]
     OutOfMemory {
         /// The device.
@@ -479,5 +480,13 @@ fn layout_advice(expected: Layout) -> &'static str {
     match expected {
         Layout::RowMajor => "pass it row-major, or choose a schedule with `layout(..: col)`",
         Layout::ColumnMajor => "create it with `Buffer::from_slice_in(.., Layout::ColumnMajor)`",
+    }
+}
+
+/// How a device gets more memory.
+fn more_memory(device: &str) -> &'static str {
+    match device {
+        "simulator" => "; raise `capacity` of its `SimOptions` (`Device::sim_with`) for more",
+        _ => "",
     }
 }

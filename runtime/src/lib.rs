@@ -62,7 +62,7 @@ pub use backend_ptx::Ptx;
 pub use buffer::{AnyBuffer, Buffer};
 pub use cache::PtxCache;
 pub use collective::Communicator;
-pub use device::Device;
+pub use device::{Device, SimOptions};
 pub use element::{Element, Float, ScalarValue};
 pub use emit::{Stage, emit, emit_program, ptx, ptx_grouped};
 pub use error::Error;

@@ -23,8 +23,8 @@ pub(crate) struct HostMemory {
 
 /// Who frees it.
 enum Owner {
-    /// This value.
-    Own,
+    /// This value: what it allocated begins so many bytes earlier.
+    Own { skipped: usize },
     /// Another, which is kept until then.
     Other(#[allow(dead_code, reason = "kept for its destructor")] Option<Box<dyn Any + Send + Sync>>),
 }
@@ -35,19 +35,27 @@ unsafe impl Send for HostMemory {}
 unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
-    /// Bytes of this value; `None` where the host has no room.
+    /// Bytes of this value; `None` where the host has no room. Zeros take memory as they are touched.
     pub(crate) fn filled(bytes: usize, byte: u8) -> Option<Self> {
         if bytes == 0 {
-            return Some(HostMemory { start: NOWHERE, bytes, owner: Owner::Own });
+            return Some(HostMemory { start: NOWHERE, bytes, owner: Owner::Own { skipped: 0 } });
         }
-        let layout = Layout::from_size_align(bytes, ALIGN).ok()?;
         // SAFETY: the layout is not empty.
-        let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) })?;
-        let mut memory = HostMemory { start, bytes, owner: Owner::Own };
+        let all = NonNull::new(unsafe { alloc::alloc_zeroed(Self::layout(bytes)?) })?;
+        let skipped = all.align_offset(ALIGN);
+        // SAFETY: less than `ALIGN` bytes, which the layout has more.
+        let start = unsafe { all.add(skipped) };
+        let mut memory = HostMemory { start, bytes, owner: Owner::Own { skipped } };
         if byte != 0 {
             memory.fill(byte);
         }
         Some(memory)
+    }
+
+    /// What is allocated for so many bytes. Without an alignment of its own: zeros that are aligned are written at once
+    /// (`GlobalAlloc::alloc_zeroed` of the system), others come from the host as they are touched.
+    fn layout(bytes: usize) -> Option<Layout> {
+        Layout::from_size_align(bytes.checked_add(ALIGN)?, 1).ok()
     }
 
     /// Memory that someone else frees, not before `keep` is dropped.
@@ -87,12 +95,12 @@ impl DerefMut for HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        if matches!(self.owner, Owner::Own)
+        if let Owner::Own { skipped } = self.owner
             && self.bytes > 0
-            && let Ok(layout) = Layout::from_size_align(self.bytes, ALIGN)
+            && let Some(layout) = Self::layout(self.bytes)
         {
-            // SAFETY: allocated with this layout, freed once.
-            unsafe { alloc::dealloc(self.start.as_ptr(), layout) };
+            // SAFETY: allocated with this layout, so many bytes earlier, and freed once.
+            unsafe { alloc::dealloc(self.start.sub(skipped).as_ptr(), layout) };
         }
     }
 }

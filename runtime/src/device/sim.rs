@@ -1,5 +1,10 @@
 //! The simulator as a device.
 
+mod options;
+mod pages;
+
+pub use options::SimOptions;
+
 use crate::{
     compile::Compiled,
     device::HostMemory,
@@ -13,15 +18,13 @@ use crate::{
     tensor_map::TensorMap,
     usage::MemoryUse,
 };
-use ptx_sim::{AsyncMode, Launch, Memory, Module, Swizzle, TensorElement};
+use pages::{NoRoom, Pages, Refused, Room};
+use ptx_sim::{AsyncMode, Launch, LaunchError, Memory, Module, Swizzle, TensorElement};
 use std::sync::{
     Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
 use tile_dsl::dtype::DType;
-
-/// Bytes that buffers may take, and the tensors of one launch.
-pub(crate) const CAPACITY: u64 = 16 << 30;
 
 /// Multiprocessors that persistent CTAs are spread over.
 pub(crate) const MULTIPROCESSORS: u32 = 4;
@@ -29,8 +32,7 @@ pub(crate) const MULTIPROCESSORS: u32 = 4;
 /// The simulator.
 #[derive(Debug, Default)]
 pub(crate) struct SimDevice {
-    seed: u64,
-    mode: AsyncMode,
+    options: SimOptions,
     /// Bytes of live buffers.
     taken: Arc<AtomicU64>,
 }
@@ -65,6 +67,11 @@ pub(crate) struct SimTensor<'a> {
 }
 
 impl SimTensor<'_> {
+    /// Whether both lie in one memory.
+    fn beside(&self, other: &SimTensor<'_>) -> bool {
+        std::ptr::eq(self.memory, other.memory)
+    }
+
     /// Calls `f` with the bytes of each contiguous run.
     fn runs(&self, mut f: impl FnMut(std::ops::Range<usize>)) {
         self.geometry.runs(|at, count| f(at * self.size..(at + count) * self.size));
@@ -83,8 +90,8 @@ impl SimTensor<'_> {
 }
 
 impl SimDevice {
-    pub(crate) fn new(seed: u64, mode: AsyncMode) -> Self {
-        SimDevice { seed, mode, taken: Arc::default() }
+    pub(crate) fn new(options: SimOptions) -> Self {
+        SimDevice { options, taken: Arc::default() }
     }
 
     /// Memory for a buffer, each byte with this value.
@@ -94,7 +101,7 @@ impl SimDevice {
     pub(crate) fn allocate(&self, bytes: usize, byte: u8) -> Result<Storage, Error> {
         let full =
             || Error::OutOfMemory { device: "simulator".into(), bytes: bytes as u128, memory: self.usage() };
-        let more = |taken: u64| taken.checked_add(bytes as u64).filter(|sum| *sum <= CAPACITY);
+        let more = |taken: u64| taken.checked_add(bytes as u64).filter(|sum| *sum <= self.options.capacity);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map_err(|_| full())?;
         let reserved = Reserved { taken: self.taken.clone(), bytes: bytes as u64 };
         let memory = HostMemory::filled(bytes, byte).ok_or_else(full)?;
@@ -103,30 +110,42 @@ impl SimDevice {
 
     pub(crate) fn usage(&self) -> MemoryUse {
         let taken = self.taken.load(Ordering::Relaxed);
-        MemoryUse { in_use: taken, reserved: taken, free: CAPACITY - taken }
+        MemoryUse { in_use: taken, reserved: taken, free: self.options.capacity - taken }
     }
 
-    /// Runs a kernel on copies of the memory that its tensors lie in, each as a whole, so that a view has the
-    /// alignment that it has on a GPU and what is written beside it is seen.
+    /// Runs a kernel on copies of what its tensors have of the memory that they lie in, at the places where it is, so that
+    /// a view has the alignment that it has on a GPU and what is written beside it is seen.
     pub(crate) fn run(&self, job: &Job<'_, '_>) -> Result<Simulated, Error> {
         let compiled = job.first().compiled;
         let ptx = &compiled.ptx;
         let refused =
             |reason: &dyn ToString| Error::Simulator { entry: ptx.entry.clone(), reason: reason.to_string() };
         let module = parsed(compiled).as_ref().map_err(|e| refused(e))?;
-        let mut memory = Memory::with_capacity(CAPACITY);
-        // So many bytes beyond a well aligned place, whose address it returns.
-        let mut place = |name: &str, skew: usize, data: &[u8]| {
-            let address = memory.alloc(name, (skew + data.len()) as u64).map_err(|_| Error::OutOfMemory {
-                device: "the simulator".into(),
-                bytes: data.len() as u128,
+        let mut memory = Memory::with_capacity(self.options.capacity);
+        let mut room = Room::new(self.options.host_memory.unwrap_or_else(ptx_sim::free_memory));
+        let no_room = |NoRoom { limit }: NoRoom| {
+            refused(&format!(
+                "copies of what its tensors hold need more than {limit} bytes of host memory: use smaller tensors or views, \
+                 or raise `host_memory` of the `SimOptions` (`Device::sim_with`)"
+            ))
+        };
+        // Zeros, of which the host provides what is touched.
+        let alloc = |memory: &mut Memory, name: &str, bytes: usize| {
+            memory.alloc(name, bytes as u64).map_err(|_| Error::OutOfMemory {
+                device: "simulator".into(),
+                bytes: bytes as u128,
                 memory: MemoryUse {
                     in_use: memory.used(),
                     reserved: memory.used(),
                     free: memory.capacity() - memory.used(),
                 },
-            })?;
-            memory.write(address + skew as u64, data).map_err(|e| refused(&e))?;
+            })
+        };
+        // Bytes of the launch's own, twice while they are copied.
+        let place = |memory: &mut Memory, room: &mut Room, name: &str, data: &[u8]| {
+            room.take(data.len()).map_err(no_room)?;
+            let address = alloc(memory, name, data.len())?;
+            memory.write(address, data).map_err(|e| refused(&e))?;
             Ok::<u64, Error>(address)
         };
         // Those of all calls, one after the other.
@@ -134,26 +153,38 @@ impl SimDevice {
         // Where each tensor's memory would be if it were well aligned.
         let mut placed: Vec<u64> = Vec::new();
         // What the memory of written tensors held, by the first tensor in it.
-        let mut before: Vec<Option<Vec<u8>>> = Vec::new();
+        let mut before: Vec<Option<pages::Before>> = Vec::new();
         for (n, tensor) in tensors.iter().enumerate() {
             if tensor.cleared {
                 let mut contents = tensor.contents()?;
                 tensor.runs(|run| contents[run].fill(0));
             }
             // Two parts of one memory, of which one is written, are one allocation, as on a GPU.
-            let shared = tensors[..n].iter().position(|earlier| {
-                std::ptr::eq(earlier.memory, tensor.memory) && (earlier.written || tensor.written)
-            });
-            let (address, copy) = match shared {
+            let shared = tensors[..n]
+                .iter()
+                .position(|earlier| earlier.beside(tensor) && (earlier.written || tensor.written));
+            let (address, held) = match shared {
                 Some(earlier) => (placed[earlier], None),
                 None => {
                     let contents = tensor.contents()?;
-                    let copy = contents.to_vec();
-                    (place(tensor.name, contents.skew(), &copy)?, Some(copy))
+                    let mut pages = Pages::default();
+                    for other in tensors.iter().filter(|other| other.beside(tensor)) {
+                        pages.add(other.geometry, other.size, contents.len());
+                    }
+                    let written = tensors.iter().any(|other| other.beside(tensor) && other.written);
+                    let skew = contents.skew();
+                    let address = alloc(&mut memory, tensor.name, skew + contents.len())?;
+                    let to = address + skew as u64;
+                    let held = pages::copy_in(&mut memory, to, &contents, pages.sorted(), written, &mut room);
+                    let held = held.map_err(|e| match e {
+                        Refused::Memory(e) => refused(&e),
+                        Refused::NoRoom(e) => no_room(e),
+                    })?;
+                    (address, Some(held).filter(|_| written))
                 }
             };
             placed.push(address);
-            before.push(copy);
+            before.push(held);
         }
         let addresses: Vec<u64> = tensors.iter().zip(&placed).map(|(t, at)| at + t.base).collect();
         let each = tensors.len() / job.calls.len();
@@ -165,7 +196,8 @@ impl SimDevice {
             let mut scratch = Vec::new();
             for wanted in compiled.wanted(call.ctas) {
                 let byte = if wanted.zeroed { 0 } else { 0xff };
-                scratch.push(place("scratch", 0, &vec![byte; wanted.bytes as usize])?);
+                let bytes = vec![byte; wanted.bytes as usize];
+                scratch.push(place(&mut memory, &mut room, "scratch", &bytes)?);
             }
             let addresses = &addresses[n * each..][..each];
             let mut own = Vec::new();
@@ -181,7 +213,8 @@ impl SimDevice {
                         rows[to..to + copied.bytes].copy_from_slice(&contents[from..from + copied.bytes]);
                     });
                 }
-                let address = place(&format!("{}, padded", tensor.name), 0, &rows)?;
+                let name = format!("{}, padded", tensor.name);
+                let address = place(&mut memory, &mut room, &name, &rows)?;
                 own.push((copy, address));
             }
             let maps = call.maps(addresses, &own)?;
@@ -209,7 +242,7 @@ impl SimDevice {
                     rows.push(words, |n| map_of(maps, &compiled.words[n]), call.ctas);
                 }
                 let (bytes, words) = rows.finish();
-                let words = words(place("problems", 0, &bytes)?);
+                let words = words(place(&mut memory, &mut room, "problems", &bytes)?);
                 let params = words.iter().zip(WIDTHS);
                 params.map(|(word, width)| word.to_le_bytes()[..usize::from(width)].to_vec()).collect()
             }
@@ -220,12 +253,20 @@ impl SimDevice {
             block: [ptx.threads, 1, 1],
             dynamic_shared: ptx.dynamic_shared,
             params,
-            seed: self.seed,
-            async_mode: self.mode,
+            seed: self.options.seed,
+            async_mode: if self.options.early { AsyncMode::Early } else { AsyncMode::Late },
+            race_check: self.options.race_check,
+            check_memory: Some(room.left()),
             dependent: compiled.dependent,
             ..Launch::default()
         };
-        let report = ptx_sim::launch(module, &mut memory, &launch).map_err(|e| refused(&e))?;
+        let report = ptx_sim::launch(module, &mut memory, &launch).map_err(|e| match e {
+            LaunchError::CheckMemory { limit } => refused(&format!(
+                "the race checks need more than {limit} bytes of host memory: use smaller tensors, raise `host_memory` of the \
+                 `SimOptions` (`Device::sim_with`), or leave the checks out (`race_check: false`)"
+            )),
+            e => refused(&e),
+        })?;
         for (n, copy, from) in padded.iter().filter(|(_, copy, _)| copy.stored) {
             let tensor = &tensors[*n];
             let rows = copy.rows(tensor.geometry, tensor.dtype);
@@ -238,16 +279,10 @@ impl SimDevice {
             moved.map_err(|e| refused(&e))?;
         }
         for (n, tensor) in tensors.iter().enumerate() {
-            let same = |other: &&SimTensor<'_>| std::ptr::eq(other.memory, tensor.memory);
-            let written = tensors.iter().filter(same).any(|other| other.written);
-            if let (Some(before), true) = (&before[n], written) {
-                let mut after = vec![0; before.len()];
+            if let Some(before) = &before[n] {
                 let mut contents = tensor.contents()?;
-                memory.read(placed[n] + contents.skew() as u64, &mut after).map_err(|e| refused(&e))?;
-                // Only what changed: another launch may be at work on another part of the memory.
-                let changed =
-                    before.iter().zip(&after).enumerate().filter(|(_, (before, after))| before != after);
-                changed.for_each(|(at, (_, after))| contents[at] = *after);
+                let from = placed[n] + contents.skew() as u64;
+                pages::copy_out(&memory, from, &mut contents, before).map_err(|e| refused(&e))?;
             }
         }
         Ok(Simulated { counters: report.counters, findings: report.findings })
