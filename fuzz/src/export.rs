@@ -1,14 +1,13 @@
 //! Cases with their PTX and the simulator's results in one file, to be run again where there is no LLVM but a GPU.
 //!
-//! The file is a deflated [`Batch`]. Contents of tensors are made again from their seeds, so it holds programs, PTX and
-//! results only.
+//! The file is a deflated [`Batch`]. Contents of tensors are made again from their seeds, and of results a hash is enough: what does
+//! not agree is computed again by the simulator ([`crate::replay`]). So it holds programs and PTX only.
 
 use crate::{
-    case::Launch,
-    check::{Class, Expected, check, program, statements},
+    check::{Expected, caught, program, statements},
     data::mix,
-    launch,
-    run::{Id, MOST_STATEMENTS, make},
+    impossible, launch,
+    make::{Id, make},
     sizes,
 };
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
@@ -17,16 +16,12 @@ use std::{
     collections::BTreeMap,
     io::{Read, Write},
     path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
-use tile_dsl::{
-    dtype::DType,
-    lower,
-    nest::Across,
-    op::UnOp,
-    program::{Program, Variant},
-    schedule::DirectiveKind,
-    tile::{Expr, ExprKind, Kernel, Stmt, evaluate::Elements},
-};
+use tile_dsl::{dtype::DType, lower, program::Variant, tile::evaluate::Elements};
 use tile_runtime::{AnySchedule, Device, PtxCache, aot};
 
 /// Statements of the longest variant that is exported: the driver's assembler takes its time, too.
@@ -42,8 +37,8 @@ pub struct Batch {
 /// One program with its PTX and its launches.
 #[derive(Serialize, Deserialize)]
 pub struct Entry {
-    /// Seed of the kernel and number of the schedule.
-    pub id: (u64, u64),
+    /// The id of the case.
+    pub id: String,
     /// The encoded program.
     pub program: Vec<u8>,
     /// PTX of its variants, for [`aot::provide`].
@@ -63,8 +58,8 @@ pub struct Expectation {
     pub special: bool,
     /// The variant.
     pub variant: Variant,
-    /// Elements of each stored tensor as the bits of an f32, row-major.
-    pub stored: BTreeMap<String, Vec<u32>>,
+    /// Of each stored tensor, a hash of its [`bits`].
+    pub stored: BTreeMap<String, u64>,
 }
 
 /// What [`export`] wrote.
@@ -131,75 +126,146 @@ impl AnySchedule for Made {
     }
 }
 
-/// Bits of elements; every NaN is one.
-fn bits(elements: &Elements) -> Vec<u32> {
+/// Bits of elements as those of an f32, row-major; every NaN is one.
+pub fn bits(elements: &Elements) -> Vec<u32> {
     let canonical = |x: f64| if x.is_nan() { f32::NAN.to_bits() } else { (x as f32).to_bits() };
     elements.to_f64().into_iter().map(canonical).collect()
 }
 
-/// Writes cases that pass every check, until `count` kernels are together; says so after each.
+/// A hash of bits.
+pub fn hash(bits: &[u32]) -> u64 {
+    bits.iter().fold(bits.len() as u64, |hash, bits| mix(hash, u64::from(*bits)))
+}
+
+/// Programs that are made at a time, on all threads.
+const AT_A_TIME: usize = 64;
+/// Of so many programs one has a pair of directives that it was drawn for.
+const WISHED: u64 = 3;
+
+/// Writes cases whose results are right, until `count` kernels are together, made on so many threads; says so after each. Equal seeds
+/// give equal batches.
 ///
 /// # Errors
 /// [`Error`]; the runtime's where a build has no compiler.
-pub fn export(seed: u64, count: usize, path: &Path, progress: &dyn Fn(&Exported)) -> Result<Exported, Error> {
+pub fn export(
+    seed: u64,
+    count: usize,
+    jobs: usize,
+    path: &Path,
+    progress: &dyn Fn(&Exported),
+) -> Result<Exported, Error> {
     let mut batch = Batch::default();
     let mut exported = Exported::default();
-    let device = Device::sim().with_cache(PtxCache::disabled());
-    for p in 0.. {
-        if exported.kernels >= count {
-            break;
-        }
-        let id = Id { program: mix(seed, p), schedule: 0 };
-        let Ok(made) = crate::check::caught(|| make(id, 4)) else { continue };
-        let Some(case) = made.case else { continue };
-        if check(&case, MOST_STATEMENTS).1.is_some() {
-            continue;
-        }
-        let Ok(program) = program(&case) else { continue };
-        let short = |variant| {
-            lower::lower(&program, variant).is_ok_and(|kernel| statements(&kernel.body) <= MOST_EXPORTED)
-        };
-        if ![Variant::Exact, Variant::Aligned, Variant::General].into_iter().all(short) {
-            continue;
-        }
-        let mut launches = Vec::new();
-        for launch in &case.launches {
-            let Ok(Some(expected)) = Expected::of(&program, launch) else { continue };
-            for variant in sizes::variants(&program, &launch.dims) {
-                let run = launch::run(&program, &expected.inputs, &device, variant)?;
-                if run.report.ctas > 0 {
-                    launches.push(Expectation {
-                        dims: expected.launch.dims.clone(),
-                        data: expected.launch.data,
-                        special: expected.launch.special,
-                        variant,
-                        stored: run.stored.iter().map(|(name, e)| (name.clone(), bits(e))).collect(),
-                    });
-                }
+    let mut first = 0;
+    while exported.kernels < count {
+        let next = AtomicUsize::new(0);
+        let made: Mutex<Vec<Option<Result<Entry, Error>>>> =
+            Mutex::new((0..AT_A_TIME).map(|_| None).collect());
+        let work = || loop {
+            let n = next.fetch_add(1, Relaxed);
+            if n >= AT_A_TIME {
+                return;
             }
+            let entry = entry(id(seed, first + n as u64)).transpose();
+            made.lock().unwrap_or_else(PoisonError::into_inner)[n] = entry;
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.max(1) {
+                // Kernels nest deeply where everything is unrolled.
+                let thread = std::thread::Builder::new().stack_size(256 << 20);
+                thread.spawn_scoped(scope, work).expect("a thread");
+            }
+        });
+        for entry in made.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten() {
+            if exported.kernels >= count {
+                break;
+            }
+            let entry = entry?;
+            exported.programs += 1;
+            exported.kernels += entry.variants().len();
+            exported.launches += entry.launches.len();
+            batch.entries.push(entry);
+            progress(&exported);
         }
-        let mut variants: Vec<Variant> = launches.iter().map(|l| l.variant).collect();
+        first += AT_A_TIME as u64;
+    }
+    exported.bytes = write(&batch, path)?;
+    Ok(exported)
+}
+
+/// The case of a program of a batch.
+fn id(seed: u64, p: u64) -> Id {
+    let program = mix(seed, p);
+    let wishes = impossible::possible();
+    let wish = (p % WISHED == WISHED - 1).then(|| wishes[(program % wishes.len() as u64) as usize]);
+    Id { program, schedule: 0, wish }
+}
+
+impl Entry {
+    /// The variants that are launched.
+    fn variants(&self) -> Vec<Variant> {
+        let mut variants: Vec<Variant> = self.launches.iter().map(|l| l.variant).collect();
         variants.sort_unstable();
         variants.dedup();
-        if variants.is_empty() {
+        variants
+    }
+}
+
+/// The entry of a case; nothing for one that is too long, or whose results are not right here.
+fn entry(id: Id) -> Result<Option<Entry>, Error> {
+    let Ok(made) = caught(|| make(id, 4)) else { return Ok(None) };
+    let Some(case) = made.case else { return Ok(None) };
+    let Ok(program) = program(&case) else { return Ok(None) };
+    let short = |variant| lower::lower(&program, variant).is_ok_and(|k| statements(&k.body) <= MOST_EXPORTED);
+    if ![Variant::Exact, Variant::Aligned, Variant::General].into_iter().all(short) {
+        return Ok(None);
+    }
+    let device = Device::sim().with_cache(PtxCache::disabled());
+    let mut launches = Vec::new();
+    for launch in &case.launches {
+        if !sizes::admitted(&program, &launch.dims) {
             continue;
         }
-        let encoded = program.to_bytes();
-        let made = Made(encoded.clone().leak(), program.dtype);
-        let ptx = aot::compile(&[&made])?;
-        exported.programs += 1;
-        exported.kernels += variants.len();
-        exported.launches += launches.len();
-        batch.entries.push(Entry { id: (id.program, id.schedule), program: encoded, ptx, launches });
-        progress(&exported);
+        let Ok(Some(expected)) = Expected::of(&program, launch) else { continue };
+        for variant in sizes::variants(&program, &launch.dims) {
+            let run = caught(|| launch::run(&program, &expected.inputs, &device, variant));
+            // What fails here is for the fuzzer to find.
+            let Ok(Ok(run)) = run else { return Ok(None) };
+            if !run.findings.is_empty() || expected.compare(&run.stored).is_err() {
+                return Ok(None);
+            }
+            if run.report.ctas > 0 {
+                launches.push(Expectation {
+                    dims: expected.launch.dims.clone(),
+                    data: expected.launch.data,
+                    special: expected.launch.special,
+                    variant,
+                    stored: run.stored.iter().map(|(name, e)| (name.clone(), hash(&bits(e)))).collect(),
+                });
+            }
+        }
     }
-    let plain = postcard::to_stdvec(&batch).expect("plain data");
+    if launches.is_empty() {
+        return Ok(None);
+    }
+    let encoded = program.to_bytes();
+    // The interface is for what lives as long as the process.
+    let made = Made(encoded.clone().leak(), program.dtype);
+    let ptx = aot::compile(&[&made])?;
+    Ok(Some(Entry { id: id.to_string(), program: encoded, ptx, launches }))
+}
+
+/// Writes a batch; its bytes.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn write(batch: &Batch, path: &Path) -> Result<u64, Error> {
+    let plain = postcard::to_stdvec(batch).expect("plain data");
     let file = |source| Error::File { path: path.display().to_string(), source };
     let mut encoder = DeflateEncoder::new(std::fs::File::create(path).map_err(file)?, Compression::best());
     encoder.write_all(&plain).map_err(file)?;
     encoder.finish().map_err(file)?;
-    exported.bytes = std::fs::metadata(path).map_err(file)?.len();
-    Ok(exported)
+    Ok(std::fs::metadata(path).map_err(file)?.len())
 }
 
 /// Reads a batch.
@@ -212,87 +278,4 @@ pub fn read(path: &Path) -> Result<Batch, Error> {
     DeflateDecoder::new(std::fs::File::open(path).map_err(file)?).read_to_end(&mut plain).map_err(file)?;
     postcard::from_bytes(&plain)
         .map_err(|e| Error::Damaged { path: path.display().to_string(), reason: e.to_string() })
-}
-
-/// What [`replay`] saw.
-#[derive(Clone, Debug, Default)]
-pub struct Replayed {
-    /// Launches whose bits are those of the simulator.
-    pub equal: usize,
-    /// Launches of kernels with functions that the hardware approximates, or with atomic additions, within the
-    /// evaluator's bound.
-    pub within: usize,
-    /// The others: the case and what differs.
-    pub wrong: Vec<(Id, String)>,
-}
-
-/// Runs a batch on a device and compares bit for bit with what the simulator computed when it was exported.
-///
-/// # Errors
-/// PTX that cannot be read. What goes wrong in a launch is in [`Replayed::wrong`].
-pub fn replay(batch: &Batch, device: &Device, progress: &dyn Fn(usize)) -> Result<Replayed, Error> {
-    let device = device.clone().with_cache(PtxCache::disabled());
-    let mut replayed = Replayed::default();
-    for (n, entry) in batch.entries.iter().enumerate() {
-        let id = Id { program: entry.id.0, schedule: entry.id.1 };
-        aot::provide(&entry.ptx)?;
-        let program = match Program::from_bytes(&entry.program) {
-            Ok(program) => program,
-            Err(e) => {
-                replayed.wrong.push((id, e.to_string()));
-                continue;
-            }
-        };
-        for expectation in &entry.launches {
-            match one(&program, expectation, &device) {
-                Ok(true) => replayed.equal += 1,
-                Ok(false) => replayed.within += 1,
-                Err(message) => {
-                    let at = format!("{:?} {:?}: {message}", expectation.variant, expectation.dims);
-                    replayed.wrong.push((id, at));
-                }
-            }
-        }
-        progress(n + 1);
-    }
-    Ok(replayed)
-}
-
-/// Whether the bits are equal; false for what may differ and lies within the bound.
-fn one(program: &Program, wanted: &Expectation, device: &Device) -> Result<bool, String> {
-    let launch = Launch { dims: wanted.dims.clone(), data: wanted.data, special: wanted.special };
-    let expected = Expected::of(program, &launch)
-        .map_err(|e| format!("{}: {}", Class::Nest, e.message))?
-        .ok_or("the results cannot be compared")?;
-    let run = launch::run(program, &expected.inputs, device, wanted.variant).map_err(|e| e.to_string())?;
-    let differs = run.stored.iter().find_map(|(name, elements)| {
-        let (found, wanted) = (bits(elements), &wanted.stored[name]);
-        let at = found.iter().zip(wanted).position(|(a, b)| a != b)?;
-        let (a, b) = (f32::from_bits(found[at]), f32::from_bits(wanted[at]));
-        Some(format!("`{name}` is {a:e} at {at}, and {b:e} on the simulator"))
-    });
-    match differs {
-        None => Ok(true),
-        Some(message) if !approximate(program) => Err(message),
-        Some(_) => expected.compare(&run.stored).map(|()| false),
-    }
-}
-
-/// Whether hardware and simulator may differ in the last bits.
-fn approximate(program: &Program) -> bool {
-    fn function(expr: &Expr) -> bool {
-        matches!(expr.kind, ExprKind::Un(UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Tanh | UnOp::Rsqrt, _))
-            || expr.children().into_iter().any(function)
-    }
-    fn any(body: &[Stmt]) -> bool {
-        body.iter().any(|stmt| match stmt {
-            Stmt::Let { value, .. } | Stmt::Assign { value, .. } | Stmt::Store { value, .. } => {
-                function(value)
-            }
-            Stmt::For { body, .. } => any(body),
-        })
-    }
-    let kernel: &Kernel = &program.nest.kernel;
-    let atomic = |d: &DirectiveKind| matches!(d, DirectiveKind::SplitK { across: Across::Atomic, .. });
-    any(&kernel.body) || program.schedule.directives.iter().any(|d| atomic(&d.kind))
 }

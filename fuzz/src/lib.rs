@@ -12,16 +12,29 @@
 //! | [`exact`] | which results must agree bit for bit |
 //! | [`check`] | one case on every executor |
 //! | [`shrink`] | a failing case made small |
-//! | [`run`] | many cases, and the table |
+//! | [`wish`], [`make`] | the case of an id, with a pair of directives that it is to have |
+//! | [`plan`] | which pair when: the rarest so far |
+//! | [`survey`] | which pairs can be scheduled at all |
+//! | [`run`], [`outcome`] | many cases, and the table |
+//! | [`pairs`], [`impossible`] | which pairs of directives were run, and which no schedule can have |
 //! | [`export`] | cases with PTX and results, to be run again where there is no LLVM but a GPU |
+//! | [`replay`] | such cases in processes of their own, which a launch may break |
 
 pub mod case;
 pub mod check;
 pub mod data;
 pub mod exact;
 pub mod export;
+pub mod impossible;
 pub mod launch;
+pub mod make;
+pub mod outcome;
+pub mod pairs;
+pub mod plan;
 pub mod program;
+pub mod replay;
 pub mod run;
 pub mod shrink;
 pub mod sizes;
+pub mod survey;
+pub mod wish;

@@ -5,13 +5,21 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tile_fuzz::{
     case::Case,
     check::check,
-    export,
-    run::{Id, MOST_STATEMENTS, Options, Outcome, make, run},
+    export, impossible,
+    make::{Id, make},
+    outcome::Outcome,
+    replay::{
+        self,
+        worker::{Planted, Share, worker},
+    },
+    run::{MOST_STATEMENTS, Options, run},
+    survey::survey,
+    wish::Wish,
 };
 use tile_runtime::Device;
 
@@ -60,7 +68,14 @@ struct Fuzz {
     /// Say which case runs before it runs
     #[arg(long)]
     trace: bool,
-    /// Run this case alone and print it: the seed of a kernel and the number of a schedule, as in 123.0
+    /// Write how often pairs of directives were launched, and directives by variant and element type, to this file
+    #[arg(long, value_name = "FILE")]
+    pairs: Option<PathBuf>,
+    /// Fail if a pair of directives that can be legal was launched in fewer schedules than that
+    #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "1")]
+    cover_pairs: Option<u64>,
+    /// Run this case alone and print it: the seed of a kernel, the number of a schedule and what it was to have, as in 123.0 or
+    /// 123.0:serpentine+produce-warp
     #[arg(long, value_name = "SEED.N")]
     case: Option<Id>,
 }
@@ -73,26 +88,74 @@ enum Command {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Write cases with their PTX and the simulator's results to a file
+    /// Try to schedule each pair of directives, without a launch, and say what the engine has against it
+    Survey {
+        /// Equal seeds give equal attempts
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Attempts at each, of several kernels
+        #[arg(long, default_value_t = 4)]
+        tries: usize,
+        /// Such as serpentine+produce-warp or stage-tma+bf16; all that is not known to be impossible when left out
+        wishes: Vec<Wish>,
+    },
+    /// Write cases with their PTX and hashes of the simulator's results to a file; a third of them by pairs of directives
     Export {
         /// As for a run
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// Kernels, that is, modules of PTX
-        #[arg(long, default_value_t = 2000)]
+        #[arg(long, default_value_t = 1000)]
         count: usize,
+        /// Threads [default: one a core]
+        #[arg(long)]
+        jobs: Option<usize>,
         /// The file
         #[arg(long)]
         out: PathBuf,
     },
-    /// Run an exported file on a device and compare bit for bit with the simulator's results
-    Replay {
-        /// The file
-        file: PathBuf,
-        /// The device
-        #[arg(long, value_enum, default_value_t = Where::Sim)]
-        device: Where,
-    },
+    /// Run exported files on a device and compare bit for bit with the simulator's results, in processes that a launch may break
+    Replay(Replay),
+}
+
+#[derive(clap::Args)]
+struct Replay {
+    /// The files
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The device
+    #[arg(long, value_enum, default_value_t = Where::Sim)]
+    device: Where,
+    /// Processes at a time
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Seconds that a launch may take, with its compilation by the driver
+    #[arg(long, default_value_t = 60.0)]
+    limit: f64,
+    /// As a process of its own: the first program, and every how many
+    #[arg(long, hide = true, value_name = "FIRST:EVERY", value_parser = numbers)]
+    worker: Option<(usize, usize)>,
+    /// For tests: what happens at the first launch of a program, as in 3:abort
+    #[arg(long, hide = true, value_name = "PROGRAM:WHAT", value_parser = planted)]
+    plant: Vec<(usize, Planted)>,
+}
+
+fn numbers(text: &str) -> Result<(usize, usize), String> {
+    let wrong = || format!("`{text}` is not like 0:1");
+    let (first, every) = text.split_once(':').ok_or_else(wrong)?;
+    Ok((first.parse().map_err(|_| wrong())?, every.parse().map_err(|_| wrong())?))
+}
+
+fn planted(text: &str) -> Result<(usize, Planted), String> {
+    let wrong = || format!("`{text}` is not like 3:abort, 3:hang or 3:error");
+    let (program, what) = text.split_once(':').ok_or_else(wrong)?;
+    let what = match what {
+        "abort" => Planted::Abort,
+        "hang" => Planted::Hang,
+        "error" => Planted::Error,
+        _ => return Err(wrong()),
+    };
+    Ok((program.parse().map_err(|_| wrong())?, what))
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -108,8 +171,12 @@ fn main() -> ExitCode {
     let passed = match cli.command {
         None => fuzz(&cli.fuzz),
         Some(Command::Check { files }) => files.iter().try_fold(true, |all, file| Ok(all & recheck(file)?)),
-        Some(Command::Export { seed, count, out }) => write(seed, count, &out),
-        Some(Command::Replay { file, device }) => replay(&file, device),
+        Some(Command::Survey { seed, tries, wishes }) => Ok(surveyed(seed, tries, &wishes)),
+        Some(Command::Export { seed, count, jobs, out }) => write(seed, count, jobs, &out),
+        Some(Command::Replay(args)) => match args.worker {
+            Some(share) => work(&args, share),
+            None => replayed(&args),
+        },
     };
     match passed {
         Ok(true) => ExitCode::SUCCESS,
@@ -136,7 +203,7 @@ fn fuzz(args: &Fuzz) -> Passed {
         products: args.products,
         programs: args.programs.unwrap_or(u64::MAX),
         seconds,
-        jobs: args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
+        jobs: cores(args.jobs),
         schedules: args.schedules,
         sizes: args.sizes,
         shrunk: args.shrink,
@@ -169,11 +236,38 @@ fn fuzz(args: &Fuzz) -> Passed {
     }
     println!("seed {}", args.seed);
     print!("{outcome}");
-    Ok(outcome.passed())
+    if let Some(path) = &args.pairs {
+        std::fs::write(path, outcome.pairs.to_string()).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    let rare = args.cover_pairs.map(|times| outcome.rare(times)).unwrap_or_default();
+    if let (Some(times), false) = (args.cover_pairs, rare.is_empty()) {
+        println!("launched in fewer than {times} schedules:");
+        rare.iter().for_each(|line| println!("  {line}"));
+    }
+    Ok(outcome.passed() && rare.is_empty())
+}
+
+fn cores(jobs: Option<usize>) -> usize {
+    jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
 }
 
 fn backend_ptx_is_there() -> bool {
     cfg!(any(feature = "jit", feature = "static-llvm"))
+}
+
+/// Says of each wish how often it was granted; whether all were.
+fn surveyed(seed: u64, tries: usize, wishes: &[Wish]) -> bool {
+    let wishes = if wishes.is_empty() { impossible::possible() } else { wishes };
+    let mut all = true;
+    for wish in wishes {
+        let found = survey(*wish, tries, seed);
+        println!("{:>4} of {tries}  {wish}", found.granted);
+        if found.granted == 0 {
+            found.reasons.iter().take(4).for_each(|(n, kind, why)| println!("{n:>16}  {kind}: {why}"));
+            all = false;
+        }
+    }
+    all
 }
 
 fn one(id: Id, args: &Fuzz) -> bool {
@@ -204,13 +298,13 @@ fn recheck(file: &Path) -> Passed {
     Ok(failure.is_none())
 }
 
-fn write(seed: u64, count: usize, out: &Path) -> Passed {
+fn write(seed: u64, count: usize, jobs: Option<usize>, out: &Path) -> Passed {
     let progress = |e: &export::Exported| {
         if e.programs.is_multiple_of(100) {
             eprintln!("{} programs, {} kernels", e.programs, e.kernels);
         }
     };
-    let exported = export::export(seed, count, out, &progress).map_err(|e| e.to_string())?;
+    let exported = export::export(seed, count, cores(jobs), out, &progress).map_err(|e| e.to_string())?;
     println!(
         "{}: {} programs, {} kernels, {} launches, {} bytes",
         out.display(),
@@ -222,30 +316,44 @@ fn write(seed: u64, count: usize, out: &Path) -> Passed {
     Ok(true)
 }
 
-fn replay(file: &Path, device: Where) -> Passed {
-    let device = match device {
+/// The process that launches.
+fn work(args: &Replay, (first, every): (usize, usize)) -> Passed {
+    let device = match args.device {
         Where::Sim => Device::sim(),
         Where::Cuda => Device::cuda(0).map_err(|e| e.to_string())?,
     };
-    let batch = export::read(file).map_err(|e| e.to_string())?;
-    let total = batch.entries.len();
-    let progress = |n: usize| {
-        if n.is_multiple_of(100) {
-            eprintln!("{n} of {total} programs");
-        }
+    let batch = export::read(&args.files[0]).map_err(|e| e.to_string())?;
+    let share = Share { first, every, planted: args.plant.clone() };
+    worker(&batch, &share, &device, &mut std::io::stdout().lock()).map_err(|e| e.to_string())
+}
+
+fn replayed(args: &Replay) -> Passed {
+    let device = match args.device {
+        Where::Sim => "sim",
+        Where::Cuda => "cuda",
     };
-    let start = Instant::now();
-    let replayed = export::replay(&batch, &device, &progress).map_err(|e| e.to_string())?;
-    for (id, message) in &replayed.wrong {
-        println!("{id}: {message}");
+    let mut arguments = vec!["--device".to_string(), device.to_string()];
+    for (program, what) in &args.plant {
+        arguments.push(format!("--plant={program}:{}", format!("{what:?}").to_lowercase()));
     }
-    println!(
-        "{}: {total} programs; {} launches with the simulator's bits, {} within the bound, {} wrong; {:.1} s",
-        device.name(),
-        replayed.equal,
-        replayed.within,
-        replayed.wrong.len(),
-        start.elapsed().as_secs_f64()
-    );
-    Ok(replayed.wrong.is_empty())
+    let options = replay::Options {
+        program: std::env::current_exe().map_err(|e| e.to_string())?,
+        arguments,
+        jobs: args.jobs,
+        limit: Duration::from_secs_f64(args.limit.clamp(0.1, 1e6)),
+    };
+    let mut passed = true;
+    for file in &args.files {
+        let start = Instant::now();
+        let progress = |n: usize| {
+            if n.is_multiple_of(500) && n > 0 {
+                eprintln!("{}: program {n}, {:.0} s", file.display(), start.elapsed().as_secs_f64());
+            }
+        };
+        let replayed = replay::replay(file, &options, &progress).map_err(|e| e.to_string())?;
+        println!("{}, on {device}, {:.1} s", file.display(), start.elapsed().as_secs_f64());
+        print!("{replayed}");
+        passed &= replayed.passed();
+    }
+    Ok(passed)
 }

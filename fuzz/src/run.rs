@@ -1,29 +1,27 @@
-//! Many cases, and the table at the end.
+//! Many cases on many threads.
 
 use crate::{
     case::Case,
-    check::{Class, Done, Failure, caught, check, dtypes, program},
+    check::{Class, Done, Failure, caught, check},
     data::mix,
+    impossible,
+    make::{Id, Made, make},
+    outcome::{Found, Outcome, kind_of},
+    pairs::Pairs,
+    plan::Plan,
     program::{multiplies, random_kernel},
     shrink::{shrink, signature},
-    sizes::sizes,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
+    collections::BTreeMap,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
-use tile_dsl::{
-    engine::testing::{Random, Wild, wild_schedule},
-    schedule::{DirectiveKind, Via},
-};
+use tile_dsl::engine::testing::{kinds, multiplying};
 
-/// The most that a case makes a simulator do, in steps of a warp for each CTA.
-const MOST_WORK: u64 = 1 << 12;
 /// Statements of the kernel IR beyond which a variant is left out, to spare codegen.
 pub const MOST_STATEMENTS: usize = 2_500;
 
@@ -69,109 +67,6 @@ impl Default for Options {
     }
 }
 
-/// Names a case: the seed of its kernel and the number of its schedule, `123.0`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Id {
-    /// Seed of the kernel.
-    pub program: u64,
-    /// Number of the schedule.
-    pub schedule: u64,
-}
-
-impl fmt::Display for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.program, self.schedule)
-    }
-}
-
-impl std::str::FromStr for Id {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is no case: write the seed of a kernel and the number of a schedule, 123.0");
-        let (program, schedule) = text.split_once('.').ok_or_else(wrong)?;
-        Ok(Id {
-            program: program.parse().map_err(|_| wrong())?,
-            schedule: schedule.parse().map_err(|_| wrong())?,
-        })
-    }
-}
-
-/// The case of an id, and cases in which the engine caught itself in a mistake.
-pub struct Made {
-    /// Nothing if no schedule was found.
-    pub case: Option<Case>,
-    /// The engine's mistakes on the way.
-    pub internal: Vec<Case>,
-}
-
-/// Makes the case of an id.
-///
-/// # Panics
-/// Where the engine does.
-pub fn make(id: Id, count: usize) -> Made {
-    let kernel = random_kernel(id.program);
-    let seed = mix(id.program, id.schedule);
-    let mut random = Random::new(seed);
-    let dtype = *random.pick(&dtypes(kernel.generic.is_some()));
-    let Some(Wild { schedule, internal }) = wild_schedule(&kernel, dtype, seed, MOST_WORK) else {
-        return Made { case: None, internal: vec![] };
-    };
-    let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
-    let internal = internal.into_iter().map(|(schedule, _)| case(schedule)).collect();
-    let mut case = case(schedule);
-    if let Ok(program) = program(&case) {
-        case.launches = sizes(&program, &mut random, count);
-    }
-    Made { case: Some(case), internal }
-}
-
-/// A kind of failure.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// The failure, made small.
-    pub failure: Failure,
-    /// The case, made small.
-    pub case: Case,
-    /// Where it comes from.
-    pub id: Id,
-    /// Seconds and cases until then.
-    pub after: (f64, u64),
-    /// How often the like of it occurred.
-    pub count: u64,
-}
-
-/// What a run came to.
-#[derive(Default)]
-pub struct Outcome {
-    /// Kernels.
-    pub programs: u64,
-    /// Schedules proved and checked.
-    pub schedules: u64,
-    /// How many of them have a directive, by its name.
-    pub directives: BTreeMap<&'static str, u64>,
-    /// Kernels for which no schedule was found in some attempt.
-    pub unscheduled: u64,
-    /// Runs and what was left out.
-    pub done: Done,
-    /// Failures by class.
-    pub failures: BTreeMap<Class, u64>,
-    /// Kinds of failures, each once.
-    pub found: BTreeMap<(Class, String), Found>,
-    /// Seconds, and the id of the case that took the longest with its seconds.
-    pub seconds: f64,
-    /// The case that took longest.
-    pub slowest: Option<(f64, Id)>,
-}
-
-impl Outcome {
-    /// Whether every case passed.
-    pub fn passed(&self) -> bool {
-        self.failures.is_empty()
-    }
-}
-
 /// Runs cases on `jobs` threads; `progress` is called now and then.
 pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
     let start = Instant::now();
@@ -179,6 +74,9 @@ pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
     let outcome = Mutex::new(Outcome::default());
     let running: Mutex<BTreeMap<Id, (Instant, bool)>> = Mutex::default();
     let late = || options.seconds.is_some_and(|s| start.elapsed() >= Duration::from_secs(s));
+    let mut possible = impossible::possible().to_vec();
+    possible.retain(|wish| !options.products || multiplying(&wish.kinds()));
+    let plan = Plan::new(options.seed, possible, options.schedules);
     let work = || {
         while !late() {
             let p = next.fetch_add(1, Relaxed);
@@ -189,16 +87,20 @@ pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
             while options.products && !multiplies(program) {
                 program = mix(program, p);
             }
+            let Some(wishes) = plan.wishes(p, &late) else { return };
+            let (mut run, mut failed) = (Pairs::default(), Vec::new());
             for schedule in 0..options.schedules {
                 if late() {
                     break;
                 }
-                let id = Id { program, schedule };
+                let id = Id { program, schedule, wish: wishes.get(schedule as usize).copied() };
                 let running = || running.lock().unwrap_or_else(PoisonError::into_inner);
                 running().insert(id, (Instant::now(), false));
-                one(options, id, start, &outcome);
+                failed.extend(one(options, id, &outcome, &mut run));
                 running().remove(&id);
             }
+            plan.done(p, &run);
+            failed.into_iter().for_each(|failed| note(options, failed, start, &outcome));
             let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
             outcome.programs += 1;
             outcome.seconds = start.elapsed().as_secs_f64();
@@ -229,27 +131,35 @@ pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
     outcome
 }
 
-fn one(options: &Options, id: Id, start: Instant, outcome: &Mutex<Outcome>) {
+/// A case that failed.
+struct Failed {
+    id: Id,
+    case: Case,
+    failure: Failure,
+}
+
+/// Runs a case; what failed, and counts what was run.
+fn one(options: &Options, id: Id, outcome: &Mutex<Outcome>, run: &mut Pairs) -> Vec<Failed> {
     if options.trace {
         eprintln!("{id}");
     }
     let begin = Instant::now();
     let made = caught(|| make(id, options.sizes));
-    let (mut failed, mut done, mut proved) = (Vec::new(), Done::default(), false);
-    let mut directives = BTreeSet::new();
+    let (mut failed, mut done, mut proved) = (Vec::new(), Done::default(), None);
+    let mut missed = None;
     match made {
-        Ok(made) => {
-            for case in made.internal {
+        Ok(Made { case, internal, refused }) => {
+            for case in internal {
                 if let (_, Some(failure)) = check(&case, MOST_STATEMENTS) {
-                    failed.push((case, failure));
+                    failed.push(Failed { id, case, failure });
                 }
             }
-            if let Some(case) = made.case {
-                proved = true;
-                directives.extend(case.schedule.directives.iter().map(|d| label(&d.kind)));
+            missed = refused;
+            if let Some(case) = case {
                 let (d, failure) = check(&case, MOST_STATEMENTS);
                 done = d;
-                failed.extend(failure.map(|failure| (case, failure)));
+                failed.extend(failure.map(|failure| Failed { id, case: case.clone(), failure }));
+                proved = Some(case);
             }
         }
         Err(message) => {
@@ -262,110 +172,67 @@ fn one(options: &Options, id: Id, start: Instant, outcome: &Mutex<Outcome>) {
                 directives: vec![],
             };
             let failure = Failure { class: Class::Panic, message, launch: None, variant: None, seed: None };
-            failed.push((Case { kernel, dtype: None, schedule, launches: vec![] }, failure));
+            failed.push(Failed {
+                id,
+                case: Case { kernel, dtype: None, schedule, launches: vec![] },
+                failure,
+            });
         }
     }
     let took = begin.elapsed().as_secs_f64();
+    let mut counted = Pairs::default();
+    if let Some(case) = &proved {
+        counted.count(case, &done);
+        run.add(&counted);
+    }
+    let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+    outcome.schedules += u64::from(proved.is_some());
+    outcome.unscheduled += u64::from(proved.is_none());
+    for kind in proved.iter().flat_map(|case| kinds(&case.schedule)) {
+        *outcome.directives.entry(kind).or_default() += 1;
+    }
+    outcome.pairs.add(&counted);
+    if let (Some(wish), Some(why)) = (id.wish, missed) {
+        let (times, said) = outcome.missed.entry(wish).or_default();
+        *times += 1;
+        *said = why;
+    }
+    outcome.done.add(done);
+    if outcome.slowest.is_none_or(|(seconds, _)| took > seconds) {
+        outcome.slowest = Some((took, id));
+    }
+    failed
+}
+
+/// Counts a failure; makes it small if it is a new one.
+fn note(options: &Options, failed: Failed, start: Instant, outcome: &Mutex<Outcome>) {
+    let Failed { id, case, failure } = failed;
     let lock = || outcome.lock().unwrap_or_else(PoisonError::into_inner);
-    let cases = {
+    let class = failure.class;
+    let rough = (class, signature(&failure));
+    let after = {
         let mut outcome = lock();
-        outcome.schedules += u64::from(proved);
-        outcome.unscheduled += u64::from(!proved);
-        directives.into_iter().for_each(|name| *outcome.directives.entry(name).or_default() += 1);
-        outcome.done.add(done);
-        if outcome.slowest.is_none_or(|(seconds, _)| took > seconds) {
-            outcome.slowest = Some((took, id));
-        }
-        outcome.schedules + outcome.unscheduled
-    };
-    for (case, failure) in failed {
-        let after = (start.elapsed().as_secs_f64(), cases);
-        let class = failure.class;
-        let rough = (class, signature(&failure));
-        {
-            let mut outcome = lock();
-            *outcome.failures.entry(class).or_default() += 1;
-            // Wrong values tell their causes only when they are small.
-            let vague = matches!(class, Class::Wrong | Class::Finding | Class::Order | Class::Nest);
-            let seen = outcome.found.iter().filter(|(key, _)| key.0 == class).count();
-            let known = outcome.found.iter_mut().find(|(key, found)| match vague {
-                true => seen >= options.shrunk && key.0 == class,
-                false => {
-                    (class, signature(&found.failure)) == rough
-                        || seen >= 4 * options.shrunk && key.0 == class
-                }
-            });
-            if let Some((_, found)) = known {
-                found.count += 1;
-                continue;
+        *outcome.failures.entry(class).or_default() += 1;
+        let after = (start.elapsed().as_secs_f64(), outcome.schedules + outcome.unscheduled);
+        // Wrong values tell their causes only when they are small.
+        let vague = matches!(class, Class::Wrong | Class::Finding | Class::Order | Class::Nest);
+        let seen = outcome.found.iter().filter(|(key, _)| key.0 == class).count();
+        let known = outcome.found.iter_mut().find(|(key, found)| match vague {
+            true => seen >= options.shrunk && key.0 == class,
+            false => {
+                (class, signature(&found.failure)) == rough || seen >= 4 * options.shrunk && key.0 == class
             }
+        });
+        if let Some((_, found)) = known {
+            found.count += 1;
+            return;
         }
-        let deadline = Instant::now() + Duration::from_secs(options.shrink_seconds);
-        let (case, failure) = shrink(&case, &failure, MOST_STATEMENTS, deadline);
-        let key = (class, kind_of(&case, &failure));
-        let mut outcome = lock();
-        let found = outcome.found.entry(key).or_insert(Found { failure, case, id, after, count: 0 });
-        found.count += 1;
-    }
-}
-
-/// What a directive is counted as.
-fn label(kind: &DirectiveKind) -> &'static str {
-    match kind {
-        DirectiveKind::Stage { via: Via::Tma, at: Some(_), .. } => "stage by tensor maps",
-        DirectiveKind::Stage { via: Via::Tma, at: None, .. } => "stage of outputs",
-        kind => kind.name(),
-    }
-}
-
-/// What tells failures of one class apart once they are small: the directives that it takes, and the message where
-/// that says why.
-fn kind_of(case: &Case, failure: &Failure) -> String {
-    let mut names: Vec<&str> = case.schedule.directives.iter().map(|d| d.kind.name()).collect();
-    names.sort_unstable();
-    names.dedup();
-    match failure.class {
-        Class::Wrong | Class::Order => names.join(" "),
-        Class::Finding | Class::Nest => {
-            format!("{} {}", failure.message.split(':').next().unwrap_or_default(), names.join(" "))
-        }
-        _ => signature(failure),
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let done = &self.done;
-        let [exact, aligned, general] = done.variants;
-        writeln!(f, "{:>10}  programs", self.programs)?;
-        writeln!(f, "{:>10}  schedules ({} attempts found none)", self.schedules, self.unscheduled)?;
-        let directives: Vec<String> = self.directives.iter().map(|(name, n)| format!("{name} {n}")).collect();
-        writeln!(f, "            with {}", directives.join(", "))?;
-        writeln!(f, "{:>10}  launches: exact {exact}, aligned {aligned}, general {general}", done.launches)?;
-        writeln!(f, "{:>10}  of them of several problems", done.groups)?;
-        writeln!(f, "{:>10}  of them compared bit for bit", done.exact)?;
-        writeln!(
-            f,
-            "{:>10}  sizes left out: rounding may change results beyond any bound",
-            done.incomparable
-        )?;
-        writeln!(f, "{:>10}  variants left out: more than {MOST_STATEMENTS} statements", done.long)?;
-        for class in Class::ALL {
-            writeln!(f, "{:>10}  {class}", self.failures.get(&class).copied().unwrap_or_default())?;
-        }
-        write!(f, "{:>10.1}  seconds", self.seconds)?;
-        if let Some((seconds, id)) = self.slowest {
-            write!(f, "; the slowest case, {id}, took {seconds:.1}")?;
-        }
-        writeln!(f)
-    }
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, cases) = self.after;
-        writeln!(f, "// {}", self.failure.to_string().replace('\n', "\n// "))?;
-        writeln!(f, "// case {}, after {seconds:.0} s and {cases} cases; {} like it", self.id, self.count)?;
-        write!(f, "{}", self.case)
-    }
+        after
+    };
+    let deadline = Instant::now() + Duration::from_secs(options.shrink_seconds);
+    let (case, failure) = shrink(&case, &failure, MOST_STATEMENTS, deadline);
+    let key = (class, kind_of(&case, &failure));
+    let mut outcome = lock();
+    let found = outcome.found.entry(key).or_insert(Found { failure, case, id, after, count: 0 });
+    found.count += 1;
 }

@@ -4,8 +4,8 @@
 use tile_fuzz::{
     case::Case,
     check::{Class, Expected, check, program},
-    export,
-    run::{Id, MOST_STATEMENTS, Options, make, run},
+    make::{Id, make},
+    run::{MOST_STATEMENTS, Options, run},
     shrink::shrink,
 };
 use tile_runtime::Device;
@@ -23,7 +23,7 @@ fn a_seed_gives_the_same_cases_whatever_the_number_of_threads() {
     assert_eq!(one, summary(3));
     for program in 0..6 {
         let text = |id| make(id, 3).case.map(|case| case.to_string());
-        let id = Id { program, schedule: 1 };
+        let id = Id { program, schedule: 1, wish: None };
         assert_eq!(text(id), text(id));
         assert_eq!(id.to_string().parse(), Ok(id));
     }
@@ -84,23 +84,4 @@ fn a_failure_shrinks_to_what_it_takes() {
     assert_eq!(small.schedule.directives.len(), 1, "{small}");
     assert!(small.kernel.tensors.len() < case.kernel.tensors.len(), "{small}");
     assert_eq!(small.kernel.generic, None, "{small}");
-}
-
-#[test]
-fn an_exported_batch_replays_and_a_changed_one_does_not() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("batch");
-    let exported = export::export(3, 12, &path, &|_| {}).unwrap();
-    assert!(exported.kernels >= 12 && exported.launches >= exported.kernels, "{exported:?}");
-    let mut batch = export::read(&path).unwrap();
-    let replayed = export::replay(&batch, &Device::sim(), &|_| {}).unwrap();
-    assert!(replayed.wrong.is_empty(), "{:?}", replayed.wrong);
-    assert_eq!((replayed.equal, replayed.within), (exported.launches, 0));
-
-    let stored = &mut batch.entries[0].launches[0].stored;
-    *stored.values_mut().next().unwrap().first_mut().expect("something is stored") ^= 1 << 22;
-    let replayed = export::replay(&batch, &Device::sim(), &|_| {}).unwrap();
-    assert_eq!(replayed.equal, exported.launches - 1);
-    std::fs::write(&path, b"no batch").unwrap();
-    assert!(export::read(&path).is_err());
 }

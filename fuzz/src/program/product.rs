@@ -35,7 +35,19 @@ pub(super) fn product_kernel(random: &mut Random) -> Kernel {
         _ => format!("sum({y}.cast::<f32>() * {x}.cast::<f32>(), k) + v0"),
     };
     let sums = format!("[{batch}i, j]");
-    let result = match pick(&["v0", "relu", "bias", "index"]) {
+    let (mut shared, mut output) = (String::new(), String::new());
+    let result = match pick(&["v0", "relu", "bias", "index", "shared", "named"]) {
+        "named" => {
+            shared = "    let v3 = v0 * 0.5;\n".to_string();
+            "v3 + 1.0_f32".to_string()
+        }
+        // A value that two statements read.
+        "shared" => {
+            let value = pick(&["load(x2, [j]).cast::<f32>() * 2.0", "max(v0, 0.0_f32)"]);
+            shared = format!("    let v3 = {value};\n");
+            output = format!("    store(y6, [{batch}i, j], v0 * v3);\n");
+            "v0 + v3".to_string()
+        }
         "relu" => "max(v0, 0.0_f32)".to_string(),
         "bias" => "v0 + load(x2, [j]).cast::<f32>()".to_string(),
         "index" => "select(iota(i) < iota(j), v0, -v0)".to_string(),
@@ -56,16 +68,17 @@ pub(super) fn product_kernel(random: &mut Random) -> Kernel {
             (format!(", y4: &mut [f32; {dims}M]"), format!("    store(y4, [{batch}i], {of}(v0, j));\n"))
         }
     };
+    let parameter = if output.is_empty() { String::new() } else { format!(", y6: &mut [f32; {dims}M, N]") };
     let text = format!(
-        "kernel k(x0: &[{dtype}; {dims}{a}], x1: &[{dtype}; {dims}{b}], x2: &[{dtype}; N], x5: &[{dtype}; K], y3: &mut [{elem}; {stored}]{}) {{
+        "kernel k(x0: &[{dtype}; {dims}{a}], x1: &[{dtype}; {dims}{b}], x2: &[{dtype}; N], x5: &[{dtype}; K], y3: &mut [{elem}; {stored}]{}{parameter}) {{
     {axes}
     axis k in tiles(K);
     let mut v0 = full::<f32>(0.0, {sums});
     for k {{
 {first}{second}        v0 = {update};
     }}
-    store(y3, [{at}], ({result}){cast});
-{}}}
+{shared}    store(y3, [{at}], ({result}){cast});
+{output}{}}}
 ",
         rows.0, rows.1
     );

@@ -1,9 +1,12 @@
 //! Entry points for tests: random members of e-classes and random legal schedules.
 
+mod kinds;
 mod schedules;
 
+pub use kinds::{Kind, kinds};
 pub use schedules::{
-    Extents, Wild, random_schedule, random_schedule_at, repaired, wild_schedule, wild_schedule_at,
+    Extents, Refusal, Wild, Wished, multiplying, random_schedule, random_schedule_at, repaired,
+    wild_schedule, wild_schedule_at, wished_schedule,
 };
 
 pub use crate::random::Random;

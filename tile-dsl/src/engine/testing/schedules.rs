@@ -1,11 +1,10 @@
 //! Random legal schedules: directives are proposed and those that apply are kept.
 
-use super::Random;
+use super::{Kind, Random};
 use crate::{
     dtype::DType,
     engine::{FailureKind, apply, prove},
-    index::AxisId,
-    nest::{self, Across, Fraction, Frame, Level, LoopKind, Nest, Order, Steps, ValueId, leaves, loops},
+    nest::{self, Across, Fraction, Level, Nest, Order, Steps, ValueId, loops},
     schedule::{Directive, DirectiveKind, Evict, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
@@ -15,8 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 mod matrix;
 mod warpgroup;
 mod wild;
+mod wish;
+mod work;
+
+use work::work;
 
 pub use wild::{Wild, repaired, wild_schedule, wild_schedule_at};
+pub use wish::{Refusal, Wished, multiplying, wished_schedule};
 
 /// A legal schedule of a kernel, for every element type that its generic parameter may have. Equal seeds give
 /// equal schedules; different seeds differ in tiles, splits, order, staging, units and expansion.
@@ -56,52 +60,6 @@ const MOST_WORK: u64 = 1 << 20;
 /// Extent at which the work of a schedule is estimated, in points of each axis without a bound.
 const TYPICAL: u64 = 80;
 
-/// Steps of a warp, roughly: tiles run whole even where little of them exists, copies inside of loops are repeated and
-/// shared out among the threads, and threads that a statement does not use repeat its work. An axis has as many points as `dims` say, otherwise `typical`.
-fn work(nest: &Nest, dims: &Extents, typical: u64) -> u64 {
-    let points = |axis: AxisId| {
-        let extent = nest.kernel.axes[usize::from(axis.0)].extent.eval(dims);
-        extent.map_or(typical, |n| n.max(1) as u64)
-    };
-    let mut extents = BTreeMap::new();
-    for (digit, at) in loops(&nest.body) {
-        if let (LoopKind::Unit(unit, dim), Steps::Fixed(n)) = (at, digit.steps) {
-            let extent = extents.entry((unit, dim)).or_insert(1);
-            *extent = u64::from(n).max(*extent);
-        }
-    }
-    let along =
-        |wanted| extents.iter().filter(|((unit, _), _)| *unit == wanted).map(|(_, n)| n).product::<u64>();
-    let warps = along(Unit::Warp) * along(Unit::Thread).div_ceil(32);
-    let lanes = crate::nest::threads(nest).clamp(1, 32);
-    let (mut most, mut copied) = (0u64, 0u64);
-    leaves(&nest.body, &mut |path, _| {
-        let mut steps = 1u64;
-        for frame in path {
-            match frame {
-                Frame::For(
-                    _,
-                    LoopKind::Unit(Unit::Thread | Unit::Lane | Unit::Warp, _) | LoopKind::Atom(..),
-                ) => {}
-                Frame::For(digit, _) => {
-                    let n = match digit.steps {
-                        Steps::Fixed(n) => n.into(),
-                        Steps::Rest => points(digit.axis).div_ceil(digit.stride.into()),
-                    };
-                    steps = steps.saturating_mul(n);
-                }
-                Frame::Stage(copy) => {
-                    let elems = nest.copy_elems(*copy).unwrap_or(0);
-                    copied = copied.max(steps.saturating_mul(elems.div_ceil(lanes)));
-                }
-                Frame::First(_) | Frame::Rest(_) => {}
-            }
-        }
-        most = most.max(steps);
-    });
-    most.saturating_mul(warps).max(copied)
-}
-
 /// Extents of launches, by dim.
 pub type Extents = BTreeMap<String, i64>;
 
@@ -122,6 +80,10 @@ struct Generator<'a> {
     extents: &'a Extents,
     /// Schedules with what the engine said when it caught itself in a mistake.
     internal: Vec<(Schedule, String)>,
+    /// Why the last directive that was proposed does not apply, if it does not.
+    refused: Option<String>,
+    /// Why what was wished for did not apply.
+    refusals: Vec<Refusal>,
 }
 
 impl<'a> Generator<'a> {
@@ -139,7 +101,19 @@ impl<'a> Generator<'a> {
         };
         let warps = random.below(100) < 45;
         let (fresh, most_work, extents, internal) = (0, MOST_WORK, &NO_EXTENTS, Vec::new());
-        Some(Generator { kernel, random, nests, schedule, fresh, warps, most_work, extents, internal })
+        Some(Generator {
+            kernel,
+            random,
+            nests,
+            schedule,
+            fresh,
+            warps,
+            most_work,
+            extents,
+            internal,
+            refused: None,
+            refusals: vec![],
+        })
     }
 
     fn run(mut self) -> Option<Schedule> {
@@ -215,8 +189,9 @@ impl<'a> Generator<'a> {
         let kind = DirectiveKind::Segment { axis, points: whole * tile + rest };
         let span = SpanId(self.schedule.directives.len() as u32 + 1);
         self.schedule.directives.push(Directive { kind, span, inherited: None });
-        if self.proved().is_err() {
+        if let Err(wrong) = self.proved() {
             self.schedule.directives.pop();
+            self.refusals.push((Kind::Segment, wrong[0].message.clone()));
         }
     }
 
@@ -244,8 +219,9 @@ impl<'a> Generator<'a> {
                 if failure.kind == FailureKind::Internal {
                     let mut schedule = self.schedule.clone();
                     schedule.directives.push(directive);
-                    self.internal.push((schedule, failure.diagnostic.message));
+                    self.internal.push((schedule, failure.diagnostic.message.clone()));
                 }
+                self.refused = Some(failure.diagnostic.message);
                 false
             }
         }

@@ -1,6 +1,6 @@
 //! Schedules that nobody would write: every directive, at every place where it applies.
 
-use super::{Extents, Generator, dtypes, without, work};
+use super::{Extents, Generator, dtypes, without, work::work};
 use crate::{
     dtype::DType,
     engine::{checks::stage_value, prove, testing::Random},
@@ -14,7 +14,7 @@ use crate::{
 const SIZES: [u32; 16] = [1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 15, 16, 17, 32, 33, 64];
 
 /// Extent at which the work is estimated: cases are launched at small sizes.
-const TYPICAL: u64 = 16;
+pub(super) const TYPICAL: u64 = 16;
 
 /// What a search for a schedule came to.
 pub struct Wild {
@@ -106,12 +106,12 @@ impl Generator<'_> {
         if axes.is_empty() { String::new() } else { self.random.pick(&axes).clone() }
     }
 
-    fn values(&self) -> Vec<String> {
+    pub(super) fn values(&self) -> Vec<String> {
         self.nests[0].values.iter().map(|v| v.name.clone()).collect()
     }
 
     /// Everything that `in` may name: values and stored tensors.
-    fn statements(&self) -> Vec<String> {
+    pub(super) fn statements(&self) -> Vec<String> {
         let stored = self.kernel.tensors.iter().filter(|t| t.mutable).map(|t| t.name.clone());
         self.values().into_iter().chain(stored).collect()
     }
@@ -152,7 +152,7 @@ impl Generator<'_> {
     }
 
     /// The loops around a statement, outermost first.
-    fn around(&self, statement: &str) -> Vec<String> {
+    pub(super) fn around(&self, statement: &str) -> Vec<String> {
         let nest = &self.nests[0];
         let mut found = Vec::new();
         leaves(&nest.body, &mut |path, leaf| {
@@ -404,7 +404,7 @@ impl Generator<'_> {
         self.wild_exchange();
     }
 
-    fn wild_launch(&mut self) {
+    pub(super) fn wild_launch(&mut self) {
         if self.chance(30) {
             let groups = [1, 2, 3, 8, 100, 65_536, 1 << 30, u32::MAX];
             let orders = [

@@ -1,0 +1,106 @@
+//! Pairs of directives that no schedule has, and why: what the engine refuses, in its words, and what was never found.
+//!
+//! The fuzzer draws all others on purpose. `fuzz/tests/pairs.rs` tries each rule: no attempt is granted, and the engine says what the
+//! rule says that it says.
+
+use crate::{pairs::TYPES, wish::Wish};
+use std::sync::LazyLock;
+use tile_dsl::{dtype::DType, engine::testing::Kind, program::Variant};
+
+/// Why a pair is in no schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The engine refuses it, and this is a part of its message.
+    Refused(&'static str),
+    /// No attempt found one, though nothing says that there is none.
+    NeverFound(&'static str),
+}
+
+impl Why {
+    /// What the table says.
+    pub fn text(self) -> String {
+        match self {
+            Why::Refused(says) => format!("refused: \"{says}\""),
+            Why::NeverFound(why) => format!("never found: {why}"),
+        }
+    }
+}
+
+/// Each of some kinds with each of others.
+pub struct Rule {
+    /// Some kinds.
+    pub some: &'static [Kind],
+    /// Others.
+    pub others: &'static [Kind],
+    /// Why no schedule has both.
+    pub why: Why,
+}
+
+/// Kinds of schedules for an atom.
+const MATRIX: &[Kind] = &[
+    Kind::Mma,
+    Kind::Wgmma,
+    Kind::Swapped,
+    Kind::BindWarpgroup,
+    Kind::Exchange,
+    Kind::CollectMatrices,
+    Kind::Overwrite,
+    Kind::InFlight,
+];
+const SPLITS: &[Kind] = &[Kind::SplitK, Kind::SplitKAtomic, Kind::SplitKCluster];
+const COLLECTED: &[Kind] = &[Kind::Collect, Kind::CollectMatrices];
+
+const fn refused(some: &'static [Kind], others: &'static [Kind], says: &'static str) -> Rule {
+    Rule { some, others, why: Why::Refused(says) }
+}
+
+/// All of them.
+pub const RULES: &[Rule] = &[
+    refused(
+        &[Kind::BindThread],
+        &[Kind::BindLane, Kind::BindWarp, Kind::ReduceLane, Kind::ReduceWarp],
+        "a kernel addresses its threads either as",
+    ),
+    refused(&[Kind::BindThread], MATRIX, "a kernel addresses its threads either as"),
+    refused(&[Kind::BindLane], MATRIX, "two loops cannot share a unit dimension"),
+    refused(SPLITS, SPLITS, "CTAs share one reduction of the kernel already"),
+    refused(SPLITS, &[Kind::Persistent, Kind::Pingpong, Kind::Alternate], "none can take the next tile"),
+    refused(SPLITS, COLLECTED, "and no tile is collected"),
+    refused(SPLITS, &[Kind::Exchange], "which lanes do not exchange"),
+    refused(SPLITS, &[Kind::Segment], "of tiles of one size"),
+    refused(SPLITS, &[Kind::Overwrite], "CTAs share it, and one may have no part"),
+    refused(&[Kind::SplitKCluster], &[Kind::Cluster], "those of neighbouring tiles cannot be another"),
+    refused(COLLECTED, &[Kind::Segment], "is collected for whole tiles"),
+    refused(&[Kind::Cluster], &[Kind::Segment], "CTAs of a cluster work on tiles of one size"),
+    refused(&[Kind::ProduceWarp], &[Kind::ProduceWarpgroup], "one producer makes all"),
+    refused(&[Kind::ProduceWarp], &[Kind::Registers], "there is none that copies"),
+    refused(
+        &[Kind::StagePlain, Kind::StageVector, Kind::StageAsync, Kind::StageAsyncVector, Kind::Pad],
+        &[Kind::Pingpong],
+        "would need a copy of its own",
+    ),
+];
+
+/// Why a schedule does not have both.
+pub fn pair(a: Kind, b: Kind) -> Option<Why> {
+    let meets = |rule: &&Rule| {
+        rule.some.contains(&a) && rule.others.contains(&b)
+            || rule.some.contains(&b) && rule.others.contains(&a)
+    };
+    RULES.iter().find(meets).map(|rule| rule.why)
+}
+
+/// Why a directive is in no schedule of this variant that has a tensor of this type.
+pub fn cell(_kind: Kind, _variant: Variant, _dtype: DType) -> Option<Why> {
+    None
+}
+
+/// What can be legal.
+pub fn possible() -> &'static [Wish] {
+    static POSSIBLE: LazyLock<Vec<Wish>> = LazyLock::new(|| {
+        let pairs = Wish::pairs().filter(|(a, b)| pair(*a, *b).is_none()).map(|(a, b)| Wish::Pair(a, b));
+        let typed = TYPES.into_iter().flat_map(|t| Kind::ALL.iter().map(move |k| Wish::Typed(*k, t)));
+        pairs.chain(typed).collect()
+    });
+    &POSSIBLE
+}

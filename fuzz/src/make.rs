@@ -1,0 +1,143 @@
+//! The case of an id: a random kernel under a random schedule, or under one that has what is wished for.
+
+use crate::{
+    case::Case,
+    check::{dtypes, program},
+    data::mix,
+    program::{multiplies, random_kernel},
+    sizes::sizes,
+    wish::Wish,
+};
+use std::fmt;
+use tile_dsl::{
+    dtype::DType,
+    engine::testing::{Kind, Random, Refusal, Wild, multiplying, wild_schedule, wished_schedule},
+};
+
+/// The most that a case makes a simulator do, in steps of a warp for each CTA.
+const MOST_WORK: u64 = 1 << 12;
+/// Kernels that are tried for a wish, and those that are looked at for it.
+const KERNELS: (usize, u64) = (24, 120);
+
+/// Names a case: the seed of its kernel, the number of its schedule, and what it was to have: `123.0`, `123.0:serpentine+produce-warp`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Id {
+    /// Seed of the kernel.
+    pub program: u64,
+    /// Number of the schedule.
+    pub schedule: u64,
+    /// What the schedule was to have.
+    pub wish: Option<Wish>,
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.program, self.schedule)?;
+        self.wish.map_or(Ok(()), |wish| write!(f, ":{wish}"))
+    }
+}
+
+impl std::str::FromStr for Id {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` is no case: write the seed of a kernel and the number of a schedule, 123.0");
+        let (numbers, wish) = match text.split_once(':') {
+            Some((numbers, wish)) => (numbers, Some(wish.parse()?)),
+            None => (text, None),
+        };
+        let (program, schedule) = numbers.split_once('.').ok_or_else(wrong)?;
+        Ok(Id {
+            program: program.parse().map_err(|_| wrong())?,
+            schedule: schedule.parse().map_err(|_| wrong())?,
+            wish,
+        })
+    }
+}
+
+/// The case of an id, and cases in which the engine caught itself in a mistake.
+pub struct Made {
+    /// Nothing if no schedule was found.
+    pub case: Option<Case>,
+    /// The engine's mistakes on the way.
+    pub internal: Vec<Case>,
+    /// Why there is no schedule that has what was wished for, if there is none.
+    pub refused: Option<String>,
+}
+
+/// Makes the case of an id.
+///
+/// # Panics
+/// Where the engine does.
+pub fn make(id: Id, count: usize) -> Made {
+    let mut refused = None;
+    if let Some(wish) = id.wish {
+        let (made, refusals) = wished(wish, mix(id.program, id.schedule), count);
+        if let Some(made) = made {
+            return made;
+        }
+        let last = refusals.last().map(|(kind, why)| format!("last, {kind}: {why}"));
+        refused = Some(last.unwrap_or_else(|| "nothing to propose".into()));
+    }
+    let kernel = random_kernel(id.program);
+    let seed = mix(id.program, id.schedule);
+    let mut random = Random::new(seed);
+    let dtype = *random.pick(&dtypes(kernel.generic.is_some()));
+    let Some(Wild { schedule, internal }) = wild_schedule(&kernel, dtype, seed, MOST_WORK) else {
+        return Made { case: None, internal: vec![], refused };
+    };
+    let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
+    let internal = internal.into_iter().map(|(schedule, _)| case(schedule)).collect();
+    Made { refused, ..complete(case(schedule), internal, &mut random, count) }
+}
+
+/// With sizes to launch it at.
+fn complete(mut case: Case, internal: Vec<Case>, random: &mut Random, count: usize) -> Made {
+    if let Ok(program) = program(&case) {
+        case.launches = sizes(&program, random, count);
+    }
+    Made { case: Some(case), internal, refused: None }
+}
+
+/// A case that has what is wished for and can be launched, if one was found; why not, otherwise.
+pub fn wished(wish: Wish, seed: u64, count: usize) -> (Option<Made>, Vec<Refusal>) {
+    let kinds = wish.kinds();
+    let multiplying = multiplying(&kinds);
+    // What a product has, and few other kernels: two program axes and a sum.
+    let deep = [Kind::SplitK, Kind::SplitKAtomic, Kind::SplitKCluster, Kind::Cluster, Kind::ProduceWarpgroup];
+    let mut refusals = Vec::new();
+    let mut tried = 0;
+    for attempt in 0..KERNELS.1 {
+        if tried == KERNELS.0 {
+            break;
+        }
+        let mut program = mix(seed, attempt);
+        let mut random = Random::new(program);
+        let product =
+            multiplying || random.below(100) < if kinds.iter().any(|k| deep.contains(k)) { 80 } else { 40 };
+        while product && !multiplies(program) {
+            program = mix(program, attempt);
+        }
+        let kernel = random_kernel(program);
+        let mut types = dtypes(kernel.generic.is_some());
+        if let Wish::Typed(_, dtype) = wish {
+            types.retain(|t| crate::pairs::types(&kernel, *t).contains(&dtype));
+        }
+        if types.is_empty() {
+            continue;
+        }
+        let dtype: Option<DType> = *random.pick(&types);
+        let wished = wished_schedule(&kernel, dtype, program, MOST_WORK, &kinds);
+        tried += usize::from(wished.tried);
+        refusals.extend(wished.refusals);
+        let Some(Wild { schedule, internal }) = wished.found else { continue };
+        let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
+        let internal = internal.into_iter().map(|(schedule, _)| case(schedule)).collect();
+        let made = complete(case(schedule), internal, &mut random, count);
+        if made.case.as_ref().is_some_and(|case| !case.launches.is_empty()) {
+            return (Some(made), refusals);
+        }
+    }
+    (None, refusals)
+}

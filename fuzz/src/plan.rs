@@ -1,0 +1,142 @@
+//! What is wished for when: the rarest so far, in a way that follows from the seed, whatever the threads do.
+//!
+//! Programs come in rounds. Every third has wishes instead of a random kernel: those of a round follow from what was run until the
+//! end of the round before the last one. So threads rarely wait for each other, and equal seeds give equal cases.
+
+use crate::{data::mix, pairs::Pairs, wish::Wish};
+use std::{
+    collections::BTreeMap,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// Programs of a round.
+const ROUND: u64 = 24;
+/// Of so many programs one has wishes.
+const EVERY: u64 = 3;
+
+/// The wishes of a run.
+pub struct Plan {
+    possible: Vec<Wish>,
+    seed: u64,
+    /// Wishes of a program.
+    each: usize,
+    state: Mutex<State>,
+    turned: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Rounds that are complete, all before them, too.
+    complete: u64,
+    /// Programs done and what was run, of rounds that are not.
+    open: BTreeMap<u64, (u64, Pairs)>,
+    run: Pairs,
+    /// How often each was wished for.
+    tries: BTreeMap<Wish, u64>,
+    /// By round.
+    wishes: Vec<Vec<Wish>>,
+}
+
+impl Plan {
+    /// So many wishes for a program, of these.
+    pub fn new(seed: u64, possible: Vec<Wish>, each: u64) -> Plan {
+        let plan =
+            Plan { possible, seed, each: each as usize, state: Mutex::default(), turned: Condvar::new() };
+        let mut state = plan.lock();
+        plan.wish(&mut state);
+        plan.wish(&mut state);
+        drop(state);
+        plan
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The wishes of one more round: what was run and tried least.
+    fn wish(&self, state: &mut State) {
+        let round = state.wishes.len() as u64;
+        let rare = |wish: &Wish| state.run.of(*wish) + state.tries.get(wish).copied().unwrap_or(0);
+        let numbered = (0..).zip(&self.possible);
+        let mut by: Vec<_> = numbered.map(|(n, w)| (rare(w), mix(self.seed ^ round, n), *w)).collect();
+        by.sort_unstable();
+        let count = self.each * (ROUND / EVERY) as usize;
+        let wishes: Vec<Wish> = by.into_iter().cycle().take(count).map(|(.., wish)| wish).collect();
+        wishes.iter().for_each(|wish| *state.tries.entry(*wish).or_default() += 1);
+        state.wishes.push(wishes);
+    }
+
+    /// The wishes of a program, if it has any; waits for those of other threads that they follow from. Nothing once it is too late.
+    pub fn wishes(&self, program: u64, late: &dyn Fn() -> bool) -> Option<Vec<Wish>> {
+        let (round, n) = (program / ROUND, program % ROUND);
+        if n % EVERY != EVERY - 1 || self.possible.is_empty() {
+            return Some(vec![]);
+        }
+        let mut state = self.lock();
+        loop {
+            if let Some(wishes) = state.wishes.get(round as usize) {
+                let first = (n / EVERY) as usize * self.each;
+                return Some(wishes[first..first + self.each].to_vec());
+            }
+            if late() {
+                return None;
+            }
+            let waited = self.turned.wait_timeout(state, Duration::from_millis(100));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// A program was run.
+    pub fn done(&self, program: u64, run: &Pairs) {
+        let mut state = self.lock();
+        let (done, pairs) = state.open.entry(program / ROUND).or_default();
+        *done += 1;
+        pairs.add(run);
+        while let Some((ROUND, _)) = state.open.get(&state.complete) {
+            let round = state.complete;
+            let (_, pairs) = state.open.remove(&round).expect("it is open");
+            state.run.add(&pairs);
+            state.complete += 1;
+            self.wish(&mut state);
+        }
+        self.turned.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tile_dsl::engine::testing::Kind;
+
+    #[test]
+    fn what_was_run_least_is_wished_for_whatever_the_order_of_threads() {
+        let possible: Vec<Wish> = Wish::pairs().map(|(a, b)| Wish::Pair(a, b)).take(40).collect();
+        let often: Vec<Wish> = possible[..20].to_vec();
+        let run = || {
+            let mut pairs = Pairs::default();
+            for wish in &often {
+                let Wish::Pair(a, b) = wish else { unreachable!("they are pairs") };
+                pairs.pairs.insert((*a, *b), 100);
+            }
+            pairs
+        };
+        let of = |backwards: bool| {
+            let plan = Plan::new(7, possible.clone(), 2);
+            let mut order: Vec<u64> = (0..ROUND).collect();
+            if backwards {
+                order.reverse();
+            }
+            order.into_iter().for_each(|p| plan.done(p, &run()));
+            assert_eq!(plan.wishes(3 * ROUND + 2, &|| true), None, "it follows from what is not run yet");
+            let round = (0..ROUND).map(|n| plan.wishes(2 * ROUND + n, &|| true).expect("it is known"));
+            round.flatten().collect::<Vec<Wish>>()
+        };
+        let wishes = of(false);
+        assert_eq!(wishes.len(), 2 * (ROUND / EVERY) as usize);
+        assert!(wishes.iter().all(|wish| !often.contains(wish)), "{wishes:?}");
+        assert_eq!(wishes, of(true));
+        let plan = Plan::new(7, vec![Wish::pair(Kind::Pad, Kind::Tile)], 2);
+        assert_eq!(plan.wishes(2, &|| true).map(|w| w.len()), Some(2));
+    }
+}
