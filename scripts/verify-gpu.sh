@@ -4,6 +4,8 @@
 #   cargo build --release --examples && scripts/verify-gpu.sh target/release/examples
 #   scripts/verify-gpu.sh target/release/examples "compute-sanitizer --error-exitcode 9"     # slower, finds accesses out of bounds
 #
+# Random kernels are replayed on a GPU by tile-fuzz: "The net" in docs/contributing.md.
+#
 # JOBS programs at a time (1). DEVICE=sim runs the same on the simulator, at sizes that suit it. A program that does not end within
 # LIMIT seconds (120) failed. ONLY, a regular expression, chooses among the runs ("matmul .*cluster").
 set -uo pipefail

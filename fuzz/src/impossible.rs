@@ -50,6 +50,14 @@ const MATRIX: &[Kind] = &[
 const SPLITS: &[Kind] = &[Kind::SplitK, Kind::SplitKAtomic, Kind::SplitKCluster];
 const COLLECTED: &[Kind] = &[Kind::Collect, Kind::CollectMatrices];
 
+/// Kinds of schedules for `wgmma`.
+const WARPGROUP: &[Kind] = &[Kind::Wgmma, Kind::BindWarpgroup, Kind::Overwrite, Kind::InFlight];
+const REDUCES: &[Kind] = &[Kind::ReduceLane, Kind::ReduceWarp, Kind::ReduceCta];
+
+const fn never(some: &'static [Kind], others: &'static [Kind], why: &'static str) -> Rule {
+    Rule { some, others, why: Why::NeverFound(why) }
+}
+
 const fn refused(some: &'static [Kind], others: &'static [Kind], says: &'static str) -> Rule {
     Rule { some, others, why: Why::Refused(says) }
 }
@@ -79,6 +87,46 @@ pub const RULES: &[Rule] = &[
         &[Kind::Pingpong],
         "would need a copy of its own",
     ),
+    never(&[Kind::Mma], WARPGROUP, "two products of one kernel by different atoms"),
+    never(
+        WARPGROUP,
+        &[Kind::Fragment, Kind::PipelineRegisters, Kind::Interleave],
+        "`wgmma` reads its factors from shared memory by itself; fragments of other tensors beside it",
+    ),
+    never(
+        &[Kind::Wgmma, Kind::Overwrite, Kind::InFlight],
+        &[Kind::BindWarp],
+        "warps beside those of a warpgroup",
+    ),
+    never(
+        REDUCES,
+        &[Kind::Wgmma, Kind::Overwrite, Kind::InFlight, Kind::BindWarpgroup, Kind::Exchange],
+        "a reduction of what warpgroups hold, in a kernel of one more reduction than its product",
+    ),
+    never(
+        &[Kind::ReduceWarp],
+        &[Kind::Mma, Kind::Swapped, Kind::CollectMatrices, Kind::Registers, Kind::Pingpong],
+        "a reduction across warps beside atoms or many warps",
+    ),
+    never(REDUCES, REDUCES, "two reductions of one kernel at different levels"),
+    never(REDUCES, &[Kind::BindXor], "parts that are combined across lanes which change places"),
+    never(
+        &[Kind::BindXor],
+        &[Kind::Swapped, Kind::BindWarpgroup, Kind::Wgmma, Kind::Overwrite, Kind::InFlight],
+        "warps that change places beside an atom's",
+    ),
+    never(
+        &[Kind::SplitKAtomic],
+        &[Kind::Recompute, Kind::Interleave],
+        "a kernel that stores its one sum as it is",
+    ),
+    never(&[Kind::Swapped], &[Kind::Interleave], "a pipeline of registers of transposed products"),
+    never(
+        &[Kind::StageAsync],
+        &[Kind::Cluster],
+        "a copy of 4 bytes beside what a producer of a cluster copies",
+    ),
+    never(&[Kind::CollectMatrices], &[Kind::Exchange], "two stored tensors of 16 bits"),
 ];
 
 /// Why a schedule does not have both.
@@ -93,6 +141,12 @@ pub fn pair(a: Kind, b: Kind) -> Option<Why> {
 /// Why a directive is in no schedule of this variant that has a tensor of this type.
 pub fn cell(_kind: Kind, _variant: Variant, _dtype: DType) -> Option<Why> {
     None
+}
+
+/// What is worth a wish: what can be legal, and what was never found.
+pub fn wishes() -> Vec<Wish> {
+    let never = Wish::pairs().filter(|(a, b)| matches!(pair(*a, *b), Some(Why::NeverFound(_))));
+    possible().iter().copied().chain(never.map(|(a, b)| Wish::Pair(a, b))).collect()
 }
 
 /// What can be legal.

@@ -3,7 +3,7 @@
 //! Programs come in rounds. Every third has wishes instead of a random kernel: those of a round follow from what was run until the
 //! end of the round before the last one. So threads rarely wait for each other, and equal seeds give equal cases.
 
-use crate::{data::mix, pairs::Pairs, wish::Wish};
+use crate::{data::mix, impossible, pairs::Pairs, wish::Wish};
 use std::{
     collections::BTreeMap,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -14,6 +14,9 @@ use std::{
 const ROUND: u64 = 24;
 /// Of so many programs one has wishes.
 const EVERY: u64 = 3;
+
+/// How many attempts one at a pair counts as that was never found.
+const DEAR: u64 = 16;
 
 /// The wishes of a run.
 pub struct Plan {
@@ -57,7 +60,14 @@ impl Plan {
     /// The wishes of one more round: what was run and tried least.
     fn wish(&self, state: &mut State) {
         let round = state.wishes.len() as u64;
-        let rare = |wish: &Wish| state.run.of(*wish) + state.tries.get(wish).copied().unwrap_or(0);
+        // What was never found is tried now and then all the same.
+        let dear = |wish: &Wish| match wish {
+            Wish::Pair(a, b) if impossible::pair(*a, *b).is_some() => DEAR,
+            _ => 1,
+        };
+        let rare = |wish: &Wish| {
+            state.run.of(*wish) + (state.tries.get(wish).copied().unwrap_or(0) + 1) * dear(wish)
+        };
         let numbered = (0..).zip(&self.possible);
         let mut by: Vec<_> = numbered.map(|(n, w)| (rare(w), mix(self.seed ^ round, n), *w)).collect();
         by.sort_unstable();

@@ -74,7 +74,7 @@ pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
     let outcome = Mutex::new(Outcome::default());
     let running: Mutex<BTreeMap<Id, (Instant, bool)>> = Mutex::default();
     let late = || options.seconds.is_some_and(|s| start.elapsed() >= Duration::from_secs(s));
-    let mut possible = impossible::possible().to_vec();
+    let mut possible = impossible::wishes();
     possible.retain(|wish| !options.products || multiplying(&wish.kinds()));
     let plan = Plan::new(options.seed, possible, options.schedules);
     let work = || {

@@ -285,6 +285,9 @@ impl Generator<'_> {
         let program: Vec<String> = self.program().map(|a| a.name.clone()).collect();
         // Sizes of tiles of program axes, such that a thread a point is as many threads as it takes.
         let whole: &[[u32; 3]] = match () {
+            () if has(Kind::BindXor) && !has(Kind::ProduceWarpgroup) => {
+                &[[8, 4, 1], [4, 8, 1], [8, 8, 1], [16, 4, 1]]
+            }
             () if has(Kind::Registers) => &[[256, 1, 1], [32, 8, 1], [16, 16, 1], [8, 8, 4]],
             () if has(Kind::ProduceWarpgroup) => &[[128, 1, 1], [16, 8, 1], [32, 4, 1], [8, 4, 4]],
             () if has(Kind::BindWarp) => &[[64, 1, 1], [32, 4, 1], [2, 32, 1], [64, 2, 1], [32, 2, 2]],

@@ -2,7 +2,7 @@
 
 use super::super::Generator;
 use crate::{
-    engine::testing::Kind,
+    engine::testing::{Kind, kinds},
     nest::{Level, LoopKind, Steps, loops},
     schedule::{DirectiveKind as D, Unit, UnitDim},
 };
@@ -52,11 +52,12 @@ impl Generator<'_> {
             }
         }
         if has(Kind::BindLane) {
-            self.bind_whole(Unit::Lane, 32, &taken);
+            let xor = has(Kind::BindXor) && !has(Kind::BindThread) && !has(Kind::BindWarp);
+            self.bind_whole(Unit::Lane, 32, &taken, xor);
         }
         if has(Kind::BindWarp) {
             let count = if has(Kind::ProduceWarpgroup) { 4 } else { 2 };
-            self.bind_whole(Unit::Warp, count, &taken);
+            self.bind_whole(Unit::Warp, count, &taken, false);
         }
         if has(Kind::BindThread) {
             let count = match () {
@@ -65,9 +66,9 @@ impl Generator<'_> {
                 () if has(Kind::ProduceWarp) => 32,
                 () => *self.random.pick(&[4, 8, 16, 32]),
             };
-            self.bind_whole(Unit::Thread, count, &taken);
+            self.bind_whole(Unit::Thread, count, &taken, has(Kind::BindXor));
         }
-        if has(Kind::BindXor) {
+        if has(Kind::BindXor) && !kinds(&self.schedule).contains(&Kind::BindXor) {
             let unit = match () {
                 () if has(Kind::BindThread) => Unit::Thread,
                 () if has(Kind::BindWarp) => Unit::Warp,
@@ -96,8 +97,9 @@ impl Generator<'_> {
         names
     }
 
-    /// Binds loops to the dimensions of a unit until they are so many, which a loop is split for if need be.
-    fn bind_whole(&mut self, unit: Unit, count: u32, taken: &[String]) {
+    /// Binds loops to the dimensions of a unit until they are so many, which a loop is split for if need be. With `xor`, several loops,
+    /// of which the later ones change places by the first.
+    fn bind_whole(&mut self, unit: Unit, count: u32, taken: &[String], xor: bool) {
         let kind = match unit {
             Unit::Lane => Kind::BindLane,
             Unit::Warp => Kind::BindWarp,
@@ -115,6 +117,9 @@ impl Generator<'_> {
             }
             let mut digits = self.digits(true);
             digits.retain(|(d, n)| n.is_some_and(|n| n > 1) && !taken.contains(d));
+            if xor && dim == UnitDim::X {
+                digits.retain(|(_, n)| n.is_some_and(|n| n < left));
+            }
             self.shuffle(&mut digits);
             // What is enough comes first, then what is most of it.
             let rest = |n: Option<u32>| {
@@ -123,7 +128,8 @@ impl Generator<'_> {
             digits.sort_by_key(|(_, n)| rest(*n));
             for (digit, steps) in digits.into_iter().take(12) {
                 let steps = steps.unwrap_or(1);
-                let bind = |digit| D::Bind { digit, unit, dim, xor: None };
+                let by = (xor && dim != UnitDim::X).then_some(UnitDim::X);
+                let bind = |digit| D::Bind { digit, unit, dim, xor: by };
                 if left.is_multiple_of(steps) {
                     if self.asked(kind, bind(digit)) {
                         left /= steps;
