@@ -52,7 +52,6 @@ const COLLECTED: &[Kind] = &[Kind::Collect, Kind::CollectMatrices];
 
 /// Kinds of schedules for `wgmma`.
 const WARPGROUP: &[Kind] = &[Kind::Wgmma, Kind::BindWarpgroup, Kind::Overwrite, Kind::InFlight];
-const REDUCES: &[Kind] = &[Kind::ReduceLane, Kind::ReduceWarp, Kind::ReduceCta];
 
 const fn never(some: &'static [Kind], others: &'static [Kind], why: &'static str) -> Rule {
     Rule { some, others, why: Why::NeverFound(why) }
@@ -87,45 +86,40 @@ pub const RULES: &[Rule] = &[
         &[Kind::Pingpong],
         "would need a copy of its own",
     ),
-    never(&[Kind::Mma], WARPGROUP, "two products of one kernel by different atoms"),
+    never(
+        &[Kind::Mma],
+        &[Kind::Wgmma, Kind::Overwrite, Kind::InFlight],
+        "two products of one kernel by different atoms",
+    ),
     never(
         WARPGROUP,
         &[Kind::Fragment, Kind::PipelineRegisters, Kind::Interleave],
         "`wgmma` reads its factors from shared memory by itself; fragments of other tensors beside it",
     ),
+    never(&[Kind::ReduceLane], &[Kind::ReduceWarp], "two reductions of one kernel, by lanes and by warps"),
     never(
-        &[Kind::Wgmma, Kind::Overwrite, Kind::InFlight],
-        &[Kind::BindWarp],
-        "warps beside those of a warpgroup",
-    ),
-    never(
-        REDUCES,
-        &[Kind::Wgmma, Kind::Overwrite, Kind::InFlight, Kind::BindWarpgroup, Kind::Exchange],
-        "a reduction of what warpgroups hold, in a kernel of one more reduction than its product",
+        &[Kind::BindXor],
+        &[Kind::ReduceLane, Kind::ReduceWarp],
+        "parts that are combined across units which change places",
     ),
     never(
         &[Kind::ReduceWarp],
-        &[Kind::Mma, Kind::Swapped, Kind::CollectMatrices, Kind::Registers, Kind::Pingpong],
-        "a reduction across warps beside atoms or many warps",
+        &[Kind::CollectMatrices, Kind::Exchange, Kind::Registers, Kind::Pingpong],
+        "a reduction across warps in a kernel of one more than its product",
     ),
-    never(REDUCES, REDUCES, "two reductions of one kernel at different levels"),
-    never(REDUCES, &[Kind::BindXor], "parts that are combined across lanes which change places"),
+    never(&[Kind::ReduceCta], &[Kind::Exchange], "a reduction in a kernel of one more than its product"),
     never(
         &[Kind::BindXor],
-        &[Kind::Swapped, Kind::BindWarpgroup, Kind::Wgmma, Kind::Overwrite, Kind::InFlight],
-        "warps that change places beside an atom's",
+        &[Kind::InFlight, Kind::Registers],
+        "warps that change places beside a producer's",
     ),
     never(
         &[Kind::SplitKAtomic],
         &[Kind::Recompute, Kind::Interleave],
-        "a kernel that stores its one sum as it is",
+        "a kernel that stores its one sum as it is has nothing to compute twice",
     ),
     never(&[Kind::Swapped], &[Kind::Interleave], "a pipeline of registers of transposed products"),
-    never(
-        &[Kind::StageAsync],
-        &[Kind::Cluster],
-        "a copy of 4 bytes beside what a producer of a cluster copies",
-    ),
+    never(&[Kind::StageAsync], &[Kind::Cluster], "copies of 4 bytes beside those that a cluster shares"),
     never(&[Kind::CollectMatrices], &[Kind::Exchange], "two stored tensors of 16 bits"),
 ];
 

@@ -17,7 +17,7 @@ use tile_dsl::{
 /// The most that a case makes a simulator do, in steps of a warp for each CTA.
 const MOST_WORK: u64 = 1 << 12;
 /// Kernels that are tried for a wish, and those that are looked at for it.
-const KERNELS: (usize, u64) = (24, 120);
+const KERNELS: (usize, u64) = (32, 240);
 
 /// Names a case: the seed of its kernel, the number of its schedule, and what it was to have: `123.0`, `123.0:serpentine+produce-warp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! What is wished for when: the rarest so far, in a way that follows from the seed, whatever the threads do.
 //!
-//! Programs come in rounds. Every third has wishes instead of a random kernel: those of a round follow from what was run until the
+//! Programs come in rounds. Every second one has wishes instead of a random kernel: those of a round follow from what was run until the
 //! end of the round before the last one. So threads rarely wait for each other, and equal seeds give equal cases.
 
 use crate::{data::mix, impossible, pairs::Pairs, wish::Wish};
@@ -13,8 +13,10 @@ use std::{
 /// Programs of a round.
 const ROUND: u64 = 24;
 /// Of so many programs one has wishes.
-const EVERY: u64 = 3;
+const EVERY: u64 = 2;
 
+/// How many attempts a launched schedule counts as: what was never launched is tried again first.
+const RUN: u64 = 4;
 /// How many attempts one at a pair counts as that was never found.
 const DEAR: u64 = 16;
 
@@ -66,7 +68,7 @@ impl Plan {
             _ => 1,
         };
         let rare = |wish: &Wish| {
-            state.run.of(*wish) + (state.tries.get(wish).copied().unwrap_or(0) + 1) * dear(wish)
+            RUN * state.run.of(*wish) + (state.tries.get(wish).copied().unwrap_or(0) + 1) * dear(wish)
         };
         let numbered = (0..).zip(&self.possible);
         let mut by: Vec<_> = numbered.map(|(n, w)| (rare(w), mix(self.seed ^ round, n), *w)).collect();
@@ -147,6 +149,6 @@ mod tests {
         assert!(wishes.iter().all(|wish| !often.contains(wish)), "{wishes:?}");
         assert_eq!(wishes, of(true));
         let plan = Plan::new(7, vec![Wish::pair(Kind::Pad, Kind::Tile)], 2);
-        assert_eq!(plan.wishes(2, &|| true).map(|w| w.len()), Some(2));
+        assert_eq!(plan.wishes(EVERY - 1, &|| true).map(|w| w.len()), Some(2));
     }
 }

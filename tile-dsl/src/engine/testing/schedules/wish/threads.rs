@@ -118,7 +118,8 @@ impl Generator<'_> {
             let mut digits = self.digits(true);
             digits.retain(|(d, n)| n.is_some_and(|n| n > 1) && !taken.contains(d));
             if xor && dim == UnitDim::X {
-                digits.retain(|(_, n)| n.is_some_and(|n| n < left));
+                // The later ones have no fewer steps than the first has coordinates.
+                digits.retain(|(_, n)| n.is_some_and(|n| n * n <= left));
             }
             self.shuffle(&mut digits);
             // What is enough comes first, then what is most of it.
