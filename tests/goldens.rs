@@ -25,7 +25,12 @@ mod vector_add;
 
 use random::random_schedules;
 use std::{fs, path::Path};
-use tile_dsl::program::Program;
+use tile_dsl::{
+    engine::{self, testing::Random},
+    program::Program,
+    schedule::{Schedule, Target, extend, parse},
+    tile::Kernel,
+};
 use tilewright::{DType, Stage, Variant, emit, emit_program};
 
 fn folder(name: &str) -> std::path::PathBuf {
@@ -89,4 +94,75 @@ fn a_sample_of_random_schedules_compiles() {
             }
         }
     }
+}
+
+/// Schedules that share registers out between roles, in many shapes, written where `scripts/check-ptx.sh` sees that the
+/// assembler heeds them. They are drawn from a seed.
+#[test]
+fn registers_are_shared_out_in_many_shapes() {
+    let sample = folder("target/ptx-sample");
+    let kernel = Kernel::from_bytes(product::matmul::KERNEL).expect("an embedded kernel");
+    let mut random = Random::new(9);
+    let mut made = 0;
+    for columns in [8, 16, 24, 32, 40, 48, 64, 72, 80, 96, 104, 112, 128, 160, 192, 256] {
+        for warpgroups in [2, 2, 3] {
+            let text = sharing(&mut random, warpgroups, columns);
+            let schedule = Schedule {
+                name: format!("registers{made}"),
+                kernel: "matmul".into(),
+                dtypes: vec![],
+                target: Target { sm: 90, specific: true },
+                directives: extend(&[], &parse(&text).unwrap_or_else(|e| panic!("{e} of {text}")))
+                    .expect("no parent"),
+            };
+            let dtype = *random.pick(&[DType::F16, DType::BF16]);
+            let Ok(program) = engine::schedule(&kernel, &schedule, Some(dtype)) else {
+                continue;
+            };
+            println!("{columns} columns: {text}");
+            let variant = *random.pick(&[Variant::Exact, Variant::Aligned, Variant::General]);
+            let ptx = emit_program(&program, variant, Stage::Ptx).expect("a legal schedule compiles");
+            assert_eq!(ptx.matches("setmaxnreg").count() >= 2, text.contains("registers"), "{text}");
+            fs::write(sample.join(format!("registers_{made}.ptx")), ptx).expect("target is writable");
+            made += 1;
+        }
+    }
+    assert!(made >= 30, "{made} of them are legal");
+}
+
+/// A product whose copies a warpgroup makes, with so many others that compute.
+fn sharing(random: &mut Random, warpgroups: usize, columns: u32) -> String {
+    let some =
+        |random: &mut Random, text: &str| if random.below(3) == 0 { text.to_string() } else { String::new() };
+    let rows = 64 * warpgroups;
+    let swizzle = [128, 64, 32].into_iter().find(|s| (2 * columns).is_multiple_of(*s));
+    let mut text = format!("tile(i = {rows}, j = {columns}, k = 64); ");
+    let by_warps = columns <= 64 && columns.is_multiple_of(8) && random.below(4) == 0;
+    let swizzled = swizzle.filter(|_| !by_warps || columns.is_multiple_of(16));
+    text += &match by_warps {
+        true => format!(
+            "split(i -> iw, im: 16); tensor_core(acc: mma); reorder(iw, k.atom); bind(iw -> warp.x); {}",
+            if warpgroups == 3 { "unroll(k.atom); " } else { "" }
+        ),
+        false => format!(
+            "split(i -> iw, im: 64); tensor_core(acc: wgmma(64, {columns})); bind(iw -> warpgroup.x); unroll(k.atom); "
+        ),
+    };
+    text += "stage(a, b at k: shared, tma); swizzle(a: 128); ";
+    text += &swizzled.map(|span| format!("swizzle(b: {span}); ")).unwrap_or_default();
+    text += &format!("pipeline(k, {}); produce(k: warpgroup); ", 2 + random.below(2));
+    // What the roles have at launch, in eights.
+    let each: u32 = if warpgroups == 2 { 168 } else { 128 };
+    let producer = *random.pick(&[24, 32, 40]);
+    let most = (each * (128 * warpgroups as u32 + 128) - 128 * producer) / (128 * warpgroups as u32) / 8 * 8;
+    let consumer = [most.min(240), most.min(240), each][random.below(3)];
+    text += &format!("registers({producer}, {consumer}); ");
+    text += &some(random, "persistent(1); ");
+    text += &some(random, "order(grouped(8)); ");
+    text += &some(random, "arrive(k: thread); ");
+    text += &some(random, "occupancy(1); ");
+    if !by_warps {
+        text += &some(random, "issue(acc: overwrite); ");
+    }
+    text
 }

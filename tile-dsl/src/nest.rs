@@ -71,7 +71,7 @@ pub use layout::{Layout, Where};
 pub(crate) use layout::{Spread, own_loops, own_loops_of_all};
 pub use parse::{ParseError, parse};
 pub use roles::registers_at_launch;
-pub(crate) use roles::{WARP, WARPGROUP};
+pub(crate) use roles::{WARP, WARPGROUP, registers_of_product};
 pub use rows::{Part, Place, Row};
 pub use segment::{Segment, TileSize};
 pub(crate) use stored::LANES_OF_ROW;

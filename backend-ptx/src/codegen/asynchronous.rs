@@ -298,7 +298,9 @@ impl<'c> Codegen<'c, '_> {
             self.builder.position_at_end(here);
             self.addresses.clear();
             if let Some(registers) = role.registers {
-                let Some(at_launch) = registers_at_launch(self.kernel.target, self.kernel.threads) else {
+                let resident = self.kernel.min_ctas.unwrap_or(1);
+                let Some(at_launch) = registers_at_launch(self.kernel.target, self.kernel.threads, resident)
+                else {
                     return malformed("registers of a role in a CTA that has enough for all");
                 };
                 let way = if registers > at_launch { "inc" } else { "dec" };

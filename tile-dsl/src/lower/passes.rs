@@ -42,7 +42,7 @@ impl<'a> Lowering<'a> {
             vars: Vec::new(),
             threads: 1,
             grid: Vec::new(),
-            min_ctas: program.nest.resident(),
+            min_ctas: program.nest.resident(program.schedule.target),
             persistent: program.nest.persistent,
             cluster: program.nest.cluster.map(|_| program.nest.cluster_ctas()),
             assemble: program.nest.assemble,

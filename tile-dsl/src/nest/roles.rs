@@ -1,6 +1,9 @@
 //! Threads that do nothing but copy, and what the roles of a CTA are given.
 
-use super::{CopyId, CopyLayout, CopyPart, Digit, Frame, Issue, Nest, Steps, Stmt, ValueId, leaves};
+use super::{
+    Atom, CopyId, CopyLayout, CopyPart, Digit, Frame, Issue, Nest, Role, Steps, Stmt, ValueId, leaves,
+    threads,
+};
 use crate::schedule::{Target, Unit};
 
 /// Threads of a warp.
@@ -60,15 +63,20 @@ impl Nest {
         self.arrive.get(&digit).copied().unwrap_or(Unit::Warp)
     }
 
-    /// CTAs an SM that a kernel is bound to (`.minnctapersm`). Where roles share registers out, `ptxas` wants to know how many
-    /// each thread begins with, and works that out by itself only where warpgroups multiply (else C7508: `setmaxnreg` ignored).
-    pub fn resident(&self) -> Option<u32> {
-        let mut warpgroups = false;
+    /// CTAs an SM that a kernel is bound to (`.minnctapersm`). Where roles share registers out, `ptxas` has to know how many each
+    /// thread begins with. Without a bound it knows where the code takes so many that a second CTA finds none left on the SM; else
+    /// it ignores `setmaxnreg` (C7508).
+    pub fn resident(&self, target: Target) -> Option<u32> {
+        let mut least = 0;
         leaves(&self.body, &mut |path, leaf| {
-            warpgroups |= self.product(path, leaf).is_some_and(|p| p.atom.row().descriptors);
+            if let Some(product) = self.product(path, leaf).filter(|p| p.atom.row().descriptors) {
+                least = registers_of_product(product.atom).max(least);
+            }
         });
-        let one = (self.registers.is_some() && !warpgroups).then_some(1);
-        self.occupancy.or(one)
+        let threads = threads(self).saturating_mul(self.groups().into()) + u64::from(self.producing());
+        let two = registers_at_launch(target, u32::try_from(threads).unwrap_or(u32::MAX), 2);
+        let fit = two.is_none_or(|each| least <= each);
+        self.occupancy.or((self.registers.is_some() && fit).then_some(1))
     }
 
     /// Groups of the threads that compute: those that take tiles in turn, or one.
@@ -107,12 +115,20 @@ impl Nest {
     }
 }
 
+/// Registers that the assembler wants beside the sums of a product by `wgmma` (ptxas 13.0, C7602), and has at least.
+const MULTIPLYING: u32 = 26;
+
+/// Registers of a thread that one product of a warpgroup takes: those of its sums, and those beside them.
+pub(crate) fn registers_of_product(atom: Atom) -> u32 {
+    atom.size(Role::N) * atom.size(Role::M) / WARPGROUP + MULTIPLYING
+}
+
 /// Registers that each thread of a CTA of so many starts with, where its roles share them out; `None` where each
-/// thread has as many as one can address, and the assembler may give fewer.
+/// thread has as many as one can address, and the assembler may give fewer. So many CTAs share an SM (`.minnctapersm`).
 ///
-/// Source: PTX ISA 9.7.19.5 (`setmaxnreg`: registers come by eights); the CTA has its SM to itself.
-pub fn registers_at_launch(target: Target, threads: u32) -> Option<u32> {
-    let each = target.resident_registers() / threads.max(1);
+/// Source: PTX ISA 9.7.19.5 (`setmaxnreg`: registers come by eights).
+pub fn registers_at_launch(target: Target, threads: u32, ctas: u32) -> Option<u32> {
+    let each = target.resident_registers() / threads.max(1).saturating_mul(ctas.max(1));
     (each <= target.registers()).then_some(each / 8 * 8)
 }
 
@@ -123,7 +139,9 @@ mod tests {
     #[test]
     fn a_small_cta_shares_nothing_out() {
         let target = Target { sm: 90, specific: true };
-        let each = [128, 256, 288, 384, 512, 1024].map(|threads| registers_at_launch(target, threads));
+        let each = [128, 256, 288, 384, 512, 1024].map(|threads| registers_at_launch(target, threads, 1));
         assert_eq!(each, [None, None, Some(224), Some(168), Some(128), Some(64)]);
+        let each = [128, 256, 384, 512].map(|threads| registers_at_launch(target, threads, 2));
+        assert_eq!(each, [None, Some(128), Some(80), Some(64)]);
     }
 }

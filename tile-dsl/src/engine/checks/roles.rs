@@ -6,14 +6,11 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{
         Across, Atom, CopyId, Digit, Frame, LoopKind, ValueId, WARP, WARPGROUP, leaves, loops,
-        registers_at_launch, threads,
+        registers_at_launch, registers_of_product, threads,
     },
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
 };
-
-/// Registers that the assembler wants beside the accumulators of a product (ptxas 13.0, C7602).
-const MULTIPLYING: u32 = 26;
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut wrong: Vec<Diagnostic> = Vec::new();
@@ -194,7 +191,9 @@ fn registers(context: &Context<'_>) -> Option<Diagnostic> {
     }
     let (computing, producing) = (computing(context), u64::from(context.nest.producing()));
     let (target, threads) = (context.schedule.target, computing + producing);
-    let Some(each) = registers_at_launch(target, threads as u32).map(u64::from) else {
+    let resident = context.nest.occupancy.unwrap_or(1);
+    let launched = u32::try_from(threads).unwrap_or(u32::MAX);
+    let Some(each) = registers_at_launch(target, launched, resident).map(u64::from) else {
         let text = format!(
             "a CTA of {threads} threads has registers for all: each takes what it needs, up to {}",
             target.registers()
@@ -204,11 +203,16 @@ fn registers(context: &Context<'_>) -> Option<Diagnostic> {
     let (taken, all) = (u64::from(producer) * producing + u64::from(consumer) * computing, each * threads);
     if taken > all {
         let text = format!(
-            "{producing} threads with {producer} registers and {computing} with {consumer} take {taken}: a CTA of {threads} threads starts with {each} each, {all} in all"
+            "{producing} threads with {producer} registers and {computing} with {consumer} take {taken}: {} of {threads} threads starts with {each} each, {all} in all",
+            if resident > 1 { format!("of {resident} CTAs an SM, one") } else { "a CTA".into() }
         );
         let most = (all.saturating_sub(u64::from(producer) * producing)) / computing / 8 * 8;
         let fits = DirectiveKind::Registers { producer, consumer: most.clamp(24, 240) as u32 };
-        return Some(at(text).edits([Edit::put([fits])]));
+        let fewer = DirectiveKind::Registers { producer: 24, consumer: each.min(240) as u32 };
+        let alone = (resident > 1).then(|| Edit::put([DirectiveKind::Occupancy { ctas: 1 }]));
+        return Some(
+            at(text).edits([Edit::put([fits])]).edits(alone).edits([Edit::put([fewer]), Edit::instead([])]),
+        );
     }
     None
 }
@@ -224,10 +228,11 @@ fn instructions(context: &Context<'_>) -> Option<Diagnostic> {
         let DirectiveKind::TensorCore { value, atom, swapped } = &d.kind else { return None };
         let Atom::Wgmma(eights) = *atom else { return None };
         let (sums, n) = (u64::from(eights) * 4, u64::from(eights) * 8);
-        let taken = sums + u64::from(MULTIPLYING);
+        let taken = u64::from(registers_of_product(*atom));
         (taken > each).then(|| {
             let text = format!(
-                "`{atom}` takes {taken} registers of a thread, {sums} for the sums of {n} columns and {MULTIPLYING} beside them: a CTA of {threads} threads has {each} for each"
+                "`{atom}` takes {taken} registers of a thread, {sums} for the sums of {n} columns and {} beside them: a CTA of {threads} threads has {each} for each",
+                taken - sums
             );
             let fewer = (1..eights).rev().filter(|n| eights.is_multiple_of(*n)).map(|n| {
                 Edit::instead([DirectiveKind::TensorCore { value: value.clone(), atom: Atom::Wgmma(n), swapped: *swapped }])

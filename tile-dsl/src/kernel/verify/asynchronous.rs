@@ -22,7 +22,12 @@ impl Verifier<'_> {
             next += threads;
             if let Some(n) = registers {
                 let whole = first.is_multiple_of(WARPGROUP) && threads.is_multiple_of(WARPGROUP);
-                let scarce = registers_at_launch(self.kernel.target, self.kernel.threads).is_some();
+                let scarce = registers_at_launch(
+                    self.kernel.target,
+                    self.kernel.threads,
+                    self.kernel.min_ctas.unwrap_or(1),
+                )
+                .is_some();
                 ensure(whole && scarce && (24..=240).contains(n) && n % 8 == 0, || {
                     format!("{n} registers for threads {first} to {next}")
                 })?;
