@@ -25,6 +25,9 @@ use std::{
 /// Room that index arithmetic may need beyond an extent.
 const SLACK: i64 = 1 << 16;
 
+/// Points of the longest axis that a launch may have, whatever its tiles.
+pub(crate) const MOST_POINTS: i64 = (1 << 31) - SLACK - 1;
+
 /// Tensors whose strides do not follow from their extents: but for the contiguous dimension's, which is 1, each is a
 /// parameter of the kernel, named by [`stride`].
 pub type Strided = BTreeSet<TensorId>;
@@ -179,6 +182,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
     }
     let mut visit = |digits: &[(Digit, LoopKind)], accesses: &[AccessId]| {
         let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
+        let run = nest.as_run(digits);
         for (axis, a) in kernel.axes.iter().enumerate() {
             let axis = AxisId(axis as u16);
             if variant != Variant::Exact
@@ -215,7 +219,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             let access = &nest.accesses[access.0 as usize];
             let t = &kernel.tensors[access.tensor.0 as usize];
             let mut dims = t.dims.clone();
-            let mut reach: Vec<Reach> = access.index.iter().map(|i| reach_of(nest, i, &loops)).collect();
+            let mut reach: Vec<Reach> = access.index.iter().map(|i| reach_of(nest, i, &run)).collect();
             if !nest.column_major.contains(&access.tensor) {
                 dims.reverse();
                 reach.reverse();
@@ -265,14 +269,10 @@ fn holds_always(kind: &Kind) -> bool {
 /// What coordinates in 32 bits rely on.
 fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
     let kernel = &nest.kernel;
-    // The greatest step of a loop: its counter passes the extent by less.
     let mut slack: BTreeMap<&Extent, i64> = BTreeMap::new();
-    let digits = loops(&nest.body);
     for (n, axis) in kernel.axes.iter().enumerate() {
-        let steps = digits.iter().filter(|(d, _)| usize::from(d.axis.0) == n).map(|(d, _)| d.stride);
-        let step = i64::from(steps.max().unwrap_or(1));
         let known = slack.entry(&axis.extent).or_insert(SLACK);
-        *known = (*known).max((2 * step).unsigned_abs().next_power_of_two() as i64);
+        *known = slack_of(nest, AxisId(n as u16)).max(*known);
     }
     for extent in kernel.tensors.iter().flat_map(|t| &t.dims) {
         slack.entry(extent).or_insert(SLACK);
@@ -284,7 +284,7 @@ fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
         }
     }
     each(nest, &mut |digits, accesses| {
-        let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
+        let loops = nest.as_run(digits);
         for access in accesses {
             let access = &nest.accesses[access.0 as usize];
             let name = &kernel.tensors[access.tensor.0 as usize].name;
@@ -302,6 +302,16 @@ fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
             }
         }
     });
+}
+
+/// Room beyond the extent of an axis for the counters of its loops: they pass it by less than a step, and where steps are filled
+/// ahead, by as many as a ring has slots.
+pub(crate) fn slack_of(nest: &Nest, axis: AxisId) -> i64 {
+    let steps = loops(&nest.body).into_iter().filter(|(d, _)| d.axis == axis).map(|(d, at)| {
+        let ahead = if let LoopKind::Pipe(slots) = at { i64::from(slots) } else { 1 };
+        i64::from(d.stride) * ahead.max(2)
+    });
+    SLACK.max(steps.max().unwrap_or(1).unsigned_abs().next_power_of_two() as i64)
 }
 
 /// Tensors whose indices leave 32 bits, with the greatest one, where each dim is 1: no launch satisfies what they rely on.
@@ -353,8 +363,14 @@ fn each(nest: &Nest, f: &mut Visit<'_>) {
         if let Target::Access(stored) = target {
             accesses.push(stored);
         }
-        let around = |f: &Frame| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None };
-        f(&path.iter().filter_map(around).collect::<Vec<_>>(), &accesses);
+        let around = path.iter().enumerate().filter_map(|(n, frame)| match frame {
+            Frame::For(d, at) => {
+                let inside = if let Some(Frame::Stage(c)) = path.get(n + 1) { Some(*c) } else { None };
+                Some((*d, nest.runs(*at, inside)))
+            }
+            _ => None,
+        });
+        f(&around.collect::<Vec<_>>(), &accesses);
     });
 }
 

@@ -4,7 +4,7 @@ use super::{Lowerer, linear::Linear};
 use crate::{
     index::{Affine, AxisId},
     kernel::Var,
-    nest::{Digit, Ends, LoopKind, Steps, ends},
+    nest::{Digit, Ends, LoopKind, Step, Steps, ends},
     program::Variant,
     schedule::Unit,
 };
@@ -126,9 +126,22 @@ impl Lowerer<'_> {
         sum
     }
 
-    /// Digits bound by the enclosing loops.
+    /// Digits bound by the enclosing loops, as these run.
     pub fn digits(&self) -> Vec<Digit> {
-        self.stack.iter().map(|b| b.digit).collect()
+        let steps: Vec<Step> = self.stack.iter().map(|b| (b.digit, b.at)).collect();
+        let run = self.nest.as_run(&steps).into_iter().zip(&steps);
+        run.map(|(run, (digit, _))| if self.known_to_fill(digit.axis) { *digit } else { run }).collect()
+    }
+
+    /// A digit as a loop over it runs.
+    pub fn run_time(&self, step: Step) -> Digit {
+        if self.known_to_fill(step.0.axis) { step.0 } else { self.nest.at_run_time(step) }
+    }
+
+    /// Whether an axis with a bound has all points that its loops take, which the exact variant assumes where a statement takes
+    /// points of it.
+    fn known_to_fill(&self, axis: AxisId) -> bool {
+        self.variant == Variant::Exact && !self.nest.recurrences.contains_key(&axis)
     }
 
     /// Whether these digits reach points at or beyond the extent of the axis.

@@ -108,9 +108,10 @@ impl Lowerer<'_> {
         self.stack.iter().rev().find(|b| b.at == LoopKind::Vec)
     }
 
-    /// The end of a loop over a digit, in points of its axis.
+    /// The end of a loop at run time over a digit, in points of its axis. It is the same for all threads.
     pub fn end(&mut self, digit: Digit) -> Atom {
-        match self.in_tile(digit).steps {
+        let run = self.run_time((digit, LoopKind::Seq));
+        match self.in_tile(run).steps {
             Steps::Fixed(n) => Atom::i32(i64::from(n) * i64::from(digit.stride)),
             Steps::Rest => self.emit.dim(&self.kernel.axes[digit.axis.0 as usize].extent),
         }
@@ -238,8 +239,8 @@ impl Lowerer<'_> {
         }
         let own = &self.nest.value(value).axes;
         let loops: Vec<Step> = writers(self.nest, first, value).into_iter().flatten().collect();
-        let open = loops.iter().filter(|(d, _)| d.steps == Steps::Rest && !own.contains(&d.axis));
-        let Some(digit) = open.map(|(d, _)| *d).next() else { return Ok(()) };
+        let open = |step: &&Step| self.run_time(**step).steps == Steps::Rest && !own.contains(&step.0.axis);
+        let Some(digit) = loops.iter().find(open).map(|(d, _)| *d) else { return Ok(()) };
         let end = self.end(digit);
         let none = self.emit.cmp(CmpOp::Le, end, Atom::i32(0));
         let Some(registers) = self.held(value)?.registers.clone() else { return Ok(()) };

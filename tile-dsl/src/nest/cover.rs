@@ -1,7 +1,10 @@
 //! What loops reach: the points of an axis that its digits cover, and the values that an index takes.
 
-use super::{Digit, Nest, Steps};
-use crate::index::{Affine, AxisId, Extent};
+use super::{Digit, LoopKind, Nest, Step, Steps};
+use crate::{
+    index::{Affine, AxisId, Extent},
+    tile::AxisKind,
+};
 
 /// The points of an axis that digits reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,39 @@ pub(crate) fn cover(nest: &Nest, axis: AxisId, digits: &[Digit]) -> Cover {
         }
     }
     Cover::Points(points)
+}
+
+/// Steps of the longest loop whose number of steps is kept under a bound.
+const FEW_STEPS: u32 = 8;
+
+impl Nest {
+    /// A digit as a loop over it runs. With a bound (`fits`), the outermost digit of an axis has as many steps as the bound needs, which
+    /// is how much is held of it. A loop at run time over it ends with the extent all the same: its steps are open.
+    ///
+    /// What other digits of the axis add is nothing in any step that has points, as this one reaches the bound alone. A loop of few steps
+    /// keeps their number: the assembler unrolls it, and what is left out would be little.
+    pub(crate) fn at_run_time(&self, (digit, at): Step) -> Digit {
+        let inner = self.kernel.axes[usize::from(digit.axis.0)].kind != AxisKind::Program;
+        match (at, digit.steps, self.bounds.get(&digit.axis)) {
+            (LoopKind::Seq | LoopKind::Pipe(_), Steps::Fixed(n), Some(bound))
+                if inner && n > FEW_STEPS && u64::from(digit.stride) * u64::from(n) >= u64::from(*bound) =>
+            {
+                Digit { steps: Steps::Rest, ..digit }
+            }
+            _ => digit,
+        }
+    }
+
+    /// The digits of some loops as they run. One that ends with the extent does not say where the loops end if steps of another
+    /// digit of its axis lie beyond the bound.
+    pub(crate) fn as_run(&self, steps: &[Step]) -> Vec<Digit> {
+        let beyond = |digit: Digit| {
+            let other = |(d, _): &Step| d.axis == digit.axis && d.stride > digit.stride;
+            steps.iter().any(|step| other(step) && step.0.steps != Steps::Fixed(1))
+        };
+        let run = steps.iter().map(|step| if beyond(step.0) { step.0 } else { self.at_run_time(*step) });
+        run.collect()
+    }
 }
 
 /// Where loops over an axis end.

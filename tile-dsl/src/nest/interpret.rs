@@ -457,6 +457,9 @@ impl<'n, S: Neutral> Machine<'n, S> {
             Steps::Fixed(n) => i64::from(n),
             Steps::Rest => (extent + stride - 1) / stride,
         };
+        // Nothing happens in steps beyond the extent.
+        let left = (extent - self.point[usize::from(digit.axis.0)]).max(0);
+        let steps = steps.min(left / stride + i64::from(left % stride > 0));
         (0..steps).map(|step| (step * stride, self.last)).collect()
     }
 
