@@ -32,8 +32,8 @@ pub fn admitted(program: &Program, dims: &BTreeMap<String, i64>) -> bool {
         kernel.axes.iter().map(|a| a.extent.eval(dims).filter(|n| *n >= 0)).collect();
     let Some(extents) = extents else { return false };
     let kept = promises(&program.nest).iter().all(|promise| promise.assumption.holds(dims, &[]));
-    let small = |shape: Vec<usize>| shape.iter().product::<usize>() <= MOST_ELEMENTS;
-    kept && extents.iter().product::<i64>() <= MOST_POINTS
+    let small = |shape: Vec<usize>| shape.into_iter().fold(1, usize::saturating_mul) <= MOST_ELEMENTS;
+    kept && extents.iter().copied().fold(1, i64::saturating_mul) <= MOST_POINTS
         && data::shapes(kernel, dims).is_some_and(|shapes| shapes.into_iter().all(small))
 }
 
@@ -97,7 +97,7 @@ fn tiles(program: &Program, names: &[String]) -> BTreeMap<String, Vec<i64>> {
             DirectiveKind::Split { digit, factors, .. } => {
                 let axis = digit.split('.').next().unwrap_or_default();
                 let axes = kernel.axes.iter().filter(|a| a.name == axis).collect();
-                let product = factors.iter().map(|f| i64::from(*f)).product();
+                let product = factors.iter().map(|f| i64::from(*f)).fold(1, i64::saturating_mul);
                 (axes, factors.iter().map(|f| i64::from(*f)).chain([product]).collect())
             }
             DirectiveKind::Fits { dim, max } => {
@@ -112,6 +112,8 @@ fn tiles(program: &Program, names: &[String]) -> BTreeMap<String, Vec<i64>> {
             }
         }
     }
+    // No launch is as large as some are.
+    tiles.values_mut().for_each(|tiles| tiles.retain(|tile| *tile <= MOST_POINTS));
     tiles
 }
 
@@ -122,7 +124,7 @@ fn extent(tiles: &[i64], wanted: Option<Variant>, random: &mut Random) -> i64 {
             0 => 32,
             1 => 64,
             // The product divides by all of them.
-            2 => tiles.iter().product::<i64>().clamp(1, 256),
+            2 => tiles.iter().copied().fold(1, i64::saturating_mul).clamp(1, 256),
             3 => 0,
             n => tile * (n as i64 - 3),
         },

@@ -10,6 +10,7 @@ mod directives;
 mod extend;
 mod grammar;
 mod names;
+mod numbers;
 mod parse;
 mod print;
 mod read;

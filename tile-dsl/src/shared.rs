@@ -197,7 +197,9 @@ impl Allocation {
     /// Elements of a value that it has a buffer for.
     pub fn elements(&self, value: ValueId) -> Option<u64> {
         self.buffers.iter().find_map(|b| match &b.size {
-            Size::Value(points) if b.content == Content::Value(value) => Some(points.iter().product()),
+            Size::Value(points) if b.content == Content::Value(value) => {
+                Some(points.iter().copied().fold(1, u64::saturating_mul))
+            }
             _ => None,
         })
     }

@@ -65,6 +65,8 @@ pub(crate) const MAP_DIMENSIONS: usize = 5;
 pub(crate) const BOX_POINTS: u64 = 256;
 /// Bytes of which a row of a box, and where it begins, are multiples.
 pub(crate) const BOX_BYTES: u64 = 16;
+/// Elements of a box are counted up to so many: far more than fit, and what is computed of them still fits in 64 bits.
+const MOST_ELEMS: u64 = 1 << 40;
 /// Bytes of the widest access: each slot of a ring starts at a multiple.
 pub(crate) const WIDEST: u64 = 16;
 
@@ -79,11 +81,11 @@ impl CopyLayout {
         for dim in order.iter().rev() {
             strides[*dim] = elems;
             let row = extents[*dim] + if *dim == contiguous { pad } else { 0 };
-            elems = elems.saturating_mul(row);
+            elems = elems.saturating_mul(row).min(MOST_ELEMS);
         }
         let row = extents.get(contiguous).map_or(1, |n| n + pad).max(1);
         if swizzle > 0 {
-            elems = elems.checked_next_multiple_of(PERIOD * row).unwrap_or(elems);
+            elems = elems.checked_next_multiple_of(PERIOD * row).unwrap_or(elems).min(MOST_ELEMS);
         }
         let panel = (swizzle > 0 && row > swizzle / size).then_some(swizzle / size);
         let align = if swizzle > 0 { PERIOD * swizzle } else { WIDEST } as u32;

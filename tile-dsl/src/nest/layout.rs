@@ -93,12 +93,12 @@ impl Layout {
     /// What a point along an axis, so far from the first that a thread holds, adds to the number of its slot: slots of the
     /// innermost loop follow one another. `None` if no slot holds it.
     pub fn slot(&self, axis: AxisId, offset: i64) -> Option<u32> {
-        let (mut own, mut weight) = (Vec::new(), 1);
+        let (mut own, mut weight) = (Vec::new(), 1u64);
         for (digit, _) in self.digits.iter().rev().filter(|(_, at)| *at == Where::Slot) {
             if digit.axis == axis {
                 own.push((*digit, weight));
             }
-            weight *= steps(*digit);
+            weight = weight.saturating_mul(steps(*digit));
         }
         own.sort_by_key(|(digit, _)| Reverse(digit.stride));
         let (mut rest, mut slot) = (u64::try_from(offset).ok()?, 0);
@@ -153,7 +153,8 @@ impl Layout {
             match (below, digit.steps) {
                 (Some((below, _)), Steps::Fixed(n))
                     if at == Where::Slot
-                        && u64::from(below.stride) * steps(*below) == u64::from(digit.stride) =>
+                        && u64::from(below.stride).saturating_mul(steps(*below))
+                            == u64::from(digit.stride) =>
                 {
                     below.steps = Steps::Fixed((steps(*below) as u32).saturating_mul(n));
                 }

@@ -128,7 +128,7 @@ fn chain(nest: &Nest, axis: AxisId, digits: &[Digit]) -> Result<(), String> {
             return Err(format!("has a digit of stride {} where {next} follows", digit.stride));
         }
         match digit.steps {
-            Steps::Fixed(steps) => next *= u64::from(steps),
+            Steps::Fixed(steps) => next = next.saturating_mul(steps.into()),
             Steps::Rest if n + 1 == own.len() => return Ok(()),
             Steps::Rest => return Err("has a digit beyond its outermost".into()),
         }
@@ -136,7 +136,7 @@ fn chain(nest: &Nest, axis: AxisId, digits: &[Digit]) -> Result<(), String> {
     let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
     let bound = extent.as_constant().or_else(|| nest.bounds.get(&axis).map(|b| i64::from(*b)));
     match bound {
-        Some(bound) if next as i64 >= bound => Ok(()),
+        Some(bound) if i128::from(next) >= i128::from(bound) => Ok(()),
         Some(bound) => Err(format!("is covered up to {next} of {bound}")),
         None => Err(format!("is covered up to {next} of {extent}")),
     }

@@ -43,7 +43,7 @@ fn expanded(nest: &Nest, path: &[Frame], end: usize) -> u64 {
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
-    let threads = dimensions(nest).values().map(|(n, _)| u64::from(*n)).product::<u64>();
+    let threads = dimensions(nest).values().map(|(n, _)| u64::from(*n)).fold(1, u64::saturating_mul);
     let (mut total, mut largest) = (0u64, (0u64, String::new(), None));
     let mut copies: Vec<CopyId> = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {

@@ -1,9 +1,22 @@
-//! Indices: of whole tiles, the greatest has 32 bits at some size at least.
+//! Indices: those of whole tiles and the counters of loops have 32 bits at some size at least.
 
 use super::Context;
-use crate::{assume::indices_beyond, diagnostic::Diagnostic, schedule::DirectiveKind};
+use crate::{
+    assume::{indices_beyond, slack_of},
+    diagnostic::Diagnostic,
+    index::AxisId,
+    nest::{Steps, loops},
+    schedule::DirectiveKind,
+};
+
+/// Where 32 bits with a sign end.
+const END: i64 = 1 << 31;
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    let counters = counters(context);
+    if !counters.is_empty() {
+        return counters;
+    }
     let beyond = indices_beyond(context.nest).into_iter();
     let wrong = beyond.filter_map(|(name, last)| {
         let nest = context.nest;
@@ -16,4 +29,35 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         Some(diagnostic.note(access.span, format!("`{name}` is accessed here")).edits(context.smaller_tiles(last.unsigned_abs() >> 31, |_| true)))
     });
     wrong.collect()
+}
+
+/// A loop's counter goes from step to step up to the last point that its loops reach, and beyond that by the steps that are filled
+/// ahead.
+fn counters(context: &Context<'_>) -> Vec<Diagnostic> {
+    let nest = context.nest;
+    let mut wrong = Vec::new();
+    for (n, axis) in nest.kernel.axes.iter().enumerate() {
+        let id = AxisId(n as u16);
+        let reach = loops(&nest.body).into_iter().filter(|(d, _)| d.axis == id).map(|(d, _)| match d.steps {
+            Steps::Fixed(steps) => i64::from(d.stride) * i64::from(steps),
+            Steps::Rest => 0,
+        });
+        let points = axis.extent.as_constant().unwrap_or(0);
+        let beyond = reach.max().unwrap_or(0).max(points.saturating_add(slack_of(nest, id)));
+        if beyond < END {
+            continue;
+        }
+        let name = &axis.name;
+        let text = format!(
+            "the loops over `{name}` count up to {beyond} points, steps that they take beyond its end among them: indices have 32 bits"
+        );
+        let by = context.cuts(id);
+        let bounds = context.smaller_bounds(2).into_iter().take(1);
+        let shrink = beyond.unsigned_abs().div_ceil(END.unsigned_abs() - 1);
+        let edits = context.smaller_tiles(shrink, |a| a == name).into_iter().chain(bounds);
+        wrong.push(
+            context.at(by, axis.span, text).note(axis.span, format!("`{name}` is bound here")).edits(edits),
+        );
+    }
+    wrong
 }

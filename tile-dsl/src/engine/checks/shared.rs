@@ -41,7 +41,8 @@ fn spelled(nest: &Nest, buffer: &Buffer) -> String {
                 text.push_str(&format!(" · {depth} stages"));
             }
             let slower = layout.order.iter().take_while(|d| **d != layout.contiguous);
-            let held = dims.iter().product::<u64>() + pad * slower.map(|d| dims[*d]).product::<u64>();
+            let rows = slower.map(|d| dims[*d]).fold(pad, u64::saturating_mul);
+            let held = dims.iter().copied().fold(1, u64::saturating_mul).saturating_add(rows);
             if layout.slot(*depth, size) > held {
                 let unit = u64::from(layout.align).max(WIDEST);
                 let each = if *depth > 1 { ", each" } else { "," };

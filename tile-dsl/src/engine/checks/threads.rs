@@ -15,7 +15,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
     let dims = dimensions(nest);
     let count = |unit: Unit| -> u64 {
-        dims.iter().filter(|((u, _), _)| *u == unit).map(|(_, (n, _))| u64::from(*n)).product()
+        let steps = dims.iter().filter(|((u, _), _)| *u == unit).map(|(_, (n, _))| u64::from(*n));
+        steps.fold(1, u64::saturating_mul)
     };
     let uses = |unit: Unit| dims.keys().any(|(u, _)| *u == unit);
     let spelled = |units: &[Unit]| {

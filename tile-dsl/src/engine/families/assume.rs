@@ -9,6 +9,7 @@
 
 use super::{Failure, Proof};
 use crate::{
+    assume,
     diagnostic::{Diagnostic, Edit},
     engine::names,
     index::AxisId,
@@ -22,6 +23,21 @@ fn refuse(message: String) -> Failure {
     Failure::refused(Diagnostic::new(SpanId::NONE, message))
 }
 
+/// Points of the longest axis that a launch may have (`docs/semantics.md`, "Sizes").
+const MOST_POINTS: i64 = assume::MOST_POINTS;
+
+/// A bound that bounds nothing: no launch has so many points.
+fn beyond_all(axis: &Axis, dim: &str, max: u32, (points, of_dim): (i64, i64)) -> Failure {
+    let text = format!(
+        "fits({dim} <= {max}) bounds `{}` by {points} points: launches have at most {MOST_POINTS}, as indices have 32 bits",
+        axis.name
+    );
+    let most = (MOST_POINTS - axis.extent.constant) / of_dim;
+    let most = u32::try_from(most).ok().filter(|most| *most > 0);
+    let most = most.map(|max| Edit::instead([DirectiveKind::Fits { dim: dim.to_string(), max }]));
+    refuse(text).edit(Edit::instead([]).remark("every launch keeps to that")).edits(most)
+}
+
 /// `fits(dim <= max)`.
 pub(in crate::engine) fn fits(nest: &Nest, dim: &str, max: u32) -> Result<(Nest, Proof), Failure> {
     if max == 0 {
@@ -29,17 +45,23 @@ pub(in crate::engine) fn fits(nest: &Nest, dim: &str, max: u32) -> Result<(Nest,
     }
     let mut nest = nest.clone();
     let mut facts = Vec::new();
+    let mut empty = None;
     for n in 0..nest.kernel.axes.len() {
         let axis = &nest.kernel.axes[n];
         let mut terms = axis.extent.dims.iter();
         // `c·N + k` with one dim is bounded by its bound.
-        let bound = match (terms.next(), terms.next()) {
-            (Some((name, c)), None) if name == dim && *c > 0 => {
-                u32::try_from(c * i64::from(max) + axis.extent.constant).ok()
-            }
-            _ => None,
+        let of_dim = match (terms.next(), terms.next()) {
+            (Some((name, c)), None) if name == dim && *c > 0 => *c,
+            _ => continue,
         };
-        let Some(bound) = bound.filter(|b| *b > 0) else { continue };
+        let bound = of_dim.saturating_mul(max.into()).saturating_add(axis.extent.constant);
+        if bound > MOST_POINTS {
+            return Err(beyond_all(axis, dim, max, (bound, of_dim)));
+        }
+        let Some(bound) = u32::try_from(bound).ok().filter(|bound| *bound > 0) else {
+            empty.get_or_insert(n);
+            continue;
+        };
         let id = AxisId(n as u16);
         facts.push(format!("`{}` has at most {bound} points", axis.name));
         nest.bounds.insert(id, bound);
@@ -50,6 +72,11 @@ pub(in crate::engine) fn fits(nest: &Nest, dim: &str, max: u32) -> Result<(Nest,
                 digit.steps = Steps::Fixed(bound.div_ceil(digit.stride));
             }
         }
+    }
+    if let (Some(n), true) = (empty, facts.is_empty()) {
+        let Axis { name, extent, span, .. } = &nest.kernel.axes[n];
+        let text = format!("fits({dim} <= {max}) leaves `{name}`, which has {extent} points, none");
+        return Err(refuse(text).note(*span, format!("`{name}` is bound here")).edit(Edit::instead([])));
     }
     if facts.is_empty() {
         let dims: Vec<String> = nest.kernel.axes.iter().flat_map(|a| a.extent.dims.keys().cloned()).collect();
@@ -77,6 +104,12 @@ pub(in crate::engine) fn multiple(nest: &Nest, dim: &str, of: u32) -> Result<(Ne
     if of == 1 {
         return Err(refuse(format!("multiple({dim}: 1) says nothing: every extent is a multiple of 1"))
             .edit(Edit::instead([])));
+    }
+    if i64::from(of) > MOST_POINTS {
+        let text = format!(
+            "multiple({dim}: {of}): launches have at most {MOST_POINTS} points along an axis, as indices have 32 bits: only an empty one would do"
+        );
+        return Err(refuse(text).edit(Edit::instead([])));
     }
     let mut nest = nest.clone();
     nest.multiples.insert(dim.to_string(), of);

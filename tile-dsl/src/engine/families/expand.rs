@@ -357,7 +357,7 @@ fn value_vector(nest: &Nest, name: &str, a: Digit, steps: u32, v: ValueId) -> Re
 
 /// 4, 8 or 16 bytes.
 fn width(name: &str, steps: u32, size: u32, what: &str) -> Result<(), Failure> {
-    let bytes = steps * size;
+    let bytes = u64::from(steps) * u64::from(size);
     if [4, 8, 16].contains(&bytes) && steps > 1 {
         return Ok(());
     }

@@ -50,7 +50,7 @@ pub(in crate::engine) fn registers(
 ) -> Result<(Nest, Proof), Failure> {
     let fits = |n: u32| (24..=240).contains(&n) && n.is_multiple_of(8);
     if !fits(producer) || !fits(consumer) {
-        let near = |n: u32| n.next_multiple_of(8).clamp(24, 240);
+        let near = |n: u32| n.clamp(24, 240).next_multiple_of(8);
         let edit = DirectiveKind::Registers { producer: near(producer), consumer: near(consumer) };
         return Err(refuse(format!(
             "registers({producer}, {consumer}): a warpgroup takes 24 to 240 registers a thread, a multiple of 8"

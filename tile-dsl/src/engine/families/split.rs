@@ -37,6 +37,17 @@ patterns! {
     FOUR = "(for ?#3 ?#1 (for ?#4 ?#1 (for ?#5 ?#1 (for ?#6 ?#1 ?#2))))";
 }
 
+/// Factors that a message lists.
+const MOST_LISTED: usize = 16;
+
+/// The numbers that divide another, ascending.
+pub(super) fn divisors(n: u32) -> Vec<u32> {
+    let small = (1..).take_while(|d: &u32| u64::from(*d) * u64::from(*d) <= n.into());
+    let small: Vec<u32> = small.filter(|d| n.is_multiple_of(*d)).collect();
+    let large = small.iter().rev().map(|d| n / d).filter(|d| !small.contains(d));
+    small.iter().copied().chain(large).collect()
+}
+
 /// Most digits that one `split` gives.
 const MOST: usize = 4;
 
@@ -210,11 +221,15 @@ fn divides(nest: &Nest, name: &str, whole: Digit, new: &[String], factors: &[u32
                     spelled.join(" · ")
                 ))
             };
-            let legal: Vec<u32> = (2..=n).filter(|f| n % f == 0).collect();
-            let listed: Vec<String> = legal.iter().map(u32::to_string).collect();
+            let mut legal = divisors(n);
+            legal.retain(|f| *f > 1);
+            let near = legal.iter().copied().min_by_key(|f| f.abs_diff(product));
+            // Of many, those around the one that was asked for.
+            let at = legal.partition_point(|f| *f < product).saturating_sub(MOST_LISTED / 2);
+            let shown = &legal[at.min(legal.len().saturating_sub(MOST_LISTED))..];
+            let listed: Vec<String> = shown.iter().take(MOST_LISTED).map(u32::to_string).collect();
             let failure = failure.remark(format!("factors that divide {n}: {}", listed.join(", ")));
-            let [factor] = factors else { return Err(failure) };
-            let near = legal.into_iter().min_by_key(|f| f.abs_diff(*factor));
+            let [_] = factors else { return Err(failure) };
             let split = |factor| DirectiveKind::Split {
                 digit: name.to_string(),
                 names: new.to_vec(),

@@ -89,7 +89,7 @@ pub(in crate::engine) fn apply(
     {
         let digit = names::existing(nest, &axis, Bare::Tile).map_or(name.to_string(), |_| axis.clone());
         let share = |digit, parts| DirectiveKind::SplitK { digit, parts, across };
-        let near = (1..=steps).filter(|n| steps % n == 0).min_by_key(|n| n.abs_diff(parts));
+        let near = split::divisors(steps).into_iter().min_by_key(|n| n.abs_diff(parts));
         let text = format!(
             "{parts} CTAs cannot share the {steps} steps of `{name}` alike, which run inside of others of `{axis}`"
         );

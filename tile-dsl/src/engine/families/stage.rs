@@ -423,7 +423,7 @@ pub(in crate::engine) fn pad(nest: &Nest, buffer: &str, bytes: u32) -> Result<(N
             ))
             .edit(Edit::instead([DirectiveKind::Pad {
                 buffer: buffer.to_string(),
-                bytes: bytes.max(1).next_multiple_of(moved).min(128),
+                bytes: bytes.clamp(1, 128).next_multiple_of(moved),
             }])));
         }
         if copy.via == Via::Tma {

@@ -84,7 +84,13 @@ struct Generator<'a> {
     refused: Option<String>,
     /// Why what was wished for did not apply.
     refusals: Vec<Refusal>,
+    /// Where extreme numbers are drawn from, if they are; other draws do not depend on it.
+    extremes: Option<Random>,
 }
+
+/// Numbers at the edges of what directives, indices and 32 bits can be.
+const EXTREMES: [u32; 9] =
+    [0, 1, 1 << 16, 1 << 20, 1 << 30, (1 << 31) - (1 << 16) - 1, (1 << 31) - 1, 1 << 31, u32::MAX];
 
 impl<'a> Generator<'a> {
     /// For these element types of the generic parameter; nothing if the kernel cannot be scheduled.
@@ -101,6 +107,7 @@ impl<'a> Generator<'a> {
         };
         let warps = random.below(100) < 45;
         let (fresh, most_work, extents, internal) = (0, MOST_WORK, &NO_EXTENTS, Vec::new());
+        let extremes = None;
         Some(Generator {
             kernel,
             random,
@@ -113,6 +120,7 @@ impl<'a> Generator<'a> {
             internal,
             refused: None,
             refusals: vec![],
+            extremes,
         })
     }
 
@@ -201,6 +209,32 @@ impl<'a> Generator<'a> {
 
     /// Keeps a directive if it applies for every element type and its key is free.
     fn propose(&mut self, kind: DirectiveKind) -> bool {
+        let extreme = self.extreme(&kind);
+        extreme.is_some_and(|kind| self.applied(kind)) || self.applied(kind)
+    }
+
+    /// A directive with an extreme number, now and then. Launches could hardly keep to an extreme multiple.
+    fn extreme(&mut self, kind: &DirectiveKind) -> Option<DirectiveKind> {
+        let random = self.extremes.as_mut().filter(|_| !matches!(kind, DirectiveKind::Multiple { .. }))?;
+        let mut count = 0;
+        let mut changed = kind.clone();
+        changed.numbers(&mut |_| count += 1);
+        if count == 0 || random.below(100) >= 4 {
+            return None;
+        }
+        let (at, to) = (random.below(count), *random.pick(&EXTREMES));
+        let mut n = 0;
+        changed.numbers(&mut |number| {
+            if n == at {
+                *number = to;
+            }
+            n += 1;
+        });
+        Some(changed)
+    }
+
+    /// Whether a directive applies; the schedule has it then.
+    fn applied(&mut self, kind: DirectiveKind) -> bool {
         let span = SpanId(self.schedule.directives.len() as u32 + 1);
         let directive = Directive { kind, span, inherited: None };
         if self.schedule.directives.iter().any(|d| d.key() == directive.key()) {

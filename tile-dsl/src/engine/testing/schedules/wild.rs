@@ -43,6 +43,7 @@ pub fn wild_schedule_at(
     let found = (0..8).find_map(|_| {
         let mut generator = Generator::over(kernel, vec![dtype], &mut random)?;
         (generator.most_work, generator.extents) = (most_work, extents);
+        generator.extremes = Some(Random::new(!seed));
         let found = generator.wild();
         internal.append(&mut generator.internal);
         found

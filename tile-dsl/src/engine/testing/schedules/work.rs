@@ -35,8 +35,8 @@ pub(super) fn work(nest: &Nest, dims: &Extents, typical: u64) -> u64 {
                     _,
                     LoopKind::Unit(Unit::Thread | Unit::Lane | Unit::Warp, _) | LoopKind::Atom(..),
                 ) => {}
-                Frame::For(digit, _) => {
-                    let n = match digit.steps {
+                Frame::For(digit, at) => {
+                    let n = match nest.at_run_time((*digit, *at)).steps {
                         Steps::Fixed(n) => n.into(),
                         Steps::Rest => points(digit.axis).div_ceil(digit.stride.into()),
                     };

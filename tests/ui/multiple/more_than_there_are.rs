@@ -1,0 +1,14 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn rowmax(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R>) {
+    let r = program_tile(R);
+    let n = whole(N);
+    store(y, [r], max(load(x, [r, n]), n));
+}
+
+schedule! {
+    fast for rowmax { multiple(N: 4294967295); tile(r = 32); bind(r -> thread.x); }
+}
+
+fn main() {}

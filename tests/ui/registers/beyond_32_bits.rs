@@ -1,0 +1,27 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}
+
+schedule! {
+    fast on sm_90a for matmul<f16> { 
+        tile(i = 128, j = 64, k = 64);
+        split(i -> iw, im: 64);
+        tensor_core(acc: wgmma(64, 64));
+        stage(a, b at k: shared, tma);
+        swizzle(a: 128, b: 128);
+        bind(iw -> warpgroup.x);
+        pipeline(k, 3);
+        produce(k: warpgroup);
+        registers(4294967295, 240);
+     }
+}
+
+fn main() {}
