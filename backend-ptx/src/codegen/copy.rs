@@ -1,7 +1,6 @@
 //! Asynchronous copies from global to shared memory (PTX ISA, "cp.async").
 
 use super::{Codegen, Result, malformed};
-use inkwell::values::IntValue;
 use tile_dsl::kernel::{Expr, Mem};
 
 impl<'c> Codegen<'c, '_> {
@@ -27,29 +26,17 @@ impl<'c> Codegen<'c, '_> {
             16 => "llvm.nvvm.cp.async.cg.shared.global.16",
             _ => return malformed(format!("an asynchronous copy of {bytes} bytes")),
         };
-        if let Some(policy) = self.policy(global) {
-            let size = match guard {
-                None => None,
-                Some(guard) => Some(self.copied_size(guard, bytes)?),
-            };
-            return self.copy_by(policy, (to, from), bytes, size);
-        }
         match guard {
             None => self.call_void(name, &[], &[to.into(), from.into()])?,
             Some(guard) => {
-                let size = self.copied_size(guard, bytes)?;
+                // All bytes where the guard is true, else none.
+                let i32_type = self.context.i32_type();
+                let (all, none) = (i32_type.const_int(bytes.into(), false), i32_type.const_zero());
+                let size = self.builder.build_select(self.expr(guard)?.bool()?, all, none, "")?;
                 self.call_void(&format!("{name}.s"), &[], &[to.into(), from.into(), size.into()])?
             }
         };
         Ok(())
-    }
-
-    /// All bytes where the guard is true, else none.
-    fn copied_size(&self, guard: &Expr, bytes: u32) -> Result<IntValue<'c>> {
-        let i32_type = self.context.i32_type();
-        let (all, none) = (i32_type.const_int(bytes.into(), false), i32_type.const_zero());
-        let size = self.builder.build_select(self.expr(guard)?.bool()?, all, none, "")?;
-        Ok(size.into_int_value())
     }
 
     pub(super) fn commit_group(&self) -> Result<()> {

@@ -2,7 +2,7 @@
 //! `.L2::cache_hint` of each access).
 //!
 //! As inline PTX, but for tensor copies: LLVM has no loads and stores that take a policy. Words travel as integers, whatever
-//! the elements are.
+//! the elements are. `cp.async` takes none: `ptxas` 13.0 makes illegal instructions of some, which the verifier of the kernel IR keeps out.
 
 use super::{Codegen, Result, malformed};
 use inkwell::{
@@ -152,28 +152,6 @@ impl<'c> Codegen<'c, '_> {
         let text =
             format!("st.global.L2::cache_hint{} [$0], {}, ${};", words.suffix(), words.operands(1), n + 1);
         self.assembly(&text, None, &format!("l,{},l", words.constraints("")), &arguments)?;
-        Ok(())
-    }
-
-    /// `cp.async` of so many bytes, of which `size` are read where that is said.
-    pub(super) fn copy_by(
-        &self,
-        policy: IntValue<'c>,
-        (to, from): (PointerValue<'c>, PointerValue<'c>),
-        bytes: u32,
-        size: Option<IntValue<'c>>,
-    ) -> Result<()> {
-        let level = if bytes == 16 { "cg" } else { "ca" };
-        let head = format!("cp.async.{level}.shared.global.L2::cache_hint [$0], [$1], {bytes}");
-        let to = self.builder.build_ptr_to_int(to, self.context.i32_type(), "")?;
-        let (to, from) = (to.into(), from.as_basic_value_enum());
-        match size {
-            None => self.assembly(&format!("{head}, $2;"), None, "r,l,l", &[to, from, policy.into()])?,
-            Some(size) => {
-                let arguments = [to, from, size.into(), policy.into()];
-                self.assembly(&format!("{head}, $2, $3;"), None, "r,l,r,l", &arguments)?
-            }
-        };
         Ok(())
     }
 }

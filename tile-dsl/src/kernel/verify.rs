@@ -207,7 +207,10 @@ impl Verifier<'_> {
                 let from = self.access(Mem::Global(*global), global_offset, guard, *elems as usize)?;
                 ensure(to == from, || format!("copy of {from} into {to}"))?;
                 let bytes = to.bytes() * elems;
-                ensure([4, 8, 16].contains(&bytes), || format!("asynchronous copy of {bytes} bytes"))
+                ensure([4, 8, 16].contains(&bytes), || format!("asynchronous copy of {bytes} bytes"))?;
+                // `ptxas` 13.0 makes illegal instructions of some, see the engine's check of cache policies.
+                let plain = self.kernel.evict(*global).is_none();
+                ensure(plain, || format!("asynchronous copy of parameter {global} by a cache policy"))
             }
             Stmt::CommitGroup | Stmt::WaitGroup(_) => Ok(()),
             Stmt::StorePeer { shared, offset, cta, values } => {
