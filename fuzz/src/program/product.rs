@@ -128,20 +128,31 @@ pub(super) fn chain_kernel(random: &mut Random) -> Kernel {
     };
     let rows = pick(&["", "", "store(y4, [i], sum(v0, e));"]);
     let parameter = if rows.is_empty() { "" } else { ", y4: &mut [f32; M]" };
+    // The factor of a second sum, too.
+    let again = pick(&["", "", "", "again"]) == "again";
+    let [other, sum, adds, stores] = match again {
+        true => [
+            format!(", x5: &[{dtype}; N, E], y6: &mut [f32; M, E]"),
+            "    let mut v3 = full::<f32>(0.0, [i, e]);\n".to_string(),
+            format!("        v3 = dot(v2.cast::<{dtype}>(), load(x5, [j, e]), v3);\n"),
+            "    store(y6, [i, e], v3);\n".to_string(),
+        ],
+        false => Default::default(),
+    };
     let text = format!(
-        "kernel k(x0: &[{dtype}; M, D], x1: &[{dtype}; {b}], x2: &[{dtype}; {v}], y3: &mut [f32; M, E]{parameter}) {{
+        "kernel k(x0: &[{dtype}; M, D], x1: &[{dtype}; {b}], x2: &[{dtype}; {v}], y3: &mut [f32; M, E]{parameter}{other}) {{
     axis i in program_tile(M);
     axis d in whole(D);
     axis e in whole(E);
     axis j in tiles(N);
     let mut v0 = full::<f32>(0.0, [i, e]);
-    for j {{
+{sum}    for j {{
         let v1 = {first};
         let v2 = {weight};
         v0 = {second};
-    }}
+{adds}    }}
     store(y3, [i, e], v0);
-    {rows}
+{stores}    {rows}
 }}
 "
     );

@@ -5,13 +5,14 @@
 //!                                   →  (let w A (let v P B))            v unread in A
 //! recompute  (let v P (let w A B))  →  (let w (let v P A) (let v P B))
 //! fuse       (let v (for a t P) (for a t Q))  →  (for a t (let v P Q))
+//! reorder    (for b u (for a t X))  →  (for a t (for b u X))                `a` is to be fused, `b` comes later or is not
 //! ```
-//! Side conditions. Sink and recompute: `P` writes only `v`; nothing that `P` reads is written by `A` if `v` is
+//! Side conditions. Reorder: as in its own family, and only where the loops do not match as they stand. Sink and recompute: `P` writes only `v`; nothing that `P` reads is written by `A` if `v` is
 //! then computed after `A`. Fuse: as fission (its reverse): the axis of `a` indexes every value of the `let`,
 //! and steps communicate through nothing else.
 //! Source: compute_at and inlining (Ragan-Kelley et al. 2013); loop fusion (Kennedy and McKinley 1990).
 
-use super::{Failure, Proof, Rule, fission::independent, solve, with_body};
+use super::{Failure, FailureKind, Proof, Rule, fission::independent, reorder, solve, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::{
@@ -99,6 +100,21 @@ pub(in crate::engine) fn readers(nest: &Nest, v: ValueId) -> Vec<Target> {
         }
     });
     readers
+}
+
+/// What the statements that read one computation of a value write, where they are several.
+fn shared(nest: &Nest, v: ValueId) -> Option<Vec<Target>> {
+    let mut readers: Vec<(Vec<Frame>, Vec<Target>)> = Vec::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        let Some(at) = Nest::binder(path, v).filter(|_| expr.values().contains(&v)) else { return };
+        match readers.iter_mut().find(|(of, _)| of[..] == path[..at]) {
+            Some((_, found)) if found.contains(&target) => {}
+            Some((_, found)) => found.push(target),
+            None => readers.push((path[..at].to_vec(), vec![target])),
+        }
+    });
+    readers.into_iter().map(|(_, found)| found).find(|found| found.len() > 1)
 }
 
 fn computed(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
@@ -210,24 +226,37 @@ pub(in crate::engine) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result
         }
         _ => Redex::No,
     };
-    let several = || {
-        let readers = readers(nest, v);
-        let readers: Vec<&str> = readers.iter().map(|t| target_name(nest, *t)).collect();
-        if readers.len() > 1 {
+    let unmatched = || match shared(nest, v) {
+        Some(readers) => {
+            let readers: Vec<&str> = readers.iter().map(|t| target_name(nest, *t)).collect();
             let text = format!(
                 "`{name}` is read by {}, in loops of their own: one loop cannot compute it for all of them",
                 names::list(&readers)
             );
-            return Failure::refused(Diagnostic::new(SpanId::NONE, text))
+            let own = DirectiveKind::Recompute { value: name.to_string() };
+            let fuse = DirectiveKind::Fuse { value: name.to_string(), at: at.to_string() };
+            Failure::refused(Diagnostic::new(SpanId::NONE, text))
                 .note(nest.value(v).span, format!("`{name}` is computed here"))
-                .edit(
-                    Edit::put([DirectiveKind::Recompute { value: name.to_string() }])
-                        .remark("each reader computes its own"),
-                );
+                .edit(Edit::instead([own, fuse]).remark("each reader computes its own"))
         }
-        Failure::unmet(format!("the loops that compute `{name}` and those that read it do not match"))
+        None => Failure::unmet(format!("the loops that compute `{name}` and those that read it do not match")),
     };
-    let (body, mut proof) = solve(nest, &rules, &redex, several, several)?;
+    // Loops of a reader, or of the computation, may stand around the one that they share.
+    let around = |graph: &Graph, body: egg::Id, a: Digit, b: Digit| {
+        let facts = effects(graph, body);
+        let concerned = facts.values & bit(v.0) != 0 || facts.writes(nest, Target::Value(v));
+        let place = |d: Digit| digits.iter().position(|o| *o == d);
+        concerned && place(b).is_some_and(|b| place(a).is_none_or(|a| a > b))
+    };
+    let (body, mut proof) = match solve(nest, &rules, &redex, unmatched, unmatched) {
+        Err(failure) if failure.kind != FailureKind::Internal => {
+            let [left, right, fuse] = rules;
+            let rules = [left, right, fuse, reorder::rule(around)];
+            let turned = solve(nest, &rules, &redex, unmatched, unmatched);
+            turned.map_err(|other| if failure.kind == FailureKind::Unmet { other } else { failure })?
+        }
+        solved => solved?,
+    };
     let loops: Vec<String> = digits.iter().map(|d| nest.digit_name(*d)).collect();
     proof.facts.push(format!("each step of {} has its own `{name}`", names::list(&loops)));
     Ok((with_body(nest, body), proof))

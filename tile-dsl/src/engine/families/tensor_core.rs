@@ -10,7 +10,7 @@
 //! operand follows from the axes, whatever their order is: rows are the earlier of them, or the later one where the directive
 //! says `swapped`. The last rule gives the readers of the sums the lanes and
 //! registers in which the atom leaves them; where such a reader is a sum of products itself, the first rule takes that back
-//! for an atom of its own.
+//! for an atom of its own. Where such a sum has lanes of another atom already, it keeps them.
 //!
 //! Side conditions. The value is a sum in f32 of products of two factors, exact conversions aside, of a type that the
 //! atom multiplies. m is an axis of the value and of the first factor only, n one of the value and of the second only, k
@@ -39,7 +39,7 @@ use crate::{
     schedule::DirectiveKind,
     span::SpanId,
 };
-use spread::{combined, gather, layouts_of, spread};
+use spread::{combined, elsewhere, gather, layouts_of, spread};
 
 patterns! {
     THREE = "(for ?#0 ?#1 (for ?#2 ?#3 (for ?#4 ?#5 ?#6)))";
@@ -91,8 +91,9 @@ pub(in crate::engine) fn apply(
     let mut layouts = Vec::new();
     for (role, own) in ROLES.into_iter().zip(&own) {
         let of_role = layouts_of(&body, value, atom, role);
-        combined(&body, *own, &of_role, &mut combine);
-        body = spread(&Nest { combine: combine.clone(), ..body }, name, *own, &of_role)?;
+        let left_alone = elsewhere(&body, value, *own, &of_role);
+        combined(&body, *own, &of_role, &left_alone, &mut combine);
+        body = spread(&Nest { combine: combine.clone(), ..body }, name, *own, (&of_role, &left_alone))?;
         layouts.push(of_role);
     }
     // A loop of the atom may be over the same digit.

@@ -139,7 +139,12 @@ fn read(expr: &Expr) -> BTreeSet<Target> {
 
 /// What is computed from a value, itself included.
 fn downstream(nest: &Nest, value: ValueId) -> BTreeSet<Target> {
-    closed(nest, [Target::Value(value)].into(), |found, target, from| {
+    followed(nest, [Target::Value(value)].into())
+}
+
+/// What is computed from some targets, themselves included.
+fn followed(nest: &Nest, from: BTreeSet<Target>) -> BTreeSet<Target> {
+    closed(nest, from, |found, target, from| {
         if !from.is_disjoint(found) {
             found.insert(target);
         }
@@ -153,6 +158,31 @@ fn upstream(nest: &Nest, expr: &Expr) -> BTreeSet<Target> {
             found.extend(from);
         }
     })
+}
+
+/// Sums of products that lanes of another atom take already, and what follows from them alone: an atom of their own takes
+/// their loops over a digit of this one. If none does, distributions will not fit.
+pub(super) fn elsewhere(nest: &Nest, value: ValueId, own: Digit, layouts: &[Spread]) -> BTreeSet<Target> {
+    let parts: Vec<&Part> = layouts.iter().flat_map(|l| &l.parts).filter(|p| p.place != Place::Slot).collect();
+    let taken = |frame: &Frame| {
+        let Frame::For(digit, at) = frame else { return false };
+        parts.iter().any(|p| p.at() == *at) && parts.iter().all(|p| p.digit(own) != *digit)
+    };
+    let mut products = BTreeSet::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        if let Stmt::Red { value: sum, expr, .. } = leaf
+            && *sum != value
+            && path.contains(&Frame::For(own, LoopKind::Seq))
+            && path.iter().any(taken)
+            && nest.factors(expr).is_ok()
+        {
+            products.insert(Target::Value(*sum));
+        }
+    });
+    let mine = downstream(nest, value);
+    let mut found = followed(nest, products.clone());
+    found.retain(|t| products.contains(t) || !mine.contains(t));
+    found
 }
 
 /// Whether a body is a sum of products over the axis of a digit, for which lanes may be no place: another atom can
@@ -177,17 +207,31 @@ fn multiplied(graph: &Graph, body: egg::Id, own: Digit) -> bool {
     }
 }
 
-/// The layout of what a body writes.
-fn layout_of<'l>(graph: &Graph, body: egg::Id, layouts: &'l [Spread]) -> Option<&'l Spread> {
+/// The layout of what a body writes, if it takes one.
+fn layout_of<'l>(
+    graph: &Graph,
+    body: egg::Id,
+    (layouts, left_alone): (&'l [Spread], &BTreeSet<Target>),
+) -> Option<&'l Spread> {
     let writes = &effects(graph, body).writes;
+    if writes.iter().any(|w| left_alone.contains(&w.target)) {
+        return None;
+    }
     let within = |of: &BTreeSet<Target>| writes.iter().all(|w| of.contains(&w.target));
     layouts.iter().find(|l| l.of.as_ref().is_none_or(within))
 }
 
 /// Reductions over lanes are combined across them.
-pub(super) fn combined(nest: &Nest, own: Digit, layouts: &[Spread], combine: &mut BTreeMap<ValueId, Level>) {
+pub(super) fn combined(
+    nest: &Nest,
+    own: Digit,
+    layouts: &[Spread],
+    left_alone: &BTreeSet<Target>,
+    combine: &mut BTreeMap<ValueId, Level>,
+) {
     leaves(&nest.body, &mut |path, leaf| {
         if let Stmt::Red { value, .. } = leaf
+            && !left_alone.contains(&Target::Value(*value))
             && path.contains(&Frame::For(own, LoopKind::Seq))
             && !nest.value(*value).axes.contains(&own.axis)
             && !nest.is_carried(*value)
@@ -201,8 +245,13 @@ pub(super) fn combined(nest: &Nest, own: Digit, layouts: &[Spread], combine: &mu
     });
 }
 
-/// Gives the loops over a digit, those of the atom aside, the lanes and slots of the layouts.
-pub(super) fn spread(nest: &Nest, name: &str, own: Digit, layouts: &[Spread]) -> Result<Nest, Failure> {
+/// Gives the loops over a digit, those of the atom and of what is left alone aside, the lanes and slots of the layouts.
+pub(super) fn spread(
+    nest: &Nest,
+    name: &str,
+    own: Digit,
+    layouts: (&[Spread], &BTreeSet<Target>),
+) -> Result<Nest, Failure> {
     // Slots stay plain loops, which a schedule may vectorize and which are unrolled otherwise.
     let how = |part: &Part| if part.place == Place::Slot { LoopKind::Seq } else { part.at() };
     // An atom of its own may take these loops, or they may stay as they are.
