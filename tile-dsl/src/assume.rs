@@ -11,8 +11,8 @@ pub use condition::{Condition, Form};
 use crate::{
     index::{Affine, AxisId, Extent},
     nest::{
-        Access, AccessId, Cover, Digit, Ends, Frame, LoopKind, MATRIX_ROWS, Nest, Steps, Stmt, Target, cover,
-        difference, ends, leaves, loops, non_negative, range,
+        Access, AccessId, CopyId, Cover, Digit, Ends, Frame, LoopKind, MATRIX_ROWS, Nest, Steps, Stmt,
+        Target, cover, difference, ends, leaves, loops, non_negative, range,
     },
     program::{Program, Variant},
     tile::{self, TensorId},
@@ -387,7 +387,7 @@ fn vectors(
     nest: &Nest,
     stmt: &Stmt,
     loops: &mut Vec<Digit>,
-    staged: &mut Vec<TensorId>,
+    staged: &mut Vec<CopyId>,
     widest: &mut BTreeMap<TensorId, u32>,
 ) {
     let elem = |t: TensorId| nest.elem(t).bytes();
@@ -406,19 +406,19 @@ fn vectors(
             vectors(nest, first, loops, staged, widest);
             vectors(nest, rest, loops, staged, widest);
         }
-        Stmt::Stage { copy, body } => {
-            let copy = &nest.copies[copy.0 as usize];
+        Stmt::Stage { copy: id, body } => {
+            let copy = nest.copy(*id);
             if let Some(bytes) = copy.vector.filter(|b| *b > elem(copy.tensor)) {
                 let w = widest.entry(copy.tensor).or_insert(0);
                 *w = bytes.max(*w);
             }
-            staged.push(copy.tensor);
+            staged.push(*id);
             vectors(nest, body, loops, staged, widest);
             staged.pop();
         }
         Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } | Stmt::Put { expr, .. } => {
             let mut accesses = expr.accesses();
-            accesses.retain(|a| !staged.contains(&nest.accesses[a.0 as usize].tensor));
+            accesses.retain(|a| !staged.iter().any(|c| nest.serves(*c, *a)));
             if let Stmt::Put { access, .. } = stmt {
                 accesses.push(*access);
             }

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `fits`, `multiple`, `layout`, `occupancy`, `order`, `assemble`, `launch` | `assume` | facts for the launch |
 //! | `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate` | `roles` | facts about who executes what |
-//! | `tile` | `tile` | split, reorder, fission, hoist |
+//! | `tile` | `tile` | split, reorder, fission, hoist, share |
 //! | `split` | `split` | split |
 //! | `recompute`, `fuse` | `place` | sink, recompute, fuse |
 //! | `tensor_core` | `tensor_core` | split, reorder, tensor_core, spread |

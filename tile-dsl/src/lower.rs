@@ -179,7 +179,7 @@ enum Holds {
 impl Holds {
     /// What it is called in the kernel IR.
     fn name(self, nest: &Nest) -> String {
-        let copied = |copy: CopyId| &nest.tensor(nest.copy(copy).tensor).name;
+        let copied = |copy: CopyId| nest.copy_word(copy);
         match self {
             Holds::Value(v) => nest.value(v).name.clone(),
             Holds::Copy(c) => format!("{}.frag", copied(c)),

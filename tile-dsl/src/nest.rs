@@ -34,6 +34,7 @@ mod assemble;
 mod atom;
 mod carry;
 mod combine;
+mod copied;
 mod cover;
 mod descriptor;
 mod footprint;
@@ -59,6 +60,7 @@ pub use atom::{
 pub(crate) use carry::{Carry, Prefetch, RegisterPipeline};
 pub use carry::{Fraction, Interleave};
 pub(crate) use combine::{Combination, partial_units, places};
+pub(crate) use copied::{index_name, moves_alike};
 pub(crate) use cover::{Cover, Ends, cover, difference, ends, non_negative, oversteps, range};
 pub(crate) use descriptor::PERIOD;
 pub use descriptor::{Descriptor, NoDescriptor, Placed};
@@ -216,6 +218,8 @@ pub struct Access {
 pub struct Copy {
     /// Tensor copied.
     pub tensor: tile::TensorId,
+    /// The index that the reads follow that it is for, constants aside; absent for a copy for all reads inside.
+    pub follows: Option<Vec<Affine>>,
     /// Destination.
     pub space: Space,
     /// Dimensions in reverse order in the copy (the first dimension contiguous).

@@ -351,9 +351,7 @@ impl Finder<'_> {
                 let begin = self.clock.tick();
                 let buffers: Vec<_> = copies
                     .iter()
-                    .filter_map(|c| {
-                        Some((self.copy(*c, inner, 1)?, life::Read::Tensor(self.nest.copy(*c).tensor)))
-                    })
+                    .filter_map(|c| Some((self.copy(*c, inner, 1)?, life::Read::Copy(*c))))
                     .collect();
                 if !buffers.is_empty() {
                     self.clock.barrier();
@@ -376,7 +374,9 @@ impl Finder<'_> {
                     self.clock.read(life::Read::Value(value));
                 }
                 for access in expr.accesses() {
-                    self.clock.read(life::Read::Tensor(self.nest.access(access).tensor));
+                    let copies = (0..self.nest.copies.len() as u16).map(CopyId);
+                    let served = copies.filter(|c| self.nest.serves(*c, access));
+                    served.for_each(|c| self.clock.read(life::Read::Copy(c)));
                 }
             }
         }
@@ -466,7 +466,7 @@ impl Finder<'_> {
             return None;
         }
         let layout = self.nest.copy_layout(copy, body)?;
-        let dims: Vec<u64> = self.nest.footprint(info.tensor, body).iter().filter_map(|d| d.extent).collect();
+        let dims: Vec<u64> = self.nest.footprint(copy, body).iter().filter_map(|d| d.extent).collect();
         let dtype = self.nest.elem(info.tensor);
         let elems = layout.slot(depth, dtype.bytes().into()).saturating_mul(depth.into());
         let (align, span) = (layout.align, info.span);
@@ -536,14 +536,14 @@ impl Finder<'_> {
             return known;
         }
         let base = match content {
-            Content::Copy(copy) => self.nest.tensor(self.nest.copy(copy).tensor).name.clone(),
+            Content::Copy(copy) => self.nest.copy_word(copy),
             Content::Value(value) => self.nest.value(value).name.clone(),
             Content::Partial(value) => format!("{}.partial", self.nest.value(value).name),
             Content::Parts(value) => format!("{}.parts", self.nest.value(value).name),
             Content::Output(tensor, _) => format!("{}.tile", self.nest.tensor(tensor).name),
             Content::Turn => "turn".into(),
-            Content::Full(copy) => format!("{}.full", self.nest.tensor(self.nest.copy(copy).tensor).name),
-            Content::Empty(copy) => format!("{}.empty", self.nest.tensor(self.nest.copy(copy).tensor).name),
+            Content::Full(copy) => format!("{}.full", self.nest.copy_word(copy)),
+            Content::Empty(copy) => format!("{}.empty", self.nest.copy_word(copy)),
         };
         let name = unique(&base, |n| self.buffers.iter().any(|b| b.name == n));
         self.buffers.push(Buffer {

@@ -170,6 +170,14 @@ fn random_schedules_of_linear() {
     random_schedules(LINEAR);
 }
 #[test]
+fn random_schedules_of_a_matrix_times_itself() {
+    random_schedules(GRAM);
+}
+#[test]
+fn random_schedules_of_squares_beside_a_product() {
+    random_schedules(NORM);
+}
+#[test]
 fn random_schedules_of_softmax() {
     random_schedules(SOFTMAX);
 }
@@ -201,6 +209,8 @@ fn drawn(text: &str, count: u64) -> BTreeMap<&'static str, usize> {
             continue;
         };
         let name = |kind: &DirectiveKind| match kind {
+            DirectiveKind::Stage { buffer, .. } if buffer.starts_with("a[i") => "rows",
+            DirectiveKind::Stage { buffer, .. } if buffer.starts_with("a[j") => "columns",
             DirectiveKind::Stage { via: Via::Stmatrix, .. } => "stmatrix",
             DirectiveKind::Stage { via: Via::Tma, at, .. } => {
                 if at.is_some() {
@@ -212,6 +222,9 @@ fn drawn(text: &str, count: u64) -> BTreeMap<&'static str, usize> {
             kind => kind.name(),
         };
         let names: BTreeSet<_> = wild.schedule.directives.iter().map(|d| name(&d.kind)).collect();
+        if ["rows", "columns"].iter().all(|name| names.contains(name)) {
+            *found.entry("two copies").or_default() += 1;
+        }
         names.into_iter().for_each(|name| *found.entry(name).or_default() += 1);
     }
     found
@@ -221,8 +234,9 @@ fn drawn(text: &str, count: u64) -> BTreeMap<&'static str, usize> {
 /// again tests nothing.
 #[test]
 fn random_schedules_have_every_directive() {
-    let (product, window) = (drawn(MATMUL, 320), drawn(CONV2D, 30));
-    println!("{product:?}\n{window:?}");
+    let (product, window, itself) = (drawn(MATMUL, 320), drawn(CONV2D, 30), drawn(GRAM, 40));
+    println!("{product:?}\n{window:?}\n{itself:?}");
+    assert!(itself.get("two copies").is_some_and(|n| *n >= 10), "{itself:?}");
     for (name, least) in [
         ("tensor_core", 75),
         ("pipeline", 50),

@@ -201,6 +201,11 @@ fn linear() {
     agree(LINEAR);
 }
 #[test]
+fn tensors_read_in_several_ways() {
+    agree(GRAM);
+    agree(NORM);
+}
+#[test]
 fn softmax() {
     agree(SOFTMAX);
 }

@@ -14,14 +14,27 @@ pub(super) fn product_kernel(random: &mut Random) -> Kernel {
     let (b, y) =
         *[("K, N", "k, j"), ("N, K", "j, k")].get(usize::from(pick(&["", "t"]) == "t")).expect("two");
     let batch = pick(&["", "", "", "b, "]);
+    // What else the first tensor is: the second factor, what is added to the result, or of what squares are added up beside.
+    let again = pick(&["", "", "", "", "", "", "gram", "residual", "norm"]);
+    let n = match again {
+        "gram" => "M",
+        "residual" => "K",
+        _ => "N",
+    };
     let dims = if batch.is_empty() { "" } else { "B, " };
     let columns = pick(&["program_tile", "program_tile", "whole"]);
     let axes = match pick(&["i", "j"]) {
-        "i" => format!("axis i in program_tile(M);\n    axis j in {columns}(N);"),
-        _ => format!("axis j in {columns}(N);\n    axis i in program_tile(M);"),
+        "i" => format!("axis i in program_tile(M);\n    axis j in {columns}({n});"),
+        _ => format!("axis j in {columns}({n});\n    axis i in program_tile(M);"),
     };
     let axes = if batch.is_empty() { axes } else { format!("axis b in program_tile(B);\n    {axes}") };
-    let (x, y) = (format!("load(x0, [{batch}{x}])"), format!("load(x1, [{batch}{y}])"));
+    let second = match again {
+        "gram" => format!("load(x0, [{batch}{}])", x.replace('i', "j")),
+        _ => format!("load(x1, [{batch}{y}])"),
+    };
+    let (b, beside) = (b.replace('N', n), x.replace('k', "j"));
+    let (x, y) = (format!("load(x0, [{batch}{x}])"), second);
+    let squares = format!("{x}.cast::<f32>() * {x}.cast::<f32>()");
     let (first, x) = factor(x, "v1", dtype, &mut pick);
     let (second, y) = factor(y, "v2", dtype, &mut pick);
     let update = match pick(&["dot", "swapped", "sum", "behind"]) {
@@ -53,9 +66,21 @@ pub(super) fn product_kernel(random: &mut Random) -> Kernel {
         "index" => "select(iota(i) < iota(j), v0, -v0)".to_string(),
         _ => "v0".to_string(),
     };
+    let result = match again {
+        "residual" => format!("({result}) + load(x0, [{batch}{beside}]).cast::<f32>()"),
+        "norm" => format!("({result}) - v5"),
+        _ => result,
+    };
+    let [start, adds] = match again {
+        "norm" => [
+            format!("    let mut v5 = full::<f32>(0.0, [{batch}i]);\n"),
+            format!("        v5 = v5 + sum({squares}, k);\n"),
+        ],
+        _ => Default::default(),
+    };
     let (stored, at) = match pick(&["", "t"]) {
-        "t" => (format!("{dims}N, M"), format!("{batch}j, i")),
-        _ => (format!("{dims}M, N"), format!("{batch}i, j")),
+        "t" => (format!("{dims}{n}, M"), format!("{batch}j, i")),
+        _ => (format!("{dims}M, {n}"), format!("{batch}i, j")),
     };
     let (elem, cast) = match pick(&["f32", "16"]) {
         "f32" => ("f32", String::new()),
@@ -68,15 +93,15 @@ pub(super) fn product_kernel(random: &mut Random) -> Kernel {
             (format!(", y4: &mut [f32; {dims}M]"), format!("    store(y4, [{batch}i], {of}(v0, j));\n"))
         }
     };
-    let parameter = if output.is_empty() { String::new() } else { format!(", y6: &mut [f32; {dims}M, N]") };
+    let parameter = if output.is_empty() { String::new() } else { format!(", y6: &mut [f32; {dims}M, {n}]") };
     let text = format!(
-        "kernel k(x0: &[{dtype}; {dims}{a}], x1: &[{dtype}; {dims}{b}], x2: &[{dtype}; N], x5: &[{dtype}; K], y3: &mut [{elem}; {stored}]{}{parameter}) {{
+        "kernel k(x0: &[{dtype}; {dims}{a}], x1: &[{dtype}; {dims}{b}], x2: &[{dtype}; {n}], x5: &[{dtype}; K], y3: &mut [{elem}; {stored}]{}{parameter}) {{
     {axes}
     axis k in tiles(K);
     let mut v0 = full::<f32>(0.0, {sums});
-    for k {{
+{start}    for k {{
 {first}{second}        v0 = {update};
-    }}
+{adds}    }}
 {shared}    store(y3, [{at}], ({result}){cast});
 {output}{}}}
 ",

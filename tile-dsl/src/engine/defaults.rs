@@ -126,7 +126,7 @@ fn fragment_indices(nest: &Nest) -> BTreeSet<Digit> {
             if copy.space != Space::Register {
                 continue;
             }
-            let read = accesses.iter().map(|a| nest.access(*a)).filter(|a| a.tensor == copy.tensor);
+            let read = accesses.iter().map(|a| nest.access(*a)).filter(|a| copy.serves(a));
             let axes: BTreeSet<_> =
                 read.flat_map(|a| a.index.iter().flat_map(|i| i.terms.keys().copied())).collect();
             found.extend(path[n..].iter().filter_map(|f| match f {

@@ -11,17 +11,24 @@ pub(super) fn introduces(kind: &DirectiveKind) -> Vec<String> {
         D::Split { names, .. } => names.clone(),
         D::Stage { buffer, at, .. } => {
             // Its copy, and what a pipeline of the loop would run ahead.
-            std::iter::once(format!("stage {buffer}"))
-                .chain(at.iter().map(|a| format!("stage at {a}")))
-                .collect()
+            let copy = of(buffer).map(|b| format!("stage {b}"));
+            copy.chain(at.iter().map(|a| format!("stage at {a}"))).collect()
         }
-        D::Fragment { buffer, at } => vec![format!("fragment {buffer}"), format!("stage at {at}")],
+        D::Fragment { buffer, at } => {
+            let copy = of(buffer).map(|b| format!("fragment {b}"));
+            copy.chain([format!("stage at {at}")]).collect()
+        }
         D::TensorCore { .. } => vec!["tensor_core".into()],
         D::Reduce { value, .. } => vec![format!("reduce {value}")],
         D::Recompute { value } => vec![format!("recompute {value}")],
         D::Fits { .. } => vec!["fits".into()],
         _ => Vec::new(),
     }
+}
+
+/// What a copy may be named by: as it is, and by its tensor alone.
+fn of(buffer: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(buffer).chain(buffer.split_once('[').map(|(tensor, _)| tensor))
 }
 
 /// Names introduced by other directives that it needs.

@@ -8,7 +8,7 @@
 use super::language::{Bits, Node, bit, members};
 use crate::{
     index::AxisId,
-    nest::{Digit, Expr, LoopKind, Nest, Steps, Stmt, Target, ValueId},
+    nest::{Copy, CopyId, Digit, Expr, LoopKind, Nest, Steps, Stmt, Target, ValueId},
     tile::TensorId,
 };
 use egg::{Analysis, DidMerge, EGraph, Id};
@@ -59,7 +59,7 @@ pub(super) struct Effects {
     pub accesses: Bits,
     /// Axes mentioned by any statement inside, whether a loop inside binds them or not.
     pub mentions: Bits,
-    /// Tensors of the copies directly around this statement (wrapper classes only).
+    /// The copies directly around this statement (wrapper classes only).
     pub wrap: Bits,
 }
 
@@ -190,9 +190,24 @@ impl Effects {
         members(self.accesses).any(|a| nest.access(access_id(a)).tensor == tensor)
     }
 
+    /// Whether something is read that a copy is for.
+    pub fn reads_copy(&self, copy: &Copy, nest: &Nest) -> bool {
+        members(self.accesses).any(|a| copy.serves(nest.access(access_id(a))))
+    }
+
+    /// Whether a copy directly around is for the same reads.
+    pub fn is_copied(&self, new: &Copy, nest: &Nest) -> bool {
+        members(self.wrap).any(|c| same_reads(nest.copy(CopyId(c)), new))
+    }
+
     pub fn writes(&self, nest: &Nest, target: Target) -> bool {
         self.writes.iter().any(|w| same_name(nest, w.target, target))
     }
+}
+
+/// Whether two copies are for the same reads.
+pub(super) fn same_reads(a: &Copy, b: &Copy) -> bool {
+    a.tensor == b.tensor && a.follows == b.follows
 }
 
 /// Whether two targets are the same value, or elements of the same tensor.
@@ -237,8 +252,8 @@ impl Analysis<Node> for Facts {
             }
             Node::Stage([copy, body]) => {
                 let body = stmt(*body);
-                let tensor = nest.copy(self::copy(graph, *copy)).tensor;
-                Rc::new(Effects { wrap: body.wrap | bit(tensor.0), ..Effects::clone(&body) })
+                let wrap = body.wrap | bit(self::copy(graph, *copy).0);
+                Rc::new(Effects { wrap, ..Effects::clone(&body) })
             }
         })
     }

@@ -4,7 +4,7 @@ use super::failure::Failure;
 pub(super) use crate::diagnostic::list;
 use crate::{
     diagnostic::{Edit, distance},
-    index::AxisId,
+    index::{Affine, AxisId},
     nest::{Digit, LoopKind, Nest, Steps, ValueId, loops},
     tile::TensorId,
 };
@@ -105,6 +105,27 @@ pub(super) fn value(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
 /// A tensor by name.
 pub(super) fn tensor(nest: &Nest, name: &str) -> Option<TensorId> {
     nest.kernel.tensors.iter().position(|t| t.name == name).map(|n| TensorId(n as u16))
+}
+
+/// What `a` or `a[i, k]` means for a copy: a tensor and, where that is said, the index that its reads follow, constants aside.
+/// Nothing where the name is no tensor's.
+pub(super) fn reads(nest: &Nest, buffer: &str) -> Result<Option<(TensorId, Option<Vec<Affine>>)>, Failure> {
+    let Some((name, index)) = buffer.split_once('[') else {
+        return Ok(tensor(nest, buffer).map(|t| (t, None)));
+    };
+    let Some(of) = tensor(nest, name) else { return Ok(None) };
+    let term = |term: &str| -> Result<(AxisId, i64), Failure> {
+        let (sign, term) = term.strip_prefix('-').map_or((1, term), |rest| (-1, rest));
+        let (factor, name) = term.split_once('*').unwrap_or(("1", term));
+        Ok((axis(nest, name)?, sign * factor.parse::<i64>().unwrap_or(1)))
+    };
+    let dimension = |text: &str| -> Result<Affine, Failure> {
+        let text = text.replace(" + ", " ").replace(" - ", " -");
+        let named = text.split(' ').filter(|t| *t != "0");
+        Ok(Affine { terms: named.map(term).collect::<Result<_, _>>()?, constant: 0 })
+    };
+    let index = index.trim_end_matches(']').split(", ").map(dimension).collect::<Result<Vec<_>, _>>()?;
+    Ok(Some((of, Some(index))))
 }
 
 /// "no loop `x`", with the names there are; one that is near, or the only one, was meant.

@@ -153,6 +153,18 @@ fn cases() -> Vec<(&'static str, &'static str, DirectiveKind)> {
             tile("a", 3),
         ),
         (
+            "share: P writes only V",
+            "(for p (let [h] (for a (let [g v] (let [] (set h (+ (get h) 1.0:f32)) (let [] (def v (ld q[p])) (def g (ld x[p, a]))))
+                (put y[p, a] (+ (get g) (+ (get v) (get h)))))) (put u[p] (get h))))",
+            tile("a", 3),
+        ),
+        (
+            "share: Q writes nothing P reads",
+            "(for p (let [h] (for a (let [g v] (let [] (def v (get h)) (def g (ld x[p, a])))
+                (let [] (set h (+ (get h) 1.0:f32)) (put y[p, a] (+ (get g) (get v)))))) (put u[p] (get h))))",
+            tile("a", 3),
+        ),
+        (
             "reorder: nothing carried by both",
             "(for p (let [r] (for b (for c (set r (+ (* (get r) (ld z[p, b, c])) (ld z[p, b, c]))))) (put u[p] (get r))))",
             reorder(&["c", "b"]),

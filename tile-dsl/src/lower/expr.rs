@@ -153,7 +153,7 @@ impl Lowerer<'_> {
         let access = &self.nest.accesses[id.0 as usize];
         let tensor = access.tensor;
         let dtype = super::fixed(self.tensor(tensor).elem);
-        if let Some(stage) = self.stages.iter().rev().find(|s| s.tensor == tensor).cloned() {
+        if let Some(stage) = self.staged(id) {
             let atom = self.load_staged(id, &stage, dtype)?;
             return Ok((Mem::Shared(stage.buffer), atom));
         }
@@ -177,6 +177,11 @@ impl Lowerer<'_> {
         let (base, constant) = self.emit.offset(&offset, ty);
         let mem = self.global(tensor);
         Ok((mem, self.load_from(mem, dtype, base, constant, ty, guard, lanes)))
+    }
+
+    /// The innermost stage that an access is read from, if there is one.
+    pub fn staged(&self, id: AccessId) -> Option<super::stage::Active> {
+        self.stages.iter().rev().find(|s| self.nest.serves(s.copy, id)).cloned()
     }
 
     /// Offset of an element in the copy that a stage holds.

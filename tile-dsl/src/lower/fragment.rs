@@ -32,6 +32,7 @@ use std::{collections::BTreeSet, rc::Rc};
 
 /// A copy in registers.
 pub(super) struct FragmentPlan {
+    copy: CopyId,
     tensor: TensorId,
     dtype: DType,
     frag: u32,
@@ -43,7 +44,7 @@ pub(super) struct FragmentPlan {
 /// A fragment around the current point.
 #[derive(Clone)]
 pub(super) struct Active {
-    tensor: TensorId,
+    copy: CopyId,
     frag: u32,
     layout: Rc<Fragment>,
     /// First slot of the set that is read.
@@ -70,15 +71,15 @@ impl Lowerer<'_> {
         let mut plans = Vec::new();
         for copy in copies {
             let tensor = self.nest.copies[usize::from(copy.0)].tensor;
-            let name = self.tensor(tensor).name.clone();
+            let name = self.nest.copy_name(*copy);
             let indexed = |digit: Digit| self.indexed_at_run_time(&name, digit.axis);
-            let layout = Fragment::of(self.nest, tensor, body).map_err(indexed)?;
+            let layout = Fragment::of(self.nest, *copy, body).map_err(indexed)?;
             if layout.slots == 0 {
                 return Err(LowerError::Malformed(format!("nothing reads the fragment of `{name}`")));
             }
             let dtype = super::fixed(self.tensor(tensor).elem);
             let frag = self.fragment(Holds::Copy(*copy), dtype, layout.slots * sets);
-            plans.push(FragmentPlan { tensor, dtype, frag, layout: Rc::new(layout), height });
+            plans.push(FragmentPlan { copy: *copy, tensor, dtype, frag, layout: Rc::new(layout), height });
         }
         Ok(plans)
     }
@@ -104,7 +105,7 @@ impl Lowerer<'_> {
     /// The loads of a fragment at the current point into one of its sets, each with the assignments of its slots.
     /// Addresses are emitted; the loads are left to the caller.
     pub fn fragment_loads(&mut self, plan: &FragmentPlan, set: u32) -> Result<Units, LowerError> {
-        let staged = self.stages.iter().rev().find(|s| s.tensor == plan.tensor).cloned();
+        let staged = plan.layout.held.first().and_then(|held| self.staged(held.access));
         let mut known = BTreeSet::new();
         let mut out = Vec::new();
         for held in &plan.layout.held {
@@ -254,15 +255,15 @@ impl Lowerer<'_> {
         access: AccessId,
         count: usize,
     ) -> Result<Option<Vec<KExpr>>, LowerError> {
-        let tensor = self.nest.accesses[usize::from(access.0)].tensor;
-        let Some(active) = self.fragments.iter().rev().find(|f| f.tensor == tensor).cloned() else {
+        let serves = |f: &&Active| self.nest.serves(f.copy, access);
+        let Some(active) = self.fragments.iter().rev().find(serves).cloned() else {
             return Ok(None);
         };
         let index = self.element_index(access, active.height);
         let Some(slot) = index.and_then(|index| active.layout.slot(&index)) else {
             return Err(LowerError::Malformed(format!(
                 "`{}` is read beside its fragment",
-                self.tensor(tensor).name
+                self.nest.copy_name(active.copy)
             )));
         };
         let slots =
@@ -279,7 +280,7 @@ impl Lowerer<'_> {
     ) -> Result<Vec<kernel::Stmt>, LowerError> {
         let outside = self.fragments.len();
         self.fragments.extend(plans.iter().map(|plan| Active {
-            tensor: plan.tensor,
+            copy: plan.copy,
             frag: plan.frag,
             layout: plan.layout.clone(),
             first: set * plan.layout.slots,

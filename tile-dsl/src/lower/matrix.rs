@@ -140,8 +140,7 @@ impl Lowerer<'_> {
         for (factor, free) in factors.into_iter().zip([m, n]) {
             let missing = || LowerError::Malformed(format!("an operand of `{atom}` that is no staged copy"));
             let Factor::Load(access) = factor else { return Err(missing()) };
-            let tensor = self.nest.access(access).tensor;
-            let stage = self.stages.iter().rev().find(|s| s.tensor == tensor).cloned().ok_or_else(missing)?;
+            let stage = self.staged(access).ok_or_else(missing)?;
             let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, LoopKind::Atom(..)));
             let inside: Vec<Digit> = own.map(|b| b.digit).collect();
             let axes = [free.axis, k.axis];
@@ -320,9 +319,7 @@ impl Lowerer<'_> {
             return None;
         };
         let rows = self.nest.access_axes(access).contains(&m.digit.axis);
-        let tensor = self.nest.access(access).tensor;
-        let copy = self.stages.iter().rev().find(|s| s.tensor == tensor);
-        let height = copy.map_or(self.stack.len(), |stage| stage.height);
+        let height = self.staged(access).map_or(self.stack.len(), |stage| stage.height);
         let (operand, free, order, next) = match rows {
             true => (Side::A, m.digit, atom.row().a, None),
             false => (Side::B, n.digit, atom.row().b, self.neighbour(atom, n.digit, height)),
@@ -338,8 +335,7 @@ impl Lowerer<'_> {
         if let Some(slots) = self.fragment_slots(access, reads.elements)? {
             return Ok(slots);
         }
-        let tensor = self.nest.access(access).tensor;
-        let Some(stage) = self.stages.iter().rev().find(|s| s.tensor == tensor).cloned() else {
+        let Some(stage) = self.staged(access) else {
             return Err(missing("of what is not staged"));
         };
         if let Some(words) = self.words(access, &reads, &stage)? {

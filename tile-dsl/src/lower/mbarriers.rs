@@ -23,10 +23,9 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr, Ty},
-    nest::{Frame, Nest, Stmt, WARP, leaves},
+    nest::{CopyId, Frame, Nest, Stmt, WARP, leaves},
     schedule::Unit,
     shared::Content,
-    tile::TensorId,
 };
 
 /// Those of a channel.
@@ -53,12 +52,12 @@ pub(super) struct Barriers {
     pub arrivals: u32,
 }
 
-/// Whether threads read a tensor by ordinary loads inside, and whether products read it by themselves.
-pub(super) fn readers(nest: &Nest, body: &Stmt, tensor: TensorId) -> (bool, bool) {
+/// Whether threads read a copy by ordinary loads inside, and whether products read it by themselves.
+pub(super) fn readers(nest: &Nest, body: &Stmt, copy: CopyId) -> (bool, bool) {
     let (mut threads, mut products) = (false, false);
     leaves(body, &mut |path: &[Frame], leaf| {
         let (_, expr) = leaf.leaf().expect("a leaf");
-        if expr.accesses().iter().any(|a| nest.access(*a).tensor == tensor) {
+        if expr.accesses().iter().any(|a| nest.serves(copy, *a)) {
             let by_itself = nest.product(path, leaf).is_some_and(|p| p.atom.row().descriptors);
             threads |= !by_itself;
             products |= by_itself;
@@ -145,14 +144,14 @@ impl Lowerer<'_> {
 
     /// What threads have read of some copies is read before a copy fills them again.
     pub fn fence_reads(&mut self, copies: &[CopyPlan], body: &Stmt) {
-        if copies.iter().any(|p| readers(self.nest, body, p.tensor).0) {
+        if copies.iter().any(|p| readers(self.nest, body, p.copy).0) {
             self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
         }
     }
 
     /// What threads have stored into some copies is seen by products that read them.
     pub fn fence_stores(&mut self, copies: &[CopyPlan], body: &Stmt) {
-        if copies.iter().any(|p| p.map.is_none() && readers(self.nest, body, p.tensor).1) {
+        if copies.iter().any(|p| p.map.is_none() && readers(self.nest, body, p.copy).1) {
             self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
         }
     }

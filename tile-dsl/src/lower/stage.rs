@@ -208,7 +208,7 @@ impl Lowerer<'_> {
             }
         }
         let mut reads = Vec::new();
-        self.reads(body, c.tensor, &mut Vec::new(), &mut reads);
+        self.reads(body, copy, &mut Vec::new(), &mut reads);
         let Some((first, _)) = reads.first().cloned() else {
             return Err(LowerError::Malformed(format!("nothing reads the copy of `{}`", tensor.name)));
         };
@@ -292,31 +292,31 @@ impl Lowerer<'_> {
         Ok(least)
     }
 
-    /// Reads of a tensor in `stmt`, with the loops around each; reads of an inner copy count for that one.
+    /// Reads in `stmt` that a copy is for, with the loops around each; reads of an inner copy count for that one.
     pub fn reads(
         &self,
         stmt: &Stmt,
-        tensor: TensorId,
+        copy: CopyId,
         path: &mut Vec<Step>,
         out: &mut Vec<(Vec<Affine>, Vec<Step>)>,
     ) {
         match stmt {
             Stmt::For { digit, at, body } => {
                 path.push((*digit, *at));
-                self.reads(body, tensor, path, out);
+                self.reads(body, copy, path, out);
                 path.pop();
             }
             Stmt::Let { first, rest, .. } => {
-                self.reads(first, tensor, path, out);
-                self.reads(rest, tensor, path, out);
+                self.reads(first, copy, path, out);
+                self.reads(rest, copy, path, out);
             }
-            Stmt::Stage { body, .. } => self.reads(body, tensor, path, out),
+            Stmt::Stage { body, .. } => self.reads(body, copy, path, out),
             Stmt::Def { expr, .. }
             | Stmt::Red { expr, .. }
             | Stmt::Set { expr, .. }
             | Stmt::Put { expr, .. } => {
-                let of = expr.accesses().into_iter().map(|id| self.nest.access(id));
-                out.extend(of.filter(|a| a.tensor == tensor).map(|a| (a.index.clone(), path.clone())));
+                let of = expr.accesses().into_iter().filter(|id| self.nest.serves(copy, *id));
+                out.extend(of.map(|id| (self.nest.access(id).index.clone(), path.clone())));
             }
         }
     }

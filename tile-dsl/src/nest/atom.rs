@@ -482,13 +482,10 @@ impl Nest {
     }
 }
 
-/// The innermost copy in shared memory of a tensor on a path, with its place on it.
+/// The innermost copy in shared memory on a path that an access is read from, with its place on it.
 pub fn copy_on(nest: &Nest, path: &[Frame], access: AccessId) -> Option<(usize, CopyId)> {
-    let tensor = nest.access(access).tensor;
     path.iter().enumerate().rev().find_map(|(n, f)| match f {
-        Frame::Stage(c) if nest.copy(*c).tensor == tensor && nest.copy(*c).space == Space::Shared => {
-            Some((n, *c))
-        }
+        Frame::Stage(c) if nest.copy(*c).space == Space::Shared && nest.serves(*c, access) => Some((n, *c)),
         _ => None,
     })
 }

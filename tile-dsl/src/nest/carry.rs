@@ -69,8 +69,7 @@ impl Nest {
 
     /// What some copies are of: "`a`, `b`".
     pub(crate) fn copied(&self, copies: &[CopyId]) -> String {
-        let names: Vec<String> =
-            copies.iter().map(|c| format!("`{}`", self.tensor(self.copy(*c).tensor).name)).collect();
+        let names: Vec<String> = copies.iter().map(|c| format!("`{}`", self.copy_name(*c))).collect();
         names.join(", ")
     }
 
@@ -188,9 +187,12 @@ impl<'s> Carry<'s> {
             return Carry::Apart(format!("it has {steps} steps, no multiple of its {CARRIED_SETS} sets"));
         }
         // Behind the barrier before the last step nobody reads the slot any more, so that it can be filled.
-        let held = |c: &CopyId| copies.iter().any(|own| nest.copy(*own).tensor == nest.copy(*c).tensor);
+        let held = |c: &CopyId| {
+            let read = nest.copied_access(*c);
+            copies.iter().any(|own| nest.copy(*own).serves(read))
+        };
         if let Some(other) = filled.iter().find(|c| !held(c)) {
-            let name = &nest.tensor(nest.copy(*other).tensor).name;
+            let name = nest.copy_name(*other);
             return Carry::Apart(format!("`{name}` is read from its slot in its last step, too"));
         }
         Carry::Over(RegisterPipeline { units, digit: *digit, steps, sets: *sets, copies, inner })

@@ -159,17 +159,19 @@ impl Nest {
         out
     }
 
-    /// The box of a tensor that a copy around `body` holds, a dimension each: the union over all accesses in `body`.
+    /// The box of its tensor that a copy around `body` holds, a dimension each: the union over all accesses in `body` that it is
+    /// for.
     ///
-    /// All accesses must agree in their coefficients over the axes, which `stage` checks.
-    pub fn footprint(&self, tensor: TensorId, body: &Stmt) -> Vec<BoxDim> {
-        self.footprint_in(TileSize::Whole, tensor, body)
+    /// These must agree in their coefficients over the axes, which `stage` checks.
+    pub fn footprint(&self, copy: CopyId, body: &Stmt) -> Vec<BoxDim> {
+        self.footprint_in(TileSize::Whole, copy, body)
     }
 
     /// [`Nest::footprint`] in tiles of a size.
-    pub fn footprint_in(&self, size: TileSize, tensor: TensorId, body: &Stmt) -> Vec<BoxDim> {
+    pub fn footprint_in(&self, size: TileSize, copy: CopyId, body: &Stmt) -> Vec<BoxDim> {
         let last = self.segment.filter(|_| size == TileSize::Last);
         let in_tile = |digit: Digit| last.map_or(digit, |segment| segment.in_last(digit));
+        let (copy, tensor) = (self.copy(copy), self.copy(copy).tensor);
         let mut dims: Vec<Option<(i64, Option<i64>)>> = vec![None; self.tensor(tensor).dims.len()];
         leaves(body, &mut |path, leaf| {
             let inner: Vec<Digit> = path
@@ -178,7 +180,7 @@ impl Nest {
                 .collect();
             for access in leaf.leaf().expect("a leaf").1.accesses() {
                 let access = self.access(access);
-                if access.tensor != tensor {
+                if !copy.serves(access) {
                     continue;
                 }
                 for (dim, index) in dims.iter_mut().zip(&access.index) {
@@ -201,14 +203,13 @@ impl Nest {
     /// An access inside the stage of a copy: how its box moves with the axes. All of them move alike.
     ///
     /// # Panics
-    /// If nothing inside the stage reads the tensor, which no legal nest has.
+    /// If nothing inside the stage is read from the copy, which no legal nest has.
     pub fn copied_access(&self, copy: CopyId) -> &super::Access {
-        let tensor = self.copy(copy).tensor;
         let mut found = None;
         leaves(&self.body, &mut |path, leaf| {
             if found.is_none() && path.contains(&Frame::Stage(copy)) {
                 let accesses = leaf.leaf().expect("a leaf").1.accesses();
-                found = accesses.into_iter().find(|a| self.access(*a).tensor == tensor);
+                found = accesses.into_iter().find(|a| self.serves(copy, *a));
             }
         });
         self.access(found.expect("a staged tensor is read"))
@@ -224,7 +225,7 @@ impl Nest {
     /// Layout in shared memory of a copy around `body`; `None` when its box has no bound.
     pub fn copy_layout(&self, copy: CopyId, body: &Stmt) -> Option<CopyLayout> {
         let info = self.copy(copy);
-        let dims = self.footprint(info.tensor, body);
+        let dims = self.footprint(copy, body);
         let extents: Vec<u64> = dims.iter().map(|d| d.extent).collect::<Option<_>>()?;
         let size = u64::from(self.elem(info.tensor).bytes());
         let layout =

@@ -4,11 +4,10 @@
 //! around the copy, numbered as the program first reads them. An operand of an atom is read as a whole: a lane holds the
 //! elements that the instruction gives it, one slot after the other.
 
-use super::{AccessId, Atom, CopyId, Digit, LoopKind, Nest, Operand, Role, Steps, Stmt};
+use super::{AccessId, Atom, Copy, CopyId, Digit, LoopKind, Nest, Operand, Role, Steps, Stmt};
 use crate::{
     index::Affine,
     schedule::{Space, Unit, UnitDim},
-    tile::TensorId,
 };
 use std::collections::BTreeMap;
 
@@ -61,13 +60,13 @@ impl ElementIndex {
 }
 
 impl Fragment {
-    /// The registers for what `body` reads of a tensor.
+    /// The registers for what `body` reads from a copy.
     ///
     /// # Errors
     /// A loop at run time that would index them.
-    pub fn of(nest: &Nest, tensor: TensorId, body: &Stmt) -> Result<Fragment, Digit> {
+    pub fn of(nest: &Nest, copy: CopyId, body: &Stmt) -> Result<Fragment, Digit> {
         let mut fragment = Fragment::default();
-        fragment.read(nest, tensor, body, &mut Vec::new())?;
+        fragment.read(nest, nest.copy(copy), body, &mut Vec::new())?;
         Ok(fragment)
     }
 
@@ -76,18 +75,12 @@ impl Fragment {
         self.by_index.get(index).copied()
     }
 
-    /// Visits each read of the tensor at each step of the expanded loops that move it.
-    fn read(
-        &mut self,
-        nest: &Nest,
-        tensor: TensorId,
-        stmt: &Stmt,
-        loops: &mut Vec<LoopAt>,
-    ) -> Result<(), Digit> {
+    /// Visits each read of the copy at each step of the expanded loops that move it.
+    fn read(&mut self, nest: &Nest, copy: &Copy, stmt: &Stmt, loops: &mut Vec<LoopAt>) -> Result<(), Digit> {
         match stmt {
             Stmt::For { digit, at, body } => {
                 let mut moves = None;
-                moved(nest, tensor, body, digit, &mut moves);
+                moved(nest, copy, body, digit, &mut moves);
                 let Some(moves) = moves else { return Ok(()) };
                 let steps = match (*at, digit.steps) {
                     (LoopKind::Unit(..), _) => None,
@@ -101,23 +94,23 @@ impl Fragment {
                         break;
                     }
                     loops.push((*digit, *at, steps.map(|_| i64::from(step) * i64::from(digit.stride))));
-                    let result = self.read(nest, tensor, body, loops);
+                    let result = self.read(nest, copy, body, loops);
                     loops.pop();
                     result?;
                 }
                 Ok(())
             }
             Stmt::Let { first, rest, .. } => {
-                self.read(nest, tensor, first, loops)?;
-                self.read(nest, tensor, rest, loops)
+                self.read(nest, copy, first, loops)?;
+                self.read(nest, copy, rest, loops)
             }
-            Stmt::Stage { body, .. } => self.read(nest, tensor, body, loops),
+            Stmt::Stage { body, .. } => self.read(nest, copy, body, loops),
             Stmt::Def { expr, .. }
             | Stmt::Red { expr, .. }
             | Stmt::Set { expr, .. }
             | Stmt::Put { expr, .. } => {
                 for access in expr.accesses() {
-                    if nest.access(access).tensor == tensor {
+                    if copy.serves(nest.access(access)) {
                         self.hold(nest, access, loops);
                     }
                 }
@@ -150,16 +143,16 @@ impl Fragment {
     }
 }
 
-/// Whether a loop over a digit moves some read of a tensor inside; nothing if there is none.
-fn moved(nest: &Nest, tensor: TensorId, stmt: &Stmt, digit: &Digit, moves: &mut Option<bool>) {
+/// Whether a loop over a digit moves some read of a copy inside; nothing if there is none.
+fn moved(nest: &Nest, copy: &Copy, stmt: &Stmt, digit: &Digit, moves: &mut Option<bool>) {
     match stmt {
-        Stmt::For { body, .. } | Stmt::Stage { body, .. } => moved(nest, tensor, body, digit, moves),
+        Stmt::For { body, .. } | Stmt::Stage { body, .. } => moved(nest, copy, body, digit, moves),
         Stmt::Let { first, rest, .. } => {
-            moved(nest, tensor, first, digit, moves);
-            moved(nest, tensor, rest, digit, moves);
+            moved(nest, copy, first, digit, moves);
+            moved(nest, copy, rest, digit, moves);
         }
         Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } | Stmt::Put { expr, .. } => {
-            for access in expr.accesses().into_iter().map(|a| nest.access(a)).filter(|a| a.tensor == tensor) {
+            for access in expr.accesses().into_iter().map(|a| nest.access(a)).filter(|a| copy.serves(a)) {
                 *moves.get_or_insert(false) |= access.index.iter().any(|i| i.coefficient(digit.axis) != 0);
             }
         }
@@ -229,6 +222,9 @@ mod tests {
     use crate::{
         index::AxisId,
         nest::{initial, leaves},
+        schedule::Via,
+        span::SpanId,
+        tile::TensorId,
     };
 
     const CONV1D: &str = "\
@@ -256,7 +252,21 @@ kernel conv1d(x: &[f32; N + R - 1], w: &[f32; R], y: &mut [f32; N]) {
         let body = |at| around(1, (1, 3), at, sum.clone().expect("a sum"));
         let own = around(0, (1, 8), LoopKind::Unroll, body(LoopKind::Unroll));
         let thread = around(0, (8, 32), LoopKind::Unit(Unit::Thread, UnitDim::X), own);
-        let held = |tensor, body| Fragment::of(&nest, TensorId(tensor), body).map(|fragment| fragment.slots);
+        let held = |tensor, body| {
+            let mut nest = nest.clone();
+            nest.copies.push(Copy {
+                tensor: TensorId(tensor),
+                follows: None,
+                space: Space::Register,
+                transposed: false,
+                via: Via::Plain,
+                vector: None,
+                pad: 0,
+                swizzle: 0,
+                span: SpanId::NONE,
+            });
+            Fragment::of(&nest, CopyId(0), body).map(|fragment| fragment.slots)
+        };
         assert_eq!(held(0, &thread), Ok(10));
         assert_eq!(held(1, &thread), Ok(3));
         let Err(digit) = held(0, &body(LoopKind::Seq)) else {

@@ -488,14 +488,14 @@ impl<'n, S: Neutral> Machine<'n, S> {
     fn fill(&self, copy: CopyId, body: &Stmt) -> Result<Buffer, InterpretError> {
         let tensor = self.nest.copy(copy).tensor;
         let access = self.nest.copied_access(copy);
+        let outer = self.buffer(access);
         let global = &self.tensors[usize::from(tensor.0)];
         let (mut low, mut extents) = (Vec::new(), Vec::new());
-        for (dim, index) in self.nest.footprint(tensor, body).iter().zip(&access.index) {
+        for (dim, index) in self.nest.footprint(copy, body).iter().zip(&access.index) {
             // `low` has the constant in it already.
             low.push(dim.low + self.affine(index) - index.constant);
             extents.push(dim.extent.ok_or_else(|| InterpretError::Poison("a copy without bound".into()))? as i64);
         }
-        let outer = self.buffers[usize::from(tensor.0)].last();
         let len = extents.iter().product::<i64>();
         let mut data = Vec::with_capacity(len as usize);
         for n in 0..len {
@@ -519,12 +519,18 @@ impl<'n, S: Neutral> Machine<'n, S> {
         Ok(Buffer { copy, units: self.units, lost: false, low, extents, data })
     }
 
+    /// The innermost copy that an access is read from, if there is one.
+    fn buffer(&self, access: &super::Access) -> Option<&Buffer> {
+        let of_tensor = &self.buffers[usize::from(access.tensor.0)];
+        of_tensor.iter().rev().find(|b| self.nest.copy(b.copy).serves(access))
+    }
+
     fn load(&self, access: AccessId) -> Result<(Element, DType), InterpretError> {
         let info = self.nest.access(access);
         let tensor = usize::from(info.tensor.0);
         let global = &self.tensors[tensor];
         let index: Vec<i64> = info.index.iter().map(|i| self.affine(i)).collect();
-        let element = match self.buffers[tensor].last() {
+        let element = match self.buffer(info) {
             Some(buffer) => {
                 let inner: Vec<i64> = index.iter().zip(&buffer.low).map(|(i, l)| i - l).collect();
                 let Some(at) = offset(&buffer.extents, &inner) else {

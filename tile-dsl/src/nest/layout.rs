@@ -286,7 +286,7 @@ impl Nest {
 
     fn print_copy_layout(&self, out: &mut String, copy: CopyId, body: &Stmt, around: Option<&Frame>) {
         let info = self.copy(copy);
-        let name = &self.tensor(info.tensor).name;
+        let name = self.copy_name(copy);
         if info.space != Space::Shared {
             let _ = writeln!(out, "; {name}.frag: what each thread reads");
             return;

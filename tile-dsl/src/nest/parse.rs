@@ -106,12 +106,14 @@ impl Parser<'_> {
             }
             "stage" => {
                 let name = self.next()?;
-                let shown = |c: &super::Copy| {
-                    format!("{}:{}", self.tables.tensor(c.tensor).name, super::print::print_copy(c))
+                let shown = |c: CopyId| {
+                    let how = super::print::print_copy(self.tables.copy(c));
+                    format!("{}:{how}", self.tables.copy_name(c))
                 };
-                let copy = self.tables.copies.iter().position(|c| shown(c) == name);
+                let mut ids = (0..self.tables.copies.len() as u16).map(CopyId);
+                let copy = ids.find(|c| shown(*c) == name);
                 let copy = copy.ok_or_else(|| ParseError(format!("no copy `{name}`")))?;
-                Stmt::Stage { copy: CopyId(copy as u16), body: Box::new(self.stmt()?) }
+                Stmt::Stage { copy, body: Box::new(self.stmt()?) }
             }
             "def" | "set" => {
                 let name = self.next()?;

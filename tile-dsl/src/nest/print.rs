@@ -113,8 +113,7 @@ impl Nest {
                 self.body(out, body, depth);
             }
             Stmt::Stage { copy, body } => {
-                let copy = self.copy(*copy);
-                let _ = write!(out, "(stage {}:{}", self.tensor(copy.tensor).name, print_copy(copy));
+                let _ = write!(out, "(stage {}:{}", self.copy_name(*copy), print_copy(self.copy(*copy)));
                 self.body(out, body, depth);
             }
             Stmt::Let { values, first, rest } => {

@@ -11,7 +11,7 @@
 use super::{
     Across, Digit, Expr, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, own_loops,
 };
-use crate::{index::AxisId, schedule::Space};
+use crate::index::AxisId;
 use std::collections::BTreeSet;
 
 /// A statement behind the reduction: the frames from there inward, those around, and itself.
@@ -152,14 +152,7 @@ impl Nest {
             let known = self.across.contains_key(&v) || inside(v).is_some();
             known || value.placement == Placement::Shared || !value.axes.contains(&digit.axis)
         };
-        let fragment = |e: &Expr| {
-            e.accesses().iter().any(|a| {
-                let tensor = self.access(*a).tensor;
-                around.iter().any(|f| {
-                    matches!(f, Frame::Stage(c) if self.copy(*c).tensor == tensor && self.copy(*c).space == Space::Register)
-                })
-            })
-        };
+        let fragment = |e: &Expr| e.accesses().iter().any(|a| self.is_held(around, *a).is_some());
         path.iter().all(plain) && computes && expr.values().into_iter().all(held) && !fragment(expr)
     }
 }

@@ -150,14 +150,13 @@ fn copies_read(nest: &Nest, stmt: &Stmt, wrong: &mut Vec<String>) {
             copies_read(nest, rest, wrong);
         }
         Stmt::Stage { copy, body } => {
-            let tensor = nest.copy(*copy).tensor;
             let mut read = false;
             leaves(body, &mut |_, leaf| {
                 let accesses = leaf.leaf().expect("a leaf").1.accesses();
-                read |= accesses.iter().any(|a| nest.access(*a).tensor == tensor);
+                read |= accesses.iter().any(|a| nest.serves(*copy, *a));
             });
             if !read {
-                wrong.push(format!("the copy of `{}` is not read", nest.tensor(tensor).name));
+                wrong.push(format!("the copy of `{}` is not read", nest.copy_name(*copy)));
             }
             copies_read(nest, body, wrong);
         }

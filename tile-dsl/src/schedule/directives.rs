@@ -78,7 +78,8 @@ directives! {
         s.names(digits, "a loop").optional("in", within, "the name of a value")
     };
 
-    /// `stage(a at k: shared, ..)` for a tensor; `stage(p: shared)` for a value.
+    /// `stage(a at k: shared, ..)` for a tensor, `stage(a[i, k] at k: shared, ..)` for those reads of it that follow an index;
+    /// `stage(p: shared)` for a value.
     "stage(a, b at k: shared)" in Stage, 0:
     Stage {
         buffer: String,
@@ -88,7 +89,7 @@ directives! {
         via: Via = Via::Plain,
         vector: Option<u32>
     } => |s| {
-        s.alike(buffer, "a tensor or a value").optional("at", at, "a loop").mark(":");
+        s.indexed().alike(buffer, "a tensor or a value").optional("at", at, "a loop").mark(":");
         s.one_of(space, "memory space", &[Space::Shared]);
         // The first option, after its comma.
         let first = s.here() + 1;
@@ -113,16 +114,20 @@ directives! {
     /// `fragment(a at k.t)`: what the loops inside read of a tensor is loaded to registers first.
     "fragment(a, b at k.t)" in Stage, 0:
     Fragment { buffer: String, at: DigitName } => |s| {
-        s.alike(buffer, "a tensor").mark("at").name(at, "a loop")
+        s.indexed().alike(buffer, "a tensor").mark("at").name(at, "a loop")
     };
 
     /// `pad(a: 16)`: bytes after each row of the staged copy.
     "pad(a: 16)" in Stage, 1:
-    Pad { buffer: String, bytes: u32 } => |s| s.each(buffer, "a staged buffer").mark(":").number(bytes);
+    Pad { buffer: String, bytes: u32 } => |s| {
+        s.indexed().each(buffer, "a staged buffer").mark(":").number(bytes)
+    };
 
     /// `swizzle(a: 128)`: XOR swizzle of the staged copy, span in bytes.
     "swizzle(a: 128)" in Stage, 1:
-    Swizzle { buffer: String, span: u32 } => |s| s.each(buffer, "a staged buffer").mark(":").number(span);
+    Swizzle { buffer: String, span: u32 } => |s| {
+        s.indexed().each(buffer, "a staged buffer").mark(":").number(span)
+    };
 
     /// `pipeline(k, 2)`: the stages at this loop are `stages` deep.
     "pipeline(k, 2)" in Pipeline, 0:

@@ -48,6 +48,10 @@ pub(super) trait Syntax<'a> {
         self.subject(name, "a loop", Many::Tiles)
     }
 
+    /// What it acts on may have an index, which says how it is read: `a[i, k]`.
+    fn indexed(&mut self) -> &mut Self {
+        self
+    }
     /// A mark or a word that has to stand there.
     fn mark(&mut self, _mark: &'static str) -> &mut Self {
         self

@@ -19,6 +19,8 @@ pub(super) struct Names<'a> {
     within: Option<usize>,
     /// Whether a bare axis as the subject means its loop over tiles.
     tiles: bool,
+    /// Whether what it acts on may have an index.
+    indexed: bool,
 }
 
 impl<'a> Names<'a> {
@@ -38,6 +40,11 @@ impl DirectiveKind {
 }
 
 impl Row {
+    /// Whether what it acts on may have an index.
+    pub fn is_indexed(&self) -> bool {
+        Names::of(&mut (self.blank)()).indexed
+    }
+
     /// Whether it acts on the whole kernel and so has no subject.
     pub fn whole_kernel(&self) -> bool {
         !Names::of(&mut (self.blank)()).subject
@@ -63,6 +70,10 @@ impl<'a> Syntax<'a> for Names<'a> {
             self.within = (word == "in").then_some(self.all.len());
             self.all.push(name);
         }
+        self
+    }
+    fn indexed(&mut self) -> &mut Self {
+        self.indexed = true;
         self
     }
     fn has(&mut self, _: &'static str, written: bool) -> bool {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     diagnostic::{list, near, replace},
-    nest::{Atom, Fraction},
+    nest::{Atom, Fraction, index_name},
     span::SpanId,
 };
 use std::ops::Range;
@@ -76,8 +76,16 @@ fn statement(tokens: &[Token]) -> Read<Members> {
         None if name == DROP => DROP_FORM.to_string(),
         None => return Err(no_directive(name)),
     };
-    let mut reader =
-        Reader { tokens, at: 1, name, form, many: Many::One, subjects: Vec::new(), mistake: None };
+    let mut reader = Reader {
+        tokens,
+        at: 1,
+        name,
+        form,
+        many: Many::One,
+        indexed: false,
+        subjects: Vec::new(),
+        mistake: None,
+    };
     if !reader.eat("(") {
         return Err(reader.wrong(0, format!("`{name}` needs arguments in parentheses")));
     }
@@ -147,6 +155,8 @@ struct Reader<'t> {
     form: String,
     /// How many it may act on.
     many: Many,
+    /// Whether what it acts on may have an index.
+    indexed: bool,
     /// What it acts on, where several share what follows.
     subjects: Vec<(String, Range<usize>)>,
     mistake: Option<Mistake>,
@@ -216,6 +226,47 @@ impl<'t> Reader<'t> {
             });
         }
         Ok(name)
+    }
+
+    /// `a`, and where the directive takes an index `a[i, k]`.
+    fn acted_on(&mut self, wanted: &str) -> Read<String> {
+        let name = self.dotted(wanted)?;
+        if !self.indexed || !self.eat("[") {
+            return Ok(name);
+        }
+        let mut index = vec![self.index()?];
+        while self.eat(",") {
+            index.push(self.index()?);
+        }
+        if self.eat("]") { Ok(index_name(&name, index)) } else { Err(self.expected("`]`")) }
+    }
+
+    /// `i`, `2*p + r`, `i - r`, and `0` where no axis moves it: each axis with its factor.
+    fn index(&mut self) -> Read<Vec<(String, i64)>> {
+        let mut terms: Vec<(String, i64)> = Vec::new();
+        let mut sign = if self.eat("-") { -1 } else { 1 };
+        if terms.is_empty() && sign == 1 && self.eat("0") {
+            return Ok(terms);
+        }
+        loop {
+            let at = self.at;
+            let number = self.next().is_some_and(|token| token.kind == TokenKind::Number);
+            let factor = if number { i64::from(self.positive()?) } else { 1 };
+            if number && !self.eat("*") {
+                let why = "a copy has all reads that move alike: constants are no part of their index";
+                return Err(self.wrong(at, why));
+            }
+            let axis = self.word("an axis")?;
+            if terms.iter().any(|(known, _)| known == axis) {
+                return Err(self.wrong(at, format!("`{axis}` stands twice in an index")));
+            }
+            terms.push((axis.to_string(), sign * factor));
+            sign = match () {
+                () if self.eat("+") => 1,
+                () if self.eat("-") => -1,
+                () => return Ok(terms),
+            };
+        }
     }
 
     /// A number from `least` on.
@@ -359,7 +410,8 @@ impl<'t> Reader<'t> {
                 Err(Mistake::new(at, format!("`drop({name})` does not say which")).note(note))
             };
         }
-        let subjects = if whole { vec![] } else { self.list(|r| r.dotted("what it acts on"))? };
+        self.indexed = row.is_indexed();
+        let subjects = if whole { vec![] } else { self.list(|r| r.acted_on("what it acts on"))? };
         let within = if self.eat("in") { Some(self.dotted("the name of a value")?) } else { None };
         self.close()?;
         Ok(match whole {
@@ -374,12 +426,12 @@ impl<'a> Syntax<'a> for Reader<'_> {
         self.then(|r| {
             r.many = many;
             if many != Many::Alike {
-                *name = r.dotted(wanted)?;
+                *name = r.acted_on(wanted)?;
                 return Ok(());
             }
             r.subjects = r.list(|r| {
                 let start = r.at;
-                Ok((r.dotted(wanted)?, start..r.at))
+                Ok((r.acted_on(wanted)?, start..r.at))
             })?;
             name.clone_from(&r.subjects[0].0);
             Ok(())
@@ -403,6 +455,10 @@ impl<'a> Syntax<'a> for Reader<'_> {
             }
             Ok(())
         })
+    }
+    fn indexed(&mut self) -> &mut Self {
+        self.indexed = true;
+        self
     }
     fn has(&mut self, mark: &'static str, _: bool) -> bool {
         self.mistake.is_none() && self.eat(mark)

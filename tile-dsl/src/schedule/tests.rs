@@ -227,6 +227,46 @@ fn bare_loops_are_those_that_their_directive_takes() {
 }
 
 #[test]
+fn copies_are_named_by_how_they_are_read() {
+    for text in [
+        "stage(a[i, k] at k: shared, tma)",
+        "stage(x[2*p + r, -c, 0] at c: shared)",
+        "fragment(a[j, k] at k.t)",
+        "pad(a[i - j]: 16)",
+        "swizzle(a[i, k]: 128)",
+        "drop(stage(a[i, k]))",
+        "drop(swizzle(a[j, k]))",
+    ] {
+        assert_eq!(printed(text), [text]);
+    }
+    // Members of one list; terms in the order of their names.
+    assert_eq!(
+        printed(
+            "stage(a[i,k], a[j, k], b at k: shared); pad(a[r+p, 1 * k]: 8, b: 16); drop(stage(a[i, k], b))"
+        ),
+        [
+            "stage(a[i, k] at k: shared)",
+            "stage(a[j, k] at k: shared)",
+            "stage(b at k: shared)",
+            "pad(a[p + r, k]: 8)",
+            "pad(b: 16)",
+            "drop(stage(a[i, k]))",
+            "drop(stage(b))"
+        ]
+    );
+    let error = |text: &str| parse(text).unwrap_err().to_string();
+    assert_eq!(
+        error("stage(a[i + 1, k] at k: shared)"),
+        "directive 1: a copy has all reads that move alike: constants are no part of their index"
+    );
+    assert_eq!(error("stage(a[i + i] at k: shared)"), "directive 1: `i` stands twice in an index");
+    assert_eq!(error("stage(a[i at k: shared)"), "directive 1: expected `]` in `stage`, found `at`");
+    assert_eq!(error("stage(a[] at k: shared)"), "directive 1: expected an axis in `stage`, found `]`");
+    assert_eq!(error("cache(a[i]: evict_first)"), "directive 1: expected `:` in `cache`, found `[`");
+    assert_eq!(error("tile(i[j] = 2)"), "directive 1: expected `=` in `tile`, found `[`");
+}
+
+#[test]
 fn lists_are_taken_apart() {
     assert_eq!(
         printed("tile(i = 2, j = 3);bind(i->thread.x,j->warp);"),

@@ -1,9 +1,6 @@
 //! When buffers live: a clock that ticks with the statements of a nest.
 
-use crate::{
-    nest::{Digit, LoopKind, Steps, ValueId},
-    tile::TensorId,
-};
+use crate::nest::{CopyId, Digit, LoopKind, Steps, ValueId};
 
 /// From the tick that fills a buffer to the tick that reads it last, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +13,7 @@ pub(super) struct Life {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Value(ValueId),
-    Tensor(TensorId),
+    Copy(CopyId),
 }
 
 /// A loop that repeats what is in it.

@@ -107,6 +107,7 @@ impl Table {
             let tensor = self.tensor(c.tensor);
             self.nest.copies.push(Copy {
                 tensor,
+                follows: None,
                 space: Space::Shared,
                 transposed: c.transposed,
                 via: c.via,

@@ -19,6 +19,34 @@ kernel matmul<T>(a: &[T; M, K], b: &[T; K, N], c: &mut [T; M, N]) {
     store(c, [i, j], acc.cast::<T>());
 }";
 
+/// One tensor, read in two ways.
+pub const GRAM: &str = "\
+kernel gram<T>(a: &[T; M, K], c: &mut [T; M, M]) {
+    axis i in program_tile(M);
+    axis j in program_tile(M);
+    axis k in tiles(K);
+    let mut acc = full::<f32>(0.0, [i, j]);
+    for k {
+        acc = dot(load(a, [i, k]), load(a, [j, k]), acc);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}";
+
+/// Squares of rows beside a product of them.
+pub const NORM: &str = "\
+kernel norm<T>(a: &[T; M, K], b: &[T; K, N], c: &mut [T; M, N]) {
+    axis i in program_tile(M);
+    axis j in program_tile(N);
+    axis k in tiles(K);
+    let mut s = full::<f32>(0.0, [i]);
+    let mut acc = full::<f32>(0.0, [i, j]);
+    for k {
+        s = s + sum(load(a, [i, k]).cast::<f32>() * load(a, [i, k]).cast::<f32>(), k);
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], (acc - s).cast::<T>());
+}";
+
 pub const LINEAR: &str = "\
 kernel linear<T>(a: &[T; M, K], b: &[T; K, N], bias: &[f32; N], c: &mut [T; M, N]) {
     axis i in program_tile(M);

@@ -1,6 +1,6 @@
 //! Lists of numbers: `tile(i = [64, 128])` stands for two directives, of which a configuration of the schedule has one.
 //!
-//! A list stands where a number may, and nothing else in a directive has brackets. So each number of a list is put in its
+//! A list stands where a number may; other brackets in a directive are those of an index, and stand behind a name. So each number of a list is put in its
 //! place, and the directive is read once for each; the rest of the compiler sees directives with numbers.
 
 use crate::spans::Spans;
@@ -110,14 +110,19 @@ fn product(lengths: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
 
 /// Puts something else in the place of each list.
 fn replace(tokens: TokenStream, list: &mut impl FnMut(&Group) -> TokenTree) -> TokenStream {
-    let mut one = |tree| match tree {
-        TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => list(&group),
-        TokenTree::Group(group) => {
-            let mut inner = Group::new(group.delimiter(), replace(group.stream(), list));
-            inner.set_span(group.span());
-            inner.into()
+    let mut named = false;
+    let mut one = |tree| {
+        let index = std::mem::replace(&mut named, matches!(tree, TokenTree::Ident(_)));
+        match tree {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket && index => group.into(),
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket => list(&group),
+            TokenTree::Group(group) => {
+                let mut inner = Group::new(group.delimiter(), replace(group.stream(), list));
+                inner.set_span(group.span());
+                inner.into()
+            }
+            other => other,
         }
-        other => other,
     };
     tokens.into_iter().map(&mut one).collect()
 }

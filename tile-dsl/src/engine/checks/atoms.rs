@@ -126,7 +126,7 @@ struct Operand {
 fn operand(nest: &Nest, path: &[Frame], (at, copy): (usize, CopyId)) -> Option<Operand> {
     let body = nest.body.inside(&path[..=at])?;
     let layout = nest.copy_layout(copy, body)?;
-    let low = nest.footprint(nest.copy(copy).tensor, body).iter().map(|d| d.low).collect();
+    let low = nest.footprint(copy, body).iter().map(|d| d.low).collect();
     let inside = path[at..].iter().filter_map(|f| match f {
         Frame::For(_, LoopKind::Atom(..)) => None,
         Frame::For(d, _) => Some(*d),
@@ -138,17 +138,11 @@ fn operand(nest: &Nest, path: &[Frame], (at, copy): (usize, CopyId)) -> Option<O
 /// What an instruction reads from shared memory by itself is not held in registers.
 fn held(context: &Context<'_>, path: &[Frame], atom: Atom, factor: AccessId) -> Option<Diagnostic> {
     let nest = context.nest;
-    let tensor = nest.access(factor).tensor;
-    let copy = path.iter().find_map(|f| match f {
-        Frame::Stage(c) if nest.copy(*c).tensor == tensor && nest.copy(*c).space == Space::Register => {
-            Some(*c)
-        }
-        _ => None,
-    })?;
-    let name = name(nest, factor);
+    let copy = nest.is_held(path, factor)?;
+    let name = nest.copy_name(copy);
     let text =
         format!("`{atom}` reads `{name}` from shared memory by itself: a fragment of it is never read");
-    let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if buffer == name));
+    let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if *buffer == name));
     Some(
         context
             .at(by, nest.copy(copy).span, text)
@@ -171,7 +165,7 @@ fn undescribed(
     let axes = [free.axis, k.axis];
     let placed = Placed { copy, layout: &layout, low: &low };
     let why = nest.descriptor(atom, factor, placed, axes, &inside).err()?;
-    let name = name(nest, factor);
+    let (name, tensor) = (nest.copy_name(copy), name(nest, factor));
     let row = layout.row * u64::from(nest.elem(nest.copy(copy).tensor).bytes());
     let (free, k) = (nest.axis(free.axis), nest.axis(k.axis));
     let text = match why {
@@ -192,15 +186,17 @@ fn undescribed(
         ),
     };
     let by = context.last(|k| match k {
-        DirectiveKind::Swizzle { buffer, .. } => why != NoDescriptor::Turned && buffer == name,
+        DirectiveKind::Swizzle { buffer, .. } => {
+            why != NoDescriptor::Turned && (*buffer == name || buffer == tensor)
+        }
         DirectiveKind::Stage { buffer, .. } => {
-            matches!(why, NoDescriptor::Plain | NoDescriptor::Turned) && buffer == name
+            matches!(why, NoDescriptor::Plain | NoDescriptor::Turned) && *buffer == name
         }
         _ => false,
     });
     let spans = [128, 64, 32].into_iter().filter(|span| row.is_multiple_of(u64::from(*span)));
-    let swizzle = spans.map(|span| Edit::put([DirectiveKind::Swizzle { buffer: name.to_string(), span }]));
-    let edits = if why == NoDescriptor::Turned { turns(context, by, name) } else { swizzle.collect() };
+    let swizzle = spans.map(|span| Edit::put([DirectiveKind::Swizzle { buffer: name.clone(), span }]));
+    let edits = if why == NoDescriptor::Turned { turns(context, by, copy) } else { swizzle.collect() };
     Some(
         context
             .at(by, nest.copy(copy).span, text)
@@ -210,21 +206,22 @@ fn undescribed(
 }
 
 /// The other order of a copy's dimensions: as its tensor lies, of a tensor that lies the other way, or by registers.
-fn turns(context: &Context<'_>, by: Option<&Directive>, name: &str) -> Vec<Edit> {
+fn turns(context: &Context<'_>, by: Option<&Directive>, copy: CopyId) -> Vec<Edit> {
     let Some(DirectiveKind::Stage { at, space, transposed, via, vector, .. }) = by.map(|d| &d.kind) else {
         return Vec::new();
     };
+    let nest = context.nest;
     let stage = |via| DirectiveKind::Stage {
-        buffer: name.to_string(),
+        buffer: nest.copy_name(copy),
         at: at.clone(),
         space: *space,
         transposed: !transposed,
         via,
         vector: *vector,
     };
-    let nest = context.nest;
-    let turned = nest.column_major.iter().any(|tensor| nest.tensor(*tensor).name == name);
-    let layout = DirectiveKind::Layout { tensor: name.to_string(), column_major: !turned };
+    let of = nest.copy(copy).tensor;
+    let turned = nest.column_major.contains(&of);
+    let layout = DirectiveKind::Layout { tensor: nest.tensor(of).name.clone(), column_major: !turned };
     vec![Edit::put([stage(*via)]), Edit::put([layout, stage(*via)]), Edit::put([stage(Via::Plain)])]
 }
 
@@ -235,8 +232,8 @@ fn unrounded(context: &Context<'_>, atom: Atom, copy: CopyId, factor: AccessId) 
     if !nest.rounds_copy(copy) {
         return None;
     }
-    let (info, name) = (nest.copy(copy), name(nest, factor));
-    let by = context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == name));
+    let (info, name) = (nest.copy(copy), nest.copy_name(copy));
+    let by = context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if *buffer == name));
     let read = |d: Diagnostic| d.note(nest.access(factor).span, format!("`{name}` is read here"));
     let who = match info.via {
         Via::Plain => None,
@@ -268,7 +265,7 @@ fn unrounded(context: &Context<'_>, atom: Atom, copy: CopyId, factor: AccessId) 
         let Some((target, expr)) = leaf.leaf() else { return };
         let product = nest.product(path, leaf).filter(|p| p.atom.row().descriptors && p.atom.row().rounded);
         let as_it_is = expr.accesses().into_iter().find(|a| {
-            let here = nest.access(*a).tensor == info.tensor && path.contains(&Frame::Stage(copy));
+            let here = nest.serves(copy, *a) && path.contains(&Frame::Stage(copy));
             here && product.is_none_or(|p| !p.factors.contains(&Factor::Load(*a)))
         });
         if let (Some(access), None) = (as_it_is, other) {
@@ -303,13 +300,17 @@ fn unstaged(context: &Context<'_>, path: &[Frame], atom: Atom, factor: AccessId)
         }
         _ => None,
     });
-    let stage = tile.map(|at| DirectiveKind::Stage {
-        buffer: name.to_string(),
-        at: Some(at),
-        space: Space::Shared,
-        transposed: false,
-        via: Via::Plain,
-        vector: None,
+    // Where other reads of the tensor move otherwise, these have a copy of their own.
+    let buffers = [name.to_string(), nest.read_name(nest.access(factor))];
+    let stage = tile.into_iter().flat_map(|at| {
+        buffers.clone().map(|buffer| DirectiveKind::Stage {
+            buffer,
+            at: Some(at.clone()),
+            space: Space::Shared,
+            transposed: false,
+            via: Via::Plain,
+            vector: None,
+        })
     });
     context
         .at(by, span, text)
@@ -320,18 +321,13 @@ fn unstaged(context: &Context<'_>, path: &[Frame], atom: Atom, factor: AccessId)
 /// What a lane computes with is not held for it: a fragment has what `ldmatrix` reads.
 fn in_fragment(context: &Context<'_>, path: &[Frame], atom: Atom, expr: &Expr) -> Option<Diagnostic> {
     let nest = context.nest;
-    let held = |access: &AccessId| {
-        let tensor = nest.access(*access).tensor;
-        path.iter().any(|f| {
-            matches!(f, Frame::Stage(c) if nest.copy(*c).tensor == tensor && nest.copy(*c).space == Space::Register)
-        })
-    };
-    let access = expr.accesses().into_iter().find(held)?;
-    let (name, span) = (name(nest, access), nest.access(access).span);
+    let held = |access: AccessId| nest.is_held(path, access).map(|copy| (access, copy));
+    let (access, copy) = expr.accesses().into_iter().find_map(held)?;
+    let (name, span) = (nest.copy_name(copy), nest.access(access).span);
     let text = format!(
         "a factor of `{atom}` is computed from `{name}`: `fragment` holds what is multiplied as it is"
     );
-    let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if buffer == name));
+    let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if *buffer == name));
     Some(context.at(by, span, text).note(span, format!("`{name}` is read here")).edits([Edit::instead([])]))
 }
 
@@ -345,7 +341,7 @@ fn unreadable(
     let nest = context.nest;
     let Operand { layout, low, inside } = operand(nest, path, (at, copy))?;
     let why = nest.matrices(factor, &layout, &low, [free.axis, k.axis], &inside).err()?;
-    let name = name(nest, factor);
+    let name = nest.copy_name(copy);
     let row = MATRIX_ROW_BYTES;
     let text = match why {
         NoMatrices::Apart => format!(
@@ -357,10 +353,10 @@ fn unreadable(
             "rows of the copy of `{name}` lie {by} elements apart: `ldmatrix` reads rows of {row} bytes at multiples of {row}"
         ),
     };
-    let stage = context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == name));
+    let stage = context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if *buffer == name));
     let pad = nest.copy(copy).pad;
     let even = (!pad.is_multiple_of(row as u32)).then(|| {
-        Edit::put([DirectiveKind::Pad { buffer: name.to_string(), bytes: pad.next_multiple_of(row as u32) }])
+        Edit::put([DirectiveKind::Pad { buffer: name.clone(), bytes: pad.next_multiple_of(row as u32) }])
     });
     Some(
         context

@@ -28,9 +28,9 @@ fn of(context: &Context<'_>, copy: CopyId) -> Option<Diagnostic> {
         };
         (0..layout.extents.len()).map(|d| (d, side(d))).find(|(_, points)| *points > BOX_POINTS)
     })?;
-    let name = &nest.tensor(info.tensor).name;
+    let name = nest.copy_name(copy);
     let by =
-        context.last(|k| matches!(k, DirectiveKind::Stage { buffer, at: Some(_), .. } if buffer == name));
+        context.last(|k| matches!(k, DirectiveKind::Stage { buffer, at: Some(_), .. } if *buffer == name));
     if long != contiguous {
         let text = format!(
             "dimension {long} of the copy of `{name}` has {points} points: a box of a tensor map has at most {BOX_POINTS}"

@@ -27,8 +27,7 @@ pub(super) fn check(context: &Context<'_>) -> Option<Diagnostic> {
     let copies: Vec<CopyId> = nest.produced.iter().flat_map(|d| nest.copies_in(*d)).collect();
     let shared: Vec<CopyId> = copies.iter().copied().filter(|c| nest.is_shared(*c)).collect();
     if shared.is_empty() {
-        let names: Vec<&str> =
-            copies.iter().map(|c| nest.tensor(nest.copy(*c).tensor).name.as_str()).collect();
+        let names: Vec<String> = copies.iter().map(|c| nest.copy_name(*c)).collect();
         let text = format!(
             "tiles of {} move with `{axis}`: CTAs that are neighbours along it have no copy in common",
             list(&names)
@@ -47,7 +46,7 @@ pub(super) fn check(context: &Context<'_>) -> Option<Diagnostic> {
         let bodies = nest.bodies(copy).into_iter();
         let extents = bodies.filter_map(|body| nest.copy_layout(copy, body)).find_map(whole)?;
         let spelled: Vec<String> = extents.iter().map(u64::to_string).collect();
-        let name = &nest.tensor(nest.copy(copy).tensor).name;
+        let name = nest.copy_name(copy);
         let text = format!(
             "a tile of `{name}`, {}, does not come apart into {ctas} boxes that begin at multiples of 128 bytes: no CTA of a cluster could copy its part",
             spelled.join(" × ")

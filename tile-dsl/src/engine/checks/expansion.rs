@@ -68,7 +68,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             let all = each.saturating_mul(expanded(nest, path, n)).saturating_mul(COPY);
             total = total.saturating_add(all);
             if all > largest.0 {
-                let name = &nest.tensor(nest.copy(*copy).tensor).name;
+                let name = nest.copy_name(*copy);
                 let text =
                     format!("a thread copies {each} elements of `{name}` ({elems} by {threads} threads)");
                 largest = (all, text, Some(*copy));
@@ -81,8 +81,8 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let (_, what, copy) = largest;
     let by = match copy {
         Some(copy) => {
-            let name = &nest.tensor(nest.copy(copy).tensor).name;
-            context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == name))
+            let name = nest.copy_name(copy);
+            context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if *buffer == name))
         }
         None => context.last(|k| matches!(k, DirectiveKind::Unroll { .. })).or_else(|| {
             context.last(|k| matches!(k, DirectiveKind::Tile { .. } | DirectiveKind::Split { .. }))

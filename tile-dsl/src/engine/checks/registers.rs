@@ -141,9 +141,8 @@ fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
     let copies = (0..nest.copies.len() as u16).map(CopyId);
     let copies = copies.filter(|copy| nest.copy(*copy).space == Space::Register);
     let found = copies.filter_map(|copy| {
-        let tensor = nest.copy(copy).tensor;
-        let info = nest.tensor(tensor);
-        let name = &info.name;
+        let info = nest.tensor(nest.copy(copy).tensor);
+        let name = nest.copy_name(copy);
         let (text, remark) = if let Some(digit) = fragment::piped(nest, copy) {
             let text = format!(
                 "`{name}` is held in registers over `{}`, which a pipelined loop steps through: registers are addressed while compiling",
@@ -154,7 +153,7 @@ fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
             // Where it stands in several statements, each has its own.
             let own = held.iter().filter(|(other, ..)| *other == copy);
             let counts = own.map(|(_, sets, body)| {
-                let slots = Fragment::of(nest, tensor, body).map_or(0, |fragment| fragment.slots);
+                let slots = Fragment::of(nest, copy, body).map_or(0, |fragment| fragment.slots);
                 (slots.saturating_mul(*sets), slots > MOST_HELD)
             });
             let (all, more) = counts.max().unwrap_or_default();
@@ -167,7 +166,7 @@ fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
             );
             (text, "load it in a loop further inside, or bind more of the loops inside to threads")
         };
-        let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if buffer == name));
+        let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if *buffer == name));
         Some(context.at(by, info.span, text).remark(remark))
     });
     found.collect()

@@ -47,7 +47,7 @@ fn alike(context: &Context<'_>) -> Vec<Diagnostic> {
     });
     let wrong = |(digit, by_map, other): (crate::nest::Digit, CopyId, CopyId)| {
         let loop_ = nest.digit_name(digit);
-        let name = |c: CopyId| nest.tensor(nest.copy(c).tensor).name.clone();
+        let name = |c: CopyId| nest.copy_name(c);
         let text = format!(
             "`{}` comes by a tensor map and `{}` does not: the copies of one pipeline complete together",
             name(by_map),
@@ -100,8 +100,8 @@ fn produced(context: &Context<'_>) -> Vec<Diagnostic> {
             wrong.push(context.at(by, SpanId::NONE, text).edits(edit));
             continue;
         }
-        if let Some(copy) = copies.iter().map(|c| nest.copy(*c)).find(|c| c.via != Via::Tma) {
-            let buffer = &nest.tensor(copy.tensor).name;
+        if let Some(id) = copies.into_iter().find(|c| nest.copy(*c).via != Via::Tma) {
+            let (copy, buffer) = (nest.copy(id), nest.copy_name(id));
             let text = format!(
                 "a producer copies by tensor maps, and `{buffer}` is copied by {}",
                 if copy.space == Space::Register {

@@ -81,7 +81,7 @@ fn copied(context: &Context<'_>, segment: Segment) -> Option<Why> {
             if !index.iter().any(moves) {
                 continue;
             }
-            let name = &nest.tensor(of.tensor).name;
+            let name = nest.copy_name(*copy);
             if index.iter().any(|i| i.coefficient(axis) < 0) {
                 let why = format!(
                     "`{name}` is copied backwards along `{}`: a part of its tile is not the first one",

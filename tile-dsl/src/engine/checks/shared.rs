@@ -14,14 +14,14 @@ pub(in crate::engine) fn bytes(nest: &Nest) -> u64 {
 }
 
 /// The tensor or value that a buffer is for.
-fn name<'n>(nest: &'n Nest, buffer: &Buffer) -> &'n str {
+fn name(nest: &Nest, buffer: &Buffer) -> String {
     match buffer.content {
-        Content::Copy(copy) | Content::Full(copy) | Content::Empty(copy) => {
-            &nest.tensor(nest.copy(copy).tensor).name
+        Content::Copy(copy) | Content::Full(copy) | Content::Empty(copy) => nest.copy_name(copy),
+        Content::Output(tensor, _) => nest.tensor(tensor).name.clone(),
+        Content::Turn => "turn".into(),
+        Content::Value(value) | Content::Partial(value) | Content::Parts(value) => {
+            nest.value(value).name.clone()
         }
-        Content::Output(tensor, _) => &nest.tensor(tensor).name,
-        Content::Turn => "turn",
-        Content::Value(value) | Content::Partial(value) | Content::Parts(value) => &nest.value(value).name,
     }
 }
 
@@ -76,10 +76,10 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let largest = pile.iter().max_by_key(|u| u.bytes()).expect("more than nothing");
     let largest_name = name(nest, largest);
     let by = context
-        .last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == largest_name))
+        .last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if *buffer == largest_name))
         .or_else(|| match largest.content {
             Content::Parts(_) => context.last(|k| matches!(k, DirectiveKind::SplitK { .. })),
-            _ => context.last(|k| matches!(k, DirectiveKind::Reduce { value, .. } if value == largest_name)),
+            _ => context.last(|k| matches!(k, DirectiveKind::Reduce { value, .. } if *value == largest_name)),
         });
     let text = format!(
         "{total} bytes of shared memory, but a CTA on {target} has {most} ({} KB): {}",
@@ -96,7 +96,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         }
     }
     for other in allocation.buffers.iter().filter(|b| !pile.iter().any(|p| std::ptr::eq(*p, *b))) {
-        let hosts: Vec<&str> = pile.iter().filter(|p| p.overlaps(other)).map(|p| name(nest, p)).collect();
+        let hosts: Vec<String> = pile.iter().filter(|p| p.overlaps(other)).map(|p| name(nest, p)).collect();
         let text = format!(
             "`{}` takes {} bytes among those of {}, at another time",
             name(nest, other),

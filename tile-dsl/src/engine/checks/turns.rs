@@ -118,7 +118,7 @@ fn own_buffers(context: &Context<'_>, groups: u32) -> Option<String> {
         Content::Copy(copy) => {
             let produced = nest.produced.iter().any(|d| nest.copies_in(*d).contains(&copy));
             (!produced).then(|| {
-                let name = &nest.tensor(nest.copy(copy).tensor).name;
+                let name = nest.copy_name(copy);
                 format!(
                     "`{name}` is copied by the threads that compute: of {groups} groups each would need a copy of its own"
                 )

@@ -320,7 +320,7 @@ pub(in crate::engine) fn structure(
             if let Frame::Stage(c) = frame
                 && nest.copy(*c).space == Space::Shared
             {
-                let tensor = &nest.tensor(nest.copy(*c).tensor).name;
+                let tensor = nest.copy_name(*c);
                 problem.get_or_insert_with(|| {
                     let failure = refuse(format!(
                         "`{tensor}` is staged inside the loop over `{name}`: each {unit} would copy it"

@@ -226,10 +226,7 @@ fn access_vector(
     let tensor = nest.tensor(info.tensor);
     let verb = if store { "stored" } else { "read" };
     let shown = nest.print_access(info);
-    let staged = path.iter().enumerate().rev().find_map(|(n, f)| match f {
-        Frame::Stage(c) if nest.copy(*c).tensor == info.tensor && !store => Some((n, *c)),
-        _ => None,
-    });
+    let staged = if store { None } else { nest.served_on(path, access) };
     if staged.is_some_and(|(_, c)| nest.copy(c).space == Space::Register) {
         // Registers, addressed while compiling.
         return Ok(());
@@ -238,7 +235,7 @@ fn access_vector(
     let copied = staged.map(|(n, c)| {
         let body = nest.body.inside(&path[..=n]).expect("the path of a leaf");
         let layout = nest.copy_layout(c, body).expect("bounded: checked by stage");
-        (nest.footprint(info.tensor, body), layout)
+        (nest.footprint(c, body), layout)
     });
     let (contiguous, place) = match &copied {
         Some((_, layout)) => (layout.contiguous, "its copy"),
@@ -260,7 +257,8 @@ fn access_vector(
         ));
         return Err(match staged {
             Some((at, c)) => {
-                let failure = failure.note(nest.copy(c).span, format!("`{}` is staged here", tensor.name));
+                let failure =
+                    failure.note(nest.copy(c).span, format!("`{}` is staged here", nest.copy_name(c)));
                 failure.edits(turned(nest, path, at, c))
             }
             None => match unit_digit(nest, info, contiguous, path) {
@@ -330,7 +328,7 @@ fn turned(nest: &Nest, path: &[Frame], at: usize, copy: CopyId) -> Option<Edit> 
     let around =
         path[..at].iter().rev().find_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None })?;
     Some(Edit::put([DirectiveKind::Stage {
-        buffer: nest.tensor(info.tensor).name.clone(),
+        buffer: nest.copy_name(copy),
         at: Some(nest.digit_name(around)),
         space: info.space,
         transposed: !info.transposed,

@@ -1,12 +1,14 @@
-//! Fission and hoisting: a loop around a `let` moves into its parts.
+//! Fission, hoisting and both at once: a loop around a `let` moves into its parts.
 //!
 //! ```text
 //! fission  (for a t (let V P Q))  →  (let V (for a t P) (for a t Q))
 //! hoist    (for a t (let V P Q))  →  (let V P (for a t Q))
+//! share    (for a t (let V P Q))  →  (let V P' (for a t Q))       P': the loop around what has its axis in P
 //! ```
 //! Side conditions. Fission: the axis of `a` indexes every value of `V` (each step has its own), and every
 //! other name written on one side and touched on the other is indexed by it too. Hoist: nothing in `P`
-//! mentions the axis of `a`, and `P` writes only `V`.
+//! mentions the axis of `a`, and `P` writes only `V`. Share: some statements of `P` are indexed by the axis, the others do not
+//! mention it, so that each step of `a` would compute the same by them; `P` writes only `V`, and `Q` nothing that these read.
 //! Source: loop distribution (Kennedy and McKinley 1990); the conditions are set operations because
 //! dependences run only through names indexed by their own axes.
 
@@ -15,8 +17,8 @@ use crate::{
     diagnostic::Diagnostic,
     engine::{
         facts::{Effects, Graph, digit, effects, target_axes, target_name, value_axes, values},
-        language::{bit, members},
-        rule::{Verdict, enforced, get, patterns},
+        language::{Node, bit, members},
+        rule::{Verdict, enforced, get, patterns, set},
     },
     nest::{Digit, Target, ValueId},
     span::SpanId,
@@ -26,10 +28,11 @@ patterns! {
     AROUND = "(for ?#0 ?#1 (let ?#2 ?#3 ?#4))";
     INSIDE = "(let ?#2 (for ?#0 ?#1 ?#3) (for ?#0 ?#1 ?#4))";
     SECOND = "(let ?#2 ?#3 (for ?#0 ?#1 ?#4))";
+    SHARED = "(let ?#2 ?#5 (for ?#0 ?#1 ?#4))";
 }
 
-/// Both rules for one digit. Conditions that fail are no refusals: the loop stays where it is.
-pub(in crate::engine) fn rules(a: Digit) -> [Rule<'static>; 2] {
+/// The rules for one digit. Conditions that fail are no refusals: the loop stays where it is.
+pub(in crate::engine) fn rules(a: Digit) -> [Rule<'static>; 3] {
     let fission = Rule::new("fission", &AROUND, &INSIDE, move |graph, subst| {
         if digit(graph, get(subst, 0)) != a {
             return Verdict::Skip;
@@ -50,7 +53,53 @@ pub(in crate::engine) fn rules(a: Digit) -> [Rule<'static>; 2] {
         let unused = p.mentions & bit(a.axis.0) == 0 || !enforced("hoist: P does not mention the axis");
         if unused && own { Verdict::Apply } else { Verdict::Skip }
     });
-    [fission, hoist]
+    let share = Rule::new("share", &AROUND, &SHARED, move |graph, subst| {
+        let loop_ = [get(subst, 0), get(subst, 1)];
+        if digit(graph, loop_[0]) != a {
+            return Verdict::Skip;
+        }
+        let (bound, nest) = (values(graph, get(subst, 2)), graph.analysis.nest.clone());
+        let (p, q) = (effects(graph, get(subst, 3)).clone(), effects(graph, get(subst, 4)).clone());
+        let own = p.writes.iter().all(|w| matches!(w.target, Target::Value(v) if bound & bit(v.0) != 0));
+        let own = own || !enforced("share: P writes only V");
+        let read = q.writes.iter().any(|w| p.reads(&nest, w.target));
+        let kept = !read || !enforced("share: Q writes nothing P reads");
+        // With the axis everywhere or nowhere it is one of the other two.
+        let with = members(bound).filter(|v| value_axes(&nest, ValueId(*v)) & bit(a.axis.0) != 0).count();
+        if !own || !kept || with == 0 || with == members(bound).count() {
+            return Verdict::Skip;
+        }
+        match distributed(graph, loop_, a, get(subst, 3)) {
+            Some(first) => {
+                set(subst, 5, first);
+                Verdict::Apply
+            }
+            None => Verdict::Skip,
+        }
+    });
+    [fission, hoist, share]
+}
+
+/// A loop around those statements of a body that have its axis, if the others do not mention it.
+fn distributed(graph: &mut Graph, [d, t]: [egg::Id; 2], a: Digit, body: egg::Id) -> Option<egg::Id> {
+    let facts = effects(graph, body).clone();
+    if facts.mentions & bit(a.axis.0) == 0 {
+        return Some(body);
+    }
+    let nest = graph.analysis.nest.clone();
+    if facts.writes.iter().all(|w| target_axes(&nest, w.target) & bit(a.axis.0) != 0) {
+        return Some(graph.add(Node::For([d, t, body])));
+    }
+    let inside = |n: &&Node| matches!(n, Node::For(_) | Node::Let(_));
+    let node = match graph[body].nodes.iter().find(inside)?.clone() {
+        Node::For([e, u, inner]) => Node::For([e, u, distributed(graph, [d, t], a, inner)?]),
+        Node::Let([vs, first, rest]) => {
+            let first = distributed(graph, [d, t], a, first)?;
+            Node::Let([vs, first, distributed(graph, [d, t], a, rest)?])
+        }
+        _ => return None,
+    };
+    Some(graph.add(node))
 }
 
 /// May loop `a` run `P` then `Q` in each step, instead of all of `P` and then all of `Q`? (In either direction.)

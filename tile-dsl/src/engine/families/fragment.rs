@@ -14,22 +14,21 @@
 
 use super::{
     Failure, Proof, solve,
-    stage::{has_copy, one_box, reads, rule},
+    stage::{has_copy, not_read, one_box, reads, rule, with_copy},
     with_body,
 };
 use crate::{
     diagnostic::Diagnostic,
     engine::{
-        facts::{Graph, effects},
+        facts::{Graph, effects, same_reads},
         language::Node,
         names::{self, Bare},
         phase::Redex,
         rule::enforced,
     },
-    nest::{Copy, CopyId, Digit, Frame, LoopKind, Nest, Steps, leaves},
-    schedule::{Space, Via},
+    nest::{AccessId, Copy, CopyId, Digit, Frame, LoopKind, Nest, Steps, leaves},
+    schedule::{DirectiveKind, Space, Via},
     span::SpanId,
-    tile::TensorId,
 };
 
 fn refuse(message: String) -> Failure {
@@ -43,7 +42,7 @@ pub(in crate::engine) fn apply(
     at_name: &str,
     span: SpanId,
 ) -> Result<(Nest, Proof), Failure> {
-    let Some(tensor) = names::tensor(nest, buffer) else {
+    let Some((tensor, follows)) = names::reads(nest, buffer)? else {
         let known = nest.kernel.tensors.iter().map(|t| t.name.clone()).collect();
         return Err(names::unknown("tensor", buffer, known));
     };
@@ -53,16 +52,9 @@ pub(in crate::engine) fn apply(
         return Err(refuse(text).note(info.span, format!("`{buffer}` is `&mut` here")));
     }
     let at = names::existing(nest, at_name, Bare::InTile)?;
-    if !reads(&nest.body, nest, tensor) {
-        return Err(Failure::no_match(format!("the kernel does not read `{buffer}`")));
-    }
-    one_box(nest, tensor, at)?;
-    held_already(nest, buffer, tensor, at)?;
-    staged_inside(nest, buffer, tensor, at)?;
-    let copy = CopyId(nest.copies.len() as u16);
-    let mut nest = nest.clone();
-    nest.copies.push(Copy {
+    let new = Copy {
         tensor,
+        follows,
         space: Space::Register,
         transposed: false,
         via: Via::Plain,
@@ -70,11 +62,19 @@ pub(in crate::engine) fn apply(
         pad: 0,
         swizzle: 0,
         span,
-    });
+    };
+    let named = |buffer| DirectiveKind::Fragment { buffer, at: at_name.to_string() };
+    if !reads(&nest.body, nest, &new) {
+        return Err(not_read(nest, buffer, &new, named));
+    }
+    one_box(nest, &new, at, named)?;
+    held_already(nest, buffer, &new, at)?;
+    staged_inside(nest, buffer, &new, at)?;
+    let (nest, copy) = with_copy(nest, new.clone())?;
     let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
         (Node::For([_, _, body]), [Node::Digit(d), _, top]) if *d == at => {
-            let read = effects(graph, *body).reads_tensor(&graph.analysis.nest, tensor);
-            if read && !has_copy(graph, top, tensor) { Redex::Hard } else { Redex::No }
+            let read = effects(graph, *body).reads_copy(&new, &graph.analysis.nest);
+            if read && !has_copy(graph, top, &new) { Redex::Hard } else { Redex::No }
         }
         _ => Redex::No,
     };
@@ -85,10 +85,10 @@ pub(in crate::engine) fn apply(
         ));
         nest.copies
             .iter()
-            .filter(|c| c.tensor == tensor && c.span != span)
+            .filter(|c| same_reads(c, &new) && c.span != span)
             .fold(failure, |failure, c| failure.note(c.span, format!("`{buffer}` is staged here")))
     };
-    let (body, mut proof) = solve(&nest, &[rule(tensor, copy, at)], &redex, absent, || {
+    let (body, mut proof) = solve(&nest, &[rule(copy, at)], &redex, absent, || {
         Failure::unmet(format!("`{buffer}` could not be loaded at `{at_name}`"))
     })?;
     let held = with_body(&nest, body);
@@ -114,17 +114,16 @@ pub(in crate::engine) fn piped(nest: &Nest, copy: CopyId) -> Option<Digit> {
     moving(nest, copy, |_, at| matches!(at, LoopKind::Pipe(_)))
 }
 
-/// The first loop inside a copy that is of a kind and moves what is read of the tensor.
+/// The first loop inside a copy that is of a kind and moves what is read from it.
 fn moving(nest: &Nest, copy: CopyId, kind: impl Fn(Digit, LoopKind) -> bool) -> Option<Digit> {
-    let tensor = nest.copy(copy).tensor;
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
         let Some(inside) = path.iter().position(|f| *f == Frame::Stage(copy)) else { return };
         for access in leaf.leaf().expect("a leaf").1.accesses() {
-            let access = nest.access(access);
-            if access.tensor != tensor {
+            if !nest.serves(copy, access) {
                 continue;
             }
+            let access = nest.access(access);
             found = found.or(path[inside..].iter().find_map(|f| match f {
                 Frame::For(d, at) if kind(*d, *at) => {
                     access.index.iter().any(|i| i.coefficient(d.axis) != 0).then_some(*d)
@@ -137,14 +136,15 @@ fn moving(nest: &Nest, copy: CopyId, kind: impl Fn(Digit, LoopKind) -> bool) -> 
 }
 
 /// Nothing is copied inside a fragment of it: registers are the last stop.
-pub(super) fn held_already(nest: &Nest, buffer: &str, tensor: TensorId, at: Digit) -> Result<(), Failure> {
+pub(super) fn held_already(nest: &Nest, buffer: &str, new: &Copy, at: Digit) -> Result<(), Failure> {
     let mut around = None;
-    leaves(&nest.body, &mut |path, _| {
+    leaves(&nest.body, &mut |path, leaf| {
+        let accesses = leaf.leaf().expect("a leaf").1.accesses();
         let inner = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == at));
         for frame in path.iter().take(inner.unwrap_or(0)) {
             if let Frame::Stage(c) = frame
-                && nest.copy(*c).tensor == tensor
                 && nest.copy(*c).space == Space::Register
+                && both(nest, new, *c, &accesses)
             {
                 around = Some(*c);
             }
@@ -157,13 +157,19 @@ pub(super) fn held_already(nest: &Nest, buffer: &str, tensor: TensorId, at: Digi
     }
 }
 
+/// Whether two copies are for one of some reads.
+pub(super) fn both(nest: &Nest, new: &Copy, other: CopyId, reads: &[AccessId]) -> bool {
+    reads.iter().any(|a| new.serves(nest.access(*a)) && nest.serves(other, *a))
+}
+
 /// The copy that a fragment reads stands around it, not inside.
-fn staged_inside(nest: &Nest, buffer: &str, tensor: TensorId, at: Digit) -> Result<(), Failure> {
+fn staged_inside(nest: &Nest, buffer: &str, new: &Copy, at: Digit) -> Result<(), Failure> {
     let mut inside = None;
-    leaves(&nest.body, &mut |path, _| {
+    leaves(&nest.body, &mut |path, leaf| {
+        let accesses = leaf.leaf().expect("a leaf").1.accesses();
         let Some(outer) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == at)) else { return };
         inside = inside.or(path[outer..].iter().find_map(|f| match f {
-            Frame::Stage(c) if nest.copy(*c).tensor == tensor => Some(*c),
+            Frame::Stage(c) if both(nest, new, *c, &accesses) => Some(*c),
             _ => None,
         }));
     });

@@ -79,8 +79,8 @@ pub(in crate::engine) fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(
                 });
                 failure.edits(stages).edit(Edit::instead([]))
             }
-            copies => copies.iter().fold(failure, |failure, copy| {
-                failure.note(copy.span, format!("`{}` is staged here", nest.tensor(copy.tensor).name))
+            copies => (0..copies.len() as u16).map(CopyId).fold(failure, |failure, c| {
+                failure.note(nest.copy(c).span, format!("`{}` is staged here", nest.copy_name(c)))
             }),
         }
     };
@@ -106,7 +106,7 @@ fn one_space(nest: &Nest, name: &str, a: Digit) -> Result<(), Failure> {
             SpanId::NONE,
             format!("copies in shared memory and in registers at `{name}` cannot share one pipeline"),
         ));
-        let copied = |c: &CopyId| nest.tensor(nest.copy(*c).tensor).name.clone();
+        let copied = |c: &CopyId| nest.copy_name(*c);
         return Err(refusal
             .note(nest.copy(*shared).span, format!("`{}` goes to shared memory", copied(shared)))
             .note(nest.copy(*held).span, format!("`{}` goes to registers", copied(held)))

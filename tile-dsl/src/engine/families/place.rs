@@ -239,7 +239,9 @@ pub(in crate::engine) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result
                 .note(nest.value(v).span, format!("`{name}` is computed here"))
                 .edit(Edit::instead([own, fuse]).remark("each reader computes its own"))
         }
-        None => Failure::unmet(format!("the loops that compute `{name}` and those that read it do not match")),
+        None => {
+            Failure::unmet(format!("the loops that compute `{name}` and those that read it do not match"))
+        }
     };
     // Loops of a reader, or of the computation, may stand around the one that they share.
     let around = |graph: &Graph, body: egg::Id, a: Digit, b: Digit| {

@@ -16,13 +16,17 @@ use super::{Failure, Proof, Rule, solve, tensor_map, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::{
-        facts::{Graph, copy, digit, effects},
-        language::{Node, bit},
+        facts::{Graph, copy, digit, effects, same_reads},
+        language::{Bits, Node},
         names::{self, Bare},
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{AccessId, Copy, CopyId, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, leaves, loops},
+    index::Affine,
+    nest::{
+        AccessId, Copy, CopyId, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, leaves, loops,
+        moves_alike,
+    },
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
     tile::TensorId,
@@ -60,8 +64,8 @@ impl Request<'_> {
 
 /// `stage(buffer at digit: shared, ..)` for a tensor, `stage(value: shared)` for a value.
 pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Nest, Proof), Failure> {
-    if let Some(tensor) = names::tensor(nest, request.buffer) {
-        return stage_tensor(nest, request, tensor);
+    if let Some((tensor, follows)) = names::reads(nest, request.buffer)? {
+        return stage_tensor(nest, request, tensor, follows);
     }
     let known = nest.kernel.tensors.iter().map(|t| t.name.clone());
     let known = known.chain(nest.values.iter().map(|v| v.name.clone())).collect();
@@ -89,12 +93,12 @@ pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Ne
 }
 
 /// No loop around the copy is one that lanes take: each would copy it.
-fn outside_lanes(nest: &Nest, name: &str, tensor: TensorId, at: Digit) -> Result<(), Failure> {
+fn outside_lanes(nest: &Nest, name: &str, new: &Copy, at: Digit) -> Result<(), Failure> {
     let mut problem = None;
     leaves(&nest.body, &mut |path, leaf| {
         let Some(here) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == at)) else { return };
         let accesses = leaf.leaf().expect("a leaf").1.accesses();
-        if !accesses.into_iter().any(|a| nest.access(a).tensor == tensor) {
+        if !accesses.into_iter().any(|a| new.serves(nest.access(a))) {
             return;
         }
         let units = path[..here].iter().filter_map(|f| match f {
@@ -117,10 +121,15 @@ fn outside_lanes(nest: &Nest, name: &str, tensor: TensorId, at: Digit) -> Result
     problem.map_or(Ok(()), Err)
 }
 
-fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
+fn stage_tensor(
+    nest: &Nest,
+    request: &Request<'_>,
+    tensor: TensorId,
+    follows: Option<Vec<Affine>>,
+) -> Result<(Nest, Proof), Failure> {
     let name = request.buffer;
     let info = nest.tensor(tensor);
-    if info.mutable && request.at.is_none() {
+    if info.mutable && request.at.is_none() && follows.is_none() {
         return super::output::apply(nest, request, tensor);
     }
     if info.mutable && enforced("stage: not written") {
@@ -142,21 +151,9 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
             ));
     };
     let at = names::existing(nest, at_name, Bare::Tile)?;
-    if !reads(&nest.body, nest, tensor) {
-        return Err(Failure::no_match(format!("the kernel does not read `{name}`")));
-    }
-    if !loops(&nest.body).iter().any(|(d, _)| *d == at) {
-        return Err(Failure::no_match(format!("there is no loop over `{at_name}`")));
-    }
-    one_box(nest, tensor, at)?;
-    super::fragment::held_already(nest, name, tensor, at)?;
-    if request.space == Space::Shared {
-        outside_lanes(nest, name, tensor, at)?;
-    }
-    let copy = CopyId(nest.copies.len() as u16);
-    let mut nest = nest.clone();
-    nest.copies.push(Copy {
+    let new = Copy {
         tensor,
+        follows,
         space: request.space,
         transposed: request.transposed,
         via: request.via,
@@ -164,12 +161,26 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
         pad: 0,
         swizzle: 0,
         span: request.span,
-    });
+    };
+    let named = |buffer: String| Request { buffer: &buffer, ..*request }.kind();
+    if !reads(&nest.body, nest, &new) {
+        return Err(not_read(nest, name, &new, named));
+    }
+    if !loops(&nest.body).iter().any(|(d, _)| *d == at) {
+        return Err(Failure::no_match(format!("there is no loop over `{at_name}`")));
+    }
+    one_box(nest, &new, at, named)?;
+    super::fragment::held_already(nest, name, &new, at)?;
+    if request.space == Space::Shared {
+        outside_lanes(nest, name, &new, at)?;
+        staged_once(nest, name, &new, at)?;
+    }
+    let (nest, copy) = with_copy(nest, new.clone())?;
     let redex = |graph: &Graph, node: &Node, below: &[&Node]| match (node, below) {
         (Node::For([_, _, body]), [Node::Digit(d), _, top]) if *d == at => {
             // A loop of the digit around a statement that does not read the tensor is no redex.
-            let read = effects(graph, *body).reads_tensor(&graph.analysis.nest, tensor);
-            if read && !has_copy(graph, top, tensor) { Redex::Hard } else { Redex::No }
+            let read = effects(graph, *body).reads_copy(&new, &graph.analysis.nest);
+            if read && !has_copy(graph, top, &new) { Redex::Hard } else { Redex::No }
         }
         _ => Redex::No,
     };
@@ -178,12 +189,12 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
             SpanId::NONE,
             format!("`{name}` is not read inside the loop over `{at_name}`"),
         ));
-        for access in nest.accesses.iter().filter(|a| a.tensor == tensor) {
+        for access in nest.accesses.iter().filter(|a| new.serves(a)) {
             failure = failure.note(access.span, format!("`{}` is read here", nest.print_access(access)));
         }
         failure
     };
-    let (body, mut proof) = solve(&nest, &[rule(tensor, copy, at)], &redex, absent, || {
+    let (body, mut proof) = solve(&nest, &[rule(copy, at)], &redex, absent, || {
         Failure::unmet(format!("`{name}` could not be staged at `{at_name}`"))
     })?;
     let staged = with_body(&nest, body);
@@ -196,34 +207,101 @@ fn stage_tensor(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<
     Ok((staged, proof))
 }
 
-/// All accesses of the tensor in loops over `at` move alike with every axis, so one box follows them all.
-pub(super) fn one_box(nest: &Nest, tensor: TensorId, at: Digit) -> Result<(), Failure> {
+/// The nest with one more copy.
+pub(super) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failure> {
+    if nest.copies.len() == Bits::BITS as usize {
+        return Err(refuse(format!("there are {} copies already, and that is the most", Bits::BITS)));
+    }
+    let mut nest = nest.clone();
+    nest.copies.push(new);
+    let copy = CopyId(nest.copies.len() as u16 - 1);
+    Ok((nest, copy))
+}
+
+/// Nothing reads the tensor in the way that a copy is for: which ways there are. `named` is the directive of another copy.
+pub(super) fn not_read(
+    nest: &Nest,
+    name: &str,
+    new: &Copy,
+    named: impl Fn(String) -> DirectiveKind,
+) -> Failure {
+    let failure = Failure::no_match(format!("the kernel does not read `{name}`"));
+    let ways = nest.ways(new.tensor, |_| true);
+    if new.follows.is_none() || ways.is_empty() {
+        return failure;
+    }
+    let names: Vec<String> = ways.iter().map(|a| nest.read_name(nest.access(*a))).collect();
+    failure
+        .remark(format!("it reads {}, constants aside", names::list(&names)))
+        .edits(names.into_iter().map(|name| Edit::instead([named(name)])))
+}
+
+/// What is read from a copy in shared memory is not copied there a second time.
+fn staged_once(nest: &Nest, name: &str, new: &Copy, at: Digit) -> Result<(), Failure> {
+    let mut found = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        if !path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at)) {
+            return;
+        }
+        let accesses = leaf.leaf().expect("a leaf").1.accesses();
+        found = found.or(path.iter().find_map(|f| match f {
+            Frame::Stage(c) if nest.copy(*c).space == Space::Shared => {
+                super::fragment::both(nest, new, *c, &accesses).then_some(*c)
+            }
+            _ => None,
+        }));
+    });
+    match found {
+        Some(other) => {
+            let staged = nest.copy_name(other);
+            Err(refuse(format!("`{name}` is staged already, as `{staged}`: it would be copied twice"))
+                .note(nest.copy(other).span, format!("`{staged}` is staged here"))
+                .edit(Edit::instead([])))
+        }
+        None => Ok(()),
+    }
+}
+
+/// All accesses in loops over `at` that a copy is for move alike with every axis, so one box follows them all. `named` is the
+/// directive of another copy.
+pub(super) fn one_box(
+    nest: &Nest,
+    new: &Copy,
+    at: Digit,
+    named: impl Fn(String) -> DirectiveKind,
+) -> Result<(), Failure> {
     let mut found: Vec<AccessId> = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
         if path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at)) {
             let accesses = leaf.leaf().expect("a leaf").1.accesses();
-            found.extend(accesses.into_iter().filter(|a| nest.access(*a).tensor == tensor));
+            found.extend(accesses.into_iter().filter(|a| new.serves(nest.access(*a))));
         }
     });
     let mut accesses = found.into_iter().map(|a| nest.access(a));
     let Some(first) = accesses.next() else { return Ok(()) };
-    let apart = accesses.find(|a| a.index.iter().zip(&first.index).any(|(x, y)| x.terms != y.terms));
+    let apart = accesses.find(|a| !moves_alike(&a.index, &first.index));
     match apart {
         Some(other) if enforced("stage: one box") => Err(refuse(format!(
             "`{}` is read as `{}` and as `{}` inside `{}`: one box cannot follow both",
-            nest.tensor(tensor).name,
+            nest.tensor(new.tensor).name,
             nest.print_access(first),
             nest.print_access(other),
             nest.digit_name(at)
         ))
         .note(first.span, "first read here")
-        .note(other.span, "and read differently here")),
+        .note(other.span, "and read differently here")
+        .edit({
+            let inside = |path: &[Frame]| path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at));
+            let each = nest.ways(new.tensor, inside).into_iter();
+            let copies: Vec<_> = each.map(|a| named(nest.read_name(nest.access(a)))).collect();
+            Edit::instead(copies).remark("a copy for each way in which it is read")
+        })),
         _ => Ok(()),
     }
 }
 
-/// The rule. Nested copies are kept sorted: the new one goes below the copies of smaller tensors.
-pub(super) fn rule(tensor: TensorId, new: CopyId, at: Digit) -> Rule<'static> {
+/// The rule. Nested copies are kept sorted: the new one goes below the copies of smaller tensors, and of smaller indices.
+pub(super) fn rule(new: CopyId, at: Digit) -> Rule<'static> {
     Rule::new("stage", &LOOP, &STAGED, move |graph, subst| {
         if digit(graph, get(subst, 0)) != at {
             return Verdict::Skip;
@@ -231,44 +309,46 @@ pub(super) fn rule(tensor: TensorId, new: CopyId, at: Digit) -> Rule<'static> {
         let body = get(subst, 2);
         let nest = graph.analysis.nest.clone();
         let facts = effects(graph, body).clone();
-        if !facts.reads_tensor(&nest, tensor) || facts.wrap & bit(tensor.0) != 0 {
+        let info = nest.copy(new);
+        if !facts.reads_copy(info, &nest) || facts.is_copied(info, &nest) {
             return Verdict::Skip;
         }
-        let new = graph.add(Node::Copy(new));
-        let staged = insert(graph, body, new, tensor);
+        let node = graph.add(Node::Copy(new));
+        let staged = insert(graph, body, node, info);
         set(subst, 3, staged);
         Verdict::Apply
     })
 }
 
-/// `(stage new body)`, below the copies of smaller tensors around `body`.
-fn insert(graph: &mut Graph, body: egg::Id, new: egg::Id, tensor: TensorId) -> egg::Id {
+/// `(stage new body)`, below the smaller copies around `body`.
+fn insert(graph: &mut Graph, body: egg::Id, new: egg::Id, info: &Copy) -> egg::Id {
+    let smaller = |old: &Copy| (old.tensor, &old.follows) < (info.tensor, &info.follows);
     let stage = graph[body].nodes.iter().find_map(|n| if let Node::Stage(s) = n { Some(*s) } else { None });
     match stage {
-        Some([old, inner]) if graph.analysis.nest.copy(copy(graph, old)).tensor < tensor => {
-            let inner = insert(graph, inner, new, tensor);
+        Some([old, inner]) if smaller(graph.analysis.nest.copy(copy(graph, old))) => {
+            let inner = insert(graph, inner, new, info);
             graph.add(Node::Stage([old, inner]))
         }
         _ => graph.add(Node::Stage([new, body])),
     }
 }
 
-/// Whether `top` or a copy directly inside it copies the tensor.
-pub(super) fn has_copy(graph: &Graph, top: &Node, tensor: TensorId) -> bool {
+/// Whether `top` or a copy directly inside it is for the same reads.
+pub(super) fn has_copy(graph: &Graph, top: &Node, new: &Copy) -> bool {
+    let nest = &graph.analysis.nest;
     match top {
         Node::Stage([c, inner]) => {
-            graph.analysis.nest.copy(copy(graph, *c)).tensor == tensor
-                || effects(graph, *inner).wrap & bit(tensor.0) != 0
+            same_reads(nest.copy(copy(graph, *c)), new) || effects(graph, *inner).is_copied(new, nest)
         }
         _ => false,
     }
 }
 
-pub(super) fn reads(stmt: &Stmt, nest: &Nest, tensor: TensorId) -> bool {
+pub(super) fn reads(stmt: &Stmt, nest: &Nest, new: &Copy) -> bool {
     let mut found = false;
     leaves(stmt, &mut |_, leaf| {
         let accesses = leaf.leaf().expect("a leaf").1.accesses();
-        found |= accesses.iter().any(|a| nest.access(*a).tensor == tensor);
+        found |= accesses.iter().any(|a| new.serves(nest.access(*a)));
     });
     found
 }
@@ -287,7 +367,7 @@ fn check_box(
 ) -> Result<(), Failure> {
     let name = request.buffer;
     let info = nest.copy(copy);
-    let dims = nest.footprint(info.tensor, body);
+    let dims = nest.footprint(copy, body);
     if let Some(dim) = dims.iter().position(|d| d.extent.is_none()) {
         let access = nest.copied_access(copy);
         let axis = access.index[dim].terms.keys().find(|a| {
@@ -468,7 +548,7 @@ pub(in crate::engine) fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result
         }
         let size = u64::from(nest.elem(tensor).bytes());
         let fastest = *nest.copy_order(id).last().expect("a dimension");
-        let boxes = nest.bodies(id).into_iter().map(|body| nest.footprint(tensor, body));
+        let boxes = nest.bodies(id).into_iter().map(|body| nest.footprint(id, body));
         let rows: Vec<u64> = boxes.map(|dims| dims[fastest].extent.unwrap_or(0) * size).collect();
         if let Some(row) = rows.iter().find(|row| !row.is_multiple_of(u64::from(span))) {
             let mut failure = refuse(format!(
@@ -495,11 +575,12 @@ pub(in crate::engine) fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result
 
 /// Stages of a tensor at the tile loops of the axes that index it, the innermost first.
 fn staged_first(nest: &Nest, buffer: &str) -> Vec<Edit> {
-    let Some(tensor) = names::tensor(nest, buffer) else { return Vec::new() };
+    let Ok(Some((tensor, follows))) = names::reads(nest, buffer) else { return Vec::new() };
+    let wanted = |index: &[Affine]| follows.as_ref().is_none_or(|f| moves_alike(f, index));
     let mut axes: Vec<_> = nest
         .accesses
         .iter()
-        .filter(|a| a.tensor == tensor)
+        .filter(|a| a.tensor == tensor && wanted(&a.index))
         .flat_map(|a| a.index.iter().flat_map(|i| i.terms.keys().copied()))
         .filter(|a| nest.names.contains_key(&format!("{}.o", nest.axis(*a))))
         .collect();
@@ -516,9 +597,9 @@ fn staged_first(nest: &Nest, buffer: &str) -> Vec<Edit> {
     axes.iter().rev().map(|axis| Edit::put([stage(axis)])).collect()
 }
 
-/// Copies of a tensor that the term has.
+/// Copies of a tensor that the term has: all of them, or those for the reads that are named.
 fn copies_of(nest: &Nest, what: &str, buffer: &str) -> Result<Vec<usize>, Failure> {
-    let Some(tensor) = names::tensor(nest, buffer) else {
+    let Some((tensor, follows)) = names::reads(nest, buffer)? else {
         let known = nest.kernel.tensors.iter().map(|t| t.name.clone()).collect();
         return Err(names::unknown("tensor", buffer, known));
     };
@@ -527,6 +608,7 @@ fn copies_of(nest: &Nest, what: &str, buffer: &str) -> Result<Vec<usize>, Failur
         .iter()
         .enumerate()
         .filter(|(_, c)| c.tensor == tensor && c.space == Space::Shared)
+        .filter(|(_, c)| follows.is_none() || c.follows == follows)
         .map(|(n, _)| n)
         .collect();
     if found.is_empty() {

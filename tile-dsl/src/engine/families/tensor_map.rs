@@ -20,7 +20,7 @@ pub(super) fn check(
     turned: bool,
 ) -> Result<(), Failure> {
     let (name, info) = (request.buffer, nest.copy(copy));
-    let dims = nest.footprint(info.tensor, body);
+    let dims = nest.footprint(copy, body);
     let size = u64::from(nest.elem(info.tensor).bytes());
     let otherwise =
         |via, transposed, vector| Edit::instead([Request { via, transposed, vector, ..*request }.kind()]);

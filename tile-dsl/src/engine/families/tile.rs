@@ -5,8 +5,8 @@
 //! (for i.o (for i.t (let [v] P Q)))  →  (for i.o (let [v] (for i.t P) (for i.t Q)))
 //! ```
 //! Outer digits of program axes stand outermost, in the order of the kernel; then the tile loops of other
-//! axes; then in-tile digits. Conditions are those of `split`, `reorder` and fission; where fission is not
-//! legal the in-tile loop stays around the `let`. Where the kernel sees the tiles of the axis, see `recurrence`.
+//! axes; then in-tile digits. Conditions are those of `split`, `reorder` and of the rules of `fission`; where none of
+//! them is legal the in-tile loop stays around the `let`. Where the kernel sees the tiles of the axis, see `recurrence`.
 
 use super::{Failure, FailureKind, Proof, fission, recurrence, reorder, solve, split, with_body};
 use crate::{

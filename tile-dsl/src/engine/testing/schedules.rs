@@ -7,7 +7,7 @@ use crate::{
     nest::{self, Across, Fraction, Level, Nest, Order, Steps, ValueId, loops},
     schedule::{Directive, DirectiveKind, Evict, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
-    tile::{AxisKind, Kernel},
+    tile::{AxisKind, Kernel, TensorId},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -394,8 +394,24 @@ impl<'a> Generator<'a> {
         }
     }
 
+    /// What copies of a tensor are called: by each way in which it is read, mostly, where there are several.
+    pub(super) fn buffers(&mut self, tensor: TensorId) -> Vec<String> {
+        let names = self.nests[0].buffers(tensor);
+        match names.len() > 1 && self.chance(15) {
+            true => vec![self.kernel.tensors[usize::from(tensor.0)].name.clone()],
+            false => names,
+        }
+    }
+
+    /// What copies of all tensors are called, of those that are only read if `read`.
+    pub(super) fn all_buffers(&mut self, read: bool) -> Vec<String> {
+        let kernel = self.kernel;
+        let ids = (0..).map(TensorId).zip(&kernel.tensors).filter(|(_, t)| !read || !t.mutable);
+        ids.flat_map(|(id, _)| self.buffers(id)).collect()
+    }
+
     fn stage(&mut self) {
-        for tensor in self.kernel.tensors.iter().filter(|t| !t.mutable) {
+        for buffer in self.all_buffers(true) {
             if !self.chance(55) {
                 continue;
             }
@@ -406,7 +422,7 @@ impl<'a> Generator<'a> {
                 false => self.random.pick(&outer).0.clone(),
             };
             let kind = DirectiveKind::Stage {
-                buffer: tensor.name.clone(),
+                buffer: buffer.clone(),
                 at: Some(at),
                 space: Space::Shared,
                 transposed: self.chance(30),
@@ -414,7 +430,6 @@ impl<'a> Generator<'a> {
                 vector: *self.random.pick(&[None, None, Some(4), Some(8), Some(16)]),
             };
             if self.propose(kind) {
-                let buffer = tensor.name.clone();
                 match self.random.below(5) {
                     0 => drop(self.propose(DirectiveKind::Pad { buffer, bytes: 16 })),
                     1 => drop(self.propose(DirectiveKind::Pad { buffer, bytes: 4 })),
@@ -455,10 +470,9 @@ impl<'a> Generator<'a> {
         }
         let at = self.random.pick(&inner).clone();
         let mut loaded = false;
-        for tensor in self.kernel.tensors.iter().filter(|t| !t.mutable) {
+        for buffer in self.all_buffers(true) {
             if self.chance(70) {
-                loaded |=
-                    self.propose(DirectiveKind::Fragment { buffer: tensor.name.clone(), at: at.clone() });
+                loaded |= self.propose(DirectiveKind::Fragment { buffer, at: at.clone() });
             }
         }
         if loaded && self.chance(60) {

@@ -163,7 +163,8 @@ fn upstream(nest: &Nest, expr: &Expr) -> BTreeSet<Target> {
 /// Sums of products that lanes of another atom take already, and what follows from them alone: an atom of their own takes
 /// their loops over a digit of this one. If none does, distributions will not fit.
 pub(super) fn elsewhere(nest: &Nest, value: ValueId, own: Digit, layouts: &[Spread]) -> BTreeSet<Target> {
-    let parts: Vec<&Part> = layouts.iter().flat_map(|l| &l.parts).filter(|p| p.place != Place::Slot).collect();
+    let parts: Vec<&Part> =
+        layouts.iter().flat_map(|l| &l.parts).filter(|p| p.place != Place::Slot).collect();
     let taken = |frame: &Frame| {
         let Frame::For(digit, at) = frame else { return false };
         parts.iter().any(|p| p.at() == *at) && parts.iter().all(|p| p.digit(own) != *digit)

@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Product {
     pub(super) value: String,
-    /// Tensors of the factors that are loads.
+    /// What copies of the factors that are loads are called.
     pub(super) factors: Vec<String>,
     /// The axes of the atom: rows, columns, points of the sum.
     pub(super) axes: [String; 3],
@@ -47,7 +47,11 @@ impl Generator<'_> {
             };
             let axes = factors.map(|f| nest.factor_axes(f));
             let loads = factors.into_iter().filter_map(|f| match f {
-                Factor::Load(access) => Some(nest.tensor(nest.access(access).tensor).name.clone()),
+                Factor::Load(access) => {
+                    let access = nest.access(access);
+                    let one = nest.buffers(access.tensor).len() == 1;
+                    Some(if one { nest.tensor(access.tensor).name.clone() } else { nest.read_name(access) })
+                }
                 Factor::Computed(_) => None,
             });
             let windows =

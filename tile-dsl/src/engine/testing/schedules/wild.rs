@@ -271,7 +271,7 @@ impl Generator<'_> {
     }
 
     fn wild_copies(&mut self, busy: usize) {
-        let tensors: Vec<String> = self.kernel.tensors.iter().map(|t| t.name.clone()).collect();
+        let tensors = self.all_buffers(false);
         let mut places = Vec::new();
         let maps = self.takes_maps();
         for buffer in &tensors {

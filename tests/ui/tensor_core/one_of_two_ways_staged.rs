@@ -1,0 +1,21 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn gram<T: Float>(a: &Tensor<T, M, K>, c: &mut Tensor<T, M, M>) {
+    let (i, j) = program_tile(M, M);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(a, [j, k]), acc);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}
+
+schedule! {
+    fast for gram<f16 | bf16> {
+        tile(i = 32, j = 32, k = 32);
+        tensor_core(acc: mma);
+        stage(a[i, k] at k: shared);
+    }
+}
+
+fn main() {}
