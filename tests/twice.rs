@@ -5,7 +5,7 @@
 mod support;
 
 use support::agree;
-use tilewright::{AnySchedule, DType, Kernel, prelude::*, schedules};
+use tilewright::{AnySchedule, DType, Kernel, Stage, Variant, emit, prelude::*, schedules};
 
 /// C = A·Aᵀ.
 #[tile_kernel]
@@ -97,6 +97,8 @@ schedule! {
         bind(i -> thread.y, j -> thread.x);
     }
     pub both_ways = threads { stage(a[i, k], a[j, k] at k: shared, transposed); pad(a[j, k]: 4); }
+    /// Lists of numbers beside an index.
+    pub tuned = both_ways { pad(a[j, k]: [4, 8]); stage(a[i, k] at k: shared, vector([4, 8])); }
     pub registers_too = threads {
         split(i -> it, ir: 4);
         split(j -> jt, jr: 4);
@@ -174,8 +176,6 @@ schedule! {
     pub tiled for merge { tile(h = 2, d = 32, s = 4); bind(h -> thread.y, d -> thread.x); recompute(w); fuse(w at s.o); }
 }
 
-const SIXTEEN: [DType; 2] = [DType::F16, DType::BF16];
-
 /// All executors agree at every size, in every variant.
 fn all<K: Kernel>(encoded: &[u8], types: &[DType], schedules: &[&dyn AnySchedule], sizes: &[&[(&str, i64)]]) {
     for dtype in types {
@@ -199,6 +199,24 @@ fn a_matrix_times_itself() {
     let by_threads = schedules![threads, both_ways, registers_too];
     all::<gram>(gram::KERNEL, SIXTEEN, by_threads, &sizes[1..]);
     all::<gram>(gram::KERNEL, SINGLE, by_threads, sizes);
+}
+
+#[test]
+fn boxes_that_are_alike_have_one_tensor_map() {
+    let kernel = |schedule: &dyn AnySchedule| {
+        emit(schedule, Some(DType::F16), Variant::Exact, Stage::Kernel).expect("it lowers")
+    };
+    let (alike, apart) = (kernel(&maps), kernel(&spans));
+    assert!(alike.contains("a.i.k") && alike.contains("a.j.k"), "{alike}");
+    assert_eq!((alike.contains("a.map_2"), apart.contains("a.map_2")), (false, true), "{alike}\n{apart}");
+}
+
+/// An index is no list of numbers.
+#[test]
+fn lists_stand_beside_an_index() {
+    let all: Vec<String> = tuned.configurations().iter().map(|c| c.text().to_string()).collect();
+    assert_eq!(all.len() + tuned.dropped().len(), 4, "{all:?}");
+    assert!(!all.is_empty());
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn rms_mm(x: &Tensor<f32, M, K>, w: &Tensor<f32, K, N>, y: &mut Tensor<f32, M, N
 }
 
 schedule! {
-    fast for rms_mm { tile(i = 16, j = 16, k = 16); bind(j -> thread.x, i -> thread.y); stage(w at k: shared); }
+    fast for rms_mm { tile(i = 16, k = 16); split(j -> jo, ji: 16); bind(ji -> thread.x, i -> thread.y); stage(w at k: shared); }
 }
 
 fn main() {}

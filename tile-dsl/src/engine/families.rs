@@ -13,6 +13,7 @@ pub(super) mod output;
 pub(super) mod pipeline;
 pub(super) mod place;
 pub(super) mod precision;
+pub(super) mod reads;
 pub(super) mod recurrence;
 pub(super) mod reduce;
 pub(super) mod reorder;

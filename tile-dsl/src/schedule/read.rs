@@ -254,7 +254,8 @@ impl<'t> Reader<'t> {
             let factor = if number { i64::from(self.positive()?) } else { 1 };
             if number && !self.eat("*") {
                 let why = "a copy has all reads that move alike: constants are no part of their index";
-                return Err(self.wrong(at, why));
+                let note = "an index is `a[2*i + r, k]`, and `0` for a dimension that no axis moves";
+                return Err(Mistake::new(at, why).note(note));
             }
             let axis = self.word("an axis")?;
             if terms.iter().any(|(known, _)| known == axis) {

@@ -334,10 +334,7 @@ pub(in crate::engine) fn structure(
                                 "`{}`, computed in the same loop, has no axis `{axis}`: the loop over `{name}` stands around both",
                                 value.name
                             );
-                            let apart = format!(
-                                "the copy stands outside of `{name}` where the kernel computes `{}` in a loop of its own",
-                                value.name
-                            );
+                            let apart = "where `tile` makes it, it goes around each statement that has the axis";
                             let alone = Edit::instead([]).remark("each step then has a copy of its own");
                             failure.note(value.span, note).remark(apart).edits([alone])
                         }

@@ -13,8 +13,10 @@
 //! Source: register blocking as a copy of its own (Exo's `stage_mem` into registers; CUTLASS' warp fragments).
 
 use super::{
-    Failure, Proof, solve,
-    stage::{has_copy, not_read, one_box, reads, rule, with_copy},
+    Failure, Proof,
+    reads::{both, not_read, one_box, reads, with_copy},
+    solve,
+    stage::{has_copy, rule},
     with_body,
 };
 use crate::{
@@ -26,7 +28,7 @@ use crate::{
         phase::Redex,
         rule::enforced,
     },
-    nest::{AccessId, Copy, CopyId, Digit, Frame, LoopKind, Nest, Steps, leaves},
+    nest::{Copy, CopyId, Digit, Frame, LoopKind, Nest, Steps, leaves},
     schedule::{DirectiveKind, Space, Via},
     span::SpanId,
 };
@@ -155,11 +157,6 @@ pub(super) fn held_already(nest: &Nest, buffer: &str, new: &Copy, at: Digit) -> 
             .note(nest.copy(c).span, "by this")),
         None => Ok(()),
     }
-}
-
-/// Whether two copies are for one of some reads.
-pub(super) fn both(nest: &Nest, new: &Copy, other: CopyId, reads: &[AccessId]) -> bool {
-    reads.iter().any(|a| new.serves(nest.access(*a)) && nest.serves(other, *a))
 }
 
 /// The copy that a fragment reads stands around it, not inside.

@@ -12,21 +12,22 @@
 //! depends on the box holds for each loop over `at` by itself, because the loops inside may differ.
 //! Source: compute_at / cache_read (Ragan-Kelley et al. 2013; TVM), Exo's `stage_mem`.
 
-use super::{Failure, Proof, Rule, solve, tensor_map, with_body};
+use super::{
+    Failure, Proof, Rule,
+    reads::{not_read, one_box, reads, staged_once, with_copy},
+    solve, tensor_map, with_body,
+};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::{
         facts::{Graph, copy, digit, effects, same_reads},
-        language::{Bits, Node},
+        language::Node,
         names::{self, Bare},
         phase::Redex,
         rule::{Verdict, enforced, get, patterns, set},
     },
     index::Affine,
-    nest::{
-        AccessId, Copy, CopyId, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, leaves, loops,
-        moves_alike,
-    },
+    nest::{Copy, CopyId, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, leaves, loops, moves_alike},
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
     tile::TensorId,
@@ -66,6 +67,12 @@ impl Request<'_> {
 pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Nest, Proof), Failure> {
     if let Some((tensor, follows)) = names::reads(nest, request.buffer)? {
         return stage_tensor(nest, request, tensor, follows);
+    }
+    if let Some((value, _)) = request.buffer.split_once('[').filter(|(v, _)| names::value(nest, v).is_ok()) {
+        let text = format!(
+            "`{value}` is a value that the kernel computes: all of it is held, and it takes no index"
+        );
+        return Err(refuse(text).edit(Edit::instead([crate::engine::checks::stage_value(value)])));
     }
     let known = nest.kernel.tensors.iter().map(|t| t.name.clone());
     let known = known.chain(nest.values.iter().map(|v| v.name.clone())).collect();
@@ -207,99 +214,6 @@ fn stage_tensor(
     Ok((staged, proof))
 }
 
-/// The nest with one more copy.
-pub(super) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failure> {
-    if nest.copies.len() == Bits::BITS as usize {
-        return Err(refuse(format!("there are {} copies already, and that is the most", Bits::BITS)));
-    }
-    let mut nest = nest.clone();
-    nest.copies.push(new);
-    let copy = CopyId(nest.copies.len() as u16 - 1);
-    Ok((nest, copy))
-}
-
-/// Nothing reads the tensor in the way that a copy is for: which ways there are. `named` is the directive of another copy.
-pub(super) fn not_read(
-    nest: &Nest,
-    name: &str,
-    new: &Copy,
-    named: impl Fn(String) -> DirectiveKind,
-) -> Failure {
-    let failure = Failure::no_match(format!("the kernel does not read `{name}`"));
-    let ways = nest.ways(new.tensor, |_| true);
-    if new.follows.is_none() || ways.is_empty() {
-        return failure;
-    }
-    let names: Vec<String> = ways.iter().map(|a| nest.read_name(nest.access(*a))).collect();
-    failure
-        .remark(format!("it reads {}, constants aside", names::list(&names)))
-        .edits(names.into_iter().map(|name| Edit::instead([named(name)])))
-}
-
-/// What is read from a copy in shared memory is not copied there a second time.
-fn staged_once(nest: &Nest, name: &str, new: &Copy, at: Digit) -> Result<(), Failure> {
-    let mut found = None;
-    leaves(&nest.body, &mut |path, leaf| {
-        if !path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at)) {
-            return;
-        }
-        let accesses = leaf.leaf().expect("a leaf").1.accesses();
-        found = found.or(path.iter().find_map(|f| match f {
-            Frame::Stage(c) if nest.copy(*c).space == Space::Shared => {
-                super::fragment::both(nest, new, *c, &accesses).then_some(*c)
-            }
-            _ => None,
-        }));
-    });
-    match found {
-        Some(other) => {
-            let staged = nest.copy_name(other);
-            Err(refuse(format!("`{name}` is staged already, as `{staged}`: it would be copied twice"))
-                .note(nest.copy(other).span, format!("`{staged}` is staged here"))
-                .edit(Edit::instead([])))
-        }
-        None => Ok(()),
-    }
-}
-
-/// All accesses in loops over `at` that a copy is for move alike with every axis, so one box follows them all. `named` is the
-/// directive of another copy.
-pub(super) fn one_box(
-    nest: &Nest,
-    new: &Copy,
-    at: Digit,
-    named: impl Fn(String) -> DirectiveKind,
-) -> Result<(), Failure> {
-    let mut found: Vec<AccessId> = Vec::new();
-    leaves(&nest.body, &mut |path, leaf| {
-        if path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at)) {
-            let accesses = leaf.leaf().expect("a leaf").1.accesses();
-            found.extend(accesses.into_iter().filter(|a| new.serves(nest.access(*a))));
-        }
-    });
-    let mut accesses = found.into_iter().map(|a| nest.access(a));
-    let Some(first) = accesses.next() else { return Ok(()) };
-    let apart = accesses.find(|a| !moves_alike(&a.index, &first.index));
-    match apart {
-        Some(other) if enforced("stage: one box") => Err(refuse(format!(
-            "`{}` is read as `{}` and as `{}` inside `{}`: one box cannot follow both",
-            nest.tensor(new.tensor).name,
-            nest.print_access(first),
-            nest.print_access(other),
-            nest.digit_name(at)
-        ))
-        .note(first.span, "first read here")
-        .note(other.span, "and read differently here")
-        .edit({
-            let inside = |path: &[Frame]| path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at));
-            let each = nest.ways(new.tensor, inside).into_iter();
-            let copies: Vec<_> = each.map(|a| named(nest.read_name(nest.access(a)))).collect();
-            Edit::instead(copies).remark("a copy for each way in which it is read")
-        })),
-        _ => Ok(()),
-    }
-}
-
 /// The rule. Nested copies are kept sorted: the new one goes below the copies of smaller tensors, and of smaller indices.
 pub(super) fn rule(new: CopyId, at: Digit) -> Rule<'static> {
     Rule::new("stage", &LOOP, &STAGED, move |graph, subst| {
@@ -342,15 +256,6 @@ pub(super) fn has_copy(graph: &Graph, top: &Node, new: &Copy) -> bool {
         }
         _ => false,
     }
-}
-
-pub(super) fn reads(stmt: &Stmt, nest: &Nest, new: &Copy) -> bool {
-    let mut found = false;
-    leaves(stmt, &mut |_, leaf| {
-        let accesses = leaf.leaf().expect("a leaf").1.accesses();
-        found |= accesses.iter().any(|a| new.serves(nest.access(*a)));
-    });
-    found
 }
 
 pub(super) fn refuse(message: String) -> Failure {
