@@ -239,7 +239,7 @@ impl Nest {
     /// row of the slowest dimension.
     pub fn filled(&self, size: TileSize, copy: CopyId, body: &Stmt) -> Option<Vec<u64>> {
         let (info, layout) = (self.copy(copy), self.copy_layout(copy, body)?);
-        let dims = self.footprint_in(size, info.tensor, body).into_iter().zip(&layout.extents).enumerate();
+        let dims = self.footprint_in(size, copy, body).into_iter().zip(&layout.extents).enumerate();
         let slowest = layout.order.first();
         dims.map(|(dim, (taken, whole))| {
             let (taken, packed) = (taken.extent?, info.via == Via::Tma);
