@@ -209,8 +209,15 @@ impl<'a> Generator<'a> {
 
     /// Keeps a directive if it applies for every element type and its key is free.
     fn propose(&mut self, kind: DirectiveKind) -> bool {
-        let extreme = self.extreme(&kind);
-        extreme.is_some_and(|kind| self.applied(kind)) || self.applied(kind)
+        if let Some(extreme) = self.extreme(&kind) {
+            let before = self.refused.take();
+            if self.applied(extreme) {
+                return true;
+            }
+            // That it is refused says nothing of what is proposed.
+            self.refused = before;
+        }
+        self.applied(kind)
     }
 
     /// A directive with an extreme number, now and then. Launches could hardly keep to an extreme multiple.
