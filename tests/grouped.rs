@@ -6,7 +6,7 @@
 mod kernel;
 
 use kernel::matmul;
-use tilewright::{DType, Error, Graph, PtxSource, Variant, aot, bundle, prelude::*};
+use tilewright::{DType, Error, Graph, LaunchReport, PtxSource, Variant, aot, bundle, prelude::*};
 
 /// Rows, columns and depth of each problem: tails, one tile, several, none.
 const SIZES: [[usize; 3]; 6] =
@@ -224,11 +224,59 @@ fn by_every_way_to_launch() {
     }
 }
 
+/// A group of no launches does what one of empty problems does: nothing.
+#[test]
+fn nothing_to_compute() {
+    let device = Device::sim();
+    let none = || Vec::<Launch<'_, matmul>>::new();
+    let mut empty =
+        [Problem::<f32>::new(&device, [0, 8, 8], 0, |x| x), Problem::new(&device, [8, 0, 8], 1, |x| x)];
+    fn all(problems: &mut [Problem<f32>]) -> impl Iterator<Item = Launch<'_, matmul>> {
+        problems.iter_mut().map(|p| matmul(&p.a, &p.b, &mut p.c))
+    }
+    let done =
+        |r: &LaunchReport| (r.variant, r.problems, r.ctas, r.kernel.to_string(), r.schedule.to_string());
+    let of_none = grouped(none()).schedule(kernel::naive).run().expect("it does nothing");
+    assert_eq!(done(&of_none), (None, 0, 0, "matmul".into(), "naive".into()));
+    assert_eq!(
+        done(&of_none),
+        done(&grouped(all(&mut empty)).schedule(kernel::naive).run().expect("it does nothing"))
+    );
+    assert_eq!(&*of_none.device, "");
+    let placed = grouped(none()).schedule(kernel::naive).device(&device).run().expect("it does nothing");
+    assert_eq!(
+        placed.device,
+        grouped(all(&mut empty)).schedule(kernel::naive).run().expect("it does nothing").device
+    );
+
+    let stream = Stream::new(&device).expect("a stream");
+    let prepared = kernel::naive.prepare(&device, DType::F32).expect("it is prepared");
+    let launched = grouped(none()).prepared(&prepared).enqueue(&stream).expect("it is queued");
+    assert_eq!((launched.variant, launched.ctas), (None, 0));
+    let launched = grouped(none()).schedule(kernel::naive).enqueue(&stream).expect("it is queued");
+    assert_eq!((launched.variant, launched.ctas), (None, 0));
+    assert_eq!(grouped(none()).prepared(&prepared).host_part().expect("nothing to do"), 0);
+    let mut graph = Graph::new(&device);
+    let replayed = graph.replay(&stream, |launches| {
+        launches.add(grouped(none()).prepared(&prepared))?;
+        launches.add(grouped(all(&mut empty)).prepared(&prepared)).map(|_| ())
+    });
+    assert_eq!(replayed.expect("it is replayed").launches, 0);
+
+    // What is said all the same has to fit.
+    let other = Device::sim();
+    let error = grouped(none()).prepared(&prepared).device(&other).run().unwrap_err();
+    assert!(matches!(error, Error::PreparedOn { .. }), "{error}");
+    let elsewhere = Stream::new(&other).expect("a stream");
+    let error = grouped(none()).prepared(&prepared).enqueue(&elsewhere).unwrap_err();
+    assert!(matches!(error, Error::StreamMismatch { .. }), "{error}");
+}
+
 #[test]
 fn mistakes_are_named() {
     let device = Device::sim();
-    let none = grouped(Vec::<Launch<'_, _>>::new()).schedule(kernel::naive).run().unwrap_err();
-    assert_eq!(none.to_string(), "kernel `matmul`: a group needs a launch at least");
+    let none = grouped(Vec::<Launch<'_, matmul>>::new()).schedule_dyn(&strided_threads).run().unwrap_err();
+    assert!(matches!(none, Error::WrongKernel { .. }), "{none}");
 
     let single = Problem::<f32>::new(&device, [8, 8, 8], 0, |x| x);
     let half = Problem::<f16>::new(&device, [8, 8, 8], 0, f16::from_f32);

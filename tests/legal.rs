@@ -3,6 +3,7 @@
 mod support;
 
 use support::agree;
+use tilewright::{DType, Space};
 
 /// Values that lack an axis of what is stored, and products of what is computed.
 mod lacking {
@@ -291,4 +292,240 @@ fn tensors_may_be_read_and_stored() {
         &[&[("R", 8), ("N", 64)], &[("R", 3), ("N", 29)]],
     );
     agree::<k::swap>(k::swap::KERNEL, None, &[&k::exchanged], &[&[("N", 128)], &[("N", 77)]]);
+}
+
+/// Values that a loop carries and only the loop reads, and sums that it reads while they grow.
+mod carried {
+    use tilewright::prelude::*;
+
+    /// Each tile of a row plus the sum of those before it; the loop ends the kernel.
+    #[tile_kernel]
+    pub fn prefix(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
+        let r = program_tile(R);
+        let mut before = zeros::<f32>([r]);
+        for n in tiles(N) {
+            store(y, [r, n], load(x, [r, n]) + before);
+            before = before + sum(load(x, [r, n]), n);
+        }
+    }
+
+    /// Linear attention by tiles of a sequence.
+    #[tile_kernel]
+    pub fn linear<T: Float>(
+        q: &Tensor<T, H, N, D>,
+        k: &Tensor<T, H, N, D>,
+        v: &Tensor<T, H, N, E>,
+        o: &mut Tensor<f32, H, N, E>,
+        last: &mut Tensor<f32, H, D, E>,
+    ) {
+        let h = program_tile(H);
+        let d = whole(D);
+        let e = whole(E);
+        let mut st = zeros::<f32>([h, d, e]);
+        for n in tiles(N) {
+            store(o, [h, n, e], dot(load(q, [h, n, d]), st.cast::<T>(), zeros::<f32>([h, n, e])));
+            st = dot(load(k, [h, n, d]), load(v, [h, n, e]), st);
+        }
+        store(last, [h, d, e], st);
+    }
+
+    /// One value reads the sum before it grows.
+    #[tile_kernel]
+    pub fn small(x: &Tensor<f32, R, N>, w: &Tensor<f32, N>, z: &mut Tensor<f32, R>, y: &mut Tensor<f32, R>) {
+        let r = program_tile(R);
+        let mut t = zeros::<f32>([r]);
+        let mut u = zeros::<f32>([r]);
+        for n in tiles(N) {
+            u = u * 0.5 + t;
+            t = dot(load(x, [r, n]), load(w, [n]), t);
+        }
+        store(z, [r], u);
+        store(y, [r], t);
+    }
+
+    schedule! {
+        pub by_row for prefix { tile(r = 32, n = 8); bind(r -> thread.x); }
+        pub by_lanes for prefix { tile(r = 4, n = 32); reduce(before.sum: lane); bind(r -> warp.x, n -> lane.x); }
+        pub produced on sm_90 for prefix {
+            tile(r = 32, n = 32);
+            bind(r -> thread.x);
+            stage(x at n: shared, tma);
+            pipeline(n, 3);
+            produce(n: warp);
+            persistent(1);
+        }
+        pub straight for linear<f32 | f16> { fits(E <= 64, D <= 16); tile(h = 1, n = 8); bind(e -> thread.x); }
+        pub combined for linear<f32 | f16> {
+            fits(E <= 8, D <= 32);
+            tile(h = 1, n = 8, d = 32);
+            reduce(o.dot: lane);
+            bind(d -> lane.x);
+        }
+        pub products for linear<f16 | bf16> {
+            fits(E <= 64, D <= 16);
+            tile(h = 1, n = 16);
+            stage(q, k, v at n: shared, cp_async, vector(16));
+            pipeline(n, 2);
+            tensor_core(st: mma; swapped);
+            tensor_core(o.dot: mma);
+        }
+        pub smallest for small { tile(r = 32, n = 8); bind(r -> thread.x); }
+        pub ahead for small { tile(r = 32, n = 8); bind(r -> thread.x); stage(x, w at n: shared); pipeline(n, 2); }
+    }
+}
+
+#[test]
+fn a_loop_may_read_what_it_carries_and_end_the_kernel() {
+    use carried as k;
+    agree::<k::prefix>(
+        k::prefix::KERNEL,
+        None,
+        &[&k::by_row, &k::by_lanes, &k::produced],
+        &[&[("R", 3), ("N", 30)], &[("R", 64), ("N", 64)], &[("R", 33), ("N", 1)], &[("R", 2), ("N", 0)]],
+    );
+    let sizes: [&[(&str, i64)]; 3] = [
+        &[("H", 2), ("N", 30), ("D", 5), ("E", 7)],
+        &[("H", 1), ("N", 32), ("D", 16), ("E", 8)],
+        &[("H", 1), ("N", 1), ("D", 1), ("E", 1)],
+    ];
+    for dtype in [DType::F32, DType::F16] {
+        agree::<k::linear>(k::linear::KERNEL, Some(dtype), &[&k::straight, &k::combined], &sizes);
+    }
+    for dtype in [DType::F16, DType::BF16] {
+        agree::<k::linear>(k::linear::KERNEL, Some(dtype), &[&k::products], &sizes);
+    }
+    agree::<k::small>(
+        k::small::KERNEL,
+        None,
+        &[&k::smallest, &k::ahead],
+        &[&[("R", 33), ("N", 20)], &[("R", 32), ("N", 16)], &[("R", 1), ("N", 0)]],
+    );
+}
+
+/// Tiles that one instruction takes as a whole: what counts instructions can be named all the same.
+mod one_step {
+    use tilewright::prelude::*;
+
+    #[tile_kernel]
+    pub fn mm<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, N>) {
+        let (i, j) = program_tile(M, N);
+        let mut acc = zeros::<f32>([i, j]);
+        for k in tiles(K) {
+            acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+        }
+        store(c, [i, j], acc.cast::<T>());
+    }
+
+    /// Two products of two depths into one result.
+    #[tile_kernel]
+    pub fn lora<T: Float>(
+        a: &Tensor<T, M, K>,
+        b: &Tensor<T, K, N>,
+        d: &Tensor<T, M, L>,
+        e: &Tensor<T, L, N>,
+        c: &mut Tensor<T, M, N>,
+    ) {
+        let (i, j) = program_tile(M, N);
+        let mut acc = zeros::<f32>([i, j]);
+        for k in tiles(K) {
+            acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+        }
+        let mut low = zeros::<f32>([i, j]);
+        for l in tiles(L) {
+            low = dot(load(d, [i, l]), load(e, [l, j]), low);
+        }
+        store(c, [i, j], (acc + low * 0.5).cast::<T>());
+    }
+
+    schedule! {
+        pub wg on sm_90a for mm<f16 | bf16> {
+            tile(i = 64, j = 64, k = 64);
+            tensor_core(acc: wgmma(64, 64));
+            stage(a, b at k: shared, tma);
+            swizzle(a: 128, b: 128);
+            unroll(k.atom);
+            vectorize(j.pair);
+        }
+        pub child = wg { tile(k = 16); swizzle(a: 32); }
+        pub deep for mm<f16> {
+            tile(i = 32, j = 32, k = [16, 32]);
+            tensor_core(acc: mma);
+            unroll(k.atom);
+            stage(a, b at k: shared, vector(16));
+            pad(a: 16, b: 16);
+        }
+        pub tall for mm<f16> {
+            tile(i = 64, j = 32, k = 32);
+            split(i -> iw, im: [16, 32]);
+            tensor_core(acc: mma);
+            bind(iw -> warp.x);
+            reorder(k.atom, im, j.atom);
+            stage(a, b at k: shared, vector(16));
+            pad(a: 16, b: 16);
+        }
+        pub both for lora<f16> {
+            tile(i = 64, j = 64, k = 32, l = 16);
+            split(i -> iw, im: 32);
+            split(j -> jw, jm: 32);
+            tensor_core(acc: mma);
+            tensor_core(low: mma);
+            stage(a, b at k: shared, cp_async, vector(16));
+            stage(d, e at l: shared, cp_async, vector(16));
+            bind(iw -> warp.y, jw -> warp.x);
+            reorder(iw, jw, k.atom, im, jm in acc);
+            reorder(iw, jw, l.atom, im, jm in low);
+        }
+    }
+}
+
+#[test]
+fn what_one_instruction_takes_can_be_named() {
+    use one_step as k;
+    assert_eq!((k::deep.configurations().len(), k::deep.dropped().len()), (2, 0));
+    assert_eq!((k::tall.configurations().len(), k::tall.dropped().len()), (2, 0));
+    let sizes: [&[(&str, i64)]; 2] = [&[("M", 64), ("N", 64), ("K", 64)], &[("M", 70), ("N", 33), ("K", 25)]];
+    agree::<k::mm>(k::mm::KERNEL, Some(DType::F16), &[&k::wg, &k::child], &sizes);
+    let sizes: [&[(&str, i64)]; 2] =
+        [&[("M", 64), ("N", 64), ("K", 64), ("L", 16)], &[("M", 70), ("N", 33), ("K", 25), ("L", 5)]];
+    agree::<k::lora>(k::lora::KERNEL, Some(DType::F16), &[&k::both], &sizes);
+}
+
+/// What lies at a place that is computed, found by comparing.
+mod chosen {
+    use tilewright::prelude::*;
+
+    #[tile_kernel]
+    pub fn gather(x: &Tensor<f32, K, N>, at: &Tensor<f32, M>, y: &mut Tensor<f32, M, N>) {
+        let (i, j) = program_tile(M, N);
+        let k = whole(K);
+        let place = abs(load(at, [i]));
+        store(y, [i, j], sum(select(k.cast::<f32>() <= place, load(x, [k, j]), 0.0), k));
+    }
+
+    /// A result of one element.
+    #[tile_kernel]
+    pub fn total(x: &Tensor<f32, N>, y: &mut Tensor<f32, 1>) {
+        let mut s = zeros::<f32>([]);
+        for n in tiles(N) {
+            s += sum(load(x, [n]), n);
+        }
+        store(y, [0], s);
+    }
+
+    schedule! {
+        pub compared for gather { tile(i = 4, j = 32); bind(j -> thread.x, i -> thread.y); }
+        pub lanes for total { tile(n = 64); split(n -> no, nl: 32); reduce(s: lane); bind(nl -> lane.x); }
+    }
+}
+
+#[test]
+fn what_messages_propose_is_legal() {
+    use chosen as k;
+    agree::<k::gather>(
+        k::gather::KERNEL,
+        None,
+        &[&k::compared],
+        &[&[("M", 8), ("N", 32), ("K", 3)], &[("M", 5), ("N", 7), ("K", 1)]],
+    );
+    agree::<k::total>(k::total::KERNEL, None, &[&k::lanes], &[&[("N", 64)], &[("N", 70)], &[("N", 0)]]);
 }

@@ -84,11 +84,10 @@ pub fn make(id: Id, count: usize) -> Made {
     let seed = mix(id.program, id.schedule);
     let mut random = Random::new(seed);
     let dtype = *random.pick(&dtypes(kernel.generic.is_some()));
-    let Some(Wild { schedule, internal }) = wild_schedule(&kernel, dtype, seed, MOST_WORK) else {
-        return Made { case: None, internal: vec![], refused };
-    };
+    let Wild { schedule, internal } = wild_schedule(&kernel, dtype, seed, MOST_WORK);
     let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
     let internal = internal.into_iter().map(|(schedule, _)| case(schedule)).collect();
+    let Some(schedule) = schedule else { return Made { case: None, internal, refused } };
     Made { refused, ..complete(case(schedule), internal, &mut random, count) }
 }
 
@@ -131,7 +130,7 @@ pub fn wished(wish: Wish, seed: u64, count: usize) -> (Option<Made>, Vec<Refusal
         let wished = wished_schedule(&kernel, dtype, program, MOST_WORK, &kinds);
         tried += usize::from(wished.tried);
         refusals.extend(wished.refusals);
-        let Some(Wild { schedule, internal }) = wished.found else { continue };
+        let Some(Wild { schedule: Some(schedule), internal }) = wished.found else { continue };
         let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
         let internal = internal.into_iter().map(|(schedule, _)| case(schedule)).collect();
         let made = complete(case(schedule), internal, &mut random, count);

@@ -151,6 +151,10 @@ impl<'a> Generator<'a> {
             let store = self.output();
             body.push(store);
         }
+        // Now and then the last statement is a loop whose values nobody reads after it.
+        if self.in_place.is_empty() && self.chance(20) {
+            self.last_loop(&mut body);
+        }
         for target in std::mem::take(&mut self.in_place) {
             let value = self.value_over(&target.axes, self.elem_of(target.tensor));
             body.push(Stmt::Store { tensor: target.tensor, index: target.index, value, span: SpanId::NONE });
@@ -255,6 +259,16 @@ impl<'a> Generator<'a> {
         }
     }
 
+    /// A loop that carries values and stores, as the last of some statements.
+    fn last_loop(&mut self, body: &mut Vec<Stmt>) {
+        let tiles = |a: &AxisId| self.kind_of(*a) == AxisKind::Tiles && !self.open.contains(a);
+        let tiles: Vec<AxisId> = self.all_axes().into_iter().filter(tiles).collect();
+        if !tiles.is_empty() {
+            let axis = *self.random.pick(&tiles);
+            self.tiles_loop_of(axis, true, body);
+        }
+    }
+
     fn bind(&mut self, body: &mut Vec<Stmt>) {
         let usable = self.usable();
         let axes = self.subset(&usable, 75);
@@ -277,6 +291,11 @@ impl<'a> Generator<'a> {
 
     /// Accumulators before, or what the steps carry, `for axis { .. }`, and what they hold after.
     fn tiles_loop(&mut self, axis: AxisId, body: &mut Vec<Stmt>) {
+        self.tiles_loop_of(axis, false, body);
+    }
+
+    /// `last`: its steps store, as nothing after it reads what it carries.
+    fn tiles_loop_of(&mut self, axis: AxisId, last: bool, body: &mut Vec<Stmt>) {
         let outside = self.usable();
         let count = *self.random.pick(&[1, 1, 2]);
         let mut accumulators = Vec::new();
@@ -301,7 +320,7 @@ impl<'a> Generator<'a> {
         self.open.push(axis);
         let before = self.known.len();
         let mut inner = Vec::new();
-        let carried = self.chance(45);
+        let carried = last || self.chance(45);
         if carried {
             self.known.extend(accumulators.iter().cloned());
         }
@@ -327,9 +346,14 @@ impl<'a> Generator<'a> {
             let value = self.carry(&again, axis);
             inner.push(Stmt::Assign { var: again.var, value, span: SpanId::NONE });
         }
-        if self.chance(if carried { 25 } else { 12 }) {
+        if last || self.chance(if carried { 25 } else { 12 }) {
             let store = self.output();
-            inner.push(store);
+            let at = if self.chance(50) { inner.len() } else { self.random.below(inner.len() + 1) };
+            // Before the updates it reads what the steps before have left.
+            inner.insert(at, store);
+        }
+        if self.chance(10) {
+            self.last_loop(&mut inner);
         }
         self.known.truncate(before);
         self.open.pop();

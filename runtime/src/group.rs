@@ -1,8 +1,6 @@
 //! Groups: one kernel on several lists of arguments in one launch.
 
 use crate::{
-    arguments::LaunchArgs,
-    error::Error,
     launch::{Launch, Scheduled},
     prepare::Prepared,
     schedule::{AnySchedule, Kernel, Schedule},
@@ -17,7 +15,8 @@ pub struct Group<'a, K> {
 /// Makes one launch of several: the CTAs of all problems are one grid.
 ///
 /// Sizes, strides, scalars and tensors differ from problem to problem; the element type, the schedule and the device are the
-/// same, and so is the variant, the first whose assumptions hold for all of them. Problems may be empty. A persistent CTA
+/// same, and so is the variant, the first whose assumptions hold for all of them. Problems may be empty, and there may be
+/// none, as where no token went to any expert: then nothing runs. A persistent CTA
 /// takes tiles of one problem after another's, so a group of small products fills a GPU that none of them would.
 /// The kernel reads what differs from a table, which each launch writes to the device: the host's part grows with the number
 /// of problems.
@@ -38,22 +37,23 @@ impl<'a, K: Kernel> Group<'a, K> {
 
     /// Chooses a schedule known only when the program runs; that it is one of this kernel's is checked by `run`.
     pub fn schedule_dyn(self, schedule: &dyn AnySchedule) -> Scheduled<'a> {
-        self.with(|first| first.schedule_dyn(schedule))
+        self.with(|first| first.schedule_dyn(schedule), || Scheduled::of_no_problem(K::NAME, schedule))
     }
 
     /// Uses a schedule that was prepared, on the device for which it was.
     pub fn prepared(self, prepared: &'a Prepared<K>) -> Scheduled<'a> {
-        self.with(|first| first.prepared(prepared))
+        self.with(|first| first.prepared(prepared), || Scheduled::of_no_problem_prepared(K::NAME, prepared))
     }
 
-    fn with(self, schedule: impl FnOnce(Launch<'a, K>) -> Scheduled<'a>) -> Scheduled<'a> {
+    fn with(
+        self,
+        schedule: impl FnOnce(Launch<'a, K>) -> Scheduled<'a>,
+        without: impl FnOnce() -> Scheduled<'a>,
+    ) -> Scheduled<'a> {
         let mut problems = self.problems.into_iter();
         match problems.next() {
             Some(first) => schedule(first).with_others(problems.map(Launch::into_args).collect()),
-            None => Scheduled::missing(
-                LaunchArgs::new(K::NAME, None),
-                Error::Arguments { kernel: K::NAME.into(), what: "a group needs a launch at least".into() },
-            ),
+            None => without(),
         }
     }
 }

@@ -18,7 +18,10 @@ use crate::{
 };
 use smallvec::SmallVec;
 use std::{borrow::Cow, marker::PhantomData, sync::Arc, time::Duration};
-use tile_dsl::program::{Program, Variant};
+use tile_dsl::{
+    dtype::DType,
+    program::{Program, Variant},
+};
 
 /// A call of kernel `K` that has its arguments but not yet a schedule: what calling a kernel returns.
 #[must_use = "a launch does nothing until `.schedule(..).run()`"]
@@ -93,6 +96,8 @@ enum Source<'a> {
     Given(Arc<Plan>),
     /// An earlier call of `prepare`.
     Prepared(&'a Device, &'a Arc<Kernels>),
+    /// Nowhere, as a group of no launches has nothing to run; where it would, if that is known.
+    NoProblem { schedule: Arc<str>, dtype: Option<DType>, device: Option<&'a Device> },
     /// Nowhere, for this reason, which is told once.
     Missing(Option<Error>),
 }
@@ -144,9 +149,42 @@ impl<'a> Scheduled<'a> {
         Scheduled { args, others, grouped, source, device: None, variant: None, timed: None }
     }
 
-    /// What cannot be launched, for a reason that `run` tells.
-    pub(crate) fn missing(args: LaunchArgs<'a>, why: Error) -> Self {
-        Self::from(args, Source::Missing(Some(why)))
+    /// A group of no launches.
+    pub(crate) fn of_no_problem(kernel: &'static str, schedule: &dyn AnySchedule) -> Self {
+        let source = match schedule.kernel() == kernel {
+            true => Source::NoProblem { schedule: schedule.name().into(), dtype: None, device: None },
+            false => {
+                let why = Error::wrong_kernel(schedule.name(), schedule.kernel(), kernel);
+                Source::Missing(Some(why))
+            }
+        };
+        Self::from(LaunchArgs::new(kernel, None), source)
+    }
+
+    /// A group of no launches, of a schedule that was prepared.
+    pub(crate) fn of_no_problem_prepared<K>(kernel: &'static str, prepared: &'a Prepared<K>) -> Self {
+        let plan = &prepared.kernels.plan;
+        let (schedule, dtype) = (plan.schedule.clone(), plan.dtype());
+        let source = Source::NoProblem { schedule, dtype, device: Some(&prepared.device) };
+        Self::from(LaunchArgs::new(kernel, None), source)
+    }
+
+    /// The report of a group of no launches, and where it was to run, if that is known; `None` for other launches.
+    ///
+    /// # Errors
+    /// [`Error::PreparedOn`].
+    fn of_nothing(&self) -> Result<Option<(LaunchReport, Option<&Device>)>, Error> {
+        let Source::NoProblem { schedule, dtype, device } = &self.source else { return Ok(None) };
+        let (asked, home) = (self.device.as_ref(), *device);
+        if let (Some(asked), Some(home)) = (asked, home)
+            && !home.same_as(asked)
+        {
+            let (prepared, expected) = Device::apart(home, asked);
+            return Err(Error::PreparedOn { schedule: schedule.to_string(), prepared, expected });
+        }
+        let device = asked.or(home);
+        let name = device.map_or_else(|| "".into(), |device| device.inner.name.clone());
+        Ok(Some((LaunchReport::of(self.args.kernel.into(), schedule.clone(), *dtype, name), device)))
     }
 
     /// The same kernel on further arguments in the same launch: a problem each. [`grouped`](crate::grouped) checks more of it
@@ -198,6 +236,9 @@ impl<'a> Scheduled<'a> {
     /// # Errors
     /// [`Error`]; but for [`Error::Asynchronous`], nothing has been written then.
     pub fn run(mut self) -> Result<LaunchReport, Error> {
+        if let Some((report, _)) = self.of_nothing()? {
+            return Ok(report);
+        }
         let timed = self.timed;
         let checked = self.check()?;
         let mut report = LaunchReport::new(checked.plan(), checked.device);
@@ -260,14 +301,20 @@ impl<'a> Scheduled<'a> {
         stream: &Stream,
         to: impl FnOnce(&Job<'_, '_>) -> Result<Option<Box<Simulated>>, Error>,
     ) -> Result<Launched, Error> {
-        let checked = self.check()?;
-        if !checked.device.same_as(stream.device()) {
-            let (found, expected) = Device::apart(stream.device(), checked.device);
-            return Err(Error::StreamMismatch { found, expected });
-        }
-        let Some(choice) = checked.choose()? else {
-            return Ok(Launched { variant: None, ctas: 0, simulated: None });
+        let nothing = Launched { variant: None, ctas: 0, simulated: None };
+        let on = |device: &Device| match device.same_as(stream.device()) {
+            true => Ok(()),
+            false => {
+                let (found, expected) = Device::apart(stream.device(), device);
+                Err(Error::StreamMismatch { found, expected })
+            }
         };
+        if let Some((_, device)) = self.of_nothing()? {
+            return device.map_or(Ok(()), on).map(|()| nothing);
+        }
+        let checked = self.check()?;
+        on(checked.device)?;
+        let Some(choice) = checked.choose()? else { return Ok(nothing) };
         let calls = checked.calls(&choice);
         let job = Job { calls: &calls, ctas: choice.ctas };
         let simulated = if choice.ctas > 0 { to(&job)? } else { None };
@@ -280,6 +327,9 @@ impl<'a> Scheduled<'a> {
     /// As [`Scheduled::enqueue`].
     #[doc(hidden)]
     pub fn host_part(mut self) -> Result<u64, Error> {
+        if self.of_nothing()?.is_some() {
+            return Ok(0);
+        }
         let checked = self.check()?;
         let Some(choice) = checked.choose()? else { return Ok(0) };
         let scratch: SmallVec<[u64; 4]> =
@@ -293,6 +343,9 @@ impl<'a> Scheduled<'a> {
     /// # Errors
     /// As [`Scheduled::enqueue`], of the arguments.
     pub(crate) fn outline(mut self) -> Result<Option<Outline>, Error> {
+        if self.of_nothing()?.is_some() {
+            return Ok(None);
+        }
         let checked = self.check()?;
         let plan = checked.plan().clone();
         let Some(problem) = checked.problems.first().filter(|p| !p.empty) else {
@@ -318,6 +371,7 @@ impl<'a> Scheduled<'a> {
             Source::Embedded { bytes, schedule } => (Known::Plan(Plan::embedded(bytes, schedule)?), None),
             Source::Given(plan) => (Known::Kernels(Cow::Owned(Arc::new(Kernels::new(plan.clone())))), None),
             Source::Prepared(home, kernels) => (Known::Kernels(Cow::Borrowed(*kernels)), Some(*home)),
+            Source::NoProblem { .. } => unreachable!("a group of no launches has no arguments to check"),
             Source::Missing(why) => return Err(why.take().expect("a launch is checked once")),
         };
         let plan = known.plan();

@@ -14,7 +14,7 @@ pub struct LaunchReport {
     pub schedule: Arc<str>,
     /// Element type of the generic parameter.
     pub dtype: Option<DType>,
-    /// Name of the device.
+    /// Name of the device; empty for a group of no launches that was given none.
     pub device: Arc<str>,
     /// Variant that ran; `None` when there was nothing to compute and nothing ran.
     pub variant: Option<Variant>,
@@ -52,11 +52,17 @@ pub struct LaunchReport {
 impl LaunchReport {
     /// The report of a launch that has not run yet.
     pub(crate) fn new(plan: &Plan, device: &Device) -> Self {
+        let device = device.inner.name.clone();
+        Self::of(plan.kernel.clone(), plan.schedule.clone(), plan.dtype(), device)
+    }
+
+    /// The report of a launch of which no more than this is known.
+    pub(crate) fn of(kernel: Arc<str>, schedule: Arc<str>, dtype: Option<DType>, device: Arc<str>) -> Self {
         LaunchReport {
-            kernel: plan.kernel.clone(),
-            schedule: plan.schedule.clone(),
-            dtype: plan.dtype(),
-            device: device.inner.name.clone(),
+            kernel,
+            schedule,
+            dtype,
+            device,
             variant: None,
             assumptions: Arc::default(),
             dims: BTreeMap::new(),

@@ -90,7 +90,7 @@ pub fn mixed_schedules(
             let dtype = types[i as usize % types.len()];
             let wild = |attempt: u64| {
                 let seed = seed.wrapping_add(i) ^ attempt << 40;
-                wild_schedule_at(&kernel, dtype, seed, MOST_WORK, extents).map(|wild| wild.schedule)
+                wild_schedule_at(&kernel, dtype, seed, MOST_WORK, extents).schedule
             };
             let common = (i / types.len() as u64).is_multiple_of(3);
             let found = if common { None } else { (0..4).find_map(wild) };

@@ -416,6 +416,7 @@ fn vectors(
             vectors(nest, body, loops, staged, widest);
             staged.pop();
         }
+        Stmt::Skip => {}
         Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } | Stmt::Put { expr, .. } => {
             let mut accesses = expr.accesses();
             accesses.retain(|a| !staged.iter().any(|c| nest.serves(*c, *a)));

@@ -8,6 +8,7 @@
 //!        | (red Value Op E)           ; value = value op E; starts from the neutral element at the let
 //!        | (set Value E)              ; state that the loops inside its let carry: value = E, in program order
 //!        | (put Access E)             ; store one element
+//!        | (skip)                     ; nothing: what follows a loop whose values only the loop itself reads
 //! E    ::= (ld Access) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
 //!        | (un E) | (bin E E) | (cmp E E) | (select E E E) | (cast type E)
 //! At   ::= #seq | #unroll | #serpentine | #vec | #pipeN | #unit.dim      ; unit: block warpgroup warp lane thread; dim: x y z
@@ -187,6 +188,8 @@ pub struct Value {
     pub reduction: Option<RedOp>,
     /// Initial element of a reduction or of carried state, when it is not the neutral element.
     pub init: Option<f64>,
+    /// Whether it is state: the steps of a loop inside its `let` read what the steps before have left in it.
+    pub carried: bool,
     /// Where it is held.
     pub placement: Placement,
     /// Source of the statement.
@@ -373,13 +376,49 @@ impl Nest {
         sized.map(|(axis, tile)| (self.axis(axis).to_string(), tile)).collect()
     }
 
-    /// Whether a value is carried from step to step of a loop: set, not only computed or reduced.
+    /// Whether a value is carried from step to step of a loop, not only computed or reduced: it may be read where it is
+    /// written, and then steps keep their order, whether they `set` it or add to it.
     pub fn is_carried(&self, value: ValueId) -> bool {
-        let mut carried = false;
-        leaves(&self.body, &mut |_, leaf| {
-            carried |= matches!(leaf, Stmt::Set { value: v, .. } if *v == value);
+        self.value(value).carried
+    }
+
+    /// Finds the values that the term carries: those that are set, and those that are read where they are still added to.
+    pub(crate) fn find_carried(&mut self) {
+        let mut found = BTreeSet::new();
+        leaves(&self.body, &mut |path, leaf| {
+            let (_, expr) = leaf.leaf().expect("a leaf");
+            let open = |v: &ValueId| path.iter().any(|f| matches!(f, Frame::First(vs) if vs.contains(v)));
+            found.extend(expr.values().into_iter().filter(open));
+            if let Stmt::Set { value, .. } = leaf {
+                found.insert(*value);
+            }
         });
-        carried
+        for (n, value) in self.values.iter_mut().enumerate() {
+            value.carried = found.contains(&ValueId(n as u16));
+        }
+    }
+
+    /// A value that goes from each step of a loop to the next: one that starts outside, and that a step sets, or reads
+    /// and adds to.
+    pub fn carried_by(&self, digit: Digit) -> Option<ValueId> {
+        let (mut set, mut added, mut read) = (Vec::new(), Vec::new(), BTreeSet::new());
+        leaves(&self.body, &mut |path, leaf| {
+            let Some(at) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == digit)) else {
+                return;
+            };
+            let (target, expr) = leaf.leaf().expect("a leaf");
+            read.extend(expr.values());
+            match (leaf, target) {
+                (Stmt::Set { .. } | Stmt::Red { .. }, Target::Value(v))
+                    if path[..at].iter().any(|f| matches!(f, Frame::First(vs) if vs.contains(&v))) =>
+                {
+                    let writes = if matches!(leaf, Stmt::Set { .. }) { &mut set } else { &mut added };
+                    writes.push(v);
+                }
+                _ => {}
+            }
+        });
+        set.into_iter().chain(added.into_iter().filter(|v| read.contains(v))).next()
     }
 }
 
@@ -478,6 +517,8 @@ pub enum Stmt {
         /// Element.
         expr: Expr,
     },
+    /// Nothing: the second part of a `let` whose values only the loop in its first part reads.
+    Skip,
 }
 
 /// Expressions: one element, at the point given by the enclosing loops.

@@ -300,7 +300,7 @@ pub(crate) fn computed_in_place(nest: &Nest, value: ValueId) -> bool {
                     || go(nest, value, rest)
             }
             Stmt::For { body, .. } | Stmt::Stage { body, .. } => go(nest, value, body),
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => false,
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => false,
         }
     }
     nest.value(value).placement == Placement::Shared && go(nest, value, &nest.body)
@@ -365,6 +365,7 @@ impl Finder<'_> {
                 }
             }
             Stmt::Let { values, first, rest } => self.let_(values, first, rest),
+            Stmt::Skip => {}
             Stmt::Def { expr, .. }
             | Stmt::Red { expr, .. }
             | Stmt::Set { expr, .. }

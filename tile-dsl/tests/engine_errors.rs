@@ -11,8 +11,23 @@ use tile_dsl::{
     tile::Kernel,
 };
 
+/// What is stored depends on the order in which the sum grows.
+const SUMS: &str = "\
+kernel sums(x: &[f32; R, M, N], w: &[f32; M, N], s: &[f32; R], z: &mut [f32; R, M, N]) {
+    axis r in program_tile(R);
+    axis m in tiles(M);
+    axis n in tiles(N);
+    let mut t = load(s, [r]);
+    for m {
+        for n {
+            store(z, [r, m, n], load(x, [r, m, n]) + t);
+            t = dot(load(x, [r, m, n]), load(w, [m, n]), t);
+        }
+    }
+}";
+
 /// Kernel, schedule. One mistake each, unless said otherwise.
-const CASES: [(&str, &str, &str); 72] = [
+const CASES: [(&str, &str, &str); 73] = [
     ("axis that is not there", MATMUL, "tile(m = 32)"),
     ("tile of too many points", MATMUL, "tile(i = 1048577)"),
     ("loop that is not there", MATMUL, "tile(i = 32); bind(x -> thread.x)"),
@@ -37,6 +52,7 @@ const CASES: [(&str, &str, &str); 72] = [
     ("lanes that are no warp", MATMUL, "tile(i = 8, j = 8); bind(i -> lane.x, j -> warp.x)"),
     ("warps without lanes", MATMUL, "tile(i = 8, j = 8); bind(j -> warp.x)"),
     ("bound twice", MATMUL, "tile(i = 32, j = 8); bind(j -> thread.x); unroll(j)"),
+    ("reorder of loops that carry a sum that is read", SUMS, "tile(m = 4, n = 4); reorder(n.o, m.o)"),
     ("reorder across a let", SOFTMAX, "fits(N <= 64); tile(r = 4); reorder(n, r.o)"),
     ("reorder of loops that never nest", MATMUL, "tile(i = 32, k = 8); reorder(k.o, k.o)"),
     ("stage of what is stored", MATMUL, "tile(k = 8); stage(c at k: shared)"),

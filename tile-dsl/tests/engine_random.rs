@@ -204,10 +204,8 @@ fn random_schedules_of_conv3() {
 fn drawn(text: &str, count: u64) -> BTreeMap<&'static str, usize> {
     let mut found = BTreeMap::new();
     for seed in 0..count {
-        let Some(wild) = engine::testing::wild_schedule(&kernel(text), Some(DType::F16), seed, 1 << 14)
-        else {
-            continue;
-        };
+        let wild = engine::testing::wild_schedule(&kernel(text), Some(DType::F16), seed, 1 << 14);
+        let Some(schedule) = wild.schedule else { continue };
         let name = |kind: &DirectiveKind| match kind {
             DirectiveKind::Stage { buffer, .. } if buffer.starts_with("a[i") => "rows",
             DirectiveKind::Stage { buffer, .. } if buffer.starts_with("a[j") => "columns",
@@ -221,7 +219,7 @@ fn drawn(text: &str, count: u64) -> BTreeMap<&'static str, usize> {
             }
             kind => kind.name(),
         };
-        let names: BTreeSet<_> = wild.schedule.directives.iter().map(|d| name(&d.kind)).collect();
+        let names: BTreeSet<_> = schedule.directives.iter().map(|d| name(&d.kind)).collect();
         if ["rows", "columns"].iter().all(|name| names.contains(name)) {
             *found.entry("two copies").or_default() += 1;
         }

@@ -136,6 +136,9 @@ fn factor(
 pub(super) fn chain_kernel(random: &mut Random) -> Kernel {
     let mut pick = |words: &[&'static str]| *random.pick(words);
     let dtype = pick(&["f16", "bf16"]);
+    if pick(&["chain", "chain", "state"]) == "state" {
+        return state_kernel(dtype, &mut pick);
+    }
     let (b, y) =
         *[("N, D", "j, d"), ("D, N", "d, j")].get(usize::from(pick(&["", "t"]) == "t")).expect("two");
     let (v, z) =
@@ -179,6 +182,40 @@ pub(super) fn chain_kernel(random: &mut Random) -> Kernel {
     store(y3, [i, e], v0);
 {stores}    {rows}
 }}
+"
+    );
+    tile_dsl::tile::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// Sums of products that each step reads before it adds to them, as linear attention does.
+fn state_kernel(dtype: &str, pick: &mut impl FnMut(&[&'static str]) -> &'static str) -> Kernel {
+    let (k, at) =
+        *[("N, D", "j, d"), ("D, N", "d, j")].get(usize::from(pick(&["", "t"]) == "t")).expect("two");
+    let update = match pick(&["", "swapped"]) {
+        "swapped" => format!("dot(load(x2, [j, e]), load(x1, [{at}]), v0)"),
+        _ => format!("dot(load(x1, [{at}]), load(x2, [j, e]), v0)"),
+    };
+    let read =
+        format!("store(y3, [j, e], dot(load(x0, [j, d]), v0.cast::<{dtype}>(), full::<f32>(0.0, [j, e])));");
+    let body = match pick(&["before", "before", "after"]) {
+        "after" => format!("v0 = {update};\n        {read}"),
+        _ => format!("{read}\n        v0 = {update};"),
+    };
+    let (parameter, last) = match pick(&["", "last"]) {
+        "last" => (", y4: &mut [f32; D, E]", "    store(y4, [d, e], v0);\n"),
+        _ => ("", ""),
+    };
+    let columns = pick(&["program_tile", "whole"]);
+    let text = format!(
+        "kernel k(x0: &[{dtype}; N, D], x1: &[{dtype}; {k}], x2: &[{dtype}; N, E], y3: &mut [f32; N, E]{parameter}) {{
+    axis e in {columns}(E);
+    axis d in whole(D);
+    axis j in tiles(N);
+    let mut v0 = full::<f32>(0.0, [d, e]);
+    for j {{
+        {body}
+    }}
+{last}}}
 "
     );
     tile_dsl::tile::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))

@@ -12,10 +12,9 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 
 schedule! {
     fast for matmul<f16> {
-        tile(i = 64, j = 64, k = 32);
-        split(i -> im, ia: 16);
+        tile(i = 16, j = 64, k = 32);
         tensor_core(acc: mma);
-        reorder(ia, im);
+        reorder(k.atom, i);
         stage(a, b at k: shared);
     }
 }

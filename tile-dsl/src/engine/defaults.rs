@@ -75,6 +75,8 @@ fn everywhere(axis: AxisId, stmt: &Stmt) -> bool {
         Stmt::For { body, .. } | Stmt::Stage { body, .. } => everywhere(axis, body),
         Stmt::Let { first, rest, .. } => everywhere(axis, first) && everywhere(axis, rest),
         Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => false,
+        // Nothing inside that could depend on how many points the axis has.
+        Stmt::Skip => true,
     }
 }
 

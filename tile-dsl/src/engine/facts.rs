@@ -95,16 +95,23 @@ impl Facts {
         if let Some(n) = self.actions.iter().position(|a| a.stmt == *stmt) {
             return n as u32;
         }
-        let (target, expr) = stmt.leaf().expect("a leaf statement");
-        let kind = Kind::of(stmt);
+        let effects = Rc::new(self.effects(stmt));
+        self.actions.push(Action { stmt: stmt.clone(), effects });
+        self.actions.len() as u32 - 1
+    }
+
+    /// What a leaf statement does.
+    fn effects(&self, leaf: &Stmt) -> Effects {
+        let Some((target, expr)) = leaf.leaf() else {
+            return Effects { writes: Vec::new(), values: 0, accesses: 0, mentions: 0, wrap: 0 };
+        };
+        let kind = Kind::of(leaf);
         let (values, accesses, iotas) = reads(expr);
         let mut mentions = iotas | target_axes(&self.nest, target);
         members(values).for_each(|v| mentions |= value_axes(&self.nest, ValueId(v)));
         members(accesses).for_each(|a| mentions |= target_axes(&self.nest, Target::Access(access_id(a))));
         let writes = vec![Write { target, kind, cover: Vec::new() }];
-        let effects = Rc::new(Effects { writes, values, accesses, mentions, wrap: 0 });
-        self.actions.push(Action { stmt: stmt.clone(), effects });
-        self.actions.len() as u32 - 1
+        Effects { writes, values, accesses, mentions, wrap: 0 }
     }
 }
 

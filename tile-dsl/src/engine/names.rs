@@ -1,13 +1,14 @@
 //! Resolves the names that directives use: digits, values, tensors.
 
-use super::failure::Failure;
+use super::{failure::Failure, families::tensor_core};
 pub(super) use crate::diagnostic::list;
 use crate::{
     diagnostic::{Edit, distance},
     index::{Affine, AxisId},
-    nest::{Digit, LoopKind, Nest, Steps, ValueId, loops},
+    nest::{Digit, Frame, LoopKind, Nest, Steps, Target, ValueId, leaves, loops},
     tile::TensorId,
 };
+use std::collections::BTreeSet;
 
 /// Which digit of a tiled axis a bare axis name means.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,52 @@ pub(super) fn digit(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failur
         Bare::InTile => format!("{name}.t"),
     };
     let found = nest.names.get(&suffixed).or_else(|| nest.names.get(name));
-    found.copied().ok_or_else(|| unknown("loop", name, digit_names(nest)))
+    found.copied().ok_or_else(|| {
+        let failure = unknown("loop", name, digit_names(nest));
+        // `l.atom` is no misspelling of `k.atom`: the axis is what was meant.
+        let axis = |loop_: &str| loop_.split('.').next().map(str::to_string);
+        let of_axis = axis(name).filter(|a| nest.kernel.axes.iter().any(|known| known.name == *a));
+        let other = |(_, meant): &(String, String)| of_axis.is_some() && axis(meant) != of_axis;
+        let failure = Failure { meant: failure.meant.clone().filter(|m| !other(m)), ..failure };
+        match name.split_once('.') {
+            Some((axis, part)) if tensor_core::introduces(name) => failure.remark(format!(
+                "`{part}` is what `tensor_core` makes of an axis: no instruction takes `{axis}`"
+            )),
+            _ => failure,
+        }
+    })
+}
+
+/// That a loop stands around a statement that a directive is restricted to: `in value`.
+pub(super) fn around(
+    nest: &Nest,
+    name: &str,
+    digit: Digit,
+    within: &BTreeSet<Target>,
+    value: &str,
+) -> Result<(), Failure> {
+    let mut known = Vec::new();
+    let mut found = false;
+    leaves(&nest.body, &mut |path, leaf| {
+        if !within.contains(&leaf.leaf().expect("a leaf").0) {
+            return;
+        }
+        for frame in path {
+            let Frame::For(d, at) = frame else { continue };
+            found |= *d == digit;
+            let shown = nest.digit_name(*d);
+            if !matches!(at, LoopKind::Atom(..)) && !known.contains(&shown) {
+                known.push(shown);
+            }
+        }
+    });
+    match found {
+        true => Ok(()),
+        false => {
+            Err(Failure::no_match(format!("the loop over `{name}` is not around the statement of `{value}`"))
+                .remark(format!("the loops around it are {}", list(&known))))
+        }
+    }
 }
 
 /// A digit with a loop of its own somewhere.
@@ -36,7 +82,10 @@ pub(super) fn existing(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Fai
         return Ok(digit);
     }
     if let Some((_, LoopKind::Atom(atom, _))) = all.iter().find(|(d, _)| *d == digit) {
-        return Err(Failure::no_match(format!("all steps of `{name}` are taken at once by `{atom}`")));
+        let atoms = format!("{}.{}", nest.axis(digit.axis), tensor_core::ATOMS);
+        let meant = nest.names.contains_key(&atoms).then(|| (name.to_string(), atoms));
+        let failure = Failure::no_match(format!("all steps of `{name}` are taken at once by `{atom}`"));
+        return Err(Failure { meant, ..failure });
     }
     let parts: Vec<String> = inside(nest, digit).into_iter().map(|d| nest.digit_name(d)).collect();
     Err(match parts.as_slice() {

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Tables for hand-written nests: `g` is indexed by p and a, `h`, `v` and `w` by p; `h` starts at 0.
 const TABLES: &str = "\
-kernel tables(x: &[f32; P, 6], z: &[f32; P, 4, 5], q: &[f32; 2*P + 8], y: &mut [f32; P, 6], u: &mut [f32; P], t: &mut [f32; P]) {
+kernel tables(x: &[f32; P, 6], z: &[f32; P, 4, 5], q: &[f32; 2*P + 8], y: &mut [f32; P, 6], u: &mut [f32; P], t: &mut [f32; P], s: &mut [f32; P, 4, 5]) {
     axis p in program_tile(P);
     axis a in whole(6);
     axis b in whole(4);
@@ -31,6 +31,7 @@ kernel tables(x: &[f32; P, 6], z: &[f32; P, 4, 5], q: &[f32; 2*P + 8], y: &mut [
     let w = v + h;
     let r = sum(sum(load(z, [p, b, c]), c), b);
     store(y, [p, a], g);
+    store(s, [p, b, c], load(z, [p, b, c]));
     store(u, [p], w + r);
     store(t, [p], v + load(q, [p]) + load(q, [2*p]) + load(u, [p]));
 }";
@@ -54,6 +55,7 @@ fn wrong(nest: &Nest, reference: &BTreeMap<String, Vec<f64>>, inputs: &Inputs) -
 fn count_wrong(body: &str, kind: &DirectiveKind, off: &'static str) -> usize {
     let mut start = tables();
     start.body = nest::parse(body, &start).unwrap_or_else(|e| panic!("{e} in {body}"));
+    start.find_carried();
     assert_eq!(nest::verify(&start), Vec::<String>::new(), "{body}");
     let mut random = testing::Random::new(7);
     let mut elements = |n: usize| {
@@ -167,6 +169,11 @@ fn cases() -> Vec<(&'static str, &'static str, DirectiveKind)> {
         (
             "reorder: nothing carried by both",
             "(for p (let [r] (for b (for c (set r (+ (* (get r) (ld z[p, b, c])) (ld z[p, b, c]))))) (put u[p] (get r))))",
+            reorder(&["c", "b"]),
+        ),
+        (
+            "reorder: nothing carried by both",
+            "(for p (let [r] (for b (for c (let [] (put s[p, b, c] (get r)) (red r sum (ld z[p, b, c]))))) (put u[p] (get r))))",
             reorder(&["c", "b"]),
         ),
         (

@@ -209,6 +209,6 @@ fn lines(nest: &Nest, variant: Variant, stmt: &Stmt, out: &mut String) {
             lines(nest, variant, first, out);
             lines(nest, variant, rest, out);
         }
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {}
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
     }
 }

@@ -226,7 +226,7 @@ fn collect(stmt: &Stmt, digits: &mut Vec<Digit>) {
             collect(rest, digits);
         }
         Stmt::Stage { body, .. } => collect(body, digits),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {}
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
     }
 }
 

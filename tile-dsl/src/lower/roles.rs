@@ -184,7 +184,7 @@ impl Lowerer<'_> {
                 self.produce(rest)
             }
             Stmt::Stage { body, .. } => self.produce(body),
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => Ok(()),
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => Ok(()),
         }
     }
 
@@ -194,7 +194,7 @@ impl Lowerer<'_> {
             Stmt::For { digit, body, .. } => self.nest.produced.contains(digit) || self.copies_inside(body),
             Stmt::Let { first, rest, .. } => self.copies_inside(first) || self.copies_inside(rest),
             Stmt::Stage { body, .. } => self.copies_inside(body),
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => false,
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => false,
         }
     }
 

@@ -311,6 +311,7 @@ impl Lowerer<'_> {
                 self.reads(rest, copy, path, out);
             }
             Stmt::Stage { body, .. } => self.reads(body, copy, path, out),
+            Stmt::Skip => {}
             Stmt::Def { expr, .. }
             | Stmt::Red { expr, .. }
             | Stmt::Set { expr, .. }

@@ -33,6 +33,7 @@ impl Lowerer<'_> {
             Stmt::Set { value, expr } => self.set(*value, expr),
             Stmt::Red { value, op, expr } => self.reduce(*value, *op, expr),
             Stmt::Put { access, expr } => self.put(*access, expr),
+            Stmt::Skip => Ok(()),
         }
     }
 

@@ -123,8 +123,12 @@ pub(super) fn assemble(digits: &Digits<'_>, items: Vec<Item>, bound: &Axes) -> O
             }
         };
         rest = Some(match rest {
-            Some(rest) => Stmt::Let { values, first: Box::new(first), rest: Box::new(rest) },
-            None => first,
+            None if values.is_empty() => first,
+            // A loop at the end may carry values that only its own steps read: they live as long as the loop does.
+            rest => {
+                let rest = Box::new(rest.unwrap_or(Stmt::Skip));
+                Stmt::Let { values, first: Box::new(first), rest }
+            }
         });
     }
     rest

@@ -176,6 +176,17 @@ impl Atom {
         parts
     }
 
+    /// A digit of an operand, or else of the accumulator, that instructions of this name have and of which this one has one
+    /// step. Other digits leave it out.
+    pub fn single(self, role: Role, operand: Option<Operand>) -> Option<Part> {
+        let row = self.row();
+        match (operand, role) {
+            (None, Role::N) if row.descriptors && row.shape[1] == 8 => Some(rows::ONE_GROUP),
+            (Some(_), Role::K) if self.each() == 1 => Some(rows::ONE_OF_PAIR),
+            _ => None,
+        }
+    }
+
     /// The digits of the accumulator along one of its dimensions; k has none.
     pub fn parts(self, role: Role) -> &'static [Part] {
         let row = self.row();

@@ -122,7 +122,7 @@ fn prefetches<'s>(
             prefetches(nest, first, of, around, found);
             prefetches(nest, rest, of, around, found);
         }
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {}
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
     }
 }
 
@@ -210,6 +210,6 @@ fn registers<'s>(nest: &Nest, stmt: &'s Stmt) -> Option<&'s Stmt> {
         Stmt::For { at: LoopKind::Pipe(2..), body, .. } if copies_to_registers(nest, body) => Some(stmt),
         Stmt::For { body, .. } | Stmt::Stage { body, .. } => registers(nest, body),
         Stmt::Let { first, rest, .. } => registers(nest, first).or_else(|| registers(nest, rest)),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => None,
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => None,
     }
 }

@@ -151,7 +151,7 @@ impl Nest {
                 }
                 Stmt::Stage { copy: here, body } if *here == copy => out.push(body),
                 Stmt::Stage { body, .. } => go(body, copy, out),
-                Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {}
+                Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
             }
         }
         let mut out = Vec::new();

@@ -105,6 +105,7 @@ impl Fragment {
                 self.read(nest, copy, rest, loops)
             }
             Stmt::Stage { body, .. } => self.read(nest, copy, body, loops),
+            Stmt::Skip => Ok(()),
             Stmt::Def { expr, .. }
             | Stmt::Red { expr, .. }
             | Stmt::Set { expr, .. }
@@ -151,6 +152,7 @@ fn moved(nest: &Nest, copy: &Copy, stmt: &Stmt, digit: &Digit, moves: &mut Optio
             moved(nest, copy, first, digit, moves);
             moved(nest, copy, rest, digit, moves);
         }
+        Stmt::Skip => {}
         Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } | Stmt::Put { expr, .. } => {
             for access in expr.accesses().into_iter().map(|a| nest.access(a)).filter(|a| copy.serves(a)) {
                 *moves.get_or_insert(false) |= access.index.iter().any(|i| i.coefficient(digit.axis) != 0);
@@ -211,7 +213,7 @@ impl Nest {
                 self.copies_held(first, 1, found);
                 self.copies_held(rest, 1, found);
             }
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {}
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
         }
     }
 }

@@ -65,13 +65,15 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         }
     }
     let recurrences = found.axes.into_iter().map(|(axis, span)| (axis, Recurrence { tile: None, span }));
-    Ok(Nest {
+    let mut nest = Nest {
         values: build.values,
         accesses: build.accesses,
         recurrences: recurrences.collect(),
         names,
         ..Nest::bare(kernel.clone(), body)
-    })
+    };
+    nest.find_carried();
+    Ok(nest)
 }
 
 /// What a variable stands for: an inline expression (`get`, `ld`, a literal) with its axes and type.
@@ -257,6 +259,7 @@ impl<'a> Build<'a> {
             dtype,
             reduction,
             init,
+            carried: false,
             placement: Placement::Register,
             span,
         });

@@ -359,6 +359,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 }
                 Ok(())
             }
+            Stmt::Skip => Ok(()),
             Stmt::Put { access, expr } => {
                 if !self.inside() {
                     return Ok(());

@@ -125,6 +125,7 @@ impl Parser<'_> {
                 let op = RedOp::from_name(&op).ok_or_else(|| ParseError(format!("no reduction `{op}`")))?;
                 Stmt::Red { value: self.value(&name)?, op, expr: self.expr()? }
             }
+            "skip" => Stmt::Skip,
             "put" => Stmt::Put { access: self.access()?, expr: self.expr()? },
             other => return Err(ParseError(format!("no statement `{other}`"))),
         };

@@ -151,6 +151,7 @@ impl Nest {
             Stmt::Put { access, expr } => {
                 let _ = write!(out, "(put {} {})", self.print_access(self.access(*access)), self.expr(expr));
             }
+            Stmt::Skip => out.push_str("(skip)"),
         }
     }
 

@@ -78,6 +78,11 @@ const ROWS: Part = Part { name: "row", stride: 1, steps: 8, place: ROW };
 const QUADS: Part = Part { name: "quad", stride: 2, steps: 4, place: QUAD };
 const PAIR: Part = Part { name: "pair", stride: 1, steps: 2, place: Place::Slot };
 
+/// Of eight columns there is one group.
+pub(super) const ONE_GROUP: Part = Part { name: "group", stride: 8, steps: 1, place: Place::Slot };
+/// An element that fills a register is a pair of its own.
+pub(super) const ONE_OF_PAIR: Part = Part { steps: 1, ..PAIR };
+
 pub(super) static MMA: Row = MMA_ROW;
 const MMA_ROW: Row = Row {
     name: "mma",
@@ -110,7 +115,7 @@ pub(super) static MMA_TF32: Row = Row {
 /// Numbers of columns that `wgmma` takes: 8, 16, up to 256.
 pub(super) const WGMMA_SIZES: usize = 32;
 
-/// Digits of n by number of columns, in eights less one; of eight columns there is one group.
+/// Digits of n by number of columns, in eights less one; of eight columns there is one group, which is left out.
 static WGMMA_COLUMNS: [[Part; 3]; WGMMA_SIZES] = {
     let mut all = [[QUADS, QUADS, PAIR]; WGMMA_SIZES];
     let mut n = 0;

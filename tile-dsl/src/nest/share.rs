@@ -105,7 +105,7 @@ impl Nest {
             Stmt::Let { first, rest, .. } => {
                 self.first_of(first, value).or_else(|| self.first_of(rest, value))
             }
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => None,
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => None,
         }
     }
 

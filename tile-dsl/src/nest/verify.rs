@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 /// Checks a nest; an empty list means it is well-formed.
 ///
-/// - every value read or written is bound by a `let` around it, written only in the first part (`red` and `def`),
-///   read only in the second unless it is carried (`set`);
+/// - every value read or written is bound by a `let` around it, written only in the first part,
+///   read only in the second unless it is carried; what is `set` is carried;
 /// - at each leaf, the digits of every axis that it depends on or reduces over cover the axis once: strides chain from
 ///   1 to the extent;
 /// - a reduction has one operator, that of its table entry, and is combined if units hold parts of it;
@@ -29,6 +29,9 @@ pub fn verify(nest: &Nest) -> Vec<String> {
                 && nest.value(v).reduction != Some(*op)
             {
                 say(format!("`{}` is no {} reduction", nest.value(v).name, op.name()));
+            }
+            if matches!(leaf, Stmt::Set { .. }) && !nest.is_carried(v) {
+                say(format!("`{}` is set, and nothing carries it", nest.value(v).name));
             }
         }
         for v in expr.values() {

@@ -39,6 +39,7 @@ pub fn leaves<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
                 path.pop();
             }
             Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => visit(path, stmt),
+            Stmt::Skip => {}
         }
     }
     go(stmt, &mut Vec::new(), visit);
@@ -87,7 +88,7 @@ impl Stmt {
                 Some((Target::Value(*value), expr))
             }
             Stmt::Put { access, expr } => Some((Target::Access(*access), expr)),
-            Stmt::For { .. } | Stmt::Let { .. } | Stmt::Stage { .. } => None,
+            Stmt::For { .. } | Stmt::Let { .. } | Stmt::Stage { .. } | Stmt::Skip => None,
         }
     }
 }
@@ -190,6 +191,7 @@ fn paths(
             paths(nest, rest, wanted, path, out);
         }
         Stmt::Stage { body, .. } => paths(nest, body, wanted, path, out),
+        Stmt::Skip => {}
         Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {
             if wanted(stmt) {
                 out.push(path.clone());

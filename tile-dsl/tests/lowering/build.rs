@@ -73,6 +73,7 @@ impl Table {
             dtype,
             reduction,
             init: None,
+            carried: false,
             placement: Placement::Register,
             span: SpanId::NONE,
         });
@@ -153,11 +154,7 @@ pub fn copy(tensor: &'static str) -> CopyOf {
 }
 
 pub fn seq(mut stmts: Vec<Stmt>) -> Stmt {
-    let last = stmts.pop().unwrap_or(Stmt::Let {
-        values: vec![],
-        first: Box::new(Stmt::Set { value: ValueId(0), expr: Expr::Const(0.0, DType::F32) }),
-        rest: Box::new(Stmt::Set { value: ValueId(0), expr: Expr::Const(0.0, DType::F32) }),
-    });
+    let last = stmts.pop().unwrap_or(Stmt::Skip);
     stmts.into_iter().rev().fold(last, |rest, first| Stmt::Let {
         values: vec![],
         first: Box::new(first),

@@ -363,3 +363,207 @@ fn one_variable_in_two_loops() {
         ROWS,
     );
 }
+
+/// A loop that carries a value ends the kernel: nothing reads the value after it.
+const PREFIX: &str = "\
+kernel prefix<T>(x: &[T; M, N], y: &mut [T; M, N]) {
+    axis i in program_tile(M);
+    axis j in tiles(N);
+    let mut c = full::<f32>(0.0, [i]);
+    for j {
+        store(y, [i, j], (load(x, [i, j]).cast::<f32>() + c).cast::<T>());
+        c = c + sum(load(x, [i, j]).cast::<f32>(), j);
+    }
+}";
+
+/// The same inside of another loop, whose steps end with it; what starts is not a literal, and there are two of them.
+const INNER_PREFIX: &str = "\
+kernel inner(x: &[f32; M, A, N], w: &[f32; M], y: &mut [f32; M, A, N]) {
+    axis i in program_tile(M);
+    axis a in tiles(A);
+    axis j in tiles(N);
+    for a {
+        let mut c = load(w, [i]) * 2.0;
+        let mut d = full::<f32>(1.0, [i, a]);
+        for j {
+            store(y, [i, a, j], load(x, [i, a, j]) + c * d);
+            c = c * 0.5 + max(max(load(x, [i, a, j]), j), a);
+            d = d - max(load(x, [i, a, j]), j);
+        }
+    }
+}";
+
+#[test]
+fn a_loop_that_carries_ends_the_kernel() {
+    agree(
+        PREFIX,
+        &[
+            "tile(j = 4)",
+            "tile(i = 8, j = 4); bind(i -> thread.x)",
+            "fits(N <= 80); tile(i = 8, j = 16); unroll(j.o); bind(i -> thread.x)",
+            "tile(i = 2, j = 32); reduce(c.sum: lane); bind(i -> warp.x, j -> lane.x)",
+            "tile(i = 4, j = 8); reduce(c.sum: cta); bind(i -> thread.y, j -> thread.x); stage(x at j: shared); pipeline(j, 2)",
+            "tile(i = 8, j = 8); split(i.t -> io, ii: 4); split(j.o -> a, b: 3); bind(io -> thread.x)",
+            "tile(i = 8, j = 16); stage(x at j: shared, cp_async, vector(16)); pipeline(j, 3); bind(i -> thread.x); persistent(1)",
+        ],
+        ROWS,
+    );
+    agree(
+        INNER_PREFIX,
+        &[
+            "tile(j = 4, a = 1)",
+            "tile(i = 8, j = 4, a = 2); bind(i -> thread.x)",
+            "tile(i = 8, j = 4, a = 2); stage(x at j: shared); pipeline(j, 2); bind(i -> thread.y, a -> thread.x); reduce(c.max.2: cta)",
+        ],
+        &[
+            &[("M", 9), ("A", 5), ("N", 9)],
+            &[("M", 8), ("A", 4), ("N", 8)],
+            &[("M", 2), ("A", 0), ("N", 3)],
+            &[("M", 2), ("A", 3), ("N", 0)],
+        ],
+    );
+}
+
+/// Linear attention: each tile reads the products summed up in the tiles before, and only then adds its own.
+const LINEAR: &str = "\
+kernel linear<T>(q: &[T; H, N, D], k: &[T; H, N, D], v: &[T; H, N, E], o: &mut [f32; H, N, E], last: &mut [f32; H, D, E]) {
+    axis h in program_tile(H);
+    axis n in tiles(N);
+    axis d in whole(D);
+    axis e in whole(E);
+    let mut st = full::<f32>(0.0, [h, d, e]);
+    for n {
+        store(o, [h, n, e], dot(load(q, [h, n, d]), st.cast::<T>(), full::<f32>(0.0, [h, n, e])));
+        st = dot(load(k, [h, n, d]), load(v, [h, n, e]), st);
+    }
+    store(last, [h, d, e], st);
+}";
+
+#[test]
+fn a_sum_of_products_that_its_loop_reads() {
+    let sizes: Sizes<'_> = &[
+        &[("H", 2), ("N", 11), ("D", 4), ("E", 5)],
+        &[("H", 1), ("N", 16), ("D", 8), ("E", 8)],
+        &[("H", 2), ("N", 1), ("D", 1), ("E", 1)],
+        &[("H", 2), ("N", 0), ("D", 3), ("E", 2)],
+    ];
+    agree(
+        LINEAR,
+        &[
+            "fits(E <= 8, D <= 8); tile(h = 1, n = 8); bind(e -> thread.x)",
+            "fits(E <= 8, D <= 8); tile(h = 2, n = 4); bind(h -> thread.y, e -> thread.x); unroll(d)",
+            "fits(E <= 8, D <= 8); tile(h = 1, n = 4); bind(d -> thread.x); reduce(o.dot: cta)",
+            "fits(E <= 8, D <= 8); tile(h = 1, n = 8); stage(k, v at n: shared); pipeline(n, 2); bind(e -> thread.x)",
+            "fits(E <= 8, D <= 8); tile(h = 1, n = 8); split(n.o -> no, ni: 2); split(n.t -> ns, nt: 4); bind(e -> thread.x)",
+        ],
+        sizes,
+    );
+    // Without the last state nothing stands after the loop.
+    let without =
+        LINEAR.replace("    store(last, [h, d, e], st);\n", "").replace(", last: &mut [f32; H, D, E]", "");
+    agree(&without, &["fits(E <= 8, D <= 8); tile(h = 1, n = 8); bind(e -> thread.x)"], sizes);
+}
+
+/// Sums that are read before and after they grow, by one that is carried, too; from a literal and from what is loaded.
+const READ: &str = "\
+kernel read(x: &[f32; M, N], w: &[f32; N], s: &[f32; M], z: &mut [f32; M], y: &mut [f32; M]) {
+    axis i in program_tile(M);
+    axis j in tiles(N);
+    let mut t = full::<f32>(0.0, [i]);
+    let mut u = full::<f32>(0.0, [i]);
+    let mut p = load(s, [i]);
+    for j {
+        u = u * 0.5 + t;
+        t = dot(load(x, [i, j]), load(w, [j]), t);
+        u = u - t + p;
+        p = dot(load(x, [i, j]), load(w, [j]), p);
+    }
+    store(z, [i], u);
+    store(y, [i], t + p);
+}";
+
+#[test]
+fn sums_that_are_read_while_they_grow() {
+    agree(
+        READ,
+        &[
+            "tile(j = 8)",
+            "tile(i = 8, j = 8); bind(i -> thread.x)",
+            "tile(i = 8, j = 8); stage(x, w at j: shared); pipeline(j, 2); bind(i -> thread.x)",
+            "fits(N <= 80); tile(i = 8, j = 16); unroll(j.o); bind(i -> thread.x)",
+        ],
+        &[&[("M", 9), ("N", 20)], &[("M", 8), ("N", 16)], &[("M", 1), ("N", 1)], &[("M", 3), ("N", 0)]],
+    );
+}
+
+/// The same in loops in one another: inside of a tile the sum is a plain one.
+const READ_INSIDE: &str = "\
+kernel sums(x: &[f32; R, M, N], w: &[f32; M, N], s: &[f32; R], z: &mut [f32; R, M, N]) {
+    axis r in program_tile(R);
+    axis m in tiles(M);
+    axis n in tiles(N);
+    let mut t = load(s, [r]);
+    for m {
+        for n {
+            store(z, [r, m, n], load(x, [r, m, n]) + t);
+            t = dot(load(x, [r, m, n]), load(w, [m, n]), t);
+        }
+    }
+}";
+
+#[test]
+fn a_tile_of_a_sum_is_a_plain_sum() {
+    agree(
+        READ_INSIDE,
+        &[
+            "tile(r = 4, m = 2, n = 4); bind(r -> thread.x)",
+            "tile(r = 4, m = 2, n = 4); reorder(n.t, m.t); bind(r -> thread.x)",
+        ],
+        &[&[("R", 5), ("M", 5), ("N", 9)], &[("R", 4), ("M", 4), ("N", 8)], &[("R", 1), ("M", 0), ("N", 3)]],
+    );
+}
+
+/// Two products into one sum that nothing reads between them are a plain reduction, in any order and by any threads.
+const TWO_PRODUCTS: &str = "\
+kernel two(x: &[f32; M, N], v: &[f32; N], w: &[f32; N], y: &mut [f32; M]) {
+    axis i in program_tile(M);
+    axis j in tiles(N);
+    let mut t = full::<f32>(0.0, [i]);
+    for j {
+        t = dot(load(x, [i, j]), load(w, [j]), t);
+        t = dot(load(x, [i, j]), load(v, [j]), t);
+    }
+    store(y, [i], t);
+}";
+
+#[test]
+fn two_products_into_one_sum() {
+    agree(
+        TWO_PRODUCTS,
+        &[
+            "tile(j = 8, i = 8); bind(i -> thread.x)",
+            "tile(j = 32, i = 2); reduce(t: lane); bind(j -> lane.x, i -> warp.x)",
+        ],
+        ROWS,
+    );
+}
+
+/// On tensor cores the state lies where the product that reads it has its operand, or is shared out by plain loops.
+#[test]
+fn state_of_one_product_is_an_operand_of_another() {
+    agree(
+        &LINEAR.replace("cast::<T>", "cast::<f16>").replace("<T>", "").replace("[T;", "[f16;"),
+        &[
+            "fits(E <= 16, D <= 16); tile(h = 1, n = 16); stage(k, v, q at n: shared); \
+             tensor_core(st: mma; swapped); tensor_core(o.dot: mma)",
+            "fits(E <= 16, D <= 16); tile(h = 1, n = 32); stage(k, v, q at n: shared, vector(16)); pipeline(n, 2); \
+             tensor_core(st: mma; swapped); tensor_core(o.dot: mma)",
+            "fits(E <= 16, D <= 16); tile(h = 1, n = 16); stage(k, v at n: shared); tensor_core(st: mma)",
+        ],
+        &[
+            &[("H", 2), ("N", 35), ("D", 16), ("E", 8)],
+            &[("H", 2), ("N", 32), ("D", 11), ("E", 7)],
+            &[("H", 1), ("N", 1), ("D", 1), ("E", 1)],
+        ],
+    );
+}

@@ -455,9 +455,59 @@ impl Reader<'_> {
                 Some(_) => {}
             }
         }
-        let help = "indices are sums of axes with constant factors: `i`, `i + r`, `2*i + r - 1`";
-        self.fail(expr, "this index is not affine over axes", help)
+        match self.value_in(expr) {
+            Some(NoIndex::Value(value)) => self.fail(
+                expr,
+                format!("`{value}` is a value, and where a kernel loads and stores follows from its axes alone"),
+                &format!(
+                    "what lies at a place that is computed is found by comparing, `sum(select(k.cast::<f32>() == {value}, load(x, [k, j]), 0.0), k)`, or gathered to a tensor before the launch"
+                ),
+            ),
+            Some(NoIndex::Scalar(name)) => self.fail(
+                expr,
+                format!("`{name}` is a scalar argument, and where a kernel loads and stores follows from its axes alone"),
+                &format!("pass a view of the tensor that begins there: `x.slice(&[{name}..end])`"),
+            ),
+            None => self.fail(expr, "this index is not affine over axes", INDICES),
+        }
     }
+
+    /// What in an index is no axis but a value, if anything is.
+    fn value_in(&self, expr: &Expr) -> Option<NoIndex> {
+        match expr {
+            Expr::Paren(p) => self.value_in(&p.expr),
+            Expr::Group(g) => self.value_in(&g.expr),
+            Expr::Unary(u) => self.value_in(&u.expr),
+            Expr::Binary(b) => self.value_in(&b.left).or_else(|| self.value_in(&b.right)),
+            Expr::MethodCall(m) => self.value_in(&m.receiver),
+            Expr::Call(_) => {
+                let (function, args) = call(expr)?;
+                match (function.as_str(), args.first()) {
+                    ("load", Some(_)) => Some(NoIndex::Value(source(expr))),
+                    _ => args.iter().find_map(|arg| self.value_in(arg)),
+                }
+            }
+            Expr::Path(path) => {
+                let name = path.path.get_ident()?.to_string();
+                match self.lookup(&name)? {
+                    Binding::Var(..) => Some(NoIndex::Value(name)),
+                    Binding::Scalar(_) => Some(NoIndex::Scalar(name)),
+                    Binding::Tensor(_) | Binding::Axis(_) | Binding::Broken => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+const INDICES: &str = "indices are sums of axes with constant factors: `i`, `i + r`, `2*i + r - 1`";
+
+/// What an index cannot be made of.
+enum NoIndex {
+    /// A value that the kernel loads or computes.
+    Value(String),
+    /// A scalar argument.
+    Scalar(String),
 }
 
 /// `if c { a } else { b }` as a choice element by element.

@@ -33,6 +33,7 @@ pub fn kernel(item: &ItemFn, spans: &mut Spans, report: &mut Report) -> Option<K
         loops: 0,
         used: HashMap::new(),
         stored: Vec::new(),
+        lost: Vec::new(),
         failed: false,
     };
     stored(&item.block.stmts, &mut reader.stored);
@@ -75,6 +76,8 @@ pub(super) struct Reader<'a> {
     pub(super) used: HashMap<String, usize>,
     /// Names of tensors that some `store` names, for messages on the signature.
     pub(super) stored: Vec<String>,
+    /// Dims of parameters that have mistakes.
+    pub(super) lost: Vec<String>,
     failed: bool,
 }
 
@@ -305,7 +308,7 @@ impl Reader<'_> {
             return match cased {
                 Some(dim) if matches!(arg, Expr::Path(_)) => self.mend(arg, message, arg, dim),
                 // The tensors have mistakes of their own.
-                _ if dims.is_empty() && self.failed => None,
+                _ if dims.is_empty() && self.failed || self.lost.contains(unknown) => None,
                 _ => self.fail(arg, message, &format!("dims of the tensors are {}", list(&dims))),
             };
         }

@@ -1,6 +1,8 @@
 //! The signature of a kernel: parameters, element types, extents.
 
 use super::kernel::{Binding, Reader, id, integer, source, too_large};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::{
     Expr, FnArg, GenericArgument, GenericParam, ItemFn, Pat, PathArguments, Stmt, Type, TypeParamBound,
     spanned::Spanned,
@@ -10,6 +12,17 @@ use tile_dsl::{
     index::Extent,
     tile::{self, ElemType, ScalarId, TensorId},
 };
+
+/// The names in `{ 2 * N + 1 }`.
+fn names(tokens: TokenStream, found: &mut Vec<String>) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) => found.push(ident.to_string()),
+            TokenTree::Group(group) => names(group.stream(), found),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
 
 const EXTENTS: &str = "extents are `M`, `3`, `{N + 2}` or `{2*N}`";
 
@@ -70,7 +83,32 @@ impl Reader<'_> {
             }
         }
         for input in &sig.inputs {
-            self.param(input);
+            if self.param(input).is_none() {
+                self.lose(input);
+            }
+        }
+    }
+
+    /// The dims of a parameter with a mistake are dims all the same, so that what mentions them is no mistake.
+    fn lose(&mut self, input: &FnArg) {
+        let FnArg::Typed(typed) = input else { return };
+        let tensor = match &*typed.ty {
+            Type::Reference(reference) => &*reference.elem,
+            by_value => by_value,
+        };
+        let Type::Path(path) = tensor else { return };
+        let Some(PathArguments::AngleBracketed(args)) = path.path.segments.last().map(|s| &s.arguments)
+        else {
+            return;
+        };
+        for arg in args.args.iter().skip(1) {
+            match arg {
+                GenericArgument::Type(Type::Path(dim)) => {
+                    self.lost.extend(dim.path.get_ident().map(ToString::to_string));
+                }
+                GenericArgument::Const(expr) => names(expr.to_token_stream(), &mut self.lost),
+                _ => {}
+            }
         }
     }
 

@@ -99,6 +99,7 @@ fn obstacle(nest: &Nest, stmt: &Stmt) -> Option<String> {
                 (None, None) => obstacle(nest, first).or_else(|| obstacle(nest, rest)),
             }
         }
+        Stmt::Skip => None,
         Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => match stmt.leaf()?.0 {
             Target::Access(a) => Some(format!("`{}` is stored", nest.tensor(nest.access(a).tensor).name)),
             Target::Value(v) => shared::computed_in_place(nest, v).then(|| in_shared(v)),

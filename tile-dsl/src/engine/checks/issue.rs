@@ -3,8 +3,9 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    engine::facts::target_name,
     index::AxisId,
-    nest::{Digit, Frame, Issue, LoopKind, Stmt, ValueId, leaves},
+    nest::{Digit, Frame, Issue, LoopKind, Stmt, Target, ValueId, leaves},
     schedule::DirectiveKind,
 };
 use std::collections::BTreeSet;
@@ -68,7 +69,8 @@ fn of(context: &Context<'_>, value: ValueId, issue: Issue) -> Option<Diagnostic>
         } else if over.len() != 1 || paths.len() != 1 {
             Some("it is summed over several axes, and the first product of one of them adds".to_string())
         } else {
-            None
+            let reader = read_before(context, value);
+            reader.map(|target| format!("`{}` reads it before", target_name(nest, target)))
         };
         if let Some(why) = held {
             return wrong(format!("the first product cannot overwrite `{name}`: {why}"), without(true));
@@ -110,6 +112,20 @@ fn of(context: &Context<'_>, value: ValueId, issue: Issue) -> Option<Diagnostic>
         return Some(diagnostic.edits(unroll).edits([without(false), Edit::instead([])]));
     }
     None
+}
+
+/// What reads a value before the first product is added to it; not what sets it, as that is overwritten.
+fn read_before(context: &Context<'_>, value: ValueId) -> Option<Target> {
+    let (mut product, mut reader) = (false, None);
+    leaves(&context.nest.body, &mut |path, leaf| {
+        let inside = path.iter().any(|f| matches!(f, Frame::First(vs) if vs.contains(&value)));
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        product |= matches!(leaf, Stmt::Red { value: v, .. } if *v == value);
+        if inside && !product && target != Target::Value(value) && expr.values().contains(&value) {
+            reader = reader.or(Some(target));
+        }
+    });
+    reader
 }
 
 /// What a step of a pipeline does beside issuing products into a value, in words; the loop at run time, if it is one.

@@ -4,7 +4,7 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{Digit, Frame, LoopKind, Stmt, leaves, loops},
+    nest::{Digit, Frame, LoopKind, leaves, loops},
     schedule::{DirectiveKind, Unit},
     shared::{Allocation, Content},
     span::SpanId,
@@ -29,14 +29,7 @@ fn backwards(context: &Context<'_>, digit: Digit) -> Option<Diagnostic> {
         let persistent = Edit::put([DirectiveKind::Persistent { ctas: 1 }]);
         return Some(at(text).edits([persistent, Edit::instead([])]));
     }
-    let mut carried = None;
-    leaves(&nest.body, &mut |path, leaf| {
-        let inside = path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == digit));
-        if let (true, Stmt::Set { value, .. }) = (inside, leaf) {
-            carried = carried.or(Some(*value));
-        }
-    });
-    let value = nest.value(carried?);
+    let value = nest.value(nest.carried_by(digit)?);
     let text = format!("steps of `{name}` cannot run backwards: `{}` goes from each to the next", value.name);
     let note = format!("`{}` is carried here", value.name);
     Some(at(text).note(value.span, note).edits([Edit::instead([])]))

@@ -23,8 +23,8 @@ use crate::{
         rule::{Verdict, enforced, get, patterns, set},
     },
     nest::{
-        AccessId, CopyId, CopyLayout, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId,
-        leaves,
+        Access, AccessId, CopyId, CopyLayout, Digit, Frame, LoopKind, Nest, Placement, Role, Steps, Stmt,
+        Target, ValueId, leaves,
     },
     schedule::{DirectiveKind, Space, Via},
     span::SpanId,
@@ -129,6 +129,13 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: LoopKind) -> Result
                 };
                 let text = format!("the loop over `{name}` is {is}: it cannot also be {done}");
                 Failure::refused(Diagnostic::new(SpanId::NONE, text)).edit(Edit::instead([]))
+            }
+            (_, Some(targets)) => {
+                let around = names::around(nest, name, a, targets, within_name.unwrap_or_default());
+                let failure = around.err().unwrap_or_else(|| {
+                    Failure::no_match(format!("the loop over `{name}` there is bound or expanded already"))
+                });
+                failure.edit(Edit::instead([]))
             }
             _ => Failure::no_match(format!("there is no plain loop over `{name}` there")),
         }
@@ -261,10 +268,11 @@ fn access_vector(
                     failure.note(nest.copy(c).span, format!("`{}` is staged here", nest.copy_name(c)));
                 failure.edits(turned(nest, path, at, c))
             }
-            None => match unit_digit(nest, info, contiguous, path) {
-                Some(other) => failure.edit(Edit::instead([kind(LoopKind::Vec, other, None)])),
-                None => failure,
-            },
+            None => {
+                let other = unit_digit(nest, info, contiguous, path);
+                let other = other.map(|other| Edit::instead([kind(LoopKind::Vec, other, None)]));
+                failure.edits(other).edits(product_swapped(nest, info, contiguous, a))
+            }
         });
     }
     let size = nest.elem(info.tensor).bytes();
@@ -320,6 +328,32 @@ fn access_vector(
         )));
     }
     Ok(())
+}
+
+/// Where an instruction leaves pairs of its sums along `a`, and another dimension of what is accessed is contiguous: the
+/// product with its operands swapped, and pairs along that one.
+fn product_swapped(nest: &Nest, info: &Access, contiguous: usize, a: Digit) -> Option<Edit> {
+    let mut found = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let axis = |wanted: Role| {
+            path.iter().find_map(|f| match f {
+                Frame::For(d, LoopKind::Atom(atom, role)) if *role == wanted => Some((d.axis, *atom)),
+                _ => None,
+            })
+        };
+        let (Some((rows, atom)), Some((columns, _))) = (axis(Role::M), axis(Role::N)) else { return };
+        let Some((Target::Value(value), _)) = leaf.leaf() else { return };
+        let pair = atom.parts(Role::N).last().filter(|pair| pair.digit(a) == a && columns == a.axis);
+        if let Some(pair) = pair
+            && info.index[contiguous].coefficient(rows) == 1
+        {
+            let value = nest.value(value).name.clone();
+            let product = DirectiveKind::TensorCore { value, atom, swapped: rows < columns };
+            let pairs = kind(LoopKind::Vec, format!("{}.{}", nest.axis(rows), pair.name), None);
+            found = found.take().or_else(|| Some(Edit::instead([product, pairs])));
+        }
+    });
+    found
 }
 
 /// The copy with its dimensions the other way round.

@@ -4,6 +4,7 @@
 //! fission  (for a t (let V P Q))  →  (let V (for a t P) (for a t Q))
 //! hoist    (for a t (let V P Q))  →  (let V P (for a t Q))
 //! share    (for a t (let V P Q))  →  (let V P' (for a t Q))       P': the loop around what has its axis in P
+//! empty    (for a t (skip))       →  (skip)
 //! ```
 //! Side conditions. Fission: the axis of `a` indexes every value of `V` (each step has its own), and every
 //! other name written on one side and touched on the other is indexed by it too. Hoist: nothing in `P`
@@ -20,7 +21,7 @@ use crate::{
         language::{Node, bit, members},
         rule::{Verdict, enforced, get, patterns, set},
     },
-    nest::{Digit, Target, ValueId},
+    nest::{Digit, Stmt, Target, ValueId},
     span::SpanId,
 };
 
@@ -29,10 +30,12 @@ patterns! {
     INSIDE = "(let ?#2 (for ?#0 ?#1 ?#3) (for ?#0 ?#1 ?#4))";
     SECOND = "(let ?#2 ?#3 (for ?#0 ?#1 ?#4))";
     SHARED = "(let ?#2 ?#5 (for ?#0 ?#1 ?#4))";
+    LOOP = "(for ?#0 ?#1 ?#2)";
+    BODY = "?#2";
 }
 
 /// The rules for one digit. Conditions that fail are no refusals: the loop stays where it is.
-pub(in crate::engine) fn rules(a: Digit) -> [Rule<'static>; 3] {
+pub(in crate::engine) fn rules(a: Digit) -> [Rule<'static>; 4] {
     let fission = Rule::new("fission", &AROUND, &INSIDE, move |graph, subst| {
         if digit(graph, get(subst, 0)) != a {
             return Verdict::Skip;
@@ -77,7 +80,15 @@ pub(in crate::engine) fn rules(a: Digit) -> [Rule<'static>; 3] {
             None => Verdict::Skip,
         }
     });
-    [fission, hoist, share]
+    let empty = Rule::new("empty", &LOOP, &BODY, move |graph, subst| {
+        let skips = |node: &Node| matches!(node, Node::Do(n) if graph.analysis.actions[*n as usize].stmt == Stmt::Skip);
+        let body = get(subst, 2);
+        match digit(graph, get(subst, 0)) == a && graph[body].nodes.iter().any(skips) {
+            true => Verdict::Apply,
+            false => Verdict::Skip,
+        }
+    });
+    [fission, hoist, share, empty]
 }
 
 /// A loop around those statements of a body that have its axis, if the others do not mention it.

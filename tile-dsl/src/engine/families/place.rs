@@ -119,11 +119,7 @@ fn shared(nest: &Nest, v: ValueId) -> Option<Vec<Target>> {
 
 fn computed(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
     let v = names::value(nest, name)?;
-    let mut carried = false;
-    leaves(&nest.body, &mut |_, leaf| {
-        carried |= matches!(leaf, crate::nest::Stmt::Set { value, .. } if *value == v);
-    });
-    if carried {
+    if nest.is_carried(v) {
         let text = format!("`{name}` is carried from step to step: it is not computed anew");
         let diagnostic = Diagnostic::new(SpanId::NONE, text);
         return Err(Failure::refused(diagnostic.note(nest.value(v).span, format!("`{name}` starts here"))));

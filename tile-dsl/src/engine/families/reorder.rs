@@ -3,7 +3,7 @@
 //! ```text
 //! (for a t (for b u X))  →  (for b u (for a t X))      only if a stands after b in the order asked for
 //! ```
-//! Side condition: no name is carried (`set`) from step to step of both loops. Reordering precedes staging, so no
+//! Side condition: no name is carried from step to step of both loops: set in `X`, or added to and read in it. Reordering precedes staging, so no
 //! copy stands between the loops. Reductions may be reordered: sums are documented as reassociable, and the order chosen is
 //! fixed, so results stay bit-identical from run to run.
 //! Source: Allen and Kennedy, *Automatic Loop Interchange* (1984).
@@ -12,13 +12,13 @@ use super::{Failure, Proof, Rule, solve, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     engine::{
-        facts::{Graph, Kind, digit, effects, target_axes, target_name},
+        facts::{Graph, Kind, Write, digit, effects, target_axes, target_name},
         language::{Node, bit},
         names::{self, Bare},
         phase::Redex,
         rule::{Verdict, enforced, get, patterns},
     },
-    nest::{Digit, Frame, LoopKind, Nest, Target, leaves},
+    nest::{Digit, Frame, LoopKind, Nest, Steps, Target, leaves},
     schedule::DirectiveKind,
     span::SpanId,
 };
@@ -40,7 +40,12 @@ pub(in crate::engine) fn rule<'a>(inverted: impl Fn(&Graph, egg::Id, Digit, Digi
         }
         let nest = graph.analysis.nest.clone();
         let facts = effects(graph, body);
-        for write in facts.writes.iter().filter(|w| w.kind == Kind::Set) {
+        // A sum that a step reads is carried as well as state that is set.
+        let carried = |w: &&Write| match (w.kind, w.target) {
+            (Kind::Red, Target::Value(v)) => facts.values & bit(v.0) != 0,
+            (kind, _) => kind == Kind::Set,
+        };
+        for write in facts.writes.iter().filter(carried) {
             let axes = target_axes(&nest, write.target);
             if axes & (bit(a.axis.0) | bit(b.axis.0)) == 0 && enforced("reorder: nothing carried by both") {
                 let name = target_name(&nest, write.target);
@@ -93,6 +98,11 @@ pub(in crate::engine) fn apply(
     let mut listed: Vec<Digit> = Vec::new();
     for name in digits {
         let digit = names::existing(nest, name, Bare::InTile)?;
+        // Loops of one step may be one loop by two names.
+        let again = digit.steps != Steps::Fixed(1) || digits.iter().filter(|d| *d == name).count() > 1;
+        if listed.contains(&digit) && !again {
+            continue;
+        }
         if listed.contains(&digit) {
             let mut once: Vec<String> = Vec::new();
             digits.iter().for_each(|d| {
@@ -107,7 +117,9 @@ pub(in crate::engine) fn apply(
         }
         listed.push(digit);
     }
+    let value = within;
     let within = within.map(|w| target(nest, w)).transpose()?;
+    related(nest, digits, &listed, value.zip(within.as_ref()))?;
     let orders = orders(nest, &listed, within.as_ref());
     if orders.is_empty() {
         return Err(apart(nest, digits, &listed));
@@ -143,6 +155,46 @@ pub(in crate::engine) fn apply(
     };
     proof.facts.push(format!("no value is carried from step to step of two of {}", names::list(digits)));
     Ok((with_body(nest, body), proof))
+}
+
+/// That each of the loops has a place in the order: it stands around the statement that the directive is restricted to, if
+/// it is, and around some statement together with another of the loops.
+fn related(
+    nest: &Nest,
+    digits: &[String],
+    listed: &[Digit],
+    within: Option<(&str, &BTreeSet<Target>)>,
+) -> Result<(), Failure> {
+    let without = |failure: Failure, name: &String| {
+        let digits: Vec<String> = digits.iter().filter(|n| *n != name).cloned().collect();
+        let within = within.map(|(value, _)| value.to_string());
+        let fewer = (digits.len() > 1).then(|| Edit::instead([DirectiveKind::Reorder { digits, within }]));
+        Err(failure.edits(fewer).edit(Edit::instead([])))
+    };
+    for name in digits {
+        let digit = names::existing(nest, name, Bare::InTile)?;
+        if let Some((value, targets)) = within
+            && let Err(failure) = names::around(nest, name, digit, targets, value)
+        {
+            return without(failure, name);
+        }
+        let (mut here, mut elsewhere) = (listed.len() < 2, false);
+        leaves(&nest.body, &mut |path, _| {
+            let has = |d: &Digit| path.iter().any(|f| matches!(f, Frame::For(of, _) if of == d));
+            let two = listed.iter().filter(|d| has(d)).count() > 1;
+            here |= two && has(&digit);
+            elsewhere |= two;
+        });
+        if !here && elsewhere {
+            let others: Vec<&String> = digits.iter().filter(|n| *n != name).collect();
+            let text = format!(
+                "no statement has a loop over `{name}` together with one over {}",
+                names::list(&others)
+            );
+            return without(Failure::no_match(text), name);
+        }
+    }
+    Ok(())
 }
 
 /// The statement that computes a value or stores a tensor, by name.

@@ -74,6 +74,25 @@ pub(in crate::engine) fn around(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
     })
 }
 
+/// As [`around`], where no loop over `single` stands around or inside already.
+pub(in crate::engine) fn around_once(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
+    let again = |stmt: &Stmt| Box::new(around_once(stmt, single, at));
+    match stmt {
+        Stmt::For { digit, .. } if *digit == single => stmt.clone(),
+        // The loops of an instruction stand together.
+        Stmt::For { at: LoopKind::Atom(..), .. } => stmt.clone(),
+        Stmt::For { digit, .. } if *digit == at && !loops(stmt).iter().any(|(d, _)| *d == single) => {
+            Stmt::For { digit: single, at: LoopKind::Seq, body: Box::new(stmt.clone()) }
+        }
+        Stmt::For { digit, at, body } => Stmt::For { digit: *digit, at: *at, body: again(body) },
+        Stmt::Let { values, first, rest } => {
+            Stmt::Let { values: values.clone(), first: again(first), rest: again(rest) }
+        }
+        Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: again(body) },
+        leaf => leaf.clone(),
+    }
+}
+
 /// Puts a loop over `single`, a digit of one step, directly inside each loop over `at`.
 pub(in crate::engine) fn inside(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
     wrap(stmt, at, &|digit, how, body| {

@@ -32,6 +32,7 @@ use crate::{
     span::SpanId,
     tile::TensorId,
 };
+use std::collections::BTreeSet;
 
 patterns! {
     LOOP = "(for ?#0 ?#1 ?#2)";
@@ -275,14 +276,24 @@ fn check_box(
     let dims = nest.footprint(copy, body);
     if let Some(dim) = dims.iter().position(|d| d.extent.is_none()) {
         let access = nest.copied_access(copy);
-        let axis = access.index[dim].terms.keys().find(|a| {
-            loops(&nest.body).iter().any(|(d, _)| d.axis == **a && d.steps == Steps::Rest && *d != at)
-        });
-        let axis = axis.map_or("an axis", |a| nest.axis(*a));
+        // What the loop itself and those around it move along is no part of one step.
+        let moves = |index: &Affine, d: &Digit| index.coefficient(d.axis) != 0;
+        let open: BTreeSet<Digit> = loops(body)
+            .into_iter()
+            .map(|(d, _)| d)
+            .filter(|d| d.steps == Steps::Rest && access.index.iter().any(|index| moves(index, d)))
+            .collect();
+        let axis =
+            open.iter().find(|d| moves(&access.index[dim], d)).map_or("an axis", |d| nest.axis(d.axis));
         let mut failure = refuse(format!(
             "one step of `{at_name}` reads `{name}` over all of `{axis}`, which has no bound: the copy would have no size"
         ))
         .note(access.span, format!("`{}` is read here", nest.print_access(access)));
+        if open.iter().all(|d| nest.digit_name(*d) == nest.axis(d.axis)) {
+            // Steps of a window, say: with their loops outside, a step of this one has one of them.
+            let digits = open.iter().chain([&at]).map(|d| nest.digit_name(*d)).collect();
+            failure = failure.edit(Edit::put([DirectiveKind::Reorder { digits, within: None }]));
+        }
         let tile_loop = format!("{axis}.o");
         if nest.names.get(&tile_loop).is_some_and(|d| *d != at) {
             failure = failure.edit(Edit::instead([Request { at: Some(axis), ..*request }.kind()]));

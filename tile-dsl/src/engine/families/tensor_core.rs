@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! (for a.s.n (for a.t.m X))  →  (for a.t.nm X)                                     digits that another atom left, s = t·m
-//! (for a.1.n X)  →  (for a.s.n/s (for a.1.s X))                                   s: the atom's size along a
+//! (for a.1.n X)  →  (for a.s.n/s (for a.1.s X))                                   s: the atom's size along a, n = s too
 //! (for m (for n (for k (red acc + (* x y)))))  →  (for m #atom.m (for n #atom.n (for k #atom.k (red ..))))
 //! (for m X)  →  (for m.half (for m.row #lane.y X)), and n likewise               X: what reads the sums
 //! ```
@@ -50,7 +50,7 @@ patterns! {
 const ROLES: [Role; 3] = [Role::M, Role::N, Role::K];
 
 /// What a dimension of an atom left over of a loop is called, after the axis.
-const ATOMS: &str = "atom";
+pub(in crate::engine) const ATOMS: &str = "atom";
 
 /// Whether some `tensor_core` gives a loop this name.
 pub(in crate::engine) fn introduces(name: &str) -> bool {
@@ -86,6 +86,12 @@ pub(in crate::engine) fn apply(
     let cut: Vec<(Digit, Digit)> =
         ROLES.iter().zip(&whole).map(|(role, whole)| whole.cut(atom.size(*role))).collect();
     let own: Vec<Digit> = cut.iter().map(|(_, inner)| *inner).collect();
+    // Where one atom takes all steps of a loop, one step of atoms is left, which has a loop, too.
+    let alone = cut.iter().filter(|(_, inner)| whole.contains(inner));
+    let nest = &alone.fold(gathered.clone(), |nest, (outer, inner)| {
+        let body = split::around_once(&nest.body, *outer, *inner);
+        with_body(&nest, body)
+    });
     let (marked, mut proof) = mark(nest, name, value, atom, &whole, &cut)?;
     let (mut body, mut combine) = (with_body(nest, marked), nest.combine.clone());
     let mut layouts = Vec::new();
@@ -111,15 +117,13 @@ pub(in crate::engine) fn apply(
     let mut names = nest.names.clone();
     for (((outer, inner), whole), layouts) in cut.iter().zip(&whole).zip(&layouts) {
         let axis = nest.axis(whole.axis);
-        if inner != whole {
-            // A name that the schedule gave counts atoms from here on; `i.t` stays the tile.
-            let tile = [format!("{axis}.t"), format!("{axis}.o"), axis.to_string()];
-            names.iter_mut().filter(|(n, d)| *d == whole && !tile.contains(n)).for_each(|(_, d)| *d = *outer);
-            let atoms = format!("{axis}.{ATOMS}");
-            // Another atom may take more or fewer points of the axis at once.
-            let taken = names.get(&atoms).is_some_and(|d| d != outer);
-            names.insert(if taken { format!("{axis}.{name}") } else { atoms }, *outer);
-        }
+        // A name that the schedule gave counts atoms from here on; `i.t` stays the tile.
+        let tile = [format!("{axis}.t"), format!("{axis}.o"), axis.to_string()];
+        names.iter_mut().filter(|(n, d)| *d == whole && !tile.contains(n)).for_each(|(_, d)| *d = *outer);
+        let atoms = format!("{axis}.{ATOMS}");
+        // Another atom may take more or fewer points of the axis at once.
+        let taken = names.get(&atoms).is_some_and(|d| d != outer);
+        names.insert(if taken { format!("{axis}.{name}") } else { atoms }, *outer);
         // The last layout is that of the sums, after which a digit that several have is called.
         for (layout, part) in layouts.iter().flat_map(|l| l.parts.iter().map(move |p| (l, p))) {
             let digit = part.digit(*inner);
@@ -128,6 +132,16 @@ pub(in crate::engine) fn apply(
                 names.retain(|name, d| *d != digit || !introduces(name));
                 names.insert(named, digit);
             }
+        }
+        // What other shapes of the instruction have several steps of has a loop of one step.
+        for (single, parts) in layouts.iter().filter_map(|l| Some((l.single?, &l.parts))) {
+            let (digit, [first, .., last]) = (single.digit(*inner), &parts[..]) else { continue };
+            body.body = match single.stride > first.stride {
+                true => split::around_once(&body.body, digit, first.digit(*inner)),
+                false if exists(&body, digit) => body.body,
+                false => split::inside(&body.body, digit, last.digit(*inner)),
+            };
+            names.insert(format!("{axis}.{}", single.name), digit);
         }
     }
     let [a, b] = sum.factors;

@@ -12,6 +12,7 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 
 mod matrix;
+mod promised;
 mod warpgroup;
 mod wild;
 mod wish;
@@ -252,8 +253,16 @@ impl<'a> Generator<'a> {
             self.nests.iter().map(|n| apply(&directive, n, target).map(|(n, _)| n)).collect();
         match next {
             Ok(next) => {
-                self.nests = next;
                 self.schedule.directives.push(directive);
+                let made = self.schedule.directives.last().map(|d| &d.kind);
+                if let Some(name) = made.and_then(|kind| promised::missing(&self.nests[0], &next[0], kind)) {
+                    let text = format!("no loop can be called `{name}`, as the directive promises");
+                    let mut schedule = self.schedule.clone();
+                    let kind = DirectiveKind::Unroll { digit: name, within: None };
+                    schedule.directives.push(Directive { kind, span: SpanId(span.0 + 1), inherited: None });
+                    self.internal.push((schedule, text));
+                }
+                self.nests = next;
                 true
             }
             Err(failure) => {

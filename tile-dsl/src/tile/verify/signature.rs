@@ -22,10 +22,17 @@ pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
     }
     for t in &kernel.tensors {
         if t.dims.is_empty() {
-            errors.push(
-                Diagnostic::new(t.span, format!("`{}` has no dimensions", t.name))
-                    .remark("pass single values as scalar arguments: `alpha: f32`"),
-            );
+            let (name, elem) = (&t.name, t.elem);
+            let diagnostic = Diagnostic::new(t.span, format!("`{name}` has no dimensions"));
+            errors.push(match (t.mutable, elem) {
+                (false, _) => diagnostic.remark("pass single values as scalar arguments: `alpha: f32`"),
+                (true, elem) => {
+                    let elem = kernel.elem_name(elem);
+                    diagnostic.remark(format!(
+                        "a single result is a tensor of one element: `{name}: &mut Tensor<{elem}, 1>` and `store({name}, [0], ..)`"
+                    ))
+                }
+            });
         }
         if let ElemType::Fixed(dtype) = t.elem
             && !dtype.is_float()

@@ -91,6 +91,8 @@ pub(super) struct Spread {
     /// Statements that write these, or all others.
     pub of: Option<BTreeSet<Target>>,
     pub parts: Vec<Part>,
+    /// A digit of one step beside them.
+    pub single: Option<Part>,
 }
 
 /// The layouts of a dimension of an atom: what its operands are computed from lies as the operands do, all else as the sums.
@@ -104,12 +106,13 @@ pub(super) fn layouts_of(nest: &Nest, value: ValueId, atom: Atom, role: Role) ->
         for (operand, factor) in [Operand::A, Operand::B].into_iter().zip(product.factors) {
             let parts = atom.operand(operand, role);
             if let (Factor::Computed(expr), false) = (factor, parts.is_empty()) {
-                layouts.push(Spread { of: Some(upstream(nest, expr)), parts });
+                let single = atom.single(role, Some(operand));
+                layouts.push(Spread { of: Some(upstream(nest, expr)), parts, single });
             }
         }
     });
     if role != Role::K {
-        layouts.push(Spread { of: None, parts: atom.parts(role).to_vec() });
+        layouts.push(Spread { of: None, parts: atom.parts(role).to_vec(), single: atom.single(role, None) });
     }
     layouts
 }

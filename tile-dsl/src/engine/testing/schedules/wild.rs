@@ -18,15 +18,15 @@ pub(super) const TYPICAL: u64 = 16;
 
 /// What a search for a schedule came to.
 pub struct Wild {
-    /// A legal schedule.
-    pub schedule: Schedule,
+    /// A legal schedule; nothing if none was found.
+    pub schedule: Option<Schedule>,
     /// Schedules with what the engine said when it caught itself in a mistake.
     pub internal: Vec<(Schedule, String)>,
 }
 
-/// A random legal schedule from all directives, for one element type of the generic parameter; nothing if none was found
-/// that makes a simulator take at most `most_work` steps of a warp. Equal seeds give equal schedules.
-pub fn wild_schedule(kernel: &Kernel, dtype: Option<DType>, seed: u64, most_work: u64) -> Option<Wild> {
+/// A random legal schedule from all directives, for one element type of the generic parameter, that
+/// makes a simulator take at most `most_work` steps of a warp. Equal seeds give equal schedules.
+pub fn wild_schedule(kernel: &Kernel, dtype: Option<DType>, seed: u64, most_work: u64) -> Wild {
     wild_schedule_at(kernel, dtype, seed, most_work, &Extents::new())
 }
 
@@ -37,10 +37,10 @@ pub fn wild_schedule_at(
     seed: u64,
     most_work: u64,
     extents: &Extents,
-) -> Option<Wild> {
+) -> Wild {
     let mut random = Random::new(seed);
     let mut internal = Vec::new();
-    let found = (0..8).find_map(|_| {
+    let schedule = (0..8).find_map(|_| {
         let mut generator = Generator::over(kernel, vec![dtype], &mut random)?;
         (generator.most_work, generator.extents) = (most_work, extents);
         generator.extremes = Some(Random::new(!seed));
@@ -48,7 +48,7 @@ pub fn wild_schedule_at(
         internal.append(&mut generator.internal);
         found
     });
-    found.map(|schedule| Wild { schedule, internal })
+    Wild { schedule, internal }
 }
 
 impl Generator<'_> {

@@ -45,7 +45,7 @@ pub fn wished_schedule(
     let internal = std::mem::take(&mut generator.internal);
     let refusals = std::mem::take(&mut generator.refusals);
     let tried = !generator.schedule.directives.is_empty();
-    Wished { found: schedule.map(|schedule| Wild { schedule, internal }), tried, refusals }
+    Wished { found: schedule.map(|schedule| Wild { schedule: Some(schedule), internal }), tried, refusals }
 }
 
 /// Copies of tensors in shared memory, by how they are made.

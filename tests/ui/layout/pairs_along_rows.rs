@@ -1,0 +1,24 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn product<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, N>) {
+    let (i, j) = program_tile(M, N);
+    let mut acc = zeros::<f32>([i, j]);
+    for k in tiles(K) {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc.cast::<T>());
+}
+
+schedule! {
+    rows on sm_90a for product<f16 | bf16> {
+        tile(i = 64, j = 64, k = 64);
+        tensor_core(acc: wgmma(64, 64));
+        stage(a, b at k: shared, tma);
+        swizzle(a: 128, b: 128);
+        vectorize(j.pair);
+    }
+    columns = rows { layout(c: col); }
+}
+
+fn main() {}
