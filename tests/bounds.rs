@@ -166,6 +166,6 @@ fn a_longer_row_is_refused() {
     let device = Device::sim();
     let x = Buffer::<f32>::zeros(&device, &[1, 1025]).unwrap();
     let mut y = Buffer::<f32>::poisoned(&device, &[1]).unwrap();
-    let error = rowmax(&x, &mut y).schedule(rows_1k).run().err().expect("longer than the bound").to_string();
+    let error = rowmax(&x, &mut y).schedule(rows_1k).run().expect_err("longer than the bound").to_string();
     assert!(error.contains("1024") && error.contains("1025"), "{error}");
 }

@@ -87,8 +87,11 @@ pub fn make(id: Id, count: usize) -> Made {
     let Wild { schedule, internal } = wild_schedule(&kernel, dtype, seed, MOST_WORK);
     let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
     let internal = internal.into_iter().map(|(schedule, _)| case(schedule)).collect();
-    let Some(schedule) = schedule else { return Made { case: None, internal, refused } };
-    Made { refused, ..complete(case(schedule), internal, &mut random, count) }
+    match schedule {
+        Some(schedule) => Made { refused, ..complete(case(schedule), internal, &mut random, count) },
+        // Perhaps because of the engine's mistakes.
+        None => Made { case: None, internal, refused },
+    }
 }
 
 /// With sizes to launch it at.
@@ -130,7 +133,7 @@ pub fn wished(wish: Wish, seed: u64, count: usize) -> (Option<Made>, Vec<Refusal
         let wished = wished_schedule(&kernel, dtype, program, MOST_WORK, &kinds);
         tried += usize::from(wished.tried);
         refusals.extend(wished.refusals);
-        let Some(Wild { schedule: Some(schedule), internal }) = wished.found else { continue };
+        let Wild { schedule: Some(schedule), internal } = wished.found else { continue };
         let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
         let internal = internal.into_iter().map(|(schedule, _)| case(schedule)).collect();
         let made = complete(case(schedule), internal, &mut random, count);

@@ -471,7 +471,8 @@ impl<'a> Engine<'a> {
             } else {
                 IDLE_ROUNDS
             };
-            if self.repeats() {
+            // The other limit is near.
+            if limit == IDLE_POLLS && self.repeats() {
                 self.idle = self.idle.max(limit + 1);
             }
             if !ran || self.idle > limit {

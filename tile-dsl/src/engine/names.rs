@@ -156,9 +156,11 @@ pub(super) fn tensor(nest: &Nest, name: &str) -> Option<TensorId> {
     nest.kernel.tensors.iter().position(|t| t.name == name).map(|n| TensorId(n as u16))
 }
 
-/// What `a` or `a[i, k]` means for a copy: a tensor and, where that is said, the index that its reads follow, constants aside.
-/// Nothing where the name is no tensor's.
-pub(super) fn reads(nest: &Nest, buffer: &str) -> Result<Option<(TensorId, Option<Vec<Affine>>)>, Failure> {
+/// Reads that a copy is for: of a tensor, and where that is said, those that follow an index, constants aside.
+pub(super) type Reads = (TensorId, Option<Vec<Affine>>);
+
+/// What `a` or `a[i, k]` means for a copy. Nothing where the name is no tensor's.
+pub(super) fn reads(nest: &Nest, buffer: &str) -> Result<Option<Reads>, Failure> {
     let Some((name, index)) = buffer.split_once('[') else {
         return Ok(tensor(nest, buffer).map(|t| (t, None)));
     };

@@ -176,6 +176,7 @@ pub(super) fn copy_out(
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
 mod tests {
     use super::*;
     use crate::geometry::Layout;

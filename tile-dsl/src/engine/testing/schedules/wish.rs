@@ -5,6 +5,7 @@ use super::{Extents, Generator, Wild, matrix::Product, wild::TYPICAL, work::work
 use crate::{
     dtype::DType,
     engine::testing::{Kind, Random, kinds},
+    nest::Nest,
     schedule::{DirectiveKind as D, Schedule, Target},
     span::SpanId,
     tile::{Axis, AxisKind, ElemType, ExprKind, Kernel, Stmt},
@@ -20,7 +21,7 @@ pub type Refusal = (Kind, String);
 /// What a search for a schedule of certain kinds came to.
 pub struct Wished {
     /// A legal schedule that has them.
-    pub found: Option<Wild>,
+    pub found: Wild,
     /// The kernel has what it takes, as far as that shows at once.
     pub tried: bool,
     /// Why candidates were refused on the way.
@@ -38,14 +39,14 @@ pub fn wished_schedule(
 ) -> Wished {
     let mut random = Random::new(seed);
     let Some(mut generator) = Generator::over(kernel, vec![dtype], &mut random) else {
-        return Wished { found: None, tried: false, refusals: vec![] };
+        return Wished { found: Wild { schedule: None, internal: vec![] }, tried: false, refusals: vec![] };
     };
     generator.most_work = most_work;
     let schedule = generator.wish(wanted);
     let internal = std::mem::take(&mut generator.internal);
     let refusals = std::mem::take(&mut generator.refusals);
     let tried = !generator.schedule.directives.is_empty();
-    Wished { found: schedule.map(|schedule| Wild { schedule: Some(schedule), internal }), tried, refusals }
+    Wished { found: Wild { schedule, internal }, tried, refusals }
 }
 
 /// Copies of tensors in shared memory, by how they are made.
@@ -138,6 +139,10 @@ impl Generator<'_> {
         for kind in Kind::ALL {
             if set.contains(kind) && !kinds(&self.schedule).contains(kind) {
                 self.draw(*kind, &set, product.as_ref(), &at);
+                // The rest is of no use without it.
+                if wanted.contains(kind) && !kinds(&self.schedule).contains(kind) {
+                    return None;
+                }
             }
         }
         self.renumber();
@@ -145,30 +150,36 @@ impl Generator<'_> {
             let kinds = kinds(schedule);
             wanted.iter().all(|k| kinds.contains(k))
         };
-        if !whole(&self.schedule) {
-            return None;
-        }
         // What the core needs none of may go.
-        for _ in 0..3 {
-            let Err(wrong) = self.proved() else { break };
-            let at = self.schedule.directives.iter().position(|d| d.span == wrong[0].span);
-            self.refusals.extend(at.map(|at| (self.kind_at(at), wrong[0].message.clone())));
-            let mut less = self.schedule.clone();
-            less.directives.remove(at?);
-            if !whole(&less) {
+        let mut left = 3;
+        let nests = loop {
+            if !whole(&self.schedule) {
                 return None;
             }
-            self.schedule = less;
+            match self.proved() {
+                Ok(nests) => break nests,
+                Err(wrong) => {
+                    let at = self.schedule.directives.iter().position(|d| d.span == wrong[0].span)?;
+                    self.refusals.push((self.kind_at(at), wrong[0].message.clone()));
+                    self.schedule.directives.remove(at);
+                    left -= 1;
+                }
+            }
+            if left == 0 {
+                return None;
+            }
+        };
+        if !self.quick(&nests) {
+            return None;
         }
-        self.proved().ok()?;
         self.renumber();
         let core = self.schedule.clone();
         self.adorn();
-        self.keep_core(core.directives.len());
-        [self.schedule.clone(), core].into_iter().find(|schedule| {
-            self.schedule = schedule.clone();
-            whole(schedule) && self.quick()
-        })
+        let nests = self.keep_core(core.directives.len());
+        match nests.is_some_and(|nests| self.quick(&nests)) && whole(&self.schedule) {
+            true => Some(self.schedule.clone()),
+            false => Some(core),
+        }
     }
 
     fn kind_at(&self, at: usize) -> Kind {
@@ -177,9 +188,8 @@ impl Generator<'_> {
         kinds(&one).into_iter().next().unwrap_or(Kind::Tile)
     }
 
-    fn quick(&self) -> bool {
-        let quick = |n: &_| work(n, &Extents::new(), TYPICAL) <= self.most_work;
-        self.proved().is_ok_and(|nests| nests.iter().all(quick))
+    fn quick(&self, nests: &[Nest]) -> bool {
+        nests.iter().all(|nest| work(nest, &Extents::new(), TYPICAL) <= self.most_work)
     }
 
     fn renumber(&mut self) {
@@ -383,16 +393,20 @@ impl Generator<'_> {
         self.last();
     }
 
-    /// Drops what the core of so many directives does not bear.
-    fn keep_core(&mut self, core: usize) {
+    /// Drops what the core of so many directives does not bear; the nests of what is left.
+    fn keep_core(&mut self, core: usize) -> Option<Vec<Nest>> {
         self.renumber();
-        while let Err(wrong) = self.proved() {
+        loop {
+            let wrong = match self.proved() {
+                Ok(nests) => return Some(nests),
+                Err(wrong) => wrong,
+            };
             let directives = &mut self.schedule.directives;
             let at = directives.iter().position(|d| d.span == wrong[0].span);
             match at {
                 Some(at) if at >= core => drop(directives.remove(at)),
                 _ if directives.len() > core => drop(directives.pop()),
-                _ => return,
+                _ => return None,
             }
         }
     }
