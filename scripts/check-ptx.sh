@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/ptxas.sh tests/goldens/ptx/*.ptx
 # Random schedules that share registers out between roles: the assembler heeds them, without a remark or a spill.
-[ "$(find target/ptx-sample -name 'registers_*.ptx' | wc -l)" -ge 30 ] || { echo "run 'cargo test --test goldens' first"; exit 1; }
+[ "$(find target/ptx-sample -name 'registers_*.ptx' | wc -l)" -ge 30 ] || { echo "too few samples of registers(..): the test goldens writes them"; exit 1; }
 find target/ptx-sample -name 'registers_*.ptx' -print0 | xargs -0 -P "$(nproc)" -n 6 scripts/ptxas.sh
 # Others may ask for more registers than there are: only that they assemble, to what a GPU runs, is checked.
 find target/ptx-sample -name '*.ptx' ! -name 'registers_*' -print0 | xargs -0 -P "$(nproc)" -n 12 scripts/ptxas.sh --runs

@@ -205,7 +205,11 @@ impl Directive {
         let (list, shared) = body.split_at(shared_from.unwrap_or(body.len()));
         let directive = |member: &str| {
             let head = if list.is_empty() { shared } else { member };
-            let end = head.find(['-', '=', ':', ',', '<', ';', '(']).unwrap_or(head.len());
+            // Reads of a tensor that follow an index are a subject of their own: `a[i, k]`.
+            let end = match head.find(['-', '=', ':', ',', '<', ';', '(', '[']) {
+                Some(at) if head[at..].starts_with('[') => head.find(']').map_or(head.len(), |end| end + 1),
+                found => found.unwrap_or(head.len()),
+            };
             let subject = if name == "reorder" { within(shared) } else { head[..end].trim() };
             let implied = if matches!(name, "pipeline" | "split_k") { ".o" } else { ".t" };
             let subject = subject.strip_suffix(implied).unwrap_or(subject);
@@ -232,11 +236,11 @@ fn within(text: &str) -> &str {
     text.find(" in ").map_or("", |at| &text[at..])
 }
 
-/// Pieces between commas outside of parentheses.
+/// Pieces between commas outside of parentheses and brackets.
 fn commas(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     text.split(move |c: char| {
-        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth += i32::from("([".contains(c)) - i32::from(")]".contains(c));
         c == ',' && depth == 0
     })
 }
