@@ -246,7 +246,7 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
         ([4096, 4096, 512], "wgmma_best"),
         ([8192, 1024, 8192], "wgmma_best"),
         // Rows of 10,000 bytes begin within sectors.
-        ([5000, 5000, 5000], "swapped152"),
+        ([5000, 5000, 5000], "swapped160"),
         // 640 tiles of 160×256 in five rounds of 132; 800 of 128×256 would begin a seventh.
         ([5120, 5120, 5120], "swapped160"),
         // One row of tiles, and a tile's K shared out.
@@ -269,6 +269,28 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
 }
 
 #[test]
+fn the_recorded_picks_are_those_of_the_rule() {
+    let h100 = GpuInfo { name: "NVIDIA H100 80GB HBM3".into(), memory_gbps: 3352.0, ..h200() };
+    let recorded = include_str!("../docs/measurements/h100-sizes.csv");
+    let (mut regrets, mut wrong) = (Vec::new(), Vec::new());
+    for row in recorded.lines().skip(1) {
+        let [set, size, picked, _, _, _, _, regret] = row.split(',').collect::<Vec<_>>()[..] else {
+            panic!("`{row}` has not eight columns")
+        };
+        let dims: Vec<usize> = size.split('x').map(|n| n.parse().unwrap()).collect();
+        let name = by_size([dims[0], dims[1], dims[2]], DType::BF16, Some(&h100), false).name();
+        if name != picked {
+            wrong.push(format!("{size}: {name}, recorded {picked}"));
+        }
+        regrets.extend((set == "held out").then(|| regret.parse::<f64>().unwrap()));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // What docs/performance.md says of sizes that the rule was not fitted to.
+    assert_eq!(regrets.len(), 12);
+    assert!(regrets.iter().sum::<f64>() / 12.0 < 0.003 && regrets.iter().all(|r| *r < 0.026));
+}
+
+#[test]
 fn the_estimate_of_products_grows_with_the_work() {
     let shape = |schedule: &dyn AnySchedule| {
         let program = Program::from_bytes(schedule.program(Some(DType::BF16)).unwrap()).unwrap();
@@ -282,9 +304,12 @@ fn the_estimate_of_products_grows_with_the_work() {
         tile_bench::products::microseconds(shape, &dims, DType::BF16, tensor)
     };
     let of = |m, n, k| estimate(&narrow, m, n, k);
-    // 132 tiles, one for each multiprocessor, and one more: another round.
-    assert_eq!(of(128, 128 * 132, 64), of(128, 128, 64));
-    assert!(of(128, 128 * 133, 4096) > 1.8 * of(128, 128 * 132, 4096));
+    // 132 tiles, one for each multiprocessor, and twelve more: another round.
+    let (one, full) = (of(128, 128, 4096), of(128 * 12, 128 * 11, 4096));
+    assert!(one < full && full < 1.25 * one, "{one} {full}");
+    assert!(of(128 * 12, 128 * 12, 4096) > 1.6 * full);
+    // One round again, and more bytes of device memory.
+    assert!(of(128, 128 * 132, 64) > of(128, 128, 64));
     assert!(of(128, 128, 4096) > of(128, 128, 2048));
     // Two tiles of 192 and one of 128 take the products of four of 128, and fewer bytes; two rounds of 192 for want of a third
     // tile take those of three.
@@ -295,8 +320,8 @@ fn the_estimate_of_products_grows_with_the_work() {
     assert_eq!(narrow.last(), narrow);
     let of_two_sizes = |m, n, k| estimate(&two_sizes, m, n, k);
     assert!(of_two_sizes(4096, 4096, 4096) < of(4096, 4096, 4096));
-    assert!(of_two_sizes(4096, 4096, 4096) > 0.98 * of(4096, 4096, 4096));
-    assert!(of_two_sizes(2048, 2048, 4096) > 1.4 * of(2048, 2048, 4096));
+    assert!(of_two_sizes(4096, 4096, 4096) > 0.95 * of(4096, 4096, 4096));
+    assert!(of_two_sizes(2048, 2048, 4096) > 1.3 * of(2048, 2048, 4096));
     assert!(two_sizes.divides(&tile_bench::choose::dims(&[("M", 128), ("N", 1024), ("K", 64)])));
     assert!(!two_sizes.divides(&tile_bench::choose::dims(&[("M", 128), ("N", 192), ("K", 64)])));
 }

@@ -37,7 +37,7 @@ use tile_dsl::{
     nest::Across,
     program::{Program, Variant},
     schedule::{DirectiveKind, Target},
-    tile::{Axis, AxisKind},
+    tile::{Axis, AxisKind, ElemType},
 };
 use tile_runtime::{AnySchedule, GpuInfo};
 use tile_sass::Limits;
@@ -108,8 +108,8 @@ pub struct Shape {
     pub shared_bytes: u32,
     /// CTAs that a multiprocessor holds at once by `occupancy`.
     pub occupancy: Option<u32>,
-    /// Extents of the tensors along their rows.
-    pub rows: Vec<Extent>,
+    /// Extents of the tensors' dimensions, and the element type where the kernel fixes it.
+    pub tensors: Vec<(Vec<Extent>, Option<DType>)>,
     /// Warpgroups multiply, by products that complete on their own.
     pub products: bool,
     /// CTAs of a cluster, which copy once what tiles that are neighbours along a program axis have in common; and which of
@@ -158,7 +158,7 @@ impl Shape {
             threads: kernel.threads,
             shared_bytes: kernel.shared_bytes() as u32,
             occupancy: nest.occupancy,
-            rows: nest.kernel.tensors.iter().filter_map(|t| t.dims.last().cloned()).collect(),
+            tensors: nest.kernel.tensors.iter().map(|t| (t.dims.clone(), fixed_type(t.elem))).collect(),
             products: multiplies(&kernel.body),
             turns: nest.groups(),
             cluster: nest.cluster.filter(|_| !nest.cluster_reduces()).map(|rank| {
@@ -168,6 +168,21 @@ impl Shape {
                 (nest.cluster_ctas(), at.unwrap_or(0))
             }),
         })
+    }
+
+    /// Extents of the tensors along their rows.
+    pub fn rows(&self) -> impl Iterator<Item = &Extent> {
+        self.tensors.iter().filter_map(|(dims, _)| dims.last())
+    }
+
+    /// Bytes of all tensors, of elements of this type where the kernel fixes none; `None` where a dim has no value.
+    pub fn bytes(&self, dims: &Dims, dtype: DType) -> Option<f64> {
+        let of = |(extents, fixed): &(Vec<Extent>, Option<DType>)| {
+            let extents = extents.iter().map(|extent| Some(extent.eval(dims)?.max(0) as f64));
+            let elements = extents.product::<Option<f64>>()?;
+            Some(elements * f64::from(fixed.unwrap_or(dtype).bytes()))
+        };
+        self.tensors.iter().map(of).sum()
     }
 
     /// Elements of the result that a CTA computes.
@@ -230,6 +245,13 @@ impl Shape {
         let limits = Limits::of(MEASURED).expect("an architecture of the table");
         let fitting = || limits.occupancy(self.threads, registers, self.shared_bytes).ctas;
         self.occupancy.unwrap_or_else(fitting).max(1) as usize
+    }
+}
+
+fn fixed_type(elem: ElemType) -> Option<DType> {
+    match elem {
+        ElemType::Fixed(dtype) => Some(dtype),
+        ElemType::Generic => None,
     }
 }
 
@@ -316,7 +338,7 @@ impl Candidate {
     pub fn microseconds(&self, shape: &Shape, dims: &Dims, speed: Speed) -> f64 {
         let points = |extent: &Extent| Some(extent.eval(dims)?.max(0) as usize);
         let (owned, steps) = (shape.tiles(dims), shape.steps(dims));
-        let aligned = shape.rows.iter().all(|row| points(row).is_some_and(|n| n.is_multiple_of(4)));
+        let aligned = shape.rows().all(|row| points(row).is_some_and(|n| n.is_multiple_of(4)));
         let (Some(owned), Some(steps)) = (owned, steps) else { return f64::INFINITY };
         let parts = shape.parts as usize;
         let ctas = owned.saturating_mul(parts);
@@ -339,7 +361,7 @@ impl Candidate {
 }
 
 /// Microseconds until the parts of all tiles are one.
-pub(crate) fn meeting(shape: &Shape, ctas: usize) -> f64 {
+fn meeting(shape: &Shape, ctas: usize) -> f64 {
     let megabytes = ctas as f64 * shape.area() * 4.0 / 1e6;
     let sums = shape.area() / f64::from(shape.threads);
     match (shape.parts, shape.atomic) {

@@ -1,64 +1,74 @@
 //! Which of several schedules whose products warpgroups compute (`wgmma`), for a size: the one that is done first by an
-//! estimate of what the tensor cores and the copies of a multiprocessor take.
+//! estimate of what the tensor cores, the copies of a multiprocessor and device memory take.
 //!
 //! ```text
-//! cycles = rounds · (main + edge) · energy + 0.06·m·n,   rounds = ⌈tiles · parts / multiprocessors⌉
+//! time   = (computing^1.4 + memory^1.4)^(1/1.4)          microseconds, without what every launch takes
+//! memory = bytes of A, B and C / rate of device memory
+//! computing = rounds · (main + edge + fill) · energy + 0.06·m·n,   rounds = ⌈tiles · parts / multiprocessors⌉
 //!          (of tiles of two sizes the rounds of either, whole ones first)
 //! main   = ⌈K / parts⌉ · max(m·n / rate, bytes·(m + n) / ingest)                    m × n: the tile of a CTA
-//! edge   = 0.06·m·n, of a tile that its threads compute together;
-//!          max(100, 0.11·m·n − main), where groups of them take turns, of which one stores while another multiplies
-//! energy = 1 + 0.05·(85.3·(m + n) / (m·n) − 1): a GPU at its power limit lowers its clock, and each byte from L2 costs
+//! edge   = 0.055·m·n, of a tile that its threads compute together;
+//!          max(100, 0.077·m·n − main), where groups of them take turns, of which one stores while another multiplies
+//! fill   = 2100 cycles until the first products of a CTA; none of a CTA that takes tile after tile
+//! energy = 1 + 0.18·(85.3·(m + n) / (m·n) − 1): a GPU at its power limit lowers its clock, and each byte from L2 costs
 //! ```
-//! `rate` is the multiply-adds a cycle of a multiprocessor, `bytes` the size of an element, and 80 bytes a cycle are what one
-//! takes in; 40 where rows are no multiples of 32 bytes apart, so that each row of a box crosses sectors: so that tiles by clusters,
-//! which are the fast ones there, come in the order measured at 5000³; those without take in 28 to 32 (2026-11-25). Of what a cluster
-//! shares each CTA reads its part, but its CTAs wait for one another (1.5 %), and clusters of four or more leave some
-//! multiprocessors of a GPC over (120 of 132 are used). Two groups that share a tile wait for one another, too (1 %), three
-//! longer (5 %). Boxes of less than 128 bytes a row take longer (15 %), and so do sizes that are no multiples of the tile,
-//! whose stores ask where the end is (0.5 %). CTAs that take tile after tile begin 0.3 µs later. Where CTAs share a tile's K, their
-//! meeting is added ([`super::choose`]), and 1 µs if it is in global memory (512×512 by 4096 to 32768, 2026-11-24).
+//! `rate` is the multiply-adds a cycle of a multiprocessor, `bytes` the size of an element. A multiprocessor takes in 79 bytes a
+//! cycle. Where rows begin 32 or 16 bytes beside a multiple of 64, each row of a box crosses lines of L2, and it takes in fewer. Of
+//! what a cluster shares each CTA reads its part, but its CTAs wait for one another, and clusters of four or more leave some
+//! multiprocessors of a GPC over (120 of 132 are used). Two groups that share a tile wait for one another, too, three longer. Stores
+//! at the end of sizes that are no multiples of the tile ask where the end is. CTAs that take tile after tile begin later. CTAs that
+//! share a tile's K meet in a cluster or in global memory.
 //!
-//! The constants are fitted to 52 bf16 products on an H200 (driver 580, random normal data), from 512 to 16384 cubed and
-//! flat, narrow and deep ones, by kernels written by hand with such tiles and roles; those of energy, of rows within sectors,
-//! of groups, of ends, of persistent CTAs and of clusters to what schedules make of such products (2026-11-23): for each of
-//! 16 sizes the choice is within 1 % of the fastest of those that it chooses among and that were timed there.
+//! The constants are fitted to 57 bf16 products on an H100 (driver 580, random normal data, 2026-11-26) and to 17 on an H200
+//! (2026-11-25), each by all schedules of the example `matmul` for warpgroups: from 384 to 16384 cubed, flat, narrow, deep and
+//! shallow ones, with rows that begin at all multiples of 16 bytes. docs/performance.md has the sizes that they were not fitted to.
 
 use crate::{
-    choose::{Dims, Shape, fixed, meeting, runs},
+    choose::{Dims, Shape, fixed, runs},
     peak::fma_per_cycle,
 };
 use tile_dsl::dtype::DType;
 use tile_runtime::{AnySchedule, GpuInfo};
 
 /// Bytes that a multiprocessor takes in from L2 in a cycle.
-const INGEST: f64 = 80.0;
-/// The same where rows of tensors begin within sectors.
-const INGEST_ACROSS: f64 = 40.0;
-/// Bytes of a sector.
-const SECTOR: usize = 32;
+const INGEST: f64 = 79.0;
+/// How much longer that takes where rows begin so many bytes beside a multiple of 64.
+const BESIDE: [(usize, f64); 2] = [(16, 2.5), (32, 1.7)];
 /// What tensor maps address; other rows are copied to padded ones first.
 const ADDRESSED: usize = 16;
 /// How much longer CTAs take that wait for one another.
-const WAITING: f64 = 1.015;
+const WAITING: f64 = 1.03;
 /// How much longer two groups take that compute a tile together.
-const TOGETHER: f64 = 1.01;
+const TOGETHER: f64 = 1.06;
 /// How much longer stores take that ask for the end.
-const GUARDED: f64 = 1.005;
+const GUARDED: f64 = 1.015;
 /// How much longer three groups or more take that compute a tile together.
-const THREE_GROUPS: f64 = 1.05;
+const THREE_GROUPS: f64 = 1.09;
+/// How much longer tiles of two sizes take, whose order leaves some CTAs with more of the larger ones.
+const UNEVEN: f64 = 1.005;
 /// Threads beside a warpgroup that copies, of two groups.
 const TWO_GROUPS: u32 = 384;
-/// How much longer copies take of whose rows a box has less than 128 bytes.
-const NARROW_BOXES: f64 = 1.15;
-/// Bytes of a row of a box that is swizzled over all banks.
-const WHOLE: usize = 128;
+/// Cycles until the first products of a CTA.
+const FILLING: f64 = 2100.0;
+/// Cycles a point of a tile that is stored.
+const STORED: f64 = 0.055;
+/// The same where one group stores while another multiplies; and cycles between two turns, at least.
+const STORED_IN_TURNS: (f64, f64) = (0.077, 100.0);
 /// Microseconds until persistent CTAs know their tiles.
-const PERSISTING: f64 = 0.3;
-/// Microseconds that a meeting in global memory takes beside what it does on CUDA cores: a copying warp and a CTA alone on its
-/// multiprocessor leave nothing to hide it behind.
-const IN_MEMORY: f64 = 1.0;
+const PERSISTING: f64 = 1.7;
+/// Microseconds that CTAs of a cluster need to meet, and nanoseconds for each point of their tile.
+const MEETING: (f64, f64) = (1.8, 0.073);
+/// Microseconds that a meeting in global memory takes, those for each megabyte of parts, and those for each sum of a thread
+/// and doubling of the parts.
+const IN_MEMORY: (f64, f64, f64) = (3.5, 0.34, 0.016);
 /// What a byte from L2 costs, beside a multiply-add.
-const ENERGY: f64 = 0.05;
+const ENERGY: f64 = 0.18;
+/// Part of the highest clock that a multiprocessor has at such work.
+const CLOCK: f64 = 0.9;
+/// Part of the rate of device memory, where nothing else takes time.
+const MEMORY: f64 = 1.1;
+/// How far copies hide behind products: 1 not at all, infinite wholly.
+const HIDING: f64 = 1.4;
 /// Part of the multiprocessors that clusters of four or more reach.
 const REACHED: f64 = 120.0 / 132.0;
 
@@ -71,18 +81,21 @@ pub struct Tensor {
     pub rate: f64,
     /// Cycles a microsecond.
     pub mhz: f64,
+    /// Bytes a microsecond of device memory.
+    pub memory: f64,
 }
 
 impl Tensor {
     /// Of a GPU for an element type; what is not known of it, or where there is none, is an H200's.
     pub fn of(gpu: Option<&GpuInfo>, dtype: DType) -> Self {
         let rate = gpu.and_then(|gpu| fma_per_cycle(gpu.sm, dtype)).unwrap_or(2048);
-        let mhz = gpu.map(|gpu| gpu.max_clock_mhz).filter(|mhz| *mhz > 0.0).unwrap_or(1980.0);
+        let known = |of: fn(&GpuInfo) -> f64| gpu.map(of).filter(|value| *value > 0.0);
+        let mhz = known(|gpu| gpu.max_clock_mhz).unwrap_or(1980.0);
+        let memory = 1e3 * known(|gpu| gpu.memory_gbps).unwrap_or(4800.0);
         let multiprocessors = gpu.map_or(132, |gpu| gpu.multiprocessors.max(1) as usize);
-        Tensor { multiprocessors, rate: rate.into(), mhz }
+        Tensor { multiprocessors, rate: rate.into(), mhz, memory }
     }
 }
-
 /// The schedule that is done first, of those that admit the element type, that the GPU runs (`None`: the simulator, which
 /// runs all) and that are of products of warpgroups. Of equals, the first; `None` when none is left.
 pub fn choose<'a>(
@@ -122,31 +135,48 @@ pub fn microseconds(shape: &Shape, dims: &Dims, dtype: DType, tensor: Tensor) ->
     // Nothing hides the store of the last tile.
     let cycles = cycles + 0.06 * last.area();
     let persisting = if shape.persistent { PERSISTING } else { 0.0 };
-    let in_memory = if parts > 1 && !shape.meets { IN_MEMORY } else { 0.0 };
-    cycles / tensor.mhz + persisting + meeting(shape, ctas) + in_memory
+    let computing = cycles / (tensor.mhz * CLOCK) + persisting + meeting(shape, ctas);
+    let memory = shape.bytes(dims, dtype).unwrap_or(f64::INFINITY) / (tensor.memory * MEMORY);
+    let uneven = if last == *shape { 1.0 } else { UNEVEN };
+    uneven * (computing.powf(HIDING) + memory.powf(HIDING)).powf(HIDING.recip())
+}
+
+/// Microseconds until the parts of all tiles are one.
+fn meeting(shape: &Shape, ctas: usize) -> f64 {
+    if shape.parts == 1 {
+        return 0.0;
+    }
+    if shape.meets {
+        return MEETING.0 + MEETING.1 * 1e-3 * shape.area();
+    }
+    let (least, megabyte, sum) = IN_MEMORY;
+    let sums = shape.area() / f64::from(shape.threads);
+    least + megabyte * ctas as f64 * shape.area() * 4.0 / 1e6 + sum * sums * f64::from(shape.parts).log2()
 }
 
 /// Cycles of a tile of so many points of K.
 fn tile_cycles(shape: &Shape, depth: f64, dims: &Dims, dtype: DType, tensor: Tensor) -> f64 {
     let (area, sides) = (shape.area(), shape.sides());
     let size = dtype.bytes() as usize;
-    let across = shape.rows.iter().filter_map(|row| row.eval(dims)).any(|row| {
-        let bytes = row.max(0) as usize * size;
-        bytes.is_multiple_of(ADDRESSED) && !bytes.is_multiple_of(SECTOR)
-    });
-    let ingest = if across { INGEST_ACROSS } else { INGEST };
-    let bytes = size as f64 * shape.sides_read() / ingest;
+    let row = |bytes: usize| {
+        let beside = bytes.is_multiple_of(ADDRESSED).then(|| bytes & bytes.wrapping_neg());
+        BESIDE.iter().find(|(at, _)| Some(*at) == beside).map_or(1.0, |(_, factor)| *factor)
+    };
+    let rows = shape.rows().filter_map(|extent| extent.eval(dims)).map(|n| row(n.max(0) as usize * size));
+    let bytes = size as f64 * shape.sides_read() / INGEST * rows.fold(1.0, f64::max);
     let main = depth * (area / tensor.rate).max(bytes);
-    let edge = if shape.turns > 1 { (0.11 * area - main).max(100.0) } else { 0.06 * area };
+    let edge = match shape.turns {
+        2.. => (STORED_IN_TURNS.0 * area - main).max(STORED_IN_TURNS.1),
+        _ => STORED * area,
+    };
+    let fill = if shape.persistent { 0.0 } else { FILLING };
     let energy = 1.0 + ENERGY * (85.3 * sides / area - 1.0);
     let waiting = if shape.cluster.is_some() { WAITING } else { 1.0 };
-    let narrow = shape.owned.last().is_some_and(|axis| !(axis.tile as usize * size).is_multiple_of(WHOLE));
-    let boxes = if narrow { NARROW_BOXES } else { 1.0 };
     let groups = match shape.threads {
         TWO_GROUPS if shape.turns == 1 => TOGETHER,
         TWO_GROUPS.. if shape.turns == 1 => THREE_GROUPS,
         _ => 1.0,
     };
     let guarded = if shape.divides(dims) { 1.0 } else { GUARDED };
-    (main + edge) * energy * waiting * boxes * groups * guarded
+    (main + edge + fill) * energy * waiting * groups * guarded
 }

@@ -55,7 +55,7 @@ pub const CANDIDATES: &[Candidate] = &[
 /// Schedules of warpgroups' products, which have tiles of all shapes; of equals, the first is chosen.
 pub const PRODUCTS: &[&dyn AnySchedule] = &[
     &kernel::wgmma_best,
-    &kernel::tile128x256,
+    &kernel::light_barriers,
     &kernel::pingpong192,
     &kernel::pingpong128,
     &kernel::tile192,
@@ -70,6 +70,7 @@ pub const PRODUCTS: &[&dyn AnySchedule] = &[
     &kernel::tile64_clustered2,
     &kernel::tile64x128_clustered2,
     &kernel::tile64x128_split4,
+    &kernel::cluster,
 ];
 
 /// The schedule for C[M,N] = A[M,K]·B[K,N] on a GPU (`None`: on the simulator).

@@ -129,6 +129,7 @@ pub(crate) struct Entry<'a> {
     pub maxntid: Option<[u32; 3]>,
     pub reqntid: Option<[u32; 3]>,
     pub maxnreg: Option<u32>,
+    pub minnctapersm: Option<u32>,
     pub reqnctapercluster: Option<[u32; 3]>,
     pub explicit_cluster: bool,
 }

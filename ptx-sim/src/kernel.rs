@@ -151,6 +151,8 @@ pub struct KernelInfo {
     pub cluster: Option<[u32; 3]>,
     /// `.maxnreg`, if given.
     pub max_registers: Option<u32>,
+    /// `.minnctapersm`; 1 if it is not given.
+    pub ctas_per_sm: u32,
     /// Number of instructions, those of the functions that it can call included.
     pub instructions: u32,
 }

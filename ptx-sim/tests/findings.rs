@@ -241,6 +241,23 @@ fn registers_are_handed_over() {
 }
 
 #[test]
+fn blocks_that_share_an_sm_have_fewer_registers() {
+    // 256 threads alone have up to 255 each; of two such blocks, 128.
+    let of = |attribute: &str| {
+        let text = format!(
+            ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k() {attribute} {{ setmaxnreg.dec.sync.aligned.u32 136; ret; }}"
+        );
+        let launch = ptx_sim::Launch { kernel: "k".into(), block: [256, 1, 1], ..Default::default() };
+        ptx_sim::launch(&ptx_sim::Module::parse(&text).unwrap(), &mut ptx_sim::Memory::new(), &launch)
+            .unwrap()
+    };
+    assert!(of("").is_clean());
+    let shared = of(".minnctapersm 2");
+    let finding = find(&shared, |k| *k == K::RegisterBudget).expect("a finding");
+    assert!(finding.to_string().contains("keeps more registers than the 128 a thread has: 136"), "{finding}");
+}
+
+#[test]
 fn neighbouring_halves_do_not_race() {
     let body = "shl.b32 %r1, %t, 1; mov.u32 %r2, dyn; add.u32 %r1, %r1, %r2; cvt.u16.u32 %h0, %t; st.shared.b16 [%r1], %h0;
         bar.sync 0; shl.b32 %r3, %t, 1; xor.b32 %r3, %r3, 2; add.u32 %r3, %r3, %r2; ld.shared.u16 %r0, [%r3]; st.global.b32 [%o], %r0;";

@@ -236,6 +236,7 @@ mod tests {
             multiprocessors: 132,
             l2_bytes: 50 << 20,
             max_clock_mhz: 1980.0,
+            memory_gbps: 4917.0,
             cuda_version: (12, 8),
             pci_bus_id: "0000:3B:00.0".into(),
         };

@@ -13,6 +13,8 @@ pub struct GpuInfo {
     pub l2_bytes: u64,
     /// Highest clock of the multiprocessors, in MHz.
     pub max_clock_mhz: f64,
+    /// Rate of device memory, in GB/s: its clock, both edges, by the width of its bus. 0 where the driver does not tell.
+    pub memory_gbps: f64,
     /// Newest CUDA version that the driver speaks: major, minor.
     pub cuda_version: (u32, u32),
     /// PCI bus id, by which `nvidia-smi -i` knows it: `0000:3B:00.0`.

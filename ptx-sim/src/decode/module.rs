@@ -81,6 +81,7 @@ fn header(e: &Entry<'_>) -> KernelInfo {
         required_threads: e.reqntid,
         cluster: e.reqnctapercluster,
         max_registers: e.maxnreg,
+        ctas_per_sm: e.minnctapersm.unwrap_or(1),
         instructions: e.body.len() as u32,
     }
 }

@@ -7,10 +7,12 @@ use crate::findings::FindingKind;
 const FILE: u32 = 65536;
 
 impl Engine<'_> {
-    /// Registers of a thread at the start: `.maxnreg`, or what the block's size leaves.
+    /// Registers of a thread at the start: `.maxnreg`, or what the block's size leaves where so many blocks share an SM
+    /// (`.minnctapersm`).
     pub(super) fn initial_registers(&self) -> u32 {
         let threads = self.env.block.iter().product::<u32>().next_multiple_of(128);
-        self.k.info.max_registers.unwrap_or((FILE / threads).min(255) & !7)
+        let ctas = self.k.info.ctas_per_sm.max(1);
+        self.k.info.max_registers.unwrap_or((FILE / threads.saturating_mul(ctas)).min(255) & !7)
     }
 
     pub(super) fn set_max_registers(&mut self, w: &mut Warp, pc: u32, inc: bool, count: u32) -> Flow {

@@ -73,11 +73,8 @@ impl<'a> Parser<'a> {
                 "maxntid" => e.maxntid = Some(self.dims()?),
                 "reqntid" => e.reqntid = Some(self.dims()?),
                 "maxnreg" => e.maxnreg = Some(self.u32("a register count")?),
-                "minnctapersm"
-                | "maxnctapersm"
-                | "maxclusterrank"
-                | "abi_preserve"
-                | "abi_preserve_control" => {
+                "minnctapersm" => e.minnctapersm = Some(self.u32("a count")?),
+                "maxnctapersm" | "maxclusterrank" | "abi_preserve" | "abi_preserve_control" => {
                     self.int("a count")?;
                 }
                 "reqnctapercluster" => e.reqnctapercluster = Some(self.dims()?),

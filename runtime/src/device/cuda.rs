@@ -205,6 +205,11 @@ impl CudaDevice {
             multiprocessors: get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
             l2_bytes: get(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
             max_clock_mhz: get(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)? as f64 / 1e3,
+            // kHz and bits.
+            memory_gbps: 2.0
+                * get(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)? as f64
+                * get(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)? as f64
+                / 8e6,
             cuda_version: (version as u32 / 1000, version as u32 % 1000 / 10),
             pci_bus_id: String::from_utf8_lossy(&bus).into_owned(),
         })

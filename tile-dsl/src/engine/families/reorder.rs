@@ -35,7 +35,7 @@ pub(in crate::engine) fn rule<'a>(inverted: impl Fn(&Graph, egg::Id, Digit, Digi
         let (a, b) = (digit(graph, get(subst, 0)), digit(graph, get(subst, 2)));
         let body = get(subst, 4);
         // From the inside out, as insertion sort does: other ways of getting there would only multiply the members.
-        if !inverted(graph, body, a, b) || !settled(graph, body, b, &inverted) {
+        if !inverted(graph, body, a, b) || !settled(graph, body, b, &inverted, &mut vec![]) {
             return Verdict::Skip;
         }
         let nest = graph.analysis.nest.clone();
@@ -62,12 +62,32 @@ pub(in crate::engine) fn rule<'a>(inverted: impl Fn(&Graph, egg::Id, Digit, Digi
     })
 }
 
-/// Whether the loops directly inside a loop over `a` are in order, or can be taken in an order in which they are.
+/// Whether the loops directly inside a loop over `a` are in order, or can be taken in an order in which they are. `around`: bodies
+/// that this one is in. A loop of which nothing is done equals its own body.
 fn settled(
     graph: &Graph,
     body: egg::Id,
     a: Digit,
     inverted: &dyn Fn(&Graph, egg::Id, Digit, Digit) -> bool,
+    around: &mut Vec<egg::Id>,
+) -> bool {
+    let body = graph.find(body);
+    if around.contains(&body) {
+        return false;
+    }
+    around.push(body);
+    let is = inner_settled(graph, body, a, inverted, around);
+    around.pop();
+    is
+}
+
+/// [`settled`], of a body that is not among those around it.
+fn inner_settled(
+    graph: &Graph,
+    body: egg::Id,
+    a: Digit,
+    inverted: &dyn Fn(&Graph, egg::Id, Digit, Digit) -> bool,
+    around: &mut Vec<egg::Id>,
 ) -> bool {
     let mut ahead = false;
     for node in &graph[body].nodes {
@@ -75,7 +95,7 @@ fn settled(
         let b = digit(graph, *b);
         if inverted(graph, *inner, a, b) {
             ahead = true;
-        } else if settled(graph, *inner, b, inverted) {
+        } else if settled(graph, *inner, b, inverted, around) {
             return true;
         }
     }

@@ -6,7 +6,7 @@ use crate::{
         names::{Bare, existing},
     },
     index::AxisId,
-    nest::{Nest, ValueId},
+    nest::{Nest, Steps, ValueId, loops},
     schedule::DirectiveKind as D,
 };
 
@@ -15,9 +15,20 @@ pub(super) fn missing(before: &Nest, after: &Nest, kind: &D) -> Option<String> {
     let nameable = |name: &String| existing(after, name, Bare::InTile).is_ok();
     match kind {
         D::Tile { axis, .. } => {
-            [format!("{axis}.o"), format!("{axis}.t")].into_iter().find(|name| !nameable(name))
+            let id = before.kernel.axes.iter().position(|a| a.name == *axis).map(|n| AxisId(n as u16))?;
+            // Nothing is done over an axis that no statement with an effect has.
+            loops(&before.body).iter().find(|(d, _)| d.axis == id)?;
+            // What a kernel does once a tile has no loop in it.
+            let inside = !before.recurrences.contains_key(&id);
+            let names = [Some(format!("{axis}.o")), inside.then(|| format!("{axis}.t"))];
+            names.into_iter().flatten().find(|name| !nameable(name))
         }
-        D::Split { names, .. } => names.iter().find(|name| !nameable(name)).cloned(),
+        D::Split { digit, names, .. } => {
+            // One step has no parts.
+            let whole = existing(before, digit, Bare::InTile).ok()?;
+            let parted = whole.steps != Steps::Fixed(1);
+            names.iter().find(|name| parted && !nameable(name)).cloned()
+        }
         D::TensorCore { value, atom, .. } => {
             let id = before.values.iter().position(|v| v.name == *value)?;
             let axes = tensor_core::axes(before, ValueId(id as u16), *atom)?;
