@@ -274,6 +274,8 @@ fn sizes(lines: &[Value]) -> String {
             multiprocessors: rate(of_size[0], "multiprocessors") as u32,
             l2_bytes: 0,
             max_clock_mhz: rate(of_size[0], "max_clock_mhz"),
+            // No record has it, and no prediction asks for it.
+            memory_gbps: 0.0,
             cuda_version: (0, 0),
             pci_bus_id: String::new(),
         };

@@ -62,8 +62,9 @@ const WRITE_AFTER_READ: K = K::SharedRace(RaceKind::WriteAfterRead);
 #[test]
 fn groups_reduce_by_themselves() {
     let out = clean(ptx!("redux_groups"), 32);
-    for lane in 0..32 {
-        assert_eq!(out[lane], 112 + 8 * (lane as u32 & 3), "lane {lane}");
+    assert_eq!(out.len(), 32);
+    for (lane, sum) in (0u32..).zip(&out) {
+        assert_eq!(*sum, 112 + 8 * (lane & 3), "lane {lane}");
     }
 }
 

@@ -213,12 +213,12 @@ fn every_number_is_tried() {
         count > 0
     };
     let (mut tried, mut illegal) = (BTreeSet::new(), Vec::new());
-    for n in 0..CASES.len() {
+    for (n, of) in CASES.iter().enumerate() {
         let (own, dtype) = case(n);
-        if let Err(wrong) = engine::schedule(&kernel(CASES[n].0), &own, dtype) {
+        if let Err(wrong) = engine::schedule(&kernel(of.0), &own, dtype) {
             illegal.push(format!("case {n}: {:?}", wrong.iter().map(|d| &d.message).collect::<Vec<_>>()));
         }
-        assert_eq!(fault(CASES[n].0, &own, dtype), None, "case {n}");
+        assert_eq!(fault(of.0, &own, dtype), None, "case {n}");
         tried.extend(own.directives.iter().filter(|d| has(&d.kind)).map(|d| d.kind.name()));
     }
     assert!(illegal.is_empty(), "{}", illegal.join("\n"));
