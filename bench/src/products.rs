@@ -20,7 +20,7 @@
 //! share a tile's K meet in a cluster or in global memory.
 //!
 //! The constants are fitted to 57 bf16 products on an H100 (driver 580, random normal data, 2026-11-26) and to 17 on an H200
-//! (2026-11-25), each by all schedules of the example `matmul` for warpgroups: from 384 to 16384 cubed, flat, narrow, deep and
+//! (2026-11-25; both with sizes where the rule before was furthest off), each by all schedules of the example `matmul` for warpgroups: from 384 to 16384 cubed, flat, narrow, deep and
 //! shallow ones, with rows that begin at all multiples of 16 bytes. docs/performance.md has the sizes that they were not fitted to.
 
 use crate::{
@@ -65,7 +65,7 @@ const IN_MEMORY: (f64, f64, f64) = (3.5, 0.34, 0.016);
 const ENERGY: f64 = 0.18;
 /// Part of the highest clock that a multiprocessor has at such work.
 const CLOCK: f64 = 0.9;
-/// Part of the rate of device memory, where nothing else takes time.
+/// The rate of device memory as far as it delays products, of the nominal one: fitted, so it may exceed it.
 const MEMORY: f64 = 1.1;
 /// How far copies hide behind products: 1 not at all, infinite wholly.
 const HIDING: f64 = 1.4;

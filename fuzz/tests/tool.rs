@@ -46,13 +46,6 @@ launch N = 8; data 9
 ";
 
 #[test]
-fn a_loop_that_does_nothing_is_no_end_of_the_stack() {
-    // Such a loop equals its own body, and the engine followed it for ever.
-    let id: Id = "1260465256750690912.3:pad+segment".parse().unwrap();
-    assert!(make(id, 1).case.is_some());
-}
-
-#[test]
 fn one_wrong_element_is_noticed() {
     let case = Case::parse(SCALE).unwrap();
     let (done, failure) = check(&case, MOST_STATEMENTS);

@@ -513,7 +513,8 @@ impl Finder<'_> {
 
     /// The mbarriers of a channel, where copies come by tensor maps.
     fn full(&mut self, copies: &[CopyId], depth: u32) -> Option<usize> {
-        let first = *copies.iter().find(|c| self.nest.copy(**c).via == crate::schedule::Via::Tma)?;
+        let boxed = |c: &&CopyId| self.nest.copy(**c).via == crate::schedule::Via::Tma;
+        let first = self.nest.ring(&copies.iter().filter(boxed).copied().collect::<Vec<_>>())?;
         let (words, size) = (2 * u64::from(depth), Size::Barriers(depth));
         let span = self.nest.copy(first).span;
         let buffer = self.buffer(Content::Full(first), DType::I32, words, size, span);
@@ -523,10 +524,10 @@ impl Finder<'_> {
 
     /// The mbarriers by which readers give the slots of a channel back.
     fn empty(&mut self, copies: &[CopyId], depth: u32) {
-        let Some(first) = copies.first() else { return };
+        let Some(first) = self.nest.ring(copies) else { return };
         let (words, size) = (2 * u64::from(depth), Size::Barriers(depth));
-        let span = self.nest.copy(*first).span;
-        let buffer = self.buffer(Content::Empty(*first), DType::I32, words, size, span);
+        let span = self.nest.copy(first).span;
+        let buffer = self.buffer(Content::Empty(first), DType::I32, words, size, span);
         self.buffers[buffer].alone = true;
     }
 

@@ -69,7 +69,8 @@ pub(super) fn readers(nest: &Nest, body: &Stmt, copy: CopyId) -> (bool, bool) {
 impl Lowerer<'_> {
     /// Those of a channel, whose copies all come by tensor maps.
     pub fn mbarriers(&mut self, plan: &ChannelPlan, copies: &[CopyPlan]) -> Result<Mbarriers, LowerError> {
-        let (first, depth, arrive) = (plan.copies[0], plan.slots, plan.arrive);
+        let (depth, arrive) = (plan.slots, plan.arrive);
+        let first = self.nest.ring(&plan.copies).expect("a channel has copies");
         let full = self.mbarrier_ring(Content::Full(first), depth, 1)?;
         let cursor = self.fragment(Holds::Cursor(first), DType::I32, 2);
         if !self.cursors.contains(&cursor) {

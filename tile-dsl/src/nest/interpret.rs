@@ -302,10 +302,11 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 // Until here a reduction may have been in registers.
                 let later = |v: &&ValueId| self.overlaid && !accumulates_in_place(self.nest, **v, first);
                 let later: Vec<ValueId> = values.iter().filter(later).copied().collect();
+                // All are combined, then all meet those of other CTAs, then all are published.
+                later.iter().for_each(|v| self.take(Content::Partial(*v)));
+                later.iter().for_each(|v| self.take(Content::Parts(*v)));
                 for v in later {
-                    self.take(Content::Partial(v));
                     self.values[usize::from(v.0)].lost = false;
-                    self.take(Content::Parts(v));
                     self.take(Content::Value(v));
                 }
                 self.stmt(rest)

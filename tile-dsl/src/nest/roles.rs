@@ -39,6 +39,35 @@ impl Nest {
         if self.is_shared(copy) { layout.shared_out(self.copying_ctas(), size) } else { None }
     }
 
+    /// The copy after which the mbarriers of a channel are called: one for all channels of a producer that have copies in common,
+    /// in one loop after another. The producer fills a slot again once it is free, whichever loop read it.
+    pub fn ring(&self, copies: &[CopyId]) -> Option<CopyId> {
+        let mut channels: Vec<Vec<CopyId>> = Vec::new();
+        leaves(&self.body, &mut |path, _| {
+            for (n, frame) in path.iter().enumerate() {
+                let inside = path[n + 1..].iter();
+                let copies = inside.map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None });
+                let copies: Vec<CopyId> = copies.collect();
+                let produced = matches!(frame, Frame::For(d, _) if self.produced.contains(d));
+                if produced && !copies.is_empty() && !channels.contains(&copies) {
+                    channels.push(copies);
+                }
+            }
+        });
+        let mut together = copies.to_vec();
+        let meets = |channel: &[CopyId], together: &[CopyId]| channel.iter().any(|c| together.contains(c));
+        // As often as there are channels: each time another one may have been reached.
+        for _ in 0..channels.len() {
+            let reached: Vec<CopyId> =
+                channels.iter().filter(|channel| meets(channel, &together)).flatten().copied().collect();
+            together.extend(reached);
+            together.sort_unstable();
+            together.dedup();
+        }
+        let first = channels.iter().find(|channel| meets(channel, &together)).map_or(copies, |c| c);
+        first.first().copied()
+    }
+
     /// The copies directly inside the loops over a digit.
     pub fn copies_in(&self, digit: Digit) -> Vec<CopyId> {
         let mut found = Vec::new();

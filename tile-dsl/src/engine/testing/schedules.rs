@@ -3,7 +3,7 @@
 use super::{Kind, Random};
 use crate::{
     dtype::DType,
-    engine::{FailureKind, apply, prove},
+    engine::prove,
     nest::{self, Across, Fraction, Level, Nest, Order, Steps, ValueId, loops},
     schedule::{Directive, DirectiveKind, Evict, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod matrix;
 mod promised;
+mod propose;
 mod warpgroup;
 mod wild;
 mod wish;
@@ -206,75 +207,6 @@ impl<'a> Generator<'a> {
 
     fn chance(&mut self, percent: usize) -> bool {
         self.random.below(100) < percent
-    }
-
-    /// Keeps a directive if it applies for every element type and its key is free.
-    fn propose(&mut self, kind: DirectiveKind) -> bool {
-        if let Some(extreme) = self.extreme(&kind) {
-            let before = self.refused.take();
-            if self.applied(extreme) {
-                return true;
-            }
-            // That it is refused says nothing of what is proposed.
-            self.refused = before;
-        }
-        self.applied(kind)
-    }
-
-    /// A directive with an extreme number, now and then. Launches could hardly keep to an extreme multiple.
-    fn extreme(&mut self, kind: &DirectiveKind) -> Option<DirectiveKind> {
-        let random = self.extremes.as_mut().filter(|_| !matches!(kind, DirectiveKind::Multiple { .. }))?;
-        let mut count = 0;
-        let mut changed = kind.clone();
-        changed.numbers(&mut |_| count += 1);
-        if count == 0 || random.below(100) >= 4 {
-            return None;
-        }
-        let (at, to) = (random.below(count), *random.pick(&EXTREMES));
-        let mut n = 0;
-        changed.numbers(&mut |number| {
-            if n == at {
-                *number = to;
-            }
-            n += 1;
-        });
-        Some(changed)
-    }
-
-    /// Whether a directive applies; the schedule has it then.
-    fn applied(&mut self, kind: DirectiveKind) -> bool {
-        let span = SpanId(self.schedule.directives.len() as u32 + 1);
-        let directive = Directive { kind, span, inherited: None };
-        if self.schedule.directives.iter().any(|d| d.key() == directive.key()) {
-            return false;
-        }
-        let target = self.schedule.target;
-        let next: Result<Vec<Nest>, _> =
-            self.nests.iter().map(|n| apply(&directive, n, target).map(|(n, _)| n)).collect();
-        match next {
-            Ok(next) => {
-                self.schedule.directives.push(directive);
-                let made = self.schedule.directives.last().map(|d| &d.kind);
-                if let Some(name) = made.and_then(|kind| promised::missing(&self.nests[0], &next[0], kind)) {
-                    let text = format!("no loop can be called `{name}`, as the directive promises");
-                    let mut schedule = self.schedule.clone();
-                    let kind = DirectiveKind::Unroll { digit: name, within: None };
-                    schedule.directives.push(Directive { kind, span: SpanId(span.0 + 1), inherited: None });
-                    self.internal.push((schedule, text));
-                }
-                self.nests = next;
-                true
-            }
-            Err(failure) => {
-                if failure.kind == FailureKind::Internal {
-                    let mut schedule = self.schedule.clone();
-                    schedule.directives.push(directive);
-                    self.internal.push((schedule, failure.diagnostic.message.clone()));
-                }
-                self.refused = Some(failure.diagnostic.message);
-                false
-            }
-        }
     }
 
     /// Names of loops of a fixed number of steps, or of all.

@@ -1,0 +1,80 @@
+//! Proposing a directive: it is kept if it applies, now and then with an extreme number instead of its own.
+
+use super::{EXTREMES, Generator, promised};
+use crate::{
+    engine::{FailureKind, apply},
+    nest::Nest,
+    schedule::{Directive, DirectiveKind},
+    span::SpanId,
+};
+
+impl Generator<'_> {
+    /// Keeps a directive if it applies for every element type and its key is free.
+    pub(super) fn propose(&mut self, kind: DirectiveKind) -> bool {
+        if let Some(extreme) = self.extreme(&kind) {
+            let before = self.refused.take();
+            if self.applied(extreme) {
+                return true;
+            }
+            // That it is refused says nothing of what is proposed.
+            self.refused = before;
+        }
+        self.applied(kind)
+    }
+
+    /// A directive with an extreme number, now and then. Launches could hardly keep to an extreme multiple.
+    fn extreme(&mut self, kind: &DirectiveKind) -> Option<DirectiveKind> {
+        let random = self.extremes.as_mut().filter(|_| !matches!(kind, DirectiveKind::Multiple { .. }))?;
+        let mut count = 0;
+        let mut changed = kind.clone();
+        changed.numbers(&mut |_| count += 1);
+        if count == 0 || random.below(100) >= 4 {
+            return None;
+        }
+        let (at, to) = (random.below(count), *random.pick(&EXTREMES));
+        let mut n = 0;
+        changed.numbers(&mut |number| {
+            if n == at {
+                *number = to;
+            }
+            n += 1;
+        });
+        Some(changed)
+    }
+
+    /// Whether a directive applies; the schedule has it then.
+    pub(super) fn applied(&mut self, kind: DirectiveKind) -> bool {
+        let span = SpanId(self.schedule.directives.len() as u32 + 1);
+        let directive = Directive { kind, span, inherited: None };
+        if self.schedule.directives.iter().any(|d| d.key() == directive.key()) {
+            return false;
+        }
+        let target = self.schedule.target;
+        let next: Result<Vec<Nest>, _> =
+            self.nests.iter().map(|n| apply(&directive, n, target).map(|(n, _)| n)).collect();
+        match next {
+            Ok(next) => {
+                self.schedule.directives.push(directive);
+                let made = self.schedule.directives.last().map(|d| &d.kind);
+                if let Some(name) = made.and_then(|kind| promised::missing(&self.nests[0], &next[0], kind)) {
+                    let text = format!("no loop can be called `{name}`, as the directive promises");
+                    let mut schedule = self.schedule.clone();
+                    let kind = DirectiveKind::Unroll { digit: name, within: None };
+                    schedule.directives.push(Directive { kind, span: SpanId(span.0 + 1), inherited: None });
+                    self.internal.push((schedule, text));
+                }
+                self.nests = next;
+                true
+            }
+            Err(failure) => {
+                if failure.kind == FailureKind::Internal {
+                    let mut schedule = self.schedule.clone();
+                    schedule.directives.push(directive);
+                    self.internal.push((schedule, failure.diagnostic.message.clone()));
+                }
+                self.refused = Some(failure.diagnostic.message);
+                false
+            }
+        }
+    }
+}
