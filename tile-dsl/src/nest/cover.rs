@@ -1,10 +1,11 @@
 //! What loops reach: the points of an axis that its digits cover, and the values that an index takes.
 
-use super::{Digit, LoopKind, Nest, Step, Steps};
+use super::{Digit, Frame, LoopKind, Nest, Placement, Step, Steps, Target, Value, ValueId, leaves};
 use crate::{
     index::{Affine, AxisId, Extent},
     tile::AxisKind,
 };
+use std::collections::BTreeSet;
 
 /// The points of an axis that digits reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +36,65 @@ impl Nest {
     /// is how much is held of it. A loop at run time over it ends with the extent all the same: its steps are open.
     ///
     /// What other digits of the axis add is nothing in any step that has points, as this one reaches the bound alone. A loop of few steps
-    /// keeps their number: the assembler unrolls it, and what is left out would be little.
+    /// keeps their number: the assembler unrolls it, and what is left out would be little. So does a loop that fills a value in shared
+    /// memory of which more is read than there are points.
     pub(crate) fn at_run_time(&self, (digit, at): Step) -> Digit {
+        match self.may_end(digit, at) && !self.filled_to_the_bound(digit.axis).contains(&digit) {
+            true => Digit { steps: Steps::Rest, ..digit },
+            false => digit,
+        }
+    }
+
+    /// Whether a loop at run time reaches the bound of an inner axis in more than a few steps.
+    fn may_end(&self, digit: Digit, at: LoopKind) -> bool {
         let inner = self.kernel.axes[usize::from(digit.axis.0)].kind != AxisKind::Program;
         match (at, digit.steps, self.bounds.get(&digit.axis)) {
-            (LoopKind::Seq | LoopKind::Pipe(_), Steps::Fixed(n), Some(bound))
-                if inner && n > FEW_STEPS && u64::from(digit.stride) * u64::from(n) >= u64::from(*bound) =>
-            {
-                Digit { steps: Steps::Rest, ..digit }
+            (LoopKind::Seq | LoopKind::Pipe(_), Steps::Fixed(n), Some(bound)) => {
+                inner && n > FEW_STEPS && u64::from(digit.stride) * u64::from(n) >= u64::from(*bound)
             }
-            _ => digit,
+            _ => false,
+        }
+    }
+
+    /// Digits of an axis whose loops fill values in shared memory up to the bound, because a statement reads them so far: one in an
+    /// expanded loop, or in one that threads take.
+    fn filled_to_the_bound(&self, axis: AxisId) -> BTreeSet<Digit> {
+        let holds = |v: &Value| v.placement == Placement::Shared && v.axes.contains(&axis);
+        if !self.values.iter().any(holds) {
+            return BTreeSet::new();
+        }
+        let shared = |v: &ValueId| holds(self.value(*v));
+        let (mut fills, mut reads) = (Vec::new(), Vec::new());
+        leaves(&self.body, &mut |path, leaf| {
+            let (target, expr) = leaf.leaf().expect("a leaf");
+            let steps =
+                path.iter().filter_map(|f| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None });
+            let ending: Vec<Digit> =
+                steps.filter(|(d, at)| d.axis == axis && self.may_end(*d, *at)).map(|(d, _)| d).collect();
+            reads.extend(expr.values().into_iter().filter(shared).map(|v| (v, ending.clone())));
+            if let Target::Value(v) = target
+                && shared(&v)
+            {
+                fills.push((v, ending));
+            }
+        });
+        let mut filled: BTreeSet<Digit> = BTreeSet::new();
+        loop {
+            // A read ends with the extent if a loop around it does, in no longer steps than that which fills.
+            let ends = |by: &Digit, read: &[Digit]| {
+                read.iter().any(|d| d.stride <= by.stride && !filled.contains(d))
+            };
+            let more: Vec<Digit> = fills
+                .iter()
+                .flat_map(|(v, digits)| digits.iter().map(move |d| (v, d)))
+                .filter(|(v, by)| reads.iter().any(|(read, digits)| read == *v && !ends(by, digits)))
+                .map(|(_, by)| *by)
+                .filter(|by| !filled.contains(by))
+                .collect();
+            if more.is_empty() {
+                return filled;
+            }
+            filled.extend(more);
         }
     }
 

@@ -1,9 +1,10 @@
-//! Parts of a reduction held by several CTAs meet once a launch: no loop at run time stands around its `let`.
+//! Parts of a reduction held by several CTAs meet once a launch: no loop at run time stands around its `let`, and it does
+//! not stand behind another of them, where one CTA is left, or each has a share of the elements.
 
 use super::{Context, registers::lets};
 use crate::{
-    diagnostic::Diagnostic,
-    nest::{LoopKind, Steps},
+    diagnostic::{Diagnostic, Edit},
+    nest::{Frame, LoopKind, Steps, Stmt, leaves},
     schedule::DirectiveKind,
 };
 
@@ -29,5 +30,40 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             );
         }
     });
+    if wrong.is_empty() {
+        wrong.extend(behind_another(context));
+    }
     wrong
+}
+
+/// A part that is computed where the parts of another reduction, or of another copy of this one, have met.
+fn behind_another(context: &Context<'_>) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let mut found = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let Stmt::Red { value, .. } = leaf else { return };
+        let met = path.iter().find_map(|frame| match frame {
+            Frame::Rest(values) => values.iter().find(|v| nest.across.contains_key(v)),
+            _ => None,
+        });
+        if let Some(met) = met
+            && nest.across.contains_key(value)
+        {
+            found.get_or_insert((*value, *met));
+        }
+    });
+    let (value, met) = found?;
+    let (name, before) = (&nest.value(value).name, &nest.value(met).name);
+    let of =
+        if value == met { format!("`{name}` is computed again") } else { format!("`{name}` is computed") };
+    let text =
+        format!("{of} where the parts of `{before}` have met: not all CTAs that take part in it get there");
+    let again = context.last(|k| matches!(k, DirectiveKind::Recompute { value } if value == name));
+    let split = context.last(|k| matches!(k, DirectiveKind::SplitK { .. }));
+    let diagnostic = context.at(again.or(split), nest.value(value).span, text);
+    Some(
+        diagnostic
+            .note(nest.value(value).span, format!("`{name}` is computed here"))
+            .edits(again.map(|_| Edit::instead([]))),
+    )
 }

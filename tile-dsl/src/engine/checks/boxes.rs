@@ -1,20 +1,43 @@
-//! Boxes of tensor maps: no side is longer than the hardware takes, once it is known which rows a swizzle cuts into panels, and
-//! which part of a copy each CTA of a cluster makes.
+//! Boxes of copies, once the schedule is complete. Their rows suit the instruction that copies them: a directive after `stage` may
+//! have made them longer, as `split_k` does where CTAs share out steps that do not come out even. Of tensor maps no side is longer than
+//! the hardware takes, once it is known which rows a swizzle cuts into panels, and which part of a copy each CTA of a cluster makes.
 
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    engine::{
+        families::stage::{Request, check_rows},
+        prover::with_parent,
+    },
     nest::{BOX_POINTS, CopyId},
     schedule::{DirectiveKind, Space, Via},
 };
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let copies = (0..).map(CopyId).zip(&context.nest.copies);
-    let boxed = copies.filter(|(_, c)| c.space == Space::Shared && c.via == Via::Tma);
-    boxed.filter_map(|(copy, _)| of(context, copy)).collect()
+    let staged = copies.filter(|(_, c)| c.space == Space::Shared);
+    staged
+        .filter_map(|(copy, info)| {
+            let long = || if info.via == Via::Tma { sides(context, copy) } else { None };
+            rows(context, copy).or_else(long)
+        })
+        .collect()
 }
 
-fn of(context: &Context<'_>, copy: CopyId) -> Option<Diagnostic> {
+/// What the rows of a copy have against the instruction that copies them.
+fn rows(context: &Context<'_>, copy: CopyId) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let name = nest.copy_name(copy);
+    let by = context.last(
+        |k| matches!(k, DirectiveKind::Stage { buffer, at: Some(_), space: Space::Shared, .. } if *buffer == name),
+    )?;
+    let request = Request::of(&by.kind, by.span)?;
+    let failed = |body| check_rows(nest, &request, (copy, body)).err();
+    let failure = nest.bodies(copy).into_iter().find_map(failed)?;
+    Some(with_parent(Diagnostic { span: by.span, ..*failure.diagnostic }, by))
+}
+
+fn sides(context: &Context<'_>, copy: CopyId) -> Option<Diagnostic> {
     let nest = context.nest;
     let info = nest.copy(copy);
     let contiguous = nest.contiguous(info.tensor);

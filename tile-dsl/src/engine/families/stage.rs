@@ -50,7 +50,23 @@ pub(in crate::engine) struct Request<'a> {
     pub span: SpanId,
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// What a directive asks for, if it is one of these.
+    pub fn of(kind: &'a DirectiveKind, span: SpanId) -> Option<Self> {
+        match kind {
+            DirectiveKind::Stage { buffer, at, space, transposed, via, vector } => Some(Request {
+                buffer,
+                at: at.as_deref(),
+                space: *space,
+                transposed: *transposed,
+                via: *via,
+                vector: *vector,
+                span,
+            }),
+            _ => None,
+        }
+    }
+
     /// The directive.
     pub fn kind(&self) -> DirectiveKind {
         DirectiveKind::Stage {
@@ -100,8 +116,16 @@ pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Ne
     Ok((nest, Proof { facts: vec![format!("`{name}` is held in shared memory")], ..Proof::default() }))
 }
 
-/// No loop around the copy is one that lanes take: each would copy it.
-fn outside_lanes(nest: &Nest, name: &str, new: &Copy, at: Digit) -> Result<(), Failure> {
+/// No loop around the copy is one that lanes take, each of which would copy it, or one that an instruction takes at once.
+///
+/// `elsewhere` is the directive that stages at the named loop instead.
+fn outside_units(
+    nest: &Nest,
+    name: &str,
+    new: &Copy,
+    at: Digit,
+    elsewhere: impl Fn(String) -> DirectiveKind,
+) -> Result<(), Failure> {
     let mut problem = None;
     leaves(&nest.body, &mut |path, leaf| {
         let Some(here) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == at)) else { return };
@@ -109,7 +133,24 @@ fn outside_lanes(nest: &Nest, name: &str, new: &Copy, at: Digit) -> Result<(), F
         if !accesses.into_iter().any(|a| new.serves(nest.access(a))) {
             return;
         }
-        let units = path[..here].iter().filter_map(|f| match f {
+        let named = |d: &Digit| nest.digit_name(*d);
+        let outer = || {
+            path[..here].iter().rev().find_map(|f| match f {
+                Frame::For(d, LoopKind::Seq) => Some(Edit::instead([elsewhere(named(d))])),
+                _ => None,
+            })
+        };
+        let atom = path[..=here].iter().rev().find_map(|f| match f {
+            Frame::For(d, LoopKind::Atom(atom, _)) => Some((named(d), *atom)),
+            _ => None,
+        });
+        if let Some((digit, atom)) = atom {
+            problem.get_or_insert_with(|| {
+                refuse(format!("`{name}` would be staged inside the loop over `{digit}`, all steps of which `{atom}` takes at once"))
+                    .edits(outer())
+            });
+        }
+        let units = path[..=here].iter().filter_map(|f| match f {
             Frame::For(d, LoopKind::Unit(unit, _)) if *unit != Unit::Block => Some((*d, *unit)),
             _ => None,
         });
@@ -118,10 +159,14 @@ fn outside_lanes(nest: &Nest, name: &str, new: &Copy, at: Digit) -> Result<(), F
             problem.get_or_insert_with(|| {
                 let text = format!(
                     "`{name}` would be staged inside the loop over `{}`, which {unit}s take: each {unit} would copy it",
-                    nest.digit_name(*digit)
+                    named(digit)
                 );
+                if around.iter().any(|(d, _)| *d == at) {
+                    // No order of the loops helps: the next loop outside that no unit takes is the place.
+                    return refuse(text).edits(outer());
+                }
                 let mut digits = vec![nest.digit_name(at)];
-                digits.extend(around.iter().map(|(d, _)| nest.digit_name(*d)));
+                digits.extend(around.iter().map(|(d, _)| named(d)));
                 refuse(text).edit(Edit::put([DirectiveKind::Reorder { digits, within: None }]))
             });
         }
@@ -180,7 +225,7 @@ fn stage_tensor(
     one_box(nest, &new, at, named)?;
     super::fragment::held_already(nest, name, &new, at)?;
     if request.space == Space::Shared {
-        outside_lanes(nest, name, &new, at)?;
+        outside_units(nest, name, &new, at, |at| Request { at: Some(&at), ..*request }.kind())?;
         staged_once(nest, name, &new, at)?;
     }
     let (nest, copy) = with_copy(nest, new.clone())?;
@@ -263,7 +308,7 @@ pub(super) fn refuse(message: String) -> Failure {
     Failure::refused(Diagnostic::new(SpanId::NONE, message))
 }
 
-/// The box at one place of the copy is bounded, and its rows suit the instruction that copies them.
+/// The box at one place of the copy is bounded, and its rows suit the instruction.
 fn check_box(
     nest: &Nest,
     request: &Request<'_>,
@@ -272,7 +317,6 @@ fn check_box(
     at_name: &str,
 ) -> Result<(), Failure> {
     let name = request.buffer;
-    let info = nest.copy(copy);
     let dims = nest.footprint(copy, body);
     if let Some(dim) = dims.iter().position(|d| d.extent.is_none()) {
         let access = nest.copied_access(copy);
@@ -308,6 +352,18 @@ fn check_box(
         }
         return Err(failure);
     }
+    check_rows(nest, request, (copy, body))
+}
+
+/// The rows of the box at one place of the copy suit the instruction that copies them.
+pub(in crate::engine) fn check_rows(
+    nest: &Nest,
+    request: &Request<'_>,
+    (copy, body): (CopyId, &Stmt),
+) -> Result<(), Failure> {
+    let name = request.buffer;
+    let info = nest.copy(copy);
+    let dims = nest.footprint(copy, body);
     let elem = nest.elem(info.tensor);
     let size = elem.bytes();
     let contiguous = nest.contiguous(info.tensor);
