@@ -48,6 +48,7 @@ pub fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
         divergent: BTreeSet::new(),
         chosen: !kernel.grouped,
         role: None,
+        product: 0,
     };
     v.kernel().map_err(|what| VerifyError { kernel: kernel.name.clone(), what })
 }
@@ -66,6 +67,8 @@ struct Verifier<'a> {
     chosen: bool,
     /// First thread of the role at hand, and how many it has.
     role: Option<[u32; 2]>,
+    /// Registers that a product of a warpgroup takes, the most so far.
+    product: u32,
 }
 
 type Check<T = ()> = Result<T, String>;

@@ -4,7 +4,7 @@ use super::{Check, Verifier, ensure};
 use crate::{
     dtype::DType,
     kernel::{Async, Expr, Mem, Param, Role, Ty},
-    nest::{WARPGROUP, registers_at_launch},
+    nest::{WARPGROUP, registers_at_launch, registers_of_product},
 };
 
 impl Verifier<'_> {
@@ -36,11 +36,24 @@ impl Verifier<'_> {
             self.block(body, false)?;
         }
         self.role = None;
+        ensure(roles.iter().all(|r| r.registers.is_none()) || self.launch_is_known(), || {
+            "registers of roles, of which the assembler does not know how many there are at launch".into()
+        })?;
         ensure(next == self.kernel.threads, || format!("roles of {next} threads of {}", self.kernel.threads))
+    }
+
+    /// Whether the assembler knows how many registers a thread has at launch: it is told how many CTAs share an SM, or its code takes so
+    /// many that two have no room. Else it ignores `setmaxnreg` (ptxas 13.0, C7508).
+    fn launch_is_known(&self) -> bool {
+        let of_two = || registers_at_launch(self.kernel.target, self.kernel.threads, 2);
+        self.kernel.min_ctas.is_some() || of_two().is_some_and(|each| self.product > each)
     }
 
     /// What completes on its own, and what says so.
     pub(super) fn asynchronous(&mut self, operation: &Async, diverged: bool) -> Check {
+        if let Async::Multiply { atom, .. } = operation {
+            self.product = registers_of_product(*atom).max(self.product);
+        }
         let int = |e: &Expr| self.expect(e, Ty::I32, "slot, parity or coordinate");
         let barrier = |buffer: &u32| -> Check {
             let of = self.kernel.shared.get(*buffer as usize);
