@@ -19,6 +19,8 @@ const WISHING: u64 = ROUND - ROUND / PLAIN;
 
 /// How many attempts a launched schedule counts as: what was launched least is tried again first, however rarely an attempt succeeds.
 const RUN: u64 = 256;
+/// How often one is wished for in a round at most.
+const MOST_IN_A_ROUND: u64 = 4;
 /// How many attempts one counts as at what this run has not found yet.
 const UNFOUND: u64 = 64;
 /// How many attempts one at a pair counts as that no run ever found.
@@ -76,8 +78,14 @@ impl Plan {
             let run = state.run.of(*wish);
             RUN * run + (state.tries.get(wish).copied().unwrap_or(0) + 1) * dear(wish, run)
         };
+        // What is far behind is wished for several times in a round, each as if the others were launched.
         let numbered = (0..).zip(&self.possible);
-        let mut by: Vec<_> = numbered.map(|(n, w)| (rare(w), mix(self.seed ^ round, n), *w)).collect();
+        let again = |(n, w): (u64, &Wish)| {
+            let (rare, mixed) = (rare(w), mix(self.seed ^ round, n));
+            let wish = *w;
+            (0..MOST_IN_A_ROUND).map(move |times| (rare + times * RUN, mixed, wish))
+        };
+        let mut by: Vec<_> = numbered.flat_map(again).collect();
         by.sort_unstable();
         let count = self.each * WISHING as usize;
         let wishes: Vec<Wish> = by.into_iter().cycle().take(count).map(|(.., wish)| wish).collect();

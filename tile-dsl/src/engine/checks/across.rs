@@ -1,10 +1,10 @@
-//! Parts of a reduction held by several CTAs meet once a launch: no loop at run time stands around its `let`, and it does
-//! not stand behind another of them, where one CTA is left, or each has a share of the elements.
+//! Parts of a reduction held by several CTAs meet once a launch: no loop at run time stands around its `let`. Behind it one CTA
+//! is left, or each has a share of the elements: nothing is computed there that is needed elsewhere.
 
 use super::{Context, registers::lets};
 use crate::{
     diagnostic::{Diagnostic, Edit},
-    nest::{Frame, LoopKind, Steps, Stmt, leaves},
+    nest::{Frame, LoopKind, Steps, Target, leaves},
     schedule::DirectiveKind,
 };
 
@@ -36,29 +36,33 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong
 }
 
-/// A part that is computed where the parts of another reduction, or of another copy of this one, have met.
+/// What is computed where the parts of a reduction have met, and needed by CTAs that do not get there: a part of another reduction,
+/// or of another copy of this one, and a value that lives on behind that place.
 fn behind_another(context: &Context<'_>) -> Option<Diagnostic> {
     let nest = context.nest;
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
-        let Stmt::Red { value, .. } = leaf else { return };
-        let met = path.iter().find_map(|frame| match frame {
-            Frame::Rest(values) => values.iter().find(|v| nest.across.contains_key(v)),
+        let met = path.iter().enumerate().find_map(|(n, frame)| match frame {
+            Frame::Rest(values) => values.iter().find(|v| nest.across.contains_key(v)).map(|v| (n, *v)),
             _ => None,
         });
-        if let Some(met) = met
-            && nest.across.contains_key(value)
-        {
-            found.get_or_insert((*value, *met));
+        if let (Some((n, met)), Some((Target::Value(value), _))) = (met, leaf.leaf()) {
+            let lives_on = path[..n].iter().any(|f| matches!(f, Frame::First(vs) if vs.contains(&value)));
+            let part = nest.across.contains_key(&value);
+            if part || lives_on {
+                found.get_or_insert((value, met, part));
+            }
         }
     });
-    let (value, met) = found?;
+    let (value, met, part) = found?;
     let (name, before) = (&nest.value(value).name, &nest.value(met).name);
-    let of =
-        if value == met { format!("`{name}` is computed again") } else { format!("`{name}` is computed") };
-    let text =
-        format!("{of} where the parts of `{before}` have met: not all CTAs that take part in it get there");
-    let again = context.last(|k| matches!(k, DirectiveKind::Recompute { value } if value == name));
+    let what = match part {
+        true if value == met => format!("`{name}` is computed again"),
+        true => format!("`{name}` is computed"),
+        false => format!("`{name}`, which others read, is computed"),
+    };
+    let text = format!("{what} where the parts of `{before}` have met: not all CTAs that need it get there");
+    let again = context.last(|k| matches!(k, DirectiveKind::Recompute { value } if value == before));
     let split = context.last(|k| matches!(k, DirectiveKind::SplitK { .. }));
     let diagnostic = context.at(again.or(split), nest.value(value).span, text);
     Some(

@@ -176,6 +176,15 @@ fn rounded_to_tf32(v: f64, m: f64) -> (f64, f64) {
     }
 }
 
+/// A result with its magnitude: none of what is infinite, and no bound at all on a number whose magnitude is beyond f64, such as a
+/// product of products of products.
+fn known((v, m): (f64, f64)) -> (f64, f64) {
+    match v.is_finite() {
+        true => (v, if m.is_nan() { f64::INFINITY } else { m }),
+        false => (v, 0.0),
+    }
+}
+
 fn magnitude(x: f64) -> f64 {
     if x.is_finite() { x.abs() } else { 0.0 }
 }
@@ -206,7 +215,7 @@ impl Semantics for Bounded {
             UnOp::Rsqrt => (1.0 / v.sqrt(), m / (v * v.sqrt())),
             UnOp::Tanh => (v.tanh(), v.tanh().abs() + m / v.cosh().powi(2)),
         };
-        intermediate(dtype, (result.0, if result.1.is_finite() { result.1 } else { 0.0 }), root)
+        intermediate(dtype, known(result), root)
     }
 
     fn bin(op: BinOp, dtype: DType, a: (f64, f64), b: (f64, f64), root: bool) -> (f64, f64) {
@@ -223,7 +232,7 @@ impl Semantics for Bounded {
             BinOp::Max | BinOp::Or => return (maximum(x, y), p.max(q)),
             BinOp::Min | BinOp::And => return (minimum(x, y), p.max(q)),
         };
-        intermediate(dtype, (result.0, if result.1.is_finite() { result.1 } else { 0.0 }), root)
+        intermediate(dtype, known(result), root)
     }
 
     fn cmp(op: CmpOp, a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
@@ -248,8 +257,8 @@ impl Semantics for Bounded {
     }
 
     fn fma(dtype: DType, a: (f64, f64), b: (f64, f64), acc: (f64, f64)) -> (f64, f64) {
-        let (v, m) = (acc.0 + a.0 * b.0, acc.1 + a.1 * b.1);
-        intermediate(dtype, (v, m), false)
+        let result = (acc.0 + a.0 * b.0, acc.1 + a.1 * b.1);
+        intermediate(dtype, known(result), false)
     }
 
     fn coarse((v, m): (f64, f64), by: f64) -> (f64, f64) {
