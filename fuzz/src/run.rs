@@ -229,6 +229,8 @@ fn note(options: &Options, failed: Failed, start: Instant, outcome: &Mutex<Outco
         }
         after
     };
+    // Said at once: whoever stops the run knows which cases to look at.
+    eprintln!("case {id}: {failure}");
     let deadline = Instant::now() + Duration::from_secs(options.shrink_seconds);
     let (case, failure) = shrink(&case, &failure, MOST_STATEMENTS, deadline);
     let key = (class, kind_of(&case, &failure));

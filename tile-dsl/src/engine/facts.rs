@@ -238,6 +238,9 @@ impl Analysis<Node> for Facts {
                 let digit = digit(graph, *d);
                 let mut body = Effects::clone(&stmt(*body));
                 body.writes.iter_mut().for_each(|w| cover(nest, &mut w.cover, digit));
+                // What two statements cover may become alike, and change places.
+                body.writes.sort_unstable();
+                body.writes.dedup();
                 body.wrap = 0;
                 Rc::new(body)
             }
@@ -285,21 +288,42 @@ fn difference(nest: &Nest, a: &Effects, b: &Effects) -> String {
         };
         write.cover.iter().map(interval).collect()
     };
+    let of = |all: &[Write], target: Target| -> String {
+        let covers: Vec<String> =
+            all.iter().filter(|w| w.target == target).map(|w| points(w).join(", ")).collect();
+        covers.join("; ")
+    };
     for write in &a.writes {
         let name = target_name(nest, write.target);
-        match b.writes.iter().find(|w| w.target == write.target) {
-            None => return format!("it writes `{name}` before and not after"),
-            Some(after) if after != write => {
-                let (before, after) = (points(write).join(", "), points(after).join(", "));
-                return format!("it writes `{name}` over {before} before, and over {after} after");
-            }
-            Some(_) => {}
+        if b.writes.iter().all(|w| w.target != write.target) {
+            return format!("it writes `{name}` before and not after");
+        }
+        if !b.writes.contains(write) {
+            let (before, after) = (of(&a.writes, write.target), of(&b.writes, write.target));
+            return format!("it writes `{name}` over {before} before, and over {after} after");
         }
     }
-    match b.writes.iter().find(|w| a.writes.iter().all(|old| old.target != w.target)) {
-        Some(write) => format!("it writes `{}` after and not before", target_name(nest, write.target)),
-        None => "it reads something else".to_string(),
+    if let Some(write) = b.writes.iter().find(|w| !a.writes.contains(w)) {
+        return format!("it writes `{}` after and not before", target_name(nest, write.target));
     }
+    let names = |values: Bits| -> Vec<&str> {
+        members(values).map(|v| nest.value(ValueId(v)).name.as_str()).collect()
+    };
+    if a.values != b.values {
+        let (before, after) = (names(a.values).join(", "), names(b.values).join(", "));
+        return format!("it reads {before} before, and {after} after");
+    }
+    if a.accesses != b.accesses {
+        let tensors = |of: Bits| -> String {
+            members(of).map(|n| nest.print_access(nest.access(access_id(n)))).collect::<Vec<_>>().join(", ")
+        };
+        return format!("it reads {} before, and {} after", tensors(a.accesses), tensors(b.accesses));
+    }
+    let axes = |of: Bits| members(of).map(|n| nest.axis(AxisId(n))).collect::<Vec<_>>().join(", ");
+    if a.mentions != b.mentions {
+        return format!("it mentions {} before, and {} after", axes(a.mentions), axes(b.mentions));
+    }
+    "its copies are others".to_string()
 }
 
 /// Facts of a statement class.
