@@ -133,18 +133,9 @@ fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest
         D::Fuse { value, at } => place::apply_fuse(nest, value, at),
         D::TensorCore { value, atom, swapped } => tensor_core::apply(nest, value, *atom, *swapped),
         D::Reorder { digits, within } => reorder::apply(nest, digits, within.as_deref()),
-        D::Stage { buffer, at, space, transposed, via, vector } => stage::apply(
-            nest,
-            &stage::Request {
-                buffer,
-                at: at.as_deref(),
-                space: *space,
-                transposed: *transposed,
-                via: *via,
-                vector: *vector,
-                span: directive.span,
-            },
-        ),
+        kind @ D::Stage { .. } => {
+            stage::apply(nest, &stage::Request::of(kind, directive.span).expect("a `stage`"))
+        }
         D::Fragment { buffer, at } => fragment::apply(nest, buffer, at, directive.span),
         D::Pad { buffer, bytes } => stage::pad(nest, buffer, *bytes),
         D::Swizzle { buffer, span } => stage::swizzle(nest, buffer, *span),

@@ -74,7 +74,7 @@ pub use layout::{Layout, Where};
 pub(crate) use layout::{Spread, own_loops, own_loops_of_all};
 pub use parse::{ParseError, parse};
 pub use roles::registers_at_launch;
-pub(crate) use roles::{WARP, WARPGROUP, registers_of_product};
+pub(crate) use roles::{WARP, WARPGROUP, registers_of_product, two_ctas_fit};
 pub use rows::{Part, Place, Row};
 pub use segment::{Segment, TileSize};
 pub(crate) use stored::LANES_OF_ROW;

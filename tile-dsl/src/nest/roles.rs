@@ -103,8 +103,7 @@ impl Nest {
             }
         });
         let threads = threads(self).saturating_mul(self.groups().into()) + u64::from(self.producing());
-        let two = registers_at_launch(target, u32::try_from(threads).unwrap_or(u32::MAX), 2);
-        let fit = two.is_none_or(|each| least <= each);
+        let fit = two_ctas_fit(target, u32::try_from(threads).unwrap_or(u32::MAX), least);
         self.occupancy.or((self.registers.is_some() && fit).then_some(1))
     }
 
@@ -159,6 +158,11 @@ pub(crate) fn registers_of_product(atom: Atom) -> u32 {
 pub fn registers_at_launch(target: Target, threads: u32, ctas: u32) -> Option<u32> {
     let each = target.resident_registers() / threads.max(1).saturating_mul(ctas.max(1));
     (each <= target.registers()).then_some(each / 8 * 8)
+}
+
+/// Whether two CTAs of so many threads have room on an SM, as far as the registers show that a product takes of a thread.
+pub(crate) fn two_ctas_fit(target: Target, threads: u32, product: u32) -> bool {
+    registers_at_launch(target, threads, 2).is_none_or(|each| product <= each)
 }
 
 #[cfg(test)]

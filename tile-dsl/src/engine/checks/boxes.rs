@@ -34,7 +34,11 @@ fn rows(context: &Context<'_>, copy: CopyId) -> Option<Diagnostic> {
     let request = Request::of(&by.kind, by.span)?;
     let failed = |body| check_rows(nest, &request, (copy, body)).err();
     let failure = nest.bodies(copy).into_iter().find_map(failed)?;
-    Some(with_parent(Diagnostic { span: by.span, ..*failure.diagnostic }, by))
+    let diagnostic = with_parent(Diagnostic { span: by.span, ..*failure.diagnostic }, by);
+    Some(match context.last(|k| matches!(k, DirectiveKind::SplitK { .. })) {
+        Some(split) => diagnostic.note(split.span, "CTAs share out its steps here, each as many"),
+        None => diagnostic,
+    })
 }
 
 fn sides(context: &Context<'_>, copy: CopyId) -> Option<Diagnostic> {

@@ -4,7 +4,7 @@ use super::{Check, Verifier, ensure};
 use crate::{
     dtype::DType,
     kernel::{Async, Expr, Mem, Param, Role, Ty},
-    nest::{WARPGROUP, registers_at_launch, registers_of_product},
+    nest::{WARPGROUP, registers_at_launch, registers_of_product, two_ctas_fit},
 };
 
 impl Verifier<'_> {
@@ -45,8 +45,7 @@ impl Verifier<'_> {
     /// Whether the assembler knows how many registers a thread has at launch: it is told how many CTAs share an SM, or its code takes so
     /// many that two have no room. Else it ignores `setmaxnreg` (ptxas 13.0, C7508).
     fn launch_is_known(&self) -> bool {
-        let of_two = || registers_at_launch(self.kernel.target, self.kernel.threads, 2);
-        self.kernel.min_ctas.is_some() || of_two().is_some_and(|each| self.product > each)
+        self.kernel.min_ctas.is_some() || !two_ctas_fit(self.kernel.target, self.kernel.threads, self.product)
     }
 
     /// What completes on its own, and what says so.
