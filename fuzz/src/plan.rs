@@ -1,6 +1,6 @@
 //! What is wished for when: the rarest so far, in a way that follows from the seed, whatever the threads do.
 //!
-//! Programs come in rounds. Every second one has wishes instead of a random kernel: those of a round follow from what was run until the
+//! Programs come in rounds. Two of three have wishes instead of a random kernel: those of a round follow from what was run until the
 //! end of the round before the last one. So threads rarely wait for each other, and equal seeds give equal cases.
 
 use crate::{data::mix, impossible, pairs::Pairs, wish::Wish};
@@ -12,13 +12,19 @@ use std::{
 
 /// Programs of a round.
 const ROUND: u64 = 24;
-/// Of so many programs one has wishes.
-const EVERY: u64 = 2;
+/// Of so many programs one has no wishes.
+const PLAIN: u64 = 3;
+/// Programs of a round that have wishes.
+const WISHING: u64 = ROUND - ROUND / PLAIN;
 
-/// How many attempts a launched schedule counts as: what was never launched is tried again first.
-const RUN: u64 = 4;
-/// How many attempts one at a pair counts as that was never found.
-const DEAR: u64 = 16;
+/// How many attempts a launched schedule counts as: what was launched least is tried again first, however rarely an attempt succeeds.
+const RUN: u64 = 256;
+/// How often one is wished for in a round at most.
+const MOST_IN_A_ROUND: u64 = 4;
+/// How many attempts one counts as at what this run has not found yet.
+const UNFOUND: u64 = 64;
+/// How many attempts one at a pair counts as that no run ever found.
+const DEAR: u64 = 1024;
 
 /// The wishes of a run.
 pub struct Plan {
@@ -63,17 +69,25 @@ impl Plan {
     fn wish(&self, state: &mut State) {
         let round = state.wishes.len() as u64;
         // What was never found is tried now and then all the same.
-        let dear = |wish: &Wish| match wish {
+        let dear = |wish: &Wish, run: u64| match wish {
             Wish::Pair(a, b) if impossible::pair(*a, *b).is_some() => DEAR,
+            _ if run == 0 => UNFOUND,
             _ => 1,
         };
         let rare = |wish: &Wish| {
-            RUN * state.run.of(*wish) + (state.tries.get(wish).copied().unwrap_or(0) + 1) * dear(wish)
+            let run = state.run.of(*wish);
+            RUN * run + (state.tries.get(wish).copied().unwrap_or(0) + 1) * dear(wish, run)
         };
+        // What is far behind is wished for several times in a round, each as if the others were launched.
         let numbered = (0..).zip(&self.possible);
-        let mut by: Vec<_> = numbered.map(|(n, w)| (rare(w), mix(self.seed ^ round, n), *w)).collect();
+        let again = |(n, w): (u64, &Wish)| {
+            let (rare, mixed) = (rare(w), mix(self.seed ^ round, n));
+            let wish = *w;
+            (0..MOST_IN_A_ROUND).map(move |times| (rare + times * RUN, mixed, wish))
+        };
+        let mut by: Vec<_> = numbered.flat_map(again).collect();
         by.sort_unstable();
-        let count = self.each * (ROUND / EVERY) as usize;
+        let count = self.each * WISHING as usize;
         let wishes: Vec<Wish> = by.into_iter().cycle().take(count).map(|(.., wish)| wish).collect();
         wishes.iter().for_each(|wish| *state.tries.entry(*wish).or_default() += 1);
         state.wishes.push(wishes);
@@ -82,13 +96,13 @@ impl Plan {
     /// The wishes of a program, if it has any; waits for those of other threads that they follow from. Nothing once it is too late.
     pub fn wishes(&self, program: u64, late: &dyn Fn() -> bool) -> Option<Vec<Wish>> {
         let (round, n) = (program / ROUND, program % ROUND);
-        if n % EVERY != EVERY - 1 || self.possible.is_empty() {
+        if n.is_multiple_of(PLAIN) || self.possible.is_empty() {
             return Some(vec![]);
         }
         let mut state = self.lock();
         loop {
             if let Some(wishes) = state.wishes.get(round as usize) {
-                let first = (n / EVERY) as usize * self.each;
+                let first = (n - n / PLAIN - 1) as usize * self.each;
                 return Some(wishes[first..first + self.each].to_vec());
             }
             if late() {
@@ -140,19 +154,15 @@ mod tests {
                 order.reverse();
             }
             order.into_iter().for_each(|p| plan.done(p, &run()));
-            assert_eq!(
-                plan.wishes(3 * ROUND + EVERY - 1, &|| true),
-                None,
-                "it follows from what is not run yet"
-            );
+            assert_eq!(plan.wishes(3 * ROUND + 1, &|| true), None, "it follows from what is not run yet");
             let round = (0..ROUND).map(|n| plan.wishes(2 * ROUND + n, &|| true).expect("it is known"));
             round.flatten().collect::<Vec<Wish>>()
         };
         let wishes = of(false);
-        assert_eq!(wishes.len(), 2 * (ROUND / EVERY) as usize);
+        assert_eq!(wishes.len(), 2 * WISHING as usize);
         assert!(wishes.iter().all(|wish| !often.contains(wish)), "{wishes:?}");
         assert_eq!(wishes, of(true));
         let plan = Plan::new(7, vec![Wish::pair(Kind::Pad, Kind::Tile)], 2);
-        assert_eq!(plan.wishes(EVERY - 1, &|| true).map(|w| w.len()), Some(2));
+        assert_eq!(plan.wishes(1, &|| true).map(|w| w.len()), Some(2));
     }
 }

@@ -87,7 +87,16 @@ struct Generator<'a> {
     /// Why what was wished for did not apply.
     refusals: Vec<Refusal>,
     /// Where extreme numbers are drawn from, if they are; other draws do not depend on it.
-    extremes: Option<Random>,
+    extremes: Option<Extremes>,
+}
+
+/// How extreme numbers are drawn.
+struct Extremes {
+    random: Random,
+    /// In so many of 100 proposals.
+    percent: usize,
+    /// Whether the directive is kept if it applies; else it is only tried.
+    kept: bool,
 }
 
 /// Numbers at the edges of what directives, indices and 32 bits can be.

@@ -1,6 +1,6 @@
 //! Proposing a directive: it is kept if it applies, now and then with an extreme number instead of its own.
 
-use super::{EXTREMES, Generator, promised};
+use super::{EXTREMES, Extremes, Generator, promised};
 use crate::{
     engine::{FailureKind, apply},
     nest::Nest,
@@ -11,24 +11,35 @@ use crate::{
 impl Generator<'_> {
     /// Keeps a directive if it applies for every element type and its key is free.
     pub(super) fn propose(&mut self, kind: DirectiveKind) -> bool {
-        if let Some(extreme) = self.extreme(&kind) {
-            let before = self.refused.take();
-            if self.applied(extreme) {
-                return true;
+        match self.extreme(&kind) {
+            Some((extreme, true)) => {
+                let before = self.refused.take();
+                if self.applied(extreme) {
+                    return true;
+                }
+                // That it is refused says nothing of what is proposed.
+                self.refused = before;
             }
-            // That it is refused says nothing of what is proposed.
-            self.refused = before;
+            Some((kind, false)) => {
+                let directive = Directive { kind, span: SpanId(0), inherited: None };
+                let target = self.schedule.target;
+                // Refused or not, the engine does not break down over it.
+                self.nests.iter().for_each(|n| drop(apply(&directive, n, target)));
+            }
+            None => {}
         }
         self.applied(kind)
     }
 
     /// A directive with an extreme number, now and then. Launches could hardly keep to an extreme multiple.
-    fn extreme(&mut self, kind: &DirectiveKind) -> Option<DirectiveKind> {
-        let random = self.extremes.as_mut().filter(|_| !matches!(kind, DirectiveKind::Multiple { .. }))?;
+    /// Also says whether it is to be kept.
+    fn extreme(&mut self, kind: &DirectiveKind) -> Option<(DirectiveKind, bool)> {
+        let Extremes { random, percent, kept } =
+            self.extremes.as_mut().filter(|_| !matches!(kind, DirectiveKind::Multiple { .. }))?;
         let mut count = 0;
         let mut changed = kind.clone();
         changed.numbers(&mut |_| count += 1);
-        if count == 0 || random.below(100) >= 4 {
+        if count == 0 || random.below(100) >= *percent {
             return None;
         }
         let (at, to) = (random.below(count), *random.pick(&EXTREMES));
@@ -39,7 +50,7 @@ impl Generator<'_> {
             }
             n += 1;
         });
-        Some(changed)
+        Some((changed, *kept))
     }
 
     /// Whether a directive applies; the schedule has it then.

@@ -1,6 +1,6 @@
 //! Schedules that nobody would write: every directive, at every place where it applies.
 
-use super::{Extents, Generator, dtypes, without, work::work};
+use super::{Extents, Extremes, Generator, dtypes, without, work::work};
 use crate::{
     dtype::DType,
     engine::{checks::stage_value, prove, testing::Random},
@@ -43,7 +43,7 @@ pub fn wild_schedule_at(
     let schedule = (0..8).find_map(|_| {
         let mut generator = Generator::over(kernel, vec![dtype], &mut random)?;
         (generator.most_work, generator.extents) = (most_work, extents);
-        generator.extremes = Some(Random::new(!seed));
+        generator.extremes = Some(Extremes { random: Random::new(!seed), percent: 4, kept: true });
         let found = generator.wild();
         internal.append(&mut generator.internal);
         found

@@ -1,7 +1,7 @@
 //! Schedules that have what is wished for: a core of the wanted kinds of directives and of what these need, phase by phase, then
 //! random directives around it, of which those go that the core does not bear.
 
-use super::{Extents, Generator, Wild, matrix::Product, wild::TYPICAL, work::work};
+use super::{Extents, Extremes, Generator, Wild, matrix::Product, wild::TYPICAL, work::work};
 use crate::{
     dtype::DType,
     engine::testing::{Kind, Random, kinds},
@@ -42,6 +42,8 @@ pub fn wished_schedule(
         return Wished { found: Wild { schedule: None, internal: vec![] }, tried: false, refusals: vec![] };
     };
     generator.most_work = most_work;
+    // What is wished for is rarely legal with one.
+    generator.extremes = Some(Extremes { random: Random::new(!seed), percent: 25, kept: false });
     let schedule = generator.wish(wanted);
     let internal = std::mem::take(&mut generator.internal);
     let refusals = std::mem::take(&mut generator.refusals);
@@ -316,7 +318,8 @@ impl Generator<'_> {
             () if has(Kind::ReduceLane) || has(Kind::ReduceCta) => &[32],
             () if has(Kind::ReduceWarp) => &[2, 4],
             () if has(Kind::StageTma) || has(Kind::Swizzle) || deep => &[8, 8, 16],
-            () => &[4, 4, 8, 16],
+            // Rows of an odd number of elements, too.
+            () => &[1, 3, 4, 4, 5, 8, 16],
         };
         let boxes = has(Kind::StageTma) || has(Kind::Collect) || has(Kind::StageVector);
         for (n, axis) in self.kernel.axes.iter().enumerate() {
@@ -416,7 +419,7 @@ impl Generator<'_> {
 fn clashes(kind: Kind, set: &BTreeSet<Kind>) -> bool {
     const LISTS: [(&[Kind], &[Kind]); 3] = [
         (&[Kind::Mma, Kind::Wgmma, Kind::BindLane, Kind::BindWarp, Kind::BindWarpgroup], &[Kind::BindThread]),
-        (&[Kind::Mma, Kind::Wgmma], &[Kind::BindLane]),
+        (&[Kind::Mma, Kind::Wgmma, Kind::BindWarpgroup], &[Kind::BindLane]),
         (&[Kind::Wgmma], &[Kind::BindWarp, Kind::Fragment, Kind::Pad]),
     ];
     let meets = |all: &[Kind]| all.iter().any(|k| set.contains(k));

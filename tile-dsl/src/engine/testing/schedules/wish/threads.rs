@@ -56,7 +56,11 @@ impl Generator<'_> {
             self.bind_whole(Unit::Lane, 32, &taken, xor);
         }
         if has(Kind::BindWarp) {
-            let count = if has(Kind::ProduceWarpgroup) { 4 } else { 2 };
+            let count = match () {
+                () if has(Kind::Registers) => 8,
+                () if has(Kind::ProduceWarpgroup) => 4,
+                () => 2,
+            };
             self.bind_whole(Unit::Warp, count, &taken, false);
         }
         if has(Kind::BindThread) {
