@@ -65,6 +65,9 @@ struct Fuzz {
     /// Write each kind of failure to a file of this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Wish for this pair of directives, or this directive and type, alone: serpentine+produce-warp, stage-tma+bf16; may be repeated
+    #[arg(long, value_name = "PAIR")]
+    wish: Vec<Wish>,
     /// Say which case runs before it runs
     #[arg(long)]
     trace: bool,
@@ -208,6 +211,7 @@ fn fuzz(args: &Fuzz) -> Passed {
         sizes: args.sizes,
         shrunk: args.shrink,
         shrink_seconds: args.shrink_seconds,
+        wishes: args.wish.clone(),
         trace: args.trace,
     };
     let start = Instant::now();

@@ -11,7 +11,7 @@ use crate::{
 use std::fmt;
 use tile_dsl::{
     dtype::DType,
-    engine::testing::{Kind, Random, Refusal, Wild, multiplying, wild_schedule, wished_schedule},
+    engine::testing::{Kind, Random, Refusal, Wild, can_meet, multiplying, wild_schedule, wished_schedule},
 };
 
 /// The most that a case makes a simulator do, in steps of a warp for each CTA.
@@ -102,44 +102,76 @@ fn complete(mut case: Case, internal: Vec<Case>, random: &mut Random, count: usi
     Made { case: Some(case), internal, refused: None }
 }
 
+/// What the kernel and the schedule of a wish are beside, where that can be had.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Bias {
+    /// Directives concern the same loops.
+    meeting: bool,
+    /// A tensor has elements of 2 bytes.
+    narrow: bool,
+}
+
 /// A case that has what is wished for and can be launched, if one was found; why not, otherwise.
 pub fn wished(wish: Wish, seed: u64, count: usize) -> (Option<Made>, Vec<Refusal>) {
     let kinds = wish.kinds();
-    let multiplying = multiplying(&kinds);
-    // What a product has, and few other kernels: two program axes and a sum.
-    let deep = [Kind::SplitK, Kind::SplitKAtomic, Kind::SplitKCluster, Kind::Cluster, Kind::ProduceWarpgroup];
+    let mut random = Random::new(seed);
+    let meeting = can_meet(&kinds) && random.below(100) < 70;
+    let bias = Bias { meeting, narrow: random.below(100) < 40 };
     let mut refusals = Vec::new();
-    let mut tried = 0;
-    for attempt in 0..KERNELS.1 {
-        if tried == KERNELS.0 {
-            break;
-        }
-        let mut program = mix(seed, attempt);
-        let mut random = Random::new(program);
-        let product =
-            multiplying || random.below(100) < if kinds.iter().any(|k| deep.contains(k)) { 80 } else { 40 };
-        while product && !multiplies(program) {
-            program = mix(program, attempt);
-        }
-        let kernel = random_kernel(program);
-        let mut types = dtypes(kernel.generic.is_some());
-        if let Wish::Typed(_, dtype) = wish {
-            types.retain(|t| crate::pairs::types(&kernel, *t).contains(&dtype));
-        }
-        if types.is_empty() {
-            continue;
-        }
-        let dtype: Option<DType> = *random.pick(&types);
-        let wished = wished_schedule(&kernel, dtype, program, MOST_WORK, &kinds);
-        tried += usize::from(wished.tried);
-        refusals.extend(wished.refusals);
-        let Wild { schedule: Some(schedule), internal } = wished.found else { continue };
-        let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
-        let internal = internal.into_iter().map(|(schedule, _)| case(schedule)).collect();
-        let made = complete(case(schedule), internal, &mut random, count);
-        if made.case.as_ref().is_some_and(|case| !case.launches.is_empty()) {
-            return (Some(made), refusals);
+    // With a bias all attempts have it at first: those without are granted sooner.
+    for (pass, bias) in [bias, Bias::default()].into_iter().enumerate() {
+        let mut tried = 0;
+        for attempt in 0..KERNELS.1 {
+            if tried == KERNELS.0 || pass == 0 && bias == Bias::default() {
+                break;
+            }
+            let program = mix(seed, attempt);
+            if let Some(made) = attempted(wish, program, bias, count, &mut tried, &mut refusals) {
+                return (Some(made), refusals);
+            }
         }
     }
     (None, refusals)
+}
+
+/// One attempt, with a kernel that follows from a seed.
+fn attempted(
+    wish: Wish,
+    seed: u64,
+    bias: Bias,
+    count: usize,
+    tried: &mut usize,
+    refusals: &mut Vec<Refusal>,
+) -> Option<Made> {
+    let kinds = wish.kinds();
+    let mut program = seed;
+    let mut random = Random::new(program);
+    // What a product has, and few other kernels: two program axes and a sum.
+    let deep = [Kind::SplitK, Kind::SplitKAtomic, Kind::SplitKCluster, Kind::Cluster, Kind::ProduceWarpgroup];
+    let deeply = if kinds.iter().any(|k| deep.contains(k)) { 80 } else { 40 };
+    let product = multiplying(&kinds) || !bias.meeting && random.below(100) < deeply;
+    let mut step = 0;
+    while product && !multiplies(program) {
+        program = mix(program, step);
+        step += 1;
+    }
+    let kernel = random_kernel(program);
+    let mut types = dtypes(kernel.generic.is_some());
+    if let Wish::Typed(_, dtype) = wish {
+        types.retain(|t| crate::pairs::types(&kernel, *t).contains(&dtype));
+    } else if bias.narrow {
+        types.retain(|t| crate::pairs::types(&kernel, *t).iter().any(|dtype| dtype.bytes() == 2));
+    }
+    if types.is_empty() {
+        return None;
+    }
+    let dtype: Option<DType> = *random.pick(&types);
+    let wished = wished_schedule(&kernel, dtype, program, MOST_WORK, &kinds, bias.meeting);
+    *tried += usize::from(wished.tried);
+    refusals.extend(wished.refusals);
+    let Wild { schedule, internal } = wished.found;
+    let case = |schedule| Case { kernel: kernel.clone(), dtype, schedule, launches: vec![] };
+    let internal = internal.into_iter().map(|(schedule, _)| case(schedule)).collect();
+    let made = complete(case(schedule?), internal, &mut random, count);
+    made.case.as_ref().is_some_and(|case| !case.launches.is_empty()).then_some(made)
 }

@@ -9,6 +9,7 @@ use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+use tile_dsl::engine::testing::Kind;
 
 /// Programs of a round.
 const ROUND: u64 = 24;
@@ -25,6 +26,40 @@ const MOST_IN_A_ROUND: u64 = 4;
 const UNFOUND: u64 = 64;
 /// How many attempts one at a pair counts as that no run ever found.
 const DEAR: u64 = 1024;
+/// How much more often it is wished for what changes the order of work beside what changes who does it, or what it reads.
+const DELICATE: u64 = 4;
+
+/// Kinds that change the order or the share of what a CTA computes.
+const ORDERS: &[Kind] = &[
+    Kind::Serpentine,
+    Kind::SplitK,
+    Kind::SplitKAtomic,
+    Kind::SplitKCluster,
+    Kind::Recompute,
+    Kind::Segment,
+    Kind::Persistent,
+    Kind::Pingpong,
+    Kind::Alternate,
+];
+/// Kinds that change who copies, and what is read instead of a tensor.
+const COPIED: &[Kind] = &[
+    Kind::StagePlain,
+    Kind::StageVector,
+    Kind::StageAsync,
+    Kind::StageAsyncVector,
+    Kind::StageTma,
+    Kind::StageValue,
+    Kind::Pipeline,
+    Kind::ProduceWarp,
+    Kind::ProduceWarpgroup,
+    Kind::Arrive,
+];
+
+/// Whether walks of the nest have to agree on what a wish changes: each wrong value of the last year was of such a pair.
+fn delicate(wish: &Wish) -> bool {
+    let meets = |a: &Kind, b: &Kind| ORDERS.contains(a) && (COPIED.contains(b) || ORDERS.contains(b));
+    matches!(wish, Wish::Pair(a, b) if meets(a, b) || meets(b, a))
+}
 
 /// The wishes of a run.
 pub struct Plan {
@@ -74,16 +109,19 @@ impl Plan {
             _ if run == 0 => UNFOUND,
             _ => 1,
         };
+        let often = |wish: &Wish| if delicate(wish) { DELICATE } else { 1 };
         let rare = |wish: &Wish| {
             let run = state.run.of(*wish);
-            RUN * run + (state.tries.get(wish).copied().unwrap_or(0) + 1) * dear(wish, run)
+            let rare = RUN * run + (state.tries.get(wish).copied().unwrap_or(0) + 1) * dear(wish, run);
+            rare / often(wish)
         };
         // What is far behind is wished for several times in a round, each as if the others were launched.
         let numbered = (0..).zip(&self.possible);
         let again = |(n, w): (u64, &Wish)| {
             let (rare, mixed) = (rare(w), mix(self.seed ^ round, n));
             let wish = *w;
-            (0..MOST_IN_A_ROUND).map(move |times| (rare + times * RUN, mixed, wish))
+            let run = RUN / often(&wish);
+            (0..MOST_IN_A_ROUND).map(move |times| (rare + times * run, mixed, wish))
         };
         let mut by: Vec<_> = numbered.flat_map(again).collect();
         by.sort_unstable();

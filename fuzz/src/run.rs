@@ -11,6 +11,7 @@ use crate::{
     plan::Plan,
     program::{multiplies, random_kernel},
     shrink::{shrink, signature},
+    wish::Wish,
 };
 use std::{
     collections::BTreeMap,
@@ -46,6 +47,8 @@ pub struct Options {
     pub shrunk: usize,
     /// Seconds spent on making one failure small.
     pub shrink_seconds: u64,
+    /// What is wished for alone, if anything.
+    pub wishes: Vec<Wish>,
     /// Says what runs before it runs.
     pub trace: bool,
 }
@@ -62,6 +65,7 @@ impl Default for Options {
             sizes: 4,
             shrunk: 4,
             shrink_seconds: 20,
+            wishes: vec![],
             trace: false,
         }
     }
@@ -74,7 +78,7 @@ pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
     let outcome = Mutex::new(Outcome::default());
     let running: Mutex<BTreeMap<Id, (Instant, bool)>> = Mutex::default();
     let late = || options.seconds.is_some_and(|s| start.elapsed() >= Duration::from_secs(s));
-    let mut possible = impossible::wishes();
+    let mut possible = if options.wishes.is_empty() { impossible::wishes() } else { options.wishes.clone() };
     possible.retain(|wish| !options.products || multiplying(&wish.kinds()));
     let plan = Plan::new(options.seed, possible, options.schedules);
     let work = || {

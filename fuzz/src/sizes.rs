@@ -37,13 +37,16 @@ pub fn admitted(program: &Program, dims: &BTreeMap<String, i64>) -> bool {
         && data::shapes(kernel, dims).is_some_and(|shapes| shapes.into_iter().all(small))
 }
 
-/// `count` different sizes at most: one that is exact and one that is aligned where there are such, then odd ones.
+/// `count` different sizes at most: one that is exact and one that is aligned where there are such, then odd ones. Of some cases every dim
+/// has several tiles: loops around tiles take more than a step then.
 pub fn sizes(program: &Program, random: &mut Random, count: usize) -> Vec<Launch> {
     let names = names(program);
     let tiles = tiles(program, &names);
     let mut found: Vec<BTreeMap<String, i64>> = Vec::new();
+    let several = random.below(2) == 0;
     let search = |wanted: Option<Variant>, random: &mut Random, found: &mut Vec<_>| {
-        for _ in 0..60 {
+        for attempt in 0..60 {
+            let extent = if several && attempt < 20 { several_tiles } else { extent };
             let mut dims: BTreeMap<String, i64> =
                 names.iter().map(|name| (name.clone(), extent(&tiles[name], wanted, random))).collect();
             admit(&program.nest, &mut dims);
@@ -115,6 +118,17 @@ fn tiles(program: &Program, names: &[String]) -> BTreeMap<String, Vec<i64>> {
     // No launch is as large as some are.
     tiles.values_mut().for_each(|tiles| tiles.retain(|tile| *tile <= MOST_POINTS));
     tiles
+}
+
+/// So many points that each loop over tiles takes more than a step.
+fn several_tiles(tiles: &[i64], wanted: Option<Variant>, random: &mut Random) -> i64 {
+    let tile = if tiles.is_empty() { 4 } else { *random.pick(tiles) };
+    let all = tiles.iter().copied().fold(1, i64::saturating_mul).clamp(2, 192);
+    match wanted {
+        Some(Variant::Exact) => all * (1 + random.below(2) as i64),
+        Some(_) => (all + 4 * random.below(6) as i64) / 4 * 4,
+        None => all + *random.pick(&[-1, 1, tile - 1, tile, tile + 1]),
+    }
 }
 
 fn extent(tiles: &[i64], wanted: Option<Variant>, random: &mut Random) -> i64 {

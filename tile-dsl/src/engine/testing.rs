@@ -5,7 +5,7 @@ mod schedules;
 
 pub use kinds::{Kind, kinds};
 pub use schedules::{
-    Extents, Refusal, Wild, Wished, multiplying, random_schedule, random_schedule_at, repaired,
+    Extents, Refusal, Wild, Wished, can_meet, multiplying, random_schedule, random_schedule_at, repaired,
     wild_schedule, wild_schedule_at, wished_schedule,
 };
 

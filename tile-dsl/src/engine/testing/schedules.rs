@@ -22,7 +22,7 @@ mod work;
 use work::work;
 
 pub use wild::{Wild, repaired, wild_schedule, wild_schedule_at};
-pub use wish::{Refusal, Wished, multiplying, wished_schedule};
+pub use wish::{Refusal, Wished, can_meet, multiplying, wished_schedule};
 
 /// A legal schedule of a kernel, for every element type that its generic parameter may have. Equal seeds give
 /// equal schedules; different seeds differ in tiles, splits, order, staging, units and expansion.
@@ -174,30 +174,33 @@ impl<'a> Generator<'a> {
             }
         }
         if self.chance(40) {
-            self.segment();
+            self.segment(&BTreeSet::new());
         }
     }
 
     /// Tiles of two sizes, if the schedule is legal with them: tiles of an axis begin anew after one to three and a part.
-    fn segment(&mut self) {
+    fn segment(&mut self, among: &BTreeSet<String>) {
         let tiles = self.schedule.directives.iter().filter_map(|d| match &d.kind {
             DirectiveKind::Tile { axis, size } => Some((axis.clone(), *size)),
             _ => None,
         });
         let program =
             |axis: &str| self.kernel.axes.iter().any(|a| a.name == axis && a.kind == AxisKind::Program);
-        let tiles: Vec<(String, u32)> = tiles.filter(|(axis, size)| *size > 1 && program(axis)).collect();
+        let mut tiles: Vec<(String, u32)> = tiles.filter(|(axis, size)| *size > 1 && program(axis)).collect();
+        if tiles.iter().any(|(axis, _)| among.contains(axis)) {
+            tiles.retain(|(axis, _)| among.contains(axis));
+        }
         if tiles.is_empty() {
             return;
         }
         let (axis, tile) = self.random.pick(&tiles).clone();
         let whole = 1 + self.random.below(3) as u32;
-        // Most loops can stop after half of their steps, or after all but one.
+        // Most loops can stop after half of their steps, or after all but one, which may be an odd number.
         let rests = [
             tile / 2,
             tile / 2,
-            tile / 4,
             tile / 4 * 3,
+            tile - 1,
             tile - 1,
             1 + self.random.below(tile as usize - 1) as u32,
         ];

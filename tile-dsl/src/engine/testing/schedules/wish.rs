@@ -13,6 +13,7 @@ use crate::{
 use std::collections::BTreeSet;
 
 mod candidates;
+mod places;
 mod threads;
 
 /// A directive that was asked for, and why the engine would not have it.
@@ -29,13 +30,15 @@ pub struct Wished {
 }
 
 /// A random legal schedule that has directives of these kinds, for one element type of the generic parameter, and that makes a
-/// simulator take at most `most_work` steps of a warp. Equal seeds give equal schedules.
+/// simulator take at most `most_work` steps of a warp. With `meeting`, what one of them does and what others do concerns the same loops:
+/// copies come behind parts, or in loops that go back. Equal seeds give equal schedules.
 pub fn wished_schedule(
     kernel: &Kernel,
     dtype: Option<DType>,
     seed: u64,
     most_work: u64,
     wanted: &[Kind],
+    meeting: bool,
 ) -> Wished {
     let mut random = Random::new(seed);
     let Some(mut generator) = Generator::over(kernel, vec![dtype], &mut random) else {
@@ -44,7 +47,7 @@ pub fn wished_schedule(
     generator.most_work = most_work;
     // What is wished for is rarely legal with one.
     generator.extremes = Some(Extremes { random: Random::new(!seed), percent: 25, kept: false });
-    let schedule = generator.wish(wanted);
+    let schedule = generator.wish(wanted, meeting);
     let internal = std::mem::take(&mut generator.internal);
     let refusals = std::mem::take(&mut generator.refusals);
     let tried = !generator.schedule.directives.is_empty();
@@ -56,6 +59,7 @@ const COPIES: &[Kind] =
     &[Kind::StagePlain, Kind::StageVector, Kind::StageAsync, Kind::StageAsyncVector, Kind::StageTma];
 const PRODUCERS: &[Kind] = &[Kind::ProduceWarp, Kind::ProduceWarpgroup];
 const COMPUTING: &[Kind] = &[Kind::Mma, Kind::Wgmma, Kind::BindThread, Kind::BindLane];
+const SPLITS: &[Kind] = &[Kind::SplitK, Kind::SplitKAtomic, Kind::SplitKCluster];
 const ATOMS: &[Kind] = &[Kind::Mma, Kind::Wgmma];
 /// Kinds that only Hopper has.
 const HOPPER: &[Kind] = &[
@@ -111,10 +115,19 @@ pub fn multiplying(wanted: &[Kind]) -> bool {
         .any(|k| ATOMS.contains(k) || needs(*k).iter().any(|any| *any == ATOMS || **any == [Kind::Wgmma]))
 }
 
+/// Whether it matters where directives of these kinds meet others.
+pub fn can_meet(wanted: &[Kind]) -> bool {
+    wanted.iter().any(|k| SPLITS.contains(k) || *k == Kind::Serpentine)
+}
+
 impl Generator<'_> {
-    fn wish(&mut self, wanted: &[Kind]) -> Option<Schedule> {
-        let set = self.closed(wanted);
+    fn wish(&mut self, wanted: &[Kind], meeting: bool) -> Option<Schedule> {
+        // Parts in front of copies, loops that go back around copies: no atom then, which would take both for itself.
+        let splits = SPLITS.iter().any(|k| wanted.contains(k));
+        let meeting = meeting && can_meet(wanted);
+        let set = self.closed(wanted, meeting);
         let has = |kind: &Kind| set.contains(kind);
+        let meeting = meeting && !ATOMS.iter().any(has);
         if HOPPER.iter().any(has) {
             let specific = has(&Kind::Wgmma) || has(&Kind::Registers);
             self.schedule.target = Target { sm: 90, specific };
@@ -132,12 +145,18 @@ impl Generator<'_> {
             }
             product = Some(self.random.pick(&products).clone());
         }
-        if !self.suits(&set) {
+        if !self.suits(&set) || meeting && !self.meets(splits) {
             return None;
         }
         self.bound_what_is_carried();
         self.frame(&set, product.as_mut());
-        let at = self.steps_of(product.as_ref());
+        if meeting && !splits {
+            self.tiles_of_a_cta();
+        }
+        let mut at = self.steps_of(product.as_ref());
+        if meeting && splits {
+            at.insert(0, self.random.pick(&self.behind()).1.clone());
+        }
         for kind in Kind::ALL {
             if set.contains(kind) && !kinds(&self.schedule).contains(kind) {
                 self.draw(*kind, &set, product.as_ref(), &at);
@@ -201,12 +220,12 @@ impl Generator<'_> {
     }
 
     /// The kinds with all that they need.
-    fn closed(&mut self, wanted: &[Kind]) -> BTreeSet<Kind> {
+    fn closed(&mut self, wanted: &[Kind], without_atoms: bool) -> BTreeSet<Kind> {
         let mut set: BTreeSet<Kind> = wanted.iter().copied().collect();
         loop {
             let open = set.iter().flat_map(|k| needs(*k)).find(|any| !any.iter().any(|k| set.contains(k)));
             let Some(any) = open else { return set };
-            let fits = |k: &&Kind| !clashes(**k, &set);
+            let fits = |k: &&Kind| !clashes(**k, &set) && !(without_atoms && ATOMS.contains(k));
             let some: Vec<Kind> = any.iter().filter(fits).copied().collect();
             let kind = *self.random.pick(if some.is_empty() { any } else { &some });
             set.insert(kind);

@@ -2,7 +2,8 @@
 
 use super::{
     super::{Generator, matrix::Product},
-    COPIES,
+    COPIES, SPLITS,
+    places::axis_of,
     threads::THREADS,
 };
 use crate::{
@@ -54,7 +55,30 @@ impl Generator<'_> {
         }
         let mut some = self.candidates(kind, set, product, at);
         self.shuffle(&mut some);
-        let every = kind == Kind::Swizzle && set.contains(&Kind::Wgmma);
+        match kind {
+            // In front of what is copied, or where a value is computed more than once.
+            _ if SPLITS.contains(&kind) => {
+                let met = self.in_front_of_copies();
+                let again = self.recomputed().into_iter().flat_map(|value| self.around(&value));
+                let met: BTreeSet<String> =
+                    met.into_iter().chain(again.map(|d| axis_of(&d).to_string())).collect();
+                some.sort_by_key(|d| !matches!(d, D::SplitK { digit, .. } if met.contains(axis_of(digit))));
+            }
+            Kind::Recompute if SPLITS.iter().any(|k| set.contains(k)) => {
+                let sums = self.reductions();
+                some.sort_by_key(|d| !matches!(d, D::Recompute { value } if sums.contains(value)));
+            }
+            // Around copies: what is copied follows the way back.
+            Kind::Serpentine if self.chance(80) && product.is_none() => {
+                let around = self.around_copies();
+                let apart =
+                    |d: &D| !matches!(d, D::Serpentine { digit, within: None } if around.contains(digit));
+                some.sort_by_key(apart);
+            }
+            _ => {}
+        }
+        let every = kind == Kind::Swizzle && set.contains(&Kind::Wgmma)
+            || matches!(kind, Kind::Serpentine | Kind::Recompute) && self.chance(60);
         for candidate in some.into_iter().take(MOST) {
             if self.asked(kind, candidate) && !every {
                 break;
@@ -152,7 +176,7 @@ impl Generator<'_> {
     }
 
     /// Where tensors are copied, to shared memory or to registers.
-    fn copies(&self, held: bool) -> Vec<(String, String)> {
+    pub(super) fn copies(&self, held: bool) -> Vec<(String, String)> {
         let found = self.schedule.directives.iter().filter_map(|d| match &d.kind {
             D::Stage { buffer, at: Some(at), .. } if !held => Some((buffer.clone(), at.clone())),
             D::Fragment { buffer, at } if held => Some((buffer.clone(), at.clone())),
@@ -162,7 +186,7 @@ impl Generator<'_> {
     }
 
     /// Whatever lies in shared memory.
-    fn staged(&self) -> Vec<String> {
+    pub(super) fn staged(&self) -> Vec<String> {
         let found = self.schedule.directives.iter();
         found
             .filter_map(|d| if let D::Stage { buffer, .. } = &d.kind { Some(buffer.clone()) } else { None })
@@ -457,8 +481,10 @@ impl Generator<'_> {
                 program.into_iter().map(|axis| D::Cluster { axis, ctas }).collect()
             }
             Kind::Segment => {
+                // Most of what is copied has tiles of two sizes then.
+                let among = if self.chance(70) { self.axes_of_copies() } else { BTreeSet::new() };
                 for _ in 0..6 {
-                    self.segment();
+                    self.segment(&among);
                     if kinds(&self.schedule).contains(&Kind::Segment) {
                         break;
                     }
