@@ -171,7 +171,6 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tile_dsl::engine::testing::Kind;
 
     #[test]
     fn what_was_run_least_is_wished_for_whatever_the_order_of_threads() {
