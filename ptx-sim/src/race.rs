@@ -9,6 +9,7 @@ mod budget;
 mod clocks;
 mod crossings;
 mod global;
+mod groups;
 mod lanes;
 mod past;
 mod shadow;
@@ -132,4 +133,6 @@ pub(crate) struct Who {
     pub bit: u32,
     pub pc: u32,
     pub strength: Strength,
+    /// Not all lanes of the warp take part.
+    pub partial: bool,
 }

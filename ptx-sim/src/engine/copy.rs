@@ -196,6 +196,7 @@ impl Engine<'_> {
             bit: 0,
             pc: c.pc,
             strength: Strength::WEAK,
+            partial: false,
         }
     }
 

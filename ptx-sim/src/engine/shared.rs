@@ -72,6 +72,7 @@ impl Engine<'_> {
             bit: if local { 1 << w.index } else { 0 },
             pc,
             strength,
+            partial: false,
         }
     }
 
@@ -230,8 +231,8 @@ impl Engine<'_> {
         act: Act,
         stored: Option<(&[Slot], u32)>,
     ) {
-        let mut who = self.who(w, pc, strength);
         let &Span { off, ok, bytes, used } = span;
+        let mut who = Who { partial: ok != w.live, ..self.who(w, pc, strength) };
         let simd = self.env.simd;
         let super::Cta { shadow, shared, .. } = &mut self.ctas[self.target];
         // Lanes from 0 on without a gap, at addresses without a gap.

@@ -192,6 +192,7 @@ impl Engine<'_> {
             bit: 0,
             pc,
             strength: Strength::WEAK,
+            partial: false,
         };
         let seen = proxied.seen();
         let cta = &mut self.ctas[w.cta as usize];

@@ -3,6 +3,7 @@
 //! Cells are as wide as the kernel's narrowest access to shared memory, so that no cell is ever written in part. Each
 //! holds the last write and the readers of one clock since then; what does not fit is in a record of [`Past`].
 
+use super::groups::Groups;
 use super::past::{LANE, MORE, Order, Past, Reader, VALID, Write};
 use super::{ANY_LANE, Conflict, FOREIGN, Issue, MIXED, Seen, Who};
 use crate::findings::RaceKind;
@@ -31,7 +32,9 @@ pub(crate) struct Shadow {
     w: Vec<Write>,
     /// Clock of the readers in the high half, mask of warps in the low half.
     r: Vec<u64>,
+    /// Lane of the readers: one, [`ANY_LANE`], or a group of them.
     r_lane: Vec<u8>,
+    groups: Groups,
     w_pc: Vec<u32>,
     r_pc: Vec<u32>,
     /// Numbers of records, of cells marked [`MORE`].
@@ -59,6 +62,7 @@ impl Shadow {
         refill(&mut self.r_pc, n, 0);
         refill(&mut self.more, n, 0);
         self.past.clear();
+        self.groups.clear();
         (self.shift, self.first, self.races, self.uninit) = (shift, first, races, uninit);
     }
 
@@ -93,7 +97,7 @@ impl Shadow {
             bad |= ((v > limit) & (v < clock)) | (v >= end) | (v < 0);
             again |= v >= clock;
         }
-        if bad {
+        if bad || again && who.partial {
             return false;
         }
         let mine = clock as u64 | who.bit as u64;
@@ -161,7 +165,7 @@ impl Shadow {
             for k in 0..N {
                 bad |= w[k].0 > limit || w[k].0 & (VALID | MORE) != VALID;
                 let same = r[k] >> 32 == who.clock as u64;
-                bad |= r[k] > limit && !same;
+                bad |= r[k] > limit && !same || same && who.partial;
                 again |= same;
             }
             if bad {
@@ -244,11 +248,7 @@ impl Shadow {
                 return None;
             }
             if r >> 32 == who.clock as u64 {
-                self.r[c] = r | who.bit as u64;
-                if self.r_lane[c] != who.lane as u8 {
-                    self.r_lane[c] = ANY_LANE as u8;
-                }
-                self.r_pc[c] = who.pc;
+                self.read_again(c, who);
                 return None;
             }
         }
@@ -457,7 +457,10 @@ impl Shadow {
             // Of readers of several warps one lane is remembered, if it is the same; the reader's own warp is excused.
             let alone = mask.count_ones() == 1;
             let lane = self.reader_lane(c, alone);
-            if !(order.after_read(agent, clock, lane) || agent == who.agent && !alone) {
+            let unordered = self.groups.lanes(lane).find(|lane| !order.after_read(agent, clock, *lane));
+            if let Some(lane) = unordered
+                && (agent != who.agent || alone)
+            {
                 let pc = self.r_pc[c];
                 return Some(Issue::Race(reading(&Reader { agent, clock, lane, pc, strong: false })));
             }
@@ -468,12 +471,23 @@ impl Shadow {
         past.readers.iter().find(unordered).map(|r| Issue::Race(reading(r))).or(loose)
     }
 
-    /// The lane of the readers of a cell; `alone`: they are of one warp.
+    /// The lane of the readers of a cell, or their group; `alone`: they are of one warp.
     fn reader_lane(&self, c: usize, alone: bool) -> u32 {
         match self.r_lane[c] as u32 {
-            ANY_LANE if !alone => MIXED,
+            ANY_LANE.. if !alone => MIXED,
             lane => lane,
         }
+    }
+
+    /// One more read of a cell at the clock of those before.
+    fn read_again(&mut self, c: usize, who: &Who) {
+        self.r[c] |= who.bit as u64;
+        self.r_lane[c] = match self.r_lane[c] {
+            lane if lane as u32 == who.lane => lane,
+            lane if who.partial => self.groups.with(lane, who.lane),
+            _ => ANY_LANE as u8,
+        };
+        self.r_pc[c] = who.pc;
     }
 
     fn record_read(&mut self, c: usize, id: u32, order: &Order<'_>) {
@@ -486,25 +500,18 @@ impl Shadow {
         }
         let (clock, mask) = ((self.r[c] >> 32) as u32, self.r[c] as u32);
         if clock == who.clock {
-            self.r[c] |= who.bit as u64;
-            if self.r_lane[c] as u32 != who.lane {
-                self.r_lane[c] = ANY_LANE as u8;
-            }
-            self.r_pc[c] = who.pc;
-            return;
+            return self.read_again(c, who);
         }
         // Readers of other clocks that this read is not ordered after move to the record.
-        let mut moved = [Reader { agent: 0, clock, lane: 0, pc: self.r_pc[c], strong: false }; 32];
-        let mut n = 0;
+        let mut moved = Vec::new();
         for k in (0..32).filter(|k| clock != 0 && mask >> k & 1 != 0) {
             let lane = self.reader_lane(c, mask.count_ones() == 1);
-            if !order.after_read(self.first + k, clock, lane) {
-                (moved[n].agent, moved[n].lane) = (self.first + k, lane);
-                n += 1;
-            }
+            let (agent, pc) = (self.first + k, self.r_pc[c]);
+            let lanes = self.groups.lanes(lane).filter(|lane| !order.after_read(agent, clock, *lane));
+            moved.extend(lanes.map(|lane| Reader { agent, clock, lane, pc, strong: false }));
         }
-        if n != 0 || id != 0 {
-            let id = self.past.read(id, &moved[..n], order);
+        if !moved.is_empty() || id != 0 {
+            let id = self.past.read(id, &moved, order);
             self.set_record(c, id);
         }
         self.r[c] = (who.clock as u64) << 32 | who.bit as u64;

@@ -94,6 +94,14 @@ pub fn verify(nest: &Nest) -> Vec<String> {
                 }
             }
         }
+        let mut digits = BTreeSet::new();
+        for frame in path {
+            if let Frame::For(d, _) = frame
+                && !digits.insert(*d)
+            {
+                say(format!("`{}` is bound twice", nest.digit_name(*d)));
+            }
+        }
         let mut units = BTreeSet::new();
         for frame in path {
             let Frame::For(d, LoopKind::Unit(unit, dim)) = frame else { continue };

@@ -71,6 +71,7 @@ impl Engine<'_> {
             bit: 0,
             pc,
             strength: Strength::WEAK,
+            partial: false,
         };
         let mut sides: Vec<(usize, bool)> = t.to.iter().map(|d| (d.0, true)).collect();
         if t.dir != BulkDir::GlobalToShared {

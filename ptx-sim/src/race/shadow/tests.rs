@@ -25,6 +25,7 @@ impl T {
             bit: 1 << a,
             pc: 0,
             strength: if strong { Strength::STRONG } else { Strength::WEAK },
+            partial: false,
         };
         let mut first = None;
         self.c.touch(a, 1 << lane);
@@ -155,6 +156,7 @@ fn records_that_no_cell_names_are_dropped() {
         settled: 0,
         bit: 0,
         pc: 0,
+        partial: false,
         strength: Strength::WEAK,
     };
     t.write(0, 0, (0, 64));

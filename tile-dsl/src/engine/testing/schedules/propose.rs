@@ -2,8 +2,8 @@
 
 use super::{EXTREMES, Extremes, Generator, promised};
 use crate::{
-    engine::{FailureKind, apply},
-    nest::Nest,
+    engine::{Failure, FailureKind, apply},
+    nest::{self, Nest},
     schedule::{Directive, DirectiveKind},
     span::SpanId,
 };
@@ -53,6 +53,18 @@ impl Generator<'_> {
         Some((changed, *kept))
     }
 
+    /// The nests of all directives and one more, in the engine's order.
+    fn anew(&self, directive: &Directive) -> Result<Vec<Nest>, Failure> {
+        let mut schedule = self.schedule.clone();
+        schedule.directives.push(directive.clone());
+        let nests = self.nests.iter().map(|nest| {
+            let initial = nest::initial(&nest.kernel).expect("it was there before");
+            let mut in_order = schedule.in_order().into_iter();
+            in_order.try_fold(initial, |nest, d| apply(d, &nest, schedule.target).map(|(next, _)| next))
+        });
+        nests.collect()
+    }
+
     /// Whether a directive applies; the schedule has it then.
     pub(super) fn applied(&mut self, kind: DirectiveKind) -> bool {
         let span = SpanId(self.schedule.directives.len() as u32 + 1);
@@ -61,8 +73,11 @@ impl Generator<'_> {
             return false;
         }
         let target = self.schedule.target;
-        let next: Result<Vec<Nest>, _> =
-            self.nests.iter().map(|n| apply(&directive, n, target).map(|(n, _)| n)).collect();
+        let next: Result<Vec<Nest>, _> = match directive.kind {
+            // The engine applies it before all that stands here already: a loop of one step is no loop of its own then.
+            DirectiveKind::Fits { .. } if !self.schedule.directives.is_empty() => self.anew(&directive),
+            _ => self.nests.iter().map(|n| apply(&directive, n, target).map(|(n, _)| n)).collect(),
+        };
         match next {
             Ok(next) => {
                 self.schedule.directives.push(directive);
