@@ -25,7 +25,7 @@ impl T {
             bit: 1 << a,
             pc: 0,
             strength: if strong { Strength::STRONG } else { Strength::WEAK },
-            partial: false,
+            partial: act == Act::Read,
         };
         let mut first = None;
         self.c.touch(a, 1 << lane);
@@ -38,6 +38,26 @@ impl T {
     fn write(&mut self, a: usize, lane: u32, at: (u32, u32)) -> Option<Issue> {
         self.act(Act::Write, false, a, lane, at)
     }
+}
+
+/// Lanes of warp 0 read a byte, two groups at clocks of their own; those of `arrived` arrive, and warp 1 writes it then.
+fn written_after(arrived: [u32; 2]) -> Option<RaceKind> {
+    let (mut t, mut token) = (T::new(), Token::default());
+    let at = (8, 2);
+    for (group, arrives) in [[1, 2], [3, 4]].into_iter().zip(arrived) {
+        group.into_iter().for_each(|lane| assert_eq!(t.read(0, lane, at), None));
+        t.c.release(0, arrives, &mut token);
+    }
+    t.c.acquire(1, &token);
+    race(t.write(1, 0, at))
+}
+
+#[test]
+fn groups_of_lanes_arrive_for_what_they_read() {
+    assert_eq!(written_after([1 << 1 | 1 << 2, 1 << 3 | 1 << 4]), None);
+    assert_eq!(written_after([1 << 1 | 1 << 2, 1 << 3]), Some(RaceKind::WriteAfterRead));
+    assert_eq!(written_after([1 << 1, 1 << 3 | 1 << 4]), Some(RaceKind::WriteAfterRead));
+    assert_eq!(written_after([1 << 1 | 1 << 2, 1 << 5]), Some(RaceKind::WriteAfterRead));
 }
 
 fn race(i: Option<Issue>) -> Option<RaceKind> {
