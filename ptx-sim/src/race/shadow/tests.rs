@@ -44,6 +44,8 @@ impl T {
 fn written_after(arrived: [u32; 2]) -> Option<RaceKind> {
     let (mut t, mut token) = (T::new(), Token::default());
     let at = (8, 2);
+    t.write(0, 0, at);
+    t.c.full(0..3);
     for (group, arrives) in [[1, 2], [3, 4]].into_iter().zip(arrived) {
         group.into_iter().for_each(|lane| assert_eq!(t.read(0, lane, at), None));
         t.c.release(0, arrives, &mut token);
