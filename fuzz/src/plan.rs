@@ -1,6 +1,6 @@
 //! What is wished for when: the rarest so far, in a way that follows from the seed, whatever the threads do.
 //!
-//! Programs come in rounds. Two of three have wishes instead of a random kernel: those of a round follow from what was run until the
+//! Programs come in rounds. Five of six have wishes instead of a random kernel: those of a round follow from what was run until the
 //! end of the round before the last one. So threads rarely wait for each other, and equal seeds give equal cases.
 
 use crate::{data::mix, impossible, pairs::Pairs, wish::Wish};
@@ -14,7 +14,7 @@ use tile_dsl::engine::testing::Kind;
 /// Programs of a round.
 const ROUND: u64 = 24;
 /// Of so many programs one has no wishes.
-const PLAIN: u64 = 3;
+const PLAIN: u64 = 6;
 /// Programs of a round that have wishes.
 const WISHING: u64 = ROUND - ROUND / PLAIN;
 
@@ -26,7 +26,7 @@ const MOST_IN_A_ROUND: u64 = 4;
 const UNFOUND: u64 = 64;
 /// How many attempts one at a pair counts as that no run ever found.
 const DEAR: u64 = 1024;
-/// How much more often it is wished for what changes the order of work beside what changes who does it, or what it reads.
+/// How many times over it is wished for first what changes the order of work beside what changes who does it, or what it reads.
 const DELICATE: u64 = 4;
 
 /// Kinds that change the order or the share of what a CTA computes.
@@ -109,19 +109,17 @@ impl Plan {
             _ if run == 0 => UNFOUND,
             _ => 1,
         };
-        let often = |wish: &Wish| if delicate(wish) { DELICATE } else { 1 };
         let rare = |wish: &Wish| {
             let run = state.run.of(*wish);
             let rare = RUN * run + (state.tries.get(wish).copied().unwrap_or(0) + 1) * dear(wish, run);
-            rare / often(wish)
+            if run < DELICATE && delicate(wish) { rare / DELICATE } else { rare }
         };
         // What is far behind is wished for several times in a round, each as if the others were launched.
         let numbered = (0..).zip(&self.possible);
         let again = |(n, w): (u64, &Wish)| {
             let (rare, mixed) = (rare(w), mix(self.seed ^ round, n));
             let wish = *w;
-            let run = RUN / often(&wish);
-            (0..MOST_IN_A_ROUND).map(move |times| (rare + times * run, mixed, wish))
+            (0..MOST_IN_A_ROUND).map(move |times| (rare + times * RUN, mixed, wish))
         };
         let mut by: Vec<_> = numbered.flat_map(again).collect();
         by.sort_unstable();

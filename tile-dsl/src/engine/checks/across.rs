@@ -15,8 +15,12 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         if !nest.across.contains_key(&v) || !wrong.is_empty() {
             return;
         }
-        let around =
-            outside.iter().find(|(d, at)| !matches!(at, LoopKind::Unit(..)) && d.steps != Steps::Fixed(1));
+        // The steps of a pipelined loop are guarded, even a single one.
+        let around = outside.iter().find(|(d, at)| match at {
+            LoopKind::Unit(..) => false,
+            LoopKind::Pipe(_) => true,
+            _ => d.steps != Steps::Fixed(1),
+        });
         if let Some((digit, _)) = around {
             let (name, digit) = (&nest.value(v).name, nest.digit_name(*digit));
             let text = format!(
