@@ -43,7 +43,7 @@ pub fn sizes(program: &Program, random: &mut Random, count: usize) -> Vec<Launch
     let names = names(program);
     let tiles = tiles(program, &names);
     let mut found: Vec<BTreeMap<String, i64>> = Vec::new();
-    let several = random.below(2) == 0;
+    let several = random.below(4) == 0;
     let search = |wanted: Option<Variant>, random: &mut Random, found: &mut Vec<_>| {
         for attempt in 0..60 {
             let extent = if several && attempt < 20 { several_tiles } else { extent };

@@ -106,6 +106,10 @@ pub(in crate::engine) fn issue(
     in_flight: u32,
 ) -> Result<(Nest, Proof), Failure> {
     let value = names::value(nest, name)?;
+    if !overwrite && in_flight == 0 {
+        let text = format!("issue({name}: ..) says neither `overwrite` nor how many steps are in flight");
+        return Err(Failure::refused(Diagnostic::new(SpanId::NONE, text)));
+    }
     let mut nest = nest.clone();
     nest.issue.insert(value, Issue { overwrite, in_flight });
     Ok((nest, Proof::default()))
