@@ -225,7 +225,7 @@ impl Generator<'_> {
         loop {
             let open = set.iter().flat_map(|k| needs(*k)).find(|any| !any.iter().any(|k| set.contains(k)));
             let Some(any) = open else { return set };
-            let fits = |k: &&Kind| !clashes(**k, &set) && !(without_atoms && ATOMS.contains(k));
+            let fits = |k: &&Kind| !(clashes(**k, &set) || without_atoms && ATOMS.contains(k));
             let some: Vec<Kind> = any.iter().filter(fits).copied().collect();
             let kind = *self.random.pick(if some.is_empty() { any } else { &some });
             set.insert(kind);
