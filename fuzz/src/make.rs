@@ -102,7 +102,7 @@ fn complete(mut case: Case, internal: Vec<Case>, random: &mut Random, count: usi
     Made { case: Some(case), internal, refused: None }
 }
 
-/// What the kernel and the schedule of a wish are beside, where that can be had.
+/// What a case has beside its wish, where that can be had.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Bias {
     /// Directives concern the same loops.
@@ -119,10 +119,11 @@ pub fn wished(wish: Wish, seed: u64, count: usize) -> (Option<Made>, Vec<Refusal
     let bias = Bias { meeting, narrow: random.below(100) < 40 };
     let mut refusals = Vec::new();
     // With a bias all attempts have it at first: those without are granted sooner.
-    for (pass, bias) in [bias, Bias::default()].into_iter().enumerate() {
+    let first = (bias != Bias::default()).then_some(bias);
+    for bias in first.into_iter().chain([Bias::default()]) {
         let mut tried = 0;
         for attempt in 0..KERNELS.1 {
-            if tried == KERNELS.0 || pass == 0 && bias == Bias::default() {
+            if tried == KERNELS.0 {
                 break;
             }
             let program = mix(seed, attempt);

@@ -55,7 +55,8 @@ const COPIED: &[Kind] = &[
     Kind::Arrive,
 ];
 
-/// Whether walks of the nest have to agree on what a wish changes: each wrong value of the last year was of such a pair.
+/// Whether walks of the nest have to agree on what a wish changes. Where they did not, values were wrong: the holes
+/// `serpentine-of-producers`, `producers-behind-split-k` and `parts-behind-parts` are of such pairs.
 fn delicate(wish: &Wish) -> bool {
     let meets = |a: &Kind, b: &Kind| ORDERS.contains(a) && (COPIED.contains(b) || ORDERS.contains(b));
     matches!(wish, Wish::Pair(a, b) if meets(a, b) || meets(b, a))

@@ -3,6 +3,7 @@
 use super::{Digit, Frame, LoopKind, Nest, Placement, Step, Steps, Target, Value, ValueId, leaves};
 use crate::{
     index::{Affine, AxisId, Extent},
+    schedule::Space,
     tile::AxisKind,
 };
 use std::collections::BTreeSet;
@@ -45,12 +46,15 @@ impl Nest {
         }
     }
 
-    /// Whether a loop at run time reaches the bound of an inner axis in more than a few steps.
+    /// Whether a loop at run time reaches the bound of an inner axis in more than a few steps. A pipeline of registers is none: it is
+    /// expanded, all of its steps.
     fn may_end(&self, digit: Digit, at: LoopKind) -> bool {
         let inner = self.kernel.axes[usize::from(digit.axis.0)].kind != AxisKind::Program;
+        let held = || self.copies_in(digit).iter().any(|c| self.copy(*c).space == Space::Register);
         match (at, digit.steps, self.bounds.get(&digit.axis)) {
             (LoopKind::Seq | LoopKind::Pipe(_), Steps::Fixed(n), Some(bound)) => {
-                inner && n > FEW_STEPS && u64::from(digit.stride) * u64::from(n) >= u64::from(*bound)
+                let reaches = u64::from(digit.stride) * u64::from(n) >= u64::from(*bound);
+                inner && n > FEW_STEPS && reaches && !(matches!(at, LoopKind::Pipe(_)) && held())
             }
             _ => false,
         }

@@ -99,7 +99,7 @@ fn needs(kind: Kind) -> &'static [&'static [Kind]] {
         Kind::Swapped => &[ATOMS],
         Kind::Exchange | Kind::CollectMatrices => &[ATOMS, &[Kind::Unroll]],
         Kind::BindWarp => &[&[Kind::Mma, Kind::BindLane]],
-        Kind::ReduceLane => &[&[Kind::BindLane, Kind::Mma]],
+        Kind::ReduceLane => &[&[Kind::BindLane, Kind::Mma, Kind::Wgmma]],
         Kind::ReduceWarp => &[&[Kind::BindWarp]],
         Kind::ReduceCta => &[&[Kind::BindThread, Kind::BindWarp]],
         Kind::BindXor => &[&[Kind::BindThread, Kind::BindLane, Kind::BindWarp]],

@@ -25,12 +25,12 @@ fn of_tiles(nest: &Nest, frame: &Frame) -> Option<String> {
 impl Generator<'_> {
     /// Whether a kernel has loops behind the parts of a reduction, or two program axes whose tiles a CTA can take there and back.
     pub(super) fn meets(&mut self, splits: bool) -> bool {
-        let why = match splits {
-            true if self.behind().is_empty() => "nothing comes behind a reduction",
-            false if self.program().count() < 2 => "no two program axes",
+        let (kind, why) = match splits {
+            true if self.behind().is_empty() => (Kind::SplitK, "nothing comes behind a reduction"),
+            false if self.program().count() < 2 => (Kind::Serpentine, "no two program axes"),
             _ => return true,
         };
-        self.refusals.push((Kind::SplitK, why.into()));
+        self.refusals.push((kind, why.into()));
         false
     }
 
