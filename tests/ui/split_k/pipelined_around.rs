@@ -11,8 +11,8 @@ fn shifted(x: &Tensor<f32, 1, K>, w: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
 }
 
 schedule! {
-    fast for shifted {
-        tile(i = 1); tile(k = 8);
+    fast on sm_90 for shifted {
+        tile(i = 1);
         stage(w at i.o: shared); pipeline(i.o, 2);
         split_k(k, 2; cluster);
     }

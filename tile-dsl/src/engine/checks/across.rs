@@ -21,16 +21,26 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             LoopKind::Pipe(_) => true,
             _ => d.steps != Steps::Fixed(1),
         });
-        if let Some((digit, _)) = around {
-            let (name, digit) = (&nest.value(v).name, nest.digit_name(*digit));
-            let text = format!(
-                "`{name}` is computed inside the loop over `{digit}`: the CTAs that hold parts of it would have to meet once a step, and they meet once a launch"
-            );
+        if let Some((digit, kind)) = around {
+            let (name, loop_name) = (&nest.value(v).name, nest.digit_name(*digit));
             let split = context.last(|k| matches!(k, DirectiveKind::SplitK { .. }));
+            // Without its pipeline, a loop of one step is none.
+            let pipeline = context
+                .last(|k| matches!(k, DirectiveKind::Pipeline { digit: d, .. } if context.is(d, *digit)))
+                .filter(|_| matches!(kind, LoopKind::Pipe(_)) && digit.steps == Steps::Fixed(1));
+            let meet =
+                "the CTAs that hold parts of it would have to meet once a step, and they meet once a launch";
+            let text = match pipeline {
+                Some(_) => format!(
+                    "`{name}` is computed inside the loop over `{loop_name}`, which `pipeline` makes a loop at run time though it has one step: {meet}"
+                ),
+                None => format!("`{name}` is computed inside the loop over `{loop_name}`: {meet}"),
+            };
             wrong.push(
                 context
-                    .at(split, nest.value(v).span, text)
-                    .note(nest.value(v).span, format!("`{name}` is computed here")),
+                    .at(pipeline.or(split), nest.value(v).span, text)
+                    .note(nest.value(v).span, format!("`{name}` is computed here"))
+                    .edits(pipeline.map(|_| Edit::instead([]))),
             );
         }
     });
