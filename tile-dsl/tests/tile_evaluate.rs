@@ -302,6 +302,37 @@ fn comparisons_handle_nan_and_overflow() {
     assert!(!check([f64::INFINITY, f64::NAN, f64::NAN]));
 }
 
+/// Points beyond the end add +0 to a sum, so that one that is zero has the sign of its schedule. An element has its own.
+#[test]
+fn what_divides_by_a_sum_that_is_zero_has_either_sign() {
+    let text = "kernel t(x: &[f32; K], z: &[f32; N], y: &mut [f32; N], r: &mut [f32; N]) {
+        axis i in program_tile(N);
+        axis k in tiles(K);
+        let mut s = full::<f32>(0.0, []);
+        for k {
+            s = s + sum(load(x, [k]), k);
+        }
+        store(y, [i], load(z, [i]) / s);
+        store(r, [i], s / load(z, [i]));
+    }";
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    let of = |x: [f32; 2]| {
+        let tensors = [("x", Elements::F32(x.into())), ("z", Elements::F32(vec![1.0, 0.0, -2.0, -0.0]))];
+        reference(&kernel(text, None), &inputs(&[("N", 4), ("K", 2)], &tensors)).unwrap()
+    };
+    let check = |name: &str, x, y: [f32; 4]| of(x)[name].compare(&Elements::F32(y.into()), 1.0).verified();
+    for zero in [[0.0, 0.0], [-0.0, -0.0], [3.0, -3.0]] {
+        assert!(check("y", zero, [inf, nan, -inf, nan]));
+        assert!(check("y", zero, [-inf, nan, inf, nan]));
+        assert!(!check("y", zero, [inf, 0.0, inf, nan]), "nothing by nothing");
+        assert!(check("r", zero, [-0.0, nan, 0.0, nan]));
+        assert!(!check("r", zero, [1.0, nan, 0.0, nan]));
+    }
+    // The sign of an element is its own.
+    assert!(check("r", [1.0, 2.0], [3.0, inf, -1.5, -inf]));
+    assert!(!check("r", [1.0, 2.0], [3.0, inf, -1.5, inf]));
+}
+
 #[test]
 fn arguments_that_do_not_fit_are_errors() {
     let kernel = kernel(MATMUL, Some(DType::F32));

@@ -101,7 +101,7 @@ impl Reference {
         gamma * (self.steps + 1) as f64 * U * self.magnitudes[at] + half_ulp(self.dtype, self.values[at])
     }
 
-    /// Compares a run's elements with these.
+    /// Compares a run's elements with these. One whose magnitude is infinite may be anything.
     ///
     /// # Panics
     /// If the number of elements differs.
@@ -110,10 +110,11 @@ impl Reference {
         let mut result = Comparison::EMPTY;
         for (at, (found, expected)) in actual.to_f64().into_iter().zip(&self.values).enumerate() {
             let bound = self.bound(at, gamma);
+            let undefined = self.magnitudes[at] == f64::INFINITY;
             let overflows = found.is_infinite()
                 && found.is_sign_positive() == expected.is_sign_positive()
                 && expected.abs() + bound >= largest(self.dtype);
-            result.element(at, found, if overflows { found } else { *expected }, bound);
+            result.element(at, found, if overflows || undefined { found } else { *expected }, bound);
         }
         result
     }

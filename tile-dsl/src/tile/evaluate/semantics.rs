@@ -176,12 +176,32 @@ fn rounded_to_tf32(v: f64, m: f64) -> (f64, f64) {
     }
 }
 
-/// A result with its magnitude: none of what is infinite, and no bound at all on a number whose magnitude is beyond f64, such as a
-/// product of products of products.
+/// A result with its magnitude: none of what is infinite, unless even its sign is unknown, and no bound at all on a number whose
+/// magnitude is beyond f64, such as a product of products of products.
 fn known((v, m): (f64, f64)) -> (f64, f64) {
     match v.is_finite() {
         true => (v, if m.is_nan() { f64::INFINITY } else { m }),
-        false => (v, 0.0),
+        false => (v, if m == f64::INFINITY { m } else { 0.0 }),
+    }
+}
+
+/// A sum with its magnitude. The sign of one that is zero is not defined: a point beyond the end adds +0, and a sum may or may not
+/// begin with +0. So its magnitude is never nothing.
+fn sum((v, m): (f64, f64)) -> (f64, f64) {
+    const SIGN_OF_ZERO: f64 = 1e-200;
+    known((v, if v == 0.0 { m.max(SIGN_OF_ZERO) } else { m }))
+}
+
+/// The reciprocal of zero is an infinity, of either sign if the zero's is unknown.
+fn of_zero(infinity: f64, m: f64) -> (f64, f64) {
+    (infinity, if m > 0.0 { f64::INFINITY } else { 0.0 })
+}
+
+fn quotient((x, p): (f64, f64), (y, q): (f64, f64)) -> (f64, f64) {
+    match y == 0.0 {
+        true if x == 0.0 || x.is_nan() => (f64::NAN, 0.0),
+        true => of_zero(x / y, q),
+        false => known((x / y, p / y.abs() + x.abs() * q / (y * y))),
     }
 }
 
@@ -210,8 +230,10 @@ impl Semantics for Bounded {
             UnOp::Tf32 => return rounded_to_tf32(v, m),
             UnOp::Exp => (v.exp(), v.exp() * (1.0 + m)),
             UnOp::Exp2 => (v.exp2(), v.exp2() * (1.0 + m)),
+            UnOp::Log if v == 0.0 => (f64::NEG_INFINITY, 0.0),
             UnOp::Log => (v.ln(), v.ln().abs() + m / v),
             UnOp::Sqrt => (v.sqrt(), if v > 0.0 { m / v.sqrt() } else { m.sqrt() }),
+            UnOp::Rsqrt if v == 0.0 => of_zero(1.0 / v, m),
             UnOp::Rsqrt => (1.0 / v.sqrt(), m / (v * v.sqrt())),
             UnOp::Tanh => (v.tanh(), v.tanh().abs() + m / v.cosh().powi(2)),
         };
@@ -224,15 +246,15 @@ impl Semantics for Bounded {
         }
         let ((x, p), (y, q)) = (a, b);
         let result = match op {
-            BinOp::Add => (x + y, p + q),
-            BinOp::Sub => (x - y, p + q),
-            BinOp::Mul => (x * y, p * q),
-            BinOp::Div => (x / y, p / y.abs() + x.abs() * q / (y * y)),
-            BinOp::Rem => (x % y, p + q),
+            BinOp::Add => sum((x + y, p + q)),
+            BinOp::Sub => sum((x - y, p + q)),
+            BinOp::Mul => known((x * y, p * q)),
+            BinOp::Div => quotient(a, b),
+            BinOp::Rem => known((x % y, p + q)),
             BinOp::Max | BinOp::Or => return (maximum(x, y), p.max(q)),
             BinOp::Min | BinOp::And => return (minimum(x, y), p.max(q)),
         };
-        intermediate(dtype, known(result), root)
+        intermediate(dtype, result, root)
     }
 
     fn cmp(op: CmpOp, a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
@@ -258,7 +280,7 @@ impl Semantics for Bounded {
 
     fn fma(dtype: DType, a: (f64, f64), b: (f64, f64), acc: (f64, f64)) -> (f64, f64) {
         let result = (acc.0 + a.0 * b.0, acc.1 + a.1 * b.1);
-        intermediate(dtype, known(result), false)
+        intermediate(dtype, sum(result), false)
     }
 
     fn coarse((v, m): (f64, f64), by: f64) -> (f64, f64) {
