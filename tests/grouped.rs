@@ -224,6 +224,38 @@ fn by_every_way_to_launch() {
     }
 }
 
+#[tile_kernel]
+fn add_rows(x: &Tensor<f32, M>, z: &Tensor<f32, M, N>, y: &mut Tensor<f32, M, N>) {
+    let (i, j) = program_tile(M, N);
+    store(y, [i, j], load(x, [i]) + load(z, [i, j]));
+}
+
+schedule! {
+    // Each CTA loops over all columns, so that its grid does not know of them.
+    by_rows for add_rows { tile(i = 8); stage(x at i.o: shared, vector(16)); stage(z at j: shared); pipeline(j, 2); }
+}
+
+/// A problem without columns takes no part, also where CTAs are counted by rows: its one row would be no vector.
+#[test]
+fn a_problem_without_columns() {
+    let device = Device::sim();
+    let mut problems = [(4, 3), (1, 0), (12, 1)].map(|(m, n)| {
+        let fill = |shape: &[usize]| {
+            Buffer::from_slice(&device, &numbers(shape.iter().product(), 1), shape).expect("room")
+        };
+        (fill(&[m]), fill(&[m, n]), Buffer::<f32>::poisoned(&device, &[m, n]).expect("room"))
+    });
+    let report = grouped(problems.iter_mut().map(|(x, z, y)| add_rows(&*x, &*z, y))).schedule(by_rows).run();
+    let report = report.expect("it runs");
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    assert_eq!((report.problems, report.ctas, report.variant), (2, 3, Some(Variant::Aligned)));
+    for (x, z, y) in &problems {
+        let (x, z, y) = (x.to_vec().expect("read"), z.to_vec().expect("read"), y.to_vec().expect("read"));
+        let columns = z.len() / x.len();
+        assert!((0..y.len()).all(|at| y[at] == x[at / columns] + z[at]), "{} rows", x.len());
+    }
+}
+
 /// A group of no launches does what one of empty problems does: nothing.
 #[test]
 fn nothing_to_compute() {

@@ -489,7 +489,8 @@ impl<'a> Checked<'_, 'a> {
         let (ready, origin) = self.kernels.ready(self.device, variant, (&self.gaps, self.grouped))?;
         let mut tiles: SmallVec<[u32; 1]> = SmallVec::new();
         for problem in &self.problems {
-            tiles.push(ready.compiled.tiles(&problem.values)?);
+            // An empty axis may be one that each CTA loops over: the variant was not chosen for such a problem.
+            tiles.push(if problem.empty { 0 } else { ready.compiled.tiles(&problem.values)? });
         }
         let all = ready.compiled.counted(tiles.iter().map(|n| i128::from(*n)).sum())?;
         let clusters = ready.loaded.and_then(|loaded| loaded.resources.clusters);
