@@ -31,7 +31,7 @@ use tile_dsl::{
     schedule::{Schedule, Target, extend, parse},
     tile::Kernel,
 };
-use tilewright::{DType, Stage, Variant, emit, emit_program};
+use tilewright::{AnySchedule, DType, Stage, Variant, emit, emit_program};
 
 fn folder(name: &str) -> std::path::PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -39,25 +39,28 @@ fn folder(name: &str) -> std::path::PathBuf {
     path
 }
 
+/// The schedules of every example.
+const EVERY: &[&[&dyn AnySchedule]] = &[
+    product::SCHEDULES,
+    product::BY_SIZE,
+    product::TF32,
+    eight::F8,
+    linear::SCHEDULES,
+    vector_add::SCHEDULES,
+    softmax::SCHEDULES,
+    conv1d::SCHEDULES,
+    attention::SCHEDULES,
+    batched::SCHEDULES,
+    conv2d::SCHEDULES,
+];
+
 #[test]
 fn ptx_is_as_recorded() {
     let bless = std::env::var_os("TILEWRIGHT_BLESS").is_some();
     let ptx = folder("tests/goldens/ptx");
     let mut different = Vec::new();
-    for schedules in [
-        product::SCHEDULES,
-        product::BY_SIZE,
-        product::TF32,
-        eight::F8,
-        linear::SCHEDULES,
-        vector_add::SCHEDULES,
-        softmax::SCHEDULES,
-        conv1d::SCHEDULES,
-        attention::SCHEDULES,
-        batched::SCHEDULES,
-        conv2d::SCHEDULES,
-    ] {
-        for schedule in schedules {
+    for schedules in EVERY {
+        for schedule in *schedules {
             let dtype = schedule.dtypes().first().copied();
             let text = emit(*schedule, dtype, Variant::Exact, Stage::Ptx).expect("an example compiles");
             let file = ptx.join(format!("{}_{}.ptx", schedule.kernel(), schedule.name()));
@@ -72,6 +75,28 @@ fn ptx_is_as_recorded() {
         different.is_empty(),
         "PTX differs from tests/goldens/ptx: {different:?}; TILEWRIGHT_BLESS=1 records it"
     );
+}
+
+/// A line for each kernel of every example, in every form: what `scripts/digest.sh` compares two builds by. `TILEWRIGHT_DIGEST` is the
+/// file.
+#[test]
+#[ignore = "writes a file for scripts/digest.sh"]
+fn digest() {
+    let path = std::env::var_os("TILEWRIGHT_DIGEST").expect("TILEWRIGHT_DIGEST is the file to write");
+    let mut found = Vec::new();
+    for schedule in EVERY.iter().copied().flatten() {
+        let types = schedule.dtypes().iter().copied().map(Some);
+        let types: Vec<Option<DType>> =
+            if schedule.dtypes().is_empty() { vec![None] } else { types.collect() };
+        for dtype in types {
+            let bytes = schedule.program(dtype).expect("it admits the type");
+            let program = Program::from_bytes(bytes).expect("of this build");
+            let of = dtype.map_or(String::new(), |dtype| format!("<{dtype}>"));
+            let name = format!("{}.{}{of}", schedule.kernel(), schedule.name());
+            found.extend(tile_fuzz::digest::lines(&name, &program, Stage::Ptx));
+        }
+    }
+    fs::write(path, found.join("\n") + "\n").expect("it can be written");
 }
 
 /// A sample of random schedules, written where `scripts/check-ptx.sh` assembles it.

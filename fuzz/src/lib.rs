@@ -18,11 +18,13 @@
 //! | [`run`], [`outcome`] | many cases, and the table |
 //! | [`pairs`], [`impossible`] | which pairs of directives were run, and which no schedule can have |
 //! | [`export`] | cases with PTX and results, to be run again where there is no LLVM but a GPU |
+//! | [`digest`] | a line for each kernel, to compare two builds of the compiler |
 //! | [`replay`] | such cases in processes of their own, which a launch may break |
 
 pub mod case;
 pub mod check;
 pub mod data;
+pub mod digest;
 pub mod exact;
 pub mod export;
 pub mod impossible;

@@ -10,7 +10,7 @@ use std::{
 use tile_fuzz::{
     case::Case,
     check::check,
-    export, impossible,
+    digest, export, impossible,
     make::{Id, make},
     outcome::Outcome,
     replay::{
@@ -21,7 +21,7 @@ use tile_fuzz::{
     survey::survey,
     wish::Wish,
 };
-use tile_runtime::Device;
+use tile_runtime::{Device, Stage};
 
 /// Many small allocations on many threads: a tenth faster than with the system's allocator.
 #[global_allocator]
@@ -121,6 +121,23 @@ enum Command {
         #[arg(long)]
         out: PathBuf,
     },
+    /// Print a line for each kernel that cases lower to, with a hash of its text: equal lines of two builds are equal kernels
+    Digest {
+        /// Equal seeds give equal programs
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Random programs beside those of the files
+        #[arg(long, default_value_t = 2000)]
+        count: u64,
+        /// Hash PTX, not the kernel IR
+        #[arg(long)]
+        ptx: bool,
+        /// Threads [default: one a core]
+        #[arg(long)]
+        jobs: Option<usize>,
+        /// Files of cases
+        files: Vec<PathBuf>,
+    },
     /// Run exported files on a device and compare bit for bit with the simulator's results, in processes that a launch may break
     Replay(Replay),
 }
@@ -180,6 +197,10 @@ fn main() -> ExitCode {
         Some(Command::Check { files }) => files.iter().try_fold(true, |all, file| Ok(all & recheck(file)?)),
         Some(Command::Survey { seed, tries, wishes }) => Ok(surveyed(seed, tries, &wishes)),
         Some(Command::Export { seed, count, jobs, out }) => write(seed, count, jobs, &out),
+        Some(Command::Digest { seed, count, ptx, jobs, files }) => {
+            let stage = if ptx { Stage::Ptx } else { Stage::Kernel };
+            digested(&files, (seed, count), cores(jobs), stage)
+        }
         Some(Command::Replay(args)) => match args.worker {
             Some(share) => work(&args, share),
             None => replayed(&args),
@@ -278,6 +299,16 @@ fn surveyed(seed: u64, tries: usize, wishes: &[Wish]) -> bool {
     all
 }
 
+/// Prints the lines of cases and of random programs.
+fn digested(files: &[PathBuf], (seed, count): (u64, u64), jobs: usize, stage: Stage) -> Passed {
+    for file in files {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        digest::of_case(&name, &read(file)?, stage).iter().for_each(|line| println!("{line}"));
+    }
+    digest::of_random(seed, count, jobs, stage).iter().for_each(|line| println!("{line}"));
+    Ok(true)
+}
+
 fn one(id: Id, args: &Fuzz) -> bool {
     let made = make(id, args.sizes);
     let mut passed = true;
@@ -295,9 +326,13 @@ fn one(id: Id, args: &Fuzz) -> bool {
     passed
 }
 
-fn recheck(file: &Path) -> Passed {
+fn read(file: &Path) -> Result<Case, String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let case = Case::parse(&text).map_err(|e| format!("{}: {e}", file.display()))?;
+    Case::parse(&text).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+fn recheck(file: &Path) -> Passed {
+    let case = read(file)?;
     let (done, failure) = check(&case, usize::MAX);
     match &failure {
         None => println!("{}: {} launches", file.display(), done.launches),

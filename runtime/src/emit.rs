@@ -70,13 +70,23 @@ fn decode(schedule: &dyn AnySchedule, dtype: Option<DType>) -> Result<Program, E
 /// # Errors
 /// When the program cannot be lowered or compiled.
 pub fn emit_program(program: &Program, variant: Variant, stage: Stage) -> Result<String, Error> {
+    emit_given(program, variant, &Given::default(), stage)
+}
+
+/// [`emit_program`] for launches of another kind: tensors with strides of their own, several problems.
+/// [`Stage::Passes`] has one text for all kinds.
+///
+/// # Errors
+/// As [`emit_program`].
+pub fn emit_given(program: &Program, variant: Variant, given: &Given, stage: Stage) -> Result<String, Error> {
+    let lower = || lower_given(program, variant, given);
     Ok(match stage {
         Stage::Tile => program.nest.kernel.to_string(),
         Stage::Nest => program.nest.to_string(),
-        Stage::Kernel => lower_program(program, variant)?.to_string(),
+        Stage::Kernel => lower()?.to_string(),
         Stage::Passes => tile_dsl::passes::passes(program, variant)
             .map_err(|e| Error::Lower { schedule: program.schedule.name.clone(), reason: e.to_string() })?,
-        Stage::Llvm => backend_ptx::llvm_ir(&lower_program(program, variant)?)?,
-        Stage::Ptx => backend_ptx::compile(&lower_program(program, variant)?)?.text,
+        Stage::Llvm => backend_ptx::llvm_ir(&lower()?)?,
+        Stage::Ptx => backend_ptx::compile(&lower()?)?.text,
     })
 }

@@ -64,7 +64,7 @@ pub use cache::PtxCache;
 pub use collective::Communicator;
 pub use device::{Device, SimOptions};
 pub use element::{Element, Float, ScalarValue};
-pub use emit::{Stage, emit, emit_program, ptx, ptx_grouped};
+pub use emit::{Stage, emit, emit_given, emit_program, ptx, ptx_grouped};
 pub use error::Error;
 pub use execute::Simulated;
 pub use geometry::Layout;
