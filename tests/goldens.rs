@@ -77,6 +77,24 @@ fn ptx_is_as_recorded() {
     );
 }
 
+/// Tiles and roles of every example.
+#[test]
+fn plans_are_as_recorded() {
+    let file = folder("tests/goldens").join("plans.txt");
+    let of = |schedule: &&dyn AnySchedule| {
+        let dtype = schedule.dtypes().first().copied();
+        let plan = emit(*schedule, dtype, Variant::Exact, Stage::Plan).expect("an example is planned");
+        format!("== {}.{}\n{plan}", schedule.kernel(), schedule.name())
+    };
+    let plans: String = EVERY.iter().copied().flatten().map(of).collect();
+    if std::env::var_os("TILEWRIGHT_BLESS").is_some() {
+        fs::write(&file, &plans).expect("the checkout is writable");
+    }
+    let recorded = fs::read_to_string(&file).expect("TILEWRIGHT_BLESS=1 records it");
+    let differs = plans.lines().zip(recorded.lines()).find(|(a, b)| a != b);
+    assert!(plans == recorded, "plans differ from {}, first {differs:?}", file.display());
+}
+
 /// A line for each kernel of every example, in every form: what `scripts/digest.sh` compares two builds by. `TILEWRIGHT_DIGEST` is the
 /// file.
 #[test]

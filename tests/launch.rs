@@ -290,6 +290,7 @@ fn every_stage_has_a_text() {
     for (stage, part) in [
         (Stage::Tile, "dot("),
         (Stage::Nest, "(stage "),
+        (Stage::Plan, "tiles grid "),
         (Stage::Kernel, "barrier"),
         (Stage::Llvm, "define ptx_kernel void @"),
         (Stage::Ptx, ".visible .entry"),

@@ -102,6 +102,8 @@ pub enum EmitChoice {
     Tile,
     /// The scheduled loop nest.
     Nest,
+    /// Tiles and roles, worked out of the nest.
+    Plan,
     /// Threads, shared memory and barriers.
     Kernel,
     /// All of these, after each phase of the schedule and each pass.
@@ -122,6 +124,7 @@ impl EmitChoice {
         Some(match self {
             EmitChoice::Tile => Stage::Tile,
             EmitChoice::Nest => Stage::Nest,
+            EmitChoice::Plan => Stage::Plan,
             EmitChoice::Kernel => Stage::Kernel,
             EmitChoice::Passes => Stage::Passes,
             EmitChoice::Llvm => Stage::Llvm,

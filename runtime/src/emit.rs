@@ -19,6 +19,8 @@ pub enum Stage {
     Tile,
     /// Nest IR: the scheduled loops.
     Nest,
+    /// The plan: tiles and roles, worked out of the nest.
+    Plan,
     /// Kernel IR: threads, shared memory, barriers.
     Kernel,
     /// The nest after each phase of the schedule, the kernel IR after each pass.
@@ -29,7 +31,7 @@ pub enum Stage {
     Ptx,
 }
 
-/// Text of a stage of a schedule, for an element type and a variant. The first two stages have one text for all
+/// Text of a stage of a schedule, for an element type and a variant. The first three stages have one text for all
 /// variants.
 ///
 /// # Errors
@@ -83,6 +85,8 @@ pub fn emit_given(program: &Program, variant: Variant, given: &Given, stage: Sta
     Ok(match stage {
         Stage::Tile => program.nest.kernel.to_string(),
         Stage::Nest => program.nest.to_string(),
+        Stage::Plan => tile_dsl::passes::plan(program)
+            .map_err(|e| Error::Lower { schedule: program.schedule.name.clone(), reason: e.to_string() })?,
         Stage::Kernel => lower()?.to_string(),
         Stage::Passes => tile_dsl::passes::passes(program, variant)
             .map_err(|e| Error::Lower { schedule: program.schedule.name.clone(), reason: e.to_string() })?,

@@ -15,6 +15,7 @@ pub mod lower;
 pub mod nest;
 pub mod op;
 pub mod passes;
+mod plan;
 pub mod program;
 mod random;
 pub mod schedule;

@@ -56,6 +56,7 @@ use crate::{
     index::Extent,
     kernel::{self, Frag, Kernel, Mem, Param, Ty},
     nest::{AccessId, CopyId, Digit, LoopKind, Nest, Segment, Steps, Target, Units, ValueId, leaves},
+    plan::Plan,
     program::{Program, Variant},
     schedule::{self, Unit},
     shared::{Allocation, Content},
@@ -100,7 +101,12 @@ pub fn lower_given(program: &Program, variant: Variant, given: &Given) -> Result
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 10] = [
+const PASSES: [Pass; 11] = [
+    Pass {
+        name: "plan",
+        what: "tiles and roles: what follows from the nest before any statement",
+        run: passes::plan,
+    },
     Pass {
         name: "allocate",
         what: "buffers in shared memory, when each lives, where it lies",
@@ -194,6 +200,7 @@ impl Holds {
 /// State of the walk.
 struct Lowerer<'a> {
     nest: &'a Nest,
+    plan: &'a Plan,
     kernel: &'a tile::Kernel,
     target: schedule::Target,
     variant: Variant,
@@ -266,28 +273,30 @@ impl<'a> Lowerer<'a> {
         program: &'a Program,
         variant: Variant,
         Given { strided, grouped }: &'a Given,
+        plan: &'a Plan,
         shared: &'a Allocation,
     ) -> Result<Self, LowerError> {
         let (nest, grouped) = (&program.nest, *grouped);
         let units = Units::of(nest).map_err(LowerError::Malformed)?;
         let mut emit = Emit::new();
         let mut in_problem = None;
-        let grid = match nest.persistent {
+        let grid = match plan.tiles.persistent {
             Some(_) => Grid::none(),
             None => {
                 if grouped {
                     let cta = emit.op(emit::Op::Cta, &[]);
                     in_problem = Some(emit.problem(cta));
                 }
-                match nest.segment {
+                match plan.tiles.segment {
                     Some(_) => Grid::none(),
-                    None => Grid::of(nest, &mut emit, in_problem),
+                    None => Grid::of(&plan.tiles, &mut emit, in_problem),
                 }
             }
         };
         let params = params(nest, variant, strided);
         Ok(Lowerer {
             nest,
+            plan,
             kernel: &nest.kernel,
             target: program.schedule.target,
             variant,

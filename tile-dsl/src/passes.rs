@@ -5,6 +5,7 @@ use crate::{
     diagnostic::Diagnostic,
     engine,
     lower::{self, Given, LowerError},
+    plan::Plan,
     program::{Program, Variant},
 };
 use std::fmt::Write;
@@ -40,9 +41,10 @@ pub fn passes(program: &Program, variant: Variant) -> Result<String, PassError> 
         heading(&mut out, "kernel", pass.name, pass.what);
         // The first passes make no statement yet.
         if lowering.kernel.body.is_empty() {
-            match &lowering.channels {
-                None => _ = write!(out, "{}", lowering.shared),
-                Some(channels) => out.push_str(channels),
+            match (pass.name, &lowering.plan, &lowering.channels) {
+                ("plan", Some(plan), _) => out.push_str(&plan.text(&program.nest)),
+                (.., Some(channels)) => out.push_str(channels),
+                _ => _ = write!(out, "{}", lowering.shared),
             }
             return;
         }
@@ -51,6 +53,15 @@ pub fn passes(program: &Program, variant: Variant) -> Result<String, PassError> 
         before = now;
     })?;
     Ok(out)
+}
+
+/// The text of what a lowering works out of a program before any statement: tiles and roles.
+///
+/// # Errors
+/// When the program cannot be lowered.
+pub fn plan(program: &Program) -> Result<String, LowerError> {
+    let plan = Plan::of(&program.nest).map_err(LowerError::Malformed)?;
+    Ok(plan.text(&program.nest))
 }
 
 fn heading(out: &mut String, ir: &str, name: &str, what: &str) {

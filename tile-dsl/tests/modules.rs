@@ -3,9 +3,10 @@
 use std::{fs, path::Path};
 
 /// Stations, and what each must not know.
-const NOT_KNOWN: [(&str, &[&str]); 6] = [
-    ("tile", &["nest", "shared", "assume", "engine", "kernel", "lower"]),
-    ("nest", &["engine", "assume", "lower"]),
+const NOT_KNOWN: [(&str, &[&str]); 7] = [
+    ("tile", &["nest", "plan", "shared", "assume", "engine", "kernel", "lower"]),
+    ("nest", &["plan", "engine", "assume", "lower"]),
+    ("plan", &["engine", "assume", "kernel", "lower"]),
     ("shared", &["engine", "assume", "lower"]),
     ("assume", &["engine", "kernel", "lower"]),
     ("engine", &["kernel", "lower"]),

@@ -6,19 +6,16 @@ use super::{
     emit::{Atom, Emit, Op},
     linear::Linear,
 };
-use crate::index::Extent;
 use crate::{
     kernel::GridAxis,
-    nest::{Digit, LoopKind, Nest, Order, Segment, Steps, Stmt, TileSize},
+    nest::{Digit, Order, Segment, TileSize},
     op::{BinOp, CmpOp},
-    schedule::Unit,
-    tile::AxisKind,
+    plan::{Factor, Share, Tiles},
 };
 use std::collections::BTreeMap;
 
-/// The loops bound to CTAs, and what each contributes to its axis in this CTA.
+/// What each loop bound to CTAs contributes to its axis in this CTA.
 pub(super) struct Grid {
-    pub axes: Vec<GridAxis>,
     pub values: BTreeMap<Digit, Linear>,
     /// This CTA's number among those of the program axes.
     pub tile: Atom,
@@ -26,79 +23,64 @@ pub(super) struct Grid {
     pub part: Option<(Atom, u32)>,
 }
 
-/// The digits bound to CTAs, the axes that they count, and how many steps each has.
-type Factors = (Vec<Digit>, Vec<GridAxis>, Vec<Atom>);
-
 impl Grid {
     /// Nothing yet: a persistent CTA decodes the number of each of its tiles.
     pub fn none() -> Grid {
-        Grid { axes: Vec::new(), values: BTreeMap::new(), tile: Atom::i32(0), part: None }
+        Grid { values: BTreeMap::new(), tile: Atom::i32(0), part: None }
+    }
+
+    /// The factors of the grid as a launch counts them.
+    pub fn axes(tiles: &Tiles) -> Vec<GridAxis> {
+        tiles.factors.iter().map(axis).collect()
     }
 
     /// Number of tiles.
-    pub fn tiles(nest: &Nest, emit: &mut Emit) -> Atom {
-        let whole = Self::of_size(nest, emit, TileSize::Whole);
-        match nest.segment {
+    pub fn tiles(tiles: &Tiles, emit: &mut Emit) -> Atom {
+        let whole = Self::of_size(tiles, emit, TileSize::Whole);
+        match tiles.segment {
             None => whole,
             Some(_) => {
-                let last = Self::of_size(nest, emit, TileSize::Last);
+                let last = Self::of_size(tiles, emit, TileSize::Last);
                 emit.add(whole, last)
             }
         }
     }
 
     /// Those of a size.
-    fn of_size(nest: &Nest, emit: &mut Emit, size: TileSize) -> Atom {
-        let (_, _, counts) = Self::factors(nest, emit, size);
+    fn of_size(tiles: &Tiles, emit: &mut Emit, size: TileSize) -> Atom {
+        let counts = Self::counts(tiles, emit, size);
         counts.into_iter().fold(Atom::i32(1), |n, c| emit.bin(BinOp::Mul, n, c))
     }
 
-    /// The digits bound to CTAs, the axes that they count, and how many steps each has in tiles of a size.
-    fn factors(nest: &Nest, emit: &mut Emit, size: TileSize) -> Factors {
-        let mut digits = Vec::new();
-        collect(&nest.body, &mut digits);
-        // Program axes in kernel order, outer digits before inner ones; then what `split_k` shares out.
-        let is_part = |d: &Digit| nest.kernel.axes[d.axis.0 as usize].kind != AxisKind::Program;
-        digits.sort_by_key(|d| (is_part(d), d.axis, std::cmp::Reverse(d.stride)));
-        digits.dedup();
-        let axes: Vec<GridAxis> = digits
-            .iter()
-            .map(|d| match d.steps {
-                Steps::Rest => {
-                    let extent = nest.kernel.axes[d.axis.0 as usize].extent.clone();
-                    GridAxis { extent, tile: d.stride, period: nest.period(*d) }
-                }
-                Steps::Fixed(n) => GridAxis::of(Extent::constant(n.into()), 1),
-            })
-            .collect();
-        let counts: Vec<Atom> = digits
-            .iter()
-            .zip(&axes)
-            .map(|(digit, axis)| match nest.segment.filter(|s| s.digit == *digit) {
-                Some(segment) => in_segments(emit, segment, axis, size),
-                None => {
-                    let mut rounded = axis.extent.clone();
-                    rounded.constant += i64::from(axis.tile) - 1;
-                    let rounded = emit.dim(&rounded);
-                    emit.bin(BinOp::Div, rounded, Atom::i32(axis.tile.into()))
-                }
-            })
-            .collect();
-        (digits, axes, counts)
+    /// How many steps each factor has in tiles of a size.
+    fn counts(tiles: &Tiles, emit: &mut Emit, size: TileSize) -> Vec<Atom> {
+        let count = |factor: &Factor| match tiles.segment_of(factor) {
+            Some(segment) => in_segments(emit, segment, factor, size),
+            None => {
+                let mut rounded = factor.extent.clone();
+                rounded.constant += i64::from(factor.tile) - 1;
+                let rounded = emit.dim(&rounded);
+                emit.bin(BinOp::Div, rounded, Atom::i32(factor.tile.into()))
+            }
+        };
+        tiles.factors.iter().map(count).collect()
     }
 
     /// Decodes the number of a tile; that of the CTA where none is given.
-    pub fn of(nest: &Nest, emit: &mut Emit, number: Option<Atom>) -> Grid {
-        let factors = Self::factors(nest, emit, TileSize::Whole);
+    pub fn of(tiles: &Tiles, emit: &mut Emit, number: Option<Atom>) -> Grid {
+        let counts = Self::counts(tiles, emit, TileSize::Whole);
         let number = number.unwrap_or_else(|| emit.op(Op::Cta, &[]));
-        Decoded::of(nest, emit, number, factors).grid(nest, emit, TileSize::Whole)
+        Decoded::of(tiles, emit, number, &counts).grid(tiles, emit, TileSize::Whole)
     }
 }
 
-/// A CTA's step of each axis of the grid.
+/// A factor as a launch counts it.
+fn axis(factor: &Factor) -> GridAxis {
+    GridAxis { extent: factor.extent.clone(), tile: factor.tile, period: factor.period }
+}
+
+/// A CTA's step of each factor of the grid.
 pub(super) struct Decoded {
-    digits: Vec<Digit>,
-    axes: Vec<GridAxis>,
     steps: Vec<Atom>,
     tile: Atom,
     part: Option<(Atom, u32)>,
@@ -106,73 +88,73 @@ pub(super) struct Decoded {
 
 impl Decoded {
     /// Decodes the number of a tile of two sizes: among the whole ones, if that says so, or behind them.
-    pub fn of_two_sizes(nest: &Nest, emit: &mut Emit, number: Atom) -> (Atom, Decoded) {
-        let whole = Grid::of_size(nest, emit, TileSize::Whole);
+    pub fn of_two_sizes(tiles: &Tiles, emit: &mut Emit, number: Atom) -> (Atom, Decoded) {
+        let whole = Grid::of_size(tiles, emit, TileSize::Whole);
         let is_whole = emit.cmp(CmpOp::Lt, number, whole);
         let behind = emit.bin(BinOp::Sub, number, whole);
         let number = emit.op(Op::Select, &[is_whole, number, behind]);
-        let (digits, axes, counts) = Grid::factors(nest, emit, TileSize::Whole);
-        let (_, _, last) = Grid::factors(nest, emit, TileSize::Last);
+        let counts = Grid::counts(tiles, emit, TileSize::Whole);
+        let last = Grid::counts(tiles, emit, TileSize::Last);
         // One way of decoding for both: what it takes of numbers that do not change is little.
         let of_size = |(whole, last): (&Atom, &Atom)| match whole == last {
             true => *whole,
             false => emit.op(Op::Select, &[is_whole, *whole, *last]),
         };
-        let counts = counts.iter().zip(&last).map(of_size).collect();
-        (is_whole, Decoded::of(nest, emit, number, (digits, axes, counts)))
+        let counts: Vec<Atom> = counts.iter().zip(&last).map(of_size).collect();
+        (is_whole, Decoded::of(tiles, emit, number, &counts))
     }
 
-    fn of(nest: &Nest, emit: &mut Emit, cta: Atom, (digits, axes, counts): Factors) -> Decoded {
-        let is_part = |d: &Digit| nest.kernel.axes[d.axis.0 as usize].kind != AxisKind::Program;
-        let tiles = digits.iter().take_while(|d| !is_part(d)).count();
+    fn of(tiles: &Tiles, emit: &mut Emit, cta: Atom, counts: &[Atom]) -> Decoded {
+        let factors = tiles.of_program();
         let (mut tile, mut part) = (cta, None);
-        if let Some(Digit { steps: Steps::Fixed(parts), .. }) = digits.get(tiles) {
-            let wide = match nest.cluster_reduces() {
-                // CTAs in a row are a cluster.
-                true => Atom::i32((*parts).into()),
-                // All tiles of one part first: neighbours share more of what they read.
-                false => counts[..tiles].iter().fold(Atom::i32(1), |n, c| emit.bin(BinOp::Mul, n, *c)),
+        if let Some(Share::Parts { parts, adjacent }) = tiles.factors.get(factors.len()).map(|f| f.share) {
+            let wide = match adjacent {
+                true => Atom::i32(parts.into()),
+                false => {
+                    let counts = counts[..factors.len()].iter();
+                    counts.fold(Atom::i32(1), |n, c| emit.bin(BinOp::Mul, n, *c))
+                }
             };
             let (fast, slow) = (emit.bin(BinOp::Rem, cta, wide), emit.bin(BinOp::Div, cta, wide));
             let own;
-            (tile, own) = if nest.cluster_reduces() { (slow, fast) } else { (fast, slow) };
-            part = Some((own, *parts));
+            (tile, own) = if adjacent { (slow, fast) } else { (fast, slow) };
+            part = Some((own, parts));
         }
-        // CTAs in a row are a cluster: its digit is the fastest, whatever the order of the others.
-        let rank = nest.cluster.and_then(|rank| digits[..tiles].iter().position(|d| *d == rank));
-        let mut others: Vec<usize> = (0..tiles).collect();
+        let rank = factors.iter().position(|f| f.share == Share::Cluster);
+        let mut others: Vec<usize> = (0..factors.len()).collect();
         let (mut own, mut ranked) = (tile, None);
         if let Some(rank) = rank {
             others.remove(rank);
             ranked = Some((rank, emit.bin(BinOp::Rem, tile, counts[rank])));
             own = emit.bin(BinOp::Div, tile, counts[rank]);
         }
-        let of: Vec<(Atom, GridAxis)> = others.iter().map(|n| (counts[*n], axes[*n].clone())).collect();
+        let of: Vec<(Atom, GridAxis)> = others.iter().map(|n| (counts[*n], axis(&factors[*n]))).collect();
         let (others, other_axes): (Vec<Atom>, Vec<GridAxis>) = of.into_iter().unzip();
-        let mut steps = decode(emit, nest.order, own, &others, &other_axes);
+        let mut steps = decode(emit, tiles.order, own, &others, &other_axes);
         ranked.into_iter().for_each(|(at, step)| steps.insert(at, step));
         steps.extend(part.map(|(part, _)| part));
-        Decoded { digits, axes, steps, tile, part }
+        Decoded { steps, tile, part }
     }
 
     /// The coordinates of a tile of a size.
-    pub fn grid(&self, nest: &Nest, emit: &mut Emit, size: TileSize) -> Grid {
-        let values = self.digits.iter().zip(&self.steps).map(|(digit, step)| {
-            let point = match nest.segment.filter(|s| s.digit == *digit) {
+    pub fn grid(&self, tiles: &Tiles, emit: &mut Emit, size: TileSize) -> Grid {
+        let values = tiles.factors.iter().zip(&self.steps).map(|(factor, step)| {
+            let point = match tiles.segment_of(factor) {
                 Some(segment) => start(emit, segment, *step, size),
                 None => {
-                    let point = emit.bin(BinOp::Mul, *step, Atom::i32(digit.stride.into()));
-                    linear(emit.multiple(point, digit.stride.into()), 0)
+                    let stride = i64::from(factor.digit.stride);
+                    let point = emit.bin(BinOp::Mul, *step, Atom::i32(stride));
+                    linear(emit.multiple(point, stride), 0)
                 }
             };
-            (*digit, point)
+            (factor.digit, point)
         });
-        Grid { values: values.collect(), axes: self.axes.clone(), tile: self.tile, part: self.part }
+        Grid { values: values.collect(), tile: self.tile, part: self.part }
     }
 }
 
 /// Tiles of a size of an axis in segments.
-fn in_segments(emit: &mut Emit, segment: Segment, axis: &GridAxis, size: TileSize) -> Atom {
+fn in_segments(emit: &mut Emit, segment: Segment, axis: &Factor, size: TileSize) -> Atom {
     let extent = emit.dim(&axis.extent);
     let points = Atom::i32(segment.points.into());
     let (segments, rest) = (emit.bin(BinOp::Div, extent, points), emit.bin(BinOp::Rem, extent, points));
@@ -210,23 +192,6 @@ fn start(emit: &mut Emit, segment: Segment, number: Atom, size: TileSize) -> Lin
             first.plus(&linear(emit.multiple(within, tile), 0))
         }
         TileSize::Last => of_segment(emit, number).plus(&Linear::constant(segment.last().into())),
-    }
-}
-
-fn collect(stmt: &Stmt, digits: &mut Vec<Digit>) {
-    match stmt {
-        Stmt::For { digit, at, body } => {
-            if matches!(at, LoopKind::Unit(Unit::Block, _)) {
-                digits.push(*digit);
-            }
-            collect(body, digits);
-        }
-        Stmt::Let { first, rest, .. } => {
-            collect(first, digits);
-            collect(rest, digits);
-        }
-        Stmt::Stage { body, .. } => collect(body, digits),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
     }
 }
 

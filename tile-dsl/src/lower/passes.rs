@@ -1,9 +1,10 @@
 //! The passes of the lowering: what each does to a kernel. `super::PASSES` has their order.
 
-use super::{Given, LowerError, Lowerer, channels, mbarriers::Barriers};
+use super::{Given, LowerError, Lowerer, channels, grid::Grid, mbarriers::Barriers};
 use crate::{
     kernel::{self, Kernel, Mem, Shared, Ty, lives, verify},
     nest::Nest,
+    plan::Plan,
     program::{Program, Variant},
     shared::Allocation,
 };
@@ -21,6 +22,8 @@ pub(crate) struct Lowering<'a> {
     program: &'a Program,
     variant: Variant,
     given: &'a Given,
+    /// Once it is made.
+    pub plan: Option<Plan>,
     pub shared: Allocation,
     /// The channels, a line each, once they are known.
     pub channels: Option<String>,
@@ -54,6 +57,7 @@ impl<'a> Lowering<'a> {
             program,
             variant,
             given,
+            plan: None,
             shared: Allocation::default(),
             channels: None,
             kernel,
@@ -65,6 +69,12 @@ impl<'a> Lowering<'a> {
     pub(super) fn nest(&self) -> &'a Nest {
         &self.program.nest
     }
+}
+
+/// Works out what follows from the nest.
+pub(super) fn plan(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
+    lowering.plan = Some(Plan::of(lowering.nest()).map_err(LowerError::Malformed)?);
+    Ok(())
 }
 
 /// Finds the buffers in shared memory, when each lives and where it lies.
@@ -95,14 +105,16 @@ pub(super) fn describe(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
 
 /// Walks over the term of the nest.
 pub(super) fn walk(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
-    let mut lowerer = Lowerer::new(lowering.program, lowering.variant, lowering.given, &lowering.shared)?;
-    let threads = lowerer.kernel()?;
+    let plan = lowering.plan.as_ref().expect("the pass before made it");
+    let Lowering { program, variant, given, shared, .. } = lowering;
+    let mut lowerer = Lowerer::new(program, *variant, given, plan, shared)?;
+    lowerer.kernel()?;
     let kernel = &mut lowering.kernel;
     kernel.cleared = lowerer.cleared.iter().copied().collect();
-    let Lowerer { emit, grid, params, frags, barriers, cursors, .. } = lowerer;
+    (kernel.threads, kernel.grid) = (plan.threads(), Grid::axes(&plan.tiles));
+    let Lowerer { emit, params, frags, barriers, cursors, .. } = lowerer;
     (lowering.barriers, lowering.cursors) = (barriers, cursors);
     (kernel.params, kernel.frags) = (params, frags);
-    (kernel.threads, kernel.grid) = (threads, grid.axes);
     (kernel.body, kernel.vars) = emit.finish();
     Ok(())
 }

@@ -24,54 +24,56 @@ use super::{
     sync::Sync,
 };
 use crate::{
-    kernel::{self, Async, Role, Ty},
+    kernel::{self, Async, Ty},
     nest::{Digit, LoopKind, Stmt, TileSize, WARP, chain},
     op::{BinOp, CmpOp},
+    plan::{Does, Role},
     schedule::Unit,
 };
 
-/// The named barrier of the threads that compute; of groups that take turns, that of the first.
-const COMPUTE_BARRIER: u32 = 1;
-
 impl Lowerer<'_> {
-    /// The whole kernel; returns its threads.
-    pub fn kernel(&mut self) -> Result<u32, LowerError> {
-        let nest = self.nest;
-        let computing = self.units.threads;
-        let producing = nest.producing();
+    /// The whole kernel.
+    pub fn kernel(&mut self) -> Result<(), LowerError> {
+        let (nest, plan) = (self.nest, self.plan);
         self.announce();
-        if producing == 0 {
-            self.tiles(0, 1, |this| this.stmt(&nest.body))?;
-            self.await_sent();
-            return Ok(computing);
-        }
-        let registers = |role: usize| nest.registers.map(|r| r[role]);
         let mut roles = Vec::new();
-        for group in 0..nest.groups() {
-            let first = group * computing;
-            (self.group, self.units.first) = (group, first);
-            self.emit.push();
-            self.first_turn()?;
-            self.tiles(group, nest.groups(), |this| this.stmt(&nest.body))?;
-            self.await_sent();
-            let mut body = self.emit.pop();
-            among(&mut body, kernel::Group { id: COMPUTE_BARRIER + group, threads: computing });
-            roles.push(Role { first, threads: computing, registers: registers(1), body });
-            self.sync = Sync::default();
+        for Role { threads, registers, does } in &plan.roles {
+            let (first, threads) = (threads.start, threads.end - threads.start);
+            let body = match *does {
+                // All threads do the same.
+                Does::Compute { group, of, barrier: None } => {
+                    self.tiles(group, of, |this| this.stmt(&nest.body))?;
+                    self.await_sent();
+                    return Ok(());
+                }
+                Does::Compute { group, of, barrier: Some(id) } => {
+                    (self.group, self.units.first) = (group, first);
+                    self.emit.push();
+                    self.first_turn()?;
+                    self.tiles(group, of, |this| this.stmt(&nest.body))?;
+                    self.await_sent();
+                    let mut body = self.emit.pop();
+                    among(&mut body, kernel::Group { id, threads });
+                    self.sync = Sync::default();
+                    body
+                }
+                Does::Produce { thread } => {
+                    self.emit.push();
+                    self.tiles(0, 1, |this| this.produce(&nest.body))?;
+                    let mut body = vec![kernel::Stmt::One { thread, body: self.emit.pop() }];
+                    // Those are of all threads.
+                    body.append(&mut self.meetings);
+                    body
+                }
+            };
+            roles.push(kernel::Role { first, threads, registers: *registers, body });
         }
-        let computing = computing * nest.groups();
-        self.emit.push();
-        self.tiles(0, 1, |this| this.produce(&nest.body))?;
-        let mut body = vec![kernel::Stmt::One { thread: computing, body: self.emit.pop() }];
-        // Those are of all threads.
-        body.append(&mut self.meetings);
-        roles.push(Role { first: computing, threads: producing, registers: registers(0), body });
         self.emit.stmt(kernel::Stmt::Roles(roles));
         if nest.cluster.is_some() && !nest.cluster_reduces() {
             // Others may still copy to this CTA, or arrive at its mbarriers.
             self.emit.stmt(kernel::Stmt::ClusterBarrier);
         }
-        Ok(computing + producing)
+        Ok(())
     }
 
     /// The tiles of this CTA: one, or one after the other, of which a group takes each `of`-th.
@@ -85,7 +87,7 @@ impl Lowerer<'_> {
             body(this)?;
             this.send_collected()
         };
-        if self.nest.persistent.is_none() {
+        if self.plan.tiles.persistent.is_none() {
             return self.tile(self.in_problem, body);
         }
         let (cta, ctas) = (self.emit.op(Op::Cta, &[]), self.emit.op(Op::Ctas, &[]));
@@ -94,7 +96,7 @@ impl Lowerer<'_> {
         let step = self.emit.bin(BinOp::Mul, ctas, Atom::i32(of.into()));
         let total = match self.grouped {
             true => self.emit.op(Op::Tiles, &[]),
-            false => Grid::tiles(self.nest, &mut self.emit),
+            false => Grid::tiles(&self.plan.tiles, &mut self.emit),
         };
         self.emit.push();
         let var = self.emit.var(Ty::I32);
@@ -105,8 +107,8 @@ impl Lowerer<'_> {
             self.number = Some(number);
             number = self.emit.problem(number);
         }
-        if self.nest.segment.is_none() {
-            self.grid = Grid::of(self.nest, &mut self.emit, Some(number));
+        if self.plan.tiles.segment.is_none() {
+            self.grid = Grid::of(&self.plan.tiles, &mut self.emit, Some(number));
         }
         if !self.nest.alternate.is_empty() {
             let before = self.emit.bin(BinOp::Sub, Atom::Var(var), cta);
@@ -133,11 +135,11 @@ impl Lowerer<'_> {
         number: Option<Atom>,
         body: impl Fn(&mut Self) -> Result<(), LowerError>,
     ) -> Result<(), LowerError> {
-        if self.nest.segment.is_none() {
+        if self.plan.tiles.segment.is_none() {
             return body(self);
         }
         let number = number.unwrap_or_else(|| self.emit.op(Op::Cta, &[]));
-        let (is_whole, place) = Decoded::of_two_sizes(self.nest, &mut self.emit, number);
+        let (is_whole, place) = Decoded::of_two_sizes(&self.plan.tiles, &mut self.emit, number);
         let before = self.sync.clone();
         let then = self.of_size(TileSize::Whole, &place, &body)?;
         let after = std::mem::replace(&mut self.sync, before);
@@ -156,8 +158,8 @@ impl Lowerer<'_> {
         body: &impl Fn(&mut Self) -> Result<(), LowerError>,
     ) -> Result<Vec<kernel::Stmt>, LowerError> {
         self.emit.push();
-        self.last = self.nest.segment.filter(|_| size == TileSize::Last);
-        self.grid = place.grid(self.nest, &mut self.emit, size);
+        self.last = self.plan.tiles.segment.filter(|_| size == TileSize::Last);
+        self.grid = place.grid(&self.plan.tiles, &mut self.emit, size);
         body(self)?;
         self.last = None;
         Ok(self.emit.pop())

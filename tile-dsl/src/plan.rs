@@ -1,0 +1,58 @@
+//! The plan: what the lowering does with a nest, worked out once, before any statement is made.
+//!
+//! ```text
+//! plan  = tiles roles
+//! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
+//! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] ]
+//! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread )
+//! ```
+//!
+//! A nest says what directives decided. The plan says what follows from it for the code: emission reads it, and works none of it out
+//! again. What it does not have yet (boxes, channels, places, products, accesses, stores, sums) the lowering asks of the nest.
+
+mod roles;
+mod tiles;
+
+pub(crate) use roles::{Does, Role};
+pub(crate) use tiles::{Factor, Share, Tiles};
+
+use crate::nest::{Nest, Units};
+use std::fmt;
+
+/// What the lowering does with a nest.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The tiles, and which CTA takes which.
+    pub tiles: Tiles,
+    /// The threads of a CTA by what they do, in their order; one role where all do the same.
+    pub roles: Vec<Role>,
+}
+
+impl Plan {
+    /// Plans a nest.
+    ///
+    /// # Errors
+    /// What its loops cannot be bound to together.
+    pub fn of(nest: &Nest) -> Result<Plan, String> {
+        let units = Units::of(nest)?;
+        Ok(Plan { tiles: Tiles::of(nest), roles: roles::of(nest, units.threads) })
+    }
+
+    /// Threads of a CTA.
+    pub fn threads(&self) -> u32 {
+        self.roles.last().map_or(1, |role| role.threads.end)
+    }
+
+    /// The plan as text, with the names of a nest.
+    pub fn text(&self, nest: &Nest) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(nest, &mut out);
+        out
+    }
+
+    fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.tiles.write(nest, out)?;
+        self.roles.iter().try_for_each(|role| writeln!(out, "{role}"))
+    }
+}

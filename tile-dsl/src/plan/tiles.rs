@@ -1,0 +1,141 @@
+//! The tiles of a kernel: a factor for each loop bound to CTAs, and the order in which they are taken.
+
+use crate::{
+    index::Extent,
+    nest::{Digit, LoopKind, Nest, Order, Segment, Steps, Stmt},
+    schedule::Unit,
+    tile::AxisKind,
+};
+use std::fmt;
+
+/// The tiles, and who takes them.
+#[derive(Clone, Debug)]
+pub(crate) struct Tiles {
+    /// Program axes in the order of the kernel, outer loops before inner ones; then parts of a reduction.
+    pub factors: Vec<Factor>,
+    /// The order of the program axes' tiles.
+    pub order: Order,
+    /// CTAs for each multiprocessor, where each takes tile after tile.
+    pub persistent: Option<u32>,
+    /// Tiles of an axis that are of two sizes.
+    pub segment: Option<Segment>,
+}
+
+/// One factor of the grid: a loop bound to CTAs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Factor {
+    /// The loop.
+    pub digit: Digit,
+    /// Points that it goes through.
+    pub extent: Extent,
+    /// Points of a step.
+    pub tile: u32,
+    /// Points after which tiles begin anew.
+    pub period: u32,
+    /// What its steps are to CTAs.
+    pub share: Share,
+}
+
+/// What the steps of a factor are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// Tiles.
+    Tiles,
+    /// Tiles that CTAs of one cluster take: neighbours in the grid, whatever the order of the others.
+    Cluster,
+    /// Parts of a reduction.
+    Parts {
+        /// How many.
+        parts: u32,
+        /// CTAs in a row have the parts of one tile, and are a cluster; else all tiles of one part come first, whose CTAs share more of
+        /// what they read.
+        adjacent: bool,
+    },
+}
+
+impl Tiles {
+    /// Those of a nest.
+    pub fn of(nest: &Nest) -> Tiles {
+        let mut digits = Vec::new();
+        bound_to_ctas(&nest.body, &mut digits);
+        let is_part = |d: &Digit| nest.kernel.axes[usize::from(d.axis.0)].kind != AxisKind::Program;
+        digits.sort_by_key(|d| (is_part(d), d.axis, std::cmp::Reverse(d.stride)));
+        digits.dedup();
+        let factors = digits.into_iter().map(|digit| {
+            let (extent, tile, period) = match digit.steps {
+                Steps::Rest => {
+                    let extent = nest.kernel.axes[usize::from(digit.axis.0)].extent.clone();
+                    (extent, digit.stride, nest.period(digit))
+                }
+                Steps::Fixed(n) => (Extent::constant(n.into()), 1, 1),
+            };
+            let share = match digit.steps {
+                Steps::Fixed(parts) if is_part(&digit) => {
+                    Share::Parts { parts, adjacent: nest.cluster_reduces() }
+                }
+                _ if nest.cluster == Some(digit) => Share::Cluster,
+                _ => Share::Tiles,
+            };
+            Factor { digit, extent, tile, period, share }
+        });
+        Tiles {
+            factors: factors.collect(),
+            order: nest.order,
+            persistent: nest.persistent,
+            segment: nest.segment,
+        }
+    }
+
+    /// The segment that a factor's tiles begin anew after.
+    pub fn segment_of(&self, factor: &Factor) -> Option<Segment> {
+        self.segment.filter(|segment| segment.digit == factor.digit)
+    }
+
+    /// Those of tiles, without the parts of a reduction.
+    pub fn of_program(&self) -> &[Factor] {
+        let parts = self.factors.iter().position(|f| matches!(f.share, Share::Parts { .. }));
+        &self.factors[..parts.unwrap_or(self.factors.len())]
+    }
+
+    pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "tiles")?;
+        for (n, factor) in self.factors.iter().enumerate() {
+            write!(out, "{}", if n == 0 { " grid " } else { " × " })?;
+            write!(out, "{}: {}/{}", nest.digit_name(factor.digit), factor.extent, factor.tile)?;
+            if factor.period != factor.tile {
+                write!(out, " in {}", factor.period)?;
+            }
+            match factor.share {
+                Share::Tiles => {}
+                Share::Cluster => write!(out, " rank of its cluster")?,
+                Share::Parts { adjacent: true, .. } => write!(out, " parts side by side")?,
+                Share::Parts { adjacent: false, .. } => write!(out, " parts")?,
+            }
+        }
+        write!(out, " {}", self.order)?;
+        if let Some(ctas) = self.persistent {
+            write!(out, " persistent {ctas}")?;
+        }
+        if self.segment.is_some() {
+            write!(out, " sizes whole, last")?;
+        }
+        writeln!(out)
+    }
+}
+
+fn bound_to_ctas(stmt: &Stmt, digits: &mut Vec<Digit>) {
+    match stmt {
+        Stmt::For { digit, at, body } => {
+            if matches!(at, LoopKind::Unit(Unit::Block, _)) {
+                digits.push(*digit);
+            }
+            bound_to_ctas(body, digits);
+        }
+        Stmt::Let { first, rest, .. } => {
+            bound_to_ctas(first, digits);
+            bound_to_ctas(rest, digits);
+        }
+        Stmt::Stage { body, .. } => bound_to_ctas(body, digits),
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
+    }
+}
