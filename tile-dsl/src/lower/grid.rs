@@ -343,6 +343,7 @@ fn mixed_radix(emit: &mut Emit, index: Atom, counts: &[Atom]) -> Vec<Atom> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::Extent;
     use crate::kernel::{Expr, Stmt, Var};
     use std::collections::BTreeSet;
 
