@@ -164,6 +164,7 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
         "nest, expand",
         "nest, launch",
         "nest, defaults",
+        "kernel, plan",
         "kernel, allocate",
         "kernel, channels",
         "kernel, walk",
