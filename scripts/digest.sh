@@ -32,7 +32,7 @@ new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
 write "$new"
 same=yes
-for file in "$new"/*.txt; do
+for file in "$new/examples.txt" "$new/random${ptx:+-ptx}.txt"; do
   diff "$folder/$(basename "$file")" "$file" > "$new/diff" || { same=; head -n 20 "$new/diff"; echo "$(grep -c '^[<>]' "$new/diff") lines differ: $(basename "$file")"; }
 done
 [ "$same" ] && echo "the same code"

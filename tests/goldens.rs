@@ -2,27 +2,12 @@
 //!
 //! `TILEWRIGHT_BLESS=1 cargo test --test goldens` writes the files anew; `scripts/check-ptx.sh` assembles them.
 
-#[path = "../examples/attention/kernel.rs"]
-mod attention;
-#[path = "../examples/batched/kernel.rs"]
-mod batched;
-#[path = "../examples/conv1d/kernel.rs"]
-mod conv1d;
-#[path = "../examples/conv2d/kernel.rs"]
-mod conv2d;
-#[path = "../examples/matmul/f8.rs"]
-mod eight;
-#[path = "../examples/linear/kernel.rs"]
-mod linear;
-#[path = "../examples/matmul/kernel.rs"]
-mod product;
+#[path = "support/examples.rs"]
+mod examples;
 #[path = "support/random.rs"]
 mod random;
-#[path = "../examples/softmax/kernel.rs"]
-mod softmax;
-#[path = "../examples/vector_add/kernel.rs"]
-mod vector_add;
 
+use examples::{EVERY, conv1d, product, softmax};
 use random::random_schedules;
 use std::{fs, path::Path};
 use tile_dsl::{
@@ -38,21 +23,6 @@ fn folder(name: &str) -> std::path::PathBuf {
     fs::create_dir_all(&path).expect("the checkout is writable");
     path
 }
-
-/// The schedules of every example.
-const EVERY: &[&[&dyn AnySchedule]] = &[
-    product::SCHEDULES,
-    product::BY_SIZE,
-    product::TF32,
-    eight::F8,
-    linear::SCHEDULES,
-    vector_add::SCHEDULES,
-    softmax::SCHEDULES,
-    conv1d::SCHEDULES,
-    attention::SCHEDULES,
-    batched::SCHEDULES,
-    conv2d::SCHEDULES,
-];
 
 #[test]
 fn ptx_is_as_recorded() {

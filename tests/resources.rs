@@ -3,25 +3,10 @@
 //!
 //! `scripts/check-ptx.sh` fetches NVIDIA's assembler and runs this; `TILEWRIGHT_BLESS=1 scripts/check-ptx.sh` records anew.
 
-#[path = "../examples/attention/kernel.rs"]
-mod attention;
-#[path = "../examples/batched/kernel.rs"]
-mod batched;
-#[path = "../examples/conv1d/kernel.rs"]
-mod conv1d;
-#[path = "../examples/conv2d/kernel.rs"]
-mod conv2d;
-#[path = "../examples/matmul/f8.rs"]
-mod eight;
-#[path = "../examples/linear/kernel.rs"]
-mod linear;
-#[path = "../examples/matmul/kernel.rs"]
-mod product;
-#[path = "../examples/softmax/kernel.rs"]
-mod softmax;
-#[path = "../examples/vector_add/kernel.rs"]
-mod vector_add;
+#[path = "support/examples.rs"]
+mod examples;
 
+use examples::{EVERY, product};
 use rayon::prelude::*;
 use std::{fmt, fs, path::Path, str::FromStr};
 use tile_bench::Machine;
@@ -156,22 +141,9 @@ fn assembled((schedule, variant, grouped): (&'static dyn AnySchedule, Variant, b
 #[test]
 #[ignore = "needs ptxas and nvdisasm: scripts/check-ptx.sh fetches them and runs this"]
 fn schedules_stay_within_their_recorded_resources() {
-    let lists = [
-        product::SCHEDULES,
-        product::BY_SIZE,
-        product::TF32,
-        eight::F8,
-        linear::SCHEDULES,
-        vector_add::SCHEDULES,
-        softmax::SCHEDULES,
-        conv1d::SCHEDULES,
-        attention::SCHEDULES,
-        batched::SCHEDULES,
-        conv2d::SCHEDULES,
-    ];
     let variants = [Variant::Exact, Variant::Aligned, Variant::General];
     let each =
-        lists.concat().into_iter().flat_map(|schedule| variants.map(|variant| (schedule, variant, false)));
+        EVERY.concat().into_iter().flat_map(|schedule| variants.map(|variant| (schedule, variant, false)));
     let grouped = GROUPED.iter().flat_map(|schedule| variants.map(|variant| (*schedule, variant, true)));
     let each = each.chain(grouped);
     let now: Vec<Bounds> = each.collect::<Vec<_>>().into_par_iter().map(assembled).collect();

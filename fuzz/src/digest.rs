@@ -3,8 +3,6 @@
 use crate::{
     case::Case,
     check::{caught, program},
-    data::mix,
-    impossible,
     make::{Id, make},
 };
 use std::sync::{
@@ -17,9 +15,6 @@ use tile_dsl::{
     tile::TensorId,
 };
 use tile_runtime::{Stage, emit_given};
-
-/// Of so many random programs one has a pair of directives that it was drawn for.
-const WISHED: u64 = 3;
 
 /// A hash of a text (FNV-1a, 64 bits): the same on every machine.
 fn hash(text: &str) -> u64 {
@@ -70,7 +65,7 @@ pub fn of_random(seed: u64, count: u64, jobs: usize, stage: Stage) -> Vec<String
         if n >= count {
             return;
         }
-        let lines = of_id(id(seed, n), stage);
+        let lines = of_id(Id::numbered(seed, n), stage);
         found.lock().unwrap_or_else(PoisonError::into_inner).push((n, lines));
     };
     std::thread::scope(|scope| {
@@ -83,13 +78,6 @@ pub fn of_random(seed: u64, count: u64, jobs: usize, stage: Stage) -> Vec<String
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_unstable();
     found.into_iter().flat_map(|(_, lines)| lines).collect()
-}
-
-fn id(seed: u64, n: u64) -> Id {
-    let program = mix(seed, n);
-    let wishes = impossible::possible();
-    let wish = (n % WISHED == WISHED - 1).then(|| wishes[(program % wishes.len() as u64) as usize]);
-    Id { program, schedule: 0, wish }
 }
 
 fn of_id(id: Id, stage: Stage) -> Vec<String> {

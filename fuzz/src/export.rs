@@ -6,7 +6,7 @@
 use crate::{
     check::{Expected, caught, program, statements},
     data::mix,
-    impossible, launch,
+    launch,
     make::{Id, make},
     sizes,
 };
@@ -139,9 +139,6 @@ pub fn hash(bits: &[u32]) -> u64 {
 
 /// Programs that are made at a time, on all threads.
 const AT_A_TIME: usize = 64;
-/// Of so many programs one has a pair of directives that it was drawn for.
-const WISHED: u64 = 3;
-
 /// Writes cases whose results are right, until `count` kernels are together, made on so many threads; says so after each. Equal seeds
 /// give equal batches.
 ///
@@ -166,7 +163,7 @@ pub fn export(
             if n >= AT_A_TIME {
                 return;
             }
-            let entry = entry(id(seed, first + n as u64)).transpose();
+            let entry = entry(Id::numbered(seed, first + n as u64)).transpose();
             made.lock().unwrap_or_else(PoisonError::into_inner)[n] = entry;
         };
         std::thread::scope(|scope| {
@@ -191,14 +188,6 @@ pub fn export(
     }
     exported.bytes = write(&batch, path)?;
     Ok(exported)
-}
-
-/// The case of a program of a batch.
-fn id(seed: u64, p: u64) -> Id {
-    let program = mix(seed, p);
-    let wishes = impossible::possible();
-    let wish = (p % WISHED == WISHED - 1).then(|| wishes[(program % wishes.len() as u64) as usize]);
-    Id { program, schedule: 0, wish }
 }
 
 impl Entry {

@@ -4,6 +4,7 @@ use crate::{
     case::Case,
     check::{dtypes, program},
     data::mix,
+    impossible,
     program::{multiplies, random_kernel},
     sizes::sizes,
     wish::Wish,
@@ -28,6 +29,16 @@ pub struct Id {
     pub schedule: u64,
     /// What the schedule was to have.
     pub wish: Option<Wish>,
+}
+
+impl Id {
+    /// The n-th of the cases of a seed; each third has a pair of directives that it is drawn for.
+    pub fn numbered(seed: u64, n: u64) -> Id {
+        let program = mix(seed, n);
+        let wishes = impossible::possible();
+        let wish = (n % 3 == 2).then(|| wishes[(program % wishes.len() as u64) as usize]);
+        Id { program, schedule: 0, wish }
+    }
 }
 
 impl fmt::Display for Id {

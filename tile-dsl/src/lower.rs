@@ -275,9 +275,8 @@ impl<'a> Lowerer<'a> {
         Given { strided, grouped }: &'a Given,
         plan: &'a Plan,
         shared: &'a Allocation,
-    ) -> Result<Self, LowerError> {
+    ) -> Self {
         let (nest, grouped) = (&program.nest, *grouped);
-        let units = Units::of(nest).map_err(LowerError::Malformed)?;
         let mut emit = Emit::new();
         let mut in_problem = None;
         let grid = match plan.tiles.persistent {
@@ -294,7 +293,7 @@ impl<'a> Lowerer<'a> {
             }
         };
         let params = params(nest, variant, strided);
-        Ok(Lowerer {
+        Lowerer {
             nest,
             plan,
             kernel: &nest.kernel,
@@ -303,7 +302,7 @@ impl<'a> Lowerer<'a> {
             strided,
             grouped,
             emit,
-            units,
+            units: plan.units.clone(),
             passing: Vec::new(),
             odd: None,
             number: None,
@@ -336,7 +335,7 @@ impl<'a> Lowerer<'a> {
             cursors: Vec::new(),
             pending: Vec::new(),
             pitches: BTreeMap::new(),
-        })
+        }
     }
 
     /// Type of global offsets.

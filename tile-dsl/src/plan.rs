@@ -22,6 +22,8 @@ use std::fmt;
 /// What the lowering does with a nest.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
+    /// The threads that compute a tile together.
+    pub units: Units,
     /// The tiles, and which CTA takes which.
     pub tiles: Tiles,
     /// The threads of a CTA by what they do, in their order; one role where all do the same.
@@ -35,7 +37,7 @@ impl Plan {
     /// What its loops cannot be bound to together.
     pub fn of(nest: &Nest) -> Result<Plan, String> {
         let units = Units::of(nest)?;
-        Ok(Plan { tiles: Tiles::of(nest), roles: roles::of(nest, units.threads) })
+        Ok(Plan { tiles: Tiles::of(nest), roles: roles::of(nest, units.threads), units })
     }
 
     /// Threads of a CTA.

@@ -107,7 +107,7 @@ pub(super) fn describe(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
 pub(super) fn walk(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     let plan = lowering.plan.as_ref().expect("the pass before made it");
     let Lowering { program, variant, given, shared, .. } = lowering;
-    let mut lowerer = Lowerer::new(program, *variant, given, plan, shared)?;
+    let mut lowerer = Lowerer::new(program, *variant, given, plan, shared);
     lowerer.kernel()?;
     let kernel = &mut lowering.kernel;
     kernel.cleared = lowerer.cleared.iter().copied().collect();

@@ -1,0 +1,37 @@
+//! The kernels of the examples, and their schedules.
+
+#[path = "../../examples/attention/kernel.rs"]
+pub mod attention;
+#[path = "../../examples/batched/kernel.rs"]
+pub mod batched;
+#[path = "../../examples/conv1d/kernel.rs"]
+pub mod conv1d;
+#[path = "../../examples/conv2d/kernel.rs"]
+pub mod conv2d;
+#[path = "../../examples/matmul/f8.rs"]
+pub mod eight;
+#[path = "../../examples/linear/kernel.rs"]
+pub mod linear;
+#[path = "../../examples/matmul/kernel.rs"]
+pub mod product;
+#[path = "../../examples/softmax/kernel.rs"]
+pub mod softmax;
+#[path = "../../examples/vector_add/kernel.rs"]
+pub mod vector_add;
+
+use tilewright::AnySchedule;
+
+/// The schedules of every example.
+pub const EVERY: &[&[&dyn AnySchedule]] = &[
+    product::SCHEDULES,
+    product::BY_SIZE,
+    product::TF32,
+    eight::F8,
+    linear::SCHEDULES,
+    vector_add::SCHEDULES,
+    softmax::SCHEDULES,
+    conv1d::SCHEDULES,
+    attention::SCHEDULES,
+    batched::SCHEDULES,
+    conv2d::SCHEDULES,
+];
