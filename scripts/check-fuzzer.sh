@@ -54,11 +54,13 @@ for name in "${names[@]}"; do
   start=$(date +%s%N)
   left=$((seconds * 1000))
   found=""
-  # A seed after the other, until one has a case that fails.
+  # A seed after the other, each longer than the last, until one has a case that fails: short runs try the pairs that are wished for
+  # first, long ones all others.
   seed=0
   while [ -z "$found" ] && [ "$left" -gt 0 ]; do
     seed=$((seed + 1))
-    if ! "$CARGO_TARGET_DIR"/release/tile-fuzz --seed "$seed" --programs 36 --seconds $((left / 1000 + 1)) --jobs "$jobs" --shrink 0 > "$report" 2>&1; then
+    programs=$((18 * (seed + 1)))
+    if ! "$CARGO_TARGET_DIR"/release/tile-fuzz --seed "$seed" --programs $programs --seconds $((left / 1000 + 1)) --jobs "$jobs" --shrink 0 > "$report" 2>&1; then
       found=$(grep -m1 -E '^// (wrong value|finding|order of warps|nest differs|[a-z]+ error|panic|text)\b' "$report" || tail -n 1 "$report")
     fi
     took=$((($(date +%s%N) - start) / 1000000))

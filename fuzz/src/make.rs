@@ -127,7 +127,9 @@ pub fn wished(wish: Wish, seed: u64, count: usize) -> (Option<Made>, Vec<Refusal
     let kinds = wish.kinds();
     let mut random = Random::new(seed);
     let meeting = can_meet(&kinds) && random.below(100) < 70;
-    let bias = Bias { meeting, narrow: random.below(100) < 40 };
+    // Half a word may be all that the last tile of a segment has of it.
+    let narrow = if kinds.contains(&Kind::Segment) { 70 } else { 40 };
+    let bias = Bias { meeting, narrow: random.below(100) < narrow };
     let mut refusals = Vec::new();
     // With a bias all attempts have it at first: those without are granted sooner.
     let first = (bias != Bias::default()).then_some(bias);
@@ -160,8 +162,10 @@ fn attempted(
     let mut random = Random::new(program);
     // What a product has, and few other kernels: two program axes and a sum.
     let deep = [Kind::SplitK, Kind::SplitKAtomic, Kind::SplitKCluster, Kind::Cluster, Kind::ProduceWarpgroup];
-    let deeply = if kinds.iter().any(|k| deep.contains(k)) { 80 } else { 40 };
-    let product = multiplying(&kinds) || !bias.meeting && random.below(100) < deeply;
+    // Where each step of a sum reads a row, a thread reads it in one piece, and half a word behind it, perhaps.
+    let rows = bias.narrow && kinds.contains(&Kind::Segment);
+    let deeply = if rows || kinds.iter().any(|k| deep.contains(k)) { 80 } else { 40 };
+    let product = multiplying(&kinds) || (rows || !bias.meeting) && random.below(100) < deeply;
     let mut step = 0;
     while product && !multiplies(program) {
         program = mix(program, step);

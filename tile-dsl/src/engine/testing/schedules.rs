@@ -174,12 +174,13 @@ impl<'a> Generator<'a> {
             }
         }
         if self.chance(40) {
-            self.segment(&BTreeSet::new());
+            self.segment(&BTreeSet::new(), false);
         }
     }
 
-    /// Tiles of two sizes, if the schedule is legal with them: tiles of an axis begin anew after one to three and a part.
-    fn segment(&mut self, among: &BTreeSet<String>) {
+    /// Tiles of two sizes, if the schedule is legal with them: tiles of an axis begin anew after one to three and a part,
+    /// which is of three, five or seven points if it is to be odd.
+    fn segment(&mut self, among: &BTreeSet<String>, odd: bool) {
         let tiles = self.schedule.directives.iter().filter_map(|d| match &d.kind {
             DirectiveKind::Tile { axis, size } => Some((axis.clone(), *size)),
             _ => None,
@@ -204,9 +205,14 @@ impl<'a> Generator<'a> {
             tile - 1,
             1 + self.random.below(tile as usize - 1) as u32,
         ];
-        let rest = *self.random.pick(&rests);
+        let mut rest = *self.random.pick(&rests);
         if rest == 0 {
             return;
+        }
+        // What one access may read together with half a word behind it.
+        let pieces: Vec<u32> = [3, 5, 7].into_iter().filter(|n| *n < tile).collect();
+        if odd && !pieces.is_empty() {
+            rest = *self.random.pick(&pieces);
         }
         let kind = DirectiveKind::Segment { axis, points: whole * tile + rest };
         let span = SpanId(self.schedule.directives.len() as u32 + 1);

@@ -325,6 +325,8 @@ impl Generator<'_> {
             () if has(Kind::BindLane) || PRODUCERS.iter().any(|k| has(*k)) => {
                 &[[32, 1, 1], [8, 4, 1], [4, 8, 1], [32, 2, 1], [8, 8, 1], [8, 4, 2]]
             }
+            // So small that a thread reads the row of a tile in one piece.
+            () if has(Kind::Segment) => &[[16, 1, 1], [8, 4, 1], [4, 4, 1], [4, 8, 1], [8, 8, 1], [4, 8, 2]],
             () => &[[16, 1, 1], [32, 1, 1], [8, 8, 1], [4, 8, 2], [16, 4, 1], [8, 16, 1]],
         };
         let fits = |sizes: &&[u32; 3]| sizes.iter().filter(|n| **n > 1).count() <= program.len().max(1);
@@ -337,6 +339,8 @@ impl Generator<'_> {
             () if has(Kind::ReduceLane) || has(Kind::ReduceCta) => &[32],
             () if has(Kind::ReduceWarp) => &[2, 4],
             () if has(Kind::StageTma) || has(Kind::Swizzle) || deep => &[8, 8, 16],
+            // A thread then reads the row of a copy element after element, where words may be split.
+            () if has(Kind::Segment) => &[1, 1, 1, 1, 3, 5, 8],
             // Rows of an odd number of elements, too.
             () => &[1, 3, 4, 4, 5, 8, 16],
         };

@@ -482,9 +482,14 @@ impl Generator<'_> {
             }
             Kind::Segment => {
                 // Most of what is copied has tiles of two sizes then.
-                let among = if self.chance(70) { self.axes_of_copies() } else { BTreeSet::new() };
+                let (halves, copied) = (self.rows_of_halves(), self.axes_of_copies());
+                let (among, odd) = match self.random.below(10) {
+                    0..5 if !halves.is_empty() => (halves, true),
+                    0..7 => (copied, false),
+                    _ => (BTreeSet::new(), false),
+                };
                 for _ in 0..6 {
-                    self.segment(&among);
+                    self.segment(&among, odd);
                     if kinds(&self.schedule).contains(&Kind::Segment) {
                         break;
                     }

@@ -112,6 +112,17 @@ impl Generator<'_> {
         axes.chain(values).map(|axis| nest.axis(*axis).to_string()).collect()
     }
 
+    /// Axes along the rows of copies with elements of two bytes: an odd number of them ends within a word.
+    pub(super) fn rows_of_halves(&self) -> BTreeSet<String> {
+        let (nest, staged) = (&self.nests[0], self.staged());
+        let halves = nest
+            .accesses
+            .iter()
+            .filter(|a| staged.contains(&nest.tensor(a.tensor).name) && nest.elem(a.tensor).bytes() == 2);
+        let rows = halves.filter_map(|a| a.index.last()).flat_map(|index| index.terms.keys());
+        rows.map(|axis| nest.axis(*axis).to_string()).collect()
+    }
+
     /// Values that each reader computes for itself.
     pub(super) fn recomputed(&self) -> Vec<String> {
         let found = self.schedule.directives.iter();
