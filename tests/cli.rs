@@ -166,7 +166,6 @@ fn every_pass_is_shown_in_the_order_in_which_it_runs() {
         "nest, defaults",
         "kernel, plan",
         "kernel, allocate",
-        "kernel, channels",
         "kernel, walk",
         "kernel, products",
         "kernel, mbarriers",

@@ -19,7 +19,7 @@ pub enum Stage {
     Tile,
     /// Nest IR: the scheduled loops.
     Nest,
-    /// The plan: tiles and roles, worked out of the nest.
+    /// The plan: tiles, roles, boxes and channels, worked out of the nest.
     Plan,
     /// Kernel IR: threads, shared memory, barriers.
     Kernel,

@@ -10,7 +10,6 @@
 //! launch must satisfy for each.
 
 mod across;
-mod channels;
 mod cluster;
 mod combine;
 mod copy;
@@ -101,50 +100,62 @@ pub fn lower_given(program: &Program, variant: Variant, given: &Given) -> Result
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 11] = [
+const PASSES: [Pass; 10] = [
     Pass {
         name: "plan",
-        what: "tiles and roles: what follows from the nest before any statement",
+        what: "what follows from the nest before any statement: tiles, roles, boxes, channels",
         run: passes::plan,
+        text: passes::planned,
     },
     Pass {
         name: "allocate",
         what: "buffers in shared memory, when each lives, where it lies",
         run: passes::allocate,
+        text: passes::allocated,
     },
     Pass {
-        name: "channels",
-        what: "staged copies: slots, who fills them, what says that one is full or free",
-        run: passes::describe,
+        name: "walk",
+        what: "threads, registers, copies, barriers, guards",
+        run: passes::walk,
+        text: passes::made,
     },
-    Pass { name: "walk", what: "threads, registers, copies, barriers, guards", run: passes::walk },
     Pass {
         name: "products",
         what: "fences and waits around products that complete on their own",
         run: products::group,
+        text: passes::made,
     },
-    Pass { name: "mbarriers", what: "their initial state", run: mbarriers::initialise },
+    Pass { name: "mbarriers", what: "their initial state", run: mbarriers::initialise, text: passes::made },
     Pass {
         name: "reuse",
         what: "a barrier where one buffer takes the bytes of another",
         run: passes::separate_reuse,
+        text: passes::made,
     },
     Pass {
         name: "halves",
         what: "zeros where a part of a word may never be written",
         run: passes::clear_halves,
+        text: passes::made,
     },
     Pass {
         name: "depend",
         what: "where a dependent launch waits for the grids before it",
         run: passes::depend,
+        text: passes::made,
     },
     Pass {
         name: "maps",
         what: "before tensor maps are used: fences where they are in global memory, else a prefetch",
         run: maps::announce,
+        text: passes::made,
     },
-    Pass { name: "verify", what: "what code generation takes for granted", run: passes::check },
+    Pass {
+        name: "verify",
+        what: "what code generation takes for granted",
+        run: passes::check,
+        text: passes::made,
+    },
 ];
 
 /// [`lower_given`], `observe` sees what each pass leaves.
@@ -230,7 +241,7 @@ struct Lowerer<'a> {
     /// Digits bound by the enclosing loops, outermost first.
     stack: Vec<Bound>,
     /// Enclosing stages, outermost first.
-    stages: Vec<stage::Active>,
+    stages: Vec<stage::Active<'a>>,
     /// Enclosing copies in registers, outermost first.
     fragments: Vec<fragment::Active>,
     /// Values in scope.
@@ -367,10 +378,7 @@ impl<'a> Lowerer<'a> {
         let tensor = self.tensor(id);
         let ty = self.offset_ty();
         let wide = ty == Ty::I64 && !is_small(tensor);
-        let mut fastest_first: Vec<usize> = (0..tensor.dims.len()).rev().collect();
-        if self.nest.column_major.contains(&id) {
-            fastest_first.reverse();
-        }
+        let fastest_first = self.nest.fastest_first(id);
         let mut pitches = vec![Pitch::Fixed(1); tensor.dims.len()];
         let mut pitch = Atom::Int(1, ty);
         for (n, d) in fastest_first.iter().copied().enumerate() {
@@ -399,7 +407,7 @@ impl<'a> Lowerer<'a> {
 
     /// The contiguous dimension of a tensor in global memory.
     fn contiguous(&self, id: TensorId) -> usize {
-        if self.nest.column_major.contains(&id) { 0 } else { self.tensor(id).dims.len().saturating_sub(1) }
+        self.nest.contiguous(id)
     }
 
     /// The shared buffer that holds `elems` elements of something.
@@ -553,7 +561,7 @@ fn params(nest: &Nest, variant: Variant, strided: &Strided) -> Vec<Param> {
     params.extend(dims.into_iter().map(|d| Param::Dim(d.to_string())));
     for id in strided {
         let tensor = &kernel.tensors[id.0 as usize];
-        let contiguous = if nest.column_major.contains(id) { 0 } else { tensor.dims.len().saturating_sub(1) };
+        let contiguous = nest.contiguous(*id);
         let strides = (0..tensor.dims.len()).filter(|d| *d != contiguous).map(|d| stride(tensor, d));
         params.extend(strides.map(Param::Dim));
     }

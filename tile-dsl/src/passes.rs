@@ -39,23 +39,20 @@ pub fn passes(program: &Program, variant: Variant) -> Result<String, PassError> 
     before.clear();
     lower::lower_observed(program, variant, &Given::default(), &mut |pass, lowering| {
         heading(&mut out, "kernel", pass.name, pass.what);
-        // The first passes make no statement yet.
-        if lowering.kernel.body.is_empty() {
-            match (pass.name, &lowering.plan, &lowering.channels) {
-                ("plan", Some(plan), _) => out.push_str(&plan.text(&program.nest)),
-                (.., Some(channels)) => out.push_str(channels),
-                _ => _ = write!(out, "{}", lowering.shared),
+        let now = (pass.text)(lowering);
+        // The first passes make no statement yet: what each of them leaves is a text of its own.
+        match lowering.kernel.body.is_empty() {
+            true => out.push_str(&now),
+            false => {
+                out.push_str(&changes(&before, &now));
+                before = now;
             }
-            return;
         }
-        let now = lowering.kernel.to_string();
-        out.push_str(&changes(&before, &now));
-        before = now;
     })?;
     Ok(out)
 }
 
-/// The text of what a lowering works out of a program before any statement: tiles and roles.
+/// The text of what a lowering works out of a program before any statement: tiles, roles, boxes and channels.
 ///
 /// # Errors
 /// When the program cannot be lowered.

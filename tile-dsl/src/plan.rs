@@ -1,18 +1,25 @@
 //! The plan: what the lowering does with a nest, worked out once, before any statement is made.
 //!
 //! ```text
-//! plan  = tiles roles
+//! plan  = tiles { role } { box } { channel }
 //! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
 //! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] ]
 //! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread )
+//! box   = "box" copy points [ "|" points of the last tile ] "in rows of" n [ ", panels of" n ]
+//!         [ "," n "along" dimension "by each CTA" ] [ ", rounded" ]
+//! channel = "channel" copies [ "at" loop ] ":" n "slots, filled by" who [ n "ahead" ] ";" full and free [ ";" registers inside ]
 //! ```
 //!
 //! A nest says what directives decided. The plan says what follows from it for the code: emission reads it, and works none of it out
-//! again. What it does not have yet (boxes, channels, places, products, accesses, stores, sums) the lowering asks of the nest.
+//! again. What it does not have yet (places, products, accesses, stores, sums) the lowering asks of the nest.
 
+mod boxes;
+mod channels;
 mod roles;
 mod tiles;
 
+pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
+pub(crate) use channels::{Channel, Channels, Full, Producer};
 pub(crate) use roles::{Does, Role};
 pub(crate) use tiles::{Factor, Share, Tiles};
 
@@ -28,16 +35,27 @@ pub(crate) struct Plan {
     pub tiles: Tiles,
     /// The threads of a CTA by what they do, in their order; one role where all do the same.
     pub roles: Vec<Role>,
+    /// What copies in shared memory take of their tensors.
+    pub boxes: Boxes,
+    /// How copies come together, and what says that they have come.
+    pub channels: Channels,
 }
 
 impl Plan {
     /// Plans a nest.
     ///
     /// # Errors
-    /// What its loops cannot be bound to together.
+    /// What its loops cannot be bound to together, or why a copy has no box.
     pub fn of(nest: &Nest) -> Result<Plan, String> {
         let units = Units::of(nest)?;
-        Ok(Plan { tiles: Tiles::of(nest), roles: roles::of(nest, units.threads), units })
+        let boxes = Boxes::of(nest).map_err(|why| why.text(nest))?;
+        Ok(Plan {
+            tiles: Tiles::of(nest),
+            roles: roles::of(nest, units.threads),
+            units,
+            boxes,
+            channels: Channels::of(nest),
+        })
     }
 
     /// Threads of a CTA.
@@ -55,6 +73,8 @@ impl Plan {
 
     fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
         self.tiles.write(nest, out)?;
-        self.roles.iter().try_for_each(|role| writeln!(out, "{role}"))
+        self.roles.iter().try_for_each(|role| writeln!(out, "{role}"))?;
+        self.boxes.write(nest, out)?;
+        self.channels.write(nest, out)
     }
 }

@@ -1,6 +1,10 @@
 //! The stations of a program know those before them, never those behind.
 
-use std::{fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 /// Stations, and what each must not know.
 const NOT_KNOWN: [(&str, &[&str]); 7] = [
@@ -13,16 +17,16 @@ const NOT_KNOWN: [(&str, &[&str]); 7] = [
     ("lower", &["engine"]),
 ];
 
-/// The modules of this crate that a file's imports and paths name.
-fn known(text: &str) -> Vec<String> {
+/// What a file's imports and paths name behind a prefix, such as `crate::`: the modules of this crate.
+fn known(text: &str, prefix: &str) -> Vec<String> {
     let code: String =
         text.lines().filter(|l| !l.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
     // A file's own tests may use what they like.
     let code = code.split("#[cfg(test)]").next().unwrap_or_default();
     let word = |s: &str| s.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     let mut out = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        let rest = &code[at + "crate::".len()..];
+    for (at, _) in code.match_indices(prefix) {
+        let rest = &code[at + prefix.len()..];
         let Some(list) = rest.strip_prefix('{') else {
             out.push(word(rest));
             continue;
@@ -68,7 +72,7 @@ fn dependencies_point_one_way() {
                 if file.file_stem().is_some_and(|name| name == "tests") {
                     return;
                 }
-                for name in known(&fs::read_to_string(file).unwrap()) {
+                for name in known(&fs::read_to_string(file).unwrap(), "crate::") {
                     assert!(!forbidden.contains(&name.as_str()), "{} knows `{name}`", file.display());
                 }
             });
@@ -80,5 +84,47 @@ fn dependencies_point_one_way() {
 #[test]
 fn imports_are_read() {
     let text = "use crate::{a::b, c::{d, e}, f};\n// crate::g\nlet x = crate::h::i();";
-    assert_eq!(known(text), ["a", "c", "f", "h"]);
+    assert_eq!(known(text, "crate::"), ["a", "c", "f", "h"]);
+}
+
+/// Whether modules that know each other form a circle: the first that leads into one.
+fn circle<'a>(knows: &'a BTreeMap<String, Vec<String>>) -> Option<&'a str> {
+    let mut left: BTreeSet<&'a str> = knows.keys().map(String::as_str).collect();
+    // Again and again without those that know none of the others.
+    loop {
+        let knows_others = |name: &&&str| knows[**name].iter().any(|other| left.contains(other.as_str()));
+        let held: BTreeSet<&str> = left.iter().filter(knows_others).copied().collect();
+        if held == left {
+            return left.first().copied();
+        }
+        left = held;
+    }
+}
+
+#[test]
+fn files_of_the_plan_form_no_circle() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/plan");
+    let mut knows = BTreeMap::new();
+    files(&folder, &mut |file| {
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(file).unwrap();
+        let all = known(&text, "super::").into_iter().chain(known(&text, "crate::plan::"));
+        // What the parent exports again would hide where it comes from.
+        let siblings: Vec<String> = all.filter(|n| n != "tests").collect();
+        assert!(siblings.iter().all(|n| n.starts_with(char::is_lowercase)), "{name} imports {siblings:?}");
+        knows.insert(name, siblings);
+    });
+    assert!(knows.len() >= 4, "{knows:?}");
+    assert_eq!(circle(&knows), None);
+}
+
+#[test]
+fn circles_are_seen() {
+    let knows = |pairs: &[(&str, &[&str])]| {
+        let all = pairs.iter().map(|(a, of)| (a.to_string(), of.iter().map(|b| b.to_string()).collect()));
+        all.collect::<BTreeMap<String, Vec<String>>>()
+    };
+    assert_eq!(circle(&knows(&[("a", &["b"]), ("b", &["c"]), ("c", &[])])), None);
+    assert_eq!(circle(&knows(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])])), Some("a"));
+    assert_eq!(circle(&knows(&[("a", &[]), ("b", &["c"]), ("c", &["b"])])), Some("b"));
 }

@@ -24,6 +24,7 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     index::AxisId,
     nest::{Digit, Frame, LoopKind, Nest, ValueId, leaves},
+    plan::{Boxes, Unboxed},
     schedule::{Directive, DirectiveKind, Schedule, Unit},
     span::SpanId,
 };
@@ -35,6 +36,8 @@ pub(super) use shared::bytes as shared_bytes;
 pub(super) struct Context<'a> {
     pub nest: &'a Nest,
     pub schedule: &'a Schedule,
+    /// What copies take of their tensors; without it, only the reason is reported.
+    pub boxes: Result<Boxes, Unboxed>,
 }
 
 /// How many sizes to try for each directive that could be smaller.
@@ -70,7 +73,12 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     wrong
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// A nest that a schedule led to, with what the plan says of it.
+    pub fn new(nest: &'a Nest, schedule: &'a Schedule) -> Self {
+        Context { nest, schedule, boxes: Boxes::of(nest) }
+    }
+
     /// The last directive that satisfies a predicate.
     fn last(&self, of: impl Fn(&DirectiveKind) -> bool) -> Option<&Directive> {
         self.schedule.directives.iter().rev().find(|d| of(&d.kind))

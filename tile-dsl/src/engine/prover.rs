@@ -157,7 +157,7 @@ impl Prover {
             return Err(Wrong::early(wrong));
         }
         let nest = defaults::apply(&nest).map_err(|f| Wrong::early(vec![*f.diagnostic]))?;
-        let wrong = checks::check(&checks::Context { nest: &nest, schedule });
+        let wrong = checks::check(&checks::Context::new(&nest, schedule));
         if wrong.is_empty() { Ok((nest, proofs)) } else { Err(Wrong { diagnostics: wrong, applied: true }) }
     }
 

@@ -299,7 +299,7 @@ fn registers_of_one_thread_cannot_be_read_by_another() {
             "(for p (let [g] (for a #thread.x (def g (ld x[p, a]))) (for a {reader} (put y[p, a] (get g)))))"
         );
         nest.body = nest::parse(&text, &nest).unwrap();
-        super::checks::check(&super::checks::Context { nest: &nest, schedule: &schedule })
+        super::checks::check(&super::checks::Context::new(&nest, &schedule))
     };
     assert_eq!(check("#thread.x"), []);
     let wrong = check("#unroll");
@@ -331,7 +331,7 @@ fn parts_in_several_ctas_meet_once_a_launch() {
             "(for p #block (for b {around} (let [h] (for a #block (red h sum (ld x[p, a]))) (put u[p] (get h)))))"
         );
         nest.body = nest::parse(&text, &nest).unwrap();
-        super::checks::check(&super::checks::Context { nest: &nest, schedule: &schedule })
+        super::checks::check(&super::checks::Context::new(&nest, &schedule))
     };
     assert_eq!(check("#block"), []);
     let wrong = check("#seq");

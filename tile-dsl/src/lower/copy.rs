@@ -13,10 +13,10 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    index::Affine,
     kernel::{self, Expr as KExpr, Mem, Ty, Var},
-    nest::CopyId,
+    nest::TileSize,
     op::{BinOp, CmpOp, UnOp},
+    plan::CopyBox,
     tile::TensorId,
 };
 
@@ -27,20 +27,17 @@ const IN_FLIGHT: u32 = 32;
 const LINE: i64 = 128;
 
 /// A copy of a box of a tensor into shared memory.
-pub(super) struct CopyPlan {
-    pub copy: CopyId,
+pub(super) struct CopyPlan<'p> {
+    /// What it holds.
+    pub of: &'p CopyBox,
+    /// Of the tile at hand.
+    pub size: TileSize,
     pub tensor: TensorId,
     pub dtype: DType,
     pub buffer: u32,
     /// Digits bound outside of the stage.
     pub height: usize,
     pub layout: Layout,
-    /// The same as the nest has it.
-    pub from: crate::nest::CopyLayout,
-    /// An access of the tensor; all move alike with the digits outside.
-    pub index: Vec<Affine>,
-    /// Smallest index relative to the digits outside, by dimension.
-    pub low: Vec<i64>,
     /// Extent of the box that the tile at hand takes, by dimension.
     pub extent: Vec<i64>,
     /// Where the box may leave the tensor, by dimension.
@@ -48,12 +45,8 @@ pub(super) struct CopyPlan {
     /// Elements moved at once.
     pub vector: u32,
     pub asynchronous: bool,
-    /// Elements are rounded to tf32 on their way.
-    pub rounded: bool,
     /// The tensor map through which it comes in one piece: a parameter of the kernel.
     pub map: Option<u32>,
-    /// The part that this CTA copies to all of its cluster.
-    pub part: Option<crate::nest::CopyPart>,
 }
 
 /// What a thread moves in one round.
@@ -66,7 +59,7 @@ pub(super) struct Chunk {
 
 impl Lowerer<'_> {
     /// The rounds of a copy.
-    pub fn chunks(&mut self, plan: &CopyPlan) -> Vec<Chunk> {
+    pub fn chunks(&mut self, plan: &CopyPlan<'_>) -> Vec<Chunk> {
         let fastest = self.contiguous(plan.tensor);
         // Dimensions from the fastest in global memory, in chunks.
         let mut dims: Vec<usize> = (0..plan.extent.len()).rev().collect();
@@ -117,7 +110,7 @@ impl Lowerer<'_> {
     /// Coordinates of a thread's vector in a round, where rounds take one of `pieces` of a row after the other.
     fn piece(
         &mut self,
-        plan: &CopyPlan,
+        plan: &CopyPlan<'_>,
         dims: &[usize],
         counts: &[i64],
         (round, pieces): (i64, i64),
@@ -147,7 +140,7 @@ impl Lowerer<'_> {
     }
 
     /// Offset and guard of a chunk in global memory.
-    fn source(&mut self, plan: &CopyPlan, base: &[Linear], chunk: &Chunk) -> (KExpr, Option<Atom>) {
+    fn source(&mut self, plan: &CopyPlan<'_>, base: &[Linear], chunk: &Chunk) -> (KExpr, Option<Atom>) {
         let pitches = self.pitches(plan.tensor);
         let mut offset = Offset::default();
         let mut within = Vec::new();
@@ -163,7 +156,7 @@ impl Lowerer<'_> {
         (Emit::sum_expr(base, constant, ty), guard)
     }
 
-    fn target(&mut self, plan: &CopyPlan, chunk: &Chunk, lane: u32, slot: &Linear) -> KExpr {
+    fn target(&mut self, plan: &CopyPlan<'_>, chunk: &Chunk, lane: u32, slot: &Linear) -> KExpr {
         let mut offset = slot.clone();
         for (coord, pitch) in chunk.coords.iter().zip(&plan.layout.pitch) {
             offset.add_scaled(coord, *pitch);
@@ -176,7 +169,7 @@ impl Lowerer<'_> {
 
     /// Copies boxes, at the current point, each into its slot: asynchronous ones are issued, plain ones are
     /// complete. Plain loads come in batches before their stores, so that they overlap.
-    pub fn copy_all(&mut self, plans: &[(&CopyPlan, Linear)]) {
+    pub fn copy_all(&mut self, plans: &[(&CopyPlan<'_>, Linear)]) {
         let mut plain = Vec::new();
         for (plan, slot) in plans {
             let chunks = self.chunks(plan);
@@ -189,7 +182,7 @@ impl Lowerer<'_> {
         let mut rest = plain.as_slice();
         while !rest.is_empty() {
             let mut elems = 0;
-            let mut fits = |plan: &CopyPlan| {
+            let mut fits = |plan: &CopyPlan<'_>| {
                 elems += plan.vector;
                 elems <= IN_FLIGHT
             };
@@ -205,7 +198,7 @@ impl Lowerer<'_> {
     }
 
     /// Issues the asynchronous copies of a box.
-    pub fn issue(&mut self, plan: &CopyPlan, chunks: &[Chunk], slot: &Linear) {
+    pub fn issue(&mut self, plan: &CopyPlan<'_>, chunks: &[Chunk], slot: &Linear) {
         let base = self.base(plan);
         for chunk in chunks {
             let (global_offset, guard) = self.source(plan, &base, chunk);
@@ -232,7 +225,7 @@ impl Lowerer<'_> {
     }
 
     /// Loads a chunk to registers.
-    pub fn load_chunk(&mut self, plan: &CopyPlan, chunk: &Chunk) -> Vec<Var> {
+    pub fn load_chunk(&mut self, plan: &CopyPlan<'_>, chunk: &Chunk) -> Vec<Var> {
         let base = self.base(plan);
         let (offset, guard) = self.source(plan, &base, chunk);
         let guard = self.emit.and(chunk.exists, guard);
@@ -243,9 +236,9 @@ impl Lowerer<'_> {
     }
 
     /// Stores a chunk to shared memory: as a vector where the layout keeps it together.
-    pub fn store_chunk(&mut self, plan: &CopyPlan, chunk: &Chunk, values: Vec<KExpr>, slot: &Linear) {
+    pub fn store_chunk(&mut self, plan: &CopyPlan<'_>, chunk: &Chunk, values: Vec<KExpr>, slot: &Linear) {
         let mem = Mem::Shared(plan.buffer);
-        let values: Vec<KExpr> = match plan.rounded {
+        let values: Vec<KExpr> = match plan.of.rounded {
             true => values.into_iter().map(|x| KExpr::Un(UnOp::Tf32, Box::new(x))).collect(),
             false => values,
         };
@@ -265,7 +258,7 @@ impl Lowerer<'_> {
 }
 
 /// Into how many pieces rounds divide a row of `count` vectors.
-fn pieces(plan: &CopyPlan, count: i64, total: i64, threads: i64) -> i64 {
+fn pieces(plan: &CopyPlan<'_>, count: i64, total: i64, threads: i64) -> i64 {
     let bytes = i64::from(plan.vector * plan.dtype.bytes());
     let fits = |pieces: &i64| {
         let width = count / pieces;

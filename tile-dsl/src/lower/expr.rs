@@ -41,7 +41,7 @@ pub(super) struct Lanes {
     pub lane: u32,
 }
 
-impl Lowerer<'_> {
+impl<'a> Lowerer<'a> {
     pub fn value(&mut self, expr: &Expr) -> Result<Operand, LowerError> {
         match expr {
             Expr::Load(access) => match self.fragment_slot(*access)? {
@@ -180,16 +180,16 @@ impl Lowerer<'_> {
     }
 
     /// The innermost stage that an access is read from, if there is one.
-    pub fn staged(&self, id: AccessId) -> Option<super::stage::Active> {
-        self.stages.iter().rev().find(|s| self.nest.serves(s.copy, id)).cloned()
+    pub fn staged(&self, id: AccessId) -> Option<super::stage::Active<'a>> {
+        self.stages.iter().rev().find(|s| self.nest.serves(s.of.copy, id)).cloned()
     }
 
     /// Offset of an element in the copy that a stage holds.
-    pub fn staged_offset(&self, id: AccessId, stage: &super::stage::Active) -> Linear {
+    pub fn staged_offset(&self, id: AccessId, stage: &super::stage::Active<'_>) -> Linear {
         let mut offset = Linear::default();
         for (d, index) in self.nest.accesses[id.0 as usize].index.iter().enumerate() {
             let mut local = self.index_from(index, stage.height);
-            local.constant += index.constant - stage.low[d];
+            local.constant += index.constant - stage.of.low[d];
             offset.add_scaled(&local, stage.layout.pitch[d]);
         }
         offset
@@ -198,7 +198,7 @@ impl Lowerer<'_> {
     fn load_staged(
         &mut self,
         id: AccessId,
-        stage: &super::stage::Active,
+        stage: &super::stage::Active<'_>,
         dtype: DType,
     ) -> Result<Atom, LowerError> {
         let access = &self.nest.accesses[id.0 as usize];

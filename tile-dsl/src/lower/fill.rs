@@ -9,7 +9,6 @@
 
 use super::{
     Holds, Lowerer,
-    channels::{Full, Producer},
     copy::{Chunk, CopyPlan, linear},
     emit::Atom,
     interleave::Units,
@@ -20,19 +19,20 @@ use super::{
 use crate::{
     kernel::{self, Expr as KExpr},
     op::{BinOp, CmpOp},
+    plan::{Full, Producer},
 };
 
 /// A part of a copy that is filled ahead.
 pub(super) enum Piece<'p> {
     /// Asynchronous copies.
-    Issued { plan: &'p CopyPlan, chunks: Vec<Chunk> },
+    Issued { plan: &'p CopyPlan<'p>, chunks: Vec<Chunk> },
     /// A vector that passes through registers, from a slot of a fragment on.
-    Loaded { plan: &'p CopyPlan, chunk: Chunk, frag: u32, first: u32 },
+    Loaded { plan: &'p CopyPlan<'p>, chunk: Chunk, frag: u32, first: u32 },
 }
 
 impl Lowerer<'_> {
     /// What those who fill a channel do.
-    fn filling(&mut self, flow: &Flow, body: impl FnOnce(&mut Self)) {
+    fn filling(&mut self, flow: &Flow<'_>, body: impl FnOnce(&mut Self)) {
         match flow.plan.producer {
             Producer::One => self.one(body),
             Producer::Each | Producer::All | Producer::Role(_) => body(self),
@@ -40,7 +40,7 @@ impl Lowerer<'_> {
     }
 
     /// Copies an item at the current point to a slot.
-    fn fill_slot(&mut self, flow: &Flow, slot: Atom) {
+    fn fill_slot(&mut self, flow: &Flow<'_>, slot: Atom) {
         match &flow.mbarriers {
             Some(channel) => self.fill(channel, &flow.copies, slot),
             None => {
@@ -50,20 +50,20 @@ impl Lowerer<'_> {
         }
     }
 
-    fn commit(&mut self, flow: &Flow) {
-        if flow.plan.full == Full::Group {
+    fn commit(&mut self, flow: &Flow<'_>) {
+        if flow.plan.full(self.variant) == Full::Group {
             self.emit.stmt(kernel::Stmt::CommitGroup);
         }
     }
 
     /// Fills the slot of a channel that has one.
-    pub fn fill_once(&mut self, flow: &Flow) {
+    pub fn fill_once(&mut self, flow: &Flow<'_>) {
         self.filling(flow, |this| this.fill_slot(flow, Atom::i32(0)));
         self.commit(flow);
     }
 
     /// Fills the first slots of a ring.
-    pub fn prologue(&mut self, ring: &Ring) {
+    pub fn prologue(&mut self, ring: &Ring<'_>) {
         let flow = &ring.flow;
         let first = flow.mbarriers.as_ref().map(|channel| self.position(channel)[0]);
         self.filling(flow, |this| {
@@ -85,7 +85,7 @@ impl Lowerer<'_> {
     }
 
     /// Begins to fill the slot that everyone has left; what is to land.
-    pub fn begin_ahead<'p>(&mut self, ring: &'p Ring, ahead: &Ahead) -> Vec<Piece<'p>> {
+    pub fn begin_ahead<'p>(&mut self, ring: &'p Ring<'_>, ahead: &Ahead) -> Vec<Piece<'p>> {
         let flow = &ring.flow;
         let mut pieces = Vec::new();
         self.at_point(ring, linear(ahead.point, 0), |this| match &flow.mbarriers {
@@ -116,7 +116,7 @@ impl Lowerer<'_> {
     }
 
     /// The same in units: what begins and what lands. Addresses of what lands are worked out here.
-    pub fn units_ahead(&mut self, ring: &Ring, ahead: &Ahead) -> [Units; 2] {
+    pub fn units_ahead(&mut self, ring: &Ring<'_>, ahead: &Ahead) -> [Units; 2] {
         let flow = &ring.flow;
         let (plain, asynchronous): (Vec<_>, Vec<_>) = flow.copies.iter().partition(|p| !p.asynchronous);
         self.at_point(ring, linear(ahead.point, 0), |this| {
@@ -146,12 +146,12 @@ impl Lowerer<'_> {
         })
     }
 
-    fn pieces<'p>(&mut self, plan: &'p CopyPlan) -> Vec<Piece<'p>> {
+    fn pieces<'p>(&mut self, plan: &'p CopyPlan<'p>) -> Vec<Piece<'p>> {
         let chunks = self.chunks(plan);
         if plan.asynchronous {
             return vec![Piece::Issued { plan, chunks }];
         }
-        let frag = self.fragment(Holds::Next(plan.copy), plan.dtype, chunks.len() as u32 * plan.vector);
+        let frag = self.fragment(Holds::Next(plan.of.copy), plan.dtype, chunks.len() as u32 * plan.vector);
         let loaded = |(n, chunk)| Piece::Loaded { plan, chunk, frag, first: n * plan.vector };
         (0..).zip(chunks).map(loaded).collect()
     }
@@ -179,7 +179,7 @@ impl Lowerer<'_> {
     }
 
     /// Offset of a slot of a copy.
-    pub fn slot_at(&mut self, plan: &CopyPlan, slot: Atom) -> Linear {
+    pub fn slot_at(&mut self, plan: &CopyPlan<'_>, slot: Atom) -> Linear {
         let offset = self.emit.bin(BinOp::Mul, slot, Atom::i32(plan.layout.elems));
         linear(self.emit.multiple(offset, plan.layout.elems), 0)
     }

@@ -144,7 +144,7 @@ impl Lowerer<'_> {
             let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, LoopKind::Atom(..)));
             let inside: Vec<Digit> = own.map(|b| b.digit).collect();
             let axes = [free.axis, k.axis];
-            let placed = Placed { copy: stage.copy, layout: &stage.from, low: &stage.low };
+            let placed = Placed { copy: stage.of.copy, layout: &stage.of.layout, low: &stage.of.low };
             let how = self.nest.descriptor(taken, access, placed, axes, &inside);
             let how = how.map_err(|_| LowerError::Malformed(format!("a copy that `{atom}` cannot read")))?;
             let offset = self.staged_offset(access, &stage);
@@ -360,7 +360,7 @@ impl Lowerer<'_> {
         let own = self.stack[stage.height..].iter().filter(|b| !matches!(b.at, LoopKind::Atom(..)));
         let inside: Vec<Digit> = own.map(|b| b.digit).collect();
         let axes = [reads.free.axis, reads.k.axis];
-        let found = self.nest.matrices(access, &stage.from, &stage.low, axes, &inside);
+        let found = self.nest.matrices(access, &stage.of.layout, &stage.of.low, axes, &inside);
         found.map_err(|_| LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into()))
     }
 

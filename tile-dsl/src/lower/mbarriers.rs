@@ -11,19 +11,14 @@
 //! asynchronous proxy. Threads that fill it by ordinary stores fence before products read it, which do so by that proxy.
 
 use super::{
-    Holds, Lowerer,
-    channels::{ChannelPlan, Producer},
-    copy::CopyPlan,
-    emit::Atom,
-    error::LowerError,
-    linear::Linear,
-    passes::Lowering,
+    Holds, Lowerer, copy::CopyPlan, emit::Atom, error::LowerError, linear::Linear, passes::Lowering,
     sync::Touch,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr, Ty},
     nest::{CopyId, Frame, Nest, Stmt, WARP, leaves},
+    plan::{Channel, Producer},
     schedule::Unit,
     shared::Content,
 };
@@ -68,7 +63,7 @@ pub(super) fn readers(nest: &Nest, body: &Stmt, copy: CopyId) -> (bool, bool) {
 
 impl Lowerer<'_> {
     /// Those of a channel, whose copies all come by tensor maps.
-    pub fn mbarriers(&mut self, plan: &ChannelPlan, copies: &[CopyPlan]) -> Result<Mbarriers, LowerError> {
+    pub fn mbarriers(&mut self, plan: &Channel, copies: &[CopyPlan<'_>]) -> Result<Mbarriers, LowerError> {
         let (depth, arrive) = (plan.slots, plan.arrive);
         let first = self.nest.ring(&plan.copies).expect("a channel has copies");
         let full = self.mbarrier_ring(Content::Full(first), depth, 1)?;
@@ -84,7 +79,7 @@ impl Lowerer<'_> {
             }
             Producer::Each | Producer::All | Producer::One => None,
         };
-        let bytes = copies.iter().map(CopyPlan::bytes).sum();
+        let bytes = copies.iter().map(|plan| plan.of.bytes(plan.size, plan.dtype)).sum();
         Ok(Mbarriers { depth, full, empty, arrive, cursor, bytes })
     }
 
@@ -98,7 +93,7 @@ impl Lowerer<'_> {
     }
 
     /// Copies the boxes of the current point to a slot; one thread does.
-    pub fn fill(&mut self, channel: &Mbarriers, copies: &[CopyPlan], slot: Atom) {
+    pub fn fill(&mut self, channel: &Mbarriers, copies: &[CopyPlan<'_>], slot: Atom) {
         let (barrier, bytes) = (channel.full, Some(channel.bytes));
         let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes, cta: None };
         self.emit.stmt(kernel::Stmt::Async(arrive));
@@ -106,14 +101,14 @@ impl Lowerer<'_> {
             let Some(map) = plan.map else { continue };
             let mut to = if channel.depth > 1 { self.slot_at(plan, slot) } else { Linear::default() };
             let mut base = self.base(plan);
-            if let Some(part) = plan.part {
+            if let Some(part) = plan.of.part {
                 let rank = self.rank();
                 base[part.dim].add_scaled(&rank, part.by as i64);
                 to.add_scaled(&rank, part.elems as i64);
             }
-            for piece in 0..plan.part.map_or_else(|| plan.pieces(), |p| p.pieces) {
-                let (coordinates, offset) = self.panel(&plan.from, &base, &to, piece);
-                let (shared, slot, everywhere) = (plan.buffer, slot.expr(), plan.part.is_some());
+            for piece in 0..plan.of.part.map_or_else(|| plan.of.pieces(plan.size), |p| p.pieces) {
+                let (coordinates, offset) = self.panel(&plan.of.layout, &base, &to, piece);
+                let (shared, slot, everywhere) = (plan.buffer, slot.expr(), plan.of.part.is_some());
                 let copy = Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere };
                 self.emit.stmt(kernel::Stmt::Async(copy));
             }
@@ -137,37 +132,24 @@ impl Lowerer<'_> {
     }
 
     /// Waits until a slot is full.
-    pub fn await_full(&mut self, channel: &Mbarriers, copies: &[CopyPlan], [slot, parity]: [Atom; 2]) {
+    pub fn await_full(&mut self, channel: &Mbarriers, copies: &[CopyPlan<'_>], [slot, parity]: [Atom; 2]) {
         let wait = Async::Wait { barrier: channel.full, slot: slot.expr(), parity: parity.expr() };
         self.emit.stmt(kernel::Stmt::Async(wait));
         self.emit.forget_loads(|mem| copies.iter().any(|p| mem == kernel::Mem::Shared(p.buffer)));
     }
 
     /// What threads have read of some copies is read before a copy fills them again.
-    pub fn fence_reads(&mut self, copies: &[CopyPlan], body: &Stmt) {
-        if copies.iter().any(|p| readers(self.nest, body, p.copy).0) {
+    pub fn fence_reads(&mut self, copies: &[CopyPlan<'_>], body: &Stmt) {
+        if copies.iter().any(|p| readers(self.nest, body, p.of.copy).0) {
             self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
         }
     }
 
     /// What threads have stored into some copies is seen by products that read them.
-    pub fn fence_stores(&mut self, copies: &[CopyPlan], body: &Stmt) {
-        if copies.iter().any(|p| p.map.is_none() && readers(self.nest, body, p.copy).1) {
+    pub fn fence_stores(&mut self, copies: &[CopyPlan<'_>], body: &Stmt) {
+        if copies.iter().any(|p| p.map.is_none() && readers(self.nest, body, p.of.copy).1) {
             self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
         }
-    }
-}
-
-impl CopyPlan {
-    /// Panels of a row.
-    fn pieces(&self) -> u64 {
-        let row = self.extent.get(self.from.contiguous).map_or(1, |n| *n as u64);
-        self.from.panel.map_or(1, |width| row.div_ceil(width))
-    }
-
-    /// Bytes of the box.
-    fn bytes(&self) -> u32 {
-        self.extent.iter().product::<i64>() as u32 * self.dtype.bytes()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The passes of the lowering: what each does to a kernel. `super::PASSES` has their order.
 
-use super::{Given, LowerError, Lowerer, channels, grid::Grid, mbarriers::Barriers};
+use super::{Given, LowerError, Lowerer, grid::Grid, mbarriers::Barriers};
 use crate::{
     kernel::{self, Kernel, Mem, Shared, Ty, lives, verify},
     nest::Nest,
@@ -15,6 +15,8 @@ pub(crate) struct Pass {
     /// What it is for.
     pub what: &'static str,
     pub(super) run: fn(&mut Lowering<'_>) -> Result<(), LowerError>,
+    /// What it leaves, in words: the kernel, once there are statements.
+    pub text: fn(&Lowering<'_>) -> String,
 }
 
 /// A kernel on its way through the passes.
@@ -25,8 +27,6 @@ pub(crate) struct Lowering<'a> {
     /// Once it is made.
     pub plan: Option<Plan>,
     pub shared: Allocation,
-    /// The channels, a line each, once they are known.
-    pub channels: Option<String>,
     pub kernel: Kernel,
     pub(super) barriers: Vec<Barriers>,
     pub(super) cursors: Vec<u32>,
@@ -59,7 +59,6 @@ impl<'a> Lowering<'a> {
             given,
             plan: None,
             shared: Allocation::default(),
-            channels: None,
             kernel,
             barriers: Vec::new(),
             cursors: Vec::new(),
@@ -69,6 +68,21 @@ impl<'a> Lowering<'a> {
     pub(super) fn nest(&self) -> &'a Nest {
         &self.program.nest
     }
+}
+
+/// The plan, as text.
+pub(super) fn planned(lowering: &Lowering<'_>) -> String {
+    lowering.plan.as_ref().map_or(String::new(), |plan| plan.text(lowering.nest()))
+}
+
+/// The buffers in shared memory, as text.
+pub(super) fn allocated(lowering: &Lowering<'_>) -> String {
+    lowering.shared.to_string()
+}
+
+/// The kernel, as text.
+pub(super) fn made(lowering: &Lowering<'_>) -> String {
+    lowering.kernel.to_string()
 }
 
 /// Works out what follows from the nest.
@@ -95,12 +109,6 @@ pub(super) fn allocate(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     let pile = lowering.shared.pile();
     let sum = pile.iter().map(|b| format!("{}: {}", b.name, b.bytes())).collect::<Vec<_>>().join(" + ");
     Err(LowerError::Malformed(format!("{total} bytes of shared memory ({sum}), the target has {limit}")))
-}
-
-/// Says which channels the walk makes of the staged copies: it asks the same functions.
-pub(super) fn describe(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
-    lowering.channels = Some(channels::list(lowering.nest(), lowering.variant));
-    Ok(())
 }
 
 /// Walks over the term of the nest.

@@ -17,39 +17,33 @@
 //! are its own `begin`, and in a ring inside of which one runs on from step to step ([`super::registers`]).
 
 use super::{
-    Lowerer,
-    channels::{ChannelPlan, Full, Producer},
-    copy::CopyPlan,
-    digits::Bound,
-    emit::Atom,
-    error::LowerError,
-    linear::Linear,
-    mbarriers::Mbarriers,
-    registers::RegisterPlan,
+    Lowerer, copy::CopyPlan, digits::Bound, emit::Atom, error::LowerError, linear::Linear,
+    mbarriers::Mbarriers, registers::RegisterPlan,
 };
 use crate::{
     kernel::{self, Async},
     nest::{Carry, CopyId, Digit, LoopKind, Stmt, ValueId, chain},
     op::CmpOp,
+    plan::{Channel, Full, Producer},
 };
 
 /// A channel in shared memory, its buffers and its mbarriers.
-pub(super) struct Flow {
-    pub plan: ChannelPlan,
-    pub copies: Vec<CopyPlan>,
+pub(super) struct Flow<'p> {
+    pub plan: &'p Channel,
+    pub copies: Vec<CopyPlan<'p>>,
     pub mbarriers: Option<Mbarriers>,
 }
 
 /// A channel whose items are the steps of a loop.
-pub(super) struct Ring {
-    pub flow: Flow,
+pub(super) struct Ring<'p> {
+    pub flow: Flow<'p>,
     pub digit: Digit,
     pub end: Atom,
     /// The register that counts its slots, where registers inside run on.
     pub counter: Option<u32>,
 }
 
-impl Ring {
+impl Ring<'_> {
     /// Its first step.
     pub fn start(&self) -> Bound {
         Bound::new(self.digit, self.at(), Linear::default())
@@ -64,12 +58,12 @@ impl Ring {
     }
 }
 
-impl Lowerer<'_> {
+impl<'a> Lowerer<'a> {
     /// Lowers a pipelined loop.
     pub fn pipeline(&mut self, digit: Digit, slots: u32, body: &Stmt) -> Result<(), LowerError> {
         let (copies, inner) = chain(body);
         let channel = self.channel(digit, slots, &copies)?;
-        if channel.full == Full::Program {
+        if channel.full(self.variant) == Full::Program {
             return self.register_pipeline(digit, channel, inner);
         }
         let mut ring = self.ring(digit, channel, inner)?;
@@ -100,10 +94,10 @@ impl Lowerer<'_> {
     }
 
     /// The channel of a pipelined loop.
-    pub fn channel(&self, digit: Digit, slots: u32, copies: &[CopyId]) -> Result<ChannelPlan, LowerError> {
-        let mut channels = ChannelPlan::of(self.nest, self.variant, Some((digit, slots)), copies);
-        match channels.pop() {
-            Some(channel) if channels.is_empty() => Ok(channel),
+    pub fn channel(&self, digit: Digit, slots: u32, copies: &[CopyId]) -> Result<&'a Channel, LowerError> {
+        let plan = self.plan;
+        match plan.channels.get(Some((digit, slots)), copies) {
+            [channel] => Ok(channel),
             _ => {
                 let axis = self.axis_name(digit.axis);
                 let text = format!("the copies in the pipeline over `{axis}` are not one channel");
@@ -113,7 +107,7 @@ impl Lowerer<'_> {
     }
 
     /// A channel in shared memory whose items are the steps of a loop.
-    pub fn ring(&mut self, digit: Digit, plan: ChannelPlan, inner: &Stmt) -> Result<Ring, LowerError> {
+    pub fn ring(&mut self, digit: Digit, plan: &'a Channel, inner: &Stmt) -> Result<Ring<'a>, LowerError> {
         let end = self.end(digit);
         let at = LoopKind::Pipe(plan.slots);
         self.stack.push(Bound::new(digit, at, Linear::default()));
@@ -123,12 +117,12 @@ impl Lowerer<'_> {
     }
 
     /// A channel in shared memory, whose slots the threads at hand are about to use.
-    pub fn open(&mut self, plan: ChannelPlan, body: &Stmt) -> Result<Flow, LowerError> {
+    pub fn open(&mut self, plan: &'a Channel, body: &Stmt) -> Result<Flow<'a>, LowerError> {
         let copies = plan.copies.iter().map(|copy| self.plan(*copy, body, plan.slots));
         let copies = copies.collect::<Result<Vec<_>, _>>()?;
-        let mbarriers = match plan.full {
+        let mbarriers = match plan.full(self.variant) {
             Full::Program | Full::Barrier | Full::Group => None,
-            Full::Mbarrier => Some(self.mbarriers(&plan, &copies)?),
+            Full::Mbarrier => Some(self.mbarriers(plan, &copies)?),
         };
         for copy in &copies {
             match plan.producer {
@@ -142,14 +136,14 @@ impl Lowerer<'_> {
 
     /// Waits until the next slot is full and everyone has left the one before; `body` reads it. Of a channel with mbarriers, its slot
     /// and parity.
-    pub fn await_slot(&mut self, flow: &Flow, body: &Stmt) -> Option<[Atom; 2]> {
+    pub fn await_slot(&mut self, flow: &Flow<'_>, body: &Stmt) -> Option<[Atom; 2]> {
         let position = flow.mbarriers.as_ref().map(|channel| {
             let [slot, parity] = self.position(channel);
             let position = [if flow.plan.slots == 1 { Atom::i32(0) } else { slot }, parity];
             self.await_full(channel, &flow.copies, position);
             position
         });
-        match flow.plan.full {
+        match flow.plan.full(self.variant) {
             Full::Group => self.emit.stmt(kernel::Stmt::WaitGroup(flow.plan.groups_ahead())),
             Full::Program | Full::Barrier | Full::Mbarrier => {}
         }
@@ -163,7 +157,7 @@ impl Lowerer<'_> {
     /// A step of a ring.
     fn step(
         &mut self,
-        ring: &Ring,
+        ring: &Ring<'a>,
         inner: &Stmt,
         runs_on: Option<&RegisterPlan<'_>>,
     ) -> Result<(), LowerError> {
@@ -205,7 +199,7 @@ impl Lowerer<'_> {
     }
 
     /// Gives the slot back that was read some steps ago, if there were so many.
-    fn release_behind(&mut self, ring: &Ring, channel: &Mbarriers, slot: Atom, steps: u32) {
+    fn release_behind(&mut self, ring: &Ring<'a>, channel: &Mbarriers, slot: Atom, steps: u32) {
         let now = self.stack.last().map(|b| self.passed(b)).unwrap_or_default();
         let point = self.emit.index(&now);
         let first = Atom::i32(i64::from(steps) * ring.stride());
@@ -218,8 +212,8 @@ impl Lowerer<'_> {
 
     /// Behind the loop: waits for the copies of steps that there are not, and for the products of its last steps, whose slots
     /// it gives back.
-    fn drain(&mut self, ring: &Ring, inner: &Stmt) -> Result<(), LowerError> {
-        if ring.counter.is_some() && ring.flow.plan.full == Full::Group {
+    fn drain(&mut self, ring: &Ring<'a>, inner: &Stmt) -> Result<(), LowerError> {
+        if ring.counter.is_some() && ring.flow.plan.full(self.variant) == Full::Group {
             self.emit.stmt(kernel::Stmt::WaitGroup(0));
         }
         let (Some(channel), Some((values, steps))) = (&ring.flow.mbarriers, self.nest.in_flight(inner))
@@ -239,7 +233,7 @@ impl Lowerer<'_> {
     }
 
     /// What `f` reads of a ring's copies comes from a slot.
-    pub fn reading<R>(&mut self, ring: &Ring, slot: Atom, f: impl FnOnce(&mut Self) -> R) -> R {
+    pub fn reading<R>(&mut self, ring: &Ring<'a>, slot: Atom, f: impl FnOnce(&mut Self) -> R) -> R {
         let outside = self.stages.len();
         for plan in &ring.flow.copies {
             let from = self.slot_at(plan, slot);

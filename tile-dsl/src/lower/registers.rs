@@ -20,7 +20,6 @@
 
 use super::{
     Holds, Lowerer,
-    channels::ChannelPlan,
     copy::linear,
     digits::Bound,
     emit::Atom,
@@ -36,6 +35,7 @@ use crate::{
     kernel::{self, Expr as KExpr, Ty},
     nest::{Digit, Fraction, Interleave, LoopKind, RegisterPipeline, Steps, Stmt},
     op::CmpOp,
+    plan::Channel,
 };
 use std::ops::Range;
 
@@ -45,18 +45,19 @@ pub(super) struct RegisterPlan<'s> {
     fragments: Vec<FragmentPlan>,
 }
 
-impl Lowerer<'_> {
+impl<'a> Lowerer<'a> {
     /// A loop that is a pipeline of registers.
     pub fn register_pipeline(
         &mut self,
         digit: Digit,
-        ChannelPlan { copies, slots: sets, .. }: ChannelPlan,
+        channel: &Channel,
         inner: &Stmt,
     ) -> Result<(), LowerError> {
         let Steps::Fixed(steps) = digit.steps else {
             let axis = self.axis_name(digit.axis);
             return Err(LowerError::Malformed(format!("a pipeline of registers over all of `{axis}`")));
         };
+        let (copies, sets) = (channel.copies.clone(), channel.slots);
         let of = RegisterPipeline { units: Vec::new(), digit, steps, sets, copies, inner };
         let around = self.stack.len();
         self.enter(&of);
@@ -124,7 +125,7 @@ impl Lowerer<'_> {
     /// Before a ring's loop, whose first slots are filled: loads the first registers.
     pub fn run_on<'s>(
         &mut self,
-        ring: &mut Ring,
+        ring: &mut Ring<'a>,
         of: RegisterPipeline<'s>,
     ) -> Result<RegisterPlan<'s>, LowerError> {
         self.await_slot(&ring.flow, of.inner);
@@ -148,7 +149,7 @@ impl Lowerer<'_> {
     /// What a step of the ring computes, with what it fills ahead among it.
     pub fn step_running_on(
         &mut self,
-        ring: &Ring,
+        ring: &Ring<'a>,
         (slot, ahead): (Atom, &Ahead),
         registers: &RegisterPlan<'_>,
     ) -> Result<(), LowerError> {

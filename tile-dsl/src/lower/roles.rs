@@ -222,7 +222,7 @@ impl Lowerer<'_> {
     }
 
     /// Fills the next slot, once it is free.
-    fn produce_step(&mut self, channel: &Mbarriers, copies: &[CopyPlan]) {
+    fn produce_step(&mut self, channel: &Mbarriers, copies: &[CopyPlan<'_>]) {
         let position = self.position(channel);
         let [slot, parity] = position;
         // The first time round, nobody has read what would be overwritten.

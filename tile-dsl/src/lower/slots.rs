@@ -11,7 +11,6 @@
 
 use super::{
     Lowerer,
-    channels::Producer,
     emit::{Atom, Op},
     linear::Linear,
     mbarriers::Mbarriers,
@@ -20,6 +19,7 @@ use super::{
 use crate::{
     kernel::{self, Expr as KExpr, Ty},
     op::{BinOp, CmpOp},
+    plan::Producer,
 };
 
 /// Where a step of a ring stands.
@@ -43,7 +43,7 @@ pub(super) struct Ahead {
 
 impl Lowerer<'_> {
     /// Where a step of the ring around stands; of mbarriers, at this slot and parity.
-    pub fn stand(&mut self, ring: &Ring, position: Option<[Atom; 2]>) -> At {
+    pub fn stand(&mut self, ring: &Ring<'_>, position: Option<[Atom; 2]>) -> At {
         let plan = &ring.flow.plan;
         if let (Producer::Role(_), Some([slot, _])) = (plan.producer, position) {
             return At { slot, ahead: None };
@@ -70,7 +70,7 @@ impl Lowerer<'_> {
     }
 
     /// Point and slot of the step behind one that reads `slot`, behind the last those of the last.
-    pub fn following(&mut self, ring: &Ring, slot: Atom) -> [Atom; 2] {
+    pub fn following(&mut self, ring: &Ring<'_>, slot: Atom) -> [Atom; 2] {
         let point = self.point();
         let (next, exists) = self.steps_on(ring, point, 1);
         let after = self.counted(ring, slot, 1);
@@ -85,20 +85,20 @@ impl Lowerer<'_> {
     }
 
     /// The point so many steps behind another, and whether the ring has it.
-    fn steps_on(&mut self, ring: &Ring, point: Atom, steps: i64) -> (Atom, Atom) {
+    fn steps_on(&mut self, ring: &Ring<'_>, point: Atom, steps: i64) -> (Atom, Atom) {
         let next = self.emit.add(point, Atom::i32(steps * ring.stride()));
         let next = self.emit.multiple(next, ring.stride());
         (next, self.emit.cmp(CmpOp::Lt, next, ring.end))
     }
 
     /// A point if the ring has it, else another.
-    fn within_end(&mut self, ring: &Ring, (next, exists): (Atom, Atom), otherwise: Atom) -> Atom {
+    fn within_end(&mut self, ring: &Ring<'_>, (next, exists): (Atom, Atom), otherwise: Atom) -> Atom {
         let chosen = self.emit.op(Op::Select, &[exists, next, otherwise]);
         self.emit.multiple(chosen, ring.stride())
     }
 
     /// The slot that a step reads and the one that it fills, by a register that counts; it is moved on.
-    fn count_on(&mut self, ring: &Ring, counter: u32) -> [Atom; 2] {
+    fn count_on(&mut self, ring: &Ring<'_>, counter: u32) -> [Atom; 2] {
         let slot = self.emit.var(Ty::I32);
         self.emit.stmt(kernel::Stmt::Let(slot, KExpr::Slot { frag: counter, slot: 0 }));
         let slot = Atom::Var(slot);
@@ -108,7 +108,7 @@ impl Lowerer<'_> {
     }
 
     /// The slot behind another or before it.
-    fn counted(&mut self, ring: &Ring, slot: Atom, step: i64) -> Atom {
+    fn counted(&mut self, ring: &Ring<'_>, slot: Atom, step: i64) -> Atom {
         let last = i64::from(ring.flow.plan.slots) - 1;
         let (edge, to) = if step > 0 { (last, 0) } else { (0, last) };
         let at_edge = self.emit.cmp(CmpOp::Eq, slot, Atom::i32(edge));
@@ -178,7 +178,7 @@ impl Lowerer<'_> {
     }
 
     /// What `f` does, at another point of a ring's loop.
-    pub fn at_point<R>(&mut self, ring: &Ring, point: Linear, f: impl FnOnce(&mut Self) -> R) -> R {
+    pub fn at_point<R>(&mut self, ring: &Ring<'_>, point: Linear, f: impl FnOnce(&mut Self) -> R) -> R {
         let around = self.stack.iter().rposition(|b| b.digit == ring.digit).expect("the ring's loop");
         let now = std::mem::replace(&mut self.stack[around].value, point);
         let result = f(self);

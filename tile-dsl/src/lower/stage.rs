@@ -2,7 +2,6 @@
 
 use super::{
     Lowerer,
-    channels::{ChannelPlan, Full, is_asynchronous},
     copy::CopyPlan,
     emit::{Atom, Emit, Op},
     error::LowerError,
@@ -12,28 +11,25 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    index::Affine,
     kernel::Ty,
-    nest::{CopyId, CopyLayout, Digit, LoopKind, SWIZZLE_LINE, Step, Steps, Stmt, TileSize, chain},
+    nest::{CopyId, CopyLayout, Digit, SWIZZLE_LINE, Stmt, TileSize, chain},
     op::BinOp,
-    schedule::{Unit, Via},
+    plan::{CopyBox, Producer},
+    schedule::Via,
     shared::Content,
     tile::TensorId,
 };
 
 /// A stage around the current point.
 #[derive(Clone, Debug)]
-pub(super) struct Active {
-    pub copy: CopyId,
+pub(super) struct Active<'p> {
+    /// What the copy holds.
+    pub of: &'p CopyBox,
     pub tensor: TensorId,
     pub buffer: u32,
     /// Digits bound outside of it.
     pub height: usize,
     pub layout: Layout,
-    /// The same as the nest has it.
-    pub from: CopyLayout,
-    /// Smallest constant part of the index, by dimension.
-    pub low: Vec<i64>,
     /// Offset of the ring slot to read.
     pub slot: Linear,
 }
@@ -146,7 +142,7 @@ impl Layout {
     }
 }
 
-impl Active {
+impl Active<'_> {
     /// Variable and constant part of an offset into the slot that is read.
     pub fn place(&self, emit: &mut Emit, offset: &Linear) -> (Option<Atom>, i64) {
         self.layout.place(emit, &offset.clone().plus(&self.slot))
@@ -159,13 +155,13 @@ impl Active {
     }
 }
 
-impl Lowerer<'_> {
+impl<'a> Lowerer<'a> {
     /// Stages outside of a pipeline: channels of one item.
     pub fn stage(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
         let (copies, body) = chain(stmt);
-        let channels = ChannelPlan::of(self.nest, self.variant, None, &copies);
-        let (held, shared): (Vec<_>, Vec<_>) = channels.into_iter().partition(|c| c.full == Full::Program);
-        let flows: Vec<Flow> =
+        let channels = self.plan.channels.get(None, &copies).iter();
+        let (held, shared): (Vec<_>, Vec<_>) = channels.partition(|c| c.producer == Producer::Each);
+        let flows: Vec<Flow<'a>> =
             shared.into_iter().map(|channel| self.open(channel, body)).collect::<Result<_, _>>()?;
         for flow in &flows {
             self.fill_once(flow);
@@ -192,51 +188,23 @@ impl Lowerer<'_> {
     }
 
     /// Where a copy goes and what it takes, at the current point; `depth` copies fit in its buffer.
-    pub fn plan(&mut self, copy: CopyId, body: &Stmt, depth: u32) -> Result<CopyPlan, LowerError> {
-        let c = &self.nest.copies[copy.0 as usize];
-        let tensor = self.tensor(c.tensor);
-        let dtype = super::fixed(tensor.elem);
-        for bound in &self.stack {
-            if let LoopKind::Unit(unit, _) = bound.at
-                && unit != Unit::Block
-            {
-                let axis = self.axis_name(bound.digit.axis);
-                return Err(LowerError::Malformed(format!(
-                    "the copy of `{}` stands in a loop over `{axis}` that is bound to {unit:?}",
-                    tensor.name
-                )));
-            }
-        }
-        let mut reads = Vec::new();
-        self.reads(body, copy, &mut Vec::new(), &mut reads);
-        let Some((first, _)) = reads.first().cloned() else {
-            return Err(LowerError::Malformed(format!("nothing reads the copy of `{}`", tensor.name)));
+    pub fn plan(&mut self, copy: CopyId, body: &Stmt, depth: u32) -> Result<CopyPlan<'a>, LowerError> {
+        let c = self.nest.copy(copy);
+        let name = || self.nest.copy_name(copy);
+        let planned = self.plan;
+        let Some(of) = planned.boxes.get(self.nest, copy, body) else {
+            return Err(LowerError::Malformed(format!("no box of `{}` is planned here", name())));
         };
+        let dtype = self.nest.elem(c.tensor);
         let outer = self.digits();
-        let (mut low, mut sides) = (Vec::new(), Vec::new());
-        for dim in 0..tensor.dims.len() {
-            let mut min = i64::MAX;
-            let mut side = Sides::default();
-            for (index, path) in &reads {
-                let (index, like) = (&index[dim], &first[dim]);
-                if outer.iter().any(|d| index.coefficient(d.axis) != like.coefficient(d.axis)) {
-                    return Err(LowerError::Malformed(format!(
-                        "accesses of the copy of `{}` move differently along dimension {dim}",
-                        tensor.name
-                    )));
-                }
-                min = min.min(self.least(index, path, &tensor.name)?);
-                let digits: Vec<Digit> = outer.iter().copied().chain(path.iter().map(|(d, _)| *d)).collect();
-                side = side.or(self.sides(c.tensor, dim, index, &digits));
-            }
-            low.push(min);
-            sides.push(side);
-        }
-        let name = || tensor.name.clone();
-        let Some(from) = self.nest.copy_layout(copy, body) else {
-            return Err(LowerError::Malformed(format!("a copy of `{}` has no size", name())));
+        let sides = |dim| {
+            let reads = of.reads.iter().map(|(access, inner)| {
+                let digits: Vec<Digit> = outer.iter().chain(inner).copied().collect();
+                self.sides(c.tensor, dim, &self.nest.access(*access).index[dim], &digits)
+            });
+            reads.fold(Sides::default(), Sides::or)
         };
-        let layout = self.layout_of(&from, dtype, c.swizzle, depth);
+        let layout = self.layout_of(&of.layout, dtype, c.swizzle, depth);
         let elems = layout.elems.checked_mul(depth.into()).filter(|n| u32::try_from(*n).is_ok());
         let Some(elems) = elems else {
             return Err(LowerError::Malformed(format!(
@@ -247,79 +215,25 @@ impl Lowerer<'_> {
         };
         let buffer = self.shared_buffer(Content::Copy(copy), elems as u64)?;
         let size = if self.last.is_some() { TileSize::Last } else { TileSize::Whole };
-        let filled = self.nest.filled(size, copy, body).unwrap_or_default();
-        let extent = filled.into_iter().map(|points| points as i64).collect();
         let mut plan = CopyPlan {
-            copy,
+            of,
+            size,
             tensor: c.tensor,
             dtype,
             buffer,
             height: self.stack.len(),
             layout,
-            from,
-            index: first,
-            low,
-            extent,
-            sides,
+            extent: of.extents(size).iter().map(|points| *points as i64).collect(),
+            sides: (0..of.low.len()).map(sides).collect(),
             vector: 1,
             asynchronous: false,
-            rounded: self.nest.rounds_copy(copy),
             map: None,
-            part: None,
         };
         self.choose_move(&mut plan, c.via, c.vector)?;
         if c.via == Via::Tma {
-            let produced = self.stack.last().is_some_and(|b| self.nest.produced.contains(&b.digit));
-            plan.part = if produced { self.nest.shared_part(copy, &plan.from) } else { None };
             plan.map = Some(self.tensor_map(&plan));
         }
         Ok(plan)
-    }
-
-    /// Least value of an index over the loops inside the stage.
-    fn least(&self, index: &Affine, path: &[Step], tensor: &str) -> Result<i64, LowerError> {
-        let mut least = index.constant;
-        for (digit, _) in path {
-            let c = index.coefficient(digit.axis) * i64::from(digit.stride);
-            if c == 0 {
-                continue;
-            }
-            let Steps::Fixed(steps) = digit.steps else {
-                return Err(self.unbounded(tensor, digit.axis));
-            };
-            least += (c * (i64::from(steps) - 1)).min(0);
-        }
-        Ok(least)
-    }
-
-    /// Reads in `stmt` that a copy is for, with the loops around each; reads of an inner copy count for that one.
-    pub fn reads(
-        &self,
-        stmt: &Stmt,
-        copy: CopyId,
-        path: &mut Vec<Step>,
-        out: &mut Vec<(Vec<Affine>, Vec<Step>)>,
-    ) {
-        match stmt {
-            Stmt::For { digit, at, body } => {
-                path.push((*digit, *at));
-                self.reads(body, copy, path, out);
-                path.pop();
-            }
-            Stmt::Let { first, rest, .. } => {
-                self.reads(first, copy, path, out);
-                self.reads(rest, copy, path, out);
-            }
-            Stmt::Stage { body, .. } => self.reads(body, copy, path, out),
-            Stmt::Skip => {}
-            Stmt::Def { expr, .. }
-            | Stmt::Red { expr, .. }
-            | Stmt::Set { expr, .. }
-            | Stmt::Put { expr, .. } => {
-                let of = expr.accesses().into_iter().filter(|id| self.nest.serves(copy, *id));
-                out.extend(of.map(|id| (self.nest.access(id).index.clone(), path.clone())));
-            }
-        }
     }
 
     /// A layout of the nest as offsets.
@@ -347,7 +261,7 @@ impl Lowerer<'_> {
     }
 
     /// Vector width and instruction of a copy, in this variant.
-    fn choose_move(&self, plan: &mut CopyPlan, via: Via, vector: Option<u32>) -> Result<(), LowerError> {
+    fn choose_move(&self, plan: &mut CopyPlan<'_>, via: Via, vector: Option<u32>) -> Result<(), LowerError> {
         let name = &self.tensor(plan.tensor).name;
         let elem = plan.dtype.bytes();
         let fastest = self.contiguous(plan.tensor);
@@ -365,7 +279,7 @@ impl Lowerer<'_> {
             }
             plan.vector = n;
         }
-        plan.asynchronous = is_asynchronous(self.nest, self.variant, plan.copy);
+        plan.asynchronous = self.nest.is_asynchronous(plan.of.copy, vectors);
         if via == Via::CpAsync && vectors && !plan.asynchronous {
             let bytes = plan.vector * elem;
             return Err(LowerError::Malformed(format!("cp.async of `{name}` moves {bytes} bytes at once")));
@@ -382,8 +296,9 @@ impl Lowerer<'_> {
     }
 
     /// First element of the box, by dimension, from the digits bound outside.
-    pub fn base(&self, plan: &CopyPlan) -> Vec<Linear> {
-        let base = plan.index.iter().zip(&plan.low).map(|(index, low)| {
+    pub fn base(&self, plan: &CopyPlan<'_>) -> Vec<Linear> {
+        let index = &self.nest.access(plan.of.reads[0].0).index;
+        let base = index.iter().zip(&plan.of.low).map(|(index, low)| {
             let mut at = self.index_from(index, 0);
             at.constant += low;
             at
@@ -392,17 +307,15 @@ impl Lowerer<'_> {
     }
 }
 
-impl CopyPlan {
+impl<'p> CopyPlan<'p> {
     /// The stage that reads this copy.
-    pub fn active(&self, slot: Linear) -> Active {
+    pub fn active(&self, slot: Linear) -> Active<'p> {
         Active {
-            copy: self.copy,
+            of: self.of,
             tensor: self.tensor,
             buffer: self.buffer,
             height: self.height,
             layout: self.layout.clone(),
-            from: self.from.clone(),
-            low: self.low.clone(),
             slot,
         }
     }

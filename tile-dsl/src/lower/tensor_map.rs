@@ -22,15 +22,12 @@ pub(super) struct MapOf<'l> {
 
 impl Lowerer<'_> {
     /// The tensor map of a copy, a parameter of the kernel.
-    pub fn tensor_map(&mut self, plan: &CopyPlan) -> u32 {
-        let mut extents: Vec<u64> = plan.extent.iter().map(|n| *n as u64).collect();
-        if let Some(part) = plan.part.filter(|p| p.dim != plan.from.contiguous) {
-            extents[part.dim] = part.by;
-        }
-        let swizzle = self.nest.copy(plan.copy).swizzle;
+    pub fn tensor_map(&mut self, plan: &CopyPlan<'_>) -> u32 {
+        let extents = plan.of.sides(plan.size);
+        let swizzle = self.nest.copy(plan.of.copy).swizzle;
         self.map_of(&MapOf {
             tensor: plan.tensor,
-            layout: &plan.from,
+            layout: &plan.of.layout,
             extents: &extents,
             swizzle,
             stored: false,

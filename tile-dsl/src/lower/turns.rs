@@ -52,7 +52,7 @@ impl Lowerer<'_> {
     }
 
     /// This group goes on where those before it leave the channel, when they have.
-    pub fn begin_turn(&mut self, ring: &Ring) -> Result<(), LowerError> {
+    pub fn begin_turn(&mut self, ring: &Ring<'_>) -> Result<(), LowerError> {
         self.skip(ring, -i64::from(self.group));
         let barrier = self.turn_barriers()?;
         let frag = self.turn_parity();
@@ -75,12 +75,12 @@ impl Lowerer<'_> {
     }
 
     /// This group leaves out what others read of the channel until its next tile.
-    pub fn end_turn(&mut self, ring: &Ring) {
+    pub fn end_turn(&mut self, ring: &Ring<'_>) {
         self.skip(ring, i64::from(self.nest.groups() - 1 - self.group));
     }
 
     /// Moves on by the steps of so many tiles, those before the own one where they are less than none.
-    fn skip(&mut self, ring: &Ring, tiles: i64) {
+    fn skip(&mut self, ring: &Ring<'_>, tiles: i64) {
         let Some(channel) = &ring.flow.mbarriers else { return };
         let (Some(own), true) = (self.number, self.grouped) else {
             if tiles != 0 {

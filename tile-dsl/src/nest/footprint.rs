@@ -274,9 +274,7 @@ impl Nest {
         let own: Vec<Digit> = of_a_tile(loops).into_iter().map(|(d, _)| d).collect();
         let spans = self.access(access).index.iter().map(|index| span(index, &own));
         let extents: Option<Vec<u64>> = spans.map(|(low, high)| Some((high? - low + 1) as u64)).collect();
-        let rank = self.tensor(tensor).dims.len();
-        let order =
-            if self.contiguous(tensor) == 0 { (0..rank).rev().collect() } else { (0..rank).collect() };
+        let order = self.fastest_first(tensor).into_iter().rev().collect();
         let size = u64::from(self.elem(tensor).bytes());
         Some(CopyLayout::new(extents?, order, 0, output.swizzle.into(), size).boxed())
     }
@@ -303,9 +301,15 @@ impl Nest {
         }
     }
 
+    /// The dimensions of a tensor as they lie in global memory, fastest first.
+    pub fn fastest_first(&self, tensor: TensorId) -> Vec<usize> {
+        let dims = 0..self.tensor(tensor).dims.len();
+        if self.column_major.contains(&tensor) { dims.collect() } else { dims.rev().collect() }
+    }
+
     /// The dimension of a tensor that is contiguous in global memory.
     pub fn contiguous(&self, tensor: TensorId) -> usize {
-        if self.column_major.contains(&tensor) { 0 } else { self.tensor(tensor).dims.len().saturating_sub(1) }
+        self.fastest_first(tensor).first().copied().unwrap_or(0)
     }
 }
 

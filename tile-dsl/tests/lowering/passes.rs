@@ -1,10 +1,15 @@
-//! What `--emit passes` shows.
+//! What `--emit passes` and `--emit plan` show.
 
 use crate::{
     agree::{SMALL, programs},
     support,
 };
-use tile_dsl::{engine, lower::lower, passes::passes, program::Variant};
+use tile_dsl::{
+    engine,
+    lower::lower,
+    passes::{passes, plan},
+    program::Variant,
+};
 
 #[test]
 fn the_last_of_each_is_what_the_program_has() {
@@ -39,13 +44,28 @@ fn passes_show_what_they_add() {
     assert!(added.ends_with(&["}", "barrier"]), "{text}");
 }
 
-/// The channels of a matrix product under a schedule, in f32 and at any size.
-fn channels(directives: &str) -> Vec<String> {
+/// The channels of a matrix product under a schedule, in one of its types.
+fn channels_in(dtype: usize, directives: &str) -> Vec<String> {
     let mut schedule = support::schedule(&format!("tile(i = 16, j = 16); bind(j -> thread.x); {directives}"));
     schedule.target.sm = 90;
-    let text = passes(&programs(support::MATMUL, &schedule)[0], Variant::General).unwrap();
-    let section = text.split("== kernel, channels").nth(1).unwrap().split("\n\n").next().unwrap();
-    section.lines().skip(1).map(str::to_string).collect()
+    let text = plan(&programs(support::MATMUL, &schedule)[dtype]).unwrap();
+    text.lines().filter_map(|line| line.strip_prefix("channel ")).map(str::to_string).collect()
+}
+
+/// The same in f32.
+fn channels(directives: &str) -> Vec<String> {
+    channels_in(0, directives)
+}
+
+/// `cp.async` copies no single element of 2 bytes: where vectors are not aligned, all of a copy is plain.
+#[test]
+fn a_channel_says_what_is_different_without_vectors() {
+    let how =
+        "bind(i -> thread.y); tile(k = 16); stage(a, b at k: shared, cp_async, vector(8)); pipeline(k, 2)";
+    let full = "full at a group of cp.async and a barrier, free at that barrier";
+    let ends = |dtype: usize| channels_in(dtype, how)[0].split("; ").nth(1).unwrap().to_string();
+    assert_eq!(ends(0), full, "4 bytes are copied alone");
+    assert_eq!(ends(1), format!("{full}, without vectors full and free at a barrier"));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::{
         MATRIX_ROW_BYTES, Nest, NoDescriptor, NoMatrices, Placed, Product, Steps, Stmt, Target, ValueId,
         copy_on, ends, leaves,
     },
+    plan::CopyBox,
     schedule::{Directive, DirectiveKind, Space, Start, Unit, Via},
     span::SpanId,
     tile::{AxisKind, ElemType},
@@ -115,18 +116,17 @@ fn of_f8(nest: &Nest) -> Option<(&str, SpanId)> {
 }
 
 /// An operand in its staged copy.
-struct Operand {
-    layout: CopyLayout,
+struct Operand<'c> {
+    layout: &'c CopyLayout,
     /// First index of the copy, by dimension.
-    low: Vec<i64>,
+    low: &'c [i64],
     /// The loops inside the copy, those of the atom left out.
     inside: Vec<Digit>,
 }
 
-fn operand(nest: &Nest, path: &[Frame], (at, copy): (usize, CopyId)) -> Option<Operand> {
-    let body = nest.body.inside(&path[..=at])?;
-    let layout = nest.copy_layout(copy, body)?;
-    let low = nest.footprint(copy, body).iter().map(|d| d.low).collect();
+fn operand<'c>(context: &'c Context<'_>, path: &[Frame], (at, copy): (usize, CopyId)) -> Option<Operand<'c>> {
+    let body = context.nest.body.inside(&path[..=at])?;
+    let CopyBox { layout, low, .. } = context.boxes.as_ref().ok()?.get(context.nest, copy, body)?;
     let inside = path[at..].iter().filter_map(|f| match f {
         Frame::For(_, LoopKind::Atom(..)) => None,
         Frame::For(d, _) => Some(*d),
@@ -161,9 +161,9 @@ fn undescribed(
     [free, k]: [Digit; 2],
 ) -> Option<Diagnostic> {
     let nest = context.nest;
-    let Operand { layout, low, inside } = operand(nest, path, (at, copy))?;
+    let Operand { layout, low, inside } = operand(context, path, (at, copy))?;
     let axes = [free.axis, k.axis];
-    let placed = Placed { copy, layout: &layout, low: &low };
+    let placed = Placed { copy, layout, low };
     let why = nest.descriptor(atom, factor, placed, axes, &inside).err()?;
     let (name, tensor) = (nest.copy_name(copy), name(nest, factor));
     let row = layout.row * u64::from(nest.elem(nest.copy(copy).tensor).bytes());
@@ -339,8 +339,8 @@ fn unreadable(
     [free, k]: [Digit; 2],
 ) -> Option<Diagnostic> {
     let nest = context.nest;
-    let Operand { layout, low, inside } = operand(nest, path, (at, copy))?;
-    let why = nest.matrices(factor, &layout, &low, [free.axis, k.axis], &inside).err()?;
+    let Operand { layout, low, inside } = operand(context, path, (at, copy))?;
+    let why = nest.matrices(factor, layout, low, [free.axis, k.axis], &inside).err()?;
     let name = nest.copy_name(copy);
     let row = MATRIX_ROW_BYTES;
     let text = match why {

@@ -9,19 +9,33 @@ use crate::{
         families::stage::{Request, check_rows},
         prover::with_parent,
     },
-    nest::{BOX_POINTS, CopyId},
+    nest::{BOX_POINTS, CopyId, TileSize},
+    plan::{Boxes, Unboxed},
     schedule::{DirectiveKind, Space, Via},
 };
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    let boxes = match &context.boxes {
+        Ok(boxes) => boxes,
+        Err(why) => return vec![unboxed(context, *why)],
+    };
     let copies = (0..).map(CopyId).zip(&context.nest.copies);
     let staged = copies.filter(|(_, c)| c.space == Space::Shared);
     staged
         .filter_map(|(copy, info)| {
-            let long = || if info.via == Via::Tma { sides(context, copy) } else { None };
+            let long = || if info.via == Via::Tma { sides(context, boxes, copy) } else { None };
             rows(context, copy).or_else(long)
         })
         .collect()
+}
+
+/// Why a copy has no box.
+fn unboxed(context: &Context<'_>, why: Unboxed) -> Diagnostic {
+    let (nest, copy) = (context.nest, why.copy());
+    let name = nest.copy_name(copy);
+    let by =
+        context.last(|k| matches!(k, DirectiveKind::Stage { buffer, at: Some(_), .. } if *buffer == name));
+    context.at(by, nest.copy(copy).span, why.text(nest))
 }
 
 /// What the rows of a copy have against the instruction that copies them.
@@ -41,19 +55,12 @@ fn rows(context: &Context<'_>, copy: CopyId) -> Option<Diagnostic> {
     })
 }
 
-fn sides(context: &Context<'_>, copy: CopyId) -> Option<Diagnostic> {
+fn sides(context: &Context<'_>, boxes: &Boxes, copy: CopyId) -> Option<Diagnostic> {
     let nest = context.nest;
     let info = nest.copy(copy);
     let contiguous = nest.contiguous(info.tensor);
-    let (long, points) = nest.bodies(copy).into_iter().find_map(|body| {
-        let layout = nest.copy_layout(copy, body)?;
-        let part = nest.shared_part(copy, &layout).filter(|part| part.dim != contiguous);
-        let side = |d: usize| match (layout.panel, &part) {
-            (Some(width), _) if d == contiguous => width,
-            (_, Some(part)) if d == part.dim => part.by,
-            _ => layout.extents[d],
-        };
-        (0..layout.extents.len()).map(|d| (d, side(d))).find(|(_, points)| *points > BOX_POINTS)
+    let (long, points) = boxes.of_copy(copy).find_map(|of| {
+        of.sides(TileSize::Whole).into_iter().enumerate().find(|(_, points)| *points > BOX_POINTS)
     })?;
     let name = nest.copy_name(copy);
     let by =

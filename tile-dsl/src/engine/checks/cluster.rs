@@ -39,12 +39,9 @@ pub(super) fn check(context: &Context<'_>) -> Option<Diagnostic> {
         });
         return Some(at(text).edits(along).edits([Edit::instead([])]));
     }
+    let boxes = context.boxes.as_ref().ok()?;
     shared.into_iter().find_map(|copy| {
-        let whole = |layout: crate::nest::CopyLayout| {
-            nest.shared_part(copy, &layout).is_none().then_some(layout.extents)
-        };
-        let bodies = nest.bodies(copy).into_iter();
-        let extents = bodies.filter_map(|body| nest.copy_layout(copy, body)).find_map(whole)?;
+        let extents = &boxes.of_copy(copy).find(|of| of.part.is_none())?.layout.extents;
         let spelled: Vec<String> = extents.iter().map(u64::to_string).collect();
         let name = nest.copy_name(copy);
         let text = format!(

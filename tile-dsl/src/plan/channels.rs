@@ -1,0 +1,256 @@
+//! The channels: which copies come together, into how many slots, who fills these and what says that one is full or free.
+//!
+//! Copies that stand together and complete together are a channel: slots that are filled and read in turn, an item a step of
+//! the loop around them, or one item where no pipeline is. All that the walk does for it follows from who fills a slot, what says
+//! that one is full, and what says that it may be filled again:
+//!
+//! | copies | filled by | full | free | steps ahead, of n slots |
+//! |---|---|---|---|---|
+//! | registers | each thread | program order | program order | n - 1, the loop expanded |
+//! | plain | all threads | barrier | that barrier | n - 1 |
+//! | `cp_async` | all threads | its group, barrier | that barrier | n - 1 |
+//! | `tma` | one thread | mbarrier | barrier behind it | n - 1 |
+//! | `tma`, `produce` | threads of their own | mbarrier | mbarrier, an arrival a warp or a thread | as the slots allow |
+//!
+//! Registers that are filled in each step of a channel around them can run on from one of its steps to the next; where they
+//! do not, [`Carry`] says why.
+
+use crate::{
+    nest::{Carry, CopyId, Digit, Interleave, LoopKind, Nest, Stmt, chain},
+    program::Variant,
+    schedule::{Space, Unit, Via},
+};
+use std::fmt;
+
+/// Who fills the slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Producer {
+    /// Each thread its own registers.
+    Each,
+    /// The threads that read them, together.
+    All,
+    /// One of the threads that read them.
+    One,
+    /// Threads that do nothing else.
+    Role(Unit),
+}
+
+/// What says that a slot is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// The order of the program.
+    Program,
+    /// A barrier of the threads that fill it.
+    Barrier,
+    /// Groups of `cp.async`, then a barrier; plain copies beside them have landed before it.
+    Group,
+    /// An mbarrier, by the bytes that have come.
+    Mbarrier,
+}
+
+/// Copies that share slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Channel {
+    /// The copies, outermost first.
+    pub copies: Vec<CopyId>,
+    /// The loop whose steps are its items, if it is pipelined.
+    pub digit: Option<Digit>,
+    /// Items that it holds at a time.
+    pub slots: u32,
+    /// Who fills them.
+    pub producer: Producer,
+    /// What says that one is full, where vectors are aligned, and where they are not: `cp.async` copies no single halves.
+    full: [Full; 2],
+    /// Who says that a slot is free, where others fill it than read it.
+    pub arrive: Unit,
+    /// Whether registers that it fills run on from one of its steps to the next, in words.
+    carry: Option<String>,
+}
+
+impl Channel {
+    /// What says that a slot is full, in a variant.
+    pub fn full(&self, variant: Variant) -> Full {
+        self.full[usize::from(variant == Variant::General)]
+    }
+
+    /// Whether all threads that read a slot meet once it is full: what others read of the slot before is read then, too.
+    pub fn has_barrier(&self) -> bool {
+        match self.producer {
+            Producer::All => true,
+            Producer::One => self.slots > 1,
+            Producer::Each | Producer::Role(_) => false,
+        }
+    }
+
+    /// Steps that the threads which read it fill it ahead.
+    pub fn ahead(&self) -> u32 {
+        self.slots - 1
+    }
+
+    /// Groups of `cp.async` that may be on their way while a slot is read.
+    pub fn groups_ahead(&self) -> u32 {
+        self.ahead().saturating_sub(1)
+    }
+
+    fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
+        let (slots, s) = (self.slots, if self.slots == 1 { "" } else { "s" });
+        let what = if self.producer == Producer::Each { "set" } else { "slot" };
+        write!(out, "channel {}", nest.copied(&self.copies))?;
+        if let Some(digit) = self.digit {
+            write!(out, " at `{}`", nest.digit_name(digit))?;
+        }
+        write!(out, ": {slots} {what}{s}, filled by {}", self.producer)?;
+        match (self.digit, self.producer) {
+            (None, _) => {}
+            (_, Producer::Role(_)) => write!(out, " as slots become free")?,
+            (_, _) => write!(out, " {} ahead", self.ahead())?,
+        }
+        let [aligned, general] = self.full.map(|full| self.signal(full));
+        write!(out, "; {aligned}")?;
+        if general != aligned {
+            write!(out, ", without vectors {general}")?;
+        }
+        if let (Some(digit), Producer::Each) = (self.digit, self.producer) {
+            write!(out, ", loads spread over the first {} of a step", nest.interleave(digit).loads)?;
+        }
+        self.carry.iter().try_for_each(|carry| write!(out, "; {carry}"))?;
+        writeln!(out)
+    }
+
+    /// What says that a slot is full, and that it is free.
+    fn signal(&self, full: Full) -> &'static str {
+        match (full, self.producer) {
+            (Full::Program, _) => "full and free in the order of the program",
+            (Full::Barrier, _) => "full and free at a barrier",
+            (Full::Group, _) => "full at a group of cp.async and a barrier, free at that barrier",
+            (Full::Mbarrier, Producer::Role(_)) if self.arrive == Unit::Thread => {
+                "full at an mbarrier, free at an mbarrier where each thread arrives"
+            }
+            (Full::Mbarrier, Producer::Role(_)) => "full at an mbarrier, free at an mbarrier",
+            (Full::Mbarrier, _) => "full at an mbarrier, free at a barrier",
+        }
+    }
+}
+
+impl fmt::Display for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Producer::Each => "each thread",
+            Producer::All => "all threads",
+            Producer::One => "one thread",
+            Producer::Role(Unit::Warpgroup) => "a warpgroup",
+            Producer::Role(_) => "a warp",
+        })
+    }
+}
+
+/// Copies that stand together: in the steps of a pipelined loop, or in no pipeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Together {
+    /// The loop, and how many of its steps are held at a time.
+    pipeline: Option<(Digit, u32)>,
+    copies: Vec<CopyId>,
+}
+
+/// The channels of a nest.
+#[derive(Clone, Debug)]
+pub(crate) struct Channels {
+    /// In program order.
+    all: Vec<(Together, Vec<Channel>)>,
+}
+
+impl Channels {
+    /// Those of a nest.
+    pub fn of(nest: &Nest) -> Channels {
+        let mut channels = Channels { all: Vec::new() };
+        channels.find(nest, &nest.body);
+        channels
+    }
+
+    /// The channels of copies that stand together, in the steps of a pipelined loop of so many slots or in no pipeline: those of tensor
+    /// maps first, then what threads copy, then registers.
+    pub fn get(&self, pipeline: Option<(Digit, u32)>, copies: &[CopyId]) -> &[Channel] {
+        let found = self.all.iter().find(|(at, _)| at.pipeline == pipeline && at.copies == copies);
+        found.map_or(&[], |(_, channels)| channels)
+    }
+
+    fn find(&mut self, nest: &Nest, stmt: &Stmt) {
+        match stmt {
+            Stmt::For { digit, at: LoopKind::Pipe(slots @ 2..), body } => {
+                self.add(nest, Some((*digit, *slots)), body);
+                self.find(nest, chain(body).1);
+            }
+            Stmt::Stage { .. } => {
+                self.add(nest, None, stmt);
+                self.find(nest, chain(stmt).1);
+            }
+            Stmt::For { body, .. } => self.find(nest, body),
+            Stmt::Let { first, rest, .. } => {
+                self.find(nest, first);
+                self.find(nest, rest);
+            }
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
+        }
+    }
+
+    fn add(&mut self, nest: &Nest, pipeline: Option<(Digit, u32)>, stmt: &Stmt) {
+        let (copies, body) = chain(stmt);
+        let together = Together { pipeline, copies };
+        if self.all.iter().all(|(at, _)| *at != together) {
+            let channels = together.channels(nest, body);
+            self.all.push((together, channels));
+        }
+    }
+
+    pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.all.iter().flat_map(|(_, channels)| channels).try_for_each(|channel| channel.write(nest, out))
+    }
+}
+
+impl Together {
+    fn channels(&self, nest: &Nest, body: &Stmt) -> Vec<Channel> {
+        let digit = self.pipeline.map(|(digit, _)| digit);
+        let slots = self.pipeline.map_or(1, |(_, slots)| slots);
+        let arrive = digit.map_or(Unit::Warp, |d| nest.arriving(d));
+        let of = |producer: Producer, full: [Full; 2], is_one: &dyn Fn(CopyId) -> bool| {
+            let copies: Vec<CopyId> = self.copies.iter().copied().filter(|c| is_one(*c)).collect();
+            let carry = match digit {
+                Some(_) if producer != Producer::Each => Carry::of(nest, &copies, body).text(nest),
+                _ => None,
+            };
+            (!copies.is_empty()).then_some(Channel { copies, digit, slots, producer, full, arrive, carry })
+        };
+        let held = |c: CopyId| nest.copy(c).space == Space::Register;
+        let boxed = |c: CopyId| !held(c) && nest.copy(c).via == Via::Tma;
+        let shared = |c: CopyId| !held(c) && !boxed(c);
+        let produced = nest.producer.filter(|_| digit.is_some_and(|d| nest.produced.contains(&d)));
+        let landed = [true, false].map(|vectors| {
+            let groups = self.copies.iter().any(|c| shared(*c) && nest.is_asynchronous(*c, vectors));
+            if groups { Full::Group } else { Full::Barrier }
+        });
+        [
+            of(produced.map_or(Producer::One, Producer::Role), [Full::Mbarrier; 2], &boxed),
+            of(Producer::All, landed, &shared),
+            of(Producer::Each, [Full::Program; 2], &held),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+impl Carry<'_> {
+    fn text(&self, nest: &Nest) -> Option<String> {
+        match self {
+            Carry::None => None,
+            Carry::Apart(why) => Some(format!("registers inside start anew in each step: {why}")),
+            Carry::Over(carried) => {
+                let digit = nest.digit_name(carried.digit);
+                let Interleave { copies, stores, .. } = nest.interleave(carried.digit);
+                Some(format!(
+                    "the registers of `{digit}` run on into the next step, copies issued over {copies} of its steps, plain ones stored from {stores} on"
+                ))
+            }
+        }
+    }
+}
