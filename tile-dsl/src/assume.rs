@@ -170,9 +170,8 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
     for (tensor, bytes) in vector_bytes(nest, variant) {
         let t = &kernel.tensors[tensor.0 as usize];
         kinds.insert(Kind::Aligned { tensor, name: t.name.clone(), bytes });
-        let fastest = if nest.column_major.contains(&tensor) { t.dims.first() } else { t.dims.last() };
         let of = (bytes / nest.elem(tensor).bytes()).into();
-        if let Some(extent) = fastest {
+        if let Some(extent) = t.dims.get(nest.contiguous(tensor)) {
             kinds.extend(multiple(nest, extent, of));
         }
         if strided.contains(&tensor) {
@@ -180,7 +179,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             kinds.extend(strides.map(|extent| Kind::Multiple { extent, of }));
         }
     }
-    let mut visit = |digits: &[(Digit, LoopKind)], accesses: &[AccessId]| {
+    let mut visit = |digits: &[(Digit, LoopKind)], accesses: &Accesses| {
         let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
         let run = nest.as_run(digits);
         for (axis, a) in kernel.axes.iter().enumerate() {
@@ -200,8 +199,11 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             };
         }
         // A vector is inside an extent or outside as a whole.
-        let exchanged =
-            accesses.iter().map(|a| nest.access(*a)).filter(|a| nest.exchanged.contains_key(&a.tensor));
+        let exchanged = accesses
+            .global
+            .iter()
+            .map(|a| nest.access(*a))
+            .filter(|a| nest.exchanged.contains_key(&a.tensor));
         let of = |a: &Access| nest.exchanged_matrices(a, digits).ok().map(|e| e.matrices.contiguous());
         let rows = exchanged.filter_map(of).next();
         let vectors = digits.iter().filter_map(|(digit, at)| match (at, digit.steps, digit.stride) {
@@ -211,21 +213,18 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
         for (axis, of) in vectors.chain(rows.map(|axis| (axis, MATRIX_ROWS))) {
             let extent = kernel.axes[usize::from(axis.0)].extent.clone();
             let along = |a: &AccessId| nest.access(*a).index.iter().any(|i| i.coefficient(axis) == 1);
-            if accesses.iter().any(along) && extent.as_constant().is_none() {
+            if accesses.global.iter().any(along) && extent.as_constant().is_none() {
                 kinds.extend(multiple(nest, &extent, of));
             }
         }
-        for access in accesses {
+        for access in &accesses.all {
             let access = &nest.accesses[access.0 as usize];
             let t = &kernel.tensors[access.tensor.0 as usize];
-            let mut dims = t.dims.clone();
-            let mut reach: Vec<Reach> = access.index.iter().map(|i| reach_of(nest, i, &run)).collect();
-            if !nest.column_major.contains(&access.tensor) {
-                dims.reverse();
-                reach.reverse();
-            }
+            let order = nest.fastest_first(access.tensor);
+            let reach = order.iter().map(|d| reach_of(nest, &access.index[*d], &run)).collect();
             let strides = strided.contains(&access.tensor).then(|| strides(nest, access.tensor));
-            let pitches = Pitches { extents: dims, strides };
+            let extents = order.iter().map(|d| t.dims[*d].clone()).collect();
+            let pitches = Pitches { extents, strides };
             let offsets = Kind::Offsets { name: t.name.clone(), reach, pitches };
             if t.dims.iter().any(|d| d.as_constant().is_none()) || !holds_always(&offsets) {
                 kinds.insert(offsets);
@@ -252,10 +251,7 @@ fn once_a_tile(nest: &Nest, axis: AxisId, digits: &[Digit]) -> bool {
 /// Strides of a tensor that has its own, fastest dimension first.
 fn strides(nest: &Nest, id: TensorId) -> Vec<Extent> {
     let tensor = &nest.kernel.tensors[id.0 as usize];
-    let mut order: Vec<usize> = (0..tensor.dims.len()).collect();
-    if !nest.column_major.contains(&id) {
-        order.reverse();
-    }
+    let order = nest.fastest_first(id);
     let one = std::iter::once(Extent::constant(1));
     let strides = order.iter().skip(1).map(|d| Extent::dim(&stride(tensor, *d)));
     one.chain(strides).take(order.len()).collect()
@@ -285,7 +281,7 @@ fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
     }
     each(nest, &mut |digits, accesses| {
         let loops = nest.as_run(digits);
-        for access in accesses {
+        for access in &accesses.all {
             let access = &nest.accesses[access.0 as usize];
             let name = &kernel.tensors[access.tensor.0 as usize].name;
             for dim in 0..access.index.len() {
@@ -353,15 +349,26 @@ fn reach_of(nest: &Nest, index: &Affine, digits: &[Digit]) -> Reach {
     Reach { constant: index.constant, terms: terms.collect() }
 }
 
-type Visit<'a> = dyn FnMut(&[(Digit, LoopKind)], &[AccessId]) + 'a;
+/// The accesses of a statement.
+struct Accesses {
+    /// All of them.
+    all: Vec<AccessId>,
+    /// Those of global memory: the others read copies, which have elements beyond the extents, too.
+    global: Vec<AccessId>,
+}
+
+type Visit<'a> = dyn FnMut(&[(Digit, LoopKind)], &Accesses) + 'a;
 
 /// Calls `f` with the loops around each statement and the accesses it makes.
 fn each(nest: &Nest, f: &mut Visit<'_>) {
     leaves(&nest.body, &mut |path, leaf| {
         let Some((target, expr)) = leaf.leaf() else { return };
-        let mut accesses = expr.accesses();
+        let mut all = expr.accesses();
+        let mut global = all.clone();
+        global.retain(|access| nest.served_on(path, *access).is_none());
         if let Target::Access(stored) = target {
-            accesses.push(stored);
+            all.push(stored);
+            global.push(stored);
         }
         let around = path.iter().enumerate().filter_map(|(n, frame)| match frame {
             Frame::For(d, at) => {
@@ -370,7 +377,7 @@ fn each(nest: &Nest, f: &mut Visit<'_>) {
             }
             _ => None,
         });
-        f(&around.collect::<Vec<_>>(), &accesses);
+        f(&around.collect::<Vec<_>>(), &Accesses { all, global });
     });
 }
 
@@ -425,11 +432,7 @@ fn vectors(
             }
             for access in accesses {
                 let access = &nest.accesses[access.0 as usize];
-                let fastest = if nest.column_major.contains(&access.tensor) {
-                    access.index.first()
-                } else {
-                    access.index.last()
-                };
+                let fastest = access.index.get(nest.contiguous(access.tensor));
                 if nest.exchanged.contains_key(&access.tensor) {
                     widest.insert(access.tensor, MATRIX_ROWS as u32 * elem(access.tensor));
                 }

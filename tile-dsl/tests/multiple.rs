@@ -70,6 +70,17 @@ fn what_follows_is_not_assumed() {
     assert_eq!(assumed(&more, Variant::Aligned), ["K % 64 == 0", "N % 24 == 0"]);
 }
 
+/// Vectors that read copies reach beyond an extent where the copies are zero: only vectors of global memory end within it.
+#[test]
+fn vectors_of_copies_assume_nothing_of_extents() {
+    let tiled = "tile(i = 32, j = 32, k = 16); stage(a at k: shared, transposed); stage(b at k: shared); \
+        split(i.t -> ir, iv: 4); split(j.t -> jr, jv: 4); reorder(ir, jr, k.t, iv, jv); bind(ir -> thread.y, jr -> thread.x)";
+    let read = program(MATMUL, &format!("{tiled}; vectorize(iv in acc); vectorize(jv in acc)"));
+    assert_eq!(assumed(&read, Variant::Aligned), [""; 0]);
+    let stored = program(MATMUL, &format!("{tiled}; vectorize(iv in acc); vectorize(jv)"));
+    assert_eq!(assumed(&stored, Variant::Aligned), ["N % 4 == 0"]);
+}
+
 #[test]
 fn it_is_kept_by_key_and_printed() {
     let parent: Vec<_> = schedule("multiple(N: 128); fits(N <= 512)").directives;
