@@ -1,4 +1,4 @@
-//! Staged copies: which box of a tensor the body reads, and how shared memory lays it out.
+//! Staged copies: how the box of each lies in shared memory as offsets, and by which instruction a variant moves it.
 
 use super::{
     Lowerer,

@@ -6,21 +6,20 @@
 //! backwards every second time. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
 //! `put` skip them, a `ld` outside its tensor yields zero; anything else there is poison and must not reach a `put`.
 
+mod modular;
+
 use super::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Segment, Steps, Stmt, TileSize, ValueId};
 use crate::{
     dtype::DType,
     index::{Affine, AxisId},
-    op::{BinOp, CmpOp, RedOp, UnOp},
     random::Random,
     shared::{Allocation, Content, accumulates_in_place},
     tile::{
         ElemType,
-        evaluate::{
-            EvalError, Inputs,
-            semantics::{Exact, Semantics},
-        },
+        evaluate::{EvalError, Inputs, semantics::Exact},
     },
 };
+use modular::{Modular, Neutral};
 use std::collections::BTreeMap;
 
 /// How elements are computed with.
@@ -72,65 +71,6 @@ fn interpret_in(
     }
 }
 
-/// Integers modulo a prime, held as `f64`.
-struct Modular;
-
-const PRIME: u64 = 998_244_353;
-
-fn residue(x: f64) -> u64 {
-    if x.is_finite() { (x.rem_euclid(PRIME as f64)) as u64 } else { 0 }
-}
-
-/// A fixed function without structure that a wrong rewrite could hide behind.
-fn scramble(x: u64, salt: u64) -> f64 {
-    let y = (x + 1 + salt * 7919) * 1_103_515_245 % PRIME;
-    (y * y % PRIME) as f64
-}
-
-impl Semantics for Modular {
-    type E = f64;
-
-    fn input(x: f64) -> f64 {
-        residue(x) as f64
-    }
-    fn literal(x: f64, _: DType) -> f64 {
-        residue(x) as f64
-    }
-    fn un(op: UnOp, _: DType, x: f64, _: bool) -> f64 {
-        match op {
-            UnOp::Neg => ((PRIME - residue(x)) % PRIME) as f64,
-            UnOp::Not => f64::from(u8::from(x == 0.0)),
-            _ => scramble(residue(x), op as u64),
-        }
-    }
-    fn bin(op: BinOp, dtype: DType, a: f64, b: f64, root: bool) -> f64 {
-        if matches!(dtype, DType::Bool | DType::I32) {
-            return Exact::bin(op, dtype, a, b, root);
-        }
-        let (x, y) = (residue(a), residue(b));
-        match op {
-            BinOp::Add => ((x + y) % PRIME) as f64,
-            BinOp::Sub => ((x + PRIME - y) % PRIME) as f64,
-            BinOp::Mul => (x * y % PRIME) as f64,
-            BinOp::Max | BinOp::Or => a.max(b),
-            BinOp::Min | BinOp::And => a.min(b),
-            BinOp::Div | BinOp::Rem => (x * residue(scramble(y, 97)) % PRIME) as f64,
-        }
-    }
-    fn cmp(op: CmpOp, a: f64, b: f64) -> f64 {
-        Exact::cmp(op, a, b)
-    }
-    fn holds(condition: f64) -> bool {
-        condition != 0.0
-    }
-    fn cast(_: DType, _: DType, x: f64, _: bool) -> f64 {
-        x
-    }
-    fn fma(dtype: DType, a: f64, b: f64, acc: f64) -> f64 {
-        Self::bin(BinOp::Add, dtype, Self::bin(BinOp::Mul, dtype, a, b, false), acc, false)
-    }
-}
-
 /// A tensor in global memory.
 struct Global {
     dtype: DType,
@@ -161,26 +101,6 @@ struct Buffer {
     low: Vec<i64>,
     extents: Vec<i64>,
     data: Vec<f64>,
-}
-
-/// Neutral elements of reductions.
-trait Neutral: Semantics<E = f64> {
-    fn neutral(op: RedOp) -> f64;
-}
-
-impl Neutral for Exact {
-    fn neutral(op: RedOp) -> f64 {
-        op.neutral().into()
-    }
-}
-
-impl Neutral for Modular {
-    fn neutral(op: RedOp) -> f64 {
-        match op {
-            RedOp::Add | RedOp::Max => 0.0,
-            RedOp::Min => PRIME as f64,
-        }
-    }
 }
 
 struct Machine<'n, S> {
