@@ -119,6 +119,15 @@ pub struct Shape {
     pub turns: u32,
 }
 
+/// What a CTA reads for one side of its tile, in each step along what is summed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Read<'s> {
+    /// Points of the side; of what a cluster shares, this CTA's part of them.
+    pub points: f64,
+    /// Extents of the rows of memory that hold them: those of the operands along this side alone.
+    pub rows: Vec<&'s Extent>,
+}
+
 impl Shape {
     /// Reads a program.
     ///
@@ -195,29 +204,48 @@ impl Shape {
         self.owned.iter().rev().take(2).map(|t| f64::from(t.tile)).sum()
     }
 
-    /// Those of them for which this CTA reads the operands: of what a cluster shares, its part.
-    pub fn sides_read(&self) -> f64 {
+    /// What a CTA reads for each of the two sides.
+    pub fn reads(&self) -> impl Iterator<Item = Read<'_>> {
         let first = self.owned.len().saturating_sub(2);
-        let side = |(n, t): (usize, &Tiled)| match self.cluster {
-            // Neighbours along one axis have in common what the other one's side reads.
-            Some((ctas, axis)) if axis != n => f64::from(t.tile) / f64::from(ctas),
-            _ => f64::from(t.tile),
-        };
-        self.owned.iter().enumerate().skip(first).map(side).sum()
+        self.owned.iter().enumerate().skip(first).map(move |(n, side)| {
+            let points = match self.cluster {
+                // Neighbours along one axis have in common what the other one's side reads.
+                Some((ctas, axis)) if axis != n => f64::from(side.tile) / f64::from(ctas),
+                _ => f64::from(side.tile),
+            };
+            let others = self.owned[first..].iter().enumerate().filter(|(m, _)| first + m != n);
+            let others: Vec<&Extent> = others.map(|(_, other)| &other.extent).collect();
+            // An operand has this side and what is summed; the result has both sides.
+            let is_operand = |dims: &[Extent]| {
+                dims.contains(&side.extent)
+                    && self.summed.iter().any(|axis| dims.contains(&axis.extent))
+                    && !others.iter().any(|other| dims.contains(other))
+            };
+            let operands = self.tensors.iter().filter(|(dims, _)| is_operand(dims));
+            let rows: Vec<&Extent> = operands.filter_map(|(dims, _)| dims.last()).collect();
+            let rows = if rows.is_empty() { self.rows().collect() } else { rows };
+            Read { points, rows }
+        })
     }
 
-    /// Tiles of the result; `None` where a dim has no value.
+    /// Tiles of the result, those beside it that complete a cluster among them; `None` where a dim has no value.
     pub fn tiles(&self, dims: &Dims) -> Option<usize> {
-        count(&self.owned, dims)
+        let along = |(n, axis): (usize, &Tiled)| {
+            let tiles = axis.tiles(dims)?;
+            Some(match self.cluster {
+                Some((ctas, at)) if at == n => tiles.next_multiple_of(ctas.max(1) as usize),
+                _ => tiles,
+            })
+        };
+        self.owned.iter().enumerate().try_fold(1usize, |all, axis| Some(all.saturating_mul(along(axis)?)))
     }
 
     /// Whole tiles of the result, and those with what is left of a period along an axis, as [`Shape::last`] has them; `None`
     /// where a dim has no value.
     pub fn sizes(&self, dims: &Dims) -> Option<[usize; 2]> {
-        let all = self.tiles(dims)?;
         let whole = |n: usize, axis: &Tiled| Some(n.saturating_mul(axis.sizes(dims)?[0]));
-        let whole = self.owned.iter().try_fold(1usize, whole)?;
-        Some([whole, all - whole])
+        let narrow = count(&self.owned, dims)? - self.owned.iter().try_fold(1usize, whole)?;
+        Some([self.tiles(dims)? - narrow, narrow])
     }
 
     /// Tiles with what is left of a period.
