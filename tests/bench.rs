@@ -318,6 +318,12 @@ fn the_estimate_of_products_grows_with_the_work() {
     assert_eq!((two_sizes.sizes(&dims), narrow.sizes(&dims)), (Some([5, 2]), Some([9, 0])));
     assert_eq!(two_sizes.last().owned.iter().map(|axis| axis.tile).collect::<Vec<_>>(), [128, 128]);
     assert_eq!(narrow.last(), narrow);
+    // Rows of A along M are as long as K, those of B along N as N.
+    let rows = narrow.reads().map(|read| read.rows.iter().map(|row| row.eval(&dims).unwrap()).collect());
+    assert_eq!(rows.collect::<Vec<Vec<i64>>>(), [vec![64], vec![1100]]);
+    // 13 rows of tiles are seven clusters of two.
+    let clusters = tile_bench::choose::dims(&[("M", 2048), ("N", 5120), ("K", 5120)]);
+    assert_eq!(shape(&kernel::swapped160).tiles(&clusters), Some(14 * 20));
     let of_two_sizes = |m, n, k| estimate(&two_sizes, m, n, k);
     assert!(of_two_sizes(4096, 4096, 4096) < of(4096, 4096, 4096));
     // 180.7 beside 185.2 µs on an H100, 2026-11-26.

@@ -14,16 +14,15 @@
 //!          busy is the part of the multiprocessors that have a tile
 //! ```
 //! `rate` is the multiply-adds a cycle of a multiprocessor, `bytes` the size of an element. A multiprocessor takes in 56 bytes a
-//! cycle. Where rows of an operand begin 32 or 16 bytes beside a multiple of 64, each row of a box crosses lines of L2, and it takes in
-//! fewer. Of
-//! what a cluster shares each CTA reads its part, but its CTAs wait for one another, and clusters of four or more leave some
-//! multiprocessors of a GPC over (120 of 132 are used). Two groups that share a tile wait for one another, too, three longer. Stores
-//! at the end of sizes that are no multiples of the tile ask where the end is. CTAs that take tile after tile begin later. CTAs that
-//! share a tile's K meet in a cluster or in global memory.
+//! cycle. It takes in fewer of an operand whose rows begin 32 or 16 bytes beside a multiple of 64: each row of a box crosses lines of L2.
+//! Of what a cluster shares each CTA reads its part, but its CTAs wait for one another. Tiles are counted in whole clusters, and clusters
+//! of four or more leave some multiprocessors of a GPC over (120 of 132 are used). Two groups that share a tile wait for one another, too,
+//! three longer. Stores at the end of sizes that are no multiples of the tile ask where the end is. CTAs that take tile after tile begin
+//! later. CTAs that share a tile's K meet in a cluster or in global memory.
 //!
 //! The constants are fitted to 105 bf16 products on an H100 (driver 580, random normal data, 2026-11-26) and to 17 on an H200
-//! (2026-11-25; both with sizes where rules before were furthest off), each by all schedules of the example `matmul` for warpgroups: from 384 to 16384 cubed, flat, narrow, deep and
-//! shallow ones, with rows that begin at all multiples of 16 bytes. docs/performance.md has the sizes that they were not fitted to.
+//! (2026-11-25), each by all schedules of the example `matmul` for warpgroups: from 384 to 16384 cubed, flat, narrow, deep and shallow
+//! ones, with rows that begin at all multiples of 16 bytes. docs/performance.md has sizes that they were not fitted to.
 
 use crate::{
     choose::{Dims, Shape, fixed, runs},
@@ -50,7 +49,7 @@ const THREE_GROUPS: f64 = 1.075;
 const UNEVEN: f64 = 1.005;
 /// Threads beside a warpgroup that copies, of two groups.
 const TWO_GROUPS: u32 = 384;
-/// Cycles until the first products of a CTA.
+/// Cycles until the first products of a CTA, with those that a launch takes.
 const FILLING: f64 = 6800.0;
 /// Cycles a point of a tile that is stored.
 const STORED: f64 = 0.075;
