@@ -55,7 +55,7 @@ const FILLING: f64 = 6800.0;
 const STORED: f64 = 0.075;
 /// The same where one group stores while another multiplies; and cycles between two turns, at least.
 const STORED_IN_TURNS: (f64, f64) = (0.074, 100.0);
-/// Microseconds until persistent CTAs know their tiles.
+/// Microseconds until persistent CTAs know their tiles, with those that a launch takes.
 const PERSISTING: f64 = 4.8;
 /// Microseconds that CTAs of a cluster need to meet, and nanoseconds for each point of their tile.
 const MEETING: (f64, f64) = (1.7, 0.073);

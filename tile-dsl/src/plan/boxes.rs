@@ -61,7 +61,7 @@ impl Unboxed {
         match self {
             Unboxed::Unread(copy) => format!("nothing reads the copy of `{}`", nest.copy_name(copy)),
             Unboxed::Spread(copy, axis, unit) => format!(
-                "the copy of `{}` stands in a loop over `{}` that is bound to {unit:?}",
+                "the copy of `{}` stands in a loop over `{}` that is bound to a {unit}",
                 nest.copy_name(copy),
                 nest.axis(axis)
             ),

@@ -11,7 +11,7 @@ use crate::{
     },
     nest::{BOX_POINTS, CopyId, TileSize},
     plan::{Boxes, Unboxed},
-    schedule::{DirectiveKind, Space, Via},
+    schedule::{Directive, DirectiveKind, Space, Via},
 };
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
@@ -32,10 +32,13 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 /// Why a copy has no box.
 fn unboxed(context: &Context<'_>, why: Unboxed) -> Diagnostic {
     let (nest, copy) = (context.nest, why.copy());
-    let name = nest.copy_name(copy);
-    let by =
-        context.last(|k| matches!(k, DirectiveKind::Stage { buffer, at: Some(_), .. } if *buffer == name));
-    context.at(by, nest.copy(copy).span, why.text(nest))
+    context.at(staged_by(context, copy), nest.copy(copy).span, why.text(nest)).edits([Edit::instead([])])
+}
+
+/// The directive that stages a copy.
+fn staged_by<'c>(context: &'c Context<'_>, copy: CopyId) -> Option<&'c Directive> {
+    let name = context.nest.copy_name(copy);
+    context.last(|k| matches!(k, DirectiveKind::Stage { buffer, at: Some(_), .. } if *buffer == name))
 }
 
 /// What the rows of a copy have against the instruction that copies them.
@@ -62,9 +65,7 @@ fn sides(context: &Context<'_>, boxes: &Boxes, copy: CopyId) -> Option<Diagnosti
     let (long, points) = boxes.of_copy(copy).find_map(|of| {
         of.sides(TileSize::Whole).into_iter().enumerate().find(|(_, points)| *points > BOX_POINTS)
     })?;
-    let name = nest.copy_name(copy);
-    let by =
-        context.last(|k| matches!(k, DirectiveKind::Stage { buffer, at: Some(_), .. } if *buffer == name));
+    let (name, by) = (nest.copy_name(copy), staged_by(context, copy));
     if long != contiguous {
         let text = format!(
             "dimension {long} of the copy of `{name}` has {points} points: a box of a tensor map has at most {BOX_POINTS}"
