@@ -10,7 +10,10 @@ mod kernel;
 use choose::{CANDIDATES, by_size};
 use h200::h200;
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::{
+    collections::BTreeMap,
+    process::{Command, Output},
+};
 use tile_bench::choose::{Candidate, Shape};
 use tile_dsl::program::Program;
 use tilewright::{AnySchedule, DType, GpuInfo};
@@ -206,7 +209,8 @@ fn several_sizes_and_schedules_run_in_the_ladders_order() {
 
 #[test]
 fn the_size_rules_run_one_schedule_a_size() {
-    for (rule, atomic) in [(choose::NAME, false), (choose::ATOMIC, true)] {
+    // Without a GPU there is nothing to time.
+    for (rule, atomic) in [(choose::NAME, false), (choose::ATOMIC, true), (choose::TIMED, false)] {
         let output = matmul(&["--schedule", rule, "--size", "64x256x256", "--device", "sim", "--json"]);
         assert!(output.status.success(), "{}", error(&output));
         let line: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -269,35 +273,78 @@ fn warpgroups_get_tiles_that_leave_few_multiprocessors_without_work() {
 }
 
 #[test]
+fn what_is_timed_is_near_the_least_estimate_and_begins_with_the_rules_pick() {
+    let gpu = h200();
+    for size in [[4096, 4096, 4096], [294, 1568, 1464], [1, 4096, 14336], [12544, 256, 64], [0, 8, 8]] {
+        let near = choose::near(size, DType::BF16, Some(&gpu));
+        assert_eq!(near[0].name(), pick_products(size), "{size:?}");
+        assert!(near.len() <= 8, "{size:?}");
+    }
+    // Six 64×64 tiles: those of 128×256 take more than 1.4 times as long.
+    let near = choose::near([64, 384, 8192], DType::BF16, Some(&gpu));
+    assert!(near.iter().all(|s| s.name() != "light_barriers"), "{:?}", near.len());
+    // Of equal estimates the first comes first, and what is beyond the factor or the number is left out.
+    let ranked = [("a", 2.0), ("b", 2.0), ("c", 2.7), ("d", 2.9)];
+    let list = |factor, most| tile_bench::choose::shortlist(&ranked, factor, most);
+    assert_eq!(
+        (list(1.4, 8), list(1.4, 2), list(1.0, 8)),
+        (vec!["a", "b", "c"], vec!["a", "b"], vec!["a", "b"])
+    );
+    assert!(tile_bench::choose::shortlist::<&str>(&[], 1.4, 8).is_empty());
+}
+
+#[test]
 fn the_recorded_picks_are_those_of_the_rule() {
     let h100 = GpuInfo { name: "NVIDIA H100 80GB HBM3".into(), memory_gbps: 3352.0, ..h200() };
     let recorded = include_str!("../docs/measurements/h100-sizes.csv");
-    let (mut held_out, mut fitted, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
-    for row in recorded.lines().skip(1) {
-        let [set, size, picked, _, _, _, _, regret] = row.split(',').collect::<Vec<_>>()[..] else {
-            panic!("`{row}` has not eight columns")
-        };
+    let mut regrets: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for [set, size, picked, _, _, _, _, regret] in rows(recorded) {
         let dims: Vec<usize> = size.split('x').map(|n| n.parse().unwrap()).collect();
         let name = by_size([dims[0], dims[1], dims[2]], DType::BF16, Some(&h100), false).name();
         if name != picked {
             wrong.push(format!("{size}: {name}, recorded {picked}"));
         }
-        if set == "held out" { &mut held_out } else { &mut fitted }.push(regret.parse::<f64>().unwrap());
+        regrets.entry(set).or_default().push(regret.parse().unwrap());
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+    let all = |sets: &[&str]| sets.iter().flat_map(|set| &regrets[set]).copied().collect::<Vec<f64>>();
+    let mut timed: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for [set, .., regret] in rows(include_str!("../docs/measurements/h100-timed.csv")) {
+        timed.entry(set).or_default().push(regret.parse().unwrap());
+    }
+
     // What docs/performance.md says of these.
-    let of = |regrets: &[f64]| {
-        let (mean, worst) = (
-            regrets.iter().sum::<f64>() / regrets.len() as f64,
-            regrets.iter().fold(0.0f64, |a, b| a.max(*b)),
-        );
-        format!("{:.1} %, at worst {:.1} %", 100.0 * mean, 100.0 * worst)
-    };
     let page = include_str!("../docs/performance.md");
-    let said = format!("The mean regret is {};", of(&held_out));
-    assert!(held_out.len() == 12 && page.contains(&said), "{said}");
-    let said = format!("Over the {} fitted sizes the mean regret is {}.", fitted.len(), of(&fitted));
+    let of = |regrets: &[f64]| {
+        let mean = regrets.iter().sum::<f64>() / regrets.len() as f64;
+        (100.0 * mean, 100.0 * regrets.iter().fold(0.0f64, |a, b| a.max(*b)))
+    };
+    let row = |rule: &str, sizes: &str, regrets: &[f64]| {
+        let ((mean, worst), above) = (of(regrets), regrets.iter().filter(|r| **r > 0.06).count());
+        let row = format!("| `{rule}` | {sizes} | {mean:.1} % | {worst:.1} % | {above} |");
+        assert!(page.contains(&row), "{row}");
+    };
+    let (fitted, random) = (all(&["own", "off", "fitted", "candidates"]), all(&["held out", "random"]));
+    row("auto-size", &format!("{} that it was fitted to", fitted.len()), &fitted);
+    row("auto-size", &format!("{} random ones", random.len()), &random);
+    row("auto-timed", &format!("{} random ones", timed["random"].len()), &timed["random"]);
+    row("auto-timed", &format!("{} of the {}", timed["known"].len(), fitted.len()), &timed["known"]);
+    let (mean, worst) = of(&regrets["held out"]);
+    let said = format!("The mean regret is {mean:.1} %, at worst {worst:.1} %;");
     assert!(page.contains(&said), "{said}");
+    let fastest = regrets["random"].iter().filter(|r| **r == 0.0).count();
+    let said =
+        format!("At {fastest} of {} random sizes `auto-size` picks the fastest.", regrets["random"].len());
+    assert!(page.contains(&said), "{said}");
+}
+
+/// Rows of a table, without its head.
+fn rows(csv: &str) -> impl Iterator<Item = [&str; 8]> {
+    csv.lines().skip(1).map(|row| {
+        let cells: Vec<&str> = row.split(',').collect();
+        cells.try_into().unwrap_or_else(|_| panic!("`{row}` has not eight columns"))
+    })
 }
 
 #[test]

@@ -399,6 +399,12 @@ fn the_readme_shows_what_was_measured() {
     let (mean, least) = of(&ratios);
     let expected = format!("|twelve random ones|H100|{mean:.2}|{least:.2}|");
     assert!(ratios.len() == 12 && table.contains(&expected), "{expected}");
+
+    let timed = read("docs/measurements/h100-timed.csv");
+    let ratios: Vec<f64> = timed.lines().filter_map(|l| l.strip_prefix("random,")).map(ratio).collect();
+    let (mean, least) = of(&ratios);
+    let expected = format!("|ninety random ones, timed|H100|{mean:.2}|{least:.2}|");
+    assert!(ratios.len() == 90 && table.contains(&expected), "{expected}");
 }
 
 #[test]

@@ -327,16 +327,16 @@ impl Speed {
     }
 }
 
-/// The candidate that is done first, of those that admit the element type and that the GPU runs (`None`: the simulator,
-/// which runs all). Those that add up in any order are considered only with `atomic`: their rounding changes from run to
-/// run. Of equals, the first; `None` when no candidate is left.
-pub fn choose<'a>(
+/// Candidates with the estimated time of each in microseconds, least first, of equals in their order: those that admit the element
+/// type and that the GPU runs (`None`: the simulator, which runs all). Those that add up in any order are among them only with
+/// `atomic`: their rounding changes from run to run.
+pub fn ranked<'a>(
     candidates: &'a [Candidate],
     dims: &Dims,
     dtype: Option<DType>,
     gpu: Option<&GpuInfo>,
     atomic: bool,
-) -> Option<&'a Candidate> {
+) -> Vec<(&'a Candidate, f64)> {
     let speed = Speed::of(gpu);
     let estimated = candidates.iter().filter_map(|candidate| {
         let fixed = fixed(candidate.schedule.program(dtype)?)?;
@@ -344,7 +344,21 @@ pub fn choose<'a>(
         let considered = gpu.is_none_or(|gpu| runs(gpu, *target)) && (atomic || !shape.atomic);
         considered.then(|| (candidate, candidate.microseconds(shape, dims, speed)))
     });
-    estimated.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(candidate, _)| candidate)
+    by_time(estimated)
+}
+
+/// The least time first, of equals in their order.
+pub(crate) fn by_time<S>(estimated: impl Iterator<Item = (S, f64)>) -> Vec<(S, f64)> {
+    let mut ranked: Vec<(S, f64)> = estimated.collect();
+    ranked.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    ranked
+}
+
+/// What to time where an estimate is not exact enough: those within `factor` of the least, at most `most`. Of estimates
+/// with the least one first.
+pub fn shortlist<S: Copy>(ranked: &[(S, f64)], factor: f64, most: usize) -> Vec<S> {
+    let least = ranked.first().map_or(0.0, |(_, time)| *time);
+    ranked.iter().take(most).take_while(|(_, time)| *time <= factor * least).map(|(s, _)| *s).collect()
 }
 
 /// What an embedded program fixes; `None` if it is none that can be lowered.

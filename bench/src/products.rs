@@ -25,7 +25,7 @@
 //! ones, with rows that begin at all multiples of 16 bytes. docs/performance.md has sizes that they were not fitted to.
 
 use crate::{
-    choose::{Dims, Shape, fixed, runs},
+    choose::{Dims, Shape, by_time, fixed, runs},
     peak::fma_per_cycle,
 };
 use tile_dsl::dtype::DType;
@@ -97,14 +97,15 @@ impl Tensor {
         Tensor { multiprocessors, rate: rate.into(), mhz, memory }
     }
 }
-/// The schedule that is done first, of those that admit the element type, that the GPU runs (`None`: the simulator, which
-/// runs all) and that are of products of warpgroups. Of equals, the first; `None` when none is left.
-pub fn choose<'a>(
+
+/// Schedules with the estimated time of each in microseconds, least first, of equals in their order: those that admit the element
+/// type, that the GPU runs (`None`: the simulator, which runs all) and that are of products of warpgroups.
+pub fn ranked<'a>(
     schedules: &[&'a dyn AnySchedule],
     dims: &Dims,
     dtype: DType,
     gpu: Option<&GpuInfo>,
-) -> Option<&'a dyn AnySchedule> {
+) -> Vec<(&'a dyn AnySchedule, f64)> {
     let tensor = Tensor::of(gpu, dtype);
     let estimated = schedules.iter().filter_map(|schedule| {
         let fixed = fixed(schedule.program(Some(dtype))?)?;
@@ -112,7 +113,7 @@ pub fn choose<'a>(
         let considered = shape.products && gpu.is_none_or(|gpu| runs(gpu, *target));
         considered.then(|| (*schedule, microseconds(shape, dims, dtype, tensor)))
     });
-    estimated.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(schedule, _)| schedule)
+    by_time(estimated)
 }
 
 /// The estimate of the module's documentation; infinite where a dim has no value.

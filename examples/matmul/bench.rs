@@ -7,7 +7,7 @@
 
 use crate::{
     Size,
-    problem::{Precision, Problem, record},
+    problem::{Precision, Problem, problems, record},
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -21,6 +21,31 @@ use tile_bench::{
 };
 use tile_runtime::cublas::Cublas;
 use tilewright::{AnySchedule, Buffer, DType, Device, Error, GpuInfo, prelude::Float};
+
+/// Rounds of launches that tell which of a few schedules is the fastest.
+const ROUNDS: Rounds = Rounds { warm_up: 1, least: 5, most: 50, lasting: Duration::from_millis(60) };
+
+/// The schedule whose launches take least in the median, of those that multiply matrices of their own type; `None` if none
+/// was timed. They take turns, as under `--bench`.
+///
+/// # Errors
+/// The driver's, and where there is no room for the matrices.
+pub fn fastest<T: Float>(
+    device: &Device,
+    schedules: &[&'static dyn AnySchedule],
+    size: Size,
+    seed: u64,
+) -> Result<Option<&'static dyn AnySchedule>, Error> {
+    let problems = problems::<T>(device, schedules, size, seed)?;
+    let mut c = Buffer::<T>::poisoned(device, &[size.m, size.n])?;
+    let played = ROUNDS.play(schedules.len(), |turn| {
+        let schedule = schedules[turn];
+        Ok::<_, Error>(problems.of(schedule).multiply(schedule, &mut c).cold().run()?.time_ms)
+    })?;
+    let timed = schedules.iter().zip(&played.times);
+    let medians = timed.filter_map(|(schedule, times)| Some((*schedule, median(times)?)));
+    Ok(medians.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(schedule, _)| schedule))
+}
 
 /// A GPU to measure on.
 pub struct Bench {

@@ -2,10 +2,11 @@
 //! of [`tile_bench::products`].
 //!
 //! Schedules that add parts to C are considered only by `auto-size-atomic`: their rounding changes from run to run.
+//! `auto-timed` launches those that the estimate gives nearly the least time, and takes the fastest.
 
 use crate::kernel;
 use tile_bench::{
-    choose::{Candidate, choose, dims},
+    choose::{self, Candidate, dims, shortlist},
     products,
 };
 use tilewright::{AnySchedule, DType, GpuInfo};
@@ -14,6 +15,12 @@ use tilewright::{AnySchedule, DType, GpuInfo};
 pub const NAME: &str = "auto-size";
 /// The rule with schedules that add up in any order.
 pub const ATOMIC: &str = "auto-size-atomic";
+/// The rule that times what the estimate cannot tell apart.
+pub const TIMED: &str = "auto-timed";
+
+/// What is timed: schedules with estimates of up to so many times the least one, so many at most. Of 675 sizes on an H100 the
+/// fastest schedule is among them, or one at most 6 % slower; five of them are, in the mean (docs/performance.md).
+const NEAR: (f64, usize) = (1.4, 8);
 
 /// Measured on an H200. `share`: 4096×4096×4096; `alone`: 1024×1024×1024, and 512×512×512 for tiles of 64; `ragged`:
 /// 4095×4097×4093, or 8191×8191×8191 where that leaves a round of tiles unfilled.
@@ -71,6 +78,10 @@ pub const PRODUCTS: &[&dyn AnySchedule] = &[
     &kernel::tile64x128_clustered2,
     &kernel::tile64x128_split4,
     &kernel::cluster,
+    // What the estimate cannot tell from one above: `auto-timed` can.
+    &kernel::hilbert,
+    &kernel::tile128x256,
+    &kernel::tma_wgmma,
 ];
 
 /// The schedule for C[M,N] = A[M,K]·B[K,N] on a GPU (`None`: on the simulator).
@@ -78,14 +89,31 @@ pub const PRODUCTS: &[&dyn AnySchedule] = &[
 /// Only schedules that admit the element type and that the GPU runs are considered; those that add up in any order only
 /// with `atomic`.
 pub fn by_size(
-    [m, n, k]: [usize; 3],
+    size: [usize; 3],
     dtype: DType,
     gpu: Option<&GpuInfo>,
     atomic: bool,
 ) -> &'static dyn AnySchedule {
+    ranked(size, dtype, gpu, atomic).first().map_or(&kernel::naive, |(schedule, _)| *schedule)
+}
+
+/// Those that [`TIMED`] times, the one of [`by_size`] first. Their results have the same bits in every run.
+pub fn near(size: [usize; 3], dtype: DType, gpu: Option<&GpuInfo>) -> Vec<&'static dyn AnySchedule> {
+    let (factor, most) = NEAR;
+    shortlist(&ranked(size, dtype, gpu, false), factor, most)
+}
+
+fn ranked(
+    [m, n, k]: [usize; 3],
+    dtype: DType,
+    gpu: Option<&GpuInfo>,
+    atomic: bool,
+) -> Vec<(&'static dyn AnySchedule, f64)> {
     let dims = dims(&[("M", m), ("N", n), ("K", k)]);
-    if let Some(schedule) = products::choose(PRODUCTS, &dims, dtype, gpu) {
-        return schedule;
+    let products = products::ranked(PRODUCTS, &dims, dtype, gpu);
+    if !products.is_empty() {
+        return products;
     }
-    choose(CANDIDATES, &dims, Some(dtype), gpu, atomic).map_or(&kernel::naive, |c| c.schedule)
+    let candidates = choose::ranked(CANDIDATES, &dims, Some(dtype), gpu, atomic);
+    candidates.into_iter().map(|(candidate, time)| (candidate.schedule, time)).collect()
 }

@@ -9,7 +9,7 @@ mod kernel;
 mod problem;
 mod verify;
 
-use bench::Bench;
+use bench::{Bench, fastest};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
     options::{self, Common, TypeChoice, elements, size},
@@ -22,7 +22,7 @@ use kernel::{self as product, BY_SIZE, SCHEDULES, TF32};
 use problem::{Precision, problems};
 use std::process::ExitCode;
 use tile_bench::record::measure;
-use tilewright::{AnySchedule, DType, Device, Error, prelude::Float};
+use tilewright::{AnySchedule, Device, Error, prelude::Float};
 
 /// Multiplies two random matrices, C = A·B, under one schedule or all, and verifies the result.
 #[derive(Parser)]
@@ -89,37 +89,46 @@ fn main() -> ExitCode {
 }
 
 /// What `--schedule` calls the rules that choose one.
-const RULES: [&str; 2] = [choose::NAME, choose::ATOMIC];
+const RULES: [&str; 3] = [choose::NAME, choose::ATOMIC, choose::TIMED];
 
 const AFTER_HELP: &str = "`--schedule auto-size` picks the schedule by the size, `auto-size-atomic` also among those whose rounding changes \
-     from run to run: bench/src/choose.rs has the rule.\n\
+     from run to run: bench/src/choose.rs has the rule. `auto-timed` launches the five or so that the rule finds nearest, \
+     on a GPU, and picks the fastest.\n\
      `--schedule all` is the ladder; the schedules after `wgmma_best` in `--list` are for sizes it does not suit, and those with \
      `tf32` in their name are of a kernel that rounds the factors to tf32, and those with `f8` of one that multiplies f8.";
 
-/// The schedules that `--schedule` names; under `auto-size`, the one for the size.
-fn schedules(
+/// The schedules that `--schedule` names; under `auto-size` and its like, the one for the size.
+fn schedules<T: Float>(
+    options: &Options,
     matches: &ArgMatches,
-    dtype: DType,
     size: Size,
     device: Option<&Device>,
 ) -> Result<Vec<&'static dyn AnySchedule>, Error> {
     let mut chosen = options::selected(matches, SCHEDULES, OTHERS);
+    let gpu = device.map(Device::gpu).transpose()?.flatten();
     for rule in RULES.into_iter().filter(|rule| options::named(matches, rule)) {
-        let gpu = device.map(Device::gpu).transpose()?.flatten();
-        let atomic = rule == choose::ATOMIC;
-        let by_size = choose::by_size([size.m, size.n, size.k], dtype, gpu.as_ref(), atomic);
+        let extents = [size.m, size.n, size.k];
+        let by_size = match (rule, device) {
+            (choose::TIMED, Some(device)) if gpu.is_some() => {
+                let near = choose::near(extents, T::DTYPE, gpu.as_ref());
+                fastest::<T>(device, &near, size, options.common.seed)?
+            }
+            _ => None,
+        };
+        let by_size = by_size
+            .unwrap_or_else(|| choose::by_size(extents, T::DTYPE, gpu.as_ref(), rule == choose::ATOMIC));
         if chosen.iter().all(|s| s.name() != by_size.name()) {
             chosen.push(by_size);
         }
     }
-    options::admitting(&chosen, Some(dtype))
+    options::admitting(&chosen, Some(T::DTYPE))
 }
 
 fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let sizes = |n| if options.size.is_empty() { vec![Size::cube(n)] } else { options.size.clone() };
     if let Some(stage) = options.common.emit {
         for size in sizes(4096) {
-            let chosen = schedules(matches, T::DTYPE, size, None)?;
+            let chosen = schedules::<T>(options, matches, size, None)?;
             options::emit(&options.common, &chosen, Some(T::DTYPE), stage)?;
         }
         return Ok(ExitCode::SUCCESS);
@@ -131,7 +140,7 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
     }
     let mut ok = true;
     for size in sizes {
-        let chosen = schedules(matches, T::DTYPE, size, Some(&device))?;
+        let chosen = schedules::<T>(options, matches, size, Some(&device))?;
         let problems = problems::<T>(&device, &chosen, size, options.common.seed)?;
         ok &= run_all(&options.common, &chosen, |schedule| {
             let problem = problems.of(schedule);
@@ -162,7 +171,7 @@ fn run_bench<T: Float>(
     let bench = Bench::open(device, options.launches as usize, options.rest)?;
     let mut ok = true;
     for &size in sizes {
-        let chosen = schedules(matches, T::DTYPE, size, Some(device))?;
+        let chosen = schedules::<T>(options, matches, size, Some(device))?;
         if chosen.iter().any(|s| Precision::of(*s) != Precision::of(chosen[0])) {
             return wrong(
                 "`--bench` compares schedules of one precision: those of tf32 by themselves, and of f8",
