@@ -8,6 +8,7 @@
 //! `--tensor-cores` draws the ladder of bf16 below. The second line needs `ptxas` and `nvdisasm` (`scripts/ptxas.sh --path`). Measurements of other sizes in the same file
 //! become a second table: cuBLAS, the fastest schedule, and what the size rule picks.
 
+#[allow(dead_code)] // nothing is timed here
 #[path = "../matmul/choose.rs"]
 mod choose;
 #[path = "../common/mod.rs"]

@@ -57,7 +57,7 @@ use crate::{
     nest::{AccessId, CopyId, Digit, LoopKind, Nest, Segment, Steps, Target, Units, ValueId, leaves},
     plan::Plan,
     program::{Program, Variant},
-    schedule::{self, Unit},
+    schedule::Unit,
     shared::{Allocation, Content},
     tile::{self, ElemType, TensorId},
 };
@@ -103,7 +103,7 @@ pub fn lower_given(program: &Program, variant: Variant, given: &Given) -> Result
 const PASSES: [Pass; 10] = [
     Pass {
         name: "plan",
-        what: "what follows from the nest before any statement: tiles, roles, boxes, channels",
+        what: "what follows from the nest before any statement: tiles, roles, boxes, channels, places, sums",
         run: passes::plan,
         text: passes::planned,
     },
@@ -213,7 +213,6 @@ struct Lowerer<'a> {
     nest: &'a Nest,
     plan: &'a Plan,
     kernel: &'a tile::Kernel,
-    target: schedule::Target,
     variant: Variant,
     strided: &'a Strided,
     /// Of several problems in one launch.
@@ -245,7 +244,7 @@ struct Lowerer<'a> {
     /// Enclosing copies in registers, outermost first.
     fragments: Vec<fragment::Active>,
     /// Values in scope.
-    held: BTreeMap<ValueId, Held>,
+    held: BTreeMap<ValueId, Held<'a>>,
     /// Registers by what they hold: expanded copies of a statement share them.
     frag_ids: HashMap<(Holds, DType, u32), u32>,
     sync: Sync,
@@ -308,7 +307,6 @@ impl<'a> Lowerer<'a> {
             nest,
             plan,
             kernel: &nest.kernel,
-            target: program.schedule.target,
             variant,
             strided,
             grouped,

@@ -52,12 +52,12 @@ pub fn passes(program: &Program, variant: Variant) -> Result<String, PassError> 
     Ok(out)
 }
 
-/// The text of what a lowering works out of a program before any statement: tiles, roles, boxes and channels.
+/// The text of what a lowering works out of a program before any statement: tiles, roles, boxes, channels, places and sums.
 ///
 /// # Errors
 /// When the program cannot be lowered.
 pub fn plan(program: &Program) -> Result<String, LowerError> {
-    let plan = Plan::of(&program.nest).map_err(LowerError::Malformed)?;
+    let plan = Plan::of(&program.nest, program.schedule.target).map_err(LowerError::Malformed)?;
     Ok(plan.text(&program.nest))
 }
 

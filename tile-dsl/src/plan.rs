@@ -1,29 +1,38 @@
 //! The plan: what the lowering does with a nest, worked out once, before any statement is made.
 //!
 //! ```text
-//! plan  = tiles { role } { box } { channel }
+//! plan  = tiles { role } { box } { channel } { place } { sum }
 //! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
 //! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] ]
 //! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread )
 //! box   = "box" copy points [ "|" points of the last tile ] "in rows of" n [ ", panels of" n ]
 //!         [ "," n "along" dimension "by each CTA" ] [ ", rounded" ]
 //! channel = "channel" copies [ "at" loop ] ":" n "slots, filled by" who [ n "ahead" ] ";" full and free [ ";" registers inside ]
+//! place = "place" value ":" ( n "registers" [ ", then" points "in shared memory" ] | points "in shared memory" )
+//! sum   = "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
 //! ```
 //!
 //! A nest says what directives decided. The plan says what follows from it for the code: emission reads it, and works none of it out
-//! again. What it does not have yet (places, products, accesses, stores, sums) the lowering asks of the nest.
+//! again. What it does not have yet (products, accesses, stores) the lowering asks of the nest.
 
 mod boxes;
 mod channels;
+mod places;
 mod roles;
+mod sums;
 mod tiles;
 
 pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, Producer};
+pub(crate) use places::{Place, Places, Unplaced};
 pub(crate) use roles::{Does, Role};
+pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Workspace};
 pub(crate) use tiles::{Factor, Share, Tiles};
 
-use crate::nest::{Nest, Units};
+use crate::{
+    nest::{Nest, Units},
+    schedule::Target,
+};
 use std::fmt;
 
 /// What the lowering does with a nest.
@@ -39,22 +48,31 @@ pub(crate) struct Plan {
     pub boxes: Boxes,
     /// How copies come together, and what says that they have come.
     pub channels: Channels,
+    /// Where values live.
+    pub places: Places,
+    /// How the parts of reductions come together.
+    pub sums: Sums,
 }
 
 impl Plan {
-    /// Plans a nest.
+    /// Plans a nest for a target.
     ///
     /// # Errors
-    /// What its loops cannot be bound to together, or why a copy has no box.
-    pub fn of(nest: &Nest) -> Result<Plan, String> {
+    /// What its loops cannot be bound to together, or why a copy has no box, a value no place, or a sum no way to come together.
+    pub fn of(nest: &Nest, target: Target) -> Result<Plan, String> {
         let units = Units::of(nest)?;
         let boxes = Boxes::of(nest).map_err(|why| why.text(nest))?;
+        let tiles = Tiles::of(nest);
+        let places = Places::of(nest).map_err(|why| why.text(nest))?;
+        let sums = Sums::of(nest, target, &units, &tiles, &places).map_err(|why| why.text(nest))?;
         Ok(Plan {
-            tiles: Tiles::of(nest),
+            tiles,
             roles: roles::of(nest, units.threads),
             units,
             boxes,
             channels: Channels::of(nest),
+            places,
+            sums,
         })
     }
 
@@ -75,6 +93,8 @@ impl Plan {
         self.tiles.write(nest, out)?;
         self.roles.iter().try_for_each(|role| writeln!(out, "{role}"))?;
         self.boxes.write(nest, out)?;
-        self.channels.write(nest, out)
+        self.channels.write(nest, out)?;
+        self.places.write(nest, out)?;
+        self.sums.write(nest, out)
     }
 }

@@ -11,52 +11,34 @@ use super::{
     Lowerer,
     emit::{Atom, Emit, Op},
     error::LowerError,
-    storage::Registers,
+    storage::{Held, Registers},
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Param, Ty, Var},
-    nest::{Across, LoopKind, Stmt, Target, ValueId, WIDEST, leaves, writers},
+    nest::{Across, ValueId},
     op::{BinOp, CmpOp},
-    schedule::Unit,
+    plan::{Ctas, QUAD, Workspace},
 };
 use std::ops::Range;
 
-/// Parts that may meet at once. Of more, several CTAs read at a time.
-const QUAD: u32 = 4;
-
-/// Registers of a thread that are for neither sums nor what is added to them: addresses, and what lives on.
-const BESIDE: u32 = 32;
-
-/// Loads of a thread that are on their way together for want of registers: half as many as it has sums.
-const fn fewest_in_flight(slots: u32) -> u32 {
-    if slots > 2 { slots.div_ceil(2) } else { slots }
-}
-
 /// Where the parts of a value are left.
-struct Workspace {
+struct Left<'a> {
     value: ValueId,
-    registers: Registers,
+    registers: Registers<'a>,
     scratch: u32,
     /// Elements of one part.
     elems: i64,
     threads: i64,
-    /// Elements of an access.
-    width: u32,
+    plan: Workspace,
 }
 
-impl Workspace {
+impl Left<'_> {
     /// The first slot of each access, and by how much it lies behind the thread's first one.
     fn accesses(&self, slots: Range<u32>) -> impl Iterator<Item = (Range<u32>, i64)> {
-        let (width, threads) = (self.width, self.threads);
+        let (width, threads) = (self.plan.width, self.threads);
         slots.step_by(width as usize).map(move |slot| (slot..slot + width, i64::from(slot) * threads))
     }
-}
-
-/// Slots of a thread that one access of a part takes.
-pub(super) fn side_by_side(slots: u32, dtype: DType) -> u32 {
-    let most = (WIDEST as u32 / dtype.bytes()).max(1);
-    1 << slots.trailing_zeros().min(most.ilog2())
 }
 
 /// A level of the tree.
@@ -78,15 +60,6 @@ impl Lowerer<'_> {
         values.iter().find_map(|v| self.nest.across.get(v)).copied()
     }
 
-    /// Whether `first` leaves parts of `value` in several CTAs.
-    pub fn is_across(&self, value: ValueId, first: &Stmt) -> bool {
-        let v = &self.nest.values[value.0 as usize];
-        writers(self.nest, first, value)
-            .into_iter()
-            .flatten()
-            .any(|(digit, at)| matches!(at, LoopKind::Unit(Unit::Block, _)) && !v.axes.contains(&digit.axis))
-    }
-
     /// Adds up the parts, and runs `rest` in the CTA that ends up with all of them.
     pub fn through_workspace(
         &mut self,
@@ -96,21 +69,19 @@ impl Lowerer<'_> {
         let Some((part, parts)) = self.grid.part else {
             return Err(LowerError::Malformed("no loop is shared out among CTAs".into()));
         };
-        let across = values.iter().filter(|v| self.nest.across.contains_key(v)).copied();
-        let across: Vec<ValueId> = across.collect();
         let row = self.emit.bin(BinOp::Mul, self.grid.tile, Atom::i32(parts.into()));
         let mut held = Vec::new();
-        for value in across {
+        for value in values.iter().copied() {
+            let Held { sum, registers, .. } = self.held(value)?;
+            let ctas = sum.and_then(|sum| sum.ctas.as_ref());
+            let (Some(Ctas::Workspace(plan)), Some(registers)) = (ctas, *registers) else { continue };
+            let plan = *plan;
             let v = &self.nest.values[value.0 as usize];
-            let Some(registers) = self.held(value)?.registers.clone() else {
-                return Err(LowerError::Malformed(format!("parts of `{}` are not in registers", v.name)));
-            };
             let threads = self.units.threads;
             let elems = registers.slots * threads;
             let scratch = self.scratch(format!("{}.parts", v.name), v.dtype, elems, false);
-            let width = if self.is_product(value) { side_by_side(registers.slots, v.dtype) } else { 1 };
             let (elems, threads) = (elems.into(), threads.into());
-            held.push(Workspace { value, registers, scratch, elems, threads, width });
+            held.push(Left { value, registers, scratch, elems, threads, plan });
         }
         let counters = self.scratch("arrivals".into(), DType::I32, 1, true);
         let level = Level { row, part, parts, counters, width: 1 };
@@ -121,14 +92,14 @@ impl Lowerer<'_> {
     /// whoever comes last goes on.
     fn combine_nodes(
         &mut self,
-        held: &[Workspace],
+        held: &[Left<'_>],
         level: Level,
         rest: impl FnOnce(&mut Self) -> Result<(), LowerError>,
     ) -> Result<(), LowerError> {
         let Level { row, part, parts, counters, width } = level;
         if width >= parts {
-            for workspace in held {
-                self.add_initial(workspace);
+            for left in held {
+                self.add_initial(left);
             }
             return rest(self);
         }
@@ -136,7 +107,7 @@ impl Lowerer<'_> {
         let node = self.emit.bin(BinOp::Div, part, wide);
         let own = self.emit.bin(BinOp::Mul, node, wide);
         // The last node of a level may have no neighbour: it goes on as it is.
-        let at_once = parts == QUAD && held.iter().all(|w| self.has_room(w.registers.slots));
+        let at_once = held.iter().all(|left| left.plan.at_once);
         let meet = if at_once { QUAD } else { 2 };
         let neighbours: Vec<Atom> = (1..meet)
             .map(|n| {
@@ -180,21 +151,21 @@ impl Lowerer<'_> {
     }
 
     /// Where this thread's first elements of a node are.
-    fn place_of(&mut self, workspace: &Workspace, node: Atom) -> Atom {
+    fn place_of(&mut self, left: &Left<'_>, node: Atom) -> Atom {
         let tid = self.units.tid(&mut self.emit);
-        let thread = self.emit.bin(BinOp::Mul, tid, Atom::i32(workspace.width.into()));
+        let thread = self.emit.bin(BinOp::Mul, tid, Atom::i32(left.plan.width.into()));
         let thread = self.emit.op(Op::Cast(Ty::I64), &[thread]);
         let node = self.emit.op(Op::Cast(Ty::I64), &[node]);
-        let start = self.emit.bin(BinOp::Mul, node, Atom::Int(workspace.elems, Ty::I64));
+        let start = self.emit.bin(BinOp::Mul, node, Atom::Int(left.elems, Ty::I64));
         self.emit.add(start, thread)
     }
 
-    fn leave_part(&mut self, workspace: &Workspace, node: Atom) {
-        let base = self.place_of(workspace, node);
-        let Registers { frag, slots, .. } = workspace.registers;
-        for (slots, constant) in workspace.accesses(0..slots) {
+    fn leave_part(&mut self, left: &Left<'_>, node: Atom) {
+        let base = self.place_of(left, node);
+        let Registers { frag, slots, .. } = left.registers;
+        for (slots, constant) in left.accesses(0..slots) {
             self.emit.stmt(kernel::Stmt::Store {
-                mem: Mem::Global(workspace.scratch),
+                mem: Mem::Global(left.scratch),
                 offset: Emit::sum_expr(Some(base), constant, Ty::I64),
                 values: slots.map(|slot| KExpr::Slot { frag, slot }).collect(),
                 guard: None,
@@ -203,24 +174,22 @@ impl Lowerer<'_> {
     }
 
     /// Adds the neighbours' sums to this node's: that of the node beside it, then both of the pair beside theirs.
-    fn add_parts(&mut self, workspace: &Workspace, others: &[Atom]) {
-        let bases: Vec<Atom> = others.iter().map(|node| self.place_of(workspace, *node)).collect();
-        let v = &self.nest.values[workspace.value.0 as usize];
+    fn add_parts(&mut self, left: &Left<'_>, others: &[Atom]) {
+        let bases: Vec<Atom> = others.iter().map(|node| self.place_of(left, *node)).collect();
+        let v = &self.nest.values[left.value.0 as usize];
         let op = v.reduction.expect("only reductions have parts").combine();
-        let Registers { frag, slots, .. } = workspace.registers;
-        // As many are on their way together as there are registers for, in batches of one size.
-        let most = self.free_registers(slots).max(fewest_in_flight(slots)).div_ceil(others.len() as u32);
-        let most = slots.div_ceil(slots.div_ceil(most)).next_multiple_of(workspace.width);
+        let Registers { frag, slots, .. } = left.registers;
+        let most = left.plan.batch(slots, others.len() as u32);
         for first in (0..slots).step_by(most as usize) {
             let batch = first..slots.min(first + most);
             let mut loaded: Vec<Vec<KExpr>> = Vec::new();
             for base in &bases {
                 let vars: Vec<Var> = batch.clone().map(|_| self.emit.var(Ty::Elem(v.dtype))).collect();
-                let accesses = workspace.accesses(batch.clone());
-                for ((_, constant), dst) in accesses.zip(vars.chunks(workspace.width as usize)) {
+                let accesses = left.accesses(batch.clone());
+                for ((_, constant), dst) in accesses.zip(vars.chunks(left.plan.width as usize)) {
                     self.emit.stmt(kernel::Stmt::Load {
                         dst: dst.to_vec(),
-                        mem: Mem::Global(workspace.scratch),
+                        mem: Mem::Global(left.scratch),
                         offset: Emit::sum_expr(Some(*base), constant, Ty::I64),
                         guard: None,
                     });
@@ -237,34 +206,11 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether tensor cores add up a value: its sums lie side by side in registers as it is. Others need not, and the assembler
-    /// would pay for it in the loop that computes them.
-    fn is_product(&self, value: ValueId) -> bool {
-        let mut found = false;
-        leaves(&self.nest.body, &mut |path, leaf| {
-            let adds = matches!(leaf.leaf(), Some((Target::Value(v), _)) if v == value);
-            found |= adds && self.nest.product(path, leaf).is_some();
-        });
-        found
-    }
-
-    /// Registers that a thread of this CTA has beside so many sums, with as many CTAs on an SM as are asked for.
-    fn free_registers(&self, slots: u32) -> u32 {
-        let resident = self.nest.occupancy.unwrap_or(1) * (self.units.threads + self.nest.producing());
-        let each = (self.target.resident_registers() / resident.max(1)).min(self.target.registers());
-        each.saturating_sub(slots + BESIDE)
-    }
-
-    /// Whether half of what three other CTAs leave can be on its way to a thread together.
-    fn has_room(&self, slots: u32) -> bool {
-        self.free_registers(slots) >= (QUAD - 1) * slots / 2
-    }
-
-    fn add_initial(&mut self, workspace: &Workspace) {
-        let v = &self.nest.values[workspace.value.0 as usize];
+    fn add_initial(&mut self, left: &Left<'_>) {
+        let v = &self.nest.values[left.value.0 as usize];
         let Some(init) = v.init else { return };
         let op = v.reduction.expect("only reductions have parts").combine();
-        let Registers { frag, slots, .. } = workspace.registers;
+        let Registers { frag, slots, .. } = left.registers;
         for slot in 0..slots {
             let init = Box::new(super::walk::literal(init, v.dtype).expr());
             let value = KExpr::Bin(op, init, Box::new(KExpr::Slot { frag, slot }));
@@ -284,7 +230,7 @@ impl Lowerer<'_> {
             let first = self.emit.cmp(CmpOp::Eq, part, Atom::i32(0));
             let zero = super::walk::literal(0.0, v.dtype);
             let init = self.emit.op(Op::Select, &[first, super::walk::literal(init, v.dtype), zero]);
-            let Some(registers) = self.held(*value)?.registers.clone() else { continue };
+            let Some(registers) = self.held(*value)?.registers else { continue };
             for slot in 0..registers.slots {
                 let sum = Box::new(KExpr::Slot { frag: registers.frag, slot });
                 let value = KExpr::Bin(BinOp::Add, sum, Box::new(init.expr()));

@@ -15,16 +15,16 @@
 
 use super::{
     Lowerer,
-    across::side_by_side,
     emit::{Atom, Emit, Op},
     error::LowerError,
     linear::Linear,
-    storage::Registers,
+    storage::{Held, Registers},
 };
 use crate::{
     kernel::{Expr as KExpr, Mem, Stmt, Ty, Var},
     nest::{CopyId, Digit, Steps, ValueId},
     op::{BinOp, CmpOp},
+    plan::{Ctas, Cut},
     schedule::Via,
     shared::{Buffer, Content},
 };
@@ -54,26 +54,21 @@ impl Share {
 }
 
 /// The parts of a value.
-struct Parts {
+struct Parts<'a> {
     value: ValueId,
-    registers: Registers,
+    registers: Registers<'a>,
     buffer: u32,
-    /// Slots of the first CTA's share, and by how much those of the next one's are greater: not at all where each CTA that goes
-    /// on has all of them.
-    own: Vec<u32>,
-    next: u32,
-    /// Elements of an access.
-    width: u32,
+    cut: &'a Cut,
 }
 
-impl Parts {
+impl Parts<'_> {
     /// The share's slots, as many at a time as an access takes, with their place among the accesses.
     fn accesses(&self) -> impl Iterator<Item = (i64, &[u32])> {
-        (0..).zip(self.own.chunks(self.width as usize))
+        (0..).zip(self.cut.own.chunks(self.cut.width as usize))
     }
 }
 
-impl Lowerer<'_> {
+impl<'a> Lowerer<'a> {
     /// At the start of the kernel: says that this CTA runs, where others store into bytes that nothing uses before.
     pub fn announce(&mut self) {
         let free = |b: &Buffer| b.fresh || !matches!(b.content, Content::Parts(_));
@@ -99,8 +94,10 @@ impl Lowerer<'_> {
             return Err(LowerError::Malformed("no loop is shared out among CTAs".into()));
         };
         let share = self.nest.share().map(|digit| Share { digit, ctas, rank });
-        let across = values.iter().filter(|v| self.nest.across.contains_key(v));
-        let all = across.map(|v| self.parts(*v, share, ctas)).collect::<Result<Vec<_>, _>>()?;
+        let mut all = Vec::new();
+        for value in values {
+            all.extend(self.parts(*value, ctas)?);
+        }
         self.await_room(&all);
         let going_on = if share.is_some() { ctas } else { 1 };
         for to in 0..going_on {
@@ -133,7 +130,7 @@ impl Lowerer<'_> {
     }
 
     /// Until the other CTAs run, and the bytes of the parts are free in all of them.
-    fn await_room(&mut self, all: &[Parts]) {
+    fn await_room(&mut self, all: &[Parts<'_>]) {
         if std::mem::take(&mut self.announced) {
             return self.meet(Stmt::ClusterWait);
         }
@@ -166,38 +163,24 @@ impl Lowerer<'_> {
         self.emit.stmt(Stmt::If { cond: this_one.expr(), then, otherwise });
     }
 
-    fn parts(&self, value: ValueId, share: Option<Share>, ctas: u32) -> Result<Parts, LowerError> {
-        let v = self.nest.value(value);
-        let Some(registers) = self.held(value)?.registers.clone() else {
-            return Err(LowerError::Malformed(format!("parts of `{}` are not in registers", v.name)));
-        };
-        let all = 0..registers.slots;
-        let cut = share.filter(|s| v.axes.contains(&s.digit.axis));
-        let (own, next): (Vec<u32>, u32) = match cut {
-            None => (all.collect(), 0),
-            Some(Share { digit, .. }) => {
-                let (Some(weight), Steps::Fixed(steps)) = (registers.weight(digit), digit.steps) else {
-                    return Err(LowerError::Malformed(format!("`{}` has no such share", v.name)));
-                };
-                let kept = |slot: &u32| slot / weight % steps < steps / ctas;
-                (all.filter(kept).collect(), weight * (steps / ctas))
-            }
-        };
-        let elems = own.len() as u64 * u64::from(self.units.threads) * u64::from(ctas - 1);
+    fn parts(&self, value: ValueId, ctas: u32) -> Result<Option<Parts<'a>>, LowerError> {
+        let Held { sum, registers, .. } = self.held(value)?;
+        let cut = sum.and_then(|sum| sum.ctas.as_ref());
+        let (Some(Ctas::Cluster(cut)), Some(registers)) = (cut, *registers) else { return Ok(None) };
+        let elems = cut.own.len() as u64 * u64::from(self.units.threads) * u64::from(ctas - 1);
         let buffer = self.shared_buffer(Content::Parts(value), elems)?;
-        let width = side_by_side(own.len() as u32, v.dtype);
-        Ok(Parts { value, registers, buffer, own, next, width })
+        Ok(Some(Parts { value, registers, buffer, cut }))
     }
 
     /// Offset of an access among those of a share: its variable part is that of the thread.
-    fn part_at(&mut self, parts: &Parts, access: i64) -> (Atom, i64) {
+    fn part_at(&mut self, parts: &Parts<'_>, access: i64) -> (Atom, i64) {
         let tid = self.units.tid(&mut self.emit);
-        let thread = self.emit.bin(BinOp::Mul, tid, Atom::i32(parts.width.into()));
-        (thread, access * i64::from(self.units.threads) * i64::from(parts.width))
+        let thread = self.emit.bin(BinOp::Mul, tid, Atom::i32(parts.cut.width.into()));
+        (thread, access * i64::from(self.units.threads) * i64::from(parts.cut.width))
     }
 
     /// Stores the share of the CTA of number `to` into its memory, behind those of the others of lower rank.
-    fn send(&mut self, parts: &Parts, to: u32, rank: Atom, ctas: u32) {
+    fn send(&mut self, parts: &Parts<'_>, to: u32, rank: Atom, ctas: u32) {
         let Registers { frag, .. } = parts.registers;
         let below = match to {
             _ if ctas == 2 => Atom::i32(0),
@@ -213,7 +196,7 @@ impl Lowerer<'_> {
         for (n, slots) in parts.accesses() {
             let (thread, constant) = self.part_at(parts, n);
             let base = self.emit.add(thread, start);
-            let slot = |slot: &u32| KExpr::Slot { frag, slot: slot + to * parts.next };
+            let slot = |slot: &u32| KExpr::Slot { frag, slot: slot + to * parts.cut.next };
             self.emit.stmt(Stmt::StorePeer {
                 shared: parts.buffer,
                 offset: Emit::sum_expr(Some(base), constant, Ty::I32),
@@ -224,7 +207,7 @@ impl Lowerer<'_> {
     }
 
     /// Adds up all CTAs' parts of the share of this one, of rank `own`.
-    fn add_up(&mut self, parts: &Parts, own: u32, ctas: u32) {
+    fn add_up(&mut self, parts: &Parts<'_>, own: u32, ctas: u32) {
         let v = self.nest.value(parts.value);
         let op = v.reduction.expect("only reductions have parts").combine();
         let Registers { frag, .. } = parts.registers;
@@ -246,10 +229,10 @@ impl Lowerer<'_> {
             }
             others.push(loaded);
         }
-        for (n, slot) in parts.own.iter().enumerate() {
+        for (n, slot) in parts.cut.own.iter().enumerate() {
             let part = |cta: u32| match cta.cmp(&own) {
                 Ordering::Less => KExpr::Var(others[cta as usize][n]),
-                Ordering::Equal => KExpr::Slot { frag, slot: slot + own * parts.next },
+                Ordering::Equal => KExpr::Slot { frag, slot: slot + own * parts.cut.next },
                 Ordering::Greater => KExpr::Var(others[cta as usize - 1][n]),
             };
             let join = |a: KExpr, b: KExpr| KExpr::Bin(op, Box::new(a), Box::new(b));

@@ -12,45 +12,27 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Combination, Digit, Level, Stmt, ValueId, own_loops, partial_units},
+    nest::{Combination, ValueId},
     op::{BinOp, CmpOp},
-    schedule::{Unit, UnitDim},
+    plan::Threads,
     shared::Content,
 };
-use std::collections::BTreeMap;
 
 impl Lowerer<'_> {
-    /// Units that hold partial results of a reduction, with a reduced digit bound to each.
-    fn partial_units(&self, value: ValueId, first: &Stmt) -> BTreeMap<(Unit, UnitDim), Digit> {
-        partial_units(self.nest, &self.units, value, first)
-    }
-
-    /// Whether the result of a reduction combines partial results of several threads.
-    pub fn is_combined(&self, value: ValueId, first: &Stmt) -> bool {
-        !self.partial_units(value, first).is_empty()
-    }
-
-    /// Combines the partial results that `first` left in each thread.
-    pub fn combine(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
-        let partial = self.partial_units(value, first);
-        let Some(((unit, _), digit)) = partial.first_key_value() else { return Ok(()) };
+    /// Combines the partial results that each thread has.
+    pub fn combine(&mut self, value: ValueId) -> Result<(), LowerError> {
+        let Held { sum: Some(sum), registers, .. } = self.held(value)? else { return Ok(()) };
+        let (sum, registers) = (*sum, *registers);
         let v = &self.nest.values[value.0 as usize];
-        let Some(level) = self.nest.combine.get(&value).copied() else {
-            return Err(LowerError::Malformed(format!(
-                "nothing combines the parts of `{}` over `{}`, bound to {unit:?}",
-                v.name,
-                self.axis_name(digit.axis)
-            )));
-        };
         let op = v.reduction.expect("only reductions combine").combine();
-        let Some(registers) = self.held(value)?.registers.clone() else {
-            return self.combine_in_place(value, first, op);
+        let (plan, registers) = match (&sum.threads, registers) {
+            (None, _) => return Ok(()),
+            (Some(Threads::Registers(plan)), Some(registers)) => (plan, registers),
+            (Some(_), _) => return self.combine_in_place(value, op),
         };
-        let plan = Combination::new(&self.units, partial.keys());
-        check(&plan, &v.name, level)?;
-        self.shuffle(&registers, op, &plan, Ty::Elem(v.dtype));
-        self.through_shared(value, &registers, op, &plan)?;
-        if let Some(init) = v.init.filter(|_| !self.is_across(value, first)) {
+        self.shuffle(registers, op, plan, Ty::Elem(v.dtype));
+        self.through_shared(value, registers, op, plan)?;
+        if let Some(init) = v.init.filter(|_| sum.ctas.is_none()) {
             let init = super::walk::literal(init, v.dtype).expr();
             for slot in 0..registers.slots {
                 let old = KExpr::Slot { frag: registers.frag, slot };
@@ -63,15 +45,15 @@ impl Lowerer<'_> {
 
     /// Before a reduction whose partial results accumulate in shared memory: each thread that holds some gets
     /// a place for them beside the others' of the same element.
-    pub fn spread_partials(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
-        let partial: Vec<_> = self.partial_units(value, first).into_keys().collect();
+    pub fn spread_partials(&mut self, value: ValueId) -> Result<(), LowerError> {
         let held = self.held(value)?.clone();
-        let (None, Some(mut shared), false) = (held.registers, held.shared, partial.is_empty()) else {
+        let threads = held.sum.and_then(|sum| sum.threads.as_ref());
+        let (Some(Threads::Shared(partial)), Some(mut shared)) = (threads, held.shared) else {
             return Ok(());
         };
         let mut threads = 1i64;
         let mut place = Linear::default();
-        for (unit, dim) in &partial {
+        for (unit, dim) in partial {
             if let Atom::Var(var) = self.units.coordinate(&mut self.emit, *unit, *dim) {
                 place.add_scaled(&Linear::var(var), threads);
             }
@@ -79,22 +61,23 @@ impl Lowerer<'_> {
         }
         shared.pitches.values_mut().for_each(|p| *p *= threads);
         shared.buffer = self.shared_buffer(Content::Partial(value), (shared.elems * threads) as u64)?;
-        (shared.partial, shared.place) = (partial, place);
+        (shared.partial, shared.place) = (partial.clone(), place);
         self.held.insert(value, Held { registers: None, shared: Some(shared), ..held });
         Ok(())
     }
 
     /// Combines partial results that accumulated in shared memory, in ascending order of the threads.
-    fn combine_in_place(&mut self, value: ValueId, first: &Stmt, op: BinOp) -> Result<(), LowerError> {
+    fn combine_in_place(&mut self, value: ValueId, op: BinOp) -> Result<(), LowerError> {
         let v = &self.nest.values[value.0 as usize];
         let held = self.held(value)?.clone();
         let Some(spread) = held.shared.clone() else { return Ok(()) };
         let threads: i64 = spread.partial.iter().map(|u| i64::from(self.units.dims[u].extent)).product();
-        let loops = own_loops(self.nest, value, first);
+        let place = held.place;
+        let Some(points) = &place.shared else { return Ok(()) };
         self.barrier();
-        let result = self.shared_box(value, &loops)?;
+        let result = self.shared_box(value, points)?;
         self.held.insert(value, Held { shared: Some(result), ..held });
-        self.each_element(&loops, &mut |this| {
+        self.each_element(&place.loops, &mut |this| {
             let height = this.held(value)?.height;
             let mut at = Linear::default();
             for (axis, pitch) in &spread.pitches {
@@ -116,7 +99,7 @@ impl Lowerer<'_> {
         })
     }
 
-    fn shuffle(&mut self, registers: &Registers, op: BinOp, plan: &Combination, ty: Ty) {
+    fn shuffle(&mut self, registers: Registers<'_>, op: BinOp, plan: &Combination, ty: Ty) {
         let masks = plan
             .lanes
             .iter()
@@ -135,7 +118,7 @@ impl Lowerer<'_> {
     fn through_shared(
         &mut self,
         value: ValueId,
-        registers: &Registers,
+        registers: Registers<'_>,
         op: BinOp,
         plan: &Combination,
     ) -> Result<(), LowerError> {
@@ -207,16 +190,4 @@ impl Lowerer<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether the parts can be combined as the nest says.
-fn check(plan: &Combination, value: &str, level: Level) -> Result<(), LowerError> {
-    let held = match level {
-        Level::Lane if plan.across_warps => "several warps",
-        Level::Lane if !plan.full_warps => "a warp that is not full",
-        Level::Lane if !plan.across.is_empty() => "a number of lanes that is no power of two",
-        Level::Warp if plan.within_warp => "lanes of one warp",
-        _ => return Ok(()),
-    };
-    Err(LowerError::Malformed(format!("parts of `{value}` are held across {held}, combined by {level:?}")))
 }

@@ -72,7 +72,11 @@ impl Lowerer<'_> {
         for copy in copies {
             let tensor = self.nest.copies[usize::from(copy.0)].tensor;
             let name = self.nest.copy_name(*copy);
-            let indexed = |digit: Digit| self.indexed_at_run_time(&name, digit.axis);
+            let indexed = |digit: Digit| {
+                let axis = self.axis_name(digit.axis);
+                let what = format!("registers of `{name}` are indexed by a loop over `{axis}` at run time");
+                LowerError::Malformed(what)
+            };
             let layout = Fragment::of(self.nest, *copy, body).map_err(indexed)?;
             if layout.slots == 0 {
                 return Err(LowerError::Malformed(format!("nothing reads the fragment of `{name}`")));

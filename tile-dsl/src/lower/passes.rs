@@ -87,7 +87,8 @@ pub(super) fn made(lowering: &Lowering<'_>) -> String {
 
 /// Works out what follows from the nest.
 pub(super) fn plan(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
-    lowering.plan = Some(Plan::of(lowering.nest()).map_err(LowerError::Malformed)?);
+    lowering.plan =
+        Some(Plan::of(lowering.nest(), lowering.program.schedule.target).map_err(LowerError::Malformed)?);
     Ok(())
 }
 

@@ -3,41 +3,39 @@
 use super::{Holds, Lowerer, digits::Bound, error::LowerError, linear::Linear};
 use crate::{
     index::AxisId,
-    nest::{Digit, Layout, LoopKind, Placement, Step, Steps, Stmt, ValueId, own_loops},
+    nest::{Layout, LoopKind, Steps, Stmt, ValueId},
+    plan::{Place, Sum, Unplaced},
     schedule::{Unit, UnitDim},
-    shared::{Content, ValueBox, in_place, value_box},
+    shared::{Content, ValueBox},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A value in scope.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct Held<'a> {
     /// Digits bound outside its `let`.
     pub height: usize,
     /// Loops at run time outside its `let`.
     pub loops: usize,
-    pub registers: Option<Registers>,
+    /// Where it lives.
+    pub place: &'a Place,
+    /// How its parts come together, if it has any.
+    pub sum: Option<&'a Sum>,
+    pub registers: Option<Registers<'a>>,
     pub shared: Option<SharedBox>,
 }
 
 /// A value in registers.
-#[derive(Clone, Debug)]
-pub(super) struct Registers {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registers<'a> {
     pub frag: u32,
     pub slots: u32,
-    layout: Layout,
-}
-
-impl Registers {
-    /// Weight of a step of a digit in the number of the slot.
-    pub fn weight(&self, digit: Digit) -> Option<u32> {
-        self.layout.slot(digit.axis, digit.stride.into())
-    }
+    layout: &'a Layout,
 }
 
 impl Lowerer<'_> {
     /// The slots of a value that the tile at hand has.
-    pub fn slots_in_tile(&self, registers: &Registers) -> Vec<u32> {
+    pub fn slots_in_tile(&self, registers: &Registers<'_>) -> Vec<u32> {
         match self.last {
             Some(segment) => registers.layout.slots_below(segment.digit.axis, segment.rest()),
             None => (0..registers.slots).collect(),
@@ -58,60 +56,32 @@ pub(super) struct SharedBox {
     pub place: Linear,
 }
 
-impl Lowerer<'_> {
+impl<'a> Lowerer<'a> {
     /// Gives a value that `first` computes its place.
     pub fn hold(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
-        let v = &self.nest.values[value.0 as usize];
-        let loops = own_loops(self.nest, value, first);
-        let shared = match v.placement {
-            Placement::Register => None,
-            Placement::Shared => Some(self.shared_box(value, &loops)?),
+        let plan = self.plan;
+        let Some(place) = plan.places.get(self.nest, value, first) else {
+            let name = &self.nest.value(value).name;
+            return Err(LowerError::Malformed(format!("no place of `{name}` is planned here")));
         };
-        let registers = match in_place(self.nest, value, &loops) {
-            true => None,
-            false => Some(self.registers(value, &loops)?),
-        };
+        let shared = place.shared.as_ref().map(|points| self.shared_box(value, points)).transpose()?;
+        let registers = place.registers.as_ref().map(|layout| self.registers(value, layout));
         let (height, loops) = (self.stack.len(), self.sync.depth());
-        self.held.insert(value, Held { height, loops, registers, shared });
+        let sum = plan.sums.get(place);
+        self.held.insert(value, Held { height, loops, place, sum, registers, shared });
         Ok(())
     }
 
-    fn registers(&mut self, value: ValueId, loops: &[Step]) -> Result<Registers, LowerError> {
-        let v = &self.nest.values[value.0 as usize];
-        for (digit, at) in loops {
-            match digit.steps {
-                Steps::Fixed(1) => {}
-                _ if matches!(at, LoopKind::Unit(..)) => {}
-                Steps::Fixed(_) if at.is_expanded() => {}
-                Steps::Fixed(_) => return Err(self.indexed_at_run_time(&v.name, digit.axis)),
-                _ => return Err(self.unbounded(&v.name, digit.axis)),
-            }
-        }
-        let layout = Layout::new(self.nest, value, loops.iter().copied());
+    fn registers(&mut self, value: ValueId, layout: &'a Layout) -> Registers<'a> {
         let slots = u32::try_from(layout.slots()).unwrap_or(u32::MAX);
-        let frag = self.fragment(Holds::Value(value), v.dtype, slots);
-        Ok(Registers { frag, slots, layout })
+        let frag = self.fragment(Holds::Value(value), self.nest.value(value).dtype, slots);
+        Registers { frag, slots, layout }
     }
 
-    pub fn shared_box(&self, value: ValueId, loops: &[Step]) -> Result<SharedBox, LowerError> {
-        let unbounded = |axis| self.unbounded(&self.nest.value(value).name, axis);
-        let ValueBox { pitches, elems, .. } = value_box(self.nest, value, loops).map_err(unbounded)?;
+    pub fn shared_box(&self, value: ValueId, of: &ValueBox) -> Result<SharedBox, LowerError> {
+        let ValueBox { pitches, elems, .. } = of.clone();
         let buffer = self.shared_buffer(Content::Value(value), elems)?;
         Ok(SharedBox { buffer, pitches, elems: elems as i64, partial: Vec::new(), place: Linear::default() })
-    }
-
-    /// Registers or shared memory would hold all of an axis whose length is not known.
-    pub fn unbounded(&self, what: &str, axis: AxisId) -> LowerError {
-        let axis = self.axis_name(axis);
-        LowerError::Malformed(format!("`{what}` is held along all of `{axis}`, which has no bound"))
-    }
-
-    /// A loop at run time indexes registers.
-    pub fn indexed_at_run_time(&self, what: &str, axis: AxisId) -> LowerError {
-        let axis = self.axis_name(axis);
-        LowerError::Malformed(format!(
-            "registers of `{what}` are indexed by a loop over `{axis}` at run time"
-        ))
     }
 
     /// Fragment and slot of a value at the current point.
@@ -134,7 +104,8 @@ impl Lowerer<'_> {
                 // Slots count the share of this CTA.
                 let own = self.share.is_some_and(|s| s.digit == bound.digit).then_some(bound.value.constant);
                 let Some(point) = own.or_else(|| bound.fixed()) else {
-                    return Err(self.indexed_at_run_time(&v.name, *axis));
+                    let why = Unplaced::RunTime(value, *axis);
+                    return Err(LowerError::Malformed(why.text(self.nest)));
                 };
                 offset += point;
             }
@@ -168,7 +139,7 @@ impl Lowerer<'_> {
         Ok(Some((place.buffer, offset)))
     }
 
-    pub fn held(&self, value: ValueId) -> Result<&Held, LowerError> {
+    pub fn held(&self, value: ValueId) -> Result<&Held<'a>, LowerError> {
         self.held.get(&value).ok_or_else(|| {
             let name = &self.nest.values[value.0 as usize].name;
             LowerError::Malformed(format!("`{name}` is used outside its let"))

@@ -8,12 +8,13 @@ use super::{
     error::LowerError,
     expr::Operand,
     linear::Linear,
+    storage::Held,
     sync::Touch,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, own_loops, writers},
+    nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, writers},
     op::{BinOp, CmpOp, RedOp},
     schedule::{Unit, UnitDim},
 };
@@ -168,23 +169,23 @@ impl Lowerer<'_> {
         let outer: Vec<_> = values.iter().map(|v| (*v, self.held.get(v).cloned())).collect();
         for value in values {
             self.hold(*value, first)?;
-            self.spread_partials(*value, first)?;
-            self.initialise(*value, first)?;
+            self.spread_partials(*value)?;
+            self.initialise(*value)?;
         }
         self.stmt(first)?;
         for value in values {
             self.zero_sums_of_nothing(*value, first)?;
-            self.combine(*value, first)?;
+            self.combine(*value)?;
         }
         match self.across(values) {
-            None => self.rest(values, first, rest)?,
+            None => self.rest(values, rest)?,
             Some(Across::Workspace) => {
-                self.through_workspace(values, |this| this.rest(values, first, rest))?;
+                self.through_workspace(values, |this| this.rest(values, rest))?;
             }
             Some(Across::Cluster) => {
-                self.through_cluster(values, |this| this.rest(values, first, rest))?;
+                self.through_cluster(values, |this| this.rest(values, rest))?;
             }
-            Some(Across::Atomic) => self.add_atomically(values, |this| this.rest(values, first, rest))?,
+            Some(Across::Atomic) => self.add_atomically(values, |this| this.rest(values, rest))?,
         }
         for (value, old) in outer {
             match old {
@@ -196,9 +197,9 @@ impl Lowerer<'_> {
     }
 
     /// What reads the values, once all threads that read those in shared memory can.
-    fn rest(&mut self, values: &[ValueId], first: &Stmt, rest: &Stmt) -> Result<(), LowerError> {
+    fn rest(&mut self, values: &[ValueId], rest: &Stmt) -> Result<(), LowerError> {
         for value in values {
-            self.publish(*value, first)?;
+            self.publish(*value)?;
         }
         let published = values.iter().any(|v| self.held.get(v).is_some_and(|h| h.shared.is_some()));
         if published {
@@ -208,9 +209,10 @@ impl Lowerer<'_> {
     }
 
     /// Reductions and carried state start at the `let`.
-    fn initialise(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
+    fn initialise(&mut self, value: ValueId) -> Result<(), LowerError> {
         let v = &self.nest.values[value.0 as usize];
-        let combined = self.is_combined(value, first) || self.is_across(value, first);
+        let Held { place, sum, registers, .. } = self.held(value)?;
+        let (place, combined, registers) = (*place, sum.is_some(), *registers);
         if self.nest.overwrites(value) {
             return Ok(());
         }
@@ -221,7 +223,7 @@ impl Lowerer<'_> {
             (None, None) => return Ok(()),
             (Some(_), None) => unreachable!("handled above"),
         };
-        if let Some(registers) = self.held(value)?.registers.clone() {
+        if let Some(registers) = registers {
             for slot in 0..registers.slots {
                 let value = literal(start, v.dtype).expr();
                 self.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
@@ -229,8 +231,7 @@ impl Lowerer<'_> {
             return Ok(());
         }
         // In shared memory: each thread starts the elements that it accumulates.
-        let loops = own_loops(self.nest, value, first);
-        self.each_element(&loops, &mut |this| this.store_shared(value, literal(start, v.dtype).expr()))
+        self.each_element(&place.loops, &mut |this| this.store_shared(value, literal(start, v.dtype).expr()))
     }
 
     /// Sums that the first product overwrites are zero where there is none.
@@ -244,7 +245,7 @@ impl Lowerer<'_> {
         let Some(digit) = loops.iter().find(open).map(|(d, _)| *d) else { return Ok(()) };
         let end = self.end(digit);
         let none = self.emit.cmp(CmpOp::Le, end, Atom::i32(0));
-        let Some(registers) = self.held(value)?.registers.clone() else { return Ok(()) };
+        let Some(registers) = self.held(value)?.registers else { return Ok(()) };
         let dtype = self.nest.value(value).dtype;
         self.only_if(Some(none), |this| {
             for slot in 0..registers.slots {
@@ -266,13 +267,13 @@ impl Lowerer<'_> {
     }
 
     /// Writes a combined reduction to its shared buffer.
-    fn publish(&mut self, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
+    fn publish(&mut self, value: ValueId) -> Result<(), LowerError> {
         let held = self.held(value)?;
         if held.registers.is_none() || held.shared.is_none() {
             return Ok(());
         }
-        let loops = own_loops(self.nest, value, first);
-        self.each_element(&loops, &mut |this| {
+        let place = held.place;
+        self.each_element(&place.loops, &mut |this| {
             let (frag, slot) = this.slot(value)?;
             this.store_shared(value, KExpr::Slot { frag, slot })
         })

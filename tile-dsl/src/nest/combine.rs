@@ -43,6 +43,7 @@ pub(crate) fn places(nest: &Nest, value: ValueId, first: &Stmt, in_place: bool) 
 }
 
 /// How the thread index splits into what is combined and what is not.
+#[derive(Clone, Debug)]
 pub(crate) struct Combination {
     /// Combined by shuffles.
     pub lanes: Vec<UnitRange>,

@@ -89,8 +89,7 @@ impl Nest {
         let mut held = false;
         let wanted = |(d, at): &(Digit, LoopKind)| *d == digit && !matches!(at, LoopKind::Unit(..));
         let ok = self.across.keys().filter(|v| self.value(**v).axes.contains(&digit.axis)).all(|v| {
-            let own =
-                self.first_of(&self.body, *v).is_some_and(|f| own_loops(self, *v, f).iter().any(wanted));
+            let own = self.first_of(*v).is_some_and(|f| own_loops(self, *v, f).iter().any(wanted));
             held |= own;
             own
         });
@@ -98,15 +97,8 @@ impl Nest {
     }
 
     /// The part of a value's `let` that computes it.
-    fn first_of<'s>(&self, stmt: &'s Stmt, value: ValueId) -> Option<&'s Stmt> {
-        match stmt {
-            Stmt::For { body, .. } | Stmt::Stage { body, .. } => self.first_of(body, value),
-            Stmt::Let { values, first, .. } if values.contains(&value) => Some(first),
-            Stmt::Let { first, rest, .. } => {
-                self.first_of(first, value).or_else(|| self.first_of(rest, value))
-            }
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => None,
-        }
+    fn first_of(&self, value: ValueId) -> Option<&Stmt> {
+        self.lets().into_iter().find(|(v, _)| *v == value).map(|(_, first)| first)
     }
 
     /// Each tensor is stored by one statement that moves along the axis, and what is stored is not read: no element is

@@ -160,6 +160,26 @@ impl Expr {
     }
 }
 
+impl Nest {
+    /// The values of each `let`, with the part of it that computes them, in program order.
+    pub fn lets(&self) -> Vec<(ValueId, &Stmt)> {
+        fn go<'n>(stmt: &'n Stmt, out: &mut Vec<(ValueId, &'n Stmt)>) {
+            match stmt {
+                Stmt::For { body, .. } | Stmt::Stage { body, .. } => go(body, out),
+                Stmt::Let { values, first, rest } => {
+                    out.extend(values.iter().map(|value| (*value, &**first)));
+                    go(first, out);
+                    go(rest, out);
+                }
+                Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
+            }
+        }
+        let mut out = Vec::new();
+        go(&self.body, &mut out);
+        out
+    }
+}
+
 /// A loop on the way to a statement, and how it runs.
 pub(crate) type Step = (Digit, LoopKind);
 

@@ -91,6 +91,13 @@ impl Tiles {
         self.segment.filter(|segment| segment.digit == factor.digit)
     }
 
+    /// CTAs that share a tile's reduction.
+    pub fn parts(&self) -> Option<u32> {
+        self.factors
+            .iter()
+            .find_map(|f| if let Share::Parts { parts, .. } = f.share { Some(parts) } else { None })
+    }
+
     /// Those of tiles, without the parts of a reduction.
     pub fn of_program(&self) -> &[Factor] {
         let parts = self.factors.iter().position(|f| matches!(f.share, Share::Parts { .. }));

@@ -1,0 +1,346 @@
+//! The sums: how the parts of a reduction come together that several threads of a CTA hold, and that several CTAs hold.
+//!
+//! | parts are held by | they come together |
+//! |---|---|
+//! | lanes of a warp | by shuffles |
+//! | threads of several warps | through places in shared memory, in ascending order |
+//! | threads, in shared memory | there, in ascending order |
+//! | CTAs in any order | as each stores its own: stores add |
+//! | CTAs, none of which waits | through a workspace in global memory, in pairs; four at once where registers are free for them |
+//! | CTAs of a cluster | through the shared memory of the CTA that adds them up |
+
+use super::{
+    places::{Place, Places},
+    tiles::Tiles,
+};
+use crate::{
+    dtype::DType,
+    index::AxisId,
+    nest::{
+        Across, Combination, Level, Nest, Steps, Stmt, Target, Units, ValueId, WIDEST, leaves, partial_units,
+    },
+    schedule::{self, Unit, UnitDim},
+};
+use std::fmt;
+
+/// Parts that may meet at once. Of more, several CTAs read at a time.
+pub(crate) const QUAD: u32 = 4;
+
+/// Registers of a thread that are for neither sums nor what is added to them: addresses, and what lives on.
+const BESIDE: u32 = 32;
+
+/// How the parts of a value come together.
+#[derive(Clone, Debug)]
+pub(crate) struct Sum {
+    /// The value.
+    pub value: ValueId,
+    /// Which of its `let`s, in program order.
+    nth: usize,
+    /// Of threads of a CTA.
+    pub threads: Option<Threads>,
+    /// Of CTAs.
+    pub ctas: Option<Ctas>,
+}
+
+/// How the parts that threads hold come together.
+#[derive(Clone, Debug)]
+pub(crate) enum Threads {
+    /// From registers.
+    Registers(Combination),
+    /// From a place in shared memory beside those of the others, of the threads along these dimensions.
+    Shared(Vec<(Unit, UnitDim)>),
+}
+
+/// How the parts that CTAs hold come together.
+#[derive(Clone, Debug)]
+pub(crate) enum Ctas {
+    /// What each stores is added.
+    Atomic,
+    /// Through global memory.
+    Workspace(Workspace),
+    /// Through shared memory of a cluster.
+    Cluster(Cut),
+}
+
+/// Parts in global memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Workspace {
+    /// Elements of an access.
+    pub width: u32,
+    /// A thread has registers for half of what three other CTAs leave: [`QUAD`] parts may meet at once.
+    pub at_once: bool,
+    /// Loads of a thread that are on their way together.
+    in_flight: u32,
+}
+
+/// What each CTA of a cluster adds up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Slots of the first CTA's share.
+    pub own: Vec<u32>,
+    /// By how much those of the next CTA are greater: not at all where each CTA that goes on has all of them.
+    pub next: u32,
+    /// Elements of an access.
+    pub width: u32,
+}
+
+/// Why there is no way for parts to come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsummed {
+    /// Threads along an axis hold parts, and nothing combines them.
+    Apart(ValueId, AxisId, Unit),
+    /// Others hold parts than those that combine them.
+    Other(ValueId, Level, &'static str),
+    /// CTAs have parts, and they are not in registers.
+    Shared(ValueId),
+    /// Its slots have no share that the CTAs take.
+    Whole(ValueId),
+    /// No loop is shared out among CTAs.
+    Nowhere,
+}
+
+impl Unsummed {
+    /// In words. Schedules of which it holds are refused before, with what mends them.
+    pub fn text(self, nest: &Nest) -> String {
+        let name = |value: ValueId| nest.value(value).name.clone();
+        match self {
+            Unsummed::Apart(value, axis, unit) => format!(
+                "nothing combines the parts of `{}` over `{}`, bound to {unit:?}",
+                name(value),
+                nest.axis(axis)
+            ),
+            Unsummed::Other(value, level, held) => {
+                format!("parts of `{}` are held across {held}, combined by {level:?}", name(value))
+            }
+            Unsummed::Shared(value) => format!("parts of `{}` are not in registers", name(value)),
+            Unsummed::Whole(value) => format!("`{}` has no such share", name(value)),
+            Unsummed::Nowhere => "no loop is shared out among CTAs".into(),
+        }
+    }
+}
+
+impl Workspace {
+    /// Slots of a thread that are loaded before any is added, of so many other CTAs at once: in batches of one size.
+    pub fn batch(self, slots: u32, others: u32) -> u32 {
+        let most = self.in_flight.div_ceil(others);
+        slots.div_ceil(slots.div_ceil(most)).next_multiple_of(self.width)
+    }
+}
+
+/// Slots of a thread that one access of a part takes.
+fn side_by_side(slots: u32, dtype: DType) -> u32 {
+    let most = (WIDEST as u32 / dtype.bytes()).max(1);
+    1 << slots.trailing_zeros().min(most.ilog2())
+}
+
+/// Loads of a thread that are on their way together for want of registers: half as many as it has sums.
+const fn fewest_in_flight(slots: u32) -> u32 {
+    if slots > 2 { slots.div_ceil(2) } else { slots }
+}
+
+/// What the sums of a nest follow from.
+struct Planner<'n> {
+    nest: &'n Nest,
+    units: &'n Units,
+    tiles: &'n Tiles,
+    target: schedule::Target,
+}
+
+impl Planner<'_> {
+    fn sum(&self, place: &Place, first: &Stmt) -> Result<Option<Sum>, Unsummed> {
+        let value = place.value;
+        let threads = self.threads(place, first)?;
+        let ctas = self.nest.across.get(&value).map(|across| self.ctas(place, *across)).transpose()?;
+        Ok((threads.is_some() || ctas.is_some()).then_some(Sum { value, nth: place.nth, threads, ctas }))
+    }
+
+    fn threads(&self, place: &Place, first: &Stmt) -> Result<Option<Threads>, Unsummed> {
+        let value = place.value;
+        let partial = partial_units(self.nest, self.units, value, first);
+        let Some(((unit, _), digit)) = partial.first_key_value() else { return Ok(None) };
+        let Some(level) = self.nest.combine.get(&value).copied() else {
+            return Err(Unsummed::Apart(value, digit.axis, *unit));
+        };
+        if place.registers.is_none() {
+            return Ok(Some(Threads::Shared(partial.into_keys().collect())));
+        }
+        let combination = Combination::new(self.units, partial.keys());
+        let held = match level {
+            Level::Lane if combination.across_warps => Some("several warps"),
+            Level::Lane if !combination.full_warps => Some("a warp that is not full"),
+            Level::Lane if !combination.across.is_empty() => {
+                Some("a number of lanes that is no power of two")
+            }
+            Level::Warp if combination.within_warp => Some("lanes of one warp"),
+            _ => None,
+        };
+        match held {
+            Some(held) => Err(Unsummed::Other(value, level, held)),
+            None => Ok(Some(Threads::Registers(combination))),
+        }
+    }
+
+    fn ctas(&self, place: &Place, across: Across) -> Result<Ctas, Unsummed> {
+        if across == Across::Atomic {
+            return Ok(Ctas::Atomic);
+        }
+        let Some(layout) = &place.registers else { return Err(Unsummed::Shared(place.value)) };
+        let Some(parts) = self.tiles.parts() else { return Err(Unsummed::Nowhere) };
+        let slots = u32::try_from(layout.slots()).unwrap_or(u32::MAX);
+        let dtype = self.nest.value(place.value).dtype;
+        if across == Across::Workspace {
+            let free = self.free_registers(slots);
+            return Ok(Ctas::Workspace(Workspace {
+                width: if self.is_product(place.value) { side_by_side(slots, dtype) } else { 1 },
+                at_once: parts == QUAD && free >= (QUAD - 1) * slots / 2,
+                in_flight: free.max(fewest_in_flight(slots)),
+            }));
+        }
+        let axes = &self.nest.value(place.value).axes;
+        let cut = self.nest.share().filter(|digit| axes.contains(&digit.axis));
+        let (own, next): (Vec<u32>, u32) = match cut {
+            None => ((0..slots).collect(), 0),
+            Some(digit) => {
+                let weight = layout.slot(digit.axis, digit.stride.into());
+                let (Some(weight), Steps::Fixed(steps)) = (weight, digit.steps) else {
+                    return Err(Unsummed::Whole(place.value));
+                };
+                let kept = |slot: &u32| slot / weight % steps < steps / parts;
+                ((0..slots).filter(kept).collect(), weight * (steps / parts))
+            }
+        };
+        let width = side_by_side(own.len() as u32, dtype);
+        Ok(Ctas::Cluster(Cut { own, next, width }))
+    }
+
+    /// Whether tensor cores add up a value: its sums lie side by side in registers as it is. Others need not, and the assembler
+    /// would pay for it in the loop that computes them.
+    fn is_product(&self, value: ValueId) -> bool {
+        let mut found = false;
+        leaves(&self.nest.body, &mut |path, leaf| {
+            let adds = matches!(leaf.leaf(), Some((Target::Value(v), _)) if v == value);
+            found |= adds && self.nest.product(path, leaf).is_some();
+        });
+        found
+    }
+
+    /// Registers that a thread of this CTA has beside so many sums, with as many CTAs on an SM as are asked for.
+    fn free_registers(&self, slots: u32) -> u32 {
+        let resident = self.nest.occupancy.unwrap_or(1) * (self.units.threads + self.nest.producing());
+        let each = (self.target.resident_registers() / resident.max(1)).min(self.target.registers());
+        each.saturating_sub(slots + BESIDE)
+    }
+}
+
+impl Sum {
+    fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "sum {}:", nest.value(self.value).name)?;
+        match &self.threads {
+            None => {}
+            Some(Threads::Shared(_)) => write!(out, " of threads in shared memory")?,
+            Some(Threads::Registers(combination)) => {
+                let of = |ranges: &[crate::nest::UnitRange]| ranges.iter().map(|r| r.extent).product::<u32>();
+                if !combination.lanes.is_empty() {
+                    write!(out, " of {} lanes by shuffles", of(&combination.lanes))?;
+                }
+                if !combination.across.is_empty() {
+                    let then = if combination.lanes.is_empty() { "" } else { ", then" };
+                    write!(out, "{then} of {} through shared memory", of(&combination.across))?;
+                }
+            }
+        }
+        let then = if self.threads.is_some() { ", then" } else { "" };
+        let elements = |n: u32| if n == 1 { "1 element".to_string() } else { format!("{n} elements") };
+        match &self.ctas {
+            None => {}
+            Some(Ctas::Atomic) => write!(out, "{then} of CTAs as they store")?,
+            Some(Ctas::Workspace(Workspace { width, at_once, .. })) => {
+                let meet = if *at_once { QUAD } else { 2 };
+                write!(
+                    out,
+                    "{then} of CTAs through a workspace, {meet} at once, {} an access",
+                    elements(*width)
+                )?;
+            }
+            Some(Ctas::Cluster(Cut { own, width, .. })) => {
+                let slots = own.len();
+                write!(
+                    out,
+                    "{then} of CTAs of a cluster, {slots} slots each, {} an access",
+                    elements(*width)
+                )?;
+            }
+        }
+        writeln!(out)
+    }
+}
+
+/// The sums of a nest that have parts, in program order.
+#[derive(Clone, Debug)]
+pub(crate) struct Sums(Vec<Sum>);
+
+impl Sums {
+    /// Those of a nest for a target, whose tiles and places are planned.
+    pub fn of(
+        nest: &Nest,
+        target: schedule::Target,
+        units: &Units,
+        tiles: &Tiles,
+        places: &Places,
+    ) -> Result<Sums, Unsummed> {
+        let planner = Planner { nest, units, tiles, target };
+        let mut sums = Vec::new();
+        for (place, first) in places.with_firsts(nest) {
+            sums.extend(planner.sum(place, first)?);
+        }
+        Ok(Sums(sums))
+    }
+
+    /// That of a value in a place; `None` where one thread has each element whole.
+    pub fn get(&self, place: &Place) -> Option<&Sum> {
+        self.0.iter().find(|sum| sum.value == place.value && sum.nth == place.nth)
+    }
+
+    pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
+        self.0.iter().try_for_each(|sum| sum.write(nest, out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Workspace, fewest_in_flight, side_by_side};
+    use crate::dtype::DType;
+
+    #[test]
+    fn an_access_is_as_wide_as_slots_and_16_bytes_allow() {
+        for (slots, dtype, width) in [
+            (1, DType::F32, 1),
+            (6, DType::F32, 2),
+            (64, DType::F32, 4),
+            (64, DType::BF16, 8),
+            (12, DType::BF16, 4),
+            (7, DType::BF16, 1),
+        ] {
+            assert_eq!(side_by_side(slots, dtype), width, "{slots} {dtype}");
+        }
+    }
+
+    #[test]
+    fn batches_are_of_one_size_and_of_whole_accesses() {
+        for (slots, others) in (1..=96).flat_map(|slots| [(slots, 1), (slots, 3)]) {
+            for (width, free) in [(1, 0), (1, 40), (4, 10), (4, 200)] {
+                if slots % width != 0 {
+                    continue;
+                }
+                let workspace =
+                    Workspace { width, at_once: false, in_flight: free.max(fewest_in_flight(slots)) };
+                let batch = workspace.batch(slots, others);
+                assert_eq!(batch % width, 0, "{workspace:?} {slots} {others}");
+                assert!((1..slots + width).contains(&batch), "{workspace:?} {slots} {others}: {batch}");
+                // No more than are meant to be on their way, but for what completes an access.
+                let most = workspace.in_flight.div_ceil(others);
+                assert!(batch < most + width, "{workspace:?} {slots} {others}: {batch}");
+            }
+        }
+    }
+}
