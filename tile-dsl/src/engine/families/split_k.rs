@@ -3,8 +3,8 @@
 //! ```text
 //! (let V (.. (for a.s.n t X)) Q)  →  (let V (.. (for a.s.p #block (for a.(s·p).⌈n/p⌉ t X))) Q),  V across CTAs
 //! ```
-//! CTA c takes steps c, c + p, c + 2p ..: the digits are those of a split, so `X` is untouched. Each CTA then holds a
-//! part of V. By default the parts meet in a workspace, two and two up a fixed tree, and the CTA that ends up with all
+//! CTA c takes steps c, c + p, c + 2p ..: the digits are those of a split, so `X` is untouched. Where each CTA takes one step and
+//! a split has left a digit of that one, it has a loop already. Each CTA then holds a part of V. By default the parts meet in a workspace, two and two up a fixed tree, and the CTA that ends up with all
 //! of them runs Q; with `atomic` each CTA adds its part to the tensor that Q stores; with `cluster` the CTAs are one,
 //! and each is sent its share of the others' parts to its shared memory and runs Q for it ([`Nest::share`]).
 //!
@@ -17,7 +17,7 @@
 //! trees (Yew, Tzeng and Lawrie 1987); distributed shared memory (CUDA C++ Programming Guide, thread block clusters).
 //! Reductions reassociate as documented.
 
-use super::{Failure, Proof, Rule, solve, split};
+use super::{Failure, Proof, Rule, solve, split, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
     dtype::DType,
@@ -29,7 +29,7 @@ use crate::{
         rule::{Verdict, enforced, get, patterns, set},
     },
     index::Affine,
-    nest::{Across, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, leaves},
+    nest::{Across, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, leaves, loops},
     op::RedOp,
     schedule::{DirectiveKind, Unit, UnitDim},
     span::SpanId,
@@ -40,6 +40,7 @@ use std::collections::BTreeSet;
 patterns! {
     LOOP = "(for ?#0 ?#1 ?#2)";
     SHARED_OUT = "(for ?#3 ?#4 (for ?#5 ?#1 ?#2))";
+    ONE_STEP_EACH = "(for ?#3 ?#4 ?#2)";
 }
 
 /// Most CTAs that share one reduction.
@@ -132,9 +133,15 @@ pub(in crate::engine) fn apply(
         }
         _ => Redex::No,
     };
+    // A split of more steps than there are leaves such a loop: one step, with the stride of all that CTAs share.
+    let stands = loops(&nest.body).iter().any(|(d, _)| *d == rest);
+    let within = match stands {
+        true => with_body(nest, split::around_once(&nest.body, rest, whole)),
+        false => nest.clone(),
+    };
     let (body, mut proof) = solve(
-        nest,
-        &[rule(whole, part, rest, values.clone())],
+        &within,
+        &[rule(whole, (part, rest), stands, values.clone())],
         &redex,
         || Failure::no_match(format!("there is no loop over `{name}`")),
         || Failure::unmet(format!("the steps of `{name}` could not be shared out among CTAs")),
@@ -159,8 +166,15 @@ pub(in crate::engine) fn apply(
     Ok((Nest { body, names, across, cluster, ..nest.clone() }, proof))
 }
 
-fn rule(whole: Digit, part: Digit, rest: Digit, values: BTreeSet<ValueId>) -> Rule<'static> {
-    Rule::new("split_k", &LOOP, &SHARED_OUT, move |graph, subst| {
+/// Shares the steps of `whole` out: a loop over `part` that CTAs take, around one over `rest`, unless that stands already.
+fn rule(
+    whole: Digit,
+    (part, rest): (Digit, Digit),
+    stands: bool,
+    values: BTreeSet<ValueId>,
+) -> Rule<'static> {
+    let after = if stands { &ONE_STEP_EACH } else { &SHARED_OUT };
+    Rule::new("split_k", &LOOP, after, move |graph, subst| {
         let of_ctas = at(graph, get(subst, 1)) == LoopKind::Unit(Unit::Block, UnitDim::Z);
         if digit(graph, get(subst, 0)) != whole || (part == whole && of_ctas) {
             return Verdict::Skip;
