@@ -335,7 +335,7 @@ fn the_recorded_picks_are_those_of_the_rule() {
     assert!(page.contains(&said), "{said}");
     let fastest = regrets["random"].iter().filter(|r| **r == 0.0).count();
     let said =
-        format!("At {fastest} of {} random sizes `auto-size` picks the fastest.", regrets["random"].len());
+        format!("At {fastest} of {} random sizes `auto-size` picks the fastest;", regrets["random"].len());
     assert!(page.contains(&said), "{said}");
 }
 

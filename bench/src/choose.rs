@@ -354,8 +354,8 @@ pub(crate) fn by_time<S>(estimated: impl Iterator<Item = (S, f64)>) -> Vec<(S, f
     ranked
 }
 
-/// What to time where an estimate is not exact enough: those within `factor` of the least, at most `most`. Of estimates
-/// with the least one first.
+/// What to time where an estimate is not exact enough: of what is ranked, least time first, that of at most `factor` times the
+/// least, `most` of them at most.
 pub fn shortlist<S: Copy>(ranked: &[(S, f64)], factor: f64, most: usize) -> Vec<S> {
     let least = ranked.first().map_or(0.0, |(_, time)| *time);
     ranked.iter().take(most).take_while(|(_, time)| *time <= factor * least).map(|(s, _)| *s).collect()

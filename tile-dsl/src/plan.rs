@@ -26,7 +26,7 @@ pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, Producer};
 pub(crate) use places::{Place, Places, Unplaced};
 pub(crate) use roles::{Does, Role};
-pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Workspace};
+pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Unsummed, Workspace};
 pub(crate) use tiles::{Factor, Share, Tiles};
 
 use crate::{

@@ -18,7 +18,7 @@ use crate::{
     kernel::{self, Expr as KExpr, Mem, Param, Ty, Var},
     nest::{Across, ValueId},
     op::{BinOp, CmpOp},
-    plan::{Ctas, QUAD, Workspace},
+    plan::{Ctas, QUAD, Unsummed, Workspace},
 };
 use std::ops::Range;
 
@@ -74,8 +74,8 @@ impl Lowerer<'_> {
         for value in values.iter().copied() {
             let Held { sum, registers, .. } = self.held(value)?;
             let ctas = sum.and_then(|sum| sum.ctas.as_ref());
-            let (Some(Ctas::Workspace(plan)), Some(registers)) = (ctas, *registers) else { continue };
-            let plan = *plan;
+            let Some(Ctas::Workspace(plan)) = ctas else { continue };
+            let (plan, registers) = (*plan, registers.ok_or_else(|| self.not_in_registers(value))?);
             let v = &self.nest.values[value.0 as usize];
             let threads = self.units.threads;
             let elems = registers.slots * threads;
@@ -241,6 +241,11 @@ impl Lowerer<'_> {
         let result = rest(self);
         self.adding = false;
         result
+    }
+
+    /// Parts that the plan has in registers.
+    pub fn not_in_registers(&self, value: ValueId) -> LowerError {
+        LowerError::Malformed(Unsummed::Shared(value).text(self.nest))
     }
 
     fn scratch(&mut self, name: String, dtype: DType, elems: u32, zeroed: bool) -> u32 {

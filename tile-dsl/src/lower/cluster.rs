@@ -166,7 +166,8 @@ impl<'a> Lowerer<'a> {
     fn parts(&self, value: ValueId, ctas: u32) -> Result<Option<Parts<'a>>, LowerError> {
         let Held { sum, registers, .. } = self.held(value)?;
         let cut = sum.and_then(|sum| sum.ctas.as_ref());
-        let (Some(Ctas::Cluster(cut)), Some(registers)) = (cut, *registers) else { return Ok(None) };
+        let Some(Ctas::Cluster(cut)) = cut else { return Ok(None) };
+        let registers = registers.ok_or_else(|| self.not_in_registers(value))?;
         let elems = cut.own.len() as u64 * u64::from(self.units.threads) * u64::from(ctas - 1);
         let buffer = self.shared_buffer(Content::Parts(value), elems)?;
         Ok(Some(Parts { value, registers, buffer, cut }))

@@ -17,7 +17,8 @@ use crate::{
     dtype::DType,
     index::AxisId,
     nest::{
-        Across, Combination, Level, Nest, Steps, Stmt, Target, Units, ValueId, WIDEST, leaves, partial_units,
+        Across, Combination, Level, Nest, Steps, Stmt, Target, UnitRange, Units, ValueId, WIDEST, leaves,
+        partial_units,
     },
     schedule::{self, Unit, UnitDim},
 };
@@ -239,7 +240,7 @@ impl Sum {
             None => {}
             Some(Threads::Shared(_)) => write!(out, " of threads in shared memory")?,
             Some(Threads::Registers(combination)) => {
-                let of = |ranges: &[crate::nest::UnitRange]| ranges.iter().map(|r| r.extent).product::<u32>();
+                let of = |ranges: &[UnitRange]| ranges.iter().map(|r| r.extent).product::<u32>();
                 if !combination.lanes.is_empty() {
                     write!(out, " of {} lanes by shuffles", of(&combination.lanes))?;
                 }

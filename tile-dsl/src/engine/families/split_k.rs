@@ -3,9 +3,15 @@
 //! ```text
 //! (let V (.. (for a.s.n t X)) Q)  →  (let V (.. (for a.s.p #block (for a.(s·p).⌈n/p⌉ t X))) Q),  V across CTAs
 //! ```
-//! CTA c takes steps c, c + p, c + 2p ..: the digits are those of a split, so `X` is untouched. Where each CTA takes one step and
-//! a split has left a digit of that one, it has a loop already. Each CTA then holds a part of V. By default the parts meet in a workspace, two and two up a fixed tree, and the CTA that ends up with all
-//! of them runs Q; with `atomic` each CTA adds its part to the tensor that Q stores; with `cluster` the CTAs are one,
+//! CTA c takes steps c, c + p, c + 2p ..: the digits are those of a split, so `X` is untouched. Of as many CTAs as steps each has
+//! one, and a split may have left a loop over that digit of one step around:
+//!
+//! ```text
+//! (for a.(s·p).1 (.. (for a.s.p t X)))  →  (for a.(s·p).1 (.. (for a.s.p #block X)))
+//! ```
+//!
+//! Each CTA then holds a part of V. By default the parts meet in a workspace, two and two up a fixed tree, and the CTA that ends
+//! up with all of them runs Q; with `atomic` each CTA adds its part to the tensor that Q stores; with `cluster` the CTAs are one,
 //! and each is sent its share of the others' parts to its shared memory and runs Q for it ([`Nest::share`]).
 //!
 //! Side conditions. `a` is no program axis. What X writes are reductions over the axis, all of one `let`; every store
@@ -133,8 +139,8 @@ pub(in crate::engine) fn apply(
         }
         _ => Redex::No,
     };
-    // A split of more steps than there are leaves such a loop: one step, with the stride of all that CTAs share.
-    let stands = loops(&nest.body).iter().any(|(d, _)| *d == rest);
+    // A split of more steps than there are leaves such a loop.
+    let stands = rest.steps == Steps::Fixed(1) && loops(&nest.body).iter().any(|(d, _)| *d == rest);
     let within = match stands {
         true => with_body(nest, split::around_once(&nest.body, rest, whole)),
         false => nest.clone(),
