@@ -330,6 +330,9 @@ fn the_recorded_picks_are_those_of_the_rule() {
     row("auto-size", &format!("{} random ones", random.len()), &random);
     row("auto-timed", &format!("{} random ones", timed["random"].len()), &timed["random"]);
     row("auto-timed", &format!("{} of the {}", timed["known"].len(), fitted.len()), &timed["known"]);
+    let again = [&timed["random again"], &timed["known again"]];
+    row("auto-timed", &format!("{} more random ones", again[0].len()), again[0]);
+    row("auto-timed", &format!("{} of the {}, a day later", again[1].len(), timed["known"].len()), again[1]);
     let (mean, worst) = of(&regrets["held out"]);
     let said = format!("The mean regret is {mean:.1} %, at worst {worst:.1} %;");
     assert!(page.contains(&said), "{said}");
