@@ -14,6 +14,7 @@ use crate::{
         Access, AccessId, CopyId, Cover, Digit, Ends, Frame, LoopKind, MATRIX_ROWS, Nest, Steps, Stmt,
         Target, cover, difference, ends, leaves, loops, non_negative, range,
     },
+    plan::{Leaves, Stores},
     program::{Program, Variant},
     tile::{self, TensorId},
 };
@@ -179,6 +180,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             kinds.extend(strides.map(|extent| Kind::Multiple { extent, of }));
         }
     }
+    let stores = Stores::of(nest);
     let mut visit = |digits: &[(Digit, LoopKind)], accesses: &Accesses| {
         let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
         let run = nest.as_run(digits);
@@ -199,13 +201,11 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
             };
         }
         // A vector is inside an extent or outside as a whole.
-        let exchanged = accesses
-            .global
-            .iter()
-            .map(|a| nest.access(*a))
-            .filter(|a| nest.exchanged.contains_key(&a.tensor));
-        let of = |a: &Access| nest.exchanged_matrices(a, digits).ok().map(|e| e.matrices.contiguous());
-        let rows = exchanged.filter_map(of).next();
+        let exchanged = |access: &AccessId| match stores.get(*access) {
+            Some(Ok(Leaves::Exchanged(how))) => Some(how.matrices.contiguous()),
+            _ => None,
+        };
+        let rows = accesses.global.iter().find_map(exchanged);
         let vectors = digits.iter().filter_map(|(digit, at)| match (at, digit.steps, digit.stride) {
             (LoopKind::Vec, Steps::Fixed(n), 1) if rows != Some(digit.axis) => Some((digit.axis, n.into())),
             _ => None,

@@ -103,7 +103,7 @@ pub fn lower_given(program: &Program, variant: Variant, given: &Given) -> Result
 const PASSES: [Pass; 10] = [
     Pass {
         name: "plan",
-        what: "what follows from the nest before any statement: tiles, roles, boxes, channels, places, sums",
+        what: "what follows from the nest before any statement: tiles, roles, boxes, channels, places, sums, stores",
         run: passes::plan,
         text: passes::planned,
     },
@@ -262,8 +262,8 @@ struct Lowerer<'a> {
     meetings: Vec<kernel::Stmt>,
     /// Tensors that are added to.
     cleared: BTreeSet<u32>,
-    /// Tensors whose tile is being collected, and whether any is sent off.
-    collected: BTreeSet<TensorId>,
+    /// Tensors whose tile is being collected, by which store, and whether any is sent off.
+    collected: BTreeMap<TensorId, AccessId>,
     /// What lanes exchange of others, until it is complete.
     fours: BTreeMap<TensorId, Vec<exchange::Four>>,
     /// What lanes hold of them, until it is stored by matrices.
@@ -336,7 +336,7 @@ impl<'a> Lowerer<'a> {
             announced: false,
             meetings: Vec::new(),
             cleared: BTreeSet::new(),
-            collected: BTreeSet::new(),
+            collected: BTreeMap::new(),
             fours: BTreeMap::new(),
             matrices_held: BTreeMap::new(),
             sends: false,

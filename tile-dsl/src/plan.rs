@@ -1,7 +1,7 @@
 //! The plan: what the lowering does with a nest, worked out once, before any statement is made.
 //!
 //! ```text
-//! plan  = tiles { role } { box } { channel } { place } { sum }
+//! plan  = tiles { role } { box } { channel } { place } { sum } { store }
 //! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
 //! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] ]
 //! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread )
@@ -10,15 +10,18 @@
 //! channel = "channel" copies [ "at" loop ] ":" n "slots, filled by" who [ n "ahead" ] ";" full and free [ ";" registers inside ]
 //! place = "place" value ":" ( n "registers" [ ", then" points "in shared memory" ] | points "in shared memory" )
 //! sum   = "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
+//! store = "store" tensor ":" ( "by elements" | "lanes exchange matrices," n "of" loop { "×" n "of" loop } [ ", transposed" ]
+//!         | points "collected" [ "by matrices" [ ", transposed" ] ] [ ", swizzle" bytes ] )
 //! ```
 //!
 //! A nest says what directives decided. The plan says what follows from it for the code: emission reads it, and works none of it out
-//! again. What it does not have yet (products, accesses, stores) the lowering asks of the nest.
+//! again. What it does not have yet (products, accesses) the lowering asks of the nest.
 
 mod boxes;
 mod channels;
 mod places;
 mod roles;
+mod stores;
 mod sums;
 mod tiles;
 
@@ -26,6 +29,7 @@ pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, Producer};
 pub(crate) use places::{Place, Places, Unplaced};
 pub(crate) use roles::{Does, Role};
+pub(crate) use stores::{Collected, Leaves, Stores, Unstored};
 pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Unsummed, Workspace};
 pub(crate) use tiles::{Factor, Share, Tiles};
 
@@ -52,19 +56,26 @@ pub(crate) struct Plan {
     pub places: Places,
     /// How the parts of reductions come together.
     pub sums: Sums,
+    /// How what is stored leaves a CTA.
+    pub stores: Stores,
 }
 
 impl Plan {
     /// Plans a nest for a target.
     ///
     /// # Errors
-    /// What its loops cannot be bound to together, or why a copy has no box, a value no place, or a sum no way to come together.
+    /// What its loops cannot be bound to together, or why a copy has no box, a value no place, a sum no way to come
+    /// together, or a tensor no way to be stored.
     pub fn of(nest: &Nest, target: Target) -> Result<Plan, String> {
         let units = Units::of(nest)?;
         let boxes = Boxes::of(nest).map_err(|why| why.text(nest))?;
         let tiles = Tiles::of(nest);
         let places = Places::of(nest).map_err(|why| why.text(nest))?;
         let sums = Sums::of(nest, target, &units, &tiles, &places).map_err(|why| why.text(nest))?;
+        let stores = Stores::of(nest);
+        if let Some(why) = stores.unstored() {
+            return Err(why.text(nest));
+        }
         Ok(Plan {
             tiles,
             roles: roles::of(nest, units.threads),
@@ -73,6 +84,7 @@ impl Plan {
             channels: Channels::of(nest),
             places,
             sums,
+            stores,
         })
     }
 
@@ -95,6 +107,7 @@ impl Plan {
         self.boxes.write(nest, out)?;
         self.channels.write(nest, out)?;
         self.places.write(nest, out)?;
-        self.sums.write(nest, out)
+        self.sums.write(nest, out)?;
+        self.stores.write(nest, out)
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     index::AxisId,
     nest::{Digit, Frame, LoopKind, Nest, ValueId, leaves},
-    plan::{Boxes, Unboxed},
+    plan::{Boxes, Stores, Unboxed},
     schedule::{Directive, DirectiveKind, Schedule, Unit},
     span::SpanId,
 };
@@ -38,6 +38,8 @@ pub(super) struct Context<'a> {
     pub schedule: &'a Schedule,
     /// What copies take of their tensors; without it, only the reason is reported.
     pub boxes: Result<Boxes, Unboxed>,
+    /// How what is stored leaves a CTA; each with the reason where it cannot.
+    pub stores: Stores,
 }
 
 /// How many sizes to try for each directive that could be smaller.
@@ -76,7 +78,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 impl<'a> Context<'a> {
     /// A nest that a schedule led to, with what the plan says of it.
     pub fn new(nest: &'a Nest, schedule: &'a Schedule) -> Self {
-        Context { nest, schedule, boxes: Boxes::of(nest) }
+        Context { nest, schedule, boxes: Boxes::of(nest), stores: Stores::of(nest) }
     }
 
     /// The last directive that satisfies a predicate.

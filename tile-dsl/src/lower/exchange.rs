@@ -12,11 +12,9 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr, Ty},
-    nest::{AccessId, Digit, ExchangedMatrices, Expr, LANES_OF_ROW, LoopKind, MATRIX_ROWS},
+    nest::{AccessId, Digit, ExchangedMatrices, Expr, LANES_OF_ROW, MATRIX_ROWS},
     op::BinOp,
-    program::Variant,
     schedule::{Unit, UnitDim},
-    tile::TensorId,
 };
 
 /// Matrices that wait for one another.
@@ -28,22 +26,14 @@ pub(super) struct Four {
 }
 
 impl Lowerer<'_> {
-    /// Whether lanes exchange what they store of a tensor, in this variant.
-    pub fn exchanges(&self, tensor: TensorId) -> bool {
-        self.variant != Variant::General && self.nest.exchanged.contains_key(&tensor)
-    }
-
     /// Keeps an element until its four matrices are complete, and then stores them.
-    pub fn exchange(&mut self, id: AccessId, expr: &Expr) -> Result<(), LowerError> {
+    pub fn exchange(&mut self, id: AccessId, how: &ExchangedMatrices, expr: &Expr) -> Result<(), LowerError> {
         let access = self.nest.access(id);
-        let loops: Vec<(Digit, LoopKind)> = self.stack.iter().map(|b| (b.digit, b.at)).collect();
-        let malformed = |_| LowerError::Malformed("lanes that hold no four matrices".into());
-        let how = self.nest.exchanged_matrices(access, &loops).map_err(malformed)?;
         let dtype = self.nest.elem(access.tensor);
         let value = self.value(expr)?.expr();
         let value = self.name(value, Ty::Elem(dtype));
         let own = self.stack.clone();
-        let (matrix, pair) = self.at_first_of_four(&how)?;
+        let (matrix, pair) = self.at_first_of_four(how)?;
         let at: Vec<Linear> = access.index.iter().map(|i| self.index(i)).collect();
         let fours = self.fours.entry(access.tensor).or_default();
         let n = fours.iter().position(|f| f.at == at).unwrap_or_else(|| {
@@ -58,7 +48,7 @@ impl Lowerer<'_> {
             }
             let dst: Vec<_> = (0..MATRIX_ROWS).map(|_| self.emit.var(Ty::Elem(dtype))).collect();
             self.emit.stmt(kernel::Stmt::ExchangeMatrices { dst: dst.clone(), values });
-            self.at_own_matrix(&how);
+            self.at_own_matrix(how);
             let lanes = Lanes { axis: how.matrices.contiguous(), steps: MATRIX_ROWS as u32, lane: 0 };
             let replica = self.replica_guard(&[]);
             let StoredPlace { mem, base, constant, ty, guard } =

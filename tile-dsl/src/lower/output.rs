@@ -24,8 +24,9 @@ use super::{
 };
 use crate::{
     kernel::{self, Async, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, Expr, LoopKind, MATRIX_ROWS, UnitRange, WARP},
+    nest::{AccessId, Expr, LoopKind, MATRIX_ROWS, StoredMatrices, UnitRange, WARP},
     op::BinOp,
+    plan::{Collected, Leaves},
     schedule::Unit,
     shared::Content,
     tile::TensorId,
@@ -56,29 +57,22 @@ impl HeldMatrix {
 }
 
 impl Lowerer<'_> {
-    /// Whether stores to a tensor are collected.
-    pub fn collects(&self, tensor: TensorId) -> bool {
-        self.nest.outputs.contains_key(&tensor)
-    }
-
     /// Puts an element into the collected tile.
-    pub fn collect(&mut self, id: AccessId, expr: &Expr) -> Result<(), LowerError> {
+    pub fn collect(&mut self, id: AccessId, how: &Collected, expr: &Expr) -> Result<(), LowerError> {
         let access = &self.nest.accesses[usize::from(id.0)];
         let (tensor, dtype) = (access.tensor, self.nest.elem(access.tensor));
-        let missing = || LowerError::Malformed("an output without a size".into());
-        let from = self.nest.output_layout(tensor).ok_or_else(missing)?;
-        let layout = self.layout_of(&from, dtype, self.nest.outputs[&tensor].swizzle, 1);
-        let buffer = self.shared_buffer(Content::Output(tensor, self.group), from.elems)?;
+        let layout = self.layout_of(&how.layout, dtype, how.swizzle, 1);
+        let buffer = self.shared_buffer(Content::Output(tensor, self.group), how.layout.elems)?;
         let value = self.value(expr)?.expr();
-        if self.collected.insert(tensor) {
+        if self.collected.insert(tensor, id).is_none() {
             self.emit.stmt(kernel::Stmt::One {
                 thread: self.units.first,
                 body: vec![kernel::Stmt::Async(Async::WaitStores { pending: 0 })],
             });
             self.emit_barrier();
         }
-        if self.nest.outputs[&tensor].matrices {
-            return self.collect_matrix(id, (buffer, &layout), value);
+        if let Some(how) = &how.matrices {
+            return self.collect_matrix(id, how, (buffer, &layout), value);
         }
         let mut offset = self.collected_at(id, &layout);
         let name = self.tensor(tensor).name.clone();
@@ -115,13 +109,11 @@ impl Lowerer<'_> {
     fn collect_matrix(
         &mut self,
         id: AccessId,
+        how: &StoredMatrices,
         (buffer, layout): (u32, &Layout),
         value: KExpr,
     ) -> Result<(), LowerError> {
         let access = self.nest.access(id);
-        let inside: Vec<_> = self.stack.iter().filter(|b| is_collected(b)).map(|b| (b.digit, b.at)).collect();
-        let malformed = |_| LowerError::Malformed("lanes that hold no matrices".into());
-        let how = self.nest.stored_matrices(access, &inside).map_err(malformed)?;
         let value = self.name(value, Ty::Elem(self.nest.elem(access.tensor)));
         // Each lane has the address of a row of some matrix, not that of what it holds.
         let lane = self.units.part(&mut self.emit, UnitRange { stride: 1, extent: WARP });
@@ -188,16 +180,15 @@ impl Lowerer<'_> {
 
     /// Sends the collected tiles off.
     pub fn send_collected(&mut self) -> Result<(), LowerError> {
-        for tensor in std::mem::take(&mut self.collected) {
-            let missing = || LowerError::Malformed("an output without a size".into());
-            let layout = self.nest.output_layout(tensor).ok_or_else(missing)?;
+        let plan = self.plan;
+        for (tensor, id) in std::mem::take(&mut self.collected) {
+            let Some(Ok(Leaves::Collected(how))) = plan.stores.get(id) else { continue };
+            let Collected { layout, swizzle, .. } = how;
+            let index = &self.nest.access(id).index;
             let buffer = self.shared_buffer(Content::Output(tensor, self.group), layout.elems)?;
-            let swizzle = self.nest.outputs[&tensor].swizzle;
-            let places = self.layout_of(&layout, self.nest.elem(tensor), swizzle, 1);
+            let places = self.layout_of(layout, self.nest.elem(tensor), *swizzle, 1);
             self.store_held(tensor, buffer, &places)?;
-            let access = self.nest.stored(tensor).ok_or_else(missing)?.0;
-            let index = &self.nest.access(access).index;
-            let of = MapOf { tensor, layout: &layout, extents: &layout.extents, swizzle, stored: true };
+            let of = MapOf { tensor, layout, extents: &layout.extents, swizzle: *swizzle, stored: true };
             let map = self.map_of(&of);
             // The corner of the tile: what the digits of the grid contribute.
             let values = self.grid.values.clone();
@@ -216,7 +207,7 @@ impl Lowerer<'_> {
             self.emit_barrier();
             self.emit.push();
             for piece in 0..layout.pieces() {
-                let (coordinates, offset) = self.panel(&layout, &corners, &Linear::default(), piece);
+                let (coordinates, offset) = self.panel(layout, &corners, &Linear::default(), piece);
                 let store = Async::Store { map, shared: buffer, offset, coordinates };
                 self.emit.stmt(kernel::Stmt::Async(store));
             }

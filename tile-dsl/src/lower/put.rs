@@ -13,6 +13,8 @@ use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
     nest::{AccessId, Expr, LoopKind},
     op::CmpOp,
+    plan::Leaves,
+    program::Variant,
     schedule::{Unit, UnitDim},
 };
 
@@ -36,11 +38,15 @@ pub(super) struct StoredPlace {
 
 impl Lowerer<'_> {
     pub fn put(&mut self, id: AccessId, expr: &Expr) -> Result<(), LowerError> {
-        if self.collects(self.nest.access(id).tensor) {
-            return self.collect(id, expr);
-        }
-        if self.exchanges(self.nest.access(id).tensor) {
-            return self.exchange(id, expr);
+        let plan = self.plan;
+        match plan.stores.get(id) {
+            Some(Ok(Leaves::Collected(how))) => return self.collect(id, how, expr),
+            // Without vectors, lanes store what they hold.
+            Some(Ok(Leaves::Exchanged(how))) if self.variant != Variant::General => {
+                return self.exchange(id, how, expr);
+            }
+            Some(Ok(_)) => {}
+            _ => return Err(LowerError::Malformed("no store is planned here".into())),
         }
         let replica = self.replica_guard(&[]);
         self.owner = replica;

@@ -4,6 +4,7 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{LANES_OF_ROW, MATRIX_ROWS, Nest, NoExchange, NoStoredMatrices, Steps},
+    plan::Unstored,
     schedule::DirectiveKind,
     tile::TensorId,
 };
@@ -15,13 +16,13 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
     let nest = context.nest;
     let name = &nest.tensor(tensor).name;
-    let (access, loops) = nest.stored(tensor)?;
+    let (_, loops) = nest.stored(tensor)?;
     let by = context.last(|k| matches!(k, DirectiveKind::Exchange { tensor } if tensor == name));
     let wrong = |text: String| context.at(by, nest.exchanged[&tensor], text).edits([Edit::instead([])]);
-    let why = match nest.exchanged_matrices(nest.access(access), &loops) {
-        Err(why) => why,
-        Ok(_) if nest.across.is_empty() => return None,
-        Ok(_) => {
+    let why = match context.stores.of_tensor(nest, tensor)? {
+        Err(Unstored::Exchange(_, why)) => *why,
+        _ if nest.across.is_empty() => return None,
+        _ => {
             let text = format!(
                 "CTAs share the sums that `{name}` holds: each has parts of rows, which lanes do not exchange"
             );

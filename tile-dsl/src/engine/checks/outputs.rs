@@ -7,6 +7,7 @@ use crate::{
         Access, Across, BOX_BYTES, BOX_POINTS, LoopKind, MATRIX_ROWS, Nest, NoStoredMatrices, Step, Steps,
         dimensions, loops, of_a_tile,
     },
+    plan::Unstored,
     schedule::{DirectiveKind, Unit, Via},
     tile::TensorId,
 };
@@ -100,14 +101,14 @@ fn matrices(context: &Context<'_>, access: &Access, inside: Vec<Step>) -> Option
     let replica = several
         .map(|(of, _)| of)
         .find(|(unit, dim)| inside.iter().all(|(_, kind)| *kind != LoopKind::Unit(*unit, *dim)));
-    let text = match nest.stored_matrices(access, &inside).err() {
-        None => {
+    let text = match context.stores.of_tensor(nest, access.tensor)? {
+        Err(Unstored::Matrices(_, why)) => spelled(nest, name, *why),
+        _ => {
             let (unit, dim) = replica?;
             format!(
                 "each {unit} along {unit}.{dim} holds the same of `{name}`: `stmatrix` is for what one holds"
             )
         }
-        Some(why) => spelled(nest, name, why),
     };
     let of_it = |k: &DirectiveKind| matches!(k, DirectiveKind::Stage { buffer, .. } if buffer == name);
     let pairs = inside.iter().filter(|(d, kind)| kind.is_expanded() && d.steps == Steps::Fixed(2));

@@ -4,6 +4,7 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit, list},
     nest::{Digit, Frame, LoopKind, Role, Segment, Steps, leaves, loops},
+    plan::Leaves,
     schedule::{DirectiveKind, Space, Unit, Via},
     span::SpanId,
 };
@@ -161,8 +162,7 @@ fn stops(context: &Context<'_>, segment: Segment, digit: Digit, at: LoopKind) ->
 fn exchanged(context: &Context<'_>, segment: Segment) -> Option<String> {
     let nest = context.nest;
     nest.exchanged.keys().find_map(|tensor| {
-        let (access, steps) = nest.stored(*tensor)?;
-        let how = nest.exchanged_matrices(nest.access(access), &steps).ok()?;
+        let Ok(Leaves::Exchanged(how)) = context.stores.of_tensor(nest, *tensor)? else { return None };
         let parted = |(digit, taken): &(Digit, u32)| {
             matches!(segment.in_last(*digit).steps, Steps::Fixed(n) if !n.is_multiple_of(*taken))
         };
