@@ -11,10 +11,10 @@ pub use condition::{Condition, Form};
 use crate::{
     index::{Affine, AxisId, Extent},
     nest::{
-        Access, AccessId, CopyId, Cover, Digit, Ends, Frame, LoopKind, MATRIX_ROWS, Nest, Steps, Stmt,
-        Target, cover, difference, ends, leaves, loops, non_negative, range,
+        Access, AccessId, CopyId, Cover, Digit, Ends, Frame, LoopKind, MATRIX_ROWS, Nest, Steps, Target,
+        cover, difference, ends, leaves, loops, non_negative, range,
     },
-    plan::{Leaves, Stores},
+    plan::{Accesses, Leaves, Stores},
     program::{Program, Variant},
     tile::{self, TensorId},
 };
@@ -181,7 +181,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
         }
     }
     let stores = Stores::of(nest);
-    let mut visit = |digits: &[(Digit, LoopKind)], accesses: &Accesses| {
+    let mut visit = |digits: &[(Digit, LoopKind)], accesses: &Around| {
         let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
         let run = nest.as_run(digits);
         for (axis, a) in kernel.axes.iter().enumerate() {
@@ -350,14 +350,14 @@ fn reach_of(nest: &Nest, index: &Affine, digits: &[Digit]) -> Reach {
 }
 
 /// The accesses of a statement.
-struct Accesses {
+struct Around {
     /// All of them.
     all: Vec<AccessId>,
     /// Those of global memory: the others read copies, which have elements beyond the extents, too.
     global: Vec<AccessId>,
 }
 
-type Visit<'a> = dyn FnMut(&[(Digit, LoopKind)], &Accesses) + 'a;
+type Visit<'a> = dyn FnMut(&[(Digit, LoopKind)], &Around) + 'a;
 
 /// Calls `f` with the loops around each statement and the accesses it makes.
 fn each(nest: &Nest, f: &mut Visit<'_>) {
@@ -377,73 +377,32 @@ fn each(nest: &Nest, f: &mut Visit<'_>) {
             }
             _ => None,
         });
-        f(&around.collect::<Vec<_>>(), &Accesses { all, global });
+        f(&around.collect::<Vec<_>>(), &Around { all, global });
     });
 }
 
 /// Widest vector in bytes with which a variant accesses each tensor in global memory, where it has vectors.
 pub(crate) fn vector_bytes(nest: &Nest, variant: Variant) -> BTreeMap<TensorId, u32> {
     let mut widest = BTreeMap::new();
-    if variant != Variant::General {
-        vectors(nest, &nest.body, &mut Vec::new(), &mut Vec::new(), &mut widest);
+    if variant == Variant::General {
+        return widest;
+    }
+    let mut moves = |tensor: TensorId, elements: u32| {
+        let bytes = elements * nest.elem(tensor).bytes();
+        let most = widest.entry(tensor).or_insert(bytes);
+        *most = bytes.max(*most);
+    };
+    for access in Accesses::of(nest).global() {
+        let tensor = nest.access(access.access).tensor;
+        if nest.exchanged.contains_key(&tensor) {
+            moves(tensor, MATRIX_ROWS as u32);
+        }
+        access.vector.into_iter().for_each(|vector| moves(tensor, vector.steps));
+    }
+    let placed = |n: &usize| !nest.bodies(CopyId(*n as u16)).is_empty();
+    for of in (0..nest.copies.len()).filter(placed).map(|n| &nest.copies[n]) {
+        let size = nest.elem(of.tensor).bytes();
+        of.vector.filter(|bytes| *bytes > size).into_iter().for_each(|bytes| moves(of.tensor, bytes / size));
     }
     widest
-}
-
-fn vectors(
-    nest: &Nest,
-    stmt: &Stmt,
-    loops: &mut Vec<Digit>,
-    staged: &mut Vec<CopyId>,
-    widest: &mut BTreeMap<TensorId, u32>,
-) {
-    let elem = |t: TensorId| nest.elem(t).bytes();
-    match stmt {
-        Stmt::For { digit, at, body } => {
-            let vec = *at == LoopKind::Vec;
-            if vec {
-                loops.push(*digit);
-            }
-            vectors(nest, body, loops, staged, widest);
-            if vec {
-                loops.pop();
-            }
-        }
-        Stmt::Let { first, rest, .. } => {
-            vectors(nest, first, loops, staged, widest);
-            vectors(nest, rest, loops, staged, widest);
-        }
-        Stmt::Stage { copy: id, body } => {
-            let copy = nest.copy(*id);
-            if let Some(bytes) = copy.vector.filter(|b| *b > elem(copy.tensor)) {
-                let w = widest.entry(copy.tensor).or_insert(0);
-                *w = bytes.max(*w);
-            }
-            staged.push(*id);
-            vectors(nest, body, loops, staged, widest);
-            staged.pop();
-        }
-        Stmt::Skip => {}
-        Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } | Stmt::Put { expr, .. } => {
-            let mut accesses = expr.accesses();
-            accesses.retain(|a| !staged.iter().any(|c| nest.serves(*c, *a)));
-            if let Stmt::Put { access, .. } = stmt {
-                accesses.push(*access);
-            }
-            for access in accesses {
-                let access = &nest.accesses[access.0 as usize];
-                let fastest = access.index.get(nest.contiguous(access.tensor));
-                if nest.exchanged.contains_key(&access.tensor) {
-                    widest.insert(access.tensor, MATRIX_ROWS as u32 * elem(access.tensor));
-                }
-                for digit in loops.iter() {
-                    let step = fastest.map_or(0, |i| i.coefficient(digit.axis) * i64::from(digit.stride));
-                    if let (1, Steps::Fixed(n)) = (step, digit.steps) {
-                        let w = widest.entry(access.tensor).or_insert(0);
-                        *w = (n * elem(access.tensor)).max(*w);
-                    }
-                }
-            }
-        }
-    }
 }

@@ -51,6 +51,7 @@ mod segment;
 mod share;
 mod stored;
 mod units;
+mod vector;
 mod verify;
 mod walk;
 
@@ -80,6 +81,7 @@ pub use segment::{Segment, TileSize};
 pub(crate) use stored::LANES_OF_ROW;
 pub use stored::{ExchangedMatrices, NoExchange, NoStoredMatrices, StoredMatrices};
 pub(crate) use units::{UnitRange, Units, dimensions, threads};
+pub(crate) use vector::{Vector, vector};
 pub use verify::verify;
 pub use walk::{Frame, Target, leaves, loops};
 pub(crate) use walk::{Step, chain, writers};

@@ -1,7 +1,7 @@
 //! The plan: what the lowering does with a nest, worked out once, before any statement is made.
 //!
 //! ```text
-//! plan  = tiles { role } { box } { channel } { place } { sum } { store }
+//! plan  = tiles { role } { box } { channel } { place } { sum } { access } { store }
 //! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
 //! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] ]
 //! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread )
@@ -10,13 +10,15 @@
 //! channel = "channel" copies [ "at" loop ] ":" n "slots, filled by" who [ n "ahead" ] ";" full and free [ ";" registers inside ]
 //! place = "place" value ":" ( n "registers" [ ", then" points "in shared memory" ] | points "in shared memory" )
 //! sum   = "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
+//! access = "access" ( "reads" | "stores" ) element [ "in copy" copy | "in registers" copy ] [ "," n "at once over" loop ]
 //! store = "store" tensor ":" ( "by elements" | "lanes exchange matrices," n "of" loop { "×" n "of" loop } [ ", transposed" ]
 //!         | points "collected" [ "by matrices" [ ", transposed" ] ] [ ", swizzle" bytes ] )
 //! ```
 //!
 //! A nest says what directives decided. The plan says what follows from it for the code: emission reads it, and works none of it out
-//! again. What it does not have yet (products, accesses) the lowering asks of the nest.
+//! again. What it does not have yet (products) the lowering asks of the nest.
 
+mod accesses;
 mod boxes;
 mod channels;
 mod places;
@@ -25,6 +27,7 @@ mod stores;
 mod sums;
 mod tiles;
 
+pub(crate) use accesses::Accesses;
 pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, Producer};
 pub(crate) use places::{Place, Places, Unplaced};
@@ -56,6 +59,8 @@ pub(crate) struct Plan {
     pub places: Places,
     /// How the parts of reductions come together.
     pub sums: Sums,
+    /// From where each element comes, and how many at once.
+    pub accesses: Accesses,
     /// How what is stored leaves a CTA.
     pub stores: Stores,
 }
@@ -84,6 +89,7 @@ impl Plan {
             channels: Channels::of(nest),
             places,
             sums,
+            accesses: Accesses::of(nest),
             stores,
         })
     }
@@ -108,6 +114,7 @@ impl Plan {
         self.channels.write(nest, out)?;
         self.places.write(nest, out)?;
         self.sums.write(nest, out)?;
+        self.accesses.write(nest, out)?;
         self.stores.write(nest, out)
     }
 }

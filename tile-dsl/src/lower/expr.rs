@@ -13,7 +13,7 @@ use crate::{
     dtype::DType,
     index::AxisId,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, Expr, LoopKind, Steps, ValueId},
+    nest::{AccessId, Digit, Expr, LoopKind, ValueId, Vector, vector},
     program::Variant,
 };
 
@@ -124,7 +124,7 @@ impl<'a> Lowerer<'a> {
         let held = self.held(value)?;
         let pitches = held.shared.as_ref().map(|s| s.pitches.clone()).unwrap_or_default();
         let step = |axis| pitches.get(&axis).copied().unwrap_or(0);
-        let lanes = self.lanes(held.height, |b| step(b.digit.axis) * i64::from(b.digit.stride), &name)?;
+        let lanes = self.lanes(held.height, |d| step(d.axis) * i64::from(d.stride), &name)?;
         let mut base = offset;
         if let Some(l) = lanes {
             base.constant -= i64::from(l.lane);
@@ -208,9 +208,9 @@ impl<'a> Lowerer<'a> {
         // A loop outside the stage moves the copy, not the place in it.
         let lanes = self.lanes(
             stage.height,
-            |bound| {
+            |digit| {
                 let step = index.iter().zip(&stage.layout.pitch);
-                step.map(|(i, p)| i.coefficient(bound.digit.axis) * i64::from(bound.digit.stride) * p).sum()
+                step.map(|(i, p)| i.coefficient(digit.axis) * i64::from(digit.stride) * p).sum()
             },
             &name,
         )?;
@@ -260,33 +260,16 @@ impl<'a> Lowerer<'a> {
         result
     }
 
-    /// The `#vec` loop along which an access moves by one element, if there is one; other `#vec` loops must
-    /// not move it at all. `step` gives the elements one step of a loop moves by.
+    /// The vector at the current point of what loops bound at `from` and inside move, and which element of it this is; `moved`
+    /// says by how many elements a step of a loop moves it.
     pub fn lanes(
         &self,
         from: usize,
-        step: impl Fn(&Bound) -> i64,
+        moved: impl Fn(Digit) -> i64,
         buffer: &str,
     ) -> Result<Option<Lanes>, LowerError> {
-        let mut found = None;
-        for bound in self.stack[from..].iter().filter(|b| b.at == LoopKind::Vec) {
-            match step(bound) {
-                0 => {}
-                1 => {
-                    let Steps::Fixed(steps) = bound.digit.steps else { continue };
-                    let point = bound.fixed().unwrap_or(0);
-                    let lane = (point / i64::from(bound.digit.stride)) as u32;
-                    found = Some(Lanes { axis: bound.digit.axis, steps, lane });
-                }
-                _ => {
-                    let axis = self.axis_name(bound.digit.axis);
-                    return Err(LowerError::Malformed(format!(
-                        "steps of the vectorized loop over `{axis}` are not consecutive elements of `{buffer}`"
-                    )));
-                }
-            }
-        }
-        Ok(found.filter(|l| l.steps > 1))
+        let loops = self.stack[from..].iter().map(|b| (b.digit, b.at));
+        self.lanes_of(vector(loops, moved), buffer)
     }
 
     /// As [`Lowerer::lanes`], for an access of global memory; `None` where the variant has no vectors.
@@ -294,23 +277,28 @@ impl<'a> Lowerer<'a> {
         if self.variant == Variant::General {
             return Ok(None);
         }
-        let access = &self.nest.accesses[id.0 as usize];
-        let fastest = self.contiguous(access.tensor);
-        let name = &self.tensor(access.tensor).name;
-        self.lanes(
-            0,
-            |bound| {
-                let step =
-                    |d: usize| access.index[d].coefficient(bound.digit.axis) * i64::from(bound.digit.stride);
-                match (0..access.index.len()).find(|d| step(*d) != 0) {
-                    None => 0,
-                    Some(d) if d == fastest => step(d),
-                    // A symbolic pitch: no vector.
-                    Some(_) => i64::MAX,
-                }
-            },
-            name,
-        )
+        let access = self.nest.access(id);
+        let loops = self.stack.iter().map(|b| (b.digit, b.at));
+        self.lanes_of(self.nest.vector(access, loops), &self.tensor(access.tensor).name)
+    }
+
+    fn lanes_of(
+        &self,
+        vector: Result<Option<Vector>, Digit>,
+        buffer: &str,
+    ) -> Result<Option<Lanes>, LowerError> {
+        let apart = |digit: Digit| {
+            let axis = self.axis_name(digit.axis);
+            LowerError::Malformed(format!(
+                "steps of the vectorized loop over `{axis}` are not consecutive elements of `{buffer}`"
+            ))
+        };
+        let Some(Vector { digit, steps }) = vector.map_err(apart)?.filter(|v| v.steps > 1) else {
+            return Ok(None);
+        };
+        let bound = self.stack.iter().rev().find(|b| b.digit == digit && b.at == LoopKind::Vec);
+        let point = bound.and_then(Bound::fixed).unwrap_or(0);
+        Ok(Some(Lanes { axis: digit.axis, steps, lane: (point / i64::from(digit.stride)) as u32 }))
     }
 
     /// The coordinates of the first element of the vector.

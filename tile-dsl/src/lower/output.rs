@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     kernel::{self, Async, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, Expr, LoopKind, MATRIX_ROWS, StoredMatrices, UnitRange, WARP},
+    nest::{AccessId, Digit, Expr, LoopKind, MATRIX_ROWS, StoredMatrices, UnitRange, WARP},
     op::BinOp,
     plan::{Collected, Leaves},
     schedule::Unit,
@@ -76,9 +76,9 @@ impl Lowerer<'_> {
         }
         let mut offset = self.collected_at(id, &layout);
         let name = self.tensor(tensor).name.clone();
-        let step = |b: &Bound| -> i64 {
+        let step = |digit: Digit| -> i64 {
             let moved = |(d, index): (usize, &crate::index::Affine)| {
-                index.coefficient(b.digit.axis) * i64::from(b.digit.stride) * layout.pitch[d]
+                index.coefficient(digit.axis) * i64::from(digit.stride) * layout.pitch[d]
             };
             access.index.iter().enumerate().map(moved).sum()
         };

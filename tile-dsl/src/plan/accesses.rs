@@ -1,0 +1,90 @@
+//! The accesses: from where each element is read or to where it is stored, and how many at once.
+
+use crate::{
+    nest::{AccessId, CopyId, Frame, Nest, Stmt, Target, Vector, leaves},
+    schedule::Space,
+};
+use std::fmt;
+
+/// An access of a tensor by a statement.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    /// What it reads or stores.
+    pub access: AccessId,
+    /// Whether it stores.
+    stores: bool,
+    /// Where the element is.
+    pub from: From,
+    /// Of one in global memory, the loop whose steps are one instruction, in variants with vectors.
+    pub vector: Option<Vector>,
+}
+
+/// Where an access finds its element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// In global memory.
+    Global,
+    /// In a copy in shared memory.
+    Shared(CopyId),
+    /// In a copy in registers.
+    Registers(CopyId),
+}
+
+/// The accesses of a nest, statement by statement in program order, what is stored last.
+#[derive(Clone, Debug)]
+pub(crate) struct Accesses(Vec<Access>);
+
+impl Accesses {
+    /// Those of a nest.
+    pub fn of(nest: &Nest) -> Accesses {
+        let mut found = Vec::new();
+        leaves(&nest.body, &mut |path, leaf| {
+            let Some((target, expr)) = leaf.leaf() else { return };
+            let loops = || {
+                let of = |f: &Frame| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None };
+                path.iter().filter_map(of)
+            };
+            let vector = |access: AccessId| nest.vector(nest.access(access), loops()).unwrap_or(None);
+            for access in expr.accesses() {
+                let from = match nest.served_on(path, access) {
+                    None => From::Global,
+                    Some((_, copy)) if nest.copy(copy).space == Space::Register => From::Registers(copy),
+                    Some((_, copy)) => From::Shared(copy),
+                };
+                let vector = if from == From::Global { vector(access) } else { None };
+                found.push(Access { access, stores: false, from, vector });
+            }
+            if let (Stmt::Put { .. }, Target::Access(access)) = (leaf, target) {
+                found.push(Access { access, stores: true, from: From::Global, vector: vector(access) });
+            }
+        });
+        Accesses(found)
+    }
+
+    /// Those of global memory.
+    pub fn global(&self) -> impl Iterator<Item = &Access> {
+        self.0.iter().filter(|access| access.from == From::Global)
+    }
+
+    pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
+        let mut written = Vec::new();
+        for Access { access, stores, from, vector } in &self.0 {
+            let verb = if *stores { "stores" } else { "reads" };
+            let from = match from {
+                From::Global => String::new(),
+                From::Shared(copy) => format!(" in copy {}", nest.copy_word(*copy)),
+                From::Registers(copy) => format!(" in registers {}", nest.copy_word(*copy)),
+            };
+            let at_once = vector.map_or(String::new(), |Vector { digit, steps }| {
+                format!(", {steps} at once over {}", nest.digit_name(digit))
+            });
+            let line = format!("access {verb} {}{from}{at_once}", nest.print_access(nest.access(*access)));
+            // Copies of a statement access alike.
+            if !written.contains(&line) {
+                writeln!(out, "{line}")?;
+                written.push(line);
+            }
+        }
+        Ok(())
+    }
+}
