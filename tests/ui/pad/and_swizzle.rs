@@ -11,7 +11,13 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 }
 
 schedule! {
-    fast for matmul<f32> { tile(i = 32, j = 32, k = 32); bind(i -> thread.y, j -> thread.x); stage(a at k: shared); swizzle(a: 128); pad(a: 16); }
+    fast for matmul<f32> {
+        tile(i = 32, j = 32, k = 32);
+        bind(i -> thread.y, j -> thread.x);
+        stage(a at k: shared);
+        swizzle(a: 128);
+        pad(a: 16);
+    }
 }
 
 fn main() {}

@@ -11,7 +11,12 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 }
 
 schedule! {
-    fast for matmul<f32> { tile(i = 16, j = 32, k = 16); stage(a, b at k: shared); pad(a: 4294967295); bind(j -> thread.x, i -> thread.y); }
+    fast for matmul<f32> {
+        tile(i = 16, j = 32, k = 16);
+        stage(a, b at k: shared);
+        pad(a: 4294967295);
+        bind(j -> thread.x, i -> thread.y);
+    }
 }
 
 fn main() {}

@@ -10,7 +10,14 @@ fn softmax(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
 }
 
 schedule! {
-    fast for softmax { tile(r = 4); recompute(v, e); fuse(v, e at n); split(n -> no, nl: 32); reduce(emax, y.sum: lane); bind(r -> warp.x, nl -> lane.x); }
+    fast for softmax {
+        tile(r = 4);
+        recompute(v, e);
+        fuse(v, e at n);
+        split(n -> no, nl: 32);
+        reduce(emax, y.sum: lane);
+        bind(r -> warp.x, nl -> lane.x);
+    }
 }
 
 fn main() {}

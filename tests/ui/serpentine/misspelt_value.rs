@@ -10,7 +10,14 @@ fn softmax(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
 }
 
 schedule! {
-    fast for softmax { tile(r = 4); recompute(v, e); fuse(v, e at n); bind(r -> thread.x); split(n -> no, ni: 4); serpentine(ni in yy); }
+    fast for softmax {
+        tile(r = 4);
+        recompute(v, e);
+        fuse(v, e at n);
+        bind(r -> thread.x);
+        split(n -> no, ni: 4);
+        serpentine(ni in yy);
+    }
 }
 
 fn main() {}

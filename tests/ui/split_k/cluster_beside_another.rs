@@ -11,7 +11,12 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 }
 
 schedule! {
-    fast on sm_90 for matmul<f32> { tile(i = 16, j = 16, k = 16); bind(i -> thread.y, j -> thread.x); split_k(k, 2; cluster); cluster(i: 2); }
+    fast on sm_90 for matmul<f32> {
+        tile(i = 16, j = 16, k = 16);
+        bind(i -> thread.y, j -> thread.x);
+        split_k(k, 2; cluster);
+        cluster(i: 2);
+    }
 }
 
 fn main() {}

@@ -11,7 +11,11 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 }
 
 schedule! {
-    fast for matmul<f32> { tile(i = 32, j = 32, k = 16); bind(i -> thread.y, j -> thread.x); stage(a at k: shared, transposed, cp_async, vector(16)); }
+    fast for matmul<f32> {
+        tile(i = 32, j = 32, k = 16);
+        bind(i -> thread.y, j -> thread.x);
+        stage(a at k: shared, transposed, cp_async, vector(16));
+    }
 }
 
 fn main() {}

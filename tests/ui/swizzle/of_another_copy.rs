@@ -11,7 +11,12 @@ fn gram<T: Float>(a: &Tensor<T, M, K>, c: &mut Tensor<T, M, M>) {
 }
 
 schedule! {
-    fast for gram<f32> { tile(i = 16, j = 16, k = 8); stage(a[i, k] at k: shared); swizzle(a[j, k]: 32); bind(i -> thread.y, j -> thread.x); }
+    fast for gram<f32> {
+        tile(i = 16, j = 16, k = 8);
+        stage(a[i, k] at k: shared);
+        swizzle(a[j, k]: 32);
+        bind(i -> thread.y, j -> thread.x);
+    }
 }
 
 fn main() {}

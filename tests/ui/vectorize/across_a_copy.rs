@@ -11,7 +11,13 @@ fn matmul<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, 
 }
 
 schedule! {
-    fast for matmul<f32> { tile(i = 32, j = 32, k = 8); split(i -> it, iv: 4); stage(a, b at k: shared); bind(it -> thread.y, j -> thread.x); vectorize(iv in acc); }
+    fast for matmul<f32> {
+        tile(i = 32, j = 32, k = 8);
+        split(i -> it, iv: 4);
+        stage(a, b at k: shared);
+        bind(it -> thread.y, j -> thread.x);
+        vectorize(iv in acc);
+    }
 }
 
 fn main() {}

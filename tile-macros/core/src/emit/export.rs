@@ -47,9 +47,9 @@ pub fn export(vis: &Visibility, name: &Ident, kind: &str, tokens: &TokenStream) 
 
 /// A name of its own in the crate's one namespace of exported macros.
 pub(super) fn hidden_name(name: &Ident, kind: &str) -> Ident {
-    let span = name.span().unwrap();
+    let (span, start) = (name.span(), name.span().start());
     let mut hasher = DefaultHasher::new();
-    (span.file(), span.line(), span.column(), std::env::var("CARGO_PKG_NAME").ok()).hash(&mut hasher);
+    (span.file(), start.line, start.column, std::env::var("CARGO_PKG_NAME").ok()).hash(&mut hasher);
     let at = Span::call_site().located_at(name.span());
     format_ident!("__tilewright_{kind}_{name}_{:016x}", hasher.finish(), span = at)
 }

@@ -30,29 +30,29 @@ impl Range {
 
     /// `file:line`, where the compiler knows it.
     pub fn place(self) -> Option<String> {
-        let span = self.first.unwrap();
-        let (file, line) = (span.file(), span.line());
+        let (file, line) = (self.first.file(), self.first.start().line);
         (!file.is_empty() && line > 0).then(|| format!("{file}:{line}"))
     }
 
     /// The text as written, if it stands on one line.
     pub fn line(self) -> Option<String> {
-        let (first, last) = (self.first.unwrap(), self.last.unwrap());
-        self.excerpt().filter(|_| first.line() == last.line())
+        self.excerpt().filter(|_| self.first.start().line == self.last.start().line)
     }
 
     /// The text as written; of several lines the first.
     pub fn excerpt(self) -> Option<String> {
-        let (first, end) = (self.first.unwrap(), self.last.unwrap().end());
-        let source = || std::fs::read_to_string(first.local_file()?).ok();
-        let Some(source) = source() else { return self.first.source_text() };
-        let line: Vec<char> = source.lines().nth(first.line().checked_sub(1)?)?.chars().collect();
-        let start = first.column().checked_sub(1)?;
-        if first.line() == end.line() && first.file() == end.file() {
-            return Some(line.get(start..end.column().checked_sub(1)?)?.iter().collect());
-        }
-        let text: String = line.get(start..)?.iter().collect();
-        Some(format!("{} ..", text.trim_end()))
+        let (start, end) = (self.first.start(), self.last.end());
+        let one_line = start.line == end.line && self.first.file() == self.last.file();
+        let text: String = match self.first.join(self.last).and_then(|all| all.source_text()) {
+            Some(text) => text.lines().next()?.to_string(),
+            None => {
+                let source = || std::fs::read_to_string(self.first.local_file()?).ok();
+                let Some(source) = source() else { return self.first.source_text() };
+                let line: Vec<char> = source.lines().nth(start.line.checked_sub(1)?)?.chars().collect();
+                line.get(start.column..if one_line { end.column } else { line.len() })?.iter().collect()
+            }
+        };
+        Some(if one_line { text } else { format!("{} ..", text.trim_end()) })
     }
 }
 

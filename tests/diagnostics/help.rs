@@ -1,58 +1,21 @@
 //! Pinned errors, and their help applied to the source.
 
-use std::{
-    ops::Range,
-    path::{Path, PathBuf},
-};
-
-/// A source file with what `rustc` says of it.
-pub struct Case {
-    /// `folder/mistake`.
-    pub name: String,
-    /// The source.
-    pub source: PathBuf,
-    /// The errors.
-    pub errors: Vec<Pinned>,
-}
+use std::ops::Range;
 
 /// One error.
 #[derive(Clone)]
 pub struct Pinned {
-    message: String,
+    /// Its first line.
+    pub message: String,
     /// What it says under `help`.
     pub help: Option<String>,
     /// Line and column of what is underlined, from 1, and how much of the line that is.
     at: (usize, usize, usize),
 }
 
-impl Pinned {
-    /// Its first line.
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-}
-
-/// All pinned cases.
-pub fn cases(folder: &Path) -> Vec<Case> {
-    let list = |folder: &Path| -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(folder).expect("a folder of cases");
-        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a case").path()).collect();
-        paths.sort();
-        paths
-    };
-    let files = list(folder).into_iter().filter(|path| path.is_dir()).flat_map(|path| list(&path));
-    let pinned = files.filter(|file| file.extension().is_some_and(|e| e == "stderr"));
-    pinned
-        .map(|file| {
-            let text = std::fs::read_to_string(&file).expect("pinned text");
-            let name = file.strip_prefix(folder).expect("below the folder").with_extension("");
-            Case {
-                name: name.display().to_string(),
-                source: file.with_extension("rs"),
-                errors: text.split("\n\n").filter_map(error).collect(),
-            }
-        })
-        .collect()
+/// The errors of a recorded text.
+pub fn errors(pinned: &str) -> Vec<Pinned> {
+    pinned.split("\n\n").filter_map(error).collect()
 }
 
 /// One block of pinned text.

@@ -334,10 +334,10 @@ impl<'a> Prover<'a> {
 
     /// Reports a schedule named like something in its kernel: an item of that name would stand in for it there.
     fn hides(&mut self, entry: &Entry, key: &str, tokens: &TokenStream) -> bool {
-        let here = entry.name.span().unwrap().file();
+        let here = entry.name.span().file();
         let by_name = entry.kernel.as_ref().is_none_or(|k| k.path.get_ident().is_some());
         let Some(Some(prover)) = self.kernels.get(key) else { return false };
-        if !by_name || Range::of(tokens).first.unwrap().file() != here {
+        if !by_name || Range::of(tokens).first.file() != here {
             return false;
         }
         let kernel = prover.kernel();
@@ -493,6 +493,6 @@ impl<'a> Prover<'a> {
 
 /// Whether a mistake does not stand below the name of its schedule, as where a `macro_rules!` wrote the directive.
 fn elsewhere(at: Range, name: &proc_macro2::Ident) -> bool {
-    let (at, name) = (at.first.unwrap(), name.span().unwrap());
-    at.file() != name.file() || (at.line(), at.column()) < (name.line(), name.column())
+    let (at, name) = (at.first, name.span());
+    at.file() != name.file() || at.start() < name.start()
 }

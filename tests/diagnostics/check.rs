@@ -3,20 +3,21 @@
 use serde_json::Value;
 use std::{collections::BTreeMap, path::Path, process::Command};
 
-/// The messages of the errors in each of some files of a folder, as modules of one crate. Files without errors are left out.
-pub fn check<'a>(
-    folder: &Path,
-    names: impl Iterator<Item = &'a String> + Clone,
-) -> BTreeMap<String, Vec<String>> {
+/// The messages of the errors in each of some sources, by name, as modules of one crate. Those without errors are left out.
+pub fn check(sources: &BTreeMap<&str, &str>) -> BTreeMap<String, Vec<String>> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let libraries = libraries();
-    let modules = |names: &mut dyn Iterator<Item = &String>| -> String {
+    for (name, source) in sources {
+        std::fs::write(folder.path().join(name).with_extension("rs"), source).expect("a file is written");
+    }
+    let modules = |names: &mut dyn Iterator<Item = &&str>| -> String {
         names.map(|name| format!("#[path = \"{name}.rs\"] mod {name};\n")).collect()
     };
-    let mut found = run(folder, &modules(&mut names.clone()), &libraries);
+    let mut found = run(folder.path(), &modules(&mut sources.keys()), &libraries);
     // Types are checked only where macros expand without errors.
-    let sound: Vec<&String> = names.filter(|name| !found.contains_key(*name)).collect();
     if !found.is_empty() {
-        found.extend(run(folder, &modules(&mut sound.into_iter()), &libraries));
+        let mut sound = sources.keys().filter(|name| !found.contains_key(**name));
+        found.extend(run(folder.path(), &modules(&mut sound), &libraries));
     }
     found
 }

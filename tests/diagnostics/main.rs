@@ -1,0 +1,191 @@
+//! Every diagnostic in full, and every help applied: one mistake a file, `tests/ui/<directive>/<mistake>.rs`.
+//!
+//! The macros run in this process, as `rustc` would run them, and what they say is compared with the text beside the source.
+//! `TILEWRIGHT_BLESS=1 cargo test --test diagnostics` writes it anew. Some of the files `rustc` compiles, too, so that these
+//! errors are drawn as it draws them: see [`is_compiled`]. What is `rustc`'s alone, `TRYBUILD=overwrite` writes anew.
+
+mod check;
+mod expand;
+mod help;
+mod render;
+
+use help::Pinned;
+use rayon::prelude::*;
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Whether `rustc` compiles a case: the first two of each folder, all of `schedule`, whose mistakes stand in every part of a
+/// schedule's header and body, parts of a kernel that are underlined in other ways, and what the macros alone do not show.
+fn is_compiled(name: &str, place: usize) -> bool {
+    place < 2
+        || name.starts_with("schedule/")
+        || PARTS_OF_A_KERNEL.contains(&name)
+        || BY_RUSTC.contains(&name)
+}
+
+/// A bound, a macro, types of parameters, a keyword, a call: in `is_compiled`.
+const PARTS_OF_A_KERNEL: &[&str] = &[
+    "kernel/generic_bound",
+    "kernel/macro_call",
+    "kernel/parameter_types",
+    "kernel/while_loop",
+    "kernel/wrong_arguments",
+];
+
+/// What `rustc` says itself, or draws in a way that `render` does not know.
+const BY_RUSTC: &[&str] = &[
+    "list/run",
+    "schedule/in_a_macro",
+    "schedule/named_twice_in_two_blocks",
+    "schedule/of_another_kernel",
+    "schedule/parent_in_another_crate",
+    "schedule/private_kernel",
+    "schedule/unknown_parent",
+];
+
+/// A source file with one mistake.
+struct Case {
+    /// `directive/mistake`.
+    name: String,
+    /// `tests/ui/directive/mistake.rs`.
+    path: String,
+    source: String,
+    /// What is recorded of it.
+    pinned: PathBuf,
+    /// Whether `rustc` compiles it.
+    compiled: bool,
+}
+
+/// All cases, by name.
+fn cases() -> Vec<Case> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let list = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).expect("a folder of cases");
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a case").path()).collect();
+        paths.sort();
+        paths
+    };
+    let sources = |folder: PathBuf| {
+        let sources = list(&folder).into_iter().filter(|file| file.extension().is_some_and(|e| e == "rs"));
+        sources.enumerate().collect::<Vec<_>>()
+    };
+    let case = |(place, file): (usize, PathBuf)| {
+        let path = file.strip_prefix(root).expect("below the root").display().to_string();
+        let name = path["tests/ui/".len()..path.len() - ".rs".len()].to_string();
+        let source = fs::read_to_string(&file).expect("a case has a source");
+        let compiled = is_compiled(&name, place);
+        Case { name, path, source, pinned: file.with_extension("stderr"), compiled }
+    };
+    list(&root.join("tests/ui")).into_iter().flat_map(sources).map(case).collect()
+}
+
+impl Case {
+    fn pinned(&self) -> String {
+        fs::read_to_string(&self.pinned).unwrap_or_default()
+    }
+
+    fn is_by_rustc(&self) -> bool {
+        BY_RUSTC.contains(&&*self.name)
+    }
+
+    /// The text of its errors.
+    fn text(&self) -> Result<String, String> {
+        render::render(&expand::errors(&self.source)?, &self.path, &self.source)
+    }
+}
+
+#[test]
+fn texts_are_as_recorded() {
+    let bless = std::env::var_os("TILEWRIGHT_BLESS").is_some();
+    let check = |case: &Case| -> Option<String> {
+        let pinned = case.pinned();
+        match (case.text(), case.is_by_rustc()) {
+            (Ok(text), true) => {
+                (text == pinned).then(|| format!("{}: needs no rustc: take it off the list", case.name))
+            }
+            (Err(_), true) => None,
+            (Ok(text), false) if text == pinned && !text.is_empty() => None,
+            (Ok(text), false) if bless && !text.is_empty() => {
+                fs::write(&case.pinned, text).expect("the checkout is writable");
+                None
+            }
+            (Ok(text), false) => Some(format!("{}: recorded\n{pinned}found\n{text}", case.name)),
+            (Err(why), false) => Some(format!("{}: {why}", case.name)),
+        }
+    };
+    let wrong: Vec<String> = cases().par_iter().filter_map(check).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} differ; TILEWRIGHT_BLESS=1 records them:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn rustc_prints_the_same() {
+    let compiler = trybuild::TestCases::new();
+    cases().iter().filter(|case| case.compiled).for_each(|case| compiler.compile_fail(&case.path));
+}
+
+/// Each error that has a help gives a variant of its source, with the help applied as it says: ``replace `a` by `b` ``, ``add `d` and
+/// `e` `` (to the schedule), ``add `;` before `bind` ``, ``remove `d` ``, several joined by `; `. In the variant that error is
+/// gone, and what is left was there before. Whatever is no such edit is a note.
+#[test]
+fn every_help_mends_its_mistake() {
+    let (mut variants, mut wrong) = (Vec::new(), String::new());
+    for case in cases() {
+        let errors = help::errors(&case.pinned());
+        for (n, error) in errors.iter().enumerate() {
+            let Some(help) = &error.help else { continue };
+            let name = format!("{}_{n}", case.name.replace(['/', '-'], "_"));
+            match help::apply(&case.source, error, help) {
+                Ok(source) => variants.push(Variant { name, source, errors: errors.clone(), mended: n }),
+                Err(why) => writeln!(wrong, "{}: {why}: {help}", case.name).expect("a string takes text"),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "help that cannot be applied:\n{wrong}");
+    // As many as there are; fewer would mean that the recorded text is no longer read.
+    assert!(variants.len() > 200, "{} variants", variants.len());
+
+    let left: Vec<Result<Vec<String>, String>> = variants.par_iter().map(Variant::left).collect();
+    // `rustc` has the last word on those in which the macros find no mistake, and on those that it alone understands.
+    let sound = variants.iter().zip(&left).filter(|(_, left)| left.as_ref().map_or(true, Vec::is_empty));
+    let sound: BTreeMap<&str, &str> = sound.map(|(v, _)| (&*v.name, &*v.source)).collect();
+    let found = check::check(&sound);
+    assert!(found.keys().all(|name| sound.contains_key(&**name)), "errors elsewhere: {found:?}");
+    for (variant, left) in variants.iter().zip(left) {
+        let left = left.unwrap_or_default();
+        for message in left.iter().chain(found.get(&variant.name).into_iter().flatten()) {
+            let known = variant.errors.iter().any(|error| error.message == *message);
+            if *message == variant.errors[variant.mended].message || !known {
+                let help = variant.errors[variant.mended].help.as_deref().unwrap_or_default();
+                writeln!(wrong, "{}: after `{help}`: {message}", variant.name).expect("a string takes text");
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "help that does not mend:\n{wrong}");
+}
+
+/// A source after a help.
+struct Variant {
+    name: String,
+    source: String,
+    /// The errors before.
+    errors: Vec<Pinned>,
+    /// Which of them had the help.
+    mended: usize,
+}
+
+impl Variant {
+    /// The first lines of the macros' errors.
+    fn left(&self) -> Result<Vec<String>, String> {
+        let first = |error: expand::Error| error.message.lines().next().unwrap_or_default().to_string();
+        Ok(expand::errors(&self.source)?.into_iter().map(first).collect())
+    }
+}
