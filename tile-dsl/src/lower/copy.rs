@@ -5,11 +5,12 @@
 //! constant distance apart, so one address serves them all. A row is not divided into pieces below a line of the caches.
 
 use super::{
-    Lowerer,
-    emit::{Atom, Emit},
-    guard::{Sides, Within},
+    context::Cx,
+    emit::{Atom, Emit, linear},
+    guard::{self, Sides, Within},
+    layout::{Layout, SHARED_OFFSET},
     linear::{Linear, Offset},
-    stage::{Layout, SHARED_OFFSET},
+    memory, stage,
 };
 use crate::{
     dtype::DType,
@@ -57,203 +58,207 @@ pub(super) struct Chunk {
     exists: Option<Atom>,
 }
 
-impl Lowerer<'_> {
-    /// The rounds of a copy.
-    pub fn chunks(&mut self, plan: &CopyPlan<'_>) -> Vec<Chunk> {
-        let fastest = self.contiguous(plan.tensor);
-        // Dimensions from the fastest in global memory, in chunks.
-        let mut dims: Vec<usize> = (0..plan.extent.len()).rev().collect();
-        if fastest == 0 {
-            dims.reverse();
-        }
-        let counts: Vec<i64> = dims
-            .iter()
-            .map(|d| if *d == fastest { plan.extent[*d] / i64::from(plan.vector) } else { plan.extent[*d] })
-            .collect();
-        let total: i64 = counts.iter().product();
-        let threads = i64::from(self.units.threads);
-        let tid = self.units.tid(&mut self.emit);
-        let mut chunks = Vec::new();
-        let pieces = pieces(plan, counts[0], total, threads);
-        for round in 0..(total + threads - 1) / threads {
-            if pieces > 1 {
-                let coords = self.piece(plan, &dims, &counts, (round, pieces));
-                chunks.push(Chunk { coords, exists: None });
-                continue;
-            }
-            let first = round * threads;
-            let last_round = first + threads > total;
-            let exists = last_round.then(|| self.emit.cmp(CmpOp::Lt, tid, Atom::i32(total - first)));
-            let mut coords = vec![Linear::default(); plan.extent.len()];
-            let (mut varying, mut constant) = (if threads == 1 { Atom::i32(0) } else { tid }, first);
-            for (n, (dim, count)) in dims.iter().zip(&counts).enumerate() {
-                let outermost = counts[n + 1..].iter().all(|c| *c == 1);
-                let step = if *dim == fastest { i64::from(plan.vector) } else { 1 };
-                if outermost {
-                    coords[*dim] = linear(varying, constant).scaled(step);
-                    break;
-                }
-                if constant % count != 0 {
-                    varying = self.emit.add(varying, Atom::i32(constant));
-                    constant = 0;
-                }
-                let digit = self.emit.bin(BinOp::Rem, varying, Atom::i32(*count));
-                coords[*dim] = linear(digit, 0).scaled(step);
-                varying = self.emit.bin(BinOp::Div, varying, Atom::i32(*count));
-                constant /= count;
-            }
-            chunks.push(Chunk { coords, exists });
-        }
-        chunks
+/// The rounds of a copy.
+pub(super) fn chunks(cx: &mut Cx<'_>, plan: &CopyPlan<'_>) -> Vec<Chunk> {
+    let fastest = cx.view.nest.contiguous(plan.tensor);
+    // Dimensions from the fastest in global memory, in chunks.
+    let mut dims: Vec<usize> = (0..plan.extent.len()).rev().collect();
+    if fastest == 0 {
+        dims.reverse();
     }
-
-    /// Coordinates of a thread's vector in a round, where rounds take one of `pieces` of a row after the other.
-    fn piece(
-        &mut self,
-        plan: &CopyPlan<'_>,
-        dims: &[usize],
-        counts: &[i64],
-        (round, pieces): (i64, i64),
-    ) -> Vec<Linear> {
-        let width = counts[0] / pieces;
-        let tid = self.units.tid(&mut self.emit);
+    let counts: Vec<i64> = dims
+        .iter()
+        .map(|d| if *d == fastest { plan.extent[*d] / i64::from(plan.vector) } else { plan.extent[*d] })
+        .collect();
+    let total: i64 = counts.iter().product();
+    let threads = i64::from(cx.env.tile.units.threads);
+    let tid = cx.env.tile.units.tid(&mut cx.build.emit);
+    let mut chunks = Vec::new();
+    let pieces = pieces(plan, counts[0], total, threads);
+    for round in 0..(total + threads - 1) / threads {
+        if pieces > 1 {
+            let coords = piece(cx, plan, &dims, &counts, (round, pieces));
+            chunks.push(Chunk { coords, exists: None });
+            continue;
+        }
+        let first = round * threads;
+        let last_round = first + threads > total;
+        let exists = last_round.then(|| cx.build.emit.cmp(CmpOp::Lt, tid, Atom::i32(total - first)));
         let mut coords = vec![Linear::default(); plan.extent.len()];
-        let column = self.emit.bin(BinOp::Rem, tid, Atom::i32(width));
-        coords[dims[0]] = linear(column, round % pieces * width).scaled(plan.vector.into());
-        let mut varying = self.emit.bin(BinOp::Div, tid, Atom::i32(width));
-        let mut constant = round / pieces * (i64::from(self.units.threads) / width);
-        for (n, (dim, count)) in dims.iter().zip(counts).enumerate().skip(1) {
-            if counts[n + 1..].iter().all(|c| *c == 1) {
-                coords[*dim] = linear(varying, constant);
+        let (mut varying, mut constant) = (if threads == 1 { Atom::i32(0) } else { tid }, first);
+        for (n, (dim, count)) in dims.iter().zip(&counts).enumerate() {
+            let outermost = counts[n + 1..].iter().all(|c| *c == 1);
+            let step = if *dim == fastest { i64::from(plan.vector) } else { 1 };
+            if outermost {
+                coords[*dim] = linear(varying, constant).scaled(step);
                 break;
             }
             if constant % count != 0 {
-                varying = self.emit.add(varying, Atom::i32(constant));
+                varying = cx.build.emit.add(varying, Atom::i32(constant));
                 constant = 0;
             }
-            let digit = self.emit.bin(BinOp::Rem, varying, Atom::i32(*count));
-            coords[*dim] = linear(digit, 0);
-            varying = self.emit.bin(BinOp::Div, varying, Atom::i32(*count));
+            let digit = cx.build.emit.bin(BinOp::Rem, varying, Atom::i32(*count));
+            coords[*dim] = linear(digit, 0).scaled(step);
+            varying = cx.build.emit.bin(BinOp::Div, varying, Atom::i32(*count));
             constant /= count;
         }
-        coords
+        chunks.push(Chunk { coords, exists });
     }
+    chunks
+}
 
-    /// Offset and guard of a chunk in global memory.
-    fn source(&mut self, plan: &CopyPlan<'_>, base: &[Linear], chunk: &Chunk) -> (KExpr, Option<Atom>) {
-        let pitches = self.pitches(plan.tensor);
-        let mut offset = Offset::default();
-        let mut within = Vec::new();
-        for (d, coord) in chunk.coords.iter().enumerate() {
-            let at = base[d].clone().plus(coord);
-            offset.add(pitches[d], &at);
-            let extent = self.tensor(plan.tensor).dims[d].clone();
-            within.push(Within { at, extent, sides: plan.sides[d] });
+/// Coordinates of a thread's vector in a round, where rounds take one of `pieces` of a row after the other.
+fn piece(
+    cx: &mut Cx<'_>,
+    plan: &CopyPlan<'_>,
+    dims: &[usize],
+    counts: &[i64],
+    (round, pieces): (i64, i64),
+) -> Vec<Linear> {
+    let width = counts[0] / pieces;
+    let tid = cx.env.tile.units.tid(&mut cx.build.emit);
+    let mut coords = vec![Linear::default(); plan.extent.len()];
+    let column = cx.build.emit.bin(BinOp::Rem, tid, Atom::i32(width));
+    coords[dims[0]] = linear(column, round % pieces * width).scaled(plan.vector.into());
+    let mut varying = cx.build.emit.bin(BinOp::Div, tid, Atom::i32(width));
+    let mut constant = round / pieces * (i64::from(cx.env.tile.units.threads) / width);
+    for (n, (dim, count)) in dims.iter().zip(counts).enumerate().skip(1) {
+        if counts[n + 1..].iter().all(|c| *c == 1) {
+            coords[*dim] = linear(varying, constant);
+            break;
         }
-        let guard = self.inside(&within);
-        let ty = self.offset_ty();
-        let (base, constant) = self.emit.offset(&offset, ty);
-        (Emit::sum_expr(base, constant, ty), guard)
+        if constant % count != 0 {
+            varying = cx.build.emit.add(varying, Atom::i32(constant));
+            constant = 0;
+        }
+        let digit = cx.build.emit.bin(BinOp::Rem, varying, Atom::i32(*count));
+        coords[*dim] = linear(digit, 0);
+        varying = cx.build.emit.bin(BinOp::Div, varying, Atom::i32(*count));
+        constant /= count;
     }
+    coords
+}
 
-    fn target(&mut self, plan: &CopyPlan<'_>, chunk: &Chunk, lane: u32, slot: &Linear) -> KExpr {
-        let mut offset = slot.clone();
-        for (coord, pitch) in chunk.coords.iter().zip(&plan.layout.pitch) {
-            offset.add_scaled(coord, *pitch);
-        }
-        offset.constant +=
-            i64::from(lane) * plan.layout.pitch.get(self.contiguous(plan.tensor)).unwrap_or(&1);
-        let (base, constant) = plan.layout.place(&mut self.emit, &offset);
-        Emit::sum_expr(base, constant, SHARED_OFFSET)
+/// Offset and guard of a chunk in global memory.
+fn source(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, base: &[Linear], chunk: &Chunk) -> (KExpr, Option<Atom>) {
+    let pitches = memory::pitches(cx, plan.tensor);
+    let mut offset = Offset::default();
+    let mut within = Vec::new();
+    for (d, coord) in chunk.coords.iter().enumerate() {
+        let at = base[d].clone().plus(coord);
+        offset.add(pitches[d], &at);
+        let extent = cx.view.tensor(plan.tensor).dims[d].clone();
+        within.push(Within { at, extent, sides: plan.sides[d] });
     }
+    let guard = guard::inside(cx, &within);
+    let ty = cx.view.offset_ty();
+    let (base, constant) = cx.build.emit.offset(&offset, ty);
+    (Emit::sum_expr(base, constant, ty), guard)
+}
 
-    /// Copies boxes, at the current point, each into its slot: asynchronous ones are issued, plain ones are
-    /// complete. Plain loads come in batches before their stores, so that they overlap.
-    pub fn copy_all(&mut self, plans: &[(&CopyPlan<'_>, Linear)]) {
-        let mut plain = Vec::new();
-        for (plan, slot) in plans {
-            let chunks = self.chunks(plan);
-            if plan.asynchronous {
-                self.issue(plan, &chunks, slot);
-            } else {
-                plain.extend(chunks.into_iter().map(|chunk| (*plan, slot, chunk)));
-            }
-        }
-        let mut rest = plain.as_slice();
-        while !rest.is_empty() {
-            let mut elems = 0;
-            let mut fits = |plan: &CopyPlan<'_>| {
-                elems += plan.vector;
-                elems <= IN_FLIGHT
-            };
-            let count = rest.iter().take_while(|(plan, ..)| fits(plan)).count();
-            let (batch, later) = rest.split_at(count);
-            let loaded: Vec<_> = batch.iter().map(|(plan, _, chunk)| self.load_chunk(plan, chunk)).collect();
-            for ((plan, slot, chunk), values) in batch.iter().zip(loaded) {
-                let values = values.into_iter().map(KExpr::Var).collect();
-                self.store_chunk(plan, chunk, values, slot);
-            }
-            rest = later;
-        }
+fn target(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk, lane: u32, slot: &Linear) -> KExpr {
+    let mut offset = slot.clone();
+    for (coord, pitch) in chunk.coords.iter().zip(&plan.layout.pitch) {
+        offset.add_scaled(coord, *pitch);
     }
+    offset.constant +=
+        i64::from(lane) * plan.layout.pitch.get(cx.view.nest.contiguous(plan.tensor)).unwrap_or(&1);
+    let (base, constant) = plan.layout.place(&mut cx.build.emit, &offset);
+    Emit::sum_expr(base, constant, SHARED_OFFSET)
+}
 
-    /// Issues the asynchronous copies of a box.
-    pub fn issue(&mut self, plan: &CopyPlan<'_>, chunks: &[Chunk], slot: &Linear) {
-        let base = self.base(plan);
-        for chunk in chunks {
-            let (global_offset, guard) = self.source(plan, &base, chunk);
-            let shared_offset = self.target(plan, chunk, 0, slot);
-            let copy = kernel::Stmt::CopyAsync {
-                shared: plan.buffer,
-                shared_offset,
-                global: plan.tensor.0.into(),
-                global_offset,
-                elems: plan.vector,
-                guard: guard.map(Atom::expr),
-            };
-            match chunk.exists {
-                None => self.emit.stmt(copy),
-                Some(exists) => {
-                    self.emit.stmt(kernel::Stmt::If {
-                        cond: exists.expr(),
-                        then: vec![copy],
-                        otherwise: vec![],
-                    });
-                }
-            }
+/// Copies boxes, at the current point, each into its slot: asynchronous ones are issued, plain ones are
+/// complete. Plain loads come in batches before their stores, so that they overlap.
+pub(super) fn copy_all(cx: &mut Cx<'_>, plans: &[(&CopyPlan<'_>, Linear)]) {
+    let mut plain = Vec::new();
+    for (plan, slot) in plans {
+        let chunks = chunks(cx, plan);
+        if plan.asynchronous {
+            issue(cx, plan, &chunks, slot);
+        } else {
+            plain.extend(chunks.into_iter().map(|chunk| (*plan, slot, chunk)));
         }
     }
-
-    /// Loads a chunk to registers.
-    pub fn load_chunk(&mut self, plan: &CopyPlan<'_>, chunk: &Chunk) -> Vec<Var> {
-        let base = self.base(plan);
-        let (offset, guard) = self.source(plan, &base, chunk);
-        let guard = self.emit.and(chunk.exists, guard);
-        let dst: Vec<Var> = (0..plan.vector).map(|_| self.emit.var(Ty::Elem(plan.dtype))).collect();
-        let mem = self.global(plan.tensor);
-        self.emit.stmt(kernel::Stmt::Load { dst: dst.clone(), mem, offset, guard: guard.map(Atom::expr) });
-        dst
-    }
-
-    /// Stores a chunk to shared memory: as a vector where the layout keeps it together.
-    pub fn store_chunk(&mut self, plan: &CopyPlan<'_>, chunk: &Chunk, values: Vec<KExpr>, slot: &Linear) {
-        let mem = Mem::Shared(plan.buffer);
-        let values: Vec<KExpr> = match plan.of.rounded {
-            true => values.into_iter().map(|x| KExpr::Un(UnOp::Tf32, Box::new(x))).collect(),
-            false => values,
+    let mut rest = plain.as_slice();
+    while !rest.is_empty() {
+        let mut elems = 0;
+        let mut fits = |plan: &CopyPlan<'_>| {
+            elems += plan.vector;
+            elems <= IN_FLIGHT
         };
-        let guard = chunk.exists.map(Atom::expr);
-        let together = plan.layout.fastest == self.contiguous(plan.tensor)
-            && plan.layout.keeps_aligned(plan.vector.into());
-        if together {
-            let offset = self.target(plan, chunk, 0, slot);
-            self.emit.stmt(kernel::Stmt::Store { mem, offset, values, guard });
-            return;
+        let count = rest.iter().take_while(|(plan, ..)| fits(plan)).count();
+        let (batch, later) = rest.split_at(count);
+        let loaded: Vec<_> = batch.iter().map(|(plan, _, chunk)| load_chunk(cx, plan, chunk)).collect();
+        for ((plan, slot, chunk), values) in batch.iter().zip(loaded) {
+            let values = values.into_iter().map(KExpr::Var).collect();
+            store_chunk(cx, plan, chunk, values, slot);
         }
-        for (lane, value) in (0..).zip(values) {
-            let offset = self.target(plan, chunk, lane, slot);
-            self.emit.stmt(kernel::Stmt::Store { mem, offset, values: vec![value], guard: guard.clone() });
+        rest = later;
+    }
+}
+
+/// Issues the asynchronous copies of a box.
+pub(super) fn issue(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunks: &[Chunk], slot: &Linear) {
+    let base = stage::base(cx, plan);
+    for chunk in chunks {
+        let (global_offset, guard) = source(cx, plan, &base, chunk);
+        let shared_offset = target(cx, plan, chunk, 0, slot);
+        let copy = kernel::Stmt::CopyAsync {
+            shared: plan.buffer,
+            shared_offset,
+            global: plan.tensor.0.into(),
+            global_offset,
+            elems: plan.vector,
+            guard: guard.map(Atom::expr),
+        };
+        match chunk.exists {
+            None => cx.build.emit.stmt(copy),
+            Some(exists) => {
+                cx.build.emit.stmt(kernel::Stmt::If {
+                    cond: exists.expr(),
+                    then: vec![copy],
+                    otherwise: vec![],
+                });
+            }
         }
+    }
+}
+
+/// Loads a chunk to registers.
+pub(super) fn load_chunk(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk) -> Vec<Var> {
+    let base = stage::base(cx, plan);
+    let (offset, guard) = source(cx, plan, &base, chunk);
+    let guard = cx.build.emit.and(chunk.exists, guard);
+    let dst: Vec<Var> = (0..plan.vector).map(|_| cx.build.emit.var(Ty::Elem(plan.dtype))).collect();
+    let mem = cx.view.global(plan.tensor);
+    cx.build.emit.stmt(kernel::Stmt::Load { dst: dst.clone(), mem, offset, guard: guard.map(Atom::expr) });
+    dst
+}
+
+/// Stores a chunk to shared memory: as a vector where the layout keeps it together.
+pub(super) fn store_chunk(
+    cx: &mut Cx<'_>,
+    plan: &CopyPlan<'_>,
+    chunk: &Chunk,
+    values: Vec<KExpr>,
+    slot: &Linear,
+) {
+    let mem = Mem::Shared(plan.buffer);
+    let values: Vec<KExpr> = match plan.of.rounded {
+        true => values.into_iter().map(|x| KExpr::Un(UnOp::Tf32, Box::new(x))).collect(),
+        false => values,
+    };
+    let guard = chunk.exists.map(Atom::expr);
+    let together = plan.layout.fastest == cx.view.nest.contiguous(plan.tensor)
+        && plan.layout.keeps_aligned(plan.vector.into());
+    if together {
+        let offset = target(cx, plan, chunk, 0, slot);
+        cx.build.emit.stmt(kernel::Stmt::Store { mem, offset, values, guard });
+        return;
+    }
+    for (lane, value) in (0..).zip(values) {
+        let offset = target(cx, plan, chunk, lane, slot);
+        cx.build.emit.stmt(kernel::Stmt::Store { mem, offset, values: vec![value], guard: guard.clone() });
     }
 }
 
@@ -271,13 +276,4 @@ fn pieces(plan: &CopyPlan<'_>, count: i64, total: i64, threads: i64) -> i64 {
         return 1;
     }
     [8, 4, 2].into_iter().find(fits).unwrap_or(1)
-}
-
-/// `atom + constant` as an index.
-pub(super) fn linear(atom: Atom, constant: i64) -> Linear {
-    match atom {
-        Atom::Var(var) => Linear::var(var).plus(&Linear::constant(constant)),
-        Atom::Int(n, _) => Linear::constant(n + constant),
-        Atom::Float(..) | Atom::Bool(_) => unreachable!("an index is an integer"),
-    }
 }

@@ -4,10 +4,7 @@
 //! so loop-invariant parts of offsets and guards leave their loops while they are emitted.
 //! Loads stay where they are, and are shared within one straight line of statements.
 
-use super::{
-    linear::{Linear, Offset, Pitch},
-    matrix::MatrixKey,
-};
+use super::linear::{Linear, Offset, Pitch};
 use crate::{
     dtype::DType,
     index::Extent,
@@ -45,6 +42,9 @@ impl Atom {
         }
     }
 }
+
+/// Operand fragments known in a straight line: buffer, address of the first row, whether rows are transposed, matrices.
+pub(super) type MatrixKey = (Mem, Option<Atom>, i64, bool, usize);
 
 /// A pitch as a factor of offsets of type `ty`.
 fn weight(pitch: Pitch, ty: Ty) -> Atom {
@@ -498,5 +498,23 @@ impl Emit {
             scope.points.retain(|_, (mem, _)| !stale(*mem));
             scope.matrices.retain(|key, _| !stale(key.0));
         }
+    }
+}
+
+/// `atom + constant` as an index.
+pub(super) fn linear(atom: Atom, constant: i64) -> Linear {
+    match atom {
+        Atom::Var(var) => Linear::var(var).plus(&Linear::constant(constant)),
+        Atom::Int(n, _) => Linear::constant(n + constant),
+        Atom::Float(..) | Atom::Bool(_) => unreachable!("an index is an integer"),
+    }
+}
+
+/// A literal of an element type.
+pub(super) fn literal(x: f64, dtype: DType) -> Atom {
+    match dtype {
+        DType::F32 | DType::F16 | DType::BF16 | DType::F8 => Atom::float(x, dtype),
+        DType::I32 => Atom::i32(x as i64),
+        DType::Bool => Atom::Bool(x != 0.0),
     }
 }

@@ -8,13 +8,17 @@
 //! ([`super::interleave`]): what is begun, asynchronous copies last and in one unit, and what lands, store by store.
 
 use super::{
-    Holds, Lowerer,
-    copy::{Chunk, CopyPlan, linear},
-    emit::Atom,
+    build::Holds,
+    context::Cx,
+    control,
+    copy::{self, Chunk, CopyPlan},
+    emit::{Atom, linear},
+    fragment,
     interleave::Units,
     linear::Linear,
+    mbarriers,
     pipeline::{Flow, Ring},
-    slots::Ahead,
+    slots::{self, Ahead},
 };
 use crate::{
     kernel::{self, Expr as KExpr},
@@ -30,157 +34,160 @@ pub(super) enum Piece<'p> {
     Loaded { plan: &'p CopyPlan<'p>, chunk: Chunk, frag: u32, first: u32 },
 }
 
-impl Lowerer<'_> {
-    /// What those who fill a channel do.
-    fn filling(&mut self, flow: &Flow<'_>, body: impl FnOnce(&mut Self)) {
-        match flow.plan.producer {
-            Producer::One => self.one(body),
-            Producer::Each | Producer::All | Producer::Role(_) => body(self),
+/// What those who fill a channel do.
+fn filling<'a>(cx: &mut Cx<'a>, flow: &Flow<'_>, body: impl FnOnce(&mut Cx<'a>)) {
+    match flow.plan.producer {
+        Producer::One => mbarriers::one(cx, body),
+        Producer::Each | Producer::All | Producer::Role(_) => body(cx),
+    }
+}
+
+/// Copies an item at the current point to a slot.
+fn fill_slot(cx: &mut Cx<'_>, flow: &Flow<'_>, slot: Atom) {
+    match &flow.mbarriers {
+        Some(channel) => mbarriers::fill(cx, channel, &flow.copies, slot),
+        None => {
+            let copies: Vec<_> = flow.copies.iter().map(|p| (p, slot_at(cx, p, slot))).collect();
+            copy::copy_all(cx, &copies);
         }
     }
+}
 
-    /// Copies an item at the current point to a slot.
-    fn fill_slot(&mut self, flow: &Flow<'_>, slot: Atom) {
-        match &flow.mbarriers {
-            Some(channel) => self.fill(channel, &flow.copies, slot),
-            None => {
-                let copies: Vec<_> = flow.copies.iter().map(|p| (p, self.slot_at(p, slot))).collect();
-                self.copy_all(&copies);
-            }
-        }
+fn commit(cx: &mut Cx<'_>, flow: &Flow<'_>) {
+    if flow.plan.full(cx.view.variant) == Full::Group {
+        cx.build.emit.stmt(kernel::Stmt::CommitGroup);
     }
+}
 
-    fn commit(&mut self, flow: &Flow<'_>) {
-        if flow.plan.full(self.variant) == Full::Group {
-            self.emit.stmt(kernel::Stmt::CommitGroup);
-        }
-    }
+/// Fills the slot of a channel that has one.
+pub(super) fn fill_once(cx: &mut Cx<'_>, flow: &Flow<'_>) {
+    filling(cx, flow, |cx| fill_slot(cx, flow, Atom::i32(0)));
+    commit(cx, flow);
+}
 
-    /// Fills the slot of a channel that has one.
-    pub fn fill_once(&mut self, flow: &Flow<'_>) {
-        self.filling(flow, |this| this.fill_slot(flow, Atom::i32(0)));
-        self.commit(flow);
-    }
-
-    /// Fills the first slots of a ring.
-    pub fn prologue(&mut self, ring: &Ring<'_>) {
-        let flow = &ring.flow;
-        let first = flow.mbarriers.as_ref().map(|channel| self.position(channel)[0]);
-        self.filling(flow, |this| {
-            for step in 0..i64::from(flow.plan.ahead()) {
-                let point = step * ring.stride();
-                let exists = this.emit.cmp(CmpOp::Lt, Atom::i32(point), ring.end);
-                this.at_point(ring, Linear::constant(point), |this| {
-                    this.only_if(Some(exists), |this| {
-                        let slot = match (&flow.mbarriers, first) {
-                            (Some(channel), Some(first)) => this.slot_after(channel, first, step),
-                            _ => Atom::i32(step),
-                        };
-                        this.fill_slot(flow, slot);
-                    });
+/// Fills the first slots of a ring.
+pub(super) fn prologue(cx: &mut Cx<'_>, ring: &Ring<'_>) {
+    let flow = &ring.flow;
+    let first = flow.mbarriers.as_ref().map(|channel| slots::position(cx, channel)[0]);
+    filling(cx, flow, |cx| {
+        for step in 0..i64::from(flow.plan.ahead()) {
+            let point = step * ring.stride();
+            let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(point), ring.end);
+            slots::at_point(cx, ring, Linear::constant(point), |cx| {
+                control::only_if(cx, Some(exists), |cx| {
+                    let slot = match (&flow.mbarriers, first) {
+                        (Some(channel), Some(first)) => slots::slot_after(cx, channel, first, step),
+                        _ => Atom::i32(step),
+                    };
+                    fill_slot(cx, flow, slot);
                 });
-                this.commit(flow);
-            }
-        });
-    }
+            });
+            commit(cx, flow);
+        }
+    });
+}
 
-    /// Begins to fill the slot that everyone has left; what is to land.
-    pub fn begin_ahead<'p>(&mut self, ring: &'p Ring<'_>, ahead: &Ahead) -> Vec<Piece<'p>> {
-        let flow = &ring.flow;
-        let mut pieces = Vec::new();
-        self.at_point(ring, linear(ahead.point, 0), |this| match &flow.mbarriers {
-            Some(channel) => this.filling(flow, |this| {
-                this.only_if(ahead.exists, |this| this.fill(channel, &flow.copies, ahead.slot));
-            }),
-            None => {
-                this.only_if(ahead.exists, |this| {
-                    for plan in &flow.copies {
-                        for piece in this.pieces(plan) {
-                            this.begin(&piece, ahead.slot);
-                            pieces.push(piece);
-                        }
+/// Begins to fill the slot that everyone has left; what is to land.
+pub(super) fn begin_ahead<'p>(cx: &mut Cx<'_>, ring: &'p Ring<'_>, ahead: &Ahead) -> Vec<Piece<'p>> {
+    let flow = &ring.flow;
+    let mut pieces = Vec::new();
+    slots::at_point(cx, ring, linear(ahead.point, 0), |cx| match &flow.mbarriers {
+        Some(channel) => filling(cx, flow, |cx| {
+            control::only_if(cx, ahead.exists, |cx| mbarriers::fill(cx, channel, &flow.copies, ahead.slot));
+        }),
+        None => {
+            control::only_if(cx, ahead.exists, |cx| {
+                for plan in &flow.copies {
+                    for piece in pieces_of(cx, plan) {
+                        begin(cx, &piece, ahead.slot);
+                        pieces.push(piece);
                     }
-                });
-                this.commit(flow);
-            }
-        });
-        pieces.retain(|piece| matches!(piece, Piece::Loaded { .. }));
-        pieces
-    }
-
-    /// Plain copies land after the computation, in the slot that nobody reads now.
-    pub fn land_ahead(&mut self, ahead: &Ahead, pieces: &[Piece<'_>]) {
-        if !pieces.is_empty() {
-            self.only_if(ahead.exists, |this| pieces.iter().for_each(|piece| this.land(piece, ahead.slot)));
-        }
-    }
-
-    /// The same in units: what begins and what lands. Addresses of what lands are worked out here.
-    pub fn units_ahead(&mut self, ring: &Ring<'_>, ahead: &Ahead) -> [Units; 2] {
-        let flow = &ring.flow;
-        let (plain, asynchronous): (Vec<_>, Vec<_>) = flow.copies.iter().partition(|p| !p.asynchronous);
-        self.at_point(ring, linear(ahead.point, 0), |this| {
-            let (mut begun, mut landing) = (Units::new(), Units::new());
-            // They have two ways to go.
-            for plan in plain {
-                for piece in this.pieces(plan) {
-                    begun.push(this.captured(|this| this.begin(&piece, ahead.slot)));
-                    let stores = this.captured(|this| this.land(&piece, ahead.slot));
-                    let (addresses, stores): (Vec<_>, Vec<_>) =
-                        stores.into_iter().partition(|s| matches!(s, kernel::Stmt::Let(..)));
-                    this.emit_all(addresses);
-                    landing.extend(stores.into_iter().map(|s| vec![s]));
                 }
-            }
-            // In one piece: ptxas waits for shared loads in flight before each run of asynchronous copies.
-            if !asynchronous.is_empty() {
-                begun.push(this.captured(|this| {
-                    for plan in asynchronous {
-                        let pieces = this.pieces(plan);
-                        pieces.iter().for_each(|piece| this.begin(piece, ahead.slot));
-                    }
-                    this.commit(flow);
-                }));
-            }
-            [begun, landing]
-        })
-    }
-
-    fn pieces<'p>(&mut self, plan: &'p CopyPlan<'p>) -> Vec<Piece<'p>> {
-        let chunks = self.chunks(plan);
-        if plan.asynchronous {
-            return vec![Piece::Issued { plan, chunks }];
+            });
+            commit(cx, flow);
         }
-        let frag = self.fragment(Holds::Next(plan.of.copy), plan.dtype, chunks.len() as u32 * plan.vector);
-        let loaded = |(n, chunk)| Piece::Loaded { plan, chunk, frag, first: n * plan.vector };
-        (0..).zip(chunks).map(loaded).collect()
-    }
+    });
+    pieces.retain(|piece| matches!(piece, Piece::Loaded { .. }));
+    pieces
+}
 
-    fn begin(&mut self, piece: &Piece<'_>, slot: Atom) {
-        match piece {
-            Piece::Issued { plan, chunks } => {
-                let to = self.slot_at(plan, slot);
-                self.issue(plan, chunks, &to);
+/// Plain copies land after the computation, in the slot that nobody reads now.
+pub(super) fn land_ahead(cx: &mut Cx<'_>, ahead: &Ahead, pieces: &[Piece<'_>]) {
+    if !pieces.is_empty() {
+        control::only_if(cx, ahead.exists, |cx| pieces.iter().for_each(|piece| land(cx, piece, ahead.slot)));
+    }
+}
+
+/// The same in units: what begins and what lands. Addresses of what lands are worked out here.
+pub(super) fn units_ahead(cx: &mut Cx<'_>, ring: &Ring<'_>, ahead: &Ahead) -> [Units; 2] {
+    let flow = &ring.flow;
+    let (plain, asynchronous): (Vec<_>, Vec<_>) = flow.copies.iter().partition(|p| !p.asynchronous);
+    slots::at_point(cx, ring, linear(ahead.point, 0), |cx| {
+        let (mut begun, mut landing) = (Units::new(), Units::new());
+        // They have two ways to go.
+        for plan in plain {
+            for piece in pieces_of(cx, plan) {
+                begun.push(fragment::captured(cx, |cx| begin(cx, &piece, ahead.slot)));
+                let stores = fragment::captured(cx, |cx| land(cx, &piece, ahead.slot));
+                let (addresses, stores): (Vec<_>, Vec<_>) =
+                    stores.into_iter().partition(|s| matches!(s, kernel::Stmt::Let(..)));
+                fragment::emit_all(cx, addresses);
+                landing.extend(stores.into_iter().map(|s| vec![s]));
             }
-            Piece::Loaded { plan, chunk, frag, first } => {
-                for (slot, var) in (*first..).zip(self.load_chunk(plan, chunk)) {
-                    self.emit.stmt(kernel::Stmt::Set { frag: *frag, slot, value: KExpr::Var(var) });
+        }
+        // In one piece: ptxas waits for shared loads in flight before each run of asynchronous copies.
+        if !asynchronous.is_empty() {
+            begun.push(fragment::captured(cx, |cx| {
+                for plan in asynchronous {
+                    let pieces = pieces_of(cx, plan);
+                    pieces.iter().for_each(|piece| begin(cx, piece, ahead.slot));
                 }
+                commit(cx, flow);
+            }));
+        }
+        [begun, landing]
+    })
+}
+
+fn pieces_of<'p>(cx: &mut Cx<'_>, plan: &'p CopyPlan<'p>) -> Vec<Piece<'p>> {
+    let chunks = copy::chunks(cx, plan);
+    if plan.asynchronous {
+        return vec![Piece::Issued { plan, chunks }];
+    }
+    let frag = cx.build.fragment(
+        cx.view.nest,
+        Holds::Next(plan.of.copy),
+        plan.dtype,
+        chunks.len() as u32 * plan.vector,
+    );
+    let loaded = |(n, chunk)| Piece::Loaded { plan, chunk, frag, first: n * plan.vector };
+    (0..).zip(chunks).map(loaded).collect()
+}
+
+fn begin(cx: &mut Cx<'_>, piece: &Piece<'_>, slot: Atom) {
+    match piece {
+        Piece::Issued { plan, chunks } => {
+            let to = slot_at(cx, plan, slot);
+            copy::issue(cx, plan, chunks, &to);
+        }
+        Piece::Loaded { plan, chunk, frag, first } => {
+            for (slot, var) in (*first..).zip(copy::load_chunk(cx, plan, chunk)) {
+                cx.build.emit.stmt(kernel::Stmt::Set { frag: *frag, slot, value: KExpr::Var(var) });
             }
         }
     }
+}
 
-    fn land(&mut self, piece: &Piece<'_>, slot: Atom) {
-        let Piece::Loaded { plan, chunk, frag, first } = piece else { return };
-        let to = self.slot_at(plan, slot);
-        let slots = *first..first + plan.vector;
-        let values = slots.map(|slot| KExpr::Slot { frag: *frag, slot }).collect();
-        self.store_chunk(plan, chunk, values, &to);
-    }
+fn land(cx: &mut Cx<'_>, piece: &Piece<'_>, slot: Atom) {
+    let Piece::Loaded { plan, chunk, frag, first } = piece else { return };
+    let to = slot_at(cx, plan, slot);
+    let slots = *first..first + plan.vector;
+    let values = slots.map(|slot| KExpr::Slot { frag: *frag, slot }).collect();
+    copy::store_chunk(cx, plan, chunk, values, &to);
+}
 
-    /// Offset of a slot of a copy.
-    pub fn slot_at(&mut self, plan: &CopyPlan<'_>, slot: Atom) -> Linear {
-        let offset = self.emit.bin(BinOp::Mul, slot, Atom::i32(plan.layout.elems));
-        linear(self.emit.multiple(offset, plan.layout.elems), 0)
-    }
+/// Offset of a slot of a copy.
+pub(super) fn slot_at(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, slot: Atom) -> Linear {
+    let offset = cx.build.emit.bin(BinOp::Mul, slot, Atom::i32(plan.layout.elems));
+    linear(cx.build.emit.multiple(offset, plan.layout.elems), 0)
 }

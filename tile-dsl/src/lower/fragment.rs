@@ -10,16 +10,20 @@
 //! ([`super::pipeline`], [`super::interleave`]).
 
 use super::{
-    Holds, Lowerer,
-    digits::Bound,
+    build::Holds,
+    context::Cx,
+    digits,
     emit::Emit,
+    env::Bound,
+    env::Fragmented,
+    env::Staged,
     error::LowerError,
-    expr::Operand,
-    guard::Within,
+    expr::{self, Operand},
+    guard::{self, Within},
     interleave::Units,
     linear::{Linear, Offset},
-    matrix::{MatrixLoad, Reads},
-    stage::Active as Staged,
+    matrix::{self, MatrixLoad, Reads},
+    memory, walk, words,
 };
 use crate::{
     dtype::DType,
@@ -41,17 +45,6 @@ pub(super) struct FragmentPlan {
     height: usize,
 }
 
-/// A fragment around the current point.
-#[derive(Clone)]
-pub(super) struct Active {
-    copy: CopyId,
-    frag: u32,
-    layout: Rc<Fragment>,
-    /// First slot of the set that is read.
-    first: u32,
-    height: usize,
-}
-
 /// What to load: its slots, and where it is.
 enum Source {
     Matrices { load: MatrixLoad, slots: Vec<u32> },
@@ -59,273 +52,269 @@ enum Source {
     Global { coords: Vec<Linear>, within: Vec<Within>, slot: u32 },
 }
 
-impl Lowerer<'_> {
-    /// The registers of the copies around `body`, with `sets` sets each, at the current point.
-    pub fn fragment_plans(
-        &mut self,
-        copies: &[CopyId],
-        body: &Stmt,
-        sets: u32,
-    ) -> Result<Vec<FragmentPlan>, LowerError> {
-        let height = self.stack.len();
-        let mut plans = Vec::new();
-        for copy in copies {
-            let tensor = self.nest.copies[usize::from(copy.0)].tensor;
-            let name = self.nest.copy_name(*copy);
-            let indexed = |digit: Digit| {
-                let axis = self.axis_name(digit.axis);
-                let what = format!("registers of `{name}` are indexed by a loop over `{axis}` at run time");
-                LowerError::Malformed(what)
-            };
-            let layout = Fragment::of(self.nest, *copy, body).map_err(indexed)?;
-            if layout.slots == 0 {
-                return Err(LowerError::Malformed(format!("nothing reads the fragment of `{name}`")));
-            }
-            let dtype = super::fixed(self.tensor(tensor).elem);
-            let frag = self.fragment(Holds::Copy(*copy), dtype, layout.slots * sets);
-            plans.push(FragmentPlan { copy: *copy, tensor, dtype, frag, layout: Rc::new(layout), height });
-        }
-        Ok(plans)
-    }
-
-    /// What is read at the current point, as it lies in a fragment; `None` where no fragment has it.
-    fn element_index(&self, access: AccessId, height: usize) -> Option<ElementIndex> {
-        let loops = self.stack[height..].iter().map(|b| (b.digit, b.at, b.fixed()));
-        self.nest.element_index(&self.nest.access(access).index, loops)
-    }
-
-    /// Stands in the loops inside of a fragment.
-    fn push_loops(&mut self, loops: &[LoopAt]) {
-        for (digit, at, point) in loops {
-            let value = match *at {
-                LoopKind::Unit(Unit::Block, _) => self.grid.values.get(digit).cloned().unwrap_or_default(),
-                LoopKind::Unit(unit, dim) => self.unit_value(unit, dim, *digit),
-                _ => Linear::constant(point.unwrap_or(0)),
-            };
-            self.stack.push(Bound::new(*digit, *at, value));
-        }
-    }
-
-    /// The loads of a fragment at the current point into one of its sets, each with the assignments of its slots.
-    /// Addresses are emitted; the loads are left to the caller.
-    pub fn fragment_loads(&mut self, plan: &FragmentPlan, set: u32) -> Result<Units, LowerError> {
-        let staged = plan.layout.held.first().and_then(|held| self.staged(held.access));
-        let mut known = BTreeSet::new();
-        let mut out = Vec::new();
-        for held in &plan.layout.held {
-            if known.insert(held.slot) {
-                self.push_loops(&held.loops);
-                let sources =
-                    self.sources(plan, staged.as_ref(), (held, set * plan.layout.slots), &mut known);
-                self.stack.truncate(plan.height);
-                out.extend(sources?);
-            }
-        }
-        match staged {
-            Some(staged) => Ok(self.shared_loads(plan, &staged, out)),
-            None => Ok(self.global_loads(plan, out)),
-        }
-    }
-
-    /// Where the elements at the current point come from: one, or those of an operand, with that beside it where one
-    /// instruction loads both.
-    fn sources(
-        &mut self,
-        plan: &FragmentPlan,
-        staged: Option<&Staged>,
-        (held, first): (&HeldElement, u32),
-        known: &mut BTreeSet<u32>,
-    ) -> Result<Vec<Source>, LowerError> {
-        let (access, slot) = (held.access, first + held.slot);
-        if let Some(reads) = self.atom_reads(access) {
-            let Some(staged) = staged else {
-                return Err(LowerError::Malformed("an atom of what is not staged".into()));
-            };
-            if let Some(words) = self.words(access, &reads, staged)? {
-                let own = |(offset, n)| Source::Shared { offset, slot: slot + n };
-                return Ok(words.into_iter().zip(0..).map(own).collect());
-            }
-            let beside = self.beside(plan, access, &reads);
-            known.extend(beside);
-            let (_, load) = self.matrix_load(access, &reads, staged, beside.is_some())?;
-            let starts = [Some(slot), beside.map(|next| first + next)].into_iter().flatten();
-            let slots = starts.flat_map(|s| s..s + reads.elements as u32).collect();
-            return Ok(vec![Source::Matrices { load, slots }]);
-        }
-        Ok(vec![match staged {
-            Some(staged) => Source::Shared { offset: self.staged_offset(access, staged), slot },
-            None => {
-                let index = &self.nest.accesses[usize::from(access.0)].index;
-                let coords: Vec<Linear> = index.iter().map(|i| self.index(i)).collect();
-                // Here, where all digits that move the access are bound.
-                let within = self.access_within(access, &coords);
-                Source::Global { coords, within, slot }
-            }
-        }])
-    }
-
-    fn shared_loads(&mut self, plan: &FragmentPlan, staged: &Staged, sources: Vec<Source>) -> Units {
-        self.read_shared(staged.buffer);
-        let (mut elements, mut out) = (Vec::new(), Vec::new());
-        for source in sources {
-            match source {
-                Source::Shared { offset, slot } => elements.push((offset, slot)),
-                Source::Matrices { load, slots } => {
-                    let dst: Vec<_> = slots.iter().map(|_| self.emit.var(load.ty)).collect();
-                    let sets = slots_from(plan, &slots, &dst);
-                    out.push(std::iter::once(load.into_stmt(dst)).chain(sets).collect());
-                }
-                Source::Global { .. } => {}
-            }
-        }
-        elements.sort();
-        let most = (16 / plan.dtype.bytes()).min(8) as usize;
-        let mut rest = elements.as_slice();
-        while let Some((offset, _)) = rest.first() {
-            let consecutive = |n: usize| {
-                rest.len() >= n
-                    && rest[..n]
-                        .iter()
-                        .zip(0i64..)
-                        .all(|((o, _), at)| o.terms == offset.terms && o.constant == offset.constant + at)
-            };
-            let at = offset.clone().plus(&staged.slot);
-            let width = [8, 4, 2, 1]
-                .into_iter()
-                .find(|n| *n <= most && consecutive(*n) && self.emit.is_multiple(&at, *n as i64))
-                .expect("one element is aligned");
-            let (run, later) = rest.split_at(width);
-            let slots: Vec<u32> = run.iter().map(|(_, slot)| *slot).collect();
-            let (base, constant) = staged.place(&mut self.emit, offset);
-            let offset = Emit::sum_expr(base, constant, Ty::I32);
-            out.push(self.load_slots(plan, Mem::Shared(staged.buffer), offset, None, &slots));
-            rest = later;
-        }
-        out
-    }
-
-    fn global_loads(&mut self, plan: &FragmentPlan, sources: Vec<Source>) -> Units {
-        let mut out = Vec::new();
-        for source in sources {
-            let Source::Global { coords, within, slot } = source else { continue };
-            let pitches = self.pitches(plan.tensor);
-            let mut offset = Offset::default();
-            for (coord, pitch) in coords.iter().zip(pitches) {
-                offset.add(pitch, coord);
-            }
-            let guard = self.inside(&within);
-            let ty = self.offset_ty();
-            let (base, constant) = self.emit.offset(&offset, ty);
-            let mem = self.global(plan.tensor);
-            let guard = guard.map(super::emit::Atom::expr);
-            out.push(self.load_slots(plan, mem, Emit::sum_expr(base, constant, ty), guard, &[slot]));
-        }
-        out
-    }
-
-    fn load_slots(
-        &mut self,
-        plan: &FragmentPlan,
-        mem: Mem,
-        offset: KExpr,
-        guard: Option<KExpr>,
-        slots: &[u32],
-    ) -> Vec<kernel::Stmt> {
-        let dst: Vec<_> = slots.iter().map(|_| self.emit.var(Ty::Elem(plan.dtype))).collect();
-        let sets = slots_from(plan, slots, &dst);
-        let mut unit = vec![kernel::Stmt::Load { dst, mem, offset, guard }];
-        unit.extend(sets);
-        unit
-    }
-
-    /// The slot of the operand that the next atom along n reads, if this is the first of two.
-    fn beside(&self, plan: &FragmentPlan, access: AccessId, reads: &Reads) -> Option<u32> {
-        let (points, _) = reads.next.filter(|(_, second)| !second)?;
-        let index = &self.nest.access(access).index;
-        let by = |dim: usize| index[dim].coefficient(reads.free.axis) * i64::from(points);
-        plan.layout.slot(&self.element_index(access, plan.height)?.moved(by))
-    }
-
-    /// An element of the innermost fragment of its tensor, if there is one.
-    pub fn fragment_slot(&mut self, access: AccessId) -> Result<Option<Operand>, LowerError> {
-        let dtype = super::fixed(self.tensor(self.nest.access(access).tensor).elem);
-        let slots = self.fragment_slots(access, 1)?;
-        Ok(slots.and_then(|all| all.into_iter().next()).map(|slot| Operand::Tree(slot, Ty::Elem(dtype))))
-    }
-
-    /// The slots of what is read at the current point, from the innermost fragment of its tensor, if there is one.
-    pub fn fragment_slots(
-        &mut self,
-        access: AccessId,
-        count: usize,
-    ) -> Result<Option<Vec<KExpr>>, LowerError> {
-        let serves = |f: &&Active| self.nest.serves(f.copy, access);
-        let Some(active) = self.fragments.iter().rev().find(serves).cloned() else {
-            return Ok(None);
+/// The registers of the copies around `body`, with `sets` sets each, at the current point.
+pub(super) fn fragment_plans(
+    cx: &mut Cx<'_>,
+    copies: &[CopyId],
+    body: &Stmt,
+    sets: u32,
+) -> Result<Vec<FragmentPlan>, LowerError> {
+    let height = cx.env.stack.len();
+    let mut plans = Vec::new();
+    for copy in copies {
+        let tensor = cx.view.nest.copies[usize::from(copy.0)].tensor;
+        let name = cx.view.nest.copy_name(*copy);
+        let indexed = |digit: Digit| {
+            let axis = cx.view.axis_name(digit.axis);
+            let what = format!("registers of `{name}` are indexed by a loop over `{axis}` at run time");
+            LowerError::Malformed(what)
         };
-        let index = self.element_index(access, active.height);
-        let Some(slot) = index.and_then(|index| active.layout.slot(&index)) else {
-            return Err(LowerError::Malformed(format!(
-                "`{}` is read beside its fragment",
-                self.nest.copy_name(active.copy)
-            )));
-        };
-        let slots =
-            (0..count as u32).map(|n| KExpr::Slot { frag: active.frag, slot: active.first + slot + n });
-        Ok(Some(slots.collect()))
-    }
-
-    /// The statements of `stmt`, reading one set of some fragments; they are not emitted yet.
-    pub fn compute_on(
-        &mut self,
-        plans: &[FragmentPlan],
-        set: u32,
-        stmt: &Stmt,
-    ) -> Result<Vec<kernel::Stmt>, LowerError> {
-        let outside = self.fragments.len();
-        self.fragments.extend(plans.iter().map(|plan| Active {
-            copy: plan.copy,
-            frag: plan.frag,
-            layout: plan.layout.clone(),
-            first: set * plan.layout.slots,
-            height: plan.height,
-        }));
-        let mark = self.emit.mark();
-        let result = self.stmt(stmt);
-        self.fragments.truncate(outside);
-        result?;
-        Ok(self.emit.take(mark))
-    }
-
-    /// The loads of several fragments.
-    pub fn load_fragments(&mut self, plans: &[FragmentPlan], set: u32) -> Result<Units, LowerError> {
-        let mut units = Vec::new();
-        for plan in plans {
-            units.extend(self.fragment_loads(plan, set)?);
+        let layout = Fragment::of(cx.view.nest, *copy, body).map_err(indexed)?;
+        if layout.slots == 0 {
+            return Err(LowerError::Malformed(format!("nothing reads the fragment of `{name}`")));
         }
-        Ok(units)
+        let dtype = super::fixed(cx.view.tensor(tensor).elem);
+        let frag = cx.build.fragment(cx.view.nest, Holds::Copy(*copy), dtype, layout.slots * sets);
+        plans.push(FragmentPlan { copy: *copy, tensor, dtype, frag, layout: Rc::new(layout), height });
     }
+    Ok(plans)
+}
 
-    /// What `f` emits in the innermost scope, to be emitted later in the same scope.
-    pub fn captured(&mut self, f: impl FnOnce(&mut Self)) -> Vec<kernel::Stmt> {
-        let mark = self.emit.mark();
-        f(self);
-        self.emit.take(mark)
-    }
+/// What is read at the current point, as it lies in a fragment; `None` where no fragment has it.
+fn element_index(cx: &Cx<'_>, access: AccessId, height: usize) -> Option<ElementIndex> {
+    let loops = cx.env.stack[height..].iter().map(|b| (b.digit, b.at, b.fixed()));
+    cx.view.nest.element_index(&cx.view.nest.access(access).index, loops)
+}
 
-    pub fn emit_all(&mut self, stmts: impl IntoIterator<Item = kernel::Stmt>) {
-        stmts.into_iter().for_each(|s| self.emit.stmt(s));
+/// Stands in the loops inside of a fragment.
+fn push_loops(cx: &mut Cx<'_>, loops: &[LoopAt]) {
+    for (digit, at, point) in loops {
+        let value = match *at {
+            LoopKind::Unit(Unit::Block, _) => cx.env.tile.grid.values.get(digit).cloned().unwrap_or_default(),
+            LoopKind::Unit(unit, dim) => digits::unit_value(cx, unit, dim, *digit),
+            _ => Linear::constant(point.unwrap_or(0)),
+        };
+        cx.env.stack.push(Bound::new(*digit, *at, value));
     }
+}
 
-    /// Fragments outside of a pipeline: load, then read.
-    pub fn hold_fragments(&mut self, copies: &[CopyId], body: &Stmt) -> Result<(), LowerError> {
-        let plans = self.fragment_plans(copies, body, 1)?;
-        let units = self.load_fragments(&plans, 0)?;
-        self.emit_all(units.into_iter().flatten());
-        let main = self.compute_on(&plans, 0, body)?;
-        self.emit_all(main);
-        Ok(())
+/// The loads of a fragment at the current point into one of its sets, each with the assignments of its slots.
+/// Addresses are emitted; the loads are left to the caller.
+pub(super) fn fragment_loads(cx: &mut Cx<'_>, plan: &FragmentPlan, set: u32) -> Result<Units, LowerError> {
+    let staged = plan.layout.held.first().and_then(|held| expr::staged(cx, held.access));
+    let mut known = BTreeSet::new();
+    let mut out = Vec::new();
+    for held in &plan.layout.held {
+        if known.insert(held.slot) {
+            push_loops(cx, &held.loops);
+            let sources = sources(cx, plan, staged.as_ref(), (held, set * plan.layout.slots), &mut known);
+            cx.env.stack.truncate(plan.height);
+            out.extend(sources?);
+        }
     }
+    match staged {
+        Some(staged) => Ok(shared_loads(cx, plan, &staged, out)),
+        None => Ok(global_loads(cx, plan, out)),
+    }
+}
+
+/// Where the elements at the current point come from: one, or those of an operand, with that beside it where one
+/// instruction loads both.
+fn sources(
+    cx: &mut Cx<'_>,
+    plan: &FragmentPlan,
+    staged: Option<&Staged>,
+    (held, first): (&HeldElement, u32),
+    known: &mut BTreeSet<u32>,
+) -> Result<Vec<Source>, LowerError> {
+    let (access, slot) = (held.access, first + held.slot);
+    if let Some(reads) = matrix::atom_reads(cx, access) {
+        let Some(staged) = staged else {
+            return Err(LowerError::Malformed("an atom of what is not staged".into()));
+        };
+        if let Some(words) = words::words(cx, access, &reads, staged)? {
+            let own = |(offset, n)| Source::Shared { offset, slot: slot + n };
+            return Ok(words.into_iter().zip(0..).map(own).collect());
+        }
+        let beside = beside(cx, plan, access, &reads);
+        known.extend(beside);
+        let (_, load) = matrix::matrix_load(cx, access, &reads, staged, beside.is_some())?;
+        let starts = [Some(slot), beside.map(|next| first + next)].into_iter().flatten();
+        let slots = starts.flat_map(|s| s..s + reads.elements as u32).collect();
+        return Ok(vec![Source::Matrices { load, slots }]);
+    }
+    Ok(vec![match staged {
+        Some(staged) => Source::Shared { offset: expr::staged_offset(cx, access, staged), slot },
+        None => {
+            let index = &cx.view.nest.accesses[usize::from(access.0)].index;
+            let coords: Vec<Linear> = index.iter().map(|i| cx.env.index(i)).collect();
+            // Here, where all digits that move the access are bound.
+            let within = guard::access_within(cx, access, &coords);
+            Source::Global { coords, within, slot }
+        }
+    }])
+}
+
+fn shared_loads(cx: &mut Cx<'_>, plan: &FragmentPlan, staged: &Staged, sources: Vec<Source>) -> Units {
+    cx.build.read_shared(staged.buffer);
+    let (mut elements, mut out) = (Vec::new(), Vec::new());
+    for source in sources {
+        match source {
+            Source::Shared { offset, slot } => elements.push((offset, slot)),
+            Source::Matrices { load, slots } => {
+                let dst: Vec<_> = slots.iter().map(|_| cx.build.emit.var(load.ty)).collect();
+                let sets = slots_from(plan, &slots, &dst);
+                out.push(std::iter::once(load.into_stmt(dst)).chain(sets).collect());
+            }
+            Source::Global { .. } => {}
+        }
+    }
+    elements.sort();
+    let most = (16 / plan.dtype.bytes()).min(8) as usize;
+    let mut rest = elements.as_slice();
+    while let Some((offset, _)) = rest.first() {
+        let consecutive = |n: usize| {
+            rest.len() >= n
+                && rest[..n]
+                    .iter()
+                    .zip(0i64..)
+                    .all(|((o, _), at)| o.terms == offset.terms && o.constant == offset.constant + at)
+        };
+        let at = offset.clone().plus(&staged.slot);
+        let width = [8, 4, 2, 1]
+            .into_iter()
+            .find(|n| *n <= most && consecutive(*n) && cx.build.emit.is_multiple(&at, *n as i64))
+            .expect("one element is aligned");
+        let (run, later) = rest.split_at(width);
+        let slots: Vec<u32> = run.iter().map(|(_, slot)| *slot).collect();
+        let (base, constant) = staged.place(&mut cx.build.emit, offset);
+        let offset = Emit::sum_expr(base, constant, Ty::I32);
+        out.push(load_slots(cx, plan, Mem::Shared(staged.buffer), offset, None, &slots));
+        rest = later;
+    }
+    out
+}
+
+fn global_loads(cx: &mut Cx<'_>, plan: &FragmentPlan, sources: Vec<Source>) -> Units {
+    let mut out = Vec::new();
+    for source in sources {
+        let Source::Global { coords, within, slot } = source else { continue };
+        let pitches = memory::pitches(cx, plan.tensor);
+        let mut offset = Offset::default();
+        for (coord, pitch) in coords.iter().zip(pitches) {
+            offset.add(pitch, coord);
+        }
+        let guard = guard::inside(cx, &within);
+        let ty = cx.view.offset_ty();
+        let (base, constant) = cx.build.emit.offset(&offset, ty);
+        let mem = cx.view.global(plan.tensor);
+        let guard = guard.map(super::emit::Atom::expr);
+        out.push(load_slots(cx, plan, mem, Emit::sum_expr(base, constant, ty), guard, &[slot]));
+    }
+    out
+}
+
+fn load_slots(
+    cx: &mut Cx<'_>,
+    plan: &FragmentPlan,
+    mem: Mem,
+    offset: KExpr,
+    guard: Option<KExpr>,
+    slots: &[u32],
+) -> Vec<kernel::Stmt> {
+    let dst: Vec<_> = slots.iter().map(|_| cx.build.emit.var(Ty::Elem(plan.dtype))).collect();
+    let sets = slots_from(plan, slots, &dst);
+    let mut unit = vec![kernel::Stmt::Load { dst, mem, offset, guard }];
+    unit.extend(sets);
+    unit
+}
+
+/// The slot of the operand that the next atom along n reads, if this is the first of two.
+fn beside(cx: &Cx<'_>, plan: &FragmentPlan, access: AccessId, reads: &Reads) -> Option<u32> {
+    let (points, _) = reads.next.filter(|(_, second)| !second)?;
+    let index = &cx.view.nest.access(access).index;
+    let by = |dim: usize| index[dim].coefficient(reads.free.axis) * i64::from(points);
+    plan.layout.slot(&element_index(cx, access, plan.height)?.moved(by))
+}
+
+/// An element of the innermost fragment of its tensor, if there is one.
+pub(super) fn fragment_slot(cx: &mut Cx<'_>, access: AccessId) -> Result<Option<Operand>, LowerError> {
+    let dtype = super::fixed(cx.view.tensor(cx.view.nest.access(access).tensor).elem);
+    let slots = fragment_slots(cx, access, 1)?;
+    Ok(slots.and_then(|all| all.into_iter().next()).map(|slot| Operand::Tree(slot, Ty::Elem(dtype))))
+}
+
+/// The slots of what is read at the current point, from the innermost fragment of its tensor, if there is one.
+pub(super) fn fragment_slots(
+    cx: &mut Cx<'_>,
+    access: AccessId,
+    count: usize,
+) -> Result<Option<Vec<KExpr>>, LowerError> {
+    let serves = |f: &&Fragmented| cx.view.nest.serves(f.copy, access);
+    let Some(active) = cx.env.fragments.iter().rev().find(serves).cloned() else {
+        return Ok(None);
+    };
+    let index = element_index(cx, access, active.height);
+    let Some(slot) = index.and_then(|index| active.layout.slot(&index)) else {
+        return Err(LowerError::Malformed(format!(
+            "`{}` is read beside its fragment",
+            cx.view.nest.copy_name(active.copy)
+        )));
+    };
+    let slots = (0..count as u32).map(|n| KExpr::Slot { frag: active.frag, slot: active.first + slot + n });
+    Ok(Some(slots.collect()))
+}
+
+/// The statements of `stmt`, reading one set of some fragments; they are not emitted yet.
+pub(super) fn compute_on(
+    cx: &mut Cx<'_>,
+    plans: &[FragmentPlan],
+    set: u32,
+    stmt: &Stmt,
+) -> Result<Vec<kernel::Stmt>, LowerError> {
+    let outside = cx.env.fragments.len();
+    cx.env.fragments.extend(plans.iter().map(|plan| Fragmented {
+        copy: plan.copy,
+        frag: plan.frag,
+        layout: plan.layout.clone(),
+        first: set * plan.layout.slots,
+        height: plan.height,
+    }));
+    let mark = cx.build.emit.mark();
+    let result = walk::stmt(cx, stmt);
+    cx.env.fragments.truncate(outside);
+    result?;
+    Ok(cx.build.emit.take(mark))
+}
+
+/// The loads of several fragments.
+pub(super) fn load_fragments(cx: &mut Cx<'_>, plans: &[FragmentPlan], set: u32) -> Result<Units, LowerError> {
+    let mut units = Vec::new();
+    for plan in plans {
+        units.extend(fragment_loads(cx, plan, set)?);
+    }
+    Ok(units)
+}
+
+/// What `f` emits in the innermost scope, to be emitted later in the same scope.
+pub(super) fn captured<'a>(cx: &mut Cx<'a>, f: impl FnOnce(&mut Cx<'a>)) -> Vec<kernel::Stmt> {
+    let mark = cx.build.emit.mark();
+    f(cx);
+    cx.build.emit.take(mark)
+}
+
+pub(super) fn emit_all(cx: &mut Cx<'_>, stmts: impl IntoIterator<Item = kernel::Stmt>) {
+    stmts.into_iter().for_each(|s| cx.build.emit.stmt(s));
+}
+
+/// Fragments outside of a pipeline: load, then read.
+pub(super) fn hold_fragments(cx: &mut Cx<'_>, copies: &[CopyId], body: &Stmt) -> Result<(), LowerError> {
+    let plans = fragment_plans(cx, copies, body, 1)?;
+    let units = load_fragments(cx, &plans, 0)?;
+    emit_all(cx, units.into_iter().flatten());
+    let main = compute_on(cx, &plans, 0, body)?;
+    emit_all(cx, main);
+    Ok(())
 }
 
 /// Assignments of loaded elements to slots.

@@ -2,8 +2,7 @@
 //! of either are a grid of their own; the number of a tile goes through the whole ones first.
 
 use super::{
-    copy::linear,
-    emit::{Atom, Emit, Op},
+    emit::{Atom, Emit, Op, linear},
     linear::Linear,
 };
 use crate::{

@@ -11,8 +11,17 @@
 //! asynchronous proxy. Threads that fill it by ordinary stores fence before products read it, which do so by that proxy.
 
 use super::{
-    Holds, Lowerer, copy::CopyPlan, emit::Atom, error::LowerError, linear::Linear, passes::Lowering,
+    build::{Barriers, Holds},
+    context::Cx,
+    copy::CopyPlan,
+    emit::Atom,
+    error::LowerError,
+    fill,
+    linear::Linear,
+    passes::Lowering,
+    roles, stage,
     sync::Touch,
+    tensor_map,
 };
 use crate::{
     dtype::DType,
@@ -39,14 +48,6 @@ pub(super) struct Mbarriers {
     bytes: u32,
 }
 
-/// An mbarrier ring of the kernel.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Barriers {
-    pub buffer: u32,
-    pub slots: u32,
-    pub arrivals: u32,
-}
-
 /// Whether threads read a copy by ordinary loads inside, and whether products read it by themselves.
 pub(super) fn readers(nest: &Nest, body: &Stmt, copy: CopyId) -> (bool, bool) {
     let (mut threads, mut products) = (false, false);
@@ -61,95 +62,110 @@ pub(super) fn readers(nest: &Nest, body: &Stmt, copy: CopyId) -> (bool, bool) {
     (threads, products)
 }
 
-impl Lowerer<'_> {
-    /// Those of a channel, whose copies all come by tensor maps.
-    pub fn mbarriers(&mut self, plan: &Channel, copies: &[CopyPlan<'_>]) -> Result<Mbarriers, LowerError> {
-        let (depth, arrive) = (plan.slots, plan.arrive);
-        let first = self.nest.ring(&plan.copies).expect("a channel has copies");
-        let full = self.mbarrier_ring(Content::Full(first), depth, 1)?;
-        let cursor = self.fragment(Holds::Cursor(first), DType::I32, 2);
-        if !self.cursors.contains(&cursor) {
-            self.cursors.push(cursor);
+/// Those of a channel, whose copies all come by tensor maps.
+pub(super) fn mbarriers(
+    cx: &mut Cx<'_>,
+    plan: &Channel,
+    copies: &[CopyPlan<'_>],
+) -> Result<Mbarriers, LowerError> {
+    let (depth, arrive) = (plan.slots, plan.arrive);
+    let first = cx.view.nest.ring(&plan.copies).expect("a channel has copies");
+    let full = mbarrier_ring(cx, Content::Full(first), depth, 1)?;
+    let cursor = cx.build.fragment(cx.view.nest, Holds::Cursor(first), DType::I32, 2);
+    if !cx.build.cursors.contains(&cursor) {
+        cx.build.cursors.push(cursor);
+    }
+    let empty = match plan.producer {
+        Producer::Role(_) => {
+            let each = if arrive == Unit::Thread {
+                cx.env.tile.units.threads
+            } else {
+                cx.env.tile.units.threads / WARP
+            };
+            Some(mbarrier_ring(cx, Content::Empty(first), depth, each * cx.view.nest.copying_ctas())?)
         }
-        let empty = match plan.producer {
-            Producer::Role(_) => {
-                let each =
-                    if arrive == Unit::Thread { self.units.threads } else { self.units.threads / WARP };
-                Some(self.mbarrier_ring(Content::Empty(first), depth, each * self.nest.copying_ctas())?)
-            }
-            Producer::Each | Producer::All | Producer::One => None,
-        };
-        let bytes = copies.iter().map(|plan| plan.of.bytes(plan.size, plan.dtype)).sum();
-        Ok(Mbarriers { depth, full, empty, arrive, cursor, bytes })
-    }
+        Producer::Each | Producer::All | Producer::One => None,
+    };
+    let bytes = copies.iter().map(|plan| plan.of.bytes(plan.size, plan.dtype)).sum();
+    Ok(Mbarriers { depth, full, empty, arrive, cursor, bytes })
+}
 
-    /// Buffer of so many mbarriers, each a word of 64 bits.
-    pub fn mbarrier_ring(&mut self, content: Content, slots: u32, arrivals: u32) -> Result<u32, LowerError> {
-        let buffer = self.shared_buffer(content, 2 * u64::from(slots))?;
-        if !self.barriers.iter().any(|b| b.buffer == buffer) {
-            self.barriers.push(Barriers { buffer, slots, arrivals });
+/// Buffer of so many mbarriers, each a word of 64 bits.
+pub(super) fn mbarrier_ring(
+    cx: &mut Cx<'_>,
+    content: Content,
+    slots: u32,
+    arrivals: u32,
+) -> Result<u32, LowerError> {
+    let buffer = cx.view.shared_buffer(content, 2 * u64::from(slots))?;
+    if !cx.build.barriers.iter().any(|b| b.buffer == buffer) {
+        cx.build.barriers.push(Barriers { buffer, slots, arrivals });
+    }
+    Ok(buffer)
+}
+
+/// Copies the boxes of the current point to a slot; one thread does.
+pub(super) fn fill(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>], slot: Atom) {
+    let (barrier, bytes) = (channel.full, Some(channel.bytes));
+    let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes, cta: None };
+    cx.build.emit.stmt(kernel::Stmt::Async(arrive));
+    for plan in copies {
+        let Some(map) = plan.map else { continue };
+        let mut to = if channel.depth > 1 { fill::slot_at(cx, plan, slot) } else { Linear::default() };
+        let mut base = stage::base(cx, plan);
+        if let Some(part) = plan.of.part {
+            let rank = roles::rank(cx);
+            base[part.dim].add_scaled(&rank, part.by as i64);
+            to.add_scaled(&rank, part.elems as i64);
         }
-        Ok(buffer)
-    }
-
-    /// Copies the boxes of the current point to a slot; one thread does.
-    pub fn fill(&mut self, channel: &Mbarriers, copies: &[CopyPlan<'_>], slot: Atom) {
-        let (barrier, bytes) = (channel.full, Some(channel.bytes));
-        let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes, cta: None };
-        self.emit.stmt(kernel::Stmt::Async(arrive));
-        for plan in copies {
-            let Some(map) = plan.map else { continue };
-            let mut to = if channel.depth > 1 { self.slot_at(plan, slot) } else { Linear::default() };
-            let mut base = self.base(plan);
-            if let Some(part) = plan.of.part {
-                let rank = self.rank();
-                base[part.dim].add_scaled(&rank, part.by as i64);
-                to.add_scaled(&rank, part.elems as i64);
-            }
-            for piece in 0..plan.of.part.map_or_else(|| plan.of.pieces(plan.size), |p| p.pieces) {
-                let (coordinates, offset) = self.panel(&plan.of.layout, &base, &to, piece);
-                let (shared, slot, everywhere) = (plan.buffer, slot.expr(), plan.of.part.is_some());
-                let copy = Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere };
-                self.emit.stmt(kernel::Stmt::Async(copy));
-            }
-        }
-    }
-
-    /// What one thread does.
-    pub fn one(&mut self, body: impl FnOnce(&mut Self)) {
-        self.emit.push();
-        body(self);
-        let body = self.emit.pop();
-        self.emit.stmt(kernel::Stmt::One { thread: self.units.first, body });
-    }
-
-    /// About to have a copy fill a shared buffer; who reads it waits for the copy.
-    pub fn fill_shared(&mut self, buffer: u32) {
-        if self.sync.fill(Touch::shared(buffer), self.sync.depth()) {
-            self.emit_barrier();
-        }
-        self.emit.forget_loads(|mem| mem == kernel::Mem::Shared(buffer));
-    }
-
-    /// Waits until a slot is full.
-    pub fn await_full(&mut self, channel: &Mbarriers, copies: &[CopyPlan<'_>], [slot, parity]: [Atom; 2]) {
-        let wait = Async::Wait { barrier: channel.full, slot: slot.expr(), parity: parity.expr() };
-        self.emit.stmt(kernel::Stmt::Async(wait));
-        self.emit.forget_loads(|mem| copies.iter().any(|p| mem == kernel::Mem::Shared(p.buffer)));
-    }
-
-    /// What threads have read of some copies is read before a copy fills them again.
-    pub fn fence_reads(&mut self, copies: &[CopyPlan<'_>], body: &Stmt) {
-        if copies.iter().any(|p| readers(self.nest, body, p.of.copy).0) {
-            self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
+        for piece in 0..plan.of.part.map_or_else(|| plan.of.pieces(plan.size), |p| p.pieces) {
+            let (coordinates, offset) = tensor_map::panel(cx, &plan.of.layout, &base, &to, piece);
+            let (shared, slot, everywhere) = (plan.buffer, slot.expr(), plan.of.part.is_some());
+            let copy = Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere };
+            cx.build.emit.stmt(kernel::Stmt::Async(copy));
         }
     }
+}
 
-    /// What threads have stored into some copies is seen by products that read them.
-    pub fn fence_stores(&mut self, copies: &[CopyPlan<'_>], body: &Stmt) {
-        if copies.iter().any(|p| p.map.is_none() && readers(self.nest, body, p.of.copy).1) {
-            self.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
-        }
+/// What one thread does.
+pub(super) fn one<'a>(cx: &mut Cx<'a>, body: impl FnOnce(&mut Cx<'a>)) {
+    cx.build.emit.push();
+    body(cx);
+    let body = cx.build.emit.pop();
+    cx.build.emit.stmt(kernel::Stmt::One { thread: cx.env.tile.units.first, body });
+}
+
+/// About to have a copy fill a shared buffer; who reads it waits for the copy.
+pub(super) fn fill_shared(cx: &mut Cx<'_>, buffer: u32) {
+    if cx.build.sync.fill(Touch::shared(buffer), cx.build.sync.depth()) {
+        cx.build.emit_barrier();
+    }
+    cx.build.emit.forget_loads(|mem| mem == kernel::Mem::Shared(buffer));
+}
+
+/// Waits until a slot is full.
+pub(super) fn await_full(
+    cx: &mut Cx<'_>,
+    channel: &Mbarriers,
+    copies: &[CopyPlan<'_>],
+    [slot, parity]: [Atom; 2],
+) {
+    let wait = Async::Wait { barrier: channel.full, slot: slot.expr(), parity: parity.expr() };
+    cx.build.emit.stmt(kernel::Stmt::Async(wait));
+    cx.build.emit.forget_loads(|mem| copies.iter().any(|p| mem == kernel::Mem::Shared(p.buffer)));
+}
+
+/// What threads have read of some copies is read before a copy fills them again.
+pub(super) fn fence_reads(cx: &mut Cx<'_>, copies: &[CopyPlan<'_>], body: &Stmt) {
+    if copies.iter().any(|p| readers(cx.view.nest, body, p.of.copy).0) {
+        cx.build.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
+    }
+}
+
+/// What threads have stored into some copies is seen by products that read them.
+pub(super) fn fence_stores(cx: &mut Cx<'_>, copies: &[CopyPlan<'_>], body: &Stmt) {
+    if copies.iter().any(|p| p.map.is_none() && readers(cx.view.nest, body, p.of.copy).1) {
+        cx.build.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The passes of the lowering: what each does to a kernel. `super::PASSES` has their order.
 
-use super::{Given, LowerError, Lowerer, grid::Grid, mbarriers::Barriers};
+use super::{Given, build::Barriers, build::Builder, context::Cx, error::LowerError, grid::Grid, roles};
 use crate::{
     kernel::{self, Kernel, Mem, Shared, Ty, lives, verify},
     nest::Nest,
@@ -116,12 +116,12 @@ pub(super) fn allocate(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
 pub(super) fn walk(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     let plan = lowering.plan.as_ref().expect("the pass before made it");
     let Lowering { program, variant, given, shared, .. } = lowering;
-    let mut lowerer = Lowerer::new(program, *variant, given, plan, shared);
-    lowerer.kernel()?;
+    let mut cx = Cx::new(program, *variant, given, plan, shared);
+    roles::kernel(&mut cx)?;
     let kernel = &mut lowering.kernel;
-    kernel.cleared = lowerer.cleared.iter().copied().collect();
+    let Builder { emit, params, frags, barriers, cursors, cleared, .. } = cx.build;
+    kernel.cleared = cleared.into_iter().collect();
     (kernel.threads, kernel.grid) = (plan.threads(), Grid::axes(&plan.tiles));
-    let Lowerer { emit, params, frags, barriers, cursors, .. } = lowerer;
     (lowering.barriers, lowering.cursors) = (barriers, cursors);
     (kernel.params, kernel.frags) = (params, frags);
     (kernel.body, kernel.vars) = emit.finish();

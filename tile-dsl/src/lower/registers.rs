@@ -19,16 +19,18 @@
 //! slot at hand.
 
 use super::{
-    Holds, Lowerer,
-    copy::linear,
-    digits::Bound,
-    emit::Atom,
+    build::Holds,
+    context::Cx,
+    control, digits,
+    emit::{Atom, linear},
+    env::Bound,
     error::LowerError,
-    fragment::FragmentPlan,
+    fill,
+    fragment::{self, FragmentPlan},
     interleave::{Among, Units, interleave},
     linear::Linear,
-    pipeline::Ring,
-    slots::Ahead,
+    pipeline::{self, Ring},
+    slots::{self, Ahead},
 };
 use crate::{
     dtype::DType,
@@ -45,141 +47,139 @@ pub(super) struct RegisterPlan<'s> {
     fragments: Vec<FragmentPlan>,
 }
 
-impl<'a> Lowerer<'a> {
-    /// A loop that is a pipeline of registers.
-    pub fn register_pipeline(
-        &mut self,
-        digit: Digit,
-        channel: &Channel,
-        inner: &Stmt,
-    ) -> Result<(), LowerError> {
-        let Steps::Fixed(steps) = digit.steps else {
-            let axis = self.axis_name(digit.axis);
-            return Err(LowerError::Malformed(format!("a pipeline of registers over all of `{axis}`")));
-        };
-        let (copies, sets) = (channel.copies.clone(), channel.slots);
-        let of = RegisterPipeline { units: Vec::new(), digit, steps, sets, copies, inner };
-        let around = self.stack.len();
-        self.enter(&of);
-        let fragments = self.fragment_plans(&of.copies, inner, sets)?;
+/// A loop that is a pipeline of registers.
+pub(super) fn register_pipeline(
+    cx: &mut Cx<'_>,
+    digit: Digit,
+    channel: &Channel,
+    inner: &Stmt,
+) -> Result<(), LowerError> {
+    let Steps::Fixed(steps) = digit.steps else {
+        let axis = cx.view.axis_name(digit.axis);
+        return Err(LowerError::Malformed(format!("a pipeline of registers over all of `{axis}`")));
+    };
+    let (copies, sets) = (channel.copies.clone(), channel.slots);
+    let of = RegisterPipeline { units: Vec::new(), digit, steps, sets, copies, inner };
+    let around = cx.env.stack.len();
+    enter(cx, &of);
+    let fragments = fragment::fragment_plans(cx, &of.copies, inner, sets)?;
+    let registers = RegisterPlan { of, fragments };
+    load_first(cx, &registers)?;
+    register_steps(cx, &registers, |_, _| Ok(Among::default()))?;
+    cx.env.stack.truncate(around);
+    Ok(())
+}
+
+/// Stands at the first step of a pipeline of registers.
+fn enter(cx: &mut Cx<'_>, of: &RegisterPipeline<'_>) {
+    for (digit, at) in &of.units {
+        let LoopKind::Unit(unit, dim) = at else { continue };
+        let value = digits::unit_value(cx, *unit, *dim, *digit);
+        cx.env.stack.push(Bound::new(*digit, *at, value));
+    }
+    cx.env.stack.push(Bound::new(of.digit, LoopKind::Unroll, Linear::default()));
+}
+
+/// The loads of all sets but one.
+fn load_first(cx: &mut Cx<'_>, registers: &RegisterPlan<'_>) -> Result<(), LowerError> {
+    for step in 0..registers.of.steps.min(registers.of.sets - 1) {
+        let units = load_step(cx, registers, step)?;
+        fragment::emit_all(cx, units.into_iter().flatten());
+    }
+    Ok(())
+}
+
+/// The steps, each with the loads for one to come and with what `around` has for it.
+fn register_steps<'a>(
+    cx: &mut Cx<'a>,
+    registers: &RegisterPlan<'_>,
+    mut around: impl FnMut(&mut Cx<'a>, u32) -> Result<Among, LowerError>,
+) -> Result<(), LowerError> {
+    let RegisterPipeline { digit, steps, sets, inner, .. } = registers.of;
+    for step in 0..steps {
+        let mut among = around(cx, step)?;
+        let next = step + sets - 1;
+        if next < steps {
+            among.early = load_step(cx, registers, next)?;
+        }
+        at_step(cx, digit, step);
+        let top = cx.env.stack.len() - 1;
+        cx.env.stack[top].pass = Some((step, steps));
+        let main = fragment::compute_on(cx, &registers.fragments, step % sets, inner)?;
+        let part = cx.view.nest.interleave(digit).loads;
+        fragment::emit_all(cx, interleave(main, part, among));
+    }
+    Ok(())
+}
+
+/// The loads of a step into its set, in units.
+fn load_step(cx: &mut Cx<'_>, registers: &RegisterPlan<'_>, step: u32) -> Result<Units, LowerError> {
+    at_step(cx, registers.of.digit, step);
+    fragment::load_fragments(cx, &registers.fragments, step % registers.of.sets)
+}
+
+fn at_step(cx: &mut Cx<'_>, digit: Digit, step: u32) {
+    let top = cx.env.stack.len() - 1;
+    cx.env.stack[top].value = Linear::constant(i64::from(step) * i64::from(digit.stride));
+}
+
+/// Before a ring's loop, whose first slots are filled: loads the first registers.
+pub(super) fn run_on<'a, 's>(
+    cx: &mut Cx<'a>,
+    ring: &mut Ring<'a>,
+    of: RegisterPipeline<'s>,
+) -> Result<RegisterPlan<'s>, LowerError> {
+    pipeline::await_slot(cx, &ring.flow, of.inner);
+    let around = cx.env.stack.len();
+    let registers = pipeline::reading(cx, ring, Atom::i32(0), |cx| {
+        enter(cx, &of);
+        let fragments = fragment::fragment_plans(cx, &of.copies, of.inner, of.sets)?;
         let registers = RegisterPlan { of, fragments };
-        self.load_first(&registers)?;
-        self.register_steps(&registers, |_, _| Ok(Among::default()))?;
-        self.stack.truncate(around);
-        Ok(())
-    }
+        let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(0), ring.end);
+        let mut loaded = Ok(());
+        control::only_if(cx, Some(exists), |cx| loaded = load_first(cx, &registers));
+        loaded.map(|()| registers)
+    })?;
+    cx.env.stack.truncate(around);
+    let counter = cx.build.fragment(cx.view.nest, Holds::Slot(ring.digit), DType::I32, 1);
+    cx.build.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: KExpr::Int(0, Ty::I32) });
+    ring.counter = Some(counter);
+    Ok(registers)
+}
 
-    /// Stands at the first step of a pipeline of registers.
-    fn enter(&mut self, of: &RegisterPipeline<'_>) {
-        for (digit, at) in &of.units {
-            let LoopKind::Unit(unit, dim) = at else { continue };
-            let value = self.unit_value(*unit, *dim, *digit);
-            self.stack.push(Bound::new(*digit, *at, value));
-        }
-        self.stack.push(Bound::new(of.digit, LoopKind::Unroll, Linear::default()));
-    }
-
-    /// The loads of all sets but one.
-    fn load_first(&mut self, registers: &RegisterPlan<'_>) -> Result<(), LowerError> {
-        for step in 0..registers.of.steps.min(registers.of.sets - 1) {
-            let units = self.load_step(registers, step)?;
-            self.emit_all(units.into_iter().flatten());
-        }
-        Ok(())
-    }
-
-    /// The steps, each with the loads for one to come and with what `around` has for it.
-    fn register_steps(
-        &mut self,
-        registers: &RegisterPlan<'_>,
-        mut around: impl FnMut(&mut Self, u32) -> Result<Among, LowerError>,
-    ) -> Result<(), LowerError> {
-        let RegisterPipeline { digit, steps, sets, inner, .. } = registers.of;
-        for step in 0..steps {
-            let mut among = around(self, step)?;
-            let next = step + sets - 1;
-            if next < steps {
-                among.early = self.load_step(registers, next)?;
+/// What a step of the ring computes, with what it fills ahead among it.
+pub(super) fn step_running_on<'a>(
+    cx: &mut Cx<'a>,
+    ring: &Ring<'a>,
+    (slot, ahead): (Atom, &Ahead),
+    registers: &RegisterPlan<'_>,
+) -> Result<(), LowerError> {
+    let [next, next_slot] = slots::following(cx, ring, slot);
+    let [begin, land] = fill::units_ahead(cx, ring, ahead);
+    let RegisterPipeline { digit, steps, inner, .. } = registers.of;
+    let Interleave { copies, stores, .. } = cx.view.nest.interleave(digit);
+    let part = |of: Fraction| of.floor(steps as usize) as u32;
+    // The wait and the barrier stand before the last step: all are begun and landed by then.
+    let early = 0..part(copies).clamp(1, steps - 1);
+    let late = part(stores).min(steps - 2)..steps - 1;
+    let around = cx.env.stack.len();
+    pipeline::reading(cx, ring, slot, |cx| {
+        enter(cx, &registers.of);
+        register_steps(cx, registers, |cx, step| {
+            let even = [share(&begin, &early, step), share(&land, &late, step)].concat();
+            let mut among = Among { early: Vec::new(), even };
+            if step + 1 == steps {
+                pipeline::await_slot(cx, &ring.flow, inner);
+                // What is not in the ring's slots moves with its loop.
+                among.early = slots::at_point(cx, ring, linear(next, 0), |cx| {
+                    pipeline::reading(cx, ring, next_slot, |cx| load_step(cx, registers, 0))
+                })?;
             }
-            self.at_step(digit, step);
-            let top = self.stack.len() - 1;
-            self.stack[top].pass = Some((step, steps));
-            let main = self.compute_on(&registers.fragments, step % sets, inner)?;
-            let part = self.nest.interleave(digit).loads;
-            self.emit_all(interleave(main, part, among));
-        }
-        Ok(())
-    }
-
-    /// The loads of a step into its set, in units.
-    fn load_step(&mut self, registers: &RegisterPlan<'_>, step: u32) -> Result<Units, LowerError> {
-        self.at_step(registers.of.digit, step);
-        self.load_fragments(&registers.fragments, step % registers.of.sets)
-    }
-
-    fn at_step(&mut self, digit: Digit, step: u32) {
-        let top = self.stack.len() - 1;
-        self.stack[top].value = Linear::constant(i64::from(step) * i64::from(digit.stride));
-    }
-
-    /// Before a ring's loop, whose first slots are filled: loads the first registers.
-    pub fn run_on<'s>(
-        &mut self,
-        ring: &mut Ring<'a>,
-        of: RegisterPipeline<'s>,
-    ) -> Result<RegisterPlan<'s>, LowerError> {
-        self.await_slot(&ring.flow, of.inner);
-        let around = self.stack.len();
-        let registers = self.reading(ring, Atom::i32(0), |this| {
-            this.enter(&of);
-            let fragments = this.fragment_plans(&of.copies, of.inner, of.sets)?;
-            let registers = RegisterPlan { of, fragments };
-            let exists = this.emit.cmp(CmpOp::Lt, Atom::i32(0), ring.end);
-            let mut loaded = Ok(());
-            this.only_if(Some(exists), |this| loaded = this.load_first(&registers));
-            loaded.map(|()| registers)
-        })?;
-        self.stack.truncate(around);
-        let counter = self.fragment(Holds::Slot(ring.digit), DType::I32, 1);
-        self.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: KExpr::Int(0, Ty::I32) });
-        ring.counter = Some(counter);
-        Ok(registers)
-    }
-
-    /// What a step of the ring computes, with what it fills ahead among it.
-    pub fn step_running_on(
-        &mut self,
-        ring: &Ring<'a>,
-        (slot, ahead): (Atom, &Ahead),
-        registers: &RegisterPlan<'_>,
-    ) -> Result<(), LowerError> {
-        let [next, next_slot] = self.following(ring, slot);
-        let [begin, land] = self.units_ahead(ring, ahead);
-        let RegisterPipeline { digit, steps, inner, .. } = registers.of;
-        let Interleave { copies, stores, .. } = self.nest.interleave(digit);
-        let part = |of: Fraction| of.floor(steps as usize) as u32;
-        // The wait and the barrier stand before the last step: all are begun and landed by then.
-        let early = 0..part(copies).clamp(1, steps - 1);
-        let late = part(stores).min(steps - 2)..steps - 1;
-        let around = self.stack.len();
-        self.reading(ring, slot, |this| {
-            this.enter(&registers.of);
-            this.register_steps(registers, |this, step| {
-                let even = [share(&begin, &early, step), share(&land, &late, step)].concat();
-                let mut among = Among { early: Vec::new(), even };
-                if step + 1 == steps {
-                    this.await_slot(&ring.flow, inner);
-                    // What is not in the ring's slots moves with its loop.
-                    among.early = this.at_point(ring, linear(next, 0), |this| {
-                        this.reading(ring, next_slot, |this| this.load_step(registers, 0))
-                    })?;
-                }
-                Ok(among)
-            })
-        })?;
-        self.stack.truncate(around);
-        Ok(())
-    }
+            Ok(among)
+        })
+    })?;
+    cx.env.stack.truncate(around);
+    Ok(())
 }
 
 /// The share of one step in what is spread over some of them.

@@ -13,15 +13,19 @@
 //! Where tiles are of two sizes (`segment`), the program stands twice behind one branch: `if whole { .. } else { .. }`.
 
 use super::{
-    Lowerer,
-    copy::{CopyPlan, linear},
+    cluster,
+    context::Cx,
+    control,
+    copy::CopyPlan,
     digits::StepOrder,
-    emit::{Atom, Op},
+    emit::{Atom, Op, linear},
     error::LowerError,
     grid::{Decoded, Grid},
     linear::Linear,
-    mbarriers::Mbarriers,
+    mbarriers::{self, Mbarriers},
+    output, pipeline, slots,
     sync::Sync,
+    turns, walk,
 };
 use crate::{
     kernel::{self, Async, Ty},
@@ -31,237 +35,235 @@ use crate::{
     schedule::Unit,
 };
 
-impl Lowerer<'_> {
-    /// The whole kernel.
-    pub fn kernel(&mut self) -> Result<(), LowerError> {
-        let (nest, plan) = (self.nest, self.plan);
-        self.announce();
-        let mut roles = Vec::new();
-        for Role { threads, registers, does } in &plan.roles {
-            let (first, threads) = (threads.start, threads.end - threads.start);
-            let body = match *does {
-                // All threads do the same.
-                Does::Compute { group, of, barrier: None } => {
-                    self.tiles(group, of, |this| this.stmt(&nest.body))?;
-                    self.await_sent();
-                    return Ok(());
-                }
-                Does::Compute { group, of, barrier: Some(id) } => {
-                    (self.group, self.units.first) = (group, first);
-                    self.emit.push();
-                    self.first_turn()?;
-                    self.tiles(group, of, |this| this.stmt(&nest.body))?;
-                    self.await_sent();
-                    let mut body = self.emit.pop();
-                    among(&mut body, kernel::Group { id, threads });
-                    self.sync = Sync::default();
-                    body
-                }
-                Does::Produce { thread } => {
-                    self.emit.push();
-                    self.tiles(0, 1, |this| this.produce(&nest.body))?;
-                    let mut body = vec![kernel::Stmt::One { thread, body: self.emit.pop() }];
-                    // Those are of all threads.
-                    body.append(&mut self.meetings);
-                    body
-                }
-            };
-            roles.push(kernel::Role { first, threads, registers: *registers, body });
-        }
-        self.emit.stmt(kernel::Stmt::Roles(roles));
-        if nest.cluster.is_some() && !nest.cluster_reduces() {
-            // Others may still copy to this CTA, or arrive at its mbarriers.
-            self.emit.stmt(kernel::Stmt::ClusterBarrier);
-        }
-        Ok(())
-    }
-
-    /// The tiles of this CTA: one, or one after the other, of which a group takes each `of`-th.
-    fn tiles(
-        &mut self,
-        group: u32,
-        of: u32,
-        body: impl Fn(&mut Self) -> Result<(), LowerError>,
-    ) -> Result<(), LowerError> {
-        let body = |this: &mut Self| {
-            body(this)?;
-            this.send_collected()
+/// The whole kernel.
+pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
+    let (nest, plan) = (cx.view.nest, cx.view.plan);
+    cluster::announce(cx);
+    let mut roles = Vec::new();
+    for Role { threads, registers, does } in &plan.roles {
+        let (first, threads) = (threads.start, threads.end - threads.start);
+        let body = match *does {
+            // All threads do the same.
+            Does::Compute { group, of, barrier: None } => {
+                tiles(cx, group, of, |cx| walk::stmt(cx, &nest.body))?;
+                output::await_sent(cx);
+                return Ok(());
+            }
+            Does::Compute { group, of, barrier: Some(id) } => {
+                (cx.env.tile.group, cx.env.tile.units.first) = (group, first);
+                cx.build.emit.push();
+                turns::first_turn(cx)?;
+                tiles(cx, group, of, |cx| walk::stmt(cx, &nest.body))?;
+                output::await_sent(cx);
+                let mut body = cx.build.emit.pop();
+                among(&mut body, kernel::Group { id, threads });
+                cx.build.sync = Sync::default();
+                body
+            }
+            Does::Produce { thread } => {
+                cx.build.emit.push();
+                tiles(cx, 0, 1, |cx| produce(cx, &nest.body))?;
+                let mut body = vec![kernel::Stmt::One { thread, body: cx.build.emit.pop() }];
+                // Those are of all threads.
+                body.append(&mut cx.build.meetings);
+                body
+            }
         };
-        if self.plan.tiles.persistent.is_none() {
-            return self.tile(self.in_problem, body);
-        }
-        let (cta, ctas) = (self.emit.op(Op::Cta, &[]), self.emit.op(Op::Ctas, &[]));
-        let others = self.emit.bin(BinOp::Mul, ctas, Atom::i32(group.into()));
-        let start = self.emit.add(cta, others);
-        let step = self.emit.bin(BinOp::Mul, ctas, Atom::i32(of.into()));
-        let total = match self.grouped {
-            true => self.emit.op(Op::Tiles, &[]),
-            false => Grid::tiles(&self.plan.tiles, &mut self.emit),
-        };
-        self.emit.push();
-        let var = self.emit.var(Ty::I32);
-        let mut number = Atom::Var(var);
-        if self.grouped {
-            // What the extents of another problem gave is of no use here.
-            self.pitches.clear();
-            self.number = Some(number);
-            number = self.emit.problem(number);
-        }
-        if self.plan.tiles.segment.is_none() {
-            self.grid = Grid::of(&self.plan.tiles, &mut self.emit, Some(number));
-        }
-        if !self.nest.alternate.is_empty() {
-            let before = self.emit.bin(BinOp::Sub, Atom::Var(var), cta);
-            let before = self.emit.bin(BinOp::Div, before, ctas);
-            let odd = self.emit.bin(BinOp::Rem, before, Atom::i32(2));
-            self.odd = Some(self.emit.cmp(CmpOp::Eq, odd, Atom::i32(1)));
-        }
-        self.sync.enter();
-        self.tile(Some(number), body)?;
-        if self.sync.leave(false) {
-            self.emit_barrier();
-        }
-        self.odd = None;
-        let body = self.emit.pop();
-        let (start, end, step) = (start.expr(), total.expr(), step.expr());
-        self.emit.stmt(kernel::Stmt::For { var, start, end, step, body });
-        self.emit.forget_loads(|_| true);
-        Ok(())
+        roles.push(kernel::Role { first, threads, registers: *registers, body });
     }
+    cx.build.emit.stmt(kernel::Stmt::Roles(roles));
+    if nest.cluster.is_some() && !nest.cluster_reduces() {
+        // Others may still copy to this CTA, or arrive at its mbarriers.
+        cx.build.emit.stmt(kernel::Stmt::ClusterBarrier);
+    }
+    Ok(())
+}
 
-    /// The tile of this number, or of this CTA's. Of two sizes, each has a program of its own.
-    fn tile(
-        &mut self,
-        number: Option<Atom>,
-        body: impl Fn(&mut Self) -> Result<(), LowerError>,
-    ) -> Result<(), LowerError> {
-        if self.plan.tiles.segment.is_none() {
-            return body(self);
+/// The tiles of this CTA: one, or one after the other, of which a group takes each `of`-th.
+fn tiles<'a>(
+    cx: &mut Cx<'a>,
+    group: u32,
+    of: u32,
+    body: impl Fn(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
+    let body = |cx: &mut Cx<'a>| {
+        body(cx)?;
+        output::send_collected(cx)
+    };
+    if cx.view.plan.tiles.persistent.is_none() {
+        return tile(cx, cx.env.tile.in_problem, body);
+    }
+    let (cta, ctas) = (cx.build.emit.op(Op::Cta, &[]), cx.build.emit.op(Op::Ctas, &[]));
+    let others = cx.build.emit.bin(BinOp::Mul, ctas, Atom::i32(group.into()));
+    let start = cx.build.emit.add(cta, others);
+    let step = cx.build.emit.bin(BinOp::Mul, ctas, Atom::i32(of.into()));
+    let total = match cx.view.given.grouped {
+        true => cx.build.emit.op(Op::Tiles, &[]),
+        false => Grid::tiles(&cx.view.plan.tiles, &mut cx.build.emit),
+    };
+    cx.build.emit.push();
+    let var = cx.build.emit.var(Ty::I32);
+    let mut number = Atom::Var(var);
+    if cx.view.given.grouped {
+        // What the extents of another problem gave is of no use here.
+        cx.build.pitches.clear();
+        cx.env.tile.number = Some(number);
+        number = cx.build.emit.problem(number);
+    }
+    if cx.view.plan.tiles.segment.is_none() {
+        cx.env.tile.grid = Grid::of(&cx.view.plan.tiles, &mut cx.build.emit, Some(number));
+    }
+    if !cx.view.nest.alternate.is_empty() {
+        let before = cx.build.emit.bin(BinOp::Sub, Atom::Var(var), cta);
+        let before = cx.build.emit.bin(BinOp::Div, before, ctas);
+        let odd = cx.build.emit.bin(BinOp::Rem, before, Atom::i32(2));
+        cx.env.tile.odd = Some(cx.build.emit.cmp(CmpOp::Eq, odd, Atom::i32(1)));
+    }
+    cx.build.sync.enter();
+    tile(cx, Some(number), body)?;
+    if cx.build.sync.leave(false) {
+        cx.build.emit_barrier();
+    }
+    cx.env.tile.odd = None;
+    let body = cx.build.emit.pop();
+    let (start, end, step) = (start.expr(), total.expr(), step.expr());
+    cx.build.emit.stmt(kernel::Stmt::For { var, start, end, step, body });
+    cx.build.emit.forget_loads(|_| true);
+    Ok(())
+}
+
+/// The tile of this number, or of this CTA's. Of two sizes, each has a program of its own.
+fn tile<'a>(
+    cx: &mut Cx<'a>,
+    number: Option<Atom>,
+    body: impl Fn(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
+    if cx.view.plan.tiles.segment.is_none() {
+        return body(cx);
+    }
+    let number = number.unwrap_or_else(|| cx.build.emit.op(Op::Cta, &[]));
+    let (is_whole, place) = Decoded::of_two_sizes(&cx.view.plan.tiles, &mut cx.build.emit, number);
+    let before = cx.build.sync.clone();
+    let then = of_size(cx, TileSize::Whole, &place, &body)?;
+    let after = std::mem::replace(&mut cx.build.sync, before);
+    let otherwise = of_size(cx, TileSize::Last, &place, &body)?;
+    cx.build.sync.or(after);
+    cx.build.emit.stmt(kernel::Stmt::If { cond: is_whole.expr(), then, otherwise });
+    cx.build.emit.forget_loads(|_| true);
+    Ok(())
+}
+
+/// The program for a tile of a size.
+fn of_size<'a>(
+    cx: &mut Cx<'a>,
+    size: TileSize,
+    place: &Decoded,
+    body: &impl Fn(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<Vec<kernel::Stmt>, LowerError> {
+    cx.build.emit.push();
+    cx.env.tile.last = cx.view.plan.tiles.segment.filter(|_| size == TileSize::Last);
+    cx.env.tile.grid = place.grid(&cx.view.plan.tiles, &mut cx.build.emit, size);
+    body(cx)?;
+    cx.env.tile.last = None;
+    Ok(cx.build.emit.pop())
+}
+
+/// The loops around copies that the producer makes.
+fn produce(cx: &mut Cx<'_>, stmt: &Stmt) -> Result<(), LowerError> {
+    if !copies_inside(cx, stmt) {
+        return Ok(());
+    }
+    match stmt {
+        Stmt::For { digit, at: LoopKind::Pipe(depth), body } if cx.view.nest.produced.contains(digit) => {
+            produce_ring(cx, *digit, *depth, body)
         }
-        let number = number.unwrap_or_else(|| self.emit.op(Op::Cta, &[]));
-        let (is_whole, place) = Decoded::of_two_sizes(&self.plan.tiles, &mut self.emit, number);
-        let before = self.sync.clone();
-        let then = self.of_size(TileSize::Whole, &place, &body)?;
-        let after = std::mem::replace(&mut self.sync, before);
-        let otherwise = self.of_size(TileSize::Last, &place, &body)?;
-        self.sync.or(after);
-        self.emit.stmt(kernel::Stmt::If { cond: is_whole.expr(), then, otherwise });
-        self.emit.forget_loads(|_| true);
-        Ok(())
-    }
-
-    /// The program for a tile of a size.
-    fn of_size(
-        &mut self,
-        size: TileSize,
-        place: &Decoded,
-        body: &impl Fn(&mut Self) -> Result<(), LowerError>,
-    ) -> Result<Vec<kernel::Stmt>, LowerError> {
-        self.emit.push();
-        self.last = self.plan.tiles.segment.filter(|_| size == TileSize::Last);
-        self.grid = place.grid(&self.plan.tiles, &mut self.emit, size);
-        body(self)?;
-        self.last = None;
-        Ok(self.emit.pop())
-    }
-
-    /// The loops around copies that the producer makes.
-    fn produce(&mut self, stmt: &Stmt) -> Result<(), LowerError> {
-        if !self.copies_inside(stmt) {
-            return Ok(());
+        Stmt::For { digit, at: LoopKind::Unit(unit, _), .. } if *unit != Unit::Block => {
+            let axis = cx.view.axis_name(digit.axis);
+            Err(LowerError::Malformed(format!("a producer copies inside `{axis}`, which threads share")))
         }
-        match stmt {
-            Stmt::For { digit, at: LoopKind::Pipe(depth), body } if self.nest.produced.contains(digit) => {
-                self.produce_ring(*digit, *depth, body)
-            }
-            Stmt::For { digit, at: LoopKind::Unit(unit, _), .. } if *unit != Unit::Block => {
-                let axis = self.axis_name(digit.axis);
-                Err(LowerError::Malformed(format!("a producer copies inside `{axis}`, which threads share")))
-            }
-            Stmt::For { digit, at, body } => {
-                self.each_step(*digit, *at, StepOrder::Scheduled, &mut |this| this.produce(body))
-            }
-            Stmt::Let { first, rest, .. } => {
-                self.produce(first)?;
-                self.produce(rest)
-            }
-            Stmt::Stage { body, .. } => self.produce(body),
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => Ok(()),
+        Stmt::For { digit, at, body } => {
+            control::each_step(cx, *digit, *at, StepOrder::Scheduled, &mut |cx| produce(cx, body))
         }
-    }
-
-    /// Whether a statement has loops whose copies the producer makes.
-    fn copies_inside(&self, stmt: &Stmt) -> bool {
-        match stmt {
-            Stmt::For { digit, body, .. } => self.nest.produced.contains(digit) || self.copies_inside(body),
-            Stmt::Let { first, rest, .. } => self.copies_inside(first) || self.copies_inside(rest),
-            Stmt::Stage { body, .. } => self.copies_inside(body),
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => false,
+        Stmt::Let { first, rest, .. } => {
+            produce(cx, first)?;
+            produce(cx, rest)
         }
+        Stmt::Stage { body, .. } => produce(cx, body),
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => Ok(()),
     }
+}
 
-    /// The producer's loop of a channel.
-    fn produce_ring(&mut self, digit: Digit, depth: u32, body: &Stmt) -> Result<(), LowerError> {
-        let (copies, inner) = chain(body);
-        let channel = self.channel(digit, depth, &copies)?;
-        let ring = self.ring(digit, channel, inner)?;
-        self.run_loop(digit, ring.at(), true, |this| {
-            if let Some(channel) = &ring.flow.mbarriers {
-                this.produce_step(channel, &ring.flow.copies);
-            }
-            // Loops inside may have copies of their own.
-            this.produce(inner)
-        })
+/// Whether a statement has loops whose copies the producer makes.
+fn copies_inside(cx: &Cx<'_>, stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::For { digit, body, .. } => cx.view.nest.produced.contains(digit) || copies_inside(cx, body),
+        Stmt::Let { first, rest, .. } => copies_inside(cx, first) || copies_inside(cx, rest),
+        Stmt::Stage { body, .. } => copies_inside(cx, body),
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => false,
     }
+}
 
-    /// Number of this CTA in its cluster.
-    pub fn rank(&mut self) -> Linear {
-        let cta = self.emit.op(Op::Cta, &[]);
-        let rank = self.emit.bin(BinOp::Rem, cta, Atom::i32(self.nest.cluster_ctas().into()));
-        linear(rank, 0)
-    }
-
-    /// Fills the next slot, once it is free.
-    fn produce_step(&mut self, channel: &Mbarriers, copies: &[CopyPlan<'_>]) {
-        let position = self.position(channel);
-        let [slot, parity] = position;
-        // The first time round, nobody has read what would be overwritten.
-        let parity = self.emit.bin(BinOp::Sub, Atom::i32(1), parity);
-        let barrier = channel.empty.unwrap_or_default();
-        let wait = Async::Wait { barrier, slot: slot.expr(), parity: parity.expr() };
-        self.emit.stmt(kernel::Stmt::Async(wait));
-        self.fill(channel, copies, slot);
-        self.advance(channel, position);
-    }
-
-    /// This warp, or each of its threads, has read a slot. In a cluster, others copy to this CTA, too: each of them is told.
-    pub fn release(&mut self, channel: &Mbarriers, slot: Atom) {
-        let Some(barrier) = channel.empty else { return };
-        let ctas = self.nest.copying_ctas();
-        if channel.arrive == Unit::Thread {
-            for cta in 0..ctas {
-                let cta = (ctas > 1).then(|| Atom::i32(cta.into()).expr());
-                let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta };
-                self.emit.stmt(kernel::Stmt::Async(arrive));
-            }
-            return;
+/// The producer's loop of a channel.
+fn produce_ring(cx: &mut Cx<'_>, digit: Digit, depth: u32, body: &Stmt) -> Result<(), LowerError> {
+    let (copies, inner) = chain(body);
+    let channel = pipeline::channel(cx, digit, depth, &copies)?;
+    let ring = pipeline::ring(cx, digit, channel, inner)?;
+    control::run_loop(cx, digit, ring.at(), true, |cx| {
+        if let Some(channel) = &ring.flow.mbarriers {
+            produce_step(cx, channel, &ring.flow.copies);
         }
-        self.arrive_as_warp(barrier, slot, ctas);
-    }
+        // Loops inside may have copies of their own.
+        produce(cx, inner)
+    })
+}
 
-    /// Once the lanes of this warp have met, one of them arrives at an mbarrier; one for each CTA of a cluster.
-    pub fn arrive_as_warp(&mut self, barrier: u32, slot: Atom, ctas: u32) {
-        self.emit.stmt(kernel::Stmt::WarpBarrier);
-        let tid = self.emit.op(Op::Tid, &[]);
-        let lane = self.emit.bin(BinOp::Rem, tid, Atom::i32(WARP.into()));
-        let first = match ctas {
-            1 => self.emit.cmp(CmpOp::Eq, lane, Atom::i32(0)),
-            ctas => self.emit.cmp(CmpOp::Lt, lane, Atom::i32(ctas.into())),
-        };
-        let cta = (ctas > 1).then(|| lane.expr());
-        let arrive = kernel::Stmt::Async(Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta });
-        self.emit.stmt(kernel::Stmt::If { cond: first.expr(), then: vec![arrive], otherwise: vec![] });
+/// Number of this CTA in its cluster.
+pub(super) fn rank(cx: &mut Cx<'_>) -> Linear {
+    let cta = cx.build.emit.op(Op::Cta, &[]);
+    let rank = cx.build.emit.bin(BinOp::Rem, cta, Atom::i32(cx.view.nest.cluster_ctas().into()));
+    linear(rank, 0)
+}
+
+/// Fills the next slot, once it is free.
+fn produce_step(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]) {
+    let position = slots::position(cx, channel);
+    let [slot, parity] = position;
+    // The first time round, nobody has read what would be overwritten.
+    let parity = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), parity);
+    let barrier = channel.empty.unwrap_or_default();
+    let wait = Async::Wait { barrier, slot: slot.expr(), parity: parity.expr() };
+    cx.build.emit.stmt(kernel::Stmt::Async(wait));
+    mbarriers::fill(cx, channel, copies, slot);
+    slots::advance(cx, channel, position);
+}
+
+/// This warp, or each of its threads, has read a slot. In a cluster, others copy to this CTA, too: each of them is told.
+pub(super) fn release(cx: &mut Cx<'_>, channel: &Mbarriers, slot: Atom) {
+    let Some(barrier) = channel.empty else { return };
+    let ctas = cx.view.nest.copying_ctas();
+    if channel.arrive == Unit::Thread {
+        for cta in 0..ctas {
+            let cta = (ctas > 1).then(|| Atom::i32(cta.into()).expr());
+            let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta };
+            cx.build.emit.stmt(kernel::Stmt::Async(arrive));
+        }
+        return;
     }
+    arrive_as_warp(cx, barrier, slot, ctas);
+}
+
+/// Once the lanes of this warp have met, one of them arrives at an mbarrier; one for each CTA of a cluster.
+pub(super) fn arrive_as_warp(cx: &mut Cx<'_>, barrier: u32, slot: Atom, ctas: u32) {
+    cx.build.emit.stmt(kernel::Stmt::WarpBarrier);
+    let tid = cx.build.emit.op(Op::Tid, &[]);
+    let lane = cx.build.emit.bin(BinOp::Rem, tid, Atom::i32(WARP.into()));
+    let first = match ctas {
+        1 => cx.build.emit.cmp(CmpOp::Eq, lane, Atom::i32(0)),
+        ctas => cx.build.emit.cmp(CmpOp::Lt, lane, Atom::i32(ctas.into())),
+    };
+    let cta = (ctas > 1).then(|| lane.expr());
+    let arrive = kernel::Stmt::Async(Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta });
+    cx.build.emit.stmt(kernel::Stmt::If { cond: first.expr(), then: vec![arrive], otherwise: vec![] });
 }
 
 /// Barriers of a program become those of its own threads.

@@ -10,7 +10,7 @@
 //! run on, no branch divides the straight line, and the step at hand is filled in again, which nobody reads.
 
 use super::{
-    Lowerer,
+    context::Cx,
     emit::{Atom, Op},
     linear::Linear,
     mbarriers::Mbarriers,
@@ -41,148 +41,151 @@ pub(super) struct Ahead {
     pub slot: Atom,
 }
 
-impl Lowerer<'_> {
-    /// Where a step of the ring around stands; of mbarriers, at this slot and parity.
-    pub fn stand(&mut self, ring: &Ring<'_>, position: Option<[Atom; 2]>) -> At {
-        let plan = &ring.flow.plan;
-        if let (Producer::Role(_), Some([slot, _])) = (plan.producer, position) {
-            return At { slot, ahead: None };
+/// Where a step of the ring around stands; of mbarriers, at this slot and parity.
+pub(super) fn stand(cx: &mut Cx<'_>, ring: &Ring<'_>, position: Option<[Atom; 2]>) -> At {
+    let plan = &ring.flow.plan;
+    if let (Producer::Role(_), Some([slot, _])) = (plan.producer, position) {
+        return At { slot, ahead: None };
+    }
+    let ahead = i64::from(plan.ahead());
+    let point = point(cx);
+    let (mut next, more) = steps_on(cx, ring, point, ahead);
+    if ring.counter.is_some() {
+        next = within_end(cx, ring, (next, more), point);
+    }
+    let [slot, free] = match (position, &ring.flow.mbarriers, ring.counter) {
+        (Some([slot, _]), Some(channel), _) => [slot, slot_after(cx, channel, slot, ahead)],
+        (_, _, Some(counter)) => count_on(cx, ring, counter),
+        (_, _, None) => {
+            let depth = Atom::i32(plan.slots.into());
+            let step = cx.build.emit.bin(BinOp::Div, point, Atom::i32(ring.stride()));
+            let slot = cx.build.emit.bin(BinOp::Rem, step, depth);
+            let free = cx.build.emit.add(step, Atom::i32(ahead));
+            [slot, cx.build.emit.bin(BinOp::Rem, free, depth)]
         }
-        let ahead = i64::from(plan.ahead());
-        let point = self.point();
-        let (mut next, more) = self.steps_on(ring, point, ahead);
-        if ring.counter.is_some() {
-            next = self.within_end(ring, (next, more), point);
-        }
-        let [slot, free] = match (position, &ring.flow.mbarriers, ring.counter) {
-            (Some([slot, _]), Some(channel), _) => [slot, self.slot_after(channel, slot, ahead)],
-            (_, _, Some(counter)) => self.count_on(ring, counter),
-            (_, _, None) => {
-                let depth = Atom::i32(plan.slots.into());
-                let step = self.emit.bin(BinOp::Div, point, Atom::i32(ring.stride()));
-                let slot = self.emit.bin(BinOp::Rem, step, depth);
-                let free = self.emit.add(step, Atom::i32(ahead));
-                [slot, self.emit.bin(BinOp::Rem, free, depth)]
-            }
-        };
-        let exists = ring.counter.is_none().then_some(more);
-        At { slot, ahead: Some(Ahead { point: next, exists, slot: free }) }
-    }
+    };
+    let exists = ring.counter.is_none().then_some(more);
+    At { slot, ahead: Some(Ahead { point: next, exists, slot: free }) }
+}
 
-    /// Point and slot of the step behind one that reads `slot`, behind the last those of the last.
-    pub fn following(&mut self, ring: &Ring<'_>, slot: Atom) -> [Atom; 2] {
-        let point = self.point();
-        let (next, exists) = self.steps_on(ring, point, 1);
-        let after = self.counted(ring, slot, 1);
-        let slot = self.emit.op(Op::Select, &[exists, after, slot]);
-        [self.within_end(ring, (next, exists), point), slot]
-    }
+/// Point and slot of the step behind one that reads `slot`, behind the last those of the last.
+pub(super) fn following(cx: &mut Cx<'_>, ring: &Ring<'_>, slot: Atom) -> [Atom; 2] {
+    let point = point(cx);
+    let (next, exists) = steps_on(cx, ring, point, 1);
+    let after = counted(cx, ring, slot, 1);
+    let slot = cx.build.emit.op(Op::Select, &[exists, after, slot]);
+    [within_end(cx, ring, (next, exists), point), slot]
+}
 
-    /// The point of the innermost loop.
-    fn point(&mut self) -> Atom {
-        let now = self.stack.last().expect("a loop").value.clone();
-        self.emit.index(&now)
-    }
+/// The point of the innermost loop.
+fn point(cx: &mut Cx<'_>) -> Atom {
+    let now = cx.env.stack.last().expect("a loop").value.clone();
+    cx.build.emit.index(&now)
+}
 
-    /// The point so many steps behind another, and whether the ring has it.
-    fn steps_on(&mut self, ring: &Ring<'_>, point: Atom, steps: i64) -> (Atom, Atom) {
-        let next = self.emit.add(point, Atom::i32(steps * ring.stride()));
-        let next = self.emit.multiple(next, ring.stride());
-        (next, self.emit.cmp(CmpOp::Lt, next, ring.end))
-    }
+/// The point so many steps behind another, and whether the ring has it.
+fn steps_on(cx: &mut Cx<'_>, ring: &Ring<'_>, point: Atom, steps: i64) -> (Atom, Atom) {
+    let next = cx.build.emit.add(point, Atom::i32(steps * ring.stride()));
+    let next = cx.build.emit.multiple(next, ring.stride());
+    (next, cx.build.emit.cmp(CmpOp::Lt, next, ring.end))
+}
 
-    /// A point if the ring has it, else another.
-    fn within_end(&mut self, ring: &Ring<'_>, (next, exists): (Atom, Atom), otherwise: Atom) -> Atom {
-        let chosen = self.emit.op(Op::Select, &[exists, next, otherwise]);
-        self.emit.multiple(chosen, ring.stride())
-    }
+/// A point if the ring has it, else another.
+fn within_end(cx: &mut Cx<'_>, ring: &Ring<'_>, (next, exists): (Atom, Atom), otherwise: Atom) -> Atom {
+    let chosen = cx.build.emit.op(Op::Select, &[exists, next, otherwise]);
+    cx.build.emit.multiple(chosen, ring.stride())
+}
 
-    /// The slot that a step reads and the one that it fills, by a register that counts; it is moved on.
-    fn count_on(&mut self, ring: &Ring<'_>, counter: u32) -> [Atom; 2] {
-        let slot = self.emit.var(Ty::I32);
-        self.emit.stmt(kernel::Stmt::Let(slot, KExpr::Slot { frag: counter, slot: 0 }));
-        let slot = Atom::Var(slot);
-        let [next, before] = [1, -1].map(|step| self.counted(ring, slot, step));
-        self.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: next.expr() });
-        [slot, before]
-    }
+/// The slot that a step reads and the one that it fills, by a register that counts; it is moved on.
+fn count_on(cx: &mut Cx<'_>, ring: &Ring<'_>, counter: u32) -> [Atom; 2] {
+    let slot = cx.build.emit.var(Ty::I32);
+    cx.build.emit.stmt(kernel::Stmt::Let(slot, KExpr::Slot { frag: counter, slot: 0 }));
+    let slot = Atom::Var(slot);
+    let [next, before] = [1, -1].map(|step| counted(cx, ring, slot, step));
+    cx.build.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: next.expr() });
+    [slot, before]
+}
 
-    /// The slot behind another or before it.
-    fn counted(&mut self, ring: &Ring<'_>, slot: Atom, step: i64) -> Atom {
-        let last = i64::from(ring.flow.plan.slots) - 1;
-        let (edge, to) = if step > 0 { (last, 0) } else { (0, last) };
-        let at_edge = self.emit.cmp(CmpOp::Eq, slot, Atom::i32(edge));
-        let moved = self.emit.add(slot, Atom::i32(step));
-        self.emit.op(Op::Select, &[at_edge, Atom::i32(to), moved])
-    }
+/// The slot behind another or before it.
+fn counted(cx: &mut Cx<'_>, ring: &Ring<'_>, slot: Atom, step: i64) -> Atom {
+    let last = i64::from(ring.flow.plan.slots) - 1;
+    let (edge, to) = if step > 0 { (last, 0) } else { (0, last) };
+    let at_edge = cx.build.emit.cmp(CmpOp::Eq, slot, Atom::i32(edge));
+    let moved = cx.build.emit.add(slot, Atom::i32(step));
+    cx.build.emit.op(Op::Select, &[at_edge, Atom::i32(to), moved])
+}
 
-    /// Of mbarriers, the slot and the parity of the step that is read next.
-    pub fn position(&mut self, channel: &Mbarriers) -> [Atom; 2] {
-        [0, 1].map(|slot| {
-            let var = self.emit.var(Ty::I32);
-            let value = KExpr::Slot { frag: channel.cursor, slot };
-            self.emit.stmt(kernel::Stmt::Let(var, value));
-            Atom::Var(var)
-        })
-    }
+/// Of mbarriers, the slot and the parity of the step that is read next.
+pub(super) fn position(cx: &mut Cx<'_>, channel: &Mbarriers) -> [Atom; 2] {
+    [0, 1].map(|slot| {
+        let var = cx.build.emit.var(Ty::I32);
+        let value = KExpr::Slot { frag: channel.cursor, slot };
+        cx.build.emit.stmt(kernel::Stmt::Let(var, value));
+        Atom::Var(var)
+    })
+}
 
-    /// `slot + step`, below the depth again.
-    pub fn slot_after(&mut self, channel: &Mbarriers, slot: Atom, step: i64) -> Atom {
-        let depth = i64::from(channel.depth);
-        match step.rem_euclid(depth) {
-            0 => slot,
-            step => {
-                let moved = self.emit.add(slot, Atom::i32(step));
-                let beyond = self.emit.cmp(CmpOp::Ge, slot, Atom::i32(depth - step));
-                let wrapped = self.emit.add(slot, Atom::i32(step - depth));
-                self.emit.op(Op::Select, &[beyond, wrapped, moved])
-            }
+/// `slot + step`, below the depth again.
+pub(super) fn slot_after(cx: &mut Cx<'_>, channel: &Mbarriers, slot: Atom, step: i64) -> Atom {
+    let depth = i64::from(channel.depth);
+    match step.rem_euclid(depth) {
+        0 => slot,
+        step => {
+            let moved = cx.build.emit.add(slot, Atom::i32(step));
+            let beyond = cx.build.emit.cmp(CmpOp::Ge, slot, Atom::i32(depth - step));
+            let wrapped = cx.build.emit.add(slot, Atom::i32(step - depth));
+            cx.build.emit.op(Op::Select, &[beyond, wrapped, moved])
         }
     }
+}
 
-    /// One step on.
-    pub fn advance(&mut self, channel: &Mbarriers, [slot, parity]: [Atom; 2]) {
-        let next = self.slot_after(channel, slot, 1);
-        let last = self.emit.cmp(CmpOp::Eq, slot, Atom::i32(i64::from(channel.depth) - 1));
-        let turned = self.emit.bin(BinOp::Sub, Atom::i32(1), parity);
-        let parity = self.emit.op(Op::Select, &[last, turned, parity]);
-        self.set_position(channel, [next, parity]);
-    }
+/// One step on.
+pub(super) fn advance(cx: &mut Cx<'_>, channel: &Mbarriers, [slot, parity]: [Atom; 2]) {
+    let next = slot_after(cx, channel, slot, 1);
+    let last = cx.build.emit.cmp(CmpOp::Eq, slot, Atom::i32(i64::from(channel.depth) - 1));
+    let turned = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), parity);
+    let parity = cx.build.emit.op(Op::Select, &[last, turned, parity]);
+    set_position(cx, channel, [next, parity]);
+}
 
-    /// So many steps on, so many times; slot and parity count up to twice the depth together.
-    pub fn advance_by(
-        &mut self,
-        channel: &Mbarriers,
-        [slot, parity]: [Atom; 2],
-        (steps, times): (Atom, i64),
-    ) {
-        let depth = i64::from(channel.depth);
-        let round = Atom::i32(2 * depth);
-        // Not so many that the product passes the range of an index.
-        let steps = self.emit.bin(BinOp::Rem, steps, round);
-        let moved = self.emit.bin(BinOp::Mul, steps, Atom::i32(times));
-        let turned = self.emit.bin(BinOp::Mul, parity, Atom::i32(depth));
-        let at = self.emit.add(slot, turned);
-        let at = self.emit.add(at, moved);
-        let at = self.emit.bin(BinOp::Rem, at, round);
-        let odd = self.emit.cmp(CmpOp::Ge, at, Atom::i32(depth));
-        let parity = self.emit.op(Op::Select, &[odd, Atom::i32(1), Atom::i32(0)]);
-        let slot = self.emit.bin(BinOp::Rem, at, Atom::i32(depth));
-        self.set_position(channel, [slot, parity]);
-    }
+/// So many steps on, so many times; slot and parity count up to twice the depth together.
+pub(super) fn advance_by(
+    cx: &mut Cx<'_>,
+    channel: &Mbarriers,
+    [slot, parity]: [Atom; 2],
+    (steps, times): (Atom, i64),
+) {
+    let depth = i64::from(channel.depth);
+    let round = Atom::i32(2 * depth);
+    // Not so many that the product passes the range of an index.
+    let steps = cx.build.emit.bin(BinOp::Rem, steps, round);
+    let moved = cx.build.emit.bin(BinOp::Mul, steps, Atom::i32(times));
+    let turned = cx.build.emit.bin(BinOp::Mul, parity, Atom::i32(depth));
+    let at = cx.build.emit.add(slot, turned);
+    let at = cx.build.emit.add(at, moved);
+    let at = cx.build.emit.bin(BinOp::Rem, at, round);
+    let odd = cx.build.emit.cmp(CmpOp::Ge, at, Atom::i32(depth));
+    let parity = cx.build.emit.op(Op::Select, &[odd, Atom::i32(1), Atom::i32(0)]);
+    let slot = cx.build.emit.bin(BinOp::Rem, at, Atom::i32(depth));
+    set_position(cx, channel, [slot, parity]);
+}
 
-    fn set_position(&mut self, channel: &Mbarriers, position: [Atom; 2]) {
-        for (slot, value) in (0..).zip(position) {
-            self.emit.stmt(kernel::Stmt::Set { frag: channel.cursor, slot, value: value.expr() });
-        }
+fn set_position(cx: &mut Cx<'_>, channel: &Mbarriers, position: [Atom; 2]) {
+    for (slot, value) in (0..).zip(position) {
+        cx.build.emit.stmt(kernel::Stmt::Set { frag: channel.cursor, slot, value: value.expr() });
     }
+}
 
-    /// What `f` does, at another point of a ring's loop.
-    pub fn at_point<R>(&mut self, ring: &Ring<'_>, point: Linear, f: impl FnOnce(&mut Self) -> R) -> R {
-        let around = self.stack.iter().rposition(|b| b.digit == ring.digit).expect("the ring's loop");
-        let now = std::mem::replace(&mut self.stack[around].value, point);
-        let result = f(self);
-        self.stack[around].value = now;
-        result
-    }
+/// What `f` does, at another point of a ring's loop.
+pub(super) fn at_point<'a, R>(
+    cx: &mut Cx<'a>,
+    ring: &Ring<'_>,
+    point: Linear,
+    f: impl FnOnce(&mut Cx<'a>) -> R,
+) -> R {
+    let around = cx.env.stack.iter().rposition(|b| b.digit == ring.digit).expect("the ring's loop");
+    let now = std::mem::replace(&mut cx.env.stack[around].value, point);
+    let result = f(cx);
+    cx.env.stack[around].value = now;
+    result
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: PTX ISA 5.5 (tensors, boxes), 9.7.9.27 (`cp.async.bulk.tensor`).
 
-use super::{Lowerer, copy::CopyPlan, emit::Emit, linear::Linear};
+use super::{context::Cx, copy::CopyPlan, emit::Emit, linear::Linear};
 use crate::{
     kernel::{Expr as KExpr, Param, Ty},
     nest::CopyLayout,
@@ -20,62 +20,57 @@ pub(super) struct MapOf<'l> {
     pub stored: bool,
 }
 
-impl Lowerer<'_> {
-    /// The tensor map of a copy, a parameter of the kernel.
-    pub fn tensor_map(&mut self, plan: &CopyPlan<'_>) -> u32 {
-        let extents = plan.of.sides(plan.size);
-        let swizzle = self.nest.copy(plan.of.copy).swizzle;
-        self.map_of(&MapOf {
-            tensor: plan.tensor,
-            layout: &plan.of.layout,
-            extents: &extents,
-            swizzle,
-            stored: false,
-        })
-    }
+/// The tensor map of a copy, a parameter of the kernel.
+pub(super) fn tensor_map(cx: &mut Cx<'_>, plan: &CopyPlan<'_>) -> u32 {
+    let extents = plan.of.sides(plan.size);
+    let swizzle = cx.view.nest.copy(plan.of.copy).swizzle;
+    map_of(
+        cx,
+        &MapOf { tensor: plan.tensor, layout: &plan.of.layout, extents: &extents, swizzle, stored: false },
+    )
+}
 
-    /// A tensor map, the same for all boxes that are alike.
-    pub fn map_of(&mut self, of: &MapOf<'_>) -> u32 {
-        let MapOf { tensor, layout, extents, swizzle, stored } = *of;
-        let dims: Vec<u32> = layout.order.iter().rev().map(|d| *d as u32).collect();
-        let points = |d: &usize| match layout.panel {
-            Some(width) if *d == layout.contiguous => width as u32,
-            _ => extents[*d] as u32,
-        };
-        let tile: Vec<u32> = layout.order.iter().rev().map(points).collect();
-        let id = u32::from(tensor.0);
-        let same = |p: &Param| {
-            matches!(p, Param::TensorMap { tensor: t, tile: b, swizzle: s, stored: w, .. }
-                if (*t, b, *s, *w) == (id, &tile, swizzle, stored))
-        };
-        if let Some(known) = self.params.iter().position(same) {
-            return known as u32;
-        }
-        let base = format!("{}.map", self.tensor(tensor).name);
-        let name = crate::shared::unique(&base, |n| self.params.iter().any(|p| p.name() == n));
-        self.params.push(Param::TensorMap { name, tensor: id, dims, tile, swizzle, stored });
-        self.params.len() as u32 - 1
+/// A tensor map, the same for all boxes that are alike.
+pub(super) fn map_of(cx: &mut Cx<'_>, of: &MapOf<'_>) -> u32 {
+    let MapOf { tensor, layout, extents, swizzle, stored } = *of;
+    let dims: Vec<u32> = layout.order.iter().rev().map(|d| *d as u32).collect();
+    let points = |d: &usize| match layout.panel {
+        Some(width) if *d == layout.contiguous => width as u32,
+        _ => extents[*d] as u32,
+    };
+    let tile: Vec<u32> = layout.order.iter().rev().map(points).collect();
+    let id = u32::from(tensor.0);
+    let same = |p: &Param| {
+        matches!(p, Param::TensorMap { tensor: t, tile: b, swizzle: s, stored: w, .. }
+            if (*t, b, *s, *w) == (id, &tile, swizzle, stored))
+    };
+    if let Some(known) = cx.build.params.iter().position(same) {
+        return known as u32;
     }
+    let base = format!("{}.map", cx.view.tensor(tensor).name);
+    let name = crate::shared::unique(&base, |n| cx.build.params.iter().any(|p| p.name() == n));
+    cx.build.params.push(Param::TensorMap { name, tensor: id, dims, tile, swizzle, stored });
+    cx.build.params.len() as u32 - 1
+}
 
-    /// Coordinates and offset of one of the panels of a box, fastest dimension first.
-    pub fn panel(
-        &mut self,
-        layout: &CopyLayout,
-        corner: &[Linear],
-        to: &Linear,
-        piece: u64,
-    ) -> (Vec<KExpr>, KExpr) {
-        let mut coordinates = Vec::new();
-        for dim in layout.order.iter().rev() {
-            let mut at = corner[*dim].clone();
-            if *dim == layout.contiguous {
-                at.constant += (piece * layout.panel.unwrap_or(0)) as i64;
-            }
-            coordinates.push(self.emit.index(&at).expr());
+/// Coordinates and offset of one of the panels of a box, fastest dimension first.
+pub(super) fn panel(
+    cx: &mut Cx<'_>,
+    layout: &CopyLayout,
+    corner: &[Linear],
+    to: &Linear,
+    piece: u64,
+) -> (Vec<KExpr>, KExpr) {
+    let mut coordinates = Vec::new();
+    for dim in layout.order.iter().rev() {
+        let mut at = corner[*dim].clone();
+        if *dim == layout.contiguous {
+            at.constant += (piece * layout.panel.unwrap_or(0)) as i64;
         }
-        let mut to = to.clone();
-        to.constant += (piece * layout.rows() * layout.panel.unwrap_or(0)) as i64;
-        let (base, constant) = self.emit.index_base(&to);
-        (coordinates, Emit::sum_expr(base, constant, Ty::I32))
+        coordinates.push(cx.build.emit.index(&at).expr());
     }
+    let mut to = to.clone();
+    to.constant += (piece * layout.rows() * layout.panel.unwrap_or(0)) as i64;
+    let (base, constant) = cx.build.emit.index_base(&to);
+    (coordinates, Emit::sum_expr(base, constant, Ty::I32))
 }

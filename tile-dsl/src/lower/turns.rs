@@ -16,11 +16,14 @@
 //! Source: CUTLASS, `KernelTmaWarpSpecializedPingpong`; PTX ISA 9.7.13.15.16 (`mbarrier.test_wait`, parity).
 
 use super::{
-    Holds, Lowerer,
+    build::Holds,
+    context::Cx,
+    control,
     emit::{Atom, Op},
     error::LowerError,
-    mbarriers::Mbarriers,
+    mbarriers::{self, Mbarriers},
     pipeline::Ring,
+    roles, slots,
 };
 use crate::{
     dtype::DType,
@@ -30,86 +33,84 @@ use crate::{
     shared::Content,
 };
 
-impl Lowerer<'_> {
-    /// Buffer of the mbarriers by which turns are passed on, one a group.
-    fn turn_barriers(&mut self) -> Result<u32, LowerError> {
-        self.mbarrier_ring(Content::Turn, self.nest.groups(), self.units.threads / WARP)
-    }
+/// Buffer of the mbarriers by which turns are passed on, one a group.
+fn turn_barriers(cx: &mut Cx<'_>) -> Result<u32, LowerError> {
+    mbarriers::mbarrier_ring(cx, Content::Turn, cx.view.nest.groups(), cx.env.tile.units.threads / WARP)
+}
 
-    /// Register that has the parity of this group's next turn.
-    fn turn_parity(&mut self) -> u32 {
-        self.fragment(Holds::Turn, DType::I32, 1)
-    }
+/// Register that has the parity of this group's next turn.
+fn turn_parity(cx: &mut Cx<'_>) -> u32 {
+    cx.build.fragment(cx.view.nest, Holds::Turn, DType::I32, 1)
+}
 
-    /// Before the first tile of a group.
-    pub fn first_turn(&mut self) -> Result<(), LowerError> {
-        if self.nest.pingpong.is_some() {
-            let value = Atom::i32(i64::from(self.group == 0)).expr();
-            let frag = self.turn_parity();
-            self.emit.stmt(kernel::Stmt::Set { frag, slot: 0, value });
+/// Before the first tile of a group.
+pub(super) fn first_turn(cx: &mut Cx<'_>) -> Result<(), LowerError> {
+    if cx.view.nest.pingpong.is_some() {
+        let value = Atom::i32(i64::from(cx.env.tile.group == 0)).expr();
+        let frag = turn_parity(cx);
+        cx.build.emit.stmt(kernel::Stmt::Set { frag, slot: 0, value });
+    }
+    Ok(())
+}
+
+/// This group goes on where those before it leave the channel, when they have.
+pub(super) fn begin_turn(cx: &mut Cx<'_>, ring: &Ring<'_>) -> Result<(), LowerError> {
+    skip(cx, ring, -i64::from(cx.env.tile.group));
+    let barrier = turn_barriers(cx)?;
+    let frag = turn_parity(cx);
+    let parity = cx.build.emit.var(kernel::Ty::I32);
+    cx.build.emit.stmt(kernel::Stmt::Let(parity, KExpr::Slot { frag, slot: 0 }));
+    let slot = Atom::i32(cx.env.tile.group.into()).expr();
+    let wait = Async::Wait { barrier, slot, parity: KExpr::Var(parity) };
+    cx.build.emit.stmt(kernel::Stmt::Async(wait));
+    let turned = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), Atom::Var(parity));
+    cx.build.emit.stmt(kernel::Stmt::Set { frag, slot: 0, value: turned.expr() });
+    Ok(())
+}
+
+/// The next group may begin.
+pub(super) fn pass_turn(cx: &mut Cx<'_>) -> Result<(), LowerError> {
+    let barrier = turn_barriers(cx)?;
+    let next = (cx.env.tile.group + 1) % cx.view.nest.groups();
+    roles::arrive_as_warp(cx, barrier, Atom::i32(next.into()), 1);
+    Ok(())
+}
+
+/// This group leaves out what others read of the channel until its next tile.
+pub(super) fn end_turn(cx: &mut Cx<'_>, ring: &Ring<'_>) {
+    skip(cx, ring, i64::from(cx.view.nest.groups() - 1 - cx.env.tile.group));
+}
+
+/// Moves on by the steps of so many tiles, those before the own one where they are less than none.
+fn skip(cx: &mut Cx<'_>, ring: &Ring<'_>, tiles: i64) {
+    let Some(channel) = &ring.flow.mbarriers else { return };
+    let (Some(own), true) = (cx.env.tile.number, cx.view.given.grouped) else {
+        if tiles != 0 {
+            skip_steps(cx, channel, ring.digit, (ring.end, tiles.unsigned_abs()));
         }
-        Ok(())
+        return;
+    };
+    // Others' tiles may be of problems with other extents. Beyond the last tile it is no matter what is found.
+    let ctas = cx.build.emit.op(Op::Ctas, &[]);
+    for tile in 1..=tiles.abs() {
+        let apart = cx.build.emit.bin(BinOp::Mul, ctas, Atom::i32(tile * tiles.signum()));
+        let tile = cx.build.emit.add(own, apart);
+        cx.build.emit.push();
+        let around = cx.build.emit.enter_problem(tile);
+        let end = control::end(cx, ring.digit);
+        skip_steps(cx, channel, ring.digit, (end, 1));
+        cx.build.emit.leave_problem(around);
+        let then = cx.build.emit.pop();
+        let cond = Atom::Bool(true).expr();
+        cx.build.emit.stmt(kernel::Stmt::If { cond, then, otherwise: Vec::new() });
     }
+}
 
-    /// This group goes on where those before it leave the channel, when they have.
-    pub fn begin_turn(&mut self, ring: &Ring<'_>) -> Result<(), LowerError> {
-        self.skip(ring, -i64::from(self.group));
-        let barrier = self.turn_barriers()?;
-        let frag = self.turn_parity();
-        let parity = self.emit.var(kernel::Ty::I32);
-        self.emit.stmt(kernel::Stmt::Let(parity, KExpr::Slot { frag, slot: 0 }));
-        let slot = Atom::i32(self.group.into()).expr();
-        let wait = Async::Wait { barrier, slot, parity: KExpr::Var(parity) };
-        self.emit.stmt(kernel::Stmt::Async(wait));
-        let turned = self.emit.bin(BinOp::Sub, Atom::i32(1), Atom::Var(parity));
-        self.emit.stmt(kernel::Stmt::Set { frag, slot: 0, value: turned.expr() });
-        Ok(())
-    }
-
-    /// The next group may begin.
-    pub fn pass_turn(&mut self) -> Result<(), LowerError> {
-        let barrier = self.turn_barriers()?;
-        let next = (self.group + 1) % self.nest.groups();
-        self.arrive_as_warp(barrier, Atom::i32(next.into()), 1);
-        Ok(())
-    }
-
-    /// This group leaves out what others read of the channel until its next tile.
-    pub fn end_turn(&mut self, ring: &Ring<'_>) {
-        self.skip(ring, i64::from(self.nest.groups() - 1 - self.group));
-    }
-
-    /// Moves on by the steps of so many tiles, those before the own one where they are less than none.
-    fn skip(&mut self, ring: &Ring<'_>, tiles: i64) {
-        let Some(channel) = &ring.flow.mbarriers else { return };
-        let (Some(own), true) = (self.number, self.grouped) else {
-            if tiles != 0 {
-                self.skip_steps(channel, ring.digit, (ring.end, tiles.unsigned_abs()));
-            }
-            return;
-        };
-        // Others' tiles may be of problems with other extents. Beyond the last tile it is no matter what is found.
-        let ctas = self.emit.op(Op::Ctas, &[]);
-        for tile in 1..=tiles.abs() {
-            let apart = self.emit.bin(BinOp::Mul, ctas, Atom::i32(tile * tiles.signum()));
-            let tile = self.emit.add(own, apart);
-            self.emit.push();
-            let around = self.emit.enter_problem(tile);
-            let end = self.end(ring.digit);
-            self.skip_steps(channel, ring.digit, (end, 1));
-            self.emit.leave_problem(around);
-            let then = self.emit.pop();
-            let cond = Atom::Bool(true).expr();
-            self.emit.stmt(kernel::Stmt::If { cond, then, otherwise: Vec::new() });
-        }
-    }
-
-    /// Moves on by the steps of a loop that ends there, so many times.
-    fn skip_steps(&mut self, channel: &Mbarriers, digit: Digit, (end, times): (Atom, u64)) {
-        let position = self.position(channel);
-        let stride = i64::from(digit.stride);
-        let last = self.emit.add(end, Atom::i32(stride - 1));
-        let steps = self.emit.bin(BinOp::Div, last, Atom::i32(stride));
-        self.advance_by(channel, position, (steps, times as i64));
-    }
+/// Moves on by the steps of a loop that ends there, so many times.
+fn skip_steps(cx: &mut Cx<'_>, channel: &Mbarriers, digit: Digit, (end, times): (Atom, u64)) {
+    let position = slots::position(cx, channel);
+    let stride = i64::from(digit.stride);
+    let last = cx.build.emit.add(end, Atom::i32(stride - 1));
+    let steps = cx.build.emit.bin(BinOp::Div, last, Atom::i32(stride));
+    slots::advance_by(cx, channel, position, (steps, times as i64));
 }

@@ -4,7 +4,13 @@
 //! along k (PTX ISA 9.7.15.5.4). So k need not be contiguous.
 
 use super::{
-    Lowerer, emit::Atom as Operand, error::LowerError, linear::Linear, matrix::Reads, stage::Active as Staged,
+    context::Cx,
+    emit::Atom as Operand,
+    env::Staged,
+    error::LowerError,
+    expr,
+    linear::Linear,
+    matrix::{self, Reads},
 };
 use crate::{
     kernel::Expr as KExpr,
@@ -14,44 +20,42 @@ use crate::{
 /// Lanes along a row of a matrix, and rows.
 const LANES: [u32; 2] = [4, 8];
 
-impl Lowerer<'_> {
-    /// The offsets of what this lane holds of an operand of the atom at the current point, in the order of its registers;
-    /// `None` where `ldmatrix` reads it.
-    pub fn words(
-        &mut self,
-        access: AccessId,
-        reads: &Reads,
-        stage: &Staged,
-    ) -> Result<Option<Vec<Linear>>, LowerError> {
-        let how = self.matrices(access, reads, stage)?;
-        if !how.words {
-            return Ok(None);
-        }
-        let mut first = self.staged_offset(access, stage);
-        for (range, weight) in [
-            (UnitRange { stride: 1, extent: LANES[0] }, how.k),
-            (UnitRange { stride: LANES[0], extent: LANES[1] }, how.free),
-        ] {
-            if let Operand::Var(part) = self.units.part(&mut self.emit, range) {
-                first.add_scaled(&Linear::var(part), weight);
-            }
-        }
-        let moved = |register: usize| {
-            let mut offset = first.clone();
-            for (bit, [free, k]) in reads.order.iter().enumerate() {
-                if register >> bit & 1 == 1 {
-                    offset.constant += i64::from(*free) * how.free + i64::from(*k) * how.k;
-                }
-            }
-            offset
-        };
-        Ok(Some((0..1 << reads.order.len()).map(moved).collect()))
+/// The offsets of what this lane holds of an operand of the atom at the current point, in the order of its registers;
+/// `None` where `ldmatrix` reads it.
+pub(super) fn words(
+    cx: &mut Cx<'_>,
+    access: AccessId,
+    reads: &Reads,
+    stage: &Staged,
+) -> Result<Option<Vec<Linear>>, LowerError> {
+    let how = matrix::matrices(cx, access, reads, stage)?;
+    if !how.words {
+        return Ok(None);
     }
+    let mut first = expr::staged_offset(cx, access, stage);
+    for (range, weight) in [
+        (UnitRange { stride: 1, extent: LANES[0] }, how.k),
+        (UnitRange { stride: LANES[0], extent: LANES[1] }, how.free),
+    ] {
+        if let Operand::Var(part) = cx.env.tile.units.part(&mut cx.build.emit, range) {
+            first.add_scaled(&Linear::var(part), weight);
+        }
+    }
+    let moved = |register: usize| {
+        let mut offset = first.clone();
+        for (bit, [free, k]) in reads.order.iter().enumerate() {
+            if register >> bit & 1 == 1 {
+                offset.constant += i64::from(*free) * how.free + i64::from(*k) * how.k;
+            }
+        }
+        offset
+    };
+    Ok(Some((0..1 << reads.order.len()).map(moved).collect()))
+}
 
-    /// The element of a copy at an offset, loaded once in a straight line.
-    pub fn word(&mut self, stage: &Staged, offset: &Linear) -> KExpr {
-        let (base, constant) = stage.place(&mut self.emit, offset);
-        let dtype = super::fixed(self.tensor(stage.tensor).elem);
-        self.load_shared(stage.buffer, dtype, base, constant, None).expr()
-    }
+/// The element of a copy at an offset, loaded once in a straight line.
+pub(super) fn word(cx: &mut Cx<'_>, stage: &Staged, offset: &Linear) -> KExpr {
+    let (base, constant) = stage.place(&mut cx.build.emit, offset);
+    let dtype = super::fixed(cx.view.tensor(stage.tensor).elem);
+    expr::load_shared(cx, stage.buffer, dtype, base, constant, None).expr()
 }

@@ -3,8 +3,9 @@
 use crate::{
     nest::{AccessId, CopyId, Frame, Nest, Stmt, Target, Vector, leaves},
     schedule::Space,
+    tile::TensorId,
 };
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// An access of a tensor by a statement.
 #[derive(Clone, Debug)]
@@ -30,9 +31,14 @@ pub(crate) enum From {
     Registers(CopyId),
 }
 
-/// The accesses of a nest, statement by statement in program order, what is stored last.
+/// The accesses of a nest.
 #[derive(Clone, Debug)]
-pub(crate) struct Accesses(Vec<Access>);
+pub(crate) struct Accesses {
+    /// Statement by statement in program order, what is stored last.
+    all: Vec<Access>,
+    /// Tensors that some statements read and some store.
+    pub in_place: BTreeSet<TensorId>,
+}
 
 impl Accesses {
     /// Those of a nest.
@@ -58,17 +64,22 @@ impl Accesses {
                 found.push(Access { access, stores: true, from: From::Global, vector: vector(access) });
             }
         });
-        Accesses(found)
+        let of = |stores: bool| -> BTreeSet<TensorId> {
+            let own = found.iter().filter(|a: &&Access| a.stores == stores);
+            own.map(|a| nest.access(a.access).tensor).collect()
+        };
+        let in_place = &of(false) & &of(true);
+        Accesses { all: found, in_place }
     }
 
     /// Those of global memory.
     pub fn global(&self) -> impl Iterator<Item = &Access> {
-        self.0.iter().filter(|access| access.from == From::Global)
+        self.all.iter().filter(|access| access.from == From::Global)
     }
 
     pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
         let mut written = Vec::new();
-        for Access { access, stores, from, vector } in &self.0 {
+        for Access { access, stores, from, vector } in &self.all {
             let verb = if *stores { "stores" } else { "reads" };
             let from = match from {
                 From::Global => String::new(),

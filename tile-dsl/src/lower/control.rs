@@ -1,0 +1,127 @@
+//! Loops and conditions around what is emitted.
+
+use super::{
+    context::Cx,
+    digits::{self, StepOrder, Taken},
+    emit::{Atom, Op, linear},
+    env::{Bound, Passing},
+    error::LowerError,
+    linear::Linear,
+};
+use crate::{
+    kernel::{self, Expr as KExpr, Ty},
+    nest::{Digit, LoopKind, Step, Steps},
+    op::BinOp,
+};
+
+/// Runs `body` at each step of a loop that the threads at hand take.
+pub(super) fn each_step<'a>(
+    cx: &mut Cx<'a>,
+    digit: Digit,
+    at: LoopKind,
+    order: StepOrder,
+    body: &mut dyn FnMut(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
+    let scheduled = order == StepOrder::Scheduled;
+    let (mut values, expanded) = match digits::taken(cx, digit, at) {
+        Taken::Loop => {
+            let at = if scheduled { at } else { LoopKind::Seq };
+            return run_loop(cx, digit, at, false, body);
+        }
+        Taken::One(value) => (vec![value], false),
+        Taken::Each(values) => (values, true),
+    };
+    if scheduled && at == LoopKind::Serpentine && cx.env.enters_backwards() {
+        values.reverse();
+    }
+    let steps = values.len() as u32;
+    for (step, value) in (0..).zip(values) {
+        let pass = (scheduled && expanded).then_some((step, steps));
+        cx.env.stack.push(Bound { pass, ..Bound::new(digit, at, value) });
+        let result = body(cx);
+        cx.env.stack.pop();
+        result?;
+    }
+    Ok(())
+}
+
+/// Runs `leaf` at each point of some loops.
+pub(super) fn each_element<'a>(
+    cx: &mut Cx<'a>,
+    loops: &[Step],
+    leaf: &mut dyn FnMut(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
+    let Some(((digit, at), inner)) = loops.split_first() else { return leaf(cx) };
+    each_step(cx, *digit, *at, StepOrder::Points, &mut |cx| each_element(cx, inner, leaf))
+}
+
+pub(super) fn innermost_vec<'c>(cx: &'c Cx<'_>) -> Option<&'c Bound> {
+    cx.env.stack.iter().rev().find(|b| b.at == LoopKind::Vec)
+}
+
+/// The end of a loop at run time over a digit, in points of its axis. It is the same for all threads.
+pub(super) fn end(cx: &mut Cx<'_>, digit: Digit) -> Atom {
+    let run = digits::run_time(cx, (digit, LoopKind::Seq));
+    match digits::in_tile(cx, run).steps {
+        Steps::Fixed(n) => Atom::i32(i64::from(n) * i64::from(digit.stride)),
+        Steps::Rest => cx.build.emit.dim(&cx.view.nest.kernel.axes[digit.axis.0 as usize].extent),
+    }
+}
+
+/// A loop at run time; its variable counts points of the axis.
+/// `synchronised`: each step starts with a barrier of its own.
+pub(super) fn run_loop<'a>(
+    cx: &mut Cx<'a>,
+    digit: Digit,
+    at: LoopKind,
+    synchronised: bool,
+    body: impl FnOnce(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
+    let end = end(cx, digit);
+    cx.build.emit.push();
+    let var = cx.build.emit.var(Ty::I32);
+    cx.build.emit.set_multiple(var, digit.stride.into());
+    cx.build.sync.enter();
+    let value = match cx.env.tile.odd.filter(|_| cx.view.nest.alternate.contains(&digit)) {
+        None => Linear::var(var),
+        Some(odd) => backwards_if(cx, odd, digit, var, end),
+    };
+    cx.env.stack.push(Bound::new(digit, at, value));
+    body(cx)?;
+    cx.env.stack.pop();
+    cx.env.passing.retain(|p| p.digit != digit);
+    if cx.build.sync.leave(synchronised) {
+        cx.build.emit_barrier();
+    }
+    let body = cx.build.emit.pop();
+    let step = KExpr::Int(digit.stride.into(), Ty::I32);
+    let start = KExpr::Int(0, Ty::I32);
+    cx.build.emit.stmt(kernel::Stmt::For { var, start, end: end.expr(), step, body });
+    // The loop may have written what was loaded before it.
+    cx.build.emit.forget_loads(|_| true);
+    Ok(())
+}
+
+/// The points of a step that is the n-th from the end, where `odd`, and from the start otherwise.
+pub(super) fn backwards_if(cx: &mut Cx<'_>, odd: Atom, digit: Digit, var: kernel::Var, end: Atom) -> Linear {
+    cx.env.passing.push(Passing { digit, passed: var });
+    let stride = i64::from(digit.stride);
+    let last = cx.build.emit.add(end, Atom::i32(-1));
+    let last = cx.build.emit.bin(BinOp::Div, last, Atom::i32(stride));
+    let last = cx.build.emit.bin(BinOp::Mul, last, Atom::i32(stride));
+    let back = cx.build.emit.bin(BinOp::Sub, last, Atom::Var(var));
+    let point = cx.build.emit.op(Op::Select, &[odd, back, Atom::Var(var)]);
+    linear(cx.build.emit.multiple(point, stride), 0)
+}
+
+pub(super) fn only_if<'a>(cx: &mut Cx<'a>, condition: Option<Atom>, body: impl FnOnce(&mut Cx<'a>)) {
+    let condition = match condition {
+        None | Some(Atom::Bool(true)) => return body(cx),
+        Some(Atom::Bool(false)) => return,
+        Some(condition) => condition,
+    };
+    cx.build.emit.push();
+    body(cx);
+    let then = cx.build.emit.pop();
+    cx.build.emit.stmt(kernel::Stmt::If { cond: condition.expr(), then, otherwise: Vec::new() });
+}

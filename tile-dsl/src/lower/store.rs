@@ -1,0 +1,128 @@
+//! Elements and vectors that go to memory, where they exist.
+
+use super::{
+    build::Pending,
+    context::Cx,
+    digits,
+    emit::{Atom, Emit},
+    error::LowerError,
+    expr::{self, Lanes},
+    guard::{self, Within},
+    linear::{Linear, Offset},
+    memory,
+    put::StoredPlace,
+};
+use crate::{
+    index::AxisId,
+    kernel::{self, Expr as KExpr, Mem, Ty},
+    nest::AccessId,
+};
+
+/// Where the current element of a tensor is stored, by which replica, and whether it exists.
+pub(super) fn stored_place(
+    cx: &mut Cx<'_>,
+    id: AccessId,
+    lanes: Option<Lanes>,
+    replica: Option<Atom>,
+) -> Result<StoredPlace, LowerError> {
+    let access = &cx.view.nest.accesses[id.0 as usize];
+    let tensor = access.tensor;
+    let coords: Vec<Linear> = access.index.iter().map(|i| cx.env.index(i)).collect();
+    let coords = expr::without_lane(cx, id, coords, lanes);
+    let mut within = axes_within(cx, id, lanes);
+    within.extend(guard::access_within(cx, id, &coords));
+    let mut guard = guard::inside(cx, &within);
+    guard = cx.build.emit.and(guard, replica);
+
+    let pitches = memory::pitches(cx, tensor);
+    let mut offset = Offset::default();
+    for (coord, pitch) in coords.iter().zip(pitches) {
+        offset.add(pitch, coord);
+    }
+    memory::write_global(cx, id);
+    let ty = cx.view.offset_ty();
+    let mem = cx.view.global(tensor);
+    let (base, constant) = cx.build.emit.offset(&offset, ty);
+    let t = cx.view.tensor(tensor);
+    let dtype = super::fixed(t.elem);
+    if let Some(lanes) = lanes {
+        expr::check_aligned(cx, &offset.unit, lanes.steps, dtype, &t.name)?;
+    }
+    Ok(StoredPlace { mem, base, constant, ty, guard })
+}
+
+/// Stores an element, or holds it back until its vector is complete.
+pub(super) fn store_lanes(
+    cx: &mut Cx<'_>,
+    mem: Mem,
+    (base, constant, ty): (Option<Atom>, i64, Ty),
+    value: KExpr,
+    dtype: crate::dtype::DType,
+    guard: Option<Atom>,
+    lanes: Option<Lanes>,
+) {
+    let Some(lanes) = lanes else {
+        emit_store(cx, mem, base, constant, ty, vec![value], guard);
+        return;
+    };
+    // The value may be read from a slot that changes before the store is complete.
+    let value = cx.build.name(value, Ty::Elem(dtype));
+    let same = |p: &Pending| (p.mem, p.base, p.constant, p.guard) == (mem, base, constant, guard);
+    let at = cx.build.unfinished.vectors.iter().position(same).unwrap_or_else(|| {
+        let values = vec![None; lanes.steps as usize];
+        cx.build.unfinished.vectors.push(Pending { mem, base, constant, guard, values });
+        cx.build.unfinished.vectors.len() - 1
+    });
+    cx.build.unfinished.vectors[at].values[lanes.lane as usize] = Some(value);
+    if cx.build.unfinished.vectors[at].values.iter().all(Option::is_some) {
+        let done = cx.build.unfinished.vectors.swap_remove(at);
+        let values = done.values.into_iter().flatten().collect();
+        emit_store(cx, mem, base, constant, ty, values, guard);
+    }
+}
+
+pub(super) fn emit_store(
+    cx: &mut Cx<'_>,
+    mem: Mem,
+    base: Option<Atom>,
+    constant: i64,
+    ty: Ty,
+    values: Vec<KExpr>,
+    guard: Option<Atom>,
+) {
+    let offset = Emit::sum_expr(base, constant, ty);
+    let guard = guard.map(Atom::expr);
+    cx.build.emit.stmt(match mem {
+        Mem::Global(global) if cx.env.adding => {
+            cx.build.cleared.insert(global);
+            kernel::Stmt::Add { global, offset, values, guard }
+        }
+        mem => kernel::Stmt::Store { mem, offset, values, guard },
+    });
+    cx.build.emit.forget_loads(|m| m == mem);
+}
+
+/// Where the point may leave the extents of the axes of a stored element; a vector is inside or outside as a
+/// whole, as its first element is.
+pub(super) fn axes_within(cx: &Cx<'_>, id: AccessId, lanes: Option<Lanes>) -> Vec<Within> {
+    let access = &cx.view.nest.accesses[id.0 as usize];
+    let digits = digits::digits(cx);
+    let mut axes: Vec<AxisId> = access.index.iter().flat_map(|i| i.terms.keys().copied()).collect();
+    axes.sort();
+    axes.dedup();
+    axes.retain(|a| digits::ragged(cx, *a, &digits));
+    let mut within = Vec::new();
+    for axis in axes {
+        let mut end = guard::end_of(cx, axis);
+        // Where the index of a dimension is the axis itself, the tensor's own extent is the same check.
+        let dims = access.index.iter().zip(&cx.view.tensor(access.tensor).dims);
+        if dims.into_iter().any(|(i, d)| i.as_axis() == Some(axis) && *d == end.extent) {
+            continue;
+        }
+        if let Some(l) = lanes.filter(|l| l.axis == axis) {
+            end.at.constant -= i64::from(l.lane);
+        }
+        within.push(end);
+    }
+    within
+}
