@@ -23,22 +23,29 @@ mod error;
 mod exchange;
 mod expr;
 mod fill;
+mod flow;
 mod fragment;
 mod grid;
 mod guard;
+mod held;
 mod interleave;
 mod layout;
 mod linear;
+mod loads;
+mod lowering;
 mod maps;
 mod matrix;
 mod mbarriers;
 mod memory;
+mod moves;
+mod operand;
 mod output;
 mod passes;
 mod pipeline;
 mod products;
 mod put;
 mod registers;
+mod ring;
 mod roles;
 mod slots;
 mod stage;
@@ -63,7 +70,7 @@ use crate::{
     program::{Program, Variant},
     tile::ElemType,
 };
-use passes::{Lowering, Pass};
+use lowering::{Lowering, Pass};
 
 /// Statements beyond which expansion is a mistake: the engine admits 2¹⁵ operations of straight-line code, and the guards and
 /// the address of none take 64 statements.

@@ -10,8 +10,7 @@
 use super::{
     context::Cx,
     control,
-    emit::literal,
-    emit::{Atom, Emit, Op},
+    emit::{Atom, Emit, Op, literal},
     env::{Held, Registers},
     error::LowerError,
     storage,

@@ -6,8 +6,7 @@
 use super::{
     context::Cx,
     control,
-    emit::literal,
-    emit::{Atom, Emit},
+    emit::{Atom, Emit, literal},
     env::{Held, Registers},
     error::LowerError,
     linear::Linear,

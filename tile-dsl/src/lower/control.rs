@@ -10,9 +10,12 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr, Ty},
-    nest::{Digit, LoopKind, Step, Steps},
+    nest::{Digit, LoopKind, Step, Steps, Stmt},
     op::BinOp,
 };
+
+/// What walks over a statement. It is handed to what stands around statements.
+pub(super) type Walk = fn(&mut Cx<'_>, &Stmt) -> Result<(), LowerError>;
 
 /// Runs `body` at each step of a loop that the threads at hand take.
 pub(super) fn each_step<'a>(
@@ -124,4 +127,15 @@ pub(super) fn only_if<'a>(cx: &mut Cx<'a>, condition: Option<Atom>, body: impl F
     body(cx);
     let then = cx.build.emit.pop();
     cx.build.emit.stmt(kernel::Stmt::If { cond: condition.expr(), then, otherwise: Vec::new() });
+}
+
+/// What `f` emits in the innermost scope, to be emitted later in the same scope.
+pub(super) fn captured<'a>(cx: &mut Cx<'a>, f: impl FnOnce(&mut Cx<'a>)) -> Vec<kernel::Stmt> {
+    let mark = cx.build.emit.mark();
+    f(cx);
+    cx.build.emit.take(mark)
+}
+
+pub(super) fn emit_all(cx: &mut Cx<'_>, stmts: impl IntoIterator<Item = kernel::Stmt>) {
+    stmts.into_iter().for_each(|s| cx.build.emit.stmt(s));
 }

@@ -7,18 +7,15 @@
 use super::{
     context::Cx,
     emit::{Atom, Emit, linear},
-    guard::{self, Sides, Within},
-    layout::{Layout, SHARED_OFFSET},
+    flow::CopyPlan,
+    guard::{self, Within},
+    layout::SHARED_OFFSET,
     linear::{Linear, Offset},
-    memory, stage,
+    memory, moves,
 };
 use crate::{
-    dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty, Var},
-    nest::TileSize,
     op::{BinOp, CmpOp, UnOp},
-    plan::CopyBox,
-    tile::TensorId,
 };
 
 /// Elements a thread has in flight between loads and stores of plain copies; no less than a vector has.
@@ -26,29 +23,6 @@ const IN_FLIGHT: u32 = 32;
 
 /// Bytes of a line of the caches: a piece of a row is no shorter, or requests would touch more lines.
 const LINE: i64 = 128;
-
-/// A copy of a box of a tensor into shared memory.
-pub(super) struct CopyPlan<'p> {
-    /// What it holds.
-    pub of: &'p CopyBox,
-    /// Of the tile at hand.
-    pub size: TileSize,
-    pub tensor: TensorId,
-    pub dtype: DType,
-    pub buffer: u32,
-    /// Digits bound outside of the stage.
-    pub height: usize,
-    pub layout: Layout,
-    /// Extent of the box that the tile at hand takes, by dimension.
-    pub extent: Vec<i64>,
-    /// Where the box may leave the tensor, by dimension.
-    pub sides: Vec<Sides>,
-    /// Elements moved at once.
-    pub vector: u32,
-    pub asynchronous: bool,
-    /// The tensor map through which it comes in one piece: a parameter of the kernel.
-    pub map: Option<u32>,
-}
 
 /// What a thread moves in one round.
 pub(super) struct Chunk {
@@ -199,7 +173,7 @@ pub(super) fn copy_all(cx: &mut Cx<'_>, plans: &[(&CopyPlan<'_>, Linear)]) {
 
 /// Issues the asynchronous copies of a box.
 pub(super) fn issue(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunks: &[Chunk], slot: &Linear) {
-    let base = stage::base(cx, plan);
+    let base = moves::base(cx, plan);
     for chunk in chunks {
         let (global_offset, guard) = source(cx, plan, &base, chunk);
         let shared_offset = target(cx, plan, chunk, 0, slot);
@@ -226,7 +200,7 @@ pub(super) fn issue(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunks: &[Chunk], slot
 
 /// Loads a chunk to registers.
 pub(super) fn load_chunk(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk) -> Vec<Var> {
-    let base = stage::base(cx, plan);
+    let base = moves::base(cx, plan);
     let (offset, guard) = source(cx, plan, &base, chunk);
     let guard = cx.build.emit.and(chunk.exists, guard);
     let dst: Vec<Var> = (0..plan.vector).map(|_| cx.build.emit.var(Ty::Elem(plan.dtype))).collect();
@@ -276,4 +250,10 @@ fn pieces(plan: &CopyPlan<'_>, count: i64, total: i64, threads: i64) -> i64 {
         return 1;
     }
     [8, 4, 2].into_iter().find(fits).unwrap_or(1)
+}
+
+/// Offset of a slot of a copy.
+pub(super) fn slot_at(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, slot: Atom) -> Linear {
+    let offset = cx.build.emit.bin(BinOp::Mul, slot, Atom::i32(plan.layout.elems));
+    linear(cx.build.emit.multiple(offset, plan.layout.elems), 0)
 }

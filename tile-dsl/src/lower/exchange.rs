@@ -13,11 +13,10 @@ use super::{
     digits,
     emit::{Atom, linear},
     error::LowerError,
-    expr::{self, Lanes},
-    guard,
+    expr, guard,
     linear::Linear,
-    put::StoredPlace,
-    store,
+    loads::Lanes,
+    store::{self, StoredPlace},
 };
 use crate::{
     kernel::{self, Expr as KExpr, Ty},

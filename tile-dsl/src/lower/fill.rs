@@ -11,18 +11,17 @@ use super::{
     build::Holds,
     context::Cx,
     control,
-    copy::{self, Chunk, CopyPlan},
+    copy::{self, Chunk},
     emit::{Atom, linear},
-    fragment,
+    flow::{CopyPlan, Flow, Ring},
     interleave::Units,
     linear::Linear,
     mbarriers,
-    pipeline::{Flow, Ring},
     slots::{self, Ahead},
 };
 use crate::{
     kernel::{self, Expr as KExpr},
-    op::{BinOp, CmpOp},
+    op::CmpOp,
     plan::{Full, Producer},
 };
 
@@ -47,7 +46,7 @@ fn fill_slot(cx: &mut Cx<'_>, flow: &Flow<'_>, slot: Atom) {
     match &flow.mbarriers {
         Some(channel) => mbarriers::fill(cx, channel, &flow.copies, slot),
         None => {
-            let copies: Vec<_> = flow.copies.iter().map(|p| (p, slot_at(cx, p, slot))).collect();
+            let copies: Vec<_> = flow.copies.iter().map(|p| (p, copy::slot_at(cx, p, slot))).collect();
             copy::copy_all(cx, &copies);
         }
     }
@@ -127,17 +126,17 @@ pub(super) fn units_ahead(cx: &mut Cx<'_>, ring: &Ring<'_>, ahead: &Ahead) -> [U
         // They have two ways to go.
         for plan in plain {
             for piece in pieces_of(cx, plan) {
-                begun.push(fragment::captured(cx, |cx| begin(cx, &piece, ahead.slot)));
-                let stores = fragment::captured(cx, |cx| land(cx, &piece, ahead.slot));
+                begun.push(control::captured(cx, |cx| begin(cx, &piece, ahead.slot)));
+                let stores = control::captured(cx, |cx| land(cx, &piece, ahead.slot));
                 let (addresses, stores): (Vec<_>, Vec<_>) =
                     stores.into_iter().partition(|s| matches!(s, kernel::Stmt::Let(..)));
-                fragment::emit_all(cx, addresses);
+                control::emit_all(cx, addresses);
                 landing.extend(stores.into_iter().map(|s| vec![s]));
             }
         }
         // In one piece: ptxas waits for shared loads in flight before each run of asynchronous copies.
         if !asynchronous.is_empty() {
-            begun.push(fragment::captured(cx, |cx| {
+            begun.push(control::captured(cx, |cx| {
                 for plan in asynchronous {
                     let pieces = pieces_of(cx, plan);
                     pieces.iter().for_each(|piece| begin(cx, piece, ahead.slot));
@@ -167,7 +166,7 @@ fn pieces_of<'p>(cx: &mut Cx<'_>, plan: &'p CopyPlan<'p>) -> Vec<Piece<'p>> {
 fn begin(cx: &mut Cx<'_>, piece: &Piece<'_>, slot: Atom) {
     match piece {
         Piece::Issued { plan, chunks } => {
-            let to = slot_at(cx, plan, slot);
+            let to = copy::slot_at(cx, plan, slot);
             copy::issue(cx, plan, chunks, &to);
         }
         Piece::Loaded { plan, chunk, frag, first } => {
@@ -180,14 +179,8 @@ fn begin(cx: &mut Cx<'_>, piece: &Piece<'_>, slot: Atom) {
 
 fn land(cx: &mut Cx<'_>, piece: &Piece<'_>, slot: Atom) {
     let Piece::Loaded { plan, chunk, frag, first } = piece else { return };
-    let to = slot_at(cx, plan, slot);
+    let to = copy::slot_at(cx, plan, slot);
     let slots = *first..first + plan.vector;
     let values = slots.map(|slot| KExpr::Slot { frag: *frag, slot }).collect();
     copy::store_chunk(cx, plan, chunk, values, &to);
-}
-
-/// Offset of a slot of a copy.
-pub(super) fn slot_at(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, slot: Atom) -> Linear {
-    let offset = cx.build.emit.bin(BinOp::Mul, slot, Atom::i32(plan.layout.elems));
-    linear(cx.build.emit.multiple(offset, plan.layout.elems), 0)
 }

@@ -12,23 +12,24 @@
 use super::{
     build::Holds,
     context::Cx,
+    control::{self, Walk},
     digits,
     emit::Emit,
-    env::Bound,
-    env::Fragmented,
     env::Staged,
+    env::{Bound, Fragmented},
     error::LowerError,
-    expr::{self, Operand},
     guard::{self, Within},
+    held,
     interleave::Units,
     linear::{Linear, Offset},
-    matrix::{self, MatrixLoad, Reads},
-    memory, walk, words,
+    loads, memory,
+    operand::{self, MatrixLoad, Reads},
+    words,
 };
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{AccessId, CopyId, Digit, ElementIndex, Fragment, HeldElement, LoopAt, LoopKind, Stmt},
+    nest::{AccessId, CopyId, Digit, Fragment, HeldElement, LoopAt, LoopKind, Stmt},
     schedule::Unit,
     tile::TensorId,
 };
@@ -80,12 +81,6 @@ pub(super) fn fragment_plans(
     Ok(plans)
 }
 
-/// What is read at the current point, as it lies in a fragment; `None` where no fragment has it.
-fn element_index(cx: &Cx<'_>, access: AccessId, height: usize) -> Option<ElementIndex> {
-    let loops = cx.env.stack[height..].iter().map(|b| (b.digit, b.at, b.fixed()));
-    cx.view.nest.element_index(&cx.view.nest.access(access).index, loops)
-}
-
 /// Stands in the loops inside of a fragment.
 fn push_loops(cx: &mut Cx<'_>, loops: &[LoopAt]) {
     for (digit, at, point) in loops {
@@ -101,7 +96,7 @@ fn push_loops(cx: &mut Cx<'_>, loops: &[LoopAt]) {
 /// The loads of a fragment at the current point into one of its sets, each with the assignments of its slots.
 /// Addresses are emitted; the loads are left to the caller.
 pub(super) fn fragment_loads(cx: &mut Cx<'_>, plan: &FragmentPlan, set: u32) -> Result<Units, LowerError> {
-    let staged = plan.layout.held.first().and_then(|held| expr::staged(cx, held.access));
+    let staged = plan.layout.held.first().and_then(|held| loads::staged(cx, held.access));
     let mut known = BTreeSet::new();
     let mut out = Vec::new();
     for held in &plan.layout.held {
@@ -128,7 +123,7 @@ fn sources(
     known: &mut BTreeSet<u32>,
 ) -> Result<Vec<Source>, LowerError> {
     let (access, slot) = (held.access, first + held.slot);
-    if let Some(reads) = matrix::atom_reads(cx, access) {
+    if let Some(reads) = operand::atom_reads(cx, access) {
         let Some(staged) = staged else {
             return Err(LowerError::Malformed("an atom of what is not staged".into()));
         };
@@ -138,13 +133,13 @@ fn sources(
         }
         let beside = beside(cx, plan, access, &reads);
         known.extend(beside);
-        let (_, load) = matrix::matrix_load(cx, access, &reads, staged, beside.is_some())?;
+        let (_, load) = operand::matrix_load(cx, access, &reads, staged, beside.is_some())?;
         let starts = [Some(slot), beside.map(|next| first + next)].into_iter().flatten();
         let slots = starts.flat_map(|s| s..s + reads.elements as u32).collect();
         return Ok(vec![Source::Matrices { load, slots }]);
     }
     Ok(vec![match staged {
-        Some(staged) => Source::Shared { offset: expr::staged_offset(cx, access, staged), slot },
+        Some(staged) => Source::Shared { offset: loads::staged_offset(cx, access, staged), slot },
         None => {
             let index = &cx.view.nest.accesses[usize::from(access.0)].index;
             let coords: Vec<Linear> = index.iter().map(|i| cx.env.index(i)).collect();
@@ -234,35 +229,7 @@ fn beside(cx: &Cx<'_>, plan: &FragmentPlan, access: AccessId, reads: &Reads) -> 
     let (points, _) = reads.next.filter(|(_, second)| !second)?;
     let index = &cx.view.nest.access(access).index;
     let by = |dim: usize| index[dim].coefficient(reads.free.axis) * i64::from(points);
-    plan.layout.slot(&element_index(cx, access, plan.height)?.moved(by))
-}
-
-/// An element of the innermost fragment of its tensor, if there is one.
-pub(super) fn fragment_slot(cx: &mut Cx<'_>, access: AccessId) -> Result<Option<Operand>, LowerError> {
-    let dtype = super::fixed(cx.view.tensor(cx.view.nest.access(access).tensor).elem);
-    let slots = fragment_slots(cx, access, 1)?;
-    Ok(slots.and_then(|all| all.into_iter().next()).map(|slot| Operand::Tree(slot, Ty::Elem(dtype))))
-}
-
-/// The slots of what is read at the current point, from the innermost fragment of its tensor, if there is one.
-pub(super) fn fragment_slots(
-    cx: &mut Cx<'_>,
-    access: AccessId,
-    count: usize,
-) -> Result<Option<Vec<KExpr>>, LowerError> {
-    let serves = |f: &&Fragmented| cx.view.nest.serves(f.copy, access);
-    let Some(active) = cx.env.fragments.iter().rev().find(serves).cloned() else {
-        return Ok(None);
-    };
-    let index = element_index(cx, access, active.height);
-    let Some(slot) = index.and_then(|index| active.layout.slot(&index)) else {
-        return Err(LowerError::Malformed(format!(
-            "`{}` is read beside its fragment",
-            cx.view.nest.copy_name(active.copy)
-        )));
-    };
-    let slots = (0..count as u32).map(|n| KExpr::Slot { frag: active.frag, slot: active.first + slot + n });
-    Ok(Some(slots.collect()))
+    plan.layout.slot(&held::element_index(cx, access, plan.height)?.moved(by))
 }
 
 /// The statements of `stmt`, reading one set of some fragments; they are not emitted yet.
@@ -271,6 +238,7 @@ pub(super) fn compute_on(
     plans: &[FragmentPlan],
     set: u32,
     stmt: &Stmt,
+    walk: Walk,
 ) -> Result<Vec<kernel::Stmt>, LowerError> {
     let outside = cx.env.fragments.len();
     cx.env.fragments.extend(plans.iter().map(|plan| Fragmented {
@@ -281,7 +249,7 @@ pub(super) fn compute_on(
         height: plan.height,
     }));
     let mark = cx.build.emit.mark();
-    let result = walk::stmt(cx, stmt);
+    let result = walk(cx, stmt);
     cx.env.fragments.truncate(outside);
     result?;
     Ok(cx.build.emit.take(mark))
@@ -296,24 +264,18 @@ pub(super) fn load_fragments(cx: &mut Cx<'_>, plans: &[FragmentPlan], set: u32) 
     Ok(units)
 }
 
-/// What `f` emits in the innermost scope, to be emitted later in the same scope.
-pub(super) fn captured<'a>(cx: &mut Cx<'a>, f: impl FnOnce(&mut Cx<'a>)) -> Vec<kernel::Stmt> {
-    let mark = cx.build.emit.mark();
-    f(cx);
-    cx.build.emit.take(mark)
-}
-
-pub(super) fn emit_all(cx: &mut Cx<'_>, stmts: impl IntoIterator<Item = kernel::Stmt>) {
-    stmts.into_iter().for_each(|s| cx.build.emit.stmt(s));
-}
-
 /// Fragments outside of a pipeline: load, then read.
-pub(super) fn hold_fragments(cx: &mut Cx<'_>, copies: &[CopyId], body: &Stmt) -> Result<(), LowerError> {
+pub(super) fn hold_fragments(
+    cx: &mut Cx<'_>,
+    copies: &[CopyId],
+    body: &Stmt,
+    walk: Walk,
+) -> Result<(), LowerError> {
     let plans = fragment_plans(cx, copies, body, 1)?;
     let units = load_fragments(cx, &plans, 0)?;
-    emit_all(cx, units.into_iter().flatten());
-    let main = compute_on(cx, &plans, 0, body)?;
-    emit_all(cx, main);
+    control::emit_all(cx, units.into_iter().flatten());
+    let main = compute_on(cx, &plans, 0, body, walk)?;
+    control::emit_all(cx, main);
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 //! Source: PTX ISA 9.7.13.4 (`fence.proxy.tensormap`); CUDA C++ Programming Guide, asynchronous data copies, on maps in global
 //! memory.
 
-use super::{error::LowerError, passes::Lowering};
+use super::{error::LowerError, lowering::Lowering};
 use crate::kernel::{Async, Stmt};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,56 +6,23 @@
 use super::{
     context::Cx,
     digits,
-    emit::{Atom as Operand, Emit, MatrixKey, Op},
+    emit::{Atom as Operand, Emit, Op},
     env::Bound,
-    env::Staged,
     error::LowerError,
-    expr, fragment,
+    expr,
     guard::{self, Within},
+    held,
     linear::Linear,
-    storage, words,
+    loads, operand, storage, words,
 };
 use crate::{
     index::AxisId,
-    kernel::{self, Async, Expr as KExpr, Mem, Tile, Ty, Var},
+    kernel::{self, Async, Expr as KExpr, Tile, Ty, Var},
     nest::{
-        AccessId, Atom, Digit, Expr, Factor, LoopKind, MATRIX_ROWS, Matrices, Operand as Side, Place, Placed,
-        Role, Steps, Stmt, UnitRange, ValueId,
+        AccessId, Atom, Digit, Expr, Factor, LoopKind, Operand as Side, Place, Placed, Role, Stmt, ValueId,
     },
-    op::{BinOp, CmpOp, RedOp, UnOp},
+    op::{CmpOp, RedOp, UnOp},
 };
-
-/// How an atom reads an operand.
-pub(super) struct Reads {
-    /// The atom's digit of m or n.
-    pub free: Digit,
-    /// That of k.
-    k: Digit,
-    /// By how much the digits of a matrix's number move it along m or n and along k.
-    pub order: &'static [[u32; 2]],
-    /// Elements of a matrix that a lane holds.
-    each: usize,
-    /// Elements of the operand that it holds.
-    pub elements: usize,
-    /// The next atom along n reads what lies beside: by how many points it moves, and whether this is the second of two.
-    pub next: Option<(u32, bool)>,
-}
-
-/// An `ldmatrix`, its destination left open.
-pub(super) struct MatrixLoad {
-    shared: u32,
-    offset: KExpr,
-    transposed: bool,
-    /// Type of the elements.
-    pub ty: Ty,
-}
-
-impl MatrixLoad {
-    pub fn into_stmt(self, dst: Vec<Var>) -> kernel::Stmt {
-        let MatrixLoad { shared, offset, transposed, .. } = self;
-        kernel::Stmt::LoadMatrices { dst, shared, offset, transposed }
-    }
-}
 
 /// The loops of an atom: `digit` is that of m, `body` the rest.
 pub(super) fn atom(cx: &mut Cx<'_>, atom: Atom, m: Digit, body: &Stmt) -> Result<(), LowerError> {
@@ -139,14 +106,14 @@ fn multiply_copies(
     for (factor, free) in factors.into_iter().zip([m, n]) {
         let missing = || LowerError::Malformed(format!("an operand of `{atom}` that is no staged copy"));
         let Factor::Load(access) = factor else { return Err(missing()) };
-        let stage = expr::staged(cx, access).ok_or_else(missing)?;
+        let stage = loads::staged(cx, access).ok_or_else(missing)?;
         let own = cx.env.stack[stage.height..].iter().filter(|b| !matches!(b.at, LoopKind::Atom(..)));
         let inside: Vec<Digit> = own.map(|b| b.digit).collect();
         let axes = [free.axis, k.axis];
         let placed = Placed { copy: stage.of.copy, layout: &stage.of.layout, low: &stage.of.low };
         let how = cx.view.nest.descriptor(taken, access, placed, axes, &inside);
         let how = how.map_err(|_| LowerError::Malformed(format!("a copy that `{atom}` cannot read")))?;
-        let offset = expr::staged_offset(cx, access, &stage);
+        let offset = loads::staged_offset(cx, access, &stage);
         let (base, constant) = stage.start(&mut cx.build.emit, &offset);
         cx.build.read_shared(stage.buffer);
         tiles.push(Tile {
@@ -297,49 +264,20 @@ fn accumulators(
     Ok((frag, found.into_iter().map(|(_, slot)| slot).collect()))
 }
 
-/// The expanded loop over the atoms beside this one along n, if it takes them two by two from one copy: by how many
-/// points it moves, and whether this is the second of two. `height`: digits bound outside of the copy.
-fn neighbour(cx: &Cx<'_>, atom: Atom, n: Digit, height: usize) -> Option<(u32, bool)> {
-    let size = n.stride * atom.size(Role::N);
-    let inside = &cx.env.stack[height..];
-    let bound = inside.iter().find(|b| b.digit.axis == n.axis && b.digit.stride == size)?;
-    let at = bound.fixed().filter(|_| bound.at.is_expanded())? / i64::from(size);
-    matches!(digits::in_tile(cx, bound.digit).steps, Steps::Fixed(steps) if steps.is_multiple_of(2))
-        .then_some((size, at % 2 == 1))
-}
-
-/// How the atom at the current point reads a tensor; `None` outside of atoms.
-pub(super) fn atom_reads(cx: &Cx<'_>, access: AccessId) -> Option<Reads> {
-    let [.., m, n, k] = cx.env.stack.as_slice() else { return None };
-    let (LoopKind::Atom(atom, Role::M), LoopKind::Atom(_, Role::N), LoopKind::Atom(_, Role::K)) =
-        (m.at, n.at, k.at)
-    else {
-        return None;
-    };
-    let rows = cx.view.nest.access_axes(access).contains(&m.digit.axis);
-    let height = expr::staged(cx, access).map_or(cx.env.stack.len(), |stage| stage.height);
-    let (operand, free, order, next) = match rows {
-        true => (Side::A, m.digit, atom.row().a, None),
-        false => (Side::B, n.digit, atom.row().b, neighbour(cx, atom, n.digit, height)),
-    };
-    let elements = atom.elements(operand) as usize;
-    Some(Reads { free, k: k.digit, order, each: atom.each(), elements, next })
-}
-
 /// An operand of the atom at the current point, in registers.
 fn operand(cx: &mut Cx<'_>, access: AccessId) -> Result<Vec<KExpr>, LowerError> {
     let missing = |what: &str| LowerError::Malformed(format!("an atom {what}"));
-    let reads = atom_reads(cx, access).ok_or_else(|| missing("outside of its loops"))?;
-    if let Some(slots) = fragment::fragment_slots(cx, access, reads.elements)? {
+    let reads = operand::atom_reads(cx, access).ok_or_else(|| missing("outside of its loops"))?;
+    if let Some(slots) = held::fragment_slots(cx, access, reads.elements)? {
         return Ok(slots);
     }
-    let Some(stage) = expr::staged(cx, access) else {
+    let Some(stage) = loads::staged(cx, access) else {
         return Err(missing("of what is not staged"));
     };
     if let Some(words) = words::words(cx, access, &reads, &stage)? {
         return Ok(words.into_iter().map(|offset| words::word(cx, &stage, &offset)).collect());
     }
-    let (key, load) = matrix_load(cx, access, &reads, &stage, reads.next.is_some())?;
+    let (key, load) = operand::matrix_load(cx, access, &reads, &stage, reads.next.is_some())?;
     let all = match cx.build.emit.find_matrices(&key) {
         Some(known) => known,
         None => {
@@ -351,61 +289,4 @@ fn operand(cx: &mut Cx<'_>, access: AccessId) -> Result<Vec<KExpr>, LowerError> 
     };
     let from = if let Some((_, true)) = reads.next { reads.elements } else { 0 };
     Ok(all[from..from + reads.elements].iter().map(|v| KExpr::Var(*v)).collect())
-}
-
-/// How the atom at the current point finds an operand in its copy.
-pub(super) fn matrices(
-    cx: &Cx<'_>,
-    access: AccessId,
-    reads: &Reads,
-    stage: &Staged,
-) -> Result<Matrices, LowerError> {
-    let own = cx.env.stack[stage.height..].iter().filter(|b| !matches!(b.at, LoopKind::Atom(..)));
-    let inside: Vec<Digit> = own.map(|b| b.digit).collect();
-    let axes = [reads.free.axis, reads.k.axis];
-    let found = cx.view.nest.matrices(access, &stage.of.layout, &stage.of.low, axes, &inside);
-    found.map_err(|_| LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into()))
-}
-
-/// The load of an operand of the atom at the current point; of two beside each other, `both`.
-pub(super) fn matrix_load(
-    cx: &mut Cx<'_>,
-    access: AccessId,
-    reads: &Reads,
-    stage: &Staged,
-    both: bool,
-) -> Result<(MatrixKey, MatrixLoad), LowerError> {
-    let how = matrices(cx, access, reads, stage)?;
-    let mut order = reads.order.to_vec();
-    let mut first = expr::staged_offset(cx, access, stage);
-    if let (Some((points, second)), true) = (reads.next, both) {
-        order.push([points, 0]);
-        first.constant -= if second { i64::from(points) * how.free } else { 0 };
-    }
-    let offset = first.plus(&row_of_lane(cx, how, &order));
-    let (base, constant) = stage.place(&mut cx.build.emit, &offset);
-    cx.build.read_shared(stage.buffer);
-    let key = (Mem::Shared(stage.buffer), base, constant, how.transposed, 1 << order.len());
-    let ty = Ty::Elem(cx.view.nest.elem(stage.tensor));
-    let offset = Emit::sum_expr(base, constant, Ty::I32);
-    Ok((key, MatrixLoad { shared: stage.buffer, offset, transposed: how.transposed, ty }))
-}
-
-/// What a lane adds to the address of the first row: lane 8·q + r that of row r of matrix q.
-fn row_of_lane(cx: &mut Cx<'_>, how: Matrices, order: &[[u32; 2]]) -> Linear {
-    let lane = cx.env.tile.units.part(&mut cx.build.emit, UnitRange { stride: 1, extent: 32 });
-    let row = cx.build.emit.bin(BinOp::Rem, lane, Operand::i32(MATRIX_ROWS));
-    let mut sum = Linear::default();
-    let mut add = |atom: Operand, weight: i64| {
-        if let Operand::Var(var) = atom {
-            sum.add_scaled(&Linear::var(var), weight);
-        }
-    };
-    add(row, if how.transposed { how.k } else { how.free });
-    for (bit, [free, k]) in order.iter().enumerate() {
-        let digit = cx.build.emit.bin(BinOp::Div, lane, Operand::i32(MATRIX_ROWS << bit));
-        let digit = cx.build.emit.bin(BinOp::Rem, digit, Operand::i32(2));
-        add(digit, i64::from(*free) * how.free + i64::from(*k) * how.k);
-    }
-    sum
 }

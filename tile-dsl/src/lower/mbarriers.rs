@@ -13,13 +13,13 @@
 use super::{
     build::{Barriers, Holds},
     context::Cx,
-    copy::CopyPlan,
-    emit::Atom,
+    copy,
+    emit::{Atom, Op, linear},
     error::LowerError,
-    fill,
+    flow::{CopyPlan, Mbarriers},
     linear::Linear,
-    passes::Lowering,
-    roles, stage,
+    lowering::Lowering,
+    moves,
     sync::Touch,
     tensor_map,
 };
@@ -27,26 +27,11 @@ use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr, Ty},
     nest::{CopyId, Frame, Nest, Stmt, WARP, leaves},
+    op::{BinOp, CmpOp},
     plan::{Channel, Producer},
     schedule::Unit,
     shared::Content,
 };
-
-/// Those of a channel.
-#[derive(Clone, Copy)]
-pub(super) struct Mbarriers {
-    pub depth: u32,
-    /// Buffer of the mbarriers that say when a slot is full.
-    pub full: u32,
-    /// That of those that say when it may be filled, where others than its readers fill it.
-    pub empty: Option<u32>,
-    /// Who says so: a warp, or each thread.
-    pub arrive: Unit,
-    /// Registers: slot and parity of the step that is read next.
-    pub cursor: u32,
-    /// Bytes of a step.
-    bytes: u32,
-}
 
 /// Whether threads read a copy by ordinary loads inside, and whether products read it by themselves.
 pub(super) fn readers(nest: &Nest, body: &Stmt, copy: CopyId) -> (bool, bool) {
@@ -111,10 +96,10 @@ pub(super) fn fill(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]
     cx.build.emit.stmt(kernel::Stmt::Async(arrive));
     for plan in copies {
         let Some(map) = plan.map else { continue };
-        let mut to = if channel.depth > 1 { fill::slot_at(cx, plan, slot) } else { Linear::default() };
-        let mut base = stage::base(cx, plan);
+        let mut to = if channel.depth > 1 { copy::slot_at(cx, plan, slot) } else { Linear::default() };
+        let mut base = moves::base(cx, plan);
         if let Some(part) = plan.of.part {
-            let rank = roles::rank(cx);
+            let rank = rank(cx);
             base[part.dim].add_scaled(&rank, part.by as i64);
             to.add_scaled(&rank, part.elems as i64);
         }
@@ -187,4 +172,40 @@ pub(super) fn initialise(lowering: &mut Lowering<'_>) -> Result<(), LowerError> 
     first.extend(cursors.iter().flat_map(|frag| zero(*frag)));
     kernel.body.splice(0..0, first);
     Ok(())
+}
+
+/// Number of this CTA in its cluster.
+pub(super) fn rank(cx: &mut Cx<'_>) -> Linear {
+    let cta = cx.build.emit.op(Op::Cta, &[]);
+    let rank = cx.build.emit.bin(BinOp::Rem, cta, Atom::i32(cx.view.nest.cluster_ctas().into()));
+    linear(rank, 0)
+}
+
+/// This warp, or each of its threads, has read a slot. In a cluster, others copy to this CTA, too: each of them is told.
+pub(super) fn release(cx: &mut Cx<'_>, channel: &Mbarriers, slot: Atom) {
+    let Some(barrier) = channel.empty else { return };
+    let ctas = cx.view.nest.copying_ctas();
+    if channel.arrive == Unit::Thread {
+        for cta in 0..ctas {
+            let cta = (ctas > 1).then(|| Atom::i32(cta.into()).expr());
+            let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta };
+            cx.build.emit.stmt(kernel::Stmt::Async(arrive));
+        }
+        return;
+    }
+    arrive_as_warp(cx, barrier, slot, ctas);
+}
+
+/// Once the lanes of this warp have met, one of them arrives at an mbarrier; one for each CTA of a cluster.
+pub(super) fn arrive_as_warp(cx: &mut Cx<'_>, barrier: u32, slot: Atom, ctas: u32) {
+    cx.build.emit.stmt(kernel::Stmt::WarpBarrier);
+    let tid = cx.build.emit.op(Op::Tid, &[]);
+    let lane = cx.build.emit.bin(BinOp::Rem, tid, Atom::i32(WARP.into()));
+    let first = match ctas {
+        1 => cx.build.emit.cmp(CmpOp::Eq, lane, Atom::i32(0)),
+        ctas => cx.build.emit.cmp(CmpOp::Lt, lane, Atom::i32(ctas.into())),
+    };
+    let cta = (ctas > 1).then(|| lane.expr());
+    let arrive = kernel::Stmt::Async(Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta });
+    cx.build.emit.stmt(kernel::Stmt::If { cond: first.expr(), then: vec![arrive], otherwise: vec![] });
 }

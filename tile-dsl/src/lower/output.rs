@@ -18,10 +18,10 @@ use super::{
     emit::{Atom, Emit, linear},
     env::Bound,
     error::LowerError,
-    expr, guard, layout,
-    layout::Layout,
+    expr, guard,
+    layout::{self, Layout},
     linear::Linear,
-    store,
+    loads, store,
     tensor_map::{self, MapOf},
 };
 use crate::{
@@ -67,10 +67,10 @@ pub(super) fn collect(cx: &mut Cx<'_>, id: AccessId, how: &Collected, expr: &Exp
         };
         access.index.iter().enumerate().map(moved).sum()
     };
-    let lanes = expr::lanes(cx, 0, step, &name)?;
+    let lanes = loads::lanes(cx, 0, step, &name)?;
     if let Some(l) = lanes {
         offset.constant -= i64::from(l.lane);
-        expr::check_aligned(cx, &offset, l.steps, dtype, &name)?;
+        loads::check_aligned(cx, &offset, l.steps, dtype, &name)?;
     }
     let (base, constant) = layout.place(&mut cx.build.emit, &offset);
     let guard = guard::replica_guard(cx, &[]);

@@ -18,63 +18,36 @@
 
 use super::{
     context::Cx,
-    control,
-    copy::CopyPlan,
+    control::{self, Walk},
     emit::Atom,
-    env::Bound,
     error::LowerError,
     fill,
-    linear::Linear,
-    mbarriers::{self, Mbarriers},
+    flow::{Mbarriers, Ring},
+    mbarriers,
     registers::{self, RegisterPlan},
-    roles, slots, stage, storage, turns, walk,
+    ring, slots, storage, turns,
 };
 use crate::{
     kernel::{self, Async},
-    nest::{Carry, CopyId, Digit, LoopKind, Stmt, ValueId, chain},
+    nest::{Carry, Digit, Stmt, ValueId, chain},
     op::CmpOp,
-    plan::{Channel, Full, Producer},
+    plan::{Full, Producer},
 };
 
-/// A channel in shared memory, its buffers and its mbarriers.
-pub(super) struct Flow<'p> {
-    pub plan: &'p Channel,
-    pub copies: Vec<CopyPlan<'p>>,
-    pub mbarriers: Option<Mbarriers>,
-}
-
-/// A channel whose items are the steps of a loop.
-pub(super) struct Ring<'p> {
-    pub flow: Flow<'p>,
-    pub digit: Digit,
-    pub end: Atom,
-    /// The register that counts its slots, where registers inside run on.
-    pub counter: Option<u32>,
-}
-
-impl Ring<'_> {
-    /// Its first step.
-    pub fn start(&self) -> Bound {
-        Bound::new(self.digit, self.at(), Linear::default())
-    }
-
-    pub fn at(&self) -> LoopKind {
-        LoopKind::Pipe(self.flow.plan.slots)
-    }
-
-    pub fn stride(&self) -> i64 {
-        self.digit.stride.into()
-    }
-}
-
 /// Lowers a pipelined loop.
-pub(super) fn pipeline(cx: &mut Cx<'_>, digit: Digit, slots: u32, body: &Stmt) -> Result<(), LowerError> {
+pub(super) fn pipeline(
+    cx: &mut Cx<'_>,
+    digit: Digit,
+    slots: u32,
+    body: &Stmt,
+    walk: Walk,
+) -> Result<(), LowerError> {
     let (copies, inner) = chain(body);
-    let channel = channel(cx, digit, slots, &copies)?;
+    let channel = ring::channel(cx, digit, slots, &copies)?;
     if channel.full(cx.view.variant) == Full::Program {
-        return registers::register_pipeline(cx, digit, channel, inner);
+        return registers::register_pipeline(cx, digit, channel, inner, walk);
     }
-    let mut ring = ring(cx, digit, channel, inner)?;
+    let mut ring = ring::ring(cx, digit, channel, inner)?;
     cx.env.stack.push(ring.start());
     if !matches!(ring.flow.plan.producer, Producer::Role(_)) {
         fill::prologue(cx, &ring);
@@ -90,7 +63,7 @@ pub(super) fn pipeline(cx: &mut Cx<'_>, digit: Digit, slots: u32, body: &Stmt) -
     }
     // Threads that wait at mbarriers alone have not met.
     let meets = ring.flow.plan.has_barrier();
-    control::run_loop(cx, digit, ring.at(), meets, |cx| step(cx, &ring, inner, runs_on.as_ref()))?;
+    control::run_loop(cx, digit, ring.at(), meets, |cx| step(cx, &ring, inner, runs_on.as_ref(), walk))?;
     if takes_turns {
         turns::pass_turn(cx)?;
     }
@@ -101,100 +74,32 @@ pub(super) fn pipeline(cx: &mut Cx<'_>, digit: Digit, slots: u32, body: &Stmt) -
     Ok(())
 }
 
-/// The channel of a pipelined loop.
-pub(super) fn channel<'a>(
-    cx: &Cx<'a>,
-    digit: Digit,
-    slots: u32,
-    copies: &[CopyId],
-) -> Result<&'a Channel, LowerError> {
-    let plan = cx.view.plan;
-    match plan.channels.get(Some((digit, slots)), copies) {
-        [channel] => Ok(channel),
-        _ => {
-            let axis = cx.view.axis_name(digit.axis);
-            let text = format!("the copies in the pipeline over `{axis}` are not one channel");
-            Err(LowerError::Malformed(text))
-        }
-    }
-}
-
-/// A channel in shared memory whose items are the steps of a loop.
-pub(super) fn ring<'a>(
-    cx: &mut Cx<'a>,
-    digit: Digit,
-    plan: &'a Channel,
-    inner: &Stmt,
-) -> Result<Ring<'a>, LowerError> {
-    let end = control::end(cx, digit);
-    let at = LoopKind::Pipe(plan.slots);
-    cx.env.stack.push(Bound::new(digit, at, Linear::default()));
-    let flow = open(cx, plan, inner);
-    cx.env.stack.pop();
-    Ok(Ring { flow: flow?, digit, end, counter: None })
-}
-
-/// A channel in shared memory, whose slots the threads at hand are about to use.
-pub(super) fn open<'a>(cx: &mut Cx<'a>, plan: &'a Channel, body: &Stmt) -> Result<Flow<'a>, LowerError> {
-    let copies = plan.copies.iter().map(|copy| stage::plan(cx, *copy, body, plan.slots));
-    let copies = copies.collect::<Result<Vec<_>, _>>()?;
-    let mbarriers = match plan.full(cx.view.variant) {
-        Full::Program | Full::Barrier | Full::Group => None,
-        Full::Mbarrier => Some(mbarriers::mbarriers(cx, plan, &copies)?),
-    };
-    for copy in &copies {
-        match plan.producer {
-            Producer::Each | Producer::All => cx.build.write_shared(copy.buffer),
-            Producer::One => mbarriers::fill_shared(cx, copy.buffer),
-            Producer::Role(_) => {}
-        }
-    }
-    Ok(Flow { plan, copies, mbarriers })
-}
-
-/// Waits until the next slot is full and everyone has left the one before; `body` reads it. Of a channel with mbarriers, its slot
-/// and parity.
-pub(super) fn await_slot(cx: &mut Cx<'_>, flow: &Flow<'_>, body: &Stmt) -> Option<[Atom; 2]> {
-    let position = flow.mbarriers.as_ref().map(|channel| {
-        let [slot, parity] = slots::position(cx, channel);
-        let position = [if flow.plan.slots == 1 { Atom::i32(0) } else { slot }, parity];
-        mbarriers::await_full(cx, channel, &flow.copies, position);
-        position
-    });
-    match flow.plan.full(cx.view.variant) {
-        Full::Group => cx.build.emit.stmt(kernel::Stmt::WaitGroup(flow.plan.groups_ahead())),
-        Full::Program | Full::Barrier | Full::Mbarrier => {}
-    }
-    mbarriers::fence_stores(cx, &flow.copies, body);
-    if flow.plan.has_barrier() {
-        cx.build.barrier();
-    }
-    position
-}
-
 /// A step of a ring.
 fn step<'a>(
     cx: &mut Cx<'a>,
     ring: &Ring<'a>,
     inner: &Stmt,
     runs_on: Option<&RegisterPlan<'_>>,
+    walk: Walk,
 ) -> Result<(), LowerError> {
     // Where registers run on, the step before has waited.
-    let position = if runs_on.is_none() { await_slot(cx, &ring.flow, inner) } else { None };
+    let position = if runs_on.is_none() { ring::await_slot(cx, &ring.flow, inner) } else { None };
     let at = slots::stand(cx, ring, position);
     match (&at.ahead, runs_on) {
-        (None, _) => reading(cx, ring, at.slot, |cx| walk::stmt(cx, inner))?,
-        (Some(ahead), Some(registers)) => registers::step_running_on(cx, ring, (at.slot, ahead), registers)?,
+        (None, _) => ring::reading(cx, ring, at.slot, |cx| walk(cx, inner))?,
+        (Some(ahead), Some(registers)) => {
+            registers::step_running_on(cx, ring, (at.slot, ahead), registers, walk)?
+        }
         (Some(ahead), None) => {
             let pieces = fill::begin_ahead(cx, ring, ahead);
-            reading(cx, ring, at.slot, |cx| walk::stmt(cx, inner))?;
+            ring::reading(cx, ring, at.slot, |cx| walk(cx, inner))?;
             fill::land_ahead(cx, ahead, &pieces);
         }
     }
     if let (Some(channel), Some(position)) = (&ring.flow.mbarriers, position) {
         mbarriers::fence_reads(cx, &ring.flow.copies, inner);
         match cx.view.nest.in_flight(inner) {
-            None => roles::release(cx, channel, position[0]),
+            None => mbarriers::release(cx, channel, position[0]),
             Some((values, steps)) => {
                 await_products(cx, &values, steps)?;
                 release_behind(cx, ring, channel, position[0], steps);
@@ -224,7 +129,7 @@ fn release_behind<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>, channel: &Mbarriers, slo
     let behind = cx.build.emit.cmp(CmpOp::Ge, point, first);
     control::only_if(cx, Some(behind), |cx| {
         let before = slots::slot_after(cx, channel, slot, -i64::from(steps));
-        roles::release(cx, channel, before);
+        mbarriers::release(cx, channel, before);
     });
 }
 
@@ -243,25 +148,8 @@ fn drain<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>, inner: &Stmt) -> Result<(), Lower
         let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32((back - 1) * ring.stride()), ring.end);
         control::only_if(cx, Some(exists), |cx| {
             let slot = slots::slot_after(cx, channel, next, -back);
-            roles::release(cx, channel, slot);
+            mbarriers::release(cx, channel, slot);
         });
     }
     Ok(())
-}
-
-/// What `f` reads of a ring's copies comes from a slot.
-pub(super) fn reading<'a, R>(
-    cx: &mut Cx<'a>,
-    ring: &Ring<'a>,
-    slot: Atom,
-    f: impl FnOnce(&mut Cx<'a>) -> R,
-) -> R {
-    let outside = cx.env.stages.len();
-    for plan in &ring.flow.copies {
-        let from = fill::slot_at(cx, plan, slot);
-        cx.env.stages.push(plan.active(from));
-    }
-    let result = f(cx);
-    cx.env.stages.truncate(outside);
-    result
 }

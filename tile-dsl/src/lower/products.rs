@@ -8,7 +8,7 @@
 //! Only pure statements that do not read the accumulators stand between the products of a group.
 //! Source: PTX ISA 9.7.16.4 (asynchronous operations of `wgmma`).
 
-use super::{error::LowerError, passes::Lowering};
+use super::{error::LowerError, lowering::Lowering};
 use crate::kernel::{Async, Expr, Stmt};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,21 +1,16 @@
 //! Stores: guarded by the extents, done by one replica, and merged into vectors under `#vec`.
 
-use super::{context::Cx, emit::Atom, error::LowerError, exchange, expr, guard, output, store};
+use super::{
+    context::Cx,
+    error::LowerError,
+    exchange, expr, guard, loads, output,
+    store::{self, StoredPlace},
+};
 use crate::{
-    kernel::{Mem, Ty},
     nest::{AccessId, Expr},
     plan::Leaves,
     program::Variant,
 };
-
-/// Where an element or a vector is stored.
-pub(super) struct StoredPlace {
-    pub mem: Mem,
-    pub base: Option<Atom>,
-    pub constant: i64,
-    pub ty: Ty,
-    pub guard: Option<Atom>,
-}
 
 pub(super) fn put(cx: &mut Cx<'_>, id: AccessId, expr: &Expr) -> Result<(), LowerError> {
     let plan = cx.view.plan;
@@ -33,7 +28,7 @@ pub(super) fn put(cx: &mut Cx<'_>, id: AccessId, expr: &Expr) -> Result<(), Lowe
     let value = expr::value(cx, expr);
     cx.env.owner = None;
     let value = value?.expr();
-    let lanes = expr::global_lanes(cx, id)?;
+    let lanes = loads::global_lanes(cx, id)?;
     let StoredPlace { mem, base, constant, ty, guard } = store::stored_place(cx, id, lanes, replica)?;
     let dtype = cx.view.nest.elem(cx.view.nest.access(id).tensor);
     store::store_lanes(cx, mem, (base, constant, ty), value, dtype, guard, lanes);

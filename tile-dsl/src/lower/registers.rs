@@ -21,15 +21,17 @@
 use super::{
     build::Holds,
     context::Cx,
-    control, digits,
+    control::{self, Walk},
+    digits,
     emit::{Atom, linear},
     env::Bound,
     error::LowerError,
     fill,
+    flow::Ring,
     fragment::{self, FragmentPlan},
     interleave::{Among, Units, interleave},
     linear::Linear,
-    pipeline::{self, Ring},
+    ring,
     slots::{self, Ahead},
 };
 use crate::{
@@ -53,6 +55,7 @@ pub(super) fn register_pipeline(
     digit: Digit,
     channel: &Channel,
     inner: &Stmt,
+    walk: Walk,
 ) -> Result<(), LowerError> {
     let Steps::Fixed(steps) = digit.steps else {
         let axis = cx.view.axis_name(digit.axis);
@@ -65,7 +68,7 @@ pub(super) fn register_pipeline(
     let fragments = fragment::fragment_plans(cx, &of.copies, inner, sets)?;
     let registers = RegisterPlan { of, fragments };
     load_first(cx, &registers)?;
-    register_steps(cx, &registers, |_, _| Ok(Among::default()))?;
+    register_steps(cx, &registers, walk, |_, _| Ok(Among::default()))?;
     cx.env.stack.truncate(around);
     Ok(())
 }
@@ -84,7 +87,7 @@ fn enter(cx: &mut Cx<'_>, of: &RegisterPipeline<'_>) {
 fn load_first(cx: &mut Cx<'_>, registers: &RegisterPlan<'_>) -> Result<(), LowerError> {
     for step in 0..registers.of.steps.min(registers.of.sets - 1) {
         let units = load_step(cx, registers, step)?;
-        fragment::emit_all(cx, units.into_iter().flatten());
+        control::emit_all(cx, units.into_iter().flatten());
     }
     Ok(())
 }
@@ -93,6 +96,7 @@ fn load_first(cx: &mut Cx<'_>, registers: &RegisterPlan<'_>) -> Result<(), Lower
 fn register_steps<'a>(
     cx: &mut Cx<'a>,
     registers: &RegisterPlan<'_>,
+    walk: Walk,
     mut around: impl FnMut(&mut Cx<'a>, u32) -> Result<Among, LowerError>,
 ) -> Result<(), LowerError> {
     let RegisterPipeline { digit, steps, sets, inner, .. } = registers.of;
@@ -105,9 +109,9 @@ fn register_steps<'a>(
         at_step(cx, digit, step);
         let top = cx.env.stack.len() - 1;
         cx.env.stack[top].pass = Some((step, steps));
-        let main = fragment::compute_on(cx, &registers.fragments, step % sets, inner)?;
+        let main = fragment::compute_on(cx, &registers.fragments, step % sets, inner, walk)?;
         let part = cx.view.nest.interleave(digit).loads;
-        fragment::emit_all(cx, interleave(main, part, among));
+        control::emit_all(cx, interleave(main, part, among));
     }
     Ok(())
 }
@@ -129,9 +133,9 @@ pub(super) fn run_on<'a, 's>(
     ring: &mut Ring<'a>,
     of: RegisterPipeline<'s>,
 ) -> Result<RegisterPlan<'s>, LowerError> {
-    pipeline::await_slot(cx, &ring.flow, of.inner);
+    ring::await_slot(cx, &ring.flow, of.inner);
     let around = cx.env.stack.len();
-    let registers = pipeline::reading(cx, ring, Atom::i32(0), |cx| {
+    let registers = ring::reading(cx, ring, Atom::i32(0), |cx| {
         enter(cx, &of);
         let fragments = fragment::fragment_plans(cx, &of.copies, of.inner, of.sets)?;
         let registers = RegisterPlan { of, fragments };
@@ -153,6 +157,7 @@ pub(super) fn step_running_on<'a>(
     ring: &Ring<'a>,
     (slot, ahead): (Atom, &Ahead),
     registers: &RegisterPlan<'_>,
+    walk: Walk,
 ) -> Result<(), LowerError> {
     let [next, next_slot] = slots::following(cx, ring, slot);
     let [begin, land] = fill::units_ahead(cx, ring, ahead);
@@ -163,16 +168,16 @@ pub(super) fn step_running_on<'a>(
     let early = 0..part(copies).clamp(1, steps - 1);
     let late = part(stores).min(steps - 2)..steps - 1;
     let around = cx.env.stack.len();
-    pipeline::reading(cx, ring, slot, |cx| {
+    ring::reading(cx, ring, slot, |cx| {
         enter(cx, &registers.of);
-        register_steps(cx, registers, |cx, step| {
+        register_steps(cx, registers, walk, |cx, step| {
             let even = [share(&begin, &early, step), share(&land, &late, step)].concat();
             let mut among = Among { early: Vec::new(), even };
             if step + 1 == steps {
-                pipeline::await_slot(cx, &ring.flow, inner);
+                ring::await_slot(cx, &ring.flow, inner);
                 // What is not in the ring's slots moves with its loop.
                 among.early = slots::at_point(cx, ring, linear(next, 0), |cx| {
-                    pipeline::reading(cx, ring, next_slot, |cx| load_step(cx, registers, 0))
+                    ring::reading(cx, ring, next_slot, |cx| load_step(cx, registers, 0))
                 })?;
             }
             Ok(among)

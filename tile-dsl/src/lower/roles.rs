@@ -16,20 +16,18 @@ use super::{
     cluster,
     context::Cx,
     control,
-    copy::CopyPlan,
     digits::StepOrder,
-    emit::{Atom, Op, linear},
+    emit::{Atom, Op},
     error::LowerError,
+    flow::{CopyPlan, Mbarriers},
     grid::{Decoded, Grid},
-    linear::Linear,
-    mbarriers::{self, Mbarriers},
-    output, pipeline, slots,
+    mbarriers, output, ring, slots,
     sync::Sync,
     turns, walk,
 };
 use crate::{
     kernel::{self, Async, Ty},
-    nest::{Digit, LoopKind, Stmt, TileSize, WARP, chain},
+    nest::{Digit, LoopKind, Stmt, TileSize, chain},
     op::{BinOp, CmpOp},
     plan::{Does, Role},
     schedule::Unit,
@@ -206,8 +204,8 @@ fn copies_inside(cx: &Cx<'_>, stmt: &Stmt) -> bool {
 /// The producer's loop of a channel.
 fn produce_ring(cx: &mut Cx<'_>, digit: Digit, depth: u32, body: &Stmt) -> Result<(), LowerError> {
     let (copies, inner) = chain(body);
-    let channel = pipeline::channel(cx, digit, depth, &copies)?;
-    let ring = pipeline::ring(cx, digit, channel, inner)?;
+    let channel = ring::channel(cx, digit, depth, &copies)?;
+    let ring = ring::ring(cx, digit, channel, inner)?;
     control::run_loop(cx, digit, ring.at(), true, |cx| {
         if let Some(channel) = &ring.flow.mbarriers {
             produce_step(cx, channel, &ring.flow.copies);
@@ -215,13 +213,6 @@ fn produce_ring(cx: &mut Cx<'_>, digit: Digit, depth: u32, body: &Stmt) -> Resul
         // Loops inside may have copies of their own.
         produce(cx, inner)
     })
-}
-
-/// Number of this CTA in its cluster.
-pub(super) fn rank(cx: &mut Cx<'_>) -> Linear {
-    let cta = cx.build.emit.op(Op::Cta, &[]);
-    let rank = cx.build.emit.bin(BinOp::Rem, cta, Atom::i32(cx.view.nest.cluster_ctas().into()));
-    linear(rank, 0)
 }
 
 /// Fills the next slot, once it is free.
@@ -235,35 +226,6 @@ fn produce_step(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]) {
     cx.build.emit.stmt(kernel::Stmt::Async(wait));
     mbarriers::fill(cx, channel, copies, slot);
     slots::advance(cx, channel, position);
-}
-
-/// This warp, or each of its threads, has read a slot. In a cluster, others copy to this CTA, too: each of them is told.
-pub(super) fn release(cx: &mut Cx<'_>, channel: &Mbarriers, slot: Atom) {
-    let Some(barrier) = channel.empty else { return };
-    let ctas = cx.view.nest.copying_ctas();
-    if channel.arrive == Unit::Thread {
-        for cta in 0..ctas {
-            let cta = (ctas > 1).then(|| Atom::i32(cta.into()).expr());
-            let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta };
-            cx.build.emit.stmt(kernel::Stmt::Async(arrive));
-        }
-        return;
-    }
-    arrive_as_warp(cx, barrier, slot, ctas);
-}
-
-/// Once the lanes of this warp have met, one of them arrives at an mbarrier; one for each CTA of a cluster.
-pub(super) fn arrive_as_warp(cx: &mut Cx<'_>, barrier: u32, slot: Atom, ctas: u32) {
-    cx.build.emit.stmt(kernel::Stmt::WarpBarrier);
-    let tid = cx.build.emit.op(Op::Tid, &[]);
-    let lane = cx.build.emit.bin(BinOp::Rem, tid, Atom::i32(WARP.into()));
-    let first = match ctas {
-        1 => cx.build.emit.cmp(CmpOp::Eq, lane, Atom::i32(0)),
-        ctas => cx.build.emit.cmp(CmpOp::Lt, lane, Atom::i32(ctas.into())),
-    };
-    let cta = (ctas > 1).then(|| lane.expr());
-    let arrive = kernel::Stmt::Async(Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta });
-    cx.build.emit.stmt(kernel::Stmt::If { cond: first.expr(), then: vec![arrive], otherwise: vec![] });
 }
 
 /// Barriers of a program become those of its own threads.

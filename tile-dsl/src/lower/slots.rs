@@ -12,9 +12,8 @@
 use super::{
     context::Cx,
     emit::{Atom, Op},
+    flow::{Mbarriers, Ring},
     linear::Linear,
-    mbarriers::Mbarriers,
-    pipeline::Ring,
 };
 use crate::{
     kernel::{self, Expr as KExpr, Ty},

@@ -6,11 +6,10 @@ use super::{
     digits,
     emit::{Atom, Emit},
     error::LowerError,
-    expr::{self, Lanes},
     guard::{self, Within},
     linear::{Linear, Offset},
+    loads::{self, Lanes},
     memory,
-    put::StoredPlace,
 };
 use crate::{
     index::AxisId,
@@ -28,7 +27,7 @@ pub(super) fn stored_place(
     let access = &cx.view.nest.accesses[id.0 as usize];
     let tensor = access.tensor;
     let coords: Vec<Linear> = access.index.iter().map(|i| cx.env.index(i)).collect();
-    let coords = expr::without_lane(cx, id, coords, lanes);
+    let coords = loads::without_lane(cx, id, coords, lanes);
     let mut within = axes_within(cx, id, lanes);
     within.extend(guard::access_within(cx, id, &coords));
     let mut guard = guard::inside(cx, &within);
@@ -46,7 +45,7 @@ pub(super) fn stored_place(
     let t = cx.view.tensor(tensor);
     let dtype = super::fixed(t.elem);
     if let Some(lanes) = lanes {
-        expr::check_aligned(cx, &offset.unit, lanes.steps, dtype, &t.name)?;
+        loads::check_aligned(cx, &offset.unit, lanes.steps, dtype, &t.name)?;
     }
     Ok(StoredPlace { mem, base, constant, ty, guard })
 }
@@ -125,4 +124,13 @@ pub(super) fn axes_within(cx: &Cx<'_>, id: AccessId, lanes: Option<Lanes>) -> Ve
         within.push(end);
     }
     within
+}
+
+/// Where an element or a vector is stored.
+pub(super) struct StoredPlace {
+    pub mem: Mem,
+    pub base: Option<Atom>,
+    pub constant: i64,
+    pub ty: Ty,
+    pub guard: Option<Atom>,
 }

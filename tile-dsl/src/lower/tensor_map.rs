@@ -2,7 +2,7 @@
 //!
 //! Source: PTX ISA 5.5 (tensors, boxes), 9.7.9.27 (`cp.async.bulk.tensor`).
 
-use super::{context::Cx, copy::CopyPlan, emit::Emit, linear::Linear};
+use super::{context::Cx, emit::Emit, flow::CopyPlan, linear::Linear};
 use crate::{
     kernel::{Expr as KExpr, Param, Ty},
     nest::CopyLayout,

@@ -21,9 +21,8 @@ use super::{
     control,
     emit::{Atom, Op},
     error::LowerError,
-    mbarriers::{self, Mbarriers},
-    pipeline::Ring,
-    roles, slots,
+    flow::{Mbarriers, Ring},
+    mbarriers, slots,
 };
 use crate::{
     dtype::DType,
@@ -72,7 +71,7 @@ pub(super) fn begin_turn(cx: &mut Cx<'_>, ring: &Ring<'_>) -> Result<(), LowerEr
 pub(super) fn pass_turn(cx: &mut Cx<'_>) -> Result<(), LowerError> {
     let barrier = turn_barriers(cx)?;
     let next = (cx.env.tile.group + 1) % cx.view.nest.groups();
-    roles::arrive_as_warp(cx, barrier, Atom::i32(next.into()), 1);
+    mbarriers::arrive_as_warp(cx, barrier, Atom::i32(next.into()), 1);
     Ok(())
 }
 

@@ -18,16 +18,16 @@ use crate::{
     op::{BinOp, CmpOp, RedOp},
 };
 
-pub(super) fn stmt(cx: &mut Cx<'_>, stmt: &Stmt) -> Result<(), LowerError> {
+pub(super) fn stmt(cx: &mut Cx<'_>, statement: &Stmt) -> Result<(), LowerError> {
     if cx.build.emit.count > MAX_STATEMENTS {
         return Err(LowerError::Malformed(format!(
             "expanded loops give more than {MAX_STATEMENTS} statements"
         )));
     }
-    match stmt {
+    match statement {
         Stmt::For { digit, at, body } => loop_(cx, *digit, *at, body),
         Stmt::Let { values, first, rest } => let_(cx, values, first, rest),
-        Stmt::Stage { .. } => stage::stage(cx, stmt),
+        Stmt::Stage { .. } => stage::stage(cx, statement, stmt),
         Stmt::Def { value, expr } => define(cx, *value, expr),
         Stmt::Set { value, expr } => set(cx, *value, expr),
         Stmt::Red { value, op, expr } => reduce(cx, *value, *op, expr),
@@ -39,7 +39,7 @@ pub(super) fn stmt(cx: &mut Cx<'_>, stmt: &Stmt) -> Result<(), LowerError> {
 fn loop_(cx: &mut Cx<'_>, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(), LowerError> {
     match (at, digit.steps) {
         (LoopKind::Atom(atom, _), _) => matrix::atom(cx, atom, digit, body),
-        (LoopKind::Pipe(slots @ 2..), _) => pipeline::pipeline(cx, digit, slots, body),
+        (LoopKind::Pipe(slots @ 2..), _) => pipeline::pipeline(cx, digit, slots, body, stmt),
         (at, Steps::Rest) if at.is_expanded() => {
             let axis = cx.view.axis_name(digit.axis);
             Err(LowerError::Malformed(format!("all of `{axis}` is expanded")))

@@ -8,9 +8,9 @@ use super::{
     emit::Atom as Operand,
     env::Staged,
     error::LowerError,
-    expr,
     linear::Linear,
-    matrix::{self, Reads},
+    loads,
+    operand::{self, Reads},
 };
 use crate::{
     kernel::Expr as KExpr,
@@ -28,11 +28,11 @@ pub(super) fn words(
     reads: &Reads,
     stage: &Staged,
 ) -> Result<Option<Vec<Linear>>, LowerError> {
-    let how = matrix::matrices(cx, access, reads, stage)?;
+    let how = operand::matrices(cx, access, reads, stage)?;
     if !how.words {
         return Ok(None);
     }
-    let mut first = expr::staged_offset(cx, access, stage);
+    let mut first = loads::staged_offset(cx, access, stage);
     for (range, weight) in [
         (UnitRange { stride: 1, extent: LANES[0] }, how.k),
         (UnitRange { stride: LANES[0], extent: LANES[1] }, how.free),
@@ -57,5 +57,5 @@ pub(super) fn words(
 pub(super) fn word(cx: &mut Cx<'_>, stage: &Staged, offset: &Linear) -> KExpr {
     let (base, constant) = stage.place(&mut cx.build.emit, offset);
     let dtype = super::fixed(cx.view.tensor(stage.tensor).elem);
-    expr::load_shared(cx, stage.buffer, dtype, base, constant, None).expr()
+    loads::load_shared(cx, stage.buffer, dtype, base, constant, None).expr()
 }

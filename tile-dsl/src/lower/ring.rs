@@ -1,0 +1,105 @@
+//! A channel opened at the current point, its slots awaited and read.
+
+use super::{
+    context::Cx,
+    control, copy,
+    emit::Atom,
+    env::Bound,
+    error::LowerError,
+    flow::{Flow, Ring},
+    linear::Linear,
+    mbarriers, moves, slots,
+};
+use crate::{
+    kernel,
+    nest::{CopyId, Digit, LoopKind, Stmt},
+    plan::{Channel, Full, Producer},
+};
+
+/// The channel of a pipelined loop.
+pub(super) fn channel<'a>(
+    cx: &Cx<'a>,
+    digit: Digit,
+    slots: u32,
+    copies: &[CopyId],
+) -> Result<&'a Channel, LowerError> {
+    let plan = cx.view.plan;
+    match plan.channels.get(Some((digit, slots)), copies) {
+        [channel] => Ok(channel),
+        _ => {
+            let axis = cx.view.axis_name(digit.axis);
+            let text = format!("the copies in the pipeline over `{axis}` are not one channel");
+            Err(LowerError::Malformed(text))
+        }
+    }
+}
+
+/// A channel in shared memory whose items are the steps of a loop.
+pub(super) fn ring<'a>(
+    cx: &mut Cx<'a>,
+    digit: Digit,
+    plan: &'a Channel,
+    inner: &Stmt,
+) -> Result<Ring<'a>, LowerError> {
+    let end = control::end(cx, digit);
+    let at = LoopKind::Pipe(plan.slots);
+    cx.env.stack.push(Bound::new(digit, at, Linear::default()));
+    let flow = open(cx, plan, inner);
+    cx.env.stack.pop();
+    Ok(Ring { flow: flow?, digit, end, counter: None })
+}
+
+/// A channel in shared memory, whose slots the threads at hand are about to use.
+pub(super) fn open<'a>(cx: &mut Cx<'a>, plan: &'a Channel, body: &Stmt) -> Result<Flow<'a>, LowerError> {
+    let copies = plan.copies.iter().map(|copy| moves::plan(cx, *copy, body, plan.slots));
+    let copies = copies.collect::<Result<Vec<_>, _>>()?;
+    let mbarriers = match plan.full(cx.view.variant) {
+        Full::Program | Full::Barrier | Full::Group => None,
+        Full::Mbarrier => Some(mbarriers::mbarriers(cx, plan, &copies)?),
+    };
+    for copy in &copies {
+        match plan.producer {
+            Producer::Each | Producer::All => cx.build.write_shared(copy.buffer),
+            Producer::One => mbarriers::fill_shared(cx, copy.buffer),
+            Producer::Role(_) => {}
+        }
+    }
+    Ok(Flow { plan, copies, mbarriers })
+}
+
+/// Waits until the next slot is full and everyone has left the one before; `body` reads it. Of a channel with mbarriers, its slot
+/// and parity.
+pub(super) fn await_slot(cx: &mut Cx<'_>, flow: &Flow<'_>, body: &Stmt) -> Option<[Atom; 2]> {
+    let position = flow.mbarriers.as_ref().map(|channel| {
+        let [slot, parity] = slots::position(cx, channel);
+        let position = [if flow.plan.slots == 1 { Atom::i32(0) } else { slot }, parity];
+        mbarriers::await_full(cx, channel, &flow.copies, position);
+        position
+    });
+    match flow.plan.full(cx.view.variant) {
+        Full::Group => cx.build.emit.stmt(kernel::Stmt::WaitGroup(flow.plan.groups_ahead())),
+        Full::Program | Full::Barrier | Full::Mbarrier => {}
+    }
+    mbarriers::fence_stores(cx, &flow.copies, body);
+    if flow.plan.has_barrier() {
+        cx.build.barrier();
+    }
+    position
+}
+
+/// What `f` reads of a ring's copies comes from a slot.
+pub(super) fn reading<'a, R>(
+    cx: &mut Cx<'a>,
+    ring: &Ring<'a>,
+    slot: Atom,
+    f: impl FnOnce(&mut Cx<'a>) -> R,
+) -> R {
+    let outside = cx.env.stages.len();
+    for plan in &ring.flow.copies {
+        let from = copy::slot_at(cx, plan, slot);
+        cx.env.stages.push(plan.active(from));
+    }
+    let result = f(cx);
+    cx.env.stages.truncate(outside);
+    result
+}
