@@ -25,6 +25,7 @@ mod expr;
 mod fill;
 mod flow;
 mod fragment;
+mod given;
 mod grid;
 mod guard;
 mod held;
@@ -63,27 +64,13 @@ pub use crate::assume::{
     stride,
 };
 pub use error::LowerError;
+pub use given::Given;
 
 use crate::{
-    dtype::DType,
     kernel::Kernel,
     program::{Program, Variant},
-    tile::ElemType,
 };
 use lowering::{Lowering, Pass};
-
-/// Statements beyond which expansion is a mistake: the engine admits 2¹⁵ operations of straight-line code, and the guards and
-/// the address of none take 64 statements.
-const MAX_STATEMENTS: usize = 1 << 21;
-
-/// What of a launch a kernel is made for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given {
-    /// Tensors that have strides of their own, in some problem at least.
-    pub strided: Strided,
-    /// Several problems in one launch: the parameters of each are a row of a table in global memory ([`kernel::Table`]).
-    pub grouped: bool,
-}
 
 /// Lowers one variant of a program.
 ///
@@ -176,12 +163,4 @@ pub(crate) fn lower_observed(
         observe(pass, &lowering);
     }
     Ok(lowering.kernel)
-}
-
-/// Element type of an instantiated parameter.
-fn fixed(elem: ElemType) -> DType {
-    match elem {
-        ElemType::Fixed(dtype) => dtype,
-        ElemType::Generic => unreachable!("a nest holds an instantiated kernel"),
-    }
 }

@@ -4,7 +4,7 @@
 //! plan  = tiles { role } { box } { channel } { place } { sum } { access } { store }
 //! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
 //! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] ]
-//! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread )
+//! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread { "in" loop } )
 //! box   = "box" copy points [ "|" points of the last tile ] "in rows of" n [ ", panels of" n ]
 //!         [ "," n "along" dimension "by each CTA" ] [ ", rounded" ]
 //! channel = "channel" copies [ "at" loop ] ":" n "slots, filled by" who [ n "ahead" ] ";" full and free [ ";" registers inside ]
@@ -31,7 +31,7 @@ pub(crate) use accesses::Accesses;
 pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, Producer};
 pub(crate) use places::{Place, Places, Unplaced};
-pub(crate) use roles::{Does, Role};
+pub(crate) use roles::{Does, Producing, Role};
 pub(crate) use stores::{Collected, Leaves, Stores, Unstored};
 pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Unsummed, Workspace};
 pub(crate) use tiles::{Factor, Share, Tiles};
@@ -69,10 +69,11 @@ impl Plan {
     /// Plans a nest for a target.
     ///
     /// # Errors
-    /// What its loops cannot be bound to together, or why a copy has no box, a value no place, a sum no way to come
+    /// What its loops cannot be bound to together, or why a producer cannot copy, a copy has no box, a value no place, a sum no way to come
     /// together, or a tensor no way to be stored.
     pub fn of(nest: &Nest, target: Target) -> Result<Plan, String> {
         let units = Units::of(nest)?;
+        let roles = roles::of(nest, units.threads).map_err(|why| why.text(nest))?;
         let boxes = Boxes::of(nest).map_err(|why| why.text(nest))?;
         let tiles = Tiles::of(nest);
         let places = Places::of(nest).map_err(|why| why.text(nest))?;
@@ -83,7 +84,7 @@ impl Plan {
         }
         Ok(Plan {
             tiles,
-            roles: roles::of(nest, units.threads),
+            roles,
             units,
             boxes,
             channels: Channels::of(nest),
@@ -109,7 +110,7 @@ impl Plan {
 
     fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
         self.tiles.write(nest, out)?;
-        self.roles.iter().try_for_each(|role| writeln!(out, "{role}"))?;
+        self.roles.iter().try_for_each(|role| role.write(nest, out))?;
         self.boxes.write(nest, out)?;
         self.channels.write(nest, out)?;
         self.places.write(nest, out)?;

@@ -1,21 +1,21 @@
 //! What emission is a function of: what is lowered, what is around the current point, and what is built.
 
 use super::{
-    Given,
     build::Builder,
     emit::{Emit, Op},
     env::{Env, Tile},
     error::LowerError,
+    given::Given,
     grid::Grid,
 };
 use crate::{
     index::{AxisId, Extent},
     kernel::{Mem, Param, Ty},
-    nest::Nest,
+    nest::{Nest, TileSize},
     plan::Plan,
     program::{Program, Variant},
     shared::{Allocation, Content},
-    tile::{self, TensorId},
+    tile::{self, ScalarId, TensorId},
 };
 
 /// What is lowered: a variant of a plan. It stays as it is.
@@ -95,7 +95,7 @@ impl<'a> Cx<'a> {
         let params = params(nest, variant, given);
         let first_scalar = (params.len() - nest.kernel.scalars.len()) as u32;
         let units = plan.units.clone();
-        let tile = Tile { units, group: 0, grid, last: None, odd: None, number: None, in_problem };
+        let tile = Tile { units, group: 0, grid, size: TileSize::Whole, odd: None, number: None, in_problem };
         Cx {
             view: View { nest, plan, shared, variant, given, first_scalar },
             env: Env::new(tile),
@@ -135,6 +135,10 @@ fn params(nest: &Nest, variant: Variant, Given { strided, .. }: &Given) -> Vec<P
         params.extend(strides.map(|d| Param::Dim(crate::assume::stride(tensor, d))));
     }
     let scalars = kernel.scalars.iter();
-    params.extend(scalars.map(|s| Param::Scalar { name: s.name.clone(), dtype: super::fixed(s.elem) }));
+    params.extend(
+        (0..)
+            .zip(scalars)
+            .map(|(n, s)| Param::Scalar { name: s.name.clone(), dtype: nest.scalar_dtype(ScalarId(n)) }),
+    );
     params
 }

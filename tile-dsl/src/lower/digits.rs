@@ -99,5 +99,5 @@ pub(super) fn unit_value(cx: &mut Cx<'_>, unit: Unit, dim: UnitDim, digit: Digit
 
 /// A loop as the tile at hand has it.
 pub(super) fn in_tile(cx: &Cx<'_>, digit: Digit) -> Digit {
-    cx.env.tile.last.map_or(digit, |segment| segment.in_last(digit))
+    cx.view.plan.tiles.in_tile(digit, cx.env.tile.size)
 }

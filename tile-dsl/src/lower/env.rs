@@ -9,7 +9,7 @@ use super::{
 use crate::{
     index::{Affine, AxisId},
     kernel::Var,
-    nest::{CopyId, Digit, Fragment, Layout as Slots, LoopKind, Segment, Steps, Units, ValueId},
+    nest::{CopyId, Digit, Fragment, Layout as Slots, LoopKind, Steps, TileSize, Units, ValueId},
     plan::{CopyBox, Place, Sum},
     schedule::{Unit, UnitDim},
     tile::TensorId,
@@ -46,8 +46,8 @@ pub(super) struct Tile {
     pub group: u32,
     /// What loops bound to CTAs contribute.
     pub grid: Grid,
-    /// The segment whose last tile it is.
-    pub last: Option<Segment>,
+    /// Its size.
+    pub size: TileSize,
     /// Of a persistent CTA, whether it is every second one.
     pub odd: Option<Atom>,
     /// Of a persistent CTA of several problems, its number among those of all.

@@ -37,9 +37,8 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
         Expr::Get(value) => get(cx, *value),
         Expr::Const(x, dtype) => Ok(Operand::Atom(literal(*x, *dtype))),
         Expr::Scalar(id) => {
-            let scalar = &cx.view.nest.kernel.scalars[id.0 as usize];
             let param = cx.view.first_scalar + u32::from(id.0);
-            Ok(Operand::Atom(cx.build.emit.scalar(param, super::fixed(scalar.elem))))
+            Ok(Operand::Atom(cx.build.emit.scalar(param, cx.view.nest.scalar_dtype(*id))))
         }
         Expr::Iota(axis) => {
             let index = cx.env.axis_from(*axis, 0);
@@ -122,7 +121,7 @@ fn get(cx: &mut Cx<'_>, value: ValueId) -> Result<Operand, LowerError> {
 
 /// An element of the innermost fragment of its tensor, if there is one.
 pub(super) fn fragment_slot(cx: &mut Cx<'_>, access: AccessId) -> Result<Option<Operand>, LowerError> {
-    let dtype = super::fixed(cx.view.tensor(cx.view.nest.access(access).tensor).elem);
+    let dtype = cx.view.nest.elem(cx.view.nest.access(access).tensor);
     let slots = held::fragment_slots(cx, access, 1)?;
     Ok(slots.and_then(|all| all.into_iter().next()).map(|slot| Operand::Tree(slot, Ty::Elem(dtype))))
 }

@@ -14,7 +14,7 @@ use super::{
     context::Cx,
     control::{self, Walk},
     digits,
-    emit::Emit,
+    emit::{Atom, Emit},
     env::Staged,
     env::{Bound, Fragmented},
     error::LowerError,
@@ -74,7 +74,7 @@ pub(super) fn fragment_plans(
         if layout.slots == 0 {
             return Err(LowerError::Malformed(format!("nothing reads the fragment of `{name}`")));
         }
-        let dtype = super::fixed(cx.view.tensor(tensor).elem);
+        let dtype = cx.view.nest.elem(tensor);
         let frag = cx.build.fragment(cx.view.nest, Holds::Copy(*copy), dtype, layout.slots * sets);
         plans.push(FragmentPlan { copy: *copy, tensor, dtype, frag, layout: Rc::new(layout), height });
     }
@@ -203,7 +203,7 @@ fn global_loads(cx: &mut Cx<'_>, plan: &FragmentPlan, sources: Vec<Source>) -> U
         let ty = cx.view.offset_ty();
         let (base, constant) = cx.build.emit.offset(&offset, ty);
         let mem = cx.view.global(plan.tensor);
-        let guard = guard.map(super::emit::Atom::expr);
+        let guard = guard.map(Atom::expr);
         out.push(load_slots(cx, plan, mem, Emit::sum_expr(base, constant, ty), guard, &[slot]));
     }
     out

@@ -28,7 +28,7 @@ pub(super) struct Lanes {
 pub(super) fn load_element(cx: &mut Cx<'_>, id: AccessId) -> Result<(Mem, Atom), LowerError> {
     let access = &cx.view.nest.accesses[id.0 as usize];
     let tensor = access.tensor;
-    let dtype = super::fixed(cx.view.tensor(tensor).elem);
+    let dtype = cx.view.nest.elem(tensor);
     if let Some(stage) = staged(cx, id) {
         let atom = load_staged(cx, id, &stage, dtype)?;
         return Ok((Mem::Shared(stage.buffer), atom));

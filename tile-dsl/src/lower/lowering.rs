@@ -1,6 +1,6 @@
 //! A kernel on its way through the passes.
 
-use super::{Given, build::Barriers, error::LowerError};
+use super::{build::Barriers, error::LowerError, given::Given};
 use crate::{
     kernel::Kernel,
     nest::Nest,

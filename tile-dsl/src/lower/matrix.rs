@@ -31,7 +31,7 @@ pub(super) fn atom(cx: &mut Cx<'_>, atom: Atom, m: Digit, body: &Stmt) -> Result
     let Stmt::For { digit: k, body, .. } = &**body else { return Err(malformed()) };
     let Stmt::Red { value, op: RedOp::Add, expr } = &**body else { return Err(malformed()) };
     let (n, k) = (*n, *k);
-    let Some(taken) = cx.env.tile.last.map_or(Some(atom), |segment| segment.atom_in_last(atom, n)) else {
+    let Some(taken) = cx.view.plan.tiles.atom(atom, n, cx.env.tile.size) else {
         return Err(LowerError::Malformed(format!("a last tile for no `{atom}`")));
     };
     let digits = [(m, Role::M), (n, Role::N), (k, Role::K)];

@@ -11,7 +11,7 @@ use super::{
     tensor_map,
 };
 use crate::{
-    nest::{CopyId, Digit, Stmt, TileSize},
+    nest::{CopyId, Digit, Stmt},
     schedule::Via,
     shared::Content,
 };
@@ -44,7 +44,7 @@ pub(super) fn plan<'a>(
         return Err(LowerError::Malformed(format!("a copy of `{}` has {} elements", name(), layout.elems)));
     };
     let buffer = cx.view.shared_buffer(Content::Copy(copy), elems as u64)?;
-    let size = if cx.env.tile.last.is_some() { TileSize::Last } else { TileSize::Whole };
+    let size = cx.env.tile.size;
     let mut plan = CopyPlan {
         of,
         size,

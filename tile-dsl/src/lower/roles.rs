@@ -27,10 +27,9 @@ use super::{
 };
 use crate::{
     kernel::{self, Async, Ty},
-    nest::{Digit, LoopKind, Stmt, TileSize, chain},
+    nest::TileSize,
     op::{BinOp, CmpOp},
-    plan::{Does, Role},
-    schedule::Unit,
+    plan::{Does, Producing, Role},
 };
 
 /// The whole kernel.
@@ -40,28 +39,28 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
     let mut roles = Vec::new();
     for Role { threads, registers, does } in &plan.roles {
         let (first, threads) = (threads.start, threads.end - threads.start);
-        let body = match *does {
+        let body = match does {
             // All threads do the same.
             Does::Compute { group, of, barrier: None } => {
-                tiles(cx, group, of, |cx| walk::stmt(cx, &nest.body))?;
+                tiles(cx, *group, *of, |cx| walk::stmt(cx, &nest.body))?;
                 output::await_sent(cx);
                 return Ok(());
             }
             Does::Compute { group, of, barrier: Some(id) } => {
-                (cx.env.tile.group, cx.env.tile.units.first) = (group, first);
+                (cx.env.tile.group, cx.env.tile.units.first) = (*group, first);
                 cx.build.emit.push();
                 turns::first_turn(cx)?;
-                tiles(cx, group, of, |cx| walk::stmt(cx, &nest.body))?;
+                tiles(cx, *group, *of, |cx| walk::stmt(cx, &nest.body))?;
                 output::await_sent(cx);
                 let mut body = cx.build.emit.pop();
-                among(&mut body, kernel::Group { id, threads });
+                among(&mut body, kernel::Group { id: *id, threads });
                 cx.build.sync = Sync::default();
                 body
             }
-            Does::Produce { thread } => {
+            Does::Produce { thread, loops } => {
                 cx.build.emit.push();
-                tiles(cx, 0, 1, |cx| produce(cx, &nest.body))?;
-                let mut body = vec![kernel::Stmt::One { thread, body: cx.build.emit.pop() }];
+                tiles(cx, 0, 1, |cx| produce(cx, loops))?;
+                let mut body = vec![kernel::Stmt::One { thread: *thread, body: cx.build.emit.pop() }];
                 // Those are of all threads.
                 body.append(&mut cx.build.meetings);
                 body
@@ -159,59 +158,30 @@ fn of_size<'a>(
     body: &impl Fn(&mut Cx<'a>) -> Result<(), LowerError>,
 ) -> Result<Vec<kernel::Stmt>, LowerError> {
     cx.build.emit.push();
-    cx.env.tile.last = cx.view.plan.tiles.segment.filter(|_| size == TileSize::Last);
+    cx.env.tile.size = size;
     cx.env.tile.grid = place.grid(&cx.view.plan.tiles, &mut cx.build.emit, size);
     body(cx)?;
-    cx.env.tile.last = None;
+    cx.env.tile.size = TileSize::Whole;
     Ok(cx.build.emit.pop())
 }
 
-/// The loops around copies that the producer makes.
-fn produce(cx: &mut Cx<'_>, stmt: &Stmt) -> Result<(), LowerError> {
-    if !copies_inside(cx, stmt) {
-        return Ok(());
-    }
-    match stmt {
-        Stmt::For { digit, at: LoopKind::Pipe(depth), body } if cx.view.nest.produced.contains(digit) => {
-            produce_ring(cx, *digit, *depth, body)
+/// The loops of a producer.
+fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
+    loops.iter().try_for_each(|step| match step {
+        Producing::Around { digit, at, inside } => {
+            control::each_step(cx, *digit, *at, StepOrder::Scheduled, &mut |cx| produce(cx, inside))
         }
-        Stmt::For { digit, at: LoopKind::Unit(unit, _), .. } if *unit != Unit::Block => {
-            let axis = cx.view.axis_name(digit.axis);
-            Err(LowerError::Malformed(format!("a producer copies inside `{axis}`, which threads share")))
+        Producing::Ring { digit, slots, copies, body, inside } => {
+            let channel = ring::channel(cx, *digit, *slots, copies)?;
+            let ring = ring::ring(cx, *digit, channel, body)?;
+            control::run_loop(cx, *digit, ring.at(), true, |cx| {
+                if let Some(channel) = &ring.flow.mbarriers {
+                    produce_step(cx, channel, &ring.flow.copies);
+                }
+                // Loops inside may have copies of their own.
+                produce(cx, inside)
+            })
         }
-        Stmt::For { digit, at, body } => {
-            control::each_step(cx, *digit, *at, StepOrder::Scheduled, &mut |cx| produce(cx, body))
-        }
-        Stmt::Let { first, rest, .. } => {
-            produce(cx, first)?;
-            produce(cx, rest)
-        }
-        Stmt::Stage { body, .. } => produce(cx, body),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => Ok(()),
-    }
-}
-
-/// Whether a statement has loops whose copies the producer makes.
-fn copies_inside(cx: &Cx<'_>, stmt: &Stmt) -> bool {
-    match stmt {
-        Stmt::For { digit, body, .. } => cx.view.nest.produced.contains(digit) || copies_inside(cx, body),
-        Stmt::Let { first, rest, .. } => copies_inside(cx, first) || copies_inside(cx, rest),
-        Stmt::Stage { body, .. } => copies_inside(cx, body),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => false,
-    }
-}
-
-/// The producer's loop of a channel.
-fn produce_ring(cx: &mut Cx<'_>, digit: Digit, depth: u32, body: &Stmt) -> Result<(), LowerError> {
-    let (copies, inner) = chain(body);
-    let channel = ring::channel(cx, digit, depth, &copies)?;
-    let ring = ring::ring(cx, digit, channel, inner)?;
-    control::run_loop(cx, digit, ring.at(), true, |cx| {
-        if let Some(channel) = &ring.flow.mbarriers {
-            produce_step(cx, channel, &ring.flow.copies);
-        }
-        // Loops inside may have copies of their own.
-        produce(cx, inner)
     })
 }
 

@@ -21,10 +21,7 @@ use std::collections::BTreeSet;
 
 /// The slots of a value that the tile at hand has.
 pub(super) fn slots_in_tile(cx: &Cx<'_>, registers: &Registers<'_>) -> Vec<u32> {
-    match cx.env.tile.last {
-        Some(segment) => registers.layout.slots_below(segment.digit.axis, segment.rest()),
-        None => (0..registers.slots).collect(),
-    }
+    cx.view.plan.tiles.slots(registers.layout, cx.env.tile.size)
 }
 
 /// Gives a value that `first` computes its place.

@@ -43,7 +43,7 @@ pub(super) fn stored_place(
     let mem = cx.view.global(tensor);
     let (base, constant) = cx.build.emit.offset(&offset, ty);
     let t = cx.view.tensor(tensor);
-    let dtype = super::fixed(t.elem);
+    let dtype = cx.view.nest.elem(tensor);
     if let Some(lanes) = lanes {
         loads::check_aligned(cx, &offset.unit, lanes.steps, dtype, &t.name)?;
     }

@@ -1,7 +1,7 @@
 //! The walk over the term.
 
 use super::{
-    MAX_STATEMENTS, across, cluster, combine,
+    across, cluster, combine,
     context::Cx,
     control,
     digits::{self, StepOrder},
@@ -17,6 +17,10 @@ use crate::{
     nest::{Across, Digit, Expr, LoopKind, Step, Steps, Stmt, ValueId, writers},
     op::{BinOp, CmpOp, RedOp},
 };
+
+/// Statements beyond which expansion is a mistake: the engine admits 2¹⁵ operations of straight-line code, and the guards and
+/// the address of none take 64 statements.
+const MAX_STATEMENTS: usize = 1 << 21;
 
 pub(super) fn stmt(cx: &mut Cx<'_>, statement: &Stmt) -> Result<(), LowerError> {
     if cx.build.emit.count > MAX_STATEMENTS {

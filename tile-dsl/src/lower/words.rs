@@ -56,6 +56,6 @@ pub(super) fn words(
 /// The element of a copy at an offset, loaded once in a straight line.
 pub(super) fn word(cx: &mut Cx<'_>, stage: &Staged, offset: &Linear) -> KExpr {
     let (base, constant) = stage.place(&mut cx.build.emit, offset);
-    let dtype = super::fixed(cx.view.tensor(stage.tensor).elem);
+    let dtype = cx.view.nest.elem(stage.tensor);
     loads::load_shared(cx, stage.buffer, dtype, base, constant, None).expr()
 }

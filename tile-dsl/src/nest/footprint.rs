@@ -294,7 +294,7 @@ impl Nest {
     }
 
     /// Element type of a scalar parameter.
-    pub(super) fn scalar_dtype(&self, scalar: crate::tile::ScalarId) -> crate::dtype::DType {
+    pub(crate) fn scalar_dtype(&self, scalar: crate::tile::ScalarId) -> crate::dtype::DType {
         match self.kernel.scalars[usize::from(scalar.0)].elem {
             crate::tile::ElemType::Fixed(t) => t,
             crate::tile::ElemType::Generic => crate::dtype::DType::F32,

@@ -2,7 +2,7 @@
 
 use crate::{
     index::Extent,
-    nest::{Digit, LoopKind, Nest, Order, Segment, Steps, Stmt},
+    nest::{Atom, Digit, Layout, LoopKind, Nest, Order, Segment, Steps, Stmt, TileSize},
     schedule::Unit,
     tile::AxisKind,
 };
@@ -89,6 +89,30 @@ impl Tiles {
     /// The segment that a factor's tiles begin anew after.
     pub fn segment_of(&self, factor: &Factor) -> Option<Segment> {
         self.segment.filter(|segment| segment.digit == factor.digit)
+    }
+
+    /// A loop inside of a tile of a size.
+    pub fn in_tile(&self, digit: Digit, size: TileSize) -> Digit {
+        match (size, self.segment) {
+            (TileSize::Last, Some(segment)) => segment.in_last(digit),
+            _ => digit,
+        }
+    }
+
+    /// An instruction, whose columns lie along `n`, in a tile of a size; `None` if there is none of so few columns.
+    pub fn atom(&self, atom: Atom, n: Digit, size: TileSize) -> Option<Atom> {
+        match (size, self.segment) {
+            (TileSize::Last, Some(segment)) => segment.atom_in_last(atom, n),
+            _ => Some(atom),
+        }
+    }
+
+    /// The slots of registers that a tile of a size fills.
+    pub fn slots(&self, layout: &Layout, size: TileSize) -> Vec<u32> {
+        match (size, self.segment) {
+            (TileSize::Last, Some(segment)) => layout.slots_below(segment.digit.axis, segment.rest()),
+            _ => (0..u32::try_from(layout.slots()).unwrap_or(u32::MAX)).collect(),
+        }
     }
 
     /// CTAs that share a tile's reduction.
