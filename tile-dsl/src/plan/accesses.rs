@@ -1,7 +1,7 @@
 //! The accesses: from where each element is read or to where it is stored, and how many at once.
 
 use crate::{
-    nest::{AccessId, CopyId, Frame, Nest, Stmt, Target, Vector, leaves},
+    nest::{AccessId, CopyId, Digit, Frame, Nest, Step, Stmt, Target, Vector, leaves, vector},
     schedule::Space,
     tile::TensorId,
 };
@@ -16,7 +16,7 @@ pub(crate) struct Access {
     stores: bool,
     /// Where the element is.
     pub from: From,
-    /// Of one in global memory, the loop whose steps are one instruction, in variants with vectors.
+    /// The loop whose steps are one instruction; in global memory, in variants with vectors alone.
     pub vector: Option<Vector>,
 }
 
@@ -46,18 +46,15 @@ impl Accesses {
         let mut found = Vec::new();
         leaves(&nest.body, &mut |path, leaf| {
             let Some((target, expr)) = leaf.leaf() else { return };
-            let loops = || {
-                let of = |f: &Frame| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None };
-                path.iter().filter_map(of)
-            };
-            let vector = |access: AccessId| nest.vector(nest.access(access), loops()).unwrap_or(None);
+            let vector = |access: AccessId| nest.vector(nest.access(access), loops(path)).unwrap_or(None);
             for access in expr.accesses() {
-                let from = match nest.served_on(path, access) {
-                    None => From::Global,
-                    Some((_, copy)) if nest.copy(copy).space == Space::Register => From::Registers(copy),
-                    Some((_, copy)) => From::Shared(copy),
+                let (from, vector) = match nest.served_on(path, access) {
+                    None => (From::Global, vector(access)),
+                    Some((_, copy)) if nest.copy(copy).space == Space::Register => {
+                        (From::Registers(copy), None)
+                    }
+                    Some((at, copy)) => (From::Shared(copy), in_copy(nest, access, path, (at, copy))),
                 };
-                let vector = if from == From::Global { vector(access) } else { None };
                 found.push(Access { access, stores: false, from, vector });
             }
             if let (Stmt::Put { .. }, Target::Access(access)) = (leaf, target) {
@@ -98,4 +95,20 @@ impl Accesses {
         }
         Ok(())
     }
+}
+
+/// The loops of a path, outermost first.
+fn loops(path: &[Frame]) -> impl Iterator<Item = Step> {
+    path.iter().filter_map(|f| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None })
+}
+
+/// The vector of an access of the copy whose stage stands at a place of its path. Loops around the stage move the copy, not the
+/// place in it.
+fn in_copy(nest: &Nest, access: AccessId, path: &[Frame], (at, copy): (usize, CopyId)) -> Option<Vector> {
+    let layout = nest.copy_layout(copy, nest.body.inside(&path[..=at])?)?;
+    let moved = |digit: Digit| -> i64 {
+        let along = nest.access(access).index.iter().zip(&layout.strides);
+        along.map(|(i, s)| i.coefficient(digit.axis) * i64::from(digit.stride) * *s as i64).sum()
+    };
+    vector(loops(&path[at..]), moved).unwrap_or(None)
 }
