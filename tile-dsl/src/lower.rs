@@ -131,7 +131,7 @@ const PASSES: [Pass; 10] = [
     },
     Pass {
         name: "products",
-        what: "fences and waits around products that complete on their own",
+        what: "fences and waits around asynchronous MMA",
         run: products::group,
         text: passes::made,
     },

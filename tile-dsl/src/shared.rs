@@ -9,7 +9,7 @@
 //! value computed in place          from its let to its last read
 //! reduction in registers, then     from where it is published, between the two parts of its let, to its last read
 //!   in shared memory
-//! room to combine                  where parts meet, between the two parts of the let; from the let on where the parts
+//! room to combine                  where parts are combined, between the two parts of the let; from the let on where the parts
 //!                                  accumulate in it
 //! parts of other CTAs of a cluster between the two parts of the let, where they are added up
 //! ```
@@ -17,7 +17,7 @@
 //! Of two buffers in one loop at run time each step then takes two barriers more, so they share only where a loop
 //! further inside has barriers of its own, and never in a pipelined loop. Buffers with half words that are cleared once
 //! ([`Buffer::halves`]) share with none. Other CTAs store their parts into bytes that nothing has used before, where as many
-//! CTAs fit on a multiprocessor then ([`Buffer::fresh`]): the cluster need not meet before that.
+//! CTAs fit on a multiprocessor then ([`Buffer::fresh`]): the cluster needs no barrier before that.
 //!
 //! The engine's check explains the bytes, the lowering takes the places: both read this.
 
@@ -155,7 +155,7 @@ impl Allocation {
         let place = |parts_first: bool| {
             place::overlaid(&sizes, &|a, b| {
                 let (a, b): (&Buffer, &Buffer) = (&buffers[a], &buffers[b]);
-                // Roles do not meet at barriers.
+                // Roles have no barriers in common.
                 let shares = |b: &Buffer| !b.halves && !b.alone && nest.producer.is_none();
                 let ordered = !a.tensor && !b.tensor || a.comes_before(b) || b.comes_before(a);
                 let later = |a: &Buffer, b: &Buffer| !is_parts(a) || a.comes_before(b);

@@ -1,8 +1,8 @@
 //! Reductions whose parts are held by several CTAs (`split_k`).
 //!
-//! Through a workspace they meet up a binary tree: of two, both leave their registers in global memory, and the one that
+//! Through a workspace they are added up a binary tree: of two, both leave their registers in global memory, and the one that
 //! comes last adds those of the other to its own. Nobody waits, so CTAs need not run at the same time; the tree is fixed
-//! and addition commutes, so the result has the same bits in every run. Four CTAs meet once where a thread has registers
+//! and addition commutes, so the result has the same bits in every run. Four CTAs combine at once where a thread has registers
 //! for half of what it reads then: two levels of the tree with one fence and one count. Slots lie a CTA's threads apart,
 //! so that a warp writes whole lines; sums of tensor cores do so four at a time. Atomically each CTA goes on with its
 //! part, and what it stores is added.
@@ -109,8 +109,8 @@ fn combine_nodes<'a>(
     let own = cx.build.emit.bin(BinOp::Mul, node, wide);
     // The last node of a level may have no neighbour: it goes on as it is.
     let at_once = held.iter().all(|left| left.plan.at_once);
-    let meet = if at_once { QUAD } else { 2 };
-    let neighbours: Vec<Atom> = (1..meet)
+    let parts_at_once = if at_once { QUAD } else { 2 };
+    let neighbours: Vec<Atom> = (1..parts_at_once)
         .map(|n| {
             let other = cx.build.emit.op(Op::Xor, &[node, Atom::i32(n.into())]);
             cx.build.emit.bin(BinOp::Mul, other, wide)
@@ -128,12 +128,13 @@ fn combine_nodes<'a>(
     let last = cx.build.emit.var(Ty::BOOL);
     cx.build.sync.barrier();
     let (offset, guard) = (counter.expr(), paired.map(Atom::expr));
-    let arrive = kernel::Stmt::Arrive { dst: last, counters, offset, parts: meet, guard, group: None };
+    let arrive =
+        kernel::Stmt::Arrive { dst: last, counters, offset, parts: parts_at_once, guard, group: None };
     cx.build.emit.stmt(arrive);
     cx.build.emit.forget_loads(|_| true);
     cx.build.emit.push();
     control::only_if(cx, paired, |cx| held.iter().for_each(|w| add_parts(cx, w, &others)));
-    combine_nodes(cx, held, Level { width: meet * width, ..level }, rest)?;
+    combine_nodes(cx, held, Level { width: parts_at_once * width, ..level }, rest)?;
     let then = cx.build.emit.pop();
     cx.build.emit.stmt(kernel::Stmt::If { cond: KExpr::Var(last), then, otherwise: Vec::new() });
     Ok(())

@@ -29,7 +29,7 @@ pub(super) struct Builder {
     pub barriers: Vec<Barriers>,
     pub cursors: Vec<u32>,
     /// The cluster's barriers so far, for threads of other roles.
-    pub meetings: Vec<kernel::Stmt>,
+    pub cluster_barriers: Vec<kernel::Stmt>,
     /// This CTA has said that it runs, and not waited for the others yet.
     pub announced: bool,
     pub unfinished: Unfinished,
@@ -135,7 +135,7 @@ impl Builder {
             cleared: BTreeSet::new(),
             barriers: Vec::new(),
             cursors: Vec::new(),
-            meetings: Vec::new(),
+            cluster_barriers: Vec::new(),
             announced: false,
             unfinished: Unfinished::default(),
         }

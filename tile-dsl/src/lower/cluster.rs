@@ -57,8 +57,8 @@ pub(super) fn announce(cx: &mut Cx<'_>) {
 }
 
 /// A barrier of the cluster, which threads of other roles come to as well.
-fn meet(cx: &mut Cx<'_>, barrier: Stmt) {
-    cx.build.meetings.push(barrier.clone());
+fn barrier(cx: &mut Cx<'_>, barrier: Stmt) {
+    cx.build.cluster_barriers.push(barrier.clone());
     cx.build.emit.stmt(barrier);
 }
 
@@ -83,7 +83,7 @@ pub(super) fn through_cluster<'a>(
         control::only_if(cx, Some(other), |cx| all.iter().for_each(|parts| send(cx, parts, to, rank, ctas)));
     }
     cx.build.sync.barrier();
-    meet(cx, Stmt::ClusterBarrier);
+    barrier(cx, Stmt::ClusterBarrier);
     cx.build.emit.forget_loads(|mem| matches!(mem, Mem::Shared(_)));
     cx.env.share = share;
     let result = match share {
@@ -110,7 +110,7 @@ pub(super) fn through_cluster<'a>(
 /// Until the other CTAs run, and the bytes of the parts are free in all of them.
 fn await_room(cx: &mut Cx<'_>, all: &[Parts<'_>]) {
     if std::mem::take(&mut cx.build.announced) {
-        return meet(cx, Stmt::ClusterWait);
+        return barrier(cx, Stmt::ClusterWait);
     }
     let copied = all.iter().any(|parts| {
         let own = &cx.view.shared.buffers[parts.buffer as usize];
@@ -122,7 +122,7 @@ fn await_room(cx: &mut Cx<'_>, all: &[Parts<'_>]) {
         cx.build.emit.stmt(Stmt::WaitGroup(0));
     }
     cx.build.sync.barrier();
-    meet(cx, Stmt::ClusterBarrier);
+    barrier(cx, Stmt::ClusterBarrier);
     cx.build.emit.forget_loads(|mem| matches!(mem, Mem::Shared(_)));
 }
 

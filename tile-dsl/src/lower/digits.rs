@@ -15,7 +15,7 @@ use crate::{
 /// In which order the steps of expanded loops are taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepOrder {
-    /// As the schedule says, backwards every second time where a loop is serpentine. All roles walk so: their n-th steps meet.
+    /// As the schedule says, backwards every second time where a loop is serpentine. All roles walk so: the n-th step of one is the n-th of the other.
     Scheduled,
     /// By their points.
     Points,

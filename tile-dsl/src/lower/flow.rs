@@ -27,7 +27,7 @@ pub(super) struct Ring<'p> {
     pub flow: Flow<'p>,
     pub digit: Digit,
     pub end: Atom,
-    /// The register that counts its slots, where registers inside run on.
+    /// The register that counts its slots, where registers inside are prefetched across iterations.
     pub counter: Option<u32>,
 }
 

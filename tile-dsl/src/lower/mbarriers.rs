@@ -196,7 +196,7 @@ pub(super) fn release(cx: &mut Cx<'_>, channel: &Mbarriers, slot: Atom) {
     arrive_as_warp(cx, barrier, slot, ctas);
 }
 
-/// Once the lanes of this warp have met, one of them arrives at an mbarrier; one for each CTA of a cluster.
+/// Behind a barrier of this warp, one of its lanes arrives at an mbarrier; one for each CTA of a cluster.
 pub(super) fn arrive_as_warp(cx: &mut Cx<'_>, barrier: u32, slot: Atom, ctas: u32) {
     cx.build.emit.stmt(kernel::Stmt::WarpBarrier);
     let tid = cx.build.emit.op(Op::Tid, &[]);

@@ -14,7 +14,7 @@
 //!
 //! Here is the order of a step; which slots it means is [`super::slots`]'s, how one is filled [`super::fill`]'s. What begins and
 //! lands stands in place, or among the computation where that is a straight line: in a pipeline of registers, whose loads
-//! are its own `begin`, and in a ring inside of which one runs on from step to step ([`super::registers`]).
+//! are its own `begin`, and in a ring whose registers are prefetched across its iterations ([`super::registers`]).
 
 use super::{
     context::Cx,
@@ -52,8 +52,8 @@ pub(super) fn pipeline(
     if !matches!(ring.flow.plan.producer, Producer::Role(_)) {
         fill::prologue(cx, &ring);
     }
-    let runs_on = match Carry::of(cx.view.nest, &copies, inner) {
-        Carry::Over(registers) => Some(registers::run_on(cx, &mut ring, registers)?),
+    let prefetched = match Carry::of(cx.view.nest, &copies, inner) {
+        Carry::Over(registers) => Some(registers::prefetch_across(cx, &mut ring, registers)?),
         Carry::None | Carry::Apart(_) => None,
     };
     cx.env.stack.pop();
@@ -61,9 +61,11 @@ pub(super) fn pipeline(
     if takes_turns {
         turns::begin_turn(cx, &ring)?;
     }
-    // Threads that wait at mbarriers alone have not met.
-    let meets = ring.flow.plan.has_barrier();
-    control::run_loop(cx, digit, ring.at(), meets, |cx| step(cx, &ring, inner, runs_on.as_ref(), walk))?;
+    // A wait at mbarriers is no barrier.
+    let synchronised = ring.flow.plan.has_barrier();
+    control::run_loop(cx, digit, ring.at(), synchronised, |cx| {
+        step(cx, &ring, inner, prefetched.as_ref(), walk)
+    })?;
     if takes_turns {
         turns::pass_turn(cx)?;
     }
@@ -79,16 +81,16 @@ fn step<'a>(
     cx: &mut Cx<'a>,
     ring: &Ring<'a>,
     inner: &Stmt,
-    runs_on: Option<&RegisterPlan<'_>>,
+    prefetched: Option<&RegisterPlan<'_>>,
     walk: Walk,
 ) -> Result<(), LowerError> {
-    // Where registers run on, the step before has waited.
-    let position = if runs_on.is_none() { ring::await_slot(cx, &ring.flow, inner) } else { None };
+    // Where registers are prefetched, the step before has waited.
+    let position = if prefetched.is_none() { ring::await_slot(cx, &ring.flow, inner) } else { None };
     let at = slots::stand(cx, ring, position);
-    match (&at.ahead, runs_on) {
+    match (&at.ahead, prefetched) {
         (None, _) => ring::reading(cx, ring, at.slot, |cx| walk(cx, inner))?,
         (Some(ahead), Some(registers)) => {
-            registers::step_running_on(cx, ring, (at.slot, ahead), registers, walk)?
+            registers::step_prefetching(cx, ring, (at.slot, ahead), registers, walk)?
         }
         (Some(ahead), None) => {
             let pieces = fill::begin_ahead(cx, ring, ahead);

@@ -1,4 +1,4 @@
-//! Products that complete on their own: those that follow one another are a group, begun by a fence and waited for at its
+//! Asynchronous MMA: products that follow one another are a group, begun by a fence and waited for at its
 //! end.
 //!
 //! ```text

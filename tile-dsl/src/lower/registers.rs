@@ -128,7 +128,7 @@ fn at_step(cx: &mut Cx<'_>, digit: Digit, step: u32) {
 }
 
 /// Before a ring's loop, whose first slots are filled: loads the first registers.
-pub(super) fn run_on<'a, 's>(
+pub(super) fn prefetch_across<'a, 's>(
     cx: &mut Cx<'a>,
     ring: &mut Ring<'a>,
     of: RegisterPipeline<'s>,
@@ -152,7 +152,7 @@ pub(super) fn run_on<'a, 's>(
 }
 
 /// What a step of the ring computes, with what it fills ahead among it.
-pub(super) fn step_running_on<'a>(
+pub(super) fn step_prefetching<'a>(
     cx: &mut Cx<'a>,
     ring: &Ring<'a>,
     (slot, ahead): (Atom, &Ahead),

@@ -6,7 +6,7 @@
 //!         threads T to T+P: the loops around the copies alone:
 //!                           await empty[slot] parity; expect bytes; copy → slot }
 //! ```
-//! Both walk the same loops, so the n-th step of one meets the n-th of the other. One of the producer's threads does it all.
+//! Both walk the same loops, so the n-th step of one is the n-th of the other. One of the producer's threads does it all.
 //! Barriers of the program are those of its own threads.
 //! Groups that take tiles in turn (`turns`) are a role each.
 //! A persistent CTA takes tile after tile: all roles have the loop over tiles, and channels go on from one to the next.
@@ -62,7 +62,7 @@ pub(super) fn kernel(cx: &mut Cx<'_>) -> Result<(), LowerError> {
                 tiles(cx, 0, 1, |cx| produce(cx, loops))?;
                 let mut body = vec![kernel::Stmt::One { thread: *thread, body: cx.build.emit.pop() }];
                 // Those are of all threads.
-                body.append(&mut cx.build.meetings);
+                body.append(&mut cx.build.cluster_barriers);
                 body
             }
         };

@@ -3,11 +3,11 @@
 //! | ring | its slots are counted |
 //! |---|---|
 //! | of mbarriers | in registers, with a parity, from the start of the kernel on and never set back |
-//! | inside of which registers run on | in a register: in straight-line code, remainders by the depth would cost more |
+//! | inside of which registers are prefetched across iterations | in a register: in straight-line code, remainders by the depth would cost more |
 //! | any other | by the number of the step: nothing lives from one step to the next |
 //!
 //! The slot that a step fills ahead is the one that the step before has read. Beyond the end nothing is filled; where registers
-//! run on, no branch divides the straight line, and the step at hand is filled in again, which nobody reads.
+//! are prefetched across iterations, no branch divides the straight line, and the step at hand is filled in again, which nobody reads.
 
 use super::{
     context::Cx,

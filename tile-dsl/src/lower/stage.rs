@@ -19,7 +19,7 @@ pub(super) fn stage<'a>(cx: &mut Cx<'a>, stmt: &Stmt, walk: Walk) -> Result<(), 
     for flow in &flows {
         fill::fill_once(cx, flow);
     }
-    // What completes on its own has the longest time.
+    // Asynchronous copies have the longest time.
     for flow in flows.iter().rev() {
         let position = ring::await_slot(cx, flow, body);
         if let (Some(channel), Some(position)) = (&flow.mbarriers, position) {

@@ -81,7 +81,7 @@ impl Sync {
         conflict
     }
 
-    /// Records a copy that arrives on its own, in each step of the outermost `loops`: who reads what it wrote waits for the
+    /// Records an asynchronous copy, in each step of the outermost `loops`: who reads what it wrote waits for the
     /// copy, not for the thread that issued it. True if a barrier must come first.
     #[must_use]
     pub fn fill(&mut self, touch: Touch, loops: usize) -> bool {

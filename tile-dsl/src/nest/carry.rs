@@ -1,9 +1,9 @@
-//! Pipelines of registers: whether they run on from one step of the channel around them to the next, and how their loads and
+//! Pipelines of registers: whether they are prefetched across the iterations of the channel around them, and how their loads and
 //! that channel's copies are spread over the computation.
 //!
 //! Accesses that are issued one behind the other queue for the memory pipe while the arithmetic units wait (Volkov and
-//! Demmel 2008, on prefetching into registers), so they are spread; [`Interleave`] says over which part of it. Where registers do
-//! not run on, [`Carry`] says why.
+//! Demmel 2008, on prefetching into registers), so they are spread; [`Interleave`] says over which part of it. Where registers are
+//! not prefetched across iterations, [`Carry`] says why.
 
 use super::{CopyId, Digit, LoopKind, Nest, Step, Steps, Stmt, chain};
 use crate::schedule::{Space, Unit, Via};
@@ -47,7 +47,7 @@ impl fmt::Display for Fraction {
 pub struct Interleave {
     /// The loads of a step to come: spread over this first part of the computation. Later ones have no time to arrive.
     pub loads: Fraction,
-    /// Copies for the slot ahead of the channel around: issued over this first part of the steps, where registers run on.
+    /// Copies for the slot ahead of the channel around: issued over this first part of the steps, where registers are prefetched across iterations.
     pub copies: Fraction,
     /// Copies among them that pass through registers: stored from this part of the steps on.
     pub stores: Fraction,
@@ -126,24 +126,24 @@ fn prefetches<'s>(
     }
 }
 
-/// Sets of registers of a pipeline that runs on.
+/// Sets of registers of a pipeline that is prefetched across iterations.
 const CARRIED_SETS: u32 = 2;
 
-/// A pipeline of registers in each step of a channel, and whether it runs on into the next step.
+/// A pipeline of registers in each step of a channel, and whether it is prefetched across iterations.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Carry<'s> {
     /// There is none.
     None,
     /// It runs empty at the end of each step, because of this.
     Apart(String),
-    /// It runs on: its last step fills the registers that the first step of the next item reads.
+    /// It is prefetched across iterations: its last step fills the registers that the first step of the next item reads.
     Over(RegisterPipeline<'s>),
 }
 
 /// A pipeline of registers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RegisterPipeline<'s> {
-    /// The loops between it and the channel that it runs on in, all bound to units.
+    /// The loops between it and the channel across whose iterations it is prefetched, all bound to units.
     pub units: Vec<Step>,
     pub digit: Digit,
     pub steps: u32,

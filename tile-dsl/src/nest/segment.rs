@@ -1,4 +1,4 @@
-//! Tiles of two sizes: those of an axis begin anew after so many points, and the last tile of each segment has what is left.
+//! Mixed tile sizes: an axis is cut to segments of so many points, and the last tile of each segment has what is left.
 //!
 //! ```text
 //! segment(j: 512), tiles of 192:   | 192 | 192 | 128 | 192 | 192 | 128 | ..
@@ -86,7 +86,7 @@ impl Segment {
 }
 
 impl Nest {
-    /// Points after which the tiles that a loop goes through begin anew: those of a tile, or of a segment.
+    /// Points after which the tiles that a loop goes through start over: those of a tile, or of a segment.
     pub fn period(&self, digit: Digit) -> u32 {
         self.segment.filter(|s| s.digit == digit).map_or(digit.stride, |s| s.points)
     }

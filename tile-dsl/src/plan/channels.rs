@@ -12,7 +12,7 @@
 //! | `tma` | one thread | mbarrier | barrier behind it | n - 1 |
 //! | `tma`, `produce` | threads of their own | mbarrier | mbarrier, an arrival a warp or a thread | as the slots allow |
 //!
-//! Registers that are filled in each step of a channel around them can run on from one of its steps to the next; where they
+//! Registers that are filled in each step of a channel around them can be prefetched across its iterations; where they
 //! do not, [`Carry`] says why.
 
 use crate::{
@@ -63,7 +63,7 @@ pub(crate) struct Channel {
     full: [Full; 2],
     /// Who says that a slot is free, where others fill it than read it.
     pub arrive: Unit,
-    /// Whether registers that it fills run on from one of its steps to the next, in words.
+    /// Whether registers that it fills are prefetched across its iterations, in words.
     carry: Option<String>,
 }
 
@@ -73,7 +73,7 @@ impl Channel {
         self.full[usize::from(variant == Variant::General)]
     }
 
-    /// Whether all threads that read a slot meet once it is full: what others read of the slot before is read then, too.
+    /// Whether all threads that read a slot have a barrier once it is full: what others read of the slot before is read then, too.
     pub fn has_barrier(&self) -> bool {
         match self.producer {
             Producer::All => true,
@@ -243,12 +243,14 @@ impl Carry<'_> {
     fn text(&self, nest: &Nest) -> Option<String> {
         match self {
             Carry::None => None,
-            Carry::Apart(why) => Some(format!("registers inside start anew in each step: {why}")),
+            Carry::Apart(why) => {
+                Some(format!("registers inside are not prefetched across iterations: {why}"))
+            }
             Carry::Over(carried) => {
                 let digit = nest.digit_name(carried.digit);
                 let Interleave { copies, stores, .. } = nest.interleave(carried.digit);
                 Some(format!(
-                    "the registers of `{digit}` run on into the next step, copies issued over {copies} of its steps, plain ones stored from {stores} on"
+                    "the registers of `{digit}` are prefetched across iterations, copies issued over {copies} of its steps, plain ones stored from {stores} on"
                 ))
             }
         }

@@ -29,7 +29,7 @@ pub(crate) enum Does {
         group: u32,
         /// How many there are: each takes every `of`-th tile of its CTA.
         of: u32,
-        /// The named barrier by which they meet; `None` where they are all threads of the CTA.
+        /// Their named barrier; `None` where they are all threads of the CTA.
         barrier: Option<u32>,
     },
     /// The loops around copies, by one of the threads.

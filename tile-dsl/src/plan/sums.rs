@@ -24,7 +24,7 @@ use crate::{
 };
 use std::fmt;
 
-/// Parts that may meet at once. Of more, several CTAs read at a time.
+/// Parts that may be added at once. Of more, several CTAs read at a time.
 pub(crate) const QUAD: u32 = 4;
 
 /// Registers of a thread that are for neither sums nor what is added to them: addresses, and what lives on.
@@ -68,7 +68,7 @@ pub(crate) enum Ctas {
 pub(crate) struct Workspace {
     /// Elements of an access.
     pub width: u32,
-    /// A thread has registers for half of what three other CTAs leave: [`QUAD`] parts may meet at once.
+    /// A thread has registers for half of what three other CTAs leave: [`QUAD`] parts may be added at once.
     pub at_once: bool,
     /// Loads of a thread that are on their way together.
     in_flight: u32,
@@ -256,10 +256,10 @@ impl Sum {
             None => {}
             Some(Ctas::Atomic) => write!(out, "{then} of CTAs as they store")?,
             Some(Ctas::Workspace(Workspace { width, at_once, .. })) => {
-                let meet = if *at_once { QUAD } else { 2 };
+                let together = if *at_once { QUAD } else { 2 };
                 write!(
                     out,
-                    "{then} of CTAs through a workspace, {meet} at once, {} an access",
+                    "{then} of CTAs through a workspace, {together} at once, {} an access",
                     elements(*width)
                 )?;
             }

@@ -30,7 +30,7 @@ pub(crate) struct Factor {
     pub extent: Extent,
     /// Points of a step.
     pub tile: u32,
-    /// Points after which tiles begin anew.
+    /// Points after which tiles start over: those of a segment where tiles are of two sizes.
     pub period: u32,
     /// What its steps are to CTAs.
     pub share: Share,
@@ -86,7 +86,7 @@ impl Tiles {
         }
     }
 
-    /// The segment that a factor's tiles begin anew after.
+    /// The segment whose tiles a factor counts, where they are of two sizes.
     pub fn segment_of(&self, factor: &Factor) -> Option<Segment> {
         self.segment.filter(|segment| segment.digit == factor.digit)
     }
