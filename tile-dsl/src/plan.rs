@@ -29,7 +29,7 @@ mod tiles;
 
 pub(crate) use accesses::Accesses;
 pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
-pub(crate) use channels::{Channel, Channels, Full, Producer};
+pub(crate) use channels::{Channel, Channels, Full, InFlight, Producer};
 pub(crate) use places::{Place, Places, Unplaced};
 pub(crate) use roles::{Does, Producing, Role};
 pub(crate) use stores::{Collected, Leaves, Stores, Unstored};

@@ -16,6 +16,7 @@ use super::{
     copy,
     emit::{Atom, Op, linear},
     error::LowerError,
+    flow::Flow,
     flow::{CopyPlan, Mbarriers},
     linear::Linear,
     lowering::Lowering,
@@ -26,26 +27,12 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr, Ty},
-    nest::{CopyId, Frame, Nest, Stmt, WARP, leaves},
+    nest::WARP,
     op::{BinOp, CmpOp},
     plan::{Channel, Producer},
     schedule::Unit,
     shared::Content,
 };
-
-/// Whether threads read a copy by ordinary loads inside, and whether products read it by themselves.
-pub(super) fn readers(nest: &Nest, body: &Stmt, copy: CopyId) -> (bool, bool) {
-    let (mut threads, mut products) = (false, false);
-    leaves(body, &mut |path: &[Frame], leaf| {
-        let (_, expr) = leaf.leaf().expect("a leaf");
-        if expr.accesses().iter().any(|a| nest.serves(copy, *a)) {
-            let by_itself = nest.product(path, leaf).is_some_and(|p| p.atom.row().descriptors);
-            threads |= !by_itself;
-            products |= by_itself;
-        }
-    });
-    (threads, products)
-}
 
 /// Those of a channel, whose copies all come by tensor maps.
 pub(super) fn mbarriers(
@@ -140,16 +127,16 @@ pub(super) fn await_full(
     cx.build.emit.forget_loads(|mem| copies.iter().any(|p| mem == kernel::Mem::Shared(p.buffer)));
 }
 
-/// What threads have read of some copies is read before a copy fills them again.
-pub(super) fn fence_reads(cx: &mut Cx<'_>, copies: &[CopyPlan<'_>], body: &Stmt) {
-    if copies.iter().any(|p| readers(cx.view.nest, body, p.of.copy).0) {
+/// What threads have read of a slot is read before a copy fills it again.
+pub(super) fn fence_reads(cx: &mut Cx<'_>, flow: &Flow<'_>) {
+    if flow.plan.fences_reads {
         cx.build.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
     }
 }
 
-/// What threads have stored into some copies is seen by products that read them.
-pub(super) fn fence_stores(cx: &mut Cx<'_>, copies: &[CopyPlan<'_>], body: &Stmt) {
-    if copies.iter().any(|p| p.map.is_none() && readers(cx.view.nest, body, p.of.copy).1) {
+/// What threads have stored into a slot is seen by asynchronous MMA that reads it.
+pub(super) fn fence_stores(cx: &mut Cx<'_>, flow: &Flow<'_>) {
+    if flow.plan.fences_stores {
         cx.build.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
     }
 }

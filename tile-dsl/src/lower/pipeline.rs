@@ -31,7 +31,7 @@ use crate::{
     kernel::{self, Async},
     nest::{Carry, Digit, Stmt, ValueId, chain},
     op::CmpOp,
-    plan::{Full, Producer},
+    plan::{Full, InFlight, Producer},
 };
 
 /// Lowers a pipelined loop.
@@ -43,7 +43,7 @@ pub(super) fn pipeline(
     walk: Walk,
 ) -> Result<(), LowerError> {
     let (copies, inner) = chain(body);
-    let channel = ring::channel(cx, digit, slots, &copies)?;
+    let channel = ring::channel(cx, (digit, slots), &copies, inner)?;
     if channel.full(cx.view.variant) == Full::Program {
         return registers::register_pipeline(cx, digit, channel, inner, walk);
     }
@@ -69,7 +69,7 @@ pub(super) fn pipeline(
     if takes_turns {
         turns::pass_turn(cx)?;
     }
-    drain(cx, &ring, inner)?;
+    drain(cx, &ring)?;
     if takes_turns {
         turns::end_turn(cx, &ring);
     }
@@ -85,7 +85,7 @@ fn step<'a>(
     walk: Walk,
 ) -> Result<(), LowerError> {
     // Where registers are prefetched, the step before has waited.
-    let position = if prefetched.is_none() { ring::await_slot(cx, &ring.flow, inner) } else { None };
+    let position = if prefetched.is_none() { ring::await_slot(cx, &ring.flow) } else { None };
     let at = slots::stand(cx, ring, position);
     match (&at.ahead, prefetched) {
         (None, _) => ring::reading(cx, ring, at.slot, |cx| walk(cx, inner))?,
@@ -99,12 +99,12 @@ fn step<'a>(
         }
     }
     if let (Some(channel), Some(position)) = (&ring.flow.mbarriers, position) {
-        mbarriers::fence_reads(cx, &ring.flow.copies, inner);
-        match cx.view.nest.in_flight(inner) {
+        mbarriers::fence_reads(cx, &ring.flow);
+        match &ring.flow.plan.in_flight {
             None => mbarriers::release(cx, channel, position[0]),
-            Some((values, steps)) => {
-                await_products(cx, &values, steps)?;
-                release_behind(cx, ring, channel, position[0], steps);
+            Some(InFlight { values, steps }) => {
+                await_products(cx, values, *steps)?;
+                release_behind(cx, ring, channel, position[0], *steps);
             }
         }
         slots::advance(cx, channel, position);
@@ -137,16 +137,17 @@ fn release_behind<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>, channel: &Mbarriers, slo
 
 /// Behind the loop: waits for the copies of steps that there are not, and for the products of its last steps, whose slots
 /// it gives back.
-fn drain<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>, inner: &Stmt) -> Result<(), LowerError> {
+fn drain<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>) -> Result<(), LowerError> {
     if ring.counter.is_some() && ring.flow.plan.full(cx.view.variant) == Full::Group {
         cx.build.emit.stmt(kernel::Stmt::WaitGroup(0));
     }
-    let (Some(channel), Some((values, steps))) = (&ring.flow.mbarriers, cx.view.nest.in_flight(inner)) else {
+    let (Some(channel), Some(InFlight { values, steps })) = (&ring.flow.mbarriers, &ring.flow.plan.in_flight)
+    else {
         return Ok(());
     };
-    await_products(cx, &values, 0)?;
+    await_products(cx, values, 0)?;
     let next = slots::position(cx, channel)[0];
-    for back in (1..=i64::from(steps)).rev() {
+    for back in (1..=i64::from(*steps)).rev() {
         let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32((back - 1) * ring.stride()), ring.end);
         control::only_if(cx, Some(exists), |cx| {
             let slot = slots::slot_after(cx, channel, next, -back);

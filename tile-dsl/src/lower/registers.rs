@@ -133,7 +133,7 @@ pub(super) fn prefetch_across<'a, 's>(
     ring: &mut Ring<'a>,
     of: RegisterPipeline<'s>,
 ) -> Result<RegisterPlan<'s>, LowerError> {
-    ring::await_slot(cx, &ring.flow, of.inner);
+    ring::await_slot(cx, &ring.flow);
     let around = cx.env.stack.len();
     let registers = ring::reading(cx, ring, Atom::i32(0), |cx| {
         enter(cx, &of);
@@ -161,7 +161,7 @@ pub(super) fn step_prefetching<'a>(
 ) -> Result<(), LowerError> {
     let [next, next_slot] = slots::following(cx, ring, slot);
     let [begin, land] = fill::units_ahead(cx, ring, ahead);
-    let RegisterPipeline { digit, steps, inner, .. } = registers.of;
+    let RegisterPipeline { digit, steps, .. } = registers.of;
     let Interleave { copies, stores, .. } = cx.view.nest.interleave(digit);
     let part = |of: Fraction| of.floor(steps as usize) as u32;
     // The wait and the barrier stand before the last step: all are begun and landed by then.
@@ -174,7 +174,7 @@ pub(super) fn step_prefetching<'a>(
             let even = [share(&begin, &early, step), share(&land, &late, step)].concat();
             let mut among = Among { early: Vec::new(), even };
             if step + 1 == steps {
-                ring::await_slot(cx, &ring.flow, inner);
+                ring::await_slot(cx, &ring.flow);
                 // What is not in the ring's slots moves with its loop.
                 among.early = slots::at_point(cx, ring, linear(next, 0), |cx| {
                     ring::reading(cx, ring, next_slot, |cx| load_step(cx, registers, 0))

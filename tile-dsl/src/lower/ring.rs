@@ -16,18 +16,18 @@ use crate::{
     plan::{Channel, Full, Producer},
 };
 
-/// The channel of a pipelined loop.
+/// The channel of a loop with so many slots, whose copies `body` reads.
 pub(super) fn channel<'a>(
     cx: &Cx<'a>,
-    digit: Digit,
-    slots: u32,
+    pipeline: (Digit, u32),
     copies: &[CopyId],
+    body: &Stmt,
 ) -> Result<&'a Channel, LowerError> {
     let plan = cx.view.plan;
-    match plan.channels.get(Some((digit, slots)), copies) {
+    match plan.channels.get(Some(pipeline), copies, body) {
         [channel] => Ok(channel),
         _ => {
-            let axis = cx.view.axis_name(digit.axis);
+            let axis = cx.view.axis_name(pipeline.0.axis);
             let text = format!("the copies in the pipeline over `{axis}` are not one channel");
             Err(LowerError::Malformed(text))
         }
@@ -69,7 +69,7 @@ pub(super) fn open<'a>(cx: &mut Cx<'a>, plan: &'a Channel, body: &Stmt) -> Resul
 
 /// Waits until the next slot is full and everyone has left the one before; `body` reads it. Of a channel with mbarriers, its slot
 /// and parity.
-pub(super) fn await_slot(cx: &mut Cx<'_>, flow: &Flow<'_>, body: &Stmt) -> Option<[Atom; 2]> {
+pub(super) fn await_slot(cx: &mut Cx<'_>, flow: &Flow<'_>) -> Option<[Atom; 2]> {
     let position = flow.mbarriers.as_ref().map(|channel| {
         let [slot, parity] = slots::position(cx, channel);
         let position = [if flow.plan.slots == 1 { Atom::i32(0) } else { slot }, parity];
@@ -80,7 +80,7 @@ pub(super) fn await_slot(cx: &mut Cx<'_>, flow: &Flow<'_>, body: &Stmt) -> Optio
         Full::Group => cx.build.emit.stmt(kernel::Stmt::WaitGroup(flow.plan.groups_ahead())),
         Full::Program | Full::Barrier | Full::Mbarrier => {}
     }
-    mbarriers::fence_stores(cx, &flow.copies, body);
+    mbarriers::fence_stores(cx, flow);
     if flow.plan.has_barrier() {
         cx.build.barrier();
     }

@@ -172,7 +172,7 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
             control::each_step(cx, *digit, *at, StepOrder::Scheduled, &mut |cx| produce(cx, inside))
         }
         Producing::Ring { digit, slots, copies, body, inside } => {
-            let channel = ring::channel(cx, *digit, *slots, copies)?;
+            let channel = ring::channel(cx, (*digit, *slots), copies, body)?;
             let ring = ring::ring(cx, *digit, channel, body)?;
             control::run_loop(cx, *digit, ring.at(), true, |cx| {
                 if let Some(channel) = &ring.flow.mbarriers {

@@ -12,7 +12,7 @@ use crate::{
 /// Stages outside of a pipeline: channels of one item.
 pub(super) fn stage<'a>(cx: &mut Cx<'a>, stmt: &Stmt, walk: Walk) -> Result<(), LowerError> {
     let (copies, body) = chain(stmt);
-    let channels = cx.view.plan.channels.get(None, &copies).iter();
+    let channels = cx.view.plan.channels.get(None, &copies, body).iter();
     let (held, shared): (Vec<_>, Vec<_>) = channels.partition(|c| c.producer == Producer::Each);
     let flows: Vec<Flow<'a>> =
         shared.into_iter().map(|channel| ring::open(cx, channel, body)).collect::<Result<_, _>>()?;
@@ -21,7 +21,7 @@ pub(super) fn stage<'a>(cx: &mut Cx<'a>, stmt: &Stmt, walk: Walk) -> Result<(), 
     }
     // Asynchronous copies have the longest time.
     for flow in flows.iter().rev() {
-        let position = ring::await_slot(cx, flow, body);
+        let position = ring::await_slot(cx, flow);
         if let (Some(channel), Some(position)) = (&flow.mbarriers, position) {
             slots::advance(cx, channel, position);
         }
@@ -35,7 +35,7 @@ pub(super) fn stage<'a>(cx: &mut Cx<'a>, stmt: &Stmt, walk: Walk) -> Result<(), 
     }
     cx.env.stages.truncate(outside);
     for flow in flows.iter().filter(|flow| flow.mbarriers.is_some()) {
-        mbarriers::fence_reads(cx, &flow.copies, body);
+        mbarriers::fence_reads(cx, flow);
     }
     Ok(())
 }

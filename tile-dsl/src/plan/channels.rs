@@ -16,7 +16,7 @@
 //! do not, [`Carry`] says why.
 
 use crate::{
-    nest::{Carry, CopyId, Digit, Interleave, LoopKind, Nest, Stmt, chain},
+    nest::{Carry, CopyId, Digit, Frame, Interleave, LoopKind, Nest, Stmt, ValueId, chain, leaves},
     program::Variant,
     schedule::{Space, Unit, Via},
 };
@@ -63,8 +63,23 @@ pub(crate) struct Channel {
     full: [Full; 2],
     /// Who says that a slot is free, where others fill it than read it.
     pub arrive: Unit,
+    /// Threads read a slot by ordinary loads: they are fenced from the copy that fills it next.
+    pub fences_reads: bool,
+    /// Threads fill it by ordinary stores, and asynchronous MMA reads it: the stores are fenced from that.
+    pub fences_stores: bool,
+    /// Asynchronous MMA that is on its way while the next steps are read.
+    pub in_flight: Option<InFlight>,
     /// Whether registers that it fills are prefetched across its iterations, in words.
     carry: Option<String>,
+}
+
+/// Products that are waited for some steps later; their slots are free then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InFlight {
+    /// The values that they add to.
+    pub values: Vec<ValueId>,
+    /// Steps after which they are waited for.
+    pub steps: u32,
 }
 
 impl Channel {
@@ -113,6 +128,12 @@ impl Channel {
         if let (Some(digit), Producer::Each) = (self.digit, self.producer) {
             write!(out, ", loads spread over the first {} of a step", nest.interleave(digit).loads)?;
         }
+        if let Some(InFlight { steps, .. }) = &self.in_flight {
+            write!(out, "; products of {steps} step{} in flight", if *steps == 1 { "" } else { "s" })?;
+        }
+        for (fenced, what) in [(self.fences_reads, "reads"), (self.fences_stores, "stores")] {
+            write!(out, "{}", if fenced { format!("; {what} fenced") } else { String::new() })?;
+        }
         self.carry.iter().try_for_each(|carry| write!(out, "; {carry}"))?;
         writeln!(out)
     }
@@ -144,6 +165,20 @@ impl fmt::Display for Producer {
     }
 }
 
+/// Whether threads read a copy by ordinary loads inside, and whether asynchronous MMA reads it.
+fn readers(nest: &Nest, body: &Stmt, copy: CopyId) -> (bool, bool) {
+    let (mut threads, mut products) = (false, false);
+    leaves(body, &mut |path: &[Frame], leaf| {
+        let (_, expr) = leaf.leaf().expect("a leaf");
+        if expr.accesses().iter().any(|a| nest.serves(copy, *a)) {
+            let by_itself = nest.product(path, leaf).is_some_and(|p| p.atom.row().descriptors);
+            threads |= !by_itself;
+            products |= by_itself;
+        }
+    });
+    (threads, products)
+}
+
 /// Copies that stand together: in the steps of a pipelined loop, or in no pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Together {
@@ -155,8 +190,8 @@ struct Together {
 /// The channels of a nest.
 #[derive(Clone, Debug)]
 pub(crate) struct Channels {
-    /// In program order.
-    all: Vec<(Together, Vec<Channel>)>,
+    /// In program order, with what reads them.
+    all: Vec<(Together, Stmt, Vec<Channel>)>,
 }
 
 impl Channels {
@@ -168,10 +203,14 @@ impl Channels {
     }
 
     /// The channels of copies that stand together, in the steps of a pipelined loop of so many slots or in no pipeline: those of tensor
-    /// maps first, then what threads copy, then registers.
-    pub fn get(&self, pipeline: Option<(Digit, u32)>, copies: &[CopyId]) -> &[Channel] {
-        let found = self.all.iter().find(|(at, _)| at.pipeline == pipeline && at.copies == copies);
-        found.map_or(&[], |(_, channels)| channels)
+    /// maps first, then what threads copy, then registers. `body` reads them.
+    pub fn get(&self, pipeline: Option<(Digit, u32)>, copies: &[CopyId], body: &Stmt) -> &[Channel] {
+        let alike = || self.all.iter().filter(|(at, ..)| at.pipeline == pipeline && at.copies == copies);
+        let found = match alike().count() {
+            1 => alike().next(),
+            _ => alike().find(|(_, of, _)| of == body),
+        };
+        found.map_or(&[], |(.., channels)| channels)
     }
 
     fn find(&mut self, nest: &Nest, stmt: &Stmt) {
@@ -196,14 +235,22 @@ impl Channels {
     fn add(&mut self, nest: &Nest, pipeline: Option<(Digit, u32)>, stmt: &Stmt) {
         let (copies, body) = chain(stmt);
         let together = Together { pipeline, copies };
-        if self.all.iter().all(|(at, _)| *at != together) {
+        if self.all.iter().all(|(at, of, _)| *at != together || of != body) {
             let channels = together.channels(nest, body);
-            self.all.push((together, channels));
+            self.all.push((together, body.clone(), channels));
         }
     }
 
     pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.all.iter().flat_map(|(_, channels)| channels).try_for_each(|channel| channel.write(nest, out))
+        // Those of several places are written once where they are alike.
+        let mut written: Vec<&Channel> = Vec::new();
+        for channel in self.all.iter().flat_map(|(.., channels)| channels) {
+            if !written.contains(&channel) {
+                channel.write(nest, out)?;
+                written.push(channel);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -218,7 +265,23 @@ impl Together {
                 Some(_) if producer != Producer::Each => Carry::of(nest, &copies, body).text(nest),
                 _ => None,
             };
-            (!copies.is_empty()).then_some(Channel { copies, digit, slots, producer, full, arrive, carry })
+            let read: Vec<(bool, bool)> = copies.iter().map(|c| readers(nest, body, *c)).collect();
+            let plain = |(copy, (_, products)): (&CopyId, &(bool, bool))| {
+                *products && nest.copy(*copy).via != Via::Tma
+            };
+            let in_flight = nest.in_flight(body).filter(|_| digit.is_some());
+            (!copies.is_empty()).then(|| Channel {
+                fences_reads: full.contains(&Full::Mbarrier) && read.iter().any(|(threads, _)| *threads),
+                fences_stores: copies.iter().zip(&read).any(plain),
+                in_flight: in_flight.map(|(values, steps)| InFlight { values, steps }),
+                copies,
+                digit,
+                slots,
+                producer,
+                full,
+                arrive,
+                carry,
+            })
         };
         let held = |c: CopyId| nest.copy(c).space == Space::Register;
         let boxed = |c: CopyId| !held(c) && nest.copy(c).via == Via::Tma;
