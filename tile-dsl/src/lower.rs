@@ -113,7 +113,7 @@ pub fn lower_given(program: &Program, variant: Variant, given: &Given) -> Result
 const PASSES: [Pass; 10] = [
     Pass {
         name: "plan",
-        what: "what follows from the nest before any statement: tiles, roles, boxes, channels, places, sums, stores",
+        what: "what follows from the nest before any statement: tiles, roles, boxes, channels, places, sums, products, accesses, stores",
         run: passes::plan,
         text: passes::planned,
     },

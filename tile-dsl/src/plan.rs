@@ -1,7 +1,7 @@
 //! The plan: what the lowering does with a nest, worked out once, before any statement is made.
 //!
 //! ```text
-//! plan  = tiles { role } { box } { channel } { place } { sum } { access } { store }
+//! plan  = tiles { role } { box } { channel } { place } { sum } { product } { access } { store }
 //! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
 //! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] ]
 //! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread { "in" loop } )
@@ -10,18 +10,21 @@
 //! channel = "channel" copies [ "at" loop ] ":" n "slots, filled by" who [ n "ahead" ] ";" full and free [ ";" registers inside ]
 //! place = "place" value ":" ( n "registers" [ ", then" points "in shared memory" ] | points "in shared memory" )
 //! sum   = "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
+//! product = "product" value ":" instruction { "," ( "a" | "b" ) ( "described along" ( "k" | "mn" ) ", leading" n "stride" n "swizzle" n
+//!         | "by" ( "words" | "matrices" [ "transposed" ] ) [ "in a fragment" ] | "computed" ) } [ ", the first overwrites" ]
 //! access = "access" ( "reads" | "stores" ) element [ "in copy" copy | "in registers" copy ] [ "," n "at once over" loop ]
 //! store = "store" tensor ":" ( "by elements" | "lanes exchange matrices," n "of" loop { "×" n "of" loop } [ ", transposed" ]
 //!         | points "collected" [ "by matrices" [ ", transposed" ] ] [ ", swizzle" bytes ] )
 //! ```
 //!
 //! A nest says what directives decided. The plan says what follows from it for the code: emission reads it, and works none of it out
-//! again. What it does not have yet (products) the lowering asks of the nest.
+//! again.
 
 mod accesses;
 mod boxes;
 mod channels;
 mod places;
+mod products;
 mod roles;
 mod stores;
 mod sums;
@@ -31,6 +34,7 @@ pub(crate) use accesses::Accesses;
 pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, InFlight, Producer};
 pub(crate) use places::{Place, Places, Unplaced};
+pub(crate) use products::{Factored, Products};
 pub(crate) use roles::{Does, Producing, Role};
 pub(crate) use stores::{Collected, Leaves, Stores, Unstored};
 pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Unsummed, Workspace};
@@ -59,6 +63,8 @@ pub(crate) struct Plan {
     pub places: Places,
     /// How the parts of reductions come together.
     pub sums: Sums,
+    /// How products of tensor cores are made.
+    pub products: Products,
     /// From where each element comes, and how many at once.
     pub accesses: Accesses,
     /// How what is stored leaves a CTA.
@@ -78,6 +84,7 @@ impl Plan {
         let tiles = Tiles::of(nest);
         let places = Places::of(nest).map_err(|why| why.text(nest))?;
         let sums = Sums::of(nest, target, &units, &tiles, &places).map_err(|why| why.text(nest))?;
+        let products = Products::of(nest, &boxes, &tiles).map_err(|why| why.text(nest))?;
         let stores = Stores::of(nest);
         if let Some(why) = stores.unstored() {
             return Err(why.text(nest));
@@ -90,6 +97,7 @@ impl Plan {
             channels: Channels::of(nest),
             places,
             sums,
+            products,
             accesses: Accesses::of(nest),
             stores,
         })
@@ -115,6 +123,7 @@ impl Plan {
         self.channels.write(nest, out)?;
         self.places.write(nest, out)?;
         self.sums.write(nest, out)?;
+        self.products.write(nest, out)?;
         self.accesses.write(nest, out)?;
         self.stores.write(nest, out)
     }

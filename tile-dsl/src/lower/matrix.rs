@@ -19,9 +19,10 @@ use crate::{
     index::AxisId,
     kernel::{self, Async, Expr as KExpr, Tile, Ty, Var},
     nest::{
-        AccessId, Atom, Digit, Expr, Factor, LoopKind, Operand as Side, Place, Placed, Role, Stmt, ValueId,
+        AccessId, Atom, Digit, Expr, Factor, LoopKind, Operand as Side, Place, Role, Stmt, TileSize, ValueId,
     },
     op::{CmpOp, RedOp, UnOp},
+    plan::Factored,
 };
 
 /// The loops of an atom: `digit` is that of m, `body` the rest.
@@ -69,7 +70,7 @@ fn multiply(
         return Err(LowerError::Malformed("an atom of no product".into()));
     };
     if atom.row().descriptors {
-        return multiply_copies(cx, [atom, taken], [m, n, k], value, factors);
+        return multiply_copies(cx, [atom, taken], [m, n], value, factors);
     }
     let mut operands = Vec::new();
     for (side, factor) in [Side::A, Side::B].into_iter().zip(factors) {
@@ -98,21 +99,22 @@ fn multiply(
 fn multiply_copies(
     cx: &mut Cx<'_>,
     [atom, taken]: [Atom; 2],
-    [m, n, k]: [Digit; 3],
+    [m, n]: [Digit; 2],
     value: ValueId,
     factors: [Factor<'_>; 2],
 ) -> Result<(), LowerError> {
+    let plan = cx.view.plan;
+    let loops = cx.env.stack.iter().map(|b| b.digit);
+    let Some(product) = plan.products.get(value, loops) else {
+        return Err(LowerError::Malformed(format!("no `{atom}` is planned here")));
+    };
     let mut tiles = Vec::new();
-    for (factor, free) in factors.into_iter().zip([m, n]) {
+    for (side, factor) in [Side::A, Side::B].into_iter().zip(factors) {
         let missing = || LowerError::Malformed(format!("an operand of `{atom}` that is no staged copy"));
         let Factor::Load(access) = factor else { return Err(missing()) };
         let stage = loads::staged(cx, access).ok_or_else(missing)?;
-        let own = cx.env.stack[stage.height..].iter().filter(|b| !matches!(b.at, LoopKind::Atom(..)));
-        let inside: Vec<Digit> = own.map(|b| b.digit).collect();
-        let axes = [free.axis, k.axis];
-        let placed = Placed { copy: stage.of.copy, layout: &stage.of.layout, low: &stage.of.low };
-        let how = cx.view.nest.descriptor(taken, access, placed, axes, &inside);
-        let how = how.map_err(|_| LowerError::Malformed(format!("a copy that `{atom}` cannot read")))?;
+        let Factored::Described(sizes) = product.operand(side) else { return Err(missing()) };
+        let how = sizes[usize::from(cx.env.tile.size == TileSize::Last)];
         let offset = loads::staged_offset(cx, access, &stage);
         let (base, constant) = stage.start(&mut cx.build.emit, &offset);
         cx.build.read_shared(stage.buffer);
@@ -129,7 +131,7 @@ fn multiply_copies(
     // The instruction's last registers are those of its last columns.
     slots.truncate(slots.len() * taken.size(Role::N) as usize / atom.size(Role::N) as usize);
     let [a, b] = tiles.try_into().expect("two operands");
-    let overwrites = match cx.view.nest.overwrites(value) {
+    let overwrites = match product.overwrites {
         true => first_point(cx, value)?,
         false => None,
     };

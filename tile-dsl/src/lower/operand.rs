@@ -21,8 +21,6 @@ use crate::{
 pub(super) struct Reads {
     /// The atom's digit of m or n.
     pub free: Digit,
-    /// That of k.
-    pub k: Digit,
     /// By how much the digits of a matrix's number move it along m or n and along k.
     pub order: &'static [[u32; 2]],
     /// Elements of a matrix that a lane holds.
@@ -75,21 +73,14 @@ pub(super) fn atom_reads(cx: &Cx<'_>, access: AccessId) -> Option<Reads> {
         false => (Side::B, n.digit, atom.row().b, neighbour(cx, atom, n.digit, height)),
     };
     let elements = atom.elements(operand) as usize;
-    Some(Reads { free, k: k.digit, order, each: atom.each(), elements, next })
+    Some(Reads { free, order, each: atom.each(), elements, next })
 }
 
 /// How the atom at the current point finds an operand in its copy.
-pub(super) fn matrices(
-    cx: &Cx<'_>,
-    access: AccessId,
-    reads: &Reads,
-    stage: &Staged,
-) -> Result<Matrices, LowerError> {
-    let own = cx.env.stack[stage.height..].iter().filter(|b| !matches!(b.at, LoopKind::Atom(..)));
-    let inside: Vec<Digit> = own.map(|b| b.digit).collect();
-    let axes = [reads.free.axis, reads.k.axis];
-    let found = cx.view.nest.matrices(access, &stage.of.layout, &stage.of.low, axes, &inside);
-    found.map_err(|_| LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into()))
+pub(super) fn matrices(cx: &Cx<'_>, access: AccessId) -> Result<Matrices, LowerError> {
+    let loops = cx.env.stack.iter().map(|b| b.digit);
+    let missing = || LowerError::Malformed("an atom whose operand is not in rows of 16 bytes".into());
+    cx.view.plan.products.loaded(access, loops).ok_or_else(missing)
 }
 
 /// The load of an operand of the atom at the current point; of two beside each other, `both`.
@@ -100,7 +91,7 @@ pub(super) fn matrix_load(
     stage: &Staged,
     both: bool,
 ) -> Result<(MatrixKey, MatrixLoad), LowerError> {
-    let how = matrices(cx, access, reads, stage)?;
+    let how = matrices(cx, access)?;
     let mut order = reads.order.to_vec();
     let mut first = loads::staged_offset(cx, access, stage);
     if let (Some((points, second)), true) = (reads.next, both) {

@@ -28,7 +28,7 @@ pub(super) fn words(
     reads: &Reads,
     stage: &Staged,
 ) -> Result<Option<Vec<Linear>>, LowerError> {
-    let how = operand::matrices(cx, access, reads, stage)?;
+    let how = operand::matrices(cx, access)?;
     if !how.words {
         return Ok(None);
     }
