@@ -290,9 +290,7 @@ fn count(axes: &[Tiled], dims: &Dims) -> Option<usize> {
 
 /// Whether statements have products of warpgroups.
 fn multiplies(stmts: &[Stmt]) -> bool {
-    stmts
-        .iter()
-        .any(|s| matches!(s, Stmt::Async(Async::Multiply { .. })) || s.blocks().into_iter().any(multiplies))
+    stmts.iter().any(|stmt| stmt.any(&|s| matches!(s, Stmt::Async(Async::Multiply { .. }))))
 }
 
 /// Whether a GPU runs what is made for a target.

@@ -2,13 +2,7 @@
 //!
 //! ```text
 //! Kernel ::= params shared* frags* launch Block
-//! Stmt   ::= let v = E | load v* = Mem[E] (if E) | store Mem[E] = E* (if E)
-//!          | set frag[slot] = E | for v in E..E step E { } | if E { } else { }
-//!          | copy Shared[E] <- Global[E] × n (if E) | commit | wait n | barrier | live Shared*
-//!          | matrices v* = Shared[E] (transposed) | mma frag[slots] += E* x E*
-//!          | exchange v* = E* | transpose v, v = E, E | shuffle v = bfly(E, mask) | add Global[E] += E* (if E) | last v = arrive(Global[E], n) (by barrier n of n) (if E)
-//!          | peer Shared[E] of E = E* | cluster arrive | cluster wait | cluster_barrier
-//!          | dependency | problem v = E | one thread n { } | roles { threads n to n { } * } | barrier n of n | warp barrier | Async      ; see [`asynchronous`]
+//! Stmt   ::= a row of [`statements`] | Async        ; a row of [`asynchronous`]
 //! E      ::= const | v | frag[slot] | tid | cta | ctas | tiles | dim D | scalar S | un | bin | wrapping bin | cmp | select | cast
 //! ```
 //! [`mod@print`] writes that grammar in full, [`mod@parse`] reads it back, [`mod@verify`] checks a kernel between
@@ -29,19 +23,22 @@ pub mod parse;
 mod peers;
 pub mod place;
 pub mod print;
+pub mod statements;
 mod table;
 pub mod verify;
+mod visit;
+mod walk;
 
 use crate::{
     dtype::DType,
     index::Extent,
-    nest::Atom,
     schedule::{Evict, Target},
 };
 pub use asynchronous::{Async, Role, Tile};
 pub use expr::Expr;
 pub use interface::Interface;
 use serde::{Deserialize, Serialize};
+pub use statements::Stmt;
 pub use table::Table;
 
 /// Type of a scalar in the kernel.
@@ -220,231 +217,6 @@ pub enum Mem {
     Shared(u32),
 }
 
-/// Statements.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Stmt {
-    /// Defines a scalar.
-    Let(Var, Expr),
-    /// Loads `dst.len()` consecutive elements (1, 2, 4 or 8; at most 16 bytes, aligned to their size).
-    Load {
-        /// One variable an element, of the buffer's element type.
-        dst: Vec<Var>,
-        /// Buffer.
-        mem: Mem,
-        /// Offset of the first element.
-        offset: Expr,
-        /// Where false, the result is zero and memory is not touched.
-        guard: Option<Expr>,
-    },
-    /// Stores consecutive elements, as [`Stmt::Load`].
-    Store {
-        /// Buffer.
-        mem: Mem,
-        /// Offset of the first element.
-        offset: Expr,
-        /// One value an element, of the buffer's element type.
-        values: Vec<Expr>,
-        /// Where false, nothing happens.
-        guard: Option<Expr>,
-    },
-    /// Writes a register slot.
-    Set {
-        /// Position in [`Kernel::frags`].
-        frag: u32,
-        /// Slot, below [`Frag::slots`].
-        slot: u32,
-        /// New value.
-        value: Expr,
-    },
-    /// A loop at run time. `var` has the type of the bounds.
-    For {
-        /// Counter, in scope in the body only.
-        var: Var,
-        /// First value.
-        start: Expr,
-        /// Exclusive end; no step runs where `start >= end`.
-        end: Expr,
-        /// Positive increment.
-        step: Expr,
-        /// One step.
-        body: Vec<Stmt>,
-    },
-    /// A branch.
-    If {
-        /// A `bool`.
-        cond: Expr,
-        /// Runs where it is true.
-        then: Vec<Stmt>,
-        /// Runs where it is false.
-        otherwise: Vec<Stmt>,
-    },
-    /// `cp.async` of `elems` consecutive elements (4, 8 or 16 bytes), zero-filled where the guard is false.
-    CopyAsync {
-        /// Destination, position in [`Kernel::shared`].
-        shared: u32,
-        /// Offset of the first element written.
-        shared_offset: Expr,
-        /// Source, position in [`Kernel::params`].
-        global: u32,
-        /// Offset of the first element read.
-        global_offset: Expr,
-        /// Elements moved.
-        elems: u32,
-        /// Where false, zeros are written and global memory is not touched.
-        guard: Option<Expr>,
-    },
-    /// `cp.async.commit_group`.
-    CommitGroup,
-    /// `cp.async.wait_group n`: at most `n` youngest groups of this thread remain in flight.
-    WaitGroup(u32),
-    /// `bar.sync 0`: all threads of the CTA.
-    Barrier,
-    /// `bar.sync id, threads`: those of a role.
-    GroupBarrier(Group),
-    /// `barrier.cluster.arrive`, `barrier.cluster.wait`: all threads of the cluster.
-    ClusterBarrier,
-    /// `barrier.cluster.arrive.relaxed`: this thread runs. What it has done so far is not ordered before what others do behind
-    /// the wait; that would be a fence of the whole device.
-    ClusterArrive,
-    /// `barrier.cluster.wait`: all threads of the cluster have arrived.
-    ClusterWait,
-    /// Stores consecutive elements, as [`Stmt::Store`], into the shared memory of another CTA of the cluster: `mapa`,
-    /// `st.shared::cluster` (PTX ISA 9.7.9.23, 9.7.9.11). That CTA runs, and all threads of the cluster have met since it
-    /// accessed those bytes; they meet once more before it does again, or ends.
-    StorePeer {
-        /// Buffer, position in [`Kernel::shared`].
-        shared: u32,
-        /// Offset of the first element.
-        offset: Expr,
-        /// Number of the CTA in its cluster, `i32`.
-        cta: Expr,
-        /// One value an element, of the buffer's element type.
-        values: Vec<Expr>,
-    },
-    /// `bar.warp.sync`: the lanes of each warp.
-    WarpBarrier,
-    /// `griddepcontrol.wait`, then `griddepcontrol.launch_dependents` (PTX ISA 9.7.13.13): each thread waits until the grids
-    /// before this one have ended and their stores are visible, then lets the grid behind this one begin. That one waits for
-    /// the end of this one in its turn, so the signal may be as early as this, and where one grid runs no more than one waits.
-    GridDependency,
-    /// From here to the end of the block the parameters are those of the problem that a tile belongs to. The tiles of a
-    /// problem are numbered one behind the other, and the problems follow one another.
-    Problem {
-        /// The tile's number among those of its problem, `i32`.
-        dst: Var,
-        /// Its number among those of all problems, `i32`, below [`Expr::Tiles`]; the same in all threads that run this.
-        tile: Expr,
-    },
-    /// One thread of the warp that begins at `thread` runs the body; the others go on.
-    One {
-        /// First thread of the warp.
-        thread: u32,
-        /// What it does.
-        body: Vec<Stmt>,
-    },
-    /// Each thread of the CTA runs the program of its role, and goes on when it has.
-    Roles(Vec<Role>),
-    /// What completes on its own.
-    Async(Async),
-    /// The lives of shared buffers begin, positions in [`Kernel::shared`]: the bytes that they share with others are theirs
-    /// from here on, without a value. Takes no instruction; all threads have left the others, [`mod@verify`] sees to it.
-    Live(Vec<u32>),
-    /// `shfl.sync.bfly` by `mask` over the full warp; 32-bit types, narrower ones are widened around it.
-    Shuffle {
-        /// The other lane's value.
-        dst: Var,
-        /// This lane's value.
-        value: Expr,
-        /// Lane exchanged with: lane xor `mask`, below 32.
-        mask: u32,
-    },
-    /// `ldmatrix` (PTX ISA 9.7.15.5.15): the warp loads 8×8 matrices of 16-bit elements. Lane 8·q + r gives the address of
-    /// row r of matrix q; each lane gets two elements of each matrix, those of row lane/4 at columns 2·(lane mod 4) and
-    /// the next. Lanes beyond the last matrix give no address. Of 32-bit elements, a matrix is 8×4, and each lane gets
-    /// that of row lane/4 at column lane mod 4.
-    LoadMatrices {
-        /// Two variables a matrix, one of 32-bit elements; 1, 2 or 4 matrices.
-        dst: Vec<Var>,
-        /// Source, position in [`Kernel::shared`].
-        shared: u32,
-        /// Offset of this lane's row, a multiple of 16 bytes.
-        offset: Expr,
-        /// Rows and columns exchanged while loading; 16-bit elements only.
-        transposed: bool,
-    },
-    /// `stmatrix` (PTX ISA 9.7.15.5.16): the warp stores 8×8 matrices of 16-bit elements. Lane 8·q + r gives the address
-    /// of row r of matrix q, a multiple of 16 bytes; each lane has two elements of each matrix, as in
-    /// [`Stmt::LoadMatrices`].
-    StoreMatrices {
-        /// Destination, position in [`Kernel::shared`].
-        shared: u32,
-        /// Offset of this lane's row.
-        offset: Expr,
-        /// Two elements a matrix; 1, 2 or 4 matrices.
-        values: Vec<Expr>,
-        /// Rows and columns exchanged while storing.
-        transposed: bool,
-    },
-    /// The four lanes that have pairs of a row of four 8×8 matrices of 16-bit elements, as in [`Stmt::LoadMatrices`],
-    /// exchange them: each gets the whole of that row, lane 4·r + q of matrix q.
-    ExchangeMatrices {
-        /// Eight elements side by side.
-        dst: Vec<Var>,
-        /// Two elements of each matrix, eight in all.
-        values: Vec<Expr>,
-    },
-    /// Transposes an 8×8 matrix of 16-bit elements that a warp holds as in [`Stmt::LoadMatrices`]: `movmatrix`.
-    TransposeMatrix {
-        /// Two elements side by side of the transposed matrix.
-        dst: Vec<Var>,
-        /// Two elements side by side of the matrix.
-        values: Vec<Expr>,
-    },
-    /// An instruction that a warp executes together: accumulators += a · b.
-    Mma {
-        /// The instruction.
-        atom: Atom,
-        /// Accumulators, position in [`Kernel::frags`].
-        frag: u32,
-        /// Their slots, in the order of the instruction's registers.
-        slots: Vec<u32>,
-        /// Elements of the first operand, likewise: variables or slots.
-        a: Vec<Expr>,
-        /// Elements of the second operand, likewise.
-        b: Vec<Expr>,
-    },
-    /// `red.relaxed.gpu.global.add.f32` (PTX ISA 9.7.13.9) to consecutive elements of a tensor, as [`Stmt::Store`].
-    Add {
-        /// Tensor parameter, by its position in [`Kernel::params`].
-        global: u32,
-        /// Offset of the first element.
-        offset: Expr,
-        /// One addend an element, `f32`.
-        values: Vec<Expr>,
-        /// Where false, nothing happens.
-        guard: Option<Expr>,
-    },
-    /// All threads of `parts` CTAs meet at a counter, without waiting: `dst` is true in every thread of the CTA that
-    /// arrives last, which sees what the others stored to global memory before. A barrier of each CTA, or of its first
-    /// threads where others have a role of their own.
-    /// The counter starts at zero and is left at zero. `bar.sync`, `atom.acq_rel.gpu.inc` (PTX ISA 9.7.13.8) by
-    /// one thread, `bar.red.or`.
-    Arrive {
-        /// A `bool`, the same in all threads of the CTA.
-        dst: Var,
-        /// Scratch parameter of type `i32`, by its position in [`Kernel::params`].
-        counters: u32,
-        /// Which counter; the same in all threads of the CTA.
-        offset: Expr,
-        /// CTAs that meet there, at least 1.
-        parts: u32,
-        /// The same in all threads of the CTA. Where false, nothing is counted and `dst` is true.
-        guard: Option<Expr>,
-        /// Those that come, the first threads of the CTA; `None` if all do.
-        group: Option<Group>,
-    },
-}
-
 /// Threads of a CTA that meet at a named barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
@@ -509,18 +281,6 @@ impl Shared {
     }
 }
 
-impl Stmt {
-    /// Whether it accesses global memory, or a statement in it does.
-    pub(crate) fn touches_global(&self) -> bool {
-        match self {
-            Stmt::Load { mem, .. } | Stmt::Store { mem, .. } => matches!(mem, Mem::Global(_)),
-            Stmt::CopyAsync { .. } | Stmt::Add { .. } | Stmt::Arrive { .. } | Stmt::Problem { .. } => true,
-            Stmt::Async(Async::Copy { .. } | Async::Store { .. }) => true,
-            other => other.blocks().into_iter().flatten().any(Stmt::touches_global),
-        }
-    }
-}
-
 impl Kernel {
     /// Element type of a buffer; `None` if there is no such buffer.
     pub fn dtype_of(&self, mem: Mem) -> Option<DType> {
@@ -540,29 +300,6 @@ impl Kernel {
             Param::TensorMap { tensor, .. } if *tensor != param => self.evict(*tensor),
             _ => None,
         }
-    }
-
-    /// Whether it has roles, or what completes on its own: the interpreter's threads, which advance together, cannot wait for
-    /// one another.
-    pub fn is_asynchronous(&self) -> bool {
-        fn any(stmts: &[Stmt]) -> bool {
-            stmts.iter().any(|s| {
-                let here = matches!(
-                    s,
-                    Stmt::Async(_)
-                        | Stmt::Roles(_)
-                        | Stmt::One { .. }
-                        | Stmt::GroupBarrier(_)
-                        | Stmt::ClusterBarrier
-                        | Stmt::ClusterArrive
-                        | Stmt::ClusterWait
-                        | Stmt::StorePeer { .. }
-                        | Stmt::WarpBarrier
-                );
-                here || s.blocks().into_iter().any(any)
-            })
-        }
-        any(&self.body) || self.params.iter().any(|p| matches!(p, Param::TensorMap { .. }))
     }
 
     /// Bytes of shared memory in all.

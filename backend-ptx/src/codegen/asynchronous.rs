@@ -256,11 +256,8 @@ impl<'c> Codegen<'c, '_> {
 
     /// Finds [`Codegen::warp`] where all threads are together, before anything else.
     pub(super) fn find_warp(&mut self) -> Result<()> {
-        fn multiplies(stmt: &Stmt) -> bool {
-            matches!(stmt, Stmt::Async(Async::Multiply { .. }))
-                || stmt.blocks().into_iter().flatten().any(multiplies)
-        }
-        if self.kernel.body.iter().any(multiplies) {
+        let multiplies = |stmt: &Stmt| matches!(stmt, Stmt::Async(Async::Multiply { .. }));
+        if self.kernel.body.iter().any(|stmt| stmt.any(&multiplies)) {
             self.warp = Some(self.shuffled_warp()?);
         }
         Ok(())

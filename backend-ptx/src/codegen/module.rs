@@ -14,7 +14,7 @@ use inkwell::{
 };
 use std::collections::{HashMap, HashSet};
 use tile_dsl::dtype::DType;
-use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, TENSOR_MAP_BYTES, Ty};
+use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, TENSOR_MAP_BYTES, Ty, Var};
 
 /// Address spaces of NVPTX (LLVM's "User Guide for NVPTX Back-end").
 pub(super) const GLOBAL: u16 = 1;
@@ -253,27 +253,14 @@ impl<'c> Codegen<'c, '_> {
 }
 
 fn count_assignments(body: &[Stmt], counts: &mut [u32]) -> Result<()> {
-    for stmt in body {
-        let assigned = match stmt {
-            Stmt::Let(var, _) | Stmt::Shuffle { dst: var, .. } | Stmt::Arrive { dst: var, .. } => {
-                std::slice::from_ref(var)
-            }
-            Stmt::Load { dst, .. }
-            | Stmt::LoadMatrices { dst, .. }
-            | Stmt::ExchangeMatrices { dst, .. }
-            | Stmt::TransposeMatrix { dst, .. } => dst,
-            Stmt::For { var, .. } => std::slice::from_ref(var),
-            _ => &[],
-        };
-        for block in stmt.blocks() {
-            count_assignments(block, counts)?;
-        }
-        for var in assigned {
-            match counts.get_mut(var.0 as usize) {
-                Some(count) => *count += 1,
-                None => return malformed(format!("v{} is not in the table of variables", var.0)),
-            }
-        }
+    let mut unknown = None;
+    let mut count = |var: Var| match counts.get_mut(var.0 as usize) {
+        Some(count) => *count += 1,
+        None => unknown = Some(var),
+    };
+    body.iter().for_each(|stmt| stmt.each(&mut |stmt| stmt.defines(&mut count)));
+    match unknown {
+        Some(var) => malformed(format!("v{} is not in the table of variables", var.0)),
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -1,12 +1,7 @@
 //! What completes on its own: mbarriers, tensor copies (TMA), and products that read shared memory (`wgmma`).
 //!
-//! ```text
-//! Async ::= mbarriers Shared × n of count | arrive Shared[E] (expect bytes | of E) | await Shared[E] parity E
-//!         | tensor Shared[E] <- Map[E*] completes Shared[E] (everywhere) | proxy_fence
-//!         | acquire Map | prefetch Map | send Map[E*] <- Shared[E] | stores commit | stores wait n
-//!         | wgmma frag[slots] += Tile x Tile (overwrites E) | products fence frag[slots]* | products commit | products wait n frag[slots]*
-//! Tile  ::= Shared[E] major swizzle leading stride
-//! ```
+//! They are rows as [statements](super::statements) are.
+//!
 //! An mbarrier is two words of a shared buffer of type `i32`; slots of a ring have one each. A thread that waits for a
 //! phase sees what was written before the arrivals that completed it, and what copies that completed it wrote.
 //! The asynchronous proxy, by which tensor copies write and products read, sees ordinary stores only after a proxy fence
@@ -14,15 +9,20 @@
 //!
 //! Source: PTX ISA 9.7.13.15 (`mbarrier`), 9.7.9.27 (`cp.async.bulk.tensor`), 9.7.16 (`wgmma`), 9.7.13.4 (`fence.proxy`).
 
-use super::{Expr, Stmt};
+use super::{
+    Expr, Stmt,
+    visit::{Access::*, Meets::*, statements},
+};
 use crate::nest::Atom;
 use serde::{Deserialize, Serialize};
 
-/// An asynchronous operation, or a wait for one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Async {
+statements! {
+    /// An asynchronous operation, or a wait for one.
+    Async:
+
     /// One thread of the CTA initialises the mbarriers of a ring, and makes them known to the asynchronous proxy. The
     /// others know of them after a barrier.
+    "mbarriers full x 4 of 1"
     Init {
         /// Buffer, position in [`super::Kernel::shared`].
         barrier: u32,
@@ -30,10 +30,15 @@ pub enum Async {
         slots: u32,
         /// Arrivals that complete a phase.
         arrivals: u32,
-    },
+    }: [
+        meets(Program, "mbarriers that some threads do not know of")
+        "mbarriers" ring(barrier) "x" number(slots) "of" number(arrivals)
+    ];
+
     /// This thread arrives at an mbarrier: `mbarrier.arrive`, release at the scope of the CTA. At another
     /// CTA's it says that a slot has been read, and makes no write of this thread visible there: the scope of the cluster
     /// would be a fence of the whole device.
+    "arrive shared full[%0] expect 8192"
     Arrive {
         /// Buffer.
         barrier: u32,
@@ -43,8 +48,13 @@ pub enum Async {
         bytes: Option<u32>,
         /// The CTA of the cluster whose mbarrier it is, `i32`; its own otherwise. No bytes are expected there.
         cta: Option<Expr>,
-    },
+    }: [
+        "arrive" shared(barrier, slot, Mbarrier) indexed("of", cta, "slot, parity or coordinate")
+        numbered("expect", bytes)
+    ];
+
     /// Waits until the phase of a parity is complete: `mbarrier.try_wait.parity`, acquire at the same scope.
+    "await shared full[%0] parity %1"
     Wait {
         /// Buffer.
         barrier: u32,
@@ -52,9 +62,11 @@ pub enum Async {
         slot: Expr,
         /// 0 or 1, `i32`.
         parity: Expr,
-    },
+    }: ["await" shared(barrier, slot, Mbarrier) "parity" index(parity, "slot, parity or coordinate")];
+
     /// A box of a tensor to shared memory, zeros where it leaves the tensor: `cp.async.bulk.tensor`. The bytes of the box
     /// count at an mbarrier when they have arrived.
+    "tensor shared s[%0] <- x.map[%1, 0] completes shared full[%2] everywhere"
     Copy {
         /// Tensor map, position in [`super::Kernel::params`].
         map: u32,
@@ -70,8 +82,13 @@ pub enum Async {
         slot: Expr,
         /// To the same place in all CTAs of the cluster, each with its own mbarrier: `.multicast::cluster`.
         everywhere: bool,
-    },
+    }: [
+        "tensor" shared(shared, offset, Box) "<-" boxed(map, coordinates) "completes" shared(barrier, slot, Mbarrier)
+        flag("everywhere", everywhere)
+    ];
+
     /// A box in shared memory to a tensor, what lies outside of it left out: `cp.async.bulk.tensor` from shared memory.
+    "send y.map[%0, 0] <- shared s[%1]"
     Store {
         /// Tensor map, position in [`super::Kernel::params`].
         map: u32,
@@ -81,29 +98,41 @@ pub enum Async {
         offset: Expr,
         /// First element of the box, fastest dimension first.
         coordinates: Vec<Expr>,
-    },
+    }: ["send" boxed(map, coordinates) "<-" shared(shared, offset, Box)];
+
     /// This thread's stores so far are a group: `cp.async.bulk.commit_group`.
-    CommitStores,
+    "stores commit"
+    CommitStores: ["stores commit"];
+
     /// All but so many of this thread's youngest groups have read what they store: `cp.async.bulk.wait_group.read`.
+    "stores wait 0"
     WaitStores {
         /// Groups.
         pending: u32,
-    },
+    }: ["stores wait" number(pending)];
+
     /// What was written to a tensor map in global memory before the kernel is seen by the copies of this thread that name it:
     /// `fence.proxy.tensormap::generic.acquire` (PTX ISA 9.7.13.4). Maps among the parameters of the launch need none.
+    "acquire x.map"
     AcquireMap {
         /// Tensor map, position in [`super::Kernel::params`].
         map: u32,
-    },
+    }: ["acquire" map(map)];
+
     /// A tensor map is about to be named by copies: `prefetch.tensormap` (PTX ISA 9.7.9.15). Without, the first copy waits for it.
+    "prefetch x.map"
     PrefetchMap {
         /// Tensor map, position in [`super::Kernel::params`].
         map: u32,
-    },
+    }: ["prefetch" map(map)];
+
     /// What this thread has stored to shared memory is seen by the asynchronous proxy: `fence.proxy.async`.
-    ProxyFence,
+    "proxy_fence"
+    ProxyFence: ["proxy_fence"];
+
     /// A product of a warpgroup: accumulators += a · b. Between [`Async::Commit`] and the wait for its group the
     /// accumulators belong to the instruction.
+    "wgmma64x8 acc[0, 1] += shared h[0] major k swizzle 128 leading 16 stride 1024 x shared h[%0] major mn swizzle 64 leading 16 stride 512 overwrites %1"
     Multiply {
         /// The instruction.
         atom: Atom,
@@ -118,21 +147,30 @@ pub enum Async {
         /// Where true, the product overwrites the accumulators, which may be undefined; the same in all threads of the
         /// warpgroup.
         overwrites: Option<Expr>,
-    },
+    }: [
+        meets(Warp, "a product of a warpgroup")
+        atom(atom, true) slots(frag, slots) "+=" tile(a) "x" tile(b) whether("overwrites", overwrites, "condition")
+    ];
+
     /// What this thread has written to accumulators is seen by the products that follow: `wgmma.fence`.
+    "products fence acc[0, 1]"
     Fence {
         /// Accumulators: fragment and slots.
         results: Vec<(u32, Vec<u32>)>,
-    },
+    }: [meets(Warp, "products") "products fence" results(results)];
+
     /// The products so far are a group: `wgmma.commit_group`.
-    Commit,
+    "products commit"
+    Commit: [meets(Warp, "products") "products commit"];
+
     /// At most so many of the youngest groups remain in flight: `wgmma.wait_group`.
+    "products wait 1 acc[0, 1]"
     WaitProducts {
         /// Groups.
         pending: u32,
         /// Accumulators that groups in flight may hold: fragment and slots.
         results: Vec<(u32, Vec<u32>)>,
-    },
+    }: [meets(Warp, "products") "products wait" number(pending) results(results)];
 }
 
 /// An operand in shared memory: 8×8 matrices of rows of 16 bytes, as a descriptor says (PTX ISA 9.7.16.5.1).
@@ -163,26 +201,4 @@ pub struct Role {
     pub registers: Option<u32>,
     /// What they do.
     pub body: Vec<Stmt>,
-}
-
-impl Stmt {
-    /// The blocks directly inside.
-    pub fn blocks(&self) -> Vec<&[Stmt]> {
-        match self {
-            Stmt::For { body, .. } | Stmt::One { body, .. } => vec![body],
-            Stmt::If { then, otherwise, .. } => vec![then, otherwise],
-            Stmt::Roles(roles) => roles.iter().map(|r| r.body.as_slice()).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// The blocks directly inside.
-    pub fn blocks_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
-        match self {
-            Stmt::For { body, .. } | Stmt::One { body, .. } => vec![body],
-            Stmt::If { then, otherwise, .. } => vec![then, otherwise],
-            Stmt::Roles(roles) => roles.iter_mut().map(|r| &mut r.body).collect(),
-            _ => Vec::new(),
-        }
-    }
 }

@@ -317,18 +317,9 @@ impl Run<'_> {
                 let tile = self.eval(tile, mask)?;
                 self.define(*dst, tile, mask);
             }
-            Stmt::GroupBarrier(_)
-            | Stmt::ClusterBarrier
-            | Stmt::ClusterArrive
-            | Stmt::ClusterWait
-            | Stmt::StorePeer { .. }
-            | Stmt::WarpBarrier
-            | Stmt::One { .. }
-            | Stmt::Roles(_)
-            | Stmt::Async(_) => {
-                return Err((0, ASYNCHRONOUS.into()));
-            }
             Stmt::For { .. } | Stmt::If { .. } => unreachable!("`stmt` runs them"),
+            other if other.is_apart() => return Err((0, ASYNCHRONOUS.into())),
+            _ => return Err((0, "a statement without a meaning".into())),
         }
         Ok(())
     }

@@ -13,7 +13,7 @@
 //! hardware writes through the asynchronous proxy, the threads that accessed the rival by ordinary means fence before that
 //! barrier (PTX ISA 8.6, proxies). [`check`] finds a life that begins too early, and an access outside of one.
 
-use super::{Async, Kernel, Mem, Stmt};
+use super::{Async, Kernel, Mem, Stmt, visit::Access};
 use std::collections::BTreeSet;
 
 type Buffers = BTreeSet<u32>;
@@ -44,17 +44,14 @@ pub(super) fn check(kernel: &Kernel) -> Result<(), String> {
     wrong.map_or(Ok(()), Err)
 }
 
-/// The buffers of its own CTA that a statement accesses.
+/// The buffers of its own CTA that a statement accesses; mbarriers are none that share their bytes.
 pub(super) fn accesses(stmt: &Stmt) -> Vec<u32> {
-    match stmt {
-        Stmt::Load { mem: Mem::Shared(b), .. } | Stmt::Store { mem: Mem::Shared(b), .. } => vec![*b],
-        Stmt::CopyAsync { shared, .. }
-        | Stmt::LoadMatrices { shared, .. }
-        | Stmt::StoreMatrices { shared, .. }
-        | Stmt::Async(Async::Copy { shared, .. } | Async::Store { shared, .. }) => vec![*shared],
-        Stmt::Async(Async::Multiply { a, b, .. }) => vec![a.shared, b.shared],
-        _ => Vec::new(),
-    }
+    let mut buffers = Vec::new();
+    stmt.accesses(&mut |mem, access| match (mem, access) {
+        (_, Access::Peer | Access::Mbarrier) | (Mem::Global(_), _) => {}
+        (Mem::Shared(buffer), _) => buffers.push(buffer),
+    });
+    buffers
 }
 
 struct Lives {
@@ -62,16 +59,6 @@ struct Lives {
     rivals: Vec<Vec<u32>>,
     /// Buffers that tensor maps fill.
     boxed: Buffers,
-}
-
-/// Adds the buffers that tensor maps fill.
-fn boxed(stmts: &[Stmt], out: &mut Buffers) {
-    for stmt in stmts {
-        if let Stmt::Async(Async::Copy { shared, .. }) = stmt {
-            out.insert(*shared);
-        }
-        stmt.blocks().into_iter().for_each(|block| boxed(block, out));
-    }
 }
 
 /// What may be, at a point of the program.
@@ -100,9 +87,14 @@ impl State {
 
 impl Lives {
     fn of(kernel: &Kernel) -> Self {
-        let mut filled = Buffers::new();
-        boxed(&kernel.body, &mut filled);
-        Lives { rivals: kernel.rivals(), boxed: filled }
+        let mut boxed = Buffers::new();
+        let mut note = |stmt: &Stmt| {
+            if let Stmt::Async(Async::Copy { shared, .. }) = stmt {
+                boxed.insert(*shared);
+            }
+        };
+        kernel.body.iter().for_each(|stmt| stmt.each(&mut note));
+        Lives { rivals: kernel.rivals(), boxed }
     }
 
     fn rivals(&self, buffers: &Buffers) -> Buffers {
@@ -110,12 +102,11 @@ impl Lives {
         buffers.iter().flat_map(of).collect()
     }
 
-    /// Buffers with rivals that some statements access.
-    fn accessed(&self, stmts: &[Stmt], out: &mut Buffers) {
-        for stmt in stmts {
-            out.extend(self.access(stmt));
-            stmt.blocks().into_iter().for_each(|block| self.accessed(block, out));
-        }
+    /// Buffers with rivals that a statement accesses, or one inside.
+    fn accessed(&self, stmt: &Stmt) -> Buffers {
+        let mut all = Buffers::new();
+        stmt.each(&mut |stmt| all.extend(self.access(stmt)));
+        all
     }
 
     /// The buffers with rivals that a statement accesses.
@@ -132,8 +123,7 @@ impl Lives {
     fn mark(&self, block: &mut Vec<Stmt>, alive: &mut Buffers) {
         let mut marked = Vec::with_capacity(block.len());
         for mut stmt in block.drain(..) {
-            let mut used = Buffers::new();
-            self.accessed(std::slice::from_ref(&stmt), &mut used);
+            let used = self.accessed(&stmt);
             let both = self.rivals(&used);
             if used.is_disjoint(&both) {
                 let new: Vec<u32> = used.difference(alive).copied().collect();

@@ -1,13 +1,12 @@
 //! Reads the text form of the kernel IR that [`super::print`] writes. For tests.
 
-mod asynchronous;
 mod interface;
+mod statement;
 mod words;
 
-use super::{Expr, Group, Kernel, Mem, Stmt, Ty, Var};
+use super::{Expr, Kernel, Ty, Var};
 use crate::{
     dtype::DType,
-    nest::Atom,
     op::{BinOp, CmpOp, UnOp},
     schedule::Target,
 };
@@ -91,7 +90,7 @@ impl Parser {
         if self.next() == word { Ok(()) } else { self.fail(&format!("`{word}`")) }
     }
 
-    fn number<T: std::str::FromStr>(&mut self) -> Parse<T> {
+    fn parsed<T: std::str::FromStr>(&mut self) -> Parse<T> {
         let word = self.next();
         word.parse().or_else(|_| self.fail("a number"))
     }
@@ -105,273 +104,15 @@ impl Parser {
         if self.eat("i64") { Ok(Ty::I64) } else { self.dtype().map(Ty::Elem) }
     }
 
-    /// Statements up to and including the closing brace.
-    fn block(&mut self) -> Parse<Vec<Stmt>> {
-        let mut stmts = Vec::new();
-        while !self.eat("}") {
-            stmts.push(self.stmt()?);
-        }
-        Ok(stmts)
-    }
-
-    fn var(&mut self) -> Parse<Var> {
-        self.expect("%")?;
-        self.number().map(Var)
-    }
-
-    fn vars(&mut self) -> Parse<Vec<Var>> {
-        let mut vars = vec![self.var()?];
-        while self.eat(",") {
-            vars.push(self.var()?);
-        }
-        Ok(vars)
-    }
-
-    fn exprs(&mut self) -> Parse<Vec<Expr>> {
-        let mut exprs = vec![self.expr()?];
-        while self.eat(",") {
-            exprs.push(self.expr()?);
-        }
-        Ok(exprs)
-    }
-
-    fn declare(&mut self, vars: &[Var]) -> Parse {
-        self.expect(":")?;
-        let ty = self.ty()?;
-        self.types.extend(vars.iter().map(|v| (v.0, ty)));
-        Ok(())
-    }
-
-    fn stmt(&mut self) -> Parse<Stmt> {
-        match self.next().as_str() {
-            "let" => {
-                let var = self.var()?;
-                self.declare(&[var])?;
-                self.expect("=")?;
-                Ok(Stmt::Let(var, self.expr()?))
-            }
-            "matrices" => {
-                let dst = self.vars()?;
-                self.declare(&dst)?;
-                self.expect("=")?;
-                let (Mem::Shared(shared), offset) = self.place()? else {
-                    return self.fail("a shared buffer");
-                };
-                Ok(Stmt::LoadMatrices { dst, shared, offset, transposed: self.eat("transposed") })
-            }
-            "store_matrices" => {
-                let (Mem::Shared(shared), offset) = self.place()? else {
-                    return self.fail("a shared buffer");
-                };
-                let transposed = self.eat("transposed");
-                self.expect("=")?;
-                Ok(Stmt::StoreMatrices { shared, offset, values: self.exprs()?, transposed })
-            }
-            word @ ("exchange" | "transpose") => {
-                let dst = self.vars()?;
-                self.declare(&dst)?;
-                self.expect("=")?;
-                let values = self.exprs()?;
-                Ok(match word {
-                    "exchange" => Stmt::ExchangeMatrices { dst, values },
-                    _ => Stmt::TransposeMatrix { dst, values },
-                })
-            }
-            word if Atom::from_label(word).is_some() => {
-                let Some(atom) = Atom::from_label(word) else { return self.fail("an instruction") };
-                let (frag, slots) = self.slots()?;
-                self.expect("+")?;
-                self.expect("=")?;
-                if atom.row().descriptors {
-                    return self.multiply(atom, (frag, slots));
-                }
-                let a = self.exprs()?;
-                self.expect("x")?;
-                Ok(Stmt::Mma { atom, frag, slots, a, b: self.exprs()? })
-            }
-            "load" => {
-                let dst = self.vars()?;
-                self.declare(&dst)?;
-                self.expect("=")?;
-                let (mem, offset) = self.place()?;
-                Ok(Stmt::Load { dst, mem, offset, guard: self.guard()? })
-            }
-            "store" => {
-                let (mem, offset) = self.place()?;
-                self.expect("=")?;
-                let values = self.exprs()?;
-                Ok(Stmt::Store { mem, offset, values, guard: self.guard()? })
-            }
-            "set" => {
-                let name = self.next();
-                let (frag, slot) = self.slot(&name)?;
-                self.expect("=")?;
-                Ok(Stmt::Set { frag, slot, value: self.expr()? })
-            }
-            "for" => {
-                let var = self.var()?;
-                self.declare(&[var])?;
-                self.expect("in")?;
-                let start = self.expr()?;
-                self.expect("to")?;
-                let end = self.expr()?;
-                self.expect("step")?;
-                let step = self.expr()?;
-                self.expect("{")?;
-                Ok(Stmt::For { var, start, end, step, body: self.block()? })
-            }
-            "if" => {
-                let cond = self.expr()?;
-                self.expect("{")?;
-                let then = self.block()?;
-                let mut otherwise = Vec::new();
-                if self.eat("else") {
-                    self.expect("{")?;
-                    otherwise = self.block()?;
-                }
-                Ok(Stmt::If { cond, then, otherwise })
-            }
-            "copy" => {
-                let (Mem::Shared(shared), shared_offset) = self.place()? else {
-                    return self.fail("a place in shared memory");
-                };
-                self.expect("<-")?;
-                let (Mem::Global(global), global_offset) = self.place()? else {
-                    return self.fail("a place in global memory");
-                };
-                self.expect("x")?;
-                let elems = self.number()?;
-                let guard = self.guard()?;
-                Ok(Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard })
-            }
-            "commit" => Ok(Stmt::CommitGroup),
-            "wait" => Ok(Stmt::WaitGroup(self.number()?)),
-            "barrier" if self.peek().parse::<u32>().is_err() => Ok(Stmt::Barrier),
-            "barrier" => self.group().map(Stmt::GroupBarrier),
-            "warp" => self.expect("barrier").map(|()| Stmt::WarpBarrier),
-            "dependency" => Ok(Stmt::GridDependency),
-            "problem" => {
-                let dst = self.var()?;
-                self.declare(&[dst])?;
-                self.expect("=")?;
-                Ok(Stmt::Problem { dst, tile: self.expr()? })
-            }
-            "cluster" if self.eat("arrive") => Ok(Stmt::ClusterArrive),
-            "cluster" => self.expect("wait").map(|()| Stmt::ClusterWait),
-            "cluster_barrier" => Ok(Stmt::ClusterBarrier),
-            "peer" => {
-                let (Mem::Shared(shared), offset) = self.place()? else {
-                    return self.fail("a shared buffer");
-                };
-                self.expect("of")?;
-                let cta = self.expr()?;
-                self.expect("=")?;
-                Ok(Stmt::StorePeer { shared, offset, cta, values: self.exprs()? })
-            }
-            "one" => {
-                self.expect("thread")?;
-                let thread = self.number()?;
-                self.expect("{")?;
-                Ok(Stmt::One { thread, body: self.block()? })
-            }
-            "roles" => self.roles(),
-            word @ ("mbarriers" | "arrive" | "await" | "tensor" | "proxy_fence" | "products" | "send"
-            | "stores" | "acquire" | "prefetch") => self.asynchronous(word).map(Stmt::Async),
-            "live" => {
-                let mut buffers = vec![self.shared()?];
-                while self.eat(",") {
-                    buffers.push(self.shared()?);
-                }
-                Ok(Stmt::Live(buffers))
-            }
-            "shuffle" => {
-                let dst = self.var()?;
-                self.declare(&[dst])?;
-                self.expect("=")?;
-                let value = self.expr()?;
-                self.expect("xor")?;
-                Ok(Stmt::Shuffle { dst, value, mask: self.number()? })
-            }
-            "add" => {
-                let (Mem::Global(global), offset) = self.place()? else { return self.fail("a tensor") };
-                self.expect("+")?;
-                self.expect("=")?;
-                let values = self.exprs()?;
-                Ok(Stmt::Add { global, offset, values, guard: self.guard()? })
-            }
-            "last" => {
-                let dst = self.var()?;
-                self.declare(&[dst])?;
-                self.expect("=")?;
-                self.expect("arrive")?;
-                let (Mem::Global(counters), offset) = self.place()? else {
-                    return self.fail("a scratch buffer");
-                };
-                self.expect("of")?;
-                let parts = self.number()?;
-                let group = match self.eat("by") {
-                    true => Some(self.expect("barrier").and_then(|()| self.group())?),
-                    false => None,
-                };
-                Ok(Stmt::Arrive { dst, counters, offset, parts, guard: self.guard()?, group })
-            }
-            _ => self.fail("a statement"),
-        }
-    }
-
-    /// `1 of 128`: a named barrier.
-    fn group(&mut self) -> Parse<Group> {
-        let id = self.number()?;
-        self.expect("of")?;
-        Ok(Group { id, threads: self.number()? })
-    }
-
-    fn guard(&mut self) -> Parse<Option<Expr>> {
-        if self.eat("if") { self.expr().map(Some) } else { Ok(None) }
-    }
-
-    fn place(&mut self) -> Parse<(Mem, Expr)> {
-        let shared = self.eat("shared");
-        let name = self.next();
-        let found = if shared {
-            self.kernel.shared.iter().position(|s| s.name == name).map(|i| Mem::Shared(i as u32))
-        } else {
-            self.param_named(&name).map(Mem::Global)
-        };
-        let Some(mem) = found else { return self.fail("a buffer") };
-        self.expect("[")?;
-        let offset = self.expr()?;
-        self.expect("]")?;
-        Ok((mem, offset))
-    }
-
-    fn shared(&mut self) -> Parse<u32> {
-        let name = self.next();
-        let found = self.kernel.shared.iter().position(|s| s.name == name);
-        found.map_or_else(|| self.fail("a shared buffer"), |n| Ok(n as u32))
-    }
-
     fn param_named(&self, name: &str) -> Option<u32> {
         self.kernel.params.iter().position(|p| p.name() == name).map(|i| i as u32)
     }
 
-    /// `acc[0, 1]`.
-    fn slots(&mut self) -> Parse<(u32, Vec<u32>)> {
-        let name = self.next();
-        let frag = self.frag(&name)?;
-        self.expect("[")?;
-        let mut slots = vec![self.number()?];
-        while self.eat(",") {
-            slots.push(self.number()?);
-        }
-        self.expect("]")?;
-        Ok((frag, slots))
-    }
-
-    fn slot(&mut self, name: &str) -> Parse<(u32, u32)> {
+    /// `[1]`, of a fragment by its name.
+    fn slot_of(&mut self, name: &str) -> Parse<(u32, u32)> {
         let frag = self.frag(name)?;
         self.expect("[")?;
-        let slot = self.number()?;
+        let slot = self.parsed()?;
         self.expect("]")?;
         Ok((frag, slot))
     }
@@ -411,7 +152,7 @@ impl Parser {
                 }
                 CmpOp::from_name(&op).map_or_else(|| self.fail("an operator"), |op| Ok(Expr::Cmp(op, a, b)))
             }
-            "%" => self.number().map(|n| Expr::Var(Var(n))),
+            "%" => self.parsed().map(|n| Expr::Var(Var(n))),
             "$" => {
                 let name = self.next();
                 self.param_named(&name).map_or_else(|| self.fail("a scalar"), |i| Ok(Expr::Scalar(i)))
@@ -441,7 +182,7 @@ impl Parser {
             name if is_call => {
                 if let Some(dtype) = DType::from_name(name) {
                     self.expect("(")?;
-                    let x = self.number()?;
+                    let x = self.parsed()?;
                     self.expect(")")?;
                     return Ok(Expr::Float(x, dtype));
                 }
@@ -461,7 +202,7 @@ impl Parser {
                     return Ok(Expr::Int(n, Ty::I32));
                 }
                 let name = word.to_string();
-                self.slot(&name).map(|(frag, slot)| Expr::Slot { frag, slot })
+                self.slot_of(&name).map(|(frag, slot)| Expr::Slot { frag, slot })
             }
         }
     }

@@ -9,32 +9,18 @@
 //!   param parts: scratch f32[1024]        param arrivals: zeroed scratch i32[1]
 //!   shared a: f32[1024] align 16          frag acc: f32[64]
 //!   grid M / 32, N / 32
-//!   let %0: i32 = (tid % 32)              load %4, %5: f32 = a[(%3 + 1)] if %7
-//!   store c[%9] = %4, %5 if %7            set acc[3] = fma(%4, %5, acc[3])
-//!   for %3: i32 in 0 to dim(K) step 8 { } if %7 { } else { }
-//!   copy shared a[%2] <- a[%3] x 4 if %7  commit   wait 0   barrier
-//!   shuffle %8: f32 = acc[0] xor 16       add c[%9] += %4, %5 if %7
-//!   last %6: bool = arrive arrivals[%2] of 4 by barrier 1 of 128 if %7
-//!   matrices %4, %5: bf16 = shared a[%2]  store_matrices shared c[%2] transposed = %4, %5
-//!   exchange %6, .., %13: bf16 = %14, .., %21   transpose %4, %5: bf16 = %6, %7
-//!   one thread 0 { }                      roles { threads 0 to 128 registers 232 { } }
-//!   barrier 1 of 128   warp barrier       mbarriers full x 4 of 1
-//!   cluster_barrier                       arrive shared empty[%2] of %3
-//!   cluster arrive                        cluster wait
-//!   peer shared a[%2] of %3 = %4, %5
-//!   arrive shared full[%2] expect 8192    await shared full[%2] parity %3
-//!   tensor shared a[%2] <- a.map[%4, %5] completes shared full[%2]
-//!   send c.map[%4, %5] <- shared c[%2]     stores commit   stores wait 0   acquire c.map   prefetch a.map
-//!   problem %3: i32 = cta
-//!   products fence acc[0, 1]              products commit   products wait 0 acc[0, 1]   proxy_fence
-//!   wgmma64x8 acc[0, 1, 2, 3] += shared a[%2] major k swizzle 128 leading 16 stride 1024 x shared b[%3] ..
+//!   load %4, %5: f32 = a[(%3 + 1)] if %7  ..
 //! }
 //! ```
+//! Statements are the pieces of their [row](super::statements), with a space between two.
 //! A place in shared memory is written `shared name[offset]`, in global memory `name[offset]`.
 //! `i64` literals end in `l`; float literals carry their type: `f32(1.5)`.
 
-use super::{Async, Expr, Group, Kernel, Mem, Param, Stmt, Tile, Ty};
-use crate::op::BinOp;
+use super::{
+    Expr, Group, Kernel, Mem, Param, Role, Stmt, Ty, Var,
+    visit::{Access, Visitor},
+};
+use crate::{nest::Atom, op::BinOp};
 use std::fmt::{self, Display, Formatter, Write};
 
 impl Display for Ty {
@@ -117,7 +103,7 @@ impl Display for Kernel {
             f.write_str("\n")?;
         }
         let mut text = String::new();
-        Printer { kernel: self, out: &mut text }.block(&self.body, 1)?;
+        Printer::new(self, &mut text).lines(&self.body, 1)?;
         f.write_str(&text)?;
         f.write_str("}\n")
     }
@@ -126,330 +112,215 @@ impl Display for Kernel {
 /// One expression, as in the text form of `kernel`.
 pub fn expr(kernel: &Kernel, e: &Expr) -> String {
     let mut out = String::new();
-    Printer { kernel, out: &mut out }.expr(e).expect("writing to a string");
+    Printer::new(kernel, &mut out).expr(e).expect("writing to a string");
     out
 }
 
 /// One statement, as in the text form of `kernel`.
 pub fn stmt(kernel: &Kernel, s: &Stmt) -> String {
     let mut out = String::new();
-    Printer { kernel, out: &mut out }.stmt(s, 0).expect("writing to a string");
+    s.visit(&mut Printer::new(kernel, &mut out)).expect("writing to a string");
     out
 }
 
-struct Printer<'a> {
-    kernel: &'a Kernel,
-    out: &'a mut String,
+struct Printer<'k, 'o> {
+    kernel: &'k Kernel,
+    out: &'o mut String,
+    /// Blocks around the statement at hand.
+    depth: usize,
+    /// Where the statement at hand begins in `out`.
+    start: usize,
 }
 
-impl Printer<'_> {
-    fn block(&mut self, stmts: &[Stmt], depth: usize) -> fmt::Result {
+impl<'k, 'o> Printer<'k, 'o> {
+    fn new(kernel: &'k Kernel, out: &'o mut String) -> Self {
+        let start = out.len();
+        Printer { kernel, out, depth: 0, start }
+    }
+
+    /// Statements, a line each.
+    fn lines(&mut self, stmts: &[Stmt], depth: usize) -> fmt::Result {
+        let around = (self.depth, self.start);
+        self.depth = depth;
         for stmt in stmts {
-            for _ in 0..depth {
-                self.out.push_str("  ");
-            }
-            self.stmt(stmt, depth)?;
+            self.indent(depth);
+            self.start = self.out.len();
+            stmt.visit(self)?;
             self.out.push('\n');
         }
+        (self.depth, self.start) = around;
         Ok(())
     }
 
+    fn indent(&mut self, depth: usize) {
+        (0..depth).for_each(|_| self.out.push_str("  "));
+    }
+
     fn braces(&mut self, stmts: &[Stmt], depth: usize) -> fmt::Result {
-        self.out.push_str("{\n");
-        self.block(stmts, depth + 1)?;
-        for _ in 0..depth {
-            self.out.push_str("  ");
-        }
+        self.gap().push_str("{\n");
+        self.lines(stmts, depth + 1)?;
+        self.indent(depth);
         self.out.push('}');
         Ok(())
     }
 
-    fn ty(&self, var: super::Var) -> Ty {
-        self.kernel.vars.get(var.0 as usize).copied().unwrap_or(Ty::I64)
-    }
-
-    fn stmt(&mut self, stmt: &Stmt, depth: usize) -> fmt::Result {
-        match stmt {
-            Stmt::Let(var, value) => {
-                write!(self.out, "let %{}: {} = ", var.0, self.ty(*var))?;
-                self.expr(value)
-            }
-            Stmt::Load { dst, mem, offset, guard } => {
-                self.out.push_str("load ");
-                self.vars(dst)?;
-                write!(self.out, ": {} = ", dst.first().map_or(Ty::I64, |v| self.ty(*v)))?;
-                self.place(*mem, offset)?;
-                self.guard(guard)
-            }
-            Stmt::Store { mem, offset, values, guard } => {
-                self.out.push_str("store ");
-                self.place(*mem, offset)?;
-                self.out.push_str(" = ");
-                self.list(values)?;
-                self.guard(guard)
-            }
-            Stmt::Set { frag, slot, value } => {
-                write!(self.out, "set {}[{slot}] = ", frag_name(self.kernel, *frag))?;
-                self.expr(value)
-            }
-            Stmt::For { var, start, end, step, body } => {
-                write!(self.out, "for %{}: {} in ", var.0, self.ty(*var))?;
-                self.expr(start)?;
-                self.out.push_str(" to ");
-                self.expr(end)?;
-                self.out.push_str(" step ");
-                self.expr(step)?;
-                self.out.push(' ');
-                self.braces(body, depth)
-            }
-            Stmt::If { cond, then, otherwise } => {
-                self.out.push_str("if ");
-                self.expr(cond)?;
-                self.out.push(' ');
-                self.braces(then, depth)?;
-                if otherwise.is_empty() {
-                    return Ok(());
-                }
-                self.out.push_str(" else ");
-                self.braces(otherwise, depth)
-            }
-            Stmt::CopyAsync { shared, shared_offset, global, global_offset, elems, guard } => {
-                self.out.push_str("copy ");
-                self.place(Mem::Shared(*shared), shared_offset)?;
-                self.out.push_str(" <- ");
-                self.place(Mem::Global(*global), global_offset)?;
-                write!(self.out, " x {elems}")?;
-                self.guard(guard)
-            }
-            Stmt::CommitGroup => self.out.write_str("commit"),
-            Stmt::WaitGroup(n) => write!(self.out, "wait {n}"),
-            Stmt::Barrier => self.out.write_str("barrier"),
-            Stmt::WarpBarrier => self.out.write_str("warp barrier"),
-            Stmt::GridDependency => self.out.write_str("dependency"),
-            Stmt::Problem { dst, tile } => {
-                write!(self.out, "problem %{}: {} = ", dst.0, self.ty(*dst))?;
-                self.expr(tile)
-            }
-            Stmt::ClusterBarrier => self.out.write_str("cluster_barrier"),
-            Stmt::ClusterArrive => self.out.write_str("cluster arrive"),
-            Stmt::ClusterWait => self.out.write_str("cluster wait"),
-            Stmt::StorePeer { shared, offset, cta, values } => {
-                self.out.push_str("peer ");
-                self.place(Mem::Shared(*shared), offset)?;
-                self.out.push_str(" of ");
-                self.expr(cta)?;
-                self.out.push_str(" = ");
-                self.list(values)
-            }
-            Stmt::GroupBarrier(group) => self.barrier(group),
-            Stmt::One { thread, body } => {
-                write!(self.out, "one thread {thread} ")?;
-                self.braces(body, depth)
-            }
-            Stmt::Roles(roles) => {
-                self.out.push_str("roles {");
-                for role in roles {
-                    write!(
-                        self.out,
-                        "\n{}threads {} to {}",
-                        "  ".repeat(depth + 1),
-                        role.first,
-                        role.first + role.threads
-                    )?;
-                    if let Some(registers) = role.registers {
-                        write!(self.out, " registers {registers}")?;
-                    }
-                    self.out.push(' ');
-                    self.braces(&role.body, depth + 1)?;
-                }
-                write!(self.out, "\n{}}}", "  ".repeat(depth))
-            }
-            Stmt::Async(operation) => self.asynchronous(operation),
-            Stmt::Live(buffers) => {
-                self.out.push_str("live ");
-                let name = |b: &u32| self.kernel.shared.get(*b as usize).map_or("?", |s| &s.name);
-                self.out.write_str(&buffers.iter().map(name).collect::<Vec<_>>().join(", "))
-            }
-            Stmt::Shuffle { dst, value, mask } => {
-                write!(self.out, "shuffle %{}: {} = ", dst.0, self.ty(*dst))?;
-                self.expr(value)?;
-                write!(self.out, " xor {mask}")
-            }
-            Stmt::LoadMatrices { dst, shared, offset, transposed } => {
-                self.out.push_str("matrices ");
-                self.vars(dst)?;
-                write!(self.out, ": {} = ", dst.first().map_or(Ty::I64, |v| self.ty(*v)))?;
-                self.place(Mem::Shared(*shared), offset)?;
-                self.out.push_str(if *transposed { " transposed" } else { "" });
-                Ok(())
-            }
-            Stmt::StoreMatrices { shared, offset, values, transposed } => {
-                self.out.push_str("store_matrices ");
-                self.place(Mem::Shared(*shared), offset)?;
-                self.out.push_str(if *transposed { " transposed = " } else { " = " });
-                self.list(values)
-            }
-            Stmt::ExchangeMatrices { dst, values } | Stmt::TransposeMatrix { dst, values } => {
-                let whole = matches!(stmt, Stmt::ExchangeMatrices { .. });
-                self.out.push_str(if whole { "exchange " } else { "transpose " });
-                self.vars(dst)?;
-                write!(self.out, ": {} = ", dst.first().map_or(Ty::I64, |v| self.ty(*v)))?;
-                self.list(values)
-            }
-            Stmt::Mma { atom, frag, slots, a, b } => {
-                write!(self.out, "{} ", atom.label())?;
-                self.slots(*frag, slots)?;
-                self.out.push_str(" += ");
-                self.list(a)?;
-                self.out.push_str(" x ");
-                self.list(b)
-            }
-            Stmt::Add { global, offset, values, guard } => {
-                self.out.push_str("add ");
-                self.place(Mem::Global(*global), offset)?;
-                self.out.push_str(" += ");
-                self.list(values)?;
-                self.guard(guard)
-            }
-            Stmt::Arrive { dst, counters, offset, parts, guard, group } => {
-                write!(self.out, "last %{}: {} = arrive ", dst.0, self.ty(*dst))?;
-                self.place(Mem::Global(*counters), offset)?;
-                write!(self.out, " of {parts}")?;
-                if let Some(group) = group {
-                    self.out.push_str(" by ");
-                    self.barrier(group)?;
-                }
-                self.guard(guard)
-            }
-        }
-    }
-
-    fn asynchronous(&mut self, operation: &Async) -> fmt::Result {
-        match operation {
-            Async::Init { barrier, slots, arrivals } => {
-                let name = self.shared_name(*barrier).to_string();
-                write!(self.out, "mbarriers {name} x {slots} of {arrivals}")
-            }
-            Async::Arrive { barrier, slot, bytes, cta } => {
-                self.out.push_str("arrive ");
-                self.place(Mem::Shared(*barrier), slot)?;
-                if let Some(cta) = cta {
-                    self.out.push_str(" of ");
-                    self.expr(cta)?;
-                }
-                bytes.map_or(Ok(()), |bytes| write!(self.out, " expect {bytes}"))
-            }
-            Async::Wait { barrier, slot, parity } => {
-                self.out.push_str("await ");
-                self.place(Mem::Shared(*barrier), slot)?;
-                self.out.push_str(" parity ");
-                self.expr(parity)
-            }
-            Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere } => {
-                self.out.push_str("tensor ");
-                self.place(Mem::Shared(*shared), offset)?;
-                write!(self.out, " <- {}[", param_name(self.kernel, *map))?;
-                self.list(coordinates)?;
-                self.out.push_str("] completes ");
-                self.place(Mem::Shared(*barrier), slot)?;
-                self.out.push_str(if *everywhere { " everywhere" } else { "" });
-                Ok(())
-            }
-            Async::Store { map, shared, offset, coordinates } => {
-                write!(self.out, "send {}[", param_name(self.kernel, *map))?;
-                self.list(coordinates)?;
-                self.out.push_str("] <- ");
-                self.place(Mem::Shared(*shared), offset)
-            }
-            Async::AcquireMap { map } => write!(self.out, "acquire {}", param_name(self.kernel, *map)),
-            Async::PrefetchMap { map } => write!(self.out, "prefetch {}", param_name(self.kernel, *map)),
-            Async::CommitStores => self.out.write_str("stores commit"),
-            Async::WaitStores { pending } => write!(self.out, "stores wait {pending}"),
-            Async::ProxyFence => self.out.write_str("proxy_fence"),
-            Async::Multiply { atom, frag, slots, a, b, overwrites } => {
-                write!(self.out, "{} ", atom.label())?;
-                self.slots(*frag, slots)?;
-                self.out.push_str(" += ");
-                self.tile(a)?;
-                self.out.push_str(" x ");
-                self.tile(b)?;
-                match overwrites {
-                    None => Ok(()),
-                    Some(first) => {
-                        self.out.push_str(" overwrites ");
-                        self.expr(first)
-                    }
-                }
-            }
-            Async::Fence { results } => {
-                self.out.push_str("products fence");
-                self.results(results)
-            }
-            Async::Commit => self.out.write_str("products commit"),
-            Async::WaitProducts { pending, results } => {
-                write!(self.out, "products wait {pending}")?;
-                self.results(results)
-            }
-        }
-    }
-
-    fn results(&mut self, results: &[(u32, Vec<u32>)]) -> fmt::Result {
-        results.iter().try_for_each(|(frag, slots)| {
+    /// A space behind the piece before, if there is one.
+    fn gap(&mut self) -> &mut String {
+        if self.out.len() > self.start {
             self.out.push(' ');
-            self.slots(*frag, slots)
-        })
+        }
+        self.out
     }
 
-    fn tile(&mut self, tile: &Tile) -> fmt::Result {
-        let Tile { shared, offset, k_major, swizzle, leading, stride } = tile;
-        self.place(Mem::Shared(*shared), offset)?;
-        let major = if *k_major { "k" } else { "mn" };
-        write!(self.out, " major {major} swizzle {swizzle} leading {leading} stride {stride}")
+    /// `%4, %5: f32`.
+    fn defined(&mut self, vars: &[Var]) -> fmt::Result {
+        self.gap();
+        for (i, var) in vars.iter().enumerate() {
+            write!(self.out, "{}%{}", if i == 0 { "" } else { ", " }, var.0)?;
+        }
+        let ty = vars.first().and_then(|var| self.kernel.vars.get(var.0 as usize));
+        write!(self.out, ": {}", ty.unwrap_or(&Ty::I64))
     }
 
-    fn slots(&mut self, frag: u32, slots: &[u32]) -> fmt::Result {
-        self.out.push_str(frag_name(self.kernel, frag));
+    fn at(&mut self, mem: Mem, offset: &Expr) -> fmt::Result {
+        let kernel = self.kernel;
+        let name = match mem {
+            Mem::Global(i) => param_name(kernel, i),
+            Mem::Shared(i) => {
+                self.gap().push_str("shared");
+                shared_name(kernel, i)
+            }
+        };
+        self.gap().push_str(name);
+        self.indices(std::slice::from_ref(offset))
+    }
+
+    /// `[%4, %5]`.
+    fn indices(&mut self, exprs: &[Expr]) -> fmt::Result {
+        self.out.push('[');
+        self.list(exprs)?;
+        self.out.write_char(']')
+    }
+}
+
+impl<'a> Visitor<'a> for Printer<'_, '_> {
+    type Error = fmt::Error;
+
+    fn operand(&mut self, e: &'a Expr) -> fmt::Result {
+        self.gap();
+        self.expr(e)
+    }
+    fn block(&mut self, block: &'a Vec<Stmt>) -> fmt::Result {
+        self.braces(block, self.depth)
+    }
+    fn text(&mut self, text: &'static str) -> fmt::Result {
+        self.gap().write_str(text)
+    }
+    fn number(&mut self, n: &'a u32) -> fmt::Result {
+        write!(self.gap(), "{n}")
+    }
+    fn numbered(&mut self, word: &'static str, n: &'a Option<u32>) -> fmt::Result {
+        n.map_or(Ok(()), |n| write!(self.gap(), "{word} {n}"))
+    }
+    fn flag(&mut self, word: &'static str, flag: &'a bool) -> fmt::Result {
+        if *flag { self.text(word) } else { Ok(()) }
+    }
+    fn either(&mut self, [yes, no]: [&'static str; 2], which: &'a bool) -> fmt::Result {
+        self.text(if *which { yes } else { no })
+    }
+    fn atom(&mut self, atom: &'a Atom, _: bool) -> fmt::Result {
+        self.gap().write_str(&atom.label())
+    }
+    fn group(&mut self, Group { id, threads }: &'a Group) -> fmt::Result {
+        write!(self.gap(), "barrier {id} of {threads}")
+    }
+
+    fn def(&mut self, var: &'a Var) -> fmt::Result {
+        self.defined(&[*var])
+    }
+    fn lane(&mut self, var: &'a Var) -> fmt::Result {
+        self.defined(&[*var])
+    }
+    fn defs(&mut self, vars: &'a Vec<Var>) -> fmt::Result {
+        self.defined(vars)
+    }
+    fn common(&mut self, var: &'a Var, _: Ty) -> fmt::Result {
+        self.defined(&[*var])
+    }
+    fn values(&mut self, es: &'a Vec<Expr>, _: &'static str) -> fmt::Result {
+        self.gap();
+        self.list(es)
+    }
+    fn operands(&mut self, es: &'a Vec<Expr>) -> fmt::Result {
+        self.gap();
+        self.list(es)
+    }
+
+    fn place(&mut self, mem: &'a Mem, offset: &'a Expr, _: Access) -> fmt::Result {
+        self.at(*mem, offset)
+    }
+    fn shared(&mut self, buffer: &'a u32, offset: &'a Expr, _: Access) -> fmt::Result {
+        self.at(Mem::Shared(*buffer), offset)
+    }
+    fn global(&mut self, param: &'a u32, offset: &'a Expr, _: Access) -> fmt::Result {
+        self.at(Mem::Global(*param), offset)
+    }
+    fn boxed(&mut self, map: &'a u32, coordinates: &'a Vec<Expr>) -> fmt::Result {
+        self.map(map)?;
+        self.indices(coordinates)
+    }
+    fn map(&mut self, map: &'a u32) -> fmt::Result {
+        let kernel = self.kernel;
+        self.gap().write_str(param_name(kernel, *map))
+    }
+    fn ring(&mut self, buffer: &'a u32) -> fmt::Result {
+        let kernel = self.kernel;
+        self.gap().write_str(shared_name(kernel, *buffer))
+    }
+    fn lives(&mut self, buffers: &'a Vec<u32>) -> fmt::Result {
+        let names = buffers.iter().map(|b| shared_name(self.kernel, *b)).collect::<Vec<_>>().join(", ");
+        self.gap().write_str(&names)
+    }
+
+    fn slot(&mut self, frag: &'a u32, slot: &'a u32) -> fmt::Result {
+        let kernel = self.kernel;
+        write!(self.gap(), "{}[{slot}]", frag_name(kernel, *frag))
+    }
+    fn slots(&mut self, frag: &'a u32, slots: &'a Vec<u32>) -> fmt::Result {
+        let kernel = self.kernel;
+        self.gap().push_str(frag_name(kernel, *frag));
         for (n, slot) in slots.iter().enumerate() {
             write!(self.out, "{}{slot}", if n == 0 { "[" } else { ", " })?;
         }
         self.out.write_char(']')
     }
-
-    fn shared_name(&self, buffer: u32) -> &str {
-        self.kernel.shared.get(buffer as usize).map_or("?", |s| &s.name)
+    fn results(&mut self, results: &'a Vec<(u32, Vec<u32>)>) -> fmt::Result {
+        results.iter().try_for_each(|(frag, slots)| self.slots(frag, slots))
     }
 
-    fn vars(&mut self, vars: &[super::Var]) -> fmt::Result {
-        for (i, var) in vars.iter().enumerate() {
-            write!(self.out, "{}%{}", if i == 0 { "" } else { ", " }, var.0)?;
+    fn otherwise(&mut self, block: &'a Vec<Stmt>) -> fmt::Result {
+        if block.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.text("else")?;
+        self.block(block)
     }
-
-    fn place(&mut self, mem: Mem, offset: &Expr) -> fmt::Result {
-        match mem {
-            Mem::Global(i) => self.out.push_str(param_name(self.kernel, i)),
-            Mem::Shared(i) => {
-                let name = self.kernel.shared.get(i as usize).map_or("?", |s| &s.name);
-                write!(self.out, "shared {name}")?;
-            }
+    fn roles(&mut self, roles: &'a Vec<Role>) -> fmt::Result {
+        self.gap().push('{');
+        for Role { first, threads, registers, body } in roles {
+            self.out.push('\n');
+            self.indent(self.depth + 1);
+            write!(self.out, "threads {first} to {}", first + threads)?;
+            self.numbered("registers", registers)?;
+            self.braces(body, self.depth + 1)?;
         }
-        self.out.push('[');
-        self.expr(offset)?;
-        self.out.push(']');
-        Ok(())
+        self.out.push('\n');
+        self.indent(self.depth);
+        self.out.write_char('}')
     }
+}
 
-    fn barrier(&mut self, Group { id, threads }: &Group) -> fmt::Result {
-        write!(self.out, "barrier {id} of {threads}")
-    }
-
-    fn guard(&mut self, guard: &Option<Expr>) -> fmt::Result {
-        let Some(guard) = guard else { return Ok(()) };
-        self.out.push_str(" if ");
-        self.expr(guard)
-    }
-
+impl Printer<'_, '_> {
     fn list(&mut self, exprs: &[Expr]) -> fmt::Result {
         for (i, e) in exprs.iter().enumerate() {
             if i > 0 {
@@ -513,6 +384,10 @@ impl Printer<'_> {
 
 fn param_name(kernel: &Kernel, i: u32) -> &str {
     kernel.params.get(i as usize).map_or("?", Param::name)
+}
+
+fn shared_name(kernel: &Kernel, i: u32) -> &str {
+    kernel.shared.get(i as usize).map_or("?", |s| &s.name)
 }
 
 fn frag_name(kernel: &Kernel, i: u32) -> &str {

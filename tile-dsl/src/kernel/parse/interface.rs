@@ -19,18 +19,18 @@ impl Parser {
         let Ok(sm) = sm.trim_end_matches('a').parse() else { return self.fail("a target") };
         self.kernel.target = Target { sm, specific };
         self.expect("threads")?;
-        self.kernel.threads = self.number()?;
+        self.kernel.threads = self.parsed()?;
         if self.eat("min_ctas") {
-            self.kernel.min_ctas = Some(self.number()?);
+            self.kernel.min_ctas = Some(self.parsed()?);
         }
         if self.eat("persistent") {
-            self.kernel.persistent = Some(self.number()?);
+            self.kernel.persistent = Some(self.parsed()?);
         }
         if self.eat("cluster") {
-            self.kernel.cluster = Some(self.number()?);
+            self.kernel.cluster = Some(self.parsed()?);
         }
         if self.eat("assemble") {
-            self.kernel.assemble = Some(self.number()?);
+            self.kernel.assemble = Some(self.parsed()?);
         }
         self.kernel.dependent = self.eat("dependent");
         self.kernel.grouped = self.eat("grouped");
@@ -38,15 +38,15 @@ impl Parser {
         let mut placed = false;
         loop {
             if self.eat("param") {
-                self.param()?;
+                self.parameter()?;
             } else if self.peek() == "shared" {
                 self.at += 1;
                 let name = self.next();
                 let (dtype, elems) = self.array()?;
                 self.expect("align")?;
-                let align = self.number()?;
+                let align = self.parsed()?;
                 placed |= self.peek() == "at";
-                let start = if self.eat("at") { self.number()? } else { 0 };
+                let start = if self.eat("at") { self.parsed()? } else { 0 };
                 self.kernel.shared.push(Shared { name, dtype, elems, align, start });
             } else if self.eat("frag") {
                 let name = self.next();
@@ -64,7 +64,7 @@ impl Parser {
         if !placed {
             self.kernel.place_apart();
         }
-        self.kernel.body = self.block()?;
+        self.kernel.body = self.statements()?;
         if self.at == self.words.len() { Ok(()) } else { self.fail("the end") }
     }
 
@@ -72,12 +72,12 @@ impl Parser {
         self.expect(":")?;
         let dtype = self.dtype()?;
         self.expect("[")?;
-        let n = self.number()?;
+        let n = self.parsed()?;
         self.expect("]")?;
         Ok((dtype, n))
     }
 
-    fn param(&mut self) -> Parse {
+    fn parameter(&mut self) -> Parse {
         let name = self.next();
         self.expect(":")?;
         if self.eat("cleared") {
@@ -88,7 +88,7 @@ impl Parser {
             "tensor" => {
                 let dtype = self.dtype()?;
                 self.expect("align")?;
-                let align = self.number()?;
+                let align = self.parsed()?;
                 let cache = if self.eat("cache") {
                     let named = Evict::named(&self.next());
                     Some(named.map_or_else(|| self.fail("a cache policy"), Ok)?)
@@ -102,7 +102,7 @@ impl Parser {
             "scratch" => {
                 let dtype = self.dtype()?;
                 self.expect("[")?;
-                let elems = self.number()?;
+                let elems = self.parsed()?;
                 self.expect("]")?;
                 Param::Scratch { name, dtype, elems, zeroed }
             }
@@ -113,11 +113,30 @@ impl Parser {
         Ok(())
     }
 
+    /// `name: map a [1: 64, 0: 128] swizzle 128`, from the tensor on.
+    fn tensor_map(&mut self, name: String, stored: bool) -> Parse<Param> {
+        let of = self.next();
+        let Some(tensor) = self.param_named(&of) else { return self.fail("a tensor") };
+        self.expect("[")?;
+        let (mut dims, mut tile) = (Vec::new(), Vec::new());
+        loop {
+            dims.push(self.parsed()?);
+            self.expect(":")?;
+            tile.push(self.parsed()?);
+            if !self.eat(",") {
+                break;
+            }
+        }
+        self.expect("]")?;
+        self.expect("swizzle")?;
+        Ok(Param::TensorMap { name, tensor, dims, tile, swizzle: self.parsed()?, stored })
+    }
+
     fn grid_axis(&mut self) -> Parse {
         let extent = self.extent()?;
         self.expect("/")?;
-        let tile = self.number()?;
-        let period = if self.eat("of") { self.number()? } else { tile };
+        let tile = self.parsed()?;
+        let period = if self.eat("of") { self.parsed()? } else { tile };
         self.kernel.grid.push(GridAxis { extent, tile, period });
         Ok(())
     }

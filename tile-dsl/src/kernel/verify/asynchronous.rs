@@ -2,15 +2,13 @@
 
 use super::{Check, Verifier, ensure};
 use crate::{
-    dtype::DType,
-    kernel::{Async, Expr, Mem, Param, Role, Ty},
+    kernel::{Async, Mem, Param, Role},
     nest::{WARPGROUP, registers_at_launch, registers_of_product, two_ctas_fit},
 };
 
 impl Verifier<'_> {
     /// Roles take all threads, whole warps each.
-    pub(super) fn roles(&mut self, roles: &[Role], diverged: bool) -> Check {
-        ensure(!diverged, || "roles that some threads do not have".into())?;
+    pub(super) fn roles(&mut self, roles: &[Role]) -> Check {
         ensure(self.kernel.rivals().iter().all(Vec::is_empty), || {
             "roles, and shared buffers in the same bytes".into()
         })?;
@@ -48,53 +46,25 @@ impl Verifier<'_> {
         self.kernel.min_ctas.is_some() || !two_ctas_fit(self.kernel.target, self.kernel.threads, self.product)
     }
 
-    /// What completes on its own, and what says so.
-    pub(super) fn asynchronous(&mut self, operation: &Async, diverged: bool) -> Check {
-        if let Async::Multiply { atom, .. } = operation {
-            self.product = registers_of_product(*atom).max(self.product);
-        }
-        let int = |e: &Expr| self.expect(e, Ty::I32, "slot, parity or coordinate");
-        let barrier = |buffer: &u32| -> Check {
-            let of = self.kernel.shared.get(*buffer as usize);
-            ensure(of.is_some_and(|s| s.dtype == DType::I32 && s.align.is_multiple_of(8)), || {
-                format!("shared buffer {buffer} holds no mbarriers")
-            })
-        };
+    /// Of what completes on its own, what the roles of operands do not say.
+    pub(super) fn asynchronous(&mut self, operation: &Async) -> Check {
         match operation {
-            Async::Init { barrier: b, slots, arrivals } => {
-                ensure(!diverged, || "mbarriers that some threads do not know of".into())?;
-                barrier(b)?;
-                let room = self.kernel.shared[*b as usize].elems / 2;
+            Async::Init { barrier, slots, arrivals } => {
+                let room = self.kernel.shared[*barrier as usize].elems / 2;
                 ensure(*slots <= room && *arrivals > 0, || {
                     format!("{slots} mbarriers of {arrivals} arrivals")
                 })
             }
-            Async::Arrive { barrier: b, slot, bytes, cta } => {
-                barrier(b)?;
-                int(slot)?;
-                let Some(cta) = cta else { return Ok(()) };
-                ensure(self.kernel.cluster.is_some() && bytes.is_none(), || {
-                    "an arrival at another CTA's mbarrier".into()
-                })?;
-                int(cta)
+            Async::Arrive { bytes, cta, .. } => {
+                let alone = cta.is_none() || self.kernel.cluster.is_some() && bytes.is_none();
+                ensure(alone, || "an arrival at another CTA's mbarrier".into())
             }
-            Async::Wait { barrier: b, slot, parity } => {
-                barrier(b)?;
-                int(slot)?;
-                int(parity)
-            }
-            Async::Copy { map, shared, offset, coordinates, barrier: b, slot, everywhere } => {
+            Async::Copy { map, shared, coordinates, everywhere, .. } => {
                 ensure(!everywhere || self.kernel.cluster.is_some(), || "a copy to other CTAs".into())?;
-                barrier(b)?;
-                int(slot)?;
-                int(offset)?;
-                coordinates.iter().try_for_each(int)?;
-                self.boxed((*map, false), *shared, coordinates)
+                self.boxed((*map, false), *shared, coordinates.len())
             }
-            Async::Store { map, shared, offset, coordinates } => {
-                int(offset)?;
-                coordinates.iter().try_for_each(int)?;
-                self.boxed((*map, true), *shared, coordinates)
+            Async::Store { map, shared, coordinates, .. } => {
+                self.boxed((*map, true), *shared, coordinates.len())
             }
             Async::AcquireMap { map } => {
                 self.of_problem()?;
@@ -109,14 +79,10 @@ impl Verifier<'_> {
                     format!("parameter {map} is no tensor map")
                 })
             }
-            Async::CommitStores | Async::WaitStores { .. } => Ok(()),
-            Async::ProxyFence => Ok(()),
             Async::Multiply { atom, frag, slots, a, b, overwrites } => {
-                if let Some(first) = overwrites {
-                    self.expect(first, Ty::BOOL, "condition")?;
-                    ensure(!self.differs(first), || "sums that some threads overwrite".into())?;
-                }
-                self.warps(diverged, "a product of a warpgroup")?;
+                self.product = registers_of_product(*atom).max(self.product);
+                let apart = overwrites.as_ref().is_some_and(|first| self.differs(first));
+                ensure(!apart, || "sums that some threads overwrite".into())?;
                 let [m, n, _] = atom.row().shape;
                 ensure(atom.row().descriptors && slots.len() as u32 * 128 == m * n, || {
                     format!("{atom} of {} accumulators", slots.len())
@@ -126,7 +92,6 @@ impl Verifier<'_> {
                     ensure(dtype == atom.row().accumulator, || format!("{atom} adds to {dtype}"))?;
                 }
                 for tile in [a, b] {
-                    int(&tile.offset)?;
                     let dtype = self.kernel.dtype_of(Mem::Shared(tile.shared));
                     ensure(dtype.is_some_and(|d| atom.row().operands.contains(&d)), || {
                         format!("{atom} of {dtype:?}")
@@ -138,19 +103,12 @@ impl Verifier<'_> {
                 }
                 Ok(())
             }
-            Async::Commit => self.warps(diverged, "products"),
-            Async::Fence { results } | Async::WaitProducts { results, .. } => {
-                self.warps(diverged, "products")?;
-                results.iter().try_for_each(|(frag, slots)| {
-                    slots.iter().try_for_each(|slot| self.slot(*frag, *slot).map(|_| ()))
-                })
-            }
+            _ => Ok(()),
         }
     }
 
     /// A box of a tensor map, and the buffer that it comes from, where it is stored, or goes to.
-    fn boxed(&self, (map, stores): (u32, bool), shared: u32, coordinates: &[Expr]) -> Check {
-        self.of_problem()?;
+    fn boxed(&self, (map, stores): (u32, bool), shared: u32, coordinates: usize) -> Check {
         let param = self.kernel.params.get(map as usize);
         let Some(Param::TensorMap { name, tensor, dims, tile, stored, .. }) = param else {
             return Err(format!("parameter {map} is no tensor map"));
@@ -161,7 +119,7 @@ impl Verifier<'_> {
         let (from, to) =
             (self.kernel.dtype_of(Mem::Global(*tensor)), self.kernel.dtype_of(Mem::Shared(shared)));
         ensure(from.is_some() && from == to, || format!("copy of {from:?} into {to:?}"))?;
-        let ranks = [dims.len(), tile.len(), coordinates.len()];
+        let ranks = [dims.len(), tile.len(), coordinates];
         ensure((1..=5).contains(&ranks[0]) && ranks.iter().all(|r| *r == ranks[0]), || {
             format!("a box of {ranks:?} dimensions")
         })?;
