@@ -11,8 +11,8 @@ pub use condition::{Condition, Form};
 use crate::{
     index::{Affine, AxisId, Extent},
     nest::{
-        Access, AccessId, CopyId, Cover, Digit, Ends, Frame, LoopKind, MATRIX_ROWS, Nest, Steps, Target,
-        cover, difference, ends, leaves, loops, non_negative, range,
+        Access, AccessId, CopyId, Cover, Digit, Ends, LoopKind, MATRIX_ROWS, Nest, Steps, Target, cover,
+        difference, ends, leaves, loops, non_negative, range, steps,
     },
     plan::{Accesses, Leaves, Stores},
     program::{Program, Variant},
@@ -370,14 +370,7 @@ fn each(nest: &Nest, f: &mut Visit<'_>) {
             all.push(stored);
             global.push(stored);
         }
-        let around = path.iter().enumerate().filter_map(|(n, frame)| match frame {
-            Frame::For(d, at) => {
-                let inside = if let Some(Frame::Stage(c)) = path.get(n + 1) { Some(*c) } else { None };
-                Some((*d, nest.runs(*at, inside)))
-            }
-            _ => None,
-        });
-        f(&around.collect::<Vec<_>>(), &Around { all, global });
+        f(&steps(nest, path), &Around { all, global });
     });
 }
 

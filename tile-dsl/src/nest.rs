@@ -83,8 +83,8 @@ pub use stored::{ExchangedMatrices, NoExchange, NoStoredMatrices, StoredMatrices
 pub(crate) use units::{UnitRange, Units, dimensions, threads};
 pub(crate) use vector::{Vector, vector};
 pub use verify::verify;
-pub use walk::{Frame, Target, leaves, loops};
-pub(crate) use walk::{Step, chain, writers};
+pub use walk::{Frame, Target, leaves, loops, with_paths};
+pub(crate) use walk::{Step, chain, steps, writers};
 
 /// Index into [`Nest::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

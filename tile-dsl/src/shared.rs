@@ -292,18 +292,8 @@ pub(crate) fn accumulates_in_place(nest: &Nest, value: ValueId, first: &Stmt) ->
 
 /// Whether a value is computed in shared memory, by any of its `let`s.
 pub(crate) fn computed_in_place(nest: &Nest, value: ValueId) -> bool {
-    fn go(nest: &Nest, value: ValueId, stmt: &Stmt) -> bool {
-        match stmt {
-            Stmt::Let { values, first, rest } => {
-                values.contains(&value) && accumulates_in_place(nest, value, first)
-                    || go(nest, value, first)
-                    || go(nest, value, rest)
-            }
-            Stmt::For { body, .. } | Stmt::Stage { body, .. } => go(nest, value, body),
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => false,
-        }
-    }
-    nest.value(value).placement == Placement::Shared && go(nest, value, &nest.body)
+    nest.value(value).placement == Placement::Shared
+        && nest.lets().into_iter().any(|(v, first)| v == value && accumulates_in_place(nest, value, first))
 }
 
 /// Finds the buffers of a nest, and when each lives.

@@ -30,6 +30,7 @@ pub use parse::{ParseError, parse};
 pub(crate) use sums::{added, sums};
 pub use types::ValueType;
 pub use verify::verify;
+pub use walk::{expressions, expressions_mut, statements};
 
 use crate::{
     dtype::DType,

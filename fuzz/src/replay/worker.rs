@@ -22,7 +22,7 @@ use tile_dsl::{
     op::UnOp,
     program::Program,
     schedule::DirectiveKind,
-    tile::{Expr, ExprKind, Kernel, Stmt, evaluate::Elements},
+    tile::{self, Expr, ExprKind, Kernel, evaluate::Elements},
 };
 use tile_runtime::{Device, PtxCache, aot};
 
@@ -161,19 +161,12 @@ fn one(program: &Program, wanted: &Expectation, launch: &Launch, device: &Device
 
 /// Whether hardware and simulator may differ in the last bits.
 fn approximate(program: &Program) -> bool {
-    fn function(expr: &Expr) -> bool {
+    let function = |expr: &Expr| {
         matches!(expr.kind, ExprKind::Un(UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Tanh | UnOp::Rsqrt, _))
-            || expr.children().into_iter().any(function)
-    }
-    fn any(body: &[Stmt]) -> bool {
-        body.iter().any(|stmt| match stmt {
-            Stmt::Let { value, .. } | Stmt::Assign { value, .. } | Stmt::Store { value, .. } => {
-                function(value)
-            }
-            Stmt::For { body, .. } => any(body),
-        })
-    }
+    };
     let kernel: &Kernel = &program.nest.kernel;
     let atomic = |d: &DirectiveKind| matches!(d, DirectiveKind::SplitK { across: Across::Atomic, .. });
-    any(&kernel.body) || program.schedule.directives.iter().any(|d| atomic(&d.kind))
+    let mut some = false;
+    tile::expressions(&kernel.body, &mut |expr| some |= function(expr));
+    some || program.schedule.directives.iter().any(|d| atomic(&d.kind))
 }

@@ -5,7 +5,10 @@ use tile_dsl::{
     dtype::DType,
     index::{Affine, AxisId, Extent},
     span::SpanId,
-    tile::{self, AxisKind, ElemType, Expr, ExprKind, Kernel, ScalarId, Stmt, TensorId, VarId},
+    tile::{
+        self, AxisKind, ElemType, Expr, ExprKind, Kernel, ScalarId, Stmt, TensorId, VarId, expressions,
+        expressions_mut, statements,
+    },
 };
 
 /// The `n`th change: `None` when there are fewer, `Some(None)` when it leaves no well-formed kernel.
@@ -29,14 +32,14 @@ pub(super) fn change(kernel: &Kernel, mut n: usize) -> Option<Option<Kernel>> {
     n -= whole.len();
     let mut simpler = Vec::new();
     let mut at = 0;
-    for_exprs(&kernel.body, &mut |expr| {
+    expressions(&kernel.body, &mut |expr| {
         simpler.extend((0..simpler_exprs(expr).len()).map(|choice| (at, choice)));
         at += 1;
     });
     let (at, choice) = *simpler.get(n)?;
     let mut changed = kernel.clone();
     let mut count = 0;
-    for_exprs_mut(&mut changed.body, &mut |expr| {
+    expressions_mut(&mut changed.body, &mut |expr| {
         let here = count == at;
         count += 1;
         if here {
@@ -53,7 +56,9 @@ fn finish(kernel: Kernel) -> Option<Kernel> {
 }
 
 fn count_statements(body: &[Stmt]) -> usize {
-    body.iter().map(|s| if let Stmt::For { body, .. } = s { 1 + count_statements(body) } else { 1 }).sum()
+    let mut count = 0;
+    statements(body, &mut |_| count += 1);
+    count
 }
 
 /// Removes the `n`th statement, in the order written.
@@ -135,16 +140,14 @@ fn whole_changes(kernel: &Kernel) -> Vec<Kernel> {
 
 /// The kernel with a value in the place of each of its uses.
 fn inlined(kernel: &Kernel, var: VarId) -> Option<Kernel> {
-    fn find(body: &[Stmt], var: VarId) -> Option<&Expr> {
-        body.iter().find_map(|stmt| match stmt {
-            Stmt::Let { var: v, value } if *v == var => Some(value),
-            Stmt::For { body, .. } => find(body, var),
-            _ => None,
-        })
-    }
-    let value = find(&kernel.body, var)?.clone();
+    let mut value = None;
+    statements(&kernel.body, &mut |stmt| match stmt {
+        Stmt::Let { var: v, value: found } if *v == var => value = value.or(Some(found)),
+        _ => {}
+    });
+    let value = value?.clone();
     let mut changed = kernel.clone();
-    for_exprs_mut(&mut changed.body, &mut |expr| {
+    expressions_mut(&mut changed.body, &mut |expr| {
         if expr.kind == ExprKind::Var(var) {
             *expr = value.clone();
         }
@@ -163,7 +166,7 @@ fn retyped(kernel: &Kernel, from: DType) -> Kernel {
     };
     changed.tensors.iter_mut().for_each(|t| fix(&mut t.elem));
     changed.scalars.iter_mut().for_each(|s| fix(&mut s.elem));
-    for_exprs_mut(&mut changed.body, &mut |expr| {
+    expressions_mut(&mut changed.body, &mut |expr| {
         match &mut expr.kind {
             ExprKind::Full { elem, .. } | ExprKind::Cast(elem, _) => fix(elem),
             ExprKind::Const { elem: Some(elem), .. } => fix(elem),
@@ -207,7 +210,7 @@ fn without_axis(kernel: &Kernel, axis: AxisId) -> Option<Kernel> {
             !dims.contains_key(&(TensorId(t), n - 1))
         });
     }
-    for_exprs_mut(&mut changed.body, &mut |expr| {
+    expressions_mut(&mut changed.body, &mut |expr| {
         match &mut expr.kind {
             ExprKind::Full { axes, .. } => axes.retain(|a| *a != axis),
             ExprKind::Reduce(_, x, a) if *a == axis => *expr = (**x).clone(),
@@ -270,63 +273,20 @@ fn with(kind: ExprKind) -> Expr {
     Expr { kind, span: SpanId::NONE }
 }
 
-/// All expressions, each before its operands.
-fn for_exprs(body: &[Stmt], f: &mut impl FnMut(&Expr)) {
-    fn walk(expr: &Expr, f: &mut impl FnMut(&Expr)) {
-        f(expr);
-        expr.children().into_iter().for_each(|child| walk(child, f));
-    }
-    for stmt in body {
-        match stmt {
-            Stmt::Let { value, .. } | Stmt::Assign { value, .. } | Stmt::Store { value, .. } => {
-                walk(value, f)
-            }
-            Stmt::For { body, .. } => for_exprs(body, f),
-        }
-    }
-}
-
-/// As [`for_exprs`]; operands of what `f` says false to are left out.
-fn for_exprs_mut(body: &mut [Stmt], f: &mut impl FnMut(&mut Expr) -> bool) {
-    fn walk(expr: &mut Expr, f: &mut impl FnMut(&mut Expr) -> bool) {
-        if f(expr) {
-            expr.children_mut().into_iter().for_each(|child| walk(child, f));
-        }
-    }
-    for stmt in body {
-        match stmt {
-            Stmt::Let { value, .. } | Stmt::Assign { value, .. } | Stmt::Store { value, .. } => {
-                walk(value, f)
-            }
-            Stmt::For { body, .. } => for_exprs_mut(body, f),
-        }
-    }
-}
-
 fn for_accesses(body: &mut [Stmt], f: &mut impl FnMut(TensorId, &mut Vec<Affine>)) {
     for stmt in &mut *body {
-        match stmt {
-            Stmt::Store { tensor, index, .. } => f(*tensor, index),
-            Stmt::For { body, .. } => stores(body, f),
-            _ => {}
-        }
+        stmt.each_mut(&mut |stmt| {
+            if let Stmt::Store { tensor, index, .. } = stmt {
+                f(*tensor, index);
+            }
+        });
     }
-    for_exprs_mut(body, &mut |expr| {
+    expressions_mut(body, &mut |expr| {
         if let ExprKind::Load { tensor, index } = &mut expr.kind {
             f(*tensor, index);
         }
         true
     });
-}
-
-fn stores(body: &mut [Stmt], f: &mut impl FnMut(TensorId, &mut Vec<Affine>)) {
-    for stmt in body {
-        match stmt {
-            Stmt::Store { tensor, index, .. } => f(*tensor, index),
-            Stmt::For { body, .. } => stores(body, f),
-            _ => {}
-        }
-    }
 }
 
 /// Without parameters, values, axes and loops that nothing mentions; nothing if a value is read that is not bound.
@@ -339,7 +299,7 @@ fn compact(mut kernel: Kernel) -> Option<Kernel> {
         tensors.insert(tensor);
         axes.extend(index.iter().flat_map(|form| form.terms.keys()).copied());
     });
-    for_exprs(&body, &mut |expr| match &expr.kind {
+    expressions(&body, &mut |expr| match &expr.kind {
         ExprKind::Scalar(id) => drop(scalars.insert(*id)),
         ExprKind::Full { axes: some, .. } => axes.extend(some),
         ExprKind::Iota(axis) | ExprKind::Reduce(_, _, axis) => drop(axes.insert(*axis)),
@@ -347,7 +307,7 @@ fn compact(mut kernel: Kernel) -> Option<Kernel> {
     });
     bound(&body, &mut vars, &mut axes);
     let mut unbound = false;
-    for_exprs(&body, &mut |expr| unbound |= matches!(&expr.kind, ExprKind::Var(v) if !vars.contains(v)));
+    expressions(&body, &mut |expr| unbound |= matches!(&expr.kind, ExprKind::Var(v) if !vars.contains(v)));
     if unbound {
         return None;
     }
@@ -362,7 +322,7 @@ fn compact(mut kernel: Kernel) -> Option<Kernel> {
             form.terms = std::mem::take(&mut form.terms).into_iter().map(|(a, c)| (axis(a), c)).collect();
         }
     });
-    for_exprs_mut(&mut body, &mut |expr| {
+    expressions_mut(&mut body, &mut |expr| {
         match &mut expr.kind {
             ExprKind::Load { tensor, .. } => tensor.0 = place(&tensors, tensor.0),
             ExprKind::Scalar(id) => id.0 = place(&scalars, id.0),
@@ -390,16 +350,11 @@ fn compact(mut kernel: Kernel) -> Option<Kernel> {
 }
 
 fn bound(body: &[Stmt], vars: &mut BTreeSet<VarId>, axes: &mut BTreeSet<AxisId>) {
-    for stmt in body {
-        match stmt {
-            Stmt::Let { var, .. } | Stmt::Assign { var, .. } => drop(vars.insert(*var)),
-            Stmt::For { axis, body, .. } => {
-                axes.insert(*axis);
-                bound(body, vars, axes);
-            }
-            Stmt::Store { .. } => {}
-        }
-    }
+    statements(body, &mut |stmt| match stmt {
+        Stmt::Let { var, .. } | Stmt::Assign { var, .. } => drop(vars.insert(*var)),
+        Stmt::For { axis, .. } => drop(axes.insert(*axis)),
+        Stmt::Store { .. } => {}
+    });
 }
 
 fn renumber(
@@ -409,14 +364,11 @@ fn renumber(
     axes: &impl Fn(AxisId) -> AxisId,
 ) {
     for stmt in body {
-        match stmt {
+        stmt.each_mut(&mut |stmt| match stmt {
             Stmt::Let { var, .. } | Stmt::Assign { var, .. } => *var = vars(*var),
-            Stmt::For { axis, body, .. } => {
-                *axis = axes(*axis);
-                renumber(body, tensors, vars, axes);
-            }
+            Stmt::For { axis, .. } => *axis = axes(*axis),
             Stmt::Store { tensor, .. } => *tensor = tensors(*tensor),
-        }
+        });
     }
 }
 
@@ -437,26 +389,19 @@ fn drop_unread(kernel: &mut Kernel) -> bool {
         });
         inner || body.len() != before
     }
-    /// Reads but for that of a variable in its own assignment.
-    fn reads(body: &[Stmt], read: &mut BTreeSet<VarId>) {
-        for stmt in body {
-            match stmt {
-                Stmt::For { body, .. } => reads(body, read),
-                Stmt::Let { var, .. } | Stmt::Assign { var, .. } => {
-                    for_exprs(std::slice::from_ref(stmt), &mut |e| match &e.kind {
-                        ExprKind::Var(v) if v != var => drop(read.insert(*v)),
-                        _ => {}
-                    });
-                }
-                Stmt::Store { .. } => for_exprs(std::slice::from_ref(stmt), &mut |e| {
-                    if let ExprKind::Var(v) = &e.kind {
-                        read.insert(*v);
-                    }
-                }),
-            }
-        }
-    }
     let mut read = BTreeSet::new();
-    reads(&kernel.body, &mut read);
+    // Reads but for that of a variable in its own assignment.
+    statements(&kernel.body, &mut |stmt| {
+        let own = match stmt {
+            Stmt::Let { var, .. } | Stmt::Assign { var, .. } => Some(*var),
+            Stmt::For { .. } | Stmt::Store { .. } => None,
+        };
+        stmt.value().into_iter().for_each(|value| {
+            value.each(&mut |e| match &e.kind {
+                ExprKind::Var(v) if Some(*v) != own => drop(read.insert(*v)),
+                _ => {}
+            });
+        });
+    });
     prune(&mut kernel.body, &read)
 }

@@ -17,7 +17,9 @@ use super::{
 };
 use crate::{
     index::AxisId,
-    nest::{Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, loops},
+    nest::{
+        Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, leaves, loops, with_paths,
+    },
     schedule::{Space, Unit, UnitDim},
     tile::AxisKind,
 };
@@ -56,15 +58,7 @@ fn without_single_steps(nest: &Nest, stmt: &Stmt, around: &mut Vec<AxisId>) -> S
             }
             Stmt::For { digit: *digit, at: *at, body: Box::new(inner) }
         }
-        Stmt::Let { values, first, rest } => Stmt::Let {
-            values: values.clone(),
-            first: Box::new(without_single_steps(nest, first, around)),
-            rest: Box::new(without_single_steps(nest, rest, around)),
-        },
-        Stmt::Stage { copy, body } => {
-            Stmt::Stage { copy: *copy, body: Box::new(without_single_steps(nest, body, around)) }
-        }
-        leaf => leaf.clone(),
+        other => other.map(&mut |part| without_single_steps(nest, part, around)),
     }
 }
 
@@ -72,11 +66,8 @@ fn without_single_steps(nest: &Nest, stmt: &Stmt, around: &mut Vec<AxisId>) -> S
 fn everywhere(axis: AxisId, stmt: &Stmt) -> bool {
     match stmt {
         Stmt::For { digit, .. } if digit.axis == axis && digit.steps != Steps::Fixed(1) => true,
-        Stmt::For { body, .. } | Stmt::Stage { body, .. } => everywhere(axis, body),
-        Stmt::Let { first, rest, .. } => everywhere(axis, first) && everywhere(axis, rest),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => false,
-        // Nothing inside that could depend on how many points the axis has.
-        Stmt::Skip => true,
+        // Where nothing is inside, nothing could depend on how many points the axis has.
+        other => other.leaf().is_none() && other.parts().all(|part| everywhere(axis, part)),
     }
 }
 
@@ -144,26 +135,15 @@ fn fragment_indices(nest: &Nest) -> BTreeSet<Digit> {
 fn unroll_register_indices(nest: Nest) -> Result<Nest, Failure> {
     // A value held across a digit: some loop over the digit is inside the value's let.
     let mut held: BTreeSet<(Digit, ValueId)> = BTreeSet::new();
-    fn collect(nest: &Nest, stmt: &Stmt, open: &mut Vec<ValueId>, held: &mut BTreeSet<(Digit, ValueId)>) {
-        match stmt {
-            Stmt::For { digit, body, .. } => {
-                for v in open.iter().filter(|v| nest.value(**v).axes.contains(&digit.axis)) {
-                    held.insert((*digit, *v));
-                }
-                collect(nest, body, open, held);
+    with_paths(&nest.body, &mut |path, stmt| {
+        let Stmt::For { digit, .. } = stmt else { return };
+        for frame in path {
+            if let Frame::First(values) | Frame::Rest(values) = frame {
+                let indexed = values.iter().filter(|v| nest.value(**v).axes.contains(&digit.axis));
+                held.extend(indexed.map(|v| (*digit, *v)));
             }
-            Stmt::Let { values, first, rest } => {
-                let depth = open.len();
-                open.extend(values);
-                collect(nest, first, open, held);
-                collect(nest, rest, open, held);
-                open.truncate(depth);
-            }
-            Stmt::Stage { body, .. } => collect(nest, body, open, held),
-            _ => {}
         }
-    }
-    collect(&nest, &nest.body, &mut Vec::new(), &mut held);
+    });
     let fragments = fragment_indices(&nest);
     let indexes = |graph: &Graph, d: Digit, body: egg::Id| {
         let facts = effects(graph, body);

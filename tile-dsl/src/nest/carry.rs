@@ -117,12 +117,7 @@ fn prefetches<'s>(
             }
             prefetches(nest, inner, of, around, found);
         }
-        Stmt::For { body, .. } | Stmt::Stage { body, .. } => prefetches(nest, body, of, around, found),
-        Stmt::Let { first, rest, .. } => {
-            prefetches(nest, first, of, around, found);
-            prefetches(nest, rest, of, around, found);
-        }
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
+        other => other.parts().for_each(|part| prefetches(nest, part, of, around, found)),
     }
 }
 
@@ -208,8 +203,6 @@ pub(crate) fn copies_to_registers(nest: &Nest, stmt: &Stmt) -> bool {
 fn registers<'s>(nest: &Nest, stmt: &'s Stmt) -> Option<&'s Stmt> {
     match stmt {
         Stmt::For { at: LoopKind::Pipe(2..), body, .. } if copies_to_registers(nest, body) => Some(stmt),
-        Stmt::For { body, .. } | Stmt::Stage { body, .. } => registers(nest, body),
-        Stmt::Let { first, rest, .. } => registers(nest, first).or_else(|| registers(nest, rest)),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => None,
+        other => other.parts().find_map(|part| registers(nest, part)),
     }
 }

@@ -142,20 +142,11 @@ impl Nest {
     ///
     /// Loops may be in another order at each place, so each place has a box of its own.
     pub fn bodies(&self, copy: CopyId) -> Vec<&Stmt> {
-        fn go<'a>(stmt: &'a Stmt, copy: CopyId, out: &mut Vec<&'a Stmt>) {
-            match stmt {
-                Stmt::For { body, .. } => go(body, copy, out),
-                Stmt::Let { first, rest, .. } => {
-                    go(first, copy, out);
-                    go(rest, copy, out);
-                }
-                Stmt::Stage { copy: here, body } if *here == copy => out.push(body),
-                Stmt::Stage { body, .. } => go(body, copy, out),
-                Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
-            }
-        }
         let mut out = Vec::new();
-        go(&self.body, copy, &mut out);
+        self.body.each(&mut |stmt| match stmt {
+            Stmt::Stage { copy: here, body } if *here == copy => out.push(&**body),
+            _ => {}
+        });
         out
     }
 

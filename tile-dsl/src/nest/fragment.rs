@@ -4,7 +4,9 @@
 //! around the copy, numbered as the program first reads them. An operand of an atom is read as a whole: a lane holds the
 //! elements that the instruction gives it, one slot after the other.
 
-use super::{AccessId, Atom, Copy, CopyId, Digit, LoopKind, Nest, Operand, Role, Steps, Stmt};
+use super::{
+    AccessId, Atom, Copy, CopyId, Digit, Frame, LoopKind, Nest, Operand, Role, Steps, Stmt, with_paths,
+};
 use crate::{
     index::Affine,
     schedule::{Space, Unit, UnitDim},
@@ -79,9 +81,7 @@ impl Fragment {
     fn read(&mut self, nest: &Nest, copy: &Copy, stmt: &Stmt, loops: &mut Vec<LoopAt>) -> Result<(), Digit> {
         match stmt {
             Stmt::For { digit, at, body } => {
-                let mut moves = None;
-                moved(nest, copy, body, digit, &mut moves);
-                let Some(moves) = moves else { return Ok(()) };
+                let Some(moves) = moved(nest, copy, body, digit) else { return Ok(()) };
                 let steps = match (*at, digit.steps) {
                     (LoopKind::Unit(..), _) => None,
                     (LoopKind::Atom(..), _) => Some(1),
@@ -100,22 +100,13 @@ impl Fragment {
                 }
                 Ok(())
             }
-            Stmt::Let { first, rest, .. } => {
-                self.read(nest, copy, first, loops)?;
-                self.read(nest, copy, rest, loops)
-            }
-            Stmt::Stage { body, .. } => self.read(nest, copy, body, loops),
-            Stmt::Skip => Ok(()),
-            Stmt::Def { expr, .. }
-            | Stmt::Red { expr, .. }
-            | Stmt::Set { expr, .. }
-            | Stmt::Put { expr, .. } => {
-                for access in expr.accesses() {
+            other => {
+                for access in other.leaf().map(|(_, expr)| expr.accesses()).unwrap_or_default() {
                     if copy.serves(nest.access(access)) {
                         self.hold(nest, access, loops);
                     }
                 }
-                Ok(())
+                other.parts().try_for_each(|part| self.read(nest, copy, part, loops))
             }
         }
     }
@@ -145,20 +136,15 @@ impl Fragment {
 }
 
 /// Whether a loop over a digit moves some read of a copy inside; nothing if there is none.
-fn moved(nest: &Nest, copy: &Copy, stmt: &Stmt, digit: &Digit, moves: &mut Option<bool>) {
-    match stmt {
-        Stmt::For { body, .. } | Stmt::Stage { body, .. } => moved(nest, copy, body, digit, moves),
-        Stmt::Let { first, rest, .. } => {
-            moved(nest, copy, first, digit, moves);
-            moved(nest, copy, rest, digit, moves);
+fn moved(nest: &Nest, copy: &Copy, stmt: &Stmt, digit: &Digit) -> Option<bool> {
+    let mut moves = None;
+    stmt.each(&mut |stmt| {
+        let Some((_, expr)) = stmt.leaf() else { return };
+        for access in expr.accesses().into_iter().map(|a| nest.access(a)).filter(|a| copy.serves(a)) {
+            *moves.get_or_insert(false) |= access.index.iter().any(|i| i.coefficient(digit.axis) != 0);
         }
-        Stmt::Skip => {}
-        Stmt::Def { expr, .. } | Stmt::Red { expr, .. } | Stmt::Set { expr, .. } | Stmt::Put { expr, .. } => {
-            for access in expr.accesses().into_iter().map(|a| nest.access(a)).filter(|a| copy.serves(a)) {
-                *moves.get_or_insert(false) |= access.index.iter().any(|i| i.coefficient(digit.axis) != 0);
-            }
-        }
-    }
+    });
+    moves
 }
 
 impl Nest {
@@ -193,28 +179,18 @@ impl Nest {
     /// The copies in registers, each with the sets of registers that it has and what reads it, in program order.
     pub(crate) fn held_copies(&self) -> Vec<(CopyId, u32, &Stmt)> {
         let mut found = Vec::new();
-        self.copies_held(&self.body, 1, &mut found);
+        with_paths(&self.body, &mut |path, stmt| {
+            let Stmt::Stage { copy, body } = stmt else { return };
+            let around = path.iter().rfind(|frame| !matches!(frame, Frame::Stage(_)));
+            let sets = match around {
+                Some(Frame::For(_, LoopKind::Pipe(sets))) => (*sets).max(1),
+                _ => 1,
+            };
+            if self.copy(*copy).space == Space::Register {
+                found.push((*copy, sets, &**body));
+            }
+        });
         found
-    }
-
-    fn copies_held<'s>(&self, stmt: &'s Stmt, sets: u32, found: &mut Vec<(CopyId, u32, &'s Stmt)>) {
-        match stmt {
-            Stmt::For { at, body, .. } => {
-                let sets = if let LoopKind::Pipe(sets) = at { (*sets).max(1) } else { 1 };
-                self.copies_held(body, sets, found);
-            }
-            Stmt::Stage { copy, body } => {
-                if self.copy(*copy).space == Space::Register {
-                    found.push((*copy, sets, body));
-                }
-                self.copies_held(body, sets, found);
-            }
-            Stmt::Let { first, rest, .. } => {
-                self.copies_held(first, 1, found);
-                self.copies_held(rest, 1, found);
-            }
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
-        }
     }
 }
 

@@ -154,23 +154,15 @@ fn chain(nest: &Nest, axis: AxisId, digits: &[Digit]) -> Result<(), String> {
 }
 
 fn copies_read(nest: &Nest, stmt: &Stmt, wrong: &mut Vec<String>) {
-    match stmt {
-        Stmt::For { body, .. } => copies_read(nest, body, wrong),
-        Stmt::Let { first, rest, .. } => {
-            copies_read(nest, first, wrong);
-            copies_read(nest, rest, wrong);
+    stmt.each(&mut |stmt| {
+        let Stmt::Stage { copy, body } = stmt else { return };
+        let mut read = false;
+        leaves(body, &mut |_, leaf| {
+            let accesses = leaf.leaf().expect("a leaf").1.accesses();
+            read |= accesses.iter().any(|a| nest.serves(*copy, *a));
+        });
+        if !read {
+            wrong.push(format!("the copy of `{}` is not read", nest.copy_name(*copy)));
         }
-        Stmt::Stage { copy, body } => {
-            let mut read = false;
-            leaves(body, &mut |_, leaf| {
-                let accesses = leaf.leaf().expect("a leaf").1.accesses();
-                read |= accesses.iter().any(|a| nest.serves(*copy, *a));
-            });
-            if !read {
-                wrong.push(format!("the copy of `{}` is not read", nest.copy_name(*copy)));
-            }
-            copies_read(nest, body, wrong);
-        }
-        _ => {}
-    }
+    });
 }

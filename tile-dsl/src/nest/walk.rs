@@ -16,33 +16,78 @@ pub enum Frame {
     Stage(CopyId),
 }
 
-/// Calls `visit` with every leaf statement (`def`, `red`, `set`, `put`) and its path, in program order.
-pub fn leaves<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
-    fn go<'a>(stmt: &'a Stmt, path: &mut Vec<Frame>, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
-        match stmt {
-            Stmt::For { digit, at, body } => {
-                path.push(Frame::For(*digit, *at));
-                go(body, path, visit);
-                path.pop();
+impl Stmt {
+    /// The statements directly inside, in program order.
+    pub fn parts(&self) -> impl Iterator<Item = &Stmt> {
+        let parts: [Option<&Stmt>; 2] = match self {
+            Stmt::For { body, .. } | Stmt::Stage { body, .. } => [Some(body), None],
+            Stmt::Let { first, rest, .. } => [Some(first), Some(rest)],
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {
+                [None; 2]
             }
+        };
+        parts.into_iter().flatten()
+    }
+
+    /// The same with something else in the place of each statement directly inside.
+    pub fn map(&self, f: &mut dyn FnMut(&Stmt) -> Stmt) -> Stmt {
+        let mut part = |stmt: &Stmt| Box::new(f(stmt));
+        match self {
+            Stmt::For { digit, at, body } => Stmt::For { digit: *digit, at: *at, body: part(body) },
             Stmt::Let { values, first, rest } => {
-                path.push(Frame::First(values.clone()));
-                go(first, path, visit);
-                path.pop();
-                path.push(Frame::Rest(values.clone()));
-                go(rest, path, visit);
-                path.pop();
+                let (first, rest) = (part(first), part(rest));
+                Stmt::Let { values: values.clone(), first, rest }
             }
-            Stmt::Stage { copy, body } => {
-                path.push(Frame::Stage(*copy));
-                go(body, path, visit);
-                path.pop();
+            Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: part(body) },
+            leaf @ (Stmt::Def { .. }
+            | Stmt::Red { .. }
+            | Stmt::Set { .. }
+            | Stmt::Put { .. }
+            | Stmt::Skip) => leaf.clone(),
+        }
+    }
+
+    /// Calls `visit` with this statement and each one inside, in program order, the outer one first.
+    pub fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a Stmt)) {
+        visit(self);
+        self.parts().for_each(|part| part.each(visit));
+    }
+
+    /// Whether `f` holds for this statement or one inside.
+    pub fn any(&self, f: &dyn Fn(&Stmt) -> bool) -> bool {
+        f(self) || self.parts().any(|part| part.any(f))
+    }
+}
+
+/// Calls `visit` with each statement and its path, in program order, the outer one first.
+pub fn with_paths<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
+    fn go<'a>(stmt: &'a Stmt, path: &mut Vec<Frame>, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
+        visit(path, stmt);
+        let mut part = |frame: Frame, part: &'a Stmt| {
+            path.push(frame);
+            go(part, path, visit);
+            path.pop();
+        };
+        match stmt {
+            Stmt::For { digit, at, body } => part(Frame::For(*digit, *at), body),
+            Stmt::Let { values, first, rest } => {
+                part(Frame::First(values.clone()), first);
+                part(Frame::Rest(values.clone()), rest);
             }
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => visit(path, stmt),
-            Stmt::Skip => {}
+            Stmt::Stage { copy, body } => part(Frame::Stage(*copy), body),
+            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
         }
     }
     go(stmt, &mut Vec::new(), visit);
+}
+
+/// Calls `visit` with every leaf statement (`def`, `red`, `set`, `put`) and its path, in program order.
+pub fn leaves<'a>(stmt: &'a Stmt, visit: &mut dyn FnMut(&[Frame], &'a Stmt)) {
+    with_paths(stmt, &mut |path, stmt| {
+        if stmt.leaf().is_some() {
+            visit(path, stmt);
+        }
+    });
 }
 
 impl Stmt {
@@ -61,22 +106,12 @@ impl Stmt {
 
 /// Every loop of a statement, in program order, with repetitions.
 pub fn loops(stmt: &Stmt) -> Vec<(Digit, LoopKind)> {
-    fn go(stmt: &Stmt, out: &mut Vec<(Digit, LoopKind)>) {
-        match stmt {
-            Stmt::For { digit, at, body } => {
-                out.push((*digit, *at));
-                go(body, out);
-            }
-            Stmt::Let { first, rest, .. } => {
-                go(first, out);
-                go(rest, out);
-            }
-            Stmt::Stage { body, .. } => go(body, out),
-            _ => {}
-        }
-    }
     let mut out = Vec::new();
-    go(stmt, &mut out);
+    stmt.each(&mut |stmt| {
+        if let Stmt::For { digit, at, .. } = stmt {
+            out.push((*digit, *at));
+        }
+    });
     out
 }
 
@@ -163,19 +198,12 @@ impl Expr {
 impl Nest {
     /// The values of each `let`, with the part of it that computes them, in program order.
     pub fn lets(&self) -> Vec<(ValueId, &Stmt)> {
-        fn go<'n>(stmt: &'n Stmt, out: &mut Vec<(ValueId, &'n Stmt)>) {
-            match stmt {
-                Stmt::For { body, .. } | Stmt::Stage { body, .. } => go(body, out),
-                Stmt::Let { values, first, rest } => {
-                    out.extend(values.iter().map(|value| (*value, &**first)));
-                    go(first, out);
-                    go(rest, out);
-                }
-                Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
-            }
-        }
         let mut out = Vec::new();
-        go(&self.body, &mut out);
+        self.body.each(&mut |stmt| {
+            if let Stmt::Let { values, first, .. } = stmt {
+                out.extend(values.iter().map(|value| (*value, &**first)));
+            }
+        });
         out
     }
 }
@@ -183,41 +211,25 @@ impl Nest {
 /// A loop on the way to a statement, and how it runs.
 pub(crate) type Step = (Digit, LoopKind);
 
+/// The loops on a path, and how they run.
+pub(crate) fn steps(nest: &Nest, path: &[Frame]) -> Vec<Step> {
+    let step = |(n, frame): (usize, &Frame)| {
+        let Frame::For(digit, at) = frame else { return None };
+        let inside = if let Some(Frame::Stage(copy)) = path.get(n + 1) { Some(*copy) } else { None };
+        Some((*digit, nest.runs(*at, inside)))
+    };
+    path.iter().enumerate().filter_map(step).collect()
+}
+
 /// The loops from `stmt` down to each statement that writes `value`.
 pub(crate) fn writers(nest: &Nest, stmt: &Stmt, value: ValueId) -> Vec<Vec<Step>> {
     let mut out = Vec::new();
-    let writes = |s: &Stmt| matches!(s, Stmt::Def { value: v, .. } | Stmt::Red { value: v, .. } | Stmt::Set { value: v, .. } if *v == value);
-    paths(nest, stmt, &writes, &mut Vec::new(), &mut out);
+    leaves(stmt, &mut |path, leaf| {
+        if leaf.leaf().is_some_and(|(target, _)| target == Target::Value(value)) {
+            out.push(steps(nest, path));
+        }
+    });
     out
-}
-
-/// The loops from `stmt` down to each statement that `wanted` accepts.
-fn paths(
-    nest: &Nest,
-    stmt: &Stmt,
-    wanted: &dyn Fn(&Stmt) -> bool,
-    path: &mut Vec<Step>,
-    out: &mut Vec<Vec<Step>>,
-) {
-    match stmt {
-        Stmt::For { digit, at, body } => {
-            let inside = if let Stmt::Stage { copy, .. } = &**body { Some(*copy) } else { None };
-            path.push((*digit, nest.runs(*at, inside)));
-            paths(nest, body, wanted, path, out);
-            path.pop();
-        }
-        Stmt::Let { first, rest, .. } => {
-            paths(nest, first, wanted, path, out);
-            paths(nest, rest, wanted, path, out);
-        }
-        Stmt::Stage { body, .. } => paths(nest, body, wanted, path, out),
-        Stmt::Skip => {}
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => {
-            if wanted(stmt) {
-                out.push(path.clone());
-            }
-        }
-    }
 }
 
 /// Directly nested stages, and what they stand around.

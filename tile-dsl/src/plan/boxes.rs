@@ -173,10 +173,6 @@ impl Finder<'_> {
                 self.around.pop();
                 Ok(())
             }
-            Stmt::Let { first, rest, .. } => {
-                self.stmt(first)?;
-                self.stmt(rest)
-            }
             Stmt::Stage { copy, body } => {
                 if self.nest.copy(*copy).space == Space::Shared {
                     let found = self.copy(*copy, body)?;
@@ -184,7 +180,7 @@ impl Finder<'_> {
                 }
                 self.stmt(body)
             }
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => Ok(()),
+            other => other.parts().try_for_each(|part| self.stmt(part)),
         }
     }
 

@@ -223,12 +223,7 @@ impl Channels {
                 self.add(nest, None, stmt);
                 self.find(nest, chain(stmt).1);
             }
-            Stmt::For { body, .. } => self.find(nest, body),
-            Stmt::Let { first, rest, .. } => {
-                self.find(nest, first);
-                self.find(nest, rest);
-            }
-            Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
+            other => other.parts().for_each(|part| self.find(nest, part)),
         }
     }
 

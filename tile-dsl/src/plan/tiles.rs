@@ -2,7 +2,7 @@
 
 use crate::{
     index::Extent,
-    nest::{Atom, Digit, Layout, LoopKind, Nest, Order, Segment, Steps, Stmt, TileSize},
+    nest::{Atom, Digit, Layout, LoopKind, Nest, Order, Segment, Steps, TileSize, loops},
     schedule::Unit,
     tile::AxisKind,
 };
@@ -56,8 +56,9 @@ pub(crate) enum Share {
 impl Tiles {
     /// Those of a nest.
     pub fn of(nest: &Nest) -> Tiles {
-        let mut digits = Vec::new();
-        bound_to_ctas(&nest.body, &mut digits);
+        let bound =
+            |(digit, at): (Digit, LoopKind)| matches!(at, LoopKind::Unit(Unit::Block, _)).then_some(digit);
+        let mut digits: Vec<Digit> = loops(&nest.body).into_iter().filter_map(bound).collect();
         let is_part = |d: &Digit| nest.kernel.axes[usize::from(d.axis.0)].kind != AxisKind::Program;
         digits.sort_by_key(|d| (is_part(d), d.axis, std::cmp::Reverse(d.stride)));
         digits.dedup();
@@ -151,22 +152,5 @@ impl Tiles {
             write!(out, " sizes whole, last")?;
         }
         writeln!(out)
-    }
-}
-
-fn bound_to_ctas(stmt: &Stmt, digits: &mut Vec<Digit>) {
-    match stmt {
-        Stmt::For { digit, at, body } => {
-            if matches!(at, LoopKind::Unit(Unit::Block, _)) {
-                digits.push(*digit);
-            }
-            bound_to_ctas(body, digits);
-        }
-        Stmt::Let { first, rest, .. } => {
-            bound_to_ctas(first, digits);
-            bound_to_ctas(rest, digits);
-        }
-        Stmt::Stage { body, .. } => bound_to_ctas(body, digits),
-        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } | Stmt::Skip => {}
     }
 }

@@ -447,9 +447,7 @@ impl<'k, S: Semantics> Machine<'k, S> {
 
 /// Whether all that a loop carries are sums by `dot`, which ascend over the axis whatever the tile.
 fn tile_size_is_irrelevant(body: &[Stmt]) -> bool {
-    fn reads(expr: &Expr, var: VarId) -> bool {
-        expr.kind == ExprKind::Var(var) || expr.children().into_iter().any(|e| reads(e, var))
-    }
+    let reads = |expr: &Expr, var: VarId| expr.any(&|e| e.kind == ExprKind::Var(var));
     fn values(body: &[Stmt]) -> Option<Vec<&Expr>> {
         body.iter()
             .map(|stmt| match stmt {

@@ -1,6 +1,6 @@
 //! Generic kernel + element type → kernel with fixed types, every literal typed.
 
-use super::{ElemType, Expr, ExprKind, Kernel, Stmt, verify};
+use super::{ElemType, ExprKind, Kernel, Stmt, expressions_mut, verify};
 use crate::dtype::DType;
 
 impl Kernel {
@@ -33,24 +33,15 @@ fn fix(elem: &mut ElemType, dtype: DType) {
 }
 
 fn substitute(body: &mut [Stmt], dtype: DType) {
-    for stmt in body {
-        match stmt {
-            Stmt::Let { value, .. } | Stmt::Assign { value, .. } | Stmt::Store { value, .. } => {
-                substitute_expr(value, dtype);
+    expressions_mut(body, &mut |expr| {
+        match &mut expr.kind {
+            ExprKind::Full { elem, .. }
+            | ExprKind::Cast(elem, _)
+            | ExprKind::Const { elem: Some(elem), .. } => {
+                fix(elem, dtype);
             }
-            Stmt::For { body, .. } => substitute(body, dtype),
+            _ => {}
         }
-    }
-}
-
-fn substitute_expr(expr: &mut Expr, dtype: DType) {
-    match &mut expr.kind {
-        ExprKind::Full { elem, .. } | ExprKind::Cast(elem, _) | ExprKind::Const { elem: Some(elem), .. } => {
-            fix(elem, dtype);
-        }
-        _ => {}
-    }
-    for child in expr.children_mut() {
-        substitute_expr(child, dtype);
-    }
+        true
+    });
 }

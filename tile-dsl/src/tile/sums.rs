@@ -1,7 +1,7 @@
 //! Variables that a loop over tiles only adds to: such a sum goes on in the type that it accumulates in, and is rounded
 //! after the loop.
 
-use super::{Expr, ExprKind, Stmt, VarId};
+use super::{Expr, ExprKind, Stmt, VarId, expressions, statements};
 use crate::op::BinOp;
 use std::collections::BTreeMap;
 
@@ -17,31 +17,20 @@ pub(crate) fn added(var: VarId, value: &Expr) -> Option<&Expr> {
 
 /// Variables that a loop only adds to.
 pub(crate) fn sums(body: &[Stmt]) -> Vec<VarId> {
-    fn uses(expr: &Expr, count: &mut BTreeMap<VarId, usize>) {
-        if let ExprKind::Var(var) = expr.kind {
-            *count.entry(var).or_default() += 1;
-        }
-        expr.children().into_iter().for_each(|e| uses(e, count));
-    }
-    fn walk(body: &[Stmt], sums: &mut Vec<VarId>, count: &mut BTreeMap<VarId, usize>) {
-        for stmt in body {
-            match stmt {
-                Stmt::Let { value, .. } | Stmt::Store { value, .. } => uses(value, count),
-                Stmt::Assign { var, value, .. } => {
-                    uses(value, count);
-                    // A second assignment is a second use.
-                    if added(*var, value).is_some() {
-                        sums.push(*var);
-                    } else {
-                        *count.entry(*var).or_default() += 1;
-                    }
-                }
-                Stmt::For { body, .. } => walk(body, sums, count),
-            }
-        }
-    }
     let (mut found, mut count) = (Vec::new(), BTreeMap::new());
-    walk(body, &mut found, &mut count);
+    expressions(body, &mut |expr| {
+        if let ExprKind::Var(var) = expr.kind {
+            *count.entry(var).or_insert(0) += 1;
+        }
+    });
+    statements(body, &mut |stmt| {
+        let Stmt::Assign { var, value, .. } = stmt else { return };
+        // A second assignment is a second use.
+        match added(*var, value) {
+            Some(_) => found.push(*var),
+            None => *count.entry(*var).or_insert(0) += 1,
+        }
+    });
     found.retain(|var| count[var] == 1);
     found
 }

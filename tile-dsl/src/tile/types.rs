@@ -1,6 +1,6 @@
 //! Types of tile values: a set of axes and an element type.
 
-use super::{ElemType, Expr, ExprKind, Kernel, Stmt};
+use super::{ElemType, Expr, ExprKind, Kernel, Stmt, statements};
 use crate::{dtype::DType, index::AxisId};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -39,19 +39,12 @@ impl Kernel {
     /// # Panics
     /// If the kernel was not verified.
     pub fn value_types(&self) -> Vec<ValueType> {
-        fn walk(kernel: &Kernel, body: &[Stmt], types: &mut [Option<ValueType>]) {
-            for stmt in body {
-                match stmt {
-                    Stmt::Let { var, value } => {
-                        types[usize::from(var.0)] = Some(kernel.typed(value, &|v| types[v].clone()));
-                    }
-                    Stmt::For { body, .. } => walk(kernel, body, types),
-                    Stmt::Assign { .. } | Stmt::Store { .. } => {}
-                }
-            }
-        }
         let mut types = vec![None; self.vars.len()];
-        walk(self, &self.body, &mut types);
+        statements(&self.body, &mut |stmt| {
+            if let Stmt::Let { var, value } = stmt {
+                types[usize::from(var.0)] = Some(self.typed(value, &|v| types[v].clone()));
+            }
+        });
         types.into_iter().map(|t| t.expect("every variable of a verified kernel is bound by a let")).collect()
     }
 

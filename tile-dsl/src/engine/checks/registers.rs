@@ -6,7 +6,7 @@ use crate::{
     engine::families::{fragment, place},
     nest::{
         CopyId, Digit, Fragment, Frame, Layout, LoopKind, MOST_HELD, Nest, Placement, Step, Steps, Stmt,
-        ValueId, Where, leaves, own_loops_of_all,
+        ValueId, Where, leaves, own_loops_of_all, with_paths,
     },
     schedule::{Directive, DirectiveKind, Space, Unit, Via},
 };
@@ -21,23 +21,14 @@ fn runs(nest: &Nest, path: &[Frame], place: usize, at: LoopKind) -> LoopKind {
 
 /// Calls `visit` with every `let` of a value.
 pub(super) fn lets(nest: &Nest, visit: &mut Visit<'_>) {
-    fn go(stmt: &Stmt, outside: &mut Vec<Step>, visit: &mut Visit<'_>) {
-        match stmt {
-            Stmt::For { digit, at, body } => {
-                outside.push((*digit, *at));
-                go(body, outside, visit);
-                outside.pop();
-            }
-            Stmt::Let { values, first, rest } => {
-                values.iter().for_each(|v| visit(*v, outside, first));
-                go(first, outside, visit);
-                go(rest, outside, visit);
-            }
-            Stmt::Stage { body, .. } => go(body, outside, visit),
-            _ => {}
-        }
-    }
-    go(&nest.body, &mut Vec::new(), visit);
+    with_paths(&nest.body, &mut |path, stmt| {
+        let Stmt::Let { values, first, .. } = stmt else { return };
+        let outside: Vec<Step> = path
+            .iter()
+            .filter_map(|f| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None })
+            .collect();
+        values.iter().for_each(|v| visit(*v, &outside, first));
+    });
 }
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {

@@ -150,22 +150,14 @@ fn compatible(nest: Nest, facts: Vec<String>) -> Result<(Nest, Proof), Failure> 
 }
 
 fn bounded(stmt: &Stmt, axis: AxisId, bound: u32) -> Stmt {
-    match stmt {
-        Stmt::For { digit, at, body } => {
-            let mut digit = *digit;
-            if digit.axis == axis && digit.steps == Steps::Rest {
-                digit.steps = Steps::Fixed(bound.div_ceil(digit.stride));
-            }
-            Stmt::For { digit, at: *at, body: Box::new(bounded(body, axis, bound)) }
-        }
-        Stmt::Let { values, first, rest } => Stmt::Let {
-            values: values.clone(),
-            first: Box::new(bounded(first, axis, bound)),
-            rest: Box::new(bounded(rest, axis, bound)),
-        },
-        Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: Box::new(bounded(body, axis, bound)) },
-        leaf => leaf.clone(),
+    let mut stmt = stmt.map(&mut |part| bounded(part, axis, bound));
+    if let Stmt::For { digit, .. } = &mut stmt
+        && digit.axis == axis
+        && digit.steps == Steps::Rest
+    {
+        digit.steps = Steps::Fixed(bound.div_ceil(digit.stride));
     }
+    stmt
 }
 
 /// `layout(tensor: row | col)`.

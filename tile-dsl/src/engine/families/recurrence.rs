@@ -32,21 +32,17 @@ pub(super) fn size(nest: &Nest, axis: AxisId, size: u32) -> Result<(Nest, Proof)
 }
 
 fn replaced(stmt: &Stmt, old: [Digit; 2], new: [Digit; 2]) -> Stmt {
-    let again = |stmt: &Stmt| Box::new(replaced(stmt, old, new));
+    let mut again = |stmt: &Stmt| replaced(stmt, old, new);
     match stmt {
-        Stmt::For { digit, at, body } => {
-            match old.iter().position(|d| d == digit) {
-                // One tile of one point: its loop is the loop over tiles.
-                Some(1) if new[0] == new[1] => *again(body),
-                Some(n) => Stmt::For { digit: new[n], at: *at, body: again(body) },
-                None => Stmt::For { digit: *digit, at: *at, body: again(body) },
+        // One tile of one point: its loop is the loop over tiles.
+        Stmt::For { digit, body, .. } if *digit == old[1] && new[0] == new[1] => again(body),
+        other => match other.map(&mut again) {
+            Stmt::For { digit, at, body } => {
+                let digit = old.iter().position(|d| *d == digit).map_or(digit, |n| new[n]);
+                Stmt::For { digit, at, body }
             }
-        }
-        Stmt::Let { values, first, rest } => {
-            Stmt::Let { values: values.clone(), first: again(first), rest: again(rest) }
-        }
-        Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: again(body) },
-        leaf => leaf.clone(),
+            same => same,
+        },
     }
 }
 

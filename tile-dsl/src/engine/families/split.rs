@@ -76,7 +76,6 @@ pub(in crate::engine) fn around(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
 
 /// As [`around`], where no loop over `single` stands around or inside already.
 pub(in crate::engine) fn around_once(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
-    let again = |stmt: &Stmt| Box::new(around_once(stmt, single, at));
     match stmt {
         Stmt::For { digit, .. } if *digit == single => stmt.clone(),
         // The loops of an instruction stand together.
@@ -84,12 +83,7 @@ pub(in crate::engine) fn around_once(stmt: &Stmt, single: Digit, at: Digit) -> S
         Stmt::For { digit, .. } if *digit == at && !loops(stmt).iter().any(|(d, _)| *d == single) => {
             Stmt::For { digit: single, at: LoopKind::Seq, body: Box::new(stmt.clone()) }
         }
-        Stmt::For { digit, at, body } => Stmt::For { digit: *digit, at: *at, body: again(body) },
-        Stmt::Let { values, first, rest } => {
-            Stmt::Let { values: values.clone(), first: again(first), rest: again(rest) }
-        }
-        Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: again(body) },
-        leaf => leaf.clone(),
+        other => other.map(&mut |part| around_once(part, single, at)),
     }
 }
 
@@ -103,20 +97,8 @@ pub(in crate::engine) fn inside(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
 
 fn wrap(stmt: &Stmt, wanted: Digit, build: &dyn Fn(Digit, LoopKind, Stmt) -> Stmt) -> Stmt {
     match stmt {
-        Stmt::For { digit, at, body } => {
-            let body = wrap(body, wanted, build);
-            match *digit == wanted {
-                true => build(*digit, *at, body),
-                false => Stmt::For { digit: *digit, at: *at, body: Box::new(body) },
-            }
-        }
-        Stmt::Let { values, first, rest } => Stmt::Let {
-            values: values.clone(),
-            first: Box::new(wrap(first, wanted, build)),
-            rest: Box::new(wrap(rest, wanted, build)),
-        },
-        Stmt::Stage { copy, body } => Stmt::Stage { copy: *copy, body: Box::new(wrap(body, wanted, build)) },
-        leaf => leaf.clone(),
+        Stmt::For { digit, at, body } if *digit == wanted => build(*digit, *at, wrap(body, wanted, build)),
+        other => other.map(&mut |part| wrap(part, wanted, build)),
     }
 }
 

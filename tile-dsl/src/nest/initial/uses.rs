@@ -25,44 +25,19 @@ pub(super) struct Uses {
 }
 
 pub(super) fn assigned(var: VarId, stmts: &[tile::Stmt]) -> bool {
-    stmts.iter().any(|s| match s {
-        tile::Stmt::Assign { var: v, .. } => *v == var,
-        tile::Stmt::For { body, .. } => assigned(var, body),
-        _ => false,
-    })
+    let mut found = false;
+    tile::statements(stmts, &mut |s| found |= matches!(s, tile::Stmt::Assign { var: v, .. } if *v == var));
+    found
 }
 
 pub(super) fn count_uses(var: VarId, stmts: &[tile::Stmt]) -> Uses {
-    fn stmt(var: VarId, s: &tile::Stmt, uses: &mut Uses) {
-        match s {
-            tile::Stmt::Let { value, .. }
-            | tile::Stmt::Assign { value, .. }
-            | tile::Stmt::Store { value, .. } => expr(var, value, uses),
-            tile::Stmt::For { body, .. } => body.iter().for_each(|s| stmt(var, s, uses)),
-        }
-    }
-    fn expr(var: VarId, e: &tile::Expr, uses: &mut Uses) {
-        match &e.kind {
-            ExprKind::Var(v) => uses.all += usize::from(*v == var),
-            ExprKind::Un(_, a) | ExprKind::Cast(_, a) | ExprKind::Reduce(_, a, _) => expr(var, a, uses),
-            ExprKind::Bin(_, a, b) | ExprKind::Cmp(_, a, b) => {
-                expr(var, a, uses);
-                expr(var, b, uses);
-            }
-            ExprKind::Select(a, b, c) => [a, b, c].into_iter().for_each(|e| expr(var, e, uses)),
-            ExprKind::Dot(a, b, c) => {
-                uses.dots += usize::from(is_factor(a, var)) + usize::from(is_factor(b, var));
-                [a, b, c].into_iter().for_each(|e| expr(var, e, uses));
-            }
-            ExprKind::Load { .. }
-            | ExprKind::Full { .. }
-            | ExprKind::Iota(_)
-            | ExprKind::Dim(_)
-            | ExprKind::Const { .. }
-            | ExprKind::Scalar(_) => {}
-        }
-    }
     let mut uses = Uses::default();
-    stmts.iter().for_each(|s| stmt(var, s, &mut uses));
+    tile::expressions(stmts, &mut |e| match &e.kind {
+        ExprKind::Var(v) => uses.all += usize::from(*v == var),
+        ExprKind::Dot(a, b, _) => {
+            uses.dots += usize::from(is_factor(a, var)) + usize::from(is_factor(b, var));
+        }
+        _ => {}
+    });
     uses
 }
