@@ -21,12 +21,12 @@ use inkwell::{
     builder::{Builder, BuilderError},
     context::Context,
     module::Module,
-    types::BasicTypeEnum,
+    types::{BasicTypeEnum, FloatType},
     values::{BasicValueEnum, FunctionValue, IntValue, PointerValue},
 };
 use std::collections::{HashMap, HashSet};
 use tile_dsl::{
-    dtype::DType,
+    dtype::{DType, Float, Kind},
     kernel::{Expr, Kernel, Mem, Ty, Var},
     schedule::Evict,
 };
@@ -109,15 +109,35 @@ type Result<T> = std::result::Result<T, CompileError>;
 impl<'c> Codegen<'c, '_> {
     fn llvm_type(&self, ty: Ty) -> BasicTypeEnum<'c> {
         match ty {
-            Ty::Elem(DType::F32) => self.context.f32_type().into(),
-            Ty::Elem(DType::F16) => self.context.f16_type().into(),
-            Ty::Elem(DType::BF16) => self.context.bf16_type().into(),
-            // As it lies in memory: arithmetic is f32's, and casts do the rest.
-            Ty::Elem(DType::F8) => self.context.i8_type().into(),
-            Ty::Elem(DType::I32) => self.context.i32_type().into(),
-            Ty::Elem(DType::Bool) => self.context.bool_type().into(),
+            Ty::Elem(dtype) => element_type(self.context, dtype),
             Ty::I64 => self.context.i64_type().into(),
         }
+    }
+}
+
+/// The type of LLVM that has these numbers; nothing for floats of 8 bits.
+fn float_type(context: &Context, float: Float) -> Option<FloatType<'_>> {
+    match float {
+        Float::F32 => Some(context.f32_type()),
+        Float::F16 => Some(context.f16_type()),
+        Float::BF16 => Some(context.bf16_type()),
+        _ => None,
+    }
+}
+
+/// The type of LLVM that holds an element: of a float that LLVM has no type for its bits, as they lie in memory; arithmetic is
+/// that of `f32`, and casts do the rest.
+fn element_type(context: &Context, dtype: DType) -> BasicTypeEnum<'_> {
+    let bits = match dtype.bytes() {
+        1 => context.i8_type(),
+        2 => context.i16_type(),
+        4 => context.i32_type(),
+        _ => context.i64_type(),
+    };
+    match dtype.format().kind {
+        Kind::Float(float) => float_type(context, float).map_or_else(|| bits.into(), BasicTypeEnum::from),
+        Kind::Int { .. } => bits.into(),
+        Kind::Bool => context.bool_type().into(),
     }
 }
 

@@ -16,7 +16,7 @@ use std::{
 };
 use tile_dsl::{
     dtype::DType,
-    engine,
+    engine::{self, testing::TYPES},
     kernel::Stmt,
     lower,
     nest::{Across, Arithmetic, interpret},
@@ -430,5 +430,5 @@ impl Expected {
 
 /// The element types a kernel is tried with.
 pub fn dtypes(generic: bool) -> Vec<Option<DType>> {
-    if generic { [DType::F32, DType::F16, DType::BF16].map(Some).to_vec() } else { vec![None] }
+    if generic { TYPES.map(Some).to_vec() } else { vec![None] }
 }

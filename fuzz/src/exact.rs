@@ -56,13 +56,7 @@ struct Range {
 
 /// Bits of a significand, and the greatest number.
 fn precision(dtype: DType) -> (i32, f64) {
-    match dtype {
-        DType::F32 => (24, f32::MAX.into()),
-        DType::F16 => (11, 65504.0),
-        DType::BF16 => (8, 3e38),
-        DType::F8 => (4, 448.0),
-        DType::I32 | DType::Bool => (31, f64::INFINITY),
-    }
+    dtype.float().map_or((31, f64::INFINITY), |float| (float.mantissa as i32 + 1, float.max()))
 }
 
 impl Range {

@@ -113,13 +113,9 @@ impl AnySchedule for Made {
         ""
     }
     fn dtypes(&self) -> &'static [DType] {
-        match self.1 {
-            None => &[],
-            Some(DType::F16) => &[DType::F16],
-            Some(DType::BF16) => &[DType::BF16],
-            Some(DType::F8) => &[DType::F8],
-            Some(_) => &[DType::F32],
-        }
+        static ALL: [DType; DType::ALL.len()] = DType::ALL;
+        let at = self.1.and_then(|dtype| ALL.iter().position(|d| *d == dtype));
+        at.map_or(&[], |at| &ALL[at..=at])
     }
     fn program(&self, dtype: Option<DType>) -> Option<&'static [u8]> {
         (dtype == self.1).then_some(self.0)

@@ -1,13 +1,11 @@
 //! Launches of programs whose kernel is known only when the fuzzer runs, through the runtime.
 
-use half::{bf16, f16};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{LazyLock, Mutex, PoisonError},
 };
 use tile_dsl::{
     dtype::DType,
-    f8::f8,
     program::{Program, Variant},
     tile::{
         TensorId,
@@ -85,24 +83,19 @@ pub fn buffer(
         }
         Ok(Box::new(Buffer::from_slice_in(device, &stored, shape, layout)?))
     }
-    match elements {
-        Elements::F32(v) => typed(device, v, shape, layout),
-        Elements::F16(v) => typed::<f16>(device, v, shape, layout),
-        Elements::BF16(v) => typed::<bf16>(device, v, shape, layout),
-        Elements::F8(v) => typed::<f8>(device, v, shape, layout),
-        Elements::I32(v) => typed(device, v, shape, layout),
+    macro_rules! of_type {
+        ($($variant:ident: $ty:ty, $kind:ident;)*) => {
+            match elements {
+                $(Elements::$variant(v) => typed(device, v, shape, layout),)*
+            }
+        };
     }
+    tile_dsl::element_types!(of_type)
 }
 
 /// A scalar argument of this type.
 pub fn scalar(dtype: DType, value: f64) -> ScalarValue {
-    match dtype {
-        DType::F32 => ScalarValue::F32(value as f32),
-        DType::F16 => ScalarValue::F16(f16::from_f64(value)),
-        DType::BF16 => ScalarValue::BF16(bf16::from_f64(value)),
-        DType::F8 => ScalarValue::F8(f8::from_f64(value)),
-        DType::I32 | DType::Bool => ScalarValue::I32(value as i32),
-    }
+    ScalarValue::from_f64(dtype, value)
 }
 
 /// The tensors of a launch.

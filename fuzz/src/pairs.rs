@@ -14,8 +14,7 @@ use tile_dsl::{
 
 /// Variants, in the order of [`Done::variants`].
 const VARIANTS: [Variant; 3] = [Variant::Exact, Variant::Aligned, Variant::General];
-/// Element types that random kernels have.
-pub const TYPES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+pub use tile_dsl::engine::testing::TYPES;
 
 /// Numbers of schedules that were launched, each once, however often.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ mod product;
 
 use tile_dsl::{
     dtype::DType,
-    engine::testing::Random,
+    engine::testing::{Random, TYPES},
     index::{Affine, AxisId, Extent},
     nest,
     op::{BinOp, RedOp},
@@ -106,8 +106,7 @@ impl<'a> Generator<'a> {
         let stored = match random.below(10) {
             _ if generic => ElemType::Generic,
             0..7 => F32,
-            7 | 8 => ElemType::Fixed(DType::F16),
-            _ => ElemType::Fixed(DType::BF16),
+            n => ElemType::Fixed(TYPES[1 + (n - 7) / 2]),
         };
         let compute = if random.below(100) < 75 { F32 } else { stored };
         let smooth = random.below(100) < 35;

@@ -1,5 +1,17 @@
 //! NVIDIA's cuBLAS, to compare with: loaded when first used, absent on most machines.
 
+/// A function from a type of which sums in f32 are rounded to it, floats of 16 and 32 bits, to what a library of cuBLAS
+/// calls it; each library has an enum of its own for the same numbers.
+macro_rules! result_type {
+    ($sys:ident) => {
+        fn result_type(dtype: tile_dsl::dtype::DType) -> Option<$sys::cudaDataType_t> {
+            use $sys::cudaDataType_t as Type;
+            let code = dtype.format().cublas.filter(|_| dtype.is_float())?;
+            [Type::CUDA_R_32F, Type::CUDA_R_16F, Type::CUDA_R_16BF].into_iter().find(|ty| *ty as u32 == code)
+        }
+    };
+}
+
 mod eight;
 
 use crate::{
@@ -16,7 +28,8 @@ use cudarc::cublas::{
     sys,
 };
 use std::{cell::Cell, ffi::c_void, time::Duration};
-use tile_dsl::dtype::DType;
+
+result_type!(sys);
 
 /// cuBLAS on a device.
 ///
@@ -113,16 +126,9 @@ impl Cublas {
             })
         };
         let (m, n, k) = (int("m", m)?, int("n", n)?, int("k", k)?);
-        let dtype = match T::DTYPE {
-            DType::F32 => sys::cudaDataType_t::CUDA_R_32F,
-            DType::F16 => sys::cudaDataType_t::CUDA_R_16F,
-            DType::BF16 => sys::cudaDataType_t::CUDA_R_16BF,
-            other => {
-                return Err(Error::Shape(format!(
-                    "cuBLAS has no product of {other} with an f32 accumulator"
-                )));
-            }
-        };
+        let dtype = result_type(T::DTYPE).ok_or_else(|| {
+            Error::Shape(format!("cuBLAS has no product of {} with an f32 accumulator", T::DTYPE))
+        })?;
         let row_major = Layout::RowMajor;
         let (pa, pb) = (self.pointer("a", a, row_major)?, self.pointer("b", b, row_major)?);
         let pc = self.pointer("c", c, row_major)?;
@@ -216,6 +222,22 @@ fn version(number: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tile_dsl::dtype::DType;
+
+    #[test]
+    fn codes_of_types_are_those_of_the_library() {
+        use sys::cudaDataType_t as Type;
+        for (dtype, ty, rounded_to) in [
+            (DType::F32, Type::CUDA_R_32F, true),
+            (DType::F16, Type::CUDA_R_16F, true),
+            (DType::BF16, Type::CUDA_R_16BF, true),
+            (DType::F8, Type::CUDA_R_8F_E4M3, false),
+            (DType::I32, Type::CUDA_R_32I, false),
+        ] {
+            assert_eq!(dtype.format().cublas, Some(ty as u32), "{dtype}");
+            assert_eq!(result_type(dtype), rounded_to.then_some(ty), "{dtype}");
+        }
+    }
 
     #[test]
     fn versions_read_as_nvidia_writes_them() {

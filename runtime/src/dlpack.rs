@@ -19,7 +19,6 @@ use std::{
     ptr::{NonNull, null_mut},
     sync::Mutex,
 };
-use tile_dsl::dtype::DType;
 
 /// `DLDevice`: where a tensor lives.
 #[repr(C)]
@@ -61,15 +60,9 @@ impl DLDataType {
     /// # Errors
     /// [`Error::Dlpack`] for `f8`, which has a code since version 1.1 alone.
     pub fn of<T: Element>() -> Result<Self, Error> {
-        let code = match T::DTYPE {
-            DType::F32 | DType::F16 => FLOAT,
-            DType::BF16 => BFLOAT,
-            DType::I32 => INT,
-            DType::F8 => {
-                return Err(wrong("would have elements of f8, for which DLPack 0.8 has no code".into()));
-            }
-            DType::Bool => unreachable!("no buffer has elements of bool"),
-        };
+        let code = T::DTYPE.format().dlpack.ok_or_else(|| {
+            wrong(format!("would have elements of {}, for which DLPack 0.8 has no code", T::DTYPE))
+        })?;
         Ok(DLDataType { code, bits: 8 * size_of::<T>() as u8, lanes: 1 })
     }
 

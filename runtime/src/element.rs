@@ -1,9 +1,9 @@
 //! Element types of buffers and scalar arguments, tied to Rust types.
 
-use tile_dsl::{dtype::DType, f8::f8};
+use tile_dsl::dtype::{DType, Number};
 
 /// A Rust type that can be the element of a [`Buffer`](crate::Buffer): `f32`, [`half::f16`], [`half::bf16`],
-/// [`f8`], `i32`.
+/// [`f8`](tile_dsl::f8::f8), `i32`.
 ///
 /// Sealed: the set is what the compiler knows.
 pub trait Element:
@@ -19,120 +19,99 @@ pub trait Element:
 
 /// A floating-point [`Element`]: what a kernel's generic parameter `T: Float` ranges over.
 pub trait Float: Element + Into<ScalarValue> {
-    /// Rounds to nearest, ties to even.
+    /// Rounds to nearest, ties to even. What is too large for an `f8` becomes the largest one.
     fn from_f64(x: f64) -> Self;
     /// Exact.
     fn to_f64(self) -> f64;
 }
 
-/// Value of a scalar parameter.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ScalarValue {
-    /// `f32`.
-    F32(f32),
-    /// `f16`.
-    F16(half::f16),
-    /// `bf16`.
-    BF16(half::bf16),
-    /// `f8`.
-    F8(f8),
-    /// `i32`.
-    I32(i32),
-}
-
-impl ScalarValue {
-    /// Its type.
-    pub fn dtype(self) -> DType {
-        match self {
-            ScalarValue::F32(_) => DType::F32,
-            ScalarValue::F16(_) => DType::F16,
-            ScalarValue::BF16(_) => DType::BF16,
-            ScalarValue::F8(_) => DType::F8,
-            ScalarValue::I32(_) => DType::I32,
-        }
-    }
-
-    /// Its bits, in the low bytes of a word.
-    pub(crate) fn to_word(self) -> u64 {
-        match self {
-            ScalarValue::F32(x) => x.to_bits().into(),
-            ScalarValue::F16(x) => x.to_bits().into(),
-            ScalarValue::BF16(x) => x.to_bits().into(),
-            ScalarValue::F8(x) => x.to_bits().into(),
-            ScalarValue::I32(x) => u64::from(x as u32),
-        }
-    }
-
-    /// Little-endian bytes, as many as the type has.
-    pub fn to_le_bytes(self) -> Vec<u8> {
-        match self {
-            ScalarValue::F32(x) => x.to_le_bytes().to_vec(),
-            ScalarValue::F16(x) => x.to_le_bytes().to_vec(),
-            ScalarValue::BF16(x) => x.to_le_bytes().to_vec(),
-            ScalarValue::F8(x) => x.to_le_bytes().to_vec(),
-            ScalarValue::I32(x) => x.to_le_bytes().to_vec(),
-        }
-    }
-}
-
 macro_rules! element {
-    ($($ty:ty => $variant:ident),* $(,)?) => {$(
-        impl sealed::Sealed for $ty {}
-        impl Element for $ty {
-            const DTYPE: DType = DType::$variant;
-            fn bytes_of(slice: &[Self]) -> Vec<u8> {
-                slice.iter().flat_map(|x| x.to_le_bytes()).collect()
+    ($($variant:ident: $ty:ty, $kind:ident;)*) => {
+        /// Value of a scalar parameter: a variant for each type.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum ScalarValue {
+            $(
+                #[doc = concat!("`", stringify!($ty), "`.")]
+                $variant($ty),
+            )*
+        }
+
+        impl ScalarValue {
+            /// A number, rounded to a type.
+            ///
+            /// # Panics
+            /// For a type that no parameter has, such as [`DType::Bool`].
+            pub fn from_f64(dtype: DType, x: f64) -> Self {
+                match dtype {
+                    $(DType::$variant => ScalarValue::$variant(Number::from_f64(x)),)*
+                    other => panic!("no parameter is a {other}"),
+                }
             }
-            fn from_bytes(bytes: &[u8]) -> Vec<Self> {
-                bytes.as_chunks().0.iter().map(|c| <$ty>::from_le_bytes(*c)).collect()
+
+            /// Exact.
+            pub fn to_f64(self) -> f64 {
+                match self {
+                    $(ScalarValue::$variant(x) => Number::to_f64(x),)*
+                }
+            }
+
+            /// Its type.
+            pub fn dtype(self) -> DType {
+                match self {
+                    $(ScalarValue::$variant(_) => DType::$variant,)*
+                }
+            }
+
+            /// Its bits, in the low bytes of a word.
+            pub(crate) fn to_word(self) -> u64 {
+                let mut word = [0; 8];
+                match self {
+                    $(ScalarValue::$variant(x) => word[..size_of::<$ty>()].copy_from_slice(&x.to_le_bytes()),)*
+                }
+                u64::from_le_bytes(word)
+            }
+
+            /// Little-endian bytes, as many as the type has.
+            pub fn to_le_bytes(self) -> Vec<u8> {
+                match self {
+                    $(ScalarValue::$variant(x) => x.to_le_bytes().to_vec(),)*
+                }
             }
         }
-        impl From<$ty> for ScalarValue {
-            fn from(x: $ty) -> Self {
-                ScalarValue::$variant(x)
+
+        $(
+            impl sealed::Sealed for $ty {}
+            impl Element for $ty {
+                const DTYPE: DType = DType::$variant;
+                fn bytes_of(slice: &[Self]) -> Vec<u8> {
+                    slice.iter().flat_map(|x| x.to_le_bytes()).collect()
+                }
+                fn from_bytes(bytes: &[u8]) -> Vec<Self> {
+                    bytes.as_chunks().0.iter().map(|c| <$ty>::from_le_bytes(*c)).collect()
+                }
+            }
+            impl From<$ty> for ScalarValue {
+                fn from(x: $ty) -> Self {
+                    ScalarValue::$variant(x)
+                }
+            }
+            element!(@$kind $ty);
+        )*
+    };
+    (@float $ty:ty) => {
+        impl Float for $ty {
+            fn from_f64(x: f64) -> Self {
+                Number::from_f64(x)
+            }
+            fn to_f64(self) -> f64 {
+                Number::to_f64(self)
             }
         }
-    )*};
+    };
+    (@int $ty:ty) => {};
 }
 
-element!(f32 => F32, half::f16 => F16, half::bf16 => BF16, f8 => F8, i32 => I32);
-
-impl Float for f32 {
-    fn from_f64(x: f64) -> Self {
-        x as f32
-    }
-    fn to_f64(self) -> f64 {
-        self.into()
-    }
-}
-
-impl Float for half::f16 {
-    fn from_f64(x: f64) -> Self {
-        half::f16::from_f64(x)
-    }
-    fn to_f64(self) -> f64 {
-        self.into()
-    }
-}
-
-impl Float for half::bf16 {
-    fn from_f64(x: f64) -> Self {
-        half::bf16::from_f64(x)
-    }
-    fn to_f64(self) -> f64 {
-        self.into()
-    }
-}
-
-/// Beyond ±448 it is ±448.
-impl Float for f8 {
-    fn from_f64(x: f64) -> Self {
-        f8::from_f64(x)
-    }
-    fn to_f64(self) -> f64 {
-        self.into()
-    }
-}
+tile_dsl::element_types!(element);
 
 mod sealed {
     pub trait Sealed {}
@@ -141,6 +120,7 @@ mod sealed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tile_dsl::f8::f8;
 
     #[test]
     fn bytes_round_trip() {

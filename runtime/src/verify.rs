@@ -17,11 +17,9 @@ use crate::{
     arguments::{LaunchArgs, TensorArg},
     buffer::AnyBuffer,
     dims,
-    element::{Float, ScalarValue},
     error::Error,
     geometry::Geometry,
 };
-use half::{bf16, f16};
 use std::collections::BTreeMap;
 pub use tile_dsl::tile::evaluate::{Comparison, U, half_ulp};
 use tile_dsl::{
@@ -57,14 +55,7 @@ impl Expected {
             inputs.tensors.insert((*name).into(), elements);
         }
         for (name, value) in args.scalars.iter() {
-            let value = match *value {
-                ScalarValue::F32(x) => x.to_f64(),
-                ScalarValue::F16(x) => x.to_f64(),
-                ScalarValue::BF16(x) => x.to_f64(),
-                ScalarValue::F8(x) => x.to_f64(),
-                ScalarValue::I32(x) => x.into(),
-            };
-            inputs.scalars.insert((*name).into(), value);
+            inputs.scalars.insert((*name).into(), value.to_f64());
         }
         let results = evaluate::reference(kernel, &inputs)
             .map_err(|e| Error::Arguments { kernel: args.kernel.into(), what: e.to_string() })?;
@@ -100,11 +91,13 @@ pub fn elements(buffer: &dyn AnyBuffer) -> Result<Elements, Error> {
         (0..geometry.count()).map(|position| stored[geometry.place(position)]).collect()
     }
     let geometry = &raw.geometry;
-    match raw.dtype {
-        DType::F32 => Ok(Elements::F32(ordered(&span, geometry))),
-        DType::F16 => Ok(Elements::F16(ordered::<f16>(&span, geometry))),
-        DType::BF16 => Ok(Elements::BF16(ordered::<bf16>(&span, geometry))),
-        DType::F8 => Ok(Elements::F8(ordered(&span, geometry))),
-        DType::I32 | DType::Bool => Ok(Elements::I32(ordered(&span, geometry))),
+    macro_rules! of_type {
+        ($($variant:ident: $ty:ty, $kind:ident;)*) => {
+            match raw.dtype {
+                $(DType::$variant => Elements::$variant(ordered(&span, geometry)),)*
+                other => unreachable!("no buffer has elements of {other}"),
+            }
+        };
     }
+    Ok(tile_dsl::element_types!(of_type))
 }

@@ -1,4 +1,11 @@
 //! Element types and the integer types of indices.
+//!
+//! A type is a row of a table: its numbers, and what others call it. Whoever asks about a type asks its row, so a new type
+//! is a row here and a Rust type for [`element_types`](crate::element_types).
+
+mod float;
+
+pub use float::{Float, Specials};
 
 use crate::f8::f8;
 use serde::{Deserialize, Serialize};
@@ -21,37 +28,195 @@ pub enum DType {
     Bool,
 }
 
+/// What the elements of a type are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Floating-point numbers. Arithmetic on those of fewer bits than `f32` widens, computes in `f32` and rounds.
+    Float(Float),
+    /// Integers; arithmetic wraps.
+    Int {
+        /// In two's complement; otherwise none is negative.
+        signed: bool,
+    },
+    /// Truth values, in predicates only.
+    Bool,
+}
+
+/// A row of the table of types.
+#[derive(Clone, Copy, Debug)]
+pub struct Format {
+    /// Name as written in Rust source.
+    pub name: &'static str,
+    /// What the elements are.
+    pub kind: Kind,
+    /// Bits of an element in memory.
+    pub bits: u32,
+    /// Name in instructions of PTX (PTX ISA 5.2, "Types").
+    pub ptx: &'static str,
+    /// Compute capability that its conversions need: `89` for sm_89; 0 where every GPU has them.
+    pub sm: u32,
+    /// In a tensor map: a `CUtensorMapDataType` of the CUDA driver API. What only moves may go by another type's code.
+    pub tensor_map: u32,
+    /// In collective operations: an `ncclDataType_t`. `None` where no buffer holds it.
+    pub nccl: Option<u32>,
+    /// In exchanged tensors: a `DLDataTypeCode` of DLPack 0.8. `None` where it has none.
+    pub dlpack: Option<u8>,
+    /// In products of cuBLAS: a `cudaDataType`. `None` where no buffer holds it.
+    pub cublas: Option<u32>,
+}
+
+const F32: Format = Format {
+    name: "f32",
+    kind: Kind::Float(Float::F32),
+    bits: 32,
+    ptx: "f32",
+    sm: 0,
+    tensor_map: 7,
+    nccl: Some(7),
+    dlpack: Some(2),
+    cublas: Some(0),
+};
+
+const F16: Format = Format {
+    name: "f16",
+    kind: Kind::Float(Float::F16),
+    bits: 16,
+    ptx: "f16",
+    sm: 0,
+    tensor_map: 6,
+    nccl: Some(6),
+    dlpack: Some(2),
+    cublas: Some(2),
+};
+
+const BF16: Format = Format {
+    name: "bf16",
+    kind: Kind::Float(Float::BF16),
+    bits: 16,
+    ptx: "bf16",
+    sm: 0,
+    tensor_map: 9,
+    nccl: Some(9),
+    dlpack: Some(4),
+    cublas: Some(14),
+};
+
+/// Tensor maps copy it as bytes, and DLPack has a code for it since version 1.1.
+const F8: Format = Format {
+    name: "f8",
+    kind: Kind::Float(Float::E4M3),
+    bits: 8,
+    ptx: "e4m3",
+    sm: 89,
+    tensor_map: 0,
+    nccl: Some(10),
+    dlpack: None,
+    cublas: Some(28),
+};
+
+const I32: Format = Format {
+    name: "i32",
+    kind: Kind::Int { signed: true },
+    bits: 32,
+    ptx: "s32",
+    sm: 0,
+    tensor_map: 3,
+    nccl: Some(2),
+    dlpack: Some(0),
+    cublas: Some(10),
+};
+
+const BOOL: Format = Format {
+    name: "bool",
+    kind: Kind::Bool,
+    bits: 8,
+    ptx: "pred",
+    sm: 0,
+    tensor_map: 0,
+    nccl: None,
+    dlpack: None,
+    cublas: None,
+};
+
+/// Calls a macro with the types that tensors hold: for each the variant of [`DType`](crate::dtype::DType), the Rust type,
+/// and whether its numbers are `float` or `int`.
+#[macro_export]
+macro_rules! element_types {
+    ($callback:ident) => {
+        $callback! {
+            F32: f32, float;
+            F16: $crate::dtype::f16, float;
+            BF16: $crate::dtype::bf16, float;
+            F8: $crate::f8::f8, float;
+            I32: i32, int;
+        }
+    };
+}
+
+pub use half::{bf16, f16};
+
 impl DType {
+    /// Every type.
+    pub const ALL: [DType; 6] = [DType::F32, DType::F16, DType::BF16, DType::F8, DType::I32, DType::Bool];
+
+    /// Its row.
+    pub const fn format(self) -> &'static Format {
+        match self {
+            DType::F32 => &F32,
+            DType::F16 => &F16,
+            DType::BF16 => &BF16,
+            DType::F8 => &F8,
+            DType::I32 => &I32,
+            DType::Bool => &BOOL,
+        }
+    }
+
     /// Size in bytes in memory (`Bool` lives in predicates only and counts 1).
     pub const fn bytes(self) -> u32 {
-        match self {
-            DType::F32 | DType::I32 => 4,
-            DType::F16 | DType::BF16 => 2,
-            DType::F8 | DType::Bool => 1,
-        }
+        self.format().bits / 8
     }
 
     /// Name as written in Rust source: `f32`, `f16`, `bf16`, `f8`, `i32`, `bool`.
     pub const fn name(self) -> &'static str {
-        match self {
-            DType::F32 => "f32",
-            DType::F16 => "f16",
-            DType::BF16 => "bf16",
-            DType::F8 => "f8",
-            DType::I32 => "i32",
-            DType::Bool => "bool",
-        }
+        self.format().name
     }
 
     /// Inverse of [`DType::name`].
     pub fn from_name(name: &str) -> Option<DType> {
-        let all = [DType::F32, DType::F16, DType::BF16, DType::F8, DType::I32, DType::Bool];
-        all.into_iter().find(|d| d.name() == name)
+        DType::ALL.into_iter().find(|d| d.name() == name)
+    }
+
+    /// Its floating-point format, if it is a floating-point type.
+    pub const fn float(self) -> Option<Float> {
+        match self.format().kind {
+            Kind::Float(float) => Some(float),
+            Kind::Int { .. } | Kind::Bool => None,
+        }
+    }
+
+    /// The format of floating-point numbers of fewer bits than `f32`, if it is one.
+    pub const fn narrow(self) -> Option<Float> {
+        match self.format().kind {
+            Kind::Float(float) if self.format().bits < 32 => Some(float),
+            _ => None,
+        }
     }
 
     /// Whether this is a floating-point type.
     pub const fn is_float(self) -> bool {
-        matches!(self, DType::F32 | DType::F16 | DType::BF16 | DType::F8)
+        self.float().is_some()
+    }
+
+    /// Every floating-point type.
+    pub fn floats() -> impl Iterator<Item = DType> {
+        DType::ALL.into_iter().filter(|d| d.is_float())
+    }
+
+    /// Their names for messages, with this before the last one: `f32, f16, bf16 and f8`.
+    pub fn names_of_floats(before_last: &str) -> String {
+        let names: Vec<&str> = DType::floats().map(DType::name).collect();
+        let (last, others) = names.split_last().expect("there are some");
+        format!("{}{before_last}{last}", others.join(", "))
     }
 
     /// Rounds `x` to this type (round to nearest, ties to even) and widens it again.
@@ -59,14 +224,64 @@ impl DType {
     /// Arithmetic of floats of 16 and 8 bits is defined as: widen to f32, compute, round. For
     /// `+ - * / sqrt` this equals arithmetic in the narrow type, as 24 ≥ 2·11 + 2 (Figueroa 1995).
     pub fn round(self, x: f32) -> f32 {
-        match self {
-            DType::F16 => half::f16::from_f32(x).to_f32(),
-            DType::BF16 => half::bf16::from_f32(x).to_f32(),
-            DType::F8 => f8::from_f32(x).to_f32(),
-            DType::F32 | DType::I32 | DType::Bool => x,
+        match self.narrow() {
+            Some(float) => float.round(x.into()) as f32,
+            None => x,
+        }
+    }
+
+    /// As [`DType::round`], of a number that need not be an `f32`, rounded once; integers truncate.
+    pub fn round_f64(self, x: f64) -> f64 {
+        match self.format().kind {
+            Kind::Float(float) => float.round(x),
+            Kind::Int { .. } => f64::from(x as i32),
+            Kind::Bool => x,
         }
     }
 }
+
+/// A Rust type that a tensor can hold, as its numbers.
+pub trait Number: Copy {
+    /// The type in the IRs.
+    const DTYPE: DType;
+    /// Rounds to nearest, ties to even; integers truncate.
+    fn from_f64(x: f64) -> Self;
+    /// Exact.
+    fn to_f64(self) -> f64;
+}
+
+/// Of types of 32 bits Rust knows how to round.
+macro_rules! native {
+    ($($variant:ident $ty:ty),*) => {$(
+        impl Number for $ty {
+            const DTYPE: DType = DType::$variant;
+            fn from_f64(x: f64) -> Self {
+                x as $ty
+            }
+            fn to_f64(self) -> f64 {
+                self.into()
+            }
+        }
+    )*};
+}
+native!(F32 f32, I32 i32);
+
+macro_rules! narrow {
+    ($($variant:ident $ty:ty: $bits:ty),*) => {$(
+        impl Number for $ty {
+            const DTYPE: DType = DType::$variant;
+            fn from_f64(x: f64) -> Self {
+                const FLOAT: Float = DType::$variant.narrow().expect("a narrow float");
+                <$ty>::from_bits(FLOAT.encode(x) as $bits)
+            }
+            fn to_f64(self) -> f64 {
+                const FLOAT: Float = DType::$variant.narrow().expect("a narrow float");
+                FLOAT.decode(self.to_bits().into())
+            }
+        }
+    )*};
+}
+narrow!(F16 f16: u16, BF16 bf16: u16, F8 f8: u8);
 
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,7 @@
 //! OCP 8-bit Floating Point Specification 1.0, E4M3: a sign, four bits of exponent with bias 7, three of fraction; subnormal
 //! numbers, a positive and a negative zero, no infinities, and one pattern without its sign that is no number.
 
+use crate::dtype::Float;
 use std::fmt;
 
 /// E4M3, an 8-bit float: 4 significant bits, ±448 at most, no infinities.
@@ -11,11 +12,6 @@ use std::fmt;
 #[allow(non_camel_case_types, reason = "named as `f32` and `f16` are")]
 #[derive(Clone, Copy, Default)]
 pub struct f8(u8);
-
-/// Exponent of the smallest normal number, and of the subnormal ones.
-const LEAST_EXPONENT: i32 = -6;
-/// Bits of fraction.
-const FRACTION: i32 = 3;
 
 impl f8 {
     /// 448.
@@ -60,32 +56,17 @@ impl f8 {
 
     /// As [`f8::from_f32`], rounded once.
     pub fn from_f64(x: f64) -> f8 {
-        if x.is_nan() {
-            return f8::NAN;
-        }
-        let sign = u8::from(x.is_sign_negative()) << 7;
-        let size = x.abs().min(f8::MAX.to_f64());
-        // That of an f64, which is far below the least one for its subnormals.
-        let exponent = ((size.to_bits() >> 52) as i32 - 1023).max(LEAST_EXPONENT);
-        // Exact: a power of two. A carry moves on to the next exponent.
-        let units = (size * 2f64.powi(FRACTION - exponent)).round_ties_even() as u8;
-        f8(sign | (((exponent - LEAST_EXPONENT) << FRACTION) as u8 + units))
+        f8(Float::E4M3.encode(x) as u8)
     }
 
     /// Exact.
     pub fn to_f32(self) -> f32 {
-        let (exponent, fraction) = (i32::from(self.0 >> FRACTION & 0xf), f32::from(self.0 & 7));
-        let size = match (exponent, self.0 & 7) {
-            (15, 7) => f32::NAN,
-            (0, _) => fraction * 2f32.powi(LEAST_EXPONENT - FRACTION),
-            _ => (8.0 + fraction) * 2f32.powi(exponent - 1 + LEAST_EXPONENT - FRACTION),
-        };
-        if self.0 >> 7 == 1 { -size } else { size }
+        self.to_f64() as f32
     }
 
     /// Exact.
     pub fn to_f64(self) -> f64 {
-        self.to_f32().into()
+        Float::E4M3.decode(self.0.into())
     }
 
     /// Whether it is no number.

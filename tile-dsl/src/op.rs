@@ -218,10 +218,7 @@ impl RedOp {
     /// The type in which a reduction of `dtype` elements accumulates. A sum of floats of 16 or 8 bits does so in f32 and is rounded
     /// once, when it is used; a maximum or minimum is one of its elements.
     pub fn accumulator(self, dtype: DType) -> DType {
-        match (self, dtype) {
-            (RedOp::Add, DType::F16 | DType::BF16 | DType::F8) => DType::F32,
-            _ => dtype,
-        }
+        if self == RedOp::Add && dtype.is_float() { DType::F32 } else { dtype }
     }
     /// The operator that combines two partial results.
     pub fn combine(self) -> BinOp {

@@ -161,11 +161,11 @@ impl<'c> Codegen<'c, '_> {
             return malformed(format!("{atom} of nothing"));
         };
         let [m, n, k] = atom.row().shape;
-        let types = match dtype {
-            DType::F16 => "f32.f32",
-            DType::BF16 => "bf16",
-            DType::F32 => "tf32",
-            _ => return malformed(format!("{atom} of {dtype}")),
+        // LLVM names the products of `f16` by what they are added to.
+        let types = match atom.row().ptx(dtype) {
+            Some("f16") => "f32.f32",
+            Some(ty) => ty,
+            None => return malformed(format!("{atom} of {dtype}")),
         };
         let name = format!("llvm.nvvm.mma.m{m}n{n}k{k}.row.col.{types}");
         let mut args = Vec::new();
@@ -200,9 +200,9 @@ impl<'c> Codegen<'c, '_> {
             let index = self.context.i32_type().const_int(n, false);
             both = self.builder.build_insert_element(both, value.llvm, index, "")?;
         }
-        match dtype {
-            DType::BF16 => Ok(self.builder.build_bit_cast(both, self.context.i32_type(), "")?),
-            _ => Ok(both.into()),
+        match ty == self.context.f16_type() {
+            true => Ok(both.into()),
+            false => Ok(self.builder.build_bit_cast(both, self.context.i32_type(), "")?),
         }
     }
 }

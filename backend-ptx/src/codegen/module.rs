@@ -1,6 +1,6 @@
 //! The module around the body: entry, parameters and their attributes, shared memory, launch bounds.
 
-use super::{Codegen, Place, Result, malformed, problem};
+use super::{Codegen, Place, Result, element_type, malformed, problem};
 use crate::STATIC_SHARED_LIMIT;
 use inkwell::{
     AddressSpace,
@@ -116,14 +116,8 @@ pub(super) fn param_type<'c>(context: &'c Context, param: &Param) -> Result<Basi
         Param::Tensor { .. } | Param::Scratch { .. } => context.ptr_type(AddressSpace::from(GLOBAL)).into(),
         Param::TensorMap { .. } => context.ptr_type(AddressSpace::default()).into(),
         Param::Dim(_) => context.i32_type().into(),
-        Param::Scalar { name, dtype } => match dtype {
-            DType::F32 => context.f32_type().into(),
-            DType::F16 => context.f16_type().into(),
-            DType::BF16 => context.bf16_type().into(),
-            DType::F8 => context.i8_type().into(),
-            DType::I32 => context.i32_type().into(),
-            DType::Bool => return malformed(format!("scalar `{name}` is a bool")),
-        },
+        Param::Scalar { name, dtype: DType::Bool } => return malformed(format!("scalar `{name}` is a bool")),
+        Param::Scalar { dtype, .. } => element_type(context, *dtype),
     })
 }
 

@@ -3,7 +3,6 @@
 use super::{Codegen, Result, malformed, scalar::I32};
 use inkwell::values::IntValue;
 use tile_dsl::{
-    dtype::DType,
     kernel::{Expr, Mem, Tile},
     nest::Atom,
     op::BinOp,
@@ -21,12 +20,9 @@ impl<'c> Codegen<'c, '_> {
         overwrites: Option<&Expr>,
     ) -> Result<()> {
         let [m, n, k] = atom.row().shape;
-        let ty = match self.kernel.dtype_of(Mem::Shared(a.shared)) {
-            Some(DType::F16) => "f16",
-            Some(DType::BF16) => "bf16",
-            Some(DType::F8) => "e4m3",
-            Some(DType::F32) => "tf32",
-            other => return malformed(format!("{atom} of {other:?}")),
+        let dtype = self.kernel.dtype_of(Mem::Shared(a.shared));
+        let Some(ty) = dtype.and_then(|dtype| atom.row().ptx(dtype)) else {
+            return malformed(format!("{atom} of {dtype:?}"));
         };
         let pointers =
             slots.iter().map(|slot| Ok(self.frag_slot(frag, *slot)?.0)).collect::<Result<Vec<_>>>()?;

@@ -4,27 +4,33 @@
 //! LLVM prints `mul.rn` and `add.rn`, which ptxas may not contract. Index arithmetic is `nsw`: the kernel IR
 //! chooses types in which offsets do not overflow. [`Expr::Wrapping`] is defined for all operands.
 
-use super::{Codegen, Place, Result, Value, malformed};
+use super::{Codegen, Place, Result, Value, float_type, malformed};
 use inkwell::{
     FloatPredicate, IntPredicate,
     types::{FloatType, IntType},
     values::{BasicValueEnum, FloatValue, IntValue},
 };
 use tile_dsl::{
-    dtype::DType,
-    f8::f8,
+    dtype::{DType, Float},
     index::Extent,
     kernel::{Expr, Param, Ty, Var},
     op::{BinOp, CmpOp, UnOp},
 };
 
 pub(super) const F32: Ty = Ty::Elem(DType::F32);
-const F8: Ty = Ty::Elem(DType::F8);
 pub(super) const I32: Ty = Ty::Elem(DType::I32);
 pub(super) const BOOL: Ty = Ty::Elem(DType::Bool);
 
 pub(super) fn is_float(ty: Ty) -> bool {
     matches!(ty, Ty::Elem(d) if d.is_float())
+}
+
+/// The format of a float whose bits alone LLVM has a type for.
+fn bits_of(ty: Ty) -> Option<(DType, Float)> {
+    match ty {
+        Ty::Elem(dtype) => dtype.narrow().filter(|float| float.bits() == 8).map(|float| (dtype, float)),
+        Ty::I64 => None,
+    }
 }
 
 impl<'c> Value<'c> {
@@ -49,20 +55,19 @@ impl<'c> Value<'c> {
 
 impl<'c> Codegen<'c, '_> {
     pub(super) fn float_type(&self, ty: Ty) -> Result<FloatType<'c>> {
-        match ty {
-            Ty::Elem(DType::F32) => Ok(self.context.f32_type()),
-            Ty::Elem(DType::F16) => Ok(self.context.f16_type()),
-            Ty::Elem(DType::BF16) => Ok(self.context.bf16_type()),
-            _ => malformed(format!("{ty:?} where a float type is needed")),
+        let float = if let Ty::Elem(dtype) = ty { dtype.float() } else { None };
+        match float.and_then(|float| float_type(self.context, float)) {
+            Some(llvm) => Ok(llvm),
+            None => malformed(format!("{ty:?} where a float type is needed")),
         }
     }
 
     pub(super) fn int_type(&self, ty: Ty) -> Result<IntType<'c>> {
         match ty {
-            Ty::Elem(DType::I32) => Ok(self.context.i32_type()),
-            Ty::Elem(DType::Bool) => Ok(self.context.bool_type()),
-            Ty::I64 => Ok(self.context.i64_type()),
-            _ => malformed(format!("{ty:?} where an integer type is needed")),
+            Ty::Elem(dtype) if dtype.is_float() => {
+                malformed(format!("{ty:?} where an integer type is needed"))
+            }
+            ty => Ok(self.llvm_type(ty).into_int_type()),
         }
     }
 
@@ -74,12 +79,12 @@ impl<'c> Codegen<'c, '_> {
         Ok(match expr {
             Expr::Float(x, dtype) => {
                 let ty = Ty::Elem(*dtype);
-                match dtype {
-                    DType::F8 => {
-                        let bits = f8::from_f64(*x).to_bits();
-                        self.value(self.context.i8_type().const_int(bits.into(), false), ty)
+                match bits_of(ty) {
+                    Some((_, float)) => {
+                        let bits = self.llvm_type(ty).into_int_type();
+                        self.value(bits.const_int(float.encode(*x).into(), false), ty)
                     }
-                    _ => self.value(self.float_type(ty)?.const_float(*x), ty),
+                    None => self.value(self.float_type(ty)?.const_float(*x), ty),
                 }
             }
             Expr::Int(x, ty) => self.value(self.int_type(*ty)?.const_int(*x as u64, true), *ty),
@@ -325,11 +330,11 @@ impl<'c> Codegen<'c, '_> {
         if to == x.ty {
             return Ok(x);
         }
-        if x.ty == F8 {
-            return self.cast(to, self.widened(x)?);
+        if let Some((dtype, _)) = bits_of(x.ty) {
+            return self.cast(to, self.widened(x, dtype)?);
         }
-        if to == F8 {
-            return self.narrowed(self.cast(F32, x)?);
+        if let Some((dtype, _)) = bits_of(to) {
+            return self.narrowed(self.cast(F32, x)?, dtype);
         }
         let builder = &self.builder;
         let llvm: BasicValueEnum = match (is_float(x.ty), is_float(to)) {
@@ -371,21 +376,23 @@ impl<'c> Codegen<'c, '_> {
         Ok(Value { llvm, ty: to })
     }
 
-    /// An `f8` in f32 (PTX ISA 9.7.9.21, `cvt.rn.f16x2.e4m3x2`): exact. The instruction takes two.
-    fn widened(&self, x: Value<'c>) -> Result<Value<'c>> {
+    /// A float of 8 bits in f32 (PTX ISA 9.7.9.21, `cvt.rn.f16x2.e4m3x2`): exact. The instruction takes two.
+    fn widened(&self, x: Value<'c>, dtype: DType) -> Result<Value<'c>> {
         let pair = self.builder.build_int_z_extend(x.int()?, self.context.i16_type(), "")?;
-        let both = self.call("llvm.nvvm.e4m3x2.to.f16x2.rn", &[], &[pair.into()])?.into_vector_value();
+        let name = format!("llvm.nvvm.{}x2.to.f16x2.rn", dtype.format().ptx);
+        let both = self.call(&name, &[], &[pair.into()])?.into_vector_value();
         let first = self.context.i32_type().const_zero();
         let half = self.builder.build_extract_element(both, first, "")?.into_float_value();
         Ok(self.value(self.builder.build_float_ext(half, self.context.f32_type(), "")?, F32))
     }
 
-    /// An `f32` as `f8` (`cvt.rn.satfinite.e4m3x2.f32`): what is too large becomes the largest.
-    fn narrowed(&self, x: Value<'c>) -> Result<Value<'c>> {
+    /// An `f32` as a float of 8 bits (`cvt.rn.satfinite.e4m3x2.f32`): what is too large becomes the largest.
+    fn narrowed(&self, x: Value<'c>, dtype: DType) -> Result<Value<'c>> {
         let zero = self.context.f32_type().const_zero();
-        let pair = self.call("llvm.nvvm.ff.to.e4m3x2.rn", &[], &[zero.into(), x.float()?.into()])?;
-        Ok(self
-            .value(self.builder.build_int_truncate(pair.into_int_value(), self.context.i8_type(), "")?, F8))
+        let name = format!("llvm.nvvm.ff.to.{}x2.rn", dtype.format().ptx);
+        let pair = self.call(&name, &[], &[zero.into(), x.float()?.into()])?.into_int_value();
+        let (ty, bits) = (Ty::Elem(dtype), self.context.i8_type());
+        Ok(self.value(self.builder.build_int_truncate(pair, bits, "")?, ty))
     }
 
     /// An intrinsic over floats of the type of the first.

@@ -2,7 +2,7 @@
 
 use super::{
     Affine, AxisId, AxisKind, BinOp, DType, ElemType, Expr, ExprKind, Extent, Generator, I32, Known, RedOp,
-    TensorId, VarId, boxed, node, scaled,
+    TYPES, TensorId, VarId, boxed, node, scaled,
 };
 use tile_dsl::op::{CmpOp, UnOp};
 
@@ -46,7 +46,7 @@ impl Generator<'_> {
             60..73 => self.reduction(axes, elem, depth - 1),
             73..78 => self.dot(axes, elem),
             78..82 => {
-                let other = *self.random.pick(&[DType::F32, DType::F16, DType::BF16]);
+                let other = *self.random.pick(&TYPES);
                 let x = self.expr(axes, ElemType::Fixed(other), depth - 1);
                 self.cast(x, ElemType::Fixed(other), elem)
             }

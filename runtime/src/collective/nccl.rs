@@ -9,14 +9,13 @@ use crate::{
     error::Error,
     stream::Stream,
 };
-use cudarc::nccl::sys::{cudaStream_t, ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclResult_t};
+use cudarc::nccl::sys::{cudaStream_t, ncclComm_t, ncclRedOp_t, ncclResult_t};
 use libloading::Library;
 use std::{
-    ffi::{CStr, c_char, c_int, c_void},
+    ffi::{CStr, c_char, c_int, c_uint, c_void},
     ptr::null_mut,
     sync::OnceLock,
 };
-use tile_dsl::dtype::DType;
 
 /// Its functions.
 struct Api {
@@ -28,7 +27,7 @@ struct Api {
         *const c_void,
         *mut c_void,
         usize,
-        ncclDataType_t,
+        c_uint,
         ncclRedOp_t,
         ncclComm_t,
         cudaStream_t,
@@ -41,7 +40,7 @@ impl Api {
     fn load() -> Option<Api> {
         // SAFETY: NVIDIA's libraries have no initialisers that rely on anything here.
         let library = NCCL.iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
-        // SAFETY: the types are those of `nccl.h`. The library is never unloaded.
+        // SAFETY: the types are those of `nccl.h`, whose `ncclDataType_t` is an unsigned number. The library is never unloaded.
         let api = unsafe {
             Api {
                 init_all: *library.get(b"ncclCommInitAll\0").ok()?,
@@ -126,13 +125,8 @@ impl Nccl {
         // SAFETY: no arguments.
         self.api.check(what, unsafe { (self.api.group_start)() })?;
         let each = raws.iter().zip(streams).zip(&self.communicators).try_for_each(|((raw, stream), comm)| {
-            let dtype = match raw.dtype {
-                DType::F32 => ncclDataType_t::ncclFloat32,
-                DType::F16 => ncclDataType_t::ncclFloat16,
-                DType::BF16 => ncclDataType_t::ncclBfloat16,
-                DType::F8 => ncclDataType_t::ncclFloat8e4m3,
-                DType::I32 => ncclDataType_t::ncclInt32,
-                DType::Bool => unreachable!("no buffer has elements of bool"),
+            let Some(dtype) = raw.dtype.format().nccl else {
+                unreachable!("no buffer has elements of {}", raw.dtype)
             };
             let stream = stream.queue.cuda.as_ref().map_or(null_mut(), |cuda| cuda.stream.cu_stream());
             let (at, count) = (raw.address() as usize, raw.geometry.count());
@@ -174,6 +168,21 @@ impl Drop for Nccl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cudarc::nccl::sys::ncclDataType_t as Type;
+    use tile_dsl::dtype::DType;
+
+    #[test]
+    fn codes_of_types_are_those_of_the_library() {
+        for (dtype, code) in [
+            (DType::F32, Type::ncclFloat32),
+            (DType::F16, Type::ncclFloat16),
+            (DType::BF16, Type::ncclBfloat16),
+            (DType::F8, Type::ncclFloat8e4m3),
+            (DType::I32, Type::ncclInt32),
+        ] {
+            assert_eq!(dtype.format().nccl, Some(code as u32), "{dtype}");
+        }
+    }
 
     #[test]
     fn what_is_missing_is_said() {

@@ -7,7 +7,9 @@ use cudarc::cublaslt::{
     sys,
 };
 use std::ffi::c_void;
-use tile_dsl::{dtype::DType, f8::f8};
+use tile_dsl::f8::f8;
+
+result_type!(sys);
 
 /// Words of memory that a product may use: 32 MB, as NVIDIA recommends for Hopper.
 const WORKSPACE: usize = 8 << 20;
@@ -101,14 +103,9 @@ impl Cublas {
         c: &mut Buffer<T>,
     ) -> Result<f64, Error> {
         let [m, n, k] = super::extents(a.shape(), b.shape(), c.shape())?;
-        let to = match T::DTYPE {
-            DType::F32 => sys::cudaDataType_t::CUDA_R_32F,
-            DType::F16 => sys::cudaDataType_t::CUDA_R_16F,
-            DType::BF16 => sys::cudaDataType_t::CUDA_R_16BF,
-            other => {
-                return Err(Error::Shape(format!("a product of f8 is not rounded to {other} by cuBLASLt")));
-            }
-        };
+        let to = result_type(T::DTYPE).ok_or_else(|| {
+            Error::Shape(format!("a product of f8 is not rounded to {} by cuBLASLt", T::DTYPE))
+        })?;
         // SAFETY: looks for the library and nothing more.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::NoCublas);

@@ -289,14 +289,25 @@ impl SimDevice {
     }
 }
 
+/// The driver's types of elements of tensor maps, by number (CUDA driver API, `CUtensorMapDataType`).
+const MAP_ELEMENTS: [TensorElement; 10] = [
+    TensorElement::U8,
+    TensorElement::U16,
+    TensorElement::U32,
+    TensorElement::I32,
+    TensorElement::U64,
+    TensorElement::I64,
+    TensorElement::F16,
+    TensorElement::F32,
+    TensorElement::F64,
+    TensorElement::BF16,
+];
+
 /// A tensor map as the simulator has it.
 fn encoded(map: &TensorMap) -> Result<[u8; 128], ptx_sim::TensorMapError> {
-    let element = match map.dtype {
-        DType::F32 => TensorElement::F32,
-        DType::F16 => TensorElement::F16,
-        DType::BF16 => TensorElement::BF16,
-        DType::I32 => TensorElement::U32,
-        DType::F8 | DType::Bool => TensorElement::U8,
+    let code = map.dtype.format().tensor_map as usize;
+    let Some(element) = MAP_ELEMENTS.get(code).copied() else {
+        unreachable!("the driver has no type {code}, which is {}", map.dtype)
     };
     let mut out = ptx_sim::TensorMap::new(map.address, element, &map.dims, &map.strides, &map.tile);
     out.swizzle = match map.swizzle {

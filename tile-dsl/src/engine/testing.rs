@@ -11,8 +11,12 @@ pub use schedules::{
 
 pub use crate::random::Random;
 
+/// Element types that random kernels have, and that generic ones are scheduled for.
+pub const TYPES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
 use super::phase;
 use crate::{
+    dtype::DType,
     nest::{Nest, Stmt},
     schedule::{Directive, Target},
 };

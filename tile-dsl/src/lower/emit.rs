@@ -6,7 +6,7 @@
 
 use super::linear::{Linear, Offset, Pitch};
 use crate::{
-    dtype::DType,
+    dtype::{DType, Kind},
     index::Extent,
     kernel::{Expr, Mem, Stmt, Ty, Var},
     op::{BinOp, CmpOp, UnOp, integer},
@@ -512,9 +512,9 @@ pub(super) fn linear(atom: Atom, constant: i64) -> Linear {
 
 /// A literal of an element type.
 pub(super) fn literal(x: f64, dtype: DType) -> Atom {
-    match dtype {
-        DType::F32 | DType::F16 | DType::BF16 | DType::F8 => Atom::float(x, dtype),
-        DType::I32 => Atom::i32(x as i64),
-        DType::Bool => Atom::Bool(x != 0.0),
+    match dtype.format().kind {
+        Kind::Float(_) => Atom::float(x, dtype),
+        Kind::Int { .. } => Atom::i32(x as i64),
+        Kind::Bool => Atom::Bool(x != 0.0),
     }
 }

@@ -124,7 +124,7 @@ impl Atom {
 
     /// Elements of an operand in a register.
     pub fn each(self) -> usize {
-        (4 / self.row().operands[0].bytes()) as usize
+        (4 / self.row().operands[0].0.bytes()) as usize
     }
 
     /// Elements of an operand that a lane holds.

@@ -35,6 +35,8 @@ pub struct Part {
 pub struct Row {
     /// As directives name it; what it multiplies says which of several it is.
     pub name: &'static str,
+    /// As a directive may be written.
+    pub example: &'static str,
     /// As the printed IRs name it; the columns follow where there are several shapes.
     pub label: &'static str,
     /// Points of m, n and k.
@@ -47,8 +49,8 @@ pub struct Row {
     pub descriptors: bool,
     /// Points of k of both operands lie side by side there; otherwise those of m or n may.
     pub k_major: bool,
-    /// Element types of both operands.
-    pub operands: &'static [DType],
+    /// Element types of both operands, and as the instruction names each.
+    pub operands: &'static [(DType, &'static str)],
     /// They are rounded to tf32.
     pub rounded: bool,
     /// Element type of the accumulator.
@@ -64,6 +66,18 @@ pub struct Row {
     pub a: &'static [[u32; 2]],
     /// Those of the second operand: along n and along k.
     pub b: &'static [[u32; 2]],
+}
+
+impl Row {
+    /// As the instruction names an element type of its operands; nothing where it has none of it.
+    pub fn ptx(&self, dtype: DType) -> Option<&'static str> {
+        self.operands.iter().find(|(d, _)| *d == dtype).map(|(_, name)| *name)
+    }
+
+    /// Whether its operands may have an element type.
+    pub fn multiplies(&self, dtype: DType) -> bool {
+        self.ptx(dtype).is_some()
+    }
 }
 
 /// The four lanes of a row of a matrix.
@@ -86,13 +100,14 @@ pub(super) const ONE_OF_PAIR: Part = Part { steps: 1, ..PAIR };
 pub(super) static MMA: Row = MMA_ROW;
 const MMA_ROW: Row = Row {
     name: "mma",
+    example: "mma",
     label: "mma",
     shape: [16, 8, 16],
     scope: Scope::Warp,
     target: Target { sm: 80, specific: false },
     descriptors: false,
     k_major: false,
-    operands: &[DType::F16, DType::BF16],
+    operands: &[(DType::F16, "f16"), (DType::BF16, "bf16")],
     rounded: false,
     accumulator: DType::F32,
     m: &[HALF_OF_ROWS, ROWS],
@@ -105,7 +120,7 @@ const MMA_ROW: Row = Row {
 pub(super) static MMA_TF32: Row = Row {
     label: "mma_tf32",
     shape: [16, 8, 8],
-    operands: &[DType::F32],
+    operands: &[(DType::F32, "tf32")],
     rounded: true,
     a: &[[8, 0], [0, 4]],
     b: &[[0, 4]],
@@ -144,6 +159,7 @@ const fn of_all_sizes(row: Row) -> [Row; WGMMA_SIZES] {
 
 const WGMMA_ROW: Row = Row {
     name: "wgmma",
+    example: "wgmma(64, 128)",
     label: "wgmma64x",
     shape: [64, 8, 16],
     scope: Scope::Warpgroup,
@@ -160,7 +176,7 @@ pub(super) static WGMMA: [Row; WGMMA_SIZES] = of_all_sizes(WGMMA_ROW);
 pub(super) static WGMMA_F8: [Row; WGMMA_SIZES] = of_all_sizes(Row {
     label: "wgmma_f8_64x",
     shape: [64, 8, 32],
-    operands: &[DType::F8],
+    operands: &[(DType::F8, "e4m3")],
     k_major: true,
     ..WGMMA_ROW
 });
@@ -168,7 +184,7 @@ pub(super) static WGMMA_F8: [Row; WGMMA_SIZES] = of_all_sizes(Row {
 pub(super) static WGMMA_TF32: [Row; WGMMA_SIZES] = of_all_sizes(Row {
     label: "wgmma_tf32_64x",
     shape: [64, 8, 8],
-    operands: &[DType::F32],
+    operands: &[(DType::F32, "tf32")],
     rounded: true,
     k_major: true,
     ..WGMMA_ROW

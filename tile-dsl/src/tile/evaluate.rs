@@ -17,86 +17,67 @@ pub use reference::{Comparison, Reference, U, half_ulp};
 
 use super::{ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, ValueType, VarId, added, sums};
 use crate::{
-    dtype::DType,
-    f8::f8,
+    dtype::{DType, Number},
     index::{Affine, AxisId},
     op::{BinOp, RedOp},
 };
 use array::Array;
-use half::{bf16, f16};
 use semantics::{Bounded, Exact, Semantics};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Elements of a tensor in their own type, row-major.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Elements {
-    /// `f32`.
-    F32(Vec<f32>),
-    /// `f16`.
-    F16(Vec<f16>),
-    /// `bf16`.
-    BF16(Vec<bf16>),
-    /// `f8`.
-    F8(Vec<f8>),
-    /// `i32`.
-    I32(Vec<i32>),
+macro_rules! elements {
+    ($($variant:ident: $ty:ty, $kind:ident;)*) => {
+        /// Elements of a tensor in their own type, row-major: a variant for each type.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Elements {
+            $(
+                #[doc = concat!("`", stringify!($ty), "`.")]
+                $variant(Vec<$ty>),
+            )*
+        }
+
+        impl Elements {
+            /// Rounds each number to `dtype`.
+            ///
+            /// # Panics
+            /// For a type that no tensor holds, such as [`DType::Bool`].
+            pub fn from_f64(dtype: DType, values: impl IntoIterator<Item = f64>) -> Self {
+                let values = values.into_iter();
+                match dtype {
+                    $(DType::$variant => Elements::$variant(values.map(<$ty as Number>::from_f64).collect()),)*
+                    other => panic!("no tensor holds {other}"),
+                }
+            }
+
+            /// The elements, widened exactly.
+            pub fn to_f64(&self) -> Vec<f64> {
+                match self {
+                    $(Elements::$variant(v) => v.iter().map(|x| Number::to_f64(*x)).collect(),)*
+                }
+            }
+
+            /// Element type.
+            pub fn dtype(&self) -> DType {
+                match self {
+                    $(Elements::$variant(_) => DType::$variant,)*
+                }
+            }
+
+            /// Number of elements.
+            pub fn len(&self) -> usize {
+                match self {
+                    $(Elements::$variant(v) => v.len(),)*
+                }
+            }
+
+            /// Whether there are none.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+        }
+    };
 }
-
-impl Elements {
-    /// Rounds each number to `dtype`.
-    ///
-    /// # Panics
-    /// For [`DType::Bool`], which no tensor holds.
-    pub fn from_f64(dtype: DType, values: impl IntoIterator<Item = f64>) -> Self {
-        let values = values.into_iter();
-        match dtype {
-            DType::F32 => Elements::F32(values.map(|x| x as f32).collect()),
-            DType::F16 => Elements::F16(values.map(f16::from_f64).collect()),
-            DType::BF16 => Elements::BF16(values.map(bf16::from_f64).collect()),
-            DType::F8 => Elements::F8(values.map(f8::from_f64).collect()),
-            DType::I32 => Elements::I32(values.map(|x| x as i32).collect()),
-            DType::Bool => panic!("no tensor holds bool"),
-        }
-    }
-
-    /// The elements, widened exactly.
-    pub fn to_f64(&self) -> Vec<f64> {
-        match self {
-            Elements::F32(v) => v.iter().map(|&x| x.into()).collect(),
-            Elements::F16(v) => v.iter().map(|&x| x.into()).collect(),
-            Elements::BF16(v) => v.iter().map(|&x| x.into()).collect(),
-            Elements::F8(v) => v.iter().map(|&x| x.into()).collect(),
-            Elements::I32(v) => v.iter().map(|&x| x.into()).collect(),
-        }
-    }
-
-    /// Element type.
-    pub fn dtype(&self) -> DType {
-        match self {
-            Elements::F32(_) => DType::F32,
-            Elements::F16(_) => DType::F16,
-            Elements::BF16(_) => DType::BF16,
-            Elements::F8(_) => DType::F8,
-            Elements::I32(_) => DType::I32,
-        }
-    }
-
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        match self {
-            Elements::F32(v) => v.len(),
-            Elements::F16(v) => v.len(),
-            Elements::BF16(v) => v.len(),
-            Elements::F8(v) => v.len(),
-            Elements::I32(v) => v.len(),
-        }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
+crate::element_types!(elements);
 
 /// Arguments of a kernel, by name.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -317,14 +317,16 @@ impl<'a> Prover<'a> {
         let prover = self.kernels.get_mut(kernel)?.as_mut()?;
         let name = &prover.kernel().name;
         let message = format!("`{name}` is generic, but `{}` names no element types", entry.name);
-        let legal: Vec<&str> = [DType::F32, DType::F16, DType::BF16, DType::F8]
-            .into_iter()
+        let legal: Vec<&str> = DType::floats()
             .filter(|dtype| prover.prove(schedule, &[Some(*dtype)], 0).is_ok())
             .map(DType::name)
             .collect();
         let text = named.text();
         match legal.is_empty() {
-            true => self.fail(&named.path, message, "element types are f32, f16, bf16 and f8".into()),
+            true => {
+                let rule = format!("element types are {}", DType::names_of_floats(" and "));
+                self.fail(&named.path, message, rule)
+            }
             false => {
                 let types = format!("{text}<{}>", legal.join(" | "));
                 self.mend(&named.path, message, text, types)

@@ -5,8 +5,21 @@ use crate::{
     error::Error,
     tensor_map::{BYTES, Encoded, TensorMap},
 };
-use cudarc::driver::sys;
-use tile_dsl::dtype::DType;
+use cudarc::driver::sys::{self, CUtensorMapDataType_enum as Type};
+
+/// The driver's types of elements.
+const TYPES: [Type; 10] = [
+    Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+    Type::CU_TENSOR_MAP_DATA_TYPE_UINT16,
+    Type::CU_TENSOR_MAP_DATA_TYPE_UINT32,
+    Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
+    Type::CU_TENSOR_MAP_DATA_TYPE_UINT64,
+    Type::CU_TENSOR_MAP_DATA_TYPE_INT64,
+    Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+    Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+    Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+    Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+];
 
 /// Encodes a map. Boxes of 16 bytes and more are fetched from L2 by lines of 128 bytes or two.
 ///
@@ -14,16 +27,12 @@ use tile_dsl::dtype::DType;
 /// [`Error::TensorMap`] with what the driver says.
 pub(crate) fn encode(map: &TensorMap) -> Result<Encoded, Error> {
     use sys::{
-        CUtensorMapDataType_enum as Type, CUtensorMapFloatOOBfill_enum as Fill,
-        CUtensorMapInterleave_enum as Interleave, CUtensorMapL2promotion_enum as Promotion,
-        CUtensorMapSwizzle_enum as Swizzle,
+        CUtensorMapFloatOOBfill_enum as Fill, CUtensorMapInterleave_enum as Interleave,
+        CUtensorMapL2promotion_enum as Promotion, CUtensorMapSwizzle_enum as Swizzle,
     };
-    let element = match map.dtype {
-        DType::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-        DType::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-        DType::BF16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        DType::I32 => Type::CU_TENSOR_MAP_DATA_TYPE_INT32,
-        DType::F8 | DType::Bool => Type::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+    let code = map.dtype.format().tensor_map;
+    let Some(element) = TYPES.into_iter().find(|ty| *ty as u32 == code) else {
+        unreachable!("the driver has no type {code}, which is {}", map.dtype)
     };
     let swizzle = match map.swizzle {
         128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
@@ -70,4 +79,26 @@ pub(crate) fn encode(map: &TensorMap) -> Result<Encoded, Error> {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
     Ok(Encoded(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tile_dsl::dtype::DType;
+
+    #[test]
+    fn codes_of_types_are_those_of_the_driver() {
+        for (dtype, ty) in [
+            (DType::F32, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32),
+            (DType::F16, Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16),
+            (DType::BF16, Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16),
+            (DType::F8, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8),
+            (DType::I32, Type::CU_TENSOR_MAP_DATA_TYPE_INT32),
+        ] {
+            assert_eq!(dtype.format().tensor_map, ty as u32, "{dtype}");
+        }
+        for dtype in DType::ALL {
+            assert!(TYPES.iter().any(|ty| *ty as u32 == dtype.format().tensor_map), "{dtype}");
+        }
+    }
 }

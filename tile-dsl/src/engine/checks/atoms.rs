@@ -83,36 +83,43 @@ pub(super) fn target(context: &Context<'_>) -> Vec<Diagnostic> {
             _ => {}
         }
     }
-    let needed = crate::schedule::Target { sm: 89, specific: false };
-    if let Some((name, span)) = of_f8(context.nest).filter(|_| target.sm < needed.sm) {
-        let text = format!("`{name}` is f8, which needs {needed}, and the schedule is for {target}");
+    if let Some((name, dtype, span)) = newer(context.nest, target.sm) {
+        let needed = crate::schedule::Target { sm: dtype.format().sm, specific: false };
+        let text = format!("`{name}` is {dtype}, which needs {needed}, and the schedule is for {target}");
         let remark = format!("name the target of the schedule: `on {needed}`");
         wrong.push(context.at(None, span, text).remark(remark));
     }
     wrong
 }
 
-/// The first of what is `f8` in a kernel, by name.
-fn of_f8(nest: &Nest) -> Option<(&str, SpanId)> {
-    let tensor = nest.kernel.tensors.iter().find(|t| t.elem == ElemType::Fixed(DType::F8));
-    let tensor = tensor.map(|t| (t.name.as_str(), t.span));
-    let scalar = || nest.kernel.scalars.iter().find(|s| s.elem == ElemType::Fixed(DType::F8));
+/// The first of what has a type in a kernel that GPUs of this compute capability lack: its name, its type.
+fn newer(nest: &Nest, sm: u32) -> Option<(&str, DType, SpanId)> {
+    let lacking = |dtype: DType| (dtype.format().sm > sm).then_some(dtype);
+    let fixed = |elem: ElemType| if let ElemType::Fixed(dtype) = elem { lacking(dtype) } else { None };
+    let tensor = nest.kernel.tensors.iter().find_map(|t| Some((t.name.as_str(), fixed(t.elem)?, t.span)));
+    let scalar = || nest.kernel.scalars.iter().find_map(|s| Some((s.name.as_str(), fixed(s.elem)?, s.span)));
     let value = || {
         let mut found = None;
         leaves(&nest.body, &mut |_, leaf| {
             let Some((target, expr)) = leaf.leaf() else { return };
-            let mut casts = false;
-            expr.visit(&mut |e| casts |= matches!(e, Expr::Cast(DType::F8, _)));
-            if found.is_none() && casts {
+            let mut cast = None;
+            expr.visit(&mut |e| {
+                if let Expr::Cast(dtype, _) = e {
+                    cast = cast.or(lacking(*dtype));
+                }
+            });
+            if let (None, Some(dtype)) = (found, cast) {
                 found = match target {
-                    Target::Value(value) => Some((nest.value(value).name.as_str(), nest.value(value).span)),
-                    Target::Access(access) => Some((name(nest, access), nest.access(access).span)),
+                    Target::Value(value) => {
+                        Some((nest.value(value).name.as_str(), dtype, nest.value(value).span))
+                    }
+                    Target::Access(access) => Some((name(nest, access), dtype, nest.access(access).span)),
                 };
             }
         });
         found
     };
-    tensor.or_else(|| scalar().map(|s| (s.name.as_str(), s.span))).or_else(value)
+    tensor.or_else(scalar).or_else(value)
 }
 
 /// An operand in its staged copy.

@@ -22,19 +22,16 @@ pub(super) fn chosen(nest: &Nest, value: ValueId, atom: Atom) -> Atom {
         let ([m, n, _], [x, y, _]) = (a.row().shape, atom.row().shape);
         a.row().name == atom.row().name && (m, n) == (x, y)
     };
-    let fits = |a: &Atom| {
-        named(a) && a.row().rounded == rounded && dtype.is_some_and(|d| a.row().operands.contains(&d))
-    };
+    let fits =
+        |a: &Atom| named(a) && a.row().rounded == rounded && dtype.is_some_and(|d| a.row().multiplies(d));
     Atom::all().find(fits).or_else(|| Atom::all().find(named)).unwrap_or(atom)
 }
 
-/// What to write where factors have too many bits.
+/// What to write where an instruction does not multiply factors of this type: another that does.
 pub(super) fn advice(failure: Failure, dtype: DType) -> Failure {
-    match dtype {
-        DType::F32 => {
-            failure.remark("write `dot(.., .., .., tf32)` in the kernel to round both factors to tf32")
-        }
-        DType::F8 => failure.remark("`wgmma` multiplies f8: `wgmma(64, 128)`, on sm_90a"),
-        _ => failure,
+    let Some(row) = Atom::all().map(Atom::row).find(|row| row.multiplies(dtype)) else { return failure };
+    if row.rounded {
+        return failure.remark("write `dot(.., .., .., tf32)` in the kernel to round both factors to tf32");
     }
+    failure.remark(format!("`{}` multiplies {dtype}: `{}`, on {}", row.name, row.example, row.target))
 }

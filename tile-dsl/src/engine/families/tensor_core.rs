@@ -207,10 +207,10 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom, swapped: bool) -> Result<Sum,
     let tensors = factors.map(|f| nest.factor_name(f));
     let types = factors.map(|f| nest.factor_dtype(f));
     for ((factor, dtype), tensor) in factors.into_iter().zip(types).zip(&tensors) {
-        if row.operands.contains(&dtype) {
+        if row.multiplies(dtype) {
             continue;
         }
-        let known: Vec<String> = row.operands.iter().map(|d| d.to_string()).collect();
+        let known: Vec<String> = row.operands.iter().map(|(d, _)| d.to_string()).collect();
         let what = if let Factor::Load(_) = factor { "" } else { "what is computed from " };
         let text = format!(
             "{what}`{tensor}` is {dtype}: `{atom}` multiplies {}, and no schedule changes the precision of a product",

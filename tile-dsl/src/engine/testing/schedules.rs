@@ -1,6 +1,6 @@
 //! Random legal schedules: directives are proposed and those that apply are kept.
 
-use super::{Kind, Random};
+use super::{Kind, Random, TYPES};
 use crate::{
     dtype::DType,
     engine::prove,
@@ -52,7 +52,7 @@ pub fn random_schedule_at(kernel: &Kernel, seed: u64, extents: &Extents) -> Sche
 /// The element types a kernel is scheduled for.
 fn dtypes(kernel: &Kernel) -> Vec<Option<DType>> {
     match kernel.generic {
-        Some(_) => [DType::F32, DType::F16, DType::BF16].map(Some).to_vec(),
+        Some(_) => TYPES.map(Some).to_vec(),
         None => vec![None],
     }
 }

@@ -2,7 +2,7 @@
 //! rounded. Lanes that are not active hold leftovers; faults in them do not count.
 
 use crate::{
-    dtype::DType,
+    dtype::{DType, Kind},
     op::{BinOp, CmpOp, UnOp, integer, maximum, minimum, tf32},
 };
 use std::rc::Rc;
@@ -25,13 +25,10 @@ type Eval = Result<Column, Fault>;
 impl Column {
     /// Elements of a type.
     pub fn elements(values: Vec<f32>, dtype: DType) -> Column {
-        match dtype {
-            DType::F32 => Column::Float(values, dtype),
-            DType::F16 | DType::BF16 | DType::F8 => {
-                Column::Float(values.iter().map(|x| dtype.round(*x)).collect(), dtype)
-            }
-            DType::I32 => Column::Int(values.iter().map(|x| *x as i64).collect()),
-            DType::Bool => Column::Bool(values.iter().map(|x| *x != 0.0).collect()),
+        match dtype.format().kind {
+            Kind::Float(_) => Column::Float(rounded(values, dtype), dtype),
+            Kind::Int { .. } => Column::Int(values.iter().map(|x| *x as i64).collect()),
+            Kind::Bool => Column::Bool(values.iter().map(|x| *x != 0.0).collect()),
         }
     }
 
@@ -84,11 +81,15 @@ impl Column {
     }
 }
 
-fn rounded(mut values: Vec<f32>, dtype: DType) -> Eval {
-    if dtype != DType::F32 {
-        values.iter_mut().for_each(|x| *x = dtype.round(*x));
+fn rounded(mut values: Vec<f32>, dtype: DType) -> Vec<f32> {
+    if let Some(float) = dtype.narrow() {
+        values.iter_mut().for_each(|x| *x = float.round((*x).into()) as f32);
     }
-    Ok(Column::Float(values, dtype))
+    values
+}
+
+fn floats(values: Vec<f32>, dtype: DType) -> Eval {
+    Ok(Column::Float(rounded(values, dtype), dtype))
 }
 
 pub(super) fn un(op: UnOp, a: &Column) -> Eval {
@@ -113,7 +114,7 @@ pub(super) fn un(op: UnOp, a: &Column) -> Eval {
                 UnOp::Tf32 => tf32,
                 UnOp::Not => return Err((0, "not of a float".into())),
             };
-            rounded(v.iter().map(|x| f(*x)).collect(), *dtype)
+            floats(v.iter().map(|x| f(*x)).collect(), *dtype)
         }
         _ => Err((0, format!("{} of another type", op.name()))),
     }
@@ -133,7 +134,7 @@ pub(super) fn bin(op: BinOp, a: &Column, b: &Column, wide: bool, mask: &[bool]) 
                 BinOp::Min => |x, y| minimum(x.into(), y.into()) as f32,
                 BinOp::Rem | BinOp::And | BinOp::Or => return Err(wrong()),
             };
-            rounded(a.iter().zip(b).map(|(x, y)| f(*x, *y)).collect(), *dtype)
+            floats(a.iter().zip(b).map(|(x, y)| f(*x, *y)).collect(), *dtype)
         }
         (Column::Int(a), Column::Int(b)) => {
             let f: fn(i64, i64) -> Option<i64> = match op {
@@ -178,7 +179,7 @@ pub(super) fn wrapping(op: BinOp, a: &Column, b: &Column) -> Eval {
 pub(super) fn fma(a: &Column, b: &Column, c: &Column) -> Eval {
     match (a, b, c) {
         (Column::Float(a, dtype), Column::Float(b, _), Column::Float(c, _)) => {
-            rounded(a.iter().zip(b).zip(c).map(|((a, b), c)| a.mul_add(*b, *c)).collect(), *dtype)
+            floats(a.iter().zip(b).zip(c).map(|((a, b), c)| a.mul_add(*b, *c)).collect(), *dtype)
         }
         _ => Err((0, "fma of something else than floats".into())),
     }
@@ -220,9 +221,9 @@ pub(super) fn cast(to: Option<DType>, a: &Rc<Column>) -> Result<Rc<Column>, Faul
         }
         (Some(DType::I32), Column::Bool(v)) => Column::Int(v.iter().map(|b| i64::from(*b)).collect()),
         (Some(dtype), _) if !dtype.is_float() => return Err(wrong()),
-        (Some(dtype), Column::Float(v, _)) => return rounded(v.clone(), dtype).map(Rc::new),
+        (Some(dtype), Column::Float(v, _)) => return floats(v.clone(), dtype).map(Rc::new),
         (Some(dtype), Column::Int(v)) => {
-            return rounded(v.iter().map(|n| *n as f32).collect(), dtype).map(Rc::new);
+            return floats(v.iter().map(|n| *n as f32).collect(), dtype).map(Rc::new);
         }
         (Some(dtype), Column::Bool(v)) => {
             Column::Float(v.iter().map(|b| f32::from(u8::from(*b))).collect(), dtype)

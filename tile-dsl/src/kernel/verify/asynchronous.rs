@@ -93,7 +93,7 @@ impl Verifier<'_> {
                 }
                 for tile in [a, b] {
                     let dtype = self.kernel.dtype_of(Mem::Shared(tile.shared));
-                    ensure(dtype.is_some_and(|d| atom.row().operands.contains(&d)), || {
+                    ensure(dtype.is_some_and(|d| atom.row().multiplies(d)), || {
                         format!("{atom} of {dtype:?}")
                     })?;
                     ensure(tile.k_major || !atom.row().k_major, || format!("{atom} of rows across k"))?;

@@ -1,7 +1,7 @@
 //! Results in f64 with their error bounds, and the comparison of a run with them.
 
 use super::Elements;
-use crate::dtype::DType;
+use crate::dtype::{DType, Float};
 
 /// One tensor computed in f64.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,25 +69,11 @@ pub const U: f64 = 1.0 / (1u32 << 24) as f64;
 
 /// Half a unit in the last place of `dtype` at `x`.
 pub fn half_ulp(dtype: DType, x: f64) -> f64 {
-    // (unit roundoff, smallest subnormal)
-    let (u, tiny): (f64, f64) = match dtype {
-        DType::F32 => (U, 2f64.powi(-149)),
-        DType::F16 => (2f64.powi(-11), 2f64.powi(-24)),
-        DType::BF16 => (2f64.powi(-8), 2f64.powi(-133)),
-        DType::F8 => (2f64.powi(-4), 2f64.powi(-9)),
-        DType::I32 | DType::Bool => (0.0, 0.0),
-    };
-    (u * x.abs()).max(tiny / 2.0)
+    dtype.float().map_or(0.0, |float| (float.roundoff() * x.abs()).max(float.min_subnormal() / 2.0))
 }
 
 fn largest(dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 => f32::MAX.into(),
-        DType::F16 => half::f16::MAX.into(),
-        DType::BF16 => half::bf16::MAX.into(),
-        DType::F8 => crate::f8::f8::MAX.into(),
-        DType::I32 | DType::Bool => i32::MAX.into(),
-    }
+    dtype.float().map_or(i32::MAX.into(), Float::max)
 }
 
 impl Reference {

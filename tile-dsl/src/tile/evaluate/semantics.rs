@@ -1,8 +1,7 @@
 //! What one operation computes: with exact element types, or in f64 with a magnitude.
 
 use crate::{
-    dtype::DType,
-    f8::f8,
+    dtype::{DType, Float, Kind},
     op::{BinOp, CmpOp, UnOp, integer, maximum, minimum, tf32},
 };
 
@@ -47,17 +46,6 @@ fn compare(op: CmpOp, a: f64, b: f64) -> bool {
     }
 }
 
-fn round(dtype: DType, x: f64) -> f64 {
-    match dtype {
-        DType::F32 => f64::from(x as f32),
-        DType::F16 => half::f16::from_f64(x).to_f64(),
-        DType::BF16 => half::bf16::from_f64(x).to_f64(),
-        DType::F8 => f8::from_f64(x).to_f64(),
-        DType::I32 => f64::from(x as i32),
-        DType::Bool => x,
-    }
-}
-
 /// Exact element types. Every element is held as the f64 of the same value.
 pub(crate) struct Exact;
 
@@ -69,7 +57,7 @@ impl Semantics for Exact {
     }
 
     fn literal(x: f64, dtype: DType) -> f64 {
-        round(dtype, x)
+        dtype.round_f64(x)
     }
 
     fn un(op: UnOp, dtype: DType, x: f64, _: bool) -> f64 {
@@ -96,13 +84,13 @@ impl Semantics for Exact {
     }
 
     fn bin(op: BinOp, dtype: DType, a: f64, b: f64, _: bool) -> f64 {
-        match dtype {
-            DType::Bool => match op {
+        match dtype.format().kind {
+            Kind::Bool => match op {
                 BinOp::And => a * b,
                 _ => a.max(b),
             },
-            DType::I32 => f64::from(integer(op, a as i32, b as i32)),
-            DType::F32 | DType::F16 | DType::BF16 | DType::F8 => {
+            Kind::Int { .. } => f64::from(integer(op, a as i32, b as i32)),
+            Kind::Float(_) => {
                 let (x, y) = (a as f32, b as f32);
                 let y = match op {
                     BinOp::Add => x + y,
@@ -127,7 +115,7 @@ impl Semantics for Exact {
     }
 
     fn cast(_: DType, to: DType, x: f64, _: bool) -> f64 {
-        round(to, x)
+        to.round_f64(x)
     }
 
     fn fma(dtype: DType, a: f64, b: f64, acc: f64) -> f64 {
@@ -143,24 +131,20 @@ pub(super) struct Bounded;
 /// How much more than f32 a sum of products of two factors of a type may lose: tensor cores add products of `f8` with 13
 /// bits of fraction, and cut off what is below.
 pub(super) fn coarseness_of_products(factors: [DType; 2]) -> Option<f64> {
-    (factors == [DType::F8; 2]).then_some(f64::from(1u32 << 12))
+    let few = |d: &DType| d.narrow().is_some_and(|float| float.bits() == 8);
+    factors.iter().all(few).then_some(f64::from(1u32 << 12))
 }
 
 /// Rounding an intermediate to 16 or 8 bits is off by this much more than rounding it to f32.
 fn coarseness(dtype: DType) -> f64 {
-    match dtype {
-        DType::F16 => f64::from(1u32 << 13),
-        DType::BF16 => f64::from(1u32 << 16),
-        DType::F8 => f64::from(1u32 << 20),
-        DType::F32 | DType::I32 | DType::Bool => 0.0,
-    }
+    dtype.narrow().map_or(0.0, |float| float.roundoff() / Float::F32.roundoff())
 }
 
 /// Adds the rounding of an intermediate to a type of 16 or 8 bits.
 fn intermediate(dtype: DType, (v, m): (f64, f64), root: bool) -> (f64, f64) {
-    // f8 has no infinities, and its numbers are few: the subnormal ones lie as far apart as those of the least exponent.
-    let (v, least) = match dtype {
-        DType::F8 => (v.clamp(f8::MIN.into(), f8::MAX.into()), f8::MIN_POSITIVE.into()),
+    // Without infinities numbers are few: the subnormal ones lie as far apart as those of the least exponent.
+    let (v, least) = match dtype.narrow() {
+        Some(few) if !few.has_infinities() => (v.clamp(-few.max(), few.max()), few.min_positive()),
         _ => (v, 0.0),
     };
     if root || !v.is_finite() { (v, m) } else { (v, m + coarseness(dtype) * v.abs().max(least)) }
@@ -217,7 +201,7 @@ impl Semantics for Bounded {
     }
 
     fn literal(x: f64, dtype: DType) -> (f64, f64) {
-        Self::input(round(dtype, x))
+        Self::input(dtype.round_f64(x))
     }
 
     fn un(op: UnOp, dtype: DType, (v, m): (f64, f64), root: bool) -> (f64, f64) {
@@ -266,15 +250,10 @@ impl Semantics for Bounded {
     }
 
     fn cast(from: DType, to: DType, x: (f64, f64), root: bool) -> (f64, f64) {
-        match (from.is_float(), to.is_float()) {
-            // The other types have all numbers of f8.
-            (true, true) if from == DType::F8 => x,
-            (true, true) if to.bytes() < from.bytes() || (from != to && to != DType::F32) => {
-                intermediate(to, x, root)
-            }
-            (true, true) => x,
-            (_, false) => Self::input(round(to, x.0)),
-            (false, true) => intermediate(to, x, root),
+        match (from.float(), to.float()) {
+            (Some(from), Some(to)) if to.holds(from) => x,
+            (_, Some(_)) => intermediate(to, x, root),
+            (_, None) => Self::input(to.round_f64(x.0)),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Rules of parameters and axes, before the body is looked at.
 
 use super::{BTreeMap, BTreeSet, Diagnostic, ElemType, Extent, Kernel, LIMIT, SpanId};
+use crate::dtype::DType;
 
 pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
@@ -37,10 +38,9 @@ pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
         if let ElemType::Fixed(dtype) = t.elem
             && !dtype.is_float()
         {
-            errors.push(
-                Diagnostic::new(t.span, format!("elements of `{}` are {dtype}", t.name))
-                    .remark("element types are f32, f16, bf16, f8 and the generic parameter"),
-            );
+            errors.push(Diagnostic::new(t.span, format!("elements of `{}` are {dtype}", t.name)).remark(
+                format!("element types are {} and the generic parameter", DType::names_of_floats(", ")),
+            ));
         }
         if let Some(dim) = t.dims.iter().find(|d| d.as_constant().is_some_and(|n| n < 1)) {
             errors.push(Diagnostic::new(t.span, format!("a dimension of `{}` is {dim}", t.name)));

@@ -9,15 +9,8 @@ use tile_dsl::{dtype::DType, program::Program};
 
 /// An element type, as `Some` of it is matched and listed.
 pub(super) fn dtype(dtype: DType, private: &TokenStream) -> TokenStream {
-    let name = match dtype {
-        DType::F32 => "F32",
-        DType::F16 => "F16",
-        DType::BF16 => "BF16",
-        DType::F8 => "F8",
-        DType::I32 => "I32",
-        DType::Bool => "Bool",
-    };
-    let variant = Ident::new(name, Span::call_site());
+    // Variants are written as `Debug` prints them.
+    let variant = Ident::new(&format!("{dtype:?}"), Span::call_site());
     quote!(#private::DType::#variant)
 }
 

@@ -161,7 +161,7 @@ pub fn dtypes(names: &[Ident], spans: &mut Spans, report: &mut Report) -> Vec<DT
             Some(dtype) => dtypes.push(dtype),
             None => report.push(
                 Diagnostic::new(spans.of(name), format!("`{name}` is not an element type"))
-                    .remark("element types are f32, f16, bf16 and f8"),
+                    .remark(format!("element types are {}", DType::names_of_floats(" and "))),
             ),
         }
     }

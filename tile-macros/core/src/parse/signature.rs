@@ -211,15 +211,12 @@ impl Reader<'_> {
         if let Some(elem) = self.known_elem(ty) {
             return Some(elem);
         }
-        let help = match &self.kernel.generic {
-            Some(generic) => {
-                format!("element types are f32, f16, bf16, f8, i32 (indices and scalars) and {generic}")
-            }
-            None => {
-                "element types are f32, f16, bf16, f8, i32 (indices and scalars), or a parameter `<T: Float>`"
-                    .into()
-            }
+        let generic = match &self.kernel.generic {
+            Some(generic) => format!(" and {generic}"),
+            None => ", or a parameter `<T: Float>`".into(),
         };
+        let floats = DType::names_of_floats(", ");
+        let help = format!("element types are {floats}, i32 (indices and scalars){generic}");
         self.fail(ty, format!("`{}` is not an element type", source(ty)), &help)
     }
 

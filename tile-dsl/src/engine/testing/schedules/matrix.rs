@@ -38,7 +38,7 @@ impl Generator<'_> {
             let types = factors.map(|f| nest.factor_dtype(f));
             let multiplies = |atom: &Atom| {
                 let row = atom.row();
-                row.rounded == nest.rounds(expr) && types.iter().all(|t| row.operands.contains(t))
+                row.rounded == nest.rounds(expr) && types.iter().all(|t| row.multiplies(*t))
             };
             let info = nest.value(*value);
             let Some(own) = Atom::all().find(multiplies).and_then(|a| tensor_core::axes(nest, *value, a))
