@@ -185,8 +185,9 @@ fn ptxas_assembles_everything() {
         kernels.push(matmul(fill, exact, ring));
     }
     kernels.extend([F32, DType::F16, DType::BF16].map(warp_sum));
-    for (op, name) in UnOp::ALL {
-        if op != UnOp::Not {
+    for &op in UnOp::ALL {
+        let name = op.name();
+        if op.row().float.is_some() {
             kernels.push(map(name, F32, F32, |x| un(op, x)));
             kernels.push(map(&format!("{name}_bf16"), DType::BF16, DType::F16, |x| {
                 cast(Ty::Elem(DType::F16), un(op, x))

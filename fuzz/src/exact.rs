@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
     dtype::DType,
     index::{Affine, AxisId},
-    op::{BinOp, RedOp, UnOp},
+    op::{BinOp, RedOp, UnOp, unary::Needs},
     tile::{Expr, ExprKind, Kernel, Stmt, VarId, evaluate::Inputs},
 };
 
@@ -265,32 +265,22 @@ impl Scope<'_> {
 }
 
 fn unary(op: UnOp, x: Range) -> Result<Range, Incomparable> {
-    // What amplifies rounding without bound needs an exact operand, or one away from zero.
-    let safe = x.grain.is_some() || x.lo > 1e-3;
-    let of = |lo: f64, hi: f64| Range { lo, hi, ..x }.rounded();
-    match op {
-        UnOp::Neg => Ok(x.negated()),
-        UnOp::Abs => {
-            let lo = if x.lo <= 0.0 && x.hi >= 0.0 { 0.0 } else { x.lo.abs().min(x.hi.abs()) };
-            Range { lo, hi: x.most(), ..x }.settle()
-        }
-        UnOp::Not => Ok(x),
-        // Where the operand is exact, so is what it is rounded to.
-        UnOp::Tf32 if x.grain.is_none() => Err(Incomparable::Discontinuous),
-        UnOp::Tf32 => {
-            let to = |x: f64| f64::from(tile_dsl::op::tf32(x as f32));
-            Range { lo: to(x.lo), hi: to(x.hi), ..x }.settle()
-        }
-        UnOp::Exp if x.hi > 80.0 || x.lo < -80.0 => Err(Incomparable::Overflow),
-        UnOp::Exp => of(x.lo.exp(), x.hi.exp()),
-        UnOp::Exp2 if x.hi > 115.0 || x.lo < -115.0 => Err(Incomparable::Overflow),
-        UnOp::Exp2 => of(x.lo.exp2(), x.hi.exp2()),
-        UnOp::Tanh => of(-1.0, 1.0),
-        UnOp::Log | UnOp::Sqrt | UnOp::Rsqrt if !safe => Err(Incomparable::Discontinuous),
-        UnOp::Log => of(-110.0, x.hi.max(2.0).ln()),
-        UnOp::Sqrt => of(x.lo.max(0.0).sqrt(), x.hi.max(0.0).sqrt()),
-        UnOp::Rsqrt => of(1.0 / x.hi.max(1e-6).sqrt(), 1.0 / x.lo.max(1e-3).sqrt()),
+    let results = op.row().results;
+    let exact = x.grain.is_some();
+    let comparable = match results.needs {
+        Needs::Nothing => true,
+        Needs::ExactOrPositive => exact || x.lo > 1e-3,
+        Needs::Exact => exact,
+    };
+    if !comparable {
+        return Err(Incomparable::Discontinuous);
     }
+    if x.lo < results.within[0] || x.hi > results.within[1] {
+        return Err(Incomparable::Overflow);
+    }
+    let [lo, hi] = (results.range)([x.lo, x.hi]);
+    let result = Range { lo, hi, ..x };
+    if results.rounds { result.rounded() } else { result.settle() }
 }
 
 fn binary(op: BinOp, a: Range, b: Range) -> Result<Range, Incomparable> {

@@ -1,32 +1,12 @@
 //! Scalar operators shared by the three IRs.
 
+pub mod functions;
+pub mod unary;
+
+pub use unary::UnOp;
+
 use crate::dtype::DType;
 use serde::{Deserialize, Serialize};
-
-/// One-operand operators, element by element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum UnOp {
-    /// `-x`.
-    Neg,
-    /// e^x.
-    Exp,
-    /// 2^x.
-    Exp2,
-    /// Natural logarithm.
-    Log,
-    /// Square root, correctly rounded.
-    Sqrt,
-    /// 1/√x.
-    Rsqrt,
-    /// Hyperbolic tangent.
-    Tanh,
-    /// Absolute value.
-    Abs,
-    /// Logical not of a `bool`.
-    Not,
-    /// Rounded to tf32: see [`tf32`].
-    Tf32,
-}
 
 /// Two-operand operators, element by element; operands have equal types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -122,30 +102,6 @@ pub fn tf32(x: f32) -> f32 {
     }
     // The carry goes on into the exponent, as it should.
     f32::from_bits((x.to_bits() + (1 << (CUT - 1))) >> CUT << CUT)
-}
-
-impl UnOp {
-    /// Every operator with its name in the printed IRs and in kernels.
-    pub const ALL: [(UnOp, &'static str); 10] = [
-        (UnOp::Neg, "neg"),
-        (UnOp::Exp, "exp"),
-        (UnOp::Exp2, "exp2"),
-        (UnOp::Log, "log"),
-        (UnOp::Sqrt, "sqrt"),
-        (UnOp::Rsqrt, "rsqrt"),
-        (UnOp::Tanh, "tanh"),
-        (UnOp::Abs, "abs"),
-        (UnOp::Not, "not"),
-        (UnOp::Tf32, "tf32"),
-    ];
-    /// Name in the printed IRs.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(op, _)| *op == self).expect("listed").1
-    }
-    /// Inverse of [`UnOp::name`].
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, n)| *n == name).map(|(op, _)| *op)
-    }
 }
 
 impl BinOp {

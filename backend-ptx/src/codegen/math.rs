@@ -1,145 +1,190 @@
-//! Functions of `f32` that the hardware approximates too coarsely, or lacks.
-//!
-//! | function | method | largest error |
-//! |---|---|---|
-//! | exp | two-term reduction to [−½, ½] in base 2, `ex2.approx` | 3 ulp |
-//! | exp2 | `ex2.approx` | 2 ulp |
-//! | log | exponent and a polynomial on [⅔, 4⁄3) | 1 ulp |
-//! | rsqrt | `rsqrt.approx` | 2 ulp |
-//! | tanh | polynomial below 0.55, else 1 − 2/(e²ˣ + 1) | 3 ulp |
-//!
-//! Subnormal arguments and results count. The hardware's own errors (`ex2.approx` and `rsqrt.approx`: 2 ulp) are
-//! those of PTX ISA, "Floating Point Instructions"; `sqrt` and `/` are correctly rounded.
+//! Functions of `f32` as instructions: [`tile_dsl::op::functions`] has their code, and this is the machine that it is for.
 
-use super::{Codegen, Result};
+use super::{Codegen, Result, malformed};
+use crate::CompileError;
 use inkwell::{
     FloatPredicate, IntPredicate,
-    values::{FloatValue, IntValue},
+    values::{BasicValueEnum, FloatValue, IntValue},
 };
+use tile_dsl::op::functions::{Function, Machine, Reg};
 
-/// log₂ e and what rounding it to `f32` loses.
-const LOG2_E: [f64; 2] = [1.442_695_021_629_333_5, 1.925_963_033_500_917_4e-8];
-/// 1.5·2²³: adding it leaves the nearest integer in the low mantissa bits.
-const ROUND_SHIFT: f64 = 12_582_912.0;
+/// What was made so far. After a mistake nothing more is made, and every value is the first one.
+struct Instructions<'a, 'c, 'k> {
+    codegen: &'a Codegen<'c, 'k>,
+    values: Vec<BasicValueEnum<'c>>,
+    narrow: bool,
+    mistake: Option<CompileError>,
+}
 
 impl<'c> Codegen<'c, '_> {
-    fn float(&self, x: f64) -> FloatValue<'c> {
-        self.context.f32_type().const_float(x)
-    }
-
-    fn int(&self, x: u32) -> IntValue<'c> {
-        self.context.i32_type().const_int(x.into(), false)
-    }
-
-    fn bits_of(&self, x: FloatValue<'c>) -> Result<IntValue<'c>> {
-        Ok(self.builder.build_bit_cast(x, self.context.i32_type(), "")?.into_int_value())
-    }
-
-    fn float_of_bits(&self, x: IntValue<'c>) -> Result<FloatValue<'c>> {
-        Ok(self.builder.build_bit_cast(x, self.context.f32_type(), "")?.into_float_value())
-    }
-
-    fn choose(
+    /// The result of a function's code. `narrow`: the operand was widened.
+    pub(super) fn function(
         &self,
-        condition: IntValue<'c>,
-        a: FloatValue<'c>,
-        b: FloatValue<'c>,
+        code: fn(&mut dyn Machine, Reg) -> Reg,
+        x: FloatValue<'c>,
+        narrow: bool,
     ) -> Result<FloatValue<'c>> {
-        Ok(self.builder.build_select(condition, a, b, "")?.into_float_value())
+        let mut made =
+            Instructions { codegen: self, values: vec![x.into()], narrow, mistake: None };
+        let result = code(&mut made, Reg(0));
+        match made.mistake.take() {
+            Some(mistake) => Err(mistake),
+            None => made.float_of(result),
+        }
+    }
+}
+
+impl<'c> Instructions<'_, 'c, '_> {
+    fn float_of(&self, x: Reg) -> Result<FloatValue<'c>> {
+        match self.values[x.0] {
+            BasicValueEnum::FloatValue(value) => Ok(value),
+            _ => malformed("code of a function has bits where an f32 is needed"),
+        }
     }
 
-    /// Horner's scheme, highest coefficient first.
-    fn polynomial(&self, x: FloatValue<'c>, coefficients: &[f64]) -> Result<FloatValue<'c>> {
-        coefficients[1..]
-            .iter()
-            .try_fold(self.float(coefficients[0]), |sum, &c| self.fma(sum, x, self.float(c)))
+    fn int_of(&self, x: Reg) -> Result<IntValue<'c>> {
+        match self.values[x.0] {
+            BasicValueEnum::IntValue(value) => Ok(value),
+            _ => malformed("code of a function has an f32 where bits are needed"),
+        }
     }
 
-    /// eˣ = 2ⁿ · 2ᵗ with n = round(x·log₂e), t = x·log₂e − n in two terms, |t| ≤ ½.
-    ///
-    /// n is clamped so that 2ⁿ is a normal number; beyond, t carries the rest, which overflows to ∞ or rounds
-    /// once in the subnormal range. A NaN survives in t.
-    pub(super) fn exp(&self, x: FloatValue<'c>) -> Result<FloatValue<'c>> {
-        let builder = &self.builder;
-        let bounded = self.float_call("llvm.maxnum", &[x, self.float(-86.0)])?;
-        let bounded = self.float_call("llvm.minnum", &[bounded, self.float(87.0)])?;
-        let shifted = self.fma(bounded, self.float(LOG2_E[0]), self.float(ROUND_SHIFT))?;
-        let n = builder.build_float_sub(shifted, self.float(ROUND_SHIFT), "")?;
-        let minus_n = builder.build_float_neg(n, "")?;
-        let t = self.fma(x, self.float(LOG2_E[0]), minus_n)?;
-        let t = self.fma(x, self.float(LOG2_E[1]), t)?;
-        let fraction = self.float_call("llvm.nvvm.ex2.approx", &[t])?;
-        // The exponent field is 8 bits wide: the shift drops everything above n mod 2⁹.
-        let exponent = builder.build_left_shift(self.bits_of(shifted)?, self.int(23), "")?;
-        let scale = self.float_of_bits(builder.build_int_add(exponent, self.int(0x3f80_0000), "")?)?;
-        Ok(builder.build_float_mul(fraction, scale, "")?)
+    fn make<V: Into<BasicValueEnum<'c>>>(&mut self, how: impl FnOnce(&Self) -> Result<V>) -> Reg {
+        if self.mistake.is_none() {
+            match how(self) {
+                Ok(value) => {
+                    self.values.push(value.into());
+                    return Reg(self.values.len() - 1);
+                }
+                Err(mistake) => self.mistake = Some(mistake),
+            }
+        }
+        Reg(0)
     }
 
-    pub(super) fn exp2(&self, x: FloatValue<'c>) -> Result<FloatValue<'c>> {
-        self.float_call("llvm.nvvm.ex2.approx", &[x])
+    fn compare(&mut self, how: FloatPredicate, a: Reg, b: Reg) -> Reg {
+        self.make(|m| Ok(m.codegen.builder.build_float_compare(how, m.float_of(a)?, m.float_of(b)?, "")?))
+    }
+}
+
+impl Machine for Instructions<'_, '_, '_> {
+    fn narrow(&self) -> bool {
+        self.narrow
     }
 
-    /// log x = e·log 2 + log m with m in [⅔, 4⁄3), log m by a polynomial in m − 1.
-    pub(super) fn log(&self, x: FloatValue<'c>) -> Result<FloatValue<'c>> {
-        let builder = &self.builder;
-        let below = |bound: f64| builder.build_float_compare(FloatPredicate::OLT, x, self.float(bound), "");
-        // Subnormals are scaled by 2²³ first.
-        let subnormal = below(f64::from(f32::MIN_POSITIVE))?;
-        let scaled = builder.build_float_mul(x, self.float(8_388_608.0), "")?;
-        let a = self.choose(subnormal, scaled, x)?;
-        let bias = self.choose(subnormal, self.float(-23.0), self.float(0.0))?;
-
-        let bits = self.bits_of(a)?;
-        let above = builder.build_int_sub(bits, self.int(0x3f2a_aaab), "")?;
-        let exponent = builder.build_and(above, self.int(0xff80_0000), "")?;
-        let m = self.float_of_bits(builder.build_int_sub(bits, exponent, "")?)?;
-        let e = builder.build_signed_int_to_float(exponent, self.context.f32_type(), "")?;
-        let e = self.fma(e, self.float(f64::from(f32::EPSILON)), bias)?;
-
-        let f = builder.build_float_sub(m, self.float(1.0), "")?;
-        let s = builder.build_float_mul(f, f, "")?;
-        let even = self.polynomial(s, &[-0.130_310_059, -0.121_483_512, -0.166_846_126, -0.249_996_2])?;
-        let odd = self.polynomial(s, &[0.140_869_141, 0.139_814_854, 0.200_120_345])?;
-        let r = self.fma(odd, f, even)?;
-        let r = self.fma(r, f, self.float(0.333_331_972))?;
-        let r = self.fma(r, f, self.float(-0.5))?;
-        let r = self.fma(r, s, f)?;
-        let r = self.fma(e, self.float(std::f64::consts::LN_2), r)?;
-
-        // +∞ and NaN are their own logarithms; 0 gives −∞, less gives NaN.
-        let exponent_field = builder.build_and(bits, self.int(0x7f80_0000), "")?;
-        let special =
-            builder.build_int_compare(IntPredicate::EQ, exponent_field, self.int(0x7f80_0000), "")?;
-        let r = self.choose(special, a, r)?;
-        let r = self.choose(below(0.0)?, self.float(f64::NAN), r)?;
-        let zero = builder.build_float_compare(FloatPredicate::OEQ, x, self.float(0.0), "")?;
-        self.choose(zero, self.float(f64::NEG_INFINITY), r)
+    fn float(&mut self, x: f64) -> Reg {
+        self.make(|m| Ok(m.codegen.context.f32_type().const_float(x)))
     }
 
-    pub(super) fn rsqrt(&self, x: FloatValue<'c>) -> Result<FloatValue<'c>> {
-        Ok(self.call("llvm.nvvm.rsqrt.approx.f", &[], &[x.into()])?.into_float_value())
+    fn int(&mut self, x: u32) -> Reg {
+        self.make(|m| Ok(m.codegen.context.i32_type().const_int(x.into(), false)))
     }
 
-    /// Rounded to nearest, ties away from zero.
-    pub(super) fn tf32(&self, x: FloatValue<'c>) -> Result<FloatValue<'c>> {
-        self.float_of_bits(self.call("llvm.nvvm.f2tf32.rna", &[], &[x.into()])?.into_int_value())
+    fn neg(&mut self, x: Reg) -> Reg {
+        self.make(|m| Ok(m.codegen.builder.build_float_neg(m.float_of(x)?, "")?))
     }
 
-    /// An odd polynomial near 0, 1 − 2/(e²ˣ + 1) elsewhere, both computed.
-    pub(super) fn tanh(&self, x: FloatValue<'c>) -> Result<FloatValue<'c>> {
-        let builder = &self.builder;
-        let magnitude = self.float_call("llvm.fabs", &[x])?;
-        let doubled = builder.build_float_add(magnitude, magnitude, "")?;
-        let power = builder.build_float_add(self.exp(doubled)?, self.float(1.0), "")?;
-        let quotient = builder.build_float_div(self.float(-2.0), power, "")?;
-        let large = builder.build_float_add(quotient, self.float(1.0), "")?;
-        let large = self.float_call("llvm.copysign", &[large, x])?;
+    fn add(&mut self, a: Reg, b: Reg) -> Reg {
+        self.make(|m| Ok(m.codegen.builder.build_float_add(m.float_of(a)?, m.float_of(b)?, "")?))
+    }
 
-        let s = builder.build_float_mul(x, x, "")?;
-        let p = self.polynomial(s, &[1.573_944_1e-2, -5.230_255_8e-2, 1.331_529_77e-1, -3.333_276_8e-1])?;
-        let p = builder.build_float_mul(p, s, "")?;
-        let small = self.fma(p, x, x)?;
-        let near = builder.build_float_compare(FloatPredicate::OLT, magnitude, self.float(0.55), "")?;
-        self.choose(near, small, large)
+    fn sub(&mut self, a: Reg, b: Reg) -> Reg {
+        self.make(|m| Ok(m.codegen.builder.build_float_sub(m.float_of(a)?, m.float_of(b)?, "")?))
+    }
+
+    fn mul(&mut self, a: Reg, b: Reg) -> Reg {
+        self.make(|m| Ok(m.codegen.builder.build_float_mul(m.float_of(a)?, m.float_of(b)?, "")?))
+    }
+
+    fn div(&mut self, a: Reg, b: Reg) -> Reg {
+        self.make(|m| Ok(m.codegen.builder.build_float_div(m.float_of(a)?, m.float_of(b)?, "")?))
+    }
+
+    fn fma(&mut self, a: Reg, b: Reg, c: Reg) -> Reg {
+        self.make(|m| m.codegen.fma(m.float_of(a)?, m.float_of(b)?, m.float_of(c)?))
+    }
+
+    fn call(&mut self, function: Function, args: &[Reg]) -> Reg {
+        let name = match function {
+            Function::Abs => "llvm.fabs",
+            Function::Sqrt => "llvm.sqrt",
+            Function::CopySign => "llvm.copysign",
+            Function::Max => "llvm.maxnum",
+            Function::Min => "llvm.minnum",
+            Function::Ex2 => "llvm.nvvm.ex2.approx",
+            Function::Rsqrt => "llvm.nvvm.rsqrt.approx.f",
+            Function::Tf32 => "llvm.nvvm.f2tf32.rna",
+        };
+        self.make(|m| {
+            let args = args.iter().map(|x| m.float_of(*x)).collect::<Result<Vec<_>>>()?;
+            match function {
+                // These two are of `f32` alone, and the second gives bits.
+                Function::Rsqrt | Function::Tf32 => {
+                    let value = m.codegen.call(name, &[], &[args[0].into()])?;
+                    let f32_type = m.codegen.context.f32_type();
+                    Ok(m.codegen.builder.build_bit_cast(value, f32_type, "")?)
+                }
+                _ => Ok(m.codegen.float_call(name, &args)?.into()),
+            }
+        })
+    }
+
+    fn bits(&mut self, x: Reg) -> Reg {
+        self.make(|m| {
+            let i32_type = m.codegen.context.i32_type();
+            Ok(m.codegen.builder.build_bit_cast(m.float_of(x)?, i32_type, "")?)
+        })
+    }
+
+    fn of_bits(&mut self, x: Reg) -> Reg {
+        self.make(|m| {
+            let f32_type = m.codegen.context.f32_type();
+            Ok(m.codegen.builder.build_bit_cast(m.int_of(x)?, f32_type, "")?)
+        })
+    }
+
+    fn of_int(&mut self, x: Reg) -> Reg {
+        self.make(|m| {
+            let f32_type = m.codegen.context.f32_type();
+            Ok(m.codegen.builder.build_signed_int_to_float(m.int_of(x)?, f32_type, "")?)
+        })
+    }
+
+    fn int_add(&mut self, a: Reg, b: Reg) -> Reg {
+        self.make(|m| Ok(m.codegen.builder.build_int_add(m.int_of(a)?, m.int_of(b)?, "")?))
+    }
+
+    fn int_sub(&mut self, a: Reg, b: Reg) -> Reg {
+        self.make(|m| Ok(m.codegen.builder.build_int_sub(m.int_of(a)?, m.int_of(b)?, "")?))
+    }
+
+    fn int_and(&mut self, a: Reg, b: Reg) -> Reg {
+        self.make(|m| Ok(m.codegen.builder.build_and(m.int_of(a)?, m.int_of(b)?, "")?))
+    }
+
+    fn int_shl(&mut self, a: Reg, b: Reg) -> Reg {
+        self.make(|m| Ok(m.codegen.builder.build_left_shift(m.int_of(a)?, m.int_of(b)?, "")?))
+    }
+
+    fn int_eq(&mut self, a: Reg, b: Reg) -> Reg {
+        self.make(|m| {
+            let (a, b) = (m.int_of(a)?, m.int_of(b)?);
+            Ok(m.codegen.builder.build_int_compare(IntPredicate::EQ, a, b, "")?)
+        })
+    }
+
+    fn less(&mut self, a: Reg, b: Reg) -> Reg {
+        self.compare(FloatPredicate::OLT, a, b)
+    }
+
+    fn equal(&mut self, a: Reg, b: Reg) -> Reg {
+        self.compare(FloatPredicate::OEQ, a, b)
+    }
+
+    fn select(&mut self, condition: Reg, a: Reg, b: Reg) -> Reg {
+        self.make(|m| {
+            let (a, b) = (m.float_of(a)?, m.float_of(b)?);
+            Ok(m.codegen.builder.build_select(m.int_of(condition)?, a, b, "")?)
+        })
     }
 }

@@ -183,39 +183,25 @@ impl<'c> Codegen<'c, '_> {
     }
 
     fn unary(&self, op: UnOp, x: Value<'c>) -> Result<Value<'c>> {
-        if op == UnOp::Not {
-            return Ok(self.value(self.builder.build_not(x.bool()?, "")?, BOOL));
-        }
-        if !is_float(x.ty) {
-            let int = x.int()?;
-            return match op {
-                UnOp::Neg => Ok(self.value(self.builder.build_int_neg(int, "")?, x.ty)),
-                UnOp::Abs => {
-                    let wraps = self.context.bool_type().const_zero();
-                    Ok(self.value(
-                        self.call("llvm.abs", &[x.llvm.get_type()], &[int.into(), wraps.into()])?,
-                        x.ty,
-                    ))
-                }
-                _ => malformed(format!("{} of {:?}", op.name(), x.ty)),
+        if is_float(x.ty) {
+            let Some(real) = op.row().float else {
+                return malformed(format!("{} of {:?}", op.name(), x.ty));
             };
+            let wide = self.cast(F32, x)?.float()?;
+            let result = self.function(real.code, wide, x.ty != F32)?;
+            return self.cast(x.ty, self.value(result, F32));
         }
-        let wide = self.cast(F32, x)?.float()?;
-        let result = match op {
-            UnOp::Neg => self.builder.build_float_neg(wide, "")?,
-            UnOp::Abs => self.float_call("llvm.fabs", &[wide])?,
-            UnOp::Sqrt => self.float_call("llvm.sqrt", &[wide])?,
-            UnOp::Exp => self.exp(wide)?,
-            UnOp::Exp2 => self.exp2(wide)?,
-            UnOp::Log => self.log(wide)?,
-            UnOp::Rsqrt => self.rsqrt(wide)?,
-            UnOp::Tanh => self.tanh(wide)?,
-            // Every number of 16 or 8 bits is one of tf32.
-            UnOp::Tf32 if x.ty != F32 => wide,
-            UnOp::Tf32 => self.tf32(wide)?,
-            UnOp::Not => return malformed("not of a float"),
-        };
-        self.cast(x.ty, self.value(result, F32))
+        let int = x.int()?;
+        match op {
+            UnOp::Not if x.ty == BOOL => Ok(self.value(self.builder.build_not(int, "")?, BOOL)),
+            UnOp::Neg => Ok(self.value(self.builder.build_int_neg(int, "")?, x.ty)),
+            UnOp::Abs => {
+                let wraps = self.context.bool_type().const_zero();
+                let args = [int.into(), wraps.into()];
+                Ok(self.value(self.call("llvm.abs", &[x.llvm.get_type()], &args)?, x.ty))
+            }
+            _ => malformed(format!("{} of {:?}", op.name(), x.ty)),
+        }
     }
 
     fn binary(&self, op: BinOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {

@@ -4,7 +4,7 @@ use super::{
     Affine, AxisId, AxisKind, BinOp, DType, ElemType, Expr, ExprKind, Extent, Generator, I32, Known, RedOp,
     TYPES, TensorId, VarId, boxed, node, scaled,
 };
-use tile_dsl::op::{CmpOp, UnOp};
+use tile_dsl::op::{CmpOp, UnOp, unary::Drawn};
 
 /// Nodes after which only leaves are made.
 const MOST_NODES: usize = 60;
@@ -34,7 +34,7 @@ impl Generator<'_> {
                 node(ExprKind::Bin(op, Box::new(a), Box::new(b)))
             }
             44..52 => {
-                let op = *self.random.pick(&[UnOp::Neg, UnOp::Abs]);
+                let op = self.operator(Drawn::Often);
                 node(ExprKind::Un(op, Box::new(self.expr(axes, elem, depth - 1))))
             }
             52..60 => {
@@ -164,10 +164,10 @@ impl Generator<'_> {
             1 => {
                 let small = boxed(ExprKind::Bin(BinOp::Min, Box::new(x), number(4.0)));
                 let small = boxed(ExprKind::Bin(BinOp::Max, small, number(-4.0)));
-                let op = *self.random.pick(&[UnOp::Exp, UnOp::Exp2]);
+                let op = self.operator(Drawn::Small);
                 node(ExprKind::Un(op, small))
             }
-            2 => node(ExprKind::Un(UnOp::Tanh, Box::new(x))),
+            2 => node(ExprKind::Un(self.operator(Drawn::Any), Box::new(x))),
             3 => {
                 let divisor = self.expr(axes, elem, depth);
                 node(ExprKind::Bin(BinOp::Div, Box::new(x), Box::new(positive(divisor))))
@@ -177,10 +177,17 @@ impl Generator<'_> {
                 node(ExprKind::Bin(BinOp::Div, Box::new(x), Box::new(divisor)))
             }
             _ => {
-                let op = *self.random.pick(&[UnOp::Log, UnOp::Sqrt, UnOp::Rsqrt]);
+                let op = self.operator(Drawn::Positive);
                 node(ExprKind::Un(op, Box::new(positive(x))))
             }
         }
+    }
+
+    /// An operator for such operands.
+    fn operator(&mut self, drawn: Drawn) -> UnOp {
+        let all = UnOp::drawn(drawn);
+        // Where there is no choice no number is drawn, so that equal seeds go on giving equal programs.
+        if let [only] = all[..] { only } else { *self.random.pick(&all) }
     }
 
     /// `sum(x, a)` and the like, over an axis that the result lacks. Not over the axis of a loop over tiles: its value

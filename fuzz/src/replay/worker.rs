@@ -162,7 +162,8 @@ fn one(program: &Program, wanted: &Expectation, launch: &Launch, device: &Device
 /// Whether hardware and simulator may differ in the last bits.
 fn approximate(program: &Program) -> bool {
     let function = |expr: &Expr| {
-        matches!(expr.kind, ExprKind::Un(UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Tanh | UnOp::Rsqrt, _))
+        let differs = |op: &UnOp| op.row().float.is_some_and(|real| !real.reproducible);
+        matches!(&expr.kind, ExprKind::Un(op, _) if differs(op))
     };
     let kernel: &Kernel = &program.nest.kernel;
     let atomic = |d: &DirectiveKind| matches!(d, DirectiveKind::SplitK { across: Across::Atomic, .. });

@@ -238,9 +238,15 @@ impl Verifier<'_> {
                 Some(Param::Scalar { dtype, .. }) => Ok(Ty::Elem(*dtype)),
                 _ => Err(format!("parameter {i} is no scalar")),
             },
-            Expr::Un(UnOp::Not, a) => self.expr(a).and_then(|t| ok(t == Ty::BOOL, t)),
-            Expr::Un(UnOp::Neg | UnOp::Abs, a) => self.expr(a).and_then(|t| ok(t != Ty::BOOL, t)),
-            Expr::Un(_, a) => self.expr(a).and_then(|t| ok(float(t), t)),
+            Expr::Un(op, a) => self.expr(a).and_then(|t| {
+                let row = op.row();
+                let takes = match t {
+                    Ty::BOOL => row.truth.is_some(),
+                    t if t.is_int() => row.int.is_some(),
+                    _ => row.float.is_some(),
+                };
+                ok(takes, t)
+            }),
             Expr::Bin(BinOp::And | BinOp::Or, a, b) => same(a, b).and_then(|t| ok(t == Ty::BOOL, t)),
             Expr::Bin(BinOp::Rem, a, b) | Expr::Xor(a, b) => same(a, b).and_then(|t| ok(t.is_int(), t)),
             Expr::Bin(_, a, b) => same(a, b).and_then(|t| ok(t != Ty::BOOL, t)),

@@ -366,7 +366,8 @@ impl<'k, S: Semantics> Machine<'k, S> {
             ExprKind::Var(id) => self.vars[id].clone(),
             ExprKind::Un(op, x) => {
                 let dtype = types(x);
-                self.expr(x, false).map(semantics::steps(*op), |x| S::un(*op, dtype, x, root))
+                let steps = op.row().float.map_or(0, |real| real.steps);
+                self.expr(x, false).map(steps, |x| S::un(*op, dtype, x, root))
             }
             ExprKind::Bin(op, a, b) => {
                 let dtype = types(a);

@@ -262,16 +262,17 @@ impl<'k> Checker<'k> {
             ExprKind::Un(op, x) => {
                 let op = *op;
                 let found = self.infer(x, expected)?;
-                let fits = match op {
-                    UnOp::Not => found.elem == BOOL,
-                    UnOp::Neg | UnOp::Abs => is_float(found.elem) || found.elem == I32,
-                    _ => is_float(found.elem),
+                let row = op.row();
+                let fits = match found.elem {
+                    BOOL => row.truth.is_some(),
+                    I32 => row.int.is_some(),
+                    _ => row.float.is_some(),
                 };
                 if !fits {
                     let (name, elem) = (op.name(), kernel.elem_name(found.elem));
-                    let help = match op {
-                        UnOp::Not => "it takes the result of a comparison",
-                        _ => "cast it with `.cast::<f32>()` first",
+                    let help = match row.float {
+                        None => "it takes the result of a comparison",
+                        Some(_) => "cast it with `.cast::<f32>()` first",
                     };
                     self.error(Diagnostic::new(span, format!("`{name}` of a {elem} value")).remark(help));
                     return None;

@@ -3,7 +3,7 @@
 
 use crate::{
     dtype::{DType, Kind},
-    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum, tf32},
+    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum},
 };
 use std::rc::Rc;
 
@@ -93,29 +93,13 @@ fn floats(values: Vec<f32>, dtype: DType) -> Eval {
 }
 
 pub(super) fn un(op: UnOp, a: &Column) -> Eval {
-    match (op, a) {
-        (UnOp::Not, Column::Bool(v)) => Ok(Column::Bool(v.iter().map(|b| !b).collect())),
-        (UnOp::Neg, Column::Int(v)) => {
-            Ok(Column::Int(v.iter().map(|n| (*n as i32).wrapping_neg().into()).collect()))
+    let row = op.row();
+    match (a, row.float, row.int, row.truth) {
+        (Column::Float(v, dtype), Some(real), ..) => {
+            floats(v.iter().map(|x| (real.value)(*x)).collect(), *dtype)
         }
-        (UnOp::Abs, Column::Int(v)) => {
-            Ok(Column::Int(v.iter().map(|n| (*n as i32).wrapping_abs().into()).collect()))
-        }
-        (op, Column::Float(v, dtype)) => {
-            let f: fn(f32) -> f32 = match op {
-                UnOp::Neg => |x| -x,
-                UnOp::Exp => f32::exp,
-                UnOp::Exp2 => f32::exp2,
-                UnOp::Log => f32::ln,
-                UnOp::Sqrt => f32::sqrt,
-                UnOp::Rsqrt => |x| 1.0 / x.sqrt(),
-                UnOp::Tanh => f32::tanh,
-                UnOp::Abs => f32::abs,
-                UnOp::Tf32 => tf32,
-                UnOp::Not => return Err((0, "not of a float".into())),
-            };
-            floats(v.iter().map(|x| f(*x)).collect(), *dtype)
-        }
+        (Column::Int(v), _, Some(f), _) => Ok(Column::Int(v.iter().map(|n| f(*n as i32).into()).collect())),
+        (Column::Bool(v), .., Some(f)) => Ok(Column::Bool(v.iter().map(|b| f(*b)).collect())),
         _ => Err((0, format!("{} of another type", op.name()))),
     }
 }

@@ -2,7 +2,10 @@
 
 use crate::{
     dtype::{DType, Float, Kind},
-    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum, tf32},
+    op::{
+        BinOp, CmpOp, UnOp, integer, maximum, minimum,
+        unary::{Magnitude, of_zero},
+    },
 };
 
 /// Arithmetic of the evaluator. `root`: the result is stored as it is, so its rounding is accounted to the store.
@@ -23,15 +26,6 @@ pub(crate) trait Semantics {
     /// A factor of products that are added with fewer bits than f32 has: errors may be so much larger.
     fn coarse(x: Self::E, _by: f64) -> Self::E {
         x
-    }
-}
-
-/// Rounding steps that an operator counts for: the hardware's approximations are good to a few ulp.
-pub(super) fn steps(op: UnOp) -> u64 {
-    match op {
-        UnOp::Neg | UnOp::Abs | UnOp::Not | UnOp::Tf32 => 0,
-        UnOp::Sqrt => 1,
-        UnOp::Exp | UnOp::Exp2 | UnOp::Log | UnOp::Rsqrt | UnOp::Tanh => 8,
     }
 }
 
@@ -61,26 +55,14 @@ impl Semantics for Exact {
     }
 
     fn un(op: UnOp, dtype: DType, x: f64, _: bool) -> f64 {
-        match (op, dtype) {
-            (UnOp::Not, _) => f64::from(u8::from(x == 0.0)),
-            (UnOp::Neg, DType::I32) => f64::from((x as i32).wrapping_neg()),
-            (UnOp::Abs, DType::I32) => f64::from((x as i32).wrapping_abs()),
-            _ => {
-                let x = x as f32;
-                let y = match op {
-                    UnOp::Neg => -x,
-                    UnOp::Exp => x.exp(),
-                    UnOp::Exp2 => x.exp2(),
-                    UnOp::Log => x.ln(),
-                    UnOp::Sqrt => x.sqrt(),
-                    UnOp::Rsqrt => 1.0 / x.sqrt(),
-                    UnOp::Tanh => x.tanh(),
-                    UnOp::Abs | UnOp::Not => x.abs(),
-                    UnOp::Tf32 => tf32(x),
-                };
-                dtype.round(y).into()
-            }
-        }
+        let row = op.row();
+        let result = match dtype.format().kind {
+            Kind::Float(_) => row.float.map(|real| dtype.round((real.value)(x as f32)).into()),
+            Kind::Int { .. } => row.int.map(|value| (value)(x as i32).into()),
+            Kind::Bool => row.truth.map(|value| u8::from(value(x != 0.0)).into()),
+        };
+        // Others the verifier refuses.
+        result.unwrap_or(f64::NAN)
     }
 
     fn bin(op: BinOp, dtype: DType, a: f64, b: f64, _: bool) -> f64 {
@@ -150,16 +132,6 @@ fn intermediate(dtype: DType, (v, m): (f64, f64), root: bool) -> (f64, f64) {
     if root || !v.is_finite() { (v, m) } else { (v, m + coarseness(dtype) * v.abs().max(least)) }
 }
 
-/// What is an f32 is rounded exactly. Else the computed element may round to either neighbour, 2⁻¹⁰ apart.
-fn rounded_to_tf32(v: f64, m: f64) -> (f64, f64) {
-    const APART: f64 = (1u32 << 14) as f64;
-    if f64::from(v as f32) == v || v.is_nan() {
-        (f64::from(tf32(v as f32)), m)
-    } else {
-        (v, m + APART * v.abs())
-    }
-}
-
 /// A result with its magnitude: none of what is infinite, unless even its sign is unknown, and no bound at all on a number whose
 /// magnitude is beyond f64, such as a product of products of products.
 fn known((v, m): (f64, f64)) -> (f64, f64) {
@@ -174,11 +146,6 @@ fn known((v, m): (f64, f64)) -> (f64, f64) {
 fn sum((v, m): (f64, f64)) -> (f64, f64) {
     const SIGN_OF_ZERO: f64 = 1e-200;
     known((v, if v == 0.0 { m.max(SIGN_OF_ZERO) } else { m }))
-}
-
-/// The reciprocal of zero is an infinity, of either sign if the zero's is unknown.
-fn of_zero(infinity: f64, m: f64) -> (f64, f64) {
-    (infinity, if m > 0.0 { f64::INFINITY } else { 0.0 })
 }
 
 fn quotient((x, p): (f64, f64), (y, q): (f64, f64)) -> (f64, f64) {
@@ -205,23 +172,13 @@ impl Semantics for Bounded {
     }
 
     fn un(op: UnOp, dtype: DType, (v, m): (f64, f64), root: bool) -> (f64, f64) {
-        if !dtype.is_float() {
+        let Some(real) = op.row().float.filter(|_| dtype.is_float()) else {
             return Self::input(Exact::un(op, dtype, v, root));
-        }
-        let result = match op {
-            UnOp::Neg => return (-v, m),
-            UnOp::Abs | UnOp::Not => return (v.abs(), m),
-            UnOp::Tf32 => return rounded_to_tf32(v, m),
-            UnOp::Exp => (v.exp(), v.exp() * (1.0 + m)),
-            UnOp::Exp2 => (v.exp2(), v.exp2() * (1.0 + m)),
-            UnOp::Log if v == 0.0 => (f64::NEG_INFINITY, 0.0),
-            UnOp::Log => (v.ln(), v.ln().abs() + m / v),
-            UnOp::Sqrt => (v.sqrt(), if v > 0.0 { m / v.sqrt() } else { m.sqrt() }),
-            UnOp::Rsqrt if v == 0.0 => of_zero(1.0 / v, m),
-            UnOp::Rsqrt => (1.0 / v.sqrt(), m / (v * v.sqrt())),
-            UnOp::Tanh => (v.tanh(), v.tanh().abs() + m / v.cosh().powi(2)),
         };
-        intermediate(dtype, known(result), root)
+        match (real.bounded)(v, m) {
+            Magnitude::Exact(v, m) => (v, m),
+            Magnitude::Rounded(v, m) => intermediate(dtype, known((v, m)), root),
+        }
     }
 
     fn bin(op: BinOp, dtype: DType, a: (f64, f64), b: (f64, f64), root: bool) -> (f64, f64) {

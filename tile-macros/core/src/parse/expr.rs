@@ -201,7 +201,7 @@ impl Reader<'_> {
 
     fn call(&mut self, expr: &Expr) -> Option<ExprKind> {
         let Some((name, args)) = call(expr) else {
-            return self.fail(expr, "this call is not supported in a kernel", FUNCTIONS);
+            return self.fail(expr, "this call is not supported in a kernel", &functions());
         };
         match (name.as_str(), args.as_slice()) {
             ("load", [tensor, index]) => {
@@ -263,8 +263,8 @@ impl Reader<'_> {
                 let (a, b) = (self.expr(a), self.expr(b));
                 Some(ExprKind::Bin(BinOp::from_name(&name)?, Box::new(a?), Box::new(b?)))
             }
-            ("exp" | "exp2" | "log" | "sqrt" | "rsqrt" | "tanh" | "abs" | "tf32", [x]) => {
-                Some(ExprKind::Un(UnOp::from_name(&name)?, Box::new(self.expr(x)?)))
+            (_, [x]) if function(&name).is_some() => {
+                Some(ExprKind::Un(function(&name)?, Box::new(self.expr(x)?)))
             }
             ("cast", [x]) => {
                 let call = format!("{}.cast::<f32>()", source(x));
@@ -276,8 +276,8 @@ impl Reader<'_> {
                 format!("`{name}` binds an axis and is not a value"),
                 "the form is `let n = whole(N);`, `let (i, j) = program_tile(M, N);` or `for k in tiles(K)`",
             ),
-            _ => match USAGE.iter().find(|(function, _)| *function == name) {
-                Some((_, usage)) => {
+            _ => match usage(&name) {
+                Some(usage) => {
                     let n = args.len();
                     self.fail(
                         expr,
@@ -287,7 +287,8 @@ impl Reader<'_> {
                 }
                 None if matches!(self.lookup(&name), Some(Binding::Broken)) => None,
                 None => {
-                    self.fail(expr, format!("cannot find function `{name}` in the tile language"), FUNCTIONS)
+                    let what = format!("cannot find function `{name}` in the tile language");
+                    self.fail(expr, what, &functions())
                 }
             },
         }
@@ -313,7 +314,7 @@ impl Reader<'_> {
         let message = format!("the method `{name}` is not supported in a kernel");
         let args = std::iter::once(source(&method.receiver)).chain(method.args.iter().map(source));
         let args = args.collect::<Vec<_>>().join(", ");
-        match USAGE.iter().any(|(function, _)| *function == name) {
+        match usage(&name).is_some() {
             true => self.mend(method, message, method, format!("{name}({args})")),
             false => {
                 let rule =
@@ -523,7 +524,8 @@ fn chosen(choice: &syn::ExprIf) -> Option<String> {
     Some(format!("select({}, {}, {otherwise})", source(&choice.cond), value(&choice.then_branch)?))
 }
 
-const USAGE: [(&str, &str); 16] = [
+/// Functions with a form of their own, as they are called.
+const USAGE: [(&str, &str); 8] = [
     ("load", "load(x, [i, j])"),
     ("zeros", "zeros::<f32>([i, j])"),
     ("full", "full::<f32>(1.0, [i, j])"),
@@ -532,14 +534,25 @@ const USAGE: [(&str, &str); 16] = [
     ("sum", "sum(x, n)"),
     ("max", "max(x, n) over an axis, or max(a, b)"),
     ("min", "min(x, n) over an axis, or min(a, b)"),
-    ("exp", "exp(x)"),
-    ("exp2", "exp2(x)"),
-    ("log", "log(x)"),
-    ("sqrt", "sqrt(x)"),
-    ("rsqrt", "rsqrt(x)"),
-    ("tanh", "tanh(x)"),
-    ("abs", "abs(x)"),
-    ("tf32", "tf32(x)"),
 ];
 
-const FUNCTIONS: &str = "functions are load, store, dot, zeros, full, select, sum, max, min, exp, exp2, log, sqrt, rsqrt, tanh, abs, tf32, and the method cast";
+/// The operator that is called by this name, element by element.
+fn function(name: &str) -> Option<UnOp> {
+    UnOp::from_name(name).filter(|op| op.row().usage.is_some())
+}
+
+/// How a function is called.
+fn usage(name: &str) -> Option<&'static str> {
+    let own = USAGE.iter().find(|(function, _)| *function == name).map(|(_, usage)| *usage);
+    own.or_else(|| function(name)?.row().usage)
+}
+
+/// All functions, for messages.
+fn functions() -> String {
+    let of_elements = UnOp::ALL.iter().filter(|op| op.row().usage.is_some()).map(|op| op.name());
+    let names: Vec<&str> = of_elements.collect();
+    format!(
+        "functions are load, store, dot, zeros, full, select, sum, max, min, {}, and the method cast",
+        names.join(", ")
+    )
+}

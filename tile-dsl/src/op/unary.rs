@@ -1,0 +1,354 @@
+//! Operators of one operand, element by element: an operator is a row of the table.
+//!
+//! The row has the name, what it computes, how far errors reach, what random programs do with it, and its code. Whoever
+//! asks about an operator asks its row.
+
+use super::{
+    functions::{self, Function, Machine, Reg},
+    tf32,
+};
+use serde::{Deserialize, Serialize};
+
+/// What is known of an operator.
+#[derive(Clone, Copy)]
+pub struct Unary {
+    /// Name in the printed IRs and in kernels.
+    pub name: &'static str,
+    /// As a kernel calls it, for messages; `None` for what Rust has an operator for.
+    pub usage: Option<&'static str>,
+    /// Of floating-point numbers, if it takes them.
+    pub float: Option<Real>,
+    /// Of integers, if it takes them; arithmetic wraps.
+    pub int: Option<fn(i32) -> i32>,
+    /// Of truth values, if it takes them.
+    pub truth: Option<fn(bool) -> bool>,
+    /// The range of results over a range of operands, and which operands can be compared.
+    pub results: Results,
+    /// Where random programs use it.
+    pub drawn: Drawn,
+}
+
+/// An operator on floating-point numbers. Those of fewer bits than `f32` are widened, and results rounded.
+#[derive(Clone, Copy)]
+pub struct Real {
+    /// The result in `f32`.
+    pub value: fn(f32) -> f32,
+    /// The result in `f64` with its magnitude, given those of the operand: see [`Magnitude`].
+    pub bounded: fn(f64, f64) -> Magnitude,
+    /// Rounding steps that it counts for: 0 where nothing is rounded, 1 where it is rounded correctly, and 8 where the
+    /// hardware's approximation is good to a few units in the last place.
+    pub steps: u64,
+    /// Whether a GPU computes the same bits as the simulator. Approximations of the hardware are not known to the bit.
+    pub reproducible: bool,
+    /// How far a result of its code is off at most, in units in the last place; subnormal numbers count.
+    pub ulps: f64,
+    /// Its instructions on an `f32`.
+    pub code: fn(&mut dyn Machine, Reg) -> Reg,
+}
+
+/// A number and a magnitude m: with unit roundoff u, s rounding steps are off by about s·u·m.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Magnitude {
+    /// The operator rounds nothing.
+    Exact(f64, f64),
+    /// The result is rounded.
+    Rounded(f64, f64),
+}
+
+/// Ranges of an operator, for tests that know beforehand which results are comparable.
+#[derive(Clone, Copy)]
+pub struct Results {
+    /// Operands outside of it may leave the range of `f32`.
+    pub within: [f64; 2],
+    /// What an operand must be so that its rounding does not change the result beyond any bound.
+    pub needs: Needs,
+    /// The range of the results over a range of operands, both from the least to the greatest.
+    pub range: fn([f64; 2]) -> [f64; 2],
+    /// Whether results are rounded; otherwise they are multiples of the same power of two as the operand.
+    pub rounds: bool,
+}
+
+/// What an operand must be where results are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Any number.
+    Nothing,
+    /// One that nothing rounded, or one that is positive and not near zero.
+    ExactOrPositive,
+    /// One that nothing rounded.
+    Exact,
+}
+
+/// Which operands random programs give an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drawn {
+    /// None: programs use it in forms of its own.
+    Never,
+    /// Any, often: it rounds nothing.
+    Often,
+    /// Any, among the functions that round.
+    Any,
+    /// From −4 to 4.
+    Small,
+    /// 1 or more.
+    Positive,
+}
+
+impl Results {
+    /// What is rounded, of any operand, and rises with it.
+    const fn rising(range: fn([f64; 2]) -> [f64; 2]) -> Results {
+        Results { within: ALL, needs: Needs::Nothing, range, rounds: true }
+    }
+}
+
+const ALL: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
+
+/// The reciprocal of zero is an infinity, of either sign if the zero's is unknown.
+pub(crate) fn of_zero(infinity: f64, m: f64) -> (f64, f64) {
+    (infinity, if m > 0.0 { f64::INFINITY } else { 0.0 })
+}
+
+/// What is an f32 is rounded exactly. Else the computed element may round to either neighbour, 2⁻¹⁰ apart.
+fn rounded_to_tf32(v: f64, m: f64) -> Magnitude {
+    const APART: f64 = (1u32 << 14) as f64;
+    if f64::from(v as f32) == v || v.is_nan() {
+        Magnitude::Exact(f64::from(tf32(v as f32)), m)
+    } else {
+        Magnitude::Exact(v, m + APART * v.abs())
+    }
+}
+
+fn absolute([lo, hi]: [f64; 2]) -> [f64; 2] {
+    let (x, y) = (lo.abs(), hi.abs());
+    [if lo <= 0.0 && hi >= 0.0 { 0.0 } else { x.min(y) }, x.max(y)]
+}
+
+macro_rules! operators {
+    ($($(#[$doc:meta])* $op:ident => $row:expr;)*) => {
+        /// One-operand operators, element by element.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum UnOp {
+            $($(#[$doc])* $op,)*
+        }
+
+        impl UnOp {
+            /// Every operator.
+            pub const ALL: &[UnOp] = &[$(UnOp::$op),*];
+
+            /// Its row.
+            pub const fn row(self) -> &'static Unary {
+                match self {
+                    $(UnOp::$op => const { &$row },)*
+                }
+            }
+        }
+    };
+}
+
+operators! {
+    /// `-x`.
+    Neg => Unary {
+        name: "neg",
+        usage: None,
+        float: Some(Real {
+            value: |x| -x,
+            bounded: |v, m| Magnitude::Exact(-v, m),
+            steps: 0,
+            reproducible: true,
+            ulps: 0.0,
+            code: |m, x| m.neg(x),
+        }),
+        int: Some(i32::wrapping_neg),
+        truth: None,
+        results: Results { range: |[lo, hi]| [-hi, -lo], rounds: false, ..Results::rising(|r| r) },
+        drawn: Drawn::Often,
+    };
+    /// e^x.
+    Exp => Unary {
+        name: "exp",
+        usage: Some("exp(x)"),
+        float: Some(Real {
+            value: f32::exp,
+            bounded: |v, m| Magnitude::Rounded(v.exp(), v.exp() * (1.0 + m)),
+            steps: 8,
+            reproducible: false,
+            ulps: 3.0,
+            code: functions::exp,
+        }),
+        int: None,
+        truth: None,
+        results: Results { within: [-80.0, 80.0], ..Results::rising(|r| r.map(f64::exp)) },
+        drawn: Drawn::Small,
+    };
+    /// 2^x.
+    Exp2 => Unary {
+        name: "exp2",
+        usage: Some("exp2(x)"),
+        float: Some(Real {
+            value: f32::exp2,
+            bounded: |v, m| Magnitude::Rounded(v.exp2(), v.exp2() * (1.0 + m)),
+            steps: 8,
+            reproducible: false,
+            ulps: 2.0,
+            code: |m, x| m.call(Function::Ex2, &[x]),
+        }),
+        int: None,
+        truth: None,
+        results: Results { within: [-115.0, 115.0], ..Results::rising(|r| r.map(f64::exp2)) },
+        drawn: Drawn::Small,
+    };
+    /// Natural logarithm.
+    Log => Unary {
+        name: "log",
+        usage: Some("log(x)"),
+        float: Some(Real {
+            value: f32::ln,
+            bounded: |v, m| match v == 0.0 {
+                true => Magnitude::Rounded(f64::NEG_INFINITY, 0.0),
+                false => Magnitude::Rounded(v.ln(), v.ln().abs() + m / v),
+            },
+            steps: 8,
+            reproducible: false,
+            ulps: 1.0,
+            code: functions::log,
+        }),
+        int: None,
+        truth: None,
+        results: Results {
+            needs: Needs::ExactOrPositive,
+            ..Results::rising(|[_, hi]| [-110.0, hi.max(2.0).ln()])
+        },
+        drawn: Drawn::Positive,
+    };
+    /// Square root, correctly rounded.
+    Sqrt => Unary {
+        name: "sqrt",
+        usage: Some("sqrt(x)"),
+        float: Some(Real {
+            value: f32::sqrt,
+            bounded: |v, m| Magnitude::Rounded(v.sqrt(), if v > 0.0 { m / v.sqrt() } else { m.sqrt() }),
+            steps: 1,
+            reproducible: true,
+            ulps: 0.5,
+            code: |m, x| m.call(Function::Sqrt, &[x]),
+        }),
+        int: None,
+        truth: None,
+        results: Results {
+            needs: Needs::ExactOrPositive,
+            ..Results::rising(|r| r.map(|x| x.max(0.0).sqrt()))
+        },
+        drawn: Drawn::Positive,
+    };
+    /// 1/√x.
+    Rsqrt => Unary {
+        name: "rsqrt",
+        usage: Some("rsqrt(x)"),
+        float: Some(Real {
+            value: |x| 1.0 / x.sqrt(),
+            bounded: |v, m| {
+                let (v, m) = match v == 0.0 {
+                    true => of_zero(1.0 / v, m),
+                    false => (1.0 / v.sqrt(), m / (v * v.sqrt())),
+                };
+                Magnitude::Rounded(v, m)
+            },
+            steps: 8,
+            reproducible: false,
+            ulps: 2.0,
+            code: |m, x| m.call(Function::Rsqrt, &[x]),
+        }),
+        int: None,
+        truth: None,
+        results: Results {
+            needs: Needs::ExactOrPositive,
+            ..Results::rising(|[lo, hi]| [1.0 / hi.max(1e-6).sqrt(), 1.0 / lo.max(1e-3).sqrt()])
+        },
+        drawn: Drawn::Positive,
+    };
+    /// Hyperbolic tangent.
+    Tanh => Unary {
+        name: "tanh",
+        usage: Some("tanh(x)"),
+        float: Some(Real {
+            value: f32::tanh,
+            bounded: |v, m| Magnitude::Rounded(v.tanh(), v.tanh().abs() + m / v.cosh().powi(2)),
+            steps: 8,
+            reproducible: false,
+            ulps: 3.0,
+            code: functions::tanh,
+        }),
+        int: None,
+        truth: None,
+        results: Results::rising(|_| [-1.0, 1.0]),
+        drawn: Drawn::Any,
+    };
+    /// Absolute value.
+    Abs => Unary {
+        name: "abs",
+        usage: Some("abs(x)"),
+        float: Some(Real {
+            value: f32::abs,
+            bounded: |v, m| Magnitude::Exact(v.abs(), m),
+            steps: 0,
+            reproducible: true,
+            ulps: 0.0,
+            code: |m, x| m.call(Function::Abs, &[x]),
+        }),
+        int: Some(i32::wrapping_abs),
+        truth: None,
+        results: Results { range: absolute, rounds: false, ..Results::rising(|r| r) },
+        drawn: Drawn::Often,
+    };
+    /// Logical not of a `bool`.
+    Not => Unary {
+        name: "not",
+        usage: None,
+        float: None,
+        int: None,
+        truth: Some(|x| !x),
+        results: Results { rounds: false, ..Results::rising(|r| r) },
+        drawn: Drawn::Never,
+    };
+    /// Rounded to tf32: see [`tf32`].
+    Tf32 => Unary {
+        name: "tf32",
+        usage: Some("tf32(x)"),
+        float: Some(Real {
+            value: tf32,
+            bounded: rounded_to_tf32,
+            steps: 0,
+            reproducible: true,
+            ulps: 0.0,
+            // Every number of 16 or 8 bits is one of tf32.
+            code: |m, x| if m.narrow() { x } else { m.call(Function::Tf32, &[x]) },
+        }),
+        int: None,
+        truth: None,
+        // Where the operand is exact, so is what it is rounded to.
+        results: Results {
+            needs: Needs::Exact,
+            range: |r| r.map(|x| tf32(x as f32).into()),
+            rounds: false,
+            ..Results::rising(|r| r)
+        },
+        drawn: Drawn::Never,
+    };
+}
+
+impl UnOp {
+    /// Name in the printed IRs and in kernels.
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Inverse of [`UnOp::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|op| op.name() == name)
+    }
+
+    /// The operators that random programs give such operands.
+    pub fn drawn(drawn: Drawn) -> Vec<UnOp> {
+        Self::ALL.iter().copied().filter(|op| op.row().drawn == drawn).collect()
+    }
+}
