@@ -1,6 +1,6 @@
 //! The arithmetic peak of a GPU.
 
-use tile_dsl::dtype::DType;
+use tile_dsl::{dtype::DType, nest::Atom};
 use tile_runtime::GpuInfo;
 
 /// Fused multiply-adds a cycle of one multiprocessor, dense: f32 on CUDA cores (CUDA C++ Programming Guide, table of
@@ -10,20 +10,19 @@ pub fn fma_per_cycle(sm: u32, dtype: DType) -> Option<u32> {
     match (sm, dtype) {
         (80, DType::F32) => Some(64),
         (86 | 87 | 89 | 90, DType::F32) => Some(128),
-        (80, DType::F16 | DType::BF16) => Some(1024),
-        (90, DType::F16 | DType::BF16) => Some(2048),
-        (90, DType::F8) => Some(4096),
-        _ => None,
+        _ => fastest(sm, dtype, false),
     }
+}
+
+/// The rate of the fastest instruction of tensor cores that multiplies a type, after rounding it to tf32 or as it is.
+fn fastest(sm: u32, dtype: DType, rounded: bool) -> Option<u32> {
+    let rows = Atom::all().map(Atom::row).filter(|row| row.rounded == rounded && row.multiplies(dtype));
+    rows.filter_map(|row| row.rate(sm)).max()
 }
 
 /// The same of f32 rounded to tf32, on tensor cores.
 pub fn tf32_per_cycle(sm: u32) -> Option<u32> {
-    match sm {
-        80 => Some(512),
-        90 => Some(1024),
-        _ => None,
-    }
+    fastest(sm, DType::F32, true)
 }
 
 /// FLOP/s at the highest clock, of so many multiply-adds a cycle of one multiprocessor.

@@ -24,8 +24,7 @@ impl<'c> Codegen<'c, '_> {
         x: FloatValue<'c>,
         narrow: bool,
     ) -> Result<FloatValue<'c>> {
-        let mut made =
-            Instructions { codegen: self, values: vec![x.into()], narrow, mistake: None };
+        let mut made = Instructions { codegen: self, values: vec![x.into()], narrow, mistake: None };
         let result = code(&mut made, Reg(0));
         match made.mistake.take() {
             Some(mistake) => Err(mistake),

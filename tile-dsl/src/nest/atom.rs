@@ -6,7 +6,7 @@
 //!
 //! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.15.5.15 (`ldmatrix`).
 
-use super::rows::{self, Part, Place, Row, WGMMA_SIZES};
+use super::rows::{self, Part, Place, Row};
 use super::{
     AccessId, CopyId, CopyLayout, Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, Target, ValueId, leaves,
 };
@@ -16,23 +16,59 @@ use crate::{
     op::{BinOp, UnOp},
     schedule::Space,
 };
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, SeqAccess, Visitor},
+    ser::SerializeTuple,
+};
 use std::{collections::BTreeSet, fmt};
 
-/// An instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Atom {
-    /// `mma.sync.aligned.m16n8k16.row.col`, 16-bit operands, `f32` accumulators.
-    Mma,
-    /// `mma.sync.aligned.m16n8k8.row.col`, `f32` operands rounded to tf32, `f32` accumulators.
-    MmaTf32,
-    /// `wgmma.mma_async.sync.aligned.m64nNk16`, 16-bit operands in shared memory, `f32` accumulators; N is eight times this.
-    Wgmma(u8),
-    /// `wgmma.mma_async.sync.aligned.m64nNk32`, operands of e4m3 in shared memory, `f32` accumulators of 13 bits of fraction.
-    WgmmaF8(u8),
-    /// `wgmma.mma_async.sync.aligned.m64nNk8`, `f32` operands in shared memory that were rounded to tf32 on their way there,
-    /// `f32` accumulators.
-    WgmmaTf32(u8),
+/// An instruction: a row of the table. It is encoded as the number of the rows that it stands with, followed by its
+/// columns in eights if there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Atom {
+    /// Index in [`rows::ATOMS`].
+    family: u8,
+    /// Columns in eights, where there are several numbers of them; otherwise 0.
+    eights: u8,
+}
+
+impl Serialize for Atom {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let sized = self.is_sized();
+        let mut fields = to.serialize_tuple(1 + usize::from(sized))?;
+        fields.serialize_element(&u32::from(self.family))?;
+        if sized {
+            fields.serialize_element(&self.eights)?;
+        }
+        fields.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Atom {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Atom, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Atom;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an instruction")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut fields: A) -> Result<Atom, A::Error> {
+                let lacks = |n| de::Error::invalid_length(n, &"an instruction and its columns");
+                let family: u32 = fields.next_element()?.ok_or_else(|| lacks(0))?;
+                let first = Atom::all().find(|a| u32::from(a.family) == family);
+                let first = first.ok_or_else(|| de::Error::custom(format!("no instruction {family}")))?;
+                if !first.is_sized() {
+                    return Ok(first);
+                }
+                let eights: u8 = fields.next_element()?.ok_or_else(|| lacks(1))?;
+                let atom = Atom { eights, ..first };
+                let known = Atom::all().any(|a| a == atom);
+                known.then_some(atom).ok_or_else(|| de::Error::custom(format!("{eights} times 8 columns")))
+            }
+        }
+        from.deserialize_tuple(2, Fields)
+    }
 }
 
 /// What a loop of an atom is.
@@ -67,54 +103,69 @@ pub enum Scope {
 }
 
 impl Atom {
+    /// `mma` of 16-bit operands.
+    pub const MMA: Atom = Atom { family: 0, eights: 0 };
+
     /// Every instruction.
     pub fn all() -> impl Iterator<Item = Atom> {
-        let of_warpgroups = [Atom::Wgmma, Atom::WgmmaF8, Atom::WgmmaTf32];
-        let sizes = move |of: fn(u8) -> Atom| (1..=WGMMA_SIZES as u8).map(of);
-        [Atom::Mma, Atom::MmaTf32].into_iter().chain(of_warpgroups.into_iter().flat_map(sizes))
+        (0..).zip(rows::ATOMS).flat_map(|(family, rows)| {
+            let sizes = if rows.len() == 1 { 0..=0 } else { 1..=rows.len() as u8 };
+            sizes.map(move |eights| Atom { family, eights })
+        })
+    }
+
+    /// Whether there are several numbers of columns.
+    fn is_sized(self) -> bool {
+        rows::ATOMS[usize::from(self.family)].len() > 1
     }
 
     /// What is known of it.
     pub fn row(self) -> &'static Row {
-        let of = |rows: &'static [Row; WGMMA_SIZES], eights: u8| {
-            &rows[usize::from(eights).clamp(1, WGMMA_SIZES) - 1]
-        };
-        match self {
-            Atom::Mma => &rows::MMA,
-            Atom::MmaTf32 => &rows::MMA_TF32,
-            Atom::Wgmma(eights) => of(&rows::WGMMA, eights),
-            Atom::WgmmaF8(eights) => of(&rows::WGMMA_F8, eights),
-            Atom::WgmmaTf32(eights) => of(&rows::WGMMA_TF32, eights),
-        }
+        &rows::ATOMS[usize::from(self.family)][usize::from(self.eights.max(1)) - 1]
     }
 
-    /// By the name that directives use: `mma`, `wgmma(64, 128)`.
+    /// The same instruction for so many columns.
+    pub fn of_columns(self, columns: u32) -> Option<Atom> {
+        Atom::all().find(|a| a.family == self.family && a.size(Role::N) == columns)
+    }
+
+    /// How directives write the instructions, one for each name.
+    pub fn forms() -> Vec<&'static str> {
+        let mut forms = Vec::new();
+        for row in Atom::all().map(Atom::row) {
+            if !forms.contains(&row.example) {
+                forms.push(row.example);
+            }
+        }
+        forms
+    }
+
+    /// By the name that directives use: `mma`, `wgmma(64, 128)`. Of several rows of one name and shape, the first.
     ///
     /// # Errors
     /// What is wrong with the name or its shape.
     pub fn from_name(name: &str, shape: Option<[u32; 2]>) -> Result<Atom, String> {
-        match (name, shape) {
-            ("mma", None) => Ok(Atom::Mma),
-            ("mma", Some(_)) => Err("`mma` has one shape: write `mma`".into()),
-            ("wgmma", Some([64, n])) if (8..=256).contains(&n) && n % 8 == 0 => {
-                Ok(Atom::Wgmma((n / 8) as u8))
-            }
-            ("wgmma", Some([64, n])) => {
-                Err(format!("`wgmma` takes 8 to 256 columns at once, a multiple of 8, not {n}"))
-            }
-            ("wgmma", Some([m, _])) => Err(format!("`wgmma` takes 64 rows at once, not {m}")),
-            ("wgmma", None) => Err("`wgmma` needs its rows and columns: `wgmma(64, 128)`".into()),
-            _ => Err(format!("there is no instruction `{name}`: `mma`, or `wgmma(64, 128)`")),
+        let Some(first) = Atom::all().find(|a| a.row().name == name) else {
+            let forms: Vec<String> = Atom::forms().iter().map(|form| format!("`{form}`")).collect();
+            return Err(format!("there is no instruction `{name}`: {}", forms.join(", or ")));
+        };
+        let [rows, ..] = first.row().shape;
+        match (first.is_sized(), shape) {
+            (false, None) => Ok(first),
+            (false, Some(_)) => Err(format!("`{name}` has one shape: write `{name}`")),
+            (true, None) => Err(format!("`{name}` needs its rows and columns: `{}`", first.row().example)),
+            (true, Some([m, _])) if m != rows => Err(format!("`{name}` takes {rows} rows at once, not {m}")),
+            (true, Some([_, n])) => first.of_columns(n).ok_or_else(|| {
+                let most = 8 * rows::ATOMS[usize::from(first.family)].len();
+                format!("`{name}` takes 8 to {most} columns at once, a multiple of 8, not {n}")
+            }),
         }
     }
 
     /// As the printed IRs name it.
     pub fn label(self) -> String {
         let row = self.row();
-        match self {
-            Atom::Mma | Atom::MmaTf32 => row.label.to_string(),
-            _ => format!("{}{}", row.label, row.shape[1]),
-        }
+        if self.is_sized() { format!("{}{}", row.label, row.shape[1]) } else { row.label.to_string() }
     }
 
     /// By the name in the printed IRs.
@@ -505,10 +556,7 @@ pub fn copy_on(nest: &Nest, path: &[Frame], access: AccessId) -> Option<(usize, 
 impl fmt::Display for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Row { name, shape: [m, n, _], .. } = self.row();
-        match self {
-            Atom::Mma | Atom::MmaTf32 => f.write_str(name),
-            _ => write!(f, "{name}({m}, {n})"),
-        }
+        if self.is_sized() { write!(f, "{name}({m}, {n})") } else { f.write_str(name) }
     }
 }
 
@@ -535,6 +583,48 @@ impl fmt::Display for Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Programs that were encoded, in bundles say, are read: numbers of rows and of columns stay what they are.
+    #[test]
+    fn encodings_of_instructions_stay() {
+        for (label, bytes) in [
+            ("mma", &[0][..]),
+            ("mma_tf32", &[1]),
+            ("wgmma64x8", &[2, 1]),
+            ("wgmma64x256", &[2, 32]),
+            ("wgmma_f8_64x24", &[3, 3]),
+            ("wgmma_tf32_64x128", &[4, 16]),
+        ] {
+            let atom = Atom::from_label(label).expect(label);
+            assert_eq!(postcard::to_stdvec(&atom).unwrap(), bytes, "{label}");
+            // What follows is left to the next one.
+            let more = [bytes, &[7]].concat();
+            assert_eq!(postcard::from_bytes::<(Atom, u8)>(&more).unwrap(), (atom, 7), "{label}");
+        }
+        for bytes in [&[5][..], &[2], &[2, 0], &[2, 33]] {
+            assert!(postcard::from_bytes::<Atom>(bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_instructions() {
+        assert_eq!(Atom::forms(), ["mma", "wgmma(64, 128)"]);
+        for atom in Atom::all() {
+            assert_eq!(Atom::from_label(&atom.label()), Some(atom));
+            assert_eq!(atom.of_columns(atom.size(Role::N)), Some(atom));
+        }
+        assert_eq!(Atom::from_name("mma", None), Ok(Atom::MMA));
+        assert_eq!(Atom::from_name("wgmma", Some([64, 24])).unwrap().label(), "wgmma64x24");
+        let wrong = |name, shape| Atom::from_name(name, shape).unwrap_err();
+        assert_eq!(wrong("mma", Some([16, 8])), "`mma` has one shape: write `mma`");
+        assert_eq!(wrong("wgmma", None), "`wgmma` needs its rows and columns: `wgmma(64, 128)`");
+        assert_eq!(wrong("wgmma", Some([32, 8])), "`wgmma` takes 64 rows at once, not 32");
+        for n in [0, 12, 264] {
+            let wanted = format!("`wgmma` takes 8 to 256 columns at once, a multiple of 8, not {n}");
+            assert_eq!(wrong("wgmma", Some([64, n])), wanted);
+        }
+        assert_eq!(wrong("fma", None), "there is no instruction `fma`: `mma`, or `wgmma(64, 128)`");
+    }
 
     /// Every element of an accumulator lies in one register of one lane, and the lanes are those of the scope.
     #[test]

@@ -1,4 +1,4 @@
-//! The table of atoms: in it an instruction is a row.
+//! The table of atoms: in it an instruction is a row. Rows that differ in their numbers of columns alone stand together.
 //!
 //! Source: PTX ISA 9.7.15.5 (`mma.sync`, fragments), 9.7.16.5 (`wgmma`, accumulators in registers).
 
@@ -66,12 +66,23 @@ pub struct Row {
     pub a: &'static [[u32; 2]],
     /// Those of the second operand: along n and along k.
     pub b: &'static [[u32; 2]],
+    /// Fused multiply-adds a cycle of one multiprocessor, dense, by compute capability (architecture white papers of the
+    /// A100 and the H100). Those that are not published in one number are left out.
+    pub rates: &'static [(u32, u32)],
 }
+
+/// Every instruction; the index is its number in encoded programs, so new ones come last.
+pub(super) static ATOMS: [&[Row]; 5] = [&[MMA], &[MMA_TF32], &WGMMA, &WGMMA_F8, &WGMMA_TF32];
 
 impl Row {
     /// As the instruction names an element type of its operands; nothing where it has none of it.
     pub fn ptx(&self, dtype: DType) -> Option<&'static str> {
         self.operands.iter().find(|(d, _)| *d == dtype).map(|(_, name)| *name)
+    }
+
+    /// Fused multiply-adds a cycle of a multiprocessor of this compute capability, if they are published.
+    pub fn rate(&self, sm: u32) -> Option<u32> {
+        self.rates.iter().find(|(of, _)| *of == sm).map(|(_, rate)| *rate)
     }
 
     /// Whether its operands may have an element type.
@@ -97,8 +108,8 @@ pub(super) const ONE_GROUP: Part = Part { name: "group", stride: 8, steps: 1, pl
 /// An element that fills a register is a pair of its own.
 pub(super) const ONE_OF_PAIR: Part = Part { steps: 1, ..PAIR };
 
-pub(super) static MMA: Row = MMA_ROW;
-const MMA_ROW: Row = Row {
+/// `mma.sync.aligned.m16n8k16.row.col`, 16-bit operands, `f32` accumulators.
+const MMA: Row = Row {
     name: "mma",
     example: "mma",
     label: "mma",
@@ -115,20 +126,23 @@ const MMA_ROW: Row = Row {
     slots: &[2, 1],
     a: &[[8, 0], [0, 8]],
     b: &[[0, 8]],
+    rates: &[(80, 1024)],
 };
 
-pub(super) static MMA_TF32: Row = Row {
+/// `mma.sync.aligned.m16n8k8.row.col`, `f32` operands rounded to tf32, `f32` accumulators.
+const MMA_TF32: Row = Row {
     label: "mma_tf32",
     shape: [16, 8, 8],
     operands: &[(DType::F32, "tf32")],
     rounded: true,
     a: &[[8, 0], [0, 4]],
     b: &[[0, 4]],
-    ..MMA_ROW
+    rates: &[(80, 512)],
+    ..MMA
 };
 
 /// Numbers of columns that `wgmma` takes: 8, 16, up to 256.
-pub(super) const WGMMA_SIZES: usize = 32;
+const WGMMA_SIZES: usize = 32;
 
 /// Digits of n by number of columns, in eights less one; of eight columns there is one group, which is left out.
 static WGMMA_COLUMNS: [[Part; 3]; WGMMA_SIZES] = {
@@ -169,23 +183,31 @@ const WGMMA_ROW: Row = Row {
     slots: &[2, 4, 1],
     a: &[],
     b: &[],
-    ..MMA_ROW
+    rates: &[(90, 2048)],
+    ..MMA
 };
-pub(super) static WGMMA: [Row; WGMMA_SIZES] = of_all_sizes(WGMMA_ROW);
 
-pub(super) static WGMMA_F8: [Row; WGMMA_SIZES] = of_all_sizes(Row {
+/// `wgmma.mma_async.sync.aligned.m64nNk16`, 16-bit operands in shared memory, `f32` accumulators.
+static WGMMA: [Row; WGMMA_SIZES] = of_all_sizes(WGMMA_ROW);
+
+/// `wgmma.mma_async.sync.aligned.m64nNk32`, operands of e4m3 in shared memory, `f32` accumulators of 13 bits of fraction.
+static WGMMA_F8: [Row; WGMMA_SIZES] = of_all_sizes(Row {
     label: "wgmma_f8_64x",
     shape: [64, 8, 32],
     operands: &[(DType::F8, "e4m3")],
     k_major: true,
+    rates: &[(90, 4096)],
     ..WGMMA_ROW
 });
 
-pub(super) static WGMMA_TF32: [Row; WGMMA_SIZES] = of_all_sizes(Row {
+/// `wgmma.mma_async.sync.aligned.m64nNk8`, `f32` operands in shared memory that were rounded to tf32 on their way there,
+/// `f32` accumulators.
+static WGMMA_TF32: [Row; WGMMA_SIZES] = of_all_sizes(Row {
     label: "wgmma_tf32_64x",
     shape: [64, 8, 8],
     operands: &[(DType::F32, "tf32")],
     rounded: true,
     k_major: true,
+    rates: &[(90, 1024)],
     ..WGMMA_ROW
 });

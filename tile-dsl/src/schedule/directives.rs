@@ -64,7 +64,7 @@ directives! {
     /// `tensor_core(acc: mma)`: the sum of products is computed by an instruction of the tensor cores. `; swapped`: its rows
     /// are the later axis of the value.
     "tensor_core(acc: mma)" in TensorCore, 0:
-    TensorCore { value: String, atom: Atom = Atom::Mma, swapped: bool } => |s| {
+    TensorCore { value: String, atom: Atom = Atom::MMA, swapped: bool } => |s| {
         s.one(value, "an accumulator").mark(":").atom(atom);
         *swapped = s.has(";", *swapped);
         if *swapped {

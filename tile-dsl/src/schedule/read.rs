@@ -490,12 +490,12 @@ impl<'a> Syntax<'a> for Reader<'_> {
         })
     }
     fn atom(&mut self, atom: &mut Atom) -> &mut Self {
-        const FORMS: [&str; 2] = ["mma", "wgmma(64, 128)"];
+        let forms = Atom::forms();
         self.then(|r| {
             let at = r.at;
-            let form = FORMS[r.known("instruction", &FORMS)?];
+            let form = forms[r.known("instruction", &forms)?];
             let name = word_of(form);
-            r.form = r.form.replace(FORMS[0], form);
+            r.form = r.form.replace(forms[0], form);
             let shaped = r.next().is_some_and(|token| token.text == "(");
             let shape = shaped.then(|| r.argument("a shape", Self::shape)).transpose()?;
             *atom = Atom::from_name(name, shape).map_err(|message| r.wrong(at, message))?;

@@ -16,7 +16,7 @@ use crate::{
     diagnostic::{Diagnostic, replace},
     dtype::DType,
     index::{Affine, AxisId, Extent},
-    op::{BinOp, UnOp},
+    op::BinOp,
     span::SpanId,
 };
 use dot::Literal;

@@ -5,7 +5,7 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     nest::{
-        Across, Atom, CopyId, Digit, Frame, LoopKind, ValueId, WARP, WARPGROUP, leaves, loops,
+        Across, CopyId, Digit, Frame, LoopKind, Role, Scope, ValueId, WARP, WARPGROUP, leaves, loops,
         registers_at_launch, registers_of_product, threads,
     },
     schedule::{DirectiveKind, Space, Unit, Via},
@@ -226,16 +226,20 @@ fn instructions(context: &Context<'_>) -> Option<Diagnostic> {
     let each = (u64::from(target.resident_registers()) / resident).min(target.registers().into()) / 8 * 8;
     context.schedule.directives.iter().find_map(|d| {
         let DirectiveKind::TensorCore { value, atom, swapped } = &d.kind else { return None };
-        let Atom::Wgmma(eights) = *atom else { return None };
-        let (sums, n) = (u64::from(eights) * 4, u64::from(eights) * 8);
+        if atom.row().scope != Scope::Warpgroup {
+            return None;
+        }
+        let columns = atom.size(Role::N);
+        let (sums, n) = (u64::from(columns / 2), u64::from(columns));
         let taken = u64::from(registers_of_product(*atom));
         (taken > each).then(|| {
             let text = format!(
                 "`{atom}` takes {taken} registers of a thread, {sums} for the sums of {n} columns and {} beside them: a CTA of {threads} threads has {each} for each",
                 taken - sums
             );
-            let fewer = (1..eights).rev().filter(|n| eights.is_multiple_of(*n)).map(|n| {
-                Edit::instead([DirectiveKind::TensorCore { value: value.clone(), atom: Atom::Wgmma(n), swapped: *swapped }])
+            let fewer = (1..columns).rev().filter(|n| columns.is_multiple_of(*n));
+            let fewer = fewer.filter_map(|n| atom.of_columns(n)).map(|atom| {
+                Edit::instead([DirectiveKind::TensorCore { value: value.clone(), atom, swapped: *swapped }])
             });
             context.at(Some(d), SpanId::NONE, text).edits(fewer).edits([Edit::instead([])])
         })

@@ -200,7 +200,7 @@ fn sum_of(nest: &Nest, value: ValueId, atom: Atom, swapped: bool) -> Result<Sum,
         )))
         .edit(Edit::instead([DirectiveKind::TensorCore {
             value: name.clone(),
-            atom: Atom::Mma,
+            atom: Atom::MMA,
             swapped,
         }])));
     }

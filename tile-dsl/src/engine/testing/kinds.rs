@@ -1,7 +1,7 @@
 //! What the fuzzer counts directives as: by name, and by the option where it chooses other instructions.
 
 use crate::{
-    nest::{Across, Atom, Level},
+    nest::{Across, Level, Scope},
     schedule::{Directive, DirectiveKind as D, Schedule, Unit, Via},
 };
 use std::{collections::BTreeSet, fmt, str::FromStr};
@@ -176,7 +176,7 @@ fn kinds_of(directive: &Directive, schedule: &Schedule) -> Vec<Kind> {
         D::Recompute { .. } => Kind::Recompute,
         D::Fuse { .. } => Kind::Fuse,
         D::TensorCore { atom, swapped, .. } => {
-            let kind = if matches!(atom, Atom::Wgmma(_)) { Kind::Wgmma } else { Kind::Mma };
+            let kind = if atom.row().scope == Scope::Warpgroup { Kind::Wgmma } else { Kind::Mma };
             return if *swapped { vec![kind, Kind::Swapped] } else { vec![kind] };
         }
         D::Reorder { .. } => Kind::Reorder,

@@ -97,7 +97,7 @@ impl Verifier<'_> {
                     ensure(dtype == atom.row().accumulator, || format!("{atom} adds to {dtype}"))?;
                 }
                 let (x, y) = (self.expr(&a[0])?, self.expr(&b[0])?);
-                let known = matches!(x, Ty::Elem(d) if atom.row().operands.contains(&d));
+                let known = matches!(x, Ty::Elem(d) if atom.row().multiplies(d));
                 ensure(known && x == y, || format!("{atom} of other types"))
             }
             Stmt::Add { global, .. } => {

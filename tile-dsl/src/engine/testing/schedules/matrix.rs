@@ -95,13 +95,13 @@ impl Generator<'_> {
             self.wild_places(busy);
         }
         let swapped = self.chance(20);
-        self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Mma, swapped });
+        self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::MMA, swapped });
         let others = all.into_iter().filter(|other| other.value != product.value);
         let mut products = vec![product.clone()];
         for other in others {
             if self.chance(85) {
                 let swapped = self.chance(20);
-                self.propose(D::TensorCore { value: other.value.clone(), atom: Atom::Mma, swapped });
+                self.propose(D::TensorCore { value: other.value.clone(), atom: Atom::MMA, swapped });
             }
             products.push(other);
         }

@@ -40,8 +40,8 @@ impl Generator<'_> {
                 self.cut_tile(axis, factor);
             }
         }
-        let eights = (columns / 8) as u8;
-        self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::Wgmma(eights), swapped });
+        let atom = Atom::from_name("wgmma", Some([64, columns])).expect("a number of columns");
+        self.propose(D::TensorCore { value: product.value.clone(), atom, swapped });
         self.windows_outside(product);
         self.wild_orders(busy);
         let k = product.steps();

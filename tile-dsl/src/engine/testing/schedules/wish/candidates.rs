@@ -259,9 +259,10 @@ impl Generator<'_> {
             }
             Kind::Mma | Kind::Wgmma => {
                 let Some(product) = product else { return vec![] };
+                let wide = |n| Atom::from_name("wgmma", Some([64, n])).expect("a number of columns");
                 let atoms: Vec<Atom> = match kind {
-                    Kind::Mma => vec![Atom::Mma],
-                    _ => [1, 2, 4, 8].map(Atom::Wgmma).to_vec(),
+                    Kind::Mma => vec![Atom::MMA],
+                    _ => [8, 16, 32, 64].map(wide).to_vec(),
                 };
                 let swapped = set.contains(&Kind::Swapped);
                 let core = |atom| D::TensorCore { value: product.value.clone(), atom, swapped };
