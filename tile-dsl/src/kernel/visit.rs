@@ -434,7 +434,7 @@ blanks! {
     Var: Var(0);
     Expr: Expr::Bool(false);
     Mem: Mem::Global(0);
-    Atom: Atom::Mma;
+    Atom: Atom::MMA;
     Group: Group { id: 0, threads: 0 };
     Async: Async::Commit;
     Tile: Tile { shared: 0, offset: Blank::blank(), k_major: false, swizzle: 0, leading: 0, stride: 0 };
