@@ -15,9 +15,10 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use tile_dsl::{
+    directive::{self, DirectiveKind},
     engine,
     program::Program,
-    schedule::{Directive, DirectiveKind, Schedule, Target, Unit, UnitDim},
+    schedule::{Directive, Schedule, Target, Unit, UnitDim},
     span::SpanId,
     tile::Kernel as Tile,
 };
@@ -73,23 +74,22 @@ fn reversed(loops: usize) -> Schedule {
     let axes = ["i", "j", "k"];
     let of = |n: usize| loops / 3 + usize::from(n < loops % 3);
     let name = |n: usize, part: usize| format!("{}{part}", axes[n]);
-    let tile = |n: usize| DirectiveKind::Tile { axis: axes[n].into(), size: 64 };
-    let split = |n: usize| DirectiveKind::Split {
-        digit: axes[n].into(),
-        names: (0..of(n)).map(|part| name(n, part)).collect(),
-        factors: vec![2; of(n) - 1],
+    let tile = |n: usize| DirectiveKind::Tile(directive::Tile { axis: axes[n].into(), size: 64 });
+    let split = |n: usize| {
+        DirectiveKind::Split(directive::Split {
+            digit: axes[n].into(),
+            names: (0..of(n)).map(|part| name(n, part)).collect(),
+            factors: vec![2; of(n) - 1],
+        })
     };
-    let bind = |(n, dim): (usize, UnitDim)| DirectiveKind::Bind {
-        digit: name(n, 0),
-        unit: Unit::Thread,
-        dim,
-        xor: None,
+    let bind = |(n, dim): (usize, UnitDim)| {
+        DirectiveKind::Bind(directive::Bind { digit: name(n, 0), unit: Unit::Thread, dim, xor: None })
     };
     let digits = (0..3).rev().flat_map(|n| (0..of(n)).rev().map(move |part| (n, part)));
-    let reorder = DirectiveKind::Reorder {
+    let reorder = DirectiveKind::Reorder(directive::Reorder {
         digits: digits.map(|(n, part)| name(n, part)).collect(),
         within: Some("acc".into()),
-    };
+    });
     let kinds = (0..3)
         .map(tile)
         .chain((0..3).map(split))
@@ -143,7 +143,7 @@ fn chain(values: usize) -> Tile {
 }
 
 fn mistake(c: &mut Criterion) {
-    let tile = |axis: &str| DirectiveKind::Tile { axis: axis.into(), size: 256 };
+    let tile = |axis: &str| DirectiveKind::Tile(directive::Tile { axis: axis.into(), size: 256 });
     let tiles = [tile("i"), tile("j")].into_iter().enumerate();
     let directive = |(n, kind)| Directive { kind, span: SpanId(n as u32 + 1), inherited: None };
     let schedule = Schedule {
@@ -169,7 +169,7 @@ fn mistake(c: &mut Criterion) {
     for schedule in [&product::prefetched as &dyn AnySchedule, &product::wgmma_best] {
         let mut large = directives(schedule);
         for directive in &mut large.directives {
-            if let DirectiveKind::Tile { axis, size } = &mut directive.kind
+            if let DirectiveKind::Tile(directive::Tile { axis, size }) = &mut directive.kind
                 && axis == "k"
             {
                 *size = 1024;

@@ -23,7 +23,12 @@ mod vector_add;
 use random::mixed_schedules;
 use std::collections::{BTreeMap, BTreeSet};
 use support::Case;
-use tile_dsl::{engine::testing::Random, lower::admit, program::Program, schedule::DirectiveKind};
+use tile_dsl::{
+    directive::{self, DirectiveKind},
+    engine::testing::Random,
+    lower::admit,
+    program::Program,
+};
 use tilewright::{AnySchedule, DType, Kernel};
 
 const FLOATS: &[DType] = &[DType::F32, DType::F16, DType::BF16];
@@ -44,7 +49,7 @@ const PRODUCTS: [[i64; 3]; 8] = [
 fn bound(program: &[u8], dim: &str) -> Option<usize> {
     let program = Program::from_bytes(program).expect("encoded above");
     program.schedule.directives.iter().find_map(|d| match &d.kind {
-        DirectiveKind::Fits { dim: bounded, max } if bounded == dim => Some(*max as usize),
+        DirectiveKind::Fits(directive::Fits { dim: bounded, max }) if bounded == dim => Some(*max as usize),
         _ => None,
     })
 }

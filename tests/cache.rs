@@ -170,7 +170,7 @@ fn kernels_say_the_policy_and_their_text_reads_back() {
     assert_eq!(again.to_string(), text);
     assert_eq!(tile_dsl::kernel::verify::verify(&again), Ok(()));
     let text = emit(&local::maps, Some(DType::BF16), Variant::Exact, Stage::Nest).expect("it applies");
-    assert!(text.contains("; cache a: evict_last\n; cache c: evict_first"), "{text}");
+    assert!(text.contains("; cache(a: evict_last, c: evict_first)"), "{text}");
 }
 
 #[test]

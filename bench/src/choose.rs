@@ -30,13 +30,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 use tile_dsl::{
+    directive::{self, DirectiveKind},
     dtype::DType,
     index::Extent,
     kernel::{self, Async, Stmt},
     lower::{LowerError, lower},
     nest::Across,
     program::{Program, Variant},
-    schedule::{DirectiveKind, Target},
+    schedule::Target,
     tile::{Axis, AxisKind, ElemType},
 };
 use tile_runtime::{AnySchedule, GpuInfo};
@@ -138,7 +139,7 @@ impl Shape {
         let kernel = lower(program, Variant::Exact)?;
         let tile = |name: &str| {
             directives.iter().find_map(|d| match &d.kind {
-                DirectiveKind::Tile { axis, size } if axis == name => Some(*size),
+                DirectiveKind::Tile(directive::Tile { axis, size }) if axis == name => Some(*size),
                 _ => None,
             })
         };
@@ -154,7 +155,7 @@ impl Shape {
             axes.map(tiled).collect()
         };
         let parts = directives.iter().filter_map(|d| match d.kind {
-            DirectiveKind::SplitK { parts, .. } => Some(parts),
+            DirectiveKind::SplitK(directive::SplitK { parts, .. }) => Some(parts),
             _ => None,
         });
         Ok(Shape {

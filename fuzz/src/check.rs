@@ -15,13 +15,13 @@ use std::{
     sync::Once,
 };
 use tile_dsl::{
+    directive::{self, DirectiveKind},
     dtype::DType,
     engine::{self, testing::TYPES},
     kernel::Stmt,
     lower,
     nest::{Across, Arithmetic, interpret},
     program::{Program, Variant},
-    schedule::DirectiveKind,
     tile::evaluate::{Elements, Inputs, Reference, evaluate, reference},
 };
 use tile_runtime::{Device, PtxCache};
@@ -312,7 +312,9 @@ fn class_of(error: &tile_runtime::Error) -> Class {
 }
 
 fn adds_in_any_order(program: &Program) -> bool {
-    let atomic = |d: &DirectiveKind| matches!(d, DirectiveKind::SplitK { across: Across::Atomic, .. });
+    let atomic = |d: &DirectiveKind| {
+        matches!(d, DirectiveKind::SplitK(directive::SplitK { across: Across::Atomic, .. }))
+    };
     program.schedule.directives.iter().any(|d| atomic(&d.kind))
 }
 

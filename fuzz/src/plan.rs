@@ -29,18 +29,6 @@ const DEAR: u64 = 1024;
 /// How many times over it is wished for first what changes the order of work beside what changes who does it, or what it reads.
 const DELICATE: u64 = 4;
 
-/// Kinds that change the order or the share of what a CTA computes.
-const ORDERS: &[Kind] = &[
-    Kind::Serpentine,
-    Kind::SplitK,
-    Kind::SplitKAtomic,
-    Kind::SplitKCluster,
-    Kind::Recompute,
-    Kind::Segment,
-    Kind::Persistent,
-    Kind::Pingpong,
-    Kind::Alternate,
-];
 /// Kinds that change who copies, and what is read instead of a tensor.
 const COPIED: &[Kind] = &[
     Kind::StagePlain,
@@ -58,7 +46,7 @@ const COPIED: &[Kind] = &[
 /// Whether walks of the nest have to agree on what a wish changes. Where they did not, values were wrong: the holes
 /// `serpentine-of-producers`, `producers-behind-split-k` and `parts-behind-parts` are of such pairs.
 fn delicate(wish: &Wish) -> bool {
-    let meets = |a: &Kind, b: &Kind| ORDERS.contains(a) && (COPIED.contains(b) || ORDERS.contains(b));
+    let meets = |a: &Kind, b: &Kind| a.orders() && (COPIED.contains(b) || b.orders());
     matches!(wish, Wish::Pair(a, b) if meets(a, b) || meets(b, a))
 }
 

@@ -9,8 +9,9 @@ use crate::{
 };
 use std::time::Instant;
 use tile_dsl::{
+    directive::{self, DirectiveKind as D},
     engine::testing::repaired,
-    schedule::{DirectiveKind as D, Schedule},
+    schedule::Schedule,
 };
 
 /// The smallest case found until `deadline` that fails with the class of `failure`, and its failure.
@@ -197,41 +198,47 @@ fn less(n: u32) -> Vec<u32> {
 
 fn smaller_numbers(kind: &D) -> Vec<D> {
     match kind {
-        D::Fits { dim, max } => less(*max).into_iter().map(|max| D::Fits { dim: dim.clone(), max }).collect(),
-        D::Tile { axis, size } => {
-            less(*size).into_iter().map(|size| D::Tile { axis: axis.clone(), size }).collect()
+        D::Fits(directive::Fits { dim, max }) => {
+            less(*max).into_iter().map(|max| D::Fits(directive::Fits { dim: dim.clone(), max })).collect()
         }
-        D::Split { digit, names, factors } => (0..factors.len())
+        D::Tile(directive::Tile { axis, size }) => less(*size)
+            .into_iter()
+            .map(|size| D::Tile(directive::Tile { axis: axis.clone(), size }))
+            .collect(),
+        D::Split(directive::Split { digit, names, factors }) => (0..factors.len())
             .flat_map(|f| less(factors[f]).into_iter().map(move |n| (f, n)))
             .map(|(f, n)| {
                 let mut factors = factors.clone();
                 factors[f] = n;
-                D::Split { digit: digit.clone(), names: names.clone(), factors }
+                D::Split(directive::Split { digit: digit.clone(), names: names.clone(), factors })
             })
             .collect(),
-        D::Reorder { digits, within } if digits.len() > 2 => (0..digits.len())
+        D::Reorder(directive::Reorder { digits, within }) if digits.len() > 2 => (0..digits.len())
             .map(|skip| {
                 let mut digits = digits.clone();
                 digits.remove(skip);
-                D::Reorder { digits, within: within.clone() }
+                D::Reorder(directive::Reorder { digits, within: within.clone() })
             })
             .collect(),
-        D::Pipeline { digit, stages } => {
-            less(*stages).into_iter().map(|stages| D::Pipeline { digit: digit.clone(), stages }).collect()
-        }
-        D::SplitK { digit, parts, across } => less(*parts)
+        D::Pipeline(directive::Pipeline { digit, stages }) => less(*stages)
             .into_iter()
-            .map(|parts| D::SplitK { digit: digit.clone(), parts, across: *across })
+            .map(|stages| D::Pipeline(directive::Pipeline { digit: digit.clone(), stages }))
             .collect(),
-        D::Stage { buffer, at, space, transposed, via, vector } => {
+        D::SplitK(directive::SplitK { digit, parts, across }) => less(*parts)
+            .into_iter()
+            .map(|parts| D::SplitK(directive::SplitK { digit: digit.clone(), parts, across: *across }))
+            .collect(),
+        D::Stage(directive::Stage { buffer, at, space, transposed, via, vector }) => {
             let plain = tile_dsl::schedule::Via::Plain;
-            let stage = |transposed, via, vector| D::Stage {
-                buffer: buffer.clone(),
-                at: at.clone(),
-                space: *space,
-                transposed,
-                via,
-                vector,
+            let stage = |transposed, via, vector| {
+                D::Stage(directive::Stage {
+                    buffer: buffer.clone(),
+                    at: at.clone(),
+                    space: *space,
+                    transposed,
+                    via,
+                    vector,
+                })
             };
             [
                 stage(false, plain, None),

@@ -3,10 +3,10 @@
 use crate::{case::Launch, data};
 use std::collections::BTreeMap;
 use tile_dsl::{
+    directive::{self, DirectiveKind},
     engine::testing::Random,
     lower::{admit, assumptions, promises},
     program::{Program, Variant},
-    schedule::DirectiveKind,
 };
 
 /// Most points of all axes together, and elements of a tensor.
@@ -94,16 +94,16 @@ fn tiles(program: &Program, names: &[String]) -> BTreeMap<String, Vec<i64>> {
     let mut tiles: BTreeMap<String, Vec<i64>> = names.iter().map(|n| (n.clone(), vec![])).collect();
     for directive in &program.schedule.directives {
         let (axes, sizes): (Vec<_>, Vec<i64>) = match &directive.kind {
-            DirectiveKind::Tile { axis, size } => {
+            DirectiveKind::Tile(directive::Tile { axis, size }) => {
                 (kernel.axes.iter().filter(|a| a.name == *axis).collect(), vec![(*size).into()])
             }
-            DirectiveKind::Split { digit, factors, .. } => {
+            DirectiveKind::Split(directive::Split { digit, factors, .. }) => {
                 let axis = digit.split('.').next().unwrap_or_default();
                 let axes = kernel.axes.iter().filter(|a| a.name == axis).collect();
                 let product = factors.iter().map(|f| i64::from(*f)).fold(1, i64::saturating_mul);
                 (axes, factors.iter().map(|f| i64::from(*f)).chain([product]).collect())
             }
-            DirectiveKind::Fits { dim, max } => {
+            DirectiveKind::Fits(directive::Fits { dim, max }) => {
                 tiles.entry(dim.clone()).or_default().push((*max).into());
                 continue;
             }

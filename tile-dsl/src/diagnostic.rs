@@ -1,7 +1,8 @@
 //! Diagnostics: what is wrong, where, and what to write instead.
 
-use crate::{schedule::DirectiveKind, span::SpanId};
+use crate::span::SpanId;
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 
 /// One mistake. The macro crate turns it into a `rustc` error at `span`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,8 +37,8 @@ pub struct Rewrite {
 pub struct Edit {
     /// Whether the directive at fault goes.
     pub instead: bool,
-    /// Directives to add, in place of those of the same key.
-    pub put: Vec<DirectiveKind>,
+    /// Directives to add, as they are written, in place of those of the same key.
+    pub put: Vec<String>,
     /// A name, and another for it, in all that the schedule itself says.
     pub rename: Option<(String, String)>,
     /// What it costs or achieves; printed in parentheses.
@@ -46,13 +47,19 @@ pub struct Edit {
 
 impl Edit {
     /// Adds directives, or gives those of the same key other arguments.
-    pub fn put(kinds: impl Into<Vec<DirectiveKind>>) -> Self {
-        Edit { instead: false, put: kinds.into(), rename: None, remark: None }
+    pub fn put(directives: impl IntoIterator<Item = impl Display>) -> Self {
+        let put = directives.into_iter().map(|directive| directive.to_string()).collect();
+        Edit { instead: false, put, rename: None, remark: None }
     }
 
-    /// Directives in place of the one at fault; without any, it is removed.
-    pub fn instead(kinds: impl Into<Vec<DirectiveKind>>) -> Self {
-        Edit { instead: true, put: kinds.into(), rename: None, remark: None }
+    /// Directives in place of the one at fault.
+    pub fn instead(directives: impl IntoIterator<Item = impl Display>) -> Self {
+        Edit { instead: true, ..Edit::put(directives) }
+    }
+
+    /// The directive at fault goes.
+    pub fn remove() -> Self {
+        Edit { instead: true, put: Vec::new(), rename: None, remark: None }
     }
 
     /// Another name wherever the schedule itself uses one.
@@ -120,7 +127,7 @@ impl Diagnostic {
 }
 
 /// The help that replaces one piece of source by another.
-pub fn replace(old: impl std::fmt::Display, new: impl std::fmt::Display) -> String {
+pub fn replace(old: impl Display, new: impl Display) -> String {
     format!("replace `{old}` by `{new}`")
 }
 

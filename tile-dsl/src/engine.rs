@@ -4,38 +4,20 @@
 //! instantiated for the digits it names, run until nothing grows, and the member with the fewest redexes left
 //! comes out. The rest of the compiler sees [`apply`] and [`schedule`] only.
 //!
-//! | directive | family | rules |
-//! |---|---|---|
-//! | `fits`, `multiple`, `layout`, `occupancy`, `order`, `assemble`, `launch` | `assume` | facts for the launch |
-//! | `produce`, `arrive`, `issue`, `registers`, `persistent`, `pingpong`, `alternate` | `roles` | facts about who executes what |
-//! | `tile` | `tile` | split, reorder, fission, hoist, share |
-//! | `split` | `split` | split |
-//! | `recompute`, `fuse` | `place` | sink, recompute, fuse |
-//! | `tensor_core` | `tensor_core` | split, reorder, tensor_core, spread |
-//! | `reorder` | `reorder` | reorder |
-//! | `stage`, `pad`, `swizzle` | `stage` | stage |
-//! | `fragment` | `fragment` | stage |
-//! | `pipeline` | `pipeline` | pipeline |
-//! | `interleave` | `interleave` | a fact about how its accesses are issued |
-//! | `split_k` | `split_k` | split_k |
-//! | `reduce`, `bind` | `reduce`, `bind` | bind |
-//! | `unroll`, `serpentine`, `vectorize` | `expand` | unroll, serpentine, vectorize |
-//! | `exchange` | `exchange` | a fact about how a tensor is stored |
-//! | `cache` | `cache` | a fact about how L2 keeps a tensor |
-//! | `segment` | `segment` | a fact about the tiles of an axis |
+//! What a directive does is said in its file ([`crate::directive`]); rules that several share are in `families`.
 
-mod checks;
+pub(crate) mod checks;
 mod defaults;
 mod depends;
-mod facts;
-mod failure;
-mod families;
-mod language;
+pub(crate) mod facts;
+pub(crate) mod failure;
+pub(crate) mod families;
+pub(crate) mod language;
 mod mend;
-mod names;
-mod phase;
+pub(crate) mod names;
+pub(crate) mod phase;
 mod prover;
-mod rule;
+pub(crate) mod rule;
 #[doc(hidden)]
 pub mod testing;
 #[cfg(test)]
@@ -44,6 +26,7 @@ mod tests;
 #[doc(hidden)]
 pub use testing::random_schedule;
 
+pub use depends::Name;
 pub use failure::{Failure, FailureKind, Proof};
 pub use mend::MOST_TRIALS;
 pub use prover::{Mistake, Prover};
@@ -53,15 +36,10 @@ use crate::{
     dtype::DType,
     nest::{self, Nest},
     program::Program,
-    schedule::{Directive, DirectiveKind, Schedule, Target},
+    schedule::{Directive, Schedule},
     span::SpanId,
     tile,
 };
-use families::{
-    assume, bind, cache, cluster, exchange, expand, fragment, interleave, pipeline, place, reduce, reorder,
-    roles, segment, split, split_k, stage, tensor_core,
-};
-
 /// Most values, accesses, tensors and axes a nest may have: sets of them are machine words.
 const MOST_NAMES: usize = 128;
 
@@ -97,16 +75,16 @@ fn crowded(nest: &Nest) -> Option<(&'static str, usize)> {
 ///
 /// # Errors
 /// The diagnostic's span is the directive's.
-pub fn apply(directive: &Directive, nest: &Nest, target: Target) -> Result<(Nest, Proof), Failure> {
+pub fn apply(directive: &Directive, nest: &Nest) -> Result<(Nest, Proof), Failure> {
     let result = match crowded(nest) {
         Some((what, n)) => Err(Failure::internal(format!("{n} {what}, {MOST_NAMES} are the most"))),
-        None => dispatch(directive, nest, target),
+        None => directive.kind.apply(nest, directive.span),
     };
     match result {
         Ok((nest, proof)) => Ok((nest, Proof { directive: directive.kind.to_string(), ..proof })),
         Err(mut failure) => {
             failure.diagnostic.span = directive.span;
-            failure.introduces = depends::introduces(&directive.kind);
+            failure.introduces = directive.kind.gives();
             for (name, part) in &failure.parts {
                 let renamed = depends::renamed(&directive.kind, name, part);
                 failure.diagnostic.edits.push(Edit::instead([renamed]));
@@ -114,56 +92,10 @@ pub fn apply(directive: &Directive, nest: &Nest, target: Target) -> Result<(Nest
             if let Some((name, meant)) = &failure.meant {
                 failure.diagnostic.edits.push(Edit::rename(name, meant));
                 // What follows may have used the right one.
-                failure.introduces.extend([meant.clone(), format!("{meant}.o"), format!("{meant}.t")]);
+                failure.introduces.extend(Name::loops_of(meant));
             }
             Err(failure)
         }
-    }
-}
-
-fn dispatch(directive: &Directive, nest: &Nest, _target: Target) -> Result<(Nest, Proof), Failure> {
-    use DirectiveKind as D;
-    match &directive.kind {
-        D::Fits { dim, max } => assume::fits(nest, dim, *max),
-        D::Multiple { dim, of } => assume::multiple(nest, dim, *of),
-        D::Layout { tensor, column_major } => assume::layout(nest, tensor, *column_major),
-        D::Tile { axis, size } => families::tile::apply(nest, axis, *size),
-        D::Split { digit, names, factors } => split::apply(nest, digit, names, factors),
-        D::Recompute { value } => place::apply_recompute(nest, value),
-        D::Fuse { value, at } => place::apply_fuse(nest, value, at),
-        D::TensorCore { value, atom, swapped } => tensor_core::apply(nest, value, *atom, *swapped),
-        D::Reorder { digits, within } => reorder::apply(nest, digits, within.as_deref()),
-        kind @ D::Stage { .. } => {
-            stage::apply(nest, &stage::Request::of(kind, directive.span).expect("a `stage`"))
-        }
-        D::Fragment { buffer, at } => fragment::apply(nest, buffer, at, directive.span),
-        D::Pad { buffer, bytes } => stage::pad(nest, buffer, *bytes),
-        D::Swizzle { buffer, span } => stage::swizzle(nest, buffer, *span),
-        D::Pipeline { digit, stages } => pipeline::apply(nest, digit, *stages),
-        D::Interleave { digit, loads, copies, stores } => {
-            interleave::apply(nest, digit, [*loads, *copies, *stores])
-        }
-        D::SplitK { digit, parts, across } => split_k::apply(nest, digit, *parts, *across),
-        D::Reduce { value, level } => reduce::apply(nest, value, *level),
-        D::Bind { digit, unit, dim, xor } => bind::apply(nest, digit, *unit, *dim, *xor),
-        D::Unroll { digit, within } => expand::unroll(nest, digit, within.as_deref()),
-        D::Serpentine { digit, within } => expand::serpentine(nest, digit, within.as_deref()),
-        D::Vectorize { digit, within } => expand::vectorize(nest, digit, within.as_deref()),
-        D::Exchange { tensor } => exchange::apply(nest, tensor, directive.span),
-        D::Cache { tensor, evict } => cache::apply(nest, tensor, *evict),
-        D::Produce { digit, unit } => roles::produce(nest, digit, *unit),
-        D::Arrive { digit, unit } => roles::arrive(nest, digit, *unit),
-        D::Issue { value, overwrite, in_flight } => roles::issue(nest, value, *overwrite, *in_flight),
-        D::Registers { producer, consumer } => roles::registers(nest, *producer, *consumer),
-        D::Persistent { ctas } => roles::persistent(nest, *ctas),
-        D::Alternate { digit } => roles::alternate(nest, digit),
-        D::Pingpong { groups } => roles::pingpong(nest, *groups),
-        D::Cluster { axis, ctas } => cluster::apply(nest, axis, *ctas),
-        D::Segment { axis, points } => segment::apply(nest, axis, *points),
-        D::Occupancy { ctas } => assume::occupancy(nest, *ctas),
-        D::Order { order } => assume::order(nest, *order),
-        D::Assemble { level } => assume::assemble(nest, *level),
-        D::Launch { start } => assume::launch(nest, *start),
     }
 }
 
@@ -225,7 +157,7 @@ pub fn phases(program: &Program) -> Result<Vec<Applied>, Diagnostic> {
     let mut done = vec![Applied { name: "initial".into(), directives: vec![], nest: nest.clone() }];
     for directives in program.schedule.in_order().chunk_by(|a, b| a.kind.phase() == b.kind.phase()) {
         for directive in directives {
-            nest = apply(directive, &nest, program.schedule.target).map_err(|f| *f.diagnostic)?.0;
+            nest = apply(directive, &nest).map_err(|f| *f.diagnostic)?.0;
         }
         let name = directives.first().map(|d| d.kind.phase().to_string()).unwrap_or_default();
         let directives = directives.iter().map(ToString::to_string).collect();

@@ -32,7 +32,7 @@ mod walk;
 use crate::{
     dtype::DType,
     index::Extent,
-    schedule::{Evict, Target},
+    machine::{Evict, Target},
 };
 pub use asynchronous::{Async, Role, Tile};
 pub use expr::Expr;

@@ -6,12 +6,14 @@
 
 mod assume;
 pub mod diagnostic;
+pub mod directive;
 pub mod dtype;
 pub mod engine;
 pub mod f8;
 pub mod index;
 pub mod kernel;
 pub mod lower;
+pub mod machine;
 pub mod nest;
 pub mod op;
 pub mod passes;

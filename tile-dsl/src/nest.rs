@@ -23,13 +23,16 @@
 use crate::{
     dtype::DType,
     index::{Affine, AxisId, Extent},
+    machine::{Space, Unit, UnitDim, Via},
     op::{BinOp, CmpOp, RedOp, UnOp},
-    schedule::{Evict, Space, Unit, UnitDim, Via},
     span::SpanId,
     tile,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+};
 
 mod assemble;
 mod atom;
@@ -38,6 +41,7 @@ mod combine;
 mod copied;
 mod cover;
 mod descriptor;
+mod facts;
 mod footprint;
 mod fragment;
 mod initial;
@@ -55,6 +59,7 @@ mod vector;
 mod verify;
 mod walk;
 
+pub use crate::machine::{Across, Level, Order};
 pub use atom::{
     Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Product, Role,
     Scope, copy_on, parts,
@@ -66,6 +71,7 @@ pub(crate) use copied::{index_name, moves_alike};
 pub(crate) use cover::{Cover, Ends, cover, difference, ends, non_negative, oversteps, range};
 pub(crate) use descriptor::PERIOD;
 pub use descriptor::{Descriptor, NoDescriptor, Placed};
+pub use facts::Nest;
 pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, WIDEST, of_a_tile};
 pub use footprint::{BoxDim, CopyLayout, Part as CopyPart};
 pub(crate) use fragment::{ElementIndex, Fragment, HeldElement, LoopAt, MOST_HELD};
@@ -73,7 +79,7 @@ pub use initial::initial;
 pub use interpret::{Arithmetic, InterpretError, interpret};
 pub use layout::{Layout, Where};
 pub(crate) use layout::{Spread, own_loops, own_loops_of_all};
-pub use parse::{ParseError, parse};
+pub use parse::{ParseError, parse, parse_nest};
 pub use roles::registers_at_launch;
 pub(crate) use roles::{WARP, WARPGROUP, registers_of_product, two_ctas_fit};
 pub use rows::{Part, Place, Row};
@@ -95,73 +101,6 @@ pub struct AccessId(pub u16);
 /// Index into [`Nest::copies`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CopyId(pub u16);
-
-/// A scheduled (or not yet scheduled) program for fixed element types: the term and its side tables.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Nest {
-    /// The instantiated kernel this came from: parameters, axes, source.
-    pub kernel: tile::Kernel,
-    /// Named intermediates, accumulators included.
-    pub values: Vec<Value>,
-    /// Tensor accesses.
-    pub accesses: Vec<Access>,
-    /// Staged copies that the term mentions.
-    pub copies: Vec<Copy>,
-    /// The term.
-    pub body: Stmt,
-    /// Upper bounds of axes asserted by `fits`, checked at launch; by axis, in elements.
-    pub bounds: BTreeMap<AxisId, u32>,
-    /// Numbers that dims are multiples of, asserted by `multiple`, checked at launch; by dim.
-    pub multiples: BTreeMap<String, u32>,
-    /// Loops of the kernel whose steps see a tile as a whole, by axis.
-    pub recurrences: BTreeMap<AxisId, Recurrence>,
-    /// User names of digits (`i.o`, `i.t`, `ir`), display and addressing only.
-    pub names: BTreeMap<String, Digit>,
-    /// How each unit-bound reduction combines its partials, by value.
-    pub combine: BTreeMap<ValueId, Level>,
-    /// Reductions that several CTAs hold parts of (`split_k`), and how those come together.
-    pub across: BTreeMap<ValueId, Across>,
-    /// Tensors whose contiguous dimension is the first (`layout(b: col)`), by parameter.
-    pub column_major: BTreeSet<tile::TensorId>,
-    /// Minimum resident CTAs an SM (`occupancy`), as `.minnctapersm`.
-    pub occupancy: Option<u32>,
-    /// Tensors that the kernel stores to, whose elements a CTA collects in shared memory first.
-    pub outputs: BTreeMap<tile::TensorId, Output>,
-    /// Tensors whose stored rows lanes exchange, so that each stores eight elements (`exchange`), and where that is said.
-    pub exchanged: BTreeMap<tile::TensorId, SpanId>,
-    /// Eviction priorities in L2 of what is accessed of tensors, where one is said (`cache`).
-    pub cache: BTreeMap<tile::TensorId, Evict>,
-    /// How accesses stand among the computation on registers, of pipelined loops that say so (`interleave`).
-    pub interleaved: BTreeMap<Digit, Interleave>,
-    /// Loops whose copies a warp or a warpgroup of its own makes (`produce`).
-    pub produced: BTreeSet<Digit>,
-    /// Which of the two.
-    pub producer: Option<Unit>,
-    /// Of produced loops, who says that a slot has been read where it is not a lane a warp (`arrive`).
-    pub arrive: BTreeMap<Digit, Unit>,
-    /// Produced loops that run backwards for every second tile of a CTA (`alternate`).
-    pub alternate: BTreeSet<Digit>,
-    /// How products that complete on their own are issued, by value (`issue`).
-    pub issue: BTreeMap<ValueId, Issue>,
-    /// Registers of a thread that copies and of one that computes (`registers`).
-    pub registers: Option<[u32; 2]>,
-    /// An axis whose tiles begin anew after so many points (`segment`).
-    pub segment: Option<Segment>,
-    /// CTAs for each multiprocessor that take tile after tile (`persistent`).
-    pub persistent: Option<u32>,
-    /// Groups of the threads that compute, each with a tile of its own, that take turns (`pingpong`).
-    pub pingpong: Option<u32>,
-    /// The digit that tells the CTAs of a cluster apart, bound to CTAs (`cluster`, or `split_k` among them).
-    pub cluster: Option<Digit>,
-    /// Order of CTAs over output tiles.
-    pub order: Order,
-    /// Bound digits whose step is the coordinate of their unit xor this other coordinate of it.
-    pub skew: BTreeMap<Digit, UnitDim>,
-    /// Optimisation level of the PTX assembler (`assemble`); its own default when absent.
-    pub assemble: Option<u32>,
-    /// Whether it is launched before the kernel before it has ended, and waits for that itself (`launch(dependent)`).
-    pub dependent: bool,
-}
 
 /// A loop over tiles whose steps see a tile as a whole: what the kernel computes depends on the size of its tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -261,47 +200,6 @@ pub struct Issue {
     pub in_flight: u32,
 }
 
-/// Which units of a CTA hold partial results of a reduction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Level {
-    /// Lanes of one warp: butterfly shuffles.
-    Lane,
-    /// Warps of a CTA: through shared memory, one barrier.
-    Warp,
-    /// Both.
-    Cta,
-}
-
-/// How the parts of a reduction that CTAs of the grid hold come together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Across {
-    /// Through global memory, two and two up a fixed tree; the CTA that ends up with all of them goes on alone. The same
-    /// bits in every run.
-    Workspace,
-    /// Each CTA adds its part to the stored tensor, which starts at zero. The order, and so the rounding, changes from
-    /// run to run.
-    Atomic,
-    /// The CTAs are a cluster: each is sent the others' parts to its shared memory, and adds them in the order of their numbers.
-    /// The same bits in every run.
-    Cluster,
-}
-
-/// Order in which CTAs walk over the output tiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
-    /// Last program axis fastest.
-    Row,
-    /// First program axis fastest.
-    Column,
-    /// Bands of `n` tiles of the last program axis but one, walked along the last; others are slower.
-    Grouped(u32),
-    /// The same bands, every second of them walked back.
-    Serpentine(u32),
-    /// Bands of sixteen tiles; in them squares along Hilbert's curve, and what is left over as
-    /// in [`Order::Grouped`].
-    Hilbert,
-}
-
 /// Number of steps of a digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Steps {
@@ -335,43 +233,6 @@ impl Digit {
 }
 
 impl Nest {
-    /// A term with empty tables: what holds where no directive says anything.
-    pub fn bare(kernel: tile::Kernel, body: Stmt) -> Self {
-        Nest {
-            kernel,
-            values: Vec::new(),
-            accesses: Vec::new(),
-            copies: Vec::new(),
-            body,
-            bounds: BTreeMap::new(),
-            multiples: BTreeMap::new(),
-            recurrences: BTreeMap::new(),
-            names: BTreeMap::new(),
-            combine: BTreeMap::new(),
-            across: BTreeMap::new(),
-            column_major: BTreeSet::new(),
-            occupancy: None,
-            outputs: BTreeMap::new(),
-            exchanged: BTreeMap::new(),
-            cache: BTreeMap::new(),
-            interleaved: BTreeMap::new(),
-            produced: BTreeSet::new(),
-            producer: None,
-            arrive: BTreeMap::new(),
-            alternate: BTreeSet::new(),
-            issue: BTreeMap::new(),
-            registers: None,
-            segment: None,
-            persistent: None,
-            pingpong: None,
-            cluster: None,
-            order: Order::Row,
-            skew: BTreeMap::new(),
-            assemble: None,
-            dependent: false,
-        }
-    }
-
     /// Sizes of the tiles that the kernel sees, by axis name: what the evaluator has to know.
     pub fn tiles(&self) -> BTreeMap<String, u32> {
         let sized = self.recurrences.iter().filter_map(|(axis, r)| Some((*axis, r.tile?)));
@@ -440,6 +301,16 @@ impl LoopKind {
     pub const fn is_expanded(self) -> bool {
         matches!(self, LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec)
     }
+}
+
+/// The name of the loop over the tiles of an axis.
+pub(crate) fn over_tiles(axis: impl Display) -> String {
+    format!("{axis}.o")
+}
+
+/// The name of the loop inside a tile of an axis.
+pub(crate) fn in_tile(axis: impl Display) -> String {
+    format!("{axis}.t")
 }
 
 /// How a loop runs.

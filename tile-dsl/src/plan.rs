@@ -41,8 +41,8 @@ pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Unsummed, Workspace};
 pub(crate) use tiles::{Factor, Share, Tiles};
 
 use crate::{
+    machine::Target,
     nest::{Nest, Units},
-    schedule::Target,
 };
 use std::fmt;
 

@@ -3,10 +3,10 @@
 //! Directives apply in the order of their [`Phase`], and inside one phase in the order written, so a
 //! child's directive that replaces its parent's needs no position. See `docs/schedule.md` for the grammar.
 //!
-//! A directive is declared once, in the table of `schedule/directives.rs`: its phase, its key, its text and its reader, for
-//! text as for the tokens of a macro, follow from it.
+//! A directive is declared once, in its file ([`crate::directive`]): its phase, its key, its text and its reader, for
+//! text as for the tokens of a macro, follow from its row.
 
-mod directives;
+mod ebnf;
 mod extend;
 mod grammar;
 mod names;
@@ -14,24 +14,29 @@ mod numbers;
 mod parse;
 mod print;
 mod read;
-mod target;
 #[cfg(test)]
 mod tests;
 mod token;
-mod words;
 
-pub use directives::{DigitName, DirectiveKind};
+pub use crate::directive::DirectiveKind;
+pub use crate::machine::{Evict, Space, Start, Target, Unit, UnitDim, Via};
 pub use extend::{Item, extend, extend_without_mistakes};
 pub use grammar::Row;
+pub(crate) use grammar::{Extra, Grammar, Syntax};
 pub use names::Key;
 pub use parse::{ParseError, parse};
 pub use read::{Mistake, read};
 pub use token::{Token, TokenKind};
-pub use words::{Evict, Space, Start, Unit, UnitDim, Via};
 
 use crate::{dtype::DType, span::SpanId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// A digit as addressed in a schedule: `i`, `i.o`, `i.t`, or a name given by `split`.
+///
+/// A bare axis name means its tile loop (`i.o`) in `at` and `pipeline`, its in-tile digit (`i.t`) elsewhere,
+/// and the whole axis where it is not tiled.
+pub type DigitName = String;
 
 /// A schedule with everything it inherits, flattened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,15 +51,6 @@ pub struct Schedule {
     pub target: Target,
     /// Directives in the order inherited and written; [`Schedule::in_order`] sorts them by phase.
     pub directives: Vec<Directive>,
-}
-
-/// A GPU target; budgets follow from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Target {
-    /// Compute capability times ten: 80, 86, 89, 90.
-    pub sm: u32,
-    /// Architecture-specific features (`sm_90a`).
-    pub specific: bool,
 }
 
 /// One directive, after `bind(i -> .., j -> ..)` and the like were taken apart.
@@ -99,7 +95,7 @@ pub enum Phase {
 
 /// All directives, in the order of their phases.
 pub const fn rows() -> &'static [Row] {
-    directives::TABLE
+    crate::directive::TABLE
 }
 
 impl DirectiveKind {

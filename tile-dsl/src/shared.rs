@@ -27,11 +27,11 @@ use crate::{
     dtype::DType,
     index::AxisId,
     kernel::place,
+    machine::Target,
     nest::{
         Across, CopyId, CopyLayout, Layout, LoopKind, Nest, Placement, Step, Steps, Stmt, TileSize, ValueId,
         chain, own_loops, places, threads,
     },
-    schedule::Target,
     span::SpanId,
 };
 use life::{Clock, Life};
@@ -453,7 +453,7 @@ impl Finder<'_> {
 
     fn copy(&mut self, copy: CopyId, body: &Stmt, depth: u32) -> Option<usize> {
         let info = self.nest.copy(copy);
-        if info.space != crate::schedule::Space::Shared {
+        if info.space != crate::machine::Space::Shared {
             return None;
         }
         let layout = self.nest.copy_layout(copy, body)?;
@@ -469,7 +469,7 @@ impl Finder<'_> {
         let buffer = self.buffer(Content::Copy(copy), dtype, elems, Size::Copy { dims, layout, depth }, span);
         self.buffers[buffer].align = align;
         self.buffers[buffer].halves |= within;
-        let tensor = info.via == crate::schedule::Via::Tma;
+        let tensor = info.via == crate::machine::Via::Tma;
         self.buffers[buffer].tensor |= tensor;
         // Threads that used the bytes before would have to fence.
         self.buffers[buffer].alone |= tensor && self.repeated > 0;
@@ -503,7 +503,7 @@ impl Finder<'_> {
 
     /// The mbarriers of a channel, where copies come by tensor maps.
     fn full(&mut self, copies: &[CopyId], depth: u32) -> Option<usize> {
-        let boxed = |c: &&CopyId| self.nest.copy(**c).via == crate::schedule::Via::Tma;
+        let boxed = |c: &&CopyId| self.nest.copy(**c).via == crate::machine::Via::Tma;
         let first = self.nest.ring(&copies.iter().filter(boxed).copied().collect::<Vec<_>>())?;
         let (words, size) = (2 * u64::from(depth), Size::Barriers(depth));
         let span = self.nest.copy(first).span;

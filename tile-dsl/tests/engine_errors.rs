@@ -4,9 +4,10 @@ mod support;
 use std::fmt::Write;
 use support::*;
 use tile_dsl::{
+    directive::{self, DirectiveKind},
     dtype::DType,
     engine,
-    schedule::{Directive, DirectiveKind, Schedule},
+    schedule::{Directive, Schedule},
     span::SpanId,
     tile::Kernel,
 };
@@ -339,14 +340,14 @@ fn a_kernel_that_has_no_schedule_is_a_mistake_itself() {
 /// What the reader refuses at once, the engine refuses of directives that were not read.
 #[test]
 fn directives_that_no_text_says_are_refused() {
-    let split = DirectiveKind::Split {
+    let split = DirectiveKind::Split(directive::Split {
         digit: "i".into(),
         names: ["a", "b", "c"].map(String::from).to_vec(),
         factors: vec![8],
-    };
+    });
     for (kind, message) in [
         (
-            DirectiveKind::Tile { axis: "i".into(), size: 0 },
+            DirectiveKind::Tile(directive::Tile { axis: "i".into(), size: 0 }),
             "a tile of 0 points of `i` is not between 1 and 2²⁰",
         ),
         (split, "split of `i` gives 3 names and 1 factors: each name but the first needs a factor"),

@@ -103,8 +103,8 @@ fn replay(generic: &Kernel, seed: u64, each: usize) -> usize {
     let expected = run(&current).unwrap();
     let mut sampled = 0;
     for directive in schedule.in_order() {
-        let (next, _) = engine::apply(directive, &current, schedule.target).unwrap();
-        for body in members(directive, &current, schedule.target, each, seed) {
+        let (next, _) = engine::apply(directive, &current).unwrap();
+        for body in members(directive, &current, each, seed) {
             let member = Nest { body, ..next.clone() };
             assert_eq!(nest::verify(&member), Vec::<String>::new(), "{directive}\n{member}");
             assert_eq!(run(&member).as_ref(), Ok(&expected), "seed {seed}, {directive}\n{current}\n{member}");
@@ -151,5 +151,6 @@ fn printed_nests_are_read_back() {
     for text in [SOFTMAX_SHORT, SOFTMAX_LONG] {
         let nest = engine::schedule(&kernel(SOFTMAX), &schedule(text), None).unwrap().nest;
         assert_eq!(nest::parse(&nest.to_string(), &nest).unwrap(), nest.body);
+        assert_eq!(nest::parse_nest(&nest.to_string(), &nest).unwrap(), nest);
     }
 }

@@ -4,12 +4,13 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 use tile_dsl::{
+    directive::{self, DirectiveKind},
     dtype::DType,
     engine::{self, testing::Random},
     lower::{admit, lower},
     nest::{self, Arithmetic, Nest},
     program::Variant,
-    schedule::{DirectiveKind, Via},
+    schedule::Via,
     tile::{
         ElemType, Kernel,
         evaluate::{Elements, Inputs, evaluate},
@@ -207,10 +208,10 @@ fn drawn(text: &str, count: u64) -> BTreeMap<&'static str, usize> {
         let wild = engine::testing::wild_schedule(&kernel(text), Some(DType::F16), seed, 1 << 14);
         let Some(schedule) = wild.schedule else { continue };
         let name = |kind: &DirectiveKind| match kind {
-            DirectiveKind::Stage { buffer, .. } if buffer.starts_with("a[i") => "rows",
-            DirectiveKind::Stage { buffer, .. } if buffer.starts_with("a[j") => "columns",
-            DirectiveKind::Stage { via: Via::Stmatrix, .. } => "stmatrix",
-            DirectiveKind::Stage { via: Via::Tma, at, .. } => {
+            DirectiveKind::Stage(directive::Stage { buffer, .. }) if buffer.starts_with("a[i") => "rows",
+            DirectiveKind::Stage(directive::Stage { buffer, .. }) if buffer.starts_with("a[j") => "columns",
+            DirectiveKind::Stage(directive::Stage { via: Via::Stmatrix, .. }) => "stmatrix",
+            DirectiveKind::Stage(directive::Stage { via: Via::Tma, at, .. }) => {
                 if at.is_some() {
                     "tensor map"
                 } else {

@@ -7,12 +7,18 @@ use std::{
 };
 
 /// Stations, and what each must not know.
-const NOT_KNOWN: [(&str, &[&str]); 7] = [
-    ("tile", &["nest", "plan", "shared", "assume", "engine", "kernel", "lower"]),
-    ("nest", &["plan", "engine", "assume", "lower"]),
-    ("plan", &["engine", "assume", "kernel", "lower"]),
-    ("shared", &["engine", "assume", "lower"]),
-    ("assume", &["engine", "kernel", "lower"]),
+const NOT_KNOWN: [(&str, &[&str]); 10] = [
+    (
+        "machine",
+        &["tile", "nest", "plan", "shared", "assume", "schedule", "engine", "kernel", "lower", "program"],
+    ),
+    ("diagnostic", &["tile", "nest", "plan", "shared", "assume", "schedule", "engine", "kernel", "lower"]),
+    ("tile", &["nest", "plan", "shared", "assume", "schedule", "engine", "kernel", "lower"]),
+    ("nest", &["plan", "schedule", "engine", "assume", "lower"]),
+    ("plan", &["schedule", "engine", "assume", "kernel", "lower"]),
+    ("shared", &["schedule", "engine", "assume", "lower"]),
+    ("assume", &["schedule", "engine", "kernel", "lower"]),
+    ("kernel", &["schedule", "engine", "assume", "lower"]),
     ("engine", &["kernel", "lower"]),
     ("lower", &["engine"]),
 ];

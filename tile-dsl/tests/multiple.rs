@@ -88,7 +88,7 @@ fn it_is_kept_by_key_and_printed() {
     let texts: Vec<String> = child.iter().map(ToString::to_string).collect();
     assert_eq!(texts, ["multiple(N: 64)", "fits(N <= 512)"]);
     let nest: Nest = program(VECTOR_ADD, "multiple(N: 64); fits(N <= 512); tile(i = 64)").nest;
-    assert!(nest.to_string().ends_with("; N % 64 == 0\n"), "{nest}");
+    assert!(nest.to_string().contains("\n; multiple(N: 64)\n"), "{nest}");
     let said: Vec<String> = promises(&nest).into_iter().map(|promise| promise.directive).collect();
     assert_eq!(said, ["fits(N <= 512)", "multiple(N: 64)"]);
 }

@@ -9,11 +9,12 @@ use std::{
 };
 use support::*;
 use tile_dsl::{
+    directive::DirectiveKind,
     dtype::DType,
     engine::{self, testing::Random},
     lower::lower,
     program::Variant,
-    schedule::{DirectiveKind, Schedule, Target, rows},
+    schedule::{Schedule, Target, rows},
 };
 
 const EXTREMES: [u32; 12] = [

@@ -18,10 +18,10 @@ use crate::{
 };
 use std::io::{self, Write};
 use tile_dsl::{
+    directive::{self, DirectiveKind},
     nest::Across,
     op::UnOp,
     program::Program,
-    schedule::DirectiveKind,
     tile::{self, Expr, ExprKind, Kernel, evaluate::Elements},
 };
 use tile_runtime::{Device, PtxCache, aot};
@@ -166,7 +166,9 @@ fn approximate(program: &Program) -> bool {
         matches!(&expr.kind, ExprKind::Un(op, _) if differs(op))
     };
     let kernel: &Kernel = &program.nest.kernel;
-    let atomic = |d: &DirectiveKind| matches!(d, DirectiveKind::SplitK { across: Across::Atomic, .. });
+    let atomic = |d: &DirectiveKind| {
+        matches!(d, DirectiveKind::SplitK(directive::SplitK { across: Across::Atomic, .. }))
+    };
     let mut some = false;
     tile::expressions(&kernel.body, &mut |expr| some |= function(expr));
     some || program.schedule.directives.iter().any(|d| atomic(&d.kind))

@@ -1,39 +1,31 @@
-//! What only the complete schedule shows. In this order:
-//! what the target has, threads and lanes, stores of CTAs, reductions, reductions across CTAs, values in registers, distributions, operands of atoms, indices, vectors, boxes, cache policies, shared memory, collected tiles, exchanged rows, roles, accesses among the computation, products in flight, turns, segments, length of the code.
+//! What only the complete schedule shows, in the order of [`Shows`]: what is no directive's own is here, the rest in the files of the
+//! directives ([`crate::directive`]).
 
-mod across;
-mod atoms;
 mod boxes;
-mod cluster;
 mod distribution;
-mod exchanges;
 mod expansion;
-mod hints;
 mod indices;
-mod interleave;
-mod issue;
-mod outputs;
-mod registers;
-mod roles;
-mod segments;
+mod instructions;
+pub(crate) mod registers;
 mod shared;
+mod target;
 mod threads;
-mod turns;
 
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     index::AxisId,
-    nest::{Digit, Frame, LoopKind, Nest, ValueId, leaves},
+    nest::{Digit, Nest, threads as threads_of},
     plan::{Boxes, Stores, Unboxed},
-    schedule::{Directive, DirectiveKind, Schedule, Unit},
+    schedule::{Directive, Schedule},
     span::SpanId,
 };
 
-pub(super) use registers::stage_value;
-pub(super) use shared::bytes as shared_bytes;
+pub(crate) use registers::stage_value;
+pub(crate) use shared::bytes as shared_bytes;
 
 /// The scheduled nest and its schedule.
-pub(super) struct Context<'a> {
+pub(crate) struct Context<'a> {
     pub nest: &'a Nest,
     pub schedule: &'a Schedule,
     /// What copies take of their tensors; without it, only the reason is reported.
@@ -45,29 +37,76 @@ pub(super) struct Context<'a> {
 /// How many sizes to try for each directive that could be smaller.
 const SIZES: u32 = 2;
 
+/// What is looked at of a complete schedule, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Shows {
+    /// What the target has.
+    Target,
+    /// Threads and lanes, and which CTAs store.
+    Threads,
+    /// Reductions whose parts units hold.
+    Reductions,
+    /// Reductions whose parts CTAs hold.
+    Parts,
+    /// Values in registers, and how they are distributed.
+    Values,
+    /// Operands of atoms.
+    Products,
+    /// Indices.
+    Indices,
+    /// Vectors.
+    Vectors,
+    /// Boxes of copies.
+    Boxes,
+    /// Cache policies.
+    Policies,
+    /// Shared memory.
+    Memory,
+    /// Collected tiles, exchanged rows.
+    Stores,
+    /// CTAs that share copies.
+    Clusters,
+    /// Copies of one pipeline.
+    Pipelines,
+    /// Copies that others make.
+    Producers,
+    /// Registers that roles are given.
+    Registers,
+    /// Registers that instructions take.
+    Instructions,
+    /// Tiles that follow one another.
+    Persistent,
+    /// Accesses among the computation.
+    Interleaving,
+    /// Products in flight.
+    Issue,
+    /// Groups and steps in turn.
+    Turns,
+    /// Tiles of two sizes.
+    Segments,
+}
+
+/// Something to look at, and its place in the order.
+pub(crate) type Check = (Shows, fn(&Context<'_>) -> Vec<Diagnostic>);
+
+/// What is no directive's own.
+const WHOLE: [Check; 9] = [
+    (Shows::Target, target::check),
+    (Shows::Threads, threads::check),
+    (Shows::Threads, threads::grid),
+    (Shows::Values, registers::check),
+    (Shows::Values, distribution::check),
+    (Shows::Indices, indices::check),
+    (Shows::Boxes, boxes::check),
+    (Shows::Memory, shared::check),
+    (Shows::Instructions, instructions::check),
+];
+
 /// Every violation, attributed to the directive that is responsible.
-pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
-    let mut wrong = atoms::target(context);
-    wrong.extend(threads::check(context));
-    wrong.extend(threads::grid(context));
-    wrong.extend(reductions(context));
-    wrong.extend(across::check(context));
-    wrong.extend(registers::check(context));
-    wrong.extend(distribution::check(context));
-    wrong.extend(atoms::check(context));
-    wrong.extend(indices::check(context));
-    wrong.extend(vectors(context));
-    wrong.extend(boxes::check(context));
-    wrong.extend(hints::check(context));
-    wrong.extend(shared::check(context));
-    wrong.extend(outputs::check(context));
-    wrong.extend(exchanges::check(context));
-    wrong.extend(cluster::check(context));
-    wrong.extend(roles::check(context));
-    wrong.extend(interleave::check(context));
-    wrong.extend(issue::check(context));
-    wrong.extend(turns::check(context));
-    wrong.extend(segments::check(context));
+pub(crate) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    let mut all: Vec<Check> = WHOLE.into_iter().chain(directive::CHECKS.iter().flatten().copied()).collect();
+    all.sort_by_key(|(shows, _)| *shows);
+    let mut wrong: Vec<Diagnostic> = all.into_iter().flat_map(|(_, check)| check(context)).collect();
     if wrong.is_empty() {
         // What does not fit is often too long as well.
         wrong.extend(expansion::check(context));
@@ -81,13 +120,18 @@ impl<'a> Context<'a> {
         Context { nest, schedule, boxes: Boxes::of(nest), stores: Stores::of(nest) }
     }
 
+    /// Threads of the CTA that compute, all groups of them.
+    pub(crate) fn computing(&self) -> u64 {
+        threads_of(self.nest) * u64::from(self.nest.groups())
+    }
+
     /// The last directive that satisfies a predicate.
-    fn last(&self, of: impl Fn(&DirectiveKind) -> bool) -> Option<&Directive> {
+    pub(crate) fn last(&self, of: impl Fn(&DirectiveKind) -> bool) -> Option<&Directive> {
         self.schedule.directives.iter().rev().find(|d| of(&d.kind))
     }
 
     /// A diagnostic on the responsible directive, on the source of the kernel where there is none.
-    fn at(&self, directive: Option<&Directive>, otherwise: SpanId, message: String) -> Diagnostic {
+    pub(crate) fn at(&self, directive: Option<&Directive>, otherwise: SpanId, message: String) -> Diagnostic {
         match directive {
             Some(d) => super::prover::with_parent(Diagnostic::new(d.span, message), d),
             None => Diagnostic::new(otherwise, message),
@@ -95,44 +139,45 @@ impl<'a> Context<'a> {
     }
 
     /// The last directive that cuts an axis (`tile`, `split`), or binds a digit of it.
-    fn cuts(&self, axis: AxisId) -> Option<&Directive> {
+    pub(crate) fn cuts(&self, axis: AxisId) -> Option<&Directive> {
         let of_axis = |name: &str| {
-            let digit = self.nest.names.get(name).or_else(|| self.nest.names.get(&format!("{name}.t")));
+            let digit =
+                self.nest.names.get(name).or_else(|| self.nest.names.get(&crate::nest::in_tile(name)));
             digit.is_some_and(|d| d.axis == axis)
         };
         self.last(|k| match k {
-            DirectiveKind::Tile { axis: a, .. } => self.nest.axis(axis) == a,
-            DirectiveKind::Split { digit, .. } => of_axis(digit),
+            DirectiveKind::Tile(directive::Tile { axis: a, .. }) => self.nest.axis(axis) == a,
+            DirectiveKind::Split(directive::Split { digit, .. }) => of_axis(digit),
             _ => false,
         })
         .or_else(|| {
             let dims = &self.nest.kernel.axes[usize::from(axis.0)].extent.dims;
-            self.last(|k| matches!(k, DirectiveKind::Fits { dim, .. } if dims.contains_key(dim)))
+            self.last(
+                |k| matches!(k, DirectiveKind::Fits(directive::Fits { dim, .. }) if dims.contains_key(dim)),
+            )
         })
     }
 
     /// Bounds at most one `shrink`-th as large, the largest first.
-    fn smaller_bounds(&self, shrink: u64) -> Vec<Edit> {
+    pub(crate) fn smaller_bounds(&self, shrink: u64) -> Vec<Edit> {
         self.smaller(shrink, |kind, size| match kind {
-            DirectiveKind::Fits { dim, max } => {
-                (size(*max) > 0).then(|| DirectiveKind::Fits { dim: dim.clone(), max: size(*max) })
-            }
+            DirectiveKind::Fits(directive::Fits { dim, max }) => (size(*max) > 0)
+                .then(|| DirectiveKind::Fits(directive::Fits { dim: dim.clone(), max: size(*max) })),
             _ => None,
         })
     }
 
     /// Tiles of some axes at most one `shrink`-th as large, the largest first.
-    fn smaller_tiles(&self, shrink: u64, of: impl Fn(&str) -> bool) -> Vec<Edit> {
+    pub(crate) fn smaller_tiles(&self, shrink: u64, of: impl Fn(&str) -> bool) -> Vec<Edit> {
         self.smaller(shrink, |kind, size_of| match kind {
-            DirectiveKind::Tile { axis, size } if of(axis) => {
-                (size_of(*size) > 0).then(|| DirectiveKind::Tile { axis: axis.clone(), size: size_of(*size) })
-            }
+            DirectiveKind::Tile(directive::Tile { axis, size }) if of(axis) => (size_of(*size) > 0)
+                .then(|| DirectiveKind::Tile(directive::Tile { axis: axis.clone(), size: size_of(*size) })),
             _ => None,
         })
     }
 
     /// Each directive made smaller by the power of two that is at least `shrink`, and by the next ones.
-    fn smaller(
+    pub(crate) fn smaller(
         &self,
         shrink: u64,
         variant: impl Fn(&DirectiveKind, &dyn Fn(u32) -> u32) -> Option<DirectiveKind>,
@@ -149,83 +194,17 @@ impl<'a> Context<'a> {
     }
 
     /// Whether the name of a tile loop is that of a digit.
-    fn is(&self, name: &str, digit: Digit) -> bool {
+    pub(crate) fn is(&self, name: &str, digit: Digit) -> bool {
         let nest = self.nest;
-        [format!("{name}.o"), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&digit))
+        [crate::nest::over_tiles(name), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&digit))
     }
 
     /// The `bind` of a digit.
-    fn bind_of(&self, digit: Digit) -> Option<&Directive> {
+    pub(crate) fn bind_of(&self, digit: Digit) -> Option<&Directive> {
         let names = |name: &str| {
             let nest = self.nest;
-            [format!("{name}.t"), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&digit))
+            [crate::nest::in_tile(name), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&digit))
         };
-        self.last(|k| matches!(k, DirectiveKind::Bind { digit, .. } if names(digit)))
+        self.last(|k| matches!(k, DirectiveKind::Bind(directive::Bind { digit, .. }) if names(digit)))
     }
-}
-
-/// `reduce(v: ..)` has something to combine.
-fn reductions(context: &Context<'_>) -> Vec<Diagnostic> {
-    let nest = context.nest;
-    let combined = |v: ValueId| {
-        let mut found = false;
-        leaves(&nest.body, &mut |path, leaf| {
-            let writes = matches!(leaf, crate::nest::Stmt::Red { value, .. } if *value == v);
-            let bound = path
-                .iter()
-                .any(|f| matches!(f, Frame::For(d, LoopKind::Unit(unit, _)) if *unit != Unit::Block && !nest.value(v).axes.contains(&d.axis)));
-            found |= writes && bound;
-        });
-        found
-    };
-    nest.combine
-        .iter()
-        .filter(|(v, _)| !combined(**v))
-        .map(|(v, level)| {
-            let value = nest.value(*v);
-            let text = format!(
-                "`reduce({}: {level})` has nothing to combine: no loop over an axis that `{}` is reduced over is bound",
-                value.name, value.name
-            );
-            let reduce =
-                context.last(|k| matches!(k, DirectiveKind::Reduce { value: name, .. } if *name == value.name));
-            context
-                .at(reduce, value.span, text)
-                .note(value.span, format!("`{}` is computed here", value.name))
-                .edits([Edit::instead([])])
-        })
-        .collect()
-}
-
-/// Inside a vectorized loop nothing loops at run time: the vector is one memory instruction.
-fn vectors(context: &Context<'_>) -> Vec<Diagnostic> {
-    let nest = context.nest;
-    let mut found: Vec<(Digit, Digit)> = Vec::new();
-    leaves(&nest.body, &mut |path, _| {
-        let vec = path.iter().position(|f| matches!(f, Frame::For(_, LoopKind::Vec)));
-        let Some(Frame::For(vec, _)) = vec.map(|n| &path[n]) else { return };
-        let runtime = path.iter().skip_while(|f| !matches!(f, Frame::For(_, LoopKind::Vec)));
-        for frame in runtime {
-            if let Frame::For(inner, LoopKind::Seq | LoopKind::Pipe(_)) = frame
-                && !found.contains(&(*vec, *inner))
-            {
-                found.push((*vec, *inner));
-            }
-        }
-    });
-    found
-        .into_iter()
-        .map(|(vec, inner)| {
-            let (v, i) = (nest.digit_name(vec), nest.digit_name(inner));
-            let text =
-                format!("the loop over `{i}` runs inside the vectorized `{v}`: a vector is one instruction");
-            let names = |name: &str| {
-                [format!("{name}.t"), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&vec))
-            };
-            let by = context.last(|k| matches!(k, DirectiveKind::Vectorize { digit, .. } if names(digit)));
-            let diagnostic = context.at(by, SpanId::NONE, text);
-            let reorder = DirectiveKind::Reorder { digits: vec![i, v], within: None };
-            diagnostic.edits([Edit::put([reorder])])
-        })
-        .collect()
 }

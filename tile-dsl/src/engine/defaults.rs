@@ -102,7 +102,7 @@ fn bind_grid(mut nest: Nest) -> Result<Nest, Failure> {
 
 /// Whether a digit lies inside the tile of its axis.
 fn is_in_tile(nest: &Nest, digit: Digit) -> bool {
-    match nest.names.get(&format!("{}.t", nest.axis(digit.axis))) {
+    match nest.names.get(&crate::nest::in_tile(nest.axis(digit.axis))) {
         Some(Digit { steps: Steps::Fixed(n), .. }) => digit.stride < *n,
         _ => false,
     }

@@ -1,61 +1,45 @@
 //! What directives introduce for later ones, so that one mistake is reported once.
 
-use super::families::tensor_core;
-use crate::schedule::DirectiveKind;
+use super::names::{self, is_of_atoms};
+use crate::directive::DirectiveKind;
 
-/// Names that it introduces for directives after it.
-pub(super) fn introduces(kind: &DirectiveKind) -> Vec<String> {
-    use DirectiveKind as D;
-    match kind {
-        D::Tile { axis, .. } => vec![format!("{axis}.o"), format!("{axis}.t"), axis.clone()],
-        D::Split { names, .. } => names.clone(),
-        D::Stage { buffer, at, .. } => {
-            // Its copy, and what a pipeline of the loop would run ahead.
-            let copy = of(buffer).map(|b| format!("stage {b}"));
-            copy.chain(at.iter().map(|a| format!("stage at {a}"))).collect()
-        }
-        D::Fragment { buffer, at } => {
-            let copy = of(buffer).map(|b| format!("fragment {b}"));
-            copy.chain([format!("stage at {at}")]).collect()
-        }
-        D::TensorCore { .. } => vec!["tensor_core".into()],
-        D::Reduce { value, .. } => vec![format!("reduce {value}")],
-        D::Recompute { value } => vec![format!("recompute {value}")],
-        D::Fits { .. } => vec!["fits".into()],
-        _ => Vec::new(),
-    }
+/// A name that directives give others and need of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// A loop, as it is called: `i.o`, `ir`; or an axis, whose loops are.
+    Loop(String),
+    /// A copy of what is read by a name.
+    Copy(String),
+    /// A copy made in each step of a loop.
+    CopyAt(String),
+    /// The pipeline of a loop.
+    Pipeline(String),
+    /// The loops that instructions of the tensor cores leave.
+    Atoms,
+    /// A value that each reader has its own computation of.
+    Recomputed(String),
 }
 
-/// What a copy may be named by: as it is, and by its tensor alone.
-fn of(buffer: &str) -> impl Iterator<Item = &str> {
-    std::iter::once(buffer).chain(buffer.split_once('[').map(|(tensor, _)| tensor))
+impl Name {
+    /// The loops of a tiled axis, by all that they may be called.
+    pub(crate) fn loops_of(axis: &str) -> Vec<Name> {
+        [names::over_tiles(axis), names::in_tile(axis), axis.to_string()].map(Name::Loop).to_vec()
+    }
+
+    /// What a copy may be named by: as it is, and by its tensor alone.
+    pub(crate) fn copies_of(buffer: &str) -> impl Iterator<Item = Name> {
+        let tensor = buffer.split_once('[').map(|(tensor, _)| tensor);
+        [Some(buffer), tensor].into_iter().flatten().map(|name| Name::Copy(name.to_string()))
+    }
 }
 
 /// Names introduced by other directives that it needs.
-pub(super) fn mentions(kind: &DirectiveKind) -> Vec<String> {
-    let mut names = named(kind);
-    if names.iter().any(|name| tensor_core::introduces(name)) {
-        names.push("tensor_core".into());
+pub(super) fn mentions(kind: &DirectiveKind) -> Vec<Name> {
+    let mut names = kind.needs();
+    if names.iter().any(|name| matches!(name, Name::Loop(name) if is_of_atoms(name))) {
+        names.push(Name::Atoms);
     }
     names
-}
-
-fn named(kind: &DirectiveKind) -> Vec<String> {
-    use DirectiveKind as D;
-    match kind {
-        D::Split { digit, .. } | D::SplitK { digit, .. } | D::Bind { digit, .. } => vec![digit.clone()],
-        D::Unroll { digit, .. } | D::Serpentine { digit, .. } | D::Vectorize { digit, .. } => {
-            vec![digit.clone()]
-        }
-        D::Reorder { digits, .. } => digits.clone(),
-        D::Fragment { at, .. } => vec![at.clone()],
-        D::Stage { at, .. } => at.iter().cloned().collect(),
-        D::Pad { buffer, .. } | D::Swizzle { buffer, .. } => vec![format!("stage {buffer}")],
-        D::Pipeline { digit, .. } => vec![digit.clone(), format!("stage at {digit}")],
-        D::Interleave { digit, .. } => vec![digit.clone(), format!("pipeline {digit}")],
-        D::Fuse { value, at } => vec![at.clone(), format!("recompute {value}")],
-        _ => Vec::new(),
-    }
 }
 
 /// The directive with one name for another.

@@ -14,11 +14,11 @@ use crate::{
 use egg::{Analysis, DidMerge, EGraph, Id};
 use std::rc::Rc;
 
-pub(super) type Graph = EGraph<Node, Facts>;
+pub(crate) type Graph = EGraph<Node, Facts>;
 
 /// How a name is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Def,
     Red,
     Set,
@@ -38,11 +38,11 @@ impl Kind {
 }
 
 /// Points of axes bound so far: merged intervals `[low, high)` of strides; `u32::MAX` is "to the end".
-pub(super) type Cover = Vec<(AxisId, u32, u32)>;
+pub(crate) type Cover = Vec<(AxisId, u32, u32)>;
 
 /// A name written by a statement and not yet closed by its `let`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Write {
+pub(crate) struct Write {
     pub target: Target,
     pub kind: Kind,
     pub cover: Cover,
@@ -50,7 +50,7 @@ pub(super) struct Write {
 
 /// What a statement does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Effects {
+pub(crate) struct Effects {
     /// Open writes, sorted.
     pub writes: Vec<Write>,
     /// Values read and not bound inside.
@@ -65,19 +65,19 @@ pub(super) struct Effects {
 
 /// Analysis data of a class.
 #[derive(Clone, Debug)]
-pub(super) enum Data {
+pub(crate) enum Data {
     Leaf,
     Stmt(Rc<Effects>),
 }
 
 /// A leaf statement with its facts.
-pub(super) struct Action {
+pub(crate) struct Action {
     pub stmt: Stmt,
     effects: Rc<Effects>,
 }
 
 /// The side tables of one phase and what its conditions logged.
-pub(super) struct Facts {
+pub(crate) struct Facts {
     pub nest: Rc<Nest>,
     /// Leaf statements; [`Node::Do`] indexes this table.
     pub actions: Vec<Action>,
@@ -115,7 +115,7 @@ impl Facts {
     }
 }
 
-pub(super) fn access_id(n: u16) -> crate::nest::AccessId {
+pub(crate) fn access_id(n: u16) -> crate::nest::AccessId {
     crate::nest::AccessId(n)
 }
 
@@ -131,12 +131,12 @@ fn reads(expr: &Expr) -> (Bits, Bits, Bits) {
 }
 
 /// Axes that a value is indexed by.
-pub(super) fn value_axes(nest: &Nest, value: ValueId) -> Bits {
+pub(crate) fn value_axes(nest: &Nest, value: ValueId) -> Bits {
     nest.value(value).axes.iter().fold(0, |bits, a| bits | bit(a.0))
 }
 
 /// Axes that the index of a value or access mentions.
-pub(super) fn target_axes(nest: &Nest, target: Target) -> Bits {
+pub(crate) fn target_axes(nest: &Nest, target: Target) -> Bits {
     match target {
         Target::Value(v) => value_axes(nest, v),
         Target::Access(a) => {
@@ -146,7 +146,7 @@ pub(super) fn target_axes(nest: &Nest, target: Target) -> Bits {
 }
 
 /// Name of what is written, for messages.
-pub(super) fn target_name(nest: &Nest, target: Target) -> &str {
+pub(crate) fn target_name(nest: &Nest, target: Target) -> &str {
     match target {
         Target::Value(v) => &nest.value(v).name,
         Target::Access(a) => &nest.tensor(nest.access(a).tensor).name,
@@ -154,14 +154,14 @@ pub(super) fn target_name(nest: &Nest, target: Target) -> &str {
 }
 
 /// Upper bound of an axis known while compiling: its constant extent or a `fits`.
-pub(super) fn bound(nest: &Nest, axis: AxisId) -> Option<u32> {
+pub(crate) fn bound(nest: &Nest, axis: AxisId) -> Option<u32> {
     let extent = &nest.kernel.axes[usize::from(axis.0)].extent;
     let constant = extent.as_constant().and_then(|n| u32::try_from(n).ok());
     constant.or_else(|| nest.bounds.get(&axis).copied())
 }
 
 /// Adds a digit to a cover.
-pub(super) fn cover(nest: &Nest, cover: &mut Cover, digit: Digit) {
+pub(crate) fn cover(nest: &Nest, cover: &mut Cover, digit: Digit) {
     // Steps but the first lie beyond the end: they add nothing.
     if bound(nest, digit.axis).is_some_and(|b| b <= digit.stride) {
         return;
@@ -213,12 +213,12 @@ impl Effects {
 }
 
 /// Whether two copies are for the same reads.
-pub(super) fn same_reads(a: &Copy, b: &Copy) -> bool {
+pub(crate) fn same_reads(a: &Copy, b: &Copy) -> bool {
     a.tensor == b.tensor && a.follows == b.follows
 }
 
 /// Whether two targets are the same value, or elements of the same tensor.
-pub(super) fn same_name(nest: &Nest, a: Target, b: Target) -> bool {
+pub(crate) fn same_name(nest: &Nest, a: Target, b: Target) -> bool {
     match (a, b) {
         (Target::Access(a), Target::Access(b)) => nest.access(a).tensor == nest.access(b).tensor,
         (a, b) => a == b,
@@ -327,7 +327,7 @@ fn difference(nest: &Nest, a: &Effects, b: &Effects) -> String {
 }
 
 /// Facts of a statement class.
-pub(super) fn effects(graph: &Graph, id: Id) -> &Rc<Effects> {
+pub(crate) fn effects(graph: &Graph, id: Id) -> &Rc<Effects> {
     match &graph[id].data {
         Data::Stmt(e) => e,
         Data::Leaf => unreachable!("the grammar puts a statement here"),
@@ -337,7 +337,7 @@ pub(super) fn effects(graph: &Graph, id: Id) -> &Rc<Effects> {
 macro_rules! leaf {
     ($name:ident, $variant:ident, $type:ty) => {
         /// The leaf in a class.
-        pub(super) fn $name(graph: &Graph, id: Id) -> $type {
+        pub(crate) fn $name(graph: &Graph, id: Id) -> $type {
             match graph[id].nodes[0] {
                 Node::$variant(x) => x,
                 _ => unreachable!("the grammar puts this leaf here"),

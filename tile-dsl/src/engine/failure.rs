@@ -1,5 +1,6 @@
 //! What became of a directive: a proof, or one of four failures that are never conflated.
 
+use super::Name;
 use crate::{
     diagnostic::{Diagnostic, Edit, Note},
     span::SpanId,
@@ -13,11 +14,11 @@ pub struct Failure {
     /// What to tell the user.
     pub diagnostic: Box<Diagnostic>,
     /// Names that the directive would have introduced; directives that mention them depend on it.
-    pub introduces: Vec<String>,
+    pub introduces: Vec<Name>,
     /// A name that is not there, and the one that was probably meant.
-    pub(super) meant: Option<(String, String)>,
+    pub(crate) meant: Option<(String, String)>,
     /// A name of a loop that was split, and those of its parts.
-    pub(super) parts: Vec<(String, String)>,
+    pub(crate) parts: Vec<(String, String)>,
 }
 
 /// The four outcomes besides success.
@@ -35,7 +36,7 @@ pub enum FailureKind {
 
 impl Failure {
     /// A failure of a kind.
-    pub(super) fn new(kind: FailureKind, diagnostic: Diagnostic) -> Self {
+    pub(crate) fn new(kind: FailureKind, diagnostic: Diagnostic) -> Self {
         Failure {
             kind,
             diagnostic: Box::new(diagnostic),
@@ -45,42 +46,42 @@ impl Failure {
         }
     }
 
-    pub(super) fn no_match(message: impl Into<String>) -> Self {
+    pub(crate) fn no_match(message: impl Into<String>) -> Self {
         Failure::new(FailureKind::NoMatch, Diagnostic::new(SpanId::NONE, message))
     }
 
-    pub(super) fn refused(diagnostic: Diagnostic) -> Self {
+    pub(crate) fn refused(diagnostic: Diagnostic) -> Self {
         Failure::new(FailureKind::Refused, diagnostic)
     }
 
-    pub(super) fn unmet(message: impl Into<String>) -> Self {
+    pub(crate) fn unmet(message: impl Into<String>) -> Self {
         Failure::new(FailureKind::Unmet, Diagnostic::new(SpanId::NONE, message))
     }
 
-    pub(super) fn internal(message: impl std::fmt::Display) -> Self {
+    pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
         let text = format!("internal limit of the rewrite engine, not a mistake in the schedule: {message}");
         Failure::new(FailureKind::Internal, Diagnostic::new(SpanId::NONE, text))
     }
 
     /// Adds an edit to try.
-    pub(super) fn edit(mut self, edit: Edit) -> Self {
+    pub(crate) fn edit(mut self, edit: Edit) -> Self {
         self.diagnostic.edits.push(edit);
         self
     }
 
     /// Adds edits to try.
-    pub(super) fn edits(mut self, edits: impl IntoIterator<Item = Edit>) -> Self {
+    pub(crate) fn edits(mut self, edits: impl IntoIterator<Item = Edit>) -> Self {
         self.diagnostic.edits.extend(edits);
         self
     }
 
     /// Adds a remark on no source in particular.
-    pub(super) fn remark(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn remark(mut self, text: impl Into<String>) -> Self {
         self.diagnostic.notes.push(Note { span: SpanId::NONE, text: text.into() });
         self
     }
 
-    pub(super) fn note(mut self, span: SpanId, text: impl Into<String>) -> Self {
+    pub(crate) fn note(mut self, span: SpanId, text: impl Into<String>) -> Self {
         self.diagnostic.notes.push(Note { span, text: text.into() });
         self
     }

@@ -1,34 +1,22 @@
-//! The rewrite families, one file each: before → after, side condition, source.
+//! Families of rules that several directives share, one file each: before → after, side condition, source. The rules of one directive are in its
+//! file ([`crate::directive`]).
 
-pub(super) mod assume;
-pub(super) mod bind;
-pub(super) mod cache;
-pub(super) mod cluster;
-pub(super) mod exchange;
-pub(super) mod expand;
-pub(super) mod fission;
-pub(super) mod fragment;
-pub(super) mod interleave;
-pub(super) mod output;
-pub(super) mod pipeline;
-pub(super) mod place;
-pub(super) mod precision;
-pub(super) mod reads;
-pub(super) mod recurrence;
-pub(super) mod reduce;
-pub(super) mod reorder;
-pub(super) mod roles;
-pub(super) mod segment;
-pub(super) mod split;
-pub(super) mod split_k;
-pub(super) mod stage;
-pub(super) mod tensor_core;
-pub(super) mod tensor_map;
-pub(super) mod tile;
+pub(crate) mod assume;
+pub(crate) mod bind;
+pub(crate) mod expand;
+pub(crate) mod fission;
+pub(crate) mod output;
+pub(crate) mod place;
+pub(crate) mod reads;
+pub(crate) mod recurrence;
+pub(crate) mod reorder;
+pub(crate) mod split;
+pub(crate) mod stage;
+pub(crate) mod tensor_map;
 
-use super::{
+use super::phase::{self, IsRedex};
+pub(crate) use super::{
     failure::{Failure, FailureKind, Proof},
-    phase::{self, IsRedex},
     rule::Rule,
 };
 use crate::nest::{Nest, Stmt};
@@ -37,7 +25,7 @@ use crate::nest::{Nest, Stmt};
 ///
 /// `absent` is the message for a directive that found nothing to rewrite, `unmet` the one for a nest that
 /// could not be derived although every condition held.
-pub(super) fn solve(
+pub(crate) fn solve(
     nest: &Nest,
     rules: &[Rule<'_>],
     redex: IsRedex<'_>,
@@ -58,7 +46,7 @@ pub(super) fn solve(
 }
 
 /// The nest with another term.
-pub(super) fn with_body(nest: &Nest, body: Stmt) -> Nest {
+pub(crate) fn with_body(nest: &Nest, body: Stmt) -> Nest {
     // The term is the one field not shared with `nest`; the tables are small.
     Nest { body, ..nest.clone() }
 }

@@ -9,10 +9,10 @@ use egg::{Id, Language};
 use std::fmt;
 
 /// A set of values, tensors, accesses or axes, by number. At most 128 of each fit.
-pub(super) type Bits = u128;
+pub(crate) type Bits = u128;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Node {
+pub(crate) enum Node {
     /// `(for digit at body)`
     For([Id; 3]),
     /// `(let values first rest)`
@@ -74,7 +74,7 @@ impl fmt::Display for Node {
 /// Patterns consist of statements and variables; leaves are always variables.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is no statement of the nest language with {1} operands")]
-pub(super) struct NotAStatement(String, usize);
+pub(crate) struct NotAStatement(String, usize);
 
 impl egg::FromOp for Node {
     type Error = NotAStatement;
@@ -90,7 +90,7 @@ impl egg::FromOp for Node {
 }
 
 /// The elements of a set, ascending.
-pub(super) fn members(mut bits: Bits) -> impl Iterator<Item = u16> {
+pub(crate) fn members(mut bits: Bits) -> impl Iterator<Item = u16> {
     std::iter::from_fn(move || {
         let n = bits.trailing_zeros();
         (n < Bits::BITS).then(|| {
@@ -101,6 +101,6 @@ pub(super) fn members(mut bits: Bits) -> impl Iterator<Item = u16> {
 }
 
 /// The set of one element.
-pub(super) fn bit(n: u16) -> Bits {
+pub(crate) fn bit(n: u16) -> Bits {
     1 << n
 }

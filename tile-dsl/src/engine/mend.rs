@@ -10,8 +10,9 @@ use super::{
 };
 use crate::{
     diagnostic::{Diagnostic, Edit, list, replace},
+    directive::DirectiveKind,
     dtype::DType,
-    schedule::{Directive, DirectiveKind, Key, Schedule},
+    schedule::{Directive, Item, Key, Schedule, parse},
     span::SpanId,
 };
 use std::collections::BTreeSet;
@@ -121,6 +122,13 @@ fn at_fault(schedule: &Schedule, span: SpanId) -> Option<usize> {
     schedule.directives.iter().position(|d| d.span == span && span != SpanId::NONE)
 }
 
+/// The directives that an edit adds; nothing if one cannot be written.
+fn added(edit: &Edit) -> Option<Vec<DirectiveKind>> {
+    let items = parse(&edit.put.join("; ")).ok()?.into_iter();
+    let kind = |item| if let Item::Directive(directive) = item { Some(directive.kind) } else { None };
+    items.map(kind).collect()
+}
+
 /// The schedule after an edit; `None` if it changes nothing.
 fn edited(schedule: &Schedule, edit: &Edit, span: SpanId) -> Option<Schedule> {
     let mut other = schedule.clone();
@@ -138,8 +146,8 @@ fn edited(schedule: &Schedule, edit: &Edit, span: SpanId) -> Option<Schedule> {
         other.directives.remove(at);
         place = Some(at);
     }
-    for kind in &edit.put {
-        let added = Directive { kind: kind.clone(), span: SpanId::NONE, inherited: None };
+    for kind in added(edit)? {
+        let added = Directive { kind, span: SpanId::NONE, inherited: None };
         let key = added.key();
         match other.directives.iter_mut().find(|d| d.key() == key) {
             Some(old) => old.kind = added.kind,
@@ -168,8 +176,9 @@ fn text(edit: &Edit, schedule: &Schedule, span: SpanId) -> String {
         let key = Directive { kind: kind.clone(), span: SpanId::NONE, inherited: None }.key();
         schedule.directives.iter().find(|d| d.key() == key)
     };
-    let (mut clauses, mut added, mut in_place) = (Vec::new(), Vec::new(), Vec::new());
-    for kind in &edit.put {
+    let (mut clauses, mut new, mut in_place) = (Vec::new(), Vec::new(), Vec::new());
+    let put = added(edit).unwrap_or_default();
+    for kind in &put {
         match same_key(kind) {
             Some(old) if old.inherited.is_none() && fault != Some(old) => {
                 if old.kind != *kind {
@@ -178,20 +187,20 @@ fn text(edit: &Edit, schedule: &Schedule, span: SpanId) -> String {
             }
             None if fault.is_some_and(|f| f.inherited.is_none()) => in_place.push(kind.to_string()),
             Some(old) if fault == Some(old) && old.inherited.is_none() => in_place.push(kind.to_string()),
-            _ => added.push(kind.to_string()),
+            _ => new.push(kind.to_string()),
         }
     }
     if let Some(fault) = fault {
-        let replaced = edit.put.iter().any(|kind| same_key(kind) == Some(fault));
+        let replaced = put.iter().any(|kind| same_key(kind) == Some(fault));
         match (&fault.inherited, in_place.is_empty()) {
             (None, true) => clauses.insert(0, format!("remove `{fault}`")),
             (None, false) => clauses.insert(0, format!("replace `{fault}` by {}", list(&in_place))),
-            (Some(_), _) if !replaced => added.insert(0, format!("drop({})", fault.key())),
+            (Some(_), _) if !replaced => new.insert(0, format!("drop({})", fault.key())),
             (Some(_), _) => {}
         }
     }
-    if !added.is_empty() {
-        clauses.push(format!("add {}", list(&added)));
+    if !new.is_empty() {
+        clauses.push(format!("add {}", list(&new)));
     }
     let text = clauses.join("; ");
     match &edit.remark {

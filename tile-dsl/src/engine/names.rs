@@ -1,29 +1,51 @@
 //! Resolves the names that directives use: digits, values, tensors.
 
-use super::{failure::Failure, families::tensor_core};
-pub(super) use crate::diagnostic::list;
+use super::failure::Failure;
+pub(crate) use crate::diagnostic::list;
+pub(crate) use crate::nest::{in_tile, over_tiles};
 use crate::{
     diagnostic::{Edit, distance},
     index::{Affine, AxisId},
-    nest::{Digit, Frame, LoopKind, Nest, Steps, Target, ValueId, leaves, loops},
+    nest::{Atom, Digit, Frame, LoopKind, Nest, Operand, Part, Role, Steps, Target, ValueId, leaves, loops},
     tile::TensorId,
 };
 use std::collections::BTreeSet;
 
 /// Which digit of a tiled axis a bare axis name means.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bare {
+pub(crate) enum Bare {
     /// `i.o`: in `at` and `pipeline`.
     Tile,
     /// `i.t`: elsewhere.
     InTile,
 }
 
+/// What a dimension of an atom left over of a loop is called, after the axis.
+const ATOMS: &str = "atom";
+
+/// What the loop over the instructions along an axis is called.
+pub(crate) fn of_atoms(axis: &str) -> String {
+    format!("{axis}.{ATOMS}")
+}
+
+/// Whether some `tensor_core` gives a loop this name.
+pub(crate) fn is_of_atoms(name: &str) -> bool {
+    let parts = |a: &Atom, role| {
+        let operands = [Operand::A, Operand::B].into_iter().flat_map(move |o| a.operand(o, role));
+        a.parts(role).iter().copied().chain(operands).collect::<Vec<Part>>()
+    };
+    let named = |last: &str| {
+        Atom::all()
+            .any(|a| [Role::M, Role::N, Role::K].iter().any(|r| parts(&a, *r).iter().any(|p| p.name == last)))
+    };
+    name.split_once('.').is_some_and(|(_, last)| last == ATOMS || named(last))
+}
+
 /// The digit a name stands for, whether a loop over it still exists or it was split.
-pub(super) fn digit(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failure> {
+pub(crate) fn digit(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failure> {
     let suffixed = match bare {
-        Bare::Tile => format!("{name}.o"),
-        Bare::InTile => format!("{name}.t"),
+        Bare::Tile => over_tiles(name),
+        Bare::InTile => in_tile(name),
     };
     let found = nest.names.get(&suffixed).or_else(|| nest.names.get(name));
     found.copied().ok_or_else(|| {
@@ -34,7 +56,7 @@ pub(super) fn digit(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failur
         let other = |(_, meant): &(String, String)| of_axis.is_some() && axis(meant) != of_axis;
         let failure = Failure { meant: failure.meant.clone().filter(|m| !other(m)), ..failure };
         match name.split_once('.') {
-            Some((axis, part)) if tensor_core::introduces(name) => failure.remark(format!(
+            Some((axis, part)) if is_of_atoms(name) => failure.remark(format!(
                 "`{part}` is what `tensor_core` makes of an axis: no instruction takes `{axis}`"
             )),
             _ => failure,
@@ -43,7 +65,7 @@ pub(super) fn digit(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failur
 }
 
 /// That a loop stands around a statement that a directive is restricted to: `in value`.
-pub(super) fn around(
+pub(crate) fn around(
     nest: &Nest,
     name: &str,
     digit: Digit,
@@ -75,14 +97,14 @@ pub(super) fn around(
 }
 
 /// A digit with a loop of its own somewhere.
-pub(super) fn existing(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failure> {
+pub(crate) fn existing(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Failure> {
     let digit = digit(nest, name, bare)?;
     let all = loops(&nest.body);
     if all.iter().any(|(d, at)| *d == digit && !matches!(at, LoopKind::Atom(..))) {
         return Ok(digit);
     }
     if let Some((_, LoopKind::Atom(atom, _))) = all.iter().find(|(d, _)| *d == digit) {
-        let atoms = format!("{}.{}", nest.axis(digit.axis), tensor_core::ATOMS);
+        let atoms = of_atoms(nest.axis(digit.axis));
         let meant = nest.names.contains_key(&atoms).then(|| (name.to_string(), atoms));
         let failure = Failure::no_match(format!("all steps of `{name}` are taken at once by `{atom}`"));
         return Err(Failure { meant, ..failure });
@@ -91,7 +113,7 @@ pub(super) fn existing(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Fai
     Err(match parts.as_slice() {
         [] if digit.steps == Steps::Fixed(1) => {
             Failure::no_match(format!("`{name}` has one step, so there is no loop over it"))
-                .edit(Edit::instead([]))
+                .edit(Edit::remove())
                 .remark(format!("the loops are {}", list(&digit_names(nest))))
         }
         [] => Failure::no_match(format!("there is no loop over `{name}` any more"))
@@ -105,7 +127,7 @@ pub(super) fn existing(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Fai
 }
 
 /// The loops that together make up a digit, outermost (largest stride) first.
-pub(super) fn inside(nest: &Nest, digit: Digit) -> Vec<Digit> {
+pub(crate) fn inside(nest: &Nest, digit: Digit) -> Vec<Digit> {
     let high = |d: Digit| match d.steps {
         Steps::Fixed(n) => u64::from(d.stride) * u64::from(n),
         Steps::Rest => u64::MAX,
@@ -123,7 +145,7 @@ pub(super) fn inside(nest: &Nest, digit: Digit) -> Vec<Digit> {
 }
 
 /// Names of the loops there are, for messages; not of those that an instruction takes at once.
-pub(super) fn digit_names(nest: &Nest) -> Vec<String> {
+pub(crate) fn digit_names(nest: &Nest) -> Vec<String> {
     let mut names = Vec::new();
     for (d, _) in loops(&nest.body).into_iter().filter(|(_, at)| !matches!(at, LoopKind::Atom(..))) {
         let name = nest.digit_name(d);
@@ -135,7 +157,7 @@ pub(super) fn digit_names(nest: &Nest) -> Vec<String> {
 }
 
 /// An axis by name.
-pub(super) fn axis(nest: &Nest, name: &str) -> Result<AxisId, Failure> {
+pub(crate) fn axis(nest: &Nest, name: &str) -> Result<AxisId, Failure> {
     let names: Vec<String> = nest.kernel.axes.iter().map(|a| a.name.clone()).collect();
     match names.iter().position(|n| n == name) {
         Some(n) => Ok(AxisId(n as u16)),
@@ -144,7 +166,7 @@ pub(super) fn axis(nest: &Nest, name: &str) -> Result<AxisId, Failure> {
 }
 
 /// A value by name.
-pub(super) fn value(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
+pub(crate) fn value(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
     match nest.values.iter().position(|v| v.name == name) {
         Some(n) => Ok(ValueId(n as u16)),
         None => Err(unknown("value", name, nest.values.iter().map(|v| v.name.clone()).collect())),
@@ -152,15 +174,15 @@ pub(super) fn value(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
 }
 
 /// A tensor by name.
-pub(super) fn tensor(nest: &Nest, name: &str) -> Option<TensorId> {
+pub(crate) fn tensor(nest: &Nest, name: &str) -> Option<TensorId> {
     nest.kernel.tensors.iter().position(|t| t.name == name).map(|n| TensorId(n as u16))
 }
 
 /// Reads that a copy is for: of a tensor, and where that is said, those that follow an index, constants aside.
-pub(super) type Reads = (TensorId, Option<Vec<Affine>>);
+pub(crate) type Reads = (TensorId, Option<Vec<Affine>>);
 
 /// What `a` or `a[i, k]` means for a copy. Nothing where the name is no tensor's.
-pub(super) fn reads(nest: &Nest, buffer: &str) -> Result<Option<Reads>, Failure> {
+pub(crate) fn reads(nest: &Nest, buffer: &str) -> Result<Option<Reads>, Failure> {
     let Some((name, index)) = buffer.split_once('[') else {
         return Ok(tensor(nest, buffer).map(|t| (t, None)));
     };
@@ -180,7 +202,7 @@ pub(super) fn reads(nest: &Nest, buffer: &str) -> Result<Option<Reads>, Failure>
 }
 
 /// "no loop `x`", with the names there are; one that is near, or the only one, was meant.
-pub(super) fn unknown(what: &str, name: &str, known: Vec<String>) -> Failure {
+pub(crate) fn unknown(what: &str, name: &str, known: Vec<String>) -> Failure {
     let failure = Failure::no_match(format!("there is no {what} `{name}`"));
     let near = known.iter().map(|k| (distance(name, k), k)).min();
     let plural = match what {

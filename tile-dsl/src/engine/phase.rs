@@ -18,7 +18,7 @@ const NODE_CAP: usize = 20_000;
 
 /// Whether a node is what a directive wanted to rewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Redex {
+pub(crate) enum Redex {
     /// No.
     No,
     /// Rewritten where legal; left alone otherwise.
@@ -28,10 +28,10 @@ pub(super) enum Redex {
 }
 
 /// Decides whether a node, with the nodes chosen for its children, is a redex of the directive.
-pub(super) type IsRedex<'a> = &'a dyn Fn(&Graph, &Node, &[&Node]) -> Redex;
+pub(crate) type IsRedex<'a> = &'a dyn Fn(&Graph, &Node, &[&Node]) -> Redex;
 
 /// Result of a phase.
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// The extracted term.
     pub body: Stmt,
     /// Hard redexes of the term before.
@@ -47,7 +47,7 @@ pub(super) struct Outcome {
 }
 
 /// A saturated e-graph, before extraction.
-pub(super) struct Saturated {
+pub(crate) struct Saturated {
     pub graph: Graph,
     pub root: Id,
     refusals: Vec<Diagnostic>,
@@ -56,7 +56,7 @@ pub(super) struct Saturated {
 }
 
 /// Runs one phase.
-pub(super) fn run(nest: &Nest, rules: &[Rule<'_>], redex: IsRedex<'_>) -> Outcome {
+pub(crate) fn run(nest: &Nest, rules: &[Rule<'_>], redex: IsRedex<'_>) -> Outcome {
     let (graph, root) = start(nest);
     let before = Extraction::new(&graph, redex).best(root).0.hard();
     let saturated = saturate(graph, root, rules);
@@ -69,7 +69,7 @@ pub(super) fn run(nest: &Nest, rules: &[Rule<'_>], redex: IsRedex<'_>) -> Outcom
 }
 
 /// A fresh e-graph with the term of a nest.
-pub(super) fn start(nest: &Nest) -> (Graph, Id) {
+pub(crate) fn start(nest: &Nest) -> (Graph, Id) {
     let mut graph = Graph::new(Facts::new(Rc::new(nest.clone())));
     let root = insert(&mut graph, &nest.body);
     graph.rebuild();
@@ -77,7 +77,7 @@ pub(super) fn start(nest: &Nest) -> (Graph, Id) {
 }
 
 /// Applies the rules until nothing grows.
-pub(super) fn saturate(mut graph: Graph, root: Id, rules: &[Rule<'_>]) -> Saturated {
+pub(crate) fn saturate(mut graph: Graph, root: Id, rules: &[Rule<'_>]) -> Saturated {
     let mut refusals: Vec<Diagnostic> = Vec::new();
     let mut applied: Vec<(&'static str, u32)> = Vec::new();
     let mut internal = None;
@@ -280,7 +280,7 @@ thread_local! {
 }
 
 /// Runs `body` and returns random members of the classes of the nests whose phases it ran.
-pub(super) fn sampling(count: usize, seed: u64, body: impl FnOnce()) -> Vec<Stmt> {
+pub(crate) fn sampling(count: usize, seed: u64, body: impl FnOnce()) -> Vec<Stmt> {
     let random = super::testing::Random::new(seed);
     SAMPLES.set(Some(Samples { count, random, drawn: Vec::new() }));
     body();

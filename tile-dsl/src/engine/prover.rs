@@ -1,7 +1,7 @@
 //! Proves schedules of one kernel: nests that one schedule shares with the last are not derived again, and the
 //! edits that failed directives propose are tried before one is offered.
 
-use super::{Failure, Proof, apply, checks, defaults, depends, families::recurrence, mend};
+use super::{Failure, Name, Proof, apply, checks, defaults, depends, families::recurrence, mend};
 use crate::{
     diagnostic::Diagnostic,
     dtype::DType,
@@ -122,13 +122,13 @@ impl Prover {
         if let Some(step) = trace.steps[..shared].last() {
             nest = step.nest.clone();
         }
-        let (mut wrong, mut missing) = (Vec::new(), Vec::<String>::new());
+        let (mut wrong, mut missing) = (Vec::new(), Vec::<Name>::new());
         for (axis, diagnostic) in recurrence::without_size(&nest, schedule) {
             wrong.push(diagnostic);
-            missing.extend([format!("{axis}.o"), format!("{axis}.t"), axis]);
+            missing.extend(Name::loops_of(&axis));
         }
         for directive in &order[shared..] {
-            match apply(directive, &nest, schedule.target) {
+            match apply(directive, &nest) {
                 Ok((next, proof)) => {
                     if let Some(text) = nest::verify(&next).first() {
                         let failure = Failure::internal(format!("after `{directive}`, {text}"));

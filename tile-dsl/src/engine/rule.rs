@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use egg::{Id, Pattern, Subst, Var};
 
 /// What a condition says of one match.
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// The rule applies.
     Apply,
     /// The rule has no business here (another digit, already done): not worth a word.
@@ -24,7 +24,7 @@ impl Verdict {
 type Condition<'a> = Box<dyn Fn(&mut Graph, &mut Subst) -> Verdict + 'a>;
 
 /// `before → after if condition`. The condition may bind variables that only `after` mentions.
-pub(super) struct Rule<'a> {
+pub(crate) struct Rule<'a> {
     pub name: &'static str,
     pub before: &'static Pattern<Node>,
     pub after: &'static Pattern<Node>,
@@ -44,17 +44,17 @@ impl<'a> Rule<'a> {
 
 /// Whether a conjunct of a condition is in force. Tests switch them off one at a time, to see that each is needed.
 #[cfg(not(test))]
-pub(super) const fn enforced(_conjunct: &'static str) -> bool {
+pub(crate) const fn enforced(_conjunct: &'static str) -> bool {
     true
 }
 
 #[cfg(test)]
 thread_local! {
-    pub(super) static OFF: std::cell::Cell<&'static str> = const { std::cell::Cell::new("") };
+    pub(crate) static OFF: std::cell::Cell<&'static str> = const { std::cell::Cell::new("") };
 }
 
 #[cfg(test)]
-pub(super) fn enforced(conjunct: &'static str) -> bool {
+pub(crate) fn enforced(conjunct: &'static str) -> bool {
     OFF.get() != conjunct
 }
 
@@ -65,14 +65,14 @@ macro_rules! patterns {
             std::sync::LazyLock::new(|| $text.parse().expect("a pattern over statements and variables"));
     )*};
 }
-pub(super) use patterns;
+pub(crate) use patterns;
 
 /// The class that a variable is bound to.
-pub(super) fn get(subst: &Subst, var: u32) -> Id {
+pub(crate) fn get(subst: &Subst, var: u32) -> Id {
     *subst.get(Var::from_u32(var)).expect("bound by the pattern")
 }
 
 /// Binds a variable of the right-hand side.
-pub(super) fn set(subst: &mut Subst, var: u32, id: Id) {
+pub(crate) fn set(subst: &mut Subst, var: u32, id: Id) {
     subst.insert(Var::from_u32(var), id);
 }

@@ -6,10 +6,11 @@
 use super::{FailureKind, apply, rule::OFF, testing};
 use crate::{
     diagnostic::Edit,
+    directive::{self, DirectiveKind},
     index::AxisId,
     nest::{self, Across, Arithmetic, Nest},
     op::RedOp,
-    schedule::{Directive, DirectiveKind, Space, Target, Unit, UnitDim, Via},
+    schedule::{Directive, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{
         self,
@@ -69,8 +70,8 @@ fn count_wrong(body: &str, kind: &DirectiveKind, off: &'static str) -> usize {
     let reference = nest::interpret(&start, &inputs, Arithmetic::Modular, 0).unwrap();
     let directive = Directive { kind: kind.clone(), span: SpanId::NONE, inherited: None };
     OFF.set(off);
-    let members = testing::members(&directive, &start, Target::DEFAULT, 60, 5);
-    let applied = apply(&directive, &start, Target::DEFAULT);
+    let members = testing::members(&directive, &start, 60, 5);
+    let applied = apply(&directive, &start);
     OFF.set("");
     let mut count = 0;
     for body in members {
@@ -101,26 +102,34 @@ fn copies_known(nest: &Nest) -> bool {
 }
 
 fn tile(axis: &str, size: u32) -> DirectiveKind {
-    DirectiveKind::Tile { axis: axis.into(), size }
+    DirectiveKind::Tile(directive::Tile { axis: axis.into(), size })
 }
 fn reorder(digits: &[&str]) -> DirectiveKind {
-    DirectiveKind::Reorder { digits: digits.iter().map(|d| d.to_string()).collect(), within: None }
+    DirectiveKind::Reorder(directive::Reorder {
+        digits: digits.iter().map(|d| d.to_string()).collect(),
+        within: None,
+    })
 }
 fn recompute(value: &str) -> DirectiveKind {
-    DirectiveKind::Recompute { value: value.into() }
+    DirectiveKind::Recompute(directive::Recompute { value: value.into() })
 }
 fn bind(digit: &str) -> DirectiveKind {
-    DirectiveKind::Bind { digit: digit.into(), unit: Unit::Thread, dim: UnitDim::X, xor: None }
+    DirectiveKind::Bind(directive::Bind {
+        digit: digit.into(),
+        unit: Unit::Thread,
+        dim: UnitDim::X,
+        xor: None,
+    })
 }
 fn stage(buffer: &str, at: &str) -> DirectiveKind {
-    DirectiveKind::Stage {
+    DirectiveKind::Stage(directive::Stage {
         buffer: buffer.into(),
         at: Some(at.into()),
         space: Space::Shared,
         transposed: false,
         via: Via::Plain,
         vector: None,
-    }
+    })
 }
 
 /// Conjunct, a nest on which it matters, a directive whose rules have it.
@@ -197,11 +206,11 @@ fn cases() -> Vec<(&'static str, &'static str, DirectiveKind)> {
         (
             "split: the factor divides",
             "(for p (let [h] (for a.3.2 (for a.1.3 (red h sum (ld x[p, a])))) (put u[p] (get h))))",
-            DirectiveKind::Split {
+            DirectiveKind::Split(directive::Split {
                 digit: "at".into(),
                 names: vec!["a1".into(), "a2".into()],
                 factors: vec![2],
-            },
+            }),
         ),
         (
             "bind: nothing carried",
@@ -223,7 +232,7 @@ fn cases() -> Vec<(&'static str, &'static str, DirectiveKind)> {
             "split_k: X reduces only",
             "(for p (let [h v] (for a (let [] (red h sum (ld x[p, a])) (def v (ld x[p, a]))))
                 (put u[p] (+ (get h) (get v)))))",
-            DirectiveKind::SplitK { digit: "a".into(), parts: 2, across: Across::Workspace },
+            DirectiveKind::SplitK(directive::SplitK { digit: "a".into(), parts: 2, across: Across::Workspace }),
         ),
         (
             "stage: one box",
@@ -233,12 +242,12 @@ fn cases() -> Vec<(&'static str, &'static str, DirectiveKind)> {
         (
             "serpentine: independent steps",
             "(for p (let [h] (for a (set h (+ (* (get h) 3.0:f32) (ld x[p, a])))) (put u[p] (get h))))",
-            DirectiveKind::Serpentine { digit: "a".into(), within: None },
+            DirectiveKind::Serpentine(directive::Serpentine { digit: "a".into(), within: None }),
         ),
         (
             "fragment: not written",
             "(for p.2.rest (let [] (for p.1.2 (put u[p] (ld q[p]))) (for p.1.2 (put t[p] (ld u[p])))))",
-            DirectiveKind::Fragment { buffer: "u".into(), at: "po".into() },
+            DirectiveKind::Fragment(directive::Fragment { buffer: "u".into(), at: "po".into() }),
         ),
         (
             "stage: not written",
@@ -264,7 +273,7 @@ fn the_analysis_rejects_a_rule_that_changes_what_is_covered() {
     start.body = nest::parse(body, &start).unwrap();
     OFF.set("split: the factor divides");
     let directive = Directive { kind, span: SpanId::NONE, inherited: None };
-    let failure = apply(&directive, &start, Target::DEFAULT).unwrap_err();
+    let failure = apply(&directive, &start).unwrap_err();
     OFF.set("");
     assert_eq!(failure.kind, FailureKind::Internal);
     assert!(failure.diagnostic.message.contains("internal limit"), "{}", failure.diagnostic.message);
@@ -316,7 +325,8 @@ fn registers_of_one_thread_cannot_be_read_by_another() {
 #[test]
 fn parts_in_several_ctas_meet_once_a_launch() {
     let mut nest = tables();
-    let kind = DirectiveKind::SplitK { digit: "a".into(), parts: 2, across: Across::Workspace };
+    let kind =
+        DirectiveKind::SplitK(directive::SplitK { digit: "a".into(), parts: 2, across: Across::Workspace });
     let schedule = crate::schedule::Schedule {
         name: "test".into(),
         kernel: "tables".into(),

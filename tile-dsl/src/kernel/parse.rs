@@ -7,8 +7,8 @@ mod words;
 use super::{Expr, Kernel, Ty, Var};
 use crate::{
     dtype::DType,
+    machine::Target,
     op::{BinOp, CmpOp, UnOp},
-    schedule::Target,
 };
 use std::collections::HashMap;
 use words::words;

@@ -10,7 +10,7 @@ mod asynchronous;
 mod statement;
 
 use super::{Expr, Kernel, Param, Stmt, Ty, Var};
-use crate::{dtype::DType, op::BinOp, schedule::Target};
+use crate::{dtype::DType, machine::Target, op::BinOp};
 use std::collections::BTreeSet;
 
 /// What is wrong with a kernel.

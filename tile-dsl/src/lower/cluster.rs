@@ -24,10 +24,10 @@ use super::{
 };
 use crate::{
     kernel::{Expr as KExpr, Mem, Stmt, Ty, Var},
+    machine::Via,
     nest::{CopyId, ValueId},
     op::{BinOp, CmpOp},
     plan::{Ctas, Cut},
-    schedule::Via,
     shared::{Buffer, Content},
 };
 use std::cmp::Ordering;

@@ -7,9 +7,9 @@ use super::{
 };
 use crate::{
     index::AxisId,
+    machine::{Unit, UnitDim},
     nest::{Digit, Ends, LoopKind, Step, Steps, ends},
     program::Variant,
-    schedule::{Unit, UnitDim},
 };
 
 /// In which order the steps of expanded loops are taken.

@@ -9,9 +9,9 @@ use super::{
 use crate::{
     index::{Affine, AxisId},
     kernel::Var,
+    machine::{Unit, UnitDim},
     nest::{CopyId, Digit, Fragment, Layout as Slots, LoopKind, Steps, TileSize, Units, ValueId},
     plan::{CopyBox, Place, Sum},
-    schedule::{Unit, UnitDim},
     tile::TensorId,
 };
 use std::{collections::BTreeMap, rc::Rc};

@@ -20,9 +20,9 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr, Ty},
+    machine::{Unit, UnitDim},
     nest::{AccessId, Digit, ExchangedMatrices, Expr, LANES_OF_ROW, MATRIX_ROWS},
     op::BinOp,
-    schedule::{Unit, UnitDim},
 };
 
 /// Keeps an element until its four matrices are complete, and then stores them.

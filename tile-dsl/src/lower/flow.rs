@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     dtype::DType,
+    machine::Unit,
     nest::{Digit, LoopKind, TileSize},
     plan::{Channel, CopyBox},
-    schedule::Unit,
     tile::TensorId,
 };
 

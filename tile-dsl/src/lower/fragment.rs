@@ -29,8 +29,8 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
+    machine::Unit,
     nest::{AccessId, CopyId, Digit, Fragment, HeldElement, LoopAt, LoopKind, Stmt},
-    schedule::Unit,
     tile::TensorId,
 };
 use std::{collections::BTreeSet, rc::Rc};

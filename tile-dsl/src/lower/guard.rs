@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     index::{Affine, AxisId, Extent},
+    machine::{Unit, UnitDim},
     nest::{AccessId, Digit, Expr, LoopKind, ValueId, difference, non_negative, oversteps, range},
     op::{BinOp, CmpOp, RedOp, UnOp},
-    schedule::{Unit, UnitDim},
     tile::TensorId,
 };
 use std::cmp::Reverse;

@@ -27,10 +27,10 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Async, Expr as KExpr, Ty},
+    machine::Unit,
     nest::WARP,
     op::{BinOp, CmpOp},
     plan::{Channel, Producer},
-    schedule::Unit,
     shared::Content,
 };
 

@@ -10,8 +10,8 @@ use crate::{
     assume::stride,
     index::Extent,
     kernel::Ty,
+    machine::Unit,
     nest::{AccessId, LoopKind, Steps},
-    schedule::Unit,
     tile::{self, TensorId},
 };
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,8 +11,8 @@ use super::{
     tensor_map,
 };
 use crate::{
+    machine::Via,
     nest::{CopyId, Digit, Stmt},
-    schedule::Via,
     shared::Content,
 };
 

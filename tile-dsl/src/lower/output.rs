@@ -26,10 +26,10 @@ use super::{
 };
 use crate::{
     kernel::{self, Async, Expr as KExpr, Mem, Ty},
+    machine::Unit,
     nest::{AccessId, Digit, Expr, LoopKind, MATRIX_ROWS, StoredMatrices, UnitRange, WARP},
     op::BinOp,
     plan::{Collected, Leaves},
-    schedule::Unit,
     shared::Content,
     tile::TensorId,
 };

@@ -8,8 +8,8 @@
 use crate::{
     index::AxisId,
     kernel::Mem,
+    machine::{Unit, UnitDim},
     nest::Spread,
-    schedule::{Unit, UnitDim},
 };
 use std::{collections::BTreeMap, collections::BTreeSet};
 

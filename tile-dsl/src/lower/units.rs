@@ -2,9 +2,9 @@
 
 use super::emit::{Atom, Emit, Op};
 use crate::{
+    machine::{Unit, UnitDim},
     nest::{UnitRange, Units},
     op::BinOp,
-    schedule::{Unit, UnitDim},
 };
 
 impl Units {

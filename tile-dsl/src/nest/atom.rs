@@ -13,8 +13,8 @@ use super::{
 use crate::{
     dtype::DType,
     index::AxisId,
+    machine::Space,
     op::{BinOp, UnOp},
-    schedule::Space,
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,

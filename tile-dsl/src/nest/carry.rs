@@ -6,7 +6,7 @@
 //! not prefetched across iterations, [`Carry`] says why.
 
 use super::{CopyId, Digit, LoopKind, Nest, Step, Steps, Stmt, chain};
-use crate::schedule::{Space, Unit, Via};
+use crate::machine::{Space, Unit, Via};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

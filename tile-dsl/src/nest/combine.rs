@@ -1,7 +1,7 @@
 //! How the parts of a reduction that threads hold come together: by shuffles within a warp, through shared memory across warps.
 
 use super::{Digit, LoopKind, Nest, Stmt, UnitRange, Units, ValueId, WARP, writers};
-use crate::schedule::{Unit, UnitDim};
+use crate::machine::{Unit, UnitDim};
 use std::collections::BTreeMap;
 
 /// Units that hold partial results of a reduction that `first` computes, with a reduced digit bound to each.

@@ -5,7 +5,7 @@
 //! `x[i + 1]` are read from one box.
 
 use super::{Access, AccessId, Copy, CopyId, Frame, Nest, leaves};
-use crate::{index::Affine, schedule::Space, tile::TensorId};
+use crate::{index::Affine, machine::Space, tile::TensorId};
 use std::fmt;
 
 impl Copy {

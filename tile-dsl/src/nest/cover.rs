@@ -3,7 +3,7 @@
 use super::{Digit, Frame, LoopKind, Nest, Placement, Step, Steps, Target, Value, ValueId, leaves};
 use crate::{
     index::{Affine, AxisId, Extent},
-    schedule::Space,
+    machine::Space,
     tile::AxisKind,
 };
 use std::collections::BTreeSet;

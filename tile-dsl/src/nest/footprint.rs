@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     index::Affine,
-    schedule::{Unit, Via},
+    machine::{Unit, Via},
     tile::TensorId,
 };
 

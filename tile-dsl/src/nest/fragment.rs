@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     index::Affine,
-    schedule::{Space, Unit, UnitDim},
+    machine::{Space, Unit, UnitDim},
 };
 use std::collections::BTreeMap;
 
@@ -199,8 +199,8 @@ mod tests {
     use super::*;
     use crate::{
         index::AxisId,
+        machine::Via,
         nest::{initial, leaves},
-        schedule::Via,
         span::SpanId,
         tile::TensorId,
     };

@@ -60,8 +60,8 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
         let name = &build.axis(axis).name;
         names.insert(name.clone(), digits.whole(axis));
         if digits.by_tile.contains(&axis) {
-            names.insert(format!("{name}.o"), digits.tile_loop(axis));
-            names.insert(format!("{name}.t"), digits.inside(axis));
+            names.insert(crate::nest::over_tiles(name), digits.tile_loop(axis));
+            names.insert(crate::nest::in_tile(name), digits.inside(axis));
         }
     }
     let recurrences = found.axes.into_iter().map(|(axis, span)| (axis, Recurrence { tile: None, span }));

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     index::AxisId,
-    schedule::{Space, Unit, UnitDim},
+    machine::{Space, Unit, UnitDim},
     shared::Allocation,
 };
 use std::{

@@ -1,12 +1,13 @@
-//! Reads the text that the printer writes, against the tables of a nest. For tests.
+//! Reads the text that the printer writes, against the tables of a nest.
 
-use super::{AccessId, Atom, CopyId, Digit, Expr, LoopKind, Nest, Role, Steps, Stmt, ValueId};
+use super::{AccessId, Across, Atom, CopyId, Digit, Expr, Level, LoopKind, Nest, Role, Steps, Stmt, ValueId};
 use crate::{
     dtype::DType,
+    machine::{Unit, UnitDim},
     op::{BinOp, CmpOp, RedOp, UnOp},
-    schedule::{Unit, UnitDim},
     tile::ScalarId,
 };
+use std::collections::BTreeMap;
 
 /// The text is no statement over the tables.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -16,14 +17,53 @@ pub struct ParseError(String);
 /// Reads a statement; digits, values, accesses and copies are those of `tables`.
 ///
 /// `#block` carries no dimension in print and is read as x.
+///
+/// # Errors
+/// The first place where the text is no statement, or names what the tables do not have.
 pub fn parse(text: &str, tables: &Nest) -> Result<Stmt, ParseError> {
-    // Layouts follow from the term, and how L2 keeps tensors is in the tables.
+    Ok(term(text, tables)?.body)
+}
+
+/// Reads a nest with its facts; values, accesses and copies are those of `tables`. Source spans of facts are not printed, and read
+/// as [`crate::span::SpanId::NONE`].
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_nest(text: &str, tables: &Nest) -> Result<Nest, ParseError> {
+    let mut nest = tables.without_facts();
+    // Other facts are about digits by their names.
+    let (names, others): (Vec<&str>, Vec<&str>) =
+        text.lines().filter(|line| line.starts_with(';')).partition(|line| line.starts_with("; names("));
+    for line in names.into_iter().chain(others) {
+        // The other lines say what follows from the term.
+        let _ = nest.read_fact(line);
+    }
+    let Term { body, combine, across, skew } = term(text, &nest)?;
+    Ok(Nest { body, combine, across, skew, ..nest })
+}
+
+/// A term, with the facts that it shows.
+struct Term {
+    body: Stmt,
+    combine: BTreeMap<ValueId, Level>,
+    across: BTreeMap<ValueId, Across>,
+    skew: BTreeMap<Digit, UnitDim>,
+}
+
+fn term(text: &str, tables: &Nest) -> Result<Term, ParseError> {
     let term: String =
         text.lines().filter(|line| !line.starts_with(';')).flat_map(|line| [line, "\n"]).collect();
-    let mut p = Parser { tokens: tokens(&term), at: 0, tables };
-    let stmt = p.stmt()?;
+    let mut p = Parser {
+        tokens: tokens(&term),
+        at: 0,
+        tables,
+        combine: BTreeMap::new(),
+        across: BTreeMap::new(),
+        skew: BTreeMap::new(),
+    };
+    let body = p.stmt()?;
     match p.tokens.get(p.at) {
-        None => Ok(stmt),
+        None => Ok(Term { body, combine: p.combine, across: p.across, skew: p.skew }),
         Some(t) => Err(ParseError(format!("`{t}` after the statement"))),
     }
 }
@@ -69,6 +109,9 @@ struct Parser<'a> {
     tokens: Vec<String>,
     at: usize,
     tables: &'a Nest,
+    combine: BTreeMap<ValueId, Level>,
+    across: BTreeMap<ValueId, Across>,
+    skew: BTreeMap<Digit, UnitDim>,
 }
 
 impl Parser<'_> {
@@ -89,7 +132,7 @@ impl Parser<'_> {
             "for" => {
                 let digit = self.digit()?;
                 let at = match self.tokens.get(self.at) {
-                    Some(t) if t.starts_with('#') => self.at_kind()?,
+                    Some(t) if t.starts_with('#') => self.at_kind(digit)?,
                     _ => LoopKind::Seq,
                 };
                 Stmt::For { digit, at, body: Box::new(self.stmt()?) }
@@ -98,10 +141,8 @@ impl Parser<'_> {
                 let names = self.next()?;
                 let names = names.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
                 let names = names.ok_or_else(|| ParseError("a list of values expected".into()))?;
-                let values = names
-                    .split_whitespace()
-                    .map(|n| self.value(n.split('@').next().unwrap_or(n)))
-                    .collect::<Result<_, _>>()?;
+                let values =
+                    names.split_whitespace().map(|n| self.bound_value(n)).collect::<Result<_, _>>()?;
                 Stmt::Let { values, first: Box::new(self.stmt()?), rest: Box::new(self.stmt()?) }
             }
             "stage" => {
@@ -135,19 +176,22 @@ impl Parser<'_> {
 
     fn digit(&mut self) -> Result<Digit, ParseError> {
         let name = self.next()?;
-        if let Some(digit) = self.tables.names.get(&name) {
-            return Ok(*digit);
+        let found = self.tables.names.get(&name).copied().or_else(|| self.tables.read_plain_digit(&name));
+        found.ok_or_else(|| ParseError(format!("no digit `{name}`")))
+    }
+
+    /// `v`, `v@shared`, `v@lane@workspace`.
+    fn bound_value(&mut self, text: &str) -> Result<ValueId, ParseError> {
+        let mut words = text.split('@');
+        let value = self.value(words.next().unwrap_or(text))?;
+        for word in words {
+            let level = [Level::Lane, Level::Warp, Level::Cta].into_iter().find(|l| l.to_string() == word);
+            let ways = [Across::Workspace, Across::Atomic, Across::Cluster];
+            let across = ways.into_iter().find(|a| a.to_string() == word);
+            self.combine.extend(level.map(|level| (value, level)));
+            self.across.extend(across.map(|across| (value, across)));
         }
-        let unknown = || ParseError(format!("no digit `{name}`"));
-        let parts: Vec<&str> = name.split('.').collect();
-        let [axis, stride, steps] = parts.as_slice() else { return Err(unknown()) };
-        let axis = self.tables.kernel.axes.iter().position(|a| a.name == *axis).ok_or_else(unknown)?;
-        let steps = match *steps {
-            "rest" => Steps::Rest,
-            n => Steps::Fixed(n.parse().map_err(|_| unknown())?),
-        };
-        let axis = crate::index::AxisId(axis as u16);
-        Ok(Digit { axis, stride: stride.parse().map_err(|_| unknown())?, steps })
+        Ok(value)
     }
 
     /// `#mma.m`.
@@ -157,7 +201,7 @@ impl Parser<'_> {
         Some(LoopKind::Atom(Atom::from_label(name)?, role))
     }
 
-    fn at_kind(&mut self) -> Result<LoopKind, ParseError> {
+    fn at_kind(&mut self, digit: Digit) -> Result<LoopKind, ParseError> {
         let text = self.next()?;
         let unknown = || ParseError(format!("no `{text}` loop"));
         Ok(match text.as_str() {
@@ -169,15 +213,18 @@ impl Parser<'_> {
             pipe if pipe.starts_with("#pipe") => LoopKind::Pipe(pipe[5..].parse().map_err(|_| unknown())?),
             atom if self.atom(atom).is_some() => self.atom(atom).ok_or_else(unknown)?,
             unit => {
-                // What a digit is xored with stands in the tables.
-                let unit = unit.split('^').next().unwrap_or(unit);
+                let dimension = |name: &str| {
+                    let dims = [UnitDim::X, UnitDim::Y, UnitDim::Z];
+                    dims.into_iter().find(|d| d.to_string() == name).ok_or_else(unknown)
+                };
+                let (unit, xor) = unit.split_once('^').map_or((unit, None), |(unit, xor)| (unit, Some(xor)));
+                if let Some(xor) = xor {
+                    self.skew.insert(digit, dimension(xor)?);
+                }
                 let (unit, dim) = unit[1..].split_once('.').ok_or_else(unknown)?;
                 let units = [Unit::Warpgroup, Unit::Warp, Unit::Lane, Unit::Thread];
-                let dims = [UnitDim::X, UnitDim::Y, UnitDim::Z];
-                LoopKind::Unit(
-                    units.into_iter().find(|u| u.to_string() == unit).ok_or_else(unknown)?,
-                    dims.into_iter().find(|d| d.to_string() == dim).ok_or_else(unknown)?,
-                )
+                let unit = units.into_iter().find(|u| u.to_string() == unit).ok_or_else(unknown)?;
+                LoopKind::Unit(unit, dimension(dim)?)
             }
         })
     }
@@ -242,5 +289,19 @@ impl Parser<'_> {
         };
         self.expect(")")?;
         Ok(expr)
+    }
+}
+
+impl Nest {
+    /// Reads `axis.stride.steps`.
+    pub(super) fn read_plain_digit(&self, text: &str) -> Option<Digit> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let [axis, stride, steps] = parts.as_slice() else { return None };
+        let axis = self.kernel.axes.iter().position(|a| a.name == *axis)?;
+        let steps = match *steps {
+            "rest" => Steps::Rest,
+            n => Steps::Fixed(n.parse().ok()?),
+        };
+        Some(Digit { axis: crate::index::AxisId(axis as u16), stride: stride.parse().ok()?, steps })
     }
 }

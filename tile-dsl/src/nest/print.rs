@@ -1,9 +1,9 @@
-//! Prints nests as indented S-expressions, digits by their user names; then where values and copies lie, where tiles begin anew, what
-//! dims are multiples of, and how L2 keeps tensors.
+//! Prints nests as indented S-expressions, digits by their user names; then where values and copies lie, the tiles of segments, and
+//! the [facts](super::facts).
 
 use super::{Access, Copy, Digit, Expr, LoopKind, Nest, Placement, Steps, Stmt, Value};
 use crate::{
-    schedule::{Unit, Via},
+    machine::{Unit, Via},
     tile,
 };
 use std::fmt::{self, Write};
@@ -17,13 +17,7 @@ impl fmt::Display for Nest {
             let (whole, rest, points) = (segment.whole(), segment.rest(), segment.points);
             writeln!(f, "; {axis}: tiles of {tile} x {whole}, {rest} in each {points}")?;
         }
-        for (dim, of) in &self.multiples {
-            writeln!(f, "; {dim} % {of} == 0")?;
-        }
-        for (tensor, evict) in &self.cache {
-            writeln!(f, "; cache {}: {evict}", self.tensor(*tensor).name)?;
-        }
-        Ok(())
+        f.write_str(&self.print_facts())
     }
 }
 
@@ -43,8 +37,13 @@ impl Nest {
         let rank = |name: &str| if name == axis { 2 } else { usize::from(name.contains('.')) };
         match self.names.iter().filter(|(_, d)| **d == digit).min_by_key(|(n, _)| rank(n)) {
             Some((name, _)) => name.clone(),
-            None => format!("{axis}.{}.{}", digit.stride, digit.steps),
+            None => self.plain_digit(digit),
         }
+    }
+
+    /// `axis.stride.steps`.
+    pub(super) fn plain_digit(&self, digit: Digit) -> String {
+        format!("{}.{}.{}", self.axis(digit.axis), digit.stride, digit.steps)
     }
 
     /// What the coordinate of a bound digit is xored with, as `^x`; empty where it is the coordinate itself.

@@ -4,7 +4,7 @@ use super::{
     Atom, CopyId, CopyLayout, CopyPart, Digit, Frame, Issue, Nest, Role, Steps, Stmt, ValueId, leaves,
     threads,
 };
-use crate::schedule::{Target, Unit};
+use crate::machine::{Target, Unit};
 
 /// Threads of a warp.
 pub(crate) const WARP: u32 = 32;

@@ -5,7 +5,7 @@
 use super::Scope;
 use crate::{
     dtype::DType,
-    schedule::{Target, Unit, UnitDim},
+    machine::{Target, Unit, UnitDim},
 };
 
 /// Where a digit of a fragment lies.

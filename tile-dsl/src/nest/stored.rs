@@ -13,7 +13,7 @@
 use super::{Access, Digit, LoopKind, MATRIX_ROWS, Nest, Steps};
 use crate::{
     index::AxisId,
-    schedule::{Unit, UnitDim},
+    machine::{Unit, UnitDim},
 };
 
 /// Lanes that hold a row of a matrix.

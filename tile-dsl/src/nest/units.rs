@@ -5,7 +5,7 @@
 //! `warp` counts those of one.
 
 use super::{Digit, LoopKind, Nest, Steps, loops, parts};
-use crate::schedule::{Unit, UnitDim};
+use crate::machine::{Unit, UnitDim};
 use std::collections::BTreeMap;
 
 /// One dimension of a unit.

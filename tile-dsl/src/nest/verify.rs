@@ -1,7 +1,7 @@
 //! Verifier of nests, run between passes: every rewrite keeps these properties.
 
 use super::{Digit, Frame, LoopKind, Nest, Role, Steps, Stmt, Target, leaves};
-use crate::{index::AxisId, schedule::Unit};
+use crate::{index::AxisId, machine::Unit};
 use std::collections::BTreeSet;
 
 /// Checks a nest; an empty list means it is well-formed.

@@ -1,8 +1,8 @@
 //! The accesses: from where each element is read or to where it is stored, and how many at once.
 
 use crate::{
+    machine::Space,
     nest::{AccessId, CopyId, Digit, Frame, Nest, Step, Stmt, Target, Vector, leaves, vector},
-    schedule::Space,
     tile::TensorId,
 };
 use std::{collections::BTreeSet, fmt};

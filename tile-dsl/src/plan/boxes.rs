@@ -3,10 +3,10 @@
 use crate::{
     dtype::DType,
     index::AxisId,
+    machine::{Space, Unit},
     nest::{
         AccessId, CopyId, CopyLayout, CopyPart, Digit, Frame, LoopKind, Nest, Stmt, TileSize, chain, leaves,
     },
-    schedule::{Space, Unit},
 };
 use std::fmt;
 

@@ -16,9 +16,9 @@
 //! do not, [`Carry`] says why.
 
 use crate::{
+    machine::{Space, Unit, Via},
     nest::{Carry, CopyId, Digit, Frame, Interleave, LoopKind, Nest, Stmt, ValueId, chain, leaves},
     program::Variant,
-    schedule::{Space, Unit, Via},
 };
 use std::fmt;
 

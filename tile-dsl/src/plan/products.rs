@@ -2,11 +2,11 @@
 
 use super::{boxes::Boxes, tiles::Tiles};
 use crate::{
+    machine::Space,
     nest::{
         AccessId, Atom, Descriptor, Digit, Factor, Frame, LoopKind, Matrices, Nest, NoDescriptor, NoMatrices,
         Operand, Placed, Stmt, TileSize, ValueId, copy_on, leaves,
     },
-    schedule::Space,
 };
 use std::fmt;
 

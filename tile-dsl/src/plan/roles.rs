@@ -1,8 +1,8 @@
 //! The roles of a CTA: which of its threads compute, for which of its tiles, and which copy.
 
 use crate::{
+    machine::Unit,
     nest::{CopyId, Digit, LoopKind, Nest, Stmt, chain},
-    schedule::Unit,
 };
 use std::{fmt, ops::Range};
 

@@ -16,11 +16,11 @@ use super::{
 use crate::{
     dtype::DType,
     index::AxisId,
+    machine::{self, Unit, UnitDim},
     nest::{
         Across, Combination, Level, Nest, Steps, Stmt, Target, UnitRange, Units, ValueId, WIDEST, leaves,
         partial_units,
     },
-    schedule::{self, Unit, UnitDim},
 };
 use std::fmt;
 
@@ -144,7 +144,7 @@ struct Planner<'n> {
     nest: &'n Nest,
     units: &'n Units,
     tiles: &'n Tiles,
-    target: schedule::Target,
+    target: machine::Target,
 }
 
 impl Planner<'_> {
@@ -284,7 +284,7 @@ impl Sums {
     /// Those of a nest for a target, whose tiles and places are planned.
     pub fn of(
         nest: &Nest,
-        target: schedule::Target,
+        target: machine::Target,
         units: &Units,
         tiles: &Tiles,
         places: &Places,

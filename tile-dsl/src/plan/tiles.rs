@@ -2,8 +2,8 @@
 
 use crate::{
     index::Extent,
+    machine::Unit,
     nest::{Atom, Digit, Layout, LoopKind, Nest, Order, Segment, Steps, TileSize, loops},
-    schedule::Unit,
     tile::AxisKind,
 };
 use std::fmt;

@@ -83,16 +83,22 @@ fn nothing_to_drop(parent: &[Directive], key: &Key, span: SpanId) -> Diagnostic 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{DirectiveKind, Unit, UnitDim};
+    use crate::directive::{self, DirectiveKind};
+    use crate::schedule::{Unit, UnitDim};
 
     fn directive(kind: DirectiveKind) -> Directive {
         Directive { kind, span: SpanId::NONE, inherited: None }
     }
     fn tile(axis: &str, size: u32) -> Directive {
-        directive(DirectiveKind::Tile { axis: axis.into(), size })
+        directive(DirectiveKind::Tile(directive::Tile { axis: axis.into(), size }))
     }
     fn bind(digit: &str, dim: UnitDim) -> Directive {
-        directive(DirectiveKind::Bind { digit: digit.into(), unit: Unit::Thread, dim, xor: None })
+        directive(DirectiveKind::Bind(directive::Bind {
+            digit: digit.into(),
+            unit: Unit::Thread,
+            dim,
+            xor: None,
+        }))
     }
     fn drop_of(directive: &str, subject: &str) -> Item {
         Item::Drop { key: Key::new(directive, Some(subject), None), span: SpanId(7) }

@@ -1,6 +1,6 @@
 //! What the grammar of a directive is written in.
 //!
-//! Each row of the [table](super::directives) walks over the fields of its directive, in the order in which they are
+//! Each [row](crate::directive) walks over the fields of its directive, in the order in which they are
 //! written, and says what stands between them:
 //!
 //! ```text
@@ -9,12 +9,16 @@
 //! Who walks decides what happens: [`Reader`](super::read) sets the fields from tokens, [`Printer`](super::print) writes them,
 //! [`Names`](super::names::Names) collects the names in them. So a walk sets nothing but fields, and does the same whoever walks.
 
-use super::{DirectiveKind, Phase};
-use crate::nest::{Atom, Fraction};
+use super::Phase;
+use crate::directive::DirectiveKind;
+use crate::{
+    machine::{Across, Evict, Level, Order, Space, Start, Unit, UnitDim},
+    nest::{Atom, Fraction},
+};
 use std::fmt::Display;
 
 /// What a grammar consists of, with what it is to one who passes it by. After a mistake nothing more is read.
-pub(super) trait Syntax<'a> {
+pub(crate) trait Syntax<'a> {
     /// What the directive acts on.
     fn subject(&mut self, name: &'a mut String, wanted: &'static str, many: Many) -> &mut Self;
     /// Another name.
@@ -100,7 +104,7 @@ pub(super) trait Syntax<'a> {
 
 /// How many a directive may act on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Many {
+pub(crate) enum Many {
     /// Several, each with all that follows.
     Each,
     /// Several that share what follows.
@@ -112,7 +116,7 @@ pub(super) enum Many {
 }
 
 /// A word of several, with a number in parentheses if it has one.
-pub(super) trait Word: Copy + PartialEq + Display {
+pub(crate) trait Word: Copy + PartialEq + Display {
     /// Its number.
     fn number(&mut self) -> Option<&mut u32> {
         None
@@ -120,9 +124,24 @@ pub(super) trait Word: Copy + PartialEq + Display {
 }
 
 impl Word for &'static str {}
+impl Word for Space {}
+impl Word for Unit {}
+impl Word for UnitDim {}
+impl Word for Level {}
+impl Word for Across {}
+impl Word for Evict {}
+impl Word for Start {}
+impl Word for Order {
+    fn number(&mut self) -> Option<&mut u32> {
+        match self {
+            Order::Grouped(n) | Order::Serpentine(n) => Some(n),
+            Order::Row | Order::Column | Order::Hilbert => None,
+        }
+    }
+}
 
 /// A word that may be left out.
-pub(super) struct Extra<'o> {
+pub(crate) struct Extra<'o> {
     /// With an example of what is in its parentheses.
     pub form: &'static str,
     /// Whether it is there.
@@ -132,7 +151,7 @@ pub(super) struct Extra<'o> {
 }
 
 /// What a word that may be left out says.
-pub(super) enum Said<'o> {
+pub(crate) enum Said<'o> {
     Flag(&'o mut bool),
     Number(&'o mut Option<u32>),
     Part(&'o mut Option<Fraction>),
@@ -172,8 +191,24 @@ impl<'o> Extra<'o> {
 }
 
 /// The word that an example begins with.
-pub(super) fn word_of(form: &str) -> &str {
+pub(crate) fn word_of(form: &str) -> &str {
     form.split_once('(').map_or(form, |(word, _)| word)
+}
+
+/// How a directive is written, and when it applies.
+pub(crate) trait Grammar {
+    /// An example, for messages.
+    const FORM: &'static str;
+    /// When it applies.
+    const PHASE: Phase;
+    /// Place among the directives of its phase, for those that need others first.
+    const RANK: u8;
+
+    /// The directive with what holds where nothing is said.
+    fn blank() -> Self;
+
+    /// Walks over its arguments in the order in which they are written.
+    fn walk<'a, S: Syntax<'a>>(&'a mut self, syntax: &mut S);
 }
 
 /// What there is to know of a directive whatever its arguments.
@@ -184,9 +219,9 @@ pub struct Row {
     /// When it applies.
     pub phase: Phase,
     /// Place among the directives of its phase, for those that need others first.
-    pub(super) rank: u8,
+    pub(crate) rank: u8,
     /// The directive with what holds where nothing is said.
-    pub(super) blank: fn() -> DirectiveKind,
+    pub(crate) blank: fn() -> DirectiveKind,
 }
 
 impl Row {
@@ -195,59 +230,3 @@ impl Row {
         word_of(self.form)
     }
 }
-
-/// Makes the enum of the directives, the table of what there is to know of each, and the walk over the fields of one.
-macro_rules! directives {
-    ($(
-        $(#[$doc:meta])*
-        $form:literal in $phase:ident, $rank:literal:
-        $kind:ident { $($field:ident: $type:ty $(= $blank:expr)?),* } => |$syntax:ident| $grammar:expr;
-    )*) => {
-        /// The directives.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[allow(missing_docs)] // each variant's fields are named as in its example
-        pub enum DirectiveKind {
-            $($(#[$doc])* $kind { $($field: $type),* },)*
-        }
-
-        /// All directives, in the order of their phases.
-        pub(super) const TABLE: &[Row] = &[$(Row {
-            form: $form,
-            phase: Phase::$phase,
-            rank: $rank,
-            blank: || DirectiveKind::$kind { $($field: blank!($($blank)?)),* },
-        },)*];
-
-        impl DirectiveKind {
-            /// What there is to know of it whatever its arguments.
-            pub(super) fn row(&self) -> &'static Row {
-                enum At { $($kind,)* }
-                match self {
-                    $(DirectiveKind::$kind { .. } => &TABLE[At::$kind as usize],)*
-                }
-            }
-
-            /// Walks over its fields in the order in which they are written.
-            pub(super) fn walk<'a, S: Syntax<'a>>(&'a mut self, syntax: &mut S) {
-                match self {
-                    $(DirectiveKind::$kind { $($field),* } => {
-                        let $syntax = syntax;
-                        let _ = $grammar;
-                    })*
-                }
-            }
-        }
-    };
-}
-
-/// What a field is where nothing is said.
-macro_rules! blank {
-    () => {
-        Default::default()
-    };
-    ($blank:expr) => {
-        $blank
-    };
-}
-
-pub(super) use {blank, directives};

@@ -3,8 +3,8 @@
 
 use super::{
     Directive, DirectiveKind,
-    directives::TABLE,
     grammar::{Many, Row, Syntax},
+    rows,
 };
 use std::fmt;
 
@@ -95,7 +95,7 @@ pub struct Key {
 impl Key {
     /// A key as written in `drop(..)`; a bare tiled axis and its digit are one subject.
     pub fn new(directive: &str, subject: Option<&str>, within: Option<&str>) -> Self {
-        let row = TABLE.iter().find(|row| row.name() == directive);
+        let row = rows().iter().find(|row| row.name() == directive);
         let tiles = row.is_some_and(|row| Names::of(&mut (row.blank)()).tiles);
         Key::of(directive, subject, within, tiles)
     }

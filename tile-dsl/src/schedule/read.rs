@@ -1,10 +1,10 @@
-//! Reads one directive from tokens, by the [table](super::directives). What is wrong it says with a place, what would be right,
+//! Reads one directive from tokens, by the [rows](crate::directive). What is wrong it says with a place, what would be right,
 //! and what was probably meant.
 
 use super::{
     Directive, DirectiveKind, Item, Key,
-    directives::TABLE,
     grammar::{Extra, Many, Row, Said, Syntax, Word, word_of},
+    rows,
     token::{Token, TokenKind},
 };
 use crate::{
@@ -70,7 +70,7 @@ fn statement(tokens: &[Token]) -> Read<Members> {
         return Err(Mistake::new(0, "expected a directive").note(note));
     };
     let name = first.text.as_str();
-    let row = TABLE.iter().find(|row| row.name() == name);
+    let row = rows().iter().find(|row| row.name() == name);
     let form = match row {
         Some(row) => row.form.to_string(),
         None if name == DROP => DROP_FORM.to_string(),
@@ -108,7 +108,7 @@ fn statement(tokens: &[Token]) -> Read<Members> {
 
 fn no_directive(name: &str) -> Mistake {
     let mistake = Mistake::new(0, format!("unknown directive `{name}`"));
-    let names: Vec<&str> = TABLE.iter().map(Row::name).chain([DROP]).collect();
+    let names: Vec<&str> = rows().iter().map(Row::name).chain([DROP]).collect();
     match names.iter().find(|known| near(known, name)) {
         Some(meant) => mistake.help(replace(name, meant)),
         None => mistake.note(format!("directives are {}", names.join(", "))),
@@ -398,8 +398,8 @@ impl<'t> Reader<'t> {
     fn keys(&mut self) -> Read<Vec<Key>> {
         let at = self.at;
         let name = self.word("the name of a directive")?;
-        let Some(row) = TABLE.iter().find(|row| row.name() == name) else {
-            let names: Vec<&str> = TABLE.iter().map(Row::name).collect();
+        let Some(row) = rows().iter().find(|row| row.name() == name) else {
+            let names: Vec<&str> = rows().iter().map(Row::name).collect();
             return Err(unknown(at, "directive", name, &names));
         };
         let whole = row.whole_kernel();

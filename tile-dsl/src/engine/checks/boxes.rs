@@ -5,13 +5,14 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     engine::{
         families::stage::{Request, check_rows},
         prover::with_parent,
     },
     nest::{BOX_POINTS, CopyId, TileSize},
     plan::{Boxes, Unboxed},
-    schedule::{Directive, DirectiveKind, Space, Via},
+    schedule::{Directive, Space, Via},
 };
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
@@ -32,13 +33,13 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 /// Why a copy has no box.
 fn unboxed(context: &Context<'_>, why: Unboxed) -> Diagnostic {
     let (nest, copy) = (context.nest, why.copy());
-    context.at(staged_by(context, copy), nest.copy(copy).span, why.text(nest)).edits([Edit::instead([])])
+    context.at(staged_by(context, copy), nest.copy(copy).span, why.text(nest)).edits([Edit::remove()])
 }
 
 /// The directive that stages a copy.
 fn staged_by<'c>(context: &'c Context<'_>, copy: CopyId) -> Option<&'c Directive> {
     let name = context.nest.copy_name(copy);
-    context.last(|k| matches!(k, DirectiveKind::Stage { buffer, at: Some(_), .. } if *buffer == name))
+    context.last(|k| matches!(k, DirectiveKind::Stage(directive::Stage { buffer, at: Some(_), .. }) if *buffer == name))
 }
 
 /// What the rows of a copy have against the instruction that copies them.
@@ -46,13 +47,14 @@ fn rows(context: &Context<'_>, copy: CopyId) -> Option<Diagnostic> {
     let nest = context.nest;
     let name = nest.copy_name(copy);
     let by = context.last(
-        |k| matches!(k, DirectiveKind::Stage { buffer, at: Some(_), space: Space::Shared, .. } if *buffer == name),
+        |k| matches!(k, DirectiveKind::Stage(directive::Stage { buffer, at: Some(_), space: Space::Shared, .. }) if *buffer == name),
     )?;
-    let request = Request::of(&by.kind, by.span)?;
+    let DirectiveKind::Stage(stage) = &by.kind else { return None };
+    let request = Request::of(stage, by.span);
     let failed = |body| check_rows(nest, &request, (copy, body)).err();
     let failure = nest.bodies(copy).into_iter().find_map(failed)?;
     let diagnostic = with_parent(Diagnostic { span: by.span, ..*failure.diagnostic }, by);
-    Some(match context.last(|k| matches!(k, DirectiveKind::SplitK { .. })) {
+    Some(match context.last(|k| matches!(k, DirectiveKind::SplitK(_))) {
         Some(split) => diagnostic.note(split.span, "CTAs share out its steps here, each as many"),
         None => diagnostic,
     })
@@ -71,18 +73,17 @@ fn sides(context: &Context<'_>, boxes: &Boxes, copy: CopyId) -> Option<Diagnosti
             "dimension {long} of the copy of `{name}` has {points} points: a box of a tensor map has at most {BOX_POINTS}"
         );
         let plain = by.and_then(|d| match d.kind.clone() {
-            DirectiveKind::Stage { buffer, at, space, transposed, vector, .. } => {
+            DirectiveKind::Stage(directive::Stage { buffer, at, space, transposed, vector, .. }) => {
                 let via = Via::Plain;
-                Some(Edit::instead([DirectiveKind::Stage { buffer, at, space, transposed, via, vector }]))
+                Some(Edit::instead([directive::Stage { buffer, at, space, transposed, via, vector }]))
             }
             _ => None,
         });
-        return Some(context.at(by, info.span, text).edits(plain).edits([Edit::instead([])]));
+        return Some(context.at(by, info.span, text).edits(plain).edits([Edit::remove()]));
     }
     let text = format!(
         "a row of the copy of `{name}` has {points} points: a box of a tensor map has at most {BOX_POINTS}, and a swizzle would cut it into panels"
     );
-    let swizzles =
-        [128, 64, 32].map(|span| Edit::put([DirectiveKind::Swizzle { buffer: name.clone(), span }]));
-    Some(context.at(by, info.span, text).edits(swizzles).edits([Edit::instead([])]))
+    let swizzles = [128, 64, 32].map(|span| Edit::put([directive::Swizzle { buffer: name.clone(), span }]));
+    Some(context.at(by, info.span, text).edits(swizzles).edits([Edit::remove()]))
 }

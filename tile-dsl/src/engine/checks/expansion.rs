@@ -3,8 +3,8 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     nest::{CopyId, Digit, Expr, Frame, Nest, Steps, Stmt, dimensions, leaves},
-    schedule::DirectiveKind,
     span::SpanId,
 };
 
@@ -82,17 +82,19 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let by = match copy {
         Some(copy) => {
             let name = nest.copy_name(copy);
-            context.last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if *buffer == name))
+            context.last(
+                |k| matches!(k, DirectiveKind::Stage(directive::Stage { buffer, .. }) if *buffer == name),
+            )
         }
-        None => context.last(|k| matches!(k, DirectiveKind::Unroll { .. })).or_else(|| {
-            context.last(|k| matches!(k, DirectiveKind::Tile { .. } | DirectiveKind::Split { .. }))
-        }),
+        None => context
+            .last(|k| matches!(k, DirectiveKind::Unroll(_)))
+            .or_else(|| context.last(|k| matches!(k, DirectiveKind::Tile(_) | DirectiveKind::Split(_)))),
     };
     let text =
         format!("a thread's code would be {total} operations one after the other, more than {MOST}: {what}");
     let diagnostic = context.at(by, SpanId::NONE, text);
     let shrink = total.div_ceil(MOST);
-    let unrolled = by.filter(|d| matches!(d.kind, DirectiveKind::Unroll { .. })).map(|_| Edit::instead([]));
+    let unrolled = by.filter(|d| matches!(d.kind, DirectiveKind::Unroll(_))).map(|_| Edit::remove());
     let smaller = context.smaller_tiles(shrink, |_| true).into_iter().chain(context.smaller_bounds(shrink));
     vec![diagnostic.remark("more threads shorten it, too").edits(unrolled.into_iter().chain(smaller))]
 }

@@ -4,9 +4,9 @@ use super::Context;
 use crate::{
     assume::{indices_beyond, slack_of},
     diagnostic::Diagnostic,
+    directive::DirectiveKind,
     index::AxisId,
     nest::{Steps, loops},
-    schedule::DirectiveKind,
 };
 
 /// Where 32 bits with a sign end.
@@ -21,7 +21,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let wrong = beyond.filter_map(|(name, last)| {
         let nest = context.nest;
         let access = nest.accesses.iter().find(|a| nest.tensor(a.tensor).name == name)?;
-        let by = context.last(|k| matches!(k, DirectiveKind::Tile { .. }));
+        let by = context.last(|k| matches!(k, DirectiveKind::Tile(_)));
         let text = format!(
             "the index of `{name}` reaches {last} in one tile: indices have 32 bits, and no launch could use this schedule"
         );

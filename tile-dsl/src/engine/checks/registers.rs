@@ -3,16 +3,17 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit, list},
-    engine::families::{fragment, place},
+    directive::{self, DirectiveKind, fragment},
+    engine::families::place,
     nest::{
         CopyId, Digit, Fragment, Frame, Layout, LoopKind, MOST_HELD, Nest, Placement, Step, Steps, Stmt,
         ValueId, Where, leaves, own_loops_of_all, with_paths,
     },
-    schedule::{Directive, DirectiveKind, Space, Unit, Via},
+    schedule::{Directive, Space, Unit, Via},
 };
 
 /// A value, the loops around its `let`, and the first part of that.
-type Visit<'a> = dyn FnMut(ValueId, &[Step], &Stmt) + 'a;
+pub(crate) type Visit<'a> = dyn FnMut(ValueId, &[Step], &Stmt) + 'a;
 
 /// How the loop at a place on a path runs.
 fn runs(nest: &Nest, path: &[Frame], place: usize, at: LoopKind) -> LoopKind {
@@ -20,7 +21,7 @@ fn runs(nest: &Nest, path: &[Frame], place: usize, at: LoopKind) -> LoopKind {
 }
 
 /// Calls `visit` with every `let` of a value.
-pub(super) fn lets(nest: &Nest, visit: &mut Visit<'_>) {
+pub(crate) fn lets(nest: &Nest, visit: &mut Visit<'_>) {
     with_paths(&nest.body, &mut |path, stmt| {
         let Stmt::Let { values, first, .. } = stmt else { return };
         let outside: Vec<Step> = path
@@ -60,7 +61,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                     nest.digit_name(*digit)
                 );
                 let stage = context.last(
-                    |k| matches!(k, DirectiveKind::Stage { buffer, at: None, .. } if *buffer == value.name),
+                    |k| matches!(k, DirectiveKind::Stage(directive::Stage { buffer, at: None, .. }) if *buffer == value.name),
                 );
                 wrong.push(
                     context
@@ -157,7 +158,7 @@ fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
             );
             (text, "load it in a loop further inside, or bind more of the loops inside to threads")
         };
-        let by = context.last(|k| matches!(k, DirectiveKind::Fragment { buffer, .. } if *buffer == name));
+        let by = context.last(|k| matches!(k, DirectiveKind::Fragment(directive::Fragment { buffer, .. }) if *buffer == name));
         Some(context.at(by, info.span, text).remark(remark))
     });
     found.collect()
@@ -171,9 +172,10 @@ fn piped(context: &Context<'_>, v: ValueId, digit: Digit) -> Diagnostic {
         "`{name}` is held in registers, one for each step of `{over}`, but a pipelined loop runs at run time and cannot index registers"
     );
     let names = |name: &str| {
-        [format!("{name}.o"), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&digit))
+        [crate::nest::over_tiles(name), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&digit))
     };
-    let by = context.last(|k| matches!(k, DirectiveKind::Pipeline { digit, .. } if names(digit)));
+    let by = context
+        .last(|k| matches!(k, DirectiveKind::Pipeline(directive::Pipeline { digit, .. }) if names(digit)));
     let diagnostic = context
         .at(by, nest.value(v).span, text)
         .note(nest.value(v).span, format!("`{name}` is computed here"));
@@ -267,7 +269,7 @@ fn unbounded(context: &Context<'_>, open: &[(ValueId, Digit)]) -> Vec<Diagnostic
             .note(value.span, format!("`{}` is computed here", value.name));
         let dim = nest.kernel.axes[usize::from(digit.axis.0)].extent.dims.keys().next();
         let fits = dim.into_iter().flat_map(|dim| {
-            [1024, 64].map(|max| Edit::put([DirectiveKind::Fits { dim: dim.clone(), max }]))
+            [1024, 64].map(|max| Edit::put([directive::Fits { dim: dim.clone(), max }]))
         });
         let diagnostic = diagnostic.edits(std::iter::once(where_read(nest, &values, axis)).chain(fits));
         others(diagnostic, nest, values.into_iter().skip(1))
@@ -281,21 +283,21 @@ fn where_read(nest: &Nest, values: &[ValueId], axis: &str) -> Edit {
     for v in values {
         let value = &nest.value(*v).name;
         if place::readers(nest, *v).len() > 1 {
-            kinds.push(DirectiveKind::Recompute { value: value.clone() });
+            kinds.push(DirectiveKind::Recompute(directive::Recompute { value: value.clone() }));
         }
-        kinds.push(DirectiveKind::Fuse { value: value.clone(), at: axis.to_string() });
+        kinds.push(DirectiveKind::Fuse(directive::Fuse { value: value.clone(), at: axis.to_string() }));
     }
     Edit::put(kinds)
 }
 
 /// `stage(value: shared)`.
-pub(in crate::engine) fn stage_value(name: &str) -> DirectiveKind {
-    DirectiveKind::Stage {
+pub(crate) fn stage_value(name: &str) -> DirectiveKind {
+    DirectiveKind::Stage(directive::Stage {
         buffer: name.to_string(),
         at: None,
         space: Space::Shared,
         transposed: false,
         via: Via::Plain,
         vector: None,
-    }
+    })
 }

@@ -3,13 +3,13 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit, list},
+    directive::{self, DirectiveKind},
     nest::{Across, Nest, WIDEST},
-    schedule::DirectiveKind,
     shared::{Allocation, Buffer, Content, Size},
 };
 
 /// Shared memory of a nest in bytes.
-pub(in crate::engine) fn bytes(nest: &Nest) -> u64 {
+pub(crate) fn bytes(nest: &Nest) -> u64 {
     Allocation::of(nest).bytes
 }
 
@@ -76,10 +76,10 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let largest = pile.iter().max_by_key(|u| u.bytes()).expect("more than nothing");
     let largest_name = name(nest, largest);
     let by = context
-        .last(|k| matches!(k, DirectiveKind::Stage { buffer, .. } if *buffer == largest_name))
+        .last(|k| matches!(k, DirectiveKind::Stage(directive::Stage { buffer, .. }) if *buffer == largest_name))
         .or_else(|| match largest.content {
-            Content::Parts(_) => context.last(|k| matches!(k, DirectiveKind::SplitK { .. })),
-            _ => context.last(|k| matches!(k, DirectiveKind::Reduce { value, .. } if *value == largest_name)),
+            Content::Parts(_) => context.last(|k| matches!(k, DirectiveKind::SplitK(_))),
+            _ => context.last(|k| matches!(k, DirectiveKind::Reduce(directive::Reduce { value, .. }) if *value == largest_name)),
         });
     let text = format!(
         "{total} bytes of shared memory, but a CTA on {target} has {most} ({} KB): {}",
@@ -107,18 +107,18 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     }
     // What CTAs of a cluster store for one another, through global memory.
     let through = context.schedule.directives.iter().filter_map(|d| match (&d.kind, largest.content) {
-        (DirectiveKind::SplitK { digit, parts, .. }, Content::Parts(_)) => {
+        (DirectiveKind::SplitK(directive::SplitK { digit, parts, .. }), Content::Parts(_)) => {
             let (digit, parts, across) = (digit.clone(), *parts, Across::Workspace);
-            Some(Edit::put([DirectiveKind::SplitK { digit, parts, across }]))
+            Some(Edit::put([directive::SplitK { digit, parts, across }]))
         }
         _ => None,
     });
     // As many stages of a pipeline as fit, if two do.
     let shrink = total.div_ceil(most);
     let fewer = context.schedule.directives.iter().filter_map(|d| match &d.kind {
-        DirectiveKind::Pipeline { digit, stages } => {
+        DirectiveKind::Pipeline(directive::Pipeline { digit, stages }) => {
             let stages = u32::try_from(u64::from(*stages) * most / total).unwrap_or(0);
-            (stages >= 2).then(|| Edit::put([DirectiveKind::Pipeline { digit: digit.clone(), stages }]))
+            (stages >= 2).then(|| Edit::put([directive::Pipeline { digit: digit.clone(), stages }]))
         }
         _ => None,
     });

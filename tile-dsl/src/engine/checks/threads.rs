@@ -3,9 +3,10 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     engine::names,
     nest::{Digit, Frame, LoopKind, Nest, Steps, Stmt, ValueId, dimensions, leaves, loops},
-    schedule::{Directive, DirectiveKind, Unit, UnitDim},
+    schedule::{Directive, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
 };
@@ -32,7 +33,9 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     };
     let mut wrong = skews(context, &dims);
     let binds = |units: &'static [Unit]| {
-        context.last(move |k| matches!(k, DirectiveKind::Bind { unit, .. } if units.contains(unit)))
+        context.last(
+            move |k| matches!(k, DirectiveKind::Bind(directive::Bind { unit, .. }) if units.contains(unit)),
+        )
     };
     if uses(Unit::Warpgroup) && count(Unit::Warp) != 4 {
         let text = match uses(Unit::Warp) {
@@ -127,8 +130,8 @@ fn resident(context: &Context<'_>, threads: u64) -> Option<Diagnostic> {
         ),
         false => format!("occupancy({asked}): an SM of {target} holds {most} CTAs at once"),
     };
-    let by = context.last(|k| matches!(k, DirectiveKind::Occupancy { .. }));
-    let fits = DirectiveKind::Occupancy { ctas: most as u32 };
+    let by = context.last(|k| matches!(k, DirectiveKind::Occupancy(_)));
+    let fits = DirectiveKind::Occupancy(directive::Occupancy { ctas: most as u32 });
     Some(context.at(by, SpanId::NONE, text).edits([Edit::put([fits])]))
 }
 
@@ -137,14 +140,18 @@ fn whole_warp(context: &Context<'_>, digit: Digit) -> Option<Edit> {
     let name = context.nest.digit_name(digit);
     let kinds = context.schedule.directives.iter().map(|d| &d.kind);
     let mut resized = kinds.filter_map(|kind| match kind {
-        DirectiveKind::Split { digit, names, factors } => {
+        DirectiveKind::Split(directive::Split { digit, names, factors }) => {
             let at = names.iter().position(|n| *n == name)?.checked_sub(1)?;
             let mut factors = factors.clone();
             factors[at] = 32;
-            Some(DirectiveKind::Split { digit: digit.clone(), names: names.clone(), factors })
+            Some(DirectiveKind::Split(directive::Split {
+                digit: digit.clone(),
+                names: names.clone(),
+                factors,
+            }))
         }
-        DirectiveKind::Tile { axis, .. } if name == format!("{axis}.t") => {
-            Some(DirectiveKind::Tile { axis: axis.clone(), size: 32 })
+        DirectiveKind::Tile(directive::Tile { axis, .. }) if name == crate::nest::in_tile(axis) => {
+            Some(DirectiveKind::Tile(directive::Tile { axis: axis.clone(), size: 32 }))
         }
         _ => None,
     });
@@ -154,7 +161,7 @@ fn whole_warp(context: &Context<'_>, digit: Digit) -> Option<Edit> {
 /// A loop bound to warps bound to threads.
 fn as_threads(directive: &Directive) -> Option<Edit> {
     match &directive.kind {
-        DirectiveKind::Bind { digit, dim, .. } => Some(Edit::instead([DirectiveKind::Bind {
+        DirectiveKind::Bind(directive::Bind { digit, dim, .. }) => Some(Edit::instead([directive::Bind {
             digit: digit.clone(),
             unit: Unit::Thread,
             dim: *dim,
@@ -216,7 +223,8 @@ fn skews(context: &Context<'_>, dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit
         };
         let mut diagnostic = context.at(context.bind_of(digit), SpanId::NONE, text);
         if back.is_some() {
-            let straight = DirectiveKind::Bind { digit: nest.digit_name(digit), unit, dim, xor: None };
+            let straight =
+                DirectiveKind::Bind(directive::Bind { digit: nest.digit_name(digit), unit, dim, xor: None });
             diagnostic = diagnostic.edits([Edit::instead([straight])]);
         }
         if !wrong.contains(&diagnostic) {

@@ -12,6 +12,7 @@
 use super::{Failure, Proof, Rule, solve, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     engine::{
         facts::{Graph, Kind, at, digit, effects, target_axes, target_name},
         language::{Node, bit},
@@ -20,7 +21,7 @@ use crate::{
         rule::{Verdict, enforced, get, patterns, set},
     },
     nest::{Across, Digit, Frame, Level, LoopKind, Nest, Scope, Steps, Target, ValueId, leaves, loops},
-    schedule::{DirectiveKind, Space, Unit, UnitDim},
+    schedule::{Space, Unit, UnitDim},
     span::SpanId,
     tile::AxisKind,
 };
@@ -31,7 +32,7 @@ patterns! {
 }
 
 /// `bind(name -> unit.dim)`, or `bind(name -> unit.dim ^ unit.xor)`.
-pub(in crate::engine) fn apply(
+pub(crate) fn apply(
     nest: &Nest,
     name: &str,
     unit: Unit,
@@ -65,17 +66,12 @@ fn permutes(name: &str, digit: Digit, unit: Unit, dim: UnitDim, other: UnitDim) 
         steps => Err(refuse(format!(
             "`{name}` has {steps} steps: {unit}.{dim} ^ {unit}.{other} stays below a power of two only"
         ))
-        .edit(Edit::instead([DirectiveKind::Bind {
-            digit: name.to_string(),
-            unit,
-            dim,
-            xor: None,
-        }]))),
+        .edit(Edit::instead([directive::Bind { digit: name.to_string(), unit, dim, xor: None }]))),
     }
 }
 
 /// Binds every loop over a digit.
-pub(in crate::engine) fn bind_digit(
+pub(crate) fn bind_digit(
     nest: &Nest,
     name: &str,
     a: Digit,
@@ -119,7 +115,7 @@ fn rule(a: Digit, unit: Unit, dim: UnitDim) -> Rule<'static> {
 }
 
 /// Why units cannot take the steps of `a` around a body at once.
-pub(in crate::engine) fn clash(graph: &Graph, body: egg::Id, a: Digit, unit: Unit) -> Option<Diagnostic> {
+pub(crate) fn clash(graph: &Graph, body: egg::Id, a: Digit, unit: Unit) -> Option<Diagnostic> {
     let (facts, nest) = (effects(graph, body), &graph.analysis.nest);
     facts.writes.iter().find_map(|write| {
         let conjunct = match write.kind {
@@ -188,7 +184,7 @@ fn conflict(nest: &Nest, target: Target, kind: Kind, a: Digit, unit: Unit) -> Op
 }
 
 /// Why the parts of a reduction that loops bound already leave in units would not be combined.
-pub(in crate::engine) fn uncombined(nest: &Nest, value: crate::nest::ValueId) -> Option<String> {
+pub(crate) fn uncombined(nest: &Nest, value: crate::nest::ValueId) -> Option<String> {
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
         let writes = matches!(leaf, crate::nest::Stmt::Red { value: v, .. } if *v == value);
@@ -230,7 +226,10 @@ fn with_reduce(nest: &Nest, failure: Failure, a: Digit, unit: Unit) -> Failure {
                 Some(old) if *old != wanted => Level::Cta,
                 _ => wanted,
             };
-            let reduce = DirectiveKind::Reduce { value: nest.value(*value).name.clone(), level: wanted };
+            let reduce = DirectiveKind::Reduce(directive::Reduce {
+                value: nest.value(*value).name.clone(),
+                level: wanted,
+            });
             if nest.combine.get(value) != Some(&wanted) && !added.contains(&reduce) {
                 added.push(reduce);
             }
@@ -248,7 +247,7 @@ fn outside(nest: &Nest, path: &[Frame], here: usize) -> Option<Edit> {
         .collect();
     let (last, others) = names.split_last()?;
     let digits = std::iter::once(last).chain(others).cloned().collect();
-    (!others.is_empty()).then(|| Edit::put([DirectiveKind::Reorder { digits, within: None }]))
+    (!others.is_empty()).then(|| Edit::put([directive::Reorder { digits, within: None }]))
 }
 
 /// Of a `let` between a loop and a copy inside of it, the value that keeps the loop outside: it lacks the axis.
@@ -259,13 +258,7 @@ fn without(nest: &Nest, path: &[Frame], a: Digit) -> Option<ValueId> {
 }
 
 /// Conditions on the term rather than on what it computes.
-pub(in crate::engine) fn structure(
-    nest: &Nest,
-    name: &str,
-    a: Digit,
-    unit: Unit,
-    dim: UnitDim,
-) -> Result<(), Failure> {
+pub(crate) fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: UnitDim) -> Result<(), Failure> {
     let refuse = |text: String| Failure::refused(Diagnostic::new(SpanId::NONE, text));
     if unit == Unit::Block {
         return match nest.kernel.axes[usize::from(a.axis.0)].kind {
@@ -275,7 +268,7 @@ pub(in crate::engine) fn structure(
                 nest.axis(a.axis)
             ))
             .edit(
-                Edit::instead([DirectiveKind::SplitK {
+                Edit::instead([directive::SplitK {
                     digit: nest.axis(a.axis).to_string(),
                     parts: 4,
                     across: Across::Workspace,
@@ -289,7 +282,7 @@ pub(in crate::engine) fn structure(
         let failure = refuse(format!(
             "`{name}` has as many steps as `{axis}` has points: a CTA has a fixed number of {unit}s"
         ));
-        let bind = |digit| DirectiveKind::Bind { digit, unit, dim, xor: None };
+        let bind = |digit| DirectiveKind::Bind(directive::Bind { digit, unit, dim, xor: None });
         return Err(failure.edits(super::expand::split_first(nest, name, 32, bind)));
     };
     let mut problem = None;
@@ -309,7 +302,14 @@ pub(in crate::engine) fn structure(
         };
         if let Some((atom, all, wider)) = takes {
             problem.get_or_insert_with(|| {
-                let bind = |dim| DirectiveKind::Bind { digit: name.to_string(), unit: wider, dim, xor: None };
+                let bind = |dim| {
+                    DirectiveKind::Bind(directive::Bind {
+                        digit: name.to_string(),
+                        unit: wider,
+                        dim,
+                        xor: None,
+                    })
+                };
                 let units = [UnitDim::X, UnitDim::Y, UnitDim::Z].map(|dim| Edit::instead([bind(dim)]));
                 refuse(format!("`{name}` counts instructions `{atom}`, each of which takes all {all}"))
                     .edits(units)
@@ -335,7 +335,7 @@ pub(in crate::engine) fn structure(
                                 value.name
                             );
                             let apart = "where `tile` makes it, it goes around each statement that has the axis";
-                            let alone = Edit::instead([]).remark("each step then has a copy of its own");
+                            let alone = Edit::remove().remark("each step then has a copy of its own");
                             failure.note(value.span, note).remark(apart).edits([alone])
                         }
                     }
@@ -353,7 +353,7 @@ pub(in crate::engine) fn structure(
                     let free = [UnitDim::X, UnitDim::Y, UnitDim::Z]
                         .into_iter()
                         .find(|d| !loops(&nest.body).iter().any(|(_, at)| *at == LoopKind::Unit(unit, *d)));
-                    let bind = |dim| DirectiveKind::Bind { digit: name.to_string(), unit, dim, xor: None };
+                    let bind = |dim| DirectiveKind::Bind(directive::Bind { digit: name.to_string(), unit, dim, xor: None });
                     refuse(text).edits(free.map(|free| Edit::instead([bind(free)])))
                 });
             }

@@ -15,6 +15,7 @@
 use super::{Failure, Proof, Rule, reorder::target, solve, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     engine::{
         facts::{Graph, Kind, at, digit, effects, target_axes, target_name},
         language::{Node, bit},
@@ -26,7 +27,7 @@ use crate::{
         Access, AccessId, CopyId, CopyLayout, Digit, Frame, LoopKind, Nest, Placement, Role, Steps, Stmt,
         Target, ValueId, leaves,
     },
-    schedule::{DirectiveKind, Space, Via},
+    schedule::{Space, Via},
     span::SpanId,
 };
 use std::collections::BTreeSet;
@@ -37,29 +38,17 @@ patterns! {
 }
 
 /// `unroll(name)`, optionally `in within`.
-pub(in crate::engine) fn unroll(
-    nest: &Nest,
-    name: &str,
-    within: Option<&str>,
-) -> Result<(Nest, Proof), Failure> {
+pub(crate) fn unroll(nest: &Nest, name: &str, within: Option<&str>) -> Result<(Nest, Proof), Failure> {
     expand(nest, name, within, LoopKind::Unroll)
 }
 
 /// `serpentine(name)`, optionally `in within`.
-pub(in crate::engine) fn serpentine(
-    nest: &Nest,
-    name: &str,
-    within: Option<&str>,
-) -> Result<(Nest, Proof), Failure> {
+pub(crate) fn serpentine(nest: &Nest, name: &str, within: Option<&str>) -> Result<(Nest, Proof), Failure> {
     expand(nest, name, within, LoopKind::Serpentine)
 }
 
 /// `vectorize(name)`, optionally `in within`.
-pub(in crate::engine) fn vectorize(
-    nest: &Nest,
-    name: &str,
-    within: Option<&str>,
-) -> Result<(Nest, Proof), Failure> {
+pub(crate) fn vectorize(nest: &Nest, name: &str, within: Option<&str>) -> Result<(Nest, Proof), Failure> {
     expand(nest, name, within, LoopKind::Vec)
 }
 
@@ -128,14 +117,14 @@ fn expand(nest: &Nest, name: &str, within: Option<&str>, to: LoopKind) -> Result
                     LoopKind::Pipe(_) | LoopKind::Seq => "pipelined".to_string(),
                 };
                 let text = format!("the loop over `{name}` is {is}: it cannot also be {done}");
-                Failure::refused(Diagnostic::new(SpanId::NONE, text)).edit(Edit::instead([]))
+                Failure::refused(Diagnostic::new(SpanId::NONE, text)).edit(Edit::remove())
             }
             (_, Some(targets)) => {
                 let around = names::around(nest, name, a, targets, within_name.unwrap_or_default());
                 let failure = around.err().unwrap_or_else(|| {
                     Failure::no_match(format!("the loop over `{name}` there is bound or expanded already"))
                 });
-                failure.edit(Edit::instead([]))
+                failure.edit(Edit::remove())
             }
             _ => Failure::no_match(format!("there is no plain loop over `{name}` there")),
         }
@@ -348,7 +337,8 @@ fn product_swapped(nest: &Nest, info: &Access, contiguous: usize, a: Digit) -> O
             && info.index[contiguous].coefficient(rows) == 1
         {
             let value = nest.value(value).name.clone();
-            let product = DirectiveKind::TensorCore { value, atom, swapped: rows < columns };
+            let product =
+                DirectiveKind::TensorCore(directive::TensorCore { value, atom, swapped: rows < columns });
             let pairs = kind(LoopKind::Vec, format!("{}.{}", nest.axis(rows), pair.name), None);
             found = found.take().or_else(|| Some(Edit::instead([product, pairs])));
         }
@@ -361,7 +351,7 @@ fn turned(nest: &Nest, path: &[Frame], at: usize, copy: CopyId) -> Option<Edit> 
     let info = nest.copy(copy);
     let around =
         path[..at].iter().rev().find_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None })?;
-    Some(Edit::put([DirectiveKind::Stage {
+    Some(Edit::put([directive::Stage {
         buffer: nest.copy_name(copy),
         at: Some(nest.digit_name(around)),
         space: info.space,
@@ -406,14 +396,14 @@ fn width(name: &str, steps: u32, size: u32, what: &str) -> Result<(), Failure> {
 fn kind(to: LoopKind, digit: String, within: Option<&str>) -> DirectiveKind {
     let within = within.map(str::to_string);
     match to {
-        LoopKind::Vec => DirectiveKind::Vectorize { digit, within },
-        LoopKind::Serpentine => DirectiveKind::Serpentine { digit, within },
-        _ => DirectiveKind::Unroll { digit, within },
+        LoopKind::Vec => DirectiveKind::Vectorize(directive::Vectorize { digit, within }),
+        LoopKind::Serpentine => DirectiveKind::Serpentine(directive::Serpentine { digit, within }),
+        _ => DirectiveKind::Unroll(directive::Unroll { digit, within }),
     }
 }
 
 /// A `split` of a loop, and another directive on its inner part.
-pub(in crate::engine) fn split_first(
+pub(crate) fn split_first(
     nest: &Nest,
     name: &str,
     factor: u32,
@@ -425,7 +415,8 @@ pub(in crate::engine) fn split_first(
         return None;
     }
     let inner = then(names[1].clone());
-    let split = DirectiveKind::Split { digit: name.to_string(), names, factors: vec![factor] };
+    let split =
+        DirectiveKind::Split(directive::Split { digit: name.to_string(), names, factors: vec![factor] });
     Some(Edit::instead([split, inner]))
 }
 

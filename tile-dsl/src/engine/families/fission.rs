@@ -35,7 +35,7 @@ patterns! {
 }
 
 /// The rules for one digit. Conditions that fail are no refusals: the loop stays where it is.
-pub(in crate::engine) fn rules(a: Digit) -> [Rule<'static>; 4] {
+pub(crate) fn rules(a: Digit) -> [Rule<'static>; 4] {
     let fission = Rule::new("fission", &AROUND, &INSIDE, move |graph, subst| {
         if digit(graph, get(subst, 0)) != a {
             return Verdict::Skip;
@@ -114,7 +114,7 @@ fn distributed(graph: &mut Graph, [d, t]: [egg::Id; 2], a: Digit, body: egg::Id)
 }
 
 /// May loop `a` run `P` then `Q` in each step, instead of all of `P` and then all of `Q`? (In either direction.)
-pub(in crate::engine) fn independent(
+pub(crate) fn independent(
     graph: &Graph,
     a: Digit,
     bound: egg::Id,

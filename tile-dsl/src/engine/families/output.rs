@@ -23,7 +23,7 @@ fn refuse(text: String) -> Failure {
 }
 
 /// Where a tensor is stored to, and the first place where it is read.
-pub(super) fn accesses(nest: &Nest, tensor: TensorId) -> (Vec<AccessId>, Option<AccessId>) {
+pub(crate) fn accesses(nest: &Nest, tensor: TensorId) -> (Vec<AccessId>, Option<AccessId>) {
     let mut stores = Vec::new();
     let mut read = None;
     leaves(&nest.body, &mut |_: &[Frame], leaf| {
@@ -39,7 +39,7 @@ pub(super) fn accesses(nest: &Nest, tensor: TensorId) -> (Vec<AccessId>, Option<
 }
 
 /// `stage(tensor: shared, tma)` for a tensor that is stored to.
-pub(super) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
+pub(crate) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
     let (name, info) = (request.buffer, nest.tensor(tensor));
     let plain = || {
         Edit::instead([
@@ -49,25 +49,25 @@ pub(super) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
     if !matches!(request.via, Via::Tma | Via::Stmatrix) || request.transposed || request.vector.is_some() {
         return Err(refuse(format!("what a CTA stores of `{name}` leaves shared memory by a tensor map"))
             .edit(plain())
-            .edit(Edit::instead([])));
+            .edit(Edit::remove()));
     }
     let (stores, read) = accesses(nest, tensor);
     if let Some(read) = read {
         return Err(refuse(format!("`{name}` is read, too: what is stored of it later would not be seen"))
             .note(nest.access(read).span, format!("`{name}` is read here"))
-            .edit(Edit::instead([])));
+            .edit(Edit::remove()));
     }
     let [access] = stores.as_slice() else {
         let failure = refuse(format!("{} statements store to `{name}`: one tile is collected", stores.len()));
         let noted = stores.iter().fold(failure, |f, a| f.note(nest.access(*a).span, "one stores here"));
-        return Err(noted.edit(Edit::instead([])));
+        return Err(noted.edit(Edit::remove()));
     };
     let rank = info.dims.len();
     if !(1..=MAP_DIMENSIONS).contains(&rank) {
         return Err(refuse(format!(
             "`{name}` has {rank} dimensions: a tensor map has 1 to {MAP_DIMENSIONS}"
         ))
-        .edit(Edit::instead([])));
+        .edit(Edit::remove()));
     }
     let mut axes = BTreeSet::new();
     for (index, extent) in nest.access(*access).index.iter().zip(&info.dims) {
@@ -78,7 +78,7 @@ pub(super) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
                 nest.print_affine(index)
             ))
             .note(nest.access(*access).span, "stored here")
-            .edit(Edit::instead([])));
+            .edit(Edit::remove()));
         }
         let whole = index.as_axis().is_some_and(|a| nest.kernel.axes[usize::from(a.0)].extent == *extent);
         if !whole {
@@ -87,7 +87,7 @@ pub(super) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
                 nest.print_affine(index)
             ))
             .note(nest.access(*access).span, "stored here")
-            .edit(Edit::instead([])));
+            .edit(Edit::remove()));
         }
     }
     let mut nest = nest.clone();

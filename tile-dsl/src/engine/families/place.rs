@@ -15,6 +15,7 @@
 use super::{Failure, FailureKind, Proof, Rule, fission::independent, reorder, solve, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     engine::{
         facts::{Graph, digit, effects, target_name, values},
         language::{Node, bit},
@@ -23,7 +24,6 @@ use crate::{
         rule::{Verdict, enforced, get, patterns},
     },
     nest::{Digit, Frame, Nest, Target, ValueId, leaves},
-    schedule::DirectiveKind,
     span::SpanId,
 };
 
@@ -91,7 +91,7 @@ fn fuse<'a>(v: ValueId, digits: &'a [Digit]) -> Rule<'a> {
 }
 
 /// What the statements that read a value write.
-pub(in crate::engine) fn readers(nest: &Nest, v: ValueId) -> Vec<Target> {
+pub(crate) fn readers(nest: &Nest, v: ValueId) -> Vec<Target> {
     let mut readers = Vec::new();
     leaves(&nest.body, &mut |_, leaf| {
         let (target, expr) = leaf.leaf().expect("a leaf");
@@ -128,7 +128,7 @@ fn computed(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
 }
 
 /// `recompute(value)`: every reader gets its own computation.
-pub(in crate::engine) fn apply_recompute(nest: &Nest, name: &str) -> Result<(Nest, Proof), Failure> {
+pub(crate) fn apply_recompute(nest: &Nest, name: &str) -> Result<(Nest, Proof), Failure> {
     let v = computed(nest, name)?;
     let readers = readers(nest, v);
     if readers.len() < 2 {
@@ -137,10 +137,10 @@ pub(in crate::engine) fn apply_recompute(nest: &Nest, name: &str) -> Result<(Nes
         let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
             .note(nest.value(v).span, format!("`{name}` is computed here"));
         let fuse = names::digit_names(nest).last().map(|at| {
-            let fuse = DirectiveKind::Fuse { value: name.to_string(), at: at.clone() };
+            let fuse = DirectiveKind::Fuse(directive::Fuse { value: name.to_string(), at: at.clone() });
             Edit::instead([fuse]).remark("computes it where it is read")
         });
-        return Err(failure.edits(fuse).edit(Edit::instead([])));
+        return Err(failure.edits(fuse).edit(Edit::remove()));
     }
     let rules = [sink(v, true), sink(v, false), recompute(v)];
     // Every `let v` above a `let` is moved down as far as it goes.
@@ -190,7 +190,7 @@ fn sunk(nest: &Nest, v: ValueId) -> Result<Nest, Failure> {
 }
 
 /// `fuse(value at digit)`: the value is computed inside its reader's loops, down to those of `at`.
-pub(in crate::engine) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result<(Nest, Proof), Failure> {
+pub(crate) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result<(Nest, Proof), Failure> {
     let v = computed(nest, name)?;
     let whole = names::digit(nest, at, Bare::InTile)?;
     let wanted = names::inside(nest, whole);
@@ -229,8 +229,8 @@ pub(in crate::engine) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result
                 "`{name}` is read by {}, in loops of their own: one loop cannot compute it for all of them",
                 names::list(&readers)
             );
-            let own = DirectiveKind::Recompute { value: name.to_string() };
-            let fuse = DirectiveKind::Fuse { value: name.to_string(), at: at.to_string() };
+            let own = DirectiveKind::Recompute(directive::Recompute { value: name.to_string() });
+            let fuse = DirectiveKind::Fuse(directive::Fuse { value: name.to_string(), at: at.to_string() });
             Failure::refused(Diagnostic::new(SpanId::NONE, text))
                 .note(nest.value(v).span, format!("`{name}` is computed here"))
                 .edit(Edit::instead([own, fuse]).remark("each reader computes its own"))

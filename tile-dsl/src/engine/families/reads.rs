@@ -3,13 +3,14 @@
 use super::{Failure, stage::refuse};
 use crate::{
     diagnostic::Edit,
+    directive::DirectiveKind,
     engine::{language::Bits, names, rule::enforced},
     nest::{AccessId, Copy, CopyId, Digit, Frame, Nest, Stmt, leaves, moves_alike},
-    schedule::{DirectiveKind, Space},
+    schedule::Space,
 };
 
 /// The nest with one more copy.
-pub(super) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failure> {
+pub(crate) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failure> {
     if nest.copies.len() == Bits::BITS as usize {
         return Err(refuse(format!("there are {} copies already, and that is the most", Bits::BITS)));
     }
@@ -20,7 +21,7 @@ pub(super) fn with_copy(nest: &Nest, new: Copy) -> Result<(Nest, CopyId), Failur
 }
 
 /// Nothing reads the tensor in the way that a copy is for: which ways there are. `named` is the directive of another copy.
-pub(super) fn not_read(
+pub(crate) fn not_read(
     nest: &Nest,
     name: &str,
     new: &Copy,
@@ -38,7 +39,7 @@ pub(super) fn not_read(
 }
 
 /// What is read from a copy in shared memory is not copied there a second time.
-pub(super) fn staged_once(nest: &Nest, name: &str, new: &Copy, at: Digit) -> Result<(), Failure> {
+pub(crate) fn staged_once(nest: &Nest, name: &str, new: &Copy, at: Digit) -> Result<(), Failure> {
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
         if !path.iter().any(|f| matches!(f, Frame::For(d, _) if *d == at)) {
@@ -57,7 +58,7 @@ pub(super) fn staged_once(nest: &Nest, name: &str, new: &Copy, at: Digit) -> Res
             let staged = nest.copy_name(other);
             Err(refuse(format!("`{name}` is staged already, as `{staged}`: it would be copied twice"))
                 .note(nest.copy(other).span, format!("`{staged}` is staged here"))
-                .edit(Edit::instead([])))
+                .edit(Edit::remove()))
         }
         None => Ok(()),
     }
@@ -65,7 +66,7 @@ pub(super) fn staged_once(nest: &Nest, name: &str, new: &Copy, at: Digit) -> Res
 
 /// All accesses in loops over `at` that a copy is for move alike with every axis, so one box follows them all. `named` is the
 /// directive of another copy.
-pub(super) fn one_box(
+pub(crate) fn one_box(
     nest: &Nest,
     new: &Copy,
     at: Digit,
@@ -102,7 +103,7 @@ pub(super) fn one_box(
 }
 
 /// Whether a statement reads what a copy is for.
-pub(super) fn reads(stmt: &Stmt, nest: &Nest, new: &Copy) -> bool {
+pub(crate) fn reads(stmt: &Stmt, nest: &Nest, new: &Copy) -> bool {
     let mut found = false;
     leaves(stmt, &mut |_, leaf| {
         let accesses = leaf.leaf().expect("a leaf").1.accesses();
@@ -112,6 +113,28 @@ pub(super) fn reads(stmt: &Stmt, nest: &Nest, new: &Copy) -> bool {
 }
 
 /// Whether two copies are for one of some reads.
-pub(super) fn both(nest: &Nest, new: &Copy, other: CopyId, reads: &[AccessId]) -> bool {
+pub(crate) fn both(nest: &Nest, new: &Copy, other: CopyId, reads: &[AccessId]) -> bool {
     reads.iter().any(|a| new.serves(nest.access(*a)) && nest.serves(other, *a))
+}
+
+/// Nothing is copied inside a fragment of it: registers are the last stop.
+pub(crate) fn held_already(nest: &Nest, buffer: &str, new: &Copy, at: Digit) -> Result<(), Failure> {
+    let mut around = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let accesses = leaf.leaf().expect("a leaf").1.accesses();
+        let inner = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == at));
+        for frame in path.iter().take(inner.unwrap_or(0)) {
+            if let Frame::Stage(c) = frame
+                && nest.copy(*c).space == Space::Register
+                && both(nest, new, *c, &accesses)
+            {
+                around = Some(*c);
+            }
+        }
+    });
+    match around {
+        Some(c) => Err(refuse(format!("`{buffer}` is held in registers around this loop already"))
+            .note(nest.copy(c).span, "by this")),
+        None => Ok(()),
+    }
 }

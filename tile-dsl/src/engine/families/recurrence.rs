@@ -9,20 +9,21 @@
 use super::{Failure, Proof, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     index::AxisId,
     nest::{Digit, Nest, Recurrence, Stmt},
-    schedule::{Directive, DirectiveKind, Schedule},
+    schedule::{Directive, Schedule},
     span::SpanId,
 };
 
 /// Gives the tiles of an axis their size.
-pub(super) fn size(nest: &Nest, axis: AxisId, size: u32) -> Result<(Nest, Proof), Failure> {
+pub(crate) fn size(nest: &Nest, axis: AxisId, size: u32) -> Result<(Nest, Proof), Failure> {
     let name = nest.axis(axis).to_string();
     let known = nest.recurrences[&axis];
     if known.tile.is_some() {
         return Err(Failure::refused(Diagnostic::new(SpanId::NONE, format!("`{name}` is tiled already"))));
     }
-    let (outer, inner) = (format!("{name}.o"), format!("{name}.t"));
+    let (outer, inner) = (crate::nest::over_tiles(&name), crate::nest::in_tile(&name));
     let (old, new) = ([nest.names[&outer], nest.names[&inner]], nest.names[&name].cut(size));
     let mut sized = with_body(nest, replaced(&nest.body, old, [new.0, new.1]));
     sized.recurrences.insert(axis, Recurrence { tile: Some(size), ..known });
@@ -50,9 +51,9 @@ fn replaced(stmt: &Stmt, old: [Digit; 2], new: [Digit; 2]) -> Stmt {
 const SIZES: [u32; 3] = [64, 16, 4];
 
 /// The axes whose tiles the kernel sees and to which no directive gives a size.
-pub(in crate::engine) fn without_size(nest: &Nest, schedule: &Schedule) -> Vec<(String, Diagnostic)> {
+pub(crate) fn without_size(nest: &Nest, schedule: &Schedule) -> Vec<(String, Diagnostic)> {
     let sized = |name: &str| {
-        let tile = |d: &Directive| matches!(&d.kind, DirectiveKind::Tile { axis, .. } if axis == name);
+        let tile = |d: &Directive| matches!(&d.kind, DirectiveKind::Tile(directive::Tile { axis, .. }) if axis == name);
         schedule.directives.iter().any(tile)
     };
     let open = nest.recurrences.iter().map(|(axis, r)| (&nest.kernel.axes[usize::from(axis.0)], r));
@@ -61,7 +62,7 @@ pub(in crate::engine) fn without_size(nest: &Nest, schedule: &Schedule) -> Vec<(
         let text = format!(
             "the loop over `{name}` goes from tile to tile, and what it computes depends on their size: a schedule says it with `tile({name} = ..)`"
         );
-        let tile = |size| Edit::put([DirectiveKind::Tile { axis: name.clone(), size }]);
+        let tile = |size| Edit::put([directive::Tile { axis: name.clone(), size }]);
         let diagnostic = Diagnostic::new(SpanId::NONE, text)
             .note(axis.span, format!("`{name}` is bound here"))
             .note(recurrence.span, "this depends on where a tile ends")

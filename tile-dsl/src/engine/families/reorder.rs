@@ -11,6 +11,7 @@
 use super::{Failure, Proof, Rule, solve, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     engine::{
         facts::{Graph, Kind, Write, digit, effects, target_axes, target_name},
         language::{Node, bit},
@@ -19,7 +20,6 @@ use crate::{
         rule::{Verdict, enforced, get, patterns},
     },
     nest::{Digit, Frame, LoopKind, Nest, Steps, Target, leaves},
-    schedule::DirectiveKind,
     span::SpanId,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ patterns! {
 }
 
 /// Swaps neighbouring loops `a`, `b` around a body where `inverted(graph, body, a, b)`.
-pub(in crate::engine) fn rule<'a>(inverted: impl Fn(&Graph, egg::Id, Digit, Digit) -> bool + 'a) -> Rule<'a> {
+pub(crate) fn rule<'a>(inverted: impl Fn(&Graph, egg::Id, Digit, Digit) -> bool + 'a) -> Rule<'a> {
     Rule::new("reorder", &NESTED, &SWAPPED, move |graph, subst| {
         let (a, b) = (digit(graph, get(subst, 0)), digit(graph, get(subst, 2)));
         let body = get(subst, 4);
@@ -102,7 +102,7 @@ fn inner_settled(
     !ahead && graph[body].nodes.iter().any(|node| !matches!(node, Node::For(_)))
 }
 
-pub(in crate::engine) fn value_span(nest: &Nest, target: Target) -> SpanId {
+pub(crate) fn value_span(nest: &Nest, target: Target) -> SpanId {
     match target {
         Target::Value(v) => nest.value(v).span,
         Target::Access(a) => nest.access(a).span,
@@ -110,11 +110,7 @@ pub(in crate::engine) fn value_span(nest: &Nest, target: Target) -> SpanId {
 }
 
 /// `reorder(digits)`, optionally only around the statement that computes `within`.
-pub(in crate::engine) fn apply(
-    nest: &Nest,
-    digits: &[String],
-    within: Option<&str>,
-) -> Result<(Nest, Proof), Failure> {
+pub(crate) fn apply(nest: &Nest, digits: &[String], within: Option<&str>) -> Result<(Nest, Proof), Failure> {
     let mut listed: Vec<Digit> = Vec::new();
     for name in digits {
         let digit = names::existing(nest, name, Bare::InTile)?;
@@ -130,10 +126,13 @@ pub(in crate::engine) fn apply(
                     once.push(d.clone())
                 }
             });
-            let reorder = DirectiveKind::Reorder { digits: once, within: within.map(str::to_string) };
+            let reorder = DirectiveKind::Reorder(directive::Reorder {
+                digits: once,
+                within: within.map(str::to_string),
+            });
             return Err(Failure::no_match(format!("`{name}` is listed twice"))
                 .edit(Edit::instead([reorder]))
-                .edit(Edit::instead([])));
+                .edit(Edit::remove()));
         }
         listed.push(digit);
     }
@@ -188,8 +187,8 @@ fn related(
     let without = |failure: Failure, name: &String| {
         let digits: Vec<String> = digits.iter().filter(|n| *n != name).cloned().collect();
         let within = within.map(|(value, _)| value.to_string());
-        let fewer = (digits.len() > 1).then(|| Edit::instead([DirectiveKind::Reorder { digits, within }]));
-        Err(failure.edits(fewer).edit(Edit::instead([])))
+        let fewer = (digits.len() > 1).then(|| Edit::instead([directive::Reorder { digits, within }]));
+        Err(failure.edits(fewer).edit(Edit::remove()))
     };
     for name in digits {
         let digit = names::existing(nest, name, Bare::InTile)?;
@@ -218,7 +217,7 @@ fn related(
 }
 
 /// The statement that computes a value or stores a tensor, by name.
-pub(in crate::engine) fn target(nest: &Nest, name: &str) -> Result<BTreeSet<Target>, Failure> {
+pub(crate) fn target(nest: &Nest, name: &str) -> Result<BTreeSet<Target>, Failure> {
     let mut found = BTreeSet::new();
     let mut known = Vec::new();
     leaves(&nest.body, &mut |_, leaf| {

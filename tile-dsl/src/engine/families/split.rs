@@ -17,6 +17,7 @@
 use super::{Failure, Proof, Rule, solve, with_body};
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     engine::{
         facts::{Graph, at, digit},
         language::Node,
@@ -25,7 +26,6 @@ use crate::{
         rule::{Verdict, enforced, get, patterns, set},
     },
     nest::{Digit, LoopKind, Nest, Steps, Stmt, loops},
-    schedule::DirectiveKind,
     span::SpanId,
 };
 
@@ -41,7 +41,7 @@ patterns! {
 const MOST_LISTED: usize = 16;
 
 /// The numbers that divide another, ascending.
-pub(super) fn divisors(n: u32) -> Vec<u32> {
+pub(crate) fn divisors(n: u32) -> Vec<u32> {
     let small = (1..).take_while(|d: &u32| u64::from(*d) * u64::from(*d) <= n.into());
     let small: Vec<u32> = small.filter(|d| n.is_multiple_of(*d)).collect();
     let large = small.iter().rev().map(|d| n / d).filter(|d| !small.contains(d));
@@ -52,7 +52,7 @@ pub(super) fn divisors(n: u32) -> Vec<u32> {
 const MOST: usize = 4;
 
 /// Rewrites the loop over `whole` into loops over `parts` (1 to 4), outermost first.
-pub(in crate::engine) fn rule(whole: Digit, parts: Vec<Digit>) -> Rule<'static> {
+pub(crate) fn rule(whole: Digit, parts: Vec<Digit>) -> Rule<'static> {
     let after = [&ONE, &TWO, &THREE, &FOUR][parts.len() - 1];
     Rule::new("split", &LOOP, after, move |graph, subst| {
         if digit(graph, get(subst, 0)) != whole || at(graph, get(subst, 1)) != LoopKind::Seq {
@@ -67,7 +67,7 @@ pub(in crate::engine) fn rule(whole: Digit, parts: Vec<Digit>) -> Rule<'static> 
 }
 
 /// Puts a loop over `single`, a digit of one step, around each loop over `at`.
-pub(in crate::engine) fn around(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
+pub(crate) fn around(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
     wrap(stmt, at, &|digit, how, body| {
         let inner = Stmt::For { digit, at: how, body: Box::new(body) };
         Stmt::For { digit: single, at: LoopKind::Seq, body: Box::new(inner) }
@@ -75,7 +75,7 @@ pub(in crate::engine) fn around(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
 }
 
 /// As [`around`], where no loop over `single` stands around or inside already.
-pub(in crate::engine) fn around_once(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
+pub(crate) fn around_once(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
     match stmt {
         Stmt::For { digit, .. } if *digit == single => stmt.clone(),
         // The loops of an instruction stand together.
@@ -88,7 +88,7 @@ pub(in crate::engine) fn around_once(stmt: &Stmt, single: Digit, at: Digit) -> S
 }
 
 /// Puts a loop over `single`, a digit of one step, directly inside each loop over `at`.
-pub(in crate::engine) fn inside(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
+pub(crate) fn inside(stmt: &Stmt, single: Digit, at: Digit) -> Stmt {
     wrap(stmt, at, &|digit, how, body| {
         let inner = Stmt::For { digit: single, at: LoopKind::Seq, body: Box::new(body) };
         Stmt::For { digit, at: how, body: Box::new(inner) }
@@ -103,7 +103,7 @@ fn wrap(stmt: &Stmt, wanted: Digit, build: &dyn Fn(Digit, LoopKind, Stmt) -> Stm
 }
 
 /// `split(name -> names: factors)`.
-pub(in crate::engine) fn apply(
+pub(crate) fn apply(
     nest: &Nest,
     name: &str,
     new: &[String],
@@ -190,7 +190,7 @@ pub(in crate::engine) fn apply(
 
 /// Loops over other digits of the axis that take larger steps. A digit of one step lies below the other digits of its
 /// stride.
-pub(super) fn around_digit(nest: &Nest, digit: Digit) -> impl Iterator<Item = Digit> {
+pub(crate) fn around_digit(nest: &Nest, digit: Digit) -> impl Iterator<Item = Digit> {
     let one = Steps::Fixed(1);
     let above = move |d: &Digit| {
         let single = digit.steps == one && d.steps != one;
@@ -231,10 +231,12 @@ fn divides(nest: &Nest, name: &str, whole: Digit, new: &[String], factors: &[u32
             let listed: Vec<String> = shown.iter().take(MOST_LISTED).map(u32::to_string).collect();
             let failure = failure.remark(format!("factors that divide {n}: {}", listed.join(", ")));
             let [_] = factors else { return Err(failure) };
-            let split = |factor| DirectiveKind::Split {
-                digit: name.to_string(),
-                names: new.to_vec(),
-                factors: vec![factor],
+            let split = |factor| {
+                DirectiveKind::Split(directive::Split {
+                    digit: name.to_string(),
+                    names: new.to_vec(),
+                    factors: vec![factor],
+                })
             };
             Err(failure.edits(near.map(|factor| Edit::instead([split(factor)]))))
         }

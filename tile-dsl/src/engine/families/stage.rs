@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
     engine::{
         facts::{Graph, copy, digit, effects, same_reads},
         language::Node,
@@ -28,7 +29,7 @@ use crate::{
     },
     index::Affine,
     nest::{Copy, CopyId, Digit, Frame, LoopKind, Nest, Placement, Steps, Stmt, leaves, loops, moves_alike},
-    schedule::{DirectiveKind, Space, Unit, Via},
+    schedule::{Space, Unit, Via},
     span::SpanId,
     tile::TensorId,
 };
@@ -40,7 +41,7 @@ patterns! {
 }
 
 /// The operands of a `stage` directive.
-pub(in crate::engine) struct Request<'a> {
+pub(crate) struct Request<'a> {
     pub buffer: &'a str,
     pub at: Option<&'a str>,
     pub space: Space,
@@ -51,37 +52,34 @@ pub(in crate::engine) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// What a directive asks for, if it is one of these.
-    pub fn of(kind: &'a DirectiveKind, span: SpanId) -> Option<Self> {
-        match kind {
-            DirectiveKind::Stage { buffer, at, space, transposed, via, vector } => Some(Request {
-                buffer,
-                at: at.as_deref(),
-                space: *space,
-                transposed: *transposed,
-                via: *via,
-                vector: *vector,
-                span,
-            }),
-            _ => None,
+    /// What a directive asks for.
+    pub fn of(stage: &'a directive::Stage, span: SpanId) -> Self {
+        Request {
+            buffer: &stage.buffer,
+            at: stage.at.as_deref(),
+            space: stage.space,
+            transposed: stage.transposed,
+            via: stage.via,
+            vector: stage.vector,
+            span,
         }
     }
 
     /// The directive.
     pub fn kind(&self) -> DirectiveKind {
-        DirectiveKind::Stage {
+        DirectiveKind::Stage(directive::Stage {
             buffer: self.buffer.to_string(),
             at: self.at.map(str::to_string),
             space: self.space,
             transposed: self.transposed,
             via: self.via,
             vector: self.vector,
-        }
+        })
     }
 }
 
 /// `stage(buffer at digit: shared, ..)` for a tensor, `stage(value: shared)` for a value.
-pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Nest, Proof), Failure> {
+pub(crate) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Nest, Proof), Failure> {
     if let Some((tensor, follows)) = names::reads(nest, request.buffer)? {
         return stage_tensor(nest, request, tensor, follows);
     }
@@ -101,7 +99,7 @@ pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Ne
             "`{name}` is a value that the kernel computes: it is held in shared memory as a whole, and no instruction copies it"
         ))
         .edit(Edit::instead([crate::engine::checks::stage_value(name)]))
-        .edit(Edit::instead([])));
+        .edit(Edit::remove()));
     }
     if nest.is_carried(value) {
         let text = format!(
@@ -109,7 +107,7 @@ pub(in crate::engine) fn apply(nest: &Nest, request: &Request<'_>) -> Result<(Ne
         );
         return Err(refuse(text)
             .note(nest.value(value).span, format!("`{name}` starts here"))
-            .edit(Edit::instead([])));
+            .edit(Edit::remove()));
     }
     let mut nest = nest.clone();
     nest.values[usize::from(value.0)].placement = Placement::Shared;
@@ -167,7 +165,7 @@ fn outside_units(
                 }
                 let mut digits = vec![nest.digit_name(at)];
                 digits.extend(around.iter().map(|(d, _)| named(d)));
-                refuse(text).edit(Edit::put([DirectiveKind::Reorder { digits, within: None }]))
+                refuse(text).edit(Edit::put([directive::Reorder { digits, within: None }]))
             });
         }
     });
@@ -223,7 +221,7 @@ fn stage_tensor(
         return Err(Failure::no_match(format!("there is no loop over `{at_name}`")));
     }
     one_box(nest, &new, at, named)?;
-    super::fragment::held_already(nest, name, &new, at)?;
+    super::reads::held_already(nest, name, &new, at)?;
     if request.space == Space::Shared {
         outside_units(nest, name, &new, at, |at| Request { at: Some(&at), ..*request }.kind())?;
         staged_once(nest, name, &new, at)?;
@@ -261,7 +259,7 @@ fn stage_tensor(
 }
 
 /// The rule. Nested copies are kept sorted: the new one goes below the copies of smaller tensors, and of smaller indices.
-pub(super) fn rule(new: CopyId, at: Digit) -> Rule<'static> {
+pub(crate) fn rule(new: CopyId, at: Digit) -> Rule<'static> {
     Rule::new("stage", &LOOP, &STAGED, move |graph, subst| {
         if digit(graph, get(subst, 0)) != at {
             return Verdict::Skip;
@@ -294,7 +292,7 @@ fn insert(graph: &mut Graph, body: egg::Id, new: egg::Id, info: &Copy) -> egg::I
 }
 
 /// Whether `top` or a copy directly inside it is for the same reads.
-pub(super) fn has_copy(graph: &Graph, top: &Node, new: &Copy) -> bool {
+pub(crate) fn has_copy(graph: &Graph, top: &Node, new: &Copy) -> bool {
     let nest = &graph.analysis.nest;
     match top {
         Node::Stage([c, inner]) => {
@@ -304,7 +302,7 @@ pub(super) fn has_copy(graph: &Graph, top: &Node, new: &Copy) -> bool {
     }
 }
 
-pub(super) fn refuse(message: String) -> Failure {
+pub(crate) fn refuse(message: String) -> Failure {
     Failure::refused(Diagnostic::new(SpanId::NONE, message))
 }
 
@@ -336,16 +334,16 @@ fn check_box(
         if open.iter().all(|d| nest.digit_name(*d) == nest.axis(d.axis)) {
             // Steps of a window, say: with their loops outside, a step of this one has one of them.
             let digits = open.iter().chain([&at]).map(|d| nest.digit_name(*d)).collect();
-            failure = failure.edit(Edit::put([DirectiveKind::Reorder { digits, within: None }]));
+            failure = failure.edit(Edit::put([directive::Reorder { digits, within: None }]));
         }
-        let tile_loop = format!("{axis}.o");
+        let tile_loop = crate::nest::over_tiles(axis);
         if nest.names.get(&tile_loop).is_some_and(|d| *d != at) {
             failure = failure.edit(Edit::instead([Request { at: Some(axis), ..*request }.kind()]));
         } else if !nest.names.contains_key(&tile_loop) {
             let axis = axis.to_string();
             failure = failure.edits([32, 8].map(|size| {
                 Edit::put([
-                    DirectiveKind::Tile { axis: axis.clone(), size },
+                    DirectiveKind::Tile(directive::Tile { axis: axis.clone(), size }),
                     Request { at: Some(&axis), ..*request }.kind(),
                 ])
             }));
@@ -356,7 +354,7 @@ fn check_box(
 }
 
 /// The rows of the box at one place of the copy suit the instruction that copies them.
-pub(in crate::engine) fn check_rows(
+pub(crate) fn check_rows(
     nest: &Nest,
     request: &Request<'_>,
     (copy, body): (CopyId, &Stmt),
@@ -418,7 +416,7 @@ pub(in crate::engine) fn check_rows(
 }
 
 /// Every box starts at a multiple of the vector along the contiguous dimension.
-pub(super) fn aligned_start(
+pub(crate) fn aligned_start(
     nest: &Nest,
     copy: CopyId,
     (dim, low): (usize, i64),
@@ -458,93 +456,6 @@ pub(super) fn aligned_start(
     }
 }
 
-/// `pad(buffer: bytes)`: bytes after each row of the copies of a tensor.
-pub(in crate::engine) fn pad(nest: &Nest, buffer: &str, bytes: u32) -> Result<(Nest, Proof), Failure> {
-    let copies = copies_of(nest, "pad", buffer)?;
-    let mut nest = nest.clone();
-    for n in copies {
-        let (size, copy) = (nest.elem(nest.copies[n].tensor).bytes(), nest.copies[n].clone());
-        let moved = if copy.transposed == (nest.contiguous(copy.tensor) == 0) {
-            copy.vector.unwrap_or(size)
-        } else {
-            size
-        };
-        if bytes == 0 || !bytes.is_multiple_of(moved) || bytes > 128 {
-            return Err(refuse(format!(
-                "pad({buffer}: {bytes}): rows of the copy are moved {moved} bytes at once, so padding is a multiple of {moved}, at most 128"
-            ))
-            .edit(Edit::instead([DirectiveKind::Pad {
-                buffer: buffer.to_string(),
-                bytes: bytes.clamp(1, 128).next_multiple_of(moved),
-            }])));
-        }
-        if copy.via == Via::Tma {
-            return Err(refuse(format!("a tensor map leaves no gaps between the rows of `{buffer}`"))
-                .edits([128, 64, 32].map(|span| {
-                    Edit::instead([DirectiveKind::Swizzle { buffer: buffer.to_string(), span }])
-                })));
-        }
-        if copy.swizzle > 0 {
-            return Err(refuse(format!(
-                "the copy of `{buffer}` is swizzled: padding would shift the pattern"
-            ))
-            .edit(Edit::instead([])));
-        }
-        nest.copies[n].pad = bytes;
-    }
-    Ok((
-        nest,
-        Proof { facts: vec![format!("rows of `{buffer}` are {bytes} bytes longer")], ..Proof::default() },
-    ))
-}
-
-/// `swizzle(buffer: span)`: XOR swizzle of the copies of a tensor.
-pub(in crate::engine) fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result<(Nest, Proof), Failure> {
-    let output = names::tensor(nest, buffer).filter(|t| nest.outputs.contains_key(t));
-    let copies = if output.is_some() { Vec::new() } else { copies_of(nest, "swizzle", buffer)? };
-    if ![32, 64, 128].contains(&span) {
-        let spans = [128, 64, 32].map(|span| DirectiveKind::Swizzle { buffer: buffer.to_string(), span });
-        return Err(refuse(format!("swizzle({buffer}: {span}): the span is 32, 64 or 128 bytes"))
-            .edits(spans.map(|kind| Edit::instead([kind]))));
-    }
-    let mut nest = nest.clone();
-    // What its rows are, the complete schedule shows.
-    if let Some(output) = output.and_then(|t| nest.outputs.get_mut(&t)) {
-        output.swizzle = span;
-    }
-    for n in copies {
-        let (id, tensor) = (CopyId(n as u16), nest.copies[n].tensor);
-        if nest.copies[n].pad > 0 {
-            return Err(refuse(format!("the copy of `{buffer}` is padded: padding would shift the pattern"))
-                .edit(Edit::instead([])));
-        }
-        let size = u64::from(nest.elem(tensor).bytes());
-        let fastest = *nest.copy_order(id).last().expect("a dimension");
-        let boxes = nest.bodies(id).into_iter().map(|body| nest.footprint(id, body));
-        let rows: Vec<u64> = boxes.map(|dims| dims[fastest].extent.unwrap_or(0) * size).collect();
-        if let Some(row) = rows.iter().find(|row| !row.is_multiple_of(u64::from(span))) {
-            let mut failure = refuse(format!(
-                "a row of the copy of `{buffer}` is {row} bytes long, not a multiple of the swizzle's {span}"
-            ));
-            let fits = |span: &u64| rows.iter().all(|row| row.is_multiple_of(*span));
-            let swizzle =
-                |span: u64| DirectiveKind::Swizzle { buffer: buffer.to_string(), span: span as u32 };
-            failure = failure
-                .edits([128u64, 64, 32].into_iter().filter(fits).map(|span| Edit::instead([swizzle(span)])))
-                .edit(Edit::instead([]));
-            return Err(failure);
-        }
-        nest.copies[n].swizzle = span;
-    }
-    Ok((
-        nest,
-        Proof {
-            facts: vec![format!("rows of `{buffer}` are multiples of {span} bytes")],
-            ..Proof::default()
-        },
-    ))
-}
-
 /// Stages of a tensor at the tile loops of the axes that index it, the innermost first.
 fn staged_first(nest: &Nest, buffer: &str) -> Vec<Edit> {
     let Ok(Some((tensor, follows))) = names::reads(nest, buffer) else { return Vec::new() };
@@ -554,23 +465,25 @@ fn staged_first(nest: &Nest, buffer: &str) -> Vec<Edit> {
         .iter()
         .filter(|a| a.tensor == tensor && wanted(&a.index))
         .flat_map(|a| a.index.iter().flat_map(|i| i.terms.keys().copied()))
-        .filter(|a| nest.names.contains_key(&format!("{}.o", nest.axis(*a))))
+        .filter(|a| nest.names.contains_key(&crate::nest::over_tiles(nest.axis(*a))))
         .collect();
     axes.sort();
     axes.dedup();
-    let stage = |axis: &crate::index::AxisId| DirectiveKind::Stage {
-        buffer: buffer.to_string(),
-        at: Some(nest.axis(*axis).to_string()),
-        space: Space::Shared,
-        transposed: false,
-        via: Via::Plain,
-        vector: None,
+    let stage = |axis: &crate::index::AxisId| {
+        DirectiveKind::Stage(directive::Stage {
+            buffer: buffer.to_string(),
+            at: Some(nest.axis(*axis).to_string()),
+            space: Space::Shared,
+            transposed: false,
+            via: Via::Plain,
+            vector: None,
+        })
     };
     axes.iter().rev().map(|axis| Edit::put([stage(axis)])).collect()
 }
 
 /// Copies of a tensor that the term has: all of them, or those for the reads that are named.
-fn copies_of(nest: &Nest, what: &str, buffer: &str) -> Result<Vec<usize>, Failure> {
+pub(crate) fn copies_of(nest: &Nest, what: &str, buffer: &str) -> Result<Vec<usize>, Failure> {
     let Some((tensor, follows)) = names::reads(nest, buffer)? else {
         let known = nest.kernel.tensors.iter().map(|t| t.name.clone()).collect();
         return Err(names::unknown("tensor", buffer, known));
@@ -586,7 +499,7 @@ fn copies_of(nest: &Nest, what: &str, buffer: &str) -> Result<Vec<usize>, Failur
     if found.is_empty() {
         return Err(Failure::no_match(format!("`{buffer}` is not staged, so there is nothing to {what}"))
             .edits(staged_first(nest, buffer))
-            .edit(Edit::instead([])));
+            .edit(Edit::remove()));
     }
     Ok(found)
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A tensor map can describe the box: it moves it as it lies in memory, in rows of whole 16 bytes.
-pub(super) fn check(
+pub(crate) fn check(
     nest: &Nest,
     request: &Request<'_>,
     (copy, body): (CopyId, &Stmt),

@@ -2,10 +2,11 @@
 
 use super::{Kind, Random, TYPES};
 use crate::{
+    directive::{self, DirectiveKind},
     dtype::DType,
     engine::prove,
     nest::{self, Across, Fraction, Level, Nest, Order, Steps, ValueId, loops},
-    schedule::{Directive, DirectiveKind, Evict, Schedule, Space, Target, Unit, UnitDim, Via},
+    schedule::{Directive, Evict, Schedule, Space, Target, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel, TensorId},
 };
@@ -22,6 +23,7 @@ mod work;
 use work::work;
 
 pub use wild::{Wild, repaired, wild_schedule, wild_schedule_at};
+pub(crate) use wish::{ATOMS, COMPUTING, COPIES, PRODUCERS, Wish};
 pub use wish::{Refusal, Wished, can_meet, multiplying, wished_schedule};
 
 /// A legal schedule of a kernel, for every element type that its generic parameter may have. Equal seeds give
@@ -68,30 +70,31 @@ pub type Extents = BTreeMap<String, i64>;
 /// No dim has an extent.
 static NO_EXTENTS: Extents = Extents::new();
 
-struct Generator<'a> {
-    kernel: &'a Kernel,
-    random: &'a mut Random,
+/// A schedule in the making.
+pub(crate) struct Generator<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) random: &'a mut Random,
     /// One nest for each element type, with the directives so far applied.
-    nests: Vec<Nest>,
-    schedule: Schedule,
-    fresh: usize,
+    pub(crate) nests: Vec<Nest>,
+    pub(crate) schedule: Schedule,
+    pub(crate) fresh: usize,
     /// Threads are addressed as warps and lanes.
-    warps: bool,
-    most_work: u64,
+    pub(crate) warps: bool,
+    pub(crate) most_work: u64,
     /// Extents at which the work is estimated.
-    extents: &'a Extents,
+    pub(crate) extents: &'a Extents,
     /// Schedules with what the engine said when it caught itself in a mistake.
-    internal: Vec<(Schedule, String)>,
+    pub(crate) internal: Vec<(Schedule, String)>,
     /// Why the last directive that was proposed does not apply, if it does not.
-    refused: Option<String>,
+    pub(crate) refused: Option<String>,
     /// Why what was wished for did not apply.
-    refusals: Vec<Refusal>,
+    pub(crate) refusals: Vec<Refusal>,
     /// Where extreme numbers are drawn from, if they are; other draws do not depend on it.
-    extremes: Option<Extremes>,
+    pub(crate) extremes: Option<Extremes>,
 }
 
 /// How extreme numbers are drawn.
-struct Extremes {
+pub(crate) struct Extremes {
     random: Random,
     /// In so many of 100 proposals.
     percent: usize,
@@ -105,7 +108,11 @@ const EXTREMES: [u32; 9] =
 
 impl<'a> Generator<'a> {
     /// For these element types of the generic parameter; nothing if the kernel cannot be scheduled.
-    fn over(kernel: &'a Kernel, types: Vec<Option<DType>>, random: &'a mut Random) -> Option<Self> {
+    pub(crate) fn over(
+        kernel: &'a Kernel,
+        types: Vec<Option<DType>>,
+        random: &'a mut Random,
+    ) -> Option<Self> {
         let nests =
             types.iter().map(|t| nest::initial(&kernel.instantiate(*t)).ok()).collect::<Option<_>>()?;
         let target = *random.pick(&[80, 86, 90]);
@@ -135,7 +142,7 @@ impl<'a> Generator<'a> {
         })
     }
 
-    fn run(mut self) -> Option<Schedule> {
+    pub(crate) fn run(mut self) -> Option<Schedule> {
         self.assume();
         self.tile();
         self.split();
@@ -147,14 +154,14 @@ impl<'a> Generator<'a> {
         self.expand();
         if self.chance(30) {
             let order = *self.random.pick(&[Order::Column, Order::Grouped(2), Order::Row]);
-            self.propose(DirectiveKind::Order { order });
+            self.propose(directive::Order { order });
         }
         self.last();
         self.repair()
     }
 
     /// Directives that no other depends on, after all others, which are then drawn as if these were not.
-    fn last(&mut self) {
+    pub(crate) fn last(&mut self) {
         // Those before it may be fewer than were proposed.
         for (n, directive) in (1..).zip(&mut self.schedule.directives) {
             directive.span = SpanId(n);
@@ -162,7 +169,7 @@ impl<'a> Generator<'a> {
         for tensor in &self.kernel.tensors {
             if self.chance(10) {
                 let (_, evict) = *self.random.pick(&Evict::NAMED);
-                self.propose(DirectiveKind::Cache { tensor: tensor.name.clone(), evict });
+                self.propose(directive::Cache { tensor: tensor.name.clone(), evict });
             }
         }
         let dims: BTreeSet<&String> = self.kernel.axes.iter().flat_map(|a| a.extent.dims.keys()).collect();
@@ -170,7 +177,7 @@ impl<'a> Generator<'a> {
             let of = *self.random.pick(&[2, 3, 4, 8, 16]);
             let launched = self.extents.get(dim).is_none_or(|n| n % i64::from(of) == 0);
             if self.chance(15) && launched {
-                self.propose(DirectiveKind::Multiple { dim: dim.clone(), of });
+                self.propose(directive::Multiple { dim: dim.clone(), of });
             }
         }
         if self.chance(40) {
@@ -180,9 +187,9 @@ impl<'a> Generator<'a> {
 
     /// Tiles of two sizes, if the schedule is legal with them: tiles of an axis begin anew after one to three and a part,
     /// which is of three, five or seven points if it is to be odd.
-    fn segment(&mut self, among: &BTreeSet<String>, odd: bool) {
+    pub(crate) fn segment(&mut self, among: &BTreeSet<String>, odd: bool) {
         let tiles = self.schedule.directives.iter().filter_map(|d| match &d.kind {
-            DirectiveKind::Tile { axis, size } => Some((axis.clone(), *size)),
+            DirectiveKind::Tile(directive::Tile { axis, size }) => Some((axis.clone(), *size)),
             _ => None,
         });
         let program =
@@ -214,7 +221,7 @@ impl<'a> Generator<'a> {
         if odd && !pieces.is_empty() {
             rest = *self.random.pick(&pieces);
         }
-        let kind = DirectiveKind::Segment { axis, points: whole * tile + rest };
+        let kind = DirectiveKind::Segment(directive::Segment { axis, points: whole * tile + rest });
         let span = SpanId(self.schedule.directives.len() as u32 + 1);
         self.schedule.directives.push(Directive { kind, span, inherited: None });
         if let Err(wrong) = self.proved() {
@@ -223,12 +230,12 @@ impl<'a> Generator<'a> {
         }
     }
 
-    fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.random.below(100) < percent
     }
 
     /// Names of loops of a fixed number of steps, or of all.
-    fn digits(&self, fixed: bool) -> Vec<(String, Option<u32>)> {
+    pub(crate) fn digits(&self, fixed: bool) -> Vec<(String, Option<u32>)> {
         let nest = &self.nests[0];
         let mut found = Vec::new();
         for (digit, _) in loops(&nest.body) {
@@ -242,7 +249,7 @@ impl<'a> Generator<'a> {
     }
 
     /// What is carried is held all the time: its axes have bounds, and small ones.
-    fn bound_what_is_carried(&mut self) {
+    pub(crate) fn bound_what_is_carried(&mut self) {
         let nest = &self.nests[0];
         let carried = (0..nest.values.len() as u16).map(ValueId).filter(|v| nest.is_carried(*v));
         let axes: BTreeSet<_> = carried.flat_map(|v| nest.value(v).axes.clone()).collect();
@@ -251,11 +258,11 @@ impl<'a> Generator<'a> {
         let dims: Vec<String> = held.filter_map(|a| a.extent.dims.keys().next().cloned()).collect();
         for dim in dims {
             let max = *self.random.pick(&[3, 4, 8, 11, 16]);
-            self.propose(DirectiveKind::Fits { dim, max });
+            self.propose(directive::Fits { dim, max });
         }
     }
 
-    fn assume(&mut self) {
+    pub(crate) fn assume(&mut self) {
         self.bound_what_is_carried();
         for axis in &self.kernel.axes {
             if axis.kind != AxisKind::Program
@@ -263,18 +270,21 @@ impl<'a> Generator<'a> {
                 && self.chance(35)
             {
                 let max = *self.random.pick(&[24, 32, 64, 100, 128]);
-                self.propose(DirectiveKind::Fits { dim: dim.clone(), max });
+                self.propose(directive::Fits { dim: dim.clone(), max });
             }
         }
         for tensor in &self.kernel.tensors {
             if tensor.dims.len() > 1 && self.chance(15) {
-                let kind = DirectiveKind::Layout { tensor: tensor.name.clone(), column_major: true };
+                let kind = DirectiveKind::Layout(directive::Layout {
+                    tensor: tensor.name.clone(),
+                    column_major: true,
+                });
                 self.propose(kind);
             }
         }
     }
 
-    fn tile(&mut self) {
+    pub(crate) fn tile(&mut self) {
         let program = self.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program).count();
         for axis in &self.kernel.axes {
             let tiled = if axis.kind == AxisKind::Program { 85 } else { 60 };
@@ -285,23 +295,23 @@ impl<'a> Generator<'a> {
                     _ => &[1, 2, 4, 5, 8, 16, 32],
                 };
                 let size = *self.random.pick(sizes);
-                self.propose(DirectiveKind::Tile { axis: axis.name.clone(), size });
+                self.propose(directive::Tile { axis: axis.name.clone(), size });
             }
         }
         self.size_recurrences(&[1, 2, 4, 5, 8, 16, 32]);
     }
 
     /// Loops whose tiles the kernel sees have a size, whatever else is tiled.
-    fn size_recurrences(&mut self, sizes: &[u32]) {
+    pub(crate) fn size_recurrences(&mut self, sizes: &[u32]) {
         let open: Vec<_> =
             self.nests[0].recurrences.iter().filter(|(_, r)| r.tile.is_none()).map(|(a, _)| *a).collect();
         for axis in open {
             let (axis, size) = (self.nests[0].axis(axis).to_string(), *self.random.pick(sizes));
-            self.propose(DirectiveKind::Tile { axis, size });
+            self.propose(directive::Tile { axis, size });
         }
     }
 
-    fn split(&mut self) {
+    pub(crate) fn split(&mut self) {
         for n in 0..self.random.below(4) + usize::from(self.warps) {
             let digits = self.digits(false);
             // Tile loops are rarely worth a split.
@@ -323,27 +333,27 @@ impl<'a> Generator<'a> {
                     format!("d{}", self.fresh)
                 })
                 .collect();
-            self.propose(DirectiveKind::Split { digit, names, factors });
+            self.propose(directive::Split { digit, names, factors });
         }
     }
 
-    fn place(&mut self) {
+    pub(crate) fn place(&mut self) {
         let values: Vec<String> = self.nests[0].values.iter().map(|v| v.name.clone()).collect();
         for value in values {
             if self.chance(50) {
-                self.propose(DirectiveKind::Recompute { value: value.clone() });
+                self.propose(directive::Recompute { value: value.clone() });
                 let digits = self.digits(false);
                 let axes: Vec<String> = self.kernel.axes.iter().map(|a| a.name.clone()).collect();
                 let at = match self.chance(70) {
                     true => self.random.pick(&axes).clone(),
                     false => self.random.pick(&digits).0.clone(),
                 };
-                self.propose(DirectiveKind::Fuse { value, at });
+                self.propose(directive::Fuse { value, at });
             }
         }
     }
 
-    fn reorder(&mut self) {
+    pub(crate) fn reorder(&mut self) {
         let targets: Vec<String> = self.nests[0].values.iter().map(|v| v.name.clone()).collect();
         for within in [None, targets.first().cloned()] {
             if !self.chance(60) {
@@ -356,12 +366,12 @@ impl<'a> Generator<'a> {
             // Tile loops stay outside mostly: copies and threads go inside them.
             digits.retain(|d| !d.ends_with(".o"));
             digits.truncate(2 + self.random.below(4));
-            self.propose(DirectiveKind::Reorder { digits, within });
+            self.propose(directive::Reorder { digits, within });
         }
     }
 
     /// What copies of a tensor are called: by each way in which it is read, mostly, where there are several.
-    pub(super) fn buffers(&mut self, tensor: TensorId) -> Vec<String> {
+    pub(crate) fn buffers(&mut self, tensor: TensorId) -> Vec<String> {
         let names = self.nests[0].buffers(tensor);
         match names.len() > 1 && self.chance(15) {
             true => vec![self.kernel.tensors[usize::from(tensor.0)].name.clone()],
@@ -370,13 +380,13 @@ impl<'a> Generator<'a> {
     }
 
     /// What copies of all tensors are called, of those that are only read if `read`.
-    pub(super) fn all_buffers(&mut self, read: bool) -> Vec<String> {
+    pub(crate) fn all_buffers(&mut self, read: bool) -> Vec<String> {
         let kernel = self.kernel;
         let ids = (0..).map(TensorId).zip(&kernel.tensors).filter(|(_, t)| !read || !t.mutable);
         ids.flat_map(|(id, _)| self.buffers(id)).collect()
     }
 
-    fn stage(&mut self) {
+    pub(crate) fn stage(&mut self) {
         for buffer in self.all_buffers(true) {
             if !self.chance(55) {
                 continue;
@@ -387,21 +397,21 @@ impl<'a> Generator<'a> {
                 true => self.random.pick(&digits).0.clone(),
                 false => self.random.pick(&outer).0.clone(),
             };
-            let kind = DirectiveKind::Stage {
+            let kind = DirectiveKind::Stage(directive::Stage {
                 buffer: buffer.clone(),
                 at: Some(at),
                 space: Space::Shared,
                 transposed: self.chance(30),
                 via: *self.random.pick(&[Via::Plain, Via::Plain, Via::CpAsync]),
                 vector: *self.random.pick(&[None, None, Some(4), Some(8), Some(16)]),
-            };
+            });
             if self.propose(kind) {
                 match self.random.below(5) {
-                    0 => drop(self.propose(DirectiveKind::Pad { buffer, bytes: 16 })),
-                    1 => drop(self.propose(DirectiveKind::Pad { buffer, bytes: 4 })),
+                    0 => drop(self.propose(directive::Pad { buffer, bytes: 16 })),
+                    1 => drop(self.propose(directive::Pad { buffer, bytes: 4 })),
                     2 => {
                         let span = *self.random.pick(&[32, 64, 128]);
-                        self.propose(DirectiveKind::Swizzle { buffer, span });
+                        self.propose(directive::Swizzle { buffer, span });
                     }
                     _ => {}
                 }
@@ -418,17 +428,23 @@ impl<'a> Generator<'a> {
             .schedule
             .directives
             .iter()
-            .filter_map(|d| if let DirectiveKind::Stage { at, .. } = &d.kind { at.clone() } else { None })
+            .filter_map(|d| {
+                if let DirectiveKind::Stage(directive::Stage { at, .. }) = &d.kind {
+                    at.clone()
+                } else {
+                    None
+                }
+            })
             .collect();
         if !staged.is_empty() && self.chance(50) {
             let digit = self.random.pick(&staged).clone();
             let stages = 2 + self.random.below(3) as u32;
-            self.propose(DirectiveKind::Pipeline { digit, stages });
+            self.propose(directive::Pipeline { digit, stages });
         }
     }
 
     /// Loads some tensors to registers, ahead of their use where that is legal.
-    fn fragments(&mut self) {
+    pub(crate) fn fragments(&mut self) {
         let inner: Vec<String> =
             self.digits(true).into_iter().filter(|d| matches!(d.1, Some(2..=16))).map(|d| d.0).collect();
         if inner.is_empty() || !self.chance(40) {
@@ -438,19 +454,19 @@ impl<'a> Generator<'a> {
         let mut loaded = false;
         for buffer in self.all_buffers(true) {
             if self.chance(70) {
-                loaded |= self.propose(DirectiveKind::Fragment { buffer, at: at.clone() });
+                loaded |= self.propose(directive::Fragment { buffer, at: at.clone() });
             }
         }
         if loaded && self.chance(60) {
             let stages = 2 + self.random.below(2) as u32;
-            if self.propose(DirectiveKind::Pipeline { digit: at.clone(), stages }) && self.chance(70) {
+            if self.propose(directive::Pipeline { digit: at.clone(), stages }) && self.chance(70) {
                 self.interleave(at);
             }
         }
     }
 
     /// Spreads accesses over other parts of a pipeline of registers.
-    pub(super) fn interleave(&mut self, digit: String) -> bool {
+    pub(crate) fn interleave(&mut self, digit: String) -> bool {
         let mut part = || {
             let of = 1 + self.random.below(8);
             let parts = 1 + self.random.below(of) as u32;
@@ -463,11 +479,11 @@ impl<'a> Generator<'a> {
             1 => (Some(loads), None, Some(stores)),
             _ => (Some(loads), None, None),
         };
-        self.propose(DirectiveKind::Interleave { digit, loads, copies, stores })
+        self.propose(directive::Interleave { digit, loads, copies, stores })
     }
 
     /// Shares a reduction out among CTAs.
-    fn split_k(&mut self) {
+    pub(crate) fn split_k(&mut self) {
         if !self.chance(25) {
             return;
         }
@@ -475,11 +491,11 @@ impl<'a> Generator<'a> {
         let digit = self.random.pick(&axes).clone();
         let parts = *self.random.pick(&[2, 3, 4, 7]);
         let across = self.meeting();
-        self.propose(DirectiveKind::SplitK { digit, parts, across });
+        self.propose(directive::SplitK { digit, parts, across });
     }
 
     /// How parts come together, as the target has it.
-    fn meeting(&mut self) -> Across {
+    pub(crate) fn meeting(&mut self) -> Across {
         let ways: &[Across] = match self.schedule.target.sm {
             90.. => &[Across::Workspace, Across::Atomic, Across::Cluster, Across::Cluster],
             _ => &[Across::Workspace, Across::Workspace, Across::Atomic],
@@ -487,7 +503,7 @@ impl<'a> Generator<'a> {
         *self.random.pick(ways)
     }
 
-    fn bind(&mut self) {
+    pub(crate) fn bind(&mut self) {
         let warps = self.warps;
         let units: &[(Unit, UnitDim)] = match warps {
             true => &[
@@ -506,7 +522,7 @@ impl<'a> Generator<'a> {
                     true => *self.random.pick(&[Level::Lane, Level::Lane, Level::Cta]),
                     false => Level::Cta,
                 };
-                self.propose(DirectiveKind::Reduce { value, level });
+                self.propose(directive::Reduce { value, level });
             }
         }
         if self.warps {
@@ -514,7 +530,7 @@ impl<'a> Generator<'a> {
                 self.digits(true).into_iter().filter(|d| d.1 == Some(32)).map(|d| d.0).collect::<Vec<_>>();
             if !lanes.is_empty() {
                 let digit = self.random.pick(&lanes).clone();
-                self.propose(DirectiveKind::Bind { digit, unit: Unit::Lane, dim: UnitDim::X, xor: None });
+                self.propose(directive::Bind { digit, unit: Unit::Lane, dim: UnitDim::X, xor: None });
             }
         }
         for (unit, dim) in units {
@@ -530,19 +546,19 @@ impl<'a> Generator<'a> {
                 }
                 let digit = self.random.pick(&digits).0.clone();
                 let xor = (*dim != UnitDim::X && self.chance(25)).then_some(UnitDim::X);
-                if self.propose(DirectiveKind::Bind { digit, unit: *unit, dim: *dim, xor }) {
+                if self.propose(directive::Bind { digit, unit: *unit, dim: *dim, xor }) {
                     break;
                 }
             }
         }
     }
 
-    fn expand(&mut self) {
+    pub(crate) fn expand(&mut self) {
         let short: Vec<String> =
             self.digits(true).into_iter().filter(|d| matches!(d.1, Some(2 | 4 | 8))).map(|d| d.0).collect();
         for digit in short {
             if self.chance(60) {
-                self.propose(DirectiveKind::Vectorize { digit, within: None });
+                self.propose(directive::Vectorize { digit, within: None });
             }
         }
         for _ in 0..self.random.below(4) {
@@ -552,16 +568,20 @@ impl<'a> Generator<'a> {
             }
             let (digit, steps) = self.random.pick(&digits).clone();
             let kind = match self.random.below(4) {
-                0 if steps.is_some_and(|n| n <= 16) => DirectiveKind::Unroll { digit, within: None },
-                1 if steps.is_some_and(|n| n <= 16) => DirectiveKind::Serpentine { digit, within: None },
-                _ => DirectiveKind::Vectorize { digit, within: None },
+                0 if steps.is_some_and(|n| n <= 16) => {
+                    DirectiveKind::Unroll(directive::Unroll { digit, within: None })
+                }
+                1 if steps.is_some_and(|n| n <= 16) => {
+                    DirectiveKind::Serpentine(directive::Serpentine { digit, within: None })
+                }
+                _ => DirectiveKind::Vectorize(directive::Vectorize { digit, within: None }),
             };
             self.propose(kind);
         }
     }
 
     /// Drops directives that the final checks object to, until none is left or the schedule is hopeless.
-    fn repair(mut self) -> Option<Schedule> {
+    pub(crate) fn repair(mut self) -> Option<Schedule> {
         for _ in 0..12 {
             let proved: Result<Vec<_>, _> =
                 dtypes(self.kernel).into_iter().map(|t| prove(self.kernel, &self.schedule, t)).collect();
@@ -582,7 +602,7 @@ impl<'a> Generator<'a> {
 
 /// Takes a directive away, or makes it smaller where there must be one; nothing if it is as small as can be.
 fn without(kernel: &Kernel, schedule: &mut Schedule, at: usize) -> Option<()> {
-    if let DirectiveKind::Tile { axis, size } = &mut schedule.directives[at].kind {
+    if let DirectiveKind::Tile(directive::Tile { axis, size }) = &mut schedule.directives[at].kind {
         let dtype = kernel.generic.as_ref().map(|_| DType::F32);
         let nest = nest::initial(&kernel.instantiate(dtype)).ok()?;
         if nest.recurrences.keys().any(|a| nest.axis(*a) == axis) {

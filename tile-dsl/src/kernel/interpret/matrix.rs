@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     kernel::{Expr, Mem, Ty},
+    machine::UnitDim,
     nest::{Atom, MATRIX_ROW_BYTES, MATRIX_ROWS, Part, Place, Role},
-    schedule::UnitDim,
 };
 use std::rc::Rc;
 

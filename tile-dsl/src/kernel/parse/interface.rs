@@ -5,7 +5,7 @@ use crate::{
     dtype::DType,
     index::Extent,
     kernel::{Frag, GridAxis, Param, Shared},
-    schedule::{Evict, Target},
+    machine::{Evict, Target},
 };
 
 impl Parser {

@@ -11,7 +11,8 @@ use syn::{
     parse::{ParseStream, Parser},
 };
 use tile_dsl::{
-    schedule::{Directive, DirectiveKind, Item, Phase, rows},
+    directive::DirectiveKind,
+    schedule::{Directive, Item, Phase, rows},
     span::SpanId,
 };
 

@@ -2,34 +2,35 @@
 
 use super::Generator;
 use crate::{
-    engine::families::tensor_core,
+    directive::tensor_core,
+    directive::{self, DirectiveKind as D},
     index::AxisId,
     nest::{Atom, Factor, Stmt, leaves},
-    schedule::{DirectiveKind as D, Space, Via},
+    schedule::{Space, Via},
 };
 
 /// A sum of products that an atom could multiply.
 #[derive(Clone, Debug)]
-pub(super) struct Product {
-    pub(super) value: String,
+pub(crate) struct Product {
+    pub(crate) value: String,
     /// What copies of the factors that are loads are called.
-    pub(super) factors: Vec<String>,
+    pub(crate) factors: Vec<String>,
     /// The axes of the atom: rows, columns, points of the sum.
-    pub(super) axes: [String; 3],
+    pub(crate) axes: [String; 3],
     /// The other axes that it is summed over.
     windows: Vec<String>,
 }
 
 impl Product {
     /// The loop over tiles of the sum.
-    pub(super) fn steps(&self) -> String {
-        format!("{}.o", self.axes[2])
+    pub(crate) fn steps(&self) -> String {
+        crate::nest::over_tiles(&self.axes[2])
     }
 }
 
 impl Generator<'_> {
     /// The sums whose products an atom could multiply.
-    pub(super) fn products(&self) -> Vec<Product> {
+    pub(crate) fn products(&self) -> Vec<Product> {
         let nest = &self.nests[0];
         let mut found = Vec::new();
         leaves(&nest.body, &mut |_, leaf| {
@@ -68,7 +69,7 @@ impl Generator<'_> {
     }
 
     /// Tiles that atoms divide, mostly; copies in rows of 16 bytes, mostly.
-    pub(super) fn wild_matrix(&mut self, product: &Product, busy: usize) {
+    pub(crate) fn wild_matrix(&mut self, product: &Product, busy: usize) {
         self.warps = true;
         self.wild_assumptions();
         let all = self.products();
@@ -82,7 +83,7 @@ impl Generator<'_> {
                 false if self.chance(40) => *self.random.pick(&[1, 2, 2, 3, 4]),
                 false => continue,
             };
-            self.propose(D::Tile { axis: axis.name.clone(), size });
+            self.propose(directive::Tile { axis: axis.name.clone(), size });
         }
         self.size_recurrences(&[1, 2, 4]);
         for axis in self.kernel.axes.iter().filter(|a| taken(&a.name)) {
@@ -95,13 +96,13 @@ impl Generator<'_> {
             self.wild_places(busy);
         }
         let swapped = self.chance(20);
-        self.propose(D::TensorCore { value: product.value.clone(), atom: Atom::MMA, swapped });
+        self.propose(directive::TensorCore { value: product.value.clone(), atom: Atom::MMA, swapped });
         let others = all.into_iter().filter(|other| other.value != product.value);
         let mut products = vec![product.clone()];
         for other in others {
             if self.chance(85) {
                 let swapped = self.chance(20);
-                self.propose(D::TensorCore { value: other.value.clone(), atom: Atom::MMA, swapped });
+                self.propose(directive::TensorCore { value: other.value.clone(), atom: Atom::MMA, swapped });
             }
             products.push(other);
         }
@@ -116,43 +117,45 @@ impl Generator<'_> {
     }
 
     /// Now and then, CTAs share the tiles of the sum.
-    pub(super) fn wild_shares(&mut self, product: &Product, percent: usize) {
+    pub(crate) fn wild_shares(&mut self, product: &Product, percent: usize) {
         if self.chance(percent) {
             let parts = *self.random.pick(&[2, 2, 3, 4, 8]);
             let across = self.meeting();
-            self.propose(D::SplitK { digit: product.steps(), parts, across });
+            self.propose(directive::SplitK { digit: product.steps(), parts, across });
         }
     }
 
     /// Splits the tile of an axis.
-    pub(super) fn cut_tile(&mut self, axis: &str, factor: u32) {
+    pub(crate) fn cut_tile(&mut self, axis: &str, factor: u32) {
         self.fresh += 2;
         let names = vec![format!("d{}", self.fresh), format!("d{}", self.fresh + 1)];
-        self.propose(D::Split { digit: format!("{axis}.t"), names, factors: vec![factor] });
+        self.propose(directive::Split { digit: crate::nest::in_tile(axis), names, factors: vec![factor] });
     }
 
     /// Steps of a window around the tiles of the sum, mostly: a copy is then of one step.
-    pub(super) fn windows_outside(&mut self, product: &Product) {
+    pub(crate) fn windows_outside(&mut self, product: &Product) {
         if !product.windows.is_empty() && self.chance(80) {
             let digits = product.windows.iter().cloned().chain([product.steps()]).collect();
-            self.propose(D::Reorder { digits, within: Some(product.value.clone()) });
+            self.propose(directive::Reorder { digits, within: Some(product.value.clone()) });
         }
     }
 
     /// Copies of the factors of a product, and pipelines over them.
-    fn wild_operands(&mut self, product: &Product) {
+    pub(crate) fn wild_operands(&mut self, product: &Product) {
         let k = product.axes[2].clone();
-        let at = if self.chance(95) { format!("{k}.o") } else { k.clone() };
+        let at = if self.chance(95) { crate::nest::over_tiles(&k) } else { k.clone() };
         let maps = self.takes_maps();
         for buffer in &product.factors {
             let transposed = self.chance(30);
-            let stage = |at: &str, (via, vector), transposed| D::Stage {
-                buffer: buffer.clone(),
-                at: Some(at.to_string()),
-                space: Space::Shared,
-                transposed,
-                via,
-                vector,
+            let stage = |at: &str, (via, vector), transposed| {
+                D::Stage(directive::Stage {
+                    buffer: buffer.clone(),
+                    at: Some(at.to_string()),
+                    space: Space::Shared,
+                    transposed,
+                    via,
+                    vector,
+                })
             };
             let plain = |at: &str| stage(at, (Via::Plain, None), transposed);
             let first = match maps {
@@ -163,18 +166,19 @@ impl Generator<'_> {
                     self.propose(stage(&at, (via, vector), transposed))
                 }
             };
-            let axes: Vec<String> = self.kernel.axes.iter().map(|a| format!("{}.o", a.name)).collect();
+            let axes: Vec<String> =
+                self.kernel.axes.iter().map(|a| crate::nest::over_tiles(&a.name)).collect();
             // Where the axis is not tiled, at the tiles of another.
             let staged =
                 first || self.propose(plain(&at)) || axes.iter().any(|axis| self.propose(plain(axis)));
             if staged {
                 match self.random.below(4) {
                     0 => {
-                        self.propose(D::Pad { buffer: buffer.clone(), bytes: 16 });
+                        self.propose(directive::Pad { buffer: buffer.clone(), bytes: 16 });
                     }
                     1 => {
                         let span = 32 << self.random.below(3);
-                        self.propose(D::Swizzle { buffer: buffer.clone(), span });
+                        self.propose(directive::Swizzle { buffer: buffer.clone(), span });
                     }
                     2 => self.wild_layout(buffer),
                     _ => {}
@@ -188,14 +192,14 @@ impl Generator<'_> {
         if self.chance(40) {
             for buffer in &product.factors {
                 if self.chance(85) {
-                    self.propose(D::Fragment { buffer: buffer.clone(), at: atoms.clone() });
+                    self.propose(directive::Fragment { buffer: buffer.clone(), at: atoms.clone() });
                 }
             }
         }
         for (digit, held) in [(at, false), (atoms, true)] {
             if self.chance(50) {
                 let stages = 2 + self.random.below(3) as u32;
-                let piped = self.propose(D::Pipeline { digit: digit.clone(), stages });
+                let piped = self.propose(directive::Pipeline { digit: digit.clone(), stages });
                 if piped && maps && self.chance(50) {
                     self.wild_producer(&digit);
                 }

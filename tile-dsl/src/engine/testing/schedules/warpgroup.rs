@@ -2,14 +2,15 @@
 
 use super::{Generator, matrix::Product};
 use crate::{
+    directive::{self, DirectiveKind as D},
     nest::Atom,
-    schedule::{DirectiveKind as D, Space, Target, Unit, UnitDim, Via},
+    schedule::{Space, Target, Unit, UnitDim, Via},
     tile::AxisKind,
 };
 
 impl Generator<'_> {
     /// Tiles that atoms divide, mostly; copies by tensor maps, mostly.
-    pub(super) fn wild_warpgroup(&mut self, product: &Product, busy: usize) {
+    pub(crate) fn wild_warpgroup(&mut self, product: &Product, busy: usize) {
         let (swapped, mut product) = (self.chance(25), product.clone());
         if swapped {
             product.axes.swap(0, 1);
@@ -30,7 +31,7 @@ impl Generator<'_> {
                 None if self.chance(40) => *self.random.pick(&[1, 2, 2, 3, 4]),
                 None => continue,
             };
-            self.propose(D::Tile { axis: axis.name.clone(), size });
+            self.propose(directive::Tile { axis: axis.name.clone(), size });
         }
         self.size_recurrences(&[1, 2, 4]);
         for (axis, points) in product.axes.iter().zip([64, columns, 16]) {
@@ -41,7 +42,7 @@ impl Generator<'_> {
             }
         }
         let atom = Atom::from_name("wgmma", Some([64, columns])).expect("a number of columns");
-        self.propose(D::TensorCore { value: product.value.clone(), atom, swapped });
+        self.propose(directive::TensorCore { value: product.value.clone(), atom, swapped });
         self.windows_outside(product);
         self.wild_orders(busy);
         let k = product.steps();
@@ -56,23 +57,26 @@ impl Generator<'_> {
                 (Via::Plain, None),
             ];
             let how = if produced { others[0] } else { *self.random.pick(&others) };
-            let stage = |(via, vector), transposed| D::Stage {
-                buffer: buffer.clone(),
-                at: Some(k.clone()),
-                space: Space::Shared,
-                transposed,
-                via,
-                vector,
+            let stage = |(via, vector), transposed| {
+                D::Stage(directive::Stage {
+                    buffer: buffer.clone(),
+                    at: Some(k.clone()),
+                    space: Space::Shared,
+                    transposed,
+                    via,
+                    vector,
+                })
             };
             let ways = [how, (Via::Plain, None)].into_iter().flat_map(|how| [(how, false), (how, true)]);
             ways.into_iter().any(|(how, transposed)| self.propose(stage(how, transposed)));
             let first = self.random.below(3);
-            (0..3)
-                .any(|n| self.propose(D::Swizzle { buffer: buffer.clone(), span: 32 << ((first + n) % 3) }));
+            (0..3).any(|n| {
+                self.propose(directive::Swizzle { buffer: buffer.clone(), span: 32 << ((first + n) % 3) })
+            });
         }
         if produced || self.chance(65) {
             let stages = 2 + self.random.below(3) as u32;
-            self.propose(D::Pipeline { digit: k.clone(), stages });
+            self.propose(directive::Pipeline { digit: k.clone(), stages });
         }
         // What CTAs that share a reduction store is not collected.
         match self.chance(50) {
@@ -81,7 +85,7 @@ impl Generator<'_> {
         }
         if rows > 64 && self.chance(80) {
             let digit = format!("{}.atom", product.axes[0]);
-            self.propose(D::Bind { digit, unit: Unit::Warpgroup, dim: UnitDim::X, xor: None });
+            self.propose(directive::Bind { digit, unit: Unit::Warpgroup, dim: UnitDim::X, xor: None });
         }
         for _ in 0..self.random.below(busy + 2) {
             let digits = self.digits(true);
@@ -90,99 +94,105 @@ impl Generator<'_> {
             }
             let digit = self.random.pick(&digits).0.clone();
             let dim = *self.random.pick(&[UnitDim::X, UnitDim::Y, UnitDim::Z]);
-            self.propose(D::Bind { digit, unit: Unit::Warpgroup, dim, xor: None });
+            self.propose(directive::Bind { digit, unit: Unit::Warpgroup, dim, xor: None });
         }
         if produced {
             self.wild_producer(&k);
         }
         if self.chance(35) {
-            self.propose(D::Persistent { ctas: 1 });
+            self.propose(directive::Persistent { ctas: 1 });
         }
         if self.chance(75) {
             // Products stay in flight in straight-line code.
             let digit = format!("{}.atom", product.axes[2]);
-            self.propose(D::Unroll { digit, within: None });
+            self.propose(directive::Unroll { digit, within: None });
             let overwrite = self.chance(50);
             let in_flight = if overwrite && self.chance(40) { 0 } else { 1 + self.random.below(2) as u32 };
-            self.propose(D::Issue { value: product.value.clone(), overwrite, in_flight });
+            self.propose(directive::Issue { value: product.value.clone(), overwrite, in_flight });
         }
         self.wild_expansion(busy);
     }
 
     /// Whether copies come by tensor maps this time: the target has them.
-    pub(super) fn takes_maps(&mut self) -> bool {
+    pub(crate) fn takes_maps(&mut self) -> bool {
         self.schedule.target.sm >= 90 && self.chance(50)
     }
 
     /// Has the copies of a pipelined loop made by threads of their own; how registers are shared out then.
-    pub(super) fn wild_producer(&mut self, digit: &str) {
+    pub(crate) fn wild_producer(&mut self, digit: &str) {
         // Registers are shared out where several warpgroups compute.
-        let several =
-            self.schedule.directives.iter().any(|d| matches!(d.kind, D::Bind { unit: Unit::Warpgroup, .. }));
+        let several = self
+            .schedule
+            .directives
+            .iter()
+            .any(|d| matches!(d.kind, D::Bind(directive::Bind { unit: Unit::Warpgroup, .. })));
         let unit = if several || self.chance(30) { Unit::Warpgroup } else { Unit::Warp };
-        self.propose(D::Produce { digit: digit.to_string(), unit });
+        self.propose(directive::Produce { digit: digit.to_string(), unit });
         if self.chance(45) {
             let unit = *self.random.pick(&[Unit::Thread, Unit::Thread, Unit::Warp]);
-            self.propose(D::Arrive { digit: digit.to_string(), unit });
+            self.propose(directive::Arrive { digit: digit.to_string(), unit });
         }
         if self.chance(30) {
-            self.propose(D::Persistent { ctas: 1 });
-            self.propose(D::Alternate { digit: digit.to_string() });
+            self.propose(directive::Persistent { ctas: 1 });
+            self.propose(directive::Alternate { digit: digit.to_string() });
         }
         if self.chance(35) {
-            self.propose(D::Persistent { ctas: 1 });
+            self.propose(directive::Persistent { ctas: 1 });
             let groups = *self.random.pick(&[2, 2, 2, 3, 4]);
-            self.propose(D::Pingpong { groups });
+            self.propose(directive::Pingpong { groups });
         }
         if unit == Unit::Warpgroup {
             let consumer = *self.random.pick(&[104, 152, 160, 168, 240]);
-            self.propose(D::Registers { producer: 24, consumer });
+            self.propose(directive::Registers { producer: 24, consumer });
         }
         let program = self.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program);
         let axes: Vec<String> = program.map(|a| a.name.clone()).collect();
         if self.chance(50) && !axes.is_empty() {
             let axis = self.random.pick(&axes).clone();
             let ctas = *self.random.pick(&[2, 2, 2, 4, 8, 3]);
-            self.propose(D::Cluster { axis, ctas });
+            self.propose(directive::Cluster { axis, ctas });
         }
     }
 
     /// Has lanes exchange what they store, where accumulators lie as they do for it.
-    pub(super) fn wild_exchange(&mut self) {
+    pub(crate) fn wild_exchange(&mut self) {
         for tensor in self.kernel.tensors.iter().filter(|t| t.mutable) {
             let name = tensor.name.clone();
             let pairs = self.kernel.axes.iter().map(|a| format!("{}.pair", a.name));
-            let vector = |digit| D::Vectorize { digit, within: Some(name.clone()) };
+            let vector = |digit| D::Vectorize(directive::Vectorize { digit, within: Some(name.clone()) });
             if self.chance(50) {
                 // Where lanes hold columns, no vector is stored before.
                 let _ = pairs.rev().any(|digit| self.propose(vector(digit)));
-                self.propose(D::Exchange { tensor: name });
+                self.propose(directive::Exchange { tensor: name });
             }
         }
     }
 
     /// Collects what is stored, here and there.
-    pub(super) fn wild_collected(&mut self) {
+    pub(crate) fn wild_collected(&mut self) {
         for tensor in self.kernel.tensors.iter().filter(|t| t.mutable) {
             if self.chance(60) {
                 let buffer = tensor.name.clone();
-                let stage = |via| D::Stage {
-                    buffer: buffer.clone(),
-                    at: None,
-                    space: Space::Shared,
-                    transposed: false,
-                    via,
-                    vector: None,
+                let stage = |via| {
+                    D::Stage(directive::Stage {
+                        buffer: buffer.clone(),
+                        at: None,
+                        space: Space::Shared,
+                        transposed: false,
+                        via,
+                        vector: None,
+                    })
                 };
                 let pairs = self.kernel.axes.iter().map(|a| format!("{}.pair", a.name));
                 let matrices = self.chance(50) && {
-                    let vector = |digit| D::Vectorize { digit, within: Some(buffer.clone()) };
+                    let vector =
+                        |digit| D::Vectorize(directive::Vectorize { digit, within: Some(buffer.clone()) });
                     let _ = pairs.rev().any(|digit| self.propose(vector(digit)));
                     self.propose(stage(Via::Stmatrix))
                 };
                 if (matrices || self.propose(stage(Via::Tma))) && self.chance(60) {
                     let span = 32 << self.random.below(3);
-                    self.propose(D::Swizzle { buffer, span });
+                    self.propose(directive::Swizzle { buffer, span });
                 }
             }
         }

@@ -2,10 +2,11 @@
 
 use super::{Extents, Extremes, Generator, dtypes, without, work::work};
 use crate::{
+    directive::{self, DirectiveKind as D},
     dtype::DType,
     engine::{checks::stage_value, prove, testing::Random},
     nest::{Across, Frame, Level, Order, Target, leaves},
-    schedule::{DirectiveKind as D, Schedule, Space, Start, Unit, UnitDim, Via},
+    schedule::{Schedule, Space, Start, Unit, UnitDim, Via},
     span::SpanId,
     tile::{AxisKind, Kernel},
 };
@@ -52,7 +53,7 @@ pub fn wild_schedule_at(
 }
 
 impl Generator<'_> {
-    fn wild(&mut self) -> Option<Schedule> {
+    pub(crate) fn wild(&mut self) -> Option<Schedule> {
         // Few directives show what each does, many how they meet.
         let busy = *self.random.pick(&[1, 2, 2, 3]);
         let products = self.products();
@@ -85,16 +86,16 @@ impl Generator<'_> {
         quick.then(|| self.schedule.clone())
     }
 
-    pub(super) fn times(&mut self, percent: usize, most: usize) -> usize {
+    pub(crate) fn times(&mut self, percent: usize, most: usize) -> usize {
         if self.chance(percent) { 1 + self.random.below(most) } else { 0 }
     }
 
-    fn size(&mut self) -> u32 {
+    pub(crate) fn size(&mut self) -> u32 {
         *self.random.pick(&SIZES)
     }
 
     /// A loop by any of its names; a bare axis too, which means one of its two.
-    fn wild_digit(&mut self) -> String {
+    pub(crate) fn wild_digit(&mut self) -> String {
         let digits = self.digits(false);
         if digits.is_empty() || self.chance(15) {
             return self.wild_axis();
@@ -102,35 +103,35 @@ impl Generator<'_> {
         self.random.pick(&digits).0.clone()
     }
 
-    fn wild_axis(&mut self) -> String {
+    pub(crate) fn wild_axis(&mut self) -> String {
         let axes: Vec<String> = self.kernel.axes.iter().map(|a| a.name.clone()).collect();
         if axes.is_empty() { String::new() } else { self.random.pick(&axes).clone() }
     }
 
-    pub(super) fn values(&self) -> Vec<String> {
+    pub(crate) fn values(&self) -> Vec<String> {
         self.nests[0].values.iter().map(|v| v.name.clone()).collect()
     }
 
     /// Everything that `in` may name: values and stored tensors.
-    pub(super) fn statements(&self) -> Vec<String> {
+    pub(crate) fn statements(&self) -> Vec<String> {
         let stored = self.kernel.tensors.iter().filter(|t| t.mutable).map(|t| t.name.clone());
         self.values().into_iter().chain(stored).collect()
     }
 
-    fn within(&mut self, percent: usize) -> Option<String> {
+    pub(crate) fn within(&mut self, percent: usize) -> Option<String> {
         let statements = self.statements();
         self.chance(percent).then(|| self.random.pick(&statements).clone())
     }
 
     /// A program in one straight line: short loops, all unrolled, in statements of different order. What is shared between
     /// statements is shared there.
-    fn wild_straight(&mut self, busy: usize) {
+    pub(crate) fn wild_straight(&mut self, busy: usize) {
         for axis in &self.kernel.axes {
             let size = *self.random.pick(&[2, 3, 4, 4, 8]);
             if axis.kind == AxisKind::Program {
-                self.propose(D::Tile { axis: axis.name.clone(), size });
+                self.propose(directive::Tile { axis: axis.name.clone(), size });
             } else if let Some(dim) = axis.extent.dims.keys().next() {
-                self.propose(D::Fits { dim: dim.clone(), max: size });
+                self.propose(directive::Fits { dim: dim.clone(), max: size });
             }
         }
         self.size_recurrences(&[2, 3, 4, 8]);
@@ -141,19 +142,19 @@ impl Generator<'_> {
             if digits.len() > 1 && self.chance(60) {
                 digits.drain(..digits.len() - 2);
                 digits.reverse();
-                self.propose(D::Reorder { digits, within: Some(statement) });
+                self.propose(directive::Reorder { digits, within: Some(statement) });
             }
         }
         if self.chance(25) {
             self.wild_units(1);
         }
         for (digit, _) in self.digits(true) {
-            self.propose(D::Unroll { digit, within: None });
+            self.propose(directive::Unroll { digit, within: None });
         }
     }
 
     /// The loops around a statement, outermost first.
-    pub(super) fn around(&self, statement: &str) -> Vec<String> {
+    pub(crate) fn around(&self, statement: &str) -> Vec<String> {
         let nest = &self.nests[0];
         let mut found = Vec::new();
         leaves(&nest.body, &mut |path, leaf| {
@@ -176,24 +177,24 @@ impl Generator<'_> {
         found
     }
 
-    pub(super) fn wild_assumptions(&mut self) {
+    pub(crate) fn wild_assumptions(&mut self) {
         for axis in &self.kernel.axes {
             if let Some(dim) = axis.extent.dims.keys().next()
                 && self.chance(30)
             {
                 let max = self.size();
-                self.propose(D::Fits { dim: dim.clone(), max });
+                self.propose(directive::Fits { dim: dim.clone(), max });
             }
         }
         for tensor in &self.kernel.tensors {
             if tensor.dims.len() > 1 && self.chance(15) {
                 let column_major = self.chance(85);
-                self.propose(D::Layout { tensor: tensor.name.clone(), column_major });
+                self.propose(directive::Layout { tensor: tensor.name.clone(), column_major });
             }
         }
     }
 
-    fn wild_tiles(&mut self, busy: usize) {
+    pub(crate) fn wild_tiles(&mut self, busy: usize) {
         for (n, axis) in self.kernel.axes.iter().enumerate() {
             if !self.chance(25 + 20 * busy) {
                 continue;
@@ -206,7 +207,7 @@ impl Generator<'_> {
                 Some(_) if self.chance(70) => *self.random.pick(&near),
                 _ => self.size(),
             };
-            self.propose(D::Tile { axis: axis.name.clone(), size });
+            self.propose(directive::Tile { axis: axis.name.clone(), size });
         }
         self.size_recurrences(&SIZES);
         for _ in 0..self.random.below(busy + 1) {
@@ -223,11 +224,11 @@ impl Generator<'_> {
                     format!("d{}", self.fresh)
                 })
                 .collect();
-            self.propose(D::Split { digit, names, factors });
+            self.propose(directive::Split { digit, names, factors });
         }
     }
 
-    pub(super) fn wild_places(&mut self, busy: usize) {
+    pub(crate) fn wild_places(&mut self, busy: usize) {
         for _ in 0..self.times(60, busy) {
             let values = self.values();
             if values.is_empty() {
@@ -235,16 +236,16 @@ impl Generator<'_> {
             }
             let value = self.random.pick(&values).clone();
             if self.chance(70) {
-                self.propose(D::Recompute { value: value.clone() });
+                self.propose(directive::Recompute { value: value.clone() });
             }
             if self.chance(80) {
                 let at = self.wild_digit();
-                self.propose(D::Fuse { value, at });
+                self.propose(directive::Fuse { value, at });
             }
         }
     }
 
-    pub(super) fn wild_orders(&mut self, busy: usize) {
+    pub(crate) fn wild_orders(&mut self, busy: usize) {
         for _ in 0..self.times(70, busy + 1) {
             let within = self.within(70);
             let mut digits: Vec<String> = match &within {
@@ -265,12 +266,12 @@ impl Generator<'_> {
                 digits.truncate(2 + self.random.below(3));
             }
             if digits.len() > 1 {
-                self.propose(D::Reorder { digits, within });
+                self.propose(directive::Reorder { digits, within });
             }
         }
     }
 
-    fn wild_copies(&mut self, busy: usize) {
+    pub(crate) fn wild_copies(&mut self, busy: usize) {
         let tensors = self.all_buffers(false);
         let mut places = Vec::new();
         let maps = self.takes_maps();
@@ -279,15 +280,15 @@ impl Generator<'_> {
                 continue;
             }
             let at = self.wild_digit();
-            let mut kind = D::Stage {
+            let mut kind = D::Stage(directive::Stage {
                 buffer: buffer.clone(),
                 at: Some(at.clone()),
                 space: Space::Shared,
                 transposed: self.chance(30),
                 via: *self.random.pick(&[Via::Plain, Via::Plain, Via::CpAsync]),
                 vector: *self.random.pick(&[None, None, Some(2), Some(4), Some(8), Some(16)]),
-            };
-            if let (D::Stage { via, vector, .. }, true) = (&mut kind, maps) {
+            });
+            if let (D::Stage(directive::Stage { via, vector, .. }), true) = (&mut kind, maps) {
                 (*via, *vector) = (Via::Tma, None);
             }
             if self.propose(kind) {
@@ -303,7 +304,9 @@ impl Generator<'_> {
         for _ in 0..self.times(20 + 10 * busy, 2) {
             let at = self.wild_digit();
             for buffer in &tensors {
-                if self.chance(60) && self.propose(D::Fragment { buffer: buffer.clone(), at: at.clone() }) {
+                if self.chance(60)
+                    && self.propose(directive::Fragment { buffer: buffer.clone(), at: at.clone() })
+                {
                     places.push(at.clone());
                 }
             }
@@ -314,7 +317,7 @@ impl Generator<'_> {
                 false => self.random.pick(&places).clone(),
             };
             let stages = 1 + self.random.below(5) as u32;
-            if self.propose(D::Pipeline { digit: digit.clone(), stages }) && maps && self.chance(50) {
+            if self.propose(directive::Pipeline { digit: digit.clone(), stages }) && maps && self.chance(50) {
                 self.wild_producer(&digit);
             }
             if self.chance(30) {
@@ -328,32 +331,32 @@ impl Generator<'_> {
             let digit = if self.chance(50) { self.wild_axis() } else { self.wild_digit() };
             let parts = *self.random.pick(&[1, 2, 2, 3, 4, 5, 8]);
             let across = *self.random.pick(&[Across::Workspace, Across::Atomic, Across::Cluster]);
-            self.propose(D::SplitK { digit, parts, across });
+            self.propose(directive::SplitK { digit, parts, across });
         }
     }
 
-    pub(super) fn wild_layout(&mut self, buffer: &str) {
+    pub(crate) fn wild_layout(&mut self, buffer: &str) {
         let buffer = buffer.to_string();
         match self.random.below(5) {
             0 => {
                 let bytes = *self.random.pick(&[2, 4, 8, 16, 12, 32]);
-                self.propose(D::Pad { buffer, bytes });
+                self.propose(directive::Pad { buffer, bytes });
             }
             1 => {
                 let span = *self.random.pick(&[32, 64, 128]);
-                self.propose(D::Swizzle { buffer, span });
+                self.propose(directive::Swizzle { buffer, span });
             }
             _ => {}
         }
     }
 
-    pub(super) fn wild_units(&mut self, busy: usize) {
+    pub(crate) fn wild_units(&mut self, busy: usize) {
         let reductions: Vec<String> =
             self.nests[0].values.iter().filter(|v| v.reduction.is_some()).map(|v| v.name.clone()).collect();
         for value in reductions {
             if self.chance(40) {
                 let level = *self.random.pick(&[Level::Lane, Level::Warp, Level::Cta, Level::Cta]);
-                self.propose(D::Reduce { value, level });
+                self.propose(directive::Reduce { value, level });
             }
         }
         let dims = [UnitDim::X, UnitDim::Y, UnitDim::Z];
@@ -372,16 +375,16 @@ impl Generator<'_> {
             let dim = *self.random.pick(&dims);
             let other = *self.random.pick(&dims);
             let xor = (other != dim && self.chance(25)).then_some(other);
-            self.propose(D::Bind { digit, unit, dim, xor });
+            self.propose(directive::Bind { digit, unit, dim, xor });
         }
     }
 
-    pub(super) fn wild_expansion(&mut self, busy: usize) {
+    pub(crate) fn wild_expansion(&mut self, busy: usize) {
         // All in one straight line: what is shared between statements there is shared.
         if self.chance(30) {
             for (digit, steps) in self.digits(true) {
                 if steps.is_some_and(|n| n <= 8) && self.chance(85) {
-                    self.propose(D::Unroll { digit, within: None });
+                    self.propose(directive::Unroll { digit, within: None });
                 }
             }
         }
@@ -396,16 +399,16 @@ impl Generator<'_> {
             }
             let within = self.within(45);
             let kind = match self.random.below(5) {
-                0 | 1 => D::Unroll { digit, within },
-                2 => D::Serpentine { digit, within },
-                _ => D::Vectorize { digit, within },
+                0 | 1 => D::Unroll(directive::Unroll { digit, within }),
+                2 => D::Serpentine(directive::Serpentine { digit, within }),
+                _ => D::Vectorize(directive::Vectorize { digit, within }),
             };
             self.propose(kind);
         }
         self.wild_exchange();
     }
 
-    pub(super) fn wild_launch(&mut self) {
+    pub(crate) fn wild_launch(&mut self) {
         if self.chance(30) {
             let groups = [1, 2, 3, 8, 100, 65_536, 1 << 30, u32::MAX];
             let orders = [
@@ -416,26 +419,26 @@ impl Generator<'_> {
                 Order::Serpentine(*self.random.pick(&groups)),
             ];
             let order = if self.chance(50) { orders[3] } else { *self.random.pick(&orders) };
-            self.propose(D::Order { order });
+            self.propose(directive::Order { order });
         }
         if self.chance(15) {
             let ctas = *self.random.pick(&[1, 2, 3, 4, 8, 16, 32]);
-            self.propose(D::Occupancy { ctas });
+            self.propose(directive::Occupancy { ctas });
         }
         if self.chance(10) {
             let ctas = *self.random.pick(&[1, 1, 2, 5]);
-            self.propose(D::Persistent { ctas });
+            self.propose(directive::Persistent { ctas });
         }
         if self.chance(10) {
             let level = self.random.below(5) as u32;
-            self.propose(D::Assemble { level });
+            self.propose(directive::Assemble { level });
         }
         if self.chance(10) {
-            self.propose(D::Launch { start: Start::Dependent });
+            self.propose(directive::Launch { start: Start::Dependent });
         }
     }
 
-    pub(super) fn proved(&self) -> Result<Vec<crate::nest::Nest>, Vec<crate::diagnostic::Diagnostic>> {
+    pub(crate) fn proved(&self) -> Result<Vec<crate::nest::Nest>, Vec<crate::diagnostic::Diagnostic>> {
         let types = match self.schedule.dtypes.as_slice() {
             [] => dtypes(self.kernel),
             some => some.iter().copied().map(Some).collect(),
@@ -444,7 +447,7 @@ impl Generator<'_> {
     }
 
     /// Drops directives that the final checks object to, until none is left.
-    fn wild_repair(&mut self) -> Option<()> {
+    pub(crate) fn wild_repair(&mut self) -> Option<()> {
         for _ in 0..=self.schedule.directives.len() {
             let Err(wrong) = self.proved() else { return Some(()) };
             if let Some(mistake) = wrong.iter().find(|d| d.message.contains("internal limit")) {
@@ -457,7 +460,7 @@ impl Generator<'_> {
     }
 
     /// Takes some directives away again: what they prepared for must stand without them, or fall with them.
-    fn wild_drops(&mut self) {
+    pub(crate) fn wild_drops(&mut self) {
         let whole = self.schedule.clone();
         for _ in 0..=self.random.below(3) {
             if !self.schedule.directives.is_empty() {

@@ -3,16 +3,18 @@
 
 use super::{Extents, Extremes, Generator, Wild, matrix::Product, wild::TYPICAL, work::work};
 use crate::{
+    directive::{self, DirectiveKind as D},
     dtype::DType,
     engine::testing::{Kind, Random, kinds},
     nest::Nest,
-    schedule::{DirectiveKind as D, Schedule, Target},
+    schedule::{Schedule, Target},
     span::SpanId,
     tile::{Axis, AxisKind, ElemType, ExprKind, Kernel, Stmt},
 };
 use std::collections::BTreeSet;
 
 mod candidates;
+pub(crate) use candidates::Wish;
 mod places;
 mod threads;
 
@@ -55,12 +57,12 @@ pub fn wished_schedule(
 }
 
 /// Copies of tensors in shared memory, by how they are made.
-const COPIES: &[Kind] =
+pub(crate) const COPIES: &[Kind] =
     &[Kind::StagePlain, Kind::StageVector, Kind::StageAsync, Kind::StageAsyncVector, Kind::StageTma];
-const PRODUCERS: &[Kind] = &[Kind::ProduceWarp, Kind::ProduceWarpgroup];
-const COMPUTING: &[Kind] = &[Kind::Mma, Kind::Wgmma, Kind::BindThread, Kind::BindLane];
+pub(crate) const PRODUCERS: &[Kind] = &[Kind::ProduceWarp, Kind::ProduceWarpgroup];
+pub(crate) const COMPUTING: &[Kind] = &[Kind::Mma, Kind::Wgmma, Kind::BindThread, Kind::BindLane];
 const SPLITS: &[Kind] = &[Kind::SplitK, Kind::SplitKAtomic, Kind::SplitKCluster];
-const ATOMS: &[Kind] = &[Kind::Mma, Kind::Wgmma];
+pub(crate) const ATOMS: &[Kind] = &[Kind::Mma, Kind::Wgmma];
 /// Kinds that only Hopper has.
 const HOPPER: &[Kind] = &[
     Kind::Wgmma,
@@ -74,45 +76,11 @@ const HOPPER: &[Kind] = &[
     Kind::Launch,
 ];
 
-/// What a kind needs beside it: of each list, one.
-fn needs(kind: Kind) -> &'static [&'static [Kind]] {
-    match kind {
-        Kind::Swizzle | Kind::Pipeline | Kind::StageTransposed => &[COPIES],
-        Kind::Pad => &[&[Kind::StagePlain, Kind::StageVector, Kind::StageAsync, Kind::StageAsyncVector]],
-        Kind::PipelineRegisters => &[&[Kind::Fragment]],
-        Kind::Interleave => &[&[Kind::PipelineRegisters]],
-        Kind::ProduceWarp => &[&[Kind::StageTma], &[Kind::Pipeline], COMPUTING],
-        Kind::ProduceWarpgroup => &[
-            &[Kind::StageTma],
-            &[Kind::Pipeline],
-            COMPUTING,
-            &[Kind::Wgmma, Kind::BindThread, Kind::BindWarp],
-        ],
-        Kind::Arrive => &[PRODUCERS],
-        Kind::Cluster => &[&[Kind::Mma, Kind::Wgmma, Kind::BindThread, Kind::BindLane], PRODUCERS],
-        Kind::Alternate | Kind::Pingpong => &[PRODUCERS, &[Kind::Persistent]],
-        Kind::Registers => {
-            &[&[Kind::ProduceWarpgroup], &[Kind::BindWarpgroup, Kind::BindThread, Kind::BindWarp]]
-        }
-        Kind::BindWarpgroup | Kind::Overwrite => &[&[Kind::Wgmma]],
-        Kind::InFlight => &[&[Kind::Wgmma], PRODUCERS, &[Kind::Unroll]],
-        Kind::Swapped => &[ATOMS],
-        Kind::Exchange | Kind::CollectMatrices => &[ATOMS, &[Kind::Unroll]],
-        Kind::BindWarp => &[&[Kind::Mma, Kind::BindLane]],
-        Kind::ReduceLane => &[&[Kind::BindLane, Kind::Mma, Kind::Wgmma]],
-        Kind::ReduceWarp => &[&[Kind::BindWarp]],
-        Kind::ReduceCta => &[&[Kind::BindThread, Kind::BindWarp]],
-        Kind::BindXor => &[&[Kind::BindThread, Kind::BindLane, Kind::BindWarp]],
-        Kind::Wgmma => &[COPIES, &[Kind::Swizzle]],
-        _ => &[],
-    }
-}
-
 /// Whether kinds are of schedules for tensor cores.
 pub fn multiplying(wanted: &[Kind]) -> bool {
     wanted
         .iter()
-        .any(|k| ATOMS.contains(k) || needs(*k).iter().any(|any| *any == ATOMS || **any == [Kind::Wgmma]))
+        .any(|k| ATOMS.contains(k) || k.beside().iter().any(|any| *any == ATOMS || **any == [Kind::Wgmma]))
 }
 
 /// Whether it matters where directives of these kinds meet others.
@@ -121,7 +89,7 @@ pub fn can_meet(wanted: &[Kind]) -> bool {
 }
 
 impl Generator<'_> {
-    fn wish(&mut self, wanted: &[Kind], meeting: bool) -> Option<Schedule> {
+    pub(crate) fn wish(&mut self, wanted: &[Kind], meeting: bool) -> Option<Schedule> {
         // Parts in front of copies, loops that go back around copies: no atom then, which would take both for itself.
         let splits = SPLITS.iter().any(|k| wanted.contains(k));
         let meeting = meeting && can_meet(wanted);
@@ -203,27 +171,27 @@ impl Generator<'_> {
         }
     }
 
-    fn kind_at(&self, at: usize) -> Kind {
+    pub(crate) fn kind_at(&self, at: usize) -> Kind {
         let one =
             Schedule { directives: vec![self.schedule.directives[at].clone()], ..self.schedule.clone() };
         kinds(&one).into_iter().next().unwrap_or(Kind::Tile)
     }
 
-    fn quick(&self, nests: &[Nest]) -> bool {
+    pub(crate) fn quick(&self, nests: &[Nest]) -> bool {
         nests.iter().all(|nest| work(nest, &Extents::new(), TYPICAL) <= self.most_work)
     }
 
-    fn renumber(&mut self) {
+    pub(crate) fn renumber(&mut self) {
         for (n, directive) in (1..).zip(&mut self.schedule.directives) {
             directive.span = SpanId(n);
         }
     }
 
     /// The kinds with all that they need.
-    fn closed(&mut self, wanted: &[Kind], without_atoms: bool) -> BTreeSet<Kind> {
+    pub(crate) fn closed(&mut self, wanted: &[Kind], without_atoms: bool) -> BTreeSet<Kind> {
         let mut set: BTreeSet<Kind> = wanted.iter().copied().collect();
         loop {
-            let open = set.iter().flat_map(|k| needs(*k)).find(|any| !any.iter().any(|k| set.contains(k)));
+            let open = set.iter().flat_map(|k| k.beside()).find(|any| !any.iter().any(|k| set.contains(k)));
             let Some(any) = open else { return set };
             let fits = |k: &&Kind| !(clashes(**k, &set) || without_atoms && ATOMS.contains(k));
             let some: Vec<Kind> = any.iter().filter(fits).copied().collect();
@@ -233,7 +201,7 @@ impl Generator<'_> {
     }
 
     /// Whether a kernel has what some kinds are about, as far as that shows before anything is scheduled.
-    fn suits(&mut self, set: &BTreeSet<Kind>) -> bool {
+    pub(crate) fn suits(&mut self, set: &BTreeSet<Kind>) -> bool {
         let kernel = self.nests[0].kernel.clone();
         let stored = kernel.tensors.iter().filter(|t| t.mutable);
         let narrow =
@@ -262,7 +230,8 @@ impl Generator<'_> {
         } else if set.contains(&Kind::Recompute) {
             let before = (self.nests.clone(), self.schedule.directives.clone());
             let values = self.values().into_iter();
-            let any = values.map(|value| D::Recompute { value }).any(|d| self.propose(d));
+            let any =
+                values.map(|value| D::Recompute(directive::Recompute { value })).any(|d| self.propose(d));
             (self.nests, self.schedule.directives) = before;
             if any {
                 return true;
@@ -276,7 +245,7 @@ impl Generator<'_> {
     }
 
     /// Tiles: what atoms divide, or such that threads are whole warps and rows of copies whole boxes.
-    fn frame(&mut self, set: &BTreeSet<Kind>, product: Option<&mut Product>) {
+    pub(crate) fn frame(&mut self, set: &BTreeSet<Kind>, product: Option<&mut Product>) {
         let has = |kind| set.contains(&kind);
         let mut tiles = vec![];
         let groups = has(Kind::BindWarpgroup) || has(Kind::Registers);
@@ -364,19 +333,19 @@ impl Generator<'_> {
             let held =
                 self.kernel.axes.iter().filter(whole).find_map(|a| a.extent.dims.keys().next().cloned());
             if let (true, Some(dim)) = (atoms > 0, held) {
-                self.propose(D::Fits { dim, max: size.max(16) * 2 });
+                self.propose(directive::Fits { dim, max: size.max(16) * 2 });
             }
-            self.propose(D::Tile { axis, size });
+            self.propose(directive::Tile { axis, size });
         }
         self.size_recurrences(&[1, 2, 4, 8]);
     }
 
-    fn program(&self) -> impl Iterator<Item = &Axis> {
+    pub(crate) fn program(&self) -> impl Iterator<Item = &Axis> {
         self.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program)
     }
 
     /// The loop that copies are made at, mostly: over the tiles of a reduction.
-    fn steps_of(&mut self, product: Option<&Product>) -> Vec<String> {
+    pub(crate) fn steps_of(&mut self, product: Option<&Product>) -> Vec<String> {
         let mut first: Vec<String> = product.iter().map(|p| p.steps()).collect();
         let digits: Vec<String> = self.digits(false).into_iter().map(|d| d.0).collect();
         let reduced = |name: &str| {
@@ -392,14 +361,14 @@ impl Generator<'_> {
         first
     }
 
-    fn shuffle<T>(&mut self, of: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, of: &mut [T]) {
         for n in (1..of.len()).rev() {
             of.swap(n, self.random.below(n + 1));
         }
     }
 
     /// Random directives around a core, few.
-    fn adorn(&mut self) {
+    pub(crate) fn adorn(&mut self) {
         if self.chance(25) {
             self.wild_assumptions();
         }
@@ -420,7 +389,7 @@ impl Generator<'_> {
     }
 
     /// Drops what the core of so many directives does not bear; the nests of what is left.
-    fn keep_core(&mut self, core: usize) -> Option<Vec<Nest>> {
+    pub(crate) fn keep_core(&mut self, core: usize) -> Option<Vec<Nest>> {
         self.renumber();
         loop {
             let wrong = match self.proved() {

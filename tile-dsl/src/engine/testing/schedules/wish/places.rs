@@ -2,9 +2,9 @@
 
 use super::super::Generator;
 use crate::{
+    directive::{self, DirectiveKind as D},
     engine::testing::Kind,
     nest::{Frame, Nest, ValueId, leaves},
-    schedule::DirectiveKind as D,
     tile::AxisKind,
 };
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ fn of_tiles(nest: &Nest, frame: &Frame) -> Option<String> {
 
 impl Generator<'_> {
     /// Whether a kernel has loops behind the parts of a reduction, or two program axes whose tiles a CTA can take there and back.
-    pub(super) fn meets(&mut self, splits: bool) -> bool {
+    pub(crate) fn meets(&mut self, splits: bool) -> bool {
         let (kind, why) = match splits {
             true if self.behind().is_empty() => (Kind::SplitK, "nothing comes behind a reduction"),
             false if self.program().count() < 2 => (Kind::Serpentine, "no two program axes"),
@@ -35,26 +35,30 @@ impl Generator<'_> {
     }
 
     /// Gives a CTA several tiles, in loops around all that it does.
-    pub(super) fn tiles_of_a_cta(&mut self) {
+    pub(crate) fn tiles_of_a_cta(&mut self) {
         let axes: Vec<String> = self.program().map(|a| a.name.clone()).collect();
         let (mut outer, mut inner) = (vec![], vec![]);
         for axis in axes.into_iter().take(2) {
             self.fresh += 2;
             let names = vec![format!("d{}", self.fresh), format!("d{}", self.fresh + 1)];
             let factors = vec![*self.random.pick(&[2, 2, 3])];
-            let split = D::Split { digit: format!("{axis}.o"), names: names.clone(), factors };
+            let split = D::Split(directive::Split {
+                digit: crate::nest::over_tiles(axis),
+                names: names.clone(),
+                factors,
+            });
             if self.propose(split) {
                 outer.push(names[0].clone());
                 inner.push(names[1].clone());
             }
         }
         if outer.len() > 1 {
-            self.propose(D::Reorder { digits: [outer, inner].concat(), within: None });
+            self.propose(directive::Reorder { digits: [outer, inner].concat(), within: None });
         }
     }
 
     /// Loops around a copy, all but the one that it is made in.
-    pub(super) fn around_copies(&self) -> BTreeSet<String> {
+    pub(crate) fn around_copies(&self) -> BTreeSet<String> {
         let nest = &self.nests[0];
         let mut found = BTreeSet::new();
         leaves(&nest.body, &mut |path, _| {
@@ -71,7 +75,7 @@ impl Generator<'_> {
     }
 
     /// Axes that a reduction is over, each with a loop over the tiles of another axis that comes behind it.
-    pub(super) fn behind(&self) -> Vec<(String, String)> {
+    pub(crate) fn behind(&self) -> Vec<(String, String)> {
         let nest = &self.nests[0];
         let mut loops: Vec<(ValueId, bool, String)> = vec![];
         leaves(&nest.body, &mut |path, _| {
@@ -98,13 +102,13 @@ impl Generator<'_> {
     }
 
     /// Axes that a reduction is over which copies come behind.
-    pub(super) fn in_front_of_copies(&self) -> Vec<String> {
+    pub(crate) fn in_front_of_copies(&self) -> Vec<String> {
         let at: Vec<String> = self.copies(false).into_iter().map(|(_, at)| at).collect();
         self.behind().into_iter().filter(|(_, d)| at.contains(d)).map(|(axis, _)| axis).collect()
     }
 
     /// Axes of what is copied to shared memory.
-    pub(super) fn axes_of_copies(&self) -> BTreeSet<String> {
+    pub(crate) fn axes_of_copies(&self) -> BTreeSet<String> {
         let (nest, staged) = (&self.nests[0], self.staged());
         let copied = nest.accesses.iter().filter(|a| staged.contains(&nest.tensor(a.tensor).name));
         let axes = copied.flat_map(|a| a.index.iter().flat_map(|index| index.terms.keys()));
@@ -113,7 +117,7 @@ impl Generator<'_> {
     }
 
     /// Axes along the rows of copies with elements of two bytes: an odd number of them ends within a word.
-    pub(super) fn rows_of_halves(&self) -> BTreeSet<String> {
+    pub(crate) fn rows_of_halves(&self) -> BTreeSet<String> {
         let (nest, staged) = (&self.nests[0], self.staged());
         let halves = nest
             .accesses
@@ -124,10 +128,16 @@ impl Generator<'_> {
     }
 
     /// Values that each reader computes for itself.
-    pub(super) fn recomputed(&self) -> Vec<String> {
+    pub(crate) fn recomputed(&self) -> Vec<String> {
         let found = self.schedule.directives.iter();
         found
-            .filter_map(|d| if let D::Recompute { value } = &d.kind { Some(value.clone()) } else { None })
+            .filter_map(|d| {
+                if let D::Recompute(directive::Recompute { value }) = &d.kind {
+                    Some(value.clone())
+                } else {
+                    None
+                }
+            })
             .collect()
     }
 }

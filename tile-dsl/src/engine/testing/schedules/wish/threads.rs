@@ -2,9 +2,10 @@
 
 use super::super::Generator;
 use crate::{
+    directive::{self, DirectiveKind as D},
     engine::testing::{Kind, kinds},
     nest::{Level, LoopKind, Steps, loops},
-    schedule::{DirectiveKind as D, Unit, UnitDim},
+    schedule::{Unit, UnitDim},
 };
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ const DIMS: [UnitDim; 3] = [UnitDim::X, UnitDim::Y, UnitDim::Z];
 
 impl Generator<'_> {
     /// All wanted kinds of [`THREADS`], where no atom takes the lanes.
-    pub(super) fn draw_threads(&mut self, set: &BTreeSet<Kind>) {
+    pub(crate) fn draw_threads(&mut self, set: &BTreeSet<Kind>) {
         let has = |kind| set.contains(&kind);
         let reduces = [Kind::ReduceLane, Kind::ReduceWarp, Kind::ReduceCta].into_iter().filter(|k| has(*k));
         let mut taken: Vec<String> = vec![];
@@ -45,8 +46,10 @@ impl Generator<'_> {
             let summed =
                 |d: &String| !own.iter().any(|a| d.split('.').next() == Some(a)) && !d.ends_with(".o");
             let digits: Vec<String> = self.around(&value).into_iter().filter(summed).collect();
-            self.asked(kind, D::Reduce { value, level });
-            let bind = |digit: &String| D::Bind { digit: digit.clone(), unit, dim: UnitDim::X, xor: None };
+            self.asked(kind, directive::Reduce { value, level });
+            let bind = |digit: &String| {
+                D::Bind(directive::Bind { digit: digit.clone(), unit, dim: UnitDim::X, xor: None })
+            };
             if let Some(digit) = digits.iter().find(|digit| self.asked(kind, bind(digit))) {
                 taken.push(digit.clone());
             }
@@ -82,7 +85,8 @@ impl Generator<'_> {
             self.shuffle(&mut digits);
             for digit in digits {
                 for dim in [UnitDim::Y, UnitDim::Z] {
-                    let bind = D::Bind { digit: digit.clone(), unit, dim, xor: Some(UnitDim::X) };
+                    let bind =
+                        D::Bind(directive::Bind { digit: digit.clone(), unit, dim, xor: Some(UnitDim::X) });
                     if self.asked(Kind::BindXor, bind) {
                         return;
                     }
@@ -92,7 +96,7 @@ impl Generator<'_> {
     }
 
     /// Reductions that are not carried, in random order.
-    pub(super) fn reductions(&mut self) -> Vec<String> {
+    pub(crate) fn reductions(&mut self) -> Vec<String> {
         let nest = &self.nests[0];
         let values = (0..nest.values.len() as u16).map(crate::nest::ValueId);
         let some = values.filter(|v| nest.value(*v).reduction.is_some() && !nest.is_carried(*v));
@@ -103,7 +107,7 @@ impl Generator<'_> {
 
     /// Binds loops to the dimensions of a unit until they are so many, which a loop is split for if need be. With `xor`, several loops,
     /// of which the later ones change places by the first.
-    fn bind_whole(&mut self, unit: Unit, count: u32, taken: &[String], xor: bool) {
+    pub(crate) fn bind_whole(&mut self, unit: Unit, count: u32, taken: &[String], xor: bool) {
         let kind = match unit {
             Unit::Lane => Kind::BindLane,
             Unit::Warp => Kind::BindWarp,
@@ -134,7 +138,7 @@ impl Generator<'_> {
             for (digit, steps) in digits.into_iter().take(12) {
                 let steps = steps.unwrap_or(1);
                 let by = (xor && dim != UnitDim::X).then_some(UnitDim::X);
-                let bind = |digit| D::Bind { digit, unit, dim, xor: by };
+                let bind = |digit| D::Bind(directive::Bind { digit, unit, dim, xor: by });
                 if left.is_multiple_of(steps) {
                     if self.asked(kind, bind(digit)) {
                         left /= steps;
@@ -144,7 +148,7 @@ impl Generator<'_> {
                     self.fresh += 2;
                     let names = vec![format!("d{}", self.fresh), format!("d{}", self.fresh + 1)];
                     let inner = names[1].clone();
-                    let split = D::Split { digit, names, factors: vec![left] };
+                    let split = D::Split(directive::Split { digit, names, factors: vec![left] });
                     if self.asked(kind, split) && self.asked(kind, bind(inner)) {
                         left = 1;
                         break;
@@ -155,7 +159,7 @@ impl Generator<'_> {
     }
 
     /// Steps of a loop that is bound to a unit.
-    fn steps_bound(&self, name: &str, unit: Unit) -> Option<u32> {
+    pub(crate) fn steps_bound(&self, name: &str, unit: Unit) -> Option<u32> {
         let nest = &self.nests[0];
         loops(&nest.body).into_iter().find_map(|(digit, kind)| match (kind, digit.steps) {
             (LoopKind::Unit(of, _), Steps::Fixed(n)) if of == unit && nest.digit_name(digit) == name => {

@@ -1,0 +1,154 @@
+//! `exchange` of a tensor that the kernel stores to: four lanes with pairs of the elements of a row exchange them, so that
+//! each stores eight elements side by side.
+//!
+//! No statement is rewritten: each element is stored by the statement that stored it before, by another lane.
+//!
+//! Conditions: one statement stores to the tensor, and nothing reads it, so that no lane stores what another has yet to
+//! read; it is not collected in shared memory. How lanes hold its elements, the complete schedule shows.
+//! Cost: shuffles; wider stores.
+//! Source: transposition of a register tile by shuffles (Catanzaro, Keller, Garland, PPoPP 2014, section 6.2).
+
+use super::prelude::*;
+use crate::{
+    engine::{families::output, names},
+    nest::{LANES_OF_ROW, MATRIX_ROWS, NoExchange, NoStoredMatrices, Steps},
+    plan::Unstored,
+    tile::TensorId,
+};
+
+directive! {
+    /// `exchange(c)`: lanes that hold pairs of a stored row exchange them, and each stores eight elements.
+    "exchange(c)" in Expand, 0:
+    Exchange { tensor: String } => |s| s.each(tensor, "a tensor")
+}
+
+impl Definition for Exchange {
+    const CHECK: Option<Check> = Some((Shows::Stores, check));
+
+    fn apply(&self, nest: &Nest, span: SpanId) -> Applied {
+        apply(nest, &self.tensor, span)
+    }
+}
+
+impl Drawn for Exchange {
+    fn beside(_: Kind) -> &'static [&'static [Kind]] {
+        &[ATOMS, &[Kind::Unroll]]
+    }
+
+    fn candidates(_: Kind, generator: &mut Generator<'_>, _: &Wish<'_>) -> Vec<DirectiveKind> {
+        generator.pairs_of_stored(&generator.pairs());
+        // What four lanes exchange is a straight line.
+        for digit in generator.short(16) {
+            if [".half", ".group", ".row", ".atom"].iter().any(|part| digit.ends_with(part)) {
+                generator.propose(directive::Unroll { digit, within: None });
+            }
+        }
+        generator.stored().into_iter().map(|tensor| Exchange { tensor }.into()).collect()
+    }
+}
+
+fn refuse(text: String) -> Failure {
+    Failure::refused(Diagnostic::new(SpanId::NONE, text)).edit(Edit::remove())
+}
+
+/// `exchange(tensor)`.
+fn apply(nest: &Nest, name: &str, span: SpanId) -> Result<(Nest, Proof), Failure> {
+    let Some(tensor) = names::tensor(nest, name) else {
+        let known = nest.kernel.tensors.iter().map(|t| t.name.clone()).collect();
+        return Err(names::unknown("tensor", name, known));
+    };
+    let (stores, read) = output::accesses(nest, tensor);
+    if let Some(read) = read {
+        let text = match stores.is_empty() {
+            true => format!("`{name}` is read, not stored: there is nothing to exchange"),
+            false => format!("`{name}` is read, too: one lane would store what another has yet to read"),
+        };
+        return Err(refuse(text).note(nest.access(read).span, format!("`{name}` is read here")));
+    }
+    if stores.len() != 1 {
+        let failure =
+            refuse(format!("{} statements store to `{name}`: lanes exchange for one", stores.len()));
+        return Err(stores.iter().fold(failure, |f, a| f.note(nest.access(*a).span, "one stores here")));
+    }
+    if let Some(output) = nest.outputs.get(&tensor) {
+        let text = format!("what a CTA stores of `{name}` is collected in shared memory: no lane stores it");
+        return Err(refuse(text).note(output.span, "collected here"));
+    }
+    let mut nest = nest.clone();
+    nest.exchanged.insert(tensor, span);
+    let fact = format!("four lanes exchange what they store of `{name}`");
+    Ok((nest, Proof { facts: vec![fact], ..Proof::default() }))
+}
+
+/// How lanes hold the rows, and that each stores its own.
+fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    context.nest.exchanged.keys().filter_map(|tensor| of(context, *tensor)).collect()
+}
+
+fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let name = &nest.tensor(tensor).name;
+    let (_, loops) = nest.stored(tensor)?;
+    let by = context
+        .last(|k| matches!(k, DirectiveKind::Exchange(directive::Exchange { tensor }) if tensor == name));
+    let wrong = |text: String| context.at(by, nest.exchanged[&tensor], text).edits([Edit::remove()]);
+    let why = match context.stores.of_tensor(nest, tensor)? {
+        Err(Unstored::Exchange(_, why)) => *why,
+        _ if nest.across.is_empty() => return None,
+        _ => {
+            let text = format!(
+                "CTAs share the sums that `{name}` holds: each has parts of rows, which lanes do not exchange"
+            );
+            return Some(wrong(text));
+        }
+    };
+    let within = || Some(name.clone());
+    let pairs = loops.iter().filter(|(d, kind)| kind.is_expanded() && d.steps == Steps::Fixed(2));
+    let vectors = pairs
+        .map(|(d, _)| Edit::put([directive::Vectorize { digit: nest.digit_name(*d), within: within() }]));
+    let unroll = match why {
+        NoExchange::Between(d) if d.steps != Steps::Rest => {
+            Some(Edit::put([directive::Unroll { digit: nest.digit_name(d), within: within() }]))
+        }
+        _ => None,
+    };
+    let vectors: Vec<Edit> = match why {
+        NoExchange::Matrices(NoStoredMatrices::Lanes) => vectors.collect(),
+        _ => Vec::new(),
+    };
+    let edits = vectors.into_iter().chain(unroll).chain([Edit::remove()]);
+    Some(context.at(by, nest.exchanged[&tensor], spelled(nest, name, why)).edits(edits))
+}
+
+/// Why lanes do not exchange what they hold.
+fn spelled(nest: &Nest, name: &str, why: NoExchange) -> String {
+    match why {
+        NoExchange::Matrices(NoStoredMatrices::Size(bytes)) => {
+            format!("elements of `{name}` have {bytes} bytes: lanes exchange pairs of those of 2")
+        }
+        NoExchange::Matrices(NoStoredMatrices::Lanes) => format!(
+            "lanes do not hold `{name}` as accumulators of `mma` and `wgmma` lie: eight rows of four lanes, each with a vector of two elements of a row"
+        ),
+        NoExchange::Matrices(NoStoredMatrices::Unaligned(digit, by)) => format!(
+            "a step of `{}` moves what lanes hold of `{name}` by {by} elements of a row: lanes exchange rows of {MATRIX_ROWS}",
+            nest.digit_name(digit)
+        ),
+        NoExchange::Fours => format!(
+            "no unrolled loop takes {LANES_OF_ROW} times {MATRIX_ROWS} elements of a row of `{name}`: that is what {LANES_OF_ROW} lanes exchange"
+        ),
+        NoExchange::Columns => format!(
+            "lanes hold columns of `{name}`, and no unrolled loops of 2 by 2 steps, or of {LANES_OF_ROW}, go over them: {LANES_OF_ROW} lanes exchange {LANES_OF_ROW} matrices"
+        ),
+        NoExchange::Between(digit) => format!(
+            "`{}` runs inside of the loop over what lanes exchange of `{name}`: a lane holds no more than one step of it",
+            nest.digit_name(digit)
+        ),
+        NoExchange::Ends(axis, points) => format!(
+            "`{}` has {points} points, no multiple of {MATRIX_ROWS}: a lane would store what does not exist",
+            nest.axis(axis)
+        ),
+        NoExchange::Starts(off) => {
+            format!("rows of `{name}` are stored {off} elements off: lanes store vectors of {MATRIX_ROWS}")
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `persistent`: so many CTAs an SM take tile after tile.
+//!
+//! It rewrites no statement. Condition: 1 to 32. That no CTAs share a reduction, the complete schedule shows.
+//! Cost: a loop over tiles; the last round may be shorter.
+//! Source: CUTLASS, efficient GEMM (warp specialisation, cooperative and ping-pong kernels).
+
+use super::prelude::*;
+use crate::{engine::families::assume::refuse, nest::Across};
+
+directive! {
+    /// `persistent(1)`: so many CTAs an SM take tile after tile.
+    "persistent(1)" in Launch, 0:
+    Persistent { ctas: u32 } => |s| s.number(ctas)
+}
+
+impl Definition for Persistent {
+    const CHECK: Option<Check> = Some((Shows::Persistent, check));
+
+    fn apply(&self, nest: &Nest, _: SpanId) -> Applied {
+        persistent(nest, self.ctas)
+    }
+}
+
+impl Drawn for Persistent {
+    const ORDERS: bool = true;
+
+    fn candidates(_: Kind, _: &mut Generator<'_>, _: &Wish<'_>) -> Vec<DirectiveKind> {
+        vec![Persistent { ctas: 1 }.into()]
+    }
+}
+
+/// `persistent(ctas)`.
+fn persistent(nest: &Nest, ctas: u32) -> Result<(Nest, Proof), Failure> {
+    if !(1..=32).contains(&ctas) {
+        return Err(refuse(format!("persistent({ctas}): an SM holds 1 to 32 CTAs"))
+            .edit(Edit::instead([directive::Persistent { ctas: 1 }])));
+    }
+    Ok((Nest { persistent: Some(ctas), ..nest.clone() }, Proof::default()))
+}
+
+/// Tiles that follow one another are whole.
+fn whole(context: &Context<'_>) -> Option<Diagnostic> {
+    context.nest.persistent?;
+    let by = context.last(|k| matches!(k, DirectiveKind::Persistent(_)));
+    let text = match context.nest.across.values().next()? {
+        Across::Cluster => {
+            "CTAs of a cluster that share a reduction meet once, and end together: none can take the next tile"
+        }
+        Across::Workspace | Across::Atomic => {
+            "CTAs that share a reduction go on with the last that comes: none can take the next tile"
+        }
+    };
+    Some(context.at(by, SpanId::NONE, text.into()).edits([Edit::remove()]))
+}
+
+fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    whole(context).into_iter().collect()
+}

@@ -1,0 +1,146 @@
+//! Tiles that are collected before they are stored: they have a size, and are complete when the CTA is done with them.
+
+use crate::{
+    diagnostic::{Diagnostic, Edit},
+    directive::{self, DirectiveKind},
+    engine::checks::Context,
+    nest::{
+        Access, Across, BOX_BYTES, BOX_POINTS, LoopKind, MATRIX_ROWS, Nest, NoStoredMatrices, Step, Steps,
+        dimensions, loops, of_a_tile,
+    },
+    plan::Unstored,
+    schedule::{Unit, Via},
+    tile::TensorId,
+};
+
+pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
+    context.nest.outputs.keys().filter_map(|tensor| of(context, *tensor)).collect()
+}
+
+fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let name = &nest.tensor(tensor).name;
+    let span = nest.outputs[&tensor].span;
+    let by = context
+        .last(|k| matches!(k, DirectiveKind::Stage(directive::Stage { buffer, .. }) if buffer == name));
+    let wrong = |text: String| Some(context.at(by, span, text).edits([Edit::remove()]));
+    let (access, around) = nest.stored(tensor)?;
+    let access = nest.access(access);
+    let runs =
+        |(d, at): &&Step| matches!(at, LoopKind::Seq | LoopKind::Pipe(_)) && d.steps != Steps::Fixed(1);
+    if let Some((digit, _)) = around.iter().find(runs) {
+        let loop_ = nest.digit_name(*digit);
+        let text = format!(
+            "`{name}` is stored in the loop over `{loop_}`, step by step: a tile that is collected first has no loop at run time around it"
+        );
+        let unroll = (digit.steps != Steps::Rest)
+            .then(|| Edit::put([directive::Unroll { digit: loop_, within: Some(name.clone()) }]));
+        return Some(context.at(by, span, text).edits(unroll).edits([Edit::remove()]));
+    }
+    let Some(layout) = nest.output_layout(tensor) else {
+        return wrong(format!("a tile of `{name}` has no size"));
+    };
+    let size = u64::from(nest.elem(tensor).bytes());
+    let row = layout.extents.get(nest.contiguous(tensor)).copied().unwrap_or(1);
+    if row * size % BOX_BYTES != 0 {
+        return wrong(format!(
+            "a row of the tile of `{name}` has {row} elements of {size} bytes = {} bytes: a tensor map moves multiples of {BOX_BYTES}",
+            row * size
+        ));
+    }
+    let first = |f: &crate::nest::Digit| {
+        access.index.get(nest.contiguous(tensor)).is_some_and(|i| {
+            (i.coefficient(f.axis) * i64::from(f.stride) * size as i64) % BOX_BYTES as i64 != 0
+        })
+    };
+    let grid = loops(&nest.body).into_iter().filter(|(_, at)| matches!(at, LoopKind::Unit(Unit::Block, _)));
+    if let Some((digit, _)) = grid.into_iter().find(|(d, _)| first(d)) {
+        return wrong(format!(
+            "a step of `{}` moves the tile of `{name}` by {} bytes: a tensor map moves multiples of {BOX_BYTES}",
+            nest.digit_name(digit),
+            u64::from(digit.stride) * size
+        ));
+    }
+    let swizzle = u64::from(nest.outputs[&tensor].swizzle);
+    if swizzle > 0 && row * size % swizzle != 0 {
+        let by = context.last(
+            |k| matches!(k, DirectiveKind::Swizzle(directive::Swizzle { buffer, .. }) if buffer == name),
+        );
+        let text = format!(
+            "a row of the tile of `{name}` is {} bytes long, not a multiple of the swizzle's {swizzle}",
+            row * size
+        );
+        let spans = [64, 32].into_iter().filter(|s| row * size % u64::from(*s) == 0);
+        let edits = spans.map(|span| Edit::instead([directive::Swizzle { buffer: name.clone(), span }]));
+        return Some(context.at(by, span, text).edits(edits).edits([Edit::remove()]));
+    }
+    let width = |d: usize, n: u64| if d == layout.contiguous { layout.panel.unwrap_or(n) } else { n };
+    let long = layout.extents.iter().enumerate().find(|(d, n)| width(*d, **n) > BOX_POINTS);
+    if let Some((d, n)) = long {
+        return wrong(format!(
+            "dimension {d} of the tile of `{name}` has {n} points: a box of a tensor map has at most {BOX_POINTS}"
+        ));
+    }
+    if let Some(diagnostic) = matrices(context, access, of_a_tile(around)) {
+        return Some(diagnostic);
+    }
+    let stores = match nest.across.values().next()? {
+        Across::Workspace => "the last one stores",
+        Across::Atomic => "each adds its part",
+        Across::Cluster => "each stores its share",
+    };
+    wrong(format!("CTAs share the sums that `{name}` holds: {stores}, and no tile is collected"))
+}
+
+/// Lanes hold what is stored as `stmatrix` takes it.
+fn matrices(context: &Context<'_>, access: &Access, inside: Vec<Step>) -> Option<Diagnostic> {
+    let nest = context.nest;
+    let output = &nest.outputs[&access.tensor];
+    if !output.matrices {
+        return None;
+    }
+    let name = &nest.tensor(access.tensor).name;
+    // A warp that stores nothing would not come to the instruction.
+    let several = dimensions(nest).into_iter().filter(|((unit, _), (n, _))| *unit != Unit::Lane && *n > 1);
+    let replica = several
+        .map(|(of, _)| of)
+        .find(|(unit, dim)| inside.iter().all(|(_, kind)| *kind != LoopKind::Unit(*unit, *dim)));
+    let text = match context.stores.of_tensor(nest, access.tensor)? {
+        Err(Unstored::Matrices(_, why)) => spelled(nest, name, *why),
+        _ => {
+            let (unit, dim) = replica?;
+            format!(
+                "each {unit} along {unit}.{dim} holds the same of `{name}`: `stmatrix` is for what one holds"
+            )
+        }
+    };
+    let of_it = |k: &DirectiveKind| matches!(k, DirectiveKind::Stage(directive::Stage { buffer, .. }) if buffer == name);
+    let pairs = inside.iter().filter(|(d, kind)| kind.is_expanded() && d.steps == Steps::Fixed(2));
+    let vector = pairs.map(|(d, _)| {
+        Edit::put([directive::Vectorize { digit: nest.digit_name(*d), within: Some(name.clone()) }])
+    });
+    let plain = context.last(of_it).map(|d| match d.kind.clone() {
+        DirectiveKind::Stage(directive::Stage { buffer, at, space, transposed, vector, .. }) => {
+            let via = Via::Tma;
+            Edit::instead([directive::Stage { buffer, at, space, transposed, via, vector }])
+        }
+        kind => Edit::instead([kind]),
+    });
+    Some(context.at(context.last(of_it), output.span, text).edits(vector).edits(plain))
+}
+
+/// Why `stmatrix` does not store what lanes hold.
+fn spelled(nest: &Nest, name: &str, why: NoStoredMatrices) -> String {
+    match why {
+        NoStoredMatrices::Size(bytes) => {
+            format!("elements of `{name}` have {bytes} bytes: `stmatrix` stores those of 2")
+        }
+        NoStoredMatrices::Lanes => format!(
+            "lanes do not hold `{name}` as `stmatrix` stores it: eight rows of four lanes, each with a vector of two elements of a row"
+        ),
+        NoStoredMatrices::Unaligned(digit, by) => format!(
+            "a step of `{}` moves what lanes hold of `{name}` by {by} elements of a row: `stmatrix` stores rows of {MATRIX_ROWS}",
+            nest.digit_name(digit)
+        ),
+    }
+}
