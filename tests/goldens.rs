@@ -1,6 +1,14 @@
-//! The PTX of every example, printed in full: a change of the compiler shows as a difference.
+//! The code of every example: a change of the compiler shows as a difference.
 //!
-//! `TILEWRIGHT_BLESS=1 cargo test --test goldens` writes the files anew; `scripts/check-ptx.sh` assembles them.
+//! | file of `tests/goldens` | has |
+//! |---|---|
+//! | `ptx/*.ptx` | the PTX of [`SHOWN`], in full, to be read |
+//! | `code.txt` | of every schedule a hash of its PTX and how many instructions of each kind that has, and hashes of its kernel IR for each type, variant and form |
+//! | `plans.txt` | the plan of every schedule |
+//! | `resources.txt` | registers, spills, shared memory, the hot loop: `tests/resources.rs` |
+//!
+//! `TILEWRIGHT_BLESS=1 cargo test --test goldens` writes the first three anew; `--emit ptx` of an example prints what a hash
+//! stands for. `scripts/check-ptx.sh` assembles the PTX of every example, which this test leaves in `target/ptx-examples`.
 
 #[path = "support/examples.rs"]
 mod examples;
@@ -9,14 +17,37 @@ mod random;
 
 use examples::{EVERY, conv1d, product, softmax};
 use random::random_schedules;
-use std::{fs, path::Path};
+use rayon::prelude::*;
+use std::{fmt::Write, fs, path::Path};
 use tile_dsl::{
     engine::{self, testing::Random},
     program::Program,
     schedule::{Schedule, Target, extend, parse},
     tile::Kernel,
 };
+use tile_fuzz::digest;
 use tilewright::{AnySchedule, DType, Stage, Variant, emit, emit_program};
+
+/// Kernels whose PTX is recorded in full, and what each shows.
+const SHOWN: &[(&str, &str)] = &[
+    ("vector_add_vectorized", "accesses of 16 bytes"),
+    ("vector_add_dependent", "a launch that begins while the one before it ends"),
+    ("matmul_naive", "a loop over the reduction, and its addresses"),
+    ("matmul_shared", "copies in shared memory between barriers"),
+    ("matmul_warptile", "a tile of sums in the registers of each thread"),
+    ("matmul_mma_pipelined", "`cp.async`, `ldmatrix` and `mma`"),
+    ("matmul_tma_wgmma", "tensor maps, mbarriers and `wgmma`"),
+    ("matmul_cluster", "copies that CTAs of a cluster receive together"),
+    ("matmul_pingpong128", "a producer, and two warpgroups in turn"),
+    ("matmul_wgmma_best", "tiles of two sizes, persistent CTAs, a collected store"),
+    ("matmul_tile64x128_split4", "a reduction shared out among CTAs, through scratch memory"),
+    ("matmul_tile64_clustered2", "the same through the shared memory of a cluster"),
+    ("matmul_tf32_tf32_wgmma", "single precision rounded for tensor cores"),
+    ("matmul_f8_f8_wgmma", "elements of 8 bits"),
+    ("softmax_long", "reductions across lanes and warps"),
+    ("attention_mma", "two products, and a reduction that is carried"),
+    ("conv1d_staged", "a copy with a halo"),
+];
 
 fn folder(name: &str) -> std::path::PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -24,66 +55,147 @@ fn folder(name: &str) -> std::path::PathBuf {
     path
 }
 
+/// Compares a text with a file of `tests/goldens`, or writes it there.
+fn check(text: &str, file: &str) -> Result<(), String> {
+    let path = folder("tests/goldens").join(file);
+    if std::env::var_os("TILEWRIGHT_BLESS").is_some() {
+        fs::write(&path, text).expect("the checkout is writable");
+    }
+    let recorded = fs::read_to_string(&path).unwrap_or_default();
+    if text == recorded {
+        return Ok(());
+    }
+    let known: Vec<&str> = recorded.lines().collect();
+    let differ: Vec<&str> = text.lines().filter(|line| !known.contains(line)).take(8).collect();
+    Err(format!(
+        "{file} differs; TILEWRIGHT_BLESS=1 records it. New lines, the first of them:\n{}",
+        differ.join("\n")
+    ))
+}
+
 #[test]
-fn ptx_is_as_recorded() {
-    let bless = std::env::var_os("TILEWRIGHT_BLESS").is_some();
-    let ptx = folder("tests/goldens/ptx");
-    let mut different = Vec::new();
-    for schedules in EVERY {
-        for schedule in *schedules {
-            let dtype = schedule.dtypes().first().copied();
-            let text = emit(*schedule, dtype, Variant::Exact, Stage::Ptx).expect("an example compiles");
-            let file = ptx.join(format!("{}_{}.ptx", schedule.kernel(), schedule.name()));
-            if bless {
-                fs::write(&file, &text).expect("the checkout is writable");
-            } else if fs::read_to_string(&file).ok().as_deref() != Some(&*text) {
-                different.push(file.file_name().expect("a file").to_string_lossy().into_owned());
-            }
+fn code_is_as_recorded() {
+    let every: Vec<&dyn AnySchedule> = EVERY.concat();
+    let ptx: Vec<(String, String)> = every.par_iter().map(|schedule| exact_ptx(*schedule)).collect();
+    let mut wrong = Vec::new();
+    for (name, shows) in SHOWN {
+        match ptx.iter().find(|(known, _)| known == name) {
+            Some((_, text)) => wrong.extend(check(text, &format!("ptx/{name}.ptx")).err()),
+            None => wrong.push(format!("{name}, which shows {shows}: no schedule")),
         }
     }
-    assert!(
-        different.is_empty(),
-        "PTX differs from tests/goldens/ptx: {different:?}; TILEWRIGHT_BLESS=1 records it"
+    let mut code = String::from(
+        "# PTX of the exact variant with the first element type: a hash, and how many instructions\n",
     );
+    for (name, text) in &ptx {
+        writeln!(code, "{name} {:016x} {}", digest::hash(text), instructions(text))
+            .expect("a string takes text");
+    }
+    code += "# Kernel IR, with and without gaps between rows, for one problem and for several: a hash for each variant\n";
+    code += &every.par_iter().map(|schedule| kernel_ir(*schedule)).collect::<String>();
+    wrong.extend(check(&code, "code.txt").err());
+    let recorded = fs::read_dir(folder("tests/goldens/ptx")).expect("a folder").count();
+    assert_eq!(recorded, SHOWN.len(), "files of tests/goldens/ptx that show nothing");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The PTX of a schedule with its first element type, by its name; left for the assembler, too.
+fn exact_ptx(schedule: &dyn AnySchedule) -> (String, String) {
+    let name = format!("{}_{}", schedule.kernel(), schedule.name());
+    let dtype = schedule.dtypes().first().copied();
+    let text = emit(schedule, dtype, Variant::Exact, Stage::Ptx).expect("an example compiles");
+    fs::write(folder("target/ptx-examples").join(format!("{name}.ptx")), &text).expect("target is writable");
+    (name, text)
+}
+
+/// How many instructions a text has, and how many of the kinds that cost: `215 instructions: 32 fma, 4 ld.shared`.
+fn instructions(ptx: &str) -> String {
+    const KINDS: [&str; 15] = [
+        "fma",
+        "mma",
+        "wgmma.mma_async",
+        "ldmatrix",
+        "stmatrix",
+        "ld.global",
+        "st.global",
+        "ld.shared",
+        "st.shared",
+        "cp.async",
+        "mbarrier",
+        "bar",
+        "barrier",
+        "shfl",
+        "bra",
+    ];
+    let opcodes = ptx.lines().filter_map(|line| {
+        let mut words = line.strip_prefix('\t')?.split_whitespace();
+        let first = words.next().filter(|word| !word.starts_with(['.', '/', '{', '}', '$']))?;
+        if first.starts_with('@') { words.next() } else { Some(first) }
+    });
+    let opcodes: Vec<&str> = opcodes.collect();
+    let is = |opcode: &str, kind: &str| {
+        opcode.strip_prefix(kind).is_some_and(|end| end.is_empty() || end.starts_with([';', '.']))
+    };
+    let kinds = KINDS.iter().filter_map(|kind| {
+        let count = opcodes.iter().filter(|opcode| is(opcode, kind)).count();
+        (count > 0).then(|| format!("{count} {kind}"))
+    });
+    format!("{} instructions: {}", opcodes.len(), kinds.collect::<Vec<_>>().join(", "))
+}
+
+/// A line for each element type of a schedule.
+fn kernel_ir(schedule: &dyn AnySchedule) -> String {
+    let mut found = String::new();
+    for (name, program) in programs(schedule) {
+        write!(found, "{name}").expect("a string takes text");
+        for variant in [Variant::Exact, Variant::Aligned, Variant::General] {
+            let forms = digest::forms(&program).into_iter().filter(|(_, of, _)| *of == variant);
+            let text = |(form, variant, given)| {
+                let text = tile_runtime::emit_given(&program, variant, &given, Stage::Kernel);
+                format!("{form}\n{}", text.expect("an example lowers"))
+            };
+            let texts: String = forms.map(text).collect();
+            write!(found, " {variant} {:016x}", digest::hash(&texts)).expect("a string takes text");
+        }
+        found.push('\n');
+    }
+    found
+}
+
+/// The programs of a schedule, by element type.
+fn programs(schedule: &dyn AnySchedule) -> Vec<(String, Program)> {
+    let types = schedule.dtypes().iter().copied().map(Some);
+    let types: Vec<Option<DType>> = if schedule.dtypes().is_empty() { vec![None] } else { types.collect() };
+    let program = |dtype: Option<DType>| {
+        let bytes = schedule.program(dtype).expect("it admits the type");
+        let of = dtype.map_or(String::new(), |dtype| format!("<{dtype}>"));
+        let name = format!("{}.{}{of}", schedule.kernel(), schedule.name());
+        (name, Program::from_bytes(bytes).expect("of this build"))
+    };
+    types.into_iter().map(program).collect()
 }
 
 /// Tiles and roles of every example.
 #[test]
 fn plans_are_as_recorded() {
-    let file = folder("tests/goldens").join("plans.txt");
     let of = |schedule: &&dyn AnySchedule| {
         let dtype = schedule.dtypes().first().copied();
         let plan = emit(*schedule, dtype, Variant::Exact, Stage::Plan).expect("an example is planned");
         format!("== {}.{}\n{plan}", schedule.kernel(), schedule.name())
     };
     let plans: String = EVERY.iter().copied().flatten().map(of).collect();
-    if std::env::var_os("TILEWRIGHT_BLESS").is_some() {
-        fs::write(&file, &plans).expect("the checkout is writable");
-    }
-    let recorded = fs::read_to_string(&file).expect("TILEWRIGHT_BLESS=1 records it");
-    let differs = plans.lines().zip(recorded.lines()).find(|(a, b)| a != b);
-    assert!(plans == recorded, "plans differ from {}, first {differs:?}", file.display());
+    check(&plans, "plans.txt").unwrap_or_else(|why| panic!("{why}"));
 }
 
 /// A line for each kernel of every example, in every form: what `scripts/digest.sh` compares two builds by. `TILEWRIGHT_DIGEST` is the
 /// file.
 #[test]
 #[ignore = "writes a file for scripts/digest.sh"]
-fn digest() {
+fn digest_of_all() {
     let path = std::env::var_os("TILEWRIGHT_DIGEST").expect("TILEWRIGHT_DIGEST is the file to write");
-    let mut found = Vec::new();
-    for schedule in EVERY.iter().copied().flatten() {
-        let types = schedule.dtypes().iter().copied().map(Some);
-        let types: Vec<Option<DType>> =
-            if schedule.dtypes().is_empty() { vec![None] } else { types.collect() };
-        for dtype in types {
-            let bytes = schedule.program(dtype).expect("it admits the type");
-            let program = Program::from_bytes(bytes).expect("of this build");
-            let of = dtype.map_or(String::new(), |dtype| format!("<{dtype}>"));
-            let name = format!("{}.{}{of}", schedule.kernel(), schedule.name());
-            found.extend(tile_fuzz::digest::lines(&name, &program, Stage::Ptx));
-        }
-    }
+    let programs = EVERY.iter().copied().flatten().flat_map(|schedule| programs(*schedule));
+    let found: Vec<String> =
+        programs.flat_map(|(name, program)| digest::lines(&name, &program, Stage::Ptx)).collect();
     fs::write(path, found.join("\n") + "\n").expect("it can be written");
 }
 

@@ -17,14 +17,14 @@ use tile_dsl::{
 use tile_runtime::{Stage, emit_given};
 
 /// A hash of a text (FNV-1a, 64 bits): the same on every machine.
-fn hash(text: &str) -> u64 {
+pub fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// A line for each variant and form that a launch may run: its name, the form, a hash of the text of a stage or what went wrong.
-pub fn lines(name: &str, program: &Program, stage: Stage) -> Vec<String> {
+/// The variants of a program that a launch may run, in each form: its name, and what is given.
+pub fn forms(program: &Program) -> Vec<(String, Variant, Given)> {
     let all: lower::Strided = (0..program.nest.kernel.tensors.len()).map(|t| TensorId(t as u16)).collect();
     let forms = [
         ("", Given::default()),
@@ -36,15 +36,23 @@ pub fn lines(name: &str, program: &Program, stage: Stage) -> Vec<String> {
     for (form, given) in forms {
         let variants = [Variant::Exact, Variant::Aligned, Variant::General];
         for variant in lower::chosen(program, &variants, &given.strided) {
-            let text = match caught(|| emit_given(program, variant, &given, stage)) {
-                Ok(Ok(text)) => format!("{:016x}", hash(&text)),
-                Ok(Err(error)) => format!("error: {error}"),
-                Err(message) => format!("panic: {message}"),
-            };
-            found.push(format!("{name} {variant}{form} {text}"));
+            found.push((format!("{variant}{form}"), variant, given.clone()));
         }
     }
     found
+}
+
+/// A line for each variant and form that a launch may run: its name, the form, a hash of the text of a stage or what went wrong.
+pub fn lines(name: &str, program: &Program, stage: Stage) -> Vec<String> {
+    let line = |(form, variant, given): (String, Variant, Given)| {
+        let text = match caught(|| emit_given(program, variant, &given, stage)) {
+            Ok(Ok(text)) => format!("{:016x}", hash(&text)),
+            Ok(Err(error)) => format!("error: {error}"),
+            Err(message) => format!("panic: {message}"),
+        };
+        format!("{name} {form} {text}")
+    };
+    forms(program).into_iter().map(line).collect()
 }
 
 /// The lines of a case; one that says why, where it is no program.
