@@ -196,7 +196,6 @@ fn wrong(command: &[&str], helps: &BTreeMap<String, String>) -> Option<String> {
         Some(&"tile-fuzz") => "fuzz",
         Some(&"tile-bench") => "bench",
         Some(&"tile-sass") => "sass",
-        Some(&"deployed") => "examples/deployed",
         Some(other) => other,
     };
     if !root().join(package).join("Cargo.toml").exists() {

@@ -59,7 +59,7 @@ fn libraries() -> Vec<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["check", "--offline", "--message-format=json", "--no-default-features"])
+        .args(["check", "--offline", "--message-format=json"])
         .args(["-p", "tilewright", "-p", "fixture-kernels", "--lib"])
         .output()
         .expect("cargo runs");
