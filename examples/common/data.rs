@@ -1,7 +1,8 @@
 //! Seeded random inputs.
 
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use tilewright::Float;
 
@@ -14,15 +15,8 @@ pub fn normal<T: Float>(seed: u64, stream: u64, len: usize) -> Vec<T> {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             rng.set_stream(stream << 32 | chunk as u64);
             let count = CHUNK.min(len - chunk * CHUNK);
-            (0..count).map(|_| T::from_f64(gauss(&mut rng))).collect()
+            (0..count).map(|_| T::from_f64(StandardNormal.sample(&mut rng))).collect()
         })
         .collect();
     chunks.concat()
-}
-
-/// A standard normal number, by Box and Muller's transform.
-fn gauss(rng: &mut ChaCha8Rng) -> f64 {
-    // In (0, 1]: its logarithm is finite.
-    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
