@@ -53,5 +53,8 @@ fn every_named_schedule_is_proved_for_every_element_type() {
 #[test]
 fn a_kernel_without_a_schedule_is_one_point_a_cta() {
     let nests = prove(VECTOR_ADD, &schedule(""));
-    assert_eq!(nests[0].to_string(), "(for i #block (put c[i] (+ (ld a[i]) (ld b[i]))))\n");
+    assert_eq!(
+        nests[0].to_string(),
+        "(for i #block (put c[i] (+ (ld a[i]) (ld b[i]))))\n; names(i: i.1.rest)\n"
+    );
 }
