@@ -47,6 +47,7 @@ mod fragment;
 mod initial;
 mod interpret;
 mod layout;
+mod matrices;
 mod parse;
 mod print;
 mod roles;
@@ -60,10 +61,7 @@ mod verify;
 mod walk;
 
 pub use crate::machine::{Across, Level, Order};
-pub use atom::{
-    Atom, Factor, MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices, NoProduct, Operand, Product, Role,
-    Scope, copy_on, parts,
-};
+pub use atom::{Atom, Factor, NoProduct, Operand, Product, Role, Scope, copy_on, parts};
 pub(crate) use carry::{Carry, Prefetch, RegisterPipeline};
 pub use carry::{Fraction, Interleave};
 pub(crate) use combine::{Combination, partial_units, places};
@@ -79,6 +77,7 @@ pub use initial::initial;
 pub use interpret::{Arithmetic, InterpretError, interpret};
 pub use layout::{Layout, Where};
 pub(crate) use layout::{Spread, own_loops, own_loops_of_all};
+pub use matrices::{MATRIX_ROW_BYTES, MATRIX_ROWS, Matrices, NoMatrices};
 pub use parse::{ParseError, parse, parse_nest};
 pub use roles::registers_at_launch;
 pub(crate) use roles::{WARP, WARPGROUP, registers_of_product, two_ctas_fit};

@@ -19,7 +19,7 @@ fn card(file: &Path) -> String {
     let mut out =
         lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).fold(String::new(), |mut out, line| {
             let paragraph = ["Condition", "Cost:", "Source:"].iter().any(|word| line.starts_with(word));
-            let _ = write!(out, "{}{line}\n", if paragraph { "\n" } else { "" });
+            let _ = writeln!(out, "{}{line}", if paragraph { "\n" } else { "" });
             out
         });
     while let Some(open) = out.find("[`") {

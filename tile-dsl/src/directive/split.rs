@@ -46,7 +46,7 @@ impl Drawn for Split {
         if let Some(product) = product {
             // What an atom takes at once stays together.
             let whole = if set.contains(&Kind::Wgmma) { [64, 64, 16] } else { [16, 16, 16] };
-            let tiles = product.axes.iter().map(|a| crate::nest::in_tile(a)).zip(whole);
+            let tiles = product.axes.iter().map(crate::nest::in_tile).zip(whole);
             return tiles.map(split).collect();
         }
         let factor = *generator.random.pick(&[2, 2, 4, 8]);

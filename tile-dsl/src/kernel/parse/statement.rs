@@ -22,7 +22,8 @@ impl Parser {
     /// What the row that fits the most words says, `fill` being the visit of its pieces.
     fn row<T>(&mut self, rows: &[Row<T>], fill: fn(&mut T, &mut Self) -> Parse) -> Parse<T> {
         let start = self.at;
-        let (mut best, mut error): (Option<(usize, T)>, Option<(usize, ParseError)>) = (None, None);
+        let mut best: Option<(usize, T)> = None;
+        let mut error: Option<(usize, ParseError)> = None;
         for row in rows {
             self.at = start;
             let mut stmt = (row.blank)();
