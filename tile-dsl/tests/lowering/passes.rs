@@ -83,20 +83,20 @@ fn a_channel_says_who_fills_it_and_what_completes_it() {
         ),
         (
             "stage(a, b at k: shared, tma); pipeline(k, 4)",
-            "`a`, `b` at `k.o`: 4 slots, filled by one thread 3 ahead; full at an mbarrier, free at a barrier",
+            "`a`, `b` at `k.o`: 4 slots, filled by one thread 3 ahead; full at an mbarrier, free at a barrier; reads fenced",
         ),
         (
             "stage(a, b at k: shared, tma); pipeline(k, 4); produce(k: warp)",
-            "`a`, `b` at `k.o`: 4 slots, filled by a warp as slots become free; full at an mbarrier, free at an mbarrier",
+            "`a`, `b` at `k.o`: 4 slots, filled by a warp as slots become free; full at an mbarrier, free at an mbarrier; reads fenced",
         ),
     ] {
         assert_eq!(piped(how), [expected], "{how}");
     }
 }
 
-/// Registers run on from one step of a ring to the next where they can, and the line says why where they cannot.
+/// Registers are prefetched across the iterations of a ring where they can be, and the line says why where they cannot.
 #[test]
-fn a_pipeline_of_registers_runs_on_or_says_why_not() {
+fn a_pipeline_of_registers_is_prefetched_across_iterations_or_says_why_not() {
     for (how, why) in [
         ("tile(k = 16); fragment(a, b at k.t); pipeline(k.t, 2)", None),
         (
@@ -116,8 +116,8 @@ fn a_pipeline_of_registers_runs_on_or_says_why_not() {
         let lines =
             channels(&format!("{how}; stage(a, b at k: shared); pipeline(k, 2); bind(i -> thread.y)"));
         let expected = match why {
-            None => "; the registers of `k.t` run on into the next step, copies issued over 1/4 of its steps, plain ones stored from 1/2 on".to_string(),
-            Some(why) => format!("; registers inside start anew in each step: {why}"),
+            None => "; the registers of `k.t` are prefetched across iterations, copies issued over 1/4 of its steps, plain ones stored from 1/2 on".to_string(),
+            Some(why) => format!("; registers inside are not prefetched across iterations: {why}"),
         };
         assert!(lines[0].ends_with(&expected), "{how}: {lines:?}");
         assert!(lines[1].contains("filled by each thread"), "{how}: {lines:?}");
@@ -127,7 +127,9 @@ fn a_pipeline_of_registers_runs_on_or_says_why_not() {
          bind(i -> thread.y)",
     );
     assert!(
-        lines[0].ends_with("; registers inside start anew in each step: `a`, `b` come by tensor maps"),
+        lines[0].ends_with(
+            "; registers inside are not prefetched across iterations: `a`, `b` come by tensor maps"
+        ),
         "{lines:?}"
     );
 }
