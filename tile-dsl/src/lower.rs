@@ -6,7 +6,7 @@
 //! what may lie outside the extents. What a nest could lack for it the engine's checks have refused: a [`LowerError`] is a mistake
 //! of the compiler.
 //!
-//! Emission is functions over a [`context::Cx`]: the view (nest, plan, variant; it stays as it is), the environment (what loops
+//! Emission is functions over a `context::Cx`: the view (nest, plan, variant; it stays as it is), the environment (what loops
 //! and `let`s around the current point bind) and the builder (statements, registers, barriers). Files know those of the floors
 //! below theirs alone:
 //!
@@ -25,7 +25,7 @@
 //! | context | `context`, `env`, `build`, `flow`, `given` |
 //! | statements of the kernel IR | `emit`, `sync`, `layout`, `linear`, `error` |
 //!
-//! What stands around statements, such as a pipeline, is handed the walk over those inside ([`control::Walk`]).
+//! What stands around statements, such as a pipeline, is handed the walk over those inside (`control::Walk`).
 //!
 //! Three [`Variant`]s of one program differ in guards, vectors and offset width; [`assumptions`] lists what a
 //! launch must satisfy for each.

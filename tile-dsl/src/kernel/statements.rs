@@ -1,7 +1,7 @@
 //! The statements, each a row: what it looks like, its fields, and the pieces of its text with the role of each operand.
 //!
 //! From the row follow the text form and its parser, the types and scopes that [`super::verify`] checks, where threads
-//! may differ, and what each walk over a kernel finds. [`super::visit`] defines the roles. What completes on its own has
+//! may differ, and what each walk over a kernel finds. `visit` defines the roles. Asynchronous operations have
 //! a table beside, in [`super::asynchronous`].
 //!
 //! A statement that is new needs besides its row its meaning in [`super::interpret`], its code in `backend-ptx`, and the

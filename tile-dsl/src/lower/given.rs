@@ -7,6 +7,6 @@ use crate::assume::Strided;
 pub struct Given {
     /// Tensors that have strides of their own, in some problem at least.
     pub strided: Strided,
-    /// Several problems in one launch: the parameters of each are a row of a table in global memory ([`kernel::Table`]).
+    /// Several problems in one launch: the parameters of each are a row of a table in global memory ([`crate::kernel::Table`]).
     pub grouped: bool,
 }
