@@ -19,6 +19,7 @@ pub enum TensorElement {
     BF16,
 }
 
+/// By the driver's numbers.
 const ELEMENTS: [TensorElement; 10] = [
     TensorElement::U8,
     TensorElement::U16,
@@ -33,6 +34,11 @@ const ELEMENTS: [TensorElement; 10] = [
 ];
 
 impl TensorElement {
+    /// The one with a number of the driver's (CUDA driver API, `CUtensorMapDataType`); `None` for those of other types.
+    pub fn of_driver(number: u32) -> Option<Self> {
+        ELEMENTS.get(number as usize).copied()
+    }
+
     /// Size in bytes.
     pub fn bytes(self) -> u32 {
         match self {

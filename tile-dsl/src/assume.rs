@@ -14,7 +14,7 @@ use crate::{
         Access, AccessId, CopyId, Cover, Digit, Ends, LoopKind, MATRIX_ROWS, Nest, Steps, Target, cover,
         difference, ends, leaves, loops, non_negative, range, steps,
     },
-    plan::{Accesses, Leaves, Stores},
+    plan::{Accesses, StorePath, Stores},
     program::{Program, Variant},
     tile::{self, TensorId},
 };
@@ -202,7 +202,7 @@ pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Stride
         }
         // A vector is inside an extent or outside as a whole.
         let exchanged = |access: &AccessId| match stores.get(*access) {
-            Some(Ok(Leaves::Exchanged(how))) => Some(how.matrices.contiguous()),
+            Some(Ok(StorePath::Exchanged(how))) => Some(how.matrices.contiguous()),
             _ => None,
         };
         let rows = accesses.global.iter().find_map(exchanged);

@@ -34,9 +34,9 @@ pub(crate) use accesses::Accesses;
 pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, InFlight, Producer};
 pub(crate) use places::{Place, Places, Unplaced};
-pub(crate) use products::{Factored, Products};
+pub(crate) use products::{OperandPath, Products};
 pub(crate) use roles::{Does, Producing, Role};
-pub(crate) use stores::{Collected, Leaves, Stores, Unstored};
+pub(crate) use stores::{Collected, StorePath, Stores, Unstored};
 pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Unsummed, Workspace};
 pub(crate) use tiles::{Factor, Share, Tiles};
 

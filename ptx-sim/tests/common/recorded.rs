@@ -48,25 +48,11 @@ fn int(v: &Value) -> i32 {
     v.as_i64().unwrap() as i32
 }
 
-/// The driver's numbers of element types.
-const ELEMENTS: [TensorElement; 10] = [
-    TensorElement::U8,
-    TensorElement::U16,
-    TensorElement::U32,
-    TensorElement::I32,
-    TensorElement::U64,
-    TensorElement::I64,
-    TensorElement::F16,
-    TensorElement::F32,
-    TensorElement::F64,
-    TensorElement::BF16,
-];
-
 fn tensor_map(m: &Value, at: u64) -> TensorMap {
     let wide = |v: &Value| v.as_u64().unwrap();
     TensorMap {
         address: at,
-        element: ELEMENTS[number(&m["element"]) as usize],
+        element: TensorElement::of_driver(number(&m["element"])).unwrap(),
         dims: list(&m["dims"], wide),
         strides: list(&m["strides"], wide),
         tile: m.get("tile").map_or(vec![], |t| list(t, number)),

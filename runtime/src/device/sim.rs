@@ -289,24 +289,10 @@ impl SimDevice {
     }
 }
 
-/// The driver's types of elements of tensor maps, by number (CUDA driver API, `CUtensorMapDataType`).
-const MAP_ELEMENTS: [TensorElement; 10] = [
-    TensorElement::U8,
-    TensorElement::U16,
-    TensorElement::U32,
-    TensorElement::I32,
-    TensorElement::U64,
-    TensorElement::I64,
-    TensorElement::F16,
-    TensorElement::F32,
-    TensorElement::F64,
-    TensorElement::BF16,
-];
-
 /// A tensor map as the simulator has it.
 fn encoded(map: &TensorMap) -> Result<[u8; 128], ptx_sim::TensorMapError> {
-    let code = map.dtype.format().tensor_map as usize;
-    let Some(element) = MAP_ELEMENTS.get(code).copied() else {
+    let code = map.dtype.format().tensor_map;
+    let Some(element) = TensorElement::of_driver(code) else {
         unreachable!("the driver has no type {code}, which is {}", map.dtype)
     };
     let mut out = ptx_sim::TensorMap::new(map.address, element, &map.dims, &map.strides, &map.tile);

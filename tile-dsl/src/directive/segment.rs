@@ -15,7 +15,7 @@ use crate::{
     engine::names,
     machine::{Space, Unit, Via},
     nest::{self, Digit, Frame, LoopKind, Role, Steps, leaves, loops},
-    plan::Leaves,
+    plan::StorePath,
     tile::AxisKind,
 };
 use std::collections::BTreeSet;
@@ -269,7 +269,7 @@ fn stops(context: &Context<'_>, segment: nest::Segment, digit: Digit, at: LoopKi
 fn exchanged(context: &Context<'_>, segment: nest::Segment) -> Option<String> {
     let nest = context.nest;
     nest.exchanged.keys().find_map(|tensor| {
-        let Ok(Leaves::Exchanged(how)) = context.stores.of_tensor(nest, *tensor)? else { return None };
+        let Ok(StorePath::Exchanged(how)) = context.stores.of_tensor(nest, *tensor)? else { return None };
         let parted = |(digit, taken): &(Digit, u32)| {
             matches!(segment.in_last(*digit).steps, Steps::Fixed(n) if !n.is_multiple_of(*taken))
         };

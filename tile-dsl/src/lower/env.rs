@@ -27,7 +27,7 @@ pub(super) struct Env<'a> {
     /// Enclosing stages, outermost first.
     pub stages: Vec<Staged<'a>>,
     /// Enclosing copies in registers, outermost first.
-    pub fragments: Vec<Fragmented>,
+    pub fragments: Vec<HeldFragment>,
     /// Values in scope.
     pub held: BTreeMap<ValueId, Held<'a>>,
     /// While the operands of a store are loaded: the condition that this thread is the one that stores.
@@ -115,7 +115,7 @@ impl Staged<'_> {
 
 /// A fragment around the current point.
 #[derive(Clone)]
-pub(super) struct Fragmented {
+pub(super) struct HeldFragment {
     pub copy: CopyId,
     pub frag: u32,
     pub layout: Rc<Fragment>,

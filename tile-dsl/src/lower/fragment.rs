@@ -16,7 +16,7 @@ use super::{
     digits,
     emit::{Atom, Emit},
     env::Staged,
-    env::{Bound, Fragmented},
+    env::{Bound, HeldFragment},
     error::LowerError,
     guard::{self, Within},
     held,
@@ -241,7 +241,7 @@ pub(super) fn compute_on(
     walk: Walk,
 ) -> Result<Vec<kernel::Stmt>, LowerError> {
     let outside = cx.env.fragments.len();
-    cx.env.fragments.extend(plans.iter().map(|plan| Fragmented {
+    cx.env.fragments.extend(plans.iter().map(|plan| HeldFragment {
         copy: plan.copy,
         frag: plan.frag,
         layout: plan.layout.clone(),

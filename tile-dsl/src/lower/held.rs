@@ -1,6 +1,6 @@
 //! What is read from copies in registers.
 
-use super::{context::Cx, env::Fragmented, error::LowerError};
+use super::{context::Cx, env::HeldFragment, error::LowerError};
 use crate::{
     kernel::Expr as KExpr,
     nest::{AccessId, ElementIndex},
@@ -18,7 +18,7 @@ pub(super) fn fragment_slots(
     access: AccessId,
     count: usize,
 ) -> Result<Option<Vec<KExpr>>, LowerError> {
-    let serves = |f: &&Fragmented| cx.view.nest.serves(f.copy, access);
+    let serves = |f: &&HeldFragment| cx.view.nest.serves(f.copy, access);
     let Some(active) = cx.env.fragments.iter().rev().find(serves).cloned() else {
         return Ok(None);
     };

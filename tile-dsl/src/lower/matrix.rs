@@ -22,7 +22,7 @@ use crate::{
         AccessId, Atom, Digit, Expr, Factor, LoopKind, Operand as Side, Place, Role, Stmt, TileSize, ValueId,
     },
     op::{CmpOp, RedOp, UnOp},
-    plan::Factored,
+    plan::OperandPath,
 };
 
 /// The loops of an atom: `digit` is that of m, `body` the rest.
@@ -113,7 +113,7 @@ fn multiply_copies(
         let missing = || LowerError::Malformed(format!("an operand of `{atom}` that is no staged copy"));
         let Factor::Load(access) = factor else { return Err(missing()) };
         let stage = loads::staged(cx, access).ok_or_else(missing)?;
-        let Factored::Described(sizes) = product.operand(side) else { return Err(missing()) };
+        let OperandPath::Described(sizes) = product.operand(side) else { return Err(missing()) };
         let how = sizes[usize::from(cx.env.tile.size == TileSize::Last)];
         let offset = loads::staged_offset(cx, access, &stage);
         let (base, constant) = stage.start(&mut cx.build.emit, &offset);

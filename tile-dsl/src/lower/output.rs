@@ -29,7 +29,7 @@ use crate::{
     machine::Unit,
     nest::{AccessId, Digit, Expr, LoopKind, MATRIX_ROWS, StoredMatrices, UnitRange, WARP},
     op::BinOp,
-    plan::{Collected, Leaves},
+    plan::{Collected, StorePath},
     shared::Content,
     tile::TensorId,
 };
@@ -167,7 +167,7 @@ fn store_held(cx: &mut Cx<'_>, tensor: TensorId, buffer: u32, layout: &Layout) -
 pub(super) fn send_collected(cx: &mut Cx<'_>) -> Result<(), LowerError> {
     let plan = cx.view.plan;
     for (tensor, id) in std::mem::take(&mut cx.build.unfinished.collected) {
-        let Some(Ok(Leaves::Collected(how))) = plan.stores.get(id) else { continue };
+        let Some(Ok(StorePath::Collected(how))) = plan.stores.get(id) else { continue };
         let Collected { layout, swizzle, .. } = how;
         let index = &cx.view.nest.access(id).index;
         let buffer = cx.view.shared_buffer(Content::Output(tensor, cx.env.tile.group), layout.elems)?;

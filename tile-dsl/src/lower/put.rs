@@ -8,16 +8,16 @@ use super::{
 };
 use crate::{
     nest::{AccessId, Expr},
-    plan::Leaves,
+    plan::StorePath,
     program::Variant,
 };
 
 pub(super) fn put(cx: &mut Cx<'_>, id: AccessId, expr: &Expr) -> Result<(), LowerError> {
     let plan = cx.view.plan;
     match plan.stores.get(id) {
-        Some(Ok(Leaves::Collected(how))) => return output::collect(cx, id, how, expr),
+        Some(Ok(StorePath::Collected(how))) => return output::collect(cx, id, how, expr),
         // Without vectors, lanes store what they hold.
-        Some(Ok(Leaves::Exchanged(how))) if cx.view.variant != Variant::General => {
+        Some(Ok(StorePath::Exchanged(how))) if cx.view.variant != Variant::General => {
             return exchange::exchange(cx, id, how, expr);
         }
         Some(Ok(_)) => {}

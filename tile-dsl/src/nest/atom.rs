@@ -419,8 +419,7 @@ impl Nest {
     /// The loops of a path as one thread sees them where its leaf writes or reads a value: once for each place in the leaf
     /// that may see them differently.
     pub fn views(&self, path: &[Frame], leaf: &Stmt, value: ValueId) -> Vec<Vec<(Digit, LoopKind)>> {
-        let loops =
-            || path.iter().filter_map(|f| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None });
+        let loops = || path.iter().filter_map(Frame::step);
         let Some((target, expr)) = leaf.leaf() else { return Vec::new() };
         let mut views = Vec::new();
         if target == Target::Value(value) {

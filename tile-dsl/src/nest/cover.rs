@@ -71,8 +71,7 @@ impl Nest {
         let (mut fills, mut reads) = (Vec::new(), Vec::new());
         leaves(&self.body, &mut |path, leaf| {
             let (target, expr) = leaf.leaf().expect("a leaf");
-            let steps =
-                path.iter().filter_map(|f| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None });
+            let steps = path.iter().filter_map(Frame::step);
             let ending: Vec<Digit> =
                 steps.filter(|(d, at)| d.axis == axis && self.may_end(*d, *at)).map(|(d, _)| d).collect();
             reads.extend(expr.values().into_iter().filter(shared).map(|v| (v, ending.clone())));

@@ -128,11 +128,11 @@ facts! {
     arrive: BTreeMap<Digit, Unit>, line "arrive";
     /// Produced loops that run backwards for every second tile of a CTA (`alternate`).
     alternate: BTreeSet<Digit>, line "alternate";
-    /// How products that complete on their own are issued, by value (`issue`).
+    /// How asynchronous MMA is issued, by value (`issue`).
     issue: BTreeMap<ValueId, Issue>, line "issue";
     /// Registers of a thread that copies and of one that computes (`registers`).
     registers: Option<[u32; 2]>, line "registers";
-    /// An axis whose tiles begin anew after so many points (`segment`).
+    /// An axis with mixed tile sizes: its tiles start over after so many points (`segment`).
     segment: Option<Segment>, line "segment";
     /// CTAs for each multiprocessor that take tile after tile (`persistent`).
     persistent: Option<u32>, line "persistent";

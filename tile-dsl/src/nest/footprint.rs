@@ -251,7 +251,7 @@ impl Nest {
             if let Some((Target::Access(a), _)) = leaf.leaf()
                 && self.access(a).tensor == tensor
             {
-                let of = |f: &Frame| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None };
+                let of = Frame::step;
                 found = Some((a, path.iter().filter_map(of).collect()));
             }
         });

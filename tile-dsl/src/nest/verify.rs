@@ -54,8 +54,7 @@ pub fn verify(nest: &Nest) -> Vec<String> {
         if !atoms.is_empty() && (atoms != [Role::M, Role::N, Role::K] || last != atoms.len() || !multiplies) {
             say("the loops of an atom do not stand together around a product".into());
         }
-        let digits: Vec<Digit> =
-            path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect();
+        let digits: Vec<Digit> = path.iter().filter_map(|f| f.step().map(|(d, _)| d)).collect();
         // A loop over an axis that nothing here depends on repeats the statement, but a reduction counts each step.
         let mut axes: BTreeSet<AxisId> = expr.iotas().into_iter().collect();
         if let Stmt::Red { value, .. } = leaf {

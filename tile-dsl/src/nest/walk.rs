@@ -16,6 +16,13 @@ pub enum Frame {
     Stage(CopyId),
 }
 
+impl Frame {
+    /// The loop that it is, if it is one.
+    pub fn step(&self) -> Option<Step> {
+        if let Frame::For(digit, at) = self { Some((*digit, *at)) } else { None }
+    }
+}
+
 impl Stmt {
     /// The statements directly inside, in program order.
     pub fn parts(&self) -> impl Iterator<Item = &Stmt> {

@@ -99,7 +99,7 @@ impl Accesses {
 
 /// The loops of a path, outermost first.
 fn loops(path: &[Frame]) -> impl Iterator<Item = Step> {
-    path.iter().filter_map(|f| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None })
+    path.iter().filter_map(Frame::step)
 }
 
 /// The vector of an access of the copy whose stage stands at a place of its path. Loops around the stage move the copy, not the

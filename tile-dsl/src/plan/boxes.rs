@@ -4,9 +4,7 @@ use crate::{
     dtype::DType,
     index::AxisId,
     machine::{Space, Unit},
-    nest::{
-        AccessId, CopyId, CopyLayout, CopyPart, Digit, Frame, LoopKind, Nest, Stmt, TileSize, chain, leaves,
-    },
+    nest::{AccessId, CopyId, CopyLayout, CopyPart, Digit, LoopKind, Nest, Stmt, TileSize, chain, leaves},
 };
 use std::fmt;
 
@@ -197,8 +195,7 @@ impl Finder<'_> {
         leaves(body, &mut |path, leaf| {
             let accesses = leaf.leaf().expect("a leaf").1.accesses();
             let served = accesses.into_iter().filter(|access| nest.serves(copy, *access));
-            let digits =
-                || path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None });
+            let digits = || path.iter().filter_map(|f| f.step().map(|(d, _)| d));
             reads.extend(served.map(|access| (access, digits().collect())));
         });
         let index = |access: AccessId| &nest.access(access).index;

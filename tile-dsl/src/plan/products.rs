@@ -20,14 +20,14 @@ pub(crate) struct Product {
     /// The instruction, in a whole tile.
     pub atom: Atom,
     /// Its first and second operand, and what reads it.
-    operands: [(Option<AccessId>, Factored); 2],
+    operands: [(Option<AccessId>, OperandPath); 2],
     /// The first product of a tile overwrites what is in the registers.
     pub overwrites: bool,
 }
 
 /// How an operand comes to the instruction.
 #[derive(Clone, Debug)]
-pub(crate) enum Factored {
+pub(crate) enum OperandPath {
     /// The instruction reads it from shared memory; by the size of the tile, whole ones first.
     Described([Descriptor; 2]),
     /// Lanes load it from shared memory, before the loops of a fragment where there is one.
@@ -72,7 +72,7 @@ impl Unmultiplied {
 
 impl Product {
     /// An operand.
-    pub fn operand(&self, side: Operand) -> &Factored {
+    pub fn operand(&self, side: Operand) -> &OperandPath {
         match side {
             Operand::A => &self.operands[0].1,
             Operand::B => &self.operands[1].1,
@@ -93,7 +93,7 @@ impl Product {
         let found = nest.product(path, leaf).ok_or(Unmultiplied::Factors(*value))?;
         let [m, n, k] = found.digits;
         let operand = |factor: Factor<'_>, free: Digit| {
-            let Factor::Load(access) = factor else { return Ok((None, Factored::Computed)) };
+            let Factor::Load(access) = factor else { return Ok((None, OperandPath::Computed)) };
             let (at, copy) = copy_on(nest, path, access).ok_or(Unmultiplied::Unstaged(access))?;
             let body = nest.body.inside(&path[..=at]);
             let of =
@@ -115,13 +115,13 @@ impl Product {
                     how.map_err(|why| Unmultiplied::Described(access, why))
                 };
                 let sizes = [of_size(TileSize::Whole)?, of_size(TileSize::Last)?];
-                return Ok((Some(access), Factored::Described(sizes)));
+                return Ok((Some(access), OperandPath::Described(sizes)));
             }
             let matrices = nest.matrices(access, &of.layout, &of.low, axes, &inside);
             let matrices = matrices.map_err(|why| Unmultiplied::Matrices(access, why))?;
             let nearest = nest.served_on(path, access).map(|(_, copy)| nest.copy(copy).space);
             let held = nearest == Some(Space::Register);
-            Ok((Some(access), Factored::Loaded { matrices, held }))
+            Ok((Some(access), OperandPath::Loaded { matrices, held }))
         };
         let [a, b] = found.factors;
         Ok(Some(Product {
@@ -138,7 +138,7 @@ impl Product {
         for (side, (_, operand)) in ["a", "b"].into_iter().zip(&self.operands) {
             write!(out, ", {side} ")?;
             match operand {
-                Factored::Described([whole, _]) => {
+                OperandPath::Described([whole, _]) => {
                     let along = if whole.k_major { "k" } else { "mn" };
                     write!(
                         out,
@@ -146,7 +146,7 @@ impl Product {
                         whole.leading, whole.stride, whole.swizzle
                     )?;
                 }
-                Factored::Loaded { matrices, held } => {
+                OperandPath::Loaded { matrices, held } => {
                     let by = match (matrices.words, matrices.transposed) {
                         (true, _) => "words",
                         (false, false) => "matrices",
@@ -154,7 +154,7 @@ impl Product {
                     };
                     write!(out, "by {by}{}", if *held { " in a fragment" } else { "" })?;
                 }
-                Factored::Computed => write!(out, "computed")?,
+                OperandPath::Computed => write!(out, "computed")?,
             }
         }
         writeln!(out, "{}", if self.overwrites { ", the first overwrites" } else { "" })
@@ -163,7 +163,7 @@ impl Product {
 
 /// The digits of the loops of a path.
 fn digits(path: &[Frame]) -> Vec<Digit> {
-    path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect()
+    path.iter().filter_map(Frame::step).map(|(digit, _)| digit).collect()
 }
 
 /// The products of a nest, in program order.
@@ -196,7 +196,7 @@ impl Products {
     pub fn loaded(&self, access: AccessId, loops: impl Iterator<Item = Digit> + Clone) -> Option<Matrices> {
         let inside = self.0.iter().filter(|p| p.loops.iter().copied().eq(loops.clone()));
         inside.flat_map(|p| &p.operands).find_map(|(of, operand)| match operand {
-            Factored::Loaded { matrices, .. } if *of == Some(access) => Some(*matrices),
+            OperandPath::Loaded { matrices, .. } if *of == Some(access) => Some(*matrices),
             _ => None,
         })
     }

@@ -11,11 +11,11 @@ use std::fmt;
 
 /// How elements that are stored leave a CTA.
 #[derive(Clone, Debug)]
-pub(crate) enum Leaves {
+pub(crate) enum StorePath {
     /// Each from its thread, or as many as a vector has.
     Elements,
     /// Four lanes exchange what they hold of a row, and each stores eight elements. In variants without vectors, as
-    /// [`Leaves::Elements`].
+    /// [`StorePath::Elements`].
     Exchanged(ExchangedMatrices),
     /// Through shared memory, as boxes of a tensor map.
     Collected(Collected),
@@ -61,7 +61,7 @@ impl Unstored {
 
 /// The stores of a nest, in program order.
 #[derive(Clone, Debug)]
-pub(crate) struct Stores(Vec<(AccessId, Result<Leaves, Unstored>)>);
+pub(crate) struct Stores(Vec<(AccessId, Result<StorePath, Unstored>)>);
 
 impl Stores {
     /// Those of a nest; each with the reason where it is not possible.
@@ -76,12 +76,12 @@ impl Stores {
     }
 
     /// How an access stores, or why it cannot as directives ask for; `None` for one that stores nothing.
-    pub fn get(&self, access: AccessId) -> Option<&Result<Leaves, Unstored>> {
+    pub fn get(&self, access: AccessId) -> Option<&Result<StorePath, Unstored>> {
         self.0.iter().find(|(of, _)| *of == access).map(|(_, how)| how)
     }
 
     /// How a tensor is stored that is collected or exchanged, by one access alone; or why it cannot be.
-    pub fn of_tensor(&self, nest: &Nest, tensor: TensorId) -> Option<&Result<Leaves, Unstored>> {
+    pub fn of_tensor(&self, nest: &Nest, tensor: TensorId) -> Option<&Result<StorePath, Unstored>> {
         let of_it = self.0.iter().rev().find(|(access, _)| nest.access(*access).tensor == tensor);
         of_it.map(|(_, how)| how)
     }
@@ -100,17 +100,17 @@ impl Stores {
     }
 }
 
-impl Leaves {
+impl StorePath {
     fn text(&self, nest: &Nest) -> String {
         match self {
-            Leaves::Elements => "by elements".into(),
-            Leaves::Exchanged(how) => {
+            StorePath::Elements => "by elements".into(),
+            StorePath::Exchanged(how) => {
                 let four = |(digit, taken): &(_, u32)| format!("{taken} of {}", nest.digit_name(*digit));
                 let fours: Vec<String> = how.fours.iter().map(four).collect();
                 let transposed = if how.matrices.transposed { ", transposed" } else { "" };
                 format!("lanes exchange matrices, {}{transposed}", fours.join(" × "))
             }
-            Leaves::Collected(Collected { layout, swizzle, matrices }) => {
+            StorePath::Collected(Collected { layout, swizzle, matrices }) => {
                 let extents: Vec<String> = layout.extents.iter().map(u64::to_string).collect();
                 let swizzle = if *swizzle > 0 { format!(", swizzle {swizzle}") } else { String::new() };
                 let by = match matrices {
@@ -125,21 +125,20 @@ impl Leaves {
 }
 
 /// How an access stores that stands at the end of a path.
-fn how(nest: &Nest, access: AccessId, path: &[Frame]) -> Result<Leaves, Unstored> {
+fn how(nest: &Nest, access: AccessId, path: &[Frame]) -> Result<StorePath, Unstored> {
     let of = nest.access(access);
     let tensor = of.tensor;
-    let loops: Vec<_> =
-        path.iter().filter_map(|f| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None }).collect();
+    let loops: Vec<_> = path.iter().filter_map(Frame::step).collect();
     if let Some(output) = nest.outputs.get(&tensor) {
         let layout = nest.output_layout(tensor).ok_or(Unstored::Unbounded(tensor))?;
         let inside = of_a_tile(loops);
         let matrices = || nest.stored_matrices(of, &inside).map_err(|why| Unstored::Matrices(tensor, why));
         let matrices = if output.matrices { Some(matrices()?) } else { None };
-        return Ok(Leaves::Collected(Collected { layout, swizzle: output.swizzle, matrices }));
+        return Ok(StorePath::Collected(Collected { layout, swizzle: output.swizzle, matrices }));
     }
     if nest.exchanged.contains_key(&tensor) {
         let how = nest.exchanged_matrices(of, &loops).map_err(|why| Unstored::Exchange(tensor, why))?;
-        return Ok(Leaves::Exchanged(how));
+        return Ok(StorePath::Exchanged(how));
     }
-    Ok(Leaves::Elements)
+    Ok(StorePath::Elements)
 }

@@ -311,7 +311,7 @@ fn unreadable(
 
 /// Whether the loops on a path may go beyond the end of an axis.
 fn oversteps(nest: &Nest, path: &[Frame], axis: AxisId) -> bool {
-    let digits = path.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None });
+    let digits = path.iter().filter_map(|f| f.step().map(|(d, _)| d));
     ends(nest, axis, &digits.collect::<Vec<_>>()) != Ends::Always
 }
 

@@ -24,10 +24,7 @@ fn runs(nest: &Nest, path: &[Frame], place: usize, at: LoopKind) -> LoopKind {
 pub(crate) fn lets(nest: &Nest, visit: &mut Visit<'_>) {
     with_paths(&nest.body, &mut |path, stmt| {
         let Stmt::Let { values, first, .. } = stmt else { return };
-        let outside: Vec<Step> = path
-            .iter()
-            .filter_map(|f| if let Frame::For(d, at) = f { Some((*d, *at)) } else { None })
-            .collect();
+        let outside: Vec<Step> = path.iter().filter_map(Frame::step).collect();
         values.iter().for_each(|v| visit(*v, &outside, first));
     });
 }

@@ -349,8 +349,7 @@ fn product_swapped(nest: &Nest, info: &Access, contiguous: usize, a: Digit) -> O
 /// The copy with its dimensions the other way round.
 fn turned(nest: &Nest, path: &[Frame], at: usize, copy: CopyId) -> Option<Edit> {
     let info = nest.copy(copy);
-    let around =
-        path[..at].iter().rev().find_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None })?;
+    let around = path[..at].iter().rev().find_map(|f| f.step().map(|(d, _)| d))?;
     Some(Edit::put([directive::Stage {
         buffer: nest.copy_name(copy),
         at: Some(nest.digit_name(around)),

@@ -270,7 +270,7 @@ fn loops_down_to(nest: &Nest, v: ValueId, wanted: &[Digit]) -> Option<Vec<Digit>
         let bound = path.iter().rposition(|f| matches!(f, Frame::First(vs) if vs.contains(&v)));
         let chain: Vec<Digit> = path[bound.unwrap_or(0)..]
             .iter()
-            .filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None })
+            .filter_map(|f| f.step().map(|(d, _)| d))
             .filter(|d| nest.value(v).axes.contains(&d.axis))
             .collect();
         if let Some(last) = chain.iter().rposition(|d| wanted.contains(d)) {

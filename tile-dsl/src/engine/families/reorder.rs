@@ -248,8 +248,7 @@ fn orders(nest: &Nest, listed: &[Digit], within: Option<&BTreeSet<Target>>) -> O
         let (mut order, mut reordered) = (Vec::new(), false);
         // The loops of an atom stay together.
         for chain in path.split(|f| !matches!(f, Frame::For(_, at) if !matches!(at, LoopKind::Atom(..)))) {
-            let chain: Vec<Digit> =
-                chain.iter().filter_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None }).collect();
+            let chain: Vec<Digit> = chain.iter().filter_map(|f| f.step().map(|(d, _)| d)).collect();
             let mut wanted = listed.iter().filter(|d| chain.contains(d));
             reordered |= chain.iter().filter(|d| listed.contains(d)).count() > 1;
             order.extend(

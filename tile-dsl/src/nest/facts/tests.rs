@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     dtype::DType,
-    nest::{Frame, LoopKind, Steps, initial, leaves, parse_nest},
+    nest::{LoopKind, Steps, initial, leaves, parse_nest},
 };
 
 const MATMUL: &str = "\
@@ -116,7 +116,7 @@ fn coordinates_that_are_combined_show_in_the_term() {
     let mut nest = nest();
     let mut digit = None;
     leaves(&nest.body, &mut |path, _| {
-        digit = path.iter().find_map(|f| if let Frame::For(d, _) = f { Some(*d) } else { None });
+        digit = path.iter().find_map(|f| f.step().map(|(d, _)| d));
     });
     let digit = digit.expect("a loop");
     fn bound(stmt: &Stmt, digit: Digit) -> Stmt {
