@@ -168,7 +168,11 @@ impl Float {
 
     /// The nearest number of the format: [`Float::decode`] of [`Float::encode`].
     pub const fn round(self, x: f64) -> f64 {
-        self.decode(self.encode(x))
+        match self {
+            // What the machine does itself.
+            Float { exponent: 8, mantissa: 23, specials: Specials::Ieee } => x as f32 as f64,
+            _ => self.decode(self.encode(x)),
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 mod modular;
 
-use super::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Segment, Steps, Stmt, TileSize, ValueId};
+use super::{AccessId, BoxDim, CopyId, Digit, Expr, LoopKind, Nest, Segment, Steps, Stmt, TileSize, ValueId};
 use crate::{
     dtype::DType,
     index::{Affine, AxisId},
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 use modular::{Modular, Neutral};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 /// How elements are computed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,8 +103,28 @@ struct Buffer {
     data: Vec<f64>,
 }
 
+/// An index of an access: axes by their places, with coefficients, and a constant.
+struct Index {
+    terms: Vec<(usize, i64)>,
+    constant: i64,
+}
+
+/// The box of a copy: a dimension's first point, and how many.
+struct Extent {
+    /// Without what axes add.
+    low: i64,
+    /// None where nothing bounds them.
+    extent: Option<u64>,
+    /// What axes add.
+    index: Index,
+}
+
 struct Machine<'n, S> {
     nest: &'n Nest,
+    /// The indices of each access.
+    indices: Vec<Vec<Index>>,
+    /// The boxes of copies, by what they are filled for.
+    boxes: BTreeMap<(CopyId, *const Stmt), Rc<[Extent]>>,
     shared: &'n Allocation,
     /// Whether buffers share bytes.
     overlaid: bool,
@@ -126,6 +146,18 @@ struct Machine<'n, S> {
     /// How often each serpentine loop was entered.
     entered: BTreeMap<Digit, usize>,
     semantics: std::marker::PhantomData<S>,
+}
+
+impl Index {
+    /// An affine index with a constant of its own.
+    fn of(index: &Affine, constant: i64) -> Self {
+        Index { terms: index.terms.iter().map(|(a, c)| (usize::from(a.0), *c)).collect(), constant }
+    }
+
+    /// Its value at a point.
+    fn at(&self, point: &[i64]) -> i64 {
+        self.terms.iter().map(|(a, c)| c * point[*a]).sum::<i64>() + self.constant
+    }
 }
 
 /// `None` is poison.
@@ -183,8 +215,12 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 }
             })
             .collect();
+        let index = |i: &Affine| Index::of(i, i.constant);
+        let indices = nest.accesses.iter().map(|a| a.index.iter().map(index).collect()).collect();
         let mut machine = Machine::<S> {
             nest,
+            indices,
+            boxes: BTreeMap::new(),
             shared,
             overlaid: shared.overlaid(),
             units: 0,
@@ -289,10 +325,11 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 let (element, _) = self.expr(expr)?;
                 let shown = || self.nest.print_access(info);
                 let element = element.ok_or_else(|| InterpretError::Poison(format!("put {}", shown())))?;
-                let index: Vec<i64> = info.index.iter().map(|i| self.affine(i)).collect();
                 let tensor = usize::from(info.tensor.0);
-                let offset = offset(&self.tensors[tensor].shape, &index)
-                    .ok_or_else(|| InterpretError::Poison(format!("{} at {index:?} is outside", shown())))?;
+                let offset = offset(&self.tensors[tensor].shape, self.index(*access)).ok_or_else(|| {
+                    let index: Vec<i64> = self.index(*access).collect();
+                    InterpretError::Poison(format!("{} at {index:?} is outside", shown()))
+                })?;
                 self.tensors[tensor].data[offset] = element;
                 Ok(())
             }
@@ -398,8 +435,9 @@ impl<'n, S: Neutral> Machine<'n, S> {
         })
     }
 
-    fn affine(&self, index: &Affine) -> i64 {
-        index.terms.iter().map(|(a, c)| c * self.point[usize::from(a.0)]).sum::<i64>() + index.constant
+    /// The index of an access at the current point.
+    fn index(&self, access: AccessId) -> impl Iterator<Item = i64> {
+        self.indices[usize::from(access.0)].iter().map(|index| index.at(&self.point))
     }
 
     fn poison(&self, what: &str, value: ValueId) -> InterpretError {
@@ -407,36 +445,45 @@ impl<'n, S: Neutral> Machine<'n, S> {
     }
 
     /// Copies what the body of a stage reads, from the copy around it if there is one; zero outside the tensor.
-    fn fill(&self, copy: CopyId, body: &Stmt) -> Result<Buffer, InterpretError> {
+    fn fill(&mut self, copy: CopyId, body: &Stmt) -> Result<Buffer, InterpretError> {
         let tensor = self.nest.copy(copy).tensor;
         let access = self.nest.copied_access(copy);
+        let dims = self.boxes.entry((copy, std::ptr::from_ref(body))).or_insert_with(|| {
+            let dims = self.nest.footprint(copy, body);
+            // `low` has the constant in it already.
+            let dim = |(dim, index): (&BoxDim, &Affine)| Extent {
+                low: dim.low,
+                extent: dim.extent,
+                index: Index::of(index, 0),
+            };
+            dims.iter().zip(&access.index).map(dim).collect()
+        });
+        let dims = Rc::clone(dims);
         let outer = self.buffer(access);
         let global = &self.tensors[usize::from(tensor.0)];
-        let (mut low, mut extents) = (Vec::new(), Vec::new());
-        for (dim, index) in self.nest.footprint(copy, body).iter().zip(&access.index) {
-            // `low` has the constant in it already.
-            low.push(dim.low + self.affine(index) - index.constant);
-            extents.push(dim.extent.ok_or_else(|| InterpretError::Poison("a copy without bound".into()))? as i64);
-        }
+        let low: Vec<i64> = dims.iter().map(|dim| dim.low + dim.index.at(&self.point)).collect();
+        let extents = dims.iter().map(|dim| dim.extent.map(|n| n as i64)).collect::<Option<Vec<i64>>>();
+        let extents = extents.ok_or_else(|| InterpretError::Poison("a copy without bound".into()))?;
         let len = extents.iter().product::<i64>();
         let mut data = Vec::with_capacity(len as usize);
-        for n in 0..len {
-            let mut rest = n;
-            let mut index = vec![0; extents.len()];
-            for d in (0..extents.len()).rev() {
-                index[d] = low[d] + rest % extents[d];
-                rest /= extents[d];
-            }
+        let mut index = low.clone();
+        for _ in 0..len {
             data.push(match outer {
                 Some(outer) => {
-                    let inner: Vec<i64> = index.iter().zip(&outer.low).map(|(i, l)| i - l).collect();
-                    let at = offset(&outer.extents, &inner);
+                    let at = offset(&outer.extents, index.iter().zip(&outer.low).map(|(i, l)| i - l));
                     outer.data[at.ok_or_else(|| {
                         InterpretError::Poison(format!("a copy reads {index:?}, beside the copy around it"))
                     })?]
                 }
-                None => offset(&global.shape, &index).map_or(0.0, |o| global.data[o]),
+                None => offset(&global.shape, index.iter().copied()).map_or(0.0, |o| global.data[o]),
             });
+            for d in (0..index.len()).rev() {
+                index[d] += 1;
+                if index[d] < low[d] + extents[d] {
+                    break;
+                }
+                index[d] = low[d];
+            }
         }
         Ok(Buffer { copy, units: self.units, lost: false, low, extents, data })
     }
@@ -451,12 +498,12 @@ impl<'n, S: Neutral> Machine<'n, S> {
         let info = self.nest.access(access);
         let tensor = usize::from(info.tensor.0);
         let global = &self.tensors[tensor];
-        let index: Vec<i64> = info.index.iter().map(|i| self.affine(i)).collect();
         let element = match self.buffer(info) {
             Some(buffer) => {
-                let inner: Vec<i64> = index.iter().zip(&buffer.low).map(|(i, l)| i - l).collect();
-                let Some(at) = offset(&buffer.extents, &inner) else {
+                let inner = self.index(access).zip(&buffer.low).map(|(i, l)| i - l);
+                let Some(at) = offset(&buffer.extents, inner) else {
                     let shown = self.nest.print_access(info);
+                    let index: Vec<i64> = self.index(access).collect();
                     return Err(InterpretError::Poison(format!("{shown} at {index:?} is beside its copy")));
                 };
                 if buffer.lost {
@@ -465,7 +512,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 }
                 buffer.data[at]
             }
-            None => offset(&global.shape, &index).map_or(0.0, |o| global.data[o]),
+            None => offset(&global.shape, self.index(access)).map_or(0.0, |o| global.data[o]),
         };
         Ok((Some(element), global.dtype))
     }
@@ -527,11 +574,11 @@ impl<'n, S: Neutral> Machine<'n, S> {
 }
 
 /// Row-major position of an index; `None` outside.
-fn offset(shape: &[i64], index: &[i64]) -> Option<usize> {
+fn offset(shape: &[i64], index: impl Iterator<Item = i64>) -> Option<usize> {
     shape
         .iter()
         .zip(index)
-        .try_fold(0usize, |at, (n, i)| (0..*n).contains(i).then(|| at * *n as usize + *i as usize))
+        .try_fold(0usize, |at, (n, i)| (0..*n).contains(&i).then(|| at * *n as usize + i as usize))
 }
 
 #[cfg(test)]
