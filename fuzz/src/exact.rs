@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
     dtype::DType,
     index::{Affine, AxisId},
-    op::{BinOp, RedOp, UnOp, unary::Needs},
+    op::{BinOp, UnOp, binary::Unit, unary::Needs},
     tile::{Expr, ExprKind, Kernel, Stmt, VarId, evaluate::Inputs},
 };
 
@@ -93,10 +93,6 @@ impl Range {
     fn plus(self, other: Range) -> Result<Range, Incomparable> {
         let grain = self.grain.zip(other.grain).map(|(a, b)| a.min(b));
         Range { lo: self.lo + other.lo, hi: self.hi + other.hi, grain, ..self }.settle()
-    }
-
-    fn negated(self) -> Range {
-        Range { lo: -self.hi, hi: -self.lo, ..self }
     }
 
     fn times(self, other: Range) -> Result<Range, Incomparable> {
@@ -248,11 +244,8 @@ impl Scope<'_> {
                 let (range, mut axes) = self.expr(x)?;
                 axes.remove(axis);
                 let n = self.reduced(*axis);
-                match op {
-                    RedOp::Add => (range.summed(n)?, axes),
-                    // Of nothing: an infinity, whose further way does not round.
-                    RedOp::Max | RedOp::Min => (range, axes),
-                }
+                // A maximum of nothing is an infinity, whose further way does not round.
+                (if op.rounds() { range.summed(n)? } else { range }, axes)
             }
             ExprKind::Dot(a, b, acc) => {
                 let ((a, p), (b, q), (acc, axes)) = (self.expr(a)?, self.expr(b)?, self.expr(acc)?);
@@ -284,41 +277,42 @@ fn unary(op: UnOp, x: Range) -> Result<Range, Incomparable> {
 }
 
 fn binary(op: BinOp, a: Range, b: Range) -> Result<Range, Incomparable> {
-    match op {
-        BinOp::Add => a.plus(b),
-        BinOp::Sub => a.plus(b.negated()),
-        BinOp::Mul => a.times(b),
-        BinOp::Max => {
-            let grain = a.grain.zip(b.grain).map(|(a, b)| a.min(b));
-            Ok(Range { lo: a.lo.max(b.lo), hi: a.hi.max(b.hi), grain, ..a })
-        }
-        BinOp::Min => {
-            let grain = a.grain.zip(b.grain).map(|(a, b)| a.min(b));
-            Ok(Range { lo: a.lo.min(b.lo), hi: a.hi.min(b.hi), grain, ..a })
-        }
-        BinOp::And | BinOp::Or => Ok(a.hull(b)),
-        BinOp::Div | BinOp::Rem if !a.dtype.is_float() => {
-            let most = a.most().max(b.most()).max(1.0);
-            Range { lo: -most, hi: most, ..a }.settle()
-        }
-        BinOp::Div | BinOp::Rem => {
-            let away = b.lo > 1e-3 || b.hi < -1e-3;
-            // By zero, the sign of the dividend decides between infinities, or that it is none: one that was rounded may have either.
-            let by_zero = b.lo <= 0.0 && b.hi >= 0.0;
-            let signless = a.grain.is_none() && a.lo <= 0.0 && a.hi >= 0.0;
-            if !away && b.grain.is_none() || by_zero && signless {
-                return Err(Incomparable::Discontinuous);
-            }
-            // An exact divisor that is not zero is at least its grain.
-            let least = match (away, b.grain) {
-                (true, _) => b.lo.abs().min(b.hi.abs()),
-                (false, Some(grain)) => 2f64.powi(grain),
-                (false, None) => 1.0,
-            };
-            let most = a.most() / least;
-            Range { lo: -most, hi: most, ..a }.rounded()
-        }
+    let row = op.row();
+    let results = match a.dtype.is_float() {
+        true => row.float.map(|real| real.results),
+        false => row.int.map(|int| int.results),
+    };
+    // Of truth values.
+    let Some(results) = results else { return Ok(a.hull(b)) };
+    let b = if results.unit == Unit::Rounded { divisor(a, b)? } else { b };
+    let [lo, hi] = (results.range)([a.lo, a.hi], [b.lo, b.hi]);
+    let grains = a.grain.zip(b.grain);
+    let grain = match results.unit {
+        Unit::Chosen | Unit::Smaller => grains.map(|(a, b)| a.min(b)),
+        Unit::Product => grains.map(|(a, b)| a + b),
+        Unit::Whole => Some(0),
+        Unit::Rounded => None,
+    };
+    let result = Range { lo, hi, grain, ..a };
+    if results.unit == Unit::Chosen { Ok(result) } else { result.settle() }
+}
+
+/// The least magnitude of a divisor.
+fn divisor(a: Range, b: Range) -> Result<Range, Incomparable> {
+    let away = b.lo > 1e-3 || b.hi < -1e-3;
+    // By zero, the sign of the dividend decides between infinities, or that it is none: one that was rounded may have either.
+    let by_zero = b.lo <= 0.0 && b.hi >= 0.0;
+    let signless = a.grain.is_none() && a.lo <= 0.0 && a.hi >= 0.0;
+    if !away && b.grain.is_none() || by_zero && signless {
+        return Err(Incomparable::Discontinuous);
     }
+    // An exact divisor that is not zero is at least its grain.
+    let least = match (away, b.grain) {
+        (true, _) => b.lo.abs().min(b.hi.abs()),
+        (false, Some(grain)) => 2f64.powi(grain),
+        (false, None) => 1.0,
+    };
+    Ok(Range { lo: least, hi: least, ..b })
 }
 
 #[cfg(test)]

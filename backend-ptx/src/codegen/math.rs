@@ -17,15 +17,16 @@ struct Instructions<'a, 'c, 'k> {
 }
 
 impl<'c> Codegen<'c, '_> {
-    /// The result of a function's code. `narrow`: the operand was widened.
-    pub(super) fn function(
+    /// The result of an operator's code. `narrow`: the operands were widened.
+    pub(super) fn function<const N: usize>(
         &self,
-        code: fn(&mut dyn Machine, Reg) -> Reg,
-        x: FloatValue<'c>,
+        code: impl FnOnce(&mut dyn Machine, [Reg; N]) -> Reg,
+        operands: [FloatValue<'c>; N],
         narrow: bool,
     ) -> Result<FloatValue<'c>> {
-        let mut made = Instructions { codegen: self, values: vec![x.into()], narrow, mistake: None };
-        let result = code(&mut made, Reg(0));
+        let values = operands.map(BasicValueEnum::from).to_vec();
+        let mut made = Instructions { codegen: self, values, narrow, mistake: None };
+        let result = code(&mut made, std::array::from_fn(Reg));
         match made.mistake.take() {
             Some(mistake) => Err(mistake),
             None => made.float_of(result),
@@ -110,6 +111,8 @@ impl Machine for Instructions<'_, '_, '_> {
             Function::CopySign => "llvm.copysign",
             Function::Max => "llvm.maxnum",
             Function::Min => "llvm.minnum",
+            Function::Maximum => "llvm.maximum",
+            Function::Minimum => "llvm.minimum",
             Function::Ex2 => "llvm.nvvm.ex2.approx",
             Function::Rsqrt => "llvm.nvvm.rsqrt.approx.f",
             Function::Tf32 => "llvm.nvvm.f2tf32.rna",

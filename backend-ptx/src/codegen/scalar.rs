@@ -188,7 +188,7 @@ impl<'c> Codegen<'c, '_> {
                 return malformed(format!("{} of {:?}", op.name(), x.ty));
             };
             let wide = self.cast(F32, x)?.float()?;
-            let result = self.function(real.code, wide, x.ty != F32)?;
+            let result = self.function(|m, [x]| (real.code)(m, x), [wide], x.ty != F32)?;
             return self.cast(x.ty, self.value(result, F32));
         }
         let int = x.int()?;
@@ -208,18 +208,11 @@ impl<'c> Codegen<'c, '_> {
         same_type(a, b)?;
         let builder = &self.builder;
         if is_float(a.ty) {
-            let (x, y) = (self.cast(F32, a)?.float()?, self.cast(F32, b)?.float()?);
-            let result = match op {
-                BinOp::Add => builder.build_float_add(x, y, "")?,
-                BinOp::Sub => builder.build_float_sub(x, y, "")?,
-                BinOp::Mul => builder.build_float_mul(x, y, "")?,
-                BinOp::Div => builder.build_float_div(x, y, "")?,
-                BinOp::Max => self.float_call("llvm.maximum", &[x, y])?,
-                BinOp::Min => self.float_call("llvm.minimum", &[x, y])?,
-                BinOp::Rem | BinOp::And | BinOp::Or => {
-                    return malformed(format!("`{}` of {:?}", op.name(), a.ty));
-                }
+            let Some(real) = op.row().float else {
+                return malformed(format!("`{}` of {:?}", op.name(), a.ty));
             };
+            let wide = [self.cast(F32, a)?.float()?, self.cast(F32, b)?.float()?];
+            let result = self.function(|m, [x, y]| (real.code)(m, x, y), wide, a.ty != F32)?;
             return self.cast(a.ty, self.value(result, F32));
         }
         let (x, y) = (a.int()?, b.int()?);
@@ -238,7 +231,7 @@ impl<'c> Codegen<'c, '_> {
         Ok(self.value(result, a.ty))
     }
 
-    /// `i32` arithmetic as [`tile_dsl::op::integer`] defines it: LLVM leaves dividing by zero and −2³¹ by −1 undefined, so
+    /// `i32` arithmetic as [`tile_dsl::op::binary::Integer::value`] defines it: LLVM leaves dividing by zero and −2³¹ by −1 undefined, so
     /// those divide by 1 instead, which gives both remainders and the quotient of the second.
     fn wrapping(&self, op: BinOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
         same_type(a, b)?;
@@ -286,28 +279,22 @@ impl<'c> Codegen<'c, '_> {
 
     fn compare(&self, op: CmpOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
         same_type(a, b)?;
+        if a.ty == BOOL && op.row().ordered {
+            return malformed(format!("`{}` of bools", op.name()));
+        }
+        let (float, int) = match op {
+            CmpOp::Eq => (FloatPredicate::OEQ, IntPredicate::EQ),
+            CmpOp::Ne => (FloatPredicate::UNE, IntPredicate::NE),
+            CmpOp::Lt => (FloatPredicate::OLT, IntPredicate::SLT),
+            CmpOp::Le => (FloatPredicate::OLE, IntPredicate::SLE),
+            CmpOp::Gt => (FloatPredicate::OGT, IntPredicate::SGT),
+            CmpOp::Ge => (FloatPredicate::OGE, IntPredicate::SGE),
+        };
         let result = if is_float(a.ty) {
-            let predicate = match op {
-                CmpOp::Eq => FloatPredicate::OEQ,
-                CmpOp::Ne => FloatPredicate::UNE,
-                CmpOp::Lt => FloatPredicate::OLT,
-                CmpOp::Le => FloatPredicate::OLE,
-                CmpOp::Gt => FloatPredicate::OGT,
-                CmpOp::Ge => FloatPredicate::OGE,
-            };
             let (x, y) = (self.cast(F32, a)?.float()?, self.cast(F32, b)?.float()?);
-            self.builder.build_float_compare(predicate, x, y, "")?
+            self.builder.build_float_compare(float, x, y, "")?
         } else {
-            let predicate = match op {
-                CmpOp::Eq => IntPredicate::EQ,
-                CmpOp::Ne => IntPredicate::NE,
-                _ if a.ty == BOOL => return malformed(format!("`{}` of bools", op.name())),
-                CmpOp::Lt => IntPredicate::SLT,
-                CmpOp::Le => IntPredicate::SLE,
-                CmpOp::Gt => IntPredicate::SGT,
-                CmpOp::Ge => IntPredicate::SGE,
-            };
-            self.builder.build_int_compare(predicate, a.int()?, b.int()?, "")?
+            self.builder.build_int_compare(int, a.int()?, b.int()?, "")?
         };
         Ok(self.value(result, BOOL))
     }

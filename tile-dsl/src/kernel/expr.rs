@@ -45,7 +45,7 @@ pub enum Expr {
     /// Two operands of equal type. Float `a * b + c` is fused only by [`Expr::Fma`]. Integer arithmetic is that of
     /// indices, which neither overflows nor divides by zero.
     Bin(BinOp, Box<Expr>, Box<Expr>),
-    /// `+ - * / %` of the kernel's own `i32` values, defined for all operands by [`crate::op::integer`].
+    /// `+ - * / %` of the kernel's own `i32` values, defined for all operands by [`crate::op::binary::Integer::value`].
     Wrapping(BinOp, Box<Expr>, Box<Expr>),
     /// `a * b + c`, rounded once.
     Fma(Box<Expr>, Box<Expr>, Box<Expr>),

@@ -20,7 +20,7 @@ use super::{
     Expr, Group, Kernel, Mem, Param, Role, Stmt, Ty, Var,
     visit::{Access, Visitor},
 };
-use crate::{nest::Atom, op::BinOp};
+use crate::{nest::Atom, op::binary::Form};
 use std::fmt::{self, Display, Formatter, Write};
 
 impl Display for Ty {
@@ -367,8 +367,10 @@ impl Printer<'_, '_> {
             Expr::Dim(extent) => write!(self.out, "dim({extent})"),
             Expr::Scalar(i) => write!(self.out, "${}", param_name(self.kernel, *i)),
             Expr::Un(op, a) => self.call(op.name(), &[a]),
-            Expr::Bin(op @ (BinOp::Max | BinOp::Min), a, b) => self.call(op.name(), &[a, b]),
-            Expr::Bin(op, a, b) => self.infix(a, op.name(), b),
+            Expr::Bin(op, a, b) => match op.row().form {
+                Form::Function => self.call(op.name(), &[a, b]),
+                Form::Infix(_) | Form::Word => self.infix(a, op.name(), b),
+            },
             Expr::Fma(a, b, c) => self.call("fma", &[a, b, c]),
             Expr::Wrapping(op, a, b) => {
                 self.out.push_str("wrapping");

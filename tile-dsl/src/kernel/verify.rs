@@ -10,7 +10,7 @@ mod asynchronous;
 mod statement;
 
 use super::{Expr, Kernel, Param, Stmt, Ty, Var};
-use crate::{dtype::DType, machine::Target, op::BinOp};
+use crate::{dtype::DType, machine::Target};
 use std::collections::BTreeSet;
 
 /// What is wrong with a kernel.
@@ -236,17 +236,14 @@ impl Verifier<'_> {
             },
             Expr::Un(op, a) => self.expr(a).and_then(|t| {
                 let row = op.row();
-                let takes = match t {
-                    Ty::BOOL => row.truth.is_some(),
-                    t if t.is_int() => row.int.is_some(),
-                    _ => row.float.is_some(),
-                };
-                ok(takes, t)
+                ok(takes(t, row.float.is_some(), row.int.is_some(), row.truth.is_some()), t)
             }),
-            Expr::Bin(BinOp::And | BinOp::Or, a, b) => same(a, b).and_then(|t| ok(t == Ty::BOOL, t)),
-            Expr::Bin(BinOp::Rem, a, b) | Expr::Xor(a, b) => same(a, b).and_then(|t| ok(t.is_int(), t)),
-            Expr::Bin(_, a, b) => same(a, b).and_then(|t| ok(t != Ty::BOOL, t)),
-            Expr::Wrapping(op, a, b) => same(a, b).and_then(|t| ok(op.is_arithmetic() && t == Ty::I32, t)),
+            Expr::Bin(op, a, b) => same(a, b).and_then(|t| {
+                let row = op.row();
+                ok(takes(t, row.float.is_some(), row.int.is_some(), row.truth.is_some()), t)
+            }),
+            Expr::Xor(a, b) => same(a, b).and_then(|t| ok(t.is_int(), t)),
+            Expr::Wrapping(op, a, b) => same(a, b).and_then(|t| ok(op.wraps() && t == Ty::I32, t)),
             Expr::Fma(a, b, c) => {
                 same(a, b)?;
                 same(b, c).and_then(|t| ok(float(t), t))
@@ -258,5 +255,14 @@ impl Verifier<'_> {
             }
             Expr::Cast(ty, a) => self.expr(a).map(|_| *ty),
         }
+    }
+}
+
+/// Whether an operator takes a type, from what kinds of elements it takes.
+fn takes(ty: Ty, float: bool, int: bool, truth: bool) -> bool {
+    match ty {
+        Ty::BOOL => truth,
+        ty if ty.is_int() => int,
+        _ => float,
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     dtype::{DType, Kind},
     index::Extent,
     kernel::{Expr, Mem, Stmt, Ty, Var},
-    op::{BinOp, CmpOp, UnOp, integer},
+    op::{BinOp, CmpOp, UnOp},
     tile::TensorId,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -280,16 +280,7 @@ impl Emit {
         Some(match (op, args) {
             (Op::Dim(extent), []) => Atom::i32(extent.as_constant()?),
             (Op::Bin(op), [Atom::Int(a, ty), Atom::Int(b, _)]) => {
-                let n = match op {
-                    BinOp::Add => a.checked_add(*b)?,
-                    BinOp::Sub => a.checked_sub(*b)?,
-                    BinOp::Mul => a.checked_mul(*b)?,
-                    BinOp::Div => a.checked_div(*b)?,
-                    BinOp::Rem => a.checked_rem(*b)?,
-                    BinOp::Min => *a.min(b),
-                    BinOp::Max => *a.max(b),
-                    BinOp::And | BinOp::Or => return None,
-                };
+                let n = (op.row().int?.checked)(*a, *b)?;
                 // Out of range wraps at run time; leave it there.
                 if *ty != Ty::I64 && i32::try_from(n).is_err() {
                     return None;
@@ -297,24 +288,15 @@ impl Emit {
                 Atom::Int(n, *ty)
             }
             (Op::Wrapping(op), [Atom::Int(a, _), Atom::Int(b, _)]) => {
-                Atom::i32(integer(*op, *a as i32, *b as i32).into())
+                Atom::i32((op.row().int?.value)(*a as i32, *b as i32).into())
             }
-            (Op::Bin(BinOp::Add | BinOp::Sub), [a, Atom::Int(0, _)]) => *a,
-            (Op::Bin(BinOp::Add), [Atom::Int(0, _), a]) => *a,
-            (Op::Bin(BinOp::Mul | BinOp::Div), [a, Atom::Int(1, _)]) => *a,
-            (Op::Bin(BinOp::Mul), [Atom::Int(1, _), a]) => *a,
+            (Op::Bin(op), [a, Atom::Int(n, _)]) if op.neutral()[1] == Some(*n) => *a,
+            (Op::Bin(op), [Atom::Int(n, _), a]) if op.neutral()[0] == Some(*n) => *a,
             (Op::Bin(BinOp::Rem), [_, Atom::Int(1, ty)]) => Atom::Int(0, *ty),
             (Op::Bin(BinOp::And), [Atom::Bool(true), a] | [a, Atom::Bool(true)]) => *a,
             (Op::Bin(BinOp::And), [Atom::Bool(false), _] | [_, Atom::Bool(false)]) => Atom::Bool(false),
             (Op::Bin(BinOp::And), [a, b]) if a == b => *a,
-            (Op::Cmp(op), [Atom::Int(a, _), Atom::Int(b, _)]) => Atom::Bool(match op {
-                CmpOp::Eq => a == b,
-                CmpOp::Ne => a != b,
-                CmpOp::Lt => a < b,
-                CmpOp::Le => a <= b,
-                CmpOp::Gt => a > b,
-                CmpOp::Ge => a >= b,
-            }),
+            (Op::Cmp(op), [Atom::Int(a, _), Atom::Int(b, _)]) => Atom::Bool(op.holds(a, b)),
             (Op::Select, [Atom::Bool(c), a, b]) => {
                 if *c {
                     *a

@@ -51,7 +51,7 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
         }
         Expr::Bin(op, a, b) => {
             let args = vec![value(cx, a)?, value(cx, b)?];
-            let wraps = op.is_arithmetic() && operand_ty(cx, &args[0]) == Ty::I32;
+            let wraps = op.wraps() && operand_ty(cx, &args[0]) == Ty::I32;
             Ok(apply(cx, if wraps { Op::Wrapping(*op) } else { Op::Bin(*op) }, args))
         }
         Expr::Cmp(op, a, b) => {

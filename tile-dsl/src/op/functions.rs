@@ -28,6 +28,10 @@ pub enum Function {
     Max,
     /// `min.f32`: the other one where one is NaN.
     Min,
+    /// `max.NaN.f32`: NaN where one is.
+    Maximum,
+    /// `min.NaN.f32`: NaN where one is.
+    Minimum,
     /// `ex2.approx.f32`.
     Ex2,
     /// `rsqrt.approx.f32`.

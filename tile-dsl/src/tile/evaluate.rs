@@ -279,7 +279,7 @@ impl<'k, S: Semantics> Machine<'k, S> {
     fn reduce(&self, op: RedOp, x: &Expr, axis: AxisId) -> Array<S::E> {
         let (dtype, combine) = (op.accumulator(self.kernel_dtype(x)), op.combine());
         let neutral = S::literal(op.neutral().into(), dtype);
-        let steps = u64::from(combine == BinOp::Add);
+        let steps = u64::from(op.rounds());
         self.expr(x, false).reduce(axis, neutral, steps, |acc, x| S::bin(combine, dtype, acc, x, false))
     }
 
@@ -371,7 +371,7 @@ impl<'k, S: Semantics> Machine<'k, S> {
             }
             ExprKind::Bin(op, a, b) => {
                 let dtype = types(a);
-                let steps = u64::from(!matches!(op, BinOp::Max | BinOp::Min));
+                let steps = op.row().float.map_or(1, |real| real.steps);
                 self.expr(a, false).zip(&self.expr(b, false), steps, |a, b| S::bin(*op, dtype, a, b, root))
             }
             ExprKind::Cmp(op, a, b) => {

@@ -6,7 +6,7 @@ use super::{
 use crate::{
     dtype::DType,
     index::{Affine, AxisId, Extent},
-    op::{BinOp, CmpOp, RedOp, UnOp},
+    op::{BinOp, CmpOp, RedOp, UnOp, binary::Form},
     span::SpanId,
 };
 
@@ -314,11 +314,10 @@ impl Parser {
         let mut left = self.operand()?;
         loop {
             let op = self.peek().to_string();
-            let cmp = CmpOp::from_name(&op);
-            let own = match op.as_str() {
-                "+" | "-" => 2,
-                "*" | "/" | "%" => 3,
-                _ if cmp.is_some() => 1,
+            let (cmp, bin) = (CmpOp::from_name(&op), BinOp::from_name(&op));
+            let own = match (cmp, bin.map(|op| op.row().form)) {
+                (Some(_), _) => 1,
+                (None, Some(Form::Infix(own))) => own,
                 _ => return Ok(left),
             };
             if own < level.max(1) {
@@ -326,9 +325,10 @@ impl Parser {
             }
             self.at += 1;
             let (a, b) = (Box::new(left), Box::new(self.expr(own + 1)?));
-            left = expr(match cmp {
-                Some(cmp) => ExprKind::Cmp(cmp, a, b),
-                None => ExprKind::Bin(BinOp::from_name(&op).expect("an arithmetic operator"), a, b),
+            left = expr(match (cmp, bin) {
+                (None, Some(op)) => ExprKind::Bin(op, a, b),
+                (Some(op), _) => ExprKind::Cmp(op, a, b),
+                (None, None) => return self.fail(format!("`{op}` is no operator")),
             });
         }
     }

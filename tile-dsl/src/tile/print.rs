@@ -3,7 +3,7 @@
 use super::{AxisKind, Expr, ExprKind, Kernel, Stmt};
 use crate::{
     index::{Affine, write_affine},
-    op::{BinOp, UnOp},
+    op::{UnOp, binary::Form},
 };
 use std::fmt::{self, Display, Formatter};
 
@@ -140,13 +140,10 @@ impl Kernel {
                 self.write_expr(f, x, 4)
             }
             ExprKind::Un(op, x) => call(f, op.name(), &[x]),
-            ExprKind::Bin(op @ (BinOp::Max | BinOp::Min | BinOp::And | BinOp::Or), a, b) => {
-                call(f, op.name(), &[a, b])
-            }
-            ExprKind::Bin(op, a, b) => {
-                let own = if matches!(op, BinOp::Add | BinOp::Sub) { 2 } else { 3 };
-                self.write_infix(f, (op.name(), own), a, b, level)
-            }
+            ExprKind::Bin(op, a, b) => match op.row().form {
+                Form::Infix(own) => self.write_infix(f, (op.name(), own), a, b, level),
+                Form::Word | Form::Function => call(f, op.name(), &[a, b]),
+            },
             ExprKind::Cmp(op, a, b) => self.write_infix(f, (op.name(), 1), a, b, level),
             ExprKind::Select(c, a, b) => call(f, "select", &[c, a, b]),
             ExprKind::Cast(elem, x) => {

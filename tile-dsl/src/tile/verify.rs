@@ -16,7 +16,6 @@ use crate::{
     diagnostic::{Diagnostic, replace},
     dtype::DType,
     index::{Affine, AxisId, Extent},
-    op::BinOp,
     span::SpanId,
 };
 use dot::Literal;
@@ -282,16 +281,17 @@ impl<'k> Checker<'k> {
             ExprKind::Bin(op, a, b) => {
                 let op = *op;
                 let found = self.pair(a, b, expected, span, op.name())?;
-                let fits = match op {
-                    BinOp::And | BinOp::Or => found.elem == BOOL,
-                    BinOp::Rem => found.elem == I32,
-                    _ => found.elem != BOOL,
+                let row = op.row();
+                let fits = match found.elem {
+                    BOOL => row.truth.is_some(),
+                    I32 => row.int.is_some(),
+                    _ => row.float.is_some(),
                 };
                 if !fits {
-                    let help = match op {
-                        BinOp::And | BinOp::Or => "it takes results of comparisons",
-                        BinOp::Rem => "remainders are of index values (i32) only",
-                        _ => "use `select(condition, a, b)` to turn a condition into numbers",
+                    let help = match (row.float, row.int) {
+                        (None, None) => "it takes results of comparisons",
+                        (None, Some(_)) => "remainders are of index values (i32) only",
+                        (Some(_), _) => "use `select(condition, a, b)` to turn a condition into numbers",
                     };
                     let message = format!("`{}` of {} values", op.name(), kernel.elem_name(found.elem));
                     self.error(Diagnostic::new(span, message).remark(help));

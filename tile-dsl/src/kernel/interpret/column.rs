@@ -3,7 +3,7 @@
 
 use crate::{
     dtype::{DType, Kind},
-    op::{BinOp, CmpOp, UnOp, integer, maximum, minimum},
+    op::{BinOp, CmpOp, UnOp},
 };
 use std::rc::Rc;
 
@@ -106,35 +106,16 @@ pub(super) fn un(op: UnOp, a: &Column) -> Eval {
 
 /// `wide`: integers are `i64`.
 pub(super) fn bin(op: BinOp, a: &Column, b: &Column, wide: bool, mask: &[bool]) -> Eval {
-    let wrong = || (0, format!("{} of operands of another type", op.name()));
-    match (a, b) {
-        (Column::Float(a, dtype), Column::Float(b, _)) => {
-            let f: fn(f32, f32) -> f32 = match op {
-                BinOp::Add => |x, y| x + y,
-                BinOp::Sub => |x, y| x - y,
-                BinOp::Mul => |x, y| x * y,
-                BinOp::Div => |x, y| x / y,
-                BinOp::Max => |x, y| maximum(x.into(), y.into()) as f32,
-                BinOp::Min => |x, y| minimum(x.into(), y.into()) as f32,
-                BinOp::Rem | BinOp::And | BinOp::Or => return Err(wrong()),
-            };
-            floats(a.iter().zip(b).map(|(x, y)| f(*x, *y)).collect(), *dtype)
+    let row = op.row();
+    match (a, b, row.float, row.int, row.truth) {
+        (Column::Float(a, dtype), Column::Float(b, _), Some(real), ..) => {
+            floats(a.iter().zip(b).map(|(x, y)| (real.value)(*x, *y)).collect(), *dtype)
         }
-        (Column::Int(a), Column::Int(b)) => {
-            let f: fn(i64, i64) -> Option<i64> = match op {
-                BinOp::Add => i64::checked_add,
-                BinOp::Sub => i64::checked_sub,
-                BinOp::Mul => i64::checked_mul,
-                BinOp::Div => i64::checked_div,
-                BinOp::Rem => i64::checked_rem,
-                BinOp::Max => |x, y| Some(x.max(y)),
-                BinOp::Min => |x, y| Some(x.min(y)),
-                BinOp::And | BinOp::Or => return Err(wrong()),
-            };
+        (Column::Int(a), Column::Int(b), _, Some(int), _) => {
             let mut out = Vec::with_capacity(a.len());
             for (t, (x, y)) in a.iter().zip(b).enumerate() {
                 // The lowering promises that no index wraps.
-                match f(*x, *y) {
+                match (int.checked)(*x, *y) {
                     Some(z) if wide || z == i64::from(z as i32) => out.push(z),
                     _ if !mask[t] => out.push(0),
                     _ => return Err((t, format!("{x} {} {y} overflows", op.name()))),
@@ -142,22 +123,20 @@ pub(super) fn bin(op: BinOp, a: &Column, b: &Column, wide: bool, mask: &[bool]) 
             }
             Ok(Column::Int(out))
         }
-        (Column::Bool(a), Column::Bool(b)) => {
-            let f: fn(bool, bool) -> bool = match op {
-                BinOp::And => |x, y| x && y,
-                BinOp::Or => |x, y| x || y,
-                _ => return Err(wrong()),
-            };
+        (Column::Bool(a), Column::Bool(b), .., Some(f)) => {
             Ok(Column::Bool(a.iter().zip(b).map(|(x, y)| f(*x, *y)).collect()))
         }
-        _ => Err(wrong()),
+        _ => Err((0, format!("{} of operands of another type", op.name()))),
     }
 }
 
 /// Arithmetic of `i32` values, defined for all of them.
 pub(super) fn wrapping(op: BinOp, a: &Column, b: &Column) -> Eval {
+    let Some(int) = op.row().int else {
+        return Err((0, format!("wrapping {}", op.name())));
+    };
     let pairs = a.ints()?.iter().zip(b.ints()?);
-    Ok(Column::Int(pairs.map(|(x, y)| integer(op, *x as i32, *y as i32).into()).collect()))
+    Ok(Column::Int(pairs.map(|(x, y)| (int.value)(*x as i32, *y as i32).into()).collect()))
 }
 
 pub(super) fn fma(a: &Column, b: &Column, c: &Column) -> Eval {
@@ -175,15 +154,7 @@ pub(super) fn xor(a: &Column, b: &Column) -> Eval {
 
 pub(super) fn cmp(op: CmpOp, a: &Column, b: &Column) -> Eval {
     fn test<T: PartialOrd>(op: CmpOp, a: &[T], b: &[T]) -> Eval {
-        let f: fn(&T, &T) -> bool = match op {
-            CmpOp::Eq => |a, b| a == b,
-            CmpOp::Ne => |a, b| a != b,
-            CmpOp::Lt => |a, b| a < b,
-            CmpOp::Le => |a, b| a <= b,
-            CmpOp::Gt => |a, b| a > b,
-            CmpOp::Ge => |a, b| a >= b,
-        };
-        Ok(Column::Bool(a.iter().zip(b).map(|(x, y)| f(x, y)).collect()))
+        Ok(Column::Bool(a.iter().zip(b).map(|(x, y)| op.holds(x, y)).collect()))
     }
     match (a, b) {
         (Column::Float(a, _), Column::Float(b, _)) => test(op, a, b),

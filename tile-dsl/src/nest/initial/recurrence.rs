@@ -167,12 +167,7 @@ impl<'a> Build<'a> {
                 (RedOp::Add, product, over)
             }
             ExprKind::Bin(op, x, y) => {
-                let red = match op {
-                    BinOp::Max => RedOp::Max,
-                    BinOp::Min => RedOp::Min,
-                    BinOp::Add => RedOp::Add,
-                    _ => return Ok(false),
-                };
+                let Some(red) = RedOp::combined_by(*op) else { return Ok(false) };
                 let mut part = match (is_var(x, var), is_var(y, var)) {
                     (true, _) => y,
                     (_, true) => x,

@@ -2,7 +2,7 @@
 
 use crate::{
     dtype::DType,
-    op::{BinOp, CmpOp, RedOp, UnOp},
+    op::{BinOp, CmpOp, RedOp, UnOp, binary::Unit},
     tile::evaluate::semantics::{Exact, Semantics},
 };
 
@@ -41,14 +41,13 @@ impl Semantics for Modular {
         if matches!(dtype, DType::Bool | DType::I32) {
             return Exact::bin(op, dtype, a, b, root);
         }
-        let (x, y) = (residue(a), residue(b));
-        match op {
-            BinOp::Add => ((x + y) % PRIME) as f64,
-            BinOp::Sub => ((x + PRIME - y) % PRIME) as f64,
-            BinOp::Mul => (x * y % PRIME) as f64,
-            BinOp::Max | BinOp::Or => a.max(b),
-            BinOp::Min | BinOp::And => a.min(b),
-            BinOp::Div | BinOp::Rem => (x * residue(scramble(y, 97)) % PRIME) as f64,
+        let row = op.row();
+        let whole = row.int.filter(|_| row.float.is_some_and(|real| real.results.unit != Unit::Rounded));
+        match whole.and_then(|int| Some((int.wraps, (int.checked)(a as i64, b as i64)?))) {
+            Some((true, z)) => z.rem_euclid(PRIME as i64) as f64,
+            Some((false, z)) => z as f64,
+            // A quotient is a product with something that the divisor decides.
+            None => (residue(a) * residue(scramble(residue(b), 97)) % PRIME) as f64,
         }
     }
     fn cmp(op: CmpOp, a: f64, b: f64) -> f64 {
@@ -78,9 +77,7 @@ impl Neutral for Exact {
 
 impl Neutral for Modular {
     fn neutral(op: RedOp) -> f64 {
-        match op {
-            RedOp::Add | RedOp::Max => 0.0,
-            RedOp::Min => PRIME as f64,
-        }
+        // Numbers are from 0 to the prime.
+        f64::from(op.neutral()).clamp(0.0, PRIME as f64)
     }
 }

@@ -2,10 +2,7 @@
 
 use crate::{
     dtype::{DType, Float, Kind},
-    op::{
-        BinOp, CmpOp, UnOp, integer, maximum, minimum,
-        unary::{Magnitude, of_zero},
-    },
+    op::{BinOp, CmpOp, UnOp, binary::of_sum, unary::Magnitude},
 };
 
 /// Arithmetic of the evaluator. `root`: the result is stored as it is, so its rounding is accounted to the store.
@@ -26,17 +23,6 @@ pub(crate) trait Semantics {
     /// A factor of products that are added with fewer bits than f32 has: errors may be so much larger.
     fn coarse(x: Self::E, _by: f64) -> Self::E {
         x
-    }
-}
-
-fn compare(op: CmpOp, a: f64, b: f64) -> bool {
-    match op {
-        CmpOp::Eq => a == b,
-        CmpOp::Ne => a != b,
-        CmpOp::Lt => a < b,
-        CmpOp::Le => a <= b,
-        CmpOp::Gt => a > b,
-        CmpOp::Ge => a >= b,
     }
 }
 
@@ -66,30 +52,18 @@ impl Semantics for Exact {
     }
 
     fn bin(op: BinOp, dtype: DType, a: f64, b: f64, _: bool) -> f64 {
-        match dtype.format().kind {
-            Kind::Bool => match op {
-                BinOp::And => a * b,
-                _ => a.max(b),
-            },
-            Kind::Int { .. } => f64::from(integer(op, a as i32, b as i32)),
-            Kind::Float(_) => {
-                let (x, y) = (a as f32, b as f32);
-                let y = match op {
-                    BinOp::Add => x + y,
-                    BinOp::Sub => x - y,
-                    BinOp::Mul => x * y,
-                    BinOp::Div => x / y,
-                    BinOp::Rem => x % y,
-                    BinOp::Max | BinOp::Or => return maximum(a, b),
-                    BinOp::Min | BinOp::And => return minimum(a, b),
-                };
-                dtype.round(y).into()
-            }
-        }
+        let row = op.row();
+        let result = match dtype.format().kind {
+            Kind::Float(_) => row.float.map(|real| dtype.round((real.value)(a as f32, b as f32)).into()),
+            Kind::Int { .. } => row.int.map(|int| (int.value)(a as i32, b as i32).into()),
+            Kind::Bool => row.truth.map(|value| u8::from(value(a != 0.0, b != 0.0)).into()),
+        };
+        // Others the verifier refuses.
+        result.unwrap_or(f64::NAN)
     }
 
     fn cmp(op: CmpOp, a: f64, b: f64) -> f64 {
-        f64::from(u8::from(compare(op, a, b)))
+        f64::from(u8::from(op.holds(&a, &b)))
     }
 
     fn holds(condition: f64) -> bool {
@@ -141,21 +115,6 @@ fn known((v, m): (f64, f64)) -> (f64, f64) {
     }
 }
 
-/// A sum with its magnitude. The sign of one that is zero is not defined: a point beyond the end adds +0, and a sum may or may not
-/// begin with +0. So its magnitude is never nothing.
-fn sum((v, m): (f64, f64)) -> (f64, f64) {
-    const SIGN_OF_ZERO: f64 = 1e-200;
-    known((v, if v == 0.0 { m.max(SIGN_OF_ZERO) } else { m }))
-}
-
-fn quotient((x, p): (f64, f64), (y, q): (f64, f64)) -> (f64, f64) {
-    match y == 0.0 {
-        true if x == 0.0 || x.is_nan() => (f64::NAN, 0.0),
-        true => of_zero(x / y, q),
-        false => known((x / y, p / y.abs() + x.abs() * q / (y * y))),
-    }
-}
-
 fn magnitude(x: f64) -> f64 {
     if x.is_finite() { x.abs() } else { 0.0 }
 }
@@ -182,20 +141,13 @@ impl Semantics for Bounded {
     }
 
     fn bin(op: BinOp, dtype: DType, a: (f64, f64), b: (f64, f64), root: bool) -> (f64, f64) {
-        if !dtype.is_float() {
+        let Some(real) = op.row().float.filter(|_| dtype.is_float()) else {
             return Self::input(Exact::bin(op, dtype, a.0, b.0, root));
-        }
-        let ((x, p), (y, q)) = (a, b);
-        let result = match op {
-            BinOp::Add => sum((x + y, p + q)),
-            BinOp::Sub => sum((x - y, p + q)),
-            BinOp::Mul => known((x * y, p * q)),
-            BinOp::Div => quotient(a, b),
-            BinOp::Rem => known((x % y, p + q)),
-            BinOp::Max | BinOp::Or => return (maximum(x, y), p.max(q)),
-            BinOp::Min | BinOp::And => return (minimum(x, y), p.max(q)),
         };
-        intermediate(dtype, result, root)
+        match (real.bounded)(a, b) {
+            Magnitude::Exact(v, m) => (v, m),
+            Magnitude::Rounded(v, m) => intermediate(dtype, known((v, m)), root),
+        }
     }
 
     fn cmp(op: CmpOp, a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
@@ -215,8 +167,8 @@ impl Semantics for Bounded {
     }
 
     fn fma(dtype: DType, a: (f64, f64), b: (f64, f64), acc: (f64, f64)) -> (f64, f64) {
-        let result = (acc.0 + a.0 * b.0, acc.1 + a.1 * b.1);
-        intermediate(dtype, sum(result), false)
+        let (v, m) = (acc.0 + a.0 * b.0, acc.1 + a.1 * b.1);
+        intermediate(dtype, known((v, of_sum(v, m))), false)
     }
 
     fn coarse((v, m): (f64, f64), by: f64) -> (f64, f64) {

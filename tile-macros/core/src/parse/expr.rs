@@ -163,30 +163,18 @@ impl Reader<'_> {
     }
 
     fn binary(&mut self, binary: &syn::ExprBinary) -> Option<ExprKind> {
-        use syn::BinOp as B;
         enum Op {
             Bin(BinOp),
             Cmp(CmpOp),
         }
-        let op = match binary.op {
-            B::Add(_) => Op::Bin(BinOp::Add),
-            B::Sub(_) => Op::Bin(BinOp::Sub),
-            B::Mul(_) => Op::Bin(BinOp::Mul),
-            B::Div(_) => Op::Bin(BinOp::Div),
-            B::Rem(_) => Op::Bin(BinOp::Rem),
-            B::And(_) | B::BitAnd(_) => Op::Bin(BinOp::And),
-            B::Or(_) | B::BitOr(_) => Op::Bin(BinOp::Or),
-            B::Eq(_) => Op::Cmp(CmpOp::Eq),
-            B::Ne(_) => Op::Cmp(CmpOp::Ne),
-            B::Lt(_) => Op::Cmp(CmpOp::Lt),
-            B::Le(_) => Op::Cmp(CmpOp::Le),
-            B::Gt(_) => Op::Cmp(CmpOp::Gt),
-            B::Ge(_) => Op::Cmp(CmpOp::Ge),
+        let symbol = binary.op.to_token_stream().to_string();
+        let op = match (BinOp::from_symbol(&symbol), CmpOp::from_name(&symbol)) {
+            (Some(op), _) => Op::Bin(op),
+            (_, Some(op)) => Op::Cmp(op),
             _ => {
-                let op = binary.op.to_token_stream();
                 return self.fail(
                     binary,
-                    format!("the operator `{op}` is not supported in a kernel"),
+                    format!("the operator `{symbol}` is not supported in a kernel"),
                     "operators are + - * / % == != < <= > >= & |",
                 );
             }

@@ -4,6 +4,7 @@ use crate::{
     report::Report,
     spans::{Range, Spans},
 };
+use quote::ToTokens;
 use std::collections::HashMap;
 use syn::{Expr, ItemFn, Pat, Stmt as RustStmt};
 use tile_dsl::{
@@ -535,13 +536,8 @@ pub(super) fn call(expr: &Expr) -> Option<(String, Vec<&Expr>)> {
 }
 
 fn compound(op: &syn::BinOp) -> Option<BinOp> {
-    Some(match op {
-        syn::BinOp::AddAssign(_) => BinOp::Add,
-        syn::BinOp::SubAssign(_) => BinOp::Sub,
-        syn::BinOp::MulAssign(_) => BinOp::Mul,
-        syn::BinOp::DivAssign(_) => BinOp::Div,
-        _ => return None,
-    })
+    let symbol = op.to_token_stream().to_string();
+    BinOp::from_symbol(symbol.strip_suffix('=')?).filter(|op| op.row().float.is_some())
 }
 
 fn pattern_names(pat: &Pat) -> Vec<String> {

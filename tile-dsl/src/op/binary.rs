@@ -1,0 +1,434 @@
+//! Operators of two operands, element by element: an operator is a row of the table.
+//!
+//! The row has the name, how it is written, what it computes on elements of each kind, how far errors reach, and its code.
+//! Whoever asks about an operator asks its row.
+
+use super::{
+    functions::{Function, Machine, Reg},
+    unary::{Magnitude, of_zero},
+};
+use crate::dtype::DType;
+use serde::{Deserialize, Serialize};
+
+/// What is known of an operator. Both operands have the type of the result.
+#[derive(Clone, Copy)]
+pub struct Binary {
+    /// Name in the printed IRs.
+    pub name: &'static str,
+    /// What a kernel writes between the operands; none for functions.
+    pub symbols: &'static [&'static str],
+    /// How the IRs write it.
+    pub form: Form,
+    /// Of floating-point numbers, if it takes them.
+    pub float: Option<Real>,
+    /// Of integers, if it takes them.
+    pub int: Option<Integer>,
+    /// Of truth values, if it takes them.
+    pub truth: Option<fn(bool, bool) -> bool>,
+}
+
+/// How the IRs write an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `a + b`. In the tile IR a higher number binds more tightly; comparisons have 1.
+    Infix(u8),
+    /// `and(a, b)` in the tile IR, `(a and b)` in the kernel IR.
+    Word,
+    /// `max(a, b)`.
+    Function,
+}
+
+/// An operator on floating-point numbers. Those of fewer bits than `f32` are widened, and results rounded.
+#[derive(Clone, Copy)]
+pub struct Real {
+    /// The result in `f32`.
+    pub value: fn(f32, f32) -> f32,
+    /// The result in `f64` with its magnitude, given the operands with theirs: see [`Magnitude`].
+    pub bounded: fn((f64, f64), (f64, f64)) -> Magnitude,
+    /// Rounding steps that it counts for: 0 where the result is one of the operands.
+    pub steps: u64,
+    /// Which results it has.
+    pub results: Results,
+    /// Its instructions on two `f32`.
+    pub code: fn(&mut dyn Machine, Reg, Reg) -> Reg,
+}
+
+/// An operator on integers.
+#[derive(Clone, Copy)]
+pub struct Integer {
+    /// Of `i32` values in kernels, which wrap as two's complement numbers do. Quotients truncate. Dividing by zero gives 0 with
+    /// remainder 0, as in NumPy; dividing −2³¹ by −1 gives −2³¹ with remainder 0.
+    pub value: fn(i32, i32) -> i32,
+    /// Of indices: `None` where the result is undefined or too large.
+    pub checked: fn(i64, i64) -> Option<i64>,
+    /// Whether results can be undefined or too large, so that values and indices differ.
+    pub wraps: bool,
+    /// The left and the right operand that make the result the other operand.
+    pub neutral: [Option<i64>; 2],
+    /// Which results it has.
+    pub results: Results,
+}
+
+/// Results of an operator, for tests that know beforehand which results are exact.
+#[derive(Clone, Copy)]
+pub struct Results {
+    /// Their range over two ranges of operands, each from the least to the greatest. A divisor is positive.
+    pub range: fn([f64; 2], [f64; 2]) -> [f64; 2],
+    /// What they are multiples of.
+    pub unit: Unit,
+}
+
+/// What results are multiples of, if the operands are multiples of powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// The result is one of the operands.
+    Chosen,
+    /// The smaller of the operands' powers.
+    Smaller,
+    /// The product of the operands' powers.
+    Product,
+    /// One.
+    Whole,
+    /// Nothing: a quotient is rounded.
+    Rounded,
+}
+
+/// The larger of two numbers, NaN if one is, and +0 of the two zeros: IEEE 754-2019 `maximum`, PTX `max.NaN.f32`, LLVM
+/// `llvm.maximum`; a NaN shows as in NumPy and PyTorch.
+pub fn maximum(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() {
+        f64::NAN
+    } else if a > b || (a == b && b.is_sign_negative()) {
+        a
+    } else {
+        b
+    }
+}
+
+/// The smaller of two numbers, NaN if one is, and −0 of the two zeros; as [`maximum`].
+pub fn minimum(a: f64, b: f64) -> f64 {
+    -maximum(-a, -b)
+}
+
+/// The magnitude of a sum. The sign of one that is zero is not defined: a point beyond the end adds +0, and a sum may or may
+/// not begin with +0. So its magnitude is never nothing.
+pub(crate) fn of_sum(v: f64, m: f64) -> f64 {
+    const SIGN_OF_ZERO: f64 = 1e-200;
+    if v == 0.0 { m.max(SIGN_OF_ZERO) } else { m }
+}
+
+fn quotient((x, p): (f64, f64), (y, q): (f64, f64)) -> Magnitude {
+    let (v, m) = match y == 0.0 {
+        true if x == 0.0 || x.is_nan() => (f64::NAN, 0.0),
+        true => of_zero(x / y, q),
+        false => (x / y, p / y.abs() + x.abs() * q / (y * y)),
+    };
+    Magnitude::Rounded(v, m)
+}
+
+fn products([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
+    let corners = [a * c, a * d, b * c, b * d];
+    corners.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[lo, hi], x| [lo.min(*x), hi.max(*x)])
+}
+
+fn largest([lo, hi]: [f64; 2]) -> f64 {
+    lo.abs().max(hi.abs())
+}
+
+const SUM: Results = Results { range: |a, b| [a[0] + b[0], a[1] + b[1]], unit: Unit::Smaller };
+const DIFFERENCE: Results = Results { range: |a, b| [a[0] - b[1], a[1] - b[0]], unit: Unit::Smaller };
+const PRODUCT: Results = Results { range: products, unit: Unit::Product };
+const LARGER: Results = Results { range: |a, b| [a[0].max(b[0]), a[1].max(b[1])], unit: Unit::Chosen };
+const SMALLER: Results = Results { range: |a, b| [a[0].min(b[0]), a[1].min(b[1])], unit: Unit::Chosen };
+const QUOTIENT: Results = Results {
+    range: |a, b| {
+        let most = largest(a) / b[0];
+        [-most, most]
+    },
+    unit: Unit::Rounded,
+};
+const WHOLE_QUOTIENT: Results = Results {
+    range: |a, b| {
+        let most = largest(a).max(largest(b)).max(1.0);
+        [-most, most]
+    },
+    unit: Unit::Whole,
+};
+
+macro_rules! operators {
+    ($($(#[$doc:meta])* $op:ident => $row:expr;)*) => {
+        /// Two-operand operators, element by element; operands have equal types.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum BinOp {
+            $($(#[$doc])* $op,)*
+        }
+
+        impl BinOp {
+            /// Every operator.
+            pub const ALL: &[BinOp] = &[$(BinOp::$op),*];
+
+            /// Its row.
+            pub const fn row(self) -> &'static Binary {
+                match self {
+                    $(BinOp::$op => const { &$row },)*
+                }
+            }
+        }
+    };
+}
+
+operators! {
+    /// `a + b`; see [`Integer::value`] for `i32`.
+    Add => Binary {
+        name: "+",
+        symbols: &["+"],
+        form: Form::Infix(2),
+        float: Some(Real {
+            value: |x, y| x + y,
+            bounded: |(x, p), (y, q)| Magnitude::Rounded(x + y, of_sum(x + y, p + q)),
+            steps: 1,
+            results: SUM,
+            code: |m, a, b| m.add(a, b),
+        }),
+        int: Some(Integer {
+            value: i32::wrapping_add,
+            checked: i64::checked_add,
+            wraps: true,
+            neutral: [Some(0), Some(0)],
+            results: SUM,
+        }),
+        truth: None,
+    };
+    /// `a - b`.
+    Sub => Binary {
+        name: "-",
+        symbols: &["-"],
+        form: Form::Infix(2),
+        float: Some(Real {
+            value: |x, y| x - y,
+            bounded: |(x, p), (y, q)| Magnitude::Rounded(x - y, of_sum(x - y, p + q)),
+            steps: 1,
+            results: DIFFERENCE,
+            code: |m, a, b| m.sub(a, b),
+        }),
+        int: Some(Integer {
+            value: i32::wrapping_sub,
+            checked: i64::checked_sub,
+            wraps: true,
+            neutral: [None, Some(0)],
+            results: DIFFERENCE,
+        }),
+        truth: None,
+    };
+    /// `a * b`.
+    Mul => Binary {
+        name: "*",
+        symbols: &["*"],
+        form: Form::Infix(3),
+        float: Some(Real {
+            value: |x, y| x * y,
+            bounded: |(x, p), (y, q)| Magnitude::Rounded(x * y, p * q),
+            steps: 1,
+            results: PRODUCT,
+            code: |m, a, b| m.mul(a, b),
+        }),
+        int: Some(Integer {
+            value: i32::wrapping_mul,
+            checked: i64::checked_mul,
+            wraps: true,
+            neutral: [Some(1), Some(1)],
+            results: PRODUCT,
+        }),
+        truth: None,
+    };
+    /// `a / b`, correctly rounded for floats; see [`Integer::value`] for `i32`.
+    Div => Binary {
+        name: "/",
+        symbols: &["/"],
+        form: Form::Infix(3),
+        float: Some(Real {
+            value: |x, y| x / y,
+            bounded: quotient,
+            steps: 1,
+            results: QUOTIENT,
+            code: |m, a, b| m.div(a, b),
+        }),
+        int: Some(Integer {
+            value: |x, y| if y == 0 { 0 } else { x.wrapping_div(y) },
+            checked: i64::checked_div,
+            wraps: true,
+            neutral: [None, Some(1)],
+            results: WHOLE_QUOTIENT,
+        }),
+        truth: None,
+    };
+    /// Remainder, of `i32` only; see [`Integer::value`].
+    Rem => Binary {
+        name: "%",
+        symbols: &["%"],
+        form: Form::Infix(3),
+        float: None,
+        int: Some(Integer {
+            value: |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) },
+            checked: i64::checked_rem,
+            wraps: true,
+            neutral: [None, None],
+            results: WHOLE_QUOTIENT,
+        }),
+        truth: None,
+    };
+    /// Larger operand; see [`maximum`] for floats.
+    Max => Binary {
+        name: "max",
+        symbols: &[],
+        form: Form::Function,
+        float: Some(Real {
+            value: |x, y| maximum(x.into(), y.into()) as f32,
+            bounded: |(x, p), (y, q)| Magnitude::Exact(maximum(x, y), p.max(q)),
+            steps: 0,
+            results: LARGER,
+            code: |m, a, b| m.call(Function::Maximum, &[a, b]),
+        }),
+        int: Some(Integer {
+            value: i32::max,
+            checked: |x, y| Some(x.max(y)),
+            wraps: false,
+            neutral: [None, None],
+            results: LARGER,
+        }),
+        truth: None,
+    };
+    /// Smaller operand; see [`minimum`] for floats.
+    Min => Binary {
+        name: "min",
+        symbols: &[],
+        form: Form::Function,
+        float: Some(Real {
+            value: |x, y| minimum(x.into(), y.into()) as f32,
+            bounded: |(x, p), (y, q)| Magnitude::Exact(minimum(x, y), p.max(q)),
+            steps: 0,
+            results: SMALLER,
+            code: |m, a, b| m.call(Function::Minimum, &[a, b]),
+        }),
+        int: Some(Integer {
+            value: i32::min,
+            checked: |x, y| Some(x.min(y)),
+            wraps: false,
+            neutral: [None, None],
+            results: SMALLER,
+        }),
+        truth: None,
+    };
+    /// Logical and of `bool`.
+    And => Binary {
+        name: "and",
+        symbols: &["&", "&&"],
+        form: Form::Word,
+        float: None,
+        int: None,
+        truth: Some(|x, y| x && y),
+    };
+    /// Logical or of `bool`.
+    Or => Binary {
+        name: "or",
+        symbols: &["|", "||"],
+        form: Form::Word,
+        float: None,
+        int: None,
+        truth: Some(|x, y| x || y),
+    };
+}
+
+impl BinOp {
+    /// Name in the printed IRs.
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Inverse of [`BinOp::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|op| op.name() == name)
+    }
+
+    /// The operator that a kernel writes so, such as `&&`.
+    pub fn from_symbol(symbol: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|op| op.row().symbols.contains(&symbol))
+    }
+
+    /// Whether it takes elements of a type.
+    pub const fn takes(self, dtype: DType) -> bool {
+        let row = self.row();
+        match dtype {
+            DType::Bool => row.truth.is_some(),
+            DType::I32 => row.int.is_some(),
+            _ => row.float.is_some(),
+        }
+    }
+
+    /// The left and the right operand that make an integer result the other operand.
+    pub fn neutral(self) -> [Option<i64>; 2] {
+        self.row().int.map_or([None; 2], |int| int.neutral)
+    }
+
+    /// Whether integer values wrap: one of `+ - * / %`.
+    pub fn wraps(self) -> bool {
+        self.row().int.is_some_and(|int| int.wraps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_and_a_symbol_have_one_operator() {
+        for op in BinOp::ALL {
+            assert_eq!(BinOp::from_name(op.name()), Some(*op));
+            for symbol in op.row().symbols {
+                assert_eq!(BinOp::from_symbol(symbol), Some(*op), "{symbol}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_and_indices_agree_where_nothing_wraps() {
+        for int in BinOp::ALL.iter().filter_map(|op| op.row().int) {
+            for (x, y) in [(7, 3), (-7, 3), (7, -3), (0, 5), (i32::MAX, 1), (i32::MIN, -1), (4, 0)] {
+                let value = (int.value)(x, y);
+                match (int.checked)(x.into(), y.into()).map(i32::try_from) {
+                    Some(Ok(index)) => assert_eq!(index, value),
+                    _ => assert!(int.wraps, "{x} {y}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_neutral_operand_leaves_the_other_one() {
+        for op in BinOp::ALL {
+            let Some(int) = op.row().int else { continue };
+            for x in [-3, 0, 9] {
+                let [left, right] = int.neutral;
+                assert!(left.is_none_or(|n| (int.checked)(n, x) == Some(x)), "{}", op.name());
+                assert!(right.is_none_or(|n| (int.checked)(x, n) == Some(x)), "{}", op.name());
+            }
+        }
+    }
+
+    #[test]
+    fn results_are_in_their_range() {
+        let corners = |[lo, hi]: [f64; 2]| [lo, (lo + hi) / 2.0, hi];
+        for op in BinOp::ALL {
+            let Some(real) = op.row().float else { continue };
+            let (a, b) = ([-3.0, 5.0], [0.5, 2.0]);
+            let [lo, hi] = (real.results.range)(a, b);
+            for (x, y) in corners(a).into_iter().flat_map(|x| corners(b).map(|y| (x, y))) {
+                let z = f64::from((real.value)(x as f32, y as f32));
+                assert!(lo <= z && z <= hi, "{x} {} {y} = {z}", op.name());
+                let (Magnitude::Exact(v, m) | Magnitude::Rounded(v, m)) =
+                    (real.bounded)((x, x.abs()), (y, y));
+                assert!((v - z).abs() <= 1e-6 && v.abs() <= m, "{x} {} {y} = {v}", op.name());
+            }
+        }
+    }
+}
