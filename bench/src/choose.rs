@@ -111,7 +111,7 @@ pub struct Shape {
     pub occupancy: Option<u32>,
     /// Extents of the tensors' dimensions, and the element type where the kernel fixes it.
     pub tensors: Vec<(Vec<Extent>, Option<DType>)>,
-    /// Warpgroups multiply, by products that complete on their own.
+    /// Warpgroups multiply, by asynchronous MMAs.
     pub products: bool,
     /// CTAs of a cluster, which copy once what tiles that are neighbours along a program axis have in common; and which of
     /// `owned` that axis is.

@@ -190,7 +190,7 @@ pub struct Output {
     pub span: SpanId,
 }
 
-/// How products that complete on their own are issued.
+/// How asynchronous MMAs are issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
     /// The first of them overwrite the sums, which nothing zeroes before.

@@ -40,7 +40,7 @@ fn arrive(nest: &Nest, name: &str, unit: Unit) -> Result<(Nest, Proof), Failure>
     let digit = names::existing(nest, name, names::Bare::Tile)?;
     if !nest.produced.contains(&digit) {
         let text = format!(
-            "`{name}` has no producer that waits for slots: the threads that fill them have read them"
+            "`{name}` has no producer that waits for a free stage: the threads that fill a stage have read it themselves"
         );
         let produce =
             DirectiveKind::Produce(directive::Produce { digit: name.to_string(), unit: Unit::Warp });

@@ -67,7 +67,7 @@ fn apply(nest: &Nest, axis: &str, ctas: u32) -> Result<(Nest, Proof), Failure> {
     if nest.cluster_reduces() {
         let names: Vec<&str> = nest.across.keys().map(|v| nest.value(*v).name.as_str()).collect();
         let text = format!(
-            "the CTAs that share {} are a cluster: those of neighbouring tiles cannot be another",
+            "the CTAs that share {} form the cluster: CTAs of neighbouring tiles cannot form another",
             names::list(&names)
         );
         return Err(refuse(text).edit(Edit::remove()));
@@ -110,7 +110,7 @@ fn shared(context: &Context<'_>) -> Option<Diagnostic> {
     if shared.is_empty() {
         let names: Vec<String> = copies.iter().map(|c| nest.copy_name(*c)).collect();
         let text = format!(
-            "tiles of {} move with `{axis}`: CTAs that are neighbours along it have no copy in common",
+            "tiles of {} depend on `{axis}`: neighbouring CTAs along it have no copy to share",
             list(&names)
         );
         let others = nest.kernel.axes.iter().filter(|a| a.kind == AxisKind::Program && a.name != axis);
@@ -126,7 +126,7 @@ fn shared(context: &Context<'_>) -> Option<Diagnostic> {
         let spelled: Vec<String> = extents.iter().map(u64::to_string).collect();
         let name = nest.copy_name(copy);
         let text = format!(
-            "a tile of `{name}`, {}, does not come apart into {ctas} boxes that begin at multiples of 128 bytes: no CTA of a cluster could copy its part",
+            "a tile of `{name}`, {}, cannot be divided into {ctas} boxes that start at multiples of 128 bytes: each CTA of the cluster copies one",
             spelled.join(" × ")
         );
         let span = nest.copy(copy).span;

@@ -67,7 +67,7 @@ fn apply(nest: &Nest, name: &str, span: SpanId) -> Result<(Nest, Proof), Failure
     }
     if stores.len() != 1 {
         let failure =
-            refuse(format!("{} statements store to `{name}`: lanes exchange for one", stores.len()));
+            refuse(format!("{} statements store to `{name}`: `exchange` is for one", stores.len()));
         return Err(stores.iter().fold(failure, |f, a| f.note(nest.access(*a).span, "one stores here")));
     }
     if let Some(output) = nest.outputs.get(&tensor) {
@@ -144,7 +144,7 @@ fn spelled(nest: &Nest, name: &str, why: NoExchange) -> String {
             nest.digit_name(digit)
         ),
         NoExchange::Ends(axis, points) => format!(
-            "`{}` has {points} points, no multiple of {MATRIX_ROWS}: a lane would store what does not exist",
+            "`{}` has {points} points, no multiple of {MATRIX_ROWS}: a lane would store beyond the end",
             nest.axis(axis)
         ),
         NoExchange::Starts(off) => {

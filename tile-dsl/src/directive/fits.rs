@@ -86,7 +86,7 @@ fn fits(nest: &Nest, dim: &str, max: u32) -> Result<(Nest, Proof), Failure> {
     }
     if let (Some(n), true) = (empty, facts.is_empty()) {
         let Axis { name, extent, span, .. } = &nest.kernel.axes[n];
-        let text = format!("fits({dim} <= {max}) leaves `{name}`, which has {extent} points, none");
+        let text = format!("fits({dim} <= {max}) leaves no points of `{name}`, which has {extent}");
         return Err(refuse(text).note(*span, format!("`{name}` is bound here")).edit(Edit::remove()));
     }
     if facts.is_empty() {

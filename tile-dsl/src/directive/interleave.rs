@@ -81,7 +81,7 @@ fn apply(
     if let Some(part) = [loads, copies, stores].into_iter().flatten().find(|p| !p.is_part()) {
         let whole =
             |p: Option<Fraction>| p.map(|p| if p.is_part() { p } else { Fraction { parts: 1, of: 1 } });
-        return Err(refuse(format!("{part} is no part of a whole: more than none of it, and at most all"))
+        return Err(refuse(format!("{part} is not a fraction of the steps: it is above 0 and at most 1"))
             .edit(with(whole(loads), whole(copies), whole(stores)))
             .edit(Edit::remove()));
     }
@@ -93,7 +93,7 @@ fn apply(
     };
     if of.stores.is_below(of.copies) {
         return Err(refuse(format!(
-            "stores from {} of the steps on, and copies over {}: what is stored must have been loaded",
+            "stores start after {} of the steps, and copies are loaded until {} of them: a copy is loaded before it is stored",
             of.stores, of.copies
         ))
         .edit(with(loads, copies, Some(of.copies)))
@@ -120,12 +120,12 @@ fn of(context: &Context<'_>, by: &Directive) -> Option<Diagnostic> {
     let pipelines = nest.register_pipelines(digit);
     if pipelines.is_empty() {
         let text =
-            format!("no registers are loaded ahead in `{name}`: there are no loads to spread over its steps");
+            format!("`{name}` does not prefetch into registers: there are no loads to spread over its steps");
         let two = DirectiveKind::Pipeline(directive::Pipeline { digit: nest.digit_name(digit), stages: 2 });
         return Some(wrong(text).edits([Edit::put([two]), Edit::remove()]));
     }
     if let Some(why) = pipelines.iter().find_map(|p| obstacle(nest, p.inner)) {
-        let text = format!("accesses are spread over a straight line, and {why} in each step of `{name}`");
+        let text = format!("accesses are spread over straight-line code, and {why} in each step of `{name}`");
         return Some(wrong(text).edits([Edit::remove()]));
     }
     let without = |stores_only: bool| {
@@ -152,7 +152,7 @@ fn of(context: &Context<'_>, by: &Directive) -> Option<Diagnostic> {
     if stores.is_some() && !pipelines.iter().any(plain) {
         let filled = pipelines.iter().find_map(|p| p.around.as_ref()).map(|(c, _)| nest.copied(c));
         let text = format!(
-            "{} are copied by `cp.async`: nothing passes through registers to be stored among the steps of `{name}`",
+            "{} are copied by `cp.async`: there are no stores from registers to spread over the steps of `{name}`",
             filled.unwrap_or_default()
         );
         return Some(wrong(text).edits(without(true).into_iter().flatten()));
@@ -163,12 +163,12 @@ fn of(context: &Context<'_>, by: &Directive) -> Option<Diagnostic> {
 /// Why registers do not run on from one step of a pipelined loop around them to the next.
 fn apart(nest: &Nest, pipeline: &Prefetch<'_>) -> Option<String> {
     let Some((filled, body)) = &pipeline.around else {
-        return Some("no pipelined loop whose copies are in shared memory stands around it".into());
+        return Some("no pipelined loop around it has copies in shared memory".into());
     };
     match Carry::of(nest, filled, body) {
         Carry::Over(_) => None,
-        Carry::Apart(why) => Some(format!("registers start anew in each step around it, as {why}")),
-        Carry::None => Some("registers start anew in each step around it".into()),
+        Carry::Apart(why) => Some(format!("the loop around it does not prefetch registers across its steps, as {why}")),
+        Carry::None => Some("the loop around it does not prefetch registers across its steps".into()),
     }
 }
 
@@ -184,7 +184,7 @@ fn obstacle(nest: &Nest, stmt: &Stmt) -> Option<String> {
                     Some(format!("a loop over `{}` runs", nest.digit_name(*digit)))
                 }
                 LoopKind::Atom(atom, _) if atom.row().descriptors => {
-                    Some(format!("products of `{atom}`, which complete on their own, are issued"))
+                    Some(format!("asynchronous MMAs `{atom}` are issued"))
                 }
                 _ => obstacle(nest, body),
             }

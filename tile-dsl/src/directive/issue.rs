@@ -1,11 +1,11 @@
-//! `issue`: how products that complete on their own are issued.
+//! `issue`: how asynchronous MMAs (`wgmma`) are issued.
 //!
 //! ```text
-//! issue(v: overwrite)     the first products into v overwrite it: nothing zeroes it before
-//! issue(v: in_flight(n))  the products of a step are waited for n steps later, and its slot is free then
+//! issue(v: overwrite)     the first MMAs into v overwrite it: nothing zeroes it before
+//! issue(v: in_flight(n))  the MMAs of a step are waited for n steps later, and its stage is free then
 //! ```
-//! It rewrites no statement. That nothing else needs the sums between products, the complete schedule shows.
-//! Cost: with `in_flight` slots are freed so many steps later.
+//! It rewrites no statement. That nothing else needs the sums between MMAs, the complete schedule shows.
+//! Cost: with `in_flight` stages are freed so many steps later.
 
 use super::prelude::*;
 use crate::{
@@ -16,8 +16,8 @@ use crate::{
 use std::collections::BTreeSet;
 
 directive! {
-    /// `issue(acc: overwrite, in_flight(1))`: the first products overwrite the sums; so many steps' products may be on
-    /// their way when the next ones are issued.
+    /// `issue(acc: overwrite, in_flight(1))`: the first MMAs overwrite the sums; MMAs of so many steps may be in flight
+    /// when the next ones are issued.
     "issue(acc: overwrite, in_flight(1))" in Launch, 0:
     Issue { value: String, overwrite: bool, in_flight: u32 } => |s| {
         let mut steps = (*in_flight > 0).then_some(*in_flight);
@@ -69,7 +69,7 @@ fn issue(nest: &Nest, name: &str, overwrite: bool, in_flight: u32) -> Result<(Ne
     Ok((issued, Proof::default()))
 }
 
-/// The products are such that complete on their own, and nothing else needs the sums between them.
+/// The products are asynchronous MMAs, and nothing else needs the sums between them.
 fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     context.nest.issue.iter().filter_map(|(value, issue)| of(context, *value, *issue)).collect()
 }
@@ -105,11 +105,11 @@ fn of(context: &Context<'_>, value: ValueId, issue: nest::Issue) -> Option<Diagn
     };
     let paths = paths(context, value);
     if paths.is_empty() || !paths.iter().all(|(_, by_itself)| *by_itself) {
-        let text = format!("`{name}` is no sum of products that complete on their own");
+        let text = format!("`{name}` is not computed by asynchronous MMAs alone");
         let diagnostic = context.at(by, nest.value(value).span, text);
         return Some(
             diagnostic
-                .remark(format!("`tensor_core({name}: wgmma(64, 64))` makes such products"))
+                .remark(format!("`tensor_core({name}: wgmma(64, 64))` computes it by asynchronous MMAs"))
                 .edits([Edit::remove()]),
         );
     }
@@ -125,17 +125,17 @@ fn of(context: &Context<'_>, value: ValueId, issue: nest::Issue) -> Option<Diagn
         .collect();
     if issue.overwrite {
         let held = if nest.across.contains_key(&value) {
-            Some("CTAs share it, and one may have no part".to_string())
+            Some("CTAs share the reduction, and a CTA may have no steps of it".to_string())
         } else if nest.value(value).init.is_some_and(|init| init != 0.0) {
             Some("it starts at another value than zero".to_string())
         } else if over.len() != 1 || paths.len() != 1 {
-            Some("it is summed over several axes, and the first product of one of them adds".to_string())
+            Some("it is summed over several axes, and the first MMA along the inner ones has to add".to_string())
         } else {
             let reader = read_before(context, value);
             reader.map(|target| format!("`{}` reads it before", target_name(nest, target)))
         };
         if let Some(why) = held {
-            return wrong(format!("the first product cannot overwrite `{name}`: {why}"), without(true));
+            return wrong(format!("the first MMA cannot overwrite `{name}`: {why}"), without(true));
         }
     }
     if issue.in_flight == 0 {
@@ -149,13 +149,13 @@ fn of(context: &Context<'_>, value: ValueId, issue: nest::Issue) -> Option<Diagn
     });
     let Some((digit, stages)) = ring else {
         let text = format!(
-            "products into `{name}` may stay in flight where a producer waits for their slots, and none of their loops has one"
+            "asynchronous MMAs into `{name}` can stay in flight across steps only if a producer fills the stages that they read: none of their loops has a producer"
         );
         return wrong(text, without(false));
     };
     if stages <= issue.in_flight {
         let text = format!(
-            "{} steps' products in flight hold all {stages} stages of `{}`: no slot is left to fill",
+            "asynchronous MMAs of {} steps in flight read all {stages} stages of `{}`: no stage is free for the producer to fill",
             issue.in_flight,
             nest.digit_name(digit)
         );
@@ -165,7 +165,7 @@ fn of(context: &Context<'_>, value: ValueId, issue: nest::Issue) -> Option<Diagn
     }
     if let Some((other, runs)) = beside(context, value, digit) {
         let text = format!(
-            "products into `{name}` may not stay in flight: in a step of `{}` {other}",
+            "asynchronous MMAs into `{name}` cannot stay in flight across steps: in a step of `{}` {other}",
             nest.digit_name(digit)
         );
         let unroll =

@@ -56,7 +56,7 @@ fn multiple(nest: &Nest, dim: &str, of: u32) -> Result<(Nest, Proof), Failure> {
     }
     if i64::from(of) > MOST_POINTS {
         let text = format!(
-            "multiple({dim}: {of}): launches have at most {MOST_POINTS} points along an axis, as indices have 32 bits: only an empty one would do"
+            "multiple({dim}: {of}): launches have at most {MOST_POINTS} points along an axis, as indices have 32 bits: only an empty launch keeps to it"
         );
         return Err(refuse(text).edit(Edit::remove()));
     }

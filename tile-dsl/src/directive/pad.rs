@@ -66,7 +66,7 @@ fn pad(nest: &Nest, buffer: &str, bytes: u32) -> Result<(Nest, Proof), Failure> 
         }
         if copy.swizzle > 0 {
             return Err(refuse(format!(
-                "the copy of `{buffer}` is swizzled: padding would shift the pattern"
+                "the copy of `{buffer}` is swizzled: padding would shift the pattern of the swizzle"
             ))
             .edit(Edit::remove()));
         }

@@ -44,10 +44,10 @@ fn whole(context: &Context<'_>) -> Option<Diagnostic> {
     let by = context.last(|k| matches!(k, DirectiveKind::Persistent(_)));
     let text = match context.nest.across.values().next()? {
         Across::Cluster => {
-            "CTAs of a cluster that share a reduction meet once, and end together: none can take the next tile"
+            "CTAs of a cluster that share a reduction synchronise once, and exit together: none can take another tile"
         }
         Across::Workspace | Across::Atomic => {
-            "CTAs that share a reduction go on with the last that comes: none can take the next tile"
+            "of CTAs that share a reduction only the last to finish continues: none can take another tile"
         }
     };
     Some(context.at(by, SpanId::NONE, text.into()).edits([Edit::remove()]))

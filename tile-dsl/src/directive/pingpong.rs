@@ -71,14 +71,14 @@ fn turns(context: &Context<'_>) -> Option<Diagnostic> {
             .iter()
             .map(|d| Edit::put([directive::Produce { digit: nest.digit_name(*d), unit: Unit::Warp }]));
         let text =
-            "while one group multiplies another stores: that takes a producer that copies for all of them";
+            "one group multiplies while another stores, so a producer has to copy for all groups: there is none";
         return Some(at(text.into()).edits(produce).edits([without()]));
     }
     let produced: Vec<Digit> = pipes.iter().copied().filter(|d| nest.produced.contains(d)).collect();
     if let [first, second, ..] = produced[..] {
         let name = |d| nest.digit_name(d);
         let text = if first == second {
-            format!("the pipeline over `{}` stands twice in a tile: a group has one turn a tile", name(first))
+            format!("the pipeline over `{}` is in a tile twice: a group has one turn a tile", name(first))
         } else {
             format!(
                 "a tile has two pipelines that a producer fills, over `{}` and over `{}`: a group has one turn a tile",
@@ -90,7 +90,7 @@ fn turns(context: &Context<'_>) -> Option<Diagnostic> {
     }
     if let Some((pipe, around)) = repeated(context) {
         let text = format!(
-            "the pipeline over `{}` is entered in each step of `{}`: a group has one turn a tile",
+            "the pipeline over `{}` runs again in each step of `{}`: a group has one turn a tile",
             nest.digit_name(pipe),
             nest.digit_name(around)
         );
@@ -133,7 +133,7 @@ fn own_buffers(context: &Context<'_>, groups: u32) -> Option<String> {
             })
         }
         Content::Value(value) | Content::Partial(value) | Content::Parts(value) => Some(format!(
-            "`{}` takes shared memory: of {groups} groups each would need its own",
+            "`{}` is held in shared memory: each of {groups} groups would need its own",
             nest.value(value).name
         )),
     })

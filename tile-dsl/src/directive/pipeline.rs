@@ -94,7 +94,7 @@ fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(Nest, Proof), Failure>
             digit: name.to_string(),
             stages: stages.clamp(2, MOST_SLOTS),
         });
-        return Err(refuse(format!("pipeline({name}, {stages}): a ring has 2 to {MOST_SLOTS} slots"))
+        return Err(refuse(format!("pipeline({name}, {stages}): a pipeline has 2 to {MOST_SLOTS} stages"))
             .edit(Edit::instead([legal]))
             .edit(Edit::remove()));
     }
@@ -107,7 +107,7 @@ fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(Nest, Proof), Failure>
         _ => Redex::No,
     };
     let absent = || {
-        let text = format!("nothing is staged at `{name}`: there is no copy to run ahead");
+        let text = format!("nothing is copied at `{name}` by `stage` or `fragment`: there is no copy to prefetch");
         let failure = refuse(text);
         match nest.copies.as_slice() {
             [] => {
@@ -194,7 +194,7 @@ fn alike(context: &Context<'_>) -> Vec<Diagnostic> {
         let loop_ = nest.digit_name(digit);
         let name = |c: CopyId| nest.copy_name(c);
         let text = format!(
-            "`{}` comes by a tensor map and `{}` does not: the copies of one pipeline complete together",
+            "`{}` is copied by a tensor map and `{}` is not: copies of one pipeline complete in the same way",
             name(by_map),
             name(other)
         );

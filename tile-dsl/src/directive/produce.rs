@@ -157,17 +157,17 @@ fn behind_a_split(context: &Context<'_>) -> Option<Diagnostic> {
         |k| matches!(k, DirectiveKind::Produce(directive::Produce { digit: d, .. }) if context.is(d, digit)),
     );
     let who = match nest.cluster_reduces() {
-        true => "each CTA of the cluster goes on with its share alone",
-        false => "one of them goes on alone",
+        true => "each CTA of the cluster continues with its share alone",
+        false => "only one of them continues",
     };
     let text = format!(
-        "the loop over `{name}` stands behind `{}`, whose parts CTAs share, and {who}: the producer would copy for all of them",
+        "the loop over `{name}` comes after `{}`, which CTAs reduce together, and {who}: the producers of all of them would copy",
         value.name
     );
     Some(
         context
             .at(by, SpanId::NONE, text)
             .note(value.span, format!("`{}` is computed here", value.name))
-            .edits([Edit::remove().remark("the threads that go on copy themselves")]),
+            .edits([Edit::remove().remark("the threads that compute copy themselves")]),
     )
 }

@@ -25,7 +25,7 @@ impl Definition for Registers {
     }
 
     fn target(&self) -> Option<(String, Target)> {
-        Some(("sharing registers out (`setmaxnreg`)".into(), Target::WARPGROUPS))
+        Some(("moving registers between warpgroups (`setmaxnreg`)".into(), Target::WARPGROUPS))
     }
 }
 
@@ -63,7 +63,7 @@ fn given(context: &Context<'_>) -> Option<Diagnostic> {
     let by = context.last(|k| matches!(k, DirectiveKind::Registers(_)));
     let at = |text: String| context.at(by, SpanId::NONE, text);
     if context.nest.producer != Some(Unit::Warpgroup) {
-        let text = "registers are shared out between a warpgroup that copies and those that compute: there is none that copies";
+        let text = "registers are divided between a warpgroup that copies and those that compute: no warpgroup copies";
         return Some(at(text.into()).edits([Edit::remove()]));
     }
     let (computing, producing) = (context.computing(), u64::from(context.nest.producing()));
@@ -80,8 +80,8 @@ fn given(context: &Context<'_>) -> Option<Diagnostic> {
     let (taken, all) = (u64::from(producer) * producing + u64::from(consumer) * computing, each * threads);
     if taken > all {
         let text = format!(
-            "{producing} threads with {producer} registers and {computing} with {consumer} take {taken}: {} of {threads} threads starts with {each} each, {all} in all",
-            if resident > 1 { format!("of {resident} CTAs an SM, one") } else { "a CTA".into() }
+            "{producing} threads with {producer} registers and {computing} with {consumer} take {taken} registers: {} of {threads} threads has {each} each, {all} in all",
+            if resident > 1 { format!("with {resident} CTAs on an SM, one") } else { "a CTA".into() }
         );
         let most = (all.saturating_sub(u64::from(producer) * producing)) / computing / 8 * 8;
         let fits =

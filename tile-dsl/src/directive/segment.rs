@@ -64,7 +64,7 @@ fn apply(nest: &Nest, axis: &str, points: u32) -> Result<(Nest, Proof), Failure>
     let id = names::axis(nest, axis)?;
     let without = || Edit::remove();
     if nest.segment.is_some() {
-        return Err(refuse("tiles of one axis begin anew, not of two".into()).edit(without()));
+        return Err(refuse("only one axis of a kernel can have segments".into()).edit(without()));
     }
     let own = &nest.kernel.axes[usize::from(id.0)];
     if own.kind != AxisKind::Program {
@@ -82,7 +82,7 @@ fn apply(nest: &Nest, axis: &str, points: u32) -> Result<(Nest, Proof), Failure>
     over.sort();
     over.dedup();
     let [digit] = over[..] else {
-        return Err(refuse(format!("`{axis}` is not tiled alike at all places")).edit(without()));
+        return Err(refuse(format!("`{axis}` is tiled in different ways in different statements")).edit(without()));
     };
     let tile = digit.stride;
     if tile == 1 {
@@ -105,7 +105,7 @@ fn apply(nest: &Nest, axis: &str, points: u32) -> Result<(Nest, Proof), Failure>
     }
     if points.is_multiple_of(tile) {
         let text = format!(
-            "segment({axis}: {points}): after {points} points tiles of {tile} begin anew in any case"
+            "segment({axis}: {points}): tiles of {tile} points divide {points} points already, so no tile would be smaller"
         );
         return Err(refuse(text).edits(nearest()).edit(without()));
     }
@@ -192,7 +192,7 @@ fn copied(context: &Context<'_>, segment: nest::Segment) -> Option<Why> {
             let name = nest.copy_name(*copy);
             if index.iter().any(|i| i.coefficient(axis) < 0) {
                 let why = format!(
-                    "`{name}` is copied backwards along `{}`: a part of its tile is not the first one",
+                    "`{name}` is read backwards along `{}`: a smaller tile would not start where its copy does",
                     nest.axis(axis)
                 );
                 found = found.take().or(Some((why, None)));

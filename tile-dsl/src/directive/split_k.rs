@@ -153,7 +153,7 @@ fn apply(nest: &Nest, name: &str, parts: u32, across: Across) -> Result<(Nest, P
         let share = |digit, parts| DirectiveKind::SplitK(directive::SplitK { digit, parts, across });
         let near = split::divisors(steps).into_iter().min_by_key(|n| n.abs_diff(parts));
         let text = format!(
-            "{parts} CTAs cannot share the {steps} steps of `{name}` alike, which run inside of others of `{axis}`"
+            "{parts} CTAs cannot share the {steps} steps of `{name}` equally, and other loops over `{axis}` are around them"
         );
         return Err(refuse(text)
             .edit(Edit::instead([share(digit, parts)]))
@@ -326,7 +326,7 @@ fn one_let(nest: &Nest, name: &str, whole: Digit) -> Result<BTreeSet<ValueId>, F
     };
     let (first, second) = (nest.value(*first), nest.value(*second));
     Err(refuse(format!(
-        "`{}` and `{}` are both reduced over `{name}`, one after the other: CTAs meet once a launch",
+        "`{}` and `{}` are both reduced over `{name}`, one after the other: CTAs synchronise once a launch",
         first.name, second.name
     ))
     .note(first.span, format!("`{}` is computed here", first.name))
@@ -479,7 +479,7 @@ fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                 .last(|k| matches!(k, DirectiveKind::Pipeline(directive::Pipeline { digit: d, .. }) if context.is(d, *digit)))
                 .filter(|_| matches!(kind, LoopKind::Pipe(_)) && digit.steps == Steps::Fixed(1));
             let meet =
-                "the CTAs that hold parts of it would have to meet once a step, and they meet once a launch";
+                "the CTAs that hold parts of it would have to synchronise in each step, and they do so once a launch";
             let text = match pipeline {
                 Some(_) => format!(
                     "`{name}` is computed inside the loop over `{loop_name}`, which `pipeline` makes a loop at run time though it has one step: {meet}"
@@ -525,7 +525,7 @@ fn behind_another(context: &Context<'_>) -> Option<Diagnostic> {
         true => format!("`{name}` is computed"),
         false => format!("`{name}`, which others read, is computed"),
     };
-    let text = format!("{what} where the parts of `{before}` have met: not all CTAs that need it get there");
+    let text = format!("{what} after the parts of `{before}` are combined: not all CTAs that need it run that code");
     let again = context
         .last(|k| matches!(k, DirectiveKind::Recompute(directive::Recompute { value }) if value == before));
     let split = context.last(|k| matches!(k, DirectiveKind::SplitK(_)));

@@ -61,7 +61,7 @@ fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result<(Nest, Proof), Failur
     for n in copies {
         let (id, tensor) = (CopyId(n as u16), nest.copies[n].tensor);
         if nest.copies[n].pad > 0 {
-            return Err(refuse(format!("the copy of `{buffer}` is padded: padding would shift the pattern"))
+            return Err(refuse(format!("the copy of `{buffer}` is padded: padding would shift the pattern of the swizzle"))
                 .edit(Edit::remove()));
         }
         let size = u64::from(nest.elem(tensor).bytes());

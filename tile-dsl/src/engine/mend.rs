@@ -56,7 +56,7 @@ pub(super) fn mistakes(
             }
         }
         if let (None, Some(step)) = (&diagnostic.help, step) {
-            let remark = format!("a step on, after which other mistakes show: {step}");
+            let remark = format!("first step, after which other errors show: {step}");
             *diagnostic = diagnostic.clone().remark(remark);
         }
     }

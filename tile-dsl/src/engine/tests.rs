@@ -348,7 +348,7 @@ fn parts_in_several_ctas_meet_once_a_launch() {
     assert_eq!(wrong.len(), 1);
     assert_eq!(
         wrong[0].message,
-        "`h` is computed inside the loop over `b`: the CTAs that hold parts of it would have to meet once a step, and they meet once a launch"
+        "`h` is computed inside the loop over `b`: the CTAs that hold parts of it would have to synchronise in each step, and they do so once a launch"
     );
     assert_eq!(wrong[0].span, SpanId(1));
 }

@@ -156,7 +156,7 @@ impl<'s> Carry<'s> {
             return Carry::None;
         };
         if filled.iter().any(|c| nest.copy(*c).via == Via::Tma) {
-            return Carry::Apart(format!("{} come by tensor maps", nest.copied(filled)));
+            return Carry::Apart(format!("{} are copied by tensor maps", nest.copied(filled)));
         }
         let mut units = Vec::new();
         let mut at = body;
@@ -188,7 +188,7 @@ impl<'s> Carry<'s> {
         };
         if let Some(other) = filled.iter().find(|c| !held(c)) {
             let name = nest.copy_name(*other);
-            return Carry::Apart(format!("`{name}` is read from its slot in its last step, too"));
+            return Carry::Apart(format!("`{name}` is read from shared memory in its last step, too"));
         }
         Carry::Over(RegisterPipeline { units, digit: *digit, steps, sets: *sets, copies, inner })
     }

@@ -253,7 +253,7 @@ impl<'t> Reader<'t> {
             let number = self.next().is_some_and(|token| token.kind == TokenKind::Number);
             let factor = if number { i64::from(self.positive()?) } else { 1 };
             if number && !self.eat("*") {
-                let why = "a copy has all reads that move alike: constants are no part of their index";
+                let why = "one copy serves all reads whose indices differ by constants: write the index without them";
                 let note = "an index is `a[2*i + r, k]`, and `0` for a dimension that no axis moves";
                 return Err(Mistake::new(at, why).note(note));
             }
@@ -278,7 +278,7 @@ impl<'t> Reader<'t> {
         self.at += 1;
         match digits.text.parse() {
             Ok(n) if n >= least => Ok(n),
-            Ok(n) => Err(self.wrong(at, format!("`{}` of {n}", self.name))),
+            Ok(n) => Err(self.wrong(at, format!("`{}` takes a number from {least} on, not {n}", self.name))),
             Err(_) => Err(self.wrong(at, "this number does not fit in 32 bits")),
         }
     }
@@ -519,7 +519,7 @@ impl<'a> Syntax<'a> for Reader<'_> {
                 let words: Vec<&str> = options.iter().map(Extra::word).collect();
                 if found < next {
                     let (word, order) = (words[found], words.join(", "));
-                    return Err(r.wrong(at, format!("`{word}` stands once, and in the order {order}")));
+                    return Err(r.wrong(at, format!("`{word}` is given twice, or out of order: the order is {order}")));
                 }
                 next = found + 1;
                 Ok(())

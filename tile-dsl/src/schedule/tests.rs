@@ -257,7 +257,7 @@ fn copies_are_named_by_how_they_are_read() {
     let error = |text: &str| parse(text).unwrap_err().to_string();
     assert_eq!(
         error("stage(a[i + 1, k] at k: shared)"),
-        "directive 1: a copy has all reads that move alike: constants are no part of their index"
+        "directive 1: one copy serves all reads whose indices differ by constants: write the index without them"
     );
     assert_eq!(error("stage(a[i + i] at k: shared)"), "directive 1: `i` stands twice in an index");
     assert_eq!(error("stage(a[i at k: shared)"), "directive 1: expected `]` in `stage`, found `at`");

@@ -106,7 +106,7 @@ fn a_pipeline_of_registers_is_prefetched_across_iterations_or_says_why_not() {
         ("tile(k = 16); fragment(a, b at k.t); pipeline(k.t, 3)", Some("it has 3 sets of registers, not 2")),
         (
             "tile(k = 16); fragment(a at k.t); pipeline(k.t, 2)",
-            Some("`b` is read from its slot in its last step, too"),
+            Some("`b` is read from shared memory in its last step, too"),
         ),
         (
             "tile(k = 16); split(k.t -> kr, ks: 4); fragment(a, b at ks); pipeline(ks, 2)",
@@ -128,7 +128,7 @@ fn a_pipeline_of_registers_is_prefetched_across_iterations_or_says_why_not() {
     );
     assert!(
         lines[0].ends_with(
-            "; registers inside are not prefetched across iterations: `a`, `b` come by tensor maps"
+            "; registers inside are not prefetched across iterations: `a`, `b` are copied by tensor maps"
         ),
         "{lines:?}"
     );

@@ -100,10 +100,10 @@ fn undescribed(
     let (free, k) = (nest.axis(free.axis), nest.axis(k.axis));
     let text = match why {
         NoDescriptor::Plain => {
-            format!("rows of the copy of `{name}` are not swizzled: `{atom}` reads them by their pattern")
+            format!("rows of the copy of `{name}` are not swizzled: `{atom}` reads swizzled rows")
         }
         NoDescriptor::Turned => format!(
-            "points of `{free}` lie side by side in the copy of `{name}`: `{atom}` reads {} in rows along `{k}` alone",
+            "rows of the copy of `{name}` run along `{free}`: `{atom}` reads {} in rows along `{k}` alone",
             nest.elem(nest.copy(copy).tensor)
         ),
         NoDescriptor::Apart => format!(
@@ -176,13 +176,13 @@ fn unrounded(context: &Context<'_>, atom: Atom, copy: CopyId, factor: AccessId) 
     let who = match info.via {
         Via::Plain => None,
         Via::CpAsync => Some("`cp.async` copies bits as they are"),
-        Via::Tma | Via::Stmatrix => Some("of a tensor map no document says how it rounds"),
+        Via::Tma | Via::Stmatrix => Some("how a tensor map rounds is not documented"),
     };
     if let (Some(who), Some(DirectiveKind::Stage(directive::Stage { at, space, transposed, vector, .. }))) =
         (who, by.map(|d| &d.kind))
     {
         let text =
-            format!("`{atom}` cuts off what tf32 lacks of `{name}`, which is to be rounded, and {who}");
+            format!("`{atom}` truncates f32 to tf32, the kernel asks for `{name}` to be rounded, and {who}");
         let stage = |vector| {
             let (buffer, at) = (name.to_string(), at.clone());
             DirectiveKind::Stage(directive::Stage {
@@ -212,7 +212,7 @@ fn unrounded(context: &Context<'_>, atom: Atom, copy: CopyId, factor: AccessId) 
     });
     let (access, _) = other?;
     let text =
-        format!("the copy of `{name}` is rounded to tf32 for `{atom}`, and is read as it is elsewhere");
+        format!("the copy of `{name}` is rounded to tf32 for `{atom}`, and another read needs it unrounded");
     Some(read(context.at(by, info.span, text)).note(nest.access(access).span, "and as it is here"))
 }
 
@@ -287,7 +287,7 @@ fn unreadable(
     let row = MATRIX_ROW_BYTES;
     let text = match why {
         NoMatrices::Apart => format!(
-            "the copy of `{name}` has neither its points of `{}` nor those of `{}` side by side: `ldmatrix` reads rows of {row} bytes",
+            "the copy of `{name}` is contiguous along neither `{}` nor `{}`: `ldmatrix` reads rows of {row} bytes",
             nest.axis(free.axis),
             nest.axis(k.axis)
         ),

@@ -55,7 +55,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             let loops = (0..path.len()).filter_map(|n| written_out(nest, path, n)).map(spelled);
             let loops = loops.collect::<Vec<String>>().join(" · ");
             largest =
-                (all, format!("{steps} steps of expanded loops ({loops}) of {each} operations each"), None);
+                (all, format!("{steps} steps of unrolled loops ({loops}) of {each} operations each"), None);
         }
         for (n, frame) in path.iter().enumerate() {
             let Frame::Stage(copy) = frame else { continue };
@@ -91,7 +91,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             .or_else(|| context.last(|k| matches!(k, DirectiveKind::Tile(_) | DirectiveKind::Split(_)))),
     };
     let text =
-        format!("a thread's code would be {total} operations one after the other, more than {MOST}: {what}");
+        format!("a thread's unrolled code would have {total} operations, more than {MOST}: {what}");
     let diagnostic = context.at(by, SpanId::NONE, text);
     let shrink = total.div_ceil(MOST);
     let unrolled = by.filter(|d| matches!(d.kind, DirectiveKind::Unroll(_))).map(|_| Edit::remove());

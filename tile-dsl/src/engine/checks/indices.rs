@@ -49,7 +49,7 @@ fn counters(context: &Context<'_>) -> Vec<Diagnostic> {
         }
         let name = &axis.name;
         let text = format!(
-            "the loops over `{name}` count up to {beyond} points, steps that they take beyond its end among them: indices have 32 bits"
+            "the loops over `{name}` count up to {beyond} points, with the steps beyond its end: indices have 32 bits"
         );
         let by = context.cuts(id);
         let bounds = context.smaller_bounds(2).into_iter().take(1);

@@ -239,10 +239,10 @@ fn others(diagnostic: Diagnostic, nest: &Nest, values: impl Iterator<Item = Valu
     let names: Vec<&str> = values.map(|v| nest.value(v).name.as_str()).collect();
     match names.len() {
         0 => diagnostic,
-        n if n <= NAMED => diagnostic.remark(format!("so it is with {}", list(&names))),
+        n if n <= NAMED => diagnostic.remark(format!("the same holds for {}", list(&names))),
         n => {
             let named: Vec<String> = names[..NAMED].iter().map(|name| format!("`{name}`")).collect();
-            diagnostic.remark(format!("so it is with {} and {} more", named.join(", "), n - NAMED))
+            diagnostic.remark(format!("the same holds for {} and {} more", named.join(", "), n - NAMED))
         }
     }
 }

@@ -311,7 +311,7 @@ pub(crate) fn structure(nest: &Nest, name: &str, a: Digit, unit: Unit, dim: Unit
                     })
                 };
                 let units = [UnitDim::X, UnitDim::Y, UnitDim::Z].map(|dim| Edit::instead([bind(dim)]));
-                refuse(format!("`{name}` counts instructions `{atom}`, each of which takes all {all}"))
+                refuse(format!("steps of `{name}` are instructions `{atom}`, each of which takes all {all}"))
                     .edits(units)
             });
         }

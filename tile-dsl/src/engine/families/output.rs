@@ -47,7 +47,7 @@ pub(crate) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
         ])
     };
     if !matches!(request.via, Via::Tma | Via::Stmatrix) || request.transposed || request.vector.is_some() {
-        return Err(refuse(format!("what a CTA stores of `{name}` leaves shared memory by a tensor map"))
+        return Err(refuse(format!("a tile of `{name}` that is collected in shared memory is stored by a tensor map"))
             .edit(plain())
             .edit(Edit::remove()));
     }
@@ -58,7 +58,7 @@ pub(crate) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
             .edit(Edit::remove()));
     }
     let [access] = stores.as_slice() else {
-        let failure = refuse(format!("{} statements store to `{name}`: one tile is collected", stores.len()));
+        let failure = refuse(format!("{} statements store to `{name}`: the tile of one is collected", stores.len()));
         let noted = stores.iter().fold(failure, |f, a| f.note(nest.access(*a).span, "one stores here"));
         return Err(noted.edit(Edit::remove()));
     };

@@ -120,7 +120,7 @@ fn shared(nest: &Nest, v: ValueId) -> Option<Vec<Target>> {
 fn computed(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
     let v = names::value(nest, name)?;
     if nest.is_carried(v) {
-        let text = format!("`{name}` is carried from step to step: it is not computed anew");
+        let text = format!("`{name}` is carried from step to step: it cannot be computed again");
         let diagnostic = Diagnostic::new(SpanId::NONE, text);
         return Err(Failure::refused(diagnostic.note(nest.value(v).span, format!("`{name}` starts here"))));
     }
@@ -226,7 +226,7 @@ pub(crate) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result<(Nest, Pro
         Some(readers) => {
             let readers: Vec<&str> = readers.iter().map(|t| target_name(nest, *t)).collect();
             let text = format!(
-                "`{name}` is read by {}, in loops of their own: one loop cannot compute it for all of them",
+                "`{name}` is read by {}, in separate loops: one loop cannot compute it for all of them",
                 names::list(&readers)
             );
             let own = DirectiveKind::Recompute(directive::Recompute { value: name.to_string() });

@@ -84,7 +84,7 @@ pub(crate) fn one_box(
     let apart = accesses.find(|a| !moves_alike(&a.index, &first.index));
     match apart {
         Some(other) if enforced("stage: one box") => Err(refuse(format!(
-            "`{}` is read as `{}` and as `{}` inside `{}`: one box cannot follow both",
+            "`{}` is read as `{}` and as `{}` inside `{}`: one copy cannot hold both",
             nest.tensor(new.tensor).name,
             nest.print_access(first),
             nest.print_access(other),

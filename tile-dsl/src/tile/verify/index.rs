@@ -182,7 +182,7 @@ impl Checker<'_> {
                         element.join(", ")
                     )
                 }
-                None => format!("`{name}` is stored twice, and nothing shows that the two never meet"),
+                None => format!("`{name}` is stored twice, and the two stores may write the same element"),
             };
             self.error(Diagnostic::new(span, message).note(*first, "the first store is here").remark(
                 "combine the values with `select` and store once, or store where indices differ for all points, such as `2*i` and `2*i + 1`",

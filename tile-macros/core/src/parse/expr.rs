@@ -447,14 +447,14 @@ impl Reader<'_> {
         match self.value_in(expr) {
             Some(NoIndex::Value(value)) => self.fail(
                 expr,
-                format!("`{value}` is a value, and where a kernel loads and stores follows from its axes alone"),
+                format!("`{value}` is a value, and an index is a sum of axes and constants"),
                 &format!(
-                    "what lies at a place that is computed is found by comparing, `sum(select(k.cast::<f32>() == {value}, load(x, [k, j]), 0.0), k)`, or gathered to a tensor before the launch"
+                    "to gather at a computed index, compare, `sum(select(k.cast::<f32>() == {value}, load(x, [k, j]), 0.0), k)`, or gather to a tensor before the launch"
                 ),
             ),
             Some(NoIndex::Scalar(name)) => self.fail(
                 expr,
-                format!("`{name}` is a scalar argument, and where a kernel loads and stores follows from its axes alone"),
+                format!("`{name}` is a scalar argument, and an index is a sum of axes and constants"),
                 &format!("pass a view of the tensor that begins there: `x.slice(&[{name}..end])`"),
             ),
             None => self.fail(expr, "this index is not affine over axes", INDICES),
