@@ -64,7 +64,7 @@ fn check(schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
     devices(seed).iter().for_each(|device| check_on(device, schedule, size, seed));
 }
 
-/// A ring of three slots: none, one, one less than slots, as many, one more; whole tiles and tails; rows of any length.
+/// A ring of three stages: none, one, one less than stages, as many, one more; whole tiles and tails; rows of any length.
 #[test]
 fn every_trip_count_and_tail_is_right() {
     for (seed, k) in (1..).zip([0, 1, 16, 128, 129, 255, 400, 528]) {

@@ -98,7 +98,7 @@ fn tensor_cores() {
     }
 }
 
-/// Groups of threads skip the slots of tiles that others compute, which may belong to a problem of another depth.
+/// Groups of threads skip the stages of tiles that others compute, which may belong to a problem of another depth.
 #[test]
 fn turns_pass_from_problem_to_problem() {
     let sizes: Vec<[usize; 3]> = (0..9).map(|n| [128, 136, [8, 456, 0, 392, 72][n % 5]]).collect();

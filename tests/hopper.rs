@@ -235,7 +235,7 @@ fn check_on(device: &Device, schedule: &dyn AnySchedule, size: [usize; 3], seed:
     );
 }
 
-/// A ring of three slots: none, one, one less than slots, as many, one more; whole tiles and tails.
+/// A ring of three stages: none, one, one less than stages, as many, one more; whole tiles and tails.
 #[test]
 fn every_trip_count_and_tail_is_right() {
     for (seed, k) in (1..).zip([0, 8, 64, 128, 192, 200, 256, 328]) {

@@ -101,7 +101,7 @@ fn check(schedule: &dyn AnySchedule, size: [usize; 3], seed: u64) {
     devices(seed).iter().for_each(|device| check_on(device, schedule, size, seed));
 }
 
-/// None, one, as many as slots, one more; whole tiles and tails; rows that vectors do not divide.
+/// None, one, as many as stages, one more; whole tiles and tails; rows that vectors do not divide.
 #[test]
 fn every_trip_count_and_tail_is_right() {
     for (seed, k) in (1..).zip([0, 1, 8, 32, 33, 64, 100, 160]) {

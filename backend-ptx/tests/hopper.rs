@@ -8,17 +8,17 @@ use tile_dsl::kernel::{Kernel, parse, verify};
 const M: usize = 64;
 const N: usize = 64;
 const K: usize = 128;
-const SLOTS: usize = 2;
+const STAGES: usize = 2;
 
-/// C = A·B for one tile, a ring of two slots of 64 points of k. Roles: a warp that copies, a warpgroup that multiplies.
+/// C = A·B for one tile, a ring of two stages of 64 points of k. Roles: a warp that copies, a warpgroup that multiplies.
 fn kernel() -> Kernel {
-    let slots: Vec<String> = (0..32).map(|n| n.to_string()).collect();
-    let slots = format!("acc[{}]", slots.join(", "));
+    let stages: Vec<String> = (0..32).map(|n| n.to_string()).collect();
+    let stages = format!("acc[{}]", stages.join(", "));
     let zero: String = (0..32).map(|n| format!("    set acc[{n}] = f32(0.0)\n")).collect();
     let products: String = (0..4)
         .map(|s| {
             format!(
-                "      wgmma64x64 {slots} += shared a[(%1 + {})] major k swizzle 128 leading 16 stride 1024 \
+                "      wgmma64x64 {stages} += shared a[(%1 + {})] major k swizzle 128 leading 16 stride 1024 \
                  x shared b[(%1 + {})] major mn swizzle 128 leading 8192 stride 1024\n",
                 16 * s,
                 16 * 64 * s
@@ -43,19 +43,19 @@ fn kernel() -> Kernel {
   shared full: i32[4] align 8
   shared empty: i32[4] align 8
   frag acc: f32[32]
-  mbarriers full x {SLOTS} of 1
-  mbarriers empty x {SLOTS} of 4
+  mbarriers full x {STAGES} of 1
+  mbarriers empty x {STAGES} of 4
   barrier
   roles {{
     threads 0 to 128 {{
 {zero}    for %0: i32 in 0 to {steps} step 1 {{
-      let %1: i32 = ((%0 % {SLOTS}) * 4096)
-      await shared full[(%0 % {SLOTS})] parity ((%0 / {SLOTS}) % 2)
-      products fence {slots}
+      let %1: i32 = ((%0 % {STAGES}) * 4096)
+      await shared full[(%0 % {STAGES})] parity ((%0 / {STAGES}) % 2)
+      products fence {stages}
 {products}      products commit
-      products wait 0 {slots}
+      products wait 0 {stages}
       if ((tid % 32) == 0) {{
-        arrive shared empty[(%0 % {SLOTS})]
+        arrive shared empty[(%0 % {STAGES})]
       }}
     }}
     let %5: i32 = (((tid / 32) * {}) + ((((tid % 32) / 4) * {N}) + ((tid % 4) * 2)))
@@ -63,11 +63,11 @@ fn kernel() -> Kernel {
     threads 128 to 160 {{
     one thread 128 {{
       for %2: i32 in 0 to {steps} step 1 {{
-        let %3: i32 = ((%2 % {SLOTS}) * 4096)
-        await shared empty[(%2 % {SLOTS})] parity (((%2 / {SLOTS}) + 1) % 2)
-        arrive shared full[(%2 % {SLOTS})] expect 16384
-        tensor shared a[%3] <- a.map[(%2 * 64), 0] completes shared full[(%2 % {SLOTS})]
-        tensor shared b[%3] <- b.map[0, (%2 * 64)] completes shared full[(%2 % {SLOTS})]
+        let %3: i32 = ((%2 % {STAGES}) * 4096)
+        await shared empty[(%2 % {STAGES})] parity (((%2 / {STAGES}) + 1) % 2)
+        arrive shared full[(%2 % {STAGES})] expect 16384
+        tensor shared a[%3] <- a.map[(%2 * 64), 0] completes shared full[(%2 % {STAGES})]
+        tensor shared b[%3] <- b.map[0, (%2 * 64)] completes shared full[(%2 % {STAGES})]
       }}
     }}
     }}

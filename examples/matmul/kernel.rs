@@ -189,7 +189,7 @@ schedule! {
         persistent(1);
         order(grouped(16));
     }
-    /// One lane a warp, not each thread, says that a slot is free, and what lanes store are whole sectors.
+    /// One lane a warp, not each thread, says that a stage is free, and what lanes store are whole sectors.
     pub light_barriers = persistent {
         arrive(k: warp);
         exchange(c);
@@ -272,7 +272,7 @@ schedule! {
         tile(i = 128, j = 128);
         tensor_core(acc: wgmma(64, 128));
     }
-    /// Slots in turn: the next tiles are copied while these are multiplied.
+    /// Stages in turn: the next tiles are copied while these are multiplied.
     pub tf32_pipelined = tf32_large_tile { pipeline(k, 3); }
     /// Twice the tile, two warpgroups.
     pub tf32_two_warpgroups = tf32_pipelined {

@@ -301,10 +301,10 @@ fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
 }
 
 /// Room beyond the extent of an axis for the counters of its loops: they pass it by less than a step, and where steps are filled
-/// ahead, by as many as a ring has slots.
+/// ahead, by as many as a ring has stages.
 pub(crate) fn slack_of(nest: &Nest, axis: AxisId) -> i64 {
     let steps = loops(&nest.body).into_iter().filter(|(d, _)| d.axis == axis).map(|(d, at)| {
-        let ahead = if let LoopKind::Pipe(slots) = at { i64::from(slots) } else { 1 };
+        let ahead = if let LoopKind::Pipe(stages) = at { i64::from(stages) } else { 1 };
         i64::from(d.stride) * ahead.max(2)
     });
     SLACK.max(steps.max().unwrap_or(1).unsigned_abs().next_power_of_two() as i64)

@@ -152,7 +152,7 @@ pub struct Shared {
     pub name: String,
     /// Element type.
     pub dtype: DType,
-    /// Elements in all, ring slots and padding included.
+    /// Elements in all, ring stages and padding included.
     pub elems: u32,
     /// Alignment in bytes.
     pub align: u32,

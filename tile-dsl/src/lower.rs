@@ -15,7 +15,7 @@
 //! | passes | `passes`, `lowering`, `products`, `maps` |
 //! | roles | `roles`, `turns`, `grid` |
 //! | statements | `walk` |
-//! | stages and rings | `stage`, `pipeline`, `registers`, `ring`, `slots`, `fill` |
+//! | stages and rings | `stage`, `pipeline`, `registers`, `ring`, `ring_stages`, `fill` |
 //! | products | `matrix`, `operand`, `words` |
 //! | stores | `put`, `store`, `output`, `exchange` |
 //! | sums | `combine`, `across`, `cluster` |
@@ -68,8 +68,8 @@ mod products;
 mod put;
 mod registers;
 mod ring;
+mod ring_stages;
 mod roles;
-mod slots;
 mod stage;
 mod storage;
 mod store;

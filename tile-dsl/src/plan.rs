@@ -7,7 +7,7 @@
 //! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread { "in" loop } )
 //! box   = "box" copy points [ "|" points of the last tile ] "in rows of" n [ ", panels of" n ]
 //!         [ "," n "along" dimension "by each CTA" ] [ ", rounded" ]
-//! channel = "channel" copies [ "at" loop ] ":" n "slots, filled by" who [ n "ahead" ] ";" full and free [ ";" registers inside ]
+//! channel = "channel" copies [ "at" loop ] ":" n "stages, filled by" who [ n "ahead" ] ";" full and free [ ";" registers inside ]
 //! place = "place" value ":" ( n "registers" [ ", then" points "in shared memory" ] | points "in shared memory" )
 //! sum   = "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
 //! product = "product" value ":" instruction { "," ( "a" | "b" ) ( "described along" ( "k" | "mn" ) ", leading" n "stride" n "swizzle" n

@@ -1,10 +1,10 @@
 //! Shared memory of a CTA: the buffers that a nest needs, how long each lives, and where it lies.
 //!
-//! A buffer holds a staged copy with its pipeline slots, a value `in shared`, or room to combine a reduction. It lives
+//! A buffer holds a staged copy with its pipeline stages, a value `in shared`, or room to combine a reduction. It lives
 //! from the statement that fills it to the last one that reads it:
 //!
 //! ```text
-//! copy under a pipelined loop      from before the loop, which fills slots ahead, to its end
+//! copy under a pipelined loop      from before the loop, which fills stages ahead, to its end
 //! other copy                       from its stage to the last read in it
 //! value computed in place          from its let to its last read
 //! reduction in registers, then     from where it is published, between the two parts of its let, to its last read
@@ -50,7 +50,7 @@ pub(crate) enum Content {
     Parts(ValueId),
     /// The mbarriers of the channel whose first copy it is.
     Full(CopyId),
-    /// Those by which its slots are given back.
+    /// Those by which its stages are given back.
     Empty(CopyId),
     /// What a group of the threads that compute stores of a tensor.
     Output(crate::tile::TensorId, u32),
@@ -61,13 +61,13 @@ pub(crate) enum Content {
 /// How the elements of a buffer come about.
 #[derive(Clone, Debug)]
 pub(crate) enum Size {
-    /// A box of a tensor, once a slot.
+    /// A box of a tensor, once a stage.
     Copy {
         /// Elements of the box by dimension, padding left out.
         dims: Vec<u64>,
         /// How the box lies.
         layout: CopyLayout,
-        /// Slots.
+        /// Stages.
         depth: u32,
     },
     /// A box of points, by axis.
@@ -459,7 +459,7 @@ impl Finder<'_> {
         let layout = self.nest.copy_layout(copy, body)?;
         let dims: Vec<u64> = self.nest.footprint(copy, body).iter().filter_map(|d| d.extent).collect();
         let dtype = self.nest.elem(info.tensor);
-        let elems = layout.slot(depth, dtype.bytes().into()).saturating_mul(depth.into());
+        let elems = layout.stage(depth, dtype.bytes().into()).saturating_mul(depth.into());
         let (align, span) = (layout.align, info.span);
         // Rows or gaps between them that end within a word, in tiles of any size.
         let filled = [TileSize::Whole, TileSize::Last].map(|size| self.nest.filled(size, copy, body));
@@ -512,7 +512,7 @@ impl Finder<'_> {
         Some(buffer)
     }
 
-    /// The mbarriers by which readers give the slots of a channel back.
+    /// The mbarriers by which readers give the stages of a channel back.
     fn empty(&mut self, copies: &[CopyId], depth: u32) {
         let Some(first) = self.nest.ring(copies) else { return };
         let (words, size) = (2 * u64::from(depth), Size::Barriers(depth));

@@ -168,7 +168,7 @@ kernel k(y: &mut [f32; M], z: &mut [f32; M], x: &[f32; M]) {
     ),
     ("xor with nothing", MATMUL, "tile(i = 8, j = 8); bind(j -> thread.y ^ thread.x)"),
     ("level that is not there", MATMUL, "tile(i = 32, j = 32); assemble(7)"),
-    ("ring of one slot", MATMUL, "tile(k = 8); stage(a at k: shared); pipeline(k, 1)"),
+    ("pipeline of one stage", MATMUL, "tile(k = 8); stage(a at k: shared); pipeline(k, 1)"),
     ("pad without a stage", MATMUL, "pad(a: 16)"),
     (
         "swizzle that does not fit",

@@ -20,9 +20,11 @@ const MBARRIER: i64 = 2;
 impl<'c> Codegen<'c, '_> {
     pub(super) fn asynchronous(&mut self, operation: &Async) -> Result<()> {
         match operation {
-            Async::Init { barrier, slots, arrivals } => self.initialise_barriers(*barrier, *slots, *arrivals),
-            Async::Arrive { barrier, slot, bytes, cta } => {
-                let at = self.barrier_slot_of(*barrier, slot, cta.as_ref())?;
+            Async::Init { barrier, stages, arrivals } => {
+                self.initialise_barriers(*barrier, *stages, *arrivals)
+            }
+            Async::Arrive { barrier, stage, bytes, cta } => {
+                let at = self.barrier_stage_of(*barrier, stage, cta.as_ref())?;
                 let (what, count) = bytes.map_or(("arrive", 1), |bytes| ("arrive.expect.tx", bytes));
                 let space = if cta.is_some() { "cluster" } else { "cta" };
                 let name = format!("llvm.nvvm.mbarrier.{what}.scope.cta.space.{space}");
@@ -30,8 +32,8 @@ impl<'c> Codegen<'c, '_> {
                 self.call_void(&name, &[], &[at.into(), count.into()])?;
                 Ok(())
             }
-            Async::Wait { barrier, slot, parity } => {
-                let at = self.barrier_slot(*barrier, slot)?;
+            Async::Wait { barrier, stage, parity } => {
+                let at = self.barrier_stage(*barrier, stage)?;
                 let parity = self.expr(parity)?.int()?;
                 let again = self.context.append_basic_block(self.function, "await");
                 let done = self.context.append_basic_block(self.function, "complete");
@@ -43,8 +45,8 @@ impl<'c> Codegen<'c, '_> {
                 self.builder.position_at_end(done);
                 Ok(())
             }
-            Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere } => {
-                self.copy_tensor(*map, (*shared, offset), coordinates, (*barrier, slot), *everywhere)
+            Async::Copy { map, shared, offset, coordinates, barrier, stage, everywhere } => {
+                self.copy_tensor(*map, (*shared, offset), coordinates, (*barrier, stage), *everywhere)
             }
             Async::Store { map, shared, offset, coordinates } => {
                 self.store_tensor(*map, (*shared, offset), coordinates)
@@ -88,9 +90,9 @@ impl<'c> Codegen<'c, '_> {
         }
     }
 
-    /// Address of the mbarrier of a slot.
-    fn barrier_slot(&mut self, barrier: u32, slot: &Expr) -> Result<PointerValue<'c>> {
-        let words = match slot {
+    /// Address of the mbarrier of a stage.
+    fn barrier_stage(&mut self, barrier: u32, stage: &Expr) -> Result<PointerValue<'c>> {
+        let words = match stage {
             Expr::Int(n, ty) => Expr::Int(n * MBARRIER, *ty),
             other => Expr::Bin(
                 tile_dsl::op::BinOp::Mul,
@@ -102,8 +104,13 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// The address of an mbarrier, of another CTA of the cluster where one is named.
-    fn barrier_slot_of(&mut self, barrier: u32, slot: &Expr, cta: Option<&Expr>) -> Result<PointerValue<'c>> {
-        let at = self.barrier_slot(barrier, slot)?;
+    fn barrier_stage_of(
+        &mut self,
+        barrier: u32,
+        stage: &Expr,
+        cta: Option<&Expr>,
+    ) -> Result<PointerValue<'c>> {
+        let at = self.barrier_stage(barrier, stage)?;
         let Some(cta) = cta else { return Ok(at) };
         let cta = self.expr(cta)?.int()?;
         let there = self.call("llvm.nvvm.mapa.shared.cluster", &[], &[at.into(), cta.into()])?;
@@ -111,14 +118,14 @@ impl<'c> Codegen<'c, '_> {
     }
 
     /// An arrival of those threads for which `some` holds. As one instruction under a predicate, not as a branch: there the
-    /// assembler would keep what the address derives from, such as the slot, in each thread's registers.
+    /// assembler would keep what the address derives from, such as the stage, in each thread's registers.
     pub(super) fn arrive_where(
         &mut self,
         some: IntValue<'c>,
-        (barrier, slot): (u32, &Expr),
+        (barrier, stage): (u32, &Expr),
         cta: Option<&Expr>,
     ) -> Result<()> {
-        let at = self.barrier_slot_of(barrier, slot, cta)?;
+        let at = self.barrier_stage_of(barrier, stage, cta)?;
         let at = self.builder.build_ptr_to_int(at, self.context.i32_type(), "")?;
         let text = match cta {
             Some(_) => "@$1 mbarrier.arrive.release.cta.shared::cluster.b64 _, [$0];",
@@ -130,11 +137,11 @@ impl<'c> Codegen<'c, '_> {
         Ok(())
     }
 
-    fn initialise_barriers(&mut self, barrier: u32, slots: u32, arrivals: u32) -> Result<()> {
+    fn initialise_barriers(&mut self, barrier: u32, stages: u32, arrivals: u32) -> Result<()> {
         let first = self.thread_is(0)?;
         self.guarded(first, |this| {
-            for slot in 0..slots {
-                let at = this.barrier_slot(barrier, &Expr::Int(slot.into(), Ty::I32))?;
+            for stage in 0..stages {
+                let at = this.barrier_stage(barrier, &Expr::Int(stage.into(), Ty::I32))?;
                 let count = this.context.i32_type().const_int(arrivals.into(), false);
                 this.call_void("llvm.nvvm.mbarrier.init.shared", &[], &[at.into(), count.into()])?;
             }
@@ -167,13 +174,13 @@ impl<'c> Codegen<'c, '_> {
         map: u32,
         (shared, offset): (u32, &Expr),
         coordinates: &[Expr],
-        (barrier, slot): (u32, &Expr),
+        (barrier, stage): (u32, &Expr),
         everywhere: bool,
     ) -> Result<()> {
         let (to, _) = self.address(Mem::Shared(shared), offset)?;
         let cluster = self.context.ptr_type(AddressSpace::from(CLUSTER));
         let to = self.builder.build_address_space_cast(to, cluster, "")?;
-        let at = self.barrier_slot(barrier, slot)?;
+        let at = self.barrier_stage(barrier, stage)?;
         let [policy, hinted] = self.policy_of_map(map);
         let map = self.param(map)?.into_pointer_value();
         let mut args: Vec<BasicMetadataValueEnum<'c>> = vec![to.into(), at.into(), map.into()];

@@ -67,9 +67,9 @@ impl<'c> Codegen<'c, '_> {
             }
             Stmt::For { var, start, end, step, body } => self.for_loop(*var, [start, end, step], body),
             Stmt::If { cond, then, otherwise } => match (then.as_slice(), otherwise.as_slice()) {
-                ([Stmt::Async(Async::Arrive { barrier, slot, bytes: None, cta })], []) => {
+                ([Stmt::Async(Async::Arrive { barrier, stage, bytes: None, cta })], []) => {
                     let some = self.expr(cond)?.bool()?;
-                    self.arrive_where(some, (*barrier, slot), cta.as_ref())
+                    self.arrive_where(some, (*barrier, stage), cta.as_ref())
                 }
                 _ => self.branch(cond, then, otherwise),
             },

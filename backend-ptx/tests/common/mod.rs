@@ -159,7 +159,7 @@ pub enum Fill {
 }
 
 /// `C = A·B`, 64×64×16 tiles, 256 threads with 4×4 outputs each, A transposed in shared memory when `Plain`.
-/// Guards everywhere unless `exact`; `ring` slots of shared memory.
+/// Guards everywhere unless `exact`; `ring` stages of shared memory.
 pub fn matmul(fill: Fill, exact: bool, ring: u32) -> Kernel {
     let (tm, tn, tk) = (64i64, 64i64, 16i64);
     let mut b = Builder::new("matmul", 256);
@@ -168,8 +168,8 @@ pub fn matmul(fill: Fill, exact: bool, ring: u32) -> Kernel {
     let c = b.tensor("c", F32, true, 16);
     let (m, n, k) = (b.dim("M"), b.dim("N"), b.dim("K"));
     let pitch = if fill == Fill::Plain { tm + 4 } else { tm };
-    let slot_a = if fill == Fill::Plain { tk * pitch } else { tm * tk };
-    let sa = b.shared("a", F32, (slot_a * i64::from(ring)) as u32);
+    let stage_a = if fill == Fill::Plain { tk * pitch } else { tm * tk };
+    let sa = b.shared("a", F32, (stage_a * i64::from(ring)) as u32);
     let sb = b.shared("b", F32, (tk * tn * i64::from(ring)) as u32);
     let acc = b.frag("acc", F32, 16);
     let guard = |g: Expr| if exact { None } else { Some(g) };
@@ -190,7 +190,7 @@ pub fn matmul(fill: Fill, exact: bool, ring: u32) -> Kernel {
     }
 
     let ko = b.var(I32);
-    let copy = |b: &mut Builder, at: Expr, slot_index: Expr| {
+    let copy = |b: &mut Builder, at: Expr, stage_index: Expr| {
         let mut out = Vec::new();
         let a_offset = add(mul(add(i0.clone(), ar.clone()), k.clone()), add(at.clone(), ac.clone()));
         let b_offset = add(mul(add(at.clone(), br.clone()), n.clone()), add(j0.clone(), tx.clone()));
@@ -202,22 +202,24 @@ pub fn matmul(fill: Fill, exact: bool, ring: u32) -> Kernel {
             lt(add(at.clone(), br.clone()), k.clone()),
             lt(add(j0.clone(), tx.clone()), n.clone()),
         ));
-        let slot_b = mul(slot_index.clone(), int(tk * tn));
-        let slot_a = mul(slot_index, int(slot_a));
-        let to_b = add(slot_b, add(mul(br.clone(), int(tn)), tx.clone()));
+        let stage_b = mul(stage_index.clone(), int(tk * tn));
+        let stage_a = mul(stage_index, int(stage_a));
+        let to_b = add(stage_b, add(mul(br.clone(), int(tn)), tx.clone()));
         match fill {
             Fill::Plain => {
                 let va = b.load(&mut out, F32, 4, a, a_offset, a_guard);
                 let vb = b.load(&mut out, F32, 4, bm, b_offset, b_guard);
                 for (e, v) in va.into_iter().enumerate() {
-                    let to =
-                        add(slot_a.clone(), add(mul(add(ac.clone(), int(e as i64)), int(pitch)), ar.clone()));
+                    let to = add(
+                        stage_a.clone(),
+                        add(mul(add(ac.clone(), int(e as i64)), int(pitch)), ar.clone()),
+                    );
                     out.push(Stmt::Store { mem: sa, offset: to, values: vec![v], guard: None });
                 }
                 out.push(Stmt::Store { mem: sb, offset: to_b, values: vb, guard: None });
             }
             Fill::Async => {
-                let to_a = add(slot_a, add(mul(ar.clone(), int(tk)), ac.clone()));
+                let to_a = add(stage_a, add(mul(ar.clone(), int(tk)), ac.clone()));
                 for (shared, to, global, from, g) in
                     [(0, to_a, 0, a_offset, a_guard), (1, to_b, 1, b_offset, b_guard)]
                 {
@@ -236,25 +238,25 @@ pub fn matmul(fill: Fill, exact: bool, ring: u32) -> Kernel {
         out
     };
     let mut step = Vec::new();
-    let slot_index = bin(BinOp::Rem, bin(BinOp::Div, var(ko), int(tk)), int(ring.into()));
+    let stage_index = bin(BinOp::Rem, bin(BinOp::Div, var(ko), int(tk)), int(ring.into()));
     if fill == Fill::Async && ring > 1 {
-        // Prologue: the first slot; each step starts the copy of the next.
+        // Prologue: the first stage; each step starts the copy of the next.
         body.extend(copy(&mut b, int(0), int(0)));
         let next = add(var(ko), int(tk));
-        let next_slot = bin(BinOp::Rem, bin(BinOp::Div, next.clone(), int(tk)), int(ring.into()));
+        let next_stage = bin(BinOp::Rem, bin(BinOp::Div, next.clone(), int(tk)), int(ring.into()));
         step.push(Stmt::WaitGroup(0));
         step.push(Stmt::Barrier);
-        let more = copy(&mut b, next.clone(), next_slot);
+        let more = copy(&mut b, next.clone(), next_stage);
         step.push(Stmt::If { cond: lt(next, k.clone()), then: more, otherwise: Vec::new() });
     } else {
-        step.extend(copy(&mut b, var(ko), slot_index.clone()));
+        step.extend(copy(&mut b, var(ko), stage_index.clone()));
         if fill == Fill::Async {
             step.push(Stmt::WaitGroup(0));
         }
         step.push(Stmt::Barrier);
     }
-    let base_a = b.bind(&mut step, I32, mul(slot_index.clone(), int(slot_a)));
-    let base_b = b.bind(&mut step, I32, mul(slot_index, int(tk * tn)));
+    let base_a = b.bind(&mut step, I32, mul(stage_index.clone(), int(stage_a)));
+    let base_b = b.bind(&mut step, I32, mul(stage_index, int(tk * tn)));
     for kk in 0..tk {
         let va = if fill == Fill::Plain {
             b.load(&mut step, F32, 4, sa, add(base_a.clone(), add(int(kk * pitch), ty.clone())), None)

@@ -69,7 +69,8 @@ fn backwards(context: &Context<'_>, digit: Digit) -> Option<Diagnostic> {
         return Some(at(text).edits([persistent, Edit::remove()]));
     }
     let value = nest.value(nest.carried_by(digit)?);
-    let text = format!("steps of `{name}` cannot run backwards: `{}` is carried from each to the next", value.name);
+    let text =
+        format!("steps of `{name}` cannot run backwards: `{}` is carried from each to the next", value.name);
     let note = format!("`{}` is carried here", value.name);
     Some(at(text).note(value.span, note).edits([Edit::remove()]))
 }

@@ -1,4 +1,4 @@
-//! `arrive`: who says that a slot which a producer fills has been read: a lane a warp, or each thread.
+//! `arrive`: who says that a stage which a producer fills has been read: a lane a warp, or each thread.
 //!
 //! It rewrites no statement. Condition: the loop has a producer.
 //! Cost: with `thread` each thread arrives at the barrier, with `warp` a lane of each warp after they have met.
@@ -11,7 +11,7 @@ use crate::{
 };
 
 directive! {
-    /// `arrive(k: thread)`: of the threads that have read a slot which a producer fills, a lane a warp says so, or each.
+    /// `arrive(k: thread)`: of the threads that have read a stage which a producer fills, a lane a warp says so, or each.
     "arrive(k: warp)" in Launch, 1:
     Arrive { digit: DigitName, unit: Unit = Unit::Warp } => |s| {
         s.one(digit, "a pipelined loop").mark(":").one_of(unit, "arrival", &[Unit::Warp, Unit::Thread])

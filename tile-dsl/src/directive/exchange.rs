@@ -61,17 +61,20 @@ fn apply(nest: &Nest, name: &str, span: SpanId) -> Result<(Nest, Proof), Failure
     if let Some(read) = read {
         let text = match stores.is_empty() {
             true => format!("`{name}` is read, not stored: there is nothing to exchange"),
-            false => format!("`{name}` is read, too: one lane would store what another has yet to read"),
+            false => {
+                format!("`{name}` is read, too: one lane could overwrite an element before another reads it")
+            }
         };
         return Err(refuse(text).note(nest.access(read).span, format!("`{name}` is read here")));
     }
     if stores.len() != 1 {
-        let failure =
-            refuse(format!("{} statements store to `{name}`: `exchange` is for one", stores.len()));
+        let failure = refuse(format!("{} statements store to `{name}`: `exchange` is for one", stores.len()));
         return Err(stores.iter().fold(failure, |f, a| f.note(nest.access(*a).span, "one stores here")));
     }
     if let Some(output) = nest.outputs.get(&tensor) {
-        let text = format!("what a CTA stores of `{name}` is collected in shared memory: no lane stores it");
+        let text = format!(
+            "stores to `{name}` are collected in shared memory: lanes have nothing to exchange for global memory"
+        );
         return Err(refuse(text).note(output.span, "collected here"));
     }
     let mut nest = nest.clone();
@@ -127,14 +130,14 @@ fn spelled(nest: &Nest, name: &str, why: NoExchange) -> String {
             format!("elements of `{name}` have {bytes} bytes: lanes exchange pairs of those of 2")
         }
         NoExchange::Matrices(NoStoredMatrices::Lanes) => format!(
-            "lanes do not hold `{name}` as accumulators of `mma` and `wgmma` lie: eight rows of four lanes, each with a vector of two elements of a row"
+            "lanes do not hold `{name}` in the layout of accumulators of `mma` and `wgmma`: eight rows of four lanes, each with a vector of two elements of a row"
         ),
         NoExchange::Matrices(NoStoredMatrices::Unaligned(digit, by)) => format!(
             "a step of `{}` moves what lanes hold of `{name}` by {by} elements of a row: lanes exchange rows of {MATRIX_ROWS}",
             nest.digit_name(digit)
         ),
         NoExchange::Fours => format!(
-            "no unrolled loop takes {LANES_OF_ROW} times {MATRIX_ROWS} elements of a row of `{name}`: that is what {LANES_OF_ROW} lanes exchange"
+            "no unrolled loop covers {LANES_OF_ROW} · {MATRIX_ROWS} elements of a row of `{name}`: {LANES_OF_ROW} lanes exchange as many"
         ),
         NoExchange::Columns => format!(
             "lanes hold columns of `{name}`, and no unrolled loops of 2 by 2 steps, or of {LANES_OF_ROW}, go over them: {LANES_OF_ROW} lanes exchange {LANES_OF_ROW} matrices"

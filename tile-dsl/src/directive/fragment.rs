@@ -10,7 +10,7 @@
 //! Conditions: the tensor is read in `X` and the kernel does not write it; all its accesses in loops over `at`
 //! agree in their coefficients; every loop over one of its axes inside `X` has a fixed number of steps, because
 //! registers are addressed while compiling; it is not held in registers there already, nor staged inside.
-//! Cost: registers, for each slot of its pipeline.
+//! Cost: registers, for each stage of its pipeline.
 //! Source: register blocking as a copy of its own (Exo's `stage_mem` into registers; CUTLASS' warp fragments).
 
 use super::prelude::*;

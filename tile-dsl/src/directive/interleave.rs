@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! interleave(k: loads(p))   the loads of a step to come stand in the first part p of a step's computation
-//! interleave(k: copies(p))  copies for the slot ahead, around it, are issued in the first part p of its steps
+//! interleave(k: copies(p))  copies for the stage ahead, around it, are issued in the first part p of its steps
 //! interleave(k: stores(p))  those that pass through registers are stored from the part p of its steps on
 //! ```
 //! What is not said stays as it is without the directive ([`Interleave`]'s default). Condition: parts are no more than the whole,
@@ -167,7 +167,9 @@ fn apart(nest: &Nest, pipeline: &Prefetch<'_>) -> Option<String> {
     };
     match Carry::of(nest, filled, body) {
         Carry::Over(_) => None,
-        Carry::Apart(why) => Some(format!("the loop around it does not prefetch registers across its steps, as {why}")),
+        Carry::Apart(why) => {
+            Some(format!("the loop around it does not prefetch registers across its steps, as {why}"))
+        }
         Carry::None => Some("the loop around it does not prefetch registers across its steps".into()),
     }
 }

@@ -129,7 +129,10 @@ fn of(context: &Context<'_>, value: ValueId, issue: nest::Issue) -> Option<Diagn
         } else if nest.value(value).init.is_some_and(|init| init != 0.0) {
             Some("it starts at another value than zero".to_string())
         } else if over.len() != 1 || paths.len() != 1 {
-            Some("it is summed over several axes, and the first MMA along the inner ones has to add".to_string())
+            Some(
+                "it is summed over several axes, and the first MMA along the inner ones has to add"
+                    .to_string(),
+            )
         } else {
             let reader = read_before(context, value);
             reader.map(|target| format!("`{}` reads it before", target_name(nest, target)))

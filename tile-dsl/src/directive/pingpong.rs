@@ -70,8 +70,7 @@ fn turns(context: &Context<'_>) -> Option<Diagnostic> {
         let produce = pipes
             .iter()
             .map(|d| Edit::put([directive::Produce { digit: nest.digit_name(*d), unit: Unit::Warp }]));
-        let text =
-            "one group multiplies while another stores, so a producer has to copy for all groups: there is none";
+        let text = "one group multiplies while another stores, so a producer has to copy for all groups: there is none";
         return Some(at(text.into()).edits(produce).edits([without()]));
     }
     let produced: Vec<Digit> = pipes.iter().copied().filter(|d| nest.produced.contains(d)).collect();

@@ -5,7 +5,7 @@
 //! ```
 //! Condition: every loop over `a` has a copy directly inside, and all copies there are in shared memory, or all in
 //! registers; then the loop has fixed steps, because it is expanded. What is copied is a parameter that the
-//! kernel does not write (`stage` checks that), so copying earlier reads the same; N slots hold N steps.
+//! kernel does not write (`stage` checks that), so copying earlier reads the same; N stages hold N steps.
 //! Cost: the bytes, or registers, of so many copies.
 //! Source: software pipelining (Lam 1988); multi-stage `cp.async` rings (CUTLASS).
 
@@ -83,18 +83,18 @@ fn rule(a: Digit, stages: u32) -> Rule<'static> {
     })
 }
 
-/// Slots of a ring. More never helped: what is on its way is far more than a step needs.
-const MOST_SLOTS: u32 = 16;
+/// Stages of a ring. More never helped: what is on its way is far more than a step needs.
+const MOST_STAGES: u32 = 16;
 
 /// `pipeline(name, stages)`.
 fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(Nest, Proof), Failure> {
     let refuse = |text: String| Failure::refused(Diagnostic::new(SpanId::NONE, text));
-    if !(2..=MOST_SLOTS).contains(&stages) {
+    if !(2..=MOST_STAGES).contains(&stages) {
         let legal = DirectiveKind::Pipeline(directive::Pipeline {
             digit: name.to_string(),
-            stages: stages.clamp(2, MOST_SLOTS),
+            stages: stages.clamp(2, MOST_STAGES),
         });
-        return Err(refuse(format!("pipeline({name}, {stages}): a pipeline has 2 to {MOST_SLOTS} stages"))
+        return Err(refuse(format!("pipeline({name}, {stages}): a pipeline has 2 to {MOST_STAGES} stages"))
             .edit(Edit::instead([legal]))
             .edit(Edit::remove()));
     }
@@ -107,7 +107,8 @@ fn apply(nest: &Nest, name: &str, stages: u32) -> Result<(Nest, Proof), Failure>
         _ => Redex::No,
     };
     let absent = || {
-        let text = format!("nothing is copied at `{name}` by `stage` or `fragment`: there is no copy to prefetch");
+        let text =
+            format!("nothing is copied at `{name}` by `stage` or `fragment`: there is no copy to prefetch");
         let failure = refuse(text);
         match nest.copies.as_slice() {
             [] => {

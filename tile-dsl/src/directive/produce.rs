@@ -116,12 +116,12 @@ fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let each = threads(nest);
     let threads = context.computing();
     if !each.is_multiple_of(WARP.into()) {
-        let text = format!("{each} threads compute: beside a producer they are whole warps");
+        let text = format!("{each} threads compute: with a producer they have to be whole warps");
         wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::remove()]));
     }
     if nest.producer == Some(Unit::Warpgroup) && !each.is_multiple_of(WARPGROUP.into()) {
         let text =
-            format!("{each} threads compute: beside a warpgroup that copies they are whole warpgroups");
+            format!("{each} threads compute: with a warpgroup that copies they have to be whole warpgroups");
         wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::remove()]));
     }
     let (producing, most) = (nest.producing(), u64::from(context.schedule.target.threads()));
@@ -133,7 +133,7 @@ fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 }
 
 /// What follows a reduction that CTAs share is run by some of them, or for a share of it. A producer does not learn of that: it
-/// would fill slots that nobody empties, or others than are read.
+/// would fill stages that nobody empties, or others than are read.
 fn behind_a_split(context: &Context<'_>) -> Option<Diagnostic> {
     let nest = context.nest;
     let mut found: Option<(Digit, ValueId)> = None;

@@ -1,4 +1,4 @@
-//! `segment`: tiles of an axis begin anew after so many points, and the last tile of each segment has what is left.
+//! `segment`: tiles of an axis start again after so many points, and the last tile of each segment has what is left.
 //!
 //! ```text
 //! tile(j = 192); segment(j: 512)      →  tiles of 192, 192, 128, 192, 192, 128, ..
@@ -82,7 +82,9 @@ fn apply(nest: &Nest, axis: &str, points: u32) -> Result<(Nest, Proof), Failure>
     over.sort();
     over.dedup();
     let [digit] = over[..] else {
-        return Err(refuse(format!("`{axis}` is tiled in different ways in different statements")).edit(without()));
+        return Err(
+            refuse(format!("`{axis}` is tiled in different ways in different statements")).edit(without())
+        );
     };
     let tile = digit.stride;
     if tile == 1 {

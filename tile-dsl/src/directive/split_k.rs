@@ -271,7 +271,7 @@ fn rule(
         }
         if !matches!(at(graph, get(subst, 1)), LoopKind::Seq | LoopKind::Pipe(_)) {
             let name = nest.digit_name(whole);
-            let text = format!("the loop over `{name}` is bound or expanded: CTAs share out a plain loop");
+            let text = format!("the loop over `{name}` is bound or unrolled: `split_k` divides a plain loop");
             return Verdict::refuse(Diagnostic::new(SpanId::NONE, text));
         }
         for (var, node) in [
@@ -478,8 +478,7 @@ fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             let pipeline = context
                 .last(|k| matches!(k, DirectiveKind::Pipeline(directive::Pipeline { digit: d, .. }) if context.is(d, *digit)))
                 .filter(|_| matches!(kind, LoopKind::Pipe(_)) && digit.steps == Steps::Fixed(1));
-            let meet =
-                "the CTAs that hold parts of it would have to synchronise in each step, and they do so once a launch";
+            let meet = "the CTAs that hold parts of it would have to synchronise in each step, and they do so once a launch";
             let text = match pipeline {
                 Some(_) => format!(
                     "`{name}` is computed inside the loop over `{loop_name}`, which `pipeline` makes a loop at run time though it has one step: {meet}"
@@ -525,7 +524,8 @@ fn behind_another(context: &Context<'_>) -> Option<Diagnostic> {
         true => format!("`{name}` is computed"),
         false => format!("`{name}`, which others read, is computed"),
     };
-    let text = format!("{what} after the parts of `{before}` are combined: not all CTAs that need it run that code");
+    let text =
+        format!("{what} after the parts of `{before}` are combined: not all CTAs that need it run that code");
     let again = context
         .last(|k| matches!(k, DirectiveKind::Recompute(directive::Recompute { value }) if value == before));
     let split = context.last(|k| matches!(k, DirectiveKind::SplitK(_)));

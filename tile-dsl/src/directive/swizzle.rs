@@ -61,8 +61,10 @@ fn swizzle(nest: &Nest, buffer: &str, span: u32) -> Result<(Nest, Proof), Failur
     for n in copies {
         let (id, tensor) = (CopyId(n as u16), nest.copies[n].tensor);
         if nest.copies[n].pad > 0 {
-            return Err(refuse(format!("the copy of `{buffer}` is padded: padding would shift the pattern of the swizzle"))
-                .edit(Edit::remove()));
+            return Err(refuse(format!(
+                "the copy of `{buffer}` is padded: padding would shift the pattern of the swizzle"
+            ))
+            .edit(Edit::remove()));
         }
         let size = u64::from(nest.elem(tensor).bytes());
         let fastest = *nest.copy_order(id).last().expect("a dimension");

@@ -106,7 +106,7 @@ pub(crate) fn existing(nest: &Nest, name: &str, bare: Bare) -> Result<Digit, Fai
     if let Some((_, LoopKind::Atom(atom, _))) = all.iter().find(|(d, _)| *d == digit) {
         let atoms = of_atoms(nest.axis(digit.axis));
         let meant = nest.names.contains_key(&atoms).then(|| (name.to_string(), atoms));
-        let failure = Failure::no_match(format!("all steps of `{name}` are taken at once by `{atom}`"));
+        let failure = Failure::no_match(format!("one `{atom}` executes all steps of `{name}`"));
         return Err(Failure { meant, ..failure });
     }
     let parts: Vec<String> = inside(nest, digit).into_iter().map(|d| nest.digit_name(d)).collect();

@@ -315,7 +315,7 @@ fn registers_of_one_thread_cannot_be_read_by_another() {
     assert_eq!(wrong.len(), 1);
     assert_eq!(
         wrong[0].message,
-        "`g` is held with `a` on thread.x, but `y` needs it with `a` in slots: registers of one thread cannot be read by another"
+        "`g` is held with `a` on thread.x, but `y` needs it with `a` in registers: registers of one thread cannot be read by another"
     );
     assert_eq!(wrong[0].span, SpanId(1));
     let edit = Edit::put([super::checks::stage_value("g")]).remark("24 bytes, 2 barriers");

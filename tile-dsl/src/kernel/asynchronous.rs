@@ -2,7 +2,7 @@
 //!
 //! They are rows as [statements](super::statements) are.
 //!
-//! An mbarrier is two words of a shared buffer of type `i32`; slots of a ring have one each. A thread that waits for a
+//! An mbarrier is two words of a shared buffer of type `i32`; stages of a ring have one each. A thread that waits for a
 //! phase sees what was written before the arrivals that completed it, and what copies that completed it wrote.
 //! The asynchronous proxy, by which tensor copies write and products read, sees ordinary stores only after a proxy fence
 //! of the thread that made them.
@@ -26,30 +26,30 @@ statements! {
     Init {
         /// Buffer, position in [`super::Kernel::shared`].
         barrier: u32,
-        /// Slots.
-        slots: u32,
+        /// Stages.
+        stages: u32,
         /// Arrivals that complete a phase.
         arrivals: u32,
     }: [
         meets(Program, "mbarriers that some threads do not know of")
-        "mbarriers" ring(barrier) "x" number(slots) "of" number(arrivals)
+        "mbarriers" ring(barrier) "x" number(stages) "of" number(arrivals)
     ];
 
     /// This thread arrives at an mbarrier: `mbarrier.arrive`, release at the scope of the CTA. At another
-    /// CTA's it says that a slot has been read, and makes no write of this thread visible there: the scope of the cluster
+    /// CTA's it says that a stage has been read, and makes no write of this thread visible there: the scope of the cluster
     /// would be a fence of the whole device.
     "arrive shared full[%0] expect 8192"
     Arrive {
         /// Buffer.
         barrier: u32,
-        /// Slot.
-        slot: Expr,
+        /// Stage.
+        stage: Expr,
         /// Bytes that copies will bring in this phase: `expect_tx`.
         bytes: Option<u32>,
         /// The CTA of the cluster whose mbarrier it is, `i32`; its own otherwise. No bytes are expected there.
         cta: Option<Expr>,
     }: [
-        "arrive" shared(barrier, slot, Mbarrier) indexed("of", cta, "slot, parity or coordinate")
+        "arrive" shared(barrier, stage, Mbarrier) indexed("of", cta, "stage, parity or coordinate")
         numbered("expect", bytes)
     ];
 
@@ -58,11 +58,11 @@ statements! {
     Wait {
         /// Buffer.
         barrier: u32,
-        /// Slot.
-        slot: Expr,
+        /// Stage.
+        stage: Expr,
         /// 0 or 1, `i32`.
         parity: Expr,
-    }: ["await" shared(barrier, slot, Mbarrier) "parity" index(parity, "slot, parity or coordinate")];
+    }: ["await" shared(barrier, stage, Mbarrier) "parity" index(parity, "stage, parity or coordinate")];
 
     /// A box of a tensor to shared memory, zeros where it leaves the tensor: `cp.async.bulk.tensor`. The bytes of the box
     /// count at an mbarrier when they have arrived.
@@ -78,12 +78,12 @@ statements! {
         coordinates: Vec<Expr>,
         /// mbarrier.
         barrier: u32,
-        /// Its slot.
-        slot: Expr,
+        /// Its stage.
+        stage: Expr,
         /// To the same place in all CTAs of the cluster, each with its own mbarrier: `.multicast::cluster`.
         everywhere: bool,
     }: [
-        "tensor" shared(shared, offset, Box) "<-" boxed(map, coordinates) "completes" shared(barrier, slot, Mbarrier)
+        "tensor" shared(shared, offset, Box) "<-" boxed(map, coordinates) "completes" shared(barrier, stage, Mbarrier)
         flag("everywhere", everywhere)
     ];
 

@@ -25,7 +25,7 @@ pub(super) struct Builder {
     pub pitches: BTreeMap<TensorId, Vec<Pitch>>,
     /// Tensors that are added to.
     pub cleared: BTreeSet<u32>,
-    /// Rings of mbarriers, and the registers that count their slots.
+    /// Rings of mbarriers, and the registers that count their stages.
     pub barriers: Vec<Barriers>,
     pub cursors: Vec<u32>,
     /// The cluster's barriers so far, for threads of other roles.
@@ -86,7 +86,7 @@ impl HeldMatrix {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Barriers {
     pub buffer: u32,
-    pub slots: u32,
+    pub stages: u32,
     pub arrivals: u32,
 }
 
@@ -99,9 +99,9 @@ pub(super) enum Holds {
     Copy(CopyId),
     /// What a plain copy of a ring has loaded, not stored yet.
     Next(CopyId),
-    /// The slot of a ring that the loop over a digit reads.
-    Slot(Digit),
-    /// Slot and parity of the channel whose first copy it is.
+    /// The stage of a ring that the loop over a digit reads.
+    RingStage(Digit),
+    /// Stage and parity of the channel whose first copy it is.
     Cursor(CopyId),
     /// Parity of the next turn.
     Turn,
@@ -117,7 +117,7 @@ impl Holds {
             Holds::Next(c) => format!("{}.next", copied(c)),
             Holds::Cursor(c) => format!("{}.cursor", copied(c)),
             Holds::Turn => "turn.parity".into(),
-            Holds::Slot(d) => format!("{}.slot", nest.axis(d.axis)),
+            Holds::RingStage(d) => format!("{}.slot", nest.axis(d.axis)),
         }
     }
 }

@@ -130,8 +130,8 @@ fn source(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, base: &[Linear], chunk: &Chunk) 
     (Emit::sum_expr(base, constant, ty), guard)
 }
 
-fn target(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk, lane: u32, slot: &Linear) -> KExpr {
-    let mut offset = slot.clone();
+fn target(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk, lane: u32, stage: &Linear) -> KExpr {
+    let mut offset = stage.clone();
     for (coord, pitch) in chunk.coords.iter().zip(&plan.layout.pitch) {
         offset.add_scaled(coord, *pitch);
     }
@@ -141,16 +141,16 @@ fn target(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk, lane: u32, slot: 
     Emit::sum_expr(base, constant, SHARED_OFFSET)
 }
 
-/// Copies boxes, at the current point, each into its slot: asynchronous ones are issued, plain ones are
+/// Copies boxes, at the current point, each into its stage: asynchronous ones are issued, plain ones are
 /// complete. Plain loads come in batches before their stores, so that they overlap.
 pub(super) fn copy_all(cx: &mut Cx<'_>, plans: &[(&CopyPlan<'_>, Linear)]) {
     let mut plain = Vec::new();
-    for (plan, slot) in plans {
+    for (plan, stage) in plans {
         let chunks = chunks(cx, plan);
         if plan.asynchronous {
-            issue(cx, plan, &chunks, slot);
+            issue(cx, plan, &chunks, stage);
         } else {
-            plain.extend(chunks.into_iter().map(|chunk| (*plan, slot, chunk)));
+            plain.extend(chunks.into_iter().map(|chunk| (*plan, stage, chunk)));
         }
     }
     let mut rest = plain.as_slice();
@@ -163,20 +163,20 @@ pub(super) fn copy_all(cx: &mut Cx<'_>, plans: &[(&CopyPlan<'_>, Linear)]) {
         let count = rest.iter().take_while(|(plan, ..)| fits(plan)).count();
         let (batch, later) = rest.split_at(count);
         let loaded: Vec<_> = batch.iter().map(|(plan, _, chunk)| load_chunk(cx, plan, chunk)).collect();
-        for ((plan, slot, chunk), values) in batch.iter().zip(loaded) {
+        for ((plan, stage, chunk), values) in batch.iter().zip(loaded) {
             let values = values.into_iter().map(KExpr::Var).collect();
-            store_chunk(cx, plan, chunk, values, slot);
+            store_chunk(cx, plan, chunk, values, stage);
         }
         rest = later;
     }
 }
 
 /// Issues the asynchronous copies of a box.
-pub(super) fn issue(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunks: &[Chunk], slot: &Linear) {
+pub(super) fn issue(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunks: &[Chunk], stage: &Linear) {
     let base = moves::base(cx, plan);
     for chunk in chunks {
         let (global_offset, guard) = source(cx, plan, &base, chunk);
-        let shared_offset = target(cx, plan, chunk, 0, slot);
+        let shared_offset = target(cx, plan, chunk, 0, stage);
         let copy = kernel::Stmt::CopyAsync {
             shared: plan.buffer,
             shared_offset,
@@ -215,7 +215,7 @@ pub(super) fn store_chunk(
     plan: &CopyPlan<'_>,
     chunk: &Chunk,
     values: Vec<KExpr>,
-    slot: &Linear,
+    stage: &Linear,
 ) {
     let mem = Mem::Shared(plan.buffer);
     let values: Vec<KExpr> = match plan.of.rounded {
@@ -226,12 +226,12 @@ pub(super) fn store_chunk(
     let together = plan.layout.fastest == cx.view.nest.contiguous(plan.tensor)
         && plan.layout.keeps_aligned(plan.vector.into());
     if together {
-        let offset = target(cx, plan, chunk, 0, slot);
+        let offset = target(cx, plan, chunk, 0, stage);
         cx.build.emit.stmt(kernel::Stmt::Store { mem, offset, values, guard });
         return;
     }
     for (lane, value) in (0..).zip(values) {
-        let offset = target(cx, plan, chunk, lane, slot);
+        let offset = target(cx, plan, chunk, lane, stage);
         cx.build.emit.stmt(kernel::Stmt::Store { mem, offset, values: vec![value], guard: guard.clone() });
     }
 }
@@ -252,8 +252,8 @@ fn pieces(plan: &CopyPlan<'_>, count: i64, total: i64, threads: i64) -> i64 {
     [8, 4, 2].into_iter().find(fits).unwrap_or(1)
 }
 
-/// Offset of a slot of a copy.
-pub(super) fn slot_at(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, slot: Atom) -> Linear {
-    let offset = cx.build.emit.bin(BinOp::Mul, slot, Atom::i32(plan.layout.elems));
+/// Offset of a stage of a copy.
+pub(super) fn stage_at(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, stage: Atom) -> Linear {
+    let offset = cx.build.emit.bin(BinOp::Mul, stage, Atom::i32(plan.layout.elems));
     linear(cx.build.emit.multiple(offset, plan.layout.elems), 0)
 }

@@ -96,19 +96,19 @@ pub(super) struct Staged<'p> {
     /// Digits bound outside of it.
     pub height: usize,
     pub layout: Layout,
-    /// Offset of the ring slot to read.
-    pub slot: Linear,
+    /// Offset of the ring stage to read.
+    pub stage: Linear,
 }
 
 impl Staged<'_> {
-    /// Variable and constant part of an offset into the slot that is read.
+    /// Variable and constant part of an offset into the stage that is read.
     pub fn place(&self, emit: &mut Emit, offset: &Linear) -> (Option<Atom>, i64) {
-        self.layout.place(emit, &offset.clone().plus(&self.slot))
+        self.layout.place(emit, &offset.clone().plus(&self.stage))
     }
 
     /// The same before the swizzle: where a descriptor starts.
     pub fn start(&self, emit: &mut Emit, offset: &Linear) -> (Option<Atom>, i64) {
-        let at = self.layout.start(emit, &offset.clone().plus(&self.slot));
+        let at = self.layout.start(emit, &offset.clone().plus(&self.stage));
         emit.index_base(&at)
     }
 }

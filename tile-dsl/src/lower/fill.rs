@@ -1,7 +1,7 @@
-//! Filling the slots of a channel: at once, or ahead, while another is read.
+//! Filling the stages of a channel: at once, or ahead, while another is read.
 //!
 //! ```text
-//! fill ahead = begin: asynchronous copies go to their slot, plain ones to registers; commit
+//! fill ahead = begin: asynchronous copies go to their stage, plain ones to registers; commit
 //!              land:  plain ones are stored, behind the computation
 //! ```
 //! A step makes both in place, or takes them as units that stay together to spread them over its computation
@@ -17,7 +17,7 @@ use super::{
     interleave::Units,
     linear::Linear,
     mbarriers,
-    slots::{self, Ahead},
+    ring_stages::{self, Ahead},
 };
 use crate::{
     kernel::{self, Expr as KExpr},
@@ -29,7 +29,7 @@ use crate::{
 pub(super) enum Piece<'p> {
     /// Asynchronous copies.
     Issued { plan: &'p CopyPlan<'p>, chunks: Vec<Chunk> },
-    /// A vector that passes through registers, from a slot of a fragment on.
+    /// A vector that passes through registers, from a stage of a fragment on.
     Loaded { plan: &'p CopyPlan<'p>, chunk: Chunk, frag: u32, first: u32 },
 }
 
@@ -41,12 +41,12 @@ fn filling<'a>(cx: &mut Cx<'a>, flow: &Flow<'_>, body: impl FnOnce(&mut Cx<'a>))
     }
 }
 
-/// Copies an item at the current point to a slot.
-fn fill_slot(cx: &mut Cx<'_>, flow: &Flow<'_>, slot: Atom) {
+/// Copies an item at the current point to a stage.
+fn fill_stage(cx: &mut Cx<'_>, flow: &Flow<'_>, stage: Atom) {
     match &flow.mbarriers {
-        Some(channel) => mbarriers::fill(cx, channel, &flow.copies, slot),
+        Some(channel) => mbarriers::fill(cx, channel, &flow.copies, stage),
         None => {
-            let copies: Vec<_> = flow.copies.iter().map(|p| (p, copy::slot_at(cx, p, slot))).collect();
+            let copies: Vec<_> = flow.copies.iter().map(|p| (p, copy::stage_at(cx, p, stage))).collect();
             copy::copy_all(cx, &copies);
         }
     }
@@ -58,27 +58,27 @@ fn commit(cx: &mut Cx<'_>, flow: &Flow<'_>) {
     }
 }
 
-/// Fills the slot of a channel that has one.
+/// Fills the stage of a channel that has one.
 pub(super) fn fill_once(cx: &mut Cx<'_>, flow: &Flow<'_>) {
-    filling(cx, flow, |cx| fill_slot(cx, flow, Atom::i32(0)));
+    filling(cx, flow, |cx| fill_stage(cx, flow, Atom::i32(0)));
     commit(cx, flow);
 }
 
-/// Fills the first slots of a ring.
+/// Fills the first stages of a ring.
 pub(super) fn prologue(cx: &mut Cx<'_>, ring: &Ring<'_>) {
     let flow = &ring.flow;
-    let first = flow.mbarriers.as_ref().map(|channel| slots::position(cx, channel)[0]);
+    let first = flow.mbarriers.as_ref().map(|channel| ring_stages::position(cx, channel)[0]);
     filling(cx, flow, |cx| {
         for step in 0..i64::from(flow.plan.ahead()) {
             let point = step * ring.stride();
             let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(point), ring.end);
-            slots::at_point(cx, ring, Linear::constant(point), |cx| {
+            ring_stages::at_point(cx, ring, Linear::constant(point), |cx| {
                 control::only_if(cx, Some(exists), |cx| {
-                    let slot = match (&flow.mbarriers, first) {
-                        (Some(channel), Some(first)) => slots::slot_after(cx, channel, first, step),
+                    let stage = match (&flow.mbarriers, first) {
+                        (Some(channel), Some(first)) => ring_stages::stage_after(cx, channel, first, step),
                         _ => Atom::i32(step),
                     };
-                    fill_slot(cx, flow, slot);
+                    fill_stage(cx, flow, stage);
                 });
             });
             commit(cx, flow);
@@ -86,19 +86,19 @@ pub(super) fn prologue(cx: &mut Cx<'_>, ring: &Ring<'_>) {
     });
 }
 
-/// Begins to fill the slot that everyone has left; what is to land.
+/// Begins to fill the stage that everyone has left; what is to land.
 pub(super) fn begin_ahead<'p>(cx: &mut Cx<'_>, ring: &'p Ring<'_>, ahead: &Ahead) -> Vec<Piece<'p>> {
     let flow = &ring.flow;
     let mut pieces = Vec::new();
-    slots::at_point(cx, ring, linear(ahead.point, 0), |cx| match &flow.mbarriers {
+    ring_stages::at_point(cx, ring, linear(ahead.point, 0), |cx| match &flow.mbarriers {
         Some(channel) => filling(cx, flow, |cx| {
-            control::only_if(cx, ahead.exists, |cx| mbarriers::fill(cx, channel, &flow.copies, ahead.slot));
+            control::only_if(cx, ahead.exists, |cx| mbarriers::fill(cx, channel, &flow.copies, ahead.stage));
         }),
         None => {
             control::only_if(cx, ahead.exists, |cx| {
                 for plan in &flow.copies {
                     for piece in pieces_of(cx, plan) {
-                        begin(cx, &piece, ahead.slot);
+                        begin(cx, &piece, ahead.stage);
                         pieces.push(piece);
                     }
                 }
@@ -110,10 +110,10 @@ pub(super) fn begin_ahead<'p>(cx: &mut Cx<'_>, ring: &'p Ring<'_>, ahead: &Ahead
     pieces
 }
 
-/// Plain copies land after the computation, in the slot that nobody reads now.
+/// Plain copies land after the computation, in the stage that nobody reads now.
 pub(super) fn land_ahead(cx: &mut Cx<'_>, ahead: &Ahead, pieces: &[Piece<'_>]) {
     if !pieces.is_empty() {
-        control::only_if(cx, ahead.exists, |cx| pieces.iter().for_each(|piece| land(cx, piece, ahead.slot)));
+        control::only_if(cx, ahead.exists, |cx| pieces.iter().for_each(|piece| land(cx, piece, ahead.stage)));
     }
 }
 
@@ -121,13 +121,13 @@ pub(super) fn land_ahead(cx: &mut Cx<'_>, ahead: &Ahead, pieces: &[Piece<'_>]) {
 pub(super) fn units_ahead(cx: &mut Cx<'_>, ring: &Ring<'_>, ahead: &Ahead) -> [Units; 2] {
     let flow = &ring.flow;
     let (plain, asynchronous): (Vec<_>, Vec<_>) = flow.copies.iter().partition(|p| !p.asynchronous);
-    slots::at_point(cx, ring, linear(ahead.point, 0), |cx| {
+    ring_stages::at_point(cx, ring, linear(ahead.point, 0), |cx| {
         let (mut begun, mut landing) = (Units::new(), Units::new());
         // They have two ways to go.
         for plan in plain {
             for piece in pieces_of(cx, plan) {
-                begun.push(control::captured(cx, |cx| begin(cx, &piece, ahead.slot)));
-                let stores = control::captured(cx, |cx| land(cx, &piece, ahead.slot));
+                begun.push(control::captured(cx, |cx| begin(cx, &piece, ahead.stage)));
+                let stores = control::captured(cx, |cx| land(cx, &piece, ahead.stage));
                 let (addresses, stores): (Vec<_>, Vec<_>) =
                     stores.into_iter().partition(|s| matches!(s, kernel::Stmt::Let(..)));
                 control::emit_all(cx, addresses);
@@ -139,7 +139,7 @@ pub(super) fn units_ahead(cx: &mut Cx<'_>, ring: &Ring<'_>, ahead: &Ahead) -> [U
             begun.push(control::captured(cx, |cx| {
                 for plan in asynchronous {
                     let pieces = pieces_of(cx, plan);
-                    pieces.iter().for_each(|piece| begin(cx, piece, ahead.slot));
+                    pieces.iter().for_each(|piece| begin(cx, piece, ahead.stage));
                 }
                 commit(cx, flow);
             }));
@@ -163,10 +163,10 @@ fn pieces_of<'p>(cx: &mut Cx<'_>, plan: &'p CopyPlan<'p>) -> Vec<Piece<'p>> {
     (0..).zip(chunks).map(loaded).collect()
 }
 
-fn begin(cx: &mut Cx<'_>, piece: &Piece<'_>, slot: Atom) {
+fn begin(cx: &mut Cx<'_>, piece: &Piece<'_>, stage: Atom) {
     match piece {
         Piece::Issued { plan, chunks } => {
-            let to = copy::slot_at(cx, plan, slot);
+            let to = copy::stage_at(cx, plan, stage);
             copy::issue(cx, plan, chunks, &to);
         }
         Piece::Loaded { plan, chunk, frag, first } => {
@@ -177,9 +177,9 @@ fn begin(cx: &mut Cx<'_>, piece: &Piece<'_>, slot: Atom) {
     }
 }
 
-fn land(cx: &mut Cx<'_>, piece: &Piece<'_>, slot: Atom) {
+fn land(cx: &mut Cx<'_>, piece: &Piece<'_>, stage: Atom) {
     let Piece::Loaded { plan, chunk, frag, first } = piece else { return };
-    let to = copy::slot_at(cx, plan, slot);
+    let to = copy::stage_at(cx, plan, stage);
     let slots = *first..first + plan.vector;
     let values = slots.map(|slot| KExpr::Slot { frag: *frag, slot }).collect();
     copy::store_chunk(cx, plan, chunk, values, &to);

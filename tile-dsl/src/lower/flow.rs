@@ -27,7 +27,7 @@ pub(super) struct Ring<'p> {
     pub flow: Flow<'p>,
     pub digit: Digit,
     pub end: Atom,
-    /// The register that counts its slots, where registers inside are prefetched across iterations.
+    /// The register that counts its stages, where registers inside are prefetched across iterations.
     pub counter: Option<u32>,
 }
 
@@ -38,7 +38,7 @@ impl Ring<'_> {
     }
 
     pub fn at(&self) -> LoopKind {
-        LoopKind::Pipe(self.flow.plan.slots)
+        LoopKind::Pipe(self.flow.plan.stages)
     }
 
     pub fn stride(&self) -> i64 {
@@ -50,13 +50,13 @@ impl Ring<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct Mbarriers {
     pub depth: u32,
-    /// Buffer of the mbarriers that say when a slot is full.
+    /// Buffer of the mbarriers that say when a stage is full.
     pub full: u32,
     /// That of those that say when it may be filled, where others than its readers fill it.
     pub empty: Option<u32>,
     /// Who says so: a warp, or each thread.
     pub arrive: Unit,
-    /// Registers: slot and parity of the step that is read next.
+    /// Registers: stage and parity of the step that is read next.
     pub cursor: u32,
     /// Bytes of a step.
     pub bytes: u32,
@@ -87,14 +87,14 @@ pub(super) struct CopyPlan<'p> {
 
 impl<'p> CopyPlan<'p> {
     /// The stage that reads this copy.
-    pub fn active(&self, slot: Linear) -> Staged<'p> {
+    pub fn active(&self, stage: Linear) -> Staged<'p> {
         Staged {
             of: self.of,
             tensor: self.tensor,
             buffer: self.buffer,
             height: self.height,
             layout: self.layout.clone(),
-            slot,
+            stage,
         }
     }
 }

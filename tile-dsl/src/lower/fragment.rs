@@ -175,7 +175,7 @@ fn shared_loads(cx: &mut Cx<'_>, plan: &FragmentPlan, staged: &Staged, sources: 
                     .zip(0i64..)
                     .all(|((o, _), at)| o.terms == offset.terms && o.constant == offset.constant + at)
         };
-        let at = offset.clone().plus(&staged.slot);
+        let at = offset.clone().plus(&staged.stage);
         let width = [8, 4, 2, 1]
             .into_iter()
             .find(|n| *n <= most && consecutive(*n) && cx.build.emit.is_multiple(&at, *n as i64))

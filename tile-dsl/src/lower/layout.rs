@@ -70,7 +70,7 @@ impl Layout {
                 inside.add_scaled(&term, 1);
             }
         }
-        // Whole slots stay where they are, whole rows become rows of a panel. A rest with negative terms keeps its constant
+        // Whole stages stay where they are, whole rows become rows of a panel. A rest with negative terms keeps its constant
         // rows: its sum, which is divided, is then not negative.
         let here = offset.constant.rem_euclid(self.elems);
         let rows = if rises(&inside) { here / row } else { 0 };
@@ -141,7 +141,7 @@ pub(super) fn layout_of(from: &CopyLayout, dtype: DType, swizzle: u32, depth: u3
         panels,
         pitch: from.strides.iter().map(|s| *s as i64).collect(),
         fastest: from.contiguous,
-        elems: from.slot(depth, size) as i64,
+        elems: from.stage(depth, size) as i64,
         swizzle,
     }
 }

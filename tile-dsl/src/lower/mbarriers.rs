@@ -1,13 +1,13 @@
-//! The mbarriers of a channel of tensor copies: one a slot says when it is full, and, where others than its readers fill it,
+//! The mbarriers of a channel of tensor copies: one a stage says when it is full, and, where others than its readers fill it,
 //! one that says when it is free.
 //!
 //! ```text
-//! fill(slot):   expect bytes full[slot]; a box, or this CTA's part of it for all of its cluster, completes full[slot]
-//! await full:   full[slot] parity          advance: slot + 1 mod n, parity turned behind the last
+//! fill(stage):   expect bytes full[stage]; a box, or this CTA's part of it for all of its cluster, completes full[stage]
+//! await full:   full[stage] parity          advance: stage + 1 mod n, parity turned behind the last
 //! ```
-//! Slot and parity are counted by [`super::slots`], so that a loop that is entered again goes on where it left off. What
+//! Stage and parity are counted by [`super::ring_stages`], so that a loop that is entered again goes on where it left off. What
 //! happens in which order is [`super::pipeline`]'s, and the producer's [`super::roles`].
-//! Threads that read the slot by ordinary loads fence before others may fill it: the copy writes through the
+//! Threads that read the stage by ordinary loads fence before others may fill it: the copy writes through the
 //! asynchronous proxy. Threads that fill it by ordinary stores fence before products read it, which do so by that proxy.
 
 use super::{
@@ -40,7 +40,7 @@ pub(super) fn mbarriers(
     plan: &Channel,
     copies: &[CopyPlan<'_>],
 ) -> Result<Mbarriers, LowerError> {
-    let (depth, arrive) = (plan.slots, plan.arrive);
+    let (depth, arrive) = (plan.stages, plan.arrive);
     let first = cx.view.nest.ring(&plan.copies).expect("a channel has copies");
     let full = mbarrier_ring(cx, Content::Full(first), depth, 1)?;
     let cursor = cx.build.fragment(cx.view.nest, Holds::Cursor(first), DType::I32, 2);
@@ -66,24 +66,24 @@ pub(super) fn mbarriers(
 pub(super) fn mbarrier_ring(
     cx: &mut Cx<'_>,
     content: Content,
-    slots: u32,
+    stages: u32,
     arrivals: u32,
 ) -> Result<u32, LowerError> {
-    let buffer = cx.view.shared_buffer(content, 2 * u64::from(slots))?;
+    let buffer = cx.view.shared_buffer(content, 2 * u64::from(stages))?;
     if !cx.build.barriers.iter().any(|b| b.buffer == buffer) {
-        cx.build.barriers.push(Barriers { buffer, slots, arrivals });
+        cx.build.barriers.push(Barriers { buffer, stages, arrivals });
     }
     Ok(buffer)
 }
 
-/// Copies the boxes of the current point to a slot; one thread does.
-pub(super) fn fill(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>], slot: Atom) {
+/// Copies the boxes of the current point to a stage; one thread does.
+pub(super) fn fill(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>], stage: Atom) {
     let (barrier, bytes) = (channel.full, Some(channel.bytes));
-    let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes, cta: None };
+    let arrive = Async::Arrive { barrier, stage: stage.expr(), bytes, cta: None };
     cx.build.emit.stmt(kernel::Stmt::Async(arrive));
     for plan in copies {
         let Some(map) = plan.map else { continue };
-        let mut to = if channel.depth > 1 { copy::slot_at(cx, plan, slot) } else { Linear::default() };
+        let mut to = if channel.depth > 1 { copy::stage_at(cx, plan, stage) } else { Linear::default() };
         let mut base = moves::base(cx, plan);
         if let Some(part) = plan.of.part {
             let rank = rank(cx);
@@ -92,8 +92,8 @@ pub(super) fn fill(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]
         }
         for piece in 0..plan.of.part.map_or_else(|| plan.of.pieces(plan.size), |p| p.pieces) {
             let (coordinates, offset) = tensor_map::panel(cx, &plan.of.layout, &base, &to, piece);
-            let (shared, slot, everywhere) = (plan.buffer, slot.expr(), plan.of.part.is_some());
-            let copy = Async::Copy { map, shared, offset, coordinates, barrier, slot, everywhere };
+            let (shared, stage, everywhere) = (plan.buffer, stage.expr(), plan.of.part.is_some());
+            let copy = Async::Copy { map, shared, offset, coordinates, barrier, stage, everywhere };
             cx.build.emit.stmt(kernel::Stmt::Async(copy));
         }
     }
@@ -115,33 +115,33 @@ pub(super) fn fill_shared(cx: &mut Cx<'_>, buffer: u32) {
     cx.build.emit.forget_loads(|mem| mem == kernel::Mem::Shared(buffer));
 }
 
-/// Waits until a slot is full.
+/// Waits until a stage is full.
 pub(super) fn await_full(
     cx: &mut Cx<'_>,
     channel: &Mbarriers,
     copies: &[CopyPlan<'_>],
-    [slot, parity]: [Atom; 2],
+    [stage, parity]: [Atom; 2],
 ) {
-    let wait = Async::Wait { barrier: channel.full, slot: slot.expr(), parity: parity.expr() };
+    let wait = Async::Wait { barrier: channel.full, stage: stage.expr(), parity: parity.expr() };
     cx.build.emit.stmt(kernel::Stmt::Async(wait));
     cx.build.emit.forget_loads(|mem| copies.iter().any(|p| mem == kernel::Mem::Shared(p.buffer)));
 }
 
-/// What threads have read of a slot is read before a copy fills it again.
+/// What threads have read of a stage is read before a copy fills it again.
 pub(super) fn fence_reads(cx: &mut Cx<'_>, flow: &Flow<'_>) {
     if flow.plan.fences_reads {
         cx.build.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
     }
 }
 
-/// What threads have stored into a slot is seen by asynchronous MMA that reads it.
+/// What threads have stored into a stage is seen by asynchronous MMA that reads it.
 pub(super) fn fence_stores(cx: &mut Cx<'_>, flow: &Flow<'_>) {
     if flow.plan.fences_stores {
         cx.build.emit.stmt(kernel::Stmt::Async(Async::ProxyFence));
     }
 }
 
-/// Initialises the mbarriers of a kernel, and the registers that count their slots.
+/// Initialises the mbarriers of a kernel, and the registers that count their stages.
 pub(super) fn initialise(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
     let others = lowering.nest().cluster.is_some() && !lowering.nest().cluster_reduces();
     let Lowering { barriers, cursors, kernel, .. } = lowering;
@@ -149,8 +149,8 @@ pub(super) fn initialise(lowering: &mut Lowering<'_>) -> Result<(), LowerError> 
         return Ok(());
     }
     let init = |b: &Barriers| {
-        let Barriers { buffer: barrier, slots, arrivals } = *b;
-        kernel::Stmt::Async(Async::Init { barrier, slots, arrivals })
+        let Barriers { buffer: barrier, stages, arrivals } = *b;
+        kernel::Stmt::Async(Async::Init { barrier, stages, arrivals })
     };
     let mut first: Vec<kernel::Stmt> = barriers.iter().map(init).collect();
     // Other CTAs of a cluster arrive there, too.
@@ -168,23 +168,23 @@ pub(super) fn rank(cx: &mut Cx<'_>) -> Linear {
     linear(rank, 0)
 }
 
-/// This warp, or each of its threads, has read a slot. In a cluster, others copy to this CTA, too: each of them is told.
-pub(super) fn release(cx: &mut Cx<'_>, channel: &Mbarriers, slot: Atom) {
+/// This warp, or each of its threads, has read a stage. In a cluster, others copy to this CTA, too: each of them is told.
+pub(super) fn release(cx: &mut Cx<'_>, channel: &Mbarriers, stage: Atom) {
     let Some(barrier) = channel.empty else { return };
     let ctas = cx.view.nest.copying_ctas();
     if channel.arrive == Unit::Thread {
         for cta in 0..ctas {
             let cta = (ctas > 1).then(|| Atom::i32(cta.into()).expr());
-            let arrive = Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta };
+            let arrive = Async::Arrive { barrier, stage: stage.expr(), bytes: None, cta };
             cx.build.emit.stmt(kernel::Stmt::Async(arrive));
         }
         return;
     }
-    arrive_as_warp(cx, barrier, slot, ctas);
+    arrive_as_warp(cx, barrier, stage, ctas);
 }
 
 /// Behind a barrier of this warp, one of its lanes arrives at an mbarrier; one for each CTA of a cluster.
-pub(super) fn arrive_as_warp(cx: &mut Cx<'_>, barrier: u32, slot: Atom, ctas: u32) {
+pub(super) fn arrive_as_warp(cx: &mut Cx<'_>, barrier: u32, stage: Atom, ctas: u32) {
     cx.build.emit.stmt(kernel::Stmt::WarpBarrier);
     let tid = cx.build.emit.op(Op::Tid, &[]);
     let lane = cx.build.emit.bin(BinOp::Rem, tid, Atom::i32(WARP.into()));
@@ -193,6 +193,6 @@ pub(super) fn arrive_as_warp(cx: &mut Cx<'_>, barrier: u32, slot: Atom, ctas: u3
         ctas => cx.build.emit.cmp(CmpOp::Lt, lane, Atom::i32(ctas.into())),
     };
     let cta = (ctas > 1).then(|| lane.expr());
-    let arrive = kernel::Stmt::Async(Async::Arrive { barrier, slot: slot.expr(), bytes: None, cta });
+    let arrive = kernel::Stmt::Async(Async::Arrive { barrier, stage: stage.expr(), bytes: None, cta });
     cx.build.emit.stmt(kernel::Stmt::If { cond: first.expr(), then: vec![arrive], otherwise: vec![] });
 }

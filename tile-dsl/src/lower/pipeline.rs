@@ -8,11 +8,11 @@
 //!        if t + d < steps { land(t + d) }               // plain copies: loaded to registers before, stored now
 //!        release(t)                                    // or release(t - n), once its products are done: n in flight
 //! ```
-//! A barrier behind `await full` says that all have left the slot before, which is the next to be filled. Where threads of
-//! their own fill the slots (`roles`), those that read them do not; they say that a slot is free. Outside of a
+//! A barrier behind `await full` says that all have left the stage before, which is the next to be filled. Where threads of
+//! their own fill the stages (`roles`), those that read them do not; they say that a stage is free. Outside of a
 //! pipeline a channel is the same without what does not apply to it.
 //!
-//! Here is the order of a step; which slots it means is [`super::slots`]'s, how one is filled [`super::fill`]'s. What begins and
+//! Here is the order of a step; which stages it means is [`super::ring_stages`]'s, how one is filled [`super::fill`]'s. What begins and
 //! lands stands in place, or among the computation where that is a straight line: in a pipeline of registers, whose loads
 //! are its own `begin`, and in a ring whose registers are prefetched across its iterations ([`super::registers`]).
 
@@ -25,7 +25,7 @@ use super::{
     flow::{Mbarriers, Ring},
     mbarriers,
     registers::{self, RegisterPlan},
-    ring, slots, storage, turns,
+    ring, ring_stages, storage, turns,
 };
 use crate::{
     kernel::{self, Async},
@@ -38,12 +38,12 @@ use crate::{
 pub(super) fn pipeline(
     cx: &mut Cx<'_>,
     digit: Digit,
-    slots: u32,
+    stages: u32,
     body: &Stmt,
     walk: Walk,
 ) -> Result<(), LowerError> {
     let (copies, inner) = chain(body);
-    let channel = ring::channel(cx, (digit, slots), &copies, inner)?;
+    let channel = ring::channel(cx, (digit, stages), &copies, inner)?;
     if channel.full(cx.view.variant) == Full::Program {
         return registers::register_pipeline(cx, digit, channel, inner, walk);
     }
@@ -85,16 +85,16 @@ fn step<'a>(
     walk: Walk,
 ) -> Result<(), LowerError> {
     // Where registers are prefetched, the step before has waited.
-    let position = if prefetched.is_none() { ring::await_slot(cx, &ring.flow) } else { None };
-    let at = slots::stand(cx, ring, position);
+    let position = if prefetched.is_none() { ring::await_stage(cx, &ring.flow) } else { None };
+    let at = ring_stages::stand(cx, ring, position);
     match (&at.ahead, prefetched) {
-        (None, _) => ring::reading(cx, ring, at.slot, |cx| walk(cx, inner))?,
+        (None, _) => ring::reading(cx, ring, at.stage, |cx| walk(cx, inner))?,
         (Some(ahead), Some(registers)) => {
-            registers::step_prefetching(cx, ring, (at.slot, ahead), registers, walk)?
+            registers::step_prefetching(cx, ring, (at.stage, ahead), registers, walk)?
         }
         (Some(ahead), None) => {
             let pieces = fill::begin_ahead(cx, ring, ahead);
-            ring::reading(cx, ring, at.slot, |cx| walk(cx, inner))?;
+            ring::reading(cx, ring, at.stage, |cx| walk(cx, inner))?;
             fill::land_ahead(cx, ahead, &pieces);
         }
     }
@@ -107,7 +107,7 @@ fn step<'a>(
                 release_behind(cx, ring, channel, position[0], *steps);
             }
         }
-        slots::advance(cx, channel, position);
+        ring_stages::advance(cx, channel, position);
     }
     Ok(())
 }
@@ -123,19 +123,19 @@ fn await_products(cx: &mut Cx<'_>, values: &[ValueId], steps: u32) -> Result<(),
     Ok(())
 }
 
-/// Gives the slot back that was read some steps ago, if there were so many.
-fn release_behind<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>, channel: &Mbarriers, slot: Atom, steps: u32) {
+/// Gives the stage back that was read some steps ago, if there were so many.
+fn release_behind<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>, channel: &Mbarriers, stage: Atom, steps: u32) {
     let now = cx.env.stack.last().map(|b| cx.env.passed(b)).unwrap_or_default();
     let point = cx.build.emit.index(&now);
     let first = Atom::i32(i64::from(steps) * ring.stride());
     let behind = cx.build.emit.cmp(CmpOp::Ge, point, first);
     control::only_if(cx, Some(behind), |cx| {
-        let before = slots::slot_after(cx, channel, slot, -i64::from(steps));
+        let before = ring_stages::stage_after(cx, channel, stage, -i64::from(steps));
         mbarriers::release(cx, channel, before);
     });
 }
 
-/// Behind the loop: waits for the copies of steps that there are not, and for the products of its last steps, whose slots
+/// Behind the loop: waits for the copies of steps that there are not, and for the products of its last steps, whose stages
 /// it gives back.
 fn drain<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>) -> Result<(), LowerError> {
     if ring.counter.is_some() && ring.flow.plan.full(cx.view.variant) == Full::Group {
@@ -146,12 +146,12 @@ fn drain<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>) -> Result<(), LowerError> {
         return Ok(());
     };
     await_products(cx, values, 0)?;
-    let next = slots::position(cx, channel)[0];
+    let next = ring_stages::position(cx, channel)[0];
     for back in (1..=i64::from(*steps)).rev() {
         let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32((back - 1) * ring.stride()), ring.end);
         control::only_if(cx, Some(exists), |cx| {
-            let slot = slots::slot_after(cx, channel, next, -back);
-            mbarriers::release(cx, channel, slot);
+            let stage = ring_stages::stage_after(cx, channel, next, -back);
+            mbarriers::release(cx, channel, stage);
         });
     }
     Ok(())

@@ -5,18 +5,18 @@
 //! for s in 0..S: load(s + n - 1) among compute(s)
 //! ```
 //! By itself such a pipeline runs empty at its end. Where [`Carry`](crate::nest::Carry) admits it, the last step loads the
-//! first registers of the next slot of the ring around it. The ring's one wait and barrier a step stand before that last
+//! first registers of the next stage of the ring around it. The ring's one wait and barrier a step stand before that last
 //! step, and nothing else waits:
 //!
 //! ```text
-//! await the first slot; load(0) from it
-//! for t: for s in 0..S-1: load(s + 1) of slot t among compute(s), in the first steps with what begins to fill t + d,
+//! await the first stage; load(0) from it
+//! for t: for s in 0..S-1: load(s + 1) of stage t among compute(s), in the first steps with what begins to fill t + d,
 //!                         in the later ones with what lands of it
-//!        await slot t + 1                           // everyone has left slot t
-//!        load(0) of slot t + 1 among compute(S - 1)
+//!        await stage t + 1                           // everyone has left stage t
+//!        load(0) of stage t + 1 among compute(S - 1)
 //! ```
 //! All of this is one straight line. Near the end nothing is skipped: the last registers, which nobody reads, come from the
-//! slot at hand.
+//! stage at hand.
 
 use super::{
     build::Holds,
@@ -32,7 +32,7 @@ use super::{
     interleave::{Among, Units, interleave},
     linear::Linear,
     ring,
-    slots::{self, Ahead},
+    ring_stages::{self, Ahead},
 };
 use crate::{
     dtype::DType,
@@ -61,7 +61,7 @@ pub(super) fn register_pipeline(
         let axis = cx.view.axis_name(digit.axis);
         return Err(LowerError::Malformed(format!("a pipeline of registers over all of `{axis}`")));
     };
-    let (copies, sets) = (channel.copies.clone(), channel.slots);
+    let (copies, sets) = (channel.copies.clone(), channel.stages);
     let of = RegisterPipeline { units: Vec::new(), digit, steps, sets, copies, inner };
     let around = cx.env.stack.len();
     enter(cx, &of);
@@ -127,13 +127,13 @@ fn at_step(cx: &mut Cx<'_>, digit: Digit, step: u32) {
     cx.env.stack[top].value = Linear::constant(i64::from(step) * i64::from(digit.stride));
 }
 
-/// Before a ring's loop, whose first slots are filled: loads the first registers.
+/// Before a ring's loop, whose first stages are filled: loads the first registers.
 pub(super) fn prefetch_across<'a, 's>(
     cx: &mut Cx<'a>,
     ring: &mut Ring<'a>,
     of: RegisterPipeline<'s>,
 ) -> Result<RegisterPlan<'s>, LowerError> {
-    ring::await_slot(cx, &ring.flow);
+    ring::await_stage(cx, &ring.flow);
     let around = cx.env.stack.len();
     let registers = ring::reading(cx, ring, Atom::i32(0), |cx| {
         enter(cx, &of);
@@ -145,7 +145,7 @@ pub(super) fn prefetch_across<'a, 's>(
         loaded.map(|()| registers)
     })?;
     cx.env.stack.truncate(around);
-    let counter = cx.build.fragment(cx.view.nest, Holds::Slot(ring.digit), DType::I32, 1);
+    let counter = cx.build.fragment(cx.view.nest, Holds::RingStage(ring.digit), DType::I32, 1);
     cx.build.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: KExpr::Int(0, Ty::I32) });
     ring.counter = Some(counter);
     Ok(registers)
@@ -155,11 +155,11 @@ pub(super) fn prefetch_across<'a, 's>(
 pub(super) fn step_prefetching<'a>(
     cx: &mut Cx<'a>,
     ring: &Ring<'a>,
-    (slot, ahead): (Atom, &Ahead),
+    (stage, ahead): (Atom, &Ahead),
     registers: &RegisterPlan<'_>,
     walk: Walk,
 ) -> Result<(), LowerError> {
-    let [next, next_slot] = slots::following(cx, ring, slot);
+    let [next, next_stage] = ring_stages::following(cx, ring, stage);
     let [begin, land] = fill::units_ahead(cx, ring, ahead);
     let RegisterPipeline { digit, steps, .. } = registers.of;
     let Interleave { copies, stores, .. } = cx.view.nest.interleave(digit);
@@ -168,16 +168,16 @@ pub(super) fn step_prefetching<'a>(
     let early = 0..part(copies).clamp(1, steps - 1);
     let late = part(stores).min(steps - 2)..steps - 1;
     let around = cx.env.stack.len();
-    ring::reading(cx, ring, slot, |cx| {
+    ring::reading(cx, ring, stage, |cx| {
         enter(cx, &registers.of);
         register_steps(cx, registers, walk, |cx, step| {
             let even = [share(&begin, &early, step), share(&land, &late, step)].concat();
             let mut among = Among { early: Vec::new(), even };
             if step + 1 == steps {
-                ring::await_slot(cx, &ring.flow);
-                // What is not in the ring's slots moves with its loop.
-                among.early = slots::at_point(cx, ring, linear(next, 0), |cx| {
-                    ring::reading(cx, ring, next_slot, |cx| load_step(cx, registers, 0))
+                ring::await_stage(cx, &ring.flow);
+                // What is not in the ring's stages moves with its loop.
+                among.early = ring_stages::at_point(cx, ring, linear(next, 0), |cx| {
+                    ring::reading(cx, ring, next_stage, |cx| load_step(cx, registers, 0))
                 })?;
             }
             Ok(among)

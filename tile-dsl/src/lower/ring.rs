@@ -1,4 +1,4 @@
-//! A channel opened at the current point, its slots awaited and read.
+//! A channel opened at the current point, its stages awaited and read.
 
 use super::{
     context::Cx,
@@ -8,7 +8,7 @@ use super::{
     error::LowerError,
     flow::{Flow, Ring},
     linear::Linear,
-    mbarriers, moves, slots,
+    mbarriers, moves, ring_stages,
 };
 use crate::{
     kernel,
@@ -16,7 +16,7 @@ use crate::{
     plan::{Channel, Full, Producer},
 };
 
-/// The channel of a loop with so many slots, whose copies `body` reads.
+/// The channel of a loop with so many stages, whose copies `body` reads.
 pub(super) fn channel<'a>(
     cx: &Cx<'a>,
     pipeline: (Digit, u32),
@@ -42,16 +42,16 @@ pub(super) fn ring<'a>(
     inner: &Stmt,
 ) -> Result<Ring<'a>, LowerError> {
     let end = control::end(cx, digit);
-    let at = LoopKind::Pipe(plan.slots);
+    let at = LoopKind::Pipe(plan.stages);
     cx.env.stack.push(Bound::new(digit, at, Linear::default()));
     let flow = open(cx, plan, inner);
     cx.env.stack.pop();
     Ok(Ring { flow: flow?, digit, end, counter: None })
 }
 
-/// A channel in shared memory, whose slots the threads at hand are about to use.
+/// A channel in shared memory, whose stages the threads at hand are about to use.
 pub(super) fn open<'a>(cx: &mut Cx<'a>, plan: &'a Channel, body: &Stmt) -> Result<Flow<'a>, LowerError> {
-    let copies = plan.copies.iter().map(|copy| moves::plan(cx, *copy, body, plan.slots));
+    let copies = plan.copies.iter().map(|copy| moves::plan(cx, *copy, body, plan.stages));
     let copies = copies.collect::<Result<Vec<_>, _>>()?;
     let mbarriers = match plan.full(cx.view.variant) {
         Full::Program | Full::Barrier | Full::Group => None,
@@ -67,12 +67,12 @@ pub(super) fn open<'a>(cx: &mut Cx<'a>, plan: &'a Channel, body: &Stmt) -> Resul
     Ok(Flow { plan, copies, mbarriers })
 }
 
-/// Waits until the next slot is full and everyone has left the one before; `body` reads it. Of a channel with mbarriers, its slot
+/// Waits until the next stage is full and everyone has left the one before; `body` reads it. Of a channel with mbarriers, its stage
 /// and parity.
-pub(super) fn await_slot(cx: &mut Cx<'_>, flow: &Flow<'_>) -> Option<[Atom; 2]> {
+pub(super) fn await_stage(cx: &mut Cx<'_>, flow: &Flow<'_>) -> Option<[Atom; 2]> {
     let position = flow.mbarriers.as_ref().map(|channel| {
-        let [slot, parity] = slots::position(cx, channel);
-        let position = [if flow.plan.slots == 1 { Atom::i32(0) } else { slot }, parity];
+        let [stage, parity] = ring_stages::position(cx, channel);
+        let position = [if flow.plan.stages == 1 { Atom::i32(0) } else { stage }, parity];
         mbarriers::await_full(cx, channel, &flow.copies, position);
         position
     });
@@ -87,16 +87,16 @@ pub(super) fn await_slot(cx: &mut Cx<'_>, flow: &Flow<'_>) -> Option<[Atom; 2]> 
     position
 }
 
-/// What `f` reads of a ring's copies comes from a slot.
+/// What `f` reads of a ring's copies comes from a stage.
 pub(super) fn reading<'a, R>(
     cx: &mut Cx<'a>,
     ring: &Ring<'a>,
-    slot: Atom,
+    stage: Atom,
     f: impl FnOnce(&mut Cx<'a>) -> R,
 ) -> R {
     let outside = cx.env.stages.len();
     for plan in &ring.flow.copies {
-        let from = copy::slot_at(cx, plan, slot);
+        let from = copy::stage_at(cx, plan, stage);
         cx.env.stages.push(plan.active(from));
     }
     let result = f(cx);

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! roles { threads 0 to T:   the program, a channel's copies left out:
-//!                           await full[slot] parity; compute(slot); arrive empty[slot]
+//!                           await full[stage] parity; compute(stage); arrive empty[stage]
 //!         threads T to T+P: the loops around the copies alone:
-//!                           await empty[slot] parity; expect bytes; copy → slot }
+//!                           await empty[stage] parity; expect bytes; copy → stage }
 //! ```
 //! Both walk the same loops, so the n-th step of one is the n-th of the other. One of the producer's threads does it all.
 //! Barriers of the program are those of its own threads.
@@ -21,7 +21,7 @@ use super::{
     error::LowerError,
     flow::{CopyPlan, Mbarriers},
     grid::{Decoded, Grid},
-    mbarriers, output, ring, slots,
+    mbarriers, output, ring, ring_stages,
     sync::Sync,
     turns, walk,
 };
@@ -171,8 +171,8 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
         Producing::Around { digit, at, inside } => {
             control::each_step(cx, *digit, *at, StepOrder::Scheduled, &mut |cx| produce(cx, inside))
         }
-        Producing::Ring { digit, slots, copies, body, inside } => {
-            let channel = ring::channel(cx, (*digit, *slots), copies, body)?;
+        Producing::Ring { digit, stages, copies, body, inside } => {
+            let channel = ring::channel(cx, (*digit, *stages), copies, body)?;
             let ring = ring::ring(cx, *digit, channel, body)?;
             control::run_loop(cx, *digit, ring.at(), true, |cx| {
                 if let Some(channel) = &ring.flow.mbarriers {
@@ -185,17 +185,17 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
     })
 }
 
-/// Fills the next slot, once it is free.
+/// Fills the next stage, once it is free.
 fn produce_step(cx: &mut Cx<'_>, channel: &Mbarriers, copies: &[CopyPlan<'_>]) {
-    let position = slots::position(cx, channel);
-    let [slot, parity] = position;
+    let position = ring_stages::position(cx, channel);
+    let [stage, parity] = position;
     // The first time round, nobody has read what would be overwritten.
     let parity = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), parity);
     let barrier = channel.empty.unwrap_or_default();
-    let wait = Async::Wait { barrier, slot: slot.expr(), parity: parity.expr() };
+    let wait = Async::Wait { barrier, stage: stage.expr(), parity: parity.expr() };
     cx.build.emit.stmt(kernel::Stmt::Async(wait));
-    mbarriers::fill(cx, channel, copies, slot);
-    slots::advance(cx, channel, position);
+    mbarriers::fill(cx, channel, copies, stage);
+    ring_stages::advance(cx, channel, position);
 }
 
 /// Barriers of a program become those of its own threads.

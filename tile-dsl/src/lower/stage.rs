@@ -2,7 +2,7 @@
 
 use super::{
     context::Cx, control::Walk, error::LowerError, fill, flow::Flow, fragment, linear::Linear, mbarriers,
-    ring, slots,
+    ring, ring_stages,
 };
 use crate::{
     nest::{Stmt, chain},
@@ -21,9 +21,9 @@ pub(super) fn stage<'a>(cx: &mut Cx<'a>, stmt: &Stmt, walk: Walk) -> Result<(), 
     }
     // Asynchronous copies have the longest time.
     for flow in flows.iter().rev() {
-        let position = ring::await_slot(cx, flow);
+        let position = ring::await_stage(cx, flow);
         if let (Some(channel), Some(position)) = (&flow.mbarriers, position) {
-            slots::advance(cx, channel, position);
+            ring_stages::advance(cx, channel, position);
         }
     }
     let outside = cx.env.stages.len();

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! group g of n, for its tiles t = cta + g·ctas, step n·ctas:
-//!     cursor += g·steps                      // the slots of the tiles that others compute before this one
+//!     cursor += g·steps                      // the stages of the tiles that others compute before this one
 //!     await turn[g] parity                   // the group before has issued all of its products
-//!     for k: await full[slot]; ..            // the pipeline of the tile
+//!     for k: await full[stage]; ..            // the pipeline of the tile
 //!     arrive turn[g + 1 mod n]
 //!     cursor += (n - 1 - g)·steps            // and after it
 //!     store the tile                         // while the next group multiplies
 //! ```
 //! The steps of others' tiles are as many as the own ones, but for problems of a group, where they are asked for.
-//! One producer fills the slots tile after tile. An mbarrier tells one phase from the next alone, so a group may wait for a
-//! slot only when those before it are full: the turn sees to that. The first group finds its turn without a wait, as the
+//! One producer fills the stages tile after tile. An mbarrier tells one phase from the next alone, so a group may wait for a
+//! stage only when those before it are full: the turn sees to that. The first group finds its turn without a wait, as the
 //! phase before the first counts as complete.
 //! Source: CUTLASS, `KernelTmaWarpSpecializedPingpong`; PTX ISA 9.7.13.15.16 (`mbarrier.test_wait`, parity).
 
@@ -22,7 +22,7 @@ use super::{
     emit::{Atom, Op},
     error::LowerError,
     flow::{Mbarriers, Ring},
-    mbarriers, slots,
+    mbarriers, ring_stages,
 };
 use crate::{
     dtype::DType,
@@ -59,8 +59,8 @@ pub(super) fn begin_turn(cx: &mut Cx<'_>, ring: &Ring<'_>) -> Result<(), LowerEr
     let frag = turn_parity(cx);
     let parity = cx.build.emit.var(kernel::Ty::I32);
     cx.build.emit.stmt(kernel::Stmt::Let(parity, KExpr::Slot { frag, slot: 0 }));
-    let slot = Atom::i32(cx.env.tile.group.into()).expr();
-    let wait = Async::Wait { barrier, slot, parity: KExpr::Var(parity) };
+    let stage = Atom::i32(cx.env.tile.group.into()).expr();
+    let wait = Async::Wait { barrier, stage, parity: KExpr::Var(parity) };
     cx.build.emit.stmt(kernel::Stmt::Async(wait));
     let turned = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), Atom::Var(parity));
     cx.build.emit.stmt(kernel::Stmt::Set { frag, slot: 0, value: turned.expr() });
@@ -107,9 +107,9 @@ fn skip(cx: &mut Cx<'_>, ring: &Ring<'_>, tiles: i64) {
 
 /// Moves on by the steps of a loop that ends there, so many times.
 fn skip_steps(cx: &mut Cx<'_>, channel: &Mbarriers, digit: Digit, (end, times): (Atom, u64)) {
-    let position = slots::position(cx, channel);
+    let position = ring_stages::position(cx, channel);
     let stride = i64::from(digit.stride);
     let last = cx.build.emit.add(end, Atom::i32(stride - 1));
     let steps = cx.build.emit.bin(BinOp::Div, last, Atom::i32(stride));
-    slots::advance_by(cx, channel, position, (steps, times as i64));
+    ring_stages::advance_by(cx, channel, position, (steps, times as i64));
 }

@@ -43,7 +43,7 @@ pub(super) fn stmt(cx: &mut Cx<'_>, statement: &Stmt) -> Result<(), LowerError> 
 fn loop_(cx: &mut Cx<'_>, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(), LowerError> {
     match (at, digit.steps) {
         (LoopKind::Atom(atom, _), _) => matrix::atom(cx, atom, digit, body),
-        (LoopKind::Pipe(slots @ 2..), _) => pipeline::pipeline(cx, digit, slots, body, stmt),
+        (LoopKind::Pipe(stages @ 2..), _) => pipeline::pipeline(cx, digit, stages, body, stmt),
         (at, Steps::Rest) if at.is_expanded() => {
             let axis = cx.view.axis_name(digit.axis);
             Err(LowerError::Malformed(format!("all of `{axis}` is expanded")))

@@ -47,7 +47,7 @@ impl fmt::Display for Fraction {
 pub struct Interleave {
     /// The loads of a step to come: spread over this first part of the computation. Later ones have no time to arrive.
     pub loads: Fraction,
-    /// Copies for the slot ahead of the channel around: issued over this first part of the steps, where registers are prefetched across iterations.
+    /// Copies for the stage ahead of the channel around: issued over this first part of the steps, where registers are prefetched across iterations.
     pub copies: Fraction,
     /// Copies among them that pass through registers: stored from this part of the steps on.
     pub stores: Fraction,
@@ -93,7 +93,7 @@ impl Nest {
 /// A pipeline of registers.
 #[derive(Clone, Debug)]
 pub(crate) struct Prefetch<'s> {
-    /// The copies of the pipelined loop around it, and what reads their slots.
+    /// The copies of the pipelined loop around it, and what reads their stages.
     pub around: Option<(Vec<CopyId>, &'s Stmt)>,
     /// What reads the registers.
     pub inner: &'s Stmt,
@@ -149,7 +149,7 @@ pub(crate) struct RegisterPipeline<'s> {
 }
 
 impl<'s> Carry<'s> {
-    /// What becomes of the registers that are filled in each step of a channel with these copies, of which `body` reads the slots.
+    /// What becomes of the registers that are filled in each step of a channel with these copies, of which `body` reads the stages.
     pub fn of(nest: &Nest, filled: &[CopyId], body: &'s Stmt) -> Carry<'s> {
         let Some(pipeline) = registers(nest, body) else { return Carry::None };
         let Stmt::For { digit, at: LoopKind::Pipe(sets), body: copied } = pipeline else {
@@ -181,7 +181,7 @@ impl<'s> Carry<'s> {
         if !steps.is_multiple_of(CARRIED_SETS) {
             return Carry::Apart(format!("it has {steps} steps, no multiple of its {CARRIED_SETS} sets"));
         }
-        // Behind the barrier before the last step nobody reads the slot any more, so that it can be filled.
+        // Behind the barrier before the last step nobody reads the stage any more, so that it can be filled.
         let held = |c: &CopyId| {
             let read = nest.copied_access(*c);
             copies.iter().any(|own| nest.copy(*own).serves(read))

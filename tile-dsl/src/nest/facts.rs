@@ -124,7 +124,7 @@ facts! {
     produced: BTreeSet<Digit>, line "produce";
     /// Which of the two.
     producer: Option<Unit>, line "producer";
-    /// Of produced loops, who says that a slot has been read where it is not a lane a warp (`arrive`).
+    /// Of produced loops, who says that a stage has been read where it is not a lane a warp (`arrive`).
     arrive: BTreeMap<Digit, Unit>, line "arrive";
     /// Produced loops that run backwards for every second tile of a CTA (`alternate`).
     alternate: BTreeSet<Digit>, line "alternate";

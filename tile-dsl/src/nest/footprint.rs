@@ -36,7 +36,7 @@ pub struct CopyLayout {
     /// Elements of a row in a panel, where a swizzled row is longer than the span of the swizzle: the first so many of all
     /// rows, then the next ones. Strides are those without panels.
     pub panel: Option<u64>,
-    /// Elements of one slot, padding included; with a swizzle whole periods of it.
+    /// Elements of one stage, padding included; with a swizzle whole periods of it.
     pub elems: u64,
     /// Bytes at whose multiples the copy starts.
     pub align: u32,
@@ -67,7 +67,7 @@ pub(crate) const BOX_POINTS: u64 = 256;
 pub(crate) const BOX_BYTES: u64 = 16;
 /// Elements of a box are counted up to so many: far more than fit, and what is computed of them still fits in 64 bits.
 const MOST_ELEMS: u64 = 1 << 40;
-/// Bytes of the widest access: each slot of a ring starts at a multiple.
+/// Bytes of the widest access: each stage of a ring starts at a multiple.
 pub(crate) const WIDEST: u64 = 16;
 
 impl CopyLayout {
@@ -124,14 +124,14 @@ impl CopyLayout {
         })
     }
 
-    /// Elements from one slot to the next of a ring of `depth`, for elements of `size` bytes; a copy alone takes what it
+    /// Elements from one stage to the next of a ring of `depth`, for elements of `size` bytes; a copy alone takes what it
     /// holds.
-    pub fn slot(&self, depth: u32, size: u64) -> u64 {
+    pub fn stage(&self, depth: u32, size: u64) -> u64 {
         let align = u64::from(self.align).max(WIDEST);
         if depth > 1 { self.elems.next_multiple_of((align / size).max(1)) } else { self.elems }
     }
 
-    /// Rows of one slot.
+    /// Rows of one stage.
     pub fn rows(&self) -> u64 {
         self.elems / self.row.max(1)
     }

@@ -176,18 +176,18 @@ impl Layout {
         apart(self, other).or_else(|| apart(other, self))
     }
 
-    /// "`i.row` on lane.y, `i.half` in slots".
+    /// "`i.row` on lane.y, `i.half` in registers".
     pub fn show(&self, nest: &Nest) -> String {
         let mut sorted = self.digits.clone();
         sorted.sort();
         sorted.dedup();
         listed(&sorted, "every thread", |digit, at| match at {
             Where::Unit(..) => format!("`{}` on {at}{}", nest.digit_name(digit), nest.print_skew(digit)),
-            Where::Slot => format!("`{}` in slots", nest.digit_name(digit)),
+            Where::Slot => format!("`{}` in registers", nest.digit_name(digit)),
         })
     }
 
-    /// As the printed nest has it: "i.row lane.y, j.o lane.z^x, i.half slot".
+    /// As the printed nest has it: "i.row lane.y, j.o lane.z^x, i.half register".
     fn plain(&self, nest: &Nest) -> String {
         let show = |digit, at| match at {
             Where::Unit(..) => format!("{} {at}{}", nest.digit_name(digit), nest.print_skew(digit)),
@@ -201,7 +201,7 @@ impl fmt::Display for Where {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Where::Unit(unit, dim) => write!(f, "{unit}.{dim}"),
-            Where::Slot => f.write_str("slot"),
+            Where::Slot => f.write_str("register"),
         }
     }
 }
@@ -308,7 +308,7 @@ impl Nest {
             let _ = write!(out, ", swizzle {}", info.swizzle);
         }
         if let Some(Frame::For(_, LoopKind::Pipe(n))) = around {
-            let _ = write!(out, ", {n} slots");
+            let _ = write!(out, ", {n} stages");
         }
         out.push('\n');
     }

@@ -40,7 +40,7 @@ impl Nest {
     }
 
     /// The copy after which the mbarriers of a channel are called: one for all channels of a producer that have copies in common,
-    /// in one loop after another. The producer fills a slot again once it is free, whichever loop read it.
+    /// in one loop after another. The producer fills a stage again once it is free, whichever loop read it.
     pub fn ring(&self, copies: &[CopyId]) -> Option<CopyId> {
         let mut channels: Vec<Vec<CopyId>> = Vec::new();
         leaves(&self.body, &mut |path, _| {
@@ -87,7 +87,7 @@ impl Nest {
         found
     }
 
-    /// Who says that a slot of a produced loop has been read: a lane a warp, or each thread.
+    /// Who says that a stage of a produced loop has been read: a lane a warp, or each thread.
     pub fn arriving(&self, digit: Digit) -> Unit {
         self.arrive.get(&digit).copied().unwrap_or(Unit::Warp)
     }

@@ -1,16 +1,16 @@
-//! The channels: which copies come together, into how many slots, who fills these and what says that one is full or free.
+//! The channels: which copies come together, into how many stages, who fills these and what says that one is full or free.
 //!
-//! Copies that stand together and complete together are a channel: slots that are filled and read in turn, an item a step of
-//! the loop around them, or one item where no pipeline is. All that the walk does for it follows from who fills a slot, what says
+//! Copies that stand together and complete together are a channel: stages that are filled and read in turn, an item a step of
+//! the loop around them, or one item where no pipeline is. All that the walk does for it follows from who fills a stage, what says
 //! that one is full, and what says that it may be filled again:
 //!
-//! | copies | filled by | full | free | steps ahead, of n slots |
+//! | copies | filled by | full | free | steps ahead, of n stages |
 //! |---|---|---|---|---|
 //! | registers | each thread | program order | program order | n - 1, the loop expanded |
 //! | plain | all threads | barrier | that barrier | n - 1 |
 //! | `cp_async` | all threads | its group, barrier | that barrier | n - 1 |
 //! | `tma` | one thread | mbarrier | barrier behind it | n - 1 |
-//! | `tma`, `produce` | threads of their own | mbarrier | mbarrier, an arrival a warp or a thread | as the slots allow |
+//! | `tma`, `produce` | threads of their own | mbarrier | mbarrier, an arrival a warp or a thread | as the stages allow |
 //!
 //! Registers that are filled in each step of a channel around them can be prefetched across its iterations; where they
 //! do not, [`Carry`] says why.
@@ -22,7 +22,7 @@ use crate::{
 };
 use std::fmt;
 
-/// Who fills the slots.
+/// Who fills the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Producer {
     /// Each thread its own registers.
@@ -35,7 +35,7 @@ pub(crate) enum Producer {
     Role(Unit),
 }
 
-/// What says that a slot is full.
+/// What says that a stage is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// The order of the program.
@@ -48,7 +48,7 @@ pub(crate) enum Full {
     Mbarrier,
 }
 
-/// Copies that share slots.
+/// Copies that share stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Channel {
     /// The copies, outermost first.
@@ -56,14 +56,14 @@ pub(crate) struct Channel {
     /// The loop whose steps are its items, if it is pipelined.
     pub digit: Option<Digit>,
     /// Items that it holds at a time.
-    pub slots: u32,
+    pub stages: u32,
     /// Who fills them.
     pub producer: Producer,
     /// What says that one is full, where vectors are aligned, and where they are not: `cp.async` copies no single halves.
     full: [Full; 2],
-    /// Who says that a slot is free, where others fill it than read it.
+    /// Who says that a stage is free, where others fill it than read it.
     pub arrive: Unit,
-    /// Threads read a slot by ordinary loads: they are fenced from the copy that fills it next.
+    /// Threads read a stage by ordinary loads: they are fenced from the copy that fills it next.
     pub fences_reads: bool,
     /// Threads fill it by ordinary stores, and asynchronous MMA reads it: the stores are fenced from that.
     pub fences_stores: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Channel {
     carry: Option<String>,
 }
 
-/// Products that are waited for some steps later; their slots are free then.
+/// Products that are waited for some steps later; their stages are free then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InFlight {
     /// The values that they add to.
@@ -83,41 +83,41 @@ pub(crate) struct InFlight {
 }
 
 impl Channel {
-    /// What says that a slot is full, in a variant.
+    /// What says that a stage is full, in a variant.
     pub fn full(&self, variant: Variant) -> Full {
         self.full[usize::from(variant == Variant::General)]
     }
 
-    /// Whether all threads that read a slot have a barrier once it is full: what others read of the slot before is read then, too.
+    /// Whether all threads that read a stage have a barrier once it is full: what others read of the stage before is read then, too.
     pub fn has_barrier(&self) -> bool {
         match self.producer {
             Producer::All => true,
-            Producer::One => self.slots > 1,
+            Producer::One => self.stages > 1,
             Producer::Each | Producer::Role(_) => false,
         }
     }
 
     /// Steps that the threads which read it fill it ahead.
     pub fn ahead(&self) -> u32 {
-        self.slots - 1
+        self.stages - 1
     }
 
-    /// Groups of `cp.async` that may be on their way while a slot is read.
+    /// Groups of `cp.async` that may be on their way while a stage is read.
     pub fn groups_ahead(&self) -> u32 {
         self.ahead().saturating_sub(1)
     }
 
     fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
-        let (slots, s) = (self.slots, if self.slots == 1 { "" } else { "s" });
-        let what = if self.producer == Producer::Each { "set" } else { "slot" };
+        let (stages, s) = (self.stages, if self.stages == 1 { "" } else { "s" });
+        let what = if self.producer == Producer::Each { "set" } else { "stage" };
         write!(out, "channel {}", nest.copied(&self.copies))?;
         if let Some(digit) = self.digit {
             write!(out, " at `{}`", nest.digit_name(digit))?;
         }
-        write!(out, ": {slots} {what}{s}, filled by {}", self.producer)?;
+        write!(out, ": {stages} {what}{s}, filled by {}", self.producer)?;
         match (self.digit, self.producer) {
             (None, _) => {}
-            (_, Producer::Role(_)) => write!(out, " as slots become free")?,
+            (_, Producer::Role(_)) => write!(out, " as stages become free")?,
             (_, _) => write!(out, " {} ahead", self.ahead())?,
         }
         let [aligned, general] = self.full.map(|full| self.signal(full));
@@ -138,7 +138,7 @@ impl Channel {
         writeln!(out)
     }
 
-    /// What says that a slot is full, and that it is free.
+    /// What says that a stage is full, and that it is free.
     fn signal(&self, full: Full) -> &'static str {
         match (full, self.producer) {
             (Full::Program, _) => "full and free in the order of the program",
@@ -202,7 +202,7 @@ impl Channels {
         channels
     }
 
-    /// The channels of copies that stand together, in the steps of a pipelined loop of so many slots or in no pipeline: those of tensor
+    /// The channels of copies that stand together, in the steps of a pipelined loop of so many stages or in no pipeline: those of tensor
     /// maps first, then what threads copy, then registers. `body` reads them.
     pub fn get(&self, pipeline: Option<(Digit, u32)>, copies: &[CopyId], body: &Stmt) -> &[Channel] {
         let alike = || self.all.iter().filter(|(at, ..)| at.pipeline == pipeline && at.copies == copies);
@@ -215,8 +215,8 @@ impl Channels {
 
     fn find(&mut self, nest: &Nest, stmt: &Stmt) {
         match stmt {
-            Stmt::For { digit, at: LoopKind::Pipe(slots @ 2..), body } => {
-                self.add(nest, Some((*digit, *slots)), body);
+            Stmt::For { digit, at: LoopKind::Pipe(stages @ 2..), body } => {
+                self.add(nest, Some((*digit, *stages)), body);
                 self.find(nest, chain(body).1);
             }
             Stmt::Stage { .. } => {
@@ -252,7 +252,7 @@ impl Channels {
 impl Together {
     fn channels(&self, nest: &Nest, body: &Stmt) -> Vec<Channel> {
         let digit = self.pipeline.map(|(digit, _)| digit);
-        let slots = self.pipeline.map_or(1, |(_, slots)| slots);
+        let stages = self.pipeline.map_or(1, |(_, stages)| stages);
         let arrive = digit.map_or(Unit::Warp, |d| nest.arriving(d));
         let of = |producer: Producer, full: [Full; 2], is_one: &dyn Fn(CopyId) -> bool| {
             let copies: Vec<CopyId> = self.copies.iter().copied().filter(|c| is_one(*c)).collect();
@@ -271,7 +271,7 @@ impl Together {
                 in_flight: in_flight.map(|(values, steps)| InFlight { values, steps }),
                 copies,
                 digit,
-                slots,
+                stages,
                 producer,
                 full,
                 arrive,

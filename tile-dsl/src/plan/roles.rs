@@ -49,7 +49,7 @@ pub(crate) enum Producing {
     /// It copies in each step.
     Ring {
         digit: Digit,
-        slots: u32,
+        stages: u32,
         copies: Vec<CopyId>,
         /// What reads the copies.
         body: Stmt,
@@ -72,10 +72,10 @@ impl Producing {
     /// The loops of a statement that copies which a producer makes are in.
     fn of(nest: &Nest, stmt: &Stmt) -> Result<Vec<Producing>, Unproduced> {
         Ok(match stmt {
-            Stmt::For { digit, at: LoopKind::Pipe(slots), body } if nest.produced.contains(digit) => {
+            Stmt::For { digit, at: LoopKind::Pipe(stages), body } if nest.produced.contains(digit) => {
                 let (copies, body) = chain(body);
                 let inside = Producing::of(nest, body)?;
-                vec![Producing::Ring { digit: *digit, slots: *slots, copies, body: body.clone(), inside }]
+                vec![Producing::Ring { digit: *digit, stages: *stages, copies, body: body.clone(), inside }]
             }
             Stmt::For { digit, at, body } => {
                 let inside = Producing::of(nest, body)?;

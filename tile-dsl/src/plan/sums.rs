@@ -267,7 +267,7 @@ impl Sum {
                 let slots = own.len();
                 write!(
                     out,
-                    "{then} of CTAs of a cluster, {slots} slots each, {} an access",
+                    "{then} of CTAs of a cluster, {slots} registers each, {} an access",
                     elements(*width)
                 )?;
             }

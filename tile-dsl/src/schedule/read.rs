@@ -259,7 +259,7 @@ impl<'t> Reader<'t> {
             }
             let axis = self.word("an axis")?;
             if terms.iter().any(|(known, _)| known == axis) {
-                return Err(self.wrong(at, format!("`{axis}` stands twice in an index")));
+                return Err(self.wrong(at, format!("`{axis}` occurs twice in an index")));
             }
             terms.push((axis.to_string(), sign * factor));
             sign = match () {
@@ -519,7 +519,10 @@ impl<'a> Syntax<'a> for Reader<'_> {
                 let words: Vec<&str> = options.iter().map(Extra::word).collect();
                 if found < next {
                     let (word, order) = (words[found], words.join(", "));
-                    return Err(r.wrong(at, format!("`{word}` is given twice, or out of order: the order is {order}")));
+                    return Err(r.wrong(
+                        at,
+                        format!("`{word}` is given twice, or out of order: the order is {order}"),
+                    ));
                 }
                 next = found + 1;
                 Ok(())

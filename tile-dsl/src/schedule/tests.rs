@@ -259,7 +259,7 @@ fn copies_are_named_by_how_they_are_read() {
         error("stage(a[i + 1, k] at k: shared)"),
         "directive 1: one copy serves all reads whose indices differ by constants: write the index without them"
     );
-    assert_eq!(error("stage(a[i + i] at k: shared)"), "directive 1: `i` stands twice in an index");
+    assert_eq!(error("stage(a[i + i] at k: shared)"), "directive 1: `i` occurs twice in an index");
     assert_eq!(error("stage(a[i at k: shared)"), "directive 1: expected `]` in `stage`, found `at`");
     assert_eq!(error("stage(a[] at k: shared)"), "directive 1: expected an axis in `stage`, found `]`");
     assert_eq!(error("cache(a[i]: evict_first)"), "directive 1: expected `:` in `cache`, found `[`");

@@ -45,7 +45,7 @@ fn accesses_stand_where_it_says() {
     assert!(at(&early, "commit", false) < at(&late, "commit", false));
     // The last loads for the step to come.
     assert!(at(&early, "load ", true) < at(&late, "load ", true));
-    // All before the barrier that frees the slot, whatever is said.
+    // All before the barrier that frees the stage, whatever is said.
     let whole = hot("interleave(k.t: copies(1/1), stores(1/1))");
     assert!(at(&whole, "store ", true) < at(&whole, "barrier", true));
     assert!(at(&whole, "commit", true) < at(&whole, "barrier", true));

@@ -72,22 +72,22 @@ fn a_channel_says_what_is_different_without_vectors() {
 fn a_channel_says_who_fills_it_and_what_completes_it() {
     let piped = |how: &str| channels(&format!("bind(i -> thread.y); tile(k = 16); {how}"));
     for (how, expected) in [
-        ("stage(a, b at k: shared)", "`a`, `b`: 1 slot, filled by all threads; full and free at a barrier"),
+        ("stage(a, b at k: shared)", "`a`, `b`: 1 stage, filled by all threads; full and free at a barrier"),
         (
             "stage(a, b at k: shared); pipeline(k, 2)",
-            "`a`, `b` at `k.o`: 2 slots, filled by all threads 1 ahead; full and free at a barrier",
+            "`a`, `b` at `k.o`: 2 stages, filled by all threads 1 ahead; full and free at a barrier",
         ),
         (
             "stage(a at k: shared); stage(b at k: shared, cp_async, vector(4)); pipeline(k, 3)",
-            "`a`, `b` at `k.o`: 3 slots, filled by all threads 2 ahead; full at a group of cp.async and a barrier, free at that barrier",
+            "`a`, `b` at `k.o`: 3 stages, filled by all threads 2 ahead; full at a group of cp.async and a barrier, free at that barrier",
         ),
         (
             "stage(a, b at k: shared, tma); pipeline(k, 4)",
-            "`a`, `b` at `k.o`: 4 slots, filled by one thread 3 ahead; full at an mbarrier, free at a barrier; reads fenced",
+            "`a`, `b` at `k.o`: 4 stages, filled by one thread 3 ahead; full at an mbarrier, free at a barrier; reads fenced",
         ),
         (
             "stage(a, b at k: shared, tma); pipeline(k, 4); produce(k: warp)",
-            "`a`, `b` at `k.o`: 4 slots, filled by a warp as slots become free; full at an mbarrier, free at an mbarrier; reads fenced",
+            "`a`, `b` at `k.o`: 4 stages, filled by a warp as stages become free; full at an mbarrier, free at an mbarrier; reads fenced",
         ),
     ] {
         assert_eq!(piped(how), [expected], "{how}");

@@ -110,7 +110,7 @@ fn matrices(context: &Context<'_>, access: &Access, inside: Vec<Step>) -> Option
         _ => {
             let (unit, dim) = replica?;
             format!(
-                "each {unit} along {unit}.{dim} holds the same of `{name}`: `stmatrix` is for what one holds"
+                "each {unit} along {unit}.{dim} holds the same elements of `{name}`: `stmatrix` needs one that holds them"
             )
         }
     };
@@ -136,7 +136,7 @@ fn spelled(nest: &Nest, name: &str, why: NoStoredMatrices) -> String {
             format!("elements of `{name}` have {bytes} bytes: `stmatrix` stores those of 2")
         }
         NoStoredMatrices::Lanes => format!(
-            "lanes do not hold `{name}` as `stmatrix` stores it: eight rows of four lanes, each with a vector of two elements of a row"
+            "lanes do not hold `{name}` in the layout that `stmatrix` stores: eight rows of four lanes, each with a vector of two elements of a row"
         ),
         NoStoredMatrices::Unaligned(digit, by) => format!(
             "a step of `{}` moves what lanes hold of `{name}` by {by} elements of a row: `stmatrix` stores rows of {MATRIX_ROWS}",

@@ -265,7 +265,7 @@ fn in_fragment(context: &Context<'_>, path: &[Frame], atom: Atom, expr: &Expr) -
     let (access, copy) = expr.accesses().into_iter().find_map(held)?;
     let (name, span) = (nest.copy_name(copy), nest.access(access).span);
     let text = format!(
-        "a factor of `{atom}` is computed from `{name}`: `fragment` holds what is multiplied as it is"
+        "a factor of `{atom}` is computed from `{name}`: `fragment` holds factors that are loaded, not computed"
     );
     let by = context.last(
         |k| matches!(k, DirectiveKind::Fragment(directive::Fragment { buffer, .. }) if *buffer == name),

@@ -90,8 +90,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             .last(|k| matches!(k, DirectiveKind::Unroll(_)))
             .or_else(|| context.last(|k| matches!(k, DirectiveKind::Tile(_) | DirectiveKind::Split(_)))),
     };
-    let text =
-        format!("a thread's unrolled code would have {total} operations, more than {MOST}: {what}");
+    let text = format!("a thread's unrolled code would have {total} operations, more than {MOST}: {what}");
     let diagnostic = context.at(by, SpanId::NONE, text);
     let shrink = total.div_ceil(MOST);
     let unrolled = by.filter(|d| matches!(d.kind, DirectiveKind::Unroll(_))).map(|_| Edit::remove());

@@ -25,7 +25,7 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
         let taken = u64::from(registers_of_product(*atom));
         (taken > each).then(|| {
             let text = format!(
-                "`{atom}` takes {taken} registers of a thread, {sums} for the sums of {n} columns and {} beside them: a CTA of {threads} threads has {each} for each",
+                "`{atom}` takes {taken} registers of a thread, {sums} for accumulators of {n} columns and {} for the rest: a CTA of {threads} threads has {each} for each",
                 taken - sums
             );
             let fewer = (1..columns).rev().filter(|n| columns.is_multiple_of(*n));

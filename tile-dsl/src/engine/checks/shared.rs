@@ -43,7 +43,7 @@ fn spelled(nest: &Nest, buffer: &Buffer) -> String {
             let slower = layout.order.iter().take_while(|d| **d != layout.contiguous);
             let rows = slower.map(|d| dims[*d]).fold(pad, u64::saturating_mul);
             let held = dims.iter().copied().fold(1, u64::saturating_mul).saturating_add(rows);
-            if layout.slot(*depth, size) > held {
+            if layout.stage(*depth, size) > held {
                 let unit = u64::from(layout.align).max(WIDEST);
                 let each = if *depth > 1 { ", each" } else { "," };
                 text.push_str(&format!("{each} rounded up to {unit} B"));

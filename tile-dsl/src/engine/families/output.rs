@@ -47,18 +47,23 @@ pub(crate) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
         ])
     };
     if !matches!(request.via, Via::Tma | Via::Stmatrix) || request.transposed || request.vector.is_some() {
-        return Err(refuse(format!("a tile of `{name}` that is collected in shared memory is stored by a tensor map"))
-            .edit(plain())
-            .edit(Edit::remove()));
+        return Err(refuse(format!(
+            "a tile of `{name}` that is collected in shared memory is stored by a tensor map"
+        ))
+        .edit(plain())
+        .edit(Edit::remove()));
     }
     let (stores, read) = accesses(nest, tensor);
     if let Some(read) = read {
-        return Err(refuse(format!("`{name}` is read, too: what is stored of it later would not be seen"))
-            .note(nest.access(read).span, format!("`{name}` is read here"))
-            .edit(Edit::remove()));
+        return Err(refuse(format!(
+            "`{name}` is read, too: a read would not see elements that wait in shared memory"
+        ))
+        .note(nest.access(read).span, format!("`{name}` is read here"))
+        .edit(Edit::remove()));
     }
     let [access] = stores.as_slice() else {
-        let failure = refuse(format!("{} statements store to `{name}`: the tile of one is collected", stores.len()));
+        let failure =
+            refuse(format!("{} statements store to `{name}`: the tile of one is collected", stores.len()));
         let noted = stores.iter().fold(failure, |f, a| f.note(nest.access(*a).span, "one stores here"));
         return Err(noted.edit(Edit::remove()));
     };

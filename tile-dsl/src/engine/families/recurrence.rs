@@ -60,7 +60,7 @@ pub(crate) fn without_size(nest: &Nest, schedule: &Schedule) -> Vec<(String, Dia
     let told = open.filter(|(axis, _)| !sized(&axis.name)).map(|(axis, recurrence)| {
         let name = &axis.name;
         let text = format!(
-            "the loop over `{name}` goes from tile to tile, and what it computes depends on their size: a schedule says it with `tile({name} = ..)`"
+            "what the loop over `{name}` computes depends on the size of its tiles: give it with `tile({name} = ..)`"
         );
         let tile = |size| Edit::put([directive::Tile { axis: name.clone(), size }]);
         let diagnostic = Diagnostic::new(SpanId::NONE, text)

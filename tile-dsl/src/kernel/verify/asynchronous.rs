@@ -49,10 +49,10 @@ impl Verifier<'_> {
     /// Of what completes on its own, what the roles of operands do not say.
     pub(super) fn asynchronous(&mut self, operation: &Async) -> Check {
         match operation {
-            Async::Init { barrier, slots, arrivals } => {
+            Async::Init { barrier, stages, arrivals } => {
                 let room = self.kernel.shared[*barrier as usize].elems / 2;
-                ensure(*slots <= room && *arrivals > 0, || {
-                    format!("{slots} mbarriers of {arrivals} arrivals")
+                ensure(*stages <= room && *arrivals > 0, || {
+                    format!("{stages} mbarriers of {arrivals} arrivals")
                 })
             }
             Async::Arrive { bytes, cta, .. } => {

@@ -145,9 +145,9 @@ impl Verifier<'_> {
         ensure(mutable, || format!("store to read-only parameter {i}"))
     }
 
-    /// A slot, an offset or a coordinate.
+    /// A stage, an offset or a coordinate.
     fn index(&self, e: &Expr) -> Check {
-        self.expect(e, Ty::I32, "slot, parity or coordinate")
+        self.expect(e, Ty::I32, "stage, parity or coordinate")
     }
 
     /// A buffer of mbarriers.

@@ -1,12 +1,12 @@
-//! Slots of a ring, counted: where a step stands, and how its count moves on.
+//! Stages of a ring, counted: where a step stands, and how its count moves on.
 //!
-//! | ring | its slots are counted |
+//! | ring | its stages are counted |
 //! |---|---|
 //! | of mbarriers | in registers, with a parity, from the start of the kernel on and never set back |
 //! | inside of which registers are prefetched across iterations | in a register: in straight-line code, remainders by the depth would cost more |
 //! | any other | by the number of the step: nothing lives from one step to the next |
 //!
-//! The slot that a step fills ahead is the one that the step before has read. Beyond the end nothing is filled; where registers
+//! The stage that a step fills ahead is the one that the step before has read. Beyond the end nothing is filled; where registers
 //! are prefetched across iterations, no branch divides the straight line, and the step at hand is filled in again, which nobody reads.
 
 use super::{
@@ -23,8 +23,8 @@ use crate::{
 
 /// Where a step of a ring stands.
 pub(super) struct At {
-    /// The slot that it reads.
-    pub slot: Atom,
+    /// The stage that it reads.
+    pub stage: Atom,
     /// What it fills, if those that read do.
     pub ahead: Option<Ahead>,
 }
@@ -36,15 +36,15 @@ pub(super) struct Ahead {
     pub point: Atom,
     /// Whether there is such a step; `None`: the point is that of one.
     pub exists: Option<Atom>,
-    /// The slot it goes to.
-    pub slot: Atom,
+    /// The stage it goes to.
+    pub stage: Atom,
 }
 
-/// Where a step of the ring around stands; of mbarriers, at this slot and parity.
+/// Where a step of the ring around stands; of mbarriers, at this stage and parity.
 pub(super) fn stand(cx: &mut Cx<'_>, ring: &Ring<'_>, position: Option<[Atom; 2]>) -> At {
     let plan = &ring.flow.plan;
-    if let (Producer::Role(_), Some([slot, _])) = (plan.producer, position) {
-        return At { slot, ahead: None };
+    if let (Producer::Role(_), Some([stage, _])) = (plan.producer, position) {
+        return At { stage, ahead: None };
     }
     let ahead = i64::from(plan.ahead());
     let point = point(cx);
@@ -52,28 +52,28 @@ pub(super) fn stand(cx: &mut Cx<'_>, ring: &Ring<'_>, position: Option<[Atom; 2]
     if ring.counter.is_some() {
         next = within_end(cx, ring, (next, more), point);
     }
-    let [slot, free] = match (position, &ring.flow.mbarriers, ring.counter) {
-        (Some([slot, _]), Some(channel), _) => [slot, slot_after(cx, channel, slot, ahead)],
+    let [stage, free] = match (position, &ring.flow.mbarriers, ring.counter) {
+        (Some([stage, _]), Some(channel), _) => [stage, stage_after(cx, channel, stage, ahead)],
         (_, _, Some(counter)) => count_on(cx, ring, counter),
         (_, _, None) => {
-            let depth = Atom::i32(plan.slots.into());
+            let depth = Atom::i32(plan.stages.into());
             let step = cx.build.emit.bin(BinOp::Div, point, Atom::i32(ring.stride()));
-            let slot = cx.build.emit.bin(BinOp::Rem, step, depth);
+            let stage = cx.build.emit.bin(BinOp::Rem, step, depth);
             let free = cx.build.emit.add(step, Atom::i32(ahead));
-            [slot, cx.build.emit.bin(BinOp::Rem, free, depth)]
+            [stage, cx.build.emit.bin(BinOp::Rem, free, depth)]
         }
     };
     let exists = ring.counter.is_none().then_some(more);
-    At { slot, ahead: Some(Ahead { point: next, exists, slot: free }) }
+    At { stage, ahead: Some(Ahead { point: next, exists, stage: free }) }
 }
 
-/// Point and slot of the step behind one that reads `slot`, behind the last those of the last.
-pub(super) fn following(cx: &mut Cx<'_>, ring: &Ring<'_>, slot: Atom) -> [Atom; 2] {
+/// Point and stage of the step behind one that reads `stage`, behind the last those of the last.
+pub(super) fn following(cx: &mut Cx<'_>, ring: &Ring<'_>, stage: Atom) -> [Atom; 2] {
     let point = point(cx);
     let (next, exists) = steps_on(cx, ring, point, 1);
-    let after = counted(cx, ring, slot, 1);
-    let slot = cx.build.emit.op(Op::Select, &[exists, after, slot]);
-    [within_end(cx, ring, (next, exists), point), slot]
+    let after = counted(cx, ring, stage, 1);
+    let stage = cx.build.emit.op(Op::Select, &[exists, after, stage]);
+    [within_end(cx, ring, (next, exists), point), stage]
 }
 
 /// The point of the innermost loop.
@@ -95,26 +95,26 @@ fn within_end(cx: &mut Cx<'_>, ring: &Ring<'_>, (next, exists): (Atom, Atom), ot
     cx.build.emit.multiple(chosen, ring.stride())
 }
 
-/// The slot that a step reads and the one that it fills, by a register that counts; it is moved on.
+/// The stage that a step reads and the one that it fills, by a register that counts; it is moved on.
 fn count_on(cx: &mut Cx<'_>, ring: &Ring<'_>, counter: u32) -> [Atom; 2] {
-    let slot = cx.build.emit.var(Ty::I32);
-    cx.build.emit.stmt(kernel::Stmt::Let(slot, KExpr::Slot { frag: counter, slot: 0 }));
-    let slot = Atom::Var(slot);
-    let [next, before] = [1, -1].map(|step| counted(cx, ring, slot, step));
+    let stage = cx.build.emit.var(Ty::I32);
+    cx.build.emit.stmt(kernel::Stmt::Let(stage, KExpr::Slot { frag: counter, slot: 0 }));
+    let stage = Atom::Var(stage);
+    let [next, before] = [1, -1].map(|step| counted(cx, ring, stage, step));
     cx.build.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: next.expr() });
-    [slot, before]
+    [stage, before]
 }
 
-/// The slot behind another or before it.
-fn counted(cx: &mut Cx<'_>, ring: &Ring<'_>, slot: Atom, step: i64) -> Atom {
-    let last = i64::from(ring.flow.plan.slots) - 1;
+/// The stage behind another or before it.
+fn counted(cx: &mut Cx<'_>, ring: &Ring<'_>, stage: Atom, step: i64) -> Atom {
+    let last = i64::from(ring.flow.plan.stages) - 1;
     let (edge, to) = if step > 0 { (last, 0) } else { (0, last) };
-    let at_edge = cx.build.emit.cmp(CmpOp::Eq, slot, Atom::i32(edge));
-    let moved = cx.build.emit.add(slot, Atom::i32(step));
+    let at_edge = cx.build.emit.cmp(CmpOp::Eq, stage, Atom::i32(edge));
+    let moved = cx.build.emit.add(stage, Atom::i32(step));
     cx.build.emit.op(Op::Select, &[at_edge, Atom::i32(to), moved])
 }
 
-/// Of mbarriers, the slot and the parity of the step that is read next.
+/// Of mbarriers, the stage and the parity of the step that is read next.
 pub(super) fn position(cx: &mut Cx<'_>, channel: &Mbarriers) -> [Atom; 2] {
     [0, 1].map(|slot| {
         let var = cx.build.emit.var(Ty::I32);
@@ -124,34 +124,34 @@ pub(super) fn position(cx: &mut Cx<'_>, channel: &Mbarriers) -> [Atom; 2] {
     })
 }
 
-/// `slot + step`, below the depth again.
-pub(super) fn slot_after(cx: &mut Cx<'_>, channel: &Mbarriers, slot: Atom, step: i64) -> Atom {
+/// `stage + step`, below the depth again.
+pub(super) fn stage_after(cx: &mut Cx<'_>, channel: &Mbarriers, stage: Atom, step: i64) -> Atom {
     let depth = i64::from(channel.depth);
     match step.rem_euclid(depth) {
-        0 => slot,
+        0 => stage,
         step => {
-            let moved = cx.build.emit.add(slot, Atom::i32(step));
-            let beyond = cx.build.emit.cmp(CmpOp::Ge, slot, Atom::i32(depth - step));
-            let wrapped = cx.build.emit.add(slot, Atom::i32(step - depth));
+            let moved = cx.build.emit.add(stage, Atom::i32(step));
+            let beyond = cx.build.emit.cmp(CmpOp::Ge, stage, Atom::i32(depth - step));
+            let wrapped = cx.build.emit.add(stage, Atom::i32(step - depth));
             cx.build.emit.op(Op::Select, &[beyond, wrapped, moved])
         }
     }
 }
 
 /// One step on.
-pub(super) fn advance(cx: &mut Cx<'_>, channel: &Mbarriers, [slot, parity]: [Atom; 2]) {
-    let next = slot_after(cx, channel, slot, 1);
-    let last = cx.build.emit.cmp(CmpOp::Eq, slot, Atom::i32(i64::from(channel.depth) - 1));
+pub(super) fn advance(cx: &mut Cx<'_>, channel: &Mbarriers, [stage, parity]: [Atom; 2]) {
+    let next = stage_after(cx, channel, stage, 1);
+    let last = cx.build.emit.cmp(CmpOp::Eq, stage, Atom::i32(i64::from(channel.depth) - 1));
     let turned = cx.build.emit.bin(BinOp::Sub, Atom::i32(1), parity);
     let parity = cx.build.emit.op(Op::Select, &[last, turned, parity]);
     set_position(cx, channel, [next, parity]);
 }
 
-/// So many steps on, so many times; slot and parity count up to twice the depth together.
+/// So many steps on, so many times; stage and parity count up to twice the depth together.
 pub(super) fn advance_by(
     cx: &mut Cx<'_>,
     channel: &Mbarriers,
-    [slot, parity]: [Atom; 2],
+    [stage, parity]: [Atom; 2],
     (steps, times): (Atom, i64),
 ) {
     let depth = i64::from(channel.depth);
@@ -160,13 +160,13 @@ pub(super) fn advance_by(
     let steps = cx.build.emit.bin(BinOp::Rem, steps, round);
     let moved = cx.build.emit.bin(BinOp::Mul, steps, Atom::i32(times));
     let turned = cx.build.emit.bin(BinOp::Mul, parity, Atom::i32(depth));
-    let at = cx.build.emit.add(slot, turned);
+    let at = cx.build.emit.add(stage, turned);
     let at = cx.build.emit.add(at, moved);
     let at = cx.build.emit.bin(BinOp::Rem, at, round);
     let odd = cx.build.emit.cmp(CmpOp::Ge, at, Atom::i32(depth));
     let parity = cx.build.emit.op(Op::Select, &[odd, Atom::i32(1), Atom::i32(0)]);
-    let slot = cx.build.emit.bin(BinOp::Rem, at, Atom::i32(depth));
-    set_position(cx, channel, [slot, parity]);
+    let stage = cx.build.emit.bin(BinOp::Rem, at, Atom::i32(depth));
+    set_position(cx, channel, [stage, parity]);
 }
 
 fn set_position(cx: &mut Cx<'_>, channel: &Mbarriers, position: [Atom; 2]) {
