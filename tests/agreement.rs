@@ -26,7 +26,7 @@ use support::Case;
 use tile_dsl::{
     directive::{self, DirectiveKind},
     engine::testing::Random,
-    lower::admit,
+    lower::{admit, promises},
     program::Program,
 };
 use tilewright::{AnySchedule, DType, Kernel};
@@ -54,30 +54,39 @@ fn bound(program: &[u8], dim: &str) -> Option<usize> {
     })
 }
 
+/// Whether launches of a size keep what a schedule asserts of them.
+fn takes(schedule: &dyn AnySchedule, dtype: Option<DType>, dims: &[(&str, i64)]) -> bool {
+    let program = schedule.program(dtype).expect("a type that it admits");
+    let nest = Program::from_bytes(program).expect("embedded").nest;
+    let dims = dims.iter().map(|(dim, n)| (dim.to_string(), *n)).collect();
+    promises(&nest).iter().all(|promise| promise.assumption.holds(&dims, &[]))
+}
+
 /// Above so many points, a schedule is run in one of its types a size.
 const LARGE: i64 = 1_000_000;
 
-/// Every schedule, type and size on both executors.
+/// Every schedule, type and size on both executors; each schedule takes one of the sizes.
 ///
-/// Of large sizes a Latin square: each schedule meets each of them, and each of its types one of them or more.
+/// Of large sizes a Latin square: each schedule meets each of them, in one of its types after the other.
 fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec<(&str, i64)>]) {
     let types: Vec<Option<DType>> = match schedules[0].dtypes() {
         [] => vec![None],
         types => types.iter().copied().map(Some).collect(),
     };
-    let mut large = 0;
+    let (mut taken, mut large) = (BTreeSet::new(), 0);
     for dims in sizes {
         let is_large = dims.iter().map(|(_, n)| n).product::<i64>() > LARGE;
         for dtype in types.iter().copied() {
-            let turn = |s: usize, schedule: &dyn AnySchedule| {
+            let turn = |at: usize, schedule: &dyn AnySchedule| {
                 let own = schedule.dtypes();
-                dtype.is_none_or(|dtype| {
-                    own.iter().position(|t| *t == dtype).is_some_and(|t| (s + large + t) % own.len() == 0)
-                })
+                let place = dtype.and_then(|dtype| own.iter().position(|t| *t == dtype));
+                place.is_none_or(|t| (at + large + t) % own.len() == 0)
             };
             let admitted = schedules.iter().copied().enumerate().filter(|(_, s)| s.admits(dtype));
-            let chosen: Vec<_> =
-                admitted.filter(|(s, schedule)| !is_large || turn(*s, *schedule)).map(|(_, s)| s).collect();
+            let chosen: Vec<&dyn AnySchedule> = admitted
+                .filter(|(at, s)| (!is_large || turn(*at, *s)) && takes(*s, dtype, dims))
+                .map(|(_, s)| s)
+                .collect();
             if chosen.is_empty() {
                 continue;
             }
@@ -85,9 +94,13 @@ fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec
             for schedule in chosen {
                 case.check_nest(schedule);
                 case.check_simulator::<K>(schedule);
+                taken.insert(schedule.name());
             }
         }
         large += usize::from(is_large);
+    }
+    for schedule in schedules {
+        assert!(taken.contains(schedule.name()), "no size for `{}`", schedule.name());
     }
 }
 
@@ -195,6 +208,7 @@ fn conv2d_named() {
         [1, 1, 1, 1, 1, 1, 1],
         [2, 9, 17, 33, 20, 3, 3],
         [1, 8, 16, 32, 128, 1, 2],
+        [2, 3, 18, 24, 68, 2, 3],
         [1, 3, 33, 8, 129, 2, 5],
         [2, 4, 5, 0, 6, 3, 3],
         [1, 4, 5, 3, 6, 0, 1],

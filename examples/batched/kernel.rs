@@ -31,6 +31,11 @@ schedule! {
     pub naive for batched<f32 | f16 | bf16> = product::coalesced {}
     /// The directives of matmul's warp-tiled schedule: the batch is one more dimension of the grid.
     pub warptile for batched<f32 | f16 | bf16> = product::warptile {}
+    /// Those of the one that loads registers ahead. Its 16 steps are short: loads and copies for what comes next are issued
+    /// over half of them, and stored in the last quarter, so that they have longer to arrive.
+    pub prefetched for batched<f32 | f16 | bf16> = product::prefetched {
+        interleave(k.t: loads(1/2), copies(1/2), stores(3/4));
+    }
     /// Those of its first schedule on tensor cores.
     pub mma for batched<f16 | bf16> = product::mma {}
     /// Those of its fastest one there that older GPUs run.
@@ -63,6 +68,7 @@ schedule! {
 pub const SCHEDULES: &[&dyn AnySchedule] = schedules![
     naive,
     warptile,
+    prefetched,
     mma,
     mma_large_tile,
     mma_best,

@@ -23,9 +23,11 @@ schedule! {
         bind(it -> thread.x);
         vectorize(iv);
     }
+    /// Each element is used once: L2 gives these lines up first, and keeps what other kernels share.
+    pub streaming = vectorized { cache(x: evict_first, y: evict_first, z: evict_first); }
     /// Begins while the kernel before it ends.
     pub dependent on sm_90 = vectorized { launch(dependent); }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![scalar, vectorized, dependent];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![scalar, vectorized, streaming, dependent];
