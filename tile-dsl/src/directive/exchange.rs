@@ -1,9 +1,10 @@
 //! `exchange` of a tensor that the kernel stores to: four lanes with pairs of the elements of a row exchange them, so that
 //! each stores eight elements side by side.
 //!
-//! No statement is rewritten: each element is stored by the statement that stored it before, by another lane.
+//! No statement is rewritten: each element is stored by the statement that stored it before, by another lane. Where several
+//! statements store to the tensor, lanes exchange for each of them. Their elements never meet, so their order is free.
 //!
-//! Conditions: one statement stores to the tensor, and nothing reads it, so that no lane stores what another has yet to
+//! Conditions: the kernel stores to the tensor and does not read it, so that no lane stores what another has yet to
 //! read; it is not collected in shared memory. How lanes hold its elements, the complete schedule shows.
 //! Cost: shuffles; wider stores.
 //! Source: transposition of a register tile by shuffles (Catanzaro, Keller, Garland, PPoPP 2014, section 6.2).
@@ -11,7 +12,7 @@
 use super::prelude::*;
 use crate::{
     engine::{families::output, names},
-    nest::{LANES_OF_ROW, MATRIX_ROWS, NoExchange, NoStoredMatrices, Steps},
+    nest::{AccessId, LANES_OF_ROW, MATRIX_ROWS, NoExchange, NoStoredMatrices, Step, Steps},
     plan::Unstored,
     tile::TensorId,
 };
@@ -67,10 +68,6 @@ fn apply(nest: &Nest, name: &str, span: SpanId) -> Result<(Nest, Proof), Failure
         };
         return Err(refuse(text).note(nest.access(read).span, format!("`{name}` is read here")));
     }
-    if stores.len() != 1 {
-        let failure = refuse(format!("{} statements store to `{name}`: `exchange` is for one", stores.len()));
-        return Err(stores.iter().fold(failure, |f, a| f.note(nest.access(*a).span, "one stores here")));
-    }
     if let Some(output) = nest.outputs.get(&tensor) {
         let text = format!(
             "stores to `{name}` are collected in shared memory: lanes have nothing to exchange for global memory"
@@ -88,14 +85,25 @@ fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     context.nest.exchanged.keys().filter_map(|tensor| of(context, *tensor)).collect()
 }
 
+/// The first store of a tensor for which lanes cannot exchange.
 fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
+    let stores = context.nest.stores_to(tensor);
+    let several = stores.len() > 1;
+    stores.into_iter().find_map(|(access, loops)| {
+        let wrong = of_store(context, access, &loops)?;
+        let span = context.nest.access(access).span;
+        Some(if several { wrong.note(span, "stored here") } else { wrong })
+    })
+}
+
+fn of_store(context: &Context<'_>, access: AccessId, loops: &[Step]) -> Option<Diagnostic> {
     let nest = context.nest;
+    let tensor = nest.access(access).tensor;
     let name = &nest.tensor(tensor).name;
-    let (_, loops) = nest.stored(tensor)?;
     let by = context
         .last(|k| matches!(k, DirectiveKind::Exchange(directive::Exchange { tensor }) if tensor == name));
     let wrong = |text: String| context.at(by, nest.exchanged[&tensor], text).edits([Edit::remove()]);
-    let why = match context.stores.of_tensor(nest, tensor)? {
+    let why = match context.stores.get(access)? {
         Err(Unstored::Exchange(_, why)) => *why,
         _ if nest.across.is_empty() => return None,
         _ => {

@@ -270,12 +270,13 @@ fn stops(context: &Context<'_>, segment: nest::Segment, digit: Digit, at: LoopKi
 /// Lanes exchange four matrices, all of which there are.
 fn exchanged(context: &Context<'_>, segment: nest::Segment) -> Option<String> {
     let nest = context.nest;
+    let parted = |(digit, taken): &(Digit, u32)| matches!(segment.in_last(*digit).steps, Steps::Fixed(n) if !n.is_multiple_of(*taken));
     nest.exchanged.keys().find_map(|tensor| {
-        let Ok(StorePath::Exchanged(how)) = context.stores.of_tensor(nest, *tensor)? else { return None };
-        let parted = |(digit, taken): &(Digit, u32)| {
-            matches!(segment.in_last(*digit).steps, Steps::Fixed(n) if !n.is_multiple_of(*taken))
+        let mut stores = context.stores.of_tensor(nest, *tensor);
+        let of_parts = |store: &Result<StorePath, _>| {
+            matches!(store, Ok(StorePath::Exchanged(how)) if how.fours.iter().any(parted))
         };
-        how.fours.iter().any(parted).then(|| {
+        stores.any(of_parts).then(|| {
             format!(
                 "lanes exchange 32 elements of a row of `{}`, and the last tile of a segment has {} points",
                 nest.tensor(*tensor).name,

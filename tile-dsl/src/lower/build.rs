@@ -40,8 +40,8 @@ pub(super) struct Builder {
 pub(super) struct Unfinished {
     /// Of an enclosing `#vec` loop.
     pub vectors: Vec<Pending>,
-    /// What lanes exchange of a tensor, until four matrices are complete.
-    pub fours: BTreeMap<TensorId, Vec<Four>>,
+    /// What lanes exchange for a store, until four matrices are complete.
+    pub fours: BTreeMap<AccessId, Vec<Four>>,
     /// What lanes hold of a tensor, until it is put into its tile by matrices.
     pub matrices: BTreeMap<TensorId, Vec<HeldMatrix>>,
     /// Tensors whose tile is being collected, by which store, and whether any is sent off.

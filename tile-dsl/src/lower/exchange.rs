@@ -39,7 +39,7 @@ pub(super) fn exchange(
     let own = cx.env.stack.clone();
     let (matrix, pair) = at_first_of_four(cx, how)?;
     let at: Vec<Linear> = access.index.iter().map(|i| cx.env.index(i)).collect();
-    let fours = cx.build.unfinished.fours.entry(access.tensor).or_default();
+    let fours = cx.build.unfinished.fours.entry(id).or_default();
     let n = fours.iter().position(|f| f.at == at).unwrap_or_else(|| {
         fours.push(Four { at, values: Default::default() });
         fours.len() - 1

@@ -244,18 +244,22 @@ impl Nest {
         .collect()
     }
 
-    /// The one access by which the kernel stores to a tensor, and the loops around it, outermost first.
-    pub(crate) fn stored(&self, tensor: TensorId) -> Option<(AccessId, Vec<Step>)> {
-        let mut found = None;
+    /// The accesses by which the kernel stores to a tensor, in program order, each with the loops around it, outermost first.
+    pub(crate) fn stores_to(&self, tensor: TensorId) -> Vec<(AccessId, Vec<Step>)> {
+        let mut found = Vec::new();
         leaves(&self.body, &mut |path: &[Frame], leaf| {
             if let Some((Target::Access(a), _)) = leaf.leaf()
                 && self.access(a).tensor == tensor
             {
-                let of = Frame::step;
-                found = Some((a, path.iter().filter_map(of).collect()));
+                found.push((a, path.iter().filter_map(Frame::step).collect()));
             }
         });
         found
+    }
+
+    /// The one access by which the kernel stores to a tensor that is collected, and the loops around it.
+    pub(crate) fn stored(&self, tensor: TensorId) -> Option<(AccessId, Vec<Step>)> {
+        self.stores_to(tensor).pop()
     }
 
     /// Layout in shared memory of what a CTA stores of a tensor; `None` when that has no bound, or is not collected.

@@ -80,9 +80,13 @@ impl Stores {
         self.0.iter().find(|(of, _)| *of == access).map(|(_, how)| how)
     }
 
-    /// How a tensor is stored that is collected or exchanged, by one access alone; or why it cannot be.
-    pub fn of_tensor(&self, nest: &Nest, tensor: TensorId) -> Option<&Result<StorePath, Unstored>> {
-        let of_it = self.0.iter().rev().find(|(access, _)| nest.access(*access).tensor == tensor);
+    /// The stores of a tensor, in program order.
+    pub fn of_tensor<'s>(
+        &'s self,
+        nest: &'s Nest,
+        tensor: TensorId,
+    ) -> impl Iterator<Item = &'s Result<StorePath, Unstored>> {
+        let of_it = self.0.iter().filter(move |(access, _)| nest.access(*access).tensor == tensor);
         of_it.map(|(_, how)| how)
     }
 

@@ -1,7 +1,7 @@
 //! Tensors that a kernel reads and stores, or stores to in several places.
 
 use crate::{Case, ELEMENTWISE, same, support};
-use tile_dsl::engine;
+use tile_dsl::{engine, lower::lower, program::Variant};
 
 #[test]
 fn a_value_stays_what_it_was_after_a_store() {
@@ -119,6 +119,76 @@ kernel t(x: &[f32; N], y: &mut [f32; 2, N]) {
                 };
                 assert_eq!(odd(i), wanted, "{kernel} {i}");
             }
+        }
+    }
+}
+
+/// Two planes of a tensor that four lanes exchange, one statement each, and two halves of its rows.
+#[test]
+fn lanes_exchange_for_each_store() {
+    let planes = "\
+kernel t(a: &[f16; M, K], b: &[f16; K, N], c: &mut [f16; 2, M, N]) {
+    axis i in program_tile(M);
+    axis j in program_tile(N);
+    axis k in tiles(K);
+    let mut acc = full::<f32>(0.0, [i, j]);
+    for k {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [0, i, j], acc.cast::<f16>());
+    store(c, [1, i, j], max(acc, 0.0_f32).cast::<f16>());
+}";
+    // The first tile reaches beyond its half, where the second one begins.
+    let halves = "\
+kernel t(a: &[f16; M, K], b: &[f16; K, 24], c: &mut [f16; M, 48]) {
+    axis i in program_tile(M);
+    axis j in program_tile(24);
+    axis k in tiles(K);
+    let mut acc = full::<f32>(0.0, [i, j]);
+    for k {
+        acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    }
+    store(c, [i, j], acc.cast::<f16>());
+    store(c, [i, j + 24], (-acc).cast::<f16>());
+}";
+    for (kernel, schedule) in [
+        (
+            planes,
+            "tile(i = 32, j = 64, k = 16); stage(a, b at k: shared); tensor_core(acc: mma); vectorize(j.pair); exchange(c)",
+        ),
+        (
+            planes,
+            "tile(i = 32, j = 64, k = 16); stage(a, b at k: shared); tensor_core(acc: mma; swapped); exchange(c)",
+        ),
+        (
+            halves,
+            "tile(i = 16, j = 32, k = 16); stage(a, b at k: shared); tensor_core(acc: mma); vectorize(j.pair); exchange(c)",
+        ),
+        (
+            halves,
+            "tile(i = 16, j = 32, k = 16); stage(a, b at k: shared); tensor_core(acc: mma; swapped); exchange(c)",
+        ),
+    ] {
+        for (m, n, k) in [(32, 64, 16), (40, 72, 24), (1, 8, 3), (33, 24, 0)] {
+            let n = if kernel == halves { 24 } else { n };
+            let whole = |count: i64, of: i64| (0..count).map(|x| (x % of - of / 2) as f64).collect();
+            let dims = [("M", m), ("N", n), ("K", k)];
+            let dims = if kernel == halves { vec![dims[0], dims[2]] } else { dims.to_vec() };
+            let case = Case {
+                kernel,
+                dtype: None,
+                dims: &dims,
+                tensors: &[
+                    ("a", whole(m * k, 5)),
+                    ("b", whole(k * n, 7)),
+                    ("c", vec![9.0; (2 * m * n) as usize]),
+                ],
+                scalars: &[],
+            };
+            case.agree(&[schedule]);
+            let program = engine::schedule(&support::kernel(kernel), &support::schedule(schedule), None);
+            let lowered = lower(&program.expect("it is legal"), Variant::Aligned).expect("it is lowered");
+            assert!(lowered.to_string().contains("exchange"), "{schedule}: {lowered}");
         }
     }
 }

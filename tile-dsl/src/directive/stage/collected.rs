@@ -105,7 +105,7 @@ fn matrices(context: &Context<'_>, access: &Access, inside: Vec<Step>) -> Option
     let replica = several
         .map(|(of, _)| of)
         .find(|(unit, dim)| inside.iter().all(|(_, kind)| *kind != LoopKind::Unit(*unit, *dim)));
-    let text = match context.stores.of_tensor(nest, access.tensor)? {
+    let text = match context.stores.of_tensor(nest, access.tensor).next()? {
         Err(Unstored::Matrices(_, why)) => spelled(nest, name, *why),
         _ => {
             let (unit, dim) = replica?;

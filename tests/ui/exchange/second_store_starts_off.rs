@@ -1,14 +1,14 @@
 use tilewright::prelude::*;
 
 #[tile_kernel]
-fn product<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, N>, c: &mut Tensor<T, M, 2, N>) {
-    let (i, j) = program_tile(M, N);
+fn product<T: Float>(a: &Tensor<T, M, K>, b: &Tensor<T, K, 64>, c: &mut Tensor<T, M, 132>) {
+    let (i, j) = program_tile(M, 64);
     let mut acc = zeros::<f32>([i, j]);
     for k in tiles(K) {
         acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
     }
-    store(c, [i, 0, j], acc.cast::<T>());
-    store(c, [i, 1, j], max(acc, 0.0).cast::<T>());
+    store(c, [i, j], acc.cast::<T>());
+    store(c, [i, j + 68], max(acc, 0.0).cast::<T>());
 }
 
 schedule! {
