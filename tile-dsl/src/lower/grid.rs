@@ -127,11 +127,13 @@ impl Decoded {
             ranked = Some((rank, emit.bin(BinOp::Rem, tile, counts[rank])));
             own = emit.bin(BinOp::Div, tile, counts[rank]);
         }
+        let (others, order) = tiles.slowest_first(others);
         let of: Vec<(Atom, GridAxis)> = others.iter().map(|n| (counts[*n], axis(&factors[*n]))).collect();
-        let (others, other_axes): (Vec<Atom>, Vec<GridAxis>) = of.into_iter().unzip();
-        let mut steps = decode(emit, tiles.order, own, &others, &other_axes);
-        ranked.into_iter().for_each(|(at, step)| steps.insert(at, step));
-        steps.extend(part.map(|(part, _)| part));
+        let (other_counts, other_axes): (Vec<Atom>, Vec<GridAxis>) = of.into_iter().unzip();
+        let decoded = decode(emit, order, own, &other_counts, &other_axes);
+        let mut steps: Vec<(usize, Atom)> = others.into_iter().zip(decoded).chain(ranked).collect();
+        steps.sort_by_key(|(at, _)| *at);
+        let steps = steps.into_iter().map(|(_, step)| step).chain(part.map(|(part, _)| part)).collect();
         Decoded { steps, tile, part }
     }
 
@@ -233,7 +235,7 @@ enum Walk {
     Squares,
 }
 
-/// Bands of `band` steps of the last axis but one, walked along the last; others are slower.
+/// Bands of `band` steps of the last axis but one of these, walked along the last; others are slower.
 fn in_bands(
     emit: &mut Emit,
     (cta, band): (Atom, i64),
@@ -342,8 +344,9 @@ fn mixed_radix(emit: &mut Emit, index: Atom, counts: &[Atom]) -> Vec<Atom> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::Extent;
+    use crate::index::{AxisId, Extent};
     use crate::kernel::{Expr, Stmt, Var};
+    use crate::nest::Steps;
     use std::collections::BTreeSet;
 
     fn evaluate(expr: &Expr, known: &BTreeMap<Var, i64>) -> i64 {
@@ -414,6 +417,57 @@ mod tests {
                 assert_eq!(*tile, [(n / count / 3) as i64, (n / count % 3) as i64, *i, *j], "{order}");
             }
         }
+    }
+
+    /// The steps of all CTAs of a grid of program axes.
+    fn taken(order: Order, bands: [u16; 2], counts: [i64; 3], rank: Option<usize>) -> Vec<[i64; 3]> {
+        let factor = |n: usize| Factor {
+            digit: Digit { axis: AxisId(n as u16), stride: 1, steps: Steps::Rest },
+            extent: Extent::constant(counts[n]),
+            tile: 1,
+            period: 1,
+            share: if rank == Some(n) { Share::Cluster } else { Share::Tiles },
+        };
+        let factors = (0..3).filter(|n| counts[*n] > 1).map(factor).collect();
+        let bands = Some(bands.map(AxisId));
+        let tiles = Tiles { factors, order, bands, persistent: None, segment: None };
+        let of = |cta: i64| {
+            let mut emit = Emit::new();
+            let own: Vec<Atom> = counts.into_iter().filter(|n| *n > 1).map(Atom::i32).collect();
+            let decoded = Decoded::of(&tiles, &mut emit, Atom::i32(cta), &own);
+            let mut known = BTreeMap::new();
+            for stmt in emit.pop() {
+                let Stmt::Let(var, value) = stmt else { panic!("{stmt:?}") };
+                let value = evaluate(&value, &known);
+                known.insert(var, value);
+            }
+            let mut steps = decoded.steps.iter().map(|step| evaluate(&step.expr(), &known));
+            counts.map(|n| if n > 1 { steps.next().expect("a step each") } else { 0 })
+        };
+        (0..counts.iter().product()).map(of).collect()
+    }
+
+    #[test]
+    fn bands_go_along_the_axes_that_are_named() {
+        for order in [Order::Grouped(3), Order::Serpentine(3), Order::Hilbert] {
+            for bands in [[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1]] {
+                let [band, along] = bands.map(usize::from);
+                let slow = 3 - band - along;
+                let counts = [5, 20, 17];
+                let plane = walk(order, [counts[band], counts[along]]);
+                for (n, tile) in taken(order, bands, counts, None).into_iter().enumerate() {
+                    let wanted = (n / plane.len(), plane[n % plane.len()]);
+                    let found = (tile[slow] as usize, [tile[band], tile[along]]);
+                    assert_eq!(found, wanted, "{order} over {bands:?}: CTA {n}");
+                }
+            }
+        }
+        // CTAs of a cluster stay neighbours; the others walk bands.
+        let tiles = taken(Order::Grouped(2), [0, 2], [4, 2, 3], Some(1));
+        assert_eq!(tiles[..6], [[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]]);
+        // Along an axis of one tile a band is a row of the others.
+        let tiles = taken(Order::Grouped(2), [1, 0], [4, 1, 3], None);
+        assert_eq!(tiles[..5], [[0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 0, 0], [0, 0, 1]]);
     }
 
     #[test]

@@ -110,7 +110,8 @@ pub enum Order {
     Row,
     /// First program axis fastest.
     Column,
-    /// Bands of `n` tiles of the last program axis but one, walked along the last; others are slower.
+    /// Bands of `n` tiles of one program axis, walked along another one; others are slower. Where a schedule names none, they are
+    /// the last two.
     Grouped(u32),
     /// The same bands, every second of them walked back.
     Serpentine(u32),

@@ -142,6 +142,8 @@ facts! {
     cluster: Option<Digit>, line "cluster";
     /// Order of CTAs over output tiles.
     order: Order = Order::Row, line "order";
+    /// The axis of whose tiles bands are, and the one along which they are walked; the last two program axes when absent.
+    bands: Option<[AxisId; 2]>, line "bands";
     /// Bound digits whose step is the coordinate of their unit xor this other coordinate of it.
     skew: BTreeMap<Digit, UnitDim>, term "xor";
     /// Optimisation level of the PTX assembler (`assemble`); its own default when absent.
@@ -314,6 +316,17 @@ impl Text for [u32; 2] {
     fn read(text: &str, _: &Nest) -> Option<Self> {
         let (producer, consumer) = text.split_once(' ')?;
         Some([producer.parse().ok()?, consumer.parse().ok()?])
+    }
+}
+
+/// The axis of whose tiles bands are, and the one along which they are walked.
+impl Text for [AxisId; 2] {
+    fn show(&self, nest: &Nest) -> String {
+        format!("{} {}", self[0].show(nest), self[1].show(nest))
+    }
+    fn read(text: &str, nest: &Nest) -> Option<Self> {
+        let (band, along) = text.split_once(' ')?;
+        Some([AxisId::read(band, nest)?, AxisId::read(along, nest)?])
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tiles of a kernel: a factor for each loop bound to CTAs, and the order in which they are taken.
 
 use crate::{
-    index::Extent,
+    index::{AxisId, Extent},
     machine::Unit,
     nest::{Atom, Digit, Layout, LoopKind, Nest, Order, Segment, Steps, TileSize, loops},
     tile::AxisKind,
@@ -15,6 +15,8 @@ pub(crate) struct Tiles {
     pub factors: Vec<Factor>,
     /// The order of the program axes' tiles.
     pub order: Order,
+    /// The axis of whose tiles its bands are, and the one along which they are walked; the last two factors when absent.
+    pub bands: Option<[AxisId; 2]>,
     /// CTAs for each multiprocessor, where each takes tile after tile.
     pub persistent: Option<u32>,
     /// Tiles of an axis that are of two sizes.
@@ -82,9 +84,21 @@ impl Tiles {
         Tiles {
             factors: factors.collect(),
             order: nest.order,
+            bands: nest.bands,
             persistent: nest.persistent,
             segment: nest.segment,
         }
+    }
+
+    /// Some factors, the slowest first, and their order: those along which bands go come last. An axis of one tile has no factor;
+    /// bands along it are rows or columns of the other axis.
+    pub fn slowest_first(&self, mut factors: Vec<usize>) -> (Vec<usize>, Order) {
+        let Some(bands) = self.bands else { return (factors, self.order) };
+        let innermost = |axis: &AxisId| factors.iter().rposition(|n| self.factors[*n].digit.axis == *axis);
+        let last: Vec<usize> = bands.iter().filter_map(innermost).map(|at| factors[at]).collect();
+        factors.retain(|n| !last.contains(n));
+        factors.extend(&last);
+        (factors, if last.len() == bands.len() { self.order } else { Order::Row })
     }
 
     /// The segment whose tiles a factor counts, where they are of two sizes.
@@ -145,6 +159,9 @@ impl Tiles {
             }
         }
         write!(out, " {}", self.order)?;
+        if let Some([band, along]) = self.bands {
+            write!(out, " over {}, {}", nest.axis(band), nest.axis(along))?;
+        }
         if let Some(ctas) = self.persistent {
             write!(out, " persistent {ctas}")?;
         }

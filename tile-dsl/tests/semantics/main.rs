@@ -2,6 +2,7 @@
 //! every variant, give the same bits.
 
 mod floats;
+mod grid;
 mod integers;
 mod stored;
 #[path = "../support/mod.rs"]

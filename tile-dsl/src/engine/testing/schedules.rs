@@ -154,7 +154,7 @@ impl<'a> Generator<'a> {
         self.expand();
         if self.chance(30) {
             let order = *self.random.pick(&[Order::Column, Order::Grouped(2), Order::Row]);
-            self.propose(directive::Order { order });
+            self.propose(directive::Order { order, axes: Vec::new() });
         }
         self.last();
         self.repair()

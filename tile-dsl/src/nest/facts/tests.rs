@@ -68,6 +68,7 @@ fn nest() -> Nest {
         pingpong: Some(3),
         cluster: Some(plain),
         order: Order::Serpentine(8),
+        bands: Some([AxisId(1), AxisId(0)]),
         skew: BTreeMap::new(),
         assemble: Some(0),
         dependent: true,
@@ -99,7 +100,7 @@ fn each_fact_is_a_line_of_its_own_and_nothing_is_said_by_default() {
     let bare = nest.without_facts();
     assert_eq!(bare.print_facts(), "");
     let (text, lines) = (nest.print_facts(), nest.print_facts().lines().count());
-    assert_eq!(lines, 23, "{text}");
+    assert_eq!(lines, 24, "{text}");
     // Without a line the fact is what holds where nothing is said.
     for left_out in text.lines() {
         let rest: String = text.lines().filter(|l| *l != left_out).flat_map(|l| [l, "\n"]).collect();

@@ -419,7 +419,7 @@ impl Generator<'_> {
                 Order::Serpentine(*self.random.pick(&groups)),
             ];
             let order = if self.chance(50) { orders[3] } else { *self.random.pick(&orders) };
-            self.propose(directive::Order { order });
+            self.propose(directive::Order { order, axes: Vec::new() });
         }
         if self.chance(15) {
             let ctas = *self.random.pick(&[1, 2, 3, 4, 8, 16, 32]);
