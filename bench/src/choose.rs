@@ -1,6 +1,6 @@
 //! Which of several schedules of a kernel for a size: the one that is done first by an estimate.
 //!
-//! What a schedule fixes is read from its program ([`Shape`]); a [`Candidate`] adds what was measured of it. A CTA computes
+//! What a schedule fixes is read from the loops and facts of its program ([`Shape`]); a [`Candidate`] adds what was measured of it. A CTA computes
 //! a whole tile, its ragged edge too, over its share of what is summed (K: the product of all axes in tiles). The busiest
 //! multiprocessor has n = ⌈CTAs / multiprocessors⌉ to do, up to `resident` at once. With `resident` of them it reaches its
 //! `share` of the FMA peak; one `alone` hides less latency and reaches less, and what lies between is taken to lie on a
@@ -30,12 +30,12 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 use tile_dsl::{
-    directive::{self, DirectiveKind},
     dtype::DType,
-    index::Extent,
+    index::{AxisId, Extent},
     kernel::{self, Async, Stmt},
     lower::{LowerError, lower},
-    nest::Across,
+    machine::Unit,
+    nest::{Across, Digit, LoopKind, Nest, Steps, loops},
     program::{Program, Variant},
     schedule::Target,
     tile::{Axis, AxisKind, ElemType},
@@ -135,33 +135,22 @@ impl Shape {
     /// # Errors
     /// When it cannot be lowered.
     pub fn of(program: &Program) -> Result<Self, LowerError> {
-        let (nest, directives) = (&program.nest, &program.schedule.directives);
+        let nest = &program.nest;
         let kernel = lower(program, Variant::Exact)?;
-        let tile = |name: &str| {
-            directives.iter().find_map(|d| match &d.kind {
-                DirectiveKind::Tile(directive::Tile { axis, size }) if axis == name => Some(*size),
-                _ => None,
-            })
-        };
         let of_kind = |kind: AxisKind| {
-            let axes = nest.kernel.axes.iter().filter(|a| a.kind == kind);
-            let period = |axis: &str, tile: u32| {
-                nest.segment.filter(|s| nest.axis(s.digit.axis) == axis).map_or(tile, |s| s.points)
-            };
-            let tiled = |a: &Axis| {
-                let tile = tile(&a.name).unwrap_or(1);
-                Tiled { extent: a.extent.clone(), tile, period: period(&a.name, tile) }
+            let axes = nest.kernel.axes.iter().zip(0..).filter(|(a, _)| a.kind == kind);
+            let tiled = |(a, n): (&Axis, u16)| {
+                let axis = AxisId(n);
+                let tile = tile(nest, axis);
+                let period = nest.segment.filter(|s| s.digit.axis == axis).map_or(tile, |s| s.points);
+                Tiled { extent: a.extent.clone(), tile, period }
             };
             axes.map(tiled).collect()
         };
-        let parts = directives.iter().filter_map(|d| match d.kind {
-            DirectiveKind::SplitK(directive::SplitK { parts, .. }) => Some(parts),
-            _ => None,
-        });
         Ok(Shape {
             owned: of_kind(AxisKind::Program),
             summed: of_kind(AxisKind::Tiles),
-            parts: parts.product(),
+            parts: parts(nest),
             atomic: nest.across.values().any(|across| *across == Across::Atomic),
             meets: nest.cluster_reduces(),
             persistent: nest.persistent.is_some(),
@@ -275,6 +264,29 @@ impl Shape {
         let fitting = || limits.occupancy(self.threads, registers, self.shared_bytes).ctas;
         self.occupancy.unwrap_or_else(fitting).max(1) as usize
     }
+}
+
+/// Whether a loop goes from tile to tile: CTAs take its steps, or it goes through all that there is of its axis.
+fn over_tiles((digit, at): &(Digit, LoopKind)) -> bool {
+    digit.steps == Steps::Rest || matches!(at, LoopKind::Unit(Unit::Block, _))
+}
+
+/// Points of a tile of an axis: those of a step of the innermost loop that goes from tile to tile; of an axis of fixed extent that no
+/// CTAs share, of the outermost loop.
+fn tile(nest: &Nest, axis: AxisId) -> u32 {
+    let of_axis = || loops(&nest.body).into_iter().filter(|(digit, _)| digit.axis == axis);
+    let innermost = of_axis().filter(over_tiles).map(|(digit, _)| digit.stride).min();
+    innermost.or(of_axis().map(|(digit, _)| digit.stride).max()).unwrap_or(1)
+}
+
+/// CTAs that share a reduction: the steps of loops bound to CTAs over axes that are no program axes.
+fn parts(nest: &Nest) -> u32 {
+    let program = |digit: &Digit| nest.kernel.axes[usize::from(digit.axis.0)].kind == AxisKind::Program;
+    let shared = loops(&nest.body).into_iter().filter(|(digit, _)| !program(digit)).find_map(|of| match of {
+        (Digit { steps: Steps::Fixed(parts), .. }, LoopKind::Unit(Unit::Block, _)) => Some(parts),
+        _ => None,
+    });
+    shared.unwrap_or(1)
 }
 
 fn fixed_type(elem: ElemType) -> Option<DType> {
