@@ -94,6 +94,14 @@ pub(super) fn product_kernel(random: &mut Random) -> Kernel {
         }
     };
     let parameter = if output.is_empty() { String::new() } else { format!(", y6: &mut [f32; {dims}M, {n}]") };
+    // The result and another one are planes of one tensor.
+    let (stored, at) = match pick(&["", "", "", "planes"]) {
+        "planes" => {
+            output += &format!("    store(y3, [1, {at}], (-v0){cast});\n");
+            (format!("2, {stored}"), format!("0, {at}"))
+        }
+        _ => (stored, at),
+    };
     let text = format!(
         "kernel k(x0: &[{dtype}; {dims}{a}], x1: &[{dtype}; {dims}{b}], x2: &[{dtype}; {n}], x5: &[{dtype}; K], y3: &mut [{elem}; {stored}]{}{parameter}) {{
     {axes}
