@@ -62,7 +62,7 @@ mod walk;
 
 pub use crate::machine::{Across, Level, Order};
 pub use atom::{Atom, Factor, NoProduct, Operand, Product, Role, Scope, copy_on, parts};
-pub(crate) use carry::{Carry, Prefetch, RegisterPipeline};
+pub(crate) use carry::{CARRIED_SETS, Carry, Prefetch, RegisterPipeline};
 pub use carry::{Fraction, Interleave};
 pub(crate) use combine::{Combination, partial_units, places};
 pub(crate) use copied::{index_name, moves_alike};

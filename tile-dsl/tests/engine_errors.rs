@@ -27,8 +27,29 @@ kernel sums(x: &[f32; R, M, N], w: &[f32; M, N], s: &[f32; R], z: &mut [f32; R, 
     }
 }";
 
+/// Three program axes, two sums one behind the other, and three stores, two of them to one tensor.
+const BOTH: &str = "\
+kernel both(a: &[f32; B, M, K], d: &[f32; K, N], c: &mut [f32; 2, B, M, N], p: &mut [f32; B, M, N]) {
+    axis b in program_tile(B);
+    axis i in program_tile(M);
+    axis j in program_tile(N);
+    axis k in tiles(K);
+    axis l in tiles(K);
+    let mut first = full::<f32>(0.0, [b, i, j]);
+    for k {
+        first = dot(load(a, [b, i, k]), load(d, [k, j]), first);
+    }
+    let mut second = full::<f32>(0.0, [b, i, j]);
+    for l {
+        second = second + sum(load(a, [b, i, l]) * load(d, [l, j]), l);
+    }
+    store(c, [0, b, i, j], first);
+    store(c, [1, b, i, j], second);
+    store(p, [b, i, j], first * second);
+}";
+
 /// Kernel, schedule. One mistake each, unless said otherwise.
-const CASES: [(&str, &str, &str); 73] = [
+const CASES: [(&str, &str, &str); 85] = [
     ("axis that is not there", MATMUL, "tile(m = 32)"),
     ("tile of too many points", MATMUL, "tile(i = 1048577)"),
     ("loop that is not there", MATMUL, "tile(i = 32); bind(x -> thread.x)"),
@@ -210,6 +231,30 @@ kernel k(y: &mut [f32; M], z: &mut [f32; M], x: &[f32; M]) {
     ("fuse over a reduced axis", SOFTMAX, "fuse(e.max at n)"),
     ("fuse with several readers", SOFTMAX, "fuse(v at n)"),
     ("recompute with one reader", MATMUL, "recompute(acc)"),
+    ("parts of two sums", BOTH, "tile(k = 8, l = 8); split_k(k, 2); split_k(l, 2)"),
+    ("two axes in segments", BOTH, "tile(i = 8, j = 32); unroll(i, j); segment(j: 80); segment(i: 20)"),
+    ("clusters along two axes", BOTH, "tile(i = 8, j = 32); cluster(b: 2); cluster(i: 2)"),
+    ("clusters of two kinds", BOTH, "tile(k = 8); split_k(k, 2; cluster); cluster(b: 2)"),
+    (
+        "one tile of two parts",
+        BOTH,
+        "tile(i = 8, j = 32); bind(i -> thread.y, j -> thread.x); stage(c: shared, tma)",
+    ),
+    (
+        "two kinds of producers",
+        BOTH,
+        "tile(i = 8, j = 32, k = 8, l = 8); bind(i -> thread.y, j -> thread.x); stage(a at k: shared, tma); stage(d at l: shared, tma); pipeline(k, 2); pipeline(l, 2); produce(k: warp); produce(l: warpgroup)",
+    ),
+    ("bands over one axis", BOTH, "order(grouped(8) over b)"),
+    ("bands over one axis twice", BOTH, "order(hilbert over b, b)"),
+    ("bands over a sum", BOTH, "tile(k = 8); order(grouped(8) over i, k)"),
+    ("bands over an axis that is not there", BOTH, "order(serpentine(8) over i, m)"),
+    ("rows over two axes", BOTH, "order(row over i, j)"),
+    (
+        "three sets of registers",
+        MATMUL,
+        "tile(i = 32, j = 32, k = 16); stage(a, b at k: shared); pipeline(k, 2); fragment(a, b at k.t); pipeline(k.t, 3); interleave(k.t: copies(1/2)); bind(i -> thread.y, j -> thread.x)",
+    ),
     (
         "two mistakes, and what follows from them",
         MATMUL,

@@ -67,13 +67,19 @@ fn apply(nest: &Nest, axis: &str, ctas: u32) -> Result<(Nest, Proof), Failure> {
     if nest.cluster_reduces() {
         let names: Vec<&str> = nest.across.keys().map(|v| nest.value(*v).name.as_str()).collect();
         let text = format!(
-            "the CTAs that share {} form the cluster: CTAs of neighbouring tiles cannot form another",
+            "the CTAs that share {} are a cluster: a kernel is launched with clusters of one shape, and theirs is along the sum",
             names::list(&names)
         );
         return Err(refuse(text).edit(Edit::remove()));
     }
-    if nest.cluster.is_some() {
-        return Err(refuse("a kernel has one cluster, along one axis".into()).edit(Edit::remove()));
+    if let Some(other) = nest.cluster {
+        let first = nest.axis(other.axis).to_string();
+        let text = format!(
+            "CTAs along `{first}` are a cluster already: a kernel is launched with clusters of one shape, and all CTAs of one share a copy"
+        );
+        let ctas = nest.cluster_ctas().saturating_mul(ctas);
+        let larger = (ctas <= MOST).then(|| Edit::instead([directive::Cluster { axis: first, ctas }]));
+        return Err(refuse(text).edits(larger).edit(Edit::remove()));
     }
     if nest.kernel.axes[usize::from(id.0)].kind != AxisKind::Program {
         return Err(refuse(format!("tiles of `{axis}` are not shared out among CTAs")).edit(Edit::remove()));

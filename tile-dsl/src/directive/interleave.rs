@@ -14,7 +14,10 @@ use super::prelude::*;
 use crate::{
     engine::names,
     machine::Space,
-    nest::{self, Carry, Digit, Fraction, LoopKind, Placement, Prefetch, Steps, Stmt, Target, ValueId},
+    nest::{
+        self, CARRIED_SETS, Carry, Digit, Fraction, LoopKind, Placement, Prefetch, Steps, Stmt, Target,
+        ValueId,
+    },
     schedule::Directive,
     shared,
 };
@@ -142,7 +145,10 @@ fn of(context: &Context<'_>, by: &Directive) -> Option<Diagnostic> {
         let apart = pipelines.iter().find_map(|p| apart(nest, p));
         if let Some(why) = apart {
             let text = format!("no copies are issued among the steps of `{name}`: {why}");
-            return Some(wrong(text).edits(without(false).into_iter().flatten()));
+            let deeper = |k: &DirectiveKind| matches!(k, DirectiveKind::Pipeline(directive::Pipeline { digit: d, stages }) if d == name && *stages != CARRIED_SETS);
+            let sets = directive::Pipeline { digit: name.clone(), stages: CARRIED_SETS };
+            let sets = context.last(deeper).map(|_| Edit::put([sets]));
+            return Some(wrong(text).edits(sets).edits(without(false).into_iter().flatten()));
         }
     }
     let plain = |p: &Prefetch<'_>| {

@@ -1,6 +1,7 @@
 //! `pingpong`: groups of the threads that compute, each with a tile of its own, take turns: one multiplies while another stores.
 //!
-//! It rewrites no statement. Condition: 2 to 4 groups. What they share and what each has of its own, the complete schedule shows.
+//! It rewrites no statement. Conditions: 2 to 4 groups, and one pipeline a tile that a producer fills, at whose end a group passes
+//! its turn on. What they share and what each has of its own, the complete schedule shows.
 //! Cost: registers of the sums of each group, and tiles of one group's size.
 //! Source: CUTLASS, efficient GEMM (warp specialisation, cooperative and ping-pong kernels).
 
@@ -49,6 +50,10 @@ fn pingpong(nest: &Nest, groups: u32) -> Result<(Nest, Proof), Failure> {
     Ok((Nest { pingpong: Some(groups), ..nest.clone() }, Proof::default()))
 }
 
+/// Why a tile has one produced pipeline. An mbarrier tells one phase from the next alone, so a group waits only while it knows that
+/// all copies before its own have come.
+const ONE_TURN: &str = "a group passes its turn on at the end of a pipeline, once a tile, and waits for copies in its turn alone";
+
 /// What groups of threads that take tiles in turn share, and what each has of its own.
 fn turns(context: &Context<'_>) -> Option<Diagnostic> {
     let nest = context.nest;
@@ -77,10 +82,10 @@ fn turns(context: &Context<'_>) -> Option<Diagnostic> {
     if let [first, second, ..] = produced[..] {
         let name = |d| nest.digit_name(d);
         let text = if first == second {
-            format!("the pipeline over `{}` is in a tile twice: a group has one turn a tile", name(first))
+            format!("the pipeline over `{}` is in a tile twice: {ONE_TURN}", name(first))
         } else {
             format!(
-                "a tile has two pipelines that a producer fills, over `{}` and over `{}`: a group has one turn a tile",
+                "a tile has two pipelines that a producer fills, over `{}` and over `{}`: {ONE_TURN}",
                 name(first),
                 name(second)
             )
@@ -89,7 +94,7 @@ fn turns(context: &Context<'_>) -> Option<Diagnostic> {
     }
     if let Some((pipe, around)) = repeated(context) {
         let text = format!(
-            "the pipeline over `{}` runs again in each step of `{}`: a group has one turn a tile",
+            "the pipeline over `{}` runs again in each step of `{}`: {ONE_TURN}",
             nest.digit_name(pipe),
             nest.digit_name(around)
         );

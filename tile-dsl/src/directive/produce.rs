@@ -1,12 +1,13 @@
 //! `produce`: the copies of a pipelined loop are made by a warp or a warpgroup of its own.
 //!
-//! It rewrites no statement. Condition: one kind of producer makes all. That the copies come by tensor maps and the threads that
+//! It rewrites no statement. Condition: one kind of producer makes all, as one thread makes the copies of all loops. That the copies come by tensor maps and the threads that
 //! compute are whole warps, the complete schedule shows.
 //! Cost: a warp or a warpgroup that computes nothing.
 //! Source: CUTLASS, efficient GEMM (warp specialisation, cooperative and ping-pong kernels).
 
 use super::prelude::*;
 use crate::{
+    diagnostic::list,
     engine::{families::assume::refuse, names},
     machine::{Space, Unit, Via},
     nest::{Digit, Frame, LoopKind, ValueId, WARP, WARPGROUP, leaves, loops, threads},
@@ -59,11 +60,14 @@ impl Drawn for Produce {
 /// `produce(digit: unit)`; whether its copies suit a producer, the complete schedule shows.
 fn produce(nest: &Nest, name: &str, unit: Unit) -> Result<(Nest, Proof), Failure> {
     let digit = names::existing(nest, name, names::Bare::Tile)?;
-    if nest.producer.is_some_and(|other| other != unit) {
+    if let Some(other) = nest.producer.filter(|other| *other != unit) {
+        let loops: Vec<String> = nest.produced.iter().map(|digit| nest.digit_name(*digit)).collect();
+        let alike = directive::Produce { digit: name.to_string(), unit: other };
         return Err(refuse(format!(
-            "another loop's copies are made by a {}: one producer makes all",
-            nest.producer.map_or(unit, |u| u)
+            "the copies of {} are made by a {other}: one thread makes the copies of all loops of a CTA, in their order",
+            list(&loops)
         ))
+        .edit(Edit::instead([alike]))
         .edit(Edit::remove()));
     }
     let mut nest = nest.clone();

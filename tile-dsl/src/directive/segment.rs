@@ -63,8 +63,12 @@ fn apply(nest: &Nest, axis: &str, points: u32) -> Result<(Nest, Proof), Failure>
     let refuse = |text: String| Failure::refused(Diagnostic::new(SpanId::NONE, text));
     let id = names::axis(nest, axis)?;
     let without = || Edit::remove();
-    if nest.segment.is_some() {
-        return Err(refuse("only one axis of a kernel can have segments".into()).edit(without()));
+    if let Some(other) = nest.segment {
+        let text = format!(
+            "tiles of `{}` are of two sizes already: a CTA has code for each size of its tile, and two such axes have four",
+            nest.axis(other.digit.axis)
+        );
+        return Err(refuse(text).edit(without()));
     }
     let own = &nest.kernel.axes[usize::from(id.0)];
     if own.kind != AxisKind::Program {

@@ -172,8 +172,14 @@ fn apply(nest: &Nest, name: &str, parts: u32, across: Across) -> Result<(Nest, P
             }
         });
     }
-    if !nest.across.is_empty() {
-        return Err(refuse("CTAs share one reduction of the kernel already".into()));
+    if let Some(shared) = nest.across.keys().next().map(|v| nest.value(*v)) {
+        let text = format!(
+            "CTAs share `{}` already: the parts of one reduction come together once a launch, and no CTA has a part of another then",
+            shared.name
+        );
+        return Err(refuse(text)
+            .note(shared.span, format!("`{}` is computed here", shared.name))
+            .edit(Edit::remove()));
     }
     let values = one_let(nest, name, whole)?;
     stores_after(nest, name, &values)?;
@@ -326,11 +332,12 @@ fn one_let(nest: &Nest, name: &str, whole: Digit) -> Result<BTreeSet<ValueId>, F
     };
     let (first, second) = (nest.value(*first), nest.value(*second));
     Err(refuse(format!(
-        "`{}` and `{}` are both reduced over `{name}`, one after the other: CTAs synchronise once a launch",
+        "`{}` and `{}` are both reduced over `{name}`, one after the other: CTAs synchronise once a launch, for what one loop computes",
         first.name, second.name
     ))
     .note(first.span, format!("`{}` is computed here", first.name))
-    .note(second.span, format!("`{}` is computed here", second.name)))
+    .note(second.span, format!("`{}` is computed here", second.name))
+    .edit(Edit::remove()))
 }
 
 /// Every store stands where the values are read.

@@ -54,7 +54,8 @@ pub struct Interleave {
 }
 
 impl Default for Interleave {
-    /// What was fastest for a product of f32 on CUDA cores (H200, 4096³, TFLOP/s): loads over 3/8 54.9, 1/2 54.4, 2/3 53.2.
+    /// Parts of whatever the loop has: a load has the later 5/8 of a step to arrive in, a copy three quarters of the steps around
+    /// it, and what it loaded lands in their second half.
     fn default() -> Self {
         let part = |parts, of| Fraction { parts, of };
         Interleave { loads: part(3, 8), copies: part(1, 4), stores: part(1, 2) }
@@ -121,8 +122,9 @@ fn prefetches<'s>(
     }
 }
 
-/// Sets of registers of a pipeline that is prefetched across iterations.
-const CARRIED_SETS: u32 = 2;
+/// Sets of registers of a pipeline that is prefetched across iterations: one is read, one is loaded. Only the last step loads from
+/// the next slot, behind the one barrier of an iteration.
+pub(crate) const CARRIED_SETS: u32 = 2;
 
 /// A pipeline of registers in each step of a channel, and whether it is prefetched across iterations.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,7 +158,10 @@ impl<'s> Carry<'s> {
             return Carry::None;
         };
         if filled.iter().any(|c| nest.copy(*c).via == Via::Tma) {
-            return Carry::Apart(format!("{} are copied by tensor maps", nest.copied(filled)));
+            return Carry::Apart(format!(
+                "{} are copied by tensor maps, which one thread issues: no copies are left to spread over its steps",
+                nest.copied(filled)
+            ));
         }
         let mut units = Vec::new();
         let mut at = body;
@@ -168,18 +173,24 @@ impl<'s> Carry<'s> {
                 }
                 Stmt::For { digit, .. } => {
                     let between = nest.digit_name(*digit);
-                    return Carry::Apart(format!("`{between}` stands between, which is not bound to a unit"));
+                    return Carry::Apart(format!(
+                        "`{between}` stands between, which is not bound to a unit: each of its steps starts the registers anew"
+                    ));
                 }
                 _ => return Carry::Apart("other statements stand between".into()),
             }
         }
         if *sets != CARRIED_SETS {
-            return Carry::Apart(format!("it has {sets} sets of registers, not {CARRIED_SETS}"));
+            return Carry::Apart(format!(
+                "it has {sets} sets of registers, not {CARRIED_SETS}: more would be loaded ahead of the barrier before its last step"
+            ));
         }
         let (copies, inner) = chain(copied);
         let Steps::Fixed(steps) = digit.steps else { return Carry::None };
         if !steps.is_multiple_of(CARRIED_SETS) {
-            return Carry::Apart(format!("it has {steps} steps, no multiple of its {CARRIED_SETS} sets"));
+            return Carry::Apart(format!(
+                "it has {steps} steps, no multiple of its {CARRIED_SETS} sets: its first step would find its registers in another set each time"
+            ));
         }
         // Behind the barrier before the last step nobody reads the stage any more, so that it can be filled.
         let held = |c: &CopyId| {
@@ -188,7 +199,9 @@ impl<'s> Carry<'s> {
         };
         if let Some(other) = filled.iter().find(|c| !held(c)) {
             let name = nest.copy_name(*other);
-            return Carry::Apart(format!("`{name}` is read from shared memory in its last step, too"));
+            return Carry::Apart(format!(
+                "`{name}` is read from its stage in its last step, too, when that is filled again"
+            ));
         }
         Carry::Over(RegisterPipeline { units, digit: *digit, steps, sets: *sets, copies, inner })
     }

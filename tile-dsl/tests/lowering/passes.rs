@@ -101,16 +101,25 @@ fn a_pipeline_of_registers_is_prefetched_across_iterations_or_says_why_not() {
         ("tile(k = 16); fragment(a, b at k.t); pipeline(k.t, 2)", None),
         (
             "tile(k = 15); fragment(a, b at k.t); pipeline(k.t, 2)",
-            Some("it has 15 steps, no multiple of its 2 sets"),
+            Some(
+                "it has 15 steps, no multiple of its 2 sets: its first step would find its registers in another set each time",
+            ),
         ),
-        ("tile(k = 16); fragment(a, b at k.t); pipeline(k.t, 3)", Some("it has 3 sets of registers, not 2")),
+        (
+            "tile(k = 16); fragment(a, b at k.t); pipeline(k.t, 3)",
+            Some(
+                "it has 3 sets of registers, not 2: more would be loaded ahead of the barrier before its last step",
+            ),
+        ),
         (
             "tile(k = 16); fragment(a at k.t); pipeline(k.t, 2)",
-            Some("`b` is read from shared memory in its last step, too"),
+            Some("`b` is read from its stage in its last step, too, when that is filled again"),
         ),
         (
             "tile(k = 16); split(k.t -> kr, ks: 4); fragment(a, b at ks); pipeline(ks, 2)",
-            Some("`kr` stands between, which is not bound to a unit"),
+            Some(
+                "`kr` stands between, which is not bound to a unit: each of its steps starts the registers anew",
+            ),
         ),
     ] {
         let lines =
@@ -128,7 +137,7 @@ fn a_pipeline_of_registers_is_prefetched_across_iterations_or_says_why_not() {
     );
     assert!(
         lines[0].ends_with(
-            "; registers inside are not prefetched across iterations: `a`, `b` are copied by tensor maps"
+            "; registers inside are not prefetched across iterations: `a`, `b` are copied by tensor maps, which one thread issues: no copies are left to spread over its steps"
         ),
         "{lines:?}"
     );

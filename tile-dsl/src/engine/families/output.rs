@@ -3,7 +3,7 @@
 //!
 //! No statement is rewritten: each element is stored by the statement that stored it before, only later, and once.
 //!
-//! Side conditions: one statement stores to the tensor, and nothing reads it; each of its dimensions is indexed by an axis of
+//! Side conditions: one statement stores to the tensor, as the parts that several store are no whole boxes up to its end; nothing reads it; each of its dimensions is indexed by an axis of
 //! its own that ends where the tensor does, so that the hardware leaves out what the statement would have. So the tensor is
 //! stored as a whole, and no one needs what it held before; launches count on that (`stored` of a tensor map). That rows of the tile are whole
 //! 16 bytes, and start at multiples of them, that the tile has a size, and is stored as a whole, the complete schedule shows.
@@ -11,6 +11,7 @@
 use super::{Failure, Proof, stage::Request};
 use crate::{
     diagnostic::{Diagnostic, Edit},
+    directive,
     nest::{AccessId, Frame, MAP_DIMENSIONS, Nest, Output, Target, leaves},
     schedule::Via,
     span::SpanId,
@@ -62,10 +63,14 @@ pub(crate) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
         .edit(Edit::remove()));
     }
     let [access] = stores.as_slice() else {
-        let failure =
-            refuse(format!("{} statements store to `{name}`: the tile of one is collected", stores.len()));
+        // Their elements never meet, so none stores the whole tensor.
+        let failure = refuse(format!(
+            "{} statements store to `{name}`, each a part of it: a tensor map stores boxes of the whole tensor, up to its end",
+            stores.len()
+        ));
         let noted = stores.iter().fold(failure, |f, a| f.note(nest.access(*a).span, "one stores here"));
-        return Err(noted.edit(Edit::remove()));
+        let exchange = Edit::instead([directive::Exchange { tensor: name.to_string() }]);
+        return Err(noted.edit(exchange.remark("lanes store each part")).edit(Edit::remove()));
     };
     let rank = info.dims.len();
     if !(1..=MAP_DIMENSIONS).contains(&rank) {
