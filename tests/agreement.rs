@@ -78,9 +78,8 @@ fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec
         let is_large = dims.iter().map(|(_, n)| n).product::<i64>() > LARGE;
         for dtype in types.iter().copied() {
             let turn = |at: usize, schedule: &dyn AnySchedule| {
-                let own = schedule.dtypes();
-                let place = dtype.and_then(|dtype| own.iter().position(|t| *t == dtype));
-                place.is_none_or(|t| (at + large + t) % own.len() == 0)
+                let own: Vec<_> = types.iter().filter(|t| schedule.admits(**t)).collect();
+                own.iter().position(|t| **t == dtype).is_some_and(|t| (at + large + t) % own.len() == 0)
             };
             let admitted = schedules.iter().copied().enumerate().filter(|(_, s)| s.admits(dtype));
             let chosen: Vec<&dyn AnySchedule> = admitted
