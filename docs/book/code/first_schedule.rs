@@ -1,0 +1,101 @@
+//! "Your first schedule".
+
+// ANCHOR: kernel
+use tilewright::prelude::*;
+
+/// y = x · g / √(mean of x² + eps), row by row. `inverse_n` is 1/N.
+#[tile_kernel]
+pub fn rms_norm(
+    x: &Tensor<f32, R, N>,
+    g: &Tensor<f32, N>,
+    y: &mut Tensor<f32, R, N>,
+    inverse_n: f32,
+    eps: f32,
+) {
+    let r = program_tile(R);
+    let n = whole(N);
+    let v = load(x, [r, n]);
+    let s = sum(v * v, n);
+    store(y, [r, n], v * rsqrt(s * inverse_n + eps) * load(g, [n]));
+}
+// ANCHOR_END: kernel
+
+// ANCHOR: schedule
+schedule! {
+    /// A row a warp, kept in registers: rows of up to 1024 elements.
+    pub row_a_warp for rms_norm {
+        fits(N <= 1024);
+        tile(r = 4);
+        split(n -> no, nl: 32);
+        reduce(s: lane);
+        bind(r -> warp.x, nl -> lane.x);
+    }
+}
+// ANCHOR_END: schedule
+
+// ANCHOR: vectors
+schedule! {
+    /// Each lane moves four elements at once.
+    pub row_a_warp_wide = row_a_warp {
+        split(n -> no, nl, nv: 32, 4);
+        vectorize(nv);
+    }
+}
+// ANCHOR_END: vectors
+
+// ANCHOR: solution
+schedule! {
+    /// A row a CTA, read twice instead of kept: rows of any length.
+    pub row_a_cta for rms_norm {
+        tile(r = 1);
+        split(n -> no, nt, nv: 256, 4);
+        recompute(v);
+        fuse(v at n);
+        reduce(s: cta);
+        bind(nt -> thread.x);
+        vectorize(nv);
+    }
+}
+// ANCHOR_END: solution
+
+fn run(schedule: &'static dyn AnySchedule, rows: usize, length: usize) -> tilewright::LaunchReport {
+    let device = Device::sim();
+    let host: Vec<f32> = (0..rows * length).map(super::value).collect();
+    let gain: Vec<f32> = (0..length).map(|n| 1.0 + (n % 3) as f32).collect();
+    let x = Buffer::from_slice(&device, &host, &[rows, length]).expect("x");
+    let g = Buffer::from_slice(&device, &gain, &[length]).expect("g");
+    let mut y = Buffer::poisoned(&device, &[rows, length]).expect("y");
+    let inverse = 1.0 / length as f32;
+    let launch = rms_norm(&x, &g, &mut y, inverse, 1e-5);
+    let report = launch.schedule_dyn(schedule).run().expect("a launch");
+    let expected: Vec<f32> = host
+        .chunks(length)
+        .flat_map(|row| {
+            let mean = row.iter().map(|x| x * x).sum::<f32>() * inverse;
+            let scale = 1.0 / (mean + 1e-5).sqrt();
+            row.iter().zip(&gain).map(move |(x, g)| x * scale * g).collect::<Vec<f32>>()
+        })
+        .collect();
+    super::assert_close(&y.to_vec().expect("y"), &expected, 1e-5);
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    report
+}
+
+#[test]
+fn rows_are_normalised() {
+    for length in [1, 100, 1000, 1024] {
+        run(&row_a_warp, 6, length);
+        run(&row_a_warp_wide, 6, length);
+        run(&row_a_cta, 3, length);
+    }
+    run(&row_a_cta, 2, 5000);
+}
+
+// ANCHOR: counts
+#[test]
+fn vectors_are_a_fourth_of_the_requests() {
+    let requests = |schedule| run(schedule, 8, 1024).counters.unwrap().global_load.requests;
+    // A row of x and the gains: 2 · 1024 elements a warp, by 32 and by 128.
+    assert_eq!((requests(&row_a_warp), requests(&row_a_warp_wide)), (512, 128));
+}
+// ANCHOR_END: counts

@@ -1,0 +1,96 @@
+//! The chapters of the ladder in f32.
+
+use super::multiply;
+use crate::matmul::{blocktile_2d, double_buffered, prefetched, shared, vectorized, warptile};
+use tilewright::{prelude::*, sim::InstClass};
+
+// ANCHOR: solution_memory
+schedule! {
+    /// Half the step of k: half the shared memory, twice the barriers.
+    pub shared_by_32 = shared { tile(k = 32); }
+}
+// ANCHOR_END: solution_memory
+
+#[test]
+fn half_a_step() {
+    let size = [64, 64, 320];
+    let (whole, half) = (multiply(&shared, size), multiply(&shared_by_32, size));
+    assert_eq!((whole.shared_bytes, half.shared_bytes), (16384, 8192));
+    let barriers = |report: &tilewright::LaunchReport| report.counters.as_ref().expect("counts").barriers;
+    assert_eq!(barriers(&half), 2 * barriers(&whole));
+    let sectors =
+        |report: &tilewright::LaunchReport| report.counters.as_ref().expect("counts").global_load.sectors;
+    assert_eq!(sectors(&half), sectors(&whole));
+}
+
+// ANCHOR: solution_registers
+schedule! {
+    /// Four by eight elements a thread, twice the threads.
+    pub blocktile_4x8 = blocktile_2d { split(i -> it, ir: 4); }
+}
+// ANCHOR_END: solution_registers
+
+#[test]
+fn half_the_rows() {
+    let size = [128, 128, 64];
+    let operands = |schedule| {
+        let counters = multiply(schedule, size).counters.expect("counts");
+        counters.shared_load.bytes as f64 / 4.0 / counters.class(InstClass::Fma).thread as f64
+    };
+    // 8 + 8 operands serve 64 multiply-adds, 4 + 8 serve 32.
+    assert_eq!((operands(&blocktile_2d), operands(&blocktile_4x8)), (16.0 / 64.0, 12.0 / 32.0));
+}
+
+// ANCHOR: solution_vectors
+schedule! {
+    /// B by single elements again, everything else as it was.
+    pub narrow_b = vectorized { stage(b at k: shared); }
+}
+// ANCHOR_END: solution_vectors
+
+#[test]
+fn narrow_copies_of_b() {
+    let size = [128, 128, 64];
+    let requests = |schedule| {
+        let counters = multiply(schedule, size).counters.expect("counts");
+        (
+            counters.buffer("a", tilewright::sim::Access::Load).requests,
+            counters.buffer("b", tilewright::sim::Access::Load).requests,
+        )
+    };
+    let ((a, b), (same, more)) = (requests(&vectorized), requests(&narrow_b));
+    assert_eq!((same, more), (a, 4 * b));
+}
+
+// ANCHOR: solution_warps
+schedule! {
+    /// Rows of A's copy side by side, without the 16 bytes between.
+    pub unpadded = warptile { drop(pad(a)); }
+}
+// ANCHOR_END: solution_warps
+
+#[test]
+fn without_the_pad() {
+    let size = [128, 128, 64];
+    let conflicts = |schedule| {
+        let stores = multiply(schedule, size).counters.expect("counts").shared_store;
+        (stores.wavefronts, stores.bank_conflicts)
+    };
+    let ((padded, some), (plain, many)) = (conflicts(&warptile), conflicts(&unpadded));
+    assert!(plain > padded && many > some, "{padded} {some} {plain} {many}");
+}
+
+// ANCHOR: solution_latency
+schedule! {
+    /// A third buffer: copies are two steps ahead.
+    pub triple_buffered = double_buffered { pipeline(k, 3); }
+}
+// ANCHOR_END: solution_latency
+
+#[test]
+fn a_third_buffer() {
+    let size = [128, 128, 96];
+    let (two, three) = (multiply(&double_buffered, size), multiply(&triple_buffered, size));
+    assert_eq!(2 * three.shared_bytes, 3 * two.shared_bytes);
+    multiply(&prefetched, size);
+}
