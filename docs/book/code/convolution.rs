@@ -10,6 +10,16 @@ schedule! {
 }
 // ANCHOR_END: solution
 
+// ANCHOR: bordered
+schedule! {
+    /// A box with its border serves all steps of the window.
+    pub bordered = tiled {
+        fits(R <= 3, S <= 3);
+        reorder(c.o, r, s, c.t, p.t, qt, ft, qr, fr);
+    }
+}
+// ANCHOR_END: bordered
+
 #[test]
 fn windows() {
     let [b, p, q, c, f, r, s] = [1, 8, 16, 16, 64, 3, 3];
@@ -30,17 +40,19 @@ fn windows() {
         });
         expected.push(window.sum::<f32>());
     }
-    let mut loads = Vec::new();
-    for schedule in schedules![naive, tiled, wider] {
+    let (mut loads, mut sectors) = (Vec::new(), Vec::new());
+    for schedule in schedules![naive, tiled, wider, bordered] {
         let report = conv2d(&x, &w, &mut y).schedule_dyn(*schedule).run().expect("a launch");
         assert_eq!(y.to_vec().expect("y"), expected, "{}", schedule.name());
         assert!(report.findings.is_empty(), "{:?}", report.findings);
         let counters = report.counters.expect("counts");
+        sectors.push(counters.buffer("x", tilewright::sim::Access::Load).sectors);
         loads.push(
             counters.shared_load.requests as f64
                 / counters.class(tilewright::sim::InstClass::Fma).warp as f64,
         );
     }
     assert!(loads[2] < loads[1], "{loads:?}");
+    assert!(3 * sectors[3] < sectors[1], "{sectors:?}");
     assert!(mma.program(Some(tilewright::DType::F32)).is_none(), "tensor cores take 16-bit elements here");
 }

@@ -44,8 +44,15 @@ pub fn run() -> Result<Vec<f32>, tilewright::Error> {
 }
 // ANCHOR_END: run
 
+// ANCHOR: main
+fn main() {
+    println!("{}", run().unwrap()[0]);
+}
+// ANCHOR_END: main
+
 #[test]
 fn it_blends() {
+    main();
     assert_eq!(run().expect("a launch"), [1.5; 1000]);
 }
 

@@ -72,12 +72,13 @@ schedule! {
 #[test]
 fn without_the_pad() {
     let size = [128, 128, 64];
-    let conflicts = |schedule| {
-        let stores = multiply(schedule, size).counters.expect("counts").shared_store;
-        (stores.wavefronts, stores.bank_conflicts)
+    let of = |schedule| {
+        let counters = multiply(schedule, size).counters.expect("counts");
+        (counters.shared_store, counters.shared_load)
     };
-    let ((padded, some), (plain, many)) = (conflicts(&warptile), conflicts(&unpadded));
-    assert!(plain > padded && many > some, "{padded} {some} {plain} {many}");
+    let ((padded, loads), (plain, same)) = (of(&warptile), of(&unpadded));
+    assert!(plain.wavefronts > padded.wavefronts && plain.bank_conflicts > padded.bank_conflicts);
+    assert_eq!(same, loads);
 }
 
 // ANCHOR: solution_latency
@@ -92,5 +93,7 @@ fn a_third_buffer() {
     let size = [128, 128, 96];
     let (two, three) = (multiply(&double_buffered, size), multiply(&triple_buffered, size));
     assert_eq!(2 * three.shared_bytes, 3 * two.shared_bytes);
+    let loads = |report: &tilewright::LaunchReport| report.counters.as_ref().expect("counts").global_load;
+    assert_eq!(loads(&three), loads(&two));
     multiply(&prefetched, size);
 }
