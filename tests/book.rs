@@ -266,6 +266,12 @@ fn pictures_are_what_the_program_draws() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for picture in files("src/pictures", "svg") {
         let plot = picture.file_stem().expect("a file has a name");
+        // Drawn by another example, which needs NVIDIA's assembler: this one is a copy.
+        if plot == "ladder" {
+            let copied = read(root().join("docs/ladder.svg"));
+            assert!(copied == read(&picture), "copy docs/ladder.svg to {}", picture.display());
+            continue;
+        }
         let drawn = match blessing() {
             true => picture.clone(),
             false => folder.path().join(plot),
@@ -288,6 +294,86 @@ fn refusals_are_what_the_macros_say() {
         wrong.extend(compare(&file.with_extension("stderr"), &text.replace("$DIR/", "")));
     }
     assert!(wrong.is_empty(), "TILEWRIGHT_BLESS=1 records them:\n{}", wrong.join("\n"));
+}
+
+// What was measured.
+
+/// The cells of a row of a table in Markdown.
+fn cells(row: &str) -> Vec<&str> {
+    row.trim().trim_start_matches('|').trim_end_matches('|').split('|').map(str::trim).collect()
+}
+
+/// The number of a cell, as it is written, and with as many digits as it has.
+fn is_written(cell: &str, value: f64) -> bool {
+    let number = cell.trim_end_matches('×');
+    let digits = number.split('.').nth(1).map_or(0, str::len);
+    format!("{value:.digits$}") == number
+}
+
+/// The tables below a line that names a file of measurements: page, file, header, rows.
+fn measured_tables(pages: &[Page]) -> Vec<(&str, &str, Vec<&str>, Vec<Vec<&str>>)> {
+    let mut tables = Vec::new();
+    for page in pages {
+        let lines: Vec<&str> = page.text.lines().collect();
+        for (n, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("NVIDIA H200")) {
+            let path = line.split('`').find(|span| span.starts_with("docs/measurements/"));
+            let table: Vec<&str> =
+                lines[n + 2..].iter().take_while(|l| l.starts_with('|')).copied().collect();
+            if let (Some(path), [header, _, rows @ ..]) = (path, &*table) {
+                let rows = rows.iter().map(|row| cells(row)).collect();
+                tables.push((&*page.name, path, cells(header), rows));
+            }
+        }
+    }
+    tables
+}
+
+/// Every cell of such a table is that of the file: a product of 4096×4096×4096, or what `docs/performance.md` predicts of it.
+#[test]
+fn what_was_measured_is_in_the_files() {
+    let performance = read(root().join("docs/performance.md"));
+    let predicted = |schedule: &str, column: usize| -> String {
+        let ladder = performance.split("<!-- ladder -->").nth(1).expect("the page has the ladder");
+        let rows = ladder.lines().filter(|l| l.starts_with('|')).map(cells);
+        let row = rows.into_iter().find(|row| row[0] == schedule).expect("a rung of the ladder");
+        row[column].to_string()
+    };
+    let (pages, mut checked) = (pages(), 0);
+    for (page, path, header, rows) in measured_tables(&pages) {
+        let Some(file) = path.strip_suffix(".jsonl") else { continue };
+        let dtype = if file.ends_with("hopper") { "bf16" } else { "f32" };
+        let text = read(root().join(path));
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+        for row in rows {
+            let schedule = row[0].trim_matches('`');
+            let of = |line: &&serde_json::Value| {
+                line["schedule"] == schedule
+                    && line["dtype"] == dtype
+                    && ["m", "n", "k"].iter().all(|axis| line[axis] == 4096)
+            };
+            let line = lines.iter().find(of).unwrap_or_else(|| panic!("{page}: {schedule} is not in {path}"));
+            for (column, cell) in header.iter().zip(&row).skip(1).filter(|(_, cell)| !cell.is_empty()) {
+                let number = |key: &str| line[key].as_f64().expect("a number");
+                let same = match *column {
+                    "Measured" | "TFLOP/s" | "TFLOP/s at 4096×4096×4096" => {
+                        is_written(cell, number("tflops"))
+                    }
+                    "Of cuBLAS" => is_written(cell, number("ratio")),
+                    "Step" => is_written(cell, number("ratio_to_previous")),
+                    "Registers a thread" => is_written(cell, number("registers")),
+                    "Predicted TFLOP/s" => predicted(schedule, 3) == *cell,
+                    "Bound by" => predicted(schedule, 4) == *cell,
+                    "Measured / predicted" => predicted(schedule, 5) == *cell,
+                    other => panic!("{page}: no file has a column `{other}`"),
+                };
+                assert!(same, "{page}: {schedule}: {column} {cell}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 80, "{checked} cells");
+    assert!(is_written("1.50×", 1.4999) && !is_written("1.5", 1.56));
 }
 
 // Prose.
