@@ -1,8 +1,13 @@
 //! The chapters of the ladder in f32.
 
 use super::multiply;
-use crate::matmul::{blocktile_2d, double_buffered, prefetched, shared, vectorized, warptile};
-use tilewright::{prelude::*, sim::InstClass};
+use crate::matmul::{
+    blocktile_2d, coalesced, double_buffered, matmul, prefetched, shared, vectorized, warptile,
+};
+use tilewright::{
+    prelude::*,
+    sim::{Counters, InstClass},
+};
 
 // ANCHOR: solution_memory
 schedule! {
@@ -22,6 +27,31 @@ fn half_a_step() {
         |report: &tilewright::LaunchReport| report.counters.as_ref().expect("counts").global_load.sectors;
     assert_eq!(sectors(&half), sectors(&whole));
 }
+
+// ANCHOR: registers_alone
+schedule! {
+    /// Four by four elements a thread, and no shared memory.
+    pub registers_alone for matmul<f32> {
+        tile(i = 64, j = 64, k = 8);
+        split(i -> it, ir: 4);
+        split(j -> jr, jt: 16);
+        reorder(k, ir, jr);
+        unroll(k);
+        bind(it -> thread.y, jt -> thread.x);
+    }
+}
+
+#[test]
+fn a_register_tile_without_shared_memory() {
+    let size = [64, 64, 64];
+    let counters = |schedule| multiply(schedule, size).counters.unwrap();
+    let (bare, tiled, staged) = (counters(&coalesced), counters(&registers_alone), counters(&shared));
+    let bytes = |counters: &Counters| counters.global_load.bytes / counters.class(InstClass::Fma).thread;
+    // Bytes of a lane that it asks of global memory for a multiply-add: two operands, half an operand, 2/32 of one.
+    assert_eq!((bytes(&bare), bytes(&tiled)), (8, 2));
+    assert!(staged.global_load.bytes * 8 == tiled.global_load.bytes);
+}
+// ANCHOR_END: registers_alone
 
 // ANCHOR: solution_registers
 schedule! {
