@@ -3,6 +3,7 @@
 //! ```sh
 //! cargo run --example plots -- waves docs/book/src/pictures/waves.svg
 //! cargo run --example plots -- roofline docs/book/src/pictures/roofline.svg
+//! cargo run --example plots -- sizes docs/book/src/pictures/sizes.svg
 //! ```
 
 #[path = "../matmul/kernel.rs"]
@@ -43,6 +44,11 @@ enum Plot {
         /// Where to write the plot
         svg: PathBuf,
     },
+    /// Measured rates of square products in f32 by their size: two schedules and cuBLAS
+    Sizes {
+        /// Where to write the plot
+        svg: PathBuf,
+    },
 }
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -62,6 +68,7 @@ fn main() -> ExitCode {
     let drawn = match Options::parse().plot {
         Plot::Waves { svg } => waves(&svg),
         Plot::Roofline { svg } => roofline(&svg),
+        Plot::Sizes { svg } => sizes(&svg),
     };
     match drawn {
         Ok(()) => ExitCode::SUCCESS,
@@ -126,16 +133,26 @@ struct Point {
     rate: f64,
 }
 
-/// The measured rungs of an element type, in the order of the ladder.
-fn points(file: &str, dtype: DType) -> Result<Vec<Point>> {
+/// The lines of a file of measurements.
+fn read(file: &str) -> Result<Vec<Value>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/measurements").join(file);
     let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let lines: Vec<Value> = text.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?;
+    Ok(text.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?)
+}
+
+/// Whether a line is of a square product of a type, and how long its side is.
+fn side(line: &Value, dtype: DType) -> Option<u64> {
+    let [m, n, k] = ["m", "n", "k"].map(|axis| line[axis].as_u64());
+    m.filter(|_| m == n && n == k && line["dtype"] == dtype.name())
+}
+
+/// The measured rungs of an element type, in the order of the ladder.
+fn points(file: &str, dtype: DType) -> Result<Vec<Point>> {
+    let lines = read(file)?;
     let of = |schedule: &&'static dyn AnySchedule| -> Option<Result<Point>> {
-        let line = lines.iter().find(|line| {
-            let square = ["m", "n", "k"].iter().all(|axis| line[axis] == SIDE);
-            square && line["dtype"] == dtype.name() && line["schedule"] == schedule.name()
-        })?;
+        let line = lines
+            .iter()
+            .find(|line| side(line, dtype) == Some(SIDE as u64) && line["schedule"] == schedule.name())?;
         let rate = 1e12 * line["tflops"].as_f64()?;
         let point = |intensity| Point { schedule: schedule.name(), intensity, rate };
         Some(intensity(*schedule, dtype).transpose()?.map(point))
@@ -219,6 +236,60 @@ fn roofline(svg: &Path) -> Result<()> {
     chart.draw_series(labelled.map(|p| {
         EmptyElement::at((p.intensity, p.rate / 1e12)) + Text::new(p.schedule, (9, -6), ("sans-serif", 13))
     }))?;
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .background_style(WHITE)
+        .border_style(GREY)
+        .label_font(("sans-serif", 14))
+        .draw()?;
+    root.present()?;
+    Ok(())
+}
+
+/// Rates by the side of a square product, as (side, TFLOP/s).
+type Rates = Vec<(f64, f64)>;
+
+fn sizes(svg: &Path) -> Result<()> {
+    let lines = read("h200-ladder.jsonl")?;
+    let of = |schedule: &str, rate: &str| -> Rates {
+        let lines = lines.iter().filter(|line| line["schedule"] == schedule);
+        let rates = lines.filter_map(|line| Some((side(line, DType::F32)? as f64, line[rate].as_f64()?)));
+        let mut rates: Rates = rates.collect();
+        rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rates
+    };
+    let root = SVGBackend::new(svg, (860, 420)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&root)
+        .caption("Square products in f32 on an H200", ("sans-serif", 18))
+        .margin(12)
+        .margin_right(28)
+        .x_label_area_size(42)
+        .y_label_area_size(60)
+        .build_cartesian_2d((400.0..10_000.0).log_scale().base(2.0), 0.0..60.0)?;
+    chart
+        .configure_mesh()
+        .light_line_style(WHITE)
+        .bold_line_style(MESH)
+        .label_style(("sans-serif", 14))
+        .x_label_formatter(&|side| format!("{side:.0}"))
+        .x_desc("rows, columns and depth")
+        .y_desc("TFLOP/s")
+        .draw()?;
+    let series = [
+        ("best", "tflops", DARK, "best"),
+        ("small_split4", "tflops", LIGHT, "small_split4"),
+        ("best", "cublas_tflops", GREY, "cuBLAS"),
+    ];
+    for (schedule, rate, colour, name) in series {
+        let rates = of(schedule, rate);
+        chart.draw_series(rates.iter().map(|rate| Circle::new(*rate, 4, colour.filled())))?;
+        chart
+            .draw_series(LineSeries::new(rates, colour.stroke_width(2)))?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+    }
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::LowerRight)
