@@ -310,8 +310,17 @@ fn is_written(cell: &str, value: f64) -> bool {
     format!("{value:.digits$}") == number
 }
 
-/// The tables below a line that names a file of measurements: page, file, header, rows.
-fn measured_tables(pages: &[Page]) -> Vec<(&str, &str, Vec<&str>, Vec<Vec<&str>>)> {
+/// A table below a line that names a file of measurements.
+struct Measured<'p> {
+    /// The page's name.
+    page: &'p str,
+    /// The file, from the root.
+    path: &'p str,
+    header: Vec<&'p str>,
+    rows: Vec<Vec<&'p str>>,
+}
+
+fn measured_tables(pages: &[Page]) -> Vec<Measured<'_>> {
     let mut tables = Vec::new();
     for page in pages {
         let lines: Vec<&str> = page.text.lines().collect();
@@ -321,7 +330,7 @@ fn measured_tables(pages: &[Page]) -> Vec<(&str, &str, Vec<&str>, Vec<Vec<&str>>
                 lines[n + 2..].iter().take_while(|l| l.starts_with('|')).copied().collect();
             if let (Some(path), [header, _, rows @ ..]) = (path, &*table) {
                 let rows = rows.iter().map(|row| cells(row)).collect();
-                tables.push((&*page.name, path, cells(header), rows));
+                tables.push(Measured { page: &page.name, path, header: cells(header), rows });
             }
         }
     }
@@ -339,7 +348,7 @@ fn what_was_measured_is_in_the_files() {
         row[column].to_string()
     };
     let (pages, mut checked) = (pages(), 0);
-    for (page, path, header, rows) in measured_tables(&pages) {
+    for Measured { page, path, header, rows } in measured_tables(&pages) {
         let Some(file) = path.strip_suffix(".jsonl") else { continue };
         let dtype = if file.ends_with("hopper") { "bf16" } else { "f32" };
         let text = read(root().join(path));
@@ -399,9 +408,13 @@ fn paragraphs(text: &str) -> Vec<String> {
     found
 }
 
-/// A paragraph without what is quoted as code and without the targets of links.
+/// A paragraph without what is quoted as code, other than mere numbers, and without the targets of links.
 fn words(paragraph: &str) -> String {
-    let outside: String = paragraph.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let number = |span: &str| span.starts_with(|c: char| c.is_ascii_digit()) && !span.contains(' ');
+    let spans = paragraph.split('`').enumerate();
+    let outside: Vec<&str> =
+        spans.filter(|(n, span)| n % 2 == 0 || number(span)).map(|(_, span)| span).collect();
+    let outside = outside.join(" ");
     outside
         .split("](")
         .enumerate()
@@ -433,7 +446,8 @@ fn paragraphs_have_two_figures_at_most() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert_eq!(figures("At (4096³) `x = 3` it has 54.7 of f32, [a](b/9 c)."), ["4096³)", "54.7"]);
+    let text = "At (4096³) `x = 3` it has 54.7 of f32 and `16` bytes, [a](b/9 c).";
+    assert_eq!(figures(text), ["4096³)", "54.7", "16"]);
 }
 
 /// The words of the glossary that no page uses: the second column of its last table.
