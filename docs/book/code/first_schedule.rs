@@ -43,6 +43,64 @@ schedule! {
 }
 // ANCHOR_END: vectors
 
+// ANCHOR: layer
+/// y = (x − mean) · g / √(variance + eps) + b, row by row. `inverse_n` is 1/N.
+#[tile_kernel]
+pub fn layer_norm(
+    x: &Tensor<f32, R, N>,
+    g: &Tensor<f32, N>,
+    b: &Tensor<f32, N>,
+    y: &mut Tensor<f32, R, N>,
+    inverse_n: f32,
+    eps: f32,
+) {
+    let r = program_tile(R);
+    let n = whole(N);
+    let v = load(x, [r, n]);
+    let d = v - sum(v, n) * inverse_n;
+    let variance = sum(d * d, n) * inverse_n;
+    store(y, [r, n], d * rsqrt(variance + eps) * load(g, [n]) + load(b, [n]));
+}
+
+schedule! {
+    /// As the norm before: two reductions, so `reduce` has two names.
+    pub layer_a_warp for layer_norm {
+        fits(N <= 1024);
+        tile(r = 4);
+        split(n -> no, nl, nv: 32, 4);
+        reduce(d.sum, variance.sum: lane);
+        bind(r -> warp.x, nl -> lane.x);
+        vectorize(nv);
+    }
+}
+// ANCHOR_END: layer
+
+#[test]
+fn layers_are_normalised() {
+    let (rows, length) = (5, 600);
+    let device = Device::sim();
+    let host: Vec<f32> = (0..rows * length).map(super::value).collect();
+    let line: Vec<f32> = (0..length).map(|n| (n % 5) as f32).collect();
+    let x = Buffer::from_slice(&device, &host, &[rows, length]).expect("x");
+    let g = Buffer::from_slice(&device, &line, &[length]).expect("g");
+    let b = Buffer::from_slice(&device, &line, &[length]).expect("b");
+    let mut y = Buffer::poisoned(&device, &[rows, length]).expect("y");
+    let inverse = 1.0 / length as f32;
+    let launch = layer_norm(&x, &g, &b, &mut y, inverse, 1e-5);
+    let report = launch.schedule(layer_a_warp).run().expect("a launch");
+    let expected: Vec<f32> = host
+        .chunks(length)
+        .flat_map(|row| {
+            let mean = row.iter().sum::<f32>() * inverse;
+            let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() * inverse;
+            let scale = 1.0 / (variance + 1e-5).sqrt();
+            row.iter().zip(&line).map(move |(x, g)| (x - mean) * scale * g + g).collect::<Vec<f32>>()
+        })
+        .collect();
+    super::assert_close(&y.to_vec().expect("y"), &expected, 1e-5);
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}
+
 // ANCHOR: solution
 schedule! {
     /// A row a CTA, read twice instead of kept: rows of any length.
