@@ -27,7 +27,7 @@ pub fn reverse(ptx: &str) -> Result<(Vec<u32>, Report), Box<dyn std::error::Erro
 }
 // ANCHOR_END: run
 
-/// What `nvcc` makes of the kernel of the page, without its barrier.
+/// PTX of the kernel of the page, without its barrier.
 const RACY: &str = include_str!("reverse.ptx");
 
 #[test]
