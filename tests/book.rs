@@ -228,7 +228,9 @@ fn each_chapter_has_an_exercise_with_a_solution() {
 /// Where the examples lie that `cargo test` builds.
 fn built() -> PathBuf {
     let deps = std::env::current_exe().expect("a test knows its path");
-    deps.ancestors().nth(2).expect("target/<profile>/deps").to_owned()
+    let built = deps.ancestors().nth(2).expect("target/<profile>/deps").to_owned();
+    assert!(built.join("examples/matmul").exists(), "this test alone needs `cargo build --examples` first");
+    built
 }
 
 /// A command as the shell runs it here: programs are built already.

@@ -71,6 +71,30 @@ fn half_the_rows() {
     assert_eq!((operands(&blocktile_2d), operands(&blocktile_4x8)), (16.0 / 64.0, 12.0 / 32.0));
 }
 
+// ANCHOR: too_early
+schedule! {
+    /// The copies of `shared`, 16 bytes at once.
+    pub shared_wide = shared { stage(a, b at k: shared, vector(16)); }
+    /// And two stages of them, past the registers.
+    pub shared_wide_double = shared_wide {
+        tile(k = 32);
+        stage(a, b at k: shared, cp_async, vector(16));
+        pipeline(k, 2);
+    }
+}
+
+#[test]
+fn wide_copies_do_not_help_where_shared_memory_is_the_limit() {
+    let counters = |schedule| multiply(schedule, [64, 64, 128]).counters.unwrap();
+    let [narrow, wide, double] = [counters(&shared), counters(&shared_wide), counters(&shared_wide_double)];
+    assert_eq!(narrow.global_load.requests, 4 * wide.global_load.requests);
+    assert_eq!(narrow.global_load.sectors, wide.global_load.sectors);
+    // What limits all three: wavefronts of the loads of operands.
+    assert_eq!(narrow.shared_load.wavefronts, wide.shared_load.wavefronts);
+    assert_eq!(narrow.shared_load.wavefronts, double.shared_load.wavefronts);
+}
+// ANCHOR_END: too_early
+
 // ANCHOR: solution_vectors
 schedule! {
     /// B by single elements again, everything else as it was.
