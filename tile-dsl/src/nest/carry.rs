@@ -54,8 +54,9 @@ pub struct Interleave {
 }
 
 impl Default for Interleave {
-    /// Parts of whatever the loop has: a load has the later 5/8 of a step to arrive in, a copy three quarters of the steps around
-    /// it, and what it loaded lands in their second half.
+    /// Parts of whatever the loop has: a load has the later 5/8 of a step's computation to arrive in, a copy the later three quarters
+    /// of the steps, and what it loaded is stored in their second half. They were the fastest of those tried on a product of f32 on
+    /// CUDA cores; nothing in them depends on its extents or its type. A kernel that gains by others says them.
     fn default() -> Self {
         let part = |parts, of| Fraction { parts, of };
         Interleave { loads: part(3, 8), copies: part(1, 4), stores: part(1, 2) }
