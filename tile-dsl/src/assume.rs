@@ -385,6 +385,8 @@ pub(crate) fn vector_bytes(nest: &Nest, variant: Variant) -> BTreeMap<TensorId, 
         let most = widest.entry(tensor).or_insert(bytes);
         *most = bytes.max(*most);
     };
+    // A collected store counts as one by vectors, though boxes of a tensor map store it: how it is aligned is part of the signature of
+    // kernels that are compiled, and of what launches are checked for.
     for access in Accesses::of(nest).global() {
         let tensor = nest.access(access.access).tensor;
         if nest.exchanged.contains_key(&tensor) {

@@ -57,8 +57,10 @@ pub fn passes(program: &Program, variant: Variant) -> Result<String, PassError> 
 /// # Errors
 /// When the program cannot be lowered.
 pub fn plan(program: &Program) -> Result<String, LowerError> {
-    let plan = Plan::of(&program.nest, program.schedule.target).map_err(LowerError::Malformed)?;
-    Ok(plan.text(&program.nest))
+    let nest = &program.nest;
+    let plan = Plan::of(nest, program.schedule.target);
+    let plan = plan.map_err(|why| LowerError::Malformed(why.text(nest)))?;
+    Ok(plan.text(nest))
 }
 
 fn heading(out: &mut String, ir: &str, name: &str, what: &str) {

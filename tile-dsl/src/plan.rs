@@ -23,8 +23,11 @@
 mod accesses;
 mod boxes;
 mod channels;
+mod fragments;
+mod parts;
 mod places;
 mod products;
+mod readers;
 mod roles;
 mod stores;
 mod sums;
@@ -33,12 +36,15 @@ mod tiles;
 pub(crate) use accesses::Accesses;
 pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, InFlight, Producer};
+pub(crate) use fragments::{Fragments, Unheld};
+pub(crate) use parts::{Parts, Unplanned, Using};
 pub(crate) use places::{Place, Places, Unplaced};
-pub(crate) use products::{OperandPath, Products};
-pub(crate) use roles::{Does, Producing, Role};
-pub(crate) use stores::{Collected, StorePath, Stores, Unstored};
+pub(crate) use products::{Obstacle, OperandPath, Products, Unmultiplied};
+pub(crate) use readers::Misread;
+pub(crate) use roles::{Does, Producing, Role, Unproduced};
+pub(crate) use stores::{Collected, Store, StorePath, Stores, Unstored};
 pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Unsummed, Workspace};
-pub(crate) use tiles::{Factor, Share, Tiles};
+pub(crate) use tiles::{Factor, Share, Tiles, Unsegmented};
 
 use crate::{
     machine::Target,
@@ -61,6 +67,8 @@ pub(crate) struct Plan {
     pub channels: Channels,
     /// Where values live.
     pub places: Places,
+    /// Which registers copies have.
+    pub fragments: Fragments,
     /// How the parts of reductions come together.
     pub sums: Sums,
     /// How products of tensor cores are made.
@@ -75,32 +83,47 @@ impl Plan {
     /// Plans a nest for a target.
     ///
     /// # Errors
-    /// What its loops cannot be bound to together, or why a producer cannot copy, a copy has no box, a value no place, a sum no way to come
-    /// together, or a tensor no way to be stored.
-    pub fn of(nest: &Nest, target: Target) -> Result<Plan, String> {
-        let units = Units::of(nest)?;
-        let roles = roles::of(nest, units.threads).map_err(|why| why.text(nest))?;
-        let boxes = Boxes::of(nest).map_err(|why| why.text(nest))?;
-        let tiles = Tiles::of(nest);
-        let places = Places::of(nest).map_err(|why| why.text(nest))?;
-        let sums = Sums::of(nest, target, &units, &tiles, &places).map_err(|why| why.text(nest))?;
-        let products = Products::of(nest, &boxes, &tiles).map_err(|why| why.text(nest))?;
-        let stores = Stores::of(nest);
-        if let Some(why) = stores.unstored() {
-            return Err(why.text(nest));
+    /// The first reason why one of its parts is not possible.
+    pub fn of(nest: &Nest, target: Target) -> Result<Plan, Unplanned> {
+        Plan::from_parts(Parts::of(nest, target))
+    }
+
+    /// The plan that all parts of a nest make.
+    ///
+    /// # Errors
+    /// As [`Plan::of`].
+    pub fn from_parts(parts: Parts<'_>) -> Result<Plan, Unplanned> {
+        let units = parts.units().map_err(|why| Unplanned::Units(*why))?.clone();
+        if let Some(why) = parts.unplanned() {
+            return Err(why);
         }
         Ok(Plan {
-            tiles,
-            roles,
             units,
-            boxes,
-            channels: Channels::of(nest),
-            places,
-            sums,
-            products,
-            accesses: Accesses::of(nest),
-            stores,
+            tiles: parts.tiles().clone(),
+            roles: parts.roles().all.clone(),
+            boxes: parts.boxes().clone(),
+            channels: parts.channels().clone(),
+            places: parts.places().clone(),
+            fragments: parts.fragments().clone(),
+            sums: parts.sums().clone(),
+            products: parts.products().clone(),
+            accesses: parts.accesses().clone(),
+            stores: parts.stores().clone(),
         })
+    }
+
+    /// What shared memory is used for.
+    pub fn using<'p>(&'p self, nest: &'p Nest) -> Using<'p> {
+        Using {
+            nest,
+            threads: self.units.threads.into(),
+            units: Some(&self.units),
+            boxes: &self.boxes,
+            channels: &self.channels,
+            places: &self.places,
+            sums: &self.sums,
+            stores: &self.stores,
+        }
     }
 
     /// Threads of a CTA.

@@ -19,26 +19,24 @@
 //! ([`Buffer::halves`]) share with none. Other CTAs store their parts into bytes that nothing has used before, where as many
 //! CTAs fit on a multiprocessor then ([`Buffer::fresh`]): the cluster needs no barrier before that.
 //!
-//! The engine's check explains the bytes, the lowering takes the places: both read this.
+//! What a buffer holds, and how much of it, the plan says: boxes, channels, places, sums and stores. The engine's check explains the
+//! bytes, the lowering takes the places: both read this.
 
 mod life;
 
 use crate::{
     dtype::DType,
-    index::AxisId,
     kernel::place,
-    machine::Target,
-    nest::{
-        Across, CopyId, CopyLayout, Layout, LoopKind, Nest, Placement, Step, Steps, Stmt, TileSize, ValueId,
-        chain, own_loops, places, threads,
-    },
+    machine::{Space, Target, Via},
+    nest::{CopyId, CopyLayout, LoopKind, Nest, Stmt, TileSize, ValueId, WIDEST, chain},
+    plan::{Channel, Ctas, Full, Parts, Place, Producer, Threads, Using},
     span::SpanId,
 };
 use life::{Clock, Life};
 use std::{collections::BTreeMap, fmt};
 
 /// What a buffer holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Content {
     /// What a stage copied.
     Copy(CopyId),
@@ -56,6 +54,25 @@ pub(crate) enum Content {
     Output(crate::tile::TensorId, u32),
     /// The mbarriers by which groups pass the turn on.
     Turn,
+}
+
+impl Content {
+    /// In words.
+    pub fn text(self, nest: &Nest) -> String {
+        let value = |value: ValueId| &nest.value(value).name;
+        match self {
+            Content::Copy(copy) => format!("the copy of `{}`", nest.copy_name(copy)),
+            Content::Value(v) => format!("`{}`", value(v)),
+            Content::Partial(v) => format!("the parts of `{}` that threads hold", value(v)),
+            Content::Parts(v) => format!("the parts of `{}` that other CTAs hold", value(v)),
+            Content::Full(copy) => format!("mbarriers of full slots of `{}`", nest.copy_name(copy)),
+            Content::Empty(copy) => format!("mbarriers of free slots of `{}`", nest.copy_name(copy)),
+            Content::Output(tensor, group) => {
+                format!("the tile of `{}` that group {group} stores", nest.tensor(tensor).name)
+            }
+            Content::Turn => "the turns of groups".into(),
+        }
+    }
 }
 
 /// How the elements of a buffer come about.
@@ -118,6 +135,8 @@ pub(crate) struct Allocation {
     pub buffers: Vec<Buffer>,
     /// Bytes in all.
     pub bytes: u64,
+    /// Which buffer holds something, from one of its places in the program on.
+    found: BTreeMap<(Content, usize), u32>,
 }
 
 impl Buffer {
@@ -143,13 +162,27 @@ impl Buffer {
 }
 
 impl Allocation {
-    /// Buffers for a nest. What has no bound has no buffer, which the engine's checks report.
-    pub fn of(nest: &Nest) -> Allocation {
-        let mut finder = Finder { nest, clock: Clock::default(), buffers: Vec::new(), repeated: 0 };
+    /// Buffers for a nest. What the plan has no place, box or sum for has no buffer.
+    pub fn of_nest(nest: &Nest) -> Allocation {
+        Allocation::of(Parts::of(nest, Target::DEFAULT).using())
+    }
+
+    /// Buffers for what is planned.
+    pub fn of(plan: Using<'_>) -> Allocation {
+        let (nest, threads) = (plan.nest, plan.threads);
+        let mut finder = Finder {
+            plan,
+            clock: Clock::default(),
+            buffers: Vec::new(),
+            found: BTreeMap::new(),
+            repeated: 0,
+            copies: BTreeMap::new(),
+            lets: BTreeMap::new(),
+        };
         finder.stmt(&nest.body);
         finder.outputs();
         finder.turns();
-        let Finder { clock, mut buffers, .. } = finder;
+        let Finder { clock, mut buffers, found, .. } = finder;
         let sizes: Vec<(u64, u32)> = buffers.iter().map(|b| (b.bytes(), b.align)).collect();
         let is_parts = |b: &Buffer| matches!(b.content, Content::Parts(_));
         let place = |parts_first: bool| {
@@ -165,7 +198,7 @@ impl Allocation {
         };
         let (mut starts, mut bytes) = place(false);
         if buffers.iter().any(is_parts) {
-            let threads = threads(nest).saturating_add(nest.producing().into());
+            let threads = threads.saturating_add(nest.producing().into());
             let resident = |bytes: u64| Target::CLUSTERS.resident(threads, bytes);
             let fresh = place(true);
             if resident(fresh.1) >= resident(bytes).max(1) {
@@ -178,7 +211,7 @@ impl Allocation {
             let later = |(m, b): (usize, &Buffer)| m == n || !own.overlaps(b) || own.comes_before(b);
             buffers[n].fresh = !own.halves && buffers.iter().enumerate().all(later);
         }
-        Allocation { buffers, bytes }
+        Allocation { buffers, bytes, found }
     }
 
     /// Whether some buffers share bytes.
@@ -187,21 +220,9 @@ impl Allocation {
         self.buffers.iter().enumerate().any(|(n, a)| later(n).iter().any(|b| a.overlaps(b)))
     }
 
-    /// The buffer for `elems` elements of something.
-    pub fn find(&self, content: Content, elems: u64) -> Option<u32> {
-        let at =
-            self.buffers.iter().position(|b| b.content == content && b.elems == whole_words(b.dtype, elems));
-        at.map(|at| at as u32)
-    }
-
-    /// Elements of a value that it has a buffer for.
-    pub fn elements(&self, value: ValueId) -> Option<u64> {
-        self.buffers.iter().find_map(|b| match &b.size {
-            Size::Value(points) if b.content == Content::Value(value) => {
-                Some(points.iter().copied().fold(1, u64::saturating_mul))
-            }
-            _ => None,
-        })
+    /// The buffer of something: of a copy or a value at one of its places, of the mbarriers of the channel of a number.
+    pub fn find(&self, content: Content, place: usize) -> Option<u32> {
+        self.found.get(&(content, place)).copied()
     }
 
     /// Buffers one after the other that take all bytes; the others lie in bytes of these.
@@ -244,84 +265,34 @@ fn whole_words(dtype: DType, elems: u64) -> u64 {
     elems.next_multiple_of(in_a_word(dtype))
 }
 
-/// How the elements of a value lie in shared memory: row-major over its points inside its `let`.
-#[derive(Clone, Debug)]
-pub(crate) struct ValueBox {
-    /// Weight of a point of each axis, in elements.
-    pub pitches: BTreeMap<AxisId, i64>,
-    /// Points, by axis.
-    pub points: Vec<u64>,
-    /// Elements in all.
-    pub elems: u64,
-}
-
-/// Lays out a value that `loops` compute.
-///
-/// # Errors
-/// The axis of a loop without a bound.
-pub(crate) fn value_box(nest: &Nest, value: ValueId, loops: &[Step]) -> Result<ValueBox, AxisId> {
-    let (mut pitches, mut all, mut elems) = (BTreeMap::new(), Vec::new(), 1u64);
-    for axis in nest.value(value).axes.iter().rev() {
-        let mut points = 1u64;
-        for (digit, _) in loops.iter().filter(|(d, _)| d.axis == *axis) {
-            let Steps::Fixed(steps) = digit.steps else { return Err(*axis) };
-            points += u64::from(digit.stride) * (u64::from(steps) - 1);
-        }
-        pitches.insert(*axis, elems as i64);
-        all.push(points);
-        elems = elems.saturating_mul(points).min(u32::MAX.into());
-    }
-    all.reverse();
-    Ok(ValueBox { pitches, points: all, elems })
-}
-
-/// Whether a value in shared memory is computed there. A reduction accumulates in registers wherever its result goes,
-/// unless a loop at run time indexes it.
-pub(crate) fn in_place(nest: &Nest, value: ValueId, loops: &[Step]) -> bool {
-    let v = nest.value(value);
-    let fixed = |(digit, at): &Step| {
-        matches!(at, LoopKind::Unit(..)) || at.is_expanded() || digit.steps == Steps::Fixed(1)
-    };
-    v.placement == Placement::Shared && (v.reduction.is_none() || !loops.iter().all(fixed))
-}
-
-/// Whether a value of a `let` is computed in shared memory.
-pub(crate) fn accumulates_in_place(nest: &Nest, value: ValueId, first: &Stmt) -> bool {
-    in_place(nest, value, &own_loops(nest, value, first))
-}
-
-/// Whether a value is computed in shared memory, by any of its `let`s.
-pub(crate) fn computed_in_place(nest: &Nest, value: ValueId) -> bool {
-    nest.value(value).placement == Placement::Shared
-        && nest.lets().into_iter().any(|(v, first)| v == value && accumulates_in_place(nest, value, first))
-}
-
 /// Finds the buffers of a nest, and when each lives.
-struct Finder<'n> {
-    nest: &'n Nest,
+struct Finder<'p> {
+    plan: Using<'p>,
     clock: Clock,
     buffers: Vec<Buffer>,
+    found: BTreeMap<(Content, usize), u32>,
     /// Loops at run time around the current statement.
     repeated: u32,
+    /// Places of each copy, and `let`s of each value, before the current statement.
+    copies: BTreeMap<CopyId, usize>,
+    lets: BTreeMap<ValueId, usize>,
 }
 
-impl Finder<'_> {
+impl<'p> Finder<'p> {
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::For { digit, at, body } => {
                 let (copies, inner) = chain(body);
-                let at = self.nest.runs(*at, copies.first().copied());
+                let at = self.plan.nest.runs(*at, copies.first().copied());
                 if let (LoopKind::Pipe(depth @ 2..), false) = (at, copies.is_empty()) {
                     let ring = self.clock.tick();
                     let around = self.clock.enter(*digit, at);
                     self.clock.barrier();
-                    let mut buffers: Vec<_> =
-                        copies.iter().filter_map(|c| self.copy(*c, inner, depth)).collect();
+                    let mut buffers: Vec<_> = copies.iter().filter_map(|c| self.copy(*c, depth)).collect();
                     self.repeated += 1;
-                    buffers.extend(self.full(&copies, depth));
-                    if self.nest.produced.contains(digit) {
-                        self.empty(&copies, depth);
-                    }
+                    let channels = self.plan.channels.get(Some((*digit, depth)), &copies, inner);
+                    buffers.extend(channels.iter().filter_map(|channel| self.full(channel)));
+                    channels.iter().for_each(|channel| self.empty(channel));
                     self.stmt(inner);
                     self.repeated -= 1;
                     self.clock.leave(around);
@@ -339,14 +310,14 @@ impl Finder<'_> {
             Stmt::Stage { .. } => {
                 let (copies, inner) = chain(stmt);
                 let begin = self.clock.tick();
-                let buffers: Vec<_> = copies
-                    .iter()
-                    .filter_map(|c| Some((self.copy(*c, inner, 1)?, life::Read::Copy(*c))))
-                    .collect();
+                let buffers: Vec<_> =
+                    copies.iter().filter_map(|c| Some((self.copy(*c, 1)?, life::Read::Copy(*c)))).collect();
                 if !buffers.is_empty() {
                     self.clock.barrier();
                 }
-                self.full(&copies, 1);
+                for channel in self.plan.channels.get(None, &copies, inner) {
+                    self.full(channel);
+                }
                 let reads: Vec<_> = buffers.iter().map(|(_, read)| self.clock.watch(*read)).collect();
                 self.stmt(inner);
                 for ((buffer, _), read) in buffers.into_iter().zip(reads).rev() {
@@ -365,8 +336,8 @@ impl Finder<'_> {
                     self.clock.read(life::Read::Value(value));
                 }
                 for access in expr.accesses() {
-                    let copies = (0..self.nest.copies.len() as u16).map(CopyId);
-                    let served = copies.filter(|c| self.nest.serves(*c, access));
+                    let copies = (0..self.plan.nest.copies.len() as u16).map(CopyId);
+                    let served = copies.filter(|c| self.plan.nest.serves(*c, access));
                     served.for_each(|c| self.clock.read(life::Read::Copy(c)));
                 }
             }
@@ -375,7 +346,7 @@ impl Finder<'_> {
 
     fn let_(&mut self, values: &[ValueId], first: &Stmt, rest: &Stmt) {
         let begin = self.clock.tick();
-        let rooms: Vec<Rooms> = values.iter().map(|v| self.rooms(*v, first)).collect();
+        let rooms: Vec<Rooms<'p>> = values.iter().map(|v| self.rooms(*v)).collect();
         if rooms.iter().any(|r| r.held.is_some() || r.partial.is_some()) {
             self.clock.barrier();
         }
@@ -398,8 +369,8 @@ impl Finder<'_> {
             }
         }
         let met = self.clock.tick();
-        for value in values {
-            let parts = self.parts(*value, first);
+        for room in &rooms {
+            let parts = room.place.and_then(|place| self.parts(place));
             parts.into_iter().for_each(|b| self.buffers[b].lives.push(Life { begin: met, end: met }));
         }
         let publish = self.clock.tick();
@@ -411,65 +382,74 @@ impl Finder<'_> {
     }
 
     /// The buffer into which the other CTAs of a cluster store their parts of a value.
-    fn parts(&mut self, value: ValueId, first: &Stmt) -> Option<usize> {
-        let across = self.nest.across.get(&value);
-        across.filter(|across| **across == Across::Cluster)?;
-        let v = self.nest.value(value);
-        let slots = Layout::new(self.nest, value, own_loops(self.nest, value, first)).slots();
-        let ctas = u64::from(self.nest.cluster_ctas());
-        let cut = self.nest.share().is_some_and(|digit| v.axes.contains(&digit.axis));
-        let (threads, elems, others) = (threads(self.nest), if cut { slots / ctas } else { slots }, ctas - 1);
+    fn parts(&mut self, place: &Place) -> Option<usize> {
+        let Some(Ctas::Cluster(cut)) = &self.plan.sums.get(place)?.ctas else { return None };
+        let v = self.plan.nest.value(place.value);
+        let (threads, others) = (self.plan.threads, u64::from(self.plan.nest.cluster_ctas()) - 1);
+        let elems = cut.own.len() as u64;
         let all = threads.saturating_mul(elems).saturating_mul(others);
         let size = Size::Parts { others, threads, elems };
-        Some(self.buffer(Content::Parts(value), v.dtype, all, size, v.span))
+        let at = (Content::Parts(place.value), place.nth);
+        Some(self.buffer(at, v.dtype, all, size, v.span))
     }
 
-    /// The buffers of a value of a `let`.
-    fn rooms(&mut self, value: ValueId, first: &Stmt) -> Rooms {
-        let v = self.nest.value(value);
-        let loops = own_loops(self.nest, value, first);
-        let in_place = in_place(self.nest, value, &loops);
-        let mut held = None;
-        let mut whole = None;
-        if v.placement == Placement::Shared
-            && let Ok(ValueBox { points, elems, .. }) = value_box(self.nest, value, &loops)
-        {
-            whole = Some(elems);
-            held = Some(self.buffer(Content::Value(value), v.dtype, elems, Size::Value(points), v.span));
-        }
-        let each =
-            if in_place { whole } else { Some(Layout::new(self.nest, value, loops.iter().copied()).slots()) };
-        let places = places(self.nest, value, first, in_place);
-        let partial = each.filter(|_| places > 0).map(|elems| {
-            let size = Size::Partial { places, elems };
-            self.buffer(Content::Partial(value), v.dtype, places.saturating_mul(elems), size, v.span)
+    /// The buffers of a value from its next `let` on.
+    fn rooms(&mut self, value: ValueId) -> Rooms<'p> {
+        let nth = self.lets.entry(value).or_default();
+        let place = self.plan.places.nth(value, *nth);
+        *nth += 1;
+        let Some(place) = place else { return Rooms::default() };
+        let v = self.plan.nest.value(value);
+        let held = place.shared.as_ref().map(|of| {
+            let (at, size) = ((Content::Value(value), place.nth), Size::Value(of.points.clone()));
+            self.buffer(at, v.dtype, of.elems, size, v.span)
+        });
+        let each = match (&place.registers, &place.shared) {
+            (Some(layout), _) => layout.slots(),
+            (None, shared) => shared.as_ref().map_or(0, |of| of.elems),
+        };
+        let places = match self.plan.sums.get(place).and_then(|sum| sum.threads.as_ref()) {
+            None => 0,
+            Some(Threads::Registers(combination)) => combination.places(),
+            Some(Threads::Shared(units)) => self.plan.extent(units),
+        };
+        let partial = (places > 0).then(|| {
+            let (at, size) = ((Content::Partial(value), place.nth), Size::Partial { places, elems: each });
+            self.buffer(at, v.dtype, places.saturating_mul(each), size, v.span)
         });
         // The last tile of a segment leaves elements between others unwritten.
-        if self.nest.segment.is_some_and(|s| v.axes.contains(&s.digit.axis)) && in_a_word(v.dtype) > 1 {
+        let parted = self.plan.nest.segment.is_some_and(|s| v.axes.contains(&s.digit.axis));
+        if parted && in_a_word(v.dtype) > 1 {
             held.iter().chain(&partial).for_each(|n| self.buffers[*n].halves = true);
         }
-        Rooms { held, partial, in_place }
+        Rooms { place: Some(place), held, partial, in_place: place.registers.is_none() }
     }
 
-    fn copy(&mut self, copy: CopyId, body: &Stmt, depth: u32) -> Option<usize> {
-        let info = self.nest.copy(copy);
-        if info.space != crate::machine::Space::Shared {
+    /// The buffer of a copy at its next place.
+    fn copy(&mut self, copy: CopyId, depth: u32) -> Option<usize> {
+        let info = self.plan.nest.copy(copy);
+        if info.space != Space::Shared {
             return None;
         }
-        let layout = self.nest.copy_layout(copy, body)?;
-        let dims: Vec<u64> = self.nest.footprint(copy, body).iter().filter_map(|d| d.extent).collect();
-        let dtype = self.nest.elem(info.tensor);
+        let place = self.copies.entry(copy).or_default();
+        let of = self.plan.boxes.of_copy(copy).find(|of| of.place == *place);
+        *place += 1;
+        let of = of?;
+        let layout = of.layout.clone();
+        let dims = layout.extents.clone();
+        let dtype = self.plan.nest.elem(info.tensor);
         let elems = layout.stage(depth, dtype.bytes().into()).saturating_mul(depth.into());
         let (align, span) = (layout.align, info.span);
         // Rows or gaps between them that end within a word, in tiles of any size.
-        let filled = [TileSize::Whole, TileSize::Last].map(|size| self.nest.filled(size, copy, body));
-        let rows = filled.into_iter().flatten().filter_map(|points| points.get(layout.contiguous).copied());
+        let filled = [TileSize::Whole, TileSize::Last].map(|size| of.extents(size));
+        let rows = filled.into_iter().filter_map(|points| points.get(layout.contiguous).copied());
         let gap = u64::from(info.pad / dtype.bytes());
         let within = rows.chain([gap]).any(|n| !n.is_multiple_of(in_a_word(dtype)));
-        let buffer = self.buffer(Content::Copy(copy), dtype, elems, Size::Copy { dims, layout, depth }, span);
+        let at = (Content::Copy(copy), of.place);
+        let buffer = self.buffer(at, dtype, elems, Size::Copy { dims, layout, depth }, span);
         self.buffers[buffer].align = align;
         self.buffers[buffer].halves |= within;
-        let tensor = info.via == crate::machine::Via::Tma;
+        let tensor = info.via == Via::Tma;
         self.buffers[buffer].tensor |= tensor;
         // Threads that used the bytes before would have to fence.
         self.buffers[buffer].alone |= tensor && self.repeated > 0;
@@ -478,14 +458,15 @@ impl Finder<'_> {
 
     /// The tiles that are collected before they are stored.
     fn outputs(&mut self) {
-        for (tensor, output) in &self.nest.outputs {
-            let Some(layout) = self.nest.output_layout(*tensor) else { continue };
-            let (dtype, elems, align) = (self.nest.elem(*tensor), layout.elems, layout.align);
-            let size = Size::Value(layout.extents.clone());
-            for group in 0..self.nest.groups() {
-                let content = Content::Output(*tensor, group);
-                let buffer = self.buffer(content, dtype, elems, size.clone(), output.span);
-                self.buffers[buffer].align = align;
+        let nest = self.plan.nest;
+        for (tensor, output) in &nest.outputs {
+            let store = self.plan.stores.collected(nest, *tensor);
+            let Some(layout) = store.and_then(|store| store.tile.as_ref()) else { continue };
+            let (dtype, size) = (nest.elem(*tensor), Size::Value(layout.extents.clone()));
+            for group in 0..nest.groups() {
+                let at = (Content::Output(*tensor, group), 0);
+                let buffer = self.buffer(at, dtype, layout.elems, size.clone(), output.span);
+                self.buffers[buffer].align = layout.align;
                 // Copies may be on their way from it.
                 self.buffers[buffer].alone = true;
             }
@@ -494,48 +475,57 @@ impl Finder<'_> {
 
     /// The mbarriers of groups that take turns.
     fn turns(&mut self) {
-        if let Some(groups) = self.nest.pingpong {
-            let (words, size) = (2 * u64::from(groups), Size::Barriers(groups));
-            let buffer = self.buffer(Content::Turn, DType::I32, words, size, SpanId::NONE);
-            self.buffers[buffer].alone = true;
+        if let Some(groups) = self.plan.nest.pingpong {
+            self.mbarriers((Content::Turn, 0), groups, SpanId::NONE);
         }
     }
 
     /// The mbarriers of a channel, where copies come by tensor maps.
-    fn full(&mut self, copies: &[CopyId], depth: u32) -> Option<usize> {
-        let boxed = |c: &&CopyId| self.nest.copy(**c).via == crate::machine::Via::Tma;
-        let first = self.nest.ring(&copies.iter().filter(boxed).copied().collect::<Vec<_>>())?;
-        let (words, size) = (2 * u64::from(depth), Size::Barriers(depth));
-        let span = self.nest.copy(first).span;
-        let buffer = self.buffer(Content::Full(first), DType::I32, words, size, span);
-        self.buffers[buffer].alone = true;
-        Some(buffer)
+    fn full(&mut self, channel: &Channel) -> Option<usize> {
+        let comes = |full: &Full| *full == Full::Mbarrier;
+        let at = (Content::Full(channel.ring), channel.number);
+        let span = self.plan.nest.copy(channel.ring).span;
+        channel.signals().iter().any(comes).then(|| self.mbarriers(at, channel.stages, span))
     }
 
     /// The mbarriers by which readers give the stages of a channel back.
-    fn empty(&mut self, copies: &[CopyId], depth: u32) {
-        let Some(first) = self.nest.ring(copies) else { return };
-        let (words, size) = (2 * u64::from(depth), Size::Barriers(depth));
-        let span = self.nest.copy(first).span;
-        let buffer = self.buffer(Content::Empty(first), DType::I32, words, size, span);
-        self.buffers[buffer].alone = true;
+    fn empty(&mut self, channel: &Channel) {
+        if let Producer::Role(_) = channel.producer {
+            let span = self.plan.nest.copy(channel.ring).span;
+            self.mbarriers((Content::Empty(channel.ring), channel.number), channel.stages, span);
+        }
     }
 
-    /// A buffer, the same for all places that hold the same in as many elements.
-    fn buffer(&mut self, content: Content, dtype: DType, elems: u64, size: Size, span: SpanId) -> usize {
+    /// So many mbarriers, each a word of 64 bits.
+    fn mbarriers(&mut self, at: (Content, usize), count: u32, span: SpanId) -> usize {
+        let buffer = self.buffer(at, DType::I32, 2 * u64::from(count), Size::Barriers(count), span);
+        self.buffers[buffer].alone = true;
+        buffer
+    }
+
+    /// The buffer of something at a place: one for all places that hold the same in as many elements.
+    fn buffer(&mut self, at: (Content, usize), dtype: DType, elems: u64, size: Size, span: SpanId) -> usize {
+        let buffer = self.like(at.0, dtype, elems, size, span);
+        self.found.insert(at, buffer as u32);
+        buffer
+    }
+
+    /// A buffer that holds as many elements of something.
+    fn like(&mut self, content: Content, dtype: DType, elems: u64, size: Size, span: SpanId) -> usize {
         let words = whole_words(dtype, elems);
         if let Some(known) = self.buffers.iter().position(|b| b.content == content && b.elems == words) {
             return known;
         }
+        let nest = self.plan.nest;
         let base = match content {
-            Content::Copy(copy) => self.nest.copy_word(copy),
-            Content::Value(value) => self.nest.value(value).name.clone(),
-            Content::Partial(value) => format!("{}.partial", self.nest.value(value).name),
-            Content::Parts(value) => format!("{}.parts", self.nest.value(value).name),
-            Content::Output(tensor, _) => format!("{}.tile", self.nest.tensor(tensor).name),
+            Content::Copy(copy) => nest.copy_word(copy),
+            Content::Value(value) => nest.value(value).name.clone(),
+            Content::Partial(value) => format!("{}.partial", nest.value(value).name),
+            Content::Parts(value) => format!("{}.parts", nest.value(value).name),
+            Content::Output(tensor, _) => format!("{}.tile", nest.tensor(tensor).name),
             Content::Turn => "turn".into(),
-            Content::Full(copy) => format!("{}.full", self.nest.copy_word(copy)),
-            Content::Empty(copy) => format!("{}.empty", self.nest.copy_word(copy)),
+            Content::Full(copy) => format!("{}.full", nest.copy_word(copy)),
+            Content::Empty(copy) => format!("{}.empty", nest.copy_word(copy)),
         };
         let name = unique(&base, |n| self.buffers.iter().any(|b| b.name == n));
         self.buffers.push(Buffer {
@@ -543,7 +533,7 @@ impl Finder<'_> {
             name,
             dtype,
             elems: words,
-            align: crate::nest::WIDEST as u32,
+            align: WIDEST as u32,
             size,
             halves: words != elems,
             tensor: false,
@@ -557,8 +547,10 @@ impl Finder<'_> {
     }
 }
 
-/// The buffers of a value, by position.
-struct Rooms {
+/// The buffers of a value from one of its `let`s on, by position.
+#[derive(Default)]
+struct Rooms<'p> {
+    place: Option<&'p Place>,
     held: Option<usize>,
     partial: Option<usize>,
     in_place: bool,

@@ -7,7 +7,7 @@ use tile_dsl::{
     directive::{self, DirectiveKind},
     dtype::DType,
     engine,
-    schedule::{Directive, Schedule},
+    schedule::{Directive, Schedule, Target},
     span::SpanId,
     tile::Kernel,
 };
@@ -372,6 +372,21 @@ fn help_takes_a_bounded_number_of_trials() {
         let _ = prover.prove(&support::schedule(text), &[dtype], engine::MOST_TRIALS);
         assert!(prover.tried() <= engine::MOST_TRIALS, "{} trials for {text}", prover.tried());
     }
+}
+
+/// A copy by threads is code of each of them. One thread issues the box of a tensor map.
+#[test]
+fn boxes_are_no_code_of_each_thread() {
+    let proved = |via: &str| {
+        let text = format!(
+            "tile(i = 256, j = 8, k = 2048); split(k -> ku, kk: 256); split(i -> it, ir: 8); reorder(ku, it, ir, j.t); stage(a at ku: shared{via}); unroll(ku); bind(it -> lane.x)"
+        );
+        let schedule = Schedule { target: Target { sm: 90, specific: true }, ..schedule(&text) };
+        engine::schedule(&kernel(MATMUL), &schedule, Some(DType::BF16)).map(|_| ())
+    };
+    assert_eq!(proved(", tma"), Ok(()));
+    let refused = proved("").unwrap_err();
+    assert!(refused[0].message.contains("a thread copies 2048 elements of `a`"), "{}", refused[0].message);
 }
 
 /// What is wrong with a kernel under all schedules is said once, of the kernel.

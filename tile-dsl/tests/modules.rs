@@ -15,7 +15,7 @@ const NOT_KNOWN: [(&str, &[&str]); 10] = [
     ("diagnostic", &["tile", "nest", "plan", "shared", "assume", "schedule", "engine", "kernel", "lower"]),
     ("tile", &["nest", "plan", "shared", "assume", "schedule", "engine", "kernel", "lower"]),
     ("nest", &["plan", "schedule", "engine", "assume", "lower"]),
-    ("plan", &["schedule", "engine", "assume", "kernel", "lower"]),
+    ("plan", &["shared", "schedule", "engine", "assume", "kernel", "lower"]),
     ("shared", &["schedule", "engine", "assume", "lower"]),
     ("assume", &["schedule", "engine", "kernel", "lower"]),
     ("kernel", &["schedule", "engine", "assume", "lower"]),

@@ -126,7 +126,7 @@ fn shared(context: &Context<'_>) -> Option<Diagnostic> {
         });
         return Some(at(text).edits(along).edits([Edit::remove()]));
     }
-    let boxes = context.boxes.as_ref().ok()?;
+    let boxes = context.plan.boxes();
     shared.into_iter().find_map(|copy| {
         let extents = &boxes.of_copy(copy).find(|of| of.part.is_none())?.layout.extents;
         let spelled: Vec<String> = extents.iter().map(u64::to_string).collect();

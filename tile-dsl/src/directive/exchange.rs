@@ -12,8 +12,8 @@
 use super::prelude::*;
 use crate::{
     engine::{families::output, names},
-    nest::{AccessId, LANES_OF_ROW, MATRIX_ROWS, NoExchange, NoStoredMatrices, Step, Steps},
-    plan::Unstored,
+    nest::{NoExchange, NoStoredMatrices, Steps},
+    plan::{Store, Unstored},
     tile::TensorId,
 };
 
@@ -87,23 +87,22 @@ fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 
 /// The first store of a tensor for which lanes cannot exchange.
 fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
-    let stores = context.nest.stores_to(tensor);
-    let several = stores.len() > 1;
-    stores.into_iter().find_map(|(access, loops)| {
-        let wrong = of_store(context, access, &loops)?;
-        let span = context.nest.access(access).span;
+    let stores = context.plan.stores();
+    let several = stores.of_tensor(context.nest, tensor).count() > 1;
+    stores.of_tensor(context.nest, tensor).find_map(|store| {
+        let wrong = of_store(context, tensor, store)?;
+        let span = context.nest.access(store.access).span;
         Some(if several { wrong.note(span, "stored here") } else { wrong })
     })
 }
 
-fn of_store(context: &Context<'_>, access: AccessId, loops: &[Step]) -> Option<Diagnostic> {
+fn of_store(context: &Context<'_>, tensor: TensorId, store: &Store) -> Option<Diagnostic> {
     let nest = context.nest;
-    let tensor = nest.access(access).tensor;
     let name = &nest.tensor(tensor).name;
     let by = context
         .last(|k| matches!(k, DirectiveKind::Exchange(directive::Exchange { tensor }) if tensor == name));
     let wrong = |text: String| context.at(by, nest.exchanged[&tensor], text).edits([Edit::remove()]);
-    let why = match context.stores.get(access)? {
+    let why = match &store.how {
         Err(Unstored::Exchange(_, why)) => *why,
         _ if nest.across.is_empty() => return None,
         _ => {
@@ -114,7 +113,7 @@ fn of_store(context: &Context<'_>, access: AccessId, loops: &[Step]) -> Option<D
         }
     };
     let within = || Some(name.clone());
-    let pairs = loops.iter().filter(|(d, kind)| kind.is_expanded() && d.steps == Steps::Fixed(2));
+    let pairs = store.loops.iter().filter(|(d, kind)| kind.is_expanded() && d.steps == Steps::Fixed(2));
     let vectors = pairs
         .map(|(d, _)| Edit::put([directive::Vectorize { digit: nest.digit_name(*d), within: within() }]));
     let unroll = match why {
@@ -128,38 +127,5 @@ fn of_store(context: &Context<'_>, access: AccessId, loops: &[Step]) -> Option<D
         _ => Vec::new(),
     };
     let edits = vectors.into_iter().chain(unroll).chain([Edit::remove()]);
-    Some(context.at(by, nest.exchanged[&tensor], spelled(nest, name, why)).edits(edits))
-}
-
-/// Why lanes do not exchange what they hold.
-fn spelled(nest: &Nest, name: &str, why: NoExchange) -> String {
-    match why {
-        NoExchange::Matrices(NoStoredMatrices::Size(bytes)) => {
-            format!("elements of `{name}` have {bytes} bytes: lanes exchange pairs of those of 2")
-        }
-        NoExchange::Matrices(NoStoredMatrices::Lanes) => format!(
-            "lanes do not hold `{name}` in the layout of accumulators of `mma` and `wgmma`: eight rows of four lanes, each with a vector of two elements of a row"
-        ),
-        NoExchange::Matrices(NoStoredMatrices::Unaligned(digit, by)) => format!(
-            "a step of `{}` moves what lanes hold of `{name}` by {by} elements of a row: lanes exchange rows of {MATRIX_ROWS}",
-            nest.digit_name(digit)
-        ),
-        NoExchange::Fours => format!(
-            "no unrolled loop covers {LANES_OF_ROW} · {MATRIX_ROWS} elements of a row of `{name}`: {LANES_OF_ROW} lanes exchange as many"
-        ),
-        NoExchange::Columns => format!(
-            "lanes hold columns of `{name}`, and no unrolled loops of 2 by 2 steps, or of {LANES_OF_ROW}, go over them: {LANES_OF_ROW} lanes exchange {LANES_OF_ROW} matrices"
-        ),
-        NoExchange::Between(digit) => format!(
-            "`{}` runs inside of the loop over what lanes exchange of `{name}`: a lane holds no more than one step of it",
-            nest.digit_name(digit)
-        ),
-        NoExchange::Ends(axis, points) => format!(
-            "`{}` has {points} points, no multiple of {MATRIX_ROWS}: a lane would store beyond the end",
-            nest.axis(axis)
-        ),
-        NoExchange::Starts(off) => {
-            format!("rows of `{name}` are stored {off} elements off: lanes store vectors of {MATRIX_ROWS}")
-        }
-    }
+    Some(context.at(by, nest.exchanged[&tensor], Unstored::Exchange(tensor, why).text(nest)).edits(edits))
 }

@@ -151,11 +151,6 @@ fn unbounded(nest: &Nest, copy: CopyId) -> Option<Digit> {
     moving(nest, copy, |digit, _| digit.steps == Steps::Rest)
 }
 
-/// A pipelined loop inside a copy in registers that moves what is read of it.
-pub(crate) fn piped(nest: &Nest, copy: CopyId) -> Option<Digit> {
-    moving(nest, copy, |_, at| matches!(at, LoopKind::Pipe(_)))
-}
-
 /// The first loop inside a copy that is of a kind and moves what is read from it.
 fn moving(nest: &Nest, copy: CopyId, kind: impl Fn(Digit, LoopKind) -> bool) -> Option<Digit> {
     let mut found = None;

@@ -19,7 +19,6 @@ use crate::{
         ValueId,
     },
     schedule::Directive,
-    shared,
 };
 use std::collections::BTreeSet;
 
@@ -127,7 +126,7 @@ fn of(context: &Context<'_>, by: &Directive) -> Option<Diagnostic> {
         let two = DirectiveKind::Pipeline(directive::Pipeline { digit: nest.digit_name(digit), stages: 2 });
         return Some(wrong(text).edits([Edit::put([two]), Edit::remove()]));
     }
-    if let Some(why) = pipelines.iter().find_map(|p| obstacle(nest, p.inner)) {
+    if let Some(why) = pipelines.iter().find_map(|p| obstacle(context, p.inner)) {
         let text = format!("accesses are spread over straight-line code, and {why} in each step of `{name}`");
         return Some(wrong(text).edits([Edit::remove()]));
     }
@@ -181,7 +180,8 @@ fn apart(nest: &Nest, pipeline: &Prefetch<'_>) -> Option<String> {
 }
 
 /// What keeps a computation from being a straight line of arithmetic and loads, where no guards are.
-fn obstacle(nest: &Nest, stmt: &Stmt) -> Option<String> {
+fn obstacle(context: &Context<'_>, stmt: &Stmt) -> Option<String> {
+    let nest = context.nest;
     let in_shared = |v: ValueId| format!("`{}` is stored to shared memory", nest.value(v).name);
     match stmt {
         Stmt::For { digit, at, body } => {
@@ -194,13 +194,13 @@ fn obstacle(nest: &Nest, stmt: &Stmt) -> Option<String> {
                 LoopKind::Atom(atom, _) if atom.row().descriptors => {
                     Some(format!("asynchronous MMAs `{atom}` are issued"))
                 }
-                _ => obstacle(nest, body),
+                _ => obstacle(context, body),
             }
         }
         Stmt::Stage { copy, .. } if nest.copy(*copy).space == Space::Shared => {
             Some(format!("{} is copied to shared memory", nest.copied(&[*copy])))
         }
-        Stmt::Stage { body, .. } => obstacle(nest, body),
+        Stmt::Stage { body, .. } => obstacle(context, body),
         Stmt::Let { values, first, rest } => {
             let combined =
                 values.iter().find(|v| nest.combine.contains_key(v) || nest.across.contains_key(v));
@@ -208,13 +208,13 @@ fn obstacle(nest: &Nest, stmt: &Stmt) -> Option<String> {
             match (combined, held) {
                 (Some(v), _) => Some(format!("parts of `{}` are combined", nest.value(*v).name)),
                 (None, Some(v)) => Some(in_shared(*v)),
-                (None, None) => obstacle(nest, first).or_else(|| obstacle(nest, rest)),
+                (None, None) => obstacle(context, first).or_else(|| obstacle(context, rest)),
             }
         }
         Stmt::Skip => None,
         Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Put { .. } => match stmt.leaf()?.0 {
             Target::Access(a) => Some(format!("`{}` is stored", nest.tensor(nest.access(a).tensor).name)),
-            Target::Value(v) => shared::computed_in_place(nest, v).then(|| in_shared(v)),
+            Target::Value(v) => context.plan.places().is_in_place(v).then(|| in_shared(v)),
         },
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     engine::families::assume::refuse,
     machine::Unit,
     nest::{Digit, Frame, LoopKind, leaves, loops},
-    shared::{Allocation, Content},
+    shared::Content,
 };
 
 directive! {
@@ -124,8 +124,7 @@ fn repeated(context: &Context<'_>) -> Option<(Digit, Digit)> {
 /// What each group would need a buffer of its own for.
 fn own_buffers(context: &Context<'_>, groups: u32) -> Option<String> {
     let nest = context.nest;
-    let buffers = Allocation::of(nest).buffers;
-    buffers.iter().find_map(|buffer| match buffer.content {
+    context.shared().buffers.iter().find_map(|buffer| match buffer.content {
         Content::Full(_) | Content::Empty(_) | Content::Output(..) | Content::Turn => None,
         Content::Copy(copy) => {
             let produced = nest.produced.iter().any(|d| nest.copies_in(*d).contains(&copy));

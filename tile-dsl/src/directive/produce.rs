@@ -9,8 +9,9 @@ use super::prelude::*;
 use crate::{
     diagnostic::list,
     engine::{families::assume::refuse, names},
-    machine::{Space, Unit, Via},
-    nest::{Digit, Frame, LoopKind, ValueId, WARP, WARPGROUP, leaves, loops, threads},
+    machine::Unit,
+    nest::Digit,
+    plan::Unproduced,
 };
 use std::collections::BTreeSet;
 
@@ -78,100 +79,42 @@ fn produce(nest: &Nest, name: &str, unit: Unit) -> Result<(Nest, Proof), Failure
 
 /// What a producer copies comes by tensor maps, in a pipelined loop, and goes to whole warps.
 fn check(context: &Context<'_>) -> Vec<Diagnostic> {
-    let nest = context.nest;
-    let mut wrong = Vec::new();
-    for digit in &nest.produced {
-        let name = nest.digit_name(*digit);
-        let by =
-            context.last(|k| matches!(k, DirectiveKind::Produce(directive::Produce { digit: d, .. }) if context.is(d, *digit)));
-        let copies = nest.copies_in(*digit);
-        let own = loops(&nest.body).into_iter().filter(|(d, _)| d == digit);
-        let pipelined = own.map(|(_, kind)| kind).all(|kind| matches!(kind, LoopKind::Pipe(_)));
-        if copies.is_empty() || !pipelined {
-            let text = format!("`{name}` has no pipeline whose copies a producer could make");
-            let pipeline = DirectiveKind::Pipeline(directive::Pipeline { digit: name.clone(), stages: 2 });
-            let edit = (!copies.is_empty()).then(|| Edit::put([pipeline]));
-            wrong.push(context.at(by, SpanId::NONE, text).edits(edit));
-            continue;
-        }
-        if let Some(id) = copies.into_iter().find(|c| nest.copy(*c).via != Via::Tma) {
-            let (copy, buffer) = (nest.copy(id), nest.copy_name(id));
-            let text = format!(
-                "a producer copies by tensor maps, and `{buffer}` is copied by {}",
-                if copy.space == Space::Register {
-                    "each thread into its registers"
-                } else {
-                    "the threads that compute"
-                }
-            );
-            wrong.push(
-                context
-                    .at(by, SpanId::NONE, text)
-                    .note(copy.span, format!("`{buffer}` is staged here"))
-                    .remark(format!("`stage({buffer} at {name}: shared, tma)`")),
-            );
-        }
-    }
-    if nest.producer.is_none() {
-        return wrong;
-    }
-    wrong.extend(behind_a_split(context));
-    let by = context.last(|k| matches!(k, DirectiveKind::Produce(_)));
-    let each = threads(nest);
-    let threads = context.computing();
-    if !each.is_multiple_of(WARP.into()) {
-        let text = format!("{each} threads compute: with a producer they have to be whole warps");
-        wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::remove()]));
-    }
-    if nest.producer == Some(Unit::Warpgroup) && !each.is_multiple_of(WARPGROUP.into()) {
-        let text =
-            format!("{each} threads compute: with a warpgroup that copies they have to be whole warpgroups");
-        wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::remove()]));
-    }
-    let (producing, most) = (nest.producing(), u64::from(context.schedule.target.threads()));
-    if threads + u64::from(producing) > most {
-        let text = format!("{threads} threads compute and {producing} copy, but a CTA has at most {most}");
-        wrong.push(context.at(by, SpanId::NONE, text).edits([Edit::remove()]));
-    }
-    wrong
+    context.plan.roles().unproduced.iter().filter_map(|why| unproduced(context, *why)).collect()
 }
 
-/// What follows a reduction that CTAs share is run by some of them, or for a share of it. A producer does not learn of that: it
-/// would fill stages that nobody empties, or others than are read.
-fn behind_a_split(context: &Context<'_>) -> Option<Diagnostic> {
+fn unproduced(context: &Context<'_>, why: Unproduced) -> Option<Diagnostic> {
     let nest = context.nest;
-    let mut found: Option<(Digit, ValueId)> = None;
-    leaves(&nest.body, &mut |path, _| {
-        let shared = path.iter().enumerate().find_map(|(n, frame)| match frame {
-            Frame::Rest(values) => values.iter().find(|v| nest.across.contains_key(v)).map(|v| (n, *v)),
-            _ => None,
-        });
-        let Some((n, value)) = shared else { return };
-        let produced = path[n..].iter().find_map(|frame| match frame {
-            Frame::For(digit, _) if nest.produced.contains(digit) => Some(*digit),
-            _ => None,
-        });
-        if let Some(digit) = produced {
-            found.get_or_insert((digit, value));
-        }
-    });
-    let (digit, value) = found?;
-    let (name, value) = (nest.digit_name(digit), nest.value(value));
-    let by = context.last(
-        |k| matches!(k, DirectiveKind::Produce(directive::Produce { digit: d, .. }) if context.is(d, digit)),
-    );
-    let who = match nest.cluster_reduces() {
-        true => "each CTA of the cluster continues with its share alone",
-        false => "only one of them continues",
+    let by = |of: Option<Digit>| {
+        context.last(|k| match k {
+            DirectiveKind::Produce(directive::Produce { digit, .. }) => {
+                of.is_none_or(|of| context.is(digit, of))
+            }
+            _ => false,
+        })
     };
-    let text = format!(
-        "the loop over `{name}` comes after `{}`, which CTAs reduce together, and {who}: the producers of all of them would copy",
-        value.name
-    );
-    Some(
-        context
-            .at(by, SpanId::NONE, text)
-            .note(value.span, format!("`{}` is computed here", value.name))
-            .edits([Edit::remove().remark("the threads that compute copy themselves")]),
-    )
+    let at = |of: Option<Digit>| context.at(by(of), SpanId::NONE, why.text(nest));
+    Some(match why {
+        Unproduced::NoPipeline { digit, copies } => {
+            let digit_name = nest.digit_name(digit);
+            let pipeline = Edit::put([directive::Pipeline { digit: digit_name, stages: 2 }]);
+            at(Some(digit)).edits(copies.then_some(pipeline))
+        }
+        Unproduced::NoMap(digit, copy) => {
+            let (buffer, name) = (nest.copy_name(copy), nest.digit_name(digit));
+            at(Some(digit))
+                .note(nest.copy(copy).span, format!("`{buffer}` is staged here"))
+                .remark(format!("`stage({buffer} at {name}: shared, tma)`"))
+        }
+        Unproduced::Behind(digit, value) => {
+            let value = nest.value(value);
+            at(Some(digit))
+                .note(value.span, format!("`{}` is computed here", value.name))
+                .edits([Edit::remove().remark("the threads that compute copy themselves")])
+        }
+        Unproduced::NoWarps(_) | Unproduced::NoWarpgroups(_) | Unproduced::Crowded { .. } => {
+            at(None).edits([Edit::remove()])
+        }
+        // Its copies have no boxes, which is the mistake.
+        Unproduced::Spread(_) => return None,
+    })
 }

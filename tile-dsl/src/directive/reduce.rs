@@ -12,8 +12,7 @@
 use super::prelude::*;
 use crate::{
     engine::{families::bind, names},
-    machine::Unit,
-    nest::{Frame, Level, LoopKind, ValueId, leaves},
+    nest::{Level, ValueId},
 };
 
 directive! {
@@ -105,20 +104,9 @@ fn apply(nest: &Nest, value: &str, level: Level) -> Result<(Nest, Proof), Failur
 /// `reduce(v: ..)` has something to combine.
 fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
-    let combined = |v: ValueId| {
-        let mut found = false;
-        leaves(&nest.body, &mut |path, leaf| {
-            let writes = matches!(leaf, crate::nest::Stmt::Red { value, .. } if *value == v);
-            let bound = path
-                .iter()
-                .any(|f| matches!(f, Frame::For(d, LoopKind::Unit(unit, _)) if *unit != Unit::Block && !nest.value(v).axes.contains(&d.axis)));
-            found |= writes && bound;
-        });
-        found
-    };
     nest.combine
         .iter()
-        .filter(|(v, _)| !combined(**v))
+        .filter(|(v, _)| !context.plan.sums().has_parts(**v))
         .map(|(v, level)| {
             let value = nest.value(*v);
             let text = format!(

@@ -11,11 +11,10 @@
 
 use super::prelude::*;
 use crate::{
-    diagnostic::list,
     engine::names,
-    machine::{Space, Unit, Via},
-    nest::{self, Digit, Frame, LoopKind, Role, Steps, leaves, loops},
-    plan::StorePath,
+    machine::{Space, Via},
+    nest::{self, Digit, Frame, Steps, leaves, loops},
+    plan::{Store, StorePath, Unsegmented},
     tile::AxisKind,
 };
 use std::collections::BTreeSet;
@@ -120,12 +119,15 @@ fn apply(nest: &Nest, axis: &str, points: u32) -> Result<(Nest, Proof), Failure>
 
 /// Every loop inside a tile can stop where the last tile of a segment ends.
 fn mistake(context: &Context<'_>) -> Option<Diagnostic> {
-    let segment = context.nest.segment?;
+    let (nest, segment) = (context.nest, context.nest.segment?);
     let by = context.last(|k| matches!(k, DirectiveKind::Segment(_)));
-    let (why, span) = shared_out(context, segment)
-        .map(|why| (why, None))
+    let tiles = |goes_on: bool| {
+        let of_it = |why: &&Unsegmented| matches!(why, Unsegmented::GoesOn(_)) == goes_on;
+        context.plan.tiles().unsegmented.iter().find(of_it).map(|why| (why.text(nest, segment), None))
+    };
+    let (why, span) = tiles(false)
         .or_else(|| copied(context, segment))
-        .or_else(|| goes_on(context, segment).map(|why| (why, None)))
+        .or_else(|| tiles(true))
         .or_else(|| exchanged(context, segment).map(|why| (why, None)))?;
     let diagnostic = context.at(by, SpanId::NONE, why);
     let diagnostic = match span {
@@ -149,27 +151,6 @@ fn other_lengths(
         .map(move |rest| Edit::instead([directive::Segment { axis: axis.clone(), points: whole + rest }]))
 }
 
-/// Tiles go to CTAs one by one.
-fn shared_out(context: &Context<'_>, segment: nest::Segment) -> Option<String> {
-    let nest = context.nest;
-    let axis = nest.axis(segment.digit.axis);
-    if nest.cluster.is_some() {
-        return Some("CTAs of a cluster work on tiles of one size".into());
-    }
-    let over: Vec<LoopKind> =
-        loops(&nest.body).into_iter().filter(|(d, _)| *d == segment.digit).map(|(_, at)| at).collect();
-    if over.is_empty() || !over.iter().all(|at| matches!(at, LoopKind::Unit(Unit::Block, _))) {
-        return Some(format!(
-            "a CTA has one tile of `{axis}` where tiles are of two sizes, not a loop over them"
-        ));
-    }
-    if !nest.across.is_empty() {
-        let names: Vec<&str> = nest.across.keys().map(|v| nest.value(*v).name.as_str()).collect();
-        return Some(format!("CTAs share the sums that {} holds, of tiles of one size", list(&names)));
-    }
-    None
-}
-
 type Why = (String, Option<(SpanId, String)>);
 
 /// What is copied or collected for a tile can be so for a part of it.
@@ -177,9 +158,11 @@ fn copied(context: &Context<'_>, segment: nest::Segment) -> Option<Why> {
     let nest = context.nest;
     let (axis, rest) = (segment.digit.axis, i64::from(segment.rest()));
     let moves = |index: &crate::index::Affine| index.coefficient(axis) != 0;
+    let stores = context.plan.stores();
     for (tensor, output) in &nest.outputs {
         let name = &nest.tensor(*tensor).name;
-        let along = nest.stored(*tensor).is_some_and(|(a, _)| nest.access(a).index.iter().any(moves));
+        let along =
+            stores.collected(nest, *tensor).is_some_and(|s| nest.access(s.access).index.iter().any(moves));
         if along {
             let why =
                 format!("`{name}` is collected for whole tiles, and the last of a segment has {rest} points");
@@ -233,52 +216,14 @@ fn copied(context: &Context<'_>, segment: nest::Segment) -> Option<Why> {
     found
 }
 
-/// The loops over the axis that would take a part of their steps, or of one step.
-fn goes_on(context: &Context<'_>, segment: nest::Segment) -> Option<String> {
-    let nest = context.nest;
-    let rest = segment.rest();
-    let mut found = None;
-    leaves(&nest.body, &mut |path, _| {
-        for frame in path {
-            let Frame::For(digit, at) = frame else { continue };
-            if segment.reaches_beyond(*digit) {
-                found = found.take().or_else(|| stops(context, segment, *digit, *at));
-            }
-        }
-    });
-    found.map(|why: String| format!("the last tile of a segment has {rest} points, and {why}"))
-}
-
-/// Why a loop that reaches beyond the last tile cannot stop there.
-fn stops(context: &Context<'_>, segment: nest::Segment, digit: Digit, at: LoopKind) -> Option<String> {
-    let name = context.nest.digit_name(digit);
-    let rest = segment.rest();
-    match at {
-        LoopKind::Atom(atom, Role::N) if digit.stride == 1 => {
-            let none = segment.atom_in_last(atom, digit).is_none();
-            none.then(|| format!("`{}` takes no {rest} columns at once", atom.row().name))
-        }
-        LoopKind::Atom(atom, _) => Some(format!("`{}` takes all of `{name}` at once", atom.row().name)),
-        LoopKind::Unit(unit, dim) => {
-            Some(format!("all steps of `{name}` are taken at once, by {unit}.{dim}"))
-        }
-        LoopKind::Vec => Some(format!("all steps of `{name}` are one vector")),
-        LoopKind::Pipe(_) => Some(format!("copies run ahead of `{name}`")),
-        LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Seq => {
-            let within = !rest.is_multiple_of(digit.stride);
-            within.then(|| format!("a step of `{name}` has {}", digit.stride))
-        }
-    }
-}
-
 /// Lanes exchange four matrices, all of which there are.
 fn exchanged(context: &Context<'_>, segment: nest::Segment) -> Option<String> {
     let nest = context.nest;
     let parted = |(digit, taken): &(Digit, u32)| matches!(segment.in_last(*digit).steps, Steps::Fixed(n) if !n.is_multiple_of(*taken));
     nest.exchanged.keys().find_map(|tensor| {
-        let mut stores = context.stores.of_tensor(nest, *tensor);
-        let of_parts = |store: &Result<StorePath, _>| {
-            matches!(store, Ok(StorePath::Exchanged(how)) if how.fours.iter().any(parted))
+        let mut stores = context.plan.stores().of_tensor(nest, *tensor);
+        let of_parts = |store: &Store| {
+            matches!(&store.how, Ok(StorePath::Exchanged(how)) if how.fours.iter().any(parted))
         };
         stores.any(of_parts).then(|| {
             format!(

@@ -28,7 +28,6 @@ use super::prelude::*;
 use crate::{
     dtype::DType,
     engine::{
-        checks::registers::lets,
         facts::{self, Graph, at, digit, effects, target_axes, target_name},
         families::{Rule, reorder, solve, split, with_body},
         language::{Node, bit},
@@ -40,6 +39,7 @@ use crate::{
     machine::{self, Unit, UnitDim},
     nest::{Across, Digit, Expr, Frame, LoopKind, Steps, Stmt, Target, ValueId, leaves, loops},
     op::RedOp,
+    plan::Unsummed,
     tile::{AxisKind, ElemType},
 };
 use std::collections::BTreeSet;
@@ -463,83 +463,29 @@ fn whole_store(
     Ok(())
 }
 
-/// Parts of a reduction held by several CTAs meet once a launch: no loop at run time stands around its `let`. Behind it one CTA
+/// Parts of a reduction held by several CTAs synchronise once a launch: no loop at run time stands around its `let`. Behind it one CTA
 /// is left, or each has a share of the elements: nothing is computed there that is needed elsewhere.
 fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
-    let mut wrong: Vec<Diagnostic> = Vec::new();
-    lets(nest, &mut |v, outside, _| {
-        if !nest.across.contains_key(&v) || !wrong.is_empty() {
-            return;
-        }
-        // The steps of a pipelined loop are guarded, even a single one.
-        let around = outside.iter().find(|(d, at)| match at {
-            LoopKind::Unit(..) => false,
-            LoopKind::Pipe(_) => true,
-            _ => d.steps != Steps::Fixed(1),
-        });
-        if let Some((digit, kind)) = around {
-            let (name, loop_name) = (&nest.value(v).name, nest.digit_name(*digit));
-            let split = context.last(|k| matches!(k, DirectiveKind::SplitK(_)));
-            // Without its pipeline, a loop of one step is none.
-            let pipeline = context
-                .last(|k| matches!(k, DirectiveKind::Pipeline(directive::Pipeline { digit: d, .. }) if context.is(d, *digit)))
-                .filter(|_| matches!(kind, LoopKind::Pipe(_)) && digit.steps == Steps::Fixed(1));
-            let meet = "the CTAs that hold parts of it would have to synchronise in each step, and they do so once a launch";
-            let text = match pipeline {
-                Some(_) => format!(
-                    "`{name}` is computed inside the loop over `{loop_name}`, which `pipeline` makes a loop at run time though it has one step: {meet}"
-                ),
-                None => format!("`{name}` is computed inside the loop over `{loop_name}`: {meet}"),
-            };
-            wrong.push(
-                context
-                    .at(pipeline.or(split), nest.value(v).span, text)
-                    .note(nest.value(v).span, format!("`{name}` is computed here"))
-                    .edits(pipeline.map(|_| Edit::remove())),
-            );
-        }
-    });
-    if wrong.is_empty() {
-        wrong.extend(behind_another(context));
-    }
-    wrong
-}
-
-/// What is computed where the parts of a reduction have met, and needed by CTAs that do not get there: a part of another reduction,
-/// or of another copy of this one, and a value that lives on behind that place.
-fn behind_another(context: &Context<'_>) -> Option<Diagnostic> {
-    let nest = context.nest;
-    let mut found = None;
-    leaves(&nest.body, &mut |path, leaf| {
-        let met = path.iter().enumerate().find_map(|(n, frame)| match frame {
-            Frame::Rest(values) => values.iter().find(|v| nest.across.contains_key(v)).map(|v| (n, *v)),
-            _ => None,
-        });
-        if let (Some((n, met)), Some((Target::Value(value), _))) = (met, leaf.leaf()) {
-            let lives_on = path[..n].iter().any(|f| matches!(f, Frame::First(vs) if vs.contains(&value)));
-            let part = nest.across.contains_key(&value);
-            if part || lives_on {
-                found.get_or_insert((value, met, part));
-            }
-        }
-    });
-    let (value, met, part) = found?;
-    let (name, before) = (&nest.value(value).name, &nest.value(met).name);
-    let what = match part {
-        true if value == met => format!("`{name}` is computed again"),
-        true => format!("`{name}` is computed"),
-        false => format!("`{name}`, which others read, is computed"),
-    };
-    let text =
-        format!("{what} after the parts of `{before}` are combined: not all CTAs that need it run that code");
-    let again = context
-        .last(|k| matches!(k, DirectiveKind::Recompute(directive::Recompute { value }) if value == before));
+    let Some(why) = context.plan.sums().unmet() else { return Vec::new() };
     let split = context.last(|k| matches!(k, DirectiveKind::SplitK(_)));
-    let diagnostic = context.at(again.or(split), nest.value(value).span, text);
-    Some(
-        diagnostic
-            .note(nest.value(value).span, format!("`{name}` is computed here"))
-            .edits(again.map(|_| Edit::remove())),
-    )
+    // Without its pipeline, a loop of one step is none; without `recompute`, no value is computed again.
+    let (value, by) = match why {
+        Unsummed::Repeated(value, (digit, LoopKind::Pipe(_))) if digit.steps == Steps::Fixed(1) => {
+            let pipes = |k: &DirectiveKind| matches!(k, DirectiveKind::Pipeline(directive::Pipeline { digit: d, .. }) if context.is(d, digit));
+            (value, context.last(pipes))
+        }
+        Unsummed::Behind { value, met } => {
+            let again = |k: &DirectiveKind| matches!(k, DirectiveKind::Recompute(directive::Recompute { value }) if *value == nest.value(met).name);
+            (value, context.last(again))
+        }
+        Unsummed::Repeated(value, _) => (value, None),
+        // Not of the meeting.
+        _ => return Vec::new(),
+    };
+    let info = nest.value(value);
+    let diagnostic = context
+        .at(by.or(split), info.span, why.text(nest))
+        .note(info.span, format!("`{}` is computed here", info.name));
+    vec![diagnostic.edits(by.map(|_| Edit::remove()))]
 }

@@ -15,11 +15,13 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     directive::{self, DirectiveKind},
     index::AxisId,
-    nest::{Digit, Nest, threads as threads_of},
-    plan::{Boxes, Stores, Unboxed},
+    nest::{Digit, Nest},
+    plan::Parts,
     schedule::{Directive, Schedule},
+    shared::Allocation,
     span::SpanId,
 };
+use std::cell::OnceCell;
 
 pub(crate) use registers::stage_value;
 pub(crate) use shared::bytes as shared_bytes;
@@ -28,10 +30,9 @@ pub(crate) use shared::bytes as shared_bytes;
 pub(crate) struct Context<'a> {
     pub nest: &'a Nest,
     pub schedule: &'a Schedule,
-    /// What copies take of their tensors; without it, only the reason is reported.
-    pub boxes: Result<Boxes, Unboxed>,
-    /// How what is stored leaves a CTA; each with the reason where it cannot.
-    pub stores: Stores,
+    /// What follows from the nest; each part with the reasons why something is not possible.
+    pub plan: Parts<'a>,
+    shared: OnceCell<Allocation>,
 }
 
 /// How many sizes to try for each directive that could be smaller.
@@ -115,14 +116,19 @@ pub(crate) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
 }
 
 impl<'a> Context<'a> {
-    /// A nest that a schedule led to, with what the plan says of it.
+    /// A nest that a schedule led to.
     pub fn new(nest: &'a Nest, schedule: &'a Schedule) -> Self {
-        Context { nest, schedule, boxes: Boxes::of(nest), stores: Stores::of(nest) }
+        Context { nest, schedule, plan: Parts::of(nest, schedule.target), shared: OnceCell::new() }
+    }
+
+    /// Shared memory.
+    pub fn shared(&self) -> &Allocation {
+        self.shared.get_or_init(|| Allocation::of(self.plan.using()))
     }
 
     /// Threads of the CTA that compute, all groups of them.
     pub(crate) fn computing(&self) -> u64 {
-        threads_of(self.nest) * u64::from(self.nest.groups())
+        self.plan.threads() * u64::from(self.nest.groups())
     }
 
     /// The last directive that satisfies a predicate.

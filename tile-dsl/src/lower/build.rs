@@ -20,7 +20,7 @@ pub(super) struct Builder {
     pub params: Vec<Param>,
     pub frags: Vec<Frag>,
     /// Registers by what they hold: expanded copies of a statement share them.
-    pub frag_ids: HashMap<(Holds, DType, u32), u32>,
+    pub frag_ids: HashMap<Holds, u32>,
     /// Weight of each dimension, by tensor; filled on first use.
     pub pitches: BTreeMap<TensorId, Vec<Pitch>>,
     /// Tensors that are added to.
@@ -93,12 +93,12 @@ pub(super) struct Barriers {
 /// What a register fragment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Holds {
-    /// The elements of a value.
-    Value(ValueId),
-    /// What a stage copied.
-    Copy(CopyId),
-    /// What a plain copy of a ring has loaded, not stored yet.
-    Next(CopyId),
+    /// The elements of a value, from one of its `let`s on.
+    Value(ValueId, usize),
+    /// What a stage copied, at one of its places.
+    Copy(CopyId, usize),
+    /// So many elements that a plain copy of a ring has loaded, not stored yet.
+    Next(CopyId, u32),
     /// The stage of a ring that the loop over a digit reads.
     RingStage(Digit),
     /// Stage and parity of the channel whose first copy it is.
@@ -112,9 +112,9 @@ impl Holds {
     fn name(self, nest: &Nest) -> String {
         let copied = |copy: CopyId| nest.copy_word(copy);
         match self {
-            Holds::Value(v) => nest.value(v).name.clone(),
-            Holds::Copy(c) => format!("{}.frag", copied(c)),
-            Holds::Next(c) => format!("{}.next", copied(c)),
+            Holds::Value(v, _) => nest.value(v).name.clone(),
+            Holds::Copy(c, _) => format!("{}.frag", copied(c)),
+            Holds::Next(c, _) => format!("{}.next", copied(c)),
             Holds::Cursor(c) => format!("{}.cursor", copied(c)),
             Holds::Turn => "turn.parity".into(),
             Holds::RingStage(d) => format!("{}.slot", nest.axis(d.axis)),
@@ -145,7 +145,7 @@ impl Builder {
     pub fn fragment(&mut self, nest: &Nest, holds: Holds, dtype: DType, slots: u32) -> u32 {
         let name = holds.name(nest);
         let frags = &mut self.frags;
-        *self.frag_ids.entry((holds, dtype, slots)).or_insert_with(|| {
+        *self.frag_ids.entry(holds).or_insert_with(|| {
             let name = crate::shared::unique(&name, |n| frags.iter().any(|f| f.name == n));
             frags.push(Frag { name, dtype, slots });
             frags.len() as u32 - 1

@@ -74,7 +74,7 @@ pub(super) fn through_cluster<'a>(
     let share = cx.view.nest.share().map(|digit| Share { digit, ctas, rank });
     let mut all = Vec::new();
     for value in values {
-        all.extend(parts(cx, *value, ctas)?);
+        all.extend(parts(cx, *value)?);
     }
     await_room(cx, &all);
     let going_on = if share.is_some() { ctas } else { 1 };
@@ -141,13 +141,12 @@ fn of_rank<'a>(cx: &mut Cx<'a>, rank: Atom, (own, end): (u32, u32), body: &dyn F
     cx.build.emit.stmt(Stmt::If { cond: this_one.expr(), then, otherwise });
 }
 
-fn parts<'a>(cx: &Cx<'a>, value: ValueId, ctas: u32) -> Result<Option<Parts<'a>>, LowerError> {
-    let Held { sum, registers, .. } = storage::held(cx, value)?;
+fn parts<'a>(cx: &Cx<'a>, value: ValueId) -> Result<Option<Parts<'a>>, LowerError> {
+    let Held { place, sum, registers, .. } = storage::held(cx, value)?;
     let cut = sum.and_then(|sum| sum.ctas.as_ref());
     let Some(Ctas::Cluster(cut)) = cut else { return Ok(None) };
     let registers = registers.ok_or_else(|| across::not_in_registers(cx, value))?;
-    let elems = cut.own.len() as u64 * u64::from(cx.env.tile.units.threads) * u64::from(ctas - 1);
-    let buffer = cx.view.shared_buffer(Content::Parts(value), elems)?;
+    let buffer = cx.view.shared_buffer(Content::Parts(value), place.nth)?;
     Ok(Some(Parts { value, registers, buffer, cut }))
 }
 

@@ -61,7 +61,7 @@ pub(super) fn spread_partials(cx: &mut Cx<'_>, value: ValueId) -> Result<(), Low
         threads *= i64::from(cx.env.tile.units.dims[&(*unit, *dim)].extent);
     }
     shared.pitches.values_mut().for_each(|p| *p *= threads);
-    shared.buffer = cx.view.shared_buffer(Content::Partial(value), (shared.elems * threads) as u64)?;
+    shared.buffer = cx.view.shared_buffer(Content::Partial(value), held.place.nth)?;
     (shared.partial, shared.place) = (partial.clone(), place);
     cx.env.held.insert(value, Held { registers: None, shared: Some(shared), ..held });
     Ok(())
@@ -74,10 +74,9 @@ fn combine_in_place(cx: &mut Cx<'_>, value: ValueId, op: BinOp) -> Result<(), Lo
     let Some(spread) = held.shared.clone() else { return Ok(()) };
     let threads: i64 = spread.partial.iter().map(|u| i64::from(cx.env.tile.units.dims[u].extent)).product();
     let place = held.place;
-    let Some(points) = &place.shared else { return Ok(()) };
     cx.build.barrier();
-    let result = storage::shared_box(cx, value, points)?;
-    cx.env.held.insert(value, Held { shared: Some(result), ..held });
+    let result = storage::shared_box(cx, place)?;
+    cx.env.held.insert(value, Held { shared: result, ..held });
     control::each_element(cx, &place.loops, &mut |cx| {
         let height = storage::held(cx, value)?.height;
         let mut at = Linear::default();
@@ -145,7 +144,8 @@ fn through_shared(
         }
         pitch *= i64::from(range.extent);
     }
-    let buffer = cx.view.shared_buffer(Content::Partial(value), pitch as u64)?;
+    let place = storage::held(cx, value)?.place;
+    let buffer = cx.view.shared_buffer(Content::Partial(value), place.nth)?;
     cx.build.write_shared(buffer);
     let mut guard = None;
     for range in &plan.lanes {

@@ -59,11 +59,10 @@ impl<'a> View<'a> {
         Mem::Global(id.0.into())
     }
 
-    /// The shared buffer that holds `elems` elements of something.
-    pub fn shared_buffer(&self, content: Content, elems: u64) -> Result<u32, LowerError> {
-        let missing =
-            || LowerError::Malformed(format!("no shared buffer for {content:?} of {elems} elements"));
-        self.shared.find(content, elems).ok_or_else(missing)
+    /// The shared buffer of something at one of its places, or of the mbarriers of the channel of a number.
+    pub fn shared_buffer(&self, content: Content, place: usize) -> Result<u32, LowerError> {
+        let missing = || LowerError::Malformed(format!("no shared memory for {}", content.text(self.nest)));
+        self.shared.find(content, place).ok_or_else(missing)
     }
 }
 

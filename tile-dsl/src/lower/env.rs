@@ -153,8 +153,6 @@ pub(super) struct SharedBox {
     pub buffer: u32,
     /// Weight of a point of each axis, in elements.
     pub pitches: BTreeMap<AxisId, i64>,
-    /// Elements in all.
-    pub elems: i64,
     /// While partial results accumulate here: the units that hold them, and this thread's place among them.
     pub partial: Vec<(Unit, UnitDim)>,
     pub place: Linear,

@@ -153,12 +153,8 @@ fn pieces_of<'p>(cx: &mut Cx<'_>, plan: &'p CopyPlan<'p>) -> Vec<Piece<'p>> {
     if plan.asynchronous {
         return vec![Piece::Issued { plan, chunks }];
     }
-    let frag = cx.build.fragment(
-        cx.view.nest,
-        Holds::Next(plan.of.copy),
-        plan.dtype,
-        chunks.len() as u32 * plan.vector,
-    );
+    let slots = chunks.len() as u32 * plan.vector;
+    let frag = cx.build.fragment(cx.view.nest, Holds::Next(plan.of.copy, slots), plan.dtype, slots);
     let loaded = |(n, chunk)| Piece::Loaded { plan, chunk, frag, first: n * plan.vector };
     (0..).zip(chunks).map(loaded).collect()
 }

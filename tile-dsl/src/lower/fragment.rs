@@ -30,7 +30,7 @@ use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
     machine::Unit,
-    nest::{AccessId, CopyId, Digit, Fragment, HeldElement, LoopAt, LoopKind, Stmt},
+    nest::{AccessId, CopyId, Fragment, HeldElement, LoopAt, LoopKind, Stmt},
     tile::TensorId,
 };
 use std::{collections::BTreeSet, rc::Rc};
@@ -53,30 +53,24 @@ enum Source {
     Global { coords: Vec<Linear>, within: Vec<Within>, slot: u32 },
 }
 
-/// The registers of the copies around `body`, with `sets` sets each, at the current point.
+/// The registers of the copies around `body`, at the current point.
 pub(super) fn fragment_plans(
     cx: &mut Cx<'_>,
     copies: &[CopyId],
     body: &Stmt,
-    sets: u32,
 ) -> Result<Vec<FragmentPlan>, LowerError> {
     let height = cx.env.stack.len();
     let mut plans = Vec::new();
+    let plan = cx.view.plan;
     for copy in copies {
-        let tensor = cx.view.nest.copies[usize::from(copy.0)].tensor;
-        let name = cx.view.nest.copy_name(*copy);
-        let indexed = |digit: Digit| {
-            let axis = cx.view.axis_name(digit.axis);
-            let what = format!("registers of `{name}` are indexed by a loop over `{axis}` at run time");
-            LowerError::Malformed(what)
+        let Some(held) = plan.fragments.get(cx.view.nest, *copy, body) else {
+            let name = cx.view.nest.copy_name(*copy);
+            return Err(LowerError::Malformed(format!("no fragment of `{name}` is planned here")));
         };
-        let layout = Fragment::of(cx.view.nest, *copy, body).map_err(indexed)?;
-        if layout.slots == 0 {
-            return Err(LowerError::Malformed(format!("nothing reads the fragment of `{name}`")));
-        }
+        let tensor = cx.view.nest.copies[usize::from(copy.0)].tensor;
         let dtype = cx.view.nest.elem(tensor);
-        let frag = cx.build.fragment(cx.view.nest, Holds::Copy(*copy), dtype, layout.slots * sets);
-        plans.push(FragmentPlan { copy: *copy, tensor, dtype, frag, layout: Rc::new(layout), height });
+        let frag = cx.build.fragment(cx.view.nest, Holds::Copy(*copy, held.set), dtype, held.slots());
+        plans.push(FragmentPlan { copy: *copy, tensor, dtype, frag, layout: held.layout.clone(), height });
     }
     Ok(plans)
 }
@@ -271,7 +265,7 @@ pub(super) fn hold_fragments(
     body: &Stmt,
     walk: Walk,
 ) -> Result<(), LowerError> {
-    let plans = fragment_plans(cx, copies, body, 1)?;
+    let plans = fragment_plans(cx, copies, body)?;
     let units = load_fragments(cx, &plans, 0)?;
     control::emit_all(cx, units.into_iter().flatten());
     let main = compute_on(cx, &plans, 0, body, walk)?;

@@ -430,7 +430,8 @@ mod tests {
         };
         let factors = (0..3).filter(|n| counts[*n] > 1).map(factor).collect();
         let bands = Some(bands.map(AxisId));
-        let tiles = Tiles { factors, order, bands, persistent: None, segment: None };
+        let (whole, unsegmented) = (Vec::new(), Vec::new());
+        let tiles = Tiles { factors, order, bands, persistent: None, segment: None, whole, unsegmented };
         let of = |cta: i64| {
             let mut emit = Emit::new();
             let own: Vec<Atom> = counts.into_iter().filter(|n| *n > 1).map(Atom::i32).collect();

@@ -41,9 +41,9 @@ pub(super) fn mbarriers(
     copies: &[CopyPlan<'_>],
 ) -> Result<Mbarriers, LowerError> {
     let (depth, arrive) = (plan.stages, plan.arrive);
-    let first = cx.view.nest.ring(&plan.copies).expect("a channel has copies");
-    let full = mbarrier_ring(cx, Content::Full(first), depth, 1)?;
-    let cursor = cx.build.fragment(cx.view.nest, Holds::Cursor(first), DType::I32, 2);
+    let (ring, number) = (plan.ring, plan.number);
+    let full = mbarrier_ring(cx, (Content::Full(ring), number), depth, 1)?;
+    let cursor = cx.build.fragment(cx.view.nest, Holds::Cursor(ring), DType::I32, 2);
     if !cx.build.cursors.contains(&cursor) {
         cx.build.cursors.push(cursor);
     }
@@ -54,7 +54,8 @@ pub(super) fn mbarriers(
             } else {
                 cx.env.tile.units.threads / WARP
             };
-            Some(mbarrier_ring(cx, Content::Empty(first), depth, each * cx.view.nest.copying_ctas())?)
+            let arrivals = each * cx.view.nest.copying_ctas();
+            Some(mbarrier_ring(cx, (Content::Empty(ring), number), depth, arrivals)?)
         }
         Producer::Each | Producer::All | Producer::One => None,
     };
@@ -65,11 +66,11 @@ pub(super) fn mbarriers(
 /// Buffer of so many mbarriers, each a word of 64 bits.
 pub(super) fn mbarrier_ring(
     cx: &mut Cx<'_>,
-    content: Content,
+    (content, number): (Content, usize),
     stages: u32,
     arrivals: u32,
 ) -> Result<u32, LowerError> {
-    let buffer = cx.view.shared_buffer(content, 2 * u64::from(stages))?;
+    let buffer = cx.view.shared_buffer(content, number)?;
     if !cx.build.barriers.iter().any(|b| b.buffer == buffer) {
         cx.build.barriers.push(Barriers { buffer, stages, arrivals });
     }

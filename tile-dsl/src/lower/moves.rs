@@ -39,11 +39,7 @@ pub(super) fn plan<'a>(
         reads.fold(Sides::default(), Sides::or)
     };
     let layout = layout::layout_of(&of.layout, dtype, c.swizzle, depth);
-    let elems = layout.elems.checked_mul(depth.into()).filter(|n| u32::try_from(*n).is_ok());
-    let Some(elems) = elems else {
-        return Err(LowerError::Malformed(format!("a copy of `{}` has {} elements", name(), layout.elems)));
-    };
-    let buffer = cx.view.shared_buffer(Content::Copy(copy), elems as u64)?;
+    let buffer = cx.view.shared_buffer(Content::Copy(copy), of.place)?;
     let size = cx.env.tile.size;
     let mut plan = CopyPlan {
         of,

@@ -47,7 +47,7 @@ pub(super) fn collect(cx: &mut Cx<'_>, id: AccessId, how: &Collected, expr: &Exp
     let access = &cx.view.nest.accesses[usize::from(id.0)];
     let (tensor, dtype) = (access.tensor, cx.view.nest.elem(access.tensor));
     let layout = layout::layout_of(&how.layout, dtype, how.swizzle, 1);
-    let buffer = cx.view.shared_buffer(Content::Output(tensor, cx.env.tile.group), how.layout.elems)?;
+    let buffer = cx.view.shared_buffer(Content::Output(tensor, cx.env.tile.group), 0)?;
     let value = expr::value(cx, expr)?.expr();
     if cx.build.unfinished.collected.insert(tensor, id).is_none() {
         cx.build.emit.stmt(kernel::Stmt::One {
@@ -170,7 +170,7 @@ pub(super) fn send_collected(cx: &mut Cx<'_>) -> Result<(), LowerError> {
         let Some(Ok(StorePath::Collected(how))) = plan.stores.get(id) else { continue };
         let Collected { layout, swizzle, .. } = how;
         let index = &cx.view.nest.access(id).index;
-        let buffer = cx.view.shared_buffer(Content::Output(tensor, cx.env.tile.group), layout.elems)?;
+        let buffer = cx.view.shared_buffer(Content::Output(tensor, cx.env.tile.group), 0)?;
         let places = layout::layout_of(layout, cx.view.nest.elem(tensor), *swizzle, 1);
         store_held(cx, tensor, buffer, &places)?;
         let of = MapOf { tensor, layout, extents: &layout.extents, swizzle: *swizzle, stored: true };

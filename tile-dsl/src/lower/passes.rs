@@ -24,14 +24,16 @@ pub(super) fn made(lowering: &Lowering<'_>) -> String {
 
 /// Works out what follows from the nest.
 pub(super) fn plan(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
-    lowering.plan =
-        Some(Plan::of(lowering.nest(), lowering.program.schedule.target).map_err(LowerError::Malformed)?);
+    let (nest, target) = (lowering.nest(), lowering.program.schedule.target);
+    let plan = Plan::of(nest, target).map_err(|why| LowerError::Malformed(why.text(nest)))?;
+    lowering.plan = Some(plan);
     Ok(())
 }
 
 /// Finds the buffers in shared memory, when each lives and where it lies.
 pub(super) fn allocate(lowering: &mut Lowering<'_>) -> Result<(), LowerError> {
-    lowering.shared = Allocation::of(lowering.nest());
+    let plan = lowering.plan.as_ref().expect("the pass before made it");
+    lowering.shared = Allocation::of(plan.using(lowering.nest()));
     let buffers = lowering.shared.buffers.iter().map(|b| Shared {
         name: b.name.clone(),
         dtype: b.dtype,

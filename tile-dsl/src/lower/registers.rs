@@ -65,7 +65,7 @@ pub(super) fn register_pipeline(
     let of = RegisterPipeline { units: Vec::new(), digit, steps, sets, copies, inner };
     let around = cx.env.stack.len();
     enter(cx, &of);
-    let fragments = fragment::fragment_plans(cx, &of.copies, inner, sets)?;
+    let fragments = fragment::fragment_plans(cx, &of.copies, inner)?;
     let registers = RegisterPlan { of, fragments };
     load_first(cx, &registers)?;
     register_steps(cx, &registers, walk, |_, _| Ok(Among::default()))?;
@@ -137,7 +137,7 @@ pub(super) fn prefetch_across<'a, 's>(
     let around = cx.env.stack.len();
     let registers = ring::reading(cx, ring, Atom::i32(0), |cx| {
         enter(cx, &of);
-        let fragments = fragment::fragment_plans(cx, &of.copies, of.inner, of.sets)?;
+        let fragments = fragment::fragment_plans(cx, &of.copies, of.inner)?;
         let registers = RegisterPlan { of, fragments };
         let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(0), ring.end);
         let mut loaded = Ok(());

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     kernel::{self, Expr as KExpr, Mem, Ty},
-    nest::{Layout, LoopKind, Steps, Stmt, ValueId},
-    plan::Unplaced,
-    shared::{Content, ValueBox},
+    nest::{Layout, LoopKind, Steps, Stmt, ValueBox, ValueId},
+    plan::{Place, Unplaced},
+    shared::Content,
 };
 use std::collections::BTreeSet;
 
@@ -31,24 +31,26 @@ pub(super) fn hold(cx: &mut Cx<'_>, value: ValueId, first: &Stmt) -> Result<(), 
         let name = &cx.view.nest.value(value).name;
         return Err(LowerError::Malformed(format!("no place of `{name}` is planned here")));
     };
-    let shared = place.shared.as_ref().map(|points| shared_box(cx, value, points)).transpose()?;
-    let registers = place.registers.as_ref().map(|layout| registers(cx, value, layout));
+    let shared = shared_box(cx, place)?;
+    let registers = place.registers.as_ref().map(|layout| registers(cx, place, layout));
     let (height, loops) = (cx.env.stack.len(), cx.build.sync.depth());
     let sum = plan.sums.get(place);
     cx.env.held.insert(value, Held { height, loops, place, sum, registers, shared });
     Ok(())
 }
 
-fn registers<'a>(cx: &mut Cx<'a>, value: ValueId, layout: &'a Layout) -> Registers<'a> {
+fn registers<'a>(cx: &mut Cx<'a>, place: &Place, layout: &'a Layout) -> Registers<'a> {
     let slots = u32::try_from(layout.slots()).unwrap_or(u32::MAX);
-    let frag = cx.build.fragment(cx.view.nest, Holds::Value(value), cx.view.nest.value(value).dtype, slots);
+    let (nest, holds) = (cx.view.nest, Holds::Value(place.value, place.set));
+    let frag = cx.build.fragment(nest, holds, nest.value(place.value).dtype, slots);
     Registers { frag, slots, layout }
 }
 
-pub(super) fn shared_box(cx: &Cx<'_>, value: ValueId, of: &ValueBox) -> Result<SharedBox, LowerError> {
-    let ValueBox { pitches, elems, .. } = of.clone();
-    let buffer = cx.view.shared_buffer(Content::Value(value), elems)?;
-    Ok(SharedBox { buffer, pitches, elems: elems as i64, partial: Vec::new(), place: Linear::default() })
+/// The shared memory of a value in a place, if it has some there.
+pub(super) fn shared_box(cx: &Cx<'_>, of: &Place) -> Result<Option<SharedBox>, LowerError> {
+    let Some(ValueBox { pitches, .. }) = of.shared.clone() else { return Ok(None) };
+    let buffer = cx.view.shared_buffer(Content::Value(of.value), of.nth)?;
+    Ok(Some(SharedBox { buffer, pitches, partial: Vec::new(), place: Linear::default() }))
 }
 
 /// Fragment and slot of a value at the current point.
@@ -71,7 +73,7 @@ pub(super) fn slot(cx: &Cx<'_>, value: ValueId) -> Result<(u32, u32), LowerError
             // Slots count the share of this CTA.
             let own = cx.env.share.is_some_and(|s| s.digit == bound.digit).then_some(bound.value.constant);
             let Some(point) = own.or_else(|| bound.fixed()) else {
-                let why = Unplaced::RunTime(value, *axis);
+                let why = Unplaced::RunTime(value, (bound.digit, bound.at));
                 return Err(LowerError::Malformed(why.text(cx.view.nest)));
             };
             offset += point;

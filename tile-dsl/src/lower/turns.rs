@@ -34,7 +34,7 @@ use crate::{
 
 /// Buffer of the mbarriers by which turns are passed on, one a group.
 fn turn_barriers(cx: &mut Cx<'_>) -> Result<u32, LowerError> {
-    mbarriers::mbarrier_ring(cx, Content::Turn, cx.view.nest.groups(), cx.env.tile.units.threads / WARP)
+    mbarriers::mbarrier_ring(cx, (Content::Turn, 0), cx.view.nest.groups(), cx.env.tile.units.threads / WARP)
 }
 
 /// Register that has the parity of this group's next turn.

@@ -4,13 +4,9 @@ use super::{Digit, LoopKind, Nest, Stmt, UnitRange, Units, ValueId, WARP, writer
 use crate::machine::{Unit, UnitDim};
 use std::collections::BTreeMap;
 
-/// Units that hold partial results of a reduction that `first` computes, with a reduced digit bound to each.
-pub(crate) fn partial_units(
-    nest: &Nest,
-    units: &Units,
-    value: ValueId,
-    first: &Stmt,
-) -> BTreeMap<(Unit, UnitDim), Digit> {
+/// The loops over reduced axes that are bound to units, around the statements of `first` that compute a reduction: these units hold
+/// parts of it.
+pub(crate) fn partial_units(nest: &Nest, value: ValueId, first: &Stmt) -> BTreeMap<(Unit, UnitDim), Digit> {
     let v = nest.value(value);
     let mut partial = BTreeMap::new();
     if v.reduction.is_none() {
@@ -20,26 +16,11 @@ pub(crate) fn partial_units(
         if let LoopKind::Unit(unit, dim) = at
             && unit != Unit::Block
             && !v.axes.contains(&digit.axis)
-            && units.dims.contains_key(&(unit, dim))
         {
             partial.insert((unit, dim), digit);
         }
     }
     partial
-}
-
-/// Places in shared memory that combining a reduction takes, for each element of it that a thread holds in registers,
-/// or for each element of it if its parts accumulate in shared memory. 0 where shuffles do.
-pub(crate) fn places(nest: &Nest, value: ValueId, first: &Stmt, in_place: bool) -> u64 {
-    let Ok(units) = Units::of(nest) else { return 0 };
-    let partial = partial_units(nest, &units, value, first);
-    let product = |ranges: &[UnitRange]| ranges.iter().map(|r| u64::from(r.extent)).product::<u64>();
-    if in_place {
-        let threads = partial.keys().map(|unit| u64::from(units.dims[unit].extent));
-        return if partial.is_empty() { 0 } else { threads.product() };
-    }
-    let plan = Combination::new(&units, partial.keys());
-    if plan.across.is_empty() { 0 } else { product(&plan.kept) * product(&plan.across) }
 }
 
 /// How the thread index splits into what is combined and what is not.
@@ -60,6 +41,12 @@ pub(crate) struct Combination {
 }
 
 impl Combination {
+    /// Places in shared memory for each element of a reduction that a thread holds; 0 where shuffles do.
+    pub fn places(&self) -> u64 {
+        let product = |ranges: &[UnitRange]| ranges.iter().map(|r| u64::from(r.extent)).product::<u64>();
+        if self.across.is_empty() { 0 } else { product(&self.kept) * product(&self.across) }
+    }
+
     /// Of parts that these units hold.
     pub fn new<'k>(units: &Units, partial: impl Iterator<Item = &'k (Unit, UnitDim)>) -> Combination {
         let partial: Vec<_> = partial.collect();

@@ -8,12 +8,15 @@
 
 mod modular;
 
-use super::{AccessId, BoxDim, CopyId, Digit, Expr, LoopKind, Nest, Segment, Steps, Stmt, TileSize, ValueId};
+use super::{
+    AccessId, BoxDim, CopyId, Digit, Expr, LoopKind, Nest, Segment, Steps, Stmt, TileSize, ValueId, in_place,
+    own_loops,
+};
 use crate::{
     dtype::DType,
     index::{Affine, AxisId},
     random::Random,
-    shared::{Allocation, Content, accumulates_in_place},
+    shared::{Allocation, Content},
     tile::{
         ElemType,
         evaluate::{EvalError, Inputs, semantics::Exact},
@@ -54,7 +57,7 @@ pub fn interpret(
     arithmetic: Arithmetic,
     seed: u64,
 ) -> Result<BTreeMap<String, Vec<f64>>, InterpretError> {
-    interpret_in(&Allocation::of(nest), nest, inputs, arithmetic, seed)
+    interpret_in(&Allocation::of_nest(nest), nest, inputs, arithmetic, seed)
 }
 
 /// [`interpret`] with buffers in given places of shared memory.
@@ -241,6 +244,11 @@ impl<'n, S: Neutral> Machine<'n, S> {
         Ok(named.filter(|(t, _)| t.mutable).map(|(t, g)| (t.name.clone(), g.data)).collect())
     }
 
+    /// Whether a value of a `let` is computed in shared memory.
+    fn accumulates_in_place(&self, value: ValueId, first: &Stmt) -> bool {
+        in_place(self.nest, value, &own_loops(self.nest, value, first))
+    }
+
     fn stmt(&mut self, stmt: &Stmt) -> Result<(), InterpretError> {
         match stmt {
             Stmt::For { digit, at, body } => self.steps(*digit, *at, body),
@@ -249,14 +257,14 @@ impl<'n, S: Neutral> Machine<'n, S> {
                     let store = &mut self.values[usize::from(v.0)];
                     store.generation += 1;
                     (store.units, store.lost) = (self.units, false);
-                    if self.overlaid && accumulates_in_place(self.nest, *v, first) {
+                    if self.overlaid && self.accumulates_in_place(*v, first) {
                         self.take(Content::Value(*v));
                         self.take(Content::Partial(*v));
                     }
                 }
                 self.stmt(first)?;
                 // Until here a reduction may have been in registers.
-                let later = |v: &&ValueId| self.overlaid && !accumulates_in_place(self.nest, **v, first);
+                let later = |v: &&ValueId| self.overlaid && !self.accumulates_in_place(**v, first);
                 let later: Vec<ValueId> = values.iter().filter(later).copied().collect();
                 // All are combined, then all meet those of other CTAs, then all are published.
                 later.iter().for_each(|v| self.take(Content::Partial(*v)));

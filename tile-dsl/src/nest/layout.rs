@@ -13,12 +13,11 @@
 
 use super::{
     CopyId, Digit, Frame, LoopKind, Nest, Placement, Step, Steps, Stmt, Target, ValueId, leaves, parts,
-    writers,
+    value_box, writers,
 };
 use crate::{
     index::AxisId,
     machine::{Space, Unit, UnitDim},
-    shared::Allocation,
 };
 use std::{
     cmp::Reverse,
@@ -235,7 +234,7 @@ impl Nest {
     /// The layout of each value and each copy in shared memory, a line each, in the order in which the nest computes them.
     /// Indices of copies count from the corner of their box.
     pub fn print_layouts(&self) -> String {
-        let (mut out, shared) = (String::new(), Allocation::of(self));
+        let mut out = String::new();
         let (mut values, mut copies): (Vec<ValueId>, Vec<CopyId>) = Default::default();
         leaves(&self.body, &mut |path, leaf| {
             for (n, frame) in path.iter().enumerate() {
@@ -255,7 +254,7 @@ impl Nest {
                 values.push(v);
                 let layouts = self.layouts(&path[at..], leaf, v);
                 let layout = layouts.first().cloned().unwrap_or_default();
-                let _ = match (self.value(v).placement, shared.elements(v)) {
+                let _ = match (self.value(v).placement, self.elements_in_shared(v)) {
                     (Placement::Shared, Some(elements)) => {
                         writeln!(out, "; {}: shared, {elements} elements", self.value(v).name)
                     }
@@ -282,6 +281,15 @@ impl Nest {
             };
         }
         out
+    }
+
+    /// Elements that a value has in shared memory, from its first `let` of fixed size on.
+    fn elements_in_shared(&self, value: ValueId) -> Option<u64> {
+        let boxed = |(v, first): (ValueId, &Stmt)| {
+            if v == value { value_box(self, v, &own_loops(self, v, first)) } else { None }
+        };
+        let points = self.lets().into_iter().find_map(boxed)?.points;
+        Some(points.into_iter().fold(1, u64::saturating_mul))
     }
 
     fn print_copy_layout(&self, out: &mut String, copy: CopyId, body: &Stmt, around: Option<&Frame>) {

@@ -151,12 +151,24 @@ pub(crate) fn registers_of_product(atom: Atom) -> u32 {
     atom.size(Role::N) * atom.size(Role::M) / WARPGROUP + MULTIPLYING
 }
 
+/// An SM's registers by threads, where so many CTAs of so many threads share them.
+const fn share_of_registers(target: Target, threads: u32, ctas: u32) -> u32 {
+    let threads = if threads == 0 { 1 } else { threads };
+    let ctas = if ctas == 0 { 1 } else { ctas };
+    target.resident_registers() / threads.saturating_mul(ctas)
+}
+
+/// Registers that each thread of a CTA of so many may take, where so many CTAs share an SM.
+pub(crate) fn registers_of_thread(target: Target, threads: u32, ctas: u32) -> u32 {
+    share_of_registers(target, threads, ctas).min(target.registers())
+}
+
 /// Registers that each thread of a CTA of so many starts with, where its roles share them out; `None` where each
 /// thread has as many as one can address, and the assembler may give fewer. So many CTAs share an SM (`.minnctapersm`).
 ///
 /// Source: PTX ISA 9.7.19.5 (`setmaxnreg`: registers come by eights).
 pub fn registers_at_launch(target: Target, threads: u32, ctas: u32) -> Option<u32> {
-    let each = target.resident_registers() / threads.max(1).saturating_mul(ctas.max(1));
+    let each = share_of_registers(target, threads, ctas);
     (each <= target.registers()).then_some(each / 8 * 8)
 }
 

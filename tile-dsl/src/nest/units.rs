@@ -28,20 +28,55 @@ pub(crate) struct Units {
     pub first: u32,
 }
 
+/// Why loops cannot be bound to the units of one CTA together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoUnits {
+    /// A loop without a fixed number of steps is bound.
+    Open(Digit),
+    /// Loops of different numbers of steps are bound to one dimension.
+    Uneven(Unit, UnitDim, [u32; 2]),
+    /// Loops are bound to threads, and to warps or lanes.
+    Mixed,
+    /// A warpgroup would have so many warps.
+    Warps(u64),
+    /// A warp would have so many lanes.
+    Lanes(u64),
+    /// A CTA would have so many threads.
+    Threads(u64),
+}
+
+impl NoUnits {
+    /// In words.
+    pub fn text(self, nest: &Nest) -> String {
+        match self {
+            NoUnits::Open(digit) => format!("all of `{}` is bound to a unit", nest.axis(digit.axis)),
+            NoUnits::Uneven(unit, dim, [a, b]) => {
+                format!("loops of {a} and of {b} steps are bound to {unit}.{dim}")
+            }
+            NoUnits::Mixed => "loops are bound to threads and to warps or lanes".into(),
+            NoUnits::Warps(n) => format!("a warpgroup has 4 warps, not {n}"),
+            NoUnits::Lanes(n) => format!("a warp has 32 lanes, not {n}"),
+            NoUnits::Threads(n) => format!("a CTA of {n} threads"),
+        }
+    }
+}
+
+/// Most steps on each unit dimension of a CTA, with the digits bound to it.
+pub(crate) type Dimensions = BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)>;
+
 impl Units {
-    /// Collects the bound loops of a nest.
+    /// Those that loops of a nest are bound to, along its [`dimensions`], in a CTA of at most so many threads.
     ///
     /// # Errors
-    /// What its loops cannot be bound to together.
-    pub fn of(nest: &Nest) -> Result<Units, String> {
-        let bound = dimensions(nest);
-        fits(nest, &bound)?;
+    /// Why its loops cannot be bound to these together.
+    pub fn of(nest: &Nest, bound: &Dimensions, most: u32) -> Result<Units, NoUnits> {
+        fits(nest, bound)?;
         let extents: BTreeMap<_, _> = bound.iter().map(|(at, (steps, _))| (*at, *steps)).collect();
         let uses = |unit| extents.keys().any(|(u, _)| *u == unit);
         let (thread, lane) = (uses(Unit::Thread), uses(Unit::Lane));
         let warp = uses(Unit::Warp) || uses(Unit::Warpgroup);
         if thread && (warp || lane) {
-            return Err("loops are bound to threads and to warps or lanes".into());
+            return Err(NoUnits::Mixed);
         }
         let mut dims = BTreeMap::new();
         // x is fastest; the units of a dimension stand `stride` threads apart.
@@ -58,25 +93,28 @@ impl Units {
         };
         place(Unit::Thread, 1);
         let lanes = place(Unit::Lane, 1);
-        if lane && lanes != 32 {
-            return Err(format!("loops are bound to {lanes} lanes of a warp"));
+        let warps = place(Unit::Warp, 32) / 32;
+        if uses(Unit::Warpgroup) && warps != 4 {
+            return Err(NoUnits::Warps(warps));
         }
-        place(Unit::Warp, 32);
+        if lane && lanes != 32 {
+            return Err(NoUnits::Lanes(lanes));
+        }
         place(Unit::Warpgroup, 128);
         if warp && !lane {
             dims.insert((Unit::Lane, UnitDim::X), UnitRange { stride: 1, extent: 32 });
         }
-        let threads = count(&bound);
-        if threads > 1024 {
-            return Err(format!("{threads} threads in a CTA"));
+        let threads = count(bound);
+        if threads > u64::from(most) {
+            return Err(NoUnits::Threads(threads));
         }
         Ok(Units { dims, threads: threads as u32, first: 0 })
     }
 }
 
-/// Most steps on each unit dimension of a CTA, with the digits bound to it.
-pub(crate) fn dimensions(nest: &Nest) -> BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)> {
-    let mut dims: BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)> = BTreeMap::new();
+/// The unit dimensions that loops of a nest are bound to.
+pub(crate) fn dimensions(nest: &Nest) -> Dimensions {
+    let mut dims = Dimensions::new();
     for (digit, unit, dim) in bound(nest) {
         let Steps::Fixed(steps) = digit.steps else { continue };
         let (most, digits) = dims.entry((unit, dim)).or_insert((1, Vec::new()));
@@ -98,15 +136,11 @@ fn bound(nest: &Nest) -> impl Iterator<Item = (Digit, Unit, UnitDim)> {
 }
 
 /// Whether what is bound to one dimension has the same number of steps.
-fn fits(nest: &Nest, dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)>) -> Result<(), String> {
+fn fits(nest: &Nest, dims: &Dimensions) -> Result<(), NoUnits> {
     for (digit, unit, dim) in bound(nest) {
-        let Steps::Fixed(steps) = digit.steps else {
-            return Err(format!("all of `{}` is bound to a unit", nest.axis(digit.axis)));
-        };
+        let Steps::Fixed(steps) = digit.steps else { return Err(NoUnits::Open(digit)) };
         match dims.get(&(unit, dim)) {
-            Some((most, _)) if steps != *most => {
-                return Err(format!("{most} and {steps} steps on {}", name(unit, dim)));
-            }
+            Some((most, _)) if steps != *most => return Err(NoUnits::Uneven(unit, dim, [*most, steps])),
             _ => {}
         }
     }
@@ -118,7 +152,8 @@ pub(crate) fn threads(nest: &Nest) -> u64 {
     count(&dimensions(nest))
 }
 
-fn count(dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)>) -> u64 {
+/// Threads that compute a tile together along these dimensions.
+pub(crate) fn count(dims: &Dimensions) -> u64 {
     let along = |unit: Unit| -> u64 {
         dims.iter()
             .filter(|((u, _), _)| *u == unit)
@@ -132,9 +167,4 @@ fn count(dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)>) -> u64 {
     } else {
         along(Unit::Thread)
     }
-}
-
-/// `thread.x`.
-fn name(unit: Unit, dim: UnitDim) -> String {
-    format!("{unit:?}.{dim:?}").to_lowercase()
 }

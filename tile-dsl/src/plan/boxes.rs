@@ -14,7 +14,7 @@ pub(crate) struct CopyBox {
     /// The copy.
     pub copy: CopyId,
     /// Which of its places, in program order.
-    place: usize,
+    pub place: usize,
     /// What reads it, with the loops inside the stage around each access. There is one at least, and all move alike with the loops
     /// outside.
     pub reads: Vec<(AccessId, Vec<Digit>)>,
@@ -123,21 +123,26 @@ impl CopyBox {
     }
 }
 
-/// The boxes of a nest, in program order.
+/// The boxes of a nest, in program order; each with the reason where a copy has none.
 #[derive(Clone, Debug)]
-pub(crate) struct Boxes(Vec<CopyBox>);
+pub(crate) struct Boxes(Vec<Result<CopyBox, Unboxed>>);
 
 impl Boxes {
     /// Those of a nest.
-    pub fn of(nest: &Nest) -> Result<Boxes, Unboxed> {
+    pub fn of(nest: &Nest) -> Boxes {
         let mut finder = Finder { nest, around: Vec::new(), found: Vec::new() };
-        finder.stmt(&nest.body)?;
-        Ok(Boxes(finder.found))
+        finder.stmt(&nest.body);
+        Boxes(finder.found)
+    }
+
+    /// The first reason for which a copy has none.
+    pub fn unboxed(&self) -> Option<Unboxed> {
+        self.0.iter().find_map(|of| of.as_ref().err().copied())
     }
 
     /// The box of a copy around a body.
     pub fn get(&self, nest: &Nest, copy: CopyId, body: &Stmt) -> Option<&CopyBox> {
-        let place = match self.of_copy(copy).count() {
+        let place = match self.0.iter().filter(|of| of_copy(of) == copy).count() {
             1 => 0,
             _ => nest.bodies(copy).into_iter().position(|other| chain(other).1 == chain(body).1)?,
         };
@@ -146,12 +151,17 @@ impl Boxes {
 
     /// Those of a copy, one for each of its places.
     pub fn of_copy(&self, copy: CopyId) -> impl Iterator<Item = &CopyBox> {
-        self.0.iter().filter(move |b| b.copy == copy)
+        self.0.iter().flatten().filter(move |b| b.copy == copy)
     }
 
     pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.0.iter().try_for_each(|b| b.write(nest, out))
+        self.0.iter().flatten().try_for_each(|b| b.write(nest, out))
     }
+}
+
+/// The copy that a box, or the reason why there is none, is of.
+fn of_copy(of: &Result<CopyBox, Unboxed>) -> CopyId {
+    of.as_ref().map_or_else(|why| why.copy(), |b| b.copy)
 }
 
 /// Finds the boxes of a nest.
@@ -159,26 +169,25 @@ struct Finder<'n> {
     nest: &'n Nest,
     /// Loops around the current statement, outermost first.
     around: Vec<(Digit, LoopKind)>,
-    found: Vec<CopyBox>,
+    found: Vec<Result<CopyBox, Unboxed>>,
 }
 
 impl Finder<'_> {
-    fn stmt(&mut self, stmt: &Stmt) -> Result<(), Unboxed> {
+    fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::For { digit, at, body } => {
                 self.around.push((*digit, *at));
-                self.stmt(body)?;
+                self.stmt(body);
                 self.around.pop();
-                Ok(())
             }
             Stmt::Stage { copy, body } => {
                 if self.nest.copy(*copy).space == Space::Shared {
-                    let found = self.copy(*copy, body)?;
+                    let found = self.copy(*copy, body);
                     self.found.push(found);
                 }
-                self.stmt(body)
+                self.stmt(body);
             }
-            other => other.parts().try_for_each(|part| self.stmt(part)),
+            other => other.parts().for_each(|part| self.stmt(part)),
         }
     }
 
@@ -219,7 +228,7 @@ impl Finder<'_> {
         let produced = self.around.last().is_some_and(|(digit, _)| nest.produced.contains(digit));
         Ok(CopyBox {
             copy,
-            place: self.found.iter().filter(|b| b.copy == copy).count(),
+            place: self.found.iter().filter(|of| of_copy(of) == copy).count(),
             reads,
             low: nest.footprint(copy, body).iter().map(|d| d.low).collect(),
             part: if produced { nest.shared_part(copy, &layout) } else { None },

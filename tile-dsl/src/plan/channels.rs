@@ -49,10 +49,14 @@ pub(crate) enum Full {
 }
 
 /// Copies that share stages.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Channel {
+    /// Which of the nest's it is, in program order.
+    pub number: usize,
     /// The copies, outermost first.
     pub copies: Vec<CopyId>,
+    /// The copy after which its mbarriers are called: those of all channels of a producer that have copies in common.
+    pub ring: CopyId,
     /// The loop whose steps are its items, if it is pipelined.
     pub digit: Option<Digit>,
     /// Items that it holds at a time.
@@ -74,7 +78,7 @@ pub(crate) struct Channel {
 }
 
 /// Products that are waited for some steps later; their stages are free then.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct InFlight {
     /// The values that they add to.
     pub values: Vec<ValueId>,
@@ -86,6 +90,11 @@ impl Channel {
     /// What says that a stage is full, in a variant.
     pub fn full(&self, variant: Variant) -> Full {
         self.full[usize::from(variant == Variant::General)]
+    }
+
+    /// What says that a stage is full, where vectors are aligned, and where they are not.
+    pub fn signals(&self) -> &[Full; 2] {
+        &self.full
     }
 
     /// Whether all threads that read a stage have a barrier once it is full: what others read of the stage before is read then, too.
@@ -231,18 +240,21 @@ impl Channels {
         let (copies, body) = chain(stmt);
         let together = Together { pipeline, copies };
         if self.all.iter().all(|(at, of, _)| *at != together || of != body) {
-            let channels = together.channels(nest, body);
+            let before = self.all.iter().map(|(.., channels)| channels.len()).sum();
+            let channels = together.channels(nest, body, before);
             self.all.push((together, body.clone(), channels));
         }
     }
 
     pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
         // Those of several places are written once where they are alike.
-        let mut written: Vec<&Channel> = Vec::new();
+        let mut written: Vec<String> = Vec::new();
         for channel in self.all.iter().flat_map(|(.., channels)| channels) {
-            if !written.contains(&channel) {
-                channel.write(nest, out)?;
-                written.push(channel);
+            let mut line = String::new();
+            channel.write(nest, &mut line)?;
+            if !written.contains(&line) {
+                out.write_str(&line)?;
+                written.push(line);
             }
         }
         Ok(())
@@ -250,7 +262,8 @@ impl Channels {
 }
 
 impl Together {
-    fn channels(&self, nest: &Nest, body: &Stmt) -> Vec<Channel> {
+    /// Its channels; there are so many in the nest before.
+    fn channels(&self, nest: &Nest, body: &Stmt, before: usize) -> Vec<Channel> {
         let digit = self.pipeline.map(|(digit, _)| digit);
         let stages = self.pipeline.map_or(1, |(_, stages)| stages);
         let arrive = digit.map_or(Unit::Warp, |d| nest.arriving(d));
@@ -265,7 +278,10 @@ impl Together {
                 *products && nest.copy(*copy).via != Via::Tma
             };
             let in_flight = nest.in_flight(body).filter(|_| digit.is_some());
-            (!copies.is_empty()).then(|| Channel {
+            let ring = nest.ring(&copies)?;
+            Some(Channel {
+                number: before,
+                ring,
                 fences_reads: full.contains(&Full::Mbarrier) && read.iter().any(|(threads, _)| *threads),
                 fences_stores: copies.iter().zip(&read).any(plain),
                 in_flight: in_flight.map(|(values, steps)| InFlight { values, steps }),
@@ -293,6 +309,8 @@ impl Together {
         ]
         .into_iter()
         .flatten()
+        .zip(before..)
+        .map(|(channel, number)| Channel { number, ..channel })
         .collect()
     }
 }

@@ -15,14 +15,16 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    index::AxisId,
     machine::{self, Unit, UnitDim},
     nest::{
-        Across, Combination, Level, Nest, Steps, Stmt, Target, UnitRange, Units, ValueId, WIDEST, leaves,
-        partial_units,
+        Across, Combination, Digit, Frame, Level, LoopKind, Nest, Step, Steps, Stmt, Target, UnitRange,
+        Units, ValueId, WIDEST, leaves, partial_units, registers_of_thread, with_paths,
     },
 };
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 /// Parts that may be added at once. Of more, several CTAs read at a time.
 pub(crate) const QUAD: u32 = 4;
@@ -88,36 +90,135 @@ pub(crate) struct Cut {
 /// Why there is no way for parts to come together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsummed {
-    /// Threads along an axis hold parts, and nothing combines them.
-    Apart(ValueId, AxisId, Unit),
+    /// Threads along a loop hold parts, and nothing combines them.
+    Apart(ValueId, Digit, Unit),
     /// Others hold parts than those that combine them.
-    Other(ValueId, Level, &'static str),
+    Other(ValueId, Level, Holders),
     /// CTAs have parts, and they are not in registers.
     Shared(ValueId),
     /// Its slots have no share that the CTAs take.
     Whole(ValueId),
     /// No loop is shared out among CTAs.
     Nowhere,
+    /// CTAs would meet in each step of a loop around.
+    Repeated(ValueId, Step),
+    /// A value is computed where the parts of another have met, and needed by CTAs that do not get there.
+    Behind {
+        /// It.
+        value: ValueId,
+        /// The other, or the same at an earlier place.
+        met: ValueId,
+    },
+}
+
+/// Threads that hold parts which a level does not combine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holders {
+    /// Several warps.
+    Warps,
+    /// Lanes of a warp that has fewer than 32.
+    NotFull,
+    /// A number of lanes that is no power of two.
+    Odd,
+    /// Lanes of one warp.
+    Lanes,
+}
+
+impl fmt::Display for Holders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Holders::Warps => "several warps",
+            Holders::NotFull => "a warp that is not full",
+            Holders::Odd => "a number of lanes that is no power of two",
+            Holders::Lanes => "lanes of one warp",
+        })
+    }
 }
 
 impl Unsummed {
-    /// In words. Schedules of which it holds are refused before, with what mends them.
+    /// In words.
     pub fn text(self, nest: &Nest) -> String {
         let name = |value: ValueId| nest.value(value).name.clone();
         match self {
-            Unsummed::Apart(value, axis, unit) => format!(
-                "nothing combines the parts of `{}` over `{}`, bound to {unit:?}",
+            Unsummed::Apart(value, digit, unit) => format!(
+                "nothing combines the parts of `{}` that each {unit} holds along `{}`",
                 name(value),
-                nest.axis(axis)
+                nest.digit_name(digit)
             ),
             Unsummed::Other(value, level, held) => {
-                format!("parts of `{}` are held across {held}, combined by {level:?}", name(value))
+                format!("{held} hold parts of `{}`, and `reduce` combines those of a {level}", name(value))
             }
-            Unsummed::Shared(value) => format!("parts of `{}` are not in registers", name(value)),
-            Unsummed::Whole(value) => format!("`{}` has no such share", name(value)),
+            Unsummed::Shared(value) => {
+                format!("CTAs share the parts of `{}`, which are not in registers", name(value))
+            }
+            Unsummed::Whole(value) => {
+                format!("registers of `{}` do not come apart into a share for each CTA", name(value))
+            }
             Unsummed::Nowhere => "no loop is shared out among CTAs".into(),
+            Unsummed::Repeated(value, (digit, at)) => {
+                let (name, over) = (name(value), nest.digit_name(digit));
+                let meet = "the CTAs that hold parts of it would have to synchronise in each step, and they do so once a launch";
+                match (at, digit.steps) {
+                    (LoopKind::Pipe(_), Steps::Fixed(1)) => format!(
+                        "`{name}` is computed inside the loop over `{over}`, which `pipeline` makes a loop at run time though it has one step: {meet}"
+                    ),
+                    _ => format!("`{name}` is computed inside the loop over `{over}`: {meet}"),
+                }
+            }
+            Unsummed::Behind { value, met } => {
+                let (own, before) = (name(value), name(met));
+                let what = match nest.across.contains_key(&value) {
+                    true if value == met => format!("`{own}` is computed again"),
+                    true => format!("`{own}` is computed"),
+                    false => format!("`{own}`, which others read, is computed"),
+                };
+                format!(
+                    "{what} after the parts of `{before}` are combined: not all CTAs that need it run that code"
+                )
+            }
         }
     }
+}
+
+/// Why parts that CTAs hold do not meet once a launch, or not in all CTAs that need them.
+fn met_once(nest: &Nest) -> Option<Unsummed> {
+    if nest.across.is_empty() {
+        return None;
+    }
+    let mut repeated = None;
+    with_paths(&nest.body, &mut |path, stmt| {
+        let Stmt::Let { values, .. } = stmt else { return };
+        // The steps of a pipelined loop are guarded, even a single one.
+        let runs = |(digit, at): &Step| match at {
+            LoopKind::Unit(..) => false,
+            LoopKind::Pipe(_) => true,
+            _ => digit.steps != Steps::Fixed(1),
+        };
+        for value in values.iter().filter(|v| nest.across.contains_key(v)) {
+            let around = path.iter().filter_map(Frame::step).find(runs);
+            repeated = repeated.or(around.map(|step| Unsummed::Repeated(*value, step)));
+        }
+    });
+    repeated.or_else(|| behind_another(nest))
+}
+
+/// What is computed where the parts of a reduction have met, and needed by CTAs that do not get there: a part of another reduction,
+/// or of another copy of this one, and a value that lives on behind that place.
+fn behind_another(nest: &Nest) -> Option<Unsummed> {
+    let mut found = None;
+    leaves(&nest.body, &mut |path, leaf| {
+        let met = path.iter().enumerate().find_map(|(n, frame)| match frame {
+            Frame::Rest(values) => values.iter().find(|v| nest.across.contains_key(v)).map(|v| (n, *v)),
+            _ => None,
+        });
+        if let (Some((n, met)), Some((Target::Value(value), _))) = (met, leaf.leaf()) {
+            let lives_on = path[..n].iter().any(|f| matches!(f, Frame::First(vs) if vs.contains(&value)));
+            if lives_on || nest.across.contains_key(&value) {
+                found.get_or_insert(Unsummed::Behind { value, met });
+            }
+        }
+    });
+    found
 }
 
 impl Workspace {
@@ -148,31 +249,38 @@ struct Planner<'n> {
 }
 
 impl Planner<'_> {
-    fn sum(&self, place: &Place, first: &Stmt) -> Result<Option<Sum>, Unsummed> {
+    fn sum(
+        &self,
+        place: &Place,
+        partial: &BTreeMap<(Unit, UnitDim), Digit>,
+    ) -> Result<Option<Sum>, Unsummed> {
         let value = place.value;
-        let threads = self.threads(place, first)?;
+        let threads = self.threads(place, partial)?;
         let ctas = self.nest.across.get(&value).map(|across| self.ctas(place, *across)).transpose()?;
         Ok((threads.is_some() || ctas.is_some()).then_some(Sum { value, nth: place.nth, threads, ctas }))
     }
 
-    fn threads(&self, place: &Place, first: &Stmt) -> Result<Option<Threads>, Unsummed> {
+    fn threads(
+        &self,
+        place: &Place,
+        partial: &BTreeMap<(Unit, UnitDim), Digit>,
+    ) -> Result<Option<Threads>, Unsummed> {
         let value = place.value;
-        let partial = partial_units(self.nest, self.units, value, first);
-        let Some(((unit, _), digit)) = partial.first_key_value() else { return Ok(None) };
+        // A unit of one has all parts.
+        let several = |unit: &&(Unit, UnitDim)| self.units.dims.contains_key(unit);
+        let Some((unit, digit)) = partial.iter().find(|(unit, _)| several(unit)) else { return Ok(None) };
         let Some(level) = self.nest.combine.get(&value).copied() else {
-            return Err(Unsummed::Apart(value, digit.axis, *unit));
+            return Err(Unsummed::Apart(value, *digit, unit.0));
         };
         if place.registers.is_none() {
-            return Ok(Some(Threads::Shared(partial.into_keys().collect())));
+            return Ok(Some(Threads::Shared(partial.keys().filter(several).copied().collect())));
         }
-        let combination = Combination::new(self.units, partial.keys());
+        let combination = Combination::new(self.units, partial.keys().filter(several));
         let held = match level {
-            Level::Lane if combination.across_warps => Some("several warps"),
-            Level::Lane if !combination.full_warps => Some("a warp that is not full"),
-            Level::Lane if !combination.across.is_empty() => {
-                Some("a number of lanes that is no power of two")
-            }
-            Level::Warp if combination.within_warp => Some("lanes of one warp"),
+            Level::Lane if combination.across_warps => Some(Holders::Warps),
+            Level::Lane if !combination.full_warps => Some(Holders::NotFull),
+            Level::Lane if !combination.across.is_empty() => Some(Holders::Odd),
+            Level::Warp if combination.within_warp => Some(Holders::Lanes),
             _ => None,
         };
         match held {
@@ -227,8 +335,8 @@ impl Planner<'_> {
 
     /// Registers that a thread of this CTA has beside so many sums, with as many CTAs on an SM as are asked for.
     fn free_registers(&self, slots: u32) -> u32 {
-        let resident = self.nest.occupancy.unwrap_or(1) * (self.units.threads + self.nest.producing());
-        let each = (self.target.resident_registers() / resident.max(1)).min(self.target.registers());
+        let threads = self.units.threads + self.nest.producing();
+        let each = registers_of_thread(self.target, threads, self.nest.occupancy.unwrap_or(1));
         each.saturating_sub(slots + BESIDE)
     }
 }
@@ -276,34 +384,62 @@ impl Sum {
     }
 }
 
-/// The sums of a nest that have parts, in program order.
+/// The sums of a nest that have parts, in program order; each with the reason where there is none.
 #[derive(Clone, Debug)]
-pub(crate) struct Sums(Vec<Sum>);
+pub(crate) struct Sums {
+    all: Vec<Result<Sum, Unsummed>>,
+    /// Reductions over loops that are bound to units.
+    in_parts: BTreeSet<ValueId>,
+    /// Why parts that CTAs hold do not meet once a launch.
+    unmet: Option<Unsummed>,
+}
 
 impl Sums {
-    /// Those of a nest for a target, whose tiles and places are planned.
+    /// Those of a nest for a target, whose tiles and places are planned. Without units nobody knows how parts come together.
     pub fn of(
         nest: &Nest,
         target: machine::Target,
-        units: &Units,
+        units: Option<&Units>,
         tiles: &Tiles,
         places: &Places,
-    ) -> Result<Sums, Unsummed> {
-        let planner = Planner { nest, units, tiles, target };
-        let mut sums = Vec::new();
-        for (place, first) in places.with_firsts(nest) {
-            sums.extend(planner.sum(place, first)?);
+    ) -> Sums {
+        let (mut all, mut in_parts) = (Vec::new(), BTreeSet::new());
+        for (value, first) in nest.lets() {
+            if !partial_units(nest, value, first).is_empty() {
+                in_parts.insert(value);
+            }
         }
-        Ok(Sums(sums))
+        if let Some(units) = units {
+            let planner = Planner { nest, units, tiles, target };
+            for (place, first) in places.with_firsts(nest) {
+                all.extend(planner.sum(place, &partial_units(nest, place.value, first)).transpose());
+            }
+        }
+        Sums { all, in_parts, unmet: met_once(nest) }
     }
 
     /// That of a value in a place; `None` where one thread has each element whole.
     pub fn get(&self, place: &Place) -> Option<&Sum> {
-        self.0.iter().find(|sum| sum.value == place.value && sum.nth == place.nth)
+        self.all.iter().flatten().find(|sum| sum.value == place.value && sum.nth == place.nth)
+    }
+
+    /// Whether units hold parts of a reduction.
+    pub fn has_parts(&self, value: ValueId) -> bool {
+        self.in_parts.contains(&value)
+    }
+
+    /// Why parts that CTAs hold do not meet once a launch, or not in all CTAs that need them.
+    pub fn unmet(&self) -> Option<Unsummed> {
+        self.unmet
+    }
+
+    /// The first reason for which parts do not come together.
+    pub fn unsummed(&self) -> Option<Unsummed> {
+        self.unmet.or_else(|| self.all.iter().find_map(|sum| sum.as_ref().err().copied()))
     }
 
     pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
-        self.0.iter().try_for_each(|sum| sum.write(nest, out))
+        self.all.iter().flatten().try_for_each(|sum| sum.write(nest, out))
     }
 }
 

@@ -1,9 +1,13 @@
 //! The tiles of a kernel: a factor for each loop bound to CTAs, and the order in which they are taken.
 
 use crate::{
+    diagnostic::list,
     index::{AxisId, Extent},
     machine::Unit,
-    nest::{Atom, Digit, Layout, LoopKind, Nest, Order, Segment, Steps, TileSize, loops},
+    nest::{
+        AccessId, Atom, Digit, Frame, Layout, LoopKind, Nest, Order, Role, Segment, Step, Steps, Stmt,
+        TileSize, leaves, loops,
+    },
     tile::AxisKind,
 };
 use std::fmt;
@@ -21,6 +25,70 @@ pub(crate) struct Tiles {
     pub persistent: Option<u32>,
     /// Tiles of an axis that are of two sizes.
     pub segment: Option<Segment>,
+    /// Stores that are not shared out as others are, each with a loop that CTAs share out elsewhere.
+    pub whole: Vec<(AccessId, Digit)>,
+    /// What does not go with tiles of two sizes.
+    pub unsegmented: Vec<Unsegmented>,
+}
+
+/// Why tiles of an axis cannot be of two sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Unsegmented {
+    /// CTAs of a cluster take them.
+    Cluster,
+    /// A CTA takes more than one: a loop over them is not bound to CTAs.
+    Looped,
+    /// CTAs share out reductions.
+    Parts,
+    /// A loop inside of a tile reaches beyond the last one, and cannot stop there.
+    GoesOn(Step),
+}
+
+impl Unsegmented {
+    /// In words.
+    pub fn text(&self, nest: &Nest, segment: Segment) -> String {
+        match self {
+            Unsegmented::Cluster => "CTAs of a cluster work on tiles of one size".into(),
+            Unsegmented::Looped => format!(
+                "a CTA has one tile of `{}` where tiles are of two sizes, not a loop over them",
+                nest.axis(segment.digit.axis)
+            ),
+            Unsegmented::Parts => {
+                let names: Vec<&str> = nest.across.keys().map(|v| nest.value(*v).name.as_str()).collect();
+                format!("CTAs share the sums that {} holds, of tiles of one size", list(&names))
+            }
+            Unsegmented::GoesOn((digit, at)) => {
+                let (name, rest) = (nest.digit_name(*digit), segment.rest());
+                let why = match at {
+                    LoopKind::Atom(atom, Role::N) if digit.stride == 1 => {
+                        format!("`{}` takes no {rest} columns at once", atom.row().name)
+                    }
+                    LoopKind::Atom(atom, _) => format!("`{}` takes all of `{name}` at once", atom.row().name),
+                    LoopKind::Unit(unit, dim) => {
+                        format!("all steps of `{name}` are taken at once, by {unit}.{dim}")
+                    }
+                    LoopKind::Vec => format!("all steps of `{name}` are one vector"),
+                    LoopKind::Pipe(_) => format!("copies run ahead of `{name}`"),
+                    LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Seq => {
+                        format!("a step of `{name}` has {}", digit.stride)
+                    }
+                };
+                format!("the last tile of a segment has {rest} points, and {why}")
+            }
+        }
+    }
+}
+
+/// Whether a loop inside of a tile takes as many steps as the last one has, or reaches no further.
+fn can_stop(segment: Segment, (digit, at): Step) -> bool {
+    match at {
+        _ if !segment.reaches_beyond(digit) => true,
+        LoopKind::Atom(atom, Role::N) if digit.stride == 1 => segment.atom_in_last(atom, digit).is_some(),
+        LoopKind::Atom(..) | LoopKind::Unit(..) | LoopKind::Vec | LoopKind::Pipe(_) => false,
+        LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Seq => {
+            segment.rest().is_multiple_of(digit.stride)
+        }
+    }
 }
 
 /// One factor of the grid: a loop bound to CTAs.
@@ -55,12 +123,26 @@ pub(crate) enum Share {
     },
 }
 
+/// The stores outside of some loops that CTAs share out elsewhere, with the first such loop: each CTA would do them.
+fn whole(nest: &Nest, mut shared: Vec<Digit>) -> Vec<(AccessId, Digit)> {
+    shared.sort();
+    let mut found = Vec::new();
+    leaves(&nest.body, &mut |path, leaf| {
+        let Stmt::Put { access, .. } = leaf else { return };
+        let around = |d: &Digit| {
+            path.iter().any(|f| matches!(f, Frame::For(x, LoopKind::Unit(Unit::Block, _)) if x == d))
+        };
+        found.extend(shared.iter().find(|d| !around(d)).map(|digit| (*access, *digit)));
+    });
+    found
+}
+
 impl Tiles {
     /// Those of a nest.
     pub fn of(nest: &Nest) -> Tiles {
-        let bound =
-            |(digit, at): (Digit, LoopKind)| matches!(at, LoopKind::Unit(Unit::Block, _)).then_some(digit);
-        let mut digits: Vec<Digit> = loops(&nest.body).into_iter().filter_map(bound).collect();
+        let all = loops(&nest.body);
+        let is_bound = |at: LoopKind| matches!(at, LoopKind::Unit(Unit::Block, _));
+        let mut digits: Vec<Digit> = all.iter().filter(|(_, at)| is_bound(*at)).map(|(d, _)| *d).collect();
         let is_part = |d: &Digit| nest.kernel.axes[usize::from(d.axis.0)].kind != AxisKind::Program;
         digits.sort_by_key(|d| (is_part(d), d.axis, std::cmp::Reverse(d.stride)));
         digits.dedup();
@@ -81,13 +163,29 @@ impl Tiles {
             };
             Factor { digit, extent, tile, period, share }
         });
-        Tiles {
-            factors: factors.collect(),
+        let factors: Vec<Factor> = factors.collect();
+        let mut tiles = Tiles {
             order: nest.order,
             bands: nest.bands,
             persistent: nest.persistent,
             segment: nest.segment,
+            whole: whole(nest, factors.iter().map(|f| f.digit).filter(|d| !is_part(d)).collect()),
+            unsegmented: Vec::new(),
+            factors,
+        };
+        if let Some(segment) = nest.segment {
+            let mut over = all.iter().filter(|(digit, _)| *digit == segment.digit).peekable();
+            let looped = over.peek().is_none() || !over.all(|(_, at)| is_bound(*at));
+            let wrong = [
+                (nest.cluster.is_some(), Unsegmented::Cluster),
+                (looped, Unsegmented::Looped),
+                (!nest.across.is_empty(), Unsegmented::Parts),
+            ];
+            tiles.unsegmented = wrong.into_iter().filter(|(holds, _)| *holds).map(|(_, why)| why).collect();
+            let goes_on = all.iter().find(|step| !can_stop(segment, **step));
+            tiles.unsegmented.extend(goes_on.map(|step| Unsegmented::GoesOn(*step)));
         }
+        tiles
     }
 
     /// Some factors, the slowest first, and their order: those along which bands go come last. An axis of one tile has no factor;

@@ -4,11 +4,8 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     directive::{self, DirectiveKind},
     engine::checks::Context,
-    nest::{
-        Access, Across, BOX_BYTES, BOX_POINTS, LoopKind, MATRIX_ROWS, Nest, NoStoredMatrices, Step, Steps,
-        dimensions, loops, of_a_tile,
-    },
-    plan::Unstored,
+    nest::{Across, BOX_BYTES, BOX_POINTS, LoopKind, Step, Steps, loops, of_a_tile},
+    plan::{Store, Unstored},
     schedule::{Unit, Via},
     tile::TensorId,
 };
@@ -24,8 +21,8 @@ fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
     let by = context
         .last(|k| matches!(k, DirectiveKind::Stage(directive::Stage { buffer, .. }) if buffer == name));
     let wrong = |text: String| Some(context.at(by, span, text).edits([Edit::remove()]));
-    let (access, around) = nest.stored(tensor)?;
-    let access = nest.access(access);
+    let store = context.plan.stores().collected(nest, tensor)?;
+    let (access, around) = (nest.access(store.access), &store.loops);
     let runs =
         |(d, at): &&Step| matches!(at, LoopKind::Seq | LoopKind::Pipe(_)) && d.steps != Steps::Fixed(1);
     if let Some((digit, _)) = around.iter().find(runs) {
@@ -37,8 +34,8 @@ fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
             .then(|| Edit::put([directive::Unroll { digit: loop_, within: Some(name.clone()) }]));
         return Some(context.at(by, span, text).edits(unroll).edits([Edit::remove()]));
     }
-    let Some(layout) = nest.output_layout(tensor) else {
-        return wrong(format!("a tile of `{name}` has no size"));
+    let Some(layout) = &store.tile else {
+        return wrong(Unstored::Unbounded(tensor).text(nest));
     };
     let size = u64::from(nest.elem(tensor).bytes());
     let row = layout.extents.get(nest.contiguous(tensor)).copied().unwrap_or(1);
@@ -81,7 +78,7 @@ fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
             "dimension {d} of the tile of `{name}` has {n} points: a box of a tensor map has at most {BOX_POINTS}"
         ));
     }
-    if let Some(diagnostic) = matrices(context, access, of_a_tile(around)) {
+    if let Some(diagnostic) = matrices(context, store, of_a_tile(around.clone())) {
         return Some(diagnostic);
     }
     let stores = match nest.across.values().next()? {
@@ -93,20 +90,22 @@ fn of(context: &Context<'_>, tensor: TensorId) -> Option<Diagnostic> {
 }
 
 /// Lanes hold what is stored as `stmatrix` takes it.
-fn matrices(context: &Context<'_>, access: &Access, inside: Vec<Step>) -> Option<Diagnostic> {
+fn matrices(context: &Context<'_>, store: &Store, inside: Vec<Step>) -> Option<Diagnostic> {
     let nest = context.nest;
+    let access = nest.access(store.access);
     let output = &nest.outputs[&access.tensor];
     if !output.matrices {
         return None;
     }
     let name = &nest.tensor(access.tensor).name;
     // A warp that stores nothing would not come to the instruction.
-    let several = dimensions(nest).into_iter().filter(|((unit, _), (n, _))| *unit != Unit::Lane && *n > 1);
+    let several =
+        context.plan.dimensions().iter().filter(|((unit, _), (n, _))| *unit != Unit::Lane && *n > 1);
     let replica = several
         .map(|(of, _)| of)
         .find(|(unit, dim)| inside.iter().all(|(_, kind)| *kind != LoopKind::Unit(*unit, *dim)));
-    let text = match context.stores.of_tensor(nest, access.tensor).next()? {
-        Err(Unstored::Matrices(_, why)) => spelled(nest, name, *why),
+    let text = match &store.how {
+        Err(why @ Unstored::Matrices(..)) => why.text(nest),
         _ => {
             let (unit, dim) = replica?;
             format!(
@@ -127,20 +126,4 @@ fn matrices(context: &Context<'_>, access: &Access, inside: Vec<Step>) -> Option
         kind => Edit::instead([kind]),
     });
     Some(context.at(context.last(of_it), output.span, text).edits(vector).edits(plain))
-}
-
-/// Why `stmatrix` does not store what lanes hold.
-fn spelled(nest: &Nest, name: &str, why: NoStoredMatrices) -> String {
-    match why {
-        NoStoredMatrices::Size(bytes) => {
-            format!("elements of `{name}` have {bytes} bytes: `stmatrix` stores those of 2")
-        }
-        NoStoredMatrices::Lanes => format!(
-            "lanes do not hold `{name}` in the layout that `stmatrix` stores: eight rows of four lanes, each with a vector of two elements of a row"
-        ),
-        NoStoredMatrices::Unaligned(digit, by) => format!(
-            "a step of `{}` moves what lanes hold of `{name}` by {by} elements of a row: `stmatrix` stores rows of {MATRIX_ROWS}",
-            nest.digit_name(digit)
-        ),
-    }
 }

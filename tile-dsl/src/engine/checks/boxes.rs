@@ -16,10 +16,10 @@ use crate::{
 };
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
-    let boxes = match &context.boxes {
-        Ok(boxes) => boxes,
-        Err(why) => return vec![unboxed(context, *why)],
-    };
+    let boxes = context.plan.boxes();
+    if let Some(why) = boxes.unboxed() {
+        return vec![unboxed(context, why)];
+    }
     let copies = (0..).map(CopyId).zip(&context.nest.copies);
     let staged = copies.filter(|(_, c)| c.space == Space::Shared);
     staged

@@ -4,7 +4,8 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     directive::{self, DirectiveKind},
-    nest::{CopyId, Digit, Expr, Frame, Nest, Steps, Stmt, dimensions, leaves},
+    machine::Via,
+    nest::{CopyId, Digit, Expr, Frame, Nest, Steps, Stmt, TileSize, leaves},
     span::SpanId,
 };
 
@@ -43,7 +44,7 @@ fn expanded(nest: &Nest, path: &[Frame], end: usize) -> u64 {
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
-    let threads = dimensions(nest).values().map(|(n, _)| u64::from(*n)).fold(1, u64::saturating_mul);
+    let threads = context.plan.threads();
     let (mut total, mut largest) = (0u64, (0u64, String::new(), None));
     let mut copies: Vec<CopyId> = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
@@ -63,7 +64,15 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
                 continue;
             }
             copies.push(*copy);
+            if nest.copy(*copy).via == Via::Tma {
+                // One thread issues its boxes.
+                let pieces = context.plan.boxes().of_copy(*copy).map(|of| of.pieces(TileSize::Whole)).max();
+                let all = pieces.unwrap_or(0).saturating_mul(expanded(nest, path, n));
+                total = total.saturating_add(all);
+                continue;
+            }
             let Some(elems) = nest.copy_elems(*copy) else { continue };
+            // Each by itself: so a variant without vectors copies.
             let each = elems.div_ceil(threads);
             let all = each.saturating_mul(expanded(nest, path, n)).saturating_mul(COPY);
             total = total.saturating_add(all);

@@ -4,7 +4,7 @@ use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit},
     directive::{self, DirectiveKind},
-    nest::{Role, Scope, registers_of_product},
+    nest::{Role, Scope, registers_of_product, registers_of_thread},
     span::SpanId,
 };
 
@@ -12,17 +12,16 @@ use crate::{
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
     let threads = context.computing() + u64::from(nest.producing());
-    let resident = u64::from(nest.occupancy.unwrap_or(1)) * threads.max(1);
-    let target = context.schedule.target;
-    let each = (u64::from(target.resident_registers()) / resident).min(target.registers().into()) / 8 * 8;
+    let (target, ctas) = (context.schedule.target, nest.occupancy.unwrap_or(1));
+    let each = registers_of_thread(target, u32::try_from(threads).unwrap_or(u32::MAX), ctas) / 8 * 8;
     let wrong = context.schedule.directives.iter().find_map(|d| {
         let DirectiveKind::TensorCore(directive::TensorCore { value, atom, swapped }) = &d.kind else { return None };
         if atom.row().scope != Scope::Warpgroup {
             return None;
         }
         let columns = atom.size(Role::N);
-        let (sums, n) = (u64::from(columns / 2), u64::from(columns));
-        let taken = u64::from(registers_of_product(*atom));
+        let (sums, n) = (columns / 2, columns);
+        let taken = registers_of_product(*atom);
         (taken > each).then(|| {
             let text = format!(
                 "`{atom}` takes {taken} registers of a thread, {sums} for accumulators of {n} columns and {} for the rest: a CTA of {threads} threads has {each} for each",

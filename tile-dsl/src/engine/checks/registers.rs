@@ -3,190 +3,113 @@
 use super::Context;
 use crate::{
     diagnostic::{Diagnostic, Edit, list},
-    directive::{self, DirectiveKind, fragment},
+    directive::{self, DirectiveKind},
     engine::families::place,
-    nest::{
-        CopyId, Digit, Fragment, Frame, Layout, LoopKind, MOST_HELD, Nest, Placement, Step, Steps, Stmt,
-        ValueId, Where, leaves, own_loops_of_all, with_paths,
-    },
-    schedule::{Directive, Space, Unit, Via},
+    nest::{CopyId, Digit, Layout, LoopKind, MOST_HELD, Nest, ValueId, Where},
+    plan::{Place, Unheld, Unplaced},
+    schedule::{Directive, Space, Via},
 };
 
-/// A value, the loops around its `let`, and the first part of that.
-pub(crate) type Visit<'a> = dyn FnMut(ValueId, &[Step], &Stmt) + 'a;
-
-/// How the loop at a place on a path runs.
-fn runs(nest: &Nest, path: &[Frame], place: usize, at: LoopKind) -> LoopKind {
-    nest.runs(at, if let Some(Frame::Stage(c)) = path.get(place + 1) { Some(*c) } else { None })
-}
-
-/// Calls `visit` with every `let` of a value.
-pub(crate) fn lets(nest: &Nest, visit: &mut Visit<'_>) {
-    with_paths(&nest.body, &mut |path, stmt| {
-        let Stmt::Let { values, first, .. } = stmt else { return };
-        let outside: Vec<Step> = path.iter().filter_map(Frame::step).collect();
-        values.iter().for_each(|v| visit(*v, &outside, first));
-    });
-}
-
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
-    let nest = context.nest;
+    let places = context.plan.places();
     let mut wrong = Vec::new();
+    // Each value once, by its first `let` that something is wrong with.
     let mut seen = Vec::new();
     let (mut large, mut open) = (Vec::new(), Vec::new());
-    lets(nest, &mut |v, outside, first| {
-        if seen.contains(&v) {
-            return;
+    for place in places.all() {
+        let value = place.map_or_else(|why| why.value(), |place| place.value);
+        if seen.contains(&value) {
+            continue;
         }
-        let value = nest.value(v);
-        let shared = value.placement == Placement::Shared;
-        let mut inside = own_loops_of_all(nest, v, first).concat();
-        inside.sort();
-        if let Some((digit, _)) = inside.iter().find(|(d, _)| d.steps == Steps::Rest) {
-            seen.push(v);
-            open.push((v, *digit));
-            return;
-        }
-        if shared {
-            if let Some((digit, LoopKind::Unit(unit, _))) =
-                outside.iter().find(|(_, at)| matches!(at, LoopKind::Unit(u, _) if *u != Unit::Block))
+        match place {
+            Err(Unplaced::Unbounded(_, (digit, _))) => open.push((value, digit)),
+            Err(why @ Unplaced::Within(..)) => wrong.push(within(context, why)),
+            Err(why @ Unplaced::RunTime(_, (digit, _))) => wrong.push(indexed(context, why, digit)),
+            Ok(Place { registers: Some(layout), .. })
+                if layout.slots() > u64::from(context.schedule.target.registers()) =>
             {
-                seen.push(v);
-                let text = format!(
-                    "`{}` is computed inside the loop over `{}`, bound to {unit}: each {unit} has its own, so it cannot be one buffer of the CTA",
-                    value.name,
-                    nest.digit_name(*digit)
-                );
-                let stage = context.last(
-                    |k| matches!(k, DirectiveKind::Stage(directive::Stage { buffer, at: None, .. }) if *buffer == value.name),
-                );
-                wrong.push(
-                    context
-                        .at(stage, value.span, text)
-                        .note(value.span, format!("`{}` is computed here", value.name)),
-                );
-                return;
+                large.push(Held { value, layout });
             }
-            // A reduction accumulates in registers before its result goes to shared memory.
-            if value.reduction.is_none() {
-                return;
-            }
+            Ok(_) => continue,
         }
-        let pipelined = |(d, at): &&Step| matches!(at, LoopKind::Pipe(_)) && d.steps != Steps::Fixed(1);
-        if let Some((digit, _)) = inside.iter().find(pipelined) {
-            seen.push(v);
-            wrong.push(piped(context, v, *digit));
-            return;
-        }
-        let layout = Layout::of(nest, v, first);
-        if layout.slots() > u64::from(context.schedule.target.registers()) {
-            seen.push(v);
-            large.push(Held { value: v, layout });
-        }
-    });
+        seen.push(value);
+    }
     wrong.extend(too_many(context, &large));
     wrong.extend(unbounded(context, &open));
-    wrong.extend(read_in_pipelines(context, &mut seen));
+    for why in context.plan.readers().indexed.iter().filter(|why| !seen.contains(&why.value())) {
+        if let Unplaced::RunTime(_, (digit, _)) = why {
+            wrong.push(indexed(context, *why, *digit));
+        }
+    }
     wrong.extend(fragments(context));
     wrong
 }
 
-/// No pipelined loop steps through a value in registers that a statement inside reads.
-fn read_in_pipelines(context: &Context<'_>, seen: &mut Vec<ValueId>) -> Vec<Diagnostic> {
-    let nest = context.nest;
-    let mut wrong = Vec::new();
-    leaves(&nest.body, &mut |path, leaf| {
-        for v in leaf.leaf().expect("a leaf").1.values() {
-            let value = nest.value(v);
-            if value.placement == Placement::Shared || seen.contains(&v) {
-                continue;
-            }
-            let binds = |f: &Frame| matches!(f, Frame::First(vs) | Frame::Rest(vs) if vs.contains(&v));
-            let Some(from) = path.iter().rposition(binds) else { continue };
-            let piped_loop = (from..path.len()).find_map(|n| match &path[n] {
-                Frame::For(d, at)
-                    if value.axes.contains(&d.axis)
-                        && d.steps != Steps::Fixed(1)
-                        && matches!(runs(nest, path, n, *at), LoopKind::Pipe(_)) =>
-                {
-                    Some(*d)
-                }
-                _ => None,
-            });
-            if let Some(digit) = piped_loop {
-                seen.push(v);
-                wrong.push(piped(context, v, digit));
-            }
-        }
-    });
-    wrong
+/// A buffer of the CTA that each unit computes.
+fn within(context: &Context<'_>, why: Unplaced) -> Diagnostic {
+    let value = context.nest.value(why.value());
+    let stage = context.last(
+        |k| matches!(k, DirectiveKind::Stage(directive::Stage { buffer, at: None, .. }) if *buffer == value.name),
+    );
+    context
+        .at(stage, value.span, why.text(context.nest))
+        .note(value.span, format!("`{}` is computed here", value.name))
 }
 
 /// Copies in registers fit.
 fn fragments(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
     let most = context.schedule.target.registers();
-    let held = nest.held_copies();
     let copies = (0..nest.copies.len() as u16).map(CopyId);
     let copies = copies.filter(|copy| nest.copy(*copy).space == Space::Register);
     let found = copies.filter_map(|copy| {
-        let info = nest.tensor(nest.copy(copy).tensor);
         let name = nest.copy_name(copy);
-        let (text, remark) = if let Some(digit) = fragment::piped(nest, copy) {
-            let text = format!(
-                "`{name}` is held in registers over `{}`, which a pipelined loop steps through: registers are addressed while compiling",
-                nest.digit_name(digit)
-            );
-            (text, "load it in a loop inside of the pipelined one")
-        } else {
-            // Where it stands in several statements, each has its own.
-            let own = held.iter().filter(|(other, ..)| *other == copy);
-            let counts = own.map(|(_, sets, body)| {
-                let slots = Fragment::of(nest, copy, body).map_or(0, |fragment| fragment.slots);
-                (slots.saturating_mul(*sets), slots > MOST_HELD)
-            });
-            let (all, more) = counts.max().unwrap_or_default();
-            if all <= most {
-                return None;
+        let held = || context.plan.fragments().of_copy(copy);
+        let run_time = held().find_map(|of| of.err().filter(|why| matches!(why, Unheld::RunTime(..))));
+        let (text, remark) = match run_time {
+            Some(why) => (why.text(nest), "load it in a loop inside of the pipelined one"),
+            None => {
+                // Where it stands in several statements, each has its own.
+                let counts = held().flatten().map(|of| (of.slots(), of.layout.slots > MOST_HELD));
+                let (all, more) = counts.max().unwrap_or_default();
+                if all <= most {
+                    return None;
+                }
+                let over = if more { "more than " } else { "" };
+                let text = format!(
+                    "each thread would hold {over}{all} elements of `{name}` in registers, but it has at most {most}"
+                );
+                (text, "load it in a loop further inside, or bind more of the loops inside to threads")
             }
-            let over = if more { "more than " } else { "" };
-            let text = format!(
-                "each thread would hold {over}{all} elements of `{name}` in registers, but it has at most {most}"
-            );
-            (text, "load it in a loop further inside, or bind more of the loops inside to threads")
         };
         let by = context.last(|k| matches!(k, DirectiveKind::Fragment(directive::Fragment { buffer, .. }) if *buffer == name));
-        Some(context.at(by, info.span, text).remark(remark))
+        Some(context.at(by, nest.tensor(nest.copy(copy).tensor).span, text).remark(remark))
     });
     found.collect()
 }
 
 /// A pipelined loop runs at run time, so it cannot index registers.
-fn piped(context: &Context<'_>, v: ValueId, digit: Digit) -> Diagnostic {
+fn indexed(context: &Context<'_>, why: Unplaced, digit: Digit) -> Diagnostic {
     let nest = context.nest;
-    let (name, over) = (&nest.value(v).name, nest.digit_name(digit));
-    let text = format!(
-        "`{name}` is held in registers, one for each step of `{over}`, but a pipelined loop runs at run time and cannot index registers"
-    );
+    let value = nest.value(why.value());
     let names = |name: &str| {
         [crate::nest::over_tiles(name), name.to_string()].iter().any(|n| nest.names.get(n) == Some(&digit))
     };
     let by = context
         .last(|k| matches!(k, DirectiveKind::Pipeline(directive::Pipeline { digit, .. }) if names(digit)));
     let diagnostic = context
-        .at(by, nest.value(v).span, text)
-        .note(nest.value(v).span, format!("`{name}` is computed here"));
-    let stage = stage_value(name);
-    diagnostic.edits([Edit::put([stage])])
+        .at(by, value.span, why.text(nest))
+        .note(value.span, format!("`{}` is computed here", value.name));
+    diagnostic.edits([Edit::put([stage_value(&value.name)])])
 }
 
 /// A value of which a thread holds too many elements.
-struct Held {
+struct Held<'p> {
     value: ValueId,
-    layout: Layout,
+    layout: &'p Layout,
 }
 
-impl Held {
+impl Held<'_> {
     /// The digits that slots hold.
     fn slots(&self) -> Vec<Digit> {
         let held = self.layout.digits().iter().filter(|(_, at)| *at == Where::Slot);
@@ -197,10 +120,10 @@ impl Held {
 }
 
 /// Values that no thread has registers for: one mistake for each directive at fault, told by the largest of them.
-fn too_many(context: &Context<'_>, held: &[Held]) -> Vec<Diagnostic> {
+fn too_many(context: &Context<'_>, held: &[Held<'_>]) -> Vec<Diagnostic> {
     let nest = context.nest;
     let most = u64::from(context.schedule.target.registers());
-    let mut groups: Vec<(Option<&Directive>, Vec<&Held>)> = Vec::new();
+    let mut groups: Vec<(Option<&Directive>, Vec<&Held<'_>>)> = Vec::new();
     for one in held {
         let digit = one.slots().into_iter().max_by_key(|d| d.steps).expect("more than one element");
         let by = context.cuts(digit.axis);
@@ -256,18 +179,14 @@ fn unbounded(context: &Context<'_>, open: &[(ValueId, Digit)]) -> Vec<Diagnostic
     let told = digits.into_iter().map(|digit| {
         let values: Vec<ValueId> = open.iter().filter(|(_, d)| *d == digit).map(|(v, _)| *v).collect();
         let (axis, value) = (nest.axis(digit.axis), nest.value(values[0]));
-        let text = format!(
-            "`{}` is held for all of `{axis}`, which has no bound: neither registers nor shared memory can hold it",
-            value.name
-        );
+        let text = Unplaced::Unbounded(values[0], (digit, LoopKind::Seq)).text(nest);
         let by = context.cuts(digit.axis).or_else(|| context.schedule.directives.first());
-        let diagnostic = context
-            .at(by, value.span, text)
-            .note(value.span, format!("`{}` is computed here", value.name));
+        let diagnostic =
+            context.at(by, value.span, text).note(value.span, format!("`{}` is computed here", value.name));
         let dim = nest.kernel.axes[usize::from(digit.axis.0)].extent.dims.keys().next();
-        let fits = dim.into_iter().flat_map(|dim| {
-            [1024, 64].map(|max| Edit::put([directive::Fits { dim: dim.clone(), max }]))
-        });
+        let fits = dim
+            .into_iter()
+            .flat_map(|dim| [1024, 64].map(|max| Edit::put([directive::Fits { dim: dim.clone(), max }])));
         let diagnostic = diagnostic.edits(std::iter::once(where_read(nest, &values, axis)).chain(fits));
         others(diagnostic, nest, values.into_iter().skip(1))
     });

@@ -10,7 +10,7 @@ use crate::{
 
 /// Shared memory of a nest in bytes.
 pub(crate) fn bytes(nest: &Nest) -> u64 {
-    Allocation::of(nest).bytes
+    Allocation::of_nest(nest).bytes
 }
 
 /// The tensor or value that a buffer is for.
@@ -63,7 +63,7 @@ fn spelled(nest: &Nest, buffer: &Buffer) -> String {
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
-    let allocation = Allocation::of(nest);
+    let allocation = context.shared();
     let total = allocation.bytes;
     let target = context.schedule.target;
     let most = u64::from(target.shared_bytes());

@@ -5,20 +5,14 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     directive::{self, DirectiveKind},
     engine::names,
-    nest::{Digit, Frame, LoopKind, Nest, Steps, Stmt, ValueId, dimensions, leaves, loops},
+    nest::{Digit, Dimensions, Frame, LoopKind, Nest, NoUnits, Steps, Stmt, ValueId, leaves, loops},
     schedule::{Directive, Unit, UnitDim},
     span::SpanId,
-    tile::AxisKind,
 };
-use std::collections::BTreeMap;
 
 pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
-    let dims = dimensions(nest);
-    let count = |unit: Unit| -> u64 {
-        let steps = dims.iter().filter(|((u, _), _)| *u == unit).map(|(_, (n, _))| u64::from(*n));
-        steps.fold(1, u64::saturating_mul)
-    };
+    let dims = context.plan.dimensions();
     let uses = |unit: Unit| dims.keys().any(|(u, _)| *u == unit);
     let spelled = |units: &[Unit]| {
         let parts: Vec<String> = dims
@@ -31,86 +25,76 @@ pub(super) fn check(context: &Context<'_>) -> Vec<Diagnostic> {
             .collect();
         parts.join(", ")
     };
-    let mut wrong = skews(context, &dims);
+    let mut wrong = skews(context, dims);
     let binds = |units: &'static [Unit]| {
         context.last(
             move |k| matches!(k, DirectiveKind::Bind(directive::Bind { unit, .. }) if units.contains(unit)),
         )
     };
-    if uses(Unit::Warpgroup) && count(Unit::Warp) != 4 {
-        let text = match uses(Unit::Warp) {
-            false => "a warpgroup has 4 warps, and no loop is bound to `warp`".to_string(),
-            true => format!("a warpgroup has 4 warps, not {}: {}", count(Unit::Warp), spelled(&[Unit::Warp])),
-        };
-        wrong.push(context.at(binds(&[Unit::Warpgroup]), SpanId::NONE, text));
-        return wrong;
-    }
-    if uses(Unit::Warp) || uses(Unit::Lane) {
-        let lanes = count(Unit::Lane);
-        if lanes != 32 {
-            let text = match lanes {
-                1 if !uses(Unit::Lane) => "a warp has 32 lanes, and no loop is bound to `lane`".to_string(),
-                _ => format!("a warp has 32 lanes, not {lanes}: {}", spelled(&[Unit::Lane])),
+    let lanes = |wrong: &mut Vec<Diagnostic>, text: String| {
+        let diagnostic = context.at(binds(&[Unit::Warp, Unit::Lane]), SpanId::NONE, text);
+        let lane = dims.iter().filter(|((u, _), _)| *u == Unit::Lane).flat_map(|(_, (_, digits))| digits);
+        let resized = lane.filter_map(|digit| whole_warp(context, *digit));
+        let threads = binds(&[Unit::Warp]).filter(|_| !uses(Unit::Lane)).and_then(as_threads);
+        wrong.push(diagnostic.edits(resized.chain(threads)));
+    };
+    match context.plan.units() {
+        Err(NoUnits::Warps(warps)) => {
+            let text = match uses(Unit::Warp) {
+                false => "a warpgroup has 4 warps, and no loop is bound to `warp`".to_string(),
+                true => format!("a warpgroup has 4 warps, not {warps}: {}", spelled(&[Unit::Warp])),
             };
-            let diagnostic = context.at(binds(&[Unit::Warp, Unit::Lane]), SpanId::NONE, text);
-            let lane = dims.iter().filter(|((u, _), _)| *u == Unit::Lane).flat_map(|(_, (_, digits))| digits);
-            let resized = lane.filter_map(|digit| whole_warp(context, *digit));
-            let threads = binds(&[Unit::Warp]).filter(|_| !uses(Unit::Lane)).and_then(as_threads);
-            wrong.push(diagnostic.edits(resized.chain(threads)));
-            return wrong;
+            wrong.push(context.at(binds(&[Unit::Warpgroup]), SpanId::NONE, text));
         }
-    }
-    let threads = crate::nest::threads(nest);
-    let most = context.schedule.target.threads();
-    if threads > u64::from(most) {
-        let units: &'static [Unit] = match uses(Unit::Thread) {
-            true => &[Unit::Thread],
-            false => &[Unit::Warpgroup, Unit::Warp],
-        };
-        let text = format!("{threads} threads, but a CTA has at most {most}: {}", spelled(units));
-        let diagnostic = context.at(binds(units), SpanId::NONE, text);
-        let axes: Vec<String> = dims
-            .iter()
-            .filter(|((u, _), _)| units.contains(u))
-            .flat_map(|(_, (_, digits))| digits.iter().map(|d| nest.axis(d.axis).to_string()))
-            .collect();
-        let smaller =
-            context.smaller_tiles(threads.div_ceil(u64::from(most)), |a| axes.iter().any(|x| x == a));
-        wrong.push(diagnostic.edits(smaller));
-    } else {
-        wrong.extend(resident(context, threads));
+        Err(NoUnits::Lanes(n)) => {
+            lanes(&mut wrong, format!("a warp has 32 lanes, not {n}: {}", spelled(&[Unit::Lane])));
+        }
+        // The plan would have all lanes of a warp do the same.
+        _ if uses(Unit::Warp) && !uses(Unit::Lane) => {
+            lanes(&mut wrong, "a warp has 32 lanes, and no loop is bound to `lane`".to_string());
+        }
+        Err(NoUnits::Threads(threads)) => wrong.push(too_many(context, *threads, &spelled)),
+        Ok(units) => wrong.extend(resident(context, units.threads.into())),
+        // `bind` refuses these.
+        Err(NoUnits::Open(_) | NoUnits::Uneven(..) | NoUnits::Mixed) => {}
     }
     wrong
+}
+
+/// More threads than a CTA has.
+fn too_many(context: &Context<'_>, threads: u64, spelled: &dyn Fn(&[Unit]) -> String) -> Diagnostic {
+    let (nest, dims) = (context.nest, context.plan.dimensions());
+    let most = context.schedule.target.threads();
+    let units: &'static [Unit] = match dims.keys().any(|(u, _)| *u == Unit::Thread) {
+        true => &[Unit::Thread],
+        false => &[Unit::Warpgroup, Unit::Warp],
+    };
+    let text = format!("{threads} threads, but a CTA has at most {most}: {}", spelled(units));
+    let by = context.last(
+        move |k| matches!(k, DirectiveKind::Bind(directive::Bind { unit, .. }) if units.contains(unit)),
+    );
+    let axes: Vec<String> = dims
+        .iter()
+        .filter(|((u, _), _)| units.contains(u))
+        .flat_map(|(_, (_, digits))| digits.iter().map(|d| nest.axis(d.axis).to_string()))
+        .collect();
+    let smaller = context.smaller_tiles(threads.div_ceil(u64::from(most)), |a| axes.iter().any(|x| x == a));
+    context.at(by, SpanId::NONE, text).edits(smaller)
 }
 
 /// What CTAs share out of a program axis, they share out of every store: one outside would be done by each of them.
 pub(super) fn grid(context: &Context<'_>) -> Vec<Diagnostic> {
     let nest = context.nest;
-    let program = |d: &Digit| nest.kernel.axes[usize::from(d.axis.0)].kind == AxisKind::Program;
-    let mut shared: Vec<Digit> = loops(&nest.body)
-        .into_iter()
-        .filter(|(d, at)| matches!(at, LoopKind::Unit(Unit::Block, _)) && program(d))
-        .map(|(d, _)| d)
-        .collect();
-    shared.sort();
-    shared.dedup();
-    let mut wrong = Vec::new();
-    leaves(&nest.body, &mut |path, leaf| {
-        let Stmt::Put { access, .. } = leaf else { return };
+    let wrong = context.plan.tiles().whole.iter().map(|(access, digit)| {
         let info = nest.access(*access);
-        let around = |d: &Digit| {
-            path.iter().any(|f| matches!(f, Frame::For(x, LoopKind::Unit(Unit::Block, _)) if x == d))
-        };
-        if let Some(digit) = shared.iter().find(|d| !around(d)) {
-            let (name, digit_name) = (&nest.tensor(info.tensor).name, nest.digit_name(*digit));
-            let text = format!(
-                "`{name}` is stored in a loop over `{digit_name}` that is not bound to CTAs, and others are: every CTA would store all of it"
-            );
-            let diagnostic = context.at(context.bind_of(*digit), info.span, text);
-            wrong.push(diagnostic.note(info.span, format!("`{name}` is stored here")));
-        }
+        let (name, digit_name) = (&nest.tensor(info.tensor).name, nest.digit_name(*digit));
+        let text = format!(
+            "`{name}` is stored in a loop over `{digit_name}` that is not bound to CTAs, and others are: every CTA would store all of it"
+        );
+        let diagnostic = context.at(context.bind_of(*digit), info.span, text);
+        diagnostic.note(info.span, format!("`{name}` is stored here"))
     });
-    wrong
+    wrong.collect()
 }
 
 /// `occupancy(n)`: an SM holds as many CTAs of so many threads.
@@ -189,7 +173,7 @@ fn combined_across(nest: &Nest, digit: Digit, unit: Unit, dim: UnitDim) -> Optio
 
 /// A coordinate that another is xored with has as many values at most, a power of two, and no reduction combines its
 /// units: parts of one element must lie along it.
-fn skews(context: &Context<'_>, dims: &BTreeMap<(Unit, UnitDim), (u32, Vec<Digit>)>) -> Vec<Diagnostic> {
+fn skews(context: &Context<'_>, dims: &Dimensions) -> Vec<Diagnostic> {
     let nest = context.nest;
     let mut wrong = Vec::new();
     for (digit, at) in loops(&nest.body) {

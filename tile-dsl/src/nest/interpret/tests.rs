@@ -37,7 +37,7 @@ fn buffers_that_live_at_the_same_time_lose_what_they_hold() {
         inputs.tensors.insert(name.into(), elements);
     }
     let right = interpret(&nest, &inputs, Arithmetic::Exact, 1).unwrap();
-    let shared = Allocation::of(&nest);
+    let shared = Allocation::of_nest(&nest);
     let names: Vec<&str> = shared.buffers.iter().map(|b| b.name.as_str()).collect();
     assert_eq!(names, ["p", "a", "b", "d", "e"]);
     assert!(shared.overlaid());
