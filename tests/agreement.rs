@@ -69,10 +69,12 @@ const LARGE: i64 = 1_000_000;
 ///
 /// Of large sizes a Latin square: each schedule meets each of them, in one of its types after the other.
 fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec<(&str, i64)>]) {
-    let types: Vec<Option<DType>> = match schedules[0].dtypes() {
-        [] => vec![None],
-        types => types.iter().copied().map(Some).collect(),
-    };
+    let mut types: Vec<Option<DType>> = Vec::new();
+    for schedule in schedules {
+        let own = schedule.dtypes().iter().copied().map(Some);
+        let own: Vec<_> = if schedule.dtypes().is_empty() { vec![None] } else { own.collect() };
+        types.extend(own.into_iter().filter(|t| !types.contains(t)).collect::<Vec<_>>());
+    }
     let (mut taken, mut large) = (BTreeSet::new(), 0);
     for dims in sizes {
         let is_large = dims.iter().map(|(_, n)| n).product::<i64>() > LARGE;
@@ -143,6 +145,10 @@ fn products() -> Vec<Vec<(&'static str, i64)>> {
 #[test]
 fn matmul_named() {
     named::<product::matmul>(product::matmul::KERNEL, product::SCHEDULES, &products());
+}
+
+#[test]
+fn matmul_by_size_named() {
     named::<product::matmul>(product::matmul::KERNEL, product::BY_SIZE, &products());
 }
 

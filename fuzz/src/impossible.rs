@@ -71,11 +71,11 @@ pub const RULES: &[Rule] = &[
     refused(&[Kind::BindThread], MATRIX, "a kernel addresses its threads either as"),
     refused(&[Kind::BindLane], MATRIX, "two loops cannot share a unit dimension"),
     refused(SPLITS, SPLITS, "the parts of one reduction come together once a launch"),
-    refused(SPLITS, &[Kind::Persistent, Kind::Pingpong, Kind::Alternate], "none can take the next tile"),
+    refused(SPLITS, &[Kind::Persistent, Kind::Pingpong, Kind::Alternate], "none can take another tile"),
     refused(SPLITS, COLLECTED, "and no tile is collected"),
     refused(SPLITS, &[Kind::Exchange], "which lanes do not exchange"),
     refused(SPLITS, &[Kind::Segment], "of tiles of one size"),
-    refused(SPLITS, &[Kind::Overwrite], "CTAs share it, and one may have no part"),
+    refused(SPLITS, &[Kind::Overwrite], "CTAs share the reduction, and a CTA may have no steps of it"),
     refused(
         &[Kind::SplitKCluster],
         &[Kind::Cluster],
@@ -84,7 +84,7 @@ pub const RULES: &[Rule] = &[
     refused(COLLECTED, &[Kind::Segment], "is collected for whole tiles"),
     refused(&[Kind::Cluster], &[Kind::Segment], "CTAs of a cluster work on tiles of one size"),
     refused(&[Kind::ProduceWarp], &[Kind::ProduceWarpgroup], "one thread makes the copies of all loops"),
-    refused(&[Kind::ProduceWarp], &[Kind::Registers], "there is none that copies"),
+    refused(&[Kind::ProduceWarp], &[Kind::Registers], "no warpgroup copies"),
     refused(
         &[Kind::StagePlain, Kind::StageVector, Kind::StageAsync, Kind::StageAsyncVector, Kind::Pad],
         &[Kind::Pingpong],

@@ -179,8 +179,9 @@ impl Directive {
             let subject = match name {
                 "unroll" | "serpentine" | "vectorize" => format!("{subject}{shared}"),
                 "drop" => member.trim().to_string(),
-                "order" | "occupancy" | "assemble" | "launch" | "produce" | "registers" | "persistent"
-                | "pingpong" => String::new(),
+                "order" | "occupancy" | "assemble" | "launch" | "registers" | "persistent" | "pingpong" => {
+                    String::new()
+                }
                 _ => subject.to_string(),
             };
             let member = member.trim().to_string();
