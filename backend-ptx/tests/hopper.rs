@@ -12,13 +12,13 @@ const STAGES: usize = 2;
 
 /// C = A·B for one tile, a ring of two stages of 64 points of k. Roles: a warp that copies, a warpgroup that multiplies.
 fn kernel() -> Kernel {
-    let stages: Vec<String> = (0..32).map(|n| n.to_string()).collect();
-    let stages = format!("acc[{}]", stages.join(", "));
+    let registers: Vec<String> = (0..32).map(|n| n.to_string()).collect();
+    let registers = format!("acc[{}]", registers.join(", "));
     let zero: String = (0..32).map(|n| format!("    set acc[{n}] = f32(0.0)\n")).collect();
     let products: String = (0..4)
         .map(|s| {
             format!(
-                "      wgmma64x64 {stages} += shared a[(%1 + {})] major k swizzle 128 leading 16 stride 1024 \
+                "      wgmma64x64 {registers} += shared a[(%1 + {})] major k swizzle 128 leading 16 stride 1024 \
                  x shared b[(%1 + {})] major mn swizzle 128 leading 8192 stride 1024\n",
                 16 * s,
                 16 * 64 * s
@@ -51,9 +51,9 @@ fn kernel() -> Kernel {
 {zero}    for %0: i32 in 0 to {steps} step 1 {{
       let %1: i32 = ((%0 % {STAGES}) * 4096)
       await shared full[(%0 % {STAGES})] parity ((%0 / {STAGES}) % 2)
-      products fence {stages}
+      products fence {registers}
 {products}      products commit
-      products wait 0 {stages}
+      products wait 0 {registers}
       if ((tid % 32) == 0) {{
         arrive shared empty[(%0 % {STAGES})]
       }}

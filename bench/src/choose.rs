@@ -276,7 +276,9 @@ fn over_tiles((digit, at): &(Digit, LoopKind)) -> bool {
 fn tile(nest: &Nest, axis: AxisId) -> u32 {
     let of_axis = || loops(&nest.body).into_iter().filter(|(digit, _)| digit.axis == axis);
     let innermost = of_axis().filter(over_tiles).map(|(digit, _)| digit.stride).min();
-    innermost.or(of_axis().map(|(digit, _)| digit.stride).max()).unwrap_or(1)
+    // A loop of one step over tiles is dropped; its name stays.
+    let named = || nest.names.get(&format!("{}.o", nest.axis(axis))).map(|digit| digit.stride);
+    innermost.or_else(named).or_else(|| of_axis().map(|(digit, _)| digit.stride).max()).unwrap_or(1)
 }
 
 /// CTAs that share a reduction: the steps of loops bound to CTAs over axes that are no program axes.

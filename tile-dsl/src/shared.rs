@@ -65,8 +65,8 @@ impl Content {
             Content::Value(v) => format!("`{}`", value(v)),
             Content::Partial(v) => format!("the parts of `{}` that threads hold", value(v)),
             Content::Parts(v) => format!("the parts of `{}` that other CTAs hold", value(v)),
-            Content::Full(copy) => format!("mbarriers of full slots of `{}`", nest.copy_name(copy)),
-            Content::Empty(copy) => format!("mbarriers of free slots of `{}`", nest.copy_name(copy)),
+            Content::Full(copy) => format!("mbarriers of full stages of `{}`", nest.copy_name(copy)),
+            Content::Empty(copy) => format!("mbarriers of free stages of `{}`", nest.copy_name(copy)),
             Content::Output(tensor, group) => {
                 format!("the tile of `{}` that group {group} stores", nest.tensor(tensor).name)
             }

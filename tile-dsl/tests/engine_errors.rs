@@ -48,8 +48,15 @@ kernel both(a: &[f32; B, M, K], d: &[f32; K, N], c: &mut [f32; 2, B, M, N], p: &
     store(p, [b, i, j], first * second);
 }";
 
+const UNREAD: &str = "\
+kernel unread(a: &[f16; M, N], b: &[f16; M, N], c: &mut [f16; M, N]) {
+    axis i in program_tile(M);
+    axis j in program_tile(N);
+    store(c, [i, j], load(a, [i, j]));
+}";
+
 /// Kernel, schedule. One mistake each, unless said otherwise.
-const CASES: [(&str, &str, &str); 85] = [
+const CASES: [(&str, &str, &str); 89] = [
     ("axis that is not there", MATMUL, "tile(m = 32)"),
     ("tile of too many points", MATMUL, "tile(i = 1048577)"),
     ("loop that is not there", MATMUL, "tile(i = 32); bind(x -> thread.x)"),
@@ -231,6 +238,11 @@ kernel k(y: &mut [f32; M], z: &mut [f32; M], x: &[f32; M]) {
     ("fuse over a reduced axis", SOFTMAX, "fuse(e.max at n)"),
     ("fuse with several readers", SOFTMAX, "fuse(v at n)"),
     ("recompute with one reader", MATMUL, "recompute(acc)"),
+    // More sums than a thread has registers: the parts of none are laid out.
+    ("parts of huge tiles", MATMUL, "tile(i = 65536, j = 65536, k = 16); split_k(k, 4)"),
+    ("parts of tiles just as huge", MATMUL, "tile(i = 65536, j = 65535, k = 16); split_k(k, 4)"),
+    ("parts of huge tiles in clusters", MATMUL, "tile(i = 32768, j = 32768, k = 16); split_k(k, 4; cluster)"),
+    ("exchange of what is not stored", UNREAD, "tile(i = 16, j = 16); exchange(b)"),
     ("parts of two sums", BOTH, "tile(k = 8, l = 8); split_k(k, 2); split_k(l, 2)"),
     ("two axes in segments", BOTH, "tile(i = 8, j = 32); unroll(i, j); segment(j: 80); segment(i: 20)"),
     ("clusters along two axes", BOTH, "tile(i = 8, j = 32); cluster(b: 2); cluster(i: 2)"),

@@ -1,4 +1,4 @@
-//! What completes on its own: mbarriers and tensor copies (PTX ISA 9.7.13.15, 9.7.9.27), and the threads that see to it.
+//! Asynchronous operations: mbarriers and tensor copies (PTX ISA 9.7.13.15, 9.7.9.27), and the threads that see to it.
 
 use super::{Codegen, Result, malformed};
 use inkwell::{

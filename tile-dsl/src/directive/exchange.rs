@@ -68,6 +68,9 @@ fn apply(nest: &Nest, name: &str, span: SpanId) -> Result<(Nest, Proof), Failure
         };
         return Err(refuse(text).note(nest.access(read).span, format!("`{name}` is read here")));
     }
+    if stores.is_empty() {
+        return Err(refuse(format!("no statement stores to `{name}`: there is nothing to exchange")));
+    }
     if let Some(output) = nest.outputs.get(&tensor) {
         let text = format!(
             "stores to `{name}` are collected in shared memory: lanes have nothing to exchange for global memory"

@@ -1,4 +1,4 @@
-//! What completes on its own: mbarriers, tensor copies (TMA), and products that read shared memory (`wgmma`).
+//! Asynchronous operations: mbarriers, tensor copies (TMA), and MMAs that read shared memory (`wgmma`).
 //!
 //! They are rows as [statements](super::statements) are.
 //!

@@ -17,7 +17,7 @@ use memory::SharedMemory;
 use std::{collections::BTreeMap, rc::Rc};
 
 /// Threads that advance together cannot wait for one another.
-const ASYNCHRONOUS: &str = "what completes on its own runs on the simulator alone";
+const ASYNCHRONOUS: &str = "asynchronous copies and MMAs run on the simulator alone";
 
 /// What a kernel runs on. Elements are given widened to `f32`; 16-bit types hold rounded values.
 #[derive(Clone, Debug, Default)]

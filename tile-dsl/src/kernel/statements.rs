@@ -208,7 +208,7 @@ statements! {
         "roles" roles(roles)
     ];
 
-    /// What completes on its own.
+    /// Asynchronous copies and MMAs, and what says that they are complete.
     "proxy_fence"
     Async(operation: Async): [apart() asynchronous(operation)];
 

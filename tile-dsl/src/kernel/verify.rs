@@ -81,7 +81,7 @@ impl Verifier<'_> {
             format!("{} threads a CTA, expected 1..=1024", k.threads)
         })?;
         ensure(k.grid.iter().all(|g| g.tile > 0), || "a grid axis has tile 0".into())?;
-        ensure(k.grid.iter().all(|g| g.period >= g.tile), || "tiles begin anew within a tile".into())?;
+        ensure(k.grid.iter().all(|g| g.period >= g.tile), || "tiles start over within a tile".into())?;
         let limit = shared_limit(k.target);
         ensure(k.shared_bytes() <= limit, || {
             format!("{} bytes of shared memory, the target has {limit}", k.shared_bytes())

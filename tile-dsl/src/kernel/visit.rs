@@ -82,7 +82,7 @@ macro_rules! visitor {
             fn meets(&mut self, _: Meets, _what: &'static str) -> Result<(), Self::Error> {
                 Ok(())
             }
-            /// Threads wait for some others here, or something completes on its own. The interpreter, whose threads
+            /// Threads wait for some others here, or it is asynchronous. The interpreter, whose threads
             /// advance together, cannot run it.
             fn apart(&mut self) -> Result<(), Self::Error> {
                 Ok(())
@@ -317,7 +317,7 @@ macro_rules! visitor {
                 }
                 Ok(())
             }
-            /// A row of the table of what completes on its own.
+            /// A row of the table of asynchronous operations.
             fn asynchronous(&mut self, operation: &'a $($mut)? Async) -> Result<(), Self::Error> {
                 operation.$visit(self)
             }

@@ -118,7 +118,7 @@ impl Stmt {
 }
 
 impl Kernel {
-    /// Whether it has roles, or what completes on its own: the interpreter's threads, which advance together, cannot wait for
+    /// Whether it has roles, or asynchronous operations: the interpreter's threads, which advance together, cannot wait for
     /// one another.
     pub fn is_asynchronous(&self) -> bool {
         self.body.iter().any(|stmt| stmt.any(&Stmt::is_apart))

@@ -29,7 +29,7 @@ use crate::{
 pub(super) enum Piece<'p> {
     /// Asynchronous copies.
     Issued { plan: &'p CopyPlan<'p>, chunks: Vec<Chunk> },
-    /// A vector that passes through registers, from a stage of a fragment on.
+    /// A vector that passes through registers, from a register of a fragment on.
     Loaded { plan: &'p CopyPlan<'p>, chunk: Chunk, frag: u32, first: u32 },
 }
 

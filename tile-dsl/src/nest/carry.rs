@@ -124,7 +124,7 @@ fn prefetches<'s>(
 }
 
 /// Sets of registers of a pipeline that is prefetched across iterations: one is read, one is loaded. Only the last step loads from
-/// the next slot, behind the one barrier of an iteration.
+/// the next stage, behind the one barrier of an iteration.
 pub(crate) const CARRIED_SETS: u32 = 2;
 
 /// A pipeline of registers in each step of a channel, and whether it is prefetched across iterations.

@@ -164,7 +164,7 @@ impl Unproduced {
 }
 
 /// What follows a reduction that CTAs share is run by some of them, or for a share of it. A producer does not learn of that: it
-/// would fill slots that nobody empties, or others than are read.
+/// would fill stages that nobody empties, or others than are read.
 fn behind_a_split(nest: &Nest) -> Option<Unproduced> {
     let mut found = None;
     leaves(&nest.body, &mut |path, _| {

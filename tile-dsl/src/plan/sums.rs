@@ -17,8 +17,8 @@ use crate::{
     dtype::DType,
     machine::{self, Unit, UnitDim},
     nest::{
-        Across, Combination, Digit, Frame, Level, LoopKind, Nest, Step, Steps, Stmt, Target, UnitRange,
-        Units, ValueId, WIDEST, leaves, partial_units, registers_of_thread, with_paths,
+        Across, Combination, Digit, Frame, Layout, Level, LoopKind, Nest, Step, Steps, Stmt, Target,
+        UnitRange, Units, ValueId, WIDEST, leaves, partial_units, registers_of_thread, with_paths,
     },
 };
 use std::{
@@ -256,7 +256,10 @@ impl Planner<'_> {
     ) -> Result<Option<Sum>, Unsummed> {
         let value = place.value;
         let threads = self.threads(place, partial)?;
-        let ctas = self.nest.across.get(&value).map(|across| self.ctas(place, *across)).transpose()?;
+        // What no thread has registers for is refused for that, however its parts would come together.
+        let held = place.registers.as_ref().map_or(0, Layout::slots);
+        let across = self.nest.across.get(&value).filter(|_| held <= u64::from(self.target.registers()));
+        let ctas = across.map(|across| self.ctas(place, *across)).transpose()?;
         Ok((threads.is_some() || ctas.is_some()).then_some(Sum { value, nth: place.nth, threads, ctas }))
     }
 

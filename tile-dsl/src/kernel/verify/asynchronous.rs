@@ -1,4 +1,4 @@
-//! Checks what completes on its own, and roles.
+//! Checks asynchronous operations, and roles.
 
 use super::{Check, Verifier, ensure};
 use crate::{
@@ -46,7 +46,7 @@ impl Verifier<'_> {
         self.kernel.min_ctas.is_some() || !two_ctas_fit(self.kernel.target, self.kernel.threads, self.product)
     }
 
-    /// Of what completes on its own, what the roles of operands do not say.
+    /// Of asynchronous operations, what the roles of operands do not say.
     pub(super) fn asynchronous(&mut self, operation: &Async) -> Check {
         match operation {
             Async::Init { barrier, stages, arrivals } => {

@@ -1,6 +1,6 @@
 //! Schedules that nobody would write: every directive, at every place where it applies.
 
-use super::{Extents, Extremes, Generator, dtypes, without, work::work};
+use super::{Extents, Extremes, Generator, dtypes, repair::without, work::work};
 use crate::{
     directive::{self, DirectiveKind as D},
     dtype::DType,
