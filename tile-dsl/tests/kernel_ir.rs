@@ -56,7 +56,7 @@ fn a_grid_of_tiles_of_two_sizes_round_trips_and_counts() {
         assert_eq!(ctas(n), Some(tiles), "{n}");
     }
     let within = text.replace("of 512", "of 191");
-    assert!(verify(&parse(&within).unwrap()).unwrap_err().what.contains("begin anew"));
+    assert!(verify(&parse(&within).unwrap()).unwrap_err().what.contains("start over"));
 }
 
 /// Matrices of 32-bit elements, and an instruction that takes one element a register.
