@@ -261,29 +261,6 @@ impl Nest {
             value.carried = found.contains(&ValueId(n as u16));
         }
     }
-
-    /// A value that goes from each step of a loop to the next: one that starts outside, and that a step sets, or reads
-    /// and adds to.
-    pub fn carried_by(&self, digit: Digit) -> Option<ValueId> {
-        let (mut set, mut added, mut read) = (Vec::new(), Vec::new(), BTreeSet::new());
-        leaves(&self.body, &mut |path, leaf| {
-            let Some(at) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == digit)) else {
-                return;
-            };
-            let (target, expr) = leaf.leaf().expect("a leaf");
-            read.extend(expr.values());
-            match (leaf, target) {
-                (Stmt::Set { .. } | Stmt::Red { .. }, Target::Value(v))
-                    if path[..at].iter().any(|f| matches!(f, Frame::First(vs) if vs.contains(&v))) =>
-                {
-                    let writes = if matches!(leaf, Stmt::Set { .. }) { &mut set } else { &mut added };
-                    writes.push(v);
-                }
-                _ => {}
-            }
-        });
-        set.into_iter().chain(added.into_iter().filter(|v| read.contains(v))).next()
-    }
 }
 
 impl Nest {

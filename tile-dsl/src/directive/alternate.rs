@@ -8,8 +8,9 @@ use super::prelude::*;
 use crate::{
     engine::{families::assume::refuse, names},
     machine::Unit,
-    nest::Digit,
+    nest::{Digit, Frame, Stmt, Target, ValueId, leaves},
 };
+use std::collections::BTreeSet;
 
 directive! {
     /// `alternate(k)`: the steps of a produced loop run backwards for every second tile of a CTA.
@@ -68,9 +69,32 @@ fn backwards(context: &Context<'_>, digit: Digit) -> Option<Diagnostic> {
         let persistent = Edit::put([directive::Persistent { ctas: 1 }]);
         return Some(at(text).edits([persistent, Edit::remove()]));
     }
-    let value = nest.value(nest.carried_by(digit)?);
+    let value = nest.value(carried_by(nest, digit)?);
     let text =
         format!("steps of `{name}` cannot run backwards: `{}` is carried from each to the next", value.name);
     let note = format!("`{}` is carried here", value.name);
     Some(at(text).note(value.span, note).edits([Edit::remove()]))
+}
+
+/// A value that goes from each step of a loop to the next: one that starts outside, and that a step sets, or reads
+/// and adds to.
+fn carried_by(nest: &Nest, digit: Digit) -> Option<ValueId> {
+    let (mut set, mut added, mut read) = (Vec::new(), Vec::new(), BTreeSet::new());
+    leaves(&nest.body, &mut |path, leaf| {
+        let Some(at) = path.iter().position(|f| matches!(f, Frame::For(d, _) if *d == digit)) else {
+            return;
+        };
+        let (target, expr) = leaf.leaf().expect("a leaf");
+        read.extend(expr.values());
+        match (leaf, target) {
+            (Stmt::Set { .. } | Stmt::Red { .. }, Target::Value(v))
+                if path[..at].iter().any(|f| matches!(f, Frame::First(vs) if vs.contains(&v))) =>
+            {
+                let writes = if matches!(leaf, Stmt::Set { .. }) { &mut set } else { &mut added };
+                writes.push(v);
+            }
+            _ => {}
+        }
+    });
+    set.into_iter().chain(added.into_iter().filter(|v| read.contains(v))).next()
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     index::{AxisId, Extent},
     kernel::{Mem, Param, Ty},
-    nest::{Nest, TileSize},
+    nest::Nest,
     plan::Plan,
     program::{Program, Variant},
     shared::{Allocation, Content},
@@ -93,8 +93,7 @@ impl<'a> Cx<'a> {
         };
         let params = params(nest, variant, given);
         let first_scalar = (params.len() - nest.kernel.scalars.len()) as u32;
-        let units = plan.units.clone();
-        let tile = Tile { units, group: 0, grid, size: TileSize::Whole, odd: None, number: None, in_problem };
+        let tile = Tile::new(plan.units.clone(), grid, in_problem);
         Cx {
             view: View { nest, plan, shared, variant, given, first_scalar },
             env: Env::new(tile),

@@ -56,6 +56,13 @@ pub(super) struct Tile {
     pub in_problem: Option<Atom>,
 }
 
+impl Tile {
+    /// A tile that one group computes, of the size that most have.
+    pub fn new(units: Units, grid: Grid, in_problem: Option<Atom>) -> Self {
+        Tile { units, group: 0, grid, size: TileSize::Whole, odd: None, number: None, in_problem }
+    }
+}
+
 /// A digit bound by an enclosing loop.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
