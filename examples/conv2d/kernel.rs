@@ -35,9 +35,9 @@ schedule! {
         bind(p.t -> thread.z, qt -> thread.y, ft -> thread.x);
         vectorize(fr);
     }
-    /// Channels come in sixteens and filters in fours, as those of most networks do; lines and columns of images are still cut
-    /// anywhere. No copy guards a channel, and no launch leaves the vectors of channels out.
-    pub whole_channels = tiled { multiple(C: 16, F: 4); }
+    /// Channels come in eights and filters in fours, as those of most networks do; lines and columns of images are cut anywhere.
+    /// No launch leaves the vectors of channels out.
+    pub whole_channels = tiled { multiple(C: 8, F: 4); }
     /// Tensor cores: rows are pixels of a line, and channels are summed 16 at once for each step of the window.
     pub mma for conv2d<f16 | bf16> {
         tile(p = 8, q = 16, f = 128, c = 32);
