@@ -81,7 +81,9 @@ fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec
         for dtype in types.iter().copied() {
             let turn = |at: usize, schedule: &dyn AnySchedule| {
                 let own: Vec<_> = types.iter().filter(|t| schedule.admits(**t)).collect();
-                own.iter().position(|t| **t == dtype).is_some_and(|t| (at + large + t) % own.len() == 0)
+                own.iter()
+                    .position(|t| **t == dtype)
+                    .is_some_and(|t| (at + large + t).is_multiple_of(own.len()))
             };
             let admitted = schedules.iter().copied().enumerate().filter(|(_, s)| s.admits(dtype));
             let chosen: Vec<&dyn AnySchedule> = admitted
