@@ -15,4 +15,4 @@ tool=$(scripts/ptxas.sh --path)
 echo "assembled $(find target/ptx-examples target/ptx-sample -name '*.ptx' | wc -l) files"
 
 TILEWRIGHT_PTXAS=$tool TILEWRIGHT_NVDISASM=$(scripts/ptxas.sh --path nvdisasm) \
-    cargo test --test resources -- --ignored --nocapture
+    cargo test --workspace --test resources -- --ignored --nocapture
