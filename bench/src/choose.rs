@@ -35,7 +35,7 @@ use tile_dsl::{
     kernel::{self, Async, Stmt},
     lower::{LowerError, lower},
     machine::Unit,
-    nest::{Across, Digit, LoopKind, Nest, Steps, loops},
+    nest::{self, Across, Digit, LoopKind, Nest, Steps, loops},
     program::{Program, Variant},
     schedule::Target,
     tile::{Axis, AxisKind, ElemType},
@@ -72,7 +72,7 @@ pub struct Tiled {
     pub extent: Extent,
     /// Points of a tile; 1 where the schedule does not tile it.
     pub tile: u32,
-    /// Points after which tiles begin anew, the last one before with what is left; those of a tile where they are of one size.
+    /// Points after which tiles start over, the last one before with what is left; those of a tile where they are of one size.
     pub period: u32,
 }
 
@@ -267,7 +267,7 @@ impl Shape {
 }
 
 /// Whether a loop goes from tile to tile: CTAs take its steps, or it goes through all that there is of its axis.
-fn over_tiles((digit, at): &(Digit, LoopKind)) -> bool {
+fn goes_over_tiles((digit, at): &(Digit, LoopKind)) -> bool {
     digit.steps == Steps::Rest || matches!(at, LoopKind::Unit(Unit::Block, _))
 }
 
@@ -275,9 +275,9 @@ fn over_tiles((digit, at): &(Digit, LoopKind)) -> bool {
 /// CTAs share, of the outermost loop.
 fn tile(nest: &Nest, axis: AxisId) -> u32 {
     let of_axis = || loops(&nest.body).into_iter().filter(|(digit, _)| digit.axis == axis);
-    let innermost = of_axis().filter(over_tiles).map(|(digit, _)| digit.stride).min();
+    let innermost = of_axis().filter(goes_over_tiles).map(|(digit, _)| digit.stride).min();
     // A loop of one step over tiles is dropped; its name stays.
-    let named = || nest.names.get(&format!("{}.o", nest.axis(axis))).map(|digit| digit.stride);
+    let named = || nest.names.get(&nest::over_tiles(nest.axis(axis))).map(|digit| digit.stride);
     innermost.or_else(named).or_else(|| of_axis().map(|(digit, _)| digit.stride).max()).unwrap_or(1)
 }
 

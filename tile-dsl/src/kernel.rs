@@ -178,7 +178,7 @@ pub struct GridAxis {
     pub extent: Extent,
     /// Points a CTA owns.
     pub tile: u32,
-    /// Points after which tiles begin anew; the last one before has fewer points. Those of an axis whose tiles are all of one size.
+    /// Points after which tiles start over; the last one before has fewer points. Those of an axis whose tiles are all of one size.
     pub period: u32,
 }
 
@@ -194,7 +194,7 @@ impl GridAxis {
     }
 }
 
-/// Tiles of an axis of so many points that begin anew after each `period`: those with `tile` points, and those with what is left of a
+/// Tiles of an axis of so many points that start over after each `period`: those with `tile` points, and those with what is left of a
 /// period; the last one of all may have fewer.
 pub fn tiles(extent: u64, tile: u32, period: u32) -> [u64; 2] {
     let (whole, rest) = (period / tile, period % tile);

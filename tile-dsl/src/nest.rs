@@ -282,7 +282,7 @@ impl LoopKind {
 }
 
 /// The name of the loop over the tiles of an axis.
-pub(crate) fn over_tiles(axis: impl Display) -> String {
+pub fn over_tiles(axis: impl Display) -> String {
     format!("{axis}.o")
 }
 

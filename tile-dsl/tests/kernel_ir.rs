@@ -43,7 +43,7 @@ fn run(body: &str) -> Result<(Vec<f32>, Counts), String> {
     Ok((launch.tensors["y"].clone(), counts))
 }
 
-/// Tiles that begin anew, the last one before with what is left.
+/// Tiles that start over, the last one before with what is left.
 #[test]
 fn a_grid_of_tiles_of_two_sizes_round_trips_and_counts() {
     let text = kernel("  warp barrier").replace("grid N / 64", "grid N / 192 of 512");

@@ -52,7 +52,7 @@ fn pingpong(nest: &Nest, groups: u32) -> Result<(Nest, Proof), Failure> {
 
 /// Why a tile has one produced pipeline. An mbarrier tells one phase from the next alone, so a group waits only while it knows that
 /// all copies before its own have come.
-const ONE_TURN: &str = "a group passes its turn on at the end of a pipeline, once a tile, and waits for copies in its turn alone";
+const ONE_TURN: &str = "a group has one turn a tile, which ends with its pipeline: it would wait for the copies of another one outside of its turn";
 
 /// What groups of threads that take tiles in turn share, and what each has of its own.
 fn turns(context: &Context<'_>) -> Option<Diagnostic> {

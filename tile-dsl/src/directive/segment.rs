@@ -20,7 +20,7 @@ use crate::{
 use std::collections::BTreeSet;
 
 directive! {
-    /// `segment(j: 512)`: tiles of an axis begin anew after so many points; the last of each segment has what is left.
+    /// `segment(j: 512)`: tiles of an axis start over after so many points; the last of each segment has what is left.
     "segment(j: 512)" in Launch, 0:
     Segment { axis: String, points: u32 } => |s| s.one(axis, "an axis").mark(":").number(points)
 }

@@ -244,29 +244,12 @@ impl Nest {
         .collect()
     }
 
-    /// The accesses by which the kernel stores to a tensor, in program order, each with the loops around it, outermost first.
-    pub(crate) fn stores_to(&self, tensor: TensorId) -> Vec<(AccessId, Vec<Step>)> {
-        let mut found = Vec::new();
-        leaves(&self.body, &mut |path: &[Frame], leaf| {
-            if let Some((Target::Access(a), _)) = leaf.leaf()
-                && self.access(a).tensor == tensor
-            {
-                found.push((a, path.iter().filter_map(Frame::step).collect()));
-            }
-        });
-        found
-    }
-
-    /// The one access by which the kernel stores to a tensor that is collected, and the loops around it.
-    pub(crate) fn stored(&self, tensor: TensorId) -> Option<(AccessId, Vec<Step>)> {
-        self.stores_to(tensor).pop()
-    }
-
-    /// Layout in shared memory of what a CTA stores of a tensor; `None` when that has no bound, or is not collected.
-    pub fn output_layout(&self, tensor: TensorId) -> Option<CopyLayout> {
+    /// Layout in shared memory of what a CTA stores by an access inside of some loops, outermost first; `None` when that has no bound,
+    /// or is not collected.
+    pub fn output_layout(&self, access: AccessId, loops: &[Step]) -> Option<CopyLayout> {
+        let tensor = self.access(access).tensor;
         let output = self.outputs.get(&tensor)?;
-        let (access, loops) = self.stored(tensor)?;
-        let own: Vec<Digit> = of_a_tile(loops).into_iter().map(|(d, _)| d).collect();
+        let own: Vec<Digit> = of_a_tile(loops.to_vec()).into_iter().map(|(d, _)| d).collect();
         let spans = self.access(access).index.iter().map(|index| span(index, &own));
         let extents: Option<Vec<u64>> = spans.map(|(low, high)| Some((high? - low + 1) as u64)).collect();
         let order = self.fastest_first(tensor).into_iter().rev().collect();

@@ -128,7 +128,7 @@ impl Stores {
         leaves(&nest.body, &mut |path, leaf| {
             if let Some((Target::Access(access), _)) = leaf.leaf() {
                 let loops: Vec<Step> = path.iter().filter_map(Frame::step).collect();
-                let tile = nest.output_layout(nest.access(access).tensor);
+                let tile = nest.output_layout(access, &loops);
                 let how = how(nest, access, &loops, tile.as_ref());
                 stores.push(Store { access, loops, tile, how });
             }

@@ -183,7 +183,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Tiles of two sizes, if the schedule is legal with them: tiles of an axis begin anew after one to three and a part,
+    /// Tiles of two sizes, if the schedule is legal with them: tiles of an axis start over after one to three and a part,
     /// which is of three, five or seven points if it is to be odd.
     pub(crate) fn segment(&mut self, among: &BTreeSet<String>, odd: bool) {
         let tiles = self.schedule.directives.iter().filter_map(|d| match &d.kind {
