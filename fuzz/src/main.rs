@@ -17,7 +17,7 @@ use tile_fuzz::{
         self,
         worker::{Planted, Share, worker},
     },
-    run::{MOST_STATEMENTS, Options, run},
+    run::{MOST_STATEMENTS, Options, cover, run},
     survey::survey,
     wish::Wish,
 };
@@ -78,7 +78,8 @@ struct Fuzz {
     /// Write how often pairs of directives were launched, and directives by variant and element type, to this file
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
-    /// Fail if a pair of directives that can be legal was launched in fewer schedules than that
+    /// Go on with the pairs of directives, and the directives by element type, that can be legal and were launched in fewer
+    /// schedules than that, and fail if some still were
     #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "1")]
     cover_pairs: Option<u64>,
     /// Run this case alone and print it: the seed of a kernel, the number of a schedule and what it was to have, as in 123.0 or
@@ -252,7 +253,10 @@ fn fuzz(args: &Fuzz) -> Passed {
             );
         }
     };
-    let outcome = run(&options, &progress);
+    let outcome = match args.cover_pairs {
+        Some(times) => cover(&options, times, &progress),
+        None => run(&options, &progress),
+    };
     for (n, found) in outcome.found.values().enumerate() {
         println!("{found}");
         if let Some(folder) = &args.out {

@@ -61,6 +61,30 @@ impl Outcome {
         self.failures.is_empty()
     }
 
+    /// Adds what another run came to, that began when this one had ended.
+    pub fn add(&mut self, other: Outcome) {
+        let (seconds, cases) = (self.seconds, self.schedules + self.unscheduled);
+        self.programs += other.programs;
+        self.schedules += other.schedules;
+        self.unscheduled += other.unscheduled;
+        other.directives.into_iter().for_each(|(kind, n)| *self.directives.entry(kind).or_default() += n);
+        self.pairs.add(&other.pairs);
+        for (wish, (times, why)) in other.missed {
+            let missed = self.missed.entry(wish).or_default();
+            *missed = (missed.0 + times, why);
+        }
+        self.done.add(other.done);
+        other.failures.into_iter().for_each(|(class, n)| *self.failures.entry(class).or_default() += n);
+        for (key, mut found) in other.found {
+            found.after = (found.after.0 + seconds, found.after.1 + cases);
+            let count = found.count;
+            self.found.entry(key).and_modify(|found| found.count += count).or_insert(found);
+        }
+        self.seconds += other.seconds;
+        let slower = |a: (f64, Id), b: (f64, Id)| if b.0 > a.0 { b } else { a };
+        self.slowest = [self.slowest, other.slowest].into_iter().flatten().reduce(slower);
+    }
+
     /// What was run fewer times than that, rarest first, a line each, with what the engine said if it was not run at all.
     pub fn rare(&self, times: u64) -> Vec<String> {
         let line = |(wish, n): (Wish, u64)| match self.missed.get(&wish) {

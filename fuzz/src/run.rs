@@ -71,6 +71,29 @@ impl Default for Options {
     }
 }
 
+/// How often [`cover`] tries again.
+const ROUNDS: u64 = 8;
+
+/// As [`run`]; then what was launched fewer than so many `times` is wished for alone, with two programs for each, and what is
+/// still rare once more: so few programs cover what many would by chance.
+pub fn cover(options: &Options, times: u64, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
+    let mut outcome = run(options, progress);
+    for round in 1..=ROUNDS {
+        let mut wishes: Vec<Wish> =
+            outcome.pairs.rarer_than(times).into_iter().map(|(wish, _)| wish).collect();
+        wishes.retain(|wish| options.wishes.is_empty() || options.wishes.contains(wish));
+        wishes.retain(|wish| !options.products || multiplying(&wish.kinds()));
+        let seconds = options.seconds.map(|seconds| seconds.saturating_sub(outcome.seconds as u64));
+        if wishes.is_empty() || seconds == Some(0) {
+            break;
+        }
+        let (seed, programs) = (mix(options.seed, u64::MAX - round), 2 * wishes.len() as u64);
+        let options = Options { wishes, seconds, seed, programs, ..options.clone() };
+        outcome.add(run(&options, progress));
+    }
+    outcome
+}
+
 /// Runs cases on `jobs` threads; `progress` is called now and then.
 pub fn run(options: &Options, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
     let start = Instant::now();

@@ -4,6 +4,7 @@ use tile_dsl::engine::testing::{Kind, kinds};
 use tile_fuzz::{
     impossible::{RULES, Why, pair, possible},
     make::{Id, make},
+    run::{Options, cover},
     survey::survey,
     wish::Wish,
 };
@@ -45,4 +46,18 @@ fn a_wish_is_granted_by_its_id_alone() {
     }
     assert!(possible().contains(&Wish::pair(Kind::Serpentine, Kind::ProduceWarp)));
     assert!(pair(Kind::BindThread, Kind::BindLane).is_some());
+}
+
+#[test]
+fn what_was_not_drawn_is_wished_for_until_it_was_launched() {
+    let wishes: Vec<Wish> = ["bind-xor+exchange", "reduce-warp+bind-warpgroup", "pad+bf16"]
+        .map(|text| text.parse().unwrap())
+        .to_vec();
+    // No program that chance draws.
+    let options = Options { programs: 0, wishes: wishes.clone(), ..Options::default() };
+    let outcome = cover(&options, 1, &|_| ());
+    assert!(outcome.passed(), "{outcome}");
+    for wish in wishes {
+        assert!(outcome.pairs.of(wish) > 0, "{wish}: {:?}", outcome.missed.get(&wish));
+    }
 }

@@ -292,8 +292,10 @@ impl Plan {
     }
 
     fn assume(&self, gaps: &Gaps) -> Rules {
+        let strided = strided(gaps);
+        let all = lower::Assumptions::of(&self.program, &strided);
         Rules(VARIANTS.map(|variant| {
-            let assumptions = lower::assumptions_strided(&self.program, variant, &strided(gaps));
+            let assumptions = all.variant(variant);
             Assumed {
                 conditions: assumptions.iter().map(|a| a.at(|name| self.position(name))).collect(),
                 texts: assumptions.iter().map(ToString::to_string).collect(),

@@ -19,6 +19,7 @@ use crate::{
     tile::{self, TensorId},
 };
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     fmt,
 };
@@ -141,10 +142,11 @@ pub fn admit(nest: &Nest, dims: &mut BTreeMap<String, i64>) {
 /// Those of some variants that a launch ever runs, if it takes the first that it may: a variant that assumes all that an
 /// earlier one does never comes to pass.
 pub fn chosen(program: &Program, variants: &[Variant], strided: &Strided) -> Vec<Variant> {
+    let all = Assumptions::of(program, strided);
     let mut earlier: Vec<Vec<Assumption>> = Vec::new();
     let mut found = Vec::new();
     for variant in variants {
-        let own = assumptions_strided(program, *variant, strided);
+        let own = all.variant(*variant);
         if earlier.iter().all(|assumed| assumed.iter().any(|a| !own.contains(a))) {
             found.push(*variant);
         }
@@ -160,79 +162,107 @@ pub fn assumptions(program: &Program, variant: Variant) -> Vec<Assumption> {
 
 /// [`assumptions`] where some tensors have strides of their own.
 pub fn assumptions_strided(program: &Program, variant: Variant, strided: &Strided) -> Vec<Assumption> {
-    let nest = &program.nest;
-    let kernel = &nest.kernel;
-    let mut kinds: BTreeSet<Kind> = promises(nest).into_iter().map(|p| p.assumption.0).collect();
-    indices(nest, &mut kinds);
-    if variant == Variant::General {
-        return kinds.into_iter().map(Assumption).collect();
+    Assumptions::of(program, strided).variant(variant)
+}
+
+/// What launches must satisfy to run each variant of a program: what the variants share is worked out once.
+pub struct Assumptions<'a> {
+    nest: &'a Nest,
+    strided: &'a Strided,
+    /// What every variant relies on.
+    always: BTreeSet<Kind>,
+    statements: Vec<Statement>,
+    /// Widest vectors in bytes, and how elements are stored: for the variants with vectors.
+    vectors: OnceCell<(BTreeMap<TensorId, u32>, Stores)>,
+}
+
+impl<'a> Assumptions<'a> {
+    /// Of a program where these tensors have strides of their own.
+    pub fn of(program: &'a Program, strided: &'a Strided) -> Self {
+        let nest = &program.nest;
+        let mut always: BTreeSet<Kind> = promises(nest).into_iter().map(|p| p.assumption.0).collect();
+        let statements = statements(nest);
+        indices(nest, &statements, &mut always);
+        Assumptions { nest, strided, always, statements, vectors: OnceCell::new() }
     }
 
-    for (tensor, bytes) in vector_bytes(nest, variant) {
-        let t = &kernel.tensors[tensor.0 as usize];
-        kinds.insert(Kind::Aligned { tensor, name: t.name.clone(), bytes });
-        let of = (bytes / nest.elem(tensor).bytes()).into();
-        if let Some(extent) = t.dims.get(nest.contiguous(tensor)) {
-            kinds.extend(multiple(nest, extent, of));
+    /// All of a variant, in a fixed order.
+    pub fn variant(&self, variant: Variant) -> Vec<Assumption> {
+        let Assumptions { nest, strided, .. } = self;
+        let kernel = &nest.kernel;
+        let mut kinds = self.always.clone();
+        if variant == Variant::General {
+            return kinds.into_iter().map(Assumption).collect();
         }
-        if strided.contains(&tensor) {
-            let strides = strides(nest, tensor).into_iter().filter(|s| s.as_constant().is_none());
-            kinds.extend(strides.map(|extent| Kind::Multiple { extent, of }));
-        }
-    }
-    let stores = Stores::of(nest);
-    let mut visit = |digits: &[(Digit, LoopKind)], accesses: &Around| {
-        let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
-        let run = nest.as_run(digits);
-        for (axis, a) in kernel.axes.iter().enumerate() {
-            let axis = AxisId(axis as u16);
-            if variant != Variant::Exact
-                || !loops.iter().any(|d| d.axis == axis)
-                || once_a_tile(nest, axis, &loops)
-            {
-                continue;
+        let vectors = || (vector_bytes(nest, variant), Stores::of(nest));
+        let (vectors, stores) = self.vectors.get_or_init(vectors);
+
+        for (tensor, bytes) in vectors.iter().map(|(tensor, bytes)| (*tensor, *bytes)) {
+            let t = &kernel.tensors[tensor.0 as usize];
+            kinds.insert(Kind::Aligned { tensor, name: t.name.clone(), bytes });
+            let of = (bytes / nest.elem(tensor).bytes()).into();
+            if let Some(extent) = t.dims.get(nest.contiguous(tensor)) {
+                kinds.extend(multiple(nest, extent, of));
             }
-            let extent = a.extent.clone();
-            match ends(nest, axis, &loops) {
-                // Nothing to ask: no guards are needed, or guards stay.
-                Ends::Always | Ends::Never => false,
-                Ends::Multiple(of) => kinds.insert(Kind::Multiple { extent, of }),
-                Ends::Points(points) => kinds.insert(Kind::Equal { extent, points }),
+            if strided.contains(&tensor) {
+                let strides = strides(nest, tensor).into_iter().filter(|s| s.as_constant().is_none());
+                kinds.extend(strides.map(|extent| Kind::Multiple { extent, of }));
+            }
+        }
+        for (digits, accesses) in &self.statements {
+            let loops: Vec<Digit> = digits.iter().map(|(d, _)| *d).collect();
+            let run = nest.as_run(digits);
+            for (axis, a) in kernel.axes.iter().enumerate() {
+                let axis = AxisId(axis as u16);
+                if variant != Variant::Exact
+                    || !loops.iter().any(|d| d.axis == axis)
+                    || once_a_tile(nest, axis, &loops)
+                {
+                    continue;
+                }
+                let extent = a.extent.clone();
+                match ends(nest, axis, &loops) {
+                    // Nothing to ask: no guards are needed, or guards stay.
+                    Ends::Always | Ends::Never => false,
+                    Ends::Multiple(of) => kinds.insert(Kind::Multiple { extent, of }),
+                    Ends::Points(points) => kinds.insert(Kind::Equal { extent, points }),
+                };
+            }
+            // A vector is inside an extent or outside as a whole.
+            let exchanged = |access: &AccessId| match stores.get(*access) {
+                Some(Ok(StorePath::Exchanged(how))) => Some(how.matrices.contiguous()),
+                _ => None,
             };
-        }
-        // A vector is inside an extent or outside as a whole.
-        let exchanged = |access: &AccessId| match stores.get(*access) {
-            Some(Ok(StorePath::Exchanged(how))) => Some(how.matrices.contiguous()),
-            _ => None,
-        };
-        let rows = accesses.global.iter().find_map(exchanged);
-        let vectors = digits.iter().filter_map(|(digit, at)| match (at, digit.steps, digit.stride) {
-            (LoopKind::Vec, Steps::Fixed(n), 1) if rows != Some(digit.axis) => Some((digit.axis, n.into())),
-            _ => None,
-        });
-        for (axis, of) in vectors.chain(rows.map(|axis| (axis, MATRIX_ROWS))) {
-            let extent = kernel.axes[usize::from(axis.0)].extent.clone();
-            let along = |a: &AccessId| nest.access(*a).index.iter().any(|i| i.coefficient(axis) == 1);
-            if accesses.global.iter().any(along) && extent.as_constant().is_none() {
-                kinds.extend(multiple(nest, &extent, of));
+            let rows = accesses.global.iter().find_map(exchanged);
+            let vectors = digits.iter().filter_map(|(digit, at)| match (at, digit.steps, digit.stride) {
+                (LoopKind::Vec, Steps::Fixed(n), 1) if rows != Some(digit.axis) => {
+                    Some((digit.axis, n.into()))
+                }
+                _ => None,
+            });
+            for (axis, of) in vectors.chain(rows.map(|axis| (axis, MATRIX_ROWS))) {
+                let extent = kernel.axes[usize::from(axis.0)].extent.clone();
+                let along = |a: &AccessId| nest.access(*a).index.iter().any(|i| i.coefficient(axis) == 1);
+                if accesses.global.iter().any(along) && extent.as_constant().is_none() {
+                    kinds.extend(multiple(nest, &extent, of));
+                }
+            }
+            for access in &accesses.all {
+                let access = &nest.accesses[access.0 as usize];
+                let t = &kernel.tensors[access.tensor.0 as usize];
+                let order = nest.fastest_first(access.tensor);
+                let reach = order.iter().map(|d| reach_of(nest, &access.index[*d], &run)).collect();
+                let strides = strided.contains(&access.tensor).then(|| strides(nest, access.tensor));
+                let extents = order.iter().map(|d| t.dims[*d].clone()).collect();
+                let pitches = Pitches { extents, strides };
+                let offsets = Kind::Offsets { name: t.name.clone(), reach, pitches };
+                if t.dims.iter().any(|d| d.as_constant().is_none()) || !holds_always(&offsets) {
+                    kinds.insert(offsets);
+                }
             }
         }
-        for access in &accesses.all {
-            let access = &nest.accesses[access.0 as usize];
-            let t = &kernel.tensors[access.tensor.0 as usize];
-            let order = nest.fastest_first(access.tensor);
-            let reach = order.iter().map(|d| reach_of(nest, &access.index[*d], &run)).collect();
-            let strides = strided.contains(&access.tensor).then(|| strides(nest, access.tensor));
-            let extents = order.iter().map(|d| t.dims[*d].clone()).collect();
-            let pitches = Pitches { extents, strides };
-            let offsets = Kind::Offsets { name: t.name.clone(), reach, pitches };
-            if t.dims.iter().any(|d| d.as_constant().is_none()) || !holds_always(&offsets) {
-                kinds.insert(offsets);
-            }
-        }
-    };
-    each(nest, &mut visit);
-    kinds.into_iter().map(Assumption).collect()
+        kinds.into_iter().map(Assumption).collect()
+    }
 }
 
 /// That an extent is a multiple of a number, unless it always is.
@@ -263,7 +293,7 @@ fn holds_always(kind: &Kind) -> bool {
 }
 
 /// What coordinates in 32 bits rely on.
-fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
+fn indices(nest: &Nest, statements: &[Statement], kinds: &mut BTreeSet<Kind>) {
     let kernel = &nest.kernel;
     let mut slack: BTreeMap<&Extent, i64> = BTreeMap::new();
     for (n, axis) in kernel.axes.iter().enumerate() {
@@ -279,7 +309,7 @@ fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
             kinds.insert(index);
         }
     }
-    each(nest, &mut |digits, accesses| {
+    for (digits, accesses) in statements {
         let loops = nest.as_run(digits);
         for access in &accesses.all {
             let access = &nest.accesses[access.0 as usize];
@@ -297,7 +327,7 @@ fn indices(nest: &Nest, kinds: &mut BTreeSet<Kind>) {
                 }
             }
         }
-    });
+    }
 }
 
 /// Room beyond the extent of an axis for the counters of its loops: they pass it by less than a step, and where steps are filled
@@ -313,7 +343,7 @@ pub(crate) fn slack_of(nest: &Nest, axis: AxisId) -> i64 {
 /// Tensors whose indices leave 32 bits, with the greatest one, where each dim is 1: no launch satisfies what they rely on.
 pub(crate) fn indices_beyond(nest: &Nest) -> Vec<(String, i64)> {
     let mut kinds = BTreeSet::new();
-    indices(nest, &mut kinds);
+    indices(nest, &statements(nest), &mut kinds);
     let beyond = kinds.into_iter().filter_map(|kind| {
         let Kind::Coordinates { name, reach } = kind else { return None };
         let dims = reach.terms.iter().flat_map(|(_, extent, ..)| extent.dims.keys());
@@ -357,10 +387,11 @@ struct Around {
     global: Vec<AccessId>,
 }
 
-type Visit<'a> = dyn FnMut(&[(Digit, LoopKind)], &Around) + 'a;
+/// The loops around a statement, and the accesses that it makes.
+type Statement = (Vec<(Digit, LoopKind)>, Around);
 
-/// Calls `f` with the loops around each statement and the accesses it makes.
-fn each(nest: &Nest, f: &mut Visit<'_>) {
+fn statements(nest: &Nest) -> Vec<Statement> {
+    let mut found = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
         let Some((target, expr)) = leaf.leaf() else { return };
         let mut all = expr.accesses();
@@ -370,8 +401,9 @@ fn each(nest: &Nest, f: &mut Visit<'_>) {
             all.push(stored);
             global.push(stored);
         }
-        f(&steps(nest, path), &Around { all, global });
+        found.push((steps(nest, path), Around { all, global }));
     });
+    found
 }
 
 /// Widest vector in bytes with which a variant accesses each tensor in global memory, where it has vectors.

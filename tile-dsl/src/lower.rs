@@ -81,8 +81,8 @@ mod walk;
 mod words;
 
 pub use crate::assume::{
-    Assumption, Condition, Form, Promise, Strided, admit, assumptions, assumptions_strided, chosen, promises,
-    stride,
+    Assumption, Assumptions, Condition, Form, Promise, Strided, admit, assumptions, assumptions_strided,
+    chosen, promises, stride,
 };
 pub use error::LowerError;
 pub use given::Given;
