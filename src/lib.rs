@@ -60,6 +60,8 @@
 
 pub mod dsl;
 
+/// Pages that show what a kernel under a schedule does.
+pub use tile_page::{self as pages, PageError, page};
 /// Counters and findings of the simulator.
 pub use ptx_sim as sim;
 pub use tile_dsl::{dtype::DType, program::Variant};

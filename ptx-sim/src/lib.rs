@@ -134,6 +134,8 @@ mod tensor_core;
 #[forbid(unsafe_code)]
 mod tensor_map;
 #[forbid(unsafe_code)]
+mod trace;
+#[forbid(unsafe_code)]
 mod types;
 
 pub use counters::{
@@ -148,6 +150,7 @@ pub use launch::{AsyncMode, Launch, LaunchError, free_memory, launch, shared_lim
 pub use memory::{Memory, MemoryError};
 pub use op::InstClass;
 pub use report::Report;
+pub use trace::{Event, EventKind, Place, Request, Trace};
 pub use tensor_map::{Im2col, Swizzle, TensorElement, TensorMap, TensorMapError};
 
 use std::collections::HashMap;

@@ -1,0 +1,260 @@
+//! What a CTA does, in order: the statements of the kernel IR that touch memory, compute or synchronise.
+//!
+//! Between two statements that order threads, those alike stand together: `16× load a` for sixteen loads with others between
+//! them. What computes indices is left out.
+
+use super::happened;
+use crate::model::{Act, Actions, Events, RoleColumn};
+use ptx_sim::Trace;
+use tile_dsl::{
+    kernel::{Async, Expr, Group, Kernel, Mem, Param, Stmt, print},
+    op::BinOp,
+};
+
+/// Characters of an expression that are shown.
+const MOST_TEXT: usize = 60;
+
+/// The events of a kernel, with its plan as text and what the simulator recorded.
+pub(crate) fn collect(kernel: &Kernel, plan: &str, trace: &Trace) -> Events {
+    let roles = kernel.body.iter().position(|stmt| matches!(stmt, Stmt::Roles(_)));
+    let (before, rest) = kernel.body.split_at(roles.unwrap_or(kernel.body.len()));
+    let (parted, after) = rest.split_at(rest.len().min(1));
+    let columns = parted.iter().flat_map(|stmt| match stmt {
+        Stmt::Roles(roles) => roles.as_slice(),
+        _ => &[],
+    });
+    let column = |role: &tile_dsl::kernel::Role| RoleColumn {
+        first: role.first,
+        threads: role.threads,
+        registers: role.registers,
+        does: actions(kernel, &role.body),
+    };
+    const SHOWN: [&str; 6] = ["tiles", "role", "channel", "sum", "product", "store"];
+    let shown = |line: &&str| line.split(' ').next().is_some_and(|word| SHOWN.contains(&word));
+    Events {
+        before: actions(kernel, before),
+        roles: columns.map(column).collect(),
+        after: actions(kernel, after),
+        plan: plan.lines().filter(shown).map(str::to_string).collect(),
+        run: Some(happened::collect(kernel, trace)),
+    }
+}
+
+/// Statements as actions.
+fn actions(kernel: &Kernel, body: &[Stmt]) -> Actions {
+    let mut out: Actions = Vec::new();
+    // Where the statements begin that nothing orders.
+    let mut first = 0;
+    for stmt in body {
+        let Some(act) = act(kernel, stmt) else { continue };
+        let orders = !matches!(act.kind, "load" | "store" | "copy" | "sum" | "product" | "exchange" | "compute");
+        if orders {
+            // Loops with the same text that do the same are one.
+            if let Some(same) = out.last_mut().filter(|last| last.kind == act.kind && alike(last, &act)) {
+                same.count += 1;
+            } else {
+                out.push(act);
+            }
+            first = out.len();
+            continue;
+        }
+        match out[first..].iter_mut().find(|known| alike(known, &act)) {
+            Some(known) => known.count += act.count,
+            None => out.push(act),
+        }
+    }
+    out
+}
+
+fn alike(a: &Act, b: &Act) -> bool {
+    (a.kind, &a.text, &a.inside) == (b.kind, &b.text, &b.inside)
+}
+
+fn plain(kind: &'static str, text: impl Into<String>, names: &[&str]) -> Act {
+    let names = names.iter().map(|n| n.to_string()).collect();
+    Act { kind, text: text.into(), names, count: 1, inside: Vec::new() }
+}
+
+fn block(kind: &'static str, text: impl Into<String>, inside: Actions) -> Option<Act> {
+    (!inside.is_empty()).then(|| Act { inside, ..plain(kind, text, &[]) })
+}
+
+fn param(kernel: &Kernel, n: u32) -> &str {
+    kernel.params.get(n as usize).map_or("", Param::name)
+}
+
+/// The tensor of a parameter: of a map the one that it is of.
+fn tensor(kernel: &Kernel, n: u32) -> &str {
+    match kernel.params.get(n as usize) {
+        Some(Param::TensorMap { tensor, .. }) => param(kernel, *tensor),
+        _ => param(kernel, n),
+    }
+}
+
+fn shared(kernel: &Kernel, n: u32) -> &str {
+    kernel.shared.get(n as usize).map_or("", |s| &s.name)
+}
+
+fn frag(kernel: &Kernel, n: u32) -> &str {
+    kernel.frags.get(n as usize).map_or("", |f| &f.name)
+}
+
+fn place(kernel: &Kernel, mem: Mem) -> (&str, &'static str) {
+    match mem {
+        Mem::Global(n) => (param(kernel, n), "global"),
+        Mem::Shared(n) => (shared(kernel, n), "shared"),
+    }
+}
+
+fn elements(n: usize) -> String {
+    if n == 1 { "1 element".into() } else { format!("{n} elements") }
+}
+
+fn short(kernel: &Kernel, e: &Expr) -> String {
+    let text = print::expr(kernel, e);
+    match text.char_indices().nth(MOST_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+fn act(kernel: &Kernel, stmt: &Stmt) -> Option<Act> {
+    Some(match stmt {
+        Stmt::Load { dst, mem, guard, .. } => {
+            let (name, space) = place(kernel, *mem);
+            let guarded = if guard.is_some() { ", guarded" } else { "" };
+            plain("load", format!("load {} of {space} {name}{guarded}", elements(dst.len())), &[name])
+        }
+        Stmt::Store { mem, values, guard, .. } => {
+            let (name, space) = place(kernel, *mem);
+            let guarded = if guard.is_some() { ", guarded" } else { "" };
+            plain("store", format!("store {} to {space} {name}{guarded}", elements(values.len())), &[name])
+        }
+        Stmt::Set { frag: n, value, .. } => {
+            let name = frag(kernel, *n);
+            match value {
+                Expr::Fma(..) => plain("sum", format!("multiply-add into {name}"), &[name]),
+                Expr::Bin(BinOp::Add, ..) => plain("sum", format!("add to {name}"), &[name]),
+                Expr::Float(..) | Expr::Int(..) => plain("compute", format!("begin {name} with a constant"), &[name]),
+                _ => plain("compute", format!("compute {name}"), &[name]),
+            }
+        }
+        Stmt::For { start, end, step, body, .. } => {
+            let steps = match (start, end, step) {
+                (Expr::Int(start, _), Expr::Int(end, _), Expr::Int(step, _)) if *step > 0 => {
+                    format!("{} times", ((end - start).max(0) + step - 1) / step)
+                }
+                _ => {
+                    let [start, end, step] = [start, end, step].map(|e| short(kernel, e));
+                    format!("from {start} to {end} by {step}")
+                }
+            };
+            return block("loop", steps, actions(kernel, body));
+        }
+        Stmt::If { cond, then, otherwise } => {
+            let (then, otherwise) = (actions(kernel, then), actions(kernel, otherwise));
+            let mut inside = then;
+            if !otherwise.is_empty() {
+                inside.extend(block("if", "otherwise", otherwise));
+            }
+            return block("if", format!("where {}", short(kernel, cond)), inside);
+        }
+        Stmt::CopyAsync { shared: to, global, elems, .. } => {
+            let (from, to) = (param(kernel, *global), shared(kernel, *to));
+            plain("copy", format!("begin to copy {} of {from} to shared {to}", elements(*elems as usize)), &[from, to])
+        }
+        Stmt::CommitGroup => plain("commit", "these copies are a group", &[]),
+        Stmt::WaitGroup(n) => plain("wait", pending("groups of copies", *n), &[]),
+        Stmt::Barrier => plain("barrier", "all threads meet", &[]),
+        Stmt::GroupBarrier(Group { id, threads }) => {
+            plain("barrier", format!("{threads} threads meet at barrier {id}"), &[])
+        }
+        Stmt::ClusterBarrier => plain("barrier", "all threads of the cluster meet", &[]),
+        Stmt::ClusterArrive => plain("arrive", "arrive at the barrier of the cluster", &[]),
+        Stmt::ClusterWait => plain("wait", "wait for all threads of the cluster", &[]),
+        Stmt::StorePeer { shared: to, values, .. } => {
+            let to = shared(kernel, *to);
+            plain("store", format!("store {} to shared {to} of another CTA", elements(values.len())), &[to])
+        }
+        Stmt::WarpBarrier => plain("barrier", "the lanes of a warp meet", &[]),
+        Stmt::GridDependency => plain("wait", "wait for earlier grids", &[]),
+        Stmt::One { thread, body } => {
+            return block("one", format!("one lane of warp {}", thread / 32), actions(kernel, body));
+        }
+        Stmt::Shuffle { mask, .. } => plain("exchange", format!("exchange with lane ^ {mask}"), &[]),
+        Stmt::LoadMatrices { dst, shared: from, .. } => {
+            let from = shared(kernel, *from);
+            plain("load", format!("load matrices of {} from shared {from}", elements(dst.len())), &[from])
+        }
+        Stmt::StoreMatrices { shared: to, values, .. } => {
+            let to = shared(kernel, *to);
+            plain("store", format!("store matrices of {} to shared {to}", elements(values.len())), &[to])
+        }
+        Stmt::ExchangeMatrices { .. } | Stmt::TransposeMatrix { .. } => {
+            plain("exchange", "lanes exchange matrices", &[])
+        }
+        Stmt::Mma { atom, frag: n, .. } => {
+            let name = frag(kernel, *n);
+            plain("product", format!("{} into {name}", atom.label()), &[name])
+        }
+        Stmt::Add { global, values, .. } => {
+            let name = param(kernel, *global);
+            plain("store", format!("add {} to global {name}, atomic", elements(values.len())), &[name])
+        }
+        Stmt::Arrive { parts, .. } => plain("arrive", format!("count arrivals of {parts} CTAs"), &[]),
+        Stmt::Roles(roles) => {
+            let all = roles.iter().flat_map(|role| {
+                let threads = format!("threads {}–{}", role.first, role.first + role.threads - 1);
+                block("if", threads, actions(kernel, &role.body))
+            });
+            return block("if", "roles", all.collect());
+        }
+        Stmt::Async(operation) => return asynchronous(kernel, operation),
+        Stmt::Let(..) | Stmt::Problem { .. } | Stmt::Live(_) => return None,
+    })
+}
+
+fn pending(of: &str, n: u32) -> String {
+    match n {
+        0 => format!("wait for all {of}"),
+        n => format!("wait for all {of} but the last {n}"),
+    }
+}
+
+fn asynchronous(kernel: &Kernel, operation: &Async) -> Option<Act> {
+    Some(match operation {
+        Async::Init { barrier, stages, arrivals } => {
+            let name = shared(kernel, *barrier);
+            plain("init", format!("{stages} mbarriers {name} of {arrivals} arrivals"), &[name])
+        }
+        Async::Arrive { barrier, bytes, cta, .. } => {
+            let name = shared(kernel, *barrier);
+            let bytes = bytes.map_or(String::new(), |n| format!(", {n} bytes will come"));
+            let other = if cta.is_some() { " of another CTA" } else { "" };
+            plain("arrive", format!("arrive at {name}{other}{bytes}"), &[name])
+        }
+        Async::Wait { barrier, .. } => {
+            let name = shared(kernel, *barrier);
+            plain("wait", format!("wait for {name}"), &[name])
+        }
+        Async::Copy { map, shared: to, everywhere, .. } => {
+            let (from, to) = (tensor(kernel, *map), shared(kernel, *to));
+            let all = if *everywhere { " of every CTA of the cluster" } else { "" };
+            plain("copy", format!("begin to copy a box of {from} to shared {to}{all}"), &[from, to])
+        }
+        Async::Store { map, shared: from, .. } => {
+            let (to, from) = (tensor(kernel, *map), shared(kernel, *from));
+            plain("copy", format!("begin to store a box of shared {from} to {to}"), &[from, to])
+        }
+        Async::CommitStores => plain("commit", "these stores are a group", &[]),
+        Async::WaitStores { pending: n } => plain("wait", pending("groups of stores", *n), &[]),
+        Async::Multiply { atom, frag: n, a, b, .. } => {
+            let (name, a, b) = (frag(kernel, *n), shared(kernel, a.shared), shared(kernel, b.shared));
+            plain("product", format!("begin {} of {a} and {b} into {name}", atom.label()), &[name, a, b])
+        }
+        Async::Commit => plain("commit", "these products are a group", &[]),
+        Async::WaitProducts { pending: n, .. } => plain("wait", pending("groups of products", *n), &[]),
+        Async::ProxyFence => plain("fence", "stores are seen by copies and products", &[]),
+        Async::Fence { .. } | Async::AcquireMap { .. } | Async::PrefetchMap { .. } => return None,
+    })
+}

@@ -1,0 +1,188 @@
+//! The order in which the simulator ran the first CTA, from its trace.
+
+use super::memory::buffer_at;
+use crate::model::{Happened, Run, Slot};
+use ptx_sim::{Access, Event, EventKind, Place, Trace};
+use tile_dsl::kernel::{Kernel, Param};
+
+/// Events that are shown.
+const MOST: usize = 1500;
+/// Bytes of an mbarrier.
+const MBARRIER: u64 = 8;
+
+/// What happened, those alike of one warp together, and the stages of channels.
+pub(crate) fn collect(kernel: &Kernel, trace: &Trace) -> Run {
+    let mut events: Vec<Happened> = Vec::new();
+    let mut slots = Slots { kernel, slots: Vec::new() };
+    // The last event of each warp that stands in the list.
+    let mut left_out = trace.left_out;
+    for event in &trace.events {
+        let Some(happened) = happened(kernel, event) else { continue };
+        let merges = matches!(happened.kind, "load" | "store" | "copy" | "product" | "exchange" | "landed" | "arrive");
+        let since = events.iter().rposition(|e| e.warp == happened.warp);
+        let same = |last: &Happened| (last.kind, &last.text) == (happened.kind, &happened.text);
+        let run = since.filter(|at| merges && alike_run(&events, *at, &happened));
+        match run {
+            Some(at) => {
+                // The position of the one alike, which may stand before others of the same run.
+                let mut k = at;
+                while !same(&events[k]) {
+                    let earlier = events[..k].iter().rposition(|e| e.warp == happened.warp);
+                    let Some(earlier) = earlier else { break };
+                    k = earlier;
+                }
+                events[k].count += 1;
+                slots.see(k, event);
+            }
+            None if events.len() == MOST => left_out += 1,
+            None => {
+                slots.see(events.len(), event);
+                events.push(happened);
+            }
+        }
+    }
+    Run { events, left_out, slots: slots.slots }
+}
+
+/// Whether, in the events of its warp from `at` back to the last that orders threads, one is like it.
+fn alike_run(events: &[Happened], at: usize, new: &Happened) -> bool {
+    let own = events[..=at].iter().rev().filter(|e| e.warp == new.warp);
+    own.take_while(|e| matches!(e.kind, "load" | "store" | "copy" | "product" | "exchange" | "landed" | "arrive"))
+        .any(|e| (e.kind, &e.text) == (new.kind, &new.text))
+}
+
+/// The name of an mbarrier: its buffer and which of them it is.
+fn mbarrier(kernel: &Kernel, at: u32) -> (String, String) {
+    match buffer_at(kernel, at.into()) {
+        Some((name, byte)) => (name.to_string(), format!("{name}[{}]", byte / MBARRIER)),
+        None => ("mbarrier".into(), format!("mbarrier at byte {at}")),
+    }
+}
+
+fn shared_name(kernel: &Kernel, at: u32) -> String {
+    buffer_at(kernel, at.into()).map_or_else(|| "shared memory".into(), |(name, _)| name.to_string())
+}
+
+fn happened(kernel: &Kernel, event: &Event) -> Option<Happened> {
+    let pending = |of: &str, n: u32| match n {
+        0 => format!("all {of} are done"),
+        n => format!("all {of} but {n} are done"),
+    };
+    let (kind, text, names): (&'static str, String, Vec<String>) = match &event.kind {
+        EventKind::Access { access, at } => {
+            let (space, name) = match at {
+                // Parameters of grouped launches and scratch memory are no tensors.
+                Place::Global(name, _) => ("global", name.clone()),
+                Place::Shared(at) => ("shared", shared_name(kernel, *at)),
+                Place::Other => return None,
+            };
+            let kind = if *access == Access::Load { "load" } else { "store" };
+            (kind, format!("{kind} {space} {name}"), vec![name])
+        }
+        EventKind::CopyAsync { from, to } => {
+            let to = shared_name(kernel, *to);
+            let from = if let Place::Global(name, _) = from { name.clone() } else { String::new() };
+            ("copy", format!("begin to copy {from} to shared {to}"), vec![from, to])
+        }
+        EventKind::Commit => ("commit", "commit copies".into(), vec![]),
+        EventKind::WaitGroup(n) => ("wait", pending("groups of copies", *n), vec![]),
+        EventKind::Bulk { shared, store, mbarrier: signal } => {
+            let name = shared_name(kernel, *shared);
+            match signal {
+                _ if *store => ("copy", format!("begin to store a box of shared {name}"), vec![name]),
+                Some(at) => {
+                    let (_, signal) = mbarrier(kernel, *at);
+                    ("copy", format!("begin to copy a box to shared {name} for {signal}"), vec![name])
+                }
+                None => ("copy", format!("begin to copy a box to shared {name}"), vec![name]),
+            }
+        }
+        EventKind::Landed { mbarrier: at, bytes } => {
+            let (buffer, name) = mbarrier(kernel, *at);
+            ("landed", format!("{bytes} bytes have come: {name}"), vec![buffer])
+        }
+        EventKind::BulkCommit => ("commit", "commit stores".into(), vec![]),
+        EventKind::BulkWait(n) => ("wait", pending("groups of stores", *n), vec![]),
+        EventKind::Barrier(id) => ("barrier", format!("at barrier {id}"), vec![]),
+        EventKind::Cluster => ("barrier", "at the barrier of the cluster".into(), vec![]),
+        EventKind::Init { mbarrier: at } => {
+            let (buffer, name) = mbarrier(kernel, *at);
+            ("init", format!("initialise {name}"), vec![buffer])
+        }
+        EventKind::Arrive { mbarrier: at, lanes, remote } => {
+            let (buffer, name) = mbarrier(kernel, *at);
+            let who = if *lanes == 1 { "1 lane arrives".into() } else { format!("{lanes} lanes arrive") };
+            let other = if *remote { " of another CTA" } else { "" };
+            ("arrive", format!("{who} at {name}{other}"), vec![buffer])
+        }
+        EventKind::Waited { mbarrier: at } => {
+            let (buffer, name) = mbarrier(kernel, *at);
+            ("wait", format!("{name} is complete"), vec![buffer])
+        }
+        EventKind::Product => ("product", "tensor core product".into(), vec![]),
+        EventKind::ProductCommit => ("commit", "commit products".into(), vec![]),
+        EventKind::ProductWait(n) => ("wait", pending("groups of products", *n), vec![]),
+        EventKind::Exchange => ("exchange", "lanes exchange values".into(), vec![]),
+    };
+    let names = names.into_iter().filter(|n| known(kernel, n)).collect();
+    Some(Happened { warp: event.warp, kind, text, names, line: event.line, count: 1 })
+}
+
+fn known(kernel: &Kernel, name: &str) -> bool {
+    kernel.shared.iter().any(|s| s.name == name) || kernel.params.iter().map(Param::name).any(|p| p == name)
+}
+
+/// The stages of channels, as mbarriers tell of them.
+struct Slots<'k> {
+    kernel: &'k Kernel,
+    slots: Vec<Slot>,
+}
+
+impl Slots<'_> {
+    /// Sees an event that stands at a position of the list.
+    fn see(&mut self, at: usize, event: &Event) {
+        match &event.kind {
+            EventKind::Bulk { store: false, mbarrier: Some(signal), .. } => self.change(*signal, at, "filling"),
+            EventKind::Landed { mbarrier, .. } => self.change(*mbarrier, at, "full"),
+            EventKind::Arrive { mbarrier: place, remote: false, .. } => self.freed(*place, at),
+            _ => {}
+        }
+    }
+
+    fn change(&mut self, signal: u32, at: usize, state: &'static str) {
+        let (_, name) = mbarrier(self.kernel, signal);
+        let n = match self.slots.iter().position(|s| s.name == name) {
+            Some(n) => n,
+            None => {
+                self.slots.push(Slot { name, changes: Vec::new() });
+                self.slots.sort_by(|a, b| a.name.cmp(&b.name));
+                return self.change(signal, at, state);
+            }
+        };
+        let changes = &mut self.slots[n].changes;
+        if changes.last().map(|c| c.1) != Some(state) {
+            changes.push((at, state));
+        }
+    }
+
+    /// Who reads a stage arrives at the mbarrier that says that it is free: the one of that number of the channel's other ring.
+    fn freed(&mut self, place: u32, at: usize) {
+        let (buffer, name) = mbarrier(self.kernel, place);
+        let Some(full) = counterpart(self.kernel, &buffer) else { return };
+        let name = name.replacen(&buffer, &full, 1);
+        if let Some(slot) = self.slots.iter_mut().find(|s| s.name == name) {
+            match slot.changes.last_mut() {
+                // The last of those who read it decides.
+                Some(last) if last.1 == "free" => last.0 = at,
+                Some(last) if last.1 == "full" => slot.changes.push((at, "free")),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The buffer of mbarriers of full stages that goes with one of free stages.
+fn counterpart(kernel: &Kernel, buffer: &str) -> Option<String> {
+    let full = buffer.replace("empty", "full").replace("free", "full");
+    (full != buffer && kernel.shared.iter().any(|s| s.name == full)).then_some(full)
+}
