@@ -58,8 +58,8 @@ if (D.budgets)
     const b = D.budgets, left = el("div"), right = el("div");
     const n = resident(), why = b.limits.filter((l) => l.ctas === n).map((l) => l.resource).join(", ");
     left.append(el("h3", {}, `shared memory of a CTA: ${number(b.shared_bytes)} bytes`), b.shared.length ? sharedMap(b) : el("p", { class: "dim" }, "It uses none."));
-    left.append(el("h3", {}, "registers of a thread"), el("p", {}, b.registers ? `${b.registers[0]}, says ${b.registers[1]}. ` : "Not known: the assembler of the driver decides, and no GPU ran. ",
-      "The kernel keeps in them: ", b.fragments.length ? b.fragments.map((f, k) => [k ? ", " : "", named(f.name), ` (${f.elements} × ${f.dtype})`]) : "no arrays", ", and addresses and operands beside."));
+    left.append(el("h3", {}, "registers of a thread"), el("p", {}, b.registers ? `${b.registers[0]}, says ${b.registers[1]}. ` : "Their number is not known: the assembler of the driver decides, and no GPU ran. ",
+      "The kernel keeps in them: ", b.fragments.length ? b.fragments.map((f, k) => [k ? ", " : "", named(f.name), ` (${f.elements} × ${f.dtype})`]) : "no arrays", `, which fill ${b.registers_of_values}; addresses and operands come on top.`));
     left.append(el("h3", {}, `CTAs of a multiprocessor (${D.head.target}), by resource`), bars(b.limits.map((l) => [l.resource, l.ctas, l.ctas === n ? "least" : ""]), "CTAs"),
       el("p", {}, "At most ", el("b", {}, plural(n, "CTA")), `: ${why} ${why.includes(",") ? "are" : "is"} the limit. `, !b.registers && b.registers_allowed ? `More than ${b.registers_allowed} registers a thread would allow fewer. ` : "", b.wanted ? `The schedule asks the assembler for room for ${b.wanted}. ` : "", b.cluster ? `CTAs run in clusters of ${b.cluster}. ` : ""));
     const box = el("div"), dims = [...new Set(b.grid.flatMap((g) => Object.keys(g.dims)))];

@@ -25,7 +25,7 @@ const counts = (node) => (node.steps == null ? "…" : node.steps) + (node.strid
 // The lines of a nest, with their depth.
 function lines(node, depth = 0, out = []) {
   const push = (text, parts) => out.push({ depth, text, node, parts });
-  if (node.kind === "loop") push(`for ${node.name} ${counts(node)} ${node.at}`, ["for ", named(node.name), ` in ${node.steps == null ? "all tiles" : node.steps}${node.stride > 1 ? ` by ${node.stride}` : ""}`]);
+  if (node.kind === "loop") push(`for ${node.name} ${counts(node)} ${node.at}`, ["for ", named(node.name), `: ${node.steps == null ? (node.stride > 1 ? `tiles of ${node.stride}` : "all points") : `${node.steps} steps${node.stride > 1 ? ` of ${node.stride}` : ""}`}`]);
   else if (node.kind === "stage") push(`copy ${node.name} ${node.at}`, ["copy ", linked(node.name), ` to ${node.at === "register" ? "registers" : node.at + " memory"}`]);
   else if (node.kind === "let") push(`let ${node.name} ${node.at}`, node.name ? ["let ", linked(node.name), node.at ? ` (${node.at})` : ""] : ["then"]);
   else push(node.name, linked(node.name));
@@ -55,10 +55,12 @@ function deepest(node, path = []) {
 function tree(title, list, kept, word) {
   return el("div", {}, el("h3", {}, title), el("div", { class: "tree card" }, list.map((line, n) => {
     const at = line.node.kind === "loop" && line.node.at ? el("span", { class: `at ${kindOf(line.node)}` }, line.node.at) : "";
-    return el("div", { class: kept.has(n) ? null : word, style: `padding-left:${4 + line.depth * 12}px` }, line.parts, at);
+    return el("div", { class: [kept.has(n) ? "" : word, line.node.kind === "loop" && blamed(line.node.name) ? "blamed" : ""].join(" "), style: `padding-left:${4 + line.depth * 12}px` }, line.parts, at);
   })));
 }
-const chip = (node, changed) => el("span", { class: `chip ${kindOf(node)} ${changed ? "changed" : ""}`, "data-k": node.name, title: about(node.name) },
+// A loop that the refused directive or its error speaks of.
+const blamed = (name) => D.refusal?.names.some((word) => word === name || word === name.split(".")[0]);
+const chip = (node, changed) => el("span", { class: `chip ${kindOf(node)} ${changed ? "changed" : ""} ${blamed(node.name) ? "blamed" : ""}`, "data-k": node.name, title: about(node.name) },
   node.name, el("small", {}, counts(node)), node.at ? el("small", {}, node.at) : "");
 
 function detail(at) {
@@ -73,7 +75,7 @@ function detail(at) {
   const titles = { initial: "the kernel as loops: nothing is scheduled yet", defaults: "what holds where no directive says anything else: loops of one step go, outermost loops become CTAs, loops over registers are expanded" };
   out.append(el("h3", {}, now.directive ? el("code", {}, linked(now.directive)) : titles[now.phase],
     now.from ? el("span", { class: "tag" }, `inherited from ${now.from}`) : ""));
-  out.append(el("p", { class: "dim" }, "Loops around the innermost statement, outermost first. Framed: changed by this step."));
+  out.append(el("p", { class: "dim" }, "The loops around the innermost statement, outermost first; 4 × 32 is 4 steps of 32 points. Framed: changed by this step."));
   out.append(el("div", { class: "chips" }, loopsNow.map((loop, n) => chip(loop, at > 0 && !stay.has(n)))));
   const proof = el("div", { class: "card" }, el("h3", {}, "why it is legal"));
   if (now.facts.length) proof.append(el("ul", { style: "margin:0;padding-left:18px" }, now.facts.map((f) => el("li", {}, quoted(f)))));
@@ -96,7 +98,7 @@ function refusal() {
   return el("div", { class: "refusal" },
     el("p", {}, r.directive ? [el("b", {}, "Refused: "), el("code", {}, linked(r.directive))] : el("b", {}, "Refused")),
     r.mistakes.map(mistake),
-    el("p", { class: "dim" }, r.complete ? "All directives apply; the mistake shows in the complete schedule. The nest below is what it would have run."
+    el("p", { class: "dim" }, "Loops that they speak of are underlined below. ", r.complete ? "All directives apply; the mistake shows in the complete schedule. The nest below is what it would have run."
       : "The steps below are those before it: the last is the nest that it does not apply to."));
 }
 
@@ -127,9 +129,13 @@ panel(
     chooseStep(step || first());
   },
 );
-// The step shown first: the last one that the schedule itself adds, or where it is refused.
+// The step shown first: the one that changes most lines, those of the schedule itself before inherited ones; or where it is refused.
 function first() {
   if (D.refusal) return D.steps.length - 1;
-  const own = D.steps.map((s, n) => (s.directive && !s.from ? n : -1));
-  return Math.max(1, ...own.filter((n) => n >= 0 && D.steps[n].phase === "bind"), own.find((n) => n > 0) || 0);
+  const changes = D.steps.map((s, n) => {
+    if (!n || !s.directive) return 0;
+    const [a, b] = [D.steps[n - 1], s].map((x) => lines(x.nest).map((l) => l.text)), [left, right] = common(a, b);
+    return (a.length - left.size + b.length - right.size) * (s.from ? 1 : 4);
+  });
+  return Math.max(1, changes.lastIndexOf(Math.max(...changes)));
 }

@@ -19,8 +19,11 @@ function drawValue(v, body) {
     read.replaceChildren(`${axis(y, x)}: warp ${h.warp}, lane ${h.lane}, register ${v.name}[${h.register}]. Steps: `,
       ...[...stepsAt(v, cell(y, x))].flatMap(([d, n], k) => [k ? ", " : "", named(d.name), ` = ${n}${d.unit ? ` on ${d.unit}` : ""}`]));
   };
-  const s = Math.max(2, Math.min(16, Math.floor(560 / Math.max(wrap, lines))));
-  const tile = el("canvas", { width: wrap * s, height: lines * s, tabindex: 0, role: "img", "aria-label": `${v.name} by warp; arrow keys move` });
+  // Wide tiles take the whole width, and lie above the warp.
+  const flat = wrap > 2 * lines, room = flat ? 1150 : 560;
+  const sx = wrap > room ? room / wrap : Math.min(16, Math.floor(room / Math.max(wrap, flat ? 1 : lines)));
+  const sy = flat ? Math.max(4, Math.min(18, Math.floor(400 / lines))) : Math.max(1, Math.min(sx, Math.floor(640 / lines)));
+  const tile = el("canvas", { width: wrap * sx, height: lines * sy, tabindex: 0, role: "img", "aria-label": `${v.name} by warp; arrow keys move` });
   const zoom = el("div"), registers = el("div");
   let cursor = [0, 0];
   const paint = () => {
@@ -29,11 +32,11 @@ function drawValue(v, body) {
     for (let y = 0; y < lines; y++) for (let x = 0; x < wrap; x++) if (inside(y, x)) {
       const h = holder(v, cell(y, x));
       cx.fillStyle = WARPS[h.warp % 8];
-      cx.fillRect(x * s, y * s, s, s);
-      if (h.warp === picked.warp && h.lane === picked.lane) { cx.fillStyle = "#101214"; cx.fillRect(x * s, y * s, s, s); }
+      cx.fillRect(x * sx, y * sy, Math.max(sx, 1), sy);
+      if (h.warp === picked.warp && h.lane === picked.lane) { cx.fillStyle = "#101214"; cx.fillRect(x * sx, y * sy, Math.max(sx, 1), sy); }
     }
     cx.strokeStyle = mine; cx.lineWidth = 2;
-    cx.strokeRect(cursor[1] * s, cursor[0] * s, s, s);
+    cx.strokeRect(cursor[1] * sx, cursor[0] * sy, sx, sy);
   };
   const go = (y, x, pick) => {
     if (!inside(y, x)) return;
@@ -55,7 +58,7 @@ function drawValue(v, body) {
     el("p", {}, row ? `The tile of a CTA: ${rows} rows (${row}) by ${columns} columns (${column}).` : `The tile of a CTA: ${plural(columns, "element")} along ${column}, in lines of ${wrap}.`,
       ` Each thread holds ${plural(v.registers, "element")}. Choose an element: its warp and lane are shown beside.`,
       copies.length ? ` Threads that differ in ${copies.map((u) => u.name).join(", ")} alone hold the same elements.` : ""),
-    legend, el("div", { class: "columns", style: "grid-template-columns:max-content 1fr" }, el("div", {}, el("h3", {}, "tile, by warp"), tile), zoom), read, registers);
+    legend, el("div", flat ? {} : { class: "columns", style: "grid-template-columns:max-content 1fr" }, el("div", {}, el("h3", {}, "tile, by warp"), tile), zoom), read, registers);
   go(0, 0, true);
 }
 // The elements of a warp, squeezed: rows and columns that it has none of are left out.
@@ -63,9 +66,10 @@ function drawWarp(v, box, { lines, wrap, cell, inside, axis }) {
   const ys = new Set(), xs = new Set();
   for (let y = 0; y < lines; y++) for (let x = 0; x < wrap; x++) if (inside(y, x) && holder(v, cell(y, x)).warp === picked.warp) { ys.add(y); xs.add(x); }
   let Y = [...ys], X = [...xs];
-  const cut = Y.length > 64 || X.length > 128;
-  [Y, X] = [Y.slice(0, 64), X.slice(0, 128)];
-  const s = Math.max(5, Math.min(24, Math.floor(540 / Math.max(X.length, 1)))), h = Math.max(s, 12), out = [];
+  const cut = Y.length > 64 || X.length > 256;
+  [Y, X] = [Y.slice(0, 64), X.slice(0, 256)];
+  const room = wrap > 2 * lines ? 1150 : 540;
+  const s = Math.max(4, Math.min(24, Math.floor(room / Math.max(X.length, 1)))), h = Math.max(s, 12), out = [];
   // Neighbours of one lane are one rectangle, with its number once.
   Y.forEach((y, r) => {
     for (let q = 0; q < X.length; ) {

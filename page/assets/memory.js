@@ -56,7 +56,8 @@ function drawSectors(a, w) {
     out.push(label(X - 8, y + 17, `byte ${number(key * 128)}`, { "text-anchor": "end", class: "mono" }));
     const cells = lines.get(key), touched = new Set(cells.map(([word]) => Math.floor(word / 8)));
     for (let s = 0; s < 4; s++) out.push(draw("rect", { x: X + s * 8 * W, y, width: 8 * W - 2, height: 26, fill: "none", stroke: touched.has(s) ? "var(--fg)" : "var(--line)", "stroke-width": touched.has(s) ? 1.5 : 1 }));
-    for (const [word, lane] of cells) out.push(draw("rect", { x: X + Math.floor(word) * W + 1, y: y + 3, width: W - 2, height: 20, fill: shaded(lane) }));
+    for (const [word, lane, b] of cells) if (b % 128 === 0)
+      out.push(draw("rect", { x: X + word * W + 1, y: y + 3, width: Math.max((Math.min(a.bytes, 128) / 4) * W - 2, 3), height: 20, fill: shaded(lane) }));
     const first = new Map();
     for (const [word, lane, b] of cells) if (b === 0) first.set(Math.floor(word), [...(first.get(Math.floor(word)) || []), lane]);
     for (const [word, own] of first) {
@@ -122,7 +123,7 @@ if (D.memory)
         const each = perRequest(a, a.counted.units), least = perRequest(a, a.counted.least), bad = a.counted.units > a.counted.least, scale = 140 / most[a.shared];
         const open = () => { warpOf = 0; chooseAccess(n); };
         return el("tr", { tabindex: 0, "data-k": a.buffer, click: open, keydown: (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); open(); } } },
-          el("td", {}, `${a.access} ${a.shared ? "shared" : "global"} `, el("b", { class: "mono" }, a.buffer)), el("td", { class: "mono" }, a.instruction),
+          el("td", {}, `${a.access} ${a.shared ? "shared" : "global"} `, el("b", { class: "mono" }, a.buffer)), el("td", { class: "mono wrap" }, a.instruction),
           el("td", { class: "n" }, a.bytes || "box"), el("td", { class: "n" }, number(a.lines.length)), el("td", { class: "n" }, number(a.counted.requests)),
           el("td", { class: `n ${bad ? "slow" : "good"}` }, `${bad ? "▲" : "✓"} ${plural(each, unitOf(a))}`), el("td", { class: "n" }, number(least)),
           el("td", {}, picture(140, 14, `${number(a.counted.units)} ${unitOf(a)}s in all`, draw("rect", { x: 0, y: 2, width: a.counted.least * scale, height: 10, fill: "var(--accent)" }),
@@ -137,7 +138,8 @@ if (D.memory)
       };
       const heads = ["access", "instruction", "bytes a lane", "PTX lines", "requests", "a request", "its bytes need", "in all"];
       body.append(el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, heads.map((t, n) => el("th", { class: n > 1 && n < 7 ? "n" : null }, t)))), el("tbody", {}, rows))),
-        el("p", { class: "dim" }, `Sums of the run: ${number(D.memory.totals.sectors)} sectors in ${number(D.memory.totals.global_requests)} requests to global memory; ${number(D.memory.totals.wavefronts)} wavefronts in ${number(D.memory.totals.shared_requests)} requests to shared memory, ${number(D.memory.totals.conflicts)} of them bank conflicts. Orange in a bar: more than the bytes need.`), inner);
+        el("p", { class: "dim" }, `Sums of the run: ${number(D.memory.totals.sectors)} sectors in ${number(D.memory.totals.global_requests)} requests to global memory; ${number(D.memory.totals.wavefronts)} wavefronts in ${number(D.memory.totals.shared_requests)} requests to shared memory, ${number(D.memory.totals.conflicts)} of them bank conflicts. Orange in a bar: more than the bytes need.`),
+        all.some((a) => /cp\.async\.bulk/.test(a.instruction)) ? el("p", { class: "dim" }, "Not counted, and so not drawn: what tensor maps write to shared memory, and what products of a warpgroup read there.") : "", inner);
       if (all.length) chooseAccess(Math.min(access || worst(all), all.length - 1));
     },
   );

@@ -15,7 +15,7 @@ function head() {
     if (r) facts.push([number(s / r, 1), "sectors a global request"]);
     if (q) facts.push([number(w / q), "wavefronts a shared request"]);
   }
-  if (facts.length) box.append(el("div", { class: "facts" }, facts.map(([n, text]) => el("div", {}, el("b", {}, n), el("span", {}, text)))));
+  if (facts.length > 1) box.append(el("div", { class: "facts" }, facts.map(([n, text]) => el("div", {}, el("b", {}, n), el("span", {}, text)))));
 }
 const root = document.documentElement, dark = matchMedia("(prefers-color-scheme: dark)");
 let chosenTheme = null;

@@ -8,8 +8,10 @@ panel(
       el("pre", {}, D.text.kernel.map((line) => [linked(line), "\n"])));
     const shapes = Object.entries(D.head.dims).map(([dim, n]) => `${dim} = ${number(n)}`);
     if (shapes.length) kernel.append(el("h3", {}, "sizes of this run"), el("div", { class: "mono" }, shapes.join(", ")));
+    if (D.head.assumptions.length)
+      kernel.append(el("h3", {}, "what the variant ", el("code", {}, D.head.variant), " takes for granted of its arguments"), el("div", { class: "mono" }, D.head.assumptions.join(" · ")));
     if (D.text.parents.length)
-      kernel.append(el("h3", {}, "the schedule extends"), el("div", { class: "mono" }, D.text.parents.join(" · ")));
+      kernel.append(el("h3", {}, "directives are inherited from"), el("div", { class: "mono" }, D.text.parents.join(" · ")));
     const list = el("div", { class: "card" }, el("h3", {}, "schedule: all directives that hold, in the order in which they apply"));
     let phase = "";
     for (const line of D.text.directives) {

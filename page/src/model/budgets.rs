@@ -16,9 +16,12 @@ pub struct Budgets {
     pub fragments: Vec<Fragment>,
     /// Registers of a thread, where the driver or the directives say so.
     pub registers: Option<(u32, String)>,
+    /// Registers that these values alone fill.
+    pub registers_of_values: u32,
     /// CTAs of a multiprocessor that the schedule asks for.
     pub wanted: Option<u32>,
-    /// CTAs for which there is enough of each resource on the target; registers only where they are known.
+    /// CTAs for which there is enough of each resource on the target; of registers, where their number is not known, those of the values
+    /// alone.
     pub limits: Vec<Limit>,
     /// Registers of a thread up to which the other limits decide.
     pub registers_allowed: Option<u32>,

@@ -24,10 +24,11 @@ pub(crate) fn collect(program: &Program, kernel: &Kernel, report: &LaunchReport,
     let (threads, shared_bytes) = (report.threads, report.shared_bytes);
     let registers = report.resources.map(|r| (r.registers, "the driver".to_string()));
     let limits = Limits::of(&kernel.target.to_string());
+    // Of two halves a register; each thread of a role of its own may have another number.
+    let values = kernel.frags.iter().map(|f| (f.slots * f.dtype.bytes()).div_ceil(4)).sum();
+    let known = registers.as_ref().map_or(values, |r| r.0);
     let each = limits.map(|limits| {
-        let known = registers.as_ref().map_or(1, |r| r.0);
         let each = limits.each(threads, known, shared_bytes).into_iter();
-        let each = each.filter(|(_, resource)| registers.is_some() || *resource != "registers");
         each.map(|(ctas, resource)| Limit { resource: resource.into(), ctas }).collect::<Vec<_>>()
     });
     let least = each.iter().flatten().map(|l| l.ctas).min().unwrap_or(0);
@@ -87,6 +88,7 @@ pub(crate) fn collect(program: &Program, kernel: &Kernel, report: &LaunchReport,
             .iter()
             .map(|f| Fragment { name: f.name.clone(), dtype: f.dtype.to_string(), elements: f.slots })
             .collect(),
+        registers_of_values: values,
         registers,
         wanted: kernel.min_ctas,
         limits: each.unwrap_or_default(),

@@ -6,16 +6,36 @@
 use super::happened;
 use crate::model::{Act, Actions, Events, RoleColumn};
 use ptx_sim::Trace;
+use std::collections::BTreeMap;
 use tile_dsl::{
-    kernel::{Async, Expr, Group, Kernel, Mem, Param, Stmt, print},
+    dtype::DType,
+    kernel::{Async, Expr, Group, Kernel, Mem, Param, Stmt, Var, print},
     op::BinOp,
 };
 
 /// Characters of an expression that are shown.
 const MOST_TEXT: usize = 60;
+/// Definitions that are put in the place of variables, one in the other.
+const MOST_DEPTH: u32 = 4;
+
+/// What the walk over the statements knows.
+struct View<'k> {
+    kernel: &'k Kernel,
+    /// What variables are: each is bound once.
+    bound: BTreeMap<Var, &'k Expr>,
+}
 
 /// The events of a kernel, with its plan as text and what the simulator recorded.
 pub(crate) fn collect(kernel: &Kernel, plan: &str, trace: &Trace) -> Events {
+    let mut bound = BTreeMap::new();
+    for stmt in &kernel.body {
+        stmt.each(&mut |stmt| {
+            if let Stmt::Let(var, value) = stmt {
+                bound.insert(*var, value);
+            }
+        });
+    }
+    let view = View { kernel, bound };
     let roles = kernel.body.iter().position(|stmt| matches!(stmt, Stmt::Roles(_)));
     let (before, rest) = kernel.body.split_at(roles.unwrap_or(kernel.body.len()));
     let (parted, after) = rest.split_at(rest.len().min(1));
@@ -27,26 +47,26 @@ pub(crate) fn collect(kernel: &Kernel, plan: &str, trace: &Trace) -> Events {
         first: role.first,
         threads: role.threads,
         registers: role.registers,
-        does: actions(kernel, &role.body),
+        does: actions(&view, &role.body),
     };
     const SHOWN: [&str; 6] = ["tiles", "role", "channel", "sum", "product", "store"];
     let shown = |line: &&str| line.split(' ').next().is_some_and(|word| SHOWN.contains(&word));
     Events {
-        before: actions(kernel, before),
+        before: actions(&view, before),
         roles: columns.map(column).collect(),
-        after: actions(kernel, after),
+        after: actions(&view, after),
         plan: plan.lines().filter(shown).map(str::to_string).collect(),
         run: Some(happened::collect(kernel, trace)),
     }
 }
 
 /// Statements as actions.
-fn actions(kernel: &Kernel, body: &[Stmt]) -> Actions {
+fn actions(view: &View<'_>, body: &[Stmt]) -> Actions {
     let mut out: Actions = Vec::new();
     // Where the statements begin that nothing orders.
     let mut first = 0;
     for stmt in body {
-        let Some(act) = act(kernel, stmt) else { continue };
+        let Some(act) = act(view, stmt) else { continue };
         let orders = !matches!(act.kind, "load" | "store" | "copy" | "sum" | "product" | "exchange" | "compute");
         if orders {
             // Loops with the same text that do the same are one.
@@ -110,15 +130,34 @@ fn elements(n: usize) -> String {
     if n == 1 { "1 element".into() } else { format!("{n} elements") }
 }
 
-fn short(kernel: &Kernel, e: &Expr) -> String {
-    let text = print::expr(kernel, e);
+/// An expression as text, with what variables are in their place.
+fn short(view: &View<'_>, e: &Expr) -> String {
+    let text = print::expr(view.kernel, &resolved(view, e, MOST_DEPTH));
+    let text = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or(&text);
     match text.char_indices().nth(MOST_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+        None => text.into(),
     }
 }
 
-fn act(kernel: &Kernel, stmt: &Stmt) -> Option<Act> {
+fn resolved(view: &View<'_>, e: &Expr, depth: u32) -> Expr {
+    let inner = |e: &Expr| Box::new(resolved(view, e, depth.saturating_sub(1)));
+    match e {
+        Expr::Var(var) if depth > 0 => match view.bound.get(var) {
+            Some(value) => *inner(value),
+            None => e.clone(),
+        },
+        Expr::Un(op, a) => Expr::Un(*op, inner(a)),
+        Expr::Bin(op, a, b) => Expr::Bin(*op, inner(a), inner(b)),
+        Expr::Cmp(op, a, b) => Expr::Cmp(*op, inner(a), inner(b)),
+        Expr::Select(c, a, b) => Expr::Select(inner(c), inner(a), inner(b)),
+        Expr::Cast(ty, a) => Expr::Cast(*ty, inner(a)),
+        e => e.clone(),
+    }
+}
+
+fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
+    let kernel = view.kernel;
     Some(match stmt {
         Stmt::Load { dst, mem, guard, .. } => {
             let (name, space) = place(kernel, *mem);
@@ -132,7 +171,9 @@ fn act(kernel: &Kernel, stmt: &Stmt) -> Option<Act> {
         }
         Stmt::Set { frag: n, value, .. } => {
             let name = frag(kernel, *n);
+            let counts = kernel.frags.get(*n as usize).is_some_and(|f| f.dtype == DType::I32);
             match value {
+                _ if counts => plain("compute", format!("count in {name}"), &[name]),
                 Expr::Fma(..) => plain("sum", format!("multiply-add into {name}"), &[name]),
                 Expr::Bin(BinOp::Add, ..) => plain("sum", format!("add to {name}"), &[name]),
                 Expr::Float(..) | Expr::Int(..) => plain("compute", format!("begin {name} with a constant"), &[name]),
@@ -145,19 +186,19 @@ fn act(kernel: &Kernel, stmt: &Stmt) -> Option<Act> {
                     format!("{} times", ((end - start).max(0) + step - 1) / step)
                 }
                 _ => {
-                    let [start, end, step] = [start, end, step].map(|e| short(kernel, e));
+                    let [start, end, step] = [start, end, step].map(|e| short(view, e));
                     format!("from {start} to {end} by {step}")
                 }
             };
-            return block("loop", steps, actions(kernel, body));
+            return block("loop", steps, actions(view, body));
         }
         Stmt::If { cond, then, otherwise } => {
-            let (then, otherwise) = (actions(kernel, then), actions(kernel, otherwise));
+            let (then, otherwise) = (actions(view, then), actions(view, otherwise));
             let mut inside = then;
             if !otherwise.is_empty() {
                 inside.extend(block("if", "otherwise", otherwise));
             }
-            return block("if", format!("where {}", short(kernel, cond)), inside);
+            return block("if", format!("where {}", short(view, cond)), inside);
         }
         Stmt::CopyAsync { shared: to, global, elems, .. } => {
             let (from, to) = (param(kernel, *global), shared(kernel, *to));
@@ -179,7 +220,7 @@ fn act(kernel: &Kernel, stmt: &Stmt) -> Option<Act> {
         Stmt::WarpBarrier => plain("barrier", "the lanes of a warp meet", &[]),
         Stmt::GridDependency => plain("wait", "wait for earlier grids", &[]),
         Stmt::One { thread, body } => {
-            return block("one", format!("one lane of warp {}", thread / 32), actions(kernel, body));
+            return block("one", format!("one lane of warp {}", thread / 32), actions(view, body));
         }
         Stmt::Shuffle { mask, .. } => plain("exchange", format!("exchange with lane ^ {mask}"), &[]),
         Stmt::LoadMatrices { dst, shared: from, .. } => {
@@ -205,7 +246,7 @@ fn act(kernel: &Kernel, stmt: &Stmt) -> Option<Act> {
         Stmt::Roles(roles) => {
             let all = roles.iter().flat_map(|role| {
                 let threads = format!("threads {}–{}", role.first, role.first + role.threads - 1);
-                block("if", threads, actions(kernel, &role.body))
+                block("if", threads, actions(view, &role.body))
             });
             return block("if", "roles", all.collect());
         }

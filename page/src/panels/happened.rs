@@ -14,25 +14,13 @@ const MBARRIER: u64 = 8;
 pub(crate) fn collect(kernel: &Kernel, trace: &Trace) -> Run {
     let mut events: Vec<Happened> = Vec::new();
     let mut slots = Slots { kernel, slots: Vec::new() };
-    // The last event of each warp that stands in the list.
     let mut left_out = trace.left_out;
     for event in &trace.events {
         let Some(happened) = happened(kernel, event) else { continue };
-        let merges = matches!(happened.kind, "load" | "store" | "copy" | "product" | "exchange" | "landed" | "arrive");
-        let since = events.iter().rposition(|e| e.warp == happened.warp);
-        let same = |last: &Happened| (last.kind, &last.text) == (happened.kind, &happened.text);
-        let run = since.filter(|at| merges && alike_run(&events, *at, &happened));
-        match run {
+        match alike(&events, &happened) {
             Some(at) => {
-                // The position of the one alike, which may stand before others of the same run.
-                let mut k = at;
-                while !same(&events[k]) {
-                    let earlier = events[..k].iter().rposition(|e| e.warp == happened.warp);
-                    let Some(earlier) = earlier else { break };
-                    k = earlier;
-                }
-                events[k].count += 1;
-                slots.see(k, event);
+                events[at].count += 1;
+                slots.see(at, event);
             }
             None if events.len() == MOST => left_out += 1,
             None => {
@@ -44,11 +32,22 @@ pub(crate) fn collect(kernel: &Kernel, trace: &Trace) -> Run {
     Run { events, left_out, slots: slots.slots }
 }
 
-/// Whether, in the events of its warp from `at` back to the last that orders threads, one is like it.
-fn alike_run(events: &[Happened], at: usize, new: &Happened) -> bool {
-    let own = events[..=at].iter().rev().filter(|e| e.warp == new.warp);
-    own.take_while(|e| matches!(e.kind, "load" | "store" | "copy" | "product" | "exchange" | "landed" | "arrive"))
-        .any(|e| (e.kind, &e.text) == (new.kind, &new.text))
+/// Whether an event orders no threads, so that those alike of a warp can stand together.
+fn merges(event: &Happened) -> bool {
+    matches!(event.kind, "load" | "store" | "copy" | "product" | "exchange" | "landed")
+}
+
+/// The place of an event like this one: among those of its warp since the last that orders threads, or, of bytes that have come, among
+/// those that came since anything else.
+fn alike(events: &[Happened], new: &Happened) -> Option<usize> {
+    if !merges(new) {
+        return None;
+    }
+    let back = events.iter().enumerate().rev();
+    let mut own = back.filter(|(_, e)| new.warp.is_none() || e.warp == new.warp);
+    let same = |e: &Happened| (e.kind, &e.text) == (new.kind, &new.text);
+    let within = |e: &Happened| merges(e) && (new.warp.is_some() || e.warp.is_none());
+    own.by_ref().take_while(|(_, e)| within(e)).find(|(_, e)| same(e)).map(|(at, _)| at)
 }
 
 /// The name of an mbarrier: its buffer and which of them it is.

@@ -27,11 +27,10 @@ pub(crate) fn collect(kernel: &Kernel, counters: &Counters, trace: &Trace, ptx: 
         let global = site.global.iter().map(|b| (Some(b.buffer.as_str()), global(&b.count)));
         let shared = site.shared.iter().map(|s| (None, shared(s)));
         for (buffer, counted) in global.chain(shared) {
-            let requests: Vec<&Request> = trace
-                .requests
-                .iter()
-                .filter(|r| r.line == site.line && r.buffer.as_deref() == buffer)
-                .collect();
+            let own = trace.requests.iter().filter(|r| r.line == site.line && r.buffer.as_deref() == buffer);
+            let mut requests: Vec<&Request> = own.collect();
+            // Which warp came first is of no consequence.
+            requests.sort_by_key(|r| r.warp);
             let pattern = pattern(kernel, site, buffer, &requests);
             let view = found.entry(pattern).or_insert_with_key(|pattern| view(pattern, site, &requests, &text));
             view.lines.push(site.line);
