@@ -3,8 +3,8 @@ let held = 0, point = {}, picked = { warp: 0, lane: 0 };
 
 function drawValue(v, body) {
   const { row, column, rows, columns } = plane(v);
-  if (v.shared || !column || rows * columns > 1 << 18) {
-    body.append(el("p", {}, v.shared ? `${v.name} lies in shared memory, where all threads of the CTA reach it.` : v.axes.length
+  if (!column || rows * columns > 1 << 18) {
+    body.append(el("p", {}, v.axes.length
       ? "Its tile has no fixed size to draw." : `${v.name} is one number: each thread that needs it has it.`));
     return;
   }
@@ -16,7 +16,7 @@ function drawValue(v, body) {
   const read = el("div", { class: "readout", "aria-live": "polite" });
   const tell = (y, x) => {
     const h = holder(v, cell(y, x));
-    read.replaceChildren(`${axis(y, x)}: warp ${h.warp}, lane ${h.lane}, register ${v.name}[${h.register}]. Steps: `,
+    read.replaceChildren(`${axis(y, x)}: warp ${h.warp}, lane ${h.lane}, ${v.shared ? "element" : "register"} ${v.name}[${h.register}]. Steps: `,
       ...[...stepsAt(v, cell(y, x))].flatMap(([d, n], k) => [k ? ", " : "", named(d.name), ` = ${n}${d.unit ? ` on ${d.unit}` : ""}`]));
   };
   // Wide tiles take the whole width, and lie above the warp.
@@ -56,7 +56,7 @@ function drawValue(v, body) {
     el("span", {}, el("i", { style: "background:#101214" }), "the chosen lane"));
   body.append(
     el("p", {}, row ? `The tile of a CTA: ${rows} rows (${row}) by ${columns} columns (${column}).` : `The tile of a CTA: ${plural(columns, "element")} along ${column}, in lines of ${wrap}.`,
-      ` Each thread holds ${plural(v.registers, "element")}. Choose an element: its warp and lane are shown beside.`,
+      v.shared ? ` ${v.name} lies in shared memory, where all threads of the CTA reach it. Drawn: who computes an element.` : ` Each thread holds ${plural(v.registers, "element")}.`, " Choose an element: its warp and lane are shown beside.",
       copies.length ? ` Threads that differ in ${copies.map((u) => u.name).join(", ")} alone hold the same elements.` : ""),
     legend, el("div", flat ? {} : { class: "columns", style: "grid-template-columns:max-content 1fr" }, el("div", {}, el("h3", {}, "tile, by warp"), tile), zoom), read, registers);
   go(0, 0, true);
@@ -95,7 +95,7 @@ function drawLane(v, box, { lines, wrap, cell, inside, axis }) {
   found.sort((a, b) => a[0] - b[0]);
   const shown = found.slice(0, 64);
   const short = (text) => text.replace(/\w+ = /g, "");
-  box.replaceChildren(el("h3", {}, `warp ${picked.warp}, lane ${picked.lane}: its ${plural(found.length, "register")} of ${v.name}, and which element each holds (${v.axes.join(", ")})${found.length > 64 ? "; the first 64" : ""}`),
+  box.replaceChildren(el("h3", {}, `warp ${picked.warp}, lane ${picked.lane}: its ${plural(found.length, v.shared ? "element" : "register")} of ${v.name}, and which element each ${v.shared ? "is" : "holds"} (${v.axes.join(", ")})${found.length > 64 ? "; the first 64" : ""}`),
     el("div", { class: "chips" }, shown.map(([n, where]) => el("span", { class: "chip slot", title: where }, `[${n}]`, el("small", {}, short(where))))));
 }
 
@@ -106,7 +106,7 @@ function drawCopy(c, body) {
   const canvas = el("canvas", { width: wide * s, height: rows * h, role: "img", tabindex: 0, "aria-label": `${c.name} in shared memory by bank` });
   const read = el("div", { class: "readout", "aria-live": "polite" }, "Hover an element to read its place.");
   const bank = (r, q) => Math.floor(place(c, r, q) / 4) % 32;
-  const who = D.memory?.accesses.map((a, n) => [a, n]).filter(([a]) => a.shared && a.buffer === c.name && a.warps.length) || [];
+  const who = D.memory?.accesses.map((a, n) => [a, n]).filter(([a]) => a.shared && a.buffer.split(" or ").includes(c.name) && a.warps.length) || [];
   let access = who[0]?.[1] ?? null;
   const paint = () => {
     const cx = canvas.getContext("2d"), asked = new Map();

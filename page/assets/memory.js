@@ -122,7 +122,7 @@ if (D.memory)
       const row = (a, n) => {
         const each = perRequest(a, a.counted.units), least = perRequest(a, a.counted.least), bad = a.counted.units > a.counted.least, scale = 140 / most[a.shared];
         const open = () => { warpOf = 0; chooseAccess(n); };
-        return el("tr", { tabindex: 0, "data-k": a.buffer, click: open, keydown: (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); open(); } } },
+        return el("tr", { tabindex: 0, "data-k": a.buffer.replaceAll(" or ", " "), click: open, keydown: (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); open(); } } },
           el("td", {}, `${a.access} ${a.shared ? "shared" : "global"} `, el("b", { class: "mono" }, a.buffer)), el("td", { class: "mono wrap" }, a.instruction),
           el("td", { class: "n" }, a.bytes || "box"), el("td", { class: "n" }, number(a.lines.length)), el("td", { class: "n" }, number(a.counted.requests)),
           el("td", { class: `n ${bad ? "slow" : "good"}` }, `${bad ? "▲" : "✓"} ${plural(each, unitOf(a))}`), el("td", { class: "n" }, number(least)),

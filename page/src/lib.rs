@@ -17,6 +17,7 @@
 mod html;
 pub mod model;
 mod panels;
+mod places;
 mod refusal;
 
 pub use refusal::{Extended, Outcome, extended, refused};
@@ -96,7 +97,8 @@ pub fn model_of(program: &Program, doc: &str, report: &LaunchReport) -> Result<P
     let derivation = engine::derivation(&program.nest.kernel, &program.schedule);
     let derivation = derivation.map_err(|d| PageError::Kernel(Box::new(d)))?;
     let kernel = lower::lower(program, variant)?;
-    let memory = panels::memory::collect(&kernel, counters, trace, &report.ptx);
+    let places = places::Places::of(&kernel, &report.ptx, trace);
+    let memory = panels::memory::collect(&places, counters, trace, &report.ptx);
     let budgets = panels::budgets::collect(program, &kernel, report, counters);
     let plan = tile_dsl::passes::plan(program)?;
     Ok(Page {
@@ -110,7 +112,7 @@ pub fn model_of(program: &Program, doc: &str, report: &LaunchReport) -> Result<P
         copies: panels::holds::copies(&program.nest, &kernel),
         units: panels::holds::units(&program.nest),
         memory: Some(memory),
-        events: Some(panels::events::collect(&kernel, &plan, trace)),
+        events: Some(panels::events::collect(&kernel, &plan, trace, &places)),
         budgets: Some(budgets),
         names: panels::names::collect(&derivation),
     })

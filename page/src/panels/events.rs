@@ -4,7 +4,10 @@
 //! them. What computes indices is left out.
 
 use super::happened;
-use crate::model::{Act, Actions, Events, RoleColumn};
+use crate::{
+    model::{Act, Actions, Events, RoleColumn},
+    places::Places,
+};
 use ptx_sim::Trace;
 use std::collections::BTreeMap;
 use tile_dsl::{
@@ -26,7 +29,7 @@ struct View<'k> {
 }
 
 /// The events of a kernel, with its plan as text and what the simulator recorded.
-pub(crate) fn collect(kernel: &Kernel, plan: &str, trace: &Trace) -> Events {
+pub(crate) fn collect(kernel: &Kernel, plan: &str, trace: &Trace, places: &Places<'_>) -> Events {
     let mut bound = BTreeMap::new();
     for stmt in &kernel.body {
         stmt.each(&mut |stmt| {
@@ -56,7 +59,7 @@ pub(crate) fn collect(kernel: &Kernel, plan: &str, trace: &Trace) -> Events {
         roles: columns.map(column).collect(),
         after: actions(&view, after),
         plan: plan.lines().filter(shown).map(str::to_string).collect(),
-        run: Some(happened::collect(kernel, trace)),
+        run: Some(happened::collect(kernel, trace, places)),
     }
 }
 
@@ -133,11 +136,25 @@ fn elements(n: usize) -> String {
 /// An expression as text, with what variables are in their place.
 fn short(view: &View<'_>, e: &Expr) -> String {
     let text = print::expr(view.kernel, &resolved(view, e, MOST_DEPTH));
+    let text = plain_dims(&text);
     let text = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or(&text);
     match text.char_indices().nth(MOST_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into(),
     }
+}
+
+/// `K` for `dim(K)`.
+fn plain_dims(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("dim(") {
+        out.push_str(before);
+        let (dim, after) = behind.split_once(')').unwrap_or((behind, ""));
+        out.push_str(dim);
+        rest = after;
+    }
+    out + rest
 }
 
 fn resolved(view: &View<'_>, e: &Expr, depth: u32) -> Expr {

@@ -1,22 +1,22 @@
 //! The order in which the simulator ran the first CTA, from its trace.
 
-use super::memory::buffer_at;
-use crate::model::{Happened, Run, Slot};
+use crate::{
+    model::{Happened, Run, Slot},
+    places::{Kind, Places, kind_of},
+};
 use ptx_sim::{Access, Event, EventKind, Place, Trace};
 use tile_dsl::kernel::{Kernel, Param};
 
 /// Events that are shown.
 const MOST: usize = 1500;
-/// Bytes of an mbarrier.
-const MBARRIER: u64 = 8;
 
 /// What happened, those alike of one warp together, and the stages of channels.
-pub(crate) fn collect(kernel: &Kernel, trace: &Trace) -> Run {
+pub(crate) fn collect(kernel: &Kernel, trace: &Trace, places: &Places<'_>) -> Run {
     let mut events: Vec<Happened> = Vec::new();
-    let mut slots = Slots { kernel, slots: Vec::new() };
+    let mut slots = Slots { kernel, places, slots: Vec::new() };
     let mut left_out = trace.left_out;
     for event in &trace.events {
-        let Some(happened) = happened(kernel, event) else { continue };
+        let Some(happened) = happened(kernel, places, event) else { continue };
         match alike(&events, &happened) {
             Some(at) => {
                 events[at].count += 1;
@@ -50,19 +50,8 @@ fn alike(events: &[Happened], new: &Happened) -> Option<usize> {
     own.by_ref().take_while(|(_, e)| within(e)).find(|(_, e)| same(e)).map(|(at, _)| at)
 }
 
-/// The name of an mbarrier: its buffer and which of them it is.
-fn mbarrier(kernel: &Kernel, at: u32) -> (String, String) {
-    match buffer_at(kernel, at.into()) {
-        Some((name, byte)) => (name.to_string(), format!("{name}[{}]", byte / MBARRIER)),
-        None => ("mbarrier".into(), format!("mbarrier at byte {at}")),
-    }
-}
-
-fn shared_name(kernel: &Kernel, at: u32) -> String {
-    buffer_at(kernel, at.into()).map_or_else(|| "shared memory".into(), |(name, _)| name.to_string())
-}
-
-fn happened(kernel: &Kernel, event: &Event) -> Option<Happened> {
+fn happened(kernel: &Kernel, places: &Places<'_>, event: &Event) -> Option<Happened> {
+    let line = event.line;
     let pending = |of: &str, n: u32| match n {
         0 => format!("all {of} are done"),
         n => format!("all {of} but {n} are done"),
@@ -72,32 +61,32 @@ fn happened(kernel: &Kernel, event: &Event) -> Option<Happened> {
             let (space, name) = match at {
                 // Parameters of grouped launches and scratch memory are no tensors.
                 Place::Global(name, _) => ("global", name.clone()),
-                Place::Shared(at) => ("shared", shared_name(kernel, *at)),
+                Place::Shared(at) => ("shared", places.name((*at).into(), kind_of(*access), line)),
                 Place::Other => return None,
             };
             let kind = if *access == Access::Load { "load" } else { "store" };
             (kind, format!("{kind} {space} {name}"), vec![name])
         }
         EventKind::CopyAsync { from, to } => {
-            let to = shared_name(kernel, *to);
+            let to = places.name((*to).into(), Kind::Copy, line);
             let from = if let Place::Global(name, _) = from { name.clone() } else { String::new() };
             ("copy", format!("begin to copy {from} to shared {to}"), vec![from, to])
         }
         EventKind::Commit => ("commit", "commit copies".into(), vec![]),
         EventKind::WaitGroup(n) => ("wait", pending("groups of copies", *n), vec![]),
         EventKind::Bulk { shared, store, mbarrier: signal } => {
-            let name = shared_name(kernel, *shared);
+            let name = places.name((*shared).into(), Kind::Box, line);
             match signal {
                 _ if *store => ("copy", format!("begin to store a box of shared {name}"), vec![name]),
                 Some(at) => {
-                    let (_, signal) = mbarrier(kernel, *at);
+                    let (_, signal) = places.mbarrier(*at, line);
                     ("copy", format!("begin to copy a box to shared {name} for {signal}"), vec![name])
                 }
                 None => ("copy", format!("begin to copy a box to shared {name}"), vec![name]),
             }
         }
         EventKind::Landed { mbarrier: at, bytes } => {
-            let (buffer, name) = mbarrier(kernel, *at);
+            let (buffer, name) = places.mbarrier(*at, line);
             ("landed", format!("{bytes} bytes have come: {name}"), vec![buffer])
         }
         EventKind::BulkCommit => ("commit", "commit stores".into(), vec![]),
@@ -105,17 +94,17 @@ fn happened(kernel: &Kernel, event: &Event) -> Option<Happened> {
         EventKind::Barrier(id) => ("barrier", format!("at barrier {id}"), vec![]),
         EventKind::Cluster => ("barrier", "at the barrier of the cluster".into(), vec![]),
         EventKind::Init { mbarrier: at } => {
-            let (buffer, name) = mbarrier(kernel, *at);
+            let (buffer, name) = places.mbarrier(*at, line);
             ("init", format!("initialise {name}"), vec![buffer])
         }
         EventKind::Arrive { mbarrier: at, lanes, remote } => {
-            let (buffer, name) = mbarrier(kernel, *at);
+            let (buffer, name) = places.mbarrier(*at, line);
             let who = if *lanes == 1 { "1 lane arrives".into() } else { format!("{lanes} lanes arrive") };
             let other = if *remote { " of another CTA" } else { "" };
             ("arrive", format!("{who} at {name}{other}"), vec![buffer])
         }
         EventKind::Waited { mbarrier: at } => {
-            let (buffer, name) = mbarrier(kernel, *at);
+            let (buffer, name) = places.mbarrier(*at, line);
             ("wait", format!("{name} is complete"), vec![buffer])
         }
         EventKind::Product => ("product", "tensor core product".into(), vec![]),
@@ -123,7 +112,8 @@ fn happened(kernel: &Kernel, event: &Event) -> Option<Happened> {
         EventKind::ProductWait(n) => ("wait", pending("groups of products", *n), vec![]),
         EventKind::Exchange => ("exchange", "lanes exchange values".into(), vec![]),
     };
-    let names = names.into_iter().filter(|n| known(kernel, n)).collect();
+    let each = names.iter().flat_map(|n| n.split(" or ")).map(str::to_string);
+    let names = each.filter(|n| known(kernel, n)).collect();
     Some(Happened { warp: event.warp, kind, text, names, line: event.line, count: 1 })
 }
 
@@ -134,6 +124,7 @@ fn known(kernel: &Kernel, name: &str) -> bool {
 /// The stages of channels, as mbarriers tell of them.
 struct Slots<'k> {
     kernel: &'k Kernel,
+    places: &'k Places<'k>,
     slots: Vec<Slot>,
 }
 
@@ -141,21 +132,21 @@ impl Slots<'_> {
     /// Sees an event that stands at a position of the list.
     fn see(&mut self, at: usize, event: &Event) {
         match &event.kind {
-            EventKind::Bulk { store: false, mbarrier: Some(signal), .. } => self.change(*signal, at, "filling"),
-            EventKind::Landed { mbarrier, .. } => self.change(*mbarrier, at, "full"),
-            EventKind::Arrive { mbarrier: place, remote: false, .. } => self.freed(*place, at),
+            EventKind::Bulk { store: false, mbarrier: Some(signal), .. } => self.change(*signal, event.line, at, "filling"),
+            EventKind::Landed { mbarrier, .. } => self.change(*mbarrier, event.line, at, "full"),
+            EventKind::Arrive { mbarrier: place, remote: false, .. } => self.freed(*place, event.line, at),
             _ => {}
         }
     }
 
-    fn change(&mut self, signal: u32, at: usize, state: &'static str) {
-        let (_, name) = mbarrier(self.kernel, signal);
+    fn change(&mut self, signal: u32, line: u32, at: usize, state: &'static str) {
+        let (_, name) = self.places.mbarrier(signal, line);
         let n = match self.slots.iter().position(|s| s.name == name) {
             Some(n) => n,
             None => {
                 self.slots.push(Slot { name, changes: Vec::new() });
                 self.slots.sort_by(|a, b| a.name.cmp(&b.name));
-                return self.change(signal, at, state);
+                return self.change(signal, line, at, state);
             }
         };
         let changes = &mut self.slots[n].changes;
@@ -165,8 +156,8 @@ impl Slots<'_> {
     }
 
     /// Who reads a stage arrives at the mbarrier that says that it is free: the one of that number of the channel's other ring.
-    fn freed(&mut self, place: u32, at: usize) {
-        let (buffer, name) = mbarrier(self.kernel, place);
+    fn freed(&mut self, place: u32, line: u32, at: usize) {
+        let (buffer, name) = self.places.mbarrier(place, line);
         let Some(full) = counterpart(self.kernel, &buffer) else { return };
         let name = name.replacen(&buffer, &full, 1);
         if let Some(slot) = self.slots.iter_mut().find(|s| s.name == name) {

@@ -1,9 +1,11 @@
 //! Accesses of memory: the simulator's counts by instruction, with the addresses of the first requests.
 
-use crate::model::{AccessView, Counted, Memory, Totals, WarpLanes};
+use crate::{
+    model::{AccessView, Counted, Memory, Totals, WarpLanes},
+    places::{Kind, Places, kind_of},
+};
 use ptx_sim::{Access, Counters, Request, SiteCount, Trace};
 use std::collections::BTreeMap;
-use tile_dsl::kernel::Kernel;
 
 /// Bytes of a sector of global memory.
 pub(crate) const SECTOR: u64 = 32;
@@ -20,7 +22,7 @@ struct Pattern {
 }
 
 /// The accesses of a run.
-pub(crate) fn collect(kernel: &Kernel, counters: &Counters, trace: &Trace, ptx: &str) -> Memory {
+pub(crate) fn collect(places: &Places<'_>, counters: &Counters, trace: &Trace, ptx: &str) -> Memory {
     let text: Vec<&str> = ptx.lines().collect();
     let mut found: BTreeMap<Pattern, AccessView> = BTreeMap::new();
     for site in &counters.sites {
@@ -31,7 +33,7 @@ pub(crate) fn collect(kernel: &Kernel, counters: &Counters, trace: &Trace, ptx: 
             let mut requests: Vec<&Request> = own.collect();
             // Which warp came first is of no consequence.
             requests.sort_by_key(|r| r.warp);
-            let pattern = pattern(kernel, site, buffer, &requests);
+            let pattern = pattern(places, site, buffer, &requests);
             let view = found.entry(pattern).or_insert_with_key(|pattern| view(pattern, site, &requests, &text));
             view.lines.push(site.line);
             let sum = &mut view.counted;
@@ -78,14 +80,8 @@ fn shared(count: &ptx_sim::SharedCount) -> Counted {
     }
 }
 
-fn pattern(kernel: &Kernel, site: &SiteCount, buffer: Option<&str>, requests: &[&Request]) -> Pattern {
+fn pattern(places: &Places<'_>, site: &SiteCount, buffer: Option<&str>, requests: &[&Request]) -> Pattern {
     let lowest = |r: &Request| r.lanes.iter().flatten().min().copied().unwrap_or(0);
-    let place = requests.first().map(|r| lowest(r));
-    let name = match (buffer, place) {
-        (Some(name), _) => name.to_string(),
-        (None, Some(at)) => buffer_at(kernel, at).map_or_else(|| "shared memory".into(), |(name, _)| name.to_string()),
-        (None, None) => "shared memory".into(),
-    };
     // The class of a copy says where it reads; its other half is a store.
     let copies = site.instruction.starts_with("cp.");
     let stores = copies && (buffer.is_none() || site.instruction.contains("global.shared"));
@@ -93,6 +89,12 @@ fn pattern(kernel: &Kernel, site: &SiteCount, buffer: Option<&str>, requests: &[
         Some(request) => request.access,
         None if stores => Access::Store,
         None => site.access,
+    };
+    let kind = if copies { Kind::Copy } else { kind_of(access) };
+    let name = match (buffer, requests.first()) {
+        (Some(name), _) => name.to_string(),
+        (None, Some(first)) => places.name(lowest(first), kind, site.line),
+        (None, None) => "shared memory".into(),
     };
     let warps = requests.iter().map(|r| {
         let lowest = lowest(r);
@@ -124,11 +126,4 @@ fn view(pattern: &Pattern, site: &SiteCount, requests: &[&Request], text: &[&str
         warps: warps.collect(),
         uneven: false,
     }
-}
-
-/// The buffer in shared memory that has a byte, and the byte of it. Where buffers share bytes, the first.
-pub(crate) fn buffer_at(kernel: &Kernel, at: u64) -> Option<(&str, u64)> {
-    let has = |b: &&tile_dsl::kernel::Shared| (b.start..b.start + b.bytes()).contains(&at);
-    let buffer = kernel.shared.iter().find(has)?;
-    Some((&buffer.name, at - buffer.start))
 }
