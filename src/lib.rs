@@ -60,12 +60,12 @@
 
 pub mod dsl;
 
-/// Pages that show what a kernel under a schedule does.
-pub use tile_page::{self as pages, PageError, page};
 /// Counters and findings of the simulator.
 pub use ptx_sim as sim;
 pub use tile_dsl::{dtype::DType, program::Variant};
 pub use tile_macros::tile_kernel;
+/// Pages that show what a kernel under a schedule does.
+pub use tile_page::{self as pages, PageError, page};
 pub use tile_runtime::{
     AnyBuffer, AnySchedule, Buffer, Choice, Communicator, Configuration, Copying, Device, Dropped, Element,
     Error, Event, Float, GpuInfo, Graph, Group, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched,

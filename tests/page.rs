@@ -70,7 +70,8 @@ fn runs() -> Vec<(&'static dyn AnySchedule, LaunchReport)> {
 
 /// The data in a page.
 fn data(html: &str) -> Value {
-    let (_, rest) = html.split_once("<script type=\"application/json\" id=\"data\">").expect("a page has data");
+    let (_, rest) =
+        html.split_once("<script type=\"application/json\" id=\"data\">").expect("a page has data");
     let (text, _) = rest.split_once("</script>").expect("the data end");
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}"))
 }
@@ -104,7 +105,10 @@ fn pages_are_whole_and_count_what_the_simulator_counted() {
         let data = data(&html);
         let counters: &Counters = report.counters.as_ref().unwrap();
         assert_eq!(data["schema"], 1);
-        assert_eq!((&data["head"]["schedule"], &data["head"]["kernel"]), (&name.into(), &(&*report.kernel).into()));
+        assert_eq!(
+            (&data["head"]["schedule"], &data["head"]["kernel"]),
+            (&name.into(), &(&*report.kernel).into())
+        );
         assert_eq!(data["head"]["ctas"], report.ctas, "{name}");
         assert_eq!(data["head"]["threads"], report.threads, "{name}");
         // The kernel as it is, each directive, the defaults.
@@ -124,7 +128,11 @@ fn pages_are_whole_and_count_what_the_simulator_counted() {
         let conflicts: u64 = inside.iter().map(|c| c.bank_conflicts).sum();
         assert_eq!(counted(memory, true, "units"), wavefronts, "{name}");
         assert_eq!(counted(memory, true, "units") - counted(memory, true, "least"), conflicts, "{name}");
-        assert_eq!((&totals["wavefronts"], &totals["conflicts"]), (&wavefronts.into(), &conflicts.into()), "{name}");
+        assert_eq!(
+            (&totals["wavefronts"], &totals["conflicts"]),
+            (&wavefronts.into(), &conflicts.into()),
+            "{name}"
+        );
 
         // Each finding of the simulator stands in the page.
         for finding in &report.findings {
@@ -192,14 +200,22 @@ fn who_holds_an_element_stores_it() {
         let value = list(&data["values"]).iter().find(|v| v["name"] == "acc").expect("the sums");
         let columns = report.dims["N"] as u64;
         let mut looked_at = 0;
-        for access in list(&data["memory"]["accesses"]).iter().filter(|a| a["access"] == "store" && a["shared"] == false) {
+        for access in list(&data["memory"]["accesses"])
+            .iter()
+            .filter(|a| a["access"] == "store" && a["shared"] == false)
+        {
             for warp in list(&access["warps"]) {
                 for (lane, byte) in (0..).zip(list(&warp["lanes"])) {
                     let Some(byte) = byte.as_u64() else { continue };
                     // The first CTA has the first tile.
                     let (row, column) = (byte / size / columns, byte / size % columns);
                     let held = holder(&data, value, &[("i", row), ("j", column)].into());
-                    assert_eq!(held, 32 * warp["warp"].as_u64().unwrap() + lane, "{}: ({row}, {column})", schedule.name());
+                    assert_eq!(
+                        held,
+                        32 * warp["warp"].as_u64().unwrap() + lane,
+                        "{}: ({row}, {column})",
+                        schedule.name()
+                    );
                     looked_at += 1;
                 }
             }
@@ -220,7 +236,8 @@ fn stages_of_a_ring_are_filled_read_and_freed_in_turn() {
         let changes = list(&slot["changes"]);
         let positions: Vec<u64> = changes.iter().map(|c| c[0].as_u64().unwrap()).collect();
         assert!(positions.is_sorted(), "{slot}");
-        for (state, expected) in changes.iter().map(|c| &c[1]).zip(["filling", "full", "free"].iter().cycle()) {
+        for (state, expected) in changes.iter().map(|c| &c[1]).zip(["filling", "full", "free"].iter().cycle())
+        {
             assert_eq!(state, expected, "{slot}");
         }
         fills += changes.iter().filter(|c| c[1] == "filling").count();

@@ -14,7 +14,9 @@ type Schedules = Vec<&'static dyn AnySchedule>;
 pub fn chosen(common: &Common, chosen: Schedules, dtype: Option<DType>) -> Result<Schedules, Box<dyn Error>> {
     let Some(path) = &common.page else { return Ok(chosen) };
     let [schedule] = chosen[..] else {
-        return Err(format!("a page shows one schedule, not {}: name it with `--schedule`", chosen.len()).into());
+        return Err(
+            format!("a page shows one schedule, not {}: name it with `--schedule`", chosen.len()).into()
+        );
     };
     let Some(text) = &common.extend else { return Ok(chosen) };
     match pages::extended(schedule, dtype, text)? {
@@ -31,7 +33,11 @@ pub fn chosen(common: &Common, chosen: Schedules, dtype: Option<DType>) -> Resul
 ///
 /// # Errors
 /// There is nothing to show, or the file cannot be written.
-pub fn written(common: &Common, schedule: &dyn AnySchedule, report: &LaunchReport) -> Result<(), Box<dyn Error>> {
+pub fn written(
+    common: &Common,
+    schedule: &dyn AnySchedule,
+    report: &LaunchReport,
+) -> Result<(), Box<dyn Error>> {
     match &common.page {
         Some(path) => write(path, tilewright::page(schedule, report)?),
         None => Ok(()),

@@ -12,7 +12,7 @@ const resident = () => Math.min(...D.budgets.limits.map((l) => l.ctas));
 
 function bars(rows, unit) {
   const most = Math.max(...rows.map(([, n]) => n), 1e-9);
-  return el("div", { class: "bars" }, rows.map(([name, n, kind]) => [el("span", {}, name), el("div", { class: `bar ${kind || ""}`, style: `width:${Math.max(0.3, (100 * n) / most)}%` }), el("span", { class: "mono" }, `${number(n)} ${unit}`)]));
+  return el("div", { class: "bars" }, rows.map(([name, n, kind]) => [el("span", {}, name), el("div", { class: `bar ${kind || ""}`, style: `width:${Math.max(0.3, (100 * n) / most)}%` }), el("span", { class: "mono" }, `${number(n, n < 100 ? 2 : 0)} ${unit}`)]));
 }
 function sharedMap(b) {
   const W = 560, scale = W / Math.max(1, b.shared_bytes), rows = [];
@@ -37,11 +37,11 @@ function waves(b, box) {
     })), rounds > 40 ? el("p", { class: "dim" }, "The first 40 waves are drawn.") : "");
 }
 function roofline(r) {
-  const W = 560, H = 250, X = 52, Y = 30, x = [Math.log10(0.1), Math.log10(10000)], top = Math.log10(r.peak) + 0.4, y = [top - 4, top];
-  const px = (v) => X + ((Math.log10(v) - x[0]) / (x[1] - x[0])) * (W - X - 8), py = (v) => H - Y - ((Math.log10(v) - y[0]) / (y[1] - y[0])) * (H - Y - 8);
+  const W = 560, H = 250, X = 52, Y = 30, x = [Math.log10(0.1), Math.log10(10000)], R = 26, top = Math.log10(r.peak) + 0.4, y = [top - 4, top];
+  const px = (v) => X + ((Math.log10(v) - x[0]) / (x[1] - x[0])) * (W - X - R), py = (v) => H - Y - ((Math.log10(v) - y[0]) / (y[1] - y[0])) * (H - Y - 8);
   const roof = (v) => Math.min(r.peak, v * r.bandwidth), ridge = r.peak / r.bandwidth, out = [];
   for (const v of [0.1, 1, 10, 100, 1000, 10000]) out.push(draw("line", { x1: px(v), x2: px(v), y1: 8, y2: H - Y, stroke: "var(--line)" }), label(px(v), H - Y + 14, v, { "text-anchor": "middle", class: "dim" }));
-  for (let e = Math.ceil(y[0]); e <= y[1]; e++) out.push(draw("line", { x1: X, x2: W - 8, y1: py(10 ** e), y2: py(10 ** e), stroke: "var(--line)" }), label(X - 4, py(10 ** e) + 4, `${number(10 ** (e - 12), 3)} T`, { "text-anchor": "end", class: "dim" }));
+  for (let e = Math.ceil(y[0]); e <= y[1]; e++) out.push(draw("line", { x1: X, x2: W - R, y1: py(10 ** e), y2: py(10 ** e), stroke: "var(--line)" }), label(X - 4, py(10 ** e) + 4, `${number(10 ** (e - 12), 3)} T`, { "text-anchor": "end", class: "dim" }));
   out.push(draw("polyline", { points: [0.1, ridge, 10000].map((v) => `${px(v)},${Math.min(H - Y, py(roof(v)))}`).join(" "), fill: "none", stroke: "var(--fg)", "stroke-width": 2 }));
   const mark = (bytes, name, fill, dy) => {
     const v = r.flops / bytes, at = Math.max(0.1, Math.min(10000, v));
@@ -70,6 +70,6 @@ if (D.budgets)
     }
     right.append(el("h3", {}, `cycles of one multiprocessor of an ${b.gpu.name} that a CTA takes of each resource`), bars(b.times.map((t) => [t.resource, t.cycles, t.cycles === Math.max(...b.times.map((u) => u.cycles)) ? "least" : ""]), "cycles"),
       el("p", { class: "dim" }, "From the counts of this run, each resource as if it were the only one. The longest, orange, is the least time that a CTA can take. Instructions are those of PTX; the assembler makes other ones. DRAM: each tensor once, shared out evenly."));
-    if (b.roofline) right.append(el("h3", {}, `roofline: ${b.roofline.peak_of}`), roofline(b.roofline), el("p", { class: "dim" }, "Points lie on the roof: no time was measured. A larger launch reuses more, and moves to the right."));
+    if (b.roofline) left.append(el("h3", {}, `roofline: ${b.roofline.peak_of}`), roofline(b.roofline), el("p", { class: "dim" }, "Points lie on the roof: no time was measured. A larger launch reuses more, and moves to the right."));
     body.append(el("div", { class: "columns" }, left, right));
   });

@@ -107,7 +107,9 @@ function drawCopy(c, body) {
   const read = el("div", { class: "readout", "aria-live": "polite" }, "Hover an element to read its place.");
   const bank = (r, q) => Math.floor(place(c, r, q) / 4) % 32;
   const who = D.memory?.accesses.map((a, n) => [a, n]).filter(([a]) => a.shared && a.buffer.split(" or ").includes(c.name) && a.warps.length) || [];
-  let access = who[0]?.[1] ?? null;
+  // The access that costs most beyond what its bytes need, shown first.
+  const excess = ([a]) => (a.counted.units - a.counted.least) / a.counted.requests;
+  let access = who.length ? who.reduce((x, y) => (excess(y) > excess(x) ? y : x))[1] : null;
   const paint = () => {
     const cx = canvas.getContext("2d"), asked = new Map();
     if (access != null) {
@@ -126,7 +128,7 @@ function drawCopy(c, body) {
     if (r < 0 || q < 0 || r >= rows || q >= wide) return;
     read.textContent = q >= c.extents[contiguous] ? `padding of row ${r}` : `row ${r}, ${c.index[contiguous]} = ${q}: byte ${place(c, r, q)} of the buffer, bank ${bank(r, q)}`;
   });
-  const buttons = who.map(([a, n]) => el("button", { "aria-pressed": n === access, click: (e) => {
+  const buttons = who.map(([a, n]) => el("button", { "aria-pressed": String(n === access), click: (e) => {
     access = n;
     buttons.forEach((b) => b.setAttribute("aria-pressed", b === e.currentTarget));
     paint();

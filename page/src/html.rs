@@ -27,9 +27,12 @@ pub(crate) fn html(page: &Page) -> Result<String, PageError> {
     let mut out = String::new();
     let mut rest = FRAME;
     // Each mark once, in the order of the frame; what is put in is not looked at again.
-    for (mark, text) in
-        [("{{title}}", title), ("{{style}}", STYLE.concat()), ("{{data}}", data), ("{{script}}", SCRIPTS.join("\n"))]
-    {
+    for (mark, text) in [
+        ("{{title}}", title),
+        ("{{style}}", STYLE.concat()),
+        ("{{data}}", data),
+        ("{{script}}", SCRIPTS.join("\n")),
+    ] {
         let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
         out.push_str(before);
         out.push_str(&text);

@@ -79,7 +79,10 @@ pub fn page(schedule: &dyn AnySchedule, report: &LaunchReport) -> Result<String,
 /// As [`page`].
 pub fn model(schedule: &dyn AnySchedule, report: &LaunchReport) -> Result<Page, PageError> {
     if schedule.name() != &*report.schedule {
-        return Err(PageError::Schedule { schedule: schedule.name().into(), report: report.schedule.to_string() });
+        return Err(PageError::Schedule {
+            schedule: schedule.name().into(),
+            report: report.schedule.to_string(),
+        });
     }
     let bytes = schedule.program(report.dtype);
     let program = Program::from_bytes(bytes.ok_or_else(|| PageError::NotAdmitted(schedule.name().into()))?)?;

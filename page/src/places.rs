@@ -125,7 +125,11 @@ pub(crate) fn kind_of(access: Access) -> Kind {
 fn is_barrier(line: &str) -> bool {
     let code = line.trim_start();
     // A predicate may stand before.
-    let code = if code.starts_with('@') { code.split_once(char::is_whitespace).map_or("", |(_, rest)| rest) } else { code };
+    let code = if code.starts_with('@') {
+        code.split_once(char::is_whitespace).map_or("", |(_, rest)| rest)
+    } else {
+        code
+    };
     let code = code.trim_start();
     ["bar.sync", "barrier.sync", "bar.red", "barrier.cta"].iter().any(|op| code.starts_with(op))
 }
@@ -141,7 +145,9 @@ fn walk(stmt: &Stmt, between: &mut Vec<BTreeSet<(u32, Kind)>>) {
         // A barrier before the counter and one behind it.
         Stmt::Arrive { .. } => between.extend([BTreeSet::new(), BTreeSet::new()]),
         Stmt::Load { mem: Mem::Shared(n), .. } | Stmt::LoadMatrices { shared: n, .. } => add(*n, Kind::Load),
-        Stmt::Store { mem: Mem::Shared(n), .. } | Stmt::StoreMatrices { shared: n, .. } => add(*n, Kind::Store),
+        Stmt::Store { mem: Mem::Shared(n), .. } | Stmt::StoreMatrices { shared: n, .. } => {
+            add(*n, Kind::Store)
+        }
         Stmt::StorePeer { shared: n, .. } => add(*n, Kind::Store),
         Stmt::CopyAsync { shared: n, .. } => add(*n, Kind::Copy),
         Stmt::Async(Async::Copy { shared: n, barrier, .. }) => {
@@ -149,7 +155,9 @@ fn walk(stmt: &Stmt, between: &mut Vec<BTreeSet<(u32, Kind)>>) {
             add(*barrier, Kind::Barrier);
         }
         Stmt::Async(Async::Store { shared: n, .. }) => add(*n, Kind::Box),
-        Stmt::Async(Async::Init { barrier, .. } | Async::Arrive { barrier, .. } | Async::Wait { barrier, .. }) => {
+        Stmt::Async(
+            Async::Init { barrier, .. } | Async::Arrive { barrier, .. } | Async::Wait { barrier, .. },
+        ) => {
             add(*barrier, Kind::Barrier);
         }
         _ => {}

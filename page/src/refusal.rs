@@ -125,7 +125,11 @@ fn apart(item: Item) -> Item {
 ///
 /// # Errors
 /// [`PageError::Legal`]; the kernel is none that schedules can be proved for.
-pub fn refused(kernel: &tile::Kernel, schedule: &Schedule, dtype: Option<DType>) -> Result<String, PageError> {
+pub fn refused(
+    kernel: &tile::Kernel,
+    schedule: &Schedule,
+    dtype: Option<DType>,
+) -> Result<String, PageError> {
     let kernel = kernel.instantiate(dtype);
     let schedule = Schedule { dtypes: Vec::new(), ..schedule.clone() };
     let proved = Prover::new(kernel.clone()).schedule(&schedule, MOST_TRIALS);

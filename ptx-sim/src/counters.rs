@@ -49,7 +49,13 @@ pub(crate) struct Raw {
 
 impl Raw {
     pub fn new(n: usize) -> Self {
-        Raw { pc: vec![PcCount::default(); n], mem: vec![MemCount::default(); n], barriers: 0, warps: 0, trace: Default::default() }
+        Raw {
+            pc: vec![PcCount::default(); n],
+            mem: vec![MemCount::default(); n],
+            barriers: 0,
+            warps: 0,
+            trace: Default::default(),
+        }
     }
 
     pub fn merge(&mut self, o: Raw) {

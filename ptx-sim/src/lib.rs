@@ -150,8 +150,8 @@ pub use launch::{AsyncMode, Launch, LaunchError, free_memory, launch, shared_lim
 pub use memory::{Memory, MemoryError};
 pub use op::InstClass;
 pub use report::Report;
-pub use trace::{Event, EventKind, Place, Request, Trace};
 pub use tensor_map::{Im2col, Swizzle, TensorElement, TensorMap, TensorMapError};
+pub use trace::{Event, EventKind, Place, Request, Trace};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

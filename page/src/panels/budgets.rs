@@ -19,7 +19,12 @@ const GPU: (&str, Gpu, u32) = ("NVIDIA H200", Gpu::H200, 90);
 const MOST_REGISTERS: u32 = 255;
 
 /// The budgets of a kernel.
-pub(crate) fn collect(program: &Program, kernel: &Kernel, report: &LaunchReport, counters: &Counters) -> Budgets {
+pub(crate) fn collect(
+    program: &Program,
+    kernel: &Kernel,
+    report: &LaunchReport,
+    counters: &Counters,
+) -> Budgets {
     let (gpu_name, gpu, sm) = GPU;
     let (threads, shared_bytes) = (report.threads, report.shared_bytes);
     let registers = report.resources.map(|r| (r.registers, "the driver".to_string()));
@@ -34,7 +39,10 @@ pub(crate) fn collect(program: &Program, kernel: &Kernel, report: &LaunchReport,
     let least = each.iter().flatten().map(|l| l.ctas).min().unwrap_or(0);
     let allowed = limits.filter(|_| least > 0).and_then(|limits| {
         let fits = |r: &u32| {
-            limits.each(threads, *r, shared_bytes).iter().any(|(ctas, what)| *what == "registers" && *ctas >= least)
+            limits
+                .each(threads, *r, shared_bytes)
+                .iter()
+                .any(|(ctas, what)| *what == "registers" && *ctas >= least)
         };
         (1..=MOST_REGISTERS).rev().find(fits)
     });
@@ -60,7 +68,8 @@ pub(crate) fn collect(program: &Program, kernel: &Kernel, report: &LaunchReport,
         (Some(_), None) => (0.0, String::new()),
         (None, _) => (gpu.fma_lanes, "multiply-adds of f32".into()),
     };
-    let sectors = counters.global_load.sectors + counters.global_store.sectors + counters.global_atomic.sectors;
+    let sectors =
+        counters.global_load.sectors + counters.global_store.sectors + counters.global_atomic.sectors;
     let roofline = (peak > 0.0 && counters.flops > 0 && sectors > 0 && tensors > 0).then(|| Roofline {
         flops: counters.flops,
         bytes_moved: sectors * super::memory::SECTOR,
@@ -117,7 +126,9 @@ fn atom(kernel: &Kernel) -> Option<Atom> {
     let mut found = None;
     for stmt in &kernel.body {
         stmt.each(&mut |stmt| match stmt {
-            Stmt::Mma { atom, .. } | Stmt::Async(Async::Multiply { atom, .. }) => found = found.or(Some(*atom)),
+            Stmt::Mma { atom, .. } | Stmt::Async(Async::Multiply { atom, .. }) => {
+                found = found.or(Some(*atom))
+            }
             _ => {}
         });
     }

@@ -73,8 +73,10 @@ pub(crate) fn node(nest: &Nest, stmt: &Stmt) -> Node {
         Stmt::Let { values, first, rest } => {
             let names: Vec<&str> = values.iter().map(|v| nest.value(*v).name.as_str()).collect();
             let shared = values.iter().any(|v| nest.value(*v).placement == Placement::Shared);
-            let combined = values.iter().find_map(|v| nest.combine.get(v)).map(|level| format!("reduced over {level}"));
-            let across = values.iter().find_map(|v| nest.across.get(v)).map(|across| format!("over CTAs by {across}"));
+            let combined =
+                values.iter().find_map(|v| nest.combine.get(v)).map(|level| format!("reduced over {level}"));
+            let across =
+                values.iter().find_map(|v| nest.across.get(v)).map(|across| format!("over CTAs by {across}"));
             let at = [shared.then(|| "shared".to_string()), combined, across];
             let mut inside = vec![node(nest, first)];
             inside.extend((**rest != Stmt::Skip).then(|| node(nest, rest)));

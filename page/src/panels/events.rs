@@ -70,7 +70,8 @@ fn actions(view: &View<'_>, body: &[Stmt]) -> Actions {
     let mut first = 0;
     for stmt in body {
         let Some(act) = act(view, stmt) else { continue };
-        let orders = !matches!(act.kind, "load" | "store" | "copy" | "sum" | "product" | "exchange" | "compute");
+        let orders =
+            !matches!(act.kind, "load" | "store" | "copy" | "sum" | "product" | "exchange" | "compute");
         if orders {
             // Loops with the same text that do the same are one.
             if let Some(same) = out.last_mut().filter(|last| last.kind == act.kind && alike(last, &act)) {
@@ -193,7 +194,9 @@ fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
                 _ if counts => plain("compute", format!("count in {name}"), &[name]),
                 Expr::Fma(..) => plain("sum", format!("multiply-add into {name}"), &[name]),
                 Expr::Bin(BinOp::Add, ..) => plain("sum", format!("add to {name}"), &[name]),
-                Expr::Float(..) | Expr::Int(..) => plain("compute", format!("begin {name} with a constant"), &[name]),
+                Expr::Float(..) | Expr::Int(..) => {
+                    plain("compute", format!("begin {name} with a constant"), &[name])
+                }
                 _ => plain("compute", format!("compute {name}"), &[name]),
             }
         }
@@ -219,7 +222,11 @@ fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
         }
         Stmt::CopyAsync { shared: to, global, elems, .. } => {
             let (from, to) = (param(kernel, *global), shared(kernel, *to));
-            plain("copy", format!("begin to copy {} of {from} to shared {to}", elements(*elems as usize)), &[from, to])
+            plain(
+                "copy",
+                format!("begin to copy {} of {from} to shared {to}", elements(*elems as usize)),
+                &[from, to],
+            )
         }
         Stmt::CommitGroup => plain("commit", "these copies are a group", &[]),
         Stmt::WaitGroup(n) => plain("wait", pending("groups of copies", *n), &[]),

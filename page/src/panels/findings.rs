@@ -109,14 +109,19 @@ fn resident(budgets: &Budgets) -> Option<Finding> {
     let values = budgets.registers_of_values;
     let registers = match (&budgets.registers, budgets.registers_allowed) {
         (Some((n, of)), _) => format!(" A thread has {n} registers ({of})."),
-        (None, Some(n)) => format!(" More than {n} registers a thread would allow fewer; its values alone fill {values}."),
+        (None, Some(n)) => {
+            format!(" More than {n} registers a thread would allow fewer; its values alone fill {values}.")
+        }
         (None, None) => String::new(),
     };
     let wanted = budgets.wanted.map_or(String::new(), |n| format!(" The schedule asks for room for {n}."));
     let ctas = if limit.ctas == 1 { "1 CTA".to_string() } else { format!("{} CTAs", limit.ctas) };
     Some(note(
         format!("A multiprocessor holds at most {ctas} at a time; {} is the limit", limit.resource),
-        format!("{} threads and {} bytes of shared memory a CTA.{registers}{wanted}", budgets.threads, budgets.shared_bytes),
+        format!(
+            "{} threads and {} bytes of shared memory a CTA.{registers}{wanted}",
+            budgets.threads, budgets.shared_bytes
+        ),
         "budgets",
     ))
 }

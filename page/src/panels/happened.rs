@@ -132,7 +132,9 @@ impl Slots<'_> {
     /// Sees an event that stands at a position of the list.
     fn see(&mut self, at: usize, event: &Event) {
         match &event.kind {
-            EventKind::Bulk { store: false, mbarrier: Some(signal), .. } => self.change(*signal, event.line, at, "filling"),
+            EventKind::Bulk { store: false, mbarrier: Some(signal), .. } => {
+                self.change(*signal, event.line, at, "filling")
+            }
             EventKind::Landed { mbarrier, .. } => self.change(*mbarrier, event.line, at, "full"),
             EventKind::Arrive { mbarrier: place, remote: false, .. } => self.freed(*place, event.line, at),
             _ => {}

@@ -4,7 +4,10 @@ use crate::model::{CopyView, DigitView, UnitView, ValueView};
 use tile_dsl::{
     kernel::Kernel,
     machine::{Space, Unit, UnitDim, Via},
-    nest::{CopyId, Frame, Layout, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, Where, leaves, with_paths},
+    nest::{
+        CopyId, Frame, Layout, LoopKind, Nest, Placement, Steps, Stmt, Target, ValueId, Where, leaves,
+        with_paths,
+    },
 };
 
 /// The units of a CTA that loops are bound to.

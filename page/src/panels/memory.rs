@@ -34,7 +34,8 @@ pub(crate) fn collect(places: &Places<'_>, counters: &Counters, trace: &Trace, p
             // Which warp came first is of no consequence.
             requests.sort_by_key(|r| r.warp);
             let pattern = pattern(places, site, buffer, &requests);
-            let view = found.entry(pattern).or_insert_with_key(|pattern| view(pattern, site, &requests, &text));
+            let view =
+                found.entry(pattern).or_insert_with_key(|pattern| view(pattern, site, &requests, &text));
             view.lines.push(site.line);
             let sum = &mut view.counted;
             sum.requests += counted.requests;
@@ -112,7 +113,12 @@ fn pattern(places: &Places<'_>, site: &SiteCount, buffer: Option<&str>, requests
 
 fn view(pattern: &Pattern, site: &SiteCount, requests: &[&Request], text: &[&str]) -> AccessView {
     let line = text.get((site.line as usize).saturating_sub(1)).map_or("", |line| line.trim());
-    let warps = requests.iter().map(|r| WarpLanes { warp: r.warp, lanes: r.lanes.to_vec(), cost: r.cost, least: r.least });
+    let warps = requests.iter().map(|r| WarpLanes {
+        warp: r.warp,
+        lanes: r.lanes.to_vec(),
+        cost: r.cost,
+        least: r.least,
+    });
     AccessView {
         access: pattern.access,
         shared: pattern.shared,

@@ -44,7 +44,10 @@ fn add(nest: &Nest, names: &mut BTreeMap<String, Named>) {
             Steps::Rest => "as many as needed,".into(),
         };
         let points = if digit.stride == 1 { "1 point".into() } else { format!("{} points", digit.stride) };
-        names.insert(name, Named { kind: "loop", about: format!("loop along {axis}: {steps} steps of {points}") });
+        names.insert(
+            name,
+            Named { kind: "loop", about: format!("loop along {axis}: {steps} steps of {points}") },
+        );
     };
     for (name, of) in &nest.names {
         digit(name.clone(), *of);

@@ -84,12 +84,14 @@ impl Engine<'_> {
         let at = |addr: &Addr, space| self.lane_addresses(w, addr, space)[first];
         let shared = |addr: &Addr| shared_byte(at(addr, MSpace::Shared));
         Some(match &self.k.insts[pc as usize].op {
-            Op::Ld(mem) if self.is_memory(mem.space) => {
-                EventKind::Access { access: Access::Load, at: self.place_of(mem.space, at(&mem.addr, mem.space)) }
-            }
-            Op::St(mem) if self.is_memory(mem.space) => {
-                EventKind::Access { access: Access::Store, at: self.place_of(mem.space, at(&mem.addr, mem.space)) }
-            }
+            Op::Ld(mem) if self.is_memory(mem.space) => EventKind::Access {
+                access: Access::Load,
+                at: self.place_of(mem.space, at(&mem.addr, mem.space)),
+            },
+            Op::St(mem) if self.is_memory(mem.space) => EventKind::Access {
+                access: Access::Store,
+                at: self.place_of(mem.space, at(&mem.addr, mem.space)),
+            },
             Op::MatrixCopy(x) => EventKind::Access {
                 access: if x.store { Access::Store } else { Access::Load },
                 at: Place::Shared(shared(&x.addr)),

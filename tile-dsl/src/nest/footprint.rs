@@ -1,8 +1,6 @@
 //! What a staged copy holds: a box of its tensor, and how the box lies in memory.
 
-use super::{
-    AccessId, CopyId, Digit, Frame, LoopKind, Nest, PERIOD, Step, Steps, Stmt, Target, TileSize, leaves,
-};
+use super::{AccessId, CopyId, Digit, Frame, LoopKind, Nest, PERIOD, Step, Steps, Stmt, TileSize, leaves};
 use crate::{
     index::Affine,
     machine::{Unit, Via},

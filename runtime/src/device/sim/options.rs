@@ -27,6 +27,13 @@ pub struct SimOptions {
 
 impl Default for SimOptions {
     fn default() -> Self {
-        SimOptions { seed: 0, early: false, capacity: 16 << 30, host_memory: None, race_check: true, trace: false }
+        SimOptions {
+            seed: 0,
+            early: false,
+            capacity: 16 << 30,
+            host_memory: None,
+            race_check: true,
+            trace: false,
+        }
     }
 }
