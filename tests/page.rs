@@ -229,16 +229,16 @@ fn stages_of_a_ring_are_filled_read_and_freed_in_turn() {
     let device = device();
     let report = multiply::<bf16>(&device, &product::producer_consumer, [128, 128, 1024]);
     let data = data(&page(&product::producer_consumer, &report).unwrap());
-    let slots = list(&data["events"]["run"]["slots"]);
-    assert_eq!(slots.len(), 5, "{slots:?}");
+    let stages = list(&data["events"]["run"]["stages"]);
+    assert_eq!(stages.len(), 5, "{stages:?}");
     let mut fills = 0;
-    for slot in slots {
-        let changes = list(&slot["changes"]);
+    for stage in stages {
+        let changes = list(&stage["changes"]);
         let positions: Vec<u64> = changes.iter().map(|c| c[0].as_u64().unwrap()).collect();
-        assert!(positions.is_sorted(), "{slot}");
+        assert!(positions.is_sorted(), "{stage}");
         for (state, expected) in changes.iter().map(|c| &c[1]).zip(["filling", "full", "free"].iter().cycle())
         {
-            assert_eq!(state, expected, "{slot}");
+            assert_eq!(state, expected, "{stage}");
         }
         fills += changes.iter().filter(|c| c[1] == "filling").count();
     }

@@ -19,20 +19,34 @@ const el = (tag, attributes, ...children) => add(document.createElement(tag), at
 const draw = (tag, attributes, ...children) => add(document.createElementNS(SVG, tag), attributes, children);
 const label = (x, y, text, attributes) => draw("text", { x, y, ...attributes }, String(text));
 const picture = (width, height, name, ...children) =>
-  draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name }, ...children);
+  draw(
+    "svg",
+    { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name },
+    ...children,
+  );
 
 const number = (n, digits = 2) => Number(n).toLocaleString("en", { maximumFractionDigits: digits });
 const plural = (n, word, words) => `${number(n)} ${n === 1 ? word : words || word + "s"}`;
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 // 32 colours in order of lightness, for lanes and banks (viridis, cut where text stays readable).
 function shade(n, of = 32) {
-  const stops = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
+  const stops = [
+    [68, 1, 84],
+    [59, 82, 139],
+    [33, 145, 140],
+    [94, 201, 98],
+    [253, 231, 37],
+  ];
   const t = (0.18 + (0.82 * n) / Math.max(1, of - 1)) * (stops.length - 1);
-  const k = Math.min(stops.length - 2, Math.floor(t)), f = t - k;
+  const k = Math.min(stops.length - 2, Math.floor(t)),
+    f = t - k;
   return stops[k].map((c, i) => Math.round(c + (stops[k + 1][i] - c) * f));
 }
 const shaded = (n, of) => `rgb(${shade(n, of).join(",")})`;
-const onShade = (n, of) => { const [r, g, b] = shade(n, of); return 0.3 * r + 0.59 * g + 0.11 * b > 120 ? "#101214" : "#fff"; };
+const onShade = (n, of) => {
+  const [r, g, b] = shade(n, of);
+  return 0.3 * r + 0.59 * g + 0.11 * b > 120 ? "#101214" : "#fff";
+};
 const WARPS = ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#999999"];
 
 // Arrow keys on an element: `move(dx, dy)`.

@@ -13,10 +13,18 @@ panel(
         if (finding.access != null) chooseAccess(finding.access);
         show(finding.panel);
       };
-      return el("li", { class: finding.level },
+      return el(
+        "li",
+        { class: finding.level },
         el("span", { class: finding.level }, LEVELS[finding.level]),
-        el("span", {}, quoted(finding.text), el("small", {}, quoted(finding.why), lines, finding.source ? ` Source: ${finding.source}.` : "")),
-        panels.some((p) => p.id === finding.panel) ? el("button", { click: open }, "show") : "");
+        el(
+          "span",
+          {},
+          quoted(finding.text),
+          el("small", {}, quoted(finding.why), lines, finding.source ? ` Source: ${finding.source}.` : ""),
+        ),
+        panels.some((p) => p.id === finding.panel) ? el("button", { click: open }, "show") : "",
+      );
     };
     body.append(el("ul", { class: "findings" }, D.findings.map(item)));
   },

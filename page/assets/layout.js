@@ -18,12 +18,16 @@ function stepsAt(v, point) {
 }
 // Who holds the element: thread of the CTA, warp, lane, register.
 function holder(v, point) {
-  const steps = stepsAt(v, point), at = new Map();
+  const steps = stepsAt(v, point),
+    at = new Map();
   for (const [digit, n] of steps) if (digit.unit && !digit.xor) at.set(digit.unit, n);
   // A combined coordinate is the step xor another coordinate of the unit.
   for (const [digit, n] of steps)
-    if (digit.unit && digit.xor) at.set(digit.unit, n ^ (at.get(digit.unit.split(".")[0] + "." + digit.xor) ?? 0));
-  let thread = 0, register = 0, weight = 1;
+    if (digit.unit && digit.xor)
+      at.set(digit.unit, n ^ (at.get(digit.unit.split(".")[0] + "." + digit.xor) ?? 0));
+  let thread = 0,
+    register = 0,
+    weight = 1;
   for (const [unit, n] of at) thread += n * (UNITS.get(unit)?.stride ?? 0);
   for (const digit of [...v.digits].reverse().filter((d) => !d.unit)) {
     register += steps.get(digit) * weight;
@@ -39,7 +43,8 @@ function replicas(v) {
 // The two axes of a value's picture: rows and columns.
 function plane(v) {
   const axes = v.axes.filter((a) => points(v, a) > 1);
-  const [row, column] = axes.length > 1 ? [axes[0], axes[axes.length - 1]] : [null, axes[0] ?? v.axes[0] ?? null];
+  const [row, column] =
+    axes.length > 1 ? [axes[0], axes[axes.length - 1]] : [null, axes[0] ?? v.axes[0] ?? null];
   return { row, column, rows: row ? points(v, row) : 1, columns: column ? points(v, column) : 1 };
 }
 

@@ -9,7 +9,7 @@ mod memory;
 
 pub use budgets::{Budgets, Fragment, GridFactor, Limit, Rates, ResourceTime, Roofline, SharedBuffer};
 pub use derivation::{Mistake, Node, NodeKind, Refusal, Step};
-pub use events::{Act, Actions, Events, Happened, RoleColumn, Run, Slot};
+pub use events::{Act, Actions, Events, Happened, RingStage, RoleColumn, Run};
 pub use holds::{CopyView, DigitView, UnitView, ValueView};
 pub use memory::{AccessView, Counted, Memory, Totals, WarpLanes};
 

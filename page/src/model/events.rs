@@ -58,7 +58,7 @@ pub struct Run {
     /// Events of the run that are not in `events`.
     pub left_out: u64,
     /// Stages of channels whose mbarriers tell when they are full and free.
-    pub slots: Vec<Slot>,
+    pub stages: Vec<RingStage>,
 }
 
 /// An event.
@@ -81,7 +81,7 @@ pub struct Happened {
 
 /// A stage of a channel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Slot {
+pub struct RingStage {
     /// Buffer of the mbarriers, and the stage: `full[2]`.
     pub name: String,
     /// Changes of its state: position in [`Run::events`], and `filling`, `full` or `free` from there on.

@@ -230,18 +230,18 @@ fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
         }
         Stmt::CommitGroup => plain("commit", "these copies are a group", &[]),
         Stmt::WaitGroup(n) => plain("wait", pending("groups of copies", *n), &[]),
-        Stmt::Barrier => plain("barrier", "all threads meet", &[]),
+        Stmt::Barrier => plain("barrier", "barrier of all threads", &[]),
         Stmt::GroupBarrier(Group { id, threads }) => {
-            plain("barrier", format!("{threads} threads meet at barrier {id}"), &[])
+            plain("barrier", format!("barrier {id} of {threads} threads"), &[])
         }
-        Stmt::ClusterBarrier => plain("barrier", "all threads of the cluster meet", &[]),
+        Stmt::ClusterBarrier => plain("barrier", "barrier of the cluster", &[]),
         Stmt::ClusterArrive => plain("arrive", "arrive at the barrier of the cluster", &[]),
         Stmt::ClusterWait => plain("wait", "wait for all threads of the cluster", &[]),
         Stmt::StorePeer { shared: to, values, .. } => {
             let to = shared(kernel, *to);
             plain("store", format!("store {} to shared {to} of another CTA", elements(values.len())), &[to])
         }
-        Stmt::WarpBarrier => plain("barrier", "the lanes of a warp meet", &[]),
+        Stmt::WarpBarrier => plain("barrier", "barrier of the lanes of a warp", &[]),
         Stmt::GridDependency => plain("wait", "wait for earlier grids", &[]),
         Stmt::One { thread, body } => {
             return block("one", format!("one lane of warp {}", thread / 32), actions(view, body));

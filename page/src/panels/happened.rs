@@ -1,7 +1,7 @@
 //! The order in which the simulator ran the first CTA, from its trace.
 
 use crate::{
-    model::{Happened, Run, Slot},
+    model::{Happened, Run, RingStage},
     places::{Kind, Places, kind_of},
 };
 use ptx_sim::{Access, Event, EventKind, Place, Trace};
@@ -13,23 +13,23 @@ const MOST: usize = 1500;
 /// What happened, those alike of one warp together, and the stages of channels.
 pub(crate) fn collect(kernel: &Kernel, trace: &Trace, places: &Places<'_>) -> Run {
     let mut events: Vec<Happened> = Vec::new();
-    let mut slots = Slots { kernel, places, slots: Vec::new() };
+    let mut stages = Stages { kernel, places, stages: Vec::new() };
     let mut left_out = trace.left_out;
     for event in &trace.events {
         let Some(happened) = happened(kernel, places, event) else { continue };
         match alike(&events, &happened) {
             Some(at) => {
                 events[at].count += 1;
-                slots.see(at, event);
+                stages.see(at, event);
             }
             None if events.len() == MOST => left_out += 1,
             None => {
-                slots.see(events.len(), event);
+                stages.see(events.len(), event);
                 events.push(happened);
             }
         }
     }
-    Run { events, left_out, slots: slots.slots }
+    Run { events, left_out, stages: stages.stages }
 }
 
 /// Whether an event orders no threads, so that those alike of a warp can stand together.
@@ -122,13 +122,13 @@ fn known(kernel: &Kernel, name: &str) -> bool {
 }
 
 /// The stages of channels, as mbarriers tell of them.
-struct Slots<'k> {
+struct Stages<'k> {
     kernel: &'k Kernel,
     places: &'k Places<'k>,
-    slots: Vec<Slot>,
+    stages: Vec<RingStage>,
 }
 
-impl Slots<'_> {
+impl Stages<'_> {
     /// Sees an event that stands at a position of the list.
     fn see(&mut self, at: usize, event: &Event) {
         match &event.kind {
@@ -143,15 +143,15 @@ impl Slots<'_> {
 
     fn change(&mut self, signal: u32, line: u32, at: usize, state: &'static str) {
         let (_, name) = self.places.mbarrier(signal, line);
-        let n = match self.slots.iter().position(|s| s.name == name) {
+        let n = match self.stages.iter().position(|s| s.name == name) {
             Some(n) => n,
             None => {
-                self.slots.push(Slot { name, changes: Vec::new() });
-                self.slots.sort_by(|a, b| a.name.cmp(&b.name));
+                self.stages.push(RingStage { name, changes: Vec::new() });
+                self.stages.sort_by(|a, b| a.name.cmp(&b.name));
                 return self.change(signal, line, at, state);
             }
         };
-        let changes = &mut self.slots[n].changes;
+        let changes = &mut self.stages[n].changes;
         if changes.last().map(|c| c.1) != Some(state) {
             changes.push((at, state));
         }
@@ -162,11 +162,11 @@ impl Slots<'_> {
         let (buffer, name) = self.places.mbarrier(place, line);
         let Some(full) = counterpart(self.kernel, &buffer) else { return };
         let name = name.replacen(&buffer, &full, 1);
-        if let Some(slot) = self.slots.iter_mut().find(|s| s.name == name) {
-            match slot.changes.last_mut() {
+        if let Some(stage) = self.stages.iter_mut().find(|s| s.name == name) {
+            match stage.changes.last_mut() {
                 // The last of those who read it decides.
                 Some(last) if last.1 == "free" => last.0 = at,
-                Some(last) if last.1 == "full" => slot.changes.push((at, "free")),
+                Some(last) if last.1 == "full" => stage.changes.push((at, "free")),
                 _ => {}
             }
         }
