@@ -247,6 +247,39 @@ fn stages_of_a_ring_are_filled_read_and_freed_in_turn() {
 }
 
 #[test]
+fn buffers_that_share_bytes_are_told_apart() {
+    let device = device();
+    let report = multiply::<f32>(&device, &product::best, [128, 256, 64]);
+    let data = data(&page(&product::best, &report).unwrap());
+    let buffers = list(&data["budgets"]["shared"]);
+    let range =
+        |b: &Value| b["start"].as_u64().unwrap()..b["start"].as_u64().unwrap() + b["bytes"].as_u64().unwrap();
+    let overlap = buffers.iter().enumerate().any(|(n, b)| {
+        buffers[..n]
+            .iter()
+            .any(|other| range(b).start < range(other).end && range(other).start < range(b).end)
+    });
+    assert!(overlap, "no buffers share bytes here: {buffers:?}");
+    let shared = list(&data["memory"]["accesses"]).iter().filter(|a| a["shared"] == true);
+    let found: BTreeSet<(&str, &str, bool)> = shared
+        .map(|a| {
+            let copied = a["instruction"].as_str().unwrap().starts_with("cp.async");
+            (a["buffer"].as_str().unwrap(), a["access"].as_str().unwrap(), copied)
+        })
+        .collect();
+    // A passes through registers, B is copied, C is collected where both were.
+    let expected = [
+        ("a", "load", false),
+        ("a", "store", false),
+        ("acc", "load", false),
+        ("acc", "store", false),
+        ("b", "load", false),
+        ("b", "store", true),
+    ];
+    assert_eq!(found, expected.into());
+}
+
+#[test]
 fn a_refused_schedule_shows_how_far_it_came() {
     let refused = |text: &str| match pages::extended(&product::shared, Some(DType::F32), text).unwrap() {
         pages::Outcome::Refused { message, page } => (message, page),

@@ -1,28 +1,17 @@
 // Panel 3: who holds what: a value by warp, lane and register, a copy by bank.
 let held = 0,
-  point = {},
   picked = { warp: 0, lane: 0 };
 
 function drawValue(v, body) {
-  const { row, column, rows, columns } = plane(v);
-  if (!column || rows * columns > 1 << 18) {
-    body.append(
-      el(
-        "p",
-        {},
-        v.axes.length
-          ? "Its tile has no fixed size to draw."
-          : `${v.name} is one number: each thread that needs it has it.`,
-      ),
-    );
+  const grid = plane(v);
+  if (!grid) {
+    const none = v.axes.length
+      ? "Its tile has no fixed size to draw."
+      : `${v.name} is one number: each thread that needs it has it.`;
+    body.append(el("p", {}, none));
     return;
   }
-  const at = (r, q) => ({ ...point, ...(row ? { [row]: r } : {}), [column]: q });
-  const wrap = row ? columns : Math.min(columns, 64),
-    lines = row ? rows : Math.ceil(columns / wrap);
-  const cell = (y, x) => (row ? at(y, x) : at(0, y * wrap + x));
-  const inside = (y, x) => y >= 0 && x >= 0 && y < lines && x < wrap && (row || y * wrap + x < columns);
-  const axis = (y, x) => (row ? `${row} = ${y}, ${column} = ${x}` : `${column} = ${y * wrap + x}`);
+  const { lines, wrap, cell, inside, axis } = grid;
   const read = el("div", { class: "readout", "aria-live": "polite" });
   const tell = (y, x) => {
     const h = holder(v, cell(y, x));
@@ -78,8 +67,8 @@ function drawValue(v, body) {
     paint();
     tell(y, x);
     if (pick) {
-      drawWarp(v, zoom, { lines, wrap, cell, inside, axis });
-      drawLane(v, registers, { lines, wrap, cell, inside, axis });
+      drawWarp(v, zoom, grid);
+      drawLane(v, registers, grid);
     }
   };
   const where = (e) => {
@@ -115,9 +104,7 @@ function drawValue(v, body) {
     el(
       "p",
       {},
-      row
-        ? `The tile of a CTA: ${rows} rows (${row}) by ${columns} columns (${column}).`
-        : `The tile of a CTA: ${plural(columns, "element")} along ${column}, in lines of ${wrap}.`,
+      `The tile of a CTA: ${grid.about}.`,
       v.shared
         ? ` ${v.name} lies in shared memory, where all threads of the CTA reach it. Drawn: who computes an element.`
         : ` Each thread holds ${plural(v.registers, "element")}.`,
@@ -154,7 +141,7 @@ function drawWarp(v, box, { lines, wrap, cell, inside, axis }) {
   [Y, X] = [Y.slice(0, 64), X.slice(0, 256)];
   const room = wrap > 2 * lines ? 1150 : 540;
   const s = Math.max(4, Math.min(24, Math.floor(room / Math.max(X.length, 1)))),
-    h = Math.max(s, 12),
+    h = Math.max(12, Math.min(s, 16)),
     out = [];
   // Neighbours of one lane are one rectangle, with its number once.
   Y.forEach((y, r) => {
@@ -162,13 +149,14 @@ function drawWarp(v, box, { lines, wrap, cell, inside, axis }) {
       const lane = inside(y, X[q]) ? holder(v, cell(y, X[q])).lane : -1;
       let n = 1;
       while (q + n < X.length && holder(v, cell(y, X[q + n])).lane === lane) n++;
-      const mine = lane === picked.lane;
+      const own = lane < 0 ? [] : alike(v, lane),
+        mine = own.includes(picked.lane);
       if (lane >= 0)
         out.push(
           draw(
             "g",
             {},
-            draw("title", {}, `${axis(y, X[q])}: lane ${lane}`),
+            draw("title", {}, `${axis(y, X[q])}: ${own.length > 1 ? "lanes" : "lane"} ${own.join(", ")}`),
             draw("rect", {
               x: q * s,
               y: r * h,
@@ -185,7 +173,9 @@ function drawWarp(v, box, { lines, wrap, cell, inside, axis }) {
                     "text-anchor": "middle",
                     style: `fill:${mine ? "#fff" : onShade(lane)};font-size:10px`,
                   },
-                  String(lane),
+                  own.length > 1 && n * s > 70
+                    ? `lanes ${own.join(", ")}`.slice(0, (n * s) / 6)
+                    : String(lane),
                 )
               : "",
           ),
@@ -217,7 +207,7 @@ function drawLane(v, box, { lines, wrap, cell, inside, axis }) {
     el(
       "h3",
       {},
-      `warp ${picked.warp}, lane ${picked.lane}: its ${plural(found.length, v.shared ? "element" : "register")} of ${v.name}, and which element each ${v.shared ? "is" : "holds"} (${v.axes.join(", ")})${found.length > 64 ? "; the first 64" : ""}`,
+      `warp ${picked.warp}, lane ${picked.lane}: its ${plural(found.length, v.shared ? "element" : "register")} of ${v.name}, and which element each ${v.shared ? "is" : "holds"} (${Object.keys(cell(0, 0)).join(", ")})${found.length > 64 ? "; the first 64" : ""}`,
     ),
     el(
       "div",
@@ -355,7 +345,6 @@ if (D.values.length || D.copies.length)
       const inner = el("div");
       const choose = (n) => {
         held = n;
-        point = {};
         const [thing, draws, kind] = all[n];
         buttons.forEach((b, k) => b.setAttribute("aria-pressed", k === n));
         inner.replaceChildren(...(kind === "value" ? [digits(thing)] : []));

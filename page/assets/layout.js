@@ -40,12 +40,49 @@ function replicas(v) {
   const used = new Set(v.digits.map((d) => d.unit));
   return D.units.filter((u) => !used.has(u.name) && u.extent > 1);
 }
-// The two axes of a value's picture: rows and columns.
+// The picture of a value: rows are the steps of all axes but the last, columns those of the last; one axis alone is cut into lines.
+// `cell` gives the point of a place, `axis` its name, `inside` whether there is one. None where nothing can be drawn.
 function plane(v) {
   const axes = v.axes.filter((a) => points(v, a) > 1);
-  const [row, column] =
-    axes.length > 1 ? [axes[0], axes[axes.length - 1]] : [null, axes[0] ?? v.axes[0] ?? null];
-  return { row, column, rows: row ? points(v, row) : 1, columns: column ? points(v, column) : 1 };
+  const column = axes.pop() ?? v.axes[v.axes.length - 1],
+    columns = column ? points(v, column) : 0;
+  const rows = axes.reduce((n, a) => n * points(v, a), 1);
+  if (!columns || rows * columns > 1 << 18) return null;
+  const along = (r) => {
+    const at = {};
+    for (const axis of [...axes].reverse()) {
+      at[axis] = r % points(v, axis);
+      r = Math.floor(r / points(v, axis));
+    }
+    return at;
+  };
+  const wrap = axes.length ? columns : Math.min(columns, 64),
+    lines = axes.length ? rows : Math.ceil(columns / wrap);
+  const cell = (y, x) => (axes.length ? { ...along(y), [column]: x } : { [column]: y * wrap + x });
+  return {
+    lines,
+    wrap,
+    cell,
+    inside: (y, x) =>
+      y >= 0 && x >= 0 && y < lines && x < wrap && (axes.length > 0 || y * wrap + x < columns),
+    axis: (y, x) =>
+      Object.entries(cell(y, x))
+        .map(([axis, n]) => `${axis} = ${n}`)
+        .join(", "),
+    about: axes.length
+      ? `${rows} rows (${axes.join(", ")}) by ${columns} columns (${column})`
+      : `${plural(columns, "element")} along ${column}, in lines of ${wrap}`,
+  };
+}
+// The lanes of a warp that hold what one of them holds, itself included.
+function alike(v, lane) {
+  let all = [lane];
+  for (const u of replicas(v).filter((u) => u.stride * u.extent <= 32))
+    all = all.flatMap((l) => {
+      const first = l - (Math.floor(l / u.stride) % u.extent) * u.stride;
+      return Array.from({ length: u.extent }, (_, n) => first + n * u.stride);
+    });
+  return [...new Set(all)].sort((a, b) => a - b);
 }
 
 // The byte of its buffer at which an element of a copy lies, and back: rows, panels of swizzled rows, the swizzle itself.

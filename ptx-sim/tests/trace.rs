@@ -35,7 +35,8 @@ setp.lt.u32 %p1, %t, 8; @%p1 st.global.b32 [%o], %t;";
 
 #[test]
 fn events_stand_in_the_order_in_which_they_happened() {
-    let body = "mov.u32 %r2, dyn; setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [%r2], 64; bar.sync 0;
+    let body =
+        "mov.u32 %r2, dyn; setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [%r2], 64; bar.sync 0;
 mbarrier.arrive.shared.b64 _, [%r2];
 wait: mbarrier.try_wait.parity.shared.b64 %p1, [%r2], 0; @!%p1 bra wait;
 ld.global.b32 %r0, [%o]; st.global.b32 [%o], %r0;";

@@ -1,7 +1,7 @@
 //! The order in which the simulator ran the first CTA, from its trace.
 
 use crate::{
-    model::{Happened, Run, RingStage},
+    model::{Happened, RingStage, Run},
     places::{Kind, Places, kind_of},
 };
 use ptx_sim::{Access, Event, EventKind, Place, Trace};
