@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright::{
     AnySchedule, Buffer, DType, Device, Float, LaunchReport, PageError, SimOptions, page, pages,
     prelude::bf16,
-    sim::{Counters, GlobalCount},
+    sim::{Counters, Finding, FindingKind, GlobalCount, RaceKind, SourceLoc},
 };
 
 const MOST_BYTES: usize = 1_500_000;
@@ -244,6 +244,42 @@ fn stages_of_a_ring_are_filled_read_and_freed_in_turn() {
     }
     // 1024 along k in steps of 64.
     assert_eq!(fills, 16);
+}
+
+#[test]
+fn what_the_simulator_finds_comes_first_with_its_places() {
+    let mut report = multiply::<f32>(&device(), &product::warptile, [128, 128, 64]);
+    assert!(report.findings.is_empty());
+    let site = report.counters.as_ref().unwrap().sites.iter().find(|s| s.shared.is_some()).unwrap();
+    let (line, instruction) = (site.line, site.instruction.clone());
+    // No legal schedule has one: made by hand.
+    report.findings.push(Finding {
+        kind: FindingKind::SharedRace(RaceKind::WriteWrite),
+        message: "lane 3 writes byte 12 of shared memory, unordered with </script> the write by warp 1"
+            .into(),
+        line,
+        column: 5,
+        source: Some(SourceLoc { file: "kernel.rs".into(), line: 7, column: 2 }),
+        inlined: Vec::new(),
+        instruction,
+        cta: [0; 3],
+        warp: 0,
+        lane: 3,
+        count: 2,
+    });
+    let html = page(&product::warptile, &report).unwrap();
+    is_whole(&html);
+    let data = data(&html);
+    let first = &data["findings"][0];
+    assert_eq!((&first["level"], &first["source"]), (&"wrong".into(), &"kernel.rs:7:2".into()));
+    assert_eq!((&first["text"], &first["lines"][0]), (&(&*report.findings[0].message).into(), &line.into()));
+    let access = &data["memory"]["accesses"][first["access"].as_u64().unwrap() as usize];
+    assert!(list(&access["lines"]).contains(&line.into()), "{access}");
+    assert!(
+        list(&data["findings"])
+            .iter()
+            .all(|f| f["text"] != "No race, no access out of bounds, no barrier missed")
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! ```
 //! [`page`] takes a schedule and the report of a run of it on a simulator that records ([`SimOptions::trace`]). [`refused`] takes a kernel
 //! and a schedule that the engine refuses, and shows the nest up to the mistake. Each panel has a file here that collects its data
-//! ([`model`]), and one in `assets` that draws them. What neither the compiler nor the run says is left out.
+//! ([`mod@model`]), and one in `assets` that draws them. What neither the compiler nor the run says is left out.
 //!
 //! [`SimOptions::trace`]: tile_runtime::SimOptions::trace
 
