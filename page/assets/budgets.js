@@ -102,7 +102,7 @@ function waves(b, box) {
             ];
           }),
         ),
-    rounds > 40 ? el("p", { class: "dim" }, "The first 40 waves are drawn.") : "",
+    !b.persistent && rounds > 40 ? el("p", { class: "dim" }, "The first 40 waves are drawn.") : "",
   );
 }
 function roofline(r) {
@@ -137,18 +137,25 @@ function roofline(r) {
       "stroke-width": 2,
     }),
   );
-  const mark = (bytes, name, fill, dy) => {
+  const mark = (bytes, name, fill) => {
     const v = r.flops / bytes,
       at = Math.max(0.1, Math.min(10000, v));
     out.push(
       draw("circle", { cx: px(at), cy: py(roof(at)), r: 6, fill, stroke: "var(--bg)", "stroke-width": 1.5 }),
-      label(Math.min(W - 170, px(at) + 10), py(roof(at)) + dy, `${name}: ${number(v, 1)}`),
+    );
+    return el(
+      "span",
+      {},
+      el("i", { style: `background:${fill}` }),
+      `${name}: ${plural(v, "operation")} a byte, at most ${number(roof(v) / 1e12, 1)} TFLOP/s`,
     );
   };
-  mark(r.bytes_moved, "sectors touched", "#d55e00", 18);
-  mark(r.bytes_least, "each tensor once", "#0072b2", 32);
+  const legend = [
+    mark(r.bytes_moved, "with all sectors touched", "#d55e00"),
+    mark(r.bytes_least, "with each tensor moved once", "#56b4e9"),
+  ];
   out.push(label(W / 2, H - 2, "operations a byte", { "text-anchor": "middle", class: "dim" }));
-  return picture(W, H, "roofline", out);
+  return el("div", {}, el("div", { class: "legend" }, legend), picture(W, H, "roofline", out));
 }
 
 if (D.budgets)
@@ -175,7 +182,7 @@ if (D.budgets)
           "p",
           {},
           b.registers
-            ? `${b.registers[0]}, says ${b.registers[1]}. `
+            ? `${b.registers[0]} ${b.registers[1]}. `
             : "Their number is not known: the assembler of the driver decides, and no GPU ran. ",
           "The kernel keeps in them: ",
           b.fragments.length
@@ -195,7 +202,7 @@ if (D.budgets)
           {},
           "At most ",
           el("b", {}, plural(n, "CTA")),
-          `: ${why} ${why.includes(",") ? "are" : "is"} the limit. `,
+          `, limited by ${why}. `,
           !b.registers && b.registers_allowed
             ? `More than ${b.registers_allowed} registers a thread would allow fewer. `
             : "",

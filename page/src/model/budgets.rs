@@ -14,14 +14,14 @@ pub struct Budgets {
     pub shared: Vec<SharedBuffer>,
     /// Values that a thread holds, as the kernel IR has them.
     pub fragments: Vec<Fragment>,
-    /// Registers of a thread, where the driver or the directives say so.
+    /// Registers of a thread, where the driver or the schedule says so, and which of them; the average where roles differ.
     pub registers: Option<(u32, String)>,
-    /// Registers that these values alone fill.
+    /// Registers that the largest of these values alone fills.
     pub registers_of_values: u32,
     /// CTAs of a multiprocessor that the schedule asks for.
     pub wanted: Option<u32>,
-    /// CTAs for which there is enough of each resource on the target; of registers, where their number is not known, those of the values
-    /// alone.
+    /// CTAs for which there is enough of each resource on the target; of registers, where their number is not known, those of the
+    /// largest value alone.
     pub limits: Vec<Limit>,
     /// Registers of a thread up to which the other limits decide.
     pub registers_allowed: Option<u32>,

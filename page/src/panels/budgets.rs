@@ -27,10 +27,11 @@ pub(crate) fn collect(
 ) -> Budgets {
     let (gpu_name, gpu, sm) = GPU;
     let (threads, shared_bytes) = (report.threads, report.shared_bytes);
-    let registers = report.resources.map(|r| (r.registers, "the driver".to_string()));
+    let driver = report.resources.map(|r| (r.registers, "says the driver".to_string()));
+    let registers = by_role(kernel).or(driver);
     let limits = Limits::of(&kernel.target.to_string());
-    // Of two halves a register; each thread of a role of its own may have another number.
-    let values = kernel.frags.iter().map(|f| (f.slots * f.dtype.bytes()).div_ceil(4)).sum();
+    // The assembler may give the registers of one value to another later: no more is certain than that the largest has its own.
+    let values = kernel.frags.iter().map(|f| (f.slots * f.dtype.bytes()).div_ceil(4)).max().unwrap_or(0);
     let known = registers.as_ref().map_or(values, |r| r.0);
     let each = limits.map(|limits| {
         let each = limits.each(threads, known, shared_bytes).into_iter();
@@ -44,7 +45,8 @@ pub(crate) fn collect(
                 .iter()
                 .any(|(ctas, what)| *what == "registers" && *ctas >= least)
         };
-        (1..=MOST_REGISTERS).rev().find(fits)
+        // With the most registers that there are, nothing is to be said.
+        (1..=MOST_REGISTERS).rev().find(fits).filter(|most| *most < MOST_REGISTERS)
     });
     let ctas = (counters.ctas as f64).max(1.0);
     let tensors = tensor_bytes(program, report);
@@ -119,6 +121,22 @@ pub(crate) fn collect(
         roofline,
         gpu: Rates { name: gpu_name, multiprocessors: gpu.multiprocessors as u32, clock_hz: gpu.clock_hz },
     }
+}
+
+/// Registers of a thread on average, where each role takes its own number.
+fn by_role(kernel: &Kernel) -> Option<(u32, String)> {
+    let roles = kernel.body.iter().find_map(|stmt| match stmt {
+        Stmt::Roles(roles) => Some(roles),
+        _ => None,
+    })?;
+    let mut all = 0;
+    let mut each: Vec<String> = Vec::new();
+    for role in roles {
+        all += role.threads * role.registers?;
+        each.push(role.registers?.to_string());
+    }
+    let average = all.div_ceil(kernel.threads.max(1));
+    Some((average, format!("on average, says the schedule: {} by role", each.join(", "))))
 }
 
 /// The instruction of the tensor cores that a kernel multiplies with.

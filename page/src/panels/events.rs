@@ -9,7 +9,7 @@ use crate::{
     places::Places,
 };
 use ptx_sim::Trace;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
     dtype::DType,
     kernel::{Async, Expr, Group, Kernel, Mem, Param, Stmt, Var, print},
@@ -26,19 +26,21 @@ struct View<'k> {
     kernel: &'k Kernel,
     /// What variables are: each is bound once.
     bound: BTreeMap<Var, &'k Expr>,
+    /// Counters of loops.
+    counters: BTreeSet<Var>,
 }
 
 /// The events of a kernel, with its plan as text and what the simulator recorded.
 pub(crate) fn collect(kernel: &Kernel, plan: &str, trace: &Trace, places: &Places<'_>) -> Events {
-    let mut bound = BTreeMap::new();
+    let (mut bound, mut counters) = (BTreeMap::new(), BTreeSet::new());
     for stmt in &kernel.body {
-        stmt.each(&mut |stmt| {
-            if let Stmt::Let(var, value) = stmt {
-                bound.insert(*var, value);
-            }
+        stmt.each(&mut |stmt| match stmt {
+            Stmt::Let(var, value) => drop(bound.insert(*var, value)),
+            Stmt::For { var, .. } => drop(counters.insert(*var)),
+            _ => {}
         });
     }
-    let view = View { kernel, bound };
+    let view = View { kernel, bound, counters };
     let roles = kernel.body.iter().position(|stmt| matches!(stmt, Stmt::Roles(_)));
     let (before, rest) = kernel.body.split_at(roles.unwrap_or(kernel.body.len()));
     let (parted, after) = rest.split_at(rest.len().min(1));
@@ -134,15 +136,31 @@ fn elements(n: usize) -> String {
     if n == 1 { "1 element".into() } else { format!("{n} elements") }
 }
 
-/// An expression as text, with what variables are in their place.
+/// An expression as text, with what variables are in their place. The counter of a loop is `step`; what would lead too far is left out.
 fn short(view: &View<'_>, e: &Expr) -> String {
     let text = print::expr(view.kernel, &resolved(view, e, MOST_DEPTH));
-    let text = plain_dims(&text);
+    let text = plain_variables(view, &plain_dims(&text));
     let text = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')).unwrap_or(&text);
     match text.char_indices().nth(MOST_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into(),
     }
+}
+
+/// `step` or `…` for `%12`.
+fn plain_variables(view: &View<'_>, text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut out = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        match part[..end].parse() {
+            Ok(n) => out.push_str(if view.counters.contains(&Var(n)) { "step" } else { "…" }),
+            // The operator.
+            Err(_) => out.push('%'),
+        }
+        out.push_str(&part[end..]);
+    }
+    out
 }
 
 /// `K` for `dim(K)`.

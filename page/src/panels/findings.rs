@@ -105,19 +105,21 @@ fn slow(n: usize, access: &AccessView, memory: &Memory) -> Option<Finding> {
 
 /// How many CTAs a multiprocessor holds, and why no more.
 fn resident(budgets: &Budgets) -> Option<Finding> {
-    let limit = budgets.limits.iter().min_by_key(|l| l.ctas)?;
+    let least = budgets.limits.iter().map(|l| l.ctas).min()?;
+    let limits: Vec<&str> =
+        budgets.limits.iter().filter(|l| l.ctas == least).map(|l| l.resource.as_str()).collect();
     let values = budgets.registers_of_values;
     let registers = match (&budgets.registers, budgets.registers_allowed) {
-        (Some((n, of)), _) => format!(" A thread has {n} registers ({of})."),
+        (Some((n, of)), _) => format!(" Registers of a thread: {n} {of}."),
         (None, Some(n)) => {
             format!(" More than {n} registers a thread would allow fewer; its values alone fill {values}.")
         }
         (None, None) => String::new(),
     };
     let wanted = budgets.wanted.map_or(String::new(), |n| format!(" The schedule asks for room for {n}."));
-    let ctas = if limit.ctas == 1 { "1 CTA".to_string() } else { format!("{} CTAs", limit.ctas) };
+    let ctas = if least == 1 { "1 CTA".to_string() } else { format!("{least} CTAs") };
     Some(note(
-        format!("A multiprocessor holds at most {ctas} at a time; {} is the limit", limit.resource),
+        format!("A multiprocessor holds at most {ctas} at a time, limited by {}", limits.join(" and ")),
         format!(
             "{} threads and {} bytes of shared memory a CTA.{registers}{wanted}",
             budgets.threads, budgets.shared_bytes
