@@ -188,7 +188,7 @@ if (D.budgets)
           b.fragments.length
             ? b.fragments.map((f, k) => [k ? ", " : "", named(f.name), ` (${f.elements} × ${f.dtype})`])
             : "no arrays",
-          `, which fill ${b.registers_of_values}; addresses and operands come on top.`,
+          `. The largest of them fills ${b.registers_of_values}; addresses and operands come on top.`,
         ),
       );
       left.append(

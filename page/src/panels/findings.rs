@@ -112,7 +112,9 @@ fn resident(budgets: &Budgets) -> Option<Finding> {
     let registers = match (&budgets.registers, budgets.registers_allowed) {
         (Some((n, of)), _) => format!(" Registers of a thread: {n} {of}."),
         (None, Some(n)) => {
-            format!(" More than {n} registers a thread would allow fewer; its values alone fill {values}.")
+            format!(
+                " More than {n} registers a thread would allow fewer; its largest value alone fills {values}."
+            )
         }
         (None, None) => String::new(),
     };
