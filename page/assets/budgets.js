@@ -171,7 +171,7 @@ if (D.budgets)
         why = b.limits
           .filter((l) => l.ctas === n)
           .map((l) => l.resource)
-          .join(", ");
+          .join(" and ");
       left.append(
         el("h3", {}, `shared memory of a CTA: ${number(b.shared_bytes)} bytes`),
         b.shared.length ? sharedMap(b) : el("p", { class: "dim" }, "It uses none."),
