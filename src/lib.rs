@@ -54,8 +54,9 @@
 //! # Features
 //! - `jit` (default): compiles kernels at their first launch with LLVM 22's shared library.
 //! - `static-llvm`: the same with LLVM linked in; use it with `default-features = false`.
+//! - `page` (default): [`page()`] shows what a kernel under a schedule does, as one HTML file.
 //! - `nccl`: collectives between GPUs ([`Communicator`]); between simulators they need no feature.
-//! - Neither of the first two: no LLVM is needed to build, and launches take their PTX from the cache ([`PtxCache`]) or from
+//! - Neither `jit` nor `static-llvm`: no LLVM is needed to build, and launches take their PTX from the cache ([`PtxCache`]) or from
 //!   what was compiled ahead of time ([`aot`]).
 
 pub mod dsl;
@@ -64,6 +65,9 @@ pub mod dsl;
 pub use ptx_sim as sim;
 pub use tile_dsl::{dtype::DType, program::Variant};
 pub use tile_macros::tile_kernel;
+/// Pages that show what a kernel under a schedule does.
+#[cfg(feature = "page")]
+pub use tile_page::{self as pages, PageError, page};
 pub use tile_runtime::{
     AnyBuffer, AnySchedule, Buffer, Choice, Communicator, Configuration, Copying, Device, Dropped, Element,
     Error, Event, Float, GpuInfo, Graph, Group, Kernel, L2, Launch, LaunchArgs, LaunchReport, Launched,

@@ -229,3 +229,36 @@ fn list_names_every_schedule_with_its_purpose() {
     assert!(names[ladder.len()..].contains(&"small_split4"), "{names:?}");
     assert!(text.lines().all(|l| l.split_whitespace().count() > 5), "{text}");
 }
+
+#[test]
+fn a_page_is_of_one_schedule_and_refused_ones_have_theirs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.html");
+    let file = path.to_str().unwrap();
+    let page = || std::fs::read_to_string(&path).unwrap();
+
+    let output = example("vector_add", &["--schedule", "vectorized", "--length", "5000", "--page", file]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(page().contains("<title>vector_add · vectorized</title>"));
+
+    let output = example("matmul", &["--schedule", "naive,shared", "--page", file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("a page shows one schedule, not 2"), "{}", stderr(&output));
+
+    let extend = |text| {
+        example("matmul", &["--schedule", "shared", "--size", "64x64x64", "--extend", text, "--page", file])
+    };
+    let output = extend("tile(k = 32)");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(page().contains("<title>matmul · shared + tile(k = 32)</title>"));
+    let output = extend("tile(k = 1024)");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("error: 262144 bytes of shared memory"), "{}", stderr(&output));
+    assert!(page().contains("replace `tile(k = 1024)` by `tile(k = 512)`"));
+    let output = extend("tile(k = ");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
+
+    let output = example("matmul", &["--extend", "tile(k = 32)"]);
+    assert_eq!(output.status.code(), Some(2), "--extend is for pages alone");
+}

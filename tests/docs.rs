@@ -195,6 +195,7 @@ fn wrong(command: &[&str], helps: &BTreeMap<String, String>) -> Option<String> {
         Some(&"tile-runtime") => "runtime",
         Some(&"tile-fuzz") => "fuzz",
         Some(&"tile-bench") => "bench",
+        Some(&"tile-page") => "page",
         Some(&"tile-sass") => "sass",
         Some(other) => other,
     };

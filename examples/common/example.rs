@@ -2,6 +2,7 @@
 
 use super::{
     options::{self, TypeChoice},
+    page,
     run::run_all,
 };
 use clap::{Args, CommandFactory, FromArgMatches};
@@ -87,7 +88,8 @@ fn frame<O: CommandFactory + FromArgMatches>(
         if let Some(stage) = setup.emit {
             return options::emit(setup, &admitted, dtype, stage).map(|()| ExitCode::SUCCESS);
         }
-        let device = setup.device.open()?;
+        let admitted = page::chosen(setup, admitted, dtype)?;
+        let device = setup.open()?;
         let ok = run(&options, &device, &admitted)?;
         Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     };

@@ -6,4 +6,5 @@ pub mod data;
 pub mod example;
 pub mod options;
 pub mod output;
+pub mod page;
 pub mod run;

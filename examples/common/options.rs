@@ -2,8 +2,9 @@
 
 use super::output::line;
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
+use std::path::PathBuf;
 use tile_bench::Machine;
-use tilewright::{AnySchedule, DType, Device, Error, Stage, Variant};
+use tilewright::{AnySchedule, DType, Device, Error, SimOptions, Stage, Variant};
 
 /// Where to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -176,9 +177,28 @@ pub struct Common {
     /// Architecture for `--emit sass` and `--emit resources`, such as sm_90 [default: the schedule's target]
     #[arg(long, value_name = "ARCH", requires = "emit")]
     pub arch: Option<String>,
+    /// Write a page that shows what one schedule does, in one HTML file; runs on the simulator
+    #[arg(long, value_name = "FILE.html", conflicts_with = "emit")]
+    pub page: Option<PathBuf>,
+    /// More directives for the schedule of `--page`, such as 'tile(k = 64)'; where they are refused, the page shows why
+    #[arg(long, value_name = "DIRECTIVES", requires = "page")]
+    pub extend: Option<String>,
     /// Variant that `--emit` prints
     #[arg(long, value_enum, default_value = "exact", requires = "emit")]
     pub variant: VariantChoice,
+}
+
+impl Common {
+    /// Opens the device: for a page, a simulator that records.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn open(&self) -> Result<Device, Error> {
+        match self.page {
+            Some(_) => Ok(Device::sim_with(SimOptions { trace: true, ..SimOptions::default() })),
+            None => self.device.open(),
+        }
+    }
 }
 
 /// Lists of schedules beside the main one.

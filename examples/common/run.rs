@@ -1,6 +1,6 @@
 //! Runs a list of schedules and reports each: a table, or one JSON object a line.
 
-use super::{options::Common, output::line};
+use super::{options::Common, output::line, page};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use tile_bench::record::{Record, table};
@@ -34,6 +34,10 @@ pub fn run_all(
                 ok &= record.verdict.verified() && record.launch.findings.is_empty();
                 if common.json {
                     line(record.to_json());
+                }
+                if let Err(error) = page::written(common, schedule, &record.launch) {
+                    ok = false;
+                    bar.suspend(|| eprintln!("error: no page of {}: {error}", schedule.name()));
                 }
                 records.push(record);
             }

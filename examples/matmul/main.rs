@@ -14,6 +14,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
     options::{self, Common, TypeChoice, elements, size},
     output::line,
+    page,
     run::run_all,
 };
 use f8::F8;
@@ -35,7 +36,7 @@ struct Options {
     #[arg(long, value_enum, default_value = "f32")]
     dtype: TypeChoice,
     /// Time the schedules in turn, against cuBLAS where it is installed; needs a GPU
-    #[arg(long, conflicts_with = "emit")]
+    #[arg(long, conflicts_with_all = ["emit", "page"])]
     bench: bool,
     /// Timed launches of each schedule under `--bench`
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(20..))]
@@ -133,7 +134,7 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let device = options.common.device.open()?;
+    let device = options.common.open()?;
     let sizes = sizes(if device.is_gpu() { 4096 } else { 256 });
     if options.bench {
         return Ok(run_bench::<T>(options, matches, &device, &sizes)?);
@@ -141,6 +142,7 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
     let mut ok = true;
     for size in sizes {
         let chosen = schedules::<T>(options, matches, size, Some(&device))?;
+        let chosen = page::chosen(&options.common, chosen, Some(T::DTYPE))?;
         let problems = problems::<T>(&device, &chosen, size, options.common.seed)?;
         ok &= run_all(&options.common, &chosen, |schedule| {
             let problem = problems.of(schedule);

@@ -43,11 +43,19 @@ pub(crate) struct Raw {
     pub mem: Vec<MemCount>,
     pub barriers: u64,
     pub warps: u64,
+    /// What the first CTA did, where that is asked for.
+    pub trace: crate::trace::Trace,
 }
 
 impl Raw {
     pub fn new(n: usize) -> Self {
-        Raw { pc: vec![PcCount::default(); n], mem: vec![MemCount::default(); n], barriers: 0, warps: 0 }
+        Raw {
+            pc: vec![PcCount::default(); n],
+            mem: vec![MemCount::default(); n],
+            barriers: 0,
+            warps: 0,
+            trace: Default::default(),
+        }
     }
 
     pub fn merge(&mut self, o: Raw) {
@@ -73,6 +81,7 @@ impl Raw {
         }
         self.barriers += o.barriers;
         self.warps += o.warps;
+        self.trace.merge(o.trace);
     }
 }
 

@@ -23,6 +23,7 @@ mod shared;
 mod step;
 mod stuck;
 mod sync;
+mod trace;
 mod wgmma;
 mod wmma;
 
@@ -43,7 +44,7 @@ use copy::Copies;
 pub(crate) use device::Device;
 use mbarrier::MBarrier;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -70,6 +71,8 @@ pub(crate) struct Env<'a> {
     pub barrier_init_fence: bool,
     pub dependent: bool,
     pub max_instructions: u64,
+    /// Record what the first CTA does.
+    pub trace: bool,
     /// Log2 of the bytes of the narrowest access to shared memory.
     pub shared_shift: u32,
     /// Host memory that the checks may take.
@@ -230,6 +233,10 @@ pub(crate) struct Engine<'a> {
     device: Rc<RefCell<Device>>,
     /// The cluster whose global accesses are in the device's shadow.
     retiring: u32,
+    /// The first CTA is running, and what it does is to be recorded.
+    tracing: bool,
+    /// Whose request of which instruction is recorded, by allocation.
+    traced: HashSet<(u32, u32, Option<usize>)>,
 }
 
 /// How a call of [`Engine::advance`] ended.
@@ -266,6 +273,8 @@ impl<'a> Engine<'a> {
             held: (0, 0),
             device,
             retiring: 0,
+            tracing: false,
+            traced: HashSet::new(),
         }
     }
 
@@ -311,6 +320,7 @@ impl<'a> Engine<'a> {
         }
         self.retire();
         self.retiring = linear as u32 + 1;
+        self.tracing = env.trace && linear == 0;
         self.cluster_bar = ClusterBarrier::default();
         self.bulk.clear();
         (self.idle, self.events, self.patience, self.held) = (0, 0, 0, (0, 0));

@@ -77,6 +77,8 @@ pub struct Launch<'a> {
     pub check_memory: Option<u64>,
     /// Warp instructions after which a CTA is stopped with a finding.
     pub max_instructions: u64,
+    /// Record what the first CTA does: [`Report::trace`](crate::Report::trace). Off by default.
+    pub trace: bool,
     /// Called after each CTA with (done, total), from any thread.
     pub progress: Option<&'a (dyn Fn(u64, u64) + Sync)>,
 }
@@ -100,6 +102,7 @@ impl Default for Launch<'_> {
             dependent: false,
             check_memory: None,
             max_instructions: 4_000_000_000,
+            trace: false,
             progress: None,
         }
     }
@@ -345,6 +348,7 @@ fn run(module: &Module, memory: &mut Memory, l: &Launch<'_>) -> Result<Report, L
         barrier_init_fence: l.barrier_init_fence,
         dependent: l.dependent,
         max_instructions: l.max_instructions,
+        trace: l.trace,
         crossings: (l.race_check && units > 1 && !k.sequential).then(|| {
             Crossings::new(memory.allocs.iter().map(|a| a.size).collect(), k.granule, budget.clone())
         }),

@@ -134,6 +134,8 @@ mod tensor_core;
 #[forbid(unsafe_code)]
 mod tensor_map;
 #[forbid(unsafe_code)]
+mod trace;
+#[forbid(unsafe_code)]
 mod types;
 
 pub use counters::{
@@ -149,6 +151,7 @@ pub use memory::{Memory, MemoryError};
 pub use op::InstClass;
 pub use report::Report;
 pub use tensor_map::{Im2col, Swizzle, TensorElement, TensorMap, TensorMapError};
+pub use trace::{Event, EventKind, Place, Request, Trace};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

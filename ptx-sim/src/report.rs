@@ -18,6 +18,9 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What `printf` wrote, in the order of CTAs: at most 1 MiB, the rest is lost, as on a GPU.
     pub printed: String,
+    /// What the first CTA did, where [`Launch::trace`](crate::Launch::trace) asks for it.
+    #[serde(skip)]
+    pub trace: Option<crate::trace::Trace>,
 }
 
 impl Report {
@@ -192,5 +195,5 @@ pub(crate) fn build(m: &Module, k: &Kernel, env: &Env<'_>, ctas: u64, raw: Raw, 
             }
         })
         .collect();
-    Report { counters: c, findings, printed }
+    Report { counters: c, findings, printed, trace: env.trace.then_some(raw.trace) }
 }

@@ -11,7 +11,7 @@ use crate::{
     row_copy::RowCopy,
     tensor_map::{MapShape, Padded, Rows, TensorMap},
 };
-use ptx_sim::{Counters, Finding};
+use ptx_sim::{Counters, Finding, Trace};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tile_dsl::program::Variant;
@@ -23,6 +23,8 @@ pub struct Simulated {
     pub counters: Counters,
     /// What it found wrong.
     pub findings: Vec<Finding>,
+    /// What the first CTA did, where [`SimOptions::trace`](crate::SimOptions::trace) asks for it.
+    pub trace: Option<Trace>,
 }
 
 /// A launch whose arguments were checked, or a problem of a group.

@@ -274,8 +274,8 @@ impl<'a> Scheduled<'a> {
             };
             queue.sync()?;
             report.resources = choice.ready.loaded.map(|l| l.resources);
-            if let Some(Simulated { counters, findings }) = simulated.map(|ran| *ran) {
-                (report.counters, report.findings) = (Some(counters), findings);
+            if let Some(Simulated { counters, findings, trace }) = simulated.map(|ran| *ran) {
+                (report.counters, report.findings, report.trace) = (Some(counters), findings, trace);
             }
         }
         Ok(report)

@@ -1,7 +1,7 @@
 //! What a launch did.
 
 use crate::{device::Device, gpu::Resources, plan::Plan};
-use ptx_sim::{Counters, Finding};
+use ptx_sim::{Counters, Finding, Trace};
 use std::{collections::BTreeMap, sync::Arc};
 use tile_dsl::{dtype::DType, program::Variant};
 
@@ -41,6 +41,8 @@ pub struct LaunchReport {
     pub counters: Option<Counters>,
     /// What the simulator found wrong; empty on a GPU, which cannot tell.
     pub findings: Vec<Finding>,
+    /// What the first CTA did on a simulator that records it ([`SimOptions::trace`](crate::SimOptions::trace)).
+    pub trace: Option<Trace>,
     /// The PTX that ran; empty when nothing did.
     pub ptx: Arc<str>,
     /// Where the PTX came from.
@@ -75,6 +77,7 @@ impl LaunchReport {
             resources: None,
             counters: None,
             findings: Vec::new(),
+            trace: None,
             ptx: "".into(),
             source: None,
             warnings: Vec::new(),

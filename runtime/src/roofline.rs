@@ -113,20 +113,25 @@ pub struct Prediction {
     pub seconds: f64,
 }
 
-/// Predicts a launch. `issued`: warps' instructions, such as [`Work::fma`] divided by the share that multiply-adds have of
-/// the hot loop's machine instructions. `compulsory`: bytes of the tensors.
-pub fn predict(gpu: &Gpu, work: &Work, issued: f64, compulsory: f64) -> Prediction {
+/// Seconds that each resource takes, were it the only one. `issued` and `compulsory` as for [`predict`].
+pub fn times(gpu: &Gpu, work: &Work, issued: f64, compulsory: f64) -> [(&'static str, f64); 6] {
     let cycles = |count: f64, rate: f64| count / (gpu.multiprocessors * rate * gpu.clock_hz);
     let last_round = (work.ctas / gpu.multiprocessors).ceil() * gpu.multiprocessors / work.ctas;
     let dram = if gpu.dram > 0.0 { compulsory / gpu.dram } else { 0.0 };
-    let times = [
+    [
         ("FMA pipe", cycles(work.fma, gpu.fma_lanes / 32.0) * last_round),
         ("issue", cycles(issued, 4.0) * last_round),
         ("shared memory", cycles(work.shared_wavefronts, 1.0) * last_round),
         ("L1", cycles(work.lines, 1.0) * last_round),
         ("L2", cycles(work.bytes, 64.0) * last_round),
         ("DRAM", dram),
-    ];
+    ]
+}
+
+/// Predicts a launch. `issued`: warps' instructions, such as [`Work::fma`] divided by the share that multiply-adds have of
+/// the hot loop's machine instructions. `compulsory`: bytes of the tensors.
+pub fn predict(gpu: &Gpu, work: &Work, issued: f64, compulsory: f64) -> Prediction {
+    let times = times(gpu, work, issued, compulsory);
     let (bound, seconds) = times.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("six resources");
     Prediction { bound, seconds }
 }

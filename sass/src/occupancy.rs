@@ -37,22 +37,26 @@ impl Limits {
         Some(Limits { warps, ctas, registers: 65536, shared: shared_kb * 1024 })
     }
 
-    /// CTAs of a kernel that are resident at once; 0 when not even one fits.
-    pub fn occupancy(&self, threads: u32, registers: u32, shared: u32) -> Occupancy {
+    /// CTAs of a kernel for which there is enough of each resource.
+    pub fn each(&self, threads: u32, registers: u32, shared: u32) -> [(u32, &'static str); 4] {
         let warps = threads.div_ceil(32).max(1);
         let of_a_warp = (registers.max(1) * 32).next_multiple_of(REGISTER_UNIT);
         // Each of the four schedulers has a quarter of the registers for its warps.
         let by_registers = self.registers / 4 / of_a_warp * 4 / warps;
         let by_shared = self.shared / (shared + RESERVED_SHARED).next_multiple_of(SHARED_UNIT);
-        let (ctas, limit) = [
+        [
             (self.warps / warps, "warps"),
             (by_registers, "registers"),
             (by_shared, "shared memory"),
             (self.ctas, "CTAs"),
         ]
-        .into_iter()
-        .min_by_key(|(n, _)| *n)
-        .expect("four limits");
+    }
+
+    /// CTAs of a kernel that are resident at once; 0 when not even one fits.
+    pub fn occupancy(&self, threads: u32, registers: u32, shared: u32) -> Occupancy {
+        let warps = threads.div_ceil(32).max(1);
+        let each = self.each(threads, registers, shared);
+        let (ctas, limit) = each.into_iter().min_by_key(|(n, _)| *n).expect("four limits");
         Occupancy { ctas, warps: ctas * warps, of_warps: self.warps, limit }
     }
 }

@@ -9,6 +9,7 @@
 pub(crate) mod checks;
 mod defaults;
 mod depends;
+mod derivation;
 pub(crate) mod facts;
 pub(crate) mod failure;
 pub(crate) mod families;
@@ -27,6 +28,7 @@ mod tests;
 pub use testing::random_schedule;
 
 pub use depends::Name;
+pub use derivation::{Derivation, Derived, derivation};
 pub use failure::{Failure, FailureKind, Proof};
 pub use mend::MOST_TRIALS;
 pub use prover::{Mistake, Prover};

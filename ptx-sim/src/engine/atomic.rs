@@ -99,7 +99,7 @@ impl Engine<'_> {
             }
             let (mut changed, mut value) = (false, 0);
             if groups.is_none() {
-                e.count_shared(pc, &off, ok, width, false);
+                e.count_shared(w, pc, &off, ok, width, false);
                 e.observe_shared(w, &off, ok, sem, a.scope);
                 if e.checks() {
                     let span = Span { off: &off, ok, bytes: width, used: !0 };

@@ -17,6 +17,7 @@ use crate::kernel::SHARED_BASE;
 use crate::launch::AsyncMode;
 use crate::op::*;
 use crate::tensor_map::TensorMap;
+use crate::trace::EventKind;
 use crate::types::Ty;
 use std::collections::VecDeque;
 
@@ -370,6 +371,10 @@ impl Engine<'_> {
         for (_, mbar) in &t.to {
             if let Some(at) = mbar {
                 self.mbar_complete(*at, t.bytes, t.agent, t.clock);
+                if self.tracing && at.0 == 0 {
+                    let kind = EventKind::Landed { mbarrier: at.1, bytes: t.bytes };
+                    self.trace_event(None, t.pc, kind);
+                }
             }
         }
     }

@@ -156,7 +156,7 @@ impl Engine<'_> {
         if ok == 0 {
             return;
         }
-        self.count_shared(pc, &off, ok, c.bytes, false);
+        self.count_shared(w, pc, &off, ok, c.bytes, false);
         let bytes = c.bytes;
         let strength = Strength::WEAK;
         let l = Lanes { groups: &groups, addr: &src, bytes, strength, write: false, values: &[] };

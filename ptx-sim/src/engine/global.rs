@@ -2,6 +2,7 @@
 
 use super::mem::{Addrs, UNUSED, deliver};
 use super::sync::mix;
+use super::trace::Cost;
 use super::{Engine, Warp};
 use crate::banks;
 use crate::findings::{FindingKind, RaceKind};
@@ -248,6 +249,10 @@ impl Engine<'_> {
             left &= !inside;
             let sectors = banks::sectors(addr, inside, bytes) as u64;
             let total = bytes as u64 * inside.count_ones() as u64;
+            if self.traces(w) {
+                let cost = Cost { cost: sectors as u32, least: sectors as u32, matrices: false };
+                self.trace_request(w, pc, Some(ai), (addr, inside, bytes), cost);
+            }
             self.counts.mem[pc as usize].global(ai as u32, sectors, total);
             groups.push(ai, inside);
         }

@@ -1,6 +1,7 @@
 //! `ldmatrix`, `stmatrix`, `movmatrix` and `mma.sync` (PTX ISA §9.7.14).
 
 use super::mem::{addresses, aligned};
+use super::trace::Cost;
 use super::{Engine, Warp};
 use crate::banks;
 use crate::findings::FindingKind;
@@ -30,10 +31,15 @@ impl Engine<'_> {
         }
         let (off, ok) = self.shared_offsets(w, pc, 16, &addr, ok);
         let cost: u32 = (0..n).map(|i| banks::phase(&off, ok & (0xff << (8 * i)), 4)).sum();
+        let least = (0..n).filter(|i| ok >> (8 * i) & 0xff != 0).count() as u32;
+        if self.traces(w) {
+            let cost = Cost { cost, least, matrices: true };
+            self.trace_request(w, pc, None, (&off.map(u64::from), ok, 16), cost);
+        }
         let c = &mut self.counts.mem[pc as usize];
         c.shared_requests += 1;
         c.wavefronts += cost as u64;
-        c.ideal_wavefronts += (0..n).filter(|i| ok >> (8 * i) & 0xff != 0).count() as u64;
+        c.ideal_wavefronts += least as u64;
         c.shared_bytes += 16 * ok.count_ones() as u64;
         if self.env.race_check || self.env.uninit_check {
             self.check_rows(w, pc, &off, ok, x.store);

@@ -2,6 +2,7 @@
 
 use super::mem::{Addrs, UNUSED, deliver};
 use super::sync::mix;
+use super::trace::Cost;
 use super::{Engine, Warp};
 use crate::banks;
 use crate::findings::{FindingKind, RaceKind};
@@ -46,8 +47,20 @@ impl Engine<'_> {
         });
     }
 
-    pub(super) fn count_shared(&mut self, pc: u32, off: &[u32; 32], m: u32, bytes: u32, load: bool) {
+    pub(super) fn count_shared(
+        &mut self,
+        w: &Warp,
+        pc: u32,
+        off: &[u32; 32],
+        m: u32,
+        bytes: u32,
+        load: bool,
+    ) {
         let (wavefronts, ideal) = banks::wavefronts(off, m, bytes, load);
+        if self.traces(w) {
+            let cost = Cost { cost: wavefronts, least: ideal, matrices: false };
+            self.trace_request(w, pc, None, (&off.map(u64::from), m, bytes), cost);
+        }
         let c = &mut self.counts.mem[pc as usize];
         c.shared_requests += 1;
         c.wavefronts += wavefronts as u64;
@@ -91,7 +104,7 @@ impl Engine<'_> {
             }
             return;
         }
-        self.count_shared(pc, &off, ok, bytes, true);
+        self.count_shared(w, pc, &off, ok, bytes, true);
         if mem.sem != Sem::Weak {
             self.observe_shared(w, &off, ok, mem.sem, mem.scope);
         }
@@ -177,6 +190,11 @@ impl Engine<'_> {
                 return false;
             }
         }
+        if self.traces(w) {
+            let lanes = std::array::from_fn(|i| u64::from(off) + if spread == 0 { 0 } else { 4 * i as u64 });
+            let cost = Cost { cost: 1, least: 1, matrices: false };
+            self.trace_request(w, pc, None, (&lanes, !0, 4), cost);
+        }
         let c = &mut self.counts.mem[pc as usize];
         c.shared_requests += 1;
         c.wavefronts += 1;
@@ -197,7 +215,7 @@ impl Engine<'_> {
         if ok == 0 {
             return;
         }
-        self.count_shared(pc, &off, ok, bytes, false);
+        self.count_shared(w, pc, &off, ok, bytes, false);
         if self.checks() {
             let words = mem.width.div_ceil(4);
             let span = Span { off: &off, ok, bytes, used: !0 };

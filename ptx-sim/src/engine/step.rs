@@ -78,7 +78,11 @@ impl Engine<'_> {
             n.warps += 1;
             n.threads += m.count_ones() as u64;
             *left = left.saturating_sub(1);
-            let flow = if m == 0 { Flow::Next } else { self.step(w, pc, m, mask) };
+            let flow = match m {
+                0 => Flow::Next,
+                m if self.traces(w) => self.traced_step(w, pc, m, mask),
+                m => self.step(w, pc, m, mask),
+            };
             match flow {
                 Flow::Next => pc += 1,
                 Flow::Yield => {
@@ -183,7 +187,7 @@ impl Engine<'_> {
     }
 
     /// Executes one instruction that is not register-only. `m`: lanes whose guard holds; `mask`: the split.
-    fn step(&mut self, w: &mut Warp, pc: u32, m: u32, mask: u32) -> Flow {
+    pub(super) fn step(&mut self, w: &mut Warp, pc: u32, m: u32, mask: u32) -> Flow {
         let k = self.k;
         let op = &k.insts[pc as usize].op;
         if op.is_access() {

@@ -258,6 +258,7 @@ impl SimDevice {
             race_check: self.options.race_check,
             check_memory: Some(room.left()),
             dependent: compiled.dependent,
+            trace: self.options.trace,
             ..Launch::default()
         };
         let report = ptx_sim::launch(module, &mut memory, &launch).map_err(|e| match e {
@@ -285,7 +286,7 @@ impl SimDevice {
                 pages::copy_out(&memory, from, &mut contents, before).map_err(|e| refused(&e))?;
             }
         }
-        Ok(Simulated { counters: report.counters, findings: report.findings })
+        Ok(Simulated { counters: report.counters, findings: report.findings, trace: report.trace })
     }
 }
 

@@ -112,6 +112,16 @@ impl Units {
     }
 }
 
+impl Nest {
+    /// The units of a CTA that loops are bound to: each dimension with the threads between neighbours along it and the number of
+    /// its coordinates. Empty where the loops cannot be bound together.
+    pub fn unit_dimensions(&self) -> Vec<(Unit, UnitDim, [u32; 2])> {
+        let units = Units::of(self, &dimensions(self), u32::MAX);
+        let dims = units.map(|units| units.dims).unwrap_or_default();
+        dims.into_iter().map(|((unit, dim), range)| (unit, dim, [range.stride, range.extent])).collect()
+    }
+}
+
 /// The unit dimensions that loops of a nest are bound to.
 pub(crate) fn dimensions(nest: &Nest) -> Dimensions {
     let mut dims = Dimensions::new();

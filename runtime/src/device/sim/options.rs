@@ -21,10 +21,19 @@ pub struct SimOptions {
     pub host_memory: Option<u64>,
     /// Look for races. They take 8 to 32 bytes of host memory for every element that is touched. On by default.
     pub race_check: bool,
+    /// Record what the first CTA of a launch does: [`LaunchReport::trace`](crate::LaunchReport::trace). Off by default.
+    pub trace: bool,
 }
 
 impl Default for SimOptions {
     fn default() -> Self {
-        SimOptions { seed: 0, early: false, capacity: 16 << 30, host_memory: None, race_check: true }
+        SimOptions {
+            seed: 0,
+            early: false,
+            capacity: 16 << 30,
+            host_memory: None,
+            race_check: true,
+            trace: false,
+        }
     }
 }
