@@ -4,15 +4,17 @@
 #
 #   ./setup.sh            for the default feature `jit`: LLVM's shared library
 #   ./setup.sh --static   for `static-llvm` too: what LLVM's static libraries are linked with
+#   ./setup.sh --browser  for `scripts/check-page.py` too: Chromium
 set -euo pipefail
 
 llvm=22
 
-static=
+static='' browser=''
 case "${1-}" in
     '') ;;
     --static) static=yes ;;
-    *) printf 'setup: unknown argument %s: there is only --static\n' "$1" >&2; exit 2 ;;
+    --browser) browser=yes ;;
+    *) printf 'setup: unknown argument %s: there are --static and --browser\n' "$1" >&2; exit 2 ;;
 esac
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -78,6 +80,11 @@ if [ -n "$static" ]; then
     else
         say "--static also needs the static library of Polly $llvm, and the headers of zstd, zlib and libxml2"
     fi
+fi
+
+if [ -n "$browser" ] && ! command -v chromium >/dev/null; then
+    command -v apt-get >/dev/null || fail "please install Chromium, so that 'chromium' starts it"
+    missing+=(chromium)
 fi
 
 if [ ${#missing[@]} -eq 0 ]; then
