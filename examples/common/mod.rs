@@ -6,5 +6,6 @@ pub mod data;
 pub mod example;
 pub mod options;
 pub mod output;
+#[cfg_attr(not(feature = "page"), path = "no_page.rs")]
 pub mod page;
 pub mod run;
