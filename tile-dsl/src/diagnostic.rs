@@ -19,6 +19,8 @@ pub struct Diagnostic {
     pub rewrite: Option<Box<Rewrite>>,
     /// Edits of the schedule that may mend it, the least first. The engine tries them and makes one the help.
     pub edits: Vec<Edit>,
+    /// Where the reference describes the directive or the operation at fault, from the root of the repository.
+    pub card: Option<String>,
 }
 
 /// What to write before and after a piece of source.
@@ -93,6 +95,7 @@ impl Diagnostic {
             help: None,
             rewrite: None,
             edits: Vec::new(),
+            card: None,
         }
     }
 
@@ -110,6 +113,12 @@ impl Diagnostic {
     /// Adds edits to try.
     pub fn edits(mut self, edits: impl IntoIterator<Item = Edit>) -> Self {
         self.edits.extend(edits);
+        self
+    }
+
+    /// Names the card of what is at fault.
+    pub fn card(mut self, place: impl Into<String>) -> Self {
+        self.card = Some(place.into());
         self
     }
 
