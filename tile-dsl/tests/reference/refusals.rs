@@ -46,9 +46,9 @@ fn words(message: &str) -> String {
     letters.into_iter().collect()
 }
 
-/// A note without the place that it speaks of.
-fn placeless(note: &str) -> &str {
-    note.split(" ($DIR").next().unwrap_or(note)
+/// Whether a note says no more than where something is.
+fn is_place(note: &str) -> bool {
+    note.contains(" ($DIR") || note.ends_with(" here")
 }
 
 /// The help, or what else a reader can go by.
@@ -67,8 +67,9 @@ fn advice<'t>(lines: impl Iterator<Item = &'t str> + Clone) -> String {
         return format!("help: {help}");
     }
     let notes = body("note");
-    let notes = notes.iter().filter(|note| !note.starts_with("see docs/") && !note.starts_with("for T = "));
-    notes.map(|note| placeless(note)).next_back().map_or(String::new(), |note| format!("note: {note}"))
+    let others =
+        |note: &&&str| !note.starts_with("see docs/") && !note.starts_with("for T = ") && !is_place(note);
+    notes.iter().filter(others).next_back().map_or(String::new(), |note| format!("note: {note}"))
 }
 
 /// The cases of a folder of `tests/ui`.
