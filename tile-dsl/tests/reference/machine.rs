@@ -22,7 +22,7 @@ impl Recorder {
     }
 
     /// The instructions of some code on so many operands.
-    pub fn of(operands: usize, code: impl FnOnce(&mut dyn Machine, &[Reg])) -> Recorder {
+    pub fn of(operands: usize, code: impl FnOnce(&mut dyn Machine, &[Reg]) -> Reg) -> Recorder {
         let mut recorder = Recorder::default();
         let operands: Vec<Reg> = (0..operands).map(|_| recorder.value()).collect();
         code(&mut recorder, &operands);

@@ -53,7 +53,7 @@ fn facts(operation: Operation) -> Option<Facts> {
         Operation::Form(_) => return None,
         Operation::Un(op) => {
             let row = op.row();
-            let code = row.float.map(|real| Recorder::of(1, |m, x| drop((real.code)(m, x[0]))).text());
+            let code = row.float.map(|real| Recorder::of(1, |m, x| (real.code)(m, x[0])).text());
             Facts {
                 shape: "the axes of the operand.",
                 elements: elements(row.float.is_some(), row.int.is_some(), row.truth.is_some()),
@@ -63,7 +63,7 @@ fn facts(operation: Operation) -> Option<Facts> {
         }
         Operation::Bin(op) => {
             let row = op.row();
-            let code = row.float.map(|real| Recorder::of(2, |m, x| drop((real.code)(m, x[0], x[1]))).text());
+            let code = row.float.map(|real| Recorder::of(2, |m, x| (real.code)(m, x[0], x[1])).text());
             let other = match (row.truth, row.int) {
                 (Some(_), _) => format!("`{}.pred`", op.name()),
                 _ => "`rem.s32`".into(),
@@ -83,7 +83,7 @@ fn facts(operation: Operation) -> Option<Facts> {
         },
         Operation::Reduce(op) => {
             let real = op.combine().row().float.expect("reductions combine floats");
-            let code = Recorder::of(2, |m, x| drop((real.code)(m, x[0], x[1]))).text();
+            let code = Recorder::of(2, |m, x| (real.code)(m, x[0], x[1])).text();
             Facts {
                 shape: "the axes of `x` without the one that is named.",
                 elements: format!("{}; those of `x`", elements(true, false, false)),

@@ -69,7 +69,7 @@ fn advice<'t>(lines: impl Iterator<Item = &'t str> + Clone) -> String {
     let notes = body("note");
     let others =
         |note: &&&str| !note.starts_with("see docs/") && !note.starts_with("for T = ") && !is_place(note);
-    notes.iter().filter(others).next_back().map_or(String::new(), |note| format!("note: {note}"))
+    notes.iter().rfind(others).map_or(String::new(), |note| format!("note: {note}"))
 }
 
 /// The cases of a folder of `tests/ui`.

@@ -464,7 +464,8 @@ impl<'a> Prover<'a> {
         let parent = entry.parent.as_ref().map(|p| self.spans.of(&p.path));
         for (mut diagnostic, dtypes) in failures {
             if !self.in_kernels.contains(&diagnostic.span) {
-                diagnostic.card = self.spans.card(diagnostic.span).map(str::to_string);
+                let card = self.spans.card(diagnostic.span).map(str::to_string);
+                diagnostic = diagnostic.card(card);
             }
             if inherited.contains(&diagnostic.span) {
                 // Reported at the parent already.

@@ -42,7 +42,7 @@ impl Report {
         // Spans have no equality on stable; their debug text identifies them.
         let at_call_site = format!("{span:?}") == format!("{:?}", proc_macro2::Span::call_site());
         let span = spans.add(if at_call_site { Range::from(range.last) } else { Range::from(span) });
-        self.push(Diagnostic { help, notes, card, ..Diagnostic::new(span, message) });
+        self.push(Diagnostic { help, notes, ..Diagnostic::new(span, message).card(card) });
     }
 
     /// Number of diagnostics so far.
@@ -80,7 +80,7 @@ fn text(d: &Diagnostic, spans: &Spans) -> String {
     if let Some(help) = d.help.clone().or_else(rewritten) {
         line("help", &help);
     }
-    if let Some(card) = d.card.as_deref().or_else(|| spans.card(d.span)) {
+    if let Some(card) = d.card.as_ref().map(|card| &*card.0).or_else(|| spans.card(d.span)) {
         line("note", &format!("see {card}"));
     }
     text

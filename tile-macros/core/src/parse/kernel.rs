@@ -146,7 +146,7 @@ impl Reader<'_> {
 
     fn report<T>(&mut self, diagnostic: Diagnostic) -> Option<T> {
         self.failed = true;
-        self.report.push(Diagnostic { card: self.about.map(Operation::place), ..diagnostic });
+        self.report.push(diagnostic.card(self.about.map(Operation::place)));
         None
     }
 
