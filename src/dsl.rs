@@ -1,7 +1,7 @@
 //! The tile language: what may stand in the body of a `#[tile_kernel]`.
 //!
 //! The functions here are stand-ins that give names, signatures and documentation to editors; a kernel's body is
-//! never run as Rust but read by the macro. No import is needed inside a kernel.
+//! never run as Rust but read by the macro. No import is needed inside a kernel. `docs/operations.md` has a card for each operation.
 //!
 //! | form | meaning |
 //! |---|---|
@@ -140,7 +140,7 @@ pub fn exp(_x: Tile) -> Tile {
     Tile
 }
 
-/// 2^x: one instruction where [`exp`] takes eight.
+/// 2^x: one instruction where [`exp`] takes about ten.
 pub fn exp2(_x: Tile) -> Tile {
     Tile
 }

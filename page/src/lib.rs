@@ -30,6 +30,8 @@ use tile_runtime::{AnySchedule, LaunchReport};
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// The report is of another schedule.
+    ///
+    /// What to do: call `page` with the schedule that the report names.
     #[error("the report is of `{report}`, not of `{schedule}`")]
     Schedule {
         /// The schedule asked for.
@@ -38,29 +40,45 @@ pub enum PageError {
         report: String,
     },
     /// The run recorded nothing.
+    ///
+    /// What to do: run it on a simulator that records (`SimOptions::trace`), at a size with something to compute.
     #[error(
         "the run of `{0}` recorded nothing to draw: run it, with something to compute, on a simulator with `SimOptions::trace`"
     )]
     Untraced(String),
     /// The schedule does not admit the element type.
+    ///
+    /// What to do: run it with a type that the schedule admits.
     #[error("`{0}` has no program for the element type of the run")]
     NotAdmitted(String),
     /// The embedded program cannot be read.
+    ///
+    /// What to do: rebuild the crate that defines the schedule.
     #[error("{0}")]
     Program(#[from] tile_dsl::program::DecodeError),
     /// The kernel is none that schedules can be proved for.
+    ///
+    /// What to do: mend the kernel as the message says.
     #[error("{}", .0.message)]
     Kernel(Box<tile_dsl::diagnostic::Diagnostic>),
     /// The text is no list of directives.
+    ///
+    /// What to do: write directives as in `schedule!`, each with a semicolon.
     #[error("{0}")]
     Text(#[from] tile_dsl::schedule::ParseError),
     /// The schedule is legal.
+    ///
+    /// What to do: run it, and draw the page of its report.
     #[error("the schedule is legal: run it to see its page")]
     Legal,
     /// The program cannot be lowered.
+    ///
+    /// What to do: report it: a schedule that was proved can be lowered.
     #[error("{0}")]
     Lower(#[from] lower::LowerError),
     /// The data cannot be serialised.
+    ///
+    /// What to do: report it: none of a page made here.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
 }

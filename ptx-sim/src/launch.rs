@@ -112,6 +112,8 @@ impl Default for Launch<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
     /// No entry of that name.
+    ///
+    /// What to do: launch one of the entries that the message lists.
     #[error("the module has no kernel `{name}`: it has {available}")]
     UnknownKernel {
         /// The name asked for.
@@ -120,6 +122,8 @@ pub enum LaunchError {
         available: String,
     },
     /// The kernel, or a function that it calls, contains what the simulator does not support.
+    ///
+    /// What to do: remove what the message names from the PTX. `docs/ptx-coverage.md` has what the simulator supports.
     #[error("kernel `{kernel}` cannot be run: {error}")]
     Refused {
         /// Kernel name.
@@ -128,6 +132,8 @@ pub enum LaunchError {
         error: crate::ParseError,
     },
     /// Wrong number of parameters.
+    ///
+    /// What to do: pass a value for each parameter of the entry.
     #[error("kernel `{kernel}` takes {expected} parameters, {given} were given")]
     ParamCount {
         /// Kernel name.
@@ -138,6 +144,8 @@ pub enum LaunchError {
         given: usize,
     },
     /// A parameter of the wrong size.
+    ///
+    /// What to do: pass as many bytes as the parameter's type has.
     #[error("parameter {index} (`{name}`) has {expected} bytes, {given} were given")]
     ParamSize {
         /// Position from 0.
@@ -150,9 +158,13 @@ pub enum LaunchError {
         given: usize,
     },
     /// An impossible grid or block.
+    ///
+    /// What to do: choose a grid and a block within the limits that the message names.
     #[error("{0}")]
     Shape(String),
     /// Too much shared memory.
+    ///
+    /// What to do: ask for less dynamic shared memory, or launch for a target that has more.
     #[error(
         "{bytes} bytes of shared memory ({fixed} static + {dynamic} dynamic) are above the {limit} that sm_{sm} has per CTA"
     )]
@@ -170,6 +182,8 @@ pub enum LaunchError {
     },
     /// The race checks need more host memory than they may take, or than there is. The kernel was stopped; what it had
     /// written stays.
+    ///
+    /// What to do: launch fewer CTAs or smaller buffers, raise `check_memory`, or set `race_check: false`.
     #[error(
         "the race checks need more than {limit} bytes of host memory: launch fewer CTAs or smaller buffers, raise \
          `check_memory`, or leave the checks out (`race_check: false`)"
@@ -179,6 +193,8 @@ pub enum LaunchError {
         limit: u64,
     },
     /// Module variables do not fit into memory.
+    ///
+    /// What to do: the message is that of a `MemoryError`, which has a card of its own.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }

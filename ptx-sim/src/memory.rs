@@ -16,6 +16,8 @@ const ALIGN: u64 = 256;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// The capacity does not suffice.
+    ///
+    /// What to do: raise the capacity (`--capacity` of the tool, `Memory::with_capacity`), or use smaller buffers.
     #[error("out of device memory: `{name}` needs {bytes} bytes, {free} of {capacity} are free")]
     OutOfMemory {
         /// Name of the allocation.
@@ -28,6 +30,8 @@ pub enum MemoryError {
         capacity: u64,
     },
     /// The host has no room for it.
+    ///
+    /// What to do: use smaller buffers, or a machine with more memory.
     #[error("the host gives no {bytes} bytes of memory for `{name}`")]
     HostMemory {
         /// Name of the allocation.
@@ -36,6 +40,8 @@ pub enum MemoryError {
         bytes: u64,
     },
     /// The range is not inside one allocation.
+    ///
+    /// What to do: keep the range within one allocation; the message names the nearest.
     #[error("{bytes} bytes at address {addr:#x} are not inside one allocation{near}")]
     OutOfRange {
         /// First address.
@@ -46,6 +52,8 @@ pub enum MemoryError {
         near: String,
     },
     /// `free` of an address that `alloc` did not return.
+    ///
+    /// What to do: free what `alloc` returned, once.
     #[error("address {0:#x} is not the start of an allocation: free what alloc returned, once")]
     NotAllocated(u64),
 }

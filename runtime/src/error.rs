@@ -4,12 +4,14 @@ use crate::{geometry::Layout, schedule::AnySchedule, usage::MemoryUse};
 use std::ops::Range;
 use tile_dsl::{dtype::DType, lower::Promise, program::Variant, schedule::Target};
 
-/// An error of the runtime. The message says what to do. Nothing has been written to any buffer when one of them
+/// An error of the runtime. The message says what to do; `docs/errors.md` has a card for each. Nothing has been written to any buffer when one of them
 /// is returned, but for [`Error::Cuda`] during a launch.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A slice does not fill the tensor made from it.
+    ///
+    /// What to do: pass as many elements as the shape has.
     #[error("{elements} elements do not fill a tensor of shape {shape:?}")]
     DataLength {
         /// Shape asked for.
@@ -18,12 +20,16 @@ pub enum Error {
         elements: usize,
     },
     /// More elements than can be addressed.
+    ///
+    /// What to do: check the shape: a product of its numbers passes 64 bits.
     #[error("a tensor of shape {shape:?} has more bytes than can be addressed")]
     SizeOverflow {
         /// Shape asked for.
         shape: Vec<usize>,
     },
     /// A tensor that the hardware cannot address through a tensor map.
+    ///
+    /// What to do: pass a tensor that begins at a multiple of 16 bytes, with strides that are multiples of 16 bytes and below 2⁴⁰; or choose a schedule without `tma`.
     #[error("no tensor map of `{name}`: {what}")]
     TensorMap {
         /// The tensor.
@@ -32,6 +38,8 @@ pub enum Error {
         what: String,
     },
     /// Strides that no tensor of the shape can have.
+    ///
+    /// What to do: give each dimension a stride of at least what the dimensions inside of it take.
     #[error("strides {strides:?} do not fit a tensor of shape {shape:?}: {what}")]
     Strides {
         /// Strides asked for, in elements.
@@ -42,6 +50,8 @@ pub enum Error {
         what: String,
     },
     /// A slice of what is not there.
+    ///
+    /// What to do: keep each range within `0..extent` of its dimension.
     #[error("the slice {ranges:?} leaves a tensor of shape {shape:?}")]
     Slice {
         /// Indices asked for, a range for each dimension.
@@ -50,6 +60,8 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// A tensor with gaps where one without is needed.
+    ///
+    /// What to do: copy the view to a buffer of its own, or pass the whole tensor.
     #[error("a tensor of shape {shape:?} with strides {strides:?} has gaps, and {what} needs one without")]
     Gaps {
         /// Its shape.
@@ -60,6 +72,8 @@ pub enum Error {
         what: &'static str,
     },
     /// The device's memory does not suffice.
+    ///
+    /// What to do: drop buffers that are no longer used, use smaller ones, or give back what the pool holds by `Device::trim`.
     #[error(
         "{device} cannot hold tensors of {bytes} bytes: {} bytes are free, and its pool holds {}, of which {} are in use{}",
         .memory.free,
@@ -77,11 +91,15 @@ pub enum Error {
     },
 
     /// No CUDA driver.
+    ///
+    /// What to do: install NVIDIA's driver, or open `Device::sim()`. `cargo run --bin doctor` says what was looked for.
     #[error(
         "no CUDA driver is installed (libcuda was not found): install NVIDIA's driver, or use the simulator (`Device::sim()`)"
     )]
     NoDriver,
     /// A driver, but no such GPU.
+    ///
+    /// What to do: ask for a lower ordinal, or for `Device::auto()`. `CUDA_VISIBLE_DEVICES` hides GPUs.
     #[error("there is no CUDA device {ordinal}: this machine has {count}")]
     NoDevice {
         /// Ordinal asked for.
@@ -90,6 +108,8 @@ pub enum Error {
         count: usize,
     },
     /// The GPU is older than the schedule's target.
+    ///
+    /// What to do: choose a schedule that names an older target after `on`, or the simulator.
     #[error(
         "schedule `{schedule}` needs {}, and {device} is sm_{sm}: choose a schedule for an older target, or the simulator",
         target_name(*.target)
@@ -105,6 +125,8 @@ pub enum Error {
         sm: u32,
     },
     /// The driver refused the PTX.
+    ///
+    /// What to do: read the log. A driver that is too old for the PTX says so there: update it. Anything else is a mistake of the compiler: report it.
     #[error("the driver rejects the PTX of `{entry}` ({code}). Its log:\n{log}")]
     PtxRejected {
         /// The kernel's entry.
@@ -115,6 +137,8 @@ pub enum Error {
         log: String,
     },
     /// Another error of the CUDA driver.
+    ///
+    /// What to do: look the name up in the documentation of the driver. An illegal address or instruction is a mistake of the compiler, or of foreign memory that was passed in.
     #[error("CUDA: {what} failed with {code}")]
     Cuda {
         /// What was attempted.
@@ -123,6 +147,8 @@ pub enum Error {
         code: String,
     },
     /// Work that was queued earlier failed on the device, which can do nothing more in this process.
+    ///
+    /// What to do: start a new process. Run the launches that are named on the simulator, which finds where one goes wrong.
     #[error("{} failed on the GPU with {code}; the process can use that GPU no more", pending(.launches))]
     Asynchronous {
         /// Launches that had not ended for certain, oldest first: kernel, schedule, variant.
@@ -131,18 +157,24 @@ pub enum Error {
         code: String,
     },
     /// Memory of a GPU, offered to the simulator.
+    ///
+    /// What to do: open that GPU by `Device::cuda`, and launch there.
     #[error("{device} cannot use memory of a GPU: open that GPU with `Device::cuda`")]
     ForeignMemory {
         /// The device.
         device: String,
     },
     /// A tensor of another library that no buffer can be.
+    ///
+    /// What to do: export a tensor of the element type that is asked for on the device of the stream, at an address that is aligned for it. `f8` has no code in DLPack 0.8.
     #[error("the DLPack tensor {what}")]
     Dlpack {
         /// What is wrong with it.
         what: String,
     },
     /// A stream of another device than the launch.
+    ///
+    /// What to do: open the stream by `Stream::new` on the device of the launch.
     #[error("the stream is one of {found}, and the launch is on {expected}: open a stream on that device")]
     StreamMismatch {
         /// Device of the stream.
@@ -151,29 +183,39 @@ pub enum Error {
         expected: String,
     },
     /// A buffer was read, or passed to another launch, while a graph records launches on it.
+    ///
+    /// What to do: use the buffer after the replay that records the launch.
     #[error(
         "the buffer is used by a launch that a graph is recording: use it after the replay that records it"
     )]
     Recorded,
     /// cuBLAS is not installed, or not where libraries are looked for.
+    ///
+    /// What to do: install cuBLAS and name its folder in `LD_LIBRARY_PATH`. It is needed for comparisons only.
     #[cfg(feature = "cublas")]
     #[error(
         "cuBLAS was not found: install the CUDA toolkit's cuBLAS and name its folder in LD_LIBRARY_PATH (there must be a libcublas.so or libcublas.so.12)"
     )]
     NoCublas,
     /// No NCCL for a collective between GPUs.
+    ///
+    /// What to do: enable the feature `nccl` and install libnccl.so.2; name its folder in `LD_LIBRARY_PATH`.
     #[error("no NCCL: {why}")]
     NoNccl {
         /// What is missing.
         why: &'static str,
     },
     /// Devices, buffers or streams of a collective that do not belong together.
+    ///
+    /// What to do: give each device of the communicator one buffer and one stream, in its order.
     #[error("a collective: {what}")]
     Collective {
         /// What is wrong.
         what: String,
     },
     /// The simulator refused the PTX or the launch.
+    ///
+    /// What to do: read the reason. A limit of the simulator is one of `SimOptions`; PTX that it does not know needs a GPU.
     #[error("the simulator cannot run `{entry}`: {reason}")]
     Simulator {
         /// The kernel's entry.
@@ -183,6 +225,8 @@ pub enum Error {
     },
 
     /// A schedule of another kernel.
+    ///
+    /// What to do: choose a schedule of this kernel.
     #[error("schedule `{schedule}` is for kernel `{scheduled}`, not for `{kernel}`")]
     WrongKernel {
         /// The schedule.
@@ -193,6 +237,8 @@ pub enum Error {
         kernel: String,
     },
     /// A launch prepared for another element type.
+    ///
+    /// What to do: prepare the launch for the element type of the arguments, too.
     #[error("schedule `{schedule}` was prepared for {}, and the arguments are of {}", dtype(.prepared), dtype(.found))]
     PreparedFor {
         /// The schedule.
@@ -203,6 +249,8 @@ pub enum Error {
         found: Option<DType>,
     },
     /// A launch prepared on another device.
+    ///
+    /// What to do: prepare the launch on that device.
     #[error(
         "schedule `{schedule}` was prepared on {prepared}, and the launch is on {expected}: prepare it there"
     )]
@@ -215,6 +263,8 @@ pub enum Error {
         expected: String,
     },
     /// The schedule was not proved for this element type.
+    ///
+    /// What to do: choose a schedule that lists the element type after its kernel, or add the type there.
     #[error(
         "schedule `{schedule}` does not admit {dtype}; it admits {}",
         list(.admitted)
@@ -228,6 +278,8 @@ pub enum Error {
         admitted: Vec<DType>,
     },
     /// The embedded program cannot be read.
+    ///
+    /// What to do: rebuild the crate that defines the schedule.
     #[error("schedule `{schedule}`: {source}")]
     Program {
         /// The schedule.
@@ -236,6 +288,8 @@ pub enum Error {
         source: tile_dsl::program::DecodeError,
     },
     /// Wrong number or kind of arguments; only a launch put together by hand can have it.
+    ///
+    /// What to do: pass the arguments of the kernel's signature, in its order. The function that the macro makes does so.
     #[error("kernel `{kernel}`: {what}")]
     Arguments {
         /// The kernel.
@@ -244,6 +298,8 @@ pub enum Error {
         what: String,
     },
     /// An argument's element type is not its parameter's.
+    ///
+    /// What to do: convert the data, or declare the parameter with that type or with the generic one.
     #[error("`{name}` has elements of {found}, and the kernel takes {expected}")]
     DTypeMismatch {
         /// Parameter.
@@ -254,6 +310,8 @@ pub enum Error {
         expected: DType,
     },
     /// Launches of one group have other element types than one another.
+    ///
+    /// What to do: make a group for each element type.
     #[error("a group of launches of `{kernel}` for {} and for {}: one kernel computes them all", dtype(.first), dtype(.other))]
     GroupOf {
         /// The kernel.
@@ -264,6 +322,8 @@ pub enum Error {
         other: Option<DType>,
     },
     /// A tensor has another rank than its parameter.
+    ///
+    /// What to do: pass a tensor with as many dimensions as are declared.
     #[error("`{name}: {declared}` takes {} dimensions, and the argument has shape {shape:?}", .rank)]
     Rank {
         /// Parameter.
@@ -276,9 +336,13 @@ pub enum Error {
         shape: Vec<usize>,
     },
     /// Two tensors disagree about a dim, or an extent does not come out.
+    ///
+    /// What to do: pass shapes that agree. The message names the dims and the tensors that say them.
     #[error("{0}")]
     Shape(String),
     /// A tensor is stored the other way round.
+    ///
+    /// What to do: create the tensor in the other layout, or choose a schedule with the other `layout`.
     #[error(
         "`{name}` of shape {shape:?} is {}, and schedule `{schedule}` was proved for a {} `{name}`: {}",
         .found.name(),
@@ -298,6 +362,8 @@ pub enum Error {
         expected: Layout,
     },
     /// An argument lives on another device than the launch.
+    ///
+    /// What to do: create the buffer on the device of the launch, or copy it there.
     #[error("`{name}` lives on {found}, and the launch is on {expected}: create the buffer on that device")]
     DeviceMismatch {
         /// Parameter.
@@ -308,6 +374,8 @@ pub enum Error {
         expected: String,
     },
     /// What the schedule asserts of every launch does not hold.
+    ///
+    /// What to do: launch a schedule without that `fits` or `multiple` where the extent does not keep to it.
     #[error(
         "schedule `{schedule}` {} under the assertion {}, and here {} = {value}: use a schedule without `{}`",
         .promise.reason, .promise.assumption, .promise.extent, .promise.directive
@@ -321,6 +389,8 @@ pub enum Error {
         value: i64,
     },
     /// A dim or the grid passes what 32 bits hold.
+    ///
+    /// What to do: launch parts of the work.
     #[error("{what} = {value} is more than {max}, the largest that a launch supports")]
     TooLarge {
         /// What.
@@ -331,6 +401,8 @@ pub enum Error {
         max: i64,
     },
     /// The variant asked for makes assumptions that do not hold.
+    ///
+    /// What to do: let the launch choose its variant, or pass extents that keep to the assumptions.
     #[error("the {variant} variant of schedule `{schedule}` assumes {}, which does not hold here", .failed.join(", "))]
     Variant {
         /// The schedule.
@@ -342,6 +414,8 @@ pub enum Error {
     },
 
     /// A tuner has nothing to go by.
+    ///
+    /// What to do: pass tensors with elements: what takes no time cannot be ranked.
     #[error("{what}")]
     Tune {
         /// Why.
@@ -349,6 +423,8 @@ pub enum Error {
     },
 
     /// The scheduled program cannot be lowered.
+    ///
+    /// What to do: report it with the schedule: it is a mistake of the compiler. Another schedule may do meanwhile.
     #[error("schedule `{schedule}`: {reason}")]
     Lower {
         /// The schedule.
@@ -357,9 +433,13 @@ pub enum Error {
         reason: String,
     },
     /// The kernel did not become PTX.
+    ///
+    /// What to do: the message is that of a `CompileError`, which has a card of its own.
     #[error(transparent)]
     Compile(#[from] backend_ptx::CompileError),
     /// No compiler in this build, and the kernel is not among those that it carries.
+    ///
+    /// What to do: name the schedule in the build script's `bundle!` with this element type, or enable the feature `jit`.
     #[error(
         "the {variant} variant of schedule `{schedule}`{} was not compiled ahead of time ({known} kernels were), and this build has no compiler: name it in the build script's `bundle!`, or enable the feature `jit`",
         what_for(.dtype, .gaps, *.grouped)
@@ -379,6 +459,8 @@ pub enum Error {
         known: usize,
     },
     /// NVIDIA's assembler refuses a kernel.
+    ///
+    /// What to do: read what it said. An assembler that is too old for the PTX says so there: install a newer CUDA toolkit.
     #[error("ptxas does not assemble `{entry}` for {architecture}: {what}")]
     Assembler {
         /// The kernel's entry.
@@ -389,12 +471,16 @@ pub enum Error {
         what: String,
     },
     /// Not the name of an architecture.
+    ///
+    /// What to do: write an architecture as in `sm_90` or `sm_90a`.
     #[error("`{name}` is no architecture: write `sm_90`, or `sm_90a`")]
     Architecture {
         /// What was given.
         name: String,
     },
     /// A file cannot be written.
+    ///
+    /// What to do: choose a folder that can be written, or make room.
     #[error("{path} cannot be written: {reason}")]
     Write {
         /// The file.
@@ -403,6 +489,8 @@ pub enum Error {
         reason: String,
     },
     /// No compiler in this build, and a cache that might have had the PTX cannot be used.
+    ///
+    /// What to do: repair or name the folder in `TILEWRIGHT_CACHE_DIR`, or enable the feature `jit`.
     #[error(
         "this build has no compiler (feature `jit`), and the PTX cannot be had from the cache: {trouble}. Repair the cache, or enable `jit`"
     )]
@@ -411,6 +499,8 @@ pub enum Error {
         trouble: String,
     },
     /// PTX compiled ahead of time cannot be read.
+    ///
+    /// What to do: compile ahead of time again with this version.
     #[error(
         "the PTX compiled ahead of time is damaged or of another version of tilewright: compile it again"
     )]

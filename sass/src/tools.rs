@@ -17,6 +17,8 @@ use std::{
 #[non_exhaustive]
 pub enum Error {
     /// A tool is not installed, or not where it is looked for.
+    ///
+    /// What to do: install the CUDA toolkit or the wheel, and name the tool in the variable.
     #[error(
         "`{tool}` was not found in {variable}, CUDA_HOME, CUDA_PATH, PATH or /usr/local/cuda: install the CUDA toolkit, or NVIDIA's wheel (`pip install {wheel}`) and name its {tool} in {variable}"
     )]
@@ -29,6 +31,8 @@ pub enum Error {
         wheel: &'static str,
     },
     /// A tool did not start, or a file between them could not be written.
+    ///
+    /// What to do: read what was attempted, and whether the folder for temporary files can be written.
     #[error("{what}: {source}")]
     Io {
         /// What was attempted.
@@ -37,6 +41,8 @@ pub enum Error {
         source: io::Error,
     },
     /// A tool refused its input.
+    ///
+    /// What to do: read the log. A tool that is too old for the PTX or the architecture says so there.
     #[error("`{tool}` failed:\n{log}")]
     Failed {
         /// The tool.
@@ -45,6 +51,8 @@ pub enum Error {
         log: String,
     },
     /// PTX without a `.target` line, and no architecture given.
+    ///
+    /// What to do: give `Options::arch`, or PTX with a `.target` line.
     #[error("the PTX names no .target, and no architecture was given")]
     NoTarget,
 }

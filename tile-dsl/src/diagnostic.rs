@@ -19,7 +19,13 @@ pub struct Diagnostic {
     pub rewrite: Option<Box<Rewrite>>,
     /// Edits of the schedule that may mend it, the least first. The engine tries them and makes one the help.
     pub edits: Vec<Edit>,
+    /// Where the reference describes the directive or the operation at fault.
+    pub card: Option<Box<Card>>,
 }
+
+/// A heading of a page of the reference, from the root of the repository: `docs/directives.md#tile`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Card(pub String);
 
 /// What to write before and after a piece of source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,6 +99,7 @@ impl Diagnostic {
             help: None,
             rewrite: None,
             edits: Vec::new(),
+            card: None,
         }
     }
 
@@ -110,6 +117,12 @@ impl Diagnostic {
     /// Adds edits to try.
     pub fn edits(mut self, edits: impl IntoIterator<Item = Edit>) -> Self {
         self.edits.extend(edits);
+        self
+    }
+
+    /// Names the card of what is at fault.
+    pub fn card(mut self, place: impl Into<Option<String>>) -> Self {
+        self.card = place.into().map(|place| Box::new(Card(place)));
         self
     }
 

@@ -51,11 +51,15 @@ const MAGIC: [u8; 9] = {
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// Written by another version of the macros.
+    ///
+    /// What to do: rebuild the crate that defines the schedule with the version that launches it.
     #[error(
         "the embedded program was written by another version of tilewright: rebuild the crate that defines the schedule"
     )]
     Version,
     /// Truncated or altered.
+    ///
+    /// What to do: rebuild the crate that defines the schedule.
     #[error("the embedded program is damaged: {0}")]
     Damaged(#[from] postcard::Error),
 }

@@ -104,6 +104,11 @@ impl DirectiveKind {
         self.row().name()
     }
 
+    /// Where its card is, from the root of the repository.
+    pub fn place(&self) -> String {
+        self.row().place()
+    }
+
     /// The phase in which the directive applies.
     pub fn phase(&self) -> Phase {
         self.row().phase

@@ -17,7 +17,9 @@
 //! A variable is a value: it stays what it was when it was bound, also after a store to a tensor that it was loaded from.
 
 pub mod evaluate;
+mod form;
 mod instantiate;
+mod operation;
 mod parse;
 mod print;
 mod sums;
@@ -26,6 +28,8 @@ mod verify;
 mod walk;
 
 pub use evaluate::{evaluate, reference};
+pub use form::Form;
+pub use operation::Operation;
 pub use parse::{ParseError, parse};
 pub(crate) use sums::{added, sums};
 pub use types::ValueType;

@@ -156,11 +156,11 @@ const WHOLE_QUOTIENT: Results = Results {
 };
 
 macro_rules! operators {
-    ($($(#[$doc:meta])* $op:ident => $row:expr;)*) => {
+    ($($(#[doc = $doc:literal])* $op:ident => $row:expr;)*) => {
         /// Two-operand operators, element by element; operands have equal types.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum BinOp {
-            $($(#[$doc])* $op,)*
+            $($(#[doc = $doc])* $op,)*
         }
 
         impl BinOp {
@@ -173,12 +173,26 @@ macro_rules! operators {
                     $(BinOp::$op => const { &$row },)*
                 }
             }
+
+            /// Its card, for the reference of operations.
+            pub const fn card(self) -> &'static str {
+                match self {
+                    $(BinOp::$op => concat!($($doc, "\n"),*),)*
+                }
+            }
         }
     };
 }
 
 operators! {
-    /// `a + b`; see [`Integer::value`] for `i32`.
+    /// `a + b`: the sum of each pair of elements.
+    ///
+    /// ```text
+    /// a + b
+    /// ```
+    /// - Requires: two values of one type. A literal takes the type of the other operand.
+    /// - Costs: an instruction. In `a * b + c` the product is rounded, and then the sum.
+    /// - See also: `sub`, `sum over an axis`, `assignment`.
     Add => Binary {
         name: "+",
         symbols: &["+"],
@@ -199,7 +213,14 @@ operators! {
         }),
         truth: None,
     };
-    /// `a - b`.
+    /// `a - b`: the difference of each pair of elements.
+    ///
+    /// ```text
+    /// a - b
+    /// ```
+    /// - Requires: two values of one type.
+    /// - Costs: an instruction.
+    /// - See also: `add`, `neg`.
     Sub => Binary {
         name: "-",
         symbols: &["-"],
@@ -220,7 +241,14 @@ operators! {
         }),
         truth: None,
     };
-    /// `a * b`.
+    /// `a * b`: the product of each pair of elements.
+    ///
+    /// ```text
+    /// alpha * a
+    /// ```
+    /// - Requires: two values of one type.
+    /// - Costs: an instruction. A sum of products is a `dot`, which tensor cores can compute.
+    /// - See also: `dot`, `div`.
     Mul => Binary {
         name: "*",
         symbols: &["*"],
@@ -241,7 +269,14 @@ operators! {
         }),
         truth: None,
     };
-    /// `a / b`, correctly rounded for floats; see [`Integer::value`] for `i32`.
+    /// `a / b`: the quotient of each pair of elements, correctly rounded for floats.
+    ///
+    /// ```text
+    /// a / (abs(b) + 1.0)
+    /// ```
+    /// - Requires: two values of one type. An `i32` divided by 0 is 0; −2³¹ divided by −1 is −2³¹.
+    /// - Costs: a routine of many instructions for floats. Where many elements have one divisor, multiply them by `1.0 / b`, which rounds once more.
+    /// - See also: `rem`, `rsqrt`.
     Div => Binary {
         name: "/",
         symbols: &["/"],
@@ -262,7 +297,14 @@ operators! {
         }),
         truth: None,
     };
-    /// Remainder, of `i32` only; see [`Integer::value`].
+    /// `a % b`: the remainder of each pair of elements, with the sign of `a`.
+    ///
+    /// ```text
+    /// a * (j % 2).cast::<f32>()
+    /// ```
+    /// - Requires: two values of `i32`, such as axes, extents and scalars. A divisor of 0 gives 0.
+    /// - Costs: a routine of several instructions; few where the divisor is a literal.
+    /// - See also: `div`, `axis as a value`.
     Rem => Binary {
         name: "%",
         symbols: &["%"],
@@ -277,7 +319,14 @@ operators! {
         }),
         truth: None,
     };
-    /// Larger operand; see [`maximum`] for floats.
+    /// `max(a, b)`: the larger of each pair of elements. It is NaN if one of them is, and +0 lies above −0.
+    ///
+    /// ```text
+    /// max(a, 0.0)
+    /// ```
+    /// - Requires: two values of one type, of which the second is no axis: `max(x, j)` is over the axis `j`.
+    /// - Costs: an instruction. To replace NaN, say so: `select(x == x, x, 0.0)`.
+    /// - See also: `max over an axis`, `min of two values`, `select`.
     Max => Binary {
         name: "max",
         symbols: &[],
@@ -298,7 +347,14 @@ operators! {
         }),
         truth: None,
     };
-    /// Smaller operand; see [`minimum`] for floats.
+    /// `min(a, b)`: the smaller of each pair of elements. It is NaN if one of them is, and −0 lies below +0.
+    ///
+    /// ```text
+    /// min(a, 6.0)
+    /// ```
+    /// - Requires: two values of one type, of which the second is no axis: `min(x, j)` is over the axis `j`.
+    /// - Costs: an instruction.
+    /// - See also: `min over an axis`, `max of two values`.
     Min => Binary {
         name: "min",
         symbols: &[],
@@ -319,7 +375,14 @@ operators! {
         }),
         truth: None,
     };
-    /// Logical and of `bool`.
+    /// `a & b`: true where both conditions are. `&&` means the same.
+    ///
+    /// ```text
+    /// select((j <= i) & (a > 0.0), a, 0.0)
+    /// ```
+    /// - Requires: two conditions. As in Rust, `&` binds more tightly than a comparison, which so stands in parentheses; `&&` needs none.
+    /// - Costs: an instruction on predicates. Both sides are computed.
+    /// - See also: `or`, `not`, `select`.
     And => Binary {
         name: "and",
         symbols: &["&", "&&"],
@@ -328,7 +391,14 @@ operators! {
         int: None,
         truth: Some(|x, y| x && y),
     };
-    /// Logical or of `bool`.
+    /// `a | b`: true where one of the conditions is. `||` means the same.
+    ///
+    /// ```text
+    /// select((a < 0.0) | (a > 1.0), 0.0, a)
+    /// ```
+    /// - Requires: two conditions. As in Rust, `|` binds more tightly than a comparison, which so stands in parentheses; `||` needs none.
+    /// - Costs: an instruction on predicates. Both sides are computed.
+    /// - See also: `and`, `not`, `select`.
     Or => Binary {
         name: "or",
         symbols: &["|", "||"],

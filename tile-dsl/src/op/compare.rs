@@ -15,11 +15,11 @@ pub struct Comparison {
 }
 
 macro_rules! operators {
-    ($($(#[$doc:meta])* $op:ident => $name:literal $ordered:literal $holds:expr;)*) => {
+    ($($(#[doc = $doc:literal])* $op:ident => $name:literal $ordered:literal $holds:expr;)*) => {
         /// Comparisons; any comparison with a NaN is false, except `Ne`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum CmpOp {
-            $($(#[$doc])* $op,)*
+            $($(#[doc = $doc])* $op,)*
         }
 
         impl CmpOp {
@@ -32,22 +32,71 @@ macro_rules! operators {
                     $(CmpOp::$op => const { &Comparison { name: $name, ordered: $ordered, holds: $holds } },)*
                 }
             }
+
+            /// Its card, for the reference of operations.
+            pub const fn card(self) -> &'static str {
+                match self {
+                    $(CmpOp::$op => concat!($($doc, "\n"),*),)*
+                }
+            }
         }
     };
 }
 
 operators! {
-    /// `a == b`.
+    /// `a == b`: true where two elements are equal. NaN equals nothing, and −0 equals +0.
+    ///
+    /// ```text
+    /// select(a == b, 1.0, 0.0)
+    /// ```
+    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Costs: an instruction that sets a predicate.
+    /// - See also: `ne`, `select`.
     Eq => "==" false |order| matches!(order, Some(Ordering::Equal));
-    /// `a != b`.
+    /// `a != b`: true where two elements differ. NaN differs from everything, also from itself.
+    ///
+    /// ```text
+    /// select(a != a, 0.0, a)
+    /// ```
+    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Costs: an instruction that sets a predicate.
+    /// - See also: `eq`, `select`.
     Ne => "!=" false |order| !matches!(order, Some(Ordering::Equal));
-    /// `a < b`.
+    /// `a < b`: true where the first element is smaller. It is false where one is NaN.
+    ///
+    /// ```text
+    /// select(a < b, a, b)
+    /// ```
+    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Costs: an instruction that sets a predicate.
+    /// - See also: `le`, `gt`, `select`.
     Lt => "<" true |order| matches!(order, Some(Ordering::Less));
-    /// `a <= b`.
+    /// `a <= b`: true where the first element is no larger. It is false where one is NaN.
+    ///
+    /// ```text
+    /// select(j <= i, a, f32::NEG_INFINITY)
+    /// ```
+    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Costs: an instruction that sets a predicate.
+    /// - See also: `lt`, `ge`, `select`.
     Le => "<=" true |order| matches!(order, Some(Ordering::Less | Ordering::Equal));
-    /// `a > b`.
+    /// `a > b`: true where the first element is larger. It is false where one is NaN.
+    ///
+    /// ```text
+    /// select(a > 0.0, a, 0.0)
+    /// ```
+    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Costs: an instruction that sets a predicate.
+    /// - See also: `ge`, `lt`, `select`.
     Gt => ">" true |order| matches!(order, Some(Ordering::Greater));
-    /// `a >= b`.
+    /// `a >= b`: true where the first element is no smaller. It is false where one is NaN.
+    ///
+    /// ```text
+    /// select(a >= 0.0, a, 0.1 * a)
+    /// ```
+    /// - Requires: two numbers of one type. Conditions are combined by `&`, `|` and `!`, not compared.
+    /// - Costs: an instruction that sets a predicate.
+    /// - See also: `gt`, `le`, `select`.
     Ge => ">=" true |order| matches!(order, Some(Ordering::Greater | Ordering::Equal));
 }
 

@@ -16,11 +16,11 @@ pub struct Reduction {
 }
 
 macro_rules! operators {
-    ($($(#[$doc:meta])* $op:ident => $name:literal, $combine:ident, $neutral:expr;)*) => {
+    ($($(#[doc = $doc:literal])* $op:ident => $name:literal, $combine:ident, $neutral:expr;)*) => {
         /// Reductions over an axis.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum RedOp {
-            $($(#[$doc])* $op,)*
+            $($(#[doc = $doc])* $op,)*
         }
 
         impl RedOp {
@@ -35,16 +35,45 @@ macro_rules! operators {
                     },)*
                 }
             }
+
+            /// Its card, for the reference of operations.
+            pub const fn card(self) -> &'static str {
+                match self {
+                    $(RedOp::$op => concat!($($doc, "\n"),*),)*
+                }
+            }
         }
     };
 }
 
 operators! {
-    /// Sum; neutral element 0. 16-bit floats accumulate in f32, see [`RedOp::accumulator`].
+    /// `sum(x, j)`: the sum of the elements along an axis. The sum of none is 0.
+    ///
+    /// ```text
+    /// a / sum(a, j)
+    /// ```
+    /// - Requires: floats, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
+    /// - Error: elements of 16 and 8 bits are added in `f32`, and the sum is rounded once, where it is used. A schedule may add in another order.
+    /// - Costs: as many additions as elements. Each thread adds alone, unless the schedule shares the axis out and says who combines the parts.
+    /// - See also: `dot`, `assignment`, `reduce`, `split_k`.
     Add => "sum", Add, 0.0;
-    /// Maximum, NaN if an element is; neutral element −∞.
+    /// `max(x, j)`: the largest element along an axis. It is NaN if one is; of no elements it is −∞, in `f8` −448.
+    ///
+    /// ```text
+    /// a - max(a, j)
+    /// ```
+    /// - Requires: floats, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
+    /// - Costs: an instruction for each element. Each thread works alone, unless the schedule shares the axis out and says who combines the parts.
+    /// - See also: `max of two values`, `sum over an axis`, `reduce`.
     Max => "max", Max, f32::NEG_INFINITY;
-    /// Minimum, NaN if an element is; neutral element +∞.
+    /// `min(x, j)`: the smallest element along an axis. It is NaN if one is; of no elements it is +∞, in `f8` 448.
+    ///
+    /// ```text
+    /// a - min(a, j)
+    /// ```
+    /// - Requires: floats, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
+    /// - Costs: an instruction for each element. Each thread works alone, unless the schedule shares the axis out and says who combines the parts.
+    /// - See also: `min of two values`, `sum over an axis`, `reduce`.
     Min => "min", Min, f32::INFINITY;
 }
 

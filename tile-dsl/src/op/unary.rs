@@ -124,11 +124,11 @@ fn absolute([lo, hi]: [f64; 2]) -> [f64; 2] {
 }
 
 macro_rules! operators {
-    ($($(#[$doc:meta])* $op:ident => $row:expr;)*) => {
+    ($($(#[doc = $doc:literal])* $op:ident => $row:expr;)*) => {
         /// One-operand operators, element by element.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum UnOp {
-            $($(#[$doc])* $op,)*
+            $($(#[doc = $doc])* $op,)*
         }
 
         impl UnOp {
@@ -141,12 +141,26 @@ macro_rules! operators {
                     $(UnOp::$op => const { &$row },)*
                 }
             }
+
+            /// Its card, for the reference of operations.
+            pub const fn card(self) -> &'static str {
+                match self {
+                    $(UnOp::$op => concat!($($doc, "\n"),*),)*
+                }
+            }
         }
     };
 }
 
 operators! {
-    /// `-x`.
+    /// `-x`: each element with the other sign.
+    ///
+    /// ```text
+    /// -a
+    /// ```
+    /// - Requires: numbers. `-` before a literal is part of the literal.
+    /// - Costs: nothing where the hardware negates an operand, else an instruction.
+    /// - See also: `sub`, `abs`.
     Neg => Unary {
         name: "neg",
         usage: None,
@@ -163,7 +177,14 @@ operators! {
         results: Results { range: |[lo, hi]| [-hi, -lo], rounds: false, ..Results::rising(|r| r) },
         drawn: Drawn::Often,
     };
-    /// e^x.
+    /// `exp(x)`: e to the power of each element.
+    ///
+    /// ```text
+    /// exp(a - max(a, j))
+    /// ```
+    /// - Requires: floats. The result is an infinity above 88.73, and rounds to 0 below −103.97.
+    /// - Costs: more than `exp2`, around which it is built. Where a factor can be put into a constant, `exp2(x * 1.4426951)` is cheaper.
+    /// - See also: `exp2`, `log`, `tanh`.
     Exp => Unary {
         name: "exp",
         usage: Some("exp(x)"),
@@ -180,7 +201,14 @@ operators! {
         results: Results { within: [-80.0, 80.0], ..Results::rising(|r| r.map(f64::exp)) },
         drawn: Drawn::Small,
     };
-    /// 2^x.
+    /// `exp2(x)`: 2 to the power of each element.
+    ///
+    /// ```text
+    /// exp2(a)
+    /// ```
+    /// - Requires: floats. The result is an infinity from 128 on.
+    /// - Costs: one instruction, on the unit for special functions.
+    /// - See also: `exp`, `log`.
     Exp2 => Unary {
         name: "exp2",
         usage: Some("exp2(x)"),
@@ -197,7 +225,14 @@ operators! {
         results: Results { within: [-115.0, 115.0], ..Results::rising(|r| r.map(f64::exp2)) },
         drawn: Drawn::Small,
     };
-    /// Natural logarithm.
+    /// `log(x)`: the natural logarithm of each element.
+    ///
+    /// ```text
+    /// log(max(a, 0.000001))
+    /// ```
+    /// - Requires: floats. The logarithm of 0 is −∞, that of less is NaN.
+    /// - Costs: a polynomial, on the units for `f32`.
+    /// - See also: `exp`, `exp2`.
     Log => Unary {
         name: "log",
         usage: Some("log(x)"),
@@ -220,7 +255,14 @@ operators! {
         },
         drawn: Drawn::Positive,
     };
-    /// Square root, correctly rounded.
+    /// `sqrt(x)`: the square root of each element, correctly rounded.
+    ///
+    /// ```text
+    /// sqrt(abs(a))
+    /// ```
+    /// - Requires: floats. Of less than 0 the result is NaN.
+    /// - Costs: several instructions, as the hardware rounds correctly by a routine of its own. `rsqrt` is cheaper.
+    /// - See also: `rsqrt`.
     Sqrt => Unary {
         name: "sqrt",
         usage: Some("sqrt(x)"),
@@ -240,7 +282,14 @@ operators! {
         },
         drawn: Drawn::Positive,
     };
-    /// 1/√x.
+    /// `rsqrt(x)`: 1 by the square root of each element.
+    ///
+    /// ```text
+    /// a * rsqrt(a * a + 1.0)
+    /// ```
+    /// - Requires: floats. Of 0 the result is an infinity, of less it is NaN.
+    /// - Costs: one instruction, on the unit for special functions.
+    /// - See also: `sqrt`, `div`.
     Rsqrt => Unary {
         name: "rsqrt",
         usage: Some("rsqrt(x)"),
@@ -266,7 +315,14 @@ operators! {
         },
         drawn: Drawn::Positive,
     };
-    /// Hyperbolic tangent.
+    /// `tanh(x)`: the hyperbolic tangent of each element.
+    ///
+    /// ```text
+    /// a * (tanh(a) + 1.0)
+    /// ```
+    /// - Requires: floats.
+    /// - Costs: a polynomial and a quotient, both computed for each element.
+    /// - See also: `exp`.
     Tanh => Unary {
         name: "tanh",
         usage: Some("tanh(x)"),
@@ -283,7 +339,14 @@ operators! {
         results: Results::rising(|_| [-1.0, 1.0]),
         drawn: Drawn::Any,
     };
-    /// Absolute value.
+    /// `abs(x)`: each element without its sign.
+    ///
+    /// ```text
+    /// abs(a - b)
+    /// ```
+    /// - Requires: numbers.
+    /// - Costs: an instruction, or nothing where the hardware takes the absolute value of an operand.
+    /// - See also: `neg`, `max of two values`.
     Abs => Unary {
         name: "abs",
         usage: Some("abs(x)"),
@@ -300,7 +363,14 @@ operators! {
         results: Results { range: absolute, rounds: false, ..Results::rising(|r| r) },
         drawn: Drawn::Often,
     };
-    /// Logical not of a `bool`.
+    /// `!c`: true where the condition is false.
+    ///
+    /// ```text
+    /// select(!(a < b), a, b)
+    /// ```
+    /// - Requires: a condition, which is what a comparison gives.
+    /// - Costs: nothing, or an instruction on predicates. `!(a < b)` and `a >= b` differ where an element is NaN.
+    /// - See also: `and`, `or`, `select`.
     Not => Unary {
         name: "not",
         usage: None,
@@ -310,7 +380,14 @@ operators! {
         results: Results { rounds: false, ..Results::rising(|r| r) },
         drawn: Drawn::Never,
     };
-    /// Rounded to tf32: see [`tf32`].
+    /// `tf32(x)`: each element rounded to tf32, of two nearest numbers to the one away from zero.
+    ///
+    /// ```text
+    /// tf32(a)
+    /// ```
+    /// - Requires: floats. Those of 16 and 8 bits are not changed. From 2¹²⁸·(1 − 2⁻¹²) on the result is an infinity.
+    /// - Costs: an instruction for each `f32`.
+    /// - See also: `dot`, `cast`.
     Tf32 => Unary {
         name: "tf32",
         usage: Some("tf32(x)"),

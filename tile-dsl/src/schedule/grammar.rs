@@ -229,4 +229,9 @@ impl Row {
     pub fn name(&self) -> &'static str {
         word_of(self.form)
     }
+
+    /// Where its card is, from the root of the repository.
+    pub fn place(&self) -> String {
+        format!("docs/directives.md#{}", self.name())
+    }
 }

@@ -11,7 +11,9 @@
 //! | numbers | extents and index expressions stay in 32 bits, as far as their numbers tell |
 //! | tensors | stores to one tensor never meet; it is read only where none does, or at the identical index before it is overwritten |
 
-use super::{AxisKind, ElemType, Expr, ExprKind, Kernel, ScalarId, Stmt, TensorId, ValueType, VarId};
+use super::{
+    AxisKind, ElemType, Expr, ExprKind, Form, Kernel, Operation, ScalarId, Stmt, TensorId, ValueType, VarId,
+};
 use crate::{
     diagnostic::{Diagnostic, replace},
     dtype::DType,
@@ -177,6 +179,7 @@ impl<'k> Checker<'k> {
             let (was, is) = (kernel.elem_name(old.elem), kernel.elem_name(found.elem));
             self.error(
                 Diagnostic::new(value.span, format!("`{name}` holds {was} but is assigned {is}"))
+                    .card(Operation::Form(Form::Assign).place())
                     .note(entry.span, format!("`{name}` is bound here"))
                     .rewrite(value.span, "", format!(".cast::<{was}>()")),
             );
@@ -188,8 +191,9 @@ impl<'k> Checker<'k> {
                 kernel.axes_text(&old.axes),
                 kernel.axes_text(&found.axes)
             );
-            let mut diagnostic =
-                Diagnostic::new(value.span, message).note(entry.span, format!("`{name}` is bound here"));
+            let mut diagnostic = Diagnostic::new(value.span, message)
+                .note(entry.span, format!("`{name}` is bound here"))
+                .card(Operation::Form(Form::Assign).place());
             diagnostic = match extra.iter().find(|a| self.open.contains(a)) {
                 Some(axis) => {
                     let axis = &kernel.axes[usize::from(axis.0)].name;
@@ -319,6 +323,7 @@ impl<'k> Checker<'k> {
                     let elem = kernel.elem_name(condition.elem);
                     self.error(
                         Diagnostic::new(c.span, format!("the condition of `select` is {elem}, not bool"))
+                            .card(Operation::Form(Form::Select).place())
                             .remark("compare it: `select(x > 0.0, a, b)`"),
                     );
                     return None;

@@ -1,5 +1,7 @@
 //! Rust tokens → tile IR and directives.
 
+#[cfg(test)]
+mod cards;
 pub mod directive;
 pub mod expr;
 pub mod kernel;

@@ -463,6 +463,10 @@ impl<'a> Prover<'a> {
         let own_name = self.spans.of(&entry.name);
         let parent = entry.parent.as_ref().map(|p| self.spans.of(&p.path));
         for (mut diagnostic, dtypes) in failures {
+            if !self.in_kernels.contains(&diagnostic.span) {
+                let card = self.spans.card(diagnostic.span).map(str::to_string);
+                diagnostic = diagnostic.card(card);
+            }
             if inherited.contains(&diagnostic.span) {
                 // Reported at the parent already.
                 if parent_failed {

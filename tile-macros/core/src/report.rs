@@ -25,8 +25,8 @@ impl Report {
         diagnostics.into_iter().for_each(|d| self.push(d));
     }
 
-    /// Adds a syntax error; one past the end of the input is put at the end of `range`.
-    pub fn syntax(&mut self, error: &syn::Error, range: Range, spans: &mut Spans) {
+    /// Adds a syntax error in a statement; one past the end of the input is put at the end of `range`. `card` describes the statement.
+    pub fn syntax(&mut self, error: &syn::Error, range: Range, card: Option<String>, spans: &mut Spans) {
         let text = error.to_string();
         let mut lines = text.split("\n= ");
         let message = lines.next().unwrap_or_default().to_string();
@@ -42,7 +42,7 @@ impl Report {
         // Spans have no equality on stable; their debug text identifies them.
         let at_call_site = format!("{span:?}") == format!("{:?}", proc_macro2::Span::call_site());
         let span = spans.add(if at_call_site { Range::from(range.last) } else { Range::from(span) });
-        self.push(Diagnostic { help, notes, ..Diagnostic::new(span, message) });
+        self.push(Diagnostic { help, notes, ..Diagnostic::new(span, message).card(card) });
     }
 
     /// Number of diagnostics so far.
@@ -79,6 +79,9 @@ fn text(d: &Diagnostic, spans: &Spans) -> String {
     let rewritten = || rewrite(d.rewrite.as_ref()?, spans);
     if let Some(help) = d.help.clone().or_else(rewritten) {
         line("help", &help);
+    }
+    if let Some(card) = d.card.as_ref().map(|card| &*card.0).or_else(|| spans.card(d.span)) {
+        line("note", &format!("see {card}"));
     }
     text
 }

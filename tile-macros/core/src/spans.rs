@@ -2,6 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
+use std::collections::BTreeMap;
 use tile_dsl::span::SpanId;
 
 /// Source range from the first to the last token.
@@ -62,14 +63,17 @@ impl From<Span> for Range {
     }
 }
 
-/// Source ranges by [`SpanId`].
+/// Source ranges by [`SpanId`], and where the reference describes what stands there.
 #[derive(Default)]
-pub struct Spans(Vec<Range>);
+pub struct Spans {
+    ranges: Vec<Range>,
+    cards: BTreeMap<SpanId, String>,
+}
 
 impl Spans {
     /// Enters a range.
     pub fn add(&mut self, range: impl Into<Range>) -> SpanId {
-        self.0.push(range.into());
+        self.ranges.push(range.into());
         SpanId(self.len())
     }
 
@@ -80,11 +84,21 @@ impl Spans {
 
     /// Number of ranges so far: the next id is one more.
     pub fn len(&self) -> u32 {
-        u32::try_from(self.0.len()).expect("sources have fewer than 2³² tokens")
+        u32::try_from(self.ranges.len()).expect("sources have fewer than 2³² tokens")
     }
 
     /// The range, unless it is [`SpanId::NONE`].
     pub fn get(&self, id: SpanId) -> Option<Range> {
-        self.0.get(usize::try_from(id.0).ok()?.checked_sub(1)?).copied()
+        self.ranges.get(usize::try_from(id.0).ok()?.checked_sub(1)?).copied()
+    }
+
+    /// Says where the reference describes what stands there.
+    pub fn describe(&mut self, id: SpanId, card: String) {
+        self.cards.insert(id, card);
+    }
+
+    /// Where the reference describes what stands there.
+    pub fn card(&self, id: SpanId) -> Option<&str> {
+        self.cards.get(&id).map(String::as_str)
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     diagnostic::{Diagnostic, replace},
     index::AxisId,
     span::SpanId,
-    tile::{AxisKind, ElemType, Expr, ExprKind, ValueType},
+    tile::{AxisKind, ElemType, Expr, ExprKind, Form, Operation, ValueType},
 };
 use std::collections::BTreeSet;
 
@@ -66,7 +66,8 @@ impl Checker<'_> {
             literal.span,
             format!("the accumulator of `dot` is a number, and its operands have axes {axes} that are not contracted"),
         )
-        .help(replace(written, tile));
+        .help(replace(written, tile))
+        .card(Operation::Form(Form::Dot).place());
         match error {
             Some(error) => self.errors[error] = mistake,
             None => {
@@ -106,6 +107,7 @@ impl Checker<'_> {
             let (x, y) = (kernel.elem_name(acc.elem), kernel.elem_name(a.elem));
             self.error(
                 Diagnostic::new(spans[2], format!("the accumulator of `dot` is {x}, its operands are {y}"))
+                    .card(Operation::Form(Form::Dot).place())
                     .remark("accumulate in f32: `zeros::<f32>(..)`"),
             );
         }

@@ -4,7 +4,7 @@ use super::{
     Affine, AxisId, AxisKind, BTreeSet, Checker, Diagnostic, Expr, ExprKind, Extent, SpanId, TensorId,
     disjoint, replace,
 };
-use crate::tile::{Kernel, Tensor};
+use crate::tile::{Form, Kernel, Operation, Tensor};
 
 /// `a - b`.
 pub(super) fn minus(a: &Extent, b: &Extent) -> Extent {
@@ -213,6 +213,7 @@ impl Checker<'_> {
             let (is, want) = (kernel.elem_name(found.elem), kernel.elem_name(t.elem));
             self.error(
                 Diagnostic::new(value.span, format!("`{name}` holds {want} but a {is} value is stored"))
+                    .card(Operation::Form(Form::Store).place())
                     .note(t.span, format!("`{name}` is declared here"))
                     .rewrite(value.span, "", format!(".cast::<{want}>()")),
             );
@@ -223,7 +224,8 @@ impl Checker<'_> {
             let error = Diagnostic::new(
                 value.span,
                 format!("the value stored to `{name}` has axes {is}, its index has axes {want}"),
-            );
+            )
+            .card(Operation::Form(Form::Store).place());
             let elem = kernel.elem_name(t.elem);
             self.error(match extra.first() {
                 Some(axis) => {

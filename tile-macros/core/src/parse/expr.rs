@@ -8,7 +8,7 @@ use tile_dsl::{
     dtype::DType,
     index::{Affine, AxisId},
     op::{BinOp, CmpOp, RedOp, UnOp},
-    tile::{self, ElemType, ExprKind},
+    tile::{self, ElemType, ExprKind, Form, Operation},
 };
 
 impl Reader<'_> {
@@ -17,15 +17,27 @@ impl Reader<'_> {
         let kind = match expr {
             Expr::Paren(p) => return self.expr(&p.expr),
             Expr::Group(g) => return self.expr(&g.expr),
-            Expr::Lit(lit) => self.literal(&lit.lit, 1.0)?,
-            Expr::Path(path) => self.path(path)?,
-            Expr::Unary(unary) => self.unary(unary)?,
-            Expr::Binary(binary) => self.binary(binary)?,
-            Expr::Call(_) => self.call(expr)?,
-            Expr::MethodCall(method) => self.method(method)?,
-            other => return self.unsupported(other),
+            Expr::Lit(lit) => {
+                self.within(Some(Operation::Form(Form::Number)), |reader| reader.literal(&lit.lit, 1.0))?
+            }
+            Expr::Path(path) => self.within(None, |reader| reader.path(path))?,
+            Expr::Unary(unary) => self.within(None, |reader| reader.unary(unary))?,
+            Expr::Binary(binary) => self.within(None, |reader| reader.binary(binary))?,
+            Expr::Call(_) => {
+                let operation = call(expr).and_then(|(name, _)| called(&name));
+                self.within(operation, |reader| reader.call(expr))?
+            }
+            Expr::MethodCall(method) => {
+                let operation = called(&method.method.to_string());
+                self.within(operation, |reader| reader.method(method))?
+            }
+            other => return self.within(meant(other), |reader| reader.unsupported(other)),
         };
-        Some(tile::Expr { kind, span: self.spans.of(expr) })
+        let read = tile::Expr { kind, span: self.spans.of(expr) };
+        if let Some(operation) = Operation::of(&read) {
+            self.spans.describe(read.span, operation.place());
+        }
+        Some(read)
     }
 
     fn unsupported(&mut self, expr: &Expr) -> Option<tile::Expr> {
@@ -191,16 +203,16 @@ impl Reader<'_> {
         let Some((name, args)) = call(expr) else {
             return self.fail(expr, "this call is not supported in a kernel", &functions());
         };
-        match (name.as_str(), args.as_slice()) {
-            ("load", [tensor, index]) => {
+        match (Form::called(&name), name.as_str(), args.as_slice()) {
+            (Some(Form::Load), _, [tensor, index]) => {
                 let (tensor, index) = (self.tensor(tensor, "load(x, [i, j])"), self.index(index));
                 Some(ExprKind::Load { tensor: tensor?, index: index? })
             }
-            ("zeros", [axes]) => {
+            (Some(Form::Zeros), _, [axes]) => {
                 let (elem, axes) = (self.turbofish(expr, &name), self.axis_list(axes));
                 Some(ExprKind::Full { value: 0.0, elem: elem?, axes: axes? })
             }
-            ("full", [value, axes]) => {
+            (Some(Form::Full), _, [value, axes]) => {
                 let (elem, axes) = (self.turbofish(expr, &name), self.axis_list(axes));
                 let value = match self.expr(value)?.kind {
                     ExprKind::Const { value, .. } => value,
@@ -214,11 +226,11 @@ impl Reader<'_> {
                 };
                 Some(ExprKind::Full { value, elem: elem?, axes: axes? })
             }
-            ("dot", [a, b, acc]) => {
+            (Some(Form::Dot), _, [a, b, acc]) => {
                 let (a, b, acc) = (self.expr(a), self.expr(b), self.expr(acc));
                 Some(ExprKind::Dot(Box::new(a?), Box::new(b?), Box::new(acc?)))
             }
-            ("dot", [a, b, acc, precision]) => {
+            (Some(Form::Dot), _, [a, b, acc, precision]) => {
                 let (a, b, acc) = (self.expr(a), self.expr(b), self.expr(acc));
                 if !matches!(precision, Expr::Path(p) if p.path.is_ident("tf32")) {
                     return self.fail(
@@ -229,16 +241,16 @@ impl Reader<'_> {
                 }
                 Some(ExprKind::Dot(Box::new(a?.tf32()), Box::new(b?.tf32()), Box::new(acc?)))
             }
-            ("select", [c, a, b]) => {
+            (Some(Form::Select), _, [c, a, b]) => {
                 let (c, a, b) = (self.expr(c), self.expr(a), self.expr(b));
                 Some(ExprKind::Select(Box::new(c?), Box::new(a?), Box::new(b?)))
             }
-            ("sum" | "max" | "min", [x, axis]) if self.as_axis(axis).is_some() => {
+            (None, _, [x, axis]) if RedOp::from_name(&name).is_some() && self.as_axis(axis).is_some() => {
                 let axis = self.as_axis(axis)?;
                 let x = self.expr(x)?;
                 Some(ExprKind::Reduce(RedOp::from_name(&name)?, Box::new(x), axis))
             }
-            ("sum", [x, axis]) => {
+            (None, "sum", [x, axis]) => {
                 self.expr(x);
                 if self.is_broken(axis) {
                     return None;
@@ -247,19 +259,21 @@ impl Reader<'_> {
                 let help = format!("the form is `sum(x, n)`; the axes of this kernel are {}", list(&axes));
                 self.fail(axis, "`sum` is over an axis", &help)
             }
-            ("max" | "min", [a, b]) => {
+            (None, "max" | "min", [a, b]) => {
                 let (a, b) = (self.expr(a), self.expr(b));
                 Some(ExprKind::Bin(BinOp::from_name(&name)?, Box::new(a?), Box::new(b?)))
             }
-            (_, [x]) if function(&name).is_some() => {
+            (None, _, [x]) if function(&name).is_some() => {
                 Some(ExprKind::Un(function(&name)?, Box::new(self.expr(x)?)))
             }
-            ("cast", [x]) => {
+            (None, "cast", [x]) => {
                 let call = format!("{}.cast::<f32>()", source(x));
                 self.mend(expr, "`cast` is a method", expr, call)
             }
-            ("store", _) => self.fail(expr, "`store` has no value", "write it as a statement of its own"),
-            ("program_tile" | "whole" | "tiles", _) => self.fail(
+            (None, "store", _) => {
+                self.fail(expr, "`store` has no value", "write it as a statement of its own")
+            }
+            (None, "program_tile" | "whole" | "tiles", _) => self.fail(
                 expr,
                 format!("`{name}` binds an axis and is not a value"),
                 "the form is `let n = whole(N);`, `let (i, j) = program_tile(M, N);` or `for k in tiles(K)`",
@@ -284,7 +298,7 @@ impl Reader<'_> {
 
     fn method(&mut self, method: &syn::ExprMethodCall) -> Option<ExprKind> {
         let name = method.method.to_string();
-        if name == "cast" {
+        if name == Form::Cast.name() {
             let elem = match &method.turbofish {
                 Some(args) => match args.args.first() {
                     Some(GenericArgument::Type(ty)) if args.args.len() == 1 => self.elem(ty),
@@ -366,6 +380,10 @@ impl Reader<'_> {
 
     /// `[i + r, 2*j - 1]`.
     pub(super) fn index(&mut self, expr: &Expr) -> Option<Vec<Affine>> {
+        self.within(Some(Operation::Form(Form::Index)), |reader| reader.forms_of(expr))
+    }
+
+    fn forms_of(&mut self, expr: &Expr) -> Option<Vec<Affine>> {
         let Expr::Array(array) = expr else {
             let entries = match expr {
                 Expr::Tuple(tuple) => tuple.elems.iter().map(source).collect::<Vec<_>>().join(", "),
@@ -512,17 +530,27 @@ fn chosen(choice: &syn::ExprIf) -> Option<String> {
     Some(format!("select({}, {}, {otherwise})", source(&choice.cond), value(&choice.then_branch)?))
 }
 
-/// Functions with a form of their own, as they are called.
-const USAGE: [(&str, &str); 8] = [
-    ("load", "load(x, [i, j])"),
-    ("zeros", "zeros::<f32>([i, j])"),
-    ("full", "full::<f32>(1.0, [i, j])"),
-    ("dot", "dot(a, b, acc), or dot(a, b, acc, tf32)"),
-    ("select", "select(condition, a, b)"),
-    ("sum", "sum(x, n)"),
-    ("max", "max(x, n) over an axis, or max(a, b)"),
-    ("min", "min(x, n) over an axis, or min(a, b)"),
-];
+/// The operation that a function or a method of this name is.
+fn called(name: &str) -> Option<Operation> {
+    let own = [Form::ProgramTile, Form::Whole, Form::Tiles, Form::Store, Form::Cast].into_iter();
+    let own = Form::called(name).or_else(|| own.into_iter().find(|form| form.name() == name));
+    let form = own.map(Operation::Form);
+    let reduction = || RedOp::from_name(name).map(Operation::Reduce);
+    form.or_else(reduction).or_else(|| function(name).map(Operation::Un))
+}
+
+/// The operation to use in place of Rust that a kernel does not have.
+fn meant(expr: &Expr) -> Option<Operation> {
+    let form = match expr {
+        Expr::If(_) | Expr::Match(_) | Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => Form::Select,
+        Expr::Index(_) => Form::Load,
+        Expr::Cast(_) => Form::Cast,
+        Expr::While(_) | Expr::Loop(_) | Expr::Range(_) => Form::Tiles,
+        Expr::Array(_) | Expr::Repeat(_) => Form::Zeros,
+        _ => return None,
+    };
+    Some(Operation::Form(form))
+}
 
 /// The operator that is called by this name, element by element.
 fn function(name: &str) -> Option<UnOp> {
@@ -530,9 +558,16 @@ fn function(name: &str) -> Option<UnOp> {
 }
 
 /// How a function is called.
-fn usage(name: &str) -> Option<&'static str> {
-    let own = USAGE.iter().find(|(function, _)| *function == name).map(|(_, usage)| *usage);
-    own.or_else(|| function(name)?.row().usage)
+fn usage(name: &str) -> Option<String> {
+    if let Some(op) = RedOp::from_name(name) {
+        let name = op.name();
+        return Some(match BinOp::from_name(name) {
+            Some(_) => format!("{name}(x, n) over an axis, or {name}(a, b)"),
+            None => format!("{name}(x, n)"),
+        });
+    }
+    let own = Form::called(name).map(Form::usage);
+    own.or_else(|| function(name)?.row().usage).map(str::to_string)
 }
 
 /// All functions, for messages.

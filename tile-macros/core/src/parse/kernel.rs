@@ -13,7 +13,7 @@ use tile_dsl::{
     index::AxisId,
     op::BinOp,
     span::SpanId,
-    tile::{self, Axis, AxisKind, ExprKind, Kernel, ScalarId, Stmt, TensorId, VarId},
+    tile::{self, Axis, AxisKind, ExprKind, Form, Kernel, Operation, ScalarId, Stmt, TensorId, VarId},
 };
 
 /// Reads a kernel. `None` when it has mistakes, which are then in `report`; types are checked too.
@@ -35,6 +35,7 @@ pub fn kernel(item: &ItemFn, spans: &mut Spans, report: &mut Report) -> Option<K
         used: HashMap::new(),
         stored: Vec::new(),
         lost: Vec::new(),
+        about: None,
         failed: false,
     };
     stored(&item.block.stmts, &mut reader.stored);
@@ -79,6 +80,8 @@ pub(super) struct Reader<'a> {
     pub(super) stored: Vec<String>,
     /// Dims of parameters that have mistakes.
     pub(super) lost: Vec<String>,
+    /// The operation that is being read, which messages are about.
+    pub(super) about: Option<Operation>,
     failed: bool,
 }
 
@@ -143,8 +146,27 @@ impl Reader<'_> {
 
     fn report<T>(&mut self, diagnostic: Diagnostic) -> Option<T> {
         self.failed = true;
-        self.report.push(diagnostic);
+        self.report.push(diagnostic.card(self.about.map(Operation::place)));
         None
+    }
+
+    /// Reads something that is another operation, or none.
+    pub(super) fn within<T>(&mut self, about: Option<Operation>, read: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.about, about);
+        let read = read(self);
+        self.about = outer;
+        read
+    }
+
+    /// Reads something of a form.
+    fn in_form<T>(&mut self, form: Form, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.within(Some(Operation::Form(form)), read)
+    }
+
+    /// Notes the operation of a statement.
+    fn described(&mut self, stmt: Stmt, span: SpanId) -> Stmt {
+        self.spans.describe(span, Operation::of_statement(&stmt).place());
+        stmt
     }
 
     pub(super) fn lookup(&self, name: &str) -> Option<Binding> {
@@ -175,16 +197,16 @@ impl Reader<'_> {
     fn block(&mut self, stmts: &[RustStmt]) -> Vec<Stmt> {
         let mut body = Vec::new();
         for stmt in stmts {
-            match stmt {
-                RustStmt::Local(local) => body.extend(self.local(local)),
-                RustStmt::Expr(expr, _) => body.extend(self.statement(expr)),
+            body.extend(self.within(None, |reader| match stmt {
+                RustStmt::Local(local) => reader.local(local),
+                RustStmt::Expr(expr, _) => reader.statement(expr),
                 RustStmt::Item(item) => {
-                    self.fail::<()>(item, "items are not allowed in a kernel", "move it out of the function");
+                    reader.fail(item, "items are not allowed in a kernel", "move it out of the function")
                 }
                 RustStmt::Macro(mac) => {
-                    self.fail::<()>(mac, "macros are not expanded in a kernel", "write the expression out");
+                    reader.fail(mac, "macros are not expanded in a kernel", "write the expression out")
                 }
-            }
+            }));
         }
         body
     }
@@ -215,10 +237,11 @@ impl Reader<'_> {
             );
         }
         if let Some((binder, args)) = call(&init.expr)
-            && matches!(binder.as_str(), "program_tile" | "whole" | "tiles")
+            && let Some(form) = binder_form(&binder)
         {
-            return self.axes(&local.pat, &binder, &args, &init.expr);
+            return self.in_form(form, |reader| reader.axes(&local.pat, form, &args, &init.expr));
         }
+        self.about = Some(Operation::Form(Form::Let));
         match &local.pat {
             Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => {
                 let name = pat.ident.to_string();
@@ -252,14 +275,15 @@ impl Reader<'_> {
         var
     }
 
-    fn axes(&mut self, pat: &Pat, binder: &str, args: &[&Expr], call: &Expr) -> Option<Stmt> {
+    fn axes(&mut self, pat: &Pat, binder: Form, args: &[&Expr], call: &Expr) -> Option<Stmt> {
         let kind = match binder {
-            "program_tile" => AxisKind::Program,
-            "whole" => AxisKind::Whole,
+            Form::ProgramTile => AxisKind::Program,
+            Form::Whole => AxisKind::Whole,
             _ => return self.fail(call, "`tiles` is looped over", "the form is `for k in tiles(K) { .. }`"),
         };
         if self.loops > 0 {
-            return self.fail(call, format!("`{binder}` inside a loop"), "bind the axis before the loop");
+            let message = format!("`{}` inside a loop", binder.name());
+            return self.fail(call, message, "bind the axis before the loop");
         }
         if kind == AxisKind::Program && self.kernel.axes.iter().any(|a| a.kind == AxisKind::Program) {
             return self.fail(
@@ -314,6 +338,7 @@ impl Reader<'_> {
             };
         }
         let span = self.spans.of(&name.ident);
+        self.spans.describe(span, Operation::of_axis(kind).place());
         let text = name.ident.to_string();
         self.kernel.axes.push(Axis { name: text.clone(), extent, kind, span });
         let axis = AxisId(id(self.kernel.axes.len() - 1));
@@ -324,19 +349,20 @@ impl Reader<'_> {
     fn statement(&mut self, expr: &Expr) -> Option<Stmt> {
         let span = self.spans.of(expr);
         match expr {
-            Expr::ForLoop(for_loop) => self.for_loop(for_loop, span),
+            Expr::ForLoop(for_loop) => self.in_form(Form::Tiles, |reader| reader.for_loop(for_loop, span)),
             Expr::Assign(assign) => {
                 let value = self.expr(&assign.right);
-                self.assign(&assign.left, value?, span)
+                self.in_form(Form::Assign, |reader| reader.assign(&assign.left, value?, span))
             }
             Expr::Binary(b) if compound(&b.op).is_some() => {
                 let op = compound(&b.op)?;
                 let (old, value) = (self.expr(&b.left), self.expr(&b.right));
                 let value = tile::Expr { kind: ExprKind::Bin(op, Box::new(old?), Box::new(value?)), span };
-                self.assign(&b.left, value, span)
+                self.in_form(Form::Assign, |reader| reader.assign(&b.left, value, span))
             }
-            Expr::Call(_) if call(expr).is_some_and(|(name, _)| name == "store") => {
+            Expr::Call(_) if call(expr).is_some_and(|(name, _)| name == Form::Store.name()) => {
                 let (_, args) = call(expr)?;
+                self.about = Some(Operation::Form(Form::Store));
                 let [tensor, index, value] = args.as_slice() else {
                     return self.fail(
                         expr,
@@ -347,23 +373,30 @@ impl Reader<'_> {
                 let tensor = self.tensor(tensor, "store(y, [i, j], value)");
                 let index = self.index(index);
                 let value = self.expr(value);
-                Some(Stmt::Store { tensor: tensor?, index: index?, value: value?, span })
+                let stmt = Stmt::Store { tensor: tensor?, index: index?, value: value?, span };
+                Some(self.described(stmt, span))
             }
-            Expr::While(w) => self.fail(
-                &w.while_token,
-                "`while` is not supported in a kernel",
-                "loop over an axis: `for k in tiles(K) { .. }`",
-            ),
-            Expr::Loop(l) => self.fail(
-                &l.loop_token,
-                "`loop` is not supported in a kernel",
-                "loop over an axis: `for k in tiles(K) { .. }`",
-            ),
-            Expr::Return(_) => self.fail(
-                expr,
-                "`return` is not supported in a kernel",
-                "store the result: `store(y, [i], value)`",
-            ),
+            Expr::While(w) => self.in_form(Form::Tiles, |reader| {
+                reader.fail(
+                    &w.while_token,
+                    "`while` is not supported in a kernel",
+                    "loop over an axis: `for k in tiles(K) { .. }`",
+                )
+            }),
+            Expr::Loop(l) => self.in_form(Form::Tiles, |reader| {
+                reader.fail(
+                    &l.loop_token,
+                    "`loop` is not supported in a kernel",
+                    "loop over an axis: `for k in tiles(K) { .. }`",
+                )
+            }),
+            Expr::Return(_) => self.in_form(Form::Store, |reader| {
+                reader.fail(
+                    expr,
+                    "`return` is not supported in a kernel",
+                    "store the result: `store(y, [i], value)`",
+                )
+            }),
             Expr::Call(_)
             | Expr::MethodCall(_)
             | Expr::Binary(_)
@@ -389,7 +422,7 @@ impl Reader<'_> {
             return self.fail(label, "labels are not supported in a kernel", "nothing leaves a loop early");
         }
         let dim = match call(&for_loop.expr) {
-            Some((name, args)) if name == "tiles" && args.len() == 1 => args[0],
+            Some((name, args)) if name == Form::Tiles.name() && args.len() == 1 => args[0],
             _ => {
                 const RULE: &str = "a kernel loops over the tiles of an axis";
                 let range = for_loop.expr.as_ref();
@@ -414,7 +447,8 @@ impl Reader<'_> {
         let body = self.block(&for_loop.body.stmts);
         self.loops -= 1;
         self.scopes.pop();
-        Some(Stmt::For { axis: axis?, body, span })
+        let stmt = Stmt::For { axis: axis?, body, span };
+        Some(self.described(stmt, span))
     }
 
     fn assign(&mut self, target: &Expr, value: tile::Expr, span: SpanId) -> Option<Stmt> {
@@ -437,7 +471,7 @@ impl Reader<'_> {
                 let var = self.new_var(&name, true);
                 Some(Stmt::Let { var, value })
             }
-            Some(Binding::Var(var, _)) => Some(Stmt::Assign { var, value, span }),
+            Some(Binding::Var(var, _)) => Some(self.described(Stmt::Assign { var, value, span }, span)),
             Some(Binding::Tensor(_)) => self.fail(
                 target,
                 format!("`{name}` is a tensor"),
@@ -489,6 +523,11 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// What binds axes by this name.
+fn binder_form(name: &str) -> Option<Form> {
+    [Form::ProgramTile, Form::Whole, Form::Tiles].into_iter().find(|form| form.name() == name)
 }
 
 /// Tokens as written; as they are printed where the source is on several lines.

@@ -18,7 +18,7 @@ use syn::{
 use tile_dsl::{
     diagnostic::Diagnostic,
     dtype::DType,
-    schedule::{Item, Target},
+    schedule::{Item, Row, Target, rows},
 };
 
 /// One schedule as written.
@@ -192,12 +192,24 @@ pub fn items(
     let mut items = Vec::new();
     for statement in statements(body) {
         let range = Range::of(&statement);
+        let name = match statement.clone().into_iter().next() {
+            Some(TokenTree::Ident(name)) => Some(name),
+            _ => None,
+        };
         let parse = |statement, spans: &mut Spans| directive::parse(statement, inherited, spans);
         match lists::read(statement, lists, spans, parse) {
-            Ok(found) => items.extend(found),
+            Ok(found) => {
+                for item in &found {
+                    if let Item::Directive(directive) = item {
+                        spans.describe(directive.span, directive.kind.place());
+                    }
+                }
+                items.extend(found);
+            }
             Err(error) => {
+                let row = rows().iter().find(|row| name.as_ref().is_some_and(|name| name == row.name()));
                 for error in error {
-                    report.syntax(&error, range, spans);
+                    report.syntax(&error, range, row.map(Row::place), spans);
                 }
             }
         }

@@ -1,0 +1,340 @@
+//! What a kernel writes beside operators and elementwise functions: binders, statements, loads, products.
+//!
+//! A form is a row of the table: its name, how it is written, and its card, which is the comment above the row. The macro's parser
+//! asks the table for names and for how they are called.
+
+/// A form and its card.
+macro_rules! forms {
+    ($($(#[doc = $doc:literal])* $form:ident = $name:literal, $usage:literal, $call:literal;)*) => {
+        /// What a kernel writes beside operators and elementwise functions.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Form {
+            $($(#[doc = $doc])* $form,)*
+        }
+
+        impl Form {
+            /// Every form.
+            pub const ALL: &[Form] = &[$(Form::$form),*];
+
+            /// The function that it is, or a name for what is no function.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Form::$form => $name,)*
+                }
+            }
+
+            /// As a kernel writes it, for messages.
+            pub const fn usage(self) -> &'static str {
+                match self {
+                    $(Form::$form => $usage,)*
+                }
+            }
+
+            /// Whether it is the call of a function that gives a value.
+            pub const fn is_call(self) -> bool {
+                match self {
+                    $(Form::$form => $call,)*
+                }
+            }
+
+            /// Its card, for the reference of operations.
+            pub const fn card(self) -> &'static str {
+                match self {
+                    $(Form::$form => concat!($($doc, "\n"),*),)*
+                }
+            }
+        }
+    };
+}
+
+forms! {
+    /// `let (i, j) = program_tile(M, N);`: axes of which each program owns one tile.
+    ///
+    /// ```text
+    /// fn doubled(x: &Tensor<f32, M, N>, y: &mut Tensor<f32, M, N>) {
+    ///     let (i, j) = program_tile(M, N);
+    ///     store(y, [i, j], load(x, [i, j]) * 2.0);
+    /// }
+    /// ```
+    /// - Requires: a dim of some tensor for each axis. A kernel has one `program_tile`, before its loops.
+    /// - Costs: nothing. Programs run side by side; the schedule says how large a tile is.
+    /// - See also: `whole`, `tiles`, `tile`, `bind`.
+    ProgramTile = "program_tile", "let (i, j) = program_tile(M, N);", false;
+
+    /// `let n = whole(N);`: an axis that every program has all of.
+    ///
+    /// ```text
+    /// fn normalised(x: &Tensor<f32, R, N>, y: &mut Tensor<f32, R, N>) {
+    ///     let r = program_tile(R);
+    ///     let n = whole(N);
+    ///     let v = load(x, [r, n]);
+    ///     store(y, [r, n], v / sum(v, n));
+    /// }
+    /// ```
+    /// - Requires: a dim of some tensor, or a number. It is bound outside of loops.
+    /// - Costs: a value with this axis is as long as the axis. A schedule that holds it in registers or shared memory bounds the axis by `fits`.
+    /// - See also: `program_tile`, `tiles`, `fits`.
+    Whole = "whole", "let n = whole(N);", false;
+
+    /// `for k in tiles(K) { .. }`: a loop over the tiles of an axis, in ascending order.
+    ///
+    /// ```text
+    /// fn rows(x: &Tensor<f32, M, K>, y: &mut Tensor<f32, M>) {
+    ///     let i = program_tile(M);
+    ///     let mut total = zeros::<f32>([i]);
+    ///     for k in tiles(K) {
+    ///         total += sum(load(x, [i, k]), k);
+    ///     }
+    ///     store(y, [i], total);
+    /// }
+    /// ```
+    /// - Requires: a dim of some tensor, or a number. A value with the axis does not leave the loop.
+    /// - Costs: nothing by itself. With K = 0 the loop has no step. The last tile has the points that are left.
+    /// - See also: `assignment`, `whole`, `tile`, `pipeline`.
+    Tiles = "tiles", "for k in tiles(K) { .. }", false;
+
+    /// `let x = value;`: a name for a value.
+    ///
+    /// ```text
+    /// fn squared(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    ///     let i = program_tile(N);
+    ///     let v = load(x, [i]);
+    ///     store(y, [i], v * v);
+    /// }
+    /// ```
+    /// - Shape: the axes of the value, and its element type. Neither is written down.
+    /// - Requires: one name. With `mut` a loop can assign to it.
+    /// - Costs: nothing. A value stays what it was when it was bound, also after a store to the tensor that it was loaded from.
+    /// - See also: `assignment`, `recompute`, `fragment`.
+    Let = "let", "let x = ..;", false;
+
+    /// `x = value;` or `x += value;`, in a loop: a value that is carried from tile to tile.
+    ///
+    /// ```text
+    /// fn greatest(x: &Tensor<f32, R, N>, top: &mut Tensor<f32, R>, place: &mut Tensor<f32, R>) {
+    ///     let r = program_tile(R);
+    ///     let mut best = full::<f32>(f32::NEG_INFINITY, [r]);
+    ///     let mut at = zeros::<f32>([r]);
+    ///     for n in tiles(N) {
+    ///         let v = load(x, [r, n]);
+    ///         let m = max(v, n);
+    ///         let first = min(select(v == m, n.cast::<f32>(), f32::INFINITY), n);
+    ///         at = select(m > best, first, at);
+    ///         best = max(best, m);
+    ///     }
+    ///     store(top, [r], best);
+    ///     store(place, [r], at);
+    /// }
+    /// ```
+    /// - Shape: the axes and the element type of the `let mut` that bound the name.
+    /// - Computes: `x = x + f`, `max(x, f)`, `min(x, f)` and `x = dot(.., x)` are reductions over all of the axis, if the loop uses `x` nowhere else. Any other update is a recurrence, in the order of the text, as in the example: there the size of a tile is part of what is computed, and the schedule says it.
+    /// - Requires: a `let mut` outside of the loop. `+=`, `-=`, `*=` and `/=` are short for the operator.
+    /// - Costs: a register for each element that a thread holds, for the whole loop. A recurrence cannot be shared out among units along its loop; several values that are carried together are combined together.
+    /// - See also: `tiles`, `sum over an axis`, `tile`, `reduce`.
+    Assign = "assignment", "x += ..;", false;
+
+    /// `load(x, [i, k])`: the elements of a tensor at an index.
+    ///
+    /// ```text
+    /// fn smoothed(x: &Tensor<f32, { N + 2 }>, w: &Tensor<f32, 3>, y: &mut Tensor<f32, N>) {
+    ///     let i = program_tile(N);
+    ///     let r = whole(3);
+    ///     store(y, [i], sum(load(x, [i + r]) * load(w, [r]), r));
+    /// }
+    /// ```
+    /// - Shape: the axes that the index mentions.
+    /// - Elements: those of the tensor.
+    /// - Error: none. Outside of the tensor it reads 0.
+    /// - PTX: `ld.global`; by the schedule also `cp.async`, a tensor map (`cp.async.bulk.tensor`), `ld.shared` and `ldmatrix`.
+    /// - Requires: a form for each dimension, see `index`. A tensor that the kernel also stores to is read at the identical index before the store, or where no store goes.
+    /// - Costs: an access to global memory, unless `stage` or `fragment` brings the elements nearer. Guards, where the index may leave the tensor.
+    /// - See also: `index`, `store`, `stage`, `vectorize`, `cache`.
+    Load = "load", "load(x, [i, j])", true;
+
+    /// `store(y, [i, j], value);`: writes elements of a tensor.
+    ///
+    /// ```text
+    /// fn interleaved(x: &Tensor<f32, N>, y: &mut Tensor<f32, { 2 * N }>) {
+    ///     let i = program_tile(N);
+    ///     store(y, [2 * i], load(x, [i]));
+    ///     store(y, [2 * i + 1], 0.0 - load(x, [i]));
+    /// }
+    /// ```
+    /// - Shape: the value has the axes that the index mentions.
+    /// - Elements: those of the tensor. A value of another type needs a `cast`.
+    /// - PTX: `st.global`; by the schedule also a tensor map, `stmatrix` on the way, or `red.global`.
+    /// - Requires: a tensor that is `&mut`. Each element is written once: the index has all axes of `program_tile` and of the loops around it, is inside the tensor for all sizes, and meets no other store.
+    /// - Costs: an access to global memory. Neighbouring lanes should store neighbouring elements.
+    /// - See also: `index`, `load`, `cast`, `stage`, `exchange`.
+    Store = "store", "store(y, [i, j], value)", false;
+
+    /// `[i + r, 2*j - 1]`: where a load or a store goes, one sum of axes for each dimension.
+    ///
+    /// ```text
+    /// fn second(x: &Tensor<f32, { 2 * N }>, y: &mut Tensor<f32, N>) {
+    ///     let i = program_tile(N);
+    ///     store(y, [i], load(x, [2 * i + 1]));
+    /// }
+    /// ```
+    /// - Requires: axes with constant factors, and constants; all factors and summands at most 2³¹. An axis alone ranges over the extent of its dimension.
+    /// - Costs: indices have 32 bits. What does not depend on a loop is computed before it.
+    /// - See also: `load`, `store`, `axis as a value`.
+    Index = "index", "[i + r, 2*j - 1]", false;
+
+    /// `zeros::<f32>([i, j])`: a tile of zeros.
+    ///
+    /// ```text
+    /// fn columns(x: &Tensor<f32, M, N>, y: &mut Tensor<f32, N>) {
+    ///     let j = program_tile(N);
+    ///     let mut total = zeros::<f32>([j]);
+    ///     for i in tiles(M) {
+    ///         total += sum(load(x, [i, j]), i);
+    ///     }
+    ///     store(y, [j], total);
+    /// }
+    /// ```
+    /// - Shape: the axes in the list, each once.
+    /// - Elements: the type between `<` and `>`.
+    /// - Error: none.
+    /// - PTX: a constant.
+    /// - Requires: an element type, and axes in brackets.
+    /// - Costs: nothing; a variable that a loop adds to takes registers.
+    /// - See also: `full`, `dot`, `assignment`.
+    Zeros = "zeros", "zeros::<f32>([i, j])", true;
+
+    /// `full::<f32>(1.0, [i, j])`: a tile of one number.
+    ///
+    /// ```text
+    /// fn peak(x: &Tensor<f32, M, N>, y: &mut Tensor<f32, M>) {
+    ///     let i = program_tile(M);
+    ///     let mut top = full::<f32>(f32::NEG_INFINITY, [i]);
+    ///     for j in tiles(N) {
+    ///         top = max(top, max(load(x, [i, j]), j));
+    ///     }
+    ///     store(y, [i], top);
+    /// }
+    /// ```
+    /// - Shape: the axes in the list, each once.
+    /// - Elements: the type between `<` and `>`.
+    /// - Error: the number is rounded to the type.
+    /// - PTX: a constant.
+    /// - Requires: a number that is written down, no value. To spread a value, add it to `zeros`.
+    /// - Costs: nothing; a variable that a loop changes takes registers.
+    /// - See also: `zeros`, `number`.
+    Full = "full", "full::<f32>(1.0, [i, j])", true;
+
+    /// `dot(a, b, acc)`: `acc` plus the products of `a` and `b`, summed over the axes that `acc` lacks.
+    ///
+    /// ```text
+    /// fn product(a: &Tensor<f16, M, K>, b: &Tensor<f16, K, N>, c: &mut Tensor<f16, M, N>) {
+    ///     let (i, j) = program_tile(M, N);
+    ///     let mut acc = zeros::<f32>([i, j]);
+    ///     for k in tiles(K) {
+    ///         acc = dot(load(a, [i, k]), load(b, [k, j]), acc);
+    ///     }
+    ///     store(c, [i, j], acc.cast::<f16>());
+    /// }
+    /// ```
+    /// - Shape: the axes of `acc`. Each is an axis of `a` or of `b`.
+    /// - Elements: `a` and `b` have one floating-point type. `acc` has that type, or `f32`.
+    /// - Error: products are exact, additions round in the type of `acc`, and a schedule may add in another order. `dot(a, b, acc, tf32)` rounds `a` and `b` to tf32 first. Two factors of `f8` are added with fewer bits by tensor cores.
+    /// - PTX: `fma.rn.f32`; by `tensor_core` also `mma.sync` and `wgmma.mma_async`.
+    /// - Requires: a summed axis is in both factors, and is none of `program_tile`. At least one axis is summed.
+    /// - Costs: a multiplication and an addition for each point of all axes together.
+    /// - See also: `sum over an axis`, `mul`, `tf32`, `tensor_core`, `split_k`.
+    Dot = "dot", "dot(a, b, acc), or dot(a, b, acc, tf32)", true;
+
+    /// `select(condition, a, b)`: `a` where the condition holds, `b` elsewhere.
+    ///
+    /// ```text
+    /// select(j <= i, a, f32::NEG_INFINITY)
+    /// ```
+    /// - Shape: the axes of all three together.
+    /// - Elements: those of `a` and `b`, which have one type.
+    /// - Error: none.
+    /// - PTX: `selp`.
+    /// - Requires: a condition, which is what a comparison gives. A kernel has no `if` and no `match`.
+    /// - Costs: both sides may be computed. An instruction for each element.
+    /// - See also: `lt`, `and`, `max of two values`.
+    Select = "select", "select(condition, a, b)", true;
+
+    /// `x.cast::<T>()`: the elements in another type.
+    ///
+    /// ```text
+    /// a.cast::<bf16>().cast::<f32>()
+    /// ```
+    /// - Shape: the axes of `x`.
+    /// - Elements: any to any, but conditions.
+    /// - Error: floats round to nearest even; `f8` rounds what lies beyond ±448 to ±448. A float becomes an `i32` by truncation, within the range of `i32`, and NaN becomes 0.
+    /// - PTX: `cvt`.
+    /// - Requires: one type: `f32`, `f16`, `bf16`, `f8`, `i32`, or the generic parameter. `f8` needs `sm_89`.
+    /// - Costs: an instruction or two for each element.
+    /// - See also: `tf32`, `axis as a value`, `select`.
+    Cast = "cast", "x.cast::<f32>()", false;
+
+    /// `j`: the index of each point of an axis.
+    ///
+    /// ```text
+    /// a * j.cast::<f32>()
+    /// ```
+    /// - Shape: the axis.
+    /// - Elements: `i32`.
+    /// - Error: none.
+    /// - PTX: integer arithmetic on indices that the loops have anyway.
+    /// - Requires: the axis is in scope. Where an index is asked for, it is an axis and no value: see `index`.
+    /// - Costs: an addition or nothing.
+    /// - See also: `dim as a value`, `cast`, `index`.
+    Axis = "axis as a value", "j", false;
+
+    /// `N`: the extent of a dim.
+    ///
+    /// ```text
+    /// a / N.cast::<f32>()
+    /// ```
+    /// - Shape: no axes: one element, the same in the whole program.
+    /// - Elements: `i32`.
+    /// - Error: none.
+    /// - PTX: a parameter of the kernel.
+    /// - Requires: the dim of some tensor.
+    /// - Costs: a register.
+    /// - See also: `axis as a value`, `cast`, `fits`.
+    Dim = "dim as a value", "N", false;
+
+    /// `0.5`: a literal, or one of `f32::INFINITY`, `f32::NEG_INFINITY`, `f32::MAX`, `f32::MIN`, `f32::MIN_POSITIVE`, `f32::EPSILON`.
+    ///
+    /// ```text
+    /// min(a, f32::MAX) * 0.5
+    /// ```
+    /// - Shape: no axes.
+    /// - Elements: the type of the other operand, or that of the suffix: `0.5f32`, `2i32`.
+    /// - Error: the number is rounded to the type.
+    /// - PTX: a constant.
+    /// - Requires: a type that follows from the context. Constants from outside of the kernel are not visible in it.
+    /// - Costs: nothing.
+    /// - See also: `full`, `scalar`.
+    Number = "number", "0.5", false;
+
+    /// `alpha`: an argument that is passed by value.
+    ///
+    /// ```text
+    /// fn scaled(alpha: f32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    ///     let i = program_tile(N);
+    ///     store(y, [i], alpha * load(x, [i]));
+    /// }
+    /// ```
+    /// - Shape: no axes: one element, the same in the whole program.
+    /// - Elements: `f32`, `i32`, or the generic parameter.
+    /// - Error: none.
+    /// - PTX: a parameter of the kernel.
+    /// - Requires: a parameter of the function. It is a value, so it is no part of an index.
+    /// - Costs: a register.
+    /// - See also: `number`, `dim as a value`.
+    Scalar = "scalar", "alpha", false;
+}
+
+impl Form {
+    /// The function with a form of its own that has this name.
+    pub fn called(name: &str) -> Option<Form> {
+        Self::ALL.iter().copied().find(|form| form.is_call() && form.name() == name)
+    }
+}
