@@ -13,6 +13,20 @@ record() {
     cp docs/ladder.svg docs/book/src/pictures/
     cargo build --examples
     TILEWRIGHT_BLESS=1 cargo test --workspace --test book
+    pages
+}
+
+# Panels of two pages, as a browser draws them.
+pages() {
+    ./setup.sh --browser
+    local work matmul=${CARGO_TARGET_DIR:-target}/debug/examples/matmul
+    work=$(mktemp -d)
+    "$matmul" --schedule warptile --page "$work/warptile.html"
+    # Refused: it fails, and writes its page.
+    "$matmul" --schedule shared --extend 'tile(k = 1024)' --page "$work/refused.html" || true
+    scripts/page-picture.py "$work/warptile.html" docs/book/src/pictures/page-warptile.png holds memory
+    scripts/page-picture.py "$work/refused.html" docs/book/src/pictures/page-refused.png findings text derivation
+    rm -r "$work"
 }
 
 book() {

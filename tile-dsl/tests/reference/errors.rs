@@ -15,7 +15,7 @@ writes it.
 ";
 
 /// The enums: a heading, what returns them, the file, how the variants are written in headings.
-const ENUMS: [(&str, &str, &str, &str); 6] = [
+const ENUMS: [(&str, &str, &str, &str); 7] = [
     (
         "The runtime",
         "Buffers, launches, streams, graphs, tuning and what is compiled ahead of time return `tilewright::Error`.",
