@@ -1,8 +1,9 @@
 //! What is predicted of every example under every schedule is what the simulator counts in the same launch.
 
-mod support;
 #[path = "support/examples.rs"]
+#[allow(dead_code, reason = "each kernel has its sizes here")]
 mod examples;
+mod support;
 
 use examples::{attention, batched, conv1d, conv2d, eight, linear, product, softmax, vector_add};
 use std::collections::BTreeMap;

@@ -112,6 +112,9 @@ pub struct LeftOut {
     pub reason: &'static str,
 }
 
+/// Bytes that a lane loads at once at most.
+const WIDEST: u32 = 16;
+
 /// Boxes of tensor maps.
 const BOXES: &str = "a tensor map moves whole boxes: no lanes ask for addresses of their own";
 /// Operands of asynchronous MMA.
@@ -162,6 +165,7 @@ pub fn traffic(kernel: &Kernel, launch: &Launch<'_>) -> Result<Traffic, TrafficE
                 counters: &mut counters,
                 arrivals: &mut arrivals,
                 arrived: 0,
+                together: Vec::new(),
             };
             walk.block(&kernel.body, live)?;
         }
@@ -200,16 +204,68 @@ struct Walk<'a, 'f> {
     arrivals: &'f mut Vec<bool>,
     /// How often this warp has arrived.
     arrived: usize,
+    /// Loads of shared memory since the last statement that is no plain computation.
+    together: Vec<Together<'a>>,
+}
+
+/// A load that LLVM may join with its neighbours.
+struct Together<'a> {
+    stmt: &'a Stmt,
+    mem: Mem,
+    at: Lanes,
+    lanes: u32,
+    bytes: u32,
 }
 
 type Told<T> = Result<T, TrafficError>;
 
-impl Walk<'_, '_> {
-    fn block(&mut self, stmts: &[Stmt], lanes: u32) -> Told<()> {
-        stmts.iter().try_for_each(|stmt| self.stmt(stmt, lanes))
+impl<'a> Walk<'a, '_> {
+    fn block(&mut self, stmts: &'a [Stmt], lanes: u32) -> Told<()> {
+        for stmt in stmts {
+            if !computes(stmt) {
+                self.join();
+            }
+            self.stmt(stmt, lanes)?;
+        }
+        self.join();
+        Ok(())
     }
 
-    fn stmt(&mut self, stmt: &Stmt, lanes: u32) -> Told<()> {
+    /// Counts the loads of a straight piece of code: neighbours by one instruction, of 16 bytes at most, where all lanes are aligned to it.
+    fn join(&mut self) {
+        let mut left = std::mem::take(&mut self.together);
+        while let Some(first) = left.first() {
+            let apart = |other: &Together<'_>| {
+                let alike = (other.mem, other.lanes, other.bytes) == (first.mem, first.lanes, first.bytes);
+                if alike { other.at.apart(&first.at, first.lanes) } else { None }
+            };
+            let found: Vec<Option<i64>> = left.iter().map(apart).collect();
+            let mut chain: Vec<(i64, Together<'_>)> = Vec::new();
+            let mut others = Vec::new();
+            for (load, distance) in left.into_iter().zip(found) {
+                match distance {
+                    Some(distance) => chain.push((distance, load)),
+                    None => others.push(load),
+                }
+            }
+            left = others;
+            chain.sort_by_key(|(distance, _)| *distance);
+            let mut at = 0;
+            while at < chain.len() {
+                let n = joined(&chain[at..]);
+                let (_, load) = &chain[at];
+                let bytes = n as u32 * load.bytes;
+                let request = Request { at: &load.at, lanes: load.lanes, bytes };
+                let (units, least) = request.wavefronts(true);
+                let count = Count { requests: 1, units, least, bytes: request.asked() };
+                let (stmt, mem) = (load.stmt, load.mem);
+                self.count(stmt, (mem, Form::Load), bytes, count);
+                at += n;
+            }
+        }
+    }
+
+    fn stmt(&mut self, stmt: &'a Stmt, lanes: u32) -> Told<()> {
         match stmt {
             Stmt::Let(var, value) => {
                 if is_index(self.kernel.vars[var.0 as usize]) {
@@ -354,7 +410,7 @@ impl Walk<'_, '_> {
 
     fn access(
         &mut self,
-        stmt: &Stmt,
+        stmt: &'a Stmt,
         (mem, form): (Mem, Form),
         offset: &Expr,
         elems: usize,
@@ -370,6 +426,10 @@ impl Walk<'_, '_> {
         }
         let at = self.place(stmt, mem, offset)?;
         let bytes = elems as u32 * self.bytes_of(mem);
+        if form == Form::Load && matches!(mem, Mem::Shared(_)) && guard.is_none() {
+            self.together.push(Together { stmt, mem, at, lanes, bytes });
+            return Ok(());
+        }
         let request = Request { at: &at, lanes, bytes };
         let (units, least) = match mem {
             Mem::Global(_) => request.sectors(),
@@ -512,6 +572,20 @@ fn is_index(ty: Ty) -> bool {
         Ty::I64 => true,
         Ty::Elem(dtype) => !matches!(dtype.format().kind, Number::Float(_)),
     }
+}
+
+/// How many loads at the start of a chain, in the order of their distances, are one instruction.
+fn joined(chain: &[(i64, Together<'_>)]) -> usize {
+    let (start, first) = &chain[0];
+    let each = i64::from(first.bytes);
+    let beside = (0i64..).zip(chain).take_while(|(n, (distance, _))| *distance == start + n * each).count();
+    let aligned = |n: usize| first.at.multiples_of(n as i64 * each, first.lanes);
+    [8, 4, 2].into_iter().find(|n| *n <= beside && *n as u32 * first.bytes <= WIDEST && aligned(*n)).unwrap_or(1)
+}
+
+/// Whether loads on either side of a statement stand in one straight piece of code.
+fn computes(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::Let(..) | Stmt::Set { .. } | Stmt::Load { guard: None, .. })
 }
 
 /// Whether a statement asks something of memory, or decides on what others ask.

@@ -48,6 +48,18 @@ impl Lanes {
         }
     }
 
+    /// How far these are from others, where that is the same in some lanes.
+    pub fn apart(&self, other: &Lanes, lanes: u32) -> Option<i64> {
+        let mut asking = (0..WARP).filter(|i| lanes >> i & 1 != 0).map(|i| self.get(i) - other.get(i));
+        let first = asking.next()?;
+        asking.all(|n| n == first).then_some(first)
+    }
+
+    /// Whether they are multiples of a number in some lanes.
+    pub fn multiples_of(&self, n: i64, lanes: u32) -> bool {
+        (0..WARP).filter(|i| lanes >> i & 1 != 0).all(|i| self.get(i) % n == 0)
+    }
+
     pub fn map(&self, f: impl Fn(i64) -> i64) -> Lanes {
         match self {
             Lanes::Same(n) => Lanes::Same(f(*n)),
