@@ -63,10 +63,10 @@ pub mod dsl;
 
 /// Counters and findings of the simulator.
 pub use ptx_sim as sim;
-pub use tile_dsl::{dtype::DType, program::Variant};
-pub use tile_macros::tile_kernel;
 /// What will slow a kernel under a schedule down, predicted without a run.
 pub use tile_check::{self as lints, Checked, Lint, check};
+pub use tile_dsl::{dtype::DType, program::Variant};
+pub use tile_macros::tile_kernel;
 /// Pages that show what a kernel under a schedule does.
 #[cfg(feature = "page")]
 pub use tile_page::{self as pages, PageError, page};

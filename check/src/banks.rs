@@ -29,7 +29,8 @@ fn look(subject: &Subject<'_>) -> Vec<Lint> {
 fn lint(subject: &Subject<'_>, accesses: &[&Access], sum: Count) -> Lint {
     let first = accesses[0];
     let each = |units: u64| units as f64 / sum.requests as f64;
-    let figures = Figures { predicted: each(sum.units), bound: each(sum.least), unit: "wavefronts a request" };
+    let figures =
+        Figures { predicted: each(sum.units), bound: each(sum.least), unit: "wavefronts a request" };
     let (help, note) = mended(subject, first, sum);
     Lint {
         rule: RULE.name,
@@ -81,9 +82,10 @@ fn mended(subject: &Subject<'_>, access: &Access, sum: Count) -> (Option<Help>, 
     match best {
         Some((_, bytes, help)) => {
             let more = bytes as i64 - subject.kernel.shared_bytes() as i64;
-            let note = (more > 0).then(|| format!("`{}` takes {more} bytes of shared memory more", help.directives));
+            let note =
+                (more > 0).then(|| format!("`{}` takes {more} bytes of shared memory more", help.directives));
             (Some(help), note)
         }
-        None => (None, Some(trials.without_gain("the paddings and swizzles"))),
+        None => (None, Some(trials.without_gain("`pad` or `swizzle`"))),
     }
 }

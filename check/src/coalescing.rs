@@ -24,8 +24,7 @@ const MOST: f64 = 1.5;
 
 fn look(subject: &Subject<'_>) -> Vec<Lint> {
     let groups = subject.accesses(false).into_iter();
-    let scattered: Vec<_> =
-        groups.filter(|(_, sum)| sum.units as f64 > MOST * sum.least as f64).collect();
+    let scattered: Vec<_> = groups.filter(|(_, sum)| sum.units as f64 > MOST * sum.least as f64).collect();
     if scattered.is_empty() {
         return Vec::new();
     }
@@ -33,7 +32,8 @@ fn look(subject: &Subject<'_>) -> Vec<Lint> {
     let lint = |(accesses, sum): (Vec<&Access>, Count)| {
         let first = accesses[0];
         let each = |units: u64| units as f64 / sum.requests as f64;
-        let figures = Figures { predicted: each(sum.units), bound: each(sum.least), unit: "sectors a request" };
+        let figures =
+            Figures { predicted: each(sum.units), bound: each(sum.least), unit: "sectors a request" };
         let help = mended.as_ref().and_then(|(directives, traffic)| {
             let then = sectors_each(traffic, first)?;
             (then < figures.predicted).then(|| Help { directives: directives.clone(), predicted: then })
@@ -60,7 +60,8 @@ fn look(subject: &Subject<'_>) -> Vec<Lint> {
 
 /// Sectors a request of the accesses of a buffer that are alike.
 fn sectors_each(traffic: &Traffic, access: &Access) -> Option<f64> {
-    let own = traffic.accesses.iter().filter(|a| !a.shared && (&a.buffer, a.form) == (&access.buffer, access.form));
+    let own =
+        traffic.accesses.iter().filter(|a| !a.shared && (&a.buffer, a.form) == (&access.buffer, access.form));
     let (units, requests) = own.fold((0, 0), |(u, r), a| (u + a.count.units, r + a.count.requests));
     (requests > 0).then(|| units as f64 / requests as f64)
 }
@@ -103,7 +104,7 @@ fn mended(subject: &Subject<'_>) -> (Option<(String, Traffic)>, String) {
             best = Some((sectors, text.join("; "), trial.traffic));
         }
     }
-    let note = trials.without_gain("the exchanges of bound loops");
+    let note = trials.without_gain("exchange of bound loops");
     (best.map(|(_, text, traffic)| (text, traffic)), note)
 }
 

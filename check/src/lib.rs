@@ -173,7 +173,7 @@ pub fn check_program(
 ) -> Result<Checked, CheckError> {
     let subject = Subject::of(program, dims, machine)?;
     let lints = RULES.iter().flat_map(|rule| (rule.look)(&subject)).collect();
-    let Subject { kernel: _, variant, ctas, traffic, .. } = subject;
+    let Subject { variant, ctas, traffic, .. } = subject;
     Ok(Checked {
         kernel: program.nest.kernel.name.clone(),
         schedule: program.schedule.name.clone(),

@@ -40,7 +40,10 @@ fn look(subject: &Subject<'_>) -> Vec<Lint> {
     if what == "shared memory" {
         let each = limits.shared / (ctas + 1) / UNIT * UNIT;
         let most = each.saturating_sub(RESERVED);
-        notes.push(format!("with {most} bytes of shared memory or less, {} fit", counted((ctas + 1).into(), "CTA")));
+        notes.push(format!(
+            "with {most} bytes of shared memory or less, {} fit",
+            counted((ctas + 1).into(), "CTA")
+        ));
     }
     vec![Lint {
         rule: RULE.name,

@@ -40,7 +40,8 @@ fn rings(nest: &Nest) -> Vec<Ring> {
     leaves(&nest.body, &mut |path, _| {
         for (n, frame) in path.iter().enumerate() {
             let Frame::For(digit, LoopKind::Pipe(stages)) = frame else { continue };
-            let copies = path[n + 1..].iter().map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None });
+            let copies =
+                path[n + 1..].iter().map_while(|f| if let Frame::Stage(c) = f { Some(*c) } else { None });
             let shared = |c: &CopyId| nest.copy(*c).space == Space::Shared;
             let copies: Vec<String> = copies.filter(shared).map(|c| nest.copy_name(c)).collect();
             let ring = Ring { at: nest.digit_name(*digit), copies, stages: *stages };
@@ -91,7 +92,11 @@ fn lint(subject: &Subject<'_>, ring: &Ring, [stage, flying, needed]: [f64; 3]) -
     Lint {
         rule: RULE.name,
         place: ring.at.clone(),
-        figures: Figures { predicted: flying, bound: needed.round(), unit: "bytes on their way to a multiprocessor" },
+        figures: Figures {
+            predicted: flying,
+            bound: needed.round(),
+            unit: "bytes on their way to a multiprocessor",
+        },
         message: format!(
             "the pipeline over `{}` has {} bytes on their way to a multiprocessor; {} cover the latency of device memory at its full bandwidth",
             ring.at,
@@ -119,7 +124,8 @@ fn mended(subject: &Subject<'_>, ring: &Ring, needed: f64) -> Option<Help> {
         let limits = subject.machine.limits()?;
         let shared = trial.kernel.shared_bytes() as u32;
         let fit = limits.each(trial.kernel.threads, subject.registers().each, shared);
-        let ctas = fit.iter().map(|(n, _)| *n).min().unwrap_or(0).min(subject.kernel.persistent.unwrap_or(u32::MAX));
+        let ctas =
+            fit.iter().map(|(n, _)| *n).min().unwrap_or(0).min(subject.kernel.persistent.unwrap_or(u32::MAX));
         let predicted = f64::from(ctas) * f64::from(stages - 1) * stage;
         (predicted >= needed).then(|| Help { directives: edit.to_string(), predicted })
     })

@@ -117,11 +117,7 @@ impl<'a> Subject<'a> {
 }
 
 /// The requests of a launch, or of its first CTA.
-fn looked_at(
-    kernel: &Kernel,
-    dims: &BTreeMap<String, i64>,
-    ctas: u64,
-) -> Result<Traffic, TrafficError> {
+fn looked_at(kernel: &Kernel, dims: &BTreeMap<String, i64>, ctas: u64) -> Result<Traffic, TrafficError> {
     let of_cluster = u64::from(kernel.cluster.unwrap_or(1));
     let some = if ctas <= FEW { ctas } else { of_cluster.min(ctas) };
     traffic(kernel, &Launch { dims, ctas, looked_at: 0..some })

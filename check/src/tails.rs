@@ -1,11 +1,6 @@
 //! Tails: more than half of the last tile of an axis lies outside.
 
-use crate::{
-    Figures, Help, Lint, Rule,
-    subject::Subject,
-    text::number,
-    trial::Trials,
-};
+use crate::{Figures, Help, Lint, Rule, subject::Subject, text::counted, trial::Trials};
 use tile_dsl::directive::{DirectiveKind, Tile};
 
 /// The rule.
@@ -17,7 +12,9 @@ const MOST: f64 = 0.5;
 
 fn look(subject: &Subject<'_>) -> Vec<Lint> {
     let directives = subject.program.schedule.directives.iter();
-    directives.filter_map(|d| if let DirectiveKind::Tile(tile) = &d.kind { lint(subject, tile) } else { None }).collect()
+    directives
+        .filter_map(|d| if let DirectiveKind::Tile(tile) = &d.kind { lint(subject, tile) } else { None })
+        .collect()
 }
 
 /// Points of the last tile, and those inside of the axis.
@@ -45,7 +42,9 @@ fn lint(subject: &Subject<'_>, tile: &Tile) -> Option<Lint> {
     }
     let tiles = points.div_ceil(u64::from(tile.size));
     let help = mended(subject, tile, points);
-    let note = help.is_none().then(|| "no tile of half or a quarter as many points is legal and leaves less outside".to_string());
+    let note = help
+        .is_none()
+        .then(|| "no tile of half or a quarter as many points is legal and leaves less outside".to_string());
     Some(Lint {
         rule: RULE.name,
         place: tile.axis.clone(),
@@ -55,13 +54,10 @@ fn lint(subject: &Subject<'_>, tile: &Tile) -> Option<Lint> {
             size - inside,
             tile.axis
         ),
-        notes: [
-            Some(format!("{} of all {tiles} tiles along it are such tails", number(1.0 / tiles as f64))),
-            note,
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
+        notes: [Some(format!("it is one of {}", counted(tiles, "tile"))), note]
+            .into_iter()
+            .flatten()
+            .collect(),
         help,
     })
 }

@@ -30,6 +30,6 @@ pub fn statements(accesses: &[&Access]) -> String {
     let first = accesses.first().map_or("", |a| a.text.as_str());
     match accesses.len() {
         0 | 1 => format!("`{first}`"),
-        n => format!("`{first}`, and {}", counted(n as u64 - 1, "statement more").replace("mores", "more")),
+        n => format!("`{first}`, and {}", counted(n as u64 - 1, "other statement")),
     }
 }

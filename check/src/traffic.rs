@@ -118,7 +118,8 @@ const WIDEST: u32 = 16;
 /// Boxes of tensor maps.
 const BOXES: &str = "a tensor map moves whole boxes: no lanes ask for addresses of their own";
 /// Operands of asynchronous MMA.
-const OPERANDS: &str = "asynchronous MMA reads its operands by descriptors: no wavefronts of lanes are counted";
+const OPERANDS: &str =
+    "asynchronous MMA reads its operands by descriptors: no wavefronts of lanes are counted";
 
 /// Why requests cannot be told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -483,17 +484,7 @@ impl<'a> Walk<'a, '_> {
                     Mem::Shared(n) => &self.kernel.shared[n as usize].name,
                 };
                 let text = first_line(&print::stmt(self.kernel, stmt));
-                (
-                    order,
-                    Access {
-                        buffer: buffer.into(),
-                        shared,
-                        form,
-                        bytes,
-                        text,
-                        count: Count::default(),
-                    },
-                )
+                (order, Access { buffer: buffer.into(), shared, form, bytes, text, count: Count::default() })
             });
         access.count.add(count);
     }
@@ -513,7 +504,8 @@ impl<'a> Walk<'a, '_> {
         };
         if counted != 0 && self.first == 0 {
             let at = self.place(stmt, Mem::Global(counters), offset)?;
-            let request = Request { at: &at, lanes: counted & 1, bytes: self.bytes_of(Mem::Global(counters)) };
+            let request =
+                Request { at: &at, lanes: counted & 1, bytes: self.bytes_of(Mem::Global(counters)) };
             let ((units, least), bytes) = (request.sectors(), request.asked());
             let count = Count { requests: 1, units, least, bytes };
             self.count(stmt, (Mem::Global(counters), Form::Atomic), request.bytes, count);
@@ -580,7 +572,10 @@ fn joined(chain: &[(i64, Together<'_>)]) -> usize {
     let each = i64::from(first.bytes);
     let beside = (0i64..).zip(chain).take_while(|(n, (distance, _))| *distance == start + n * each).count();
     let aligned = |n: usize| first.at.multiples_of(n as i64 * each, first.lanes);
-    [8, 4, 2].into_iter().find(|n| *n <= beside && *n as u32 * first.bytes <= WIDEST && aligned(*n)).unwrap_or(1)
+    [8, 4, 2]
+        .into_iter()
+        .find(|n| *n <= beside && *n as u32 * first.bytes <= WIDEST && aligned(*n))
+        .unwrap_or(1)
 }
 
 /// Whether loads on either side of a statement stand in one straight piece of code.

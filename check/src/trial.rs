@@ -37,7 +37,11 @@ impl<'a> Trials<'a> {
     }
 
     /// The schedule with some directives in the place of those for which `replaced` holds; `None` if the engine refuses it.
-    pub fn with(&mut self, put: &[DirectiveKind], replaced: impl Fn(&DirectiveKind) -> bool) -> Option<Trial> {
+    pub fn with(
+        &mut self,
+        put: &[DirectiveKind],
+        replaced: impl Fn(&DirectiveKind) -> bool,
+    ) -> Option<Trial> {
         self.tried += 1;
         let Program { schedule, dtype, .. } = self.subject.program;
         let mut directives: Vec<Directive> =
@@ -60,9 +64,11 @@ impl<'a> Trials<'a> {
     /// What was tried without gain, in words.
     pub fn without_gain(&self, what: &str) -> String {
         match (self.tried, self.legal) {
-            (0, _) => format!("no {what} was found to try"),
-            (tried, 0) => format!("{tried} of {what} were tried: the engine refuses them all"),
-            (tried, legal) => format!("{tried} of {what} were tried, {legal} are legal: none is better"),
+            (0, _) => format!("there is no {what} to try"),
+            (_, 0) => format!("the engine refuses each {what} that was tried ({})", self.tried),
+            (tried, legal) => {
+                format!("{tried} times {what} tried, {legal} of them legal: none is better")
+            }
         }
     }
 }

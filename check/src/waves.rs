@@ -13,19 +13,20 @@ pub const RULE: Rule = Rule {
     look,
 };
 
-/// The last wave is filled at least so much.
+/// The last wave is filled at least so much, or it is of no consequence: all waves together are filled so much.
 const LEAST: f64 = 0.25;
+const ALL: f64 = 0.9;
 
 fn look(subject: &Subject<'_>) -> Vec<Lint> {
     let at_once = u64::from(subject.resident()) * subject.machine.multiprocessors();
     let (whole, left) = (subject.tiles / at_once, subject.tiles % at_once);
     let filled = left as f64 / at_once as f64;
-    if whole == 0 || left == 0 || filled >= LEAST {
+    let useful = subject.tiles as f64 / ((whole + 1) * at_once) as f64;
+    if whole == 0 || left == 0 || filled >= LEAST || useful >= ALL {
         return Vec::new();
     }
     let exact = subject.kernel.persistent.is_some() || subject.registers().exact;
     let at_most = if exact { "" } else { "at most " };
-    let useful = subject.tiles as f64 / ((whole + 1) * at_once) as f64;
     let mut notes = vec![format!(
         "all waves together are {} % filled; other tiles, `persistent` or `split_k` change their number",
         number((100.0 * useful).round())

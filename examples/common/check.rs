@@ -32,7 +32,8 @@ pub fn check_all(
             continue;
         }
         for lint in &checked.lints {
-            let help = lint.help.as_ref().map(|h| json!({ "directives": h.directives, "predicted": h.predicted }));
+            let help =
+                lint.help.as_ref().map(|h| json!({ "directives": h.directives, "predicted": h.predicted }));
             line(json!({
                 "schedule": checked.schedule, "dtype": dtype.map(|d| d.name()), "dims": checked.dims,
                 "rule": lint.rule, "place": lint.place, "predicted": lint.figures.predicted,

@@ -128,7 +128,8 @@ pub(super) fn bin(op: BinOp, a: &Value, b: &Value) -> Value {
             Value::Bool(case(true, true) | case(true, false) | case(false, true) | case(false, false))
         }
         // One side alone may decide.
-        (Value::Bool(known), Value::Unknown, _, Some(f)) | (Value::Unknown, Value::Bool(known), _, Some(f))
+        (Value::Bool(known), Value::Unknown, _, Some(f))
+        | (Value::Unknown, Value::Bool(known), _, Some(f))
             if f(false, true) == f(false, false) && *known == 0 =>
         {
             Value::Bool(all(f(false, false)))
