@@ -8,7 +8,7 @@ mod verify;
 use clap::Parser;
 use common::{
     data::normal,
-    example::{Generic, Typed, run_generic},
+    example::{Dims, Generic, Typed, run_generic},
     options::{elements, size},
     run::run_all,
 };
@@ -34,16 +34,27 @@ size! {
     Size { b, h, m, n, d } as "B×H×M×N×D", "1x2x160x100x64"
 }
 
+impl Options {
+    fn size(&self, gpu: bool) -> Size {
+        self.size.unwrap_or(match gpu {
+            true => Size { b: 4, h: 32, m: 4096, n: 4096, d: 64 },
+            false => Size { b: 1, h: 2, m: 160, n: 100, d: 64 },
+        })
+    }
+}
+
 impl Generic for Options {
     fn typed(&self) -> &Typed {
         &self.typed
     }
 
+    fn dims(&self, gpu: bool) -> Dims {
+        let Size { b, h, m, n, d } = self.size(gpu);
+        vec![("B", b), ("H", h), ("M", m), ("N", n), ("D", d)]
+    }
+
     fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {
-        let size = self.size.unwrap_or(match device.is_gpu() {
-            true => Size { b: 4, h: 32, m: 4096, n: 4096, d: 64 },
-            false => Size { b: 1, h: 2, m: 160, n: 100, d: 64 },
-        });
+        let size = self.size(device.is_gpu());
         let shape = |rows: usize| [size.b, size.h, rows, size.d];
         let (queries, keys) = (elements(&shape(size.m))?, elements(&shape(size.n))?);
         device.check_memory((2 * queries as u128 + 2 * keys as u128) * size_of::<T>() as u128)?;

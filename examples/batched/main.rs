@@ -12,7 +12,7 @@ mod verify;
 use clap::Parser;
 use common::{
     data::normal,
-    example::{Generic, Typed, run_generic},
+    example::{Dims, Generic, Typed, run_generic},
     options::{elements, size},
     run::run_all,
 };
@@ -46,16 +46,27 @@ fn transposed<T: Float>(matrices: &[T], Size { b, n, k, .. }: Size) -> Vec<T> {
     (0..b).flat_map(|batch| (0..n).flat_map(move |j| (0..k).map(move |l| place(batch, j, l)))).collect()
 }
 
+impl Options {
+    fn size(&self, gpu: bool) -> Size {
+        self.size.unwrap_or(match gpu {
+            true => Size { b: 64, m: 1024, n: 1024, k: 1024 },
+            false => Size { b: 2, m: 160, n: 144, k: 96 },
+        })
+    }
+}
+
 impl Generic for Options {
     fn typed(&self) -> &Typed {
         &self.typed
     }
 
+    fn dims(&self, gpu: bool) -> Dims {
+        let Size { b, m, n, k } = self.size(gpu);
+        vec![("B", b), ("M", m), ("N", n), ("K", k)]
+    }
+
     fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {
-        let size = self.size.unwrap_or(match device.is_gpu() {
-            true => Size { b: 64, m: 1024, n: 1024, k: 1024 },
-            false => Size { b: 2, m: 160, n: 144, k: 96 },
-        });
+        let size = self.size(device.is_gpu());
         let Size { b, m, n, k } = size;
         let [first, second, result] = [[b, m, k], [b, k, n], [b, m, n]];
         let lengths = [elements(&first)?, elements(&second)?, elements(&result)?];

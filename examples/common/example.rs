@@ -1,6 +1,7 @@
 //! The frame of an example: options, `--list`, `--emit`, and a run a schedule.
 
 use super::{
+    check::check_all,
     options::{self, TypeChoice},
     page,
     run::run_all,
@@ -14,6 +15,8 @@ use tilewright::{AnySchedule, DType, Device, Error, Float};
 pub use super::options::Common as Setup;
 
 type Schedules<'a> = &'a [&'static dyn AnySchedule];
+/// Dims of a kernel, by name.
+pub type Dims = Vec<(&'static str, usize)>;
 
 /// Options of an example whose element type is chosen.
 #[derive(Args, Clone, Debug)]
@@ -30,6 +33,9 @@ pub trait Generic: CommandFactory + FromArgMatches {
     /// The options that it shares with others.
     fn typed(&self) -> &Typed;
 
+    /// The dims of the kernel, by name; on a GPU or on the simulator, where the options leave them open.
+    fn dims(&self, gpu: bool) -> Dims;
+
     /// Makes data of a type and runs schedules on it, as [`run_all`] does.
     ///
     /// # Errors
@@ -43,6 +49,7 @@ pub fn run_generic<O: Generic>(schedules: Schedules<'static>, default: &'static 
         schedules,
         default,
         |o: &O| (&o.typed().setup, Some(o.typed().dtype.into())),
+        |o| o.dims(true),
         |o, device, chosen| match o.typed().dtype {
             TypeChoice::F32 => o.run::<f32>(device, chosen),
             TypeChoice::F16 => o.run::<f16>(device, chosen),
@@ -59,12 +66,14 @@ pub fn run_example<O: CommandFactory + FromArgMatches>(
     default: &'static str,
     dtype: Option<DType>,
     setup: impl Fn(&O) -> &Setup,
+    dims: impl Fn(&O) -> Dims,
     run: impl Fn(&O, &Device, &'static dyn AnySchedule) -> Result<Record, Error>,
 ) -> ExitCode {
     frame(
         schedules,
         default,
         |o| (setup(o), dtype),
+        dims,
         |o, device, chosen| Ok(run_all(setup(o), chosen, |schedule| run(o, device, schedule))),
     )
 }
@@ -73,6 +82,7 @@ fn frame<O: CommandFactory + FromArgMatches>(
     schedules: Schedules<'static>,
     default: &'static str,
     setup: impl Fn(&O) -> (&Setup, Option<DType>),
+    dims: impl Fn(&O) -> Dims,
     run: impl Fn(&O, &Device, Schedules<'_>) -> Result<bool, Error>,
 ) -> ExitCode {
     let matches = options::with_schedules(O::command(), schedules, &[], &[], default).get_matches();
@@ -87,6 +97,9 @@ fn frame<O: CommandFactory + FromArgMatches>(
         let admitted = options::admitting(&chosen, dtype)?;
         if let Some(stage) = setup.emit {
             return options::emit(setup, &admitted, dtype, stage).map(|()| ExitCode::SUCCESS);
+        }
+        if setup.check {
+            return check_all(setup, &admitted, dtype, &dims(&options));
         }
         let admitted = page::chosen(setup, admitted, dtype)?;
         let device = setup.open()?;

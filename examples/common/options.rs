@@ -183,6 +183,9 @@ pub struct Common {
     /// More directives for the schedule of `--page`, such as 'tile(k = 64)'; where they are refused, the page shows why
     #[arg(long, value_name = "DIRECTIVES", requires = "page")]
     pub extend: Option<String>,
+    /// Predict what will slow the schedule down instead of running; needs no GPU and runs nothing
+    #[arg(long, conflicts_with_all = ["emit", "page"])]
+    pub check: bool,
     /// Variant that `--emit` prints
     #[arg(long, value_enum, default_value = "exact", requires = "emit")]
     pub variant: VariantChoice,

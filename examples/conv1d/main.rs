@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         "staged",
         None,
         |o| &o.setup,
+        |o| vec![("N", o.length.unwrap_or(1 << 26))],
         |o, device, schedule| {
             let n = o.length.unwrap_or(if device.is_gpu() { 1 << 26 } else { 100_000 });
             let x = normal::<f32>(o.setup.seed, 0, n + 2);

@@ -8,7 +8,7 @@ mod verify;
 use clap::Parser;
 use common::{
     data::normal,
-    example::{Generic, Typed, run_generic},
+    example::{Dims, Generic, Typed, run_generic},
     options::{elements, size},
     run::run_all,
 };
@@ -50,16 +50,27 @@ fn window(text: &str) -> Result<Window, String> {
     }
 }
 
+impl Options {
+    fn size(&self, gpu: bool) -> Size {
+        self.size.unwrap_or(match gpu {
+            true => Size { b: 32, p: 56, q: 56, c: 128, f: 256 },
+            false => Size { b: 2, p: 9, q: 20, c: 40, f: 72 },
+        })
+    }
+}
+
 impl Generic for Options {
     fn typed(&self) -> &Typed {
         &self.typed
     }
 
+    fn dims(&self, gpu: bool) -> Dims {
+        let (Size { b, p, q, c, f }, Window { r, s }) = (self.size(gpu), self.window);
+        vec![("B", b), ("P", p), ("Q", q), ("C", c), ("F", f), ("R", r), ("S", s)]
+    }
+
     fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {
-        let size = self.size.unwrap_or(match device.is_gpu() {
-            true => Size { b: 32, p: 56, q: 56, c: 128, f: 256 },
-            false => Size { b: 2, p: 9, q: 20, c: 40, f: 72 },
-        });
+        let size = self.size(device.is_gpu());
         let (Size { b, p, q, c, f }, Window { r, s }) = (size, self.window);
         let padded = |n: usize, window: usize| n.saturating_add(window - 1);
         let (images, weights, result) = ([b, padded(p, r), padded(q, s), c], [r, s, c, f], [b, p, q, f]);

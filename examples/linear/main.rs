@@ -12,7 +12,7 @@ mod verify;
 use clap::Parser;
 use common::{
     data::normal,
-    example::{Generic, Typed, run_generic},
+    example::{Dims, Generic, Typed, run_generic},
     options::elements,
     run::run_all,
 };
@@ -36,15 +36,27 @@ struct Options {
     typed: Typed,
 }
 
+impl Options {
+    /// Rows, and the widths of the output and of the input.
+    fn size(&self, gpu: bool) -> [usize; 3] {
+        let default = if gpu { 4096 } else { 256 };
+        let (rows, width) = (self.batch.unwrap_or(default), self.width.unwrap_or(default));
+        [rows, width, width]
+    }
+}
+
 impl Generic for Options {
     fn typed(&self) -> &Typed {
         &self.typed
     }
 
+    fn dims(&self, gpu: bool) -> Dims {
+        let [m, n, k] = self.size(gpu);
+        vec![("M", m), ("N", n), ("K", k)]
+    }
+
     fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {
-        let default = if device.is_gpu() { 4096 } else { 256 };
-        let (m, n) = (self.batch.unwrap_or(default), self.width.unwrap_or(default));
-        let k = n;
+        let [m, n, k] = self.size(device.is_gpu());
         let (input, weights) = (elements(&[m, k])?, elements(&[k, n])?);
         device.check_memory((2 * input as u128 + weights as u128) * size_of::<T>() as u128)?;
         let setup = &self.typed.setup;

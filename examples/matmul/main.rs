@@ -12,6 +12,7 @@ mod verify;
 use bench::{Bench, fastest};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
+    check::check_all,
     options::{self, Common, TypeChoice, elements, size},
     output::line,
     page,
@@ -36,7 +37,7 @@ struct Options {
     #[arg(long, value_enum, default_value = "f32")]
     dtype: TypeChoice,
     /// Time the schedules in turn, against cuBLAS where it is installed; needs a GPU
-    #[arg(long, conflicts_with_all = ["emit", "page"])]
+    #[arg(long, conflicts_with_all = ["emit", "page", "check"])]
     bench: bool,
     /// Timed launches of each schedule under `--bench`
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(20..))]
@@ -133,6 +134,15 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
             options::emit(&options.common, &chosen, Some(T::DTYPE), stage)?;
         }
         return Ok(ExitCode::SUCCESS);
+    }
+    if options.common.check {
+        let mut status = ExitCode::SUCCESS;
+        for size in sizes(4096) {
+            let chosen = schedules::<T>(options, matches, size, None)?;
+            let dims = [("M", size.m), ("N", size.n), ("K", size.k)];
+            status = check_all(&options.common, &chosen, Some(T::DTYPE), &dims)?;
+        }
+        return Ok(status);
     }
     let device = options.common.open()?;
     let sizes = sizes(if device.is_gpu() { 4096 } else { 256 });

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         "long",
         None,
         |o| &o.setup,
+        |o| vec![("R", o.rows.unwrap_or(1 << 16)), ("N", o.length)],
         |o, device, schedule| {
             let (rows, n) = (o.rows.unwrap_or(if device.is_gpu() { 1 << 16 } else { 64 }), o.length);
             let x = normal::<f32>(o.setup.seed, 0, rows * n);

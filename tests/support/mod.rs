@@ -13,7 +13,9 @@ use tile_dsl::{
     },
 };
 use tile_fuzz::launch::buffer;
-use tilewright::{AnyBuffer, AnySchedule, DType, Device, Error, Kernel, Launch, LaunchArgs, Layout, Variant};
+use tilewright::{
+    AnyBuffer, AnySchedule, DType, Device, Error, Kernel, Launch, LaunchArgs, LaunchReport, Layout, Variant,
+};
 
 /// The factor γ of the bound on the error: 1 covers every order of summation.
 const GAMMA: f64 = 1.0;
@@ -161,6 +163,28 @@ impl Case {
     }
 
     fn check_variant<K: Kernel>(&self, schedule: &dyn AnySchedule, variant: Variant) {
+        let Some((report, buffers)) = self.launch::<K>(schedule, variant) else { return };
+        assert!(
+            report.findings.is_empty(),
+            "{} under {}, {variant}: {:?}",
+            self.text,
+            self.describe(schedule),
+            report.findings
+        );
+        for (tensor, buffer) in self.kernel.tensors.iter().zip(&buffers) {
+            if tensor.mutable {
+                let found = contents(&**buffer);
+                self.compare(&format!("simulator, {variant}"), schedule, &tensor.name, &found);
+            }
+        }
+    }
+
+    /// Runs a variant on the simulator: the report, and the tensors. `None` where its assumptions do not hold.
+    pub fn launch<K: Kernel>(
+        &self,
+        schedule: &dyn AnySchedule,
+        variant: Variant,
+    ) -> Option<(LaunchReport, Vec<Box<dyn AnyBuffer>>)> {
         let program = self.program(schedule);
         let device = Device::sim();
         let mut buffers: Vec<Box<dyn AnyBuffer>> = Vec::new();
@@ -181,31 +205,22 @@ impl Case {
             let value = tile_fuzz::launch::scalar(elem, self.inputs.scalars[&scalar.name]);
             args = args.scalar(scalar.name.clone().leak(), value);
         }
-        let report = match Launch::<K>::new(args).schedule_dyn(schedule).variant(variant).run() {
+        match Launch::<K>::new(args).schedule_dyn(schedule).variant(variant).run() {
             Err(Error::Variant { .. }) => {
                 assert_ne!(variant, Variant::General, "{}: general admits any size", self.text);
-                return;
+                None
             }
-            run => run.unwrap_or_else(|e| {
-                panic!("{} under {}, {variant}: {e}", self.text, self.describe(schedule))
-            }),
-        };
-        assert!(
-            report.findings.is_empty(),
-            "{} under {}, {variant}: {:?}",
-            self.text,
-            self.describe(schedule),
-            report.findings
-        );
-        for ((tensor, buffer), _) in self.kernel.tensors.iter().zip(&buffers).zip(&names) {
-            if tensor.mutable {
-                let found = contents(&**buffer);
-                self.compare(&format!("simulator, {variant}"), schedule, &tensor.name, &found);
+            run => {
+                let report = run.unwrap_or_else(|e| {
+                    panic!("{} under {}, {variant}: {e}", self.text, self.describe(schedule))
+                });
+                Some((report, buffers))
             }
         }
     }
 
-    fn program(&self, schedule: &dyn AnySchedule) -> Program {
+    /// The program of a schedule for the case's element type.
+    pub fn program(&self, schedule: &dyn AnySchedule) -> Program {
         let encoded = schedule.program(self.dtype).expect("the schedule admits the type");
         Program::from_bytes(encoded).expect("an embedded program")
     }
