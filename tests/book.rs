@@ -124,7 +124,13 @@ fn whatever_is_included_is_there() {
         .flat_map(|page| includes(&page.text).into_iter().map(|i| i.0).chain(pictures(&page.text)))
         .map(|path| fs::canonicalize(Path::new(BOOK).join("src").join(path)).expect("it is there"))
         .collect();
-    let lying = [files("out", "txt"), files("refused", "rs"), files("src/pictures", "svg"), files("src/pictures", "png")].concat();
+    let lying = [
+        files("out", "txt"),
+        files("refused", "rs"),
+        files("src/pictures", "svg"),
+        files("src/pictures", "png"),
+    ]
+    .concat();
     let unused: Vec<_> = lying.into_iter().filter(|file| !used.contains(file)).collect();
     assert!(unused.is_empty(), "no page shows {unused:?}");
     // It can fail.
