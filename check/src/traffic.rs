@@ -572,7 +572,7 @@ fn joined(chain: &[(i64, Together<'_>)]) -> usize {
     let each = i64::from(first.bytes);
     let beside = (0i64..).zip(chain).take_while(|(n, (distance, _))| *distance == start + n * each).count();
     let aligned = |n: usize| first.at.multiples_of(n as i64 * each, first.lanes);
-    [8, 4, 2]
+    [16, 8, 4, 2]
         .into_iter()
         .find(|n| *n <= beside && *n as u32 * first.bytes <= WIDEST && aligned(*n))
         .unwrap_or(1)

@@ -11,7 +11,7 @@ mod verify;
 use clap::Parser;
 use common::{
     data::normal,
-    example::{Generic, Typed, run_generic},
+    example::{Dims, Generic, Typed, run_generic},
     options::{elements, sizes},
     output::line,
     run::run_all,
@@ -96,9 +96,9 @@ impl<T: Float> Problem<T> {
 }
 
 impl Options {
-    fn sizes(&self, device: &Device) -> Vec<Size> {
+    fn sizes(&self, gpu: bool) -> Vec<Size> {
         let all = |[m, n, k]: [usize; 3]| Size { m, n, k };
-        match (self.size.is_empty(), device.is_gpu()) {
+        match (self.size.is_empty(), gpu) {
             (false, _) => self.size.clone(),
             (true, true) => ROWS.map(|m| Size { m, n: 4096, k: 4096 }).into(),
             (true, false) => SMALL.map(all).into(),
@@ -111,8 +111,14 @@ impl Generic for Options {
         &self.typed
     }
 
+    /// Those of the first product: what is checked is a launch of it alone.
+    fn dims(&self, gpu: bool) -> Dims {
+        let first = self.sizes(gpu).into_iter().next();
+        first.map(|Size { m, n, k }| vec![("M", m), ("N", n), ("K", k)]).unwrap_or_default()
+    }
+
     fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {
-        let (sizes, setup) = (self.sizes(device), &self.typed.setup);
+        let (sizes, setup) = (self.sizes(device.is_gpu()), &self.typed.setup);
         let product = |a: usize, b: usize| (a as u128) * (b as u128);
         let bytes = sizes.iter().map(|s| product(s.m, s.k) + product(s.k, s.n) + product(s.m, s.n));
         device.check_memory(bytes.sum::<u128>() * size_of::<T>() as u128)?;

@@ -17,7 +17,7 @@ mod verify;
 use clap::Parser;
 use common::{
     data::normal,
-    example::{Generic, Typed, run_generic},
+    example::{Dims, Generic, Typed, run_generic},
     options::elements,
     run::run_all,
 };
@@ -68,6 +68,13 @@ impl Options {
 impl Generic for Options {
     fn typed(&self) -> &Typed {
         &self.typed
+    }
+
+    /// Those of the first layer on one device.
+    fn dims(&self, gpu: bool) -> Dims {
+        let (batch, width) = if gpu { (8192, 4096) } else { (64, 64) };
+        let (m, n) = (self.batch.unwrap_or(batch), self.width.unwrap_or(width));
+        vec![("M", m), ("N", 4 * n), ("K", n)]
     }
 
     fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {
