@@ -103,42 +103,60 @@ struct Exception {
     schedule: &'static str,
     /// Buffer or memory, and direction or instruction.
     at: (&'static str, &'static str),
+    why: &'static Why,
+}
+
+/// Why LLVM's requests differ from those predicted, and in what they may.
+struct Why {
     reason: &'static str,
+    /// Of what is predicted and counted: requests, units, bytes.
+    may: fn([u64; 4], [u64; 4]) -> bool,
 }
 
 /// In the PTX of `best` there is one `st.shared.v4` for the first four of 128 stores of the tile that is combined.
-const STORES: &str = "LLVM joins stores of neighbours to a vector, four of many";
+static STORES: Why = Why {
+    reason: "LLVM joins stores of neighbours to a vector, four of many",
+    // As many bytes by fewer requests.
+    may: |predicted, counted| counted[2] == predicted[2] && counted[0] < predicted[0],
+};
 
 /// A load whose value one guarded store needs.
-const SUNK: &str =
-    "LLVM moves loads behind the guard of the store that needs them: lanes beyond the end load nothing";
+static SUNK: Why = Why {
+    reason: "LLVM moves loads behind the guard of the store that needs them: lanes beyond the end load nothing",
+    // Less of everything.
+    may: |predicted, counted| {
+        counted.iter().zip(&predicted).all(|(c, p)| c <= p) && counted[2] < predicted[2]
+    },
+};
 /// In the PTX of a general variant, for f16.
-const APART: &str =
-    "as many bytes by more requests: where copies are guarded, lanes of a warp reach loads apart";
+static APART: Why = Why {
+    reason: "as many bytes by more requests: where copies are guarded, lanes of a warp reach loads apart",
+    may: |predicted, counted| counted[2] == predicted[2] && counted[0] > predicted[0],
+};
 
 const EXCEPTIONS: &[Exception] = &[
-    exception("conv1d", "staged", ("(shared)", "load"), SUNK),
-    exception("matmul", "small_split4", ("scratch", "load"), SUNK),
-    exception("matmul", "small_split16", ("scratch", "load"), SUNK),
-    exception("matmul", "small_split64", ("scratch", "load"), SUNK),
-    exception("matmul", "flat_split16", ("scratch", "load"), SUNK),
-    exception("matmul", "ragged_split4", ("scratch", "load"), SUNK),
-    exception("matmul", "best", ("(shared)", "store"), STORES),
-    exception("matmul", "narrow", ("(shared)", "store"), STORES),
-    exception("matmul", "narrow_split4", ("(shared)", "store"), STORES),
-    exception("matmul", "narrow_added4", ("(shared)", "store"), STORES),
-    exception("matmul", "narrow_added16", ("(shared)", "store"), STORES),
-    exception("linear", "best", ("(shared)", "store"), STORES),
-    exception("matmul", "double_buffered", ("(shared)", "load"), APART),
+    exception("conv1d", "staged", ("(shared)", "load"), &SUNK),
+    exception("matmul", "small_split4", ("scratch", "load"), &SUNK),
+    exception("matmul", "small_split16", ("scratch", "load"), &SUNK),
+    exception("matmul", "small_split64", ("scratch", "load"), &SUNK),
+    exception("matmul", "flat_split16", ("scratch", "load"), &SUNK),
+    exception("matmul", "ragged_split4", ("scratch", "load"), &SUNK),
+    exception("matmul", "best", ("(shared)", "store"), &STORES),
+    exception("matmul", "narrow", ("(shared)", "store"), &STORES),
+    exception("matmul", "narrow_split4", ("(shared)", "store"), &STORES),
+    exception("matmul", "narrow_added4", ("(shared)", "store"), &STORES),
+    exception("matmul", "narrow_added16", ("(shared)", "store"), &STORES),
+    exception("linear", "best", ("(shared)", "store"), &STORES),
+    exception("matmul", "double_buffered", ("(shared)", "load"), &APART),
 ];
 
 const fn exception(
     kernel: &'static str,
     schedule: &'static str,
     at: (&'static str, &'static str),
-    reason: &'static str,
+    why: &'static Why,
 ) -> Exception {
-    Exception { kernel, schedule, at, reason }
+    Exception { kernel, schedule, at, why }
 }
 
 #[derive(Default)]
@@ -154,6 +172,7 @@ struct Tally {
 fn compare<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[&[(&str, i64)]]) {
     let mut tally = Tally::default();
     let mut wrong = Vec::new();
+    let mut met = BTreeSet::new();
     for schedule in schedules.iter().filter(|s| s.kernel() == K::NAME) {
         tally.schedules += 1;
         let mut types: Vec<Option<DType>> = schedule.dtypes().iter().copied().map(Some).collect();
@@ -196,12 +215,15 @@ fn compare<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[&
                     let mut text = what;
                     let mut explained = true;
                     for key in differ {
-                        let exception = EXCEPTIONS.iter().find(|e| {
-                            (e.kernel, e.schedule) == (K::NAME, schedule.name()) && e.at == (&*key.0, key.1)
+                        let (a, b) = (predicted.get(key), counted.get(key));
+                        let exception = EXCEPTIONS.iter().position(|e| {
+                            (e.kernel, e.schedule) == (K::NAME, schedule.name())
+                                && e.at == (&*key.0, key.1)
+                                && a.zip(b).is_some_and(|(a, b)| (e.why.may)(*a, *b))
                         });
                         explained &= exception.is_some();
-                        let reason = exception.map_or("", |e| e.reason);
-                        let (a, b) = (predicted.get(key), counted.get(key));
+                        met.extend(exception);
+                        let reason = exception.map_or("", |n| EXCEPTIONS[n].why.reason);
                         text += &format!("\n    {key:?}: predicted {a:?}, counted {b:?} {reason}");
                     }
                     if explained {
@@ -225,10 +247,10 @@ fn compare<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[&
         tally.equal,
         tally.explained
     );
-    let excepted = EXCEPTIONS.iter().any(|e| {
-        e.kernel == K::NAME && schedules.iter().any(|s| (s.kernel(), s.name()) == (e.kernel, e.schedule))
-    });
-    assert_eq!(excepted, tally.explained > 0, "an exception that is none");
+    for (n, e) in EXCEPTIONS.iter().enumerate() {
+        let here = schedules.iter().any(|s| (s.kernel(), s.name()) == (e.kernel, e.schedule));
+        assert!(!here || met.contains(&n), "{} of {}: {:?} is as predicted", e.schedule, e.kernel, e.at);
+    }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 

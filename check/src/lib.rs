@@ -114,6 +114,8 @@ pub struct Checked {
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// The schedule does not admit the element type.
+    ///
+    /// What to do: pass a type that the schedule's header lists.
     #[error("`{schedule}` has no program for {}", .dtype.map_or("a kernel without an element type", DType::name))]
     NotAdmitted {
         /// The schedule.
@@ -122,6 +124,8 @@ pub enum CheckError {
         dtype: Option<DType>,
     },
     /// A launch of these sizes breaks what the schedule asserts.
+    ///
+    /// What to do: check sizes that the directive admits, or another schedule.
     #[error("`{schedule}` asserts {directive}, which does not hold for these sizes")]
     Promise {
         /// The schedule.
@@ -130,18 +134,28 @@ pub enum CheckError {
         directive: String,
     },
     /// A dim has no size.
+    ///
+    /// What to do: pass a size for each dim of the kernel.
     #[error("the sizes lack one of {}", .0.join(", "))]
     Sizes(Vec<String>),
     /// No variant admits the sizes.
+    ///
+    /// What to do: check smaller sizes: indices have 32 bits.
     #[error("the sizes are too large for any variant")]
     Variant,
     /// The embedded program cannot be read.
+    ///
+    /// What to do: rebuild the crate that defines the schedule.
     #[error("{0}")]
     Program(#[from] DecodeError),
     /// The program cannot be lowered.
+    ///
+    /// What to do: report it: a schedule that was proved can be lowered.
     #[error("{0}")]
     Lower(#[from] LowerError),
     /// The requests of memory cannot be told.
+    ///
+    /// What to do: the message is that of a `TrafficError`, which has a card of its own.
     #[error("{0}")]
     Traffic(#[from] TrafficError),
 }
@@ -196,9 +210,10 @@ impl fmt::Display for Lint {
         match &self.help {
             Some(help) => write!(
                 f,
-                "\n  = help: `{}`: {} {}",
+                "\n  = help: `{}`: {} instead of {} {}",
                 help.directives,
                 text::number(help.predicted),
+                text::number(self.figures.predicted),
                 self.figures.unit
             ),
             None => Ok(()),

@@ -13,10 +13,6 @@ pub const RULE: Rule = Rule {
     look,
 };
 
-/// Bytes of shared memory that the system keeps of each CTA, and in which it is given out.
-const RESERVED: u32 = 1024;
-const UNIT: u32 = 128;
-
 fn look(subject: &Subject<'_>) -> Vec<Lint> {
     let Some(limits) = subject.machine.limits() else { return Vec::new() };
     // Persistent CTAs are as many as the schedule asks for.
@@ -38,8 +34,7 @@ fn look(subject: &Subject<'_>) -> Vec<Lint> {
     let mut notes = vec![format!("registers of a thread: {}", registers.source)];
     let bytes = subject.kernel.shared_bytes();
     if what == "shared memory" {
-        let each = limits.shared / (ctas + 1) / UNIT * UNIT;
-        let most = each.saturating_sub(RESERVED);
+        let most = limits.shared_of_each(ctas + 1);
         notes.push(format!(
             "with {most} bytes of shared memory or less, {} fit",
             counted((ctas + 1).into(), "CTA")

@@ -10,9 +10,11 @@
 //! Boxes of tensor maps and operands of asynchronous MMA are no requests of lanes: [`LeftOut`] has them, with the reason.
 
 mod cost;
+mod joined;
 mod value;
 
 use cost::{Request, WARP};
+use joined::{Together, computes};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
@@ -112,9 +114,6 @@ pub struct LeftOut {
     pub reason: &'static str,
 }
 
-/// Bytes that a lane loads at once at most.
-const WIDEST: u32 = 16;
-
 /// Boxes of tensor maps.
 const BOXES: &str = "a tensor map moves whole boxes: no lanes ask for addresses of their own";
 /// Operands of asynchronous MMA.
@@ -125,12 +124,18 @@ const OPERANDS: &str =
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrafficError {
     /// A named dim is missing, or an extent overflows.
+    ///
+    /// What to do: pass a size for each dim, within 32 bits.
     #[error("the extent {0} has no value")]
     Extent(String),
     /// An address, a guard or a bound follows from what tensors hold.
+    ///
+    /// What to do: report it: no kernel's text leads to that.
     #[error("`{0}` depends on the elements of tensors")]
     Elements(String),
     /// The parameters of a grouped kernel are those of its problems.
+    ///
+    /// What to do: check the launch of one of the problems.
     #[error("a launch of several problems has the extents of each")]
     Grouped,
 }
@@ -209,15 +214,6 @@ struct Walk<'a, 'f> {
     together: Vec<Together<'a>>,
 }
 
-/// A load that LLVM may join with its neighbours.
-struct Together<'a> {
-    stmt: &'a Stmt,
-    mem: Mem,
-    at: Lanes,
-    lanes: u32,
-    bytes: u32,
-}
-
 type Told<T> = Result<T, TrafficError>;
 
 impl<'a> Walk<'a, '_> {
@@ -230,40 +226,6 @@ impl<'a> Walk<'a, '_> {
         }
         self.join();
         Ok(())
-    }
-
-    /// Counts the loads of a straight piece of code: neighbours by one instruction, of 16 bytes at most, where all lanes are aligned to it.
-    fn join(&mut self) {
-        let mut left = std::mem::take(&mut self.together);
-        while let Some(first) = left.first() {
-            let apart = |other: &Together<'_>| {
-                let alike = (other.mem, other.lanes, other.bytes) == (first.mem, first.lanes, first.bytes);
-                if alike { other.at.apart(&first.at, first.lanes) } else { None }
-            };
-            let found: Vec<Option<i64>> = left.iter().map(apart).collect();
-            let mut chain: Vec<(i64, Together<'_>)> = Vec::new();
-            let mut others = Vec::new();
-            for (load, distance) in left.into_iter().zip(found) {
-                match distance {
-                    Some(distance) => chain.push((distance, load)),
-                    None => others.push(load),
-                }
-            }
-            left = others;
-            chain.sort_by_key(|(distance, _)| *distance);
-            let mut at = 0;
-            while at < chain.len() {
-                let n = joined(&chain[at..]);
-                let (_, load) = &chain[at];
-                let bytes = n as u32 * load.bytes;
-                let request = Request { at: &load.at, lanes: load.lanes, bytes };
-                let (units, least) = request.wavefronts(true);
-                let count = Count { requests: 1, units, least, bytes: request.asked() };
-                let (stmt, mem) = (load.stmt, load.mem);
-                self.count(stmt, (mem, Form::Load), bytes, count);
-                at += n;
-            }
-        }
     }
 
     fn stmt(&mut self, stmt: &'a Stmt, lanes: u32) -> Told<()> {
@@ -564,23 +526,6 @@ fn is_index(ty: Ty) -> bool {
         Ty::I64 => true,
         Ty::Elem(dtype) => !matches!(dtype.format().kind, Number::Float(_)),
     }
-}
-
-/// How many loads at the start of a chain, in the order of their distances, are one instruction.
-fn joined(chain: &[(i64, Together<'_>)]) -> usize {
-    let (start, first) = &chain[0];
-    let each = i64::from(first.bytes);
-    let beside = (0i64..).zip(chain).take_while(|(n, (distance, _))| *distance == start + n * each).count();
-    let aligned = |n: usize| first.at.multiples_of(n as i64 * each, first.lanes);
-    [16, 8, 4, 2]
-        .into_iter()
-        .find(|n| *n <= beside && *n as u32 * first.bytes <= WIDEST && aligned(*n))
-        .unwrap_or(1)
-}
-
-/// Whether loads on either side of a statement stand in one straight piece of code.
-fn computes(stmt: &Stmt) -> bool {
-    matches!(stmt, Stmt::Let(..) | Stmt::Set { .. } | Stmt::Load { guard: None, .. })
 }
 
 /// Whether a statement asks something of memory, or decides on what others ask.

@@ -11,9 +11,6 @@ use tile_dsl::{
     span::SpanId,
 };
 
-/// Where the spans of directives that are tried begin: those of the macros are far less.
-const SPANS: u32 = 1 << 29;
-
 /// Tries edits of one schedule.
 pub struct Trials<'a> {
     subject: &'a Subject<'a>,
@@ -46,11 +43,9 @@ impl<'a> Trials<'a> {
         let Program { schedule, dtype, .. } = self.subject.program;
         let mut directives: Vec<Directive> =
             schedule.directives.iter().filter(|d| !replaced(&d.kind)).cloned().collect();
-        directives.extend(put.iter().zip(SPANS..).map(|(kind, n)| Directive {
-            kind: kind.clone(),
-            span: SpanId(n),
-            inherited: None,
-        }));
+        let added =
+            |kind: &DirectiveKind| Directive { kind: kind.clone(), span: SpanId::NONE, inherited: None };
+        directives.extend(put.iter().map(added));
         // The kernel has its element type.
         let edited = Schedule { directives, dtypes: Vec::new(), ..schedule.clone() };
         let proved = self.prover.schedule(&edited, 0).ok()?.into_iter().next()?;

@@ -86,8 +86,7 @@ pub fn extended(parent: &dyn AnySchedule, dtype: Option<DType>, text: &str) -> R
     };
     match proved {
         Ok(programs) => {
-            let mut programs = programs.into_iter();
-            let program = programs.next().ok_or(PageError::Legal)?;
+            let program = programs.into_iter().next().expect("a program for the type of the kernel");
             let program = Program { dtype, ..program };
             Ok(Outcome::Legal(Extended {
                 kernel: parent.kernel(),

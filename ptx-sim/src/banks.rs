@@ -4,9 +4,11 @@
 //! a phase costs the largest number of distinct 4-byte words in any of the 32 banks. For loads of 8 and 16
 //! bytes, lanes that pairwise (distance 1, or distance 2) read the same address double the phase. Inactive lanes
 //! ask for nothing and agree with any partner.
+//!
+//! In all of them `addr` is the byte that each lane begins at, aligned to its size, and `mask` has a bit for each lane that asks.
 
-/// Wavefronts of one access, and those an access without conflicts needs: one a phase with an active lane.
-pub(crate) fn wavefronts(addr: &[u32; 32], mask: u32, bytes: u32, load: bool) -> (u32, u32) {
+/// Wavefronts of one access of `bytes` a lane, and those an access without conflicts needs: one a phase with an active lane.
+pub fn wavefronts(addr: &[u32; 32], mask: u32, bytes: u32, load: bool) -> (u32, u32) {
     if mask == 0 {
         return (0, 0);
     }
@@ -46,8 +48,15 @@ pub(crate) fn wavefronts(addr: &[u32; 32], mask: u32, bytes: u32, load: bool) ->
     (total, phases)
 }
 
+/// Wavefronts of `ldmatrix` and `stmatrix`, whose lanes give the rows of 16 bytes of a matrix each eight: a phase for each matrix;
+/// and those without conflicts.
+pub fn matrices(addr: &[u32; 32], mask: u32) -> (u32, u32) {
+    let groups = (0..32).step_by(8).map(|first| mask & (0xff << first)).filter(|group| *group != 0);
+    groups.fold((0, 0), |(cost, least), group| (cost + phase(addr, group, 4), least + 1))
+}
+
 /// Cost of one phase: the largest number of distinct words in a bank.
-pub(crate) fn phase(addr: &[u32; 32], mask: u32, words: u32) -> u32 {
+fn phase(addr: &[u32; 32], mask: u32, words: u32) -> u32 {
     // Chunks of `words` words start at multiples of their size, so chunks take the role of banks.
     let chunks = (32 / words) as usize;
     let mut first = [u32::MAX; 32];
@@ -79,8 +88,8 @@ pub(crate) fn phase(addr: &[u32; 32], mask: u32, words: u32) -> u32 {
     worst as u32
 }
 
-/// Distinct 32-byte sectors that the lanes touch.
-pub(crate) fn sectors(addr: &[u64; 32], mask: u32, bytes: u32) -> u32 {
+/// Distinct 32-byte sectors of global memory that lanes touch with `bytes` each.
+pub fn sectors(addr: &[u64; 32], mask: u32, bytes: u32) -> u32 {
     let per_lane = if bytes > 32 { bytes / 32 } else { 1 };
     let (mut n, mut prev, mut sorted) = (0u32, u64::MAX, true);
     let mut m = mask;

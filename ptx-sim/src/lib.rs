@@ -94,7 +94,7 @@ mod alu;
 #[forbid(unsafe_code)]
 mod ast;
 #[forbid(unsafe_code)]
-mod banks;
+pub mod banks;
 #[forbid(unsafe_code)]
 mod counters;
 #[forbid(unsafe_code)]

@@ -52,6 +52,11 @@ impl Limits {
         ]
     }
 
+    /// The most bytes of shared memory of a CTA of which so many fit.
+    pub fn shared_of_each(&self, ctas: u32) -> u32 {
+        (self.shared / ctas.max(1) / SHARED_UNIT * SHARED_UNIT).saturating_sub(RESERVED_SHARED)
+    }
+
     /// CTAs of a kernel that are resident at once; 0 when not even one fits.
     pub fn occupancy(&self, threads: u32, registers: u32, shared: u32) -> Occupancy {
         let warps = threads.div_ceil(32).max(1);
@@ -99,6 +104,16 @@ mod tests {
         assert_eq!(on("sm_90", 128, 168, 0), (3, "registers"));
         // 8 warps of 168 registers: twelve fit, so one CTA.
         assert_eq!(on("sm_90", 256, 168, 0), (1, "registers"));
+    }
+
+    #[test]
+    fn as_many_bytes_as_leave_room() {
+        let limits = Limits::of("sm_90").unwrap();
+        for ctas in 1..=32 {
+            let most = limits.shared_of_each(ctas);
+            let fit = |shared| limits.each(32, 16, shared)[2].0;
+            assert!(fit(most) >= ctas && fit(most + 1) < ctas, "{ctas}: {most}");
+        }
     }
 
     #[test]

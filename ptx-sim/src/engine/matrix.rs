@@ -30,8 +30,7 @@ impl Engine<'_> {
             });
         }
         let (off, ok) = self.shared_offsets(w, pc, 16, &addr, ok);
-        let cost: u32 = (0..n).map(|i| banks::phase(&off, ok & (0xff << (8 * i)), 4)).sum();
-        let least = (0..n).filter(|i| ok >> (8 * i) & 0xff != 0).count() as u32;
+        let (cost, least) = banks::matrices(&off, ok);
         if self.traces(w) {
             let cost = Cost { cost, least, matrices: true };
             self.trace_request(w, pc, None, (&off.map(u64::from), ok, 16), cost);

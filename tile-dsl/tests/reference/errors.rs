@@ -15,7 +15,7 @@ writes it.
 ";
 
 /// The enums: a heading, what returns them, the file, how the variants are written in headings.
-const ENUMS: [(&str, &str, &str, &str); 7] = [
+const ENUMS: [(&str, &str, &str, &str); 9] = [
     (
         "The runtime",
         "Buffers, launches, streams, graphs, tuning and what is compiled ahead of time return `tilewright::Error`.",
@@ -43,6 +43,13 @@ const ENUMS: [(&str, &str, &str, &str); 7] = [
     ("Memory of the simulator", "`ptx_sim` returns them.", "ptx-sim/src/memory.rs", "MemoryError"),
     ("NVIDIA's assembler", "`tile_sass` returns them.", "sass/src/tools.rs", "tile_sass::Error"),
     ("Pages", "`tilewright::page` and `tilewright::pages` return them.", "page/src/lib.rs", "PageError"),
+    ("Lints", "`tilewright::check` returns them.", "check/src/lib.rs", "CheckError"),
+    (
+        "Requests of memory",
+        "Lints return them inside of `CheckError::Traffic`.",
+        "check/src/traffic.rs",
+        "TrafficError",
+    ),
 ];
 
 /// A variant of an enum of errors.
