@@ -11,6 +11,7 @@ mod support;
 
 use eight::{F8, f8_best, f8_persistent, f8_stmatrix, f8_wgmma, matmul_f8};
 use products::{Factors, count, devices, is, numbers, simulators};
+use rayon::prelude::*;
 use support::Case;
 use tilewright::{DType, Kernel, prelude::*};
 
@@ -172,15 +173,16 @@ fn everywhere<K: Kernel>(case: &Case, schedule: &dyn AnySchedule) {
 /// Evaluator, interpreters and the simulator, at random numbers, in every variant.
 #[test]
 fn all_executors_agree() {
-    for dtype in [DType::F32, DType::F16, DType::BF16].map(Some) {
-        let sizes = products();
-        for dims in if dtype == Some(DType::BF16) { &sizes[..] } else { &sizes[2..3] } {
-            let case = Case::new(matmul_f8::KERNEL, dtype, dims, 11);
-            for schedule in F8.iter().chain(layouts::ALL).filter(|s| s.admits(dtype)) {
-                everywhere::<matmul_f8>(&case, *schedule);
-            }
+    let sizes = products();
+    let of = |dtype| if dtype == DType::BF16 { &sizes[..] } else { &sizes[2..3] };
+    let cases = [DType::F32, DType::F16, DType::BF16]
+        .map(|dtype| of(dtype).iter().map(move |dims| (Some(dtype), dims)));
+    cases.into_iter().flatten().collect::<Vec<_>>().into_par_iter().for_each(|(dtype, dims)| {
+        let case = Case::new(matmul_f8::KERNEL, dtype, dims, 11);
+        for schedule in F8.iter().chain(layouts::ALL).filter(|s| s.admits(dtype)) {
+            everywhere::<matmul_f8>(&case, *schedule);
         }
-    }
+    });
 }
 
 /// y = x, in another type.

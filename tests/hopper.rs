@@ -13,6 +13,7 @@ use product::{
     tma_store, tma_wgmma, two_consumers, wgmma_best,
 };
 use products::{Factors, count, is, numbers, simulators};
+use rayon::prelude::*;
 use tilewright::{DType, Stage, Variant, emit, prelude::*};
 
 const RUNGS: [&dyn AnySchedule; 13] = [
@@ -263,9 +264,7 @@ fn persistent_ctas_take_tile_after_tile() {
             &local::pingpong,
             &pingpong192,
         ];
-        for schedule in taking {
-            check(schedule, size, seed as u64);
-        }
+        taking.into_par_iter().for_each(|schedule| check(schedule, size, seed as u64));
     }
 }
 
@@ -310,18 +309,24 @@ fn every_tile_is_right() {
 /// Several tiles a CTA.
 #[test]
 fn seeds_agree_from_tile_to_tile() {
-    for (seed, device) in simulators(0..3) {
-        for schedule in [&tma_store as &dyn AnySchedule, &stmatrix, &wgmma_best, &local::pingpong] {
-            check_on(&device, schedule, [136, 264, 136], seed);
-        }
-        for schedule in [&local::clustered as &dyn AnySchedule, &local::three] {
-            check_on(&device, schedule, [264, 520, 72], seed);
-            check_on(&device, schedule, [200, 1032, 264], seed);
-        }
+    let launches: [(&dyn AnySchedule, [usize; 3]); 12] = [
+        (&tma_store, [136, 264, 136]),
+        (&stmatrix, [136, 264, 136]),
+        (&wgmma_best, [136, 264, 136]),
+        (&local::pingpong, [136, 264, 136]),
+        (&local::clustered, [264, 520, 72]),
+        (&local::three, [264, 520, 72]),
+        (&local::clustered, [200, 1032, 264]),
+        (&local::three, [200, 1032, 264]),
         // Tiles for both groups of some CTAs, and steps that turn the ring of five an odd number of times.
-        for schedule in [&local::pingpong as &dyn AnySchedule, &wgmma_best] {
-            check_on(&device, schedule, [264, 520, 72], seed);
-            check_on(&device, schedule, [520, 264, 328], seed);
+        (&local::pingpong, [264, 520, 72]),
+        (&wgmma_best, [264, 520, 72]),
+        (&local::pingpong, [520, 264, 328]),
+        (&wgmma_best, [520, 264, 328]),
+    ];
+    launches.into_par_iter().for_each(|(schedule, size)| {
+        for (seed, device) in simulators(0..3) {
+            check_on(&device, schedule, size, seed);
         }
-    }
+    });
 }

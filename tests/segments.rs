@@ -8,6 +8,7 @@ mod products;
 
 use product::{matmul, wgmma_best};
 use products::{Factors, count, is, numbers, simulators};
+use rayon::prelude::*;
 use tilewright::{DType, prelude::*};
 
 /// Tiles of two sizes under schedules of all kinds.
@@ -152,13 +153,18 @@ fn tiles_of_both_sizes_take_turns() {
     for (_, device) in simulators(0..10) {
         check(&device, &wgmma_best, [72, 520, 136], Layout::RowMajor);
     }
-    for (_, device) in simulators(0..3) {
-        for size in [[264, 1032, 72], [136, 1544, 328], [520, 520, 136]] {
-            check(&device, &wgmma_best, size, Layout::RowMajor);
+    let launches: [(&dyn AnySchedule, [usize; 3]); 5] = [
+        (&wgmma_best, [264, 1032, 72]),
+        (&wgmma_best, [136, 1544, 328]),
+        (&wgmma_best, [520, 520, 136]),
+        (&local::rows, [1032, 264, 136]),
+        (&local::three, [200, 1032, 136]),
+    ];
+    launches.into_par_iter().for_each(|(schedule, size)| {
+        for (_, device) in simulators(0..3) {
+            check(&device, schedule, size, Layout::RowMajor);
         }
-        check(&device, &local::rows, [1032, 264, 136], Layout::RowMajor);
-        check(&device, &local::three, [200, 1032, 136], Layout::RowMajor);
-    }
+    });
 }
 
 /// What each size multiplies and copies.

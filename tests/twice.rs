@@ -4,6 +4,7 @@
 
 mod support;
 
+use rayon::prelude::*;
 use support::agree;
 use tilewright::{AnySchedule, DType, Kernel, Stage, Variant, emit, prelude::*, schedules};
 
@@ -179,7 +180,7 @@ schedule! {
 /// All executors agree at every size, in every variant.
 fn all<K: Kernel>(encoded: &[u8], types: &[DType], schedules: &[&dyn AnySchedule], sizes: &[&[(&str, i64)]]) {
     for dtype in types {
-        agree::<K>(encoded, Some(*dtype), schedules, sizes);
+        schedules.par_iter().for_each(|schedule| agree::<K>(encoded, Some(*dtype), &[*schedule], sizes));
     }
 }
 

@@ -54,13 +54,14 @@ fn run(folder: &Path, modules: &str, libraries: &[String]) -> BTreeMap<String, V
     found
 }
 
-/// Where `rustc` finds the facade and the fixture: cargo says which of the files it built are theirs.
+/// Where `rustc` finds the facade and the fixture: cargo says which of the files it built are theirs. It is asked for this test
+/// as part of the workspace, so that nothing is built beside what `cargo test --workspace` built.
 fn libraries() -> Vec<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["check", "--offline", "--message-format=json"])
-        .args(["-p", "tilewright", "-p", "fixture-kernels", "--lib"])
+        .args(["test", "--offline", "--message-format=json", "--no-run"])
+        .args(["--workspace", "--test", "diagnostics"])
         .output()
         .expect("cargo runs");
     let text = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
@@ -69,8 +70,10 @@ fn libraries() -> Vec<String> {
     for artifact in artifacts.filter(|a| a["reason"] == "compiler-artifact") {
         let name = artifact["target"]["name"].as_str().unwrap_or_default().replace('-', "_");
         let files = artifact["filenames"].as_array().cloned().unwrap_or_default();
+        let is_library =
+            artifact["target"]["kind"] == serde_json::json!(["lib"]) && artifact["profile"]["test"] == false;
         let file = files.iter().filter_map(Value::as_str).find(|f| f.ends_with(".rmeta"));
-        if let (Some(file), "tilewright" | "fixture_kernels") = (file, name.as_str()) {
+        if let (true, Some(file), "tilewright" | "fixture_kernels") = (is_library, file, name.as_str()) {
             let folder = Path::new(file).parent().expect("a file has a folder").display();
             args.extend([format!("--extern={name}={file}"), format!("-Ldependency={folder}")]);
         }
