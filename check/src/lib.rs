@@ -14,6 +14,7 @@ mod coalescing;
 mod machine;
 mod occupancy;
 mod pipeline;
+pub mod proof;
 mod subject;
 mod tails;
 mod text;

@@ -6,10 +6,12 @@
 //!
 //! What a directive does is said in its file ([`crate::directive`]); rules that several share are in `families`.
 
+mod certificate;
 pub(crate) mod checks;
 mod defaults;
 mod depends;
 mod derivation;
+mod explain;
 pub(crate) mod facts;
 pub(crate) mod failure;
 pub(crate) mod families;
@@ -27,6 +29,7 @@ mod tests;
 #[doc(hidden)]
 pub use testing::random_schedule;
 
+pub use certificate::{Certificate, Move, Step, certificate};
 pub use depends::Name;
 pub use derivation::{Derivation, Derived, derivation};
 pub use failure::{Failure, FailureKind, Proof};

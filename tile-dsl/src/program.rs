@@ -64,13 +64,13 @@ pub enum DecodeError {
     Damaged(#[from] postcard::Error),
 }
 
-fn encode(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(postcard::to_stdvec(value).expect("IR types serialise"));
     bytes
 }
 
-fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
     let payload = bytes.strip_prefix(&MAGIC).ok_or(DecodeError::Version)?;
     Ok(postcard::from_bytes(payload)?)
 }

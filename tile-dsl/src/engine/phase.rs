@@ -3,6 +3,7 @@
 //! Nothing here depends on time: the loop ends when nothing grows, or at a cap on nodes, which is an
 //! internal limit and never reported as "illegal".
 
+use super::explain;
 use super::facts::{Facts, Graph, at, copy, digit, values};
 use super::language::{Node, bit, members};
 use super::rule::{Rule, Verdict};
@@ -10,7 +11,7 @@ use crate::{
     diagnostic::Diagnostic,
     nest::{Nest, Stmt, ValueId},
 };
-use egg::{Id, Searcher};
+use egg::{Id, Searcher, Subst};
 use std::rc::Rc;
 
 /// Nodes at which a phase gives up. Directed phases stay below a few hundred.
@@ -65,6 +66,7 @@ pub(crate) fn run(nest: &Nest, rules: &[Rule<'_>], redex: IsRedex<'_>) -> Outcom
     let mut extraction = Extraction::new(&graph, redex);
     let (cost, node) = extraction.best(root);
     let body = extraction.build(root, node);
+    explain::record(nest, rules, &body);
     Outcome { body, before, left: cost.hard(), refusals, applied, internal }
 }
 
@@ -97,8 +99,7 @@ pub(crate) fn saturate(mut graph: Graph, root: Id, rules: &[Rule<'_>]) -> Satura
                             }
                         }
                         Verdict::Apply => {
-                            let after = graph.add_instantiation(&rule.after.ast, &subst);
-                            count += u32::from(graph.union(class.eclass, after));
+                            count += u32::from(unite(&mut graph, rule, class.eclass, &subst));
                         }
                     }
                 }
@@ -123,6 +124,15 @@ pub(crate) fn saturate(mut graph: Graph, root: Id, rules: &[Rule<'_>]) -> Satura
         }
     }
     Saturated { graph, root, refusals, applied, internal }
+}
+
+/// Unites the two sides of a rule; whether they were apart. Where explanations are kept the rule is the reason.
+fn unite(graph: &mut Graph, rule: &Rule<'_>, class: Id, subst: &Subst) -> bool {
+    if graph.are_explanations_enabled() {
+        return graph.union_instantiations(&rule.before.ast, &rule.after.ast, subst, rule.name).1;
+    }
+    let after = graph.add_instantiation(&rule.after.ast, subst);
+    graph.union(class, after)
 }
 
 /// Adds a statement to the graph.

@@ -1,0 +1,380 @@
+//! Runs a nest on terms.
+
+use super::{
+    Fault,
+    concurrent::{Moments, Touched},
+    terms::{Made, Term, name, summand, term},
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tile_dsl::{
+    index::{Affine, AxisId},
+    nest::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Segment, Steps, Stmt, ValueId},
+    op::RedOp,
+    tile::TensorId,
+};
+
+/// An element of a tensor.
+pub type Place = (TensorId, Vec<i64>);
+/// What a nest has stored: the term of each element.
+pub type Stored = BTreeMap<Place, Term>;
+
+/// Runs a nest at sizes of its dims; what it has stored. Of a complete nest it is asked, too, that parts of reductions come together.
+///
+/// # Errors
+/// The first [`Fault`] that shows.
+pub fn run(nest: &Nest, sizes: &BTreeMap<String, i64>, complete: bool) -> Result<Stored, Fault> {
+    let extent = |e: &tile_dsl::index::Extent| e.eval(sizes).unwrap_or(0);
+    let mut written = BTreeSet::new();
+    writes(&nest.body, &mut |access| drop(written.insert(nest.access(access).tensor)));
+    let mut machine = Machine {
+        nest,
+        sizes,
+        complete,
+        units: Vec::new(),
+        extents: nest.kernel.axes.iter().map(|a| extent(&a.extent)).collect(),
+        shapes: nest.kernel.tensors.iter().map(|t| t.dims.iter().map(extent).collect()).collect(),
+        written,
+        point: vec![0; nest.kernel.axes.len()],
+        values: nest.values.iter().map(|_| None).collect(),
+        stored: BTreeMap::new(),
+        touched: HashMap::new(),
+        frames: Vec::new(),
+        moments: Moments::new(),
+        entered: BTreeMap::new(),
+        last: None,
+    };
+    machine.stmt(&nest.body)?;
+    Ok(machine.stored)
+}
+
+/// Visits the accesses that a statement stores through.
+fn writes(stmt: &Stmt, visit: &mut dyn FnMut(AccessId)) {
+    match stmt {
+        Stmt::For { body, .. } | Stmt::Stage { body, .. } => writes(body, visit),
+        Stmt::Let { first, rest, .. } => {
+            writes(first, visit);
+            writes(rest, visit);
+        }
+        Stmt::Put { access, .. } => visit(*access),
+        Stmt::Def { .. } | Stmt::Red { .. } | Stmt::Set { .. } | Stmt::Skip => {}
+    }
+}
+
+/// What an element of a value holds.
+#[derive(Clone, Copy)]
+enum Held {
+    Is(Term),
+    /// The summands so far.
+    Sum(RedOp, u128),
+}
+
+/// The elements of a value in its innermost `let`, by their point.
+#[derive(Default)]
+struct Elements {
+    held: HashMap<Vec<i64>, (Option<Held>, Touched)>,
+    /// How many loops that units share out are around the `let`.
+    units: usize,
+}
+
+/// What stands around a statement.
+enum Frame {
+    /// A loop that runs a step after the other.
+    Loop,
+    /// A pipelined loop: its copies may have been made when it was entered. What it has stored to since, as it was then.
+    Pipelined(HashMap<Place, Option<Term>>),
+    /// A copy: what has been stored to since it was made, as it was then.
+    Copied(CopyId, HashMap<Place, Option<Term>>),
+}
+
+struct Machine<'n> {
+    nest: &'n Nest,
+    sizes: &'n BTreeMap<String, i64>,
+    complete: bool,
+    /// The axes of the loops around whose steps units take.
+    units: Vec<AxisId>,
+    extents: Vec<i64>,
+    shapes: Vec<Vec<i64>>,
+    /// Tensors that the nest stores to.
+    written: BTreeSet<TensorId>,
+    /// Value of each axis.
+    point: Vec<i64>,
+    values: Vec<Option<Elements>>,
+    stored: Stored,
+    touched: HashMap<Place, Touched>,
+    frames: Vec<Frame>,
+    moments: Moments,
+    /// How often each serpentine loop was entered.
+    entered: BTreeMap<Digit, usize>,
+    /// The segment whose last tile is around.
+    last: Option<Segment>,
+}
+
+impl Machine<'_> {
+    fn stmt(&mut self, stmt: &Stmt) -> Result<(), Fault> {
+        match stmt {
+            Stmt::For { digit, at, body } => self.steps(*digit, *at, body),
+            Stmt::Let { values, first, rest } => {
+                let outer: Vec<_> = values
+                    .iter()
+                    .map(|v| self.values[usize::from(v.0)].replace(Elements { units: self.units.len(), ..Elements::default() }))
+                    .collect();
+                self.stmt(first)?;
+                self.stmt(rest)?;
+                for (v, outer) in values.iter().zip(outer) {
+                    self.values[usize::from(v.0)] = outer;
+                }
+                Ok(())
+            }
+            Stmt::Stage { copy, body } => self.inside(Frame::Copied(*copy, HashMap::new()), body),
+            Stmt::Skip => Ok(()),
+            Stmt::Def { value, expr } | Stmt::Set { value, expr } => {
+                let new = Held::Is(self.expr(expr)?);
+                self.write(*value, false, |_| new)
+            }
+            Stmt::Red { value, op, expr } => {
+                let more = match expr {
+                    // A sum of sums is a sum.
+                    Expr::Get(part) => match self.read(*part)? {
+                        Held::Sum(of, sum) if of == *op && self.nest.value(*part).init.is_none() => sum,
+                        held => summand(self.finished(*part, held)),
+                    },
+                    _ => summand(self.expr(expr)?),
+                };
+                self.combines(*value)?;
+                let start = self.initial(*value);
+                self.write(*value, true, |held| match held.or(start) {
+                    Some(Held::Sum(_, sum)) => Held::Sum(*op, sum.wrapping_add(more)),
+                    Some(Held::Is(first)) => Held::Sum(*op, summand(first).wrapping_add(more)),
+                    None => Held::Sum(*op, more),
+                })
+            }
+            Stmt::Put { access, expr } => {
+                let new = self.expr(expr)?;
+                let place = self.place(*access);
+                if !self.exists(&place) {
+                    return Err(Fault::Outside(self.shown(&place)));
+                }
+                let old = self.stored.insert(place.clone(), new);
+                for frame in &mut self.frames {
+                    if let Frame::Pipelined(since) | Frame::Copied(_, since) = frame {
+                        since.entry(place.clone()).or_insert(old);
+                    }
+                }
+                // To store the same twice changes nothing.
+                let at_once = self.touched.entry(place.clone()).or_default().write(&self.moments, false);
+                if at_once && old != Some(new) { Err(Fault::AtOnce(self.shown(&place))) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn inside(&mut self, frame: Frame, body: &Stmt) -> Result<(), Fault> {
+        self.frames.push(frame);
+        let result = self.stmt(body);
+        self.frames.pop();
+        result
+    }
+
+    fn steps(&mut self, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(), Fault> {
+        let axis = usize::from(digit.axis.0);
+        let mut order = self.points(digit);
+        if at == LoopKind::Serpentine {
+            let entered = self.entered.entry(digit).or_insert(0);
+            *entered += 1;
+            if *entered % 2 == 0 {
+                order.reverse();
+            }
+        }
+        self.frames.push(match at {
+            LoopKind::Pipe(_) => Frame::Pipelined(HashMap::new()),
+            _ => Frame::Loop,
+        });
+        let at_once = matches!(at, LoopKind::Unit(..) | LoopKind::Vec | LoopKind::Atom(..));
+        let entry = self.moments.enter();
+        let unit = matches!(at, LoopKind::Unit(..));
+        if unit {
+            self.units.push(digit.axis);
+        }
+        let around = self.last;
+        let mut result = Ok(());
+        for (n, (offset, last)) in order.into_iter().enumerate() {
+            self.point[axis] += offset;
+            self.last = last;
+            // Points beyond the extent do nothing.
+            if self.point[axis] < self.extents[axis] && result.is_ok() {
+                if at_once {
+                    self.moments.step_in((entry, n as i64));
+                }
+                result = self.stmt(body);
+                if at_once {
+                    self.moments.step_out();
+                }
+            }
+            self.point[axis] -= offset;
+        }
+        if unit {
+            self.units.pop();
+        }
+        self.last = around;
+        self.frames.pop();
+        result
+    }
+
+    /// What each step of a loop adds to its axis, with the segment whose last tile it is.
+    fn points(&self, digit: Digit) -> Vec<(i64, Option<Segment>)> {
+        let (at, extent) = (self.point[usize::from(digit.axis.0)], self.extents[usize::from(digit.axis.0)]);
+        let stride = i64::from(digit.stride);
+        if let Some(segment) = self.nest.segment.filter(|s| s.digit == digit) {
+            // Tile after tile of each segment; the last one has the rest.
+            let tiles = (0..extent).step_by(segment.points as usize).flat_map(|from| {
+                let whole = i64::from(segment.points) / stride;
+                (0..=whole).map(move |n| (from + n * stride, (n == whole).then_some(segment)))
+            });
+            return tiles.collect();
+        }
+        // In the last tile of a segment there are no points behind it.
+        let end = match self.last.filter(|s| s.digit.axis == digit.axis) {
+            Some(segment) => extent.min(at - at % i64::from(segment.points) + i64::from(segment.points)),
+            None => extent,
+        };
+        let left = ((end - at).max(0) + stride - 1) / stride;
+        let steps = match digit.steps {
+            Steps::Fixed(n) => left.min(i64::from(n)),
+            Steps::Rest => left,
+        };
+        (0..steps).map(|step| (step * stride, self.last)).collect()
+    }
+
+    /// Whether it is said how the parts of a reduction come together, if units hold parts of it.
+    fn combines(&self, value: ValueId) -> Result<(), Fault> {
+        let info = self.nest.value(value);
+        let said = self.nest.combine.contains_key(&value) || self.nest.across.contains_key(&value);
+        let around = self.values[usize::from(value.0)].as_ref().map_or(0, |elements| elements.units);
+        let parts = self.units[around..].iter().any(|axis| !info.axes.contains(axis));
+        if self.complete && parts && !said { Err(Fault::Parts(info.name.clone())) } else { Ok(()) }
+    }
+
+    /// The elements of a value's axes at this point.
+    fn slot(&self, value: ValueId) -> Vec<i64> {
+        self.nest.value(value).axes.iter().map(|axis| self.point[usize::from(axis.0)]).collect()
+    }
+
+    /// What an element holds before anything writes it.
+    fn initial(&self, value: ValueId) -> Option<Held> {
+        let info = self.nest.value(value);
+        match (info.init, info.reduction) {
+            (Some(number), _) => Some(Held::Is(term(Made::Number, [name(&(number, info.dtype))]))),
+            (None, Some(op)) => Some(Held::Sum(op, 0)),
+            (None, None) => None,
+        }
+    }
+
+    fn read(&mut self, value: ValueId) -> Result<Held, Fault> {
+        let slot = self.slot(value);
+        let unset = || Fault::Unset(self.nest.value(value).name.clone());
+        let start = self.initial(value);
+        let elements = self.values[usize::from(value.0)].as_mut().ok_or_else(unset)?;
+        let (held, touched) = elements.held.entry(slot).or_default();
+        let at_once = touched.read(&self.moments);
+        let held = held.or(start).ok_or_else(unset)?;
+        if at_once { Err(Fault::AtOnce(format!("`{}`", self.nest.value(value).name))) } else { Ok(held) }
+    }
+
+    fn write(
+        &mut self,
+        value: ValueId,
+        contributes: bool,
+        new: impl FnOnce(Option<Held>) -> Held,
+    ) -> Result<(), Fault> {
+        let slot = self.slot(value);
+        let info = self.nest.value(value);
+        let unset = || Fault::Unset(info.name.clone());
+        let elements = self.values[usize::from(value.0)].as_mut().ok_or_else(unset)?;
+        let (held, touched) = elements.held.entry(slot).or_default();
+        *held = Some(new(*held));
+        if touched.write(&self.moments, contributes) {
+            return Err(Fault::AtOnce(format!("`{}`", info.name)));
+        }
+        Ok(())
+    }
+
+    /// The term of what an element holds.
+    fn finished(&self, value: ValueId, held: Held) -> Term {
+        match held {
+            Held::Is(term) => term,
+            Held::Sum(op, sum) => term(Made::Reduced, [name(&(op, self.nest.value(value).dtype)), sum]),
+        }
+    }
+
+    /// Where an access is at this point.
+    fn place(&self, access: AccessId) -> Place {
+        let info = self.nest.access(access);
+        (info.tensor, info.index.iter().map(|index| self.index(index)).collect())
+    }
+
+    fn index(&self, index: &Affine) -> i64 {
+        index.terms.iter().map(|(axis, c)| c * self.point[usize::from(axis.0)]).sum::<i64>() + index.constant
+    }
+
+    fn exists(&self, (tensor, index): &Place) -> bool {
+        let shape = &self.shapes[usize::from(tensor.0)];
+        shape.iter().zip(index).all(|(n, i)| (0..*n).contains(i))
+    }
+
+    fn shown(&self, (tensor, index): &Place) -> String {
+        format!("{}{index:?}", self.nest.tensor(*tensor).name)
+    }
+
+    fn load(&mut self, access: AccessId) -> Result<Term, Fault> {
+        let place = self.place(access);
+        if !self.exists(&place) {
+            return Ok(term(Made::Number, [0]));
+        }
+        let (tensor, index) = &place;
+        let input = || {
+            let index = index.iter().map(|i| *i as u128);
+            term(Made::Input, std::iter::once(u128::from(tensor.0)).chain(index))
+        };
+        if !self.written.contains(tensor) {
+            return Ok(input());
+        }
+        if self.touched.entry(place.clone()).or_default().read(&self.moments) {
+            return Err(Fault::AtOnce(self.shown(&place)));
+        }
+        let now = self.stored.get(&place).copied();
+        // The innermost copy that it is read from, and the pipelined loop directly around that one.
+        let copy = self.frames.iter().rposition(
+            |f| matches!(f, Frame::Copied(copy, _) if self.nest.copy(*copy).serves(self.nest.access(access))),
+        );
+        let was = copy.and_then(|at| {
+            let around = self.frames[..at].iter().rev().find(|f| !matches!(f, Frame::Copied(..)));
+            let of = |frame: &Frame| match frame {
+                Frame::Pipelined(since) | Frame::Copied(_, since) => since.get(&place).copied(),
+                Frame::Loop => None,
+            };
+            around.and_then(of).or_else(|| of(&self.frames[at]))
+        });
+        Ok(was.unwrap_or(now).unwrap_or_else(input))
+    }
+
+    fn expr(&mut self, expr: &Expr) -> Result<Term, Fault> {
+        let made = |of: &dyn std::fmt::Debug, parts: &[Term]| {
+            term(Made::Operator, std::iter::once(name(of)).chain(parts.iter().copied()))
+        };
+        Ok(match expr {
+            Expr::Load(access) => self.load(*access)?,
+            Expr::Get(value) => {
+                let held = self.read(*value)?;
+                self.finished(*value, held)
+            }
+            Expr::Const(number, dtype) => term(Made::Number, [name(&(number, dtype))]),
+            Expr::Scalar(scalar) => term(Made::Number, [1, u128::from(scalar.0)]),
+            Expr::Iota(axis) => term(Made::Number, [2, self.point[usize::from(axis.0)] as u128]),
+            Expr::Dim(extent) => term(Made::Number, [2, extent.eval(self.sizes).unwrap_or(0) as u128]),
+            Expr::Un(op, a) => made(op, &[self.expr(a)?]),
+            Expr::Bin(op, a, b) => made(op, &[self.expr(a)?, self.expr(b)?]),
+            Expr::Cmp(op, a, b) => made(op, &[self.expr(a)?, self.expr(b)?]),
+            Expr::Select(c, a, b) => made(&"select", &[self.expr(c)?, self.expr(a)?, self.expr(b)?]),
+            Expr::Cast(to, a) => made(to, &[self.expr(a)?]),
+        })
+    }
+}
