@@ -64,7 +64,7 @@ pub mod dsl;
 /// Counters and findings of the simulator.
 pub use ptx_sim as sim;
 /// What will slow a kernel under a schedule down, predicted without a run.
-pub use tile_check::{self as lints, Checked, Lint, check};
+pub use tile_check::{self as lints, Checked, Lint, check, explain};
 pub use tile_dsl::{dtype::DType, program::Variant};
 pub use tile_macros::tile_kernel;
 /// Pages that show what a kernel under a schedule does.

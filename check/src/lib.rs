@@ -28,6 +28,7 @@ use std::{collections::BTreeMap, fmt};
 use subject::Subject;
 use tile_dsl::{
     dtype::DType,
+    engine::{Certificate, certificate},
     lower::LowerError,
     program::{DecodeError, Program, Variant},
 };
@@ -149,6 +150,11 @@ pub enum CheckError {
     /// What to do: rebuild the crate that defines the schedule.
     #[error("{0}")]
     Program(#[from] DecodeError),
+    /// The program's derivation cannot be made again.
+    ///
+    /// What to do: report it: a schedule that was proved can be derived.
+    #[error("the schedule is not derived again: {0}")]
+    Derivation(String),
     /// The program cannot be lowered.
     ///
     /// What to do: report it: a schedule that was proved can be lowered.
@@ -170,11 +176,24 @@ pub fn check(
     dtype: Option<DType>,
     sizes: &[(&str, usize)],
 ) -> Result<Checked, CheckError> {
+    let program = decode(schedule, dtype)?;
+    let dims = sizes.iter().map(|(name, n)| (name.to_string(), *n as i64)).collect();
+    check_program(&program, &dims, Machine::H200)
+}
+
+/// How a schedule was derived from its kernel, rewrite by rewrite. [`proof::replay`] checks it.
+///
+/// # Errors
+/// [`CheckError::NotAdmitted`], [`CheckError::Program`], [`CheckError::Derivation`].
+pub fn explain(schedule: &dyn AnySchedule, dtype: Option<DType>) -> Result<Certificate, CheckError> {
+    certificate(&decode(schedule, dtype)?).map_err(|d| CheckError::Derivation(d.message))
+}
+
+fn decode(schedule: &dyn AnySchedule, dtype: Option<DType>) -> Result<Program, CheckError> {
     let bytes = schedule
         .program(dtype)
         .ok_or_else(|| CheckError::NotAdmitted { schedule: schedule.name().into(), dtype })?;
-    let dims = sizes.iter().map(|(name, n)| (name.to_string(), *n as i64)).collect();
-    check_program(&Program::from_bytes(bytes)?, &dims, Machine::H200)
+    Ok(Program::from_bytes(bytes)?)
 }
 
 /// [`check`] of a program at hand, for a machine.

@@ -2,6 +2,7 @@
 
 use super::{
     check::check_all,
+    explain::explain_all,
     options::{self, TypeChoice},
     page,
     run::run_all,
@@ -97,6 +98,9 @@ fn frame<O: CommandFactory + FromArgMatches>(
         let admitted = options::admitting(&chosen, dtype)?;
         if let Some(stage) = setup.emit {
             return options::emit(setup, &admitted, dtype, stage).map(|()| ExitCode::SUCCESS);
+        }
+        if setup.explain {
+            return explain_all(setup, &admitted, dtype);
         }
         if setup.check {
             return check_all(setup, &admitted, dtype, &dims(&options));

@@ -5,6 +5,7 @@
 pub mod check;
 pub mod data;
 pub mod example;
+pub mod explain;
 pub mod options;
 pub mod output;
 #[cfg_attr(not(feature = "page"), path = "no_page.rs")]

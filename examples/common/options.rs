@@ -186,6 +186,12 @@ pub struct Common {
     /// Predict what will slow the schedule down instead of running; needs no GPU and runs nothing
     #[arg(long, conflicts_with_all = ["emit", "page"])]
     pub check: bool,
+    /// Print how the schedule was derived from the kernel, rewrite by rewrite, and replay it instead of running
+    #[arg(long, conflicts_with_all = ["emit", "page", "check"])]
+    pub explain: bool,
+    /// Write the derivation of one schedule to a file, for `tilewright::lints::proof`
+    #[arg(long, value_name = "FILE", requires = "explain")]
+    pub certificate: Option<PathBuf>,
     /// Variant that `--emit` prints
     #[arg(long, value_enum, default_value = "exact", requires = "emit")]
     pub variant: VariantChoice,

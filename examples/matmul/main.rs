@@ -13,6 +13,7 @@ use bench::{Bench, fastest};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use common::{
     check::check_all,
+    explain::explain_all,
     options::{self, Common, TypeChoice, elements, size},
     output::line,
     page,
@@ -134,6 +135,10 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
             options::emit(&options.common, &chosen, Some(T::DTYPE), stage)?;
         }
         return Ok(ExitCode::SUCCESS);
+    }
+    if options.common.explain {
+        let chosen = schedules::<T>(options, matches, sizes(4096)[0], None)?;
+        return explain_all(&options.common, &chosen, Some(T::DTYPE));
     }
     if options.common.check {
         let mut status = ExitCode::SUCCESS;

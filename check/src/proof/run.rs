@@ -25,7 +25,9 @@ pub type Stored = BTreeMap<Place, Term>;
 pub fn run(nest: &Nest, sizes: &BTreeMap<String, i64>, complete: bool) -> Result<Stored, Fault> {
     let extent = |e: &tile_dsl::index::Extent| e.eval(sizes).unwrap_or(0);
     let mut written = BTreeSet::new();
-    writes(&nest.body, &mut |access| drop(written.insert(nest.access(access).tensor)));
+    writes(&nest.body, &mut |access| {
+        written.insert(nest.access(access).tensor);
+    });
     let mut machine = Machine {
         nest,
         sizes,
@@ -116,7 +118,10 @@ impl Machine<'_> {
             Stmt::Let { values, first, rest } => {
                 let outer: Vec<_> = values
                     .iter()
-                    .map(|v| self.values[usize::from(v.0)].replace(Elements { units: self.units.len(), ..Elements::default() }))
+                    .map(|v| {
+                        self.values[usize::from(v.0)]
+                            .replace(Elements { units: self.units.len(), ..Elements::default() })
+                    })
                     .collect();
                 self.stmt(first)?;
                 self.stmt(rest)?;

@@ -18,7 +18,8 @@ pub fn of(nests: &[&Nest]) -> Vec<BTreeMap<String, i64>> {
         Some(m) => (n + i64::from(*m) - 1) / i64::from(*m) * i64::from(*m),
         None => n,
     };
-    let all = |n: i64| -> BTreeMap<String, i64> { names.iter().map(|d| ((*d).clone(), round(d, n))).collect() };
+    let all =
+        |n: i64| -> BTreeMap<String, i64> { names.iter().map(|d| ((*d).clone(), round(d, n))).collect() };
     // The fewest points that leave no axis empty.
     let few = (FEW..64).map(all).find(|sizes| kernel.axes.iter().all(|a| a.extent.eval(sizes) >= Some(1)));
     let few = few.unwrap_or_else(|| all(FEW));

@@ -82,7 +82,10 @@ impl Move {
         for chain in chains {
             push(None, chain.start.clone());
             for rewrite in chain.rewrites {
-                push(Some((rewrite.rule, rewrite.forward)), Nest { body: rewrite.term, ..chain.start.clone() });
+                push(
+                    Some((rewrite.rule, rewrite.forward)),
+                    Nest { body: rewrite.term, ..chain.start.clone() },
+                );
             }
         }
         push(None, after.clone());
@@ -115,28 +118,43 @@ impl Certificate {
     }
 }
 
-/// The kernel's nest, then for each step its rule and the lines of the nest that it changes.
+/// The kernel's nest, then for each directive what its conditions have found, its rewrites with the lines that they change, and the
+/// facts that it adds. Loops have the names that the directive gives them.
 impl fmt::Display for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} of {}", self.schedule, self.first.kernel.name)?;
-        write!(f, "\n{}", self.first)?;
-        let mut before = self.first.to_string();
+        let first = shown(&self.first, &self.first);
+        write!(f, "\n{first}")?;
+        let mut last = &self.first;
         for Move { directive, steps, facts } in &self.moves {
             writeln!(f, "\n{directive}")?;
             facts.iter().try_for_each(|fact| writeln!(f, "    because {fact}"))?;
+            let names = steps.last().map_or(last, |step| &step.nest);
             for Step { rule, nest } in steps {
-                let after = nest.to_string();
+                let changed = changes(&shown(last, names), &shown(nest, names));
+                last = nest;
                 match rule {
+                    // It has named loops.
+                    None if changed.is_empty() => continue,
                     Some((rule, true)) => writeln!(f, "  by {rule}")?,
                     Some((rule, false)) => writeln!(f, "  by {rule}, from right to left")?,
                     None => writeln!(f, "  by itself")?,
                 }
-                f.write_str(&changes(&before, &after))?;
-                before = after;
+                f.write_str(&changed)?;
             }
         }
-        write!(f, "\nwhich is\n{before}")
+        write!(f, "\nwhich is\n{}", shown(last, last))
     }
+}
+
+/// A nest with the names that another one has for its loops: the term and the facts, without names and layouts.
+fn shown(nest: &Nest, names: &Nest) -> String {
+    let text = Nest { names: names.names.clone(), ..nest.clone() }.to_string();
+    let is_shown = |line: &&str| {
+        let fact = line.strip_prefix("; ").map(|fact| fact.split('(').next().unwrap_or_default());
+        fact.is_none_or(|word| word != "names" && word.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+    };
+    text.lines().filter(is_shown).map(|line| format!("{line}\n")).collect()
 }
 
 /// The lines in which two texts differ, without those that both begin or end with.
