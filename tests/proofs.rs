@@ -6,7 +6,7 @@ mod examples;
 use examples::{EVERY, attention, product, softmax, vector_add};
 use rayon::prelude::*;
 use tile_dsl::{
-    engine::{Certificate, Move, Step},
+    engine::{Certificate, Move, Step, certificate},
     index::Affine,
     machine::{Space, Unit, UnitDim, Via},
     nest::{AccessId, Copy, CopyId, Expr, LoopKind, Nest, Steps, Stmt, ValueId},
@@ -331,4 +331,27 @@ fn a_copy_that_is_too_old_is_found() {
     assert_eq!(wrong.step, 1);
     assert!(matches!(wrong.fault, Fault::Different(_)), "{wrong}");
     assert!(wrong.to_string().contains("`stage(y: shared)`, by itself"), "{wrong}");
+}
+
+/// Random programs under random schedules.
+#[test]
+fn random_derivations_replay() {
+    let count = std::env::var("TILEWRIGHT_CASES").map_or(40, |n| n.parse().expect("a number of cases"));
+    let replayed: Vec<Result<usize, String>> = (0..count)
+        .into_par_iter()
+        .map(|n| {
+            let id = tile_fuzz::make::Id::numbered(23, n);
+            let Some(case) = tile_fuzz::make::make(id, 1).case else { return Ok(0) };
+            let kernel = case.kernel.instantiate(case.dtype);
+            let program = tile_dsl::engine::schedule(&case.kernel, &case.schedule, case.dtype);
+            let certificate = certificate(&program.map_err(|e| format!("{id}: {e:?}"))?)
+                .map_err(|e| format!("{id}: {e:?}"))?;
+            assert_eq!(certificate.first.kernel, kernel);
+            replay(&certificate).map(|r| r.rewrites).map_err(|wrong| format!("{id}: {wrong}"))
+        })
+        .collect();
+    let wrong: Vec<&String> = replayed.iter().filter_map(|r| r.as_ref().err()).collect();
+    assert!(wrong.is_empty(), "{} of {count}:\n{wrong:#?}", wrong.len());
+    let with_rewrites = replayed.iter().flatten().filter(|rewrites| **rewrites > 0).count() as u64;
+    assert!(with_rewrites * 2 > count, "{with_rewrites} of {count} have rewrites");
 }
