@@ -230,6 +230,58 @@ fn list_names_every_schedule_with_its_purpose() {
     assert!(text.lines().all(|l| l.split_whitespace().count() > 5), "{text}");
 }
 
+/// The CPU's part of a sweep needs no GPU, and is all there is without one.
+#[test]
+fn a_sweep_without_a_gpu_has_the_cpu_and_says_so() {
+    let output = example("matmul", &["--sweep", "--device", "sim", "--size", "70x33x40,128x128x128"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no GPU"), "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let header = ["date", "device", "driver", "cpu", "size", "contender", "ms", "gflops", "distribution"];
+    assert_eq!(lines[0], header);
+    for (line, size) in lines[1..].iter().zip(["70x33x40", "128x128x128"]) {
+        assert_eq!((line[1], line[2], line[4], line[5]), ("", "", size, "matrixmultiply"));
+        let extents = size.split('x').map(|n| n.parse::<f64>().unwrap());
+        let (ms, gflops): (f64, f64) = (line[6].parse().unwrap(), line[7].parse().unwrap());
+        // Each is rounded.
+        let flops = (gflops - 0.1) * (ms - 1e-4) * 1e6..(gflops + 0.1) * (ms + 1e-4) * 1e6;
+        assert!(flops.contains(&(2.0 * extents.product::<f64>())), "{line:?}");
+    }
+    assert_eq!(lines.len(), 3);
+
+    for wrong in [&["--bench"][..], &["--dtype", "f16"], &["--size", "4x0x4"]] {
+        let output = example("matmul", &[&["--sweep", "--device", "sim"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_sweep_is_drawn_with_a_line_for_each_contender() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (csv, svg) = (folder.path().join("sweep.csv"), folder.path().join("sweep.svg"));
+    let draw = |text: &str| {
+        std::fs::write(&csv, text).expect("a temporary file can be written");
+        let args = ["sweep", "--measurements", csv.to_str().unwrap(), svg.to_str().unwrap()];
+        example("plots", &args)
+    };
+    let header = "size,contender,gflops,device,cpu\n";
+    let lines =
+        ["256x256x256,cpu,100,,A", "512x512x512,cpu,150,,A", "256x256x256,gpu,1e4,B,", "8x9x8,odd,1,B,"];
+    let output = draw(&format!("{header}{}\n", lines.join("\n")));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let drawn = std::fs::read_to_string(&svg).unwrap();
+    for text in ["\ncpu\n", "\ngpu\n", "A, B", "\n256\n", "\n512\n"] {
+        assert!(drawn.contains(text), "{text:?}: {drawn}");
+    }
+    assert!(!drawn.contains("odd"), "its product is not square");
+
+    for (text, why) in [("size,contender\n", "`gflops`"), (header, "no square product")] {
+        let output = draw(text);
+        assert!(!output.status.success() && stderr(&output).contains(why), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_page_is_of_one_schedule_and_refused_ones_have_theirs() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,13 +4,15 @@ mod bench;
 mod choose;
 #[path = "../common/mod.rs"]
 mod common;
+mod cpu;
 mod f8;
 mod kernel;
 mod problem;
+mod sweep;
 mod verify;
 
 use bench::{Bench, fastest};
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, parser::ValueSource};
 use common::{
     check::check_all,
     explain::explain_all,
@@ -24,8 +26,9 @@ use half::{bf16, f16};
 use kernel::{self as product, BY_SIZE, SCHEDULES, TF32};
 use problem::{Precision, problems};
 use std::process::ExitCode;
+use sweep::{RUNGS, SIDES, sweep};
 use tile_bench::record::measure;
-use tilewright::{AnySchedule, Device, Error, prelude::Float};
+use tilewright::{AnySchedule, DType, Device, Error, prelude::Float};
 
 /// Multiplies two random matrices, C = A·B, under one schedule or all, and verifies the result.
 #[derive(Parser)]
@@ -40,7 +43,11 @@ struct Options {
     /// Time the schedules in turn, against cuBLAS where it is installed; needs a GPU
     #[arg(long, conflicts_with_all = ["emit", "page", "check"])]
     bench: bool,
-    /// Timed launches of each schedule under `--bench`
+    /// Time the product in f32 at square sizes from 256 to 8192, or those of `--size`: on the CPU, and where there is a GPU
+    /// the chosen schedules and cuBLAS [default: naive, shared, warptile and best]; prints CSV
+    #[arg(long, conflicts_with_all = ["bench", "emit", "page", "check", "json", "dtype"])]
+    sweep: bool,
+    /// Timed launches of each schedule under `--bench` and `--sweep`
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(20..))]
     launches: u32,
     /// Before each timed launch, let the GPU rest N times as long as it takes: its clock is then that of a launch that comes alone
@@ -150,6 +157,9 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
         return Ok(status);
     }
     let device = options.common.open()?;
+    if options.sweep {
+        return Ok(run_sweep(options, matches, &device)?);
+    }
     let sizes = sizes(if device.is_gpu() { 4096 } else { 256 });
     if options.bench {
         return Ok(run_bench::<T>(options, matches, &device, &sizes)?);
@@ -169,16 +179,42 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Says that the options do not go together.
+fn wrong(message: &str) -> Result<ExitCode, Error> {
+    eprintln!("error: {message}");
+    Ok(ExitCode::from(2))
+}
+
+/// `--sweep`.
+fn run_sweep(options: &Options, matches: &ArgMatches, device: &Device) -> Result<ExitCode, Error> {
+    let sizes = match &options.size[..] {
+        [] => SIDES.map(Size::cube).to_vec(),
+        sizes => sizes.to_vec(),
+    };
+    if sizes.iter().any(|s| [s.m, s.n, s.k].contains(&0)) {
+        return wrong("`--sweep` needs something to time: M, N and K must be at least 1");
+    }
+    let chosen = match matches.value_source("schedule") {
+        Some(ValueSource::DefaultValue) => {
+            SCHEDULES.iter().copied().filter(|s| RUNGS.contains(&s.name())).collect()
+        }
+        _ => options::selected(matches, SCHEDULES, &[BY_SIZE]),
+    };
+    let chosen = options::admitting(&chosen, Some(DType::F32))?;
+    if chosen.is_empty() {
+        return wrong("`--sweep` times schedules of f32, by name");
+    }
+    let bench = device.is_gpu().then(|| Bench::open(device, options.launches as usize, 0)).transpose()?;
+    let ok = sweep(bench.as_ref().map(|bench| (device, bench)), &chosen, &sizes, options.common.seed)?;
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 fn run_bench<T: Float>(
     options: &Options,
     matches: &ArgMatches,
     device: &Device,
     sizes: &[Size],
 ) -> Result<ExitCode, Error> {
-    let wrong = |message: &str| {
-        eprintln!("error: {message}");
-        Ok(ExitCode::from(2))
-    };
     if !device.is_gpu() {
         return wrong("`--bench` measures time, and the simulator claims none: it needs a GPU");
     }

@@ -4,11 +4,13 @@
 //! cargo run --example plots -- waves docs/book/src/pictures/waves.svg
 //! cargo run --example plots -- roofline docs/book/src/pictures/roofline.svg
 //! cargo run --example plots -- sizes docs/book/src/pictures/sizes.svg
+//! cargo run --example plots -- sweep docs/book/src/pictures/sweep.svg
 //! ```
 
 #[path = "../matmul/kernel.rs"]
 #[allow(dead_code)] // the ladders alone
 mod kernel;
+mod sweep;
 
 use clap::{Parser, Subcommand};
 use kernel::SCHEDULES;
@@ -49,6 +51,14 @@ enum Plot {
         /// Where to write the plot
         svg: PathBuf,
     },
+    /// Measured rates of square products in f32 by their size: a CPU, schedules of a GPU and cuBLAS
+    Sweep {
+        /// Where to write the plot
+        svg: PathBuf,
+        /// What `matmul --sweep` printed [default: h100-sweep.csv in docs/measurements]
+        #[arg(long, value_name = "FILE.csv")]
+        measurements: Option<PathBuf>,
+    },
 }
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -69,6 +79,9 @@ fn main() -> ExitCode {
         Plot::Waves { svg } => waves(&svg),
         Plot::Roofline { svg } => roofline(&svg),
         Plot::Sizes { svg } => sizes(&svg),
+        Plot::Sweep { svg, measurements } => {
+            sweep::draw(&measurements.unwrap_or_else(|| measured("h100-sweep.csv")), &svg)
+        }
     };
     match drawn {
         Ok(()) => ExitCode::SUCCESS,
@@ -133,9 +146,14 @@ struct Point {
     rate: f64,
 }
 
+/// The path of a file of measurements.
+fn measured(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/measurements").join(file)
+}
+
 /// The lines of a file of measurements.
 fn read(file: &str) -> Result<Vec<Value>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/measurements").join(file);
+    let path = measured(file);
     let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(text.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?)
 }
