@@ -317,7 +317,7 @@ fn a_copy_that_is_too_old_is_found() {
     let (even, odd, x) = (access("y", 0), access("y", 1), access("x", 0));
     let tensor = nest.access(even).tensor;
     let Stmt::For { body, .. } = &mut nest.body else { panic!("{nest}") };
-    *body = Box::new(Stmt::Let { values: Vec::<ValueId>::new(), first: put(even, x), rest: put(odd, even) });
+    **body = Stmt::Let { values: Vec::<ValueId>::new(), first: put(even, x), rest: put(odd, even) };
     let first = nest.clone();
     let (follows, vector, span) = (None, None, SpanId::NONE);
     let (space, via) = (Space::Shared, Via::Plain);

@@ -4,12 +4,12 @@
 //! Certificate ─► sizes: small launches that reach each tail ─► run: each nest, symbolically ─► the same terms, or a Fault
 //! ```
 //! Each nest on the way is run on small sizes. An element is no number but a term: what the nest would compute there, with inputs as
-//! unknowns, and sums as sets of summands ([`terms`]). A step is right if every element that it stores is the term that it was before. Four
+//! unknowns, and sums as sets of summands (`terms`). A step is right if every element that it stores is the term that it was before. Four
 //! conditions are judged in the same run:
 //!
 //! - nothing is read that nothing has computed;
 //! - what a copy holds is as old as the copy: nothing inside its `stage`, or in the pipelined loop around it, stores to what it read;
-//! - steps that units take at once, and lanes of a vector, do not read or overwrite what another one writes ([`concurrent`]);
+//! - steps that units take at once, and lanes of a vector, do not read or overwrite what another one writes (`concurrent`);
 //! - a reduction whose steps units take says how the parts come together (`reduce`, `split_k`).
 //!
 //! The checker knows the nest IR and nothing of the engine. What facts alone decide (layouts, budgets, the order of the grid) changes no

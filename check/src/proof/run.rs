@@ -185,7 +185,7 @@ impl Machine<'_> {
         if at == LoopKind::Serpentine {
             let entered = self.entered.entry(digit).or_insert(0);
             *entered += 1;
-            if *entered % 2 == 0 {
+            if entered.is_multiple_of(2) {
                 order.reverse();
             }
         }
