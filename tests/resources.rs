@@ -125,8 +125,22 @@ const GROUPED: &[&dyn AnySchedule] = &[
 const HEADER: &str = "# Machine code of each schedule with its first element type, each variant: tests/resources.rs\n\
      # kernel                         arch   registers spills shared ctas  fma%  widest accesses of the hot loop\n";
 
-/// Assembles a variant for sm_90, or for what the schedule needs if that is more.
-fn assembled((schedule, variant, grouped): (&'static dyn AnySchedule, Variant, bool)) -> Bounds {
+/// What is wrong with machine code whatever was recorded: ptxas' remarks on what it did not do as asked (C75xx, C76xx), and memory
+/// descriptors in an odd uniform register, which no GPU runs: ptxas 13.0 makes them of some `cp.async` with a cache policy.
+fn faults(remarks: &[String], sass: &str) -> Vec<String> {
+    let unheeded = |remark: &&String| remark.contains("C75") || remark.contains("C76");
+    let odd = |line: &&str| {
+        let register = line.split_once("desc[UR").map(|(_, rest)| rest.split(']').next().unwrap_or_default());
+        register.and_then(|n| n.parse::<u32>().ok()).is_some_and(|n| n % 2 == 1)
+    };
+    let illegal = sass.lines().filter(odd).map(|line| format!("no GPU runs {}", line.trim()));
+    remarks.iter().filter(unheeded).cloned().chain(illegal).collect()
+}
+
+/// Assembles a variant for sm_90, or for what the schedule needs if that is more; also what is wrong with it.
+fn assembled(
+    (schedule, variant, grouped): (&'static dyn AnySchedule, Variant, bool),
+) -> (Bounds, Vec<String>) {
     let dtype = schedule.dtypes().first().copied();
     let program = Program::from_bytes(schedule.program(dtype).expect("its own type")).expect("proved");
     let arch = (program.schedule.target.sm < 90).then(|| "sm_90".to_string());
@@ -135,7 +149,10 @@ fn assembled((schedule, variant, grouped): (&'static dyn AnySchedule, Variant, b
         false => (Machine::of(schedule, dtype, variant, arch), ""),
     };
     let machine = machine.unwrap_or_else(|e| panic!("{e}"));
-    Bounds::of(&format!("{}_{}_{variant}{end}", schedule.kernel(), schedule.name()), &machine.resources)
+    let name = format!("{}_{}_{variant}{end}", schedule.kernel(), schedule.name());
+    let faults = faults(&machine.resources.remarks, &machine.sass);
+    let bounds = Bounds::of(&name, &machine.resources);
+    (bounds, faults.into_iter().map(|fault| format!("{name}: {fault}")).collect())
 }
 
 #[test]
@@ -146,7 +163,10 @@ fn schedules_stay_within_their_recorded_resources() {
         EVERY.concat().into_iter().flat_map(|schedule| variants.map(|variant| (schedule, variant, false)));
     let grouped = GROUPED.iter().flat_map(|schedule| variants.map(|variant| (*schedule, variant, true)));
     let each = each.chain(grouped);
-    let now: Vec<Bounds> = each.collect::<Vec<_>>().into_par_iter().map(assembled).collect();
+    let all: Vec<_> = each.collect::<Vec<_>>().into_par_iter().map(assembled).collect();
+    let (now, faults): (Vec<Bounds>, Vec<_>) = all.into_iter().unzip();
+    let faults: Vec<String> = faults.into_iter().flatten().collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/goldens/resources.txt");
     let text: String = now.iter().map(|b| format!("{b}\n")).collect();
     if std::env::var_os("TILEWRIGHT_BLESS").is_some() {
@@ -174,6 +194,16 @@ fn schedules_stay_within_their_recorded_resources() {
         "the machine code got worse:\n{}\n`TILEWRIGHT_BLESS=1 scripts/check-ptx.sh` records it",
         worse.join("\n")
     );
+}
+
+#[test]
+fn what_no_gpu_runs_is_found() {
+    let sass = "LDG.E R2, desc[UR4][R2.64] ;\nSTG.E desc[UR5][R2.64], R7 ;\nMOV UR7, 0x1 ;";
+    let remark = |text: &str| text.to_string();
+    let remarks = [remark("ptxas info : (C7511) wgmma serialised"), remark("ptxas info : (C6000) hm")];
+    let found = faults(&remarks, sass);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("C7511") && found[1].contains("desc[UR5]"), "{found:?}");
 }
 
 #[test]
