@@ -117,7 +117,7 @@ pub struct Checked {
 pub enum CheckError {
     /// The schedule does not admit the element type.
     ///
-    /// What to do: pass a type that the schedule's header lists.
+    /// What to do: pass a type that the schedule's header lists; `None` if it lists none.
     #[error("`{schedule}` has no program for {}", .dtype.map_or("a kernel without an element type", DType::name))]
     NotAdmitted {
         /// The schedule.

@@ -149,6 +149,37 @@ fn rows_are_normalised() {
     run(&row_a_cta, 2, 5000);
 }
 
+// ANCHOR: look
+use tilewright::{SimOptions, check, explain, lints::proof::replay, page};
+
+fn look(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+    // A simulator that records what happens.
+    let device = Device::sim_with(SimOptions { trace: true, ..SimOptions::default() });
+    let x = Buffer::from_slice(&device, &[1.0f32; 8 * 1024], &[8, 1024])?;
+    let g = Buffer::from_slice(&device, &[1.0f32; 1024], &[1024])?;
+    let mut y = Buffer::<f32>::zeros(&device, &[8, 1024])?;
+    let report = rms_norm(&x, &g, &mut y, 1.0 / 1024.0, 1e-5).schedule(row_a_warp_wide).run()?;
+    std::fs::write(folder.join("rms_norm.html"), page(&row_a_warp_wide, &report)?)?;
+
+    // What will slow it down, without a run.
+    println!("{}", check(&row_a_warp_wide, None, &[("R", 4096), ("N", 1024)])?);
+
+    // How it was derived, and a second opinion on that.
+    let derivation = explain(&row_a_warp_wide, None)?;
+    println!("{derivation}");
+    println!("{}", replay(&derivation)?);
+    Ok(())
+}
+// ANCHOR_END: look
+
+#[test]
+fn it_can_be_looked_at() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    look(folder.path()).expect("a page, lints and a derivation");
+    let page = std::fs::read_to_string(folder.path().join("rms_norm.html")).expect("a page");
+    assert!(page.contains("row_a_warp_wide"), "{} bytes", page.len());
+}
+
 // ANCHOR: counts
 #[test]
 fn vectors_are_a_fourth_of_the_requests() {

@@ -5,6 +5,8 @@
 //! ```
 //! Condition: `v` is a reduction that no loop carries, and no other level is set. That some loop over one of its reduced axes
 //! is bound to that unit is checked when the schedule is complete; `bind` needs the level before.
+//! `lane` combines what the lanes of a warp hold, by shuffles. `warp` combines what the warps of a CTA hold, each lane's part with those
+//! of the same lane in other warps, through shared memory. `cta` does both: loops over threads, or over lanes and warps.
 //! After the combination every unit of the level holds the result.
 //! Cost: shuffles, and for `warp` and `cta` a barrier and bytes of shared memory.
 //! Source: butterfly all-reduce; `shfl.sync.bfly` (PTX ISA 9.7.9.6).
@@ -97,7 +99,12 @@ fn apply(nest: &Nest, value: &str, level: Level) -> Result<(Nest, Proof), Failur
             .note(nest.value(id).span, format!("`{value}` is computed here"))
             .edit(Edit::instead([whole])));
     }
-    let fact = format!("parts of `{value}` are combined across the {level}");
+    let units = match level {
+        Level::Lane => "lanes of a warp",
+        Level::Warp => "warps of a CTA",
+        Level::Cta => "threads of a CTA",
+    };
+    let fact = format!("parts of `{value}` are combined across the {units}");
     Ok((nest, Proof { facts: vec![fact], ..Proof::default() }))
 }
 
