@@ -67,8 +67,7 @@ const LARGE: i64 = 1_000_000;
 
 /// Every schedule, type and size on both executors; each schedule takes one of the sizes.
 ///
-/// Of large sizes a Latin square: each schedule meets each of them, in one of its types after the other, and on the simulator alone.
-/// Nests are the same at all sizes, and `tests/proofs.rs` replays them with points of a second tile.
+/// Of large sizes a Latin square: each schedule meets each of them, in one of its types after the other.
 fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec<(&str, i64)>]) {
     let mut types: Vec<Option<DType>> = Vec::new();
     for schedule in schedules {
@@ -96,9 +95,7 @@ fn named<K: Kernel>(encoded: &[u8], schedules: &[&dyn AnySchedule], sizes: &[Vec
             }
             let case = Case::new(encoded, dtype, dims, 11);
             for schedule in chosen {
-                if !is_large {
-                    case.check_nest(schedule);
-                }
+                case.check_nest(schedule);
                 case.check_simulator::<K>(schedule);
                 taken.insert(schedule.name());
             }

@@ -41,11 +41,11 @@ struct Options {
     #[arg(long, value_enum, default_value = "f32")]
     dtype: TypeChoice,
     /// Time the schedules in turn, against cuBLAS where it is installed; needs a GPU
-    #[arg(long, conflicts_with_all = ["emit", "page", "check"])]
+    #[arg(long, conflicts_with_all = ["emit", "page", "check", "explain"])]
     bench: bool,
     /// Time the product in f32 at square sizes from 256 to 8192, or those of `--size`: on the CPU, and where there is a GPU
     /// the chosen schedules and cuBLAS [default: naive, shared, warptile and best]; prints CSV
-    #[arg(long, conflicts_with_all = ["bench", "emit", "page", "check", "json", "dtype"])]
+    #[arg(long, conflicts_with_all = ["bench", "emit", "page", "check", "explain", "json", "dtype"])]
     sweep: bool,
     /// Timed launches of each schedule under `--bench` and `--sweep`
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(20..))]
@@ -144,7 +144,14 @@ fn run<T: Float>(options: &Options, matches: &ArgMatches) -> Result<ExitCode, Bo
         return Ok(ExitCode::SUCCESS);
     }
     if options.common.explain {
-        let chosen = schedules::<T>(options, matches, sizes(4096)[0], None)?;
+        // A derivation is of all sizes; a rule that chooses by size may name others for another one.
+        let mut chosen: Vec<&'static dyn AnySchedule> = Vec::new();
+        for size in sizes(4096) {
+            let more = schedules::<T>(options, matches, size, None)?;
+            chosen.extend(
+                more.into_iter().filter(|s| chosen.iter().all(|c| c.name() != s.name())).collect::<Vec<_>>(),
+            );
+        }
         return explain_all(&options.common, &chosen, Some(T::DTYPE));
     }
     if options.common.check {

@@ -14,7 +14,7 @@ mod sweep;
 
 use clap::{Parser, Subcommand};
 use kernel::SCHEDULES;
-use plotters::prelude::*;
+use plotters::{coord::CoordTranslate, prelude::*};
 use serde_json::Value;
 use std::{
     error::Error,
@@ -126,14 +126,23 @@ fn waves(svg: &Path) -> Result<()> {
             .label(format!("tiles of {}×{}", tile[0], tile[1]))
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(width)));
     }
+    key(&mut chart, SeriesLabelPosition::LowerLeft)?;
+    root.present()?;
+    Ok(())
+}
+
+/// The names of the lines of a chart, in a corner of it.
+fn key<'a, C: CoordTranslate>(
+    chart: &mut ChartContext<'a, SVGBackend<'a>, C>,
+    position: SeriesLabelPosition,
+) -> Result<()> {
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
+        .position(position)
         .background_style(WHITE)
         .border_style(GREY)
         .label_font(("sans-serif", 14))
         .draw()?;
-    root.present()?;
     Ok(())
 }
 
@@ -254,13 +263,7 @@ fn roofline(svg: &Path) -> Result<()> {
     chart.draw_series(labelled.map(|p| {
         EmptyElement::at((p.intensity, p.rate / 1e12)) + Text::new(p.schedule, (9, -6), ("sans-serif", 13))
     }))?;
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .background_style(WHITE)
-        .border_style(GREY)
-        .label_font(("sans-serif", 14))
-        .draw()?;
+    key(&mut chart, SeriesLabelPosition::LowerRight)?;
     root.present()?;
     Ok(())
 }
@@ -308,13 +311,7 @@ fn sizes(svg: &Path) -> Result<()> {
             .label(name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .background_style(WHITE)
-        .border_style(GREY)
-        .label_font(("sans-serif", 14))
-        .draw()?;
+    key(&mut chart, SeriesLabelPosition::LowerRight)?;
     root.present()?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A product at growing sizes, on the CPU and under schedules of a GPU: what `matmul --sweep` printed.
 
-use crate::{GREY, MESH, Result};
+use crate::{MESH, Result, key};
 use plotters::prelude::*;
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -121,20 +121,14 @@ pub fn draw(measurements: &Path, svg: &Path) -> Result<()> {
             let corners: Vec<_> = MARKS[n % MARKS.len()].iter().map(|(x, y)| (x + right, *y)).collect();
             Polygon::new(corners, colour.filled())
         };
-        let key = move |at| {
+        let sample = move |at| {
             let line = PathElement::new([(0, 0), (22, 0)], colour.stroke_width(2));
             EmptyElement::at(at) + line + mark(11)
         };
         let points = rates.into_iter().map(|at| EmptyElement::at(at) + mark(0));
-        chart.draw_series(points)?.label(name).legend(key);
+        chart.draw_series(points)?.label(name).legend(sample);
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .background_style(WHITE)
-        .border_style(GREY)
-        .label_font(("sans-serif", 14))
-        .draw()?;
+    key(&mut chart, SeriesLabelPosition::LowerRight)?;
     root.present()?;
     Ok(())
 }

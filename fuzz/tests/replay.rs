@@ -64,9 +64,9 @@ fn a_kernel_that_never_ends_is_ended() {
     let batch = export::read(&path).unwrap();
     let arguments = ["--device", "sim", "--plant=1:hang"].map(String::from).to_vec();
     let program = env!("CARGO_BIN_EXE_tile-fuzz").into();
-    let options = Options { program, arguments, jobs: 1, limit: Duration::from_secs(4) };
+    let options = Options { program, arguments, jobs: 1, limit: Duration::from_secs(10) };
     let hung = replay(&path, &options, &|_| {}).unwrap();
     assert_eq!((hung.of(Class::Hung), hung.of(Class::LeftOut)), (1, launches(&batch, 1) - 1), "{hung}");
     assert_eq!(hung.of(Class::Equal), exported.launches - launches(&batch, 1), "{hung}");
-    assert!(hung.to_string().contains("nothing in 4 s"), "{hung}");
+    assert!(hung.to_string().contains("nothing in 10 s"), "{hung}");
 }

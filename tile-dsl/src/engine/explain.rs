@@ -5,12 +5,12 @@
 
 use super::{
     facts::{Facts, Graph},
-    language::{Bits, Node, bit, members},
-    phase::saturate,
+    language::{Node, members},
+    phase::{saturate, written},
     rule::Rule,
 };
 use crate::nest::{Nest, Stmt, ValueId};
-use egg::{FlatTerm, Id, RecExpr};
+use egg::FlatTerm;
 use std::{cell::RefCell, rc::Rc};
 
 /// One rewrite.
@@ -68,33 +68,6 @@ fn explain(nest: &Nest, rules: &[Rule<'_>], taken: &Stmt) -> Vec<Rewrite> {
             Some(Rewrite { rule, forward, term: read(&graph, term) })
         })
         .collect()
-}
-
-/// A statement as egg writes terms.
-fn written(graph: &mut Graph, stmt: &Stmt) -> RecExpr<Node> {
-    fn add(graph: &mut Graph, out: &mut RecExpr<Node>, stmt: &Stmt) -> Id {
-        let node = match stmt {
-            Stmt::For { digit, at, body } => {
-                let (digit, at) = (out.add(Node::Digit(*digit)), out.add(Node::LoopKind(*at)));
-                Node::For([digit, at, add(graph, out, body)])
-            }
-            Stmt::Let { values, first, rest } => {
-                let set: Bits = values.iter().fold(0, |set, v| set | bit(v.0));
-                let values = out.add(Node::Values(set));
-                let first = add(graph, out, first);
-                Node::Let([values, first, add(graph, out, rest)])
-            }
-            Stmt::Stage { copy, body } => {
-                let copy = out.add(Node::Copy(*copy));
-                Node::Stage([copy, add(graph, out, body)])
-            }
-            leaf => Node::Do(graph.analysis.action(leaf)),
-        };
-        out.add(node)
-    }
-    let mut out = RecExpr::default();
-    add(graph, &mut out, stmt);
-    out
 }
 
 /// A term of an explanation as a statement.

@@ -11,7 +11,7 @@ use crate::{
     diagnostic::Diagnostic,
     nest::{Nest, Stmt, ValueId},
 };
-use egg::{Id, Searcher, Subst};
+use egg::{Id, RecExpr, Searcher, Subst};
 use std::rc::Rc;
 
 /// Nodes at which a phase gives up. Directed phases stay below a few hundred.
@@ -73,7 +73,8 @@ pub(crate) fn run(nest: &Nest, rules: &[Rule<'_>], redex: IsRedex<'_>) -> Outcom
 /// A fresh e-graph with the term of a nest.
 pub(crate) fn start(nest: &Nest) -> (Graph, Id) {
     let mut graph = Graph::new(Facts::new(Rc::new(nest.clone())));
-    let root = insert(&mut graph, &nest.body);
+    let term = written(&mut graph, &nest.body);
+    let root = graph.add_expr(&term);
     graph.rebuild();
     (graph, root)
 }
@@ -135,20 +136,31 @@ fn unite(graph: &mut Graph, rule: &Rule<'_>, class: Id, subst: &Subst) -> bool {
     graph.union(class, after)
 }
 
-/// Adds a statement to the graph.
-fn insert(graph: &mut Graph, stmt: &Stmt) -> Id {
-    let node = match stmt {
-        Stmt::For { digit, at, body } => {
-            Node::For([graph.add(Node::Digit(*digit)), graph.add(Node::LoopKind(*at)), insert(graph, body)])
-        }
-        Stmt::Let { values, first, rest } => {
-            let set = values.iter().fold(0, |set, v| set | bit(v.0));
-            Node::Let([graph.add(Node::Values(set)), insert(graph, first), insert(graph, rest)])
-        }
-        Stmt::Stage { copy, body } => Node::Stage([graph.add(Node::Copy(*copy)), insert(graph, body)]),
-        leaf => Node::Do(graph.analysis.action(leaf)),
-    };
-    graph.add(node)
+/// A statement as egg writes terms.
+pub(super) fn written(graph: &mut Graph, stmt: &Stmt) -> RecExpr<Node> {
+    fn add(graph: &mut Graph, out: &mut RecExpr<Node>, stmt: &Stmt) -> Id {
+        let node = match stmt {
+            Stmt::For { digit, at, body } => {
+                let (digit, at) = (out.add(Node::Digit(*digit)), out.add(Node::LoopKind(*at)));
+                Node::For([digit, at, add(graph, out, body)])
+            }
+            Stmt::Let { values, first, rest } => {
+                let set = values.iter().fold(0, |set, v| set | bit(v.0));
+                let values = out.add(Node::Values(set));
+                let first = add(graph, out, first);
+                Node::Let([values, first, add(graph, out, rest)])
+            }
+            Stmt::Stage { copy, body } => {
+                let copy = out.add(Node::Copy(*copy));
+                Node::Stage([copy, add(graph, out, body)])
+            }
+            leaf => Node::Do(graph.analysis.action(leaf)),
+        };
+        out.add(node)
+    }
+    let mut out = RecExpr::default();
+    add(graph, &mut out, stmt);
+    out
 }
 
 /// Hard redexes, then soft ones, then nodes.
