@@ -8,7 +8,9 @@
 //! | `let (i, j) = program_tile(M, N);` | each program owns one tile of these axes |
 //! | `let n = whole(N);` | an axis that every program has all of |
 //! | `for k in tiles(K) { .. }` | a loop over the tiles of an axis; values are carried in `let mut` |
-//! | `load(x, [i, 2*k + 1])`, `store(y, [i], v)` | one affine index a dimension |
+//! | `load(x, [i, 2*k + 1])`, `store(y, [i], v)` | one index a dimension: axes with factors, and integer values |
+//! | `load(x, [load(at, [i])])`, `store(y, [unique(v)], x)` | a gather, and a scatter whose points do not meet |
+//! | `if c { store(y, [i], v); }` | stores where a condition holds |
 //! | `zeros::<f32>([i, j])`, `full::<f32>(1.0, [i])` | a tile of one value |
 //! | `dot(a, b, acc)` | `acc` plus the sum over the axes that `acc` lacks |
 //! | `dot(a, b, acc, tf32)` | the same of factors rounded to tf32, as `tf32(x)` does |
@@ -88,13 +90,18 @@ pub fn tiles(_dim: Tile) -> Tile {
     Tile
 }
 
-/// Reads a tensor: one affine index a dimension. What lies outside the tensor reads as zero.
+/// Reads a tensor: one index a dimension. What lies outside the tensor reads as zero.
 pub fn load<X, const N: usize>(_tensor: &X, _index: [Tile; N]) -> Tile {
     Tile
 }
 
 /// Writes a tensor; each element is written by one program.
 pub fn store<X, const N: usize>(_tensor: &X, _index: [Tile; N], _value: Tile) -> Tile {
+    Tile
+}
+
+/// In the index of a store: points with different values go to different elements, or to none.
+pub fn unique(_value: Tile) -> Tile {
     Tile
 }
 

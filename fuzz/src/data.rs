@@ -1,13 +1,16 @@
 //! Contents of tensors and values of scalars: small whole numbers, which most arithmetic keeps exact, so that any element
 //! taken from the wrong place shows.
 
-use crate::case::{Case, Launch};
+use crate::{
+    case::{Case, Launch},
+    program,
+};
 use std::collections::BTreeMap;
 use tile_dsl::{
     dtype::DType,
     engine::testing::Random,
     tile::{
-        ElemType, Kernel,
+        ElemType, Kernel, TensorId,
         evaluate::{Elements, Inputs},
     },
 };
@@ -40,17 +43,26 @@ pub fn shapes(kernel: &Kernel, dims: &BTreeMap<String, i64>) -> Option<Vec<Vec<u
 /// kernel does not store must stay. `tiles`: sizes of the tiles that the kernel sees.
 pub fn inputs(kernel: &Kernel, launch: &Launch, tiles: BTreeMap<String, u32>) -> Option<Inputs> {
     let mut inputs = Inputs { dims: launch.dims.clone(), tiles, ..Inputs::default() };
-    for ((n, tensor), shape) in (0..).zip(&kernel.tensors).zip(shapes(kernel, &launch.dims)?) {
-        let mut random = Random::new(mix(launch.data, n));
+    let indexed = program::indexed(kernel);
+    for ((id, tensor), shape) in (0u16..).zip(&kernel.tensors).zip(shapes(kernel, &launch.dims)?) {
+        let mut random = Random::new(mix(launch.data, id.into()));
         let dtype = dtype(tensor.elem);
+        let n: usize = shape.iter().product();
+        if let Some(of) = indexed.get(&TensorId(id)) {
+            let extent = of.extent.eval(&launch.dims)?;
+            inputs
+                .tensors
+                .insert(tensor.name.clone(), Elements::I32(indices(&mut random, n, extent, of.distinct)));
+            continue;
+        }
         // Few enough bits that sums of products are exact often.
         let most: i64 = match dtype.narrow().map(|float| float.mantissa) {
             Some(..=7) => *random.pick(&[1, 2, 3]),
             Some(_) => *random.pick(&[1, 2, 4, 8]),
             None => *random.pick(&[1, 2, 4, 9, 50]),
         };
-        let values = (0..shape.iter().product()).map(|_| {
-            if launch.special && random.below(12) == 0 {
+        let values = (0..n).map(|_| {
+            if launch.special && dtype.is_float() && random.below(12) == 0 {
                 return *random.pick(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0]);
             }
             (random.below(2 * most as usize + 1) as i64 - most) as f64
@@ -62,6 +74,24 @@ pub fn inputs(kernel: &Kernel, launch: &Launch, tiles: BTreeMap<String, u32>) ->
         inputs.scalars.insert(scalar.name.clone(), random.below(7) as f64 - 3.0);
     }
     Some(inputs)
+}
+
+/// Contents of an index tensor: places in a dimension of this extent, and beside it.
+fn indices(random: &mut Random, n: usize, extent: i64, distinct: bool) -> Vec<i32> {
+    const FAR: [i32; 4] = [i32::MIN, i32::MAX, -1000, 1 << 30];
+    if !distinct {
+        let near = |random: &mut Random| random.below(extent as usize + 2) as i32 - 1;
+        return (0..n)
+            .map(|_| if random.below(16) == 0 { *random.pick(&FAR) } else { near(random) })
+            .collect();
+    }
+    let mut places: Vec<i32> = (-2..(extent.max(n as i64) + 2) as i32).chain(FAR).collect();
+    // Fisher–Yates.
+    for at in (1..places.len()).rev() {
+        places.swap(at, random.below(at + 1));
+    }
+    places.truncate(n);
+    places
 }
 
 impl Case {

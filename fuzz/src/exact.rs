@@ -10,9 +10,9 @@ use crate::data::dtype;
 use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
     dtype::DType,
-    index::{Affine, AxisId},
+    index::AxisId,
     op::{BinOp, UnOp, binary::Unit, unary::Needs},
-    tile::{Expr, ExprKind, Kernel, Stmt, VarId, evaluate::Inputs},
+    tile::{self, Expr, ExprKind, Index, Kernel, Stmt, VarId, evaluate::Inputs},
 };
 
 /// Why results cannot be compared.
@@ -165,7 +165,11 @@ impl Scope<'_> {
                     }
                     self.points.remove(axis);
                 }
-                Stmt::Store { tensor, value, .. } => {
+                Stmt::Store { tensor, index, when, value, .. } => {
+                    self.index(index)?;
+                    if let Some(when) = when {
+                        self.expr(when)?;
+                    }
                     let (range, _) = self.expr(value)?;
                     let name = self.kernel.tensors[usize::from(tensor.0)].name.clone();
                     let exact = range.grain.is_some();
@@ -185,17 +189,30 @@ impl Scope<'_> {
         self.points.get(&axis).map_or_else(|| self.extent(axis), |n| *n as f64)
     }
 
-    fn load(&self, tensor: tile_dsl::tile::TensorId, index: &[Affine]) -> Typed {
+    fn load(&self, tensor: tile_dsl::tile::TensorId, index: &[Index]) -> Result<Typed, Incomparable> {
         let tensor = &self.kernel.tensors[usize::from(tensor.0)];
         let (lo, hi) = self.contents[&tensor.name];
-        let axes = index.iter().flat_map(|form| form.terms.keys()).copied().collect();
-        (Range { lo, hi, grain: Some(0), dtype: dtype(tensor.elem) }, axes)
+        let axes = self.index(index)?;
+        Ok((Range { lo, hi, grain: Some(0), dtype: dtype(tensor.elem) }, axes))
+    }
+
+    /// The axes of an index, whose values are exact.
+    fn index(&self, index: &[Index]) -> Result<BTreeSet<AxisId>, Incomparable> {
+        let mut axes = tile::index::affine_axes(index);
+        for value in tile::index::values(index) {
+            let (range, own) = self.expr(value)?;
+            if range.grain.is_none() {
+                return Err(Incomparable::Discontinuous);
+            }
+            axes.extend(own);
+        }
+        Ok(axes)
     }
 
     fn expr(&self, expr: &Expr) -> Result<Typed, Incomparable> {
         let fixed = |range: Range| (range, BTreeSet::new());
         Ok(match &expr.kind {
-            ExprKind::Load { tensor, index } => self.load(*tensor, index),
+            ExprKind::Load { tensor, index } => self.load(*tensor, index)?,
             ExprKind::Full { value, elem, axes } => {
                 (literal(*value, dtype(*elem)).settle()?, axes.iter().copied().collect())
             }

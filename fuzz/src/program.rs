@@ -5,6 +5,9 @@
 
 mod expr;
 mod product;
+mod values;
+
+pub use values::{Indexed, indexed};
 
 use tile_dsl::{
     dtype::DType,
@@ -27,6 +30,9 @@ const AXES: [&str; 6] = ["i", "j", "k", "l", "p", "q"];
 const F32: ElemType = ElemType::Fixed(DType::F32);
 const I32: ElemType = ElemType::Fixed(DType::I32);
 
+/// Tells apart what is drawn for indices that are values.
+const VALUES: u64 = 0x76a1_0e5e_11d8_6c27;
+
 /// The first number that a seed gives decides what kind of kernel it is.
 const KINDS: usize = 24;
 
@@ -48,7 +54,9 @@ pub fn random_kernel(seed: u64) -> Kernel {
         generator.run();
         let kernel = generator.kernel;
         if tile::verify(&kernel).is_empty() && schedulable(&kernel) {
-            return kernel;
+            // Drawn apart: other kernels stay as they are.
+            let mut apart = Random::new(seed ^ VALUES);
+            return if apart.below(100) < 20 { values::with_values(kernel, &mut apart) } else { kernel };
         }
     }
 }
@@ -60,6 +68,15 @@ fn schedulable(kernel: &Kernel) -> bool {
 
 fn node(kind: ExprKind) -> Expr {
     Expr { kind, span: SpanId::NONE }
+}
+
+fn stored(tensor: TensorId, index: Vec<Affine>, value: Expr) -> Stmt {
+    let index = index.into_iter().map(Into::into).collect();
+    Stmt::Store { tensor, index, when: None, value, span: SpanId::NONE }
+}
+
+fn loaded(tensor: TensorId, index: Vec<Affine>) -> Expr {
+    node(ExprKind::Load { tensor, index: index.into_iter().map(Into::into).collect() })
 }
 
 fn boxed(kind: ExprKind) -> Box<Expr> {
@@ -156,7 +173,7 @@ impl<'a> Generator<'a> {
         }
         for target in std::mem::take(&mut self.in_place) {
             let value = self.value_over(&target.axes, self.elem_of(target.tensor));
-            body.push(Stmt::Store { tensor: target.tensor, index: target.index, value, span: SpanId::NONE });
+            body.push(stored(target.tensor, target.index, value));
         }
         self.kernel.body = body;
     }
@@ -491,7 +508,7 @@ impl<'a> Generator<'a> {
         let elem = if self.chance(85) { self.stored } else { F32 };
         let value = self.value_over(&axes, elem);
         let tensor = self.tensor(dims, elem, true);
-        Stmt::Store { tensor, index, value, span: SpanId::NONE }
+        stored(tensor, index, value)
     }
 
     fn value_over(&mut self, axes: &[AxisId], elem: ElemType) -> Expr {

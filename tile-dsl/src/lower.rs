@@ -46,6 +46,7 @@ mod expr;
 mod fill;
 mod flow;
 mod fragment;
+mod gather;
 mod given;
 mod grid;
 mod guard;

@@ -8,14 +8,17 @@
 //!        | (red Value Op E)           ; value = value op E; starts from the neutral element at the let
 //!        | (set Value E)              ; state that the loops inside its let carry: value = E, in program order
 //!        | (put Access E)             ; store one element
+//!        | (put Access (scatter I E)) ; .. where values say, or under a condition
 //!        | (skip)                     ; nothing: what follows a loop whose values only the loop itself reads
-//! E    ::= (ld Access) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
+//! I    ::= E* [if E]
+//! E    ::= (ld Access) | (gather Access E*) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
 //!        | (un E) | (bin E E) | (cmp E E) | (select E E E) | (cast type E)
 //! At   ::= #seq | #unroll | #serpentine | #vec | #pipeN | #unit.dim      ; unit: block warpgroup warp lane thread; dim: x y z
 //!        | #atom.role                                                 ; atom: mma mma_tf32 wgmma64x128 ..; role: m n k
 //! ```
 //! The value of axis `a` is `Σ digit · stride` over the digits of `a` bound by the enclosing loops.
-//! Accesses are affine over *axes*, so split, reorder, bind and stage substitute nothing.
+//! Accesses are affine over *axes*, so split, reorder, bind and stage substitute nothing. A gather or scatter adds a value to
+//! some dimensions of its access, `table[*s, d]`; the values, in the order of the dimensions, are part of the expression.
 //! Points at or beyond an axis' extent are guarded where they matter: each `red` skips them (uses its
 //! neutral element), each `put` skips them, each `ld` outside its tensor yields zero. A `set` skips steps without points:
 //! a tile of nothing changes no state.
@@ -147,15 +150,32 @@ pub enum Placement {
     Shared,
 }
 
-/// A tensor access: one affine form a dimension.
+/// A tensor access: one affine form a dimension, and what is beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Access {
     /// Tensor accessed.
     pub tensor: tile::TensorId,
-    /// Index per dimension.
+    /// Index per dimension, without the values that are added to it.
     pub index: Vec<Affine>,
+    /// Dimensions to which a value is added, each with the axes of the value.
+    pub by: BTreeMap<usize, BTreeSet<AxisId>>,
+    /// It stores under a condition.
+    pub guarded: bool,
     /// Source of the load or store.
     pub span: SpanId,
+}
+
+impl Access {
+    /// Whether its forms alone say where it goes, at every point.
+    pub fn is_plain(&self) -> bool {
+        self.by.is_empty() && !self.guarded
+    }
+
+    /// All axes that say where it goes.
+    pub fn axes(&self) -> BTreeSet<AxisId> {
+        let forms = self.index.iter().flat_map(|index| index.terms.keys());
+        forms.chain(self.by.values().flatten()).copied().collect()
+    }
 }
 
 /// A copy of the part of a tensor that the body of a `stage` reads.
@@ -377,6 +397,18 @@ pub enum Stmt {
 pub enum Expr {
     /// Element of a tensor.
     Load(AccessId),
+    /// Element of a tensor where values say: one for each dimension of [`Access::by`], each an `i32` that wraps around when it
+    /// is added.
+    Gather(AccessId, Vec<Expr>),
+    /// What a `put` stores, at the root of its expression: as [`Expr::Gather`], and where a condition holds.
+    Scatter {
+        /// Added to the dimensions of [`Access::by`].
+        by: Vec<Expr>,
+        /// Where it does not hold, nothing is stored.
+        when: Option<Box<Expr>>,
+        /// What is stored.
+        value: Box<Expr>,
+    },
     /// Element of a value at this point.
     Get(ValueId),
     /// Literal of a type.

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! Kernel ::= kernel name<T> { tensor* scalar* axis* Stmt* }
-//! Stmt   ::= let [mut] x = E | x = E | for a in tiles { Stmt* } | store(T, [Ix*], E)
+//! Stmt   ::= let [mut] x = E | x = E | for a in tiles { Stmt* } | store(T, [Ix*], E) | if E { store(T, [Ix*], E) }
 //! E      ::= load(T, [Ix*]) | full(c, [a*]) | iota(a) | dim(D) | const | scalar | x
 //!          | un(E) | bin(E, E) | cmp(E, E) | select(E, E, E) | cast(E) | reduce(op, E, a) | dot(E, E, E)
-//! Ix     ::= affine form over axes
+//! Ix     ::= affine form over axes [+ E] [+ unique(E)]          ; an integer value
 //! ```
+//! A load outside of its tensor is zero and a store outside is none, whether a form or a value leads there.
 //! An axis is a binder (`program_tile`, `tiles`, `whole`), not a dimension. A value has an axis *set*
 //! and an element type. Elementwise operators take the union of the axes of their operands;
 //! `reduce(op, x, a)` removes `a`; `dot(A, B, C)` contracts the axes of A∪B that C lacks.
@@ -18,6 +19,7 @@
 
 pub mod evaluate;
 mod form;
+pub mod index;
 mod instantiate;
 mod operation;
 mod parse;
@@ -29,6 +31,7 @@ mod walk;
 
 pub use evaluate::{evaluate, reference};
 pub use form::Form;
+pub use index::Index;
 pub use operation::Operation;
 pub use parse::{ParseError, parse};
 pub(crate) use sums::{added, sums};
@@ -38,7 +41,7 @@ pub use walk::{expressions, expressions_mut, statements};
 
 use crate::{
     dtype::DType,
-    index::{Affine, AxisId, Extent},
+    index::{AxisId, Extent},
     op::{BinOp, CmpOp, RedOp, UnOp},
     span::SpanId,
 };
@@ -171,12 +174,14 @@ pub enum Stmt {
         /// Source.
         span: SpanId,
     },
-    /// `store(tensor, [index], value)`.
+    /// `store(tensor, [index], value)`, or `if when { store(tensor, [index], value) }`.
     Store {
         /// Tensor written.
         tensor: TensorId,
-        /// One affine form a dimension.
-        index: Vec<Affine>,
+        /// One entry a dimension.
+        index: Vec<Index>,
+        /// Points at which this does not hold store nothing.
+        when: Option<Expr>,
         /// Value; its axes are those of the index.
         value: Expr,
         /// Source.
@@ -200,8 +205,8 @@ pub enum ExprKind {
     Load {
         /// Tensor read.
         tensor: TensorId,
-        /// One affine form a dimension.
-        index: Vec<Affine>,
+        /// One entry a dimension.
+        index: Vec<Index>,
     },
     /// `full(c, [axes])` and `zeros([axes])`.
     Full {

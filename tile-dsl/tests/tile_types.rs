@@ -129,7 +129,7 @@ fn every_rule_has_its_message() {
         ),
         (s("sum(sum(load(x, [i, n]), n), n)"), "`sum` over `n` of a value that does not have it"),
         (y("load(x, [i, n]) - max(load(x, [i, n]), i)"), "`max` over the program axis `i`"),
-        (s("sum(iota(n) * q, n).cast::<f32>() + load(s, [i])"), "`sum` over an axis of i32 values"),
+        (s("sum(iota(n) <= iota(i), n)"), "`sum` over an axis of bool values"),
         (y("load(x, [i, n]) + sum(load(x, [i, k]), k)"), "axis `k` is used outside its loop"),
         (s("dot(load(x, [i, n]), load(x, [i, n]), full::<f32>(0.0, [i, n]))"), "`dot` contracts nothing"),
         (
@@ -241,8 +241,8 @@ fn signatures_are_checked() {
         "the shapes of the tensors do not determine `M`"
     );
     assert!(
-        signature("kernel t(x: &[i32; N], y: &mut [f32; N]) { axis i in program_tile(N); store(y, [i], load(x, [i]).cast::<f32>()); }")
-            .contains("elements of `x` are i32")
+        signature("kernel t(x: &[bool; N], y: &mut [f32; N]) { axis i in program_tile(N); store(y, [i], select(load(x, [i]), 1.0, 0.0)); }")
+            .contains("elements of `x` are bool")
     );
 }
 

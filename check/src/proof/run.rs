@@ -154,9 +154,14 @@ impl Machine<'_> {
                 })
             }
             Stmt::Put { access, expr } => {
-                let new = self.expr(expr)?;
-                let place = self.place(*access);
-                if !self.exists(&place) {
+                let (by, when, value) = expr.stored();
+                let by = by.iter().map(|value| self.expr(value)).collect::<Result<Vec<_>, _>>()?;
+                let new = match when {
+                    None => self.expr(value)?,
+                    Some(when) => term(Made::Operator, [name(&"if"), self.expr(when)?, self.expr(value)?]),
+                };
+                let place = self.place(*access, &by);
+                if !self.exists(*access, &place) {
                     return Err(Fault::Outside(self.shown(&place)));
                 }
                 let old = self.stored.insert(place.clone(), new);
@@ -310,28 +315,35 @@ impl Machine<'_> {
         }
     }
 
-    /// Where an access is at this point.
-    fn place(&self, access: AccessId) -> Place {
+    /// Where an access is at this point. Where values are added, the terms of the sums stand for the coordinates.
+    fn place(&self, access: AccessId, by: &[Term]) -> Place {
         let info = self.nest.access(access);
-        (info.tensor, info.index.iter().map(|index| self.index(index)).collect())
+        let mut at: Vec<i64> = info.index.iter().map(|index| self.index(index)).collect();
+        for (dim, value) in info.by.keys().zip(by) {
+            at[*dim] = term(Made::Operator, [name(&"index"), at[*dim] as u128, *value]) as i64;
+        }
+        (info.tensor, at)
     }
 
     fn index(&self, index: &Affine) -> i64 {
         index.terms.iter().map(|(axis, c)| c * self.point[usize::from(axis.0)]).sum::<i64>() + index.constant
     }
 
-    fn exists(&self, (tensor, index): &Place) -> bool {
+    /// Whether a place is inside of its tensor, as far as forms tell.
+    fn exists(&self, access: AccessId, (tensor, index): &Place) -> bool {
         let shape = &self.shapes[usize::from(tensor.0)];
-        shape.iter().zip(index).all(|(n, i)| (0..*n).contains(i))
+        let by = &self.nest.access(access).by;
+        let mut dims = shape.iter().zip(index).enumerate();
+        dims.all(|(dim, (n, i))| by.contains_key(&dim) || (0..*n).contains(i))
     }
 
     fn shown(&self, (tensor, index): &Place) -> String {
         format!("{}{index:?}", self.nest.tensor(*tensor).name)
     }
 
-    fn load(&mut self, access: AccessId) -> Result<Term, Fault> {
-        let place = self.place(access);
-        if !self.exists(&place) {
+    fn load(&mut self, access: AccessId, by: &[Term]) -> Result<Term, Fault> {
+        let place = self.place(access, by);
+        if !self.exists(access, &place) {
             return Ok(term(Made::Number, [0]));
         }
         let (tensor, index) = &place;
@@ -366,7 +378,12 @@ impl Machine<'_> {
             term(Made::Operator, std::iter::once(name(of)).chain(parts.iter().copied()))
         };
         Ok(match expr {
-            Expr::Load(access) => self.load(*access)?,
+            Expr::Load(access) => self.load(*access, &[])?,
+            Expr::Gather(access, by) => {
+                let by = by.iter().map(|value| self.expr(value)).collect::<Result<Vec<_>, _>>()?;
+                self.load(*access, &by)?
+            }
+            Expr::Scatter { value, .. } => self.expr(value)?,
             Expr::Get(value) => {
                 let held = self.read(*value)?;
                 self.finished(*value, held)

@@ -2,7 +2,7 @@
 
 use super::{
     Affine, AxisId, AxisKind, BinOp, DType, ElemType, Expr, ExprKind, Extent, Generator, I32, Known, RedOp,
-    TYPES, TensorId, VarId, boxed, node, scaled,
+    TYPES, TensorId, VarId, boxed, loaded, node, scaled,
 };
 use tile_dsl::op::{CmpOp, UnOp, unary::Drawn};
 
@@ -250,7 +250,7 @@ impl Generator<'_> {
         if !places.is_empty() && self.chance(30) {
             let place = self.random.pick(&places).clone();
             let from = self.elem_of(place.tensor);
-            let load = node(ExprKind::Load { tensor: place.tensor, index: place.index });
+            let load = loaded(place.tensor, place.index);
             return self.cast(load, from, elem);
         }
         let some = if self.narrow || self.chance(85) { axes.to_vec() } else { self.subset(axes, 70) };
@@ -287,7 +287,7 @@ impl Generator<'_> {
             }
         };
         let from = self.elem_of(tensor);
-        self.cast(node(ExprKind::Load { tensor, index }), from, elem)
+        self.cast(loaded(tensor, index), from, elem)
     }
 
     /// An index with these axes in this order, and extents that it goes with.
@@ -358,7 +358,7 @@ impl Generator<'_> {
         let bool_type = ElemType::Fixed(DType::Bool);
         Some(match &expr.kind {
             ExprKind::Load { tensor, index } => {
-                let axes = index.iter().flat_map(|form| form.terms.keys().copied());
+                let axes = index.iter().flat_map(|entry| entry.affine.terms.keys().copied());
                 (axes.fold(vec![], |all, a| join(all, vec![a])), self.elem_of(*tensor))
             }
             ExprKind::Full { elem, axes, .. } => (axes.clone(), *elem),

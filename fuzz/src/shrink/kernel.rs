@@ -6,8 +6,8 @@ use tile_dsl::{
     index::{Affine, AxisId, Extent},
     span::SpanId,
     tile::{
-        self, AxisKind, ElemType, Expr, ExprKind, Kernel, ScalarId, Stmt, TensorId, VarId, expressions,
-        expressions_mut, statements,
+        self, AxisKind, ElemType, Expr, ExprKind, Index, Kernel, ScalarId, Stmt, TensorId, VarId,
+        expressions, expressions_mut, statements,
     },
 };
 
@@ -93,6 +93,18 @@ fn whole_changes(kernel: &Kernel) -> Vec<Kernel> {
     elems.remove(&DType::F32);
     for from in elems {
         all.push(retyped(kernel, from));
+    }
+    // Stores without their conditions.
+    let mut plain = kernel.clone();
+    for stmt in &mut plain.body {
+        stmt.each_mut(&mut |stmt| {
+            if let Stmt::Store { when, .. } = stmt {
+                *when = None;
+            }
+        });
+    }
+    if plain != *kernel {
+        all.push(plain);
     }
     for (n, var) in (0..).zip(&kernel.vars) {
         if !var.mutable {
@@ -185,9 +197,10 @@ fn without_axis(kernel: &Kernel, axis: AxisId) -> Option<Kernel> {
     }
     // Dimensions that go, by tensor: where every access has exactly the axis.
     let mut dims: BTreeMap<(TensorId, usize), bool> = BTreeMap::new();
-    let mut look = |tensor: TensorId, index: &[Affine]| {
-        for (n, form) in index.iter().enumerate() {
-            let alone = form.terms.len() == 1 && form.terms.contains_key(&axis);
+    let mut look = |tensor: TensorId, index: &[Index]| {
+        for (n, entry) in index.iter().enumerate() {
+            let form = entry.as_affine();
+            let alone = form.is_some_and(|form| form.terms.len() == 1 && form.terms.contains_key(&axis));
             *dims.entry((tensor, n)).or_insert(true) &= alone;
         }
     };
@@ -199,8 +212,8 @@ fn without_axis(kernel: &Kernel, axis: AxisId) -> Option<Kernel> {
             n += 1;
             !dims.contains_key(&(tensor, n - 1))
         });
-        for form in index {
-            form.terms.remove(&axis);
+        for entry in index {
+            entry.affine.terms.remove(&axis);
         }
     });
     for (t, tensor) in (0..).zip(&mut changed.tensors) {
@@ -232,10 +245,15 @@ fn simpler_exprs(expr: &Expr) -> Vec<Expr> {
     };
     match &expr.kind {
         ExprKind::Load { tensor, index } => {
-            for (n, form) in index.iter().enumerate() {
-                for axis in form.terms.keys() {
+            for (n, _) in index.iter().enumerate().filter(|(_, entry)| entry.value.is_some()) {
+                let mut plain = index.clone();
+                plain[n] = plain[n].affine.clone().into();
+                all.push(with(ExprKind::Load { tensor: *tensor, index: plain }));
+            }
+            for (n, entry) in index.iter().enumerate() {
+                for axis in entry.affine.terms.keys() {
                     let mut plain = index.clone();
-                    plain[n] = Affine::axis(*axis);
+                    plain[n] = Affine::axis(*axis).into();
                     if plain != *index {
                         all.push(with(ExprKind::Load { tensor: *tensor, index: plain }));
                     }
@@ -273,7 +291,7 @@ fn with(kind: ExprKind) -> Expr {
     Expr { kind, span: SpanId::NONE }
 }
 
-fn for_accesses(body: &mut [Stmt], f: &mut impl FnMut(TensorId, &mut Vec<Affine>)) {
+fn for_accesses(body: &mut [Stmt], f: &mut impl FnMut(TensorId, &mut Vec<Index>)) {
     for stmt in &mut *body {
         stmt.each_mut(&mut |stmt| {
             if let Stmt::Store { tensor, index, .. } = stmt {
@@ -297,7 +315,7 @@ fn compact(mut kernel: Kernel) -> Option<Kernel> {
     let mut body = std::mem::take(&mut kernel.body);
     for_accesses(&mut body, &mut |tensor, index| {
         tensors.insert(tensor);
-        axes.extend(index.iter().flat_map(|form| form.terms.keys()).copied());
+        axes.extend(index.iter().flat_map(|entry| entry.affine.terms.keys()).copied());
     });
     expressions(&body, &mut |expr| match &expr.kind {
         ExprKind::Scalar(id) => drop(scalars.insert(*id)),
@@ -318,8 +336,8 @@ fn compact(mut kernel: Kernel) -> Option<Kernel> {
     let axes: Vec<u16> = axes.into_iter().map(|a: AxisId| a.0).collect();
     let axis = |a: AxisId| AxisId(place(&axes, a.0));
     for_accesses(&mut body, &mut |_, index| {
-        for form in index {
-            form.terms = std::mem::take(&mut form.terms).into_iter().map(|(a, c)| (axis(a), c)).collect();
+        for Index { affine, .. } in index {
+            affine.terms = std::mem::take(&mut affine.terms).into_iter().map(|(a, c)| (axis(a), c)).collect();
         }
     });
     expressions_mut(&mut body, &mut |expr| {
@@ -396,7 +414,7 @@ fn drop_unread(kernel: &mut Kernel) -> bool {
             Stmt::Let { var, .. } | Stmt::Assign { var, .. } => Some(*var),
             Stmt::For { .. } | Stmt::Store { .. } => None,
         };
-        stmt.value().into_iter().for_each(|value| {
+        stmt.operands().into_iter().for_each(|value| {
             value.each(&mut |e| match &e.kind {
                 ExprKind::Var(v) if Some(*v) != own => drop(read.insert(*v)),
                 _ => {}

@@ -3,7 +3,7 @@
 use crate::model::{Node, NodeKind, Step};
 use tile_dsl::{
     engine::{Derivation, Derived},
-    nest::{Expr, LoopKind, Nest, Placement, Steps, Stmt},
+    nest::{AccessId, Expr, LoopKind, Nest, Placement, Steps, Stmt},
     op::{CmpOp, RedOp},
 };
 
@@ -107,10 +107,31 @@ pub(crate) fn node(nest: &Nest, stmt: &Stmt) -> Node {
             })
         }
         Stmt::Put { access, expr } => {
-            leaf(format!("{} = {}", nest.print_access(nest.access(*access)), text(nest, expr)))
+            let (by, when, value) = expr.stored();
+            let stored = format!("{} = {}", accessed(nest, *access, by), text(nest, value));
+            leaf(match when {
+                Some(when) => format!("if {}: {stored}", text(nest, when)),
+                None => stored,
+            })
         }
         Stmt::Skip => leaf("nothing".into()),
     }
+}
+
+/// An access, with the values that are added to its index.
+fn accessed(nest: &Nest, access: AccessId, by: &[Expr]) -> String {
+    let info = nest.access(access);
+    let mut values = by.iter();
+    let entries = info.index.iter().enumerate().map(|(dim, form)| {
+        let form = nest.print_affine(form);
+        match info.by.contains_key(&dim).then(|| values.next()).flatten() {
+            None => form,
+            Some(value) if form == "0" => text(nest, value),
+            Some(value) => format!("{} + {form}", text(nest, value)),
+        }
+    });
+    let entries: Vec<String> = entries.collect();
+    format!("{}[{}]", nest.tensor(info.tensor).name, entries.join(", "))
 }
 
 /// An expression as it is written in mathematics.
@@ -120,7 +141,9 @@ fn text(nest: &Nest, expr: &Expr) -> String {
         e => text(nest, e),
     };
     match expr {
-        Expr::Load(access) => nest.print_access(nest.access(*access)),
+        Expr::Load(access) => accessed(nest, *access, &[]),
+        Expr::Gather(access, by) => accessed(nest, *access, by),
+        Expr::Scatter { value, .. } => text(nest, value),
         Expr::Get(value) => nest.value(*value).name.clone(),
         Expr::Const(c, _) => format!("{c}"),
         Expr::Scalar(s) => nest.kernel.scalars[usize::from(s.0)].name.clone(),

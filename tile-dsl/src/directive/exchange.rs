@@ -77,6 +77,7 @@ fn apply(nest: &Nest, name: &str, span: SpanId) -> Result<(Nest, Proof), Failure
         );
         return Err(refuse(text).note(output.span, "collected here"));
     }
+    stores.iter().try_for_each(|access| output::by_forms(nest, *access))?;
     let mut nest = nest.clone();
     nest.exchanged.insert(tensor, span);
     let fact = format!("four lanes exchange what they store of `{name}`");

@@ -123,7 +123,7 @@ fn reads(expr: &Expr) -> (Bits, Bits, Bits) {
     let (mut values, mut accesses, mut iotas) = (0, 0, 0);
     expr.visit(&mut |e| match e {
         Expr::Get(v) => values |= bit(v.0),
-        Expr::Load(a) => accesses |= bit(a.0),
+        Expr::Load(a) | Expr::Gather(a, _) => accesses |= bit(a.0),
         Expr::Iota(a) => iotas |= bit(a.0),
         _ => {}
     });
@@ -139,9 +139,7 @@ pub(crate) fn value_axes(nest: &Nest, value: ValueId) -> Bits {
 pub(crate) fn target_axes(nest: &Nest, target: Target) -> Bits {
     match target {
         Target::Value(v) => value_axes(nest, v),
-        Target::Access(a) => {
-            nest.access(a).index.iter().flat_map(|i| i.terms.keys()).fold(0, |bits, a| bits | bit(a.0))
-        }
+        Target::Access(a) => nest.access(a).axes().into_iter().fold(0, |bits, a| bits | bit(a.0)),
     }
 }
 

@@ -187,7 +187,7 @@ fn add_parts(cx: &mut Cx<'_>, left: &Left<'_>, others: &[Atom]) {
             loaded.push(vars.into_iter().map(KExpr::Var).collect());
         }
         for (n, slot) in batch.enumerate() {
-            let sum = |a: KExpr, b: KExpr| KExpr::Bin(op, Box::new(a), Box::new(b));
+            let sum = |a: KExpr, b: KExpr| KExpr::combined(op, v.dtype, a, b);
             let of = |node: usize| loaded[node][n].clone();
             let pair = sum(KExpr::Slot { frag, slot }, of(0));
             let value = if others.len() == 1 { pair } else { sum(pair, sum(of(1), of(2))) };
@@ -202,8 +202,8 @@ fn add_initial(cx: &mut Cx<'_>, left: &Left<'_>) {
     let op = v.reduction.expect("only reductions have parts").combine();
     let Registers { frag, slots, .. } = left.registers;
     for slot in 0..slots {
-        let init = Box::new(literal(init, v.dtype).expr());
-        let value = KExpr::Bin(op, init, Box::new(KExpr::Slot { frag, slot }));
+        let init = literal(init, v.dtype).expr();
+        let value = KExpr::combined(op, v.dtype, init, KExpr::Slot { frag, slot });
         cx.build.emit.stmt(kernel::Stmt::Set { frag, slot, value });
     }
 }
@@ -222,8 +222,8 @@ pub(super) fn add_atomically<'a>(
         let init = cx.build.emit.op(Op::Select, &[first, literal(init, v.dtype), zero]);
         let Some(registers) = storage::held(cx, *value)?.registers else { continue };
         for slot in 0..registers.slots {
-            let sum = Box::new(KExpr::Slot { frag: registers.frag, slot });
-            let value = KExpr::Bin(BinOp::Add, sum, Box::new(init.expr()));
+            let sum = KExpr::Slot { frag: registers.frag, slot };
+            let value = KExpr::combined(BinOp::Add, v.dtype, sum, init.expr());
             cx.build.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
         }
     }

@@ -213,7 +213,7 @@ fn add_up(cx: &mut Cx<'_>, parts: &Parts<'_>, own: u32, ctas: u32) {
             Ordering::Equal => KExpr::Slot { frag, slot: slot + own * parts.cut.next },
             Ordering::Greater => KExpr::Var(others[cta as usize - 1][n]),
         };
-        let join = |a: KExpr, b: KExpr| KExpr::Bin(op, Box::new(a), Box::new(b));
+        let join = |a: KExpr, b: KExpr| KExpr::combined(op, v.dtype, a, b);
         let sum = (1..ctas).fold(part(0), |sum, cta| join(sum, part(cta)));
         let init = v.init.map(|init| literal(init, v.dtype).expr());
         let value = match init {

@@ -13,6 +13,7 @@ use super::{
     storage,
 };
 use crate::{
+    dtype::DType,
     kernel::{self, Expr as KExpr, Mem, Ty},
     nest::{Combination, ValueId},
     op::{BinOp, CmpOp},
@@ -31,13 +32,13 @@ pub(super) fn combine(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError>
         (Some(Threads::Registers(plan)), Some(registers)) => (plan, registers),
         (Some(_), _) => return combine_in_place(cx, value, op),
     };
-    shuffle(cx, registers, op, plan, Ty::Elem(v.dtype));
+    shuffle(cx, registers, op, plan, v.dtype);
     through_shared(cx, value, registers, op, plan)?;
     if let Some(init) = v.init.filter(|_| sum.ctas.is_none()) {
         let init = literal(init, v.dtype).expr();
         for slot in 0..registers.slots {
             let old = KExpr::Slot { frag: registers.frag, slot };
-            let value = KExpr::Bin(op, Box::new(init.clone()), Box::new(old));
+            let value = KExpr::combined(op, v.dtype, init.clone(), old);
             cx.build.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
         }
     }
@@ -92,14 +93,14 @@ fn combine_in_place(cx: &mut Cx<'_>, value: ValueId, op: BinOp) -> Result<(), Lo
             cx.build.emit.stmt(kernel::Stmt::Load { dst: vec![var], mem, offset, guard: None });
             total = Some(match total {
                 None => Atom::Var(var),
-                Some(sum) => cx.build.emit.bin(op, sum, Atom::Var(var)),
+                Some(sum) => cx.build.emit.combined(op, v.dtype, sum, Atom::Var(var)),
             });
         }
         storage::store_shared(cx, value, total.expect("at least one partial result").expr())
     })
 }
 
-fn shuffle(cx: &mut Cx<'_>, registers: Registers<'_>, op: BinOp, plan: &Combination, ty: Ty) {
+fn shuffle(cx: &mut Cx<'_>, registers: Registers<'_>, op: BinOp, plan: &Combination, dtype: DType) {
     let masks = plan
         .lanes
         .iter()
@@ -107,9 +108,9 @@ fn shuffle(cx: &mut Cx<'_>, registers: Registers<'_>, op: BinOp, plan: &Combinat
     for mask in masks.collect::<Vec<u32>>() {
         for slot in 0..registers.slots {
             let own = KExpr::Slot { frag: registers.frag, slot };
-            let dst = cx.build.emit.var(ty);
+            let dst = cx.build.emit.var(Ty::Elem(dtype));
             cx.build.emit.stmt(kernel::Stmt::Shuffle { dst, value: own.clone(), mask });
-            let value = KExpr::Bin(op, Box::new(own), Box::new(KExpr::Var(dst)));
+            let value = KExpr::combined(op, dtype, own, KExpr::Var(dst));
             cx.build.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
         }
     }
@@ -182,7 +183,7 @@ fn through_shared(
             });
             total = Some(match total {
                 None => Atom::Var(var),
-                Some(sum) => cx.build.emit.bin(op, sum, Atom::Var(var)),
+                Some(sum) => cx.build.emit.combined(op, v.dtype, sum, Atom::Var(var)),
             });
         }
         let value = total.expect("at least one partial result").expr();

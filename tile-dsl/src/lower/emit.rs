@@ -314,6 +314,12 @@ impl Emit {
         self.op(Op::Bin(op), &[a, b])
     }
 
+    /// Two results of a reduction as one: see [`Expr::combined`].
+    pub fn combined(&mut self, op: BinOp, dtype: DType, a: Atom, b: Atom) -> Atom {
+        let wraps = op.wraps() && dtype == DType::I32;
+        self.op(if wraps { Op::Wrapping(op) } else { Op::Bin(op) }, &[a, b])
+    }
+
     pub fn add(&mut self, a: Atom, b: Atom) -> Atom {
         self.bin(BinOp::Add, a, b)
     }
@@ -496,7 +502,8 @@ pub(super) fn linear(atom: Atom, constant: i64) -> Linear {
 pub(super) fn literal(x: f64, dtype: DType) -> Atom {
     match dtype.format().kind {
         Kind::Float(_) => Atom::float(x, dtype),
-        Kind::Int { .. } => Atom::i32(x as i64),
+        // The greatest of no integers is the least one there is.
+        Kind::Int { .. } => Atom::i32((x as i32).into()),
         Kind::Bool => Atom::Bool(x != 0.0),
     }
 }

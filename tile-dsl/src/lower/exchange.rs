@@ -13,7 +13,7 @@ use super::{
     digits,
     emit::{Atom, linear},
     error::LowerError,
-    expr, guard,
+    expr, gather, guard,
     linear::Linear,
     loads::Lanes,
     store::{self, StoredPlace},
@@ -55,8 +55,9 @@ pub(super) fn exchange(
         at_own_matrix(cx, how);
         let lanes = Lanes { axis: how.matrices.contiguous(), steps: MATRIX_ROWS as u32, lane: 0 };
         let replica = guard::replica_guard(cx, &[]);
+        let place = gather::place(cx, id, &[])?;
         let StoredPlace { mem, base, constant, ty, guard } =
-            store::stored_place(cx, id, Some(lanes), replica)?;
+            store::stored_place(cx, id, place, Some(lanes), replica)?;
         let values = dst.into_iter().map(KExpr::Var).collect();
         store::emit_store(cx, mem, base, constant, ty, values, guard);
     }

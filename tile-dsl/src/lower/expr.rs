@@ -34,6 +34,11 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
             Some(slot) => Ok(slot),
             None => Ok(Operand::Atom(loads::load(cx, *access)?)),
         },
+        Expr::Gather(access, by) => {
+            let by = by.iter().map(|value| named(cx, value)).collect::<Result<Vec<Atom>, _>>()?;
+            Ok(Operand::Atom(loads::gather(cx, *access, &by)?))
+        }
+        Expr::Scatter { .. } => Err(LowerError::Malformed("a scatter that is not stored".into())),
         Expr::Get(value) => get(cx, *value),
         Expr::Const(x, dtype) => Ok(Operand::Atom(literal(*x, *dtype))),
         Expr::Scalar(id) => {
@@ -66,6 +71,17 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
             let a = value(cx, a)?;
             Ok(apply(cx, Op::Cast(Ty::Elem(*dtype)), vec![a]))
         }
+    }
+}
+
+/// A value that can be used several times.
+pub(super) fn named(cx: &mut Cx<'_>, expr: &Expr) -> Result<Atom, LowerError> {
+    match value(cx, expr)? {
+        Operand::Atom(atom) => Ok(atom),
+        Operand::Tree(tree, ty) => match cx.build.name(tree, ty) {
+            KExpr::Var(var) => Ok(Atom::Var(var)),
+            _ => Err(LowerError::Malformed("a tree over registers is a number".into())),
+        },
     }
 }
 

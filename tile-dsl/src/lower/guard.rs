@@ -109,7 +109,9 @@ pub(super) fn access_within(cx: &Cx<'_>, access: AccessId, coords: &[Linear]) ->
     let access = &cx.view.nest.accesses[access.0 as usize];
     let digits = digits::digits(cx);
     let dims = &cx.view.tensor(access.tensor).dims;
-    let within = coords.iter().zip(dims).enumerate().map(|(dim, (at, extent))| {
+    // Where values are added, the coordinate is inside already: see `gather`.
+    let forms = coords.iter().zip(dims).enumerate().filter(|(dim, _)| !access.by.contains_key(dim));
+    let within = forms.map(|(dim, (at, extent))| {
         let sides = sides(cx, access.tensor, dim, &access.index[dim], &digits);
         Within { at: at.clone(), extent: extent.clone(), sides }
     });

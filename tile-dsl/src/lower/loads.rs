@@ -5,6 +5,7 @@ use super::{
     emit::{Atom, Emit},
     env::{Bound, Staged},
     error::LowerError,
+    gather::{self, Place},
     guard,
     linear::{Linear, Offset},
     memory,
@@ -33,9 +34,16 @@ pub(super) fn load_element(cx: &mut Cx<'_>, id: AccessId) -> Result<(Mem, Atom),
         let atom = load_staged(cx, id, &stage, dtype)?;
         return Ok((Mem::Shared(stage.buffer), atom));
     }
-    let coords: Vec<Linear> = access.index.iter().map(|i| cx.env.index(i)).collect();
+    let place = gather::place(cx, id, &[])?;
+    load_global(cx, id, place)
+}
+
+/// Element of a tensor in global memory.
+fn load_global(cx: &mut Cx<'_>, id: AccessId, place: Place) -> Result<(Mem, Atom), LowerError> {
+    let tensor = cx.view.nest.access(id).tensor;
+    let dtype = cx.view.nest.elem(tensor);
     let lanes = global_lanes(cx, id)?;
-    let coords = without_lane(cx, id, coords, lanes);
+    let coords = without_lane(cx, id, place.coords, lanes);
     let pitches = memory::pitches(cx, tensor);
     let mut offset = Offset::default();
     for (coord, pitch) in coords.iter().zip(pitches) {
@@ -45,7 +53,8 @@ pub(super) fn load_element(cx: &mut Cx<'_>, id: AccessId) -> Result<(Mem, Atom),
         check_aligned(cx, &offset.unit, l.steps, dtype, &cx.view.tensor(tensor).name.clone())?;
     }
     memory::read_global(cx, id);
-    let mut guard = guard::access_guard(cx, id, &coords);
+    let guard = guard::access_guard(cx, id, &coords);
+    let mut guard = cx.build.emit.and(guard, place.guard);
     if cx.view.plan.accesses.in_place.contains(&tensor) {
         guard = cx.build.emit.and(guard, cx.env.owner);
     }
@@ -210,6 +219,13 @@ pub(super) fn check_aligned(
         )));
     }
     Ok(())
+}
+
+/// Element of a tensor where values say.
+pub(super) fn gather(cx: &mut Cx<'_>, id: AccessId, by: &[Atom]) -> Result<Atom, LowerError> {
+    let place = gather::place(cx, id, by)?;
+    // Not remembered by its point: beyond an end that is another element's.
+    Ok(load_global(cx, id, place)?.1)
 }
 
 /// Element of a tensor, from the innermost stage of it or from global memory.

@@ -3,10 +3,13 @@
 use super::{
     context::Cx,
     error::LowerError,
-    exchange, expr, guard, loads, output,
+    exchange, expr,
+    gather::{self, Place},
+    guard, loads, output,
     store::{self, StoredPlace},
 };
 use crate::{
+    kernel::Expr as KExpr,
     nest::{AccessId, Expr},
     plan::StorePath,
     program::Variant,
@@ -25,12 +28,24 @@ pub(super) fn put(cx: &mut Cx<'_>, id: AccessId, expr: &Expr) -> Result<(), Lowe
     }
     let replica = guard::replica_guard(cx, &[]);
     cx.env.owner = replica;
-    let value = expr::value(cx, expr);
+    let element = element(cx, id, expr);
     cx.env.owner = None;
-    let value = value?.expr();
+    let (place, value) = element?;
     let lanes = loads::global_lanes(cx, id)?;
-    let StoredPlace { mem, base, constant, ty, guard } = store::stored_place(cx, id, lanes, replica)?;
+    let StoredPlace { mem, base, constant, ty, guard } = store::stored_place(cx, id, place, lanes, replica)?;
     let dtype = cx.view.nest.elem(cx.view.nest.access(id).tensor);
     store::store_lanes(cx, mem, (base, constant, ty), value, dtype, guard, lanes);
     Ok(())
+}
+
+/// Where an element is stored at the current point, and the element.
+fn element(cx: &mut Cx<'_>, id: AccessId, expr: &Expr) -> Result<(Place, KExpr), LowerError> {
+    let (by, when, value) = expr.stored();
+    let by = by.iter().map(|value| expr::named(cx, value)).collect::<Result<Vec<_>, _>>()?;
+    let mut place = gather::place(cx, id, &by)?;
+    if let Some(when) = when {
+        let when = expr::named(cx, when)?;
+        place.guard = cx.build.emit.and(place.guard, Some(when));
+    }
+    Ok((place, expr::value(cx, value)?.expr()))
 }

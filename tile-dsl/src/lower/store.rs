@@ -6,8 +6,9 @@ use super::{
     digits,
     emit::{Atom, Emit},
     error::LowerError,
+    gather::Place,
     guard::{self, Within},
-    linear::{Linear, Offset},
+    linear::Offset,
     loads::{self, Lanes},
     memory,
 };
@@ -17,20 +18,20 @@ use crate::{
     nest::AccessId,
 };
 
-/// Where the current element of a tensor is stored, by which replica, and whether it exists.
+/// Where an element of a tensor is stored, by which replica, and whether it exists.
 pub(super) fn stored_place(
     cx: &mut Cx<'_>,
     id: AccessId,
+    place: Place,
     lanes: Option<Lanes>,
     replica: Option<Atom>,
 ) -> Result<StoredPlace, LowerError> {
-    let access = &cx.view.nest.accesses[id.0 as usize];
-    let tensor = access.tensor;
-    let coords: Vec<Linear> = access.index.iter().map(|i| cx.env.index(i)).collect();
-    let coords = loads::without_lane(cx, id, coords, lanes);
+    let tensor = cx.view.nest.access(id).tensor;
+    let coords = loads::without_lane(cx, id, place.coords, lanes);
     let mut within = axes_within(cx, id, lanes);
     within.extend(guard::access_within(cx, id, &coords));
     let mut guard = guard::inside(cx, &within);
+    guard = cx.build.emit.and(guard, place.guard);
     guard = cx.build.emit.and(guard, replica);
 
     let pitches = memory::pitches(cx, tensor);
@@ -106,16 +107,16 @@ pub(super) fn emit_store(
 pub(super) fn axes_within(cx: &Cx<'_>, id: AccessId, lanes: Option<Lanes>) -> Vec<Within> {
     let access = &cx.view.nest.accesses[id.0 as usize];
     let digits = digits::digits(cx);
-    let mut axes: Vec<AxisId> = access.index.iter().flat_map(|i| i.terms.keys().copied()).collect();
-    axes.sort();
-    axes.dedup();
+    let mut axes: Vec<AxisId> = access.axes().into_iter().collect();
     axes.retain(|a| digits::ragged(cx, *a, &digits));
     let mut within = Vec::new();
     for axis in axes {
         let mut end = guard::end_of(cx, axis);
         // Where the index of a dimension is the axis itself, the tensor's own extent is the same check.
-        let dims = access.index.iter().zip(&cx.view.tensor(access.tensor).dims);
-        if dims.into_iter().any(|(i, d)| i.as_axis() == Some(axis) && *d == end.extent) {
+        let mut dims = access.index.iter().zip(&cx.view.tensor(access.tensor).dims).enumerate();
+        if dims
+            .any(|(n, (i, d))| !access.by.contains_key(&n) && i.as_axis() == Some(axis) && *d == end.extent)
+        {
             continue;
         }
         if let Some(l) = lanes.filter(|l| l.axis == axis) {

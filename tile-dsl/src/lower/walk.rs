@@ -203,7 +203,7 @@ fn reduce(cx: &mut Cx<'_>, value: ValueId, op: RedOp, expr: &Expr) -> Result<(),
         }
         _ => {
             let x: Operand = expr::value(cx, expr)?;
-            KExpr::Bin(op.combine(), sum, Box::new(x.expr()))
+            KExpr::combined(op.combine(), dtype, *sum, x.expr())
         }
     };
     let updated = match guard {

@@ -357,7 +357,8 @@ impl Nest {
     /// Element type of an expression.
     pub fn dtype(&self, expr: &Expr) -> DType {
         match expr {
-            Expr::Load(access) => self.elem(self.access(*access).tensor),
+            Expr::Load(access) | Expr::Gather(access, _) => self.elem(self.access(*access).tensor),
+            Expr::Scatter { value, .. } => self.dtype(value),
             Expr::Get(value) => self.value(*value).dtype,
             Expr::Const(_, dtype) | Expr::Cast(dtype, _) => *dtype,
             Expr::Scalar(scalar) => self.scalar_dtype(*scalar),
@@ -403,7 +404,7 @@ impl Nest {
 
     /// The axes that the index of an access mentions.
     pub fn access_axes(&self, access: AccessId) -> BTreeSet<AxisId> {
-        self.access(access).index.iter().flat_map(|i| i.terms.keys().copied()).collect()
+        self.access(access).axes()
     }
 
     /// Whether a load is zero beyond the extent of an axis, because the tensor ends there.

@@ -11,7 +11,9 @@ use std::fmt;
 impl Copy {
     /// Whether a read inside of the copy is read from it.
     pub fn serves(&self, access: &Access) -> bool {
-        self.tensor == access.tensor && self.follows.as_ref().is_none_or(|f| moves_alike(f, &access.index))
+        self.tensor == access.tensor
+            && access.is_plain()
+            && self.follows.as_ref().is_none_or(|f| moves_alike(f, &access.index))
     }
 }
 

@@ -20,12 +20,12 @@ use super::{
 use crate::{
     diagnostic::Diagnostic,
     dtype::DType,
-    index::{Affine, AxisId},
+    index::AxisId,
     op::{BinOp, RedOp},
     span::SpanId,
     tile::{self, AxisKind, ElemType, ExprKind, VarId},
 };
-use expr::{cast, combine, index_axes, literal};
+use expr::{cast, combine, literal};
 use recurrence::{Found, Open};
 use std::collections::BTreeMap;
 use uses::{assigned, count_uses};
@@ -123,13 +123,23 @@ impl<'a> Build<'a> {
                 tile::Stmt::Let { var, value } => self.bind(*var, value, &stmts[n + 1..], items)?,
                 tile::Stmt::Assign { var, value, .. } => self.bind(*var, value, &stmts[n + 1..], items)?,
                 tile::Stmt::For { axis, body, .. } => self.axis_loop(*axis, body, items)?,
-                tile::Stmt::Store { tensor, index, value, span } => {
+                tile::Stmt::Store { tensor, index, when, value, span } => {
                     let name = self.kernel.tensors[usize::from(tensor.0)].name.clone();
                     let want = dtype(self.kernel.tensors[usize::from(tensor.0)].elem);
                     let value = self.expr(value, Some(want), &name, items)?;
-                    let access = self.access(*tensor, index, *span);
-                    let axes = index_axes(index);
-                    let leaf = Stmt::Put { access, expr: value.expr };
+                    let (access, by) = self.place(*tensor, index, when.is_some(), *span, &name, items)?;
+                    let when = match when {
+                        Some(when) => Some(self.expr(when, None, &name, items)?.expr),
+                        None => None,
+                    };
+                    let axes = self.accesses[usize::from(access.0)].axes();
+                    let expr = match (by.is_empty(), when) {
+                        (true, None) => value.expr,
+                        (_, when) => {
+                            Expr::Scatter { by, when: when.map(Box::new), value: Box::new(value.expr) }
+                        }
+                    };
+                    let leaf = Stmt::Put { access, expr };
                     items.push(Item::Effect { axes, over: Axes::new(), leaf });
                 }
             }
@@ -275,12 +285,32 @@ impl<'a> Build<'a> {
         (2..).map(|n| format!("{name}.{n}")).find(|n| !taken(n)).expect("unbounded")
     }
 
-    fn access(&mut self, tensor: tile::TensorId, index: &[Affine], span: SpanId) -> AccessId {
-        if let Some(n) = self.accesses.iter().position(|a| a.tensor == tensor && a.index == index) {
-            return AccessId(n as u16);
+    /// An access, and the values that are added to it.
+    fn place(
+        &mut self,
+        tensor: tile::TensorId,
+        index: &[tile::Index],
+        guarded: bool,
+        span: SpanId,
+        stmt: &str,
+        items: &mut Vec<Item>,
+    ) -> Result<(AccessId, Vec<Expr>), Diagnostic> {
+        let (mut by, mut values) = (BTreeMap::new(), Vec::new());
+        for (dim, entry) in index.iter().enumerate() {
+            if let Some(value) = &entry.value {
+                let value = self.expr(value, Some(DType::I32), stmt, items)?;
+                by.insert(dim, value.axes);
+                values.push(value.expr);
+            }
         }
-        self.accesses.push(Access { tensor, index: index.to_vec(), span });
-        AccessId(self.accesses.len() as u16 - 1)
+        let index = index.iter().map(|entry| entry.affine.clone()).collect();
+        let access = Access { tensor, index, by, guarded, span };
+        let same = |a: &Access| Access { span, ..a.clone() } == access;
+        let id = self.accesses.iter().position(same).unwrap_or_else(|| {
+            self.accesses.push(access);
+            self.accesses.len() - 1
+        });
+        Ok((AccessId(id as u16), values))
     }
 
     fn stored(&self, tensor: tile::TensorId) -> bool {

@@ -120,6 +120,10 @@ impl Parser<'_> {
         self.tokens.get(self.at - 1).cloned().ok_or_else(|| ParseError("the text ends early".into()))
     }
 
+    fn peek(&self) -> Option<&str> {
+        self.tokens.get(self.at).map(String::as_str)
+    }
+
     fn expect(&mut self, what: &str) -> Result<(), ParseError> {
         let found = self.next()?;
         if found == what { Ok(()) } else { Err(ParseError(format!("`{what}` expected, not `{found}`"))) }
@@ -252,6 +256,25 @@ impl Parser<'_> {
         // `-` and the like are binary; `neg` has a name of its own.
         let expr = match head.as_str() {
             "ld" => Expr::Load(self.access()?),
+            "gather" => {
+                let access = self.access()?;
+                let values = 0..self.tables.access(access).by.len();
+                Expr::Gather(access, values.map(|_| self.expr()).collect::<Result<_, _>>()?)
+            }
+            "scatter" => {
+                let (mut by, mut when) = (Vec::new(), None);
+                while self.peek() != Some(")") {
+                    match self.peek() {
+                        Some("if") => {
+                            self.next()?;
+                            when = Some(Box::new(self.expr()?));
+                        }
+                        _ => by.push(self.expr()?),
+                    }
+                }
+                let value = by.pop().ok_or_else(|| ParseError("a scatter of nothing".into()))?;
+                Expr::Scatter { by, when, value: Box::new(value) }
+            }
             "get" => {
                 let name = self.next()?;
                 Expr::Get(self.value(&name)?)

@@ -76,14 +76,22 @@ impl Nest {
         &self.copies[usize::from(copy.0)]
     }
 
-    /// An access as text: `a[i, k]`.
+    /// An access as text: `a[i, k]`; `a[*s + 1, d]` where a value with the axis `s` is added, `a[i if]` under a condition.
     pub fn print_access(&self, access: &Access) -> String {
         let mut out = format!("{}[", self.tensor(access.tensor).name);
         for (n, index) in access.index.iter().enumerate() {
             out.push_str(if n == 0 { "" } else { ", " });
-            out.push_str(&self.print_affine(index));
+            let Some(axes) = access.by.get(&n) else {
+                out.push_str(&self.print_affine(index));
+                continue;
+            };
+            let axes: Vec<&str> = axes.iter().map(|a| self.axis(*a)).collect();
+            let _ = write!(out, "*{}", axes.join("."));
+            if *index != crate::index::Affine::default() {
+                let _ = write!(out, " + {}", self.print_affine(index));
+            }
         }
-        out.push(']');
+        out.push_str(if access.guarded { " if]" } else { "]" });
         out
     }
 
@@ -170,6 +178,15 @@ impl Nest {
     pub fn expr(&self, expr: &Expr) -> String {
         match expr {
             Expr::Load(a) => format!("(ld {})", self.print_access(self.access(*a))),
+            Expr::Gather(a, by) => {
+                let by: String = by.iter().map(|value| format!(" {}", self.expr(value))).collect();
+                format!("(gather {}{by})", self.print_access(self.access(*a)))
+            }
+            Expr::Scatter { by, when, value } => {
+                let by: String = by.iter().map(|value| format!("{} ", self.expr(value))).collect();
+                let when = when.as_ref().map_or(String::new(), |when| format!("if {} ", self.expr(when)));
+                format!("(scatter {by}{when}{})", self.expr(value))
+            }
             Expr::Get(v) => format!("(get {})", self.value(*v).name),
             Expr::Const(c, t) => format!("{c:?}:{t}"),
             Expr::Scalar(s) => format!("(scalar {})", self.kernel.scalars[usize::from(s.0)].name),

@@ -68,7 +68,15 @@ pub fn verify(nest: &Nest) -> Vec<String> {
             Target::Access(a) => Some(a),
             Target::Value(_) => None,
         });
-        axes.extend(accesses.flat_map(|a| nest.access(a).index.iter()).flat_map(|i| i.terms.keys().copied()));
+        axes.extend(accesses.flat_map(|a| nest.access(a).axes()));
+        let scatters = matches!(expr, super::Expr::Scatter { .. });
+        let plain = match target {
+            Target::Access(access) => nest.access(access).is_plain(),
+            Target::Value(_) => true,
+        };
+        if plain == scatters {
+            say("an access and what is stored there differ in whether values say where".into());
+        }
         let values = expr.values().into_iter().chain(match target {
             Target::Value(v) => Some(v),
             Target::Access(_) => None,

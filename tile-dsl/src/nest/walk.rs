@@ -158,6 +158,12 @@ impl Expr {
                 b.visit(visit);
                 c.visit(visit);
             }
+            Expr::Gather(_, by) => by.iter().for_each(|value| value.visit(visit)),
+            Expr::Scatter { by, when, value } => {
+                by.iter().for_each(|value| value.visit(visit));
+                when.iter().for_each(|when| when.visit(visit));
+                value.visit(visit);
+            }
             Expr::Load(_)
             | Expr::Get(_)
             | Expr::Const(..)
@@ -168,11 +174,19 @@ impl Expr {
         visit(self);
     }
 
+    /// Of what a `put` stores: the values that say where, the condition, and the element.
+    pub fn stored(&self) -> (&[Expr], Option<&Expr>, &Expr) {
+        match self {
+            Expr::Scatter { by, when, value } => (by, when.as_deref(), value),
+            value => (&[], None, value),
+        }
+    }
+
     /// The tensor accesses in it.
     pub fn accesses(&self) -> Vec<AccessId> {
         let mut out = Vec::new();
         self.visit(&mut |e| {
-            if let Expr::Load(a) = e {
+            if let Expr::Load(a) | Expr::Gather(a, _) = e {
                 out.push(*a);
             }
         });

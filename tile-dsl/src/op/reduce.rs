@@ -52,26 +52,26 @@ operators! {
     /// ```text
     /// a / sum(a, j)
     /// ```
-    /// - Requires: floats, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
-    /// - Error: elements of 16 and 8 bits are added in `f32`, and the sum is rounded once, where it is used. A schedule may add in another order.
+    /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
+    /// - Error: integers wrap around. Floats of 16 and 8 bits are added in `f32`, and the sum is rounded once, where it is used. A schedule may add in another order.
     /// - Costs: as many additions as elements. Each thread adds alone, unless the schedule shares the axis out and says who combines the parts.
     /// - See also: `dot`, `assignment`, `reduce`, `split_k`.
     Add => "sum", Add, 0.0;
-    /// `max(x, j)`: the largest element along an axis. It is NaN if one is; of no elements it is −∞, in `f8` −448.
+    /// `max(x, j)`: the largest element along an axis. It is NaN if one is; of no elements it is −∞, in `f8` −448, in `i32` −2³¹.
     ///
     /// ```text
     /// a - max(a, j)
     /// ```
-    /// - Requires: floats, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
+    /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
     /// - Costs: an instruction for each element. Each thread works alone, unless the schedule shares the axis out and says who combines the parts.
     /// - See also: `max of two values`, `sum over an axis`, `reduce`.
     Max => "max", Max, f32::NEG_INFINITY;
-    /// `min(x, j)`: the smallest element along an axis. It is NaN if one is; of no elements it is +∞, in `f8` 448.
+    /// `min(x, j)`: the smallest element along an axis. It is NaN if one is; of no elements it is +∞, in `f8` 448, in `i32` 2³¹ − 1.
     ///
     /// ```text
     /// a - min(a, j)
     /// ```
-    /// - Requires: floats, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
+    /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
     /// - Costs: an instruction for each element. Each thread works alone, unless the schedule shares the axis out and says who combines the parts.
     /// - See also: `min of two values`, `sum over an axis`, `reduce`.
     Min => "min", Min, f32::INFINITY;

@@ -15,10 +15,10 @@ pub(crate) mod semantics;
 
 pub use reference::{Comparison, Reference, U, half_ulp};
 
-use super::{ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, ValueType, VarId, added, sums};
+use super::{ElemType, Expr, ExprKind, Index, Kernel, Stmt, TensorId, ValueType, VarId, added, index, sums};
 use crate::{
     dtype::{DType, Number},
-    index::{Affine, AxisId},
+    index::AxisId,
     op::{BinOp, RedOp},
 };
 use array::Array;
@@ -237,9 +237,11 @@ impl<'k, S: Semantics> Machine<'k, S> {
                     self.vars.insert(*var, value);
                 }
                 Stmt::For { axis, body, .. } => self.for_loop(*axis, body),
-                Stmt::Store { tensor, index, value, .. } => {
-                    let value = self.expr(value, true);
-                    self.store(*tensor, index, &value);
+                Stmt::Store { tensor, index, when, value, .. } => {
+                    let places = self.places(*tensor, index);
+                    let value = places.zip(&self.expr(value, true), 0, |_, value| value);
+                    let when = when.as_ref().map(|when| self.over(&places.axes, when));
+                    self.store(*tensor, &places, when.as_ref(), &value);
                 }
             }
         }
@@ -306,31 +308,62 @@ impl<'k, S: Semantics> Machine<'k, S> {
         Array { axes, shape, data, steps: 0 }
     }
 
-    /// Position in a tensor's elements; `None` outside.
-    fn offset(memory: &Memory<S::E>, index: &[Affine], axes: &[AxisId], point: &[i64]) -> Option<usize> {
-        let mut offset = 0;
-        for (form, extent) in index.iter().zip(&memory.shape) {
-            let value: i64 = form.constant
-                + axes.iter().zip(point).map(|(axis, at)| form.coefficient(*axis) * at).sum::<i64>();
-            let value = usize::try_from(value).ok().filter(|v| v < extent)?;
-            offset = offset * extent + value;
-        }
-        Some(offset)
+    /// A value over some axes, its own among them.
+    fn over(&self, axes: &[AxisId], value: &Expr) -> Array<S::E> {
+        let points = self.tabulate(axes.to_vec(), |_| S::input(0.0));
+        points.zip(&self.expr(value, false), 0, |_, value| value)
     }
 
-    fn store(&mut self, tensor: TensorId, index: &[Affine], value: &Array<S::E>) {
-        let starts: Vec<i64> = value.axes.iter().map(|a| self.ranges[usize::from(a.0)].0).collect();
+    /// Position in a tensor's elements at each point of the axes of an index; `None` outside.
+    fn places(&self, tensor: TensorId, index: &[Index]) -> Array<Option<usize>> {
+        let mut axes = index::affine_axes(index);
+        index::values(index).for_each(|value| axes.extend(self.expr(value, false).axes));
+        let axes: Vec<AxisId> = axes.into_iter().collect();
+        let values: Vec<_> = index.iter().map(|i| i.value.as_ref().map(|v| self.over(&axes, v))).collect();
+        let shape = &self.tensors[usize::from(tensor.0)].shape;
+        let mut n = 0;
+        let points = self.tabulate(axes.clone(), |_| S::input(0.0));
+        let starts: Vec<i64> = axes.iter().map(|a| self.ranges[usize::from(a.0)].0).collect();
+        let mut data = Vec::with_capacity(points.data.len());
+        array::points(&points.shape, |point| {
+            let at = |(axis, (p, start)): (&AxisId, (&usize, &i64))| {
+                (*axis, start + i64::try_from(*p).expect("in range"))
+            };
+            let at: Vec<(AxisId, i64)> = axes.iter().zip(point.iter().zip(&starts)).map(at).collect();
+            let coordinate = |(entry, value): (&Index, &Option<Array<S::E>>)| {
+                let affine = at.iter().map(|(axis, at)| entry.affine.coefficient(*axis) * at).sum::<i64>();
+                let affine = entry.affine.constant + affine;
+                value.as_ref().map_or(affine, |value| {
+                    // The sum wraps around.
+                    i64::from((affine as i32).wrapping_add(S::number(value.data[n]) as i32))
+                })
+            };
+            let coordinates = index.iter().zip(&values).map(coordinate);
+            let offset = coordinates.zip(shape).try_fold(0, |offset, (at, extent)| {
+                usize::try_from(at).ok().filter(|at| at < extent).map(|at| offset * extent + at)
+            });
+            data.push(offset);
+            n += 1;
+        });
+        Array { axes, shape: points.shape, data, steps: 0 }
+    }
+
+    fn store(
+        &mut self,
+        tensor: TensorId,
+        places: &Array<Option<usize>>,
+        when: Option<&Array<S::E>>,
+        value: &Array<S::E>,
+    ) {
         let memory = &mut self.tensors[usize::from(tensor.0)];
         memory.steps = memory.steps.max(value.steps);
-        let mut elements = value.data.iter();
-        array::points(&value.shape, |point| {
-            let at: Vec<i64> =
-                point.iter().zip(&starts).map(|(p, s)| s + i64::try_from(*p).expect("in range")).collect();
-            let element = *elements.next().expect("an element for each point");
-            if let Some(offset) = Self::offset(memory, index, &value.axes, &at) {
-                memory.data[offset] = element;
+        for (n, (place, element)) in places.data.iter().zip(&value.data).enumerate() {
+            if let Some(place) = place
+                && when.is_none_or(|when| S::holds(when.data[n]))
+            {
+                memory.data[*place] = *element;
             }
-        });
+        }
     }
 
     /// `root`: the value is stored as it is, so the rounding of its last operation is the store's.
@@ -339,13 +372,8 @@ impl<'k, S: Semantics> Machine<'k, S> {
         match &expr.kind {
             ExprKind::Load { tensor, index } => {
                 let memory = &self.tensors[usize::from(tensor.0)];
-                let axes: Vec<AxisId> = index.iter().flat_map(|f| f.terms.keys()).copied().collect();
-                let mut sorted = axes.clone();
-                sorted.sort_unstable();
-                sorted.dedup();
-                let mut array = self.tabulate(axes, |at| {
-                    Self::offset(memory, index, &sorted, at).map_or_else(|| S::input(0.0), |o| memory.data[o])
-                });
+                let element = |place: Option<usize>| place.map_or_else(|| S::input(0.0), |o| memory.data[o]);
+                let mut array = self.places(*tensor, index).map(0, element);
                 array.steps = memory.steps;
                 array
             }

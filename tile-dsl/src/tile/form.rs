@@ -142,11 +142,11 @@ forms! {
     ///     store(y, [i], sum(load(x, [i + r]) * load(w, [r]), r));
     /// }
     /// ```
-    /// - Shape: the axes that the index mentions.
+    /// - Shape: the axes that the index mentions, and those of values in it.
     /// - Elements: those of the tensor.
     /// - Error: none. Outside of the tensor it reads 0.
     /// - PTX: `ld.global`; by the schedule also `cp.async`, a tensor map (`cp.async.bulk.tensor`), `ld.shared` and `ldmatrix`.
-    /// - Requires: a form for each dimension, see `index`. A tensor that the kernel also stores to is read at the identical index before the store, or where no store goes.
+    /// - Requires: an entry for each dimension, see `index`. A tensor that the kernel also stores to is read at the identical index before the store, or where no store goes.
     /// - Costs: an access to global memory, unless `stage` or `fragment` brings the elements nearer. Guards, where the index may leave the tensor.
     /// - See also: `index`, `store`, `stage`, `vectorize`, `cache`.
     Load = "load", "load(x, [i, j])", true;
@@ -168,18 +168,57 @@ forms! {
     /// - See also: `index`, `load`, `cast`, `stage`, `exchange`.
     Store = "store", "store(y, [i, j], value)", false;
 
-    /// `[i + r, 2*j - 1]`: where a load or a store goes, one sum of axes for each dimension.
+    /// `if c { store(y, [i], v); }`: writes elements where a condition holds.
     ///
     /// ```text
-    /// fn second(x: &Tensor<f32, { 2 * N }>, y: &mut Tensor<f32, N>) {
+    /// fn short(x: &Tensor<f32, N>, n: i32, y: &mut Tensor<f32, N>) {
     ///     let i = program_tile(N);
-    ///     store(y, [i], load(x, [2 * i + 1]));
+    ///     if i < n {
+    ///         store(y, [i], load(x, [i]));
+    ///     }
     /// }
     /// ```
-    /// - Requires: axes with constant factors, and constants; all factors and summands at most 2³¹. An axis alone ranges over the extent of its dimension.
-    /// - Costs: indices have 32 bits. What does not depend on a loop is computed before it.
-    /// - See also: `load`, `store`, `axis as a value`.
+    /// - Shape: the condition has no axis that the store lacks.
+    /// - Elements: `bool`.
+    /// - Error: none. Elements at which the condition does not hold keep what they had.
+    /// - PTX: the guard of `st.global`.
+    /// - Requires: stores inside and nothing else, and no `else`. To choose between values, use `select`.
+    /// - Costs: a predicate. Such a store is neither collected in shared memory nor exchanged between lanes.
+    /// - See also: `store`, `select`, `unique`.
+    If = "if", "if c { store(y, [i], v); }", false;
+
+    /// `[i + r, 2*j - 1]`, `[load(ids, [s]), d]`: where a load or a store goes, one entry for each dimension.
+    ///
+    /// ```text
+    /// fn embed(ids: &Tensor<i32, S>, table: &Tensor<f32, V, D>, y: &mut Tensor<f32, S, D>) {
+    ///     let (s, d) = program_tile(S, D);
+    ///     store(y, [s, d], load(table, [load(ids, [s]), d]));
+    /// }
+    /// ```
+    /// - Shape: the axes that the entries mention, and those of the values in them.
+    /// - Elements: values in an index are `i32`. Their sum with the rest wraps around.
+    /// - Error: none. A load outside of the tensor is 0, and a store outside does nothing, so -1 can mean "none".
+    /// - Requires: axes with constant factors, and constants; all factors and summands at most 2³¹. An axis alone ranges over the extent of its dimension. A tensor that is stored or read where a value says is not both read and stored, and is stored once.
+    /// - Costs: indices have 32 bits. What does not depend on a loop is computed before it. An entry with a value is compared with both ends of its dimension, and what it loads is neither staged nor held in a fragment.
+    /// - See also: `load`, `store`, `unique`, `axis as a value`.
     Index = "index", "[i + r, 2*j - 1]", false;
+
+    /// `[unique(v), d]`: a promise about a store: points with different `v` do not meet.
+    ///
+    /// ```text
+    /// fn append(k: &Tensor<f32, S, D>, slot: &Tensor<i32, S>, cache: &mut Tensor<f32, L, D>) {
+    ///     let (s, d) = program_tile(S, D);
+    ///     store(cache, [unique(load(slot, [s])), d], load(k, [s, d]));
+    /// }
+    /// ```
+    /// - Shape: the axes of the value.
+    /// - Elements: `i32`.
+    /// - Error: where two points do meet, the element has the value of one of them. The simulator reports a race.
+    /// - PTX: none.
+    /// - Requires: a store. Points that the other dimensions do not tell apart have distinct values, or values outside of the dimension. Nothing but constants is added to it.
+    /// - Costs: nothing.
+    /// - See also: `index`, `store`.
+    Unique = "unique", "unique(v)", true;
 
     /// `zeros::<f32>([i, j])`: a tile of zeros.
     ///
@@ -253,7 +292,7 @@ forms! {
     /// - Elements: those of `a` and `b`, which have one type.
     /// - Error: none.
     /// - PTX: `selp`.
-    /// - Requires: a condition, which is what a comparison gives. A kernel has no `if` and no `match`.
+    /// - Requires: a condition, which is what a comparison gives. A kernel has no `match`, and an `if` for stores alone.
     /// - Costs: both sides may be computed. An instruction for each element.
     /// - See also: `lt`, `and`, `max of two values`.
     Select = "select", "select(condition, a, b)", true;
@@ -281,7 +320,7 @@ forms! {
     /// - Elements: `i32`.
     /// - Error: none.
     /// - PTX: integer arithmetic on indices that the loops have anyway.
-    /// - Requires: the axis is in scope. Where an index is asked for, it is an axis and no value: see `index`.
+    /// - Requires: the axis is in scope.
     /// - Costs: an addition or nothing.
     /// - See also: `dim as a value`, `cast`, `index`.
     Axis = "axis as a value", "j", false;
@@ -326,7 +365,7 @@ forms! {
     /// - Elements: `f32`, `i32`, or the generic parameter.
     /// - Error: none.
     /// - PTX: a parameter of the kernel.
-    /// - Requires: a parameter of the function. It is a value, so it is no part of an index.
+    /// - Requires: a parameter of the function.
     /// - Costs: a register.
     /// - See also: `number`, `dim as a value`.
     Scalar = "scalar", "alpha", false;

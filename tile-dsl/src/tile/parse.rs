@@ -1,7 +1,8 @@
 //! Reads the text that [`super::print`] writes. For tests: kernels come from the macro.
 
 use super::{
-    Axis, AxisKind, ElemType, Expr, ExprKind, Kernel, Scalar, ScalarId, Stmt, Tensor, TensorId, Var, VarId,
+    Axis, AxisKind, ElemType, Expr, ExprKind, Index, Kernel, Scalar, ScalarId, Stmt, Tensor, TensorId, Var,
+    VarId,
 };
 use crate::{
     dtype::DType,
@@ -235,21 +236,35 @@ impl Parser {
         }
     }
 
-    fn index(&mut self) -> Result<Vec<Affine>> {
+    fn index(&mut self) -> Result<Vec<Index>> {
         let mut index = Vec::new();
         self.expect("[")?;
         self.comma_separated("]", |p| {
-            let mut form = Affine::default();
-            for (c, name) in p.terms()? {
-                match name {
-                    Some(name) => *form.terms.entry(p.axis(&name)?).or_default() += c,
-                    None => form.constant += c,
-                }
-            }
-            index.push(form);
+            index.push(p.entry()?);
             Ok(())
         })?;
         Ok(index)
+    }
+
+    /// `2*i + 1`, `(value) + i`, `unique(value)`.
+    fn entry(&mut self) -> Result<Index> {
+        let unique = self.eat("unique");
+        let mut entry = Index::from(Affine::default());
+        if unique || self.peek() == "(" {
+            self.expect("(")?;
+            entry = Index { value: Some(Box::new(self.expr(0)?)), unique, ..entry };
+            self.expect(")")?;
+            if !self.eat("+") {
+                return Ok(entry);
+            }
+        }
+        for (c, name) in self.terms()? {
+            match name {
+                Some(name) => *entry.affine.terms.entry(self.axis(&name)?).or_default() += c,
+                None => entry.affine.constant += c,
+            }
+        }
+        Ok(entry)
     }
 
     fn tensor(&mut self) -> Result<TensorId> {
@@ -286,6 +301,15 @@ impl Parser {
                 self.expect("{")?;
                 Ok(Stmt::For { axis, body: self.block()?, span })
             }
+            "if" => {
+                let when = self.expr(0)?;
+                self.expect("{")?;
+                let Stmt::Store { tensor, index, value, .. } = self.stmt()? else {
+                    return self.fail("an `if` has a store inside");
+                };
+                self.expect("}")?;
+                Ok(Stmt::Store { tensor, index, when: Some(when), value, span })
+            }
             "store" => {
                 self.expect("(")?;
                 let tensor = self.tensor()?;
@@ -295,7 +319,7 @@ impl Parser {
                 let value = self.expr(0)?;
                 self.expect(")")?;
                 self.expect(";")?;
-                Ok(Stmt::Store { tensor, index, value, span })
+                Ok(Stmt::Store { tensor, index, when: None, value, span })
             }
             name => {
                 let Some(var) = self.kernel.vars.iter().position(|v| v.name == name) else {

@@ -1,6 +1,6 @@
 //! Tile IR as text, close to the source; [`super::parse`] reads it back.
 
-use super::{AxisKind, Expr, ExprKind, Kernel, Stmt};
+use super::{AxisKind, Expr, ExprKind, Index, Kernel, Stmt};
 use crate::{
     index::{Affine, write_affine},
     op::{UnOp, binary::Form},
@@ -71,9 +71,13 @@ impl Kernel {
                 }
                 writeln!(f, "{:1$}}}", "", 4 * depth)
             }
-            Stmt::Store { tensor, index, value, .. } => {
+            Stmt::Store { tensor, index, when, value, .. } => {
                 let tensor = &self.tensors[usize::from(tensor.0)].name;
-                writeln!(f, "store({tensor}, {}, {});", self.show_index(index), self.show(value))
+                let store = format!("store({tensor}, {}, {});", self.show_index(index), self.show(value));
+                match when {
+                    None => writeln!(f, "{store}"),
+                    Some(when) => writeln!(f, "if {} {{ {store} }}", self.show(when)),
+                }
             }
         }
     }
@@ -83,16 +87,24 @@ impl Kernel {
         Show(move |f: &mut Formatter<'_>| self.write_expr(f, expr, 0))
     }
 
-    /// An index list as text: `[i + r, 0]`.
-    pub fn show_index<'a>(&'a self, index: &'a [Affine]) -> impl Display + 'a {
+    /// An index list as text: `[i + r, 0]`, `[(load(ids, [s])) + 1, d]`.
+    pub fn show_index<'a>(&'a self, index: &'a [Index]) -> impl Display + 'a {
         Show(move |f: &mut Formatter<'_>| {
             f.write_str("[")?;
-            comma_separated(
-                f,
-                index.iter().map(|form| Show(move |f: &mut Formatter<'_>| self.write_form(f, form))),
-            )?;
+            let entry = |i: &'a Index| Show(move |f: &mut Formatter<'_>| self.write_entry(f, i));
+            comma_separated(f, index.iter().map(entry))?;
             f.write_str("]")
         })
+    }
+
+    fn write_entry(&self, f: &mut Formatter<'_>, index: &Index) -> fmt::Result {
+        let Some(value) = &index.value else { return self.write_form(f, &index.affine) };
+        write!(f, "{}({})", if index.unique { "unique" } else { "" }, self.show(value))?;
+        if index.affine != Affine::default() {
+            f.write_str(" + ")?;
+            self.write_form(f, &index.affine)?;
+        }
+        Ok(())
     }
 
     fn write_form(&self, f: &mut Formatter<'_>, form: &Affine) -> fmt::Result {

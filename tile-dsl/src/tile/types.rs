@@ -1,6 +1,6 @@
 //! Types of tile values: a set of axes and an element type.
 
-use super::{ElemType, Expr, ExprKind, Kernel, Stmt, statements};
+use super::{ElemType, Expr, ExprKind, Index, Kernel, Stmt, index, statements};
 use crate::{dtype::DType, index::AxisId};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -56,9 +56,12 @@ impl Kernel {
         self.typed(expr, &|v| Some(vars[v].clone()))
     }
 
-    fn typed(&self, expr: &Expr, var: &dyn Fn(usize) -> Option<ValueType>) -> ValueType {
-        let index_axes =
-            |index: &[crate::index::Affine]| index.iter().flat_map(|a| a.terms.keys()).copied().collect();
+    /// Type of an expression, by those of the variables in it.
+    pub(super) fn typed(&self, expr: &Expr, var: &dyn Fn(usize) -> Option<ValueType>) -> ValueType {
+        let index_axes = |index: &[Index]| {
+            let values = index::values(index).map(|value| self.typed(value, var).axes);
+            values.fold(index::affine_axes(index), |all, axes| &all | &axes)
+        };
         let union = |a: &Expr, b: &Expr| {
             let (a, b) = (self.typed(a, var), self.typed(b, var));
             ValueType { axes: &a.axes | &b.axes, elem: a.elem }

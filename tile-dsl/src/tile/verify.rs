@@ -7,12 +7,15 @@
 //! | `dot(A, B, C)` | axes(C) ⊆ A ∪ B; contracted = (A ∪ B) ∖ C, in both, not empty, no program axis |
 //! | `x = E` | keeps axes and element type; inside a loop that `x` was declared outside of |
 //! | scope | an axis of `tiles` and a value bound in its loop do not leave the loop |
-//! | `store` | axes(E) = axes(index); the index map is injective and inside the tensor; no program axis and no open loop is missing |
+//! | `store` | axes(E) = axes(index), or a part of them where values are in the index; the index map is injective and inside the tensor; no program axis and no open loop is missing |
+//! | an index that is a value | `i32`; in a store its axes are determined by other dimensions, or `unique` promises that they are |
+//! | `if c { store }` | a condition with no axis that the store lacks |
 //! | numbers | extents and index expressions stay in 32 bits, as far as their numbers tell |
-//! | tensors | stores to one tensor never meet; it is read only where none does, or at the identical index before it is overwritten |
+//! | tensors | stores to one tensor never meet; it is read only where none does, or at the identical index before it is overwritten; where values say where it is stored or read, it is either stored once or only read |
 
 use super::{
-    AxisKind, ElemType, Expr, ExprKind, Form, Kernel, Operation, ScalarId, Stmt, TensorId, ValueType, VarId,
+    AxisKind, ElemType, Expr, ExprKind, Form, Index, Kernel, Operation, ScalarId, Stmt, TensorId, ValueType,
+    VarId,
 };
 use crate::{
     diagnostic::{Diagnostic, replace},
@@ -56,8 +59,8 @@ struct Checker<'k> {
     literals: BTreeMap<VarId, (Literal, Option<usize>)>,
     /// Loops around the current statement.
     open: Vec<AxisId>,
-    stores: BTreeMap<TensorId, Vec<(Vec<Affine>, SpanId)>>,
-    loads: Vec<(TensorId, Vec<Affine>, SpanId)>,
+    stores: BTreeMap<TensorId, Vec<(Vec<Index>, SpanId)>>,
+    loads: Vec<(TensorId, Vec<Index>, SpanId)>,
     errors: Vec<Diagnostic>,
 }
 
@@ -122,7 +125,12 @@ impl<'k> Checker<'k> {
                 }
                 Stmt::Assign { var, value, span } => self.assign(*var, value, *span),
                 Stmt::For { axis, body, span } => self.for_loop(*axis, body, *span),
-                Stmt::Store { tensor, index, value, span } => self.store(*tensor, index, value, *span),
+                Stmt::Store { tensor, index, when, value, span } => {
+                    let axes = self.store(*tensor, index, value, *span);
+                    if let Some(when) = when {
+                        self.condition(*tensor, when, axes.as_ref());
+                    }
+                }
             }
         }
         for var in bound {
@@ -217,8 +225,8 @@ impl<'k> Checker<'k> {
         let (kernel, span) = (self.kernel, expr.span);
         match &mut expr.kind {
             ExprKind::Load { tensor, index } => {
-                let index = index.clone();
-                let axes = self.load(*tensor, &index, span)?;
+                let axes = self.index_axes(*tensor, index, span)?;
+                self.load(*tensor, index, span)?;
                 Some(ValueType { axes, elem: kernel.tensors[usize::from(tensor.0)].elem })
             }
             ExprKind::Full { elem, axes, .. } => {
@@ -428,11 +436,10 @@ impl<'k> Checker<'k> {
             );
             return None;
         }
-        if !is_float(x.elem) {
-            let elem = self.kernel.elem_name(x.elem);
+        if x.elem == BOOL {
             self.error(
-                Diagnostic::new(span, format!("`{op}` over an axis of {elem} values"))
-                    .remark("cast it with `.cast::<f32>()` first"),
+                Diagnostic::new(span, format!("`{op}` over an axis of bool values"))
+                    .remark("`select(condition, 1, 0)` turns a condition into numbers"),
             );
             return None;
         }

@@ -1,6 +1,6 @@
 //! Walks over statements and expressions, for passes that treat most of them alike.
 
-use super::{Expr, ExprKind, Stmt};
+use super::{Expr, ExprKind, Index, Stmt};
 use crate::op::UnOp;
 
 impl Expr {
@@ -12,8 +12,8 @@ impl Expr {
     /// Operands in the order written.
     pub fn children(&self) -> Vec<&Expr> {
         match &self.kind {
-            ExprKind::Load { .. }
-            | ExprKind::Full { .. }
+            ExprKind::Load { index, .. } => super::index::values(index).collect(),
+            ExprKind::Full { .. }
             | ExprKind::Iota(_)
             | ExprKind::Dim(_)
             | ExprKind::Const { .. }
@@ -28,8 +28,8 @@ impl Expr {
     /// Operands in the order written, to change them in place.
     pub fn children_mut(&mut self) -> Vec<&mut Expr> {
         match &mut self.kind {
-            ExprKind::Load { .. }
-            | ExprKind::Full { .. }
+            ExprKind::Load { index, .. } => values_mut(index).collect(),
+            ExprKind::Full { .. }
             | ExprKind::Iota(_)
             | ExprKind::Dim(_)
             | ExprKind::Const { .. }
@@ -61,19 +61,25 @@ impl Expr {
 }
 
 impl Stmt {
-    /// The value that it computes; none of a loop.
-    pub fn value(&self) -> Option<&Expr> {
+    /// What it computes, in the order written; nothing of a loop.
+    pub fn operands(&self) -> Vec<&Expr> {
         match self {
-            Stmt::Let { value, .. } | Stmt::Assign { value, .. } | Stmt::Store { value, .. } => Some(value),
-            Stmt::For { .. } => None,
+            Stmt::Let { value, .. } | Stmt::Assign { value, .. } => vec![value],
+            Stmt::Store { index, when, value, .. } => {
+                when.iter().chain(super::index::values(index)).chain([value]).collect()
+            }
+            Stmt::For { .. } => vec![],
         }
     }
 
-    /// The value that it computes, to change it in place.
-    pub fn value_mut(&mut self) -> Option<&mut Expr> {
+    /// What it computes, to change it in place.
+    pub fn operands_mut(&mut self) -> Vec<&mut Expr> {
         match self {
-            Stmt::Let { value, .. } | Stmt::Assign { value, .. } | Stmt::Store { value, .. } => Some(value),
-            Stmt::For { .. } => None,
+            Stmt::Let { value, .. } | Stmt::Assign { value, .. } => vec![value],
+            Stmt::Store { index, when, value, .. } => {
+                when.iter_mut().chain(values_mut(index)).chain([value]).collect()
+            }
+            Stmt::For { .. } => vec![],
         }
     }
 
@@ -106,6 +112,10 @@ impl Stmt {
     }
 }
 
+fn values_mut(index: &mut [Index]) -> impl Iterator<Item = &mut Expr> {
+    index.iter_mut().filter_map(|i| i.value.as_deref_mut())
+}
+
 /// Calls `f` with each statement, in the order written.
 pub fn statements<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
     body.iter().for_each(|stmt| stmt.each(f));
@@ -113,12 +123,12 @@ pub fn statements<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
 
 /// Calls `f` with each expression, each before its operands.
 pub fn expressions<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Expr)) {
-    statements(body, &mut |stmt| stmt.value().into_iter().for_each(|value| value.each(f)));
+    statements(body, &mut |stmt| stmt.operands().into_iter().for_each(|value| value.each(f)));
 }
 
 /// As [`expressions`], to change them in place; operands of what `f` says false to are left out.
 pub fn expressions_mut(body: &mut [Stmt], f: &mut dyn FnMut(&mut Expr) -> bool) {
     for stmt in body {
-        stmt.each_mut(&mut |stmt| stmt.value_mut().into_iter().for_each(|value| value.each_mut(f)));
+        stmt.each_mut(&mut |stmt| stmt.operands_mut().into_iter().for_each(|value| value.each_mut(f)));
     }
 }

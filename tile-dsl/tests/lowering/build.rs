@@ -94,7 +94,13 @@ impl Table {
             a
         };
         let index = index.iter().map(affine).collect();
-        self.nest.accesses.push(Access { tensor, index, span: SpanId::NONE });
+        self.nest.accesses.push(Access {
+            tensor,
+            index,
+            by: Default::default(),
+            guarded: false,
+            span: SpanId::NONE,
+        });
         AccessId(self.nest.accesses.len() as u16 - 1)
     }
 

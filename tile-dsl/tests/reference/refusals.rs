@@ -17,8 +17,9 @@ writes it.
 ";
 
 /// Folders of `tests/ui` that are not those of a directive.
-const OTHERS: [(&str, &str); 5] = [
+const OTHERS: [(&str, &str); 6] = [
     ("kernel", "The text of a kernel"),
+    ("values", "Indices that are values, and conditions"),
     ("types", "Types and shapes of a kernel"),
     ("schedule", "Headers of schedules, and schedules as a whole"),
     ("list", "Lists of numbers"),

@@ -4,6 +4,7 @@
 mod cards;
 pub mod directive;
 pub mod expr;
+mod index;
 pub mod kernel;
 pub mod lists;
 pub mod schedule;

@@ -237,6 +237,17 @@ fn access_vector(
         Some((_, layout)) => (layout.contiguous, "its copy"),
         None => (nest.contiguous(info.tensor), "memory"),
     };
+    if info.by.values().any(|axes| axes.contains(&a.axis)) {
+        return Err(Failure::refused(Diagnostic::new(
+            SpanId::NONE,
+            format!(
+                "`{}` is {verb} where values say that differ from step to step of `{name}`: its elements are no vector",
+                tensor.name
+            ),
+        ))
+        .note(info.span, format!("`{shown}` is {verb} here"))
+        .edit(Edit::remove()));
+    }
     let moves = |dim: usize| info.index[dim].coefficient(a.axis) * i64::from(a.stride);
     let used: Vec<usize> = (0..info.index.len()).filter(|d| moves(*d) != 0).collect();
     if used.is_empty() {
@@ -246,6 +257,13 @@ fn access_vector(
         Failure::refused(Diagnostic::new(SpanId::NONE, text))
             .note(info.span, format!("`{shown}` is {verb} here"))
     };
+    if info.by.contains_key(&contiguous) {
+        return Err(refuse(format!(
+            "a value says where `{}` is {verb} along the dimension that lies in a row: a vector starts at multiples of its size",
+            tensor.name
+        ))
+        .edit(Edit::remove()));
+    }
     if used != [contiguous] || moves(contiguous) != 1 {
         let stride = element_stride(nest, info, copied.as_ref().map(|(_, l)| l), &used, &moves);
         let failure = refuse(format!(

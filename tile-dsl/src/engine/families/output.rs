@@ -39,6 +39,19 @@ pub(crate) fn accesses(nest: &Nest, tensor: TensorId) -> (Vec<AccessId>, Option<
     (stores, read)
 }
 
+/// What is stored together is stored where forms alone say, at all points.
+pub(crate) fn by_forms(nest: &Nest, access: AccessId) -> Result<(), Failure> {
+    let info = nest.access(access);
+    if info.is_plain() {
+        return Ok(());
+    }
+    let name = &nest.tensor(info.tensor).name;
+    let why = if info.by.is_empty() { "under a condition" } else { "where values say" };
+    Err(refuse(format!("`{name}` is stored {why}: each element is stored by itself"))
+        .note(info.span, "stored here")
+        .edit(Edit::remove()))
+}
+
 /// `stage(tensor: shared, tma)` for a tensor that is stored to.
 pub(crate) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Result<(Nest, Proof), Failure> {
     let (name, info) = (request.buffer, nest.tensor(tensor));
@@ -72,6 +85,7 @@ pub(crate) fn apply(nest: &Nest, request: &Request<'_>, tensor: TensorId) -> Res
         let exchange = Edit::instead([directive::Exchange { tensor: name.to_string() }]);
         return Err(noted.edit(exchange.remark("lanes store each part")).edit(Edit::remove()));
     };
+    by_forms(nest, *access)?;
     let rank = info.dims.len();
     if !(1..=MAP_DIMENSIONS).contains(&rank) {
         return Err(refuse(format!(

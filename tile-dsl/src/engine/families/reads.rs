@@ -27,6 +27,11 @@ pub(crate) fn not_read(
     new: &Copy,
     named: impl Fn(String) -> DirectiveKind,
 ) -> Failure {
+    if let Some(gathered) = nest.accesses.iter().find(|a| a.tensor == new.tensor && !a.by.is_empty()) {
+        return refuse(format!("values say where `{name}` is read: its elements are not copied on chip"))
+            .note(gathered.span, format!("`{name}` is read here"))
+            .edit(Edit::remove());
+    }
     let failure = Failure::no_match(format!("the kernel does not read `{name}`"));
     let ways = nest.ways(new.tensor, |_| true);
     if new.follows.is_none() || ways.is_empty() {

@@ -463,7 +463,7 @@ fn staged_first(nest: &Nest, buffer: &str) -> Vec<Edit> {
     let mut axes: Vec<_> = nest
         .accesses
         .iter()
-        .filter(|a| a.tensor == tensor && wanted(&a.index))
+        .filter(|a| a.tensor == tensor && a.is_plain() && wanted(&a.index))
         .flat_map(|a| a.index.iter().flat_map(|i| i.terms.keys().copied()))
         .filter(|a| nest.names.contains_key(&crate::nest::over_tiles(nest.axis(*a))))
         .collect();

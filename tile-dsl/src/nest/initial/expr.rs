@@ -4,7 +4,7 @@ use super::{Axes, Binding, Build, Item, dtype};
 use crate::{
     diagnostic::Diagnostic,
     dtype::DType,
-    index::{Affine, Extent},
+    index::Extent,
     nest::Expr,
     op::{BinOp, RedOp},
     tile::{self, ExprKind},
@@ -56,8 +56,12 @@ impl Build<'_> {
         let point = |expr: Expr, axes: Axes| Binding { expr, axes, dtype: own };
         Ok(match &e.kind {
             ExprKind::Load { tensor, index } => {
-                let access = self.access(*tensor, index, e.span);
-                point(Expr::Load(access), index_axes(index))
+                let (access, by) = self.place(*tensor, index, false, e.span, stmt, items)?;
+                let axes = self.accesses[usize::from(access.0)].axes();
+                match by.is_empty() {
+                    true => point(Expr::Load(access), axes),
+                    false => point(Expr::Gather(access, by), axes),
+                }
             }
             ExprKind::Full { value, axes, .. } => {
                 point(Expr::Const(*value, own), axes.iter().copied().collect())
@@ -134,8 +138,4 @@ pub(super) fn cast(value: Binding, to: DType) -> Binding {
 
 pub(super) fn literal(expr: &Expr) -> Option<f64> {
     if let Expr::Const(c, _) = expr { Some(*c) } else { None }
-}
-
-pub(super) fn index_axes(index: &[Affine]) -> Axes {
-    index.iter().flat_map(|i| i.terms.keys().copied()).collect()
 }

@@ -56,6 +56,9 @@ impl Semantics for Modular {
     fn holds(condition: f64) -> bool {
         condition != 0.0
     }
+    fn number(x: f64) -> f64 {
+        x
+    }
     fn cast(_: DType, _: DType, x: f64, _: bool) -> f64 {
         x
     }

@@ -17,6 +17,8 @@ pub(crate) trait Semantics {
     fn bin(op: BinOp, dtype: DType, a: Self::E, b: Self::E, root: bool) -> Self::E;
     fn cmp(op: CmpOp, a: Self::E, b: Self::E) -> Self::E;
     fn holds(condition: Self::E) -> bool;
+    /// An index value as a number.
+    fn number(x: Self::E) -> f64;
     fn cast(from: DType, to: DType, x: Self::E, root: bool) -> Self::E;
     /// `acc + a·b`, rounded once, in the accumulator's type.
     fn fma(dtype: DType, a: Self::E, b: Self::E, acc: Self::E) -> Self::E;
@@ -68,6 +70,10 @@ impl Semantics for Exact {
 
     fn holds(condition: f64) -> bool {
         condition != 0.0
+    }
+
+    fn number(x: f64) -> f64 {
+        x
     }
 
     fn cast(_: DType, to: DType, x: f64, _: bool) -> f64 {
@@ -156,6 +162,10 @@ impl Semantics for Bounded {
 
     fn holds(condition: (f64, f64)) -> bool {
         condition.0 != 0.0
+    }
+
+    fn number(x: (f64, f64)) -> f64 {
+        x.0
     }
 
     fn cast(from: DType, to: DType, x: (f64, f64), root: bool) -> (f64, f64) {

@@ -99,10 +99,11 @@ impl Checker<'_> {
         let before = self.errors.len();
         if a.elem != b.elem || !is_float(a.elem) {
             let (x, y) = (kernel.elem_name(a.elem), kernel.elem_name(b.elem));
-            self.error(
-                Diagnostic::new(span, format!("operands of `dot` are {x} and {y}"))
-                    .remark("both have the same floating-point type: add a cast to one"),
-            );
+            let help = match is_float(a.elem) || is_float(b.elem) {
+                true => "both have the same floating-point type: add a cast to one",
+                false => "it multiplies floats: cast both, or write `sum(a * b, k)`",
+            };
+            self.error(Diagnostic::new(span, format!("operands of `dot` are {x} and {y}")).remark(help));
         } else if acc.elem != F32 && acc.elem != a.elem {
             let (x, y) = (kernel.elem_name(acc.elem), kernel.elem_name(a.elem));
             self.error(

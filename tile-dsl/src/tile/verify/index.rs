@@ -1,10 +1,10 @@
 //! Rules of loads and stores: ranks, ranges, injectivity, and the read/write discipline of tensors.
 
 use super::{
-    Affine, AxisId, AxisKind, BTreeSet, Checker, Diagnostic, Expr, ExprKind, Extent, SpanId, TensorId,
-    disjoint, replace,
+    Affine, AxisId, AxisKind, BOOL, BTreeSet, Checker, Diagnostic, Expr, ExprKind, Extent, I32, SpanId,
+    TensorId, ValueType, disjoint, replace,
 };
-use crate::tile::{Form, Kernel, Operation, Tensor};
+use crate::tile::{Form, Index, Kernel, Operation, Tensor, index};
 
 /// `a - b`.
 pub(super) fn minus(a: &Extent, b: &Extent) -> Extent {
@@ -56,8 +56,13 @@ impl Checker<'_> {
         &self.kernel.axes[usize::from(axis.0)].name
     }
 
-    /// Rank and scope of an index; its axes.
-    fn index_axes(&mut self, tensor: TensorId, index: &[Affine], span: SpanId) -> Option<BTreeSet<AxisId>> {
+    /// Rank and scope of an index, types of its values; all its axes.
+    pub(super) fn index_axes(
+        &mut self,
+        tensor: TensorId,
+        index: &mut [Index],
+        span: SpanId,
+    ) -> Option<BTreeSet<AxisId>> {
         let t = &self.kernel.tensors[usize::from(tensor.0)];
         if index.len() != t.dims.len() {
             let (name, rank, n) = (&t.name, t.dims.len(), index.len());
@@ -77,12 +82,31 @@ impl Checker<'_> {
             );
             return None;
         }
-        let axes: BTreeSet<_> = index.iter().flat_map(|a| a.terms.keys()).copied().collect();
+        let mut axes = index::affine_axes(index);
         self.in_scope(&axes, span)?;
-        for (position, form) in index.iter().enumerate() {
-            self.representable(tensor, position, form, span)?;
+        for (position, entry) in index.iter_mut().enumerate() {
+            self.representable(tensor, position, &entry.affine, span)?;
+            if let Some(value) = &mut entry.value {
+                axes.extend(self.index_value(value)?);
+            }
         }
         Some(axes)
+    }
+
+    /// Type of a value in an index; its axes.
+    fn index_value(&mut self, value: &mut Expr) -> Option<BTreeSet<AxisId>> {
+        let found = self.infer(value, Some(I32))?;
+        if found.elem == I32 {
+            return Some(found.axes);
+        }
+        let elem = self.kernel.elem_name(found.elem);
+        let error = Diagnostic::new(value.span, format!("an index is an i32, and this is {elem}"))
+            .card(Operation::Form(Form::Index).place());
+        self.error(match found.elem {
+            BOOL => error.remark("`select(condition, 1, 0)` turns a condition into a number"),
+            _ => error.rewrite(value.span, "", ".cast::<i32>()"),
+        });
+        None
     }
 
     /// Whether the numbers of an index leave it inside 32 bits for at least the smallest extents.
@@ -110,17 +134,21 @@ impl Checker<'_> {
         None
     }
 
-    pub(super) fn load(
-        &mut self,
-        tensor: TensorId,
-        index: &[Affine],
-        span: SpanId,
-    ) -> Option<BTreeSet<AxisId>> {
-        let axes = self.index_axes(tensor, index, span)?;
+    /// Checks a load whose index is well-formed.
+    pub(super) fn load(&mut self, tensor: TensorId, index: &[Index], span: SpanId) -> Option<()> {
         let t = &self.kernel.tensors[usize::from(tensor.0)];
         // A plain axis must stay inside; an affine form may leave the tensor on purpose (padding reads zero).
-        for (position, form) in index.iter().enumerate() {
-            let Some(axis) = form.as_axis() else { continue };
+        for (position, entry) in index.iter().enumerate() {
+            if entry.unique {
+                let span = entry.value.as_ref().map_or(span, |value| value.span);
+                self.error(
+                    Diagnostic::new(span, "`unique` is a promise about a store, and this is a load")
+                        .card(Operation::Form(Form::Unique).place())
+                        .remark("leave `unique` out: any points may load the same element"),
+                );
+                return None;
+            }
+            let Some(axis) = entry.as_affine().and_then(Affine::as_axis) else { continue };
             let (extent, dim) = (self.extent(axis).clone(), &t.dims[position]);
             if !never_negative(&minus(dim, &extent)) {
                 let (name, axis_name) = (&t.name, self.name(axis).to_string());
@@ -138,26 +166,42 @@ impl Checker<'_> {
             }
         }
         let kernel = self.kernel;
-        let overlaps =
-            |(stored, _): &&(Vec<Affine>, SpanId)| stored != index && !disjoint::apart(kernel, stored, index);
-        if let Some((_, at)) = self.stores.get(&tensor).and_then(|stores| stores.iter().find(overlaps)) {
-            let at = *at;
-            self.different_index(tensor, span, at);
+        let overlaps = |(stored, _): &&(Vec<Index>, SpanId)| reads_elsewhere(kernel, stored, index);
+        if let Some((stored, at)) =
+            self.stores.get(&tensor).and_then(|stores| stores.iter().find(overlaps)).cloned()
+        {
+            self.different_index(tensor, (span, index), (at, &stored));
         }
         self.loads.push((tensor, index.to_vec(), span));
-        Some(axes)
+        Some(())
     }
 
-    fn different_index(&mut self, tensor: TensorId, load: SpanId, store: SpanId) {
+    fn different_index(
+        &mut self,
+        tensor: TensorId,
+        (load, read): (SpanId, &[Index]),
+        (store, stored): (SpanId, &[Index]),
+    ) {
         let name = &self.kernel.tensors[usize::from(tensor.0)].name;
-        self.error(
-            Diagnostic::new(load, format!("`{name}` is read and written at different indices"))
-                .note(store, "it is written here")
-                .remark(format!("a program may not read what another writes: pass the input as a tensor other than `{name}`")),
-        );
+        let by_value = index::values(read).chain(index::values(stored)).next().is_some();
+        let message = match by_value {
+            true => format!("`{name}` is read and written, and a value says where"),
+            false => format!("`{name}` is read and written at different indices"),
+        };
+        self.error(Diagnostic::new(load, message).note(store, "it is written here").remark(format!(
+            "a program may not read what another writes: pass the input as a tensor other than `{name}`"
+        )));
     }
 
-    pub(super) fn store(&mut self, tensor: TensorId, index: &[Affine], value: &mut Expr, span: SpanId) {
+    /// The axes of the store's index; `None` if that has mistakes.
+    pub(super) fn store(
+        &mut self,
+        tensor: TensorId,
+        index: &mut [Index],
+        value: &mut Expr,
+        span: SpanId,
+    ) -> Option<BTreeSet<AxisId>> {
+        index::values(index).for_each(|value| self.check_overwritten(value));
         self.check_overwritten(value);
         let kernel = self.kernel;
         let t = &kernel.tensors[usize::from(tensor.0)];
@@ -172,43 +216,38 @@ impl Checker<'_> {
             );
         }
         let earlier = self.stores.get(&tensor).cloned().unwrap_or_default();
-        let meets = earlier.iter().find(|(stored, _)| !disjoint::apart(kernel, stored, index));
+        let meets = earlier.iter().find(|(stored, _)| stored_twice(kernel, stored, index));
         if let Some((stored, first)) = meets {
-            let message = match disjoint::example(kernel, stored, index) {
-                Some((p, q, element)) => {
-                    let element: Vec<String> = element.iter().map(ToString::to_string).collect();
-                    format!(
-                        "`{name}` is stored twice: {q} here and {p} in the first store are both element [{}]",
-                        element.join(", ")
-                    )
-                }
-                None => format!("`{name}` is stored twice, and the two stores may write the same element"),
-            };
-            self.error(Diagnostic::new(span, message).note(*first, "the first store is here").remark(
-                "combine the values with `select` and store once, or store where indices differ for all points, such as `2*i` and `2*i + 1`",
-            ));
+            self.stored_twice(name, (stored, *first), (index, span));
         }
         let loads = std::mem::take(&mut self.loads);
         for (read, at, load_span) in &loads {
-            if *read == tensor && at != index && !disjoint::apart(kernel, at, index) {
-                self.different_index(tensor, *load_span, span);
+            if *read == tensor && reads_elsewhere(kernel, index, at) {
+                self.different_index(tensor, (*load_span, at), (span, index));
             }
         }
         self.loads = loads;
         self.stores.entry(tensor).or_default().push((index.to_vec(), span));
-        let Some(axes) = axes else { return };
+        let axes = axes?;
         self.covers_program(&axes, name, span);
         self.inside(tensor, index, span);
         if !self.injective(index, &axes) {
-            self.error(
-                Diagnostic::new(
-                    span,
-                    format!("several points of {} may be stored to the same element of `{name}`", kernel.axes_text(&axes)),
-                )
-                .remark("give each axis a dimension of its own, or strides that cannot collide, such as `2*i + r` with `r` of extent 2"),
-            );
+            self.collides(name, index, &axes, span);
         }
-        let Some(found) = found else { return };
+        if let Some(found) = found {
+            // Where values say, the axes are theirs, and the value may lack some.
+            let spread = index::values(index).next().is_some() && found.axes.is_subset(&axes);
+            let axes = if spread { &found.axes } else { &axes };
+            self.stored(tensor, value, &found, axes);
+        }
+        Some(axes)
+    }
+
+    /// A value of this type is stored to a tensor at an index with these axes.
+    fn stored(&mut self, tensor: TensorId, value: &Expr, found: &ValueType, axes: &BTreeSet<AxisId>) {
+        let kernel = self.kernel;
+        let t = &kernel.tensors[usize::from(tensor.0)];
+        let name = &t.name;
         if found.elem != t.elem {
             let (is, want) = (kernel.elem_name(found.elem), kernel.elem_name(t.elem));
             self.error(
@@ -218,9 +257,9 @@ impl Checker<'_> {
                     .rewrite(value.span, "", format!(".cast::<{want}>()")),
             );
         }
-        if found.axes != axes {
-            let (is, want) = (kernel.axes_text(&found.axes), kernel.axes_text(&axes));
-            let extra: Vec<_> = (&found.axes - &axes).into_iter().collect();
+        if found.axes != *axes {
+            let (is, want) = (kernel.axes_text(&found.axes), kernel.axes_text(axes));
+            let extra: Vec<_> = (&found.axes - axes).into_iter().collect();
             let error = Diagnostic::new(
                 value.span,
                 format!("the value stored to `{name}` has axes {is}, its index has axes {want}"),
@@ -238,6 +277,83 @@ impl Checker<'_> {
                     format!(" + zeros::<{elem}>({want})"),
                 ),
             });
+        }
+    }
+
+    fn stored_twice(
+        &mut self,
+        name: &str,
+        (stored, first): (&[Index], SpanId),
+        (index, span): (&[Index], SpanId),
+    ) {
+        let by_value = index::values(stored).chain(index::values(index)).next().is_some();
+        let example = match (index::affine(stored), index::affine(index)) {
+            (Some(stored), Some(index)) => disjoint::example(self.kernel, &stored, &index),
+            _ => None,
+        };
+        let message = match example {
+            Some((p, q, element)) => {
+                let element: Vec<String> = element.iter().map(ToString::to_string).collect();
+                format!(
+                    "`{name}` is stored twice: {q} here and {p} in the first store are both element [{}]",
+                    element.join(", ")
+                )
+            }
+            None if by_value => format!("`{name}` is stored twice, and a value says where"),
+            None => format!("`{name}` is stored twice, and the two stores may write the same element"),
+        };
+        let help = match by_value {
+            true => "store once, or to tensors of their own: nothing shows that the two stores keep apart",
+            false => {
+                "combine the values with `select` and store once, or store where indices differ for all points, such as `2*i` and `2*i + 1`"
+            }
+        };
+        self.error(Diagnostic::new(span, message).note(first, "the first store is here").remark(help));
+    }
+
+    fn collides(&mut self, name: &str, index: &[Index], axes: &BTreeSet<AxisId>, span: SpanId) {
+        let axes = self.kernel.axes_text(axes);
+        let error = Diagnostic::new(
+            span,
+            format!("several points of {axes} may be stored to the same element of `{name}`"),
+        )
+        .card(Operation::Form(Form::Store).place());
+        let promised = index.iter().any(|i| i.unique);
+        self.error(match index::values(index).next() {
+            Some(value) if !promised => error
+                .note(value.span, "two points may have the same value here")
+                .rewrite(value.span, "unique(", ")"),
+            _ => error.remark(
+                "give each axis a dimension of its own, or strides that cannot collide, such as `2*i + r` with `r` of extent 2",
+            ),
+        });
+    }
+
+    /// The condition of a store, whose index has these axes.
+    pub(super) fn condition(&mut self, tensor: TensorId, when: &mut Expr, axes: Option<&BTreeSet<AxisId>>) {
+        self.check_overwritten(when);
+        let Some(found) = self.infer(when, None) else { return };
+        let (kernel, name) = (self.kernel, &self.kernel.tensors[usize::from(tensor.0)].name);
+        if found.elem != BOOL {
+            let elem = kernel.elem_name(found.elem);
+            self.error(
+                Diagnostic::new(when.span, format!("the condition of `if` is {elem}, not bool"))
+                    .card(Operation::Form(Form::If).place())
+                    .remark("compare it: `if x > 0.0 { store(..); }`"),
+            );
+            return;
+        }
+        let extra: Vec<_> = axes.into_iter().flat_map(|axes| &found.axes - axes).collect();
+        if let Some(axis) = extra.first() {
+            let axis = self.name(*axis).to_string();
+            self.error(
+                Diagnostic::new(
+                    when.span,
+                    format!("the condition has axis `{axis}`, which the store to `{name}` lacks"),
+                )
+                .card(Operation::Form(Form::If).place())
+                .remark(format!("reduce `{axis}`, or index `{name}` by it")),
+            );
         }
     }
 
@@ -271,10 +387,12 @@ impl Checker<'_> {
         }
     }
 
-    /// Stores must stay inside the tensor for all sizes.
-    fn inside(&mut self, tensor: TensorId, index: &[Affine], span: SpanId) {
+    /// Stores at forms must stay inside the tensor for all sizes.
+    fn inside(&mut self, tensor: TensorId, index: &[Index], span: SpanId) {
         let t = &self.kernel.tensors[usize::from(tensor.0)];
-        for (position, (form, dim)) in index.iter().zip(&t.dims).enumerate() {
+        for (position, (entry, dim)) in index.iter().zip(&t.dims).enumerate() {
+            // Where a value leads outside, nothing is stored.
+            let Some(form) = entry.as_affine() else { continue };
             let largest = largest(self.kernel, form);
             let mut room = minus(dim, &largest);
             room.constant -= 1;
@@ -307,12 +425,26 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether distinct points go to distinct elements: axes are determined one dimension after another.
-    fn injective(&self, index: &[Affine], axes: &BTreeSet<AxisId>) -> bool {
+    /// Whether distinct points go to distinct elements: axes are determined one dimension after another. A value is known
+    /// once its axes are; of one that is `unique`, the axes are known once all others of the index are.
+    fn injective(&self, index: &[Index], axes: &BTreeSet<AxisId>) -> bool {
+        let vars = |v: usize| self.vars.get(&super::VarId(v as u16)).cloned().flatten();
+        let of_value = |entry: &Index| {
+            let value = entry.value.as_deref();
+            value.map_or_else(BTreeSet::new, |value| self.kernel.typed(value, &vars).axes)
+        };
         let mut unknown = axes.clone();
         loop {
             let before = unknown.len();
-            for form in index {
+            for entry in index {
+                let value = of_value(entry);
+                let form = &entry.affine;
+                if !value.is_disjoint(&unknown) {
+                    if entry.unique && form.terms.is_empty() {
+                        unknown.retain(|axis| !value.contains(axis));
+                    }
+                    continue;
+                }
                 let mut open: Vec<(i64, AxisId)> = form
                     .terms
                     .iter()
@@ -345,8 +477,10 @@ impl Checker<'_> {
     /// An element may not be loaded after it was stored; a value that was loaded before stays what it was.
     pub(super) fn check_overwritten(&mut self, value: &Expr) {
         if let ExprKind::Load { tensor, index } = &value.kind
-            && let Some((_, at)) =
-                self.stores.get(tensor).and_then(|stores| stores.iter().find(|(stored, _)| stored == index))
+            && let Some(affine) = index::affine(index)
+            && let Some((_, at)) = self.stores.get(tensor).and_then(|stores| {
+                stores.iter().find(|(stored, _)| index::affine(stored).as_ref() == Some(&affine))
+            })
         {
             let name = &self.kernel.tensors[usize::from(tensor.0)].name;
             let diagnostic = Diagnostic::new(
@@ -375,6 +509,23 @@ impl Checker<'_> {
                 );
             }
         }
+    }
+}
+
+/// Whether a load reads what a store to the same tensor writes, at another point than the one that stores it. Where a value
+/// says where either goes, nothing tells.
+fn reads_elsewhere(kernel: &Kernel, stored: &[Index], read: &[Index]) -> bool {
+    match (index::affine(stored), index::affine(read)) {
+        (Some(stored), Some(read)) => stored != read && !disjoint::apart(kernel, &stored, &read),
+        _ => true,
+    }
+}
+
+/// Whether two stores to the same tensor may meet.
+fn stored_twice(kernel: &Kernel, stored: &[Index], index: &[Index]) -> bool {
+    match (index::affine(stored), index::affine(index)) {
+        (Some(stored), Some(index)) => !disjoint::apart(kernel, &stored, &index),
+        _ => true,
     }
 }
 

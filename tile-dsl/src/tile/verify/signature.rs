@@ -36,10 +36,10 @@ pub(super) fn check(kernel: &Kernel) -> Vec<Diagnostic> {
             });
         }
         if let ElemType::Fixed(dtype) = t.elem
-            && !dtype.is_float()
+            && dtype == DType::Bool
         {
             errors.push(Diagnostic::new(t.span, format!("elements of `{}` are {dtype}", t.name)).remark(
-                format!("element types are {} and the generic parameter", DType::names_of_floats(", ")),
+                format!("element types are {}, i32 and the generic parameter", DType::names_of_floats(", ")),
             ));
         }
         if let Some(dim) = t.dims.iter().find(|d| d.as_constant().is_some_and(|n| n < 1)) {

@@ -143,6 +143,10 @@ impl Skeleton<'_> {
                 let tiles = self.expr(&l.expr);
                 quote!({ let #pat = #tiles; loop { #body break; } })
             }
+            Stmt::Expr(Expr::If(choice), _) => {
+                let (condition, body) = (self.expr(&choice.cond), self.block(&choice.then_branch.stmts));
+                quote!({ let _ = #condition; #body })
+            }
             Stmt::Expr(Expr::Assign(assign), _) => {
                 let (left, right) = (&assign.left, self.expr(&assign.right));
                 match &**left {

@@ -1,12 +1,12 @@
 //! Expressions and indices of a kernel body.
 
-use super::kernel::{Binding, Reader, call, integer, list, source, too_large};
+use super::kernel::{Binding, Reader, call, list, source};
 use quote::ToTokens;
 use syn::{Expr, GenericArgument, Lit, PathArguments};
 use tile_dsl::{
     diagnostic::near,
     dtype::DType,
-    index::{Affine, AxisId},
+    index::AxisId,
     op::{BinOp, CmpOp, RedOp, UnOp},
     tile::{self, ElemType, ExprKind, Form, Operation},
 };
@@ -43,7 +43,7 @@ impl Reader<'_> {
     fn unsupported(&mut self, expr: &Expr) -> Option<tile::Expr> {
         let (what, help): (&str, &str) = match expr {
             Expr::If(choice) if chosen(choice).is_none() => {
-                ("`if`", "choose element by element: `select(condition, a, b)`")
+                ("`if` as a value", "choose element by element: `select(condition, a, b)`")
             }
             Expr::Match(_) => ("`match`", "choose element by element: `select(condition, a, b)`"),
             Expr::Closure(_) => {
@@ -143,6 +143,13 @@ impl Reader<'_> {
     fn constant(&mut self, path: &syn::ExprPath) -> Option<ExprKind> {
         let text = path.path.to_token_stream().to_string().replace(' ', "");
         let value = match text.as_str() {
+            "i32::MAX" | "i32::MIN" => {
+                let value = if text == "i32::MAX" { i32::MAX } else { i32::MIN };
+                return Some(ExprKind::Const {
+                    value: value.into(),
+                    elem: Some(ElemType::Fixed(DType::I32)),
+                });
+            }
             "f32::INFINITY" => f64::INFINITY,
             "f32::NEG_INFINITY" => f64::NEG_INFINITY,
             "f32::MAX" => f64::from(f32::MAX),
@@ -150,7 +157,7 @@ impl Reader<'_> {
             "f32::MIN_POSITIVE" => f64::from(f32::MIN_POSITIVE),
             "f32::EPSILON" => f64::from(f32::EPSILON),
             _ => {
-                let help = "use a literal, a scalar argument, or `f32::INFINITY`, `f32::NEG_INFINITY`, `f32::MAX`, `f32::MIN`, `f32::MIN_POSITIVE`, `f32::EPSILON`";
+                let help = "use a literal, a scalar argument, or `f32::INFINITY`, `f32::NEG_INFINITY`, `f32::MAX`, `f32::MIN`, `f32::MIN_POSITIVE`, `f32::EPSILON`, `i32::MAX`, `i32::MIN`";
                 return self.fail(path, "constants from outside the kernel are not visible in it", help);
             }
         };
@@ -270,6 +277,11 @@ impl Reader<'_> {
                 let call = format!("{}.cast::<f32>()", source(x));
                 self.mend(expr, "`cast` is a method", expr, call)
             }
+            (Some(Form::Unique), ..) => self.fail(
+                expr,
+                "`unique` is a promise about where a store goes",
+                "the form is `store(y, [unique(v), d], value)`",
+            ),
             (None, "store", _) => {
                 self.fail(expr, "`store` has no value", "write it as a statement of its own")
             }
@@ -337,18 +349,18 @@ impl Reader<'_> {
         self.mend(&call.func, format!("`{name}` needs an element type"), &call.func, format!("{name}::<f32>"))
     }
 
-    fn axis_names(&self) -> Vec<String> {
+    pub(super) fn axis_names(&self) -> Vec<String> {
         self.kernel.axes.iter().map(|a| a.name.clone()).collect()
     }
 
     /// Whether the name's definition has a mistake, which was reported.
-    fn is_broken(&self, expr: &Expr) -> bool {
+    pub(super) fn is_broken(&self, expr: &Expr) -> bool {
         let Expr::Path(path) = expr else { return false };
         let binding = path.path.get_ident().and_then(|name| self.lookup(&name.to_string()));
         matches!(binding, Some(Binding::Broken))
     }
 
-    fn as_axis(&self, expr: &Expr) -> Option<AxisId> {
+    pub(super) fn as_axis(&self, expr: &Expr) -> Option<AxisId> {
         let Expr::Path(path) = expr else { return None };
         match self.lookup(&path.path.get_ident()?.to_string())? {
             Binding::Axis(axis) => Some(axis),
@@ -377,144 +389,6 @@ impl Reader<'_> {
         }
         Some(axes)
     }
-
-    /// `[i + r, 2*j - 1]`.
-    pub(super) fn index(&mut self, expr: &Expr) -> Option<Vec<Affine>> {
-        self.within(Some(Operation::Form(Form::Index)), |reader| reader.forms_of(expr))
-    }
-
-    fn forms_of(&mut self, expr: &Expr) -> Option<Vec<Affine>> {
-        let Expr::Array(array) = expr else {
-            let entries = match expr {
-                Expr::Tuple(tuple) => tuple.elems.iter().map(source).collect::<Vec<_>>().join(", "),
-                other => source(other),
-            };
-            let rule = "an index has one expression for each dimension, in brackets";
-            return self.mend(expr, rule, expr, format!("[{entries}]"));
-        };
-        let forms: Vec<_> = array
-            .elems
-            .iter()
-            .map(|item| {
-                let mut form = Affine::default();
-                self.add_index(item, 1, &mut form)?;
-                form.terms.retain(|_, c| *c != 0);
-                Some(form)
-            })
-            .collect();
-        forms.into_iter().collect()
-    }
-
-    fn add_index(&mut self, expr: &Expr, factor: i64, form: &mut Affine) -> Option<()> {
-        match expr {
-            Expr::Paren(p) => return self.add_index(&p.expr, factor, form),
-            Expr::Group(g) => return self.add_index(&g.expr, factor, form),
-            Expr::Unary(syn::ExprUnary { op: syn::UnOp::Neg(_), expr, .. }) => {
-                return self.add_index(expr, -factor, form);
-            }
-            Expr::Binary(b) => match (&b.op, integer(&b.left), integer(&b.right)) {
-                (syn::BinOp::Add(_), ..) => {
-                    self.add_index(&b.left, factor, form)?;
-                    return self.add_index(&b.right, factor, form);
-                }
-                (syn::BinOp::Sub(_), ..) => {
-                    self.add_index(&b.left, factor, form)?;
-                    return self.add_index(&b.right, -factor, form);
-                }
-                (syn::BinOp::Mul(_), Some(c), _) => {
-                    let factor = self.product(expr, factor, c)?;
-                    return self.add_index(&b.right, factor, form);
-                }
-                (syn::BinOp::Mul(_), _, Some(c)) => {
-                    let factor = self.product(expr, factor, c)?;
-                    return self.add_index(&b.left, factor, form);
-                }
-                _ => {}
-            },
-            _ => {}
-        }
-        if let Some(n) = integer(expr) {
-            form.constant += self.product(expr, factor, n)?;
-            return Some(());
-        }
-        if too_large(expr) {
-            return self.product(expr, 1, i64::MAX).map(drop);
-        }
-        if let Some(axis) = self.as_axis(expr) {
-            *form.terms.entry(axis).or_default() += factor;
-            return Some(());
-        }
-        if let Expr::Path(path) = expr
-            && let Some(name) = path.path.get_ident()
-        {
-            match self.lookup(&name.to_string()) {
-                Some(Binding::Broken) => return None,
-                None => {
-                    let message = format!("cannot find axis `{name}` in this kernel");
-                    let axes = self.axis_names();
-                    return match axes.iter().find(|a| near(a, &name.to_string())) {
-                        Some(meant) => self.mend(expr, message, expr, meant),
-                        None => {
-                            self.fail(expr, message, &format!("the axes of this kernel are {}", list(&axes)))
-                        }
-                    };
-                }
-                Some(_) => {}
-            }
-        }
-        match self.value_in(expr) {
-            Some(NoIndex::Value(value)) => self.fail(
-                expr,
-                format!("`{value}` is a value, and an index is a sum of axes and constants"),
-                &format!(
-                    "to gather at a computed index, compare, `sum(select(k.cast::<f32>() == {value}, load(x, [k, j]), 0.0), k)`, or gather to a tensor before the launch"
-                ),
-            ),
-            Some(NoIndex::Scalar(name)) => self.fail(
-                expr,
-                format!("`{name}` is a scalar argument, and an index is a sum of axes and constants"),
-                &format!("pass a view of the tensor that begins there: `x.slice(&[{name}..end])`"),
-            ),
-            None => self.fail(expr, "this index is not affine over axes", INDICES),
-        }
-    }
-
-    /// What in an index is no axis but a value, if anything is.
-    fn value_in(&self, expr: &Expr) -> Option<NoIndex> {
-        match expr {
-            Expr::Paren(p) => self.value_in(&p.expr),
-            Expr::Group(g) => self.value_in(&g.expr),
-            Expr::Unary(u) => self.value_in(&u.expr),
-            Expr::Binary(b) => self.value_in(&b.left).or_else(|| self.value_in(&b.right)),
-            Expr::MethodCall(m) => self.value_in(&m.receiver),
-            Expr::Call(_) => {
-                let (function, args) = call(expr)?;
-                match (function.as_str(), args.first()) {
-                    ("load", Some(_)) => Some(NoIndex::Value(source(expr))),
-                    _ => args.iter().find_map(|arg| self.value_in(arg)),
-                }
-            }
-            Expr::Path(path) => {
-                let name = path.path.get_ident()?.to_string();
-                match self.lookup(&name)? {
-                    Binding::Var(..) => Some(NoIndex::Value(name)),
-                    Binding::Scalar(_) => Some(NoIndex::Scalar(name)),
-                    Binding::Tensor(_) | Binding::Axis(_) | Binding::Broken => None,
-                }
-            }
-            _ => None,
-        }
-    }
-}
-
-const INDICES: &str = "indices are sums of axes with constant factors: `i`, `i + r`, `2*i + r - 1`";
-
-/// What an index cannot be made of.
-enum NoIndex {
-    /// A value that the kernel loads or computes.
-    Value(String),
-    /// A scalar argument.
-    Scalar(String),
 }
 
 /// `if c { a } else { b }` as a choice element by element.

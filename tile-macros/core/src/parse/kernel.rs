@@ -197,8 +197,15 @@ impl Reader<'_> {
     fn block(&mut self, stmts: &[RustStmt]) -> Vec<Stmt> {
         let mut body = Vec::new();
         for stmt in stmts {
+            if let RustStmt::Expr(Expr::If(condition), _) = stmt
+                && let Some(stores) = self.in_form(Form::If, |reader| reader.condition(condition))
+            {
+                body.extend(stores);
+                continue;
+            }
             body.extend(self.within(None, |reader| match stmt {
                 RustStmt::Local(local) => reader.local(local),
+                RustStmt::Expr(Expr::If(_), _) => None,
                 RustStmt::Expr(expr, _) => reader.statement(expr),
                 RustStmt::Item(item) => {
                     reader.fail(item, "items are not allowed in a kernel", "move it out of the function")
@@ -296,9 +303,6 @@ impl Reader<'_> {
             Pat::Tuple(tuple) => tuple.elems.iter().collect(),
             other => vec![other],
         };
-        if kind == AxisKind::Whole && args.len() != 1 {
-            return self.fail(call, "`whole` takes one dim", "the form is `let n = whole(N);`");
-        }
         if args.is_empty() || pats.len() != args.len() {
             let (names, dims) = (pats.len(), args.len());
             return self.fail(
@@ -373,7 +377,7 @@ impl Reader<'_> {
                 let tensor = self.tensor(tensor, "store(y, [i, j], value)");
                 let index = self.index(index);
                 let value = self.expr(value);
-                let stmt = Stmt::Store { tensor: tensor?, index: index?, value: value?, span };
+                let stmt = Stmt::Store { tensor: tensor?, index: index?, when: None, value: value?, span };
                 Some(self.described(stmt, span))
             }
             Expr::While(w) => self.in_form(Form::Tiles, |reader| {
@@ -415,6 +419,53 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// `if c { store(..); .. }`: the stores, each under the condition.
+    fn condition(&mut self, choice: &syn::ExprIf) -> Option<Vec<Stmt>> {
+        if let Some((otherwise, _)) = &choice.else_branch {
+            return self.fail(
+                otherwise,
+                "`else` is not supported in a kernel",
+                "choose the value, and store it once: `store(y, [i], select(c, a, b))`",
+            );
+        }
+        if let Expr::Let(_) = &*choice.cond {
+            return self.fail(
+                &choice.cond,
+                "`if let` is not supported in a kernel",
+                "compare values: `if x > 0.0 { store(..); }`",
+            );
+        }
+        let condition = self.expr(&choice.cond);
+        let mut stores = Vec::new();
+        for stmt in &choice.then_branch.stmts {
+            match stmt {
+                RustStmt::Expr(store @ Expr::Call(_), _)
+                    if call(store).is_some_and(|(name, _)| name == Form::Store.name()) =>
+                {
+                    stores.extend(self.within(None, |reader| reader.statement(store)));
+                }
+                other => {
+                    return self.fail(
+                        other,
+                        "an `if` has stores inside and nothing else",
+                        "bind values before it, and choose between values with `select(condition, a, b)`",
+                    );
+                }
+            }
+        }
+        if choice.then_branch.stmts.is_empty() {
+            return self.fail(choice, "an `if` without a store", "the form is `if c { store(y, [i], v); }`");
+        }
+        let condition = condition?;
+        for stmt in &mut stores {
+            if let Stmt::Store { when, span, .. } = stmt {
+                *when = Some(condition.clone());
+                self.spans.describe(*span, Operation::Form(Form::If).place());
+            }
+        }
+        Some(stores)
     }
 
     fn for_loop(&mut self, for_loop: &syn::ExprForLoop, span: SpanId) -> Option<Stmt> {

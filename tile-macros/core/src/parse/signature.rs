@@ -216,7 +216,7 @@ impl Reader<'_> {
             None => ", or a parameter `<T: Float>`".into(),
         };
         let floats = DType::names_of_floats(", ");
-        let help = format!("element types are {floats}, i32 (indices and scalars){generic}");
+        let help = format!("element types are {floats}, i32{generic}");
         self.fail(ty, format!("`{}` is not an element type", source(ty)), &help)
     }
 

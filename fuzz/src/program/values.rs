@@ -1,0 +1,208 @@
+//! Indices that are values: gathers, scatters and conditions, put into a kernel that has none.
+//!
+//! Index tensors are named `at0`, `at1`, ..; [`Indexed`] says what they index, so that `data` can give them contents that lead
+//! to elements, beside them, and, where a store promises so, to distinct ones.
+
+use super::{I32, node};
+use std::collections::{BTreeMap, BTreeSet};
+use tile_dsl::{
+    engine::testing::Random,
+    index::{Affine, AxisId, Extent},
+    op::{BinOp, CmpOp},
+    span::SpanId,
+    tile::{
+        self, Expr, ExprKind, Index, Kernel, Stmt, Tensor, TensorId, expressions, expressions_mut, statements,
+    },
+};
+
+/// What the elements of an index tensor index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indexed {
+    /// Extent of the dimension.
+    pub extent: Extent,
+    /// They are distinct.
+    pub distinct: bool,
+}
+
+/// What index tensors index: those that are loaded directly in an index.
+pub fn indexed(kernel: &Kernel) -> BTreeMap<TensorId, Indexed> {
+    let mut found: BTreeMap<TensorId, Indexed> = BTreeMap::new();
+    let mut look = |tensor: TensorId, index: &[Index]| {
+        for (entry, extent) in index.iter().zip(&kernel.tensors[usize::from(tensor.0)].dims) {
+            let Some(value) = &entry.value else { continue };
+            value.each(&mut |expr| {
+                if let ExprKind::Load { tensor, .. } = &expr.kind {
+                    let extent = extent.clone();
+                    let of = found.entry(*tensor).or_insert(Indexed { extent, distinct: false });
+                    of.distinct |= entry.unique;
+                }
+            });
+        }
+    };
+    statements(&kernel.body, &mut |stmt| {
+        if let Stmt::Store { tensor, index, .. } = stmt {
+            look(*tensor, index);
+        }
+    });
+    expressions(&kernel.body, &mut |expr| {
+        if let ExprKind::Load { tensor, index } = &expr.kind {
+            look(*tensor, index);
+        }
+    });
+    found
+}
+
+/// The kernel with some of its indices values, or as it was where that is not well-formed.
+pub(super) fn with_values(kernel: Kernel, random: &mut Random) -> Kernel {
+    let mut adder = Adder { kernel: kernel.clone(), random };
+    let mut body = std::mem::take(&mut adder.kernel.body);
+    let (gathers, scatters, conditions) =
+        (adder.random.below(3) > 0, adder.random.below(2) > 0, adder.random.below(4) == 0);
+    if gathers {
+        adder.gathers(&mut body);
+    }
+    let once = stored_once(&body);
+    for stmt in &mut body {
+        stmt.each_mut(&mut |stmt| {
+            if let Stmt::Store { tensor, index, when, .. } = stmt {
+                if scatters && once.contains(tensor) && adder.random.below(2) > 0 {
+                    adder.scatter(index);
+                }
+                if conditions && adder.random.below(2) > 0 {
+                    *when = adder.condition(index);
+                }
+            }
+        });
+    }
+    adder.kernel.body = body;
+    let changed = adder.kernel;
+    if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
+}
+
+/// Tensors that one statement stores, and none reads.
+fn stored_once(body: &[Stmt]) -> BTreeSet<TensorId> {
+    let mut stores: BTreeMap<TensorId, usize> = BTreeMap::new();
+    statements(body, &mut |stmt| {
+        if let Stmt::Store { tensor, .. } = stmt {
+            *stores.entry(*tensor).or_default() += 1;
+        }
+    });
+    expressions(body, &mut |expr| {
+        if let ExprKind::Load { tensor, .. } = &expr.kind {
+            stores.remove(tensor);
+        }
+    });
+    stores.into_iter().filter(|(_, n)| *n == 1).map(|(tensor, _)| tensor).collect()
+}
+
+struct Adder<'r> {
+    kernel: Kernel,
+    random: &'r mut Random,
+}
+
+impl Adder<'_> {
+    fn extent(&self, axis: AxisId) -> Extent {
+        self.kernel.axes[usize::from(axis.0)].extent.clone()
+    }
+
+    fn gathers(&mut self, body: &mut [Stmt]) {
+        expressions_mut(body, &mut |expr| {
+            if let ExprKind::Load { tensor, index } = &mut expr.kind
+                && !self.kernel.tensors[usize::from(tensor.0)].mutable
+                && self.kernel.tensors[usize::from(tensor.0)].elem != I32
+                && self.random.below(3) == 0
+            {
+                self.gather(index);
+            }
+            // What is put into an index stays as it is.
+            !matches!(expr.kind, ExprKind::Load { .. })
+        });
+    }
+
+    /// An entry that is a value, with the axes that it had, or more.
+    fn gather(&mut self, index: &mut [Index]) {
+        let all: Vec<AxisId> = tile::index::affine_axes(index).into_iter().collect();
+        let dim = self.random.below(index.len().max(1));
+        let Some(entry) = index.get_mut(dim) else { return };
+        let mut axes: Vec<AxisId> = entry.affine.terms.keys().copied().collect();
+        if axes.is_empty() || self.random.below(6) == 0 {
+            axes.extend(all.iter().find(|a| !axes.contains(a)));
+        }
+        if axes.is_empty() {
+            return;
+        }
+        *entry = match self.random.below(8) {
+            // Computed from the axis.
+            0 if axes.len() == 1 => {
+                let by = f64::from(self.random.below(4) as u32 + 1);
+                let op = *self.random.pick(&[BinOp::Div, BinOp::Rem]);
+                let number = node(ExprKind::Const { value: by, elem: Some(I32) });
+                let value = ExprKind::Bin(op, Box::new(node(ExprKind::Iota(axes[0]))), Box::new(number));
+                Index::by(Affine::default(), node(value))
+            }
+            // Beside the axis: a window that begins where a value says.
+            1 => {
+                let begin = all.iter().copied().find(|a| !axes.contains(a)).unwrap_or(axes[0]);
+                let value = self.load(&[begin]);
+                Index::by(entry.affine.clone(), value)
+            }
+            2 => {
+                let affine = Affine { constant: self.random.below(4) as i64 - 2, ..Affine::default() };
+                let value = self.load(&axes);
+                Index::by(affine, value)
+            }
+            _ => {
+                let value = self.load(&axes);
+                Index::by(Affine::default(), value)
+            }
+        };
+    }
+
+    /// An element of a new index tensor.
+    fn load(&mut self, axes: &[AxisId]) -> Expr {
+        let tensors = &mut self.kernel.tensors;
+        let name = format!("at{}", tensors.len());
+        let dims = axes.iter().map(|axis| self.kernel.axes[usize::from(axis.0)].extent.clone()).collect();
+        tensors.push(Tensor { name, elem: I32, dims, mutable: false, span: SpanId::NONE });
+        let tensor = TensorId(self.kernel.tensors.len() as u16 - 1);
+        let index = axes.iter().map(|axis| Index::from(Affine::axis(*axis))).collect();
+        node(ExprKind::Load { tensor, index })
+    }
+
+    /// An entry of a store that is a value.
+    fn scatter(&mut self, index: &mut [Index]) {
+        let dim = self.random.below(index.len().max(1));
+        let others: Vec<AxisId> = index
+            .iter()
+            .enumerate()
+            .filter(|(n, entry)| *n != dim && entry.affine.as_axis().is_some())
+            .filter_map(|(_, entry)| entry.affine.as_axis())
+            .collect();
+        let Some(entry) = index.get_mut(dim) else { return };
+        // Where another dimension tells the points apart, a value of its axis moves this one.
+        if let (Some(other), true) = (others.first(), self.random.below(3) == 0) {
+            let value = self.load(&[*other]);
+            *entry = Index::by(entry.affine.clone(), value);
+            return;
+        }
+        let axes: Vec<AxisId> = entry.affine.terms.keys().copied().collect();
+        if !axes.is_empty() {
+            let value = self.load(&axes);
+            *entry = Index { unique: true, ..Index::by(Affine::default(), value) };
+        }
+    }
+
+    /// A condition over axes of a store.
+    fn condition(&mut self, index: &[Index]) -> Option<Expr> {
+        let axes: Vec<AxisId> = tile::index::affine_axes(index).into_iter().collect();
+        let axis = (!axes.is_empty()).then(|| *self.random.pick(&axes))?;
+        let value = match (self.random.below(3), self.extent(axis).as_constant()) {
+            (0, _) => self.load(&[axis]),
+            _ => node(ExprKind::Iota(axis)),
+        };
+        let op = *self.random.pick(&[CmpOp::Lt, CmpOp::Ge, CmpOp::Ne]);
+        let number = f64::from(self.random.below(5) as u32);
+        let number = node(ExprKind::Const { value: number, elem: Some(I32) });
+        Some(node(ExprKind::Cmp(op, Box::new(value), Box::new(number))))
+    }
+}

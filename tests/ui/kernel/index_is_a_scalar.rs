@@ -1,9 +1,0 @@
-use tilewright::prelude::*;
-
-#[tile_kernel]
-fn shifted(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, first: i32) {
-    let i = program_tile(N);
-    store(y, [i], load(x, [i + first]));
-}
-
-fn main() {}
