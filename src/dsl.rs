@@ -14,8 +14,8 @@
 //! | `zeros::<f32>([i, j])`, `full::<f32>(1.0, [i])` | a tile of one value |
 //! | `dot(a, b, acc)` | `acc` plus the sum over the axes that `acc` lacks |
 //! | `dot(a, b, acc, tf32)` | the same of factors rounded to tf32, as `tf32(x)` does |
-//! | `sum(x, n)`, `max(x, n)`, `min(x, n)` | reductions name their axis |
-//! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs tf32`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
+//! | `sum(x, n)`, `max(x, n)`, `min(x, n)`, `argmax(x, n)`, `argmin(x, n)` | reductions name their axis |
+//! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs round tf32`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
 //! | `== != < <= > >=`, `& \| !`, `select(c, a, b)` | conditions |
 //! | `x.cast::<T>()` | conversion, rounding to nearest |
 //! | an axis as a value | its index, `i32` |
@@ -137,6 +137,16 @@ pub fn min(_x: Tile, _axis: Tile) -> Tile {
     Tile
 }
 
+/// Where the greatest element along an axis is: the first of equal ones, or of NaN.
+pub fn argmax(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
+/// Where the smallest element along an axis is: the first of equal ones, or of NaN.
+pub fn argmin(_x: Tile, _axis: Tile) -> Tile {
+    Tile
+}
+
 /// `a` where the condition holds, `b` elsewhere.
 pub fn select(_condition: Tile, _a: Tile, _b: Tile) -> Tile {
     Tile
@@ -174,6 +184,11 @@ pub fn tanh(_x: Tile) -> Tile {
 
 /// The nearest number of tf32, of two the one away from zero: 11 significant bits, the exponents of `f32`.
 pub fn tf32(_x: Tile) -> Tile {
+    Tile
+}
+
+/// The nearest whole number, of two the even one.
+pub fn round(_x: Tile) -> Tile {
     Tile
 }
 

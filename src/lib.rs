@@ -65,7 +65,7 @@ pub mod dsl;
 pub use ptx_sim as sim;
 /// What will slow a kernel under a schedule down, predicted without a run.
 pub use tile_check::{self as lints, Checked, Lint, check, explain};
-pub use tile_dsl::{dtype::DType, program::Variant};
+pub use tile_dsl::{dtype::DType, program::Variant, tile::Outside};
 pub use tile_macros::tile_kernel;
 /// Pages that show what a kernel under a schedule does.
 #[cfg(feature = "page")]

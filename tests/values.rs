@@ -69,7 +69,56 @@ mod kernels {
         }
     }
 
+    /// Where the greatest and the smallest element of each row are.
+    #[tile_kernel]
+    pub fn extremes<T: Float>(x: &Tensor<T, S, N>, top: &mut Tensor<i32, S>, low: &mut Tensor<i32, S>) {
+        let s = program_tile(S);
+        let n = whole(N);
+        store(top, [s], argmax(load(x, [s, n]), n));
+        store(low, [s], argmin(load(x, [s, n]), n));
+    }
+
+    /// Sums, maxima and minima of integers; those of nothing, too.
+    #[tile_kernel]
+    pub fn integers(
+        x: &Tensor<i32, S, N>,
+        sums: &mut Tensor<i32, S>,
+        most: &mut Tensor<i32, S>,
+        least: &mut Tensor<i32, S>,
+    ) {
+        let s = program_tile(S);
+        let mut total = zeros::<i32>([s]);
+        for n in tiles(N) {
+            total += sum(load(x, [s, n]), n);
+        }
+        store(sums, [s], total);
+        let m = whole(N);
+        store(most, [s], max(load(x, [s, m]), m));
+        store(least, [s], min(load(x, [s, m]), m));
+    }
+
+    /// Rounded to the nearest whole number, as a float and as an integer.
+    #[tile_kernel]
+    pub fn whole_numbers<T: Float>(x: &Tensor<T, N>, y: &mut Tensor<T, N>, z: &mut Tensor<i32, N>) {
+        let i = program_tile(N);
+        store(y, [i], round(load(x, [i])));
+        store(z, [i], round(load(x, [i]) * 4.0).cast::<i32>());
+    }
+
     schedule! {
+        pub extreme_rows for extremes<f32 | bf16> { tile(s = 2); bind(s -> thread.x); }
+        pub extreme_lanes for extremes<f32 | bf16> {
+            tile(s = 2); split(n -> no, nl: 32); bind(s -> warp.x, nl -> lane.x); reduce(top.max, top.min, low.min, low.min.2: lane);
+        }
+        pub integer_rows for integers { tile(s = 3, n = 8); bind(s -> thread.x); }
+        pub integer_lanes for integers {
+            tile(s = 2, n = 32); split(m -> mo, ml: 32); bind(s -> warp.x, n.t -> lane.x, ml -> lane.x);
+            reduce(total, most.max, least.min: lane);
+        }
+        pub integer_cta for integers {
+            tile(s = 1, n = 64); split(m -> mo, ml: 64); bind(n.t -> thread.x, ml -> thread.x); reduce(total, most.max, least.min: cta);
+        }
+        pub wholes for whole_numbers<f32 | f16 | bf16> { tile(i = 8); bind(i -> thread.x); }
         pub embed_plain for embed<f32 | f16> { tile(s = 3, d = 8); bind(d -> thread.x, s -> thread.y); }
         pub embed_wide = embed_plain { tile(d = 64); drop(bind(s, d)); split(d -> dt, dv: 4); bind(dt -> thread.x, s -> thread.y); vectorize(dv); }
         pub embed_loop for embed<f32 | f16> { tile(s = 2, d = 16); bind(s -> thread.x); unroll(d); }
@@ -88,7 +137,7 @@ mod kernels {
 
 use kernels as k;
 use support::Case;
-use tilewright::{AnySchedule, DType};
+use tilewright::{AnySchedule, Buffer, DType, Device};
 
 /// Places in a dimension, and beside it: none, one behind its end, and as far as 32 bits reach.
 fn places(n: i64, extent: i64) -> Vec<f64> {
@@ -173,4 +222,109 @@ fn the_greatest_of_short_rows() {
         let case = Case::with(k::top::KERNEL, None, &[("S", s), ("E", e)], &[("x", x)]);
         check::<k::top>(&case, &[&k::top_rows, &k::top_threads]);
     }
+}
+
+#[test]
+fn places_of_extremes() {
+    let nan = f64::NAN;
+    for dtype in [DType::F32, DType::BF16] {
+        for n in [0, 1, 5, 37, 64] {
+            // Equal ones, a NaN, nothing but NaN, infinities, zeros of both signs.
+            let x = (0..5 * n).map(|at| match (at / n, at % n) {
+                (0, at) => f64::from((at * 7 % 5) as u32),
+                (1, at) => {
+                    if at == n / 2 {
+                        nan
+                    } else {
+                        -1.0
+                    }
+                }
+                (2, _) => nan,
+                (3, at) => {
+                    if at % 3 == 2 {
+                        f64::NEG_INFINITY
+                    } else {
+                        f64::INFINITY
+                    }
+                }
+                (_, at) => {
+                    if at % 2 == 0 {
+                        -0.0
+                    } else {
+                        0.0
+                    }
+                }
+            });
+            let dims = [("S", 5), ("N", n as i64)];
+            let case = Case::with(k::extremes::KERNEL, Some(dtype), &dims, &[("x", x.collect())]);
+            check::<k::extremes>(&case, &[&k::extreme_rows, &k::extreme_lanes]);
+        }
+    }
+}
+
+#[test]
+fn integers_wrap_around() {
+    for n in [0, 1, 19, 64, 100] {
+        // Numbers that all executors carry exactly, and sums that wrap.
+        let x = (0..7 * n).map(|at| f64::from((1 << 24) - at * 3) * if at % 3 == 0 { 64.0 } else { -32.0 });
+        let dims = [("S", 7), ("N", i64::from(n))];
+        let case = Case::with(k::integers::KERNEL, None, &dims, &[("x", x.collect())]);
+        for schedule in [&k::integer_rows as &dyn AnySchedule, &k::integer_lanes, &k::integer_cta] {
+            case.check_nest(schedule);
+            case.check_simulator::<k::integers>(schedule);
+        }
+    }
+}
+
+#[test]
+fn nearest_whole_numbers() {
+    let halves = (-12..12).map(|n| f64::from(n) / 2.0);
+    let far = [
+        0.49999997,
+        -0.49999997,
+        8388607.5,
+        8388609.0,
+        -1e20,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        -0.0,
+    ];
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let x: Vec<f64> = halves.clone().chain(far.map(|x| dtype.round_f64(x))).collect();
+        let case = Case::with(k::whole_numbers::KERNEL, Some(dtype), &[("N", x.len() as i64)], &[("x", x)]);
+        check::<k::whole_numbers>(&case, &[&k::wholes]);
+    }
+}
+
+/// What the simulator tells of indices that lead beyond the end, and of a promise that is broken.
+#[test]
+fn mistakes_in_the_arguments_are_told() {
+    let device = Device::sim();
+    let table = Buffer::from_slice(&device, &[1.0f32; 4 * 8], &[4, 8]).unwrap();
+    let embedded = |ids: &[i32]| {
+        let ids = Buffer::from_slice(&device, ids, &[ids.len()]).unwrap();
+        let mut y = Buffer::<f32>::poisoned(&device, &[ids.shape()[0], 8]).unwrap();
+        let report = k::embed(&ids, &table, &mut y).schedule(k::embed_plain).run().unwrap();
+        assert!(report.findings.is_empty());
+        report.outside.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(embedded(&[0, 3, -1, -100]).is_empty());
+    let beyond = "dimension 0 of `table` has 4 points, and `load(ids, [s])` is";
+    assert_eq!(embedded(&[0, 1, 4]), [format!("{beyond} 4 at s = 2")]);
+    assert_eq!(
+        embedded(&[7, 0, 100, 3, 4]),
+        [format!("{beyond} 7 at s = 0, and beyond the end at 2 points more")]
+    );
+
+    let rows = Buffer::from_slice(&device, &[1.0f32; 3 * 8], &[3, 1, 8]).unwrap();
+    let appended = |slots: [i32; 3]| {
+        let slots = Buffer::from_slice(&device, &slots, &[3]).unwrap();
+        let mut cache = Buffer::<f32>::poisoned(&device, &[5, 1, 8]).unwrap();
+        k::append(&rows, &slots, &mut cache).schedule(k::append_plain).run().unwrap()
+    };
+    assert!(appended([4, -1, 0]).findings.is_empty());
+    let report = appended([4, 1, 4]);
+    assert!(!report.findings.is_empty() && report.outside.is_empty(), "{report:?}");
+    assert!(report.findings.iter().all(|f| f.to_string().contains("race")), "{:?}", report.findings);
 }

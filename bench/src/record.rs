@@ -93,6 +93,9 @@ pub fn table(records: &[Record]) -> String {
     text += &aligned(&rows, 3);
     text += &format!("verified: {}\n", first.criterion);
     for r in records {
+        for outside in &r.launch.outside {
+            text += &format!("{}: {outside}\n", r.schedule);
+        }
         for finding in &r.launch.findings {
             text += &format!("{}: {finding}\n", r.schedule);
         }

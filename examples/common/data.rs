@@ -1,9 +1,10 @@
 //! Seeded random inputs.
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
+use std::ops::RangeInclusive;
 use tilewright::Float;
 
 /// `len` standard normal numbers; `stream` tells the tensors of one run apart.
@@ -19,4 +20,22 @@ pub fn normal<T: Float>(seed: u64, stream: u64, len: usize) -> Vec<T> {
         })
         .collect();
     chunks.concat()
+}
+
+/// `len` numbers of a range, all alike likely.
+#[allow(dead_code)] // Not every example has integers.
+pub fn uniform(seed: u64, stream: u64, len: usize, range: RangeInclusive<i32>) -> Vec<i32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(stream << 32);
+    (0..len).map(|_| rng.random_range(range.clone())).collect()
+}
+
+/// The numbers below `len` in random order.
+#[allow(dead_code)] // Not every example has integers.
+pub fn permutation(seed: u64, stream: u64, len: usize) -> Vec<i32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(stream << 32);
+    let mut all: Vec<i32> = (0..len as i32).collect();
+    all.shuffle(&mut rng);
+    all
 }

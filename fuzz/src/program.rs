@@ -56,6 +56,7 @@ pub fn random_kernel(seed: u64) -> Kernel {
         if tile::verify(&kernel).is_empty() && schedulable(&kernel) {
             // Drawn apart: other kernels stay as they are.
             let mut apart = Random::new(seed ^ VALUES);
+            let kernel = if apart.below(100) < 12 { values::of_integers(kernel) } else { kernel };
             return if apart.below(100) < 20 { values::with_values(kernel, &mut apart) } else { kernel };
         }
     }
@@ -598,8 +599,30 @@ mod tests {
         assert!(count > 30, "{count} kernels carry values from tile to tile");
         let texts: Vec<String> = kernels.iter().map(Kernel::to_string).collect();
         for feature in [
-            "dot(", "sum(", "max(", "min(", "select(", "iota(", "dim(", "for ", "tiles(", "whole(", " % ",
-            " / ", "exp(", "f16", "bf16", "<T>", "s0", " + 1", "2*",
+            "dot(",
+            "sum(",
+            "max(",
+            "min(",
+            "select(",
+            "iota(",
+            "dim(",
+            "for ",
+            "tiles(",
+            "whole(",
+            " % ",
+            " / ",
+            "exp(",
+            "f16",
+            "bf16",
+            "<T>",
+            "s0",
+            " + 1",
+            "2*",
+            "unique(",
+            "[(load(at",
+            "if ",
+            "full::<i32>",
+            "&[i32; ",
         ] {
             let count = texts.iter().filter(|t| t.contains(feature)).count();
             assert!(count >= 6, "`{feature}` occurs in {count} of {} kernels", texts.len());

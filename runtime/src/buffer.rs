@@ -70,7 +70,7 @@ impl RawBuffer {
     }
 
     /// The elements, in the order in which the layout stores them.
-    fn stored(&self) -> Result<Vec<u8>, Error> {
+    pub(crate) fn stored(&self) -> Result<Vec<u8>, Error> {
         let size = self.dtype.bytes() as usize;
         if self.geometry.is_dense() {
             return self.span();

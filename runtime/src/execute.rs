@@ -5,7 +5,9 @@ use crate::{
     cache::PtxCache,
     compile::Compiled,
     device::{CudaDevice, Loaded, SimTensor, encode},
+    element::Element,
     error::Error,
+    geometry::Layout,
     parameters::Parameters,
     plan::{Plan, Word},
     row_copy::RowCopy,
@@ -14,7 +16,14 @@ use crate::{
 use ptx_sim::{Counters, Finding, Trace};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use tile_dsl::program::Variant;
+use tile_dsl::{
+    dtype::DType,
+    program::Variant,
+    tile::{
+        Outside,
+        evaluate::{Elements, Inputs},
+    },
+};
 
 /// What the simulator tells of a run.
 #[derive(Clone, Debug)]
@@ -23,6 +32,8 @@ pub struct Simulated {
     pub counters: Counters,
     /// What it found wrong.
     pub findings: Vec<Finding>,
+    /// Values in indices that lead beyond the end of their tensor.
+    pub outside: Vec<Outside>,
     /// What the first CTA did, where [`SimOptions::trace`](crate::SimOptions::trace) asks for it.
     pub trace: Option<Trace>,
 }
@@ -94,6 +105,27 @@ impl Step<&mut Parameters> {
 pub(crate) type Placed = Vec<(Padded, u64)>;
 
 impl Call<'_, '_> {
+    /// Values in indices that lead beyond the end of their tensor, as far as integer arguments tell.
+    ///
+    /// # Errors
+    /// Those of the work that writes the arguments.
+    pub(crate) fn outside(&self) -> Result<Vec<Outside>, Error> {
+        let nest = &self.plan.program.nest;
+        if nest.accesses.iter().all(|access| access.by.is_empty()) {
+            return Ok(Vec::new());
+        }
+        let mut inputs = Inputs::default();
+        inputs.dims.extend(self.plan.dims(self.values).map(|(name, n)| (name.to_string(), n)));
+        inputs.scalars.extend(self.scalars.iter().map(|(name, value)| (name.to_string(), value.to_f64())));
+        for ((name, tensor), param) in self.tensors.iter().zip(&self.plan.tensors) {
+            if tensor.raw().dtype == DType::I32 && param.layout == Layout::RowMajor {
+                let elements = i32::from_bytes(&tensor.raw().stored()?);
+                inputs.tensors.insert(name.to_string(), Elements::I32(elements));
+            }
+        }
+        Ok(tile_dsl::tile::outside(&nest.kernel, &inputs))
+    }
+
     /// Words of the parameters, each with its value in the low bytes, for these addresses of tensors and scratch buffers.
     pub(crate) fn words(&self, tensors: &[u64], scratch: &[u64]) -> impl ExactSizeIterator<Item = u64> {
         let word = |word: &Word| match *word {

@@ -274,8 +274,9 @@ impl<'a> Scheduled<'a> {
             };
             queue.sync()?;
             report.resources = choice.ready.loaded.map(|l| l.resources);
-            if let Some(Simulated { counters, findings, trace }) = simulated.map(|ran| *ran) {
+            if let Some(Simulated { counters, findings, outside, trace }) = simulated.map(|ran| *ran) {
                 (report.counters, report.findings, report.trace) = (Some(counters), findings, trace);
+                report.outside = outside;
             }
         }
         Ok(report)

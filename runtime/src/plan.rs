@@ -170,7 +170,7 @@ impl Plan {
     }
 
     /// The named dims with their values.
-    pub(crate) fn dims<'a>(&'a self, values: &'a Values) -> impl Iterator<Item = (&'a str, i64)> {
+    pub(crate) fn dims<'a>(&'a self, values: &'a [i64]) -> impl Iterator<Item = (&'a str, i64)> {
         self.names[..self.named].iter().map(String::as_str).zip(values.iter().copied())
     }
 

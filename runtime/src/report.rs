@@ -3,7 +3,7 @@
 use crate::{device::Device, gpu::Resources, plan::Plan};
 use ptx_sim::{Counters, Finding, Trace};
 use std::{collections::BTreeMap, sync::Arc};
-use tile_dsl::{dtype::DType, program::Variant};
+use tile_dsl::{dtype::DType, program::Variant, tile::Outside};
 
 /// Report of one launch.
 #[derive(Clone, Debug)]
@@ -41,6 +41,9 @@ pub struct LaunchReport {
     pub counters: Option<Counters>,
     /// What the simulator found wrong; empty on a GPU, which cannot tell.
     pub findings: Vec<Finding>,
+    /// Values in indices that lead beyond the end of their tensor, where the simulator ran: a load there is zero, and a store
+    /// nothing. Of those that follow from arguments of `i32` alone; empty on a GPU.
+    pub outside: Vec<Outside>,
     /// What the first CTA did on a simulator that records it ([`SimOptions::trace`](crate::SimOptions::trace)).
     pub trace: Option<Trace>,
     /// The PTX that ran; empty when nothing did.
@@ -77,6 +80,7 @@ impl LaunchReport {
             resources: None,
             counters: None,
             findings: Vec::new(),
+            outside: Vec::new(),
             trace: None,
             ptx: "".into(),
             source: None,

@@ -10,8 +10,14 @@ pub mod conv1d;
 pub mod conv2d;
 #[path = "../../examples/matmul/f8.rs"]
 pub mod eight;
+#[path = "../../examples/embedding/kernel.rs"]
+pub mod embedding;
+#[path = "../../examples/kv_append/kernel.rs"]
+pub mod kv_append;
 #[path = "../../examples/linear/kernel.rs"]
 pub mod linear;
+#[path = "../../examples/loss/kernel.rs"]
+pub mod loss;
 #[path = "../../examples/matmul/kernel.rs"]
 pub mod product;
 #[path = "../../examples/softmax/kernel.rs"]
@@ -34,4 +40,7 @@ pub const EVERY: &[&[&dyn AnySchedule]] = &[
     attention::SCHEDULES,
     batched::SCHEDULES,
     conv2d::SCHEDULES,
+    embedding::SCHEDULES,
+    kv_append::SCHEDULES,
+    loss::SCHEDULES,
 ];

@@ -1,9 +1,10 @@
-//! Indices that are values: gathers, scatters and conditions, put into a kernel that has none.
+//! What comes after a kernel is drawn: `i32` in place of f32, and indices that are values: gathers, scatters and conditions,
+//! put into a kernel that has none.
 //!
 //! Index tensors are named `at0`, `at1`, ..; [`Indexed`] says what they index, so that `data` can give them contents that lead
 //! to elements, beside them, and, where a store promises so, to distinct ones.
 
-use super::{I32, node};
+use super::{F32, I32, node};
 use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
     engine::testing::Random,
@@ -11,7 +12,8 @@ use tile_dsl::{
     op::{BinOp, CmpOp},
     span::SpanId,
     tile::{
-        self, Expr, ExprKind, Index, Kernel, Stmt, Tensor, TensorId, expressions, expressions_mut, statements,
+        self, ElemType, Expr, ExprKind, Index, Kernel, Stmt, Tensor, TensorId, expressions, expressions_mut,
+        statements,
     },
 };
 
@@ -76,6 +78,28 @@ pub(super) fn with_values(kernel: Kernel, random: &mut Random) -> Kernel {
     }
     adder.kernel.body = body;
     let changed = adder.kernel;
+    if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
+}
+
+/// The kernel with `i32` in place of f32, or as it was where that is not well-formed.
+pub(super) fn of_integers(kernel: Kernel) -> Kernel {
+    let fix = |elem: &mut ElemType| {
+        if *elem == F32 {
+            *elem = I32;
+        }
+    };
+    let mut changed = kernel.clone();
+    changed.tensors.iter_mut().for_each(|tensor| fix(&mut tensor.elem));
+    changed.scalars.iter_mut().for_each(|scalar| fix(&mut scalar.elem));
+    expressions_mut(&mut changed.body, &mut |expr| {
+        match &mut expr.kind {
+            ExprKind::Full { elem, .. }
+            | ExprKind::Cast(elem, _)
+            | ExprKind::Const { elem: Some(elem), .. } => fix(elem),
+            _ => {}
+        }
+        true
+    });
     if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
 }
 

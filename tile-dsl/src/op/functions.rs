@@ -91,6 +91,17 @@ const LOG2_E: [f64; 2] = [1.442_695_021_629_333_5, 1.925_963_033_500_917_4e-8];
 /// 1.5·2²³: adding it leaves the nearest integer in the low mantissa bits.
 const ROUND_SHIFT: f64 = 12_582_912.0;
 
+/// The nearest whole number: below 2²³ adding that leaves no fraction, and from there on there is none.
+pub(super) fn round(m: &mut dyn Machine, x: Reg) -> Reg {
+    let whole = m.float(8_388_608.0);
+    let size = m.call(Function::Abs, &[x]);
+    let shifted = m.add(size, whole);
+    let rounded = m.sub(shifted, whole);
+    let signed = m.call(Function::CopySign, &[rounded, x]);
+    let has_fraction = m.less(size, whole);
+    m.select(has_fraction, signed, x)
+}
+
 /// Horner's scheme, highest coefficient first.
 fn polynomial(m: &mut dyn Machine, x: Reg, coefficients: &[f64]) -> Reg {
     let highest = m.float(coefficients[0]);

@@ -118,6 +118,13 @@ fn rounded_to_tf32(v: f64, m: f64) -> Magnitude {
     }
 }
 
+/// What is an f32 is rounded exactly. Else the computed element may round to either neighbour, 1 apart.
+fn rounded_to_whole(v: f64, m: f64) -> Magnitude {
+    const APART: f64 = (1u32 << 24) as f64;
+    let exact = f64::from(v as f32) == v || v.is_nan();
+    Magnitude::Exact(v.round_ties_even(), if exact { m } else { m + APART })
+}
+
 fn absolute([lo, hi]: [f64; 2]) -> [f64; 2] {
     let (x, y) = (lo.abs(), hi.abs());
     [if lo <= 0.0 && hi >= 0.0 { 0.0 } else { x.min(y) }, x.max(y)]
@@ -361,6 +368,35 @@ operators! {
         int: Some(i32::wrapping_abs),
         truth: None,
         results: Results { range: absolute, rounds: false, ..Results::rising(|r| r) },
+        drawn: Drawn::Often,
+    };
+    /// `round(x)`: the whole number nearest to each element, of two the even one.
+    ///
+    /// ```text
+    /// round(a * 4.0) * 0.25
+    /// ```
+    /// - Requires: floats. `round(x).cast::<i32>()` rounds to the nearest integer, where a cast alone cuts off.
+    /// - Costs: a few instructions on the units for `f32`.
+    /// - See also: `cast`, `abs`.
+    Round => Unary {
+        name: "round",
+        usage: Some("round(x)"),
+        float: Some(Real {
+            value: f32::round_ties_even,
+            bounded: rounded_to_whole,
+            steps: 0,
+            reproducible: true,
+            ulps: 0.0,
+            code: functions::round,
+        }),
+        int: None,
+        truth: None,
+        results: Results {
+            needs: Needs::Exact,
+            range: |r| r.map(f64::round_ties_even),
+            rounds: false,
+            ..Results::rising(|r| r)
+        },
         drawn: Drawn::Often,
     };
     /// `!c`: true where the condition is false.

@@ -283,6 +283,42 @@ forms! {
     /// - See also: `sum over an axis`, `mul`, `tf32`, `tensor_core`, `split_k`.
     Dot = "dot", "dot(a, b, acc), or dot(a, b, acc, tf32)", true;
 
+    /// `argmax(x, j)`: where the greatest element along an axis is, of equal ones the first.
+    ///
+    /// ```text
+    /// fn greedy(x: &Tensor<f32, S, V>, y: &mut Tensor<i32, S>) {
+    ///     let s = program_tile(S);
+    ///     let n = whole(V);
+    ///     store(y, [s], argmax(load(x, [s, n]), n));
+    /// }
+    /// ```
+    /// - Shape: the axes of `x` but the one that is named.
+    /// - Elements: `i32`.
+    /// - Error: none. The first NaN counts as greatest, and −0 and +0 are equal. Of no elements it is 2³¹ − 1.
+    /// - PTX: that of the two reductions below.
+    /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
+    /// - Costs: two reductions: `argmax(x, j)` is short for `min(select((x == max(x, j)) | !(x == x), j, i32::MAX), j)`, and a schedule names them so: `y.max` and `y.min` where the result is stored to `y`.
+    /// - See also: `max over an axis`, `argmin`.
+    ArgMax = "argmax", "argmax(x, n)", true;
+
+    /// `argmin(x, j)`: where the smallest element along an axis is, of equal ones the first.
+    ///
+    /// ```text
+    /// fn greedy(x: &Tensor<f32, S, V>, y: &mut Tensor<i32, S>) {
+    ///     let s = program_tile(S);
+    ///     let n = whole(V);
+    ///     store(y, [s], argmin(load(x, [s, n]), n));
+    /// }
+    /// ```
+    /// - Shape: the axes of `x` but the one that is named.
+    /// - Elements: `i32`.
+    /// - Error: none. The first NaN counts as smallest, and −0 and +0 are equal. Of no elements it is 2³¹ − 1.
+    /// - PTX: that of the two reductions below.
+    /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
+    /// - Costs: two reductions: `argmin(x, j)` is short for `min(select((x == min(x, j)) | !(x == x), j, i32::MAX), j)`, and a schedule names them so: `y.min` and `y.min` where the result is stored to `y`.
+    /// - See also: `min over an axis`, `argmax`.
+    ArgMin = "argmin", "argmin(x, n)", true;
+
     /// `select(condition, a, b)`: `a` where the condition holds, `b` elsewhere.
     ///
     /// ```text

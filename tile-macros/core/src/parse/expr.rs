@@ -8,6 +8,7 @@ use tile_dsl::{
     dtype::DType,
     index::AxisId,
     op::{BinOp, CmpOp, RedOp, UnOp},
+    span::SpanId,
     tile::{self, ElemType, ExprKind, Form, Operation},
 };
 
@@ -252,6 +253,20 @@ impl Reader<'_> {
                 let (c, a, b) = (self.expr(c), self.expr(a), self.expr(b));
                 Some(ExprKind::Select(Box::new(c?), Box::new(a?), Box::new(b?)))
             }
+            (Some(form @ (Form::ArgMax | Form::ArgMin)), _, [x, axis]) => {
+                let extreme = if form == Form::ArgMax { RedOp::Max } else { RedOp::Min };
+                let x = self.expr(x);
+                let Some(of) = self.as_axis(axis) else {
+                    if self.is_broken(axis) {
+                        return None;
+                    }
+                    let axes = list(&self.axis_names());
+                    let help = format!("the form is `{}`; the axes of this kernel are {axes}", form.usage());
+                    return self.fail(axis, format!("`{name}` is over an axis"), &help);
+                };
+                let span = self.spans.of(expr);
+                Some(place_of(extreme, x?, of, span).kind)
+            }
             (None, _, [x, axis]) if RedOp::from_name(&name).is_some() && self.as_axis(axis).is_some() => {
                 let axis = self.as_axis(axis)?;
                 let x = self.expr(x)?;
@@ -391,6 +406,21 @@ impl Reader<'_> {
     }
 }
 
+/// The first place along an axis at which an element is the extreme one, or NaN:
+/// `min(select((x == max(x, n)) | !(x == x), n, i32::MAX), n)`.
+fn place_of(extreme: RedOp, x: tile::Expr, axis: AxisId, span: SpanId) -> tile::Expr {
+    let node = |kind: ExprKind| Box::new(tile::Expr { kind, span });
+    let x = || Box::new(x.clone());
+    let most = node(ExprKind::Reduce(extreme, x(), axis));
+    let is_most = node(ExprKind::Cmp(CmpOp::Eq, x(), most));
+    let is_number = node(ExprKind::Cmp(CmpOp::Eq, x(), x()));
+    let not_a_number = node(ExprKind::Un(UnOp::Not, is_number));
+    let found = node(ExprKind::Bin(BinOp::Or, is_most, not_a_number));
+    let none = ExprKind::Const { value: i32::MAX.into(), elem: Some(ElemType::Fixed(DType::I32)) };
+    let place = node(ExprKind::Select(found, node(ExprKind::Iota(axis)), node(none)));
+    *node(ExprKind::Reduce(RedOp::Min, place, axis))
+}
+
 /// `if c { a } else { b }` as a choice element by element.
 fn chosen(choice: &syn::ExprIf) -> Option<String> {
     let value = |block: &syn::Block| match block.stmts.as_slice() {
@@ -449,7 +479,7 @@ fn functions() -> String {
     let of_elements = UnOp::ALL.iter().filter(|op| op.row().usage.is_some()).map(|op| op.name());
     let names: Vec<&str> = of_elements.collect();
     format!(
-        "functions are load, store, dot, zeros, full, select, sum, max, min, {}, and the method cast",
+        "functions are load, store, dot, zeros, full, select, sum, max, min, argmax, argmin, {}, and the method cast",
         names.join(", ")
     )
 }
