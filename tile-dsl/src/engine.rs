@@ -23,8 +23,6 @@ mod prover;
 pub(crate) mod rule;
 #[doc(hidden)]
 pub mod testing;
-#[cfg(test)]
-mod tests;
 
 #[doc(hidden)]
 pub use testing::random_schedule;

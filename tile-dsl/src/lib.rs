@@ -23,6 +23,8 @@ mod random;
 pub mod schedule;
 mod shared;
 pub mod span;
+#[doc(hidden)]
+pub mod testing;
 pub mod tile;
 
 /// Names everything that decides what kernel a program is lowered to, for cache keys: this crate's version, and a fingerprint

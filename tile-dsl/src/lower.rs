@@ -76,6 +76,7 @@ mod storage;
 mod store;
 mod sync;
 mod tensor_map;
+pub(crate) mod testing;
 mod turns;
 mod units;
 mod walk;

@@ -78,6 +78,7 @@ pub(crate) use footprint::{BOX_BYTES, BOX_POINTS, MAP_DIMENSIONS, SWIZZLE_LINE, 
 pub use footprint::{BoxDim, CopyLayout, Part as CopyPart};
 pub(crate) use fragment::{ElementIndex, Fragment, HeldElement, LoopAt, MOST_HELD};
 pub use initial::initial;
+pub(crate) use interpret::interpret_in;
 pub use interpret::{Arithmetic, InterpretError, interpret};
 pub use layout::{Layout, Where};
 pub(crate) use layout::{Spread, own_loops, own_loops_of_all};

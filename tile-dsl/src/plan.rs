@@ -43,7 +43,7 @@ pub(crate) use products::{Obstacle, OperandPath, Products, Unmultiplied};
 pub(crate) use readers::Misread;
 pub(crate) use roles::{Does, Producing, Role, Unproduced};
 pub(crate) use stores::{Collected, Store, StorePath, Stores, Unstored};
-pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Unsummed, Workspace};
+pub(crate) use sums::{Ctas, Cut, QUAD, Sum, Sums, Threads, Unsummed, Workspace, side_by_side};
 pub(crate) use tiles::{Factor, Share, Tiles, Unsegmented};
 
 use crate::{

@@ -14,8 +14,6 @@ mod numbers;
 mod parse;
 mod print;
 mod read;
-#[cfg(test)]
-mod tests;
 mod token;
 
 pub use crate::directive::DirectiveKind;

@@ -42,18 +42,19 @@ impl<'a> Rule<'a> {
     }
 }
 
-/// Whether a conjunct of a condition is in force. Tests switch them off one at a time, to see that each is needed.
-#[cfg(not(test))]
+/// Whether a conjunct of a condition is in force. Where debug assertions are, tests switch them off one at a time, to see that
+/// each is needed.
+#[cfg(not(debug_assertions))]
 pub(crate) const fn enforced(_conjunct: &'static str) -> bool {
     true
 }
 
-#[cfg(test)]
+#[cfg(debug_assertions)]
 thread_local! {
     pub(crate) static OFF: std::cell::Cell<&'static str> = const { std::cell::Cell::new("") };
 }
 
-#[cfg(test)]
+#[cfg(debug_assertions)]
 pub(crate) fn enforced(conjunct: &'static str) -> bool {
     OFF.get() != conjunct
 }

@@ -335,9 +335,8 @@ visitor! {
 }
 
 /// One row of a table, to read it from text: what it looks like, and the statement with nothing filled in.
-pub(super) struct Row<T> {
+pub(crate) struct Row<T> {
     /// An example.
-    #[cfg_attr(not(test), allow(dead_code, reason = "a test reads it"))]
     pub example: &'static str,
     /// The statement.
     pub blank: fn() -> T,
@@ -363,7 +362,7 @@ macro_rules! statements {
 
         impl $enum {
             /// Rows in the order in which they are tried.
-            pub(super) const ROWS: &[$crate::kernel::visit::Row<$enum>] = &[$($crate::kernel::visit::Row {
+            pub(crate) const ROWS: &[$crate::kernel::visit::Row<$enum>] = &[$($crate::kernel::visit::Row {
                 example: $example,
                 blank: || $enum::$kind
                     $({ $($field: <$type as $crate::kernel::visit::Blank>::blank()),* })?

@@ -80,7 +80,7 @@ fn axis(factor: &Factor) -> GridAxis {
 
 /// A CTA's step of each factor of the grid.
 pub(super) struct Decoded {
-    steps: Vec<Atom>,
+    pub steps: Vec<Atom>,
     tile: Atom,
     part: Option<(Atom, u32)>,
 }
@@ -103,7 +103,8 @@ impl Decoded {
         (is_whole, Decoded::of(tiles, emit, number, &counts))
     }
 
-    fn of(tiles: &Tiles, emit: &mut Emit, cta: Atom, counts: &[Atom]) -> Decoded {
+    /// Decodes the number of a CTA.
+    pub fn of(tiles: &Tiles, emit: &mut Emit, cta: Atom, counts: &[Atom]) -> Decoded {
         let factors = tiles.of_program();
         let (mut tile, mut part) = (cta, None);
         if let Some(Share::Parts { parts, adjacent }) = tiles.factors.get(factors.len()).map(|f| f.share) {
@@ -203,7 +204,13 @@ fn most(axis: &GridAxis) -> i64 {
 }
 
 /// Step of each grid axis in this CTA.
-fn decode(emit: &mut Emit, order: Order, cta: Atom, counts: &[Atom], axes: &[GridAxis]) -> Vec<Atom> {
+pub(super) fn decode(
+    emit: &mut Emit,
+    order: Order,
+    cta: Atom,
+    counts: &[Atom],
+    axes: &[GridAxis],
+) -> Vec<Atom> {
     if counts.is_empty() {
         return Vec::new();
     }
@@ -339,155 +346,4 @@ fn mixed_radix(emit: &mut Emit, index: Atom, counts: &[Atom]) -> Vec<Atom> {
     }
     steps.reverse();
     steps
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::index::{AxisId, Extent};
-    use crate::kernel::{Expr, Stmt, Var};
-    use crate::nest::Steps;
-    use std::collections::BTreeSet;
-
-    fn evaluate(expr: &Expr, known: &BTreeMap<Var, i64>) -> i64 {
-        let of = |e: &Expr| evaluate(e, known);
-        match expr {
-            Expr::Int(n, _) => *n,
-            Expr::Bool(b) => i64::from(*b),
-            Expr::Var(var) => known[var],
-            Expr::Bin(op, a, b) => {
-                let int = op.row().int.unwrap_or_else(|| panic!("{op:?}"));
-                (int.checked)(of(a), of(b)).expect("in range")
-            }
-            Expr::Xor(a, b) => of(a) ^ of(b),
-            Expr::Cmp(op, a, b) => i64::from(op.holds(&of(a), &of(b))),
-            Expr::Select(c, a, b) => {
-                if of(c) != 0 {
-                    of(a)
-                } else {
-                    of(b)
-                }
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn walk<const N: usize>(order: Order, counts: [i64; N]) -> Vec<[i64; N]> {
-        let axes = counts.map(|n| GridAxis::of(Extent::constant(n), 1));
-        let tile = |n: i64| {
-            let mut emit = Emit::new();
-            let steps = decode(&mut emit, order, Atom::i32(n), &counts.map(Atom::i32), &axes);
-            let mut known = BTreeMap::new();
-            for stmt in emit.pop() {
-                let Stmt::Let(var, value) = stmt else { panic!("{stmt:?}") };
-                let value = evaluate(&value, &known);
-                known.insert(var, value);
-            }
-            std::array::from_fn(|d| evaluate(&steps[d].expr(), &known))
-        };
-        (0..counts.iter().product()).map(tile).collect()
-    }
-
-    #[test]
-    fn every_order_takes_each_tile_once() {
-        for counts in [[1, 1], [3, 40], [16, 16], [16, 15], [17, 33], [40, 50], [33, 16]] {
-            for order in [
-                Order::Row,
-                Order::Column,
-                Order::Grouped(3),
-                Order::Grouped(u32::MAX),
-                Order::Serpentine(3),
-                Order::Serpentine(u32::MAX),
-                Order::Hilbert,
-            ] {
-                let tiles: BTreeSet<[i64; 2]> = walk(order, counts).into_iter().collect();
-                assert_eq!(tiles.len() as i64, counts[0] * counts[1], "{order} of {counts:?}");
-                assert!(tiles.iter().all(|t| (0..2).all(|d| (0..counts[d]).contains(&t[d]))));
-            }
-        }
-    }
-
-    #[test]
-    fn planes_of_a_grid_follow_one_another() {
-        for order in [Order::Grouped(3), Order::Serpentine(3), Order::Hilbert] {
-            let plane = walk(order, [20, 33]);
-            let all = walk(order, [2, 3, 20, 33]);
-            let (count, expected) = (plane.len(), plane.iter().cycle());
-            for ((n, tile), [i, j]) in all.iter().enumerate().zip(expected) {
-                assert_eq!(*tile, [(n / count / 3) as i64, (n / count % 3) as i64, *i, *j], "{order}");
-            }
-        }
-    }
-
-    /// The steps of all CTAs of a grid of program axes.
-    fn taken(order: Order, bands: [u16; 2], counts: [i64; 3], rank: Option<usize>) -> Vec<[i64; 3]> {
-        let factor = |n: usize| Factor {
-            digit: Digit { axis: AxisId(n as u16), stride: 1, steps: Steps::Rest },
-            extent: Extent::constant(counts[n]),
-            tile: 1,
-            period: 1,
-            share: if rank == Some(n) { Share::Cluster } else { Share::Tiles },
-        };
-        let factors = (0..3).filter(|n| counts[*n] > 1).map(factor).collect();
-        let bands = Some(bands.map(AxisId));
-        let (whole, unsegmented) = (Vec::new(), Vec::new());
-        let tiles = Tiles { factors, order, bands, persistent: None, segment: None, whole, unsegmented };
-        let of = |cta: i64| {
-            let mut emit = Emit::new();
-            let own: Vec<Atom> = counts.into_iter().filter(|n| *n > 1).map(Atom::i32).collect();
-            let decoded = Decoded::of(&tiles, &mut emit, Atom::i32(cta), &own);
-            let mut known = BTreeMap::new();
-            for stmt in emit.pop() {
-                let Stmt::Let(var, value) = stmt else { panic!("{stmt:?}") };
-                let value = evaluate(&value, &known);
-                known.insert(var, value);
-            }
-            let mut steps = decoded.steps.iter().map(|step| evaluate(&step.expr(), &known));
-            counts.map(|n| if n > 1 { steps.next().expect("a step each") } else { 0 })
-        };
-        (0..counts.iter().product()).map(of).collect()
-    }
-
-    #[test]
-    fn bands_go_along_the_axes_that_are_named() {
-        for order in [Order::Grouped(3), Order::Serpentine(3), Order::Hilbert] {
-            for bands in [[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1]] {
-                let [band, along] = bands.map(usize::from);
-                let slow = 3 - band - along;
-                let counts = [5, 20, 17];
-                let plane = walk(order, [counts[band], counts[along]]);
-                for (n, tile) in taken(order, bands, counts, None).into_iter().enumerate() {
-                    let wanted = (n / plane.len(), plane[n % plane.len()]);
-                    let found = (tile[slow] as usize, [tile[band], tile[along]]);
-                    assert_eq!(found, wanted, "{order} over {bands:?}: CTA {n}");
-                }
-            }
-        }
-        // CTAs of a cluster stay neighbours; the others walk bands.
-        let tiles = taken(Order::Grouped(2), [0, 2], [4, 2, 3], Some(1));
-        assert_eq!(tiles[..6], [[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]]);
-        // Along an axis of one tile a band is a row of the others.
-        let tiles = taken(Order::Grouped(2), [1, 0], [4, 1, 3], None);
-        assert_eq!(tiles[..5], [[0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 0, 0], [0, 0, 1]]);
-    }
-
-    #[test]
-    fn every_second_band_is_walked_back() {
-        let tiles = walk(Order::Serpentine(2), [6, 3]);
-        let columns: Vec<i64> = tiles.iter().map(|t| t[1]).collect();
-        assert_eq!(columns, [0, 0, 1, 1, 2, 2, 2, 2, 1, 1, 0, 0, 0, 0, 1, 1, 2, 2]);
-        // From band to band, the column stays.
-        assert_eq!((tiles[5], tiles[6]), ([1, 2], [2, 2]));
-    }
-
-    #[test]
-    fn hilberts_curve_goes_from_neighbour_to_neighbour() {
-        // From square to square, too, and to the band below by a jump.
-        let tiles = walk(Order::Hilbert, [32, 48]);
-        let far = |w: &[[i64; 2]]| (0..2).map(|d| (w[1][d] - w[0][d]).abs()).sum::<i64>() > 1;
-        assert_eq!(tiles.windows(2).filter(|w| far(w)).count(), 1);
-        let (rows, columns): (BTreeSet<i64>, BTreeSet<i64>) =
-            tiles[..64].iter().map(|t| (t[0], t[1])).unzip();
-        assert_eq!((rows.len(), columns.len()), (8, 8));
-    }
 }

@@ -54,7 +54,7 @@ macro_rules! facts {
             }
 
             /// The facts that say something, a line each, but those that the term shows.
-            pub(super) fn print_facts(&self) -> String {
+            pub(crate) fn print_facts(&self) -> String {
                 let mut out = String::new();
                 $(line!($place, out, $word, self.$field.entries(self));)*
                 out
@@ -421,11 +421,8 @@ impl Text for Segment {
 
 impl Nest {
     /// The nest without its facts.
-    pub(super) fn without_facts(&self) -> Nest {
+    pub(crate) fn without_facts(&self) -> Nest {
         let Nest { kernel, values, accesses, copies, body, .. } = self.clone();
         Nest { values, accesses, copies, ..Nest::bare(kernel, body) }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -61,7 +61,7 @@ pub fn interpret(
 }
 
 /// [`interpret`] with buffers in given places of shared memory.
-fn interpret_in(
+pub(crate) fn interpret_in(
     shared: &Allocation,
     nest: &Nest,
     inputs: &Inputs,
@@ -621,6 +621,3 @@ fn offset(shape: &[i64], index: impl Iterator<Item = i64>) -> Option<usize> {
         .zip(index)
         .try_fold(0usize, |at, (n, i)| (0..*n).contains(&i).then(|| at * *n as usize + i as usize))
 }
-
-#[cfg(test)]
-mod tests;

@@ -176,17 +176,3 @@ pub fn registers_at_launch(target: Target, threads: u32, ctas: u32) -> Option<u3
 pub(crate) fn two_ctas_fit(target: Target, threads: u32, product: u32) -> bool {
     registers_at_launch(target, threads, 2).is_none_or(|each| product <= each)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_small_cta_shares_nothing_out() {
-        let target = Target { sm: 90, specific: true };
-        let each = [128, 256, 288, 384, 512, 1024].map(|threads| registers_at_launch(target, threads, 1));
-        assert_eq!(each, [None, None, Some(224), Some(168), Some(128), Some(64)]);
-        let each = [128, 256, 384, 512].map(|threads| registers_at_launch(target, threads, 2));
-        assert_eq!(each, [None, Some(128), Some(80), Some(64)]);
-    }
-}

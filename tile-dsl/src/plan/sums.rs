@@ -73,7 +73,7 @@ pub(crate) struct Workspace {
     /// A thread has registers for half of what three other CTAs leave: [`QUAD`] parts may be added at once.
     pub at_once: bool,
     /// Loads of a thread that are on their way together.
-    in_flight: u32,
+    pub in_flight: u32,
 }
 
 /// What each CTA of a cluster adds up.
@@ -222,6 +222,11 @@ fn behind_another(nest: &Nest) -> Option<Unsummed> {
 }
 
 impl Workspace {
+    /// Parts of so many sums a thread, where other CTAs leave so many registers.
+    pub fn of(width: u32, at_once: bool, slots: u32, free: u32) -> Self {
+        Workspace { width, at_once, in_flight: free.max(fewest_in_flight(slots)) }
+    }
+
     /// Slots of a thread that are loaded before any is added, of so many other CTAs at once: in batches of one size.
     pub fn batch(self, slots: u32, others: u32) -> u32 {
         let most = self.in_flight.div_ceil(others);
@@ -230,7 +235,7 @@ impl Workspace {
 }
 
 /// Slots of a thread that one access of a part takes.
-fn side_by_side(slots: u32, dtype: DType) -> u32 {
+pub(crate) fn side_by_side(slots: u32, dtype: DType) -> u32 {
     let most = (WIDEST as u32 / dtype.bytes()).max(1);
     1 << slots.trailing_zeros().min(most.ilog2())
 }
@@ -302,11 +307,9 @@ impl Planner<'_> {
         let dtype = self.nest.value(place.value).dtype;
         if across == Across::Workspace {
             let free = self.free_registers(slots);
-            return Ok(Ctas::Workspace(Workspace {
-                width: if self.is_product(place.value) { side_by_side(slots, dtype) } else { 1 },
-                at_once: parts == QUAD && free >= (QUAD - 1) * slots / 2,
-                in_flight: free.max(fewest_in_flight(slots)),
-            }));
+            let width = if self.is_product(place.value) { side_by_side(slots, dtype) } else { 1 };
+            let at_once = parts == QUAD && free >= (QUAD - 1) * slots / 2;
+            return Ok(Ctas::Workspace(Workspace::of(width, at_once, slots, free)));
         }
         let axes = &self.nest.value(place.value).axes;
         let cut = self.nest.share().filter(|digit| axes.contains(&digit.axis));
@@ -443,44 +446,5 @@ impl Sums {
 
     pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
         self.all.iter().flatten().try_for_each(|sum| sum.write(nest, out))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Workspace, fewest_in_flight, side_by_side};
-    use crate::dtype::DType;
-
-    #[test]
-    fn an_access_is_as_wide_as_slots_and_16_bytes_allow() {
-        for (slots, dtype, width) in [
-            (1, DType::F32, 1),
-            (6, DType::F32, 2),
-            (64, DType::F32, 4),
-            (64, DType::BF16, 8),
-            (12, DType::BF16, 4),
-            (7, DType::BF16, 1),
-        ] {
-            assert_eq!(side_by_side(slots, dtype), width, "{slots} {dtype}");
-        }
-    }
-
-    #[test]
-    fn batches_are_of_one_size_and_of_whole_accesses() {
-        for (slots, others) in (1..=96).flat_map(|slots| [(slots, 1), (slots, 3)]) {
-            for (width, free) in [(1, 0), (1, 40), (4, 10), (4, 200)] {
-                if slots % width != 0 {
-                    continue;
-                }
-                let workspace =
-                    Workspace { width, at_once: false, in_flight: free.max(fewest_in_flight(slots)) };
-                let batch = workspace.batch(slots, others);
-                assert_eq!(batch % width, 0, "{workspace:?} {slots} {others}");
-                assert!((1..slots + width).contains(&batch), "{workspace:?} {slots} {others}: {batch}");
-                // No more than are meant to be on their way, but for what completes an access.
-                let most = workspace.in_flight.div_ceil(others);
-                assert!(batch < most + width, "{workspace:?} {slots} {others}: {batch}");
-            }
-        }
     }
 }
