@@ -129,10 +129,10 @@ fn collect() -> Forms {
             of_ptx(text.as_str().unwrap(), &format!("h200/{set}"), &mut forms);
         }
     }
-    for f in files(&tests, "rs") {
+    for f in files(&tests.join("simulator"), "rs") {
         let name = f.file_stem().unwrap().to_str().unwrap();
-        // Fuzzing proves no behaviour, and this file's table is no test of the opcodes.
-        if !["fuzz", "coverage"].contains(&name) {
+        // Fuzzing proves no behaviour.
+        if name != "fuzz" {
             of_rust(&std::fs::read_to_string(&f).unwrap(), name, &mut forms);
         }
     }
@@ -158,7 +158,7 @@ fn render(forms: &Forms) -> String {
     let mut out = String::from(
         "# PTX that the simulator runs\nWritten by `ptx-sim/tests/coverage.rs` from the decoder and the tests; \
          `TILEWRIGHT_BLESS=1 cargo test -p ptx-sim --test coverage` writes it anew. Tests: `file::function` in \
-         `ptx-sim/tests`, or `corpus/kernel` in `ptx-sim/tests/data`. An opcode or modifier that the decoder does not \
+         `ptx-sim/tests/simulator`, or `corpus/kernel` in `ptx-sim/tests/data`. An opcode or modifier that the decoder does not \
          know is refused with its place. Forms that a test puts together from parts (the types of \
          `wgmma` in `wgmma::*`) are not listed.\n\n",
     );

@@ -1,9 +1,7 @@
 //! Bulk copies, tensor tiles, mbarriers and clusters: recorded tiles, rings, and what happens when a part is missing.
 
-mod common;
-#[path = "common/recorded.rs"]
-mod recorded;
-use common::*;
+use crate::common::recorded;
+use crate::common::*;
 use ptx_sim::{
     AsyncMode, FindingKind as K, Launch, Memory, Module, Report, Swizzle, TensorElement, TensorMap, launch,
 };

@@ -1,5 +1,6 @@
 //! Helpers of the integration tests.
-#![allow(dead_code)]
+
+pub mod recorded;
 
 use ptx_sim::{Finding, FindingKind, Launch, Memory, Module, Report, launch};
 

@@ -144,7 +144,7 @@ macro_rules! case {
     ($name:literal, $grid:literal, $block:literal, $setup:expr) => {
         Case {
             name: $name,
-            ptx: include_str!(concat!("../data/mutation/", $name, ".ptx")),
+            ptx: include_str!(concat!("../../data/mutation/", $name, ".ptx")),
             grid: $grid,
             block: $block,
             setup: $setup,

@@ -5,13 +5,13 @@ use ptx_sim::Module;
 use std::time::{Duration, Instant};
 
 const SEEDS: [&str; 8] = [
-    include_str!("data/triton/matmul_tma_ws.sm90.ptx"),
-    include_str!("data/triton/matmul_split_k.sm90.ptx"),
-    include_str!("data/triton/argmax.sm80.ptx"),
-    include_str!("data/llvm/saxpy.ptx"),
-    include_str!("data/llvm/matmul.ptx"),
-    include_str!("data/llvm/misc.ptx"),
-    include_str!("data/llvm/half.ptx"),
+    include_str!("../data/triton/matmul_tma_ws.sm90.ptx"),
+    include_str!("../data/triton/matmul_split_k.sm90.ptx"),
+    include_str!("../data/triton/argmax.sm80.ptx"),
+    include_str!("../data/llvm/saxpy.ptx"),
+    include_str!("../data/llvm/matmul.ptx"),
+    include_str!("../data/llvm/misc.ptx"),
+    include_str!("../data/llvm/half.ptx"),
     ".version 8.4\n.target sm_90a\n.address_size 64\n.shared .align 8 .b8 b[64]; .global .u32 g[2] = {1, 2};
      .entry k(.param .align 64 .b8 m[128]) .maxntid 32 { .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %d<4>; .reg .f32 %f<9>;
      L: mbarrier.try_wait.parity.shared.b64 %p, [b+8], 0; @!%p bra L;

@@ -1,7 +1,6 @@
 //! Divergence, warp-wide instructions, barriers, scheduling, launch validation.
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptx_sim::{Launch, LaunchError, Memory, Module, launch};
 
 fn clean(body: &str, threads: u32) -> Vec<u32> {

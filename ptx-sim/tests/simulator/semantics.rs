@@ -1,7 +1,6 @@
 //! Instruction semantics at their edges, one instruction at a time.
 
-mod common;
-use common::*;
+use crate::common::*;
 
 fn f(x: f32) -> String {
     format!("0f{:08X}", x.to_bits())

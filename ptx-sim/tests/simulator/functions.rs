@@ -1,9 +1,7 @@
 //! Calls of device functions, the functions of the CUDA runtime, textures, surfaces, `wmma`; and that only the kernel
 //! that is launched is refused.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use ptx_sim::{AddressMode, Channel, FindingKind as K, Image, Launch, LaunchError, Memory, Module, launch};
 
 const HEAD: &str = ".version 8.6\n.target sm_90a\n.address_size 64\n";

@@ -1,10 +1,8 @@
 //! `wgmma` as recorded on an H200: descriptors and layouts (48 cases), numerics (192 tiles); and what is found when
 //! a fence or wait is missing.
 
-mod common;
-#[path = "common/recorded.rs"]
-mod recorded;
-use common::*;
+use crate::common::recorded;
+use crate::common::*;
 use ptx_sim::{AsyncMode, FindingKind as K, Launch, Memory, Module, Report, launch};
 
 fn layout_kernel(ta: u32, tb: u32) -> String {

@@ -30,7 +30,7 @@ fn kernel(op: &str, bits: u64) -> String {
 
 #[test]
 fn every_recorded_access_is_reproduced() {
-    let text = include_str!("data/h200/memory_access.jsonl");
+    let text = include_str!("../data/h200/memory_access.jsonl");
     let (mut rows, mut ran) = (0, 0);
     for line in text.lines() {
         let row: Value = serde_json::from_str(line).unwrap();

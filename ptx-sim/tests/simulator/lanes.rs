@@ -1,12 +1,11 @@
 //! Lanes of one warp: groups that synchronise among themselves, and what one lane may say for others.
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptx_sim::{AsyncMode, FindingKind as K, Launch, Memory, Module, RaceKind, Report, launch};
 
 macro_rules! ptx {
     ($name:literal) => {
-        include_str!(concat!("data/cases/", $name, ".ptx"))
+        include_str!(concat!("../data/cases/", $name, ".ptx"))
     };
 }
 

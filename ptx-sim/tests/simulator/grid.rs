@@ -1,7 +1,6 @@
 //! Grids whose CTAs wait for one another.
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptx_sim::{FindingKind as K, Launch, LaunchError, Memory, Module, Report, launch};
 use std::time::Instant;
 

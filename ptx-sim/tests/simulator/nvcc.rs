@@ -3,16 +3,14 @@
 //! computes; of their mutants at least 98.5 % must be found.
 //!
 //! The sources are not in this repository, so these tests run on demand:
-//! `scripts/nvcc-corpora.sh && cargo test -p ptx-sim --release --test nvcc -- --ignored`
+//! `scripts/nvcc-corpora.sh && cargo test -p ptx-sim --release --test simulator nvcc -- --ignored`
 //! (`PTX_SIM_CORPORA`: where the PTX lies, default `.cache/corpora/ptx`).
 
 mod cases;
-#[path = "../mutation/mutants.rs"]
-mod mutants;
 mod text;
 
+use crate::mutation::mutants::{Mutant, mutants};
 use cases::{Case, Verdict, cases};
-use mutants::{Mutant, mutants};
 use ptx_sim::AsyncMode::{Early, Late};
 use rayon::prelude::*;
 use std::collections::BTreeMap;

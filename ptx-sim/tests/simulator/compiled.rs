@@ -1,12 +1,11 @@
 //! Lanes of a warp in code that nvcc compiles, optimised and for a debugger (`data/lanes/README.md`).
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptx_sim::{AsyncMode, FindingKind as K, Launch, Memory, Module, Report, launch};
 
 macro_rules! ptx {
     ($name:literal) => {
-        include_str!(concat!("data/lanes/", $name, ".ptx"))
+        include_str!(concat!("../data/lanes/", $name, ".ptx"))
     };
 }
 

@@ -1,7 +1,6 @@
 //! PTX that LLVM 22 made of the `.ll` files next to it (`llc -O2 -mcpu=sm_80 -mattr=+ptx80`).
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptx_sim::{Access, InstClass, Launch, Memory, Module, Report, launch};
 
 fn go(
@@ -27,7 +26,7 @@ fn saxpy() {
     mem.write(x, &bytes_f32(&(0..n).map(|i| i as f32).collect::<Vec<_>>())).unwrap();
     mem.write(y, &bytes_f32(&vec![1.0; n as usize])).unwrap();
     let params = vec![param(x), param(y), 2f32.to_le_bytes().to_vec(), n.to_le_bytes().to_vec()];
-    let r = go(include_str!("data/llvm/saxpy.ptx"), "saxpy", &mut mem, [8, 1, 1], [128, 1, 1], params);
+    let r = go(include_str!("../data/llvm/saxpy.ptx"), "saxpy", &mut mem, [8, 1, 1], [128, 1, 1], params);
     assert_eq!(read_f32(&mem, y, 1000), (0..n).map(|i| 2.0 * i as f32 + 1.0).collect::<Vec<_>>());
     let c = &r.counters;
     assert_eq!(
@@ -52,7 +51,7 @@ fn tiled_matmul() {
     mem.write(pb, &bytes_f32(&b)).unwrap();
     let int = |v: usize| (v as u32).to_le_bytes().to_vec();
     let r = go(
-        include_str!("data/llvm/matmul.ptx"),
+        include_str!("../data/llvm/matmul.ptx"),
         "matmul",
         &mut mem,
         [n as u32 / 16, m as u32 / 16, 1],
@@ -84,7 +83,14 @@ fn softmax_with_shuffles() {
     let (px, py) = (mem.alloc("x", 4 * x.len() as u64).unwrap(), mem.alloc("y", 4 * x.len() as u64).unwrap());
     mem.write(px, &bytes_f32(&x)).unwrap();
     let params = vec![param(px), param(py), (n as u32).to_le_bytes().to_vec()];
-    go(include_str!("data/llvm/softmax.ptx"), "softmax", &mut mem, [rows as u32, 1, 1], [32, 1, 1], params);
+    go(
+        include_str!("../data/llvm/softmax.ptx"),
+        "softmax",
+        &mut mem,
+        [rows as u32, 1, 1],
+        [32, 1, 1],
+        params,
+    );
     let y = read_f32(&mem, py, x.len());
     for r in 0..rows {
         let row = &x[r * n..(r + 1) * n];
@@ -106,7 +112,7 @@ fn half_precision_and_conversions() {
     mem.write(h, &[0x00, 0x3e].repeat(128)).unwrap();
     mem.write(b, &[0x40, 0x40].repeat(64)).unwrap();
     go(
-        include_str!("data/llvm/half.ptx"),
+        include_str!("../data/llvm/half.ptx"),
         "halves",
         &mut mem,
         [1; 3],
@@ -125,7 +131,7 @@ fn integers_locals_tables_and_branches() {
     let (i, o) = (mem.alloc("in", 256).unwrap(), mem.alloc("out", 32 * 48).unwrap());
     let x = |t: u64| t.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678;
     mem.write(i, &(0..32u64).flat_map(|t| x(t).to_le_bytes()).collect::<Vec<_>>()).unwrap();
-    go(include_str!("data/llvm/misc.ptx"), "misc", &mut mem, [1; 3], [32, 1, 1], vec![param(i), param(o)]);
+    go(include_str!("../data/llvm/misc.ptx"), "misc", &mut mem, [1; 3], [32, 1, 1], vec![param(i), param(o)]);
     let out = read_u32(&mem, o, 32 * 12);
     for t in 0..32u32 {
         let v = x(t as u64);

@@ -1,9 +1,7 @@
 //! What `scripts/record-h200.py` recorded on an H200, run through the simulator: every row, bit for bit.
 
-#[path = "common/recorded.rs"]
-mod recorded;
+use crate::common::recorded::Recording;
 use ptx_sim::Access;
-use recorded::Recording;
 
 #[test]
 fn instructions_of_part_of_a_warp() {

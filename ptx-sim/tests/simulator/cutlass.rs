@@ -1,11 +1,10 @@
 //! CUTLASS's pipeline for Hopper, compiled by nvcc: clean, and found wrong without any of its fences and waits.
 
-mod common;
-use common::*;
+use crate::common::*;
 use half::f16;
 use ptx_sim::{AsyncMode, Launch, Memory, Module, Report, launch};
 
-const PTX: &str = include_str!("data/cutlass/pipeline.ptx");
+const PTX: &str = include_str!("../data/cutlass/pipeline.ptx");
 /// Bytes of a stage, stages, and bytes of A in each; the rest is B.
 const TILE: usize = 2304;
 const STEPS: usize = 7;

@@ -1,6 +1,6 @@
 //! The kernels: how each is launched, and what the host computes.
 
-use crate::text::one_kernel;
+use super::text::one_kernel;
 use ptx_sim::{AsyncMode, FindingKind, Launch, Memory, Module, launch};
 use std::path::PathBuf;
 

@@ -1,5 +1,4 @@
 //! The command-line program (feature `cli`): output and exit status.
-#![cfg(feature = "cli")]
 
 use std::process::{Command, Output};
 

@@ -1,7 +1,7 @@
 //! The corpus in the format of `scripts/h200_recording/recording.py`.
 
-use crate::corpus::{Arg, CASES, Setup};
-use crate::mutants::mutants;
+use super::corpus::{Arg, CASES, Setup};
+use super::mutants::mutants;
 use ptx_sim::{TensorElement, TensorMap};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,8 @@
 //! Tensor-core results recorded on an H200, bit for bit, by running the same PTX.
 
-mod common;
-#[path = "common/recorded.rs"]
-mod recorded;
-use common::*;
+use crate::common::recorded::words;
+use crate::common::*;
 use ptx_sim::{Launch, Memory, Module, launch};
-use recorded::words;
 
 /// Per lane: 4 registers of A, 2 of B, 2 unused, 4 of C; results as 4 floats.
 fn mma(name: &str, inst: &str) {

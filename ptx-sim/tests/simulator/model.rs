@@ -1,7 +1,6 @@
 //! The memory consistency model on minimal kernels: which accesses are ordered, and what says so.
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptx_sim::{
     AsyncMode, FindingKind as K, Launch, LaunchError, Memory, MemoryError, Module, RaceKind, Report,
     TensorElement, TensorMap, launch,
@@ -48,7 +47,7 @@ fn found(name: &str, ptx: &str, grid: u32, block: u32, want: impl Fn(&K) -> bool
 
 macro_rules! ptx {
     ($name:literal) => {
-        include_str!(concat!("data/cases/", $name, ".ptx"))
+        include_str!(concat!("../data/cases/", $name, ".ptx"))
     };
 }
 

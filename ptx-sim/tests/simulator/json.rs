@@ -1,5 +1,4 @@
 //! The JSON of the program is that of `docs/ptx-sim-json.md`, path by path and type by type.
-#![cfg(feature = "cli")]
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +42,7 @@ fn paths(v: &Value, at: &str, out: &mut BTreeMap<String, BTreeSet<&'static str>>
 
 /// The table under the header `| path… |` that starts so: path → type as written.
 fn table(header: &str) -> BTreeMap<String, String> {
-    let doc = include_str!("../../docs/ptx-sim-json.md");
+    let doc = include_str!("../../../docs/ptx-sim-json.md");
     let rows = doc.lines().skip_while(|l| !l.starts_with(&format!("| {header} |"))).skip(2);
     rows.take_while(|l| l.starts_with("| `"))
         .map(|l| {

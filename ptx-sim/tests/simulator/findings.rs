@@ -1,7 +1,6 @@
 //! Every kind of finding: a program that has it, and the repaired program that does not.
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptx_sim::{AsyncMode, FindingKind as K, RaceKind, Report};
 
 /// `bad` must give the finding, with the text; `good` must be clean.

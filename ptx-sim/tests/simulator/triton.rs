@@ -1,11 +1,8 @@
 //! Kernels that the Triton compiler wrote (`tests/data/triton`) give the right results without a finding: early and
 //! late asynchronous operations, two schedules, against references computed here in f64.
 
-#[path = "triton/harness.rs"]
 mod harness;
-#[path = "triton/matrix.rs"]
 mod matrix;
-#[path = "triton/vector.rs"]
 mod vector;
 
 /// Every recorded file has a test that ran it: none is left over when a case is renamed.

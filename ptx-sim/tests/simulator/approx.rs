@@ -1,11 +1,10 @@
 //! `.approx` functions stay within the errors recorded on an H200 (they are the correctly rounded results).
 
-mod common;
-use common::*;
+use crate::common::*;
 
 #[test]
 fn approximations_are_within_the_recorded_bounds() {
-    let bounds: serde_json::Value = serde_json::from_str(include_str!("data/h200/approx.json")).unwrap();
+    let bounds: serde_json::Value = serde_json::from_str(include_str!("../data/h200/approx.json")).unwrap();
     type F = fn(f64) -> f64;
     let cases: [(&str, &str, F, f32, f32); 8] = [
         ("ex2", "ex2.approx.ftz.f32", f64::exp2, -120.0, 120.0),

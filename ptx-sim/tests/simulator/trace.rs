@@ -1,7 +1,6 @@
 //! What a launch records of its first CTA.
 
-mod common;
-use common::*;
+use crate::common::*;
 use ptx_sim::{Access, EventKind as E, Place};
 
 #[test]

@@ -7,7 +7,7 @@
 
 mod corpus;
 mod hardware;
-mod mutants;
+pub mod mutants;
 
 use corpus::{CASES, Verdict};
 use mutants::mutants;
