@@ -1,6 +1,6 @@
 //! Pairs of directives that no schedule has, and why: what the engine refuses, in its words, and what was never found.
 //!
-//! The fuzzer draws all others on purpose. `fuzz/tests/pairs.rs` tries each rule: no attempt is granted, and the engine says what the
+//! The fuzzer draws all others on purpose. `fuzz/tests/programs/pairs.rs` tries each rule: no attempt is granted, and the engine says what the
 //! rule says that it says.
 
 use crate::{pairs::TYPES, wish::Wish};

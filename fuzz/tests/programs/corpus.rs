@@ -1,5 +1,4 @@
 //! Every case of the corpus, each of which failed once, passes.
-#![cfg(any(feature = "jit", feature = "static-llvm"))]
 
 use std::{fs, path::Path};
 use tile_fuzz::{case::Case, check::check};

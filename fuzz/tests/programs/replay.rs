@@ -1,5 +1,4 @@
 //! Batches replay, changed ones do not, and a launch that breaks its process spoils no other.
-#![cfg(any(feature = "jit", feature = "static-llvm"))]
 
 use std::{path::Path, time::Duration};
 use tile_fuzz::{

@@ -1,13 +1,8 @@
 //! Numbers of eight bits: every cast, and products of them by every schedule of the ladder.
 
-#[path = "../examples/matmul/f8.rs"]
+use crate::{product, products, support};
+#[path = "../../examples/matmul/f8.rs"]
 mod eight;
-#[path = "../examples/matmul/kernel.rs"]
-#[allow(dead_code, reason = "what the rungs on f8 extend")]
-mod product;
-#[path = "support/products.rs"]
-mod products;
-mod support;
 
 use eight::{F8, f8_best, f8_persistent, f8_stmatrix, f8_wgmma, matmul_f8};
 use products::{Factors, count, devices, is, numbers, simulators};

@@ -1,5 +1,4 @@
 //! Runs are reproducible, mutations of the results are noticed, and batches replay.
-#![cfg(any(feature = "jit", feature = "static-llvm"))]
 
 use tile_fuzz::{
     case::Case,

@@ -1,8 +1,6 @@
 //! `split_k` with `cluster`: parts of a reduction in the CTAs of a cluster, on the simulator.
 
-#[path = "support/random.rs"]
-mod random;
-mod support;
+use crate::{random, support};
 
 use ptx_sim::{Finding, FindingKind, Launch, Memory, Module};
 use tile_dsl::{

@@ -1,10 +1,6 @@
 //! The rungs for Hopper: what each directive makes of the PTX, and that every trip count, tail and order of warps is right.
 
-#[path = "../examples/matmul/kernel.rs"]
-#[allow(dead_code, reason = "the rungs for Hopper alone")]
-mod product;
-#[path = "support/products.rs"]
-mod products;
+use crate::{product, products};
 
 use product::{
     cluster, hilbert, large_tile, light_barriers, matmul, micro, persistent, pingpong192, producer_consumer,

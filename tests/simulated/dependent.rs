@@ -1,8 +1,6 @@
 //! Programmatic dependent launch: `launch(dependent)` puts the wait where it says, and changes nothing else.
 
-#[path = "../examples/matmul/kernel.rs"]
-#[allow(dead_code, reason = "some schedules")]
-mod product;
+use crate::product;
 
 use tilewright::{AnySchedule, DType, Stage, Variant, emit, prelude::*};
 

@@ -1,6 +1,5 @@
 //! Factors of atoms that lanes compute: results of another atom, of functions, of comparisons; as either operand, beyond the
 //! ends of tiles too.
-#![cfg(any(feature = "jit", feature = "static-llvm"))]
 
 use tile_fuzz::{case::Case, check::check};
 

@@ -1,10 +1,6 @@
 //! Tiles of two sizes (`segment`): each size has products and copies of its own, and every end of a segment is right.
 
-#[path = "../examples/matmul/kernel.rs"]
-#[allow(dead_code, reason = "some of its schedules alone")]
-mod product;
-#[path = "support/products.rs"]
-mod products;
+use crate::{product, products};
 
 use product::{matmul, wgmma_best};
 use products::{Factors, count, is, numbers, simulators};

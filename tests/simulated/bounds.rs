@@ -1,8 +1,6 @@
 //! `fits`: the bound says how much is held; loops at run time end with the extent, and values are right at every extent.
 
-#[path = "../examples/matmul/kernel.rs"]
-#[allow(dead_code, unused_imports)]
-mod product;
+use crate::product;
 
 use product::matmul;
 use tilewright::{AnySchedule, Variant, prelude::*};

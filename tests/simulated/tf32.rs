@@ -1,11 +1,6 @@
 //! Products of f32 rounded to tf32 by warpgroups: the instruction cuts off what tf32 lacks, and copies round.
 
-#[path = "../examples/matmul/kernel.rs"]
-#[allow(dead_code, reason = "the rungs on tf32 alone")]
-mod product;
-#[path = "support/products.rs"]
-mod products;
-mod support;
+use crate::{product, products, support};
 
 use product::{matmul_tf32, tf32_best, tf32_large_tile, tf32_pipelined, tf32_two_warpgroups, tf32_wgmma};
 use products::{Factors, count, devices, simulators};

@@ -1,9 +1,7 @@
 //! Tensors that a kernel reads in more than one way, each with a copy of its own; a computed factor of two products; values that
 //! are computed with their readers, whose loops stand otherwise.
-#![allow(missing_docs, reason = "a test's")]
 
-mod support;
-
+use crate::support;
 use rayon::prelude::*;
 use support::agree;
 use tilewright::{AnySchedule, DType, Kernel, Stage, Variant, emit, prelude::*, schedules};

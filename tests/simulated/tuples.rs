@@ -1,11 +1,7 @@
 //! Reductions of several values together: the greatest element with its place, and mean with variance. Loops over tiles carry the
 //! tuple and combine it with that of a tile, which threads reduce together.
-#![allow(missing_docs, reason = "a test's")]
 
-#[path = "support/random.rs"]
-mod random;
-mod support;
-
+use crate::{random, support};
 use tile_dsl::{lower::admit, program::Program};
 use tilewright::{AnySchedule, DType, Kernel, prelude::*};
 

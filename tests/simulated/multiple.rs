@@ -1,12 +1,6 @@
 //! `multiple`: what a launch keeps to is guarded nowhere, and a launch that does not is refused.
 
-#[path = "../examples/matmul/kernel.rs"]
-#[allow(dead_code, unused_imports)]
-mod product;
-#[path = "../examples/softmax/kernel.rs"]
-#[allow(dead_code, unused_imports)]
-mod rows;
-mod support;
+use crate::{product, rows, support};
 
 use product::matmul;
 use rows::softmax;

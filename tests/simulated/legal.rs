@@ -1,6 +1,6 @@
 //! Schedules that were refused once, in whole or at launch, though nothing is wrong with them.
 
-mod support;
+use crate::support;
 
 use support::agree;
 use tilewright::{DType, Space};

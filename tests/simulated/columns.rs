@@ -1,10 +1,6 @@
 //! Products whose lanes hold columns of the result: operands are swapped, or the result lies in columns.
 
-#[path = "../examples/matmul/kernel.rs"]
-#[allow(dead_code, reason = "one kernel and some of its schedules")]
-mod product;
-#[path = "support/products.rs"]
-mod products;
+use crate::{product, products};
 
 use product::{matmul, swapped152, swapped160};
 use products::{Factors, count, is, numbers, simulators};

@@ -1,11 +1,7 @@
 //! Several problems in one launch: each is computed as it would be alone.
-#![allow(missing_docs, reason = "tests")]
 
-#[path = "../examples/matmul/kernel.rs"]
-#[allow(dead_code, missing_docs, reason = "an example's")]
-mod kernel;
-
-use kernel::matmul;
+use crate::product;
+use product::matmul;
 use tilewright::{DType, Error, Graph, LaunchReport, PtxSource, Variant, aot, bundle, prelude::*};
 
 /// Rows, columns and depth of each problem: tails, one tile, several, none.
@@ -66,12 +62,12 @@ fn check<T: Float>(
 fn cuda_cores() {
     let device = Device::sim();
     let schedules = [
-        &kernel::naive as &dyn AnySchedule,
-        &kernel::warptile,
-        &kernel::best,
-        &kernel::small_split4,
-        &kernel::small_clustered4,
-        &kernel::narrow_added4,
+        &product::naive as &dyn AnySchedule,
+        &product::warptile,
+        &product::best,
+        &product::small_split4,
+        &product::small_clustered4,
+        &product::narrow_added4,
     ];
     for schedule in schedules {
         check::<f32>(&device, schedule, &SIZES, |x| x);
@@ -82,16 +78,16 @@ fn cuda_cores() {
 fn tensor_cores() {
     let device = Device::sim();
     let schedules = [
-        &kernel::mma_large_tile as &dyn AnySchedule,
-        &kernel::mma_best,
-        &kernel::tma_wgmma,
-        &kernel::producer_consumer,
-        &kernel::two_consumers,
-        &kernel::cluster,
-        &kernel::hilbert,
-        &kernel::wgmma_best,
-        &kernel::tile64_clustered2,
-        &kernel::shared_by4,
+        &product::mma_large_tile as &dyn AnySchedule,
+        &product::mma_best,
+        &product::tma_wgmma,
+        &product::producer_consumer,
+        &product::two_consumers,
+        &product::cluster,
+        &product::hilbert,
+        &product::wgmma_best,
+        &product::tile64_clustered2,
+        &product::shared_by4,
     ];
     for schedule in schedules {
         check::<bf16>(&device, schedule, &SIZES, bf16::from_f32);
@@ -104,7 +100,7 @@ fn turns_pass_from_problem_to_problem() {
     let sizes: Vec<[usize; 3]> = (0..9).map(|n| [128, 136, [8, 456, 0, 392, 72][n % 5]]).collect();
     for seed in 0..2 {
         for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
-            for schedule in [&kernel::pingpong192 as &dyn AnySchedule, &kernel::wgmma_best] {
+            for schedule in [&product::pingpong192 as &dyn AnySchedule, &product::wgmma_best] {
                 check::<bf16>(&device, schedule, &sizes, bf16::from_f32);
             }
         }
@@ -117,7 +113,7 @@ fn each_problem_has_tiles_of_both_sizes() {
     let sizes = [[136, 520, 72], [64, 136, 200], [8, 1032, 8], [0, 520, 8], [72, 384, 0], [200, 392, 136]];
     for seed in 0..2 {
         for device in [Device::sim_with_seed(seed), Device::sim_early(seed)] {
-            check::<bf16>(&device, &kernel::wgmma_best, &sizes, bf16::from_f32);
+            check::<bf16>(&device, &product::wgmma_best, &sizes, bf16::from_f32);
         }
     }
 }
@@ -126,10 +122,10 @@ fn each_problem_has_tiles_of_both_sizes() {
 #[test]
 fn rows_of_any_pitch() {
     let sizes = [[33, 35, 37], [64, 64, 64], [1, 1, 1], [130, 9, 71]];
-    for schedule in [&kernel::wgmma_best as &dyn AnySchedule, &kernel::tma_wgmma, &kernel::mma_best] {
+    for schedule in [&product::wgmma_best as &dyn AnySchedule, &product::tma_wgmma, &product::mma_best] {
         check::<bf16>(&Device::sim(), schedule, &sizes, bf16::from_f32);
     }
-    check::<f32>(&Device::sim(), &kernel::best, &sizes, |x| x);
+    check::<f32>(&Device::sim(), &product::best, &sizes, |x| x);
 }
 
 /// What differs from problem to problem: scalars, strides, the number of rows; what is updated in place.
@@ -194,7 +190,7 @@ schedule! {
 fn by_every_way_to_launch() {
     let device = Device::sim();
     let stream = Stream::new(&device).expect("a stream");
-    let prepared = kernel::small_split4.prepare(&device, DType::F32).expect("it is prepared");
+    let prepared = product::small_split4.prepare(&device, DType::F32).expect("it is prepared");
     let sizes = [[64, 64, 256], [8, 8, 8]];
     let problems = || -> Vec<Problem<f32>> {
         sizes.iter().enumerate().map(|(n, size)| Problem::new(&device, *size, n, |x| x)).collect()
@@ -268,24 +264,24 @@ fn nothing_to_compute() {
     }
     let done =
         |r: &LaunchReport| (r.variant, r.problems, r.ctas, r.kernel.to_string(), r.schedule.to_string());
-    let of_none = grouped(none()).schedule(kernel::naive).run().expect("it does nothing");
+    let of_none = grouped(none()).schedule(product::naive).run().expect("it does nothing");
     assert_eq!(done(&of_none), (None, 0, 0, "matmul".into(), "naive".into()));
     assert_eq!(
         done(&of_none),
-        done(&grouped(all(&mut empty)).schedule(kernel::naive).run().expect("it does nothing"))
+        done(&grouped(all(&mut empty)).schedule(product::naive).run().expect("it does nothing"))
     );
     assert_eq!(&*of_none.device, "");
-    let placed = grouped(none()).schedule(kernel::naive).device(&device).run().expect("it does nothing");
+    let placed = grouped(none()).schedule(product::naive).device(&device).run().expect("it does nothing");
     assert_eq!(
         placed.device,
-        grouped(all(&mut empty)).schedule(kernel::naive).run().expect("it does nothing").device
+        grouped(all(&mut empty)).schedule(product::naive).run().expect("it does nothing").device
     );
 
     let stream = Stream::new(&device).expect("a stream");
-    let prepared = kernel::naive.prepare(&device, DType::F32).expect("it is prepared");
+    let prepared = product::naive.prepare(&device, DType::F32).expect("it is prepared");
     let launched = grouped(none()).prepared(&prepared).enqueue(&stream).expect("it is queued");
     assert_eq!((launched.variant, launched.ctas), (None, 0));
-    let launched = grouped(none()).schedule(kernel::naive).enqueue(&stream).expect("it is queued");
+    let launched = grouped(none()).schedule(product::naive).enqueue(&stream).expect("it is queued");
     assert_eq!((launched.variant, launched.ctas), (None, 0));
     assert_eq!(grouped(none()).prepared(&prepared).host_part().expect("nothing to do"), 0);
     let mut graph = Graph::new(&device);
@@ -317,7 +313,7 @@ fn mistakes_are_named() {
         Buffer::<f16>::poisoned(&device, &[8, 8]).expect("room"),
     );
     let both = [matmul(&single.a, &single.b, &mut c), matmul(&half.a, &half.b, &mut d)];
-    let error = grouped(both).schedule(kernel::naive).run().unwrap_err();
+    let error = grouped(both).schedule(product::naive).run().unwrap_err();
     assert_eq!(
         error.to_string(),
         "a group of launches of `matmul` for f32 and for f16: one kernel computes them all"
@@ -326,20 +322,20 @@ fn mistakes_are_named() {
     let mut small = Buffer::<f32>::poisoned(&device, &[8, 4]).expect("room");
     let mut c = Buffer::<f32>::poisoned(&device, &[8, 8]).expect("room");
     let wrong = [matmul(&single.a, &single.b, &mut c), matmul(&single.a, &single.b, &mut small)];
-    let error = grouped(wrong).schedule(kernel::naive).run().unwrap_err();
+    let error = grouped(wrong).schedule(product::naive).run().unwrap_err();
     assert!(matches!(error, Error::Shape(_)), "{error}");
 
     let elsewhere = Problem::<f32>::new(&Device::sim(), [8, 8, 8], 0, |x| x);
     let mut there = Buffer::<f32>::poisoned(&Device::sim(), &[8, 8]).expect("room");
     let apart = [matmul(&single.a, &single.b, &mut c), matmul(&elsewhere.a, &elsewhere.b, &mut there)];
-    let error = grouped(apart).schedule(kernel::naive).run().unwrap_err();
+    let error = grouped(apart).schedule(product::naive).run().unwrap_err();
     assert!(matches!(error, Error::DeviceMismatch { .. }), "{error}");
 
     // One problem that does not divide, and no variant but the exact one.
     let mut two: Vec<Problem<f32>> =
         [[64, 64, 64], [33, 64, 64]].map(|size| Problem::new(&device, size, 0, |x| x)).into();
     let launches = two.iter_mut().map(|p| matmul(&p.a, &p.b, &mut p.c));
-    let error = grouped(launches).schedule(kernel::naive).variant(Variant::Exact).run().unwrap_err();
+    let error = grouped(launches).schedule(product::naive).variant(Variant::Exact).run().unwrap_err();
     assert_eq!(
         error.to_string(),
         "the exact variant of schedule `naive` assumes M % 32 == 0, which does not hold here"

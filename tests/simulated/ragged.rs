@@ -1,11 +1,7 @@
 //! Tensors whose rows no tensor map addresses, on the simulator: what is copied to padded rows and back, and what a launch
 //! leaves as it was.
 
-#[path = "../examples/matmul/kernel.rs"]
-#[allow(dead_code, reason = "one rung alone")]
-mod product;
-#[path = "support/products.rs"]
-mod products;
+use crate::{product, products};
 
 use product::{matmul, tma_store};
 use products::numbers;

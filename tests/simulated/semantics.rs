@@ -1,7 +1,7 @@
 //! What operators and stores mean where that is easily left undefined, on the simulator: every variant's PTX agrees with
-//! the reference. `tile-dsl/tests/semantics/` asks the same of the other executors, bit by bit.
+//! the reference. `tile-dsl/tests/compiler/semantics/` asks the same of the other executors, bit by bit.
 
-mod support;
+use crate::support;
 
 use support::Case;
 use tilewright::{AnySchedule, Buffer, DType, Device, Float, Kernel};

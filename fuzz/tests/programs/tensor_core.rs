@@ -1,5 +1,4 @@
 //! One directive, whatever the product is spelled like: order of loops and of factors, majors, conversions.
-#![cfg(any(feature = "jit", feature = "static-llvm"))]
 
 use tile_fuzz::{case::Case, check::check};
 

@@ -1,6 +1,6 @@
 //! Schedules that were accepted once and computed wrong values, or had findings: one module a root.
 
-mod support;
+use crate::support;
 
 use support::agree;
 use tilewright::DType;

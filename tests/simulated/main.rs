@@ -1,0 +1,34 @@
+//! Kernels under schedules on the simulator: what directives make of them, and that the results are right.
+
+#![allow(missing_docs, reason = "tests")]
+
+mod bounds;
+mod cluster_split;
+mod columns;
+mod dependent;
+mod f8;
+mod grouped;
+mod hopper;
+mod legal;
+mod multiple;
+#[path = "../../examples/matmul/kernel.rs"]
+#[allow(dead_code, reason = "an example's")]
+mod product;
+#[path = "../support/products.rs"]
+mod products;
+mod ragged;
+#[path = "../support/random.rs"]
+mod random;
+#[path = "../../examples/softmax/kernel.rs"]
+#[allow(dead_code, reason = "an example's")]
+mod rows;
+mod segments;
+mod semantics;
+mod sound;
+mod split_k;
+#[path = "../support/mod.rs"]
+mod support;
+mod tf32;
+mod tuples;
+mod twice;
+mod views;
