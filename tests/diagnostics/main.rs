@@ -2,12 +2,14 @@
 //!
 //! The macros run in this process, as `rustc` would run them, and what they say is compared with the text beside the source.
 //! `TILEWRIGHT_BLESS=1 cargo test --test diagnostics` writes it anew. Some of the files `rustc` compiles, too, so that these
-//! errors are drawn as it draws them: see [`is_compiled`]. What is `rustc`'s alone, `TRYBUILD=overwrite` writes anew.
+//! errors are drawn as it draws them: see [`is_compiled`]. What is `rustc`'s alone is written anew with them.
 
+mod bundled;
 mod check;
 mod expand;
 mod help;
 mod render;
+mod rustc;
 
 use help::Pinned;
 use rayon::prelude::*;
@@ -92,15 +94,24 @@ impl Case {
         BY_RUSTC.contains(&&*self.name)
     }
 
+    /// What `rustc` prints of it.
+    fn drawn(&self, libraries: &[String]) -> String {
+        rustc::drawn(&Path::new(env!("CARGO_MANIFEST_DIR")).join(&self.path), libraries)
+    }
+
     /// The text of its errors.
     fn text(&self) -> Result<String, String> {
         render::render(&expand::errors(&self.source)?, &self.path, &self.source)
     }
 }
 
+/// Whether what is recorded is written anew.
+fn bless() -> bool {
+    std::env::var_os("TILEWRIGHT_BLESS").is_some()
+}
+
 #[test]
 fn texts_are_as_recorded() {
-    let bless = std::env::var_os("TILEWRIGHT_BLESS").is_some();
     let check = |case: &Case| -> Option<String> {
         let pinned = case.pinned();
         match (case.text(), case.is_by_rustc()) {
@@ -109,7 +120,7 @@ fn texts_are_as_recorded() {
             }
             (Err(_), true) => None,
             (Ok(text), false) if text == pinned && !text.is_empty() => None,
-            (Ok(text), false) if bless && !text.is_empty() => {
+            (Ok(text), false) if bless() && !text.is_empty() => {
                 fs::write(&case.pinned, text).expect("the checkout is writable");
                 None
             }
@@ -128,8 +139,19 @@ fn texts_are_as_recorded() {
 
 #[test]
 fn rustc_prints_the_same() {
-    let compiler = trybuild::TestCases::new();
-    cases().iter().filter(|case| case.compiled).for_each(|case| compiler.compile_fail(&case.path));
+    let (cases, libraries) = (cases(), rustc::libraries());
+    let compiled: Vec<&Case> = cases.iter().filter(|case| case.compiled).collect();
+    let check = |case: &&Case| -> Option<String> {
+        let (pinned, drawn) = (case.pinned(), case.drawn(&libraries));
+        if bless() && case.is_by_rustc() && !drawn.is_empty() {
+            fs::write(&case.pinned, drawn).expect("the checkout is writable");
+            return None;
+        }
+        (drawn != pinned || drawn.is_empty())
+            .then(|| format!("{}: recorded\n{pinned}rustc prints\n{drawn}", case.name))
+    };
+    let wrong: Vec<String> = compiled.par_iter().filter_map(check).collect();
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// Each error that has a help gives a variant of its source, with the help applied as it says: ``replace `a` by `b` ``, ``add `d` and

@@ -1,4 +1,4 @@
-//! Errors as `rustc` prints them and trybuild records them.
+//! Errors as `rustc` prints them and as they are recorded.
 
 use super::expand::{Error, SOURCE};
 use std::fmt::Write;
