@@ -621,7 +621,7 @@ mod tests {
             "unique(",
             "[(load(at",
             "if ",
-            "full::<i32>",
+            ": &mut [i32; ",
             "&[i32; ",
         ] {
             let count = texts.iter().filter(|t| t.contains(feature)).count();

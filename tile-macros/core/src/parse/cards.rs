@@ -5,7 +5,7 @@ use crate::{report::Report, spans::Spans};
 use std::collections::BTreeSet;
 use tile_dsl::{
     op::{BinOp, CmpOp, RedOp, UnOp},
-    tile::{Form, Kernel, Operation, Stmt, expressions, statements},
+    tile::{Expr, ExprKind, Form, Kernel, Operation, Stmt, expressions, statements},
 };
 
 /// The kernel of a text, if it has no mistake.
@@ -23,12 +23,25 @@ fn operations(kernel: &Kernel) -> BTreeSet<Operation> {
         kernel.axes.iter().map(|axis| Operation::of_axis(axis.kind)).collect();
     statements(&kernel.body, &mut |stmt| {
         found.insert(Operation::of_statement(stmt));
-        if let Stmt::Store { .. } = stmt {
+        if let Stmt::Store { index, .. } = stmt {
             found.insert(Operation::Form(Form::Index));
+            found.extend(index.iter().any(|entry| entry.unique).then_some(Operation::Form(Form::Unique)));
         }
     });
-    expressions(&kernel.body, &mut |expr| found.extend(Operation::of(expr)));
+    expressions(&kernel.body, &mut |expr| {
+        found.extend(Operation::of(expr));
+        found.extend(place_of_extreme(expr));
+    });
     found
+}
+
+/// What is short for a least place of an extreme.
+fn place_of_extreme(expr: &Expr) -> Option<Operation> {
+    let ExprKind::Reduce(RedOp::Min, place, _) = &expr.kind else { return None };
+    let ExprKind::Select(found, _, _) = &place.kind else { return None };
+    let is = |wanted: RedOp| found.any(&|e| matches!(&e.kind, ExprKind::Reduce(op, ..) if *op == wanted));
+    let form = [(RedOp::Max, Form::ArgMax), (RedOp::Min, Form::ArgMin)];
+    form.into_iter().find(|(op, _)| is(*op)).map(|(_, form)| Operation::Form(form))
 }
 
 #[test]
@@ -73,7 +86,7 @@ fn mistakes_name_the_card() {
     };
     for (text, card) in [
         ("store(y, [i], load(x));", "load"),
-        ("store(y, [i], load(x, [i * n, n]));", "index"),
+        ("store(y, [i], load(x, [n > i, n]));", "index"),
         ("store(y, [i], dot(load(x, [i, n]), load(x, [i, n]), zeros::<f16>([i])));", "dot"),
         ("store(y, [i], load(x, [i, n]));", "store"),
         ("store(y, [i], sum(load(x, [i, n]), i));", "sum-over-an-axis"),
