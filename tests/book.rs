@@ -8,6 +8,9 @@ mod code;
 #[path = "../examples/conv2d/kernel.rs"]
 #[allow(dead_code)] // some schedules
 mod conv2d;
+#[path = "../examples/embedding/kernel.rs"]
+#[allow(dead_code)] // some schedules
+mod embedding;
 #[path = "diagnostics/expand.rs"]
 #[allow(dead_code)] // errors alone
 mod expand;
@@ -170,6 +173,8 @@ fn compiled() -> Vec<String> {
         "matmul",
         "softmax",
         "conv2d",
+        "embedding",
+        "kv_append",
         "deployed",
         "deployed/src",
         "deployed/kernels/src",

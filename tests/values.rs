@@ -105,7 +105,86 @@ mod kernels {
         store(z, [i], round(load(x, [i]) * 4.0).cast::<i32>());
     }
 
+    /// What is read before a store and used behind it; the index is of what is stored.
+    #[tile_kernel]
+    pub fn read_before(table: &Tensor<f32, V>, y: &mut Tensor<i32, S>, z: &mut Tensor<f32, S>) {
+        let s = program_tile(S);
+        let t = load(table, [load(y, [s])]);
+        store(y, [s], zeros::<i32>([s]));
+        store(z, [s], t);
+    }
+
+    /// Follows a chain of places, and weighs what was at each before it went on.
+    #[tile_kernel]
+    pub fn chased(
+        next: &Tensor<i32, N>,
+        w: &Tensor<f32, N>,
+        c: &Tensor<f32, K>,
+        first: &Tensor<i32, S>,
+        y: &mut Tensor<f32, S>,
+    ) {
+        let s = program_tile(S);
+        let mut p = load(first, [s]);
+        let mut acc = zeros::<f32>([s]);
+        for k in tiles(K) {
+            let t = load(w, [p]);
+            p = load(next, [p]);
+            acc = acc * sum(load(c, [k]), k) + t;
+        }
+        store(y, [s], acc);
+    }
+
+    /// Starts at a number that f32 does not have.
+    #[tile_kernel]
+    pub fn counted(x: &Tensor<i32, S, K>, y: &mut Tensor<i32, S>, z: &mut Tensor<i32, S>) {
+        let s = program_tile(S);
+        let mut n = full::<i32>(16777217, [s]);
+        let mut last = full::<i32>(-2147483648, [s]);
+        for k in tiles(K) {
+            n += sum(load(x, [s, k]), k);
+            last = select(last < 16777217, max(load(x, [s, k]), k), last);
+        }
+        store(y, [s], n);
+        store(z, [s], select(last > i32::MIN, last, 16777219));
+    }
+
+    /// Slots that are computed, and so held in a register.
+    #[tile_kernel]
+    pub fn shifted(
+        k: &Tensor<f32, S, 24>,
+        slot: &Tensor<i32, S>,
+        base: i32,
+        cache: &mut Tensor<f32, L, 24>,
+        kept: &mut Tensor<f32, S, 24>,
+    ) {
+        let s = program_tile(S);
+        let d = whole(24);
+        let row = load(slot, [s]) - base;
+        store(cache, [unique(row), d], load(k, [s, d]));
+        if row > 3 {
+            store(kept, [s, d], load(k, [s, d]) + 1.0);
+        }
+    }
+
+    /// A condition on what its own stores change.
+    #[tile_kernel]
+    pub fn positive(x: &mut Tensor<f32, N>, was: &mut Tensor<f32, N>) {
+        let i = program_tile(N);
+        if load(x, [i]) < 0.0 {
+            store(x, [i], 0.0 - load(x, [i]));
+            store(was, [i], 1.0 + zeros::<f32>([i]));
+        }
+    }
+
     schedule! {
+        pub before for read_before { tile(s = 2); bind(s -> thread.x); }
+        pub before_units for read_before { tile(s = 4); split(s -> so, si: 2); bind(si -> thread.x); }
+        pub chasing for chased { tile(s = 2, k = 1); bind(s -> thread.x); }
+        pub chasing_tiles for chased { tile(s = 4, k = 3); bind(s -> thread.x); }
+        pub counting for counted { tile(s = 2, k = 4); bind(s -> thread.x); }
+        pub shifting for shifted { tile(s = 2); bind(s -> thread.x); split(d -> dd, dv: 4); vectorize(dv); }
+        pub shifting_lanes for shifted { tile(s = 2); bind(s -> thread.y); split(d -> dd, dv: 4); bind(dd -> thread.x); vectorize(dv); }
+        pub positives for positive { tile(i = 16); bind(i -> thread.x); }
         pub extreme_rows for extremes<f32 | bf16> { tile(s = 2); bind(s -> thread.x); }
         pub extreme_lanes for extremes<f32 | bf16> {
             tile(s = 2); split(n -> no, nl: 32); bind(s -> warp.x, nl -> lane.x); reduce(top.max, top.min, low.min, low.min.2: lane);
@@ -137,7 +216,7 @@ mod kernels {
 
 use kernels as k;
 use support::Case;
-use tilewright::{AnySchedule, Buffer, DType, Device};
+use tilewright::{AnySchedule, Buffer, DType, Device, Stream};
 
 /// Places in a dimension, and beside it: none, one behind its end, and as far as 32 bits reach.
 fn places(n: i64, extent: i64) -> Vec<f64> {
@@ -327,4 +406,58 @@ fn mistakes_in_the_arguments_are_told() {
     let report = appended([4, 1, 4]);
     assert!(!report.findings.is_empty() && report.outside.is_empty(), "{report:?}");
     assert!(report.findings.iter().all(|f| f.to_string().contains("race")), "{:?}", report.findings);
+}
+
+#[test]
+fn what_was_read_stays_what_it_was() {
+    let case = Case::with(k::read_before::KERNEL, None, &[("V", 9), ("S", 7)], &[("y", places(7, 9))]);
+    check::<k::read_before>(&case, &[&k::before, &k::before_units]);
+    let next = (0..11).map(|n| f64::from(n * 4 % 11)).collect();
+    let data = [("next", next), ("first", places(6, 11))];
+    let case = Case::with(k::chased::KERNEL, None, &[("N", 11), ("K", 5), ("S", 6)], &data);
+    check::<k::chased>(&case, &[&k::chasing, &k::chasing_tiles]);
+}
+
+#[test]
+fn integers_start_at_any_number() {
+    for k in [0, 1, 9] {
+        let x = (0..5 * k).map(|n| f64::from(n - 3)).collect();
+        let case = Case::with(k::counted::KERNEL, None, &[("S", 5), ("K", i64::from(k))], &[("x", x)]);
+        case.check_nest(&k::counting);
+        case.check_simulator::<k::counted>(&k::counting);
+    }
+}
+
+#[test]
+fn vectors_at_places_in_registers() {
+    for s in [5, 8] {
+        let slot = slots(s, 16);
+        let case = Case::with(k::shifted::KERNEL, None, &[("S", s), ("L", 16)], &[("slot", slot)]);
+        check::<k::shifted>(&case, &[&k::shifting, &k::shifting_lanes]);
+    }
+}
+
+#[test]
+fn conditions_are_read_before_their_stores() {
+    let case = Case::with(k::positive::KERNEL, None, &[("N", 37)], &[]);
+    check::<k::positive>(&case, &[&k::positives]);
+}
+
+/// A recorded launch has read its indices when the next one is recorded.
+#[test]
+fn launches_with_indices_are_recorded() {
+    let device = Device::sim();
+    let table = Buffer::from_slice(&device, &[1.0f32; 4 * 8], &[4, 8]).unwrap();
+    let ids = Buffer::from_slice(&device, &[1, 2, 3], &[3]).unwrap();
+    let mut y = Buffer::<f32>::poisoned(&device, &[3, 8]).unwrap();
+    let mut z = Buffer::<f32>::poisoned(&device, &[3, 8]).unwrap();
+    let stream = Stream::new(&device).unwrap();
+    let mut graph = tilewright::Graph::new(&device);
+    graph
+        .replay(&stream, |r| {
+            r.add(k::embed(&ids, &table, &mut y).schedule(k::embed_plain))?;
+            r.add(k::embed(&ids, &table, &mut z).schedule(k::embed_plain)).map(drop)
+        })
+        .unwrap();
+    assert_eq!((y.to_vec().unwrap(), z.to_vec().unwrap()), (vec![1.0; 24], vec![1.0; 24]));
 }

@@ -57,7 +57,9 @@ pub fn random_kernel(seed: u64) -> Kernel {
             // Drawn apart: other kernels stay as they are.
             let mut apart = Random::new(seed ^ VALUES);
             let kernel = if apart.below(100) < 12 { values::of_integers(kernel) } else { kernel };
-            return if apart.below(100) < 20 { values::with_values(kernel, &mut apart) } else { kernel };
+            // Of integers there are more ways.
+            let share = if kernel.tensors.iter().any(|t| t.elem == I32) { 70 } else { 20 };
+            return if apart.below(100) < share { values::with_values(kernel, &mut apart) } else { kernel };
         }
     }
 }

@@ -69,8 +69,18 @@ impl RawBuffer {
         }
     }
 
+    /// The elements in the order in which the layout stores them, of memory of the host that no work is waited for to write.
+    pub(crate) fn on_host(&self) -> Option<Vec<u8>> {
+        let Storage::Host(data, _) = &self.memory.storage else { return None };
+        let size = self.dtype.bytes() as usize;
+        let mut out = Vec::with_capacity(self.geometry.count() * size);
+        let data = lock(data);
+        self.geometry.runs(|at, count| out.extend_from_slice(&data[at * size..(at + count) * size]));
+        Some(out)
+    }
+
     /// The elements, in the order in which the layout stores them.
-    pub(crate) fn stored(&self) -> Result<Vec<u8>, Error> {
+    fn stored(&self) -> Result<Vec<u8>, Error> {
         let size = self.dtype.bytes() as usize;
         if self.geometry.is_dense() {
             return self.span();

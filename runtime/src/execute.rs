@@ -105,25 +105,24 @@ impl Step<&mut Parameters> {
 pub(crate) type Placed = Vec<(Padded, u64)>;
 
 impl Call<'_, '_> {
-    /// Values in indices that lead beyond the end of their tensor, as far as integer arguments tell.
-    ///
-    /// # Errors
-    /// Those of the work that writes the arguments.
-    pub(crate) fn outside(&self) -> Result<Vec<Outside>, Error> {
+    /// Values in indices that lead beyond the end of their tensor, as far as integer arguments tell that are read alone.
+    pub(crate) fn outside(&self) -> Vec<Outside> {
         let nest = &self.plan.program.nest;
         if nest.accesses.iter().all(|access| access.by.is_empty()) {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         let mut inputs = Inputs::default();
         inputs.dims.extend(self.plan.dims(self.values).map(|(name, n)| (name.to_string(), n)));
         inputs.scalars.extend(self.scalars.iter().map(|(name, value)| (name.to_string(), value.to_f64())));
         for ((name, tensor), param) in self.tensors.iter().zip(&self.plan.tensors) {
-            if tensor.raw().dtype == DType::I32 && param.layout == Layout::RowMajor {
-                let elements = i32::from_bytes(&tensor.raw().stored()?);
-                inputs.tensors.insert(name.to_string(), Elements::I32(elements));
+            let is_index = tensor.raw().dtype == DType::I32 && !param.mutable;
+            if let (true, Layout::RowMajor) = (is_index, param.layout)
+                && let Some(bytes) = tensor.raw().on_host()
+            {
+                inputs.tensors.insert(name.to_string(), Elements::I32(i32::from_bytes(&bytes)));
             }
         }
-        Ok(tile_dsl::tile::outside(&nest.kernel, &inputs))
+        tile_dsl::tile::outside(&nest.kernel, &inputs)
     }
 
     /// Words of the parameters, each with its value in the low bytes, for these addresses of tensors and scratch buffers.

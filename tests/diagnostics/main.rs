@@ -15,12 +15,7 @@ mod rustc;
 use cases::{BY_RUSTC, Case};
 use help::Pinned;
 use rayon::prelude::*;
-use std::{
-    collections::BTreeMap,
-    fmt::Write,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
 /// All cases, by name.
 fn cases() -> Vec<Case> {

@@ -249,14 +249,12 @@ impl<'a> Assumptions<'a> {
             }
             for access in &accesses.all {
                 let access = &nest.accesses[access.0 as usize];
+                if nest.is_indexed_by_values(access.tensor) {
+                    continue;
+                }
                 let t = &kernel.tensors[access.tensor.0 as usize];
                 let order = nest.fastest_first(access.tensor);
-                let reach = |d: &usize| match access.by.contains_key(d) {
-                    // Where values are added, the coordinate is inside of the tensor.
-                    true => Reach { constant: 0, terms: vec![(1, t.dims[*d].clone(), 1, true)] },
-                    false => reach_of(nest, &access.index[*d], &run),
-                };
-                let reach = order.iter().map(reach).collect();
+                let reach = order.iter().map(|d| reach_of(nest, &access.index[*d], &run)).collect();
                 let strides = strided.contains(&access.tensor).then(|| strides(nest, access.tensor));
                 let extents = order.iter().map(|d| t.dims[*d].clone()).collect();
                 let pitches = Pitches { extents, strides };

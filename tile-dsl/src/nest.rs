@@ -160,8 +160,8 @@ pub struct Access {
     pub index: Vec<Affine>,
     /// Dimensions to which a value is added, each with the axes of the value.
     pub by: BTreeMap<usize, BTreeSet<AxisId>>,
-    /// It stores under a condition.
-    pub guarded: bool,
+    /// It stores under a condition: the axes of the condition.
+    pub guarded: Option<BTreeSet<AxisId>>,
     /// Source of the load or store.
     pub span: SpanId,
 }
@@ -169,7 +169,7 @@ pub struct Access {
 impl Access {
     /// Whether its forms alone say where it goes, at every point.
     pub fn is_plain(&self) -> bool {
-        self.by.is_empty() && !self.guarded
+        self.by.is_empty() && self.guarded.is_none()
     }
 
     /// All axes that say where it goes.
@@ -285,6 +285,12 @@ impl Nest {
 }
 
 impl Nest {
+    /// Whether values say where a tensor is read or stored. Its offsets have 64 bits in every variant: a table or a cache is large
+    /// where what is read of it is not.
+    pub(crate) fn is_indexed_by_values(&self, tensor: tile::TensorId) -> bool {
+        self.accesses.iter().any(|access| access.tensor == tensor && !access.by.is_empty())
+    }
+
     /// How a loop runs, given the copy directly inside: one that is pipelined over copies in registers is expanded, as
     /// registers are addressed while compiling.
     pub fn runs(&self, at: LoopKind, inside: Option<CopyId>) -> LoopKind {

@@ -5,6 +5,7 @@ mod devices;
 mod first_kernel;
 mod first_schedule;
 mod hopper;
+mod indices;
 mod ladder;
 mod limits;
 mod refusals;

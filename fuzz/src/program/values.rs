@@ -12,8 +12,8 @@ use tile_dsl::{
     op::{BinOp, CmpOp},
     span::SpanId,
     tile::{
-        self, ElemType, Expr, ExprKind, Index, Kernel, Stmt, Tensor, TensorId, expressions, expressions_mut,
-        statements,
+        self, ElemType, Expr, ExprKind, Index, Kernel, Stmt, Tensor, TensorId, VarId, expressions,
+        expressions_mut, statements,
     },
 };
 
@@ -56,7 +56,13 @@ pub fn indexed(kernel: &Kernel) -> BTreeMap<TensorId, Indexed> {
 
 /// The kernel with some of its indices values, or as it was where that is not well-formed.
 pub(super) fn with_values(kernel: Kernel, random: &mut Random) -> Kernel {
-    let mut adder = Adder { kernel: kernel.clone(), random };
+    let mut stored = Vec::new();
+    statements(&kernel.body, &mut |stmt| {
+        if let Stmt::Store { tensor, index, .. } = stmt {
+            stored.push((*tensor, index.clone()));
+        }
+    });
+    let mut adder = Adder { kernel: kernel.clone(), stored, random };
     let mut body = std::mem::take(&mut adder.kernel.body);
     let (gathers, scatters, conditions) =
         (adder.random.below(3) > 0, adder.random.below(2) > 0, adder.random.below(4) == 0);
@@ -121,6 +127,8 @@ fn stored_once(body: &[Stmt]) -> BTreeSet<TensorId> {
 
 struct Adder<'r> {
     kernel: Kernel,
+    /// What the kernel stores to.
+    stored: Vec<(TensorId, Vec<Index>)>,
     random: &'r mut Random,
 }
 
@@ -155,6 +163,10 @@ impl Adder<'_> {
         if axes.is_empty() {
             return;
         }
+        if let Some(value) = self.changing() {
+            *entry = Index::by(entry.affine.clone(), value);
+            return;
+        }
         *entry = match self.random.below(8) {
             // Computed from the axis.
             0 if axes.len() == 1 => {
@@ -180,6 +192,20 @@ impl Adder<'_> {
                 Index::by(Affine::default(), value)
             }
         };
+    }
+
+    /// In a kernel of integers now and then something that may change after it is read: a variable, perhaps one that a loop carries,
+    /// or an element of a tensor that is stored later.
+    fn changing(&mut self) -> Option<Expr> {
+        if self.kernel.tensors.first().is_none_or(|t| t.elem != I32) || self.random.below(3) > 0 {
+            return None;
+        }
+        let vars = self.kernel.vars.len();
+        if self.stored.is_empty() || vars > 0 && self.random.below(2) == 0 {
+            return (vars > 0).then(|| node(ExprKind::Var(VarId(self.random.below(vars) as u16))));
+        }
+        let (tensor, index) = self.random.pick(&self.stored).clone();
+        Some(node(ExprKind::Load { tensor, index }))
     }
 
     /// An element of a new index tensor.

@@ -121,10 +121,7 @@ impl SimDevice {
         let refused =
             |reason: &dyn ToString| Error::Simulator { entry: ptx.entry.clone(), reason: reason.to_string() };
         let module = parsed(compiled).as_ref().map_err(|e| refused(e))?;
-        let mut outside = Vec::new();
-        for call in job.calls {
-            outside.extend(call.outside()?);
-        }
+        let outside = job.calls.iter().flat_map(Call::outside).collect();
         let mut memory = Memory::with_capacity(self.options.capacity);
         let mut room = Room::new(self.options.host_memory.unwrap_or_else(ptx_sim::free_memory));
         let no_room = |NoRoom { limit }: NoRoom| {

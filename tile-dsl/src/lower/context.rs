@@ -38,11 +38,11 @@ pub(super) struct Cx<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Type of global offsets.
-    pub fn offset_ty(&self) -> Ty {
+    /// Type of offsets into a tensor in global memory.
+    pub fn offset_ty(&self, id: TensorId) -> Ty {
         match self.variant {
-            Variant::Exact | Variant::Aligned => Ty::I32,
-            Variant::General => Ty::I64,
+            Variant::Exact | Variant::Aligned if !self.nest.is_indexed_by_values(id) => Ty::I32,
+            Variant::Exact | Variant::Aligned | Variant::General => Ty::I64,
         }
     }
 

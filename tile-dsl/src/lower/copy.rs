@@ -125,7 +125,7 @@ fn source(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, base: &[Linear], chunk: &Chunk) 
         within.push(Within { at, extent, sides: plan.sides[d] });
     }
     let guard = guard::inside(cx, &within);
-    let ty = cx.view.offset_ty();
+    let ty = cx.view.offset_ty(plan.tensor);
     let (base, constant) = cx.build.emit.offset(&offset, ty);
     (Emit::sum_expr(base, constant, ty), guard)
 }

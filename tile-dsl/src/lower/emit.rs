@@ -133,20 +133,24 @@ pub(super) struct Emit {
     known: usize,
     /// Statements emitted so far.
     pub count: usize,
+    /// Trees over register slots that have a name in the innermost scope, and whose slots have not changed since.
+    named: Vec<(Expr, Var)>,
 }
 
 impl Emit {
     pub fn new() -> Self {
-        Emit { vars: Vec::new(), scopes: vec![Scope::default()], known: 0, count: 0 }
+        Emit { vars: Vec::new(), scopes: vec![Scope::default()], known: 0, count: 0, named: Vec::new() }
     }
 
     /// Opens the body of a loop or branch.
     pub fn push(&mut self) {
+        self.named.clear();
         self.scopes.push(Scope::default());
     }
 
     /// Closes it and returns its statements.
     pub fn pop(&mut self) -> Vec<Stmt> {
+        self.named.clear();
         self.scopes.pop().expect("an open scope").stmts
     }
 
@@ -205,14 +209,38 @@ impl Emit {
 
     /// Takes back the statements of the innermost scope from a mark on, to be emitted again in the same scope.
     pub fn take(&mut self, mark: usize) -> Vec<Stmt> {
+        self.named.clear();
         let stmts = self.scopes.last_mut().expect("an open scope").stmts.split_off(mark);
         self.count -= stmts.len();
         stmts
     }
 
     pub fn stmt(&mut self, stmt: Stmt) {
+        match &stmt {
+            Stmt::Let(..) | Stmt::Load { .. } | Stmt::Store { .. } => {}
+            Stmt::Set { frag, slot, .. } => {
+                let slot = Expr::Slot { frag: *frag, slot: *slot };
+                self.named.retain(|(tree, _)| {
+                    let mut changes = false;
+                    tree.each(&mut |e| changes |= *e == slot);
+                    !changes
+                });
+            }
+            _ => self.named.clear(),
+        }
         self.count += 1;
         self.scopes.last_mut().expect("an open scope").stmts.push(stmt);
+    }
+
+    /// A variable that has the value of a tree over register slots as they are now: the same for the same tree.
+    pub fn name(&mut self, tree: Expr, ty: Ty) -> Var {
+        if let Some((_, known)) = self.named.iter().find(|(other, _)| *other == tree) {
+            return *known;
+        }
+        let var = self.var(ty);
+        self.stmt(Stmt::Let(var, tree.clone()));
+        self.named.push((tree, var));
+        var
     }
 
     /// The scope that a value is defined in, counted from outside.

@@ -78,10 +78,7 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
 pub(super) fn named(cx: &mut Cx<'_>, expr: &Expr) -> Result<Atom, LowerError> {
     match value(cx, expr)? {
         Operand::Atom(atom) => Ok(atom),
-        Operand::Tree(tree, ty) => match cx.build.name(tree, ty) {
-            KExpr::Var(var) => Ok(Atom::Var(var)),
-            _ => Err(LowerError::Malformed("a tree over registers is a number".into())),
-        },
+        Operand::Tree(tree, ty) => Ok(Atom::Var(cx.build.emit.name(tree, ty))),
     }
 }
 

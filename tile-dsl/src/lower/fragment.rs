@@ -194,7 +194,7 @@ fn global_loads(cx: &mut Cx<'_>, plan: &FragmentPlan, sources: Vec<Source>) -> U
             offset.add(pitch, coord);
         }
         let guard = guard::inside(cx, &within);
-        let ty = cx.view.offset_ty();
+        let ty = cx.view.offset_ty(plan.tensor);
         let (base, constant) = cx.build.emit.offset(&offset, ty);
         let mem = cx.view.global(plan.tensor);
         let guard = guard.map(Atom::expr);

@@ -58,7 +58,7 @@ fn load_global(cx: &mut Cx<'_>, id: AccessId, place: Place) -> Result<(Mem, Atom
     if cx.view.plan.accesses.in_place.contains(&tensor) {
         guard = cx.build.emit.and(guard, cx.env.owner);
     }
-    let ty = cx.view.offset_ty();
+    let ty = cx.view.offset_ty(tensor);
     let (base, constant) = cx.build.emit.offset(&offset, ty);
     let mem = cx.view.global(tensor);
     Ok((mem, load_from(cx, mem, dtype, base, constant, ty, guard, lanes)))

@@ -22,7 +22,7 @@ pub(super) fn pitches(cx: &mut Cx<'_>, id: TensorId) -> Vec<Pitch> {
         return known.clone();
     }
     let tensor = cx.view.tensor(id);
-    let ty = cx.view.offset_ty();
+    let ty = cx.view.offset_ty(id);
     let wide = ty == Ty::I64 && !is_small(tensor);
     let fastest_first = cx.view.nest.fastest_first(id);
     let mut pitches = vec![Pitch::Fixed(1); tensor.dims.len()];

@@ -40,7 +40,7 @@ pub(super) fn stored_place(
         offset.add(pitch, coord);
     }
     memory::write_global(cx, id);
-    let ty = cx.view.offset_ty();
+    let ty = cx.view.offset_ty(tensor);
     let mem = cx.view.global(tensor);
     let (base, constant) = cx.build.emit.offset(&offset, ty);
     let t = cx.view.tensor(tensor);

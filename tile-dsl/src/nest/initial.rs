@@ -127,16 +127,18 @@ impl<'a> Build<'a> {
                     let name = self.kernel.tensors[usize::from(tensor.0)].name.clone();
                     let want = dtype(self.kernel.tensors[usize::from(tensor.0)].elem);
                     let value = self.expr(value, Some(want), &name, items)?;
-                    let (access, by) = self.place(*tensor, index, when.is_some(), *span, &name, items)?;
                     let when = match when {
-                        Some(when) => Some(self.expr(when, None, &name, items)?.expr),
+                        Some(when) => Some(self.expr(when, None, &name, items)?),
                         None => None,
                     };
+                    let guarded = when.as_ref().map(|when| when.axes.clone());
+                    let (access, by) = self.place(*tensor, index, guarded, *span, &name, items)?;
                     let axes = self.accesses[usize::from(access.0)].axes();
                     let expr = match (by.is_empty(), when) {
                         (true, None) => value.expr,
                         (_, when) => {
-                            Expr::Scatter { by, when: when.map(Box::new), value: Box::new(value.expr) }
+                            let when = when.map(|when| Box::new(when.expr));
+                            Expr::Scatter { by, when, value: Box::new(value.expr) }
                         }
                     };
                     let leaf = Stmt::Put { access, expr };
@@ -158,9 +160,10 @@ impl<'a> Build<'a> {
         let want = self.env.get(&var).map(|b| b.dtype);
         let inline = match &value.kind {
             ExprKind::Full { .. } | ExprKind::Const { .. } => true,
-            ExprKind::Load { tensor, .. } => {
+            ExprKind::Load { .. } => {
                 let uses = count_uses(var, after);
-                !self.stored(*tensor) && !assigned(var, after) && (uses.all <= 1 || uses.all == uses.dots)
+                let stays = !assigned(var, after) && !self.changes(value);
+                stays && (uses.all <= 1 || uses.all == uses.dots)
             }
             _ => false,
         };
@@ -290,7 +293,7 @@ impl<'a> Build<'a> {
         &mut self,
         tensor: tile::TensorId,
         index: &[tile::Index],
-        guarded: bool,
+        guarded: Option<Axes>,
         span: SpanId,
         stmt: &str,
         items: &mut Vec<Item>,
@@ -313,7 +316,13 @@ impl<'a> Build<'a> {
         Ok((AccessId(id as u16), values))
     }
 
-    fn stored(&self, tensor: tile::TensorId) -> bool {
-        self.kernel.tensors[usize::from(tensor.0)].mutable
+    /// Whether what an expression reads may be stored or assigned after it: a tensor that the kernel stores to, a variable that
+    /// loops carry.
+    fn changes(&self, value: &tile::Expr) -> bool {
+        value.any(&|e| match &e.kind {
+            ExprKind::Load { tensor, .. } => self.kernel.tensors[usize::from(tensor.0)].mutable,
+            ExprKind::Var(var) => self.kernel.vars[usize::from(var.0)].mutable,
+            _ => false,
+        })
     }
 }

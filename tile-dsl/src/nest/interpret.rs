@@ -205,7 +205,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
             .map(|v| {
                 let axes: Vec<AxisId> = v.axes.iter().copied().collect();
                 let len = axes.iter().map(|a| extents[usize::from(a.0)] as usize).product();
-                let neutral = v.reduction.map(S::neutral);
+                let neutral = v.reduction.map(|op| S::neutral(op, v.dtype));
                 let initial = v.init.map(|c| S::literal(c, v.dtype)).or(neutral);
                 Store {
                     axes,

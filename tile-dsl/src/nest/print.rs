@@ -76,7 +76,7 @@ impl Nest {
         &self.copies[usize::from(copy.0)]
     }
 
-    /// An access as text: `a[i, k]`; `a[*s + 1, d]` where a value with the axis `s` is added, `a[i if]` under a condition.
+    /// An access as text: `a[i, k]`; `a[*s + 1, d]` where a value with the axis `s` is added, `a[i if i]` under a condition with the axis `i`.
     pub fn print_access(&self, access: &Access) -> String {
         let mut out = format!("{}[", self.tensor(access.tensor).name);
         for (n, index) in access.index.iter().enumerate() {
@@ -91,7 +91,11 @@ impl Nest {
                 let _ = write!(out, " + {}", self.print_affine(index));
             }
         }
-        out.push_str(if access.guarded { " if]" } else { "]" });
+        if let Some(axes) = &access.guarded {
+            let axes: Vec<&str> = axes.iter().map(|a| self.axis(*a)).collect();
+            let _ = write!(out, " if {}", axes.join("."));
+        }
+        out.push(']');
         out
     }
 

@@ -118,11 +118,14 @@ fn rounded_to_tf32(v: f64, m: f64) -> Magnitude {
     }
 }
 
-/// What is an f32 is rounded exactly. Else the computed element may round to either neighbour, 1 apart.
+/// What was not computed, or is not near the middle between two whole numbers, is rounded alike. Else the computed element may
+/// round to either neighbour, 1 apart.
 fn rounded_to_whole(v: f64, m: f64) -> Magnitude {
     const APART: f64 = (1u32 << 24) as f64;
-    let exact = f64::from(v as f32) == v || v.is_nan();
-    Magnitude::Exact(v.round_ties_even(), if exact { m } else { m + APART })
+    // From the nearest number between two whole ones.
+    let from_tie = ((v - v.floor()) - 0.5).abs();
+    let is_known = m == v.abs() || from_tie > m * 1e-4 || !v.is_finite();
+    Magnitude::Exact(v.round_ties_even(), if is_known { m } else { m + APART })
 }
 
 fn absolute([lo, hi]: [f64; 2]) -> [f64; 2] {

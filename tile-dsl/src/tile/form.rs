@@ -296,7 +296,7 @@ forms! {
     /// - Elements: `i32`.
     /// - Error: none. The first NaN counts as greatest, and −0 and +0 are equal. Of no elements it is 2³¹ − 1.
     /// - PTX: that of the two reductions below.
-    /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
+    /// - Requires: numbers, and a value that has the axis, with no reduction in it: bind it first. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
     /// - Costs: two reductions: `argmax(x, j)` is short for `min(select((x == max(x, j)) | !(x == x), j, i32::MAX), j)`, and a schedule names them so: `y.max` and `y.min` where the result is stored to `y`.
     /// - See also: `max over an axis`, `argmin`.
     ArgMax = "argmax", "argmax(x, n)", true;
@@ -314,8 +314,8 @@ forms! {
     /// - Elements: `i32`.
     /// - Error: none. The first NaN counts as smallest, and −0 and +0 are equal. Of no elements it is 2³¹ − 1.
     /// - PTX: that of the two reductions below.
-    /// - Requires: numbers, and a value that has the axis. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
-    /// - Costs: two reductions: `argmin(x, j)` is short for `min(select((x == min(x, j)) | !(x == x), j, i32::MAX), j)`, and a schedule names them so: `y.min` and `y.min` where the result is stored to `y`.
+    /// - Requires: numbers, and a value that has the axis, with no reduction in it: bind it first. The axis is one of `whole`, or of the loop over `tiles` around it, and none of `program_tile`.
+    /// - Costs: two reductions: `argmin(x, j)` is short for `min(select((x == min(x, j)) | !(x == x), j, i32::MAX), j)`, and a schedule names them so: `y.min` and `y.min.2` where the result is stored to `y`.
     /// - See also: `min over an axis`, `argmax`.
     ArgMin = "argmin", "argmin(x, n)", true;
 

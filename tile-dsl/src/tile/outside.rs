@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{dtype::DType, index::AxisId};
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     fmt,
 };
@@ -63,16 +64,29 @@ pub fn outside(kernel: &Kernel, inputs: &Inputs) -> Vec<Outside> {
             lets.insert(*var, value);
         }
     });
-    let scope = Scope { kernel, inputs, lets };
+    let scope = Scope { kernel, inputs, lets, known: RefCell::default() };
     let mut found = Vec::new();
     statements(&kernel.body, &mut |stmt| {
-        if let Stmt::Store { tensor, index, when, .. } = stmt {
-            found.extend(scope.beyond(*tensor, index, when.as_ref()));
+        let mut add = |more: Vec<Outside>| {
+            for outside in more {
+                let same = |o: &Outside| {
+                    (&o.tensor, o.dim, &o.entry) == (&outside.tensor, outside.dim, &outside.entry)
+                };
+                if !found.iter().any(same) {
+                    found.push(outside);
+                }
+            }
+        };
+        // What stands under a condition is loaded to be stored there.
+        let when = if let Stmt::Store { when, .. } = stmt { when.as_ref() } else { None };
+        if let Stmt::Store { tensor, index, .. } = stmt {
+            add(scope.beyond(*tensor, index, when));
         }
         for operand in stmt.operands() {
+            let when = when.filter(|when| !std::ptr::eq(*when, operand));
             operand.each(&mut |expr| {
                 if let ExprKind::Load { tensor, index } = &expr.kind {
-                    found.extend(scope.beyond(*tensor, index, None));
+                    add(scope.beyond(*tensor, index, when));
                 }
             });
         }
@@ -87,6 +101,8 @@ struct Scope<'k> {
     kernel: &'k Kernel,
     inputs: &'k Inputs,
     lets: BTreeMap<VarId, &'k Expr>,
+    /// Values of variables at the point at hand.
+    known: RefCell<BTreeMap<VarId, f64>>,
 }
 
 impl Scope<'_> {
@@ -95,14 +111,15 @@ impl Scope<'_> {
         let entries = index.iter().zip(dims).enumerate().filter(|(_, (e, _))| e.affine.terms.is_empty());
         let found = entries.filter_map(|(dim, (entry, extent))| {
             let extent = extent.eval(&self.inputs.dims)?;
-            let mut axes = BTreeSet::new();
+            let (mut axes, mut seen) = (BTreeSet::new(), BTreeSet::new());
             let value = entry.value.as_deref()?;
-            self.axes(value, &mut axes)?;
+            self.axes(value, &mut axes, &mut seen)?;
             if let Some(when) = when {
-                self.axes(when, &mut axes)?;
+                self.axes(when, &mut axes, &mut seen)?;
             }
             let mut found: Option<Outside> = None;
             self.each_point(&axes, &mut |point| {
+                self.known.borrow_mut().clear();
                 if when.is_some_and(|when| self.value(when, point) == 0.0) {
                     return;
                 }
@@ -146,7 +163,7 @@ impl Scope<'_> {
     }
 
     /// Adds the axes of a value; `None` where it does not follow from what is known without running the kernel.
-    fn axes(&self, expr: &Expr, found: &mut BTreeSet<AxisId>) -> Option<()> {
+    fn axes(&self, expr: &Expr, found: &mut BTreeSet<AxisId>, seen: &mut BTreeSet<VarId>) -> Option<()> {
         match &expr.kind {
             ExprKind::Load { tensor, index } => {
                 let info = &self.kernel.tensors[usize::from(tensor.0)];
@@ -158,11 +175,11 @@ impl Scope<'_> {
                 (self.axis(*axis).kind != AxisKind::Tiles).then_some(())?;
                 found.insert(*axis);
             }
-            ExprKind::Var(var) => return self.axes(self.lets.get(var)?, found),
+            ExprKind::Var(var) if seen.insert(*var) => return self.axes(self.lets.get(var)?, found, seen),
             ExprKind::Full { .. } | ExprKind::Reduce(..) | ExprKind::Dot(..) => return None,
             _ => {}
         }
-        expr.children().into_iter().try_for_each(|child| self.axes(child, found))
+        expr.children().into_iter().try_for_each(|child| self.axes(child, found, seen))
     }
 
     fn dtype(&self, expr: &Expr) -> DType {
@@ -200,7 +217,14 @@ impl Scope<'_> {
                     self.dtype(expr),
                 )
             }
-            ExprKind::Var(var) => self.lets.get(var).map_or(0.0, |value| self.value(value, point)),
+            ExprKind::Var(var) => {
+                if let Some(known) = self.known.borrow().get(var) {
+                    return *known;
+                }
+                let value = self.lets.get(var).map_or(0.0, |value| self.value(value, point));
+                self.known.borrow_mut().insert(*var, value);
+                value
+            }
             ExprKind::Un(op, x) => Exact::un(*op, self.dtype(x), self.value(x, point), false),
             ExprKind::Bin(op, a, b) => {
                 Exact::bin(*op, self.dtype(a), self.value(a, point), self.value(b, point), false)

@@ -126,6 +126,7 @@ impl<'k> Checker<'k> {
                 Stmt::Assign { var, value, span } => self.assign(*var, value, *span),
                 Stmt::For { axis, body, span } => self.for_loop(*axis, body, *span),
                 Stmt::Store { tensor, index, when, value, span } => {
+                    when.iter().for_each(|when| self.check_overwritten(when));
                     let axes = self.store(*tensor, index, value, *span);
                     if let Some(when) = when {
                         self.condition(*tensor, when, axes.as_ref());
@@ -229,7 +230,8 @@ impl<'k> Checker<'k> {
                 self.load(*tensor, index, span)?;
                 Some(ValueType { axes, elem: kernel.tensors[usize::from(tensor.0)].elem })
             }
-            ExprKind::Full { elem, axes, .. } => {
+            ExprKind::Full { value, elem, axes } => {
+                self.representable_literal(*value, *elem, span)?;
                 let axes: BTreeSet<_> = axes.iter().copied().collect();
                 self.in_scope(&axes, span)?;
                 Some(ValueType { axes, elem: *elem })
@@ -249,13 +251,7 @@ impl<'k> Checker<'k> {
                     );
                     return None;
                 };
-                if found == I32 && (value.fract() != 0.0 || value.abs() > f64::from(i32::MAX)) {
-                    self.error(
-                        Diagnostic::new(span, format!("the literal {value} is used as an i32"))
-                            .remark("index values are i32: cast them with `.cast::<f32>()` first"),
-                    );
-                    return None;
-                }
+                self.representable_literal(*value, found, span)?;
                 *elem = Some(found);
                 Some(ValueType::scalar(found))
             }
@@ -302,7 +298,7 @@ impl<'k> Checker<'k> {
                 if !fits {
                     let help = match (row.float, row.int) {
                         (None, None) => "it takes results of comparisons",
-                        (None, Some(_)) => "remainders are of index values (i32) only",
+                        (None, Some(_)) => "remainders are of i32 values only",
                         (Some(_), _) => "use `select(condition, a, b)` to turn a condition into numbers",
                     };
                     let message = format!("`{}` of {} values", op.name(), kernel.elem_name(found.elem));
@@ -368,6 +364,19 @@ impl<'k> Checker<'k> {
                 self.dot(&left?, &right?, &acc?, [a.span, b.span, c.span], span)
             }
         }
+    }
+
+    /// Whether a type has a number.
+    fn representable_literal(&mut self, value: f64, elem: ElemType, span: SpanId) -> Option<()> {
+        let whole = value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value);
+        if elem != I32 || whole {
+            return Some(());
+        }
+        self.error(
+            Diagnostic::new(span, format!("the literal {value} is used as an i32"))
+                .remark("an i32 is a whole number from -2147483648 to 2147483647; `x.cast::<f32>()` makes floats of integers"),
+        );
+        None
     }
 
     /// Two operands of equal element type; their axes are joined.

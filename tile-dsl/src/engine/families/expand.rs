@@ -248,6 +248,17 @@ fn access_vector(
         .note(info.span, format!("`{shown}` is {verb} here"))
         .edit(Edit::remove()));
     }
+    if info.guarded.as_ref().is_some_and(|axes| axes.contains(&a.axis)) {
+        return Err(Failure::refused(Diagnostic::new(
+            SpanId::NONE,
+            format!(
+                "`{}` is stored under a condition that differs from step to step of `{name}`: a vector is stored as a whole",
+                tensor.name
+            ),
+        ))
+        .note(info.span, "stored here")
+        .edit(Edit::remove()));
+    }
     let moves = |dim: usize| info.index[dim].coefficient(a.axis) * i64::from(a.stride);
     let used: Vec<usize> = (0..info.index.len()).filter(|d| moves(*d) != 0).collect();
     if used.is_empty() {

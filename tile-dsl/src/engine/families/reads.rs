@@ -27,7 +27,12 @@ pub(crate) fn not_read(
     new: &Copy,
     named: impl Fn(String) -> DirectiveKind,
 ) -> Failure {
-    if let Some(gathered) = nest.accesses.iter().find(|a| a.tensor == new.tensor && !a.by.is_empty()) {
+    let mut gathered = None;
+    leaves(&nest.body, &mut |_, leaf| {
+        let read = leaf.leaf().expect("a leaf").1.accesses().into_iter().map(|a| nest.access(a));
+        gathered = gathered.or(read.filter(|a| a.tensor == new.tensor).find(|a| !a.by.is_empty()));
+    });
+    if let (Some(gathered), true) = (gathered, nest.ways(new.tensor, |_| true).is_empty()) {
         return refuse(format!("values say where `{name}` is read: its elements are not copied on chip"))
             .note(gathered.span, format!("`{name}` is read here"))
             .edit(Edit::remove());

@@ -105,7 +105,7 @@ impl<'a> Build<'a> {
             let wide = if sums.contains(&var) { RedOp::Add.accumulator(dtype) } else { dtype };
             let info = &self.kernel.vars[usize::from(var.0)];
             let (name, at) = (info.name.clone(), info.span);
-            let init = literal(&start.expr).map(|c| f64::from(dtype.round(c as f32)));
+            let init = literal(&start.expr).map(|c| dtype.round_f64(c));
             let id = self.new_value(name.clone(), &axes, wide, None, init, at);
             if init.is_none() {
                 let leaf = Stmt::Set { value: id, expr: cast(start, wide).expr };
@@ -191,7 +191,7 @@ impl<'a> Build<'a> {
         if !loops.is_subset(&over) || over != loops && !matches!(value.kind, ExprKind::Dot(..)) {
             return Ok(false);
         }
-        let init = literal(&start.expr).map(|c| f64::from(start.dtype.round(c as f32)));
+        let init = literal(&start.expr).map(|c| start.dtype.round_f64(c));
         let unique = self.fresh(&name);
         let red_name = if init.is_some() { unique.clone() } else { format!("{unique}.{}", op.name()) };
         // `dot` says itself what it accumulates in.

@@ -69,17 +69,17 @@ impl Semantics for Modular {
 
 /// Neutral elements of reductions.
 pub(super) trait Neutral: Semantics<E = f64> {
-    fn neutral(op: RedOp) -> f64;
+    fn neutral(op: RedOp, dtype: DType) -> f64;
 }
 
 impl Neutral for Exact {
-    fn neutral(op: RedOp) -> f64 {
-        op.neutral().into()
+    fn neutral(op: RedOp, dtype: DType) -> f64 {
+        Exact::literal(op.neutral().into(), dtype)
     }
 }
 
 impl Neutral for Modular {
-    fn neutral(op: RedOp) -> f64 {
+    fn neutral(op: RedOp, _: DType) -> f64 {
         // Numbers are from 0 to the prime.
         f64::from(op.neutral()).clamp(0.0, PRIME as f64)
     }

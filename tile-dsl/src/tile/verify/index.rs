@@ -319,7 +319,9 @@ impl Checker<'_> {
         )
         .card(Operation::Form(Form::Store).place());
         let promised = index.iter().any(|i| i.unique);
-        self.error(match index::values(index).next() {
+        // A promise is about a whole entry.
+        let whole = index.iter().filter(|i| i.affine.terms.is_empty()).find_map(|i| i.value.as_deref());
+        self.error(match whole {
             Some(value) if !promised => error
                 .note(value.span, "two points may have the same value here")
                 .rewrite(value.span, "unique(", ")"),
@@ -331,7 +333,6 @@ impl Checker<'_> {
 
     /// The condition of a store, whose index has these axes.
     pub(super) fn condition(&mut self, tensor: TensorId, when: &mut Expr, axes: Option<&BTreeSet<AxisId>>) {
-        self.check_overwritten(when);
         let Some(found) = self.infer(when, None) else { return };
         let (kernel, name) = (self.kernel, &self.kernel.tensors[usize::from(tensor.0)].name);
         if found.elem != BOOL {

@@ -98,7 +98,7 @@ impl Table {
             tensor,
             index,
             by: Default::default(),
-            guarded: false,
+            guarded: None,
             span: SpanId::NONE,
         });
         AccessId(self.nest.accesses.len() as u16 - 1)

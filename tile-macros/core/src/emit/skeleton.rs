@@ -208,6 +208,12 @@ impl Skeleton<'_> {
                 None => quote!(#private::dsl::scalar(#path)),
             },
             Expr::Lit(lit) => quote!(#private::dsl::scalar(#lit)),
+            // A sign is part of a literal: no other type has the least number.
+            Expr::Unary(syn::ExprUnary { op: op @ syn::UnOp::Neg(_), expr, .. })
+                if matches!(**expr, Expr::Lit(_)) =>
+            {
+                quote!(#private::dsl::scalar(#op #expr))
+            }
             Expr::Unary(unary) => {
                 let (op, x) = (&unary.op, self.expr(&unary.expr));
                 match op {

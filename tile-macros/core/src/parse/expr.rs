@@ -264,8 +264,14 @@ impl Reader<'_> {
                     let help = format!("the form is `{}`; the axes of this kernel are {axes}", form.usage());
                     return self.fail(axis, format!("`{name}` is over an axis"), &help);
                 };
-                let span = self.spans.of(expr);
-                Some(place_of(extreme, x?, of, span).kind)
+                let (span, x) = (self.spans.of(expr), x?);
+                if x.any(&|e| matches!(e.kind, ExprKind::Reduce(..) | ExprKind::Dot(..))) {
+                    let help = format!("bind it first: `let v = ..; {name}(v, {})`", source(axis));
+                    let what =
+                        format!("the operand of `{name}` has a reduction in it, and is read several times");
+                    return self.fail(args[0], what, &help);
+                }
+                Some(place_of(extreme, x, of, span).kind)
             }
             (None, _, [x, axis]) if RedOp::from_name(&name).is_some() && self.as_axis(axis).is_some() => {
                 let axis = self.as_axis(axis)?;

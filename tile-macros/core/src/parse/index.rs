@@ -7,8 +7,12 @@ use tile_dsl::{
     dtype::DType,
     index::Affine,
     op,
+    span::SpanId,
     tile::{self, ElemType, ExprKind, Form, Index, Operation},
 };
+
+const WHOLE: &str = "`unique` is a promise about the whole entry of an index";
+const WHOLE_HELP: &str = "put all of the sum into it: `unique(a + 2 * b)`";
 
 impl Reader<'_> {
     /// `[i + r, 2*j - 1]`, `[load(ids, [s]), d]`.
@@ -32,6 +36,14 @@ impl Reader<'_> {
                 let mut entry = Index::from(Affine::default());
                 self.add(item, 1, &mut entry)?;
                 entry.affine.terms.retain(|_, c| *c != 0);
+                if entry.unique && !entry.affine.terms.is_empty() {
+                    return self.fail(item, WHOLE, WHOLE_HELP);
+                }
+                // Of several values, it is the entry that one can point at.
+                let span = self.spans.of(item);
+                if let Some(sum) = entry.value.as_mut().filter(|sum| sum.span == SpanId::NONE) {
+                    sum.span = span;
+                }
                 Some(entry)
             })
             .collect();
@@ -85,26 +97,20 @@ impl Reader<'_> {
                     return self.fail(expr, "`unique` takes one value", "the form is `unique(v)`");
                 };
                 if factor != 1 || entry.value.is_some() {
-                    return self.fail(
-                        expr,
-                        "`unique` is a promise about the whole entry of an index",
-                        "put all of the sum into it: `unique(a + 2 * b)`",
-                    );
+                    return self.fail(expr, WHOLE, WHOLE_HELP);
                 }
                 entry.unique = true;
                 *promised
             }
             _ if entry.unique => {
-                return self.fail(
-                    expr,
-                    "`unique` is a promise about the whole entry of an index",
-                    "put all of the sum into it: `unique(a + 2 * b)`",
-                );
+                return self.fail(expr, WHOLE, WHOLE_HELP);
             }
             _ => expr,
         };
         let span = self.spans.of(value);
         let read = self.expr(value)?;
+        // The first value has a place of its own, and a sum that of the entry.
+        let span = if entry.value.is_some() { SpanId::NONE } else { span };
         let node = |kind: ExprKind| tile::Expr { kind, span };
         let bin = |op, a: tile::Expr, b: tile::Expr| node(ExprKind::Bin(op, Box::new(a), Box::new(b)));
         let scaled = |value: tile::Expr, by: i64| match by {

@@ -271,15 +271,19 @@ impl Reader<'_> {
     }
 
     fn new_var(&mut self, name: &syn::Ident, mutable: bool) -> VarId {
-        let text = name.to_string();
-        let count = self.used.entry(text.clone()).or_default();
-        *count += 1;
-        let unique = if *count == 1 { text.clone() } else { format!("{text}.{count}") };
-        let span = self.spans.of(name);
-        self.kernel.vars.push(tile::Var { name: unique, mutable, span });
-        let var = VarId(id(self.kernel.vars.len() - 1));
+        let (text, span) = (name.to_string(), self.spans.of(name));
+        let var = self.unnamed_var(&text, span, mutable);
         self.bind(&text, Binding::Var(var, self.loops));
         var
+    }
+
+    /// A variable that schedules name, and the text of the kernel does not.
+    fn unnamed_var(&mut self, text: &str, span: SpanId, mutable: bool) -> VarId {
+        let count = self.used.entry(text.to_string()).or_default();
+        *count += 1;
+        let unique = if *count == 1 { text.to_string() } else { format!("{text}.{count}") };
+        self.kernel.vars.push(tile::Var { name: unique, mutable, span });
+        VarId(id(self.kernel.vars.len() - 1))
     }
 
     fn axes(&mut self, pat: &Pat, binder: Form, args: &[&Expr], call: &Expr) -> Option<Stmt> {
@@ -458,7 +462,23 @@ impl Reader<'_> {
         if choice.then_branch.stmts.is_empty() {
             return self.fail(choice, "an `if` without a store", "the form is `if c { store(y, [i], v); }`");
         }
-        let condition = condition?;
+        let mut condition = condition?;
+        let stored: Vec<TensorId> = stores
+            .iter()
+            .filter_map(|stmt| if let Stmt::Store { tensor, .. } = stmt { Some(*tensor) } else { None })
+            .collect();
+        let once = condition.any(&|e| match &e.kind {
+            ExprKind::Load { tensor, .. } => stored.contains(tensor),
+            ExprKind::Reduce(..) | ExprKind::Dot(..) => true,
+            _ => false,
+        });
+        // What a store changes, and what is costly, is read before all of them.
+        if stores.len() > 1 && once {
+            let span = condition.span;
+            let var = self.unnamed_var("condition", span, false);
+            let value = std::mem::replace(&mut condition, tile::Expr { kind: ExprKind::Var(var), span });
+            stores.insert(0, Stmt::Let { var, value });
+        }
         for stmt in &mut stores {
             if let Stmt::Store { when, span, .. } = stmt {
                 *when = Some(condition.clone());
