@@ -53,7 +53,8 @@ impl Nest {
             }
             for a in leaf.leaf().expect("a leaf").1.accesses() {
                 let alike = |b: &AccessId| moves_alike(&self.access(*b).index, &self.access(a).index);
-                if self.access(a).tensor == tensor && !found.iter().any(alike) {
+                let read = self.access(a);
+                if read.tensor == tensor && read.is_plain() && !found.iter().any(alike) {
                     found.push(a);
                 }
             }
