@@ -12,6 +12,7 @@ use crate::{
     kernel::Ty,
     machine::Unit,
     nest::{AccessId, LoopKind, Steps},
+    program::Variant,
     tile::{self, TensorId},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,9 +27,16 @@ pub(super) fn pitches(cx: &mut Cx<'_>, id: TensorId) -> Vec<Pitch> {
     let wide = ty == Ty::I64 && !is_small(tensor);
     let fastest_first = cx.view.nest.fastest_first(id);
     let mut pitches = vec![Pitch::Fixed(1); tensor.dims.len()];
-    let mut pitch = Atom::Int(1, ty);
+    // What lies between two indices of the slowest dimension is assumed to fit 32 bits where variants assume anything.
+    let row_ty = if cx.view.variant == Variant::General { ty } else { Ty::I32 };
+    let mut pitch = Atom::Int(1, row_ty);
     for (n, d) in fastest_first.iter().copied().enumerate() {
-        pitches[d] = match pitch {
+        let weight = match pitch {
+            Atom::Int(n, _) => Atom::Int(n, ty),
+            pitch if cx.build.emit.ty(pitch) == ty => pitch,
+            pitch => cx.build.emit.op(emit::Op::Cast(ty), &[pitch]),
+        };
+        pitches[d] = match weight {
             Atom::Var(var) => Pitch::Var(var),
             Atom::Int(n, _) if wide && n != 1 => Pitch::Wide(n),
             Atom::Int(n, _) => Pitch::Fixed(n),
@@ -40,11 +48,11 @@ pub(super) fn pitches(cx: &mut Cx<'_>, id: TensorId) -> Vec<Pitch> {
         if cx.view.given.strided.contains(&id) {
             let next = Extent::dim(&stride(tensor, fastest_first[n + 1]));
             let next = cx.build.emit.dim(&next);
-            pitch = cx.build.emit.op(emit::Op::Cast(ty), &[next]);
+            pitch = cx.build.emit.op(emit::Op::Cast(row_ty), &[next]);
             continue;
         }
         let extent = cx.build.emit.dim(&tensor.dims[d]);
-        let extent = cx.build.emit.op(emit::Op::Cast(ty), &[extent]);
+        let extent = cx.build.emit.op(emit::Op::Cast(row_ty), &[extent]);
         pitch = cx.build.emit.bin(crate::op::BinOp::Mul, pitch, extent);
     }
     cx.build.pitches.insert(id, pitches.clone());
