@@ -250,13 +250,15 @@ impl<'a> Assumptions<'a> {
             for access in &accesses.all {
                 let access = &nest.accesses[access.0 as usize];
                 let t = &kernel.tensors[access.tensor.0 as usize];
-                let order = nest.fastest_first(access.tensor);
-                let mut reach: Vec<Reach> =
-                    order.iter().map(|d| reach_of(nest, &access.index[*d], &run)).collect();
-                // Of the slowest dimension offsets have 64 bits there, and one step of it 32.
-                if let (true, Some(slowest)) = (nest.is_indexed_by_values(access.tensor), reach.last_mut()) {
-                    *slowest = Reach { constant: 1, terms: Vec::new() };
+                let mut order = nest.fastest_first(access.tensor);
+                // There offsets have 64 bits, and one step of the slowest dimension 32.
+                if nest.is_indexed_by_values(access.tensor) {
+                    order.pop();
                 }
+                if order.is_empty() {
+                    continue;
+                }
+                let reach = order.iter().map(|d| reach_of(nest, &access.index[*d], &run)).collect();
                 let strides = strided.contains(&access.tensor).then(|| strides(nest, access.tensor));
                 let extents = order.iter().map(|d| t.dims[*d].clone()).collect();
                 let pitches = Pitches { extents, strides };
