@@ -31,4 +31,5 @@ mod support;
 mod tf32;
 mod tuples;
 mod twice;
+mod values;
 mod views;

@@ -172,6 +172,12 @@ impl Access {
         self.by.is_empty() && self.guarded.is_none()
     }
 
+    /// What decides beside its forms where it goes, in words; `None` of one that is plain.
+    pub(crate) fn decided_by(&self) -> Option<&'static str> {
+        let why = if self.by.is_empty() { "under a condition" } else { "where values say" };
+        (!self.is_plain()).then_some(why)
+    }
+
     /// All axes that say where it goes.
     pub fn axes(&self) -> BTreeSet<AxisId> {
         let forms = self.index.iter().flat_map(|index| index.terms.keys());

@@ -432,8 +432,7 @@ fn whole_store(
     let access = nest.access(access);
     let tensor = nest.tensor(access.tensor);
     let refuse = |text: String| refuse(text).note(access.span, format!("`{}` is stored here", tensor.name));
-    if !access.is_plain() {
-        let why = if access.by.is_empty() { "under a condition" } else { "where values say" };
+    if let Some(why) = access.decided_by() {
         return Err(refuse(format!(
             "`{}` is stored {why}, and the rest of the tensor would be set to zero",
             tensor.name

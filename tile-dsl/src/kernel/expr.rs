@@ -63,7 +63,7 @@ impl Expr {
     /// Two results of a reduction as one. Integers of the kernel wrap around.
     pub fn combined(op: BinOp, dtype: DType, a: Expr, b: Expr) -> Expr {
         let (a, b) = (Box::new(a), Box::new(b));
-        if op.wraps() && dtype == DType::I32 { Expr::Wrapping(op, a, b) } else { Expr::Bin(op, a, b) }
+        if op.wraps(dtype) { Expr::Wrapping(op, a, b) } else { Expr::Bin(op, a, b) }
     }
 
     /// Calls `f` with each expression in this one, itself included.

@@ -243,7 +243,9 @@ impl Verifier<'_> {
                 ok(takes(t, row.float.is_some(), row.int.is_some(), row.truth.is_some()), t)
             }),
             Expr::Xor(a, b) => same(a, b).and_then(|t| ok(t.is_int(), t)),
-            Expr::Wrapping(op, a, b) => same(a, b).and_then(|t| ok(op.wraps() && t == Ty::I32, t)),
+            Expr::Wrapping(op, a, b) => {
+                same(a, b).and_then(|t| ok(matches!(t, Ty::Elem(dtype) if op.wraps(dtype)), t))
+            }
             Expr::Fma(a, b, c) => {
                 same(a, b)?;
                 same(b, c).and_then(|t| ok(float(t), t))

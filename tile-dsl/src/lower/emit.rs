@@ -73,6 +73,11 @@ pub(super) enum Op {
 }
 
 impl Op {
+    /// An operator on values of the kernel, which wrap around where they are integers; indices do not.
+    pub fn of_values(op: BinOp, dtype: DType) -> Self {
+        if op.wraps(dtype) { Op::Wrapping(op) } else { Op::Bin(op) }
+    }
+
     /// The operation as an expression over `args`.
     pub fn expr(self, args: Vec<Expr>) -> Expr {
         let mut args = args.into_iter().map(Box::new);
@@ -344,8 +349,7 @@ impl Emit {
 
     /// Two results of a reduction as one: see [`Expr::combined`].
     pub fn combined(&mut self, op: BinOp, dtype: DType, a: Atom, b: Atom) -> Atom {
-        let wraps = op.wraps() && dtype == DType::I32;
-        self.op(if wraps { Op::Wrapping(op) } else { Op::Bin(op) }, &[a, b])
+        self.op(Op::of_values(op, dtype), &[a, b])
     }
 
     pub fn add(&mut self, a: Atom, b: Atom) -> Atom {

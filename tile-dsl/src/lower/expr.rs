@@ -56,8 +56,11 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
         }
         Expr::Bin(op, a, b) => {
             let args = vec![value(cx, a)?, value(cx, b)?];
-            let wraps = op.wraps() && operand_ty(cx, &args[0]) == Ty::I32;
-            Ok(apply(cx, if wraps { Op::Wrapping(*op) } else { Op::Bin(*op) }, args))
+            let op = match operand_ty(cx, &args[0]) {
+                Ty::Elem(dtype) => Op::of_values(*op, dtype),
+                Ty::I64 => Op::Bin(*op),
+            };
+            Ok(apply(cx, op, args))
         }
         Expr::Cmp(op, a, b) => {
             let args = vec![value(cx, a)?, value(cx, b)?];

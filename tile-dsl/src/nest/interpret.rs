@@ -6,6 +6,7 @@
 //! backwards every second time. Points at or beyond the extent of an axis are guarded as the grammar says: `red` and
 //! `put` skip them, a `ld` outside its tensor yields zero; anything else there is poison and must not reach a `put`.
 
+mod indexed;
 mod modular;
 
 use super::{
@@ -334,40 +335,6 @@ impl<'n, S: Neutral> Machine<'n, S> {
         }
     }
 
-    fn put(&mut self, access: AccessId, expr: &Expr) -> Result<(), InterpretError> {
-        let (by, when, value) = expr.stored();
-        let info = self.nest.access(access);
-        let poison = || InterpretError::Poison(format!("put {}", self.nest.print_access(info)));
-        if let Some(when) = when
-            && !S::holds(self.expr(when)?.0.ok_or_else(poison)?)
-        {
-            return Ok(());
-        }
-        let element = self.expr(value)?.0.ok_or_else(poison)?;
-        let index = self.index_by(access, by)?.ok_or_else(poison)?;
-        let tensor = usize::from(info.tensor.0);
-        match offset(&self.tensors[tensor].shape, index.iter().copied()) {
-            Some(offset) => self.tensors[tensor].data[offset] = element,
-            // Values may lead outside.
-            None if !info.by.is_empty() => {}
-            None => {
-                let shown = self.nest.print_access(info);
-                return Err(InterpretError::Poison(format!("{shown} at {index:?} is outside")));
-            }
-        }
-        Ok(())
-    }
-
-    /// The index of an access at the current point, with values added; `None` where one is poison.
-    fn index_by(&self, access: AccessId, by: &[Expr]) -> Result<Option<Vec<i64>>, InterpretError> {
-        let mut index: Vec<i64> = self.index(access).collect();
-        for (dim, value) in self.nest.access(access).by.keys().zip(by) {
-            let Some(value) = self.expr(value)?.0 else { return Ok(None) };
-            index[*dim] = i64::from((index[*dim] as i32).wrapping_add(S::number(value) as i32));
-        }
-        Ok(Some(index))
-    }
-
     /// A buffer takes its bytes: what others have there is lost. A copy that has several buffers takes none and loses none,
     /// and what is filled outside of a loop that units share out is kept: its steps, one after the other here, are taken at
     /// once.
@@ -552,12 +519,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
     fn expr(&self, expr: &Expr) -> Result<(Element, DType), InterpretError> {
         Ok(match expr {
             Expr::Load(a) => self.load(*a)?,
-            Expr::Gather(a, by) => {
-                let global = &self.tensors[usize::from(self.nest.access(*a).tensor.0)];
-                let at = |index: Vec<i64>| offset(&global.shape, index.into_iter());
-                let index = self.index_by(*a, by)?;
-                (index.map(|index| at(index).map_or(0.0, |o| global.data[o])), global.dtype)
-            }
+            Expr::Gather(a, by) => self.gather(*a, by)?,
             Expr::Scatter { .. } => {
                 return Err(InterpretError::Poison("a scatter that is not stored".into()));
             }

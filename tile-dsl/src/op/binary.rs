@@ -440,8 +440,8 @@ impl BinOp {
         self.row().int.map_or([None; 2], |int| int.neutral)
     }
 
-    /// Whether integer values wrap: one of `+ - * / %`.
-    pub fn wraps(self) -> bool {
-        self.row().int.is_some_and(|int| int.wraps)
+    /// Whether values of a type wrap around: one of `+ - * / %` of integers.
+    pub fn wraps(self, dtype: DType) -> bool {
+        dtype == DType::I32 && self.row().int.is_some_and(|int| int.wraps)
     }
 }

@@ -122,9 +122,10 @@ fn rounded_to_tf32(v: f64, m: f64) -> Magnitude {
 /// round to either neighbour, 1 apart.
 fn rounded_to_whole(v: f64, m: f64) -> Magnitude {
     const APART: f64 = (1u32 << 24) as f64;
-    // From the nearest number between two whole ones.
+    // As much as a thousand rounding steps may be off.
+    const OFF: f64 = 1.0 / (1u32 << 14) as f64;
     let from_tie = ((v - v.floor()) - 0.5).abs();
-    let is_known = m == v.abs() || from_tie > m * 1e-4 || !v.is_finite();
+    let is_known = m == v.abs() || from_tie > m * OFF || !v.is_finite();
     Magnitude::Exact(v.round_ties_even(), if is_known { m } else { m + APART })
 }
 

@@ -10,9 +10,11 @@
 //! accumulation) may depend on its tile size; give it the schedule's.
 
 mod array;
+mod outside;
 mod reference;
 pub(crate) mod semantics;
 
+pub use outside::{Outside, outside};
 pub use reference::{Comparison, Reference, U, half_ulp};
 
 use super::{ElemType, Expr, ExprKind, Index, Kernel, Stmt, TensorId, ValueType, VarId, added, index, sums};
@@ -176,6 +178,14 @@ fn fixed(kernel: &Kernel, elem: ElemType) -> Result<DType, EvalError> {
 
 impl<'k, S: Semantics> Machine<'k, S> {
     fn run(kernel: &'k Kernel, inputs: &'k Inputs) -> Result<BTreeMap<String, Memory<S::E>>, EvalError> {
+        let mut machine = Self::new(kernel, inputs, false)?;
+        machine.block(&kernel.body);
+        let named = kernel.tensors.iter().zip(machine.tensors);
+        Ok(named.filter(|(t, _)| t.mutable).map(|(t, memory)| (t.name.clone(), memory)).collect())
+    }
+
+    /// Before the first statement. `partial`: tensors may be absent, which nothing reads then.
+    fn new(kernel: &'k Kernel, inputs: &'k Inputs, partial: bool) -> Result<Self, EvalError> {
         let extents =
             kernel.axes.iter().map(|a| extent(&a.extent, &inputs.dims)).collect::<Result<Vec<_>, _>>()?;
         let tensors = kernel
@@ -198,6 +208,7 @@ impl<'k, S: Semantics> Machine<'k, S> {
                         return Err(EvalError::Length { name: t.name.clone(), shape, found: given.len() });
                     }
                     Some(given) => given.to_f64().into_iter().map(S::input).collect(),
+                    None if partial => Vec::new(),
                     None if t.mutable => vec![S::input(0.0); len],
                     None => return Err(EvalError::Missing { kind: "tensor", name: t.name.clone() }),
                 };
@@ -213,10 +224,7 @@ impl<'k, S: Semantics> Machine<'k, S> {
         let ranges = extents.iter().map(|n| (0, *n)).collect();
         let types = kernel.value_types().iter().map(ValueType::dtype).collect();
         let (vars, wide) = (BTreeMap::new(), BTreeSet::new());
-        let mut machine = Machine::<S> { kernel, inputs, extents, ranges, tensors, types, vars, wide };
-        machine.block(&kernel.body);
-        let named = kernel.tensors.iter().zip(machine.tensors);
-        Ok(named.filter(|(t, _)| t.mutable).map(|(t, memory)| (t.name.clone(), memory)).collect())
+        Ok(Machine { kernel, inputs, extents, ranges, tensors, types, vars, wide })
     }
 
     fn block(&mut self, body: &[Stmt]) {
@@ -240,7 +248,7 @@ impl<'k, S: Semantics> Machine<'k, S> {
                 Stmt::Store { tensor, index, when, value, .. } => {
                     let places = self.places(*tensor, index);
                     let value = places.zip(&self.expr(value, true), 0, |_, value| value);
-                    let when = when.as_ref().map(|when| self.over(&places.axes, when));
+                    let when = when.as_ref().map(|when| self.spread(&places.axes, &self.expr(when, false)));
                     self.store(*tensor, &places, when.as_ref(), &value);
                 }
             }
@@ -293,59 +301,59 @@ impl<'k, S: Semantics> Machine<'k, S> {
         axes.iter().map(len).collect()
     }
 
+    /// The first point of each axis.
+    fn starts(&self, axes: &[AxisId]) -> Vec<i64> {
+        axes.iter().map(|a| self.ranges[usize::from(a.0)].0).collect()
+    }
+
     /// An array over sorted axes, from the coordinates of each point.
     fn tabulate(&self, mut axes: Vec<AxisId>, mut f: impl FnMut(&[i64]) -> S::E) -> Array<S::E> {
         axes.sort_unstable();
         axes.dedup();
         let shape = self.shape(&axes);
-        let starts: Vec<i64> = axes.iter().map(|a| self.ranges[usize::from(a.0)].0).collect();
+        let starts = self.starts(&axes);
         let mut data = Vec::with_capacity(shape.iter().product());
         array::points(&shape, |point| {
-            let at: Vec<i64> =
-                point.iter().zip(&starts).map(|(p, s)| s + i64::try_from(*p).expect("in range")).collect();
+            let at: Vec<i64> = starts.iter().zip(point).map(|(start, p)| start + *p as i64).collect();
             data.push(f(&at));
         });
         Array { axes, shape, data, steps: 0 }
     }
 
-    /// A value over some axes, its own among them.
-    fn over(&self, axes: &[AxisId], value: &Expr) -> Array<S::E> {
-        let points = self.tabulate(axes.to_vec(), |_| S::input(0.0));
-        points.zip(&self.expr(value, false), 0, |_, value| value)
+    /// An array over more axes, all of its own among them.
+    fn spread(&self, axes: &[AxisId], array: &Array<S::E>) -> Array<S::E> {
+        self.tabulate(axes.to_vec(), |_| S::input(0.0)).zip(array, 0, |_, value| value)
     }
 
     /// Position in a tensor's elements at each point of the axes of an index; `None` outside.
     fn places(&self, tensor: TensorId, index: &[Index]) -> Array<Option<usize>> {
+        let values: Vec<Option<Array<S::E>>> =
+            index.iter().map(|i| i.value.as_ref().map(|value| self.expr(value, false))).collect();
         let mut axes = index::affine_axes(index);
-        index::values(index).for_each(|value| axes.extend(self.expr(value, false).axes));
+        axes.extend(values.iter().flatten().flat_map(|value| &value.axes));
         let axes: Vec<AxisId> = axes.into_iter().collect();
-        let values: Vec<_> = index.iter().map(|i| i.value.as_ref().map(|v| self.over(&axes, v))).collect();
-        let shape = &self.tensors[usize::from(tensor.0)].shape;
+        let values: Vec<_> = values.iter().map(|v| v.as_ref().map(|v| self.spread(&axes, v))).collect();
+        let memory = &self.tensors[usize::from(tensor.0)];
         let mut n = 0;
-        let points = self.tabulate(axes.clone(), |_| S::input(0.0));
-        let starts: Vec<i64> = axes.iter().map(|a| self.ranges[usize::from(a.0)].0).collect();
-        let mut data = Vec::with_capacity(points.data.len());
-        array::points(&points.shape, |point| {
-            let at = |(axis, (p, start)): (&AxisId, (&usize, &i64))| {
-                (*axis, start + i64::try_from(*p).expect("in range"))
-            };
-            let at: Vec<(AxisId, i64)> = axes.iter().zip(point.iter().zip(&starts)).map(at).collect();
+        let (shape, starts) = (self.shape(&axes), self.starts(&axes));
+        let mut data = Vec::with_capacity(shape.iter().product());
+        array::points(&shape, |point| {
+            let at: Vec<i64> = starts.iter().zip(point).map(|(start, p)| start + *p as i64).collect();
             let coordinate = |(entry, value): (&Index, &Option<Array<S::E>>)| {
-                let affine = at.iter().map(|(axis, at)| entry.affine.coefficient(*axis) * at).sum::<i64>();
-                let affine = entry.affine.constant + affine;
+                let terms = axes.iter().zip(&at).map(|(axis, at)| entry.affine.coefficient(*axis) * at);
+                let affine = entry.affine.constant + terms.sum::<i64>();
                 value.as_ref().map_or(affine, |value| {
                     // The sum wraps around.
                     i64::from((affine as i32).wrapping_add(S::number(value.data[n]) as i32))
                 })
             };
             let coordinates = index.iter().zip(&values).map(coordinate);
-            let offset = coordinates.zip(shape).try_fold(0, |offset, (at, extent)| {
+            data.push(coordinates.zip(&memory.shape).try_fold(0, |offset, (at, extent)| {
                 usize::try_from(at).ok().filter(|at| at < extent).map(|at| offset * extent + at)
-            });
-            data.push(offset);
+            }));
             n += 1;
         });
-        Array { axes, shape: points.shape, data, steps: 0 }
+        Array { axes, shape, data, steps: 0 }
     }
 
     fn store(

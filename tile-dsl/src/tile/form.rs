@@ -375,13 +375,14 @@ forms! {
     /// - See also: `axis as a value`, `cast`, `fits`.
     Dim = "dim as a value", "N", false;
 
-    /// `0.5`: a literal, or one of `f32::INFINITY`, `f32::NEG_INFINITY`, `f32::MAX`, `f32::MIN`, `f32::MIN_POSITIVE`, `f32::EPSILON`.
+    /// `0.5`: a literal, or a constant of Rust.
     ///
     /// ```text
     /// min(a, f32::MAX) * 0.5
     /// ```
     /// - Shape: no axes.
     /// - Elements: the type of the other operand, or that of the suffix: `0.5f32`, `2i32`.
+    /// - Constants: `INFINITY`, `NEG_INFINITY`, `MAX`, `MIN`, `MIN_POSITIVE` and `EPSILON` of `f32`; `MAX` and `MIN` of `i32`.
     /// - Error: the number is rounded to the type.
     /// - PTX: a constant.
     /// - Requires: a type that follows from the context. Constants from outside of the kernel are not visible in it.

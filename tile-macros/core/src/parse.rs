@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod cards;
+mod condition;
 pub mod directive;
 pub mod expr;
 mod index;

@@ -42,11 +42,8 @@ pub(crate) fn accesses(nest: &Nest, tensor: TensorId) -> (Vec<AccessId>, Option<
 /// What is stored together is stored where forms alone say, at all points.
 pub(crate) fn by_forms(nest: &Nest, access: AccessId) -> Result<(), Failure> {
     let info = nest.access(access);
-    if info.is_plain() {
-        return Ok(());
-    }
+    let Some(why) = info.decided_by() else { return Ok(()) };
     let name = &nest.tensor(info.tensor).name;
-    let why = if info.by.is_empty() { "under a condition" } else { "where values say" };
     Err(refuse(format!("`{name}` is stored {why}: each element is stored by itself"))
         .note(info.span, "stored here")
         .edit(Edit::remove()))

@@ -1,7 +1,7 @@
 //! Indices that are values: gathers, scatters and stores under conditions, in every variant on the simulator, at sizes that no
 //! tile divides, with indices beside the tensor.
 
-mod support;
+use crate::support;
 
 mod kernels {
     use tilewright::prelude::*;
