@@ -176,7 +176,17 @@ mod kernels {
         }
     }
 
+    /// The same with one store.
+    #[tile_kernel]
+    pub fn magnitude(x: &mut Tensor<f32, N>) {
+        let i = program_tile(N);
+        if load(x, [i]) < 0.0 {
+            store(x, [i], 0.0 - load(x, [i]));
+        }
+    }
+
     schedule! {
+        pub magnitudes for magnitude { tile(i = 16); bind(i -> thread.x); }
         pub before for read_before { tile(s = 2); bind(s -> thread.x); }
         pub before_units for read_before { tile(s = 4); split(s -> so, si: 2); bind(si -> thread.x); }
         pub chasing for chased { tile(s = 2, k = 1); bind(s -> thread.x); }
@@ -441,6 +451,8 @@ fn vectors_at_places_in_registers() {
 fn conditions_are_read_before_their_stores() {
     let case = Case::with(k::positive::KERNEL, None, &[("N", 37)], &[]);
     check::<k::positive>(&case, &[&k::positives]);
+    let case = Case::with(k::magnitude::KERNEL, None, &[("N", 37)], &[]);
+    check::<k::magnitude>(&case, &[&k::magnitudes]);
 }
 
 /// A recorded launch has read its indices when the next one is recorded.

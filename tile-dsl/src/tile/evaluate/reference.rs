@@ -82,8 +82,11 @@ impl Reference {
         Reference { dtype, values, magnitudes, steps }
     }
 
-    /// γ·(steps + 1)·u·magnitude + ½ ulp of the element type, with u = 2⁻²⁴.
+    /// γ·(steps + 1)·u·magnitude + ½ ulp of the element type, with u = 2⁻²⁴. Integers are exact.
     pub fn bound(&self, at: usize, gamma: f64) -> f64 {
+        if !self.dtype.is_float() {
+            return 0.0;
+        }
         gamma * (self.steps + 1) as f64 * U * self.magnitudes[at] + half_ulp(self.dtype, self.values[at])
     }
 
