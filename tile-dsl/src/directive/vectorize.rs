@@ -8,6 +8,7 @@
 //! - Every access inside has stride 0 or 1 along it, in the memory that it reads.
 //! - An access of stride 1 moves 4, 8 or 16 bytes, and starts at a multiple of that.
 //! - No value that says where an access goes, and no condition of a store, differs from step to step.
+//!
 //! Cost: variants for extents that are no multiples of the vector.
 //! Source: superword parallelism (Larsen and Amarasinghe 2000); `ld` and `st` (PTX ISA 9.7.9.8).
 
