@@ -15,7 +15,7 @@
 //! | `dot(a, b, acc)` | `acc` plus the sum over the axes that `acc` lacks |
 //! | `dot(a, b, acc, tf32)` | the same of factors rounded to tf32, as `tf32(x)` does |
 //! | `sum(x, n)`, `max(x, n)`, `min(x, n)`, `argmax(x, n)`, `argmin(x, n)` | reductions name their axis |
-//! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs round tf32`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
+//! | `+ - * / %`, `exp exp2 log sqrt rsqrt tanh abs round order tf32`, `max(a, b)`, `min(a, b)` | elementwise; axes are matched by name |
 //! | `== != < <= > >=`, `& \| !`, `select(c, a, b)` | conditions |
 //! | `x.cast::<T>()` | conversion, rounding to nearest |
 //! | an axis as a value | its index, `i32` |
@@ -184,6 +184,11 @@ pub fn tanh(_x: Tile) -> Tile {
 
 /// The nearest number of tf32, of two the one away from zero: 11 significant bits, the exponents of `f32`.
 pub fn tf32(_x: Tile) -> Tile {
+    Tile
+}
+
+/// Integers in the order of the elements: −0 before +0, and any NaN last.
+pub fn order(_x: Tile) -> Tile {
     Tile
 }
 

@@ -27,7 +27,7 @@ use inkwell::{
 use std::collections::{HashMap, HashSet};
 use tile_dsl::{
     dtype::{DType, Float, Kind},
-    kernel::{Expr, Kernel, Mem, Ty, Var},
+    kernel::{Expr, Kernel, Mem, Var},
     schedule::Evict,
 };
 
@@ -63,7 +63,7 @@ pub(crate) fn llvm_ir(kernel: &Kernel) -> Result<String> {
 #[derive(Clone, Copy)]
 struct Value<'c> {
     llvm: BasicValueEnum<'c>,
-    ty: Ty,
+    ty: DType,
 }
 
 /// Where a variable of the kernel IR lives.
@@ -107,11 +107,8 @@ struct Codegen<'c, 'k> {
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl<'c> Codegen<'c, '_> {
-    fn llvm_type(&self, ty: Ty) -> BasicTypeEnum<'c> {
-        match ty {
-            Ty::Elem(dtype) => element_type(self.context, dtype),
-            Ty::I64 => self.context.i64_type().into(),
-        }
+    fn llvm_type(&self, ty: DType) -> BasicTypeEnum<'c> {
+        element_type(self.context, ty)
     }
 }
 

@@ -7,7 +7,7 @@ use common::*;
 use std::{path::Path, process::Command, time::Instant};
 use tile_dsl::{
     dtype::DType,
-    kernel::{Expr, Frag, Kernel, Stmt, Ty, Var},
+    kernel::{Expr, Frag, Kernel, Stmt, Var},
     op::{BinOp, UnOp},
     schedule::Target,
 };
@@ -64,19 +64,19 @@ fn vectors_stay_vectors() {
 #[test]
 fn rows_of_wide_offsets_are_one_addition_apart() {
     const ROWS: usize = 8;
-    let wide = |x: i64| Expr::Int(x, Ty::I64);
+    let wide = |x: i64| Expr::Int(x, DType::I64);
     let mut b = Builder::new("column_sums", 128);
     let x = b.tensor("x", F32, false, 4);
     let y = b.tensor("y", F32, true, 4);
     let n = b.dim("N");
     let mut body = Vec::new();
-    let pitch = b.bind(&mut body, Ty::I64, mul(cast(Ty::I64, n), wide(16)));
-    let mut offset = b.bind(&mut body, Ty::I64, cast(Ty::I64, Expr::Tid));
+    let pitch = b.bind(&mut body, DType::I64, mul(cast(DType::I64, n), wide(16)));
+    let mut offset = b.bind(&mut body, DType::I64, cast(DType::I64, Expr::Tid));
     let mut sum = float(0.0);
     for _ in 0..ROWS {
         let row = b.load(&mut body, F32, 1, x, offset.clone(), None);
         sum = add(sum, row[0].clone());
-        offset = b.bind(&mut body, Ty::I64, add(offset, pitch.clone()));
+        offset = b.bind(&mut body, DType::I64, add(offset, pitch.clone()));
     }
     body.push(Stmt::Store { mem: y, offset: Expr::Tid, values: vec![sum], guard: None });
     let text = ptx(&b.finish(body)).text;
@@ -134,15 +134,15 @@ fn malformed_kernels_are_errors() {
     let mut b = Builder::new("bad", 32);
     let x = b.tensor("x", F32, false, 4);
     b.0.frags.push(Frag { name: "f".into(), dtype: F32, slots: 1 });
-    let v = b.var(Ty::Elem(F32));
+    let v = b.var(F32);
     let kernel = b.0;
     let store = |values: Vec<Expr>| Stmt::Store { mem: x, offset: int(0), values, guard: None };
     let cases = [
         (store(vec![float(0.0)]), "a store to `x`, which is read-only"),
         (Stmt::Let(v, var(v)), "v0 is read before it is assigned"),
         (Stmt::Let(Var(7), int(0)), "v7 is not in the table of variables"),
-        (Stmt::Let(v, int(0)), "v0: Elem(F32) is assigned a Elem(I32)"),
-        (Stmt::Let(v, add(float(0.0), int(0))), "operands of types Elem(F32) and Elem(I32)"),
+        (Stmt::Let(v, int(0)), "v0: f32 is assigned a i32"),
+        (Stmt::Let(v, add(float(0.0), int(0))), "operands of types f32 and i32"),
         (Stmt::Set { frag: 0, slot: 1, value: float(0.0) }, "no slot 1 in fragment 0"),
         (
             Stmt::Load { dst: vec![v; 3], mem: x, offset: int(0), guard: None },
@@ -189,9 +189,8 @@ fn ptxas_assembles_everything() {
         let name = op.name();
         if op.row().float.is_some() {
             kernels.push(map(name, F32, F32, |x| un(op, x)));
-            kernels.push(map(&format!("{name}_bf16"), DType::BF16, DType::F16, |x| {
-                cast(Ty::Elem(DType::F16), un(op, x))
-            }));
+            kernels
+                .push(map(&format!("{name}_bf16"), DType::BF16, DType::F16, |x| cast(DType::F16, un(op, x))));
         }
     }
     let folder = tempfile::tempdir().unwrap();

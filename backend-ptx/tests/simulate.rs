@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use ptx_sim::{Launch, Memory, Module, Report, launch};
 use tile_dsl::{
     dtype::DType,
-    kernel::{Expr, Kernel, Param, Stmt, Ty},
+    kernel::{Expr, Kernel, Param, Stmt},
     op::{BinOp, CmpOp, UnOp, maximum, minimum, tf32, unary::Magnitude},
 };
 
@@ -253,38 +253,130 @@ fn signs_and_selections() {
         Expr::Select(Box::new(cmp(CmpOp::Gt, x.clone(), float(0.0))), Box::new(x), Box::new(float(0.0)))
     };
     same("relu", relu, |x| if x > 0.0 { x } else { 0.0 });
-    let not_equal = |x: Expr| cast(Ty::Elem(F32), cmp(CmpOp::Ne, x.clone(), x));
+    let not_equal = |x: Expr| cast(F32, cmp(CmpOp::Ne, x.clone(), x));
     same("is_nan", not_equal, |x| if x.is_nan() { 1.0 } else { 0.0 });
-    let truncated = |x: Expr| cast(Ty::Elem(F32), cast(I32, x));
+    let truncated = |x: Expr| cast(F32, cast(I32, x));
     same("truncate", truncated, |x| x as i32 as f32);
 }
 
-/// `i32` arithmetic over all pairs of extremes, by a register and by a literal.
+/// Integers of a type, as they lie in memory.
+fn integers(dtype: DType, values: &[i64]) -> Vec<u8> {
+    values.iter().flat_map(|x| x.to_le_bytes()[..dtype.bytes() as usize].to_vec()).collect()
+}
+
+/// A type's extremes and the numbers where other types end.
+fn edges(dtype: DType) -> Vec<i64> {
+    let ends = DType::integers().flat_map(|d| [d.least(), d.least() + 1, d.greatest() - 1, d.greatest()]);
+    let all = ends.chain([-65536, -7, -2, -1, 0, 1, 2, 7, 65536, 1 << 24, (1 << 31) + 1]);
+    let mut all: Vec<i64> = all.filter(|n| dtype.wrap(*n) == *n && n.unsigned_abs() < 1 << 53).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Arithmetic of integers over all pairs of edges, by a register and by a literal.
 #[test]
 fn integers_are_defined_everywhere() {
-    let numbers = [i32::MIN, i32::MIN + 1, -65536, -7, -1, 0, 1, 2, 7, 65536, i32::MAX];
-    let encode = |x: Vec<i32>| -> Vec<u8> { x.iter().flat_map(|x| x.to_le_bytes()).collect() };
-    let left: Vec<i32> = numbers.iter().flat_map(|a| [*a; 11]).collect();
-    let right: Vec<i32> = numbers.iter().flat_map(|_| numbers).collect();
-    for op in [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::Rem] {
-        for literal in numbers.map(Some).into_iter().chain([None]) {
-            let mut b = Builder::new("integers", 128);
-            let (x, z) = (b.tensor("x", DType::I32, false, 4), b.tensor("z", DType::I32, false, 4));
+    for dtype in [DType::I32, DType::U32] {
+        let numbers = edges(dtype);
+        let pairs = || numbers.iter().flat_map(|x| numbers.iter().map(move |z| (*x, *z)));
+        let (left, right): (Vec<i64>, Vec<i64>) = pairs().unzip();
+        let count = left.len();
+        for op in [BinOp::Add, BinOp::Sub, BinOp::Mul, BinOp::Div, BinOp::Rem, BinOp::Max, BinOp::Min] {
+            for literal in numbers.iter().copied().map(Some).chain([None]) {
+                let mut b = Builder::new("integers", 1024);
+                let (x, z) = (b.tensor("x", dtype, false, 4), b.tensor("z", dtype, false, 4));
+                let y = b.tensor("y", dtype, true, 4);
+                let mut body = Vec::new();
+                let inside = Some(lt(Expr::Tid, int(count as i64)));
+                let a = b.load(&mut body, dtype, 1, x, Expr::Tid, inside.clone()).remove(0);
+                let c = b.load(&mut body, dtype, 1, z, Expr::Tid, inside.clone()).remove(0);
+                let c = literal.map_or(c, |n| Expr::Int(n, dtype));
+                let (a, c) = (Box::new(a), Box::new(c));
+                let value = if op.wraps(dtype) { Expr::Wrapping(op, a, c) } else { Expr::Bin(op, a, c) };
+                body.push(Stmt::Store { mem: y, offset: Expr::Tid, values: vec![value], guard: inside });
+                let (mut x, mut z) = (integers(dtype, &left), integers(dtype, &right));
+                let mut y = vec![0xff; count * 4];
+                let args = vec![Arg::Tensor(&mut x), Arg::Tensor(&mut z), Arg::Tensor(&mut y)];
+                run(&b.finish(body), 1, args);
+                let expected = pairs().map(|(x, z)| op.of_integers(dtype, x, literal.unwrap_or(z)));
+                let expected: Vec<i64> = expected.map(|n| n.expect("of integers")).collect();
+                assert_eq!(y, integers(dtype, &expected), "{dtype} {} {literal:?}", op.name());
+            }
+        }
+    }
+}
+
+/// Comparisons of integers over all pairs of edges.
+#[test]
+fn integers_are_compared_by_their_own_sign() {
+    for dtype in DType::integers() {
+        let numbers = edges(dtype);
+        let pairs = || numbers.iter().flat_map(|x| numbers.iter().map(move |z| (*x, *z)));
+        let (left, right): (Vec<i64>, Vec<i64>) = pairs().unzip();
+        for op in [CmpOp::Eq, CmpOp::Ne, CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge] {
+            let mut b = Builder::new("compared", 1024);
+            let (x, z) = (b.tensor("x", dtype, false, 4), b.tensor("z", dtype, false, 4));
             let y = b.tensor("y", DType::I32, true, 4);
             let mut body = Vec::new();
-            let inside = Some(lt(Expr::Tid, int(121)));
-            let a = b.load(&mut body, DType::I32, 1, x, Expr::Tid, inside.clone()).remove(0);
-            let c = b.load(&mut body, DType::I32, 1, z, Expr::Tid, inside.clone()).remove(0);
-            let c = literal.map_or(c, |n| int(n.into()));
-            let values = vec![Expr::Wrapping(op, Box::new(a), Box::new(c))];
+            let inside = Some(lt(Expr::Tid, int(left.len() as i64)));
+            let a = b.load(&mut body, dtype, 1, x, Expr::Tid, inside.clone()).remove(0);
+            let c = b.load(&mut body, dtype, 1, z, Expr::Tid, inside.clone()).remove(0);
+            let values = vec![cast(DType::I32, cmp(op, a, c))];
             body.push(Stmt::Store { mem: y, offset: Expr::Tid, values, guard: inside });
-            let (mut x, mut z, mut y) = (encode(left.clone()), encode(right.clone()), vec![0xff; 121 * 4]);
+            let (mut x, mut z) = (integers(dtype, &left), integers(dtype, &right));
+            let mut y = vec![0xff; left.len() * 4];
             let args = vec![Arg::Tensor(&mut x), Arg::Tensor(&mut z), Arg::Tensor(&mut y)];
             run(&b.finish(body), 1, args);
-            let pairs = left.iter().zip(&right);
-            let value = op.row().int.expect("of integers").value;
-            let expected = pairs.map(|(x, z)| value(*x, literal.unwrap_or(*z))).collect();
-            assert_eq!(y, encode(expected), "{} {literal:?}", op.name());
+            let expected: Vec<i64> = pairs().map(|(x, z)| op.holds(&x, &z).into()).collect();
+            assert_eq!(y, integers(DType::I32, &expected), "{dtype} {}", op.name());
+        }
+    }
+}
+
+/// Casts between all types but those of fewer bits than f32, as Rust's `as` has them.
+#[test]
+fn numbers_are_cast_as_rust_casts_them() {
+    let bytes = |dtype: DType, x: f64| match dtype {
+        DType::F32 => (x as f32).to_le_bytes().to_vec(),
+        _ => integers(dtype, &[x as i64]),
+    };
+    let types = || DType::integers().chain([DType::F32]);
+    for (from, to) in types().flat_map(|from| types().map(move |to| (from, to))) {
+        let numbers: Vec<f64> = match from {
+            DType::F32 => {
+                let far = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30, -1e30, 0.9, -0.9, 2.5, -2.5];
+                let whole = edges(DType::I64).into_iter().map(|n| f64::from(n as f32));
+                whole.chain(far.map(|x| f64::from(x as f32))).collect()
+            }
+            _ => edges(from).into_iter().map(|n| n as f64).collect(),
+        };
+        let mut b = Builder::new("cast", 128);
+        let (x, y) = (b.tensor("x", from, false, 4), b.tensor("y", to, true, 4));
+        let mut body = Vec::new();
+        let inside = Some(lt(Expr::Tid, int(numbers.len() as i64)));
+        let a = b.load(&mut body, from, 1, x, Expr::Tid, inside.clone()).remove(0);
+        let values = vec![cast(to, a)];
+        body.push(Stmt::Store { mem: y, offset: Expr::Tid, values, guard: inside });
+        let mut x: Vec<u8> = numbers.iter().flat_map(|x| bytes(from, *x)).collect();
+        let mut y = vec![0xff; numbers.len() * to.bytes() as usize];
+        run(&b.finish(body), 1, vec![Arg::Tensor(&mut x), Arg::Tensor(&mut y)]);
+        let size = to.bytes() as usize;
+        for (x, y) in numbers.iter().zip(y.chunks(size)) {
+            let expected = to.cast_f64(from, *x);
+            // What lies beyond 2^53 is compared as the nearest f64.
+            let found = match to {
+                DType::F32 => f64::from(f32::from_le_bytes(y.try_into().expect("four bytes"))),
+                _ => {
+                    let mut word = [0; 8];
+                    word[..size].copy_from_slice(y);
+                    to.wrap(i64::from_le_bytes(word)) as f64
+                }
+            };
+            assert!(
+                found == expected || found.is_nan() && expected.is_nan(),
+                "{x} from {from} to {to}: {found}"
+            );
         }
     }
 }
@@ -297,7 +389,7 @@ fn narrow_types_round_to_nearest_even() {
         (DType::BF16, |x| bf16::from_f32(x).to_f32()),
     ] {
         let name = format!("round_{}", dtype.name());
-        let y = apply(&name, &x, |x| cast(Ty::Elem(F32), cast(Ty::Elem(dtype), x)));
+        let y = apply(&name, &x, |x| cast(F32, cast(dtype, x)));
         for (&x, y) in x.iter().zip(y) {
             let e = expected(x);
             assert!(y == e || (y.is_nan() && e.is_nan()), "{name}({x:e}) = {y:e}, not {e:e}");
@@ -305,8 +397,8 @@ fn narrow_types_round_to_nearest_even() {
         // Arithmetic widens, computes and rounds.
         let name = format!("arithmetic_{}", dtype.name());
         let y = apply(&name, &x, |x| {
-            let narrow = cast(Ty::Elem(dtype), x);
-            cast(Ty::Elem(F32), mul(add(narrow.clone(), Expr::Float(1.0, dtype)), narrow))
+            let narrow = cast(dtype, x);
+            cast(F32, mul(add(narrow.clone(), Expr::Float(1.0, dtype)), narrow))
         });
         for (&x, y) in x.iter().zip(y) {
             let e = expected(expected(expected(x) + 1.0) * expected(x));
@@ -348,13 +440,13 @@ fn narrow_vectors() {
 /// Loops and branches of every shape, in 32 and 64 bits.
 #[test]
 fn control_flow() {
-    for ty in [I32, Ty::I64] {
+    for ty in [I32, DType::I64] {
         let mut b = Builder::new("control", 32);
         let y = b.tensor("y", F32, true, 4);
         let n = b.dim("N");
         let sum = b.frag("sum", F32, 1);
         let (i, j) = (b.var(ty), b.var(ty));
-        let either = b.var(Ty::Elem(F32));
+        let either = b.var(F32);
         let number = |x: i64| Expr::Int(x, ty);
         let inner = vec![Stmt::Set { frag: sum, slot: 0, value: add(slot(sum, 0), float(1.0)) }];
         let body = vec![

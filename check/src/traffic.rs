@@ -20,8 +20,8 @@ use std::{
     ops::Range,
 };
 use tile_dsl::{
-    dtype::{DType, Kind as Number},
-    kernel::{Async, Expr, Kernel, Mem, Param, Stmt, Ty, Var, print},
+    dtype::DType,
+    kernel::{Async, Expr, Kernel, Mem, Param, Stmt, Var, print},
     op::{BinOp, CmpOp},
 };
 use value::{Lanes, Value};
@@ -237,7 +237,7 @@ impl<'a> Walk<'a, '_> {
                 }
             }
             Stmt::Set { frag, slot, value } => {
-                if is_index(Ty::Elem(self.kernel.frags[*frag as usize].dtype)) {
+                if is_index(self.kernel.frags[*frag as usize].dtype) {
                     let new = self.eval(value)?;
                     let old = self.frags[*frag as usize].get(slot).cloned().unwrap_or(Value::Unknown);
                     self.frags[*frag as usize].insert(*slot, old.merged(new, lanes));
@@ -521,11 +521,8 @@ impl<'a> Walk<'a, '_> {
 }
 
 /// Whether addresses and conditions are of this type; others are elements.
-fn is_index(ty: Ty) -> bool {
-    match ty {
-        Ty::I64 => true,
-        Ty::Elem(dtype) => !matches!(dtype.format().kind, Number::Float(_)),
-    }
+fn is_index(ty: DType) -> bool {
+    matches!(ty, DType::I32 | DType::I64 | DType::Bool)
 }
 
 /// Whether a statement asks something of memory, or decides on what others ask.

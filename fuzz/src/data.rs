@@ -50,9 +50,7 @@ pub fn inputs(kernel: &Kernel, launch: &Launch, tiles: BTreeMap<String, u32>) ->
         let n: usize = shape.iter().product();
         if let Some(of) = indexed.get(&TensorId(id)) {
             let extent = of.extent.eval(&launch.dims)?;
-            inputs
-                .tensors
-                .insert(tensor.name.clone(), Elements::I32(indices(&mut random, n, extent, of.distinct)));
+            inputs.tensors.insert(tensor.name.clone(), indices(&mut random, dtype, n, extent, of.distinct));
             continue;
         }
         // Few enough bits that sums of products are exact often.
@@ -77,21 +75,27 @@ pub fn inputs(kernel: &Kernel, launch: &Launch, tiles: BTreeMap<String, u32>) ->
 }
 
 /// Contents of an index tensor: places in a dimension of this extent, and beside it.
-fn indices(random: &mut Random, n: usize, extent: i64, distinct: bool) -> Vec<i32> {
-    const FAR: [i32; 4] = [i32::MIN, i32::MAX, -1000, 1 << 30];
+fn indices(random: &mut Random, dtype: DType, n: usize, extent: i64, distinct: bool) -> Elements {
+    const FAR: [i64; 8] =
+        [i32::MIN as i64, i32::MAX as i64, -1000, 1 << 30, 1 << 31, (1 << 32) + 1, -(1 << 32) + 1, 1 << 52];
+    let fits = |n: &i64| dtype.wrap(*n) == *n;
+    let far: Vec<i64> = FAR.into_iter().filter(fits).chain([dtype.least().max(-(1 << 53))]).collect();
+    let elements = |places: Vec<i64>| Elements::from_f64(dtype, places.into_iter().map(|n| n as f64));
     if !distinct {
-        let near = |random: &mut Random| random.below(extent as usize + 2) as i32 - 1;
-        return (0..n)
-            .map(|_| if random.below(16) == 0 { *random.pick(&FAR) } else { near(random) })
-            .collect();
+        let near = |random: &mut Random| random.below(extent as usize + 2) as i64 - 1;
+        let place =
+            |random: &mut Random| if random.below(16) == 0 { *random.pick(&far) } else { near(random) };
+        return elements((0..n).map(|_| place(random).clamp(dtype.least(), dtype.greatest())).collect());
     }
-    let mut places: Vec<i32> = (-2..(extent.max(n as i64) + 2) as i32).chain(FAR).collect();
+    let mut places: Vec<i64> = (-2..extent.max(n as i64) + 4).filter(fits).chain(far).collect();
+    places.sort_unstable();
+    places.dedup();
     // Fisher–Yates.
     for at in (1..places.len()).rev() {
         places.swap(at, random.below(at + 1));
     }
     places.truncate(n);
-    places
+    elements(places)
 }
 
 impl Case {

@@ -68,9 +68,10 @@ impl Range {
     fn settle(mut self) -> Result<Range, Incomparable> {
         let (bits, largest) = precision(self.dtype);
         if !self.dtype.is_float() {
-            // Integers wrap.
-            if self.most() >= 2f64.powi(31) || self.lo.is_nan() || self.hi.is_nan() {
-                (self.lo, self.hi) = (-(2f64.powi(31)), 2f64.powi(31));
+            // Integers wrap, and conditions are none.
+            let [least, greatest] = [self.dtype.least() as f64, self.dtype.greatest() as f64];
+            if !(least..=greatest).contains(&self.lo) || !(least..=greatest).contains(&self.hi) {
+                (self.lo, self.hi) = (least, greatest);
             }
             return Ok(self);
         }

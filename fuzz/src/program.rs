@@ -7,6 +7,7 @@ mod expr;
 mod product;
 #[cfg(test)]
 mod tests;
+mod types;
 mod values;
 
 pub use values::{Indexed, indexed};
@@ -34,6 +35,7 @@ const I32: ElemType = ElemType::Fixed(DType::I32);
 
 /// Tells apart what is drawn for indices that are values.
 const VALUES: u64 = 0x76a1_0e5e_11d8_6c27;
+const INTEGERS: u64 = 0x1c4b_93f2_a07d_588d;
 
 /// The first number that a seed gives decides what kind of kernel it is.
 const KINDS: usize = 24;
@@ -58,10 +60,18 @@ pub fn random_kernel(seed: u64) -> Kernel {
         if tile::verify(&kernel).is_empty() && schedulable(&kernel) {
             // Drawn apart: other kernels stay as they are.
             let mut apart = Random::new(seed ^ VALUES);
-            let kernel = if apart.below(100) < 12 { values::of_integers(kernel) } else { kernel };
+            let mut types = Random::new(seed ^ INTEGERS);
+            let whole = if types.below(3) == 0 { DType::U32 } else { DType::I32 };
+            let kernel = if apart.below(100) < 12 { values::of_integers(kernel, whole) } else { kernel };
             // Of integers there are more ways.
-            let share = if kernel.tensors.iter().any(|t| t.elem == I32) { 70 } else { 20 };
-            return if apart.below(100) < share { values::with_values(kernel, &mut apart) } else { kernel };
+            let share = if kernel.tensors.iter().any(|t| values::is_integer(t.elem)) { 70 } else { 20 };
+            let kernel =
+                if apart.below(100) < share { values::with_values(kernel, &mut apart) } else { kernel };
+            let has_integers = kernel.tensors.iter().any(|t| values::is_integer(t.elem));
+            return match types.below(100) < if has_integers { 50 } else { 5 } {
+                true => types::with_types(kernel, &mut types),
+                false => kernel,
+            };
         }
     }
 }

@@ -233,6 +233,10 @@ mod tests {
             (DType::BF16, Type::CUDA_R_16BF, true),
             (DType::F8, Type::CUDA_R_8F_E4M3, false),
             (DType::I32, Type::CUDA_R_32I, false),
+            (DType::U32, Type::CUDA_R_32U, false),
+            (DType::I8, Type::CUDA_R_8I, false),
+            (DType::U8, Type::CUDA_R_8U, false),
+            (DType::I64, Type::CUDA_R_64I, false),
         ] {
             assert_eq!(dtype.format().cublas, Some(ty as u32), "{dtype}");
             assert_eq!(result_type(dtype), rounded_to.then_some(ty), "{dtype}");

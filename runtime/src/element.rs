@@ -1,9 +1,12 @@
 //! Element types of buffers and scalar arguments, tied to Rust types.
 
-use tile_dsl::dtype::{DType, Number};
+use tile_dsl::{
+    dtype::{DType, Number},
+    tile::evaluate::Elements,
+};
 
 /// A Rust type that can be the element of a [`Buffer`](crate::Buffer): `f32`, [`half::f16`], [`half::bf16`],
-/// [`f8`](tile_dsl::f8::f8), `i32`.
+/// [`f8`](tile_dsl::f8::f8), `i32`, `u32`, `i8`, `u8`, `i64`.
 ///
 /// Sealed: the set is what the compiler knows.
 pub trait Element:
@@ -76,6 +79,17 @@ macro_rules! element {
                 match self {
                     $(ScalarValue::$variant(x) => x.to_le_bytes().to_vec(),)*
                 }
+            }
+        }
+
+        /// Elements of a type from their little-endian bytes.
+        ///
+        /// # Panics
+        /// For a type that no buffer holds, such as [`DType::Bool`].
+        pub(crate) fn elements(dtype: DType, bytes: &[u8]) -> Elements {
+            match dtype {
+                $(DType::$variant => Elements::$variant(<$ty>::from_bytes(bytes)),)*
+                other => panic!("no buffer holds {other}"),
             }
         }
 

@@ -5,7 +5,7 @@ use crate::{
     cache::PtxCache,
     compile::Compiled,
     device::{CudaDevice, Loaded, SimTensor, encode},
-    element::Element,
+    element,
     error::Error,
     geometry::Layout,
     parameters::Parameters,
@@ -17,12 +17,8 @@ use ptx_sim::{Counters, Finding, Trace};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tile_dsl::{
-    dtype::DType,
     program::Variant,
-    tile::{
-        Outside,
-        evaluate::{Elements, Inputs},
-    },
+    tile::{Outside, evaluate::Inputs},
 };
 
 /// What the simulator tells of a run.
@@ -115,11 +111,11 @@ impl Call<'_, '_> {
         inputs.dims.extend(self.plan.dims(self.values).map(|(name, n)| (name.to_string(), n)));
         inputs.scalars.extend(self.scalars.iter().map(|(name, value)| (name.to_string(), value.to_f64())));
         for ((name, tensor), param) in self.tensors.iter().zip(&self.plan.tensors) {
-            let is_index = tensor.raw().dtype == DType::I32 && !param.mutable;
-            if let (true, Layout::RowMajor) = (is_index, param.layout)
+            let dtype = tensor.raw().dtype;
+            if let (true, false, Layout::RowMajor) = (dtype.is_integer(), param.mutable, param.layout)
                 && let Some(bytes) = tensor.raw().on_host()
             {
-                inputs.tensors.insert(name.to_string(), Elements::I32(i32::from_bytes(&bytes)));
+                inputs.tensors.insert(name.to_string(), element::elements(dtype, &bytes));
             }
         }
         tile_dsl::tile::outside(&nest.kernel, &inputs)

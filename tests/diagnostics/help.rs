@@ -45,7 +45,9 @@ pub fn apply(source: &str, error: &Pinned, help: &str) -> Result<String, String>
         let words = clause.split(' ').next().unwrap_or_default();
         match (words, quoted.as_slice()) {
             ("replace", [old, new @ ..]) if !new.is_empty() => {
-                if let Some(old) = Directive::parse(old).filter(|_| is_directive(old)) {
+                if let Some(old) = Directive::parse(old)
+                    .filter(|_| is_directive(old) && in_schedule(source, underlined.start))
+                {
                     let body = schedule.get_or_insert_with(|| Body::around(source, underlined.clone()));
                     body.remove(&old)?;
                     new.iter().try_for_each(|new| body.put(new))?;
@@ -127,6 +129,12 @@ const DIRECTIVES: [&str; 36] = [
     "cluster",
     "segment",
 ];
+
+/// Whether a place is in a schedule: `order(..)` is a function in a kernel, too.
+fn in_schedule(source: &str, at: usize) -> bool {
+    let last = |what| source[..at].rfind(what);
+    last("schedule!") > last("#[tile_kernel]")
+}
 
 fn is_directive(text: &str) -> bool {
     text.split_once('(').is_some_and(|(name, _)| DIRECTIVES.contains(&name)) && text.ends_with(')')

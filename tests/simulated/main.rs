@@ -9,6 +9,7 @@ mod dependent;
 mod f8;
 mod grouped;
 mod hopper;
+mod integers;
 mod legal;
 mod multiple;
 #[path = "../../examples/matmul/kernel.rs"]

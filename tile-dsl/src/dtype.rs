@@ -22,8 +22,17 @@ pub enum DType {
     BF16,
     /// E4M3, 8 bits: see [`f8`].
     F8,
-    /// Signed 32-bit integer: index values.
+    /// Signed integer of 32 bits: axes and extents as values, and what most tensors of indices hold.
     I32,
+    /// Unsigned integer of 32 bits.
+    U32,
+    /// Signed integer of 8 bits: is read, stored, compared and cast, not computed with.
+    I8,
+    /// Unsigned integer of 8 bits, as [`DType::I8`].
+    U8,
+    /// Signed integer of 64 bits, as [`DType::I8`]: labels and places as others write them. Executors that carry elements as
+    /// `f64` hold those up to 2⁵³.
+    I64,
     /// Result of a comparison. Never stored in a tensor.
     Bool,
 }
@@ -33,10 +42,12 @@ pub enum DType {
 pub enum Kind {
     /// Floating-point numbers. Arithmetic on those of fewer bits than `f32` widens, computes in `f32` and rounds.
     Float(Float),
-    /// Integers; arithmetic wraps.
+    /// Integers.
     Int {
         /// In two's complement; otherwise none is negative.
         signed: bool,
+        /// Whether kernels compute with them; arithmetic wraps.
+        computes: bool,
     },
     /// Truth values, in predicates only.
     Bool,
@@ -116,7 +127,7 @@ const F8: Format = Format {
 
 const I32: Format = Format {
     name: "i32",
-    kind: Kind::Int { signed: true },
+    kind: Kind::Int { signed: true, computes: true },
     bits: 32,
     ptx: "s32",
     sm: 0,
@@ -124,6 +135,54 @@ const I32: Format = Format {
     nccl: Some(2),
     dlpack: Some(0),
     cublas: Some(10),
+};
+
+const U32: Format = Format {
+    name: "u32",
+    kind: Kind::Int { signed: false, computes: true },
+    bits: 32,
+    ptx: "u32",
+    sm: 0,
+    tensor_map: 2,
+    nccl: Some(3),
+    dlpack: Some(1),
+    cublas: Some(12),
+};
+
+const I8: Format = Format {
+    name: "i8",
+    kind: Kind::Int { signed: true, computes: false },
+    bits: 8,
+    ptx: "s8",
+    sm: 0,
+    tensor_map: 0,
+    nccl: Some(0),
+    dlpack: Some(0),
+    cublas: Some(3),
+};
+
+const U8: Format = Format {
+    name: "u8",
+    kind: Kind::Int { signed: false, computes: false },
+    bits: 8,
+    ptx: "u8",
+    sm: 0,
+    tensor_map: 0,
+    nccl: Some(1),
+    dlpack: Some(1),
+    cublas: Some(8),
+};
+
+const I64: Format = Format {
+    name: "i64",
+    kind: Kind::Int { signed: true, computes: false },
+    bits: 64,
+    ptx: "s64",
+    sm: 0,
+    tensor_map: 5,
+    nccl: Some(4),
+    dlpack: Some(0),
+    cublas: Some(24),
 };
 
 const BOOL: Format = Format {
@@ -149,6 +208,10 @@ macro_rules! element_types {
             BF16: $crate::dtype::bf16, float;
             F8: $crate::f8::f8, float;
             I32: i32, int;
+            U32: u32, int;
+            I8: i8, int;
+            U8: u8, int;
+            I64: i64, int;
         }
     };
 }
@@ -157,7 +220,18 @@ pub use half::{bf16, f16};
 
 impl DType {
     /// Every type.
-    pub const ALL: [DType; 6] = [DType::F32, DType::F16, DType::BF16, DType::F8, DType::I32, DType::Bool];
+    pub const ALL: [DType; 10] = [
+        DType::F32,
+        DType::F16,
+        DType::BF16,
+        DType::F8,
+        DType::I32,
+        DType::U32,
+        DType::I8,
+        DType::U8,
+        DType::I64,
+        DType::Bool,
+    ];
 
     /// Its row.
     pub const fn format(self) -> &'static Format {
@@ -167,6 +241,10 @@ impl DType {
             DType::BF16 => &BF16,
             DType::F8 => &F8,
             DType::I32 => &I32,
+            DType::U32 => &U32,
+            DType::I8 => &I8,
+            DType::U8 => &U8,
+            DType::I64 => &I64,
             DType::Bool => &BOOL,
         }
     }
@@ -176,9 +254,17 @@ impl DType {
         self.format().bits / 8
     }
 
-    /// Name as written in Rust source: `f32`, `f16`, `bf16`, `f8`, `i32`, `bool`.
+    /// Name as written in Rust source: `f32`, `f16`, `bf16`, `f8`, `i32`, `u32`, `i8`, `u8`, `i64`, `bool`.
     pub const fn name(self) -> &'static str {
         self.format().name
+    }
+
+    /// The article before its name: `an f32`, `a u8`.
+    pub const fn article(self) -> &'static str {
+        match self {
+            DType::BF16 | DType::U32 | DType::U8 | DType::Bool => "a",
+            DType::F32 | DType::F16 | DType::F8 | DType::I32 | DType::I8 | DType::I64 => "an",
+        }
     }
 
     /// Inverse of [`DType::name`].
@@ -230,13 +316,51 @@ impl DType {
         }
     }
 
-    /// As [`DType::round`], of a number that need not be an `f32`, rounded once; integers truncate.
+    /// As [`DType::round`], of a number that need not be an `f32`, rounded once. Integers truncate; what is too large becomes the
+    /// largest, and NaN 0, as by Rust's `as`.
     pub fn round_f64(self, x: f64) -> f64 {
         match self.format().kind {
             Kind::Float(float) => float.round(x),
-            Kind::Int { .. } => f64::from(x as i32),
+            Kind::Int { .. } => (x as i64).clamp(self.least(), self.greatest()) as f64,
             Kind::Bool => x,
         }
+    }
+
+    /// An element of another type in this one, as Rust's `as` has it: floats are rounded, integers keep their low bits, and a float
+    /// becomes an integer as by [`DType::round_f64`].
+    pub fn cast_f64(self, from: DType, x: f64) -> f64 {
+        if self.is_integer() && !from.is_float() { self.wrap(x as i64) as f64 } else { self.round_f64(x) }
+    }
+
+    /// Whether this is an integer type.
+    pub const fn is_integer(self) -> bool {
+        matches!(self.format().kind, Kind::Int { .. })
+    }
+
+    /// Whether this is an integer type without negative numbers.
+    pub const fn is_unsigned(self) -> bool {
+        matches!(self.format().kind, Kind::Int { signed: false, .. })
+    }
+
+    /// Every integer type.
+    pub fn integers() -> impl Iterator<Item = DType> {
+        DType::ALL.into_iter().filter(|d| d.is_integer())
+    }
+
+    /// The least number of an integer type.
+    pub const fn least(self) -> i64 {
+        if self.is_unsigned() { 0 } else { i64::MIN >> (64 - self.format().bits) }
+    }
+
+    /// The greatest number of an integer type.
+    pub const fn greatest(self) -> i64 {
+        (u64::MAX >> (64 - self.format().bits) >> !self.is_unsigned() as u32) as i64
+    }
+
+    /// The number of an integer type that has the low bits of another number.
+    pub const fn wrap(self, n: i64) -> i64 {
+        let above = 64 - self.format().bits;
+        if self.is_unsigned() { ((n as u64) << above >> above) as i64 } else { n << above >> above }
     }
 }
 
@@ -246,11 +370,11 @@ pub trait Number: Copy {
     const DTYPE: DType;
     /// Rounds to nearest, ties to even; integers truncate.
     fn from_f64(x: f64) -> Self;
-    /// Exact.
+    /// Exact, but for integers of 64 bits beyond 2⁵³, which are rounded.
     fn to_f64(self) -> f64;
 }
 
-/// Of types of 32 bits Rust knows how to round.
+/// Types whose numbers Rust knows how to round.
 macro_rules! native {
     ($($variant:ident $ty:ty),*) => {$(
         impl Number for $ty {
@@ -259,12 +383,12 @@ macro_rules! native {
                 x as $ty
             }
             fn to_f64(self) -> f64 {
-                self.into()
+                self as f64
             }
         }
     )*};
 }
-native!(F32 f32, I32 i32);
+native!(F32 f32, I32 i32, U32 u32, I8 i8, U8 u8, I64 i64);
 
 macro_rules! narrow {
     ($($variant:ident $ty:ty: $bits:ty),*) => {$(

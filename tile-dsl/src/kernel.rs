@@ -41,15 +41,6 @@ use serde::{Deserialize, Serialize};
 pub use statements::Stmt;
 pub use table::Table;
 
-/// Type of a scalar in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Ty {
-    /// An element. Arithmetic on F16 and BF16 widens to F32, computes, and rounds.
-    Elem(DType),
-    /// 64-bit integer, for offsets.
-    I64,
-}
-
 /// A kernel, ready for code generation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
@@ -67,7 +58,7 @@ pub struct Kernel {
     /// Register fragments: arrays indexed by constants only.
     pub frags: Vec<Frag>,
     /// Type of each variable; [`Var`] indexes this table. A variable is assigned exactly once a visit.
-    pub vars: Vec<Ty>,
+    pub vars: Vec<DType>,
     /// Threads in a CTA.
     pub threads: u32,
     /// CTAs: the product of ⌈extent / tile⌉; the grid is one-dimensional.
@@ -224,26 +215,6 @@ pub struct Group {
     pub id: u32,
     /// Threads that meet there, a multiple of 32.
     pub threads: u32,
-}
-
-impl Ty {
-    /// `i32`, the type of indices.
-    pub const I32: Ty = Ty::Elem(DType::I32);
-    /// `bool`, the type of guards.
-    pub const BOOL: Ty = Ty::Elem(DType::Bool);
-
-    /// Size in bytes in memory.
-    pub const fn bytes(self) -> u32 {
-        match self {
-            Ty::Elem(dtype) => dtype.bytes(),
-            Ty::I64 => 8,
-        }
-    }
-
-    /// Whether this is `i32` or `i64`.
-    pub const fn is_int(self) -> bool {
-        matches!(self, Ty::Elem(DType::I32) | Ty::I64)
-    }
 }
 
 impl Param {

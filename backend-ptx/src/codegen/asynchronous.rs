@@ -8,7 +8,8 @@ use inkwell::{
     values::{BasicMetadataValueEnum, BasicValueEnum, CallSiteValue, IntValue, PointerValue},
 };
 use tile_dsl::{
-    kernel::{Async, Expr, Mem, Role, Stmt, TENSOR_MAP_BYTES, Ty},
+    dtype::DType,
+    kernel::{Async, Expr, Mem, Role, Stmt, TENSOR_MAP_BYTES},
     nest::registers_at_launch,
 };
 
@@ -97,7 +98,7 @@ impl<'c> Codegen<'c, '_> {
             other => Expr::Bin(
                 tile_dsl::op::BinOp::Mul,
                 Box::new(other.clone()),
-                Box::new(Expr::Int(MBARRIER, Ty::I32)),
+                Box::new(Expr::Int(MBARRIER, DType::I32)),
             ),
         };
         Ok(self.address(Mem::Shared(barrier), &words)?.0)
@@ -141,7 +142,7 @@ impl<'c> Codegen<'c, '_> {
         let first = self.thread_is(0)?;
         self.guarded(first, |this| {
             for stage in 0..stages {
-                let at = this.barrier_stage(barrier, &Expr::Int(stage.into(), Ty::I32))?;
+                let at = this.barrier_stage(barrier, &Expr::Int(stage.into(), DType::I32))?;
                 let count = this.context.i32_type().const_int(arrivals.into(), false);
                 this.call_void("llvm.nvvm.mbarrier.init.shared", &[], &[at.into(), count.into()])?;
             }
@@ -151,7 +152,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     fn thread_is(&mut self, thread: u32) -> Result<IntValue<'c>> {
-        let wanted = Box::new(Expr::Int(thread.into(), Ty::I32));
+        let wanted = Box::new(Expr::Int(thread.into(), DType::I32));
         self.expr(&Expr::Cmp(tile_dsl::op::CmpOp::Eq, Box::new(Expr::Tid), wanted))?.bool()
     }
 

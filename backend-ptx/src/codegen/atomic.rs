@@ -10,7 +10,7 @@ use inkwell::{
 };
 use tile_dsl::{
     dtype::DType,
-    kernel::{Expr, Group, Mem, Ty, Var},
+    kernel::{Expr, Group, Mem, Var},
 };
 
 /// The first compute capability with `red` of vectors (PTX ISA 9.7.13.9).
@@ -99,7 +99,7 @@ impl<'c> Codegen<'c, '_> {
                 self.call("llvm.nvvm.barrier.cta.red.or.aligned.count", &[], &arguments)
             }
         }?;
-        self.assign(dst, Value { llvm: any, ty: Ty::BOOL })
+        self.assign(dst, Value { llvm: any, ty: DType::Bool })
     }
 
     /// Inline PTX with side effects.

@@ -2,7 +2,8 @@
 
 use super::{Codegen, Result, memory::Access};
 use tile_dsl::{
-    kernel::{Expr, Mem, Ty},
+    dtype::DType,
+    kernel::{Expr, Mem},
     op::BinOp,
 };
 
@@ -33,7 +34,7 @@ impl<'c> Codegen<'c, '_> {
         cta: &Expr,
         values: &[Expr],
     ) -> Result<()> {
-        let none = Expr::Int(0, Ty::I32);
+        let none = Expr::Int(0, DType::I32);
         let (varying, constant) = match offset {
             Expr::Bin(BinOp::Add, varying, constant) if matches!(**constant, Expr::Int(..)) => {
                 (&**varying, &**constant)

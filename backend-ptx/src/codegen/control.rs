@@ -7,7 +7,7 @@ use super::{
 use inkwell::{IntPredicate, basic_block::BasicBlock};
 use tile_dsl::{
     dtype::DType,
-    kernel::{Async, Expr, Group, Mem, Stmt, Ty, Var},
+    kernel::{Async, Expr, Group, Mem, Stmt, Var},
     op::BinOp,
 };
 
@@ -47,7 +47,7 @@ impl<'c> Codegen<'c, '_> {
             Stmt::Let(var, sum) => {
                 let value = self.expr(sum)?;
                 if let Expr::Bin(BinOp::Add, a, b) = sum
-                    && value.ty == Ty::I64
+                    && value.ty == DType::I64
                 {
                     self.sums.insert(*var, ((**a).clone(), (**b).clone()));
                 }
@@ -60,7 +60,7 @@ impl<'c> Codegen<'c, '_> {
                 let value = self.expr(value)?;
                 let (pointer, ty) = self.frag_slot(*frag, *slot)?;
                 if value.ty != ty {
-                    return malformed(format!("a {:?} is put into a fragment of {ty:?}", value.ty));
+                    return malformed(format!("a {} is put into a fragment of {ty}", value.ty));
                 }
                 self.builder.build_store(pointer, value.llvm)?;
                 Ok(())
@@ -140,7 +140,7 @@ impl<'c> Codegen<'c, '_> {
         let (start, end, step) = (self.expr(start)?, self.expr(end)?, self.expr(step)?);
         let ty = self.var_type(var)?;
         if [start.ty, end.ty, step.ty].iter().any(|t| *t != ty) {
-            return malformed(format!("a loop over a {ty:?} with bounds of other types"));
+            return malformed(format!("a loop over a {ty} with bounds of other types"));
         }
         let (start_int, end_int, step_int) = (start.int()?, end.int()?, step.int()?);
         let below = |at| self.builder.build_int_compare(IntPredicate::SLT, at, end_int, "");
@@ -208,9 +208,9 @@ impl<'c> Codegen<'c, '_> {
     /// `shfl.sync.bfly` moves 32 bits; narrower values travel widened.
     fn shuffle(&self, value: Value<'c>, mask: u32) -> Result<Value<'c>> {
         let name = match value.ty {
-            Ty::Elem(DType::I32 | DType::Bool) => "llvm.nvvm.shfl.sync.bfly.i32",
-            Ty::Elem(_) => "llvm.nvvm.shfl.sync.bfly.f32",
-            Ty::I64 => return malformed("a shuffle of 64 bits"),
+            DType::I64 => return malformed("a shuffle of 64 bits"),
+            dtype if dtype.is_float() => "llvm.nvvm.shfl.sync.bfly.f32",
+            _ => "llvm.nvvm.shfl.sync.bfly.i32",
         };
         if mask >= 32 {
             return malformed(format!("a shuffle by {mask}, beyond the warp"));
@@ -220,7 +220,7 @@ impl<'c> Codegen<'c, '_> {
         let int = |x: u64| self.context.i32_type().const_int(x, false).into();
         let moved = self.call(name, &[], &[int(0xffff_ffff), wide.llvm.into(), int(mask.into()), int(31)])?;
         let moved = Value { llvm: moved, ty: carrier };
-        if value.ty == Ty::Elem(DType::Bool) {
+        if value.ty == DType::Bool {
             let bit = self.builder.build_int_truncate(moved.int()?, self.context.bool_type(), "")?;
             return Ok(self.value(bit, value.ty));
         }

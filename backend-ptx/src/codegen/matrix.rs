@@ -10,7 +10,7 @@ use inkwell::{
 };
 use tile_dsl::{
     dtype::DType,
-    kernel::{Expr, Mem, Ty, Var},
+    kernel::{Expr, Mem, Var},
     nest::Atom,
 };
 
@@ -30,7 +30,7 @@ impl<'c> Codegen<'c, '_> {
             if transposed { ".trans" } else { "" }
         );
         let loaded = self.call(&name, &[pointer.get_type().into()], &[pointer.into()])?;
-        let inkwell::types::BasicTypeEnum::FloatType(element) = self.llvm_type(Ty::Elem(dtype)) else {
+        let inkwell::types::BasicTypeEnum::FloatType(element) = self.llvm_type(dtype) else {
             return malformed(format!("matrices of {dtype}"));
         };
         for (register, vars) in (0u32..).zip(dst.chunks(each)) {
@@ -40,7 +40,7 @@ impl<'c> Codegen<'c, '_> {
             };
             if let [var] = vars {
                 let llvm = self.builder.build_bit_cast(word, element, "")?;
-                self.assign(*var, Value { llvm, ty: Ty::Elem(dtype) })?;
+                self.assign(*var, Value { llvm, ty: dtype })?;
                 continue;
             }
             self.unpack(word, dtype, vars)?;
@@ -72,7 +72,7 @@ impl<'c> Codegen<'c, '_> {
     /// Transposes a matrix that a warp holds (PTX ISA 9.7.15.5.17).
     pub(super) fn transpose_matrix(&mut self, dst: &[Var], values: &[Expr]) -> Result<()> {
         let pair = values.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>>>()?;
-        let Some(Ty::Elem(dtype)) = pair.first().map(|v| v.ty) else {
+        let Some(dtype) = pair.first().map(|v| v.ty) else {
             return malformed("a matrix of no elements");
         };
         let i32_type = self.context.i32_type();
@@ -103,7 +103,7 @@ impl<'c> Codegen<'c, '_> {
         let mut dtype = None;
         for pair in values.chunks(2) {
             let pair = pair.iter().map(|e| self.expr(e)).collect::<Result<Vec<_>>>()?;
-            let Some(Ty::Elem(of)) = pair.first().map(|v| v.ty) else {
+            let Some(of) = pair.first().map(|v| v.ty) else {
                 return malformed("matrices of no elements");
             };
             dtype = Some(of);
@@ -134,14 +134,14 @@ impl<'c> Codegen<'c, '_> {
 
     /// Two elements of a word.
     fn unpack(&mut self, word: BasicValueEnum<'c>, dtype: DType, vars: &[Var]) -> Result<()> {
-        let inkwell::types::BasicTypeEnum::FloatType(element) = self.llvm_type(Ty::Elem(dtype)) else {
+        let inkwell::types::BasicTypeEnum::FloatType(element) = self.llvm_type(dtype) else {
             return malformed(format!("matrices of {dtype}"));
         };
         let both = self.builder.build_bit_cast(word, element.vec_type(2), "")?.into_vector_value();
         for (n, var) in (0u64..).zip(vars) {
             let index = self.context.i32_type().const_int(n, false);
             let llvm = self.builder.build_extract_element(both, index, "")?;
-            self.assign(*var, Value { llvm, ty: Ty::Elem(dtype) })?;
+            self.assign(*var, Value { llvm, ty: dtype })?;
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl<'c> Codegen<'c, '_> {
         for register in a.chunks(atom.each()).chain(b.chunks(atom.each())) {
             operands.push(register.iter().map(|e| self.expr(e)).collect::<Result<_>>()?);
         }
-        let Some(Ty::Elem(dtype)) = operands.first().and_then(|pair| pair.first()).map(|v| v.ty) else {
+        let Some(dtype) = operands.first().and_then(|pair| pair.first()).map(|v| v.ty) else {
             return malformed(format!("{atom} of nothing"));
         };
         let [m, n, k] = atom.row().shape;
@@ -189,7 +189,7 @@ impl<'c> Codegen<'c, '_> {
 
     /// The elements in a register, as the intrinsic takes them: halves as a vector, others as a word.
     fn packed(&self, pair: &[Value<'c>], dtype: DType) -> Result<BasicValueEnum<'c>> {
-        let inkwell::types::BasicTypeEnum::FloatType(ty) = self.llvm_type(Ty::Elem(dtype)) else {
+        let inkwell::types::BasicTypeEnum::FloatType(ty) = self.llvm_type(dtype) else {
             return malformed(format!("a pair of {dtype}"));
         };
         if let [word] = pair {

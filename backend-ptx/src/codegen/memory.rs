@@ -4,14 +4,14 @@
 //! a branch into predicated instructions, so a false guard costs no memory traffic. Choosing a safe address
 //! instead would read memory that the program did not name, and an empty tensor has no safe address.
 
-use super::{Codegen, Result, Value, malformed, scalar::is_float};
+use super::{Codegen, Result, Value, malformed};
 use inkwell::{
     types::BasicTypeEnum,
     values::{BasicValue, BasicValueEnum, IntValue, PointerValue},
 };
 use tile_dsl::{
     dtype::DType,
-    kernel::{Expr, Mem, Param, Stmt, Ty, Var},
+    kernel::{Expr, Mem, Param, Stmt, Var},
     op::BinOp,
 };
 
@@ -61,7 +61,7 @@ impl<'c> Codegen<'c, '_> {
 
     /// Gives each variable its element of what was loaded.
     fn assign_loaded(&mut self, dst: &[Var], access: &Access<'c>, value: BasicValueEnum<'c>) -> Result<()> {
-        let ty = Ty::Elem(access.dtype);
+        let ty = access.dtype;
         if let [var] = dst {
             return self.assign(*var, Value { llvm: value, ty });
         }
@@ -124,7 +124,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     pub(super) fn vector(&self, access: &Access<'c>, values: &[Expr]) -> Result<BasicValueEnum<'c>> {
-        let ty = Ty::Elem(access.dtype);
+        let ty = access.dtype;
         let elements = values
             .iter()
             .map(|value| {
@@ -132,7 +132,7 @@ impl<'c> Codegen<'c, '_> {
                 if value.ty == ty {
                     Ok(value.llvm)
                 } else {
-                    malformed(format!("a {:?} is stored among elements of {}", value.ty, access.dtype))
+                    malformed(format!("a {} is stored among elements of {}", value.ty, access.dtype))
                 }
             })
             .collect::<Result<Vec<_>>>()?;
@@ -148,7 +148,7 @@ impl<'c> Codegen<'c, '_> {
     }
 
     fn access_type(&self, access: &Access<'c>) -> BasicTypeEnum<'c> {
-        let element = self.llvm_type(Ty::Elem(access.dtype));
+        let element = self.llvm_type(access.dtype);
         if access.elems == 1 { element } else { element.into_vector(access.elems).into() }
     }
 
@@ -192,8 +192,8 @@ impl<'c> Codegen<'c, '_> {
             return Ok((address, dtype));
         }
         let offset = self.expr(offset)?;
-        if is_float(offset.ty) || offset.ty == super::scalar::BOOL {
-            return malformed(format!("an offset of type {:?}", offset.ty));
+        if offset.ty.is_float() || offset.ty == super::scalar::BOOL {
+            return malformed(format!("an offset of type {}", offset.ty));
         }
         let (base, dtype) = match mem {
             Mem::Global(index) => match self.kernel.params.get(index as usize) {
@@ -216,16 +216,16 @@ impl<'c> Codegen<'c, '_> {
         dtype: DType,
         offset: IntValue<'c>,
     ) -> Result<PointerValue<'c>> {
-        let ty = self.llvm_type(Ty::Elem(dtype));
+        let ty = self.llvm_type(dtype);
         // SAFETY: an address outside the buffer is poison, which only an access behind a false guard could see.
         Ok(unsafe { self.builder.build_in_bounds_gep(ty, base, &[offset], "")? })
     }
 
     /// Slot of a fragment.
-    pub(super) fn frag_slot(&self, frag: u32, slot: u32) -> Result<(PointerValue<'c>, Ty)> {
+    pub(super) fn frag_slot(&self, frag: u32, slot: u32) -> Result<(PointerValue<'c>, DType)> {
         let pointer = self.frags.get(frag as usize).and_then(|slots| slots.get(slot as usize));
         match pointer {
-            Some(pointer) => Ok((*pointer, Ty::Elem(self.kernel.frags[frag as usize].dtype))),
+            Some(pointer) => Ok((*pointer, self.kernel.frags[frag as usize].dtype)),
             None => malformed(format!("no slot {slot} in fragment {frag}")),
         }
     }

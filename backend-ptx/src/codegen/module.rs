@@ -14,7 +14,7 @@ use inkwell::{
 };
 use std::collections::{HashMap, HashSet};
 use tile_dsl::dtype::DType;
-use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, TENSOR_MAP_BYTES, Ty, Var};
+use tile_dsl::kernel::{Kernel, Param, Shared, Stmt, TENSOR_MAP_BYTES, Var};
 
 /// Address spaces of NVPTX (LLVM's "User Guide for NVPTX Back-end").
 pub(super) const GLOBAL: u16 = 1;
@@ -229,7 +229,7 @@ impl<'c> Codegen<'c, '_> {
     /// Stack slots for fragments and for variables with several assignments, all removed by `mem2reg`.
     fn allocate_registers(&mut self) -> Result<()> {
         for frag in &self.kernel.frags {
-            let ty = self.llvm_type(Ty::Elem(frag.dtype));
+            let ty = self.llvm_type(frag.dtype);
             let slots = (0..frag.slots).map(|_| Ok(self.builder.build_alloca(ty, &frag.name)?));
             let slots = slots.collect::<Result<Vec<_>>>()?;
             self.frags.push(slots);

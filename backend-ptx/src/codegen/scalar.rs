@@ -10,75 +10,66 @@ use inkwell::{
     types::{FloatType, IntType},
     values::{BasicValueEnum, FloatValue, IntValue},
 };
+use std::cmp::Ordering;
 use tile_dsl::{
     dtype::{DType, Float},
     index::Extent,
-    kernel::{Expr, Param, Ty, Var},
+    kernel::{Expr, Param, Var},
     op::{BinOp, CmpOp, UnOp},
 };
 
-pub(super) const F32: Ty = Ty::Elem(DType::F32);
-pub(super) const I32: Ty = Ty::Elem(DType::I32);
-pub(super) const BOOL: Ty = Ty::Elem(DType::Bool);
-
-pub(super) fn is_float(ty: Ty) -> bool {
-    matches!(ty, Ty::Elem(d) if d.is_float())
-}
+pub(super) const F32: DType = DType::F32;
+pub(super) const I32: DType = DType::I32;
+pub(super) const BOOL: DType = DType::Bool;
 
 /// The format of a float whose bits alone LLVM has a type for.
-fn bits_of(ty: Ty) -> Option<(DType, Float)> {
-    match ty {
-        Ty::Elem(dtype) => dtype.narrow().filter(|float| float.bits() == 8).map(|float| (dtype, float)),
-        Ty::I64 => None,
-    }
+fn bits_of(ty: DType) -> Option<(DType, Float)> {
+    ty.narrow().filter(|float| float.bits() == 8).map(|float| (ty, float))
 }
 
 impl<'c> Value<'c> {
     pub(super) fn float(self) -> Result<FloatValue<'c>> {
         match self.llvm {
             BasicValueEnum::FloatValue(v) => Ok(v),
-            _ => malformed(format!("{:?} where a float is needed", self.ty)),
+            _ => malformed(format!("{} where a float is needed", self.ty)),
         }
     }
 
     pub(super) fn int(self) -> Result<IntValue<'c>> {
         match self.llvm {
             BasicValueEnum::IntValue(v) => Ok(v),
-            _ => malformed(format!("{:?} where an integer or bool is needed", self.ty)),
+            _ => malformed(format!("{} where an integer or bool is needed", self.ty)),
         }
     }
 
     pub(super) fn bool(self) -> Result<IntValue<'c>> {
-        if self.ty == BOOL { self.int() } else { malformed(format!("{:?} where a bool is needed", self.ty)) }
+        if self.ty == BOOL { self.int() } else { malformed(format!("{} where a bool is needed", self.ty)) }
     }
 }
 
 impl<'c> Codegen<'c, '_> {
-    pub(super) fn float_type(&self, ty: Ty) -> Result<FloatType<'c>> {
-        let float = if let Ty::Elem(dtype) = ty { dtype.float() } else { None };
-        match float.and_then(|float| float_type(self.context, float)) {
+    pub(super) fn float_type(&self, ty: DType) -> Result<FloatType<'c>> {
+        match ty.float().and_then(|float| float_type(self.context, float)) {
             Some(llvm) => Ok(llvm),
-            None => malformed(format!("{ty:?} where a float type is needed")),
+            None => malformed(format!("{ty} where a float type is needed")),
         }
     }
 
-    pub(super) fn int_type(&self, ty: Ty) -> Result<IntType<'c>> {
-        match ty {
-            Ty::Elem(dtype) if dtype.is_float() => {
-                malformed(format!("{ty:?} where an integer type is needed"))
-            }
-            ty => Ok(self.llvm_type(ty).into_int_type()),
+    pub(super) fn int_type(&self, ty: DType) -> Result<IntType<'c>> {
+        match ty.is_float() {
+            true => malformed(format!("{ty} where an integer type is needed")),
+            false => Ok(self.llvm_type(ty).into_int_type()),
         }
     }
 
-    pub(super) fn value(&self, llvm: impl Into<BasicValueEnum<'c>>, ty: Ty) -> Value<'c> {
+    pub(super) fn value(&self, llvm: impl Into<BasicValueEnum<'c>>, ty: DType) -> Value<'c> {
         Value { llvm: llvm.into(), ty }
     }
 
     pub(super) fn expr(&self, expr: &Expr) -> Result<Value<'c>> {
         Ok(match expr {
             Expr::Float(x, dtype) => {
-                let ty = Ty::Elem(*dtype);
+                let ty = *dtype;
                 match bits_of(ty) {
                     Some((_, float)) => {
                         let bits = self.llvm_type(ty).into_int_type();
@@ -100,7 +91,7 @@ impl<'c> Codegen<'c, '_> {
             Expr::Tiles => self.tiles()?,
             Expr::Dim(extent) => self.extent(extent)?,
             Expr::Scalar(index) => match self.kernel.params.get(*index as usize) {
-                Some(Param::Scalar { dtype, .. }) => self.value(self.param(*index)?, Ty::Elem(*dtype)),
+                Some(Param::Scalar { dtype, .. }) => self.value(self.param(*index)?, *dtype),
                 _ => return malformed(format!("parameter {index} is no scalar")),
             },
             Expr::Un(op, x) => self.unary(*op, self.expr(x)?)?,
@@ -132,7 +123,7 @@ impl<'c> Codegen<'c, '_> {
         }
     }
 
-    pub(super) fn var_type(&self, var: Var) -> Result<Ty> {
+    pub(super) fn var_type(&self, var: Var) -> Result<DType> {
         match self.kernel.vars.get(var.0 as usize) {
             Some(ty) => Ok(*ty),
             None => malformed(format!("v{} is not in the table of variables", var.0)),
@@ -153,7 +144,7 @@ impl<'c> Codegen<'c, '_> {
     pub(super) fn assign(&mut self, var: Var, value: Value<'c>) -> Result<()> {
         let ty = self.var_type(var)?;
         if ty != value.ty {
-            return malformed(format!("v{}: {ty:?} is assigned a {:?}", var.0, value.ty));
+            return malformed(format!("v{}: {ty} is assigned a {}", var.0, value.ty));
         }
         match &mut self.vars[var.0 as usize] {
             Place::Slot(pointer) => {
@@ -183,9 +174,12 @@ impl<'c> Codegen<'c, '_> {
     }
 
     fn unary(&self, op: UnOp, x: Value<'c>) -> Result<Value<'c>> {
-        if is_float(x.ty) {
+        if op == UnOp::Order {
+            return self.ordered(x);
+        }
+        if x.ty.is_float() {
             let Some(real) = op.row().float else {
-                return malformed(format!("{} of {:?}", op.name(), x.ty));
+                return malformed(format!("{} of {}", op.name(), x.ty));
             };
             let wide = self.cast(F32, x)?.float()?;
             let result = self.function(|m, [x]| (real.code)(m, x), [wide], x.ty != F32)?;
@@ -200,16 +194,29 @@ impl<'c> Codegen<'c, '_> {
                 let args = [int.into(), wraps.into()];
                 Ok(self.value(self.call("llvm.abs", &[x.llvm.get_type()], &args)?, x.ty))
             }
-            _ => malformed(format!("{} of {:?}", op.name(), x.ty)),
+            _ => malformed(format!("{} of {}", op.name(), x.ty)),
         }
+    }
+
+    /// An `i32` that lies between others as a float does: [`UnOp::Order`].
+    fn ordered(&self, x: Value<'c>) -> Result<Value<'c>> {
+        let (builder, ty) = (&self.builder, self.context.i32_type());
+        let x = self.cast(F32, x)?.float()?;
+        let bits = builder.build_bit_cast(x, ty, "")?.into_int_value();
+        let sign = builder.build_right_shift(bits, ty.const_int(31, false), true, "")?;
+        let flipped = builder.build_and(sign, ty.const_int(i32::MAX as u64, false), "")?;
+        let key = builder.build_xor(bits, flipped, "")?;
+        let is_nan = builder.build_float_compare(FloatPredicate::UNO, x, x, "")?;
+        let last = ty.const_int(i32::MAX as u64, false);
+        Ok(self.value(builder.build_select(is_nan, last, key, "")?, I32))
     }
 
     fn binary(&self, op: BinOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
         same_type(a, b)?;
         let builder = &self.builder;
-        if is_float(a.ty) {
+        if a.ty.is_float() {
             let Some(real) = op.row().float else {
-                return malformed(format!("`{}` of {:?}", op.name(), a.ty));
+                return malformed(format!("`{}` of {}", op.name(), a.ty));
             };
             let wide = [self.cast(F32, a)?.float()?, self.cast(F32, b)?.float()?];
             let result = self.function(|m, [x, y]| (real.code)(m, x, y), wide, a.ty != F32)?;
@@ -222,23 +229,37 @@ impl<'c> Codegen<'c, '_> {
             (BinOp::Add, false) => builder.build_int_nsw_add(x, y, "")?,
             (BinOp::Sub, false) => builder.build_int_nsw_sub(x, y, "")?,
             (BinOp::Mul, false) => builder.build_int_nsw_mul(x, y, "")?,
-            (BinOp::Div, false) => builder.build_int_signed_div(x, y, "")?,
-            (BinOp::Rem, false) => builder.build_int_signed_rem(x, y, "")?,
-            (BinOp::Max, false) => self.int_call("llvm.smax", x, y)?,
-            (BinOp::Min, false) => self.int_call("llvm.smin", x, y)?,
-            _ => return malformed(format!("`{}` of {:?}", op.name(), a.ty)),
+            (BinOp::Div | BinOp::Rem, false) => self.divided(op, a.ty, x, y)?,
+            (BinOp::Max, false) => {
+                self.int_call(if a.ty.is_unsigned() { "llvm.umax" } else { "llvm.smax" }, x, y)?
+            }
+            (BinOp::Min, false) => {
+                self.int_call(if a.ty.is_unsigned() { "llvm.umin" } else { "llvm.smin" }, x, y)?
+            }
+            _ => return malformed(format!("`{}` of {}", op.name(), a.ty)),
         };
         Ok(self.value(result, a.ty))
     }
 
-    /// `i32` arithmetic as [`tile_dsl::op::binary::Integer::value`] defines it: LLVM leaves dividing by zero and −2³¹ by −1 undefined, so
-    /// those divide by 1 instead, which gives both remainders and the quotient of the second.
+    /// A quotient or a remainder.
+    fn divided(&self, op: BinOp, ty: DType, x: IntValue<'c>, y: IntValue<'c>) -> Result<IntValue<'c>> {
+        let builder = &self.builder;
+        Ok(match (op, ty.is_unsigned()) {
+            (BinOp::Div, false) => builder.build_int_signed_div(x, y, "")?,
+            (BinOp::Div, true) => builder.build_int_unsigned_div(x, y, "")?,
+            (_, false) => builder.build_int_signed_rem(x, y, "")?,
+            (_, true) => builder.build_int_unsigned_rem(x, y, "")?,
+        })
+    }
+
+    /// Arithmetic as [`tile_dsl::op::binary::Integer::value`] defines it: LLVM leaves dividing by zero and the least number by −1
+    /// undefined, so those divide by 1 instead, which gives both remainders and the quotient of the second.
     fn wrapping(&self, op: BinOp, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
         same_type(a, b)?;
         let builder = &self.builder;
         let (x, y) = (a.int()?, b.int()?);
-        let is = |v: IntValue<'c>, n: i32| {
-            let n = v.get_type().const_int(i64::from(n) as u64, true);
+        let is = |v: IntValue<'c>, n: i64| {
+            let n = v.get_type().const_int(n as u64, true);
             builder.build_int_compare(IntPredicate::EQ, v, n, "")
         };
         let result = match op {
@@ -248,14 +269,19 @@ impl<'c> Codegen<'c, '_> {
             BinOp::Div | BinOp::Rem => {
                 let (one, zero) = (y.get_type().const_int(1, false), y.get_type().const_zero());
                 let by_zero = is(y, 0)?;
-                let overflows = builder.build_and(is(x, i32::MIN)?, is(y, -1)?, "")?;
-                let undefined = builder.build_or(by_zero, overflows, "")?;
+                let undefined = match a.ty.is_unsigned() {
+                    true => by_zero,
+                    false => {
+                        let overflows = builder.build_and(is(x, a.ty.least())?, is(y, -1)?, "")?;
+                        builder.build_or(by_zero, overflows, "")?
+                    }
+                };
                 let divisor = builder.build_select(undefined, one, y, "")?.into_int_value();
+                let result = self.divided(op, a.ty, x, divisor)?;
                 if op == BinOp::Rem {
-                    builder.build_int_signed_rem(x, divisor, "")?
+                    result
                 } else {
-                    let quotient = builder.build_int_signed_div(x, divisor, "")?;
-                    builder.build_select(by_zero, zero, quotient, "")?.into_int_value()
+                    builder.build_select(by_zero, zero, result, "")?.into_int_value()
                 }
             }
             BinOp::Max | BinOp::Min | BinOp::And | BinOp::Or => {
@@ -268,7 +294,7 @@ impl<'c> Codegen<'c, '_> {
     fn fused(&self, a: Value<'c>, b: Value<'c>, c: Value<'c>) -> Result<Value<'c>> {
         same_type(a, b)?;
         same_type(a, c)?;
-        if !is_float(a.ty) {
+        if !a.ty.is_float() {
             let product = self.binary(BinOp::Mul, a, b)?;
             return self.binary(BinOp::Add, product, c);
         }
@@ -290,16 +316,23 @@ impl<'c> Codegen<'c, '_> {
             CmpOp::Gt => (FloatPredicate::OGT, IntPredicate::SGT),
             CmpOp::Ge => (FloatPredicate::OGE, IntPredicate::SGE),
         };
-        let result = if is_float(a.ty) {
+        let result = if a.ty.is_float() {
             let (x, y) = (self.cast(F32, a)?.float()?, self.cast(F32, b)?.float()?);
             self.builder.build_float_compare(float, x, y, "")?
         } else {
+            let int = match (a.ty.is_unsigned(), int) {
+                (true, IntPredicate::SLT) => IntPredicate::ULT,
+                (true, IntPredicate::SLE) => IntPredicate::ULE,
+                (true, IntPredicate::SGT) => IntPredicate::UGT,
+                (true, IntPredicate::SGE) => IntPredicate::UGE,
+                (_, int) => int,
+            };
             self.builder.build_int_compare(int, a.int()?, b.int()?, "")?
         };
         Ok(self.value(result, BOOL))
     }
 
-    pub(super) fn cast(&self, to: Ty, x: Value<'c>) -> Result<Value<'c>> {
+    pub(super) fn cast(&self, to: DType, x: Value<'c>) -> Result<Value<'c>> {
         if to == x.ty {
             return Ok(x);
         }
@@ -310,7 +343,7 @@ impl<'c> Codegen<'c, '_> {
             return self.narrowed(self.cast(F32, x)?, dtype);
         }
         let builder = &self.builder;
-        let llvm: BasicValueEnum = match (is_float(x.ty), is_float(to)) {
+        let llvm: BasicValueEnum = match (x.ty.is_float(), to.is_float()) {
             (true, true) => {
                 let target = self.float_type(to)?;
                 let (from, wide) = (x.float()?, self.context.f32_type());
@@ -326,11 +359,12 @@ impl<'c> Codegen<'c, '_> {
             (true, false) => {
                 let (target, from) = (self.int_type(to)?, self.cast(F32, x)?);
                 let types = [target.into(), from.llvm.get_type()];
-                self.call("llvm.fptosi.sat", &types, &[from.llvm.into()])?
+                let name = if to.is_unsigned() { "llvm.fptoui.sat" } else { "llvm.fptosi.sat" };
+                self.call(name, &types, &[from.llvm.into()])?
             }
             (false, true) => {
                 let (target, from) = (self.float_type(to)?, x.int()?);
-                if x.ty == BOOL {
+                if x.ty == BOOL || x.ty.is_unsigned() {
                     builder.build_unsigned_int_to_float(from, target, "")?.into()
                 } else {
                     builder.build_signed_int_to_float(from, target, "")?.into()
@@ -338,11 +372,13 @@ impl<'c> Codegen<'c, '_> {
             }
             (false, false) => {
                 let (target, from) = (self.int_type(to)?, x.int()?);
-                match (x.ty, to) {
-                    (_, BOOL) => return malformed("an integer cast to bool"),
-                    (BOOL, _) => builder.build_int_z_extend(from, target, "")?.into(),
-                    (Ty::I64, _) => builder.build_int_truncate(from, target, "")?.into(),
-                    _ => builder.build_int_s_extend(from, target, "")?.into(),
+                let extends_by_sign = !x.ty.is_unsigned() && x.ty != BOOL;
+                match from.get_type().get_bit_width().cmp(&target.get_bit_width()) {
+                    _ if to == BOOL => return malformed("an integer cast to bool"),
+                    Ordering::Greater => builder.build_int_truncate(from, target, "")?.into(),
+                    Ordering::Equal => from.into(),
+                    Ordering::Less if extends_by_sign => builder.build_int_s_extend(from, target, "")?.into(),
+                    Ordering::Less => builder.build_int_z_extend(from, target, "")?.into(),
                 }
             }
         };
@@ -364,7 +400,7 @@ impl<'c> Codegen<'c, '_> {
         let zero = self.context.f32_type().const_zero();
         let name = format!("llvm.nvvm.ff.to.{}x2.rn", dtype.format().ptx);
         let pair = self.call(&name, &[], &[zero.into(), x.float()?.into()])?.into_int_value();
-        let (ty, bits) = (Ty::Elem(dtype), self.context.i8_type());
+        let (ty, bits) = (dtype, self.context.i8_type());
         Ok(self.value(self.builder.build_int_truncate(pair, bits, "")?, ty))
     }
 
@@ -389,5 +425,5 @@ impl<'c> Codegen<'c, '_> {
 }
 
 fn same_type(a: Value<'_>, b: Value<'_>) -> Result<()> {
-    if a.ty == b.ty { Ok(()) } else { malformed(format!("operands of types {:?} and {:?}", a.ty, b.ty)) }
+    if a.ty == b.ty { Ok(()) } else { malformed(format!("operands of types {} and {}", a.ty, b.ty)) }
 }

@@ -4,13 +4,13 @@
 use tile_dsl::{
     dtype::DType,
     index::Extent,
-    kernel::{Expr, Frag, GridAxis, Kernel, Mem, Param, Shared, Stmt, Ty, Var},
+    kernel::{Expr, Frag, GridAxis, Kernel, Mem, Param, Shared, Stmt, Var},
     op::{BinOp, CmpOp, UnOp},
     schedule::Target,
 };
 
 pub const F32: DType = DType::F32;
-pub const I32: Ty = Ty::Elem(DType::I32);
+pub const I32: DType = DType::I32;
 pub const SM80: Target = Target { sm: 80, specific: false };
 pub const SM90: Target = Target { sm: 90, specific: false };
 
@@ -44,7 +44,7 @@ pub fn and(a: Expr, b: Expr) -> Expr {
 pub fn un(op: UnOp, x: Expr) -> Expr {
     Expr::Un(op, Box::new(x))
 }
-pub fn cast(ty: Ty, x: Expr) -> Expr {
+pub fn cast(ty: DType, x: Expr) -> Expr {
     Expr::Cast(ty, Box::new(x))
 }
 pub fn fma(a: Expr, b: Expr, c: Expr) -> Expr {
@@ -102,12 +102,12 @@ impl Builder {
         self.0.frags.push(Frag { name: name.into(), dtype, slots });
         self.0.frags.len() as u32 - 1
     }
-    pub fn var(&mut self, ty: Ty) -> Var {
+    pub fn var(&mut self, ty: DType) -> Var {
         self.0.vars.push(ty);
         Var(self.0.vars.len() as u32 - 1)
     }
     /// `let v = value` with a fresh variable.
-    pub fn bind(&mut self, body: &mut Vec<Stmt>, ty: Ty, value: Expr) -> Expr {
+    pub fn bind(&mut self, body: &mut Vec<Stmt>, ty: DType, value: Expr) -> Expr {
         let v = self.var(ty);
         body.push(Stmt::Let(v, value));
         var(v)
@@ -122,7 +122,7 @@ impl Builder {
         offset: Expr,
         guard: Option<Expr>,
     ) -> Vec<Expr> {
-        let dst: Vec<Var> = (0..n).map(|_| self.var(Ty::Elem(dtype))).collect();
+        let dst: Vec<Var> = (0..n).map(|_| self.var(dtype)).collect();
         let values = dst.iter().map(|v| var(*v)).collect();
         body.push(Stmt::Load { dst, mem, offset, guard });
         values
@@ -319,9 +319,9 @@ pub fn warp_sum(dtype: DType) -> Kernel {
     let i = add(mul(Expr::Cta, int(32)), Expr::Tid);
     let mut sum = b.load(&mut body, dtype, 1, x, i, None)[0].clone();
     for mask in [16, 8, 4, 2, 1] {
-        let other = b.var(Ty::Elem(dtype));
+        let other = b.var(dtype);
         body.push(Stmt::Shuffle { dst: other, value: sum.clone(), mask });
-        sum = b.bind(&mut body, Ty::Elem(dtype), add(sum, var(other)));
+        sum = b.bind(&mut body, dtype, add(sum, var(other)));
     }
     let first = cmp(CmpOp::Eq, Expr::Tid, int(0));
     body.push(Stmt::Store { mem: y, offset: Expr::Cta, values: vec![sum], guard: Some(first) });

@@ -4,7 +4,6 @@ use super::cost::WARP;
 use std::rc::Rc;
 use tile_dsl::{
     dtype::DType,
-    kernel::Ty,
     op::{BinOp, CmpOp, UnOp},
 };
 
@@ -110,7 +109,7 @@ impl Value {
 pub(super) fn un(op: UnOp, a: &Value) -> Value {
     let row = op.row();
     match (a, row.int, row.truth) {
-        (Value::Int(a), Some(f), _) => Value::Int(a.map(|n| f(n as i32).into())),
+        (Value::Int(a), Some(f), _) => Value::Int(a.map(|n| DType::I32.wrap(f(n)))),
         (Value::Bool(a), _, Some(f)) => Value::Bool(all(f(true)) & a | all(f(false)) & !a),
         _ => Value::Unknown,
     }
@@ -141,7 +140,7 @@ pub(super) fn bin(op: BinOp, a: &Value, b: &Value) -> Value {
 pub(super) fn wrapping(op: BinOp, a: &Value, b: &Value) -> Value {
     match (a, b, op.row().int) {
         (Value::Int(a), Value::Int(b), Some(int)) => {
-            Value::Int(a.with(b, |x, y| (int.value)(x as i32, y as i32).into()))
+            Value::Int(a.with(b, |x, y| DType::I32.wrap((int.value)(x, y))))
         }
         _ => Value::Unknown,
     }
@@ -173,11 +172,10 @@ pub(super) fn select(cond: &Value, a: Value, b: Value) -> Value {
     }
 }
 
-pub(super) fn cast(ty: Ty, a: Value) -> Value {
-    match (ty, a) {
-        (Ty::I64, Value::Int(a)) => Value::Int(a),
-        (Ty::Elem(DType::I32), Value::Int(a)) => Value::Int(a.map(|n| i64::from(n as i32))),
-        (Ty::Elem(DType::I32), Value::Bool(a)) => Value::Int(Lanes::each(|i| i64::from(a >> i & 1))),
+pub(super) fn cast(to: DType, a: Value) -> Value {
+    match a {
+        Value::Int(a) if to.is_integer() => Value::Int(a.map(|n| to.wrap(n))),
+        Value::Bool(a) if to.is_integer() => Value::Int(Lanes::each(|i| i64::from(a >> i & 1))),
         _ => Value::Unknown,
     }
 }

@@ -367,7 +367,10 @@ impl Generator<'_> {
             ExprKind::Const { elem, .. } => (vec![], (*elem)?),
             ExprKind::Scalar(id) => (vec![], self.kernel.scalars[usize::from(id.0)].elem),
             ExprKind::Var(id) => var(*id).map(|k| (k.axes.clone(), k.elem))?,
-            ExprKind::Un(_, x) => of(x)?,
+            ExprKind::Un(op, x) => match op.row().key {
+                Some(_) => (of(x)?.0, I32),
+                None => of(x)?,
+            },
             ExprKind::Bin(_, a, b) => {
                 let ((a, elem), (b, _)) = (of(a)?, of(b)?);
                 (join(a, b), elem)

@@ -48,6 +48,10 @@ fn kernels_have_every_feature() {
         "if ",
         ": &mut [i32; ",
         "&[i32; ",
+        "[u32; ",
+        "[i8; ",
+        "[u8; ",
+        "[i64; ",
     ] {
         let count = texts.iter().filter(|t| t.contains(feature)).count();
         assert!(count >= 6, "`{feature}` occurs in {count} of {} kernels", texts.len());

@@ -1,4 +1,4 @@
-//! What comes after a kernel is drawn: `i32` in place of f32, and indices that are values: gathers, scatters and conditions,
+//! What comes after a kernel is drawn: integers in place of f32, and indices that are values: gathers, scatters and conditions,
 //! put into a kernel that has none.
 //!
 //! Index tensors are named `at0`, `at1`, ..; [`Indexed`] says what they index, so that `data` can give them contents that lead
@@ -7,6 +7,7 @@
 use super::{F32, I32, node};
 use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
+    dtype::DType,
     engine::testing::Random,
     index::{Affine, AxisId, Extent},
     op::{BinOp, CmpOp},
@@ -87,11 +88,16 @@ pub(super) fn with_values(kernel: Kernel, random: &mut Random) -> Kernel {
     if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
 }
 
-/// The kernel with `i32` in place of f32, or as it was where that is not well-formed.
-pub(super) fn of_integers(kernel: Kernel) -> Kernel {
+/// Whether elements are integers.
+pub(super) fn is_integer(elem: ElemType) -> bool {
+    matches!(elem, ElemType::Fixed(dtype) if dtype.is_integer())
+}
+
+/// The kernel with integers in place of f32, or as it was where that is not well-formed.
+pub(super) fn of_integers(kernel: Kernel, whole: DType) -> Kernel {
     let fix = |elem: &mut ElemType| {
         if *elem == F32 {
-            *elem = I32;
+            *elem = ElemType::Fixed(whole);
         }
     };
     let mut changed = kernel.clone();
@@ -99,9 +105,13 @@ pub(super) fn of_integers(kernel: Kernel) -> Kernel {
     changed.scalars.iter_mut().for_each(|scalar| fix(&mut scalar.elem));
     expressions_mut(&mut changed.body, &mut |expr| {
         match &mut expr.kind {
-            ExprKind::Full { elem, .. }
-            | ExprKind::Cast(elem, _)
-            | ExprKind::Const { elem: Some(elem), .. } => fix(elem),
+            ExprKind::Full { value, elem, .. } | ExprKind::Const { value, elem: Some(elem) } => {
+                if *elem == F32 {
+                    *value = whole.cast_f64(DType::I32, *value);
+                }
+                fix(elem);
+            }
+            ExprKind::Cast(elem, _) => fix(elem),
             _ => {}
         }
         true
@@ -141,7 +151,7 @@ impl Adder<'_> {
         expressions_mut(body, &mut |expr| {
             if let ExprKind::Load { tensor, index } = &mut expr.kind
                 && !self.kernel.tensors[usize::from(tensor.0)].mutable
-                && self.kernel.tensors[usize::from(tensor.0)].elem != I32
+                && !is_integer(self.kernel.tensors[usize::from(tensor.0)].elem)
                 && self.random.below(3) == 0
             {
                 self.gather(index);
@@ -197,7 +207,7 @@ impl Adder<'_> {
     /// In a kernel of integers now and then something that may change after it is read: a variable, perhaps one that a loop carries,
     /// or an element of a tensor that is stored later.
     fn changing(&mut self) -> Option<Expr> {
-        if self.kernel.tensors.first().is_none_or(|t| t.elem != I32) || self.random.below(3) > 0 {
+        if self.kernel.tensors.first().is_none_or(|t| !is_integer(t.elem)) || self.random.below(3) > 0 {
             return None;
         }
         let vars = self.kernel.vars.len();

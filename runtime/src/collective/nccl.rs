@@ -179,6 +179,10 @@ mod tests {
             (DType::BF16, Type::ncclBfloat16),
             (DType::F8, Type::ncclFloat8e4m3),
             (DType::I32, Type::ncclInt32),
+            (DType::U32, Type::ncclUint32),
+            (DType::I8, Type::ncclInt8),
+            (DType::U8, Type::ncclUint8),
+            (DType::I64, Type::ncclInt64),
         ] {
             assert_eq!(dtype.format().nccl, Some(code as u32), "{dtype}");
         }

@@ -1,8 +1,8 @@
 //! What a thread computes without side effects.
 
+use super::Var;
 #[cfg(doc)]
 use super::{Frag, Kernel};
-use super::{Ty, Var};
 use crate::{
     dtype::DType,
     index::Extent,
@@ -16,7 +16,7 @@ pub enum Expr {
     /// Floating-point literal.
     Float(f64, DType),
     /// Integer literal.
-    Int(i64, Ty),
+    Int(i64, DType),
     /// Boolean literal.
     Bool(bool),
     /// A variable.
@@ -56,7 +56,7 @@ pub enum Expr {
     /// Choice; both sides are evaluated.
     Select(Box<Expr>, Box<Expr>, Box<Expr>),
     /// Conversion: float ↔ float rounds to nearest even, float → int truncates, int → int extends or wraps.
-    Cast(Ty, Box<Expr>),
+    Cast(DType, Box<Expr>),
 }
 
 impl Expr {

@@ -11,7 +11,7 @@ mod column;
 mod matrix;
 mod memory;
 
-use super::{Expr, Kernel, Mem, Param, Stmt, Ty, Var};
+use super::{DType, Expr, Kernel, Mem, Param, Stmt, Var};
 use column::{Column, Fault};
 use memory::SharedMemory;
 use std::{collections::BTreeMap, rc::Rc};
@@ -432,7 +432,7 @@ impl Run<'_> {
         let eval = |e: &Expr| self.eval(e, mask);
         let column = match e {
             Expr::Float(x, dtype) => Column::elements(vec![*x as f32; n], *dtype),
-            Expr::Int(x, _) => Column::Int(vec![*x; n]),
+            Expr::Int(x, dtype) => Column::Int(vec![*x; n], *dtype),
             Expr::Bool(b) => Column::Bool(vec![*b; n]),
             Expr::Var(v) => {
                 let known = self.vars[v.0 as usize].clone();
@@ -448,11 +448,11 @@ impl Run<'_> {
                 }
                 return Ok(values.clone());
             }
-            Expr::Tid => Column::Int((0..n as i64).collect()),
-            Expr::Cta => Column::Int(vec![self.cta as i64; n]),
-            Expr::Ctas | Expr::Tiles => Column::Int(vec![self.ctas as i64; n]),
+            Expr::Tid => Column::Int((0..n as i64).collect(), DType::I32),
+            Expr::Cta => Column::Int(vec![self.cta as i64; n], DType::I32),
+            Expr::Ctas | Expr::Tiles => Column::Int(vec![self.ctas as i64; n], DType::I32),
             Expr::Dim(extent) => match extent.eval(self.dims) {
-                Some(x) if i32::try_from(x).is_ok() => Column::Int(vec![x; n]),
+                Some(x) if i32::try_from(x).is_ok() => Column::Int(vec![x; n], DType::I32),
                 _ => return Err((0, format!("extent {extent} is no i32"))),
             },
             Expr::Scalar(i) => {
@@ -463,7 +463,7 @@ impl Run<'_> {
                 Column::elements(vec![self.params[*i as usize][0]; n], dtype)
             }
             Expr::Un(op, a) => column::un(*op, &*eval(a)?)?,
-            Expr::Bin(op, a, b) => column::bin(*op, &*eval(a)?, &*eval(b)?, self.wide(a), mask)?,
+            Expr::Bin(op, a, b) => column::bin(*op, &*eval(a)?, &*eval(b)?, mask)?,
             Expr::Fma(a, b, c) => column::fma(&*eval(a)?, &*eval(b)?, &*eval(c)?)?,
             Expr::Wrapping(op, a, b) => column::wrapping(*op, &*eval(a)?, &*eval(b)?)?,
             Expr::Xor(a, b) => column::xor(&*eval(a)?, &*eval(b)?)?,
@@ -472,25 +472,9 @@ impl Run<'_> {
                 let (c, a, b) = (eval(c)?, eval(a)?, eval(b)?);
                 b.merged(&a, c.bools()?)
             }
-            Expr::Cast(ty, a) => {
-                let to = match ty {
-                    Ty::Elem(dtype) => Some(*dtype),
-                    Ty::I64 => None,
-                };
-                return column::cast(to, &eval(a)?);
-            }
+            Expr::Cast(dtype, a) => column::cast(*dtype, &*eval(a)?)?,
         };
         Ok(Rc::new(column))
-    }
-
-    /// Whether an integer expression is `i64`.
-    fn wide(&self, e: &Expr) -> bool {
-        match e {
-            Expr::Int(_, ty) | Expr::Cast(ty, _) => *ty == Ty::I64,
-            Expr::Var(v) => self.kernel.vars[v.0 as usize] == Ty::I64,
-            Expr::Un(_, a) | Expr::Bin(_, a, _) | Expr::Xor(a, _) | Expr::Select(_, a, _) => self.wide(a),
-            _ => false,
-        }
     }
 }
 

@@ -4,7 +4,7 @@ mod interface;
 mod statement;
 mod words;
 
-use super::{Expr, Kernel, Ty, Var};
+use super::{Expr, Kernel, Var};
 use crate::{
     dtype::DType,
     machine::Target,
@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> Parse<Kernel> {
     let mut parser = Parser { words: words(text), at: 0, kernel, types: HashMap::new() };
     parser.kernel()?;
     let count = parser.types.keys().max().map_or(0, |last| last + 1);
-    let ty = |n| parser.types.get(&n).copied().unwrap_or(Ty::I32);
+    let ty = |n| parser.types.get(&n).copied().unwrap_or(DType::I32);
     parser.kernel.vars = (0..count).map(ty).collect();
     Ok(parser.kernel)
 }
@@ -60,7 +60,7 @@ struct Parser {
     words: Vec<(String, usize)>,
     at: usize,
     kernel: Kernel,
-    types: HashMap<u32, Ty>,
+    types: HashMap<u32, DType>,
 }
 
 impl Parser {
@@ -98,10 +98,6 @@ impl Parser {
     fn dtype(&mut self) -> Parse<DType> {
         let word = self.next();
         DType::from_name(&word).map_or_else(|| self.fail("an element type"), Ok)
-    }
-
-    fn ty(&mut self) -> Parse<Ty> {
-        if self.eat("i64") { Ok(Ty::I64) } else { self.dtype().map(Ty::Elem) }
     }
 
     fn param_named(&self, name: &str) -> Option<u32> {
@@ -176,15 +172,18 @@ impl Parser {
             "fma" if is_call => self.args().map(|[a, b, c]| Expr::Fma(a, b, c)),
             "select" if is_call => self.args().map(|[a, b, c]| Expr::Select(a, b, c)),
             "cast" => {
-                let ty = self.ty()?;
+                let ty = self.dtype()?;
                 self.args().map(|[a]| Expr::Cast(ty, a))
             }
             name if is_call => {
                 if let Some(dtype) = DType::from_name(name) {
                     self.expect("(")?;
-                    let x = self.parsed()?;
+                    let literal = match dtype.is_integer() {
+                        true => Expr::Int(self.parsed()?, dtype),
+                        false => Expr::Float(self.parsed()?, dtype),
+                    };
                     self.expect(")")?;
-                    return Ok(Expr::Float(x, dtype));
+                    return Ok(literal);
                 }
                 if let Some(op) = UnOp::from_name(name) {
                     return self.args().map(|[a]| Expr::Un(op, a));
@@ -196,10 +195,10 @@ impl Parser {
             }
             word => {
                 if let Some(Ok(n)) = word.strip_suffix('l').map(str::parse) {
-                    return Ok(Expr::Int(n, Ty::I64));
+                    return Ok(Expr::Int(n, DType::I64));
                 }
                 if let Ok(n) = word.parse() {
-                    return Ok(Expr::Int(n, Ty::I32));
+                    return Ok(Expr::Int(n, DType::I32));
                 }
                 let name = word.to_string();
                 self.slot_of(&name).map(|(frag, slot)| Expr::Slot { frag, slot })

@@ -17,20 +17,11 @@
 //! `i64` literals end in `l`; float literals carry their type: `f32(1.5)`.
 
 use super::{
-    Expr, Group, Kernel, Mem, Param, Role, Stmt, Ty, Var,
+    DType, Expr, Group, Kernel, Mem, Param, Role, Stmt, Var,
     visit::{Access, Visitor},
 };
 use crate::{nest::Atom, op::binary::Form};
 use std::fmt::{self, Display, Formatter, Write};
-
-impl Display for Ty {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Ty::Elem(dtype) => dtype.fmt(f),
-            Ty::I64 => f.write_str("i64"),
-        }
-    }
-}
 
 impl Display for Kernel {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -179,7 +170,7 @@ impl<'k, 'o> Printer<'k, 'o> {
             write!(self.out, "{}%{}", if i == 0 { "" } else { ", " }, var.0)?;
         }
         let ty = vars.first().and_then(|var| self.kernel.vars.get(var.0 as usize));
-        write!(self.out, ": {}", ty.unwrap_or(&Ty::I64))
+        write!(self.out, ": {}", ty.unwrap_or(&DType::I64))
     }
 
     fn at(&mut self, mem: Mem, offset: &Expr) -> fmt::Result {
@@ -244,7 +235,7 @@ impl<'a> Visitor<'a> for Printer<'_, '_> {
     fn defs(&mut self, vars: &'a Vec<Var>) -> fmt::Result {
         self.defined(vars)
     }
-    fn common(&mut self, var: &'a Var, _: Ty) -> fmt::Result {
+    fn common(&mut self, var: &'a Var, _: DType) -> fmt::Result {
         self.defined(&[*var])
     }
     fn values(&mut self, es: &'a Vec<Expr>, _: &'static str) -> fmt::Result {
@@ -355,8 +346,9 @@ impl Printer<'_, '_> {
     fn expr(&mut self, e: &Expr) -> fmt::Result {
         match e {
             Expr::Float(x, dtype) => write!(self.out, "{dtype}({x:?})"),
-            Expr::Int(n, Ty::I64) => write!(self.out, "{n}l"),
-            Expr::Int(n, _) => write!(self.out, "{n}"),
+            Expr::Int(n, DType::I64) => write!(self.out, "{n}l"),
+            Expr::Int(n, DType::I32) => write!(self.out, "{n}"),
+            Expr::Int(n, dtype) => write!(self.out, "{dtype}({n})"),
             Expr::Bool(b) => write!(self.out, "{b}"),
             Expr::Var(v) => write!(self.out, "%{}", v.0),
             Expr::Slot { frag, slot } => write!(self.out, "{}[{slot}]", frag_name(self.kernel, *frag)),

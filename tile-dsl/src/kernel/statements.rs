@@ -8,7 +8,7 @@
 //! lowering that makes it; a rule of its own, such as how many operands it has, goes to [`super::verify`].
 
 use super::{
-    Async, Expr, Group, Mem, Role, Ty, Var,
+    Async, DType, Expr, Group, Mem, Role, Var,
     visit::{Access::*, Meets::*, statements},
 };
 #[cfg(doc)]
@@ -187,7 +187,7 @@ statements! {
         dst: Var,
         /// Its number among those of all problems, `i32`, below [`Expr::Tiles`]; the same in all threads that run this.
         tile: Expr,
-    }: [table() "problem" common(dst, Ty::I32) "=" index(tile, "number of a tile")];
+    }: [table() "problem" common(dst, DType::I32) "=" index(tile, "number of a tile")];
 
     /// One thread of the warp that begins at `thread` runs the body; the others go on.
     "one thread 0 { }"
@@ -343,7 +343,7 @@ statements! {
         group: Option<Group>,
     }: [
         meets(Program, "an arrival that some threads may not reach")
-        "last" common(dst, Ty::BOOL) "= arrive" global(counters, offset, Counter) "of" number(parts)
+        "last" common(dst, DType::Bool) "= arrive" global(counters, offset, Counter) "of" number(parts)
         grouped("by", group) guard(guard)
     ];
 }

@@ -9,7 +9,7 @@
 mod asynchronous;
 mod statement;
 
-use super::{Expr, Kernel, Param, Stmt, Ty, Var};
+use super::{Expr, Kernel, Param, Stmt, Var};
 use crate::{dtype::DType, machine::Target};
 use std::collections::BTreeSet;
 
@@ -140,9 +140,12 @@ impl Verifier<'_> {
         }
     }
 
-    fn define(&mut self, var: Var, ty: Ty, divergent: bool) -> Check {
+    fn define(&mut self, var: Var, ty: DType, divergent: bool) -> Check {
         let declared = self.kernel.vars.get(var.0 as usize);
-        ensure(declared == Some(&ty), || format!("%{} is declared {declared:?} and defined as {ty}", var.0))?;
+        ensure(declared == Some(&ty), || {
+            let declared = declared.map_or("nothing", |ty| ty.name());
+            format!("%{} is declared {declared} and defined as {ty}", var.0)
+        })?;
         ensure(!self.defined[var.0 as usize], || format!("%{} is defined twice", var.0))?;
         self.defined[var.0 as usize] = true;
         self.visible[var.0 as usize] = true;
@@ -164,7 +167,7 @@ impl Verifier<'_> {
         Ok(f.dtype)
     }
 
-    fn expect(&self, e: &Expr, ty: Ty, what: &str) -> Check {
+    fn expect(&self, e: &Expr, ty: DType, what: &str) -> Check {
         let found = self.expr(e)?;
         ensure(found == ty, || {
             format!("{what} is {found}, expected {ty}: {}", super::print::expr(self.kernel, e))
@@ -194,32 +197,32 @@ impl Verifier<'_> {
         }
     }
 
-    fn expr(&self, e: &Expr) -> Check<Ty> {
-        let float = |ty: Ty| matches!(ty, Ty::Elem(d) if d.is_float());
-        let same = |a: &Expr, b: &Expr| -> Check<Ty> {
+    fn expr(&self, e: &Expr) -> Check<DType> {
+        let float = |ty: DType| matches!(ty, d if d.is_float());
+        let same = |a: &Expr, b: &Expr| -> Check<DType> {
             let (x, y) = (self.expr(a)?, self.expr(b)?);
             ensure(x == y, || format!("operands of {x} and {y}: {}", super::print::expr(self.kernel, e)))?;
             Ok(x)
         };
-        let ok = |ok: bool, ty: Ty| {
+        let ok = |ok: bool, ty: DType| {
             ensure(ok, || format!("{ty} operand of {}", super::print::expr(self.kernel, e)))?;
             Ok(ty)
         };
         match e {
-            Expr::Float(_, dtype) => ok(dtype.is_float(), Ty::Elem(*dtype)),
-            Expr::Int(n, ty) => ok(ty.is_int() && (*ty == Ty::I64 || i32::try_from(*n).is_ok()), *ty),
-            Expr::Bool(_) => Ok(Ty::BOOL),
+            Expr::Float(_, dtype) => ok(dtype.is_float(), *dtype),
+            Expr::Int(n, ty) => ok(ty.is_integer() && ty.wrap(*n) == *n, *ty),
+            Expr::Bool(_) => Ok(DType::Bool),
             Expr::Var(v) => {
                 ensure(self.visible.get(v.0 as usize) == Some(&true), || {
                     format!("%{} is used outside its scope", v.0)
                 })?;
                 Ok(self.kernel.vars[v.0 as usize])
             }
-            Expr::Slot { frag, slot } => Ok(Ty::Elem(self.slot(*frag, *slot)?)),
-            Expr::Tid | Expr::Cta | Expr::Ctas => Ok(Ty::I32),
+            Expr::Slot { frag, slot } => Ok(self.slot(*frag, *slot)?),
+            Expr::Tid | Expr::Cta | Expr::Ctas => Ok(DType::I32),
             Expr::Tiles => {
                 ensure(self.kernel.grouped, || "tiles of several problems, of which there is one".into())?;
-                Ok(Ty::I32)
+                Ok(DType::I32)
             }
             Expr::Dim(extent) => {
                 self.of_problem()?;
@@ -227,32 +230,30 @@ impl Verifier<'_> {
                     let known = self.kernel.params.iter().any(|p| matches!(p, Param::Dim(n) if n == name));
                     ensure(known, || format!("no dim `{name}` among the parameters"))?;
                 }
-                Ok(Ty::I32)
+                Ok(DType::I32)
             }
             Expr::Scalar(_) if !self.chosen => Err("a scalar of no problem".into()),
             Expr::Scalar(i) => match self.kernel.params.get(*i as usize) {
-                Some(Param::Scalar { dtype, .. }) => Ok(Ty::Elem(*dtype)),
+                Some(Param::Scalar { dtype, .. }) => Ok(*dtype),
                 _ => Err(format!("parameter {i} is no scalar")),
             },
             Expr::Un(op, a) => self.expr(a).and_then(|t| {
-                let row = op.row();
-                ok(takes(t, row.float.is_some(), row.int.is_some(), row.truth.is_some()), t)
+                ok(op.takes(t), t)?;
+                Ok(op.result(t))
             }),
             Expr::Bin(op, a, b) => same(a, b).and_then(|t| {
                 let row = op.row();
                 ok(takes(t, row.float.is_some(), row.int.is_some(), row.truth.is_some()), t)
             }),
-            Expr::Xor(a, b) => same(a, b).and_then(|t| ok(t.is_int(), t)),
-            Expr::Wrapping(op, a, b) => {
-                same(a, b).and_then(|t| ok(matches!(t, Ty::Elem(dtype) if op.wraps(dtype)), t))
-            }
+            Expr::Xor(a, b) => same(a, b).and_then(|t| ok(t.is_integer(), t)),
+            Expr::Wrapping(op, a, b) => same(a, b).and_then(|t| ok(op.wraps(t), t)),
             Expr::Fma(a, b, c) => {
                 same(a, b)?;
                 same(b, c).and_then(|t| ok(float(t), t))
             }
-            Expr::Cmp(_, a, b) => same(a, b).map(|_| Ty::BOOL),
+            Expr::Cmp(_, a, b) => same(a, b).map(|_| DType::Bool),
             Expr::Select(c, a, b) => {
-                self.expect(c, Ty::BOOL, "condition")?;
+                self.expect(c, DType::Bool, "condition")?;
                 same(a, b)
             }
             Expr::Cast(ty, a) => self.expr(a).map(|_| *ty),
@@ -261,10 +262,10 @@ impl Verifier<'_> {
 }
 
 /// Whether an operator takes a type, from what kinds of elements it takes.
-fn takes(ty: Ty, float: bool, int: bool, truth: bool) -> bool {
+fn takes(ty: DType, float: bool, int: bool, truth: bool) -> bool {
     match ty {
-        Ty::BOOL => truth,
-        ty if ty.is_int() => int,
+        DType::Bool => truth,
+        ty if ty.is_integer() => int,
         _ => float,
     }
 }

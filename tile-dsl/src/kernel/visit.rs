@@ -12,7 +12,7 @@
 //! scopes. A visitor that asks for little implements the few roles that the others are made of: `defines`, `operand`,
 //! `accesses` and `block`.
 
-use super::{Async, Expr, Group, Mem, Role, Stmt, Tile, Ty, Var};
+use super::{Async, DType, Expr, Group, Mem, Role, Stmt, Tile, Var};
 use crate::nest::Atom;
 
 /// What a statement does at a place in memory.
@@ -151,7 +151,7 @@ macro_rules! visitor {
                 Ok(())
             }
             /// A variable that is the same in all threads that come here.
-            fn common(&mut self, var: &'a $($mut)? Var, _: Ty) -> Result<(), Self::Error> {
+            fn common(&mut self, var: &'a $($mut)? Var, _: DType) -> Result<(), Self::Error> {
                 self.defines(var)
             }
 

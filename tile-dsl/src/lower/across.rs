@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    kernel::{self, Expr as KExpr, Mem, Param, Ty, Var},
+    kernel::{self, Expr as KExpr, Mem, Param, Var},
     nest::{Across, ValueId},
     op::{BinOp, CmpOp},
     plan::{Ctas, QUAD, Unsummed, Workspace},
@@ -125,7 +125,7 @@ fn combine_nodes<'a>(
     control::only_if(cx, paired, |cx| held.iter().for_each(|w| leave_part(cx, w, own)));
     // All know the meeting by the greatest of them.
     let counter = others.iter().fold(own, |most, other| cx.build.emit.bin(BinOp::Max, most, *other));
-    let last = cx.build.emit.var(Ty::BOOL);
+    let last = cx.build.emit.var(DType::Bool);
     cx.build.sync.barrier();
     let (offset, guard) = (counter.expr(), paired.map(Atom::expr));
     let arrive =
@@ -144,9 +144,9 @@ fn combine_nodes<'a>(
 fn place_of(cx: &mut Cx<'_>, left: &Left<'_>, node: Atom) -> Atom {
     let tid = cx.env.tile.units.tid(&mut cx.build.emit);
     let thread = cx.build.emit.bin(BinOp::Mul, tid, Atom::i32(left.plan.width.into()));
-    let thread = cx.build.emit.op(Op::Cast(Ty::I64), &[thread]);
-    let node = cx.build.emit.op(Op::Cast(Ty::I64), &[node]);
-    let start = cx.build.emit.bin(BinOp::Mul, node, Atom::Int(left.elems, Ty::I64));
+    let thread = cx.build.emit.op(Op::Cast(DType::I64), &[thread]);
+    let node = cx.build.emit.op(Op::Cast(DType::I64), &[node]);
+    let start = cx.build.emit.bin(BinOp::Mul, node, Atom::Int(left.elems, DType::I64));
     cx.build.emit.add(start, thread)
 }
 
@@ -156,7 +156,7 @@ fn leave_part(cx: &mut Cx<'_>, left: &Left<'_>, node: Atom) {
     for (slots, constant) in left.accesses(0..slots) {
         cx.build.emit.stmt(kernel::Stmt::Store {
             mem: Mem::Global(left.scratch),
-            offset: Emit::sum_expr(Some(base), constant, Ty::I64),
+            offset: Emit::sum_expr(Some(base), constant, DType::I64),
             values: slots.map(|slot| KExpr::Slot { frag, slot }).collect(),
             guard: None,
         });
@@ -174,13 +174,13 @@ fn add_parts(cx: &mut Cx<'_>, left: &Left<'_>, others: &[Atom]) {
         let batch = first..slots.min(first + most);
         let mut loaded: Vec<Vec<KExpr>> = Vec::new();
         for base in &bases {
-            let vars: Vec<Var> = batch.clone().map(|_| cx.build.emit.var(Ty::Elem(v.dtype))).collect();
+            let vars: Vec<Var> = batch.clone().map(|_| cx.build.emit.var(v.dtype)).collect();
             let accesses = left.accesses(batch.clone());
             for ((_, constant), dst) in accesses.zip(vars.chunks(left.plan.width as usize)) {
                 cx.build.emit.stmt(kernel::Stmt::Load {
                     dst: dst.to_vec(),
                     mem: Mem::Global(left.scratch),
-                    offset: Emit::sum_expr(Some(*base), constant, Ty::I64),
+                    offset: Emit::sum_expr(Some(*base), constant, DType::I64),
                     guard: None,
                 });
             }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    kernel::{self, Expr as KExpr, Frag, Mem, Param, Ty},
+    kernel::{self, Expr as KExpr, Frag, Mem, Param},
     nest::{AccessId, CopyId, Digit, MATRIX_ROWS, Nest, ValueId},
     tile::TensorId,
 };
@@ -153,7 +153,7 @@ impl Builder {
     }
 
     /// A value that may be used again: a variable, unless it is one or a number.
-    pub fn name(&mut self, value: KExpr, ty: Ty) -> KExpr {
+    pub fn name(&mut self, value: KExpr, ty: DType) -> KExpr {
         if matches!(value, KExpr::Var(_) | KExpr::Float(..) | KExpr::Int(..)) {
             return value;
         }

@@ -23,7 +23,8 @@ use super::{
     storage,
 };
 use crate::{
-    kernel::{Expr as KExpr, Mem, Stmt, Ty, Var},
+    dtype::DType,
+    kernel::{Expr as KExpr, Mem, Stmt, Var},
     machine::Via,
     nest::{CopyId, ValueId},
     op::{BinOp, CmpOp},
@@ -177,8 +178,8 @@ fn send(cx: &mut Cx<'_>, parts: &Parts<'_>, to: u32, rank: Atom, ctas: u32) {
         let slot = |slot: &u32| KExpr::Slot { frag, slot: slot + to * parts.cut.next };
         cx.build.emit.stmt(Stmt::StorePeer {
             shared: parts.buffer,
-            offset: Emit::sum_expr(Some(base), constant, Ty::I32),
-            cta: KExpr::Int(to.into(), Ty::I32),
+            offset: Emit::sum_expr(Some(base), constant, DType::I32),
+            cta: KExpr::Int(to.into(), DType::I32),
             values: slots.iter().map(slot).collect(),
         });
     }
@@ -196,12 +197,12 @@ fn add_up(cx: &mut Cx<'_>, parts: &Parts<'_>, own: u32, ctas: u32) {
         let mut loaded = Vec::new();
         for (n, slots) in parts.accesses() {
             let (thread, constant) = part_at(cx, parts, other * each + n);
-            let dst: Vec<Var> = slots.iter().map(|_| cx.build.emit.var(Ty::Elem(v.dtype))).collect();
+            let dst: Vec<Var> = slots.iter().map(|_| cx.build.emit.var(v.dtype)).collect();
             loaded.extend(&dst);
             cx.build.emit.stmt(Stmt::Load {
                 dst,
                 mem: Mem::Shared(parts.buffer),
-                offset: Emit::sum_expr(Some(thread), constant, Ty::I32),
+                offset: Emit::sum_expr(Some(thread), constant, DType::I32),
                 guard: None,
             });
         }

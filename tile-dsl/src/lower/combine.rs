@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    kernel::{self, Expr as KExpr, Mem, Ty},
+    kernel::{self, Expr as KExpr, Mem},
     nest::{Combination, ValueId},
     op::{BinOp, CmpOp},
     plan::Threads,
@@ -88,8 +88,8 @@ fn combine_in_place(cx: &mut Cx<'_>, value: ValueId, op: BinOp) -> Result<(), Lo
         let mut total = v.init.map(|init| literal(init, v.dtype));
         cx.build.read_shared(spread.buffer);
         for n in 0..threads {
-            let var = cx.build.emit.var(Ty::Elem(v.dtype));
-            let (mem, offset) = (Mem::Shared(spread.buffer), Emit::sum_expr(base, constant + n, Ty::I32));
+            let var = cx.build.emit.var(v.dtype);
+            let (mem, offset) = (Mem::Shared(spread.buffer), Emit::sum_expr(base, constant + n, DType::I32));
             cx.build.emit.stmt(kernel::Stmt::Load { dst: vec![var], mem, offset, guard: None });
             total = Some(match total {
                 None => Atom::Var(var),
@@ -108,7 +108,7 @@ fn shuffle(cx: &mut Cx<'_>, registers: Registers<'_>, op: BinOp, plan: &Combinat
     for mask in masks.collect::<Vec<u32>>() {
         for slot in 0..registers.slots {
             let own = KExpr::Slot { frag: registers.frag, slot };
-            let dst = cx.build.emit.var(Ty::Elem(dtype));
+            let dst = cx.build.emit.var(dtype);
             cx.build.emit.stmt(kernel::Stmt::Shuffle { dst, value: own.clone(), mask });
             let value = KExpr::combined(op, dtype, own, KExpr::Var(dst));
             cx.build.emit.stmt(kernel::Stmt::Set { frag: registers.frag, slot, value });
@@ -158,7 +158,7 @@ fn through_shared(
     for slot in 0..registers.slots {
         cx.build.emit.stmt(kernel::Stmt::Store {
             mem: Mem::Shared(buffer),
-            offset: Emit::sum_expr(base, slot.into(), Ty::I32),
+            offset: Emit::sum_expr(base, slot.into(), DType::I32),
             values: vec![KExpr::Slot { frag: registers.frag, slot }],
             guard: guard.map(Atom::expr),
         });
@@ -173,8 +173,8 @@ fn through_shared(
     for slot in 0..registers.slots {
         let mut total = None;
         for offset in &offsets {
-            let var = cx.build.emit.var(Ty::Elem(v.dtype));
-            let offset = Emit::sum_expr(base, offset + i64::from(slot), Ty::I32);
+            let var = cx.build.emit.var(v.dtype);
+            let offset = Emit::sum_expr(base, offset + i64::from(slot), DType::I32);
             cx.build.emit.stmt(kernel::Stmt::Load {
                 dst: vec![var],
                 mem: Mem::Shared(buffer),

@@ -9,8 +9,9 @@ use super::{
     grid::Grid,
 };
 use crate::{
+    dtype::DType,
     index::{AxisId, Extent},
-    kernel::{Mem, Param, Ty},
+    kernel::{Mem, Param},
     nest::Nest,
     plan::Plan,
     program::{Program, Variant},
@@ -39,10 +40,10 @@ pub(super) struct Cx<'a> {
 
 impl<'a> View<'a> {
     /// Type of offsets into a tensor in global memory.
-    pub fn offset_ty(&self, id: TensorId) -> Ty {
+    pub fn offset_ty(&self, id: TensorId) -> DType {
         match self.variant {
-            Variant::Exact | Variant::Aligned if !self.nest.is_indexed_by_values(id) => Ty::I32,
-            Variant::Exact | Variant::Aligned | Variant::General => Ty::I64,
+            Variant::Exact | Variant::Aligned if !self.nest.is_indexed_by_values(id) => DType::I32,
+            Variant::Exact | Variant::Aligned | Variant::General => DType::I64,
         }
     }
 

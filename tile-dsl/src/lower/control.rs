@@ -9,7 +9,8 @@ use super::{
     linear::Linear,
 };
 use crate::{
-    kernel::{self, Expr as KExpr, Ty},
+    dtype::DType,
+    kernel::{self, Expr as KExpr},
     nest::{Digit, LoopKind, Step, Steps, Stmt},
     op::BinOp,
 };
@@ -82,7 +83,7 @@ pub(super) fn run_loop<'a>(
 ) -> Result<(), LowerError> {
     let end = end(cx, digit);
     cx.build.emit.push();
-    let var = cx.build.emit.var(Ty::I32);
+    let var = cx.build.emit.var(DType::I32);
     cx.build.emit.set_multiple(var, digit.stride.into());
     cx.build.sync.enter();
     let value = match cx.env.tile.odd.filter(|_| cx.view.nest.alternate.contains(&digit)) {
@@ -97,8 +98,8 @@ pub(super) fn run_loop<'a>(
         cx.build.emit_barrier();
     }
     let body = cx.build.emit.pop();
-    let step = KExpr::Int(digit.stride.into(), Ty::I32);
-    let start = KExpr::Int(0, Ty::I32);
+    let step = KExpr::Int(digit.stride.into(), DType::I32);
+    let start = KExpr::Int(0, DType::I32);
     cx.build.emit.stmt(kernel::Stmt::For { var, start, end: end.expr(), step, body });
     // The loop may have written what was loaded before it.
     cx.build.emit.forget_loads(|_| true);

@@ -14,7 +14,7 @@ use super::{
     memory, moves,
 };
 use crate::{
-    kernel::{self, Expr as KExpr, Mem, Ty, Var},
+    kernel::{self, Expr as KExpr, Mem, Var},
     op::{BinOp, CmpOp, UnOp},
 };
 
@@ -203,7 +203,7 @@ pub(super) fn load_chunk(cx: &mut Cx<'_>, plan: &CopyPlan<'_>, chunk: &Chunk) ->
     let base = moves::base(cx, plan);
     let (offset, guard) = source(cx, plan, &base, chunk);
     let guard = cx.build.emit.and(chunk.exists, guard);
-    let dst: Vec<Var> = (0..plan.vector).map(|_| cx.build.emit.var(Ty::Elem(plan.dtype))).collect();
+    let dst: Vec<Var> = (0..plan.vector).map(|_| cx.build.emit.var(plan.dtype)).collect();
     let mem = cx.view.global(plan.tensor);
     cx.build.emit.stmt(kernel::Stmt::Load { dst: dst.clone(), mem, offset, guard: guard.map(Atom::expr) });
     dst

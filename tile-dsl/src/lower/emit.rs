@@ -8,7 +8,7 @@ use super::linear::{Linear, Offset, Pitch};
 use crate::{
     dtype::{DType, Kind},
     index::Extent,
-    kernel::{Expr, Mem, Stmt, Ty, Var},
+    kernel::{Expr, Mem, Stmt, Var},
     op::{BinOp, CmpOp, UnOp},
     tile::TensorId,
 };
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Atom {
     Var(Var),
-    Int(i64, Ty),
+    Int(i64, DType),
     /// Bits of the value.
     Float(u64, DType),
     Bool(bool),
@@ -26,7 +26,7 @@ pub(super) enum Atom {
 
 impl Atom {
     pub fn i32(n: i64) -> Self {
-        Atom::Int(n, Ty::I32)
+        Atom::Int(n, DType::I32)
     }
 
     pub fn float(x: f64, dtype: DType) -> Self {
@@ -47,7 +47,7 @@ impl Atom {
 pub(super) type MatrixKey = (Mem, Option<Atom>, i64, bool, usize);
 
 /// A pitch as a factor of offsets of type `ty`.
-fn weight(pitch: Pitch, ty: Ty) -> Atom {
+fn weight(pitch: Pitch, ty: DType) -> Atom {
     match pitch {
         Pitch::Fixed(c) | Pitch::Wide(c) => Atom::Int(c, ty),
         Pitch::Var(var) => Atom::Var(var),
@@ -69,7 +69,7 @@ pub(super) enum Op {
     Xor,
     Cmp(CmpOp),
     Select,
-    Cast(Ty),
+    Cast(DType),
 }
 
 impl Op {
@@ -123,7 +123,7 @@ struct Scope {
 type Rows = BTreeMap<Pitch, i64>;
 
 struct VarInfo {
-    ty: Ty,
+    ty: DType,
     /// Scope it is defined in.
     depth: usize,
     /// A number that divides every value it takes.
@@ -160,14 +160,14 @@ impl Emit {
     }
 
     /// The statements and the types of the variables.
-    pub fn finish(mut self) -> (Vec<Stmt>, Vec<Ty>) {
+    pub fn finish(mut self) -> (Vec<Stmt>, Vec<DType>) {
         (self.pop(), self.vars.iter().map(|v| v.ty).collect())
     }
 
     /// The problem of a tile: its parameters are known from here on, in this scope. Returns the tile's number in the problem.
     pub fn problem(&mut self, tile: Atom) -> Atom {
         self.known = self.scopes.len() - 1;
-        let dst = self.var(Ty::I32);
+        let dst = self.var(DType::I32);
         self.stmt(Stmt::Problem { dst, tile: tile.expr() });
         Atom::Var(dst)
     }
@@ -185,11 +185,11 @@ impl Emit {
     }
 
     /// A variable of the innermost scope.
-    pub fn var(&mut self, ty: Ty) -> Var {
+    pub fn var(&mut self, ty: DType) -> Var {
         self.var_at(ty, self.scopes.len() - 1, 1)
     }
 
-    fn var_at(&mut self, ty: Ty, depth: usize, multiple: i64) -> Var {
+    fn var_at(&mut self, ty: DType, depth: usize, multiple: i64) -> Var {
         self.vars.push(VarInfo { ty, depth, multiple });
         Var(self.vars.len() as u32 - 1)
     }
@@ -238,7 +238,7 @@ impl Emit {
     }
 
     /// A variable that has the value of a tree over register slots as they are now: the same for the same tree.
-    pub fn name(&mut self, tree: Expr, ty: Ty) -> Var {
+    pub fn name(&mut self, tree: Expr, ty: DType) -> Var {
         if let Some((_, known)) = self.named.iter().find(|(other, _)| *other == tree) {
             return *known;
         }
@@ -256,12 +256,12 @@ impl Emit {
         }
     }
 
-    pub fn ty(&self, atom: Atom) -> Ty {
+    pub fn ty(&self, atom: Atom) -> DType {
         match atom {
             Atom::Var(v) => self.vars[v.0 as usize].ty,
             Atom::Int(_, ty) => ty,
-            Atom::Float(_, dtype) => Ty::Elem(dtype),
-            Atom::Bool(_) => Ty::BOOL,
+            Atom::Float(_, dtype) => dtype,
+            Atom::Bool(_) => DType::Bool,
         }
     }
 
@@ -285,14 +285,15 @@ impl Emit {
         Atom::Var(var)
     }
 
-    fn result(&self, op: &Op, args: &[Atom]) -> Ty {
+    fn result(&self, op: &Op, args: &[Atom]) -> DType {
         match op {
-            Op::Tid | Op::Cta | Op::Ctas | Op::Tiles | Op::Dim(_) => Ty::I32,
+            Op::Tid | Op::Cta | Op::Ctas | Op::Tiles | Op::Dim(_) => DType::I32,
             Op::Scalar(_) => unreachable!("scalars are emitted by `scalar`"),
-            Op::Cmp(_) => Ty::BOOL,
+            Op::Cmp(_) => DType::Bool,
             Op::Select => self.ty(args[1]),
             Op::Cast(ty) => *ty,
-            Op::Un(_) | Op::Bin(_) | Op::Wrapping(_) | Op::Xor => self.ty(args[0]),
+            Op::Un(op) => op.result(self.ty(args[0])),
+            Op::Bin(_) | Op::Wrapping(_) | Op::Xor => self.ty(args[0]),
         }
     }
 
@@ -303,7 +304,7 @@ impl Emit {
         if let Some(found) = self.scopes[depth].pure.get(&key) {
             return *found;
         }
-        let var = self.var_at(Ty::Elem(dtype), depth, 1);
+        let var = self.var_at(dtype, depth, 1);
         self.scopes[depth].stmts.push(Stmt::Let(var, Expr::Scalar(param)));
         self.scopes[depth].pure.insert(key, Atom::Var(var));
         Atom::Var(var)
@@ -315,13 +316,13 @@ impl Emit {
             (Op::Bin(op), [Atom::Int(a, ty), Atom::Int(b, _)]) => {
                 let n = (op.row().int?.checked)(*a, *b)?;
                 // Out of range wraps at run time; leave it there.
-                if *ty != Ty::I64 && i32::try_from(n).is_err() {
+                if ty.wrap(n) != n {
                     return None;
                 }
                 Atom::Int(n, *ty)
             }
-            (Op::Wrapping(op), [Atom::Int(a, _), Atom::Int(b, _)]) => {
-                Atom::i32((op.row().int?.value)(*a as i32, *b as i32).into())
+            (Op::Wrapping(op), [Atom::Int(a, ty), Atom::Int(b, _)]) => {
+                Atom::Int(op.of_integers(*ty, *a, *b)?, *ty)
             }
             (Op::Bin(op), [a, Atom::Int(n, _)]) if op.neutral()[1] == Some(*n) => *a,
             (Op::Bin(op), [Atom::Int(n, _), a]) if op.neutral()[0] == Some(*n) => *a,
@@ -338,7 +339,7 @@ impl Emit {
                 }
             }
             (Op::Cast(ty), [a]) if self.ty(*a) == *ty => *a,
-            (Op::Cast(Ty::I64), [Atom::Int(n, _)]) => Atom::Int(*n, Ty::I64),
+            (Op::Cast(ty), [Atom::Int(n, _)]) if ty.is_integer() => Atom::Int(ty.wrap(*n), *ty),
             _ => return None,
         })
     }
@@ -404,7 +405,7 @@ impl Emit {
     ///
     /// Constant multiples of a symbolic pitch (the rows of an unrolled loop) are added one after another,
     /// each to the row before it: a register for each row would have to live through the loop.
-    pub fn offset(&mut self, offset: &Offset, ty: Ty) -> (Option<Atom>, i64) {
+    pub fn offset(&mut self, offset: &Offset, ty: DType) -> (Option<Atom>, i64) {
         let mut start = offset.clone();
         start.unit.constant = 0;
         let rows: Rows =
@@ -443,7 +444,7 @@ impl Emit {
 
     /// Variable part of an offset without constants, outer scopes first so that inner loops add to hoisted
     /// sums.
-    fn offset_start(&mut self, offset: &Offset, ty: Ty) -> Option<Atom> {
+    fn offset_start(&mut self, offset: &Offset, ty: DType) -> Option<Atom> {
         // One summand for each (scope, pitch): what the scope's own variables contribute.
         let mut parts: BTreeMap<(usize, Option<Pitch>), Linear> = BTreeMap::new();
         let pitched = offset.pitched.iter().map(|(p, l)| (Some(*p), l));
@@ -473,7 +474,7 @@ impl Emit {
     }
 
     /// `base + constant` as an expression; the sum is not named, so that addresses fold it.
-    pub fn sum_expr(base: Option<Atom>, constant: i64, ty: Ty) -> Expr {
+    pub fn sum_expr(base: Option<Atom>, constant: i64, ty: DType) -> Expr {
         match (base, constant) {
             (None, c) => Expr::Int(c, ty),
             (Some(base), 0) => base.expr(),
@@ -535,7 +536,7 @@ pub(super) fn literal(x: f64, dtype: DType) -> Atom {
     match dtype.format().kind {
         Kind::Float(_) => Atom::float(x, dtype),
         // The greatest of no integers is the least one there is.
-        Kind::Int { .. } => Atom::i32((x as i32).into()),
+        Kind::Int { .. } => Atom::Int(dtype.round_f64(x) as i64, dtype),
         Kind::Bool => Atom::Bool(x != 0.0),
     }
 }

@@ -19,7 +19,8 @@ use super::{
     store::{self, StoredPlace},
 };
 use crate::{
-    kernel::{self, Expr as KExpr, Ty},
+    dtype::DType,
+    kernel::{self, Expr as KExpr},
     machine::{Unit, UnitDim},
     nest::{AccessId, Digit, ExchangedMatrices, Expr, LANES_OF_ROW, MATRIX_ROWS},
     op::BinOp,
@@ -35,7 +36,7 @@ pub(super) fn exchange(
     let access = cx.view.nest.access(id);
     let dtype = cx.view.nest.elem(access.tensor);
     let value = expr::value(cx, expr)?.expr();
-    let value = cx.build.name(value, Ty::Elem(dtype));
+    let value = cx.build.name(value, dtype);
     let own = cx.env.stack.clone();
     let (matrix, pair) = at_first_of_four(cx, how)?;
     let at: Vec<Linear> = access.index.iter().map(|i| cx.env.index(i)).collect();
@@ -48,9 +49,9 @@ pub(super) fn exchange(
     if fours[n].values.iter().all(Option::is_some) {
         let mut values: Vec<KExpr> = fours.swap_remove(n).values.into_iter().flatten().collect();
         if how.matrices.transposed {
-            values = values.chunks(2).flat_map(|pair| transposed(cx, pair, Ty::Elem(dtype))).collect();
+            values = values.chunks(2).flat_map(|pair| transposed(cx, pair, dtype)).collect();
         }
-        let dst: Vec<_> = (0..MATRIX_ROWS).map(|_| cx.build.emit.var(Ty::Elem(dtype))).collect();
+        let dst: Vec<_> = (0..MATRIX_ROWS).map(|_| cx.build.emit.var(dtype)).collect();
         cx.build.emit.stmt(kernel::Stmt::ExchangeMatrices { dst: dst.clone(), values });
         at_own_matrix(cx, how);
         let lanes = Lanes { axis: how.matrices.contiguous(), steps: MATRIX_ROWS as u32, lane: 0 };
@@ -66,7 +67,7 @@ pub(super) fn exchange(
 }
 
 /// Columns for rows: this lane then has two elements of the row with its number among eight.
-fn transposed(cx: &mut Cx<'_>, pair: &[KExpr], ty: Ty) -> Vec<KExpr> {
+fn transposed(cx: &mut Cx<'_>, pair: &[KExpr], ty: DType) -> Vec<KExpr> {
     let dst: Vec<_> = pair.iter().map(|_| cx.build.emit.var(ty)).collect();
     cx.build.emit.stmt(kernel::Stmt::TransposeMatrix { dst: dst.clone(), values: pair.to_vec() });
     dst.into_iter().map(KExpr::Var).collect()

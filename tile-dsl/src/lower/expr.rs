@@ -8,7 +8,8 @@ use super::{
     held, loads, storage,
 };
 use crate::{
-    kernel::{Expr as KExpr, Ty},
+    dtype::DType,
+    kernel::Expr as KExpr,
     nest::{AccessId, Expr, ValueId},
 };
 
@@ -16,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
     Atom(Atom),
-    Tree(KExpr, Ty),
+    Tree(KExpr, DType),
 }
 
 impl Operand {
@@ -56,10 +57,7 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
         }
         Expr::Bin(op, a, b) => {
             let args = vec![value(cx, a)?, value(cx, b)?];
-            let op = match operand_ty(cx, &args[0]) {
-                Ty::Elem(dtype) => Op::of_values(*op, dtype),
-                Ty::I64 => Op::Bin(*op),
-            };
+            let op = Op::of_values(*op, operand_ty(cx, &args[0]));
             Ok(apply(cx, op, args))
         }
         Expr::Cmp(op, a, b) => {
@@ -72,7 +70,7 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
         }
         Expr::Cast(dtype, a) => {
             let a = value(cx, a)?;
-            Ok(apply(cx, Op::Cast(Ty::Elem(*dtype)), vec![a]))
+            Ok(apply(cx, Op::Cast(*dtype), vec![a]))
         }
     }
 }
@@ -85,7 +83,7 @@ pub(super) fn named(cx: &mut Cx<'_>, expr: &Expr) -> Result<Atom, LowerError> {
     }
 }
 
-fn operand_ty(cx: &Cx<'_>, operand: &Operand) -> Ty {
+fn operand_ty(cx: &Cx<'_>, operand: &Operand) -> DType {
     match operand {
         Operand::Atom(atom) => cx.build.emit.ty(*atom),
         Operand::Tree(_, ty) => *ty,
@@ -105,7 +103,7 @@ fn apply(cx: &mut Cx<'_>, op: Op, args: Vec<Operand>) -> Operand {
     }
     let ty = match &op {
         Op::Cast(ty) => *ty,
-        Op::Cmp(_) => Ty::BOOL,
+        Op::Cmp(_) => DType::Bool,
         Op::Select => operand_ty(cx, &args[1]),
         _ => operand_ty(cx, &args[0]),
     };
@@ -119,7 +117,7 @@ fn get(cx: &mut Cx<'_>, value: ValueId) -> Result<Operand, LowerError> {
     let dtype = cx.view.nest.values[value.0 as usize].dtype;
     let Some((buffer, offset)) = storage::shared_place(cx, value)? else {
         let (frag, slot) = storage::slot(cx, value)?;
-        return Ok(Operand::Tree(KExpr::Slot { frag, slot }, Ty::Elem(dtype)));
+        return Ok(Operand::Tree(KExpr::Slot { frag, slot }, dtype));
     };
     let name = cx.view.nest.values[value.0 as usize].name.clone();
     let held = storage::held(cx, value)?;
@@ -139,5 +137,5 @@ fn get(cx: &mut Cx<'_>, value: ValueId) -> Result<Operand, LowerError> {
 pub(super) fn fragment_slot(cx: &mut Cx<'_>, access: AccessId) -> Result<Option<Operand>, LowerError> {
     let dtype = cx.view.nest.elem(cx.view.nest.access(access).tensor);
     let slots = held::fragment_slots(cx, access, 1)?;
-    Ok(slots.and_then(|all| all.into_iter().next()).map(|slot| Operand::Tree(slot, Ty::Elem(dtype))))
+    Ok(slots.and_then(|all| all.into_iter().next()).map(|slot| Operand::Tree(slot, dtype)))
 }

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    kernel::{self, Expr as KExpr, Mem, Ty},
+    kernel::{self, Expr as KExpr, Mem},
     machine::Unit,
     nest::{AccessId, CopyId, Fragment, HeldElement, LoopAt, LoopKind, Stmt},
     tile::TensorId,
@@ -177,7 +177,7 @@ fn shared_loads(cx: &mut Cx<'_>, plan: &FragmentPlan, staged: &Staged, sources: 
         let (run, later) = rest.split_at(width);
         let slots: Vec<u32> = run.iter().map(|(_, slot)| *slot).collect();
         let (base, constant) = staged.place(&mut cx.build.emit, offset);
-        let offset = Emit::sum_expr(base, constant, Ty::I32);
+        let offset = Emit::sum_expr(base, constant, DType::I32);
         out.push(load_slots(cx, plan, Mem::Shared(staged.buffer), offset, None, &slots));
         rest = later;
     }
@@ -211,7 +211,7 @@ fn load_slots(
     guard: Option<KExpr>,
     slots: &[u32],
 ) -> Vec<kernel::Stmt> {
-    let dst: Vec<_> = slots.iter().map(|_| cx.build.emit.var(Ty::Elem(plan.dtype))).collect();
+    let dst: Vec<_> = slots.iter().map(|_| cx.build.emit.var(plan.dtype)).collect();
     let sets = slots_from(plan, slots, &dst);
     let mut unit = vec![kernel::Stmt::Load { dst, mem, offset, guard }];
     unit.extend(sets);

@@ -6,13 +6,12 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    kernel::Ty,
     nest::{CopyLayout, SWIZZLE_LINE},
     op::BinOp,
 };
 
 /// Type of offsets in shared memory.
-pub(super) const SHARED_OFFSET: Ty = Ty::I32;
+pub(super) const SHARED_OFFSET: DType = DType::I32;
 
 /// Layout of a copy in shared memory.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     dtype::DType,
     index::AxisId,
-    kernel::{self, Mem, Ty},
+    kernel::{self, Mem},
     nest::{AccessId, Digit, LoopKind, Vector, vector},
     program::Variant,
 };
@@ -117,7 +117,7 @@ pub(super) fn load_shared(
     lanes: Option<Lanes>,
 ) -> Atom {
     cx.build.read_shared(buffer);
-    load_from(cx, Mem::Shared(buffer), dtype, base, constant, Ty::I32, None, lanes)
+    load_from(cx, Mem::Shared(buffer), dtype, base, constant, DType::I32, None, lanes)
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -127,7 +127,7 @@ pub(super) fn load_from(
     dtype: DType,
     base: Option<Atom>,
     constant: i64,
-    ty: Ty,
+    ty: DType,
     guard: Option<Atom>,
     lanes: Option<Lanes>,
 ) -> Atom {
@@ -136,7 +136,7 @@ pub(super) fn load_from(
     if let Some(known) = cx.build.emit.find_load(&key(lane)) {
         return Atom::Var(known);
     }
-    let dst: Vec<_> = (0..width).map(|_| cx.build.emit.var(Ty::Elem(dtype))).collect();
+    let dst: Vec<_> = (0..width).map(|_| cx.build.emit.var(dtype)).collect();
     for (lane, var) in (0..).zip(&dst) {
         cx.build.emit.remember_load(key(lane), *var);
     }

@@ -16,8 +16,9 @@ use super::{
     loads, operand, storage, words,
 };
 use crate::{
+    dtype::DType,
     index::AxisId,
-    kernel::{self, Async, Expr as KExpr, Tile, Ty, Var},
+    kernel::{self, Async, Expr as KExpr, Tile, Var},
     nest::{
         AccessId, Atom, Digit, Expr, Factor, LoopKind, Operand as Side, Place, Role, Stmt, TileSize, ValueId,
     },
@@ -120,7 +121,7 @@ fn multiply_copies(
         cx.build.read_shared(stage.buffer);
         tiles.push(Tile {
             shared: stage.buffer,
-            offset: Emit::sum_expr(base, constant, Ty::I32),
+            offset: Emit::sum_expr(base, constant, DType::I32),
             k_major: how.k_major,
             swizzle: how.swizzle,
             leading: how.leading,

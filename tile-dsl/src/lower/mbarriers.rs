@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    kernel::{self, Async, Expr as KExpr, Ty},
+    kernel::{self, Async, Expr as KExpr},
     machine::Unit,
     nest::WARP,
     op::{BinOp, CmpOp},
@@ -156,7 +156,8 @@ pub(super) fn initialise(lowering: &mut Lowering<'_>) -> Result<(), LowerError> 
     let mut first: Vec<kernel::Stmt> = barriers.iter().map(init).collect();
     // Other CTAs of a cluster arrive there, too.
     first.push(if others { kernel::Stmt::ClusterBarrier } else { kernel::Stmt::Barrier });
-    let zero = |frag: u32| [0, 1].map(|slot| kernel::Stmt::Set { frag, slot, value: KExpr::Int(0, Ty::I32) });
+    let zero =
+        |frag: u32| [0, 1].map(|slot| kernel::Stmt::Set { frag, slot, value: KExpr::Int(0, DType::I32) });
     first.extend(cursors.iter().flat_map(|frag| zero(*frag)));
     kernel.body.splice(0..0, first);
     Ok(())

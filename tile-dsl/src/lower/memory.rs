@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     assume::stride,
+    dtype::DType,
     index::Extent,
-    kernel::Ty,
     machine::Unit,
     nest::{AccessId, LoopKind, Steps},
     program::Variant,
@@ -24,11 +24,11 @@ pub(super) fn pitches(cx: &mut Cx<'_>, id: TensorId) -> Vec<Pitch> {
     }
     let tensor = cx.view.tensor(id);
     let ty = cx.view.offset_ty(id);
-    let wide = ty == Ty::I64 && !is_small(tensor);
+    let wide = ty == DType::I64 && !is_small(tensor);
     let fastest_first = cx.view.nest.fastest_first(id);
     let mut pitches = vec![Pitch::Fixed(1); tensor.dims.len()];
     // What lies between two indices of the slowest dimension is assumed to fit 32 bits where variants assume anything.
-    let row_ty = if cx.view.variant == Variant::General { ty } else { Ty::I32 };
+    let row_ty = if cx.view.variant == Variant::General { ty } else { DType::I32 };
     let mut pitch = Atom::Int(1, row_ty);
     for (n, d) in fastest_first.iter().copied().enumerate() {
         let weight = match pitch {

@@ -12,7 +12,8 @@ use super::{
     loads,
 };
 use crate::{
-    kernel::{self, Expr as KExpr, Mem, Ty, Var},
+    dtype::DType,
+    kernel::{self, Expr as KExpr, Mem, Var},
     nest::{AccessId, Atom, Digit, LoopKind, MATRIX_ROWS, Matrices, Operand as Side, Role, Steps, UnitRange},
     op::BinOp,
 };
@@ -37,7 +38,7 @@ pub(super) struct MatrixLoad {
     pub offset: KExpr,
     pub transposed: bool,
     /// Type of the elements.
-    pub ty: Ty,
+    pub ty: DType,
 }
 
 impl MatrixLoad {
@@ -102,8 +103,8 @@ pub(super) fn matrix_load(
     let (base, constant) = stage.place(&mut cx.build.emit, &offset);
     cx.build.read_shared(stage.buffer);
     let key = (Mem::Shared(stage.buffer), base, constant, how.transposed, 1 << order.len());
-    let ty = Ty::Elem(cx.view.nest.elem(stage.tensor));
-    let offset = Emit::sum_expr(base, constant, Ty::I32);
+    let ty = cx.view.nest.elem(stage.tensor);
+    let offset = Emit::sum_expr(base, constant, DType::I32);
     Ok((key, MatrixLoad { shared: stage.buffer, offset, transposed: how.transposed, ty }))
 }
 

@@ -25,7 +25,8 @@ use super::{
     tensor_map::{self, MapOf},
 };
 use crate::{
-    kernel::{self, Async, Expr as KExpr, Mem, Ty},
+    dtype::DType,
+    kernel::{self, Async, Expr as KExpr, Mem},
     machine::Unit,
     nest::{AccessId, Digit, Expr, LoopKind, MATRIX_ROWS, StoredMatrices, UnitRange, WARP},
     op::BinOp,
@@ -74,7 +75,7 @@ pub(super) fn collect(cx: &mut Cx<'_>, id: AccessId, how: &Collected, expr: &Exp
     }
     let (base, constant) = layout.place(&mut cx.build.emit, &offset);
     let guard = guard::replica_guard(cx, &[]);
-    store::store_lanes(cx, Mem::Shared(buffer), (base, constant, Ty::I32), value, dtype, guard, lanes);
+    store::store_lanes(cx, Mem::Shared(buffer), (base, constant, DType::I32), value, dtype, guard, lanes);
     Ok(())
 }
 
@@ -99,7 +100,7 @@ fn collect_matrix(
     value: KExpr,
 ) -> Result<(), LowerError> {
     let access = cx.view.nest.access(id);
-    let value = cx.build.name(value, Ty::Elem(cx.view.nest.elem(access.tensor)));
+    let value = cx.build.name(value, cx.view.nest.elem(access.tensor));
     // Each lane has the address of a row of some matrix, not that of what it holds.
     let lane = cx.env.tile.units.part(&mut cx.build.emit, UnitRange { stride: 1, extent: WARP });
     let row = cx.build.emit.bin(BinOp::Rem, lane, Atom::i32(MATRIX_ROWS));
@@ -152,7 +153,7 @@ fn store_held(cx: &mut Cx<'_>, tensor: TensorId, buffer: u32, layout: &Layout) -
             offset.add_scaled(&linear(digit, 0), step);
         }
         let (base, constant) = layout.place(&mut cx.build.emit, &offset);
-        let offset = Emit::sum_expr(base, constant, Ty::I32);
+        let offset = Emit::sum_expr(base, constant, DType::I32);
         let values: Vec<KExpr> = now.into_iter().flat_map(|m| m.values).flatten().collect();
         if values.len() != 2 * count {
             return Err(LowerError::Malformed("a matrix of which lanes hold one element".into()));

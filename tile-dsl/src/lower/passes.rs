@@ -1,8 +1,9 @@
 //! The passes of the lowering: what each does to a kernel. `super::PASSES` has their order.
 
-use super::{build::Builder, context::Cx, error::LowerError, grid::Grid, lowering::Lowering, roles};
+use super::{build::Builder, context::Cx, emit, error::LowerError, grid::Grid, lowering::Lowering, roles};
 use crate::{
-    kernel::{self, Kernel, Mem, Shared, Ty, lives, verify},
+    dtype::DType,
+    kernel::{self, Kernel, Mem, Shared, lives, verify},
     plan::Plan,
     shared::Allocation,
 };
@@ -88,16 +89,16 @@ pub(super) fn clear_halves(lowering: &mut Lowering<'_>) -> Result<(), LowerError
 /// All threads write zeros to a shared buffer.
 fn clear(buffer: u32, kernel: &mut Kernel) -> kernel::Stmt {
     let var = kernel::Var(kernel.vars.len() as u32);
-    kernel.vars.push(Ty::I32);
+    kernel.vars.push(DType::I32);
     let Shared { dtype, elems, .. } = kernel.shared[buffer as usize];
     let store = kernel::Stmt::Store {
         mem: Mem::Shared(buffer),
         offset: kernel::Expr::Var(var),
-        values: vec![kernel::Expr::Float(0.0, dtype)],
+        values: vec![emit::literal(0.0, dtype).expr()],
         guard: None,
     };
-    let end = kernel::Expr::Int(elems.into(), Ty::I32);
-    let step = kernel::Expr::Int(kernel.threads.into(), Ty::I32);
+    let end = kernel::Expr::Int(elems.into(), DType::I32);
+    let step = kernel::Expr::Int(kernel.threads.into(), DType::I32);
     kernel::Stmt::For { var, start: kernel::Expr::Tid, end, step, body: vec![store] }
 }
 

@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    kernel::{self, Expr as KExpr, Ty},
+    kernel::{self, Expr as KExpr},
     nest::{Digit, Fraction, Interleave, LoopKind, RegisterPipeline, Steps, Stmt},
     op::CmpOp,
     plan::Channel,
@@ -146,7 +146,7 @@ pub(super) fn prefetch_across<'a, 's>(
     })?;
     cx.env.stack.truncate(around);
     let counter = cx.build.fragment(cx.view.nest, Holds::RingStage(ring.digit), DType::I32, 1);
-    cx.build.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: KExpr::Int(0, Ty::I32) });
+    cx.build.emit.stmt(kernel::Stmt::Set { frag: counter, slot: 0, value: KExpr::Int(0, DType::I32) });
     ring.counter = Some(counter);
     Ok(registers)
 }

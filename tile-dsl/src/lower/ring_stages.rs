@@ -16,7 +16,8 @@ use super::{
     linear::Linear,
 };
 use crate::{
-    kernel::{self, Expr as KExpr, Ty},
+    dtype::DType,
+    kernel::{self, Expr as KExpr},
     op::{BinOp, CmpOp},
     plan::Producer,
 };
@@ -97,7 +98,7 @@ fn within_end(cx: &mut Cx<'_>, ring: &Ring<'_>, (next, exists): (Atom, Atom), ot
 
 /// The stage that a step reads and the one that it fills, by a register that counts; it is moved on.
 fn count_on(cx: &mut Cx<'_>, ring: &Ring<'_>, counter: u32) -> [Atom; 2] {
-    let stage = cx.build.emit.var(Ty::I32);
+    let stage = cx.build.emit.var(DType::I32);
     cx.build.emit.stmt(kernel::Stmt::Let(stage, KExpr::Slot { frag: counter, slot: 0 }));
     let stage = Atom::Var(stage);
     let [next, before] = [1, -1].map(|step| counted(cx, ring, stage, step));
@@ -117,7 +118,7 @@ fn counted(cx: &mut Cx<'_>, ring: &Ring<'_>, stage: Atom, step: i64) -> Atom {
 /// Of mbarriers, the stage and the parity of the step that is read next.
 pub(super) fn position(cx: &mut Cx<'_>, channel: &Mbarriers) -> [Atom; 2] {
     [0, 1].map(|slot| {
-        let var = cx.build.emit.var(Ty::I32);
+        let var = cx.build.emit.var(DType::I32);
         let value = KExpr::Slot { frag: channel.cursor, slot };
         cx.build.emit.stmt(kernel::Stmt::Let(var, value));
         Atom::Var(var)

@@ -26,7 +26,8 @@ use super::{
     turns, walk,
 };
 use crate::{
-    kernel::{self, Async, Ty},
+    dtype::DType,
+    kernel::{self, Async},
     nest::TileSize,
     op::{BinOp, CmpOp},
     plan::{Does, Producing, Role},
@@ -99,7 +100,7 @@ fn tiles<'a>(
         false => Grid::tiles(&cx.view.plan.tiles, &mut cx.build.emit),
     };
     cx.build.emit.push();
-    let var = cx.build.emit.var(Ty::I32);
+    let var = cx.build.emit.var(DType::I32);
     let mut number = Atom::Var(var);
     if cx.view.given.grouped {
         // What the extents of another problem gave is of no use here.

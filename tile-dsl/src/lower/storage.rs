@@ -12,7 +12,8 @@ use super::{
     sync::Touch,
 };
 use crate::{
-    kernel::{self, Expr as KExpr, Mem, Ty},
+    dtype::DType,
+    kernel::{self, Expr as KExpr, Mem},
     nest::{Layout, LoopKind, Steps, Stmt, ValueBox, ValueId},
     plan::{Place, Unplaced},
     shared::Content,
@@ -144,7 +145,7 @@ pub(super) fn owner_guard(cx: &mut Cx<'_>, value: ValueId) -> Result<Option<Atom
 
 pub(super) fn shared_offset(cx: &mut Cx<'_>, offset: &Linear) -> KExpr {
     let (base, constant) = cx.build.emit.index_base(offset);
-    Emit::sum_expr(base, constant, Ty::I32)
+    Emit::sum_expr(base, constant, DType::I32)
 }
 
 /// The current element of a reduction that accumulates in shared memory; this thread wrote it.
@@ -157,7 +158,7 @@ pub(super) fn load_own(
     let dtype = cx.view.nest.values[value.0 as usize].dtype;
     let guard = owner_guard(cx, value)?.map(Atom::expr);
     let offset = shared_offset(cx, offset);
-    let var = cx.build.emit.var(Ty::Elem(dtype));
+    let var = cx.build.emit.var(dtype);
     cx.build.emit.stmt(kernel::Stmt::Load { dst: vec![var], mem: Mem::Shared(buffer), offset, guard });
     Ok(KExpr::Var(var))
 }

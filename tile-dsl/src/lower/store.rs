@@ -13,8 +13,9 @@ use super::{
     memory,
 };
 use crate::{
+    dtype::DType,
     index::AxisId,
-    kernel::{self, Expr as KExpr, Mem, Ty},
+    kernel::{self, Expr as KExpr, Mem},
     nest::AccessId,
 };
 
@@ -55,7 +56,7 @@ pub(super) fn stored_place(
 pub(super) fn store_lanes(
     cx: &mut Cx<'_>,
     mem: Mem,
-    (base, constant, ty): (Option<Atom>, i64, Ty),
+    (base, constant, ty): (Option<Atom>, i64, DType),
     value: KExpr,
     dtype: crate::dtype::DType,
     guard: Option<Atom>,
@@ -66,7 +67,7 @@ pub(super) fn store_lanes(
         return;
     };
     // The value may be read from a slot that changes before the store is complete.
-    let value = cx.build.name(value, Ty::Elem(dtype));
+    let value = cx.build.name(value, dtype);
     let same = |p: &Pending| (p.mem, p.base, p.constant, p.guard) == (mem, base, constant, guard);
     let at = cx.build.unfinished.vectors.iter().position(same).unwrap_or_else(|| {
         let values = vec![None; lanes.steps as usize];
@@ -86,7 +87,7 @@ pub(super) fn emit_store(
     mem: Mem,
     base: Option<Atom>,
     constant: i64,
-    ty: Ty,
+    ty: DType,
     values: Vec<KExpr>,
     guard: Option<Atom>,
 ) {
@@ -132,6 +133,6 @@ pub(super) struct StoredPlace {
     pub mem: Mem,
     pub base: Option<Atom>,
     pub constant: i64,
-    pub ty: Ty,
+    pub ty: DType,
     pub guard: Option<Atom>,
 }

@@ -4,7 +4,8 @@
 
 use super::{context::Cx, emit::Emit, flow::CopyPlan, linear::Linear};
 use crate::{
-    kernel::{Expr as KExpr, Param, Ty},
+    dtype::DType,
+    kernel::{Expr as KExpr, Param},
     nest::CopyLayout,
     tile::TensorId,
 };
@@ -72,5 +73,5 @@ pub(super) fn panel(
     let mut to = to.clone();
     to.constant += (piece * layout.rows() * layout.panel.unwrap_or(0)) as i64;
     let (base, constant) = cx.build.emit.index_base(&to);
-    (coordinates, Emit::sum_expr(base, constant, Ty::I32))
+    (coordinates, Emit::sum_expr(base, constant, DType::I32))
 }

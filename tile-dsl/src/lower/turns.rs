@@ -57,7 +57,7 @@ pub(super) fn begin_turn(cx: &mut Cx<'_>, ring: &Ring<'_>) -> Result<(), LowerEr
     skip(cx, ring, -i64::from(cx.env.tile.group));
     let barrier = turn_barriers(cx)?;
     let frag = turn_parity(cx);
-    let parity = cx.build.emit.var(kernel::Ty::I32);
+    let parity = cx.build.emit.var(DType::I32);
     cx.build.emit.stmt(kernel::Stmt::Let(parity, KExpr::Slot { frag, slot: 0 }));
     let stage = Atom::i32(cx.env.tile.group.into()).expr();
     let wait = Async::Wait { barrier, stage, parity: KExpr::Var(parity) };

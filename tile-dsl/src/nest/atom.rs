@@ -364,7 +364,8 @@ impl Nest {
             Expr::Scalar(scalar) => self.scalar_dtype(*scalar),
             Expr::Iota(_) | Expr::Dim(_) => DType::I32,
             Expr::Cmp(..) => DType::Bool,
-            Expr::Un(_, x) | Expr::Bin(_, x, _) | Expr::Select(_, x, _) => self.dtype(x),
+            Expr::Un(op, x) => op.result(self.dtype(x)),
+            Expr::Bin(_, x, _) | Expr::Select(_, x, _) => self.dtype(x),
         }
     }
 

@@ -25,7 +25,7 @@ use crate::{
     span::SpanId,
     tile::{self, AxisKind, ElemType, ExprKind, VarId},
 };
-use expr::{cast, combine, literal};
+use expr::{cast, combine, literal, to_place};
 use recurrence::{Found, Open};
 use std::collections::BTreeMap;
 use uses::{assigned, count_uses};
@@ -301,7 +301,7 @@ impl<'a> Build<'a> {
         let (mut by, mut values) = (BTreeMap::new(), Vec::new());
         for (dim, entry) in index.iter().enumerate() {
             if let Some(value) = &entry.value {
-                let value = self.expr(value, Some(DType::I32), stmt, items)?;
+                let value = to_place(self.expr(value, Some(DType::I32), stmt, items)?);
                 by.insert(dim, value.axes);
                 values.push(value.expr);
             }

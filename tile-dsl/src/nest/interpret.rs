@@ -554,7 +554,7 @@ impl<'n, S: Neutral> Machine<'n, S> {
             }
             Expr::Un(op, a) => {
                 let (a, t) = self.expr(a)?;
-                (a.map(|a| S::un(*op, t, a, false)), t)
+                (a.map(|a| S::un(*op, t, a, false)), op.result(t))
             }
             Expr::Bin(op, a, b) => {
                 let ((a, t), (b, _)) = (self.expr(a)?, self.expr(b)?);

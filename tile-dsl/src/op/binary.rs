@@ -7,7 +7,7 @@ use super::{
     functions::{Function, Machine, Reg},
     unary::{Magnitude, of_zero},
 };
-use crate::dtype::DType;
+use crate::dtype::{DType, Kind};
 use serde::{Deserialize, Serialize};
 
 /// What is known of an operator. Both operands have the type of the result.
@@ -56,9 +56,9 @@ pub struct Real {
 /// An operator on integers.
 #[derive(Clone, Copy)]
 pub struct Integer {
-    /// Of `i32` values in kernels, which wrap as two's complement numbers do. Quotients truncate. Dividing by zero gives 0 with
-    /// remainder 0, as in NumPy; dividing −2³¹ by −1 gives −2³¹ with remainder 0.
-    pub value: fn(i32, i32) -> i32,
+    /// Of values in kernels: their type keeps the low bits ([`DType::wrap`]), as two's complement numbers do. Quotients truncate.
+    /// Dividing by zero gives 0 with remainder 0, as in NumPy; dividing −2³¹ by −1 in `i32` gives −2³¹ with remainder 0.
+    pub value: fn(i64, i64) -> i64,
     /// Of indices: `None` where the result is undefined or too large.
     pub checked: fn(i64, i64) -> Option<i64>,
     /// Whether results can be undefined or too large, so that values and indices differ.
@@ -205,7 +205,7 @@ operators! {
             code: |m, a, b| m.add(a, b),
         }),
         int: Some(Integer {
-            value: i32::wrapping_add,
+            value: i64::wrapping_add,
             checked: i64::checked_add,
             wraps: true,
             neutral: [Some(0), Some(0)],
@@ -233,7 +233,7 @@ operators! {
             code: |m, a, b| m.sub(a, b),
         }),
         int: Some(Integer {
-            value: i32::wrapping_sub,
+            value: i64::wrapping_sub,
             checked: i64::checked_sub,
             wraps: true,
             neutral: [None, Some(0)],
@@ -261,7 +261,7 @@ operators! {
             code: |m, a, b| m.mul(a, b),
         }),
         int: Some(Integer {
-            value: i32::wrapping_mul,
+            value: i64::wrapping_mul,
             checked: i64::checked_mul,
             wraps: true,
             neutral: [Some(1), Some(1)],
@@ -274,7 +274,7 @@ operators! {
     /// ```text
     /// a / (abs(b) + 1.0)
     /// ```
-    /// - Requires: two values of one type. An `i32` divided by 0 is 0; −2³¹ divided by −1 is −2³¹.
+    /// - Requires: two values of one type. An integer divided by 0 is 0; −2³¹ divided by −1 is −2³¹.
     /// - Costs: a routine of many instructions for floats. Where many elements have one divisor, multiply them by `1.0 / b`, which rounds once more.
     /// - See also: `rem`, `rsqrt`.
     Div => Binary {
@@ -302,7 +302,7 @@ operators! {
     /// ```text
     /// a * (j % 2).cast::<f32>()
     /// ```
-    /// - Requires: two values of `i32`, such as axes, extents and scalars. A divisor of 0 gives 0.
+    /// - Requires: two values of `i32` or of `u32`, such as axes, extents and scalars. A divisor of 0 gives 0.
     /// - Costs: a routine of several instructions; few where the divisor is a literal.
     /// - See also: `div`, `axis as a value`.
     Rem => Binary {
@@ -339,7 +339,7 @@ operators! {
             code: |m, a, b| m.call(Function::Maximum, &[a, b]),
         }),
         int: Some(Integer {
-            value: i32::max,
+            value: i64::max,
             checked: |x, y| Some(x.max(y)),
             wraps: false,
             neutral: [None, None],
@@ -367,7 +367,7 @@ operators! {
             code: |m, a, b| m.call(Function::Minimum, &[a, b]),
         }),
         int: Some(Integer {
-            value: i32::min,
+            value: i64::min,
             checked: |x, y| Some(x.min(y)),
             wraps: false,
             neutral: [None, None],
@@ -428,10 +428,10 @@ impl BinOp {
     /// Whether it takes elements of a type.
     pub const fn takes(self, dtype: DType) -> bool {
         let row = self.row();
-        match dtype {
-            DType::Bool => row.truth.is_some(),
-            DType::I32 => row.int.is_some(),
-            _ => row.float.is_some(),
+        match dtype.format().kind {
+            Kind::Float(_) => row.float.is_some(),
+            Kind::Int { computes, .. } => computes && row.int.is_some(),
+            Kind::Bool => row.truth.is_some(),
         }
     }
 
@@ -442,6 +442,11 @@ impl BinOp {
 
     /// Whether values of a type wrap around: one of `+ - * / %` of integers.
     pub fn wraps(self, dtype: DType) -> bool {
-        dtype == DType::I32 && self.row().int.is_some_and(|int| int.wraps)
+        dtype.is_integer() && self.row().int.is_some_and(|int| int.wraps)
+    }
+
+    /// The result on values of an integer type; `None` if it takes no integers.
+    pub fn of_integers(self, dtype: DType, a: i64, b: i64) -> Option<i64> {
+        self.row().int.map(|int| dtype.wrap((int.value)(a, b)))
     }
 }

@@ -128,6 +128,14 @@ pub enum EvalError {
         /// Elements given.
         found: usize,
     },
+    /// An integer of 64 bits that is no `f64`.
+    #[error("tensor `{name}` holds {value}: the evaluator knows integers up to 2^53")]
+    Large {
+        /// Tensor.
+        name: String,
+        /// The first such element.
+        value: i64,
+    },
     /// An extent is negative or too large.
     #[error("the extent `{0}` is negative or too large under the given dims")]
     Extent(String),
@@ -206,6 +214,11 @@ impl<'k, S: Semantics> Machine<'k, S> {
                     }
                     Some(given) if given.len() != len => {
                         return Err(EvalError::Length { name: t.name.clone(), shape, found: given.len() });
+                    }
+                    Some(Elements::I64(given))
+                        if let Some(value) = given.iter().find(|n| n.unsigned_abs() > 1 << 53) =>
+                    {
+                        return Err(EvalError::Large { name: t.name.clone(), value: *value });
                     }
                     Some(given) => given.to_f64().into_iter().map(S::input).collect(),
                     None if partial => Vec::new(),
@@ -344,7 +357,7 @@ impl<'k, S: Semantics> Machine<'k, S> {
                 let affine = entry.affine.constant + terms.sum::<i64>();
                 value.as_ref().map_or(affine, |value| {
                     // The sum wraps around.
-                    i64::from((affine as i32).wrapping_add(S::number(value.data[n]) as i32))
+                    i64::from((affine as i32).wrapping_add(index::number(S::number(value.data[n]))))
                 })
             };
             let coordinates = index.iter().zip(&values).map(coordinate);
@@ -454,10 +467,10 @@ impl<'k, S: Semantics> Machine<'k, S> {
             ExprKind::Scalar(id) => self.dtype(self.kernel.scalars[usize::from(id.0)].elem),
             ExprKind::Cmp(..) => DType::Bool,
             ExprKind::Var(id) => self.types[usize::from(id.0)],
-            ExprKind::Un(_, x)
-            | ExprKind::Bin(_, x, _)
-            | ExprKind::Select(_, x, _)
-            | ExprKind::Reduce(_, x, _) => self.kernel_dtype(x),
+            ExprKind::Un(op, x) => op.result(self.kernel_dtype(x)),
+            ExprKind::Bin(_, x, _) | ExprKind::Select(_, x, _) | ExprKind::Reduce(_, x, _) => {
+                self.kernel_dtype(x)
+            }
             ExprKind::Dot(_, _, acc) => self.kernel_dtype(acc),
         }
     }

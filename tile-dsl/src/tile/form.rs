@@ -196,7 +196,7 @@ forms! {
     /// }
     /// ```
     /// - Shape: the axes that the entries mention, and those of the values in them.
-    /// - Elements: values in an index are `i32`. Their sum with the rest wraps around.
+    /// - Elements: values in an index are integers. Their sum with the rest wraps around as `i32`, and what no `i32` holds leads outside.
     /// - Error: none. A load outside of the tensor is 0, and a store outside does nothing, so -1 can mean "none".
     /// - Requires: axes with constant factors, and constants; all factors and summands at most 2³¹. An axis alone ranges over the extent of its dimension. A tensor that is stored or read where a value says is not both read and stored, and is stored once.
     /// - Costs: indices have 32 bits. What does not depend on a loop is computed before it. An entry with a value is compared with both ends of its dimension, and what it loads is neither staged nor held in a fragment.
@@ -339,10 +339,10 @@ forms! {
     /// a.cast::<bf16>().cast::<f32>()
     /// ```
     /// - Shape: the axes of `x`.
-    /// - Elements: any to any, but conditions.
-    /// - Error: floats round to nearest even; `f8` rounds what lies beyond ±448 to ±448. A float becomes an `i32` by truncation, within the range of `i32`, and NaN becomes 0.
+    /// - Elements: any to any, but none to conditions; a condition that holds becomes 1.
+    /// - Error: floats round to nearest even; `f8` rounds what lies beyond ±448 to ±448. A float becomes an integer by truncation, within the range of its type, and NaN becomes 0. An integer becomes another one by its low bits.
     /// - PTX: `cvt`.
-    /// - Requires: one type: `f32`, `f16`, `bf16`, `f8`, `i32`, or the generic parameter. `f8` needs `sm_89`.
+    /// - Requires: one type: `f32`, `f16`, `bf16`, `f8`, `i32`, `u32`, `i8`, `u8`, `i64`, or the generic parameter. `f8` needs `sm_89`.
     /// - Costs: an instruction or two for each element.
     /// - See also: `tf32`, `axis as a value`, `select`.
     Cast = "cast", "x.cast::<f32>()", false;

@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 
 /// Index of one dimension: an affine form over axes, plus an integer value where there is one.
 ///
-/// `2*i + 1`, `load(ids, [s])` and `t + load(first, [b])` are indices. The sum wraps around as `i32`.
+/// `2*i + 1`, `load(ids, [s])` and `t + load(first, [b])` are indices. A value of another integer type counts as by [`number`];
+/// the sum wraps around as `i32`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Index {
     /// The form over axes.
     pub affine: Affine,
-    /// What is added to it, an `i32`.
+    /// What is added to it, an integer.
     pub value: Option<Box<Expr>>,
     /// `unique(value)` in a store: the author's promise that points with distinct values go to distinct elements, or to none.
     pub unique: bool,
@@ -34,6 +35,11 @@ impl Index {
     pub fn as_affine(&self) -> Option<&Affine> {
         self.value.is_none().then_some(&self.affine)
     }
+}
+
+/// A value of an index as what is added: what is no `i32` is −2³¹, which leads beyond every tensor.
+pub fn number(value: f64) -> i32 {
+    if f64::from(value as i32) == value { value as i32 } else { i32::MIN }
 }
 
 /// The forms of an index, if no value is added to any.

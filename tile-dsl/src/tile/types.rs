@@ -83,7 +83,10 @@ impl Kernel {
             ExprKind::Var(id) => {
                 var(usize::from(id.0)).expect("variables of a verified kernel are bound before use")
             }
-            ExprKind::Un(_, x) => self.typed(x, var),
+            ExprKind::Un(op, x) => match op.row().key {
+                Some(_) => ValueType { elem: i32_type, ..self.typed(x, var) },
+                None => self.typed(x, var),
+            },
             ExprKind::Bin(_, a, b) => union(a, b),
             ExprKind::Cmp(_, a, b) => ValueType { elem: ElemType::Fixed(DType::Bool), ..union(a, b) },
             ExprKind::Select(c, a, b) => {
@@ -105,6 +108,15 @@ impl Kernel {
         match elem {
             ElemType::Fixed(dtype) => dtype.name(),
             ElemType::Generic => self.generic.as_deref().unwrap_or("T"),
+        }
+    }
+
+    /// The same with its article: `an f32`.
+    pub(crate) fn article(&self, elem: ElemType) -> String {
+        let name = self.elem_name(elem);
+        match elem {
+            ElemType::Fixed(dtype) => format!("{} {name}", dtype.article()),
+            ElemType::Generic => format!("a {name}"),
         }
     }
 

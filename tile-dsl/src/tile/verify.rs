@@ -8,7 +8,7 @@
 //! | `x = E` | keeps axes and element type; inside a loop that `x` was declared outside of |
 //! | scope | an axis of `tiles` and a value bound in its loop do not leave the loop |
 //! | `store` | axes(E) = axes(index), or a part of them where values are in the index; the index map is injective and inside the tensor; no program axis and no open loop is missing |
-//! | an index that is a value | `i32`; in a store its axes are determined by other dimensions, or `unique` promises that they are |
+//! | an index that is a value | an integer; in a store its axes are determined by other dimensions, or `unique` promises that they are |
 //! | `if c { store }` | a condition with no axis that the store lacks |
 //! | numbers | extents and index expressions stay in 32 bits, as far as their numbers tell |
 //! | tensors | stores to one tensor never meet; it is read only where none does, or at the identical index before it is overwritten; where values say where it is stored or read, it is either stored once or only read |
@@ -21,6 +21,7 @@ use crate::{
     diagnostic::{Diagnostic, replace},
     dtype::DType,
     index::{Affine, AxisId, Extent},
+    op::RedOp,
     span::SpanId,
 };
 use dot::Literal;
@@ -77,6 +78,22 @@ fn is_float(elem: ElemType) -> bool {
         ElemType::Generic => true,
     }
 }
+
+fn is_integer(elem: ElemType) -> bool {
+    matches!(elem, ElemType::Fixed(dtype) if dtype.is_integer())
+}
+
+/// Bits of an element; of the generic type none is known.
+fn bits(elem: ElemType) -> u32 {
+    match elem {
+        ElemType::Fixed(dtype) => dtype.format().bits,
+        ElemType::Generic => 0,
+    }
+}
+
+/// Why an integer is not computed with.
+const STORED_ONLY: &str =
+    "they are loaded, stored, compared and cast; `.cast::<i32>()` makes of them what is computed with";
 
 /// Whether the type of the expression follows from its context alone: built from plain literals.
 fn untyped(expr: &Expr) -> bool {
@@ -268,41 +285,56 @@ impl<'k> Checker<'k> {
             },
             ExprKind::Un(op, x) => {
                 let op = *op;
+                let expected = expected.filter(|_| op.row().key.is_none());
                 let found = self.infer(x, expected)?;
                 let row = op.row();
                 let fits = match found.elem {
-                    BOOL => row.truth.is_some(),
-                    I32 => row.int.is_some(),
-                    _ => row.float.is_some(),
+                    ElemType::Fixed(dtype) => op.takes(dtype),
+                    ElemType::Generic => op.takes(DType::F32),
                 };
                 if !fits {
-                    let (name, elem) = (op.name(), kernel.elem_name(found.elem));
-                    let help = match row.float {
-                        None => "it takes the result of a comparison",
-                        Some(_) => "cast it with `.cast::<f32>()` first",
+                    let (name, elem) = (op.name(), kernel.article(found.elem));
+                    let to = match row.int {
+                        Some(_) if is_integer(found.elem) => DType::I32,
+                        _ => DType::F32,
                     };
-                    self.error(Diagnostic::new(span, format!("`{name}` of a {elem} value")).remark(help));
+                    let error = Diagnostic::new(span, format!("`{name}` of {elem} value"));
+                    self.error(match row.float {
+                        None if row.key.is_none() => error.remark("it takes the result of a comparison"),
+                        _ => error.rewrite(x.span, "", format!(".cast::<{to}>()")),
+                    });
                     return None;
                 }
-                Some(found)
+                let elem = match row.key {
+                    Some(_) => I32,
+                    None => found.elem,
+                };
+                Some(ValueType { elem, ..found })
             }
             ExprKind::Bin(op, a, b) => {
                 let op = *op;
                 let found = self.pair(a, b, expected, span, op.name())?;
                 let row = op.row();
                 let fits = match found.elem {
-                    BOOL => row.truth.is_some(),
-                    I32 => row.int.is_some(),
-                    _ => row.float.is_some(),
+                    ElemType::Fixed(dtype) => op.takes(dtype),
+                    ElemType::Generic => row.float.is_some(),
                 };
                 if !fits {
+                    let stored_only = is_integer(found.elem) && row.int.is_some();
                     let help = match (row.float, row.int) {
+                        _ if stored_only => STORED_ONLY,
                         (None, None) => "it takes results of comparisons",
-                        (None, Some(_)) => "remainders are of i32 values only",
+                        (None, Some(_)) => "remainders are of i32 and u32 values only",
                         (Some(_), _) => "use `select(condition, a, b)` to turn a condition into numbers",
                     };
                     let message = format!("`{}` of {} values", op.name(), kernel.elem_name(found.elem));
-                    self.error(Diagnostic::new(span, message).remark(help));
+                    let error = Diagnostic::new(span, message).remark(help);
+                    let widened = [&**a, &**b].into_iter().filter(|operand| stored_only && !untyped(operand));
+                    let widened: Vec<SpanId> = widened.map(|operand| operand.span).collect();
+                    self.error(match widened[..] {
+                        [at] => error.rewrite(at, "", ".cast::<i32>()"),
+                        _ => error,
+                    });
                     return None;
                 }
                 Some(found)
@@ -337,10 +369,10 @@ impl<'k> Checker<'k> {
             ExprKind::Cast(elem, x) => {
                 let elem = *elem;
                 let found = self.infer(x, Some(elem))?;
-                if found.elem == BOOL || elem == BOOL {
+                if elem == BOOL {
                     self.error(
-                        Diagnostic::new(span, "conditions are not cast")
-                            .remark("use `select(condition, a, b)`, or a comparison"),
+                        Diagnostic::new(span, "numbers are not cast to conditions")
+                            .remark("compare: `x != 0.0`"),
                     );
                     return None;
                 }
@@ -350,7 +382,7 @@ impl<'k> Checker<'k> {
                 let (op, axis) = (*op, *axis);
                 let mut found = self.infer(x, expected)?;
                 self.in_scope(&[axis].into(), span)?;
-                self.reduce(op.name(), &found, axis, span)?;
+                self.reduce(op, &found, axis, x.span, span)?;
                 found.axes.remove(&axis);
                 Some(found)
             }
@@ -368,13 +400,21 @@ impl<'k> Checker<'k> {
 
     /// Whether a type has a number.
     fn representable_literal(&mut self, value: f64, elem: ElemType, span: SpanId) -> Option<()> {
-        let whole = value.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value);
-        if elem != I32 || whole {
+        let ElemType::Fixed(dtype) = elem else { return Some(()) };
+        if !dtype.is_integer() || dtype.round_f64(value) == value {
             return Some(());
         }
+        let (least, greatest) = (dtype.least(), dtype.greatest());
+        let instead = match value.fract() == 0.0 && dtype.bytes() < 4 {
+            true => "`x.cast::<i32>()` has more bits",
+            false => "`x.cast::<f32>()` makes floats of integers",
+        };
         self.error(
-            Diagnostic::new(span, format!("the literal {value} is used as an i32"))
-                .remark("an i32 is a whole number from -2147483648 to 2147483647; `x.cast::<f32>()` makes floats of integers"),
+            Diagnostic::new(span, format!("the literal {value} is used as {} {dtype}", dtype.article()))
+                .remark(format!(
+                    "{} {dtype} is a whole number from {least} to {greatest}; {instead}",
+                    dtype.article()
+                )),
         );
         None
     }
@@ -402,9 +442,11 @@ impl<'k> Checker<'k> {
         };
         if left.elem != right.elem {
             let names = [self.kernel.elem_name(left.elem), self.kernel.elem_name(right.elem)];
+            // Integers become floats, and few bits many.
             let (cast, to) = match (left.elem, right.elem) {
-                (I32, other) => (&a, other),
-                (other, I32) | (other @ F32, _) => (&b, other),
+                (x, y) if is_integer(x) && is_integer(y) && bits(x) >= bits(y) => (&b, x),
+                (x, other) if is_integer(x) => (&a, other),
+                (other, y) if is_integer(y) || other == F32 => (&b, other),
                 (_, other) => (&a, other),
             };
             let cast = cast.span;
@@ -422,21 +464,25 @@ impl<'k> Checker<'k> {
         Some(ValueType { axes: &left.axes | &right.axes, elem: left.elem })
     }
 
-    fn reduce(&mut self, op: &str, x: &ValueType, axis: AxisId, span: SpanId) -> Option<()> {
+    fn reduce(&mut self, op: RedOp, x: &ValueType, axis: AxisId, of: SpanId, span: SpanId) -> Option<()> {
+        let name_of_op = op.name();
         let entry = &self.kernel.axes[usize::from(axis.0)];
         let name = &entry.name;
         if !x.axes.contains(&axis) {
             let axes = self.kernel.axes_text(&x.axes);
             self.error(
-                Diagnostic::new(span, format!("`{op}` over `{name}` of a value that does not have it"))
-                    .note(SpanId::NONE, format!("the value has axes {axes}"))
-                    .remark(format!("reduce over one of {axes}")),
+                Diagnostic::new(
+                    span,
+                    format!("`{name_of_op}` over `{name}` of a value that does not have it"),
+                )
+                .note(SpanId::NONE, format!("the value has axes {axes}"))
+                .remark(format!("reduce over one of {axes}")),
             );
             return None;
         }
         if entry.kind == AxisKind::Program {
             self.error(
-                Diagnostic::new(span, format!("`{op}` over the program axis `{name}`"))
+                Diagnostic::new(span, format!("`{name_of_op}` over the program axis `{name}`"))
                     .note(
                         entry.span,
                         format!("each program owns one tile of `{name}`, so no program sees all of it"),
@@ -445,11 +491,15 @@ impl<'k> Checker<'k> {
             );
             return None;
         }
-        if x.elem == BOOL {
-            self.error(
-                Diagnostic::new(span, format!("`{op}` over an axis of bool values"))
-                    .remark("`select(condition, 1, 0)` turns a condition into numbers"),
-            );
+        let takes = match x.elem {
+            ElemType::Fixed(dtype) => op.combine().takes(dtype),
+            ElemType::Generic => true,
+        };
+        if !takes {
+            let elem = self.kernel.elem_name(x.elem);
+            let error = Diagnostic::new(span, format!("`{name_of_op}` over an axis of {elem} values"));
+            let error = if x.elem == BOOL { error } else { error.remark(STORED_ONLY) };
+            self.error(error.rewrite(of, "", ".cast::<i32>()"));
             return None;
         }
         Some(())

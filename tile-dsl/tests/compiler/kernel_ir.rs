@@ -164,7 +164,7 @@ fn verifier_names_the_rule_broken() {
         ("let %0: bool = (tid < 3) if %0 { barrier }", "a barrier that some threads may not reach"),
         ("if (cta < 3) { barrier }", "valid"),
         ("let %0: i32 = (tid + f32(1.0))", "operands of i32 and f32: (tid + f32(1.0))"),
-        ("let %0: f32 = tid", "%0 is declared Some(Elem(F32)) and defined as i32"),
+        ("let %0: f32 = tid", "%0 is declared f32 and defined as i32"),
         ("let %0: i32 = tid let %0: i32 = tid", "%0 is defined twice"),
         (
             "for %0: i32 in 0 to 4 step 1 { let %1: i32 = %0 } let %2: i32 = %1",

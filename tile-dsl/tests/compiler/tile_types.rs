@@ -117,11 +117,11 @@ fn every_rule_has_its_message() {
         (y("load(h, [i, n])"), "`y` holds f32 but a T value is stored (...cast::<f32>())"),
         (y("load(h, [i, n]) + load(x, [i, n])"), "operands of `+` are T and f32"),
         (y("load(x, [i, n]) * iota(n)"), "operands of `*` are f32 and i32 (...cast::<f32>())"),
-        (y("exp(iota(n) + iota(i)).cast::<f32>()"), "`exp` of a i32 value"),
+        (y("exp(iota(n) + iota(i)).cast::<f32>()"), "`exp` of an i32 value (...cast::<f32>())"),
         (y("(iota(n) + iota(i) + 0.5).cast::<f32>()"), "the literal 0.5 is used as an i32"),
         (y("load(x, [i, n]) % 2.0"), "`%` of f32 values"),
         (y("select(load(x, [i, n]), 1.0, 2.0)"), "the condition of `select` is f32, not bool"),
-        (y("(iota(n) <= iota(i)).cast::<f32>()"), "conditions are not cast"),
+        (y("(iota(n) <= iota(i)).cast::<bool>().cast::<f32>()"), "numbers are not cast to conditions"),
         (y("sum(load(x, [i, n]), n)"), "the value stored to `y` has axes [i], its index has axes [i, n]"),
         (
             s("load(x, [i, n])"),

@@ -32,7 +32,7 @@ struct Facts {
 /// The element types that an operator takes.
 fn elements(float: bool, int: bool, truth: bool) -> String {
     let floats = DType::names_of_floats(", ");
-    let kinds = [(float, &*floats), (int, "i32"), (truth, "conditions")];
+    let kinds = [(float, &*floats), (int, "i32, u32"), (truth, "conditions")];
     kinds.iter().filter(|(takes, _)| *takes).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
 }
 
@@ -56,9 +56,15 @@ fn facts(operation: Operation) -> Option<Facts> {
             let code = row.float.map(|real| Recorder::of(1, |m, x| (real.code)(m, x[0])).text());
             Facts {
                 shape: "the axes of the operand.",
-                elements: elements(row.float.is_some(), row.int.is_some(), row.truth.is_some()),
+                elements: match row.key {
+                    Some(_) => format!("{}; the result is `i32`", elements(true, false, false)),
+                    None => elements(row.float.is_some(), row.int.is_some(), row.truth.is_some()),
+                },
                 error: Some(row.float.map_or("none.".into(), |real| error(real.steps, real.ulps))),
-                code: code.unwrap_or_else(|| "`not.pred`".into()),
+                code: code.unwrap_or_else(|| match row.key {
+                    Some(_) => "`shr.s32`, `and.b32`, `xor.b32`, `setp.nan.f32`, `selp.b32`".into(),
+                    None => "`not.pred`".into(),
+                }),
             }
         }
         Operation::Bin(op) => {

@@ -94,6 +94,10 @@ mod tests {
             (DType::BF16, Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16),
             (DType::F8, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8),
             (DType::I32, Type::CU_TENSOR_MAP_DATA_TYPE_INT32),
+            (DType::U32, Type::CU_TENSOR_MAP_DATA_TYPE_UINT32),
+            (DType::I8, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8),
+            (DType::U8, Type::CU_TENSOR_MAP_DATA_TYPE_UINT8),
+            (DType::I64, Type::CU_TENSOR_MAP_DATA_TYPE_INT64),
         ] {
             assert_eq!(dtype.format().tensor_map, ty as u32, "{dtype}");
         }

@@ -5,15 +5,14 @@ use crate::{
     dtype::{DType, Kind},
     op::{BinOp, CmpOp, UnOp},
 };
-use std::rc::Rc;
 
 /// One value a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Column {
     /// Floats of a type, widened.
     Float(Vec<f32>, DType),
-    /// `i32` or `i64`.
-    Int(Vec<i64>),
+    /// Integers of a type.
+    Int(Vec<i64>, DType),
     /// `bool`.
     Bool(Vec<bool>),
 }
@@ -27,14 +26,16 @@ impl Column {
     pub fn elements(values: Vec<f32>, dtype: DType) -> Column {
         match dtype.format().kind {
             Kind::Float(_) => Column::Float(rounded(values, dtype), dtype),
-            Kind::Int { .. } => Column::Int(values.iter().map(|x| *x as i64).collect()),
+            Kind::Int { .. } => {
+                Column::Int(values.iter().map(|x| dtype.round_f64((*x).into()) as i64).collect(), dtype)
+            }
             Kind::Bool => Column::Bool(values.iter().map(|x| *x != 0.0).collect()),
         }
     }
 
     pub fn ints(&self) -> Result<&[i64], Fault> {
         match self {
-            Column::Int(v) => Ok(v),
+            Column::Int(v, _) => Ok(v),
             _ => Err((0, "another type where an integer is expected".into())),
         }
     }
@@ -50,7 +51,7 @@ impl Column {
     pub fn to_f32(&self) -> Result<Vec<f32>, Fault> {
         match self {
             Column::Float(v, _) => Ok(v.clone()),
-            Column::Int(v) => Ok(v.iter().map(|n| *n as f32).collect()),
+            Column::Int(v, _) => Ok(v.iter().map(|n| *n as f32).collect()),
             Column::Bool(_) => Err((0, "a bool in memory".into())),
         }
     }
@@ -62,7 +63,7 @@ impl Column {
         }
         match (self, new) {
             (Column::Float(a, _), Column::Float(b, dtype)) => Column::Float(pick(a, b, mask), *dtype),
-            (Column::Int(a), Column::Int(b)) => Column::Int(pick(a, b, mask)),
+            (Column::Int(a, _), Column::Int(b, dtype)) => Column::Int(pick(a, b, mask), *dtype),
             (Column::Bool(a), Column::Bool(b)) => Column::Bool(pick(a, b, mask)),
             _ => new.clone(),
         }
@@ -75,7 +76,7 @@ impl Column {
         }
         match self {
             Column::Float(v, dtype) => Column::Float(pick(v, from), *dtype),
-            Column::Int(v) => Column::Int(pick(v, from)),
+            Column::Int(v, dtype) => Column::Int(pick(v, from), *dtype),
             Column::Bool(v) => Column::Bool(pick(v, from)),
         }
     }
@@ -94,34 +95,38 @@ fn floats(values: Vec<f32>, dtype: DType) -> Eval {
 
 pub(super) fn un(op: UnOp, a: &Column) -> Eval {
     let row = op.row();
+    if let (Column::Float(v, _), Some(key)) = (a, row.key) {
+        return Ok(Column::Int(v.iter().map(|x| key(*x).into()).collect(), DType::I32));
+    }
     match (a, row.float, row.int, row.truth) {
         (Column::Float(v, dtype), Some(real), ..) => {
             floats(v.iter().map(|x| (real.value)(*x)).collect(), *dtype)
         }
-        (Column::Int(v), _, Some(f), _) => Ok(Column::Int(v.iter().map(|n| f(*n as i32).into()).collect())),
+        (Column::Int(v, dtype), _, Some(f), _) => {
+            Ok(Column::Int(v.iter().map(|n| dtype.wrap(f(*n))).collect(), *dtype))
+        }
         (Column::Bool(v), .., Some(f)) => Ok(Column::Bool(v.iter().map(|b| f(*b)).collect())),
         _ => Err((0, format!("{} of another type", op.name()))),
     }
 }
 
-/// `wide`: integers are `i64`.
-pub(super) fn bin(op: BinOp, a: &Column, b: &Column, wide: bool, mask: &[bool]) -> Eval {
+pub(super) fn bin(op: BinOp, a: &Column, b: &Column, mask: &[bool]) -> Eval {
     let row = op.row();
     match (a, b, row.float, row.int, row.truth) {
         (Column::Float(a, dtype), Column::Float(b, _), Some(real), ..) => {
             floats(a.iter().zip(b).map(|(x, y)| (real.value)(*x, *y)).collect(), *dtype)
         }
-        (Column::Int(a), Column::Int(b), _, Some(int), _) => {
+        (Column::Int(a, dtype), Column::Int(b, _), _, Some(int), _) => {
             let mut out = Vec::with_capacity(a.len());
             for (t, (x, y)) in a.iter().zip(b).enumerate() {
                 // The lowering promises that no index wraps.
                 match (int.checked)(*x, *y) {
-                    Some(z) if wide || z == i64::from(z as i32) => out.push(z),
+                    Some(z) if z == dtype.wrap(z) => out.push(z),
                     _ if !mask[t] => out.push(0),
                     _ => return Err((t, format!("{x} {} {y} overflows", op.name()))),
                 }
             }
-            Ok(Column::Int(out))
+            Ok(Column::Int(out, *dtype))
         }
         (Column::Bool(a), Column::Bool(b), .., Some(f)) => {
             Ok(Column::Bool(a.iter().zip(b).map(|(x, y)| f(*x, *y)).collect()))
@@ -130,13 +135,14 @@ pub(super) fn bin(op: BinOp, a: &Column, b: &Column, wide: bool, mask: &[bool]) 
     }
 }
 
-/// Arithmetic of `i32` values, defined for all of them.
+/// Arithmetic of the kernel's integers, defined for all of them.
 pub(super) fn wrapping(op: BinOp, a: &Column, b: &Column) -> Eval {
-    let Some(int) = op.row().int else {
-        return Err((0, format!("wrapping {}", op.name())));
+    let wrong = || (0, format!("wrapping {}", op.name()));
+    let (Column::Int(a, dtype), Column::Int(b, _)) = (a, b) else {
+        return Err(wrong());
     };
-    let pairs = a.ints()?.iter().zip(b.ints()?);
-    Ok(Column::Int(pairs.map(|(x, y)| (int.value)(*x as i32, *y as i32).into()).collect()))
+    let results = a.iter().zip(b).map(|(x, y)| op.of_integers(*dtype, *x, *y));
+    Ok(Column::Int(results.collect::<Option<_>>().ok_or_else(wrong)?, *dtype))
 }
 
 pub(super) fn fma(a: &Column, b: &Column, c: &Column) -> Eval {
@@ -149,7 +155,12 @@ pub(super) fn fma(a: &Column, b: &Column, c: &Column) -> Eval {
 }
 
 pub(super) fn xor(a: &Column, b: &Column) -> Eval {
-    Ok(Column::Int(a.ints()?.iter().zip(b.ints()?).map(|(x, y)| x ^ y).collect()))
+    match (a, b) {
+        (Column::Int(a, dtype), Column::Int(b, _)) => {
+            Ok(Column::Int(a.iter().zip(b).map(|(x, y)| x ^ y).collect(), *dtype))
+        }
+        _ => Err((0, "xor of something else than integers".into())),
+    }
 }
 
 pub(super) fn cmp(op: CmpOp, a: &Column, b: &Column) -> Eval {
@@ -158,31 +169,26 @@ pub(super) fn cmp(op: CmpOp, a: &Column, b: &Column) -> Eval {
     }
     match (a, b) {
         (Column::Float(a, _), Column::Float(b, _)) => test(op, a, b),
-        (Column::Int(a), Column::Int(b)) => test(op, a, b),
+        (Column::Int(a, _), Column::Int(b, _)) => test(op, a, b),
         (Column::Bool(a), Column::Bool(b)) => test(op, a, b),
         _ => Err((0, format!("{} of operands of another type", op.name()))),
     }
 }
 
-/// `to`: an element type, or `None` for `i64`.
-pub(super) fn cast(to: Option<DType>, a: &Rc<Column>) -> Result<Rc<Column>, Fault> {
-    let wrong = || (0, "a cast that does not exist".to_string());
-    let column = match (to, &**a) {
-        (None, Column::Int(_)) => return Ok(a.clone()),
-        (None, _) => return Err(wrong()),
-        (Some(DType::I32), Column::Int(v)) => Column::Int(v.iter().map(|n| i64::from(*n as i32)).collect()),
-        (Some(DType::I32), Column::Float(v, _)) => {
-            Column::Int(v.iter().map(|x| i64::from(*x as i32)).collect())
+pub(super) fn cast(to: DType, a: &Column) -> Eval {
+    match (to.format().kind, a) {
+        (Kind::Int { .. }, Column::Int(v, _)) => Ok(Column::Int(v.iter().map(|n| to.wrap(*n)).collect(), to)),
+        (Kind::Int { .. }, Column::Float(v, _)) => {
+            Ok(Column::Int(v.iter().map(|x| to.round_f64((*x).into()) as i64).collect(), to))
         }
-        (Some(DType::I32), Column::Bool(v)) => Column::Int(v.iter().map(|b| i64::from(*b)).collect()),
-        (Some(dtype), _) if !dtype.is_float() => return Err(wrong()),
-        (Some(dtype), Column::Float(v, _)) => return floats(v.clone(), dtype).map(Rc::new),
-        (Some(dtype), Column::Int(v)) => {
-            return floats(v.iter().map(|n| *n as f32).collect(), dtype).map(Rc::new);
+        (Kind::Int { .. }, Column::Bool(v)) => Ok(Column::Int(v.iter().map(|b| i64::from(*b)).collect(), to)),
+        (Kind::Float(_), Column::Float(v, _)) => floats(v.clone(), to),
+        (Kind::Float(_), Column::Int(v, _)) => {
+            Ok(Column::Float(v.iter().map(|n| to.round_f64(*n as f64) as f32).collect(), to))
         }
-        (Some(dtype), Column::Bool(v)) => {
-            Column::Float(v.iter().map(|b| f32::from(u8::from(*b))).collect(), dtype)
+        (Kind::Float(_), Column::Bool(v)) => {
+            Ok(Column::Float(v.iter().map(|b| f32::from(u8::from(*b))).collect(), to))
         }
-    };
-    Ok(Rc::new(column))
+        (Kind::Bool, _) => Err((0, "a cast that does not exist".into())),
+    }
 }

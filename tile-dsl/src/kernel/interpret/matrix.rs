@@ -5,7 +5,7 @@ use super::{
     column::{Column, Fault},
 };
 use crate::{
-    kernel::{Expr, Mem, Ty},
+    kernel::{Expr, Mem},
     machine::UnitDim,
     nest::{Atom, MATRIX_ROW_BYTES, MATRIX_ROWS, Part, Place, Role},
 };
@@ -111,7 +111,7 @@ impl Run<'_> {
         whole(mask)?;
         let held = values.iter().map(|e| self.eval(e, mask)?.to_f32()).collect::<Result<Vec<_>, Fault>>()?;
         for (n, var) in dst.iter().enumerate() {
-            let Ty::Elem(dtype) = self.kernel.vars[var.0 as usize] else { continue };
+            let dtype = self.kernel.vars[var.0 as usize];
             // Row t / 4, column 2·(t % 4) + n, of what has rows for columns.
             let element = |t: usize| {
                 let (r, c) = (t % WARP / 4, 2 * (t % 4) + n);
@@ -132,7 +132,7 @@ impl Run<'_> {
         whole(mask)?;
         let held = values.iter().map(|e| self.eval(e, mask)?.to_f32()).collect::<Result<Vec<_>, Fault>>()?;
         for (n, var) in dst.iter().enumerate() {
-            let Ty::Elem(dtype) = self.kernel.vars[var.0 as usize] else { continue };
+            let dtype = self.kernel.vars[var.0 as usize];
             // Lane q of four has the matrix q, of which lane n / 2 has had element n.
             let element = |t: usize| held[2 * (t % 4) + n % 2][t / 4 * 4 + n / 2];
             let column = (0..mask.len()).map(element).collect();

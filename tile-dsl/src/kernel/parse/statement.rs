@@ -3,7 +3,7 @@
 use super::{Parse, ParseError, Parser};
 use crate::{
     kernel::{
-        Async, Expr, Group, Mem, Role, Stmt, Ty, Var,
+        Async, DType, Expr, Group, Mem, Role, Stmt, Var,
         visit::{Access, Row, VisitorMut},
     },
     nest::Atom,
@@ -57,7 +57,7 @@ impl Parser {
             vars.push(Var(self.parsed()?));
         }
         self.expect(":")?;
-        let ty = self.ty()?;
+        let ty = self.dtype()?;
         self.types.extend(vars.iter().map(|v| (v.0, ty)));
         Ok(vars)
     }
@@ -169,7 +169,7 @@ impl<'a> VisitorMut<'a> for Parser {
     fn defs(&mut self, vars: &'a mut Vec<Var>) -> Parse {
         self.defined().map(|read| *vars = read)
     }
-    fn common(&mut self, var: &'a mut Var, _: Ty) -> Parse {
+    fn common(&mut self, var: &'a mut Var, _: DType) -> Parse {
         self.defined_one().map(|read| *var = read)
     }
     fn values(&mut self, es: &'a mut Vec<Expr>, _: &'static str) -> Parse {

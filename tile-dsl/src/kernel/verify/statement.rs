@@ -4,7 +4,7 @@ use super::{Check, Verifier, ensure};
 use crate::{
     dtype::DType,
     kernel::{
-        Expr, Group, Mem, Param, Role, Stmt, Ty, Var,
+        Expr, Group, Mem, Param, Role, Stmt, Var,
         visit::{Access, Meets, Visitor},
     },
 };
@@ -33,7 +33,7 @@ impl Verifier<'_> {
         match stmt {
             Stmt::For { start, step, .. } => {
                 let ty = self.expr(start)?;
-                ensure(ty.is_int(), || format!("loop over {ty}"))?;
+                ensure(ty.is_integer(), || format!("loop over {ty}"))?;
                 ensure(!matches!(step, Expr::Int(..=0, _)), || "a loop steps by zero or less".into())
             }
             Stmt::CopyAsync { shared, global, elems, .. } => {
@@ -66,7 +66,7 @@ impl Verifier<'_> {
             Stmt::Shuffle { value, mask, .. } => {
                 ensure((1..32).contains(mask), || format!("shuffle by {mask}, expected 1..32"))?;
                 let ty = self.expr(value)?;
-                ensure(ty != Ty::I64 && ty != Ty::BOOL, || format!("shuffle of {ty}"))
+                ensure(ty != DType::I64 && ty != DType::Bool, || format!("shuffle of {ty}"))
             }
             Stmt::LoadMatrices { dst, shared, transposed, .. } => {
                 let dtype = self.buffer(*shared)?;
@@ -97,7 +97,7 @@ impl Verifier<'_> {
                     ensure(dtype == atom.row().accumulator, || format!("{atom} adds to {dtype}"))?;
                 }
                 let (x, y) = (self.expr(&a[0])?, self.expr(&b[0])?);
-                let known = matches!(x, Ty::Elem(d) if atom.row().multiplies(d));
+                let known = matches!(x, d if atom.row().multiplies(d));
                 ensure(known && x == y, || format!("{atom} of other types"))
             }
             Stmt::Add { global, .. } => {
@@ -147,7 +147,7 @@ impl Verifier<'_> {
 
     /// A stage, an offset or a coordinate.
     fn index(&self, e: &Expr) -> Check {
-        self.expect(e, Ty::I32, "stage, parity or coordinate")
+        self.expect(e, DType::I32, "stage, parity or coordinate")
     }
 
     /// A buffer of mbarriers.
@@ -229,7 +229,7 @@ struct Uses<'v, 'k> {
     verifier: &'v Verifier<'k>,
     elems: usize,
     /// The type of the statement's elements, once it is known.
-    ty: Option<Ty>,
+    ty: Option<DType>,
 }
 
 impl Uses<'_, '_> {
@@ -246,10 +246,10 @@ impl Uses<'_, '_> {
             Access::Matrices | Access::Counter => {}
         }
         let ty = v.expr(offset)?;
-        ensure(ty.is_int(), || format!("offset of type {ty}"))?;
+        ensure(ty.is_integer(), || format!("offset of type {ty}"))?;
         let dtype = v.kernel.dtype_of(mem).ok_or_else(|| format!("no buffer {mem:?}"))?;
-        let to = *self.ty.get_or_insert(Ty::Elem(dtype));
-        ensure(to == Ty::Elem(dtype), || format!("copy of {dtype} into {to}"))
+        let to = *self.ty.get_or_insert(dtype);
+        ensure(to == dtype, || format!("copy of {dtype} into {to}"))
     }
 }
 
@@ -268,10 +268,10 @@ impl<'a> Visitor<'a> for Uses<'_, '_> {
         rest.iter().try_for_each(|e| self.verifier.expect(e, ty, "operand"))
     }
     fn index(&mut self, e: &'a Expr, what: &'static str) -> Check {
-        self.verifier.expect(e, Ty::I32, what)
+        self.verifier.expect(e, DType::I32, what)
     }
     fn truth(&mut self, e: &'a Expr, what: &'static str) -> Check {
-        self.verifier.expect(e, Ty::BOOL, what)
+        self.verifier.expect(e, DType::Bool, what)
     }
     fn group(&mut self, Group { id, threads }: &'a Group) -> Check {
         ensure((1..16).contains(id), || format!("barrier {id}, expected 1..16"))?;
@@ -301,7 +301,7 @@ impl<'a> Visitor<'a> for Uses<'_, '_> {
     }
 
     fn slot(&mut self, frag: &'a u32, slot: &'a u32) -> Check {
-        self.verifier.slot(*frag, *slot).map(|dtype| self.ty = Some(Ty::Elem(dtype)))
+        self.verifier.slot(*frag, *slot).map(|dtype| self.ty = Some(dtype))
     }
     fn slots(&mut self, frag: &'a u32, slots: &'a Vec<u32>) -> Check {
         slots.iter().try_for_each(|slot| self.verifier.slot(*frag, *slot).map(drop))
@@ -317,7 +317,7 @@ struct Inside<'v, 'k, 's> {
     stmt: &'s Stmt,
     diverged: bool,
     /// The type of the statement's elements.
-    ty: Option<Ty>,
+    ty: Option<DType>,
     /// Whether there are blocks: what the statement defines is in scope in them alone.
     blocks: bool,
 }
@@ -341,7 +341,7 @@ impl<'a> Visitor<'a> for Inside<'_, '_, '_> {
     fn defs(&mut self, vars: &'a Vec<Var>) -> Check {
         vars.iter().try_for_each(|var| self.of_elements(*var, true))
     }
-    fn common(&mut self, var: &'a Var, ty: Ty) -> Check {
+    fn common(&mut self, var: &'a Var, ty: DType) -> Check {
         self.verifier.define(*var, ty, false)
     }
     fn block(&mut self, block: &'a Vec<Stmt>) -> Check {

@@ -6,7 +6,7 @@ use crate::{
     dtype::DType,
     index::Extent,
     nest::Expr,
-    op::{BinOp, RedOp},
+    op::{BinOp, CmpOp, RedOp},
     tile::{self, ExprKind},
 };
 
@@ -36,7 +36,8 @@ impl Build<'_> {
             ExprKind::Iota(_) | ExprKind::Dim(_) => Some(DType::I32),
             ExprKind::Scalar(s) => Some(dtype(self.kernel.scalars[usize::from(s.0)].elem)),
             ExprKind::Var(v) => self.env.get(v).map(|b| b.dtype),
-            ExprKind::Un(_, a) | ExprKind::Reduce(_, a, _) => self.dtype_of(a),
+            ExprKind::Un(op, a) => self.dtype_of(a).map(|dtype| op.result(dtype)),
+            ExprKind::Reduce(_, a, _) => self.dtype_of(a),
             ExprKind::Bin(_, a, b) => self.dtype_of(a).or_else(|| self.dtype_of(b)),
             ExprKind::Cmp(..) => Some(DType::Bool),
             ExprKind::Select(_, a, b) => self.dtype_of(a).or_else(|| self.dtype_of(b)),
@@ -75,7 +76,7 @@ impl Build<'_> {
                 Diagnostic::new(e.span, format!("`{name}` has no value here"))
             })?,
             ExprKind::Un(op, a) => {
-                let a = self.expr(a, Some(own), stmt, items)?;
+                let a = self.expr(a, Some(own).filter(|_| op.row().key.is_none()), stmt, items)?;
                 point(Expr::Un(*op, Box::new(a.expr)), a.axes)
             }
             ExprKind::Bin(op, a, b) => {
@@ -134,6 +135,23 @@ pub(super) fn cast(value: Binding, to: DType) -> Binding {
         expr => Expr::Cast(to, Box::new(expr)),
     };
     Binding { expr, axes: value.axes, dtype: to }
+}
+
+/// An integer as an `i32` that leads to the same place: what is none leads beyond every tensor, as [`tile::index::number`] does.
+pub(super) fn to_place(value: Binding) -> Binding {
+    let (of, to) = (value.dtype, DType::I32);
+    let bound =
+        |op: CmpOp, n: i64| Expr::Cmp(op, Box::new(value.expr.clone()), Box::new(Expr::Const(n as f64, of)));
+    let above = (of.greatest() > to.greatest()).then(|| bound(CmpOp::Le, to.greatest()));
+    let below = (of.least() < to.least()).then(|| bound(CmpOp::Ge, to.least()));
+    let fits = match (above, below) {
+        (Some(a), Some(b)) => Some(Expr::Bin(BinOp::And, Box::new(a), Box::new(b))),
+        (a, b) => a.or(b),
+    };
+    let narrow = cast(value, to);
+    let Some(fits) = fits else { return narrow };
+    let none = Expr::Const(to.least() as f64, to);
+    Binding { expr: Expr::Select(Box::new(fits), Box::new(narrow.expr), Box::new(none)), ..narrow }
 }
 
 pub(super) fn literal(expr: &Expr) -> Option<f64> {

@@ -38,7 +38,7 @@ impl Semantics for Modular {
         }
     }
     fn bin(op: BinOp, dtype: DType, a: f64, b: f64, root: bool) -> f64 {
-        if matches!(dtype, DType::Bool | DType::I32) {
+        if !dtype.is_float() {
             return Exact::bin(op, dtype, a, b, root);
         }
         let row = op.row();

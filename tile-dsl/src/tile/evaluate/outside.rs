@@ -104,18 +104,19 @@ impl Search<'_> {
             // Where nothing is stored, the index leads nowhere.
             let constant = entry.affine.constant as i32;
             let places = places.zip(&stored, 0, |at, stored| match Exact::holds(stored) {
-                true => (at as i32).wrapping_add(constant),
+                true if f64::from(at as i32) == at => i64::from((at as i32).wrapping_add(constant)),
+                true => at as i64,
                 false => -1,
             });
-            let beyond = |at: &&(usize, i32)| i64::from(at.1) >= extent;
-            let all: Vec<(usize, i32)> = places.data.iter().copied().enumerate().collect();
+            let beyond = |at: &&(usize, i64)| at.1 >= extent;
+            let all: Vec<(usize, i64)> = places.data.iter().copied().enumerate().collect();
             if let Some((n, first)) = all.iter().find(beyond) {
                 self.found.push(Outside {
                     tensor: info.name.clone(),
                     dim,
                     extent,
                     entry: text,
-                    index: (*first).into(),
+                    index: *first,
                     at: self.point(&places, *n),
                     count: all.iter().filter(beyond).count() as u64,
                 });

@@ -45,8 +45,11 @@ impl Semantics for Exact {
     fn un(op: UnOp, dtype: DType, x: f64, _: bool) -> f64 {
         let row = op.row();
         let result = match dtype.format().kind {
-            Kind::Float(_) => row.float.map(|real| dtype.round((real.value)(x as f32)).into()),
-            Kind::Int { .. } => row.int.map(|value| (value)(x as i32).into()),
+            Kind::Float(_) => match (row.float, row.key) {
+                (Some(real), _) => Some(dtype.round((real.value)(x as f32)).into()),
+                (None, key) => key.map(|key| key(x as f32).into()),
+            },
+            Kind::Int { .. } => op.of_integer(dtype, x as i64).map(|n| n as f64),
             Kind::Bool => row.truth.map(|value| u8::from(value(x != 0.0)).into()),
         };
         // Others the verifier refuses.
@@ -57,7 +60,7 @@ impl Semantics for Exact {
         let row = op.row();
         let result = match dtype.format().kind {
             Kind::Float(_) => row.float.map(|real| dtype.round((real.value)(a as f32, b as f32)).into()),
-            Kind::Int { .. } => row.int.map(|int| (int.value)(a as i32, b as i32).into()),
+            Kind::Int { .. } => op.of_integers(dtype, a as i64, b as i64).map(|n| n as f64),
             Kind::Bool => row.truth.map(|value| u8::from(value(a != 0.0, b != 0.0)).into()),
         };
         // Others the verifier refuses.
@@ -76,8 +79,8 @@ impl Semantics for Exact {
         x
     }
 
-    fn cast(_: DType, to: DType, x: f64, _: bool) -> f64 {
-        to.round_f64(x)
+    fn cast(from: DType, to: DType, x: f64, _: bool) -> f64 {
+        to.cast_f64(from, x)
     }
 
     fn fma(dtype: DType, a: f64, b: f64, acc: f64) -> f64 {
@@ -168,11 +171,11 @@ impl Semantics for Bounded {
         x.0
     }
 
-    fn cast(from: DType, to: DType, x: (f64, f64), root: bool) -> (f64, f64) {
-        match (from.float(), to.float()) {
+    fn cast(from_type: DType, to: DType, x: (f64, f64), root: bool) -> (f64, f64) {
+        match (from_type.float(), to.float()) {
             (Some(from), Some(to)) if to.holds(from) => x,
             (_, Some(_)) => intermediate(to, x, root),
-            (_, None) => Self::input(to.round_f64(x.0)),
+            (_, None) => Self::input(to.cast_f64(from_type, x.0)),
         }
     }
 

@@ -96,11 +96,11 @@ impl Checker<'_> {
     /// Type of a value in an index; its axes.
     fn index_value(&mut self, value: &mut Expr) -> Option<BTreeSet<AxisId>> {
         let found = self.infer(value, Some(I32))?;
-        if found.elem == I32 {
+        if super::is_integer(found.elem) {
             return Some(found.axes);
         }
         let elem = self.kernel.elem_name(found.elem);
-        let error = Diagnostic::new(value.span, format!("an index is an i32, and this is {elem}"))
+        let error = Diagnostic::new(value.span, format!("an index is an integer, and this is {elem}"))
             .card(Operation::Form(Form::Index).place());
         self.error(match found.elem {
             BOOL => error.remark("`select(condition, 1, 0)` turns a condition into a number"),
@@ -249,9 +249,9 @@ impl Checker<'_> {
         let t = &kernel.tensors[usize::from(tensor.0)];
         let name = &t.name;
         if found.elem != t.elem {
-            let (is, want) = (kernel.elem_name(found.elem), kernel.elem_name(t.elem));
+            let (is, want) = (kernel.article(found.elem), kernel.elem_name(t.elem));
             self.error(
-                Diagnostic::new(value.span, format!("`{name}` holds {want} but a {is} value is stored"))
+                Diagnostic::new(value.span, format!("`{name}` holds {want} but {is} value is stored"))
                     .card(Operation::Form(Form::Store).place())
                     .note(t.span, format!("`{name}` is declared here"))
                     .rewrite(value.span, "", format!(".cast::<{want}>()")),

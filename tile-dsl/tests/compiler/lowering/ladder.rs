@@ -4,7 +4,7 @@ use super::build::*;
 use std::collections::BTreeSet;
 use tile_dsl::{
     dtype::DType,
-    kernel::{Kernel, Stmt, Ty, Var, interpret::Counts},
+    kernel::{Kernel, Stmt, Var, interpret::Counts},
     lower::lower,
     nest::*,
     program::{Program, Variant},
@@ -192,7 +192,7 @@ fn two_barriers_a_k_tile_or_one_when_pipelined() {
 
 #[test]
 fn exact_kernels_have_no_guards_and_narrow_offsets() {
-    let wide = |kernel: &Kernel| kernel.vars.contains(&Ty::I64);
+    let wide = |kernel: &Kernel| kernel.vars.contains(&DType::I64);
     for program in [naive(DType::F32), vectorized(DType::F32, 4), warptile(DType::BF16, 1, Via::Plain)] {
         let [exact, aligned, general] = VARIANTS.map(|v| lower(&program, v).unwrap());
         assert!(!exact.to_string().contains(" if "), "{exact}");
@@ -212,7 +212,7 @@ fn conditions_kept(kernel: &Kernel) -> usize {
     let (mut defined, mut kept): (Vec<Var>, usize) = (Vec::new(), 0);
     for stmt in &kernel.body {
         match stmt {
-            Stmt::Let(var, _) if kernel.vars[var.0 as usize] == Ty::BOOL => defined.push(*var),
+            Stmt::Let(var, _) if kernel.vars[var.0 as usize] == DType::Bool => defined.push(*var),
             Stmt::For { body, .. } => {
                 let text = format!("{body:?}");
                 kept += defined.iter().filter(|v| text.contains(&format!("Var({v:?})"))).count();

@@ -207,6 +207,10 @@ impl Skeleton<'_> {
                 Some(ident) => ident.to_token_stream(),
                 None => quote!(#private::dsl::scalar(#path)),
             },
+            // Types are no business of the skeleton: the lint of literals that no `i32` holds would speak of one.
+            Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(lit), .. }) if lit.suffix().is_empty() => {
+                quote!(#private::dsl::scalar::<i128>(#lit))
+            }
             Expr::Lit(lit) => quote!(#private::dsl::scalar(#lit)),
             // A sign is part of a literal: no other type has the least number.
             Expr::Unary(syn::ExprUnary { op: op @ syn::UnOp::Neg(_), expr, .. })

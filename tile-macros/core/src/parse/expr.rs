@@ -105,7 +105,9 @@ impl Reader<'_> {
         let elem = match suffix {
             "" => None,
             "f32" => Some(ElemType::Fixed(DType::F32)),
-            "i32" => Some(ElemType::Fixed(DType::I32)),
+            name if let Some(dtype) = DType::integers().find(|d| d.name() == name) => {
+                Some(ElemType::Fixed(dtype))
+            }
             other => {
                 let digits = lit.to_token_stream().to_string();
                 let digits = digits.strip_suffix(other).unwrap_or(&digits).trim_end_matches('_').to_string();
@@ -144,12 +146,8 @@ impl Reader<'_> {
     fn constant(&mut self, path: &syn::ExprPath) -> Option<ExprKind> {
         let text = path.path.to_token_stream().to_string().replace(' ', "");
         let value = match text.as_str() {
-            "i32::MAX" | "i32::MIN" => {
-                let value = if text == "i32::MAX" { i32::MAX } else { i32::MIN };
-                return Some(ExprKind::Const {
-                    value: value.into(),
-                    elem: Some(ElemType::Fixed(DType::I32)),
-                });
+            text if let Some((dtype, value)) = extreme(text) => {
+                return Some(ExprKind::Const { value: value as f64, elem: Some(ElemType::Fixed(dtype)) });
             }
             "f32::INFINITY" => f64::INFINITY,
             "f32::NEG_INFINITY" => f64::NEG_INFINITY,
@@ -158,7 +156,7 @@ impl Reader<'_> {
             "f32::MIN_POSITIVE" => f64::from(f32::MIN_POSITIVE),
             "f32::EPSILON" => f64::from(f32::EPSILON),
             _ => {
-                let help = "use a literal, a scalar argument, or `f32::INFINITY`, `f32::NEG_INFINITY`, `f32::MAX`, `f32::MIN`, `f32::MIN_POSITIVE`, `f32::EPSILON`, `i32::MAX`, `i32::MIN`";
+                let help = "use a literal, a scalar argument, or `f32::INFINITY`, `f32::NEG_INFINITY`, `f32::MAX`, `f32::MIN`, `f32::MIN_POSITIVE`, `f32::EPSILON`, `i32::MAX`, `i32::MIN`, and those of `u32`, `i8`, `u8`";
                 return self.fail(path, "constants from outside the kernel are not visible in it", help);
             }
         };
@@ -409,6 +407,17 @@ impl Reader<'_> {
             }
         }
         Some(axes)
+    }
+}
+
+/// `i32::MAX` and the like: those of 64 bits are no `f64`, and so no literals.
+fn extreme(path: &str) -> Option<(DType, i64)> {
+    let (name, bound) = path.split_once("::")?;
+    let dtype = DType::integers().find(|d| d.name() == name && d.bytes() <= 4)?;
+    match bound {
+        "MAX" => Some((dtype, dtype.greatest())),
+        "MIN" => Some((dtype, dtype.least())),
+        _ => None,
     }
 }
 

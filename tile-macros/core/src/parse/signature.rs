@@ -206,17 +206,21 @@ impl Reader<'_> {
         DType::from_name(&name).filter(|d| *d != DType::Bool).map(ElemType::Fixed)
     }
 
-    /// `f32`, `f16`, `bf16`, `f8`, `i32`, or the generic parameter.
+    /// A type of elements, or the generic parameter.
     pub(super) fn elem(&mut self, ty: &Type) -> Option<ElemType> {
         if let Some(elem) = self.known_elem(ty) {
             return Some(elem);
+        }
+        if source(ty) == "bool" {
+            return self.fail(ty, "`bool` is not an element type", "a comparison makes conditions: `x != 0`");
         }
         let generic = match &self.kernel.generic {
             Some(generic) => format!(" and {generic}"),
             None => ", or a parameter `<T: Float>`".into(),
         };
         let floats = DType::names_of_floats(", ");
-        let help = format!("element types are {floats}, i32{generic}");
+        let integers: Vec<&str> = DType::integers().map(DType::name).collect();
+        let help = format!("element types are {floats}, {}{generic}", integers.join(", "));
         self.fail(ty, format!("`{}` is not an element type", source(ty)), &help)
     }
 

@@ -1,0 +1,63 @@
+//! What comes after a kernel is drawn: tensors of other integer types. What is loaded of them is cast, and what is stored.
+
+use super::{Indexed, indexed, node};
+use std::collections::BTreeMap;
+use tile_dsl::{
+    dtype::DType,
+    engine::testing::Random,
+    tile::{self, ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, expressions_mut},
+};
+
+/// The kernel with some of its tensors of other integer types, or as it was where that is not well-formed.
+pub(super) fn with_types(kernel: Kernel, random: &mut Random) -> Kernel {
+    let indices = indexed(&kernel);
+    let mut changed = kernel.clone();
+    // Elements of the types that they had, by which the kernel computes.
+    let mut were = BTreeMap::new();
+    for (id, tensor) in (0u16..).map(TensorId).zip(&mut changed.tensors) {
+        let ElemType::Fixed(was) = tensor.elem else { continue };
+        let types = types_for(was, indices.get(&id), tensor.mutable);
+        if !types.is_empty() && random.below(3) == 0 {
+            tensor.elem = ElemType::Fixed(*random.pick(&types));
+            were.insert(id, (ElemType::Fixed(was), indices.contains_key(&id)));
+        }
+    }
+    expressions_mut(&mut changed.body, &mut |expr| {
+        if let ExprKind::Load { tensor, .. } = &expr.kind
+            && let Some((was, false)) = were.get(tensor)
+        {
+            cast(expr, *was);
+        }
+        // What is cast now is not cast again.
+        !matches!(&expr.kind, ExprKind::Cast(_, x) if matches!(x.kind, ExprKind::Load { .. }))
+    });
+    let types: Vec<ElemType> = changed.tensors.iter().map(|tensor| tensor.elem).collect();
+    for stmt in &mut changed.body {
+        stmt.each_mut(&mut |stmt| {
+            if let Stmt::Store { tensor, value, .. } = stmt
+                && were.contains_key(tensor)
+            {
+                cast(value, types[usize::from(tensor.0)]);
+            }
+        });
+    }
+    if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
+}
+
+/// The types that a tensor may have instead.
+fn types_for(was: DType, index: Option<&Indexed>, mutable: bool) -> Vec<DType> {
+    let others = DType::integers().filter(|dtype| *dtype != was);
+    match (index, was.is_integer()) {
+        // Eight bits have few distinct numbers.
+        (Some(of), _) if of.distinct => others.filter(|dtype| dtype.bytes() > 1).collect(),
+        (_, true) => others.collect(),
+        // Floats that are rounded are not cast to integers.
+        (_, false) if !mutable => others.filter(|dtype| dtype.bytes() == 1).collect(),
+        (_, false) => Vec::new(),
+    }
+}
+
+fn cast(expr: &mut Expr, to: ElemType) {
+    let inner = std::mem::replace(expr, node(ExprKind::Const { value: 0.0, elem: None }));
+    *expr = node(ExprKind::Cast(to, Box::new(inner)));
+}
