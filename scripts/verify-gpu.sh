@@ -40,11 +40,11 @@ runs() {
                 *) echo "matmul --dtype $dtype --schedule $schedule --size $sizes" ;;
             esac
         done
-        for example in linear batched conv2d attention grouped embedding kv_append; do
+        for example in linear batched conv2d attention grouped embedding embedding_gradient kv_append; do
             echo "$example --dtype $dtype --schedule all"
         done
     done
-    for example in vector_add softmax conv1d; do
+    for example in vector_add softmax conv1d histogram; do
         echo "$example --schedule all"
     done
     # The reference of a row is computed in f64 on the host.
@@ -52,6 +52,7 @@ runs() {
         echo "loss --dtype $dtype --schedule all --rows 500"
         echo "loss --dtype $dtype --schedule all --rows 77 --length 10007"
         echo "embedding --dtype $dtype --schedule all --tokens 1001 --rows 999 --length 1003"
+        echo "embedding_gradient --dtype $dtype --schedule all --tokens 1001 --rows 99 --length 1003"
         echo "kv_append --dtype $dtype --schedule all --tokens 999 --slots 1003 --heads 3 --length 77"
     done
 }

@@ -11,6 +11,7 @@
 //! | `load(x, [i, 2*k + 1])`, `store(y, [i], v)` | one index a dimension: axes with factors, and integer values |
 //! | `load(x, [load(at, [i])])`, `store(y, [unique(v)], x)` | a gather, and a scatter whose points do not meet |
 //! | `if c { store(y, [i], v); }` | stores where a condition holds |
+//! | `atomic_add(y, [i], v)`, `atomic_max`, `atomic_min` | elements combined with what is there |
 //! | `zeros::<f32>([i, j])`, `full::<f32>(1.0, [i])` | a tile of one value |
 //! | `dot(a, b, acc)` | `acc` plus the sum over the axes that `acc` lacks |
 //! | `dot(a, b, acc, tf32)` | the same of factors rounded to tf32, as `tf32(x)` does |
@@ -97,6 +98,21 @@ pub fn load<X, const N: usize>(_tensor: &X, _index: [Tile; N]) -> Tile {
 
 /// Writes a tensor; each element is written by one program.
 pub fn store<X, const N: usize>(_tensor: &X, _index: [Tile; N], _value: Tile) -> Tile {
+    Tile
+}
+
+/// Adds to what a tensor has: all points that lead to an element, in any order.
+pub fn atomic_add<X, const N: usize>(_tensor: &X, _index: [Tile; N], _value: Tile) -> Tile {
+    Tile
+}
+
+/// Replaces what a tensor has by the greatest of it and of all points that lead there.
+pub fn atomic_max<X, const N: usize>(_tensor: &X, _index: [Tile; N], _value: Tile) -> Tile {
+    Tile
+}
+
+/// Replaces what a tensor has by the least of it and of all points that lead there.
+pub fn atomic_min<X, const N: usize>(_tensor: &X, _index: [Tile; N], _value: Tile) -> Tile {
     Tile
 }
 

@@ -174,6 +174,8 @@ fn compiled() -> Vec<String> {
         "softmax",
         "conv2d",
         "embedding",
+        "embedding_gradient",
+        "histogram",
         "kv_append",
         "deployed",
         "deployed/src",

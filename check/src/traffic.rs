@@ -291,7 +291,7 @@ impl<'a> Walk<'a, '_> {
             Stmt::Store { mem, offset, values, guard } => {
                 self.access(stmt, (*mem, Form::Store), offset, values.len(), guard.as_ref(), lanes)?;
             }
-            Stmt::Add { global, offset, values, guard } => {
+            Stmt::Combine { global, offset, values, guard, .. } => {
                 let what = (Mem::Global(*global), Form::Atomic);
                 self.access(stmt, what, offset, values.len(), guard.as_ref(), lanes)?;
             }
@@ -531,7 +531,7 @@ fn is_request(stmt: &Stmt) -> bool {
         stmt,
         Stmt::Load { .. }
             | Stmt::Store { .. }
-            | Stmt::Add { .. }
+            | Stmt::Combine { .. }
             | Stmt::StorePeer { .. }
             | Stmt::CopyAsync { .. }
             | Stmt::LoadMatrices { .. }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tile_dsl::{
     dtype::DType,
     index::AxisId,
-    op::{BinOp, UnOp, binary::Unit, unary::Needs},
+    op::{BinOp, RedOp, UnOp, binary::Unit, unary::Needs},
     tile::{self, Expr, ExprKind, Index, Kernel, Stmt, VarId, evaluate::Inputs},
 };
 
@@ -166,13 +166,19 @@ impl Scope<'_> {
                     }
                     self.points.remove(axis);
                 }
-                Stmt::Store { tensor, index, when, value, .. } => {
-                    self.index(index)?;
+                Stmt::Store { tensor, index, when, combine, value, .. } => {
+                    let axes = self.index(index)?;
                     if let Some(when) = when {
                         self.expr(when)?;
                     }
-                    let (range, _) = self.expr(value)?;
+                    let (mut range, own) = self.expr(value)?;
                     let name = self.kernel.tensors[usize::from(tensor.0)].name.clone();
+                    if combine.is_some_and(RedOp::rounds) {
+                        let points = (&axes | &own).into_iter().map(|axis| self.reduced(axis)).product();
+                        let (lo, hi) = self.contents[&name];
+                        let held = Range { lo, hi, grain: Some(0), ..range };
+                        range = range.summed(points)?.plus(held)?;
+                    }
                     let exact = range.grain.is_some();
                     *self.stored.entry(name).or_insert(true) &= exact;
                 }

@@ -3,6 +3,7 @@
 //! Axes and a skeleton of statements first: values (`let`), loops over tiles with accumulators, stores; then their
 //! expressions, whose axes are a subset of those asked for (`expr`). What the typing rules refuse is thrown away.
 
+mod atomics;
 mod expr;
 mod product;
 #[cfg(test)]
@@ -35,6 +36,7 @@ const I32: ElemType = ElemType::Fixed(DType::I32);
 
 /// Tells apart what is drawn for indices that are values.
 const VALUES: u64 = 0x76a1_0e5e_11d8_6c27;
+const ATOMICS: u64 = 0x5b07_66aa_913c_e4d1;
 const INTEGERS: u64 = 0x1c4b_93f2_a07d_588d;
 
 /// The first number that a seed gives decides what kind of kernel it is.
@@ -49,8 +51,8 @@ pub fn multiplies(seed: u64) -> bool {
 pub fn random_kernel(seed: u64) -> Kernel {
     let mut random = Random::new(seed);
     match random.below(KINDS) {
-        0 => return product::chain_kernel(&mut random),
-        1 | 2 => return product::product_kernel(&mut random),
+        0 => return sometimes_atomic(product::chain_kernel(&mut random), seed, 8),
+        1 | 2 => return sometimes_atomic(product::product_kernel(&mut random), seed, 8),
         _ => {}
     }
     loop {
@@ -68,12 +70,19 @@ pub fn random_kernel(seed: u64) -> Kernel {
             let kernel =
                 if apart.below(100) < share { values::with_values(kernel, &mut apart) } else { kernel };
             let has_integers = kernel.tensors.iter().any(|t| values::is_integer(t.elem));
+            let kernel = sometimes_atomic(kernel, seed, if has_integers { 70 } else { 8 });
             return match types.below(100) < if has_integers { 50 } else { 5 } {
                 true => types::with_types(kernel, &mut types),
                 false => kernel,
             };
         }
     }
+}
+
+/// With atomic stores in that share of kernels, in percent; drawn apart.
+fn sometimes_atomic(kernel: Kernel, seed: u64, share: usize) -> Kernel {
+    let mut random = Random::new(seed ^ ATOMICS);
+    if random.below(100) < share { atomics::with_atomics(kernel, &mut random) } else { kernel }
 }
 
 fn schedulable(kernel: &Kernel) -> bool {
@@ -87,7 +96,7 @@ fn node(kind: ExprKind) -> Expr {
 
 fn stored(tensor: TensorId, index: Vec<Affine>, value: Expr) -> Stmt {
     let index = index.into_iter().map(Into::into).collect();
-    Stmt::Store { tensor, index, when: None, value, span: SpanId::NONE }
+    Stmt::Store { tensor, index, when: None, combine: None, value, span: SpanId::NONE }
 }
 
 fn loaded(tensor: TensorId, index: Vec<Affine>) -> Expr {

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, reason = "tests")]
 
+mod atomics;
 mod bounds;
 mod cluster_split;
 mod columns;

@@ -12,6 +12,10 @@ pub mod conv2d;
 pub mod eight;
 #[path = "../../examples/embedding/kernel.rs"]
 pub mod embedding;
+#[path = "../../examples/embedding_gradient/kernel.rs"]
+pub mod embedding_gradient;
+#[path = "../../examples/histogram/kernel.rs"]
+pub mod histogram;
 #[path = "../../examples/kv_append/kernel.rs"]
 pub mod kv_append;
 #[path = "../../examples/linear/kernel.rs"]
@@ -41,6 +45,8 @@ pub const EVERY: &[&[&dyn AnySchedule]] = &[
     batched::SCHEDULES,
     conv2d::SCHEDULES,
     embedding::SCHEDULES,
+    embedding_gradient::SCHEDULES,
+    histogram::SCHEDULES,
     kv_append::SCHEDULES,
     loss::SCHEDULES,
 ];

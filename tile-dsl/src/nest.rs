@@ -162,6 +162,8 @@ pub struct Access {
     pub by: BTreeMap<usize, BTreeSet<AxisId>>,
     /// It stores under a condition: the axes of the condition.
     pub guarded: Option<BTreeSet<AxisId>>,
+    /// It combines what it stores with what is there: how, and the axes of what it stores. Each of their points counts once.
+    pub combines: Option<(RedOp, BTreeSet<AxisId>)>,
     /// Source of the load or store.
     pub span: SpanId,
 }
@@ -169,19 +171,23 @@ pub struct Access {
 impl Access {
     /// Whether its forms alone say where it goes, at every point.
     pub fn is_plain(&self) -> bool {
-        self.by.is_empty() && self.guarded.is_none()
+        self.by.is_empty() && self.guarded.is_none() && self.combines.is_none()
     }
 
     /// What decides beside its forms where it goes, in words; `None` of one that is plain.
     pub(crate) fn decided_by(&self) -> Option<&'static str> {
-        let why = if self.by.is_empty() { "under a condition" } else { "where values say" };
-        (!self.is_plain()).then_some(why)
+        match self.combines {
+            Some(_) => Some("by atomic operations"),
+            None if !self.by.is_empty() => Some("where values say"),
+            None => self.guarded.as_ref().map(|_| "under a condition"),
+        }
     }
 
-    /// All axes that say where it goes.
+    /// All axes that say where it goes, and of a combining store those of what it stores.
     pub fn axes(&self) -> BTreeSet<AxisId> {
         let forms = self.index.iter().flat_map(|index| index.terms.keys());
-        forms.chain(self.by.values().flatten()).copied().collect()
+        let combined = self.combines.iter().flat_map(|(_, axes)| axes);
+        forms.chain(self.by.values().flatten()).chain(combined).copied().collect()
     }
 }
 

@@ -182,7 +182,9 @@ pub enum Stmt {
         index: Vec<Index>,
         /// Points at which this does not hold store nothing.
         when: Option<Expr>,
-        /// Value; its axes are those of the index.
+        /// `atomic_add(tensor, [index], value)` and the like: what is there is combined with each point's value, in any order.
+        combine: Option<RedOp>,
+        /// Value. Of a store its axes are those of the index.
         value: Expr,
         /// Source.
         span: SpanId,

@@ -1,4 +1,4 @@
-//! Atomic additions to tensors, and arrivals of CTAs at a counter.
+//! Atomic operations on tensors, and arrivals of CTAs at a counter.
 //!
 //! As inline PTX: LLVM has no `red`, no vector atomics, and no barrier that reduces a predicate with a type of its own.
 
@@ -11,41 +11,52 @@ use inkwell::{
 use tile_dsl::{
     dtype::DType,
     kernel::{Expr, Group, Mem, Var},
+    op::RedOp,
 };
 
 /// The first compute capability with `red` of vectors (PTX ISA 9.7.13.9).
 const VECTORS: u32 = 90;
 
 impl<'c> Codegen<'c, '_> {
-    /// Adds consecutive elements to a tensor: one instruction where the target has it, else one an element.
-    pub(super) fn add(
+    /// Combines consecutive elements with a tensor's: one instruction where the target has it, else one an element.
+    pub(super) fn combine(
         &mut self,
+        op: RedOp,
         global: u32,
         offset: &Expr,
         values: &[Expr],
         guard: Option<&Expr>,
     ) -> Result<()> {
         let (pointer, dtype) = self.address(Mem::Global(global), offset)?;
-        let addends: Vec<BasicValueEnum<'c>> =
+        let operands: Vec<BasicValueEnum<'c>> =
             values.iter().map(|v| Ok(self.expr(v)?.llvm)).collect::<Result<_>>()?;
-        if dtype != DType::F32 || !matches!(addends.len(), 1 | 2 | 4) {
-            return malformed(format!("an atomic addition of {} {dtype}", addends.len()));
+        if !op.is_atomic(dtype) || !matches!(operands.len(), 1 | 2 | 4) {
+            return malformed(format!("an atomic {} of {} {dtype}", op.name(), operands.len()));
         }
+        let operation = match op {
+            RedOp::Add => "add",
+            RedOp::Max => "max",
+            RedOp::Min => "min",
+        };
+        // Sums of two's complement numbers are those of unsigned ones.
+        let ty = if op == RedOp::Add && dtype.is_integer() { "u32" } else { dtype.format().ptx };
+        let register = if dtype.is_float() { "f" } else { "r" };
         self.under(guard, |this| {
-            if this.kernel.target.sm >= VECTORS && addends.len() > 1 {
-                let n = addends.len();
-                let operands: Vec<String> = (1..=n).map(|i| format!("${i}")).collect();
-                let text = format!("red.relaxed.gpu.global.add.v{n}.f32 [$0], {{{}}};", operands.join(", "));
+            if this.kernel.target.sm >= VECTORS && operands.len() > 1 && dtype == DType::F32 {
+                let n = operands.len();
+                let names: Vec<String> = (1..=n).map(|i| format!("${i}")).collect();
+                let text = format!("red.relaxed.gpu.global.add.v{n}.f32 [$0], {{{}}};", names.join(", "));
                 let mut arguments = vec![pointer.as_basic_value_enum()];
-                arguments.extend(addends);
+                arguments.extend(operands);
                 this.assembly(&text, None, &format!("l{}", ",f".repeat(n)), &arguments)?;
                 return Ok(());
             }
-            for (i, addend) in (0u64..).zip(addends) {
+            let text = format!("red.relaxed.gpu.global.{operation}.{ty} [$0], $1;");
+            for (i, operand) in (0u64..).zip(operands) {
                 let index = this.context.i32_type().const_int(i, false);
                 let element = this.element(pointer, dtype, index)?;
-                let arguments = [element.as_basic_value_enum(), addend];
-                this.assembly("red.relaxed.gpu.global.add.f32 [$0], $1;", None, "l,f", &arguments)?;
+                let arguments = [element.as_basic_value_enum(), operand];
+                this.assembly(&text, None, &format!("l,{register}"), &arguments)?;
             }
             Ok(())
         })

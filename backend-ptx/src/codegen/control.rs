@@ -116,7 +116,9 @@ impl<'c> Codegen<'c, '_> {
             Stmt::ExchangeMatrices { dst, values } => self.exchange_matrices(dst, values),
             Stmt::TransposeMatrix { dst, values } => self.transpose_matrix(dst, values),
             Stmt::Mma { atom, frag, slots, a, b } => self.mma(*atom, (*frag, slots), a, b),
-            Stmt::Add { global, offset, values, guard } => self.add(*global, offset, values, guard.as_ref()),
+            Stmt::Combine { op, global, offset, values, guard } => {
+                self.combine(*op, *global, offset, values, guard.as_ref())
+            }
             Stmt::Arrive { dst, counters, offset, parts, guard, group } => {
                 self.arrive(*dst, (*counters, offset), *parts, guard.as_ref(), *group)
             }

@@ -164,6 +164,12 @@ impl Machine<'_> {
                 if !self.exists(*access, &place) {
                     return Err(Fault::Outside(self.shown(&place)));
                 }
+                if self.nest.access(*access).combines.is_some() {
+                    // The points that meet there, in any order.
+                    let sum = self.stored.entry(place).or_default();
+                    *sum = sum.wrapping_add(summand(new));
+                    return Ok(());
+                }
                 let old = self.stored.insert(place.clone(), new);
                 for frame in &mut self.frames {
                     if let Frame::Pipelined(since) | Frame::Copied(_, since) = frame {

@@ -14,7 +14,7 @@ fn kernels_are_deterministic_and_read_back_as_printed() {
 /// What the fuzzer is for occurs: each feature in a fair share of kernels.
 #[test]
 fn kernels_have_every_feature() {
-    let kernels: Vec<Kernel> = (0..600).map(random_kernel).collect();
+    let kernels: Vec<Kernel> = (0..1000).map(random_kernel).collect();
     let recurrences = kernels.iter().filter(|kernel| {
         let dtype = kernel.generic.as_ref().map(|_| DType::F32);
         let nest = nest::initial(&kernel.instantiate(dtype)).expect("schedulable");
@@ -52,6 +52,8 @@ fn kernels_have_every_feature() {
         "[i8; ",
         "[u8; ",
         "[i64; ",
+        "atomic_add(",
+        "atomic_m",
     ] {
         let count = texts.iter().filter(|t| t.contains(feature)).count();
         assert!(count >= 6, "`{feature}` occurs in {count} of {} kernels", texts.len());

@@ -1,6 +1,6 @@
 //! What comes after a kernel is drawn: tensors of other integer types. What is loaded of them is cast, and what is stored.
 
-use super::{Indexed, indexed, node};
+use super::{Indexed, atomics, indexed, node};
 use std::collections::BTreeMap;
 use tile_dsl::{
     dtype::DType,
@@ -10,14 +10,14 @@ use tile_dsl::{
 
 /// The kernel with some of its tensors of other integer types, or as it was where that is not well-formed.
 pub(super) fn with_types(kernel: Kernel, random: &mut Random) -> Kernel {
-    let indices = indexed(&kernel);
+    let (indices, combined) = (indexed(&kernel), atomics::combined(&kernel));
     let mut changed = kernel.clone();
     // Elements of the types that they had, by which the kernel computes.
     let mut were = BTreeMap::new();
     for (id, tensor) in (0u16..).map(TensorId).zip(&mut changed.tensors) {
         let ElemType::Fixed(was) = tensor.elem else { continue };
         let types = types_for(was, indices.get(&id), tensor.mutable);
-        if !types.is_empty() && random.below(3) == 0 {
+        if !types.is_empty() && !combined.contains(&id) && random.below(3) == 0 {
             tensor.elem = ElemType::Fixed(*random.pick(&types));
             were.insert(id, (ElemType::Fixed(was), indices.contains_key(&id)));
         }

@@ -280,9 +280,13 @@ fn act(view: &View<'_>, stmt: &Stmt) -> Option<Act> {
             let name = frag(kernel, *n);
             plain("product", format!("{} into {name}", atom.label()), &[name])
         }
-        Stmt::Add { global, values, .. } => {
+        Stmt::Combine { op, global, values, .. } => {
             let name = param(kernel, *global);
-            plain("store", format!("add {} to global {name}, atomic", elements(values.len())), &[name])
+            plain(
+                "store",
+                format!("{} of {} with global {name}, atomic", op.name(), elements(values.len())),
+                &[name],
+            )
         }
         Stmt::Arrive { parts, .. } => plain("arrive", format!("count arrivals of {parts} CTAs"), &[]),
         Stmt::Roles(roles) => {

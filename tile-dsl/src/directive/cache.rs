@@ -55,8 +55,8 @@ fn apply(nest: &Nest, name: &str, evict: Evict) -> Result<(Nest, Proof), Failure
         return Err(refuse(text).remark(remark).note(value.span, format!("`{name}` is computed here")));
     };
     if let Some(access) = added(nest, tensor) {
-        let text = format!("CTAs add their parts to `{name}` atomically: additions take no cache policy");
-        return Err(refuse(text).note(nest.access(access).span, "added here"));
+        let text = format!("`{name}` is combined atomically: such operations take no cache policy");
+        return Err(refuse(text).note(nest.access(access).span, "combined here"));
     }
     let (stores, read) = output::accesses(nest, tensor);
     if stores.is_empty() && read.is_none() {
@@ -75,14 +75,15 @@ fn apply(nest: &Nest, name: &str, evict: Evict) -> Result<(Nest, Proof), Failure
     Ok((nest, Proof { facts: vec![fact], ..Proof::default() }))
 }
 
-/// Where CTAs add to a tensor instead of storing to it: behind a reduction whose parts meet that way.
+/// Where a tensor is combined with instead of stored to: as the kernel says, or behind a reduction whose parts meet that way.
 fn added(nest: &Nest, tensor: TensorId) -> Option<AccessId> {
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
         let Some((Target::Access(access), _)) = leaf.leaf() else { return };
         let adds = |v: &ValueId| nest.across.get(v) == Some(&Across::Atomic);
         let meets = |f: &Frame| matches!(f, Frame::Rest(values) if values.iter().any(adds));
-        if nest.access(access).tensor == tensor && path.iter().any(meets) {
+        let combines = nest.access(access).combines.is_some();
+        if nest.access(access).tensor == tensor && (combines || path.iter().any(meets)) {
             found = found.or(Some(access));
         }
     });

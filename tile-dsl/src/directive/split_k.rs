@@ -159,6 +159,13 @@ fn apply(nest: &Nest, name: &str, parts: u32, across: Across) -> Result<(Nest, P
             .edit(Edit::instead([share(digit, parts)]))
             .edits(near.map(|near| Edit::instead([share(name.to_string(), near)]))));
     }
+    if let Some(access) = nest.accesses.iter().find(|access| access.combines.is_some()) {
+        let name = &nest.tensor(access.tensor).name;
+        let text = format!(
+            "`{name}` is combined atomically, each point once: CTAs that share a reduction would store it again"
+        );
+        return Err(refuse(text).note(access.span, "combined here").edit(Edit::remove()));
+    }
     if nest.kernel.axes[usize::from(whole.axis.0)].kind == AxisKind::Program {
         let failure =
             refuse(format!("`{axis}` is a program axis: its tiles are shared out among CTAs as it is"));

@@ -281,8 +281,9 @@ impl Run<'_> {
                 let moved = value.permuted(|t| t ^ *lanes as usize);
                 self.define(*dst, Rc::new(moved), mask);
             }
-            Stmt::Add { global, offset, values, guard } => {
+            Stmt::Combine { op, global, offset, values, guard } => {
                 let adds = self.guarded(guard, mask)?;
+                let dtype = self.kernel.dtype_of(Mem::Global(*global)).unwrap_or(DType::F32);
                 let offset = self.eval(offset, &adds)?;
                 let columns: Vec<Vec<f32>> =
                     values.iter().map(|v| self.eval(v, &adds)?.to_f32()).collect::<Result<_, _>>()?;
@@ -290,7 +291,9 @@ impl Run<'_> {
                     self.counts.global_stores += 1;
                     let at = offset.ints()?[t];
                     let data = self.global(t, *global, at, columns.len())?;
-                    data.iter_mut().zip(&columns).for_each(|(x, c)| *x += c[t]);
+                    data.iter_mut()
+                        .zip(&columns)
+                        .for_each(|(x, c)| *x = column::combined(*op, dtype, *x, c[t]));
                 }
             }
             Stmt::Arrive { group: Some(_), .. } => return Err((0, ASYNCHRONOUS.into())),

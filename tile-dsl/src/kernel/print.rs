@@ -20,7 +20,10 @@ use super::{
     DType, Expr, Group, Kernel, Mem, Param, Role, Stmt, Var,
     visit::{Access, Visitor},
 };
-use crate::{nest::Atom, op::binary::Form};
+use crate::{
+    nest::Atom,
+    op::{RedOp, binary::Form},
+};
 use std::fmt::{self, Display, Formatter, Write};
 
 impl Display for Kernel {
@@ -218,6 +221,9 @@ impl<'a> Visitor<'a> for Printer<'_, '_> {
     }
     fn either(&mut self, [yes, no]: [&'static str; 2], which: &'a bool) -> fmt::Result {
         self.text(if *which { yes } else { no })
+    }
+    fn reduction(&mut self, op: &'a RedOp) -> fmt::Result {
+        self.text(op.name())
     }
     fn atom(&mut self, atom: &'a Atom, _: bool) -> fmt::Result {
         self.gap().write_str(&atom.label())

@@ -13,7 +13,7 @@ use super::{
 };
 #[cfg(doc)]
 use super::{Frag, Kernel};
-use crate::nest::Atom;
+use crate::{nest::Atom, op::RedOp};
 use serde::{Deserialize, Serialize};
 
 statements! {
@@ -309,18 +309,20 @@ statements! {
         atom(atom, false) slots(frag, slots) "+=" operands(a) "x" operands(b)
     ];
 
-    /// `red.relaxed.gpu.global.add.f32` (PTX ISA 9.7.13.9) to consecutive elements of a tensor, as [`Stmt::Store`].
-    "add y[%0] += %1, %2 if %3"
-    Add {
+    /// `red.relaxed.gpu.global` (PTX ISA 9.7.13.9) on consecutive elements of a tensor, as [`Stmt::Store`].
+    "combine y[%0] sum %1, %2 if %3"
+    Combine {
+        /// How the values are combined with what is there.
+        op: RedOp,
         /// Tensor parameter, by its position in [`Kernel::params`].
         global: u32,
         /// Offset of the first element.
         offset: Expr,
-        /// One addend an element, `f32`.
+        /// One an element, `f32`, or `i32` or `u32`.
         values: Vec<Expr>,
         /// Where false, nothing happens.
         guard: Option<Expr>,
-    }: ["add" global(global, offset, Add) "+=" values(values, "addend") guard(guard)];
+    }: ["combine" global(global, offset, Combine) reduction(op) values(values, "operand") guard(guard)];
 
     /// All threads of `parts` CTAs meet at a counter, without waiting: `dst` is true in every thread of the CTA that
     /// arrives last, which sees what the others stored to global memory before. A barrier of each CTA, or of its first

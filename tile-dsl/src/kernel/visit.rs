@@ -13,7 +13,7 @@
 //! `accesses` and `block`.
 
 use super::{Async, DType, Expr, Group, Mem, Role, Stmt, Tile, Var};
-use crate::nest::Atom;
+use crate::{nest::Atom, op::RedOp};
 
 /// What a statement does at a place in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub(crate) enum Access {
     Read,
     /// Writes a vector.
     Write,
-    /// Adds to a vector.
-    Add,
+    /// Combines a vector with what is there.
+    Combine,
     /// Writes a vector in the shared memory of another CTA.
     Peer,
     /// Reads or writes 8×8 matrices, together with the warp.
@@ -116,6 +116,10 @@ macro_rules! visitor {
             }
             /// One of two words: the first where the field is true.
             fn either(&mut self, _: [&'static str; 2], _: &'a $($mut)? bool) -> Result<(), Self::Error> {
+                Ok(())
+            }
+            /// How values are combined with others.
+            fn reduction(&mut self, _: &'a $($mut)? RedOp) -> Result<(), Self::Error> {
                 Ok(())
             }
             /// An instruction, whose operands are read by descriptors or not.
@@ -434,6 +438,7 @@ blanks! {
     Expr: Expr::Bool(false);
     Mem: Mem::Global(0);
     Atom: Atom::MMA;
+    RedOp: RedOp::Add;
     Group: Group { id: 0, threads: 0 };
     Async: Async::Commit;
     Tile: Tile { shared: 0, offset: Blank::blank(), k_major: false, swizzle: 0, leading: 0, stride: 0 };

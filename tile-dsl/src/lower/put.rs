@@ -33,8 +33,11 @@ pub(super) fn put(cx: &mut Cx<'_>, id: AccessId, expr: &Expr) -> Result<(), Lowe
     let (place, value) = element?;
     let lanes = loads::global_lanes(cx, id)?;
     let StoredPlace { mem, base, constant, ty, guard } = store::stored_place(cx, id, place, lanes, replica)?;
-    let dtype = cx.view.nest.elem(cx.view.nest.access(id).tensor);
+    let access = cx.view.nest.access(id);
+    let dtype = cx.view.nest.elem(access.tensor);
+    cx.env.combining = access.combines.as_ref().map(|(op, _)| *op);
     store::store_lanes(cx, mem, (base, constant, ty), value, dtype, guard, lanes);
+    cx.env.combining = None;
     Ok(())
 }
 

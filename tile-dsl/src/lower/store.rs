@@ -17,6 +17,7 @@ use crate::{
     index::AxisId,
     kernel::{self, Expr as KExpr, Mem},
     nest::AccessId,
+    op::RedOp,
 };
 
 /// Where an element of a tensor is stored, by which replica, and whether it exists.
@@ -94,9 +95,12 @@ pub(super) fn emit_store(
     let offset = Emit::sum_expr(base, constant, ty);
     let guard = guard.map(Atom::expr);
     cx.build.emit.stmt(match mem {
+        Mem::Global(global) if let Some(op) = cx.env.combining => {
+            kernel::Stmt::Combine { op, global, offset, values, guard }
+        }
         Mem::Global(global) if cx.env.adding => {
             cx.build.cleared.insert(global);
-            kernel::Stmt::Add { global, offset, values, guard }
+            kernel::Stmt::Combine { op: RedOp::Add, global, offset, values, guard }
         }
         mem => kernel::Stmt::Store { mem, offset, values, guard },
     });

@@ -123,7 +123,7 @@ impl<'a> Build<'a> {
                 tile::Stmt::Let { var, value } => self.bind(*var, value, &stmts[n + 1..], items)?,
                 tile::Stmt::Assign { var, value, .. } => self.bind(*var, value, &stmts[n + 1..], items)?,
                 tile::Stmt::For { axis, body, .. } => self.axis_loop(*axis, body, items)?,
-                tile::Stmt::Store { tensor, index, when, value, span } => {
+                tile::Stmt::Store { tensor, index, when, combine, value, span } => {
                     let name = self.kernel.tensors[usize::from(tensor.0)].name.clone();
                     let want = dtype(self.kernel.tensors[usize::from(tensor.0)].elem);
                     let value = self.expr(value, Some(want), &name, items)?;
@@ -132,9 +132,12 @@ impl<'a> Build<'a> {
                         None => None,
                     };
                     let guarded = when.as_ref().map(|when| when.axes.clone());
-                    let (access, by) = self.place(*tensor, index, guarded, *span, &name, items)?;
+                    let combines = combine.map(|op| (op, value.axes.clone()));
+                    let (access, by) =
+                        self.place(*tensor, index, (guarded, combines), *span, &name, items)?;
                     let axes = self.accesses[usize::from(access.0)].axes();
-                    let expr = match (by.is_empty(), when) {
+                    let plain = by.is_empty() && combine.is_none();
+                    let expr = match (plain, when) {
                         (true, None) => value.expr,
                         (_, when) => {
                             let when = when.map(|when| Box::new(when.expr));
@@ -293,7 +296,7 @@ impl<'a> Build<'a> {
         &mut self,
         tensor: tile::TensorId,
         index: &[tile::Index],
-        guarded: Option<Axes>,
+        (guarded, combines): (Option<Axes>, Option<(RedOp, Axes)>),
         span: SpanId,
         stmt: &str,
         items: &mut Vec<Item>,
@@ -307,7 +310,7 @@ impl<'a> Build<'a> {
             }
         }
         let index = index.iter().map(|entry| entry.affine.clone()).collect();
-        let access = Access { tensor, index, by, guarded, span };
+        let access = Access { tensor, index, by, guarded, combines, span };
         let same = |a: &Access| Access { span, ..a.clone() } == access;
         let id = self.accesses.iter().position(same).unwrap_or_else(|| {
             self.accesses.push(access);

@@ -95,6 +95,13 @@ impl Nest {
             let axes: Vec<&str> = axes.iter().map(|a| self.axis(*a)).collect();
             let _ = write!(out, " if {}", axes.join("."));
         }
+        if let Some((op, axes)) = &access.combines {
+            let axes: Vec<&str> = axes.iter().map(|a| self.axis(*a)).collect();
+            let _ = write!(out, " {}", op.atomic());
+            if !axes.is_empty() {
+                let _ = write!(out, " {}", axes.join("."));
+            }
+        }
         out.push(']');
         out
     }

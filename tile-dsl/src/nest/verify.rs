@@ -69,6 +69,14 @@ pub fn verify(nest: &Nest) -> Vec<String> {
             Target::Value(_) => None,
         });
         axes.extend(accesses.flat_map(|a| nest.access(a).axes()));
+        // What is combined counts once for each point.
+        if let Target::Access(access) = target
+            && nest.access(access).combines.is_some()
+            && let Some(other) = digits.iter().find(|d| !nest.access(access).axes().contains(&d.axis))
+        {
+            let (shown, other) = (nest.print_access(nest.access(access)), nest.digit_name(*other));
+            say(format!("`{shown}` is combined in each step of `{other}`"));
+        }
         let scatters = matches!(expr, super::Expr::Scatter { .. });
         let plain = match target {
             Target::Access(access) => nest.access(access).is_plain(),

@@ -258,11 +258,14 @@ impl<'k, S: Semantics> Machine<'k, S> {
                     self.vars.insert(*var, value);
                 }
                 Stmt::For { axis, body, .. } => self.for_loop(*axis, body),
-                Stmt::Store { tensor, index, when, value, .. } => {
+                Stmt::Store { tensor, index, when, combine, value, .. } => {
                     let places = self.places(*tensor, index);
-                    let value = places.zip(&self.expr(value, true), 0, |_, value| value);
+                    let value = self.expr(value, combine.is_none());
+                    // What is combined may have axes that the index lacks.
+                    let value = places.zip(&value, 0, |_, value| value);
+                    let places = value.zip(&places, 0, |_, place| place);
                     let when = when.as_ref().map(|when| self.spread(&places.axes, &self.expr(when, false)));
-                    self.store(*tensor, &places, when.as_ref(), &value);
+                    self.store(*tensor, &places, when.as_ref(), (*combine, &value));
                 }
             }
         }
@@ -374,17 +377,25 @@ impl<'k, S: Semantics> Machine<'k, S> {
         tensor: TensorId,
         places: &Array<Option<usize>>,
         when: Option<&Array<S::E>>,
-        value: &Array<S::E>,
+        (combine, value): (Option<RedOp>, &Array<S::E>),
     ) {
         let memory = &mut self.tensors[usize::from(tensor.0)];
-        memory.steps = memory.steps.max(value.steps);
+        let mut met = BTreeMap::new();
         for (n, (place, element)) in places.data.iter().zip(&value.data).enumerate() {
-            if let Some(place) = place
-                && when.is_none_or(|when| S::holds(when.data[n]))
-            {
-                memory.data[*place] = *element;
+            let Some(place) = place else { continue };
+            if when.is_some_and(|when| !S::holds(when.data[n])) {
+                continue;
             }
+            memory.data[*place] = match combine {
+                Some(op) => {
+                    *met.entry(*place).or_insert(0) += 1;
+                    S::bin(op.combine(), memory.dtype, memory.data[*place], *element, false)
+                }
+                None => *element,
+            };
         }
+        // As many roundings as points meet at one element.
+        memory.steps = memory.steps.max(value.steps) + met.into_values().max().unwrap_or(0);
     }
 
     /// `root`: the value is stored as it is, so the rounding of its last operation is the store's.

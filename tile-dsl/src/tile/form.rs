@@ -3,6 +3,8 @@
 //! A form is a row of the table: its name, how it is written, and its card, which is the comment above the row. The macro's parser
 //! asks the table for names and for how they are called.
 
+use crate::op::RedOp;
+
 /// A form and its card.
 macro_rules! forms {
     ($($(#[doc = $doc:literal])* $form:ident = $name:literal, $usage:literal, $call:literal;)*) => {
@@ -167,6 +169,57 @@ forms! {
     /// - Costs: an access to global memory. Neighbouring lanes should store neighbouring elements.
     /// - See also: `index`, `load`, `cast`, `stage`, `exchange`.
     Store = "store", "store(y, [i, j], value)", false;
+
+    /// `atomic_add(y, [i], v)`: adds what points bring to what is there, in any order.
+    ///
+    /// ```text
+    /// fn histogram(x: &Tensor<i32, N>, h: &mut Tensor<i32, B>) {
+    ///     let i = program_tile(N);
+    ///     atomic_add(h, [load(x, [i])], 1);
+    /// }
+    /// ```
+    /// - Shape: each point of the axes of the index and of the value counts once.
+    /// - Elements: `i32`, `u32` and `f32`.
+    /// - Error: none for integers, which wrap around. Sums of floats round, in an order that differs each time.
+    /// - PTX: `red.relaxed.gpu.global.add`.
+    /// - Requires: each axis of `program_tile`, and of the loops around, is in the index or in the value. Nothing else stores to the tensor or loads from it. What it held before counts, too: set it first.
+    /// - Costs: a request to L2 for each element; those that meet wait for one another. A point outside of the tensor does nothing.
+    /// - See also: `atomic_max`, `store`, `sum over an axis`, `split_k`.
+    AtomicAdd = "atomic_add", "atomic_add(y, [i], v)", false;
+
+    /// `atomic_max(y, [i], v)`: the greatest of what is there and of what points bring.
+    ///
+    /// ```text
+    /// fn greatest(x: &Tensor<i32, N>, class: &Tensor<i32, N>, y: &mut Tensor<i32, C>) {
+    ///     let i = program_tile(N);
+    ///     atomic_max(y, [load(class, [i])], load(x, [i]));
+    /// }
+    /// ```
+    /// - Shape: each point of the axes of the index and of the value counts once.
+    /// - Elements: `i32` and `u32`. `order(x)` makes an `i32` of a float that compares alike.
+    /// - Error: none.
+    /// - PTX: `red.relaxed.gpu.global.max`.
+    /// - Requires: each axis of `program_tile`, and of the loops around, is in the index or in the value. Nothing else stores to the tensor or loads from it. What it held before counts, too: set it first.
+    /// - Costs: a request to L2 for each element; those that meet wait for one another. A point outside of the tensor does nothing.
+    /// - See also: `atomic_add`, `order`, `max over an axis`.
+    AtomicMax = "atomic_max", "atomic_max(y, [i], v)", false;
+
+    /// `atomic_min(y, [i], v)`: the least of what is there and of what points bring.
+    ///
+    /// ```text
+    /// fn least(x: &Tensor<i32, N>, class: &Tensor<i32, N>, y: &mut Tensor<i32, C>) {
+    ///     let i = program_tile(N);
+    ///     atomic_min(y, [load(class, [i])], load(x, [i]));
+    /// }
+    /// ```
+    /// - Shape: each point of the axes of the index and of the value counts once.
+    /// - Elements: `i32` and `u32`. `order(x)` makes an `i32` of a float that compares alike.
+    /// - Error: none.
+    /// - PTX: `red.relaxed.gpu.global.min`.
+    /// - Requires: each axis of `program_tile`, and of the loops around, is in the index or in the value. Nothing else stores to the tensor or loads from it. What it held before counts, too: set it first.
+    /// - Costs: a request to L2 for each element; those that meet wait for one another. A point outside of the tensor does nothing.
+    /// - See also: `atomic_add`, `order`, `min over an axis`.
+    AtomicMin = "atomic_min", "atomic_min(y, [i], v)", false;
 
     /// `if c { store(y, [i], v); }`: writes elements where a condition holds.
     ///
@@ -382,7 +435,7 @@ forms! {
     /// ```
     /// - Shape: no axes.
     /// - Elements: the type of the other operand, or that of the suffix: `0.5f32`, `2i32`.
-    /// - Constants: `INFINITY`, `NEG_INFINITY`, `MAX`, `MIN`, `MIN_POSITIVE` and `EPSILON` of `f32`; `MAX` and `MIN` of `i32`.
+    /// - Constants: `INFINITY`, `NEG_INFINITY`, `MAX`, `MIN`, `MIN_POSITIVE` and `EPSILON` of `f32`; `MAX` and `MIN` of `i32`, `u32`, `i8` and `u8`.
     /// - Error: the number is rounded to the type.
     /// - PTX: a constant.
     /// - Requires: a type that follows from the context. Constants from outside of the kernel are not visible in it.
@@ -412,5 +465,14 @@ impl Form {
     /// The function with a form of its own that has this name.
     pub fn called(name: &str) -> Option<Form> {
         Self::ALL.iter().copied().find(|form| form.is_call() && form.name() == name)
+    }
+
+    /// The statement that combines elements by an operator.
+    pub fn of_atomic(op: RedOp) -> Form {
+        match op {
+            RedOp::Add => Form::AtomicAdd,
+            RedOp::Max => Form::AtomicMax,
+            RedOp::Min => Form::AtomicMin,
+        }
     }
 }

@@ -60,6 +60,7 @@ impl Operation {
             Stmt::Let { .. } => Form::Let,
             Stmt::Assign { .. } => Form::Assign,
             Stmt::For { .. } => Form::Tiles,
+            Stmt::Store { combine: Some(op), .. } => Form::of_atomic(*op),
             Stmt::Store { when: Some(_), .. } => Form::If,
             Stmt::Store { .. } => Form::Store,
         })

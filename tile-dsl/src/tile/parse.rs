@@ -304,13 +304,14 @@ impl Parser {
             "if" => {
                 let when = self.expr(0)?;
                 self.expect("{")?;
-                let Stmt::Store { tensor, index, value, .. } = self.stmt()? else {
+                let Stmt::Store { tensor, index, combine, value, .. } = self.stmt()? else {
                     return self.fail("an `if` has a store inside");
                 };
                 self.expect("}")?;
-                Ok(Stmt::Store { tensor, index, when: Some(when), value, span })
+                Ok(Stmt::Store { tensor, index, when: Some(when), combine, value, span })
             }
-            "store" => {
+            name if name == "store" || RedOp::from_atomic(name).is_some() => {
+                let combine = RedOp::from_atomic(name);
                 self.expect("(")?;
                 let tensor = self.tensor()?;
                 self.expect(",")?;
@@ -319,7 +320,7 @@ impl Parser {
                 let value = self.expr(0)?;
                 self.expect(")")?;
                 self.expect(";")?;
-                Ok(Stmt::Store { tensor, index, when: None, value, span })
+                Ok(Stmt::Store { tensor, index, when: None, combine, value, span })
             }
             name => {
                 let Some(var) = self.kernel.vars.iter().position(|v| v.name == name) else {

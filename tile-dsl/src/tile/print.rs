@@ -3,6 +3,7 @@
 use super::{AxisKind, Expr, ExprKind, Index, Kernel, Stmt};
 use crate::{
     index::{Affine, write_affine},
+    op::RedOp,
     op::{UnOp, binary::Form},
 };
 use std::fmt::{self, Display, Formatter};
@@ -71,9 +72,14 @@ impl Kernel {
                 }
                 writeln!(f, "{:1$}}}", "", 4 * depth)
             }
-            Stmt::Store { tensor, index, when, value, .. } => {
+            Stmt::Store { tensor, index, when, combine, value, .. } => {
                 let tensor = &self.tensors[usize::from(tensor.0)].name;
-                let store = format!("store({tensor}, {}, {});", self.show_index(index), self.show(value));
+                let store = format!(
+                    "{}({tensor}, {}, {});",
+                    combine.map_or("store", RedOp::atomic),
+                    self.show_index(index),
+                    self.show(value)
+                );
                 match when {
                     None => writeln!(f, "{store}"),
                     Some(when) => writeln!(f, "if {} {{ {store} }}", self.show(when)),

@@ -9,6 +9,7 @@
 //! | scope | an axis of `tiles` and a value bound in its loop do not leave the loop |
 //! | `store` | axes(E) = axes(index), or a part of them where values are in the index; the index map is injective and inside the tensor; no program axis and no open loop is missing |
 //! | an index that is a value | an integer; in a store its axes are determined by other dimensions, or `unique` promises that they are |
+//! | `atomic_add` and the like | each program axis and each open loop is among the axes of index and value; nothing else stores to the tensor or loads from it |
 //! | `if c { store }` | a condition with no axis that the store lacks |
 //! | numbers | extents and index expressions stay in 32 bits, as far as their numbers tell |
 //! | tensors | stores to one tensor never meet; it is read only where none does, or at the identical index before it is overwritten; where values say where it is stored or read, it is either stored once or only read |
@@ -24,9 +25,11 @@ use crate::{
     op::RedOp,
     span::SpanId,
 };
+use combine::Combined;
 use dot::Literal;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod combine;
 mod disjoint;
 mod dot;
 mod index;
@@ -62,6 +65,8 @@ struct Checker<'k> {
     open: Vec<AxisId>,
     stores: BTreeMap<TensorId, Vec<(Vec<Index>, SpanId)>>,
     loads: Vec<(TensorId, Vec<Index>, SpanId)>,
+    /// Tensors that atomic operations combine: by which, and where first.
+    combined: BTreeMap<TensorId, (RedOp, SpanId)>,
     errors: Vec<Diagnostic>,
 }
 
@@ -116,6 +121,7 @@ impl<'k> Checker<'k> {
             open: Vec::new(),
             stores: BTreeMap::new(),
             loads: Vec::new(),
+            combined: BTreeMap::new(),
             errors: Vec::new(),
         }
     }
@@ -142,11 +148,15 @@ impl<'k> Checker<'k> {
                 }
                 Stmt::Assign { var, value, span } => self.assign(*var, value, *span),
                 Stmt::For { axis, body, span } => self.for_loop(*axis, body, *span),
-                Stmt::Store { tensor, index, when, value, span } => {
+                Stmt::Store { tensor, index, when, combine, value, span } => {
                     when.iter().for_each(|when| self.check_overwritten(when));
-                    let axes = self.store(*tensor, index, value, *span);
+                    let (tensor, span) = (*tensor, *span);
+                    let axes = match *combine {
+                        Some(op) => self.combine(Combined { op, tensor, index, value, span }),
+                        None => self.store(tensor, index, value, span),
+                    };
                     if let Some(when) = when {
-                        self.condition(*tensor, when, axes.as_ref());
+                        self.condition(tensor, when, axes.as_ref());
                     }
                 }
             }

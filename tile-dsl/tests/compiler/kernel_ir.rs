@@ -244,7 +244,7 @@ fn maps_go_one_way() {
         "load %0: f32 = y[0]",
         "store y[0] = f32(1.0)",
         "copy shared s[0] <- y[0] x 4",
-        "add y[0] += f32(1.0)",
+        "combine y[0] sum f32(1.0)",
     ] {
         assert_eq!(verdict(stored, access), beside, "{access}");
     }

@@ -237,6 +237,11 @@ fn access_vector(
         Some((_, layout)) => (layout.contiguous, "its copy"),
         None => (nest.contiguous(info.tensor), "memory"),
     };
+    let moves = |dim: usize| info.index[dim].coefficient(a.axis) * i64::from(a.stride);
+    // What is combined need be no vector: where no form says that elements follow one another, each is combined by itself.
+    if info.combines.is_some() && (0..info.index.len()).all(|dim| moves(dim) == 0) {
+        return Ok(());
+    }
     if info.by.values().any(|axes| axes.contains(&a.axis)) {
         return Err(Failure::refused(Diagnostic::new(
             SpanId::NONE,
@@ -259,7 +264,6 @@ fn access_vector(
         .note(info.span, "stored here")
         .edit(Edit::remove()));
     }
-    let moves = |dim: usize| info.index[dim].coefficient(a.axis) * i64::from(a.stride);
     let used: Vec<usize> = (0..info.index.len()).filter(|d| moves(*d) != 0).collect();
     if used.is_empty() {
         return Ok(());

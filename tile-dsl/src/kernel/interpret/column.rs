@@ -3,7 +3,7 @@
 
 use crate::{
     dtype::{DType, Kind},
-    op::{BinOp, CmpOp, UnOp},
+    op::{BinOp, CmpOp, RedOp, UnOp},
 };
 
 /// One value a thread.
@@ -190,5 +190,14 @@ pub(super) fn cast(to: DType, a: &Column) -> Eval {
             Ok(Column::Float(v.iter().map(|b| f32::from(u8::from(*b))).collect(), to))
         }
         (Kind::Bool, _) => Err((0, "a cast that does not exist".into())),
+    }
+}
+
+/// An element of a tensor combined with another one.
+pub(super) fn combined(op: RedOp, dtype: DType, a: f32, b: f32) -> f32 {
+    match (op.combine().row().float, dtype.is_integer()) {
+        (_, true) => op.combine().of_integers(dtype, a as i64, b as i64).unwrap_or(0) as f32,
+        (Some(real), false) => (real.value)(a, b),
+        (None, false) => f32::NAN,
     }
 }

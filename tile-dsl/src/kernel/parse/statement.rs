@@ -7,6 +7,7 @@ use crate::{
         visit::{Access, Row, VisitorMut},
     },
     nest::Atom,
+    op::RedOp,
 };
 
 impl Parser {
@@ -139,6 +140,12 @@ impl<'a> VisitorMut<'a> for Parser {
     fn either(&mut self, [yes, no]: [&'static str; 2], which: &'a mut bool) -> Parse {
         *which = self.eat(yes);
         if *which { Ok(()) } else { self.text(no) }
+    }
+    fn reduction(&mut self, op: &'a mut RedOp) -> Parse {
+        let found = RedOp::from_name(&self.next());
+        let Some(found) = found else { return self.fail("a reduction") };
+        *op = found;
+        Ok(())
     }
     fn atom(&mut self, atom: &'a mut Atom, descriptors: bool) -> Parse {
         let found = Atom::from_label(&self.next()).filter(|atom| atom.row().descriptors == descriptors);

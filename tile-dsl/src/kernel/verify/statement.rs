@@ -100,15 +100,12 @@ impl Verifier<'_> {
                 let known = matches!(x, d if atom.row().multiplies(d));
                 ensure(known && x == y, || format!("{atom} of other types"))
             }
-            Stmt::Add { global, .. } => {
+            Stmt::Combine { op, global, .. } => {
                 if let Some(dtype) = self.kernel.dtype_of(Mem::Global(*global)) {
-                    ensure(dtype == DType::F32, || format!("atomic addition of {dtype}"))?;
+                    ensure(op.is_atomic(dtype), || format!("atomic {} of {dtype}", op.name()))?;
                 }
                 let plain = self.kernel.evict(*global).is_none();
-                ensure(plain, || format!("atomic addition to parameter {global} by a cache policy"))?;
-                ensure(self.kernel.cleared.contains(global), || {
-                    format!("atomic addition to parameter {global}, which is not cleared")
-                })
+                ensure(plain, || format!("atomic {} to parameter {global} by a cache policy", op.name()))
             }
             Stmt::Arrive { counters, offset, parts, guard, group, .. } => {
                 ensure(group.map(|g| [0, g.threads]) == self.role, || {
@@ -238,7 +235,7 @@ impl Uses<'_, '_> {
         match access {
             Access::Box | Access::Product => return v.index(offset),
             Access::Mbarrier => return v.mbarriers(mem).and_then(|()| v.index(offset)),
-            Access::Read | Access::Add | Access::Peer => v.vector(mem, offset, self.elems)?,
+            Access::Read | Access::Combine | Access::Peer => v.vector(mem, offset, self.elems)?,
             Access::Write => {
                 v.vector(mem, offset, self.elems)?;
                 v.writable(mem)?;

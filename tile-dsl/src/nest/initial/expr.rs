@@ -57,7 +57,7 @@ impl Build<'_> {
         let point = |expr: Expr, axes: Axes| Binding { expr, axes, dtype: own };
         Ok(match &e.kind {
             ExprKind::Load { tensor, index } => {
-                let (access, by) = self.place(*tensor, index, None, e.span, stmt, items)?;
+                let (access, by) = self.place(*tensor, index, (None, None), e.span, stmt, items)?;
                 let axes = self.accesses[usize::from(access.0)].axes();
                 match by.is_empty() {
                     true => point(Expr::Load(access), axes),

@@ -18,7 +18,14 @@ impl<S: Neutral> Machine<'_, S> {
         let index = self.index_by(access, by)?.ok_or_else(poison)?;
         let tensor = usize::from(info.tensor.0);
         match offset(&self.tensors[tensor].shape, index.iter().copied()) {
-            Some(offset) => self.tensors[tensor].data[offset] = element,
+            Some(offset) => {
+                let dtype = self.tensors[tensor].dtype;
+                let held = &mut self.tensors[tensor].data[offset];
+                *held = match &info.combines {
+                    Some((op, _)) => S::bin(op.combine(), dtype, *held, element, false),
+                    None => element,
+                };
+            }
             // Values may lead outside.
             None if !info.by.is_empty() => {}
             None => {

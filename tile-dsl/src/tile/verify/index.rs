@@ -2,7 +2,7 @@
 
 use super::{
     Affine, AxisId, AxisKind, BOOL, BTreeSet, Checker, Diagnostic, Expr, ExprKind, Extent, I32, SpanId,
-    TensorId, ValueType, disjoint, replace,
+    TensorId, ValueType, disjoint,
 };
 use crate::tile::{Form, Index, Kernel, Operation, Tensor, index};
 
@@ -165,6 +165,7 @@ impl Checker<'_> {
                 return None;
             }
         }
+        self.touches_combined(tensor, "read", span);
         let kernel = self.kernel;
         let overlaps = |(stored, _): &&(Vec<Index>, SpanId)| reads_elsewhere(kernel, stored, index);
         if let Some((stored, at)) =
@@ -208,15 +209,11 @@ impl Checker<'_> {
         let name = &t.name;
         let found = self.infer(value, Some(t.elem));
         let axes = self.index_axes(tensor, index, span);
-        if !t.mutable {
-            self.error(
-                Diagnostic::new(span, format!("`{name}` is stored to but not `&mut`"))
-                    .note(t.span, format!("`{name}` is declared here"))
-                    .help(replace(declared(kernel, t, false), declared(kernel, t, true))),
-            );
-        }
+        self.stored_is_mutable(tensor, span);
+        self.touches_combined(tensor, "stored", span);
         let earlier = self.stores.get(&tensor).cloned().unwrap_or_default();
-        let meets = earlier.iter().find(|(stored, _)| stored_twice(kernel, stored, index));
+        let is_combined = self.combined.contains_key(&tensor);
+        let meets = earlier.iter().find(|(stored, _)| !is_combined && stored_twice(kernel, stored, index));
         if let Some((stored, first)) = meets {
             self.stored_twice(name, (stored, *first), (index, span));
         }
@@ -244,7 +241,13 @@ impl Checker<'_> {
     }
 
     /// A value of this type is stored to a tensor at an index with these axes.
-    fn stored(&mut self, tensor: TensorId, value: &Expr, found: &ValueType, axes: &BTreeSet<AxisId>) {
+    pub(super) fn stored(
+        &mut self,
+        tensor: TensorId,
+        value: &Expr,
+        found: &ValueType,
+        axes: &BTreeSet<AxisId>,
+    ) {
         let kernel = self.kernel;
         let t = &kernel.tensors[usize::from(tensor.0)];
         let name = &t.name;
@@ -389,7 +392,7 @@ impl Checker<'_> {
     }
 
     /// Stores at forms must stay inside the tensor for all sizes.
-    fn inside(&mut self, tensor: TensorId, index: &[Index], span: SpanId) {
+    pub(super) fn inside(&mut self, tensor: TensorId, index: &[Index], span: SpanId) {
         let t = &self.kernel.tensors[usize::from(tensor.0)];
         for (position, (entry, dim)) in index.iter().zip(&t.dims).enumerate() {
             // Where a value leads outside, nothing is stored.
@@ -531,7 +534,7 @@ fn stored_twice(kernel: &Kernel, stored: &[Index], index: &[Index]) -> bool {
 }
 
 /// A tensor as the signature declares it.
-fn declared(kernel: &Kernel, tensor: &Tensor, mutable: bool) -> String {
+pub(super) fn declared(kernel: &Kernel, tensor: &Tensor, mutable: bool) -> String {
     let dims = tensor.dims.iter().map(|dim| match dim.as_dim().is_some() || dim.as_constant().is_some() {
         true => dim.to_string(),
         false => format!("{{{dim}}}"),

@@ -99,6 +99,7 @@ impl Table {
             index,
             by: Default::default(),
             guarded: None,
+            combines: None,
             span: SpanId::NONE,
         });
         AccessId(self.nest.accesses.len() as u16 - 1)

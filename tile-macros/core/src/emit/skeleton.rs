@@ -8,6 +8,7 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use std::collections::BTreeMap;
 use syn::{Expr, FnArg, GenericArgument, ItemFn, Pat, PathArguments, Stmt, Type, spanned::Spanned};
+use tile_dsl::op::RedOp;
 
 /// The skeleton of a kernel. Only editors see that of an unsound one: its mistakes have been reported.
 pub fn emit(item: &ItemFn, private: &TokenStream, sound: bool) -> TokenStream {
@@ -61,6 +62,11 @@ pub fn element(tensor: &Type, generic: Option<&Ident>, private: &TokenStream) ->
         return Some(quote_spanned!(ident.span()=> #private::#ident));
     }
     Some(elem.to_token_stream())
+}
+
+/// Whether the first argument of a function is a tensor.
+fn takes_tensor(name: &str) -> bool {
+    name == "load" || name == "store" || RedOp::from_atomic(name).is_some()
 }
 
 struct Skeleton<'a> {
@@ -243,7 +249,7 @@ impl Skeleton<'_> {
             }
             Expr::Call(call) => {
                 let func = self.function(&call.func);
-                let tensor_first = matches!(&*call.func, Expr::Path(p) if p.path.is_ident("load") || p.path.is_ident("store"));
+                let tensor_first = matches!(&*call.func, Expr::Path(p) if p.path.get_ident().is_some_and(|name| takes_tensor(&name.to_string())));
                 // The precision of `dot` is a word, and each factor is rounded to it.
                 if let (Expr::Path(p), 4) = (&*call.func, call.args.len())
                     && p.path.is_ident("dot")

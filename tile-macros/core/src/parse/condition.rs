@@ -26,7 +26,7 @@ impl Reader<'_> {
         for stmt in &choice.then_branch.stmts {
             match stmt {
                 RustStmt::Expr(store @ Expr::Call(_), _)
-                    if call(store).is_some_and(|(name, _)| name == Form::Store.name()) =>
+                    if call(store).is_some_and(|(name, _)| super::kernel::stores(&name)) =>
                 {
                     stores.extend(self.within(None, |reader| reader.statement(store)));
                 }

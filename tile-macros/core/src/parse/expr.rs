@@ -301,8 +301,8 @@ impl Reader<'_> {
                 "`unique` is a promise about where a store goes",
                 "the form is `store(y, [unique(v), d], value)`",
             ),
-            (None, "store", _) => {
-                self.fail(expr, "`store` has no value", "write it as a statement of its own")
+            (None, name, _) if super::kernel::stores(name) => {
+                self.fail(expr, format!("`{name}` has no value"), "write it as a statement of its own")
             }
             (None, "program_tile" | "whole" | "tiles", _) => self.fail(
                 expr,

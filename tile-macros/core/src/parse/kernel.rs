@@ -11,7 +11,7 @@ use tile_dsl::{
     diagnostic::{Diagnostic, near, replace},
     engine,
     index::AxisId,
-    op::BinOp,
+    op::{BinOp, RedOp},
     span::SpanId,
     tile::{self, Axis, AxisKind, ExprKind, Form, Kernel, Operation, ScalarId, Stmt, TensorId, VarId},
 };
@@ -85,14 +85,19 @@ pub(super) struct Reader<'a> {
     failed: bool,
 }
 
-/// First arguments of the calls of `store` among some statements.
+/// Whether a function stores: `store`, `atomic_add` and the like.
+pub(super) fn stores(name: &str) -> bool {
+    name == Form::Store.name() || RedOp::from_atomic(name).is_some()
+}
+
+/// First arguments of the calls of functions that store, among some statements.
 fn stored(stmts: &[RustStmt], names: &mut Vec<String>) {
     for stmt in stmts {
         match stmt {
             RustStmt::Expr(Expr::ForLoop(l), _) => stored(&l.body.stmts, names),
             RustStmt::Expr(expr, _) => {
                 if let Some((function, args)) = call(expr)
-                    && let ("store", Some(tensor)) = (function.as_str(), args.first())
+                    && let (true, Some(tensor)) = (stores(&function), args.first())
                 {
                     names.push(source(tensor));
                 }
@@ -368,20 +373,21 @@ impl Reader<'_> {
                 let value = tile::Expr { kind: ExprKind::Bin(op, Box::new(old?), Box::new(value?)), span };
                 self.in_form(Form::Assign, |reader| reader.assign(&b.left, value, span))
             }
-            Expr::Call(_) if call(expr).is_some_and(|(name, _)| name == Form::Store.name()) => {
-                let (_, args) = call(expr)?;
-                self.about = Some(Operation::Form(Form::Store));
+            Expr::Call(_) if call(expr).is_some_and(|(name, _)| stores(&name)) => {
+                let (name, args) = call(expr)?;
+                let combine = RedOp::from_atomic(&name);
+                let form = combine.map_or(Form::Store, Form::of_atomic);
+                self.about = Some(Operation::Form(form));
+                let usage = form.usage();
                 let [tensor, index, value] = args.as_slice() else {
-                    return self.fail(
-                        expr,
-                        "`store` takes a tensor, an index and a value",
-                        "the form is `store(y, [i, j], value)`",
-                    );
+                    let rule = format!("`{name}` takes a tensor, an index and a value");
+                    return self.fail(expr, rule, &format!("the form is `{usage}`"));
                 };
-                let tensor = self.tensor(tensor, "store(y, [i, j], value)");
+                let tensor = self.tensor(tensor, usage);
                 let index = self.index(index);
                 let value = self.expr(value);
-                let stmt = Stmt::Store { tensor: tensor?, index: index?, when: None, value: value?, span };
+                let (tensor, index, value) = (tensor?, index?, value?);
+                let stmt = Stmt::Store { tensor, index, when: None, combine, value, span };
                 Some(self.described(stmt, span))
             }
             Expr::While(w) => self.in_form(Form::Tiles, |reader| {
