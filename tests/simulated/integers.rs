@@ -130,6 +130,7 @@ mod kernels {
         pub scattered_plain for scattered { tile(s = 2, d = 8); bind(d -> thread.x, s -> thread.y); }
         pub scattered_wide for scattered { tile(s = 2, d = 64); split(d -> dt, dv: 16); bind(dt -> thread.x, s -> thread.y); vectorize(dv); }
         pub route_rows for route<f32 | f16> { fits(E <= 32); tile(s = 1); split(e -> eo, et: 32); bind(et -> thread.x); }
+        pub route_any for route<f32 | f16> { tile(s = 4); recompute(rank); fuse(rank at e); recompute(before); fuse(before at f); recompute(a); fuse(a at e); recompute(b); fuse(b at f); bind(s -> thread.x); }
         pub route_lanes for route<f32 | f16> { fits(E <= 32); tile(s = 2); bind(s -> thread.y); split(e -> eo, et: 8); bind(et -> thread.x); }
     }
 }
@@ -242,7 +243,7 @@ fn floats_have_one_order() {
                 .map(|i| if i % 2 == 0 { edges[(i / 2 % 8) as usize] } else { (i * 7 % 23) as f64 - 11.0 });
             let case =
                 Case::with(k::route::KERNEL, Some(dtype), &[("S", s), ("E", e)], &[("x", x.collect())]);
-            check::<k::route>(&case, &[&k::route_rows, &k::route_lanes]);
+            check::<k::route>(&case, &[&k::route_rows, &k::route_any, &k::route_lanes]);
         }
     }
 }

@@ -4,7 +4,8 @@
 //! fuse(v at n)      (let v (for n P) (for n Q))  →  (for n (let v P Q))
 //! ```
 //! Conditions: the axis of `n` indexes the value, and the steps communicate through nothing else; loops that are in the way can change places.
-//! Cost: none. A value with several readers takes `recompute` first.
+//! Cost: none. Where the reader stands in further loops that the value does not have, it is computed again in each of their steps.
+//! A value with several readers takes `recompute` first.
 
 use super::prelude::*;
 use crate::engine::families::place;

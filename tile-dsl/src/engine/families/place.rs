@@ -5,11 +5,13 @@
 //!                                   →  (let w A (let v P B))            v unread in A
 //! recompute  (let v P (let w A B))  →  (let w (let v P A) (let v P B))
 //! fuse       (let v (for a t P) (for a t Q))  →  (for a t (let v P Q))
+//! inward     (let v P (for b t Q))  →  (for b t (let v P Q))             `v` is computed again in each step of `b`
 //! reorder    (for b u (for a t X))  →  (for a t (for b u X))                `a` is to be fused, `b` comes later or is not
 //! ```
 //! Side conditions. Reorder: as in its own family, and only where the loops do not match as they stand. Sink and recompute: `P` writes only `v`; nothing that `P` reads is written by `A` if `v` is
 //! then computed after `A`. Fuse: as fission (its reverse): the axis of `a` indexes every value of the `let`,
-//! and steps communicate through nothing else.
+//! and steps communicate through nothing else. Inward: only where nothing else leads to the reader; the axis of `b` is in neither `v` nor `P`,
+//! `P` writes only `v`, and `Q` writes nothing that `P` reads.
 //! Source: compute_at and inlining (Ragan-Kelley et al. 2013); loop fusion (Kennedy and McKinley 1990).
 
 use super::{Failure, FailureKind, Proof, Rule, fission::independent, reorder, solve, with_body};
@@ -17,7 +19,7 @@ use crate::{
     diagnostic::{Diagnostic, Edit},
     directive::{self, DirectiveKind},
     engine::{
-        facts::{Graph, digit, effects, target_name, values},
+        facts::{Graph, digit, effects, target_name, value_axes, values},
         language::{Node, bit},
         names::{self, Bare},
         phase::{self, Redex},
@@ -34,6 +36,8 @@ patterns! {
     BOTH = "(let ?#2 (let ?#0 ?#1 ?#3) (let ?#0 ?#1 ?#4))";
     APART = "(let ?#0 (for ?#1 ?#2 ?#3) (for ?#1 ?#2 ?#4))";
     FUSED = "(for ?#1 ?#2 (let ?#0 ?#3 ?#4))";
+    ABOVE = "(let ?#0 ?#1 (for ?#2 ?#3 ?#4))";
+    BELOW = "(for ?#2 ?#3 (let ?#0 ?#1 ?#4))";
 }
 
 /// Moves `v` into the one part that reads it.
@@ -90,6 +94,24 @@ fn fuse<'a>(v: ValueId, digits: &'a [Digit]) -> Rule<'a> {
     })
 }
 
+/// Computes `v` again in each step of a loop that is around its reader.
+fn inward(v: ValueId) -> Rule<'static> {
+    Rule::new("inward", &ABOVE, &BELOW, move |graph, subst| {
+        if values(graph, get(subst, 0)) != bit(v.0) {
+            return Verdict::Skip;
+        }
+        let axis = bit(digit(graph, get(subst, 2)).axis.0);
+        let nest = &graph.analysis.nest;
+        let (p, q) = (effects(graph, get(subst, 1)), effects(graph, get(subst, 4)));
+        let own =
+            p.writes.iter().all(|w| w.target == Target::Value(v)) || !enforced("inward: P writes only v");
+        let kept = q.writes.iter().all(|w| !p.reads(nest, w.target))
+            || !enforced("inward: Q writes nothing P reads");
+        let apart = (p.mentions | value_axes(nest, v)) & axis == 0;
+        if apart && own && kept && q.values & bit(v.0) != 0 { Verdict::Apply } else { Verdict::Skip }
+    })
+}
+
 /// What the statements that read a value write.
 pub(crate) fn readers(nest: &Nest, v: ValueId) -> Vec<Target> {
     let mut readers = Vec::new();
@@ -102,14 +124,13 @@ pub(crate) fn readers(nest: &Nest, v: ValueId) -> Vec<Target> {
     readers
 }
 
-/// What the statements that read one computation of a value write, where they are several.
+/// What the statements that read one computation of a value write, where these are several statements.
 fn shared(nest: &Nest, v: ValueId) -> Option<Vec<Target>> {
     let mut readers: Vec<(Vec<Frame>, Vec<Target>)> = Vec::new();
     leaves(&nest.body, &mut |path, leaf| {
         let (target, expr) = leaf.leaf().expect("a leaf");
         let Some(at) = Nest::binder(path, v).filter(|_| expr.values().contains(&v)) else { return };
         match readers.iter_mut().find(|(of, _)| of[..] == path[..at]) {
-            Some((_, found)) if found.contains(&target) => {}
             Some((_, found)) => found.push(target),
             None => readers.push((path[..at].to_vec(), vec![target])),
         }
@@ -131,7 +152,7 @@ fn computed(nest: &Nest, name: &str) -> Result<ValueId, Failure> {
 pub(crate) fn apply_recompute(nest: &Nest, name: &str) -> Result<(Nest, Proof), Failure> {
     let v = computed(nest, name)?;
     let readers = readers(nest, v);
-    if readers.len() < 2 {
+    if readers.len() < 2 && shared(nest, v).is_none() {
         let reader = readers.first().map_or("nothing", |t| target_name(nest, *t));
         let text = format!("`{name}` is read by `{reader}` only: there is nothing to compute twice");
         let failure = Failure::refused(Diagnostic::new(SpanId::NONE, text))
@@ -224,7 +245,8 @@ pub(crate) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result<(Nest, Pro
     };
     let unmatched = || match shared(nest, v) {
         Some(readers) => {
-            let readers: Vec<&str> = readers.iter().map(|t| target_name(nest, *t)).collect();
+            let mut readers: Vec<&str> = readers.iter().map(|t| target_name(nest, *t)).collect();
+            readers.dedup();
             let text = format!(
                 "`{name}` is read by {}, in separate loops: one loop cannot compute it for all of them",
                 names::list(&readers)
@@ -251,7 +273,17 @@ pub(crate) fn apply_fuse(nest: &Nest, name: &str, at: &str) -> Result<(Nest, Pro
             let [left, right, fuse] = rules;
             let rules = [left, right, fuse, reorder::rule(around)];
             let turned = solve(nest, &rules, &redex, unmatched, unmatched);
-            turned.map_err(|other| if failure.kind == FailureKind::Unmet { other } else { failure })?
+            let [left, right, fuse, _] = rules;
+            match turned {
+                // Last, as it computes more.
+                Err(other)
+                    if [failure.kind, other.kind] == [FailureKind::Unmet; 2] && shared(nest, v).is_none() =>
+                {
+                    solve(nest, &[left, right, fuse, inward(v)], &redex, unmatched, unmatched)?
+                }
+                turned => turned
+                    .map_err(|other| if failure.kind == FailureKind::Unmet { other } else { failure })?,
+            }
         }
         solved => solved?,
     };

@@ -116,6 +116,9 @@ fn reorder(digits: &[&str]) -> DirectiveKind {
 fn recompute(value: &str) -> DirectiveKind {
     DirectiveKind::Recompute(directive::Recompute { value: value.into() })
 }
+fn fuse(value: &str, at: &str) -> DirectiveKind {
+    DirectiveKind::Fuse(directive::Fuse { value: value.into(), at: at.into() })
+}
 fn bind(digit: &str) -> DirectiveKind {
     DirectiveKind::Bind(directive::Bind {
         digit: digit.into(),
@@ -205,6 +208,21 @@ fn cases() -> Vec<(&'static str, &'static str, DirectiveKind)> {
             "sink: unread in the other",
             "(for p (let [v] (def v (ld q[p])) (let [w] (def w (get v)) (put u[p] (+ (get v) (get w))))))",
             recompute("v"),
+        ),
+        (
+            "inward: P writes only v",
+            "(for p (let [h] (let [g] (for a (let [] (set h (+ (get h) 1.0:f32)) (def g (get h))))
+                (for b (let [w] (def w (ld q[p])) (for a (put y[p, a] (+ (get g) (get w)))))))
+                (put t[p] (get h))))",
+            fuse("g", "a"),
+        ),
+        (
+            "inward: Q writes nothing P reads",
+            "(for p (let [h] (let [g] (for a (def g (+ (get h) (ld x[p, a]))))
+                (for b (let [w] (def w (ld q[p])) (for a (let [] (put y[p, a] (+ (get g) (get w)))
+                    (set h (+ (get h) 1.0:f32)))))))
+                (put t[p] (get h))))",
+            fuse("g", "a"),
         ),
         (
             "split: the factor divides",
