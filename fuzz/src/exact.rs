@@ -174,7 +174,8 @@ impl Scope<'_> {
                     let (mut range, own) = self.expr(value)?;
                     let name = self.kernel.tensors[usize::from(tensor.0)].name.clone();
                     if combine.is_some_and(RedOp::rounds) {
-                        let points = (&axes | &own).into_iter().map(|axis| self.reduced(axis)).product();
+                        // Those of all tiles of a loop around.
+                        let points = (&axes | &own).into_iter().map(|axis| self.extent(axis)).product();
                         let (lo, hi) = self.contents[&name];
                         let held = Range { lo, hi, grain: Some(0), ..range };
                         range = range.summed(points)?.plus(held)?;
@@ -296,7 +297,7 @@ fn unary(op: UnOp, x: Range) -> Result<Range, Incomparable> {
         return Err(Incomparable::Overflow);
     }
     let [lo, hi] = (results.range)([x.lo, x.hi]);
-    let result = Range { lo, hi, ..x };
+    let result = Range { lo, hi, dtype: op.result(x.dtype), ..x };
     if results.rounds { result.rounded() } else { result.settle() }
 }
 

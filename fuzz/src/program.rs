@@ -71,10 +71,11 @@ pub fn random_kernel(seed: u64) -> Kernel {
                 if apart.below(100) < share { values::with_values(kernel, &mut apart) } else { kernel };
             let has_integers = kernel.tensors.iter().any(|t| values::is_integer(t.elem));
             let kernel = sometimes_atomic(kernel, seed, if has_integers { 70 } else { 8 });
-            return match types.below(100) < if has_integers { 50 } else { 5 } {
+            let kernel = match types.below(100) < if has_integers { 50 } else { 5 } {
                 true => types::with_types(kernel, &mut types),
                 false => kernel,
             };
+            return if types.below(2) == 0 { types::with_order(kernel, &mut types) } else { kernel };
         }
     }
 }

@@ -114,7 +114,19 @@ mod kernels {
         }
     }
 
+    /// Places of computed floats among others, and what is computed from them.
+    #[tile_kernel]
+    pub fn keyed<T: Float>(x: &Tensor<T, S, N>, y: &mut Tensor<i32, S>, z: &mut Tensor<f32, S>) {
+        let s = program_tile(S);
+        let n = whole(N);
+        let top = max(load(x, [s, n]), n);
+        store(y, [s], order(top) * 3 + 1);
+        store(z, [s], select(order(top + top) > order(top), order(top).cast::<f32>(), 0.5));
+    }
+
     schedule! {
+        pub keyed_rows for keyed<f32 | bf16> { tile(s = 2); bind(s -> thread.x); }
+        pub keyed_lanes for keyed<f32 | bf16> { tile(s = 2); split(n -> no, nl: 32); bind(s -> warp.x, nl -> lane.x); reduce(top: lane); }
         pub loss_rows for loss<f32 | bf16> { tile(s = 2); recompute(v); fuse(v at n); bind(s -> thread.x); }
         pub loss_lanes for loss<f32 | bf16> { tile(s = 2); split(n -> no, nl: 32); bind(s -> warp.x, nl -> lane.x); recompute(v); fuse(v at n); reduce(m, y.sum: lane); }
         pub quantized_plain for quantized { tile(i = 32); bind(i -> thread.x); }
@@ -244,6 +256,17 @@ fn floats_have_one_order() {
             let case =
                 Case::with(k::route::KERNEL, Some(dtype), &[("S", s), ("E", e)], &[("x", x.collect())]);
             check::<k::route>(&case, &[&k::route_rows, &k::route_any, &k::route_lanes]);
+        }
+    }
+}
+
+#[test]
+fn computed_floats_have_keys() {
+    for dtype in [DType::F32, DType::BF16] {
+        for (s, n) in [(5, 33), (4, 1)] {
+            let x = (0..s * n).map(|i| f64::from((i * 7 % 23) as i32 - 30) + 0.5).collect();
+            let case = Case::with(k::keyed::KERNEL, Some(dtype), &[("S", s), ("N", n)], &[("x", x)]);
+            check::<k::keyed>(&case, &[&k::keyed_rows, &k::keyed_lanes]);
         }
     }
 }

@@ -54,6 +54,7 @@ fn kernels_have_every_feature() {
         "[i64; ",
         "atomic_add(",
         "atomic_m",
+        "order(",
     ] {
         let count = texts.iter().filter(|t| t.contains(feature)).count();
         assert!(count >= 6, "`{feature}` occurs in {count} of {} kernels", texts.len());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tile_dsl::{
     dtype::DType,
     engine::testing::Random,
+    op::UnOp,
     tile::{self, ElemType, Expr, ExprKind, Kernel, Stmt, TensorId, expressions_mut},
 };
 
@@ -41,6 +42,29 @@ pub(super) fn with_types(kernel: Kernel, random: &mut Random) -> Kernel {
             }
         });
     }
+    if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
+}
+
+/// The kernel with comparisons of floats that are loaded made by `order`: what is computed may be a zero of either sign.
+pub(super) fn with_order(kernel: Kernel, random: &mut Random) -> Kernel {
+    let loaded = |expr: &Expr| match &expr.kind {
+        ExprKind::Cast(_, x) => matches!(x.kind, ExprKind::Load { .. }),
+        kind => matches!(kind, ExprKind::Load { .. }),
+    };
+    let mut changed = kernel.clone();
+    expressions_mut(&mut changed.body, &mut |expr| {
+        if let ExprKind::Cmp(_, a, b) = &mut expr.kind
+            && loaded(a)
+            && loaded(b)
+            && random.below(3) > 0
+        {
+            for side in [a, b] {
+                let inner = std::mem::replace(&mut **side, node(ExprKind::Const { value: 0.0, elem: None }));
+                **side = node(ExprKind::Un(UnOp::Order, Box::new(inner)));
+            }
+        }
+        true
+    });
     if tile::verify(&changed).is_empty() && super::schedulable(&changed) { changed } else { kernel }
 }
 

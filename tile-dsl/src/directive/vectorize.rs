@@ -4,6 +4,7 @@
 //! vectorize(j)      (for j X)  →  (for j #vec X)
 //! ```
 //! Conditions:
+//!
 //! - The loop has a fixed number of steps, and no loop inside it runs at run time.
 //! - Every access inside has stride 0 or 1 along it, in the memory that it reads.
 //! - An access of stride 1 moves 4, 8 or 16 bytes, and starts at a multiple of that.

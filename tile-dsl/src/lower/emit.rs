@@ -78,6 +78,19 @@ impl Op {
         if op.wraps(dtype) { Op::Wrapping(op) } else { Op::Bin(op) }
     }
 
+    /// The type of the result, from those of the operands.
+    pub fn result(&self, operand: impl Fn(usize) -> DType) -> DType {
+        match self {
+            Op::Tid | Op::Cta | Op::Ctas | Op::Tiles | Op::Dim(_) => DType::I32,
+            Op::Scalar(_) => unreachable!("scalars are emitted by `scalar`"),
+            Op::Cmp(_) => DType::Bool,
+            Op::Select => operand(1),
+            Op::Cast(ty) => *ty,
+            Op::Un(op) => op.result(operand(0)),
+            Op::Bin(_) | Op::Wrapping(_) | Op::Xor => operand(0),
+        }
+    }
+
     /// The operation as an expression over `args`.
     pub fn expr(self, args: Vec<Expr>) -> Expr {
         let mut args = args.into_iter().map(Box::new);
@@ -286,15 +299,7 @@ impl Emit {
     }
 
     fn result(&self, op: &Op, args: &[Atom]) -> DType {
-        match op {
-            Op::Tid | Op::Cta | Op::Ctas | Op::Tiles | Op::Dim(_) => DType::I32,
-            Op::Scalar(_) => unreachable!("scalars are emitted by `scalar`"),
-            Op::Cmp(_) => DType::Bool,
-            Op::Select => self.ty(args[1]),
-            Op::Cast(ty) => *ty,
-            Op::Un(op) => op.result(self.ty(args[0])),
-            Op::Bin(_) | Op::Wrapping(_) | Op::Xor => self.ty(args[0]),
-        }
+        op.result(|n| self.ty(args[n]))
     }
 
     /// A scalar parameter.

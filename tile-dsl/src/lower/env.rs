@@ -11,7 +11,6 @@ use crate::{
     kernel::Var,
     machine::{Unit, UnitDim},
     nest::{CopyId, Digit, Fragment, Layout as Slots, LoopKind, Steps, TileSize, Units, ValueId},
-    op::RedOp,
     plan::{CopyBox, Place, Sum},
     tile::TensorId,
 };
@@ -35,8 +34,6 @@ pub(super) struct Env<'a> {
     pub owner: Option<Atom>,
     /// Each CTA holds a part of what is stored: stores add.
     pub adding: bool,
-    /// How what is being stored is combined with what is there.
-    pub combining: Option<RedOp>,
     /// What this CTA of a cluster has of a reduction that it shares.
     pub share: Option<Share>,
 }
@@ -203,7 +200,6 @@ impl<'a> Env<'a> {
             held: BTreeMap::new(),
             owner: None,
             adding: false,
-            combining: None,
             share: None,
         }
     }

@@ -16,7 +16,7 @@ use super::{
     expr, gather, guard,
     linear::Linear,
     loads::Lanes,
-    store::{self, StoredPlace},
+    store,
 };
 use crate::{
     dtype::DType,
@@ -57,10 +57,9 @@ pub(super) fn exchange(
         let lanes = Lanes { axis: how.matrices.contiguous(), steps: MATRIX_ROWS as u32, lane: 0 };
         let replica = guard::replica_guard(cx, &[]);
         let place = gather::place(cx, id, &[])?;
-        let StoredPlace { mem, base, constant, ty, guard } =
-            store::stored_place(cx, id, place, Some(lanes), replica)?;
+        let place = store::stored_place(cx, id, place, Some(lanes), replica)?;
         let values = dst.into_iter().map(KExpr::Var).collect();
-        store::emit_store(cx, mem, base, constant, ty, values, guard);
+        store::emit_store(cx, &place, values);
     }
     cx.env.stack = own;
     Ok(())

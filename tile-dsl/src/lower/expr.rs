@@ -101,12 +101,7 @@ fn apply(cx: &mut Cx<'_>, op: Op, args: Vec<Operand>) -> Operand {
     if let Some(atoms) = atoms {
         return Operand::Atom(cx.build.emit.op(op, &atoms));
     }
-    let ty = match &op {
-        Op::Cast(ty) => *ty,
-        Op::Cmp(_) => DType::Bool,
-        Op::Select => operand_ty(cx, &args[1]),
-        _ => operand_ty(cx, &args[0]),
-    };
+    let ty = op.result(|n| operand_ty(cx, &args[n]));
     if matches!(op, Op::Cast(_)) && operand_ty(cx, &args[0]) == ty {
         return args.into_iter().next().expect("one operand");
     }

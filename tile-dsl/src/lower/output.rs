@@ -21,7 +21,8 @@ use super::{
     expr, guard,
     layout::{self, Layout},
     linear::Linear,
-    loads, store,
+    loads,
+    store::{self, StoredPlace},
     tensor_map::{self, MapOf},
 };
 use crate::{
@@ -75,7 +76,9 @@ pub(super) fn collect(cx: &mut Cx<'_>, id: AccessId, how: &Collected, expr: &Exp
     }
     let (base, constant) = layout.place(&mut cx.build.emit, &offset);
     let guard = guard::replica_guard(cx, &[]);
-    store::store_lanes(cx, Mem::Shared(buffer), (base, constant, DType::I32), value, dtype, guard, lanes);
+    let (mem, ty) = (Mem::Shared(buffer), DType::I32);
+    let place = StoredPlace { mem, base, constant, ty, guard, combine: None };
+    store::store_lanes(cx, &place, value, dtype, lanes);
     Ok(())
 }
 

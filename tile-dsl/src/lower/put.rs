@@ -5,8 +5,7 @@ use super::{
     error::LowerError,
     exchange, expr,
     gather::{self, Place},
-    guard, loads, output,
-    store::{self, StoredPlace},
+    guard, loads, output, store,
 };
 use crate::{
     kernel::Expr as KExpr,
@@ -32,12 +31,9 @@ pub(super) fn put(cx: &mut Cx<'_>, id: AccessId, expr: &Expr) -> Result<(), Lowe
     cx.env.owner = None;
     let (place, value) = element?;
     let lanes = loads::global_lanes(cx, id)?;
-    let StoredPlace { mem, base, constant, ty, guard } = store::stored_place(cx, id, place, lanes, replica)?;
-    let access = cx.view.nest.access(id);
-    let dtype = cx.view.nest.elem(access.tensor);
-    cx.env.combining = access.combines.as_ref().map(|(op, _)| *op);
-    store::store_lanes(cx, mem, (base, constant, ty), value, dtype, guard, lanes);
-    cx.env.combining = None;
+    let place = store::stored_place(cx, id, place, lanes, replica)?;
+    let dtype = cx.view.nest.elem(cx.view.nest.access(id).tensor);
+    store::store_lanes(cx, &place, value, dtype, lanes);
     Ok(())
 }
 

@@ -50,23 +50,23 @@ pub(super) fn stored_place(
     if let Some(lanes) = lanes {
         loads::check_aligned(cx, &offset.unit, lanes.steps, dtype, &t.name)?;
     }
-    Ok(StoredPlace { mem, base, constant, ty, guard })
+    let combine = cx.view.nest.access(id).combines.as_ref().map(|(op, _)| *op);
+    Ok(StoredPlace { mem, base, constant, ty, guard, combine })
 }
 
 /// Stores an element, or holds it back until its vector is complete.
 pub(super) fn store_lanes(
     cx: &mut Cx<'_>,
-    mem: Mem,
-    (base, constant, ty): (Option<Atom>, i64, DType),
+    place: &StoredPlace,
     value: KExpr,
-    dtype: crate::dtype::DType,
-    guard: Option<Atom>,
+    dtype: DType,
     lanes: Option<Lanes>,
 ) {
     let Some(lanes) = lanes else {
-        emit_store(cx, mem, base, constant, ty, vec![value], guard);
+        emit_store(cx, place, vec![value]);
         return;
     };
+    let StoredPlace { mem, base, constant, guard, .. } = *place;
     // The value may be read from a slot that changes before the store is complete.
     let value = cx.build.name(value, dtype);
     let same = |p: &Pending| (p.mem, p.base, p.constant, p.guard) == (mem, base, constant, guard);
@@ -79,23 +79,16 @@ pub(super) fn store_lanes(
     if cx.build.unfinished.vectors[at].values.iter().all(Option::is_some) {
         let done = cx.build.unfinished.vectors.swap_remove(at);
         let values = done.values.into_iter().flatten().collect();
-        emit_store(cx, mem, base, constant, ty, values, guard);
+        emit_store(cx, place, values);
     }
 }
 
-pub(super) fn emit_store(
-    cx: &mut Cx<'_>,
-    mem: Mem,
-    base: Option<Atom>,
-    constant: i64,
-    ty: DType,
-    values: Vec<KExpr>,
-    guard: Option<Atom>,
-) {
+pub(super) fn emit_store(cx: &mut Cx<'_>, place: &StoredPlace, values: Vec<KExpr>) {
+    let StoredPlace { mem, base, constant, ty, guard, combine } = *place;
     let offset = Emit::sum_expr(base, constant, ty);
     let guard = guard.map(Atom::expr);
     cx.build.emit.stmt(match mem {
-        Mem::Global(global) if let Some(op) = cx.env.combining => {
+        Mem::Global(global) if let Some(op) = combine => {
             kernel::Stmt::Combine { op, global, offset, values, guard }
         }
         Mem::Global(global) if cx.env.adding => {
@@ -139,4 +132,6 @@ pub(super) struct StoredPlace {
     pub constant: i64,
     pub ty: DType,
     pub guard: Option<Atom>,
+    /// How the elements are combined with what is there.
+    pub combine: Option<RedOp>,
 }
