@@ -8,6 +8,7 @@
 //! | `let (i, j) = program_tile(M, N);` | each program owns one tile of these axes |
 //! | `let n = whole(N);` | an axis that every program has all of |
 //! | `for k in tiles(K) { .. }` | a loop over the tiles of an axis; values are carried in `let mut` |
+//! | `whole(N).below(hi)`, `tiles(N).between(lo, hi)` | an axis of which some points count |
 //! | `load(x, [i, 2*k + 1])`, `store(y, [i], v)` | one index a dimension: axes with factors, and integer values |
 //! | `load(x, [load(at, [i])])`, `store(y, [unique(v)], x)` | a gather, and a scatter whose points do not meet |
 //! | `if c { store(y, [i], v); }` | stores where a condition holds |
@@ -89,6 +90,18 @@ pub fn whole(_dim: Tile) -> Tile {
 /// The tiles of an axis, to loop over: `for k in tiles(K)`. The tile size is the schedule's.
 pub fn tiles(_dim: Tile) -> Tile {
     Tile
+}
+
+impl Tile {
+    /// Behind `whole(N)` or `tiles(N)`: the axis has the points below a limit.
+    pub fn below(self, _to: Tile) -> Tile {
+        self
+    }
+
+    /// Behind `whole(N)` or `tiles(N)`: the axis has the points from one limit to another.
+    pub fn between(self, _from: Tile, _to: Tile) -> Tile {
+        self
+    }
 }
 
 /// Reads a tensor: one index a dimension. What lies outside the tensor reads as zero.

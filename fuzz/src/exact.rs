@@ -228,6 +228,9 @@ impl Scope<'_> {
                 let range = Range { lo: 0.0, hi: self.extent(*axis), grain: Some(0), dtype: DType::I32 };
                 (range, [*axis].into())
             }
+            ExprKind::Edge(axis, _) => {
+                fixed(Range { lo: 0.0, hi: self.extent(*axis), grain: Some(0), dtype: DType::I32 })
+            }
             ExprKind::Dim(name) => fixed(literal(self.inputs.dims[name] as f64, DType::I32)),
             ExprKind::Const { value, elem } => {
                 fixed(literal(*value, dtype(elem.expect("literals are typed"))).settle()?)

@@ -5,6 +5,7 @@
 
 mod atomics;
 mod expr;
+mod limits;
 mod product;
 #[cfg(test)]
 mod tests;
@@ -21,8 +22,8 @@ use tile_dsl::{
     op::{BinOp, RedOp},
     span::SpanId,
     tile::{
-        self, Axis, AxisKind, ElemType, Expr, ExprKind, Kernel, Scalar, ScalarId, Stmt, Tensor, TensorId,
-        Var, VarId,
+        self, Axis, AxisKind, ElemType, Expr, ExprKind, Kernel, Limits, Scalar, ScalarId, Stmt, Tensor,
+        TensorId, Var, VarId,
     },
 };
 
@@ -37,7 +38,11 @@ const I32: ElemType = ElemType::Fixed(DType::I32);
 /// Tells apart what is drawn for indices that are values.
 const VALUES: u64 = 0x76a1_0e5e_11d8_6c27;
 const ATOMICS: u64 = 0x5b07_66aa_913c_e4d1;
+const LIMITS: u64 = 0x39d2_6be8_f41c_7a05;
 const INTEGERS: u64 = 0x1c4b_93f2_a07d_588d;
+
+/// Kernels that get limits, in percent.
+const LIMITED: usize = 15;
 
 /// The first number that a seed gives decides what kind of kernel it is.
 const KINDS: usize = 24;
@@ -51,8 +56,8 @@ pub fn multiplies(seed: u64) -> bool {
 pub fn random_kernel(seed: u64) -> Kernel {
     let mut random = Random::new(seed);
     match random.below(KINDS) {
-        0 => return sometimes_atomic(product::chain_kernel(&mut random), seed, 8),
-        1 | 2 => return sometimes_atomic(product::product_kernel(&mut random), seed, 8),
+        0 => return sometimes_limited(sometimes_atomic(product::chain_kernel(&mut random), seed, 8), seed),
+        1 | 2 => return sometimes_limited(sometimes_atomic(product::product_kernel(&mut random), seed, 8), seed),
         _ => {}
     }
     loop {
@@ -75,7 +80,8 @@ pub fn random_kernel(seed: u64) -> Kernel {
                 true => types::with_types(kernel, &mut types),
                 false => kernel,
             };
-            return if types.below(2) == 0 { types::with_order(kernel, &mut types) } else { kernel };
+            let kernel = if types.below(2) == 0 { types::with_order(kernel, &mut types) } else { kernel };
+            return sometimes_limited(kernel, seed);
         }
     }
 }
@@ -84,6 +90,12 @@ pub fn random_kernel(seed: u64) -> Kernel {
 fn sometimes_atomic(kernel: Kernel, seed: u64, share: usize) -> Kernel {
     let mut random = Random::new(seed ^ ATOMICS);
     if random.below(100) < share { atomics::with_atomics(kernel, &mut random) } else { kernel }
+}
+
+/// With limits in a share of kernels, of what was drawn; drawn apart.
+fn sometimes_limited(kernel: Kernel, seed: u64) -> Kernel {
+    let mut random = Random::new(seed ^ LIMITS);
+    if random.below(100) < LIMITED { limits::with_limits(kernel, &mut random) } else { kernel }
 }
 
 fn schedulable(kernel: &Kernel) -> bool {
@@ -239,7 +251,8 @@ impl<'a> Generator<'a> {
                     Extent { dims: [(name, coefficient)].into(), constant }
                 }
             };
-            self.kernel.axes.push(Axis { name: name.to_string(), extent, kind, span: SpanId::NONE });
+            let (name, limits) = (name.to_string(), Limits::default());
+            self.kernel.axes.push(Axis { name, extent, kind, limits, span: SpanId::NONE });
         }
     }
 

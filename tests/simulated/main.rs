@@ -12,6 +12,7 @@ mod grouped;
 mod hopper;
 mod integers;
 mod legal;
+mod limits;
 mod multiple;
 #[path = "../../examples/matmul/kernel.rs"]
 #[allow(dead_code, reason = "an example's")]

@@ -93,6 +93,13 @@ impl Case {
         case
     }
 
+    /// The same with another number as a scalar.
+    #[allow(dead_code)] // each test uses its part
+    pub fn scalar(mut self, name: &str, value: f64) -> Self {
+        self.inputs.scalars.insert(name.into(), value);
+        self
+    }
+
     /// What the kernel computes in tiles of the sizes that a program says.
     fn expected(&self, program: &Program) -> Rc<BTreeMap<String, Reference>> {
         let tiles = program.nest.tiles();

@@ -53,6 +53,7 @@ mod guard;
 mod held;
 mod interleave;
 mod layout;
+mod limits;
 mod linear;
 mod loads;
 mod lowering;

@@ -12,6 +12,7 @@
 //!        | (skip)                     ; nothing: what follows a loop whose values only the loop itself reads
 //! I    ::= E* [if E]
 //! E    ::= (ld Access) | (gather Access E*) | (get Value) | const | (scalar S) | (iota axis) | (dim D)
+//!        | (tile_first axis) | (tile_end axis)        ; of the tile that a recurrence has at hand
 //!        | (un E) | (bin E E) | (cmp E E) | (select E E E) | (cast type E)
 //! At   ::= #seq | #unroll | #serpentine | #vec | #pipeN | #unit.dim      ; unit: block warpgroup warp lane thread; dim: x y z
 //!        | #atom.role                                                 ; atom: mma mma_tf32 wgmma64x128 ..; role: m n k
@@ -119,6 +120,16 @@ pub struct Recurrence {
 impl Recurrence {
     /// Size of the tiles as long as nothing says it; more than 1, so that its two digits differ.
     pub(crate) const UNTILED: u32 = 2;
+}
+
+/// The points of an axis that do something, of those below its extent: `from ≤ point < to`. What is computed at others is masked where
+/// it is used, and a tile without points for any of the rows at hand changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The first point; 0 if absent. Made of what nothing in the kernel changes, as the end is.
+    pub from: Option<Expr>,
+    /// The end; the extent if absent.
+    pub to: Option<Expr>,
 }
 
 /// A named intermediate, indexed by its own axes.
@@ -436,6 +447,8 @@ pub enum Expr {
     Scalar(tile::ScalarId),
     /// Value of an axis at this point, `i32`.
     Iota(AxisId),
+    /// An end of the tile of an axis that a recurrence has at hand, `i32`.
+    Edge(AxisId, tile::Edge),
     /// Extent of a named dim, `i32`.
     Dim(Extent),
     /// One operand.

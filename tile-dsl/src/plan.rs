@@ -1,13 +1,14 @@
 //! The plan: what the lowering does with a nest, worked out once, before any statement is made.
 //!
 //! ```text
-//! plan  = tiles { role } { box } { channel } { place } { sum } { product } { access } { store }
+//! plan  = tiles { role } { limits } { box } { channel } { place } { sum } { product } { access } { store }
 //! tiles = "tiles" [ "grid" factor { "×" factor } ] order [ "persistent" n ] [ "sizes whole, last" ]
 //! factor = loop ":" extent "/" tile [ "in" period ] [ "rank of its cluster" | "parts" [ "side by side" ] ]
 //! role  = "role" first ".." end [ "registers" n ] ( "computes" group "/" groups [ "barrier" id ] | "copies by" thread { "in" loop } )
 //! box   = "box" copy points [ "|" points of the last tile ] "in rows of" n [ ", panels of" n ]
 //!         [ "," n "along" dimension "by each CTA" ] [ ", rounded" ]
 //! channel = "channel" copies [ "at" loop ] ":" n "stages, filled by" who [ n "ahead" ] ";" full and free [ ";" registers inside ]
+//! limits = "limits" axis ":" ( loops "without points left out" | why not )
 //! place = "place" value ":" ( n "registers" [ ", then" points "in shared memory" ] | points "in shared memory" )
 //! sum   = "sum" value ":" [ "of" n "lanes by shuffles" ] [ "of" n "through shared memory" ] [ "of CTAs" how ]
 //! product = "product" value ":" instruction { "," ( "a" | "b" ) ( "described along" ( "k" | "mn" ) ", leading" n "stride" n "swizzle" n
@@ -24,6 +25,7 @@ mod accesses;
 mod boxes;
 mod channels;
 mod fragments;
+mod limits;
 mod parts;
 mod places;
 mod products;
@@ -37,6 +39,7 @@ pub(crate) use accesses::Accesses;
 pub(crate) use boxes::{Boxes, CopyBox, Unboxed};
 pub(crate) use channels::{Channel, Channels, Full, InFlight, Producer};
 pub(crate) use fragments::{Fragments, Unheld};
+pub(crate) use limits::Limited;
 pub(crate) use parts::{Parts, Unplanned, Using};
 pub(crate) use places::{Place, Places, Unplaced};
 pub(crate) use products::{Obstacle, OperandPath, Products, Unmultiplied};
@@ -61,6 +64,8 @@ pub(crate) struct Plan {
     pub tiles: Tiles,
     /// The threads of a CTA by what they do, in their order; one role where all do the same.
     pub roles: Vec<Role>,
+    /// What loops over axes with limits leave out.
+    pub limits: Limited,
     /// What copies in shared memory take of their tensors.
     pub boxes: Boxes,
     /// How copies come together, and what says that they have come.
@@ -101,6 +106,7 @@ impl Plan {
             units,
             tiles: parts.tiles().clone(),
             roles: parts.roles().all.clone(),
+            limits: parts.limits().clone(),
             boxes: parts.boxes().clone(),
             channels: parts.channels().clone(),
             places: parts.places().clone(),
@@ -142,6 +148,7 @@ impl Plan {
     fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
         self.tiles.write(nest, out)?;
         self.roles.iter().try_for_each(|role| role.write(nest, out))?;
+        self.limits.write(nest, out)?;
         self.boxes.write(nest, out)?;
         self.channels.write(nest, out)?;
         self.places.write(nest, out)?;

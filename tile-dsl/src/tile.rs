@@ -1,9 +1,10 @@
 //! Tile IR: what the user wrote. Typed tile operations over *named axes*; tile sizes are not in it.
 //!
 //! ```text
-//! Kernel ::= kernel name<T> { tensor* scalar* axis* Stmt* }
+//! Kernel ::= kernel name<T> { tensor* scalar* Axis* Stmt* }
+//! Axis   ::= axis a in binder(extent) [.below(E) | .between(E, E)]   ; binder: program_tile tiles whole
 //! Stmt   ::= let [mut] x = E | x = E | for a in tiles { Stmt* } | store(T, [Ix*], E) | if E { store(T, [Ix*], E) }
-//! E      ::= load(T, [Ix*]) | full(c, [a*]) | iota(a) | dim(D) | const | scalar | x
+//! E      ::= load(T, [Ix*]) | full(c, [a*]) | iota(a) | tile_first(a) | tile_end(a) | dim(D) | const | scalar | x
 //!          | un(E) | bin(E, E) | cmp(E, E) | select(E, E, E) | cast(E) | reduce(op, E, a) | dot(E, E, E)
 //! Ix     ::= affine form over axes [+ E] [+ unique(E)]          ; an integer value
 //! ```
@@ -15,12 +16,14 @@
 //! uses its neutral element, a dot zeroes both operands, a store skips.
 //! A loop over tiles takes one tile a step; a reduction over its axis inside of it covers that tile, so only what is
 //! accumulated alone (`x = x + f`, `dot(.., x)`) does not depend on the size of the tiles, which the schedule then says.
+//! An axis with limits has only the points between them, for each point of the axes of the limits: see [`limits`].
 //! A variable is a value: it stays what it was when it was bound, also after a store to a tensor that it was loaded from.
 
 pub mod evaluate;
 mod form;
 pub mod index;
 mod instantiate;
+pub mod limits;
 mod operation;
 mod parse;
 mod print;
@@ -32,6 +35,7 @@ mod walk;
 pub use evaluate::{Outside, evaluate, outside, reference};
 pub use form::Form;
 pub use index::Index;
+pub use limits::{Edge, Limits};
 pub use operation::Operation;
 pub use parse::{ParseError, parse};
 pub(crate) use sums::{added, sums};
@@ -131,6 +135,8 @@ pub struct Axis {
     pub extent: Extent,
     /// Binder.
     pub kind: AxisKind,
+    /// Which of its points count.
+    pub limits: Limits,
     /// Source of the binder.
     pub span: SpanId,
 }
@@ -221,6 +227,8 @@ pub enum ExprKind {
     },
     /// Index value of an axis, `i32`.
     Iota(AxisId),
+    /// An end of the tile of an axis that the loop over it has at hand, `i32`: behind the last tile's is the extent.
+    Edge(AxisId, Edge),
     /// Extent of a named dim, `i32`.
     Dim(String),
     /// A literal; takes the type of the other operand where `elem` is `None`.

@@ -10,7 +10,7 @@ use tile_dsl::{
     index::{Affine, AxisId},
     nest::{AccessId, CopyId, Digit, Expr, LoopKind, Nest, Segment, Steps, Stmt, ValueId},
     op::RedOp,
-    tile::TensorId,
+    tile::{Edge, TensorId},
 };
 
 /// An element of a tensor.
@@ -397,6 +397,17 @@ impl Machine<'_> {
             Expr::Const(number, dtype) => term(Made::Number, [name(&(number, dtype))]),
             Expr::Scalar(scalar) => term(Made::Number, [1, u128::from(scalar.0)]),
             Expr::Iota(axis) => term(Made::Number, [2, self.point[usize::from(axis.0)] as u128]),
+            Expr::Edge(axis, edge) => {
+                let at = usize::from(axis.0);
+                // As long as nothing says its size, a tile has two points.
+                let tile = i64::from(self.nest.recurrences.get(axis).and_then(|r| r.tile).unwrap_or(2));
+                let first = self.point[at] / tile * tile;
+                let number = match edge {
+                    Edge::First => first,
+                    Edge::End => (first + tile).min(self.extents[at]),
+                };
+                term(Made::Number, [2, number as u128])
+            }
             Expr::Dim(extent) => term(Made::Number, [2, extent.eval(self.sizes).unwrap_or(0) as u128]),
             Expr::Un(op, a) => made(op, &[self.expr(a)?]),
             Expr::Bin(op, a, b) => made(op, &[self.expr(a)?, self.expr(b)?]),

@@ -363,7 +363,7 @@ impl Generator<'_> {
             }
             ExprKind::Full { elem, axes, .. } => (axes.clone(), *elem),
             ExprKind::Iota(axis) => (vec![*axis], I32),
-            ExprKind::Dim(_) => (vec![], I32),
+            ExprKind::Dim(_) | ExprKind::Edge(..) => (vec![], I32),
             ExprKind::Const { elem, .. } => (vec![], (*elem)?),
             ExprKind::Scalar(id) => (vec![], self.kernel.scalars[usize::from(id.0)].elem),
             ExprKind::Var(id) => var(*id).map(|k| (k.axes.clone(), k.elem))?,

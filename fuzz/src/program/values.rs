@@ -52,6 +52,17 @@ pub fn indexed(kernel: &Kernel) -> BTreeMap<TensorId, Indexed> {
             look(*tensor, index);
         }
     });
+    // What limits an axis leads to its points, too.
+    for axis in &kernel.axes {
+        for end in axis.limits.ends() {
+            end.each(&mut |expr| {
+                if let ExprKind::Load { tensor, .. } = &expr.kind {
+                    let extent = axis.extent.clone();
+                    found.entry(*tensor).or_insert(Indexed { extent, distinct: false });
+                }
+            });
+        }
+    }
     found
 }
 

@@ -6,7 +6,7 @@ use tile_dsl::{
     index::{Affine, AxisId, Extent},
     span::SpanId,
     tile::{
-        self, AxisKind, ElemType, Expr, ExprKind, Index, Kernel, ScalarId, Stmt, TensorId, VarId,
+        self, Axis, AxisKind, ElemType, Expr, ExprKind, Index, Kernel, Limits, ScalarId, Stmt, TensorId, VarId,
         expressions, expressions_mut, statements,
     },
 };
@@ -206,7 +206,7 @@ fn without_axis(kernel: &Kernel, axis: AxisId) -> Option<Kernel> {
     };
     for_accesses(&mut changed.body, &mut |tensor, index| look(tensor, index));
     dims.retain(|(tensor, _), gone| *gone && kernel.tensors[usize::from(tensor.0)].dims.len() > 1);
-    for_accesses(&mut changed.body, &mut |tensor, index| {
+    let mut cut = |tensor: TensorId, index: &mut Vec<Index>| {
         let mut n = 0;
         index.retain(|_| {
             n += 1;
@@ -215,6 +215,13 @@ fn without_axis(kernel: &Kernel, axis: AxisId) -> Option<Kernel> {
         for entry in index {
             entry.affine.terms.remove(&axis);
         }
+    };
+    for_accesses(&mut changed.body, &mut cut);
+    for_limits(&mut changed.axes, &mut |expr| {
+        if let ExprKind::Load { tensor, index } = &mut expr.kind {
+            cut(*tensor, index);
+        }
+        true
     });
     for (t, tensor) in (0..).zip(&mut changed.tensors) {
         let mut n = 0;
@@ -223,7 +230,7 @@ fn without_axis(kernel: &Kernel, axis: AxisId) -> Option<Kernel> {
             !dims.contains_key(&(TensorId(t), n - 1))
         });
     }
-    expressions_mut(&mut changed.body, &mut |expr| {
+    let at_zero = &mut |expr: &mut Expr| {
         match &mut expr.kind {
             ExprKind::Full { axes, .. } => axes.retain(|a| *a != axis),
             ExprKind::Reduce(_, x, a) if *a == axis => *expr = (**x).clone(),
@@ -233,7 +240,9 @@ fn without_axis(kernel: &Kernel, axis: AxisId) -> Option<Kernel> {
             _ => {}
         }
         true
-    });
+    };
+    expressions_mut(&mut changed.body, at_zero);
+    for_limits(&mut changed.axes, at_zero);
     Some(changed)
 }
 
@@ -291,6 +300,11 @@ fn with(kind: ExprKind) -> Expr {
     Expr { kind, span: SpanId::NONE }
 }
 
+/// Calls `f` with each expression of limits, each before its operands.
+fn for_limits(axes: &mut [Axis], f: &mut dyn FnMut(&mut Expr) -> bool) {
+    axes.iter_mut().flat_map(|axis| axis.limits.ends_mut()).for_each(|end| end.each_mut(f));
+}
+
 fn for_accesses(body: &mut [Stmt], f: &mut impl FnMut(TensorId, &mut Vec<Index>)) {
     for stmt in &mut *body {
         stmt.each_mut(&mut |stmt| {
@@ -320,9 +334,27 @@ fn compact(mut kernel: Kernel) -> Option<Kernel> {
     expressions(&body, &mut |expr| match &expr.kind {
         ExprKind::Scalar(id) => drop(scalars.insert(*id)),
         ExprKind::Full { axes: some, .. } => axes.extend(some),
-        ExprKind::Iota(axis) | ExprKind::Reduce(_, _, axis) => drop(axes.insert(*axis)),
+        ExprKind::Iota(axis) | ExprKind::Edge(axis, _) | ExprKind::Reduce(_, _, axis) => {
+            axes.insert(*axis);
+        }
         _ => {}
     });
+    // Limits of what is left mention what masks do.
+    for (n, axis) in (0..).zip(&mut kernel.axes) {
+        let kept = axes.contains(&AxisId(n));
+        let mut known = true;
+        for end in axis.limits.ends() {
+            end.each(&mut |expr| match &expr.kind {
+                ExprKind::Iota(a) => known &= axes.contains(a),
+                ExprKind::Load { tensor, .. } => known &= tensors.contains(tensor),
+                ExprKind::Scalar(id) => known &= scalars.contains(id),
+                _ => {}
+            });
+        }
+        if !kept || !known {
+            axis.limits = Limits::default();
+        }
+    }
     bound(&body, &mut vars, &mut axes);
     let mut unbound = false;
     expressions(&body, &mut |expr| unbound |= matches!(&expr.kind, ExprKind::Var(v) if !vars.contains(v)));
@@ -340,16 +372,26 @@ fn compact(mut kernel: Kernel) -> Option<Kernel> {
             affine.terms = std::mem::take(&mut affine.terms).into_iter().map(|(a, c)| (axis(a), c)).collect();
         }
     });
-    expressions_mut(&mut body, &mut |expr| {
+    let renamed = &mut |expr: &mut Expr| {
         match &mut expr.kind {
             ExprKind::Load { tensor, .. } => tensor.0 = place(&tensors, tensor.0),
             ExprKind::Scalar(id) => id.0 = place(&scalars, id.0),
             ExprKind::Var(id) => id.0 = place(&vars, id.0),
             ExprKind::Full { axes, .. } => axes.iter_mut().for_each(|a| *a = axis(*a)),
-            ExprKind::Iota(a) | ExprKind::Reduce(_, _, a) => *a = axis(*a),
+            ExprKind::Iota(a) | ExprKind::Edge(a, _) | ExprKind::Reduce(_, _, a) => *a = axis(*a),
             _ => {}
         }
         true
+    };
+    expressions_mut(&mut body, renamed);
+    for_limits(&mut kernel.axes, &mut |expr| {
+        if let ExprKind::Load { index, .. } = &mut expr.kind {
+            for Index { affine, .. } in index {
+                affine.terms =
+                    std::mem::take(&mut affine.terms).into_iter().map(|(a, c)| (axis(a), c)).collect();
+            }
+        }
+        renamed(expr)
     });
     renumber(&mut body, &|t| TensorId(place(&tensors, t.0)), &|v| VarId(place(&vars, v.0)), &axis);
     kernel.body = body;

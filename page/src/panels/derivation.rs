@@ -148,6 +148,7 @@ fn text(nest: &Nest, expr: &Expr) -> String {
         Expr::Const(c, _) => format!("{c}"),
         Expr::Scalar(s) => nest.kernel.scalars[usize::from(s.0)].name.clone(),
         Expr::Iota(axis) => nest.axis(*axis).to_string(),
+        Expr::Edge(axis, edge) => format!("{}({})", edge.name(), nest.axis(*axis)),
         Expr::Dim(extent) => extent.to_string(),
         Expr::Un(op, a) => format!("{}({})", op.name(), text(nest, a)),
         Expr::Bin(op, a, b) => match infix(op.name()) {

@@ -124,7 +124,7 @@ fn reads(expr: &Expr) -> (Bits, Bits, Bits) {
     expr.visit(&mut |e| match e {
         Expr::Get(v) => values |= bit(v.0),
         Expr::Load(a) | Expr::Gather(a, _) => accesses |= bit(a.0),
-        Expr::Iota(a) => iotas |= bit(a.0),
+        Expr::Iota(a) | Expr::Edge(a, _) => iotas |= bit(a.0),
         _ => {}
     });
     (values, accesses, iotas)

@@ -37,17 +37,28 @@ pub const fn shared_limit(target: Target) -> u64 {
 /// # Errors
 /// The first rule broken, in program order.
 pub fn verify(kernel: &Kernel) -> Result<(), VerifyError> {
-    let mut v = Verifier {
-        kernel,
-        scope: Vec::new(),
-        visible: vec![false; kernel.vars.len()],
-        defined: vec![false; kernel.vars.len()],
-        divergent: BTreeSet::new(),
-        chosen: !kernel.grouped,
-        role: None,
-        product: 0,
-    };
-    v.kernel().map_err(|what| VerifyError { kernel: kernel.name.clone(), what })
+    let frags = (0..).zip(&kernel.frags);
+    // Registers with integers are alike in all threads until one is found to be set otherwise.
+    let mut apart: BTreeSet<u32> = frags.filter(|(_, f)| f.dtype != DType::I32).map(|(n, _)| n).collect();
+    loop {
+        let known = apart.len();
+        let mut v = Verifier {
+            kernel,
+            scope: Vec::new(),
+            visible: vec![false; kernel.vars.len()],
+            defined: vec![false; kernel.vars.len()],
+            divergent: BTreeSet::new(),
+            apart,
+            chosen: !kernel.grouped,
+            role: None,
+            product: 0,
+        };
+        v.kernel().map_err(|what| VerifyError { kernel: kernel.name.clone(), what })?;
+        apart = v.apart;
+        if apart.len() == known {
+            return Ok(());
+        }
+    }
 }
 
 struct Verifier<'a> {
@@ -60,6 +71,8 @@ struct Verifier<'a> {
     defined: Vec<bool>,
     /// Variables whose value may differ between threads of a CTA.
     divergent: BTreeSet<Var>,
+    /// Fragments whose registers may differ between them.
+    apart: BTreeSet<u32>,
     /// Whether it is known which problem's parameters are meant.
     chosen: bool,
     /// First thread of the role at hand, and how many it has.
@@ -174,7 +187,7 @@ impl Verifier<'_> {
         })
     }
 
-    /// Whether the value may differ between threads. Slots are taken to differ.
+    /// Whether the value may differ between threads.
     fn differs(&self, e: &Expr) -> bool {
         match e {
             Expr::Float(..)
@@ -185,7 +198,8 @@ impl Verifier<'_> {
             | Expr::Tiles
             | Expr::Dim(_)
             | Expr::Scalar(_) => false,
-            Expr::Tid | Expr::Slot { .. } => true,
+            Expr::Tid => true,
+            Expr::Slot { frag, .. } => self.apart.contains(frag),
             Expr::Var(v) => self.divergent.contains(v),
             Expr::Un(_, a) | Expr::Cast(_, a) => self.differs(a),
             Expr::Bin(_, a, b) | Expr::Wrapping(_, a, b) | Expr::Xor(a, b) | Expr::Cmp(_, a, b) => {

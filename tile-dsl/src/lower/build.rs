@@ -8,6 +8,7 @@ use super::{
 use crate::{
     dtype::DType,
     kernel::{self, Expr as KExpr, Frag, Mem, Param},
+    index::AxisId,
     nest::{AccessId, CopyId, Digit, MATRIX_ROWS, Nest, ValueId},
     tile::TensorId,
 };
@@ -105,6 +106,8 @@ pub(super) enum Holds {
     Cursor(CopyId),
     /// Parity of the next turn.
     Turn,
+    /// The least and the greatest of a limit at the points of an axis; the number tells them apart.
+    Limit(AxisId, u32),
 }
 
 impl Holds {
@@ -117,6 +120,7 @@ impl Holds {
             Holds::Next(c, _) => format!("{}.next", copied(c)),
             Holds::Cursor(c) => format!("{}.cursor", copied(c)),
             Holds::Turn => "turn.parity".into(),
+            Holds::Limit(axis, _) => format!("{}.limit", nest.axis(axis)),
             Holds::RingStage(d) => format!("{}.slot", nest.axis(d.axis)),
         }
     }

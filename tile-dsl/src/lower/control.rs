@@ -6,6 +6,7 @@ use super::{
     emit::{Atom, Op, linear},
     env::{Bound, Passing},
     error::LowerError,
+    limits::{self, Span},
     linear::Linear,
 };
 use crate::{
@@ -30,7 +31,8 @@ pub(super) fn each_step<'a>(
     let (mut values, expanded) = match digits::taken(cx, digit, at) {
         Taken::Loop => {
             let at = if scheduled { at } else { LoopKind::Seq };
-            return run_loop(cx, digit, at, false, body);
+            let span = limits::span(cx, digit)?;
+            return run_loop(cx, (digit, at), span, false, body);
         }
         Taken::One(value) => (vec![value], false),
         Taken::Each(values) => (values, true),
@@ -72,24 +74,28 @@ pub(super) fn end(cx: &mut Cx<'_>, digit: Digit) -> Atom {
     }
 }
 
-/// A loop at run time; its variable counts points of the axis.
+/// A loop at run time; its variable counts the points of the axis that it has passed.
 /// `synchronised`: each step starts with a barrier of its own.
 pub(super) fn run_loop<'a>(
     cx: &mut Cx<'a>,
-    digit: Digit,
-    at: LoopKind,
+    (digit, at): Step,
+    span: Span,
     synchronised: bool,
     body: impl FnOnce(&mut Cx<'a>) -> Result<(), LowerError>,
 ) -> Result<(), LowerError> {
-    let end = end(cx, digit);
     cx.build.emit.push();
     let var = cx.build.emit.var(DType::I32);
     cx.build.emit.set_multiple(var, digit.stride.into());
     cx.build.sync.enter();
-    let value = match cx.env.tile.odd.filter(|_| cx.view.nest.alternate.contains(&digit)) {
+    let alternates = cx.env.tile.odd.filter(|_| cx.view.nest.alternate.contains(&digit));
+    if alternates.is_some() || span.first.is_some() {
+        cx.env.passing.push(Passing { digit, passed: var });
+    }
+    let passed = match alternates {
         None => Linear::var(var),
-        Some(odd) => backwards_if(cx, odd, digit, var, end),
+        Some(odd) => backwards_if(cx, odd, digit, var, span.length),
     };
+    let value = span.point(&passed);
     cx.env.stack.push(Bound::new(digit, at, value));
     body(cx)?;
     cx.env.stack.pop();
@@ -100,7 +106,7 @@ pub(super) fn run_loop<'a>(
     let body = cx.build.emit.pop();
     let step = KExpr::Int(digit.stride.into(), DType::I32);
     let start = KExpr::Int(0, DType::I32);
-    cx.build.emit.stmt(kernel::Stmt::For { var, start, end: end.expr(), step, body });
+    cx.build.emit.stmt(kernel::Stmt::For { var, start, end: span.length.expr(), step, body });
     // The loop may have written what was loaded before it.
     cx.build.emit.forget_loads(|_| true);
     Ok(())
@@ -108,7 +114,6 @@ pub(super) fn run_loop<'a>(
 
 /// The points of a step that is the n-th from the end, where `odd`, and from the start otherwise.
 pub(super) fn backwards_if(cx: &mut Cx<'_>, odd: Atom, digit: Digit, var: kernel::Var, end: Atom) -> Linear {
-    cx.env.passing.push(Passing { digit, passed: var });
     let stride = i64::from(digit.stride);
     let last = cx.build.emit.add(end, Atom::i32(-1));
     let last = cx.build.emit.bin(BinOp::Div, last, Atom::i32(stride));

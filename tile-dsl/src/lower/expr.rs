@@ -5,12 +5,17 @@ use super::{
     context::Cx,
     emit::{Atom, Op, literal},
     error::LowerError,
-    held, loads, storage,
+    held,
+    linear::Linear,
+    loads, storage,
 };
 use crate::{
     dtype::DType,
+    index::AxisId,
     kernel::Expr as KExpr,
-    nest::{AccessId, Expr, ValueId},
+    nest::{AccessId, Expr, Recurrence, ValueId},
+    op::BinOp,
+    tile::Edge,
 };
 
 /// A lowered expression: one that can be named, or a tree over register slots, which may change.
@@ -50,6 +55,7 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
             let index = cx.env.axis_from(*axis, 0);
             Ok(Operand::Atom(cx.build.emit.index(&index)))
         }
+        Expr::Edge(axis, edge) => Ok(Operand::Atom(edge_of_tile(cx, *axis, *edge))),
         Expr::Dim(extent) => Ok(Operand::Atom(cx.build.emit.dim(extent))),
         Expr::Un(op, a) => {
             let a = value(cx, a)?;
@@ -71,6 +77,24 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
         Expr::Cast(dtype, a) => {
             let a = value(cx, a)?;
             Ok(apply(cx, Op::Cast(*dtype), vec![a]))
+        }
+    }
+}
+
+/// An end of the tile of an axis that a recurrence has at hand: its loops over tiles say which.
+fn edge_of_tile(cx: &mut Cx<'_>, axis: AxisId, edge: Edge) -> Atom {
+    let tile = cx.view.nest.recurrences.get(&axis).and_then(|r| r.tile).unwrap_or(Recurrence::UNTILED);
+    let mut first = Linear::default();
+    for bound in cx.env.stack.iter().filter(|b| b.digit.axis == axis && b.digit.stride >= tile) {
+        first.add_scaled(&bound.value, 1);
+    }
+    match edge {
+        Edge::First => cx.build.emit.index(&first),
+        Edge::End => {
+            first.constant += i64::from(tile);
+            let end = cx.build.emit.index(&first);
+            let extent = cx.build.emit.dim(&cx.view.nest.kernel.axes[usize::from(axis.0)].extent);
+            cx.build.emit.bin(BinOp::Min, end, extent)
         }
     }
 }

@@ -71,8 +71,8 @@ pub(super) fn prologue(cx: &mut Cx<'_>, ring: &Ring<'_>) {
     filling(cx, flow, |cx| {
         for step in 0..i64::from(flow.plan.ahead()) {
             let point = step * ring.stride();
-            let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(point), ring.end);
-            ring_stages::at_point(cx, ring, Linear::constant(point), |cx| {
+            let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(point), ring.span.length);
+            ring_stages::at_point(cx, ring, ring.span.point(&Linear::constant(point)), |cx| {
                 control::only_if(cx, Some(exists), |cx| {
                     let stage = match (&flow.mbarriers, first) {
                         (Some(channel), Some(first)) => ring_stages::stage_after(cx, channel, first, step),

@@ -1,10 +1,10 @@
 //! What a channel is while it is emitted: its copies, its mbarriers, and the loop whose steps are its items.
 
 use super::{
-    emit::Atom,
     env::{Bound, Staged},
     guard::Sides,
     layout::Layout,
+    limits::Span,
     linear::Linear,
 };
 use crate::{
@@ -26,7 +26,8 @@ pub(super) struct Flow<'p> {
 pub(super) struct Ring<'p> {
     pub flow: Flow<'p>,
     pub digit: Digit,
-    pub end: Atom,
+    /// The points of its steps.
+    pub span: Span,
     /// The register that counts its stages, where registers inside are prefetched across iterations.
     pub counter: Option<u32>,
 }
@@ -34,7 +35,7 @@ pub(super) struct Ring<'p> {
 impl Ring<'_> {
     /// Its first step.
     pub fn start(&self) -> Bound {
-        Bound::new(self.digit, self.at(), Linear::default())
+        Bound::new(self.digit, self.at(), self.span.point(&Linear::default()))
     }
 
     pub fn at(&self) -> LoopKind {

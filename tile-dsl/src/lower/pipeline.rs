@@ -63,7 +63,7 @@ pub(super) fn pipeline(
     }
     // A wait at mbarriers is no barrier.
     let synchronised = ring.flow.plan.has_barrier();
-    control::run_loop(cx, digit, ring.at(), synchronised, |cx| {
+    control::run_loop(cx, (digit, ring.at()), ring.span, synchronised, |cx| {
         step(cx, &ring, inner, prefetched.as_ref(), walk)
     })?;
     if takes_turns {
@@ -148,7 +148,7 @@ fn drain<'a>(cx: &mut Cx<'a>, ring: &Ring<'a>) -> Result<(), LowerError> {
     await_products(cx, values, 0)?;
     let next = ring_stages::position(cx, channel)[0];
     for back in (1..=i64::from(*steps)).rev() {
-        let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32((back - 1) * ring.stride()), ring.end);
+        let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32((back - 1) * ring.stride()), ring.span.length);
         control::only_if(cx, Some(exists), |cx| {
             let stage = ring_stages::stage_after(cx, channel, next, -back);
             mbarriers::release(cx, channel, stage);

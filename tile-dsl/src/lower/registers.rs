@@ -139,7 +139,7 @@ pub(super) fn prefetch_across<'a, 's>(
         enter(cx, &of);
         let fragments = fragment::fragment_plans(cx, &of.copies, of.inner)?;
         let registers = RegisterPlan { of, fragments };
-        let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(0), ring.end);
+        let exists = cx.build.emit.cmp(CmpOp::Lt, Atom::i32(0), ring.span.length);
         let mut loaded = Ok(());
         control::only_if(cx, Some(exists), |cx| loaded = load_first(cx, &registers));
         loaded.map(|()| registers)

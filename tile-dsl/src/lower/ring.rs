@@ -2,11 +2,12 @@
 
 use super::{
     context::Cx,
-    control, copy,
+    copy,
     emit::Atom,
     env::Bound,
     error::LowerError,
     flow::{Flow, Ring},
+    limits,
     linear::Linear,
     mbarriers, moves, ring_stages,
 };
@@ -41,12 +42,12 @@ pub(super) fn ring<'a>(
     plan: &'a Channel,
     inner: &Stmt,
 ) -> Result<Ring<'a>, LowerError> {
-    let end = control::end(cx, digit);
+    let span = limits::span(cx, digit)?;
     let at = LoopKind::Pipe(plan.stages);
     cx.env.stack.push(Bound::new(digit, at, Linear::default()));
     let flow = open(cx, plan, inner);
     cx.env.stack.pop();
-    Ok(Ring { flow: flow?, digit, end, counter: None })
+    Ok(Ring { flow: flow?, digit, span, counter: None })
 }
 
 /// A channel in shared memory, whose stages the threads at hand are about to use.

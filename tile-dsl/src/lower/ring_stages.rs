@@ -58,7 +58,11 @@ pub(super) fn stand(cx: &mut Cx<'_>, ring: &Ring<'_>, position: Option<[Atom; 2]
         (_, _, Some(counter)) => count_on(cx, ring, counter),
         (_, _, None) => {
             let depth = Atom::i32(plan.stages.into());
-            let step = cx.build.emit.bin(BinOp::Div, point, Atom::i32(ring.stride()));
+            let passed = match ring.span.first {
+                None => point,
+                Some(first) => cx.build.emit.bin(BinOp::Sub, point, first),
+            };
+            let step = cx.build.emit.bin(BinOp::Div, passed, Atom::i32(ring.stride()));
             let stage = cx.build.emit.bin(BinOp::Rem, step, depth);
             let free = cx.build.emit.add(step, Atom::i32(ahead));
             [stage, cx.build.emit.bin(BinOp::Rem, free, depth)]
@@ -87,7 +91,7 @@ fn point(cx: &mut Cx<'_>) -> Atom {
 fn steps_on(cx: &mut Cx<'_>, ring: &Ring<'_>, point: Atom, steps: i64) -> (Atom, Atom) {
     let next = cx.build.emit.add(point, Atom::i32(steps * ring.stride()));
     let next = cx.build.emit.multiple(next, ring.stride());
-    (next, cx.build.emit.cmp(CmpOp::Lt, next, ring.end))
+    (next, cx.build.emit.cmp(CmpOp::Lt, next, ring.span.end))
 }
 
 /// A point if the ring has it, else another.

@@ -175,7 +175,7 @@ fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
         Producing::Ring { digit, stages, copies, body, inside } => {
             let channel = ring::channel(cx, (*digit, *stages), copies, body)?;
             let ring = ring::ring(cx, *digit, channel, body)?;
-            control::run_loop(cx, *digit, ring.at(), true, |cx| {
+            control::run_loop(cx, (*digit, ring.at()), ring.span, true, |cx| {
                 if let Some(channel) = &ring.flow.mbarriers {
                     produce_step(cx, channel, &ring.flow.copies);
                 }

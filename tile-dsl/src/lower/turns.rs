@@ -85,7 +85,7 @@ fn skip(cx: &mut Cx<'_>, ring: &Ring<'_>, tiles: i64) {
     let Some(channel) = &ring.flow.mbarriers else { return };
     let (Some(own), true) = (cx.env.tile.number, cx.view.given.grouped) else {
         if tiles != 0 {
-            skip_steps(cx, channel, ring.digit, (ring.end, tiles.unsigned_abs()));
+            skip_steps(cx, channel, ring.digit, (ring.span.length, tiles.unsigned_abs()));
         }
         return;
     };

@@ -9,7 +9,7 @@ use super::{
     env::Held,
     error::LowerError,
     expr::{self, Operand},
-    guard, matrix, pipeline, put, stage, storage,
+    guard, limits, matrix, pipeline, put, stage, storage,
 };
 use crate::{
     dtype::DType,
@@ -141,10 +141,13 @@ fn zero_sums_of_nothing(cx: &mut Cx<'_>, value: ValueId, first: &Stmt) -> Result
     let own = &cx.view.nest.value(value).axes;
     let loops: Vec<Step> = writers(cx.view.nest, first, value).into_iter().flatten().collect();
     let open =
-        |step: &&Step| digits::run_time(cx, **step).steps == Steps::Rest && !own.contains(&step.0.axis);
+        |step: &&Step| {
+            let rest = digits::run_time(cx, **step).steps == Steps::Rest;
+            (rest || cx.view.plan.limits.skips(step.0)) && !own.contains(&step.0.axis)
+        };
     let Some(digit) = loops.iter().find(open).map(|(d, _)| *d) else { return Ok(()) };
-    let end = control::end(cx, digit);
-    let none = cx.build.emit.cmp(CmpOp::Le, end, Atom::i32(0));
+    let length = limits::span(cx, digit)?.length;
+    let none = cx.build.emit.cmp(CmpOp::Le, length, Atom::i32(0));
     let Some(registers) = storage::held(cx, value)?.registers else { return Ok(()) };
     let dtype = cx.view.nest.value(value).dtype;
     control::only_if(cx, Some(none), |cx| {

@@ -362,7 +362,7 @@ impl Nest {
             Expr::Get(value) => self.value(*value).dtype,
             Expr::Const(_, dtype) | Expr::Cast(dtype, _) => *dtype,
             Expr::Scalar(scalar) => self.scalar_dtype(*scalar),
-            Expr::Iota(_) | Expr::Dim(_) => DType::I32,
+            Expr::Iota(_) | Expr::Edge(..) | Expr::Dim(_) => DType::I32,
             Expr::Cmp(..) => DType::Bool,
             Expr::Un(op, x) => op.result(self.dtype(x)),
             Expr::Bin(_, x, _) | Expr::Select(_, x, _) => self.dtype(x),

@@ -6,7 +6,7 @@
 //! A row with `term` is printed in the term, where it belongs: `[acc@lane]`, `#lane.y^x`. Source spans are not printed.
 
 use super::{
-    Access, Across, Copy, Digit, Fraction, Interleave, Issue, Level, Order, Output, Recurrence, Segment,
+    Access, Across, Copy, Digit, Expr, Fraction, Interleave, Issue, Level, Limits, Order, Output, Recurrence, Segment,
     Stmt, Value, ValueId,
 };
 use crate::{
@@ -148,6 +148,8 @@ facts! {
     skew: BTreeMap<Digit, UnitDim>, term "xor";
     /// Optimisation level of the PTX assembler (`assemble`); its own default when absent.
     assemble: Option<u32>, line "assemble";
+    /// Axes of which only some points do something.
+    limits: BTreeMap<AxisId, Limits>, line "limits";
     /// Whether it is launched before the kernel before it has ended, and waits for that itself (`launch(dependent)`).
     dependent: bool, line "dependent";
 }
@@ -376,6 +378,22 @@ impl Text for Interleave {
             Some(Fraction { parts: parts.parse().ok()?, of: of.parse().ok()? })
         };
         Some(Interleave { loads: part("loads")?, copies: part("copies")?, stores: part("stores")? })
+    }
+}
+
+/// `(ld first[b,i]) .. (add (iota i) 1:i32)`: no comma is followed by a space, which divides entries.
+impl Text for Limits {
+    fn show(&self, nest: &Nest) -> String {
+        let end = |end: &Option<Expr>| end.as_ref().map_or("..".into(), |end| nest.expr(end));
+        format!("{} to {}", end(&self.from), end(&self.to)).replace(", ", ",")
+    }
+    fn read(text: &str, nest: &Nest) -> Option<Self> {
+        let (from, to) = text.split_once(" to ")?;
+        let end = |text: &str| match text {
+            ".." => Some(None),
+            text => nest.read_expr(text).map(Some),
+        };
+        Some(Limits { from: end(from)?, to: end(to)? })
     }
 }
 

@@ -14,7 +14,7 @@ mod recurrence;
 mod uses;
 
 use super::{
-    Access, AccessId, Expr, Nest, Placement, Recurrence, Stmt, Value, ValueId,
+    Access, AccessId, Expr, Limits, Nest, Placement, Recurrence, Stmt, Value, ValueId,
     assemble::{Axes, Digits, Item, assemble, drop_unread, loops},
 };
 use crate::{
@@ -34,11 +34,16 @@ use uses::{assigned, count_uses};
 /// outermost.
 ///
 /// # Errors
-/// A kernel that stores nothing.
+/// A kernel that stores nothing, or whose limits are not written out.
 pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
+    if let Some(axis) = tile::limits::unmasked(kernel) {
+        let axis = &kernel.axes[usize::from(axis.0)];
+        let message = format!("the limits of `{}` are not written out: `Kernel::apply_limits` does it", axis.name);
+        return Err(Diagnostic::new(axis.span, message));
+    }
     let mut found = Found::default();
     // That a loop is a recurrence shows inside of it, and then all of it is built anew.
-    let (build, mut items) = loop {
+    let (mut build, mut items) = loop {
         let mut build = Build::new(kernel, found.clone());
         let mut items = Vec::new();
         build.stmts(&kernel.body, &mut items)?;
@@ -64,11 +69,13 @@ pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
             names.insert(crate::nest::in_tile(name), digits.inside(axis));
         }
     }
+    let limits = build.limits()?;
     let recurrences = found.axes.into_iter().map(|(axis, span)| (axis, Recurrence { tile: None, span }));
     let mut nest = Nest {
         values: build.values,
         accesses: build.accesses,
         recurrences: recurrences.collect(),
+        limits,
         names,
         ..Nest::bare(kernel.clone(), body)
     };
@@ -115,6 +122,23 @@ impl<'a> Build<'a> {
 
     fn axis(&self, axis: AxisId) -> &tile::Axis {
         &self.kernel.axes[usize::from(axis.0)]
+    }
+
+    /// The limits of axes, which what stands in the kernel masks by.
+    fn limits(&mut self) -> Result<BTreeMap<AxisId, Limits>, Diagnostic> {
+        let mut all = BTreeMap::new();
+        for axis in axis_ids(self.kernel) {
+            let of = &self.kernel.axes[usize::from(axis.0)].limits;
+            let mut end = |end: &Option<tile::Expr>| {
+                let end = end.as_ref().map(|end| self.expr(end, Some(DType::I32), "limit", &mut Vec::new()));
+                end.map(|end| end.map(|end| end.expr)).transpose()
+            };
+            let limits = Limits { from: end(&of.from)?, to: end(&of.to)? };
+            if !of.is_none() {
+                all.insert(axis, limits);
+            }
+        }
+        Ok(all)
     }
 
     fn stmts(&mut self, stmts: &'a [tile::Stmt], items: &mut Vec<Item>) -> Result<(), Diagnostic> {

@@ -10,7 +10,7 @@ mod indexed;
 mod modular;
 
 use super::{
-    AccessId, BoxDim, CopyId, Digit, Expr, LoopKind, Nest, Segment, Steps, Stmt, TileSize, ValueId, in_place,
+    AccessId, BoxDim, CopyId, Digit, Expr, LoopKind, Nest, Recurrence, Segment, Steps, Stmt, TileSize, ValueId, in_place,
     own_loops,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     random::Random,
     shared::{Allocation, Content},
     tile::{
-        ElemType,
+        Edge, ElemType,
         evaluate::{EvalError, Inputs, semantics::Exact},
     },
 };
@@ -548,6 +548,16 @@ impl<'n, S: Neutral> Machine<'n, S> {
                 (Some(S::literal(x.ok_or(EvalError::Missing { kind: "scalar", name })?, t)), t)
             }
             Expr::Iota(a) => (Some(self.point[usize::from(a.0)] as f64), DType::I32),
+            Expr::Edge(a, edge) => {
+                let axis = usize::from(a.0);
+                let tile = i64::from(self.nest.recurrences.get(a).and_then(|r| r.tile).unwrap_or(Recurrence::UNTILED));
+                let first = self.point[axis] / tile * tile;
+                let at = match edge {
+                    Edge::First => first,
+                    Edge::End => (first + tile).min(self.extents[axis]),
+                };
+                (Some(at as f64), DType::I32)
+            }
             Expr::Dim(d) => {
                 let n = d.eval(&self.inputs.dims).ok_or_else(|| EvalError::Extent(d.to_string()))?;
                 (Some(n as f64), DType::I32)

@@ -5,7 +5,8 @@ use crate::{
     dtype::DType,
     machine::{Unit, UnitDim},
     op::{BinOp, CmpOp, RedOp, UnOp},
-    tile::ScalarId,
+    index::AxisId,
+    tile::{self, ScalarId},
 };
 use std::collections::BTreeMap;
 
@@ -238,6 +239,12 @@ impl Parser<'_> {
         at.map(|n| ValueId(n as u16)).ok_or_else(|| ParseError(format!("no value `{name}`")))
     }
 
+    fn axis(&mut self) -> Result<AxisId, ParseError> {
+        let name = self.next()?;
+        let at = self.tables.kernel.axes.iter().position(|a| a.name == name);
+        at.map(|n| AxisId(n as u16)).ok_or_else(|| ParseError(format!("no axis `{name}`")))
+    }
+
     fn access(&mut self) -> Result<AccessId, ParseError> {
         let text = self.next()?;
         let at = self.tables.accesses.iter().position(|a| self.tables.print_access(a) == text);
@@ -285,10 +292,11 @@ impl Parser<'_> {
                 Expr::Scalar(ScalarId(at.ok_or_else(|| ParseError(format!("no scalar `{name}`")))? as u16))
             }
             "iota" => {
-                let name = self.next()?;
-                let at = self.tables.kernel.axes.iter().position(|a| a.name == name);
-                let at = at.ok_or_else(|| ParseError(format!("no axis `{name}`")))?;
-                Expr::Iota(crate::index::AxisId(at as u16))
+                Expr::Iota(self.axis()?)
+            }
+            edge if tile::Edge::from_name(edge).is_some() => {
+                let axis = self.axis()?;
+                Expr::Edge(axis, tile::Edge::from_name(edge).expect("checked above"))
             }
             "dim" => Expr::Dim(crate::index::Extent::dim(&self.next()?)),
             "select" => Expr::Select(Box::new(self.expr()?), Box::new(self.expr()?), Box::new(self.expr()?)),
@@ -316,6 +324,14 @@ impl Parser<'_> {
 }
 
 impl Nest {
+    /// Reads an expression of a fact, where no comma is followed by a space.
+    pub(super) fn read_expr(&self, text: &str) -> Option<Expr> {
+        let tokens = tokens(&text.replace(',', ", "));
+        let (combine, across, skew) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut p = Parser { tokens, at: 0, tables: self, combine, across, skew };
+        p.expr().ok()
+    }
+
     /// Reads `axis.stride.steps`.
     pub(super) fn read_plain_digit(&self, text: &str) -> Option<Digit> {
         let parts: Vec<&str> = text.split('.').collect();

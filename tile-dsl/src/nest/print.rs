@@ -202,6 +202,7 @@ impl Nest {
             Expr::Const(c, t) => format!("{c:?}:{t}"),
             Expr::Scalar(s) => format!("(scalar {})", self.kernel.scalars[usize::from(s.0)].name),
             Expr::Iota(a) => format!("(iota {})", self.axis(*a)),
+            Expr::Edge(a, edge) => format!("({} {})", edge.name(), self.axis(*a)),
             Expr::Dim(d) => format!("(dim {d})"),
             Expr::Un(op, a) => format!("({} {})", op.name(), self.expr(a)),
             Expr::Bin(op, a, b) => format!("({} {} {})", op.name(), self.expr(a), self.expr(b)),

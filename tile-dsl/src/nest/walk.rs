@@ -169,6 +169,7 @@ impl Expr {
             | Expr::Const(..)
             | Expr::Scalar(_)
             | Expr::Iota(_)
+            | Expr::Edge(..)
             | Expr::Dim(_) => {}
         }
         visit(self);

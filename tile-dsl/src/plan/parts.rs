@@ -12,6 +12,7 @@ use super::{
     boxes::{Boxes, Unboxed},
     channels::Channels,
     fragments::{Fragments, Unheld},
+    limits::Limited,
     places::{Places, Unplaced},
     products::{Products, Unmultiplied},
     readers::{Misread, Readers},
@@ -34,6 +35,7 @@ pub(crate) struct Parts<'n> {
     units: OnceCell<Result<Units, NoUnits>>,
     tiles: OnceCell<Tiles>,
     roles: OnceCell<Roles>,
+    limits: OnceCell<Limited>,
     boxes: OnceCell<Boxes>,
     channels: OnceCell<Channels>,
     places: OnceCell<Places>,
@@ -134,6 +136,7 @@ impl<'n> Parts<'n> {
             units: OnceCell::new(),
             tiles: OnceCell::new(),
             roles: OnceCell::new(),
+            limits: OnceCell::new(),
             boxes: OnceCell::new(),
             channels: OnceCell::new(),
             places: OnceCell::new(),
@@ -170,6 +173,11 @@ impl<'n> Parts<'n> {
     /// The threads of a CTA by what they do.
     pub fn roles(&self) -> &Roles {
         self.roles.get_or_init(|| Roles::of(self.nest, self.threads(), self.target.threads()))
+    }
+
+    /// What loops over axes with limits leave out.
+    pub fn limits(&self) -> &Limited {
+        self.limits.get_or_init(|| Limited::of(self.nest))
     }
 
     /// What copies in shared memory take of their tensors.

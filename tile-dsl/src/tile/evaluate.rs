@@ -17,7 +17,7 @@ pub(crate) mod semantics;
 pub use outside::{Outside, outside};
 pub use reference::{Comparison, Reference, U, half_ulp};
 
-use super::{ElemType, Expr, ExprKind, Index, Kernel, Stmt, TensorId, ValueType, VarId, added, index, sums};
+use super::{Edge, ElemType, Expr, ExprKind, Index, Kernel, Stmt, TensorId, ValueType, VarId, added, index, sums};
 use crate::{
     dtype::{DType, Number},
     index::AxisId,
@@ -414,6 +414,13 @@ impl<'k, S: Semantics> Machine<'k, S> {
                 self.tabulate(axes.clone(), |_| literal)
             }
             ExprKind::Iota(axis) => self.tabulate(vec![*axis], |at| S::input(at[0] as f64)),
+            ExprKind::Edge(axis, edge) => {
+                let (first, end) = self.ranges[usize::from(axis.0)];
+                Array::scalar(S::input(match edge {
+                    Edge::First => first,
+                    Edge::End => end,
+                } as f64))
+            }
             ExprKind::Dim(name) => Array::scalar(S::input(self.inputs.dims[name] as f64)),
             ExprKind::Const { value, elem } => {
                 let elem = elem.expect("literals of an instantiated kernel have a type");
@@ -474,7 +481,7 @@ impl<'k, S: Semantics> Machine<'k, S> {
             | ExprKind::Cast(elem, _)
             | ExprKind::Const { elem: Some(elem), .. } => self.dtype(*elem),
             ExprKind::Const { elem: None, .. } => panic!("literals of an instantiated kernel have a type"),
-            ExprKind::Iota(_) | ExprKind::Dim(_) => DType::I32,
+            ExprKind::Iota(_) | ExprKind::Edge(..) | ExprKind::Dim(_) => DType::I32,
             ExprKind::Scalar(id) => self.dtype(self.kernel.scalars[usize::from(id.0)].elem),
             ExprKind::Cmp(..) => DType::Bool,
             ExprKind::Var(id) => self.types[usize::from(id.0)],

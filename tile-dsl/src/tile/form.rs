@@ -95,6 +95,37 @@ forms! {
     /// - See also: `assignment`, `whole`, `tile`, `pipeline`.
     Tiles = "tiles", "for k in tiles(K) { .. }", false;
 
+    /// `whole(N).below(hi)` and `tiles(N).below(hi)`: an axis that ends at a point which others say.
+    ///
+    /// ```text
+    /// fn sums_up_to(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    ///     let i = program_tile(N);
+    ///     let j = whole(N).below(i + 1);
+    ///     store(y, [i], sum(load(x, [j]), j));
+    /// }
+    /// ```
+    /// - Computes: as `between(0, hi)`.
+    /// - Requires: what `between` does.
+    /// - Costs: what `between` does.
+    /// - See also: `between`, `whole`, `tiles`.
+    Below = "below", "whole(N).below(hi)", false;
+
+    /// `whole(N).between(lo, hi)` and `tiles(N).between(lo, hi)`: an axis that has the points `lo ≤ j < hi`, for each point of the axes of the two.
+    ///
+    /// ```text
+    /// fn windows(x: &Tensor<f32, N>, first: &Tensor<i32, N>, y: &mut Tensor<f32, N>) {
+    ///     let i = program_tile(N);
+    ///     let j = whole(N).between(load(first, [i]), i + 1);
+    ///     store(y, [i], max(load(x, [j]), j));
+    /// }
+    /// ```
+    /// - Shape: a reduction over the axis has the axes of the limits, too: in the example `i`.
+    /// - Computes: reductions, `dot` and stores leave the other points out; so does a loop over `tiles`, in whose tiles without points for a row nothing changes for that row. Points beyond the extent are none. Where `hi ≤ lo` there is no point.
+    /// - Requires: limits that are `i32`, made of axes, dims, scalars, operators, and loads from tensors without `&mut`. The accumulator of a `dot` over the axis, what a loop over it carries, and what is stored along it have the axes of the limits.
+    /// - Costs: a comparison for each point at hand. Tiles without points for any of the rows at hand are neither loaded nor computed, if the loop over them stands inside those over the axes of the limits.
+    /// - See also: `below`, `whole`, `tiles`, `select`.
+    Between = "between", "whole(N).between(lo, hi)", false;
+
     /// `let x = value;`: a name for a value.
     ///
     /// ```text

@@ -1,6 +1,6 @@
 //! Generic kernel + element type → kernel with fixed types, every literal typed.
 
-use super::{ElemType, ExprKind, Kernel, Stmt, expressions_mut, verify};
+use super::{ElemType, Expr, ExprKind, Kernel, expressions_mut, verify};
 use crate::dtype::DType;
 
 impl Kernel {
@@ -19,7 +19,7 @@ impl Kernel {
             {
                 fix(elem, dtype);
             }
-            substitute(&mut kernel.body, dtype);
+            substitute(&mut kernel, dtype);
         }
         verify::type_literals(&mut kernel);
         kernel
@@ -32,8 +32,8 @@ fn fix(elem: &mut ElemType, dtype: DType) {
     }
 }
 
-fn substitute(body: &mut [Stmt], dtype: DType) {
-    expressions_mut(body, &mut |expr| {
+fn substitute(kernel: &mut Kernel, dtype: DType) {
+    let fix_all = &mut |expr: &mut Expr| {
         match &mut expr.kind {
             ExprKind::Full { elem, .. }
             | ExprKind::Cast(elem, _)
@@ -43,5 +43,8 @@ fn substitute(body: &mut [Stmt], dtype: DType) {
             _ => {}
         }
         true
-    });
+    };
+    expressions_mut(&mut kernel.body, fix_all);
+    let limits = kernel.axes.iter_mut().flat_map(|axis| axis.limits.ends_mut());
+    limits.for_each(|end| end.each_mut(fix_all));
 }

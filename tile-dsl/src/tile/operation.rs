@@ -40,6 +40,8 @@ impl Operation {
             ExprKind::Full { .. } => Operation::Form(Form::Full),
             ExprKind::Iota(_) => Operation::Form(Form::Axis),
             ExprKind::Dim(_) => Operation::Form(Form::Dim),
+            // What limits mean; nobody writes it.
+            ExprKind::Edge(..) => return None,
             ExprKind::Const { .. } => Operation::Form(Form::Number),
             ExprKind::Scalar(_) => Operation::Form(Form::Scalar),
             // A name, which is no operation.

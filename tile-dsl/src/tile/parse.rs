@@ -1,7 +1,7 @@
 //! Reads the text that [`super::print`] writes. For tests: kernels come from the macro.
 
 use super::{
-    Axis, AxisKind, ElemType, Expr, ExprKind, Index, Kernel, Scalar, ScalarId, Stmt, Tensor, TensorId, Var,
+    Axis, AxisKind, Edge, ElemType, Expr, ExprKind, Index, Kernel, Limits, Scalar, ScalarId, Stmt, Tensor, TensorId, Var,
     VarId,
 };
 use crate::{
@@ -72,6 +72,14 @@ fn tokens(text: &str) -> Vec<(String, usize)> {
                         || (chars[at] == '.' && chars.get(at + 1).is_some_and(char::is_ascii_digit)))
                 {
                     at += 1;
+                }
+                // Loaded limits have names: `j.from`.
+                for suffix in [".from", ".to"] {
+                    let end = at + suffix.len();
+                    let ends = chars.get(end).is_none_or(|c| !c.is_alphanumeric() && *c != '_' && *c != '(');
+                    if ends && chars[at..].iter().take(suffix.len()).collect::<String>() == suffix {
+                        at = end;
+                    }
                 }
             } else {
                 let two: String = chars[at..(at + 2).min(chars.len())].iter().collect();
@@ -158,8 +166,18 @@ impl Parser {
         self.expect("(")?;
         self.comma_separated(")", Self::param)?;
         self.expect("{")?;
+        // Limits may mention axes that are bound behind theirs.
+        for at in self.at..self.tokens.len().saturating_sub(2) {
+            let [word, name, within] = [0, 1, 2].map(|n| self.tokens[at + n].0.as_str());
+            if word == "axis" && within == "in" {
+                let (extent, kind, limits) = (Extent::default(), AxisKind::Whole, Limits::default());
+                let name = name.to_string();
+                self.kernel.axes.push(Axis { name, extent, kind, limits, span: SpanId::NONE });
+            }
+        }
+        let mut bound = 0;
         while self.eat("axis") {
-            let name = self.next();
+            self.at += 1;
             self.expect("in")?;
             let kind = match self.next().as_str() {
                 "program_tile" => AxisKind::Program,
@@ -170,11 +188,35 @@ impl Parser {
             self.expect("(")?;
             let extent = self.extent()?;
             self.expect(")")?;
+            let limits = self.limits()?;
             self.expect(";")?;
-            self.kernel.axes.push(Axis { name, extent, kind, span: SpanId::NONE });
+            let axis = &mut self.kernel.axes[bound];
+            (axis.extent, axis.kind, axis.limits) = (extent, kind, limits);
+            bound += 1;
         }
         self.kernel.body = self.block()?;
         if self.peek().is_empty() { Ok(()) } else { self.fail("text after the kernel") }
+    }
+
+    /// `.below(E)`, `.from(E)`, `.between(E, E)`, or nothing.
+    fn limits(&mut self) -> Result<Limits> {
+        let mut limits = Limits::default();
+        if !self.eat(".") {
+            return Ok(limits);
+        }
+        let word = self.next();
+        self.expect("(")?;
+        if word != "below" {
+            limits.from = Some(self.expr(0)?);
+        }
+        if word == "between" {
+            self.expect(",")?;
+        }
+        if word != "from" {
+            limits.to = Some(self.expr(0)?);
+        }
+        self.expect(")")?;
+        Ok(limits)
     }
 
     fn param(&mut self) -> Result<()> {
@@ -450,6 +492,11 @@ impl Parser {
                 let name = self.next();
                 self.expect(")")?;
                 if token == "dim" { ExprKind::Dim(name) } else { ExprKind::Iota(self.axis(&name)?) }
+            }
+            name if Edge::from_name(name).is_some() && self.eat("(") => {
+                let axis = self.next();
+                self.expect(")")?;
+                ExprKind::Edge(self.axis(&axis)?, Edge::from_name(name).expect("checked above"))
             }
             "select" if self.eat("(") => {
                 let [c, a, b] = self.args()?;

@@ -32,7 +32,14 @@ impl Display for Kernel {
                 AxisKind::Tiles => "tiles",
                 AxisKind::Whole => "whole",
             };
-            writeln!(f, "    axis {} in {kind}({});", axis.name, axis.extent)?;
+            write!(f, "    axis {} in {kind}({})", axis.name, axis.extent)?;
+            match (&axis.limits.from, &axis.limits.to) {
+                (None, None) => {}
+                (None, Some(to)) => write!(f, ".below({})", self.show(to))?,
+                (Some(from), None) => write!(f, ".from({})", self.show(from))?,
+                (Some(from), Some(to)) => write!(f, ".between({}, {})", self.show(from), self.show(to))?,
+            }
+            f.write_str(";\n")?;
         }
         for stmt in &self.body {
             self.write_stmt(f, stmt, 1)?;
@@ -139,6 +146,7 @@ impl Kernel {
                 f.write_str("])")
             }
             ExprKind::Iota(axis) => write!(f, "iota({})", self.axes[usize::from(axis.0)].name),
+            ExprKind::Edge(axis, edge) => write!(f, "{}({})", edge.name(), self.axes[usize::from(axis.0)].name),
             ExprKind::Dim(name) => write!(f, "dim({name})"),
             ExprKind::Const { value, .. } if value.is_sign_negative() && level > 4 => {
                 write!(f, "({})", self.show(expr))

@@ -75,7 +75,7 @@ impl Kernel {
                 ValueType { axes: axes.iter().copied().collect(), elem: *elem }
             }
             ExprKind::Iota(axis) => ValueType { axes: [*axis].into(), elem: i32_type },
-            ExprKind::Dim(_) => ValueType::scalar(i32_type),
+            ExprKind::Dim(_) | ExprKind::Edge(..) => ValueType::scalar(i32_type),
             ExprKind::Const { elem, .. } => {
                 ValueType::scalar(elem.expect("literals of an instantiated kernel have a type"))
             }
@@ -97,6 +97,7 @@ impl Kernel {
             ExprKind::Reduce(_, x, axis) => {
                 let mut value = self.typed(x, var);
                 value.axes.remove(axis);
+                value.axes.extend(self.limiting_axes(*axis));
                 value
             }
             ExprKind::Dot(_, _, acc) => self.typed(acc, var),

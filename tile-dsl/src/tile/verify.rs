@@ -11,12 +11,13 @@
 //! | an index that is a value | an integer; in a store its axes are determined by other dimensions, or `unique` promises that they are |
 //! | `atomic_add` and the like | each program axis and each open loop is among the axes of index and value; nothing else stores to the tensor or loads from it |
 //! | `if c { store }` | a condition with no axis that the store lacks |
+//! | a limit of `a` | an `i32` without `a`, known before the loops over `a`; `dot` over `a` and what loops over `a` carry or store have its axes |
 //! | numbers | extents and index expressions stay in 32 bits, as far as their numbers tell |
 //! | tensors | stores to one tensor never meet; it is read only where none does, or at the identical index before it is overwritten; where values say where it is stored or read, it is either stored once or only read |
 
 use super::{
-    AxisKind, ElemType, Expr, ExprKind, Form, Index, Kernel, Operation, ScalarId, Stmt, TensorId, ValueType,
-    VarId,
+    AxisKind, ElemType, Expr, ExprKind, Form, Index, Kernel, Limits, Operation, ScalarId, Stmt, TensorId,
+    ValueType, VarId,
 };
 use crate::{
     diagnostic::{Diagnostic, replace},
@@ -33,6 +34,7 @@ mod combine;
 mod disjoint;
 mod dot;
 mod index;
+mod limits;
 mod signature;
 
 /// Checks every typing rule; an empty list means the kernel is well-formed. Works on generic kernels too.
@@ -49,8 +51,13 @@ pub fn verify(kernel: &Kernel) -> Vec<Diagnostic> {
 /// Gives each literal the type of its context, as far as that is known.
 pub(super) fn type_literals(kernel: &mut Kernel) {
     let mut body = std::mem::take(&mut kernel.body);
-    Checker::new(kernel).block(&mut body);
+    let mut checker = Checker::new(kernel);
+    checker.block(&mut body);
+    let limits = checker.typed_limits;
     kernel.body = body;
+    for (axis, typed) in limits {
+        kernel.axes[usize::from(axis.0)].limits = typed;
+    }
 }
 
 struct Checker<'k> {
@@ -65,6 +72,8 @@ struct Checker<'k> {
     open: Vec<AxisId>,
     stores: BTreeMap<TensorId, Vec<(Vec<Index>, SpanId)>>,
     loads: Vec<(TensorId, Vec<Index>, SpanId)>,
+    /// Limits that were checked, with the types of their literals.
+    typed_limits: BTreeMap<AxisId, Limits>,
     /// Tensors that atomic operations combine: by which, and where first.
     combined: BTreeMap<TensorId, (RedOp, SpanId)>,
     errors: Vec<Diagnostic>,
@@ -121,6 +130,7 @@ impl<'k> Checker<'k> {
             open: Vec::new(),
             stores: BTreeMap::new(),
             loads: Vec::new(),
+            typed_limits: BTreeMap::new(),
             combined: BTreeMap::new(),
             errors: Vec::new(),
         }
@@ -133,6 +143,7 @@ impl<'k> Checker<'k> {
     fn block(&mut self, body: &mut [Stmt]) {
         let mut bound = Vec::new();
         for stmt in body {
+            self.limits_of_whole();
             match stmt {
                 Stmt::Let { var, value } => {
                     self.check_overwritten(value);
@@ -180,6 +191,7 @@ impl<'k> Checker<'k> {
         if self.open.contains(&axis) {
             self.error(Diagnostic::new(span, format!("the loop over `{name}` is inside itself")));
         }
+        self.limits(axis);
         self.open.push(axis);
         self.block(body);
         self.open.pop();
@@ -211,6 +223,9 @@ impl<'k> Checker<'k> {
             );
         }
         let (Some(old), Some(found)) = (old, found) else { return };
+        if self.lacks_limiting_axes(var, &old, span) {
+            return;
+        }
         if found.elem != old.elem {
             let (was, is) = (kernel.elem_name(old.elem), kernel.elem_name(found.elem));
             self.error(
@@ -268,7 +283,7 @@ impl<'k> Checker<'k> {
                 self.in_scope(&axes, span)?;
                 Some(ValueType { axes, elem: I32 })
             }
-            ExprKind::Dim(_) => Some(ValueType::scalar(I32)),
+            ExprKind::Dim(_) | ExprKind::Edge(..) => Some(ValueType::scalar(I32)),
             ExprKind::Const { value, elem } => {
                 let Some(found) = elem.or(expected) else {
                     let text = dot::number(*value);
@@ -394,6 +409,7 @@ impl<'k> Checker<'k> {
                 self.in_scope(&[axis].into(), span)?;
                 self.reduce(op, &found, axis, x.span, span)?;
                 found.axes.remove(&axis);
+                found.axes.extend(kernel.limiting_axes(axis));
                 Some(found)
             }
             ExprKind::Dot(a, b, c) => {

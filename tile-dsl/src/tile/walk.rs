@@ -15,6 +15,7 @@ impl Expr {
             ExprKind::Load { index, .. } => super::index::values(index).collect(),
             ExprKind::Full { .. }
             | ExprKind::Iota(_)
+            | ExprKind::Edge(..)
             | ExprKind::Dim(_)
             | ExprKind::Const { .. }
             | ExprKind::Scalar(_)
@@ -31,6 +32,7 @@ impl Expr {
             ExprKind::Load { index, .. } => values_mut(index).collect(),
             ExprKind::Full { .. }
             | ExprKind::Iota(_)
+            | ExprKind::Edge(..)
             | ExprKind::Dim(_)
             | ExprKind::Const { .. }
             | ExprKind::Scalar(_)

@@ -7,6 +7,7 @@ pub mod directive;
 pub mod expr;
 mod index;
 pub mod kernel;
+pub mod limits;
 pub mod lists;
 pub mod schedule;
 pub mod signature;

@@ -19,6 +19,11 @@ impl Verifier<'_> {
         stmt.visit(&mut uses)?;
         let ty = uses.ty;
         self.particular(stmt)?;
+        if let Stmt::Set { frag, value, .. } = stmt
+            && (diverged || self.differs(value))
+        {
+            self.apart.insert(*frag);
+        }
         let height = self.scope.len();
         let mut inside = Inside { verifier: self, stmt, diverged, ty, blocks: false };
         stmt.visit(&mut inside)?;
@@ -140,6 +145,12 @@ impl Verifier<'_> {
         let param = self.kernel.params.get(i as usize);
         let mutable = matches!(param, Some(Param::Tensor { mutable: true, .. } | Param::Scratch { .. }));
         ensure(mutable, || format!("store to read-only parameter {i}"))
+    }
+
+    /// Whether no thread writes to a buffer.
+    fn is_constant(&self, mem: Mem) -> bool {
+        let Mem::Global(i) = mem else { return false };
+        matches!(self.kernel.params.get(i as usize), Some(Param::Tensor { mutable: false, .. }))
     }
 
     /// A stage, an offset or a coordinate.
@@ -336,7 +347,12 @@ impl<'a> Visitor<'a> for Inside<'_, '_, '_> {
         self.of_elements(*var, true)
     }
     fn defs(&mut self, vars: &'a Vec<Var>) -> Check {
-        vars.iter().try_for_each(|var| self.of_elements(*var, true))
+        // What nobody writes is the same for all who read one place.
+        let differs = match self.stmt {
+            Stmt::Load { mem, .. } if self.verifier.is_constant(*mem) => self.verifier.operands_differ(self.stmt),
+            _ => true,
+        };
+        vars.iter().try_for_each(|var| self.of_elements(*var, differs))
     }
     fn common(&mut self, var: &'a Var, ty: DType) -> Check {
         self.verifier.define(*var, ty, false)

@@ -33,7 +33,7 @@ impl Build<'_> {
             ExprKind::Load { tensor, .. } => Some(dtype(self.kernel.tensors[usize::from(tensor.0)].elem)),
             ExprKind::Full { elem, .. } | ExprKind::Cast(elem, _) => Some(dtype(*elem)),
             ExprKind::Const { elem, .. } => elem.map(dtype),
-            ExprKind::Iota(_) | ExprKind::Dim(_) => Some(DType::I32),
+            ExprKind::Iota(_) | ExprKind::Edge(..) | ExprKind::Dim(_) => Some(DType::I32),
             ExprKind::Scalar(s) => Some(dtype(self.kernel.scalars[usize::from(s.0)].elem)),
             ExprKind::Var(v) => self.env.get(v).map(|b| b.dtype),
             ExprKind::Un(op, a) => self.dtype_of(a).map(|dtype| op.result(dtype)),
@@ -69,6 +69,7 @@ impl Build<'_> {
             }
             ExprKind::Const { value, .. } => point(Expr::Const(*value, own), Axes::new()),
             ExprKind::Iota(a) => point(Expr::Iota(*a), [*a].into()),
+            ExprKind::Edge(a, edge) => point(Expr::Edge(*a, *edge), Axes::new()),
             ExprKind::Dim(d) => point(Expr::Dim(Extent::dim(d)), Axes::new()),
             ExprKind::Scalar(s) => point(Expr::Scalar(*s), Axes::new()),
             ExprKind::Var(v) => self.env.get(v).cloned().ok_or_else(|| {

@@ -58,6 +58,7 @@ impl Checker<'_> {
         self.inside(tensor, index, span);
         let all = &axes | &found.axes;
         self.counts_once(op, &all, name, span);
+        self.stored_within_limits(name, &all, span);
         let own = found.axes.clone();
         self.stored(tensor, value, &found, &own);
         Some(all)

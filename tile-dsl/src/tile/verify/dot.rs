@@ -152,6 +152,20 @@ impl Checker<'_> {
                 );
             }
         }
+        for axis in &contracted {
+            let missing = &kernel.limiting_axes(*axis) - &acc.axes;
+            if let Some(limiting) = missing.first() {
+                let (name, limiting) = (axis_name(axis), axis_name(limiting));
+                self.error(
+                    shapes(Diagnostic::new(
+                        span,
+                        format!("`dot` contracts `{name}`, whose points depend on `{limiting}`, which the accumulator lacks"),
+                    ))
+                    .note(kernel.axes[usize::from(axis.0)].span, format!("the limits of `{name}` are here"))
+                    .remark(format!("give the accumulator the axis `{limiting}`")),
+                );
+            }
+        }
         if contracted.is_empty() && foreign.is_empty() {
             self.error(
                 shapes(Diagnostic::new(

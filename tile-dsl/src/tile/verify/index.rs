@@ -227,6 +227,7 @@ impl Checker<'_> {
         self.stores.entry(tensor).or_default().push((index.to_vec(), span));
         let axes = axes?;
         self.covers_program(&axes, name, span);
+        self.stored_within_limits(name, &axes, span);
         self.inside(tensor, index, span);
         if !self.injective(index, &axes) {
             self.collides(name, index, &axes, span);

@@ -6,7 +6,7 @@ use tile_dsl::{
     index::AxisId,
     machine::{Across, Evict, Level, Order, Unit, UnitDim},
     nest::{
-        Digit, Fraction, Interleave, Issue, LoopKind, Nest, Output, Recurrence, Segment, Steps, Stmt,
+        AccessId, Digit, Expr, Fraction, Interleave, Issue, Limits, LoopKind, Nest, Output, Recurrence, Segment, Steps, Stmt,
         ValueId, initial, leaves, parse_nest,
     },
     span::SpanId,
@@ -38,6 +38,7 @@ fn nest() -> Nest {
     );
     let Nest { kernel, values, accesses, copies, body, mut names, .. } = bare;
     names.insert("k.o".into(), named);
+    let a_load = AccessId(0);
     let half = Fraction { parts: 1, of: 2 };
     Nest {
         kernel,
@@ -80,6 +81,7 @@ fn nest() -> Nest {
         skew: BTreeMap::new(),
         assemble: Some(0),
         dependent: true,
+        limits: [(AxisId(2), Limits { from: Some(Expr::Load(a_load)), to: None }), (AxisId(1), Limits { from: Some(Expr::Iota(AxisId(0))), to: Some(Expr::Const(3.0, DType::I32)) })].into(),
     }
 }
 
@@ -108,7 +110,7 @@ fn each_fact_is_a_line_of_its_own_and_nothing_is_said_by_default() {
     let bare = testing::without_facts(&nest);
     assert_eq!(testing::facts(&bare), "");
     let (text, lines) = (testing::facts(&nest), testing::facts(&nest).lines().count());
-    assert_eq!(lines, 24, "{text}");
+    assert_eq!(lines, 25, "{text}");
     // Without a line the fact is what holds where nothing is said.
     for left_out in text.lines() {
         let rest: String = text.lines().filter(|l| *l != left_out).flat_map(|l| [l, "\n"]).collect();

@@ -8,6 +8,7 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use std::collections::BTreeMap;
 use syn::{Expr, FnArg, GenericArgument, ItemFn, Pat, PathArguments, Stmt, Type, spanned::Spanned};
+use crate::parse::kernel::limited;
 use tile_dsl::op::RedOp;
 
 /// The skeleton of a kernel. Only editors see that of an unsound one: its mistakes have been reported.
@@ -118,14 +119,22 @@ impl Skeleton<'_> {
     fn stmt(&self, stmt: &Stmt) -> TokenStream {
         match stmt {
             Stmt::Local(local) => {
-                let value = local.init.as_ref().map_or_else(|| self.unknown(), |init| self.expr(&init.expr));
+                let (bound, limits) = match &local.init {
+                    Some(init) => {
+                        let (bound, limits) = limited(&init.expr);
+                        (Some(bound), limits)
+                    }
+                    None => (None, None),
+                };
+                let value = bound.map_or_else(|| self.unknown(), |bound| self.expr(bound));
+                let limits = limits.map(|limits| self.limits(limits));
                 let pat = match &local.pat {
                     Pat::Type(typed) => &typed.pat,
                     other => other,
                 };
                 // A tuple of axes: each is bound by itself.
-                if let (Pat::Tuple(tuple), Some(init)) = (pat, &local.init)
-                    && let Expr::Call(call) = &*init.expr
+                if let (Pat::Tuple(tuple), Some(bound)) = (pat, bound)
+                    && let Expr::Call(call) = bound
                     && call.args.len() == tuple.elems.len()
                 {
                     let func = self.function(&call.func);
@@ -140,14 +149,15 @@ impl Skeleton<'_> {
                         .collect();
                 }
                 match pat {
-                    Pat::Ident(_) => quote!(let #pat = #value;),
+                    Pat::Ident(_) => quote!(let #pat = #value #limits;),
                     _ => quote!(let _ = #value;),
                 }
             }
             Stmt::Expr(Expr::ForLoop(l), _) => {
                 let (pat, body) = (&l.pat, self.block(&l.body.stmts));
-                let tiles = self.expr(&l.expr);
-                quote!({ let #pat = #tiles; loop { #body break; } })
+                let (bound, limits) = limited(&l.expr);
+                let (tiles, limits) = (self.expr(bound), limits.map(|limits| self.limits(limits)));
+                quote!({ let #pat = #tiles #limits; loop { #body break; } })
             }
             Stmt::Expr(Expr::If(choice), _) => {
                 let (condition, body) = (self.expr(&choice.cond), self.block(&choice.then_branch.stmts));
@@ -166,6 +176,12 @@ impl Skeleton<'_> {
             }
             Stmt::Item(_) | Stmt::Macro(_) => TokenStream::new(),
         }
+    }
+
+    /// `.below(hi)` behind a binder.
+    fn limits(&self, method: &syn::ExprMethodCall) -> TokenStream {
+        let (name, args) = (&method.method, method.args.iter().map(|arg| self.expr(arg)));
+        quote!(.#name(#(#args),*))
     }
 
     fn unknown(&self) -> TokenStream {

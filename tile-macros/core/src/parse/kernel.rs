@@ -6,14 +6,14 @@ use crate::{
 };
 use quote::ToTokens;
 use std::collections::HashMap;
-use syn::{Expr, ItemFn, Pat, Stmt as RustStmt};
+use syn::{Expr, ExprMethodCall, ItemFn, Pat, Stmt as RustStmt};
 use tile_dsl::{
     diagnostic::{Diagnostic, near, replace},
     engine,
     index::AxisId,
     op::{BinOp, RedOp},
     span::SpanId,
-    tile::{self, Axis, AxisKind, ExprKind, Form, Kernel, Operation, ScalarId, Stmt, TensorId, VarId},
+    tile::{self, Axis, AxisKind, ExprKind, Form, Kernel, Limits, Operation, ScalarId, Stmt, TensorId, VarId},
 };
 
 /// Reads a kernel. `None` when it has mistakes, which are then in `report`; types are checked too.
@@ -48,6 +48,7 @@ pub fn kernel(item: &ItemFn, spans: &mut Spans, report: &mut Report) -> Option<K
     }
     let mut errors = tile::verify(&kernel);
     if errors.is_empty() {
+        kernel.apply_limits();
         // What no schedule can run is a mistake of the kernel, not of each schedule.
         errors.extend(engine::schedulable(&kernel).err());
     }
@@ -248,10 +249,11 @@ impl Reader<'_> {
                 "use `select(condition, a, b)`",
             );
         }
-        if let Some((binder, args)) = call(&init.expr)
+        let (bound, limits) = limited(&init.expr);
+        if let Some((binder, args)) = call(bound)
             && let Some(form) = binder_form(&binder)
         {
-            return self.in_form(form, |reader| reader.axes(&local.pat, form, &args, &init.expr));
+            return self.in_form(form, |reader| reader.axes(&local.pat, (form, &args, limits), bound));
         }
         self.about = Some(Operation::Form(Form::Let));
         match &local.pat {
@@ -291,7 +293,12 @@ impl Reader<'_> {
         VarId(id(self.kernel.vars.len() - 1))
     }
 
-    fn axes(&mut self, pat: &Pat, binder: Form, args: &[&Expr], call: &Expr) -> Option<Stmt> {
+    fn axes(
+        &mut self,
+        pat: &Pat,
+        (binder, args, limits): (Form, &[&Expr], Option<&ExprMethodCall>),
+        call: &Expr,
+    ) -> Option<Stmt> {
         let kind = match binder {
             Form::ProgramTile => AxisKind::Program,
             Form::Whole => AxisKind::Whole,
@@ -320,13 +327,22 @@ impl Reader<'_> {
                 "give a dim for each axis: `let (i, j) = program_tile(M, N);`",
             );
         }
+        if let (Some(limits), [_, second, ..]) = (limits, args) {
+            let dim = source(second);
+            return self.fail(
+                limits,
+                "several axes are bound, and the limits are of one",
+                &format!("bind it by itself: `let j = {}({dim})..`", binder.name()),
+            );
+        }
+        let limits = self.limits(limits)?;
         for (pat, arg) in pats.into_iter().zip(args) {
-            self.axis(pat, arg, kind);
+            self.axis(pat, arg, kind, limits.clone());
         }
         None
     }
 
-    fn axis(&mut self, pat: &Pat, arg: &Expr, kind: AxisKind) -> Option<AxisId> {
+    fn axis(&mut self, pat: &Pat, arg: &Expr, kind: AxisKind, limits: Limits) -> Option<AxisId> {
         let Pat::Ident(name) = pat else {
             return self.fail(
                 pat,
@@ -353,7 +369,7 @@ impl Reader<'_> {
         let span = self.spans.of(&name.ident);
         self.spans.describe(span, Operation::of_axis(kind).place());
         let text = name.ident.to_string();
-        self.kernel.axes.push(Axis { name: text.clone(), extent, kind, span });
+        self.kernel.axes.push(Axis { name: text.clone(), extent, kind, limits, span });
         let axis = AxisId(id(self.kernel.axes.len() - 1));
         self.bind(&text, Binding::Axis(axis));
         Some(axis)
@@ -435,7 +451,8 @@ impl Reader<'_> {
         if let Some(label) = &for_loop.label {
             return self.fail(label, "labels are not supported in a kernel", "nothing leaves a loop early");
         }
-        let dim = match call(&for_loop.expr) {
+        let (bound, limits) = limited(&for_loop.expr);
+        let dim = match call(bound) {
             Some((name, args)) if name == Form::Tiles.name() && args.len() == 1 => args[0],
             _ => {
                 const RULE: &str = "a kernel loops over the tiles of an axis";
@@ -450,9 +467,10 @@ impl Reader<'_> {
                 };
             }
         };
+        let limits = self.limits(limits);
         self.scopes.push(HashMap::new());
         self.loops += 1;
-        let axis = self.axis(&for_loop.pat, dim, AxisKind::Tiles);
+        let axis = limits.and_then(|limits| self.axis(&for_loop.pat, dim, AxisKind::Tiles, limits));
         if axis.is_none()
             && let Pat::Ident(name) = &*for_loop.pat
         {
@@ -536,6 +554,16 @@ impl Reader<'_> {
                 }
             }
         }
+    }
+}
+
+/// A binder, and the limits that are said of its axis: `tiles(N).below(hi)`.
+pub fn limited(expr: &Expr) -> (&Expr, Option<&ExprMethodCall>) {
+    match expr {
+        Expr::MethodCall(method) if call(&method.receiver).is_some_and(|(f, _)| binder_form(&f).is_some()) => {
+            (&method.receiver, Some(method))
+        }
+        _ => (expr, None),
     }
 }
 

@@ -1,0 +1,642 @@
+//! Limits: an axis whose points depend on those of others.
+//!
+//! ```text
+//! let j = whole(N).below(i + 1);      ; of each i, the points 0 ≤ j ≤ i
+//! m = sum(x, j)                       ; has the axis i, whether x has it or not
+//! ```
+//! A kernel says a limit where it binds the axis. [`Kernel::apply_limits`] writes it out, so that nothing behind it has to know of
+//! limits: what follows is the same kernel, in which each consumer of a limited axis masks.
+//!
+//! | written | meant, where `in` is `lo <= iota(j) and iota(j) < hi` |
+//! |---|---|
+//! | `sum(x, j)` | `sum(select(in, x, 0), j)`; of `max` and `min` with their neutral elements |
+//! | `dot(a, b, c)` over `j` | `dot(select(in, a, 0), b, c)`, or `b` if only `b` has all axes of the limit |
+//! | `store(y, [i, j], v)` | `if in { store(y, [i, j], v) }` |
+//! | `x = v` in `for j in tiles(..)` | `x = select(max(lo, tile_first(j)) < min(hi, tile_end(j)), v, x)`: tiles without points change nothing |
+//!
+//! So a tile of `j` without points for any of its rows does nothing, and the limits, which the axis keeps, say which tiles these are.
+
+use super::{Axis, ElemType, Expr, ExprKind, Kernel, Stmt, ValueType, Var, VarId, statements, verify};
+use crate::{
+    index::AxisId,
+    op::{BinOp, CmpOp, RedOp},
+    span::SpanId,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The points of an axis that count, of those below its extent: `from ≤ point < to`, for each point of the axes of the two.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The first point, an `i32`; 0 if absent.
+    pub from: Option<Expr>,
+    /// The end, an `i32`; the extent if absent.
+    pub to: Option<Expr>,
+}
+
+impl Limits {
+    /// Whether all points of the axis count.
+    pub fn is_none(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
+    /// The first point and the end, as far as they are there.
+    pub fn ends(&self) -> impl Iterator<Item = &Expr> {
+        self.from.iter().chain(&self.to)
+    }
+
+    /// The same, to change them in place.
+    pub fn ends_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.from.iter_mut().chain(&mut self.to)
+    }
+}
+
+/// An end of the tile that a loop over tiles has at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Edge {
+    /// Its first point.
+    First,
+    /// The point behind its last.
+    End,
+}
+
+impl Edge {
+    /// Both.
+    pub const ALL: [Edge; 2] = [Edge::First, Edge::End];
+
+    /// Name in the printed IRs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Edge::First => "tile_first",
+            Edge::End => "tile_end",
+        }
+    }
+
+    /// Inverse of [`Edge::name`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|edge| edge.name() == name)
+    }
+}
+
+impl Kernel {
+    /// The axes on which the points of another depend.
+    pub fn limiting_axes(&self, axis: AxisId) -> BTreeSet<AxisId> {
+        let found = self.vars_by_value();
+        let ends = self.axes[usize::from(axis.0)].limits.ends();
+        ends.flat_map(|end| self.inlined(end, &found)).flat_map(|end| axes_of(&end)).collect()
+    }
+
+    /// What variables that keep their value stand for.
+    fn vars_by_value(&self) -> BTreeMap<VarId, &Expr> {
+        let mut found = BTreeMap::new();
+        if self.axes.iter().all(|axis| axis.limits.is_none()) {
+            return found;
+        }
+        statements(&self.body, &mut |stmt| {
+            if let Stmt::Let { var, value } = stmt
+                && !self.vars[usize::from(var.0)].mutable
+            {
+                found.insert(*var, value);
+            }
+        });
+        found
+    }
+
+    /// What a variable that may change is bound to first.
+    fn start_of(&self, var: VarId) -> Option<&Expr> {
+        let mut found = None;
+        statements(&self.body, &mut |stmt| match stmt {
+            Stmt::Let { var: v, value } if *v == var => found = Some(value),
+            _ => {}
+        });
+        found
+    }
+
+    /// An expression without variables; `None` where one may change.
+    fn inlined(&self, expr: &Expr, vars: &BTreeMap<VarId, &Expr>) -> Option<Expr> {
+        if let ExprKind::Var(var) = &expr.kind {
+            return self.inlined(vars.get(var)?, vars);
+        }
+        let mut expr = expr.clone();
+        for child in expr.children_mut() {
+            *child = self.inlined(child, vars)?;
+        }
+        Some(expr)
+    }
+
+    /// A limit without variables, or the part of it that is not known before the loops that it limits.
+    pub(super) fn known_before(&self, limit: &Expr) -> Result<Expr, Unknown> {
+        let inlined = self.inlined(limit, &self.vars_by_value()).ok_or(Unknown::Variable)?;
+        let mut unknown = None;
+        inlined.each(&mut |e| match &e.kind {
+            ExprKind::Load { tensor, .. } if self.tensors[usize::from(tensor.0)].mutable => {
+                let name = self.tensors[usize::from(tensor.0)].name.clone();
+                unknown.get_or_insert(Unknown::Stored(name));
+            }
+            ExprKind::Reduce(op, ..) => {
+                unknown.get_or_insert(Unknown::Computed(op.name()));
+            }
+            ExprKind::Dot(..) => {
+                unknown.get_or_insert(Unknown::Computed("dot"));
+            }
+            _ => {}
+        });
+        match unknown {
+            Some(unknown) => Err(unknown),
+            None => Ok(inlined),
+        }
+    }
+
+    /// Writes out the limits of a kernel that [`super::verify`] accepts: see the [module](self). They stay with their axes, without
+    /// variables. A kernel without limits stays as it is.
+    ///
+    /// # Panics
+    /// If the kernel was not verified.
+    pub fn apply_limits(&mut self) {
+        if self.axes.iter().all(|axis| axis.limits.is_none()) {
+            return;
+        }
+        verify::type_literals(self);
+        let known = self.axes.iter().map(|axis| {
+            let known = |end: &Expr| self.known_before(end).expect("limits are verified");
+            Limits { from: axis.limits.from.as_ref().map(known), to: axis.limits.to.as_ref().map(known) }
+        });
+        let known: Vec<Limits> = known.collect();
+        let named = self.name_loaded();
+        let types = self.variable_types();
+        let mut body = std::mem::take(&mut self.body);
+        let mut writer = Writer { kernel: self, types, named, open: Vec::new() };
+        writer.block(&mut body);
+        self.body = body;
+        for (axis, limits) in self.axes.iter_mut().zip(known) {
+            axis.limits = limits;
+        }
+    }
+
+    /// Names limits that are loaded, before what they limit: they are loaded once.
+    fn name_loaded(&mut self) -> BTreeMap<AxisId, Limits> {
+        let mut all = BTreeMap::new();
+        for n in 0..self.axes.len() {
+            let axis = AxisId(n as u16);
+            let Axis { name, limits, .. } = self.axes[n].clone();
+            if limits.is_none() {
+                continue;
+            }
+            let mut named = |end: Option<Expr>, suffix: &str| {
+                let end = end?;
+                if !end.any(&|e| matches!(e.kind, ExprKind::Load { .. })) {
+                    return Some(end);
+                }
+                let span = end.span;
+                let var = VarId(self.vars.len() as u16);
+                let mut bound = Some(Stmt::Let { var, value: end.clone() });
+                insert_before(&mut self.body, axis, &mut bound);
+                if bound.is_some() {
+                    // Nothing has points of it.
+                    return Some(end);
+                }
+                self.vars.push(Var { name: format!("{name}.{suffix}"), mutable: false, span });
+                Some(Expr { kind: ExprKind::Var(var), span })
+            };
+            let limits = Limits { from: named(limits.from, "from"), to: named(limits.to, "to") };
+            all.insert(axis, limits);
+        }
+        all
+    }
+
+    fn variable_types(&self) -> Vec<Option<ValueType>> {
+        let mut types = vec![None; self.vars.len()];
+        statements(&self.body, &mut |stmt| {
+            if let Stmt::Let { var, value } = stmt {
+                types[usize::from(var.0)] = Some(self.typed(value, &|v| types[v].clone()));
+            }
+        });
+        types
+    }
+}
+
+/// Whether what consumes points of limited axes masks them: [`Kernel::apply_limits`] was there, and nothing has changed since.
+pub(crate) fn unmasked(kernel: &Kernel) -> Option<AxisId> {
+    if kernel.axes.iter().all(|axis| axis.limits.is_none()) {
+        return None;
+    }
+    let mut masks = Masks { kernel, vars: kernel.vars_by_value(), open: Vec::new(), unmasked: None };
+    masks.block(&kernel.body);
+    masks.unmasked
+}
+
+/// Looks for consumers of limited axes without masks.
+struct Masks<'k> {
+    kernel: &'k Kernel,
+    vars: BTreeMap<VarId, &'k Expr>,
+    /// Loops around, each with the variables that its steps start anew.
+    open: Vec<(AxisId, BTreeSet<VarId>)>,
+    unmasked: Option<AxisId>,
+}
+
+impl Masks<'_> {
+    fn block(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            stmt.operands().into_iter().for_each(|value| self.value(value));
+            match stmt {
+                Stmt::Let { .. } => {}
+                Stmt::Assign { var, value, .. } => self.assign(*var, value),
+                Stmt::For { axis, body, .. } => {
+                    self.open.push((*axis, declared(body)));
+                    self.block(body);
+                    self.open.pop();
+                }
+                Stmt::Store { index, when, value, combine, .. } => {
+                    let mut axes = super::index::affine_axes(index);
+                    let typed = |value: &Expr| axes_of_value(self.kernel, &self.vars, value);
+                    axes.extend(super::index::values(index).flat_map(typed));
+                    axes.extend(self.open.iter().map(|(axis, _)| *axis));
+                    if combine.is_some() {
+                        axes.extend(typed(value));
+                    }
+                    let guards: Vec<&Expr> = when.iter().collect();
+                    axes.into_iter().for_each(|axis| self.require(axis, self.holds(&guards, axis, false)));
+                }
+            }
+        }
+    }
+
+    fn require(&mut self, axis: AxisId, masked: bool) {
+        if !masked {
+            self.unmasked = self.unmasked.or(Some(axis));
+        }
+    }
+
+    /// Whether conditions together say that a point counts, or that the tile at hand has one.
+    fn holds(&self, conditions: &[&Expr], axis: AxisId, of_tile: bool) -> bool {
+        let limits = &self.kernel.axes[usize::from(axis.0)].limits;
+        let wanted = match of_tile {
+            false => inside(axis, limits),
+            true => in_tile(axis, limits),
+        };
+        let Some(wanted) = wanted else { return true };
+        let mut known = Vec::new();
+        for condition in conditions {
+            let plain = self.kernel.inlined(condition, &self.vars);
+            plain.iter().for_each(|plain| conjuncts(plain, &mut known));
+        }
+        let mut all = Vec::new();
+        conjuncts(&wanted, &mut all);
+        all.iter().all(|one| known.contains(one))
+    }
+
+    /// The conditions of the `select` that a value is.
+    fn conditions(value: &Expr) -> Vec<&Expr> {
+        match &value.kind {
+            ExprKind::Select(c, x, _) => [vec![&**c], Self::conditions(x)].concat(),
+            ExprKind::Un(crate::op::UnOp::Tf32, x) => Self::conditions(x),
+            _ => vec![],
+        }
+    }
+
+    fn value(&mut self, value: &Expr) {
+        value.each(&mut |e| match &e.kind {
+            ExprKind::Reduce(_, x, axis) => {
+                self.require(*axis, self.holds(&Self::conditions(x), *axis, false));
+            }
+            ExprKind::Dot(a, b, acc) => {
+                let [a_axes, b_axes, acc] = [a, b, acc].map(|x| axes_of_value(self.kernel, &self.vars, x));
+                for axis in &(&a_axes & &b_axes) - &acc {
+                    let either = [a, b].into_iter().any(|x| self.holds(&Self::conditions(x), axis, false));
+                    self.require(axis, either);
+                }
+            }
+            _ => {}
+        });
+    }
+
+    fn assign(&mut self, var: VarId, value: &Expr) {
+        let from = self.open.iter().rposition(|(_, own)| own.contains(&var)).map_or(0, |n| n + 1);
+        let loops: Vec<AxisId> = self.open[from..].iter().map(|(axis, _)| *axis).collect();
+        let stays = match &value.kind {
+            ExprKind::Dot(_, _, acc) => acc,
+            _ => value,
+        };
+        for axis in loops {
+            let limited = !self.kernel.axes[usize::from(axis.0)].limits.is_none();
+            let unchanged = stays.kind == ExprKind::Var(var);
+            let covered = is_covered(var, value, &[axis].into());
+            let kept = matches!(&stays.kind, ExprKind::Select(_, _, old) if old.kind == ExprKind::Var(var));
+            let masked = kept && self.holds(&Self::conditions(stays), axis, true);
+            self.require(axis, !limited || unchanged || covered || masked);
+        }
+    }
+}
+
+/// The axes of a value of a kernel whose literals may have no type.
+fn axes_of_value(kernel: &Kernel, vars: &BTreeMap<VarId, &Expr>, value: &Expr) -> BTreeSet<AxisId> {
+    let of = |e: &Expr| axes_of_value(kernel, vars, e);
+    match &value.kind {
+        ExprKind::Var(var) => match vars.get(var) {
+            Some(value) => of(value),
+            None => kernel.start_of(*var).map_or_else(BTreeSet::new, of),
+        },
+        ExprKind::Reduce(_, x, axis) => {
+            let mut axes = of(x);
+            axes.remove(axis);
+            axes
+        }
+        ExprKind::Dot(_, _, acc) => of(acc),
+        ExprKind::Load { index, .. } => {
+            let values = super::index::values(index).flat_map(of);
+            super::index::affine_axes(index).into_iter().chain(values).collect()
+        }
+        ExprKind::Iota(axis) => [*axis].into(),
+        ExprKind::Full { axes, .. } => axes.iter().copied().collect(),
+        _ => value.children().into_iter().flat_map(of).collect(),
+    }
+}
+
+fn conjuncts(condition: &Expr, out: &mut Vec<Plain>) {
+    match &condition.kind {
+        ExprKind::Bin(BinOp::And, a, b) => {
+            conjuncts(a, out);
+            conjuncts(b, out);
+        }
+        _ => out.push(Plain(spanless(condition))),
+    }
+}
+
+/// An expression by what it is, wherever it is written.
+#[derive(PartialEq)]
+struct Plain(Expr);
+
+fn spanless(value: &Expr) -> Expr {
+    let mut value = value.clone();
+    value.each_mut(&mut |e| {
+        e.span = SpanId::NONE;
+        true
+    });
+    value
+}
+
+/// Variables that a block binds.
+fn declared(body: &[Stmt]) -> BTreeSet<VarId> {
+    let bound = body.iter().filter_map(|s| match s {
+        Stmt::Let { var, .. } => Some(*var),
+        _ => None,
+    });
+    bound.collect()
+}
+
+/// Why a limit is not known before the loops that it limits.
+#[derive(Debug)]
+pub(super) enum Unknown {
+    /// A variable in it is `mut`.
+    Variable,
+    /// It is loaded from a tensor that the kernel stores to.
+    Stored(String),
+    /// It is computed by a reduction.
+    Computed(&'static str),
+}
+
+/// The axes that an expression mentions, in its indices, too.
+fn axes_of(expr: &Expr) -> BTreeSet<AxisId> {
+    let mut found = BTreeSet::new();
+    expr.each(&mut |e| match &e.kind {
+        ExprKind::Iota(axis) => {
+            found.insert(*axis);
+        }
+        ExprKind::Full { axes, .. } => found.extend(axes),
+        ExprKind::Load { index, .. } => found.extend(super::index::affine_axes(index)),
+        _ => {}
+    });
+    found
+}
+
+/// Puts a statement before the first that mentions an axis.
+fn insert_before(body: &mut Vec<Stmt>, axis: AxisId, stmt: &mut Option<Stmt>) {
+    let mentions = |stmt: &Stmt| {
+        let mut found = false;
+        stmt.each(&mut |inner| {
+            found |= matches!(inner, Stmt::For { axis: a, .. } if *a == axis);
+            let values = inner.operands().into_iter().flat_map(axes_of);
+            let stored = match inner {
+                Stmt::Store { index, .. } => super::index::affine_axes(index),
+                _ => BTreeSet::new(),
+            };
+            found |= values.chain(stored).any(|a| a == axis);
+        });
+        found
+    };
+    let Some(at) = body.iter().position(mentions) else { return };
+    let mut inside = false;
+    body[at].each(&mut |inner| inside |= matches!(inner, Stmt::For { axis: a, .. } if *a == axis));
+    if let Stmt::For { axis: own, body: inner, .. } = &mut body[at]
+        && *own != axis
+        && inside
+    {
+        return insert_before(inner, axis, stmt);
+    }
+    body.extend(stmt.take());
+    body[at..].rotate_right(1);
+}
+
+struct Writer<'k> {
+    kernel: &'k Kernel,
+    /// Types of the variables.
+    types: Vec<Option<ValueType>>,
+    /// The limits, as masks mention them.
+    named: BTreeMap<AxisId, Limits>,
+    /// Loops around, each with the variables that its steps start anew.
+    open: Vec<(AxisId, BTreeSet<VarId>)>,
+}
+
+fn expr(kind: ExprKind, span: SpanId) -> Expr {
+    Expr { kind, span }
+}
+
+fn bin(op: BinOp, a: Expr, b: Expr) -> Expr {
+    let span = a.span;
+    expr(ExprKind::Bin(op, Box::new(a), Box::new(b)), span)
+}
+
+fn cmp(op: CmpOp, a: Expr, b: Expr) -> Expr {
+    let span = b.span;
+    expr(ExprKind::Cmp(op, Box::new(a), Box::new(b)), span)
+}
+
+fn select(condition: Expr, a: Expr, b: Expr) -> Expr {
+    let span = a.span;
+    expr(ExprKind::Select(Box::new(condition), Box::new(a), Box::new(b)), span)
+}
+
+fn all(conditions: impl IntoIterator<Item = Expr>) -> Option<Expr> {
+    conditions.into_iter().reduce(|a, b| bin(BinOp::And, a, b))
+}
+
+/// The element of a type that a reduction ignores.
+fn neutral(op: RedOp, elem: ElemType, span: SpanId) -> Expr {
+    let value = f64::from(op.neutral());
+    let value = match elem {
+        ElemType::Fixed(dtype) if dtype.is_integer() => {
+            value.clamp(dtype.least() as f64, dtype.greatest() as f64)
+        }
+        _ => value,
+    };
+    expr(ExprKind::Const { value, elem: Some(elem) }, span)
+}
+
+/// The condition that a point of an axis counts; `None` of one without limits.
+fn inside(axis: AxisId, Limits { from, to }: &Limits) -> Option<Expr> {
+    let point = |end: &Expr| expr(ExprKind::Iota(axis), end.span);
+    let from = from.as_ref().map(|from| cmp(CmpOp::Ge, point(from), from.clone()));
+    let to = to.as_ref().map(|to| cmp(CmpOp::Lt, point(to), to.clone()));
+    all(from.into_iter().chain(to))
+}
+
+/// The condition that some point of the tile of an axis that is at hand counts.
+fn in_tile(axis: AxisId, Limits { from, to }: &Limits) -> Option<Expr> {
+    let edge = |edge: Edge, span: SpanId| expr(ExprKind::Edge(axis, edge), span);
+    let span = from.as_ref().or(to.as_ref())?.span;
+    let (first, end) = (edge(Edge::First, span), edge(Edge::End, span));
+    let first = match from {
+        Some(from) if to.is_some() => bin(BinOp::Max, from.clone(), first),
+        Some(from) => from.clone(),
+        None => first,
+    };
+    let end = match to {
+        Some(to) if from.is_some() => bin(BinOp::Min, to.clone(), end),
+        Some(to) => to.clone(),
+        None => end,
+    };
+    Some(cmp(CmpOp::Lt, first, end))
+}
+
+impl Writer<'_> {
+    fn block(&mut self, body: &mut [Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::Let { value, .. } => self.value(value),
+                Stmt::Assign { var, value, .. } => self.assign(*var, value),
+                Stmt::For { axis, body, .. } => {
+                    self.open.push((*axis, declared(body)));
+                    self.block(body);
+                    self.open.pop();
+                }
+                Stmt::Store { index, when, combine, value, .. } => {
+                    let mut axes = super::index::affine_axes(index);
+                    axes.extend(super::index::values(index).flat_map(|v| self.typed(v).axes));
+                    axes.extend(self.open.iter().map(|(axis, _)| *axis));
+                    if combine.is_some() {
+                        axes.extend(self.typed(value).axes);
+                    }
+                    let inside: Vec<Expr> = axes.iter().filter_map(|axis| self.inside(*axis)).collect();
+                    index.iter_mut().filter_map(|i| i.value.as_deref_mut()).for_each(|v| self.value(v));
+                    self.value(value);
+                    when.iter_mut().for_each(|when| self.value(when));
+                    *when = all(inside.into_iter().chain(when.take()));
+                }
+            }
+        }
+    }
+
+    fn typed(&self, value: &Expr) -> ValueType {
+        self.kernel.typed(value, &|v| self.types[v].clone())
+    }
+
+    fn limits(&self, axis: AxisId) -> Option<&Limits> {
+        self.named.get(&axis)
+    }
+
+    /// The condition that a point of an axis counts.
+    fn inside(&self, axis: AxisId) -> Option<Expr> {
+        inside(axis, self.limits(axis)?)
+    }
+
+    /// The condition that some point of the tile at hand counts.
+    fn in_tile(&self, axis: AxisId) -> Option<Expr> {
+        in_tile(axis, self.limits(axis)?)
+    }
+
+    /// Masks reductions and products in a value.
+    fn value(&self, value: &mut Expr) {
+        value.children_mut().into_iter().for_each(|child| self.value(child));
+        match &mut value.kind {
+            ExprKind::Reduce(op, x, axis) => {
+                let Some(inside) = self.inside(*axis) else { return };
+                let none = neutral(*op, self.typed(x).elem, x.span);
+                mask(x, inside, none);
+            }
+            ExprKind::Dot(a, b, acc) => {
+                let (left, right) = (self.typed(a), self.typed(b));
+                let contracted = &(&left.axes & &right.axes) - &self.typed(acc).axes;
+                for axis in contracted {
+                    let Some(inside) = self.inside(axis) else { continue };
+                    let needed = self.kernel.limiting_axes(axis);
+                    let both = !needed.is_subset(&left.axes) && needed.is_subset(&right.axes);
+                    let (factor, elem) = if both { (&mut *b, right.elem) } else { (&mut *a, left.elem) };
+                    let factor = match &mut factor.kind {
+                        // Rounded to it is the factor that is left.
+                        ExprKind::Un(crate::op::UnOp::Tf32, inner) => inner,
+                        _ => factor,
+                    };
+                    let none = neutral(RedOp::Add, elem, factor.span);
+                    mask(factor, inside, none);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `var = value`: in tiles without points, `var` stays what it is.
+    fn assign(&self, var: VarId, value: &mut Expr) {
+        let from = self.open.iter().rposition(|(_, own)| own.contains(&var)).map_or(0, |n| n + 1);
+        let loops: BTreeSet<AxisId> =
+            self.open[from..].iter().map(|(axis, _)| *axis).filter(|a| self.limits(*a).is_some()).collect();
+        let whole = is_covered(var, value, &loops);
+        let product = match &value.kind {
+            ExprKind::Dot(a, b, acc) => {
+                let axes = &(&self.typed(a).axes & &self.typed(b).axes) - &self.typed(acc).axes;
+                loops.is_subset(&axes)
+            }
+            _ => false,
+        };
+        self.value(value);
+        let Some(some) = all(loops.iter().filter_map(|axis| self.in_tile(*axis))) else { return };
+        let kept = |at: SpanId| expr(ExprKind::Var(var), at);
+        match &mut value.kind {
+            _ if whole => {}
+            ExprKind::Dot(_, _, acc) if product && acc.kind == ExprKind::Var(var) => {}
+            ExprKind::Dot(_, _, acc) if product => {
+                let none = kept(acc.span);
+                mask(acc, some, none);
+            }
+            _ => {
+                let none = kept(value.span);
+                mask(value, some, none);
+            }
+        }
+    }
+}
+
+fn mask(value: &mut Expr, condition: Expr, otherwise: Expr) {
+    let span = value.span;
+    let inner = std::mem::replace(value, expr(ExprKind::Var(VarId(0)), span));
+    *value = select(condition, inner, otherwise);
+}
+
+/// Whether `var = value` is `var ⊕ f` where f is a reduction by ⊕ over all of some axes, which of no points changes nothing.
+fn is_covered(var: VarId, value: &Expr, loops: &BTreeSet<AxisId>) -> bool {
+    let ExprKind::Bin(op, a, b) = &value.kind else { return false };
+    let Some(op) = RedOp::combined_by(*op) else { return false };
+    let is_var = |e: &Expr| e.kind == ExprKind::Var(var);
+    let mut part = match (is_var(a), is_var(b)) {
+        (true, false) => b,
+        (false, true) => a,
+        _ => return false,
+    };
+    let mut left = loops.clone();
+    while let ExprKind::Reduce(inner, x, axis) = &part.kind
+        && *inner == op
+    {
+        left.remove(axis);
+        part = x;
+    }
+    left.is_empty()
+}
