@@ -16,7 +16,7 @@ use kernel::{SCHEDULES, attention};
 use std::process::ExitCode;
 use tile_bench::record::{Record, judge, measure};
 use tilewright::{AnySchedule, Buffer, Device, Error, Float};
-use verify::Attention;
+use verify::{Attention, Shape};
 
 /// Attends random queries to random keys and values under one schedule or all, and verifies the result.
 #[derive(Parser)]
@@ -74,7 +74,9 @@ impl Generic for Options {
                 attention(q_in, k_in, v_in, &mut o, scale).schedule_dyn(schedule).timed().run()
             })?;
             let o = o.to_vec()?;
-            let result = Attention { size, scale, q: &q, k: &k, v: &v, o: &o };
+            let Size { b, h, m, n, d } = size;
+            let of = Shape { b, h, m, n, d };
+            let result = Attention { size: of, scale, q: &q, k: &k, v: &v, o: &o, seen: &|_| 0..n };
             Ok(Record {
                 schedule: schedule.name(),
                 dtype: T::DTYPE.name(),

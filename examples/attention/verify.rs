@@ -1,7 +1,7 @@
 //! Attention in float64, with the error that rounding may cause.
 
-use super::Size;
 use rayon::prelude::*;
+use std::ops::Range;
 use tilewright::{
     DType, Float,
     verify::{U, half_ulp},
@@ -12,14 +12,26 @@ const SAMPLED: usize = 512;
 /// Multiply-adds that are checked in full.
 const MOST: usize = 1 << 30;
 
+/// Batch, heads, queries, keys, head dimension.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    pub b: usize,
+    pub h: usize,
+    pub m: usize,
+    pub n: usize,
+    pub d: usize,
+}
+
 /// Operands and result of one run.
 pub struct Attention<'a, T> {
-    pub size: Size,
+    pub size: Shape,
     pub scale: f32,
     pub q: &'a [T],
     pub k: &'a [T],
     pub v: &'a [T],
     pub o: &'a [T],
+    /// The keys that a query of a head sees; there is one.
+    pub seen: &'a (dyn Fn(usize) -> Range<usize> + Sync),
 }
 
 /// Unit roundoff of an element type.
@@ -34,7 +46,7 @@ fn roundoff(dtype: DType) -> f64 {
 impl<T: Float> Attention<'_, T> {
     /// Result, reference and bound of each element that is checked.
     pub fn checks(&self) -> Vec<(f64, f64, f64)> {
-        let Size { b, h, m, n, d } = self.size;
+        let Shape { b, h, m, n, d } = self.size;
         let rows = b * h * m;
         let all = rows.saturating_mul(n).saturating_mul(d) <= MOST;
         let chosen: Vec<usize> = match all || rows <= SAMPLED {
@@ -45,14 +57,16 @@ impl<T: Float> Attention<'_, T> {
     }
 
     fn row(&self, row: usize) -> Vec<(f64, f64, f64)> {
-        let Size { m, n, d, .. } = self.size;
+        let Shape { m, n, d, .. } = self.size;
         let wide = |x: &[T]| x.iter().map(|x| x.to_f64()).collect::<Vec<f64>>();
         let first = row / m.max(1) * n * d;
         let (q, k, v) =
             (wide(&self.q[row * d..][..d]), wide(&self.k[first..][..n * d]), wide(&self.v[first..][..n * d]));
         let scale = f64::from(self.scale);
         // Each score, and how far off rounding may put it.
-        let scores: Vec<(f64, f64)> = (0..n)
+        let seen = (self.seen)(row % m.max(1));
+        let scores: Vec<(f64, f64)> = seen
+            .clone()
             .map(|j| {
                 let products = q.iter().zip(&k[j * d..]).map(|(a, b)| a * b);
                 let (s, size) = products.fold((0.0, 0.0), |(s, size), p| (s + p, size + p.abs()));
@@ -73,7 +87,7 @@ impl<T: Float> Attention<'_, T> {
         (0..d)
             .map(|e| {
                 let (mut sum, mut off) = (0.0, 0.0);
-                for (j, (w, off_w)) in weights.iter().enumerate() {
+                for (j, (w, off_w)) in seen.clone().zip(&weights) {
                     let v = v[j * d + e];
                     sum += w * v;
                     off += (w * (off_w + narrow) + tiny) * v.abs();

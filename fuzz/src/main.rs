@@ -9,7 +9,7 @@ use std::{
 };
 use tile_fuzz::{
     case::Case,
-    check::check,
+    check::{self, check},
     digest, export, impossible,
     make::{Id, make},
     outcome::Outcome,
@@ -21,7 +21,8 @@ use tile_fuzz::{
     survey::survey,
     wish::Wish,
 };
-use tile_runtime::{Device, Stage};
+use tile_dsl::{lower::Given, program::Variant};
+use tile_runtime::{Device, Stage, emit_given};
 
 /// Many small allocations on many threads: a tenth faster than with the system's allocator.
 #[global_allocator]
@@ -92,6 +93,12 @@ struct Fuzz {
 enum Command {
     /// Run cases from files, such as those of the corpus
     Check {
+        /// Files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Print what cases become: nest, plan and kernel
+    Show {
         /// Files
         #[arg(required = true)]
         files: Vec<PathBuf>,
@@ -196,6 +203,7 @@ fn main() -> ExitCode {
     let passed = match cli.command {
         None => fuzz(&cli.fuzz),
         Some(Command::Check { files }) => files.iter().try_fold(true, |all, file| Ok(all & recheck(file)?)),
+        Some(Command::Show { files }) => files.iter().try_for_each(|file| show(file)).map(|()| true),
         Some(Command::Survey { seed, tries, wishes }) => Ok(surveyed(seed, tries, &wishes)),
         Some(Command::Export { seed, count, jobs, out }) => write(seed, count, jobs, &out),
         Some(Command::Digest { seed, count, ptx, jobs, files }) => {
@@ -333,6 +341,15 @@ fn one(id: Id, args: &Fuzz) -> bool {
 fn read(file: &Path) -> Result<Case, String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     Case::parse(&text).map_err(|e| format!("{}: {e}", file.display()))
+}
+
+fn show(file: &Path) -> Result<(), String> {
+    let program = check::program(&read(file)?).map_err(|failure| failure.message)?;
+    for stage in [Stage::Nest, Stage::Plan, Stage::Kernel] {
+        let text = emit_given(&program, Variant::General, &Given::default(), stage);
+        println!("{}", text.map_err(|error| error.to_string())?);
+    }
+    Ok(())
 }
 
 fn recheck(file: &Path) -> Passed {

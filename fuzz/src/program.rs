@@ -12,6 +12,7 @@ mod tests;
 mod types;
 mod values;
 
+pub use limits::multiplies_within_limits;
 pub use values::{Indexed, indexed};
 
 use tile_dsl::{

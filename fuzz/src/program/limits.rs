@@ -6,7 +6,7 @@ use tile_dsl::{
     index::{Affine, AxisId},
     op::BinOp,
     span::SpanId,
-    tile::{self, AxisKind, Expr, ExprKind, Index, Kernel, Limits, Tensor, TensorId},
+    tile::{self, AxisKind, Expr, ExprKind, Index, Kernel, Limits, Tensor, TensorId, expressions},
 };
 
 /// Limits that are tried before a kernel stays without.
@@ -27,6 +27,14 @@ pub(super) fn with_limits(kernel: Kernel, random: &mut Random) -> Kernel {
     }
     kernel.apply_limits();
     if tile::verify(&kernel).is_empty() && super::schedulable(&kernel) { kernel } else { plain }
+}
+
+/// Whether products may be over axes with limits: what NaN or infinity does beyond a limit, in the factor that is not masked, is not
+/// defined.
+pub fn multiplies_within_limits(kernel: &Kernel) -> bool {
+    let mut products = false;
+    expressions(&kernel.body, &mut |expr| products |= matches!(expr.kind, ExprKind::Dot(..)));
+    products && kernel.axes.iter().any(|axis| !axis.limits.is_none())
 }
 
 fn limited(kernel: &Kernel, random: &mut Random) -> Option<Kernel> {

@@ -318,6 +318,8 @@ fn by_points(cx: &mut Cx<'_>, e: &Expr) -> Result<Option<[Atom; 2]>, LowerError>
     // Nothing around but these loops: no copy, no register.
     let stack = std::mem::replace(&mut cx.env.stack, stack);
     let (stages, fragments) = (std::mem::take(&mut cx.env.stages), std::mem::take(&mut cx.env.fragments));
+    // What has been loaded from a copy may differ between threads, as far as the text tells.
+    cx.build.emit.forget_loads(|_| true);
     let found = at_points(cx, e, &open);
     cx.env.stack = stack;
     cx.env.stages = stages;

@@ -5,8 +5,7 @@
 
 use crate::{
     index::AxisId,
-    nest::{Digit, Expr, Frame, LoopKind, Nest, Steps, Stmt, ValueId, leaves},
-    op::BinOp,
+    nest::{Digit, Frame, LoopKind, Nest, Steps, Target, ValueId, leaves},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,8 +23,10 @@ pub(crate) struct Limited {
 enum Unskipped {
     /// Groups that take turns count the steps of one another's tiles by their own.
     Turns,
-    /// A value along the axis outlives its loop, and is a factor that nothing masks.
+    /// A value along the axis outlives the loop that computes it.
     Outlives(ValueId),
+    /// A loop over tiles of it stands inside of one over the points of a tile.
+    Within,
     /// No loop over it runs.
     Unlooped,
 }
@@ -33,12 +34,13 @@ enum Unskipped {
 impl Limited {
     /// Those of a nest.
     pub fn of(nest: &Nest) -> Limited {
-        let of = |axis: AxisId| match (nest.pingpong, outlives(nest, axis)) {
-            (Some(_), _) => Err(Unskipped::Turns),
-            (None, Some(value)) => Err(Unskipped::Outlives(value)),
-            (None, None) => {
-                let loops = outermost_loops(nest, axis);
-                if loops.is_empty() { Err(Unskipped::Unlooped) } else { Ok(loops) }
+        let of = |axis: AxisId| {
+            let loops = outermost_loops(nest, axis).ok_or(Unskipped::Within)?;
+            match (nest.pingpong, outlives(nest, &loops)) {
+                (Some(_), _) => Err(Unskipped::Turns),
+                (None, _) if loops.is_empty() => Err(Unskipped::Unlooped),
+                (None, Some(value)) => Err(Unskipped::Outlives(value)),
+                (None, None) => Ok(loops),
             }
         };
         Limited { axes: nest.limits.keys().map(|axis| (*axis, of(*axis))).collect() }
@@ -61,6 +63,7 @@ impl Limited {
                 Err(Unskipped::Outlives(value)) => {
                     writeln!(out, "all tiles, as {} outlives its loop", nest.value(*value).name)?;
                 }
+                Err(Unskipped::Within) => writeln!(out, "all tiles, as their loop is inside of one over points")?,
                 Err(Unskipped::Unlooped) => writeln!(out, "no loop at run time")?,
             }
         }
@@ -68,50 +71,41 @@ impl Limited {
     }
 }
 
-/// The first loop at run time over an axis, on each path.
-fn outermost_loops(nest: &Nest, axis: AxisId) -> BTreeSet<Digit> {
-    let mut found = BTreeSet::new();
+/// The first loop at run time over an axis, on each path; none where loops inside of one go further than a step of it does: its steps
+/// are no tiles.
+fn outermost_loops(nest: &Nest, axis: AxisId) -> Option<BTreeSet<Digit>> {
+    let (mut found, mut are_tiles) = (BTreeSet::new(), true);
     leaves(&nest.body, &mut |path, _| {
-        let runs = |(digit, at): &(Digit, LoopKind)| {
-            digit.axis == axis
-                && match at {
-                    LoopKind::Seq => digit.steps != Steps::Fixed(1),
-                    LoopKind::Pipe(_) => true,
-                    _ => false,
-                }
+        let runs = |(digit, at): &(Digit, LoopKind)| match at {
+            LoopKind::Seq => digit.steps != Steps::Fixed(1),
+            LoopKind::Pipe(_) => true,
+            _ => false,
         };
-        found.extend(crate::nest::steps(nest, path).iter().find(|step| runs(step)).map(|(digit, _)| *digit));
+        let mut own = crate::nest::steps(nest, path);
+        own.retain(|(digit, _)| digit.axis == axis);
+        let Some(at) = own.iter().position(runs) else { return };
+        let (digit, inside) = (own[at].0, &own[at + 1..]);
+        found.insert(digit);
+        are_tiles &= inside.iter().all(|(d, _)| d.stride < digit.stride || d.steps == Steps::Fixed(1));
     });
-    found
+    are_tiles.then_some(found)
 }
 
-/// A value along an axis whose `let` is around a loop over it, and which a product over the axis reads without a mask: where a tile
-/// was left out, nothing has computed it.
-fn outlives(nest: &Nest, axis: AxisId) -> Option<ValueId> {
+/// A value along an axis whose `let` is around one of these loops over it that computes it: where a tile was left out, readers would
+/// find what nothing has computed.
+fn outlives(nest: &Nest, loops: &BTreeSet<Digit>) -> Option<ValueId> {
     let mut found = None;
     leaves(&nest.body, &mut |path, leaf| {
-        let Stmt::Red { value, expr, .. } = leaf else { return };
-        if nest.value(*value).axes.contains(&axis) {
-            return;
-        }
-        let Some(over) = path.iter().position(|f| f.step().is_some_and(|(d, _)| d.axis == axis)) else {
+        let Some((Target::Value(value), _)) = leaf.leaf() else { return };
+        let Some(over) = path.iter().position(|f| f.step().is_some_and(|(d, _)| loops.contains(&d))) else {
             return;
         };
-        let around = |v: &ValueId| path[..over].iter().any(|f| matches!(f, Frame::Rest(vs) if vs.contains(v)));
-        for side in unmasked(expr) {
-            let along = side.values().into_iter().find(|v| nest.value(*v).axes.contains(&axis) && around(v));
-            found = found.or(along);
+        let axis = loops.first().map(|digit| digit.axis);
+        let along = axis.is_some_and(|axis| nest.value(value).axes.contains(&axis));
+        let around = path[..over].iter().any(|f| matches!(f, Frame::First(vs) if vs.contains(&value)));
+        if along && around {
+            found.get_or_insert(value);
         }
     });
     found
-}
-
-/// The parts of a contribution that no `select` masks.
-fn unmasked(expr: &Expr) -> Vec<&Expr> {
-    match expr {
-        Expr::Select(..) => vec![],
-        Expr::Bin(BinOp::Mul, a, b) => [unmasked(a), unmasked(b)].concat(),
-        Expr::Cast(_, inner) | Expr::Un(_, inner) => unmasked(inner),
-        other => vec![other],
-    }
 }

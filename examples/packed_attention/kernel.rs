@@ -1,0 +1,60 @@
+//! Causal attention within sequences that lie one behind the other.
+
+use tilewright::prelude::*;
+
+/// o = softmax(q·kᵀ · scale) · v, where token i sees the tokens from `first[i]`, at which its sequence begins, to itself. There is no padding,
+/// and tiles of keys that no query at hand sees are left out.
+#[tile_kernel]
+pub fn packed<T: Float>(
+    q: &Tensor<T, H, N, D>,
+    k: &Tensor<T, H, N, D>,
+    v: &Tensor<T, H, N, D>,
+    first: &Tensor<i32, N>,
+    o: &mut Tensor<T, H, N, D>,
+    scale: f32,
+) {
+    let (h, i) = program_tile(H, N);
+    let (d, e) = whole(D, D);
+    let mut m = full::<f32>(f32::NEG_INFINITY, [h, i]);
+    let mut l = zeros::<f32>([h, i]);
+    let mut acc = zeros::<f32>([h, i, e]);
+    for j in tiles(N).between(load(first, [i]), i + 1) {
+        let s = dot(load(q, [h, i, d]), load(k, [h, j, d]), zeros::<f32>([h, i, j])) * (scale * 1.442695);
+        let top = max(m, max(s, j));
+        let p = exp2(s - top);
+        let alpha = exp2(m - top);
+        l = l * alpha + sum(p, j);
+        acc = dot(p.cast::<T>(), load(v, [h, j, e]), acc * alpha);
+        m = top;
+    }
+    let inverse = 1.0 / l;
+    store(o, [h, i, e], (acc * inverse).cast::<T>());
+}
+
+schedule! {
+    /// A thread a query, from global memory.
+    pub naive for packed<f32 | f16 | bf16> {
+        fits(D <= 128);
+        tile(i = 64, j = 8);
+        bind(i -> thread.x);
+    }
+    /// Both products on tensor cores, keys and values two tiles deep.
+    pub mma for packed<f16 | bf16> {
+        fits(D <= 128);
+        tile(i = 128, j = 64);
+        split(i -> iw, im: 32);
+        tensor_core(s.dot: mma);
+        tensor_core(acc: mma);
+        reorder(iw, d.atom, j.atom, im in s.dot);
+        reorder(iw, j.acc, e.atom, im in acc);
+        stage(q at i: shared, vector(16));
+        stage(k, v at j: shared, cp_async, vector(16));
+        pad(q: 16, k: 16, v: 16);
+        pipeline(j, 2);
+        bind(iw -> warp.x);
+        vectorize(e.pair in o);
+    }
+}
+
+/// All schedules.
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma];

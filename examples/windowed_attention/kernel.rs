@@ -1,0 +1,61 @@
+//! Attention to the keys of a window that ends at the query.
+
+use tilewright::prelude::*;
+
+/// o = softmax(q·kᵀ · scale) · v, where query i sees the keys from i − window + 1 to i: a sliding window, and causal attention where the
+/// window is as long as the sequence. Tiles of keys beyond the window of all queries at hand are left out.
+#[tile_kernel]
+pub fn windowed<T: Float>(
+    q: &Tensor<T, B, H, N, D>,
+    k: &Tensor<T, B, H, N, D>,
+    v: &Tensor<T, B, H, N, D>,
+    o: &mut Tensor<T, B, H, N, D>,
+    window: i32,
+    scale: f32,
+) {
+    let (b, h, i) = program_tile(B, H, N);
+    let (d, e) = whole(D, D);
+    let mut m = full::<f32>(f32::NEG_INFINITY, [b, h, i]);
+    let mut l = zeros::<f32>([b, h, i]);
+    let mut acc = zeros::<f32>([b, h, i, e]);
+    for j in tiles(N).between(i - window + 1, i + 1) {
+        let s = dot(load(q, [b, h, i, d]), load(k, [b, h, j, d]), zeros::<f32>([b, h, i, j]))
+            * (scale * 1.442695);
+        let top = max(m, max(s, j));
+        let p = exp2(s - top);
+        let alpha = exp2(m - top);
+        l = l * alpha + sum(p, j);
+        acc = dot(p.cast::<T>(), load(v, [b, h, j, e]), acc * alpha);
+        m = top;
+    }
+    let inverse = 1.0 / l;
+    store(o, [b, h, i, e], (acc * inverse).cast::<T>());
+}
+
+schedule! {
+    /// A thread a query, from global memory.
+    pub naive for windowed<f32 | f16 | bf16> {
+        fits(D <= 128);
+        tile(i = 64, j = 8);
+        bind(i -> thread.x);
+    }
+    /// Both products on tensor cores, keys and values two tiles deep.
+    pub mma for windowed<f16 | bf16> {
+        fits(D <= 128);
+        tile(i = 128, j = 64);
+        split(i -> iw, im: 32);
+        tensor_core(s.dot: mma);
+        tensor_core(acc: mma);
+        reorder(iw, d.atom, j.atom, im in s.dot);
+        reorder(iw, j.acc, e.atom, im in acc);
+        stage(q at i: shared, vector(16));
+        stage(k, v at j: shared, cp_async, vector(16));
+        pad(q: 16, k: 16, v: 16);
+        pipeline(j, 2);
+        bind(iw -> warp.x);
+        vectorize(e.pair in o);
+    }
+}
+
+/// All schedules.
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma];
