@@ -32,7 +32,7 @@ pub(super) fn each_step<'a>(
         Taken::Loop => {
             let at = if scheduled { at } else { LoopKind::Seq };
             let span = limits::span(cx, digit)?;
-            return run_loop(cx, (digit, at), span, false, body);
+            return run_loop(cx, (digit, at), span, false, |cx| limits::parted(cx, digit, span, body));
         }
         Taken::One(value) => (vec![value], false),
         Taken::Each(values) => (values, true),

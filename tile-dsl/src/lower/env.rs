@@ -34,6 +34,8 @@ pub(super) struct Env<'a> {
     pub owner: Option<Atom>,
     /// Each CTA holds a part of what is stored: stores add.
     pub adding: bool,
+    /// Axes with limits of whose tile at hand all points count, for all rows at hand.
+    pub within: Vec<AxisId>,
     /// What this CTA of a cluster has of a reduction that it shares.
     pub share: Option<Share>,
 }
@@ -200,6 +202,7 @@ impl<'a> Env<'a> {
             held: BTreeMap::new(),
             owner: None,
             adding: false,
+            within: Vec::new(),
             share: None,
         }
     }

@@ -66,12 +66,19 @@ pub(super) fn value(cx: &mut Cx<'_>, expr: &Expr) -> Result<Operand, LowerError>
             let op = Op::of_values(*op, operand_ty(cx, &args[0]));
             Ok(apply(cx, op, args))
         }
+        Expr::Cmp(..) if cx.env.within.iter().any(|axis| cx.view.plan.limits.is_mask(*axis, expr)) => {
+            Ok(Operand::Atom(Atom::Bool(true)))
+        }
         Expr::Cmp(op, a, b) => {
             let args = vec![value(cx, a)?, value(cx, b)?];
             Ok(apply(cx, Op::Cmp(*op), args))
         }
         Expr::Select(c, a, b) => {
-            let args = vec![value(cx, c)?, value(cx, a)?, value(cx, b)?];
+            let condition = value(cx, c)?;
+            if matches!(condition, Operand::Atom(Atom::Bool(true))) {
+                return value(cx, a);
+            }
+            let args = vec![condition, value(cx, a)?, value(cx, b)?];
             Ok(apply(cx, Op::Select, args))
         }
         Expr::Cast(dtype, a) => {

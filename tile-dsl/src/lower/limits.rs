@@ -38,6 +38,8 @@ pub(super) struct Span {
     pub end: Atom,
     /// From the first to the end.
     pub length: Atom,
+    /// Of a loop that parts its steps: the least and the greatest point where all points of the tile count.
+    whole: Option<[Atom; 2]>,
 }
 
 /// Points that are evaluated one after the other where a limit is no affine form.
@@ -50,7 +52,7 @@ const SMALL: f64 = 65536.0;
 /// That of a loop over a digit.
 pub(super) fn span(cx: &mut Cx<'_>, digit: Digit) -> Result<Span, LowerError> {
     let end = control::end(cx, digit);
-    let all = Span { first: None, end, length: end };
+    let all = Span { first: None, end, length: end, whole: None };
     if !cx.view.plan.limits.skips(digit) {
         return Ok(all);
     }
@@ -58,6 +60,10 @@ pub(super) fn span(cx: &mut Cx<'_>, digit: Digit) -> Result<Span, LowerError> {
     let Some(before) = before(cx, digit.axis) else { return Ok(all) };
     let (from, to) = (bounds(cx, from.as_ref())?, bounds(cx, to.as_ref())?);
     let stride = i64::from(digit.stride);
+    let whole = match cx.view.plan.limits.parts(digit) && cx.env.within.is_empty() {
+        true => whole(cx, (from.as_ref(), to.as_ref()), &before, stride),
+        false => None,
+    };
     let first = from.and_then(|from| {
         let low = i32_or(cx, &from, from.low, Atom::i32(0));
         let low = cx.build.emit.bin(BinOp::Max, low, Atom::i32(0));
@@ -81,7 +87,66 @@ pub(super) fn span(cx: &mut Cx<'_>, digit: Digit) -> Result<Span, LowerError> {
         }
     };
     let length = first.map_or(end, |first| cx.build.emit.bin(BinOp::Sub, end, first));
-    Ok(Span { first, end, length })
+    Ok(Span { first, end, length, whole })
+}
+
+/// Between which points of a loop all points of the tile count, for all rows at hand.
+fn whole(
+    cx: &mut Cx<'_>,
+    (from, to): (Option<&Bounds>, Option<&Bounds>),
+    before: &Before,
+    stride: i64,
+) -> Option<[Atom; 2]> {
+    let [least, most] = [i32::MIN, i32::MAX].map(|n| Atom::i32(n.into()));
+    let least = match from {
+        None => least,
+        Some(from) => {
+            let high = i32_or(cx, from, from.high, most);
+            let high = cx.build.emit.bin(BinOp::Max, high, Atom::i32(0));
+            cx.build.emit.bin(BinOp::Sub, high, before.low)
+        }
+    };
+    let most = match to {
+        None => most,
+        Some(to) => {
+            let low = i32_or(cx, to, to.low, Atom::i32(0));
+            let low = cx.build.emit.bin(BinOp::Max, low, Atom::i32(0));
+            let low = cx.build.emit.bin(BinOp::Sub, low, before.high);
+            cx.build.emit.bin(BinOp::Sub, low, Atom::i32(stride))
+        }
+    };
+    Some([least, most])
+}
+
+/// Runs `body` at the step at hand of a loop: in a text without masks where all points of the tile count, and in another elsewhere.
+pub(super) fn parted<'a>(
+    cx: &mut Cx<'a>,
+    digit: Digit,
+    span: Span,
+    body: &mut dyn FnMut(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
+    let Some([least, most]) = span.whole else { return body(cx) };
+    let now = cx.env.stack.iter().rev().find(|b| b.digit == digit).map(|b| b.value.clone()).unwrap_or_default();
+    let point = cx.build.emit.index(&now);
+    let above = cx.build.emit.cmp(CmpOp::Ge, point, least);
+    let below = cx.build.emit.cmp(CmpOp::Le, point, most);
+    let cond = cx.build.emit.bin(BinOp::And, above, below).expr();
+    let before = cx.build.sync.clone();
+    cx.build.emit.push();
+    cx.env.within.push(digit.axis);
+    let within = body(cx);
+    cx.env.within.pop();
+    let then = cx.build.emit.pop();
+    within?;
+    let after = std::mem::replace(&mut cx.build.sync, before);
+    cx.build.emit.push();
+    let beyond = body(cx);
+    let otherwise = cx.build.emit.pop();
+    beyond?;
+    cx.build.sync.or(after);
+    cx.build.emit.stmt(kernel::Stmt::If { cond, then, otherwise });
+    cx.build.emit.forget_loads(|_| true);
+    Ok(())
 }
 
 /// What an expression can be: all that it is for the rows at hand lies between, if it fits 32 bits.

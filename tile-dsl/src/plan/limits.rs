@@ -1,11 +1,14 @@
 //! Limits: the loops that leave out tiles without points.
 //!
 //! Whoever uses a point of an axis with limits masks it, so a tile without points changes nothing, and the outermost loop at run time
-//! over the axis starts and ends where the rows at hand have points.
+//! over the axis starts and ends where the rows at hand have points. Most tiles between have points alone: for them a text without masks
+//! stands beside that for the others.
 
 use crate::{
     index::AxisId,
-    nest::{Digit, Frame, LoopKind, Nest, Steps, Target, ValueId, leaves},
+    nest::{Digit, Expr, Frame, Limits, LoopKind, Nest, Steps, Stmt, Target, ValueId, leaves},
+    op::{BinOp, CmpOp},
+    tile::Edge,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,6 +19,8 @@ use std::{
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limited {
     axes: BTreeMap<AxisId, Result<BTreeSet<Digit>, Unskipped>>,
+    /// Conditions that hold at each point of a tile whose points all count for all rows at hand.
+    masks: BTreeMap<AxisId, Vec<Expr>>,
 }
 
 /// Why all tiles are taken.
@@ -43,12 +48,24 @@ impl Limited {
                 (None, None) => Ok(loops),
             }
         };
-        Limited { axes: nest.limits.keys().map(|axis| (*axis, of(*axis))).collect() }
+        let axes = nest.limits.keys().map(|axis| (*axis, of(*axis))).collect();
+        let masks = nest.limits.iter().map(|(axis, limits)| (*axis, masks(nest, *axis, limits)));
+        Limited { axes, masks: masks.collect() }
     }
 
     /// Whether a loop over a digit leaves tiles without points out.
     pub fn skips(&self, digit: Digit) -> bool {
         matches!(self.axes.get(&digit.axis), Some(Ok(loops)) if loops.contains(&digit))
+    }
+
+    /// Whether the loop over a digit has a text for tiles that no limit cuts beside that for others: there is something to mask.
+    pub fn parts(&self, digit: Digit) -> bool {
+        self.skips(digit) && self.masks.get(&digit.axis).is_some_and(|masks| !masks.is_empty())
+    }
+
+    /// Whether a condition says that points of an axis count, and nothing else.
+    pub fn is_mask(&self, axis: AxisId, condition: &Expr) -> bool {
+        self.masks.get(&axis).is_some_and(|masks| masks.contains(condition))
     }
 
     pub(super) fn write(&self, nest: &Nest, out: &mut dyn fmt::Write) -> fmt::Result {
@@ -68,6 +85,66 @@ impl Limited {
             }
         }
         Ok(())
+    }
+}
+
+/// The comparisons of a nest with the limits of an axis, as they are written: limits may be values that the nest computes before.
+fn masks(nest: &Nest, axis: AxisId, limits: &Limits) -> Vec<Expr> {
+    let defined: BTreeMap<ValueId, &Expr> = definitions(nest);
+    let (first, end) = (Expr::Edge(axis, Edge::First), Expr::Edge(axis, Edge::End));
+    let cmp = |op: CmpOp, a: Expr, b: Expr| Expr::Cmp(op, Box::new(a), Box::new(b));
+    let bin = |op: BinOp, a: &Expr, b: Expr| Expr::Bin(op, Box::new(a.clone()), Box::new(b));
+    let mut wanted = Vec::new();
+    wanted.extend(limits.from.as_ref().map(|from| cmp(CmpOp::Ge, Expr::Iota(axis), from.clone())));
+    wanted.extend(limits.to.as_ref().map(|to| cmp(CmpOp::Lt, Expr::Iota(axis), to.clone())));
+    wanted.push(match (&limits.from, &limits.to) {
+        (Some(from), Some(to)) => cmp(CmpOp::Lt, bin(BinOp::Max, from, first), bin(BinOp::Min, to, end)),
+        (Some(from), None) => cmp(CmpOp::Lt, from.clone(), end),
+        (None, Some(to)) => cmp(CmpOp::Lt, first, to.clone()),
+        (None, None) => return Vec::new(),
+    });
+    let mut found = Vec::new();
+    leaves(&nest.body, &mut |_, leaf| {
+        let Some((_, expr)) = leaf.leaf() else { return };
+        expr.visit(&mut |e| {
+            let compares = matches!(e, Expr::Cmp(CmpOp::Ge | CmpOp::Lt, ..));
+            if compares && !found.contains(e) && wanted.contains(&inlined(e, &defined)) {
+                found.push(e.clone());
+            }
+        });
+    });
+    found
+}
+
+/// Values that one statement defines.
+fn definitions(nest: &Nest) -> BTreeMap<ValueId, &Expr> {
+    let mut found: BTreeMap<ValueId, Option<&Expr>> = BTreeMap::new();
+    nest.body.each(&mut |stmt| match stmt {
+        Stmt::Def { value, expr } => {
+            let same = |known: &mut Option<&_>| known.is_some_and(|known| known == expr);
+            let of = found.entry(*value).or_insert(Some(expr));
+            if !same(of) {
+                *of = None;
+            }
+        }
+        Stmt::Set { value, .. } | Stmt::Red { value, .. } => drop(found.insert(*value, None)),
+        _ => {}
+    });
+    found.into_iter().filter_map(|(value, expr)| Some((value, expr?))).collect()
+}
+
+/// An expression with what values are defined as in their places.
+fn inlined(expr: &Expr, defined: &BTreeMap<ValueId, &Expr>) -> Expr {
+    let of = |e: &Expr| Box::new(inlined(e, defined));
+    match expr {
+        Expr::Get(value) => defined.get(value).map_or_else(|| expr.clone(), |e| inlined(e, defined)),
+        Expr::Un(op, a) => Expr::Un(*op, of(a)),
+        Expr::Bin(op, a, b) => Expr::Bin(*op, of(a), of(b)),
+        Expr::Cmp(op, a, b) => Expr::Cmp(*op, of(a), of(b)),
+        Expr::Select(c, a, b) => Expr::Select(of(c), of(a), of(b)),
+        Expr::Cast(to, a) => Expr::Cast(*to, of(a)),
+        Expr::Gather(access, by) => Expr::Gather(*access, by.iter().map(|e| inlined(e, defined)).collect()),
+        other => other.clone(),
     }
 }
 
