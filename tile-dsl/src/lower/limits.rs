@@ -58,12 +58,13 @@ pub(super) fn span(cx: &mut Cx<'_>, digit: Digit) -> Result<Span, LowerError> {
     }
     let Some(Limits { from, to }) = cx.view.nest.limits.get(&digit.axis) else { return Ok(all) };
     let Some(before) = before(cx, digit.axis) else { return Ok(all) };
+    let limited = (from.is_some(), to.is_some());
     let (from, to) = (bounds(cx, from.as_ref())?, bounds(cx, to.as_ref())?);
     let stride = i64::from(digit.stride);
-    let whole = match cx.view.plan.limits.parts(digit) && cx.env.within.is_empty() {
-        true => whole(cx, (from.as_ref(), to.as_ref()), &before, stride),
-        false => None,
-    };
+    // Of a limit that has no bounds here, nobody knows where it cuts.
+    let known = limited == (from.is_some(), to.is_some());
+    let parts = known && cx.view.plan.limits.parts(digit) && cx.env.within.is_empty();
+    let whole = parts.then(|| whole(cx, (from.as_ref(), to.as_ref()), &before, stride));
     let first = from.and_then(|from| {
         let low = i32_or(cx, &from, from.low, Atom::i32(0));
         let low = cx.build.emit.bin(BinOp::Max, low, Atom::i32(0));
@@ -96,7 +97,7 @@ fn whole(
     (from, to): (Option<&Bounds>, Option<&Bounds>),
     before: &Before,
     stride: i64,
-) -> Option<[Atom; 2]> {
+) -> [Atom; 2] {
     let [least, most] = [i32::MIN, i32::MAX].map(|n| Atom::i32(n.into()));
     let least = match from {
         None => least,
@@ -115,7 +116,7 @@ fn whole(
             cx.build.emit.bin(BinOp::Sub, low, Atom::i32(stride))
         }
     };
-    Some([least, most])
+    [least, most]
 }
 
 /// Runs `body` at the step at hand of a loop: in a text without masks where all points of the tile count, and in another elsewhere.

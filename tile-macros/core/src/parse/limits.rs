@@ -28,7 +28,7 @@ impl Reader<'_> {
                 let (count, wanted) = (args.len(), if name == "below" { "one limit" } else { "two limits" });
                 self.fail(
                     method,
-                    format!("`{name}` takes {wanted}, and {count} are given"),
+                    format!("`{name}` takes {wanted}, not {count}"),
                     &format!("the form is `{}`", form.usage()),
                 )
             }

@@ -1,0 +1,11 @@
+use tilewright::prelude::*;
+
+#[tile_kernel]
+fn sums(x: &Tensor<f32, N>, to: &mut Tensor<i32, N>, y: &mut Tensor<f32, N>) {
+    let i = program_tile(N);
+    let j = whole(N).below(load(to, [i]));
+    store(y, [i], sum(load(x, [j]), j));
+    store(to, [i], i);
+}
+
+fn main() {}
