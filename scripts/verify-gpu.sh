@@ -40,7 +40,7 @@ runs() {
                 *) echo "matmul --dtype $dtype --schedule $schedule --size $sizes" ;;
             esac
         done
-        for example in linear batched conv2d attention grouped embedding embedding_gradient kv_append; do
+        for example in linear batched conv2d attention windowed_attention packed_attention triangular grouped embedding embedding_gradient kv_append; do
             echo "$example --dtype $dtype --schedule all"
         done
     done
@@ -53,6 +53,9 @@ runs() {
         echo "loss --dtype $dtype --schedule all --rows 77 --length 10007"
         echo "embedding --dtype $dtype --schedule all --tokens 1001 --rows 999 --length 1003"
         echo "embedding_gradient --dtype $dtype --schedule all --tokens 1001 --rows 99 --length 1003"
+        echo "windowed_attention --dtype $dtype --schedule all --size 2x3x333x40 --window 77"
+        echo "packed_attention --dtype $dtype --schedule all --size 3x1000x64 --sequences 50"
+        echo "triangular --dtype $dtype --schedule all --size 333x77x300"
         echo "kv_append --dtype $dtype --schedule all --tokens 999 --slots 1003 --heads 3 --length 77"
     done
 }

@@ -177,6 +177,8 @@ fn compiled() -> Vec<String> {
         "embedding_gradient",
         "histogram",
         "kv_append",
+        "packed_attention",
+        "triangular",
         "deployed",
         "deployed/src",
         "deployed/kernels/src",

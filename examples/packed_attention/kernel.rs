@@ -3,22 +3,22 @@
 use tilewright::prelude::*;
 
 /// o = softmax(q·kᵀ · scale) · v, where token i sees the tokens from `first[i]`, at which its sequence begins, to itself. There is no padding,
-/// and tiles of keys that no query at hand sees are left out.
+/// keys may go on behind the last token, and tiles of keys that no query at hand sees are left out.
 #[tile_kernel]
 pub fn packed<T: Float>(
-    q: &Tensor<T, H, N, D>,
-    k: &Tensor<T, H, N, D>,
-    v: &Tensor<T, H, N, D>,
-    first: &Tensor<i32, N>,
-    o: &mut Tensor<T, H, N, D>,
+    q: &Tensor<T, H, S, D>,
+    k: &Tensor<T, H, L, D>,
+    v: &Tensor<T, H, L, D>,
+    first: &Tensor<i32, S>,
+    o: &mut Tensor<T, H, S, D>,
     scale: f32,
 ) {
-    let (h, i) = program_tile(H, N);
+    let (h, i) = program_tile(H, S);
     let (d, e) = whole(D, D);
     let mut m = full::<f32>(f32::NEG_INFINITY, [h, i]);
     let mut l = zeros::<f32>([h, i]);
     let mut acc = zeros::<f32>([h, i, e]);
-    for j in tiles(N).between(load(first, [i]), i + 1) {
+    for j in tiles(L).between(load(first, [i]), i + 1) {
         let s = dot(load(q, [h, i, d]), load(k, [h, j, d]), zeros::<f32>([h, i, j])) * (scale * 1.442695);
         let top = max(m, max(s, j));
         let p = exp2(s - top);

@@ -73,7 +73,7 @@ impl Generic for Options {
 
     fn dims(&self, gpu: bool) -> Dims {
         let Size { h, n, d } = self.size(gpu);
-        vec![("H", h), ("N", n), ("D", d)]
+        vec![("H", h), ("S", n), ("L", n), ("D", d)]
     }
 
     fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {

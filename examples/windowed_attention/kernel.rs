@@ -6,14 +6,14 @@ use tilewright::prelude::*;
 /// window is as long as the sequence. Tiles of keys beyond the window of all queries at hand are left out.
 #[tile_kernel]
 pub fn windowed<T: Float>(
-    q: &Tensor<T, B, H, N, D>,
+    q: &Tensor<T, B, H, M, D>,
     k: &Tensor<T, B, H, N, D>,
     v: &Tensor<T, B, H, N, D>,
-    o: &mut Tensor<T, B, H, N, D>,
+    o: &mut Tensor<T, B, H, M, D>,
     window: i32,
     scale: f32,
 ) {
-    let (b, h, i) = program_tile(B, H, N);
+    let (b, h, i) = program_tile(B, H, M);
     let (d, e) = whole(D, D);
     let mut m = full::<f32>(f32::NEG_INFINITY, [b, h, i]);
     let mut l = zeros::<f32>([b, h, i]);

@@ -54,7 +54,7 @@ impl Generic for Options {
 
     fn dims(&self, gpu: bool) -> Dims {
         let Size { b, h, n, d } = self.size(gpu);
-        vec![("B", b), ("H", h), ("N", n), ("D", d)]
+        vec![("B", b), ("H", h), ("M", n), ("N", n), ("D", d)]
     }
 
     fn run<T: Float>(&self, device: &Device, schedules: &[&'static dyn AnySchedule]) -> Result<bool, Error> {

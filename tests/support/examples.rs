@@ -18,6 +18,12 @@ pub mod embedding_gradient;
 pub mod histogram;
 #[path = "../../examples/kv_append/kernel.rs"]
 pub mod kv_append;
+#[path = "../../examples/packed_attention/kernel.rs"]
+pub mod packed_attention;
+#[path = "../../examples/triangular/kernel.rs"]
+pub mod triangular;
+#[path = "../../examples/windowed_attention/kernel.rs"]
+pub mod windowed_attention;
 #[path = "../../examples/linear/kernel.rs"]
 pub mod linear;
 #[path = "../../examples/loss/kernel.rs"]
@@ -49,4 +55,7 @@ pub const EVERY: &[&[&dyn AnySchedule]] = &[
     histogram::SCHEDULES,
     kv_append::SCHEDULES,
     loss::SCHEDULES,
+    packed_attention::SCHEDULES,
+    triangular::SCHEDULES,
+    windowed_attention::SCHEDULES,
 ];

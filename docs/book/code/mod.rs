@@ -7,6 +7,7 @@ mod first_schedule;
 mod hopper;
 mod indices;
 mod ladder;
+mod lengths;
 mod limits;
 mod refusals;
 mod shipping;

@@ -160,7 +160,7 @@ fn cards_are_complete() {
         let statement = matches!(
             operation,
             Operation::Form(Form::ProgramTile | Form::Whole | Form::Tiles | Form::Let | Form::Assign)
-                | Operation::Form(Form::Store | Form::Index)
+                | Operation::Form(Form::Store | Form::Index | Form::Below | Form::Between)
         );
         let parts = ["- Requires: ", "- Costs: ", "- See also: "].iter();
         let value = ["- Shape: ", "- Elements: ", "- Error: ", "- PTX: "].iter().filter(|_| !statement);

@@ -17,10 +17,11 @@ writes it.
 ";
 
 /// Folders of `tests/ui` that are not those of a directive.
-const OTHERS: [(&str, &str); 7] = [
+const OTHERS: [(&str, &str); 8] = [
     ("kernel", "The text of a kernel"),
     ("values", "Indices that are values, and conditions"),
     ("atomics", "Stores that combine"),
+    ("limits", "Limits of axes"),
     ("types", "Types and shapes of a kernel"),
     ("schedule", "Headers of schedules, and schedules as a whole"),
     ("list", "Lists of numbers"),
