@@ -84,7 +84,11 @@ schedule! {
         bind(iw -> warp.x);
         vectorize(e.pair in o);
     }
+    /// Heads of up to 64: with half of the columns there is half of the work.
+    pub mma_narrow = mma {
+        fits(D <= 64);
+    }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, lanes, wide, mma];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, lanes, wide, mma, mma_narrow];

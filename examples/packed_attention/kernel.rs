@@ -38,11 +38,12 @@ schedule! {
         tile(i = 64, j = 8);
         bind(i -> thread.x);
     }
-    /// Both products on tensor cores, keys and values two tiles deep.
+    /// Both products on tensor cores, keys and values two tiles deep. A warp has 16 queries, so that its registers hold conditions, too. Heads of
+    /// up to 64.
     pub mma for packed<f16 | bf16> {
-        fits(D <= 128);
-        tile(i = 128, j = 64);
-        split(i -> iw, im: 32);
+        fits(D <= 64);
+        tile(i = 64, j = 64);
+        split(i -> iw, im: 16);
         tensor_core(s.dot: mma);
         tensor_core(acc: mma);
         reorder(iw, d.atom, j.atom, im in s.dot);
@@ -54,7 +55,12 @@ schedule! {
         bind(iw -> warp.x);
         vectorize(e.pair in o);
     }
+    /// Heads of up to 128, with twice the queries.
+    pub mma_wide = mma {
+        fits(D <= 128);
+        tile(i = 128);
+    }
 }
 
 /// All schedules.
-pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma];
+pub const SCHEDULES: &[&dyn AnySchedule] = schedules![naive, mma, mma_wide];

@@ -6,11 +6,11 @@ use super::{
     emit::{Atom, Op, linear},
     env::{Bound, Passing},
     error::LowerError,
-    limits::{self, Span},
     linear::Linear,
 };
 use crate::{
     dtype::DType,
+    index::AxisId,
     kernel::{self, Expr as KExpr},
     nest::{Digit, LoopKind, Step, Steps, Stmt},
     op::BinOp,
@@ -19,20 +19,63 @@ use crate::{
 /// What walks over a statement. It is handed to what stands around statements.
 pub(super) type Walk = fn(&mut Cx<'_>, &Stmt) -> Result<(), LowerError>;
 
+/// The points of its axis that a loop at run time goes through, as its digit counts them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    /// The first, a multiple of the loop's stride; absent where it is 0.
+    pub first: Option<Atom>,
+    /// Behind the last; not above the first where there is no step.
+    pub end: Atom,
+    /// From the first to the end.
+    pub length: Atom,
+    /// Of a loop over an axis with limits: from where to where all points of each tile count, counted from the first point in whole steps.
+    pub whole: Option<Whole>,
+}
+
+/// The steps of a loop that no limit cuts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Whole {
+    /// The axis.
+    pub axis: AxisId,
+    /// Where they begin; absent: at the first step.
+    pub from: Option<Atom>,
+    /// Where they end; absent: with the loop.
+    pub to: Option<Atom>,
+}
+
+/// What finds the span of a loop.
+pub(super) type SpanOf = fn(&mut Cx<'_>, Digit) -> Result<Span, LowerError>;
+
+impl Span {
+    /// From 0 to an end.
+    pub fn all(end: Atom) -> Span {
+        Span { first: None, end, length: end, whole: None }
+    }
+
+    /// Where a step is that so many points are before.
+    pub fn point(&self, passed: &Linear) -> Linear {
+        let mut point = passed.clone();
+        if let Some(first) = self.first {
+            point.add_scaled(&linear(first, 0), 1);
+        }
+        point
+    }
+}
+
 /// Runs `body` at each step of a loop that the threads at hand take.
 pub(super) fn each_step<'a>(
     cx: &mut Cx<'a>,
-    digit: Digit,
-    at: LoopKind,
+    (digit, at): Step,
     order: StepOrder,
+    span: SpanOf,
     body: &mut dyn FnMut(&mut Cx<'a>) -> Result<(), LowerError>,
 ) -> Result<(), LowerError> {
     let scheduled = order == StepOrder::Scheduled;
     let (mut values, expanded) = match digits::taken(cx, digit, at) {
         Taken::Loop => {
             let at = if scheduled { at } else { LoopKind::Seq };
-            let span = limits::span(cx, digit)?;
-            return run_loop(cx, (digit, at), span, false, |cx| limits::parted(cx, digit, span, body));
+            let span = span(cx, digit)?;
+            return run_loop(cx, (digit, at), span, false, body);
         }
         Taken::One(value) => (vec![value], false),
         Taken::Each(values) => (values, true),
@@ -57,8 +100,9 @@ pub(super) fn each_element<'a>(
     loops: &[Step],
     leaf: &mut dyn FnMut(&mut Cx<'a>) -> Result<(), LowerError>,
 ) -> Result<(), LowerError> {
-    let Some(((digit, at), inner)) = loops.split_first() else { return leaf(cx) };
-    each_step(cx, *digit, *at, StepOrder::Points, &mut |cx| each_element(cx, inner, leaf))
+    let Some((step, inner)) = loops.split_first() else { return leaf(cx) };
+    let all = |cx: &mut Cx<'_>, digit: Digit| Ok(Span::all(end(cx, digit)));
+    each_step(cx, *step, StepOrder::Points, all, &mut |cx| each_element(cx, inner, leaf))
 }
 
 pub(super) fn innermost_vec<'c>(cx: &'c Cx<'_>) -> Option<&'c Bound> {
@@ -76,12 +120,49 @@ pub(super) fn end(cx: &mut Cx<'_>, digit: Digit) -> Atom {
 
 /// A loop at run time; its variable counts the points of the axis that it has passed.
 /// `synchronised`: each step starts with a barrier of its own.
+///
+/// A loop over an axis with limits has a text of its own for the steps that no limit cuts: it is up to three loops, one behind the other,
+/// that count on. What those at the edges need to mask does not live through the one between.
 pub(super) fn run_loop<'a>(
+    cx: &mut Cx<'a>,
+    step: Step,
+    span: Span,
+    synchronised: bool,
+    mut body: impl FnMut(&mut Cx<'a>) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
+    let (none, end) = (Atom::i32(0), span.length);
+    let Some(Whole { axis, from, to }) = span.whole else {
+        return run_part(cx, step, span, (none, end), synchronised, &mut body);
+    };
+    let least = |cx: &mut Cx<'a>, a: Atom, b: Atom| cx.build.emit.bin(BinOp::Min, a, b);
+    if let Some(from) = from {
+        let before = least(cx, from, end);
+        run_part(cx, step, span, (none, before), synchronised, &mut body)?;
+    }
+    let start = from.unwrap_or(none);
+    let stop = match to {
+        Some(to) => least(cx, to, end),
+        None => end,
+    };
+    cx.env.within.push(axis);
+    let within = run_part(cx, step, span, (start, stop), synchronised, &mut body);
+    cx.env.within.pop();
+    within?;
+    if let Some(to) = to {
+        let rest = cx.build.emit.bin(BinOp::Max, start, to);
+        run_part(cx, step, span, (rest, end), synchronised, &mut body)?;
+    }
+    Ok(())
+}
+
+/// A part of a loop at run time: from so many points passed to so many.
+fn run_part<'a>(
     cx: &mut Cx<'a>,
     (digit, at): Step,
     span: Span,
+    (start, end): (Atom, Atom),
     synchronised: bool,
-    body: impl FnOnce(&mut Cx<'a>) -> Result<(), LowerError>,
+    body: &mut dyn FnMut(&mut Cx<'a>) -> Result<(), LowerError>,
 ) -> Result<(), LowerError> {
     cx.build.emit.push();
     let var = cx.build.emit.var(DType::I32);
@@ -105,8 +186,7 @@ pub(super) fn run_loop<'a>(
     }
     let body = cx.build.emit.pop();
     let step = KExpr::Int(digit.stride.into(), DType::I32);
-    let start = KExpr::Int(0, DType::I32);
-    cx.build.emit.stmt(kernel::Stmt::For { var, start, end: span.length.expr(), step, body });
+    cx.build.emit.stmt(kernel::Stmt::For { var, start: start.expr(), end: end.expr(), step, body });
     // The loop may have written what was loaded before it.
     cx.build.emit.forget_loads(|_| true);
     Ok(())

@@ -1,10 +1,10 @@
 //! What a channel is while it is emitted: its copies, its mbarriers, and the loop whose steps are its items.
 
 use super::{
+    control::Span,
     env::{Bound, Staged},
     guard::Sides,
     layout::Layout,
-    limits::Span,
     linear::Linear,
 };
 use crate::{

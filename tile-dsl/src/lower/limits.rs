@@ -4,6 +4,7 @@
 //! first = min(max(least from - most before, 0), steps · tile) / tile · tile      ; least and most over the rows at hand
 //! end   = min(greatest to - least before, steps · tile)
 //! for p in 0 .. end - first: the tile at first + p             ; stages are counted by p
+//! of these, without masks: ⌈(greatest from - least before - first) / tile⌉ · tile .. ⌊(least to - most before - first) / tile⌋ · tile
 //! ```
 //! All threads of a CTA, those that copy among them, find the same: what differs between threads is not looked at, only how far it
 //! reaches. Affine limits are taken at the ends of what the axes at hand can be, in 64 bits; others, what is loaded among them, at
@@ -12,8 +13,8 @@
 use super::{
     build::Holds,
     context::Cx,
-    control,
-    emit::{Atom, Op, linear},
+    control::{self, Span, Whole},
+    emit::{Atom, Op},
     env::Bound,
     error::LowerError,
     expr, guard,
@@ -29,19 +30,6 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// The points of its axis that a loop at run time goes through, as its digit counts them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    /// The first, a multiple of the loop's stride; absent where it is 0.
-    pub first: Option<Atom>,
-    /// Behind the last; not above the first where there is no step.
-    pub end: Atom,
-    /// From the first to the end.
-    pub length: Atom,
-    /// Of a loop that parts its steps: the least and the greatest point where all points of the tile count.
-    whole: Option<[Atom; 2]>,
-}
-
 /// Points that are evaluated one after the other where a limit is no affine form.
 const MOST_POINTS: i64 = 1 << 12;
 /// Of these, those in straight-line code.
@@ -52,7 +40,7 @@ const SMALL: f64 = 65536.0;
 /// That of a loop over a digit.
 pub(super) fn span(cx: &mut Cx<'_>, digit: Digit) -> Result<Span, LowerError> {
     let end = control::end(cx, digit);
-    let all = Span { first: None, end, length: end, whole: None };
+    let all = Span::all(end);
     if !cx.view.plan.limits.skips(digit) {
         return Ok(all);
     }
@@ -63,10 +51,11 @@ pub(super) fn span(cx: &mut Cx<'_>, digit: Digit) -> Result<Span, LowerError> {
     let stride = i64::from(digit.stride);
     // Of a limit that has no bounds here, nobody knows where it cuts.
     let known = limited == (from.is_some(), to.is_some());
-    let parts = known && cx.view.plan.limits.parts(digit) && cx.env.within.is_empty();
-    let whole = parts.then(|| whole(cx, (from.as_ref(), to.as_ref()), &before, stride));
-    let first = from.and_then(|from| {
-        let low = i32_or(cx, &from, from.low, Atom::i32(0));
+    // Backwards, the steps in the middle are others.
+    let forwards = !cx.view.nest.alternate.contains(&digit);
+    let parts = known && forwards && cx.view.plan.limits.parts(digit) && cx.env.within.is_empty();
+    let first = from.as_ref().and_then(|from| {
+        let low = i32_or(cx, from, from.low, Atom::i32(0));
         let low = cx.build.emit.bin(BinOp::Max, low, Atom::i32(0));
         let low = cx.build.emit.bin(BinOp::Sub, low, before.high);
         let low = cx.build.emit.bin(BinOp::Max, low, Atom::i32(0));
@@ -76,11 +65,12 @@ pub(super) fn span(cx: &mut Cx<'_>, digit: Digit) -> Result<Span, LowerError> {
         let first = cx.build.emit.bin(BinOp::Mul, tile, Atom::i32(stride));
         (first != Atom::i32(0)).then(|| cx.build.emit.multiple(first, stride))
     });
-    let end = match to {
+    let all = end;
+    let end = match &to {
         None => end,
         Some(to) => {
             let extent = cx.build.emit.dim(&cx.view.nest.kernel.axes[usize::from(digit.axis.0)].extent);
-            let high = i32_or(cx, &to, to.high, extent);
+            let high = i32_or(cx, to, to.high, extent);
             let high = cx.build.emit.bin(BinOp::Min, high, extent);
             let high = cx.build.emit.bin(BinOp::Max, high, Atom::i32(0));
             let high = cx.build.emit.bin(BinOp::Sub, high, before.low);
@@ -88,66 +78,50 @@ pub(super) fn span(cx: &mut Cx<'_>, digit: Digit) -> Result<Span, LowerError> {
         }
     };
     let length = first.map_or(end, |first| cx.build.emit.bin(BinOp::Sub, end, first));
+    let whole = parts.then(|| {
+        let ends = Ends { from: from.as_ref(), to: to.as_ref(), first, all };
+        whole(cx, digit, &before, &ends)
+    });
     Ok(Span { first, end, length, whole })
 }
 
-/// Between which points of a loop all points of the tile count, for all rows at hand.
-fn whole(
-    cx: &mut Cx<'_>,
-    (from, to): (Option<&Bounds>, Option<&Bounds>),
-    before: &Before,
-    stride: i64,
-) -> [Atom; 2] {
-    let [least, most] = [i32::MIN, i32::MAX].map(|n| Atom::i32(n.into()));
-    let least = match from {
-        None => least,
-        Some(from) => {
-            let high = i32_or(cx, from, from.high, most);
-            let high = cx.build.emit.bin(BinOp::Max, high, Atom::i32(0));
-            cx.build.emit.bin(BinOp::Sub, high, before.low)
-        }
-    };
-    let most = match to {
-        None => most,
-        Some(to) => {
-            let low = i32_or(cx, to, to.low, Atom::i32(0));
-            let low = cx.build.emit.bin(BinOp::Max, low, Atom::i32(0));
-            let low = cx.build.emit.bin(BinOp::Sub, low, before.high);
-            cx.build.emit.bin(BinOp::Sub, low, Atom::i32(stride))
-        }
-    };
-    [least, most]
+/// What limits say of a loop.
+struct Ends<'b> {
+    from: Option<&'b Bounds>,
+    to: Option<&'b Bounds>,
+    /// The point of its first step; absent where it is 0.
+    first: Option<Atom>,
+    /// Behind its last step without limits.
+    all: Atom,
 }
 
-/// Runs `body` at the step at hand of a loop: in a text without masks where all points of the tile count, and in another elsewhere.
-pub(super) fn parted<'a>(
-    cx: &mut Cx<'a>,
-    digit: Digit,
-    span: Span,
-    body: &mut dyn FnMut(&mut Cx<'a>) -> Result<(), LowerError>,
-) -> Result<(), LowerError> {
-    let Some([least, most]) = span.whole else { return body(cx) };
-    let now = cx.env.stack.iter().rev().find(|b| b.digit == digit).map(|b| b.value.clone()).unwrap_or_default();
-    let point = cx.build.emit.index(&now);
-    let above = cx.build.emit.cmp(CmpOp::Ge, point, least);
-    let below = cx.build.emit.cmp(CmpOp::Le, point, most);
-    let cond = cx.build.emit.bin(BinOp::And, above, below).expr();
-    let before = cx.build.sync.clone();
-    cx.build.emit.push();
-    cx.env.within.push(digit.axis);
-    let within = body(cx);
-    cx.env.within.pop();
-    let then = cx.build.emit.pop();
-    within?;
-    let after = std::mem::replace(&mut cx.build.sync, before);
-    cx.build.emit.push();
-    let beyond = body(cx);
-    let otherwise = cx.build.emit.pop();
-    beyond?;
-    cx.build.sync.or(after);
-    cx.build.emit.stmt(kernel::Stmt::If { cond, then, otherwise });
-    cx.build.emit.forget_loads(|_| true);
-    Ok(())
+/// The steps of a loop of whose tiles all points count, for all rows at hand.
+fn whole(cx: &mut Cx<'_>, digit: Digit, before: &Before, ends: &Ends<'_>) -> Whole {
+    let (stride, none) = (i64::from(digit.stride), Atom::i32(0));
+    let first = ends.first.unwrap_or(none);
+    let steps = |cx: &mut Cx<'_>, points: Atom| {
+        let points = cx.build.emit.bin(BinOp::Max, points, none);
+        let steps = cx.build.emit.bin(BinOp::Div, points, Atom::i32(stride));
+        let passed = cx.build.emit.bin(BinOp::Mul, steps, Atom::i32(stride));
+        cx.build.emit.multiple(passed, stride)
+    };
+    let from = ends.from.map(|from| {
+        let high = i32_or(cx, from, from.high, Atom::i32(i32::MAX.into()));
+        let high = cx.build.emit.bin(BinOp::Max, high, none);
+        let least = cx.build.emit.bin(BinOp::Sub, high, before.low);
+        let least = cx.build.emit.bin(BinOp::Min, least, ends.all);
+        let passed = cx.build.emit.bin(BinOp::Sub, least, first);
+        let up = cx.build.emit.add(passed, Atom::i32(stride - 1));
+        steps(cx, up)
+    });
+    let to = ends.to.map(|to| {
+        let low = i32_or(cx, to, to.low, none);
+        let low = cx.build.emit.bin(BinOp::Max, low, none);
+        let end = cx.build.emit.bin(BinOp::Sub, low, before.high);
+        let passed = cx.build.emit.bin(BinOp::Sub, end, first);
+        steps(cx, passed)
+    });
+    Whole { axis: digit.axis, from, to }
 }
 
 /// What an expression can be: all that it is for the rows at hand lies between, if it fits 32 bits.
@@ -461,15 +435,4 @@ fn expanded(
         });
     }
     all.ok_or_else(|| LowerError::Malformed("a limit at no point".into()))
-}
-
-impl Span {
-    /// Where a step is that so many points are before.
-    pub fn point(&self, passed: &Linear) -> Linear {
-        let mut point = passed.clone();
-        if let Some(first) = self.first {
-            point.add_scaled(&linear(first, 0), 1);
-        }
-        point
-    }
 }

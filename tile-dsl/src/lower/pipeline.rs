@@ -23,7 +23,7 @@ use super::{
     error::LowerError,
     fill,
     flow::{Mbarriers, Ring},
-    limits, mbarriers,
+    mbarriers,
     registers::{self, RegisterPlan},
     ring, ring_stages, storage, turns,
 };
@@ -88,13 +88,13 @@ fn step<'a>(
     let position = if prefetched.is_none() { ring::await_stage(cx, &ring.flow) } else { None };
     let at = ring_stages::stand(cx, ring, position);
     match (&at.ahead, prefetched) {
-        (None, _) => read(cx, ring, at.stage, inner, walk)?,
+        (None, _) => ring::reading(cx, ring, at.stage, |cx| walk(cx, inner))?,
         (Some(ahead), Some(registers)) => {
             registers::step_prefetching(cx, ring, (at.stage, ahead), registers, walk)?
         }
         (Some(ahead), None) => {
             let pieces = fill::begin_ahead(cx, ring, ahead);
-            read(cx, ring, at.stage, inner, walk)?;
+            ring::reading(cx, ring, at.stage, |cx| walk(cx, inner))?;
             fill::land_ahead(cx, ahead, &pieces);
         }
     }
@@ -110,19 +110,6 @@ fn step<'a>(
         ring_stages::advance(cx, channel, position);
     }
     Ok(())
-}
-
-/// Reads a stage.
-fn read<'a>(
-    cx: &mut Cx<'a>,
-    ring: &Ring<'a>,
-    stage: Atom,
-    inner: &Stmt,
-    walk: Walk,
-) -> Result<(), LowerError> {
-    ring::reading(cx, ring, stage, |cx| {
-        limits::parted(cx, ring.digit, ring.span, &mut |cx| walk(cx, inner))
-    })
 }
 
 /// Waits for the products into some values but those of the youngest steps.

@@ -15,13 +15,13 @@
 use super::{
     cluster,
     context::Cx,
-    control,
+    control::{self, Span},
     digits::StepOrder,
     emit::{Atom, Op},
     error::LowerError,
     flow::{CopyPlan, Mbarriers},
     grid::{Decoded, Grid},
-    mbarriers, output, ring, ring_stages,
+    limits, mbarriers, output, ring, ring_stages,
     sync::Sync,
     turns, walk,
 };
@@ -170,12 +170,16 @@ fn of_size<'a>(
 fn produce(cx: &mut Cx<'_>, loops: &[Producing]) -> Result<(), LowerError> {
     loops.iter().try_for_each(|step| match step {
         Producing::Around { digit, at, inside } => {
-            control::each_step(cx, *digit, *at, StepOrder::Scheduled, &mut |cx| produce(cx, inside))
+            control::each_step(cx, (*digit, *at), StepOrder::Scheduled, limits::span, &mut |cx| {
+                produce(cx, inside)
+            })
         }
         Producing::Ring { digit, stages, copies, body, inside } => {
             let channel = ring::channel(cx, (*digit, *stages), copies, body)?;
             let ring = ring::ring(cx, *digit, channel, body)?;
-            control::run_loop(cx, (*digit, ring.at()), ring.span, true, |cx| {
+            // Those that copy mask nothing.
+            let span = Span { whole: None, ..ring.span };
+            control::run_loop(cx, (*digit, ring.at()), span, true, |cx| {
                 if let Some(channel) = &ring.flow.mbarriers {
                     produce_step(cx, channel, &ring.flow.copies);
                 }

@@ -50,7 +50,7 @@ fn loop_(cx: &mut Cx<'_>, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(),
         }
         _ => {
             let pending = cx.build.unfinished.vectors.len();
-            control::each_step(cx, digit, at, StepOrder::Scheduled, &mut |cx| stmt(cx, body))?;
+            control::each_step(cx, (digit, at), StepOrder::Scheduled, limits::span, &mut |cx| stmt(cx, body))?;
             if at == LoopKind::Vec
                 && control::innermost_vec(cx).is_none()
                 && cx.build.unfinished.vectors.len() != pending

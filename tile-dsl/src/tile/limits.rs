@@ -16,7 +16,7 @@
 //!
 //! So a tile of `j` without points for any of its rows does nothing, and the limits, which the axis keeps, say which tiles these are.
 
-use super::{Axis, ElemType, Expr, ExprKind, Kernel, Stmt, ValueType, Var, VarId, statements, verify};
+use super::{Axis, ElemType, Expr, ExprKind, Form, Kernel, Stmt, ValueType, Var, VarId, statements, verify};
 use crate::{
     index::AxisId,
     op::{BinOp, CmpOp, RedOp},
@@ -38,6 +38,11 @@ impl Limits {
     /// Whether all points of the axis count.
     pub fn is_none(&self) -> bool {
         self.from.is_none() && self.to.is_none()
+    }
+
+    /// How a kernel says them.
+    pub fn form(&self) -> Form {
+        if self.from.is_some() { Form::Between } else { Form::Below }
     }
 
     /// The first point and the end, as far as they are there.

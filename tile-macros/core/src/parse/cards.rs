@@ -21,6 +21,8 @@ fn read(text: &str) -> Result<Kernel, String> {
 fn operations(kernel: &Kernel) -> BTreeSet<Operation> {
     let mut found: BTreeSet<Operation> =
         kernel.axes.iter().map(|axis| Operation::of_axis(axis.kind)).collect();
+    let limits = kernel.axes.iter().filter(|axis| !axis.limits.is_none());
+    found.extend(limits.map(|axis| Operation::Form(axis.limits.form())));
     statements(&kernel.body, &mut |stmt| {
         found.insert(Operation::of_statement(stmt));
         if let Stmt::Store { index, .. } = stmt {
