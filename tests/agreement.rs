@@ -10,6 +10,8 @@ mod conv1d;
 mod conv2d;
 #[path = "../examples/linear/kernel.rs"]
 mod linear;
+#[path = "../examples/packed_attention/kernel.rs"]
+mod packed_attention;
 #[path = "../examples/matmul/kernel.rs"]
 mod product;
 #[path = "support/random.rs"]
@@ -17,6 +19,8 @@ mod random;
 #[path = "../examples/softmax/kernel.rs"]
 mod softmax;
 mod support;
+#[path = "../examples/triangular/kernel.rs"]
+mod triangular;
 #[path = "../examples/vector_add/kernel.rs"]
 mod vector_add;
 
@@ -297,11 +301,31 @@ fn attention_named() {
 
 #[test]
 fn attention_of_wide_heads() {
-    let wide = attention::SCHEDULES.iter().filter(|s| s.name() != "lanes").copied().collect::<Vec<_>>();
+    let wide = attention::SCHEDULES
+        .iter()
+        .filter(|s| !["lanes", "mma_narrow"].contains(&s.name()))
+        .copied()
+        .collect::<Vec<_>>();
     let sizes: Vec<_> = [(70, 20, 128), (5, 9, 65)]
         .map(|(m, n, d)| vec![("B", 2), ("H", 1), ("M", m), ("N", n), ("D", d)])
         .into();
     named::<attention::attention>(attention::attention::KERNEL, &wide, &sizes);
+}
+
+#[test]
+fn products_of_triangles_named() {
+    let sizes: Vec<_> = [(150, 40, 150), (33, 130, 70), (64, 64, 200)]
+        .map(|(m, n, k)| vec![("M", m), ("N", n), ("K", k)])
+        .into();
+    named::<triangular::triangular>(triangular::triangular::KERNEL, triangular::SCHEDULES, &sizes);
+}
+
+/// Where sequences begin is random here: near the first token, some before it.
+#[test]
+fn attention_of_packed_sequences_named() {
+    let sizes: Vec<_> =
+        [(70, 64), (130, 40)].map(|(s, d)| vec![("H", 1), ("S", s), ("L", s + 3), ("D", d)]).into();
+    named::<packed_attention::packed>(packed_attention::packed::KERNEL, packed_attention::SCHEDULES, &sizes);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
+use tile_dsl::{lower::Given, program::Variant};
 use tile_fuzz::{
     case::Case,
     check::{self, check},
@@ -21,7 +22,6 @@ use tile_fuzz::{
     survey::survey,
     wish::Wish,
 };
-use tile_dsl::{lower::Given, program::Variant};
 use tile_runtime::{Device, Stage, emit_given};
 
 /// Many small allocations on many threads: a tenth faster than with the system's allocator.

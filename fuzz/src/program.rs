@@ -58,7 +58,9 @@ pub fn random_kernel(seed: u64) -> Kernel {
     let mut random = Random::new(seed);
     match random.below(KINDS) {
         0 => return sometimes_limited(sometimes_atomic(product::chain_kernel(&mut random), seed, 8), seed),
-        1 | 2 => return sometimes_limited(sometimes_atomic(product::product_kernel(&mut random), seed, 8), seed),
+        1 | 2 => {
+            return sometimes_limited(sometimes_atomic(product::product_kernel(&mut random), seed, 8), seed);
+        }
         _ => {}
     }
     loop {

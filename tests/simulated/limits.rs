@@ -178,7 +178,9 @@ fn sums_end_at_their_own_place() {
 
 #[test]
 fn windows_may_be_empty() {
-    for (n, width) in [(1, 1.0), (40, 0.0), (40, 5.0), (33, 100.0), (16, -3.0), (20, 2147483647.0), (20, -2147483648.0)] {
+    for (n, width) in
+        [(1, 1.0), (40, 0.0), (40, 5.0), (33, 100.0), (16, -3.0), (20, 2147483647.0), (20, -2147483648.0)]
+    {
         let case = Case::new(k::windows::KERNEL, None, &[("N", n)], 2).scalar("width", width);
         for schedule in [&k::windows_plain as &dyn AnySchedule, &k::windows_staged] {
             case.check_nest(schedule);
@@ -220,8 +222,12 @@ fn triangles_are_multiplied() {
         for (m, n, depth) in [(1, 1, 1), (13, 21, 9), (48, 32, 48), (40, 8, 100)] {
             let dims = [("M", m), ("N", n), ("K", depth)];
             let case = Case::new(k::triangular::KERNEL, Some(dtype), &dims, 3);
-            let all: [&dyn AnySchedule; 4] =
-                [&k::triangular_plain, &k::triangular_staged, &k::triangular_split, &k::triangular_persistent];
+            let all: [&dyn AnySchedule; 4] = [
+                &k::triangular_plain,
+                &k::triangular_staged,
+                &k::triangular_split,
+                &k::triangular_persistent,
+            ];
             check::<k::triangular>(&case, &all);
         }
     }

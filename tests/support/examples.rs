@@ -18,22 +18,22 @@ pub mod embedding_gradient;
 pub mod histogram;
 #[path = "../../examples/kv_append/kernel.rs"]
 pub mod kv_append;
-#[path = "../../examples/packed_attention/kernel.rs"]
-pub mod packed_attention;
-#[path = "../../examples/triangular/kernel.rs"]
-pub mod triangular;
-#[path = "../../examples/windowed_attention/kernel.rs"]
-pub mod windowed_attention;
 #[path = "../../examples/linear/kernel.rs"]
 pub mod linear;
 #[path = "../../examples/loss/kernel.rs"]
 pub mod loss;
+#[path = "../../examples/packed_attention/kernel.rs"]
+pub mod packed_attention;
 #[path = "../../examples/matmul/kernel.rs"]
 pub mod product;
 #[path = "../../examples/softmax/kernel.rs"]
 pub mod softmax;
+#[path = "../../examples/triangular/kernel.rs"]
+pub mod triangular;
 #[path = "../../examples/vector_add/kernel.rs"]
 pub mod vector_add;
+#[path = "../../examples/windowed_attention/kernel.rs"]
+pub mod windowed_attention;
 
 use tilewright::AnySchedule;
 

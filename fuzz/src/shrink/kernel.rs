@@ -6,8 +6,8 @@ use tile_dsl::{
     index::{Affine, AxisId, Extent},
     span::SpanId,
     tile::{
-        self, Axis, AxisKind, ElemType, Expr, ExprKind, Index, Kernel, Limits, ScalarId, Stmt, TensorId, VarId,
-        expressions, expressions_mut, statements,
+        self, Axis, AxisKind, ElemType, Expr, ExprKind, Index, Kernel, Limits, ScalarId, Stmt, TensorId,
+        VarId, expressions, expressions_mut, statements,
     },
 };
 

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     dtype::DType,
-    kernel::{self, Expr as KExpr, Frag, Mem, Param},
     index::AxisId,
+    kernel::{self, Expr as KExpr, Frag, Mem, Param},
     nest::{AccessId, CopyId, Digit, MATRIX_ROWS, Nest, ValueId},
     tile::TensorId,
 };

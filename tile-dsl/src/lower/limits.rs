@@ -51,9 +51,7 @@ pub(super) fn span(cx: &mut Cx<'_>, digit: Digit) -> Result<Span, LowerError> {
     let stride = i64::from(digit.stride);
     // Of a limit that has no bounds here, nobody knows where it cuts.
     let known = limited == (from.is_some(), to.is_some());
-    // Backwards, the steps in the middle are others.
-    let forwards = !cx.view.nest.alternate.contains(&digit);
-    let parts = known && forwards && cx.view.plan.limits.parts(digit) && cx.env.within.is_empty();
+    let parts = known && cx.view.plan.limits.parts(digit) && cx.env.within.is_empty();
     let first = from.as_ref().and_then(|from| {
         let low = i32_or(cx, from, from.low, Atom::i32(0));
         let low = cx.build.emit.bin(BinOp::Max, low, Atom::i32(0));
@@ -180,7 +178,13 @@ fn bounds_of(cx: &mut Cx<'_>, e: &Expr) -> Result<Option<Bounds>, LowerError> {
     match e {
         Expr::Const(c, DType::I32) => {
             let number = Atom::Int(*c as i64, DType::I64);
-            return Ok(Some(Bounds { low: number, high: number, least: *c as i128, most: *c as i128, fits: None }));
+            return Ok(Some(Bounds {
+                low: number,
+                high: number,
+                least: *c as i128,
+                most: *c as i128,
+                fits: None,
+            }));
         }
         Expr::Iota(axis) => {
             let around = around(cx, *axis);
@@ -224,8 +228,7 @@ fn bounds_of(cx: &mut Cx<'_>, e: &Expr) -> Result<Option<Bounds>, LowerError> {
             };
             fits = cx.build.emit.and(a.fits, b.fits);
         }
-        Expr::Bin(BinOp::Mul, x, c) | Expr::Bin(BinOp::Mul, c, x)
-            if matches!(&**c, Expr::Const(c, _) if c.abs() < SMALL) =>
+        Expr::Bin(BinOp::Mul, x, c) | Expr::Bin(BinOp::Mul, c, x) if matches!(&**c, Expr::Const(c, _) if c.abs() < SMALL) =>
         {
             let Expr::Const(c, _) = &**c else { return Ok(None) };
             let Some(x) = bounds_of(cx, x)? else { return Ok(None) };

@@ -50,7 +50,9 @@ fn loop_(cx: &mut Cx<'_>, digit: Digit, at: LoopKind, body: &Stmt) -> Result<(),
         }
         _ => {
             let pending = cx.build.unfinished.vectors.len();
-            control::each_step(cx, (digit, at), StepOrder::Scheduled, limits::span, &mut |cx| stmt(cx, body))?;
+            control::each_step(cx, (digit, at), StepOrder::Scheduled, limits::span, &mut |cx| {
+                stmt(cx, body)
+            })?;
             if at == LoopKind::Vec
                 && control::innermost_vec(cx).is_none()
                 && cx.build.unfinished.vectors.len() != pending
@@ -140,11 +142,10 @@ fn zero_sums_of_nothing(cx: &mut Cx<'_>, value: ValueId, first: &Stmt) -> Result
     }
     let own = &cx.view.nest.value(value).axes;
     let loops: Vec<Step> = writers(cx.view.nest, first, value).into_iter().flatten().collect();
-    let open =
-        |step: &&Step| {
-            let rest = digits::run_time(cx, **step).steps == Steps::Rest;
-            (rest || cx.view.plan.limits.skips(step.0)) && !own.contains(&step.0.axis)
-        };
+    let open = |step: &&Step| {
+        let rest = digits::run_time(cx, **step).steps == Steps::Rest;
+        (rest || cx.view.plan.limits.skips(step.0)) && !own.contains(&step.0.axis)
+    };
     let Some(digit) = loops.iter().find(open).map(|(d, _)| *d) else { return Ok(()) };
     let length = limits::span(cx, digit)?.length;
     let none = cx.build.emit.cmp(CmpOp::Le, length, Atom::i32(0));

@@ -6,8 +6,8 @@
 //! A row with `term` is printed in the term, where it belongs: `[acc@lane]`, `#lane.y^x`. Source spans are not printed.
 
 use super::{
-    Access, Across, Copy, Digit, Expr, Fraction, Interleave, Issue, Level, Limits, Order, Output, Recurrence, Segment,
-    Stmt, Value, ValueId,
+    Access, Across, Copy, Digit, Expr, Fraction, Interleave, Issue, Level, Limits, Order, Output, Recurrence,
+    Segment, Stmt, Value, ValueId,
 };
 use crate::{
     index::AxisId,

@@ -38,7 +38,8 @@ use uses::{assigned, count_uses};
 pub fn initial(kernel: &tile::Kernel) -> Result<Nest, Diagnostic> {
     if let Some(axis) = tile::limits::unmasked(kernel) {
         let axis = &kernel.axes[usize::from(axis.0)];
-        let message = format!("the limits of `{}` are not written out: `Kernel::apply_limits` does it", axis.name);
+        let message =
+            format!("the limits of `{}` are not written out: `Kernel::apply_limits` does it", axis.name);
         return Err(Diagnostic::new(axis.span, message));
     }
     let mut found = Found::default();

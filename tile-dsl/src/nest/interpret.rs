@@ -10,8 +10,8 @@ mod indexed;
 mod modular;
 
 use super::{
-    AccessId, BoxDim, CopyId, Digit, Expr, LoopKind, Nest, Recurrence, Segment, Steps, Stmt, TileSize, ValueId, in_place,
-    own_loops,
+    AccessId, BoxDim, CopyId, Digit, Expr, LoopKind, Nest, Recurrence, Segment, Steps, Stmt, TileSize,
+    ValueId, in_place, own_loops,
 };
 use crate::{
     dtype::DType,
@@ -550,7 +550,9 @@ impl<'n, S: Neutral> Machine<'n, S> {
             Expr::Iota(a) => (Some(self.point[usize::from(a.0)] as f64), DType::I32),
             Expr::Edge(a, edge) => {
                 let axis = usize::from(a.0);
-                let tile = i64::from(self.nest.recurrences.get(a).and_then(|r| r.tile).unwrap_or(Recurrence::UNTILED));
+                let tile = i64::from(
+                    self.nest.recurrences.get(a).and_then(|r| r.tile).unwrap_or(Recurrence::UNTILED),
+                );
                 let first = self.point[axis] / tile * tile;
                 let at = match edge {
                     Edge::First => first,

@@ -3,9 +3,9 @@
 use super::{AccessId, Across, Atom, CopyId, Digit, Expr, Level, LoopKind, Nest, Role, Steps, Stmt, ValueId};
 use crate::{
     dtype::DType,
+    index::AxisId,
     machine::{Unit, UnitDim},
     op::{BinOp, CmpOp, RedOp, UnOp},
-    index::AxisId,
     tile::{self, ScalarId},
 };
 use std::collections::BTreeMap;
@@ -291,9 +291,7 @@ impl Parser<'_> {
                 let at = self.tables.kernel.scalars.iter().position(|s| s.name == name);
                 Expr::Scalar(ScalarId(at.ok_or_else(|| ParseError(format!("no scalar `{name}`")))? as u16))
             }
-            "iota" => {
-                Expr::Iota(self.axis()?)
-            }
+            "iota" => Expr::Iota(self.axis()?),
             edge if tile::Edge::from_name(edge).is_some() => {
                 let axis = self.axis()?;
                 Expr::Edge(axis, tile::Edge::from_name(edge).expect("checked above"))

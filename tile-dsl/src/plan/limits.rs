@@ -19,6 +19,8 @@ use std::{
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limited {
     axes: BTreeMap<AxisId, Result<BTreeSet<Digit>, Unskipped>>,
+    /// Loops that run backwards for some tiles: steps in the middle are others then.
+    backwards: BTreeSet<Digit>,
     /// Conditions that hold at each point of a tile whose points all count for all rows at hand.
     masks: BTreeMap<AxisId, Vec<Expr>>,
 }
@@ -50,7 +52,7 @@ impl Limited {
         };
         let axes = nest.limits.keys().map(|axis| (*axis, of(*axis))).collect();
         let masks = nest.limits.iter().map(|(axis, limits)| (*axis, masks(nest, *axis, limits)));
-        Limited { axes, masks: masks.collect() }
+        Limited { axes, backwards: nest.alternate.clone(), masks: masks.collect() }
     }
 
     /// Whether a loop over a digit leaves tiles without points out.
@@ -60,7 +62,8 @@ impl Limited {
 
     /// Whether the loop over a digit has a text for tiles that no limit cuts beside that for others: there is something to mask.
     pub fn parts(&self, digit: Digit) -> bool {
-        self.skips(digit) && self.masks.get(&digit.axis).is_some_and(|masks| !masks.is_empty())
+        let forwards = !self.backwards.contains(&digit);
+        forwards && self.skips(digit) && self.masks.get(&digit.axis).is_some_and(|masks| !masks.is_empty())
     }
 
     /// Whether a condition says that points of an axis count, and nothing else.
@@ -80,7 +83,9 @@ impl Limited {
                 Err(Unskipped::Outlives(value)) => {
                     writeln!(out, "all tiles, as {} outlives its loop", nest.value(*value).name)?;
                 }
-                Err(Unskipped::Within) => writeln!(out, "all tiles, as their loop is inside of one over points")?,
+                Err(Unskipped::Within) => {
+                    writeln!(out, "all tiles, as their loop is inside of one over points")?
+                }
                 Err(Unskipped::Unlooped) => writeln!(out, "no loop at run time")?,
             }
         }

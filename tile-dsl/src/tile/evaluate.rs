@@ -17,7 +17,9 @@ pub(crate) mod semantics;
 pub use outside::{Outside, outside};
 pub use reference::{Comparison, Reference, U, half_ulp};
 
-use super::{Edge, ElemType, Expr, ExprKind, Index, Kernel, Stmt, TensorId, ValueType, VarId, added, index, sums};
+use super::{
+    Edge, ElemType, Expr, ExprKind, Index, Kernel, Stmt, TensorId, ValueType, VarId, added, index, sums,
+};
 use crate::{
     dtype::{DType, Number},
     index::AxisId,

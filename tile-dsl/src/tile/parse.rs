@@ -1,8 +1,8 @@
 //! Reads the text that [`super::print`] writes. For tests: kernels come from the macro.
 
 use super::{
-    Axis, AxisKind, Edge, ElemType, Expr, ExprKind, Index, Kernel, Limits, Scalar, ScalarId, Stmt, Tensor, TensorId, Var,
-    VarId,
+    Axis, AxisKind, Edge, ElemType, Expr, ExprKind, Index, Kernel, Limits, Scalar, ScalarId, Stmt, Tensor,
+    TensorId, Var, VarId,
 };
 use crate::{
     dtype::DType,

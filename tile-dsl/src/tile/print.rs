@@ -146,7 +146,9 @@ impl Kernel {
                 f.write_str("])")
             }
             ExprKind::Iota(axis) => write!(f, "iota({})", self.axes[usize::from(axis.0)].name),
-            ExprKind::Edge(axis, edge) => write!(f, "{}({})", edge.name(), self.axes[usize::from(axis.0)].name),
+            ExprKind::Edge(axis, edge) => {
+                write!(f, "{}({})", edge.name(), self.axes[usize::from(axis.0)].name)
+            }
             ExprKind::Dim(name) => write!(f, "dim({name})"),
             ExprKind::Const { value, .. } if value.is_sign_negative() && level > 4 => {
                 write!(f, "({})", self.show(expr))

@@ -1,5 +1,6 @@
 //! Rust tokens → tile IR and directives.
 
+pub mod binders;
 #[cfg(test)]
 mod cards;
 mod condition;

@@ -20,7 +20,10 @@ const COPY: u64 = 2;
 fn operations(leaf: &Stmt) -> u64 {
     let mut count = 1;
     leaf.leaf().expect("a leaf").1.visit(&mut |e| {
-        count += u64::from(!matches!(e, Expr::Const(..) | Expr::Get(_) | Expr::Scalar(_) | Expr::Edge(..) | Expr::Dim(_)));
+        count += u64::from(!matches!(
+            e,
+            Expr::Const(..) | Expr::Get(_) | Expr::Scalar(_) | Expr::Edge(..) | Expr::Dim(_)
+        ));
     });
     count
 }

@@ -349,7 +349,9 @@ impl<'a> Visitor<'a> for Inside<'_, '_, '_> {
     fn defs(&mut self, vars: &'a Vec<Var>) -> Check {
         // What nobody writes is the same for all who read one place.
         let differs = match self.stmt {
-            Stmt::Load { mem, .. } if self.verifier.is_constant(*mem) => self.verifier.operands_differ(self.stmt),
+            Stmt::Load { mem, .. } if self.verifier.is_constant(*mem) => {
+                self.verifier.operands_differ(self.stmt)
+            }
             _ => true,
         };
         vars.iter().try_for_each(|var| self.of_elements(*var, differs))

@@ -104,12 +104,7 @@ impl Checker<'_> {
     }
 
     /// The axes of what says where a store goes, and those that limit them: the store needs them all.
-    pub(super) fn stored_within_limits(
-        &mut self,
-        tensor: &str,
-        axes: &BTreeSet<AxisId>,
-        span: SpanId,
-    ) {
+    pub(super) fn stored_within_limits(&mut self, tensor: &str, axes: &BTreeSet<AxisId>, span: SpanId) {
         let kernel = self.kernel;
         for axis in axes {
             let missing = &kernel.limiting_axes(*axis) - axes;

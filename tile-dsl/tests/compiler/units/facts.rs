@@ -6,8 +6,8 @@ use tile_dsl::{
     index::AxisId,
     machine::{Across, Evict, Level, Order, Unit, UnitDim},
     nest::{
-        AccessId, Digit, Expr, Fraction, Interleave, Issue, Limits, LoopKind, Nest, Output, Recurrence, Segment, Steps, Stmt,
-        ValueId, initial, leaves, parse_nest,
+        AccessId, Digit, Expr, Fraction, Interleave, Issue, Limits, LoopKind, Nest, Output, Recurrence,
+        Segment, Steps, Stmt, ValueId, initial, leaves, parse_nest,
     },
     span::SpanId,
     testing,
@@ -81,7 +81,11 @@ fn nest() -> Nest {
         skew: BTreeMap::new(),
         assemble: Some(0),
         dependent: true,
-        limits: [(AxisId(2), Limits { from: Some(Expr::Load(a_load)), to: None }), (AxisId(1), Limits { from: Some(Expr::Iota(AxisId(0))), to: Some(Expr::Const(3.0, DType::I32)) })].into(),
+        limits: [
+            (AxisId(2), Limits { from: Some(Expr::Load(a_load)), to: None }),
+            (AxisId(1), Limits { from: Some(Expr::Iota(AxisId(0))), to: Some(Expr::Const(3.0, DType::I32)) }),
+        ]
+        .into(),
     }
 }
 

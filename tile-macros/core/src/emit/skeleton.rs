@@ -4,11 +4,11 @@
 //! Every value, axis and dim has the one type `dsl::Tile`, so the skeleton never adds errors of its own:
 //! typing is the business of [`tile_dsl::tile::verify`].
 
+use crate::parse::binders::limited;
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use std::collections::BTreeMap;
 use syn::{Expr, FnArg, GenericArgument, ItemFn, Pat, PathArguments, Stmt, Type, spanned::Spanned};
-use crate::parse::kernel::limited;
 use tile_dsl::op::RedOp;
 
 /// The skeleton of a kernel. Only editors see that of an unsound one: its mistakes have been reported.
