@@ -43,7 +43,7 @@ const LIMITS: u64 = 0x39d2_6be8_f41c_7a05;
 const INTEGERS: u64 = 0x1c4b_93f2_a07d_588d;
 
 /// Kernels that get limits, in percent.
-const LIMITED: usize = 15;
+const LIMITED: usize = 30;
 
 /// The first number that a seed gives decides what kind of kernel it is.
 const KINDS: usize = 24;
