@@ -1,5 +1,7 @@
 //! Causal attention within sequences that lie one behind the other.
 
+// Schedules of attention, which these extend.
+use super::attention;
 use tilewright::prelude::*;
 
 /// o = softmax(q·kᵀ · scale) · v, where token i sees the tokens from `first[i]`, at which its sequence begins, to itself. There is no padding,
@@ -32,28 +34,12 @@ pub fn packed<T: Float>(
 }
 
 schedule! {
-    /// A thread a query, from global memory.
-    pub naive for packed<f32 | f16 | bf16> {
-        fits(D <= 128);
-        tile(i = 64, j = 8);
-        bind(i -> thread.x);
-    }
-    /// Both products on tensor cores, keys and values two tiles deep. A warp has 16 queries, so that its registers hold conditions, too. Heads of
-    /// up to 64.
-    pub mma for packed<f16 | bf16> {
-        fits(D <= 64);
-        tile(i = 64, j = 64);
+    /// A thread a query, from global memory: the directives of attention to all keys.
+    pub naive for packed<f32 | f16 | bf16> = attention::naive {}
+    /// Those of its schedule on tensor cores for heads of up to 64. A warp has 16 queries, so that its registers hold conditions, too.
+    pub mma for packed<f16 | bf16> = attention::mma_narrow {
+        tile(i = 64);
         split(i -> iw, im: 16);
-        tensor_core(s.dot: mma);
-        tensor_core(acc: mma);
-        reorder(iw, d.atom, j.atom, im in s.dot);
-        reorder(iw, j.acc, e.atom, im in acc);
-        stage(q at i: shared, vector(16));
-        stage(k, v at j: shared, cp_async, vector(16));
-        pad(q: 16, k: 16, v: 16);
-        pipeline(j, 2);
-        bind(iw -> warp.x);
-        vectorize(e.pair in o);
     }
     /// Heads of up to 128, with twice the queries.
     pub mma_wide = mma {

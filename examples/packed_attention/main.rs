@@ -1,5 +1,8 @@
 //! Causal attention of sequences that lie one behind the other: `cargo run --example packed_attention -- --schedule all`.
 
+#[allow(dead_code)] // some of its schedules are extended
+#[path = "../attention/kernel.rs"]
+mod attention;
 #[path = "../common/mod.rs"]
 mod common;
 mod kernel;
@@ -27,8 +30,8 @@ struct Options {
     #[arg(long, value_name = "HxNxD")]
     size: Option<Size>,
     /// Sequences; where they begin is random
-    #[arg(long, default_value_t = 8)]
-    sequences: usize,
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    sequences: u32,
     #[command(flatten)]
     typed: Typed,
 }
@@ -39,7 +42,7 @@ size! {
 }
 
 /// Where the sequence of each token begins.
-fn firsts(n: usize, sequences: usize, seed: u64) -> Vec<i32> {
+fn firsts(n: usize, sequences: u32, seed: u64) -> Vec<i32> {
     let mut begin = vec![false; n];
     let mut at = seed;
     for _ in 1..sequences {

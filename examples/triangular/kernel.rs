@@ -1,5 +1,7 @@
 //! The product of a lower triangular matrix and another one.
 
+// Schedules of matmul, one of which is extended here.
+use super::product;
 use tilewright::prelude::*;
 
 /// c = lower(a)·b: of `a`, what lies above the diagonal is not read as part of the product, whatever is there. A tile of rows needs the
@@ -34,20 +36,8 @@ schedule! {
 }
 
 schedule! {
-    /// On tensor cores, three tiles on their way.
-    pub mma for triangular<f16 | bf16> {
-        tile(i = 128, j = 128, k = 32);
-        split(i -> iw, im: 64);
-        split(j -> jw, jm: 32);
-        tensor_core(acc: mma);
-        reorder(iw, jw, k.atom, im, jm);
-        stage(a, b at k: shared, cp_async, vector(16));
-        pad(a: 16, b: 16);
-        pipeline(k, 3);
-        bind(iw -> warp.y, jw -> warp.x);
-        unroll(k.atom);
-        vectorize(j.pair);
-    }
+    /// The directives of matmul's first schedule on tensor cores.
+    pub mma for triangular<f16 | bf16> = product::mma {}
 }
 
 /// All schedules.

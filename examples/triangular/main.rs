@@ -3,6 +3,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod kernel;
+#[allow(dead_code)] // one of its schedules is extended
+#[path = "../matmul/kernel.rs"]
+mod product;
 #[path = "../matmul/verify.rs"]
 #[allow(dead_code, reason = "products with an epilogue")]
 mod verify;

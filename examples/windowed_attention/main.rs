@@ -1,5 +1,8 @@
 //! Attention within a sliding window, causal where it is long: `cargo run --example windowed_attention -- --schedule all`.
 
+#[allow(dead_code)] // some of its schedules are extended
+#[path = "../attention/kernel.rs"]
+mod attention;
 #[path = "../common/mod.rs"]
 mod common;
 mod kernel;
@@ -27,7 +30,7 @@ struct Options {
     #[arg(long, value_name = "BxHxNxD")]
     size: Option<Size>,
     /// Keys that a query sees, itself among them; all before it where there are fewer [default: all]
-    #[arg(long, default_value_t = i32::MAX)]
+    #[arg(long, default_value_t = i32::MAX, value_parser = clap::value_parser!(i32).range(1..))]
     window: i32,
     #[command(flatten)]
     typed: Typed,
@@ -72,8 +75,7 @@ impl Generic for Options {
             Buffer::from_slice(device, &v, &shape)?,
         ];
         let scale = 1.0 / (d.max(1) as f32).sqrt();
-        // What a window without a key would be is NaN.
-        let window = self.window.max(1);
+        let window = self.window;
         let seen = |i: usize| (i + 1).saturating_sub(window as usize)..i + 1;
         let pairs: usize = (0..n).map(|i| seen(i).len()).sum();
         let one = |schedule: &'static dyn AnySchedule| -> Result<Record, Error> {

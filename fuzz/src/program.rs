@@ -57,10 +57,8 @@ pub fn multiplies(seed: u64) -> bool {
 pub fn random_kernel(seed: u64) -> Kernel {
     let mut random = Random::new(seed);
     match random.below(KINDS) {
-        0 => return sometimes_limited(sometimes_atomic(product::chain_kernel(&mut random), seed, 8), seed),
-        1 | 2 => {
-            return sometimes_limited(sometimes_atomic(product::product_kernel(&mut random), seed, 8), seed);
-        }
+        0 => return sometimes(product::chain_kernel(&mut random), seed, (8, 8)),
+        1 | 2 => return sometimes(product::product_kernel(&mut random), seed, (8, 8)),
         _ => {}
     }
     loop {
@@ -84,7 +82,7 @@ pub fn random_kernel(seed: u64) -> Kernel {
                 false => kernel,
             };
             let kernel = if types.below(2) == 0 { types::with_order(kernel, &mut types) } else { kernel };
-            return sometimes_limited(kernel, seed);
+            return sometimes_limited(kernel, seed, LIMITED);
         }
     }
 }
@@ -95,10 +93,15 @@ fn sometimes_atomic(kernel: Kernel, seed: u64, share: usize) -> Kernel {
     if random.below(100) < share { atomics::with_atomics(kernel, &mut random) } else { kernel }
 }
 
-/// With limits in a share of kernels, of what was drawn; drawn apart.
-fn sometimes_limited(kernel: Kernel, seed: u64) -> Kernel {
+/// A product with atomic stores and with limits in these shares: few, as most tensor-core schedules are for neither.
+fn sometimes(kernel: Kernel, seed: u64, (atomic, limited): (usize, usize)) -> Kernel {
+    sometimes_limited(sometimes_atomic(kernel, seed, atomic), seed, limited)
+}
+
+/// With limits in that share of kernels, in percent; drawn apart.
+fn sometimes_limited(kernel: Kernel, seed: u64, share: usize) -> Kernel {
     let mut random = Random::new(seed ^ LIMITS);
-    if random.below(100) < LIMITED { limits::with_limits(kernel, &mut random) } else { kernel }
+    if random.below(100) < share { limits::with_limits(kernel, &mut random) } else { kernel }
 }
 
 fn schedulable(kernel: &Kernel) -> bool {

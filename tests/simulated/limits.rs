@@ -115,7 +115,18 @@ mod kernels {
         store(o, [h, i, e], (acc / l).cast::<T>());
     }
 
+    /// A weighted sum of as many elements as a value says, by half; the weights are the factor that knows nothing of rows.
+    #[tile_kernel]
+    pub fn halves(w: &Tensor<f32, N>, x: &Tensor<f32, M, N>, len: &Tensor<i32, M>, y: &mut Tensor<f32, M>) {
+        let i = program_tile(M);
+        let n = load(len, [i]);
+        let half = (n + 1) / 2;
+        let j = whole(N).below(half);
+        store(y, [i], dot(load(w, [j]), load(x, [i, j]), zeros::<f32>([i])));
+    }
+
     schedule! {
+        pub halves_plain for halves { tile(i = 8, j = 4); bind(i -> thread.x); }
         pub prefixes_plain for prefixes { tile(i = 8, j = 4); bind(i -> thread.x); }
         pub prefixes_lanes for prefixes { tile(i = 4); split(j -> jo, jl: 32); bind(i -> warp.x, jl -> lane.x); reduce(y.sum: lane); }
         pub prefixes_inner for prefixes { tile(i = 16, j = 8); bind(i -> thread.x); unroll(j); }
@@ -158,6 +169,7 @@ mod kernels {
 
 use kernels as k;
 use support::Case;
+use tile_dsl::tile::Kernel as TileKernel;
 use tilewright::{AnySchedule, DType};
 
 fn check<K: tilewright::Kernel>(case: &Case, schedules: &[&dyn AnySchedule]) {
@@ -239,6 +251,20 @@ fn stores_end_at_the_diagonal() {
         let case = Case::new(k::lower::KERNEL, None, &[("M", m), ("N", n)], 4);
         check::<k::lower>(&case, &[&k::lower_plain, &k::lower_wide]);
     }
+}
+
+#[test]
+fn the_factor_that_limits_are_about_is_masked() {
+    for (m, n) in [(1, 1), (13, 40)] {
+        let case =
+            Case::with(k::halves::KERNEL, None, &[("M", m), ("N", n)], &[("len", places(m, 2 * n, 1))]);
+        check::<k::halves>(&case, &[&k::halves_plain]);
+    }
+    let kernel = TileKernel::from_bytes(k::halves::KERNEL).unwrap().to_string();
+    assert!(
+        kernel.contains("dot(load(w, [j]), select(iota(j) < half, load(x, [i, j]), 0.0_f32)"),
+        "{kernel}"
+    );
 }
 
 #[test]

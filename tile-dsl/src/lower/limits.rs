@@ -34,6 +34,8 @@ use std::collections::BTreeSet;
 const MOST_POINTS: i64 = 1 << 12;
 /// Of these, those in straight-line code.
 const EXPANDED: i64 = 8;
+/// Half of what extents leave in 32 bits.
+const ROOM: i64 = 1 << 15;
 /// A factor that keeps products of 32-bit numbers in 64 bits, however they are added.
 const SMALL: f64 = 65536.0;
 
@@ -201,8 +203,10 @@ fn bounds_of(cx: &mut Cx<'_>, e: &Expr) -> Result<Option<Bounds>, LowerError> {
                     cx.build.emit.bin(BinOp::Add, extent, Atom::Int(-1, DType::I64))
                 }
             };
-            // Extents leave room in 32 bits for tiles that reach beyond them, and for small numbers.
-            return Ok(Some(Bounds { low: start, high: last, least: -1, most: I32[1] - 32768, fits: None }));
+            // Extents leave room in 32 bits for tiles that reach beyond them, and for small numbers beside those that are not large.
+            let large = around.span.is_some_and(|span| span >= ROOM);
+            let most = I32[1] - if large { 0 } else { i128::from(ROOM) };
+            return Ok(Some(Bounds { low: start, high: last, least: -1, most, fits: None }));
         }
         Expr::Dim(_) | Expr::Scalar(_) => {
             let value = expr::named(cx, e)?;
@@ -285,8 +289,9 @@ struct Around {
 fn is_uniform(cx: &Cx<'_>, bound: &Bound) -> bool {
     match bound.at {
         LoopKind::Unit(Unit::Block, _) => cx.view.nest.cluster != Some(bound.digit),
-        LoopKind::Unit(..) | LoopKind::Atom(..) => false,
-        LoopKind::Seq | LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Vec | LoopKind::Pipe(_) => true,
+        // The steps of a vector are one access.
+        LoopKind::Unit(..) | LoopKind::Atom(..) | LoopKind::Vec => false,
+        LoopKind::Seq | LoopKind::Unroll | LoopKind::Serpentine | LoopKind::Pipe(_) => true,
     }
 }
 

@@ -135,20 +135,19 @@ fn initialise(cx: &mut Cx<'_>, value: ValueId) -> Result<(), LowerError> {
     })
 }
 
-/// Sums that the first product overwrites are zero where there is none.
+/// Sums that the first product overwrites are zero where there is none. Loops that leave tiles out have no such products: a factor of
+/// theirs is masked, and asynchronous MMA computes none.
 fn zero_sums_of_nothing(cx: &mut Cx<'_>, value: ValueId, first: &Stmt) -> Result<(), LowerError> {
     if !cx.view.nest.overwrites(value) {
         return Ok(());
     }
     let own = &cx.view.nest.value(value).axes;
     let loops: Vec<Step> = writers(cx.view.nest, first, value).into_iter().flatten().collect();
-    let open = |step: &&Step| {
-        let rest = digits::run_time(cx, **step).steps == Steps::Rest;
-        (rest || cx.view.plan.limits.skips(step.0)) && !own.contains(&step.0.axis)
-    };
+    let open =
+        |step: &&Step| digits::run_time(cx, **step).steps == Steps::Rest && !own.contains(&step.0.axis);
     let Some(digit) = loops.iter().find(open).map(|(d, _)| *d) else { return Ok(()) };
-    let length = limits::span(cx, digit)?.length;
-    let none = cx.build.emit.cmp(CmpOp::Le, length, Atom::i32(0));
+    let end = control::end(cx, digit);
+    let none = cx.build.emit.cmp(CmpOp::Le, end, Atom::i32(0));
     let Some(registers) = storage::held(cx, value)?.registers else { return Ok(()) };
     let dtype = cx.view.nest.value(value).dtype;
     control::only_if(cx, Some(none), |cx| {

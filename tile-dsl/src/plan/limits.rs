@@ -43,11 +43,15 @@ impl Limited {
     pub fn of(nest: &Nest) -> Limited {
         let of = |axis: AxisId| {
             let loops = outermost_loops(nest, axis).ok_or(Unskipped::Within)?;
-            match (nest.pingpong, outlives(nest, &loops)) {
-                (Some(_), _) => Err(Unskipped::Turns),
-                (None, _) if loops.is_empty() => Err(Unskipped::Unlooped),
-                (None, Some(value)) => Err(Unskipped::Outlives(value)),
-                (None, None) => Ok(loops),
+            if loops.is_empty() {
+                return Err(Unskipped::Unlooped);
+            }
+            if nest.pingpong.is_some() {
+                return Err(Unskipped::Turns);
+            }
+            match outlives(nest, &loops) {
+                Some(value) => Err(Unskipped::Outlives(value)),
+                None => Ok(loops),
             }
         };
         let axes = nest.limits.keys().map(|axis| (*axis, of(*axis))).collect();
@@ -79,7 +83,7 @@ impl Limited {
                     let names: Vec<String> = loops.iter().map(|digit| nest.digit_name(*digit)).collect();
                     writeln!(out, "{} without points left out", names.join(", "))?;
                 }
-                Err(Unskipped::Turns) => writeln!(out, "all tiles, as groups take turns")?,
+                Err(Unskipped::Turns) => writeln!(out, "all tiles, as groups alternate")?,
                 Err(Unskipped::Outlives(value)) => {
                     writeln!(out, "all tiles, as {} outlives its loop", nest.value(*value).name)?;
                 }

@@ -122,7 +122,7 @@ forms! {
     /// - Shape: a reduction over the axis has the axes of the limits, too: in the example `i`.
     /// - Computes: reductions, `dot` and stores leave the other points out; so does a loop over `tiles`, in whose tiles without points for a row nothing changes for that row. Points beyond the extent are none. Where `hi ≤ lo` there is no point.
     /// - Requires: limits that are `i32`, made of axes, dims, scalars, operators, and loads from tensors without `&mut`. The accumulator of a `dot` over the axis, what a loop over it carries, and what is stored along it have the axes of the limits.
-    /// - Costs: a comparison for each point at hand. Tiles without points for any of the rows at hand are neither loaded nor computed, if the loop over them stands inside those over the axes of the limits.
+    /// - Costs: a comparison for each point of a tile that a limit cuts. In a `dot` over the axis one factor is masked, so tensor cores multiply by `mma` and not by `wgmma`. Tiles without points for any of the rows at hand are neither loaded nor computed, if the loop over them stands inside those over the axes of the limits.
     /// - See also: `below`, `whole`, `tiles`, `select`.
     Between = "between", "whole(N).between(lo, hi)", false;
 

@@ -171,14 +171,15 @@ impl Kernel {
         });
         let known: Vec<Limits> = known.collect();
         let named = self.name_loaded();
+        // What follows asks for the axes of limits, while the body is away.
+        for (axis, limits) in self.axes.iter_mut().zip(known) {
+            axis.limits = limits;
+        }
         let types = self.variable_types();
         let mut body = std::mem::take(&mut self.body);
         let mut writer = Writer { kernel: self, types, named, open: Vec::new() };
         writer.block(&mut body);
         self.body = body;
-        for (axis, limits) in self.axes.iter_mut().zip(known) {
-            axis.limits = limits;
-        }
     }
 
     /// Names limits that are loaded, before what they limit: they are loaded once.
