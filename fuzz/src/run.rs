@@ -72,10 +72,12 @@ impl Default for Options {
 }
 
 /// How often [`cover`] tries again.
-const ROUNDS: u64 = 8;
+const ROUNDS: u64 = 64;
+/// Programs beyond those that wish for each thing once: wishes that are rarely granted are tried a few times in a round.
+const SPARE: u64 = 4;
 
-/// As [`run`]; then what was launched fewer than so many `times` is wished for alone, with two programs for each, and what is
-/// still rare once more: so few programs cover what many would by chance.
+/// As [`run`]; then what was launched fewer than so many `times` is wished for alone, once each, and what is still rare once more: so
+/// few programs cover what many would by chance.
 pub fn cover(options: &Options, times: u64, progress: &(dyn Fn(&Outcome) + Sync)) -> Outcome {
     let mut outcome = run(options, progress);
     for round in 1..=ROUNDS {
@@ -87,7 +89,8 @@ pub fn cover(options: &Options, times: u64, progress: &(dyn Fn(&Outcome) + Sync)
         if wishes.is_empty() || seconds == Some(0) {
             break;
         }
-        let (seed, programs) = (mix(options.seed, u64::MAX - round), 2 * wishes.len() as u64);
+        let seed = mix(options.seed, u64::MAX - round);
+        let programs = wishes.len() as u64 / options.schedules.max(1) + SPARE;
         let options = Options { wishes, seconds, seed, programs, ..options.clone() };
         outcome.add(run(&options, progress));
     }
